@@ -1,0 +1,54 @@
+package mcp
+
+import (
+	"encoding/base64"
+	"encoding/json"
+)
+
+// ContentBlock is one content item as it stands on the wire: a JSON object with a "type".
+// It is kept encoded: it is encoded once, by whoever makes it, and from then on only copied
+// (into the log, into a partial, into a result), also when its type is not one that runnel knows.
+type ContentBlock = json.RawMessage
+
+// TextContent is a content item of type "text".
+type TextContent struct {
+	Type string         `json:"type"`
+	Text string         `json:"text"`
+	Meta map[string]any `json:"_meta,omitempty"`
+}
+
+// Text makes a text item.
+func Text(s string) ContentBlock { return encode(TextContent{Type: "text", Text: s}) }
+
+// Image makes an image item; mimeType is such as "image/png".
+func Image(data []byte, mimeType string) ContentBlock { return encode(media("image", data, mimeType)) }
+
+// Audio makes an audio item; mimeType is such as "audio/wav". Clients know it since 2025-03-26.
+func Audio(data []byte, mimeType string) ContentBlock { return encode(media("audio", data, mimeType)) }
+
+type mediaContent struct {
+	Type     string `json:"type"`
+	Data     string `json:"data"`
+	MimeType string `json:"mimeType"`
+}
+
+func media(kind string, data []byte, mimeType string) mediaContent {
+	return mediaContent{Type: kind, Data: base64.StdEncoding.EncodeToString(data), MimeType: mimeType}
+}
+
+// ContentType returns the "type" of an item, "" if it has none.
+func ContentType(c ContentBlock) string {
+	var t struct {
+		Type string `json:"type"`
+	}
+	_ = json.Unmarshal(c, &t)
+	return t.Type
+}
+
+func encode(v any) ContentBlock {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("internal error: encoding content: " + err.Error())
+	}
+	return b
+}

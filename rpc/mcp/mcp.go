@@ -1,0 +1,113 @@
+// Package mcp is the wire vocabulary of the Model Context Protocol (https://modelcontextprotocol.io):
+// structs transcribed from the protocol's schema, error codes, and the one table of versions.
+// It holds data only and imports nothing but the standard library.
+package mcp
+
+import "encoding/json"
+
+// Error codes of JSON-RPC 2.0 and MCP.
+const (
+	CodeParseError     = -32700
+	CodeInvalidRequest = -32600
+	CodeMethodNotFound = -32601
+	CodeInvalidParams  = -32602
+	CodeInternalError  = -32603
+	// CodeBusy answers a request that is refused because a limit is reached (JSON-RPC 2.0, section 5.1: -32000 to -32099 are the server's own).
+	CodeBusy = -32000
+)
+
+// Keys of _meta.
+const (
+	MetaRelatedTask = "io.modelcontextprotocol/related-task"
+	MetaStream      = "runnel/stream" // "stderr" on text that a command wrote there
+)
+
+// Implementation names a client or a server.
+type Implementation struct {
+	Name    string `json:"name"`
+	Title   string `json:"title,omitempty"`
+	Version string `json:"version"`
+}
+
+// InitializeParams are the params of "initialize".
+type InitializeParams struct {
+	ProtocolVersion string             `json:"protocolVersion"`
+	Capabilities    ClientCapabilities `json:"capabilities"`
+	ClientInfo      Implementation     `json:"clientInfo"`
+}
+
+// InitializeResult answers "initialize".
+type InitializeResult struct {
+	ProtocolVersion string             `json:"protocolVersion"`
+	Capabilities    ServerCapabilities `json:"capabilities"`
+	ServerInfo      Implementation     `json:"serverInfo"`
+	Instructions    string             `json:"instructions,omitempty"`
+}
+
+// Present is a capability that is declared by being there, whatever the object holds.
+type Present struct{}
+
+// ClientCapabilities are what runnel reads of a client's capabilities.
+type ClientCapabilities struct {
+	Elicitation *ElicitationCapability `json:"elicitation,omitempty"`
+	Tasks       *ClientTasks           `json:"tasks,omitempty"`
+	Extensions  map[string]any         `json:"extensions,omitempty"`
+}
+
+// ElicitationCapability tells which kinds of questions a client can show; an empty one means forms.
+type ElicitationCapability struct {
+	Form *Present `json:"form,omitempty"`
+	URL  *Present `json:"url,omitempty"`
+}
+
+// ClientTasks is the client's capabilities.tasks.
+type ClientTasks struct {
+	Streaming *TaskStreaming `json:"streaming,omitempty"`
+}
+
+// TaskStreaming is capabilities.tasks.streaming of either side (SEP-2679, 2.1 and 2.2).
+type TaskStreaming struct {
+	Partial *Present `json:"partial,omitempty"`
+}
+
+// StreamsPartials reports whether the client declared tasks.streaming.partial (SEP-2679, 2.2).
+func (c *ClientCapabilities) StreamsPartials() bool {
+	return c.Tasks != nil && c.Tasks.Streaming != nil && c.Tasks.Streaming.Partial != nil
+}
+
+// ServerCapabilities are what the rooms of runnel declare.
+type ServerCapabilities struct {
+	Tools *ToolsCapability `json:"tools,omitempty"`
+	Tasks *ServerTasks     `json:"tasks,omitempty"`
+}
+
+// ToolsCapability is capabilities.tools.
+type ToolsCapability struct {
+	ListChanged bool `json:"listChanged,omitempty"`
+}
+
+// ServerTasks is the server's capabilities.tasks (2025-11-25, SEP-2679 2.1).
+type ServerTasks struct {
+	List      *Present       `json:"list,omitempty"`
+	Cancel    *Present       `json:"cancel,omitempty"`
+	Requests  *TaskRequests  `json:"requests,omitempty"`
+	Streaming *TaskStreaming `json:"streaming,omitempty"`
+}
+
+// TaskRequests names the requests that may be augmented with a task: tools/call.
+type TaskRequests struct {
+	Tools struct {
+		Call Present `json:"call"`
+	} `json:"tools"`
+}
+
+// RequestMeta is params._meta of a request, as far as runnel reads it.
+type RequestMeta struct {
+	ProgressToken json.RawMessage `json:"progressToken,omitempty"` // a string or an integer, given back byte for byte
+}
+
+// CancelledParams are the params of "notifications/cancelled".
+type CancelledParams struct {
+	RequestID json.RawMessage `json:"requestId"`
+	Reason    string          `json:"reason,omitempty"`
+}

@@ -1,0 +1,65 @@
+package mcp
+
+import "encoding/json"
+
+// TaskStatus is the status of a task.
+type TaskStatus string
+
+// The statuses of a task; the last three are terminal.
+const (
+	TaskWorking       TaskStatus = "working"
+	TaskInputRequired TaskStatus = "input_required"
+	TaskCompleted     TaskStatus = "completed"
+	TaskFailed        TaskStatus = "failed"
+	TaskCancelled     TaskStatus = "cancelled"
+)
+
+// Terminal reports whether a task with this status has ended.
+func (s TaskStatus) Terminal() bool {
+	return s == TaskCompleted || s == TaskFailed || s == TaskCancelled
+}
+
+// TaskMetadata is the "task" member of a task-augmented request. TTL is in milliseconds;
+// it is kept encoded because clients send it as a number, as null, or not at all.
+type TaskMetadata struct {
+	TTL json.RawMessage `json:"ttl,omitempty"`
+}
+
+// Task is a task as clients of 2025-11-25 see it.
+type Task struct {
+	TaskID        string     `json:"taskId"`
+	Status        TaskStatus `json:"status"`
+	StatusMessage string     `json:"statusMessage,omitempty"`
+	CreatedAt     string     `json:"createdAt"`     // RFC 3339
+	LastUpdatedAt string     `json:"lastUpdatedAt"` // RFC 3339
+	TTL           *int64     `json:"ttl"`           // milliseconds from creation; null = unlimited
+	PollInterval  int64      `json:"pollInterval,omitempty"`
+}
+
+// CreateTaskResult is the handle: the answer to a task-augmented request.
+type CreateTaskResult struct {
+	Task Task           `json:"task"`
+	Meta map[string]any `json:"_meta,omitempty"`
+}
+
+// TaskParams are the params of tasks/get, tasks/result and tasks/cancel.
+// Other members are tolerated: the TypeScript SDK repeats the task's metadata there.
+type TaskParams struct {
+	TaskID string `json:"taskId"`
+}
+
+// ListTasksParams are the params of "tasks/list".
+type ListTasksParams struct {
+	Cursor string `json:"cursor,omitempty"`
+}
+
+// ListTasksResult answers "tasks/list".
+type ListTasksResult struct {
+	Tasks      []Task `json:"tasks"`
+	NextCursor string `json:"nextCursor,omitempty"`
+}
+
+// RelatedTask is the value of _meta["io.modelcontextprotocol/related-task"].
+type RelatedTask struct {
+	TaskID string `json:"taskId"`
+}

@@ -1,0 +1,75 @@
+package mcp
+
+import "encoding/json"
+
+// Tool describes one tool in a tools/list result.
+type Tool struct {
+	Name         string           `json:"name"`
+	Title        string           `json:"title,omitempty"` // since 2025-06-18
+	Description  string           `json:"description,omitempty"`
+	InputSchema  json.RawMessage  `json:"inputSchema"`
+	OutputSchema json.RawMessage  `json:"outputSchema,omitempty"` // since 2025-06-18
+	Annotations  *ToolAnnotations `json:"annotations,omitempty"`  // since 2025-03-26
+	Execution    *ToolExecution   `json:"execution,omitempty"`    // since 2025-11-25
+}
+
+// ToolAnnotations are hints about a tool; nil means the schema's default.
+type ToolAnnotations struct {
+	Title           string `json:"title,omitempty" yaml:"title"`
+	ReadOnlyHint    *bool  `json:"readOnlyHint,omitempty" yaml:"readOnlyHint"`
+	DestructiveHint *bool  `json:"destructiveHint,omitempty" yaml:"destructiveHint"`
+	IdempotentHint  *bool  `json:"idempotentHint,omitempty" yaml:"idempotentHint"`
+	OpenWorldHint   *bool  `json:"openWorldHint,omitempty" yaml:"openWorldHint"`
+}
+
+// ToolExecution tells how a tool may be called (2025-11-25) and that it streams (SEP-2679, 3).
+type ToolExecution struct {
+	TaskSupport   TaskSupport `json:"taskSupport,omitempty"`
+	StreamPartial bool        `json:"streamPartial,omitempty"`
+}
+
+// TaskSupport says whether a tool may be called as a task.
+type TaskSupport string
+
+// The levels of task support; a tool that says nothing forbids tasks.
+const (
+	TaskRequired  TaskSupport = "required"
+	TaskOptional  TaskSupport = "optional"
+	TaskForbidden TaskSupport = "forbidden"
+)
+
+// ListToolsParams are the params of "tools/list".
+type ListToolsParams struct {
+	Cursor string `json:"cursor,omitempty"`
+}
+
+// ListToolsResult answers "tools/list".
+type ListToolsResult struct {
+	Tools      []Tool `json:"tools"`
+	NextCursor string `json:"nextCursor,omitempty"`
+}
+
+// CallToolParams are the params of "tools/call".
+type CallToolParams struct {
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	Task      *TaskMetadata   `json:"task,omitempty"`
+}
+
+// CallToolResult is what a tool returns. IsError marks an error that the model should see and may mend.
+type CallToolResult struct {
+	Content           []ContentBlock  `json:"content"`
+	StructuredContent json.RawMessage `json:"structuredContent,omitempty"` // an object; since 2025-06-18
+	IsError           bool            `json:"isError,omitempty"`
+	Meta              map[string]any  `json:"_meta,omitempty"`
+}
+
+// Result is the plain text result of a tool.
+func Result(text string) *CallToolResult {
+	return &CallToolResult{Content: []ContentBlock{Text(text)}}
+}
+
+// ErrorResult is a tool error: a result that tells the model what went wrong.
+func ErrorResult(text string) *CallToolResult {
+	return &CallToolResult{Content: []ContentBlock{Text(text)}, IsError: true}
+}

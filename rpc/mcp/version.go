@@ -1,0 +1,51 @@
+package mcp
+
+// Version is one row of the version table: a protocol version and what a message of it may hold.
+// It is the only place in runnel where versions are compared; everywhere else code asks for a feature.
+type Version struct {
+	Name string
+
+	Batches           bool // JSON-RPC batches (basic/transports, 2025-03-26 only)
+	Annotations       bool // tool annotations, audio content, message in progress
+	Audio             bool
+	ProgressMessage   bool
+	StructuredContent bool // title, outputSchema, structuredContent, resource_link, elicitation
+	Titles            bool
+	ResourceLinks     bool
+	Elicitation       bool
+	Tasks             bool // capabilities.tasks, execution.taskSupport, params.task (experimental, 2025-11-25)
+	Icons             bool
+	Stateless         bool // no handshake: version and capabilities in every request's _meta
+}
+
+// Versions are the protocol versions that runnel knows, oldest first.
+var Versions = []*Version{
+	{Name: "2024-11-05"},
+	{Name: "2025-03-26", Batches: true, Annotations: true, Audio: true, ProgressMessage: true},
+	{Name: "2025-06-18", Annotations: true, Audio: true, ProgressMessage: true,
+		StructuredContent: true, Titles: true, ResourceLinks: true, Elicitation: true},
+	{Name: "2025-11-25", Annotations: true, Audio: true, ProgressMessage: true,
+		StructuredContent: true, Titles: true, ResourceLinks: true, Elicitation: true, Tasks: true, Icons: true},
+	{Name: "2026-07-28", Annotations: true, Audio: true, ProgressMessage: true,
+		StructuredContent: true, Titles: true, ResourceLinks: true, Elicitation: true, Icons: true, Stateless: true},
+}
+
+// LookupVersion returns the row of a version by its name, nil if runnel does not know it.
+func LookupVersion(name string) *Version {
+	for _, v := range Versions {
+		if v.Name == name {
+			return v
+		}
+	}
+	return nil
+}
+
+// NewestHandshake is the version that answers an initialize request for a version unknown here
+// (basic/lifecycle, "Version Negotiation": the latest one the server supports).
+func NewestHandshake() *Version {
+	for i := len(Versions) - 1; ; i-- {
+		if !Versions[i].Stateless {
+			return Versions[i]
+		}
+	}
+}
