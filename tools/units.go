@@ -1,0 +1,84 @@
+package tools
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Duration is a time.Duration that is written as Go writes one: 300ms, 30m, 1h30m.
+type Duration time.Duration
+
+// UnmarshalText reads a duration. A bare number is refused, except 0: it would not say its unit.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is no duration; allowed: a number and its unit, such as 300ms, 5s, 30m, 1h30m", text)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// MarshalText writes the duration as String does.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// String writes the duration without the zero units that time.Duration appends: 30m, not 30m0s.
+func (d Duration) String() string {
+	s := time.Duration(d).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = s[:len(s)-2]
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = s[:len(s)-2]
+	}
+	return s
+}
+
+// Size is a number of bytes, written 64KiB, 16MiB, 1GiB, or as plain bytes.
+type Size int64
+
+var sizeUnits = []struct {
+	suffix string
+	bytes  int64
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"B", 1}, {"", 1}}
+
+// ParseSize reads a size.
+func ParseSize(s string) (Size, error) {
+	text := strings.TrimSpace(s)
+	for _, unit := range sizeUnits {
+		digits, ok := strings.CutSuffix(text, unit.suffix)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseUint(strings.TrimSpace(digits), 10, 63)
+		if err != nil || int64(n) > math.MaxInt64/unit.bytes {
+			break
+		}
+		return Size(int64(n) * unit.bytes), nil
+	}
+	return 0, fmt.Errorf("%q is no size; allowed: a number of bytes, or one with KiB, MiB or GiB, such as 64KiB", s)
+}
+
+// UnmarshalText reads a size as ParseSize does.
+func (s *Size) UnmarshalText(text []byte) error {
+	v, err := ParseSize(string(text))
+	if err == nil {
+		*s = v
+	}
+	return err
+}
+
+// MarshalText writes the size as String does.
+func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// String writes the size in the largest unit that divides it.
+func (s Size) String() string {
+	for i := 3; i >= 0 && s > 0; i-- {
+		if unit := sizeUnits[i]; int64(s)%unit.bytes == 0 {
+			return strconv.FormatInt(int64(s)/unit.bytes, 10) + unit.suffix
+		}
+	}
+	return strconv.FormatInt(int64(s), 10)
+}
