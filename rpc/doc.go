@@ -1,0 +1,21 @@
+// Package rpc speaks MCP's stdio transport: JSON-RPC 2.0, one message a line, on two pipes
+// (https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio).
+// It knows no tool and no task; the rooms above it register their methods on a [Server], as on net/http.
+//
+// The way of a line:
+//
+//	in ─ lineReader ─ stream.ReadObject ─▶ jsonrpc2.Conn ─ session.Handle ─ admit ─ Handler (own goroutine)
+//	                       │ malformed: answered here                                  │ result
+//	                       ▼                                                           ▼
+//	out ◀─ writer ◀──── control: replies, notifications, requests, appended at once ◀──┘
+//	          ▲
+//	          └──────── lanes: streams, each waits its turn and for room
+//
+// Goroutines of a [Server.Serve]:
+//
+//  1. The reader (it belongs to the jsonrpc2.Conn) frames, checks and dispatches. It owns the handshake and never waits,
+//     neither for a handler nor for the client to read: overload is refused with an error.
+//  2. The writer, alone, writes out. It writes whenever it has something, all it has, so it flushes when it has nothing more.
+//  3. One for each request in flight, which runs its [Handler].
+//  4. Serve's own, which waits for the end and orders it: drain, cancel, flush.
+package rpc

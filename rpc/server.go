@@ -1,0 +1,127 @@
+package rpc
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"runnel/rpc/mcp"
+)
+
+// Era is the kind of protocol a request speaks. It is decided once, when the request is admitted;
+// after that code asks what the caller can do.
+type Era uint8
+
+// The eras of MCP.
+const (
+	Handshake Era = iota + 1 // 2024-11-05 to 2025-11-25: initialize opens a session
+	Stateless                // 2026-07-28: every request brings version and capabilities in its _meta; not served yet
+)
+
+func (e Era) String() string {
+	switch e {
+	case Handshake:
+		return "handshake"
+	case Stateless:
+		return "stateless"
+	}
+	return "unknown"
+}
+
+// Options of a server. The zero value works, and so does nil.
+type Options struct {
+	Info         mcp.Implementation
+	Instructions string
+	MaxLine      int           // bytes of the longest incoming line; 0 = 16 MiB
+	MaxInFlight  int           // requests being answered at once; 0 = 256
+	Drain        time.Duration // after EOF, how long requests in flight may go on; 0 = 2s, negative = until they are done
+	Log          zerolog.Logger
+}
+
+const (
+	defaultMaxLine     = 16 << 20
+	defaultMaxInFlight = 256
+	defaultDrain       = 2 * time.Second
+)
+
+// Handler answers a request. It runs in a goroutine of its own; its result is encoded as JSON.
+// ctx ends when the client cancels the request (cause [ErrCancelled]; nothing is sent then, whatever the handler returns)
+// and when the server stops (cause [ErrShutdown]). params is what the client sent, nil if nothing; the handler may keep it.
+type Handler func(ctx context.Context, c *Caller, params json.RawMessage) (any, error)
+
+// After is a handler's result with something to do behind it.
+type After struct {
+	Result any
+	// Do runs in the handler's goroutine as soon as the response stands in the output:
+	// whatever Do writes or starts comes behind the response on the wire.
+	Do func()
+	// Drop, if set, runs instead of Do when the response is not sent: the client cancelled the request, or the output is gone.
+	Drop func()
+}
+
+// Server holds the method table. Rooms register on it before [Server.Serve].
+type Server struct {
+	opt     Options
+	methods map[methodKey]Handler
+	declare []func(*mcp.Version, *mcp.ServerCapabilities)
+	onDrain []func(context.Context)
+}
+
+type methodKey struct {
+	era  Era
+	name string
+}
+
+// NewServer makes a server that serves initialize, ping and cancellation, and nothing else yet.
+func NewServer(o *Options) *Server {
+	s := &Server{methods: map[methodKey]Handler{}}
+	if o != nil {
+		s.opt = *o
+	}
+	s.opt.MaxLine = cmp.Or(s.opt.MaxLine, defaultMaxLine)
+	s.opt.MaxInFlight = cmp.Or(s.opt.MaxInFlight, defaultMaxInFlight)
+	s.opt.Drain = cmp.Or(s.opt.Drain, defaultDrain)
+	return s
+}
+
+// Handle registers the handler of a method in an era. A method without one is answered -32601.
+func (s *Server) Handle(era Era, method string, h Handler) {
+	k := methodKey{era, method}
+	if s.methods[k] != nil || isBuiltin(k) {
+		panic("internal error: method registered twice: " + era.String() + " " + method)
+	}
+	s.methods[k] = h
+}
+
+// Declare adds to the capabilities that initialize announces. f sees the version that was negotiated
+// and declares only what it knows.
+func (s *Server) Declare(f func(v *mcp.Version, caps *mcp.ServerCapabilities)) {
+	s.declare = append(s.declare, f)
+}
+
+// OnDrain adds something that EOF waits for when Options.Drain is negative, such as tasks that still run.
+// f returns when it is done or ctx ends.
+func (s *Server) OnDrain(f func(ctx context.Context)) { s.onDrain = append(s.onDrain, f) }
+
+// Methods lists every method that is served, as "era method", sorted.
+func (s *Server) Methods() []string {
+	var list []string
+	for k := range s.methods {
+		list = append(list, k.era.String()+" "+k.name)
+	}
+	for _, k := range builtin {
+		list = append(list, k.era.String()+" "+k.name)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Serve serves one client until in ends, ctx ends or out fails.
+func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	panic("internal error: not built yet")
+}
