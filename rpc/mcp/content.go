@@ -52,3 +52,12 @@ func encode(v any) ContentBlock {
 	}
 	return b
 }
+
+// TextOf returns the text of a text item; false for any other.
+func TextOf(c ContentBlock) (string, bool) {
+	var t TextContent
+	if err := json.Unmarshal(c, &t); err != nil || t.Type != "text" {
+		return "", false
+	}
+	return t.Text, true
+}

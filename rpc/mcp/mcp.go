@@ -12,8 +12,9 @@ const (
 	CodeMethodNotFound = -32601
 	CodeInvalidParams  = -32602
 	CodeInternalError  = -32603
-	// CodeBusy answers a request that is refused because a limit is reached (JSON-RPC 2.0, section 5.1: -32000 to -32099 are the server's own).
-	CodeBusy = -32000
+	// CodeBusy answers a request that is refused because a limit is reached. It is no code of its own:
+	// 2026-07-28 asks implementations to use none from -32000 to -32099 ("Error Codes").
+	CodeBusy = CodeInternalError
 )
 
 // Keys of _meta.
