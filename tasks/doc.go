@@ -1,0 +1,10 @@
+// Package tasks runs work as tasks: durable handles with a status, an outcome and a log
+// (https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks).
+//
+// A call that somebody waits for and a call with a handle are the same Run; what differs is
+// only whether the task is stored and who is told what. The terms are the specification's:
+// the receiver (runnel) runs a task for the requestor (the client).
+//
+// Goroutines: one per Run, from Start until the work has returned. It outlives the request that
+// started it, and ends when the work does, at the latest after Runner.Close has cancelled it.
+package tasks

@@ -1,0 +1,150 @@
+package tasks
+
+import (
+	"context"
+	"sort"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// maxMemory bounds what ended tasks hold of a Memory store, in bytes of results and logs;
+// beyond it the tasks that ended first are forgotten before their ttl is over.
+const maxMemory = 64 << 20
+
+// Memory is a Store in memory. It ends with the process.
+type Memory struct {
+	mu    sync.Mutex
+	tasks map[string]*stored
+	order []*stored // by number; holes left by Delete are closed when half of it is holes
+	holes int
+	last  uint64 // the number of the newest task
+
+	ended []*stored // in the order in which they ended
+	held  int64     // bytes of ended tasks
+}
+
+type stored struct {
+	Task
+	number  uint64
+	bytes   int64 // counted in held, 0 while the task runs
+	deleted bool
+}
+
+// NewMemory makes an empty store.
+func NewMemory() *Memory { return &Memory{tasks: map[string]*stored{}} }
+
+// Put implements Store.
+func (m *Memory) Put(_ context.Context, t Task) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.tasks[t.ID]
+	if s == nil {
+		m.last++
+		s = &stored{number: m.last}
+		m.tasks[t.ID] = s
+		m.order = append(m.order, s)
+	}
+	s.Task = t
+	if t.Status.Terminal() && s.bytes == 0 {
+		s.bytes = weight(&t)
+		m.held += s.bytes
+		m.ended = append(m.ended, s)
+		for m.held > maxMemory && len(m.ended) > 1 {
+			m.remove(m.ended[0])
+		}
+	}
+	return nil
+}
+
+// Get implements Store.
+func (m *Memory) Get(_ context.Context, owner, id string) (Task, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.tasks[id]
+	if s == nil || s.Owner != owner || s.Expired(time.Now()) {
+		return Task{}, ErrNotFound
+	}
+	return s.Task, nil
+}
+
+// List implements Store. A cursor is the number of the last task shown.
+func (m *Memory) List(_ context.Context, owner, cursor string, n int) ([]Task, string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var after uint64
+	if cursor != "" {
+		var err error
+		if after, err = strconv.ParseUint(cursor, 36, 64); err != nil || after > m.last {
+			return nil, "", ErrCursor
+		}
+	}
+	now := time.Now()
+	var page []Task
+	var shown uint64
+	for i := sort.Search(len(m.order), func(i int) bool { return m.order[i].number > after }); i < len(m.order); i++ {
+		s := m.order[i]
+		if s.deleted || s.Owner != owner || s.Expired(now) {
+			continue
+		}
+		if len(page) == n {
+			return page, strconv.FormatUint(shown, 36), nil
+		}
+		page = append(page, s.Task)
+		shown = s.number
+	}
+	return page, "", nil
+}
+
+// Delete implements Store.
+func (m *Memory) Delete(_ context.Context, id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.tasks[id]; s != nil {
+		m.remove(s)
+	}
+	return nil
+}
+
+// remove forgets s. m.mu is held.
+func (m *Memory) remove(s *stored) {
+	delete(m.tasks, s.ID)
+	m.held -= s.bytes
+	s.deleted = true
+	s.Task = Task{ID: s.ID, Owner: s.Owner}
+	for len(m.ended) > 0 && m.ended[0].deleted {
+		m.ended = m.ended[1:]
+	}
+	m.holes++
+	if m.holes > len(m.order)/2 {
+		m.order = compact(m.order)
+		m.ended = compact(m.ended)
+		m.holes = 0
+	}
+}
+
+func compact(list []*stored) []*stored {
+	kept := list[:0:0]
+	for _, s := range list {
+		if !s.deleted {
+			kept = append(kept, s)
+		}
+	}
+	return kept
+}
+
+// weight is what an ended task costs in memory, in bytes.
+func weight(t *Task) int64 {
+	const record = 512
+	n := int64(record)
+	if t.Log != nil {
+		n += t.Log.Held()
+	}
+	if t.Outcome != nil && t.Outcome.Result != nil {
+		n += int64(len(t.Outcome.Result.StructuredContent))
+		for _, c := range t.Outcome.Result.Content {
+			n += int64(len(c))
+		}
+	}
+	return n
+}

@@ -1,0 +1,178 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"runnel/partials"
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+var (
+	errCancelled = errors.New("cancelled")
+	errExpired   = errors.New("expired")
+)
+
+// Run is a task while its work goes on.
+type Run struct {
+	// Set by Start.
+	id     string
+	runner *Runner
+	spec   Spec
+	log    *partials.Log
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	expiry *time.Timer // nil without a handle
+
+	drained chan struct{} // closed when the follower has written the last of the output
+	ended   chan struct{} // closed when the status is terminal and stored
+
+	mu     sync.Mutex
+	task   Task
+	ending bool   // somebody is moving the task to a terminal status
+	stop   func() // stops the follower: nothing of the task is written after it returns
+}
+
+// ID is the task's id: a random UUID, the secret that gives access to the task.
+func (r *Run) ID() string { return r.id }
+
+// Log is what the work writes to.
+func (r *Run) Log() *partials.Log { return r.log }
+
+// Ended is closed when the task has its terminal status and its output has been delivered.
+func (r *Run) Ended() <-chan struct{} { return r.ended }
+
+// Task is the task as it is now.
+func (r *Run) Task() Task {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.task
+}
+
+// Handle is the answer to the task-augmented request that started the run.
+func (r *Run) Handle() mcp.CreateTaskResult {
+	// The status of a handle is working, whatever happened since ("Task Status Lifecycle":
+	// tasks begin in the working status); what came after it is told after it.
+	t := r.Task()
+	t.Status, t.StatusMessage, t.UpdatedAt = mcp.TaskWorking, "", t.CreatedAt
+	return mcp.CreateTaskResult{Task: t.wire(r.runner.o.PollInterval)}
+}
+
+// Follow gives the run the means to silence its follower: stop must not block, and after it
+// has returned nothing of the task's output may be written any more.
+func (r *Run) Follow(stop func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stop = stop
+}
+
+// Deliver starts the follower: a goroutine of the run that writes the task's output out and
+// returns when it has written all that it ever will.
+func (r *Run) Deliver(deliver func(ctx context.Context)) {
+	r.runner.all.Add(1)
+	go func() {
+		defer r.runner.all.Done()
+		defer close(r.drained)
+		deliver(r.ctx)
+	}()
+}
+
+// Cancel ends the run as cancelled. It reports false if the task had ended already.
+func (r *Run) Cancel(message string) bool {
+	return r.finish(errCancelled, mcp.TaskCancelled, message, &Outcome{Result: mcp.ErrorResult("The task was cancelled.")})
+}
+
+// expire stops the work of a task whose ttl is over.
+func (r *Run) expire() {
+	r.finish(errExpired, mcp.TaskFailed, "the task's ttl is over", &Outcome{Result: mcp.ErrorResult("The task's ttl is over.")})
+}
+
+// main is the task's goroutine.
+func (r *Run) main() {
+	defer r.runner.all.Done()
+	defer r.cancel(nil)
+	result, message, err := r.work()
+	r.log.Close()
+	// Drain, then end: the terminal status comes behind the last partial. A follower whose client
+	// does not read holds the task back; cancelling, expiry and shutdown do not wait for it.
+	select {
+	case <-r.drained:
+	case <-r.ctx.Done():
+	}
+	switch {
+	case r.runner.ctx.Err() != nil:
+		r.finish(errClosed, mcp.TaskFailed, errClosed.Error(), &Outcome{Result: mcp.ErrorResult(errClosed.Error())})
+	case err != nil:
+		wire := rpc.AsError(err)
+		r.finish(nil, mcp.TaskFailed, wire.Message, &Outcome{Err: wire})
+	case result.IsError:
+		// "when the tool result has isError set to true, the task should reach failed status" (tasks, "Task Execution Errors")
+		r.finish(nil, mcp.TaskFailed, message, &Outcome{Result: result})
+	default:
+		r.finish(nil, mcp.TaskCompleted, message, &Outcome{Result: result})
+	}
+}
+
+// work calls the tool and makes an error of its panic.
+func (r *Run) work() (result *mcp.CallToolResult, message string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.runner.o.Log.Error().Str("taskId", r.ID()).Str("tool", r.spec.Tool).
+				Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("tool panicked")
+			err = rpc.Errorf(mcp.CodeInternalError, "internal error")
+		}
+	}()
+	result, message, err = r.spec.Work(r.ctx, r)
+	if err == nil && result == nil {
+		result = &mcp.CallToolResult{}
+	}
+	return result, message, err
+}
+
+// finish moves the task to a terminal status: the one door to the end, whoever comes first.
+// It reports false, after the end, if somebody else was first.
+func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome *Outcome) bool {
+	r.mu.Lock()
+	if r.ending {
+		r.mu.Unlock()
+		<-r.ended
+		return false
+	}
+	if err := checkMove(r.task.Status, status); err != nil {
+		panic("internal error: " + err.Error())
+	}
+	r.ending = true
+	t := r.task
+	stop := r.stop
+	r.mu.Unlock()
+
+	if stop != nil {
+		// "Receivers MUST NOT send notifications/tasks/partial after the task reaches a terminal status" (SEP-2679, 1.3.2)
+		stop()
+	}
+	r.log.Close()
+	t.Status, t.StatusMessage, t.Outcome, t.UpdatedAt = status, clip(message, maxStatusMessage), outcome, time.Now()
+	if r.spec.Handle {
+		// The outcome is stored before the terminal status can be seen.
+		if err := r.runner.o.Store.Put(context.Background(), t); err != nil {
+			r.runner.o.Log.Error().Err(err).Str("taskId", t.ID).Msg("end of task not stored")
+		}
+	}
+	r.mu.Lock()
+	r.task = t
+	r.mu.Unlock()
+	if r.spec.Status != nil {
+		r.spec.Status(t.wire(r.runner.o.PollInterval))
+	}
+	if r.spec.Handle {
+		r.runner.ended(r)
+	}
+	close(r.ended)
+	r.cancel(cause)
+	return true
+}

@@ -1,0 +1,227 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"runnel/partials"
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+// started is a run with what it told of its status.
+type started struct {
+	*Run
+	told []mcp.Task
+}
+
+// start runs work as a task with a handle and delivers nothing.
+func start(t *testing.T, r *Runner, work Work) *started {
+	t.Helper()
+	s := &started{}
+	run, err := r.Start(t.Context(), Spec{Tool: "test", Handle: true, Work: work,
+		Status: func(task mcp.Task) { s.told = append(s.told, task) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Run = run
+	return s
+}
+
+func delivered(context.Context) {}
+
+func newRunner(t *testing.T, o Options) *Runner {
+	o.Log = zerolog.Nop()
+	r := NewRunner(o)
+	t.Cleanup(r.Close)
+	return r
+}
+
+func untilDone(ctx context.Context, _ *Run) (*mcp.CallToolResult, string, error) {
+	<-ctx.Done()
+	return nil, "", context.Cause(ctx)
+}
+
+func TestRunEnds(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		work    Work
+		status  mcp.TaskStatus
+		message string
+		code    int // of the JSON-RPC error it ends with
+	}{
+		{"result", func(context.Context, *Run) (*mcp.CallToolResult, string, error) {
+			return mcp.Result("fine"), "", nil
+		}, mcp.TaskCompleted, "", 0},
+		{"tool error", func(context.Context, *Run) (*mcp.CallToolResult, string, error) {
+			return mcp.ErrorResult("bad"), "exit code 2", nil
+		}, mcp.TaskFailed, "exit code 2", 0},
+		{"protocol error", func(context.Context, *Run) (*mcp.CallToolResult, string, error) {
+			return nil, "", rpc.Errorf(mcp.CodeInvalidParams, "no such thing")
+		}, mcp.TaskFailed, "no such thing", mcp.CodeInvalidParams},
+		{"other error", func(context.Context, *Run) (*mcp.CallToolResult, string, error) {
+			return nil, "", errors.New("secret")
+		}, mcp.TaskFailed, "internal error", mcp.CodeInternalError},
+		{"panic", func(context.Context, *Run) (*mcp.CallToolResult, string, error) {
+			panic("secret")
+		}, mcp.TaskFailed, "internal error", mcp.CodeInternalError},
+		{"long message", func(context.Context, *Run) (*mcp.CallToolResult, string, error) {
+			return mcp.ErrorResult(""), strings.Repeat("ä", 2000), nil
+		}, mcp.TaskFailed, strings.Repeat("ä", 1024), 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRunner(t, Options{})
+				s := start(t, r, c.work)
+				s.Deliver(delivered)
+				<-s.Ended()
+				task := s.Task()
+				if task.Status != c.status || task.StatusMessage != c.message {
+					t.Errorf("ended %s %q, want %s %q", task.Status, task.StatusMessage, c.status, c.message)
+				}
+				if got := task.Outcome.Err; (got != nil) != (c.code != 0) || got != nil && got.Code != c.code {
+					t.Errorf("error %v, want code %d", got, c.code)
+				}
+				if len(s.told) != 1 || s.told[0].Status != c.status {
+					t.Errorf("told %v, want one terminal status", s.told)
+				}
+				if stored, err := r.o.Store.Get(t.Context(), "local", s.ID()); err != nil || stored.Status != c.status {
+					t.Errorf("stored %s (%v), want %s", stored.Status, err, c.status)
+				}
+				if s.Cancel("late") {
+					t.Error("an ended task could be cancelled")
+				}
+				r.Close()
+			})
+		})
+	}
+}
+
+// A task that has written its output but whose output is not delivered has not ended.
+func TestEndWaitsForDelivery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t, Options{})
+		s := start(t, r, func(ctx context.Context, run *Run) (*mcp.CallToolResult, string, error) {
+			return mcp.Result("done"), "", run.Log().Append(ctx, partials.Chunk{Data: []byte("output")})
+		})
+		release := make(chan struct{})
+		s.Deliver(func(context.Context) { <-release })
+		synctest.Wait()
+		if got := s.Task().Status; got != mcp.TaskWorking || len(s.told) > 0 {
+			t.Fatalf("status %s, told %v before its output was delivered", got, s.told)
+		}
+		close(release)
+		<-s.Ended()
+		if got := s.Task().Status; got != mcp.TaskCompleted {
+			t.Errorf("status %s", got)
+		}
+		r.Close()
+	})
+}
+
+func TestCancelStopsDeliveryFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t, Options{})
+		var order []string
+		run, err := r.Start(t.Context(), Spec{Handle: true, Work: untilDone,
+			Status: func(task mcp.Task) { order = append(order, string(task.Status)) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run.Follow(func() { order = append(order, "stopped") })
+		run.Deliver(func(ctx context.Context) { <-ctx.Done() })
+		synctest.Wait()
+		if !run.Cancel("enough") {
+			t.Fatal("could not be cancelled")
+		}
+		if got := strings.Join(order, " "); got != "stopped cancelled" {
+			t.Errorf("order: %s", got)
+		}
+		if run.Cancel("again") {
+			t.Error("cancelled twice")
+		}
+		r.Close()
+	})
+}
+
+func TestExpiryStopsWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t, Options{TTL: time.Minute})
+		s := start(t, r, untilDone)
+		s.Deliver(func(ctx context.Context) { <-ctx.Done() })
+		time.Sleep(time.Minute - time.Millisecond)
+		synctest.Wait()
+		if _, err := r.get(t.Context(), s.ID()); err != nil {
+			t.Errorf("before the ttl is over: %v", err)
+		}
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
+		if err := r.Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if _, err := r.get(t.Context(), s.ID()); !errors.Is(err, ErrNotFound) {
+			t.Errorf("after it: %v", err)
+		}
+		if n := len(r.o.Store.(*Memory).tasks); n != 0 {
+			t.Errorf("%d tasks stored after expiry", n)
+		}
+		r.Close()
+	})
+}
+
+func TestTTLBounds(t *testing.T) {
+	r := newRunner(t, Options{})
+	for asked, want := range map[time.Duration]time.Duration{
+		0:             time.Hour,
+		1:             time.Second,
+		time.Second:   time.Second,
+		time.Minute:   time.Minute,
+		100 * 3600e9:  24 * time.Hour,
+		1<<63 - 1:     24 * time.Hour,
+		24 * 3600e9:   24 * time.Hour,
+		24*3600e9 + 1: 24 * time.Hour,
+	} {
+		if got := r.ttl(asked); got != want {
+			t.Errorf("ttl(%v) = %v, want %v", asked, got, want)
+		}
+	}
+}
+
+func TestLiveLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t, Options{MaxLive: 2})
+		first := start(t, r, untilDone)
+		start(t, r, untilDone)
+		_, err := r.Start(t.Context(), Spec{Handle: true, Work: untilDone})
+		var wire *rpc.Error
+		if !errors.As(err, &wire) || !strings.Contains(wire.Message, "limit is 2") {
+			t.Fatalf("third task: %v", err)
+		}
+		if _, err := r.Start(t.Context(), Spec{Work: untilDone}); err != nil {
+			t.Errorf("a call without a handle counts: %v", err)
+		}
+		first.Cancel("")
+		if _, err := r.Start(t.Context(), Spec{Handle: true, Work: untilDone}); err != nil {
+			t.Errorf("after one ended: %v", err)
+		}
+		r.Close()
+	})
+}
+
+func TestTransitions(t *testing.T) {
+	all := []mcp.TaskStatus{mcp.TaskWorking, mcp.TaskInputRequired, mcp.TaskCompleted, mcp.TaskFailed, mcp.TaskCancelled}
+	for _, from := range all {
+		for _, to := range all {
+			want := !from.Terminal() && from != to
+			if got := checkMove(from, to) == nil; got != want {
+				t.Errorf("%s to %s: allowed %v, want %v", from, to, got, want)
+			}
+		}
+	}
+}

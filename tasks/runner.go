@@ -1,0 +1,208 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"runnel/partials"
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+// Options of a Runner. The zero value works.
+type Options struct {
+	Store        Store         // NewMemory
+	Owner        string        // "local": whose tasks are run and found
+	TTL          time.Duration // 1 h: for a task whose requestor asks for none
+	MaxTTL       time.Duration // 24 h
+	PollInterval time.Duration // 2 s: what tasks suggest to clients that poll
+	MaxLive      int           // 100: tasks with a handle that have not ended
+	MaxPending   int           // partials.LogOptions.MaxPending
+	Log          zerolog.Logger
+}
+
+// minTTL is the shortest ttl that is honoured: a task that expired at once would be a handle to nothing.
+const minTTL = time.Second
+
+// Runner runs tasks and is the one place where their status changes.
+type Runner struct {
+	o   Options
+	ctx context.Context // ends the work of every Run
+	end context.CancelFunc
+	all sync.WaitGroup // of the Runs
+
+	mu   sync.Mutex
+	live map[string]*Run // Runs with a handle that have not ended
+}
+
+// NewRunner makes a runner.
+func NewRunner(o Options) *Runner {
+	if o.Store == nil {
+		o.Store = NewMemory()
+	}
+	if o.Owner == "" {
+		o.Owner = "local"
+	}
+	if o.TTL <= 0 {
+		o.TTL = time.Hour
+	}
+	if o.MaxTTL <= 0 {
+		o.MaxTTL = 24 * time.Hour
+	}
+	if o.PollInterval <= 0 {
+		o.PollInterval = 2 * time.Second
+	}
+	if o.MaxLive <= 0 {
+		o.MaxLive = 100
+	}
+	ctx, end := context.WithCancel(context.Background())
+	return &Runner{o: o, ctx: ctx, end: end, live: map[string]*Run{}}
+}
+
+// Spec says what to run.
+type Spec struct {
+	Tool string
+	// Handle: the requestor gets a task id. The task is stored, found by the tasks methods, and counts as live.
+	Handle bool
+	// TTL that the requestor asked for; 0 for none.
+	TTL time.Duration
+	// Prepare is called before the work starts. The task does not end before Run.Deliver has
+	// been called and what it started has written the last of the output.
+	Prepare func(run *Run)
+	// Status is told every later status of the task, in order, the terminal one last. It must not block.
+	Status func(mcp.Task)
+	// Work is the tool. It writes to run.Log() and ends soon after ctx does.
+	Work Work
+}
+
+// Work does what a task is for. statusMessage is what the task's status says once it has ended;
+// an error that is no *rpc.Error is an internal one, whose text stays in the log.
+type Work func(ctx context.Context, run *Run) (result *mcp.CallToolResult, statusMessage string, err error)
+
+// Start runs spec.Work as a new task. It fails, with an *rpc.Error, when there are too many live
+// tasks or the task cannot be stored.
+func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
+	now := time.Now()
+	id := uuid.NewString()
+	run := &Run{
+		id:     id,
+		runner: r,
+		spec:   spec,
+		log:    partials.NewLog(&partials.LogOptions{MaxPending: r.o.MaxPending}),
+		task: Task{
+			ID:        id,
+			Owner:     r.o.Owner,
+			Tool:      spec.Tool,
+			Status:    mcp.TaskWorking,
+			CreatedAt: now,
+			UpdatedAt: now,
+			TTL:       r.ttl(spec.TTL),
+		},
+		drained: make(chan struct{}),
+		ended:   make(chan struct{}),
+	}
+	run.task.Log = run.log
+	run.ctx, run.cancel = context.WithCancelCause(r.ctx)
+	if spec.Handle {
+		if err := r.admit(ctx, run); err != nil {
+			run.cancel(err)
+			return nil, err
+		}
+	}
+	if spec.Prepare != nil {
+		spec.Prepare(run)
+	}
+	r.all.Add(1)
+	go run.main()
+	return run, nil
+}
+
+// admit counts and stores a task that gets a handle.
+func (r *Runner) admit(ctx context.Context, run *Run) error {
+	r.mu.Lock()
+	if len(r.live) >= r.o.MaxLive {
+		r.mu.Unlock()
+		return rpc.Errorf(mcp.CodeInternalError, "too many live tasks: the limit is %d (--max-tasks); wait for one to end or cancel one", r.o.MaxLive)
+	}
+	r.live[run.id] = run
+	r.mu.Unlock()
+	// A task is stored before its handle is sent.
+	if err := r.o.Store.Put(ctx, run.task); err != nil {
+		r.forget(run.id)
+		r.o.Log.Error().Err(err).Str("taskId", run.id).Msg("task not stored")
+		return rpc.Errorf(mcp.CodeInternalError, "the task could not be stored: %v", err)
+	}
+	run.expiry = time.AfterFunc(run.task.TTL, run.expire)
+	r.o.Log.Debug().Str("taskId", run.id).Str("owner", r.o.Owner).Str("tool", run.spec.Tool).Msg("task created")
+	return nil
+}
+
+// ended takes a task that has ended and is stored out of the live ones. The timer of its ttl now
+// holds only its id, so that what the run held in memory is the store's to keep or to let go.
+func (r *Runner) ended(run *Run) {
+	r.forget(run.id)
+	run.expiry.Stop()
+	id := run.id
+	left := time.Until(run.task.CreatedAt.Add(run.task.TTL))
+	time.AfterFunc(left, func() {
+		if err := r.o.Store.Delete(context.Background(), id); err != nil {
+			r.o.Log.Error().Err(err).Str("taskId", id).Msg("expired task not deleted")
+		}
+	})
+	r.o.Log.Debug().Str("taskId", id).Str("owner", r.o.Owner).Str("status", string(run.task.Status)).Msg("task ended")
+}
+
+// ttl is the ttl that is granted: what was asked for, within bounds.
+func (r *Runner) ttl(asked time.Duration) time.Duration {
+	if asked == 0 {
+		asked = r.o.TTL
+	}
+	return min(max(asked, minTTL), r.o.MaxTTL)
+}
+
+func (r *Runner) forget(id string) {
+	r.mu.Lock()
+	delete(r.live, id)
+	r.mu.Unlock()
+}
+
+// running returns the Run of a task that has a handle and has not ended, nil otherwise.
+func (r *Runner) running(id string) *Run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.live[id]
+}
+
+// get returns a task of the owner as it is now.
+func (r *Runner) get(ctx context.Context, id string) (Task, error) {
+	if run := r.running(id); run != nil {
+		return run.Task(), nil
+	}
+	return r.o.Store.Get(ctx, r.o.Owner, id)
+}
+
+// Wait returns when no task runs any more, or with ctx's error.
+func (r *Runner) Wait(ctx context.Context) error {
+	idle := make(chan struct{})
+	go func() { r.all.Wait(); close(idle) }()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// errClosed is why work ends when the process does.
+var errClosed = errors.New("runnel was stopped")
+
+// Close cancels all that runs and returns when it has ended: no tool's goroutine and no child is left.
+func (r *Runner) Close() {
+	r.end()
+	r.all.Wait()
+}

@@ -1,0 +1,30 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+)
+
+var (
+	// ErrNotFound is the one error for ids that are unknown, expired or somebody else's:
+	// what does not belong to the owner is never hinted at.
+	ErrNotFound = errors.New("task not found")
+	// ErrTransition refuses a move that the status machine does not have.
+	ErrTransition = errors.New("task status cannot change")
+	// ErrCursor refuses a cursor that tasks/list did not give.
+	ErrCursor = errors.New("invalid cursor")
+)
+
+// Store keeps tasks. Its methods may be called by several goroutines.
+type Store interface {
+	// Put stores a new task or a later state of one. When it returns, the state is as durable as the store gets:
+	// a task is put before its handle is sent, its outcome before its terminal status.
+	Put(ctx context.Context, t Task) error
+	// Get returns an owner's task, or ErrNotFound.
+	Get(ctx context.Context, owner, id string) (Task, error)
+	// List returns up to n of an owner's tasks in the order in which they were made, and the cursor
+	// of the rest ("" if there is none). The first page has the cursor "".
+	List(ctx context.Context, owner, cursor string, n int) ([]Task, string, error)
+	// Delete forgets a task.
+	Delete(ctx context.Context, id string) error
+}

@@ -1,0 +1,66 @@
+package tasks
+
+import (
+	"time"
+	"unicode/utf8"
+
+	"runnel/partials"
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+// Task is the record of one task: what a Store keeps and what every answer about the task is made of.
+type Task struct {
+	ID            string
+	Owner         string
+	Tool          string
+	Status        mcp.TaskStatus
+	StatusMessage string // maxStatusMessage bytes at most
+	CreatedAt     time.Time
+	UpdatedAt     time.Time
+	TTL           time.Duration // from CreatedAt
+	Outcome       *Outcome      // nil until the task has ended
+	Log           *partials.Log // what the tool wrote
+}
+
+// Outcome is how a task ended: a result (also one with isError) or a JSON-RPC error, never both.
+type Outcome struct {
+	Result *mcp.CallToolResult
+	Err    *rpc.Error
+}
+
+// maxStatusMessage bounds statusMessage: hosts show it in one place, and it is repeated in every status.
+const maxStatusMessage = 2 << 10
+
+// Expired reports whether the task's ttl is over: from then on it is as good as unknown.
+func (t *Task) Expired(now time.Time) bool { return !now.Before(t.CreatedAt.Add(t.TTL)) }
+
+// wire is the task as a client of 2025-11-25 sees it.
+func (t *Task) wire(pollInterval time.Duration) mcp.Task {
+	ttl := t.TTL.Milliseconds()
+	return mcp.Task{
+		TaskID:        t.ID,
+		Status:        t.Status,
+		StatusMessage: t.StatusMessage,
+		CreatedAt:     t.CreatedAt.UTC().Format(time.RFC3339Nano),
+		LastUpdatedAt: t.UpdatedAt.UTC().Format(time.RFC3339Nano),
+		TTL:           &ttl,
+		PollInterval:  pollInterval.Milliseconds(),
+	}
+}
+
+// related is the _meta that ties a message to its task.
+func related(id string) map[string]any {
+	return map[string]any{mcp.MetaRelatedTask: mcp.RelatedTask{TaskID: id}}
+}
+
+// clip cuts a message to n bytes, between characters.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
