@@ -1,0 +1,185 @@
+package tools
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A placeholder is {{name}}. Only a plain name makes one, so what other programs write in double
+// braces ({{.Names}} of docker, {{ "x" }}) stays as it is.
+var placeholder = regexp.MustCompile(`\{\{\s*([A-Za-z_][A-Za-z0-9_-]*)\s*\}\}`)
+
+// template is a string with placeholders: an element of an argv, or a command's stdin.
+// What fills it never passes through a shell, so a value cannot become more than the text it is.
+type template struct {
+	text  []string // text[i] stands before names[i], the last one behind them all
+	names []string
+}
+
+func parseTemplate(s string) template {
+	var t template
+	end := 0
+	for _, m := range placeholder.FindAllStringSubmatchIndex(s, -1) {
+		t.text = append(t.text, s[end:m[0]])
+		t.names = append(t.names, s[m[2]:m[3]])
+		end = m[1]
+	}
+	t.text = append(t.text, s[end:])
+	return t
+}
+
+func (t *template) fill(value func(name string) string) string {
+	var b strings.Builder
+	for i, name := range t.names {
+		b.WriteString(t.text[i])
+		b.WriteString(value(name))
+	}
+	b.WriteString(t.text[len(t.names)])
+	return b.String()
+}
+
+// argument is the value of one argument as a command gets it: a list for an array, else one string.
+type argument struct {
+	values []string
+	list   bool
+}
+
+// joined is the argument as one string, the elements of an array on lines of their own.
+func (a argument) joined() string { return strings.Join(a.values, "\n") }
+
+// arguments are those that have a value: null and the empty array have none.
+type arguments map[string]argument
+
+// parseArguments reads a call's arguments, takes the default of each one that is missing, and
+// leaves out those that the tool's input does not declare.
+func (in *inputs) parseArguments(raw json.RawMessage) (arguments, error) {
+	given := map[string]json.RawMessage{}
+	if len(bytes.TrimSpace(raw)) > 0 {
+		if err := json.Unmarshal(raw, &given); err != nil {
+			return nil, fmt.Errorf("reading the arguments: %w", err)
+		}
+	}
+	args := arguments{}
+	for _, name := range in.names {
+		v, ok := given[name]
+		if !ok {
+			if v, ok = in.defaults[name]; !ok {
+				continue
+			}
+		}
+		a, err := spell(v)
+		if err != nil {
+			return nil, fmt.Errorf("argument %q: %w", name, err)
+		}
+		for _, s := range a.values {
+			if strings.IndexByte(s, 0) >= 0 {
+				return nil, fmt.Errorf("argument %q holds a NUL character, which no command can take", name)
+			}
+		}
+		if len(a.values) > 0 {
+			args[name] = a
+		}
+	}
+	return args, nil
+}
+
+// spell writes a JSON value as a command reads it: text as it is, a number as it was written,
+// true or false, an object as JSON.
+func spell(v json.RawMessage) (argument, error) {
+	v = bytes.TrimSpace(v)
+	if len(v) == 0 || v[0] != '[' {
+		s, ok, err := spellScalar(v)
+		if !ok || err != nil {
+			return argument{}, err
+		}
+		return argument{values: []string{s}}, nil
+	}
+	var items []json.RawMessage
+	if err := json.Unmarshal(v, &items); err != nil {
+		return argument{}, err
+	}
+	a := argument{list: true}
+	for _, item := range items {
+		s, ok, err := spellScalar(bytes.TrimSpace(item))
+		if err != nil {
+			return argument{}, err
+		}
+		if ok {
+			a.values = append(a.values, s)
+		}
+	}
+	return a, nil
+}
+
+func spellScalar(v []byte) (s string, ok bool, err error) {
+	switch {
+	case len(v) == 0 || bytes.Equal(v, []byte("null")):
+		return "", false, nil
+	case v[0] == '"':
+		err = json.Unmarshal(v, &s)
+		return s, true, err
+	case v[0] == '{' || v[0] == '[':
+		var b bytes.Buffer
+		err = json.Compact(&b, v)
+		return b.String(), true, err
+	}
+	return string(v), true, nil
+}
+
+// expand fills the elements of an argv. An element with a placeholder that has no value is left out;
+// one with an array becomes one element per item, with the text around the placeholder repeated
+// (-I{{dir}} becomes -Ia -Ib).
+func expand(elements []template, args arguments) ([]string, error) {
+	var argv []string
+next:
+	for i := range elements {
+		t := &elements[i]
+		list := ""
+		for _, name := range t.names {
+			a, ok := args[name]
+			if !ok {
+				continue next
+			}
+			if a.list && list != "" && list != name {
+				return nil, fmt.Errorf("arguments %q and %q are both arrays, and the command has them in one element", list, name)
+			}
+			if a.list {
+				list = name
+			}
+		}
+		n := 1
+		if list != "" {
+			n = len(args[list].values)
+		}
+		for item := range n {
+			argv = append(argv, t.fill(func(name string) string {
+				if name == list {
+					return args[name].values[item]
+				}
+				return args[name].values[0]
+			}))
+		}
+	}
+	return argv, nil
+}
+
+// checkTemplate refuses placeholders that no input declares.
+func (in *inputs) checkTemplate(key string, t *template) error {
+	var lists []string
+	for _, name := range t.names {
+		if !slices.Contains(in.names, name) {
+			return &ConfigError{Key: key, Problem: fmt.Sprintf("placeholder {{%s}} names no input", name), Allowed: in.allowed()}
+		}
+		if in.arrays[name] && !slices.Contains(lists, name) {
+			lists = append(lists, name)
+		}
+	}
+	if len(lists) > 1 {
+		return &ConfigError{Key: key, Problem: fmt.Sprintf("{{%s}} and {{%s}} are both arrays", lists[0], lists[1]), Allowed: "one array in an element"}
+	}
+	return nil
+}

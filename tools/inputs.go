@@ -1,0 +1,122 @@
+package tools
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// inputs is what a command's configuration says about its arguments.
+type inputs struct {
+	schema   json.RawMessage            // the JSON Schema that tools/list shows
+	names    []string                   // the declared properties, in the order they were written
+	defaults map[string]json.RawMessage // of the properties that have one
+	arrays   map[string]bool            // the properties that are of type array
+}
+
+// parseInputs reads "input" and "required" of a tool. input is a whole JSON Schema if its "type" is
+// a string (a property named type would have a schema there); else it is the schema's properties,
+// and then nothing but them may be given: a misspelt argument gets an error instead of silence.
+func parseInputs(input Object, required []string) (*inputs, error) {
+	in := &inputs{defaults: map[string]json.RawMessage{}, arrays: map[string]bool{}}
+	top := map[string]json.RawMessage{}
+	if len(input) == 0 || bytes.Equal(input, []byte("null")) {
+		input = Object("{}")
+	}
+	if err := json.Unmarshal(input, &top); err != nil {
+		return nil, &ConfigError{Key: "input", Problem: "is no mapping", Allowed: "properties, or a JSON Schema of type object"}
+	}
+
+	properties := json.RawMessage(input)
+	var kind string
+	whole := json.Unmarshal(top["type"], &kind) == nil && kind != ""
+	if whole {
+		if kind != "object" {
+			return nil, &ConfigError{Key: "input.type", Problem: fmt.Sprintf("a schema of type %s cannot be a tool's input", kind), Allowed: "object"}
+		}
+		if len(required) > 0 {
+			return nil, &ConfigError{Key: "required", Problem: "stands beside a whole schema", Allowed: "required inside of input"}
+		}
+		in.schema = json.RawMessage(input)
+		if properties = top["properties"]; len(properties) == 0 {
+			properties = json.RawMessage("{}")
+		}
+	}
+	if err := in.readProperties(properties); err != nil {
+		return nil, err
+	}
+	for _, name := range required {
+		if !slices.Contains(in.names, name) {
+			return nil, &ConfigError{Key: "required", Problem: fmt.Sprintf("%q names no input", name), Allowed: in.allowed()}
+		}
+	}
+	if !whole {
+		in.schema = in.build(properties, required)
+	}
+	return in, nil
+}
+
+func (in *inputs) readProperties(properties json.RawMessage) error {
+	schemas := map[string]json.RawMessage{}
+	if err := json.Unmarshal(properties, &schemas); err != nil {
+		return &ConfigError{Key: "input.properties", Problem: "is no mapping", Allowed: "names of arguments, each with its JSON Schema"}
+	}
+	in.names = objectKeys(properties)
+	for name, schema := range schemas {
+		if schema[0] == 't' || schema[0] == 'f' { // true and false are schemas
+			continue
+		}
+		var p struct {
+			Type    json.RawMessage `json:"type"`
+			Default json.RawMessage `json:"default"`
+		}
+		if schema[0] != '{' || json.Unmarshal(schema, &p) != nil {
+			return &ConfigError{Key: "input." + name, Problem: "is no JSON Schema", Allowed: "a mapping such as {type: string, description: ...}"}
+		}
+		if p.Default != nil {
+			in.defaults[name] = p.Default
+		}
+		in.arrays[name] = string(p.Type) == `"array"`
+	}
+	return nil
+}
+
+func (in *inputs) build(properties json.RawMessage, required []string) json.RawMessage {
+	var b bytes.Buffer
+	b.WriteString(`{"type":"object","properties":`)
+	b.Write(properties)
+	if len(required) > 0 {
+		names, _ := json.Marshal(required)
+		b.WriteString(`,"required":`)
+		b.Write(names)
+	}
+	b.WriteString(`,"additionalProperties":false}`)
+	return b.Bytes()
+}
+
+func (in *inputs) allowed() string {
+	if len(in.names) == 0 {
+		return "none, because the tool declares no input"
+	}
+	return strings.Join(in.names, ", ")
+}
+
+// objectKeys returns the keys of a valid JSON object in their order, each once.
+func objectKeys(object json.RawMessage) []string {
+	var keys []string
+	d := json.NewDecoder(bytes.NewReader(object))
+	_, _ = d.Token()
+	for d.More() {
+		t, _ := d.Token()
+		if key, ok := t.(string); ok && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+		var skip json.RawMessage
+		if d.Decode(&skip) != nil {
+			break
+		}
+	}
+	return keys
+}
