@@ -1,0 +1,124 @@
+package tools
+
+import "bytes"
+
+// stripper takes the escape sequences of terminals (ECMA-48) out of a stream, also those that two reads
+// share. Text without any passes as it is. A sequence that is never ended costs at most the rest of its line.
+//
+// On a terminal the driver also ends lines with \r\n and programs redraw a line after a \r: there
+// crlf turns each of \r\n, \r\r\n and \r alone into one \n, so that a redrawn line becomes a new line.
+type stripper struct {
+	crlf bool
+
+	state stripState
+	cr    bool   // a \r has been read, and what it means depends on the next byte
+	buf   []byte // what filter returned last
+}
+
+type stripState uint8
+
+const (
+	stripGround   stripState = iota
+	stripEscape              // after ESC
+	stripSequence            // CSI: parameters, then one final byte
+	stripString              // OSC, DCS, SOS, PM, APC: until BEL or ST
+	stripStringEscape
+)
+
+const escape = 0x1b
+
+// filter returns p without its sequences, valid until the next call.
+func (s *stripper) filter(p []byte) []byte {
+	if s.state == stripGround && !s.cr && bytes.IndexByte(p, escape) < 0 && (!s.crlf || bytes.IndexByte(p, '\r') < 0) {
+		return p
+	}
+	s.buf = s.buf[:0]
+	for _, b := range p {
+		s.next(b)
+	}
+	return s.buf
+}
+
+// flush returns what waited for a next byte that will not come.
+func (s *stripper) flush() []byte {
+	s.buf = s.buf[:0]
+	if s.cr {
+		s.cr = false
+		s.buf = append(s.buf, '\n')
+	}
+	return s.buf
+}
+
+func (s *stripper) next(b byte) {
+	switch s.state {
+	case stripEscape:
+		switch {
+		case b == '[':
+			s.state = stripSequence
+			return
+		case b == ']' || b == 'P' || b == 'X' || b == '^' || b == '_':
+			s.state = stripString
+			return
+		case b >= 0x20 && b <= 0x2f: // intermediate bytes
+			return
+		case b >= 0x30 && b <= 0x7e:
+			s.state = stripGround
+			return
+		}
+	case stripSequence:
+		switch {
+		case b >= 0x20 && b <= 0x3f:
+			return
+		case b >= 0x40 && b <= 0x7e:
+			s.state = stripGround
+			return
+		}
+	case stripString:
+		switch b {
+		case '\a', 0x18, 0x1a: // BEL ends it; CAN and SUB break it off
+			s.state = stripGround
+			return
+		case escape:
+			s.state = stripStringEscape
+			return
+		case '\n', '\r':
+		default:
+			return
+		}
+	case stripStringEscape:
+		if b == '\\' {
+			s.state = stripGround
+			return
+		}
+		s.state = stripEscape
+		s.next(b)
+		return
+	}
+	// A byte that cannot be in the sequence ends it and counts as text.
+	s.state = stripGround
+	s.text(b)
+}
+
+func (s *stripper) text(b byte) {
+	if s.cr && b != '\r' {
+		s.cr = false
+		s.buf = append(s.buf, '\n')
+		if b == '\n' {
+			return
+		}
+	}
+	switch {
+	case b == escape:
+		s.state = stripEscape
+	case b == '\r' && s.crlf:
+		s.cr = true
+	default:
+		s.buf = append(s.buf, b)
+	}
+}
+
+// stripANSI returns a text without escape sequences.
+func stripANSI(p []byte) []byte {
+	var s stripper
+	return s.filter(p)
+}

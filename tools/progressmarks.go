@@ -1,0 +1,102 @@
+package tools
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strconv"
+)
+
+// compileProgress checks the key "progress"; nil for none.
+func compileProgress(pattern string) (*regexp.Regexp, error) {
+	if pattern == "" {
+		return nil, nil
+	}
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, &ConfigError{Key: "progress", Problem: err.Error(), Allowed: "a regular expression as Go knows them (RE2)"}
+	}
+	if n := re.NumSubexp(); n != 1 && n != 2 {
+		return nil, &ConfigError{Key: "progress", Problem: fmt.Sprintf("has %d groups", n), Allowed: "one group (percent) or two (done, total)"}
+	}
+	return re, nil
+}
+
+// progressMarks finds how far a command is in what it prints. It looks at whole lines, and at the
+// unfinished one only where a \r has begun it: that is a line that is redrawn, and its end comes late or never.
+// Of one read only the last mark is reported.
+type progressMarks struct {
+	marks  *regexp.Regexp
+	report func(done, total float64, message string)
+
+	line   []byte // the unfinished line, its last maxMarkLine bytes
+	redraw bool   // a \r has begun it
+	done   float64
+	total  float64
+}
+
+// maxMarkLine is how much of a line is searched for a mark: no progress bar is longer.
+const maxMarkLine = 4 << 10
+
+func (m *progressMarks) scan(text []byte) {
+	end := bytes.LastIndexAny(text, "\r\n")
+	if end < 0 {
+		m.keep(text)
+	} else {
+		m.redraw = text[end] == '\r'
+		head := text[:end]
+		found := false
+		for !found {
+			start := bytes.LastIndexAny(head, "\r\n") + 1
+			if start == 0 {
+				m.keep(head)
+				found = m.match(m.line)
+				break
+			}
+			found = m.match(head[start:])
+			head = head[:start-1]
+		}
+		m.line = m.line[:0]
+		m.keep(text[end+1:])
+	}
+	if m.redraw {
+		m.match(m.line)
+	}
+}
+
+func (m *progressMarks) keep(text []byte) {
+	m.line = append(m.line, text[max(0, len(text)-maxMarkLine):]...)
+	if n := len(m.line) - maxMarkLine; n > 0 {
+		m.line = m.line[:copy(m.line, m.line[n:])]
+	}
+}
+
+func (m *progressMarks) match(line []byte) bool {
+	if len(line) == 0 {
+		return false
+	}
+	line = stripANSI(line)
+	all := m.marks.FindAllSubmatch(line, -1)
+	for i := len(all) - 1; i >= 0; i-- {
+		done, total := 0.0, 100.0
+		var err, err2 error
+		done, err = markNumber(all[i][1])
+		if len(all[i]) > 2 {
+			total, err2 = markNumber(all[i][2])
+		}
+		if err != nil || err2 != nil || total <= 0 || done < 0 || done > total {
+			continue
+		}
+		if done != m.done || total != m.total {
+			m.done, m.total = done, total
+			m.report(done, total, string(bytes.TrimSpace(line)))
+		}
+		return true
+	}
+	return false
+}
+
+// markNumber reads 12, 12.5 and 1,234.
+func markNumber(b []byte) (float64, error) {
+	return strconv.ParseFloat(string(bytes.ReplaceAll(bytes.TrimSpace(b), []byte(","), nil)), 64)
+}

@@ -1,0 +1,292 @@
+package tools
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unicode/utf8"
+
+	"runnel/partials"
+)
+
+const (
+	// readSize is how much of a pipe is read at once: half of what one holds, so that the command goes on meanwhile.
+	readSize = 32 << 10
+	// maxHeldLine is how long a line may be that "output: lines" keeps together.
+	maxHeldLine = 64 << 10
+	// lastKept is how much of the end of the output is kept for the status message, more than one can hold.
+	lastKept = 4 << 10
+)
+
+// record takes what one run of a command prints: it streams it to the log as it comes and keeps
+// of it what the result shows.
+type record struct {
+	config *CommandConfig
+	out    *Output
+	stdout stream
+	stderr stream
+
+	active  atomic.Int64 // when output was read or delivered last, in nanoseconds since began
+	waiting atomic.Int32 // streams that wait for the client
+	began   time.Time
+
+	mu       sync.Mutex
+	streamed Size   // bytes of text in the log
+	full     bool   // maxOutput is reached, and the log says so
+	last     []byte // the end of both streams, as they came
+}
+
+func newRecord(config *CommandConfig, marks *regexp.Regexp, out *Output) *record {
+	r := &record{config: config, out: out, began: time.Now()}
+	r.stdout.init(r, partials.Stdout, marks)
+	r.stderr.init(r, partials.Stderr, marks)
+	return r
+}
+
+// silence is how long the command has printed nothing. While runnel waits for a slow client, the command
+// cannot print: that is no silence.
+func (r *record) silence() time.Duration {
+	if r.waiting.Load() > 0 {
+		return 0
+	}
+	return time.Since(r.began) - time.Duration(r.active.Load())
+}
+
+func (r *record) touch() { r.active.Store(int64(time.Since(r.began))) }
+
+// remember keeps the end of the output.
+func (r *record) remember(text []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last = append(r.last, text[max(0, len(text)-lastKept):]...)
+	if n := len(r.last) - lastKept; n > lastKept {
+		r.last = r.last[:copy(r.last, r.last[n:])]
+	}
+}
+
+// admit counts n bytes against maxOutput. It returns how many of them may go to the log, and
+// whether the limit is reached with them.
+func (r *record) admit(n int) (admitted int, reached bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if left := r.config.MaxOutput - r.streamed; Size(n) > left {
+		reached = !r.full
+		r.full = true
+		n = int(left)
+	}
+	r.streamed += Size(n)
+	return n, reached
+}
+
+// stream is one of a command's two outputs. Its pump goroutine owns it until the pump has ended.
+type stream struct {
+	r    *record
+	sink partials.Stream
+
+	bytes int64      // as read
+	strip *stripper  // nil with "ansi: keep"
+	rest  []byte     // the beginning of a character whose end has not been read yet
+	whole []byte     // rest and a read
+	lines lineBuffer // with "output: lines"
+	marks *progressMarks
+	kept  excerpt
+	gone  bool // nobody takes output any more; it is read and counted all the same
+}
+
+func (s *stream) init(r *record, sink partials.Stream, marks *regexp.Regexp) {
+	s.r, s.sink = r, sink
+	s.kept.max = int(r.config.MaxResult)
+	if r.config.ANSI == "strip" {
+		s.strip = &stripper{crlf: r.config.Pty}
+	}
+	if marks != nil {
+		s.marks = &progressMarks{marks: marks, report: r.out.Progress}
+	}
+}
+
+// pump reads f until its end, or until its deadline and then what is in it already.
+func (s *stream) pump(f *os.File) {
+	buf := make([]byte, readSize)
+	for {
+		n, err := f.Read(buf)
+		s.take(buf[:n])
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			s.collect(f, buf)
+		}
+		if err != nil { // of a terminal whose other end is closed: EIO
+			break
+		}
+	}
+	s.finish()
+}
+
+// collect reads what f holds without waiting for more. The command has ended: all it wrote is there, also
+// when the deadline passed while the pump waited for a slow client.
+func (s *stream) collect(f *os.File, buf []byte) {
+	_ = f.SetReadDeadline(time.Time{})
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return
+	}
+	for total := 0; total < collectMax; {
+		n := 0
+		_ = raw.Read(func(fd uintptr) bool {
+			for {
+				n, err = syscall.Read(int(fd), buf)
+				if !errors.Is(err, syscall.EINTR) {
+					return true
+				}
+			}
+		})
+		if err != nil || n <= 0 {
+			return
+		}
+		s.take(buf[:n])
+		total += n
+	}
+}
+
+// take turns bytes into text.
+func (s *stream) take(p []byte) {
+	if len(p) == 0 {
+		return
+	}
+	s.bytes += int64(len(p))
+	s.r.touch()
+	if s.strip != nil {
+		p = s.strip.filter(p)
+	}
+	if len(s.rest) > 0 {
+		s.whole = append(append(s.whole[:0], s.rest...), p...)
+		p = s.whole
+	}
+	cut := unfinishedRune(p)
+	s.rest = append(s.rest[:0], p[cut:]...)
+	s.put(validText(p[:cut]))
+}
+
+// finish gives out what waited for more.
+func (s *stream) finish() {
+	tail := append([]byte(nil), s.rest...)
+	if s.strip != nil {
+		tail = append(tail, s.strip.flush()...)
+	}
+	s.put(validText(tail))
+	s.lines.flush(s.append)
+}
+
+// put takes valid text.
+func (s *stream) put(text []byte) {
+	if len(text) == 0 {
+		return
+	}
+	s.kept.add(text)
+	s.r.remember(text)
+	if s.marks != nil {
+		s.marks.scan(text)
+	}
+	n, reached := s.r.admit(len(text))
+	s.send(text[:unfinishedRune(text[:n])])
+	if reached {
+		s.lines.flush(s.append)
+		s.append(partials.Chunk{Data: fmt.Appendf(nil, "\n[output limit of %v reached: what follows is not shown]\n", s.r.config.MaxOutput)})
+	}
+}
+
+func (s *stream) send(text []byte) {
+	switch {
+	case len(text) == 0:
+	case s.r.config.Output == "lines":
+		s.lines.add(text, s.append)
+	default:
+		s.append(partials.Chunk{Data: text})
+	}
+}
+
+// append waits where the client is too far behind.
+func (s *stream) append(chunks ...partials.Chunk) {
+	if s.gone {
+		return
+	}
+	for i := range chunks {
+		chunks[i].Stream = s.sink
+	}
+	s.r.waiting.Add(1)
+	err := s.r.out.log.Append(s.r.out.ctx, chunks...)
+	s.r.waiting.Add(-1)
+	s.r.touch()
+	s.gone = err != nil
+}
+
+// lineBuffer makes one chunk of each line. A \r without \n ends a line too, so that a progress bar
+// is seen while it moves. The last line and one longer than maxHeldLine go out unfinished.
+type lineBuffer struct {
+	held   []byte
+	chunks []partials.Chunk
+}
+
+func (l *lineBuffer) add(text []byte, emit func(...partials.Chunk)) {
+	if n := len(l.held); n > 0 && l.held[n-1] == '\r' && text[0] != '\n' {
+		l.flush(emit)
+	}
+	l.chunks = l.chunks[:0]
+	if end := lineEnd(text); end > 0 && len(l.held) > 0 {
+		l.held = append(l.held, text[:end]...)
+		l.chunks = append(l.chunks, partials.Chunk{Data: l.held})
+		text = text[end:]
+	}
+	for end := lineEnd(text); end > 0; end = lineEnd(text) {
+		l.chunks = append(l.chunks, partials.Chunk{Data: text[:end]})
+		text = text[end:]
+	}
+	if len(l.chunks) > 0 {
+		emit(l.chunks...)
+		l.held = l.held[:0]
+	}
+	if l.held = append(l.held, text...); len(l.held) > maxHeldLine {
+		l.flush(emit)
+	}
+}
+
+func (l *lineBuffer) flush(emit func(...partials.Chunk)) {
+	if len(l.held) > 0 {
+		emit(partials.Chunk{Data: l.held})
+		l.held = l.held[:0]
+	}
+}
+
+// lineEnd returns where the first line of text ends, 0 if it does not. A \r at the very end waits for the next byte.
+func lineEnd(text []byte) int {
+	i := bytes.IndexAny(text, "\r\n")
+	switch {
+	case i < 0:
+		return 0
+	case text[i] == '\n':
+		return i + 1
+	case i+1 == len(text):
+		return 0
+	case text[i+1] == '\n':
+		return i + 2
+	}
+	return i + 1
+}
+
+// validText returns p with each byte that is not UTF-8 as U+FFFD.
+func validText(p []byte) []byte {
+	if utf8.Valid(p) {
+		return p
+	}
+	text := make([]byte, 0, len(p)+len(p)/2)
+	for len(p) > 0 {
+		r, n := utf8.DecodeRune(p)
+		text = utf8.AppendRune(text, r)
+		p = p[n:]
+	}
+	return text
+}
