@@ -1,0 +1,320 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/creack/pty"
+)
+
+const (
+	// leftoverGrace is how long processes that a command leaves behind may take to end after TERM.
+	// Nobody asked for them to go on, and the call waits for them; a call that is stopped gives them its whole grace.
+	leftoverGrace = 500 * time.Millisecond
+	// killWait is how long a group may take to be gone after KILL before the call ends without it
+	// (processes in an uninterruptible wait, zombies that their init does not collect).
+	killWait = 2 * time.Second
+	// groupPoll is how often a group that has lost its leader is looked at: nothing tells of its end.
+	groupPoll = 5 * time.Millisecond
+	// collectDelay is how long output is read on once the command's group is gone and someone else, who left
+	// the group, holds the pipe still. What is in the pipe by then is read too.
+	collectDelay = 100 * time.Millisecond
+	// collectMax bounds what is read then, if that someone goes on writing: more than the
+	// command itself can have left in a pipe (pipe-max-size of Linux).
+	collectMax = 1 << 20
+
+	terminalRows, terminalColumns = 24, 80
+)
+
+// processSpec is one command, ready to be started.
+type processSpec struct {
+	path   string
+	argv   []string
+	dir    string
+	env    []string
+	stdin  *string // nil = the null device
+	stderr string  // merge, separate, discard
+	pty    bool
+}
+
+// process is a running child and its group. Its goroutines: one waits for the child, one reads
+// each output pipe, one writes stdin if there is any.
+type process struct {
+	pid    int // also the id of its process group
+	input  string
+	stdin  *os.File
+	stdout *os.File
+	stderr *os.File // nil unless separate
+
+	exited chan struct{}    // closed when the child has been waited for
+	state  *os.ProcessState // valid after exited
+}
+
+// startProcess starts a child in a group of its own. The guard knows the group before startProcess returns.
+func startProcess(s *processSpec) (*process, error) {
+	p := &process{exited: make(chan struct{})}
+	if s.stdin != nil {
+		p.input = *s.stdin
+	}
+	files, err := p.open(s)
+	defer closeAll(files)
+	if err == nil {
+		err = guards.acquire()
+	}
+	if err != nil {
+		p.closePipes()
+		return nil, fmt.Errorf("cannot start %s: %w", s.argv[0], err)
+	}
+
+	// An ignored SIGPIPE would be ignored in the child too: `yes | head` would complain instead of ending.
+	// Notify keeps runnel safe from it just as well, and is not inherited.
+	if signal.Ignored(syscall.SIGPIPE) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	}
+
+	started := make(chan error)
+	go p.wait(s, files, started)
+	if err := <-started; err != nil {
+		guards.release(0)
+		p.closePipes()
+		return nil, fmt.Errorf("cannot start %s: %s: %w", s.argv[0], s.path, rootCause(err))
+	}
+	return p, nil
+}
+
+// open makes the pipes: the child's ends are returned, runnel's are kept. All are close-on-exec.
+func (p *process) open(s *processSpec) (files []*os.File, err error) {
+	var in, out *os.File
+	if s.stdin != nil {
+		in, p.stdin, err = os.Pipe()
+	} else {
+		in, err = os.Open(os.DevNull)
+	}
+	if err != nil {
+		return nil, err
+	}
+	files = append(files, in)
+
+	if s.pty {
+		p.stdout, out, err = openTerminal()
+	} else {
+		p.stdout, out, err = os.Pipe()
+	}
+	if err != nil {
+		return files, err
+	}
+	files = append(files, out)
+
+	errors := out // merged: one pipe keeps the order of the two
+	switch s.stderr {
+	case "separate":
+		p.stderr, errors, err = os.Pipe()
+	case "discard":
+		errors, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	}
+	if err != nil {
+		return files, err
+	}
+	return append(files, errors), nil
+}
+
+func openTerminal() (runnel, child *os.File, err error) {
+	runnel, child, err = pty.Open()
+	if err == nil {
+		err = pty.Setsize(runnel, &pty.Winsize{Rows: terminalRows, Cols: terminalColumns})
+	}
+	return runnel, child, err
+}
+
+func (p *process) closePipes() { closeAll([]*os.File{p.stdin, p.stdout, p.stderr}) }
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+}
+
+// wait starts the child, then waits for it. Both happen on one OS thread, which the goroutine keeps until
+// the child has ended: Pdeathsig is sent when the *thread* that forked ends, not the process, so a child that
+// was forked on any other thread could be killed whenever Go's scheduler lets that thread go.
+func (p *process) wait(s *processSpec, files []*os.File, started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	child, err := os.StartProcess(s.path, s.argv, &os.ProcAttr{
+		Dir:   s.dir,
+		Env:   s.env,
+		Files: files,
+		Sys:   sysProcAttr(s.pty),
+	})
+	if err != nil {
+		started <- err
+		return
+	}
+	p.pid = child.Pid
+	guards.add(p.pid)
+	started <- nil
+	p.state, _ = child.Wait()
+	close(p.exited)
+}
+
+// limits are how long a process may go on.
+type limits struct {
+	timeout, idle time.Duration // 0 = no limit
+	grace         time.Duration
+}
+
+// ending is how a process came to its end.
+type ending struct {
+	state *os.ProcessState
+	stop  stopReason
+	limit time.Duration // the one that was reached, if stop says so
+}
+
+// stopReason is why runnel stopped a process.
+type stopReason uint8
+
+const (
+	notStopped stopReason = iota
+	stopCancelled
+	stopTimeout
+	stopIdle
+)
+
+// run reads the output into r until the process has ended, or stops it, and leaves nothing of it behind.
+func (p *process) run(ctx context.Context, r *record, l limits) ending {
+	var pumps sync.WaitGroup
+	pumps.Go(func() { r.stdout.pump(p.stdout) })
+	if p.stderr != nil {
+		pumps.Go(func() { r.stderr.pump(p.stderr) })
+	}
+	if p.stdin != nil {
+		pumps.Go(p.feed)
+	}
+
+	e := p.watch(ctx, r, l)
+	grace := leftoverGrace
+	if e.stop != notStopped {
+		grace = p.stop(l.grace)
+	}
+	<-p.exited
+	if e.stop == notStopped && !groupGone(p.pid) {
+		signalGroup(p.pid, syscall.SIGTERM)
+	}
+	endGroup(p.pid, grace)
+	guards.release(p.pid)
+
+	closeAll([]*os.File{p.stdin}) // feed may still be waiting for somebody to read
+	deadline := time.Now().Add(collectDelay)
+	_ = p.stdout.SetReadDeadline(deadline)
+	if p.stderr != nil {
+		_ = p.stderr.SetReadDeadline(deadline)
+	}
+	pumps.Wait()
+	closeAll([]*os.File{p.stdout, p.stderr})
+	e.state = p.state
+	return e
+}
+
+// watch returns when the process has ended or must be stopped.
+func (p *process) watch(ctx context.Context, r *record, l limits) ending {
+	var timeout, idle <-chan time.Time
+	if l.timeout > 0 {
+		t := time.NewTimer(l.timeout)
+		defer t.Stop()
+		timeout = t.C
+	}
+	var idleTimer *time.Timer
+	if l.idle > 0 {
+		idleTimer = time.NewTimer(l.idle)
+		defer idleTimer.Stop()
+		idle = idleTimer.C
+	}
+	for {
+		select {
+		case <-p.exited:
+			return ending{}
+		case <-ctx.Done():
+			return ending{stop: stopCancelled}
+		case <-timeout:
+			return ending{stop: stopTimeout, limit: l.timeout}
+		case <-idle:
+			left := l.idle - r.silence()
+			if left <= 0 {
+				return ending{stop: stopIdle, limit: l.idle}
+			}
+			idleTimer.Reset(left)
+		}
+	}
+}
+
+// stop sends TERM to the group, and KILL when the child is still there after the grace. It returns what is
+// left of the grace for the rest of the group.
+func (p *process) stop(grace time.Duration) time.Duration {
+	deadline := time.Now().Add(grace)
+	signalGroup(p.pid, syscall.SIGTERM)
+	t := time.NewTimer(grace)
+	defer t.Stop()
+	select {
+	case <-p.exited:
+	case <-t.C:
+		signalGroup(p.pid, syscall.SIGKILL)
+	}
+	return max(0, time.Until(deadline))
+}
+
+// endGroup waits for what is left of a group whose leader has been waited for, and kills it after the grace.
+func endGroup(pgid int, grace time.Duration) {
+	if !waitGroup(pgid, grace) {
+		signalGroup(pgid, syscall.SIGKILL)
+		waitGroup(pgid, killWait)
+	}
+}
+
+func waitGroup(pgid int, limit time.Duration) bool {
+	if groupGone(pgid) {
+		return true
+	}
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	poll := time.NewTicker(groupPoll)
+	defer poll.Stop()
+	for !groupGone(pgid) {
+		select {
+		case <-poll.C:
+		case <-deadline.C:
+			return groupGone(pgid)
+		}
+	}
+	return true
+}
+
+// groupGone reports whether a group without its leader has no process any more. Its id cannot be given to
+// another process as long as it has one.
+func groupGone(pgid int) bool {
+	// Where runnel is the first process of a container, orphans become its children: it must wait for them.
+	for {
+		pid, err := syscall.Wait4(-pgid, nil, syscall.WNOHANG, nil)
+		if pid <= 0 && !errors.Is(err, syscall.EINTR) {
+			break
+		}
+	}
+	return errors.Is(syscall.Kill(-pgid, 0), syscall.ESRCH)
+}
+
+func signalGroup(pgid int, s syscall.Signal) { _ = syscall.Kill(-pgid, s) }
+
+// feed writes stdin. A command that does not read it, or not all of it, is fine.
+func (p *process) feed() {
+	_, _ = io.WriteString(p.stdin, p.input)
+	_ = p.stdin.Close()
+}

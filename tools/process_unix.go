@@ -1,0 +1,14 @@
+//go:build unix && !linux
+
+package tools
+
+import "syscall"
+
+// sysProcAttr puts the child in a group of its own; the guard alone ends it when runnel dies. With a
+// terminal the group is a session, whose controlling terminal is the child's stdout.
+func sysProcAttr(terminal bool) *syscall.SysProcAttr {
+	if terminal {
+		return &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 1}
+	}
+	return &syscall.SysProcAttr{Setpgid: true}
+}
