@@ -1,0 +1,401 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"runnel/rpc/mcp"
+)
+
+// Environment is what the commands of one configuration find around them.
+type Environment struct {
+	Dir  string   // where commands run, and what a relative "dir" starts from; "" = runnel's own directory
+	Vars []string // "NAME=value"; nil = runnel's own environment
+}
+
+// Command is a tool that runs a program and streams what it prints.
+//
+// The child runs in a process group of its own. It is stopped (TERM to the group, the grace, KILL to the
+// group) when the call's context ends and at both timeouts; what is left of its group when it has ended by
+// itself is stopped too. Call returns when the whole group is gone, whoever still holds the output pipe.
+type Command struct {
+	name   string
+	config CommandConfig // defaults filled in
+	in     *inputs
+	argv   []template
+	stdin  *template // nil = the null device
+	dir    string
+	env    []string
+	marks  *regexp.Regexp // "progress"; nil = none
+
+	slots chan struct{} // holds one element per running call; nil = no limit
+}
+
+var _ Tool = (*Command)(nil)
+
+// NewCommand checks a configuration and makes the tool. What is wrong with it is a *ConfigError.
+func NewCommand(name string, config CommandConfig, env Environment) (*Command, error) {
+	c := &Command{name: name, config: config}
+	if !toolName.MatchString(name) {
+		return nil, &ConfigError{Problem: fmt.Sprintf("%q is no name for a tool", name), Allowed: "1 to 128 letters, digits, _, - and ."}
+	}
+	if err := c.fillDefaults(); err != nil {
+		return nil, err
+	}
+	var err error
+	if c.in, err = parseInputs(config.Input, config.Required); err != nil {
+		return nil, err
+	}
+	if _, err := CompileSchema(c.in.schema); err != nil {
+		return nil, &ConfigError{Key: "input", Problem: err.Error(), Allowed: "JSON Schema 2020-12"}
+	}
+	if config.Shell != "" {
+		err = c.buildShell()
+	} else {
+		err = c.buildArgv()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if config.Stdin != "" {
+		t := parseTemplate(config.Stdin)
+		if err := c.in.checkTemplate("stdin", &t); err != nil {
+			return nil, err
+		}
+		c.stdin = &t
+	}
+	if c.marks, err = compileProgress(config.Progress); err != nil {
+		return nil, err
+	}
+	if config.MaxConcurrent > 0 {
+		c.slots = make(chan struct{}, config.MaxConcurrent)
+	}
+	return c, c.buildEnvironment(env)
+}
+
+func (c *Command) fillDefaults() error {
+	f := &c.config
+	for _, choice := range []struct {
+		key     string
+		value   *string
+		allowed []string // the first is the default
+	}{
+		{"stderr", &f.Stderr, []string{"merge", "separate", "discard"}},
+		{"ansi", &f.ANSI, []string{"strip", "keep"}},
+		{"output", &f.Output, []string{"text", "lines"}},
+		{"task", (*string)(&f.Task), []string{"optional", "required", "forbidden"}},
+	} {
+		if *choice.value == "" {
+			*choice.value = choice.allowed[0]
+		}
+		if !slices.Contains(choice.allowed, *choice.value) {
+			return &ConfigError{Key: choice.key, Problem: fmt.Sprintf("%q is unknown", *choice.value), Allowed: strings.Join(choice.allowed, ", ")}
+		}
+	}
+	if f.Pty && f.Stderr != "merge" {
+		return &ConfigError{Key: "stderr", Problem: f.Stderr + " cannot be had with pty: a terminal is one stream", Allowed: "merge"}
+	}
+	if f.Grace == nil {
+		grace := DefaultGrace
+		f.Grace = &grace
+	}
+	for key, d := range map[string]Duration{"timeout": f.Timeout, "idleTimeout": f.IdleTimeout, "grace": *f.Grace} {
+		if d < 0 {
+			return &ConfigError{Key: key, Problem: d.String() + " is negative", Allowed: "0 or more"}
+		}
+	}
+	if f.OkExitCodes == nil {
+		f.OkExitCodes = []int{0}
+	}
+	for i, code := range f.OkExitCodes {
+		if code < 0 || code > 255 {
+			return &ConfigError{Key: fmt.Sprintf("okExitCodes[%d]", i), Problem: fmt.Sprintf("%d is no exit code", code), Allowed: "0 to 255"}
+		}
+	}
+	if f.MaxConcurrent < 0 {
+		return &ConfigError{Key: "maxConcurrent", Problem: fmt.Sprintf("%d is negative", f.MaxConcurrent), Allowed: "1 or more; 0 = no limit"}
+	}
+	if f.MaxOutput == 0 {
+		f.MaxOutput = DefaultMaxOutput
+	}
+	if f.MaxResult == 0 {
+		f.MaxResult = DefaultMaxResult
+	}
+	if f.MaxResult < minMaxResult || f.MaxResult > limitMaxResult {
+		return &ConfigError{Key: "maxResult", Problem: f.MaxResult.String() + " is out of range", Allowed: minMaxResult.String() + " to " + limitMaxResult.String()}
+	}
+	return nil
+}
+
+func (c *Command) buildArgv() error {
+	if len(c.config.Command) == 0 {
+		return &ConfigError{Problem: "says nothing to run", Allowed: "command (a list of words) or shell (a script)"}
+	}
+	if c.config.Command[0] == "" {
+		return &ConfigError{Key: "command[0]", Problem: "is empty", Allowed: "a program's name or path"}
+	}
+	for i, element := range c.config.Command {
+		t := parseTemplate(element)
+		if err := c.in.checkTemplate(fmt.Sprintf("command[%d]", i), &t); err != nil {
+			return err
+		}
+		c.argv = append(c.argv, t)
+	}
+	return nil
+}
+
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// buildShell checks the script form. Its arguments are environment variables and nothing else, so that
+// no value is ever read as a part of the script.
+func (c *Command) buildShell() error {
+	if len(c.config.Command) > 0 {
+		return &ConfigError{Key: "shell", Problem: "stands beside command", Allowed: "one of the two"}
+	}
+	for _, name := range c.in.names {
+		if !variableName.MatchString(name) {
+			return &ConfigError{Key: "input." + name, Problem: "cannot be an environment variable, which it would be for shell", Allowed: "letters, digits and _, no digit first"}
+		}
+	}
+	for _, m := range placeholder.FindAllStringSubmatch(c.config.Shell, -1) {
+		if slices.Contains(c.in.names, m[1]) {
+			return &ConfigError{Key: "shell", Problem: m[0] + " is not filled in a script", Allowed: `"$` + m[1] + `"`}
+		}
+	}
+	for _, word := range []string{"/bin/sh", "-c", c.config.Shell} {
+		c.argv = append(c.argv, template{text: []string{word}})
+	}
+	return nil
+}
+
+func (c *Command) buildEnvironment(env Environment) error {
+	vars := env.Vars
+	if vars == nil {
+		vars = os.Environ()
+	}
+	dir := env.Dir
+	if filepath.IsAbs(c.config.Dir) {
+		dir = c.config.Dir
+	} else {
+		dir = filepath.Join(dir, c.config.Dir)
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return fmt.Errorf("finding the directory of %q: %w", c.name, err)
+	}
+	c.dir = dir
+
+	// A variable of runnel's own must not pass for an argument that the call did not give.
+	drop := map[string]bool{"PWD": true}
+	if c.config.Shell != "" {
+		for _, name := range c.in.names {
+			drop[name] = true
+		}
+	}
+	for name := range c.config.Env {
+		if name == "" || strings.ContainsAny(name, "=\x00") {
+			return &ConfigError{Key: "env", Problem: fmt.Sprintf("%q is no name for a variable", name), Allowed: "a name without ="}
+		}
+		drop[name] = true
+	}
+	for _, v := range vars {
+		if name, _, _ := strings.Cut(v, "="); !drop[name] {
+			c.env = append(c.env, v)
+		}
+	}
+	c.env = append(c.env, "PWD="+dir)
+	for _, name := range sortedKeys(c.config.Env) {
+		c.env = append(c.env, name+"="+c.config.Env[name])
+	}
+	if _, ok := lookupEnv(c.env, "TERM"); c.config.Pty && !ok {
+		c.env = append(c.env, "TERM=xterm-256color")
+	}
+	return nil
+}
+
+// Describe tells what tools/list shows.
+func (c *Command) Describe() mcp.Tool {
+	return mcp.Tool{
+		Name:         c.name,
+		Title:        c.config.Title,
+		Description:  c.config.Description,
+		InputSchema:  c.in.schema,
+		OutputSchema: commandOutputSchema,
+		Annotations:  c.config.Annotations,
+		Execution:    &mcp.ToolExecution{TaskSupport: c.config.Task, StreamPartial: true},
+	}
+}
+
+// Call runs the command once. A command that could not be started, or that ended badly, gives a
+// result with isError; Call itself returns an error only if ctx ended before the command began.
+func (c *Command) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToolResult, error) {
+	spec, err := c.prepare(in)
+	if err != nil {
+		return mcp.ErrorResult(err.Error()), nil
+	}
+	if err := c.enter(ctx, out); err != nil {
+		return nil, err
+	}
+	defer c.leave()
+
+	began := time.Now()
+	p, err := startProcess(spec)
+	if err != nil {
+		return mcp.ErrorResult(err.Error()), nil
+	}
+	r := newRecord(&c.config, c.marks, out)
+	ending := p.run(ctx, r, limits{
+		timeout: time.Duration(c.config.Timeout),
+		idle:    time.Duration(c.config.IdleTimeout),
+		grace:   time.Duration(*c.config.Grace),
+	})
+	o := r.outcome(ending, time.Since(began))
+	if o.failed() {
+		in.SetStatus(o.statusMessage())
+	}
+	return o.result(), nil
+}
+
+// prepare fills the placeholders and finds the program.
+func (c *Command) prepare(in *Call) (*processSpec, error) {
+	args, err := c.in.parseArguments(in.Arguments)
+	if err != nil {
+		return nil, err
+	}
+	s := &processSpec{dir: c.dir, env: c.env, pty: c.config.Pty, stderr: c.config.Stderr}
+	if s.argv, err = expand(c.argv, args); err != nil {
+		return nil, err
+	}
+	if len(c.argv[0].names) > 0 {
+		if first, err := expand(c.argv[:1], args); err != nil || len(first) == 0 || first[0] == "" {
+			return nil, errors.New("the argument that names the command to run has no value")
+		}
+	}
+	if c.config.Shell != "" {
+		s.env = slices.Clone(c.env)
+		for _, name := range c.in.names {
+			if a, ok := args[name]; ok {
+				s.env = append(s.env, name+"="+a.joined())
+			}
+		}
+	}
+	if c.stdin != nil {
+		text := c.stdin.fill(func(name string) string { return args[name].joined() })
+		s.stdin = &text
+	}
+	if info, err := os.Stat(c.dir); err != nil || !info.IsDir() {
+		if err == nil {
+			err = syscall.ENOTDIR
+		}
+		return nil, fmt.Errorf("cannot start %s: directory %s: %w", s.argv[0], c.dir, rootCause(err))
+	}
+	path, _ := lookupEnv(s.env, "PATH")
+	s.path, err = findProgram(s.argv[0], c.dir, path)
+	return s, err
+}
+
+// enter waits for a slot of maxConcurrent: a model that calls a tool twice at once gets both answers,
+// one after the other. The timeouts begin with the command, not with the wait.
+func (c *Command) enter(ctx context.Context, out *Output) error {
+	if c.slots == nil {
+		return nil
+	}
+	select {
+	case c.slots <- struct{}{}:
+		return nil
+	default:
+	}
+	out.Progress(0, 0, fmt.Sprintf("waiting: %s runs at most %d at once", c.name, c.config.MaxConcurrent))
+	select {
+	case c.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for another call of %s to end: %w", c.name, context.Cause(ctx))
+	}
+}
+
+func (c *Command) leave() {
+	if c.slots != nil {
+		<-c.slots
+	}
+}
+
+// findProgram looks a command up as execvp does, in the PATH that the command itself will see.
+// As in os/exec, a relative directory in PATH is not searched.
+func findProgram(name, dir, path string) (string, error) {
+	if strings.Contains(name, "/") {
+		full := name
+		if !filepath.IsAbs(full) {
+			full = filepath.Join(dir, name)
+		}
+		if err := executable(full); err != nil {
+			return "", fmt.Errorf("cannot start %s: %s: %w", name, full, rootCause(err))
+		}
+		return full, nil
+	}
+	why := "not found"
+	for _, d := range filepath.SplitList(path) {
+		if !filepath.IsAbs(d) {
+			continue
+		}
+		full := filepath.Join(d, name)
+		err := executable(full)
+		if err == nil {
+			return full, nil
+		}
+		if errors.Is(err, os.ErrPermission) {
+			why = "not executable"
+		}
+	}
+	return "", fmt.Errorf("cannot start %s: %s in PATH=%s", name, why, path)
+}
+
+func executable(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir():
+		return syscall.EISDIR
+	case info.Mode()&0o111 == 0:
+		return os.ErrPermission
+	}
+	return nil
+}
+
+// rootCause drops what an error of os says before its cause: the message around it names the path already.
+func rootCause(err error) error {
+	for {
+		next := errors.Unwrap(err)
+		if next == nil {
+			return err
+		}
+		err = next
+	}
+}
+
+func lookupEnv(vars []string, name string) (string, bool) {
+	for i := len(vars) - 1; i >= 0; i-- {
+		if value, ok := strings.CutPrefix(vars[i], name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+func sortedKeys(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
