@@ -1,0 +1,118 @@
+package rpc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+)
+
+const (
+	// readSize is what one Read asks for at least: a full Linux pipe.
+	readSize = 64 << 10
+	// keepBuffer is the largest buffer kept for reuse after a long line or a burst of output, so that one does not hold memory for ever.
+	keepBuffer = 1 << 20
+)
+
+// errLineTooLong is returned by lineReader.next once for each line above the limit.
+var errLineTooLong = errors.New("line too long")
+
+// lineReader splits a stream into lines. It holds at most one line and what came behind it in the same Read;
+// of a line above the limit it keeps nothing.
+type lineReader struct {
+	r   io.Reader
+	max int // bytes of a line without its newline
+
+	buf        []byte
+	start, end int // buf[start:end] is read and not yet given out
+	err        error
+	begun      bool      // the first line has been given out
+	long       idScanner // looks for the id of a line that is too long to keep
+}
+
+var bom = []byte("\xef\xbb\xbf")
+
+// next returns the next line that is not blank, without its line end and surrounding blanks.
+// It is valid until the next call. A last line needs no newline.
+func (l *lineReader) next() ([]byte, error) {
+	for {
+		line, err := l.line()
+		if !l.begun && (err == nil || err == errLineTooLong) {
+			// A byte order mark is what some Windows shells put before what they pipe.
+			line, l.begun = bytes.TrimPrefix(line, bom), true
+		}
+		if line = bytes.Trim(line, " \t\r"); err != nil || len(line) > 0 {
+			return line, err
+		}
+	}
+}
+
+func (l *lineReader) line() ([]byte, error) {
+	scanned := 0 // bytes from start on that hold no newline
+	for {
+		if i := bytes.IndexByte(l.buf[l.start+scanned:l.end], '\n'); i >= 0 {
+			line := l.buf[l.start : l.start+scanned+i]
+			l.start += len(line) + 1
+			if len(line) > l.max {
+				l.long.reset()
+				l.long.feed(line)
+				return nil, errLineTooLong
+			}
+			return line, nil
+		}
+		scanned = l.end - l.start
+		switch {
+		case scanned > l.max:
+			l.discard()
+			return nil, errLineTooLong
+		case l.err != nil && scanned > 0:
+			line := l.buf[l.start:l.end]
+			l.start = l.end
+			return line, nil
+		case l.err != nil:
+			return nil, l.err
+		}
+		l.fill()
+	}
+}
+
+// discard reads on to the end of a line that is too long.
+func (l *lineReader) discard() {
+	l.long.reset()
+	l.long.feed(l.buf[l.start:l.end])
+	l.buf, l.start, l.end = nil, 0, 0
+	for l.err == nil {
+		l.fill()
+		if i := bytes.IndexByte(l.buf[:l.end], '\n'); i >= 0 {
+			l.long.feed(l.buf[:i])
+			l.start = i + 1
+			return
+		}
+		l.long.feed(l.buf[:l.end])
+		l.start, l.end = 0, 0
+	}
+}
+
+// fill reads once, behind what is there.
+func (l *lineReader) fill() {
+	if l.start == l.end {
+		l.start, l.end = 0, 0
+		if len(l.buf) > keepBuffer {
+			l.buf = nil
+		}
+	}
+	if len(l.buf)-l.end < readSize/2 {
+		pending := l.buf[l.start:l.end]
+		// A line that grows doubles its buffer, up to what the limit needs.
+		if size := min(2*len(pending), l.max) + readSize; len(l.buf) < size {
+			l.buf = make([]byte, size)
+		}
+		l.start, l.end = 0, copy(l.buf, pending)
+	}
+	n, err := l.r.Read(l.buf[l.end:])
+	l.end += n
+	if err != nil && err != io.EOF {
+		err = fmt.Errorf("reading the client's messages: %w", err)
+	}
+	l.err = err
+}

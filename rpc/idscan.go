@@ -1,0 +1,89 @@
+package rpc
+
+// idScanner looks for the top-level "id" of an object that passes by in pieces and is too long to keep,
+// so that the client that waits for its answer gets one. The TypeScript SDK writes the id behind the params.
+// It does not check the JSON: an id that is no id by itself is not used.
+type idScanner struct {
+	depth    int
+	inString bool
+	escaped  bool
+	isKey    bool // the string being read is a member's name
+	expect   bool // a member's name comes next, not its value
+	name     []byte
+	value    []byte
+	taking   bool // the value of "id" is passing by
+	found    int  // how many there were; two are none
+}
+
+func (s *idScanner) reset() { *s = idScanner{name: s.name[:0], value: s.value[:0]} }
+
+// id returns the id, nil if there was none or several.
+func (s *idScanner) id() []byte {
+	if s.found != 1 || checkID(s.value) != "" {
+		return nil
+	}
+	return s.value
+}
+
+func (s *idScanner) feed(b []byte) {
+	for _, c := range b {
+		s.byte(c)
+	}
+}
+
+func (s *idScanner) byte(c byte) {
+	switch {
+	case s.inString:
+		s.text(c)
+	case c == '"':
+		s.inString, s.isKey = true, s.depth == 1 && s.expect
+		if s.isKey {
+			s.name = s.name[:0]
+		}
+		s.take(c)
+	case c == '{' || c == '[':
+		s.depth++
+		s.expect = s.depth == 1
+		s.take(c)
+	case s.depth == 1 && (c == ',' || c == '}'):
+		s.taking, s.expect = false, c == ','
+		if c == '}' {
+			s.depth--
+		}
+	case c == '}' || c == ']':
+		s.depth--
+		s.take(c)
+	case s.depth == 1 && c == ':':
+		s.expect = false
+		if string(s.name) == "id" {
+			s.taking, s.value = true, s.value[:0]
+			s.found++
+		}
+	case c == ' ' || c == '\t' || c == '\r':
+	default:
+		s.take(c)
+	}
+}
+
+// text takes a byte of a string, quotes excluded at the front.
+func (s *idScanner) text(c byte) {
+	s.take(c)
+	switch {
+	case s.escaped:
+		s.escaped = false
+	case c == '\\':
+		s.escaped = true
+	case c == '"':
+		s.inString, s.isKey = false, false
+		return
+	}
+	if s.isKey && len(s.name) < len("id")+1 {
+		s.name = append(s.name, c)
+	}
+}
+
+func (s *idScanner) take(c byte) {
+	if s.taking && len(s.value) <= maxID {
+		s.value = append(s.value, c)
+	}
+}

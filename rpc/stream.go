@@ -1,0 +1,211 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"reflect"
+	"slices"
+	"strconv"
+
+	"github.com/sourcegraph/jsonrpc2"
+
+	"runnel/rpc/mcp"
+)
+
+// message is one message of the client. Its parts are valid until the next line is read.
+type message struct {
+	kind  kind
+	part  envelope
+	batch *batch
+}
+
+// stream is the [jsonrpc2.ObjectStream] of a session. The Conn on top of it closes the connection at the first malformed line,
+// cannot hold every id and knows no batches, so it never sees the real messages: the stream reads and checks them,
+// answers what is malformed itself, and hands the Conn a stand-in.
+//
+// The trap in this: [session.Handle] reads the real message from current, which holds only because the Conn calls Handle on
+// the goroutine that called ReadObject, before it reads on. A jsonrpc2.AsyncHandler would break it.
+type stream struct {
+	s       *session
+	started chan struct{} // closed when the session knows its Conn
+
+	// Owned by the reader.
+	lines   lineReader
+	batch   *batch // being gone through, nil if none
+	rest    elements
+	current message
+	standIn map[string]reflect.Value // decoded stand-ins by their text
+}
+
+func newStream(s *session, in io.Reader, maxLine int) *stream {
+	return &stream{
+		s:       s,
+		started: make(chan struct{}),
+		lines:   lineReader{r: in, max: maxLine},
+		standIn: map[string]reflect.Value{},
+	}
+}
+
+// The stand-ins. Nothing of them is used: the Conn only has to see what kind of message it is.
+const (
+	aRequest      = `{"id":1,"method":"request"}`
+	aNotification = `{"method":"notification"}`
+)
+
+// ReadObject gives the Conn the stand-in of the next good message. At the end of the input it waits for the session
+// to be through with the requests in flight: the Conn drops everything as soon as it hears of the end.
+func (st *stream) ReadObject(v any) error {
+	<-st.started
+	for {
+		if err := st.next(); err != nil {
+			st.s.endInput(err)
+			<-st.s.drained
+			return io.EOF
+		}
+		switch st.current.kind {
+		case request:
+			return st.give(v, aRequest)
+		case notification:
+			return st.give(v, aNotification)
+		case response:
+			if number, failed, ok := st.s.answered(&st.current.part); ok {
+				return json.Unmarshal(standInResponse(number, failed), v)
+			}
+		}
+	}
+}
+
+// give sets v to the decoded stand-in. Decoding it costs more than all the rest of a request's way, so it is done once.
+func (st *stream) give(v any, text string) error {
+	to := reflect.ValueOf(v).Elem()
+	decoded, ok := st.standIn[text]
+	if !ok {
+		if err := json.Unmarshal([]byte(text), v); err != nil {
+			return err
+		}
+		decoded = reflect.New(to.Type()).Elem()
+		decoded.Set(to)
+		st.standIn[text] = decoded
+	}
+	to.Set(decoded)
+	return nil
+}
+
+func standInResponse(number uint64, failed bool) []byte {
+	b := strconv.AppendUint([]byte(`{"id":`), number, 10)
+	if failed {
+		return append(b, `,"error":{"code":0,"message":""}}`...)
+	}
+	return append(b, `,"result":{}}`...)
+}
+
+// next reads up to the next message that is not answered here.
+func (st *stream) next() error {
+	for {
+		if st.batch != nil {
+			if st.rest.next() {
+				if st.check(st.rest.value); st.current.kind != invalid {
+					return nil
+				}
+				continue
+			}
+			st.batch.start()
+			st.batch = nil
+		}
+		line, err := st.lines.next()
+		if err == errLineTooLong {
+			st.refuse(lineHead, st.lines.long.id(), mcp.CodeInvalidRequest, "message too long: the limit is "+strconv.Itoa(st.lines.max)+" bytes a line")
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if problem := checkJSON(line); problem != "" {
+			st.refuse(lineHead, nil, mcp.CodeParseError, problem)
+			continue
+		}
+		if line[0] == '[' {
+			st.open(line)
+			continue
+		}
+		if st.check(line); st.current.kind != invalid {
+			return nil
+		}
+	}
+}
+
+// open begins to go through a batch.
+func (st *stream) open(line []byte) {
+	n := 0
+	for it := (elements{rest: line[1:]}); n <= maxBatch && it.next(); n++ {
+	}
+	switch v := st.s.peer.Version; {
+	case v == nil || !v.Batches:
+		st.refuse(lineHead, nil, mcp.CodeInvalidRequest, "batches are not served in this session")
+	case n == 0:
+		st.refuse(lineHead, nil, mcp.CodeInvalidRequest, "empty batch")
+	case n > maxBatch:
+		st.refuse(lineHead, nil, mcp.CodeInvalidRequest, "batch too long: the limit is "+strconv.Itoa(maxBatch)+" messages")
+	default:
+		st.batch, st.rest = &batch{w: st.s.w, open: 1}, elements{rest: line[1:]}
+	}
+}
+
+// check makes a value the current message. If it is invalid it is answered.
+func (st *stream) check(value []byte) {
+	st.current = message{batch: st.batch}
+	if value[0] != '{' {
+		st.refuse(lineHead, nil, mcp.CodeInvalidRequest, "a message is a JSON object")
+		return
+	}
+	e, twice := split(value)
+	if twice != "" {
+		st.refuse(lineHead, nil, mcp.CodeInvalidRequest, `"`+twice+`" is there twice`)
+		return
+	}
+	kind, problem := e.classify()
+	if kind == invalid {
+		st.refuse(e.head(), e.answerID(), mcp.CodeInvalidRequest, problem)
+		return
+	}
+	st.current.kind, st.current.part = kind, e
+}
+
+// refuse answers the message at hand with an error.
+func (st *stream) refuse(head, id []byte, code int, problem string) {
+	st.s.log.Debug().Int("code", code).Str("problem", problem).Msg("refusing a message")
+	st.s.reply(st.batch, head, id, nil, &Error{Code: code, Message: problem})
+}
+
+// WriteObject queues what the Conn sends: the requests of [Caller.Request].
+func (st *stream) WriteObject(obj any) error {
+	b, err := json.Marshal(obj)
+	if err != nil {
+		return err
+	}
+	return st.s.w.control(append(b, '\n'), 0)
+}
+
+// Close does nothing: the session ends reading and writing itself.
+func (st *stream) Close() error { return nil }
+
+// Handle is called by the Conn, on the goroutine that reads, with a stand-in; see stream. It never blocks.
+func (s *session) Handle(context.Context, *jsonrpc2.Conn, *jsonrpc2.Request) {
+	m := &s.stream.current
+	if m.kind == notification {
+		s.notified(m)
+		return
+	}
+	s.requested(m)
+}
+
+// head is what every line that belongs to the message begins with. Only a request that names a session gets it back:
+// "the official TypeScript client rejects unknown top-level members".
+func (e *envelope) head() []byte {
+	if e.session == nil || checkID(e.session) != "" {
+		return lineHead
+	}
+	return slices.Clip(bytes.Join([][]byte{lineHead, e.session}, []byte(`,"sessionId":`)))
+}
