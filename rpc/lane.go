@@ -1,11 +1,76 @@
 package rpc
 
-import "context"
+import (
+	"container/list"
+	"context"
+	"sync"
+)
 
-// Lane carries the notifications of one stream.
-type Lane struct{}
+// Lane carries the notifications of one stream. Lanes take turns: each Write goes behind those that waited before it.
+type Lane struct{ w *writer }
 
-// Write waits its turn, then calls encode.
+// turn is a Write that waits.
+type turn struct {
+	encode func(dst []byte) []byte
+	place  *list.Element
+	over   chan error // one value when the turn has been had or will never come; capacity 1
+}
+
+var turns = sync.Pool{New: func() any { return &turn{over: make(chan error, 1)} }}
+
+// Write waits until its turn has come and there is room, then calls encode, which appends complete lines (each with its '\n')
+// to dst and returns it. What it appends is written; nothing of another lane or of the control messages comes between.
+//
+// encode is called under the writer's lock, possibly by another goroutine, at most once, and never after Write has returned.
+// It is not called at all when Write returns an error: ctx ended first, or the output is gone. It must not block, nor call back.
+// A client that does not read makes Write wait, and only ctx ends that.
 func (l *Lane) Write(ctx context.Context, encode func(dst []byte) []byte) error {
-	panic("internal error: not built yet")
+	// Not even when there is room: a stream whose context has ended is a stream that must say nothing more.
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	t, err := l.enter(encode)
+	if t == nil {
+		return err
+	}
+	defer func() { t.encode, t.place = nil, nil; turns.Put(t) }()
+	select {
+	case err := <-t.over:
+		return err
+	case <-ctx.Done():
+		return l.leave(t, ctx.Err())
+	}
+}
+
+// enter encodes at once if there is room and nobody waits, else it queues.
+func (l *Lane) enter(encode func([]byte) []byte) (*turn, error) {
+	w := l.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.ended(); err != nil {
+		return nil, err
+	}
+	if w.waiting.Len() == 0 && len(w.buf) < laneRoom {
+		w.buf = encode(w.buf)
+		w.signal()
+		return nil, nil
+	}
+	t := turns.Get().(*turn)
+	t.encode = encode
+	t.place = w.waiting.PushBack(t)
+	return t, nil
+}
+
+// leave gives up a turn, unless it has just been had.
+func (l *Lane) leave(t *turn, cause error) error {
+	w := l.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case err := <-t.over:
+		return err
+	default:
+		w.waiting.Remove(t.place)
+		return cause
+	}
 }

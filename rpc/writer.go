@@ -1,0 +1,176 @@
+package rpc
+
+import (
+	"container/list"
+	"context"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/rs/zerolog"
+)
+
+const (
+	// laneRoom is how much may wait to be written before the lanes wait: what a Linux pipe takes at once.
+	laneRoom = 64 << 10
+	// maxUnread is how much may wait before answers that hold no slot in flight (pings, refusals) are dropped:
+	// a client that does not read this much does not wait for them.
+	maxUnread = 32 << 20
+)
+
+// writer is the only one that writes to the client. All that goes out is appended to one buffer, so the order of appending
+// is the order on the wire; while one buffer is being written the other one fills.
+//
+// What bounds it: lanes wait while laneRoom or more is in the buffer. Control messages never wait; replies are bounded by
+// the requests in flight, whose slots are released when the writer takes the buffer, and cheap answers by maxUnread.
+type writer struct {
+	out     io.Writer
+	release func(slots int) // gives back the slots of the replies that are about to be written
+	log     zerolog.Logger
+
+	wake chan struct{} // there may be something to do; capacity 1
+	done chan struct{} // closed when the goroutine has ended
+
+	failed context.Context // ends when nothing more can be written; its cause tells why
+	broken context.CancelCauseFunc
+
+	mu      sync.Mutex
+	buf     []byte
+	slots   int       // of the replies in buf
+	writing int       // bytes in the buffer being written
+	waiting list.List // of *turn: lanes in the order in which they came
+	closing bool      // write what is there, then end
+	dropped int       // cheap answers
+}
+
+func newWriter(out io.Writer, release func(int), log zerolog.Logger) *writer {
+	w := &writer{out: out, release: release, log: log, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	w.failed, w.broken = context.WithCancelCause(context.Background())
+	return w
+}
+
+// run writes until close or an error.
+func (w *writer) run() {
+	defer close(w.done)
+	var spare []byte
+	for {
+		taken, slots := w.take(spare)
+		if taken == nil {
+			return
+		}
+		// Released before the write: as soon as the client sees an answer it may send its next request.
+		w.release(slots)
+		if _, err := w.out.Write(taken); err != nil {
+			w.fail(fmt.Errorf("writing to the client: %w", err))
+			return
+		}
+		if spare = taken[:0]; cap(taken) > keepBuffer {
+			spare = nil
+		}
+	}
+}
+
+// take waits for something to write and puts spare in its place. It returns nil when there is nothing more to come.
+func (w *writer) take(spare []byte) (taken []byte, slots int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.writing = 0
+	for len(w.buf) == 0 && !w.closing && w.failed.Err() == nil {
+		w.mu.Unlock()
+		<-w.wake
+		w.mu.Lock()
+	}
+	if len(w.buf) == 0 || w.failed.Err() != nil {
+		return nil, 0
+	}
+	taken, slots = w.buf, w.slots
+	w.buf, w.slots, w.writing = spare, 0, len(taken)
+	for w.waiting.Len() > 0 && len(w.buf) < laneRoom {
+		t := w.waiting.Remove(w.waiting.Front()).(*turn)
+		w.buf = t.encode(w.buf)
+		t.over <- nil
+	}
+	return taken, slots
+}
+
+func (w *writer) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// control appends a line at once. slots is how many requests in flight it answers.
+func (w *writer) control(line []byte, slots int) error {
+	w.mu.Lock()
+	if err := w.ended(); err != nil {
+		w.mu.Unlock()
+		return err
+	}
+	w.buf = append(w.buf, line...)
+	w.slots += slots
+	w.mu.Unlock()
+	w.signal()
+	return nil
+}
+
+// cheap appends the answer to a line that took no slot in flight, unless too much is unread.
+func (w *writer) cheap(line []byte) {
+	w.mu.Lock()
+	switch {
+	case w.ended() != nil:
+	case len(w.buf)+w.writing > maxUnread:
+		if w.dropped++; w.dropped == 1 {
+			w.log.Warn().Int("unread", len(w.buf)+w.writing).Msg("the client does not read: dropping refusals and answers to pings")
+		}
+	default:
+		w.buf = append(w.buf, line...)
+	}
+	w.mu.Unlock()
+	w.signal()
+}
+
+// ended says why nothing more can be appended. mu is held.
+func (w *writer) ended() error {
+	switch {
+	case w.closing:
+		return ErrClosed
+	case w.failed.Err() != nil:
+		return context.Cause(w.failed)
+	}
+	return nil
+}
+
+// close lets run end when what has been appended is written. Lanes that wait are told ErrClosed.
+func (w *writer) close() {
+	w.mu.Lock()
+	w.closing = true
+	w.turnAway(ErrClosed)
+	if w.dropped > 0 {
+		w.log.Warn().Int("count", w.dropped).Msg("answers were dropped because the client did not read")
+	}
+	w.mu.Unlock()
+	w.signal()
+}
+
+// fail ends everything: nothing more can be written. It returns how many bytes are lost. Only the first error counts.
+func (w *writer) fail(err error) (lost int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.failed.Err() != nil {
+		return 0
+	}
+	lost = len(w.buf) + w.writing
+	w.buf = nil
+	w.broken(err)
+	w.turnAway(err)
+	w.signal()
+	return lost
+}
+
+// turnAway ends every wait for a turn. mu is held.
+func (w *writer) turnAway(err error) {
+	for w.waiting.Len() > 0 {
+		w.waiting.Remove(w.waiting.Front()).(*turn).over <- err
+	}
+}
