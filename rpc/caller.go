@@ -1,8 +1,13 @@
 package rpc
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"strconv"
+
+	"github.com/sourcegraph/jsonrpc2"
 
 	"runnel/rpc/mcp"
 )
@@ -15,24 +20,104 @@ type Caller struct {
 	Capabilities mcp.ClientCapabilities
 	Meta         mcp.RequestMeta // params._meta of the request; what is unusable in it reads as absent
 
-	id   json.RawMessage
-	head []byte
+	id      json.RawMessage
+	head    []byte
+	session *session
 }
 
 // ID is the id of the request, byte for byte as the client wrote it.
 func (c *Caller) ID() json.RawMessage { return c.id }
 
 // Head is what every line for this caller begins with: `{"jsonrpc":"2.0"` and,
-// where the request had one, `,"sessionId":…`. The caller must not change it.
+// where the request had one, `,"sessionId":…`. It must not be changed.
 func (c *Caller) Head() []byte { return c.head }
 
-// Notify sends a notification. It never waits for the client to read.
-func (c *Caller) Notify(method string, params any) error { panic("internal error: not built yet") }
-
-// Request asks the client and waits for its answer, which is decoded into result (which may be nil).
-func (c *Caller) Request(ctx context.Context, method string, params, result any) error {
-	panic("internal error: not built yet")
+// Notify sends a notification; params may be nil. It never waits for the client to read, so whoever calls it must bound
+// how often: a stream of notifications belongs on a [Lane].
+func (c *Caller) Notify(method string, params any) error {
+	e := newEncoder()
+	defer e.free()
+	if err := e.notification(c.head, method, params); err != nil {
+		return err
+	}
+	return c.session.w.control(e.line(), 0)
 }
 
-// Lane makes a new lane of the output for one stream.
-func (c *Caller) Lane() *Lane { panic("internal error: not built yet") }
+// Lane makes a new lane of the output, for one stream.
+func (c *Caller) Lane() *Lane { return &Lane{w: c.session.w} }
+
+// question is a request of ours that the client has not answered.
+type question struct {
+	answer json.RawMessage
+	err    *Error
+}
+
+// Request asks the client and waits for its answer, which is decoded into result (nil = not wanted). params may be nil.
+// It returns the client's error as an *[Error], and [ErrClosed] when the client can answer no more.
+// If ctx ends first, the client is told by notifications/cancelled.
+func (c *Caller) Request(ctx context.Context, method string, params, result any) error {
+	s := c.session
+	q := &question{}
+	s.mu.Lock()
+	s.askedID++ // from 1: two clients ignore a cancellation of id 0
+	id := s.askedID
+	s.asked[id] = q
+	s.mu.Unlock()
+
+	// Once the input has ended no answer can come, but the session may go on for long (Options.Drain).
+	wait, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.input, cancel)()
+
+	opts := []jsonrpc2.CallOption{jsonrpc2.PickID(jsonrpc2.ID{Num: id})}
+	if _, sessionID, ok := bytes.Cut(c.head, []byte(`,"sessionId":`)); ok {
+		opts = append(opts, jsonrpc2.ExtraField("sessionId", json.RawMessage(sessionID)))
+	}
+	waiter, err := s.conn.DispatchCall(wait, method, params, opts...)
+	if err == nil {
+		err = waiter.Wait(wait, nil)
+	} else {
+		s.forget(id)
+	}
+	switch {
+	case err == nil && result != nil:
+		return json.Unmarshal(q.answer, result)
+	case err == nil:
+		return nil
+	case errors.As(err, new(*jsonrpc2.Error)):
+		return q.err
+	case ctx.Err() != nil:
+		// The question stays in asked: a late answer is taken to the Conn, which forgets it only then.
+		_ = c.Notify("notifications/cancelled", mcp.CancelledParams{RequestID: strconv.AppendUint(nil, id, 10), Reason: context.Cause(ctx).Error()})
+		return ctx.Err()
+	case errors.Is(err, jsonrpc2.ErrClosed), s.input.Err() != nil:
+		return ErrClosed
+	}
+	return err
+}
+
+// forget takes a question out of those that wait for an answer, nil if it is none.
+func (s *session) forget(id uint64) *question {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.asked[id]
+	delete(s.asked, id)
+	return q
+}
+
+// answered takes a response of the client. ok is false if it answers nothing; such a response is ignored.
+func (s *session) answered(e *envelope) (id uint64, failed, ok bool) {
+	id, err := strconv.ParseUint(string(e.id), 10, 64)
+	q := s.forget(id)
+	if err != nil || q == nil {
+		s.log.Debug().Bytes("id", e.id).Bytes("error", e.err).Msg("ignoring a response to nothing")
+		return 0, false, false
+	}
+	if e.err != nil {
+		q.err = &Error{}
+		_ = json.Unmarshal(e.err, q.err) // what is of the wrong type reads as absent
+		return id, true, true
+	}
+	q.answer = bytes.Clone(e.result)
+	return id, false, true
+}

@@ -1,8 +1,14 @@
 package rpc
 
-import "slices"
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
 
-// builtin are the methods that rpc itself serves.
+	"runnel/rpc/mcp"
+)
+
+// builtin are the methods that rpc itself serves. They are answered by the reader.
 var builtin = []methodKey{
 	{Handshake, "initialize"},
 	{Handshake, "notifications/initialized"},
@@ -11,3 +17,77 @@ var builtin = []methodKey{
 }
 
 func isBuiltin(k methodKey) bool { return slices.Contains(builtin, k) }
+
+// admit decides the era of a request and finds its handler. It is the only place where the eras meet.
+// Only the handshake era is served yet: every request is taken for one of it.
+func (s *session) admit(method string) (Handler, *Error) {
+	h := s.srv.methods[methodKey{Handshake, method}]
+	switch {
+	case h == nil:
+		// Before initialize too: clients probe for other eras with methods that are unknown here, and take this for an answer.
+		return nil, Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
+	case s.peer.Version == nil:
+		// "The client SHOULD NOT send requests other than pings before the server has responded to the initialize request" (basic/lifecycle).
+		return nil, Errorf(mcp.CodeInvalidRequest, "no session: send initialize first")
+	}
+	return h, nil
+}
+
+// initialize opens the session (basic/lifecycle, "Initialization").
+func (s *session) initialize(params []byte) (any, *Error) {
+	if s.peer.Version != nil {
+		return nil, Errorf(mcp.CodeInvalidRequest, "initialize: the session is open already, with %s", s.peer.Version.Name)
+	}
+	var p mcp.InitializeParams
+	// Unmarshal goes on behind a member of the wrong type, which then reads as absent: a capability unknown here is no reason to refuse.
+	_ = json.Unmarshal(params, &p)
+	if p.ProtocolVersion == "" {
+		return nil, Errorf(mcp.CodeInvalidParams, `initialize: "protocolVersion" is missing`)
+	}
+	v := mcp.LookupVersion(p.ProtocolVersion)
+	if v == nil || v.Stateless {
+		v = mcp.NewestHandshake()
+	}
+	s.peer = Caller{Era: Handshake, Version: v, Client: p.ClientInfo, Capabilities: p.Capabilities, session: s}
+	s.log.Info().Str("client", p.ClientInfo.Name).Str("clientVersion", p.ClientInfo.Version).
+		Str("protocol", v.Name).Str("asked", p.ProtocolVersion).Msg("session opened")
+
+	r := &mcp.InitializeResult{ProtocolVersion: v.Name, ServerInfo: s.srv.opt.Info, Instructions: s.srv.opt.Instructions}
+	r.ServerInfo.Name = cmp.Or(r.ServerInfo.Name, "runnel")
+	if !v.Titles {
+		r.ServerInfo.Title = ""
+	}
+	for _, f := range s.srv.declare {
+		f(v, &r.Capabilities)
+	}
+	return r, nil
+}
+
+// cancelled obeys notifications/cancelled: the handler's context ends and no response is sent ("Receivers of a cancellation
+// notification SHOULD ... Not send a response for the cancelled request"). What is not in flight is ignored;
+// initialize never is, so it cannot be cancelled.
+func (s *session) cancelled(params []byte) {
+	var p mcp.CancelledParams
+	if json.Unmarshal(params, &p) != nil || checkID(p.RequestID) != "" {
+		s.log.Debug().Msg("ignoring notifications/cancelled without a usable requestId")
+		return
+	}
+	s.calls.cancel(idKey(p.RequestID))
+}
+
+// requestMeta reads params._meta. What is unusable reads as absent.
+func requestMeta(params []byte) (meta mcp.RequestMeta) {
+	if len(params) == 0 || params[0] != '{' {
+		return meta
+	}
+	for it := (members{rest: params[1:]}); it.next(); {
+		if string(it.name) != "_meta" {
+			continue
+		}
+		_ = json.Unmarshal(it.value, &meta)
+		if checkID(meta.ProgressToken) != "" { // "progress tokens MUST be a string or integer value" (basic/utilities/progress)
+			meta.ProgressToken = nil
+		}
+	}
+	return meta
+}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"io"
 	"slices"
 	"time"
 
@@ -51,7 +50,7 @@ const (
 
 // Handler answers a request. It runs in a goroutine of its own; its result is encoded as JSON.
 // ctx ends when the client cancels the request (cause [ErrCancelled]; nothing is sent then, whatever the handler returns)
-// and when the server stops (cause [ErrShutdown]). params is what the client sent, nil if nothing; the handler may keep it.
+// when the server stops (cause [ErrShutdown]), and at the latest when the request has been answered. params is what the client sent, nil if nothing; the handler may keep it.
 type Handler func(ctx context.Context, c *Caller, params json.RawMessage) (any, error)
 
 // After is a handler's result with something to do behind it.
@@ -119,9 +118,4 @@ func (s *Server) Methods() []string {
 	}
 	slices.Sort(list)
 	return list
-}
-
-// Serve serves one client until in ends, ctx ends or out fails.
-func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	panic("internal error: not built yet")
 }

@@ -1,0 +1,90 @@
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"runtime/debug"
+
+	"runnel/rpc/mcp"
+)
+
+// call is a request in flight.
+type call struct {
+	caller  Caller
+	method  string
+	params  json.RawMessage
+	batch   *batch // the batch it came in, nil if it came alone
+	session *session
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+
+	key       string // owned by inflight
+	cancelled bool   // guarded by inflight.mu
+}
+
+// run answers the request. It is the body of the request's goroutine.
+func (c *call) run(h Handler) {
+	s := c.session
+	defer s.calls.leave(c)
+	defer c.cancel(nil)
+	if c.batch != nil {
+		defer c.batch.leave()
+	}
+	result, err := c.handle(h)
+	a, ok := result.(After)
+	if !ok {
+		a = After{Result: result}
+	}
+	if !s.calls.finish(c) {
+		a.settle(false)
+		return
+	}
+	e := newEncoder()
+	defer e.free()
+	if err := e.response(c.caller.head, c.caller.id, a.Result, c.failure(err)); err != nil {
+		s.log.Error().Err(err).Str("method", c.method).Msg("a result cannot be encoded")
+	}
+	if c.batch != nil {
+		c.batch.add(e.buf.Bytes(), 1, a)
+		return
+	}
+	a.settle(s.w.control(e.line(), 1) == nil)
+}
+
+// handle calls the handler. A panic of one handler is its own.
+func (c *call) handle(h Handler) (result any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.session.log.Error().Str("method", c.method).Any("panic", p).Bytes("stack", debug.Stack()).Msg("a handler panicked")
+			result, err = nil, errInternal
+		}
+	}()
+	return h(c.ctx, &c.caller, c.params)
+}
+
+// failure turns a handler's error into what the client is told, nil if there is none.
+// It is the only place where an error gets its code.
+func (c *call) failure(err error) *Error {
+	var e *Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &e):
+		return e
+	case context.Cause(c.ctx) == ErrShutdown && (errors.Is(err, context.Canceled) || errors.Is(err, ErrShutdown)):
+		return Errorf(mcp.CodeBusy, "%v", ErrShutdown)
+	}
+	c.session.log.Error().Err(err).Str("method", c.method).Msg("a request failed")
+	return errInternal
+}
+
+// settle runs what stands behind the response.
+func (a *After) settle(sent bool) {
+	switch {
+	case sent && a.Do != nil:
+		a.Do()
+	case !sent && a.Drop != nil:
+		a.Drop()
+	}
+}

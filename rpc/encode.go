@@ -1,0 +1,103 @@
+package rpc
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"sync"
+)
+
+// lineHead is what a line begins with that belongs to no session id.
+var lineHead = slices.Clip([]byte(`{"jsonrpc":"2.0"`))
+
+// encoder builds one line. Text is not escaped for HTML, which would make "<" six bytes long.
+type encoder struct {
+	buf  bytes.Buffer
+	json *json.Encoder
+}
+
+var encoders = sync.Pool{New: func() any {
+	e := &encoder{}
+	e.json = json.NewEncoder(&e.buf)
+	e.json.SetEscapeHTML(false)
+	return e
+}}
+
+func newEncoder() *encoder { return encoders.Get().(*encoder) }
+
+func (e *encoder) free() {
+	if e.buf.Cap() <= keepBuffer {
+		e.buf.Reset()
+		encoders.Put(e)
+	}
+}
+
+// member appends `,"name":value`. After an error nothing of it stands in the line.
+func (e *encoder) member(name string, value any) error {
+	begin := e.buf.Len()
+	e.buf.WriteString(`,"`)
+	e.buf.WriteString(name)
+	e.buf.WriteString(`":`)
+	if err := e.json.Encode(value); err != nil {
+		e.buf.Truncate(begin)
+		return err
+	}
+	e.buf.Truncate(e.buf.Len() - 1) // Encode ends with a newline
+	return nil
+}
+
+// raw appends `,"name":value` for a value that is JSON already.
+func (e *encoder) raw(name string, value []byte) {
+	e.buf.WriteString(`,"`)
+	e.buf.WriteString(name)
+	e.buf.WriteString(`":`)
+	e.buf.Write(value)
+}
+
+// response encodes a response without its line end. If the result cannot be encoded
+// the response is an internal error, and the cause is returned too.
+func (e *encoder) response(head, id []byte, result any, failure *Error) (err error) {
+	e.buf.Reset()
+	e.buf.Write(head)
+	if id != nil {
+		e.raw("id", id)
+	}
+	switch {
+	case failure != nil:
+		err = e.member("error", failure)
+	case result == nil:
+		e.raw("result", []byte("{}"))
+	default:
+		err = e.member("result", result)
+	}
+	if err != nil {
+		_ = e.member("error", errInternal)
+	}
+	e.buf.WriteByte('}')
+	return err
+}
+
+// notification encodes a notification with its line end.
+func (e *encoder) notification(head []byte, method string, params any) error {
+	e.buf.Reset()
+	e.buf.Write(head)
+	if err := e.member("method", method); err != nil {
+		return err
+	}
+	if params != nil {
+		if err := e.member("params", params); err != nil {
+			return err
+		}
+	}
+	e.buf.WriteString("}\n")
+	return nil
+}
+
+// line is what has been encoded, with its line end.
+func (e *encoder) line() []byte {
+	if b := e.buf.Bytes(); b[len(b)-1] == '\n' {
+		return b
+	}
+	e.buf.WriteByte('\n')
+	return e.buf.Bytes()
+}

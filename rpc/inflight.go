@@ -1,0 +1,123 @@
+package rpc
+
+import (
+	"context"
+	"sync"
+
+	"runnel/rpc/mcp"
+)
+
+// inflight holds the requests that are being answered.
+//
+// An id is in flight until its response stands in the output (or its handler has returned, if none is sent); a slot until
+// the writer takes that response to hand it to the client. So a client that does not read cannot pile up responses.
+type inflight struct {
+	max      int // slots
+	maxBytes int // of params in all requests whose handlers run
+
+	mu      sync.Mutex
+	byID    map[string]*call
+	slots   int
+	bytes   int
+	running int           // handlers
+	closed  bool          // nothing more is admitted
+	idle    chan struct{} // closed when no handler runs; nil unless somebody waits
+}
+
+// admit takes a slot and starts to count a request. Its handler must run then, and end with leave.
+func (f *inflight) admit(c *call) *Error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.closed:
+		return Errorf(mcp.CodeBusy, "%v", ErrShutdown)
+	case f.slots >= f.max:
+		return Errorf(mcp.CodeBusy, "too many requests in flight: the limit is %d", f.max)
+	case f.bytes > 0 && f.bytes+len(c.params) > f.maxBytes:
+		return Errorf(mcp.CodeBusy, "requests in flight are too large together: the limit is %d bytes", f.maxBytes)
+	}
+	f.byID[c.key] = c
+	f.slots++
+	f.running++
+	f.bytes += len(c.params)
+	return nil
+}
+
+// has reports whether an id is in flight.
+func (f *inflight) has(key string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.byID[key] != nil
+}
+
+// cancel ends a request by its id. Unknown ones are ignored: the answer may have been on its way (basic/utilities/cancellation).
+func (f *inflight) cancel(key string) {
+	f.mu.Lock()
+	c := f.byID[key]
+	if c != nil {
+		c.cancelled = true
+	}
+	f.mu.Unlock()
+	if c != nil {
+		c.cancel(ErrCancelled)
+	}
+}
+
+// finish frees the id of a request whose response is about to be sent. If it returns false the client has cancelled it,
+// no response must be sent, and its slot is free.
+func (f *inflight) finish(c *call) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.byID, c.key)
+	if c.cancelled {
+		f.slots--
+	}
+	return !c.cancelled
+}
+
+// release frees the slots of responses that are about to be written.
+func (f *inflight) release(slots int) {
+	f.mu.Lock()
+	f.slots -= slots
+	f.mu.Unlock()
+}
+
+// leave ends what admit began.
+func (f *inflight) leave(c *call) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.bytes -= len(c.params)
+	if f.running--; f.running == 0 && f.idle != nil {
+		close(f.idle)
+		f.idle = nil
+	}
+}
+
+// close admits nothing more.
+func (f *inflight) close() {
+	f.mu.Lock()
+	f.closed = true
+	f.mu.Unlock()
+}
+
+// wait waits until no handler runs and reports how many still do.
+func (f *inflight) wait(ctx context.Context) (running int) {
+	f.mu.Lock()
+	if f.running == 0 {
+		f.mu.Unlock()
+		return 0
+	}
+	if f.idle == nil {
+		f.idle = make(chan struct{})
+	}
+	idle := f.idle
+	f.mu.Unlock()
+	select {
+	case <-idle:
+		return 0
+	case <-ctx.Done():
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.running
+	}
+}

@@ -1,0 +1,267 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/sourcegraph/jsonrpc2"
+
+	"runnel/rpc/mcp"
+)
+
+const (
+	// handlerGrace is how long handlers may take to return when their context has ended:
+	// longer than the 5 s that a child process gets between TERM and KILL, which a handler may wait for.
+	handlerGrace = 10 * time.Second
+	// flushGrace is how long a client may take to read what is queued at the end.
+	flushGrace = 2 * time.Second
+	// interruptGrace is how long a Read or Write that was interrupted may take to return.
+	interruptGrace = time.Second
+)
+
+// inFlightLines bounds the params of all requests in flight together, in longest lines.
+const inFlightLines = 4
+
+// session is one Serve: one client on two pipes.
+type session struct {
+	srv    *Server
+	log    zerolog.Logger
+	w      *writer
+	calls  *inflight
+	conn   *jsonrpc2.Conn
+	stream *stream
+
+	ctx    context.Context // of the handlers
+	cancel context.CancelCauseFunc
+
+	input    context.Context // ends when the client sends nothing more; its cause tells why
+	endInput context.CancelCauseFunc
+	drained  chan struct{} // closed when the Conn may hear of the end
+
+	// Owned by the reader.
+	peer Caller // what initialize agreed on, copied into the Caller of each request; Version is nil before
+
+	mu      sync.Mutex
+	askedID uint64
+	asked   map[uint64]*question // our requests without an answer
+}
+
+func newSession(ctx context.Context, srv *Server, in io.Reader, out io.Writer) *session {
+	s := &session{srv: srv, log: srv.opt.Log, drained: make(chan struct{}), asked: map[uint64]*question{}}
+	// Not derived from ctx, so that the handlers see ErrShutdown as the cause of every end.
+	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	s.input, s.endInput = context.WithCancelCause(context.WithoutCancel(ctx))
+	s.calls = &inflight{max: srv.opt.MaxInFlight, maxBytes: inFlightLines * srv.opt.MaxLine, byID: map[string]*call{}}
+	s.w = newWriter(out, s.calls.release, s.log)
+	s.stream = newStream(s, in, srv.opt.MaxLine)
+	return s
+}
+
+// Serve serves one client until in ends, ctx ends or out fails.
+//
+// When in ends (EOF), requests in flight go on for Options.Drain. Then, and at once when ctx ends, the contexts of the
+// rest end with [ErrShutdown]; what is queued by then is written, as long as the client reads. Both are no errors.
+// Serve returns when all its goroutines have ended. If a Read or Write does not return, it sets a deadline on in or out or closes it,
+// if one of that can be done; a blocked Read of a terminal or of an inherited pipe cannot be ended, and is left behind for the exit of the process.
+func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	ss := newSession(ctx, s, in, out)
+	go ss.w.run()
+	ss.conn = jsonrpc2.NewConn(context.Background(), ss.stream, ss, jsonrpc2.SetLogger(connLog{ss.log}))
+	close(ss.stream.started)
+
+	select {
+	case <-ss.input.Done():
+		ss.drain(ctx)
+	case <-ctx.Done():
+	case <-ss.w.failed.Done():
+	}
+	ss.stopHandlers()
+	ss.flush(ctx, out)
+	ss.stopReader(in)
+	return ss.end()
+}
+
+// drain waits for the requests in flight.
+func (s *session) drain(ctx context.Context) {
+	patient := s.srv.opt.Drain < 0
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.w.failed, cancel)()
+	if !patient {
+		defer time.AfterFunc(s.srv.opt.Drain, cancel).Stop()
+	}
+	s.calls.wait(ctx)
+	if patient {
+		for _, f := range s.srv.onDrain {
+			f(ctx)
+		}
+	}
+}
+
+// stopHandlers ends what is still in flight.
+func (s *session) stopHandlers() {
+	s.calls.close()
+	s.cancel(ErrShutdown)
+	ctx, cancel := context.WithTimeout(context.Background(), handlerGrace)
+	defer cancel()
+	if n := s.calls.wait(ctx); n > 0 {
+		s.log.Warn().Int("count", n).Dur("after", handlerGrace).Msg("leaving handlers behind that did not end")
+	}
+}
+
+// flush writes what is queued and ends the writer. With a negative Drain it waits as long as the client takes.
+func (s *session) flush(ctx context.Context, out io.Writer) {
+	s.w.close()
+	var late <-chan time.Time
+	if s.srv.opt.Drain >= 0 || ctx.Err() != nil {
+		late = time.After(flushGrace)
+		ctx = context.Background()
+	}
+	select {
+	case <-s.w.done:
+		return
+	case <-ctx.Done():
+	case <-late:
+	}
+	lost := s.w.fail(errUnread)
+	s.log.Warn().Int("bytes", lost).Msg("the client does not read: the rest of the output is lost")
+	if interrupt(out) {
+		waitFor(s.w.done)
+	}
+}
+
+// stopReader lets the Conn hear of the end, and ends a Read that waits.
+func (s *session) stopReader(in io.Reader) {
+	close(s.drained)
+	if s.input.Err() == nil && !interrupt(in) {
+		s.conn.Close()
+		return
+	}
+	waitFor(s.conn.DisconnectNotify())
+	s.conn.Close()
+}
+
+// end tells why the session has ended, nil if as it should.
+func (s *session) end() error {
+	if err := context.Cause(s.w.failed); err != nil && err != errUnread {
+		return err
+	}
+	err := context.Cause(s.input)
+	for _, fine := range []error{io.EOF, os.ErrClosed, os.ErrDeadlineExceeded, io.ErrClosedPipe} { // the last three are what interrupt makes of a Read
+		if errors.Is(err, fine) {
+			return nil
+		}
+	}
+	return err
+}
+
+var errUnread = errors.New("the client does not read")
+
+// interrupt makes a Read or Write that waits return, if that can be done.
+func interrupt(pipe any) bool {
+	var err error
+	switch p := pipe.(type) {
+	case interface{ SetDeadline(time.Time) error }:
+		// An os.File that the runtime does not poll (a terminal, an inherited pipe) has no deadlines,
+		// and closing it would not end the Read or Write either.
+		err = p.SetDeadline(time.Now())
+	case io.Closer:
+		err = p.Close()
+	default:
+		return false
+	}
+	return err == nil
+}
+
+func waitFor(done <-chan struct{}) {
+	select {
+	case <-done:
+	case <-time.After(interruptGrace):
+	}
+}
+
+// requested dispatches a request.
+func (s *session) requested(m *message) {
+	e := &m.part
+	key := idKey(e.id)
+	if s.calls.has(key) {
+		s.reply(m.batch, e.head(), e.id, nil, Errorf(mcp.CodeInvalidRequest, "the id %.100s is still in flight", e.id))
+		return
+	}
+	method := unquote(e.method)
+	switch method {
+	case "ping":
+		s.reply(m.batch, e.head(), e.id, nil, nil)
+		return
+	case "initialize":
+		var result any
+		err := Errorf(mcp.CodeInvalidRequest, "initialize cannot be part of a batch") // basic/lifecycle (2025-03-26): "MUST NOT be part of a JSON-RPC batch"
+		if m.batch == nil {
+			result, err = s.initialize(e.params)
+		}
+		s.reply(m.batch, e.head(), e.id, result, err)
+		return
+	}
+	h, err := s.admit(method)
+	if err == nil {
+		c := s.newCall(m, key, method)
+		if err = s.calls.admit(c); err == nil {
+			if c.batch == nil {
+				go c.run(h)
+				return
+			}
+			c.batch.join()
+			c.batch.calls = append(c.batch.calls, func() { c.run(h) })
+			return
+		}
+		c.cancel(nil)
+	}
+	s.reply(m.batch, e.head(), e.id, nil, err)
+}
+
+// newCall copies out of the line what a request needs.
+func (s *session) newCall(m *message, key, method string) *call {
+	e := &m.part
+	raw := make([]byte, 0, len(e.id)+len(e.params))
+	raw = append(append(raw, e.id...), e.params...)
+	c := &call{caller: s.peer, method: method, batch: m.batch, session: s, key: key}
+	c.caller.id, c.params = raw[:len(e.id):len(e.id)], raw[len(e.id):]
+	c.caller.head = e.head()
+	c.caller.Meta = requestMeta(c.params)
+	if e.params == nil {
+		c.params = nil
+	}
+	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
+	return c
+}
+
+// notified obeys a notification; unknown ones are ignored.
+func (s *session) notified(m *message) {
+	if method := unquote(m.part.method); method == "notifications/cancelled" {
+		s.cancelled(m.part.params)
+	}
+}
+
+// reply answers a message that took no slot in flight, at once.
+func (s *session) reply(b *batch, head, id []byte, result any, failure *Error) {
+	e := newEncoder()
+	defer e.free()
+	if err := e.response(head, id, result, failure); err != nil {
+		s.log.Error().Err(err).Msg("a result cannot be encoded")
+	}
+	if b != nil {
+		b.add(e.buf.Bytes(), 0, After{})
+		return
+	}
+	s.w.cheap(e.line())
+}
+
+// connLog takes what the Conn has to say, which is nothing that a user can act on.
+type connLog struct{ log zerolog.Logger }
+
+func (l connLog) Printf(format string, v ...any) { l.log.Debug().Msgf(format, v...) }
