@@ -1,0 +1,49 @@
+package partials
+
+import "strconv"
+
+// Dialect spells output as lines of one client's protocol. It is pure: it starts nothing, waits for nothing and
+// reads no clock. It gives its numbers when it encodes, and what it encodes is written.
+type Dialect interface {
+	// Encode appends one line, with its newline, that carries b, or nothing if b has nothing for it.
+	Encode(dst []byte, b Batch) []byte
+	// End appends the line that marks the end of the output, in dialects that have one.
+	End(dst []byte) []byte
+}
+
+// maxItem is the longest item that a partial carries: its line stays below the 1 MiB that clients read.
+const maxItem = 900 << 10
+
+// appendContent appends the content items that carry chunks, as a JSON array. Text of one stream that
+// follows itself is one item ("Two notifications with content: ["a"] then content: ["b"] are semantically
+// equivalent to one notification", SEP-2679 1.3.11, holds within one as well).
+func appendContent(dst []byte, chunks []Chunk) []byte {
+	dst = append(dst, '[')
+	for i := 0; i < len(chunks); {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		c := &chunks[i]
+		i++
+		switch {
+		case c.Kind == Text:
+			dst = append(dst, `{"type":"text","text":"`...)
+			dst = appendText(dst, c.Data)
+			for ; i < len(chunks) && chunks[i].Kind == Text && chunks[i].Stream == c.Stream; i++ {
+				dst = appendText(dst, chunks[i].Data)
+			}
+			dst = append(dst, '"')
+			if c.Stream == Stderr {
+				dst = append(dst, `,"_meta":{"runnel/stream":"stderr"}`...)
+			}
+			dst = append(dst, '}')
+		case len(c.Data) > maxItem:
+			dst = append(dst, `{"type":"text","text":"[an item of `...)
+			dst = strconv.AppendInt(dst, int64(len(c.Data)), 10)
+			dst = append(dst, ` bytes: it is in the task's result]"}`...)
+		default:
+			dst = append(dst, c.Data...)
+		}
+	}
+	return append(dst, ']')
+}

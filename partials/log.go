@@ -1,0 +1,435 @@
+package partials
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math"
+	"slices"
+	"sort"
+	"sync"
+	"unicode/utf8"
+)
+
+// ErrClosed refuses an append to a log whose task has ended.
+var ErrClosed = errors.New("the task's log is closed")
+
+// Stream tells where text comes from.
+type Stream uint8
+
+// The streams of text.
+const (
+	Stdout Stream = iota
+	Stderr
+)
+
+// Kind tells what a chunk holds.
+type Kind uint8
+
+// The kinds of chunks.
+const (
+	Text Kind = iota // valid UTF-8, part of a stream of text
+	Item             // one content block, encoded
+)
+
+// Chunk is one piece of output, as it was written.
+type Chunk struct {
+	Kind   Kind
+	Stream Stream // of Text
+	Data   []byte
+	More   bool // the next chunk belongs to the same write: both stay together in one notification
+	Whole  bool // Text that is not cut, such as a line; 64 KiB at most
+}
+
+// Batch is a run of chunks. Its data belongs to the log and must not be changed.
+type Batch struct {
+	Chunks []Chunk
+	Start  int64 // position of the first byte
+	End    int64 // position after the last one
+}
+
+// LogOptions of a Log. The zero value works, and so does nil.
+type LogOptions struct {
+	MaxPending int // bytes that the slowest reader may be behind before Append waits; 0 = 1 MiB
+	Retain     int // bytes that are kept for readers still to come, beyond what present ones need; 0 = 8 MiB
+}
+
+const (
+	defaultMaxPending = 1 << 20
+	defaultRetain     = 8 << 20
+	firstBlock        = 1 << 10   // most logs are short
+	maxBlock          = 64 << 10  // large enough that a block costs nothing, small enough to be let go soon
+	maxText           = 64 << 10  // longer text is cut when it is appended: escaped sixfold it stays well below the 1 MiB of a line
+	maxGroup          = 512 << 10 // one write is kept together up to here
+)
+
+// Log is the append-only output of one task. A position in it is the number of bytes of data before it.
+type Log struct {
+	maxPending, retain int64
+
+	mu      sync.Mutex
+	blocks  []*block // oldest first; data before blocks[0].start is gone
+	end     int64
+	closed  bool
+	readers []*Reader     // those that Append waits for
+	waiting []*Reader     // those in Wait
+	room    chan struct{} // closed when a reader has moved on; nil if no Append waits
+}
+
+// block holds chunks that follow each other. data never grows beyond its capacity, so what a
+// reader holds of it stays where it is.
+type block struct {
+	start   int64
+	data    []byte
+	records []record
+}
+
+type record struct {
+	end    uint32 // in data
+	kind   Kind
+	stream Stream
+	more   bool
+	whole  bool
+}
+
+func (b *block) end() int64 { return b.start + int64(len(b.data)) }
+
+// NewLog makes an empty log.
+func NewLog(o *LogOptions) *Log {
+	l := &Log{maxPending: defaultMaxPending, retain: defaultRetain}
+	if o != nil && o.MaxPending > 0 {
+		l.maxPending = int64(o.MaxPending)
+	}
+	if o != nil && o.Retain > 0 {
+		l.retain = int64(o.Retain)
+	}
+	return l
+}
+
+// Append adds the chunks of one write and copies their data. It waits while the slowest reader is too
+// far behind, until ctx ends. The chunks stay together, in the order of the calls.
+func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
+	size := int64(0)
+	for i := range chunks {
+		size += int64(len(chunks[i].Data))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for !l.closed {
+		pending := l.end - l.slowest()
+		if pending == 0 || pending+size <= l.maxPending {
+			break
+		}
+		if l.room == nil {
+			l.room = make(chan struct{})
+		}
+		room := l.room
+		l.mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+			l.mu.Lock()
+			return context.Cause(ctx)
+		}
+		l.mu.Lock()
+	}
+	if l.closed {
+		return ErrClosed
+	}
+	for i := range chunks {
+		l.write(&chunks[i])
+	}
+	l.trim()
+	l.wake()
+	return nil
+}
+
+// write adds one chunk, text longer than maxText in pieces. l.mu is held.
+func (l *Log) write(c *Chunk) {
+	data := c.Data
+	for c.Kind == Text && len(data) > maxText {
+		cut := cutText(data, maxText)
+		l.record(data[:cut], record{kind: Text, stream: c.Stream, more: c.More})
+		data = data[cut:]
+	}
+	if len(data) > 0 {
+		l.record(data, record{kind: c.Kind, stream: c.Stream, more: c.More, whole: c.Whole})
+	}
+}
+
+func (l *Log) record(data []byte, r record) {
+	var b *block
+	if n := len(l.blocks); n > 0 {
+		b = l.blocks[n-1]
+	}
+	if b == nil || cap(b.data)-len(b.data) < len(data) {
+		size := firstBlock
+		if b != nil {
+			size = min(4*cap(b.data), maxBlock)
+		}
+		b = &block{start: l.end, data: make([]byte, 0, max(size, len(data)))}
+		l.blocks = append(l.blocks, b)
+	}
+	b.data = append(b.data, data...)
+	r.end = uint32(len(b.data))
+	b.records = append(b.records, r)
+	l.end += int64(len(data))
+}
+
+// slowest is the position of the reader that is furthest behind. l.mu is held.
+func (l *Log) slowest() int64 {
+	pos := l.end
+	for _, r := range l.readers {
+		pos = min(pos, r.pos)
+	}
+	return pos
+}
+
+// trim lets go of blocks that no reader needs and that are not kept for later ones. l.mu is held.
+func (l *Log) trim() {
+	if len(l.blocks) < 2 || l.end-l.blocks[0].end() < l.retain {
+		return
+	}
+	slowest := l.slowest()
+	drop := 0
+	for drop < len(l.blocks)-1 && l.blocks[drop].end() <= slowest && l.end-l.blocks[drop].end() >= l.retain {
+		drop++
+	}
+	clear(l.blocks[:drop])
+	l.blocks = l.blocks[drop:]
+}
+
+// wake wakes the readers that have what they wait for. l.mu is held.
+func (l *Log) wake() {
+	kept := l.waiting[:0]
+	for _, r := range l.waiting {
+		if l.closed || l.end-r.pos >= r.want {
+			r.ready <- struct{}{} // never blocks: a reader waits at most once at a time
+		} else {
+			kept = append(kept, r)
+		}
+	}
+	l.waiting = kept
+}
+
+// moved wakes the appends that wait for room. l.mu is held.
+func (l *Log) moved() {
+	if l.room != nil {
+		close(l.room)
+		l.room = nil
+	}
+}
+
+// Close ends the log: readers read what is there, then io.EOF.
+func (l *Log) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.closed = true
+		l.wake()
+		l.moved()
+	}
+}
+
+// Size is the position of the log's end: how many bytes were appended.
+func (l *Log) Size() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.end
+}
+
+// Held is how many bytes of memory the log's data takes.
+func (l *Log) Held() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := int64(0)
+	for _, b := range l.blocks {
+		n += int64(cap(b.data)) + int64(cap(b.records))*8
+	}
+	return n
+}
+
+// ReadAt returns up to limit bytes of whole chunks from position pos on, at least one chunk if there is
+// any, and the position to go on from. What is no longer kept is passed over: Batch.Start tells where it begins.
+func (l *Log) ReadAt(pos int64, limit int) (Batch, int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := Reader{log: l, pos: pos}
+	b, _ := r.next(limit)
+	return b, r.pos
+}
+
+// Tail returns the last chunks, about n bytes of them.
+func (l *Log) Tail(n int) Batch {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := Reader{log: l, pos: max(l.end-int64(n), 0)}
+	b, _ := r.next(math.MaxInt)
+	return b
+}
+
+// NewReader returns a reader from position pos on, for which Append waits. It must be closed.
+func (l *Log) NewReader(pos int64) *Reader {
+	r := &Reader{log: l, pos: pos, ready: make(chan struct{}, 1)}
+	l.mu.Lock()
+	l.readers = append(l.readers, r)
+	l.mu.Unlock()
+	return r
+}
+
+// NewTail returns a reader that shows only the last of what there is (about 4 KiB) each time it reads,
+// and for which Append does not wait.
+func (l *Log) NewTail() *Reader {
+	return &Reader{log: l, tail: true, ready: make(chan struct{}, 1)}
+}
+
+// tailBytes is what a tail reader looks at: enough for a last line.
+const tailBytes = 4 << 10
+
+// Reader reads a log at its own pace. It is used by one goroutine.
+type Reader struct {
+	log   *Log
+	tail  bool
+	ready chan struct{}
+
+	// Guarded by log.mu.
+	pos  int64
+	want int64 // bytes that Wait waits for
+
+	chunks []Chunk // of the last batch, reused
+}
+
+// Next returns up to limit bytes of what comes next, whole writes where they fit, and moves on behind it.
+// It returns false if there is nothing now. The batch is valid until the next call.
+func (r *Reader) Next(limit int) (Batch, bool) {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	if r.tail {
+		r.pos = max(r.pos, r.log.end-tailBytes)
+	}
+	b, ok := r.next(limit)
+	if ok && !r.tail {
+		r.log.moved()
+		r.log.trim()
+	}
+	return b, ok
+}
+
+// next reads at r.pos. log.mu is held.
+func (r *Reader) next(limit int) (Batch, bool) {
+	l := r.log
+	if r.pos >= l.end {
+		return Batch{Start: l.end, End: l.end}, false
+	}
+	r.pos = max(r.pos, l.blocks[0].start)
+	i := sort.Search(len(l.blocks), func(i int) bool { return l.blocks[i].end() > r.pos })
+	b := l.blocks[i]
+	at := int(r.pos - b.start)
+	n := sort.Search(len(b.records), func(n int) bool { return int(b.records[n].end) > at })
+	if rec := &b.records[n]; rec.kind == Item && n > 0 {
+		at = int(b.records[n-1].end) // a position inside an item is its beginning
+	} else if rec.kind == Item {
+		at = 0
+	}
+	start := b.start + int64(at)
+	chunks := r.chunks[:0]
+	size := 0
+	whole, wholeSize := 0, 0 // the chunks up to the end of a write
+	for {
+		rec := &b.records[n]
+		data := b.data[at:rec.end]
+		if size+len(data) > limit && whole > 0 || size+len(data) > maxGroup && size > 0 {
+			break
+		}
+		if rec.kind == Text && !rec.whole && len(data) > limit {
+			data = data[:cutText(data, limit)]
+		}
+		chunks = append(chunks, Chunk{Kind: rec.kind, Stream: rec.stream, Data: data, More: rec.more, Whole: rec.whole})
+		size += len(data)
+		at += len(data)
+		if !rec.more {
+			whole, wholeSize = len(chunks), size
+		}
+		if at < int(rec.end) {
+			whole, wholeSize = len(chunks), size
+			break
+		}
+		if n++; n == len(b.records) {
+			if i++; i == len(l.blocks) {
+				break
+			}
+			b, n, at = l.blocks[i], 0, 0
+		}
+	}
+	if whole > 0 {
+		chunks, size = chunks[:whole], wholeSize
+	}
+	batch := Batch{Chunks: chunks, Start: start, End: start + int64(size)}
+	r.pos = batch.End
+	r.chunks = chunks
+	return batch, true
+}
+
+// cutText returns how much of data to take, limit bytes at most: whole lines if there are any, else whole characters.
+func cutText(data []byte, limit int) int {
+	if i := bytes.LastIndexByte(data[:limit], '\n'); i >= 0 {
+		return i + 1
+	}
+	cut := limit
+	for cut > 0 && !utf8.RuneStart(data[cut]) {
+		cut--
+	}
+	if cut == 0 { // limit is smaller than the character
+		_, cut = utf8.DecodeRune(data)
+	}
+	return cut
+}
+
+// Wait returns when at least n bytes are there to read or the log is closed; io.EOF when it is closed and all
+// is read; or ctx's error. What is there already is returned even when ctx is done.
+func (r *Reader) Wait(ctx context.Context, n int64) error {
+	r.log.mu.Lock()
+	switch pending := r.log.end - r.pos; {
+	case pending > 0 && (pending >= n || r.log.closed):
+		r.log.mu.Unlock()
+		return nil
+	case r.log.closed:
+		r.log.mu.Unlock()
+		return io.EOF
+	}
+	r.want = n
+	r.log.waiting = append(r.log.waiting, r)
+	r.log.mu.Unlock()
+	select {
+	case <-r.ready:
+	case <-ctx.Done():
+		r.log.mu.Lock()
+		defer r.log.mu.Unlock()
+		if i := slices.Index(r.log.waiting, r); i >= 0 {
+			r.log.waiting = slices.Delete(r.log.waiting, i, i+1)
+		} else {
+			<-r.ready
+		}
+		return context.Cause(ctx)
+	}
+	return r.Wait(ctx, n)
+}
+
+// Pos is the position behind what was read.
+func (r *Reader) Pos() int64 {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	return r.pos
+}
+
+// Close ends the reader: Append does not wait for it any more. It may be called again.
+func (r *Reader) Close() {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	if i := slices.Index(r.log.readers, r); i >= 0 {
+		r.log.readers = slices.Delete(r.log.readers, i, i+1)
+		r.log.moved()
+		r.log.trim()
+	}
+}

@@ -1,0 +1,136 @@
+package partials
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+)
+
+// Progress is the dialect of clients that only know notifications/progress: a number that rises and, where the
+// protocol version has it, the last line of output as the message. It shows the last of the
+// output, not all of it, and goes with a tail reader (Log.NewTail).
+type Progress struct {
+	head    []byte // a line up to the progress
+	message bool
+
+	done  float64 // what the tool reported last
+	total float64 // 0: unknown
+	extra int     // notifications since then that were not the tool's report
+	begun bool
+	last  float64 // what the last notification said
+}
+
+// maxMessage is the longest message, in bytes: hosts show it on one line.
+const maxMessage = 256
+
+// extraStep is how much a notification that is no report of the tool's rises: so little that
+// the tool's next report is still above it.
+const extraStep = 0.001
+
+// NewProgress makes the progress dialect of one request. token is its progressToken as it came, taskID the task's id
+// if the client has it ("" otherwise). message: the protocol version has a message in progress.
+func NewProgress(head []byte, token json.RawMessage, taskID string, message bool) *Progress {
+	h := fmt.Appendf(nil, `%s,"method":"notifications/progress","params":{`, head)
+	if taskID != "" {
+		// "All requests, notifications, and responses related to a task MUST include the
+		// io.modelcontextprotocol/related-task key" (2025-11-25 basic/utilities/tasks)
+		id, _ := json.Marshal(taskID)
+		h = fmt.Appendf(h, `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":%s}},`, id)
+	}
+	return &Progress{head: fmt.Appendf(h, `"progressToken":%s,"progress":`, token), message: message}
+}
+
+// Encode implements Dialect: it shows the last line that is not blank.
+func (p *Progress) Encode(dst []byte, b Batch) []byte {
+	if !p.message {
+		return dst
+	}
+	line := lastLine(b.Chunks)
+	if len(line) == 0 {
+		return dst
+	}
+	return p.Beat(dst, line)
+}
+
+// End implements Dialect: the response is the end.
+func (p *Progress) End(dst []byte) []byte { return dst }
+
+// Beat appends a notification that is no report of the tool's: a sign of life, with a message or none.
+func (p *Progress) Beat(dst, message []byte) []byte {
+	p.extra++
+	return p.encode(dst, p.done+float64(p.extra)*extraStep, message)
+}
+
+// Report appends what a tool says of its progress, or nothing if that does not rise: "The progress value MUST increase
+// with each notification" (basic/utilities/progress).
+func (p *Progress) Report(dst []byte, done, total float64, message string) []byte {
+	if p.begun && done <= p.last {
+		return dst
+	}
+	p.done, p.total, p.extra = done, total, 0
+	return p.encode(dst, done, []byte(message))
+}
+
+func (p *Progress) encode(dst []byte, progress float64, message []byte) []byte {
+	if p.begun && progress <= p.last {
+		return dst
+	}
+	p.begun, p.last = true, progress
+	dst = append(dst, p.head...)
+	dst = appendNumber(dst, progress)
+	if p.total > 0 {
+		dst = append(dst, `,"total":`...)
+		dst = appendNumber(dst, p.total)
+	}
+	if p.message && len(message) > 0 {
+		dst = append(dst, `,"message":"`...)
+		dst = appendText(dst, clipMessage(message))
+		dst = append(dst, '"')
+	}
+	return append(dst, '}', '}', '\n')
+}
+
+func appendNumber(dst []byte, n float64) []byte { return strconv.AppendFloat(dst, n, 'f', -1, 64) }
+
+// LastLine returns the last line of text in a batch that is not blank.
+func LastLine(b Batch) string { return string(lastLine(b.Chunks)) }
+
+func lastLine(chunks []Chunk) []byte {
+	for i := len(chunks) - 1; i >= 0; i-- {
+		if chunks[i].Kind != Text {
+			continue
+		}
+		text := bytes.TrimRight(chunks[i].Data, " \t\r\n")
+		if len(text) == 0 {
+			continue
+		}
+		if cut := bytes.LastIndexByte(text, '\n'); cut >= 0 {
+			return bytes.TrimSpace(text[cut+1:])
+		}
+		// The line began in an earlier chunk.
+		line := text
+		for i--; i >= 0 && chunks[i].Kind == Text; i-- {
+			cut := bytes.LastIndexByte(chunks[i].Data, '\n')
+			line = append(bytes.Clone(chunks[i].Data[cut+1:]), line...)
+			if cut >= 0 || len(line) > maxMessage {
+				break
+			}
+		}
+		return bytes.TrimSpace(line)
+	}
+	return nil
+}
+
+// clipMessage cuts a message to maxMessage bytes, between characters.
+func clipMessage(m []byte) []byte {
+	if len(m) <= maxMessage {
+		return m
+	}
+	cut := maxMessage
+	for !utf8.RuneStart(m[cut]) {
+		cut--
+	}
+	return m[:cut]
+}

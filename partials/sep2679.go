@@ -1,0 +1,56 @@
+package partials
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+)
+
+// sep2679 is SEP-2679: notifications/tasks/partial. The end of the output is the task's terminal status.
+type sep2679 struct {
+	head []byte // a line up to the content
+	seq  int64  // "MUST start at 0 for the first partial of a given task and MUST increment by exactly 1" (1.2)
+}
+
+// NewSEP2679 makes the dialect of SEP-2679 for one task. head is what every line begins with: `{"jsonrpc":"2.0"` and
+// what else its receiver needs.
+func NewSEP2679(head []byte, taskID string) Dialect {
+	id, _ := json.Marshal(taskID)
+	return &sep2679{head: fmt.Appendf(nil, `%s,"method":"notifications/tasks/partial","params":{"taskId":%s,"content":`, head, id)}
+}
+
+func (d *sep2679) Encode(dst []byte, b Batch) []byte {
+	if len(b.Chunks) == 0 {
+		return dst // "The content field MUST contain at least one item" (1.3.5)
+	}
+	dst = append(dst, d.head...)
+	dst = appendContent(dst, b.Chunks)
+	dst = append(dst, `,"seq":`...)
+	dst = strconv.AppendInt(dst, d.seq, 10)
+	d.seq++
+	return append(dst, '}', '}', '\n')
+}
+
+func (d *sep2679) End(dst []byte) []byte { return dst }
+
+// TaskPartial is the params of notifications/tasks/partial (SEP-2679, 1.2).
+type TaskPartial struct {
+	TaskID  string            `json:"taskId"`
+	Content []json.RawMessage `json:"content"`
+	Seq     int64             `json:"seq"`
+}
+
+// DecodeSEP2679 reads a line that NewSEP2679's dialect wrote.
+func DecodeSEP2679(line []byte) (TaskPartial, error) {
+	var m struct {
+		Method string      `json:"method"`
+		Params TaskPartial `json:"params"`
+	}
+	if err := json.Unmarshal(line, &m); err != nil {
+		return TaskPartial{}, fmt.Errorf("reading a partial: %w", err)
+	}
+	if m.Method != "notifications/tasks/partial" {
+		return TaskPartial{}, fmt.Errorf("reading a partial: method is %q", m.Method)
+	}
+	return m.Params, nil
+}
