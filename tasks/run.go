@@ -44,6 +44,9 @@ func (r *Run) ID() string { return r.id }
 // Log is what the work writes to.
 func (r *Run) Log() *partials.Log { return r.log }
 
+// Context ends when the work shall end.
+func (r *Run) Context() context.Context { return r.ctx }
+
 // Ended is closed when the task has its terminal status and its output has been delivered.
 func (r *Run) Ended() <-chan struct{} { return r.ended }
 
@@ -95,7 +98,6 @@ func (r *Run) expire() {
 // main is the task's goroutine.
 func (r *Run) main() {
 	defer r.runner.all.Done()
-	defer r.cancel(nil)
 	result, message, err := r.work()
 	r.log.Close()
 	// Drain, then end: the terminal status comes behind the last partial. A follower whose client
@@ -108,7 +110,7 @@ func (r *Run) main() {
 	case r.runner.ctx.Err() != nil:
 		r.finish(errClosed, mcp.TaskFailed, errClosed.Error(), &Outcome{Result: mcp.ErrorResult(errClosed.Error())})
 	case err != nil:
-		wire := rpc.AsError(err)
+		wire := r.wireError(err)
 		r.finish(nil, mcp.TaskFailed, wire.Message, &Outcome{Err: wire})
 	case result.IsError:
 		// "when the tool result has isError set to true, the task should reach failed status" (tasks, "Task Execution Errors")
@@ -134,6 +136,16 @@ func (r *Run) work() (result *mcp.CallToolResult, message string, err error) {
 	return result, message, err
 }
 
+// wireError is the JSON-RPC error that a work's error is; what is none of those stays in the log.
+func (r *Run) wireError(err error) *rpc.Error {
+	var wire *rpc.Error
+	if !errors.As(err, &wire) {
+		r.runner.o.Log.Error().Err(err).Str("taskId", r.id).Str("tool", r.spec.Tool).Msg("tool failed")
+		wire = rpc.Errorf(mcp.CodeInternalError, "internal error")
+	}
+	return wire
+}
+
 // finish moves the task to a terminal status: the one door to the end, whoever comes first.
 // It reports false, after the end, if somebody else was first.
 func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome *Outcome) bool {
@@ -155,6 +167,7 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 		// "Receivers MUST NOT send notifications/tasks/partial after the task reaches a terminal status" (SEP-2679, 1.3.2)
 		stop()
 	}
+	r.cancel(cause)
 	r.log.Close()
 	t.Status, t.StatusMessage, t.Outcome, t.UpdatedAt = status, clip(message, maxStatusMessage), outcome, time.Now()
 	if r.spec.Handle {
@@ -173,6 +186,5 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 		r.runner.ended(r)
 	}
 	close(r.ended)
-	r.cancel(cause)
 	return true
 }
