@@ -1,0 +1,52 @@
+package tools
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"runnel/rpc/mcp"
+)
+
+// dressTool takes out of a tool what a version does not know: "the server never sends what the
+// negotiated version does not have".
+func dressTool(v *mcp.Version, t mcp.Tool) mcp.Tool {
+	if !v.Annotations {
+		t.Annotations = nil
+	}
+	if !v.Titles {
+		t.Title = ""
+	}
+	if !v.StructuredContent {
+		t.OutputSchema = nil
+	}
+	if !v.Tasks {
+		t.Execution = nil
+	}
+	return t
+}
+
+// dressResult makes of a result what a version knows; content of an unknown type becomes a text that names it.
+func dressResult(v *mcp.Version, r *mcp.CallToolResult) *mcp.CallToolResult {
+	dressed := *r
+	if !v.StructuredContent {
+		dressed.StructuredContent = nil
+	}
+	dressed.Content = make([]mcp.ContentBlock, len(r.Content))
+	for i, c := range r.Content {
+		dressed.Content[i] = dressContent(v, c)
+	}
+	return &dressed
+}
+
+func dressContent(v *mcp.Version, c mcp.ContentBlock) mcp.ContentBlock {
+	switch kind := mcp.ContentType(c); {
+	case kind == "audio" && !v.Audio:
+		return mcp.Text("[audio: protocol version " + v.Name + " cannot carry it]")
+	case kind == "resource_link" && !v.ResourceLinks:
+		var link struct{ Name, URI string }
+		_ = json.Unmarshal(c, &link)
+		return mcp.Text(fmt.Sprintf("[%s: %s]", link.Name, link.URI))
+	default:
+		return c
+	}
+}

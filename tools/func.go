@@ -1,0 +1,63 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"runnel/rpc/mcp"
+)
+
+// Function is a Go function as a tool.
+type Function struct {
+	Tool mcp.Tool // what tools/list shows; may be changed until the tool is added to a Registry
+
+	call func(ctx context.Context, in *Call, out *Output) (*mcp.CallToolResult, error)
+}
+
+// Func makes a tool of a Go function. The input schema comes from In, a struct: `json:"name,omitempty"`
+// names an argument that may be missing, `jsonschema:"text"` describes it. The tool may be
+// called as a task and streams what f writes to out.
+//
+//	tools.Func("greet", "Greets somebody.", func(ctx context.Context, in struct {
+//		Name string `json:"name" jsonschema:"whom to greet"`
+//	}, out *tools.Output) (*mcp.CallToolResult, error) {
+//		return mcp.Result("Hello, " + in.Name + "!"), nil
+//	})
+//
+// It panics if In cannot be described by a JSON Schema, a mistake in the program.
+func Func[In any](name, description string, f func(ctx context.Context, in In, out *Output) (*mcp.CallToolResult, error)) *Function {
+	inferred, err := jsonschema.For[In](nil)
+	if err != nil {
+		panic(fmt.Sprintf("tools.Func(%q): no JSON Schema for its input: %v", name, err))
+	}
+	input, err := json.Marshal(inferred)
+	if err != nil {
+		panic(fmt.Sprintf("tools.Func(%q): %v", name, err))
+	}
+	return &Function{
+		Tool: mcp.Tool{
+			Name:        name,
+			Description: description,
+			InputSchema: input,
+			Execution:   &mcp.ToolExecution{TaskSupport: mcp.TaskOptional, StreamPartial: true},
+		},
+		call: func(ctx context.Context, call *Call, out *Output) (*mcp.CallToolResult, error) {
+			var in In
+			if err := json.Unmarshal(call.Arguments, &in); err != nil {
+				return nil, fmt.Errorf("reading the arguments: %w", err)
+			}
+			return f(ctx, in, out)
+		},
+	}
+}
+
+// Describe implements Tool.
+func (f *Function) Describe() mcp.Tool { return f.Tool }
+
+// Call implements Tool.
+func (f *Function) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToolResult, error) {
+	return f.call(ctx, in, out)
+}

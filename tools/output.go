@@ -1,0 +1,118 @@
+package tools
+
+import (
+	"context"
+	"io"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+)
+
+// Output is where a tool writes while it runs: an append to its task's log, from which every
+// partial is made. A write waits when the client is too far behind (partials.LogOptions.MaxPending)
+// and fails when the call has ended. An Output may be used by several goroutines.
+type Output struct {
+	ctx      context.Context
+	log      *partials.Log
+	progress func(done, total float64, message string)
+
+	stdout, stderr textWriter
+}
+
+// NewOutput makes the output of one call. progress may be nil.
+func NewOutput(ctx context.Context, log *partials.Log, progress func(done, total float64, message string)) *Output {
+	o := &Output{ctx: ctx, log: log, progress: progress}
+	o.stdout = textWriter{out: o, stream: partials.Stdout}
+	o.stderr = textWriter{out: o, stream: partials.Stderr}
+	return o
+}
+
+// Write appends text. Bytes that are not UTF-8 become U+FFFD; a character that p cuts in two waits for its rest.
+func (o *Output) Write(p []byte) (int, error) { return o.stdout.Write(p) }
+
+// WriteString appends text as one chunk.
+func (o *Output) WriteString(s string) error {
+	_, err := o.stdout.Write([]byte(s))
+	return err
+}
+
+// Stderr takes text that is shown as a command's standard error: content items with _meta {"runnel/stream": "stderr"}.
+func (o *Output) Stderr() io.Writer { return &o.stderr }
+
+// Content appends content items. The items of one call stay together in one partial.
+func (o *Output) Content(items ...mcp.ContentBlock) error {
+	chunks := make([]partials.Chunk, len(items))
+	for i, item := range items {
+		chunks[i] = partials.Chunk{Kind: partials.Item, Data: item, More: i < len(items)-1}
+	}
+	return o.log.Append(o.ctx, chunks...)
+}
+
+// Progress reports how much is done, in any unit; total 0 means unknown. It never waits for a client
+// for longer than the call lasts, and does nothing for one that did not ask for progress.
+func (o *Output) Progress(done, total float64, message string) {
+	if o.progress != nil {
+		o.progress(done, total, message)
+	}
+}
+
+// textWriter makes the valid UTF-8 of one text stream.
+type textWriter struct {
+	out    *Output
+	stream partials.Stream
+
+	mu   sync.Mutex
+	rest []byte // the beginning of a character whose end has not been written yet
+}
+
+func (w *textWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	text := p
+	if len(w.rest) > 0 {
+		text = append(w.rest, p...)
+		w.rest = nil
+	}
+	if cut := unfinishedRune(text); cut < len(text) {
+		w.rest = append([]byte(nil), text[cut:]...)
+		text = text[:cut]
+	}
+	if !utf8.Valid(text) {
+		text = []byte(strings.ToValidUTF8(string(text), "\uFFFD"))
+	}
+	if len(text) == 0 {
+		return len(p), nil
+	}
+	if err := w.out.log.Append(w.out.ctx, partials.Chunk{Stream: w.stream, Data: text}); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// unfinishedRune returns where a character begins that p cuts off at its end, len(p) if none does.
+func unfinishedRune(p []byte) int {
+	for i := len(p) - 1; i >= 0 && i > len(p)-utf8.UTFMax; i-- {
+		if utf8.RuneStart(p[i]) {
+			if utf8.FullRune(p[i:]) {
+				break
+			}
+			return i
+		}
+	}
+	return len(p)
+}
+
+// end writes what is left of a character that was never finished.
+func (o *Output) end() {
+	for _, w := range []*textWriter{&o.stdout, &o.stderr} {
+		w.mu.Lock()
+		if len(w.rest) > 0 {
+			_ = o.log.Append(o.ctx, partials.Chunk{Stream: w.stream, Data: []byte("\uFFFD")})
+			w.rest = nil
+		}
+		w.mu.Unlock()
+	}
+}

@@ -1,0 +1,137 @@
+package tools
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+
+	"runnel/partials"
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+// Registry holds the tools that clients can call, sorted by name.
+type Registry struct {
+	mu    sync.RWMutex
+	tools []*entry
+}
+
+// entry is a tool with what was read of it once.
+type entry struct {
+	tool   Tool
+	spec   mcp.Tool
+	schema *schema
+}
+
+// toolName is what a tool may be called (2025-11-25 server/tools, "Tool Names").
+var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
+
+// Add adds a tool. Its name must be valid and free, its input schema an object's.
+func (r *Registry) Add(t Tool) error {
+	spec := t.Describe()
+	if !toolName.MatchString(spec.Name) {
+		return fmt.Errorf("tool name %q: use 1 to 128 letters, digits, _, - and .", spec.Name)
+	}
+	e := &entry{tool: t, spec: spec, schema: &schema{source: spec.InputSchema}}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i, taken := r.find(spec.Name)
+	if taken {
+		return fmt.Errorf("two tools are named %q", spec.Name)
+	}
+	r.tools = slices.Insert(r.tools, i, e)
+	return nil
+}
+
+// find returns where the tool of a name stands, or where it would. r.mu is held.
+func (r *Registry) find(name string) (int, bool) {
+	return sort.Find(len(r.tools), func(i int) int { return strings.Compare(name, r.tools[i].spec.Name) })
+}
+
+func (r *Registry) lookup(name string) *entry {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if i, ok := r.find(name); ok {
+		return r.tools[i]
+	}
+	return nil
+}
+
+// listPage is how many bytes of tools one tools/list result shows: well under the 1 MiB that some clients read.
+const listPage = 256 << 10
+
+// list returns a page of the tools as version v knows them. A cursor is the name of the last tool shown, encoded.
+func (r *Registry) list(v *mcp.Version, cursor string) (mcp.ListToolsResult, error) {
+	last, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		return mcp.ListToolsResult{}, rpc.Errorf(mcp.CodeInvalidParams, "invalid cursor: use the nextCursor of the page before, or none")
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	i, found := r.find(string(last))
+	if found {
+		i++
+	}
+	page := mcp.ListToolsResult{Tools: []mcp.Tool{}}
+	for size := 0; i < len(r.tools); i++ {
+		spec := r.tools[i].spec
+		size += len(spec.Description) + len(spec.InputSchema) + len(spec.OutputSchema)
+		if size > listPage && len(page.Tools) > 0 {
+			page.NextCursor = base64.RawURLEncoding.EncodeToString([]byte(page.Tools[len(page.Tools)-1].Name))
+			break
+		}
+		page.Tools = append(page.Tools, dressTool(v, spec))
+	}
+	return page, nil
+}
+
+// taskSupport says whether the tool may be called as a task; silence forbids it (2025-11-25 tasks, "Tool-Level Negotiation").
+func (e *entry) taskSupport() mcp.TaskSupport {
+	if e.spec.Execution == nil || e.spec.Execution.TaskSupport == "" {
+		return mcp.TaskForbidden
+	}
+	return e.spec.Execution.TaskSupport
+}
+
+// run checks the arguments and calls the tool. What a model can mend (bad arguments, a tool's plain
+// error) is a result with isError: "Input validation errors" are tool execution errors, which "contain
+// actionable feedback that language models can use to self-correct" (2025-11-25 server/tools, "Error Handling").
+func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, progress func(done, total float64, message string)) (*mcp.CallToolResult, string, error) {
+	if err := e.schema.check(in.Arguments); err != nil {
+		return mcp.ErrorResult(err.Error()), err.Error(), nil
+	}
+	out := NewOutput(ctx, log, progress)
+	result, err := e.tool.Call(ctx, in, out)
+	out.end()
+	var wire *rpc.Error
+	switch {
+	case errors.As(err, &wire):
+		return nil, "", wire
+	case err != nil:
+		result = mcp.ErrorResult(err.Error())
+	case result == nil:
+		result = &mcp.CallToolResult{}
+	}
+	if result.Content == nil {
+		result.Content = []mcp.ContentBlock{}
+	}
+	if result.IsError && in.status == "" {
+		in.status = firstText(result)
+	}
+	return result, in.status, nil
+}
+
+func firstText(result *mcp.CallToolResult) string {
+	for _, c := range result.Content {
+		if text, ok := mcp.TextOf(c); ok {
+			return text
+		}
+	}
+	return ""
+}

@@ -1,0 +1,155 @@
+package tools
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+// SelfTest returns tools that exercise every feature: for people who write clients, for runnel's own
+// tests, and (names that begin with test_) for the conformance suite of the specification.
+func SelfTest() []Tool {
+	return []Tool{
+		Func("echo", "Returns its text.", echo),
+		Func("stream", "Writes count chunks of one line each.", stream),
+		Func("sleep", "Does nothing for some time.", sleep),
+		Func("fail", "Fails, after some chunks of output.", fail),
+		Func("panic", "Panics.", func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) {
+			panic("the self-test tool panic was called")
+		}),
+		Func("blob", "Returns an image of some bytes.", blob),
+		Func("test_simple_text", "Conformance fixture: a text.", func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) {
+			return mcp.Result("This is a simple text response for testing."), nil
+		}),
+		Func("test_error_handling", "Conformance fixture: a tool error.", func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) {
+			return mcp.ErrorResult("This tool intentionally returns an error for testing"), nil
+		}),
+		Func("test_tool_with_progress", "Conformance fixture: progress 0, 50, 100 of 100.", testProgress),
+	}
+}
+
+func echo(_ context.Context, in struct {
+	Text string `json:"text"`
+}, _ *Output) (*mcp.CallToolResult, error) {
+	return mcp.Result(in.Text), nil
+}
+
+type streamInput struct {
+	Count      int `json:"count" jsonschema:"how many chunks"`
+	Bytes      int `json:"bytes,omitempty" jsonschema:"bytes of a chunk, its newline included; at least 14; default 50"`
+	IntervalMs int `json:"intervalMs,omitempty" jsonschema:"milliseconds before each chunk but the first; chunks then carry their time"`
+}
+
+// minChunk is a chunk's head and newline: "chunk 000123 \n".
+const minChunk = 14
+
+func stream(ctx context.Context, in streamInput, out *Output) (*mcp.CallToolResult, error) {
+	if in.Bytes == 0 {
+		in.Bytes = 50
+	}
+	if in.Bytes < minChunk {
+		return nil, fmt.Errorf("argument \"bytes\": must be at least %d", minChunk)
+	}
+	line := make([]byte, 0, max(in.Bytes, 64))
+	for i := range in.Count {
+		if in.IntervalMs > 0 && i > 0 {
+			if err := wait(ctx, in.IntervalMs); err != nil {
+				return nil, err
+			}
+		}
+		line = appendChunk(line[:0], i, in)
+		if _, err := out.Write(line); err != nil {
+			return nil, err
+		}
+	}
+	return mcp.Result(fmt.Sprintf("streamed %d chunks", in.Count)), nil
+}
+
+// appendChunk appends chunk i: "chunk 000123 xxx…\n" of exactly in.Bytes bytes, as far as its head leaves room.
+func appendChunk(line []byte, i int, in streamInput) []byte {
+	line = append(line, "chunk "...)
+	number := strconv.Itoa(i)
+	line = append(line, "000000"[min(len(number), 6):]...)
+	line = append(line, number...)
+	if in.IntervalMs > 0 {
+		line = append(line, " t="...)
+		line = strconv.AppendInt(line, time.Now().UnixNano(), 10)
+	}
+	if len(line) < in.Bytes-1 {
+		line = append(line, ' ')
+	}
+	for len(line) < in.Bytes-1 {
+		line = append(line, 'x')
+	}
+	return append(line, '\n')
+}
+
+func sleep(ctx context.Context, in struct {
+	Ms int `json:"ms" jsonschema:"milliseconds"`
+}, _ *Output) (*mcp.CallToolResult, error) {
+	if err := wait(ctx, in.Ms); err != nil {
+		return nil, err
+	}
+	return mcp.Result(fmt.Sprintf("slept %d ms", in.Ms)), nil
+}
+
+func fail(ctx context.Context, in struct {
+	AfterChunks int    `json:"afterChunks,omitempty" jsonschema:"chunks to write before"`
+	IntervalMs  int    `json:"intervalMs,omitempty" jsonschema:"milliseconds before each chunk but the first"`
+	Message     string `json:"message" jsonschema:"what the error says"`
+	Protocol    bool   `json:"protocol,omitempty" jsonschema:"fail with a JSON-RPC error, not a tool error"`
+}, out *Output) (*mcp.CallToolResult, error) {
+	if _, err := stream(ctx, streamInput{Count: in.AfterChunks, IntervalMs: in.IntervalMs}, out); err != nil {
+		return nil, err
+	}
+	if in.Protocol {
+		return nil, rpc.Errorf(mcp.CodeInternalError, "%s", in.Message)
+	}
+	return mcp.ErrorResult(in.Message), nil
+}
+
+// maxBlob keeps a line that carries a blob in base64 below 1 MiB.
+const maxBlob = 700 << 10
+
+func blob(_ context.Context, in struct {
+	Bytes int `json:"bytes" jsonschema:"bytes of the image before it is encoded, 716800 at most"`
+}, out *Output) (*mcp.CallToolResult, error) {
+	if in.Bytes < 0 || in.Bytes > maxBlob {
+		return nil, fmt.Errorf("argument \"bytes\": must be 0 to %d", maxBlob)
+	}
+	data := []byte(strings.Repeat("runnel", in.Bytes/6+1))[:in.Bytes]
+	image := mcp.Image(data, "image/png")
+	if err := out.Content(image); err != nil {
+		return nil, err
+	}
+	return &mcp.CallToolResult{Content: []mcp.ContentBlock{image}}, nil
+}
+
+func testProgress(ctx context.Context, _ struct{}, out *Output) (*mcp.CallToolResult, error) {
+	for done := 0.0; done <= 100; done += 50 {
+		if done > 0 {
+			if err := wait(ctx, 50); err != nil {
+				return nil, err
+			}
+		}
+		out.Progress(done, 100, "")
+	}
+	return mcp.Result("progress reported"), nil
+}
+
+// wait waits some milliseconds, or for ctx.
+func wait(ctx context.Context, ms int) error {
+	t := time.NewTimer(time.Duration(ms) * time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

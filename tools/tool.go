@@ -1,0 +1,41 @@
+// Package tools is what a client can call: the registry of tools, the check of their input, commands
+// and Go functions as tools, the configuration that names them, and the methods tools/list and tools/call
+// (https://modelcontextprotocol.io/specification/2025-11-25/server/tools).
+//
+// A call runs as a task in the goroutine that the tasks room gives it. A command adds, per child process,
+// one goroutine that waits for it and one per output pipe; all of them have ended when Call returns.
+package tools
+
+import (
+	"context"
+	"encoding/json"
+
+	"runnel/rpc/mcp"
+)
+
+// Tool is something a client can call.
+type Tool interface {
+	// Describe returns what tools/list shows. It is called once, when the tool is added to a Registry.
+	Describe() mcp.Tool
+
+	// Call runs the tool until it is done or ctx ends, and writes to out while it runs.
+	//
+	// An error of type *rpc.Error is sent as a JSON-RPC error. Any other error becomes a tool error:
+	// a result with isError and the error's text, for the model to read (tools, "Error Handling").
+	Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToolResult, error)
+}
+
+// Call is one call of a tool.
+type Call struct {
+	// Arguments is a JSON object that is valid by the tool's input schema. Defaults are not filled in.
+	Arguments json.RawMessage
+
+	// TaskID names the task that this call runs as.
+	TaskID string
+
+	status string
+}
+
+// SetStatus gives the task the statusMessage it ends with, 2 KiB at most; hosts that see a task
+// fail often read nothing else. Without it a failed task shows the beginning of its result's text.
+func (c *Call) SetStatus(message string) { c.status = message }
