@@ -1,0 +1,96 @@
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+)
+
+// asker asks the client what its own params say.
+func asker() *Server {
+	s := NewServer(nil)
+	s.Handle(Handshake, "ask", func(ctx context.Context, c *Caller, _ json.RawMessage) (any, error) {
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		var answer json.RawMessage
+		if err := c.Request(ctx, "elicitation/create", map[string]string{"message": "?"}, &answer); err != nil {
+			return nil, err
+		}
+		return answer, nil
+	})
+	return s
+}
+
+func TestRequest(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := open(t, asker(), newest())
+		p.send(`{"jsonrpc":"2.0","id":7,"method":"ask"}`)
+		p.wantExactly(`{"id":1,"jsonrpc":"2.0","method":"elicitation/create","params":{"message":"?"}}`)
+		p.send(`{"jsonrpc":"2.0","id":"1","result":{}}`, `{"jsonrpc":"2.0","id":2,"result":{}}`) // no answers to this
+		p.want()
+		p.send(`{"jsonrpc":"2.0","id":1,"result":{"n":1e999}}`)
+		p.wantExactly(`{"jsonrpc":"2.0","id":7,"result":{"n":1e999}}`)
+		p.send(`{"jsonrpc":"2.0","id":1,"result":{}}`) // twice
+		p.want()
+
+		p.send(`{"jsonrpc":"2.0","id":7,"sessionId":"s","method":"ask"}`)
+		p.wantExactly(`{"id":2,"jsonrpc":"2.0","method":"elicitation/create","params":{"message":"?"},"sessionId":"s"}`)
+		p.send(`{"jsonrpc":"2.0","id":2,"error":{"code":-5,"message":"no","data":{"a":1}}}`)
+		p.wantExactly(`{"jsonrpc":"2.0","sessionId":"s","id":7,"error":{"code":-5,"message":"no","data":{"a":1}}}`)
+
+		p.send(`{"jsonrpc":"2.0","id":7,"method":"ask"}`)
+		p.want(`"id":3`)
+		p.send(`{"jsonrpc":"2.0","id":3,"error":"odd"}`)
+		p.want(`"id":7,"error":{"code":0`)
+		p.bye()
+	})
+}
+
+func TestRequestEnds(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := open(t, asker(), newest())
+		p.send(`{"jsonrpc":"2.0","id":7,"method":"ask"}`)
+		p.want(`"id":1`)
+		time.Sleep(2 * time.Minute) // in the bubble's time
+		p.want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"context deadline exceeded"}}`, `"id":7,"error":{"code":-32603`)
+		p.send(`{"jsonrpc":"2.0","id":1,"result":{}}`) // late
+		p.want()
+
+		p.send(`{"jsonrpc":"2.0","id":7,"method":"ask"}`)
+		p.want(`"id":2`)
+		begin := time.Now()
+		if err := p.bye(); err != nil {
+			t.Error(err)
+		}
+		if d := time.Since(begin); d != 0 { // no answer can come any more: that does not wait for the drain
+			t.Errorf("took %v to end", d)
+		}
+		p.want(`"id":7,"error":{"code":-32603`)
+	})
+}
+
+func TestCallerOutlivesTheSession(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		srv := NewServer(nil)
+		var c *Caller
+		srv.Handle(Handshake, "who", func(_ context.Context, caller *Caller, _ json.RawMessage) (any, error) {
+			c = caller
+			return nil, nil
+		})
+		p := open(t, srv, newest())
+		p.send(`{"jsonrpc":"2.0","id":7,"method":"who"}`)
+		p.want(`"id":7`)
+		p.bye()
+		if err := c.Notify("x", nil); !errors.Is(err, ErrClosed) {
+			t.Errorf("Notify: %v", err)
+		}
+		if err := c.Request(t.Context(), "x", nil, nil); !errors.Is(err, ErrClosed) {
+			t.Errorf("Request: %v", err)
+		}
+		if err := c.Lane().Write(t.Context(), func(dst []byte) []byte { t.Error("encoded"); return dst }); !errors.Is(err, ErrClosed) {
+			t.Errorf("Write: %v", err)
+		}
+	})
+}
