@@ -1,0 +1,292 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+const (
+	newestHandshake = "2025-11-25"
+	partialMethod   = "notifications/tasks/partial"
+)
+
+// schema is the JSON Schema of one protocol version, closed: a member that the version
+// does not name is an error, because the server never sends what the negotiated version does not know.
+type schema struct {
+	version       string
+	compiler      *jsonschema.Compiler
+	pointer       string                     // what stands before the name of a type
+	notifications map[string]string          // type by method, of what a server may send
+	requests      map[string]string          // likewise
+	known         map[string]json.RawMessage // the types
+
+	mu    sync.Mutex
+	types map[string]*jsonschema.Schema
+}
+
+// resultTypes names the type of the result of a request. tools/call with a task is answered by
+// CreateTaskResult, tasks/result by what the task's own request would have got.
+var resultTypes = map[string]string{
+	"initialize":       "InitializeResult",
+	"ping":             "EmptyResult",
+	"logging/setLevel": "EmptyResult",
+	"tools/list":       "ListToolsResult",
+	"tools/call":       "CallToolResult",
+	"tasks/get":        "GetTaskResult",
+	"tasks/result":     "CallToolResult",
+	"tasks/list":       "ListTasksResult",
+	"tasks/cancel":     "CancelTaskResult",
+}
+
+var schemas = struct {
+	mu        sync.Mutex
+	byVersion map[string]*schema
+}{byVersion: map[string]*schema{}}
+
+// schemaOf returns the schema of a version.
+func schemaOf(t testing.TB, version string) *schema {
+	t.Helper()
+	schemas.mu.Lock()
+	defer schemas.mu.Unlock()
+	if s := schemas.byVersion[version]; s != nil {
+		return s
+	}
+	s, err := loadSchema(version)
+	if err != nil {
+		t.Fatalf("loading the schema of %s: %v", version, err)
+	}
+	schemas.byVersion[version] = s
+	return s
+}
+
+func loadSchema(version string) (*schema, error) {
+	s := &schema{version: version, compiler: jsonschema.NewCompiler(), types: map[string]*jsonschema.Schema{},
+		notifications: map[string]string{}, requests: map[string]string{}}
+	doc, err := readJSON(filepath.Join("testdata", "schema", version, "schema.json"))
+	if err != nil {
+		return nil, err
+	}
+	key := "definitions"
+	if _, ok := doc["$defs"]; ok {
+		key = "$defs"
+	}
+	defs := doc[key].(map[string]any)
+	s.pointer = schemaURL(version) + "#/" + key + "/"
+	for _, union := range []struct {
+		name string
+		into map[string]string
+	}{{"ServerNotification", s.notifications}, {"ServerRequest", s.requests}} {
+		for _, name := range alternatives(defs[union.name]) {
+			union.into[constOf(defs[name], "method")] = name
+		}
+	}
+	closeTypes(defs)
+	if version == newestHandshake {
+		// SEP-2679 2.1 and 3 add these two members to 2025-11-25.
+		member(defs, "ServerCapabilities", "tasks")["streaming"] = map[string]any{"type": "object",
+			"properties": map[string]any{"partial": map[string]any{"type": "object"}}, "additionalProperties": false}
+		member(defs, "ToolExecution")["streamPartial"] = map[string]any{"type": "boolean"}
+		sep, err := readJSON(filepath.Join("testdata", "schema", "sep-2679", "schema.json"))
+		if err != nil {
+			return nil, err
+		}
+		closeTypes(sep["$defs"].(map[string]any))
+		if err := s.compiler.AddResource(schemaURL("sep-2679"), sep); err != nil {
+			return nil, err
+		}
+		s.notifications[partialMethod] = "TaskPartialNotification"
+	}
+	return s, s.compiler.AddResource(schemaURL(version), doc)
+}
+
+// schemaURL keeps the folders apart as the relative references of sep-2679 expect it.
+func schemaURL(version string) string { return "file:///schema/" + version + "/schema.json" }
+
+func readJSON(file string) (map[string]any, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return v.(map[string]any), nil
+}
+
+// closeTypes makes every object of the types closed where its schema does not say that it is open.
+func closeTypes(defs map[string]any) {
+	for _, def := range defs {
+		def, _ := def.(map[string]any)
+		if parts, ok := def["allOf"].([]any); ok {
+			flatten(defs, def, parts)
+		}
+	}
+	// Result is open in the schema because every result extends it; by itself it is the empty result.
+	if result, ok := defs["Result"].(map[string]any); ok {
+		delete(result, "additionalProperties")
+	}
+	for name, def := range defs {
+		closeObjects(def)
+		if name == "Tool" {
+			for _, schema := range []string{"inputSchema", "outputSchema"} {
+				if p, ok := def.(map[string]any)["properties"].(map[string]any)[schema].(map[string]any); ok {
+					p["additionalProperties"] = true // a tool's schema may use all of JSON Schema
+				}
+			}
+		}
+		if constOf(def, "method") != "" {
+			// Up to 2025-06-18 the types of messages leave the envelope out.
+			p := def.(map[string]any)["properties"].(map[string]any)
+			for _, m := range []string{"jsonrpc", "id"} {
+				if _, ok := p[m]; !ok {
+					p[m] = true
+				}
+			}
+		}
+	}
+}
+
+// flatten makes one object of a type that is put together with allOf: closed parts would exclude each other.
+func flatten(defs, def map[string]any, parts []any) {
+	properties, required := map[string]any{}, []any{}
+	for _, part := range parts {
+		part := part.(map[string]any)
+		if ref, ok := part["$ref"].(string); ok {
+			part = defs[path.Base(ref)].(map[string]any)
+		}
+		p, _ := part["properties"].(map[string]any)
+		maps.Copy(properties, p)
+		r, _ := part["required"].([]any)
+		required = append(required, r...)
+	}
+	delete(def, "allOf")
+	def["type"], def["properties"], def["required"] = "object", properties, required
+}
+
+func closeObjects(v any) {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			closeObjects(e)
+		}
+	case map[string]any:
+		properties, isObject := v["properties"].(map[string]any)
+		if _, says := v["additionalProperties"]; isObject && !says {
+			v["additionalProperties"] = false
+		}
+		for key, e := range v {
+			if key == "properties" {
+				for _, p := range properties {
+					closeObjects(p)
+				}
+			} else {
+				closeObjects(e)
+			}
+		}
+	}
+}
+
+// member descends through properties to the properties of a type's member.
+func member(defs map[string]any, typ string, names ...string) map[string]any {
+	p := defs[typ].(map[string]any)["properties"].(map[string]any)
+	for _, name := range names {
+		p = p[name].(map[string]any)["properties"].(map[string]any)
+	}
+	return p
+}
+
+func alternatives(union any) []string {
+	var names []string
+	u, _ := union.(map[string]any)
+	list, _ := u["anyOf"].([]any)
+	for _, e := range list {
+		names = append(names, path.Base(e.(map[string]any)["$ref"].(string)))
+	}
+	return names
+}
+
+func constOf(def any, property string) string {
+	d, _ := def.(map[string]any)
+	p, _ := d["properties"].(map[string]any)
+	m, _ := p[property].(map[string]any)
+	c, _ := m["const"].(string)
+	return c
+}
+
+// check validates a decoded value against a type of the version.
+func (s *schema) check(typ string, v any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	compiled := s.types[typ]
+	if compiled == nil {
+		pointer := s.pointer
+		if typ == s.notifications[partialMethod] {
+			pointer = schemaURL("sep-2679") + "#/$defs/"
+		}
+		var err error
+		if compiled, err = s.compiler.Compile(pointer + typ); err != nil {
+			return err
+		}
+		s.types[typ] = compiled
+	}
+	if err := compiled.Validate(v); err != nil {
+		return fmt.Errorf("not valid as %s of %s: %w", typ, s.version, err)
+	}
+	return nil
+}
+
+// errorType is the type of an error response. One without an id is held against the version
+// that allows it (and forbids null); older ones have no way to say it.
+func (s *schema) errorType() string {
+	if strings.HasPrefix(s.pointer, schemaURL(newestHandshake)) {
+		return "JSONRPCErrorResponse"
+	}
+	return "JSONRPCError"
+}
+
+// The checks of all other tests stand on these schemas: they must see what they are there to see.
+func TestSchemasAreClosed(t *testing.T) {
+	result := func(s string) any {
+		v, err := jsonschema.UnmarshalJSON(strings.NewReader(s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	const task = `"taskId":"a","status":"working","createdAt":"","lastUpdatedAt":"","ttl":null`
+	for _, c := range []struct {
+		version, typ, value string
+		ok                  bool
+	}{
+		{"2024-11-05", "CallToolResult", `{"content":[{"type":"text","text":"a"}]}`, true},
+		{"2024-11-05", "CallToolResult", `{"content":[{"type":"text","text":"a"}],"structuredContent":{}}`, false},
+		{"2024-11-05", "CallToolResult", `{"content":[{"type":"text","text":"a","_meta":{}}]}`, false},
+		{"2024-11-05", "EmptyResult", `{}`, true},
+		{"2024-11-05", "EmptyResult", `{"ok":true}`, false},
+		{"2024-11-05", "ProgressNotification", `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`, true},
+		{"2024-11-05", "ProgressNotification", `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1,"message":"a"}}`, false},
+		{"2025-03-26", "ListToolsResult", `{"tools":[{"name":"a","inputSchema":{"type":"object","additionalProperties":false},"annotations":{"readOnlyHint":true}}]}`, true},
+		{"2025-03-26", "ListToolsResult", `{"tools":[{"name":"a","title":"A","inputSchema":{"type":"object"}}]}`, false},
+		{"2025-06-18", "ListToolsResult", `{"tools":[{"name":"a","title":"A","inputSchema":{"type":"object"},"execution":{}}]}`, false},
+		{newestHandshake, "ListToolsResult", `{"tools":[{"name":"a","title":"A","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional","streamPartial":true}}]}`, true},
+		{newestHandshake, "GetTaskResult", `{` + task + `}`, true},
+		{newestHandshake, "GetTaskResult", `{` + task + `,"owner":"a"}`, false},
+		{newestHandshake, "TaskPartialNotification", `{"jsonrpc":"2.0","method":"notifications/tasks/partial","params":{"taskId":"a","seq":0,"content":[{"type":"text","text":"a"}]}}`, true},
+		{newestHandshake, "TaskPartialNotification", `{"jsonrpc":"2.0","method":"notifications/tasks/partial","params":{"taskId":"a","seq":0,"content":[]}}`, false},
+	} {
+		if err := schemaOf(t, c.version).check(c.typ, result(c.value)); (err == nil) != c.ok {
+			t.Errorf("%s %s %s: %v", c.version, c.typ, c.value, err)
+		}
+	}
+}
