@@ -1,0 +1,303 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// asProgram makes the test binary the program itself.
+const asProgram = "RUNNEL_TEST_AS_PROGRAM=1"
+
+var (
+	executable string // the test binary
+	searchPath string // $PATH of the tests
+	childMark  string // stands in the environment of every process that the tests start, and of their children
+)
+
+// TestMain runs the tests, or the program for a test that wants it as a process. After the tests
+// no process that they started is left, and no goroutine of the program.
+func TestMain(m *testing.M) {
+	if name, value, _ := strings.Cut(asProgram, "="); os.Getenv(name) == value {
+		main()
+		panic("internal error: main returned")
+	}
+	if os.Getenv(asClock) != "" {
+		clockMain()
+		os.Exit(0)
+	}
+	var err error
+	if executable, err = os.Executable(); err != nil {
+		panic(err)
+	}
+	searchPath = os.Getenv("PATH")
+	childMark = fmt.Sprintf("RUNNEL_TEST_RUN=%d.%d", os.Getpid(), time.Now().UnixNano())
+	code := m.Run()
+	if built.dir != "" {
+		_ = os.RemoveAll(built.dir)
+	}
+	if err := nothingLeft(); err != nil {
+		fmt.Fprintln(os.Stderr, "FAIL: after the tests:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// nothingLeft waits a moment for what is about to end.
+func nothingLeft() error {
+	deadline := time.Now().Add(5 * time.Second)
+	for {
+		err := errors.Join(noProcess(), noGoroutine())
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// noProcess looks for processes that carry the tests' mark, orphans included. It sees them where there is a /proc.
+func noProcess() error {
+	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, file := range environs {
+		env, err := os.ReadFile(file)
+		if err == nil && bytes.Contains(env, []byte(childMark)) {
+			pid := filepath.Base(filepath.Dir(file))
+			cmdline, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
+			return fmt.Errorf("process %s is left: %q", pid, bytes.ReplaceAll(cmdline, []byte{0}, []byte{' '}))
+		}
+	}
+	return nil
+}
+
+func noGoroutine() error {
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	for _, stack := range strings.Split(string(stacks), "\n\n") {
+		if strings.Contains(stack, "runnel/") && !strings.Contains(stack, "nothingLeft") {
+			return fmt.Errorf("goroutine is left:\n%s", stack)
+		}
+	}
+	return nil
+}
+
+// reexec is the test binary as the program, race detector included.
+func reexec(t testing.TB, args ...string) *exec.Cmd {
+	cmd := exec.Command(executable, args...)
+	cmd.Env = append(environ(t), asProgram)
+	return cmd
+}
+
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// program builds the program as a user has it, once, for the tests that measure it or hand it to another client.
+func program(t testing.TB) string {
+	t.Helper()
+	file := func() string { return filepath.Join(built.dir, "runnel") }
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "runnel-test"); built.err != nil {
+			return
+		}
+		if out, err := exec.Command("go", "build", "-o", file(), ".").CombinedOutput(); err != nil {
+			built.err = fmt.Errorf("go build: %w\n%s", err, out)
+		}
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
+	}
+	return file()
+}
+
+// programCommand is the built program as a command.
+func programCommand(t testing.TB, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(program(t), args...)
+	cmd.Env = environ(t)
+	return cmd
+}
+
+// peakRSS is the most memory that a process has held so far, in bytes; false where the system does not tell.
+func peakRSS(pid int) (int64, bool) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(status)) {
+		if kib, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			n, err := strconv.ParseInt(strings.Fields(kib)[0], 10, 64)
+			return n << 10, err == nil
+		}
+	}
+	return 0, false
+}
+
+const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"tasks":{"streaming":{"partial":{}}}},"clientInfo":{"name":"test","version":"1"}}}`
+
+// open does the handshake of a client that takes partials.
+func (s *session) open() {
+	s.t.Helper()
+	s.sendLine("%s", initialize)
+	s.line()
+	s.sendLine(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+}
+
+// Exit code 0 is for EOF and SIGTERM (SURFACE "Command line"); the children of a task go with the program.
+func TestSignalEndsTheProgram(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			s := process(t, reexec(t, "--tool", "nap=sleep 600"))
+			s.startNap()
+			if err := syscall.Kill(s.pid, signal); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-s.exited:
+			case <-time.After(watchdog):
+				t.Fatal("the program does not exit")
+			}
+			if s.code != 0 {
+				t.Errorf("exit code %d\nstderr:\n%s", s.code, s.stderr)
+			}
+		})
+	}
+}
+
+// The kernel takes the child away when the program has no chance to.
+func TestChildDiesWithKilledProgram(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Log("only Linux ties a child to its parent's life")
+		return
+	}
+	t.Parallel()
+	s := process(t, reexec(t, "--tool", "nap=sleep 600"))
+	child := s.startNap()
+	if err := syscall.Kill(s.pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-s.exited
+	gone(t, child)
+}
+
+// startNap starts the command tool "nap" as a task and returns the process id of its child.
+func (s *session) startNap() int {
+	s.t.Helper()
+	s.open()
+	s.sendLine(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"nap","task":{}}}`)
+	s.line()
+	for deadline := time.Now().Add(watchdog); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		list, _ := filepath.Glob("/proc/[0-9]*/stat")
+		for _, file := range list {
+			stat, _ := os.ReadFile(file)
+			// pid (comm) state ppid ...
+			if _, rest, ok := strings.Cut(string(stat), "(sleep) "); ok {
+				if fields := strings.Fields(rest); len(fields) > 1 && fields[1] == strconv.Itoa(s.pid) {
+					pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+					return pid
+				}
+			}
+		}
+	}
+	s.t.Fatalf("no child of %d\nstderr:\n%s", s.pid, s.stderr)
+	return 0
+}
+
+func gone(t *testing.T, pid int) {
+	t.Helper()
+	for deadline := time.Now().Add(watchdog); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || bytes.Contains(stat, []byte("(sleep) Z")) {
+			return
+		}
+	}
+	t.Fatalf("child %d lives on", pid)
+}
+
+// A client that goes away closes both pipes at once. The write fails; the program must end by itself, not by SIGPIPE.
+func TestClosedStdoutEndsTheProgram(t *testing.T) {
+	t.Parallel()
+	cmd := reexec(t, "--selftest")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = out.Close()
+	if _, err := fmt.Fprintf(in, "%s\n", initialize); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(watchdog):
+		_ = cmd.Process.Kill()
+		t.Fatal("the program does not notice that its stdout is closed")
+	}
+	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() {
+		t.Errorf("killed by %v", status.Signal())
+	}
+	_ = in.Close()
+}
+
+// stdout carries messages and nothing else: every line that any tool or log writes goes elsewhere.
+// The sessions of all tests check it; here the program has nothing to say but logs at their loudest.
+func TestStdoutIsClean(t *testing.T) {
+	t.Parallel()
+	s := process(t, reexec(t, "--selftest", "--log-level", "debug", "--log-format", "json"))
+	s.open()
+	s.sendLine(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"panic","arguments":{}}}`)
+	s.sendLine(`not json`)
+	s.line()
+	s.line()
+	if rest, code, err := s.finish(); err != nil || code != 0 || len(rest) > 0 {
+		t.Errorf("rest %q, code %d, %v", rest, code, err)
+	}
+	logs := strings.TrimSpace(s.stderr.String())
+	if logs == "" {
+		t.Error("nothing on stderr, at level debug")
+	}
+	for line := range strings.Lines(logs) {
+		if !strings.HasPrefix(line, "{") {
+			t.Errorf("stderr line is not JSON: %s", line)
+		}
+	}
+}
+
+// Wrong flags and config exit 2 and say on stderr what is wrong; stdout stays empty.
+func TestWrongUseExitsTwo(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ flags, says string }{
+		{"--no-such-flag", "no-such-flag"},
+		{"--config /does/not/exist.yaml", "/does/not/exist.yaml"},
+		{"--max-line nonsense", "max-line"},
+		{"--tool nonsense", "nonsense"},
+	} {
+		cmd := reexec(t, strings.Fields(c.flags)...)
+		var stdout, stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		_ = cmd.Run()
+		if code := cmd.ProcessState.ExitCode(); code != 2 || stdout.Len() > 0 || !strings.Contains(stderr.String(), c.says) {
+			t.Errorf("%s: exit code %d, stdout %q, stderr %q", c.flags, code, &stdout, &stderr)
+		}
+	}
+}
