@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// interopTimeout is for a client that hangs, and for a slow registry.
+const interopTimeout = 3 * time.Minute
+
+const interopConfig = `
+tools:
+  hello:
+    command: [echo, "hello {{who}}"]
+    input: {who: {type: string}}
+    required: [who]
+  must:
+    command: [echo, ran]
+    task: required
+`
+
+// The official TypeScript SDK works with the program as it is.
+func TestInteropTypeScript(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join("testdata", "interop", "ts")
+	npmCI(t, dir)
+	interop(t, dir, "node", "client.mjs")
+}
+
+// The official Go SDK likewise. It is a module of its own, so that the program does not depend on it.
+func TestInteropGo(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join("testdata", "interop", "go")
+	client := filepath.Join(t.TempDir(), "client")
+	build := exec.Command("go", "build", "-o", client, ".")
+	build.Dir = dir
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("the Go SDK's client cannot be built, which needs the Go module proxy once: %v\n%s", err, out)
+	}
+	interop(t, dir, client)
+}
+
+// interop runs a client, which starts the program itself.
+func interop(t *testing.T, dir, name string, args ...string) {
+	t.Helper()
+	config, err := filepath.Abs(writeConfig(t, interopConfig)[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), interopTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, append(args, program(t), config)...)
+	cmd.Dir = dir
+	cmd.Env = environ(t)
+	cmd.WaitDelay = watchdog
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, out)
+	}
+	t.Log(strings.TrimSpace(string(out)))
+}
+
+// npmCI installs the packages of the lock file, unless they are installed already.
+func npmCI(t *testing.T, dir string) {
+	t.Helper()
+	lock, err := os.ReadFile(filepath.Join(dir, "package-lock.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(lock)
+	want := hex.EncodeToString(sum[:])
+	mark := filepath.Join(dir, "node_modules", ".installed-lock")
+	if have, err := os.ReadFile(mark); err == nil && string(have) == want {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), interopTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("npm ci: %v: interop with the TypeScript SDK needs node 20 or later, npm, and an npm registry that can be reached\n%s", err, out)
+	}
+	if err := os.WriteFile(mark, []byte(want), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
