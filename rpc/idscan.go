@@ -1,5 +1,7 @@
 package rpc
 
+import "bytes"
+
 // idScanner looks for the top-level "id" of an object that passes by in pieces and is too long to keep,
 // so that the client that waits for its answer gets one. The TypeScript SDK writes the id behind the params.
 // It does not check the JSON: an id that is no id by itself is not used.
@@ -26,8 +28,16 @@ func (s *idScanner) id() []byte {
 }
 
 func (s *idScanner) feed(b []byte) {
-	for _, c := range b {
-		s.byte(c)
+	for i := 0; i < len(b); i++ {
+		if s.inString && !s.escaped && !s.isKey && !s.taking {
+			// What makes a line long is mostly the inside of strings.
+			n := bytes.IndexAny(b[i:], "\"\\")
+			if n < 0 {
+				return
+			}
+			i += n
+		}
+		s.byte(b[i])
 	}
 }
 
