@@ -3,7 +3,6 @@ package rpc
 import (
 	"container/list"
 	"context"
-	"sync"
 )
 
 // Lane carries the notifications of one stream. Lanes take turns: each Write goes behind those that waited before it.
@@ -15,8 +14,6 @@ type turn struct {
 	place  *list.Element
 	over   chan error // one value when the turn has been had or will never come; capacity 1
 }
-
-var turns = sync.Pool{New: func() any { return &turn{over: make(chan error, 1)} }}
 
 // Write waits until its turn has come and there is room, then calls encode, which appends complete lines (each with its '\n')
 // to dst and returns it. What it appends is written; nothing of another lane or of the control messages comes between.
@@ -33,7 +30,7 @@ func (l *Lane) Write(ctx context.Context, encode func(dst []byte) []byte) error 
 	if t == nil {
 		return err
 	}
-	defer func() { t.encode, t.place = nil, nil; turns.Put(t) }()
+	defer func() { t.encode, t.place = nil, nil; l.w.turns.Put(t) }()
 	select {
 	case err := <-t.over:
 		return err
@@ -55,7 +52,7 @@ func (l *Lane) enter(encode func([]byte) []byte) (*turn, error) {
 		w.signal()
 		return nil, nil
 	}
-	t := turns.Get().(*turn)
+	t := w.turns.Get().(*turn)
 	t.encode = encode
 	t.place = w.waiting.PushBack(t)
 	return t, nil

@@ -31,6 +31,7 @@ type writer struct {
 	wake chan struct{} // there may be something to do; capacity 1
 	done chan struct{} // closed when the goroutine has ended
 
+	turns  sync.Pool       // of *turn; not one for all writers: a channel made in a synctest bubble cannot leave it
 	failed context.Context // ends when nothing more can be written; its cause tells why
 	broken context.CancelCauseFunc
 
@@ -45,6 +46,7 @@ type writer struct {
 
 func newWriter(out io.Writer, release func(int), log zerolog.Logger) *writer {
 	w := &writer{out: out, release: release, log: log, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	w.turns.New = func() any { return &turn{over: make(chan error, 1)} }
 	w.failed, w.broken = context.WithCancelCause(context.Background())
 	return w
 }
