@@ -1,0 +1,251 @@
+package tools
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Config is what a config file can say. Flags and environment variables are set over it.
+type Config struct {
+	Server   ServerConfig             `yaml:"server"`
+	Limits   LimitsConfig             `yaml:"limits"`
+	Partials PartialsConfig           `yaml:"partials"`
+	Tasks    TasksConfig              `yaml:"tasks"`
+	Tools    map[string]CommandConfig `yaml:"tools"`
+
+	file   string            // the file's name, "" if there is none
+	lines  []string          // the file's text
+	places map[string]place  // where a value stands in the file, by its path, such as tools.test.command[2]
+	set    map[string]string // what set a value over the file, such as --max-line, by its path
+}
+
+// ServerConfig is what clients are told about the server.
+type ServerConfig struct {
+	Name         string `yaml:"name"`
+	Instructions string `yaml:"instructions"`
+	Owner        string `yaml:"owner"` // whose tasks this process sees
+}
+
+// LimitsConfig bounds a session.
+type LimitsConfig struct {
+	MaxLine     Size  `yaml:"maxLine"`     // longest incoming line
+	MaxInFlight int   `yaml:"maxInFlight"` // requests being answered at once
+	Drain       Drain `yaml:"drain"`       // after EOF, how long calls in flight may go on
+}
+
+// PartialsConfig is how output is delivered while a tool runs.
+type PartialsConfig struct {
+	Pace       Duration `yaml:"pace"`       // least time between two partials of a task; 0 = each chunk its own notification
+	MaxBytes   Size     `yaml:"maxBytes"`   // content of one notification
+	MaxPending Size     `yaml:"maxPending"` // undelivered output of one task; beyond it the tool waits
+}
+
+// TasksConfig is how long tasks are kept, and how many.
+type TasksConfig struct {
+	TTL          Duration `yaml:"ttl"`          // of a task whose requestor asks for none
+	MaxTTL       Duration `yaml:"maxTtl"`       // of any task
+	PollInterval Duration `yaml:"pollInterval"` // what tasks suggest to clients that poll
+	MaxLive      int      `yaml:"maxLive"`      // tasks that have not ended
+}
+
+// Drain is a Duration, or -1: as long as it takes.
+type Drain time.Duration
+
+// UnmarshalText reads a duration, or -1.
+func (d *Drain) UnmarshalText(text []byte) error {
+	if string(text) == "-1" {
+		*d = -1
+		return nil
+	}
+	var v Duration
+	if err := v.UnmarshalText(text); err != nil || v < 0 {
+		return fmt.Errorf("%q is no duration; allowed: such as 500ms or 2s, or -1 = until all calls are done", text)
+	}
+	*d = Drain(v)
+	return nil
+}
+
+// MarshalText writes the duration as String does.
+func (d Drain) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+func (d Drain) String() string {
+	if d < 0 {
+		return "-1"
+	}
+	return Duration(d).String()
+}
+
+// DefaultConfig is what holds where nothing is said.
+func DefaultConfig() *Config {
+	return &Config{
+		Server: ServerConfig{Name: "runnel", Owner: "local"},
+		Limits: LimitsConfig{
+			MaxLine:     16 << 20,
+			MaxInFlight: 256,
+			Drain:       Drain(2 * time.Second), // what is about to finish does; a host does not wait long after it closed the pipe
+		},
+		Partials: PartialsConfig{
+			Pace:       Duration(50 * time.Millisecond), // as fast as an eye follows
+			MaxBytes:   64 << 10,                        // escaped it may grow sixfold and stays below 1 MiB a line
+			MaxPending: 1 << 20,
+		},
+		Tasks: TasksConfig{
+			TTL:          Duration(time.Hour),
+			MaxTTL:       Duration(24 * time.Hour),
+			PollInterval: Duration(2 * time.Second),
+			MaxLive:      100,
+		},
+	}
+}
+
+// LoadConfig reads a config file over the defaults. Its errors are those of ParseConfig, or that of reading.
+func LoadConfig(file string) (*Config, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading the config: %w", err)
+	}
+	return ParseConfig(file, text)
+}
+
+// Set sets a value by its path, such as limits.maxLine, over what the file says. from names what sets
+// it, such as --max-line, for the errors that Check may find.
+func (c *Config) Set(path, text, from string) error {
+	if err := setText(c.at(path), text); err != nil {
+		return err
+	}
+	if c.set == nil {
+		c.set = map[string]string{}
+	}
+	c.set[path] = from
+	return nil
+}
+
+// Text is the value of a path as Set reads it.
+func (c *Config) Text(path string) string { return fmt.Sprint(c.at(path).Interface()) }
+
+// at is the value of a path.
+func (c *Config) at(path string) reflect.Value {
+	v := reflect.ValueOf(c).Elem()
+	for name := range strings.SplitSeq(path, ".") {
+		f, ok := field(v.Type(), name)
+		if !ok {
+			panic("internal error: no config key " + path)
+		}
+		v = v.FieldByIndex(f.Index)
+	}
+	return v
+}
+
+// Origin tells where a value comes from: a flag, a variable, or FILE:LINE:COL; "" for a default.
+func (c *Config) Origin(path string) string {
+	if from := c.set[path]; from != "" {
+		return from
+	}
+	if p, ok := c.places[path]; ok {
+		return fmt.Sprintf("%s:%d:%d", c.file, p.key.line, p.key.column)
+	}
+	return ""
+}
+
+// Check reports the values that are out of their bounds.
+func (c *Config) Check() error {
+	var errs []error
+	for _, e := range c.outOfBounds() {
+		errs = append(errs, c.locate("", e))
+	}
+	return errors.Join(errs...)
+}
+
+// Bounds of what can be configured, each with its reason.
+const (
+	minLine      = 4 << 10   // an initialize request must fit
+	limitLine    = 1 << 30   // a line is held in memory, whole
+	minPartial   = 256       // less is all envelope
+	limitPartial = 128 << 10 // escaped it may grow sixfold and must stay below 1 MiB a line
+	limitPending = 1 << 30   // it is held in memory
+	minTTL       = Duration(time.Second)
+)
+
+func (c *Config) outOfBounds() (list []*ConfigError) {
+	bad := func(key string, value any, problem, allowed string) {
+		list = append(list, &ConfigError{Key: key, Problem: fmt.Sprintf("%v %s", value, problem), Allowed: allowed})
+	}
+	size := func(key string, v, least, most Size) {
+		if v < least || v > most {
+			bad(key, v, "is out of range", fmt.Sprintf("%v to %v", least, most))
+		}
+	}
+	count := func(key string, n int) {
+		if n < 1 {
+			bad(key, n, "is out of range", "1 or more")
+		}
+	}
+	for key, s := range map[string]string{"server.name": c.Server.Name, "server.owner": c.Server.Owner} {
+		if strings.TrimSpace(s) == "" {
+			bad(key, fmt.Sprintf("%q", s), "is no name", "some text")
+		}
+	}
+	size("limits.maxLine", c.Limits.MaxLine, minLine, limitLine)
+	count("limits.maxInFlight", c.Limits.MaxInFlight)
+	if c.Partials.Pace < 0 {
+		bad("partials.pace", c.Partials.Pace, "is negative", "0 (each chunk its own notification) or more")
+	}
+	size("partials.maxBytes", c.Partials.MaxBytes, minPartial, limitPartial)
+	size("partials.maxPending", c.Partials.MaxPending, c.Partials.MaxBytes, limitPending)
+	for key, d := range map[string]Duration{"tasks.ttl": c.Tasks.TTL, "tasks.maxTtl": c.Tasks.MaxTTL} {
+		if d < minTTL {
+			bad(key, d, "is out of range", fmt.Sprintf("%v or more", minTTL))
+		}
+	}
+	if c.Tasks.TTL > c.Tasks.MaxTTL && c.Origin("tasks.ttl") != "" {
+		bad("tasks.ttl", c.Tasks.TTL, "is longer than tasks.maxTtl", fmt.Sprintf("%v at most", c.Tasks.MaxTTL))
+	}
+	if c.Tasks.PollInterval < Duration(time.Millisecond) {
+		bad("tasks.pollInterval", c.Tasks.PollInterval, "is out of range", "1ms or more")
+	}
+	count("tasks.maxLive", c.Tasks.MaxLive)
+	slices.SortFunc(list, func(a, b *ConfigError) int { return strings.Compare(a.Key, b.Key) })
+	return list
+}
+
+// Commands makes the tools that the config describes, sorted by name. They run in the directory of the
+// config file, in an environment of vars ("NAME=value"; nil = runnel's own).
+func (c *Config) Commands(vars []string) ([]*Command, error) {
+	env := Environment{Vars: vars}
+	if c.file != "" {
+		env.Dir = filepath.Dir(c.file)
+	}
+	var list []*Command
+	var errs []error
+	for _, name := range c.toolNames() {
+		tool, err := newCheckedCommand(name, c.Tools[name], env)
+		if err != nil {
+			errs = append(errs, c.locate("tools."+name, err))
+			continue
+		}
+		list = append(list, tool)
+	}
+	return list, errors.Join(errs...)
+}
+
+// toolNames are the names of the tools in the order of the file.
+func (c *Config) toolNames() []string {
+	names := make([]string, 0, len(c.Tools))
+	for name := range c.Tools {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		pa, pb := c.places["tools."+a].key, c.places["tools."+b].key
+		if pa != pb {
+			return pa.compare(pb)
+		}
+		return strings.Compare(a, b)
+	})
+	return names
+}

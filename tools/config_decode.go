@@ -1,0 +1,286 @@
+package tools
+
+import (
+	"cmp"
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// ParseConfig reads the text of a config file over the defaults. Reading is strict: a key that is unknown
+// and a value of another type are errors, of which it reports all, each a *FileError.
+//
+// The YAML library parses; its tree is decoded here, because an error must tell the place and what is
+// allowed there, because text must stay what was written (1.10 is not 1.1, and yes is not true, in an argv),
+// and because errors that are found later need the places too.
+func ParseConfig(file string, text []byte) (*Config, error) {
+	c := DefaultConfig()
+	c.file, c.lines = file, strings.Split(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n")
+	c.places = map[string]place{}
+	d := &decoder{config: c, anchors: map[string]ast.Node{}}
+	tree, err := parser.ParseBytes(text, 0)
+	if err != nil {
+		return nil, d.syntaxError(err)
+	}
+	documents := 0
+	for _, doc := range tree.Docs {
+		if doc.Body == nil {
+			continue
+		}
+		if documents++; documents > 1 {
+			d.fail(doc.Body, "a second document", "one document in a file")
+			break
+		}
+		d.value("", doc.Body, reflect.ValueOf(c).Elem(), 0)
+	}
+	slices.SortStableFunc(d.errs, func(a, b *FileError) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	if len(d.errs) > 0 {
+		errs := make([]error, len(d.errs))
+		for i, e := range d.errs {
+			errs[i] = e
+		}
+		return nil, errors.Join(errs...)
+	}
+	return c, nil
+}
+
+// Bounds on what aliases can make of a small file.
+const (
+	maxNodes = 100_000 // thousands of tools
+	maxDepth = 100     // deeper than any schema that people write
+)
+
+// decoder decodes one document.
+type decoder struct {
+	config  *Config
+	anchors map[string]ast.Node
+	nodes   int
+	errs    []*FileError
+}
+
+func (d *decoder) fail(at ast.Node, problem, allowed string) {
+	d.errs = append(d.errs, d.config.mistake(nodePosition(at), problem, allow(allowed)))
+}
+
+func (d *decoder) syntaxError(err error) error {
+	var y yaml.Error
+	if !errors.As(err, &y) || y.GetToken() == nil {
+		return d.config.mistake(position{1, 1}, err.Error(), "")
+	}
+	problem := strings.TrimSpace(y.GetMessage())
+	return d.config.mistake(tokenPosition(y.GetToken()), problem, "")
+}
+
+var (
+	objectType = reflect.TypeFor[Object]()
+	textType   = reflect.TypeFor[encoding.TextUnmarshaler]()
+)
+
+// value decodes a node into v. path is that of the value.
+func (d *decoder) value(path string, n ast.Node, v reflect.Value, depth int) {
+	n = d.plain(n, depth)
+	if n == nil {
+		return
+	}
+	if path != "" {
+		p := d.config.places[path]
+		p.value = nodePosition(n)
+		d.config.places[path] = p
+	}
+	if _, null := n.(*ast.NullNode); null {
+		return // "title:" with nothing behind it says nothing
+	}
+	switch {
+	case v.Kind() == reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		d.value(path, n, v.Elem(), depth)
+	case v.Type() == objectType:
+		d.object(path, n, v, depth)
+	case v.Kind() == reflect.Struct:
+		d.structure(path, n, v, depth)
+	case v.Kind() == reflect.Map:
+		d.mapping(path, n, v, depth)
+	case v.Kind() == reflect.Slice:
+		d.list(path, n, v, depth)
+	default:
+		d.scalar(path, n, v)
+	}
+}
+
+func (d *decoder) structure(path string, n ast.Node, v reflect.Value, depth int) {
+	list, ok := d.entries(n, depth)
+	if !ok {
+		d.fail(n, what(path)+kind(n)+" where a mapping belongs", "a mapping with "+strings.Join(fieldNames(v.Type()), ", "))
+		return
+	}
+	for _, e := range list {
+		f, ok := field(v.Type(), e.name)
+		if !ok {
+			names := fieldNames(v.Type())
+			hint := allow(strings.Join(names, ", "))
+			if near := nearest(e.name, names); len(near) > 0 {
+				hint = "did you mean " + strings.Join(near, " or ") + "?"
+			}
+			d.errs = append(d.errs, d.config.mistake(nodePosition(e.key), fmt.Sprintf("%sunknown key %q", what(path), e.name), hint))
+			continue
+		}
+		at := d.child(join(path, e.name), e)
+		d.value(at, e.value, v.FieldByIndex(f.Index), depth+1)
+	}
+}
+
+// child notes where the key of an entry stands.
+func (d *decoder) child(path string, e mapEntry) string {
+	d.config.places[path] = place{key: nodePosition(e.key)}
+	return path
+}
+
+func (d *decoder) mapping(path string, n ast.Node, v reflect.Value, depth int) {
+	list, ok := d.entries(n, depth)
+	if !ok {
+		d.fail(n, what(path)+kind(n)+" where a mapping belongs", "a mapping of names")
+		return
+	}
+	v.Set(reflect.MakeMap(v.Type()))
+	for _, e := range list {
+		item := reflect.New(v.Type().Elem()).Elem()
+		at := d.child(join(path, e.name), e)
+		if _, null := e.value.(*ast.NullNode); null && item.Kind() == reflect.String {
+			d.fail(e.key, what(at)+"nothing where text belongs", `text; "" is empty text`)
+			continue
+		}
+		d.value(at, e.value, item, depth+1)
+		v.SetMapIndex(reflect.ValueOf(e.name), item)
+	}
+}
+
+func (d *decoder) list(path string, n ast.Node, v reflect.Value, depth int) {
+	s, ok := n.(*ast.SequenceNode)
+	if !ok {
+		d.fail(n, what(path)+kind(n)+" where a list belongs", "a list such as [a, b]")
+		return
+	}
+	list := reflect.MakeSlice(v.Type(), len(s.Values), len(s.Values))
+	for i, item := range s.Values {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if _, null := item.(*ast.NullNode); null {
+			d.fail(item, what(at)+"nothing where a value belongs", `a value; "" is empty text`)
+			continue
+		}
+		d.value(at, item, list.Index(i), depth+1)
+	}
+	v.Set(list)
+}
+
+func (d *decoder) scalar(path string, n ast.Node, v reflect.Value) {
+	text, ok := scalarText(n)
+	if !ok {
+		d.fail(n, what(path)+kind(n)+" where "+wanted(v)+" belongs", "")
+		return
+	}
+	_, isText := n.(*ast.StringNode)
+	err := setText(v, text)
+	if err == nil && isText && (v.Kind() == reflect.Bool || v.Type() == reflect.TypeFor[int]()) {
+		d.fail(n, fmt.Sprintf("%stext where %s belongs", what(path), wanted(v)), text+" without quotes")
+		return
+	}
+	if err != nil {
+		problem, allowed, _ := strings.Cut(err.Error(), "; allowed: ")
+		d.fail(n, what(path)+problem, allowed)
+	}
+}
+
+// setText sets a value from text: that of a scalar, of a flag or of a variable.
+func setText(v reflect.Value, text string) error {
+	if t, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		return t.UnmarshalText([]byte(text))
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+		return nil
+	case reflect.Bool:
+		switch text {
+		case "true", "false":
+			v.SetBool(text == "true")
+			return nil
+		}
+	case reflect.Int:
+		var n int
+		if json.Unmarshal([]byte(text), &n) == nil {
+			v.SetInt(int64(n))
+			return nil
+		}
+	default:
+		panic("internal error: config type " + v.Type().String())
+	}
+	return fmt.Errorf("%q is no %s; allowed: %s", text, strings.TrimPrefix(wanted(v), "a "), scalarAllowed(v))
+}
+
+func scalarAllowed(v reflect.Value) string {
+	if v.Kind() == reflect.Bool {
+		return "true, false"
+	}
+	return "such as 0 or 100"
+}
+
+// wanted names the type of a value for a message.
+func wanted(v reflect.Value) string {
+	switch {
+	case v.Type() == reflect.TypeFor[Size]():
+		return "a size"
+	case v.Addr().Type().Implements(textType):
+		return "a duration"
+	case v.Kind() == reflect.Bool:
+		return "a truth value"
+	case v.Kind() == reflect.Int:
+		return "a whole number"
+	}
+	return "text"
+}
+
+// what is the beginning of a message about a path.
+func what(path string) string {
+	if path == "" {
+		return ""
+	}
+	return path + ": "
+}
+
+// field is the field of a struct that a key names.
+func field(t reflect.Type, name string) (reflect.StructField, bool) {
+	for f := range structFields(t) {
+		if f.Tag.Get("yaml") == name {
+			return f, true
+		}
+	}
+	return reflect.StructField{}, false
+}
+
+// structFields are the fields that have a key.
+func structFields(t reflect.Type) func(yield func(reflect.StructField) bool) {
+	return func(yield func(reflect.StructField) bool) {
+		for i := range t.NumField() {
+			if f := t.Field(i); f.Tag.Get("yaml") != "" && !yield(f) {
+				return
+			}
+		}
+	}
+}
+
+func fieldNames(t reflect.Type) (names []string) {
+	for f := range structFields(t) {
+		names = append(names, f.Tag.Get("yaml"))
+	}
+	return names
+}

@@ -1,0 +1,110 @@
+package tools
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// A FileError is one mistake in a config file.
+type FileError struct {
+	File         string
+	Line, Column int    // from 1
+	Problem      string // what is wrong
+	Allowed      string // what may stand there instead; may be empty
+	Source       string // the line it stands on
+}
+
+// Error writes FILE:LINE:COL: what is wrong (what is allowed), and below it the line with a mark.
+func (e *FileError) Error() string {
+	s := e.Summary()
+	if strings.TrimSpace(e.Source) == "" {
+		return s
+	}
+	number := fmt.Sprintf("%5d", e.Line)
+	column := min(max(e.Column-1, 0), len(e.Source))
+	return fmt.Sprintf("%s\n%s | %s\n%*s | %*s^", s, number, e.Source, len(number), "", column, "")
+}
+
+// Summary is the error without the line it stands on.
+func (e *FileError) Summary() string {
+	s := fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Problem)
+	if e.Allowed != "" {
+		s += " (" + e.Allowed + ")"
+	}
+	return s
+}
+
+// position is a place in a file, from 1.
+type position struct{ line, column int }
+
+func (p position) compare(q position) int {
+	return cmp.Or(cmp.Compare(p.line, q.line), cmp.Compare(p.column, q.column))
+}
+
+// place is where a value and the key before it stand.
+type place struct{ key, value position }
+
+// mistake makes the error for a position.
+func (c *Config) mistake(p position, problem, allowed string) *FileError {
+	e := &FileError{File: c.file, Line: p.line, Column: p.column, Problem: problem, Allowed: allowed}
+	if p.line >= 1 && p.line <= len(c.lines) {
+		e.Source = strings.ReplaceAll(c.lines[p.line-1], "\t", " ")
+	}
+	return e
+}
+
+// locate turns an error about the value at a path (or, if it is a *ConfigError, about one of its keys)
+// into one that says what set the value: a flag, a variable, or a place in the file.
+func (c *Config) locate(path string, err error) error {
+	problem, allowed, key := err.Error(), "", ""
+	var about *ConfigError
+	if errors.As(err, &about) {
+		problem, allowed, key = about.Problem, allow(about.Allowed), about.Key
+	}
+	full := join(path, key)
+	if from := c.set[full]; from != "" {
+		return fmt.Errorf("%s: %s%s", from, problem, parenthesis(allowed))
+	}
+	problem = full + ": " + problem
+	for try := full; ; {
+		if p, ok := c.places[try]; ok {
+			at := p.value
+			if try == path || at == (position{}) {
+				at = p.key // it concerns the tool as a whole, or a key
+			}
+			return c.mistake(at, problem, allowed)
+		}
+		cut := strings.LastIndexAny(try, ".[")
+		if cut <= len(path) {
+			if try == path {
+				return fmt.Errorf("%s%s", problem, parenthesis(allowed))
+			}
+			try = path
+			continue
+		}
+		try = try[:cut]
+	}
+}
+
+func join(path, key string) string {
+	if path == "" || key == "" {
+		return path + key
+	}
+	return path + "." + key
+}
+
+func allow(what string) string {
+	if what == "" {
+		return ""
+	}
+	return "allowed: " + what
+}
+
+func parenthesis(s string) string {
+	if s == "" {
+		return ""
+	}
+	return " (" + s + ")"
+}
