@@ -1,0 +1,109 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"runnel/tools"
+)
+
+// configCommand is "runnel config". file is the flag --config.
+func (i *invocation) configCommand(file *pflag.Flag) *cobra.Command {
+	check := &cobra.Command{
+		Use:     "check [FILE]",
+		Short:   "Check a config file and show its tools",
+		Long:    "Checks the config file FILE, else the one that runnel would read. What is wrong is written to stderr, with its place; the exit code is then 2.",
+		Example: "  runnel config check runnel.yaml",
+		Args: func(cmd *cobra.Command, args []string) error {
+			return noArguments(cmd, args[min(len(args), 1):])
+		},
+		RunE: i.checkConfig,
+	}
+	check.Flags().AddFlag(file)
+	schema := &cobra.Command{
+		Use:     "schema",
+		Short:   "Print a JSON Schema of the config file, for editors",
+		Example: "  runnel config schema > runnel.schema.json\n  # then, on the first line of runnel.yaml:\n  # yaml-language-server: $schema=runnel.schema.json",
+		Args:    noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := i.stdout.Write(tools.ConfigSchema())
+			return err
+		},
+	}
+	config := &cobra.Command{
+		Use:   "config",
+		Short: "Check the config file, print its schema",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return &usageError{errors.New("runnel config: which one? check or schema"), hint(cmd)}
+		},
+	}
+	config.AddCommand(check, schema)
+	return config
+}
+
+func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
+	if err := i.options.readEnvironment(cmd.Flags(), i.getenv); err != nil {
+		return &usageError{err, hint(cmd)}
+	}
+	if len(args) > 0 {
+		i.options.config = args[0]
+		delete(i.options.from, "config")
+	}
+	config, file, err := i.loadConfig()
+	if err != nil {
+		return err
+	}
+	if file == "" {
+		places := strings.Join(tools.ConfigPlaces(i.getenv), ", ")
+		return &usageError{fmt.Errorf("no config file: there is none at %s", places), hint(cmd)}
+	}
+	_, err = config.Commands(i.env)
+	if err := errors.Join(config.Check(), err); err != nil {
+		return &usageError{err, ""}
+	}
+	return i.summarize(file, config)
+}
+
+func (i *invocation) summarize(file string, config *tools.Config) error {
+	s := "s"
+	if len(config.Tools) == 1 {
+		s = ""
+	}
+	if _, err := fmt.Fprintf(i.stdout, "%s: fine, %d tool%s\n", file, len(config.Tools), s); err != nil {
+		return err
+	}
+	var names []string
+	for name := range config.Tools {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	table := tabwriter.NewWriter(i.stdout, 0, 0, 2, ' ', 0)
+	for _, name := range names {
+		tool := config.Tools[name]
+		runs := strings.Join(tool.Command, " ")
+		if tool.Shell != "" {
+			runs = "sh: " + strings.Join(strings.Split(strings.TrimSpace(tool.Shell), "\n"), "; ")
+		}
+		if _, err := fmt.Fprintf(table, "  %s\t%s\n", name, shorten(runs)); err != nil {
+			return err
+		}
+	}
+	return table.Flush()
+}
+
+// shorten keeps a command on one line of a terminal.
+func shorten(s string) string {
+	const most = 60
+	r := []rune(s)
+	if len(r) <= most {
+		return s
+	}
+	return string(r[:most-1]) + "…"
+}

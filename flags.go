@@ -1,0 +1,157 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"runnel/tools"
+)
+
+// options are what flags and variables say. A flag wins over its variable (RUNNEL_MAX_LINE for
+// --max-line), a variable over the config file.
+type options struct {
+	config    string
+	tools     []string
+	selftest  bool
+	logLevel  choice
+	logFormat choice
+	settings  []*setting
+
+	from map[string]string // what gave a flag its value: --max-line or RUNNEL_MAX_LINE
+}
+
+// setting is a flag that sets a value of the config.
+type setting struct {
+	flag, path, usage string
+
+	text    string // as it was written
+	scratch *tools.Config
+}
+
+// register defines the flags of serve.
+func (o *options) register(flags *pflag.FlagSet) {
+	flags.SortFlags = false
+	flags.StringVar(&o.config, "config", "", "config `FILE`; else ./runnel.yaml, else $XDG_CONFIG_HOME/runnel/runnel.yaml, if there is one")
+	flags.StringArrayVar(&o.tools, "tool", nil, "a command tool `NAME=COMMAND`; repeatable. Words are split as a shell splits them,\nno shell runs; {{name}} is a required string argument")
+	flags.BoolVar(&o.selftest, "selftest", false, "add the self-test tools")
+	o.settings = []*setting{
+		{flag: "owner", path: "server.owner", usage: "`NAME` of the owner of the tasks that this process sees"},
+		{flag: "pace", path: "partials.pace", usage: "least `DURATION` between two partials of one task; 0 = each chunk its own notification"},
+		{flag: "max-tasks", path: "tasks.maxLive", usage: "`N` tasks may be live at once"},
+		{flag: "max-in-flight", path: "limits.maxInFlight", usage: "`N` requests may be in flight at once"},
+		{flag: "max-line", path: "limits.maxLine", usage: "longest incoming line in `BYTES`, such as 512KiB"},
+		{flag: "drain", path: "limits.drain", usage: "`DURATION` that calls in flight may go on after the input has ended; -1 = until they are done"},
+	}
+	defaults := tools.DefaultConfig()
+	for _, s := range o.settings {
+		s.scratch = tools.DefaultConfig()
+		s.text = defaults.Text(s.path)
+		flags.Var(s, s.flag, s.usage)
+	}
+	o.logLevel, o.logFormat = "info", "auto"
+	flags.Var(&o.logLevel, "log-level", "`LEVEL` of what is logged to stderr: debug, info, warn, error")
+	flags.Var(&o.logFormat, "log-format", "`FORMAT` of it: json, console, or auto (console on a terminal)")
+}
+
+// String is the value as text; pflag shows it as the default.
+func (s *setting) String() string { return s.text }
+
+// Set takes a value if the config can have it.
+func (s *setting) Set(text string) error {
+	if err := s.scratch.Set(s.path, text, s.flag); err != nil {
+		return err
+	}
+	s.text = text
+	return nil
+}
+
+// Type is only for pflag; the usage names the value.
+func (s *setting) Type() string { return "value" }
+
+// choice is one of some words.
+type choice string
+
+var choices = [][]string{{"debug", "info", "warn", "error"}, {"auto", "json", "console"}}
+
+func (c *choice) String() string { return string(*c) }
+
+func (c *choice) Type() string { return "word" }
+
+func (c *choice) Set(text string) error {
+	for _, words := range choices {
+		if !slices.Contains(words, string(*c)) {
+			continue
+		}
+		if !slices.Contains(words, text) {
+			return fmt.Errorf("%q is unknown; allowed: %s", text, strings.Join(words, ", "))
+		}
+	}
+	*c = choice(text)
+	return nil
+}
+
+// readEnvironment gives each flag that was not set the value of its variable; an empty one counts as not set.
+func (o *options) readEnvironment(flags *pflag.FlagSet, getenv func(string) string) error {
+	o.from = map[string]string{}
+	var errs []error
+	flags.VisitAll(func(f *pflag.Flag) {
+		variable := "RUNNEL_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		value := getenv(variable)
+		switch {
+		case f.Name == "help":
+		case f.Changed:
+			o.from[f.Name] = "--" + f.Name
+		case value == "":
+		default:
+			o.from[f.Name] = variable
+			if err := f.Value.Set(value); err != nil {
+				if f.Value.Type() == "bool" {
+					err = fmt.Errorf("%q is no truth value; allowed: true, false", value)
+				}
+				errs = append(errs, fmt.Errorf("%s: %s", variable, allowedInParentheses(err)))
+			}
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// flagError words what pflag found wrong.
+func flagError(err error) error {
+	var value *pflag.InvalidValueError
+	var unknown *pflag.NotExistError
+	var missing *pflag.ValueRequiredError
+	switch {
+	case errors.As(err, &value):
+		cause := errors.Unwrap(value)
+		if value.GetFlag().Value.Type() == "bool" {
+			cause = fmt.Errorf("%q is no truth value; allowed: true, false", value.GetValue())
+		}
+		err = fmt.Errorf("--%s: %s", value.GetFlag().Name, allowedInParentheses(cause))
+	case errors.As(err, &unknown):
+		err = fmt.Errorf("unknown flag %s", dashed(unknown.GetSpecifiedName()))
+	case errors.As(err, &missing):
+		name, _ := pflag.UnquoteUsage(missing.GetFlag())
+		err = fmt.Errorf("%s needs a value: %s", dashed(missing.GetSpecifiedName()), name)
+	}
+	return err
+}
+
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+// allowedInParentheses writes an error of a value as errors of the config are written.
+func allowedInParentheses(err error) string {
+	problem, allowed, ok := strings.Cut(err.Error(), "; allowed: ")
+	if ok {
+		return problem + " (allowed: " + allowed + ")"
+	}
+	return problem
+}

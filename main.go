@@ -1,0 +1,99 @@
+// Runnel serves command line programs as MCP tools over stdin and stdout: they run as tasks and stream
+// their output while they run.
+//
+// Package main wires the rooms: flags, variables and the config file become options (flags.go), serve
+// (serve.go) connects the server, the tasks and the tools. The commands stand in a file each.
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/rs/zerolog"
+)
+
+// Exit codes.
+const (
+	exitFine    = 0 // EOF on stdin and SIGTERM are the ways to end
+	exitFailure = 1 // something failed at run time
+	exitUsage   = 2 // wrong flags or config
+)
+
+func main() {
+	stdout := os.Stdout
+	os.Stdout = os.Stderr // stdout carries MCP messages: nothing that prints by accident may get there
+
+	// A client that has gone is an error of write, not the end of the process before its children are stopped.
+	// Not signal.Ignore: children inherit an ignored signal, and "yes | head" would not end as it should.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+
+	ending := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+		ending = append(ending, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), ending...)
+	context.AfterFunc(ctx, stop) // a second one ends the process at once
+	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdin, stdout, os.Stderr))
+}
+
+// invocation is one run of the program and what surrounds it.
+type invocation struct {
+	env    []string // "NAME=value"
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+
+	options options
+}
+
+// run is the whole program but for the process around it; it returns the exit code. It ends when ctx does.
+func run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	i := &invocation{env: env, stdin: stdin, stdout: stdout, stderr: stderr}
+	root := i.rootCommand()
+	root.SetArgs(append([]string{}, args...)) // not nil, which would mean os.Args
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitFine
+	}
+	var usage *usageError
+	if errors.As(err, &usage) {
+		i.say(zerolog.ErrorLevel, usage.Error())
+		return exitUsage
+	}
+	i.say(zerolog.ErrorLevel, "runnel: "+err.Error())
+	return exitFailure
+}
+
+// getenv returns the value of a variable, "" if it is not set.
+func (i *invocation) getenv(name string) string {
+	for _, variable := range slices.Backward(i.env) {
+		if value, ok := strings.CutPrefix(variable, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// usageError is something that the user has to change: flags, variables, config.
+type usageError struct {
+	err  error
+	hint string
+}
+
+func (e *usageError) Error() string {
+	if e.hint == "" {
+		return e.err.Error()
+	}
+	return e.err.Error() + "\n" + e.hint
+}
+
+func (e *usageError) Unwrap() error { return e.err }
