@@ -217,10 +217,13 @@ func (a *audit) response(s *schema, e envelope, object map[string]any) error {
 	if len(waiting) == 0 {
 		return fmt.Errorf("answer to id %s, which no request that waits has", e.ID)
 	}
-	// Of two requests with one id the second is the one that is refused.
+	// Of two requests with one id the second is the one that is refused, and a cancelled one is not answered.
 	i := 0
 	if e.Error != nil {
 		i = len(waiting) - 1
+	}
+	for i+1 < len(waiting) && waiting[i].cancelled {
+		i++
 	}
 	r := waiting[i]
 	if waiting = append(waiting[:i:i], waiting[i+1:]...); len(waiting) == 0 {

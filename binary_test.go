@@ -103,8 +103,8 @@ var built struct {
 	err  error
 }
 
-// program builds the program as a user has it, once, for the tests that measure it or hand it to another client.
-func program(t testing.TB) string {
+// builtProgram builds the program as a user has it, once, for the tests that measure it or hand it to another client.
+func builtProgram(t testing.TB) string {
 	t.Helper()
 	file := func() string { return filepath.Join(built.dir, "runnel") }
 	built.once.Do(func() {
@@ -124,7 +124,7 @@ func program(t testing.TB) string {
 // programCommand is the built program as a command.
 func programCommand(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(program(t), args...)
+	cmd := exec.Command(builtProgram(t), args...)
 	cmd.Env = environ(t)
 	return cmd
 }

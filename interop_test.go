@@ -56,7 +56,7 @@ func interop(t *testing.T, dir, name string, args ...string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), interopTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, name, append(args, program(t), config)...)
+	cmd := exec.CommandContext(ctx, name, append(args, builtProgram(t), config)...)
 	cmd.Dir = dir
 	cmd.Env = environ(t)
 	cmd.WaitDelay = watchdog
