@@ -119,16 +119,20 @@ func (w *writer) control(line []byte, slots int) error {
 // cheap appends the answer to a line that took no slot in flight, unless too much is unread.
 func (w *writer) cheap(line []byte) {
 	w.mu.Lock()
+	unread := len(w.buf) + w.writing
+	first := false
 	switch {
 	case w.ended() != nil:
-	case len(w.buf)+w.writing > maxUnread:
-		if w.dropped++; w.dropped == 1 {
-			w.log.Warn().Int("unread", len(w.buf)+w.writing).Msg("the client does not read: dropping refusals and answers to pings")
-		}
+	case unread > maxUnread:
+		w.dropped++
+		first = w.dropped == 1
 	default:
 		w.buf = append(w.buf, line...)
 	}
 	w.mu.Unlock()
+	if first {
+		w.log.Warn().Int("unread", unread).Msg("the client does not read: dropping refusals and answers to pings")
+	}
 	w.signal()
 }
 
@@ -148,10 +152,11 @@ func (w *writer) close() {
 	w.mu.Lock()
 	w.closing = true
 	w.turnAway(ErrClosed)
-	if w.dropped > 0 {
-		w.log.Warn().Int("count", w.dropped).Msg("answers were dropped because the client did not read")
-	}
+	dropped := w.dropped
 	w.mu.Unlock()
+	if dropped > 0 {
+		w.log.Warn().Int("count", dropped).Msg("answers were dropped because the client did not read")
+	}
 	w.signal()
 }
 
