@@ -195,6 +195,37 @@ func TestUnreadAtTheEnd(t *testing.T) {
 	})
 }
 
+// With a negative Drain the output waits for the client too, as in a shell pipe into a pager, until a signal comes.
+func TestUnreadAtThePatientEnd(t *testing.T) {
+	for _, reads := range []bool{true, false} {
+		bubble(t, func(t *testing.T) {
+			p := connect(t, echoServer(&Options{Drain: -1}))
+			p.send(initializeLine(newest()), `{"jsonrpc":"2.0","id":1,"method":"echo"}`)
+			p.in.Close()
+			begin := time.Now()
+			time.Sleep(time.Hour)
+			want := time.Hour
+			if reads {
+				close(p.read)
+			} else {
+				p.stop()
+				want += flushGrace
+			}
+			if err := <-p.err; err != nil {
+				t.Error(err)
+			}
+			if d := time.Since(begin); d != want {
+				t.Errorf("Serve returned after %v", d)
+			}
+			if reads {
+				p.want(`"id":"init"`, `"id":1`)
+			} else {
+				close(p.read)
+			}
+		})
+	}
+}
+
 // A handler that does not care about its context does not keep the server for ever.
 func TestStubbornHandler(t *testing.T) {
 	bubble(t, func(t *testing.T) {

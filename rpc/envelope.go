@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -121,6 +122,15 @@ func (e *envelope) answerID() []byte {
 	return e.id
 }
 
+// head is what every line that belongs to the message begins with. Only a request that names a session gets it back:
+// "the official TypeScript client rejects unknown top-level members".
+func (e *envelope) head() []byte {
+	if e.session == nil || checkID(e.session) != "" {
+		return lineHead
+	}
+	return slices.Clip(bytes.Join([][]byte{lineHead, e.session}, []byte(`,"sessionId":`)))
+}
+
 // checkID says why a value cannot be an id, "" if it can: "The request ID MUST be a string or integer",
 // "MUST NOT be null" (MCP, basic, Requests). The value is valid JSON, or a piece of a line that was never checked.
 func checkID(raw []byte) string {
@@ -165,94 +175,4 @@ func unquote(raw []byte) string {
 	var s string
 	_ = json.Unmarshal(raw, &s)
 	return s
-}
-
-// members walks over the members of a JSON object known to be valid, without recursion and without copying.
-type members struct {
-	rest  []byte // behind the brace or the last value
-	name  []byte // unescaped
-	value []byte
-}
-
-func (m *members) next() bool {
-	m.rest = skipBlanks(m.rest)
-	if m.rest[0] == ',' {
-		m.rest = skipBlanks(m.rest[1:])
-	}
-	if m.rest[0] == '}' {
-		return false
-	}
-	n := stringLen(m.rest)
-	if m.name = m.rest[1 : n-1]; bytes.IndexByte(m.name, '\\') >= 0 {
-		m.name = []byte(unquote(m.rest[:n]))
-	}
-	m.rest = skipBlanks(m.rest[n:])
-	m.rest = skipBlanks(m.rest[1:]) // the colon
-	n = valueLen(m.rest)
-	m.value, m.rest = m.rest[:n], m.rest[n:]
-	return true
-}
-
-// elements walks over the elements of a JSON array known to be valid.
-type elements struct {
-	rest  []byte // behind the bracket or the last value
-	value []byte
-}
-
-func (e *elements) next() bool {
-	e.rest = skipBlanks(e.rest)
-	if e.rest[0] == ',' {
-		e.rest = skipBlanks(e.rest[1:])
-	}
-	if e.rest[0] == ']' {
-		return false
-	}
-	n := valueLen(e.rest)
-	e.value, e.rest = e.rest[:n], e.rest[n:]
-	return true
-}
-
-func skipBlanks(b []byte) []byte {
-	i := 0
-	for b[i] == ' ' || b[i] == '\t' || b[i] == '\r' || b[i] == '\n' {
-		i++
-	}
-	return b[i:]
-}
-
-// valueLen is the length of the valid JSON value that b begins with.
-func valueLen(b []byte) int {
-	switch b[0] {
-	case '"':
-		return stringLen(b)
-	case '{', '[':
-		depth := 0
-		for i := 0; ; i++ {
-			switch b[i] {
-			case '"':
-				i += stringLen(b[i:]) - 1
-			case '{', '[':
-				depth++
-			case '}', ']':
-				if depth--; depth == 0 {
-					return i + 1
-				}
-			}
-		}
-	}
-	return bytes.IndexAny(b, ",]} \t\r\n")
-}
-
-// stringLen is the length of the JSON string that b begins with, quotes included.
-func stringLen(b []byte) int {
-	for i := 1; ; i++ {
-		i += bytes.IndexByte(b[i:], '"')
-		escapes := 0
-		for b[i-1-escapes] == '\\' {
-			escapes++
-		}
-		if escapes%2 == 0 {
-			return i + 1
-		}
-	}
 }

@@ -1,15 +1,10 @@
 package rpc
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"reflect"
-	"slices"
 	"strconv"
-
-	"github.com/sourcegraph/jsonrpc2"
 
 	"runnel/rpc/mcp"
 )
@@ -21,7 +16,7 @@ type message struct {
 	batch *batch
 }
 
-// stream is the [jsonrpc2.ObjectStream] of a session. The Conn on top of it closes the connection at the first malformed line,
+// stream is the jsonrpc2.ObjectStream of a session. The Conn on top of it closes the connection at the first malformed line,
 // cannot hold every id and knows no batches, so it never sees the real messages: the stream reads and checks them,
 // answers what is malformed itself, and hands the Conn a stand-in.
 //
@@ -190,22 +185,3 @@ func (st *stream) WriteObject(obj any) error {
 
 // Close does nothing: the session ends reading and writing itself.
 func (st *stream) Close() error { return nil }
-
-// Handle is called by the Conn, on the goroutine that reads, with a stand-in; see stream. It never blocks.
-func (s *session) Handle(context.Context, *jsonrpc2.Conn, *jsonrpc2.Request) {
-	m := &s.stream.current
-	if m.kind == notification {
-		s.notified(m)
-		return
-	}
-	s.requested(m)
-}
-
-// head is what every line that belongs to the message begins with. Only a request that names a session gets it back:
-// "the official TypeScript client rejects unknown top-level members".
-func (e *envelope) head() []byte {
-	if e.session == nil || checkID(e.session) != "" {
-		return lineHead
-	}
-	return slices.Clip(bytes.Join([][]byte{lineHead, e.session}, []byte(`,"sessionId":`)))
-}

@@ -1,0 +1,95 @@
+package rpc
+
+import (
+	"context"
+
+	"github.com/sourcegraph/jsonrpc2"
+
+	"runnel/rpc/mcp"
+)
+
+// Handle is called by the Conn, on the goroutine that reads, with a stand-in; see stream. It never blocks.
+func (s *session) Handle(context.Context, *jsonrpc2.Conn, *jsonrpc2.Request) {
+	m := &s.stream.current
+	if m.kind == notification {
+		s.notified(m)
+		return
+	}
+	s.requested(m)
+}
+
+// requested dispatches a request.
+func (s *session) requested(m *message) {
+	e := &m.part
+	key := idKey(e.id)
+	if s.calls.has(key) {
+		s.reply(m.batch, e.head(), e.id, nil, Errorf(mcp.CodeInvalidRequest, "the id %.100s is still in flight", e.id))
+		return
+	}
+	method := unquote(e.method)
+	switch method {
+	case "ping":
+		s.reply(m.batch, e.head(), e.id, nil, nil)
+		return
+	case "initialize":
+		var result any
+		err := Errorf(mcp.CodeInvalidRequest, "initialize cannot be part of a batch") // basic/lifecycle (2025-03-26): "MUST NOT be part of a JSON-RPC batch"
+		if m.batch == nil {
+			result, err = s.initialize(e.params)
+		}
+		s.reply(m.batch, e.head(), e.id, result, err)
+		return
+	}
+	h, err := s.admit(method)
+	if err == nil {
+		c := s.newCall(m, key, method)
+		if err = s.calls.admit(c); err == nil {
+			if c.batch == nil {
+				go c.run(h)
+				return
+			}
+			c.batch.join()
+			c.batch.calls = append(c.batch.calls, func() { c.run(h) })
+			return
+		}
+		c.cancel(nil)
+	}
+	s.reply(m.batch, e.head(), e.id, nil, err)
+}
+
+// newCall copies out of the line what a request needs.
+func (s *session) newCall(m *message, key, method string) *call {
+	e := &m.part
+	raw := make([]byte, 0, len(e.id)+len(e.params))
+	raw = append(append(raw, e.id...), e.params...)
+	c := &call{caller: s.peer, method: method, batch: m.batch, session: s, key: key}
+	c.caller.id, c.params = raw[:len(e.id):len(e.id)], raw[len(e.id):]
+	c.caller.head = e.head()
+	c.caller.Meta = requestMeta(c.params)
+	if e.params == nil {
+		c.params = nil
+	}
+	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
+	return c
+}
+
+// notified obeys a notification; unknown ones are ignored.
+func (s *session) notified(m *message) {
+	if method := unquote(m.part.method); method == "notifications/cancelled" {
+		s.cancelled(m.part.params)
+	}
+}
+
+// reply answers a message that took no slot in flight, at once.
+func (s *session) reply(b *batch, head, id []byte, result any, failure *Error) {
+	e := newEncoder()
+	defer e.free()
+	if err := e.response(head, id, result, failure); err != nil {
+		s.log.Error().Err(err).Msg("a result cannot be encoded")
+	}
+	if b != nil {
+		b.add(e.buf.Bytes(), 0, After{})
+		return
+	}
+	s.w.cheap(e.line())
+}
