@@ -1,8 +1,8 @@
 package tools
 
 import (
-	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -159,12 +159,12 @@ func (c *Config) Check() error {
 	for _, e := range c.outOfBounds() {
 		errs = append(errs, c.locate("", e))
 	}
-	return errors.Join(errs...)
+	return joinByPlace(errs)
 }
 
 // Bounds of what can be configured, each with its reason.
 const (
-	minLine      = 4 << 10   // an initialize request must fit
+	minLine      = 256       // an initialize request must fit
 	limitLine    = 1 << 30   // a line is held in memory, whole
 	minPartial   = 256       // less is all envelope
 	limitPartial = 128 << 10 // escaped it may grow sixfold and must stay below 1 MiB a line
@@ -223,7 +223,7 @@ func (c *Config) Commands(vars []string) ([]*Command, error) {
 	}
 	var list []*Command
 	var errs []error
-	for _, name := range c.toolNames() {
+	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
 		tool, err := newCheckedCommand(name, c.Tools[name], env)
 		if err != nil {
 			errs = append(errs, c.locate("tools."+name, err))
@@ -231,21 +231,5 @@ func (c *Config) Commands(vars []string) ([]*Command, error) {
 		}
 		list = append(list, tool)
 	}
-	return list, errors.Join(errs...)
-}
-
-// toolNames are the names of the tools in the order of the file.
-func (c *Config) toolNames() []string {
-	names := make([]string, 0, len(c.Tools))
-	for name := range c.Tools {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int {
-		pa, pb := c.places["tools."+a].key, c.places["tools."+b].key
-		if pa != pb {
-			return pa.compare(pb)
-		}
-		return strings.Compare(a, b)
-	})
-	return names
+	return list, joinByPlace(errs)
 }

@@ -1,13 +1,11 @@
 package tools
 
 import (
-	"cmp"
 	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -41,15 +39,8 @@ func ParseConfig(file string, text []byte) (*Config, error) {
 		}
 		d.value("", doc.Body, reflect.ValueOf(c).Elem(), 0)
 	}
-	slices.SortStableFunc(d.errs, func(a, b *FileError) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
-	if len(d.errs) > 0 {
-		errs := make([]error, len(d.errs))
-		for i, e := range d.errs {
-			errs[i] = e
-		}
-		return nil, errors.Join(errs...)
+	if err := joinByPlace(d.errs); err != nil {
+		return nil, err
 	}
 	return c, nil
 }
@@ -65,7 +56,7 @@ type decoder struct {
 	config  *Config
 	anchors map[string]ast.Node
 	nodes   int
-	errs    []*FileError
+	errs    []error
 }
 
 func (d *decoder) fail(at ast.Node, problem, allowed string) {

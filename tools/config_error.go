@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -36,12 +37,24 @@ func (e *FileError) Summary() string {
 	return s
 }
 
+// joinByPlace joins errors in the order of the file.
+func joinByPlace(errs []error) error {
+	place := func(err error) (line, column int) {
+		if at := (*FileError)(nil); errors.As(err, &at) {
+			return at.Line, at.Column
+		}
+		return 0, 0
+	}
+	slices.SortStableFunc(errs, func(a, b error) int {
+		lineA, columnA := place(a)
+		lineB, columnB := place(b)
+		return cmp.Or(cmp.Compare(lineA, lineB), cmp.Compare(columnA, columnB))
+	})
+	return errors.Join(errs...)
+}
+
 // position is a place in a file, from 1.
 type position struct{ line, column int }
-
-func (p position) compare(q position) int {
-	return cmp.Or(cmp.Compare(p.line, q.line), cmp.Compare(p.column, q.column))
-}
 
 // place is where a value and the key before it stand.
 type place struct{ key, value position }

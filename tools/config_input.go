@@ -40,7 +40,7 @@ func (k inputKey) schemaError(err error) error {
 	}
 	deepest := detail
 	for _, leaf := range leaves(detail, nil) {
-		if len(leaf.InstanceLocation) >= len(deepest.InstanceLocation) {
+		if len(leaf.InstanceLocation) > len(deepest.InstanceLocation) {
 			deepest = leaf
 		}
 	}

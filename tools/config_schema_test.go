@@ -1,0 +1,200 @@
+package tools
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// schemaNode is what the tests read of the schema.
+type schemaNode struct {
+	Description          string                 `json:"description"`
+	Type                 any                    `json:"type"`
+	Ref                  string                 `json:"$ref"`
+	Enum                 []string               `json:"enum"`
+	Default              any                    `json:"default"`
+	Properties           map[string]*schemaNode `json:"properties"`
+	AdditionalProperties any                    `json:"additionalProperties"`
+	Defs                 map[string]*schemaNode `json:"$defs"`
+}
+
+func readConfigSchema(t *testing.T) *schemaNode {
+	t.Helper()
+	var n schemaNode
+	if err := json.Unmarshal(ConfigSchema(), &n); err != nil {
+		t.Fatal(err)
+	}
+	return &n
+}
+
+// Every key of the structs is in the schema with a description and the default it has, and no other key is.
+func TestSchemaIsTheStructs(t *testing.T) {
+	schema := readConfigSchema(t)
+	compareSchema(t, "", schema, reflect.ValueOf(DefaultConfig()).Elem())
+	compareSchema(t, "tools.*", schema.Defs["tool"], reflect.ValueOf(CommandConfig{}))
+}
+
+func compareSchema(t *testing.T, path string, n *schemaNode, v reflect.Value) {
+	t.Helper()
+	if n.AdditionalProperties != false {
+		t.Errorf("%s: the schema allows unknown keys", path)
+	}
+	var keys []string
+	for f := range structFields(v.Type()) {
+		key, value := f.Tag.Get("yaml"), v.FieldByIndex(f.Index)
+		keys = append(keys, key)
+		p, at := n.Properties[key], join(path, key)
+		switch {
+		case p == nil:
+			t.Errorf("%s: not in the schema", at)
+			continue
+		case p.Description == "":
+			t.Errorf("%s: no description in the schema", at)
+		}
+		if path != "tools.*" && p.Properties == nil && !value.IsZero() && fmt.Sprint(p.Default) != fmt.Sprint(value.Interface()) {
+			t.Errorf("%s: the default is %v, the schema says %v", at, value.Interface(), p.Default)
+		}
+		if f.Type.Kind() == reflect.Pointer && f.Type.Elem().Kind() == reflect.Struct {
+			compareSchema(t, at, p, reflect.New(f.Type.Elem()).Elem())
+		} else if f.Type.Kind() == reflect.Struct {
+			compareSchema(t, at, p, value)
+		}
+		if want := schemaType(f.Type); want != "" && !strings.Contains(fmt.Sprint(p.Type, p.Ref), want) && p.Enum == nil {
+			t.Errorf("%s: %s in the schema, %s in the struct", at, fmt.Sprint(p.Type, p.Ref), want)
+		}
+	}
+	for key := range n.Properties {
+		if !slices.Contains(keys, key) {
+			t.Errorf("%s: in the schema but not in the struct", join(path, key))
+		}
+	}
+}
+
+// schemaType is what a Go type is in the schema, "" where that is written out by hand.
+func schemaType(t reflect.Type) string {
+	switch {
+	case t.Kind() == reflect.Pointer:
+		return schemaType(t.Elem())
+	case t == reflect.TypeFor[Object](), t == reflect.TypeFor[Drain]():
+		return ""
+	case t == reflect.TypeFor[Size]():
+		return "#/$defs/size"
+	case reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
+		return "#/$defs/duration"
+	}
+	switch t.Kind() {
+	case reflect.Struct, reflect.Map:
+		return "object"
+	case reflect.Slice:
+		return "array"
+	case reflect.Bool:
+		return "boolean"
+	case reflect.Int:
+		return "integer"
+	}
+	return "#/$defs/text"
+}
+
+// The defaults of a command that the schema shows are those that NewCommand fills in.
+func TestSchemaShowsCommandDefaults(t *testing.T) {
+	c, err := NewCommand("x", CommandConfig{Command: []string{"x"}}, Environment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	filled := reflect.ValueOf(c.config)
+	for key, p := range readConfigSchema(t).Defs["tool"].Properties {
+		if p.Default == nil || key == "dir" {
+			continue
+		}
+		f, _ := field(filled.Type(), key)
+		v := reflect.Indirect(filled.FieldByIndex(f.Index))
+		if got, want := fmt.Sprint(p.Default), fmt.Sprint(v.Interface()); got != want && (got != "0" || !v.IsZero()) {
+			t.Errorf("%s: the schema says %s, the command has %s", key, got, want)
+		}
+		if p.Enum != nil {
+			for _, word := range p.Enum {
+				config := CommandConfig{Command: []string{"x"}}
+				reflect.ValueOf(&config).Elem().FieldByIndex(f.Index).SetString(word)
+				if _, err := NewCommand("x", config, Environment{}); err != nil {
+					t.Errorf("%s: the schema allows %s: %v", key, word, err)
+				}
+			}
+		}
+	}
+}
+
+func compileConfigSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	s, err := CompileSchema(ConfigSchema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// asJSON reads a file as an editor does.
+func asJSON(t *testing.T, text []byte) any {
+	t.Helper()
+	b, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestSchemaTakesGoodConfigs(t *testing.T) {
+	schema := compileConfigSchema(t)
+	for _, file := range configFile(t, "good") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(asJSON(t, text)); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+func TestSchemaRefusesWrongConfigs(t *testing.T) {
+	schema := compileConfigSchema(t)
+	for _, name := range []string{"keys", "tools", "input", "list"} {
+		text, err := os.ReadFile(filepath.Join(configFiles, "wrong", name+".yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if schema.Validate(asJSON(t, text)) == nil {
+			t.Errorf("%s.yaml is valid by the schema", name)
+		}
+	}
+	for _, value := range []string{
+		`{"tools": {"a": {}}}`,
+		`{"tools": {"a": {"command": ["x"], "shell": "y"}}}`,
+		`{"tools": {"a": {"command": ["x"], "timeout": 30}}}`,
+		`{"tools": {"a": {"command": ["x"], "timeout": "30"}}}`,
+		`{"tools": {"a": {"command": ["x"], "input": {"p": {"type": "strin"}}}}}`,
+		`{"limits": {"maxLine": "16MB"}}`,
+		`{"limits": {"drain": -2}}`,
+	} {
+		v, err := jsonschema.UnmarshalJSON(strings.NewReader(value))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if schema.Validate(v) == nil {
+			t.Errorf("%s is valid by the schema", value)
+		}
+	}
+}

@@ -1,0 +1,256 @@
+package tools
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "write what is said now into the files of testdata/config/wrong")
+
+const configFiles = "../testdata/config"
+
+// configFile names the files of a directory.
+func configFile(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(configFiles, dir, "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	return files
+}
+
+// mistakes are all errors that a config gives, in the order in which a user sees them.
+func mistakes(c *Config, err error) []error {
+	if err == nil {
+		_, err = c.Commands(nil)
+		err = errors.Join(c.Check(), err)
+	}
+	return flatten(err)
+}
+
+func flatten(err error) (list []error) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			list = append(list, flatten(e)...)
+		}
+		return list
+	}
+	if err != nil {
+		list = append(list, err)
+	}
+	return list
+}
+
+// Each file in testdata/config/wrong ends with what must be said about it, a line for each mistake:
+// "# want: LINE:COLUMN: what is wrong (what is allowed)".
+func TestWrongConfigs(t *testing.T) {
+	for _, file := range configFile(t, "wrong") {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			yaml, wants, _ := strings.Cut(string(text), "# want: ")
+			var got strings.Builder
+			for _, err := range mistakes(ParseConfig("F", []byte(yaml))) {
+				var at *FileError
+				if !errors.As(err, &at) {
+					t.Errorf("has no place: %v", err)
+					continue
+				}
+				got.WriteString("# want: " + strings.TrimPrefix(at.Summary(), "F:") + "\n")
+			}
+			if *update {
+				if err := os.WriteFile(file, []byte(yaml+got.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if want := "# want: " + wants; got.String() != want {
+				t.Errorf("got:\n%swant:\n%s", &got, want)
+			}
+		})
+	}
+}
+
+func TestErrorShowsTheLine(t *testing.T) {
+	_, err := ParseConfig("dir/runnel.yaml", []byte("tools:\n  test:\n    timout: 30m\n"))
+	want := `dir/runnel.yaml:3:5: tools.test: unknown key "timout" (did you mean timeout?)
+    3 |     timout: 30m
+      |     ^`
+	if err == nil || err.Error() != want {
+		t.Errorf("got:\n%v\nwant:\n%s", err, want)
+	}
+}
+
+func TestGoodConfigs(t *testing.T) {
+	for _, file := range configFile(t, "good") {
+		c, err := LoadConfig(file)
+		for _, err := range mistakes(c, err) {
+			t.Error(err)
+		}
+	}
+}
+
+func TestConfigOverridesDefaults(t *testing.T) {
+	c, err := LoadConfig(filepath.Join(configFiles, "good", "full.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := DefaultConfig()
+	want.Server = ServerConfig{Name: "build", Instructions: "Run the project's tests with test.", Owner: "ci"}
+	want.Limits = LimitsConfig{MaxLine: 1 << 20, MaxInFlight: 16, Drain: -1}
+	want.Partials = PartialsConfig{Pace: 0, MaxBytes: 16 << 10, MaxPending: 2 << 20}
+	want.Tasks = TasksConfig{TTL: Duration(30 * time.Minute), MaxTTL: Duration(2 * time.Hour), PollInterval: Duration(500 * time.Millisecond), MaxLive: 8}
+	for _, section := range []string{"server", "limits", "partials", "tasks"} {
+		if got, want := c.Text(section), want.Text(section); got != want {
+			t.Errorf("%s: %s, want %s", section, got, want)
+		}
+	}
+	test := c.Tools["test"]
+	// Text stays what was written: 1.10 is not 1.1.
+	if want := map[string]string{"CGO_ENABLED": "0", "GOFLAGS": "-count=1", "GO": "1.10"}; !reflect.DeepEqual(test.Env, want) {
+		t.Errorf("env %q, want %q", test.Env, want)
+	}
+	if want := `{"packages":{"type":"array","items":{"type":"string"},"default":["./..."]},"run":{"type":"string","description":"only tests that match"}}`; string(test.Input) != want {
+		t.Errorf("input %s, want %s", test.Input, want)
+	}
+	if a := test.Annotations; a == nil || a.ReadOnlyHint == nil || !*a.ReadOnlyHint || a.DestructiveHint == nil || *a.DestructiveHint {
+		t.Errorf("annotations %+v", a)
+	}
+	if test.Grace == nil || *test.Grace != Duration(time.Second) {
+		t.Errorf("grace %v", test.Grace)
+	}
+	commands, err := c.Commands(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, command := range commands {
+		names = append(names, command.name)
+		if want := filepath.Join(configFiles, "good", "sub", "dir"); command.name == "test" && !strings.HasSuffix(command.dir, strings.TrimPrefix(want, "..")) {
+			t.Errorf("dir %q, want %q: relative to the file", command.dir, want)
+		}
+	}
+	if want := []string{"deploy", "test"}; !slices.Equal(names, want) {
+		t.Errorf("tools %q, want %q", names, want)
+	}
+}
+
+func TestAliasesAndMerges(t *testing.T) {
+	c, err := LoadConfig(filepath.Join(configFiles, "good", "aliases.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := c.Tools["build"]
+	if build.Timeout != Duration(time.Minute) || build.Command[1] != "build" {
+		t.Errorf("build is %+v", build)
+	}
+	if !strings.Contains(string(build.Input), `"packages":{"type":"array","items":{"type":"string"}}`) {
+		t.Errorf("input %s", build.Input)
+	}
+}
+
+// What a flag or a variable sets wins, and is what an error names.
+func TestSetWinsOverTheFile(t *testing.T) {
+	c, err := ParseConfig("F", []byte("tasks: {maxLive: 5}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if from := c.Origin("tasks.maxLive"); from != "F:1:9" {
+		t.Errorf("origin %q", from)
+	}
+	if err := c.Set("tasks.maxLive", "many", "--max-tasks"); err == nil {
+		t.Error("no error for a wrong value")
+	}
+	if err := c.Set("tasks.maxLive", "0", "--max-tasks"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(); err == nil || err.Error() != "--max-tasks: 0 is out of range (allowed: 1 or more)" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestFindConfig(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	env := map[string]string{"HOME": dir + "/home"}
+	getenv := func(name string) string { return env[name] }
+	write := func(file string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found := func(want string) {
+		t.Helper()
+		if file, err := FindConfig(ConfigPlaces(getenv)); file != want || err != nil {
+			t.Errorf("found %q, %v; want %q", file, err, want)
+		}
+	}
+	found("")
+	write(dir + "/home/.config/runnel/runnel.yaml")
+	found(dir + "/home/.config/runnel/runnel.yaml")
+	env["XDG_CONFIG_HOME"] = "relative" // "must be absolute": else it does not count
+	found(dir + "/home/.config/runnel/runnel.yaml")
+	env["XDG_CONFIG_HOME"] = dir + "/xdg"
+	found("")
+	write(dir + "/xdg/runnel/runnel.yaml")
+	found(dir + "/xdg/runnel/runnel.yaml")
+	write("runnel.yaml")
+	found("runnel.yaml")
+}
+
+// Whatever the file holds, it is read or gets errors with a place; what is read can be checked.
+func FuzzConfig(f *testing.F) {
+	for _, dir := range []string{"good", "wrong"} {
+		files, _ := filepath.Glob(filepath.Join(configFiles, dir, "*.yaml"))
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(text)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, err := ParseConfig("F", text)
+		for _, err := range mistakes(c, err) {
+			var at *FileError
+			if !errors.As(err, &at) || at.Line < 1 || at.Column < 1 || at.Problem == "" {
+				t.Errorf("no place: %v", err)
+			}
+		}
+		if err == nil {
+			for name, tool := range c.Tools {
+				if len(tool.Input) > 0 && !json.Valid(tool.Input) {
+					t.Errorf("%s: input is no JSON: %s", name, tool.Input)
+				}
+			}
+		}
+	})
+}
+
+func TestNearest(t *testing.T) {
+	names := []string{"timeout", "idleTimeout", "task", "title", "maxOutput", "maxResult"}
+	for _, c := range []struct{ name, want string }{
+		{"timout", "timeout"}, {"Timeout", "timeout"}, {"tiemout", "timeout"}, {"tasks", "task"},
+		{"max", "maxOutput maxResult"}, {"image", ""}, {"maxoutput", "maxOutput"},
+	} {
+		if got := fmt.Sprint(nearest(c.name, names)); got != "["+c.want+"]" {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
