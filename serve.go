@@ -71,6 +71,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	err := fmt.Errorf("%s: unknown argument %q", cmd.CommandPath(), args[0])
 	if cmd.HasAvailableSubCommands() {
 		err = fmt.Errorf("unknown command %q", args[0])
+		cmd.SuggestionsMinimumDistance = 2 // letters
 		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 			err = fmt.Errorf("%w (did you mean %s?)", err, near[0])
 		}
@@ -181,8 +182,13 @@ func (i *invocation) findConfig() (string, error) {
 // configError names what named a file that cannot be read.
 func (i *invocation) configError(err error) error {
 	var path *fs.PathError
-	if from := i.options.from["config"]; from != "" && errors.As(err, &path) {
-		err = fmt.Errorf("%s: %w", from, err)
+	if errors.As(err, &path) {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("there is no config file %s", path.Path)
+		}
+		if from := i.options.from["config"]; from != "" {
+			err = fmt.Errorf("%s: %w", from, err)
+		}
 	}
 	return &usageError{err, ""}
 }
