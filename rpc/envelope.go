@@ -64,6 +64,8 @@ func split(object []byte) (e envelope, twice string) {
 		}
 		if *to != nil {
 			twice = string(it.name)
+			*to = []byte{} // of two values none is usable
+			continue
 		}
 		*to = it.value
 	}

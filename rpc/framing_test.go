@@ -66,7 +66,7 @@ func TestFraming(t *testing.T) {
 		{"params null", `{"jsonrpc":"2.0","id":1,"method":"ping","params":null}`, badID1},
 		{"params of a notification a string", `{"jsonrpc":"2.0","method":"x","params":"x"}`, bad},
 		{"method and result", `{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}`, badID1},
-		{"method twice", `{"jsonrpc":"2.0","id":1,"method":"ping","method":"ping"}`, bad},
+		{"method twice", `{"jsonrpc":"2.0","id":1,"method":"ping","method":"ping"}`, badID1},
 		{"id twice", `{"jsonrpc":"2.0","id":1,"id":1,"method":"ping"}`, bad},
 		{"id twice, once escaped", `{"jsonrpc":"2.0","id":1,"\u0069d":1,"method":"ping"}`, bad},
 		{"batch before initialize", `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, bad},

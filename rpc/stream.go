@@ -157,7 +157,7 @@ func (st *stream) check(value []byte) {
 	}
 	e, twice := split(value)
 	if twice != "" {
-		st.refuse(lineHead, nil, mcp.CodeInvalidRequest, `"`+twice+`" is there twice`)
+		st.refuse(e.head(), e.answerID(), mcp.CodeInvalidRequest, `"`+twice+`" is there twice`)
 		return
 	}
 	kind, problem := e.classify()
