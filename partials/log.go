@@ -306,7 +306,7 @@ func (r *Reader) Next(limit int) (Batch, bool) {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
 	if r.tail {
-		r.pos = max(r.pos, r.log.end-tailBytes)
+		r.pos, limit = max(r.pos, r.log.end-tailBytes), math.MaxInt
 	}
 	b, ok := r.next(limit)
 	if ok && !r.tail {
@@ -339,7 +339,7 @@ func (r *Reader) next(limit int) (Batch, bool) {
 	for {
 		rec := &b.records[n]
 		data := b.data[at:rec.end]
-		if size+len(data) > limit && whole > 0 || size+len(data) > maxGroup && size > 0 {
+		if size+len(data) > limit && whole > 0 || size+len(data) > maxGroup && size > 0 && limit < maxGroup {
 			break
 		}
 		if rec.kind == Text && !rec.whole && len(data) > limit {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"unicode/utf8"
 )
@@ -66,7 +67,7 @@ func (p *Progress) Beat(dst, message []byte) []byte {
 // Report appends what a tool says of its progress, or nothing if that does not rise: "The progress value MUST increase
 // with each notification" (basic/utilities/progress).
 func (p *Progress) Report(dst []byte, done, total float64, message string) []byte {
-	if p.begun && done <= p.last {
+	if p.begun && done <= p.last || math.IsNaN(done) || math.IsInf(done, 0) {
 		return dst
 	}
 	p.done, p.total, p.extra = done, total, 0

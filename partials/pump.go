@@ -103,14 +103,19 @@ func (p *Pump) rest(ctx context.Context, next time.Time) error {
 }
 
 func (p *Pump) write(ctx context.Context, encode func(dst []byte) []byte) error {
-	return p.lane.Write(ctx, func(dst []byte) []byte {
+	stopped := false
+	err := p.lane.Write(ctx, func(dst []byte) []byte {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.stopped {
+		if stopped = p.stopped; stopped {
 			return dst
 		}
 		return encode(dst)
 	})
+	if err == nil && stopped {
+		err = errStopped
+	}
+	return err
 }
 
 // encode reads as late as it can, when its line is written: a client that is slow gets larger batches.

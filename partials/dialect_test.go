@@ -1,0 +1,367 @@
+package partials
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+)
+
+var head = []byte(`{"jsonrpc":"2.0"`)
+
+// buffer is a lane that always has room.
+type buffer struct{ bytes.Buffer }
+
+func (b *buffer) Write(ctx context.Context, encode func([]byte) []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	b.Buffer.Write(encode(nil))
+	return nil
+}
+
+func (b *buffer) lines() []string {
+	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+}
+
+// piece is an item as a client sees it, with adjacent text of a stream joined.
+type piece struct{ kind, stream, text string }
+
+// join adds what comes next, joining text to text.
+func join(to []piece, p piece) []piece {
+	if n := len(to); n > 0 && p.kind == "text" && to[n-1].kind == "text" && to[n-1].stream == p.stream {
+		to[n-1].text += p.text
+		return to
+	}
+	return append(to, p)
+}
+
+func pieceOf(t *testing.T, item json.RawMessage) piece {
+	t.Helper()
+	var c struct {
+		Type, Text string
+		Meta       map[string]string `json:"_meta"`
+	}
+	if err := json.Unmarshal(item, &c); err != nil {
+		t.Fatalf("item %s: %v", item, err)
+	}
+	if c.Type == "text" {
+		return piece{"text", c.Meta["runnel/stream"], c.Text}
+	}
+	return piece{kind: c.Type, text: string(item)}
+}
+
+func randomChunk(rng *rand.Rand) Chunk {
+	switch rng.IntN(8) {
+	case 0:
+		return Chunk{Kind: Item, Data: fmt.Appendf(nil, `{"type":"image","data":"%x","mimeType":"image/png"}`, rng.Uint64())}
+	case 1:
+		return Chunk{Stream: Stderr, Data: []byte(fmt.Sprintf("warning %d\u2028\n", rng.IntN(100)))}
+	case 2:
+		return text(strings.Repeat("wide €\x01\"\\", 1+rng.IntN(300)))
+	default:
+		return text(fmt.Sprintf("line %d\n", rng.Uint32()))
+	}
+}
+
+// Whatever is written, at whatever pace, however often the client stalls: the same content arrives, in
+// order, and seq goes 0, 1, 2, ...
+func TestSEP2679CarriesAllInOrder(t *testing.T) {
+	for round := range 100 {
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(uint64(round), 0))
+			l := NewLog(&LogOptions{MaxPending: 1 << (8 + rng.IntN(12))})
+			lane := &stallingLane{rng: rand.New(rand.NewPCG(uint64(round), 1))}
+			o := PumpOptions{Pace: time.Duration(rng.IntN(3)) * 20 * time.Millisecond, MaxBytes: 1 << (4 + rng.IntN(12))}
+			pump := NewPump(l.NewReader(0), NewSEP2679(head, "id"), lane, o)
+			done := make(chan error, 1)
+			go func() { done <- pump.Run(t.Context()) }()
+			var want []piece
+			for range rng.IntN(200) {
+				var write []Chunk
+				for n := 1 + rng.IntN(3); n > 0; n-- {
+					c := randomChunk(rng)
+					c.More = n > 1
+					write = append(write, c)
+					kind, stream := "text", ""
+					if c.Kind == Item {
+						kind = "image"
+					} else if c.Stream == Stderr {
+						stream = "stderr"
+					}
+					want = join(want, piece{kind, stream, string(c.Data)})
+				}
+				mustAppend(t, l, write...)
+				if rng.IntN(10) == 0 {
+					time.Sleep(time.Duration(rng.IntN(200)) * time.Millisecond)
+				}
+			}
+			l.Close()
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			var got []piece
+			seq := int64(0)
+			for _, line := range lane.lines() {
+				if line == "" {
+					continue
+				}
+				p, err := DecodeSEP2679([]byte(line))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if p.Seq != seq || p.TaskID != "id" || len(p.Content) == 0 {
+					t.Fatalf("round %d: seq %d of %q with %d items, want seq %d", round, p.Seq, p.TaskID, len(p.Content), seq)
+				}
+				seq++
+				for _, item := range p.Content {
+					got = join(got, pieceOf(t, item))
+				}
+			}
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Fatalf("round %d: content differs: got %d pieces, want %d", round, len(got), len(want))
+			}
+		})
+	}
+}
+
+// stallingLane makes its writer wait now and then.
+type stallingLane struct {
+	buffer
+	rng *rand.Rand
+}
+
+func (l *stallingLane) Write(ctx context.Context, encode func([]byte) []byte) error {
+	if l.rng.IntN(5) == 0 {
+		time.Sleep(time.Duration(l.rng.IntN(300)) * time.Millisecond)
+	}
+	return l.buffer.Write(ctx, encode)
+}
+
+func TestPumpKeepsItsPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLog(nil)
+		var at []time.Duration
+		begin := time.Now()
+		lane := laneFunc(func(encode func([]byte) []byte) {
+			if len(encode(nil)) > 0 {
+				at = append(at, time.Since(begin))
+			}
+		})
+		pump := NewPump(l.NewReader(0), NewSEP2679(head, "id"), lane, PumpOptions{Pace: DefaultPace, MaxBytes: 1000})
+		done := make(chan error, 1)
+		go func() { done <- pump.Run(t.Context()) }()
+		sleep := func(d time.Duration) { time.Sleep(d); synctest.Wait() }
+		mustAppend(t, l, text("a")) // at once
+		sleep(10 * time.Millisecond)
+		mustAppend(t, l, text("b")) // with c, at 50 ms
+		sleep(10 * time.Millisecond)
+		mustAppend(t, l, text("c"))
+		sleep(180 * time.Millisecond)
+		mustAppend(t, l, text("d")) // at once: the last was long ago
+		sleep(10 * time.Millisecond)
+		mustAppend(t, l, text(strings.Repeat("e", 1000))) // full: at once
+		sleep(10 * time.Millisecond)
+		mustAppend(t, l, text("f"))
+		l.Close() // the end: at once
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		want := []time.Duration{0, 50e6, 200e6, 210e6, 220e6}
+		if fmt.Sprint(at) != fmt.Sprint(want) {
+			t.Errorf("notifications at %v, want %v", at, want)
+		}
+	})
+}
+
+type laneFunc func(encode func([]byte) []byte)
+
+func (f laneFunc) Write(_ context.Context, encode func([]byte) []byte) error { f(encode); return nil }
+
+func TestPaceZeroKeepsWritesApart(t *testing.T) {
+	l := NewLog(nil)
+	for i := range 100 {
+		mustAppend(t, l, text(fmt.Sprint("chunk", i)))
+	}
+	mustAppend(t, l, Chunk{Data: []byte("x"), More: true}, text("y"))
+	l.Close()
+	var lane buffer
+	if err := NewPump(l.NewReader(0), NewSEP2679(head, "id"), &lane, PumpOptions{}).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	lines := lane.lines()
+	if len(lines) != 101 || !strings.Contains(lines[42], `"chunk42"`) || !strings.Contains(lines[100], `"xy"`) {
+		t.Errorf("%d lines; 42: %s; last: %s", len(lines), lines[42], lines[len(lines)-1])
+	}
+}
+
+// After Stop has returned nothing more is encoded, even if the client stands still and then reads.
+func TestStopSilences(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLog(nil)
+		stalled, encoded := make(chan struct{}), 0
+		lane := laneFunc(func(encode func([]byte) []byte) {
+			<-stalled
+			encoded += len(encode(nil))
+		})
+		pump := NewPump(l.NewReader(0), NewSEP2679(head, "id"), lane, PumpOptions{})
+		done := make(chan error, 1)
+		go func() { done <- pump.Run(t.Context()) }()
+		mustAppend(t, l, text("output"))
+		synctest.Wait()
+		pump.Stop()
+		close(stalled)
+		if err := <-done; err == nil {
+			t.Error("a stopped pump ended well")
+		}
+		if encoded > 0 {
+			t.Errorf("%d bytes were encoded after Stop", encoded)
+		}
+		pump.Stop()
+		if err := NewPump(l.NewReader(0), nil, nil, PumpOptions{}).stoppedRun(t); err == nil {
+			t.Error("a pump that was stopped before it ran ended well")
+		}
+	})
+}
+
+func (p *Pump) stoppedRun(t *testing.T) error {
+	p.Stop()
+	return p.Run(t.Context())
+}
+
+func TestLinesStayBelowOneMiB(t *testing.T) {
+	l := NewLog(nil)
+	mustAppend(t, l, text(strings.Repeat("\x01", 3<<20)))
+	mustAppend(t, l, Chunk{Kind: Item, Data: fmt.Appendf(nil, `{"type":"image","data":"%s","mimeType":"x"}`, strings.Repeat("A", 2<<20))})
+	var group []Chunk
+	for range 40 {
+		group = append(group, Chunk{Kind: Item, Data: fmt.Appendf(nil, `{"type":"image","data":"%s","mimeType":"x"}`, strings.Repeat("A", 50<<10)), More: true})
+	}
+	group[39].More = false
+	mustAppend(t, l, group...)
+	l.Close()
+	var lane buffer
+	if err := NewPump(l.NewReader(0), NewSEP2679(head, "id"), &lane, PumpOptions{Pace: 1}).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range lane.lines() {
+		if len(line) >= 1<<20 {
+			t.Errorf("line %d has %d bytes", i, len(line))
+		}
+	}
+	if !strings.Contains(lane.String(), "an item of 2097") {
+		t.Error("the item that is too large is not named")
+	}
+}
+
+func TestProgress(t *testing.T) {
+	type step func(p *Progress) []byte
+	say := func(s string) step {
+		return func(p *Progress) []byte { return p.Encode(nil, Batch{Chunks: []Chunk{text(s)}}) }
+	}
+	report := func(done, total float64) step {
+		return func(p *Progress) []byte { return p.Report(nil, done, total, "") }
+	}
+	beat := func(p *Progress) []byte { return p.Beat(nil, nil) }
+	for _, c := range []struct {
+		name    string
+		message bool
+		steps   []step
+		want    string
+	}{
+		{"conformance", true, []step{report(0, 100), report(50, 100), report(100, 100)},
+			`"progress":0,"total":100; "progress":50,"total":100; "progress":100,"total":100`},
+		{"lines", true, []step{say("one\ntwo\n"), say("\n \n"), say("three")},
+			`"progress":0.001,"message":"two"; "progress":0.002,"message":"three"`},
+		{"without message", false, []step{say("one"), beat, report(5, 0)}, `"progress":0.001; "progress":5`},
+		{"mixed", true, []step{say("a"), report(10, 20), say("b"), report(10, 20), report(11, 20), beat},
+			`"progress":0.001,"message":"a"; "progress":10,"total":20; "progress":10.001,"total":20,"message":"b"; "progress":11,"total":20; "progress":11.001,"total":20`},
+		{"falling", true, []step{report(5, 10), report(4, 10), report(math.NaN(), 10)}, `"progress":5,"total":10`},
+	} {
+		p := NewProgress(head, json.RawMessage(`"t"`), "", c.message)
+		var got []string
+		for _, s := range c.steps {
+			if line := string(s(p)); line != "" {
+				const prefix, suffix = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t",`, "}}\n"
+				if !strings.HasPrefix(line, prefix) || !strings.HasSuffix(line, suffix) {
+					t.Fatalf("%s: %s", c.name, line)
+				}
+				got = append(got, line[len(prefix):len(line)-len(suffix)])
+			}
+		}
+		if s := strings.Join(got, "; "); s != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", c.name, s, c.want)
+		}
+	}
+}
+
+func TestLastLine(t *testing.T) {
+	for want, chunks := range map[string][]Chunk{
+		"":      {text("\n\n")},
+		"b":     {text("a\nb\n\n  \n")},
+		"begun": {text("x\nbe"), text("gu"), text("n")},
+		"done":  {text("done"), {Kind: Item, Data: []byte("{}")}},
+	} {
+		if got := LastLine(Batch{Chunks: chunks}); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func FuzzEscape(f *testing.F) {
+	for _, s := range []string{"", "plain", "\x00\x1f\x7f\"\\/\b\f\n\r\t", "ä€😀", "\u2028\u2029\u2027", "<&>"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		s = strings.ToValidUTF8(s, "\uFFFD")
+		line := append(appendText([]byte{'"'}, []byte(s)), '"')
+		var got string
+		if err := json.Unmarshal(line, &got); err != nil || got != s {
+			t.Fatalf("%q became %s and is read as %q (%v)", s, line, got, err)
+		}
+		if bytes.ContainsAny(line, "\n\r\u2028\u2029") {
+			t.Fatalf("%q holds a line end", line)
+		}
+	})
+}
+
+func FuzzSEP2679(f *testing.F) {
+	f.Add("task", "some output\n", "warning", uint8(3))
+	f.Add("", "\x00", "", uint8(0))
+	f.Fuzz(func(t *testing.T, id, out, errs string, n uint8) {
+		if !utf8.ValidString(id) || !utf8.ValidString(out) || !utf8.ValidString(errs) {
+			return // the log holds valid UTF-8 only
+		}
+		var chunks []Chunk
+		var want []piece
+		for i := range int(n) + 1 {
+			c, stream := text(out), ""
+			if i%3 == 1 {
+				c, stream = Chunk{Stream: Stderr, Data: []byte(errs)}, "stderr"
+			}
+			chunks = append(chunks, c)
+			want = join(want, piece{"text", stream, string(c.Data)})
+		}
+		d := NewSEP2679(head, id)
+		for seq := range int64(3) {
+			p, err := DecodeSEP2679(d.Encode(nil, Batch{Chunks: chunks}))
+			if err != nil || p.Seq != seq || p.TaskID != id {
+				t.Fatalf("seq %d of %q, want %d of %q (%v)", p.Seq, p.TaskID, seq, id, err)
+			}
+			var got []piece
+			for _, item := range p.Content {
+				got = join(got, pieceOf(t, item))
+			}
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Fatalf("got %q, want %q", got, want)
+			}
+		}
+	})
+}

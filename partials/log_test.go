@@ -1,0 +1,276 @@
+package partials
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"unicode/utf8"
+)
+
+func text(s string) Chunk { return Chunk{Data: []byte(s)} }
+
+func mustAppend(t testing.TB, l *Log, chunks ...Chunk) {
+	t.Helper()
+	if err := l.Append(context.Background(), chunks...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// data is what a batch holds.
+func data(b Batch) string {
+	var s strings.Builder
+	for _, c := range b.Chunks {
+		s.Write(c.Data)
+	}
+	return s.String()
+}
+
+func TestReadersReadAllInOrder(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for round := range 30 {
+		l := NewLog(&LogOptions{MaxPending: 1 << 30, Retain: 1 << 30})
+		var want bytes.Buffer
+		readers := []*Reader{l.NewReader(0)}
+		got := []*bytes.Buffer{{}}
+		for range rng.IntN(300) {
+			line := strings.Repeat("é", rng.IntN(1+1<<rng.IntN(17)/8)) + "\n"
+			mustAppend(t, l, text(line))
+			want.WriteString(line)
+			if rng.IntN(60) == 0 {
+				at := rng.Int64N(l.Size())
+				for !utf8.RuneStart(want.Bytes()[at]) {
+					at--
+				}
+				readers = append(readers, l.NewReader(at))
+				got = append(got, bytes.NewBuffer(bytes.Clone(want.Bytes()[:at])))
+			}
+			i := rng.IntN(len(readers))
+			limit := 1 + rng.IntN(100_000)
+			b, _ := readers[i].Next(limit)
+			if s := data(b); !utf8.ValidString(s) || len(s) > limit && len(b.Chunks) > 1 {
+				t.Fatalf("round %d: limit %d gave %d bytes in %d chunks, valid %v", round, limit, len(s), len(b.Chunks), utf8.ValidString(s))
+			}
+			got[i].WriteString(data(b))
+		}
+		l.Close()
+		for i, r := range readers {
+			for r.Wait(context.Background(), 1) != io.EOF {
+				b, _ := r.Next(64 << 10)
+				got[i].WriteString(data(b))
+			}
+			if !bytes.Equal(got[i].Bytes(), want.Bytes()) {
+				t.Fatalf("round %d: reader %d read %d bytes, want %d", round, i, got[i].Len(), want.Len())
+			}
+			r.Close()
+		}
+	}
+}
+
+func TestTextIsCutBetweenLinesThenCharacters(t *testing.T) {
+	for _, c := range []struct {
+		in    Chunk
+		limit int
+		want  []string
+	}{
+		{text("one\ntwo\nthree"), 8, []string{"one\ntwo\n", "three"}},
+		{text("one\ntwo\nthree"), 7, []string{"one\n", "two\n", "three"}},
+		{text("ääää"), 5, []string{"ää", "ää"}},
+		{text("ä"), 1, []string{"ä"}},
+		{Chunk{Data: []byte("a whole line\n"), Whole: true}, 5, []string{"a whole line\n"}},
+	} {
+		l := NewLog(nil)
+		mustAppend(t, l, c.in)
+		r := l.NewReader(0)
+		var got []string
+		for b, ok := r.Next(c.limit); ok; b, ok = r.Next(c.limit) {
+			got = append(got, data(b))
+		}
+		if fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("%q by %d: got %q, want %q", c.in.Data, c.limit, got, c.want)
+		}
+	}
+}
+
+func TestWritesStayTogether(t *testing.T) {
+	l := NewLog(nil)
+	item := func(s string, more bool) Chunk { return Chunk{Kind: Item, Data: []byte(s), More: more} }
+	mustAppend(t, l, text("before"))
+	mustAppend(t, l, item(`{"a":1}`, true), item(`{"a":2}`, true), item(`{"a":3}`, false))
+	mustAppend(t, l, text("after"))
+	r := l.NewReader(0)
+	var got []string
+	for b, ok := r.Next(10); ok; b, ok = r.Next(10) {
+		got = append(got, data(b))
+	}
+	if want := []string{"before", `{"a":1}{"a":2}{"a":3}`, "after"}; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestAppendWaitsForSlowestReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLog(&LogOptions{MaxPending: 100})
+		r := l.NewReader(0)
+		mustAppend(t, l, text(strings.Repeat("x", 100)))
+		appended := make(chan error, 1)
+		go func() { appended <- l.Append(t.Context(), text("y")) }()
+		synctest.Wait()
+		select {
+		case err := <-appended:
+			t.Fatalf("append did not wait: %v", err)
+		default:
+		}
+		r.Next(1000)
+		if err := <-appended; err != nil {
+			t.Fatal(err)
+		}
+
+		mustAppend(t, l, text(strings.Repeat("x", 99)))
+		ctx, cancel := context.WithCancelCause(t.Context())
+		go func() { appended <- l.Append(ctx, text("z")) }()
+		synctest.Wait()
+		stop := errors.New("stop")
+		cancel(stop)
+		if err := <-appended; err != stop {
+			t.Errorf("after its context ended append returned %v", err)
+		}
+
+		go func() { appended <- l.Append(t.Context(), text("z")) }()
+		synctest.Wait()
+		r.Close()
+		if err := <-appended; err != nil {
+			t.Errorf("after the reader was closed append returned %v", err)
+		}
+		mustAppend(t, l, text(strings.Repeat("x", 1000))) // no reader: nothing to wait for
+
+		r = l.NewReader(l.Size())
+		mustAppend(t, l, text(strings.Repeat("x", 1000))) // one write is never too large
+		go func() { appended <- l.Append(t.Context(), text("z")) }()
+		synctest.Wait()
+		l.Close()
+		if err := <-appended; !errors.Is(err, ErrClosed) {
+			t.Errorf("after the log was closed append returned %v", err)
+		}
+		r.Close()
+	})
+}
+
+func TestWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLog(nil)
+		r := l.NewReader(0)
+		defer r.Close()
+		waited := make(chan error, 1)
+		wait := func(ctx context.Context, n int64) { waited <- r.Wait(ctx, n) }
+
+		go wait(t.Context(), 3)
+		mustAppend(t, l, text("ab"))
+		synctest.Wait()
+		if len(waited) > 0 {
+			t.Fatal("woken by less than was waited for")
+		}
+		mustAppend(t, l, text("c"))
+		if err := <-waited; err != nil {
+			t.Fatal(err)
+		}
+		done, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := r.Wait(done, 1); err != nil {
+			t.Errorf("what is there already was not returned: %v", err)
+		}
+		if err := r.Wait(done, 10); err != context.Canceled {
+			t.Errorf("got %v, want context.Canceled", err)
+		}
+		go wait(t.Context(), 10)
+		synctest.Wait()
+		l.Close()
+		if err := <-waited; err != nil {
+			t.Errorf("closed with something to read: %v", err)
+		}
+		r.Next(10)
+		if err := r.Wait(t.Context(), 1); err != io.EOF {
+			t.Errorf("closed and read: %v", err)
+		}
+	})
+}
+
+// A reader that stands still holds no more than MaxPending; what everybody has read is let go.
+func TestMemoryIsBounded(t *testing.T) {
+	const pending, retain = 256 << 10, 128 << 10
+	l := NewLog(&LogOptions{MaxPending: pending, Retain: retain})
+	r := l.NewReader(0)
+	line := text(strings.Repeat("x", 99) + "\n")
+	most := int64(0)
+	for total := 0; total < 64<<20; total += len(line.Data) {
+		if l.Size()-r.Pos() > pending-1000 {
+			r.Next(100_000)
+		}
+		mustAppend(t, l, line)
+		if total%(1<<20) < 100 {
+			most = max(most, l.Held())
+		}
+	}
+	if limit := int64(pending + retain + 4*maxBlock); most > limit {
+		t.Errorf("held up to %d bytes, want at most %d", most, limit)
+	}
+	b, next := l.ReadAt(0, 1000)
+	if b.Start == 0 || next != b.End || len(data(b)) == 0 {
+		t.Errorf("reading what was let go: from %d to %d, next %d", b.Start, b.End, next)
+	}
+}
+
+func TestTailReaderShowsTheLast(t *testing.T) {
+	l := NewLog(&LogOptions{MaxPending: 10})
+	r := l.NewTail()
+	for i := range 10_000 {
+		mustAppend(t, l, text(fmt.Sprintf("line %d\n", i))) // never waits for a tail
+	}
+	b, ok := r.Next(1)
+	if !ok || len(data(b)) > 2*tailBytes || LastLine(b) != "line 9999" {
+		t.Errorf("ok %v, %d bytes, last line %q", ok, len(data(b)), LastLine(b))
+	}
+	if _, ok := r.Next(1); ok {
+		t.Error("shown twice")
+	}
+}
+
+func TestAppendAndReadAllocateNothing(t *testing.T) {
+	l := NewLog(&LogOptions{Retain: 1})
+	r := l.NewReader(0)
+	d := NewSEP2679([]byte(`{"jsonrpc":"2.0"`), "786512e2-9e0d-44bd-8f29-789f320fe840")
+	chunk := text("chunk 000123 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n")
+	line := make([]byte, 0, 4096)
+	step := func() {
+		mustAppend(t, l, chunk)
+		b, _ := r.Next(1 << 16)
+		line = d.Encode(line[:0], b)
+	}
+	for range 10_000 {
+		step()
+	}
+	if n := testing.AllocsPerRun(10_000, step); n > 0 {
+		t.Errorf("a chunk costs %v allocations, want 0", n)
+	}
+}
+
+// BenchmarkChunk answers what one 50-byte chunk costs from the tool's write to the line, one line each.
+func BenchmarkChunk(b *testing.B) {
+	l := NewLog(nil)
+	r := l.NewReader(0)
+	d := NewSEP2679([]byte(`{"jsonrpc":"2.0"`), "786512e2-9e0d-44bd-8f29-789f320fe840")
+	chunk := text("chunk 000123 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n")
+	line := make([]byte, 0, 4096)
+	b.SetBytes(int64(len(chunk.Data)))
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = l.Append(context.Background(), chunk)
+		batch, _ := r.Next(1 << 16)
+		line = d.Encode(line[:0], batch)
+	}
+}
