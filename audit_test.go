@@ -25,6 +25,7 @@ type audit struct {
 	t testing.TB
 
 	mu       sync.Mutex
+	piece    []byte                // sent of a line that has no newline yet
 	version  string                // as answered to initialize; the newest handshake version before that
 	streams  bool                  // the client declared tasks.streaming.partial
 	requests map[string][]*request // not answered yet, by the id's bytes
@@ -64,23 +65,53 @@ func newAudit(t testing.TB) *audit {
 
 type envelope struct {
 	ID      json.RawMessage `json:"id"`
-	Method  *string         `json:"method"`
+	Method  json.RawMessage `json:"method"`
 	Session json.RawMessage `json:"sessionId"`
 	Params  json.RawMessage `json:"params"`
 	Result  json.RawMessage `json:"result"`
 	Error   json.RawMessage `json:"error"`
 }
 
-// sent notes what the client sends, also when it is nonsense.
-func (a *audit) sent(line []byte) {
+// method is the method's name, "" if there is none.
+func (e *envelope) method() (name string) {
+	_ = json.Unmarshal(e.Method, &name)
+	return name
+}
+
+// sent notes what the client sends, also when it is nonsense. A line may come in pieces.
+func (a *audit) sent(b []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.piece = append(a.piece, b...)
+	for {
+		line, rest, ok := bytes.Cut(a.piece, []byte("\n"))
+		if !ok {
+			return
+		}
+		a.sentLine(line)
+		a.piece = rest
+	}
+}
+
+// closed notes that the client closes stdin: what has no newline yet is a line too.
+func (a *audit) closed() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.sentLine(a.piece)
+	a.piece = nil
+}
+
+func (a *audit) sentLine(line []byte) {
+	line = bytes.TrimPrefix(line, []byte("\ufeff"))
+	if !utf8.Valid(line) {
+		return
+	}
 	var batch []json.RawMessage
-	if json.Unmarshal(bytes.TrimPrefix(line, []byte("\ufeff")), &batch) != nil {
+	if json.Unmarshal(line, &batch) != nil {
 		batch = []json.RawMessage{line}
 	}
 	for _, m := range batch {
-		a.sentOne(bytes.TrimPrefix(m, []byte("\ufeff")))
+		a.sentOne(m)
 	}
 }
 
@@ -89,7 +120,7 @@ func (a *audit) sentOne(line []byte) {
 	if json.Unmarshal(line, &e) != nil || e.Result != nil || e.Error != nil {
 		return
 	}
-	if e.Method != nil && *e.Method == "notifications/cancelled" {
+	if e.method() == "notifications/cancelled" {
 		var p struct {
 			RequestID json.RawMessage `json:"requestId"`
 		}
@@ -101,10 +132,7 @@ func (a *audit) sentOne(line []byte) {
 	if !usableID(e.ID) {
 		return
 	}
-	r := &request{session: string(e.Session)}
-	if e.Method != nil {
-		r.method = *e.Method
-	}
+	r := &request{method: e.method(), session: string(e.Session)}
 	var p struct {
 		Task   json.RawMessage `json:"task"`
 		TaskID string          `json:"taskId"`
@@ -192,9 +220,9 @@ func (a *audit) receivedOne(line []byte) error {
 	case e.Method != nil && e.ID == nil:
 		return a.notification(s, e, object)
 	case e.Method != nil:
-		typ := s.requests[*e.Method]
+		typ := s.requests[e.method()]
 		if typ == "" {
-			return fmt.Errorf("%s has no request %s from a server", a.version, *e.Method)
+			return fmt.Errorf("%s has no request %s from a server", a.version, e.method())
 		}
 		return s.check(typ, object)
 	default:
@@ -336,14 +364,14 @@ func (a *audit) shown(task json.RawMessage) error {
 }
 
 func (a *audit) notification(s *schema, e envelope, object map[string]any) error {
-	typ := s.notifications[*e.Method]
+	typ := s.notifications[e.method()]
 	if typ == "" {
-		return fmt.Errorf("%s has no notification %s from a server", a.version, *e.Method)
+		return fmt.Errorf("%s has no notification %s from a server", a.version, e.method())
 	}
 	if err := s.check(typ, object); err != nil {
 		return err
 	}
-	switch *e.Method {
+	switch e.method() {
 	case partialMethod:
 		return a.partial(e)
 	case "notifications/tasks/status":

@@ -183,7 +183,7 @@ func (s *session) resume() {
 // send writes bytes as they are. A server that does not read them in time is an error:
 // the reader of stdin never blocks.
 func (s *session) send(b []byte) error {
-	s.audit.sent(bytes.TrimSpace(b))
+	s.audit.sent(b)
 	done := make(chan error, 1)
 	go func() {
 		_, err := s.in.Write(b)
@@ -252,9 +252,15 @@ func (s *session) line() []byte {
 	return line
 }
 
+// closeStdin is the client's end of file.
+func (s *session) closeStdin() error {
+	s.audit.closed()
+	return s.in.Close()
+}
+
 // finish closes stdin and returns the lines that still come and the exit code.
 func (s *session) finish() (rest [][]byte, code int, err error) {
-	_ = s.in.Close()
+	_ = s.closeStdin()
 	for {
 		line, err := s.next(watchdog)
 		switch {

@@ -329,7 +329,7 @@ func (p *player) step(st step) error {
 		return p.silence(st.after)
 	case "eof":
 		p.eof = true
-		return p.s.in.Close()
+		return p.s.closeStdin()
 	}
 	panic("internal error: step " + st.kind)
 }
