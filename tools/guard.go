@@ -126,7 +126,6 @@ func (g *guard) tell(sign byte, pgid int) {
 	if g.write(sign, pgid) == nil {
 		return
 	}
-	_ = g.process.Kill()
 	g.stop()
 	_ = g.start()
 }
@@ -137,10 +136,12 @@ func (g *guard) write(sign byte, pgid int) error {
 	return err
 }
 
+// stop kills a guard: it must not take the end of the pipe for the end of runnel.
 func (g *guard) stop() {
 	if g.pipe == nil {
 		return
 	}
+	_ = g.process.Kill()
 	_ = g.pipe.Close()
 	_, _ = g.process.Wait()
 	g.pipe, g.process = nil, nil

@@ -20,10 +20,10 @@ const (
 	// Nobody asked for them to go on, and the call waits for them; a call that is stopped gives them its whole grace.
 	leftoverGrace = 500 * time.Millisecond
 	// killWait is how long a group may take to be gone after KILL before the call ends without it
-	// (processes in an uninterruptible wait, zombies that their init does not collect).
+	// (a process may be in an uninterruptible wait).
 	killWait = 2 * time.Second
-	// groupPoll is how often a group that has lost its leader is looked at: nothing tells of its end.
-	groupPoll = 5 * time.Millisecond
+	// groupPoll is how often a group that has lost its leader is looked at, since nothing tells of its end.
+	groupPoll = 10 * time.Millisecond
 	// collectDelay is how long output is read on once the command's group is gone and someone else, who left
 	// the group, holds the pipe still. What is in the pipe by then is read too.
 	collectDelay = 100 * time.Millisecond
@@ -80,6 +80,7 @@ func startProcess(s *processSpec) (*process, error) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	}
 
+	sealInherited()
 	started := make(chan error)
 	go p.wait(s, files, started)
 	if err := <-started; err != nil {
@@ -298,8 +299,8 @@ func waitGroup(pgid int, limit time.Duration) bool {
 	return true
 }
 
-// groupGone reports whether a group without its leader has no process any more. Its id cannot be given to
-// another process as long as it has one.
+// groupGone reports whether a group without its leader has no running process any more. Its id cannot be
+// given to another process as long as it has one.
 func groupGone(pgid int) bool {
 	// Where runnel is the first process of a container, orphans become its children: it must wait for them.
 	for {
@@ -308,7 +309,7 @@ func groupGone(pgid int) bool {
 			break
 		}
 	}
-	return errors.Is(syscall.Kill(-pgid, 0), syscall.ESRCH)
+	return errors.Is(syscall.Kill(-pgid, 0), syscall.ESRCH) || onlyZombies(pgid)
 }
 
 func signalGroup(pgid int, s syscall.Signal) { _ = syscall.Kill(-pgid, s) }

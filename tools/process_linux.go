@@ -1,6 +1,15 @@
 package tools
 
-import "syscall"
+import (
+	"bytes"
+	"math"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
 
 // sysProcAttr puts the child in a group of its own, with KILL for it when runnel dies (see process.wait).
 // With a terminal the group is a session, whose controlling terminal is the child's stdout.
@@ -9,4 +18,36 @@ func sysProcAttr(terminal bool) *syscall.SysProcAttr {
 		return &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 1, Pdeathsig: syscall.SIGKILL}
 	}
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// sealInherited keeps from the children what runnel's host left open when it started runnel, such as the
+// pipes of its other servers. What Go opens itself is close-on-exec.
+var sealInherited = sync.OnceFunc(func() {
+	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) // fails before Linux 5.11: then they stay open
+})
+
+// onlyZombies reports whether the processes of a group have all ended and wait for a parent that does not
+// collect them: many containers have an init that never does, and kill(2) counts such processes as there.
+func onlyZombies(pgid int) bool {
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return false
+	}
+	defer proc.Close()
+	names, _ := proc.Readdirnames(-1)
+	for _, name := range names {
+		if name[0] < '0' || name[0] > '9' {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/" + name + "/stat")
+		if err != nil {
+			continue
+		}
+		// proc(5): pid (comm) state ppid pgrp; comm may hold anything, parentheses too.
+		f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+		if len(f) > 2 && string(f[2]) == strconv.Itoa(pgid) && f[0][0] != 'Z' && f[0][0] != 'X' {
+			return false
+		}
+	}
+	return len(names) > 0
 }
