@@ -54,9 +54,6 @@ func NewCommand(name string, config CommandConfig, env Environment) (*Command, e
 	if c.in, err = parseInputs(config.Input, config.Required); err != nil {
 		return nil, err
 	}
-	if _, err := CompileSchema(c.in.schema); err != nil {
-		return nil, &ConfigError{Key: "input", Problem: err.Error(), Allowed: "JSON Schema 2020-12"}
-	}
 	if config.Shell != "" {
 		err = c.buildShell()
 	} else {

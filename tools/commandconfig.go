@@ -2,12 +2,7 @@ package tools
 
 import (
 	"encoding/json"
-	"fmt"
-	"math"
-	"strconv"
 	"time"
-
-	"github.com/goccy/go-yaml"
 
 	"runnel/rpc/mcp"
 )
@@ -75,63 +70,9 @@ func (e *ConfigError) Error() string {
 	return s
 }
 
-// Object is a JSON object that keeps the order in which its keys were written.
-// In YAML it is a mapping, whatever it holds.
+// Object is a JSON object that keeps the order in which its keys were written: a model reads the
+// arguments of a tool in that order. In YAML it is a mapping, whatever it holds.
 type Object json.RawMessage
-
-// UnmarshalYAML turns the mapping into JSON.
-func (o *Object) UnmarshalYAML(text []byte) error {
-	var v any
-	if err := yaml.UnmarshalWithOptions(text, &v, yaml.UseOrderedMap()); err != nil {
-		return err
-	}
-	if _, ok := v.(yaml.MapSlice); !ok && v != nil {
-		return fmt.Errorf("is no mapping; allowed: a mapping of names to JSON Schemas, or a JSON Schema of type object")
-	}
-	b, err := appendJSON(nil, v)
-	*o = b
-	return err
-}
 
 // MarshalJSON returns the object as it is.
 func (o Object) MarshalJSON() ([]byte, error) { return json.RawMessage(o).MarshalJSON() }
-
-// appendJSON is written by hand because json.Marshal would sort the keys, and a model reads the
-// properties of a tool in the order they stand in.
-func appendJSON(dst []byte, v any) ([]byte, error) {
-	var err error
-	switch v := v.(type) {
-	case yaml.MapSlice:
-		dst = append(dst, '{')
-		for i, item := range v {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			if dst, err = appendJSON(dst, fmt.Sprint(item.Key)); err != nil {
-				return dst, err
-			}
-			dst = append(dst, ':')
-			if dst, err = appendJSON(dst, item.Value); err != nil {
-				return dst, err
-			}
-		}
-		return append(dst, '}'), nil
-	case []any:
-		dst = append(dst, '[')
-		for i, item := range v {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			if dst, err = appendJSON(dst, item); err != nil {
-				return dst, err
-			}
-		}
-		return append(dst, ']'), nil
-	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return dst, fmt.Errorf("%s is no number that JSON knows", strconv.FormatFloat(v, 'g', -1, 64))
-		}
-	}
-	b, err := json.Marshal(v)
-	return append(dst, b...), err
-}

@@ -148,10 +148,11 @@ func lastLines(text []byte, max int) string {
 	if len(s) <= max {
 		return s
 	}
-	s = s[len(s)-max:]
-	if i := strings.IndexByte(s, '\n') + 1; i > 0 {
-		return s[i:]
+	from := len(s) - max
+	if i := strings.IndexByte(s[from-1:], '\n'); i >= 0 {
+		return s[from+i:]
 	}
+	s = s[from:]
 	for len(s) > 0 && !utf8.RuneStart(s[0]) {
 		s = s[1:]
 	}

@@ -29,8 +29,8 @@ const (
 type record struct {
 	config *CommandConfig
 	out    *Output
-	stdout stream
-	stderr stream
+	stdout textStream
+	stderr textStream
 
 	active  atomic.Int64 // when output was read or delivered last, in nanoseconds since began
 	waiting atomic.Int32 // streams that wait for the client
@@ -84,8 +84,8 @@ func (r *record) admit(n int) (admitted int, reached bool) {
 	return n, reached
 }
 
-// stream is one of a command's two outputs. Its pump goroutine owns it until the pump has ended.
-type stream struct {
+// textStream is one of a command's two outputs. Its pump goroutine owns it until the pump has ended.
+type textStream struct {
 	r    *record
 	sink partials.Stream
 
@@ -99,7 +99,7 @@ type stream struct {
 	gone  bool // nobody takes output any more; it is read and counted all the same
 }
 
-func (s *stream) init(r *record, sink partials.Stream, marks *regexp.Regexp) {
+func (s *textStream) init(r *record, sink partials.Stream, marks *regexp.Regexp) {
 	s.r, s.sink = r, sink
 	s.kept.max = int(r.config.MaxResult)
 	if r.config.ANSI == "strip" {
@@ -111,7 +111,7 @@ func (s *stream) init(r *record, sink partials.Stream, marks *regexp.Regexp) {
 }
 
 // pump reads f until its end, or until its deadline and then what is in it already.
-func (s *stream) pump(f *os.File) {
+func (s *textStream) pump(f *os.File) {
 	buf := make([]byte, readSize)
 	for {
 		n, err := f.Read(buf)
@@ -128,7 +128,7 @@ func (s *stream) pump(f *os.File) {
 
 // collect reads what f holds without waiting for more. The command has ended: all it wrote is there, also
 // when the deadline passed while the pump waited for a slow client.
-func (s *stream) collect(f *os.File, buf []byte) {
+func (s *textStream) collect(f *os.File, buf []byte) {
 	_ = f.SetReadDeadline(time.Time{})
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *stream) collect(f *os.File, buf []byte) {
 }
 
 // take turns bytes into text.
-func (s *stream) take(p []byte) {
+func (s *textStream) take(p []byte) {
 	if len(p) == 0 {
 		return
 	}
@@ -172,7 +172,7 @@ func (s *stream) take(p []byte) {
 }
 
 // finish gives out what waited for more.
-func (s *stream) finish() {
+func (s *textStream) finish() {
 	tail := append([]byte(nil), s.rest...)
 	if s.strip != nil {
 		tail = append(tail, s.strip.flush()...)
@@ -182,7 +182,7 @@ func (s *stream) finish() {
 }
 
 // put takes valid text.
-func (s *stream) put(text []byte) {
+func (s *textStream) put(text []byte) {
 	if len(text) == 0 {
 		return
 	}
@@ -199,7 +199,7 @@ func (s *stream) put(text []byte) {
 	}
 }
 
-func (s *stream) send(text []byte) {
+func (s *textStream) send(text []byte) {
 	switch {
 	case len(text) == 0:
 	case s.r.config.Output == "lines":
@@ -210,7 +210,7 @@ func (s *stream) send(text []byte) {
 }
 
 // append waits where the client is too far behind.
-func (s *stream) append(chunks ...partials.Chunk) {
+func (s *textStream) append(chunks ...partials.Chunk) {
 	if s.gone {
 		return
 	}
@@ -238,11 +238,11 @@ func (l *lineBuffer) add(text []byte, emit func(...partials.Chunk)) {
 	l.chunks = l.chunks[:0]
 	if end := lineEnd(text); end > 0 && len(l.held) > 0 {
 		l.held = append(l.held, text[:end]...)
-		l.chunks = append(l.chunks, partials.Chunk{Data: l.held})
+		l.chunks = append(l.chunks, partials.Chunk{Data: l.held, Whole: true})
 		text = text[end:]
 	}
 	for end := lineEnd(text); end > 0; end = lineEnd(text) {
-		l.chunks = append(l.chunks, partials.Chunk{Data: text[:end]})
+		l.chunks = append(l.chunks, partials.Chunk{Data: text[:end], Whole: true})
 		text = text[end:]
 	}
 	if len(l.chunks) > 0 {
@@ -256,7 +256,7 @@ func (l *lineBuffer) add(text []byte, emit func(...partials.Chunk)) {
 
 func (l *lineBuffer) flush(emit func(...partials.Chunk)) {
 	if len(l.held) > 0 {
-		emit(partials.Chunk{Data: l.held})
+		emit(partials.Chunk{Data: l.held, Whole: true})
 		l.held = l.held[:0]
 	}
 }
