@@ -1,0 +1,98 @@
+package tools
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestExpand(t *testing.T) {
+	const input = `{"s":{"type":"string"},"n":{"type":"number"},"b":{"type":"boolean"},"list":{"type":"array"},
+		"d":{"type":"string","default":"dflt"},"dl":{"type":"array","default":["./..."]},"any":{}}`
+	for _, test := range []struct{ command, args, want []string }{
+		{command: []string{"{{s}}"}, args: []string{`"s":"a b; $(c) \"'"`}, want: []string{`a b; $(c) "'`}},
+		{command: []string{"{{ s }}", "x{{s}}y{{n}}"}, args: []string{`"s":"", "n":1`}, want: []string{"", "xy1"}},
+		{command: []string{"{{n}}"}, args: []string{`"n":1e5`}, want: []string{"1e5"}},
+		{command: []string{"{{n}}"}, args: []string{`"n":12345678901234567890`}, want: []string{"12345678901234567890"}},
+		{command: []string{"{{n}}"}, args: []string{`"n":-0.50`}, want: []string{"-0.50"}},
+		{command: []string{"--v={{b}}"}, args: []string{`"b":false`}, want: []string{"--v=false"}},
+		{command: []string{"a", "{{s}}", "-x={{s}}", "b"}, args: nil, want: []string{"a", "b"}},
+		{command: []string{"{{s}}"}, args: []string{`"s":null`}, want: nil},
+		{command: []string{"{{d}}", "{{dl}}"}, args: nil, want: []string{"dflt", "./..."}},
+		{command: []string{"{{d}}"}, args: []string{`"d":"given"`}, want: []string{"given"}},
+		{command: []string{"{{d}}"}, args: []string{`"d":null`}, want: nil},
+		{command: []string{"{{list}}", "z"}, args: []string{`"list":["a b","",3,true,null]`}, want: []string{"a b", "", "3", "true", "z"}},
+		{command: []string{"{{list}}", "-I{{list}}"}, args: []string{`"list":[]`}, want: nil},
+		{command: []string{"-I{{list}}/{{s}}"}, args: []string{`"list":["a","b"],"s":"c"`}, want: []string{"-Ia/c", "-Ib/c"}},
+		{command: []string{"{{any}}"}, args: []string{`"any":{"k": [1, 2]}`}, want: []string{`{"k":[1,2]}`}},
+		{command: []string{"{{s}}"}, args: []string{`"s":"{{n}}","n":1`}, want: []string{"{{n}}"}},
+		{command: []string{"{{.Names}}", "{{json .}}", "{s}", "{{ }}"}, args: nil, want: []string{"{{.Names}}", "{{json .}}", "{s}", "{{ }}"}},
+	} {
+		c, err := NewCommand("t", CommandConfig{Command: append([]string{"prog"}, test.command...), Input: Object(input)}, Environment{})
+		if err != nil {
+			t.Errorf("%q: %v", test.command, err)
+			continue
+		}
+		args, err := c.in.parseArguments(json.RawMessage("{" + strings.Join(test.args, ",") + "}"))
+		if err != nil {
+			t.Errorf("%q: %v", test.command, err)
+			continue
+		}
+		got, err := expand(c.argv, args)
+		if err != nil || !slices.Equal(got[1:], test.want) {
+			t.Errorf("%q with %s: %q, %v, want %q", test.command, test.args, got[1:], err, test.want)
+		}
+	}
+}
+
+func TestArgumentsThatNoCommandCanTake(t *testing.T) {
+	c := mustCommand(t, CommandConfig{Command: []string{"echo", "{{a}}{{b}}"}, Input: Object(`{"a":{},"b":{}}`)})
+	for args, want := range map[string]string{
+		`{"a":"x\u0000y","b":""}`: `argument "a" holds a NUL character`,
+		`{"a":[1],"b":[2]}`:       `arguments "a" and "b" are both arrays`,
+	} {
+		result, err := c.Call(t.Context(), &Call{Arguments: json.RawMessage(args)}, nil)
+		if err != nil || !result.IsError || !strings.Contains(contentText(t, result.Content[0]), want) {
+			t.Errorf("%s: %+v, %v, want %q", args, result, err, want)
+		}
+	}
+}
+
+func TestCommandLine(t *testing.T) {
+	for line, want := range map[string][]string{
+		`grep -rn {{ pattern }} .`: {"grep", "-rn", "{{ pattern }}", "."},
+		`a 'b c' "d e"f\ g`:        {"a", "b c", "d ef g"},
+		`a '' ""`:                  {"a", "", ""},
+		`a "\"\\\x\$" 'it''s' \'`:  {"a", `"\\x$`, "its", "'"},
+		"a\t b  |  c > d $HOME *":  {"a", "b", "|", "c", ">", "d", "$HOME", "*"},
+		`a -x="{{b}}"'{{c}}'`:      {"a", "-x={{b}}{{c}}"},
+	} {
+		got, err := splitWords(line)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %q, %v, want %q", line, got, err, want)
+		}
+	}
+
+	c, err := NewCommandLine(`search=grep -rn {{pattern}} {{dir}} --e={{pattern}}`, Environment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool := c.Describe()
+	want := `{"type":"object","properties":{"pattern":{"type":"string"},"dir":{"type":"string"}},"required":["pattern","dir"],"additionalProperties":false}`
+	if tool.Name != "search" || string(tool.InputSchema) != want {
+		t.Errorf("tool %q with input %s, want %s", tool.Name, tool.InputSchema, want)
+	}
+	for spec, want := range map[string]string{
+		"echo hi":    "is no tool",
+		"a b=echo":   "no name for a tool",
+		"x=":         "nothing to run",
+		"x=echo 'hi": "single quote is not closed",
+		`x=echo "hi`: "double quote is not closed",
+		`x=echo \`:   "backslash",
+	} {
+		if _, err := NewCommandLine(spec, Environment{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", spec, err, want)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package tools
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestCommandThatCannotStart(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "plain"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := Environment{Dir: dir, Vars: []string{"PATH=" + dir + ":/nowhere"}}
+	for _, test := range []struct {
+		config CommandConfig
+		want   string
+	}{
+		{CommandConfig{Command: []string{"gotest"}}, "cannot start gotest: not found in PATH=" + dir + ":/nowhere"},
+		{CommandConfig{Command: []string{"plain"}}, "cannot start plain: not executable in PATH=" + dir},
+		{CommandConfig{Command: []string{"x"}, Env: map[string]string{"PATH": "/own"}}, "not found in PATH=/own"},
+		{CommandConfig{Command: []string{"./plain"}}, "cannot start ./plain: " + dir + "/plain: permission denied"},
+		{CommandConfig{Command: []string{"/bin/sh"}, Dir: "missing"}, "directory " + dir + "/missing: no such file"},
+		{CommandConfig{Command: []string{"/bin/sh"}, Dir: "plain"}, "directory " + dir + "/plain: not a directory"},
+		{CommandConfig{Command: []string{"{{cmd}}", "/bin/sh"}, Input: Object(`{"cmd":{}}`)}, "names the command to run has no value"},
+		{CommandConfig{Command: []string{"/bin/sh", "{{big}}"}, Input: Object(`{"big":{"default":"` + strings.Repeat("x", 1<<18) + `"}}`)}, "argument list too long"},
+	} {
+		c, err := NewCommand("t", test.config, env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := c.Call(t.Context(), &Call{}, nil)
+		if err != nil || !result.IsError || !strings.Contains(contentText(t, result.Content[0]), test.want) {
+			t.Errorf("%v: %+v, %v, want %q", test.config.Command, result, err, test.want)
+		}
+	}
+}
+
+func TestShellArguments(t *testing.T) {
+	t.Setenv("LEAK", "from runnel")
+	c, err := NewCommand("t", CommandConfig{
+		Shell: `printf '%s|' "$host" "$list" "$n" "$LEAK" "${other-unset}" "${given-unset}" "$CONFIG"; pwd`,
+		Input: Object(`{"type":"object","properties":{"host":{},"list":{},"n":{"default":3},"LEAK":{},"given":{}}}`),
+		Env:   map[string]string{"CONFIG": "c"},
+		Dir:   "/",
+	}, Environment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, _, _ := call(t, c, `{"host":"$(id); \"x\"","list":["a b","c"],"other":"not declared","PATH":"/evil"}`)
+	if got, want := contentText(t, result.Content[0]), "$(id); \"x\"|a b\nc|3||unset|unset|c|/\n"; got != want {
+		t.Errorf("output %q, want %q", got, want)
+	}
+}
+
+func TestEnvironmentOfACommand(t *testing.T) {
+	dir := t.TempDir()
+	c, err := NewCommand("t", CommandConfig{Command: []string{"env"}, Env: map[string]string{"B": "config"}, Dir: "."},
+		Environment{Dir: dir, Vars: []string{"PATH=" + os.Getenv("PATH"), "A=runnel", "B=runnel", "PWD=/wrong"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, _, _ := call(t, c, `{}`)
+	if got, want := contentText(t, result.Content[0]), "PATH="+os.Getenv("PATH")+"\nA=runnel\nPWD="+dir+"\nB=config\n"; got != want {
+		t.Errorf("environment %q, want %q", got, want)
+	}
+}
+
+func TestDescribeWholeSchema(t *testing.T) {
+	schema := `{"type":"object","properties":{"b":{"type":"string"},"a":true},"required":["b"]}`
+	c := mustCommand(t, CommandConfig{Command: []string{"echo", "{{a}}", "{{b}}"}, Input: Object(schema)})
+	if got := string(c.Describe().InputSchema); got != schema {
+		t.Errorf("input schema %s", got)
+	}
+	none := mustCommand(t, CommandConfig{Command: []string{"echo"}})
+	if got := string(none.Describe().InputSchema); got != `{"type":"object","properties":{},"additionalProperties":false}` {
+		t.Errorf("input schema %s", got)
+	}
+	// A property may be named type.
+	typed := mustCommand(t, CommandConfig{Command: []string{"echo", "{{type}}"}, Input: Object(`{"type":{"type":"string"}}`)})
+	if !json.Valid(typed.Describe().InputSchema) || len(typed.in.names) != 1 {
+		t.Errorf("input schema %s", typed.Describe().InputSchema)
+	}
+}

@@ -1,0 +1,306 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+)
+
+// watchdog is how long a test waits for what must happen soon.
+const watchdog = 30 * time.Second
+
+// childVar makes the test binary one of the children below.
+const childVar = "RUNNEL_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if child := children[os.Getenv(childVar)]; child != nil {
+		child(os.Args[1:])
+		os.Exit(0)
+	}
+	code := m.Run()
+	if code == 0 {
+		code = noChildren()
+	}
+	os.Exit(code)
+}
+
+// noChildren waits until this process has no child any more, the guard included.
+func noChildren() int {
+	deadline := time.Now().Add(watchdog)
+	for range time.Tick(10 * time.Millisecond) {
+		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
+		if errors.Is(err, syscall.ECHILD) {
+			break
+		}
+		if pid == 0 && time.Now().After(deadline) {
+			fmt.Fprintln(os.Stderr, "FAIL: a child process is left")
+			return 1
+		}
+	}
+	return 0
+}
+
+var children = map[string]func(args []string){
+	// runnel is a program that runs one shell command as a tool, for a test that kills it.
+	"runnel": func(args []string) {
+		c, err := NewCommand("test", CommandConfig{Shell: args[0]}, Environment{Vars: withoutChild(os.Environ())})
+		if err != nil {
+			panic(err)
+		}
+		log := partials.NewLog(nil)
+		go func() { _, _ = c.Call(context.Background(), &Call{}, NewOutput(context.Background(), log, nil)) }()
+		r := log.NewReader(0)
+		for r.Wait(context.Background(), 1) == nil {
+			b, _ := r.Next(1 << 20)
+			for _, chunk := range b.Chunks {
+				_, _ = os.Stdout.Write(chunk.Data)
+			}
+		}
+	},
+	// escape leaves a grandchild in a session of its own, which holds stdout.
+	"escape": func(args []string) {
+		p, err := os.StartProcess("/bin/sh", []string{"sh", "-c", args[0]}, &os.ProcAttr{
+			Env:   os.Environ(),
+			Files: []*os.File{nil, os.Stdout, os.Stderr},
+			Sys:   &syscall.SysProcAttr{Setsid: true},
+		})
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println("escaped", p.Pid)
+	},
+	// flood writes args[0] lines of 64 bytes as fast as it can.
+	"flood": func(args []string) {
+		var n int
+		_, _ = fmt.Sscan(args[0], &n)
+		line := strings.Repeat("x", 63) + "\n"
+		block := []byte(strings.Repeat(line, 1024))
+		for ; n > 0; n -= 1024 {
+			_, _ = os.Stdout.Write(block[:min(n, 1024)*64])
+		}
+	},
+	// files lists what it has open.
+	"files": func([]string) {
+		for fd := range 256 {
+			var s syscall.Stat_t
+			if syscall.Fstat(fd, &s) == nil && !internalFile(fd) {
+				fmt.Println(fd)
+			}
+		}
+	},
+}
+
+// internalFile reports whether a descriptor belongs to Go's runtime: its poller, or the CPU limit that it watches.
+func internalFile(fd int) bool {
+	name, _ := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+	return strings.HasPrefix(name, "anon_inode:") || strings.HasPrefix(name, "/sys/fs/cgroup/")
+}
+
+func withoutChild(vars []string) []string {
+	var kept []string
+	for _, v := range vars {
+		if !strings.HasPrefix(v, childVar+"=") {
+			kept = append(kept, v)
+		}
+	}
+	return kept
+}
+
+// child is a command that runs the test binary as one of the children.
+func child(name string, args ...string) CommandConfig {
+	return CommandConfig{Command: append([]string{os.Args[0]}, args...), Env: map[string]string{childVar: name, "GORACE": "atexit_sleep_ms=0"}}
+}
+
+// running is a call of a command in a test.
+type running struct {
+	t      *testing.T
+	cancel context.CancelFunc
+	in     *Call
+	reader *partials.Reader
+	chunks []partials.Chunk // what has been read of the log
+	done   chan struct{}
+
+	result *mcp.CallToolResult // valid after done
+	err    error
+}
+
+func mustCommand(t *testing.T, config CommandConfig) *Command {
+	t.Helper()
+	c, err := NewCommand("test", config, Environment{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func start(t *testing.T, c *Command, args string) *running {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	log := partials.NewLog(nil)
+	r := &running{t: t, cancel: cancel, in: &Call{Arguments: json.RawMessage(args)}, reader: log.NewReader(0), done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		r.result, r.err = c.Call(ctx, r.in, NewOutput(ctx, log, nil))
+		log.Close()
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-r.done
+		r.reader.Close()
+		noGoroutines(t)
+	})
+	return r
+}
+
+// noGoroutines waits until none of the goroutines of a command are left.
+func noGoroutines(t *testing.T) {
+	t.Helper()
+	deadline := time.Now().Add(watchdog)
+	buf := make([]byte, 1<<20)
+	for {
+		stacks := string(buf[:runtime.Stack(buf, true)])
+		if !strings.Contains(stacks, "tools.(*process)") && !strings.Contains(stacks, "tools.(*textStream)") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("goroutines are left:\n%s", stacks)
+		}
+		runtime.Gosched()
+	}
+}
+
+// waitFor reads the log until it holds text.
+func (r *running) waitFor(text string) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), watchdog)
+	defer cancel()
+	for !strings.Contains(r.text(), text) {
+		if err := r.reader.Wait(ctx, 1); err != nil {
+			r.t.Fatalf("waiting for %q: %v; the log holds %q", text, err, r.text())
+		}
+		r.read()
+	}
+}
+
+func (r *running) read() {
+	for {
+		b, ok := r.reader.Next(1 << 20)
+		if !ok {
+			return
+		}
+		for _, c := range b.Chunks {
+			c.Data = bytes.Clone(c.Data)
+			r.chunks = append(r.chunks, c)
+		}
+	}
+}
+
+// text is what has been read of the log.
+func (r *running) text() string {
+	var b strings.Builder
+	for _, c := range r.chunks {
+		b.Write(c.Data)
+	}
+	return b.String()
+}
+
+// end reads the log to its end and returns the result with its structured content.
+func (r *running) end() (*mcp.CallToolResult, outcome) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), watchdog)
+	defer cancel()
+	for r.reader.Wait(ctx, 1) == nil {
+		r.read()
+	}
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		r.t.Fatal("the call does not end")
+	}
+	if r.err != nil {
+		r.t.Fatal(r.err)
+	}
+	var o outcome
+	if r.result.StructuredContent != nil {
+		if err := json.Unmarshal(r.result.StructuredContent, &o); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	return r.result, o
+}
+
+func call(t *testing.T, c *Command, args string) (*mcp.CallToolResult, outcome, *running) {
+	t.Helper()
+	r := start(t, c, args)
+	result, o := r.end()
+	return result, o, r
+}
+
+func contentText(t *testing.T, c mcp.ContentBlock) string {
+	t.Helper()
+	var text mcp.TextContent
+	if err := json.Unmarshal(c, &text); err != nil || text.Type != "text" {
+		t.Fatalf("content %s is no text", c)
+	}
+	return text.Text
+}
+
+// lifeline tells when every process that has it open has ended, zombies and all: a named pipe.
+type lifeline struct {
+	t    *testing.T
+	path string
+	read *os.File
+}
+
+func newLifeline(t *testing.T) *lifeline {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "lifeline")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = read.Close() })
+	return &lifeline{t, path, read}
+}
+
+// gone waits for the end of those who have opened the lifeline by now.
+func (l *lifeline) gone() {
+	l.t.Helper()
+	_ = l.read.SetReadDeadline(time.Now().Add(watchdog))
+	if _, err := io.ReadAll(l.read); err != nil {
+		l.t.Fatalf("a process is left: %v", err)
+	}
+}
+
+// newGate makes a named pipe on which a command, which knows it as $GATE, waits until openGate.
+func newGate(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "gate")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func openGate(t *testing.T, c *Command) {
+	t.Helper()
+	if err := os.WriteFile(c.config.Env["GATE"], []byte("go\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+}

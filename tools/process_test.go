@@ -1,0 +1,342 @@
+package tools
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func duration(d time.Duration) *Duration {
+	v := Duration(d)
+	return &v
+}
+
+// hold opens the lifeline, says so, and goes on for longer than any test.
+const hold = `exec 9>"$LINE"; echo ready; sleep 600; sleep 600`
+
+func TestCancelStopsTheGroup(t *testing.T) {
+	line := newLifeline(t)
+	c := mustCommand(t, CommandConfig{Shell: `trap 'echo bye; exit 3' TERM; exec 9>"$LINE"; echo ready; sleep 600 & wait`, Env: map[string]string{"LINE": line.path}})
+	r := start(t, c, `{}`)
+	r.waitFor("ready\n")
+	r.cancel()
+	_, o := r.end()
+	line.gone()
+	if o.ExitCode == nil || *o.ExitCode != 3 || o.TimedOut {
+		t.Errorf("outcome %+v, want exit code 3", o)
+	}
+}
+
+func TestChildThatIgnoresTermIsKilled(t *testing.T) {
+	line := newLifeline(t)
+	c := mustCommand(t, CommandConfig{Shell: `trap '' TERM; ` + hold, Env: map[string]string{"LINE": line.path}, Grace: duration(50 * time.Millisecond)})
+	r := start(t, c, `{}`)
+	r.waitFor("ready\n")
+	r.cancel()
+	_, o := r.end()
+	line.gone()
+	if o.Signal != "SIGKILL" || o.ExitCode != nil {
+		t.Errorf("outcome %+v, want SIGKILL", o)
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	line := newLifeline(t)
+	c := mustCommand(t, CommandConfig{Shell: hold, Env: map[string]string{"LINE": line.path}, Timeout: Duration(time.Second)})
+	result, o, r := call(t, c, `{}`)
+	line.gone()
+	if !o.TimedOut || !result.IsError || o.Signal != "SIGTERM" || o.ExitCode != nil {
+		t.Errorf("outcome %+v, isError %v", o, result.IsError)
+	}
+	if want := "timed out after 1s\nready"; r.in.status != want {
+		t.Errorf("status message %q, want %q", r.in.status, want)
+	}
+}
+
+func TestIdleTimeoutCountsFromTheLastOutput(t *testing.T) {
+	began := time.Now()
+	c := mustCommand(t, CommandConfig{Shell: `for i in 1 2 3 4; do echo $i; sleep 0.2; done; sleep 600`, IdleTimeout: Duration(600 * time.Millisecond)})
+	_, o, r := call(t, c, `{}`)
+	if !o.TimedOut || r.text() != "1\n2\n3\n4\n" {
+		t.Errorf("outcome %+v, output %q", o, r.text())
+	}
+	if took := time.Since(began); took < 1200*time.Millisecond {
+		t.Errorf("stopped after %v", took)
+	}
+	if !strings.HasPrefix(r.in.status, "no output for 600ms\n") {
+		t.Errorf("status message %q", r.in.status)
+	}
+}
+
+func TestSlowClientIsNoSilence(t *testing.T) {
+	r := newRecord(&CommandConfig{ANSI: "keep"}, nil, nil)
+	r.began = time.Now().Add(-time.Hour)
+	if r.silence() < time.Hour {
+		t.Error("an hour without output is no silence")
+	}
+	r.waiting.Add(1)
+	if r.silence() != 0 {
+		t.Error("waiting for the client counts as silence of the command")
+	}
+}
+
+func TestGrandchildDoesNotKeepTheCallOpen(t *testing.T) {
+	for name, trap := range map[string]string{"plain": "", "ignores TERM": "trap '' TERM; "} {
+		t.Run(name, func(t *testing.T) {
+			line := newLifeline(t)
+			c := mustCommand(t, CommandConfig{Shell: `(` + trap + hold + `) & read x < "$GATE"; echo done; exit 4`, Env: map[string]string{"LINE": line.path, "GATE": newGate(t)}})
+			r := start(t, c, `{}`)
+			r.waitFor("ready\n")
+			openGate(t, c)
+			_, o := r.end()
+			line.gone()
+			if o.ExitCode == nil || *o.ExitCode != 4 || r.text() != "ready\ndone\n" {
+				t.Errorf("outcome %+v, output %q", o, r.text())
+			}
+		})
+	}
+}
+
+func TestProcessThatLeftTheGroupDoesNotKeepTheCallOpen(t *testing.T) {
+	line := newLifeline(t)
+	config := child("escape", `exec 9>"$LINE"; echo ready; while echo noise; do :; done`)
+	config.Env["LINE"] = line.path
+	_, o, r := call(t, mustCommand(t, config), `{}`)
+	var pid int
+	at := strings.Index(r.text(), "escaped ")
+	if _, err := fmt.Sscanf(r.text()[max(0, at):], "escaped %d", &pid); err != nil {
+		t.Fatalf("output %.200q: %v", r.text(), err)
+	}
+	_ = syscall.Kill(-pid, syscall.SIGKILL)
+	if *o.ExitCode != 0 {
+		t.Errorf("outcome %+v", o)
+	}
+}
+
+func TestOutputBeforeTheEndIsNotLost(t *testing.T) {
+	config := child("flood", "100000")
+	_, o, r := call(t, mustCommand(t, config), `{}`)
+	if want := 100000 * 64; len(r.text()) != want || o.StdoutBytes != int64(want) {
+		t.Errorf("%d bytes streamed, %d counted, want %d", len(r.text()), o.StdoutBytes, want)
+	}
+}
+
+func TestStdoutClosedEarly(t *testing.T) {
+	c := mustCommand(t, CommandConfig{Shell: `echo last; exec >&- 2>&-; read x < "$GATE"; exit 5`, Env: map[string]string{"GATE": newGate(t)}})
+	r := start(t, c, `{}`)
+	r.waitFor("last\n")
+	openGate(t, c)
+	if _, o := r.end(); *o.ExitCode != 5 {
+		t.Errorf("outcome %+v, want exit code 5", o)
+	}
+}
+
+func TestChildHasNoFilesOfRunnel(t *testing.T) {
+	result, _, _ := call(t, mustCommand(t, child("files")), `{}`)
+	if got := contentText(t, result.Content[0]); got != "0\n1\n2\n" {
+		t.Errorf("open files: %q, want 0, 1 and 2", got)
+	}
+}
+
+func TestStdin(t *testing.T) {
+	big := strings.Repeat("0123456789abcdef", 1<<14)
+	for _, test := range []struct{ name, stdin, shell, args, want string }{
+		{"null device", "", "cat; echo end", `{}`, "end\n"},
+		{"template", "<{{text}}>", "cat", `{"text":"a $(b) \u00e9"}`, "<a $(b) é>"},
+		{"array", "{{list}}", "cat", `{"list":["a","b"]}`, "a\nb"},
+		{"no value", "x{{text}}", "cat", `{}`, "x"},
+		{"big", "{{text}}", "wc -c | tr -d ' '", `{"text":"` + big + `"}`, "262144\n"},
+		{"not read", "{{text}}", "echo bye", `{"text":"` + big + `"}`, "bye\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := mustCommand(t, CommandConfig{Command: []string{"sh", "-c", test.shell}, Stdin: test.stdin, Input: Object(`{"text":{},"list":{}}`)})
+			result, _, _ := call(t, c, test.args)
+			if got := contentText(t, result.Content[0]); got != test.want {
+				t.Errorf("output %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestFirstOutputComesAtOnce(t *testing.T) {
+	for _, output := range []string{"text", "lines"} {
+		c := mustCommand(t, CommandConfig{Shell: `echo first; read x < "$GATE"; echo last`, Output: output, Env: map[string]string{"GATE": newGate(t)}})
+		r := start(t, c, `{}`)
+		r.waitFor("first\n")
+		openGate(t, c)
+		r.end()
+	}
+}
+
+func TestPty(t *testing.T) {
+	shell := `test -t 1 && test -t 2 && echo terminal; test -t 0 || echo no input; stty size <&1; printf 'a\rb\033[1mc\033[0m\n' >&2; echo "$TERM"`
+	for ansi, end := range map[string]string{
+		"strip": "terminal\nno input\n24 80\na\nbc\nxterm-256color\n",
+		"keep":  "terminal\r\nno input\r\n24 80\r\na\rb\033[1mc\033[0m\r\nxterm-256color\r\n",
+	} {
+		c, err := NewCommand("test", CommandConfig{Shell: shell, Pty: true, ANSI: ansi}, Environment{Vars: []string{"PATH=" + os.Getenv("PATH")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, o, _ := call(t, c, `{}`)
+		if got := contentText(t, result.Content[0]); got != end {
+			t.Errorf("%s: output %q, want %q", ansi, got, end)
+		}
+		if *o.ExitCode != 0 {
+			t.Errorf("%s: outcome %+v", ansi, o)
+		}
+	}
+}
+
+func TestPtyIsStopped(t *testing.T) {
+	line := newLifeline(t)
+	c := mustCommand(t, CommandConfig{Shell: hold, Pty: true, Env: map[string]string{"LINE": line.path}})
+	r := start(t, c, `{}`)
+	r.waitFor("ready\n")
+	r.cancel()
+	r.end()
+	line.gone()
+}
+
+func TestPtyOutputIsNotLost(t *testing.T) {
+	config := child("flood", "5000")
+	config.Pty = true
+	_, _, r := call(t, mustCommand(t, config), `{}`)
+	if want := 5000 * 64; len(r.text()) != want {
+		t.Errorf("%d bytes streamed, want %d", len(r.text()), want)
+	}
+}
+
+// A child that inherits an ignored SIGPIPE gets errors where it should end.
+func TestChildHasDefaultSIGPIPE(t *testing.T) {
+	signal.Ignore(syscall.SIGPIPE)
+	defer signal.Reset(syscall.SIGPIPE)
+	c := mustCommand(t, CommandConfig{Shell: `(yes; echo "yes: $?" >&2) | head -n 1`})
+	result, _, _ := call(t, c, `{}`)
+	if got := contentText(t, result.Content[0]); !strings.Contains(got, "yes: 141\n") || strings.Contains(got, "roken") {
+		t.Errorf("output %q, want yes to end with SIGPIPE", got)
+	}
+}
+
+// Nothing that a command started outlives runnel, also if runnel had no time to do anything about it.
+func TestNothingOutlivesAKilledRunnel(t *testing.T) {
+	line := newLifeline(t)
+	runnel := exec.Command(os.Args[0], `trap '' TERM HUP; (exec 9>"$LINE"; echo grandchild; sleep 600) & (exec 9>"$LINE"; setsid sh -c : ; sleep 600) & `+hold)
+	runnel.Env = append(os.Environ(), childVar+"=runnel", "LINE="+line.path)
+	out, err := runnel.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := runnel.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for seen := 0; seen < 2 && lines.Scan(); {
+		if s := lines.Text(); s == "ready" || s == "grandchild" {
+			seen++
+		}
+	}
+	if err := runnel.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = runnel.Wait()
+	line.gone()
+}
+
+func TestGuardIsReplaced(t *testing.T) {
+	line := newLifeline(t)
+	c := mustCommand(t, CommandConfig{Shell: hold, Env: map[string]string{"LINE": line.path}})
+	r := start(t, c, `{}`)
+	r.waitFor("ready\n")
+
+	guards.mu.Lock()
+	old := guards.process.Pid
+	if err := guards.process.Kill(); err != nil {
+		t.Error(err)
+	}
+	_, _ = guards.process.Wait()
+	guards.mu.Unlock()
+
+	call(t, mustCommand(t, CommandConfig{Shell: "true"}), `{}`)
+	guards.mu.Lock()
+	if guards.process == nil || guards.process.Pid == old {
+		t.Error("the guard was not replaced")
+	}
+	guards.mu.Unlock()
+	r.cancel()
+	r.end()
+	line.gone()
+}
+
+func TestGuardKillsItsGroups(t *testing.T) {
+	line := newLifeline(t)
+	victim := exec.Command("/bin/sh", "-c", hold)
+	victim.Env = append(os.Environ(), "LINE="+line.path)
+	victim.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := victim.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := victim.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+
+	g := guard{groups: map[int]bool{}}
+	if err := g.acquire(); err != nil {
+		t.Fatal(err)
+	}
+	g.add(victim.Process.Pid)
+	g.add(1)           // a guard never kills more than a group
+	_ = g.pipe.Close() // as if runnel had ended
+	line.gone()
+	_ = victim.Wait()
+	_, _ = g.process.Wait()
+}
+
+func TestManyAtOnce(t *testing.T) {
+	c := mustCommand(t, CommandConfig{Shell: `echo "$n"; echo "$n"`, Input: Object(`{"n":{"type":"integer"}}`)})
+	var runs []*running
+	for i := range 40 {
+		runs = append(runs, start(t, c, fmt.Sprintf(`{"n":%d}`, i)))
+	}
+	for i, r := range runs {
+		result, _ := r.end()
+		if want := fmt.Sprintf("%d\n%d\n", i, i); contentText(t, result.Content[0]) != want || r.text() != want {
+			t.Errorf("call %d: result %s, streamed %q", i, result.Content[0], r.text())
+		}
+	}
+}
+
+func TestMaxConcurrent(t *testing.T) {
+	c := mustCommand(t, CommandConfig{Shell: `echo in; read x < "$GATE"`, MaxConcurrent: 1, Env: map[string]string{"GATE": newGate(t)}})
+	first := start(t, c, `{}`)
+	first.waitFor("in\n")
+
+	third := start(t, c, `{}`) // gives up while it waits
+	third.cancel()
+	<-third.done
+	if third.err == nil || third.result != nil {
+		t.Errorf("result %v, error %v, want an error", third.result, third.err)
+	}
+
+	second := start(t, c, `{}`)
+	select {
+	case <-second.done:
+		t.Error("the second call did not wait")
+	default:
+	}
+	openGate(t, c)
+	first.end()
+	second.waitFor("in\n")
+	openGate(t, c)
+	second.end()
+}
