@@ -36,7 +36,7 @@ func (k inputKey) schemaError(err error) error {
 	var invalid *jsonschema.SchemaValidationError
 	var detail *jsonschema.ValidationError
 	if !errors.As(err, &invalid) || !errors.As(invalid.Err, &detail) {
-		return &ConfigError{Key: "input", Problem: "is no JSON Schema: " + schemaProblem(err), Allowed: "JSON Schema 2020-12"}
+		return &ConfigError{Key: "input", Problem: "is no JSON Schema: " + compileProblem(err), Allowed: "JSON Schema 2020-12"}
 	}
 	deepest := detail
 	for _, leaf := range leaves(detail, nil) {
@@ -51,8 +51,8 @@ func (k inputKey) schemaError(err error) error {
 	}
 }
 
-// schemaProblem is a compiler's error without the name that the schema has only in here.
-func schemaProblem(err error) string {
+// compileProblem is a compiler's error without the name that the schema has only in here.
+func compileProblem(err error) string {
 	var pattern *jsonschema.InvalidRegexError
 	if errors.As(err, &pattern) {
 		return fmt.Sprintf("%q is no regular expression: %v", pattern.Regex, pattern.Err)
