@@ -1,0 +1,215 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+)
+
+// outcome is what a run of the program with an empty input gives.
+type outcome struct {
+	code           int
+	stdout, stderr string
+}
+
+func runEmpty(t *testing.T, args []string, variables ...string) outcome {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code := run(context.Background(), args, append(environ(t), variables...), strings.NewReader(""), &stdout, &stderr)
+	return outcome{code, stdout.String(), stderr.String()}
+}
+
+// Wrong use exits 2; one line on stderr says what is wrong, and where it comes from.
+func TestWrongUse(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "runnel.yaml")
+	if err := os.WriteFile(file, []byte("tools:\n  echo:\n    command: [echo]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	missing := filepath.Join(dir, "missing.yaml")
+	for _, c := range []struct {
+		args []string
+		env  []string
+		says string
+	}{
+		{args: []string{"--no-such-flag"}, says: "unknown flag --no-such-flag\nsee runnel --help\n"},
+		{args: []string{"-q"}, says: "unknown flag -q\nsee runnel --help\n"},
+		{args: []string{"srve"}, says: "unknown command \"srve\" (did you mean serve?)\nsee runnel --help\n"},
+		{args: []string{"serve", "now"}, says: "runnel serve: unknown argument \"now\"\nsee runnel serve --help\n"},
+		{args: []string{"config"}, says: "runnel config: which one? check or schema\nsee runnel config --help\n"},
+		{args: []string{"--max-line"}, says: "--max-line needs a value: BYTES\nsee runnel --help\n"},
+		{args: []string{"--max-line", "16MB"},
+			says: "--max-line: \"16MB\" is no size (allowed: a number of bytes, or one with KiB, MiB or GiB, such as 64KiB)\nsee runnel --help\n"},
+		{args: []string{"--pace", "50"},
+			says: "--pace: \"50\" is no duration (allowed: a number and its unit, such as 300ms, 5s, 30m, 1h30m)\nsee runnel --help\n"},
+		{args: []string{"--drain", "-2"},
+			says: "--drain: \"-2\" is no duration (allowed: such as 500ms or 2s, or -1 = until all calls are done)\nsee runnel --help\n"},
+		{args: []string{"--max-tasks", "0"}, says: "--max-tasks: 0 is out of range (allowed: 1 or more)\n"},
+		{args: []string{"--log-level", "loud"}, says: "--log-level: \"loud\" is unknown (allowed: debug, info, warn, error)\nsee runnel --help\n"},
+		{args: []string{"--selftest=perhaps"}, says: "--selftest: \"perhaps\" is no truth value (allowed: true, false)\nsee runnel --help\n"},
+		{args: []string{"--tool", "echo"}, says: "--tool: \"echo\" is no tool (allowed: NAME=COMMAND, such as 'search=grep -rn {{pattern}} .')\n"},
+		{args: []string{"--tool", "e=echo 'a"}, says: "--tool: tool \"e\": a single quote is not closed\n"},
+		{args: []string{"--config", missing}, says: "--config: there is no config file " + missing + "\n"},
+		{args: []string{"config", "check", missing}, says: "there is no config file " + missing + "\n"},
+		{args: []string{"--config", file, "--tool", "echo=echo"}, says: "--tool: tool \"echo\" is there already, from " + file + ":2:3\n"},
+		{args: []string{"--tool", "a=echo", "--tool", "a=echo"}, says: "--tool: tool \"a\" is there already, from --tool\n"},
+		{args: []string{"--tool", "echo=echo", "--selftest"}, says: "--selftest: tool \"echo\" is there already, from --tool\n"},
+
+		{env: []string{"RUNNEL_CONFIG=" + missing}, says: "RUNNEL_CONFIG: there is no config file " + missing + "\n"},
+		{env: []string{"RUNNEL_MAX_IN_FLIGHT=many"}, says: "RUNNEL_MAX_IN_FLIGHT: \"many\" is no whole number (allowed: such as 0 or 100)\nsee runnel --help\n"},
+		{env: []string{"RUNNEL_MAX_IN_FLIGHT=0"}, says: "RUNNEL_MAX_IN_FLIGHT: 0 is out of range (allowed: 1 or more)\n"},
+		{env: []string{"RUNNEL_SELFTEST=perhaps"}, says: "RUNNEL_SELFTEST: \"perhaps\" is no truth value (allowed: true, false)\nsee runnel --help\n"},
+		{env: []string{"RUNNEL_TOOL=echo"}, says: "RUNNEL_TOOL: \"echo\" is no tool (allowed: NAME=COMMAND, such as 'search=grep -rn {{pattern}} .')\n"},
+		{env: []string{"RUNNEL_LOG_FORMAT=xml"}, says: "RUNNEL_LOG_FORMAT: \"xml\" is unknown (allowed: auto, json, console)\nsee runnel --help\n"},
+	} {
+		got := runEmpty(t, c.args, c.env...)
+		if want := (outcome{code: exitUsage, stderr: c.says}); got != want {
+			t.Errorf("%q %q:\n got %+v\nwant %+v", c.args, c.env, got, want)
+		}
+	}
+}
+
+// With --log-format json every line of stderr is JSON, also what ends the program.
+func TestWrongUseAsJSON(t *testing.T) {
+	got := runEmpty(t, []string{"--log-format", "json", "--max-tasks", "0"})
+	if got.code != exitUsage || !strings.HasPrefix(got.stderr, `{"level":"error"`) || strings.Count(got.stderr, "\n") != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A flag wins over its variable, a variable over the file, the file over the default.
+func TestPrecedence(t *testing.T) {
+	file := writeConfig(t, "limits: {maxInFlight: 7}\nserver: {owner: file}\n")[1]
+	for _, c := range []struct {
+		args, env []string
+		inFlight  int
+		owner     string
+		tools     string
+	}{
+		{inFlight: 256, owner: "local"},
+		{env: []string{"RUNNEL_CONFIG=" + file}, inFlight: 7, owner: "file"},
+		{args: []string{"--config", file}, env: []string{"RUNNEL_CONFIG=/nothing/here"}, inFlight: 7, owner: "file"},
+		{args: []string{"--config", file}, env: []string{"RUNNEL_MAX_IN_FLIGHT=8", "RUNNEL_OWNER="}, inFlight: 8, owner: "file"},
+		{args: []string{"--config", file, "--max-in-flight=9", "--owner", "flag"}, env: []string{"RUNNEL_MAX_IN_FLIGHT=8", "RUNNEL_OWNER=env"}, inFlight: 9, owner: "flag"},
+		{env: []string{"RUNNEL_TOOL=a=x, y"}, inFlight: 256, owner: "local", tools: "a=x, y"},
+		{args: []string{"--tool=b=x", "--tool=c=y"}, env: []string{"RUNNEL_TOOL=a=x"}, inFlight: 256, owner: "local", tools: "b=x|c=y"},
+	} {
+		i := &invocation{env: append(environ(t), c.env...)}
+		root := i.rootCommand()
+		if err := root.ParseFlags(c.args); err != nil {
+			t.Fatal(err)
+		}
+		if err := i.options.readEnvironment(root.Flags(), i.getenv); err != nil {
+			t.Fatal(err)
+		}
+		config, _, err := i.loadConfig()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if config.Limits.MaxInFlight != c.inFlight || config.Server.Owner != c.owner || strings.Join(i.options.tools, "|") != c.tools {
+			t.Errorf("%q %q: maxInFlight %d, owner %s, tools %q", c.args, c.env, config.Limits.MaxInFlight, config.Server.Owner, i.options.tools)
+		}
+	}
+}
+
+// Every flag has a variable, and both spell the default that the config has.
+func TestDefaultsInHelp(t *testing.T) {
+	help := runEmpty(t, []string{"--help"})
+	if help.code != exitFine || help.stderr != "" {
+		t.Fatalf("%+v", help)
+	}
+	for _, want := range []string{
+		"--max-line BYTES", "(default 16MiB)", "--pace DURATION", "(default 50ms)", "--drain DURATION", "(default 2s)",
+		"--max-in-flight N", "(default 256)", "--max-tasks N", "(default 100)", "--tool NAME=COMMAND", "--selftest", "--config FILE",
+		"--owner NAME", "--log-level LEVEL", "--log-format FORMAT", "RUNNEL_MAX_LINE", "runnel --tool 'gotest=go test -v {{package}}'",
+	} {
+		if !strings.Contains(help.stdout, want) {
+			t.Errorf("help does not say %q", want)
+		}
+	}
+}
+
+func TestConfigCommands(t *testing.T) {
+	good := filepath.Join("testdata", "config", "good", "full.yaml")
+	want := outcome{stdout: good + ": fine, 2 tools\n" +
+		"  deploy  sh: rsync -a build/ \"$host:/srv/\"\n" +
+		"  test    go test -v -run={{run}} {{packages}}\n"}
+	if got := runEmpty(t, []string{"config", "check", good}); got != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if got := runEmpty(t, []string{"config", "check"}, "RUNNEL_CONFIG="+good); got != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+
+	wrong := filepath.Join("testdata", "config", "wrong", "documents.yaml")
+	want = outcome{code: exitUsage, stderr: wrong + ":4:1: a second document (allowed: one document in a file)\n" +
+		"    4 | tools: {}\n      | ^\n"}
+	for _, args := range [][]string{{"config", "check", wrong}, {"--config", wrong}} {
+		if got := runEmpty(t, args); got != want {
+			t.Errorf("%q: got  %+v\nwant %+v", args, got, want)
+		}
+	}
+
+	got := runEmpty(t, []string{"config", "check"})
+	if got.code != exitUsage || !strings.HasPrefix(got.stderr, "no config file: there is none at runnel.yaml, ") {
+		t.Errorf("%+v", got)
+	}
+	got = runEmpty(t, []string{"config", "schema"})
+	if got.code != exitFine || !strings.Contains(got.stdout, `"https://json-schema.org/draft/2020-12/schema"`) || got.stderr != "" {
+		t.Errorf("%+v", got)
+	}
+	got = runEmpty(t, []string{"version"})
+	if got.code != exitFine || !strings.HasPrefix(got.stdout, "runnel ") || strings.Count(got.stdout, "\n") != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// EOF and the end of the context, which is what a signal makes, are ways to end.
+func TestExitFine(t *testing.T) {
+	if got := runEmpty(t, []string{"--selftest"}); got.code != exitFine || got.stdout != "" {
+		t.Errorf("%+v", got)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	var out bytes.Buffer
+	if code := run(ctx, nil, environ(t), strings.NewReader(""), &out, &out); code != exitFine {
+		t.Errorf("exit code %d: %s", code, &out)
+	}
+}
+
+// Somebody who starts the program in a terminal is told what it waits for, in one line; it goes on serving.
+func TestTerminalGetsAHint(t *testing.T) {
+	master, terminal, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = master.Close(); _ = terminal.Close() })
+	var stdout, stderr syncBuffer
+	done := make(chan int, 1)
+	go func() {
+		done <- run(context.Background(), []string{"--selftest", "--log-level=error"}, environ(t), terminal, &stdout, &stderr)
+	}()
+	if _, err := master.WriteString(initialize + "\n\x04"); err != nil { // Ctrl-D
+		t.Fatal(err)
+	}
+	select {
+	case code := <-done:
+		if code != exitFine {
+			t.Errorf("exit code %d", code)
+		}
+	case <-time.After(watchdog):
+		t.Fatal("Ctrl-D does not end the program")
+	}
+	if !strings.Contains(stdout.String(), `"protocolVersion"`) {
+		t.Errorf("stdout: %q", stdout.String())
+	}
+	if s := stderr.String(); !strings.Contains(s, "terminal") || strings.Count(s, "\n") != 1 {
+		t.Errorf("stderr: %q", s)
+	}
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What each room may import of the others. A room that is not here must be added with its reason.
+var rooms = map[string][]string{
+	"runnel/rpc/mcp":  {},
+	"runnel/rpc":      {"runnel/rpc/mcp"},
+	"runnel/partials": {"runnel/rpc/mcp"},
+	"runnel/tasks":    {"runnel/rpc", "runnel/partials", "runnel/rpc/mcp"},
+	"runnel/tools":    {"runnel/tasks", "runnel/rpc", "runnel/partials", "runnel/rpc/mcp"},
+	"runnel":          {"runnel/tools", "runnel/tasks", "runnel/rpc", "runnel/partials", "runnel/rpc/mcp"},
+}
+
+func TestImportsPointDownwards(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, out)
+	}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		room, imports := fields[0], fields[1:]
+		allowed, ok := rooms[room]
+		if !ok {
+			t.Errorf("%s is no room", room)
+		}
+		for _, path := range imports {
+			first, _, _ := strings.Cut(path, "/")
+			switch {
+			case first == "runnel" && !slices.Contains(allowed, path):
+				t.Errorf("%s imports %s", room, path)
+			case room == "runnel/rpc/mcp" && strings.Contains(first, "."):
+				t.Errorf("%s imports %s: it may import the standard library only", room, path)
+			}
+		}
+	}
+}
