@@ -1,0 +1,42 @@
+# The two commands to begin with: make demo, make test.
+
+GOLANGCI_LINT = go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+# How long make fuzz runs each target.
+FUZZTIME ?= 1m
+
+.PHONY: build demo test check lint race fuzz bench clean
+
+build: ## bin/runnel
+	go build -o bin/runnel .
+
+demo: build ## this project's own go test -v as a task, its output streamed while it runs
+	go run ./testdata/demo bin/runnel
+
+test: check lint race ## all that CI checks
+
+check: ## format, modules, vet
+	@unformatted=$$(gofmt -l *.go rpc partials tasks tools testdata/demo testdata/interop/go); \
+	if [ -n "$$unformatted" ]; then echo "not formatted (gofmt -w):"; echo "$$unformatted"; exit 1; fi
+	go mod tidy -diff
+	go vet ./... ./testdata/demo
+
+lint:
+	$(GOLANGCI_LINT) run ./... ./testdata/demo
+
+race:
+	go test -race ./...
+
+fuzz: ## every fuzz target for $(FUZZTIME)
+	@for package in $$(go list ./...); do \
+		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
+			echo "$$package $$target"; \
+			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5s $$package || exit 1; \
+		done; \
+	done
+
+bench:
+	go test -run '^$$' -bench . -benchmem ./...
+
+clean:
+	rm -rf bin
