@@ -15,7 +15,7 @@ func (i *invocation) logger() zerolog.Logger {
 	if err != nil {
 		panic("internal error: log level: " + err.Error())
 	}
-	var w io.Writer = zerolog.SyncWriter(i.stderr)
+	w := zerolog.SyncWriter(i.stderr)
 	if f := i.options.logFormat; f == "console" || f == "auto" && isTerminal(i.stderr) {
 		w = zerolog.ConsoleWriter{Out: w, NoColor: i.getenv("NO_COLOR") != "" || !isTerminal(i.stderr)}
 	}
