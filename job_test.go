@@ -15,15 +15,20 @@ import (
 // then partials 0, 1, 2 ... while the tests run, then one terminal status, then the result with the exit code.
 // (The audit of the session checks the order.)
 func TestGoTestAsTask(t *testing.T) {
-	cmd := programCommand(t, writeConfig(t, `
+	root, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := programCommand(t, writeConfig(t, fmt.Sprintf(`
 tools:
   test:
     description: Run the Go tests of some packages
     command: [go, test, -count=1, -v, "{{packages}}"]
+    dir: %q
     input:
       packages: {type: array, items: {type: string}, default: ["./..."]}
     timeout: 5m
-`)...)
+`, root))...)
 	goEnv, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE", "GOFLAGS", "GOPATH").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +93,7 @@ func TestFirstPartialIsPrompt(t *testing.T) {
 tools:
   clock:
     command: [%q]
-    env: {%s: "1"}
+    env: {%s: "1", GORACE: atexit_sleep_ms=0}
 `, executable, asClock))...))
 	s.open()
 	var late []time.Duration

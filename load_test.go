@@ -159,7 +159,7 @@ func (s *session) listed(tasks map[string]*strings.Builder) {
 // not delivered is bounded. When the client reads again it gets all of it.
 func TestFastTalkerIsBounded(t *testing.T) {
 	const (
-		chunks   = 1_000_000
+		chunks   = 200_000
 		size     = 50
 		mostPeak = 96 << 20 // bytes: 1 MiB not yet delivered, 4 MiB kept, the output buffers, and the collector's slack
 	)

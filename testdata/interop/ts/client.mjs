@@ -23,7 +23,8 @@ const client = new Client(
   { capabilities: { tasks: { list: {}, cancel: {}, streaming: { partial: {} } } } },
 );
 client.onerror = error => {
-  throw error; // a message that the SDK does not accept
+  // The SDK forgets a call's token before it handles a progress notification that it read together with the result.
+  if (!/progress notification for an unknown token/.test(error.message)) throw error; // a message that it does not accept
 };
 const tasks = client.experimental.tasks;
 
@@ -76,7 +77,6 @@ const progress = [];
 await client.callTool({ name: 'test_tool_with_progress' }, CallToolResultSchema, {
   onprogress: p => progress.push(p.progress),
 });
-// The SDK may lose the notification that it reads together with the result.
 assert.deepEqual(progress.slice(0, 2), [0, 50]);
 
 // A task by the SDK's stream of messages; its partials arrive while it runs.
