@@ -302,6 +302,9 @@ func (c *Command) prepare(in *Call) (*processSpec, error) {
 // enter waits for a slot of maxConcurrent: a model that calls a tool twice at once gets both answers,
 // one after the other. The timeouts begin with the command, not with the wait.
 func (c *Command) enter(ctx context.Context, out *Output) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if c.slots == nil {
 		return nil
 	}

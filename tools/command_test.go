@@ -1,7 +1,9 @@
 package tools
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,6 +37,19 @@ func TestCommandThatCannotStart(t *testing.T) {
 		if err != nil || !result.IsError || !strings.Contains(contentText(t, result.Content[0]), test.want) {
 			t.Errorf("%v: %+v, %v, want %q", test.config.Command, result, err, test.want)
 		}
+	}
+}
+
+func TestEndedCallStartsNothing(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("cancelled by the client")
+	cancel(why)
+	c := mustCommand(t, CommandConfig{Command: []string{"/bin/sh", "-c", "touch started"}})
+	if result, err := c.Call(ctx, &Call{}, nil); result != nil || !errors.Is(err, why) {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if _, err := os.Stat(filepath.Join(c.dir, "started")); err == nil {
+		t.Error("the command was started")
 	}
 }
 

@@ -99,8 +99,8 @@ func (o *outcome) result() *mcp.CallToolResult {
 		outMax = budget - errMax
 	}
 	text, cut := o.stdout.text(outMax)
-	errors, errorsCut := o.stderr.text(errMax)
-	o.Truncated = o.Truncated || cut || errorsCut
+	second, secondCut := o.stderr.text(errMax)
+	o.Truncated = o.Truncated || cut || secondCut
 	if o.failed() {
 		if text != "" && !strings.HasSuffix(text, "\n") {
 			text += "\n"
@@ -109,8 +109,8 @@ func (o *outcome) result() *mcp.CallToolResult {
 	}
 
 	result := mcp.Result(text)
-	if errors != "" {
-		block, err := json.Marshal(mcp.TextContent{Type: "text", Text: errors, Meta: map[string]any{mcp.MetaStream: "stderr"}})
+	if second != "" {
+		block, err := json.Marshal(mcp.TextContent{Type: "text", Text: second, Meta: map[string]any{mcp.MetaStream: "stderr"}})
 		if err != nil {
 			panic("internal error: encoding stderr: " + err.Error())
 		}

@@ -114,17 +114,17 @@ func (p *process) open(s *processSpec) (files []*os.File, err error) {
 	}
 	files = append(files, out)
 
-	errors := out // merged: one pipe keeps the order of the two
+	second := out // merged: one pipe keeps the order of the two
 	switch s.stderr {
 	case "separate":
-		p.stderr, errors, err = os.Pipe()
+		p.stderr, second, err = os.Pipe()
 	case "discard":
-		errors, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+		second, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	}
 	if err != nil {
 		return files, err
 	}
-	return append(files, errors), nil
+	return append(files, second), nil
 }
 
 func openTerminal() (runnel, child *os.File, err error) {
