@@ -148,7 +148,7 @@ func mustCommand(t *testing.T, config CommandConfig) *Command {
 
 func start(t *testing.T, c *Command, args string) *running {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	log := partials.NewLog(nil)
 	r := &running{t: t, cancel: cancel, in: &Call{Arguments: json.RawMessage(args)}, reader: log.NewReader(0), done: make(chan struct{})}
 	go func() {
@@ -185,7 +185,7 @@ func noGoroutines(t *testing.T) {
 // waitFor reads the log until it holds text.
 func (r *running) waitFor(text string) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), watchdog)
+	ctx, cancel := context.WithTimeout(r.t.Context(), watchdog)
 	defer cancel()
 	for !strings.Contains(r.text(), text) {
 		if err := r.reader.Wait(ctx, 1); err != nil {
@@ -220,7 +220,7 @@ func (r *running) text() string {
 // end reads the log to its end and returns the result with its structured content.
 func (r *running) end() (*mcp.CallToolResult, outcome) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), watchdog)
+	ctx, cancel := context.WithTimeout(r.t.Context(), watchdog)
 	defer cancel()
 	for r.reader.Wait(ctx, 1) == nil {
 		r.read()

@@ -2,7 +2,6 @@ package tools
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"regexp"
@@ -62,7 +61,7 @@ func feedStream(t *testing.T, config CommandConfig, in []byte, rng *rand.Rand) (
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx := context.Background()
+	ctx := t.Context()
 	log := partials.NewLog(&partials.LogOptions{MaxPending: 64 << 20})
 	reader := log.NewReader(0)
 	defer reader.Close()
@@ -176,7 +175,7 @@ func BenchmarkStream(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			ctx := context.Background()
+			ctx := b.Context()
 			r := newRecord(&c.config, nil, NewOutput(ctx, partials.NewLog(nil), nil))
 			b.SetBytes(int64(len(line)))
 			b.ReportAllocs()
