@@ -246,6 +246,11 @@ func TestLinesStayBelowOneMiB(t *testing.T) {
 	}
 	group[39].More = false
 	mustAppend(t, l, group...)
+	for i := range 40_000 {
+		mustAppend(t, l, Chunk{Stream: Stream(i % 2), Data: []byte("x")})
+	}
+	mustAppend(t, l, Chunk{Data: bytes.Repeat([]byte("\x01"), 60<<10), More: true}, Chunk{Data: bytes.Repeat([]byte("\x02"), 60<<10), More: true},
+		Chunk{Data: bytes.Repeat([]byte("\x03"), 60<<10), More: true}, Chunk{Data: bytes.Repeat([]byte("\x04"), 60<<10)})
 	l.Close()
 	var lane buffer
 	if err := NewPump(l.NewReader(0), NewSEP2679(head, "id"), &lane, PumpOptions{Pace: 1}).Run(t.Context()); err != nil {
@@ -279,10 +284,12 @@ func TestProgress(t *testing.T) {
 		{"conformance", true, []step{report(0, 100), report(50, 100), report(100, 100)},
 			`"progress":0,"total":100; "progress":50,"total":100; "progress":100,"total":100`},
 		{"lines", true, []step{say("one\ntwo\n"), say("\n \n"), say("three")},
-			`"progress":0.001,"message":"two"; "progress":0.002,"message":"three"`},
-		{"without message", false, []step{say("one"), beat, report(5, 0)}, `"progress":0.001; "progress":5`},
+			`"progress":0.000001,"message":"two"; "progress":0.000002,"message":"three"`},
+		{"without message", false, []step{say("one"), beat, report(5, 0)}, `"progress":0.000001; "progress":5`},
 		{"mixed", true, []step{say("a"), report(10, 20), say("b"), report(10, 20), report(11, 20), beat},
-			`"progress":0.001,"message":"a"; "progress":10,"total":20; "progress":10.001,"total":20,"message":"b"; "progress":11,"total":20; "progress":11.001,"total":20`},
+			`"progress":0.000001,"message":"a"; "progress":10,"total":20; "progress":10.00001,"total":20,"message":"b"; "progress":11,"total":20; "progress":11.000011,"total":20`},
+		{"first report after lines", true, []step{say("a"), report(0, 100), report(math.Inf(1), 100), report(1, math.Inf(1)), report(1, 100)},
+			`"progress":0.000001,"message":"a"; "progress":0.000002,"total":100; "progress":1,"total":100`},
 		{"falling", true, []step{report(5, 10), report(4, 10), report(math.NaN(), 10)}, `"progress":5,"total":10`},
 	} {
 		p := NewProgress(head, json.RawMessage(`"t"`), "", c.message)
@@ -307,6 +314,7 @@ func TestLastLine(t *testing.T) {
 		"":      {text("\n\n")},
 		"b":     {text("a\nb\n\n  \n")},
 		"begun": {text("x\nbe"), text("gu"), text("n")},
+		"90%":   {text("10%\r50%\r90%")},
 		"done":  {text("done"), {Kind: Item, Data: []byte("{}")}},
 	} {
 		if got := LastLine(Batch{Chunks: chunks}); got != want {

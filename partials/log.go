@@ -61,7 +61,9 @@ const (
 	firstBlock        = 1 << 10   // most logs are short
 	maxBlock          = 64 << 10  // large enough that a block costs nothing, small enough to be let go soon
 	maxText           = 64 << 10  // longer text is cut when it is appended: escaped sixfold it stays well below the 1 MiB of a line
-	maxGroup          = 512 << 10 // one write is kept together up to here
+	maxWeight         = 900 << 10 // of one batch as JSON at worst: the line that carries it stays below 1 MiB
+	minCost           = 16        // of a chunk, in bytes of memory: its record counts too
+	itemOverhead      = 64        // of a content item around its text
 )
 
 // Log is the append-only output of one task. A position in it is the number of bytes of data before it.
@@ -71,6 +73,7 @@ type Log struct {
 	mu      sync.Mutex
 	blocks  []*block // oldest first; data before blocks[0].start is gone
 	end     int64
+	cost    int64 // of all that was appended
 	closed  bool
 	readers []*Reader     // those that Append waits for
 	waiting []*Reader     // those in Wait
@@ -112,12 +115,12 @@ func NewLog(o *LogOptions) *Log {
 func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
 	size := int64(0)
 	for i := range chunks {
-		size += int64(len(chunks[i].Data))
+		size += max(int64(len(chunks[i].Data)), minCost)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for !l.closed {
-		pending := l.end - l.slowest()
+		pending := l.pending()
 		if pending == 0 || pending+size <= l.maxPending {
 			break
 		}
@@ -175,6 +178,18 @@ func (l *Log) record(data []byte, r record) {
 	r.end = uint32(len(b.data))
 	b.records = append(b.records, r)
 	l.end += int64(len(data))
+	l.cost += max(int64(len(data)), minCost)
+}
+
+// pending is what the reader that is furthest behind has not read, as memory. l.mu is held.
+func (l *Log) pending() int64 {
+	most := int64(0)
+	for _, r := range l.readers {
+		if r.pos < l.end {
+			most = max(most, l.cost-r.cost)
+		}
+	}
+	return most
 }
 
 // slowest is the position of the reader that is furthest behind. l.mu is held.
@@ -255,7 +270,7 @@ func (l *Log) Held() int64 {
 func (l *Log) ReadAt(pos int64, limit int) (Batch, int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := Reader{log: l, pos: pos}
+	r := Reader{log: l, pos: max(pos, 0)}
 	b, _ := r.next(limit)
 	return b, r.pos
 }
@@ -273,6 +288,7 @@ func (l *Log) Tail(n int) Batch {
 func (l *Log) NewReader(pos int64) *Reader {
 	r := &Reader{log: l, pos: pos, ready: make(chan struct{}, 1)}
 	l.mu.Lock()
+	r.cost = l.cost - (l.end - pos)
 	l.readers = append(l.readers, r)
 	l.mu.Unlock()
 	return r
@@ -293,8 +309,12 @@ type Reader struct {
 	tail  bool
 	ready chan struct{}
 
+	// overhead is what each chunk counts in a batch beside its data: a pump that makes a line of each sets it.
+	overhead int
+
 	// Guarded by log.mu.
 	pos  int64
+	cost int64 // of what was read
 	want int64 // bytes that Wait waits for
 
 	chunks []Chunk // of the last batch, reused
@@ -306,7 +326,11 @@ func (r *Reader) Next(limit int) (Batch, bool) {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
 	if r.tail {
-		r.pos, limit = max(r.pos, r.log.end-tailBytes), math.MaxInt
+		if r.pos == r.log.end {
+			return Batch{}, false
+		}
+		// From before what is new: its first line may have begun there.
+		r.pos, limit = max(r.log.end-tailBytes, 0), math.MaxInt
 	}
 	b, ok := r.next(limit)
 	if ok && !r.tail {
@@ -332,27 +356,41 @@ func (r *Reader) next(limit int) (Batch, bool) {
 	} else if rec.kind == Item {
 		at = 0
 	}
+	for at < len(b.data) && !utf8.RuneStart(b.data[at]) {
+		at++ // a position inside a character is its end
+	}
+	if at == len(b.data) {
+		r.pos = b.end()
+		return r.next(limit)
+	}
 	start := b.start + int64(at)
 	chunks := r.chunks[:0]
-	size := 0
-	whole, wholeSize := 0, 0 // the chunks up to the end of a write
+	size, weight := 0, 0
+	whole := 0 // how many chunks are whole writes
 	for {
 		rec := &b.records[n]
 		data := b.data[at:rec.end]
-		if size+len(data) > limit && whole > 0 || size+len(data) > maxGroup && size > 0 && limit < maxGroup {
+		add, heavy := len(data)+r.overhead, len(data)+itemOverhead
+		if rec.kind == Text {
+			heavy += 5 * len(data) // \u0000
+		}
+		if len(chunks) == 0 || rec.kind == Item || chunks[len(chunks)-1].Kind == Item || chunks[len(chunks)-1].Stream != rec.stream {
+			add += itemOverhead
+		}
+		if whole > 0 && size+add > limit || len(chunks) > 0 && weight+heavy > maxWeight {
 			break
 		}
 		if rec.kind == Text && !rec.whole && len(data) > limit {
 			data = data[:cutText(data, limit)]
 		}
 		chunks = append(chunks, Chunk{Kind: rec.kind, Stream: rec.stream, Data: data, More: rec.more, Whole: rec.whole})
-		size += len(data)
+		size += add
+		weight += heavy
 		at += len(data)
-		if !rec.more {
-			whole, wholeSize = len(chunks), size
+		if !rec.more || at < int(rec.end) {
+			whole = len(chunks)
 		}
 		if at < int(rec.end) {
-			whole, wholeSize = len(chunks), size
 			break
 		}
 		if n++; n == len(b.records) {
@@ -363,9 +401,13 @@ func (r *Reader) next(limit int) (Batch, bool) {
 		}
 	}
 	if whole > 0 {
-		chunks, size = chunks[:whole], wholeSize
+		chunks = chunks[:whole]
 	}
-	batch := Batch{Chunks: chunks, Start: start, End: start + int64(size)}
+	batch := Batch{Chunks: chunks, Start: start, End: start}
+	for k := range chunks {
+		batch.End += int64(len(chunks[k].Data))
+		r.cost += max(int64(len(chunks[k].Data)), minCost)
+	}
 	r.pos = batch.End
 	r.chunks = chunks
 	return batch, true

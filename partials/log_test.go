@@ -113,6 +113,19 @@ func TestWritesStayTogether(t *testing.T) {
 	}
 }
 
+func TestTinyChunksCountTheirRecords(t *testing.T) {
+	l := NewLog(&LogOptions{MaxPending: 1 << 20})
+	r := l.NewReader(0)
+	defer r.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for l.Append(ctx, text("x")) == nil {
+	}
+	if held := l.Held(); held > 3<<20 {
+		t.Errorf("%d bytes are held for a reader that stands still, 1 MiB allowed and its slack", held)
+	}
+}
+
 func TestAppendWaitsForSlowestReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLog(&LogOptions{MaxPending: 100})
@@ -131,7 +144,7 @@ func TestAppendWaitsForSlowestReader(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		mustAppend(t, l, text(strings.Repeat("x", 99)))
+		mustAppend(t, l, text(strings.Repeat("x", 80)))
 		ctx, cancel := context.WithCancelCause(t.Context())
 		go func() { appended <- l.Append(ctx, text("z")) }()
 		synctest.Wait()
@@ -237,6 +250,19 @@ func TestTailReaderShowsTheLast(t *testing.T) {
 	}
 	if _, ok := r.Next(1); ok {
 		t.Error("shown twice")
+	}
+	mustAppend(t, l, text("compi"))
+	r.Next(1)
+	mustAppend(t, l, text("ling foo"))
+	if b, _ := r.Next(1); LastLine(b) != "compiling foo" {
+		t.Errorf("a line in two halves: %q", LastLine(b))
+	}
+	mustAppend(t, l, text(strings.Repeat("é", 5000)))
+	if b, _ := r.Next(1); !utf8.ValidString(data(b)) {
+		t.Error("a tail begins inside a character")
+	}
+	if b, next := NewLog(nil).ReadAt(-1, 10); len(b.Chunks) > 0 || next != 0 {
+		t.Errorf("an empty log holds %v, next %d", b, next)
 	}
 }
 

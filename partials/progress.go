@@ -20,15 +20,16 @@ type Progress struct {
 	total float64 // 0: unknown
 	extra int     // notifications since then that were not the tool's report
 	begun bool
+	told  bool    // the tool has reported
 	last  float64 // what the last notification said
 }
 
 // maxMessage is the longest message, in bytes: hosts show it on one line.
 const maxMessage = 256
 
-// extraStep is how much a notification that is no report of the tool's rises: so little that
-// the tool's next report is still above it.
-const extraStep = 0.001
+// extraStep is how much a notification that is no report of the tool's rises, relative to the last
+// report (or to 1): so little that the tool's next report is still above it.
+const extraStep = 1e-6
 
 // NewProgress makes the progress dialect of one request. token is its progressToken as it came, taskID the task's id
 // if the client has it ("" otherwise). message: the protocol version has a message in progress.
@@ -61,16 +62,23 @@ func (p *Progress) End(dst []byte) []byte { return dst }
 // Beat appends a notification that is no report of the tool's: a sign of life, with a message or none.
 func (p *Progress) Beat(dst, message []byte) []byte {
 	p.extra++
-	return p.encode(dst, p.done+float64(p.extra)*extraStep, message)
+	return p.encode(dst, p.done+float64(p.extra)*extraStep*max(1, math.Abs(p.done)), message)
 }
 
 // Report appends what a tool says of its progress, or nothing if that does not rise: "The progress value MUST increase
 // with each notification" (basic/utilities/progress).
 func (p *Progress) Report(dst []byte, done, total float64, message string) []byte {
-	if p.begun && done <= p.last || math.IsNaN(done) || math.IsInf(done, 0) {
+	if math.IsNaN(done-total) || math.IsInf(done-total, 0) {
 		return dst
 	}
-	p.done, p.total, p.extra = done, total, 0
+	if p.begun && !p.told {
+		// Lines of output were shown before: the first report counts even if they got that far.
+		done = max(done, p.last+extraStep)
+	}
+	if p.begun && done <= p.last {
+		return dst
+	}
+	p.done, p.total, p.extra, p.told = done, total, 0, true
 	return p.encode(dst, done, []byte(message))
 }
 
@@ -107,13 +115,13 @@ func lastLine(chunks []Chunk) []byte {
 		if len(text) == 0 {
 			continue
 		}
-		if cut := bytes.LastIndexByte(text, '\n'); cut >= 0 {
+		if cut := bytes.LastIndexAny(text, "\r\n"); cut >= 0 {
 			return bytes.TrimSpace(text[cut+1:])
 		}
 		// The line began in an earlier chunk.
 		line := text
 		for i--; i >= 0 && chunks[i].Kind == Text; i-- {
-			cut := bytes.LastIndexByte(chunks[i].Data, '\n')
+			cut := bytes.LastIndexAny(chunks[i].Data, "\r\n")
 			line = append(bytes.Clone(chunks[i].Data[cut+1:]), line...)
 			if cut >= 0 || len(line) > maxMessage {
 				break

@@ -27,6 +27,10 @@ const (
 	// DefaultPace is what SEP-2679 recommends (5.3, "a minimum interval between notifications (e.g., 50ms)").
 	DefaultPace     = 50 * time.Millisecond
 	defaultMaxBytes = 64 << 10
+	// maxMaxBytes keeps a line below 1 MiB even if every byte is escaped.
+	maxMaxBytes = 128 << 10
+	// lineOverhead is about what a line is longer than its content: at pace 0 one turn on the lane takes as many lines as fit into MaxBytes.
+	lineOverhead = 256
 )
 
 // Pump moves a task's output from a reader through a dialect to a lane: the first of it at once, then at most one
@@ -46,6 +50,10 @@ type Pump struct {
 func NewPump(r *Reader, d Dialect, lane Lane, o PumpOptions) *Pump {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = defaultMaxBytes
+	}
+	o.MaxBytes = min(o.MaxBytes, maxMaxBytes)
+	if o.Pace == 0 {
+		r.overhead = lineOverhead
 	}
 	return &Pump{r: r, dialect: d, lane: lane, o: o}
 }
@@ -144,4 +152,5 @@ func (p *Pump) Stop() {
 	if p.stop != nil {
 		p.stop()
 	}
+	p.r.Close()
 }

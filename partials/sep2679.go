@@ -46,8 +46,12 @@ func DecodeSEP2679(line []byte) (TaskPartial, error) {
 		Method string      `json:"method"`
 		Params TaskPartial `json:"params"`
 	}
+	m.Params.Seq = -1
 	if err := json.Unmarshal(line, &m); err != nil {
 		return TaskPartial{}, fmt.Errorf("reading a partial: %w", err)
+	}
+	if m.Params.Seq < 0 || len(m.Params.Content) == 0 {
+		return TaskPartial{}, fmt.Errorf("reading a partial: seq %d with %d content items", m.Params.Seq, len(m.Params.Content))
 	}
 	if m.Method != "notifications/tasks/partial" {
 		return TaskPartial{}, fmt.Errorf("reading a partial: method is %q", m.Method)
