@@ -22,6 +22,7 @@ type delivery struct {
 	handle  bool
 	streams bool // by SEP-2679
 	o       partials.PumpOptions
+	begun   chan struct{} // closed by deliver: the handle, if there is one, stands in the output
 
 	// Set by prepare.
 	ctx      context.Context
@@ -36,6 +37,7 @@ func (s *service) choose(c *rpc.Caller, handle bool) *delivery {
 		handle:  handle,
 		streams: handle && c.Version.Tasks && c.Capabilities.StreamsPartials(),
 		o:       s.o.Pump,
+		begun:   make(chan struct{}),
 	}
 }
 
@@ -63,14 +65,21 @@ func (d *delivery) prepare(run *tasks.Run) {
 
 // deliver writes the output out until all of it is written.
 func (d *delivery) deliver(ctx context.Context) {
+	close(d.begun)
 	if d.pump != nil {
 		_ = d.pump.Run(ctx) // fails when the task is stopped or nobody is there to read it
 	}
 }
 
-// report passes on what the tool says of its progress. It waits for its turn on the output, as long as the call lasts.
+// report passes on what the tool says of its progress. It waits for its turn on the output, as long as the call lasts:
+// behind the handle, because the client does not know the task before it.
 func (d *delivery) report(done, total float64, message string) {
 	if d.progress == nil {
+		return
+	}
+	select {
+	case <-d.begun:
+	case <-d.ctx.Done():
 		return
 	}
 	_ = d.lane.Write(d.ctx, func(dst []byte) []byte {
