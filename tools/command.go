@@ -227,7 +227,8 @@ func (c *Command) Describe() mcp.Tool {
 		InputSchema:  c.in.schema,
 		OutputSchema: commandOutputSchema,
 		Annotations:  c.config.Annotations,
-		Execution:    &mcp.ToolExecution{TaskSupport: c.config.Task, StreamPartial: true},
+		// streamPartial tells what the tool does "when invoked as a task" (SEP-2679, 3).
+		Execution: &mcp.ToolExecution{TaskSupport: c.config.Task, StreamPartial: c.config.Task != mcp.TaskForbidden},
 	}
 }
 
