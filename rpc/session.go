@@ -137,11 +137,11 @@ func (s *session) flush(ctx context.Context, out io.Writer) {
 func (s *session) stopReader(in io.Reader) {
 	close(s.drained)
 	if s.input.Err() == nil && !interrupt(in) {
-		s.conn.Close()
+		_ = s.conn.Close() // it says only whether it was closed before
 		return
 	}
 	waitFor(s.conn.DisconnectNotify())
-	s.conn.Close()
+	_ = s.conn.Close()
 }
 
 // end tells why the session has ended, nil if as it should.

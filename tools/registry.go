@@ -36,7 +36,7 @@ var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 func (r *Registry) Add(t Tool) error {
 	spec := t.Describe()
 	if !toolName.MatchString(spec.Name) {
-		return fmt.Errorf("tool name %q: use 1 to 128 letters, digits, _, - and .", spec.Name)
+		return fmt.Errorf("tool name %q: use 1 to 128 letters, digits, underscores, hyphens and dots", spec.Name)
 	}
 	e := &entry{tool: t, spec: spec, schema: &schema{source: spec.InputSchema}}
 	r.mu.Lock()
