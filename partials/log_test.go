@@ -206,7 +206,7 @@ func TestWait(t *testing.T) {
 		if err := <-waited; err != nil {
 			t.Errorf("closed with something to read: %v", err)
 		}
-		r.Next(10)
+		r.Next(1000)
 		if err := r.Wait(t.Context(), 1); err != io.EOF {
 			t.Errorf("closed and read: %v", err)
 		}
