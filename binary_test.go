@@ -154,14 +154,18 @@ func (s *session) open() {
 	s.sendLine(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 }
 
-// Exit code 0 is for EOF and SIGTERM (SURFACE "Command line"); the children of a task go with the program.
-func TestSignalEndsTheProgram(t *testing.T) {
-	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
-		t.Run(signal.String(), func(t *testing.T) {
+// Exit code 0 is for EOF and signals (SURFACE "Command line"); the children of a task go with the program.
+func TestEndTakesChildrenAlong(t *testing.T) {
+	for name, end := range map[string]func(s *session) error{
+		"EOF":     func(s *session) error { return s.closeStdin() },
+		"SIGTERM": func(s *session) error { return syscall.Kill(s.pid, syscall.SIGTERM) },
+		"SIGINT":  func(s *session) error { return syscall.Kill(s.pid, syscall.SIGINT) },
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := process(t, reexec(t, "--tool", "nap=sleep 600"))
-			s.startNap()
-			if err := syscall.Kill(s.pid, signal); err != nil {
+			s := process(t, reexec(t, "--tool", "nap=sleep 600", "--drain", "100ms"))
+			child := s.startNap()
+			if err := end(s); err != nil {
 				t.Fatal(err)
 			}
 			select {
@@ -172,6 +176,7 @@ func TestSignalEndsTheProgram(t *testing.T) {
 			if s.code != 0 {
 				t.Errorf("exit code %d\nstderr:\n%s", s.code, s.stderr)
 			}
+			gone(t, child)
 		})
 	}
 }
