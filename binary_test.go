@@ -41,11 +41,12 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	searchPath = os.Getenv("PATH")
+	if built.dir, err = os.MkdirTemp("", "runnel-test"); err != nil {
+		panic(err)
+	}
 	childMark = fmt.Sprintf("RUNNEL_TEST_RUN=%d.%d", os.Getpid(), time.Now().UnixNano())
 	code := m.Run()
-	if built.dir != "" {
-		_ = os.RemoveAll(built.dir)
-	}
+	_ = os.RemoveAll(built.dir)
 	if err := nothingLeft(); err != nil {
 		fmt.Fprintln(os.Stderr, "FAIL: after the tests:", err)
 		code = 1
@@ -98,27 +99,24 @@ func reexec(t testing.TB, args ...string) *exec.Cmd {
 }
 
 var built struct {
+	dir  string // made by TestMain
 	once sync.Once
-	dir  string
 	err  error
 }
 
 // builtProgram builds the program as a user has it, once, for the tests that measure it or hand it to another client.
 func builtProgram(t testing.TB) string {
 	t.Helper()
-	file := func() string { return filepath.Join(built.dir, "runnel") }
+	file := filepath.Join(built.dir, "runnel")
 	built.once.Do(func() {
-		if built.dir, built.err = os.MkdirTemp("", "runnel-test"); built.err != nil {
-			return
-		}
-		if out, err := exec.Command("go", "build", "-o", file(), ".").CombinedOutput(); err != nil {
+		if out, err := exec.Command("go", "build", "-o", file, ".").CombinedOutput(); err != nil {
 			built.err = fmt.Errorf("go build: %w\n%s", err, out)
 		}
 	})
 	if built.err != nil {
 		t.Fatal(built.err)
 	}
-	return file()
+	return file
 }
 
 // programCommand is the built program as a command.

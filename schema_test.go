@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -25,10 +24,9 @@ const (
 type schema struct {
 	version       string
 	compiler      *jsonschema.Compiler
-	pointer       string                     // what stands before the name of a type
-	notifications map[string]string          // type by method, of what a server may send
-	requests      map[string]string          // likewise
-	known         map[string]json.RawMessage // the types
+	pointer       string            // what stands before the name of a type
+	notifications map[string]string // type by method, of what a server may send
+	requests      map[string]string // likewise
 
 	mu    sync.Mutex
 	types map[string]*jsonschema.Schema
