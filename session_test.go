@@ -51,6 +51,7 @@ func environ(t testing.TB) []string {
 	return []string{
 		"PATH=" + searchPath, "HOME=" + t.TempDir(), "TERM=dumb",
 		"XDG_CONFIG_HOME=" + t.TempDir(), "XDG_STATE_HOME=" + t.TempDir(),
+		"RUNNEL_CONFIG=" + os.DevNull, // not a ./runnel.yaml that somebody tries out here
 		childMark,
 	}
 }
