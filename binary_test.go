@@ -94,7 +94,7 @@ func noGoroutine() error {
 // reexec is the test binary as the program, race detector included; that would sleep a second before each exit.
 func reexec(t testing.TB, args ...string) *exec.Cmd {
 	cmd := exec.Command(executable, args...)
-	cmd.Env = append(environ(t), asProgram, "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(environ(t), noConfig, asProgram, "GORACE=atexit_sleep_ms=0")
 	return cmd
 }
 
@@ -123,7 +123,7 @@ func builtProgram(t testing.TB) string {
 func programCommand(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(builtProgram(t), args...)
-	cmd.Env = environ(t)
+	cmd.Env = append(environ(t), noConfig)
 	return cmd
 }
 

@@ -46,12 +46,14 @@ type session struct {
 	more  chan struct{} // capacity 1: lines or end changed
 }
 
+// noConfig keeps a ./runnel.yaml that somebody tries out here from the tests.
+const noConfig = "RUNNEL_CONFIG=" + os.DevNull
+
 // environ is what the program sees of an environment: nothing of the machine's own configuration.
 func environ(t testing.TB) []string {
 	return []string{
 		"PATH=" + searchPath, "HOME=" + t.TempDir(), "TERM=dumb",
 		"XDG_CONFIG_HOME=" + t.TempDir(), "XDG_STATE_HOME=" + t.TempDir(),
-		"RUNNEL_CONFIG=" + os.DevNull, // not a ./runnel.yaml that somebody tries out here
 		childMark,
 	}
 }
@@ -62,7 +64,7 @@ func inProcess(t testing.TB, args ...string) *session {
 	inReader, in := io.Pipe()
 	out, outWriter := io.Pipe()
 	s := newSession(t, in, out)
-	env := environ(t)
+	env := append(environ(t), noConfig)
 	go func() {
 		defer close(s.exited)
 		s.code = run(ctx, args, env, inReader, outWriter, s.stderr)
