@@ -41,6 +41,9 @@ func (o *options) register(flags *pflag.FlagSet) {
 	o.settings = []*setting{
 		{flag: "owner", path: "server.owner", usage: "`NAME` of the owner of the tasks that this process sees"},
 		{flag: "pace", path: "partials.pace", usage: "least `DURATION` between two partials of one task; 0 = each chunk its own notification"},
+		{flag: "sync-wait", path: "tasks.syncWait", usage: "`DURATION` after which a plain call that is not finished is handed over; 0 = never"},
+		{flag: "immediate-wait", path: "tasks.immediateWait", usage: "`DURATION` that an immediate-mode call may take before it becomes a task"},
+		{flag: "fallback-tools", path: "fallbackTools", usage: "`WHEN` the tools for clients without tasks are listed: auto, always, never"},
 		{flag: "max-tasks", path: "tasks.maxLive", usage: "`N` tasks may be live at once"},
 		{flag: "max-in-flight", path: "limits.maxInFlight", usage: "`N` requests may be in flight at once"},
 		{flag: "max-line", path: "limits.maxLine", usage: "longest incoming line in `BYTES`, such as 512KiB"},

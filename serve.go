@@ -122,14 +122,21 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, registry
 		MaxLive:      config.Tasks.MaxLive,
 		MaxPending:   int(config.Partials.MaxPending),
 		Log:          log,
+
+		ErrorsComplete: config.Tasks.FailedExit == "completed",
 	})
 	// When the input has ended or a signal has come, no child is left behind.
 	defer runner.Close()
 	runner.Register(server)
 	server.OnDrain(func(ctx context.Context) { _ = runner.Wait(ctx) }) // its error only says that ctx has ended
 	tools.Serve(server, registry, runner, tools.ServeOptions{
-		Pump: partials.PumpOptions{Pace: time.Duration(config.Partials.Pace), MaxBytes: int(config.Partials.MaxBytes)},
-		Log:  log,
+		Pump:                partials.PumpOptions{Pace: time.Duration(config.Partials.Pace), MaxBytes: int(config.Partials.MaxBytes)},
+		SyncWait:            time.Duration(config.Tasks.SyncWait),
+		ImmediateWait:       time.Duration(config.Tasks.ImmediateWait),
+		Heartbeat:           time.Duration(config.Tasks.Heartbeat),
+		FallbackTools:       config.FallbackTools,
+		RequiredFallthrough: config.Compat.RequiredFallthrough,
+		Log:                 log,
 	})
 	err := server.Serve(ctx, i.stdin, i.stdout)
 	if err != nil && ctx.Err() != nil {

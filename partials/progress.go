@@ -22,6 +22,8 @@ type Progress struct {
 	begun bool
 	told  bool    // the tool has reported
 	last  float64 // what the last notification said
+
+	written int // notifications
 }
 
 // maxMessage is the longest message, in bytes: hosts show it on one line.
@@ -38,8 +40,7 @@ func NewProgress(head []byte, token json.RawMessage, taskID string, message bool
 	if taskID != "" {
 		// "All requests, notifications, and responses related to a task MUST include the
 		// io.modelcontextprotocol/related-task key" (2025-11-25 basic/utilities/tasks)
-		id, _ := json.Marshal(taskID)
-		h = fmt.Appendf(h, `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":%s}},`, id)
+		h = fmt.Appendf(h, `"_meta":%s,`, relatedTask(taskID))
 	}
 	return &Progress{head: fmt.Appendf(h, `"progressToken":%s,"progress":`, token), message: message}
 }
@@ -56,13 +57,22 @@ func (p *Progress) Encode(dst []byte, b Batch) []byte {
 	return p.Beat(dst, line)
 }
 
+// Written is how many notifications there have been: a heartbeat is due when it stands still.
+func (p *Progress) Written() int { return p.written }
+
 // End implements Dialect: the response is the end.
 func (p *Progress) End(dst []byte) []byte { return dst }
 
 // Beat appends a notification that is no report of the tool's: a sign of life, with a message or none.
 func (p *Progress) Beat(dst, message []byte) []byte {
+	p.tick()
+	return p.encode(dst, message)
+}
+
+// tick lets the progress rise a little.
+func (p *Progress) tick() {
 	p.extra++
-	return p.encode(dst, p.done+float64(p.extra)*extraStep*max(1, math.Abs(p.done)), message)
+	p.begun, p.last = true, p.done+float64(p.extra)*extraStep*max(1, math.Abs(p.done))
 }
 
 // Report appends what a tool says of its progress, or nothing if that does not rise: "The progress value MUST increase
@@ -79,16 +89,14 @@ func (p *Progress) Report(dst []byte, done, total float64, message string) []byt
 		return dst
 	}
 	p.done, p.total, p.extra, p.told = done, total, 0, true
-	return p.encode(dst, done, []byte(message))
+	p.begun, p.last = true, done
+	return p.encode(dst, []byte(message))
 }
 
-func (p *Progress) encode(dst []byte, progress float64, message []byte) []byte {
-	if p.begun && progress <= p.last {
-		return dst
-	}
-	p.begun, p.last = true, progress
+func (p *Progress) encode(dst, message []byte) []byte {
+	p.written++
 	dst = append(dst, p.head...)
-	dst = appendNumber(dst, progress)
+	dst = appendNumber(dst, p.last)
 	if p.total > 0 {
 		dst = append(dst, `,"total":`...)
 		dst = appendNumber(dst, p.total)

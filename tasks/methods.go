@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"strconv"
 	"time"
 
 	"runnel/rpc"
@@ -23,6 +24,7 @@ func (r *Runner) Register(srv *rpc.Server) {
 				Cancel:    &mcp.Present{},
 				Requests:  &mcp.TaskRequests{},
 				Streaming: &mcp.TaskStreaming{Partial: &mcp.Present{}},
+				Responses: &mcp.TaskResponses{Modes: []mcp.ResponseMode{mcp.ModeTask, mcp.ModeImmediate, mcp.ModeStreaming}},
 			}
 		}
 	})
@@ -43,60 +45,105 @@ func withTasks(h rpc.Handler) rpc.Handler {
 }
 
 // withTask reads the task id that a method is about.
-func withTask(h func(ctx context.Context, id string) (any, error)) rpc.Handler {
+func withTask(h func(ctx context.Context, p mcp.TaskParams) (any, error)) rpc.Handler {
 	return withTasks(func(ctx context.Context, _ *rpc.Caller, params json.RawMessage) (any, error) {
 		var p mcp.TaskParams
 		if err := json.Unmarshal(params, &p); err != nil || p.TaskID == "" {
 			return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.taskId must be a task's id")
 		}
-		return h(ctx, p.TaskID)
+		return h(ctx, p)
 	})
 }
 
-func (r *Runner) getTask(ctx context.Context, id string) (any, error) {
-	t, err := r.get(ctx, id)
+func (r *Runner) getTask(ctx context.Context, p mcp.TaskParams) (any, error) {
+	t, err := r.Get(ctx, p.TaskID)
 	if err != nil {
 		return nil, wireError(err)
 	}
 	return t.wire(r.o.PollInterval), nil
 }
 
-// taskResult answers with what the task's own request would have returned. "If the task is in a
-// non-terminal status, the receiver MUST block the response until the task reaches a terminal status"
-// (tasks, "Result Retrieval").
-func (r *Runner) taskResult(ctx context.Context, id string) (any, error) {
-	var t Task
-	if run := r.running(id); run != nil {
-		select {
-		case <-run.Ended():
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-		if t = run.Task(); t.Expired(time.Now()) {
-			return nil, wireError(ErrNotFound)
-		}
-	} else {
-		var err error
-		if t, err = r.o.Store.Get(ctx, r.o.Owner, id); err != nil {
-			return nil, wireError(err)
-		}
+// taskResult answers with what the task's own request would have returned. "When a receiver receives a
+// tasks/result request for a task in any other non-terminal status, it MUST block the response until the
+// task reaches a terminal status" (basic/utilities/tasks, "Result Retrieval").
+func (r *Runner) taskResult(ctx context.Context, p mcp.TaskParams) (any, error) {
+	if len(p.LastSeqNr) > 0 {
+		return r.resume(ctx, p)
+	}
+	t, err := r.Await(ctx, p.TaskID)
+	if err != nil {
+		return nil, wireError(err)
 	}
 	if t.Outcome.Err != nil {
 		return nil, t.Outcome.Err
 	}
-	return WithRelated(t.Outcome.Result, id), nil
+	result := WithRelated(t.Outcome.Result, t.ID)
+	if t.Merge {
+		if err := json.Unmarshal(t.Segments.Merged(maxMerged), &result.Content); err != nil {
+			panic("internal error: merged segments: " + err.Error())
+		}
+	}
+	return result, nil
 }
 
-func (r *Runner) cancelTask(ctx context.Context, id string) (any, error) {
-	if run := r.running(id); run != nil && run.Cancel("cancelled by the client") {
-		t := run.Task()
-		return t.wire(r.o.PollInterval), nil
+const (
+	// maxMerged keeps a merged result below the 10 MiB that clients read.
+	maxMerged = 8 << 20
+	// maxResumed is how much content a response that resumes carries.
+	maxResumed = 512 << 10
+)
+
+// resume answers tasks/result with lastSeqNr: it does not wait (SEP-1905, "Resuming Streaming").
+func (r *Runner) resume(ctx context.Context, p mcp.TaskParams) (any, error) {
+	last, err := strconv.ParseInt(string(p.LastSeqNr), 10, 64)
+	if err != nil || last < 1 {
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.lastSeqNr must be a positive integer: segments are numbered from 1")
 	}
-	t, err := r.get(ctx, id)
+	t, err := r.Get(ctx, p.TaskID)
 	if err != nil {
 		return nil, wireError(err)
 	}
-	return nil, rpc.Errorf(mcp.CodeInvalidParams, "cannot cancel task: already in terminal status %q", t.Status)
+	return t.Segments.Resume(last, t.ID, maxResumed), nil
+}
+
+// Await returns a task when it has ended.
+func (r *Runner) Await(ctx context.Context, id string) (Task, error) {
+	run := r.Running(id)
+	if run == nil {
+		return r.o.Store.Get(ctx, r.o.Owner, id)
+	}
+	select {
+	case <-run.Ended():
+	case <-ctx.Done():
+		return Task{}, context.Cause(ctx)
+	}
+	t := run.Task()
+	if t.Expired(time.Now()) {
+		return Task{}, ErrNotFound
+	}
+	return t, nil
+}
+
+func (r *Runner) cancelTask(ctx context.Context, p mcp.TaskParams) (any, error) {
+	t, err := r.Cancel(ctx, p.TaskID)
+	if errors.Is(err, ErrEnded) {
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "cannot cancel task: already in terminal status %q", t.Status)
+	} else if err != nil {
+		return nil, wireError(err)
+	}
+	return t.wire(r.o.PollInterval), nil
+}
+
+// Cancel cancels a task of the owner. It returns the task as it is then, with ErrEnded if it had ended before.
+func (r *Runner) Cancel(ctx context.Context, id string) (Task, error) {
+	if run := r.Running(id); run != nil && run.Cancel("cancelled by the client") {
+		return run.Task(), nil
+	}
+	t, err := r.Get(ctx, id)
+	if err == nil {
+		err = ErrEnded
+	}
+	return t, err
 }
 
 func (r *Runner) listTasks(ctx context.Context, _ *rpc.Caller, params json.RawMessage) (any, error) {
@@ -106,7 +153,7 @@ func (r *Runner) listTasks(ctx context.Context, _ *rpc.Caller, params json.RawMe
 			return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.cursor must be a string")
 		}
 	}
-	page, next, err := r.o.Store.List(ctx, r.o.Owner, p.Cursor, pageSize)
+	page, next, err := r.List(ctx, p.Cursor, pageSize)
 	if err != nil {
 		return nil, wireError(err)
 	}
@@ -120,7 +167,7 @@ func (r *Runner) listTasks(ctx context.Context, _ *rpc.Caller, params json.RawMe
 // WithRelated is result with the _meta that names its task.
 func WithRelated(result *mcp.CallToolResult, id string) *mcp.CallToolResult {
 	tied := *result
-	tied.Meta = related(id)
+	tied.Meta = Related(id)
 	maps.Copy(tied.Meta, result.Meta)
 	return &tied
 }

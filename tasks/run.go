@@ -29,13 +29,16 @@ type Run struct {
 	cancel context.CancelCauseFunc
 	expiry *time.Timer // nil without a handle
 
+	worked  chan struct{} // closed when the work has returned and the log is closed
 	drained chan struct{} // closed when the follower has written the last of the output
 	ended   chan struct{} // closed when the status is terminal and stored
 
 	mu     sync.Mutex
 	task   Task
-	ending bool   // somebody is moving the task to a terminal status
-	stop   func() // stops the follower: nothing of the task is written after it returns
+	handle bool             // Spec.Handle, or promoted
+	rest   *partials.Ending // nil: all of the result's content is beyond the output
+	ending bool             // somebody is moving the task to a terminal status
+	stop   func()           // stops the follower: nothing of the task is written after it returns
 }
 
 // ID is the task's id: a random UUID, the secret that gives access to the task.
@@ -63,7 +66,119 @@ func (r *Run) Handle() mcp.CreateTaskResult {
 	// tasks begin in the working status); what came after it is told after it.
 	t := r.Task()
 	t.Status, t.StatusMessage, t.UpdatedAt = mcp.TaskWorking, "", t.CreatedAt
-	return mcp.CreateTaskResult{Task: t.wire(r.runner.o.PollInterval)}
+	return mcp.CreateTaskResult{
+		Task: t.wire(r.runner.o.PollInterval),
+		Meta: map[string]any{mcp.MetaModelResponse: fmt.Sprintf("%s runs as task %s. Its result comes when it is done.", t.Tool, t.ID)},
+	}
+}
+
+// Status is the task as it is now, with a message for its status.
+func (r *Run) Status(message string) mcp.Task {
+	t := r.Task()
+	t.StatusMessage = clip(message, maxStatusMessage)
+	return t.wire(r.runner.o.PollInterval)
+}
+
+// live is the task as it is now; while it works, its message is the last line of its output, which
+// is all that some hosts show.
+func (r *Run) live() Task {
+	t := r.Task()
+	if t.Status == mcp.TaskWorking {
+		t.StatusMessage = clip(partials.LastLine(r.log.Tail(tailBytes)), maxStatusMessage)
+	}
+	return t
+}
+
+// tailBytes is where a last line is looked for.
+const tailBytes = 4 << 10
+
+// Worked is closed when the work has returned; the task ends when its output has been delivered, too.
+func (r *Run) Worked() <-chan struct{} { return r.worked }
+
+// Rest tells that the content of the result only repeats the output, but for items.
+func (r *Run) Rest(items []mcp.ContentBlock) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rest = &partials.Ending{Rest: raw(items)}
+}
+
+// Ending is what the result has beyond the output. It is known when Worked is closed.
+func (r *Run) Ending() partials.Ending {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return *r.rest
+}
+
+func raw(items []mcp.ContentBlock) [][]byte {
+	list := make([][]byte, len(items))
+	for i, item := range items {
+		list[i] = item
+	}
+	return list
+}
+
+// Segments numbers the output for SEP-1905.
+func (r *Run) Segments() *partials.Segments { return r.task.Segments }
+
+// Merge makes the merged segments the task's result, as SEP-1905 asks of a streaming task. It must be called before the handle is sent.
+func (r *Run) Merge() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.task.Merge = true
+}
+
+// HasHandle tells whether a client knows the task's id.
+func (r *Run) HasHandle() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.handle
+}
+
+// ErrEnded refuses what only a task that has not ended can do.
+var ErrEnded = errors.New("the task has ended")
+
+// Promote gives a handle to a run that was started without one. It fails like Start, or with ErrEnded.
+func (r *Run) Promote(ctx context.Context) error {
+	r.mu.Lock()
+	if r.ending {
+		r.mu.Unlock()
+		return ErrEnded
+	}
+	r.mu.Unlock()
+	if err := r.runner.admit(ctx, r); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ending {
+		r.runner.forget(r.id)
+		return ErrEnded
+	}
+	r.handle = true
+	return nil
+}
+
+// Move moves the task between working and input_required and tells about it.
+func (r *Run) Move(status mcp.TaskStatus, message string) error {
+	r.mu.Lock()
+	if r.ending {
+		r.mu.Unlock()
+		return ErrEnded
+	}
+	if err := checkMove(r.task.Status, status); err != nil {
+		r.mu.Unlock()
+		return err
+	}
+	r.task.Status, r.task.StatusMessage, r.task.UpdatedAt = status, clip(message, maxStatusMessage), time.Now()
+	t, handle := r.task, r.handle
+	r.mu.Unlock()
+	if !handle {
+		return nil
+	}
+	if r.spec.Status != nil {
+		r.spec.Status(t.wire(r.runner.o.PollInterval))
+	}
+	return r.runner.o.Store.Put(r.ctx, t)
 }
 
 // Follow gives the run the means to silence its follower: stop must not block, and after it
@@ -99,7 +214,13 @@ func (r *Run) expire() {
 func (r *Run) main() {
 	defer r.runner.all.Done()
 	result, message, err := r.work()
+	var wire *rpc.Error
+	if err != nil {
+		wire = r.wireError(err)
+	}
+	r.setEnding(result, wire)
 	r.log.Close()
+	close(r.worked)
 	// Drain, then end: the terminal status comes behind the last partial. A follower whose client
 	// does not read holds the task back; cancelling, expiry and shutdown do not wait for it.
 	select {
@@ -109,15 +230,29 @@ func (r *Run) main() {
 	switch {
 	case r.runner.ctx.Err() != nil:
 		r.finish(errClosed, mcp.TaskFailed, errClosed.Error(), &Outcome{Result: mcp.ErrorResult(errClosed.Error())})
-	case err != nil:
-		wire := r.wireError(err)
+	case wire != nil:
 		r.finish(nil, mcp.TaskFailed, wire.Message, &Outcome{Err: wire})
-	case result.IsError:
+	case result.IsError && !r.runner.o.ErrorsComplete:
 		// "when the tool result has isError set to true, the task should reach failed status" (tasks, "Task Execution Errors")
 		r.finish(nil, mcp.TaskFailed, message, &Outcome{Result: result})
 	default:
 		r.finish(nil, mcp.TaskCompleted, message, &Outcome{Result: result})
 	}
+}
+
+// setEnding tells the readers of the output how it ends.
+func (r *Run) setEnding(result *mcp.CallToolResult, err *rpc.Error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case err != nil:
+		r.rest = &partials.Ending{Rest: [][]byte{mcp.Text(err.Message)}, IsError: true}
+	case r.rest == nil:
+		r.rest = &partials.Ending{Rest: raw(result.Content), IsError: result.IsError}
+	default:
+		r.rest.IsError = result.IsError
+	}
+	r.task.Segments.Finish(*r.rest)
 }
 
 // work calls the tool and makes an error of its panic.
@@ -160,7 +295,7 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	}
 	r.ending = true
 	t := r.task
-	stop := r.stop
+	stop, handle := r.stop, r.handle
 	r.mu.Unlock()
 
 	if stop != nil {
@@ -170,7 +305,7 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	r.cancel(cause)
 	r.log.Close()
 	t.Status, t.StatusMessage, t.Outcome, t.UpdatedAt = status, clip(message, maxStatusMessage), outcome, time.Now()
-	if r.spec.Handle {
+	if handle {
 		// The outcome is stored before the terminal status can be seen.
 		if err := r.runner.o.Store.Put(context.Background(), t); err != nil {
 			r.runner.o.Log.Error().Err(err).Str("taskId", t.ID).Msg("end of task not stored")
@@ -182,7 +317,7 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	if r.spec.Status != nil {
 		r.spec.Status(t.wire(r.runner.o.PollInterval))
 	}
-	if r.spec.Handle {
+	if handle {
 		r.runner.ended(r)
 	}
 	close(r.ended)

@@ -157,7 +157,7 @@ func TestExpiryStopsWork(t *testing.T) {
 		s.Deliver(func(ctx context.Context) { <-ctx.Done() })
 		time.Sleep(time.Minute - time.Millisecond)
 		synctest.Wait()
-		if _, err := r.get(t.Context(), s.ID()); err != nil {
+		if _, err := r.Get(t.Context(), s.ID()); err != nil {
 			t.Errorf("before the ttl is over: %v", err)
 		}
 		time.Sleep(2 * time.Millisecond)
@@ -165,7 +165,7 @@ func TestExpiryStopsWork(t *testing.T) {
 		if err := r.Wait(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if _, err := r.get(t.Context(), s.ID()); !errors.Is(err, ErrNotFound) {
+		if _, err := r.Get(t.Context(), s.ID()); !errors.Is(err, ErrNotFound) {
 			t.Errorf("after it: %v", err)
 		}
 		if n := len(r.o.Store.(*Memory).tasks); n != 0 {

@@ -23,7 +23,10 @@ type Options struct {
 	PollInterval time.Duration // 2 s: what tasks suggest to clients that poll
 	MaxLive      int           // 100: tasks with a handle that have not ended
 	MaxPending   int           // partials.LogOptions.MaxPending
-	Log          zerolog.Logger
+	// ErrorsComplete ends a task whose tool returned an error result as completed, against the specification, for
+	// hosts that never fetch the result of a failed task.
+	ErrorsComplete bool
+	Log            zerolog.Logger
 }
 
 // minTTL is the shortest ttl that is honoured: a task that expired at once would be a handle to nothing.
@@ -103,10 +106,13 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 			UpdatedAt: now,
 			TTL:       r.ttl(spec.TTL),
 		},
+		handle:  spec.Handle,
+		worked:  make(chan struct{}),
 		drained: make(chan struct{}),
 		ended:   make(chan struct{}),
 	}
 	run.task.Log = run.log
+	run.task.Segments = partials.NewSegments(run.log)
 	run.ctx, run.cancel = context.WithCancelCause(r.ctx)
 	if spec.Handle {
 		if err := r.admit(ctx, run); err != nil {
@@ -171,19 +177,30 @@ func (r *Runner) forget(id string) {
 	r.mu.Unlock()
 }
 
-// running returns the Run of a task that has a handle and has not ended, nil otherwise.
-func (r *Runner) running(id string) *Run {
+// Running returns the Run of a task that has a handle and has not ended, nil otherwise.
+func (r *Runner) Running(id string) *Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.live[id]
 }
 
-// get returns a task of the owner as it is now.
-func (r *Runner) get(ctx context.Context, id string) (Task, error) {
-	if run := r.running(id); run != nil {
-		return run.Task(), nil
+// Get returns a task of the owner as it is now, or ErrNotFound.
+func (r *Runner) Get(ctx context.Context, id string) (Task, error) {
+	if run := r.Running(id); run != nil {
+		return run.live(), nil
 	}
 	return r.o.Store.Get(ctx, r.o.Owner, id)
+}
+
+// List returns a page of the owner's tasks (see Store).
+func (r *Runner) List(ctx context.Context, cursor string, n int) ([]Task, string, error) {
+	page, next, err := r.o.Store.List(ctx, r.o.Owner, cursor, n)
+	for i := range page {
+		if run := r.Running(page[i].ID); run != nil {
+			page[i] = run.live()
+		}
+	}
+	return page, next, err
 }
 
 // Wait returns when no task runs any more, or with ctx's error.

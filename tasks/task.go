@@ -21,6 +21,8 @@ type Task struct {
 	TTL           time.Duration // from CreatedAt
 	Outcome       *Outcome      // nil until the task has ended
 	Log           *partials.Log // what the tool wrote
+	Segments      *partials.Segments
+	Merge         bool // the result is the merged segments (SEP-1905 streaming)
 }
 
 // Outcome is how a task ended: a result (also one with isError) or a JSON-RPC error, never both.
@@ -49,8 +51,8 @@ func (t *Task) wire(pollInterval time.Duration) mcp.Task {
 	}
 }
 
-// related is the _meta that ties a message to its task.
-func related(id string) map[string]any {
+// Related is the _meta that ties a message to its task.
+func Related(id string) map[string]any {
 	return map[string]any{mcp.MetaRelatedTask: mcp.RelatedTask{TaskID: id}}
 }
 

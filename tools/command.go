@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -32,6 +33,7 @@ type Command struct {
 	in     *inputs
 	argv   []template
 	stdin  *template // nil = the null device
+	asks   *template // nil = the user is not asked
 	dir    string
 	env    []string
 	marks  *regexp.Regexp // "progress"; nil = none
@@ -69,6 +71,13 @@ func NewCommand(name string, config CommandConfig, env Environment) (*Command, e
 		}
 		c.stdin = &t
 	}
+	if config.Confirm != "" {
+		t := parseTemplate(config.Confirm)
+		if err := c.in.checkTemplate("confirm", &t); err != nil {
+			return nil, err
+		}
+		c.asks = &t
+	}
 	if c.marks, err = compileProgress(config.Progress); err != nil {
 		return nil, err
 	}
@@ -89,6 +98,7 @@ func (c *Command) fillDefaults() error {
 		{"ansi", &f.ANSI, []string{"strip", "keep"}},
 		{"output", &f.Output, []string{"text", "lines"}},
 		{"task", (*string)(&f.Task), []string{"optional", "required", "forbidden"}},
+		{"confirmFallback", &f.ConfirmFallback, []string{"refuse", "run"}},
 	} {
 		if *choice.value == "" {
 			*choice.value = choice.allowed[0]
@@ -239,6 +249,9 @@ func (c *Command) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToo
 	if err != nil {
 		return mcp.ErrorResult(err.Error()), nil
 	}
+	if refused, err := c.confirm(ctx, in); refused != nil || err != nil {
+		return refused, err
+	}
 	if err := c.enter(ctx, out); err != nil {
 		return nil, err
 	}
@@ -258,8 +271,38 @@ func (c *Command) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToo
 	o := r.outcome(ending, time.Since(began))
 	if o.failed() {
 		in.SetStatus(o.statusMessage())
+		in.Repeats(mcp.Text(o.verdict + "\n"))
+	} else {
+		in.Repeats()
 	}
 	return o.result(), nil
+}
+
+// confirm asks the user whether to run the command. It returns the result of a call that may not run.
+func (c *Command) confirm(ctx context.Context, in *Call) (*mcp.CallToolResult, error) {
+	if c.asks == nil {
+		return nil, nil
+	}
+	args, err := c.in.parseArguments(in.Arguments)
+	if err != nil {
+		return nil, err
+	}
+	question := c.asks.fill(func(name string) string { return strings.Join(args[name].values, " ") })
+	answer, err := in.Ask(ctx, Question{Message: question, Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
+	switch {
+	case errors.Is(err, ErrCannotAsk) && c.config.ConfirmFallback == "run":
+		return nil, nil
+	case errors.Is(err, ErrCannotAsk):
+		return mcp.ErrorResult(fmt.Sprintf("not run: %s must be confirmed by the user, and %v", c.name, err)), nil
+	case err != nil:
+		return nil, fmt.Errorf("asking the user: %w", err)
+	case answer.Action == mcp.ElicitAccept:
+		return nil, nil
+	case answer.Action == mcp.ElicitDecline:
+		return mcp.ErrorResult("not run: the user declined"), nil
+	default:
+		return mcp.ErrorResult("not run: the user dismissed the question"), nil
+	}
 }
 
 // prepare fills the placeholders and finds the program.

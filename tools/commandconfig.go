@@ -40,6 +40,9 @@ type CommandConfig struct {
 	MaxConcurrent int             `yaml:"maxConcurrent"` // calls that run at once; 0 = no limit
 	MaxOutput     Size            `yaml:"maxOutput"`     // output that is streamed; default DefaultMaxOutput
 	MaxResult     Size            `yaml:"maxResult"`     // text in the result; default DefaultMaxResult
+
+	Confirm         string `yaml:"confirm"`         // a question to the user, with placeholders, before the command is started
+	ConfirmFallback string `yaml:"confirmFallback"` // for a client that cannot be asked: refuse (default), run
 }
 
 // Defaults of a command tool.

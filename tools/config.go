@@ -13,11 +13,14 @@ import (
 
 // Config is what a config file can say. Flags and environment variables are set over it.
 type Config struct {
-	Server   ServerConfig             `yaml:"server"`
-	Limits   LimitsConfig             `yaml:"limits"`
-	Partials PartialsConfig           `yaml:"partials"`
-	Tasks    TasksConfig              `yaml:"tasks"`
-	Tools    map[string]CommandConfig `yaml:"tools"`
+	Server   ServerConfig   `yaml:"server"`
+	Limits   LimitsConfig   `yaml:"limits"`
+	Partials PartialsConfig `yaml:"partials"`
+	Tasks    TasksConfig    `yaml:"tasks"`
+	// FallbackTools says when the tools for clients without tasks are listed: auto (the version has no tasks), always, never.
+	FallbackTools FallbackTools            `yaml:"fallbackTools"`
+	Compat        CompatConfig             `yaml:"compat"`
+	Tools         map[string]CommandConfig `yaml:"tools"`
 
 	file   string            // the file's name, "" if there is none
 	lines  []string          // the file's text
@@ -52,6 +55,40 @@ type TasksConfig struct {
 	MaxTTL       Duration `yaml:"maxTtl"`       // of any task
 	PollInterval Duration `yaml:"pollInterval"` // what tasks suggest to clients that poll
 	MaxLive      int      `yaml:"maxLive"`      // tasks that have not ended
+
+	SyncWait      Duration   `yaml:"syncWait"`      // when a plain call that is not finished is handed over; 0 = never
+	ImmediateWait Duration   `yaml:"immediateWait"` // how long an immediate-mode call may take before it becomes a task
+	Heartbeat     Duration   `yaml:"heartbeat"`     // longest silence towards a client that asked for progress
+	FailedExit    FailedExit `yaml:"failedExit"`    // the status of a task whose tool returned an error result
+}
+
+// CompatConfig relaxes what the specification asks.
+type CompatConfig struct {
+	RequiredFallthrough bool `yaml:"requiredFallthrough"` // a tool that requires a task runs without one, too
+}
+
+// FallbackTools is auto, always or never.
+type FallbackTools string
+
+// UnmarshalText reads one of the three words.
+func (f *FallbackTools) UnmarshalText(text []byte) error {
+	return oneOf((*string)(f), string(text), "auto", "always", "never")
+}
+
+// FailedExit is failed or completed.
+type FailedExit string
+
+// UnmarshalText reads one of the two words.
+func (f *FailedExit) UnmarshalText(text []byte) error {
+	return oneOf((*string)(f), string(text), "failed", "completed")
+}
+
+func oneOf(to *string, text string, allowed ...string) error {
+	if !slices.Contains(allowed, text) {
+		return fmt.Errorf("%q is unknown; allowed: %s", text, strings.Join(allowed, ", "))
+	}
+	*to = text
+	return nil
 }
 
 // Drain is a Duration, or -1: as long as it takes.
@@ -100,7 +137,13 @@ func DefaultConfig() *Config {
 			MaxTTL:       Duration(24 * time.Hour),
 			PollInterval: Duration(2 * time.Second),
 			MaxLive:      100,
+
+			SyncWait:      Duration(50 * time.Second), // the most common hosts give up after 60 s
+			ImmediateWait: Duration(100 * time.Millisecond),
+			Heartbeat:     Duration(10 * time.Second),
+			FailedExit:    "failed",
 		},
+		FallbackTools: "auto",
 	}
 }
 
@@ -210,6 +253,14 @@ func (c *Config) outOfBounds() (list []*ConfigError) {
 		bad("tasks.pollInterval", c.Tasks.PollInterval, "is out of range", "1ms or more")
 	}
 	count("tasks.maxLive", c.Tasks.MaxLive)
+	for key, d := range map[string]Duration{"tasks.syncWait": c.Tasks.SyncWait, "tasks.immediateWait": c.Tasks.ImmediateWait} {
+		if d < 0 {
+			bad(key, d, "is negative", "0 or more")
+		}
+	}
+	if c.Tasks.Heartbeat < Duration(time.Millisecond) {
+		bad("tasks.heartbeat", c.Tasks.Heartbeat, "is out of range", "1ms or more")
+	}
 	slices.SortFunc(list, func(a, b *ConfigError) int { return strings.Compare(a.Key, b.Key) })
 	return list
 }

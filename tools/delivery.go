@@ -2,90 +2,253 @@ package tools
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"time"
 
 	"runnel/partials"
 	"runnel/rpc"
+	"runnel/rpc/mcp"
 	"runnel/tasks"
 )
 
-// delivery is how one call's output reaches the client that made the call. What the client sees is
-// decided here, once, from what its request and its capabilities ask for:
-//
-//	a task, and the client declared tasks.streaming.partial   SEP-2679 carries the output
-//	a progress token, and none of the above                   progress notifications show the last line
-//	else                                                      the output is in the result only
-//
-// What a tool reports by Output.Progress goes to a client that gave a token in every case.
+// delivery is how one call's output reaches the client that made the call.
 type delivery struct {
-	caller  *rpc.Caller
-	lane    *rpc.Lane
-	handle  bool
-	streams bool // by SEP-2679
-	o       partials.PumpOptions
-	begun   chan struct{} // closed by deliver: the handle, if there is one, stands in the output
+	caller    *rpc.Caller
+	lane      *rpc.Lane
+	token     json.RawMessage // nil: the client did not ask for progress
+	handle    bool
+	spelling  spelling
+	o         partials.PumpOptions
+	heartbeat time.Duration
+	begun     chan struct{} // closed by begin: what comes before on the wire, such as a handle, stands in the output
 
 	// Set by prepare.
-	ctx      context.Context
+	task     *tasks.Run
+	ctx      context.Context // ends when nothing more may be written
+	cancel   context.CancelFunc
 	progress *partials.Progress // nil: no token. Used under the lane's lock only
-	pump     *partials.Pump     // nil: the output is in the result only
+	dialect  partials.Dialect   // of the pump
+	reader   *partials.Reader   // of the pump
+	pump     *partials.Pump     // nil: nothing is written while the tool runs
 }
 
-func (s *service) choose(c *rpc.Caller, handle bool) *delivery {
-	return &delivery{
-		caller:  c,
-		lane:    c.Lane(),
-		handle:  handle,
-		streams: handle && c.Version.Tasks && c.Capabilities.StreamsPartials(),
-		o:       s.o.Pump,
-		begun:   make(chan struct{}),
+// spelling is which dialect carries the output.
+type spelling uint8
+
+const (
+	bySEP1905  spelling = iota + 1 // pushed: further responses with the call's id
+	byPR383                        // partial results in progress notifications
+	bySEP2679                      // notifications/tasks/partial
+	byProgress                     // the last line of output, in progress notifications
+	byStatus                       // the last line of output, in status notifications
+	byResult                       // in the result only
+)
+
+// chooseSpelling decides once what the client sees of a call while it runs, from what its request and its
+// capabilities ask for. The first row that fits wins:
+//
+//	SEP-1905 streaming is the mode, and the client takes several responses   SEP-1905
+//	partialResults: true beside a progress token                            PR #383
+//	a task, and the client declared tasks.streaming.partial                  SEP-2679
+//	a progress token                                                        progress, with the last line
+//	a task                                                                  status, with the last line
+//	else                                                                    nothing
+//
+// What a tool reports by Output.Progress goes to a client that gave a token in every case.
+func chooseSpelling(c *rpc.Caller, handle bool, mode mcp.ResponseMode) spelling {
+	token := len(c.Meta.ProgressToken) > 0
+	switch {
+	case mode == mcp.ModeStreaming && c.Capabilities.StreamsResponses():
+		return bySEP1905
+	case token && bool(c.Meta.PartialResults) && mode != mcp.ModeStreaming:
+		return byPR383
+	case handle && c.Capabilities.StreamsPartials() && mode != mcp.ModeStreaming:
+		return bySEP2679
+	case token:
+		return byProgress
+	case handle:
+		return byStatus
+	default:
+		return byResult
 	}
 }
+
+func (s *service) deliver(c *rpc.Caller, handle bool, mode mcp.ResponseMode) *delivery {
+	return &delivery{
+		caller:    c,
+		lane:      c.Lane(),
+		token:     c.Meta.ProgressToken,
+		handle:    handle,
+		spelling:  chooseSpelling(c, handle, mode),
+		o:         s.o.Pump,
+		heartbeat: s.o.Heartbeat,
+		begun:     make(chan struct{}),
+	}
+}
+
+// deliverResult is the delivery of a call whose client is told nothing until it asks.
+func deliverResult(c *rpc.Caller) *delivery {
+	return &delivery{caller: c, spelling: byResult, begun: make(chan struct{})}
+}
+
+// statusPace is the least time between two status notifications that only show the last line of output.
+const statusPace = time.Second
 
 // prepare is called with the run before it starts, so that its output is read from the beginning.
 func (d *delivery) prepare(run *tasks.Run) {
 	c := d.caller
-	d.ctx = run.Context()
-	if token := c.Meta.ProgressToken; len(token) > 0 {
+	d.task = run
+	d.ctx, d.cancel = context.WithCancel(run.Context())
+	if len(d.token) > 0 {
 		id := ""
 		if d.handle {
 			id = run.ID()
 		}
-		d.progress = partials.NewProgress(c.Head(), token, id, c.Version.ProgressMessage)
+		d.progress = partials.NewProgress(c.Head(), d.token, id, c.Version.ProgressMessage)
 	}
-	switch {
-	case d.streams:
-		d.pump = partials.NewPump(run.Log().NewReader(0), partials.NewSEP2679(c.Head(), run.ID()), d.lane, d.o)
-	case d.progress != nil:
-		d.pump = partials.NewPump(run.Log().NewTail(), d.progress, d.lane, d.o)
+	log := run.Log()
+	switch d.spelling {
+	case bySEP1905:
+		d.reader, d.dialect = log.NewReader(0), partials.NewSEP1905(c.Head(), c.ID(), run.ID(), run.Segments())
+	case byPR383:
+		d.reader, d.dialect = log.NewReader(0), partials.NewPR383(d.progress, d.ending)
+	case bySEP2679:
+		d.reader, d.dialect = log.NewReader(0), partials.NewSEP2679(c.Head(), run.ID())
+	case byProgress:
+		d.reader, d.dialect = log.NewTail(), d.progress
+	case byStatus:
+		d.reader, d.dialect = log.NewTail(), &statusDialect{head: c.Head(), run: run}
+		d.o.Pace = max(d.o.Pace, statusPace)
 	}
-	if d.pump != nil {
-		run.Follow(d.pump.Stop)
+	if d.dialect != nil {
+		d.pump = partials.NewPump(d.reader, d.dialect, d.lane, d.o)
 	}
+	run.Follow(d.silence)
 }
 
-// deliver writes the output out until all of it is written.
-func (d *delivery) deliver(ctx context.Context) {
+// run writes the output out until all of it is written, and gives signs of life meanwhile.
+func (d *delivery) run(context.Context) {
 	close(d.begun)
+	defer d.beat()()
 	if d.pump != nil {
-		_ = d.pump.Run(ctx) // fails when the task is stopped or nobody is there to read it
+		_ = d.pump.Run(d.ctx) // fails when the task is stopped or nobody is there to read it
 	}
 }
 
-// report passes on what the tool says of its progress. It waits for its turn on the output, as long as the call lasts:
-// behind the handle, because the client does not know the task before it.
-func (d *delivery) report(done, total float64, message string) {
-	if d.progress == nil {
-		return
+// silence ends the delivery: nothing more is written when it returns. It does not wait for the client.
+func (d *delivery) silence() {
+	if d.pump != nil {
+		d.pump.Stop()
 	}
-	select {
-	case <-d.begun:
-	case <-d.ctx.Done():
-		return
-	}
+	d.cancel()
+}
+
+// write writes progress, unless the delivery has ended.
+func (d *delivery) write(encode func(dst []byte) []byte) {
 	_ = d.lane.Write(d.ctx, func(dst []byte) []byte {
 		if d.ctx.Err() != nil { // ended while the lane was waited for
 			return dst
 		}
-		return d.progress.Report(dst, done, total, message)
+		return encode(dst)
 	})
 }
+
+// await waits until the client may hear of the call: behind the handle, because it does not know the task before it.
+func (d *delivery) await(ctx context.Context) error {
+	select {
+	case <-d.begun:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// report passes on what the tool says of its progress. It waits for its turn on the output, as long as the call lasts.
+func (d *delivery) report(done, total float64, message string) {
+	if d.progress != nil && d.await(d.ctx) == nil {
+		d.write(func(dst []byte) []byte { return d.progress.Report(dst, done, total, message) })
+	}
+}
+
+// beat starts the heartbeat of a client that gave a token: a silent tool is told apart from a hung one, and hosts
+// that wait longer while there is progress do. The function it returns ends it.
+func (d *delivery) beat() (end func()) {
+	if d.progress == nil || d.heartbeat <= 0 {
+		return func() {}
+	}
+	ended, stop := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		// Looked at twice in a heartbeat, no silence is longer than one.
+		t := time.NewTicker(d.heartbeat / 2)
+		defer t.Stop()
+		began, seen := time.Now(), -1
+		for {
+			select {
+			case <-t.C:
+			case <-stop:
+				return
+			case <-d.ctx.Done():
+				return
+			}
+			d.write(func(dst []byte) []byte {
+				if n := d.progress.Written(); n != seen {
+					seen = n
+					return dst
+				}
+				dst = d.progress.Beat(dst, fmt.Appendf(nil, "running for %v", time.Since(began).Round(time.Second)))
+				seen = d.progress.Written()
+				return dst
+			})
+		}
+	}()
+	return func() { close(stop); <-ended }
+}
+
+// status tells the client of a change of the task's status.
+func (d *delivery) status(t mcp.Task) {
+	_ = d.caller.Notify("notifications/tasks/status", t) // fails only when nobody is there to read it
+}
+
+// ending is what the result has beyond the output, nothing while the tool runs.
+func (d *delivery) ending() partials.Ending {
+	select {
+	case <-d.task.Worked():
+		return d.task.Ending()
+	default:
+		return partials.Ending{}
+	}
+}
+
+// dress takes out of a plain call's result what the client was sent already: "content: []" (PR #383,
+// after LSP's partial results: the final result is empty then).
+func (d *delivery) dress(result *mcp.CallToolResult) *mcp.CallToolResult {
+	if d.spelling != byPR383 {
+		return result
+	}
+	empty := *result
+	empty.Content = []mcp.ContentBlock{}
+	return &empty
+}
+
+// statusDialect shows the last line of output as the statusMessage of a working task, which is all that some
+// hosts show. It goes with a tail reader.
+type statusDialect struct {
+	head []byte
+	run  *tasks.Run
+}
+
+func (d *statusDialect) Encode(dst []byte, b partials.Batch) []byte {
+	t := d.run.Status(partials.LastLine(b))
+	if t.Status != mcp.TaskWorking || t.StatusMessage == "" {
+		return dst
+	}
+	params, err := json.Marshal(t)
+	if err != nil {
+		panic("internal error: encoding a task: " + err.Error())
+	}
+	return fmt.Appendf(dst, "%s,\"method\":\"notifications/tasks/status\",\"params\":%s}\n", d.head, params)
+}
+
+func (d *statusDialect) End(dst []byte) []byte { return dst }

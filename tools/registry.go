@@ -27,18 +27,23 @@ type entry struct {
 	tool   Tool
 	spec   mcp.Tool
 	schema *schema
+	hidden func(v *mcp.Version) bool // nil: every version's list shows it
+	waits  bool                      // bounded by itself: a call of it is never handed over
 }
 
 // toolName is what a tool may be called (2025-11-25 server/tools, "Tool Names").
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 
 // Add adds a tool. Its name must be valid and free, its input schema an object's.
-func (r *Registry) Add(t Tool) error {
+func (r *Registry) Add(t Tool) error { return r.add(t, nil) }
+
+// add adds a tool that the lists of some versions leave out.
+func (r *Registry) add(t Tool, hidden func(v *mcp.Version) bool) error {
 	spec := t.Describe()
 	if !toolName.MatchString(spec.Name) {
 		return fmt.Errorf("tool name %q: use 1 to 128 letters, digits, underscores, hyphens and dots", spec.Name)
 	}
-	e := &entry{tool: t, spec: spec, schema: &schema{source: spec.InputSchema}}
+	e := &entry{tool: t, spec: spec, schema: &schema{source: spec.InputSchema}, hidden: hidden}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	i, taken := r.find(spec.Name)
@@ -81,6 +86,9 @@ func (r *Registry) list(v *mcp.Version, cursor string) (mcp.ListToolsResult, err
 	page := mcp.ListToolsResult{Tools: []mcp.Tool{}}
 	for size := 0; i < len(r.tools); i++ {
 		spec := r.tools[i].spec
+		if hidden := r.tools[i].hidden; hidden != nil && hidden(v) {
+			continue
+		}
 		size += len(spec.Description) + len(spec.InputSchema) + len(spec.OutputSchema)
 		if size > listPage && len(page.Tools) > 0 {
 			page.NextCursor = base64.RawURLEncoding.EncodeToString([]byte(page.Tools[len(page.Tools)-1].Name))

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -22,6 +23,15 @@ func SelfTest() []Tool {
 		Func("panic", "Panics.", func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) {
 			panic("the self-test tool panic was called")
 		}),
+		&Function{
+			Tool: mcp.Tool{
+				Name:        "ask",
+				Description: "Asks the user a question.",
+				InputSchema: json.RawMessage(`{"type":"object","properties":{"message":{"type":"string"},"delayMs":{"type":"integer","description":"how long it works before it asks"}},"required":["message"],"additionalProperties":false}`),
+				Execution:   &mcp.ToolExecution{TaskSupport: mcp.TaskOptional},
+			},
+			call: ask,
+		},
 		Func("blob", "Returns an image of some bytes.", blob),
 		Func("test_simple_text", "Conformance fixture: a text.", func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) {
 			return mcp.Result("This is a simple text response for testing."), nil
@@ -128,6 +138,38 @@ func blob(_ context.Context, in struct {
 		return nil, err
 	}
 	return &mcp.CallToolResult{Content: []mcp.ContentBlock{image}}, nil
+}
+
+func ask(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
+	var in struct {
+		Message string
+		DelayMs int
+	}
+	if err := json.Unmarshal(call.Arguments, &in); err != nil {
+		return nil, err
+	}
+	if err := wait(ctx, in.DelayMs); err != nil {
+		return nil, err
+	}
+	answer, err := call.Ask(ctx, Question{
+		Message: in.Message,
+		Schema:  json.RawMessage(`{"type":"object","properties":{"answer":{"type":"string"}},"required":["answer"]}`),
+	})
+	if err != nil {
+		return nil, err
+	}
+	switch answer.Action {
+	case mcp.ElicitAccept:
+		var content struct{ Answer string }
+		if err := json.Unmarshal(answer.Content, &content); err != nil {
+			return nil, fmt.Errorf("reading the answer: %w", err)
+		}
+		return mcp.Result("accepted: " + content.Answer), nil
+	case mcp.ElicitDecline:
+		return mcp.Result("declined"), nil
+	default:
+		return mcp.Result("cancelled"), nil
+	}
 }
 
 func testProgress(ctx context.Context, _ struct{}, out *Output) (*mcp.CallToolResult, error) {

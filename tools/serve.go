@@ -15,10 +15,16 @@ import (
 	"runnel/tasks"
 )
 
-// ServeOptions are how output is delivered.
+// ServeOptions are how calls are answered and their output is delivered. Zero means what the config file's default is
+// for FallbackTools only; the durations mean what they say.
 type ServeOptions struct {
-	Pump partials.PumpOptions
-	Log  zerolog.Logger
+	Pump                partials.PumpOptions
+	SyncWait            time.Duration // when a plain call that is not finished is handed over; 0 = never
+	ImmediateWait       time.Duration // how long a call may take before its answer is a handle, where its client lets the server choose
+	Heartbeat           time.Duration // longest silence towards a client that asked for progress; 0 = no heartbeat
+	FallbackTools       FallbackTools // "" = auto
+	RequiredFallthrough bool          // a tool that requires a task runs without one, too
+	Log                 zerolog.Logger
 }
 
 type service struct {
@@ -27,9 +33,10 @@ type service struct {
 	o        ServeOptions
 }
 
-// Serve adds tools/list and tools/call to srv.
+// Serve adds tools/list and tools/call to srv, and the fallback tools to the registry.
 func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOptions) {
 	s := &service{registry: registry, runner: runner, o: o}
+	s.addFallbackTools()
 	srv.Declare(func(_ *mcp.Version, caps *mcp.ServerCapabilities) { caps.Tools = &mcp.ToolsCapability{} })
 	srv.Handle(rpc.Handshake, "tools/list", s.list)
 	srv.Handle(rpc.Handshake, "tools/call", s.call)
@@ -45,8 +52,9 @@ func (s *service) list(_ context.Context, c *rpc.Caller, params json.RawMessage)
 	return s.registry.list(c.Version, p.Cursor)
 }
 
-// call answers tools/call. Every call runs as a task: with a handle if the client asked for one,
-// else the client waits for it here.
+// call answers tools/call. Every call runs as a task; what differs is what the client is told, and when:
+// a plain call waits for the end, one that was augmented with a task gets a handle, or what SEP-1905
+// lets it choose.
 func (s *service) call(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	p, err := callParams(params)
 	if err != nil {
@@ -56,53 +64,91 @@ func (s *service) call(ctx context.Context, c *rpc.Caller, params json.RawMessag
 	if e == nil {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "unknown tool: %q", p.Name)
 	}
-	handle, err := wantsHandle(c, e, p)
+	augmented, err := s.augmented(c, e, p)
 	if err != nil {
 		return nil, err
 	}
-	d := s.choose(c, handle)
-	spec := tasks.Spec{
-		Tool:    p.Name,
-		Handle:  handle,
-		Prepare: d.prepare,
-		Work: func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
-			return e.run(ctx, &Call{Arguments: p.Arguments, TaskID: run.ID()}, run.Log(), d.report)
-		},
+	if augmented {
+		return s.callTask(ctx, c, e, p)
 	}
-	if handle {
-		if spec.TTL, err = ttl(p.Task); err != nil {
-			return nil, err
+	return s.callPlain(ctx, c, e, p)
+}
+
+// start starts a call of a tool.
+func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage, d *delivery, spec tasks.Spec) (*tasks.Run, error) {
+	spec.Tool = e.spec.Name
+	spec.Prepare = d.prepare
+	spec.Work = func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
+		in := &Call{Arguments: arguments, TaskID: run.ID(), caller: d.caller, ask: asker(d, run)}
+		result, message, err := e.run(ctx, in, run.Log(), d.report)
+		if in.rest != nil {
+			run.Rest(*in.rest)
 		}
-		spec.Status = func(t mcp.Task) {
-			if t.Status.Terminal() {
-				_ = c.Notify("notifications/tasks/status", t) // fails only when nobody is there to read it
+		return result, message, err
+	}
+	return s.runner.Start(ctx, spec)
+}
+
+// callPlain answers a call that its client waits for. One that takes too long for most hosts is handed over.
+func (s *service) callPlain(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.CallToolParams) (any, error) {
+	d := s.deliver(c, false, "")
+	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{})
+	if err != nil {
+		return nil, err
+	}
+	run.Deliver(d.run)
+	var late <-chan time.Time
+	if s.o.SyncWait > 0 && !e.waits {
+		t := time.NewTimer(s.o.SyncWait)
+		defer t.Stop()
+		late = t.C
+	}
+	for {
+		select {
+		case <-run.Ended():
+			outcome := run.Task().Outcome
+			if outcome.Err != nil {
+				return nil, outcome.Err
 			}
+			return dressResult(c.Version, d.dress(outcome.Result)), nil
+		case <-ctx.Done():
+			run.Cancel("cancelled by the client")
+			return nil, context.Cause(ctx)
+		case <-late:
+			if result := s.handOver(ctx, c, run, d); result != nil {
+				return dressResult(c.Version, result), nil
+			}
+			late = nil
 		}
 	}
-	run, err := s.runner.Start(ctx, spec)
+}
+
+// callTask answers a call that was augmented with a task.
+func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.CallToolParams) (any, error) {
+	mode, fallback := chooseMode(e, p.Task.ResponseModes)
+	d := s.deliver(c, true, mode)
+	ttl, err := ttl(p.Task)
 	if err != nil {
 		return nil, err
 	}
-	if handle {
-		// "The response with the handle comes first, then partials."
-		return rpc.After{
-			Result: run.Handle(),
-			Do:     func() { run.Deliver(d.deliver) },
-			Drop:   func() { run.Cancel("cancelled by the client") },
-		}, nil
+	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Handle: true, TTL: ttl, Status: d.status})
+	if err != nil {
+		return nil, err
 	}
-	run.Deliver(d.deliver)
-	select {
-	case <-run.Ended():
-	case <-ctx.Done():
-		run.Cancel("cancelled by the client")
-		return nil, context.Cause(ctx)
+	drop := func() { run.Cancel("cancelled by the client") }
+	if listed(p.Task.ResponseModes, mcp.ModeImmediate) && s.finishes(ctx, run) {
+		return s.immediate(run, d)
 	}
-	outcome := run.Task().Outcome
-	if outcome.Err != nil {
-		return nil, outcome.Err
+	if mode == mcp.ModeStreaming {
+		run.Merge()
+		return rpc.After{Result: s.firstResponse(ctx, run, d), Do: func() { run.Deliver(d.run) }, Drop: drop}, nil
 	}
-	return dressResult(c.Version, outcome.Result), nil
+	handle := run.Handle()
+	if fallback {
+		handle.Meta[mcp.MetaFallbackMode] = string(mcp.ModeTask)
+	}
+	// "The response with the handle comes first, then partials."
+	return rpc.After{Result: handle, Do: func() { run.Deliver(d.run) }, Drop: drop}, nil
 }
 
 func callParams(params json.RawMessage) (*mcp.CallToolParams, error) {
@@ -126,16 +172,16 @@ func callParams(params json.RawMessage) (*mcp.CallToolParams, error) {
 	return &p, nil
 }
 
-// wantsHandle tells whether the call was augmented with a task, and refuses what the tool does not
+// augmented tells whether the call was augmented with a task, and refuses what the tool does not
 // support: "Servers MUST return a -32601 (Method not found) error if a client does not attempt to"
 // use a task where one is required, and SHOULD where it is forbidden (2025-11-25 basic/utilities/tasks,
 // "Tool-Level Negotiation"). Older versions have no tasks: there, every tool is simply called.
-func wantsHandle(c *rpc.Caller, e *entry, p *mcp.CallToolParams) (bool, error) {
+func (s *service) augmented(c *rpc.Caller, e *entry, p *mcp.CallToolParams) (bool, error) {
 	if !c.Version.Tasks {
 		return false, nil
 	}
 	switch support := e.taskSupport(); {
-	case p.Task == nil && support == mcp.TaskRequired:
+	case p.Task == nil && support == mcp.TaskRequired && !s.o.RequiredFallthrough:
 		return false, rpc.Errorf(mcp.CodeMethodNotFound, "tool %q runs only as a task: add \"task\": {} to the params", p.Name)
 	case p.Task != nil && support == mcp.TaskForbidden:
 		return false, rpc.Errorf(mcp.CodeMethodNotFound, "tool %q cannot run as a task: leave \"task\" out of the params", p.Name)

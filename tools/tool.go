@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
 
@@ -33,9 +34,16 @@ type Call struct {
 	// TaskID names the task that this call runs as.
 	TaskID string
 
+	caller *rpc.Caller
+	ask    func(ctx context.Context, q Question) (Answer, error)
 	status string
+	rest   *[]mcp.ContentBlock
 }
 
 // SetStatus gives the task the statusMessage it ends with, 2 KiB at most; hosts that see a task
 // fail often read nothing else. Without it a failed task shows the beginning of its result's text.
 func (c *Call) SetStatus(message string) { c.status = message }
+
+// Repeats tells that the content of the result only repeats what was written to the Output, but for
+// these items. A client that was sent the output as it came gets them behind it, and nothing twice.
+func (c *Call) Repeats(but ...mcp.ContentBlock) { c.rest = &but }

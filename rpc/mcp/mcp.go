@@ -3,7 +3,10 @@
 // It holds data only and imports nothing but the standard library.
 package mcp
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // Error codes of JSON-RPC 2.0 and MCP.
 const (
@@ -21,6 +24,10 @@ const (
 const (
 	MetaRelatedTask = "io.modelcontextprotocol/related-task"
 	MetaStream      = "runnel/stream" // "stderr" on text that a command wrote there
+	// MetaFallbackMode says on a handle that no response mode that the client named could be had (SEP-1905).
+	MetaFallbackMode = "io.modelcontextprotocol/fallback-mode"
+	// MetaModelResponse is what a host may tell its model when a task was created (2025-11-25 basic/utilities/tasks).
+	MetaModelResponse = "io.modelcontextprotocol/model-immediate-response"
 )
 
 // Implementation names a client or a server.
@@ -64,7 +71,23 @@ type ElicitationCapability struct {
 // ClientTasks is the client's capabilities.tasks.
 type ClientTasks struct {
 	Streaming *TaskStreaming `json:"streaming,omitempty"`
+	Responses *TaskResponses `json:"responses,omitempty"`
 }
+
+// TaskResponses is capabilities.tasks.responses of either side (SEP-1905, "Capability").
+type TaskResponses struct {
+	Modes []ResponseMode `json:"modes"`
+}
+
+// ResponseMode is a way to answer a task-augmented request (SEP-1905).
+type ResponseMode string
+
+// The response modes, in the order in which a server prefers them.
+const (
+	ModeImmediate ResponseMode = "immediate"
+	ModeStreaming ResponseMode = "streaming"
+	ModeTask      ResponseMode = "task"
+)
 
 // TaskStreaming is capabilities.tasks.streaming of either side (SEP-2679, 2.1 and 2.2).
 type TaskStreaming struct {
@@ -74,6 +97,16 @@ type TaskStreaming struct {
 // StreamsPartials reports whether the client declared tasks.streaming.partial (SEP-2679, 2.2).
 func (c *ClientCapabilities) StreamsPartials() bool {
 	return c.Tasks != nil && c.Tasks.Streaming != nil && c.Tasks.Streaming.Partial != nil
+}
+
+// StreamsResponses reports whether the client declared that it takes several responses to one request (SEP-1905).
+func (c *ClientCapabilities) StreamsResponses() bool {
+	return c.Tasks != nil && c.Tasks.Responses != nil && slices.Contains(c.Tasks.Responses.Modes, ModeStreaming)
+}
+
+// AsksByForm reports whether the client can show its user a form (client/elicitation; an empty capability means forms).
+func (c *ClientCapabilities) AsksByForm() bool {
+	return c.Elicitation != nil && (c.Elicitation.Form != nil || c.Elicitation.URL == nil)
 }
 
 // ServerCapabilities are what the rooms of runnel declare.
@@ -93,6 +126,7 @@ type ServerTasks struct {
 	Cancel    *Present       `json:"cancel,omitempty"`
 	Requests  *TaskRequests  `json:"requests,omitempty"`
 	Streaming *TaskStreaming `json:"streaming,omitempty"`
+	Responses *TaskResponses `json:"responses,omitempty"`
 }
 
 // TaskRequests names the requests that may be augmented with a task: tools/call.
@@ -104,7 +138,17 @@ type TaskRequests struct {
 
 // RequestMeta is params._meta of a request, as far as runnel reads it.
 type RequestMeta struct {
-	ProgressToken json.RawMessage `json:"progressToken,omitempty"` // a string or an integer, given back byte for byte
+	ProgressToken  json.RawMessage `json:"progressToken,omitempty"`  // a string or an integer, given back byte for byte
+	PartialResults Flag            `json:"partialResults,omitempty"` // PR #383
+}
+
+// Flag is true only for a JSON true: what a client sends instead of a truth value reads as false.
+type Flag bool
+
+// UnmarshalJSON never fails: one wrong member of _meta must not hide the others.
+func (f *Flag) UnmarshalJSON(b []byte) error {
+	*f = string(b) == "true"
+	return nil
 }
 
 // CancelledParams are the params of "notifications/cancelled".

@@ -22,7 +22,8 @@ func (s TaskStatus) Terminal() bool {
 // TaskMetadata is the "task" member of a task-augmented request. TTL is in milliseconds;
 // it is kept encoded because clients send it as a number, as null, or not at all.
 type TaskMetadata struct {
-	TTL json.RawMessage `json:"ttl,omitempty"`
+	TTL           json.RawMessage `json:"ttl,omitempty"`
+	ResponseModes []ResponseMode  `json:"responseModes,omitempty"` // SEP-1905; nil: the client does not know of it
 }
 
 // Task is a task as clients of 2025-11-25 see it.
@@ -45,7 +46,8 @@ type CreateTaskResult struct {
 // TaskParams are the params of tasks/get, tasks/result and tasks/cancel.
 // Other members are tolerated: the TypeScript SDK repeats the task's metadata there.
 type TaskParams struct {
-	TaskID string `json:"taskId"`
+	TaskID    string          `json:"taskId"`
+	LastSeqNr json.RawMessage `json:"lastSeqNr,omitempty"` // tasks/result only (SEP-1905, "Resuming Streaming")
 }
 
 // ListTasksParams are the params of "tasks/list".

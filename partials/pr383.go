@@ -1,0 +1,86 @@
+package partials
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// pr383 is PR #383: partial results inside progress notifications. It shares its counter with the progress that
+// the tool reports: both are notifications of one token.
+type pr383 struct {
+	progress *Progress
+	ending   func() Ending
+	begun    bool
+}
+
+// NewPR383 makes the dialect of PR #383 on top of the progress of the same request. ending is called once, at
+// the end of the output, and tells what of the result is beyond it.
+func NewPR383(progress *Progress, ending func() Ending) Dialect {
+	return &pr383{progress: progress, ending: ending}
+}
+
+func (d *pr383) Encode(dst []byte, b Batch) []byte {
+	if len(b.Chunks) == 0 {
+		return dst
+	}
+	return d.chunk(dst, appendContent(nil, b.Chunks), false)
+}
+
+// End appends the last chunk; its content may be empty.
+func (d *pr383) End(dst []byte) []byte {
+	content := []byte{'['}
+	for i, item := range d.ending().Rest {
+		if i > 0 {
+			content = append(content, ',')
+		}
+		content = append(content, item...)
+	}
+	return d.chunk(dst, append(content, ']'), true)
+}
+
+func (d *pr383) chunk(dst, content []byte, last bool) []byte {
+	p := d.progress
+	p.tick()
+	p.written++
+	dst = append(dst, p.head...)
+	dst = appendNumber(dst, p.last)
+	if p.total > 0 {
+		dst = append(dst, `,"total":`...)
+		dst = appendNumber(dst, p.total)
+	}
+	dst = fmt.Appendf(dst, `,"partialResult":{"chunk":{"content":%s},"append":%t,"lastChunk":%t}}}`, content, d.begun, last)
+	d.begun = true
+	return append(dst, '\n')
+}
+
+// PartialResult is the partialResult of a progress notification (PR #383).
+type PartialResult struct {
+	Progress float64
+	Content  []json.RawMessage
+	Append   bool
+	Last     bool
+}
+
+// DecodePR383 reads a progress notification that carries a partial result.
+func DecodePR383(line []byte) (PartialResult, error) {
+	var m struct {
+		Params struct {
+			Progress float64 `json:"progress"`
+			Partial  *struct {
+				Chunk struct {
+					Content []json.RawMessage `json:"content"`
+				} `json:"chunk"`
+				Append bool `json:"append"`
+				Last   bool `json:"lastChunk"`
+			} `json:"partialResult"`
+		} `json:"params"`
+	}
+	if err := json.Unmarshal(line, &m); err != nil {
+		return PartialResult{}, fmt.Errorf("reading a partial result: %w", err)
+	}
+	p := m.Params.Partial
+	if p == nil {
+		return PartialResult{}, fmt.Errorf("reading a partial result: there is none")
+	}
+	return PartialResult{Progress: m.Params.Progress, Content: p.Chunk.Content, Append: p.Append, Last: p.Last}, nil
+}

@@ -1,0 +1,231 @@
+package partials
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+)
+
+// Segments numbers a task's output for SEP-1905: segment n, from 1, is one content item. A number is given when
+// the item is first sent, by whichever mechanism sends it, and the item stays the same from then on: who asks
+// again gets the same bytes under the same number ("Sequence Number Requirements").
+type Segments struct {
+	log *Log
+
+	mu     sync.Mutex
+	ends   []int64 // ends[n-1] is where segment n ends in the log
+	ending *Ending // nil until the work has returned
+	sent   bool    // a message with isComplete: true was sent
+}
+
+// Ending is how a task's output ends.
+type Ending struct {
+	Rest    [][]byte // content items, encoded, that the result has beyond the output: the last segments
+	IsError bool
+}
+
+// NewSegments numbers the output in log.
+func NewSegments(log *Log) *Segments { return &Segments{log: log} }
+
+// Finish tells how the output ended. It must be called before the log is closed.
+func (s *Segments) Finish(e Ending) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ending = &e
+}
+
+// Page is some segments in a row.
+type Page struct {
+	Content  []byte // a JSON array of segments, with seqNr if they were asked for
+	Count    int
+	Complete bool // nothing follows, ever
+	IsError  bool // with Complete: the task failed
+}
+
+// After returns the segments behind number last, of about limit bytes, and numbers those that have no
+// number yet. "the server returns segments starting from lastSeqNr + 1" ("Resuming Streaming").
+func (s *Segments) After(last int64, limit int) Page {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.after(last, limit, true)
+}
+
+// Merged returns all segments in order with "the seqNr field removed", as a JSON array of about limit bytes at most: of
+// a longer output the middle is left out, and an item says so.
+func (s *Segments) Merged(limit int) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	head := s.after(0, limit/2, false)
+	for s.number(limit) {
+		// The tail is found from its end.
+	}
+	rest := [][]byte(nil)
+	if s.ending != nil {
+		rest = s.ending.Rest
+	}
+	total := len(s.ends) + len(rest)
+	if head.Count == total {
+		return head.Content
+	}
+	var tail [][]byte
+	for n, size := total, 0; n > head.Count; n-- {
+		var item []byte
+		if n > len(s.ends) {
+			item = rest[n-len(s.ends)-1]
+		} else {
+			item = s.logged(int64(n))
+		}
+		if size += len(item); size > limit/2 {
+			break
+		}
+		tail = append(tail, item)
+	}
+	c := collector{page: Page{Content: head.Content[:len(head.Content)-1], Count: head.Count}}
+	if left := total - head.Count - len(tail); left > 0 {
+		c.add(0, fmt.Appendf(nil, `{"type":"text","text":"[%d segments of output are left out here]"}`, left))
+	}
+	for _, item := range slices.Backward(tail) {
+		c.add(0, item)
+	}
+	return append(c.page.Content, ']')
+}
+
+// after collects segments. s.mu is held.
+func (s *Segments) after(last int64, limit int, numbered bool) Page {
+	for last > int64(len(s.ends)) && s.ending != nil && s.number(limit) {
+		// Nobody has asked for these yet; what comes behind them has numbers only then.
+	}
+	c := collector{page: Page{Content: []byte{'['}}, limit: limit, numbered: numbered}
+	next := last + 1
+	for ; next <= int64(len(s.ends)) && c.room(); next++ {
+		c.add(next, s.logged(next))
+	}
+	for next == int64(len(s.ends))+1 && c.room() {
+		// Numbered as they go out.
+		begin := len(s.ends)
+		if !s.number(limit) {
+			break
+		}
+		for ; begin < len(s.ends); begin++ {
+			c.add(next, s.logged(next))
+			next++
+		}
+	}
+	logged := int64(len(s.ends))
+	if s.ending != nil && s.atEnd() {
+		for n, item := range s.ending.Rest {
+			if nr := logged + int64(n) + 1; nr == next && c.room() {
+				c.add(nr, item)
+				next++
+			}
+		}
+		c.page.Complete = next > logged+int64(len(s.ending.Rest))
+		c.page.IsError = c.page.Complete && s.ending.IsError
+	}
+	c.page.Content = append(c.page.Content, ']')
+	return c.page
+}
+
+// atEnd tells whether all of the log has numbers and no more will come. s.mu is held.
+func (s *Segments) atEnd() bool {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	return s.log.closed && s.log.end == s.end()
+}
+
+// end is where the last segment ends in the log. s.mu is held.
+func (s *Segments) end() int64 {
+	if len(s.ends) == 0 {
+		return 0
+	}
+	return s.ends[len(s.ends)-1]
+}
+
+// number gives numbers to what comes next in the log, about limit bytes. s.mu is held.
+func (s *Segments) number(limit int) bool {
+	batch, next := s.log.ReadAt(s.end(), min(limit, defaultMaxBytes))
+	if len(batch.Chunks) == 0 {
+		return false
+	}
+	if batch.Start > s.end() {
+		s.ends = append(s.ends, batch.Start) // what the log has let go is one segment, which says so
+	}
+	s.numberBatch(batch)
+	return next > batch.Start
+}
+
+// numberBatch gives a number to each content item of a batch. s.mu is held.
+func (s *Segments) numberBatch(b Batch) {
+	pos := b.Start
+	for i := range b.Chunks {
+		c := &b.Chunks[i]
+		pos += int64(len(c.Data))
+		if i+1 < len(b.Chunks) && c.Kind == Text && b.Chunks[i+1].Kind == Text && c.Stream == b.Chunks[i+1].Stream {
+			continue
+		}
+		s.ends = append(s.ends, pos)
+	}
+}
+
+// logged is segment n as it stands in the log. s.mu is held.
+func (s *Segments) logged(n int64) []byte {
+	begin, end := int64(0), s.ends[n-1]
+	if n > 1 {
+		begin = s.ends[n-2]
+	}
+	chunks := s.log.between(begin, end)
+	if chunks == nil {
+		return fmt.Appendf(nil, `{"type":"text","text":"[%d bytes of output are no longer kept]"}`, end-begin)
+	}
+	return bytes.TrimSuffix(appendContent(nil, chunks)[1:], []byte("]"))
+}
+
+// between returns the chunks from position begin to end, nil if they are not all kept.
+func (l *Log) between(begin, end int64) []Chunk {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var chunks []Chunk
+	for r := (Reader{log: l, pos: begin}); r.pos < end; {
+		at := r.pos
+		b, ok := r.next(int(end - r.pos))
+		if !ok || b.Start > at {
+			return nil
+		}
+		for _, c := range b.Chunks {
+			if left := end - at; int64(len(c.Data)) > left {
+				c.Data = c.Data[:left]
+			}
+			if at += int64(len(c.Data)); len(c.Data) > 0 {
+				chunks = append(chunks, c)
+			}
+		}
+	}
+	return chunks
+}
+
+// collector makes a page.
+type collector struct {
+	page     Page
+	limit    int
+	numbered bool
+}
+
+func (c *collector) room() bool { return c.page.Count == 0 || len(c.page.Content) < c.limit }
+
+func (c *collector) add(n int64, item []byte) {
+	p := &c.page
+	if p.Count > 0 {
+		p.Content = append(p.Content, ',')
+	}
+	p.Count++
+	if c.numbered {
+		p.Content = append(p.Content, `{"seqNr":`...)
+		p.Content = strconv.AppendInt(p.Content, n, 10)
+		if item = bytes.TrimSpace(item[1:]); item[0] != '}' {
+			p.Content = append(p.Content, ',')
+		}
+	}
+	p.Content = append(p.Content, item...)
+}

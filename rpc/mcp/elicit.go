@@ -1,0 +1,26 @@
+package mcp
+
+import "encoding/json"
+
+// ElicitParams are the params of "elicitation/create" with a form (2025-06-18 client/elicitation).
+type ElicitParams struct {
+	Message         string          `json:"message"`
+	RequestedSchema json.RawMessage `json:"requestedSchema"` // an object with properties of primitive types
+	Meta            map[string]any  `json:"_meta,omitempty"`
+}
+
+// ElicitResult is what the user did with a question.
+type ElicitResult struct {
+	Action  ElicitAction    `json:"action"`
+	Content json.RawMessage `json:"content,omitempty"` // with ElicitAccept: an object that fits the schema
+}
+
+// ElicitAction tells the user's three ways to answer apart.
+type ElicitAction string
+
+// The ways to answer.
+const (
+	ElicitAccept  ElicitAction = "accept"
+	ElicitDecline ElicitAction = "decline"
+	ElicitCancel  ElicitAction = "cancel"
+)

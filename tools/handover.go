@@ -1,0 +1,114 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"runnel/partials"
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// handOver answers a plain call whose tool is still running before its host gives up on it: with what there is
+// of the output, and with how to go on. It returns nil if the task cannot be kept; then the call waits on.
+func (s *service) handOver(ctx context.Context, c *rpc.Caller, run *tasks.Run, d *delivery) *mcp.CallToolResult {
+	if err := run.Promote(ctx); err != nil {
+		if !errors.Is(err, tasks.ErrEnded) {
+			s.o.Log.Warn().Err(err).Str("taskId", run.ID()).Msg("a long call cannot be handed over: it waits on")
+		}
+		return nil
+	}
+	d.silence()
+	var content []mcp.ContentBlock
+	var next int64
+	if d.spelling == byPR383 {
+		next = d.reader.Pos() // what came before was sent
+		s.endPR383(c, d)
+	} else {
+		var text string
+		if text, next = readText(run.Log(), 0, maxPage); text != "" {
+			content = append(content, mcp.Text(text))
+		}
+	}
+	how := ""
+	if s.o.FallbackTools != "never" {
+		how = fmt.Sprintf(" Call get_task_result with {\"task_id\": %q, \"after\": %d, \"wait_ms\": %d} to wait for what comes next and for the result; cancel_task stops it.",
+			run.ID(), next, maxWait.Milliseconds())
+	}
+	return tasks.WithRelated(&mcp.CallToolResult{
+		Content:           append(content, mcp.Text(fmt.Sprintf("%s is still running, as task %s.%s", run.Task().Tool, run.ID(), how))),
+		StructuredContent: structured(taskProgress{TaskID: run.ID(), Status: mcp.TaskWorking, Next: &next}),
+	}, run.ID())
+}
+
+// endPR383 marks the last chunk that comes with this request.
+func (s *service) endPR383(c *rpc.Caller, d *delivery) {
+	var m struct {
+		Method string          `json:"method"`
+		Params json.RawMessage `json:"params"`
+	}
+	if err := json.Unmarshal(d.dialect.End(nil), &m); err != nil {
+		panic("internal error: " + err.Error())
+	}
+	_ = c.Notify(m.Method, m.Params) // fails only when nobody is there to read it
+}
+
+// taskProgress is the structuredContent of results that tell about a task.
+type taskProgress struct {
+	TaskID        string              `json:"taskId"`
+	Status        mcp.TaskStatus      `json:"status"`
+	StatusMessage string              `json:"statusMessage,omitempty"`
+	Next          *int64              `json:"next,omitempty"`
+	Output        *string             `json:"output,omitempty"`
+	Result        *mcp.CallToolResult `json:"result,omitempty"`
+}
+
+func structured(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("internal error: encoding structured content: " + err.Error())
+	}
+	return b
+}
+
+// maxPage is how much of a task's output one result shows, in bytes of JSON: with the task's
+// result beside it, and both again as text, its line stays below 1 MiB.
+const maxPage = 96 << 10
+
+// readText reads a log as text from position after on, and where to go on.
+func readText(log *partials.Log, after int64, limit int) (text string, next int64) {
+	var b strings.Builder
+	next = after
+	for size := 0; ; {
+		batch, end := log.ReadAt(next, min(limit-size, 4<<10))
+		if len(batch.Chunks) == 0 {
+			return b.String(), max(next, end)
+		}
+		var page strings.Builder
+		if batch.Start > next {
+			fmt.Fprintf(&page, "[%d bytes of output are no longer kept]\n", batch.Start-next)
+		}
+		for _, c := range batch.Chunks {
+			if c.Kind == partials.Text {
+				page.Write(c.Data)
+			} else if t, ok := mcp.TextOf(c.Data); ok {
+				page.WriteString(t)
+			} else {
+				fmt.Fprintf(&page, "[%s]\n", mcp.ContentType(c.Data))
+			}
+		}
+		encoded := len(structured(page.String()))
+		if size+encoded > limit && size > 0 {
+			return b.String(), next
+		}
+		size += encoded
+		b.WriteString(page.String())
+		if next = end; size >= limit {
+			return b.String(), next
+		}
+	}
+}
