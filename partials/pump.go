@@ -21,6 +21,8 @@ type PumpOptions struct {
 	Pace time.Duration
 	// MaxBytes of content in one notification; a batch that is full goes at once, whatever the pace. 0 = 64 KiB.
 	MaxBytes int
+	// Sparse keeps the pace at both ends too: the first notification waits, and what is left at the end is not written.
+	Sparse bool
 }
 
 const (
@@ -75,13 +77,18 @@ func (p *Pump) Run(ctx context.Context) error {
 		return errStopped
 	}
 	var next time.Time
+	if p.o.Sparse {
+		next = time.Now().Add(p.o.Pace)
+	}
 	for {
 		if err := p.r.Wait(ctx, 1); err == io.EOF {
 			return p.write(ctx, p.dialect.End)
 		} else if err != nil {
 			return err
 		}
-		if err := p.rest(ctx, next); err != nil {
+		if err := p.rest(ctx, next); err == io.EOF {
+			return p.write(ctx, p.dialect.End)
+		} else if err != nil {
 			return err
 		}
 		if err := p.write(ctx, p.encode); err != nil {
@@ -91,7 +98,8 @@ func (p *Pump) Run(ctx context.Context) error {
 	}
 }
 
-// rest waits for the next notification's time, or until there is enough for a full one.
+// rest waits for the next notification's time, or until there is enough for a full one. It returns io.EOF
+// if the log was closed meanwhile and what is left is not wanted.
 func (p *Pump) rest(ctx context.Context, next time.Time) error {
 	left := time.Until(next)
 	if p.o.Pace == 0 || left <= 0 {
@@ -103,9 +111,12 @@ func (p *Pump) rest(ctx context.Context, next time.Time) error {
 	}
 	timeout, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	if err := p.r.Wait(timeout, full); err == nil || timeout.Err() != nil && ctx.Err() == nil {
+	switch err := p.r.Wait(timeout, full); {
+	case err == nil && p.o.Sparse && p.r.tail:
+		return io.EOF // there never is enough for a tail reader: the log was closed
+	case err == nil || timeout.Err() != nil && ctx.Err() == nil:
 		return nil
-	} else {
+	default:
 		return err
 	}
 }
@@ -135,10 +146,13 @@ func (p *Pump) encode(dst []byte) []byte {
 	if p.o.Pace > 0 || p.r.tail {
 		return p.dialect.Encode(dst, b)
 	}
+	write := Batch{Start: b.Start, End: b.Start}
 	for begin, i := 0, 0; i < len(b.Chunks); i++ {
+		write.End += int64(len(b.Chunks[i].Data))
 		if !b.Chunks[i].More || i == len(b.Chunks)-1 {
-			dst = p.dialect.Encode(dst, Batch{Chunks: b.Chunks[begin : i+1]})
-			begin = i + 1
+			write.Chunks = b.Chunks[begin : i+1]
+			dst = p.dialect.Encode(dst, write)
+			write.Start, begin = write.End, i+1
 		}
 	}
 	return dst
