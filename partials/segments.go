@@ -29,11 +29,13 @@ type Ending struct {
 // NewSegments numbers the output in log.
 func NewSegments(log *Log) *Segments { return &Segments{log: log} }
 
-// Finish tells how the output ended. It must be called before the log is closed.
+// Finish tells how the output ended; what was told first holds. It must be called before the log is closed.
 func (s *Segments) Finish(e Ending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ending = &e
+	if s.ending == nil {
+		s.ending = &e
+	}
 }
 
 // Page is some segments in a row.

@@ -95,15 +95,16 @@ func appendResult(dst []byte, member string, page Page, meta []byte) []byte {
 	return append(dst, '}')
 }
 
-// First is the result of the streaming call itself: the task, encoded, and what there is of its output, about limit bytes.
-func (s *Segments) First(task []byte, taskID string, limit int) json.RawMessage {
+// First is the result of the streaming call itself: the task and its _meta, both encoded, and what there is of its
+// output, about limit bytes.
+func (s *Segments) First(task, meta []byte, limit int) json.RawMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	page := s.after(0, limit, true)
 	result := fmt.Appendf(nil, `{"task":%s`, task)
 	if page.Count == 0 && !page.Complete {
 		// "Return only task": an empty first page would leave nothing to resume from.
-		return fmt.Appendf(result, `,"_meta":%s}`, relatedTask(taskID))
+		return fmt.Appendf(result, `,"_meta":%s}`, meta)
 	}
 	member := "partial-content"
 	if page.IsError && len(s.ends) == 0 {
@@ -111,7 +112,7 @@ func (s *Segments) First(task []byte, taskID string, limit int) json.RawMessage 
 	}
 	s.sent = s.sent || page.Complete
 	result = append(result, ',')
-	return append(result, appendResult(nil, member, page, relatedTask(taskID))[1:]...)
+	return append(result, appendResult(nil, member, page, meta)[1:]...)
 }
 
 // Resume is the result of tasks/result with lastSeqNr.

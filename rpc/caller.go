@@ -32,6 +32,9 @@ func (c *Caller) ID() json.RawMessage { return c.id }
 // where the request had one, `,"sessionId":…`. It must not be changed.
 func (c *Caller) Head() []byte { return c.head }
 
+// Listens tells whether the client may send more: false once the input has ended.
+func (c *Caller) Listens() bool { return c.session.input.Err() == nil }
+
 // Notify sends a notification; params may be nil. It never waits for the client to read, so whoever calls it must bound
 // how often: a stream of notifications belongs on a [Lane].
 func (c *Caller) Notify(method string, params any) error {

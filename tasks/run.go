@@ -37,6 +37,7 @@ type Run struct {
 	task   Task
 	handle bool             // Spec.Handle, or promoted
 	rest   *partials.Ending // nil: all of the result's content is beyond the output
+	well   bool             // an error result completes the task, too
 	ending bool             // somebody is moving the task to a terminal status
 	stop   func()           // stops the follower: nothing of the task is written after it returns
 }
@@ -125,6 +126,14 @@ func (r *Run) Merge() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.task.Merge = true
+}
+
+// Complete lets the task end as completed whatever its result: "Tasks in immediate mode that return results immediately
+// MUST have status completed" (SEP-1905, "Task Status"). It must be called before Deliver.
+func (r *Run) Complete() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.well = true
 }
 
 // HasHandle tells whether a client knows the task's id.
@@ -232,12 +241,19 @@ func (r *Run) main() {
 		r.finish(errClosed, mcp.TaskFailed, errClosed.Error(), &Outcome{Result: mcp.ErrorResult(errClosed.Error())})
 	case wire != nil:
 		r.finish(nil, mcp.TaskFailed, wire.Message, &Outcome{Err: wire})
-	case result.IsError && !r.runner.o.ErrorsComplete:
+	case result.IsError && !r.completes():
 		// "when the tool result has isError set to true, the task should reach failed status" (tasks, "Task Execution Errors")
 		r.finish(nil, mcp.TaskFailed, message, &Outcome{Result: result})
 	default:
 		r.finish(nil, mcp.TaskCompleted, message, &Outcome{Result: result})
 	}
+}
+
+// completes tells whether an error result completes the task.
+func (r *Run) completes() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.well || r.runner.o.ErrorsComplete
 }
 
 // setEnding tells the readers of the output how it ends.
@@ -303,6 +319,10 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 		stop()
 	}
 	r.cancel(cause)
+	if outcome.Result != nil {
+		// For work that is still under way: who asks for segments from now on is told that this is the end.
+		r.task.Segments.Finish(partials.Ending{Rest: raw(outcome.Result.Content), IsError: outcome.Result.IsError})
+	}
 	r.log.Close()
 	t.Status, t.StatusMessage, t.Outcome, t.UpdatedAt = status, clip(message, maxStatusMessage), outcome, time.Now()
 	if handle {

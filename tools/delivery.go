@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
 
 	"runnel/partials"
@@ -21,10 +22,14 @@ type delivery struct {
 	spelling  spelling
 	o         partials.PumpOptions
 	heartbeat time.Duration
-	begun     chan struct{} // closed by begin: what comes before on the wire, such as a handle, stands in the output
+
+	mu    sync.Mutex
+	begun chan struct{} // closed by begin: what comes before on the wire, such as a handle, stands in the output
+	held  []mcp.Task    // statuses from before that
 
 	// Set by prepare.
 	task     *tasks.Run
+	asking   *asking
 	ctx      context.Context // ends when nothing more may be written
 	cancel   context.CancelFunc
 	progress *partials.Progress // nil: no token. Used under the lane's lock only
@@ -92,7 +97,8 @@ func deliverResult(c *rpc.Caller) *delivery {
 	return &delivery{caller: c, spelling: byResult, begun: make(chan struct{})}
 }
 
-// statusPace is the least time between two status notifications that only show the last line of output.
+// statusPace is the least time between two status notifications that only show the last line of output, the handle
+// counted as one and the terminal one not: a task that is over sooner shows none.
 const statusPace = time.Second
 
 // prepare is called with the run before it starts, so that its output is read from the beginning.
@@ -112,24 +118,28 @@ func (d *delivery) prepare(run *tasks.Run) {
 	case bySEP1905:
 		d.reader, d.dialect = log.NewReader(0), partials.NewSEP1905(c.Head(), c.ID(), run.ID(), run.Segments())
 	case byPR383:
-		d.reader, d.dialect = log.NewReader(0), partials.NewPR383(d.progress, d.ending)
+		d.reader, d.dialect = log.NewReader(0), dressed{partials.NewPR383(d.progress, d.ending), c.Version}
 	case bySEP2679:
 		d.reader, d.dialect = log.NewReader(0), partials.NewSEP2679(c.Head(), run.ID())
 	case byProgress:
 		d.reader, d.dialect = log.NewTail(), d.progress
 	case byStatus:
 		d.reader, d.dialect = log.NewTail(), &statusDialect{head: c.Head(), run: run}
-		d.o.Pace = max(d.o.Pace, statusPace)
+		d.o.Pace, d.o.Sparse = max(d.o.Pace, statusPace), true
 	}
 	if d.dialect != nil {
 		d.pump = partials.NewPump(d.reader, d.dialect, d.lane, d.o)
 	}
-	run.Follow(d.silence)
+	d.asking = newAsking(d, run)
+	run.Follow(func() {
+		d.silence()
+		d.asking.withdraw()
+	})
 }
 
 // run writes the output out until all of it is written, and gives signs of life meanwhile.
 func (d *delivery) run(context.Context) {
-	close(d.begun)
+	d.begin()
 	defer d.beat()()
 	if d.pump != nil {
 		_ = d.pump.Run(d.ctx) // fails when the task is stopped or nobody is there to read it
@@ -206,8 +216,30 @@ func (d *delivery) beat() (end func()) {
 	return func() { close(stop); <-ended }
 }
 
-// status tells the client of a change of the task's status.
+// begin lets the client hear of the call from now on.
+func (d *delivery) begin() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	close(d.begun)
+	for _, t := range d.held {
+		d.notify(t)
+	}
+	d.held = nil
+}
+
+// status tells the client of a change of the task's status, behind the handle.
 func (d *delivery) status(t mcp.Task) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	select {
+	case <-d.begun:
+		d.notify(t)
+	default:
+		d.held = append(d.held, t)
+	}
+}
+
+func (d *delivery) notify(t mcp.Task) {
 	_ = d.caller.Notify("notifications/tasks/status", t) // fails only when nobody is there to read it
 }
 
@@ -215,7 +247,11 @@ func (d *delivery) status(t mcp.Task) {
 func (d *delivery) ending() partials.Ending {
 	select {
 	case <-d.task.Worked():
-		return d.task.Ending()
+		e := d.task.Ending()
+		for i := range e.Rest {
+			e.Rest[i] = dressContent(d.caller.Version, e.Rest[i])
+		}
+		return e
 	default:
 		return partials.Ending{}
 	}

@@ -3,7 +3,9 @@ package tools
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
+	"runnel/partials"
 	"runnel/rpc/mcp"
 )
 
@@ -39,6 +41,9 @@ func dressResult(v *mcp.Version, r *mcp.CallToolResult) *mcp.CallToolResult {
 }
 
 func dressContent(v *mcp.Version, c mcp.ContentBlock) mcp.ContentBlock {
+	if !v.ContentMeta {
+		c = withoutMeta(c)
+	}
 	switch kind := mcp.ContentType(c); {
 	case kind == "audio" && !v.Audio:
 		return mcp.Text("[audio: protocol version " + v.Name + " cannot carry it]")
@@ -49,4 +54,37 @@ func dressContent(v *mcp.Version, c mcp.ContentBlock) mcp.ContentBlock {
 	default:
 		return c
 	}
+}
+
+func withoutMeta(c mcp.ContentBlock) mcp.ContentBlock {
+	var block map[string]json.RawMessage
+	if json.Unmarshal(c, &block) != nil || block["_meta"] == nil {
+		return c
+	}
+	delete(block, "_meta")
+	bare, err := json.Marshal(block)
+	if err != nil {
+		panic("internal error: encoding content: " + err.Error())
+	}
+	return bare
+}
+
+// dressed is a dialect whose content is what a version knows.
+type dressed struct {
+	partials.Dialect
+	version *mcp.Version
+}
+
+func (d dressed) Encode(dst []byte, b partials.Batch) []byte {
+	chunks := slices.Clone(b.Chunks) // the batch is the reader's
+	for i := range chunks {
+		c := &chunks[i]
+		if c.Kind == partials.Item {
+			c.Data = dressContent(d.version, c.Data)
+		} else if !d.version.ContentMeta {
+			c.Stream = partials.Stdout // the mark of stderr is _meta
+		}
+	}
+	b.Chunks = chunks
+	return d.Dialect.Encode(dst, b)
 }

@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -22,7 +23,7 @@ func chooseMode(e *entry, modes []mcp.ResponseMode) (mode mcp.ResponseMode, fall
 	if listed(modes, mcp.ModeStreaming) && e.spec.Execution != nil && e.spec.Execution.StreamPartial {
 		return mcp.ModeStreaming, false
 	}
-	return mcp.ModeTask, modes != nil && !listed(modes, mcp.ModeTask)
+	return mcp.ModeTask, len(modes) > 0 && !listed(modes, mcp.ModeTask)
 }
 
 // finishes waits for the work to be done, as long as an immediate result may take.
@@ -38,9 +39,11 @@ func (s *service) finishes(ctx context.Context, run *tasks.Run) bool {
 	return false
 }
 
-// immediate is case 1 of SEP-1905: the whole result, with a completed task behind it.
+// immediate is case 1 of SEP-1905: the whole result, with a completed task behind it. Nothing is told of that task but
+// its result.
 func (s *service) immediate(run *tasks.Run, d *delivery) (any, error) {
 	d.silence()
+	run.Complete()
 	run.Deliver(func(context.Context) {})
 	<-run.Ended()
 	outcome := run.Task().Outcome
@@ -66,9 +69,7 @@ func (s *service) firstResponse(ctx context.Context, run *tasks.Run, d *delivery
 	case <-run.Worked(): // then its end is known, too
 	default:
 	}
-	task, err := json.Marshal(run.Handle().Task)
-	if err != nil {
-		panic("internal error: encoding a task: " + err.Error())
-	}
-	return run.Segments().First(task, run.ID(), maxFirst)
+	handle := run.Handle()
+	maps.Copy(handle.Meta, tasks.Related(run.ID()))
+	return run.Segments().First(structured(handle.Task), structured(handle.Meta), maxFirst)
 }

@@ -79,7 +79,7 @@ func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage
 	spec.Tool = e.spec.Name
 	spec.Prepare = d.prepare
 	spec.Work = func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
-		in := &Call{Arguments: arguments, TaskID: run.ID(), caller: d.caller, ask: asker(d, run)}
+		in := &Call{Arguments: arguments, TaskID: run.ID(), caller: d.caller, ask: d.asking.ask()}
 		result, message, err := e.run(ctx, in, run.Log(), d.report)
 		if in.rest != nil {
 			run.Rest(*in.rest)
@@ -115,10 +115,13 @@ func (s *service) callPlain(ctx context.Context, c *rpc.Caller, e *entry, p *mcp
 			run.Cancel("cancelled by the client")
 			return nil, context.Cause(ctx)
 		case <-late:
+			late = nil
+			if !c.Listens() {
+				continue // whom the input has ended for cannot ask for the rest
+			}
 			if result := s.handOver(ctx, c, run, d); result != nil {
 				return dressResult(c.Version, result), nil
 			}
-			late = nil
 		}
 	}
 }

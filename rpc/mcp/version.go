@@ -12,6 +12,7 @@ type Version struct {
 	StructuredContent bool // title, outputSchema, structuredContent, resource_link, elicitation
 	Titles            bool
 	ResourceLinks     bool
+	ContentMeta       bool // _meta in content blocks
 	Elicitation       bool
 	Tasks             bool // capabilities.tasks, execution.taskSupport, params.task (experimental, 2025-11-25)
 	Icons             bool
@@ -23,11 +24,11 @@ var Versions = []*Version{
 	{Name: "2024-11-05"},
 	{Name: "2025-03-26", Batches: true, Annotations: true, Audio: true, ProgressMessage: true},
 	{Name: "2025-06-18", Annotations: true, Audio: true, ProgressMessage: true,
-		StructuredContent: true, Titles: true, ResourceLinks: true, Elicitation: true},
+		StructuredContent: true, Titles: true, ResourceLinks: true, ContentMeta: true, Elicitation: true},
 	{Name: "2025-11-25", Annotations: true, Audio: true, ProgressMessage: true,
-		StructuredContent: true, Titles: true, ResourceLinks: true, Elicitation: true, Tasks: true, Icons: true},
+		StructuredContent: true, Titles: true, ResourceLinks: true, ContentMeta: true, Elicitation: true, Tasks: true, Icons: true},
 	{Name: "2026-07-28", Annotations: true, Audio: true, ProgressMessage: true,
-		StructuredContent: true, Titles: true, ResourceLinks: true, Elicitation: true, Icons: true, Stateless: true},
+		StructuredContent: true, Titles: true, ResourceLinks: true, ContentMeta: true, Elicitation: true, Icons: true, Stateless: true},
 }
 
 // LookupVersion returns the row of a version by its name, nil if runnel does not know it.
