@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -25,12 +26,18 @@ type audit struct {
 	t testing.TB
 
 	mu       sync.Mutex
+	now      time.Time             // when the line came that is looked at
 	piece    []byte                // sent of a line that has no newline yet
 	version  string                // as answered to initialize; the newest handshake version before that
 	streams  bool                  // the client declared tasks.streaming.partial
+	pushes   bool                  // the client declared the response mode streaming
 	requests map[string][]*request // not answered yet, by the id's bytes
 	tasks    map[string]*auditTask
 	tokens   map[string]*auditToken // by the token's bytes
+	pushed   map[string]*auditTask  // streams, by the bytes of their call's id
+
+	asked     map[string]string // open requests of the server: the task that asks, by the id's bytes
+	lastAsked int
 }
 
 // request is one that the client sent.
@@ -39,8 +46,10 @@ type request struct {
 	task      bool   // params.task is there
 	session   string // bytes of the top-level sessionId, "" for none
 	token     string
-	taskID    string // params.taskId
-	cancelled bool   // by notifications/cancelled: need not be answered
+	taskID    string   // params.taskId
+	modes     []string // params.task.responseModes
+	lastSeqNr json.RawMessage
+	cancelled bool // by notifications/cancelled: need not be answered
 }
 
 type auditTask struct {
@@ -49,6 +58,13 @@ type auditTask struct {
 	seq      int64 // of the next partial
 	ended    bool  // a message showed a terminal status
 	notified bool  // by notifications/tasks/status
+
+	carrier string      // what carried content
+	pushed  bool        // further responses to the call may come
+	pulls   bool        // the client has asked for segments
+	merged  bool        // the request listed the response mode streaming: the result is the merged segments
+	stream  auditStream // SEP-1905
+	shown   time.Time   // when a status notification last showed a line of output
 }
 
 type auditToken struct {
@@ -56,11 +72,16 @@ type auditToken struct {
 	progress float64
 	any      bool
 	ended    bool
+
+	partials bool // the request asked for partial results
+	chunks   int
+	last     bool // lastChunk: true has come
 }
 
 func newAudit(t testing.TB) *audit {
 	return &audit{t: t, version: newestHandshake, requests: map[string][]*request{},
-		tasks: map[string]*auditTask{}, tokens: map[string]*auditToken{}}
+		tasks: map[string]*auditTask{}, tokens: map[string]*auditToken{},
+		pushed: map[string]*auditTask{}, asked: map[string]string{}}
 }
 
 type envelope struct {
@@ -117,7 +138,11 @@ func (a *audit) sentLine(line []byte) {
 
 func (a *audit) sentOne(line []byte) {
 	var e envelope
-	if json.Unmarshal(line, &e) != nil || e.Result != nil || e.Error != nil {
+	if json.Unmarshal(line, &e) != nil {
+		return
+	}
+	if e.Result != nil || e.Error != nil {
+		delete(a.asked, string(e.ID))
 		return
 	}
 	if e.method() == "notifications/cancelled" {
@@ -134,28 +159,53 @@ func (a *audit) sentOne(line []byte) {
 	}
 	r := &request{method: e.method(), session: string(e.Session)}
 	var p struct {
-		Task   json.RawMessage `json:"task"`
-		TaskID string          `json:"taskId"`
-		Meta   struct {
-			Token json.RawMessage `json:"progressToken"`
+		Task      json.RawMessage `json:"task"`
+		TaskID    string          `json:"taskId"`
+		LastSeqNr json.RawMessage `json:"lastSeqNr"`
+		Meta      struct {
+			Token    json.RawMessage `json:"progressToken"`
+			Partials json.RawMessage `json:"partialResults"`
 		} `json:"_meta"`
 		Capabilities struct {
 			Tasks struct {
 				Streaming struct {
 					Partial *struct{} `json:"partial"`
 				} `json:"streaming"`
+				Responses struct {
+					Modes []string `json:"modes"`
+				} `json:"responses"`
 			} `json:"tasks"`
 		} `json:"capabilities"`
 	}
 	_ = json.Unmarshal(e.Params, &p)
 	r.task, r.taskID, r.token = p.Task != nil, p.TaskID, string(p.Meta.Token)
-	if r.token != "" {
-		a.tokens[r.token] = &auditToken{session: r.session}
+	var task struct {
+		Modes []string `json:"responseModes"`
 	}
-	if r.method == "initialize" && p.Capabilities.Tasks.Streaming.Partial != nil {
-		a.streams = true
+	_ = json.Unmarshal(p.Task, &task)
+	r.modes, r.lastSeqNr = task.Modes, p.LastSeqNr
+	if r.token != "" {
+		a.tokens[r.token] = &auditToken{session: r.session, partials: string(p.Meta.Partials) == "true"}
+	}
+	if r.method == "initialize" {
+		a.streams = a.streams || p.Capabilities.Tasks.Streaming.Partial != nil
+		a.pushes = a.pushes || slices.Contains(p.Capabilities.Tasks.Responses.Modes, "streaming")
+	}
+	if task := a.tasks[r.taskID]; task != nil && r.method == "tasks/result" && p.LastSeqNr != nil {
+		task.pulls = true
 	}
 	a.requests[string(e.ID)] = append(a.requests[string(e.ID)], r)
+}
+
+// merges tells whether a line is the merged result of a SEP-1905 stream.
+func (a *audit) merges(line []byte) bool {
+	var e envelope
+	if json.Unmarshal(line, &e) != nil || len(a.requests[string(e.ID)]) == 0 {
+		return false
+	}
+	r := a.requests[string(e.ID)][0]
+	task := a.tasks[r.taskID]
+	return r.method == "tasks/result" && r.lastSeqNr == nil && task != nil && task.merged
 }
 
 // usableID reports whether the raw id is a string or an integer.
@@ -163,11 +213,12 @@ func usableID(id json.RawMessage) bool {
 	return len(id) > 0 && (id[0] == '"' || !bytes.ContainsAny(id, ".eEntf{["))
 }
 
-// received checks a line of the server, which comes without its newline.
-func (a *audit) received(line []byte) error {
+// received checks a line of the server, which comes without its newline. at is when it came, zero if that is not known exactly.
+func (a *audit) received(line []byte, at time.Time) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(line) >= maxOutgoing {
+	a.now = at
+	if len(line) >= maxOutgoing && (len(line) >= maxMergedLine || !a.merges(line)) {
 		return fmt.Errorf("line of %d bytes", len(line))
 	}
 	if !utf8.Valid(line) || bytes.HasSuffix(line, []byte("\r")) {
@@ -224,7 +275,10 @@ func (a *audit) receivedOne(line []byte) error {
 		if typ == "" {
 			return fmt.Errorf("%s has no request %s from a server", a.version, e.method())
 		}
-		return s.check(typ, object)
+		if err := s.check(typ, object); err != nil {
+			return err
+		}
+		return a.asks(e)
 	default:
 		return a.response(s, e, object)
 	}
@@ -242,6 +296,9 @@ func (a *audit) response(s *schema, e envelope, object map[string]any) error {
 		return newest.check(newest.errorType(), object)
 	}
 	waiting := a.requests[string(e.ID)]
+	if task := a.pushed[string(e.ID)]; task != nil && len(waiting) == 0 && e.Result != nil {
+		return a.furtherResponse(s, task, e, object)
+	}
 	if len(waiting) == 0 {
 		return fmt.Errorf("answer to id %s, which no request that waits has", e.ID)
 	}
@@ -279,13 +336,15 @@ func (a *audit) response(s *schema, e envelope, object map[string]any) error {
 		return fmt.Errorf("result for %s, which is no method of these tests", r.method)
 	}
 	if r.method == "tools/call" && r.task && a.version == newestHandshake {
-		typ = "CreateTaskResult"
-		if err := s.check(typ, object["result"]); err != nil {
-			return err
-		}
-		return a.handle(r, e.Result)
+		return a.augmentedResult(s, r, e.ID, e.Result, object["result"])
+	}
+	if r.method == "tasks/result" && r.lastSeqNr != nil {
+		return a.resumeResult(s, r, e.Result, object["result"])
 	}
 	a.endToken(r.token)
+	if err := a.tokens[r.token].answered(e.Result); err != nil {
+		return err
+	}
 	if err := s.check(typ, object["result"]); err != nil {
 		return err
 	}
@@ -293,6 +352,9 @@ func (a *audit) response(s *schema, e envelope, object map[string]any) error {
 	case "tasks/result":
 		if task := a.tasks[r.taskID]; task != nil {
 			task.ended = true
+			if task.merged {
+				return task.stream.merged(e.Result)
+			}
 		}
 	case "tasks/get", "tasks/cancel":
 		return a.shown(e.Result)
@@ -344,7 +406,7 @@ func (a *audit) handle(r *request, result json.RawMessage) error {
 	if created.Task.Status != "working" {
 		return fmt.Errorf("task begins as %q: tasks begin in the working status", created.Task.Status)
 	}
-	a.tasks[created.Task.TaskID] = &auditTask{session: r.session, token: r.token}
+	a.tasks[created.Task.TaskID] = &auditTask{session: r.session, token: r.token, merged: slices.Contains(r.modes, "streaming")}
 	return created.Task.check()
 }
 
@@ -378,6 +440,8 @@ func (a *audit) notification(s *schema, e envelope, object map[string]any) error
 		return a.status(e)
 	case "notifications/progress":
 		return a.progress(e)
+	case "notifications/cancelled":
+		return a.withdrawn(e)
 	}
 	return nil
 }
@@ -404,7 +468,7 @@ func (a *audit) partial(e envelope) error {
 		return fmt.Errorf("sessionId %q of a task with %q", e.Session, task.session)
 	}
 	task.seq++
-	return nil
+	return task.carries("notifications/tasks/partial", 1)
 }
 
 func (a *audit) status(e envelope) error {
@@ -423,7 +487,13 @@ func (a *audit) status(e envelope) error {
 	case task.session != string(e.Session):
 		return fmt.Errorf("sessionId %q of a task with %q", e.Session, task.session)
 	}
+	if err := task.throttled(&shown, a.now); err != nil {
+		return err
+	}
 	if shown.terminal() {
+		if err := errors.Join(task.ends(&shown), a.noQuestion(shown.TaskID)); err != nil {
+			return err
+		}
 		task.ended, task.notified = true, true
 		a.endToken(task.token)
 	}
@@ -450,7 +520,7 @@ func (a *audit) progress(e envelope) error {
 		return fmt.Errorf("sessionId %q of a call with %q", e.Session, token.session)
 	}
 	token.any, token.progress = true, p.Progress
-	return nil
+	return token.partialResult(e.Params)
 }
 
 // unanswered counts the requests without an answer, and names one.

@@ -53,7 +53,7 @@ func TestThousandTasks(t *testing.T) {
 	text := map[string]*strings.Builder{}
 	var late []time.Duration
 	for _, l := range lines {
-		if err := s.audit.received(l.line); err != nil {
+		if err := s.audit.received(l.line, time.Time{}); err != nil {
 			t.Fatalf("%s: %v", clipLine(l.line), err)
 		}
 		p, err := decodePartial(l.line)

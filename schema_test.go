@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +28,8 @@ type schema struct {
 	pointer       string            // what stands before the name of a type
 	notifications map[string]string // type by method, of what a server may send
 	requests      map[string]string // likewise
+
+	elsewhere map[string]string // what stands before the name of a type of a proposal
 
 	mu    sync.Mutex
 	types map[string]*jsonschema.Schema
@@ -69,7 +72,7 @@ func schemaOf(t testing.TB, version string) *schema {
 
 func loadSchema(version string) (*schema, error) {
 	s := &schema{version: version, compiler: jsonschema.NewCompiler(), types: map[string]*jsonschema.Schema{},
-		notifications: map[string]string{}, requests: map[string]string{}}
+		notifications: map[string]string{}, requests: map[string]string{}, elsewhere: map[string]string{}}
 	doc, err := readJSON(filepath.Join("testdata", "schema", version, "schema.json"))
 	if err != nil {
 		return nil, err
@@ -89,22 +92,99 @@ func loadSchema(version string) (*schema, error) {
 		}
 	}
 	closeTypes(defs)
+	addPartialResult(defs)
 	if version == newestHandshake {
-		// SEP-2679 2.1 and 3 add these two members to 2025-11-25.
-		member(defs, "ServerCapabilities", "tasks")["streaming"] = map[string]any{"type": "object",
-			"properties": map[string]any{"partial": map[string]any{"type": "object"}}, "additionalProperties": false}
+		// SEP-2679 2.1 and 3 add these two members to 2025-11-25, SEP-1905 ("Server Capabilities") the third.
+		member(defs, "ServerCapabilities", "tasks")["streaming"] = closed(map[string]any{"partial": map[string]any{"type": "object"}})
 		member(defs, "ToolExecution")["streamPartial"] = map[string]any{"type": "boolean"}
-		sep, err := readJSON(filepath.Join("testdata", "schema", "sep-2679", "schema.json"))
-		if err != nil {
-			return nil, err
-		}
-		closeTypes(sep["$defs"].(map[string]any))
-		if err := s.compiler.AddResource(schemaURL("sep-2679"), sep); err != nil {
-			return nil, err
+		member(defs, "ServerCapabilities", "tasks")["responses"] = closed(map[string]any{
+			"modes": map[string]any{"type": "array", "items": map[string]any{"$ref": schemaURL("sep-1905") + "#/$defs/ResponseMode"}}})
+		addSegment(defs)
+		for sep, types := range proposals {
+			doc, err := readJSON(filepath.Join("testdata", "schema", sep, "schema.json"))
+			if err != nil {
+				return nil, err
+			}
+			types1905(doc["$defs"].(map[string]any), version)
+			closeTypes(doc["$defs"].(map[string]any))
+			if err := s.compiler.AddResource(schemaURL(sep), doc); err != nil {
+				return nil, err
+			}
+			for _, typ := range types {
+				s.elsewhere[typ] = schemaURL(sep) + "#/$defs/"
+			}
 		}
 		s.notifications[partialMethod] = "TaskPartialNotification"
 	}
 	return s, s.compiler.AddResource(schemaURL(version), doc)
+}
+
+// proposals are the schemas beside the versions', with the types that messages are checked against.
+var proposals = map[string][]string{
+	"sep-2679": {"TaskPartialNotification"},
+	"sep-1905": {streamingResult, failedStream},
+}
+
+const (
+	streamingResult = "StreamingResult"
+	failedStream    = "FailedStream"
+)
+
+func closed(properties map[string]any, required ...any) map[string]any {
+	return map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+}
+
+// types1905 adds to the types of SEP-1905 what closed types need.
+func types1905(defs map[string]any, version string) {
+	streaming, ok := defs[streamingResult].(map[string]any)
+	if !ok {
+		return
+	}
+	defs["Segment"] = map[string]any{"$ref": schemaURL(version) + "#/$defs/Segment"}
+	defs[failedStream] = failedStreamType(version)
+	for _, named := range streaming["anyOf"].([]any) {
+		named.(map[string]any)["additionalProperties"] = true // it only says which members there must be
+	}
+}
+
+// failedStreamType is the last response of a stream that failed before it had a segment (SEP-1905, "Streaming
+// Behavior": "standard content format with the error message").
+func failedStreamType(version string) map[string]any {
+	always := map[string]any{"const": true}
+	return closed(map[string]any{
+		"content": map[string]any{"type": "array", "items": map[string]any{"$ref": schemaURL(version) + "#/$defs/ContentBlock"}},
+		"isError": always, "isComplete": always,
+		"task":  map[string]any{"$ref": schemaURL(version) + "#/$defs/Task"},
+		"_meta": map[string]any{"$ref": "#/$defs/RelatedTaskMeta"},
+	}, "content", "isError", "isComplete", "_meta")
+}
+
+// addPartialResult adds what PR #383 adds to a progress notification. Its content is a result's.
+func addPartialResult(defs map[string]any) {
+	params := defs["ProgressNotification"].(map[string]any)["properties"].(map[string]any)["params"].(map[string]any)
+	if ref, ok := params["$ref"].(string); ok {
+		params = defs[path.Base(ref)].(map[string]any)
+	}
+	flag := map[string]any{"type": "boolean"}
+	params["properties"].(map[string]any)["partialResult"] = closed(map[string]any{
+		"chunk":  closed(map[string]any{"content": member(defs, "CallToolResult")["content"]}, "content"),
+		"append": flag, "lastChunk": flag,
+	}, "chunk", "append", "lastChunk")
+}
+
+// addSegment adds SEP-1905's "valid ContentBlock with an additional required seqNr": closed types cannot be put
+// together with allOf.
+func addSegment(defs map[string]any) {
+	var kinds []any
+	for _, name := range alternatives(defs["ContentBlock"]) {
+		kind := maps.Clone(defs[name].(map[string]any))
+		properties := maps.Clone(kind["properties"].(map[string]any))
+		properties["seqNr"] = map[string]any{"type": "integer", "minimum": 1}
+		required, _ := kind["required"].([]any)
+		kind["properties"], kind["required"] = properties, append(slices.Clone(required), "seqNr")
+		kinds = append(kinds, kind)
+	}
+	defs["Segment"] = map[string]any{"anyOf": kinds}
 }
 
 // schemaURL keeps the folders apart as the relative references of sep-2679 expect it.
@@ -229,8 +309,8 @@ func (s *schema) check(typ string, v any) error {
 	compiled := s.types[typ]
 	if compiled == nil {
 		pointer := s.pointer
-		if typ == s.notifications[partialMethod] {
-			pointer = schemaURL("sep-2679") + "#/$defs/"
+		if other, ok := s.elsewhere[typ]; ok {
+			pointer = other
 		}
 		var err error
 		if compiled, err = s.compiler.Compile(pointer + typ); err != nil {
@@ -262,6 +342,7 @@ func TestSchemasAreClosed(t *testing.T) {
 		}
 		return v
 	}
+	const related = `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"a"}}`
 	const task = `"taskId":"a","status":"working","createdAt":"","lastUpdatedAt":"","ttl":null`
 	for _, c := range []struct {
 		version, typ, value string
@@ -282,6 +363,18 @@ func TestSchemasAreClosed(t *testing.T) {
 		{newestHandshake, "GetTaskResult", `{` + task + `,"owner":"a"}`, false},
 		{newestHandshake, "TaskPartialNotification", `{"jsonrpc":"2.0","method":"notifications/tasks/partial","params":{"taskId":"a","seq":0,"content":[{"type":"text","text":"a"}]}}`, true},
 		{newestHandshake, "TaskPartialNotification", `{"jsonrpc":"2.0","method":"notifications/tasks/partial","params":{"taskId":"a","seq":0,"content":[]}}`, false},
+		{newestHandshake, streamingResult, `{"partial-content":[{"seqNr":1,"type":"text","text":"a"}],"isError":false,"isComplete":false,` + related + `}`, true},
+		{newestHandshake, streamingResult, `{"partial-content":[{"type":"text","text":"a"}],"isComplete":false,` + related + `}`, false},
+		{newestHandshake, streamingResult, `{"partial-content":[{"seqNr":0,"type":"text","text":"a"}],"isComplete":false,` + related + `}`, false},
+		{newestHandshake, streamingResult, `{"partial-content":[{"seqNr":1,"type":"text","text":"a","more":1}],"isComplete":false,` + related + `}`, false},
+		{newestHandshake, streamingResult, `{"partial-content":[],"isComplete":false}`, false},
+		{newestHandshake, streamingResult, `{"partial-content":[],"isComplete":true,"content":[],` + related + `}`, false},
+		{newestHandshake, failedStream, `{"content":[{"type":"text","text":"a"}],"isError":true,"isComplete":true,` + related + `}`, true},
+		{newestHandshake, failedStream, `{"content":[{"type":"text","text":"a"}],"isError":false,"isComplete":true,` + related + `}`, false},
+		{"2024-11-05", "ProgressNotification", `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1,"partialResult":{"chunk":{"content":[{"type":"text","text":"a"}]},"append":false,"lastChunk":false}}}`, true},
+		{"2024-11-05", "ProgressNotification", `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1,"partialResult":{"chunk":{},"append":false,"lastChunk":false}}}`, false},
+		{newestHandshake, "ProgressNotification", `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1,"partialResult":{"chunk":{"content":[]},"append":true,"lastChunk":true}}}`, true},
+		{newestHandshake, "ProgressNotification", `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1,"partialResult":{"chunk":{"content":[]},"append":true}}}`, false},
 	} {
 		if err := schemaOf(t, c.version).check(c.typ, result(c.value)); (err == nil) != c.ok {
 			t.Errorf("%s %s %s: %v", c.version, c.typ, c.value, err)

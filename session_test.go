@@ -41,7 +41,8 @@ type session struct {
 
 	mu    sync.Mutex
 	gate  chan struct{} // closed while the client reads
-	lines [][]byte      // read and not taken
+	late  bool          // the client has stopped reading once: when a line came says nothing of when it was written
+	lines []arrival     // read and not taken
 	end   error         // why no more lines come
 	more  chan struct{} // capacity 1: lines or end changed
 }
@@ -147,6 +148,12 @@ func (s *session) read(out io.Reader) {
 	}
 }
 
+// arrival is a line and when it came: in virtual time that is when it was written, else zero.
+type arrival struct {
+	line []byte
+	at   time.Time
+}
+
 type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
@@ -154,7 +161,11 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 func (s *session) deliver(line []byte, end error) {
 	s.mu.Lock()
 	if line != nil {
-		s.lines = append(s.lines, line)
+		a := arrival{line: line}
+		if s.pid == 0 && !s.late {
+			a.at = time.Now()
+		}
+		s.lines = append(s.lines, a)
 	}
 	if end != nil {
 		s.end = end
@@ -171,6 +182,7 @@ func (s *session) stall() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gate = make(chan struct{})
+	s.late = true
 }
 
 func (s *session) resume() {
@@ -211,36 +223,41 @@ var errNothing = errors.New("nothing came")
 
 // next returns the next line, after the audit: io.EOF at the end of stdout, errNothing when none comes within the time.
 func (s *session) next(within time.Duration) ([]byte, error) {
-	line, err := s.take(within)
+	a, err := s.takeArrival(within)
 	if err == nil {
-		if err := s.audit.received(line); err != nil {
-			return line, fmt.Errorf("%s\n    %w", clipLine(line), err)
+		if err := s.audit.received(a.line, a.at); err != nil {
+			return a.line, fmt.Errorf("%s\n    %w", clipLine(a.line), err)
 		}
 	}
-	return line, err
+	return a.line, err
 }
 
 // take is next without the audit.
 func (s *session) take(within time.Duration) ([]byte, error) {
+	a, err := s.takeArrival(within)
+	return a.line, err
+}
+
+func (s *session) takeArrival(within time.Duration) (arrival, error) {
 	timer := time.NewTimer(within)
 	defer timer.Stop()
 	for {
 		s.mu.Lock()
 		if len(s.lines) > 0 {
-			line := s.lines[0]
+			a := s.lines[0]
 			s.lines = s.lines[1:]
 			s.mu.Unlock()
-			return line, nil
+			return a, nil
 		}
 		end := s.end
 		s.mu.Unlock()
 		if end != nil {
-			return nil, end
+			return arrival{}, end
 		}
 		select {
 		case <-s.more:
 		case <-timer.C:
-			return nil, errNothing
+			return arrival{}, errNothing
 		}
 	}
 }
