@@ -155,7 +155,7 @@ func failedStreamType(version string) map[string]any {
 		"content": map[string]any{"type": "array", "items": map[string]any{"$ref": schemaURL(version) + "#/$defs/ContentBlock"}},
 		"isError": always, "isComplete": always,
 		"task":  map[string]any{"$ref": schemaURL(version) + "#/$defs/Task"},
-		"_meta": map[string]any{"$ref": "#/$defs/RelatedTaskMeta"},
+		"_meta": map[string]any{"type": "object", "required": []any{"io.modelcontextprotocol/related-task"}},
 	}, "content", "isError", "isComplete", "_meta")
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -35,9 +36,11 @@ import (
 //	--> q"GO STRING"     the client sends these bytes, without a newline of its own
 //	<-- PATTERN          the next line of the server
 //	<-> PATTERN          likewise, but neighbouring ones may come in any order
-//	... open VERSION [partial]   initialize, its answer, initialized; "partial" declares tasks.streaming.partial
+//	... open VERSION [WORD ...]  initialize, its answer, initialized; partial declares tasks.streaming.partial, streaming
+//	                             tasks.responses.modes with all three, elicitation that the user can be asked
 //	... chunks $task1 N BYTES    the next lines are partials of the task, together the N chunks of the self-test tool stream
 //	... partials $task1 "TEXT"   the next lines are partials of the task whose text is TEXT, in as many lines as it takes
+//	... segments ID $task1 N     the next lines are responses to call ID of the task with N segments together, or "all" that come
 //	... contains TEXT    the last line of the server holds these bytes
 //	... silence [TIME]   nothing more comes (within the time)
 //	... wait TIME        time passes while the client reads but says nothing
@@ -131,7 +134,7 @@ func (s *step) parseDirective(mode string) (err error) {
 	s.kind, s.text, _ = strings.Cut(s.text, " ")
 	switch s.kind {
 	case "stall", "resume", "eof":
-	case "contains", "partials", "chunks", "open":
+	case "contains", "partials", "chunks", "segments", "open":
 		if s.text == "" {
 			err = errors.New("what?")
 		}
@@ -308,6 +311,12 @@ func (p *player) step(st step) error {
 			return err
 		}
 		return checkChunks(got, n, size)
+	case "segments":
+		var id, name, n string
+		if _, err := fmt.Sscan(st.text, &id, &name, &n); err != nil {
+			return err
+		}
+		return p.segments(id, name, n)
 	case "contains":
 		if !bytes.Contains(p.last, []byte(st.text)) {
 			return fmt.Errorf("the last line does not contain %s", st.text)
@@ -408,15 +417,55 @@ func (p *player) partials(name string, n int) (string, error) {
 	return got.String(), nil
 }
 
+// segments takes responses to a streaming call (SEP-1905).
+func (p *player) segments(id, name, n string) error {
+	for got := 0; n == "all" || strconv.Itoa(got) != n; {
+		line, err := p.next(watchdog)
+		if err != nil {
+			return fmt.Errorf("%w\n    %d segments of %s have come", err, got, n)
+		}
+		var e envelope
+		var r streamed
+		if err := json.Unmarshal(line, &e); err != nil {
+			return err
+		}
+		if err := json.Unmarshal(e.Result, &r); err != nil || string(e.ID) != id || r.IsComplete == nil {
+			return fmt.Errorf("%s is no streaming response to %s", clipLine(line), id)
+		}
+		task := r.Meta.Related.TaskID
+		if known, ok := p.captures[name]; ok && known != task {
+			return fmt.Errorf("%s is no response of task %s", clipLine(line), known)
+		}
+		p.captures[name] = task
+		got += len(r.Segments)
+		if n == "all" && *r.IsComplete {
+			return nil
+		}
+	}
+	return nil
+}
+
 // open opens a session of a client of the version.
 func (p *player) open(how string) error {
-	version, partial, _ := strings.Cut(how, " ")
-	capabilities := ""
-	if partial == "partial" {
-		capabilities = `"tasks":{"streaming":{"partial":{}}}`
+	version, words, _ := strings.Cut(how, " ")
+	var capabilities, tasks []string
+	for _, word := range strings.Fields(words) {
+		switch word {
+		case "partial":
+			tasks = append(tasks, `"streaming":{"partial":{}}`)
+		case "streaming":
+			tasks = append(tasks, `"responses":{"modes":["task","immediate","streaming"]}`)
+		case "elicitation":
+			capabilities = append(capabilities, `"elicitation":{}`)
+		default:
+			return fmt.Errorf("a client that is %q?", word)
+		}
+	}
+	if len(tasks) > 0 {
+		capabilities = append(capabilities, `"tasks":{`+strings.Join(tasks, ",")+`}`)
 	}
 	if err := p.send(`{"jsonrpc":"2.0","id":"open","method":"initialize","params":{"protocolVersion":"` + version +
-		`","capabilities":{` + capabilities + `},"clientInfo":{"name":"test","version":"1"}}}`); err != nil {
+		`","capabilities":{` + strings.Join(capabilities, ",") + `},"clientInfo":{"name":"test","version":"1"}}}`); err != nil {
 		return err
 	}
 	answer, err := parsePattern(`{"jsonrpc":"2.0","id":"open","result":{"protocolVersion":"` + version + `","...":true}}`)
