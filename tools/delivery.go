@@ -36,6 +36,8 @@ type delivery struct {
 	dialect  partials.Dialect   // of the pump
 	reader   *partials.Reader   // of the pump
 	pump     *partials.Pump     // nil: nothing is written while the tool runs
+
+	elsewhere bool // the call was handed over. Set when the pump has stopped
 }
 
 // spelling is which dialect carries the output.
@@ -243,13 +245,16 @@ func (d *delivery) notify(t mcp.Task) {
 	_ = d.caller.Notify("notifications/tasks/status", t) // fails only when nobody is there to read it
 }
 
-// ending is what the result has beyond the output, nothing while the tool runs.
+// ending is what the result has beyond the output, nothing while the tool runs or if the result goes another way.
 func (d *delivery) ending() partials.Ending {
+	if d.elsewhere {
+		return partials.Ending{}
+	}
 	select {
 	case <-d.task.Worked():
-		e := d.task.Ending()
-		for i := range e.Rest {
-			e.Rest[i] = dressContent(d.caller.Version, e.Rest[i])
+		e := partials.Ending{}
+		for _, item := range d.task.Ending().Rest {
+			e.Rest = append(e.Rest, dressContent(d.caller.Version, item))
 		}
 		return e
 	default:

@@ -27,6 +27,7 @@ func (s *service) handOver(ctx context.Context, c *rpc.Caller, run *tasks.Run, d
 	var next int64
 	if d.spelling == byPR383 {
 		next = d.reader.Pos() // what came before was sent
+		d.elsewhere = true
 		s.endPR383(c, d)
 	} else {
 		var text string

@@ -65,10 +65,6 @@ func (s *service) firstResponse(ctx context.Context, run *tasks.Run, d *delivery
 	defer cancel()
 	r := run.Log().NewTail()
 	_ = r.Wait(wait, 1) // whatever comes of it, what there is goes out
-	select {
-	case <-run.Worked(): // then its end is known, too
-	default:
-	}
 	handle := run.Handle()
 	maps.Copy(handle.Meta, tasks.Related(run.ID()))
 	return run.Segments().First(structured(handle.Task), structured(handle.Meta), maxFirst)
