@@ -5,7 +5,7 @@ GOLANGCI_LINT = go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2
 # How long make fuzz runs each target.
 FUZZTIME ?= 1m
 
-.PHONY: build demo test check lint race fuzz bench clean
+.PHONY: build demo test check lint race fuzz fuzz-short bench clean
 
 build: ## bin/runnel
 	go build -o bin/runnel .
@@ -13,7 +13,7 @@ build: ## bin/runnel
 demo: build ## this project's own go test -v as a task, its output streamed while it runs
 	go run ./testdata/demo bin/runnel
 
-test: check lint race ## all that CI checks
+test: check lint race fuzz-short ## all that CI checks
 
 check: ## format, modules, vet
 	@unformatted=$$(gofmt -l *.go rpc partials tasks tools testdata/demo testdata/interop/go); \
@@ -34,6 +34,9 @@ fuzz: ## every fuzz target for $(FUZZTIME)
 			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5s $$package || exit 1; \
 		done; \
 	done
+
+fuzz-short:
+	$(MAKE) fuzz FUZZTIME=2s
 
 bench:
 	go test -run '^$$' -bench . -benchmem ./...
