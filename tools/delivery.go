@@ -195,7 +195,7 @@ func (d *delivery) beat() (end func()) {
 		// Looked at twice in a heartbeat, no silence is longer than one.
 		t := time.NewTicker(d.heartbeat / 2)
 		defer t.Stop()
-		began, seen := time.Now(), -1
+		began, seen := time.Now(), -1 // -1: silent for less than half a heartbeat
 		for {
 			select {
 			case <-t.C:
@@ -209,9 +209,8 @@ func (d *delivery) beat() (end func()) {
 					seen = n
 					return dst
 				}
-				dst = d.progress.Beat(dst, fmt.Appendf(nil, "running for %v", time.Since(began).Round(time.Second)))
-				seen = d.progress.Written()
-				return dst
+				seen = -1
+				return d.progress.Beat(dst, fmt.Appendf(nil, "running for %v", time.Since(began).Round(time.Second)))
 			})
 		}
 	}()
