@@ -19,6 +19,13 @@ func NewSEP2679(head []byte, taskID string) Dialect {
 	return &sep2679{head: fmt.Appendf(nil, `%s,"method":"notifications/tasks/partial","params":{"taskId":%s,"content":`, head, id)}
 }
 
+// NewSEP2679OnSubscription makes the same dialect for a subscription of the stateless era: each partial carries meta, the
+// _meta object that names the subscription, and seq counts from 0 on each one.
+func NewSEP2679OnSubscription(head []byte, taskID string, meta json.RawMessage) Dialect {
+	id, _ := json.Marshal(taskID)
+	return &sep2679{head: fmt.Appendf(nil, `%s,"method":"notifications/tasks/partial","params":{"_meta":%s,"taskId":%s,"content":`, head, meta, id)}
+}
+
 func (d *sep2679) Encode(dst []byte, b Batch) []byte {
 	if len(b.Chunks) == 0 {
 		return dst // "The content field MUST contain at least one item" (1.3.5)

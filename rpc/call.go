@@ -42,7 +42,14 @@ func (c *call) run(h Handler) {
 	}
 	e := newEncoder()
 	defer e.free()
-	if err := e.response(c.caller.head, c.caller.id, a.Result, c.failure(err)); err != nil {
+	failure := c.failure(err)
+	if failure == nil && c.caller.Era == Stateless {
+		if a.Result, err = s.srv.dress(a.Result); err != nil {
+			s.log.Error().Err(err).Str("method", c.method).Msg("a result cannot be encoded")
+			failure = errInternal
+		}
+	}
+	if err := e.response(c.caller.head, c.caller.id, a.Result, failure); err != nil {
 		s.log.Error().Err(err).Str("method", c.method).Msg("a result cannot be encoded")
 	}
 	if c.batch != nil {

@@ -46,6 +46,13 @@ func (c *Caller) Notify(method string, params any) error {
 	return c.session.w.control(e.line(), 0)
 }
 
+// InputEnded is closed when the client will send nothing more. A request that is answered only when its client says so,
+// such as a subscription, ends then; at the latest when what it tells about has ended, if the session waits for that (see Patient).
+func (c *Caller) InputEnded() <-chan struct{} { return c.session.input.Done() }
+
+// Patient tells whether the session goes on after the end of the input until all calls are done (Options.Drain < 0).
+func (c *Caller) Patient() bool { return c.session.srv.opt.Drain < 0 }
+
 // Lane makes a new lane of the output, for one stream.
 func (c *Caller) Lane() *Lane { return &Lane{w: c.session.w} }
 

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"slices"
 
 	"github.com/sourcegraph/jsonrpc2"
 
@@ -27,22 +28,31 @@ func (s *session) requested(m *message) {
 		return
 	}
 	method := unquote(e.method)
-	switch method {
-	case "ping":
+	meta := requestMeta(e.params)
+	switch {
+	case isStateless(&meta): // which has neither
+	case method == "ping":
 		s.reply(m.batch, e.head(), e.id, nil, nil)
 		return
-	case "initialize":
+	case method == "initialize":
 		var result any
 		err := Errorf(mcp.CodeInvalidRequest, "initialize cannot be part of a batch") // basic/lifecycle (2025-03-26): "MUST NOT be part of a JSON-RPC batch"
 		if m.batch == nil {
 			result, err = s.initialize(e.params)
 		}
 		s.reply(m.batch, e.head(), e.id, result, err)
+		if err == nil {
+			peer := s.peer
+			peer.head = slices.Clone(e.head())
+			for _, f := range s.srv.onOpen {
+				f(&peer)
+			}
+		}
 		return
 	}
-	h, err := s.admit(method)
+	caller, h, err := s.admit(method, &meta)
 	if err == nil {
-		c := s.newCall(m, key, method)
+		c := s.newCall(m, key, method, caller)
 		if err = s.calls.admit(c); err == nil {
 			if c.batch == nil {
 				go c.run(h)
@@ -58,11 +68,11 @@ func (s *session) requested(m *message) {
 }
 
 // newCall copies out of the line what a request needs.
-func (s *session) newCall(m *message, key, method string) *call {
+func (s *session) newCall(m *message, key, method string, caller Caller) *call {
 	e := &m.part
 	raw := make([]byte, 0, len(e.id)+len(e.params))
 	raw = append(append(raw, e.id...), e.params...)
-	c := &call{caller: s.peer, method: method, batch: m.batch, session: s, key: key}
+	c := &call{caller: caller, method: method, batch: m.batch, session: s, key: key}
 	c.caller.id, c.params = raw[:len(e.id):len(e.id)], raw[len(e.id):]
 	c.caller.head = e.head()
 	c.caller.Meta = requestMeta(c.params)

@@ -14,23 +14,36 @@ var builtin = []methodKey{
 	{Handshake, "notifications/initialized"},
 	{Handshake, "notifications/cancelled"},
 	{Handshake, "ping"},
+	{Stateless, "notifications/cancelled"},
 }
 
 func isBuiltin(k methodKey) bool { return slices.Contains(builtin, k) }
 
-// admit decides the era of a request and finds its handler. It is the only place where the eras meet.
-// Only the handshake era is served yet: every request is taken for one of it.
-func (s *session) admit(method string) (Handler, *Error) {
+// admit decides the era of a request and finds its handler. It is the only place where the eras meet: "A request
+// carrying modern per-request _meta is served statelessly", any other one by the session that initialize
+// opened (2026-07-28 basic/versioning, "Backward Compatibility with Initialization-Based Versions").
+func (s *session) admit(method string, meta *mcp.RequestMeta) (Caller, Handler, *Error) {
+	if isStateless(meta) {
+		c, err := s.stateless(meta)
+		h := s.srv.methods[methodKey{Stateless, method}]
+		if err == nil && h == nil {
+			err = Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
+		}
+		return c, h, err
+	}
 	h := s.srv.methods[methodKey{Handshake, method}]
 	switch {
+	case h == nil && s.srv.methods[methodKey{Stateless, method}] != nil:
+		// "A request missing any required field is malformed" (2026-07-28 basic, "_meta")
+		return s.peer, nil, Errorf(mcp.CodeInvalidParams, "%s needs params._meta with %q and %q", method, mcp.MetaProtocolVersion, mcp.MetaClientCapabilities)
 	case h == nil:
 		// Before initialize too: clients probe for other eras with methods that are unknown here, and take this for an answer.
-		return nil, Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
+		return s.peer, nil, Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
 	case s.peer.Version == nil:
 		// "The client SHOULD NOT send requests other than pings before the server has responded to the initialize request" (basic/lifecycle).
-		return nil, Errorf(mcp.CodeInvalidRequest, "no session: send initialize first")
+		return s.peer, nil, Errorf(mcp.CodeInvalidRequest, "no session: send initialize first")
 	}
-	return h, nil
+	return s.peer, h, nil
 }
 
 // initialize opens the session (basic/lifecycle, "Initialization").

@@ -97,7 +97,8 @@ func TestCallerKnowsTheClient(t *testing.T) {
 
 func TestMethods(t *testing.T) {
 	got := echoServer(nil).Methods()
-	want := []string{"handshake echo", "handshake initialize", "handshake notifications/cancelled", "handshake notifications/initialized", "handshake ping"}
+	want := []string{"handshake echo", "handshake initialize", "handshake notifications/cancelled", "handshake notifications/initialized", "handshake ping",
+		"stateless notifications/cancelled", "stateless server/discover"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %s", strings.Join(got, ", "))
 	}

@@ -19,7 +19,7 @@ type Era uint8
 // The eras of MCP.
 const (
 	Handshake Era = iota + 1 // 2024-11-05 to 2025-11-25: initialize opens a session
-	Stateless                // 2026-07-28: every request brings version and capabilities in its _meta; not served yet
+	Stateless                // 2026-07-28: every request brings version and capabilities in its _meta
 )
 
 func (e Era) String() string {
@@ -69,6 +69,7 @@ type Server struct {
 	methods map[methodKey]Handler
 	declare []func(*mcp.Version, *mcp.ServerCapabilities)
 	onDrain []func(context.Context)
+	onOpen  []func(*Caller)
 }
 
 type methodKey struct {
@@ -85,6 +86,7 @@ func NewServer(o *Options) *Server {
 	s.opt.MaxLine = cmp.Or(s.opt.MaxLine, defaultMaxLine)
 	s.opt.MaxInFlight = cmp.Or(s.opt.MaxInFlight, defaultMaxInFlight)
 	s.opt.Drain = cmp.Or(s.opt.Drain, defaultDrain)
+	s.Handle(Stateless, "server/discover", s.discover)
 	return s
 }
 
@@ -106,6 +108,10 @@ func (s *Server) Declare(f func(v *mcp.Version, caps *mcp.ServerCapabilities)) {
 // OnDrain adds something that EOF waits for when Options.Drain is negative, such as tasks that still run.
 // f returns when it is done or ctx ends.
 func (s *Server) OnDrain(f func(ctx context.Context)) { s.onDrain = append(s.onDrain, f) }
+
+// OnSession adds something to do when initialize has opened a session. The Caller belongs to no request: it may
+// only notify. f must not block.
+func (s *Server) OnSession(f func(c *Caller)) { s.onOpen = append(s.onOpen, f) }
 
 // Methods lists every method that is served, as "era method", sorted.
 func (s *Server) Methods() []string {

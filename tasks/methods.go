@@ -27,7 +27,12 @@ func (r *Runner) Register(srv *rpc.Server) {
 				Responses: &mcp.TaskResponses{Modes: []mcp.ResponseMode{mcp.ModeTask, mcp.ModeImmediate, mcp.ModeStreaming}},
 			}
 		}
+		if v.Stateless {
+			// Exactly {}: with any key inside, the official client takes tasks for absent.
+			caps.Extensions = map[string]mcp.Present{mcp.ExtensionTasks: {}, mcp.ExtensionTaskPartials: {}}
+		}
 	})
+	r.registerStateless(srv)
 	srv.Handle(rpc.Handshake, "tasks/get", withTask(r.getTask))
 	srv.Handle(rpc.Handshake, "tasks/result", withTask(r.taskResult))
 	srv.Handle(rpc.Handshake, "tasks/cancel", withTask(r.cancelTask))
@@ -77,13 +82,19 @@ func (r *Runner) taskResult(ctx context.Context, p mcp.TaskParams) (any, error) 
 	if t.Outcome.Err != nil {
 		return nil, t.Outcome.Err
 	}
-	result := WithRelated(t.Outcome.Result, t.ID)
-	if t.Merge {
-		if err := json.Unmarshal(t.Segments.Merged(maxMerged), &result.Content); err != nil {
-			panic("internal error: merged segments: " + err.Error())
-		}
+	return WithRelated(t.result(), t.ID), nil
+}
+
+// result is the result of a task that ended with one.
+func (t *Task) result() *mcp.CallToolResult {
+	if !t.Merge {
+		return t.Outcome.Result
 	}
-	return result, nil
+	merged := *t.Outcome.Result
+	if err := json.Unmarshal(t.Segments.Merged(maxMerged), &merged.Content); err != nil {
+		panic("internal error: merged segments: " + err.Error())
+	}
+	return &merged
 }
 
 const (

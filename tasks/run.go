@@ -40,6 +40,10 @@ type Run struct {
 	well   bool             // an error result completes the task, too
 	ending bool             // somebody is moving the task to a terminal status
 	stop   func()           // stops the follower: nothing of the task is written after it returns
+
+	followers int // deliveries that have not written the last of the output, with the one that is still to be started
+	questions questions
+	watchers  map[chan struct{}]struct{}
 }
 
 // ID is the task's id: a random UUID, the secret that gives access to the task.
@@ -181,6 +185,7 @@ func (r *Run) Move(status mcp.TaskStatus, message string) error {
 	r.task.Status, r.task.StatusMessage, r.task.UpdatedAt = status, clip(message, maxStatusMessage), time.Now()
 	t, handle := r.task, r.handle
 	r.mu.Unlock()
+	defer r.changed()
 	if !handle {
 		return nil
 	}
@@ -204,9 +209,24 @@ func (r *Run) Deliver(deliver func(ctx context.Context)) {
 	r.runner.all.Add(1)
 	go func() {
 		defer r.runner.all.Done()
-		defer close(r.drained)
+		defer r.release()
 		deliver(r.ctx)
 	}()
+}
+
+// Hold makes the run wait for one more Deliver: the client will come back for it with another request.
+func (r *Run) Hold() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.followers++
+}
+
+func (r *Run) release() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.followers--; r.followers == 0 {
+		close(r.drained)
+	}
 }
 
 // Cancel ends the run as cancelled. It reports false if the task had ended already.
@@ -341,5 +361,6 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 		r.runner.ended(r)
 	}
 	close(r.ended)
+	r.changed()
 	return true
 }

@@ -30,7 +30,7 @@ type Answer struct {
 var ErrCannotAsk = errors.New("this client cannot ask its user: it does not support elicitation")
 
 // Ask asks the user and waits for the answer, for as long as ctx lasts; meanwhile the task is input_required.
-// It returns ErrCannotAsk at once if the client cannot ask.
+// It returns ErrCannotAsk at once if the client cannot ask. Several questions may be asked at once.
 func (c *Call) Ask(ctx context.Context, q Question) (Answer, error) {
 	if c.ask == nil {
 		return Answer{}, ErrCannotAsk
@@ -38,12 +38,13 @@ func (c *Call) Ask(ctx context.Context, q Question) (Answer, error) {
 	return c.ask(ctx, q)
 }
 
-// asking is how a call asks the client it came from, by elicitation/create. Over stdio the question goes out at
-// once, not only when tasks/result is called: some hosts only ever call tasks/get.
+// asking is how a call asks the client it came from. In the handshake era the question goes out as elicitation/create,
+// at once and not only when tasks/result is called: some hosts only ever call tasks/get. In the stateless era the
+// server writes no requests: who waits for the call's answer, or for its task, finds the question there.
 type asking struct {
 	d    *delivery
 	run  *tasks.Run
-	turn chan struct{} // holds an element while a question is open: a task has one status
+	turn chan struct{} // of the handshake era: holds an element while a question is open, so that each is told as a status of its own
 
 	mu    sync.Mutex
 	ended bool
@@ -55,24 +56,25 @@ func newAsking(d *delivery, run *tasks.Run) *asking {
 	return &asking{d: d, run: run, turn: make(chan struct{}, 1), end: make(chan struct{})}
 }
 
-// ask returns how the tool may ask, nil if the client cannot be asked.
-func (a *asking) ask() func(context.Context, Question) (Answer, error) {
-	c := a.d.caller
+// ask asks. Who is asked is the client of the newest request of the call: capabilities are each request's own.
+func (a *asking) ask(ctx context.Context, q Question) (Answer, error) {
+	c := a.d.current.Load().caller
 	if !c.Version.Elicitation || !c.Capabilities.AsksByForm() {
-		return nil
+		return Answer{}, ErrCannotAsk
 	}
-	return func(ctx context.Context, q Question) (Answer, error) {
-		if err := a.d.await(ctx); err != nil {
-			return Answer{}, err
-		}
-		select {
-		case a.turn <- struct{}{}:
-			defer func() { <-a.turn }()
-		case <-ctx.Done():
-			return Answer{}, context.Cause(ctx)
-		}
+	if c.Version.Stateless {
 		return a.put(ctx, q)
 	}
+	if err := a.d.await(ctx); err != nil {
+		return Answer{}, err
+	}
+	select {
+	case a.turn <- struct{}{}:
+		defer func() { <-a.turn }()
+	case <-ctx.Done():
+		return Answer{}, context.Cause(ctx)
+	}
+	return a.put(ctx, q)
 }
 
 // put puts a question to the user.
@@ -84,42 +86,62 @@ func (a *asking) put(ctx context.Context, q Question) (Answer, error) {
 	}
 	a.open.Add(1)
 	a.mu.Unlock()
-	if err := a.run.Move(mcp.TaskInputRequired, q.Message); err != nil {
+	params := mcp.ElicitParams{Message: q.Message, RequestedSchema: q.Schema}
+	question, err := a.run.Question(mcp.InputRequest{Method: "elicitation/create", Params: structured(params)}, q.Message)
+	if err != nil {
 		a.open.Done()
 		return Answer{}, err
 	}
-	answer, err := a.request(ctx, q)
+	answer, err := a.await(ctx, question, params)
 	a.open.Done()
-	if moved := a.run.Move(mcp.TaskWorking, ""); err == nil {
-		err = moved
+	if closed := question.Close(); err == nil {
+		err = closed
 	}
 	return answer, err
 }
 
-func (a *asking) request(ctx context.Context, q Question) (Answer, error) {
+// await waits for the answer, from wherever it comes.
+func (a *asking) await(ctx context.Context, q *tasks.Question, params mcp.ElicitParams) (answer Answer, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go func() {
-		select {
-		case <-a.end:
-			cancel(tasks.ErrEnded)
-		case <-ctx.Done():
+	var requested chan error // nil: the server writes no requests
+	var result mcp.ElicitResult
+	if c := a.d.caller; !c.Version.Stateless {
+		if a.run.HasHandle() && c.Version.Tasks {
+			params.Meta = tasks.Related(a.run.ID())
 		}
-	}()
-	c := a.d.caller
-	params := mcp.ElicitParams{Message: q.Message, RequestedSchema: q.Schema}
-	if a.run.HasHandle() && c.Version.Tasks {
-		params.Meta = tasks.Related(a.run.ID())
+		requested = make(chan error, 1)
+		go func() { requested <- c.Request(ctx, "elicitation/create", params, &result) }()
 	}
-	var answer mcp.ElicitResult
-	err := c.Request(ctx, "elicitation/create", params, &answer)
-	var refused *rpc.Error
-	if errors.As(err, &refused) {
-		// The client's error says nothing of the call that it made: it is the tool's to deal with.
-		err = fmt.Errorf("the client could not ask its user: %s", refused.Message)
+	select {
+	case err := <-requested:
+		var refused *rpc.Error
+		if errors.As(err, &refused) {
+			// The client's error says nothing of the call that it made: it is the tool's to deal with.
+			err = fmt.Errorf("the client could not ask its user: %s", refused.Message)
+		}
+		return Answer{Action: result.Action, Content: result.Content}, err
+	case response := <-q.Answered():
+		var r mcp.ElicitResult
+		if err = json.Unmarshal(response, &r); err != nil {
+			err = fmt.Errorf("reading the answer: %w", err)
+		}
+		answer = Answer{Action: r.Action, Content: r.Content}
+		cancel(errAnswered)
+	case <-a.end:
+		err = tasks.ErrEnded
+		cancel(err)
+	case <-ctx.Done():
+		err = context.Cause(ctx)
 	}
-	return Answer{Action: answer.Action, Content: answer.Content}, err
+	if requested != nil {
+		<-requested // the client has been told that the question is withdrawn
+	}
+	return answer, err
 }
+
+// errAnswered is why a question is withdrawn that was answered by tasks/update.
+var errAnswered = errors.New("answered elsewhere")
 
 // withdraw takes open questions back and lets no new ones through; when it returns the client has been told
 // of it, as far as it reads.

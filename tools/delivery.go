@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"runnel/partials"
@@ -22,6 +23,8 @@ type delivery struct {
 	spelling  spelling
 	o         partials.PumpOptions
 	heartbeat time.Duration
+	from      int64                     // position in the log: what comes before was delivered with another request
+	current   *atomic.Pointer[delivery] // the delivery of the run, which another one takes over when the client comes back with another request
 
 	mu    sync.Mutex
 	begun chan struct{} // closed by begin: what comes before on the wire, such as a handle, stands in the output
@@ -46,6 +49,7 @@ type spelling uint8
 const (
 	bySEP1905  spelling = iota + 1 // pushed: further responses with the call's id
 	byPR383                        // partial results in progress notifications
+	bySEP2998                      // notifications/tools/partial_result
 	bySEP2679                      // notifications/tasks/partial
 	byProgress                     // the last line of output, in progress notifications
 	byStatus                       // the last line of output, in status notifications
@@ -57,6 +61,7 @@ const (
 //
 //	SEP-1905 streaming is the mode, and the client takes several responses   SEP-1905
 //	partialResults: true beside a progress token                            PR #383
+//	a partialResultToken, and the client declared partialResults            SEP-2998 (stateless era)
 //	a task, and the client declared tasks.streaming.partial                  SEP-2679
 //	a progress token                                                        progress, with the last line
 //	a task                                                                  status, with the last line
@@ -70,6 +75,8 @@ func chooseSpelling(c *rpc.Caller, handle bool, mode mcp.ResponseMode) spelling 
 		return bySEP1905
 	case token && bool(c.Meta.PartialResults) && mode != mcp.ModeStreaming:
 		return byPR383
+	case c.Version.Stateless && len(c.Meta.PartialResultToken) > 0 && c.Capabilities.PartialResults != nil:
+		return bySEP2998
 	case handle && c.Capabilities.StreamsPartials() && mode != mcp.ModeStreaming:
 		return bySEP2679
 	case token:
@@ -90,13 +97,14 @@ func (s *service) deliver(c *rpc.Caller, handle bool, mode mcp.ResponseMode) *de
 		spelling:  chooseSpelling(c, handle, mode),
 		o:         s.o.Pump,
 		heartbeat: s.o.Heartbeat,
+		current:   &atomic.Pointer[delivery]{},
 		begun:     make(chan struct{}),
 	}
 }
 
 // deliverResult is the delivery of a call whose client is told nothing until it asks.
 func deliverResult(c *rpc.Caller) *delivery {
-	return &delivery{caller: c, spelling: byResult, begun: make(chan struct{})}
+	return &delivery{caller: c, spelling: byResult, current: &atomic.Pointer[delivery]{}, begun: make(chan struct{})}
 }
 
 // statusPace is the least time between two status notifications that only show the last line of output, the handle
@@ -118,11 +126,13 @@ func (d *delivery) prepare(run *tasks.Run) {
 	log := run.Log()
 	switch d.spelling {
 	case bySEP1905:
-		d.reader, d.dialect = log.NewReader(0), partials.NewSEP1905(c.Head(), c.ID(), run.ID(), run.Segments())
+		d.reader, d.dialect = log.NewReader(d.from), partials.NewSEP1905(c.Head(), c.ID(), run.ID(), run.Segments())
 	case byPR383:
-		d.reader, d.dialect = log.NewReader(0), dressed{partials.NewPR383(d.progress, d.ending), c.Version}
+		d.reader, d.dialect = log.NewReader(d.from), dressed{partials.NewPR383(d.progress, d.ending), c.Version}
+	case bySEP2998:
+		d.reader, d.dialect = log.NewReader(d.from), partials.NewSEP2998(c.Head(), c.Meta.PartialResultToken)
 	case bySEP2679:
-		d.reader, d.dialect = log.NewReader(0), partials.NewSEP2679(c.Head(), run.ID())
+		d.reader, d.dialect = log.NewReader(d.from), partials.NewSEP2679(c.Head(), run.ID())
 	case byProgress:
 		d.reader, d.dialect = log.NewTail(), d.progress
 	case byStatus:
@@ -133,6 +143,7 @@ func (d *delivery) prepare(run *tasks.Run) {
 		d.pump = partials.NewPump(d.reader, d.dialect, d.lane, d.o)
 	}
 	d.asking = newAsking(d, run)
+	d.current.Store(d)
 	run.Follow(func() {
 		d.silence()
 		d.asking.withdraw()

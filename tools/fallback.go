@@ -19,7 +19,7 @@ const maxWait = 45 * time.Second
 // addFallbackTools adds the tools by which a model uses tasks through a host that has none. A tool of
 // the user's with the same name stays.
 func (s *service) addFallbackTools() {
-	hidden := func(v *mcp.Version) bool { return v.Tasks }
+	hidden := func(c *rpc.Caller) bool { return c.Version.Tasks || c.Capabilities.Extends(mcp.ExtensionTasks) }
 	switch s.o.FallbackTools {
 	case "never":
 		return

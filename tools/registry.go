@@ -18,8 +18,10 @@ import (
 
 // Registry holds the tools that clients can call, sorted by name.
 type Registry struct {
-	mu    sync.RWMutex
-	tools []*entry
+	mu        sync.RWMutex
+	tools     []*entry
+	watchers  map[chan struct{}]struct{}
+	callbacks []func()
 }
 
 // entry is a tool with what was read of it once.
@@ -27,8 +29,8 @@ type entry struct {
 	tool   Tool
 	spec   mcp.Tool
 	schema *schema
-	hidden func(v *mcp.Version) bool // nil: every version's list shows it
-	waits  bool                      // bounded by itself: a call of it is never handed over
+	hidden func(c *rpc.Caller) bool // nil: every client's list shows it
+	waits  bool                     // bounded by itself: a call of it is never handed over
 }
 
 // toolName is what a tool may be called (2025-11-25 server/tools, "Tool Names").
@@ -37,21 +39,76 @@ var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 // Add adds a tool. Its name must be valid and free, its input schema an object's.
 func (r *Registry) Add(t Tool) error { return r.add(t, nil) }
 
-// add adds a tool that the lists of some versions leave out.
-func (r *Registry) add(t Tool, hidden func(v *mcp.Version) bool) error {
-	spec := t.Describe()
-	if !toolName.MatchString(spec.Name) {
-		return fmt.Errorf("tool name %q: use 1 to 128 letters, digits, underscores, hyphens and dots", spec.Name)
+// add adds a tool that the lists of some clients leave out.
+func (r *Registry) add(t Tool, hidden func(c *rpc.Caller) bool) error {
+	e, err := newEntry(t)
+	if err != nil {
+		return err
 	}
-	e := &entry{tool: t, spec: spec, schema: &schema{source: spec.InputSchema}, hidden: hidden}
+	e.hidden = hidden
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	i, taken := r.find(spec.Name)
+	return r.insert(e)
+}
+
+func newEntry(t Tool) (*entry, error) {
+	spec := t.Describe()
+	if !toolName.MatchString(spec.Name) {
+		return nil, fmt.Errorf("tool name %q: use 1 to 128 letters, digits, underscores, hyphens and dots", spec.Name)
+	}
+	return &entry{tool: t, spec: spec, schema: &schema{source: spec.InputSchema}}, nil
+}
+
+// insert puts an entry in its place. r.mu is held.
+func (r *Registry) insert(e *entry) error {
+	i, taken := r.find(e.spec.Name)
 	if taken {
-		return fmt.Errorf("two tools are named %q", spec.Name)
+		return fmt.Errorf("two tools are named %q", e.spec.Name)
 	}
 	r.tools = slices.Insert(r.tools, i, e)
 	return nil
+}
+
+// Replace makes the list hold these tools, and the fallback tools, instead of those it held. Calls that run go on.
+// Clients that listen are told. On an error nothing is changed.
+func (r *Registry) Replace(tools []Tool) error {
+	r.mu.Lock()
+	next := Registry{}
+	for _, t := range tools {
+		e, err := newEntry(t)
+		if err == nil {
+			err = next.insert(e)
+		}
+		if err != nil {
+			r.mu.Unlock()
+			return err
+		}
+	}
+	for _, e := range r.tools {
+		if _, taken := next.find(e.spec.Name); e.waits && !taken {
+			_ = next.insert(e)
+		}
+	}
+	r.tools = next.tools
+	for c := range r.watchers {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+	tell := slices.Clone(r.callbacks)
+	r.mu.Unlock()
+	for _, f := range tell {
+		f()
+	}
+	return nil
+}
+
+// onChange adds a function that is called after a change of the list.
+func (r *Registry) onChange(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.callbacks = append(r.callbacks, f)
 }
 
 // find returns where the tool of a name stands, or where it would. r.mu is held.
@@ -71,8 +128,8 @@ func (r *Registry) lookup(name string) *entry {
 // listPage is how many bytes of tools one tools/list result shows: well under the 1 MiB that some clients read.
 const listPage = 256 << 10
 
-// list returns a page of the tools as version v knows them. A cursor is the name of the last tool shown, encoded.
-func (r *Registry) list(v *mcp.Version, cursor string) (mcp.ListToolsResult, error) {
+// list returns a page of the tools as the caller's version knows them. A cursor is the name of the last tool shown, encoded.
+func (r *Registry) list(c *rpc.Caller, cursor string) (mcp.ListToolsResult, error) {
 	last, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
 		return mcp.ListToolsResult{}, rpc.Errorf(mcp.CodeInvalidParams, "invalid cursor: use the nextCursor of the page before, or none")
@@ -86,7 +143,7 @@ func (r *Registry) list(v *mcp.Version, cursor string) (mcp.ListToolsResult, err
 	page := mcp.ListToolsResult{Tools: []mcp.Tool{}}
 	for size := 0; i < len(r.tools); i++ {
 		spec := r.tools[i].spec
-		if hidden := r.tools[i].hidden; hidden != nil && hidden(v) {
+		if hidden := r.tools[i].hidden; hidden != nil && hidden(c) {
 			continue
 		}
 		size += len(spec.Description) + len(spec.InputSchema) + len(spec.OutputSchema)
@@ -94,7 +151,7 @@ func (r *Registry) list(v *mcp.Version, cursor string) (mcp.ListToolsResult, err
 			page.NextCursor = base64.RawURLEncoding.EncodeToString([]byte(page.Tools[len(page.Tools)-1].Name))
 			break
 		}
-		page.Tools = append(page.Tools, dressTool(v, spec))
+		page.Tools = append(page.Tools, dressTool(c.Version, spec))
 	}
 	return page, nil
 }
@@ -142,4 +199,20 @@ func firstText(result *mcp.CallToolResult) string {
 		}
 	}
 	return ""
+}
+
+// watch tells of changes of the list: changed receives after one or more of them. stop ends it.
+func (r *Registry) watch() (changed <-chan struct{}, stop func()) {
+	c := make(chan struct{}, 1)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.watchers == nil {
+		r.watchers = map[chan struct{}]struct{}{}
+	}
+	r.watchers[c] = struct{}{}
+	return c, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.watchers, c)
+	}
 }

@@ -40,6 +40,13 @@ func SelfTest() []Tool {
 			return mcp.ErrorResult("This tool intentionally returns an error for testing"), nil
 		}),
 		Func("test_tool_with_progress", "Conformance fixture: progress 0, 50, 100 of 100.", testProgress),
+		fixture("greet", "Greets by name.", mcp.TaskForbidden, `"name":{"type":"string"}`, `"name"`, greet),
+		fixture("slow_compute", "Computes for some seconds.", mcp.TaskOptional, `"seconds":{"type":"number"},"label":{"type":"string"}`, `"seconds"`, slowCompute),
+		fixture("failing_job", "Fails with a tool error after a second.", mcp.TaskRequired, "", "", failingJob),
+		fixture("protocol_error_job", "Fails with a JSON-RPC error.", mcp.TaskRequired, "", "", protocolErrorJob),
+		fixture("confirm_delete", "Asks before it deletes (nothing).", mcp.TaskRequired, `"filename":{"type":"string"}`, `"filename"`, confirmDelete),
+		fixture("multi_input", "Asks two questions at once.", mcp.TaskRequired, "", "", multiInput),
+		fixture("test_tool_with_task", "Asks for a name, then works as a task.", mcp.TaskOptional, "", "", testToolWithTask),
 	}
 }
 

@@ -30,16 +30,25 @@ type ServeOptions struct {
 type service struct {
 	registry *Registry
 	runner   *tasks.Runner
+	parked   *parking
 	o        ServeOptions
 }
 
 // Serve adds tools/list and tools/call to srv, and the fallback tools to the registry.
 func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOptions) {
-	s := &service{registry: registry, runner: runner, o: o}
+	s := &service{registry: registry, runner: runner, parked: newParking(), o: o}
 	s.addFallbackTools()
-	srv.Declare(func(_ *mcp.Version, caps *mcp.ServerCapabilities) { caps.Tools = &mcp.ToolsCapability{} })
+	srv.Declare(func(_ *mcp.Version, caps *mcp.ServerCapabilities) {
+		caps.Tools = &mcp.ToolsCapability{ListChanged: true}
+	})
+	srv.OnSession(func(c *rpc.Caller) {
+		registry.onChange(func() { _ = c.Notify("notifications/tools/list_changed", nil) }) // fails only when nobody is there to read it
+	})
 	srv.Handle(rpc.Handshake, "tools/list", s.list)
 	srv.Handle(rpc.Handshake, "tools/call", s.call)
+	srv.Handle(rpc.Stateless, "tools/list", s.listStateless)
+	srv.Handle(rpc.Stateless, "tools/call", s.callStateless)
+	srv.Handle(rpc.Stateless, "subscriptions/listen", s.listen)
 }
 
 func (s *service) list(_ context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
@@ -49,7 +58,7 @@ func (s *service) list(_ context.Context, c *rpc.Caller, params json.RawMessage)
 			return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.cursor must be a string")
 		}
 	}
-	return s.registry.list(c.Version, p.Cursor)
+	return s.registry.list(c, p.Cursor)
 }
 
 // call answers tools/call. Every call runs as a task; what differs is what the client is told, and when:
@@ -79,8 +88,10 @@ func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage
 	spec.Tool = e.spec.Name
 	spec.Prepare = d.prepare
 	spec.Work = func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
-		in := &Call{Arguments: arguments, TaskID: run.ID(), caller: d.caller, ask: d.asking.ask()}
-		result, message, err := e.run(ctx, in, run.Log(), d.report)
+		in := &Call{Arguments: arguments, TaskID: run.ID(), caller: d.caller, ask: d.asking.ask}
+		result, message, err := e.run(ctx, in, run.Log(), func(done, total float64, message string) {
+			d.current.Load().report(done, total, message)
+		})
 		if in.rest != nil {
 			run.Rest(*in.rest)
 		}

@@ -18,6 +18,10 @@ const (
 	// CodeBusy answers a request that is refused because a limit is reached. It is no code of its own:
 	// 2026-07-28 asks implementations to use none from -32000 to -32099 ("Error Codes").
 	CodeBusy = CodeInternalError
+	// CodeMissingCapability answers a request that needs a capability which its client did not declare (since 2026-07-28).
+	CodeMissingCapability = -32021
+	// CodeUnsupportedVersion answers a request of a protocol version that is not served (since 2026-07-28).
+	CodeUnsupportedVersion = -32022
 )
 
 // Keys of _meta.
@@ -28,6 +32,12 @@ const (
 	MetaFallbackMode = "io.modelcontextprotocol/fallback-mode"
 	// MetaModelResponse is what a host may tell its model when a task was created (2025-11-25 basic/utilities/tasks).
 	MetaModelResponse = "io.modelcontextprotocol/model-immediate-response"
+
+	// Keys of the stateless era (2026-07-28 basic, "_meta").
+	MetaProtocolVersion    = "io.modelcontextprotocol/protocolVersion"
+	MetaClientCapabilities = "io.modelcontextprotocol/clientCapabilities"
+	MetaServerInfo         = "io.modelcontextprotocol/serverInfo"
+	MetaSubscriptionID     = "io.modelcontextprotocol/subscriptionId"
 )
 
 // Implementation names a client or a server.
@@ -60,6 +70,22 @@ type ClientCapabilities struct {
 	Elicitation *ElicitationCapability `json:"elicitation,omitempty"`
 	Tasks       *ClientTasks           `json:"tasks,omitempty"`
 	Extensions  map[string]any         `json:"extensions,omitempty"`
+
+	PartialResults *Present `json:"partialResults,omitempty"` // SEP-2998
+}
+
+// Extensions that runnel knows.
+const (
+	// ExtensionTasks is the tasks extension (SEP-2663).
+	ExtensionTasks = "io.modelcontextprotocol/tasks"
+	// ExtensionTaskPartials is SEP-2679 carried over to subscriptions.
+	ExtensionTaskPartials = "runnel/task-partials"
+)
+
+// Extends reports whether the client declared an extension.
+func (c *ClientCapabilities) Extends(id string) bool {
+	_, ok := c.Extensions[id]
+	return ok
 }
 
 // ElicitationCapability tells which kinds of questions a client can show; an empty one means forms.
@@ -111,8 +137,9 @@ func (c *ClientCapabilities) AsksByForm() bool {
 
 // ServerCapabilities are what the rooms of runnel declare.
 type ServerCapabilities struct {
-	Tools *ToolsCapability `json:"tools,omitempty"`
-	Tasks *ServerTasks     `json:"tasks,omitempty"`
+	Tools      *ToolsCapability   `json:"tools,omitempty"`
+	Tasks      *ServerTasks       `json:"tasks,omitempty"`
+	Extensions map[string]Present `json:"extensions,omitempty"` // since 2026-07-28
 }
 
 // ToolsCapability is capabilities.tools.
@@ -140,6 +167,13 @@ type TaskRequests struct {
 type RequestMeta struct {
 	ProgressToken  json.RawMessage `json:"progressToken,omitempty"`  // a string or an integer, given back byte for byte
 	PartialResults Flag            `json:"partialResults,omitempty"` // PR #383
+
+	PartialResultToken json.RawMessage `json:"partialResultToken,omitempty"` // SEP-2998
+
+	// The stateless era: nil = absent.
+	ProtocolVersion    json.RawMessage `json:"io.modelcontextprotocol/protocolVersion,omitempty"`
+	ClientInfo         json.RawMessage `json:"io.modelcontextprotocol/clientInfo,omitempty"`
+	ClientCapabilities json.RawMessage `json:"io.modelcontextprotocol/clientCapabilities,omitempty"`
 }
 
 // Flag is true only for a JSON true: what a client sends instead of a truth value reads as false.

@@ -53,7 +53,10 @@ type ListToolsResult struct {
 type CallToolParams struct {
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
-	Task      *TaskMetadata   `json:"task,omitempty"`
+	Task      *TaskMetadata   `json:"task,omitempty"` // 2025-11-25 only
+
+	InputResponses map[string]json.RawMessage `json:"inputResponses,omitempty"` // since 2026-07-28, as RequestState
+	RequestState   string                     `json:"requestState,omitempty"`
 }
 
 // CallToolResult is what a tool returns. IsError marks an error that the model should see and may mend.

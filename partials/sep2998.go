@@ -1,0 +1,61 @@
+package partials
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+)
+
+// sep2998 is SEP-2998: notifications/tools/partial_result on plain calls of the stateless era. The response is whole.
+type sep2998 struct {
+	head []byte // a line up to the seq
+	seq  int64
+}
+
+// NewSEP2998 makes the dialect of SEP-2998. token is the request's partialResultToken as it came.
+func NewSEP2998(head []byte, token json.RawMessage) Dialect {
+	return &sep2998{head: fmt.Appendf(nil, `%s,"method":"notifications/tools/partial_result","params":{"partialResultToken":%s,"seq":`, head, token)}
+}
+
+func (d *sep2998) Encode(dst []byte, b Batch) []byte {
+	if len(b.Chunks) == 0 {
+		return dst
+	}
+	return d.encode(dst, b, false)
+}
+
+func (d *sep2998) End(dst []byte) []byte { return d.encode(dst, Batch{}, true) }
+
+func (d *sep2998) encode(dst []byte, b Batch, final bool) []byte {
+	dst = append(dst, d.head...)
+	dst = strconv.AppendInt(dst, d.seq, 10)
+	d.seq++
+	dst = append(dst, `,"content":`...)
+	dst = appendContent(dst, b.Chunks)
+	dst = append(dst, `,"final":`...)
+	dst = strconv.AppendBool(dst, final)
+	return append(dst, '}', '}', '\n')
+}
+
+// PartialToolResult is the params of notifications/tools/partial_result (SEP-2998).
+type PartialToolResult struct {
+	Token   json.RawMessage   `json:"partialResultToken"`
+	Seq     int64             `json:"seq"`
+	Content []json.RawMessage `json:"content"`
+	Final   bool              `json:"final"`
+}
+
+// DecodeSEP2998 reads a line that NewSEP2998's dialect wrote.
+func DecodeSEP2998(line []byte) (PartialToolResult, error) {
+	var m struct {
+		Params PartialToolResult `json:"params"`
+	}
+	m.Params.Seq = -1
+	if err := json.Unmarshal(line, &m); err != nil {
+		return PartialToolResult{}, fmt.Errorf("reading a partial result: %w", err)
+	}
+	if m.Params.Seq < 0 {
+		return PartialToolResult{}, fmt.Errorf("reading a partial result: seq is missing or negative")
+	}
+	return m.Params, nil
+}

@@ -1,0 +1,87 @@
+package mcp
+
+import "encoding/json"
+
+// ResultType tells results of 2026-07-28 apart (basic, "ResultType").
+type ResultType string
+
+// The types of results.
+const (
+	ResultComplete      ResultType = "complete"
+	ResultInputRequired ResultType = "input_required"
+	ResultTask          ResultType = "task" // the tasks extension
+)
+
+// Cacheable are the caching hints of a result (server/utilities/caching).
+type Cacheable struct {
+	TTLMs      int64  `json:"ttlMs"`      // how long it may be taken for fresh
+	CacheScope string `json:"cacheScope"` // "public" or "private"
+}
+
+// DiscoverResult answers "server/discover".
+type DiscoverResult struct {
+	SupportedVersions []string           `json:"supportedVersions"`
+	Capabilities      ServerCapabilities `json:"capabilities"`
+	Instructions      string             `json:"instructions,omitempty"`
+	Cacheable
+}
+
+// CacheableTools answers "tools/list".
+type CacheableTools struct {
+	ListToolsResult
+	Cacheable
+}
+
+// InputRequest is a request that a client fulfils for the server (basic/patterns/mrtr): "elicitation/create".
+type InputRequest struct {
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+}
+
+// InputRequiredResult says what must be known before a request can be answered.
+type InputRequiredResult struct {
+	ResultType    ResultType              `json:"resultType"`
+	InputRequests map[string]InputRequest `json:"inputRequests,omitempty"`
+	RequestState  string                  `json:"requestState,omitempty"`
+}
+
+// DetailedTask is a task as clients of the tasks extension see it, with what its status adds.
+type DetailedTask struct {
+	ResultType     ResultType `json:"resultType,omitempty"`
+	TaskID         string     `json:"taskId"`
+	Status         TaskStatus `json:"status"`
+	StatusMessage  string     `json:"statusMessage,omitempty"`
+	CreatedAt      string     `json:"createdAt"`
+	LastUpdatedAt  string     `json:"lastUpdatedAt"`
+	TTLMs          *int64     `json:"ttlMs"`
+	PollIntervalMs int64      `json:"pollIntervalMs,omitempty"`
+
+	InputRequests map[string]InputRequest `json:"inputRequests,omitempty"` // input_required
+	Result        *CompleteResult         `json:"result,omitempty"`        // completed
+	Error         any                     `json:"error,omitempty"`         // failed
+
+	Meta map[string]any `json:"_meta,omitempty"`
+}
+
+// CompleteResult is a tool's result with its type.
+type CompleteResult struct {
+	ResultType ResultType `json:"resultType"`
+	CallToolResult
+}
+
+// UpdateTaskParams are the params of "tasks/update".
+type UpdateTaskParams struct {
+	TaskID         string                     `json:"taskId"`
+	InputResponses map[string]json.RawMessage `json:"inputResponses"`
+}
+
+// ListenParams are the params of "subscriptions/listen".
+type ListenParams struct {
+	Notifications *SubscriptionFilter `json:"notifications"`
+}
+
+// SubscriptionFilter names what a subscription shall tell.
+type SubscriptionFilter struct {
+	ToolsListChanged bool     `json:"toolsListChanged,omitempty"`
+	TaskIDs          []string `json:"taskIds,omitempty"` // the tasks extension
+}

@@ -1,0 +1,125 @@
+package rpc
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"time"
+
+	"runnel/rpc/mcp"
+)
+
+// discoverTTL is how long clients may keep what server/discover says: it changes only with the binary and its config.
+const discoverTTL = time.Hour
+
+// stateless makes the caller of a request of the stateless era from its _meta alone: "no state should be inferred
+// from previous requests" (2026-07-28 basic, "Statelessness").
+func (s *session) stateless(meta *mcp.RequestMeta) (Caller, *Error) {
+	c := Caller{Era: Stateless, session: s}
+	var name string
+	if json.Unmarshal(meta.ProtocolVersion, &name) != nil || name == "" {
+		return c, Errorf(mcp.CodeInvalidParams, "params._meta[%q] must be a protocol version", mcp.MetaProtocolVersion)
+	}
+	if c.Version = mcp.LookupVersion(name); c.Version == nil || !c.Version.Stateless {
+		return c, &Error{Code: mcp.CodeUnsupportedVersion, Message: "unsupported protocol version", Data: unsupported{supportedVersions(), name}}
+	}
+	if !isObject(meta.ClientCapabilities) {
+		return c, Errorf(mcp.CodeInvalidParams, "params._meta[%q] must be an object", mcp.MetaClientCapabilities)
+	}
+	// Unmarshal goes on behind a member of the wrong type, which then reads as absent.
+	_ = json.Unmarshal(meta.ClientCapabilities, &c.Capabilities)
+	_ = json.Unmarshal(meta.ClientInfo, &c.Client)
+	return c, nil
+}
+
+// isStateless tells the eras apart: only requests of the stateless era carry its fields in _meta.
+func isStateless(meta *mcp.RequestMeta) bool {
+	return meta.ProtocolVersion != nil || meta.ClientCapabilities != nil
+}
+
+func isObject(v json.RawMessage) bool { return len(v) > 0 && v[0] == '{' }
+
+// unsupported is the data of an UnsupportedProtocolVersionError.
+type unsupported struct {
+	Supported []string `json:"supported"`
+	Requested string   `json:"requested"`
+}
+
+// supportedVersions are all versions that are served, newest first: a client that knows none of the
+// stateless ones may still open a session with initialize.
+func supportedVersions() []string {
+	var names []string
+	for i := len(mcp.Versions) - 1; i >= 0; i-- {
+		names = append(names, mcp.Versions[i].Name)
+	}
+	return names
+}
+
+// discover answers server/discover.
+func (s *Server) discover(_ context.Context, c *Caller, _ json.RawMessage) (any, error) {
+	r := mcp.DiscoverResult{
+		SupportedVersions: supportedVersions(),
+		Instructions:      s.opt.Instructions,
+		Cacheable:         mcp.Cacheable{TTLMs: discoverTTL.Milliseconds(), CacheScope: "public"},
+	}
+	for _, f := range s.declare {
+		f(c.Version, &r.Capabilities)
+	}
+	return r, nil
+}
+
+// dress makes of a result what the stateless era asks of every one: a resultType, and in _meta who the server is.
+// It works on the encoded result, so that no handler has to know.
+func (s *Server) dress(result any) (json.RawMessage, error) {
+	e := newEncoder()
+	defer e.free()
+	if result == nil {
+		result = struct{}{}
+	}
+	e.buf.Reset()
+	if err := e.json.Encode(result); err != nil {
+		return nil, err
+	}
+	info := s.opt.Info
+	info.Name = cmp.Or(info.Name, "runnel")
+	server, err := json.Marshal(info)
+	if err != nil {
+		return nil, err
+	}
+	var dressed, meta bytes.Buffer
+	dressed.WriteByte('{')
+	typed := false
+	for it := (members{rest: e.buf.Bytes()[1:]}); it.next(); {
+		switch string(it.name) {
+		case "_meta":
+			meta.Write(bytes.TrimSpace(it.value[1 : len(it.value)-1]))
+			continue
+		case "resultType":
+			typed = true
+		}
+		member(&dressed, it.name, it.value)
+	}
+	if !typed {
+		member(&dressed, []byte("resultType"), []byte(`"`+mcp.ResultComplete+`"`))
+	}
+	if meta.Len() > 0 {
+		meta.WriteByte(',')
+	}
+	meta.WriteString(`"` + mcp.MetaServerInfo + `":`)
+	meta.Write(server)
+	member(&dressed, []byte("_meta"), append(append([]byte{'{'}, meta.Bytes()...), '}'))
+	dressed.WriteByte('}')
+	return dressed.Bytes(), nil
+}
+
+// member appends a member to an object that has been begun.
+func member(to *bytes.Buffer, name, value []byte) {
+	if to.Len() > 1 {
+		to.WriteByte(',')
+	}
+	to.WriteByte('"')
+	to.Write(name)
+	to.WriteString(`":`)
+	to.Write(value)
+}

@@ -1,0 +1,129 @@
+package tasks
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+
+	"runnel/rpc/mcp"
+)
+
+// Question is something that a task's work wants to know from the client. While one is open the task is
+// input_required ("Input Required Status"); whoever has the task's id may see and answer it.
+type Question struct {
+	run    *Run
+	key    string
+	answer chan json.RawMessage // capacity 1: only the first answer counts
+}
+
+// questions are a run's, guarded by its mu.
+type questions struct {
+	last  int // "Each request key in inputRequests MUST be unique over the lifetime of a single task" (ext-tasks)
+	open  map[string]mcp.InputRequest
+	byKey map[string]*Question
+	asked chan struct{} // capacity 1: something was asked
+}
+
+// Question opens a question. message is what the task's status says. It fails with ErrEnded.
+func (r *Run) Question(request mcp.InputRequest, message string) (*Question, error) {
+	r.mu.Lock()
+	if r.ending {
+		r.mu.Unlock()
+		return nil, ErrEnded
+	}
+	r.questions.last++
+	q := &Question{run: r, key: fmt.Sprintf("question-%d", r.questions.last), answer: make(chan json.RawMessage, 1)}
+	r.questions.open[q.key] = request
+	r.questions.byKey[q.key] = q
+	first := len(r.questions.open) == 1
+	r.mu.Unlock()
+	if first {
+		if err := r.Move(mcp.TaskInputRequired, message); err != nil {
+			q.forget()
+			return nil, err
+		}
+	} else {
+		r.changed()
+	}
+	select {
+	case r.questions.asked <- struct{}{}:
+	default:
+	}
+	return q, nil
+}
+
+// Answered gives the answer, once.
+func (q *Question) Answered() <-chan json.RawMessage { return q.answer }
+
+// Close ends the question, answered or not. The task goes on when it was the last one.
+func (q *Question) Close() error {
+	if !q.forget() {
+		return nil
+	}
+	if err := q.run.Move(mcp.TaskWorking, ""); !errors.Is(err, ErrTransition) { // that is another question closed at the same time
+		return err
+	}
+	return nil
+}
+
+// forget takes the question out of those that are open; last tells whether it was the last one.
+func (q *Question) forget() (last bool) {
+	r := q.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.questions.open, q.key)
+	delete(r.questions.byKey, q.key)
+	return len(r.questions.open) == 0 && r.task.Status == mcp.TaskInputRequired
+}
+
+// Asked receives when a question was opened.
+func (r *Run) Asked() <-chan struct{} { return r.questions.asked }
+
+// Questions are those that are open, by their keys.
+func (r *Run) Questions() map[string]mcp.InputRequest {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.questions.open)
+}
+
+// Answer answers open questions. Keys that name none are ignored: "keys that were never issued, keys that have
+// already been answered, and keys whose corresponding request has been superseded" (ext-tasks).
+func (r *Run) Answer(responses map[string]json.RawMessage) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, response := range responses {
+		q := r.questions.byKey[key]
+		if q == nil {
+			continue
+		}
+		delete(r.questions.open, key)
+		delete(r.questions.byKey, key)
+		q.answer <- response
+	}
+}
+
+// Watch tells of changes of the task: changed receives after one or more of them. stop ends it.
+func (r *Run) Watch() (changed <-chan struct{}, stop func()) {
+	c := make(chan struct{}, 1)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.watchers[c] = struct{}{}
+	return c, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.watchers, c)
+	}
+}
+
+// changed tells the watchers.
+func (r *Run) changed() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for c := range r.watchers {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+}

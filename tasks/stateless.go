@@ -1,0 +1,141 @@
+package tasks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+// registerStateless adds the methods of the tasks extension (ext-tasks, "Tasks") to srv. tasks/result and
+// tasks/list are not among them.
+func (r *Runner) registerStateless(srv *rpc.Server) {
+	srv.Handle(rpc.Stateless, "tasks/get", extended(r.getDetailed))
+	srv.Handle(rpc.Stateless, "tasks/update", extended(r.updateTask))
+	srv.Handle(rpc.Stateless, "tasks/cancel", extended(r.cancelDetailed))
+}
+
+// NeedTasks refuses a request of a client that did not declare the tasks extension.
+func NeedTasks(c *rpc.Caller) error {
+	if c.Capabilities.Extends(mcp.ExtensionTasks) {
+		return nil
+	}
+	type extensions struct {
+		Extensions map[string]mcp.Present `json:"extensions"`
+	}
+	return &rpc.Error{
+		Code:    mcp.CodeMissingCapability,
+		Message: "missing required client capability: the extension " + mcp.ExtensionTasks,
+		Data: struct {
+			Required extensions `json:"requiredCapabilities"`
+		}{extensions{map[string]mcp.Present{mcp.ExtensionTasks: {}}}},
+	}
+}
+
+func extended(h func(ctx context.Context, p mcp.UpdateTaskParams) (any, error)) rpc.Handler {
+	return func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+		if err := NeedTasks(c); err != nil {
+			return nil, err
+		}
+		var p mcp.UpdateTaskParams
+		if err := json.Unmarshal(params, &p); err != nil || p.TaskID == "" {
+			return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.taskId must be a task's id, and params.inputResponses an object")
+		}
+		return h(ctx, p)
+	}
+}
+
+func (r *Runner) getDetailed(ctx context.Context, p mcp.UpdateTaskParams) (any, error) {
+	t, err := r.Detailed(ctx, p.TaskID)
+	if err != nil {
+		return nil, wireError(err)
+	}
+	t.ResultType = mcp.ResultComplete
+	return t, nil
+}
+
+// updateTask answers a task's questions. Its acknowledgement is empty.
+func (r *Runner) updateTask(ctx context.Context, p mcp.UpdateTaskParams) (any, error) {
+	if err := CheckResponses(p.InputResponses); err != nil {
+		return nil, err
+	}
+	if run := r.Running(p.TaskID); run != nil {
+		run.Answer(p.InputResponses)
+		return nil, nil
+	}
+	if _, err := r.Get(ctx, p.TaskID); err != nil {
+		return nil, wireError(err)
+	}
+	return nil, nil
+}
+
+// cancelDetailed acknowledges also what has ended already: cancelling is "cooperative".
+func (r *Runner) cancelDetailed(ctx context.Context, p mcp.UpdateTaskParams) (any, error) {
+	if _, err := r.Cancel(ctx, p.TaskID); err != nil && !errors.Is(err, ErrEnded) {
+		return nil, wireError(err)
+	}
+	return nil, nil
+}
+
+// CheckResponses refuses answers that are none to elicitation/create.
+func CheckResponses(responses map[string]json.RawMessage) error {
+	for key, response := range responses {
+		var r mcp.ElicitResult
+		err := json.Unmarshal(response, &r)
+		switch r.Action {
+		case mcp.ElicitAccept, mcp.ElicitDecline, mcp.ElicitCancel:
+		default:
+			err = errors.New("no action")
+		}
+		if err != nil {
+			return rpc.Errorf(mcp.CodeInvalidParams, "params.inputResponses[%q] must be an elicitation result with action accept, decline or cancel", key)
+		}
+	}
+	return nil
+}
+
+// Detailed is a task of the owner as clients of the tasks extension see it, with what its status adds.
+func (r *Runner) Detailed(ctx context.Context, id string) (mcp.DetailedTask, error) {
+	t, err := r.Get(ctx, id)
+	if err != nil {
+		return mcp.DetailedTask{}, err
+	}
+	var open map[string]mcp.InputRequest
+	if run := r.Running(id); run != nil {
+		if open = run.Questions(); len(open) == 0 && t.Status == mcp.TaskInputRequired {
+			t.Status = mcp.TaskWorking // just answered
+		}
+	}
+	return r.detailed(&t, open), nil
+}
+
+func (r *Runner) detailed(t *Task, open map[string]mcp.InputRequest) mcp.DetailedTask {
+	w := t.wire(r.o.PollInterval)
+	d := mcp.DetailedTask{
+		TaskID: w.TaskID, Status: w.Status, StatusMessage: w.StatusMessage,
+		CreatedAt: w.CreatedAt, LastUpdatedAt: w.LastUpdatedAt, TTLMs: w.TTL, PollIntervalMs: w.PollInterval,
+	}
+	switch {
+	case t.Status == mcp.TaskInputRequired:
+		d.InputRequests = open
+	case t.Status == mcp.TaskCancelled || !t.Status.Terminal():
+	case t.Outcome.Err != nil:
+		d.Error = t.Outcome.Err
+	default:
+		// "Errors within the context of a protocol method result MUST use the completed status"
+		d.Status = mcp.TaskCompleted
+		d.Result = &mcp.CompleteResult{ResultType: mcp.ResultComplete, CallToolResult: *t.result()}
+	}
+	return d
+}
+
+// Created is the answer that hands out the task: resultType is "task".
+func (r *Run) Created() mcp.DetailedTask {
+	t := r.Task()
+	t.Status, t.StatusMessage, t.UpdatedAt = mcp.TaskWorking, "", t.CreatedAt
+	d := r.runner.detailed(&t, nil)
+	d.ResultType = mcp.ResultTask
+	return d
+}

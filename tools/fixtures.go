@@ -1,0 +1,125 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+// The tools in this file are what the specification's conformance suite looks for on a server with tasks.
+
+func fixture(name, description string, support mcp.TaskSupport, properties, required string, call func(context.Context, *Call, *Output) (*mcp.CallToolResult, error)) *Function {
+	return &Function{
+		Tool: mcp.Tool{
+			Name:        name,
+			Description: "Conformance fixture: " + description,
+			InputSchema: fmt.Appendf(nil, `{"type":"object","properties":{%s},"required":[%s],"additionalProperties":false}`, properties, required),
+			Execution:   &mcp.ToolExecution{TaskSupport: support},
+		},
+		call: call,
+	}
+}
+
+func greet(_ context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
+	var in struct{ Name string }
+	if err := json.Unmarshal(call.Arguments, &in); err != nil {
+		return nil, err
+	}
+	return mcp.Result("Hello, " + in.Name + "!"), nil
+}
+
+func slowCompute(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
+	var in struct {
+		Seconds float64
+		Label   string
+	}
+	if err := json.Unmarshal(call.Arguments, &in); err != nil {
+		return nil, err
+	}
+	if err := wait(ctx, int(in.Seconds*1000)); err != nil {
+		return nil, err
+	}
+	return mcp.Result(fmt.Sprintf("computed %s for %v s", in.Label, in.Seconds)), nil
+}
+
+func failingJob(ctx context.Context, _ *Call, _ *Output) (*mcp.CallToolResult, error) {
+	if err := wait(ctx, 1000); err != nil {
+		return nil, err
+	}
+	return mcp.ErrorResult("the job failed"), nil
+}
+
+func protocolErrorJob(ctx context.Context, _ *Call, _ *Output) (*mcp.CallToolResult, error) {
+	if err := wait(ctx, 200); err != nil {
+		return nil, err
+	}
+	return nil, rpc.Errorf(mcp.CodeInternalError, "the job failed with a protocol error")
+}
+
+func confirmDelete(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
+	var in struct{ Filename string }
+	if err := json.Unmarshal(call.Arguments, &in); err != nil {
+		return nil, err
+	}
+	answer, err := call.Ask(ctx, Question{
+		Message: fmt.Sprintf("Really delete %s?", in.Filename),
+		Schema:  json.RawMessage(`{"type":"object","properties":{"confirm":{"type":"boolean"}},"required":["confirm"]}`),
+	})
+	if err != nil {
+		return nil, err
+	}
+	var content struct{ Confirm bool }
+	_ = json.Unmarshal(answer.Content, &content)
+	if answer.Action != mcp.ElicitAccept || !content.Confirm {
+		return mcp.Result("Deletion cancelled"), nil
+	}
+	return mcp.Result("Deleted " + in.Filename), nil
+}
+
+func multiInput(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
+	var wg sync.WaitGroup
+	var answers [2]string
+	var errs [2]error
+	for i, what := range []string{"name", "color"} {
+		wg.Go(func() { answers[i], errs[i] = askFor(ctx, call, what) })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return mcp.Result(fmt.Sprintf("name: %s, color: %s", answers[0], answers[1])), nil
+}
+
+func testToolWithTask(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
+	name, err := askFor(ctx, call, "user_name")
+	if err != nil {
+		return nil, err
+	}
+	if err := wait(ctx, 1000); err != nil {
+		return nil, err
+	}
+	return mcp.Result("Hello, " + name + "! The task is done."), nil
+}
+
+// askFor asks for one text.
+func askFor(ctx context.Context, call *Call, what string) (string, error) {
+	answer, err := call.Ask(ctx, Question{
+		Message: "Please enter " + what + ".",
+		Schema:  fmt.Appendf(nil, `{"type":"object","properties":{%q:{"type":"string"}},"required":[%q]}`, what, what),
+	})
+	if err != nil {
+		return "", err
+	}
+	var content map[string]any
+	_ = json.Unmarshal(answer.Content, &content)
+	if answer.Action != mcp.ElicitAccept {
+		return "", fmt.Errorf("the user gave no %s", what)
+	}
+	return fmt.Sprint(content[what]), nil
+}

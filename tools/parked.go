@@ -1,0 +1,114 @@
+package tools
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// parkedTTL is how long a call waits for the answers to its questions: as long as a person may take.
+const parkedTTL = 10 * time.Minute
+
+// parking holds the calls that were answered with questions and wait for their client to come back. What the client
+// holds of one is its requestState, "an attacker-controlled input" (2026-07-28 basic/patterns/mrtr, "Server
+// Requirements"): it is signed, expires, is bound to the tool and its arguments, and counts once.
+type parking struct {
+	key [32]byte // of this process: a state does not outlive the call that it names
+
+	mu    sync.Mutex
+	calls map[string]*parkedCall // by the id of the run
+}
+
+// parkedCall is a call that waits.
+type parkedCall struct {
+	run      *tasks.Run
+	position int64 // where the output goes on that its client has not seen
+	current  *atomic.Pointer[delivery]
+	expiry   *time.Timer
+}
+
+// requestState is what is signed.
+type requestState struct {
+	Run     string `json:"run"`
+	Expires int64  `json:"expires"` // Unix seconds
+	Request []byte `json:"request"` // digest of the tool and its arguments
+}
+
+func newParking() *parking {
+	p := &parking{calls: map[string]*parkedCall{}}
+	_, _ = rand.Read(p.key[:]) // never fails
+	return p
+}
+
+// leave parks a call and returns its requestState.
+func (p *parking) leave(request *mcp.CallToolParams, call parkedCall) string {
+	id := call.run.ID()
+	call.expiry = time.AfterFunc(parkedTTL, func() {
+		if p.remove(id) != nil {
+			call.run.Cancel("its questions were not answered in time")
+		}
+	})
+	p.mu.Lock()
+	p.calls[id] = &call
+	p.mu.Unlock()
+	state := structured(requestState{Run: id, Expires: time.Now().Add(parkedTTL).Unix(), Request: digest(request)})
+	return base64.RawURLEncoding.EncodeToString(append(p.sign(state), state...))
+}
+
+// take gives back the call that a request goes on with.
+func (p *parking) take(request *mcp.CallToolParams) (*parkedCall, error) {
+	invalid := func(why string) error {
+		return rpc.Errorf(mcp.CodeInvalidParams, "params.requestState %s: send the call again without it", why)
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(request.RequestState)
+	if err != nil || len(raw) < sha256.Size || !hmac.Equal(raw[:sha256.Size], p.sign(raw[sha256.Size:])) {
+		return nil, invalid("is not one that this server gave")
+	}
+	var state requestState
+	if err := json.Unmarshal(raw[sha256.Size:], &state); err != nil {
+		return nil, invalid("is not one that this server gave")
+	}
+	if !bytes.Equal(state.Request, digest(request)) {
+		return nil, invalid("belongs to another call")
+	}
+	call := p.remove(state.Run)
+	if call == nil || time.Now().Unix() > state.Expires {
+		return nil, invalid("has expired or was used before")
+	}
+	return call, nil
+}
+
+func (p *parking) remove(id string) *parkedCall {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	call := p.calls[id]
+	delete(p.calls, id)
+	if call != nil {
+		call.expiry.Stop()
+	}
+	return call
+}
+
+func (p *parking) sign(state []byte) []byte {
+	mac := hmac.New(sha256.New, p.key[:])
+	mac.Write(state)
+	return mac.Sum(nil)
+}
+
+// digest stands for the tool and the arguments of a call, however they are written.
+func digest(request *mcp.CallToolParams) []byte {
+	var arguments any
+	_ = json.Unmarshal(request.Arguments, &arguments) // an object: checked before
+	h := sha256.Sum256(structured([]any{request.Name, arguments}))
+	return h[:]
+}

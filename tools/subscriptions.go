@@ -1,0 +1,181 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"runnel/partials"
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// listen answers subscriptions/listen: the request stays open, and what it asked for is told in notifications that carry
+// its id (2026-07-28 basic/patterns/subscriptions). It is answered when the server ends it.
+func (s *service) listen(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+	var p mcp.ListenParams
+	if err := json.Unmarshal(params, &p); err != nil || p.Notifications == nil {
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.notifications must be an object that names what to listen for")
+	}
+	if p.Notifications.TaskIDs != nil {
+		if err := tasks.NeedTasks(c); err != nil {
+			return nil, err
+		}
+	}
+	l := &subscription{service: s, caller: c, lane: c.Lane(), meta: fmt.Appendf(nil, `{%q:%s}`, mcp.MetaSubscriptionID, c.ID())}
+	agreed := mcp.SubscriptionFilter{ToolsListChanged: p.Notifications.ToolsListChanged}
+	var follow []string
+	for _, id := range p.Notifications.TaskIDs {
+		if _, err := s.runner.Get(ctx, id); err == nil && !contains(follow, id) {
+			follow = append(follow, id)
+		}
+	}
+	agreed.TaskIDs = follow
+	var changes <-chan struct{}
+	if agreed.ToolsListChanged {
+		var stop func()
+		changes, stop = s.registry.watch()
+		defer stop()
+	}
+	// "The server MUST send notifications/subscriptions/acknowledged as the first message"
+	if err := l.notify(ctx, "notifications/subscriptions/acknowledged", struct {
+		Notifications mcp.SubscriptionFilter `json:"notifications"`
+	}{agreed}); err != nil {
+		return nil, err
+	}
+	following, stop := context.WithCancel(ctx)
+	defer stop()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for _, id := range follow {
+		wg.Go(func() { l.follow(following, id) })
+	}
+	told := make(chan struct{})
+	go func() { wg.Wait(); close(told) }()
+	ended := c.InputEnded()
+	for {
+		select {
+		case <-changes:
+			if err := l.notify(ctx, "notifications/tools/list_changed", nil); err != nil {
+				return nil, err
+			}
+		case <-ended:
+			if !c.Patient() {
+				return l.closed(), nil
+			}
+			ended = nil
+			select {
+			case <-told:
+			case <-ctx.Done():
+			}
+			return l.closed(), nil
+		case <-ctx.Done():
+			return l.closed(), nil
+		}
+	}
+}
+
+func contains(list []string, s string) bool {
+	for _, v := range list {
+		if v == s {
+			return true
+		}
+	}
+	return false
+}
+
+// subscription is one subscriptions/listen request.
+type subscription struct {
+	service *service
+	caller  *rpc.Caller
+	lane    *rpc.Lane
+	meta    json.RawMessage // with the subscription's id
+}
+
+// closed is the answer that tells a "graceful end".
+func (l *subscription) closed() any {
+	return struct {
+		ResultType mcp.ResultType  `json:"resultType"`
+		Meta       json.RawMessage `json:"_meta"`
+	}{mcp.ResultComplete, l.meta}
+}
+
+// notify writes a notification on the subscription, when the client has read what came before.
+func (l *subscription) notify(ctx context.Context, method string, params any) error {
+	encoded := []byte("{}")
+	if params != nil {
+		encoded = structured(params)
+	}
+	line := fmt.Appendf(nil, `%s,"method":%q,"params":{"_meta":%s`, l.caller.Head(), method, l.meta)
+	if len(encoded) > len("{}") {
+		line = append(append(line, ','), encoded[1:len(encoded)-1]...)
+	}
+	line = append(line, '}', '}', '\n')
+	return l.lane.Write(ctx, func(dst []byte) []byte { return append(dst, line...) })
+}
+
+// follow tells of a task until it has ended: its state on every change and, to a client that declared
+// runnel/task-partials, its output from the beginning of its log.
+func (l *subscription) follow(ctx context.Context, id string) {
+	run := l.service.runner.Running(id)
+	if run == nil {
+		l.tellOutput(ctx, id, l.service.logOf(ctx, id))
+		l.tell(ctx, id)
+		return
+	}
+	changed, stop := run.Watch()
+	defer stop()
+	if run.Task().Status == mcp.TaskInputRequired {
+		l.tell(ctx, id)
+	}
+	output := make(chan struct{})
+	go func() {
+		defer close(output)
+		l.tellOutput(ctx, id, run.Log())
+	}()
+	defer func() { <-output }()
+	for {
+		select {
+		case <-changed:
+		case <-run.Ended():
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-run.Ended():
+			// The last partial comes before the terminal status.
+			<-output
+			l.tell(ctx, id)
+			return
+		default:
+			l.tell(ctx, id)
+		}
+	}
+}
+
+// tell writes the task's state, "identical to what tasks/get would have returned at that moment".
+func (l *subscription) tell(ctx context.Context, id string) {
+	if t, err := l.service.runner.Detailed(ctx, id); err == nil {
+		_ = l.notify(ctx, "notifications/tasks", t) // fails only when nobody is there to read it
+	}
+}
+
+// tellOutput writes the task's output as partials, if the client asked for them.
+func (l *subscription) tellOutput(ctx context.Context, id string, log *partials.Log) {
+	if log == nil || !l.caller.Capabilities.Extends(mcp.ExtensionTaskPartials) {
+		return
+	}
+	dialect := partials.NewSEP2679OnSubscription(l.caller.Head(), id, l.meta)
+	_ = partials.NewPump(log.NewReader(0), dialect, l.lane, l.service.o.Pump).Run(ctx) // fails when nobody is there to read it
+}
+
+// logOf is the log of a task that has ended, nil if there is none.
+func (s *service) logOf(ctx context.Context, id string) *partials.Log {
+	t, err := s.runner.Get(ctx, id)
+	if err != nil {
+		return nil
+	}
+	return t.Log
+}
