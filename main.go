@@ -33,13 +33,10 @@ func main() {
 	// Not signal.Ignore: children inherit an ignored signal, and "yes | head" would not end as it should.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 
-	ending := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
-		ending = append(ending, syscall.SIGHUP)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), ending...)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second one ends the process at once
-	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdin, stdout, os.Stderr))
+	i := &invocation{env: os.Environ(), stdin: os.Stdin, stdout: stdout, stderr: os.Stderr, reloads: true}
+	os.Exit(i.run(ctx, os.Args[1:]))
 }
 
 // invocation is one run of the program and what surrounds it.
@@ -49,17 +46,23 @@ type invocation struct {
 	stdout io.Writer
 	stderr io.Writer
 
+	reloads bool // the config file is watched
+
 	options options
 }
 
 // run is the whole program but for the process around it; it returns the exit code. It ends when ctx does.
 func run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	i := &invocation{env: env, stdin: stdin, stdout: stdout, stderr: stderr}
+	return i.run(ctx, args)
+}
+
+func (i *invocation) run(ctx context.Context, args []string) int {
 	root := i.rootCommand()
 	root.SetArgs(append([]string{}, args...)) // not nil, which would mean os.Args
-	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetIn(i.stdin)
+	root.SetOut(i.stdout)
+	root.SetErr(i.stderr)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitFine

@@ -100,6 +100,12 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 		log.Warn().Msg("no tools: name some with --tool or in a config file")
 	}
 	log.Info().Str("version", version()).Str("config", file).Int("tools", count).Msg("serving")
+	if i.reloads && file != "" {
+		ctx, stop := context.WithCancel(cmd.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); i.reload(ctx, file, registry, log) }()
+		defer func() { stop(); <-ended }()
+	}
 	return i.connect(cmd.Context(), config, registry, log)
 }
 

@@ -69,21 +69,11 @@ func (r *Registry) insert(e *entry) error {
 	return nil
 }
 
-// Replace makes the list hold these tools, and the fallback tools, instead of those it held. Calls that run go on.
-// Clients that listen are told. On an error nothing is changed.
-func (r *Registry) Replace(tools []Tool) error {
+// Replace makes the list hold the tools of another registry, and the fallback tools, instead of those it held. Calls
+// that run go on. Clients that listen are told.
+func (r *Registry) Replace(with *Registry) {
+	next := Registry{tools: slices.Clone(with.tools)}
 	r.mu.Lock()
-	next := Registry{}
-	for _, t := range tools {
-		e, err := newEntry(t)
-		if err == nil {
-			err = next.insert(e)
-		}
-		if err != nil {
-			r.mu.Unlock()
-			return err
-		}
-	}
 	for _, e := range r.tools {
 		if _, taken := next.find(e.spec.Name); e.waits && !taken {
 			_ = next.insert(e)
@@ -101,7 +91,6 @@ func (r *Registry) Replace(tools []Tool) error {
 	for _, f := range tell {
 		f()
 	}
-	return nil
 }
 
 // onChange adds a function that is called after a change of the list.
