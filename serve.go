@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -100,13 +102,20 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 		log.Warn().Msg("no tools: name some with --tool or in a config file")
 	}
 	log.Info().Str("version", version()).Str("config", file).Int("tools", count).Msg("serving")
-	if i.reloads && file != "" {
-		ctx, stop := context.WithCancel(cmd.Context())
+	ctx := cmd.Context()
+	switch {
+	case !i.reloads || signal.Ignored(syscall.SIGHUP): // as under nohup
+	case file == "":
+		var stop context.CancelFunc
+		ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP) // there is nothing to read again: the terminal has gone
+		defer stop()
+	default:
+		watch, stop := context.WithCancel(ctx)
 		ended := make(chan struct{})
-		go func() { defer close(ended); i.reload(ctx, file, registry, log) }()
+		go func() { defer close(ended); i.reload(watch, file, registry, log) }()
 		defer func() { stop(); <-ended }()
 	}
-	return i.connect(cmd.Context(), config, registry, log)
+	return i.connect(ctx, config, registry, log)
 }
 
 // connect wires the rooms and serves one client.
