@@ -178,7 +178,7 @@ func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, progress f
 	if result.IsError && in.status == "" {
 		in.status = firstText(result)
 	}
-	return result, in.status, nil
+	return fit(result), in.status, nil
 }
 
 func firstText(result *mcp.CallToolResult) string {

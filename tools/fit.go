@@ -1,0 +1,50 @@
+package tools
+
+import (
+	"fmt"
+
+	"runnel/rpc/mcp"
+)
+
+// maxContent is how much content a result may have, in bytes of JSON: its line stays below the 1 MiB that clients read.
+const maxContent = 940 << 10
+
+// fit makes a result's content fit into a line: the longest texts lose their middle, and an item that is
+// too large in itself is named instead.
+func fit(result *mcp.CallToolResult) *mcp.CallToolResult {
+	size := len(result.StructuredContent)
+	for _, c := range result.Content {
+		size += len(c)
+	}
+	if size <= maxContent {
+		return result
+	}
+	fitted := *result
+	fitted.Content = nil
+	if len(result.StructuredContent) > maxContent/2 {
+		fitted.StructuredContent = nil
+	}
+	left := maxContent - len(fitted.StructuredContent)
+	for i, c := range result.Content {
+		share := left / (len(result.Content) - i)
+		if len(c) > share {
+			c = shorten(c, share)
+		}
+		left -= len(c)
+		fitted.Content = append(fitted.Content, c)
+	}
+	return &fitted
+}
+
+// shorten makes an item of at most max bytes of another one, as far as it is text.
+func shorten(c mcp.ContentBlock, max int) mcp.ContentBlock {
+	text, ok := mcp.TextOf(c)
+	if !ok {
+		return mcp.Text(fmt.Sprintf("[%s of %d bytes: too large for a result]", mcp.ContentType(c), len(c)))
+	}
+	budget := max - len(`{"type":"text","text":""}`)
+	x := excerpt{max: budget}
+	x.add([]byte(text))
+	short, _ := x.text(budget)
+	return mcp.Text(short)
+}

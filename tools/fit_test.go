@@ -1,0 +1,36 @@
+package tools
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"runnel/rpc/mcp"
+)
+
+func TestFit(t *testing.T) {
+	for name, content := range map[string][]mcp.ContentBlock{
+		"long text":     {mcp.Text("head\n" + strings.Repeat("line\n", 1<<20) + "tail")},
+		"control text":  {mcp.Text("head\n" + strings.Repeat("\x01", 1<<20) + "tail")},
+		"several texts": {mcp.Text("head"), mcp.Text(strings.Repeat("x", 3<<20)), mcp.Text(strings.Repeat("y", 3<<20)), mcp.Text("tail")},
+		"large image":   {mcp.Text("head"), mcp.Image(make([]byte, 2<<20), "image/png"), mcp.Text("tail")},
+	} {
+		fitted := fit(&mcp.CallToolResult{Content: content})
+		line, err := json.Marshal(fitted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(line) >= 1<<20 {
+			t.Errorf("%s: %d bytes", name, len(line))
+		}
+		for _, part := range []string{"head", "tail"} {
+			if !strings.Contains(string(line), part) {
+				t.Errorf("%s: %s is lost", name, part)
+			}
+		}
+	}
+	small := &mcp.CallToolResult{Content: []mcp.ContentBlock{mcp.Text("small")}}
+	if fit(small) != small {
+		t.Error("a small result was changed")
+	}
+}
