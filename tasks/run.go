@@ -224,8 +224,24 @@ func (r *Run) Hold() {
 func (r *Run) release() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.followers--; r.followers == 0 {
-		close(r.drained)
+	r.followers--
+	r.drain()
+}
+
+// drain tells, once, that the last of the output has been written. That cannot be while the work goes on: a follower
+// that has nothing to write returns at once, and the work may still ask, which holds another one. r.mu is held.
+func (r *Run) drain() {
+	select {
+	case <-r.worked:
+	default:
+		return
+	}
+	select {
+	case <-r.drained: // held by a call that was parked while its work ended
+	default:
+		if r.followers == 0 {
+			close(r.drained)
+		}
 	}
 }
 
@@ -249,7 +265,10 @@ func (r *Run) main() {
 	}
 	r.setEnding(result, wire)
 	r.log.Close()
+	r.mu.Lock()
 	close(r.worked)
+	r.drain()
+	r.mu.Unlock()
 	// Drain, then end: the terminal status comes behind the last partial. A follower whose client
 	// does not read holds the task back; cancelling, expiry and shutdown do not wait for it.
 	select {

@@ -225,3 +225,33 @@ func TestTransitions(t *testing.T) {
 		}
 	}
 }
+
+// A client comes back for a call whose follower has returned already, because it had nothing to write:
+// the run waits for the follower that is held for it, and for no other.
+func TestHoldAfterFollowerHasReturned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t, Options{})
+		answered := make(chan struct{})
+		s := start(t, r, func(context.Context, *Run) (*mcp.CallToolResult, string, error) {
+			<-answered
+			return mcp.Result("fine"), "", nil
+		})
+		s.Deliver(delivered)
+		synctest.Wait()
+		for range 2 { // questions
+			s.Hold()
+			s.Deliver(delivered)
+			synctest.Wait()
+		}
+		s.Hold()
+		close(answered)
+		synctest.Wait()
+		select {
+		case <-s.Ended():
+			t.Fatal("the run has ended without the follower that is held for")
+		default:
+		}
+		s.Deliver(delivered)
+		<-s.Ended()
+	})
+}
