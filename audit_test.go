@@ -36,6 +36,9 @@ type audit struct {
 	tokens   map[string]*auditToken // by the token's bytes
 	pushed   map[string]*auditTask  // streams, by the bytes of their call's id
 
+	opened    bool // by initialize
+	stateless statelessAudit
+
 	asked     map[string]string // open requests of the server: the task that asks, by the id's bytes
 	lastAsked int
 }
@@ -50,6 +53,7 @@ type request struct {
 	modes     []string // params.task.responseModes
 	lastSeqNr json.RawMessage
 	cancelled bool // by notifications/cancelled: need not be answered
+	stateless *statelessRequest
 }
 
 type auditTask struct {
@@ -81,7 +85,7 @@ type auditToken struct {
 func newAudit(t testing.TB) *audit {
 	return &audit{t: t, version: newestHandshake, requests: map[string][]*request{},
 		tasks: map[string]*auditTask{}, tokens: map[string]*auditToken{},
-		pushed: map[string]*auditTask{}, asked: map[string]string{}}
+		pushed: map[string]*auditTask{}, asked: map[string]string{}, stateless: newStatelessAudit()}
 }
 
 type envelope struct {
@@ -187,6 +191,7 @@ func (a *audit) sentOne(line []byte) {
 	if r.token != "" {
 		a.tokens[r.token] = &auditToken{session: r.session, partials: string(p.Meta.Partials) == "true"}
 	}
+	a.sentStateless(r, e.ID, e.Params)
 	if r.method == "initialize" {
 		a.streams = a.streams || p.Capabilities.Tasks.Streaming.Partial != nil
 		a.pushes = a.pushes || slices.Contains(p.Capabilities.Tasks.Responses.Modes, "streaming")
@@ -275,6 +280,9 @@ func (a *audit) receivedOne(line []byte) error {
 		if typ == "" {
 			return fmt.Errorf("%s has no request %s from a server", a.version, e.method())
 		}
+		if err := a.eraOfQuestion(e); err != nil {
+			return err
+		}
 		if err := s.check(typ, object); err != nil {
 			return err
 		}
@@ -319,6 +327,15 @@ func (a *audit) response(s *schema, e envelope, object map[string]any) error {
 	if r.session != string(e.Session) {
 		return fmt.Errorf("sessionId %q for a request with %q", e.Session, r.session)
 	}
+	if r.stateless != nil {
+		a.endToken(r.token)
+		if e.Result != nil {
+			if err := a.tokens[r.token].answered(e.Result); err != nil {
+				return err
+			}
+		}
+		return a.statelessResult(r, e, object)
+	}
 	if e.Error != nil {
 		a.endToken(r.token)
 		return s.check(s.errorType(), object)
@@ -328,7 +345,7 @@ func (a *audit) response(s *schema, e envelope, object map[string]any) error {
 			ProtocolVersion string `json:"protocolVersion"`
 		}
 		_ = json.Unmarshal(e.Result, &result)
-		a.version = result.ProtocolVersion
+		a.version, a.opened = result.ProtocolVersion, true
 		s = schemaOf(a.t, a.version)
 	}
 	typ := resultTypes[r.method]
@@ -426,6 +443,9 @@ func (a *audit) shown(task json.RawMessage) error {
 }
 
 func (a *audit) notification(s *schema, e envelope, object map[string]any) error {
+	if ok, err := a.statelessNotification(e, object); ok {
+		return err
+	}
 	typ := s.notifications[e.method()]
 	if typ == "" {
 		return fmt.Errorf("%s has no notification %s from a server", a.version, e.method())

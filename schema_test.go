@@ -91,8 +91,16 @@ func loadSchema(version string) (*schema, error) {
 			union.into[constOf(defs[name], "method")] = name
 		}
 	}
+	if version == newestStateless {
+		openMeta(defs)
+	}
 	closeTypes(defs)
 	addPartialResult(defs)
+	if version == newestStateless {
+		if err := s.addExtensions(defs); err != nil {
+			return nil, err
+		}
+	}
 	if version == newestHandshake {
 		// SEP-2679 2.1 and 3 add these two members to 2025-11-25, SEP-1905 ("Server Capabilities") the third.
 		member(defs, "ServerCapabilities", "tasks")["streaming"] = closed(map[string]any{"partial": map[string]any{"type": "object"}})
@@ -246,7 +254,11 @@ func flatten(defs, def map[string]any, parts []any) {
 		p, _ := part["properties"].(map[string]any)
 		maps.Copy(properties, p)
 		r, _ := part["required"].([]any)
-		required = append(required, r...)
+		for _, name := range r {
+			if !slices.Contains(required, name) {
+				required = append(required, name)
+			}
+		}
 	}
 	delete(def, "allOf")
 	def["type"], def["properties"], def["required"] = "object", properties, required

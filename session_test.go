@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -37,7 +38,8 @@ type session struct {
 	exited chan struct{} // closed when code is set
 	code   int
 	stderr *syncBuffer
-	pid    int // 0 in process
+	pid    int    // 0 in process
+	config string // file, of a process that has one
 
 	mu    sync.Mutex
 	gate  chan struct{} // closed while the client reads
@@ -100,6 +102,9 @@ func process(t testing.TB, cmd *exec.Cmd) *session {
 		t.Fatal(err)
 	}
 	s.pid = cmd.Process.Pid
+	if i := slices.Index(cmd.Args, "--config"); i >= 0 {
+		s.config = cmd.Args[i+1]
+	}
 	read := make(chan struct{})
 	go func() { s.read(out); close(read) }()
 	go func() {

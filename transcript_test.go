@@ -47,8 +47,11 @@ import (
 //	... stall            the client stops reading
 //	... resume           it reads again
 //	... eof              stdin is closed
+//	... config "YAML"    the config file says this from now on (mode: binary)
+//	... signal NAME      the program gets SIGHUP or SIGTERM (mode: binary)
 //
-// Everywhere {{x*5}} stands for xxxxx. At the end stdin is closed, nothing more may come, and the program exits.
+// Everywhere {{x*5}} stands for xxxxx, and {{stateless WORD ...; MEMBERS}} for the _meta of a request of the stateless
+// era; see statelessMeta. At the end stdin is closed, nothing more may come, and the program exits.
 //
 // In process the time is virtual (testing/synctest): a wait costs nothing and silence is exact.
 type transcript struct {
@@ -107,6 +110,7 @@ func (tr *transcript) parseLine(number int, line string) error {
 		n, _ := strconv.Atoi(parts[2])
 		return strings.Repeat(parts[1], n)
 	})
+	line = metas.ReplaceAllStringFunc(line, statelessMeta)
 	if yaml, ok := strings.CutPrefix(line, "| "); ok {
 		tr.config += yaml + "\n"
 		return nil
@@ -146,7 +150,7 @@ func (s *step) parseDirective(mode string) (err error) {
 			err = fmt.Errorf("longer than %v needs mode: inprocess", longestRealWait)
 		}
 	default:
-		err = fmt.Errorf("unknown directive %q", s.kind)
+		return s.parseOutside(mode)
 	}
 	return err
 }
@@ -339,6 +343,8 @@ func (p *player) step(st step) error {
 	case "eof":
 		p.eof = true
 		return p.s.closeStdin()
+	case "config", "signal":
+		return p.outside(st)
 	}
 	panic("internal error: step " + st.kind)
 }
