@@ -2,7 +2,6 @@ package tasks
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 
@@ -27,6 +26,8 @@ type questions struct {
 
 // Question opens a question. message is what the task's status says. It fails with ErrEnded.
 func (r *Run) Question(request mcp.InputRequest, message string) (*Question, error) {
+	r.door.Lock()
+	defer r.door.Unlock()
 	r.mu.Lock()
 	if r.ending {
 		r.mu.Unlock()
@@ -36,15 +37,13 @@ func (r *Run) Question(request mcp.InputRequest, message string) (*Question, err
 	q := &Question{run: r, key: fmt.Sprintf("question-%d", r.questions.last), answer: make(chan json.RawMessage, 1)}
 	r.questions.open[q.key] = request
 	r.questions.byKey[q.key] = q
-	first := len(r.questions.open) == 1
+	waits := r.task.Status == mcp.TaskInputRequired
 	r.mu.Unlock()
-	if first {
-		if err := r.Move(mcp.TaskInputRequired, message); err != nil {
-			q.forget()
-			return nil, err
-		}
-	} else {
+	if waits {
 		r.changed()
+	} else if err := r.move(mcp.TaskInputRequired, message); err != nil {
+		q.forget()
+		return nil, err
 	}
 	select {
 	case r.questions.asked <- struct{}{}:
@@ -58,17 +57,16 @@ func (q *Question) Answered() <-chan json.RawMessage { return q.answer }
 
 // Close ends the question, answered or not. The task goes on when it was the last one.
 func (q *Question) Close() error {
-	if !q.forget() {
-		return nil
-	}
-	if err := q.run.Move(mcp.TaskWorking, ""); !errors.Is(err, ErrTransition) { // that is another question closed at the same time
-		return err
+	q.run.door.Lock()
+	defer q.run.door.Unlock()
+	if q.forget() {
+		return q.run.move(mcp.TaskWorking, "")
 	}
 	return nil
 }
 
-// forget takes the question out of those that are open; last tells whether it was the last one.
-func (q *Question) forget() (last bool) {
+// forget takes the question out of those that are open, and tells whether the task waits for none any more.
+func (q *Question) forget() bool {
 	r := q.run
 	r.mu.Lock()
 	defer r.mu.Unlock()

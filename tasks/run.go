@@ -33,6 +33,10 @@ type Run struct {
 	drained chan struct{} // closed when the follower has written the last of the output
 	ended   chan struct{} // closed when the status is terminal and stored
 
+	// door lets one change of the status through at a time, with its storing and its telling, so that they
+	// are in the same order for everybody. It is taken before mu, and held across I/O.
+	door sync.Mutex
+
 	mu     sync.Mutex
 	task   Task
 	handle bool             // Spec.Handle, or promoted
@@ -152,27 +156,26 @@ var ErrEnded = errors.New("the task has ended")
 
 // Promote gives a handle to a run that was started without one. It fails like Start, or with ErrEnded.
 func (r *Run) Promote(ctx context.Context) error {
+	r.door.Lock()
+	defer r.door.Unlock()
 	r.mu.Lock()
-	if r.ending {
-		r.mu.Unlock()
+	ending := r.ending
+	r.mu.Unlock()
+	if ending {
 		return ErrEnded
 	}
-	r.mu.Unlock()
+	// An end that begins from here on waits for the door, and finds the handle.
 	if err := r.runner.admit(ctx, r); err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ending {
-		r.runner.forget(r.id)
-		return ErrEnded
-	}
 	r.handle = true
 	return nil
 }
 
-// Move moves the task between working and input_required and tells about it.
-func (r *Run) Move(status mcp.TaskStatus, message string) error {
+// move moves the task between working and input_required and tells about it. The door is held.
+func (r *Run) move(status mcp.TaskStatus, message string) error {
 	r.mu.Lock()
 	if r.ending {
 		r.mu.Unlock()
@@ -349,8 +352,7 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 		panic("internal error: " + err.Error())
 	}
 	r.ending = true
-	t := r.task
-	stop, handle := r.stop, r.handle
+	stop := r.stop
 	r.mu.Unlock()
 
 	if stop != nil {
@@ -363,6 +365,11 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 		r.task.Segments.Finish(partials.Ending{Rest: raw(outcome.Result.Content), IsError: outcome.Result.IsError})
 	}
 	r.log.Close()
+	r.door.Lock() // not before: who stops may be waiting for it
+	defer r.door.Unlock()
+	r.mu.Lock()
+	t, handle := r.task, r.handle
+	r.mu.Unlock()
 	t.Status, t.StatusMessage, t.Outcome, t.UpdatedAt = status, clip(message, maxStatusMessage), outcome, time.Now()
 	if handle {
 		// The outcome is stored before the terminal status can be seen.

@@ -1,0 +1,101 @@
+package tasks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"runnel/rpc/mcp"
+)
+
+func question(t *testing.T, r *Run) *Question {
+	t.Helper()
+	q, err := r.Question(mcp.InputRequest{Method: "elicitation/create"}, "really?")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+func TestQuestionsMoveTheTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t, Options{})
+		s := start(t, r, untilDone)
+		s.Deliver(delivered)
+		status := func(want mcp.TaskStatus, open int) {
+			t.Helper()
+			if got := s.Task().Status; got != want || len(s.Questions()) != open {
+				t.Errorf("status %s with %d questions, want %s with %d", got, len(s.Questions()), want, open)
+			}
+		}
+		first := question(t, s.Run)
+		status(mcp.TaskInputRequired, 1)
+		s.Answer(map[string]json.RawMessage{first.key: json.RawMessage(`1`), "unknown": nil})
+		second := question(t, s.Run) // before the first one is closed
+		status(mcp.TaskInputRequired, 1)
+		if err := first.Close(); err != nil {
+			t.Fatal(err)
+		}
+		status(mcp.TaskInputRequired, 1)
+		if err := second.Close(); err != nil {
+			t.Fatal(err)
+		}
+		status(mcp.TaskWorking, 0)
+		if got := string(<-first.Answered()); got != "1" {
+			t.Errorf("answer %s", got)
+		}
+		s.Cancel("")
+		if _, err := s.Question(mcp.InputRequest{}, ""); !errors.Is(err, ErrEnded) {
+			t.Errorf("asked after the end: %v", err)
+		}
+		r.Close()
+	})
+}
+
+// However a question and the end meet, the end is told and stored last.
+func TestEndComesLast(t *testing.T) {
+	for range 500 {
+		r := newRunner(t, Options{})
+		s := start(t, r, untilDone)
+		s.Deliver(delivered)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for {
+				q, err := s.Question(mcp.InputRequest{}, "")
+				if err != nil {
+					return
+				}
+				_ = q.Close()
+			}
+		})
+		wg.Go(func() { s.Cancel("") })
+		wg.Wait()
+		<-s.Ended()
+		stored, err := r.Get(context.Background(), s.ID())
+		if err != nil || stored.Status != mcp.TaskCancelled || stored.Outcome == nil {
+			t.Fatalf("stored %s, %v", stored.Status, err)
+		}
+		if last := s.told[len(s.told)-1]; last.Status != mcp.TaskCancelled {
+			t.Fatalf("told last: %s", last.Status)
+		}
+		r.Close()
+	}
+}
+
+func TestPromoteAfterTheEndStoresNothing(t *testing.T) {
+	r := newRunner(t, Options{})
+	run, err := r.Start(t.Context(), Spec{Work: untilDone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.Cancel("")
+	if err := run.Promote(t.Context()); !errors.Is(err, ErrEnded) {
+		t.Errorf("promoted: %v", err)
+	}
+	if n := len(r.o.Store.(*Memory).tasks); n != 0 {
+		t.Errorf("%d tasks stored", n)
+	}
+}
