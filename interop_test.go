@@ -16,6 +16,7 @@ import (
 const interopTimeout = 3 * time.Minute
 
 const interopConfig = `
+tasks: {pollInterval: 50ms}
 tools:
   hello:
     command: [echo, "hello {{who}}"]
@@ -26,15 +27,20 @@ tools:
     task: required
 `
 
-// The official TypeScript SDK works with the program as it is.
-func TestInteropTypeScript(t *testing.T) {
+// The official TypeScript SDK works with the program as it is: the one of the handshake era.
+func TestInteropTypeScript(t *testing.T) { interopNode(t, "ts") }
+
+// The official TypeScript client of 2026-07-28, which finds the era and falls back.
+func TestInteropTypeScript2(t *testing.T) { interopNode(t, "ts2") }
+
+func interopNode(t *testing.T, folder string) {
 	t.Parallel()
-	dir := filepath.Join("testdata", "interop", "ts")
+	dir := filepath.Join("testdata", "interop", folder)
 	npmCI(t, dir)
 	interop(t, dir, "node", "client.mjs")
 }
 
-// The official Go SDK likewise. It is a module of its own, so that the program does not depend on it.
+// The official Go SDK likewise, in both eras. It is a module of its own, so that the program does not depend on it.
 func TestInteropGo(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join("testdata", "interop", "go")
