@@ -101,6 +101,9 @@ func requestMeta(params []byte) (meta mcp.RequestMeta) {
 		if checkID(meta.ProgressToken) != "" { // "progress tokens MUST be a string or integer value" (basic/utilities/progress)
 			meta.ProgressToken = nil
 		}
+		if checkID(meta.PartialResultToken) != "" {
+			meta.PartialResultToken = nil
+		}
 	}
 	return meta
 }

@@ -22,7 +22,7 @@ func (s *session) stateless(meta *mcp.RequestMeta) (Caller, *Error) {
 		return c, Errorf(mcp.CodeInvalidParams, "params._meta[%q] must be a protocol version", mcp.MetaProtocolVersion)
 	}
 	if c.Version = mcp.LookupVersion(name); c.Version == nil || !c.Version.Stateless {
-		return c, &Error{Code: mcp.CodeUnsupportedVersion, Message: "unsupported protocol version", Data: unsupported{supportedVersions(), name}}
+		return c, &Error{Code: mcp.CodeUnsupportedVersion, Message: "unsupported protocol version", Data: unsupported{supportedVersions(), name[:min(len(name), maxID)]}}
 	}
 	if !isObject(meta.ClientCapabilities) {
 		return c, Errorf(mcp.CodeInvalidParams, "params._meta[%q] must be an object", mcp.MetaClientCapabilities)

@@ -126,7 +126,7 @@ func (r *Runner) detailed(t *Task, open map[string]mcp.InputRequest) mcp.Detaile
 	default:
 		// "Errors within the context of a protocol method result MUST use the completed status"
 		d.Status = mcp.TaskCompleted
-		d.Result = &mcp.CompleteResult{ResultType: mcp.ResultComplete, CallToolResult: *t.result()}
+		d.Result = &mcp.CompleteResult{ResultType: mcp.ResultComplete, CallToolResult: *t.Outcome.Result}
 	}
 	return d
 }

@@ -26,8 +26,11 @@ func fit(result *mcp.CallToolResult) *mcp.CallToolResult {
 	}
 	left := maxContent - len(fitted.StructuredContent)
 	for i, c := range result.Content {
-		share := left / (len(result.Content) - i)
-		if len(c) > share {
+		if left < 2*minShare {
+			fitted.Content = append(fitted.Content, mcp.Text(fmt.Sprintf("[%d more items are left out]", len(result.Content)-i)))
+			break
+		}
+		if share := max(left/(len(result.Content)-i), minShare); len(c) > share {
 			c = shorten(c, share)
 		}
 		left -= len(c)
@@ -35,6 +38,9 @@ func fit(result *mcp.CallToolResult) *mcp.CallToolResult {
 	}
 	return &fitted
 }
+
+// minShare is what an item gets at least: room for a text that says what is left out.
+const minShare = 1 << 10
 
 // shorten makes an item of at most max bytes of another one, as far as it is text.
 func shorten(c mcp.ContentBlock, max int) mcp.ContentBlock {

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,8 +14,12 @@ func TestFit(t *testing.T) {
 		"long text":     {mcp.Text("head\n" + strings.Repeat("line\n", 1<<20) + "tail")},
 		"control text":  {mcp.Text("head\n" + strings.Repeat("\x01", 1<<20) + "tail")},
 		"several texts": {mcp.Text("head"), mcp.Text(strings.Repeat("x", 3<<20)), mcp.Text(strings.Repeat("y", 3<<20)), mcp.Text("tail")},
+		"many items":    {mcp.Text("head" + strings.Repeat("tail", 25))},
 		"large image":   {mcp.Text("head"), mcp.Image(make([]byte, 2<<20), "image/png"), mcp.Text("tail")},
 	} {
+		if name == "many items" {
+			content = append(slices.Repeat(content, 20_000), mcp.Text(strings.Repeat("x", 2<<20)))
+		}
 		fitted := fit(&mcp.CallToolResult{Content: content})
 		line, err := json.Marshal(fitted)
 		if err != nil {

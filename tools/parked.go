@@ -50,19 +50,25 @@ func newParking() *parking {
 	return p
 }
 
+// maxParked is how many calls may wait for answers at once: each holds what its tool has started.
+const maxParked = 100
+
 // leave parks a call and returns its requestState.
-func (p *parking) leave(request *mcp.CallToolParams, call parkedCall) string {
+func (p *parking) leave(request *mcp.CallToolParams, call parkedCall) (string, error) {
 	id := call.run.ID()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.calls) >= maxParked {
+		return "", rpc.Errorf(mcp.CodeBusy, "too many calls wait for the answers to their questions: the limit is %d", maxParked)
+	}
 	call.expiry = time.AfterFunc(parkedTTL, func() {
 		if p.remove(id) != nil {
 			call.run.Cancel("its questions were not answered in time")
 		}
 	})
-	p.mu.Lock()
 	p.calls[id] = &call
-	p.mu.Unlock()
 	state := structured(requestState{Run: id, Expires: time.Now().Add(parkedTTL).Unix(), Request: digest(request)})
-	return base64.RawURLEncoding.EncodeToString(append(p.sign(state), state...))
+	return base64.RawURLEncoding.EncodeToString(append(p.sign(state), state...)), nil
 }
 
 // take gives back the call that a request goes on with.

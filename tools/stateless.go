@@ -132,11 +132,12 @@ func (s *service) park(c *rpc.Caller, p *mcp.CallToolParams, run *tasks.Run, d *
 	if d.reader != nil {
 		position = d.reader.Pos()
 	}
-	return mcp.InputRequiredResult{
-		ResultType:    mcp.ResultInputRequired,
-		InputRequests: questions,
-		RequestState:  s.parked.leave(p, parkedCall{run: run, position: position, current: d.current}),
-	}, nil
+	state, err := s.parked.leave(p, parkedCall{run: run, position: position, current: d.current})
+	if err != nil {
+		run.Cancel("too many calls wait for answers")
+		return nil, err
+	}
+	return mcp.InputRequiredResult{ResultType: mcp.ResultInputRequired, InputRequests: questions, RequestState: state}, nil
 }
 
 // goOn takes a call up again that was answered with questions.

@@ -45,10 +45,10 @@ func (s *service) listen(ctx context.Context, c *rpc.Caller, params json.RawMess
 	}{agreed}); err != nil {
 		return nil, err
 	}
-	following, stop := context.WithCancel(ctx)
-	defer stop()
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	following, stop := context.WithCancel(ctx)
+	defer stop() // first
 	for _, id := range follow {
 		wg.Go(func() { l.follow(following, id) })
 	}
