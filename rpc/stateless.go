@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 	"time"
 
 	"runnel/rpc/mcp"
@@ -27,11 +29,18 @@ func (s *session) stateless(meta *mcp.RequestMeta) (Caller, *Error) {
 	if !isObject(meta.ClientCapabilities) {
 		return c, Errorf(mcp.CodeInvalidParams, "params._meta[%q] must be an object", mcp.MetaClientCapabilities)
 	}
+	// "If the [logLevel] is not a recognized log level, the server SHOULD reject that request" (server/utilities/logging)
+	if meta.LogLevel != nil && !slices.Contains(logLevels, string(meta.LogLevel)) {
+		return c, Errorf(mcp.CodeInvalidParams, "params._meta[%q] must be one of %s", mcp.MetaLogLevel, strings.Join(logLevels, ", "))
+	}
 	// Unmarshal goes on behind a member of the wrong type, which then reads as absent.
 	_ = json.Unmarshal(meta.ClientCapabilities, &c.Capabilities)
 	_ = json.Unmarshal(meta.ClientInfo, &c.Client)
 	return c, nil
 }
+
+// logLevels are the values of logLevel, as they are encoded.
+var logLevels = []string{`"debug"`, `"info"`, `"notice"`, `"warning"`, `"error"`, `"critical"`, `"alert"`, `"emergency"`}
 
 // isStateless tells the eras apart: only requests of the stateless era carry its fields in _meta.
 func isStateless(meta *mcp.RequestMeta) bool {

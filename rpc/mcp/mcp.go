@@ -36,6 +36,7 @@ const (
 	// Keys of the stateless era (2026-07-28 basic, "_meta").
 	MetaProtocolVersion    = "io.modelcontextprotocol/protocolVersion"
 	MetaClientCapabilities = "io.modelcontextprotocol/clientCapabilities"
+	MetaLogLevel           = "io.modelcontextprotocol/logLevel"
 	MetaServerInfo         = "io.modelcontextprotocol/serverInfo"
 	MetaSubscriptionID     = "io.modelcontextprotocol/subscriptionId"
 )
@@ -174,6 +175,7 @@ type RequestMeta struct {
 	ProtocolVersion    json.RawMessage `json:"io.modelcontextprotocol/protocolVersion,omitempty"`
 	ClientInfo         json.RawMessage `json:"io.modelcontextprotocol/clientInfo,omitempty"`
 	ClientCapabilities json.RawMessage `json:"io.modelcontextprotocol/clientCapabilities,omitempty"`
+	LogLevel           json.RawMessage `json:"io.modelcontextprotocol/logLevel,omitempty"`
 }
 
 // Flag is true only for a JSON true: what a client sends instead of a truth value reads as false.
