@@ -58,6 +58,9 @@ func (r *Runner) getDetailed(ctx context.Context, p mcp.UpdateTaskParams) (any, 
 
 // updateTask answers a task's questions. Its acknowledgement is empty.
 func (r *Runner) updateTask(ctx context.Context, p mcp.UpdateTaskParams) (any, error) {
+	if p.InputResponses == nil {
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.inputResponses must be an object")
+	}
 	if err := CheckResponses(p.InputResponses); err != nil {
 		return nil, err
 	}
@@ -98,17 +101,23 @@ func CheckResponses(responses map[string]json.RawMessage) error {
 
 // Detailed is a task of the owner as clients of the tasks extension see it, with what its status adds.
 func (r *Runner) Detailed(ctx context.Context, id string) (mcp.DetailedTask, error) {
+	if run := r.Running(id); run != nil {
+		return run.Detailed(), nil
+	}
 	t, err := r.Get(ctx, id)
 	if err != nil {
 		return mcp.DetailedTask{}, err
 	}
-	var open map[string]mcp.InputRequest
-	if run := r.Running(id); run != nil {
-		if open = run.Questions(); len(open) == 0 && t.Status == mcp.TaskInputRequired {
-			t.Status = mcp.TaskWorking // just answered
-		}
+	return r.detailed(&t, nil), nil
+}
+
+// Detailed is the task as it is now, with what its status adds.
+func (r *Run) Detailed() mcp.DetailedTask {
+	t, open := r.live(), r.Questions()
+	if len(open) == 0 && t.Status == mcp.TaskInputRequired {
+		t.Status = mcp.TaskWorking // just answered
 	}
-	return r.detailed(&t, open), nil
+	return r.runner.detailed(&t, open)
 }
 
 func (r *Runner) detailed(t *Task, open map[string]mcp.InputRequest) mcp.DetailedTask {

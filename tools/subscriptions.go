@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 
 	"runnel/partials"
@@ -26,13 +27,19 @@ func (s *service) listen(ctx context.Context, c *rpc.Caller, params json.RawMess
 	}
 	l := &subscription{service: s, caller: c, lane: c.Lane(), meta: fmt.Appendf(nil, `{%q:%s}`, mcp.MetaSubscriptionID, c.ID())}
 	agreed := mcp.SubscriptionFilter{ToolsListChanged: p.Notifications.ToolsListChanged}
-	var follow []string
+	var follow []*followed
 	for _, id := range p.Notifications.TaskIDs {
-		if _, err := s.runner.Get(ctx, id); err == nil && !contains(follow, id) {
-			follow = append(follow, id)
+		if _, err := s.runner.Get(ctx, id); err == nil && !slices.Contains(agreed.TaskIDs, id) {
+			agreed.TaskIDs = append(agreed.TaskIDs, id)
+			f := &followed{id: id, run: s.runner.Running(id)}
+			if f.run != nil {
+				var stop func()
+				f.changed, stop = f.run.Watch() // before the acknowledgement: from there on nothing is missed
+				defer stop()
+			}
+			follow = append(follow, f)
 		}
 	}
-	agreed.TaskIDs = follow
 	var changes <-chan struct{}
 	if agreed.ToolsListChanged {
 		var stop func()
@@ -77,13 +84,11 @@ func (s *service) listen(ctx context.Context, c *rpc.Caller, params json.RawMess
 	}
 }
 
-func contains(list []string, s string) bool {
-	for _, v := range list {
-		if v == s {
-			return true
-		}
-	}
-	return false
+// followed is a task that a subscription tells about.
+type followed struct {
+	id      string
+	run     *tasks.Run // nil: it has ended
+	changed <-chan struct{}
 }
 
 // subscription is one subscriptions/listen request.
@@ -118,48 +123,42 @@ func (l *subscription) notify(ctx context.Context, method string, params any) er
 
 // follow tells of a task until it has ended: its state on every change and, to a client that declared
 // runnel/task-partials, its output from the beginning of its log.
-func (l *subscription) follow(ctx context.Context, id string) {
-	run := l.service.runner.Running(id)
-	if run == nil {
-		l.tellOutput(ctx, id, l.service.logOf(ctx, id))
-		l.tell(ctx, id)
+func (l *subscription) follow(ctx context.Context, f *followed) {
+	if f.run == nil {
+		l.tellOutput(ctx, f.id, l.service.logOf(ctx, f.id))
+		if t, err := l.service.runner.Detailed(ctx, f.id); err == nil {
+			l.tell(ctx, t)
+		}
 		return
-	}
-	changed, stop := run.Watch()
-	defer stop()
-	if run.Task().Status == mcp.TaskInputRequired {
-		l.tell(ctx, id)
 	}
 	output := make(chan struct{})
 	go func() {
 		defer close(output)
-		l.tellOutput(ctx, id, run.Log())
+		l.tellOutput(ctx, f.id, f.run.Log())
 	}()
-	defer func() { <-output }()
+	if t := f.run.Detailed(); t.Status == mcp.TaskInputRequired {
+		l.tell(ctx, t)
+	}
 	for {
 		select {
-		case <-changed:
-		case <-run.Ended():
+		case <-f.changed:
+			if t := f.run.Detailed(); !t.Status.Terminal() {
+				l.tell(ctx, t)
+			}
+		case <-f.run.Ended():
+			<-output                      // the last partial comes before the terminal status
+			l.tell(ctx, f.run.Detailed()) // of the run: the store forgets a task whose ttl is over
+			return
 		case <-ctx.Done():
-			return
-		}
-		select {
-		case <-run.Ended():
-			// The last partial comes before the terminal status.
 			<-output
-			l.tell(ctx, id)
 			return
-		default:
-			l.tell(ctx, id)
 		}
 	}
 }
 
 // tell writes the task's state, "identical to what tasks/get would have returned at that moment".
-func (l *subscription) tell(ctx context.Context, id string) {
-	if t, err := l.service.runner.Detailed(ctx, id); err == nil {
-		_ = l.notify(ctx, "notifications/tasks", t) // fails only when nobody is there to read it
-	}
+func (l *subscription) tell(ctx context.Context, t mcp.DetailedTask) {
+	_ = l.notify(ctx, "notifications/tasks", t) // fails only when nobody is there to read it
 }
 
 // tellOutput writes the task's output as partials, if the client asked for them.
