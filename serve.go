@@ -143,7 +143,6 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, registry
 	// When the input has ended or a signal has come, no child is left behind.
 	defer runner.Close()
 	runner.Register(server)
-	server.OnDrain(func(ctx context.Context) { _ = runner.Wait(ctx) }) // its error only says that ctx has ended
 	tools.Serve(server, registry, runner, tools.ServeOptions{
 		Pump:                partials.PumpOptions{Pace: time.Duration(config.Partials.Pace), MaxBytes: int(config.Partials.MaxBytes)},
 		SyncWait:            time.Duration(config.Tasks.SyncWait),
@@ -153,6 +152,7 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, registry
 		RequiredFallthrough: config.Compat.RequiredFallthrough,
 		Log:                 log,
 	})
+	server.OnDrain(func(ctx context.Context) { _ = runner.Wait(ctx) }) // its error only says that ctx has ended
 	err := server.Serve(ctx, i.stdin, i.stdout)
 	if err != nil && ctx.Err() != nil {
 		return nil // a signal is a way to end

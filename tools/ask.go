@@ -63,6 +63,9 @@ func (a *asking) ask(ctx context.Context, q Question) (Answer, error) {
 		return Answer{}, ErrCannotAsk
 	}
 	if c.Version.Stateless {
+		if a.run.HasHandle() && !c.Capabilities.Extends(mcp.ExtensionTasks) {
+			return Answer{}, ErrCannotAsk // a call that was handed over: its client sees no questions of tasks
+		}
 		return a.put(ctx, q)
 	}
 	if err := a.d.await(ctx); err != nil {
@@ -106,7 +109,12 @@ func (a *asking) await(ctx context.Context, q *tasks.Question, params mcp.Elicit
 	defer cancel(nil)
 	var requested chan error // nil: the server writes no requests
 	var result mcp.ElicitResult
-	if c := a.d.caller; !c.Version.Stateless {
+	var unreachable <-chan struct{} // closed when nobody can answer any more
+	c := a.d.caller
+	if c.Version.Stateless && c.Patient() {
+		unreachable = c.InputEnded()
+	}
+	if !c.Version.Stateless {
 		if a.run.HasHandle() && c.Version.Tasks {
 			params.Meta = tasks.Related(a.run.ID())
 		}
@@ -128,6 +136,8 @@ func (a *asking) await(ctx context.Context, q *tasks.Question, params mcp.Elicit
 		}
 		answer = Answer{Action: r.Action, Content: r.Content}
 		cancel(errAnswered)
+	case <-unreachable:
+		err = rpc.ErrClosed
 	case <-a.end:
 		err = tasks.ErrEnded
 		cancel(err)

@@ -189,7 +189,13 @@ func (d *delivery) await(ctx context.Context) error {
 
 // report passes on what the tool says of its progress. It waits for its turn on the output, as long as the call lasts.
 func (d *delivery) report(done, total float64, message string) {
-	if d.progress != nil && d.await(d.ctx) == nil {
+	if d.progress == nil {
+		return
+	}
+	if d.caller.Version.Stateless && !isDone(d.begun) {
+		return // the call may yet become a task, which has no progress
+	}
+	if d.await(d.ctx) == nil {
 		d.write(func(dst []byte) []byte { return d.progress.Report(dst, done, total, message) })
 	}
 }

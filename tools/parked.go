@@ -7,6 +7,8 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,8 +27,9 @@ const parkedTTL = 10 * time.Minute
 type parking struct {
 	key [32]byte // of this process: a state does not outlive the call that it names
 
-	mu    sync.Mutex
-	calls map[string]*parkedCall // by the id of the run
+	mu     sync.Mutex
+	calls  map[string]*parkedCall // by the id of the run
+	closed bool                   // nothing more is parked
 }
 
 // parkedCall is a call that waits.
@@ -58,6 +61,9 @@ func (p *parking) leave(request *mcp.CallToolParams, call parkedCall) (string, e
 	id := call.run.ID()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.closed {
+		return "", rpc.ErrClosed
+	}
 	if len(p.calls) >= maxParked {
 		return "", rpc.Errorf(mcp.CodeBusy, "too many calls wait for the answers to their questions: the limit is %d", maxParked)
 	}
@@ -87,11 +93,27 @@ func (p *parking) take(request *mcp.CallToolParams) (*parkedCall, error) {
 	if !bytes.Equal(state.Request, digest(request)) {
 		return nil, invalid("belongs to another call")
 	}
+	if time.Now().Unix() >= state.Expires {
+		return nil, invalid("has expired")
+	}
 	call := p.remove(state.Run)
-	if call == nil || time.Now().Unix() > state.Expires {
+	if call == nil {
 		return nil, invalid("has expired or was used before")
 	}
 	return call, nil
+}
+
+// close cancels what waits: nobody can come back any more.
+func (p *parking) close() {
+	p.mu.Lock()
+	p.closed = true
+	waiting := slices.Collect(maps.Values(p.calls))
+	p.mu.Unlock()
+	for _, call := range waiting {
+		if p.remove(call.run.ID()) != nil {
+			call.run.Cancel("its client is gone")
+		}
+	}
 }
 
 func (p *parking) remove(id string) *parkedCall {

@@ -167,6 +167,8 @@ func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, progress f
 	switch {
 	case errors.As(err, &wire):
 		return nil, "", wire
+	case errors.Is(err, ErrCannotAsk) && in.caller.Version.Stateless && needElicitation(in.caller) != nil:
+		return nil, "", needElicitation(in.caller)
 	case err != nil:
 		result = mcp.ErrorResult(err.Error())
 	case result == nil:

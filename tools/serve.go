@@ -44,6 +44,7 @@ func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOpt
 	srv.OnSession(func(c *rpc.Caller) {
 		registry.onChange(func() { _ = c.Notify("notifications/tools/list_changed", nil) }) // fails only when nobody is there to read it
 	})
+	srv.OnDrain(func(context.Context) { s.parked.close() })
 	srv.Handle(rpc.Handshake, "tools/list", s.list)
 	srv.Handle(rpc.Handshake, "tools/call", s.call)
 	srv.Handle(rpc.Stateless, "tools/list", s.listStateless)

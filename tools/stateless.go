@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"time"
 
 	"runnel/rpc"
@@ -18,9 +19,15 @@ func (s *service) listStateless(_ context.Context, c *rpc.Caller, params json.Ra
 	if err != nil {
 		return nil, err
 	}
+	// The fallback tools are shown to clients without tasks only: "private is appropriate [...] for filtered list
+	// results" (2026-07-28 server/utilities/caching).
+	scope := "public"
+	if s.o.FallbackTools == "" || s.o.FallbackTools == "auto" {
+		scope = "private"
+	}
 	return mcp.CacheableTools{
 		ListToolsResult: list.(mcp.ListToolsResult),
-		Cacheable:       mcp.Cacheable{TTLMs: listTTL.Milliseconds(), CacheScope: "public"},
+		Cacheable:       mcp.Cacheable{TTLMs: listTTL.Milliseconds(), CacheScope: scope},
 	}, nil
 }
 
@@ -45,21 +52,27 @@ func (s *service) callStateless(ctx context.Context, c *rpc.Caller, params json.
 	if p.RequestState != "" {
 		return s.goOn(ctx, c, e, p)
 	}
+	// A tool that requires a task gets one before it starts: a refusal must find nothing under way.
+	task := canTask(c, e) && e.taskSupport() == mcp.TaskRequired
 	d := s.deliver(c, false, "")
-	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{})
+	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Handle: task})
 	if err != nil {
 		return nil, err
+	}
+	if task {
+		return created(run, d), nil
 	}
 	return s.answer(ctx, c, e, p, run, d)
 }
 
+// canTask tells whether a call may be answered with a task: "A server MUST NOT return CreateTaskResult to a client that
+// did not include the extension capability on its request".
+func canTask(c *rpc.Caller, e *entry) bool {
+	return c.Capabilities.Extends(mcp.ExtensionTasks) && e.taskSupport() != mcp.TaskForbidden
+}
+
 // answer waits for what there is to say first: a result, a question, or that it takes longer.
 func (s *service) answer(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.CallToolParams, run *tasks.Run, d *delivery) (any, error) {
-	support := e.taskSupport()
-	canTask := c.Capabilities.Extends(mcp.ExtensionTasks) && support != mcp.TaskForbidden
-	if canTask && support == mcp.TaskRequired {
-		return s.makeTask(ctx, run, d)
-	}
 	begun := false
 	deliver := func() {
 		if !begun {
@@ -67,22 +80,19 @@ func (s *service) answer(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.Ca
 			run.Deliver(d.run)
 		}
 	}
-	if !canTask {
+	task, wait := canTask(c, e), s.o.ImmediateWait
+	if !task {
 		deliver()
-	}
-	wait, late := s.o.ImmediateWait, !canTask
-	if late {
-		if wait = s.o.SyncWait; wait == 0 || e.waits {
-			wait = time.Duration(1<<63 - 1)
-		}
+		wait = s.patience(e)
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	for {
+	for worked := run.Worked(); ; {
 		select {
-		case <-run.Worked():
+		case <-worked:
+			worked = nil
 			deliver()
-			<-run.Ended()
+		case <-run.Ended():
 			outcome := run.Task().Outcome
 			if outcome.Err != nil {
 				return nil, outcome.Err
@@ -96,34 +106,62 @@ func (s *service) answer(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.Ca
 			run.Cancel("cancelled by the client")
 			return nil, context.Cause(ctx)
 		case <-timer.C:
-			if !late {
-				return s.makeTask(ctx, run, d)
-			}
-			if result := s.handOver(ctx, c, run, d); result != nil {
-				return dressResult(c.Version, result), nil
+			switch {
+			case isDone(run.Worked()): // its result goes out as soon as its output has
+			case task:
+				if err := run.Promote(ctx); err == nil {
+					return created(run, d), nil
+				}
+				// No room for one more task: the client waits on.
+				task = false
+				deliver()
+				timer.Reset(s.patience(e))
+			case c.Listens(): // whom the input has ended for cannot ask for the rest
+				if result := s.handOver(ctx, c, run, d); result != nil {
+					return dressResult(c.Version, result), nil
+				}
 			}
 		}
 	}
 }
 
-// makeTask hands out the task: from now on its client polls or listens. "notifications/progress and
-// notifications/message [...] are not supported on tasks".
-func (s *service) makeTask(ctx context.Context, run *tasks.Run, d *delivery) (any, error) {
-	d.silence()
-	if err := run.Promote(ctx); err != nil {
-		run.Cancel(err.Error())
-		return nil, err
+func isDone(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
+}
+
+// patience is how long a client waits that cannot take a task.
+func (s *service) patience(e *entry) time.Duration {
+	if s.o.SyncWait == 0 || e.waits {
+		return math.MaxInt64
+	}
+	return s.o.SyncWait
+}
+
+// created hands out the task: from now on its client polls or listens. "notifications/progress and
+// notifications/message [...] are not supported on tasks".
+func created(run *tasks.Run, d *delivery) any {
+	d.silence()
 	return rpc.After{
 		Result: run.Created(),
 		Do:     func() { run.Deliver(func(context.Context) { d.begin() }) },
 		Drop:   func() { run.Cancel("cancelled by the client") },
-	}, nil
+	}
 }
 
 // park answers a call with its questions: the client answers them by sending the call again (basic/patterns/mrtr).
 // Meanwhile the run waits, and is cancelled when nobody comes back in time.
 func (s *service) park(c *rpc.Caller, p *mcp.CallToolParams, run *tasks.Run, d *delivery, begun bool, questions map[string]mcp.InputRequest) (any, error) {
+	if err := needElicitation(c); err != nil {
+		// "Servers MUST NOT send an inputRequests that the client has not declared support for": the client that
+		// comes back with answers may declare less than the one that called.
+		run.Cancel(err.Error())
+		return nil, err
+	}
 	if begun {
 		run.Hold()
 	}
@@ -132,12 +170,35 @@ func (s *service) park(c *rpc.Caller, p *mcp.CallToolParams, run *tasks.Run, d *
 	if d.reader != nil {
 		position = d.reader.Pos()
 	}
+	if begun && d.spelling == byPR383 {
+		s.endPR383(c, d)
+	}
 	state, err := s.parked.leave(p, parkedCall{run: run, position: position, current: d.current})
 	if err != nil {
-		run.Cancel("too many calls wait for answers")
+		run.Cancel(err.Error())
 		return nil, err
 	}
-	return mcp.InputRequiredResult{ResultType: mcp.ResultInputRequired, InputRequests: questions, RequestState: state}, nil
+	return rpc.After{
+		Result: mcp.InputRequiredResult{ResultType: mcp.ResultInputRequired, InputRequests: questions, RequestState: state},
+		Drop: func() {
+			if s.parked.remove(run.ID()) != nil {
+				run.Cancel("cancelled by the client")
+			}
+		},
+	}, nil
+}
+
+// needElicitation refuses what asks the user of a client that cannot: "If processing a request requires a capability the
+// client did not include [...], the server MUST return a MissingRequiredClientCapabilityError" (2026-07-28 basic, "_meta").
+func needElicitation(c *rpc.Caller) error {
+	if c.Capabilities.AsksByForm() {
+		return nil
+	}
+	return &rpc.Error{
+		Code:    mcp.CodeMissingCapability,
+		Message: "missing required client capability: elicitation by form",
+		Data:    json.RawMessage(`{"requiredCapabilities":{"elicitation":{"form":{}}}}`),
+	}
 }
 
 // goOn takes a call up again that was answered with questions.
