@@ -347,29 +347,40 @@ func FuzzSEP2679(f *testing.F) {
 		if !utf8.ValidString(id) || !utf8.ValidString(out) || !utf8.ValidString(errs) {
 			return // the log holds valid UTF-8 only
 		}
-		var chunks []Chunk
-		var want []piece
-		for i := range int(n) + 1 {
-			c, stream := text(out), ""
-			if i%3 == 1 {
-				c, stream = Chunk{Stream: Stderr, Data: []byte(errs)}, "stderr"
-			}
-			chunks = append(chunks, c)
-			want = join(want, piece{"text", stream, string(c.Data)})
-		}
-		d := NewSEP2679(head, id)
-		for seq := range int64(3) {
-			p, err := DecodeSEP2679(d.Encode(nil, Batch{Chunks: chunks}))
-			if err != nil || p.Seq != seq || p.TaskID != id {
-				t.Fatalf("seq %d of %q, want %d of %q (%v)", p.Seq, p.TaskID, seq, id, err)
-			}
-			var got []piece
-			for _, item := range p.Content {
-				got = join(got, pieceOf(t, item))
-			}
-			if fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Fatalf("got %q, want %q", got, want)
+		chunks, want := mixedChunks(out, errs, int(n)+1)
+		for _, d := range []Dialect{NewSEP2679(head, id), NewSEP2679OnSubscription(head, id, subscription)} {
+			for seq := range int64(3) {
+				p, err := DecodeSEP2679(d.Encode(nil, Batch{Chunks: chunks}))
+				if err != nil || p.Seq != seq || p.TaskID != id {
+					t.Fatalf("seq %d of %q, want %d of %q (%v)", p.Seq, p.TaskID, seq, id, err)
+				}
+				if got := pieces(t, p.Content); fmt.Sprint(got) != fmt.Sprint(want) {
+					t.Fatalf("got %q, want %q", got, want)
+				}
 			}
 		}
 	})
+}
+
+// subscription is the _meta of notifications on a subscription.
+var subscription = json.RawMessage(`{"io.modelcontextprotocol/subscriptionId":"listen:0"}`)
+
+// mixedChunks are n chunks, the second of three on stderr, and what a client shall see of them.
+func mixedChunks(out, errs string, n int) (chunks []Chunk, want []piece) {
+	for i := range n {
+		c, stream := text(out), ""
+		if i%3 == 1 {
+			c, stream = Chunk{Stream: Stderr, Data: []byte(errs)}, "stderr"
+		}
+		chunks = append(chunks, c)
+		want = join(want, piece{"text", stream, string(c.Data)})
+	}
+	return chunks, want
+}
+
+func pieces(t *testing.T, content []json.RawMessage) (list []piece) {
+	for _, item := range content {
+		list = join(list, pieceOf(t, item))
+	}
+	return list
 }

@@ -3,6 +3,7 @@ package partials
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -267,21 +268,27 @@ func TestTailReaderShowsTheLast(t *testing.T) {
 }
 
 func TestAppendAndReadAllocateNothing(t *testing.T) {
-	l := NewLog(&LogOptions{Retain: 1})
-	r := l.NewReader(0)
-	d := NewSEP2679([]byte(`{"jsonrpc":"2.0"`), "786512e2-9e0d-44bd-8f29-789f320fe840")
-	chunk := text("chunk 000123 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n")
-	line := make([]byte, 0, 4096)
-	step := func() {
-		mustAppend(t, l, chunk)
-		b, _ := r.Next(1 << 16)
-		line = d.Encode(line[:0], b)
-	}
-	for range 10_000 {
-		step()
-	}
-	if n := testing.AllocsPerRun(10_000, step); n > 0 {
-		t.Errorf("a chunk costs %v allocations, want 0", n)
+	const id = "786512e2-9e0d-44bd-8f29-789f320fe840"
+	for name, d := range map[string]Dialect{
+		"SEP-2679":                   NewSEP2679(head, id),
+		"SEP-2679 on a subscription": NewSEP2679OnSubscription(head, id, subscription),
+		"SEP-2998":                   NewSEP2998(head, json.RawMessage(`"token"`)),
+	} {
+		l := NewLog(&LogOptions{Retain: 1})
+		r := l.NewReader(0)
+		chunk := text("chunk 000123 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n")
+		line := make([]byte, 0, 4096)
+		step := func() {
+			mustAppend(t, l, chunk)
+			b, _ := r.Next(1 << 16)
+			line = d.Encode(line[:0], b)
+		}
+		for range 10_000 {
+			step()
+		}
+		if n := testing.AllocsPerRun(10_000, step); n > 0 {
+			t.Errorf("%s: a chunk costs %v allocations, want 0", name, n)
+		}
 	}
 }
 
