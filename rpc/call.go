@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"runtime/debug"
 
 	"runnel/rpc/mcp"
@@ -56,7 +57,7 @@ func (c *call) run(h Handler) {
 func (c *call) handle(h Handler) (result any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			c.session.log.Error().Str("method", c.method).Any("panic", p).Bytes("stack", debug.Stack()).Msg("a handler panicked")
+			c.session.log.Error().Str("method", c.method).Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("a handler panicked")
 			result, err = nil, errInternal
 		}
 	}()

@@ -91,6 +91,8 @@ const (
 	maxMerged = 8 << 20
 	// maxResumed is how much content a response that resumes carries.
 	maxResumed = 512 << 10
+	// maxSeqNr is beyond every segment, and one more does not overflow.
+	maxSeqNr = 1 << 53
 )
 
 // resume answers tasks/result with lastSeqNr: it does not wait (SEP-1905, "Resuming Streaming").
@@ -103,7 +105,7 @@ func (r *Runner) resume(ctx context.Context, p mcp.TaskParams) (any, error) {
 	if err != nil {
 		return nil, wireError(err)
 	}
-	return t.Segments.Resume(last, t.ID, maxResumed), nil
+	return t.Segments.Resume(min(last, maxSeqNr), t.ID, maxResumed), nil
 }
 
 // Await returns a task when it has ended.
