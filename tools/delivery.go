@@ -38,6 +38,9 @@ type delivery struct {
 	pump     *partials.Pump     // nil: nothing is written while the tool runs
 
 	elsewhere bool // the call was handed over. Set when the pump has stopped
+
+	speech sync.Mutex // held while write encodes; taken under the lane's lock, so nothing may wait for the lane under it
+	silent bool       // nothing more is written
 }
 
 // spelling is which dialect carries the output.
@@ -153,13 +156,18 @@ func (d *delivery) silence() {
 	if d.pump != nil {
 		d.pump.Stop()
 	}
+	d.speech.Lock()
+	d.silent = true
+	d.speech.Unlock()
 	d.cancel()
 }
 
 // write writes progress, unless the delivery has ended.
 func (d *delivery) write(encode func(dst []byte) []byte) {
 	_ = d.lane.Write(d.ctx, func(dst []byte) []byte {
-		if d.ctx.Err() != nil { // ended while the lane was waited for
+		d.speech.Lock()
+		defer d.speech.Unlock()
+		if d.silent { // ended while the lane was waited for
 			return dst
 		}
 		return encode(dst)
