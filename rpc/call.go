@@ -50,7 +50,7 @@ func (c *call) run(h Handler) {
 		c.batch.add(e.buf.Bytes(), 1, a)
 		return
 	}
-	a.settle(s.w.control(e.line(), 1) == nil)
+	a.settle(s.w.reply(s.ctx, e.line()) == nil)
 }
 
 // handle calls the handler. A panic of one handler is its own.
