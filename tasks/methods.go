@@ -78,17 +78,27 @@ func (r *Runner) taskResult(ctx context.Context, p mcp.TaskParams) (any, error) 
 		return nil, t.Outcome.Err
 	}
 	result := WithRelated(t.Outcome.Result, t.ID)
-	if t.Merge {
-		if err := json.Unmarshal(t.Segments.Merged(maxMerged), &result.Content); err != nil {
-			panic("internal error: merged segments: " + err.Error())
-		}
+	if !t.Merge {
+		return result, nil
 	}
-	return result, nil
+	// Merged results are large, and stay in memory until the client has read up to them.
+	select {
+	case r.merging <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if err := json.Unmarshal(t.Segments.Merged(maxMerged), &result.Content); err != nil {
+		panic("internal error: merged segments: " + err.Error())
+	}
+	done := func() { <-r.merging }
+	return rpc.After{Result: result, Do: done, Drop: done}, nil
 }
 
 const (
 	// maxMerged keeps a merged result below the 10 MiB that clients read.
 	maxMerged = 8 << 20
+	// maxMerging is how many of them are in memory at once.
+	maxMerging = 2
 	// maxResumed is how much content a response that resumes carries.
 	maxResumed = 512 << 10
 	// maxSeqNr is beyond every segment, and one more does not overflow.

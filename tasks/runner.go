@@ -39,6 +39,8 @@ type Runner struct {
 	end context.CancelFunc
 	all sync.WaitGroup // of the Runs
 
+	merging chan struct{} // holds an element for each merged result that is being answered
+
 	mu   sync.Mutex
 	live map[string]*Run // Runs with a handle that have not ended
 }
@@ -64,7 +66,7 @@ func NewRunner(o Options) *Runner {
 		o.MaxLive = 100
 	}
 	ctx, end := context.WithCancel(context.Background())
-	return &Runner{o: o, ctx: ctx, end: end, live: map[string]*Run{}}
+	return &Runner{o: o, ctx: ctx, end: end, live: map[string]*Run{}, merging: make(chan struct{}, maxMerging)}
 }
 
 // Spec says what to run.
