@@ -252,21 +252,17 @@ func (d *delivery) notify(t mcp.Task) {
 	_ = d.caller.Notify("notifications/tasks/status", t) // fails only when nobody is there to read it
 }
 
-// ending is what the result has beyond the output, nothing while the tool runs or if the result goes another way.
+// ending is what the result has beyond the output, nothing if the result goes another way. The pump asks for it at
+// the end of the log, which is closed only when the ending is known.
 func (d *delivery) ending() partials.Ending {
+	e := partials.Ending{}
 	if d.elsewhere {
-		return partials.Ending{}
-	}
-	select {
-	case <-d.task.Worked():
-		e := partials.Ending{}
-		for _, item := range d.task.Ending().Rest {
-			e.Rest = append(e.Rest, dressContent(d.caller.Version, item))
-		}
 		return e
-	default:
-		return partials.Ending{}
 	}
+	for _, item := range d.task.Ending().Rest {
+		e.Rest = append(e.Rest, dressContent(d.caller.Version, item))
+	}
+	return e
 }
 
 // dress takes out of a plain call's result what the client was sent already: "content: []" (PR #383,
