@@ -12,8 +12,9 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// pageSize is how many tasks one tasks/list result shows: with a statusMessage of 2 KiB each it stays below 256 KiB.
-const pageSize = 100
+// pageSize is how many tasks one tasks/list result shows: with a statusMessage of 2 KiB each, every
+// character of it escaped sixfold, its line stays below 1 MiB.
+const pageSize = 50
 
 // Register adds the tasks methods of 2025-11-25 to srv, and declares the tasks capability.
 func (r *Runner) Register(srv *rpc.Server) {

@@ -19,7 +19,7 @@ const maxWait = 45 * time.Second
 // addFallbackTools adds the tools by which a model uses tasks through a host that has none. A tool of
 // the user's with the same name stays.
 func (s *service) addFallbackTools() {
-	hidden := func(v *mcp.Version) bool { return v.Tasks }
+	hidden := s.fallbackHidden
 	switch s.o.FallbackTools {
 	case "never":
 		return
@@ -44,6 +44,9 @@ func (s *service) addFallbackTools() {
 		s.registry.lookup(t.name).waits = true
 	}
 }
+
+// fallbackHidden tells whether a client does without the fallback tools, since it has tasks.
+func (s *service) fallbackHidden(c *rpc.Caller) bool { return c.Version.Tasks }
 
 // fallbackTool is one of the tools that use tasks.
 type fallbackTool struct {

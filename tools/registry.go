@@ -27,8 +27,8 @@ type entry struct {
 	tool   Tool
 	spec   mcp.Tool
 	schema *schema
-	hidden func(v *mcp.Version) bool // nil: every version's list shows it
-	waits  bool                      // bounded by itself: a call of it is never handed over
+	hidden func(c *rpc.Caller) bool // nil: every client's list shows it
+	waits  bool                     // bounded by itself: a call of it is never handed over
 }
 
 // toolName is what a tool may be called (2025-11-25 server/tools, "Tool Names").
@@ -37,8 +37,8 @@ var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 // Add adds a tool. Its name must be valid and free, its input schema an object's.
 func (r *Registry) Add(t Tool) error { return r.add(t, nil) }
 
-// add adds a tool that the lists of some versions leave out.
-func (r *Registry) add(t Tool, hidden func(v *mcp.Version) bool) error {
+// add adds a tool that the lists of some clients leave out.
+func (r *Registry) add(t Tool, hidden func(c *rpc.Caller) bool) error {
 	spec := t.Describe()
 	if !toolName.MatchString(spec.Name) {
 		return fmt.Errorf("tool name %q: use 1 to 128 letters, digits, underscores, hyphens and dots", spec.Name)
@@ -71,8 +71,8 @@ func (r *Registry) lookup(name string) *entry {
 // listPage is how many bytes of tools one tools/list result shows: well under the 1 MiB that some clients read.
 const listPage = 256 << 10
 
-// list returns a page of the tools as version v knows them. A cursor is the name of the last tool shown, encoded.
-func (r *Registry) list(v *mcp.Version, cursor string) (mcp.ListToolsResult, error) {
+// list returns a page of the tools as the caller's version knows them. A cursor is the name of the last tool shown, encoded.
+func (r *Registry) list(c *rpc.Caller, cursor string) (mcp.ListToolsResult, error) {
 	last, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
 		return mcp.ListToolsResult{}, rpc.Errorf(mcp.CodeInvalidParams, "invalid cursor: use the nextCursor of the page before, or none")
@@ -86,7 +86,7 @@ func (r *Registry) list(v *mcp.Version, cursor string) (mcp.ListToolsResult, err
 	page := mcp.ListToolsResult{Tools: []mcp.Tool{}}
 	for size := 0; i < len(r.tools); i++ {
 		spec := r.tools[i].spec
-		if hidden := r.tools[i].hidden; hidden != nil && hidden(v) {
+		if hidden := r.tools[i].hidden; hidden != nil && hidden(c) {
 			continue
 		}
 		size += len(spec.Description) + len(spec.InputSchema) + len(spec.OutputSchema)
@@ -94,7 +94,7 @@ func (r *Registry) list(v *mcp.Version, cursor string) (mcp.ListToolsResult, err
 			page.NextCursor = base64.RawURLEncoding.EncodeToString([]byte(page.Tools[len(page.Tools)-1].Name))
 			break
 		}
-		page.Tools = append(page.Tools, dressTool(v, spec))
+		page.Tools = append(page.Tools, dressTool(c.Version, spec))
 	}
 	return page, nil
 }

@@ -49,7 +49,7 @@ func (s *service) list(_ context.Context, c *rpc.Caller, params json.RawMessage)
 			return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.cursor must be a string")
 		}
 	}
-	return s.registry.list(c.Version, p.Cursor)
+	return s.registry.list(c, p.Cursor)
 }
 
 // call answers tools/call. Every call runs as a task; what differs is what the client is told, and when:
