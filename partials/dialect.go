@@ -11,13 +11,16 @@ type Dialect interface {
 	End(dst []byte) []byte
 }
 
-// maxItem is the longest item that a partial carries: its line stays below the 1 MiB that clients read.
-const maxItem = 900 << 10
+// maxItem is the longest item that a partial carries: alone on its line, it stays below the 1 MiB that clients read.
+const maxItem = 1000 << 10
 
 // appendContent appends the content items that carry chunks, as a JSON array. Text of one stream that
 // follows itself is one item ("Two notifications with content: ["a"] then content: ["b"] are semantically
 // equivalent to one notification", SEP-2679 1.3.11, holds within one as well).
-func appendContent(dst []byte, chunks []Chunk) []byte {
+func appendContent(dst []byte, chunks []Chunk) []byte { return appendItems(dst, chunks, maxItem) }
+
+// appendItems is appendContent with items of up to longest bytes.
+func appendItems(dst []byte, chunks []Chunk, longest int) []byte {
 	dst = append(dst, '[')
 	for i := 0; i < len(chunks); {
 		if i > 0 {
@@ -25,8 +28,8 @@ func appendContent(dst []byte, chunks []Chunk) []byte {
 		}
 		c := &chunks[i]
 		i++
-		switch {
-		case c.Kind == Text:
+		switch c.Kind {
+		case Text:
 			dst = append(dst, `{"type":"text","text":"`...)
 			dst = appendText(dst, c.Data)
 			for ; i < len(chunks) && chunks[i].Kind == Text && chunks[i].Stream == c.Stream; i++ {
@@ -37,13 +40,19 @@ func appendContent(dst []byte, chunks []Chunk) []byte {
 				dst = append(dst, `,"_meta":{"runnel/stream":"stderr"}`...)
 			}
 			dst = append(dst, '}')
-		case len(c.Data) > maxItem:
-			dst = append(dst, `{"type":"text","text":"[an item of `...)
-			dst = strconv.AppendInt(dst, int64(len(c.Data)), 10)
-			dst = append(dst, ` bytes: it is in the task's result]"}`...)
 		default:
-			dst = append(dst, c.Data...)
+			dst = appendItem(dst, c.Data, longest)
 		}
 	}
 	return append(dst, ']')
+}
+
+// appendItem appends an item, or what stands for one that is too long for a line.
+func appendItem(dst, item []byte, longest int) []byte {
+	if len(item) <= longest {
+		return append(dst, item...)
+	}
+	dst = append(dst, `{"type":"text","text":"[an item of `...)
+	dst = strconv.AppendInt(dst, int64(len(item)), 10)
+	return append(dst, ` bytes: it is in the task's result]"}`...)
 }

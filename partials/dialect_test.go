@@ -384,3 +384,19 @@ func pieces(t *testing.T, content []json.RawMessage) (list []piece) {
 	}
 	return list
 }
+
+// A reader that comes when the log has let its beginning go is told so.
+func TestPumpTellsWhatIsNoLongerKept(t *testing.T) {
+	l := NewLog(&LogOptions{Retain: 1000})
+	for range 100_000 {
+		mustAppend(t, l, text("line\n"))
+	}
+	l.Close()
+	var lane buffer
+	if err := NewPump(l.NewReader(0), NewSEP2679(head, "id"), &lane, PumpOptions{Pace: 1}).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if first := lane.lines()[0]; !strings.Contains(first, "bytes of output are no longer kept]") || !strings.Contains(first, `"seq":0`) {
+		t.Errorf("first line: %s", first)
+	}
+}

@@ -279,8 +279,8 @@ func (l *Log) ReadAt(pos int64, limit int) (Batch, int64) {
 func (l *Log) Tail(n int) Batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := Reader{log: l, pos: max(l.end-int64(n), 0)}
-	b, _ := r.next(math.MaxInt)
+	r := Reader{log: l}
+	b, _ := r.last(int64(n))
 	return b
 }
 
@@ -330,12 +330,22 @@ func (r *Reader) Next(limit int) (Batch, bool) {
 			return Batch{}, false
 		}
 		// From before what is new: its first line may have begun there.
-		r.pos, limit = max(r.log.end-tailBytes, 0), math.MaxInt
+		return r.last(tailBytes)
 	}
 	b, ok := r.next(limit)
-	if ok && !r.tail {
+	if ok {
 		r.log.moved()
 		r.log.trim()
+	}
+	return b, ok
+}
+
+// last reads what stands at the end of the log, about n bytes. log.mu is held.
+func (r *Reader) last(n int64) (b Batch, ok bool) {
+	r.pos = max(r.log.end-n, 0)
+	// Mostly once: an item that reaches into those bytes may be a batch of its own.
+	for b, ok = r.next(math.MaxInt); ok && r.pos < r.log.end; {
+		b, ok = r.next(math.MaxInt)
 	}
 	return b, ok
 }

@@ -26,14 +26,18 @@ func (d *pr383) Encode(dst []byte, b Batch) []byte {
 	return d.chunk(dst, appendContent(nil, b.Chunks), false)
 }
 
-// End appends the last chunk; its content may be empty.
+// End appends the last chunk; its content may be empty. What does not fit into its line goes before it.
 func (d *pr383) End(dst []byte) []byte {
 	content := []byte{'['}
-	for i, item := range d.ending().Rest {
-		if i > 0 {
+	for _, item := range d.ending().Rest {
+		if len(content) > 1 && len(content)+len(item) > maxWeight {
+			dst = d.chunk(dst, append(content, ']'), false)
+			content = content[:1]
+		}
+		if len(content) > 1 {
 			content = append(content, ',')
 		}
-		content = append(content, item...)
+		content = appendItem(content, item, maxItem)
 	}
 	return d.chunk(dst, append(content, ']'), true)
 }

@@ -3,6 +3,7 @@ package partials
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"sync"
@@ -45,6 +46,7 @@ type Pump struct {
 
 	mu      sync.Mutex // held while a line is encoded; taken under the lane's lock, so nothing may wait for the lane under it
 	stopped bool
+	pos     int64              // behind what was encoded
 	stop    context.CancelFunc // nil before Run
 }
 
@@ -57,7 +59,7 @@ func NewPump(r *Reader, d Dialect, lane Lane, o PumpOptions) *Pump {
 	if o.Pace == 0 {
 		r.overhead = lineOverhead
 	}
-	return &Pump{r: r, dialect: d, lane: lane, o: o}
+	return &Pump{r: r, dialect: d, lane: lane, o: o, pos: r.Pos()}
 }
 
 // errStopped is why a pump that was stopped returns.
@@ -143,6 +145,12 @@ func (p *Pump) encode(dst []byte) []byte {
 	if !ok {
 		return dst
 	}
+	if lost := b.Start - p.pos; lost > 0 && !p.r.tail {
+		// A reader that came late, when the log had let its beginning go.
+		note := Chunk{Data: fmt.Appendf(nil, "[%d bytes of output are no longer kept]\n", lost)}
+		dst = p.dialect.Encode(dst, Batch{Chunks: []Chunk{note}, Start: p.pos, End: b.Start})
+	}
+	p.pos = b.End
 	if p.o.Pace > 0 || p.r.tail {
 		return p.dialect.Encode(dst, b)
 	}

@@ -3,6 +3,7 @@ package partials
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -17,7 +18,8 @@ type Segments struct {
 	mu     sync.Mutex
 	ends   []int64 // ends[n-1] is where segment n ends in the log
 	ending *Ending // nil until the work has returned
-	sent   bool    // a message with isComplete: true was sent
+	rest   int     // how many items of ending.Rest were sent: they have the numbers behind ends
+	sent   bool    // the call was sent isComplete: true
 }
 
 // Ending is how a task's output ends.
@@ -77,7 +79,7 @@ func (s *Segments) Merged(limit int) []byte {
 		if n > len(s.ends) {
 			item = rest[n-len(s.ends)-1]
 		} else {
-			item = s.logged(int64(n))
+			item = s.logged(int64(n), math.MaxInt)
 		}
 		if size += len(item); size > limit/2 {
 			break
@@ -86,10 +88,10 @@ func (s *Segments) Merged(limit int) []byte {
 	}
 	c := collector{page: Page{Content: head.Content[:len(head.Content)-1], Count: head.Count}}
 	if left := total - head.Count - len(tail); left > 0 {
-		c.add(0, fmt.Appendf(nil, `{"type":"text","text":"[%d segments of output are left out here]"}`, left))
+		c.put(0, fmt.Appendf(nil, `{"type":"text","text":"[%d segments of output are left out here]"}`, left))
 	}
 	for _, item := range slices.Backward(tail) {
-		c.add(0, item)
+		c.put(0, item)
 	}
 	return append(c.page.Content, ']')
 }
@@ -101,26 +103,30 @@ func (s *Segments) after(last int64, limit int, numbered bool) Page {
 	}
 	c := collector{page: Page{Content: []byte{'['}}, limit: limit, numbered: numbered}
 	next := last + 1
-	for ; next <= int64(len(s.ends)) && c.room(); next++ {
-		c.add(next, s.logged(next))
+	for ; next <= int64(len(s.ends)); next++ {
+		if item := s.logged(next, c.longest()); !c.add(next, item) {
+			break
+		}
 	}
-	for next == int64(len(s.ends))+1 && c.room() {
+	for next == int64(len(s.ends))+1 && c.room(s.peek(limit)) {
 		// Numbered as they go out.
 		begin := len(s.ends)
 		if !s.number(limit) {
 			break
 		}
 		for ; begin < len(s.ends); begin++ {
-			c.add(next, s.logged(next))
+			c.put(next, s.logged(next, c.longest()))
 			next++
 		}
 	}
 	logged := int64(len(s.ends))
 	if s.ending != nil && s.atEnd() {
 		for n, item := range s.ending.Rest {
-			if nr := logged + int64(n) + 1; nr == next && c.room() {
-				c.add(nr, item)
+			if nr := logged + int64(n) + 1; nr == next && c.add(nr, appendItem(nil, item, c.longest())) {
 				next++
+				if numbered {
+					s.rest = max(s.rest, n+1)
+				}
 			}
 		}
 		c.page.Complete = next > logged+int64(len(s.ending.Rest))
@@ -158,6 +164,12 @@ func (s *Segments) number(limit int) bool {
 	return next > batch.Start
 }
 
+// peek is how long a page's part is that number would add, in bytes of JSON. s.mu is held.
+func (s *Segments) peek(limit int) int {
+	batch, _ := s.log.ReadAt(s.end(), min(limit, defaultMaxBytes))
+	return len(appendContent(nil, batch.Chunks)) + numberBytes*len(batch.Chunks)
+}
+
 // numberBatch gives a number to each content item of a batch. s.mu is held.
 func (s *Segments) numberBatch(b Batch) {
 	pos := b.Start
@@ -171,8 +183,8 @@ func (s *Segments) numberBatch(b Batch) {
 	}
 }
 
-// logged is segment n as it stands in the log. s.mu is held.
-func (s *Segments) logged(n int64) []byte {
+// logged is segment n as it stands in the log, if it is an item of up to longest bytes. s.mu is held.
+func (s *Segments) logged(n int64, longest int) []byte {
 	begin, end := int64(0), s.ends[n-1]
 	if n > 1 {
 		begin = s.ends[n-2]
@@ -181,7 +193,7 @@ func (s *Segments) logged(n int64) []byte {
 	if chunks == nil {
 		return fmt.Appendf(nil, `{"type":"text","text":"[%d bytes of output are no longer kept]"}`, end-begin)
 	}
-	return bytes.TrimSuffix(appendContent(nil, chunks)[1:], []byte("]"))
+	return bytes.TrimSuffix(appendItems(nil, chunks, longest)[1:], []byte("]"))
 }
 
 // between returns the chunks from position begin to end, nil if they are not all kept.
@@ -214,9 +226,34 @@ type collector struct {
 	numbered bool
 }
 
-func (c *collector) room() bool { return c.page.Count == 0 || len(c.page.Content) < c.limit }
+// numberBytes is about what a number adds to an item.
+const numberBytes = 24
 
-func (c *collector) add(n int64, item []byte) {
+// longest is how long an item may be: a result that is merged is no line that everybody must be able to read.
+func (c *collector) longest() int {
+	if c.numbered {
+		return maxItem
+	}
+	return math.MaxInt
+}
+
+// room tells whether n bytes more belong on the page: it is full at its limit, and beyond the limit it never gets
+// longer than a line can be. The first segment always has room.
+func (c *collector) room(n int) bool {
+	size := len(c.page.Content)
+	return c.page.Count == 0 || size < c.limit && size+n+numberBytes <= max(c.limit, maxWeight)
+}
+
+// add puts an item on the page if there is room.
+func (c *collector) add(n int64, item []byte) bool {
+	if !c.room(len(item)) {
+		return false
+	}
+	c.put(n, item)
+	return true
+}
+
+func (c *collector) put(n int64, item []byte) {
 	p := &c.page
 	if p.Count > 0 {
 		p.Content = append(p.Content, ',')

@@ -47,7 +47,7 @@ func (d *sep1905) Encode(dst []byte, b Batch) []byte {
 		}
 		c := collector{numbered: true, page: Page{Content: dst}}
 		item := appendContent(nil, b.Chunks[begin:i])
-		c.add(n+1, item[1:len(item)-1])
+		c.put(n+1, item[1:len(item)-1])
 		dst = c.page.Content
 	}
 	dst = append(dst, `],"isError":false,"isComplete":false,"_meta":`...)
@@ -55,7 +55,8 @@ func (d *sep1905) Encode(dst []byte, b Batch) []byte {
 	return append(dst, '}', '}', '\n')
 }
 
-// End appends the last response, unless somebody else was told the end already.
+// End appends what nobody was sent yet, and the end, unless the first response told it: the last response, or more
+// than one if it would not fit into a line.
 func (d *sep1905) End(dst []byte) []byte {
 	s := d.segments
 	s.mu.Lock()
@@ -64,20 +65,26 @@ func (d *sep1905) End(dst []byte) []byte {
 		return dst
 	}
 	s.sent = true
-	dst = append(dst, d.head...)
-	dst = s.appendEnd(dst, d.meta)
-	return append(dst, '}', '\n')
-}
-
-// appendEnd appends the result that says how the output ended. s.mu is held.
-func (s *Segments) appendEnd(dst, meta []byte) []byte {
-	page := s.after(int64(len(s.ends)), maxWeight, len(s.ends) > 0 || !s.ending.IsError)
-	if len(s.ends) == 0 && s.ending.IsError {
+	if len(s.ends) == 0 && s.rest == 0 && s.ending.IsError {
 		// "If no partial results were generated or only an error message is available, the response SHOULD use
 		// standard content format with the error message"
-		return appendResult(dst, "content", page, meta)
+		page := s.after(0, maxWeight, false)
+		if len(page.Content) <= maxItem {
+			return d.end(dst, "content", page)
+		}
 	}
-	return appendResult(dst, "partial-content", page, meta)
+	for {
+		page := s.after(int64(len(s.ends)+s.rest), maxWeight, true)
+		dst = d.end(dst, "partial-content", page)
+		if page.Complete || page.Count == 0 {
+			return dst
+		}
+	}
+}
+
+func (d *sep1905) end(dst []byte, member string, page Page) []byte {
+	dst = appendResult(append(dst, d.head...), member, page, d.meta)
+	return append(dst, '}', '\n')
 }
 
 // appendResult appends a result that carries a page.
@@ -108,7 +115,7 @@ func (s *Segments) First(task, meta []byte, limit int) json.RawMessage {
 	}
 	member := "partial-content"
 	if page.IsError && len(s.ends) == 0 {
-		member, page = "content", s.after(0, limit, false)
+		member, page = "content", s.after(0, limit, false) // all of it was on the page, so it is here
 	}
 	s.sent = s.sent || page.Complete
 	result = append(result, ',')

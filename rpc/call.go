@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"runtime/debug"
 
 	"runnel/rpc/mcp"
@@ -56,14 +57,14 @@ func (c *call) run(h Handler) {
 		c.batch.add(e.buf.Bytes(), 1, a)
 		return
 	}
-	a.settle(s.w.control(e.line(), 1) == nil)
+	a.settle(s.w.reply(s.ctx, e.line()) == nil)
 }
 
 // handle calls the handler. A panic of one handler is its own.
 func (c *call) handle(h Handler) (result any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			c.session.log.Error().Str("method", c.method).Any("panic", p).Bytes("stack", debug.Stack()).Msg("a handler panicked")
+			c.session.log.Error().Str("method", c.method).Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("a handler panicked")
 			result, err = nil, errInternal
 		}
 	}()

@@ -3,6 +3,7 @@ package rpc
 import (
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"runnel/rpc/mcp"
 )
@@ -15,9 +16,19 @@ type Error struct {
 	Data    any    `json:"data,omitempty"`
 }
 
-// Errorf makes an Error from a code and a formatted message.
+// maxMessage bounds the message of an error, in bytes: what it quotes may be as long as a line.
+const maxMessage = 4 << 10
+
+// Errorf makes an Error from a code and a formatted message, of which 4 KiB are kept.
 func Errorf(code int, format string, args ...any) *Error {
-	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+	message := fmt.Sprintf(format, args...)
+	if n := maxMessage; len(message) > n {
+		for !utf8.RuneStart(message[n]) {
+			n--
+		}
+		message = message[:n] + "…"
+	}
+	return &Error{Code: code, Message: message}
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s (code %d)", e.Message, e.Code) }

@@ -231,3 +231,29 @@ func BenchmarkLanes(b *testing.B) {
 		}
 	})
 }
+
+// Large replies wait for room like lanes, and at the end of the session they are appended all the same.
+func TestLargeRepliesWait(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, p := newStalled(t)
+		large := []byte(strings.Repeat("x", 1<<20-1) + "\n")
+		ctx, end := context.WithCancel(t.Context())
+		replied := make(chan error, 20)
+		for range cap(replied) {
+			go func() { replied <- w.reply(ctx, large) }()
+		}
+		synctest.Wait()
+		if n := len(replied); n != 1 {
+			t.Errorf("%d large replies are in the buffer of a client that does not read", n)
+		}
+		end()
+		for range cap(replied) {
+			if err := <-replied; err != nil {
+				t.Error(err)
+			}
+		}
+		if got := p.readAll(); len(got) != len("first\n")+cap(replied)*len(large) {
+			t.Errorf("%d bytes were written", len(got))
+		}
+	})
+}

@@ -21,8 +21,8 @@ const (
 // writer is the only one that writes to the client. All that goes out is appended to one buffer, so the order of appending
 // is the order on the wire; while one buffer is being written the other one fills.
 //
-// What bounds it: lanes wait while laneRoom or more is in the buffer. Control messages never wait; replies are bounded by
-// the requests in flight, whose slots are released when the writer takes the buffer, and cheap answers by maxUnread.
+// What bounds it: lanes wait while laneRoom or more is in the buffer, and so do large replies. Control messages never wait; small
+// replies are bounded by the requests in flight, whose slots are released when the writer takes the buffer, and cheap answers by maxUnread.
 type writer struct {
 	out     io.Writer
 	release func(slots int) // gives back the slots of the replies that are about to be written
@@ -114,6 +114,25 @@ func (w *writer) control(line []byte, slots int) error {
 	w.mu.Unlock()
 	w.signal()
 	return nil
+}
+
+// largeReply is from where on a response waits for room, as a lane does: as many small ones as there are slots fit
+// into memory, as many large ones do not.
+const largeReply = 64 << 10
+
+// reply appends the response to a request in flight. A large one waits for its turn and for room until ctx ends;
+// then, at the end of the session, it is appended like the others.
+func (w *writer) reply(ctx context.Context, line []byte) error {
+	if len(line) > largeReply {
+		err := (&Lane{w}).Write(ctx, func(dst []byte) []byte {
+			w.slots++
+			return append(dst, line...)
+		})
+		if err == nil || ctx.Err() == nil {
+			return err
+		}
+	}
+	return w.control(line, 1)
 }
 
 // cheap appends the answer to a line that took no slot in flight, unless too much is unread.

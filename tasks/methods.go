@@ -12,8 +12,9 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// pageSize is how many tasks one tasks/list result shows: with a statusMessage of 2 KiB each it stays below 256 KiB.
-const pageSize = 100
+// pageSize is how many tasks one tasks/list result shows: with a statusMessage of 2 KiB each, every
+// character of it escaped sixfold, its line stays below 1 MiB.
+const pageSize = 50
 
 // Register adds the tasks methods of 2025-11-25 to srv, and declares the tasks capability.
 func (r *Runner) Register(srv *rpc.Server) {
@@ -82,26 +83,32 @@ func (r *Runner) taskResult(ctx context.Context, p mcp.TaskParams) (any, error) 
 	if t.Outcome.Err != nil {
 		return nil, t.Outcome.Err
 	}
-	return WithRelated(t.result(), t.ID), nil
-}
-
-// result is the result of a task that ended with one.
-func (t *Task) result() *mcp.CallToolResult {
+	result := WithRelated(t.Outcome.Result, t.ID)
 	if !t.Merge {
-		return t.Outcome.Result
+		return result, nil
 	}
-	merged := *t.Outcome.Result
-	if err := json.Unmarshal(t.Segments.Merged(maxMerged), &merged.Content); err != nil {
+	// Merged results are large, and stay in memory until the client has read up to them.
+	select {
+	case r.merging <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if err := json.Unmarshal(t.Segments.Merged(maxMerged), &result.Content); err != nil {
 		panic("internal error: merged segments: " + err.Error())
 	}
-	return &merged
+	done := func() { <-r.merging }
+	return rpc.After{Result: result, Do: done, Drop: done}, nil
 }
 
 const (
 	// maxMerged keeps a merged result below the 10 MiB that clients read.
 	maxMerged = 8 << 20
+	// maxMerging is how many of them are in memory at once.
+	maxMerging = 2
 	// maxResumed is how much content a response that resumes carries.
 	maxResumed = 512 << 10
+	// maxSeqNr is beyond every segment, and one more does not overflow.
+	maxSeqNr = 1 << 53
 )
 
 // resume answers tasks/result with lastSeqNr: it does not wait (SEP-1905, "Resuming Streaming").
@@ -114,7 +121,7 @@ func (r *Runner) resume(ctx context.Context, p mcp.TaskParams) (any, error) {
 	if err != nil {
 		return nil, wireError(err)
 	}
-	return t.Segments.Resume(last, t.ID, maxResumed), nil
+	return t.Segments.Resume(min(last, maxSeqNr), t.ID, maxResumed), nil
 }
 
 // Await returns a task when it has ended.

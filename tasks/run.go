@@ -111,7 +111,7 @@ func (r *Run) Rest(items []mcp.ContentBlock) {
 	r.rest = &partials.Ending{Rest: raw(items)}
 }
 
-// Ending is what the result has beyond the output. It is known when Worked is closed.
+// Ending is what the result has beyond the output. It is known when the work has returned, before the log is closed.
 func (r *Run) Ending() partials.Ending {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -39,6 +39,8 @@ type Runner struct {
 	end context.CancelFunc
 	all sync.WaitGroup // of the Runs
 
+	merging chan struct{} // holds an element for each merged result that is being answered
+
 	mu   sync.Mutex
 	live map[string]*Run // Runs with a handle that have not ended
 }
@@ -64,7 +66,7 @@ func NewRunner(o Options) *Runner {
 		o.MaxLive = 100
 	}
 	ctx, end := context.WithCancel(context.Background())
-	return &Runner{o: o, ctx: ctx, end: end, live: map[string]*Run{}}
+	return &Runner{o: o, ctx: ctx, end: end, live: map[string]*Run{}, merging: make(chan struct{}, maxMerging)}
 }
 
 // Spec says what to run.
@@ -142,12 +144,13 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 	r.live[run.id] = run
 	r.mu.Unlock()
 	// A task is stored before its handle is sent.
-	if err := r.o.Store.Put(ctx, run.task); err != nil {
+	task := run.Task()
+	if err := r.o.Store.Put(ctx, task); err != nil {
 		r.forget(run.id)
 		r.o.Log.Error().Err(err).Str("taskId", run.id).Msg("task not stored")
 		return rpc.Errorf(mcp.CodeInternalError, "the task could not be stored: %v", err)
 	}
-	run.expiry = time.AfterFunc(run.task.TTL, run.expire)
+	run.expiry = time.AfterFunc(time.Until(task.CreatedAt.Add(task.TTL)), run.expire)
 	r.o.Log.Debug().Str("taskId", run.id).Str("owner", r.o.Owner).Str("tool", run.spec.Tool).Msg("task created")
 	return nil
 }
@@ -157,14 +160,14 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 func (r *Runner) ended(run *Run) {
 	r.forget(run.id)
 	run.expiry.Stop()
-	id := run.id
-	left := time.Until(run.task.CreatedAt.Add(run.task.TTL))
+	id, task := run.id, run.Task()
+	left := time.Until(task.CreatedAt.Add(task.TTL))
 	time.AfterFunc(left, func() {
 		if err := r.o.Store.Delete(context.Background(), id); err != nil {
 			r.o.Log.Error().Err(err).Str("taskId", id).Msg("expired task not deleted")
 		}
 	})
-	r.o.Log.Debug().Str("taskId", id).Str("owner", r.o.Owner).Str("status", string(run.task.Status)).Msg("task ended")
+	r.o.Log.Debug().Str("taskId", id).Str("owner", r.o.Owner).Str("status", string(task.Status)).Msg("task ended")
 }
 
 // ttl is the ttl that is granted: what was asked for, within bounds.

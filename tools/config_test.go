@@ -110,8 +110,10 @@ func TestConfigOverridesDefaults(t *testing.T) {
 	want.Server = ServerConfig{Name: "build", Instructions: "Run the project's tests with test.", Owner: "ci"}
 	want.Limits = LimitsConfig{MaxLine: 1 << 20, MaxInFlight: 16, Drain: -1}
 	want.Partials = PartialsConfig{Pace: 0, MaxBytes: 16 << 10, MaxPending: 2 << 20}
-	want.Tasks = TasksConfig{TTL: Duration(30 * time.Minute), MaxTTL: Duration(2 * time.Hour), PollInterval: Duration(500 * time.Millisecond), MaxLive: 8}
-	for _, section := range []string{"server", "limits", "partials", "tasks"} {
+	want.Tasks = TasksConfig{TTL: Duration(30 * time.Minute), MaxTTL: Duration(2 * time.Hour), PollInterval: Duration(500 * time.Millisecond), MaxLive: 8,
+		SyncWait: Duration(20 * time.Second), ImmediateWait: Duration(50 * time.Millisecond), Heartbeat: Duration(5 * time.Second), FailedExit: "completed"}
+	want.FallbackTools, want.Compat = "always", CompatConfig{RequiredFallthrough: true}
+	for _, section := range []string{"server", "limits", "partials", "tasks", "fallbackTools", "compat"} {
 		if got, want := c.Text(section), want.Text(section); got != want {
 			t.Errorf("%s: %s, want %s", section, got, want)
 		}

@@ -41,6 +41,9 @@ type delivery struct {
 	pump     *partials.Pump     // nil: nothing is written while the tool runs
 
 	elsewhere bool // the call was handed over. Set when the pump has stopped
+
+	speech sync.Mutex // held while write encodes; taken under the lane's lock, so nothing may wait for the lane under it
+	silent bool       // nothing more is written
 }
 
 // spelling is which dialect carries the output.
@@ -164,13 +167,18 @@ func (d *delivery) silence() {
 	if d.pump != nil {
 		d.pump.Stop()
 	}
+	d.speech.Lock()
+	d.silent = true
+	d.speech.Unlock()
 	d.cancel()
 }
 
 // write writes progress, unless the delivery has ended.
 func (d *delivery) write(encode func(dst []byte) []byte) {
 	_ = d.lane.Write(d.ctx, func(dst []byte) []byte {
-		if d.ctx.Err() != nil { // ended while the lane was waited for
+		d.speech.Lock()
+		defer d.speech.Unlock()
+		if d.silent { // ended while the lane was waited for
 			return dst
 		}
 		return encode(dst)
@@ -261,21 +269,17 @@ func (d *delivery) notify(t mcp.Task) {
 	_ = d.caller.Notify("notifications/tasks/status", t) // fails only when nobody is there to read it
 }
 
-// ending is what the result has beyond the output, nothing while the tool runs or if the result goes another way.
+// ending is what the result has beyond the output, nothing if the result goes another way. The pump asks for it at
+// the end of the log, which is closed only when the ending is known.
 func (d *delivery) ending() partials.Ending {
+	e := partials.Ending{}
 	if d.elsewhere {
-		return partials.Ending{}
-	}
-	select {
-	case <-d.task.Worked():
-		e := partials.Ending{}
-		for _, item := range d.task.Ending().Rest {
-			e.Rest = append(e.Rest, dressContent(d.caller.Version, item))
-		}
 		return e
-	default:
-		return partials.Ending{}
 	}
+	for _, item := range d.task.Ending().Rest {
+		e.Rest = append(e.Rest, dressContent(d.caller.Version, item))
+	}
+	return e
 }
 
 // dress takes out of a plain call's result what the client was sent already: "content: []" (PR #383,

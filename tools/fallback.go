@@ -19,7 +19,7 @@ const maxWait = 45 * time.Second
 // addFallbackTools adds the tools by which a model uses tasks through a host that has none. A tool of
 // the user's with the same name stays.
 func (s *service) addFallbackTools() {
-	hidden := func(c *rpc.Caller) bool { return c.Version.Tasks || c.Capabilities.Extends(mcp.ExtensionTasks) }
+	hidden := s.fallbackHidden
 	switch s.o.FallbackTools {
 	case "never":
 		return
@@ -43,6 +43,11 @@ func (s *service) addFallbackTools() {
 		}
 		s.registry.lookup(t.name).waits = true
 	}
+}
+
+// fallbackHidden tells whether a client does without the fallback tools, since it has tasks.
+func (s *service) fallbackHidden(c *rpc.Caller) bool {
+	return c.Version.Tasks || c.Capabilities.Extends(mcp.ExtensionTasks)
 }
 
 // fallbackTool is one of the tools that use tasks.
@@ -115,13 +120,13 @@ func errNoTask(id string) error { return fmt.Errorf("task %q is unknown or has e
 func (s *service) getTaskResult(ctx context.Context, in *Call) (*mcp.CallToolResult, error) {
 	var p struct {
 		TaskID string  `json:"task_id"`
-		WaitMs float64 `json:"wait_ms"`
-		After  int64   `json:"after"`
+		WaitMs float64 `json:"wait_ms"` // an integer by the schema, which has 1.0 and 1e3, too
+		After  float64 `json:"after"`
 	}
 	if err := json.Unmarshal(in.Arguments, &p); err != nil {
 		return nil, err
 	}
-	wait, cancel := context.WithTimeout(ctx, min(time.Duration(p.WaitMs)*time.Millisecond, maxWait))
+	wait, cancel := context.WithTimeout(ctx, time.Duration(min(p.WaitMs, float64(maxWait.Milliseconds())))*time.Millisecond)
 	defer cancel()
 	t, err := s.runner.Await(wait, p.TaskID)
 	if err != nil && wait.Err() != nil && ctx.Err() == nil {
@@ -132,7 +137,11 @@ func (s *service) getTaskResult(ctx context.Context, in *Call) (*mcp.CallToolRes
 	} else if err != nil {
 		return nil, err
 	}
-	output, next := readText(t.Log, p.After, maxPage)
+	after := t.Log.Size() // no position is behind the end
+	if p.After < float64(after) {
+		after = int64(p.After)
+	}
+	output, next := readText(t.Log, after, maxPage)
 	told := taskProgress{TaskID: t.ID, Status: t.Status, StatusMessage: t.StatusMessage, Next: &next, Output: &output}
 	text := fmt.Sprintf("Task %s: %s", t.ID, t.Status)
 	if t.StatusMessage != "" && t.Status.Terminal() {

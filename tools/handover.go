@@ -36,9 +36,12 @@ func (s *service) handOver(ctx context.Context, c *rpc.Caller, run *tasks.Run, d
 		}
 	}
 	how := ""
-	if s.o.FallbackTools != "never" {
+	switch {
+	case s.o.FallbackTools == "always" || s.o.FallbackTools != "never" && !s.fallbackHidden(c):
 		how = fmt.Sprintf(" Call get_task_result with {\"task_id\": %q, \"after\": %d, \"wait_ms\": %d} to wait for what comes next and for the result; cancel_task stops it.",
 			run.ID(), next, maxWait.Milliseconds())
+	case s.fallbackHidden(c):
+		how = " Its host can follow it with tasks/get and tasks/result."
 	}
 	return tasks.WithRelated(&mcp.CallToolResult{
 		Content:           append(content, mcp.Text(fmt.Sprintf("%s is still running, as task %s.%s", run.Task().Tool, run.ID(), how))),

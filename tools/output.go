@@ -83,14 +83,21 @@ func (w *textWriter) Write(p []byte) (int, error) {
 	if !utf8.Valid(text) {
 		text = []byte(strings.ToValidUTF8(string(text), "\uFFFD"))
 	}
-	if len(text) == 0 {
-		return len(p), nil
-	}
-	if err := w.out.log.Append(w.out.ctx, partials.Chunk{Stream: w.stream, Data: text}); err != nil {
-		return 0, err
+	for len(text) > 0 {
+		piece := text
+		if len(piece) > maxPiece {
+			piece = piece[:unfinishedRune(piece[:maxPiece])]
+		}
+		if err := w.out.log.Append(w.out.ctx, partials.Chunk{Stream: w.stream, Data: piece}); err != nil {
+			return 0, err
+		}
+		text = text[len(piece):]
 	}
 	return len(p), nil
 }
+
+// maxPiece is how much one append takes of a long text: what is not yet delivered is bounded between two of them.
+const maxPiece = 64 << 10
 
 // unfinishedRune returns where a character begins that p cuts off at its end, len(p) if none does.
 func unfinishedRune(p []byte) int {
