@@ -93,6 +93,7 @@ func (r *Runner) taskResult(ctx context.Context, p mcp.TaskParams) (any, error) 
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+	result.Content = nil // Unmarshal would write over the items that the outcome and the segments hold
 	if err := json.Unmarshal(t.Segments.Merged(maxMerged), &result.Content); err != nil {
 		panic("internal error: merged segments: " + err.Error())
 	}
