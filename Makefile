@@ -4,6 +4,8 @@ GOLANGCI_LINT = go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2
 
 # How long make fuzz runs each target.
 FUZZTIME ?= 1m
+# How many random sessions make fuzz plays; make test plays 500.
+RANDOM_SESSIONS ?= 10000
 
 .PHONY: build demo test check lint race fuzz fuzz-short bench clean
 
@@ -27,16 +29,17 @@ lint:
 race:
 	go test -race ./...
 
-fuzz: ## every fuzz target for $(FUZZTIME)
+fuzz: ## every fuzz target for $(FUZZTIME), and $(RANDOM_SESSIONS) random sessions
 	@for package in $$(go list ./...); do \
 		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
 			echo "$$package $$target"; \
 			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5s $$package || exit 1; \
 		done; \
 	done
+	RUNNEL_TEST_RUNS=$(RANDOM_SESSIONS) go test -race -timeout 2h -run '^TestRandomSessions$$' .
 
 fuzz-short:
-	$(MAKE) fuzz FUZZTIME=2s
+	$(MAKE) fuzz FUZZTIME=2s RANDOM_SESSIONS=1
 
 bench:
 	go test -run '^$$' -bench . -benchmem ./...
