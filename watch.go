@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -45,13 +46,16 @@ func (i *invocation) reload(ctx context.Context, file string, registry *tools.Re
 		case <-hangups:
 			timer.Reset(0)
 		case <-timer.C:
-			i.readAgain(registry, log)
+			i.readAgain(file, registry, log)
 		}
 	}
 }
 
-func (i *invocation) readAgain(registry *tools.Registry, log zerolog.Logger) {
-	config, file, err := i.loadConfig()
+func (i *invocation) readAgain(file string, registry *tools.Registry, log zerolog.Logger) {
+	config, found, err := i.loadConfig()
+	if err == nil && found != file {
+		err = fmt.Errorf("%s is gone", file)
+	}
 	if err == nil {
 		var next *tools.Registry
 		var count int

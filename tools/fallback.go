@@ -117,6 +117,9 @@ func (s *service) startTask(ctx context.Context, in *Call) (*mcp.CallToolResult,
 // errNoTask is a task id that is unknown, expired or somebody else's.
 func errNoTask(id string) error { return fmt.Errorf("task %q is unknown or has expired", id) }
 
+// maxShown is how much of a task's result get_task_result shows beside its output, in bytes of JSON.
+const maxShown = 480 << 10
+
 func (s *service) getTaskResult(ctx context.Context, in *Call) (*mcp.CallToolResult, error) {
 	var p struct {
 		TaskID string  `json:"task_id"`
@@ -150,11 +153,11 @@ func (s *service) getTaskResult(ctx context.Context, in *Call) (*mcp.CallToolRes
 	if !t.Status.Terminal() {
 		return said(fmt.Sprintf("%s\nGo on with after: %d.\n%s", text, next, output), told), nil
 	}
-	told.Result = t.Outcome.Result
+	told.Result = fitInto(t.Outcome.Result, maxShown)
 	if t.Outcome.Err != nil {
 		told.Result = mcp.ErrorResult(t.Outcome.Err.Message)
 	}
-	result := resultText(told.Result)
+	result := resultText(fitInto(told.Result, maxShown/2)) // once more, as text
 	if !strings.Contains(result, output) {
 		result = output + "\nResult:\n" + result
 	}

@@ -11,20 +11,22 @@ const maxContent = 940 << 10
 
 // fit makes a result's content fit into a line: the longest texts lose their middle, and an item that is
 // too large in itself is named instead.
-func fit(result *mcp.CallToolResult) *mcp.CallToolResult {
+func fit(result *mcp.CallToolResult) *mcp.CallToolResult { return fitInto(result, maxContent) }
+
+func fitInto(result *mcp.CallToolResult, limit int) *mcp.CallToolResult {
 	size := len(result.StructuredContent)
 	for _, c := range result.Content {
 		size += len(c)
 	}
-	if size <= maxContent {
+	if size <= limit {
 		return result
 	}
 	fitted := *result
 	fitted.Content = nil
-	if len(result.StructuredContent) > maxContent/2 {
+	if len(result.StructuredContent) > limit/2 {
 		fitted.StructuredContent = nil
 	}
-	left := maxContent - len(fitted.StructuredContent)
+	left := limit - len(fitted.StructuredContent)
 	for i, c := range result.Content {
 		if left < 2*minShare {
 			fitted.Content = append(fitted.Content, mcp.Text(fmt.Sprintf("[%d more items are left out]", len(result.Content)-i)))
@@ -42,13 +44,13 @@ func fit(result *mcp.CallToolResult) *mcp.CallToolResult {
 // minShare is what an item gets at least: room for a text that says what is left out.
 const minShare = 1 << 10
 
-// shorten makes an item of at most max bytes of another one, as far as it is text.
-func shorten(c mcp.ContentBlock, max int) mcp.ContentBlock {
+// shorten makes an item of at most limit bytes of another one, as far as it is text.
+func shorten(c mcp.ContentBlock, limit int) mcp.ContentBlock {
 	text, ok := mcp.TextOf(c)
 	if !ok {
 		return mcp.Text(fmt.Sprintf("[%s of %d bytes: too large for a result]", mcp.ContentType(c), len(c)))
 	}
-	budget := max - len(`{"type":"text","text":""}`)
+	budget := limit - len(`{"type":"text","text":""}`)
 	x := excerpt{max: budget}
 	x.add([]byte(text))
 	short, _ := x.text(budget)

@@ -132,7 +132,7 @@ func (s *service) callPlain(ctx context.Context, c *rpc.Caller, e *entry, p *mcp
 				continue // whom the input has ended for cannot ask for the rest
 			}
 			if result := s.handOver(ctx, c, run, d); result != nil {
-				return dressResult(c.Version, result), nil
+				return rpc.After{Result: dressResult(c.Version, result), Drop: drop(run)}, nil
 			}
 		}
 	}
@@ -150,21 +150,23 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 	if err != nil {
 		return nil, err
 	}
-	drop := func() { run.Cancel("cancelled by the client") }
 	if listed(p.Task.ResponseModes, mcp.ModeImmediate) && s.finishes(ctx, run) {
 		return s.immediate(run, d)
 	}
 	if mode == mcp.ModeStreaming {
 		run.Merge()
-		return rpc.After{Result: s.firstResponse(ctx, run, d), Do: func() { run.Deliver(d.run) }, Drop: drop}, nil
+		return rpc.After{Result: s.firstResponse(ctx, run, d), Do: func() { run.Deliver(d.run) }, Drop: drop(run)}, nil
 	}
 	handle := run.Handle()
 	if fallback {
 		handle.Meta[mcp.MetaFallbackMode] = string(mcp.ModeTask)
 	}
 	// "The response with the handle comes first, then partials."
-	return rpc.After{Result: handle, Do: func() { run.Deliver(d.run) }, Drop: drop}, nil
+	return rpc.After{Result: handle, Do: func() { run.Deliver(d.run) }, Drop: drop(run)}, nil
 }
+
+// drop is what becomes of a run whose client cancelled the request before it knew how to find the task.
+func drop(run *tasks.Run) func() { return func() { run.Cancel("cancelled by the client") } }
 
 func callParams(params json.RawMessage) (*mcp.CallToolParams, error) {
 	var p mcp.CallToolParams

@@ -149,7 +149,7 @@ func created(run *tasks.Run, d *delivery) any {
 	return rpc.After{
 		Result: run.Created(),
 		Do:     func() { run.Deliver(func(context.Context) { d.begin() }) },
-		Drop:   func() { run.Cancel("cancelled by the client") },
+		Drop:   drop(run),
 	}
 }
 
