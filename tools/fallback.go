@@ -153,9 +153,10 @@ func (s *service) getTaskResult(ctx context.Context, in *Call) (*mcp.CallToolRes
 	if !t.Status.Terminal() {
 		return said(fmt.Sprintf("%s\nGo on with after: %d.\n%s", text, next, output), told), nil
 	}
-	told.Result = fitInto(t.Outcome.Result, maxShown)
 	if t.Outcome.Err != nil {
 		told.Result = mcp.ErrorResult(t.Outcome.Err.Message)
+	} else {
+		told.Result = fitInto(t.Outcome.Result, maxShown)
 	}
 	result := resultText(fitInto(told.Result, maxShown/2)) // once more, as text
 	if !strings.Contains(result, output) {
