@@ -25,11 +25,12 @@ func (i *invocation) reload(ctx context.Context, file string, registry *tools.Re
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 	var events <-chan fsnotify.Event
+	var errs <-chan error
 	if w, err := fsnotify.NewWatcher(); err == nil {
 		defer func() { _ = w.Close() }() // it watches nothing more
 		// The folder, because editors replace a file by another one of its name.
 		if err := w.Add(filepath.Dir(file)); err == nil {
-			events = w.Events
+			events, errs = w.Events, w.Errors
 		}
 	}
 	timer := time.NewTimer(0)
@@ -43,6 +44,9 @@ func (i *invocation) reload(ctx context.Context, file string, registry *tools.Re
 			if filepath.Base(e.Name) == filepath.Base(file) && e.Op != fsnotify.Chmod {
 				timer.Reset(settle)
 			}
+		case err := <-errs: // events were lost, or the folder is
+			log.Warn().Err(err).Msg("watching the config")
+			timer.Reset(settle)
 		case <-hangups:
 			timer.Reset(0)
 		case <-timer.C:

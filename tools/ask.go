@@ -89,6 +89,7 @@ func (a *asking) put(ctx context.Context, q Question) (Answer, error) {
 	}
 	a.open.Add(1)
 	a.mu.Unlock()
+	q.Message = clipText(q.Message, maxQuestion)
 	params := mcp.ElicitParams{Message: q.Message, RequestedSchema: q.Schema}
 	question, err := a.run.Question(mcp.InputRequest{Method: "elicitation/create", Params: structured(params)}, q.Message)
 	if err != nil {
@@ -163,4 +164,15 @@ func (a *asking) withdraw() {
 	}
 	a.mu.Unlock()
 	a.open.Wait()
+}
+
+// maxQuestion is how long a question may be, in bytes: a person reads it.
+const maxQuestion = 16 << 10
+
+// clipText cuts a text to n bytes, between characters.
+func clipText(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return s[:unfinishedRune([]byte(s[:n]))] + "…"
 }

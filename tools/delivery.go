@@ -29,6 +29,7 @@ type delivery struct {
 	mu    sync.Mutex
 	begun chan struct{} // closed by begin: what comes before on the wire, such as a handle, stands in the output
 	held  []mcp.Task    // statuses from before that
+	early func()        // tells the progress from before that; nil if there is none
 
 	// Set by prepare.
 	task     *tasks.Run
@@ -195,17 +196,25 @@ func (d *delivery) await(ctx context.Context) error {
 	}
 }
 
-// report passes on what the tool says of its progress. It waits for its turn on the output, as long as the call lasts.
+// report passes on what the tool says of its progress. It waits for its turn on the output, as long as the call
+// lasts. What is said before the client may hear of the call is kept, the last of it: a tool that waited there would
+// never be done in time for an immediate result.
 func (d *delivery) report(done, total float64, message string) {
 	if d.progress == nil {
 		return
 	}
-	if d.caller.Version.Stateless && !isDone(d.begun) {
-		return // the call may yet become a task, which has no progress
+	d.mu.Lock()
+	if !isDone(d.begun) {
+		d.early = func() { d.tellProgress(done, total, message) }
+		d.mu.Unlock()
+		return
 	}
-	if d.await(d.ctx) == nil {
-		d.write(func(dst []byte) []byte { return d.progress.Report(dst, done, total, message) })
-	}
+	d.mu.Unlock()
+	d.tellProgress(done, total, message)
+}
+
+func (d *delivery) tellProgress(done, total float64, message string) {
+	d.write(func(dst []byte) []byte { return d.progress.Report(dst, done, total, message) })
 }
 
 // beat starts the heartbeat of a client that gave a token: a silent tool is told apart from a hung one, and hosts
@@ -245,12 +254,16 @@ func (d *delivery) beat() (end func()) {
 // begin lets the client hear of the call from now on.
 func (d *delivery) begin() {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	close(d.begun)
 	for _, t := range d.held {
 		d.notify(t)
 	}
-	d.held = nil
+	early := d.early
+	d.held, d.early = nil, nil
+	d.mu.Unlock()
+	if early != nil {
+		early()
+	}
 }
 
 // status tells the client of a change of the task's status, behind the handle.

@@ -3,7 +3,9 @@ package tools
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -65,12 +67,18 @@ type streamInput struct {
 // minChunk is a chunk's head and newline: "chunk 000123 \n".
 const minChunk = 14
 
+// maxChunk is as much as one write should be.
+const maxChunk = 16 << 20
+
 func stream(ctx context.Context, in streamInput, out *Output) (*mcp.CallToolResult, error) {
 	if in.Bytes == 0 {
 		in.Bytes = 50
 	}
-	if in.Bytes < minChunk {
-		return nil, fmt.Errorf("argument \"bytes\": must be at least %d", minChunk)
+	if in.Bytes < minChunk || in.Bytes > maxChunk {
+		return nil, fmt.Errorf("argument \"bytes\": must be %d to %d", minChunk, maxChunk)
+	}
+	if in.Count < 0 {
+		return nil, errors.New("argument \"count\": must be 0 or more")
 	}
 	line := make([]byte, 0, max(in.Bytes, 64))
 	for i := range in.Count {
@@ -193,7 +201,7 @@ func testProgress(ctx context.Context, _ struct{}, out *Output) (*mcp.CallToolRe
 
 // wait waits some milliseconds, or for ctx.
 func wait(ctx context.Context, ms int) error {
-	t := time.NewTimer(time.Duration(ms) * time.Millisecond)
+	t := time.NewTimer(time.Duration(min(ms, math.MaxInt64/int(time.Millisecond))) * time.Millisecond)
 	defer t.Stop()
 	select {
 	case <-t.C:
