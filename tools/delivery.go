@@ -23,6 +23,7 @@ type delivery struct {
 	spelling  spelling
 	o         partials.PumpOptions
 	heartbeat time.Duration
+	undecided bool                      // the call may yet become a task of the stateless era
 	from      int64                     // position in the log: what comes before was delivered with another request
 	current   *atomic.Pointer[delivery] // the delivery of the run, which another one takes over when the client comes back with another request
 
@@ -192,8 +193,8 @@ func (d *delivery) report(done, total float64, message string) {
 	if d.progress == nil {
 		return
 	}
-	if d.caller.Version.Stateless && !isDone(d.begun) {
-		return // the call may yet become a task, which has no progress
+	if d.undecided && !isDone(d.begun) {
+		return // a task has no progress, and no tool waits for that decision
 	}
 	if d.await(d.ctx) == nil {
 		d.write(func(dst []byte) []byte { return d.progress.Report(dst, done, total, message) })

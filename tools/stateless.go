@@ -55,6 +55,7 @@ func (s *service) callStateless(ctx context.Context, c *rpc.Caller, params json.
 	// A tool that requires a task gets one before it starts: a refusal must find nothing under way.
 	task := canTask(c, e) && e.taskSupport() == mcp.TaskRequired
 	d := s.deliver(c, false, "")
+	d.undecided = canTask(c, e)
 	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Handle: task})
 	if err != nil {
 		return nil, err
@@ -109,6 +110,10 @@ func (s *service) answer(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.Ca
 			switch {
 			case isDone(run.Worked()): // its result goes out as soon as its output has
 			case task:
+				if questions := run.Questions(); len(questions) > 0 {
+					// "SHOULD resolve all MRTR exchanges synchronously before responding with a CreateTaskResult"
+					return s.park(c, p, run, d, begun, questions)
+				}
 				if err := run.Promote(ctx); err == nil {
 					return created(run, d), nil
 				}
@@ -212,7 +217,7 @@ func (s *service) goOn(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.Call
 	}
 	run := parked.run
 	d := s.deliver(c, false, "")
-	d.from, d.current = parked.position, parked.current
+	d.from, d.current, d.undecided = parked.position, parked.current, canTask(c, e)
 	d.prepare(run)
 	run.Answer(p.InputResponses)
 	if questions := run.Questions(); len(questions) > 0 {
