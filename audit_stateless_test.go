@@ -83,7 +83,8 @@ func (a *audit) sentStateless(r *request, id, params json.RawMessage) {
 	if r.stateless.token != "" {
 		a.stateless.results[r.stateless.token] = &auditResults{}
 	}
-	if r.method == "subscriptions/listen" {
+	before := a.stateless.subscriptions[string(id)]
+	if r.method == "subscriptions/listen" && (before == nil || before.closed || before.request.cancelled) { // else its id is in flight
 		a.stateless.subscriptions[string(id)] = &auditSubscription{request: r, seq: map[string]int64{}, ended: map[string]bool{}}
 	}
 }

@@ -29,10 +29,20 @@ func TestMixedEras(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), 2*watchdog)
 	defer stop()
 	m := &mixed{s: s, ctx: ctx, calls: map[string]*mixedCall{}, tasks: map[string]*mixedTask{}, seq: map[string]int{}}
-	read := make(chan error, 1)
+	first := make(chan error, 1) // what went wrong first; the rest follows from it
+	failed := func(err error) {
+		select {
+		case first <- err:
+		default:
+		}
+		stop()
+	}
+	read := make(chan struct{})
 	go func() {
-		defer stop()
-		read <- m.read()
+		defer close(read)
+		if err := m.read(); err != nil {
+			failed(err)
+		}
 	}()
 
 	began := time.Now()
@@ -42,8 +52,7 @@ func TestMixedEras(t *testing.T) {
 			clients.Go(func() {
 				for i := range mixedScripts {
 					if err := script(m, i); err != nil {
-						t.Error(err)
-						stop()
+						failed(err)
 						return
 					}
 				}
@@ -52,8 +61,11 @@ func TestMixedEras(t *testing.T) {
 	}
 	clients.Wait()
 	_ = s.closeStdin() // ends the subscriptions, which are still open
-	if err := <-read; err != nil {
-		t.Errorf("%v\nstderr:\n%s", err, s.stderr)
+	<-read
+	select {
+	case err := <-first:
+		t.Fatalf("%v\nstderr:\n%s", err, s.stderr)
+	default:
 	}
 	if <-s.exited; s.code != 0 {
 		t.Errorf("exit code %d", s.code)

@@ -105,12 +105,12 @@ func (tr *transcript) parseLine(number int, line string) error {
 		}
 		return nil
 	}
+	line = metas.ReplaceAllStringFunc(line, statelessMeta)
 	line = repeats.ReplaceAllStringFunc(line, func(m string) string {
 		parts := repeats.FindStringSubmatch(m)
 		n, _ := strconv.Atoi(parts[2])
 		return strings.Repeat(parts[1], n)
 	})
-	line = metas.ReplaceAllStringFunc(line, statelessMeta)
 	if yaml, ok := strings.CutPrefix(line, "| "); ok {
 		tr.config += yaml + "\n"
 		return nil
@@ -190,7 +190,7 @@ func transcripts(t testing.TB) map[string]*transcript {
 	root := filepath.Join("testdata", "transcripts")
 	all := map[string]*transcript{}
 	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Ext(file) != ".txt" || d.Name() == "coverage.txt" {
+		if err != nil || d.IsDir() || filepath.Ext(file) != ".txt" || d.Name() == "coverage.txt" || d.Name() == requirementsFile {
 			return err
 		}
 		text, err := os.ReadFile(file)

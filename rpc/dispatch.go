@@ -52,6 +52,7 @@ func (s *session) requested(m *message) {
 	}
 	caller, h, err := s.admit(method, &meta)
 	if err == nil {
+		caller.Meta = meta // copies: nothing of it points into the line
 		c := s.newCall(m, key, method, caller)
 		if err = s.calls.admit(c); err == nil {
 			if c.batch == nil {
@@ -75,7 +76,6 @@ func (s *session) newCall(m *message, key, method string, caller Caller) *call {
 	c := &call{caller: caller, method: method, batch: m.batch, session: s, key: key}
 	c.caller.id, c.params = raw[:len(e.id):len(e.id)], raw[len(e.id):]
 	c.caller.head = e.head()
-	c.caller.Meta = requestMeta(c.params)
 	if e.params == nil {
 		c.params = nil
 	}

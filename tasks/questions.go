@@ -88,6 +88,13 @@ func (r *Run) Questions() map[string]mcp.InputRequest {
 // Answer answers open questions. Keys that name none are ignored: "keys that were never issued, keys that have
 // already been answered, and keys whose corresponding request has been superseded" (ext-tasks).
 func (r *Run) Answer(responses map[string]json.RawMessage) {
+	if r.answer(responses) {
+		r.changed() // when the last one is answered, its Close tells
+	}
+}
+
+// answer gives the answers out and tells whether it took some of the open questions and left others.
+func (r *Run) answer(responses map[string]json.RawMessage) (some bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, response := range responses {
@@ -98,7 +105,9 @@ func (r *Run) Answer(responses map[string]json.RawMessage) {
 		delete(r.questions.open, key)
 		delete(r.questions.byKey, key)
 		q.answer <- response
+		some = true
 	}
+	return some && len(r.questions.open) > 0
 }
 
 // Watch tells of changes of the task: changed receives after one or more of them. stop ends it.

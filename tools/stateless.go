@@ -109,6 +109,10 @@ func (s *service) answer(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.Ca
 			switch {
 			case isDone(run.Worked()): // its result goes out as soon as its output has
 			case task:
+				if questions := run.Questions(); len(questions) > 0 {
+					// "SHOULD resolve all MRTR exchanges synchronously before responding with a CreateTaskResult"
+					return s.park(c, p, run, d, begun, questions)
+				}
 				if err := run.Promote(ctx); err == nil {
 					return created(run, d), nil
 				}
