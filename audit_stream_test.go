@@ -360,6 +360,13 @@ func (a *audit) asks(e envelope) error {
 	return nil
 }
 
+// crosses notes that the client is about to answer a question while it does not read: its answer may cross a cancellation.
+func (a *audit) crosses(id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.crossed[id] = true
+}
+
 // withdrawn checks a cancellation of the server's.
 func (a *audit) withdrawn(e envelope) error {
 	var p struct {
@@ -367,6 +374,10 @@ func (a *audit) withdrawn(e envelope) error {
 	}
 	if err := json.Unmarshal(e.Params, &p); err != nil {
 		return err
+	}
+	if a.crossed[string(p.RequestID)] {
+		delete(a.crossed, string(p.RequestID))
+		return nil
 	}
 	if _, open := a.asked[string(p.RequestID)]; !open {
 		return fmt.Errorf("cancellation of %s, which is no open request of the server's", p.RequestID)

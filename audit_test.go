@@ -40,6 +40,7 @@ type audit struct {
 	stateless statelessAudit
 
 	asked     map[string]string // open requests of the server: the task that asks, by the id's bytes
+	crossed   map[string]bool   // answered by a client that did not read
 	lastAsked int
 }
 
@@ -85,7 +86,7 @@ type auditToken struct {
 func newAudit(t testing.TB) *audit {
 	return &audit{t: t, version: newestHandshake, requests: map[string][]*request{},
 		tasks: map[string]*auditTask{}, tokens: map[string]*auditToken{},
-		pushed: map[string]*auditTask{}, asked: map[string]string{}, stateless: newStatelessAudit()}
+		pushed: map[string]*auditTask{}, asked: map[string]string{}, crossed: map[string]bool{}, stateless: newStatelessAudit()}
 }
 
 type envelope struct {

@@ -27,17 +27,20 @@ tools:
     task: required
 `
 
-// The official TypeScript SDK works with the program as it is: the one of the handshake era.
-func TestInteropTypeScript(t *testing.T) { interopNode(t, "ts") }
+// The official TypeScript SDK works with the program as it is: the one of the handshake era. Its schemas reject nothing
+// of what the program says in any dialect.
+func TestInteropTypeScript(t *testing.T) { interopNode(t, "ts", "client.mjs", "strict.mjs") }
 
 // The official TypeScript client of 2026-07-28, which finds the era and falls back.
-func TestInteropTypeScript2(t *testing.T) { interopNode(t, "ts2") }
+func TestInteropTypeScript2(t *testing.T) { interopNode(t, "ts2", "client.mjs") }
 
-func interopNode(t *testing.T, folder string) {
+func interopNode(t *testing.T, folder string, scripts ...string) {
 	t.Parallel()
 	dir := filepath.Join("testdata", "interop", folder)
 	npmCI(t, dir)
-	interop(t, dir, "node", "client.mjs")
+	for _, script := range scripts {
+		interop(t, dir, "node", script)
+	}
 }
 
 // The official Go SDK likewise, in both eras. It is a module of its own, so that the program does not depend on it.

@@ -14,32 +14,39 @@ import (
 	"time"
 )
 
-// randomRunsVariable says how many sessions TestRandomSessions plays (make fuzz: 10,000).
-const randomRunsVariable = "RUNNEL_TEST_RUNS"
-
-const randomRuns = 500
+// TestRandomSessions plays so many sessions, from this seed on. make fuzz plays 10,000.
+const (
+	randomRunsVariable = "RUNNEL_TEST_RUNS"
+	randomRuns         = 500
+	randomSeedVariable = "RUNNEL_TEST_SEED"
+)
 
 // A seq or seqNr is never burnt, repeated or out of place: whatever the tools do, in whatever dialect, while the client stalls,
 // cancels, polls, resumes and lets tasks expire, several at once. The audit of the session checks the order of
 // every line; here every request gets its one answer, every task its end, and what came is what the tools wrote.
 func TestRandomSessions(t *testing.T) {
-	runs := randomRuns
-	if value := os.Getenv(randomRunsVariable); value != "" {
-		var err error
-		if runs, err = strconv.Atoi(value); err != nil {
-			t.Fatalf("%s: %v", randomRunsVariable, err)
+	number := func(variable string, otherwise int) int {
+		value := os.Getenv(variable)
+		if value == "" {
+			return otherwise
 		}
+		n, err := strconv.Atoi(value)
+		if err != nil {
+			t.Fatalf("%s: %v", variable, err)
+		}
+		return n
 	}
+	runs, first := number(randomRunsVariable, randomRuns), number(randomSeedVariable, 0)
 	shards := runtime.GOMAXPROCS(0)
 	for shard := range shards {
 		t.Run(strconv.Itoa(shard), func(t *testing.T) {
 			t.Parallel()
-			for seed := shard; seed < runs && !t.Failed(); seed += shards {
+			for seed := first + shard; seed < first+runs && !t.Failed(); seed += shards {
 				t.Run("seed", func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) { playRandom(t, uint64(seed)) })
 				})
 				if t.Failed() {
-					t.Fatalf("seed %d", seed)
+					t.Fatalf("%s=%d %s=1", randomSeedVariable, seed, randomRunsVariable)
 				}
 			}
 		})
@@ -187,6 +194,7 @@ func (c *randomClient) step(quick bool) {
 		}
 	case 4:
 		c.s.resume()
+		c.pass(0)
 		c.reads = true
 	case 5:
 		c.answer()
@@ -302,6 +310,9 @@ func (c *randomClient) call(quick bool) {
 func (c *randomClient) answer() {
 	for id, call := range c.questions { // one of them
 		delete(c.questions, id)
+		if !c.reads {
+			c.s.audit.crosses(id)
+		}
 		switch c.rng.IntN(4) {
 		case 0:
 			call.rest, call.fails = "declined", false
@@ -513,10 +524,13 @@ func (c *randomClient) follow(call *randomCall) {
 // stop lets all that runs come to its end.
 func (c *randomClient) stop() {
 	c.s.resume()
+	c.pass(0)
+	c.reads = true
 	began := time.Now()
 	for d := time.Millisecond; ; d = min(2*d, time.Second) {
 		for len(c.questions) > 0 {
 			c.answer()
+			c.pass(0)
 		}
 		c.pass(d)
 		if len(c.answers) == 0 && !slices.ContainsFunc(c.calls, func(call *randomCall) bool { return !call.ended() }) {
