@@ -45,15 +45,16 @@ func (m *progressMarks) scan(text []byte) {
 	} else {
 		m.redraw = text[end] == '\r'
 		head := text[:end]
-		found := false
-		for !found {
+		for {
 			start := bytes.LastIndexAny(head, "\r\n") + 1
 			if start == 0 {
 				m.keep(head)
-				found = m.match(m.line)
+				m.match(m.line)
 				break
 			}
-			found = m.match(head[start:])
+			if m.match(head[start:]) {
+				break
+			}
 			head = head[:start-1]
 		}
 		m.line = m.line[:0]

@@ -61,21 +61,18 @@ func (s *service) listen(ctx context.Context, c *rpc.Caller, params json.RawMess
 	}
 	told := make(chan struct{})
 	go func() { wg.Wait(); close(told) }()
-	ended := c.InputEnded()
 	for {
 		select {
 		case <-changes:
 			if err := l.notify(ctx, "notifications/tools/list_changed", nil); err != nil {
 				return nil, err
 			}
-		case <-ended:
-			if !c.Patient() {
-				return l.closed(), nil
-			}
-			ended = nil
-			select {
-			case <-told:
-			case <-ctx.Done():
+		case <-c.InputEnded():
+			if c.Patient() {
+				select {
+				case <-told:
+				case <-ctx.Done():
+				}
 			}
 			return l.closed(), nil
 		case <-ctx.Done():
