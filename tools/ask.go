@@ -104,12 +104,17 @@ func (a *asking) put(ctx context.Context, q Question) (Answer, error) {
 	return answer, err
 }
 
+// elicited is what became of an elicitation/create.
+type elicited struct {
+	result mcp.ElicitResult
+	err    error
+}
+
 // await waits for the answer, from wherever it comes.
 func (a *asking) await(ctx context.Context, q *tasks.Question, params mcp.ElicitParams) (answer Answer, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var requested chan error // nil: the server writes no requests
-	var result mcp.ElicitResult
+	var requested chan elicited     // nil: the server writes no requests
 	var unreachable <-chan struct{} // closed when nobody can answer any more
 	c := a.d.caller
 	if c.Version.Stateless && c.Patient() {
@@ -119,17 +124,21 @@ func (a *asking) await(ctx context.Context, q *tasks.Question, params mcp.Elicit
 		if a.run.HasHandle() && c.Version.Tasks {
 			params.Meta = tasks.Related(a.run.ID())
 		}
-		requested = make(chan error, 1)
-		go func() { requested <- c.Request(ctx, "elicitation/create", params, &result) }()
+		requested = make(chan elicited, 1)
+		go func() {
+			var e elicited
+			e.err = c.Request(ctx, "elicitation/create", params, &e.result)
+			requested <- e
+		}()
 	}
 	select {
-	case err := <-requested:
+	case e := <-requested:
 		var refused *rpc.Error
-		if errors.As(err, &refused) {
+		if errors.As(e.err, &refused) {
 			// The client's error says nothing of the call that it made: it is the tool's to deal with.
-			err = fmt.Errorf("the client could not ask its user: %s", refused.Message)
+			e.err = fmt.Errorf("the client could not ask its user: %s", refused.Message)
 		}
-		return Answer{Action: result.Action, Content: result.Content}, err
+		return Answer{Action: e.result.Action, Content: e.result.Content}, e.err
 	case response := <-q.Answered():
 		var r mcp.ElicitResult
 		if err = json.Unmarshal(response, &r); err != nil {
@@ -146,7 +155,7 @@ func (a *asking) await(ctx context.Context, q *tasks.Question, params mcp.Elicit
 		err = context.Cause(ctx)
 	}
 	if requested != nil {
-		_ = <-requested // the client has been told that the question is withdrawn
+		<-requested // the client has been told that the question is withdrawn
 	}
 	return answer, err
 }
