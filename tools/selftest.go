@@ -90,7 +90,8 @@ func stream(ctx context.Context, in streamInput, out *Output) (*mcp.CallToolResu
 // appendChunk appends chunk i: "chunk 000123 xxx…\n" of exactly in.Bytes bytes, as far as its head leaves room.
 func appendChunk(line []byte, i int, in streamInput) []byte {
 	line = append(line, "chunk "...)
-	number := strconv.Itoa(i)
+	var digits [20]byte
+	number := strconv.AppendInt(digits[:0], int64(i), 10)
 	line = append(line, "000000"[min(len(number), 6):]...)
 	line = append(line, number...)
 	if in.IntervalMs > 0 {
@@ -100,8 +101,9 @@ func appendChunk(line []byte, i int, in streamInput) []byte {
 	if len(line) < in.Bytes-1 {
 		line = append(line, ' ')
 	}
+	const xs = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 	for len(line) < in.Bytes-1 {
-		line = append(line, 'x')
+		line = append(line, xs[:min(in.Bytes-1-len(line), len(xs))]...)
 	}
 	return append(line, '\n')
 }
