@@ -73,10 +73,22 @@ func stream(ctx context.Context, in streamInput, out *Output) (*mcp.CallToolResu
 		return nil, fmt.Errorf("argument \"bytes\": must be at least %d", minChunk)
 	}
 	line := make([]byte, 0, max(in.Bytes, 64))
+	interval := time.Duration(in.IntervalMs) * time.Millisecond
+	var t *time.Timer
 	for i := range in.Count {
-		if in.IntervalMs > 0 && i > 0 {
-			if err := wait(ctx, in.IntervalMs); err != nil {
-				return nil, err
+		switch {
+		case interval <= 0 || i == 0:
+		case t == nil:
+			t = time.NewTimer(interval)
+			defer t.Stop()
+		default:
+			t.Reset(interval)
+		}
+		if t != nil {
+			select {
+			case <-t.C:
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
 			}
 		}
 		line = appendChunk(line[:0], i, in)
