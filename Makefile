@@ -18,7 +18,7 @@ demo: build ## this project's own go test -v as a task, its output streamed whil
 test: check lint race fuzz-short ## all that CI checks
 
 check: ## format, modules, vet
-	@unformatted=$$(gofmt -l *.go rpc partials tasks tools testdata/demo testdata/interop/go); \
+	@unformatted=$$(gofmt -l *.go rpc partials tasks tools testdata/bench testdata/demo testdata/interop/go); \
 	if [ -n "$$unformatted" ]; then echo "not formatted (gofmt -w):"; echo "$$unformatted"; exit 1; fi
 	go mod tidy -diff
 	go vet ./... ./testdata/demo
@@ -41,8 +41,9 @@ fuzz: ## every fuzz target for $(FUZZTIME), and $(RANDOM_SESSIONS) random sessio
 fuzz-short:
 	$(MAKE) fuzz FUZZTIME=2s RANDOM_SESSIONS=1
 
-bench:
+bench: build ## Go benchmarks, then runnel beside other servers (a table; nothing passes or fails)
 	go test -run '^$$' -bench . -benchmem ./...
+	go -C testdata/bench run . -runnel ../../bin/runnel
 
 clean:
 	rm -rf bin

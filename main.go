@@ -35,8 +35,13 @@ func main() {
 
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second one ends the process at once
-	i := &invocation{env: os.Environ(), stdin: os.Stdin, stdout: stdout, stderr: os.Stderr, reloads: true}
-	os.Exit(i.run(ctx, os.Args[1:]))
+	in, restoreIn := polled(os.Stdin)
+	out, restoreOut := polled(stdout)
+	i := &invocation{env: os.Environ(), stdin: in, stdout: out, stderr: os.Stderr, reloads: true}
+	code := i.run(ctx, os.Args[1:])
+	restoreOut()
+	restoreIn()
+	os.Exit(code)
 }
 
 // invocation is one run of the program and what surrounds it.

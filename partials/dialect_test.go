@@ -323,13 +323,53 @@ func TestLastLine(t *testing.T) {
 	}
 }
 
+// appendTextSlowly is what appendText must equal: one character after the other.
+func appendTextSlowly(dst []byte, text string) []byte {
+	for _, r := range text {
+		switch {
+		case r == '"' || r == '\\':
+			dst = append(dst, '\\', byte(r))
+		case r == '\n':
+			dst = append(dst, `\n`...)
+		case r == '\r':
+			dst = append(dst, `\r`...)
+		case r == '\t':
+			dst = append(dst, `\t`...)
+		case r < ' ' || r == 0x7F || r == 0x2028 || r == 0x2029:
+			dst = fmt.Appendf(dst, `\u%04x`, r)
+		default:
+			dst = utf8.AppendRune(dst, r)
+		}
+	}
+	return dst
+}
+
+func BenchmarkEscape(b *testing.B) {
+	for name, line := range map[string]string{
+		"log": "main.go:123: the quick brown fox jumps over the lazy dog, and \"nobody\" minds it\n",
+		"x":   strings.Repeat("x", 49) + "\n",
+	} {
+		b.Run(name, func(b *testing.B) {
+			text := []byte(strings.Repeat(line, (64<<10)/len(line)))
+			dst := make([]byte, 0, 2*len(text))
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				dst = appendText(dst[:0], text)
+			}
+		})
+	}
+}
+
 func FuzzEscape(f *testing.F) {
-	for _, s := range []string{"", "plain", "\x00\x1f\x7f\"\\/\b\f\n\r\t", "ä€😀", "\u2028\u2029\u2027", "<&>"} {
+	for _, s := range []string{"", "1234567\"8\x7f\x01 2345678\u20291234567\u2028", "éâ\u2030\u202a1\x80", "plain", "\x00\x1f\x7f\"\\/\b\f\n\r\t", "ä€😀", "\u2028\u2029\u2027", "<&>"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		s = strings.ToValidUTF8(s, "\uFFFD")
 		line := append(appendText([]byte{'"'}, []byte(s)), '"')
+		if want := append(appendTextSlowly([]byte{'"'}, s), '"'); !bytes.Equal(line, want) {
+			t.Fatalf("%q became %s, want %s", s, line, want)
+		}
 		var got string
 		if err := json.Unmarshal(line, &got); err != nil || got != s {
 			t.Fatalf("%q became %s and is read as %q (%v)", s, line, got, err)

@@ -167,11 +167,12 @@ func (l *Log) record(data []byte, r record) {
 		b = l.blocks[n-1]
 	}
 	if b == nil || cap(b.data)-len(b.data) < len(data) {
-		size := firstBlock
+		size, records := firstBlock, 0
 		if b != nil {
 			size = min(4*cap(b.data), maxBlock)
+			records = len(b.records)*size/cap(b.data) + 1 // if it goes on like this
 		}
-		b = &block{start: l.end, data: make([]byte, 0, max(size, len(data)))}
+		b = &block{start: l.end, data: make([]byte, 0, max(size, len(data))), records: make([]record, 0, records)}
 		l.blocks = append(l.blocks, b)
 	}
 	b.data = append(b.data, data...)

@@ -26,6 +26,7 @@ type call struct {
 
 // run answers the request. It is the body of the request's goroutine.
 func (c *call) run(h Handler) {
+	GrowStack()
 	s := c.session
 	defer s.calls.leave(c)
 	defer c.cancel(nil)

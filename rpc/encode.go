@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"slices"
 	"sync"
+
+	"runnel/rpc/mcp"
 )
 
 // lineHead is what a line begins with that belongs to no session id.
@@ -68,13 +70,44 @@ func (e *encoder) response(head, id []byte, result any, failure *Error) (err err
 	case result == nil:
 		e.raw("result", []byte("{}"))
 	default:
-		err = e.member("result", result)
+		if r, ok := result.(*mcp.CallToolResult); !ok || !e.toolResult(r) {
+			err = e.member("result", result)
+		}
 	}
 	if err != nil {
 		_ = e.member("error", errInternal)
 	}
 	e.buf.WriteByte('}')
 	return err
+}
+
+// toolResult appends the result of most tool calls, whose content is encoded already, without another two passes of
+// encoding/json over it. It reports false, and appends nothing, for all others.
+func (e *encoder) toolResult(r *mcp.CallToolResult) bool {
+	if r.Meta != nil || r.Content == nil || len(r.StructuredContent) > 0 && !isCompact(r.StructuredContent) {
+		return false
+	}
+	for _, c := range r.Content {
+		if !isCompact(c) {
+			return false
+		}
+	}
+	e.buf.WriteString(`,"result":{"content":[`)
+	for i, c := range r.Content {
+		if i > 0 {
+			e.buf.WriteByte(',')
+		}
+		e.buf.Write(c)
+	}
+	e.buf.WriteByte(']')
+	if len(r.StructuredContent) > 0 {
+		e.raw("structuredContent", r.StructuredContent)
+	}
+	if r.IsError {
+		e.raw("isError", []byte("true"))
+	}
+	e.buf.WriteByte('}')
+	return true
 }
 
 // notification encodes a notification with its line end.

@@ -28,6 +28,12 @@ func (m *members) next() bool {
 	return true
 }
 
+// EachMember hands the name, unescaped, and the value of each member of a valid JSON object to f, until it returns false.
+func EachMember(object []byte, f func(name, value []byte) bool) {
+	for it := (members{rest: object[1:]}); it.next() && f(it.name, it.value); {
+	}
+}
+
 // elements walks over the elements of a JSON array known to be valid.
 type elements struct {
 	rest  []byte // behind the bracket or the last value

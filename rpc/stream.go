@@ -5,6 +5,7 @@ import (
 	"io"
 	"reflect"
 	"strconv"
+	"unicode/utf8"
 
 	"runnel/rpc/mcp"
 )
@@ -117,6 +118,14 @@ func (st *stream) next() error {
 		if err != nil {
 			return err
 		}
+		if line[0] == '{' && utf8.Valid(line) {
+			if e, ok := scanEnvelope(line); ok {
+				if st.judge(e); st.current.kind != invalid {
+					return nil
+				}
+				continue
+			}
+		}
 		if problem := checkJSON(line); problem != "" {
 			st.refuse(lineHead, nil, mcp.CodeParseError, problem)
 			continue
@@ -160,6 +169,12 @@ func (st *stream) check(value []byte) {
 		st.refuse(e.head(), e.answerID(), mcp.CodeInvalidRequest, `"`+twice+`" is there twice`)
 		return
 	}
+	st.judge(e)
+}
+
+// judge makes a message that has been taken apart the current one. If it is invalid it is answered.
+func (st *stream) judge(e envelope) {
+	st.current = message{batch: st.batch}
 	kind, problem := e.classify()
 	if kind == invalid {
 		st.refuse(e.head(), e.answerID(), mcp.CodeInvalidRequest, problem)

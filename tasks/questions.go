@@ -35,6 +35,9 @@ func (r *Run) Question(request mcp.InputRequest, message string) (*Question, err
 	}
 	r.questions.last++
 	q := &Question{run: r, key: fmt.Sprintf("question-%d", r.questions.last), answer: make(chan json.RawMessage, 1)}
+	if r.questions.open == nil {
+		r.questions.open, r.questions.byKey = map[string]mcp.InputRequest{}, map[string]*Question{}
+	}
 	r.questions.open[q.key] = request
 	r.questions.byKey[q.key] = q
 	waits := r.task.Status == mcp.TaskInputRequired
@@ -115,6 +118,9 @@ func (r *Run) Watch() (changed <-chan struct{}, stop func()) {
 	c := make(chan struct{}, 1)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.watchers == nil {
+		r.watchers = map[chan struct{}]struct{}{}
+	}
 	r.watchers[c] = struct{}{}
 	return c, func() {
 		r.mu.Lock()

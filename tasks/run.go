@@ -217,6 +217,9 @@ func (r *Run) Deliver(deliver func(ctx context.Context)) {
 	}()
 }
 
+// Delivered is instead of Deliver where nothing is written while the work goes on.
+func (r *Run) Delivered() { r.release() }
+
 // Hold makes the run wait for one more Deliver: the client will come back for it with another request.
 func (r *Run) Hold() {
 	r.mu.Lock()
@@ -260,6 +263,7 @@ func (r *Run) expire() {
 
 // main is the task's goroutine.
 func (r *Run) main() {
+	rpc.GrowStack()
 	defer r.runner.all.Done()
 	result, message, err := r.work()
 	var wire *rpc.Error

@@ -114,8 +114,7 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 		ended:   make(chan struct{}),
 
 		followers: 1,
-		watchers:  map[chan struct{}]struct{}{},
-		questions: questions{open: map[string]mcp.InputRequest{}, byKey: map[string]*Question{}, asked: make(chan struct{}, 1)},
+		questions: questions{asked: make(chan struct{}, 1)},
 	}
 	run.task.Log = run.log
 	run.task.Segments = partials.NewSegments(run.log)

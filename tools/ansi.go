@@ -33,10 +33,32 @@ func (s *stripper) filter(p []byte) []byte {
 		return p
 	}
 	s.buf = s.buf[:0]
-	for _, b := range p {
-		s.next(b)
+	for len(p) > 0 {
+		if n := s.plain(p); n > 0 {
+			s.buf = append(s.buf, p[:n]...)
+			p = p[n:]
+			continue
+		}
+		s.next(p[0])
+		p = p[1:]
 	}
 	return s.buf
+}
+
+// plain is how many bytes p begins with that pass as they are.
+func (s *stripper) plain(p []byte) int {
+	if s.state != stripGround || s.cr {
+		return 0
+	}
+	if i := bytes.IndexByte(p, escape); i >= 0 {
+		p = p[:i]
+	}
+	if s.crlf {
+		if i := bytes.IndexByte(p, '\r'); i >= 0 {
+			p = p[:i]
+		}
+	}
+	return len(p)
 }
 
 // flush returns what waited for a next byte that will not come.

@@ -119,6 +119,11 @@ const statusPace = time.Second
 func (d *delivery) prepare(run *tasks.Run) {
 	c := d.caller
 	d.task = run
+	if d.spelling == byResult && len(d.token) == 0 { // nothing is ever written
+		d.ctx, d.cancel = run.Context(), func() {}
+		d.current.Store(d)
+		return
+	}
 	d.ctx, d.cancel = context.WithCancel(run.Context())
 	if len(d.token) > 0 {
 		id := ""

@@ -29,6 +29,9 @@ func dressTool(v *mcp.Version, t mcp.Tool) mcp.Tool {
 
 // dressResult makes of a result what a version knows; content of an unknown type becomes a text that names it.
 func dressResult(v *mcp.Version, r *mcp.CallToolResult) *mcp.CallToolResult {
+	if v.StructuredContent && v.Audio && v.ResourceLinks {
+		return r
+	}
 	dressed := *r
 	if !v.StructuredContent {
 		dressed.StructuredContent = nil

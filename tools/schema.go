@@ -12,13 +12,16 @@ import (
 	"golang.org/x/text/message"
 )
 
-// schema checks a tool's arguments. It is compiled at the first call, so that a server with many tools starts at once.
+// schema checks a tool's arguments. It is compiled when a shape does not do, so that a server with many tools starts at once.
 type schema struct {
 	source []byte
 
 	once     sync.Once
 	compiled *jsonschema.Schema
 	err      error
+
+	shapeOnce sync.Once
+	shape     *shape // nil: the schema says more
 }
 
 // CompileSchema compiles a tool's input schema (JSON Schema 2020-12 unless it names another draft).
@@ -46,6 +49,14 @@ func (noLoader) Load(url string) (any, error) {
 
 // check returns an error that names each argument that is wrong and what is allowed, one a line.
 func (s *schema) check(arguments []byte) error {
+	s.shapeOnce.Do(func() { s.shape = shapeOf(s.source) })
+	if s.shape != nil && s.shape.fits(arguments) {
+		return nil
+	}
+	return s.checkSlowly(arguments)
+}
+
+func (s *schema) checkSlowly(arguments []byte) error {
 	s.once.Do(func() { s.compiled, s.err = CompileSchema(s.source) })
 	if s.err != nil {
 		return s.err

@@ -81,10 +81,22 @@ func stream(ctx context.Context, in streamInput, out *Output) (*mcp.CallToolResu
 		return nil, errors.New("argument \"count\": must be 0 or more")
 	}
 	line := make([]byte, 0, max(in.Bytes, 64))
+	interval := time.Duration(in.IntervalMs) * time.Millisecond
+	var t *time.Timer
 	for i := range in.Count {
-		if in.IntervalMs > 0 && i > 0 {
-			if err := wait(ctx, in.IntervalMs); err != nil {
-				return nil, err
+		switch {
+		case interval <= 0 || i == 0:
+		case t == nil:
+			t = time.NewTimer(interval)
+			defer t.Stop()
+		default:
+			t.Reset(interval)
+		}
+		if t != nil {
+			select {
+			case <-t.C:
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
 			}
 		}
 		line = appendChunk(line[:0], i, in)
@@ -98,7 +110,8 @@ func stream(ctx context.Context, in streamInput, out *Output) (*mcp.CallToolResu
 // appendChunk appends chunk i: "chunk 000123 xxx…\n" of exactly in.Bytes bytes, as far as its head leaves room.
 func appendChunk(line []byte, i int, in streamInput) []byte {
 	line = append(line, "chunk "...)
-	number := strconv.Itoa(i)
+	var digits [20]byte
+	number := strconv.AppendInt(digits[:0], int64(i), 10)
 	line = append(line, "000000"[min(len(number), 6):]...)
 	line = append(line, number...)
 	if in.IntervalMs > 0 {
@@ -108,8 +121,9 @@ func appendChunk(line []byte, i int, in streamInput) []byte {
 	if len(line) < in.Bytes-1 {
 		line = append(line, ' ')
 	}
+	const xs = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 	for len(line) < in.Bytes-1 {
-		line = append(line, 'x')
+		line = append(line, xs[:min(in.Bytes-1-len(line), len(xs))]...)
 	}
 	return append(line, '\n')
 }

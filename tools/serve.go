@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -108,7 +109,12 @@ func (s *service) callPlain(ctx context.Context, c *rpc.Caller, e *entry, p *mcp
 	if err != nil {
 		return nil, err
 	}
-	run.Deliver(d.run)
+	if d.pump != nil || d.progress != nil {
+		run.Deliver(d.run)
+	} else {
+		d.begin()
+		run.Delivered()
+	}
 	var late <-chan time.Time
 	if s.o.SyncWait > 0 && !e.waits {
 		t := time.NewTimer(s.o.SyncWait)
@@ -169,8 +175,12 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 func drop(run *tasks.Run) func() { return func() { run.Cancel("cancelled by the client") } }
 
 func callParams(params json.RawMessage) (*mcp.CallToolParams, error) {
-	var p mcp.CallToolParams
-	if err := json.Unmarshal(params, &p); err != nil {
+	p, ok := plainCallParams(params)
+	if ok {
+		return p, nil
+	}
+	p = &mcp.CallToolParams{}
+	if err := json.Unmarshal(params, p); err != nil {
 		var wrong *json.UnmarshalTypeError
 		if errors.As(err, &wrong) {
 			return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.%s: a JSON %s does not belong there", wrong.Field, wrong.Value)
@@ -186,7 +196,29 @@ func callParams(params json.RawMessage) (*mcp.CallToolParams, error) {
 	case p.Arguments[0] != '{':
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.arguments must be an object")
 	}
-	return &p, nil
+	return p, nil
+}
+
+// plainCallParams reads the params of most calls, a name and an object of arguments beside _meta, without
+// encoding/json, which took a sixth of a small call's time. ok is false for all others.
+func plainCallParams(params json.RawMessage) (p *mcp.CallToolParams, ok bool) {
+	if len(params) == 0 || params[0] != '{' {
+		return nil, false
+	}
+	p, ok = &mcp.CallToolParams{}, true
+	rpc.EachMember(params, func(name, value []byte) bool {
+		switch {
+		case string(name) == "_meta":
+		case string(name) == "name" && p.Name == "" && value[0] == '"' && bytes.IndexByte(value, '\\') < 0:
+			p.Name = string(value[1 : len(value)-1])
+		case string(name) == "arguments" && p.Arguments == nil && value[0] == '{':
+			p.Arguments = value
+		default:
+			ok = false
+		}
+		return ok
+	})
+	return p, ok && p.Name != "" && p.Arguments != nil
 }
 
 // augmented tells whether the call was augmented with a task, and refuses what the tool does not

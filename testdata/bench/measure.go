@@ -1,0 +1,404 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// measurement is taken of each server in turn.
+type measurement struct {
+	name string
+	only string // the one server that can do it, "" for all
+	take func(dir string, s server) ([]value, error)
+}
+
+var measurements = []measurement{
+	{"spawn", "", spawn},
+	{"spawn, 50 tools", "runnel", spawnTools},
+	{"ping", "", ping},
+	{"ping while a task streams", "", pingWhile},
+	{"echo, 64 in flight", "", echo},
+	{"notifications", "", notifications},
+	{"coalesced", "runnel", coalesced},
+	{"command", "runnel", command},
+	{"1,000 tasks", "", thousand},
+	{"8 tasks", "", eight},
+	{"idle", "", idle},
+}
+
+const (
+	spawns      = 20
+	pings       = 5000
+	floodPings  = 300
+	inFlight    = 64
+	echoTime    = time.Second
+	manyChunks  = 4_000_000
+	fewChunks   = 200_000    // for servers that need a second for as many
+	outputBytes = 255 << 20  // the most that a command prints before it is cut off
+	seqLast     = 29_000_000 // seq prints about as many
+)
+
+func spawn(_ string, s server) ([]value, error) {
+	took, err := spawned(s)
+	return []value{{"spawn to initialize, median", took, "ns"}}, err
+}
+
+func spawned(s server) (float64, error) {
+	var all []time.Duration
+	for range spawns {
+		began := time.Now()
+		c, err := open(s)
+		if err != nil {
+			return 0, err
+		}
+		all = append(all, time.Since(began))
+		c.end()
+	}
+	return quantile(all, 50), nil
+}
+
+// spawnTools starts runnel with a config of 50 tools, each with arguments and a progress pattern.
+func spawnTools(dir string, s server) ([]value, error) {
+	var config strings.Builder
+	config.WriteString("tools:\n")
+	for i := range 50 {
+		fmt.Fprintf(&config, `  tool%d:
+    title: Tool %d
+    description: Runs the program number %d on some files, and says what it did
+    command: [echo, "-n={{count}}", "{{files}}"]
+    input:
+      files: {type: array, items: {type: string}, default: ["./..."]}
+      count: {type: integer, minimum: 1, description: how many}
+    required: [files]
+    timeout: 10m
+    progress: '\[(\d+)/(\d+)\]'
+`, i, i, i)
+	}
+	file := filepath.Join(dir, "tools.yaml")
+	if err := os.WriteFile(file, []byte(config.String()), 0o600); err != nil {
+		return nil, err
+	}
+	s.argv = append(s.argv[:len(s.argv):len(s.argv)], "--config", file)
+	took, err := spawned(s)
+	return []value{{"spawn to initialize, config of 50 tools", took, "ns"}}, err
+}
+
+func ping(_ string, s server) ([]value, error) {
+	c, err := open(s)
+	if err != nil {
+		return nil, err
+	}
+	defer c.end()
+	var all []time.Duration
+	for i := range pings {
+		began := time.Now()
+		c.send(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, i+1)
+		if _, err := c.line(); err != nil {
+			return nil, err
+		}
+		all = append(all, time.Since(began))
+	}
+	all = all[pings/10:] // the first ones warm up
+	return []value{{"ping, p50", quantile(all, 50), "ns"}, {"ping, p99", quantile(all, 99), "ns"}}, nil
+}
+
+func pingWhile(_ string, s server) ([]value, error) {
+	c, err := open(s)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = c.cmd.Process.Kill(); c.end() }()
+	c.stream(1, 1<<40, 0)
+	const longest = 80 // of an answer to ping; a notification is longer
+	var all []time.Duration
+	var began time.Time
+	chunks := 0
+	err = c.each(func(line []byte) bool {
+		if chunks++; chunks < fewChunks {
+			return true
+		}
+		if began.IsZero() || len(line) < longest {
+			if !began.IsZero() {
+				all = append(all, time.Since(began))
+			}
+			began = time.Now()
+			c.send(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, len(all)+2)
+		}
+		return len(all) < floodPings
+	})
+	return []value{{"ping while a task streams, p50", quantile(all, 50), "ns"}, {"ping while a task streams, p99", quantile(all, 99), "ns"}}, err
+}
+
+// echo keeps 64 calls in flight: as many as have been answered are sent again.
+func echo(_ string, s server) ([]value, error) {
+	c, err := open(s)
+	if err != nil {
+		return nil, err
+	}
+	defer c.end()
+	var requests []byte
+	id := 0
+	call := func(n int) error {
+		requests = requests[:0]
+		for range n {
+			id++
+			requests = append(requests, `{"jsonrpc":"2.0","id":`...)
+			requests = strconv.AppendInt(requests, int64(id), 10)
+			requests = append(requests, `,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}}}`+"\n"...)
+		}
+		_, err := c.in.Write(requests)
+		return err
+	}
+	var began time.Time
+	var cpu float64
+	answered := 0
+	err = call(inFlight)
+	for warm := time.Now(); err == nil && (began.IsZero() || time.Since(began) < echoTime); {
+		var b []byte
+		if b, err = c.read(); err != nil {
+			break
+		}
+		n := bytes.Count(b, []byte{'\n'})
+		if answered += n; n > 0 {
+			err = call(n)
+		}
+		if began.IsZero() && time.Since(warm) > echoTime/4 {
+			began, cpu, answered = time.Now(), c.cpu(), 0
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	took, cpu := time.Since(began).Seconds(), c.cpu()-cpu
+	n := float64(answered)
+	c.settle()
+	return []value{
+		{"echo, 64 in flight", n / took, "/s"},
+		{"echo, 64 in flight, CPU each", cpu / n, "ns"},
+	}, nil
+}
+
+func notifications(_ string, s server) ([]value, error) {
+	count := fewChunks
+	if s.name == "floor" || s.task {
+		count = manyChunks
+	}
+	c, err := open(s)
+	if err != nil {
+		return nil, err
+	}
+	defer c.end()
+	cpu, began := c.cpu(), time.Now()
+	c.stream(1, count, 0)
+	if err := c.skip(count + c.overhead()); err != nil {
+		return nil, err
+	}
+	n := float64(count)
+	return []value{
+		{"notifications of one 50-byte chunk", n / time.Since(began).Seconds(), "/s"},
+		{"notifications of one 50-byte chunk, CPU each", (c.cpu() - cpu) / n, "ns"},
+		{"peak memory while streaming", c.memory("VmHWM"), "MiB"},
+	}, nil
+}
+
+// ended tells whether a read ends with the terminal status of a task, which is the last line of it.
+func ended(b []byte) bool {
+	return bytes.Contains(b[max(0, len(b)-1000):], []byte(`"status":"completed"`))
+}
+
+// untilEnded reads until the task has ended and returns how many bytes came.
+func (c *session) untilEnded() (n int, err error) {
+	for {
+		b, err := c.read()
+		if err != nil {
+			return n, err
+		}
+		n += len(b)
+		if ended(b) {
+			return n, nil
+		}
+	}
+}
+
+func coalesced(_ string, s server) ([]value, error) {
+	c, err := open(s, "--pace", "50ms")
+	if err != nil {
+		return nil, err
+	}
+	defer c.end()
+	const count = 4 * manyChunks
+	cpu, began := c.cpu(), time.Now()
+	c.stream(1, count, 0)
+	if _, err := c.untilEnded(); err != nil {
+		return nil, err
+	}
+	return []value{
+		{"coalesced chunks, default pace", count / time.Since(began).Seconds(), "/s"},
+		{"coalesced chunks, default pace, CPU each", (c.cpu() - cpu) / count, "ns"},
+	}, nil
+}
+
+// command streams what a command prints, beside what the shell's pipe takes of it.
+func command(dir string, s server) ([]value, error) {
+	plain, colours := filepath.Join(dir, "plain"), filepath.Join(dir, "colours")
+	for file, line := range map[string]string{
+		plain:   "main.go:123: the quick brown fox jumps over the lazy dog, and \"nobody\" minds it\n",
+		colours: "\x1b[32mok\x1b[0m  runnel/tools/text_test.go \x1b[1m0.123s\x1b[0m  coverage: 87.5% of statements\n",
+	} {
+		if _, err := os.Stat(file); err == nil {
+			continue
+		}
+		if err := os.WriteFile(file, bytes.Repeat([]byte(line), outputBytes/len(line)), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	config := fmt.Sprintf(`tools:
+  plain: {command: [cat, %[1]s], ansi: keep}
+  strip: {command: [cat, %[1]s]}
+  colours: {command: [cat, %[2]s]}
+  lines: {command: [cat, %[1]s], output: lines}
+  seq: {command: [seq, "%[3]d"]}
+`, plain, colours, seqLast)
+	file := filepath.Join(dir, "commands.yaml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		return nil, err
+	}
+	var values []value
+	for _, tool := range []struct{ name, shell, what string }{
+		{"plain", "cat " + plain, "cat, ansi: keep"},
+		{"strip", "cat " + plain, "cat, ansi: strip"},
+		{"colours", "cat " + colours, "cat of coloured text, ansi: strip"},
+		{"lines", "cat " + plain, "cat, output: lines"},
+		{"seq", fmt.Sprintf("seq %d", seqLast), "seq"},
+	} {
+		began := time.Now()
+		if err := exec.Command("sh", "-c", tool.shell+" | cat > /dev/null").Run(); err != nil {
+			return nil, err
+		}
+		pipe := time.Since(began)
+		c, err := open(s, "--config", file, "--pace", "50ms")
+		if err != nil {
+			return nil, err
+		}
+		began = time.Now()
+		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"%s","arguments":{},"task":{}}}`, tool.name)
+		_, err = c.untilEnded()
+		took := time.Since(began)
+		c.end()
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, value{tool.what + ", MiB/s", outputBytes / took.Seconds() / (1 << 20), "MiB/s"},
+			value{tool.what + ", of the shell's pipe", 100 * pipe.Seconds() / took.Seconds(), "%"})
+	}
+	return values, nil
+}
+
+func thousand(_ string, s server) ([]value, error) {
+	if s.name == "mcp-go" {
+		return nil, errCannot // runs 100 calls at once at most
+	}
+	const tasks, chunks, interval = 1000, 60, 50
+	c, err := open(s)
+	if err != nil {
+		return nil, err
+	}
+	defer c.end()
+	calls := ""
+	for i := range tasks {
+		calls += c.streamLine(i+1, chunks, interval) + "\n"
+	}
+	go func() { _, _ = c.in.WriteString(calls) }()
+	var all []time.Duration
+	var cpu float64
+	counted, lines := 0, 0
+	err = c.each(func(line []byte) bool {
+		lines++
+		if i := bytes.Index(line, []byte(" t=")); i >= 0 && lines > tasks*chunks/6 {
+			if counted++; counted == 1 {
+				cpu = c.cpu()
+			}
+			nanos, _ := strconv.ParseInt(string(line[i+3:i+22]), 10, 64)
+			all = append(all, time.Since(time.Unix(0, nanos)))
+		}
+		return counted < tasks*chunks*2/3
+	})
+	if err != nil {
+		return nil, err
+	}
+	values := []value{
+		{"1,000 tasks, a chunk each 50 ms: delivery p50", quantile(all, 50), "ns"},
+		{"1,000 tasks, a chunk each 50 ms: delivery p99", quantile(all, 99), "ns"},
+		{"1,000 tasks, a chunk each 50 ms: CPU a chunk", (c.cpu() - cpu) / float64(counted), "ns"},
+		{"1,000 tasks, a chunk each 50 ms: peak memory", c.memory("VmHWM"), "MiB"},
+	}
+	_ = c.cmd.Process.Kill()
+	return values, nil
+}
+
+// eight streams from eight tasks flat out and counts whose chunks come in a second.
+func eight(_ string, s server) ([]value, error) {
+	if !s.task {
+		return nil, errCannot // its chunks do not tell whose they are, or nobody asks it to be fair
+	}
+	c, err := open(s)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = c.cmd.Process.Kill(); c.end() }()
+	for i := range 8 {
+		c.stream(i+1, 1<<40, 0)
+	}
+	shares := map[string]float64{}
+	warm := time.Now()
+	var began time.Time
+	lines := 0
+	err = c.each(func(line []byte) bool {
+		lines++
+		if began.IsZero() {
+			if time.Since(warm) > time.Second/4 {
+				began = time.Now()
+			}
+			return true
+		}
+		if i := bytes.Index(line, []byte(`"taskId":"`)); i >= 0 {
+			shares[string(line[i+10:i+46])]++
+		}
+		return lines%1024 != 0 || time.Since(began) < time.Second
+	})
+	took := time.Since(began).Seconds()
+	sum, least, most := 0.0, 0.0, 0.0
+	for _, n := range shares {
+		sum, most = sum+n, max(most, n)
+		if least == 0 || n < least {
+			least = n
+		}
+	}
+	return []value{{"8 tasks flat out: sum", sum / took, "/s"}, {"8 tasks flat out: largest share of the smallest", most / least, "×"}}, err
+}
+
+func idle(_ string, s server) ([]value, error) {
+	c, err := open(s)
+	if err != nil {
+		return nil, err
+	}
+	defer c.end()
+	time.Sleep(200 * time.Millisecond)
+	return []value{{"memory after the handshake", c.memory("VmRSS"), "MiB"}}, nil
+}
+
+// quantile of durations in nanoseconds.
+func quantile(all []time.Duration, percent int) float64 {
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return float64(all[min(len(all)*percent/100, len(all)-1)])
+}

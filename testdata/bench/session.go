@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// session is a server that runs, and the client at its other end.
+type session struct {
+	server server
+	cmd    *exec.Cmd
+	in     *os.File
+	out    *os.File
+	buf    []byte
+	rest   []byte // read and not yet looked at
+}
+
+// watchdog ends a measurement whose server does not answer.
+const watchdog = 60 * time.Second
+
+func start(s server, more ...string) (*session, error) {
+	cmd := exec.Command(s.argv[0], append(s.argv[1:len(s.argv):len(s.argv)], more...)...)
+	cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME=/nonexistent")
+	cmd.Dir = os.TempDir() // where no config lies
+	theirIn, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	out, theirOut, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirIn, theirOut, os.Stderr
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	theirIn.Close()
+	theirOut.Close()
+	c := &session{server: s, cmd: cmd, in: in, out: out, buf: make([]byte, 256<<10)}
+	return c, out.SetReadDeadline(time.Now().Add(watchdog))
+}
+
+// open starts a server and opens a session with it.
+func open(s server, more ...string) (*session, error) {
+	c, err := start(s, more...)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.initialize()
+}
+
+func (c *session) initialize() error {
+	c.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"tasks":{"streaming":{"partial":true}}},"clientInfo":{"name":"bench","version":"1"}}}`)
+	if _, err := c.line(); err != nil {
+		return err
+	}
+	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return nil
+}
+
+// send writes a line. What goes wrong shows as what does not come.
+func (c *session) send(format string, args ...any) {
+	_, _ = fmt.Fprintf(c.in, format+"\n", args...)
+}
+
+// stream calls the tool stream.
+func (c *session) stream(id, count, interval int) { c.send("%s", c.streamLine(id, count, interval)) }
+
+func (c *session) streamLine(id, count, interval int) string {
+	line := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"stream","arguments":{"count":%d,"intervalMs":%d}`, id, count, interval)
+	if c.server.task {
+		return line + `,"task":{}}}`
+	}
+	return fmt.Sprintf(`%s,"_meta":{"progressToken":%d}}}`, line, id)
+}
+
+// overhead is how many lines a stream has beside its chunks: a response, or a handle and a status.
+func (c *session) overhead() int {
+	if c.server.task {
+		return 2
+	}
+	return 1
+}
+
+// read returns what has come, whole lines or not.
+func (c *session) read() ([]byte, error) {
+	if len(c.rest) > 0 {
+		b := c.rest
+		c.rest = nil
+		return b, nil
+	}
+	n, err := c.out.Read(c.buf)
+	if n > 0 {
+		return c.buf[:n], nil
+	}
+	return nil, err
+}
+
+// line returns one line; only for lines that fit into a read.
+func (c *session) line() ([]byte, error) {
+	have := 0
+	if len(c.rest) > 0 {
+		have = copy(c.buf, c.rest)
+		c.rest = nil
+	}
+	for {
+		if i := bytes.IndexByte(c.buf[:have], '\n'); i >= 0 {
+			c.rest = c.buf[i+1 : have]
+			return c.buf[:i], nil
+		}
+		n, err := c.out.Read(c.buf[have:])
+		if n == 0 {
+			return nil, err
+		}
+		have += n
+	}
+}
+
+// skip reads lines away.
+func (c *session) skip(lines int) error {
+	for lines > 0 {
+		b, err := c.read()
+		if err != nil {
+			return fmt.Errorf("%d lines are missing: %w", lines, err)
+		}
+		lines -= bytes.Count(b, []byte{'\n'})
+	}
+	return nil
+}
+
+// each hands every line to f until it returns false.
+func (c *session) each(f func(line []byte) bool) error {
+	var head []byte // a line's beginning, from the reads before
+	for {
+		b, err := c.read()
+		if err != nil {
+			return err
+		}
+		for len(b) > 0 {
+			i := bytes.IndexByte(b, '\n')
+			if i < 0 {
+				head = append(head, b...)
+				break
+			}
+			line := b[:i]
+			if len(head) > 0 {
+				head = append(head, line...)
+				line = head
+			}
+			b = b[i+1:]
+			more := f(line)
+			head = head[:0]
+			if !more {
+				c.rest = b
+				return nil
+			}
+		}
+	}
+}
+
+// settle takes the last answers, so that a server does not complain about a client that has gone.
+func (c *session) settle() {
+	const quiet = 100 * time.Millisecond
+	_ = c.out.SetReadDeadline(time.Now().Add(quiet))
+	for {
+		if _, err := c.read(); err != nil {
+			return
+		}
+	}
+}
+
+// cpu is the processor time that the server has used, in nanoseconds.
+func (c *session) cpu() float64 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	const utime, tick = 11, 1e7 // behind the name in parentheses; USER_HZ is 100
+	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+2:]))
+	user, _ := strconv.ParseFloat(fields[utime], 64)
+	system, _ := strconv.ParseFloat(fields[utime+1], 64)
+	return (user + system) * tick
+}
+
+// memory is a line of /proc/PID/status in MiB: VmHWM is the peak, VmRSS what is held now.
+func (c *session) memory(name string) float64 {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.cmd.Process.Pid))
+	for line := range strings.Lines(string(b)) {
+		if rest, ok := strings.CutPrefix(line, name+":"); ok {
+			kib, _ := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+			return kib / 1024
+		}
+	}
+	return 0
+}
+
+// end closes the session and waits for the server.
+func (c *session) end() {
+	c.in.Close()
+	go io.Copy(io.Discard, c.out)
+	kill := time.AfterFunc(10*time.Second, func() { _ = c.cmd.Process.Kill() })
+	_ = c.cmd.Wait()
+	kill.Stop()
+	c.out.Close()
+}
