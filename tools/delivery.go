@@ -121,10 +121,9 @@ func (d *delivery) prepare(run *tasks.Run) {
 	d.task = run
 	if d.spelling == byResult && len(d.token) == 0 { // nothing is ever written
 		d.ctx, d.cancel = run.Context(), func() {}
-		d.current.Store(d)
-		return
+	} else {
+		d.ctx, d.cancel = context.WithCancel(run.Context())
 	}
-	d.ctx, d.cancel = context.WithCancel(run.Context())
 	if len(d.token) > 0 {
 		id := ""
 		if d.handle {
