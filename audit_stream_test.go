@@ -137,9 +137,13 @@ func (t *auditTask) push(got *streamed) error {
 		return err
 	}
 	for _, segment := range got.Segments {
+		known := len(st.segments)
 		n, err := st.take(segment)
 		if err != nil {
 			return err
+		}
+		if len(st.segments) == known {
+			return fmt.Errorf("segment %d is pushed though it was fetched: one mechanism delivers it", n)
 		}
 		// A number in between may have been given to a response to tasks/result that is still under way.
 		if n <= st.pushed || n > st.pushed+1 && !t.pulls {
@@ -360,7 +364,7 @@ func (a *audit) asks(e envelope) error {
 	return nil
 }
 
-// crosses notes that the client is about to answer a question while it does not read: its answer may cross a cancellation.
+// crosses notes that the client is about to answer a question whose cancellation may be on its way.
 func (a *audit) crosses(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

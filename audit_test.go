@@ -40,7 +40,7 @@ type audit struct {
 	stateless statelessAudit
 
 	asked     map[string]string // open requests of the server: the task that asks, by the id's bytes
-	crossed   map[string]bool   // answered by a client that did not read
+	crossed   map[string]bool   // answered when a cancellation may have been on its way
 	lastAsked int
 }
 

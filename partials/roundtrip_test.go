@@ -361,7 +361,7 @@ func (y *tally) page(result []byte, last int64) bool {
 	if y.complete && last >= y.highest && !p.IsComplete {
 		y.t.Errorf("isComplete is false behind %d, and was true", last)
 	}
-	y.complete = y.complete || p.IsComplete && last == y.highest
+	y.complete = y.complete || p.IsComplete && last == y.highest && len(y.bare) == 0
 	return p.IsComplete
 }
 
