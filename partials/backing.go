@@ -9,7 +9,7 @@ import (
 )
 
 // Backing keeps the output of one log beyond what memory holds of it. With one, Append waits for the backing
-// and for no reader: a reader that fell behind, or came late, reads what the backing kept.
+// and for no reader: a reader that fell behind, or came late, reads what the backing has kept.
 //
 //	Append ─▶ Log ─ Unkept ─▶ the backing's owner writes ─ Kept ─▶ memory is let go
 //	           └─ Next ─ Reader ◀─ Load ─ backing
@@ -277,7 +277,7 @@ func (r *Reader) source() []*block {
 
 // passGap is the batch that stands for output that is not kept. l.mu is held.
 func (r *Reader) passGap() Batch {
-	b := Batch{Start: r.pos, End: r.gap}
+	b := Batch{Start: r.pos, End: r.gap, Lost: true}
 	b.Chunks = []Chunk{{Data: fmt.Appendf(nil, "\n[... %d bytes left out ...]\n", r.gap-r.pos)}}
 	r.cost += r.gap - r.pos
 	r.pos = r.gap

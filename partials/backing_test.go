@@ -209,21 +209,46 @@ func TestGapIsMarked(t *testing.T) {
 		{Start: 104, Marks: []byte{4 << 4}, Data: []byte("tail")},
 	}}
 	l := Stored(s, 108)
+	r := l.NewReader(0)
+	defer r.Close()
 	var got strings.Builder
-	for pos := int64(0); pos < l.Size(); {
-		b, next := readAt(t, l, pos, 1000)
+	for r.Wait(t.Context(), 1) == nil {
+		b, _ := r.Next(1000)
 		got.WriteString(data(b))
-		if next <= pos {
-			t.Fatalf("stands still at %d", pos)
+		if lost := b.Start == 4; b.Lost != lost || lost && b.End != 104 {
+			t.Errorf("batch at %d to %d, lost: %v", b.Start, b.End, b.Lost)
 		}
-		pos = next
 	}
 	if want := "head\n[... 100 bytes left out ...]\ntail"; got.String() != want {
 		t.Errorf("read %q, want %q", &got, want)
 	}
+	if b, next := readAt(t, l, 50, 1000); data(b) != "tail" || b.Start != 104 || next != 108 {
+		t.Errorf("from within the gap: %q at %d, next %d", data(b), b.Start, next)
+	}
 	s.kept = s.kept[:1]
-	if b, next := readAt(t, l, 50, 1000); data(b) != "\n[... 58 bytes left out ...]\n" || next != 108 {
+	if b, next := readAt(t, l, 50, 1000); len(b.Chunks) > 0 && !b.Lost || next != 108 {
 		t.Errorf("behind all that is kept: %q, next %d", data(b), next)
+	}
+
+	// SEP-1905 numbers a gap as one segment, whichever way it meets it.
+	for _, push := range []bool{true, false} {
+		s.kept = s.kept[:2]
+		l = Stored(s, 108)
+		segments := NewSegments(l)
+		segments.Finish(Ending{})
+		if push {
+			d, r := NewSEP1905([]byte(`{"jsonrpc":"2.0"`), []byte("1"), "t", segments), l.NewReader(0)
+			for r.Wait(t.Context(), 1) == nil {
+				b, _ := r.Next(1000)
+				if _, err := DecodeSEP1905(d.Encode(nil, b)); err != nil {
+					t.Error(err)
+				}
+			}
+			r.Close()
+		}
+		if page := segments.After(0, 10_000); page.Count != 3 || !page.Complete || !strings.Contains(string(page.Content), "100 bytes") {
+			t.Errorf("segments: %s", page.Content)
+		}
 	}
 }
 

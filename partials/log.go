@@ -47,6 +47,7 @@ type Batch struct {
 	Chunks []Chunk
 	Start  int64 // position of the first byte
 	End    int64 // position after the last one
+	Lost   bool  // what stood from Start to End is no longer kept; the one chunk says so
 }
 
 // LogOptions of a Log. The zero value works, and so does nil.
@@ -292,26 +293,26 @@ func (l *Log) Held() int64 {
 }
 
 // ReadAt returns up to limit bytes of whole chunks from position pos on, at least one chunk if there is
-// any, and the position to go on from. What is no longer kept is passed over, Batch.Start telling where the rest
-// begins; with a backing, which keeps the head and the tail of a long log, a mark stands for it.
+// any, and the position to go on from. What is no longer kept is passed over: Batch.Start tells where it begins.
 func (l *Log) ReadAt(ctx context.Context, pos int64, limit int) (Batch, int64, error) {
 	r := Reader{log: l, pos: max(pos, 0)}
 	for {
 		if err := r.load(ctx); err != nil {
 			return Batch{}, r.pos, err
 		}
-		// Not found and not at the end: memory let it go since load looked.
-		if b, ok := r.Next(limit); ok || r.pos >= l.Size() {
+		b, ok := r.Next(limit)
+		if ok && !b.Lost || r.pos >= l.Size() {
 			return b, r.pos, nil
 		}
+		// Else memory let it go since load looked.
 	}
 }
 
-// Tail returns the last chunks, about n bytes of them.
+// Tail returns the last chunks that are in memory, about n bytes of them.
 func (l *Log) Tail(n int) Batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := Reader{log: l}
+	r := Reader{log: l, tail: true}
 	b, _ := r.last(int64(n))
 	return b
 }

@@ -124,7 +124,7 @@ func (r *Runner) resume(ctx context.Context, p mcp.TaskParams) (any, error) {
 func (r *Runner) Await(ctx context.Context, id string) (Task, error) {
 	run := r.Running(id)
 	if run == nil {
-		return r.o.Store.Get(ctx, r.o.Owner, id)
+		return r.endElsewhere(ctx, id)
 	}
 	select {
 	case <-run.Ended():
@@ -154,8 +154,12 @@ func (r *Runner) Cancel(ctx context.Context, id string) (Task, error) {
 		return run.Task(), nil
 	}
 	t, err := r.Get(ctx, id)
-	if err == nil {
+	switch {
+	case err != nil:
+	case t.Status.Terminal():
 		err = ErrEnded
+	default:
+		t, err = r.cancelElsewhere(ctx, id)
 	}
 	return t, err
 }

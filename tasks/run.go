@@ -161,6 +161,9 @@ func (r *Run) Promote(ctx context.Context) error {
 	defer r.mu.Unlock()
 	if r.ending {
 		r.runner.forget(r.id)
+		if err := r.runner.o.Store.Delete(ctx, r.id); err != nil {
+			r.runner.o.Log.Error().Err(err).Str("taskId", r.id).Msg("task without a handle not deleted")
+		}
 		return ErrEnded
 	}
 	r.handle = true
@@ -237,6 +240,9 @@ func (r *Run) main() {
 	case <-r.ctx.Done():
 	}
 	switch {
+	case r.log.Failed() != nil:
+		message := r.log.Failed().Error()
+		r.finish(errClosed, mcp.TaskFailed, message, &Outcome{Result: mcp.ErrorResult(message)})
 	case r.runner.ctx.Err() != nil:
 		r.finish(errClosed, mcp.TaskFailed, errClosed.Error(), &Outcome{Result: mcp.ErrorResult(errClosed.Error())})
 	case wire != nil:
@@ -327,9 +333,7 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	t.Status, t.StatusMessage, t.Outcome, t.UpdatedAt = status, clip(message, maxStatusMessage), outcome, time.Now()
 	if handle {
 		// The outcome is stored before the terminal status can be seen.
-		if err := r.runner.o.Store.Put(context.Background(), t); err != nil {
-			r.runner.o.Log.Error().Err(err).Str("taskId", t.ID).Msg("end of task not stored")
-		}
+		t = r.runner.settle(t)
 	}
 	r.mu.Lock()
 	r.task = t

@@ -43,6 +43,10 @@ type Runner struct {
 
 	mu   sync.Mutex
 	live map[string]*Run // Runs with a handle that have not ended
+
+	unsettled map[string]Task // ended, but their end could not be stored (settle.go)
+	watching  bool            // for what others ask (elsewhere.go)
+	watchers  sync.WaitGroup
 }
 
 // NewRunner makes a runner.
@@ -66,7 +70,7 @@ func NewRunner(o Options) *Runner {
 		o.MaxLive = 100
 	}
 	ctx, end := context.WithCancel(context.Background())
-	return &Runner{o: o, ctx: ctx, end: end, live: map[string]*Run{}, merging: make(chan struct{}, maxMerging)}
+	return &Runner{o: o, ctx: ctx, end: end, live: map[string]*Run{}, unsettled: map[string]Task{}, merging: make(chan struct{}, maxMerging)}
 }
 
 // Spec says what to run.
@@ -98,7 +102,6 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 		id:     id,
 		runner: r,
 		spec:   spec,
-		log:    partials.NewLog(&partials.LogOptions{MaxPending: r.o.MaxPending}),
 		task: Task{
 			ID:        id,
 			Owner:     r.o.Owner,
@@ -113,9 +116,10 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 		drained: make(chan struct{}),
 		ended:   make(chan struct{}),
 	}
+	run.ctx, run.cancel = context.WithCancelCause(r.ctx)
+	run.log = partials.NewLog(&partials.LogOptions{MaxPending: r.o.MaxPending, Lost: run.cancel})
 	run.task.Log = run.log
 	run.task.Segments = partials.NewSegments(run.log)
-	run.ctx, run.cancel = context.WithCancelCause(r.ctx)
 	if spec.Handle {
 		if err := r.admit(ctx, run); err != nil {
 			run.cancel(err)
@@ -138,6 +142,7 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 		return rpc.Errorf(mcp.CodeInternalError, "too many live tasks: the limit is %d (--max-tasks); wait for one to end or cancel one", r.o.MaxLive)
 	}
 	r.live[run.id] = run
+	r.watch()
 	r.mu.Unlock()
 	// A task is stored before its handle is sent.
 	task := run.Task()
@@ -192,6 +197,9 @@ func (r *Runner) Get(ctx context.Context, id string) (Task, error) {
 	if run := r.Running(id); run != nil {
 		return run.live(), nil
 	}
+	if t, ok := r.unstored(id); ok {
+		return t, nil
+	}
 	return r.o.Store.Get(ctx, r.o.Owner, id)
 }
 
@@ -201,6 +209,8 @@ func (r *Runner) List(ctx context.Context, cursor string, n int) ([]Task, string
 	for i := range page {
 		if run := r.Running(page[i].ID); run != nil {
 			page[i] = run.live()
+		} else if t, ok := r.unstored(page[i].ID); ok {
+			page[i] = t
 		}
 	}
 	return page, next, err
@@ -225,4 +235,5 @@ var errClosed = errors.New("runnel was stopped")
 func (r *Runner) Close() {
 	r.end()
 	r.all.Wait()
+	r.watchers.Wait()
 }

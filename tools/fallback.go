@@ -139,7 +139,10 @@ func (s *service) getTaskResult(ctx context.Context, in *Call) (*mcp.CallToolRes
 	if p.After < float64(after) {
 		after = int64(p.After)
 	}
-	output, next := readText(t.Log, after, maxPage)
+	output, next, err := readText(ctx, t.Log, after, maxPage)
+	if err != nil {
+		return nil, err
+	}
 	told := taskProgress{TaskID: t.ID, Status: t.Status, StatusMessage: t.StatusMessage, Next: &next, Output: &output}
 	text := fmt.Sprintf("Task %s: %s", t.ID, t.Status)
 	if t.StatusMessage != "" && t.Status.Terminal() {
