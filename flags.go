@@ -39,6 +39,7 @@ func (o *options) register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&o.tools, "tool", nil, "a command tool `NAME=COMMAND`; repeatable. Words are split as a shell splits them,\nno shell runs; {{name}} is a required string argument")
 	flags.BoolVar(&o.selftest, "selftest", false, "add the self-test tools")
 	o.settings = []*setting{
+		{flag: "state", path: "state.dir", usage: "`DIR` where tasks live, or memory; else $XDG_STATE_HOME/runnel or ~/.local/state/runnel"},
 		{flag: "owner", path: "server.owner", usage: "`NAME` of the owner of the tasks that this process sees"},
 		{flag: "pace", path: "partials.pace", usage: "least `DURATION` between two partials of one task; 0 = each chunk its own notification"},
 		{flag: "sync-wait", path: "tasks.syncWait", usage: "`DURATION` after which a plain call that is not finished is handed over; 0 = never"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"time"
 
@@ -99,12 +100,64 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 	if count == 0 {
 		log.Warn().Msg("no tools: name some with --tool or in a config file")
 	}
+	store, err := i.store(config, log)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := store.Close(); err != nil {
+			log.Error().Err(err).Msg("closing the state")
+		}
+	}()
 	log.Info().Str("version", version()).Str("config", file).Int("tools", count).Msg("serving")
-	return i.connect(cmd.Context(), config, registry, log)
+	return i.connect(cmd.Context(), config, registry, store, log)
+}
+
+// recoverDelay is when a state that is there is opened, if no task has opened it: tasks of a runnel that is gone
+// have their end then. A client that starts a server only to probe it has ended it by then.
+const recoverDelay = time.Second
+
+// closingStore is a store that is closed in the end.
+type closingStore interface {
+	tasks.Store
+	io.Closer
+}
+
+type memory struct{ *tasks.Memory }
+
+func (memory) Close() error { return nil }
+
+// store is where tasks live.
+func (i *invocation) store(config *tools.Config, log zerolog.Logger) (closingStore, error) {
+	if config.State.InMemory() {
+		return memory{tasks.NewMemory()}, nil
+	}
+	dir, err := config.StateDir(i.getenv)
+	if err != nil {
+		return nil, &usageError{err, ""}
+	}
+	return tasks.NewSQLite(tasks.SQLiteOptions{Dir: dir, MaxState: int64(config.State.MaxState), Log: log}), nil
+}
+
+// recoverState opens a state that is there, after a while, for what has to be recovered in it. It ends when ctx does.
+func recoverState(ctx context.Context, store closingStore, log zerolog.Logger) {
+	s, ok := store.(*tasks.SQLite)
+	if !ok || !s.Exists() {
+		return
+	}
+	timer := time.AfterFunc(recoverDelay, func() {
+		if err := s.Open(); err != nil && ctx.Err() == nil {
+			log.Error().Err(err).Msg("recovering tasks")
+		}
+	})
+	context.AfterFunc(ctx, func() { timer.Stop() })
 }
 
 // connect wires the rooms and serves one client.
-func (i *invocation) connect(ctx context.Context, config *tools.Config, registry *tools.Registry, log zerolog.Logger) error {
+func (i *invocation) connect(ctx context.Context, config *tools.Config, registry *tools.Registry, store closingStore, log zerolog.Logger) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	recoverState(ctx, store, log)
 	server := rpc.NewServer(&rpc.Options{
 		Info:         mcp.Implementation{Name: config.Server.Name, Version: version()},
 		Instructions: config.Server.Instructions,
@@ -114,7 +167,7 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, registry
 		Log:          log,
 	})
 	runner := tasks.NewRunner(tasks.Options{
-		Store:        tasks.NewMemory(),
+		Store:        store,
 		Owner:        config.Server.Owner,
 		TTL:          time.Duration(config.Tasks.TTL),
 		MaxTTL:       time.Duration(config.Tasks.MaxTTL),

@@ -187,7 +187,7 @@ func (l *Log) Failed() error {
 	return l.failed
 }
 
-// Limit bounds what a backing keeps of the log, in bytes: the head and the tail of it, half of the limit each.
+// Limit bounds what a backing keeps of the log, in bytes: the head and the tail of it.
 func (l *Log) Limit(bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

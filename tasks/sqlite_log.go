@@ -50,9 +50,12 @@ func (k *keeping) write(tx *transaction) error {
 	if k.log == nil {
 		return nil
 	}
-	limit := k.log.Limits()
+	limit, size := k.log.Limits(), stretchBytes
+	if limit > 0 {
+		size = max(min(size, int(limit/16)), 1) // head and tail are kept in whole stretches
+	}
 	for {
-		s, ok := k.log.Unkept(stretchBytes)
+		s, ok := k.log.Unkept(size)
 		if !ok {
 			break
 		}
@@ -63,7 +66,7 @@ func (k *keeping) write(tx *transaction) error {
 		e := &k.pending
 		e.kept += s.End() - s.Start
 		e.end = s.End()
-		if e.head == 0 && limit > 0 && e.end >= limit/2 {
+		if e.head == 0 && limit > 0 && e.end >= limit/8*3 {
 			e.head = e.end
 		}
 	}
@@ -115,13 +118,13 @@ func (k *keeping) loadSegments(ctx context.Context) (ends []int64, err error) {
 	return ends, err
 }
 
-// cut deletes the middle of a log that is longer than its limit, an eighth of the limit at a time.
+// cut deletes the middle of a log that is longer than its limit, down to three quarters of it: not for each stretch anew.
 func (k *keeping) cut(tx *transaction, limit int64) error {
 	e := &k.pending
-	if limit <= 0 || e.kept <= limit+limit/8 {
+	if limit <= 0 || e.kept <= limit {
 		return nil
 	}
-	to := e.end - limit/2
+	to := e.end - limit/8*3
 	rows, err := tx.query("DELETE FROM log WHERE task = ? AND start >= ? AND stop <= ? RETURNING stop - start", k.task, e.head, to)
 	if err != nil {
 		return err

@@ -451,10 +451,10 @@ func TestSQLiteLimitsLogs(t *testing.T) {
 		}
 		pos = next
 	}
-	if n := head.Len(); n < 512<<10 || n > 700<<10 || !strings.HasPrefix(want.String(), head.String()) {
+	if n := head.Len(); n < 384<<10 || n > 512<<10 || !strings.HasPrefix(want.String(), head.String()) {
 		t.Errorf("head of %d bytes", n)
 	}
-	if n := tail.Len(); n < 512<<10 || n > 700<<10 || !strings.HasSuffix(want.String(), tail.String()) {
+	if n := tail.Len(); n < 320<<10 || n > 640<<10 || !strings.HasSuffix(want.String(), tail.String()) {
 		t.Errorf("tail of %d bytes", n)
 	}
 }

@@ -262,6 +262,7 @@ func (c *Command) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToo
 	if err != nil {
 		return mcp.ErrorResult(err.Error()), nil
 	}
+	out.log.Limit(int64(c.config.MaxOutput))
 	r := newRecord(&c.config, c.marks, out)
 	ending := p.run(ctx, r, limits{
 		timeout: time.Duration(c.config.Timeout),
