@@ -5,7 +5,7 @@ GOLANGCI_LINT = go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2
 # How long make fuzz runs each target.
 FUZZTIME ?= 1m
 
-.PHONY: build demo test check lint race fuzz fuzz-short bench clean
+.PHONY: build demo test check lint race crash fuzz fuzz-short bench clean
 
 build: ## bin/runnel
 	go build -o bin/runnel .
@@ -26,6 +26,9 @@ lint:
 
 race:
 	go test -race ./...
+
+crash: ## kill -9 of runnel 200 times, processes that share a state for a minute (make test does some of both)
+	RUNNEL_TEST_CRASH_ROUNDS=200 RUNNEL_TEST_SHARED_TIME=1m go test -race -count=1 -v -run 'TestKilledAtAnyMoment|TestProcessesShareAState' .
 
 fuzz: ## every fuzz target for $(FUZZTIME)
 	@for package in $$(go list ./...); do \
