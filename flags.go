@@ -17,6 +17,7 @@ type options struct {
 	config    string
 	tools     []string
 	selftest  bool
+	metrics   string
 	logLevel  choice
 	logFormat choice
 	settings  []*setting
@@ -56,6 +57,7 @@ func (o *options) register(flags *pflag.FlagSet) {
 		s.text = defaults.Text(s.path)
 		flags.Var(s, s.flag, s.usage)
 	}
+	flags.StringVar(&o.metrics, "metrics", "", "`ADDR` where metrics are served for Prometheus, under /metrics; :PORT is on loopback")
 	o.logLevel, o.logFormat = "info", "auto"
 	flags.Var(&o.logLevel, "log-level", "`LEVEL` of what is logged to stderr: debug, info, warn, error")
 	flags.Var(&o.logFormat, "log-format", "`FORMAT` of it: json, console, or auto (console on a terminal)")

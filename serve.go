@@ -136,7 +136,29 @@ func (i *invocation) store(config *tools.Config, log zerolog.Logger) (closingSto
 	if err != nil {
 		return nil, &usageError{err, ""}
 	}
-	return tasks.NewSQLite(tasks.SQLiteOptions{Dir: dir, MaxState: int64(config.State.MaxState), Log: log}), nil
+	return tasks.NewSQLite(tasks.SQLiteOptions{Dir: dir, MaxState: int64(config.State.MaxState), Limits: limits(config), Log: log}), nil
+}
+
+// observer counts what happens to tasks, if somebody wants to know; it is nil if not.
+func (i *invocation) observer(ctx context.Context, log zerolog.Logger) (tasks.Observer, error) {
+	if i.options.metrics == "" {
+		return nil, nil
+	}
+	address, err := metricsAddress(i.options.metrics)
+	if err != nil {
+		return nil, &usageError{fmt.Errorf("%s: %s", i.options.from["metrics"], allowedInParentheses(err)), ""}
+	}
+	m := newMetrics()
+	serveMetrics(ctx, address, m, log)
+	return m, nil
+}
+
+func limits(config *tools.Config) tasks.Limits {
+	return tasks.Limits{
+		MaxLive:              config.Tasks.MaxLive,
+		MaxStartsPerMinute:   config.Tasks.MaxStartsPerMinute,
+		MaxRequestsPerSecond: config.Tasks.MaxRequestsPerSecond,
+	}
 }
 
 // recoverState opens a state that is there, after a while, for what has to be recovered in it. It ends when ctx does.
@@ -158,6 +180,10 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, registry
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	recoverState(ctx, store, log)
+	observer, err := i.observer(ctx, log)
+	if err != nil {
+		return err
+	}
 	server := rpc.NewServer(&rpc.Options{
 		Info:         mcp.Implementation{Name: config.Server.Name, Version: version()},
 		Instructions: config.Server.Instructions,
@@ -172,7 +198,8 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, registry
 		TTL:          time.Duration(config.Tasks.TTL),
 		MaxTTL:       time.Duration(config.Tasks.MaxTTL),
 		PollInterval: time.Duration(config.Tasks.PollInterval),
-		MaxLive:      config.Tasks.MaxLive,
+		Limits:       limits(config),
+		Observer:     observer,
 		MaxPending:   int(config.Partials.MaxPending),
 		Log:          log,
 
@@ -191,7 +218,7 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, registry
 		RequiredFallthrough: config.Compat.RequiredFallthrough,
 		Log:                 log,
 	})
-	err := server.Serve(ctx, i.stdin, i.stdout)
+	err = server.Serve(ctx, i.stdin, i.stdout)
 	if err != nil && ctx.Err() != nil {
 		return nil // a signal is a way to end
 	}

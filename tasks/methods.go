@@ -29,10 +29,20 @@ func (r *Runner) Register(srv *rpc.Server) {
 			}
 		}
 	})
-	srv.Handle(rpc.Handshake, "tasks/get", withTask(r.getTask))
-	srv.Handle(rpc.Handshake, "tasks/result", withTask(r.taskResult))
-	srv.Handle(rpc.Handshake, "tasks/cancel", withTask(r.cancelTask))
-	srv.Handle(rpc.Handshake, "tasks/list", withTasks(r.listTasks))
+	srv.Handle(rpc.Handshake, "tasks/get", r.limited(withTask(r.getTask)))
+	srv.Handle(rpc.Handshake, "tasks/result", r.limited(withTask(r.taskResult)))
+	srv.Handle(rpc.Handshake, "tasks/cancel", r.limited(withTask(r.cancelTask)))
+	srv.Handle(rpc.Handshake, "tasks/list", r.limited(withTasks(r.listTasks)))
+}
+
+// limited counts a request about tasks against the limit.
+func (r *Runner) limited(h rpc.Handler) rpc.Handler {
+	return func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+		if !r.requests.take() {
+			return nil, r.refuse("", "", RefusedRequests, tooManyRequests(r.o.MaxRequestsPerSecond))
+		}
+		return h(ctx, c, params)
+	}
 }
 
 // withTasks refuses a method in sessions of versions that do not have it.
@@ -75,6 +85,7 @@ func (r *Runner) taskResult(ctx context.Context, p mcp.TaskParams) (any, error) 
 	if err != nil {
 		return nil, wireError(err)
 	}
+	r.tellRetrieved(t.ID)
 	if t.Outcome.Err != nil {
 		return nil, t.Outcome.Err
 	}

@@ -281,7 +281,7 @@ func (r *Run) setEnding(result *mcp.CallToolResult, err *rpc.Error) {
 func (r *Run) work() (result *mcp.CallToolResult, message string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.runner.o.Log.Error().Str("taskId", r.ID()).Str("tool", r.spec.Tool).
+			r.runner.o.Log.Error().Str("taskId", r.ID()).Str("owner", r.runner.o.Owner).Str("tool", r.spec.Tool).
 				Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("tool panicked")
 			err = rpc.Errorf(mcp.CodeInternalError, "internal error")
 		}
@@ -297,7 +297,7 @@ func (r *Run) work() (result *mcp.CallToolResult, message string, err error) {
 func (r *Run) wireError(err error) *rpc.Error {
 	var wire *rpc.Error
 	if !errors.As(err, &wire) {
-		r.runner.o.Log.Error().Err(err).Str("taskId", r.id).Str("tool", r.spec.Tool).Msg("tool failed")
+		r.runner.o.Log.Error().Err(err).Str("taskId", r.id).Str("owner", r.runner.o.Owner).Str("tool", r.spec.Tool).Msg("tool failed")
 		wire = rpc.Errorf(mcp.CodeInternalError, "internal error")
 	}
 	return wire

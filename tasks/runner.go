@@ -10,7 +10,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"runnel/partials"
-	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
 
@@ -21,8 +20,9 @@ type Options struct {
 	TTL          time.Duration // 1 h: for a task whose requestor asks for none
 	MaxTTL       time.Duration // 24 h
 	PollInterval time.Duration // 2 s: what tasks suggest to clients that poll
-	MaxLive      int           // 100: tasks with a handle that have not ended
-	MaxPending   int           // partials.LogOptions.MaxPending
+	Limits
+	Observer   Observer
+	MaxPending int // partials.LogOptions.MaxPending
 	// ErrorsComplete ends a task whose tool returned an error result as completed, against the specification, for
 	// hosts that never fetch the result of a failed task.
 	ErrorsComplete bool
@@ -40,6 +40,9 @@ type Runner struct {
 	all sync.WaitGroup // of the Runs
 
 	merging chan struct{} // holds an element for each merged result that is being answered
+
+	starts   window
+	requests bucket
 
 	mu   sync.Mutex
 	live map[string]*Run // Runs with a handle that have not ended
@@ -67,10 +70,17 @@ func NewRunner(o Options) *Runner {
 		o.PollInterval = 2 * time.Second
 	}
 	if o.MaxLive <= 0 {
-		o.MaxLive = 100
+		o.MaxLive = defaultMaxLive
+	}
+	if o.Observer == nil {
+		o.Observer = unobserved{}
 	}
 	ctx, end := context.WithCancel(context.Background())
-	return &Runner{o: o, ctx: ctx, end: end, live: map[string]*Run{}, unsettled: map[string]Task{}, merging: make(chan struct{}, maxMerging)}
+	return &Runner{o: o, ctx: ctx, end: end, live: map[string]*Run{}, unsettled: map[string]Task{},
+		merging:  make(chan struct{}, maxMerging),
+		starts:   window{limit: o.MaxStartsPerMinute, period: time.Minute},
+		requests: bucket{limit: o.MaxRequestsPerSecond, period: time.Second},
+	}
 }
 
 // Spec says what to run.
@@ -139,7 +149,11 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 	r.mu.Lock()
 	if len(r.live) >= r.o.MaxLive {
 		r.mu.Unlock()
-		return rpc.Errorf(mcp.CodeInternalError, "too many live tasks: the limit is %d (--max-tasks); wait for one to end or cancel one", r.o.MaxLive)
+		return r.refuse(run.id, run.spec.Tool, RefusedLive, tooManyLive(r.o.MaxLive))
+	}
+	if !r.starts.take() {
+		r.mu.Unlock()
+		return r.refuse(run.id, run.spec.Tool, RefusedStarts, tooManyStarts(r.o.MaxStartsPerMinute))
 	}
 	r.live[run.id] = run
 	r.watch()
@@ -148,11 +162,10 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 	task := run.Task()
 	if err := r.o.Store.Put(ctx, task); err != nil {
 		r.forget(run.id)
-		r.o.Log.Error().Err(err).Str("taskId", run.id).Msg("task not stored")
-		return rpc.Errorf(mcp.CodeInternalError, "the task could not be stored: %v", err)
+		return r.refused(run, err)
 	}
 	run.expiry = time.AfterFunc(time.Until(task.CreatedAt.Add(task.TTL)), run.expire)
-	r.o.Log.Debug().Str("taskId", run.id).Str("owner", r.o.Owner).Str("tool", run.spec.Tool).Msg("task created")
+	r.tellCreated(&task)
 	return nil
 }
 
@@ -168,7 +181,7 @@ func (r *Runner) ended(run *Run) {
 			r.o.Log.Error().Err(err).Str("taskId", id).Msg("expired task not deleted")
 		}
 	})
-	r.o.Log.Debug().Str("taskId", id).Str("owner", r.o.Owner).Str("status", string(task.Status)).Msg("task ended")
+	r.tellEnded(&task)
 }
 
 // ttl is the ttl that is granted: what was asked for, within bounds.

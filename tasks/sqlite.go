@@ -28,6 +28,7 @@ import (
 type SQLiteOptions struct {
 	Dir      string // made with mode 0700 if it is not there
 	MaxState int64  // bytes of the database; 0 = 4 GiB
+	Limits   Limits // of each owner, over all processes
 	Log      zerolog.Logger
 }
 
@@ -153,6 +154,10 @@ func openDatabase(o SQLiteOptions) (_ *database, err error) {
 	if db.lease, err = takeLease(filepath.Join(o.Dir, leaseDir)); err != nil {
 		return nil, err
 	}
+	// Before anything is looked up: what a dead process left neither works nor counts.
+	if err = db.recoverAll(context.Background()); err != nil {
+		return nil, err
+	}
 	db.sweep = startSweeper(db)
 	return db, nil
 }
@@ -219,7 +224,11 @@ func (s *SQLite) Put(_ context.Context, t Task) error {
 
 func (d *database) insert(t Task) (*keeping, error) {
 	k := &keeping{db: d, log: t.Log, segments: t.Segments}
-	err := d.w.do(job{durable: true, do: func(tx *transaction) error {
+	var refused error
+	err := d.w.do(job{durable: true, do: func(tx *transaction) (err error) {
+		if refused, err = d.admit(tx, t.Owner); err != nil || refused != nil {
+			return err
+		}
 		r, err := tx.exec(`INSERT INTO task (id, owner, tool, status, message, created, updated, ttl, expires, merge, keeper)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			t.ID, t.Owner, t.Tool, t.Status, t.StatusMessage, t.CreatedAt.UnixNano(), t.UpdatedAt.UnixNano(),
@@ -229,6 +238,9 @@ func (d *database) insert(t Task) (*keeping, error) {
 		}
 		return err
 	}})
+	if err == nil {
+		err = refused
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -239,6 +251,25 @@ func (d *database) insert(t Task) (*keeping, error) {
 		t.Log.Back(k)
 	}
 	return k, nil
+}
+
+// admit refuses a new task of an owner who has too many, counting those of all processes in the transaction
+// that stores it.
+func (d *database) admit(tx *transaction, owner string) (refused, err error) {
+	if limit := d.o.Limits.MaxLive; limit > 0 {
+		n, err := tx.count("SELECT count(*) FROM task WHERE keeper IS NOT NULL AND owner = ?", owner)
+		if err != nil || n >= limit {
+			return &refusal{RefusedLive, tooManyLive(limit)}, err
+		}
+	}
+	if limit := d.o.Limits.MaxStartsPerMinute; limit > 0 {
+		n, err := tx.count("SELECT count(*) FROM (SELECT created FROM task WHERE owner = ? ORDER BY number DESC LIMIT ?) WHERE created > ?",
+			owner, limit, time.Now().Add(-time.Minute).UnixNano())
+		if err != nil || n >= limit {
+			return &refusal{RefusedStarts, tooManyStarts(limit)}, err
+		}
+	}
+	return nil, nil
 }
 
 // update stores a later state. All that the log holds is stored with a terminal one, in the same transaction.

@@ -260,7 +260,9 @@ func (w *writer) commit(jobs []job) (err error) {
 		w.mu.Lock()
 		hurry := w.hurry
 		w.mu.Unlock()
-		hurry()
+		if hurry != nil {
+			hurry()
+		}
 	}
 	return err
 }
@@ -305,6 +307,22 @@ func (tx *transaction) query(query string, args ...any) (*sql.Rows, error) {
 		return nil, err
 	}
 	return s.QueryContext(context.Background(), args...)
+}
+
+// count is the number that a query returns.
+func (tx *transaction) count(query string, args ...any) (n int, err error) {
+	rows, err := tx.query(query, args...)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	if rows.Next() {
+		err = rows.Scan(&n)
+	}
+	if err == nil {
+		err = rows.Err()
+	}
+	return n, err
 }
 
 // prepare keeps what it prepares: the queries are few, and the same again and again.

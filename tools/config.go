@@ -58,6 +58,9 @@ type TasksConfig struct {
 	PollInterval Duration `yaml:"pollInterval"` // what tasks suggest to clients that poll
 	MaxLive      int      `yaml:"maxLive"`      // tasks that have not ended
 
+	MaxStartsPerMinute   int `yaml:"maxStartsPerMinute"`   // new tasks; 0 = no limit
+	MaxRequestsPerSecond int `yaml:"maxRequestsPerSecond"` // of the task methods, with a burst of one second's worth; 0 = no limit
+
 	SyncWait      Duration   `yaml:"syncWait"`      // when a plain call that is not finished is handed over; 0 = never
 	ImmediateWait Duration   `yaml:"immediateWait"` // how long an immediate-mode call may take before it becomes a task
 	Heartbeat     Duration   `yaml:"heartbeat"`     // longest silence towards a client that asked for progress
@@ -292,6 +295,11 @@ func (c *Config) outOfBounds() (list []*ConfigError) {
 		bad("tasks.pollInterval", c.Tasks.PollInterval, "is out of range", "1ms or more")
 	}
 	count("tasks.maxLive", c.Tasks.MaxLive)
+	for key, n := range map[string]int{"tasks.maxStartsPerMinute": c.Tasks.MaxStartsPerMinute, "tasks.maxRequestsPerSecond": c.Tasks.MaxRequestsPerSecond} {
+		if n < 0 {
+			bad(key, n, "is negative", "1 or more; 0 = no limit")
+		}
+	}
 	for key, d := range map[string]Duration{"tasks.syncWait": c.Tasks.SyncWait, "tasks.immediateWait": c.Tasks.ImmediateWait} {
 		if d < 0 {
 			bad(key, d, "is negative", "0 or more")
