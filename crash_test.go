@@ -45,6 +45,7 @@ type witness struct {
 	lastID   int
 	answers  map[int]chan answer
 	statuses map[string]mcp.Task // the terminal one of each task that was told
+	updates  map[string]int      // notifications/resources/updated, by URI
 	gone     chan struct{}
 }
 
@@ -58,7 +59,7 @@ type answer struct {
 
 func newWitness(t testing.TB, cmd *exec.Cmd) *witness {
 	t.Helper()
-	w := &witness{t: t, cmd: cmd, answers: map[int]chan answer{}, statuses: map[string]mcp.Task{}, gone: make(chan struct{})}
+	w := &witness{t: t, cmd: cmd, answers: map[int]chan answer{}, statuses: map[string]mcp.Task{}, updates: map[string]int{}, gone: make(chan struct{})}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +91,10 @@ func (w *witness) read(out io.Reader) {
 		var m struct {
 			ID     *int
 			Method string
-			Params mcp.Task
+			Params struct {
+				mcp.Task
+				URI string
+			}
 			answer
 		}
 		if err := json.Unmarshal(line, &m); err != nil {
@@ -106,7 +110,9 @@ func (w *witness) read(out io.Reader) {
 			if before, told := w.statuses[m.Params.TaskID]; told {
 				w.t.Errorf("two ends of %s: %s, %s", m.Params.TaskID, before.Status, m.Params.Status)
 			}
-			w.statuses[m.Params.TaskID] = m.Params
+			w.statuses[m.Params.TaskID] = m.Params.Task
+		case m.Method == "notifications/resources/updated":
+			w.updates[m.Params.URI]++
 		}
 		w.mu.Unlock()
 	}
@@ -173,6 +179,13 @@ func (w *witness) output(id string) string {
 		b.WriteString(page.StructuredContent.Output)
 		after = page.StructuredContent.Next
 	}
+}
+
+// count is how often a resource was said to have changed.
+func (w *witness) count(uri string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.updates[uri]
 }
 
 func (w *witness) kill() {

@@ -281,6 +281,12 @@ func (l *Log) Size() int64 {
 	return l.end
 }
 
+// Grown returns when the log is longer than size, with io.EOF when it never will be, or with ctx's error.
+func (l *Log) Grown(ctx context.Context, size int64) error {
+	r := Reader{log: l, tail: true, pos: size, ready: make(chan struct{}, 1)}
+	return r.Wait(ctx, 1)
+}
+
 // Held is how many bytes of memory the log's data takes.
 func (l *Log) Held() int64 {
 	l.mu.Lock()

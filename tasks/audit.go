@@ -46,7 +46,7 @@ func (r *Runner) tellCreated(t *Task) {
 
 func (r *Runner) tellEnded(t *Task) {
 	took := t.UpdatedAt.Sub(t.CreatedAt)
-	r.event(t.ID).Str("tool", t.Tool).Str("status", string(t.Status)).Dur("took", took).Msg("task ended")
+	r.event(t.ID).Str("tool", t.Tool).Str("status", string(t.Status)).Int64("tookMs", took.Milliseconds()).Msg("task ended")
 	r.o.Observer.Ended(t.Tool, t.Status, took)
 }
 

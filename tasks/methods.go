@@ -69,7 +69,7 @@ func withTask(h func(ctx context.Context, p mcp.TaskParams) (any, error)) rpc.Ha
 func (r *Runner) getTask(ctx context.Context, p mcp.TaskParams) (any, error) {
 	t, err := r.Get(ctx, p.TaskID)
 	if err != nil {
-		return nil, wireError(err)
+		return nil, WireError(err)
 	}
 	return t.wire(r.o.PollInterval), nil
 }
@@ -83,7 +83,7 @@ func (r *Runner) taskResult(ctx context.Context, p mcp.TaskParams) (any, error) 
 	}
 	t, err := r.Await(ctx, p.TaskID)
 	if err != nil {
-		return nil, wireError(err)
+		return nil, WireError(err)
 	}
 	r.tellRetrieved(t.ID)
 	if t.Outcome.Err != nil {
@@ -126,7 +126,7 @@ func (r *Runner) resume(ctx context.Context, p mcp.TaskParams) (any, error) {
 	}
 	t, err := r.Get(ctx, p.TaskID)
 	if err != nil {
-		return nil, wireError(err)
+		return nil, WireError(err)
 	}
 	return t.Segments.Resume(min(last, maxSeqNr), t.ID, maxResumed), nil
 }
@@ -154,7 +154,7 @@ func (r *Runner) cancelTask(ctx context.Context, p mcp.TaskParams) (any, error) 
 	if errors.Is(err, ErrEnded) {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "cannot cancel task: already in terminal status %q", t.Status)
 	} else if err != nil {
-		return nil, wireError(err)
+		return nil, WireError(err)
 	}
 	return t.wire(r.o.PollInterval), nil
 }
@@ -184,7 +184,7 @@ func (r *Runner) listTasks(ctx context.Context, _ *rpc.Caller, params json.RawMe
 	}
 	page, next, err := r.List(ctx, p.Cursor, pageSize)
 	if err != nil {
-		return nil, wireError(err)
+		return nil, WireError(err)
 	}
 	result := mcp.ListTasksResult{Tasks: make([]mcp.Task, len(page)), NextCursor: next}
 	for i, t := range page {
@@ -201,8 +201,8 @@ func WithRelated(result *mcp.CallToolResult, id string) *mcp.CallToolResult {
 	return &tied
 }
 
-// wireError is the one place where an error of this room gets its code.
-func wireError(err error) error {
+// WireError is the one place where an error of this room gets its code.
+func WireError(err error) error {
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return rpc.Errorf(mcp.CodeInvalidParams, "task not found: it is unknown or has expired")

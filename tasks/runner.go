@@ -241,6 +241,11 @@ func (r *Runner) Wait(ctx context.Context) error {
 	}
 }
 
+// Go runs f in a goroutine whose context ends when the runner is closed; Close waits for it.
+func (r *Runner) Go(f func(ctx context.Context)) {
+	r.watchers.Go(func() { f(r.ctx) })
+}
+
 // errClosed is why work ends when the process does.
 var errClosed = errors.New("runnel was stopped")
 

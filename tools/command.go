@@ -276,7 +276,11 @@ func (c *Command) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToo
 	} else {
 		in.Repeats()
 	}
-	return o.result(), nil
+	result := o.result()
+	if o.Truncated {
+		in.Truncated()
+	}
+	return result, nil
 }
 
 // confirm asks the user whether to run the command. It returns the result of a call that may not run.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -31,15 +32,19 @@ type service struct {
 	registry *Registry
 	runner   *tasks.Runner
 	o        ServeOptions
+
+	mu            sync.Mutex
+	subscriptions map[string]*subscription // by sessionId and URI
 }
 
-// Serve adds tools/list and tools/call to srv, and the fallback tools to the registry.
+// Serve adds tools/list, tools/call and the resources methods to srv, and the fallback tools to the registry.
 func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOptions) {
 	s := &service{registry: registry, runner: runner, o: o}
 	s.addFallbackTools()
 	srv.Declare(func(_ *mcp.Version, caps *mcp.ServerCapabilities) { caps.Tools = &mcp.ToolsCapability{} })
 	srv.Handle(rpc.Handshake, "tools/list", s.list)
 	srv.Handle(rpc.Handshake, "tools/call", s.call)
+	s.serveResources(srv)
 }
 
 func (s *service) list(_ context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
@@ -81,6 +86,10 @@ func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage
 	spec.Work = func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
 		in := &Call{Arguments: arguments, TaskID: run.ID(), caller: d.caller, ask: d.asking.ask()}
 		result, message, err := e.run(ctx, in, run.Log(), d.report)
+		if in.cut && result != nil && run.HasHandle() {
+			t := run.Task()
+			result.Content = append(result.Content, linkLog(&t))
+		}
 		if in.rest != nil {
 			run.Rest(*in.rest)
 		}

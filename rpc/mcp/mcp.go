@@ -111,8 +111,9 @@ func (c *ClientCapabilities) AsksByForm() bool {
 
 // ServerCapabilities are what the rooms of runnel declare.
 type ServerCapabilities struct {
-	Tools *ToolsCapability `json:"tools,omitempty"`
-	Tasks *ServerTasks     `json:"tasks,omitempty"`
+	Tools     *ToolsCapability     `json:"tools,omitempty"`
+	Resources *ResourcesCapability `json:"resources,omitempty"`
+	Tasks     *ServerTasks         `json:"tasks,omitempty"`
 }
 
 // ToolsCapability is capabilities.tools.
