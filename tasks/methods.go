@@ -32,6 +32,7 @@ func (r *Runner) Register(srv *rpc.Server) {
 	srv.Handle(rpc.Handshake, "tasks/get", r.limited(withTask(r.getTask)))
 	srv.Handle(rpc.Handshake, "tasks/result", r.limited(withTask(r.taskResult)))
 	srv.Handle(rpc.Handshake, "tasks/cancel", r.limited(withTask(r.cancelTask)))
+	srv.Handle(rpc.Handshake, "runnel/tasks/variables", r.limited(withTasks(r.setVariables)))
 	srv.Handle(rpc.Handshake, "tasks/list", r.limited(withTasks(r.listTasks)))
 }
 
@@ -71,7 +72,9 @@ func (r *Runner) getTask(ctx context.Context, p mcp.TaskParams) (any, error) {
 	if err != nil {
 		return nil, WireError(err)
 	}
-	return t.wire(r.o.PollInterval), nil
+	shown := t.wire(r.o.PollInterval)
+	shown.Meta = WithVariables(nil, &t)
+	return shown, nil
 }
 
 // taskResult answers with what the task's own request would have returned. "When a receiver receives a
@@ -90,6 +93,7 @@ func (r *Runner) taskResult(ctx context.Context, p mcp.TaskParams) (any, error) 
 		return nil, t.Outcome.Err
 	}
 	result := WithRelated(t.Outcome.Result, t.ID)
+	result.Meta = WithVariables(result.Meta, &t)
 	if !t.Merge {
 		return result, nil
 	}

@@ -33,6 +33,8 @@ type Run struct {
 	drained chan struct{} // closed when the follower has written the last of the output
 	ended   chan struct{} // closed when the status is terminal and stored
 
+	setting sync.Mutex // held while variables are set and stored
+
 	mu     sync.Mutex
 	task   Task
 	handle bool             // Spec.Handle, or promoted
@@ -336,6 +338,7 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 		t = r.runner.settle(t)
 	}
 	r.mu.Lock()
+	t.Variables = r.task.Variables
 	r.task = t
 	r.mu.Unlock()
 	if r.spec.Status != nil {

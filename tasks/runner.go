@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"time"
@@ -90,6 +91,8 @@ type Spec struct {
 	Handle bool
 	// TTL that the requestor asked for; 0 for none.
 	TTL time.Duration
+	// Variables that the task begins with, an encoded object that MergeVariables has made; nil for none.
+	Variables json.RawMessage
 	// Prepare is called before the work starts. The task does not end before Run.Deliver has
 	// been called and what it started has written the last of the output.
 	Prepare func(run *Run)
@@ -120,6 +123,7 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 			CreatedAt: now,
 			UpdatedAt: now,
 			TTL:       r.ttl(spec.TTL),
+			Variables: spec.Variables,
 		},
 		handle:  spec.Handle,
 		worked:  make(chan struct{}),

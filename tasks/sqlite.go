@@ -229,10 +229,10 @@ func (d *database) insert(t Task) (*keeping, error) {
 		if refused, err = d.admit(tx, t.Owner); err != nil || refused != nil {
 			return err
 		}
-		r, err := tx.exec(`INSERT INTO task (id, owner, tool, status, message, created, updated, ttl, expires, merge, keeper)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		r, err := tx.exec(`INSERT INTO task (id, owner, tool, status, message, created, updated, ttl, expires, merge, variables, keeper)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			t.ID, t.Owner, t.Tool, t.Status, t.StatusMessage, t.CreatedAt.UnixNano(), t.UpdatedAt.UnixNano(),
-			int64(t.TTL), expires(&t), t.Merge, d.lease.name)
+			int64(t.TTL), expires(&t), t.Merge, []byte(t.Variables), d.lease.name)
 		if err == nil {
 			k.task, err = r.LastInsertId()
 		}
@@ -352,16 +352,17 @@ func (s *SQLite) Get(ctx context.Context, owner, id string) (Task, error) {
 }
 
 func (d *database) get(ctx context.Context, owner, id string) (row, error) {
-	var outcome []byte
+	var outcome, variables []byte
 	var end sql.NullInt64
-	r, err := scanTask(d.read.QueryRowContext(ctx, "SELECT "+taskColumns+`, outcome, (SELECT stop FROM log WHERE task = number ORDER BY start DESC LIMIT 1)
-		FROM task WHERE id = ? AND owner = ? AND expires > ?`, id, owner, time.Now().UnixNano()).Scan, &outcome, &end)
+	r, err := scanTask(d.read.QueryRowContext(ctx, "SELECT "+taskColumns+`, outcome, variables, (SELECT stop FROM log WHERE task = number ORDER BY start DESC LIMIT 1)
+		FROM task WHERE id = ? AND owner = ? AND expires > ?`, id, owner, time.Now().UnixNano()).Scan, &outcome, &variables, &end)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return row{}, ErrNotFound
 	case err != nil:
 		return row{}, explain(err)
 	}
+	r.Variables = variables
 	k := &keeping{db: d, task: r.number}
 	r.Log = partials.Stored(k, end.Int64)
 	ends, err := k.loadSegments(ctx)
@@ -523,6 +524,18 @@ func (s *SQLite) Ask(_ context.Context, owner, id string) error {
 	}
 	return d.w.do(job{do: func(tx *transaction) error {
 		_, err := tx.exec("UPDATE task SET asked = 1 WHERE id = ? AND owner = ? AND keeper IS NOT NULL", id, owner)
+		return err
+	}})
+}
+
+// PutVariables implements Shared.
+func (s *SQLite) PutVariables(_ context.Context, id string, variables []byte) error {
+	d, err := s.open()
+	if err != nil {
+		return err
+	}
+	return d.w.do(job{do: func(tx *transaction) error {
+		_, err := tx.exec("UPDATE task SET variables = ? WHERE id = ? AND keeper = ?", variables, id, d.lease.name)
 		return err
 	}})
 }

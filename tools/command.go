@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -257,6 +258,13 @@ func (c *Command) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToo
 	}
 	defer c.leave()
 
+	variables, err := newVariablesFile(in)
+	if err != nil {
+		return mcp.ErrorResult(err.Error()), nil
+	}
+	defer variables.remove()
+	spec.env = append(slices.Clone(spec.env), variablesVariable+"="+variables.path)
+
 	began := time.Now()
 	p, err := startProcess(spec)
 	if err != nil {
@@ -275,6 +283,11 @@ func (c *Command) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToo
 		in.Repeats(mcp.Text(o.verdict + "\n"))
 	} else {
 		in.Repeats()
+	}
+	if err := variables.merge(ctx, in); err != nil {
+		o.verdict = cmp.Or(o.verdict, err.Error())
+		in.SetStatus(o.statusMessage())
+		in.Repeats(mcp.Text(o.verdict + "\n"))
 	}
 	result := o.result()
 	if o.Truncated {

@@ -149,7 +149,7 @@ func (s *service) getTaskResult(ctx context.Context, in *Call) (*mcp.CallToolRes
 		text += ": " + t.StatusMessage
 	}
 	if !t.Status.Terminal() {
-		return said(fmt.Sprintf("%s\nGo on with after: %d.\n%s", text, next, output), told), nil
+		return withVariables(said(fmt.Sprintf("%s\nGo on with after: %d.\n%s", text, next, output), told), &t), nil
 	}
 	told.Result = t.Outcome.Result
 	if t.Outcome.Err != nil {
@@ -159,7 +159,12 @@ func (s *service) getTaskResult(ctx context.Context, in *Call) (*mcp.CallToolRes
 	if !strings.Contains(result, output) {
 		result = output + "\nResult:\n" + result
 	}
-	return said(text+"\n"+result, told), nil
+	return withVariables(said(text+"\n"+result, told), &t), nil
+}
+
+func withVariables(r *mcp.CallToolResult, t *tasks.Task) *mcp.CallToolResult {
+	r.Meta = tasks.WithVariables(r.Meta, t)
+	return r
 }
 
 // resultText is the text of a result, with other content named.

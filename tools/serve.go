@@ -84,7 +84,7 @@ func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage
 	spec.Tool = e.spec.Name
 	spec.Prepare = d.prepare
 	spec.Work = func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
-		in := &Call{Arguments: arguments, TaskID: run.ID(), caller: d.caller, ask: d.asking.ask()}
+		in := &Call{Arguments: arguments, TaskID: run.ID(), run: run, caller: d.caller, ask: d.asking.ask()}
 		result, message, err := e.run(ctx, in, run.Log(), d.report)
 		if in.cut && result != nil && run.HasHandle() {
 			t := run.Task()
@@ -143,7 +143,13 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 	if err != nil {
 		return nil, err
 	}
-	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Handle: true, TTL: ttl, Status: d.status})
+	var variables json.RawMessage
+	if set := c.Meta.Variables; len(set) > 0 {
+		if variables, err = tasks.MergeVariables(nil, set); err != nil {
+			return nil, rpc.Errorf(mcp.CodeInvalidParams, "params._meta[%q]: %v", mcp.MetaVariables, err)
+		}
+	}
+	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Handle: true, TTL: ttl, Status: d.status, Variables: variables})
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/tasks"
 )
 
 // Tool is something a client can call.
@@ -34,6 +35,7 @@ type Call struct {
 	// TaskID names the task that this call runs as.
 	TaskID string
 
+	run    *tasks.Run // nil in a test
 	caller *rpc.Caller
 	ask    func(ctx context.Context, q Question) (Answer, error)
 	status string

@@ -141,6 +141,7 @@ type TaskRequests struct {
 type RequestMeta struct {
 	ProgressToken  json.RawMessage `json:"progressToken,omitempty"`  // a string or an integer, given back byte for byte
 	PartialResults Flag            `json:"partialResults,omitempty"` // PR #383
+	Variables      json.RawMessage `json:"runnel/variables,omitempty"`
 }
 
 // Flag is true only for a JSON true: what a client sends instead of a truth value reads as false.
