@@ -194,7 +194,7 @@ func (s *Segments) number(limit int) bool {
 
 // peek is how long a page's part is that number would add, in bytes of JSON. s.mu is held.
 func (s *Segments) peek(limit int) int {
-	batch, _ := s.log.ReadAt(s.end(), min(limit, defaultMaxBytes))
+	batch, _, _ := s.log.ReadAt(context.Background(), s.end(), min(limit, defaultMaxBytes)) // what cannot be read gets no number either
 	return len(appendContent(nil, batch.Chunks)) + numberBytes*len(batch.Chunks)
 }
 
