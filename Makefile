@@ -7,7 +7,7 @@ FUZZTIME ?= 1m
 # How many random sessions make fuzz plays; make test plays 500.
 RANDOM_SESSIONS ?= 10000
 
-.PHONY: build demo test check lint race fuzz fuzz-short bench clean
+.PHONY: build demo test check lint race crash fuzz fuzz-short bench clean
 
 build: ## bin/runnel
 	go build -o bin/runnel .
@@ -28,6 +28,9 @@ lint:
 
 race:
 	go test -race ./...
+
+crash: ## kill -9 of runnel 200 times, processes that share a state for a minute (make test does some of both)
+	RUNNEL_TEST_CRASH_ROUNDS=200 RUNNEL_TEST_SHARED_TIME=1m go test -race -count=1 -v -run 'TestKilledAtAnyMoment|TestProcessesShareAState' .
 
 fuzz: ## every fuzz target for $(FUZZTIME), and $(RANDOM_SESSIONS) random sessions
 	@for package in $$(go list ./...); do \

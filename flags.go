@@ -17,6 +17,7 @@ type options struct {
 	config    string
 	tools     []string
 	selftest  bool
+	metrics   string
 	logLevel  choice
 	logFormat choice
 	settings  []*setting
@@ -39,6 +40,7 @@ func (o *options) register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&o.tools, "tool", nil, "a command tool `NAME=COMMAND`; repeatable. Words are split as a shell splits them,\nno shell runs; {{name}} is a required string argument")
 	flags.BoolVar(&o.selftest, "selftest", false, "add the self-test tools")
 	o.settings = []*setting{
+		{flag: "state", path: "state.dir", usage: "`DIR` where tasks live, or memory; else $XDG_STATE_HOME/runnel or ~/.local/state/runnel"},
 		{flag: "owner", path: "server.owner", usage: "`NAME` of the owner of the tasks that this process sees"},
 		{flag: "pace", path: "partials.pace", usage: "least `DURATION` between two partials of one task; 0 = each chunk its own notification"},
 		{flag: "sync-wait", path: "tasks.syncWait", usage: "`DURATION` after which a plain call that is not finished is handed over; 0 = never"},
@@ -55,6 +57,7 @@ func (o *options) register(flags *pflag.FlagSet) {
 		s.text = defaults.Text(s.path)
 		flags.Var(s, s.flag, s.usage)
 	}
+	flags.StringVar(&o.metrics, "metrics", "", "`ADDR` where metrics are served for Prometheus, under /metrics; :PORT is on loopback")
 	o.logLevel, o.logFormat = "info", "auto"
 	flags.Var(&o.logLevel, "log-level", "`LEVEL` of what is logged to stderr: debug, info, warn, error")
 	flags.Var(&o.logFormat, "log-format", "`FORMAT` of it: json, console, or auto (console on a terminal)")

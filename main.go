@@ -31,7 +31,8 @@ func main() {
 
 	// A client that has gone is an error of write, not the end of the process before its children are stopped.
 	// Not signal.Ignore: children inherit an ignored signal, and "yes | head" would not end as it should.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	// A file that may not grow (ulimit -f) is one, too.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGXFSZ)
 
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second one ends the process at once

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os/signal"
 	"syscall"
@@ -101,6 +102,15 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 	if count == 0 {
 		log.Warn().Msg("no tools: name some with --tool or in a config file")
 	}
+	store, err := i.store(config, log)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := store.Close(); err != nil {
+			log.Error().Err(err).Msg("closing the state")
+		}
+	}()
 	log.Info().Str("version", version()).Str("config", file).Int("tools", count).Msg("serving")
 	ctx := cmd.Context()
 	switch {
@@ -115,11 +125,80 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 		go func() { defer close(ended); i.reload(watch, file, registry, log) }()
 		defer func() { stop(); <-ended }()
 	}
-	return i.connect(ctx, config, registry, log)
+	return i.connect(ctx, config, registry, store, log)
+}
+
+// recoverDelay is when a state that is there is opened, if no task has opened it: tasks of a runnel that is gone
+// have their end then. A client that starts a server only to probe it has ended it by then.
+const recoverDelay = time.Second
+
+// closingStore is a store that is closed in the end.
+type closingStore interface {
+	tasks.Store
+	io.Closer
+}
+
+type memory struct{ *tasks.Memory }
+
+func (memory) Close() error { return nil }
+
+// store is where tasks live.
+func (i *invocation) store(config *tools.Config, log zerolog.Logger) (closingStore, error) {
+	if config.State.InMemory() {
+		return memory{tasks.NewMemory()}, nil
+	}
+	dir, err := config.StateDir(i.getenv)
+	if err != nil {
+		return nil, &usageError{err, ""}
+	}
+	return tasks.NewSQLite(tasks.SQLiteOptions{Dir: dir, MaxState: int64(config.State.MaxState), Limits: limits(config), Log: log}), nil
+}
+
+// observer counts what happens to tasks, if somebody wants to know; it is nil if not.
+func (i *invocation) observer(ctx context.Context, log zerolog.Logger) (tasks.Observer, error) {
+	if i.options.metrics == "" {
+		return nil, nil
+	}
+	address, err := metricsAddress(i.options.metrics)
+	if err != nil {
+		return nil, &usageError{fmt.Errorf("%s: %s", i.options.from["metrics"], allowedInParentheses(err)), ""}
+	}
+	m := newMetrics()
+	serveMetrics(ctx, address, m, log)
+	return m, nil
+}
+
+func limits(config *tools.Config) tasks.Limits {
+	return tasks.Limits{
+		MaxLive:              config.Tasks.MaxLive,
+		MaxStartsPerMinute:   config.Tasks.MaxStartsPerMinute,
+		MaxRequestsPerSecond: config.Tasks.MaxRequestsPerSecond,
+	}
+}
+
+// recoverState opens a state that is there, after a while, for what has to be recovered in it. It ends when ctx does.
+func recoverState(ctx context.Context, store closingStore, log zerolog.Logger) {
+	s, ok := store.(*tasks.SQLite)
+	if !ok || !s.Exists() {
+		return
+	}
+	timer := time.AfterFunc(recoverDelay, func() {
+		if err := s.Open(); err != nil && ctx.Err() == nil {
+			log.Error().Err(err).Msg("recovering tasks")
+		}
+	})
+	context.AfterFunc(ctx, func() { timer.Stop() })
 }
 
 // connect wires the rooms and serves one client.
-func (i *invocation) connect(ctx context.Context, config *tools.Config, registry *tools.Registry, log zerolog.Logger) error {
+func (i *invocation) connect(ctx context.Context, config *tools.Config, registry *tools.Registry, store closingStore, log zerolog.Logger) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	recoverState(ctx, store, log)
+	observer, err := i.observer(ctx, log)
+	if err != nil {
+		return err
+	}
 	server := rpc.NewServer(&rpc.Options{
 		Info:         mcp.Implementation{Name: config.Server.Name, Version: version()},
 		Instructions: config.Server.Instructions,
@@ -129,12 +208,13 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, registry
 		Log:          log,
 	})
 	runner := tasks.NewRunner(tasks.Options{
-		Store:        tasks.NewMemory(),
+		Store:        store,
 		Owner:        config.Server.Owner,
 		TTL:          time.Duration(config.Tasks.TTL),
 		MaxTTL:       time.Duration(config.Tasks.MaxTTL),
 		PollInterval: time.Duration(config.Tasks.PollInterval),
-		MaxLive:      config.Tasks.MaxLive,
+		Limits:       limits(config),
+		Observer:     observer,
 		MaxPending:   int(config.Partials.MaxPending),
 		Log:          log,
 
@@ -153,7 +233,7 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, registry
 		Log:                 log,
 	})
 	server.OnDrain(func(ctx context.Context) { _ = runner.Wait(ctx) }) // its error only says that ctx has ended
-	err := server.Serve(ctx, i.stdin, i.stdout)
+	err = server.Serve(ctx, i.stdin, i.stdout)
 	if err != nil && ctx.Err() != nil {
 		return nil // a signal is a way to end
 	}

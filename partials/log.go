@@ -47,12 +47,15 @@ type Batch struct {
 	Chunks []Chunk
 	Start  int64 // position of the first byte
 	End    int64 // position after the last one
+	Lost   bool  // what stood from Start to End is no longer kept; the one chunk says so
 }
 
 // LogOptions of a Log. The zero value works, and so does nil.
 type LogOptions struct {
 	MaxPending int // bytes that the slowest reader may be behind before Append waits; 0 = 1 MiB
 	Retain     int // bytes that are kept for readers still to come, beyond what present ones need; 0 = 8 MiB
+	// Lost is told when the log's backing has failed (Log.Fail); nothing can be appended any more. It must not block.
+	Lost func(reason error)
 }
 
 const (
@@ -78,6 +81,17 @@ type Log struct {
 	readers []*Reader     // those that Append waits for
 	waiting []*Reader     // those in Wait
 	room    chan struct{} // closed when a reader has moved on; nil if no Append waits
+
+	// With a backing (backing.go).
+	backing  Backing
+	keeper   Reader // what Unkept has returned
+	kept     int64  // the backing has what stands before this position
+	keptCost int64
+	told     uint8 // what Due was told since Unkept found nothing: 1 that there is something, 2 that it is much
+	followed bool  // somebody else writes the log
+	failed   error // why the backing cannot keep it
+	limit    int64 // of Limit
+	lost     func(error)
 }
 
 // block holds chunks that follow each other. data never grows beyond its capacity, so what a
@@ -107,11 +121,14 @@ func NewLog(o *LogOptions) *Log {
 	if o != nil && o.Retain > 0 {
 		l.retain = int64(o.Retain)
 	}
+	if o != nil {
+		l.lost = o.Lost
+	}
 	return l
 }
 
-// Append adds the chunks of one write and copies their data. It waits while the slowest reader is too
-// far behind, until ctx ends. The chunks stay together, in the order of the calls.
+// Append adds the chunks of one write and copies their data. It waits while the slowest reader, or else the
+// backing if there is one, is too far behind, until ctx ends. The chunks stay together, in the order of the calls.
 func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
 	size := int64(0)
 	for i := range chunks {
@@ -119,7 +136,7 @@ func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for !l.closed {
+	for !l.closed && l.failed == nil {
 		pending := l.pending()
 		if pending == 0 || pending+size <= l.maxPending {
 			break
@@ -137,14 +154,18 @@ func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
 		}
 		l.mu.Lock()
 	}
-	if l.closed {
+	switch {
+	case l.closed || l.followed:
 		return ErrClosed
+	case l.failed != nil:
+		return l.failed
 	}
 	for i := range chunks {
 		l.write(&chunks[i])
 	}
 	l.trim()
 	l.wake()
+	l.due()
 	return nil
 }
 
@@ -184,6 +205,9 @@ func (l *Log) record(data []byte, r record) {
 
 // pending is what the reader that is furthest behind has not read, as memory. l.mu is held.
 func (l *Log) pending() int64 {
+	if l.backing != nil {
+		return l.cost - l.keptCost
+	}
 	most := int64(0)
 	for _, r := range l.readers {
 		if r.pos < l.end {
@@ -195,6 +219,9 @@ func (l *Log) pending() int64 {
 
 // slowest is the position of the reader that is furthest behind. l.mu is held.
 func (l *Log) slowest() int64 {
+	if l.backing != nil {
+		return l.kept
+	}
 	pos := l.end
 	for _, r := range l.readers {
 		pos = min(pos, r.pos)
@@ -255,6 +282,12 @@ func (l *Log) Size() int64 {
 	return l.end
 }
 
+// Grown returns when the log is longer than size, with io.EOF when it never will be, or with ctx's error.
+func (l *Log) Grown(ctx context.Context, size int64) error {
+	r := Reader{log: l, tail: true, pos: size, ready: make(chan struct{}, 1)}
+	return r.Wait(ctx, 1)
+}
+
 // Held is how many bytes of memory the log's data takes.
 func (l *Log) Held() int64 {
 	l.mu.Lock()
@@ -268,24 +301,30 @@ func (l *Log) Held() int64 {
 
 // ReadAt returns up to limit bytes of whole chunks from position pos on, at least one chunk if there is
 // any, and the position to go on from. What is no longer kept is passed over: Batch.Start tells where it begins.
-func (l *Log) ReadAt(pos int64, limit int) (Batch, int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (l *Log) ReadAt(ctx context.Context, pos int64, limit int) (Batch, int64, error) {
 	r := Reader{log: l, pos: max(pos, 0)}
-	b, _ := r.next(limit)
-	return b, r.pos
+	for {
+		if err := r.load(ctx); err != nil {
+			return Batch{}, r.pos, err
+		}
+		b, ok := r.Next(limit)
+		if ok && !b.Lost || r.pos >= l.Size() {
+			return b, r.pos, nil
+		}
+		// Else memory let it go since load looked.
+	}
 }
 
-// Tail returns the last chunks, about n bytes of them.
+// Tail returns the last chunks that are in memory, about n bytes of them.
 func (l *Log) Tail(n int) Batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := Reader{log: l}
+	r := Reader{log: l, tail: true}
 	b, _ := r.last(int64(n))
 	return b
 }
 
-// NewReader returns a reader from position pos on, for which Append waits. It must be closed.
+// NewReader returns a reader from position pos on, for which Append waits if there is no backing. It must be closed.
 func (l *Log) NewReader(pos int64) *Reader {
 	r := &Reader{log: l, pos: pos, ready: make(chan struct{}, 1)}
 	l.mu.Lock()
@@ -318,6 +357,9 @@ type Reader struct {
 	cost int64 // of what was read
 	want int64 // bytes that Wait waits for
 
+	loaded []*block // from the backing
+	gap    int64    // where the log goes on behind what the backing has let go; of interest while beyond pos
+
 	chunks []Chunk // of the last batch, reused
 }
 
@@ -332,6 +374,9 @@ func (r *Reader) Next(limit int) (Batch, bool) {
 		}
 		// From before what is new: its first line may have begun there.
 		return r.last(tailBytes)
+	}
+	if r.gap > r.pos {
+		return r.passGap(), true
 	}
 	b, ok := r.next(limit)
 	if ok {
@@ -357,9 +402,13 @@ func (r *Reader) next(limit int) (Batch, bool) {
 	if r.pos >= l.end {
 		return Batch{Start: l.end, End: l.end}, false
 	}
-	r.pos = max(r.pos, l.blocks[0].start)
-	i := sort.Search(len(l.blocks), func(i int) bool { return l.blocks[i].end() > r.pos })
-	b := l.blocks[i]
+	blocks := r.source()
+	if len(blocks) == 0 {
+		return Batch{Start: r.pos, End: r.pos}, false
+	}
+	r.pos = max(r.pos, blocks[0].start)
+	i := sort.Search(len(blocks), func(i int) bool { return blocks[i].end() > r.pos })
+	b := blocks[i]
 	at := int(r.pos - b.start)
 	n := sort.Search(len(b.records), func(n int) bool { return int(b.records[n].end) > at })
 	if rec := &b.records[n]; rec.kind == Item && n > 0 {
@@ -405,10 +454,10 @@ func (r *Reader) next(limit int) (Batch, bool) {
 			break
 		}
 		if n++; n == len(b.records) {
-			if i++; i == len(l.blocks) {
+			if i++; i == len(blocks) {
 				break
 			}
-			b, n, at = l.blocks[i], 0, 0
+			b, n, at = blocks[i], 0, 0
 		}
 	}
 	if whole > 0 {
@@ -439,9 +488,13 @@ func cutText(data []byte, limit int) int {
 	return cut
 }
 
-// Wait returns when at least n bytes are there to read or the log is closed; io.EOF when it is closed and all
+// Wait returns when at least n bytes are there to read or the log is closed, having fetched from the backing what
+// memory does not hold; io.EOF when it is closed and all
 // is read; or ctx's error. What is there already is returned even when ctx is done.
 func (r *Reader) Wait(ctx context.Context, n int64) error {
+	if err := r.load(ctx); err != nil {
+		return err
+	}
 	r.log.mu.Lock()
 	switch pending := r.log.end - r.pos; {
 	case pending > 0 && (pending >= n || r.log.closed):

@@ -2,6 +2,7 @@ package partials
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -30,6 +31,27 @@ type Ending struct {
 
 // NewSegments numbers the output in log.
 func NewSegments(log *Log) *Segments { return &Segments{log: log} }
+
+// RestoreSegments makes the segments of a stored log: with the numbers that were given, and how the output ended
+// (nil if it has not).
+func RestoreSegments(log *Log, ends []int64, ending *Ending) *Segments {
+	return &Segments{log: log, ends: ends, ending: ending}
+}
+
+// Given returns where the segments from number n+1 on end in the log, as far as they have numbers. What was given
+// once stays, so this is how numbers are stored.
+func (s *Segments) Given(n int) []int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.ends[min(n, len(s.ends)):])
+}
+
+// Ending is how the output ended, nil if it has not.
+func (s *Segments) Ending() *Ending {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ending
+}
 
 // Finish tells how the output ended; what was told first holds. It must be called before the log is closed.
 func (s *Segments) Finish(e Ending) {
@@ -153,8 +175,14 @@ func (s *Segments) end() int64 {
 
 // number gives numbers to what comes next in the log, about limit bytes. s.mu is held.
 func (s *Segments) number(limit int) bool {
-	batch, next := s.log.ReadAt(s.end(), min(limit, defaultMaxBytes))
-	if len(batch.Chunks) == 0 {
+	batch, next, err := s.log.ReadAt(context.Background(), s.end(), min(limit, defaultMaxBytes))
+	if err != nil {
+		return false // it may be there when it is asked for again
+	}
+	if len(batch.Chunks) == 0 || batch.Lost {
+		if next > s.end() {
+			s.ends = append(s.ends, next)
+		}
 		return false
 	}
 	if batch.Start > s.end() {
@@ -166,12 +194,16 @@ func (s *Segments) number(limit int) bool {
 
 // peek is how long a page's part is that number would add, in bytes of JSON. s.mu is held.
 func (s *Segments) peek(limit int) int {
-	batch, _ := s.log.ReadAt(s.end(), min(limit, defaultMaxBytes))
+	batch, _, _ := s.log.ReadAt(context.Background(), s.end(), min(limit, defaultMaxBytes)) // what cannot be read gets no number either
 	return len(appendContent(nil, batch.Chunks)) + numberBytes*len(batch.Chunks)
 }
 
 // numberBatch gives a number to each content item of a batch. s.mu is held.
 func (s *Segments) numberBatch(b Batch) {
+	if b.Lost {
+		s.ends = append(s.ends, b.End)
+		return
+	}
 	pos := b.Start
 	for i := range b.Chunks {
 		c := &b.Chunks[i]
@@ -198,13 +230,20 @@ func (s *Segments) logged(n int64, longest int) []byte {
 
 // between returns the chunks from position begin to end, nil if they are not all kept.
 func (l *Log) between(begin, end int64) []Chunk {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	var chunks []Chunk
 	for r := (Reader{log: l, pos: begin}); r.pos < end; {
 		at := r.pos
-		b, ok := r.next(int(end - r.pos))
-		if !ok || b.Start > at {
+		if r.load(context.Background()) != nil {
+			return nil
+		}
+		l.mu.Lock()
+		b, ok := r.next(int(end - at))
+		gone := r.gap > at
+		l.mu.Unlock()
+		if !ok && !gone {
+			continue // memory let it go since load looked
+		}
+		if gone || b.Start > at {
 			return nil
 		}
 		for _, c := range b.Chunks {

@@ -38,6 +38,9 @@ func (d *sep1905) Encode(dst []byte, b Batch) []byte {
 	pos := b.Start
 	for i, n := 0, first; n < int64(len(s.ends)); n++ {
 		begin := i
+		if b.Lost {
+			i, pos = 1, b.End
+		}
 		for pos < s.ends[n] {
 			pos += int64(len(b.Chunks[i].Data))
 			i++
@@ -134,6 +137,12 @@ func relatedTask(id string) []byte {
 
 // behind is the part of a batch that comes at or after pos.
 func behind(b Batch, pos int64) Batch {
+	if b.Lost && b.End <= pos {
+		b.Chunks = nil
+	}
+	if b.Lost {
+		return b
+	}
 	for len(b.Chunks) > 0 && b.Start < pos {
 		c := &b.Chunks[0]
 		if left := pos - b.Start; left < int64(len(c.Data)) {

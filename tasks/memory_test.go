@@ -13,7 +13,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-func put(t *testing.T, m *Memory, tasks ...Task) {
+func put(t *testing.T, m Store, tasks ...Task) {
 	t.Helper()
 	for _, task := range tasks {
 		if err := m.Put(context.Background(), task); err != nil {
@@ -26,7 +26,7 @@ func working(id string) Task {
 	return Task{ID: id, Owner: "local", Status: mcp.TaskWorking, CreatedAt: time.Now(), TTL: time.Hour}
 }
 
-func ids(t *testing.T, m *Memory, owner string, n int) []string {
+func ids(t *testing.T, m Store, owner string, n int) []string {
 	t.Helper()
 	var all []string
 	for cursor := ""; ; {

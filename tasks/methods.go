@@ -34,10 +34,21 @@ func (r *Runner) Register(srv *rpc.Server) {
 		}
 	})
 	r.registerStateless(srv)
-	srv.Handle(rpc.Handshake, "tasks/get", withTask(r.getTask))
-	srv.Handle(rpc.Handshake, "tasks/result", withTask(r.taskResult))
-	srv.Handle(rpc.Handshake, "tasks/cancel", withTask(r.cancelTask))
-	srv.Handle(rpc.Handshake, "tasks/list", withTasks(r.listTasks))
+	srv.Handle(rpc.Handshake, "tasks/get", r.limited(withTask(r.getTask)))
+	srv.Handle(rpc.Handshake, "tasks/result", r.limited(withTask(r.taskResult)))
+	srv.Handle(rpc.Handshake, "tasks/cancel", r.limited(withTask(r.cancelTask)))
+	srv.Handle(rpc.Handshake, "runnel/tasks/variables", r.limited(withTasks(r.setVariables)))
+	srv.Handle(rpc.Handshake, "tasks/list", r.limited(withTasks(r.listTasks)))
+}
+
+// limited counts a request about tasks against the limit.
+func (r *Runner) limited(h rpc.Handler) rpc.Handler {
+	return func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+		if !r.requests.take() {
+			return nil, r.refuse("", "", RefusedRequests, tooManyRequests(r.o.MaxRequestsPerSecond))
+		}
+		return h(ctx, c, params)
+	}
 }
 
 // withTasks refuses a method in sessions of versions that do not have it.
@@ -64,9 +75,11 @@ func withTask(h func(ctx context.Context, p mcp.TaskParams) (any, error)) rpc.Ha
 func (r *Runner) getTask(ctx context.Context, p mcp.TaskParams) (any, error) {
 	t, err := r.Get(ctx, p.TaskID)
 	if err != nil {
-		return nil, wireError(err)
+		return nil, WireError(err)
 	}
-	return t.wire(r.o.PollInterval), nil
+	shown := t.wire(r.o.PollInterval)
+	shown.Meta = WithVariables(nil, &t)
+	return shown, nil
 }
 
 // taskResult answers with what the task's own request would have returned. "When a receiver receives a
@@ -78,12 +91,14 @@ func (r *Runner) taskResult(ctx context.Context, p mcp.TaskParams) (any, error) 
 	}
 	t, err := r.Await(ctx, p.TaskID)
 	if err != nil {
-		return nil, wireError(err)
+		return nil, WireError(err)
 	}
+	r.tellRetrieved(t.ID)
 	if t.Outcome.Err != nil {
 		return nil, t.Outcome.Err
 	}
 	result := WithRelated(t.Outcome.Result, t.ID)
+	result.Meta = WithVariables(result.Meta, &t)
 	if !t.Merge {
 		return result, nil
 	}
@@ -120,7 +135,7 @@ func (r *Runner) resume(ctx context.Context, p mcp.TaskParams) (any, error) {
 	}
 	t, err := r.Get(ctx, p.TaskID)
 	if err != nil {
-		return nil, wireError(err)
+		return nil, WireError(err)
 	}
 	return t.Segments.Resume(min(last, maxSeqNr), t.ID, maxResumed), nil
 }
@@ -129,7 +144,7 @@ func (r *Runner) resume(ctx context.Context, p mcp.TaskParams) (any, error) {
 func (r *Runner) Await(ctx context.Context, id string) (Task, error) {
 	run := r.Running(id)
 	if run == nil {
-		return r.o.Store.Get(ctx, r.o.Owner, id)
+		return r.endElsewhere(ctx, id)
 	}
 	select {
 	case <-run.Ended():
@@ -148,7 +163,7 @@ func (r *Runner) cancelTask(ctx context.Context, p mcp.TaskParams) (any, error) 
 	if errors.Is(err, ErrEnded) {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "cannot cancel task: already in terminal status %q", t.Status)
 	} else if err != nil {
-		return nil, wireError(err)
+		return nil, WireError(err)
 	}
 	return t.wire(r.o.PollInterval), nil
 }
@@ -159,8 +174,12 @@ func (r *Runner) Cancel(ctx context.Context, id string) (Task, error) {
 		return run.Task(), nil
 	}
 	t, err := r.Get(ctx, id)
-	if err == nil {
+	switch {
+	case err != nil:
+	case t.Status.Terminal():
 		err = ErrEnded
+	default:
+		t, err = r.cancelElsewhere(ctx, id)
 	}
 	return t, err
 }
@@ -174,7 +193,7 @@ func (r *Runner) listTasks(ctx context.Context, _ *rpc.Caller, params json.RawMe
 	}
 	page, next, err := r.List(ctx, p.Cursor, pageSize)
 	if err != nil {
-		return nil, wireError(err)
+		return nil, WireError(err)
 	}
 	result := mcp.ListTasksResult{Tasks: make([]mcp.Task, len(page)), NextCursor: next}
 	for i, t := range page {
@@ -191,8 +210,8 @@ func WithRelated(result *mcp.CallToolResult, id string) *mcp.CallToolResult {
 	return &tied
 }
 
-// wireError is the one place where an error of this room gets its code.
-func wireError(err error) error {
+// WireError is the one place where an error of this room gets its code.
+func WireError(err error) error {
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return rpc.Errorf(mcp.CodeInvalidParams, "task not found: it is unknown or has expired")

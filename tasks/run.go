@@ -33,7 +33,7 @@ type Run struct {
 	drained chan struct{} // closed when the follower has written the last of the output
 	ended   chan struct{} // closed when the status is terminal and stored
 
-	// door lets one change of the status through at a time, with its storing and its telling, so that they
+	// door lets one change of the status or the variables through at a time, with its storing and its telling, so that they
 	// are in the same order for everybody. It is taken before mu, and held across I/O.
 	door sync.Mutex
 
@@ -283,6 +283,9 @@ func (r *Run) main() {
 	case <-r.ctx.Done():
 	}
 	switch {
+	case r.log.Failed() != nil:
+		message := r.log.Failed().Error()
+		r.finish(errClosed, mcp.TaskFailed, message, &Outcome{Result: mcp.ErrorResult(message)})
 	case r.runner.ctx.Err() != nil:
 		r.finish(errClosed, mcp.TaskFailed, errClosed.Error(), &Outcome{Result: mcp.ErrorResult(errClosed.Error())})
 	case wire != nil:
@@ -321,7 +324,7 @@ func (r *Run) setEnding(result *mcp.CallToolResult, err *rpc.Error) {
 func (r *Run) work() (result *mcp.CallToolResult, message string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.runner.o.Log.Error().Str("taskId", r.ID()).Str("tool", r.spec.Tool).
+			r.runner.o.Log.Error().Str("taskId", r.ID()).Str("owner", r.runner.o.Owner).Str("tool", r.spec.Tool).
 				Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("tool panicked")
 			err = rpc.Errorf(mcp.CodeInternalError, "internal error")
 		}
@@ -337,7 +340,7 @@ func (r *Run) work() (result *mcp.CallToolResult, message string, err error) {
 func (r *Run) wireError(err error) *rpc.Error {
 	var wire *rpc.Error
 	if !errors.As(err, &wire) {
-		r.runner.o.Log.Error().Err(err).Str("taskId", r.id).Str("tool", r.spec.Tool).Msg("tool failed")
+		r.runner.o.Log.Error().Err(err).Str("taskId", r.id).Str("owner", r.runner.o.Owner).Str("tool", r.spec.Tool).Msg("tool failed")
 		wire = rpc.Errorf(mcp.CodeInternalError, "internal error")
 	}
 	return wire
@@ -377,9 +380,7 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	t.Status, t.StatusMessage, t.Outcome, t.UpdatedAt = status, clip(message, maxStatusMessage), outcome, time.Now()
 	if handle {
 		// The outcome is stored before the terminal status can be seen.
-		if err := r.runner.o.Store.Put(context.Background(), t); err != nil {
-			r.runner.o.Log.Error().Err(err).Str("taskId", t.ID).Msg("end of task not stored")
-		}
+		t = r.runner.settle(t)
 	}
 	r.mu.Lock()
 	r.task = t

@@ -195,7 +195,7 @@ func TestTTLBounds(t *testing.T) {
 
 func TestLiveLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, Options{MaxLive: 2})
+		r := newRunner(t, Options{Limits: Limits{MaxLive: 2}})
 		first := start(t, r, untilDone)
 		start(t, r, untilDone)
 		_, err := r.Start(t.Context(), Spec{Handle: true, Work: untilDone})

@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"time"
@@ -10,7 +11,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"runnel/partials"
-	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
 
@@ -21,8 +21,9 @@ type Options struct {
 	TTL          time.Duration // 1 h: for a task whose requestor asks for none
 	MaxTTL       time.Duration // 24 h
 	PollInterval time.Duration // 2 s: what tasks suggest to clients that poll
-	MaxLive      int           // 100: tasks with a handle that have not ended
-	MaxPending   int           // partials.LogOptions.MaxPending
+	Limits
+	Observer   Observer
+	MaxPending int // partials.LogOptions.MaxPending
 	// ErrorsComplete ends a task whose tool returned an error result as completed, against the specification, for
 	// hosts that never fetch the result of a failed task.
 	ErrorsComplete bool
@@ -41,8 +42,15 @@ type Runner struct {
 
 	merging chan struct{} // holds an element for each merged result that is being answered
 
+	starts   window
+	requests bucket
+
 	mu   sync.Mutex
 	live map[string]*Run // Runs with a handle that have not ended
+
+	unsettled map[string]Task // ended, but their end could not be stored (settle.go)
+	watching  bool            // for what others ask (elsewhere.go)
+	watchers  sync.WaitGroup
 }
 
 // NewRunner makes a runner.
@@ -63,10 +71,17 @@ func NewRunner(o Options) *Runner {
 		o.PollInterval = 2 * time.Second
 	}
 	if o.MaxLive <= 0 {
-		o.MaxLive = 100
+		o.MaxLive = defaultMaxLive
+	}
+	if o.Observer == nil {
+		o.Observer = unobserved{}
 	}
 	ctx, end := context.WithCancel(context.Background())
-	return &Runner{o: o, ctx: ctx, end: end, live: map[string]*Run{}, merging: make(chan struct{}, maxMerging)}
+	return &Runner{o: o, ctx: ctx, end: end, live: map[string]*Run{}, unsettled: map[string]Task{},
+		merging:  make(chan struct{}, maxMerging),
+		starts:   window{limit: o.MaxStartsPerMinute, period: time.Minute},
+		requests: bucket{limit: o.MaxRequestsPerSecond, period: time.Second},
+	}
 }
 
 // Spec says what to run.
@@ -76,6 +91,8 @@ type Spec struct {
 	Handle bool
 	// TTL that the requestor asked for; 0 for none.
 	TTL time.Duration
+	// Variables that the task begins with, an encoded object that MergeVariables has made; nil for none.
+	Variables json.RawMessage
 	// Prepare is called before the work starts. The task does not end before Run.Deliver has
 	// been called and what it started has written the last of the output.
 	Prepare func(run *Run)
@@ -98,7 +115,6 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 		id:     id,
 		runner: r,
 		spec:   spec,
-		log:    partials.NewLog(&partials.LogOptions{MaxPending: r.o.MaxPending}),
 		task: Task{
 			ID:        id,
 			Owner:     r.o.Owner,
@@ -107,6 +123,7 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 			CreatedAt: now,
 			UpdatedAt: now,
 			TTL:       r.ttl(spec.TTL),
+			Variables: spec.Variables,
 		},
 		handle:  spec.Handle,
 		worked:  make(chan struct{}),
@@ -116,9 +133,10 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 		followers: 1,
 		questions: questions{asked: make(chan struct{}, 1)},
 	}
+	run.ctx, run.cancel = context.WithCancelCause(r.ctx)
+	run.log = partials.NewLog(&partials.LogOptions{MaxPending: r.o.MaxPending, Lost: run.cancel})
 	run.task.Log = run.log
 	run.task.Segments = partials.NewSegments(run.log)
-	run.ctx, run.cancel = context.WithCancelCause(r.ctx)
 	if spec.Handle {
 		if err := r.admit(ctx, run); err != nil {
 			run.cancel(err)
@@ -138,19 +156,23 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 	r.mu.Lock()
 	if len(r.live) >= r.o.MaxLive {
 		r.mu.Unlock()
-		return rpc.Errorf(mcp.CodeInternalError, "too many live tasks: the limit is %d (--max-tasks); wait for one to end or cancel one", r.o.MaxLive)
+		return r.refuse(run.id, run.spec.Tool, RefusedLive, tooManyLive(r.o.MaxLive))
+	}
+	if !r.starts.take() {
+		r.mu.Unlock()
+		return r.refuse(run.id, run.spec.Tool, RefusedStarts, tooManyStarts(r.o.MaxStartsPerMinute))
 	}
 	r.live[run.id] = run
+	r.watch()
 	r.mu.Unlock()
 	// A task is stored before its handle is sent.
 	task := run.Task()
 	if err := r.o.Store.Put(ctx, task); err != nil {
 		r.forget(run.id)
-		r.o.Log.Error().Err(err).Str("taskId", run.id).Msg("task not stored")
-		return rpc.Errorf(mcp.CodeInternalError, "the task could not be stored: %v", err)
+		return r.refused(run, err)
 	}
 	run.expiry = time.AfterFunc(time.Until(task.CreatedAt.Add(task.TTL)), run.expire)
-	r.o.Log.Debug().Str("taskId", run.id).Str("owner", r.o.Owner).Str("tool", run.spec.Tool).Msg("task created")
+	r.tellCreated(&task)
 	return nil
 }
 
@@ -166,7 +188,7 @@ func (r *Runner) ended(run *Run) {
 			r.o.Log.Error().Err(err).Str("taskId", id).Msg("expired task not deleted")
 		}
 	})
-	r.o.Log.Debug().Str("taskId", id).Str("owner", r.o.Owner).Str("status", string(task.Status)).Msg("task ended")
+	r.tellEnded(&task)
 }
 
 // ttl is the ttl that is granted: what was asked for, within bounds.
@@ -195,6 +217,9 @@ func (r *Runner) Get(ctx context.Context, id string) (Task, error) {
 	if run := r.Running(id); run != nil {
 		return run.live(), nil
 	}
+	if t, ok := r.unstored(id); ok {
+		return t, nil
+	}
 	return r.o.Store.Get(ctx, r.o.Owner, id)
 }
 
@@ -204,6 +229,8 @@ func (r *Runner) List(ctx context.Context, cursor string, n int) ([]Task, string
 	for i := range page {
 		if run := r.Running(page[i].ID); run != nil {
 			page[i] = run.live()
+		} else if t, ok := r.unstored(page[i].ID); ok {
+			page[i] = t
 		}
 	}
 	return page, next, err
@@ -221,6 +248,11 @@ func (r *Runner) Wait(ctx context.Context) error {
 	}
 }
 
+// Go runs f in a goroutine whose context ends when the runner is closed; Close waits for it.
+func (r *Runner) Go(f func(ctx context.Context)) {
+	r.watchers.Go(func() { f(r.ctx) })
+}
+
 // errClosed is why work ends when the process does.
 var errClosed = errors.New("runnel was stopped")
 
@@ -228,4 +260,5 @@ var errClosed = errors.New("runnel was stopped")
 func (r *Runner) Close() {
 	r.end()
 	r.all.Wait()
+	r.watchers.Wait()
 }

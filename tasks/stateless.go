@@ -12,9 +12,9 @@ import (
 // registerStateless adds the methods of the tasks extension (ext-tasks, "Tasks") to srv. tasks/result and
 // tasks/list are not among them.
 func (r *Runner) registerStateless(srv *rpc.Server) {
-	srv.Handle(rpc.Stateless, "tasks/get", extended(r.getDetailed))
-	srv.Handle(rpc.Stateless, "tasks/update", extended(r.updateTask))
-	srv.Handle(rpc.Stateless, "tasks/cancel", extended(r.cancelDetailed))
+	srv.Handle(rpc.Stateless, "tasks/get", r.limited(extended(r.getDetailed)))
+	srv.Handle(rpc.Stateless, "tasks/update", r.limited(extended(r.updateTask)))
+	srv.Handle(rpc.Stateless, "tasks/cancel", r.limited(extended(r.cancelDetailed)))
 }
 
 // NeedTasks refuses a request of a client that did not declare the tasks extension.
@@ -50,7 +50,7 @@ func extended(h func(ctx context.Context, p mcp.UpdateTaskParams) (any, error)) 
 func (r *Runner) getDetailed(ctx context.Context, p mcp.UpdateTaskParams) (any, error) {
 	t, err := r.Detailed(ctx, p.TaskID)
 	if err != nil {
-		return nil, wireError(err)
+		return nil, WireError(err)
 	}
 	t.ResultType = mcp.ResultComplete
 	return t, nil
@@ -69,7 +69,7 @@ func (r *Runner) updateTask(ctx context.Context, p mcp.UpdateTaskParams) (any, e
 		return nil, nil
 	}
 	if _, err := r.Get(ctx, p.TaskID); err != nil {
-		return nil, wireError(err)
+		return nil, WireError(err)
 	}
 	return nil, nil
 }
@@ -77,7 +77,7 @@ func (r *Runner) updateTask(ctx context.Context, p mcp.UpdateTaskParams) (any, e
 // cancelDetailed acknowledges also what has ended already: cancelling is "cooperative".
 func (r *Runner) cancelDetailed(ctx context.Context, p mcp.UpdateTaskParams) (any, error) {
 	if _, err := r.Cancel(ctx, p.TaskID); err != nil && !errors.Is(err, ErrEnded) {
-		return nil, wireError(err)
+		return nil, WireError(err)
 	}
 	return nil, nil
 }

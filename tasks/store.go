@@ -28,3 +28,14 @@ type Store interface {
 	// Delete forgets a task.
 	Delete(ctx context.Context, id string) error
 }
+
+// Shared is a Store whose tasks other processes run too.
+type Shared interface {
+	Store
+	// Ask asks the process that runs a task to cancel it.
+	Ask(ctx context.Context, owner, id string) error
+	// PutVariables stores the variables of a task of this process.
+	PutVariables(ctx context.Context, id string, variables []byte) error
+	// Asked returns the tasks of this process that somebody asks to cancel.
+	Asked(ctx context.Context) ([]string, error)
+}

@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"encoding/json"
 	"time"
 	"unicode/utf8"
 
@@ -22,7 +23,8 @@ type Task struct {
 	Outcome       *Outcome      // nil until the task has ended
 	Log           *partials.Log // what the tool wrote
 	Segments      *partials.Segments
-	Merge         bool // the result is the merged segments (SEP-1905 streaming)
+	Variables     json.RawMessage // an object (variables.go); nil if there are none
+	Merge         bool            // the result is the merged segments (SEP-1905 streaming)
 }
 
 // Outcome is how a task ended: a result (also one with isError) or a JSON-RPC error, never both.

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -257,11 +258,19 @@ func (c *Command) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToo
 	}
 	defer c.leave()
 
+	variables, err := newVariablesFile(in)
+	if err != nil {
+		return mcp.ErrorResult(err.Error()), nil
+	}
+	defer variables.remove()
+	spec.env = append(slices.Clone(spec.env), variablesVariable+"="+variables.path)
+
 	began := time.Now()
 	p, err := startProcess(spec)
 	if err != nil {
 		return mcp.ErrorResult(err.Error()), nil
 	}
+	out.log.Limit(int64(c.config.MaxOutput))
 	r := newRecord(&c.config, c.marks, out)
 	ending := p.run(ctx, r, limits{
 		timeout: time.Duration(c.config.Timeout),
@@ -275,7 +284,16 @@ func (c *Command) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToo
 	} else {
 		in.Repeats()
 	}
-	return o.result(), nil
+	if err := variables.merge(ctx, in); err != nil {
+		o.verdict = cmp.Or(o.verdict, err.Error())
+		in.SetStatus(o.statusMessage())
+		in.Repeats(mcp.Text(o.verdict + "\n"))
+	}
+	result := o.result()
+	if o.Truncated {
+		in.Truncated()
+	}
+	return result, nil
 }
 
 // confirm asks the user whether to run the command. It returns the result of a call that may not run.

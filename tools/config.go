@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -17,6 +18,7 @@ type Config struct {
 	Limits   LimitsConfig   `yaml:"limits"`
 	Partials PartialsConfig `yaml:"partials"`
 	Tasks    TasksConfig    `yaml:"tasks"`
+	State    StateConfig    `yaml:"state"`
 	// FallbackTools says when the tools for clients without tasks are listed: auto (the version has no tasks), always, never.
 	FallbackTools FallbackTools            `yaml:"fallbackTools"`
 	Compat        CompatConfig             `yaml:"compat"`
@@ -56,10 +58,47 @@ type TasksConfig struct {
 	PollInterval Duration `yaml:"pollInterval"` // what tasks suggest to clients that poll
 	MaxLive      int      `yaml:"maxLive"`      // tasks that have not ended
 
+	MaxStartsPerMinute   int `yaml:"maxStartsPerMinute"`   // new tasks; 0 = no limit
+	MaxRequestsPerSecond int `yaml:"maxRequestsPerSecond"` // of the task methods, with a burst of one second's worth; 0 = no limit
+
 	SyncWait      Duration   `yaml:"syncWait"`      // when a plain call that is not finished is handed over; 0 = never
 	ImmediateWait Duration   `yaml:"immediateWait"` // how long an immediate-mode call may take before it becomes a task
 	Heartbeat     Duration   `yaml:"heartbeat"`     // longest silence towards a client that asked for progress
 	FailedExit    FailedExit `yaml:"failedExit"`    // the status of a task whose tool returned an error result
+}
+
+// StateConfig is where tasks live.
+type StateConfig struct {
+	Dir      string `yaml:"dir"`      // "" = the user's state directory, memory = nowhere
+	MaxState Size   `yaml:"maxState"` // of all tasks together; beyond it those that ended first are forgotten
+}
+
+// InMemory tells that nothing is kept on disk.
+func (s *StateConfig) InMemory() bool { return s.Dir == "memory" }
+
+// StateDir is the directory where tasks live: the one that is named, from the config file's directory if that names it, or
+// runnel in the user's state directory (XDG Base Directory Specification).
+func (c *Config) StateDir(getenv func(string) string) (string, error) {
+	home := getenv("HOME")
+	dir := c.State.Dir
+	switch {
+	case dir == "":
+		if state := getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
+			return filepath.Join(state, "runnel"), nil
+		}
+		if !filepath.IsAbs(home) {
+			return "", errors.New("no place for tasks: neither XDG_STATE_HOME nor HOME is set; name one with --state, or --state memory")
+		}
+		return filepath.Join(home, ".local", "state", "runnel"), nil
+	case dir == "~" || strings.HasPrefix(dir, "~/"):
+		if !filepath.IsAbs(home) {
+			return "", fmt.Errorf("state.dir %s: HOME is not set", dir)
+		}
+		return filepath.Join(home, dir[1:]), nil
+	case !filepath.IsAbs(dir) && c.file != "" && c.set["state.dir"] == "":
+		dir = filepath.Join(filepath.Dir(c.file), dir)
+	}
+	return filepath.Abs(dir)
 }
 
 // CompatConfig relaxes what the specification asks.
@@ -143,6 +182,7 @@ func DefaultConfig() *Config {
 			Heartbeat:     Duration(10 * time.Second),
 			FailedExit:    "failed",
 		},
+		State:         StateConfig{MaxState: 4 << 30},
 		FallbackTools: "auto",
 	}
 }
@@ -213,6 +253,8 @@ const (
 	limitPartial = 128 << 10 // escaped it may grow sixfold and must stay below 1 MiB a line
 	limitPending = 1 << 30   // it is held in memory
 	minTTL       = Duration(time.Second)
+	minState     = 1 << 20  // an empty state takes some, and one that is full must have room to say so
+	limitState   = 16 << 40 // 2^32 pages
 )
 
 func (c *Config) outOfBounds() (list []*ConfigError) {
@@ -253,11 +295,17 @@ func (c *Config) outOfBounds() (list []*ConfigError) {
 		bad("tasks.pollInterval", c.Tasks.PollInterval, "is out of range", "1ms or more")
 	}
 	count("tasks.maxLive", c.Tasks.MaxLive)
+	for key, n := range map[string]int{"tasks.maxStartsPerMinute": c.Tasks.MaxStartsPerMinute, "tasks.maxRequestsPerSecond": c.Tasks.MaxRequestsPerSecond} {
+		if n < 0 {
+			bad(key, n, "is negative", "1 or more; 0 = no limit")
+		}
+	}
 	for key, d := range map[string]Duration{"tasks.syncWait": c.Tasks.SyncWait, "tasks.immediateWait": c.Tasks.ImmediateWait} {
 		if d < 0 {
 			bad(key, d, "is negative", "0 or more")
 		}
 	}
+	size("state.maxState", c.State.MaxState, minState, limitState)
 	if c.Tasks.Heartbeat < Duration(time.Millisecond) {
 		bad("tasks.heartbeat", c.Tasks.Heartbeat, "is out of range", "1ms or more")
 	}

@@ -111,9 +111,11 @@ func TestConfigOverridesDefaults(t *testing.T) {
 	want.Limits = LimitsConfig{MaxLine: 1 << 20, MaxInFlight: 16, Drain: -1}
 	want.Partials = PartialsConfig{Pace: 0, MaxBytes: 16 << 10, MaxPending: 2 << 20}
 	want.Tasks = TasksConfig{TTL: Duration(30 * time.Minute), MaxTTL: Duration(2 * time.Hour), PollInterval: Duration(500 * time.Millisecond), MaxLive: 8,
+		MaxStartsPerMinute: 60, MaxRequestsPerSecond: 100,
 		SyncWait: Duration(20 * time.Second), ImmediateWait: Duration(50 * time.Millisecond), Heartbeat: Duration(5 * time.Second), FailedExit: "completed"}
+	want.State = StateConfig{Dir: "~/tasks", MaxState: 1 << 30}
 	want.FallbackTools, want.Compat = "always", CompatConfig{RequiredFallthrough: true}
-	for _, section := range []string{"server", "limits", "partials", "tasks", "fallbackTools", "compat"} {
+	for _, section := range []string{"server", "limits", "partials", "tasks", "state", "fallbackTools", "compat"} {
 		if got, want := c.Text(section), want.Text(section); got != want {
 			t.Errorf("%s: %s, want %s", section, got, want)
 		}
@@ -256,3 +258,42 @@ func TestNearest(t *testing.T) {
 		}
 	}
 }
+
+func TestStateDir(t *testing.T) {
+	home := map[string]string{"HOME": "/home/me"}
+	xdg := map[string]string{"HOME": "/home/me", "XDG_STATE_HOME": "/state"}
+	for _, c := range []struct {
+		file, dir string
+		env       map[string]string
+		want      string // "" = an error
+	}{
+		{"", "", xdg, "/state/runnel"},
+		{"", "", home, "/home/me/.local/state/runnel"},
+		{"", "", map[string]string{"HOME": "/home/me", "XDG_STATE_HOME": "relative"}, "/home/me/.local/state/runnel"},
+		{"", "", nil, ""},
+		{"", "~/tasks", home, "/home/me/tasks"},
+		{"", "~", home, "/home/me"},
+		{"", "~/tasks", nil, ""},
+		{"", "/abs/dir", nil, "/abs/dir"},
+		{"/etc/runnel.yaml", "tasks", nil, "/etc/tasks"},
+	} {
+		config := DefaultConfig()
+		config.file, config.State.Dir = c.file, c.dir
+		got, err := config.StateDir(func(name string) string { return c.env[name] })
+		if got != c.want || (err != nil) != (c.want == "") {
+			t.Errorf("%+v: %q, %v", c, got, err)
+		}
+	}
+	// A flag names a directory from where the user is, whatever file is read.
+	config := DefaultConfig()
+	config.file = "/etc/runnel.yaml"
+	if err := config.Set("state.dir", "tasks", "--state"); err != nil {
+		t.Fatal(err)
+	}
+	here, _ := filepath.Abs("tasks")
+	if got, err := config.StateDir(noEnvironment); err != nil || got != here {
+		t.Errorf("by flag: %q, %v; want %q", got, err, here)
+	}
+}
+
+func noEnvironment(string) string { return "" }

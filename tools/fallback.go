@@ -144,14 +144,17 @@ func (s *service) getTaskResult(ctx context.Context, in *Call) (*mcp.CallToolRes
 	if p.After < float64(after) {
 		after = int64(p.After)
 	}
-	output, next := readText(t.Log, after, maxPage)
+	output, next, err := readText(ctx, t.Log, after, maxPage)
+	if err != nil {
+		return nil, err
+	}
 	told := taskProgress{TaskID: t.ID, Status: t.Status, StatusMessage: t.StatusMessage, Next: &next, Output: &output}
 	text := fmt.Sprintf("Task %s: %s", t.ID, t.Status)
 	if t.StatusMessage != "" && t.Status.Terminal() {
 		text += ": " + t.StatusMessage
 	}
 	if !t.Status.Terminal() {
-		return said(fmt.Sprintf("%s\nGo on with after: %d.\n%s", text, next, output), told), nil
+		return withVariables(said(fmt.Sprintf("%s\nGo on with after: %d.\n%s", text, next, output), told), &t), nil
 	}
 	if t.Outcome.Err != nil {
 		told.Result = mcp.ErrorResult(t.Outcome.Err.Message)
@@ -162,7 +165,12 @@ func (s *service) getTaskResult(ctx context.Context, in *Call) (*mcp.CallToolRes
 	if !strings.Contains(result, output) {
 		result = output + "\nResult:\n" + result
 	}
-	return said(text+"\n"+result, told), nil
+	return withVariables(said(text+"\n"+result, told), &t), nil
+}
+
+func withVariables(r *mcp.CallToolResult, t *tasks.Task) *mcp.CallToolResult {
+	r.Meta = tasks.WithVariables(r.Meta, t)
+	return r
 }
 
 // resultText is the text of a result, with other content named.

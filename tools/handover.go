@@ -30,8 +30,11 @@ func (s *service) handOver(ctx context.Context, c *rpc.Caller, run *tasks.Run, d
 		d.elsewhere = true
 		s.endPR383(c, d)
 	} else {
-		var text string
-		if text, next = readText(run.Log(), 0, maxPage); text != "" {
+		text, end, err := readText(ctx, run.Log(), 0, maxPage)
+		if err != nil {
+			s.o.Log.Warn().Err(err).Str("taskId", run.ID()).Msg("reading the output of a call that is handed over")
+		}
+		if next = end; text != "" {
 			content = append(content, mcp.Text(text))
 		}
 	}
@@ -84,13 +87,16 @@ func structured(v any) json.RawMessage {
 const maxPage = 96 << 10
 
 // readText reads a log as text from position after on, and where to go on.
-func readText(log *partials.Log, after int64, limit int) (text string, next int64) {
+func readText(ctx context.Context, log *partials.Log, after int64, limit int) (text string, next int64, err error) {
 	var b strings.Builder
 	next = after
 	for size := 0; ; {
-		batch, end := log.ReadAt(next, min(limit-size, 4<<10))
+		batch, end, err := log.ReadAt(ctx, next, min(limit-size, 4<<10))
+		if err != nil {
+			return b.String(), next, err
+		}
 		if len(batch.Chunks) == 0 {
-			return b.String(), max(next, end)
+			return b.String(), max(next, end), nil
 		}
 		var page strings.Builder
 		if batch.Start > next {
@@ -107,12 +113,12 @@ func readText(log *partials.Log, after int64, limit int) (text string, next int6
 		}
 		encoded := len(structured(page.String()))
 		if size+encoded > limit && size > 0 {
-			return b.String(), next
+			return b.String(), next, nil
 		}
 		size += encoded
 		b.WriteString(page.String())
 		if next = end; size >= limit {
-			return b.String(), next
+			return b.String(), next, nil
 		}
 	}
 }

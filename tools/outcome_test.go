@@ -148,8 +148,9 @@ func TestHugeOutput(t *testing.T) {
 	if o.StdoutBytes != 200000*64 || !o.Truncated || result.IsError {
 		t.Errorf("outcome %+v", o)
 	}
-	if n := len(r.text()); n < 1<<20 || n > 1<<20+200 || !strings.HasSuffix(r.text(), "\n[output limit of 1MiB reached: what follows is not shown]\n") {
-		t.Errorf("%d bytes streamed, the last are %q", n, r.text()[n-80:])
+	// A client that keeps up sees all of it; the store keeps the head and the tail.
+	if n := len(r.text()); n != 200000*64 {
+		t.Errorf("%d bytes streamed", n)
 	}
 	text := contentText(t, result.Content[0])
 	if len(text) > 8<<10 || len(text) < 6<<10 || !strings.Contains(text, " bytes left out ...]\n") {

@@ -37,7 +37,11 @@ func CompileSchema(source []byte) (*jsonschema.Schema, error) {
 	if err := c.AddResource(name, doc); err != nil {
 		return nil, err
 	}
-	return c.Compile(name)
+	compiled, err := c.Compile(name)
+	if err != nil {
+		return nil, err
+	}
+	return compiled, checkSchemaCost(compiled)
 }
 
 // noLoader refuses what a schema would load from files or the network.

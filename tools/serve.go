@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -33,9 +34,12 @@ type service struct {
 	runner   *tasks.Runner
 	parked   *parking
 	o        ServeOptions
+
+	mu      sync.Mutex
+	watches map[string]*logWatch // of resources, by sessionId and URI
 }
 
-// Serve adds tools/list and tools/call to srv, and the fallback tools to the registry.
+// Serve adds tools/list, tools/call and the resources methods to srv, and the fallback tools to the registry.
 func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOptions) {
 	s := &service{registry: registry, runner: runner, parked: newParking(), o: o}
 	s.addFallbackTools()
@@ -51,6 +55,7 @@ func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOpt
 	srv.Handle(rpc.Stateless, "tools/list", s.listStateless)
 	srv.Handle(rpc.Stateless, "tools/call", s.callStateless)
 	srv.Handle(rpc.Stateless, "subscriptions/listen", s.listen)
+	s.serveResources(srv)
 }
 
 func (s *service) list(_ context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
@@ -90,10 +95,14 @@ func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage
 	spec.Tool = e.spec.Name
 	spec.Prepare = d.prepare
 	spec.Work = func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
-		in := &Call{Arguments: arguments, TaskID: run.ID(), caller: d.caller, ask: d.asking.ask}
+		in := &Call{Arguments: arguments, TaskID: run.ID(), run: run, caller: d.caller, ask: d.asking.ask}
 		result, message, err := e.run(ctx, in, run.Log(), func(done, total float64, message string) {
 			d.current.Load().report(done, total, message)
 		})
+		if in.cut && result != nil && run.HasHandle() {
+			t := run.Task()
+			result.Content = append(result.Content, linkLog(&t))
+		}
 		if in.rest != nil {
 			run.Rest(*in.rest)
 		}
@@ -152,7 +161,13 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 	if err != nil {
 		return nil, err
 	}
-	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Handle: true, TTL: ttl, Status: d.status})
+	var variables json.RawMessage
+	if set := c.Meta.Variables; len(set) > 0 {
+		if variables, err = tasks.MergeVariables(nil, set); err != nil {
+			return nil, rpc.Errorf(mcp.CodeInvalidParams, "params._meta[%q]: %v", mcp.MetaVariables, err)
+		}
+	}
+	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Handle: true, TTL: ttl, Status: d.status, Variables: variables})
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package tools
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"regexp"
 	"sync"
@@ -38,7 +37,6 @@ type record struct {
 
 	mu       sync.Mutex
 	streamed Size   // bytes of text in the log
-	full     bool   // maxOutput is reached, and the log says so
 	last     []byte // the end of both streams, as they came
 }
 
@@ -70,18 +68,11 @@ func (r *record) remember(text []byte) {
 	}
 }
 
-// admit counts n bytes against maxOutput. It returns how many of them may go to the log, and
-// whether the limit is reached with them.
-func (r *record) admit(n int) (admitted int, reached bool) {
+// count counts text that goes to the log.
+func (r *record) count(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if left := r.config.MaxOutput - r.streamed; Size(n) > left {
-		reached = !r.full
-		r.full = true
-		n = int(left)
-	}
 	r.streamed += Size(n)
-	return n, reached
 }
 
 // textStream is one of a command's two outputs. Its pump goroutine owns it until the pump has ended.
@@ -191,17 +182,12 @@ func (s *textStream) put(text []byte) {
 	if s.marks != nil {
 		s.marks.scan(text)
 	}
-	n, reached := s.r.admit(len(text))
-	s.send(text[:unfinishedRune(text[:n])])
-	if reached {
-		s.lines.flush(s.append)
-		s.append(partials.Chunk{Data: fmt.Appendf(nil, "\n[output limit of %v reached: what follows is not shown]\n", s.r.config.MaxOutput)})
-	}
+	s.r.count(len(text))
+	s.send(text)
 }
 
 func (s *textStream) send(text []byte) {
 	switch {
-	case len(text) == 0:
 	case s.r.config.Output == "lines":
 		s.lines.add(text, s.append)
 	default:

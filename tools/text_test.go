@@ -157,24 +157,6 @@ func TestLongLineGoesOutUnfinished(t *testing.T) {
 	}
 }
 
-func TestMaxOutput(t *testing.T) {
-	in := []byte(strings.Repeat("äöü\n", 1000))
-	for _, output := range []string{"text", "lines"} {
-		chunks, r := feedStream(t, CommandConfig{Output: output, MaxOutput: 1000}, in, rand.New(rand.NewPCG(2, 2)))
-		var got strings.Builder
-		for _, c := range chunks {
-			got.Write(c.Data)
-		}
-		head, mark, ok := strings.Cut(got.String(), "\n[output limit of 1000 reached")
-		if !ok || len(head) > 1000 || len(head) < 996 || !strings.HasPrefix(string(in), head) || strings.Contains(mark, "ä") {
-			t.Errorf("%s: %q", output, got.String())
-		}
-		if text, cut := r.stdout.kept.text(1 << 18); cut || text != string(in) {
-			t.Errorf("%s: the result does not have all of it", output)
-		}
-	}
-}
-
 func TestProgressMarks(t *testing.T) {
 	for _, test := range []struct {
 		pattern, reads, want string // reads are separated by |

@@ -12,6 +12,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/tasks"
 )
 
 // Tool is something a client can call.
@@ -34,15 +35,20 @@ type Call struct {
 	// TaskID names the task that this call runs as.
 	TaskID string
 
+	run    *tasks.Run // nil in a test
 	caller *rpc.Caller
 	ask    func(ctx context.Context, q Question) (Answer, error)
 	status string
+	cut    bool // the result does not show all of the output
 	rest   *[]mcp.ContentBlock
 }
 
 // SetStatus gives the task the statusMessage it ends with, 2 KiB at most; hosts that see a task
 // fail often read nothing else. Without it a failed task shows the beginning of its result's text.
 func (c *Call) SetStatus(message string) { c.status = message }
+
+// Truncated tells that the result does not show all of the output: it gets a link to the task's log.
+func (c *Call) Truncated() { c.cut = true }
 
 // Repeats tells that the content of the result only repeats what was written to the Output, but for
 // these items. A client that was sent the output as it came gets them behind it, and nothing twice.

@@ -138,9 +138,10 @@ func (c *ClientCapabilities) AsksByForm() bool {
 
 // ServerCapabilities are what the rooms of runnel declare.
 type ServerCapabilities struct {
-	Tools      *ToolsCapability   `json:"tools,omitempty"`
-	Tasks      *ServerTasks       `json:"tasks,omitempty"`
-	Extensions map[string]Present `json:"extensions,omitempty"` // since 2026-07-28
+	Tools      *ToolsCapability     `json:"tools,omitempty"`
+	Resources  *ResourcesCapability `json:"resources,omitempty"`
+	Tasks      *ServerTasks         `json:"tasks,omitempty"`
+	Extensions map[string]Present   `json:"extensions,omitempty"` // since 2026-07-28
 }
 
 // ToolsCapability is capabilities.tools.
@@ -170,6 +171,7 @@ type RequestMeta struct {
 	PartialResults Flag            `json:"partialResults,omitempty"` // PR #383
 
 	PartialResultToken json.RawMessage `json:"partialResultToken,omitempty"` // SEP-2998
+	Variables          json.RawMessage `json:"runnel/variables,omitempty"`
 
 	// The stateless era: nil = absent.
 	ProtocolVersion    json.RawMessage `json:"io.modelcontextprotocol/protocolVersion,omitempty"`

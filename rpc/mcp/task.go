@@ -35,6 +35,8 @@ type Task struct {
 	LastUpdatedAt string     `json:"lastUpdatedAt"` // RFC 3339
 	TTL           *int64     `json:"ttl"`           // milliseconds from creation; null = unlimited
 	PollInterval  int64      `json:"pollInterval,omitempty"`
+
+	Meta map[string]any `json:"_meta,omitempty"` // in the result of tasks/get
 }
 
 // CreateTaskResult is the handle: the answer to a task-augmented request.
@@ -60,6 +62,9 @@ type ListTasksResult struct {
 	Tasks      []Task `json:"tasks"`
 	NextCursor string `json:"nextCursor,omitempty"`
 }
+
+// MetaVariables is where a task's variables stand, and where a task-augmented call sets them.
+const MetaVariables = "runnel/variables"
 
 // RelatedTask is the value of _meta["io.modelcontextprotocol/related-task"].
 type RelatedTask struct {

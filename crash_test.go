@@ -1,0 +1,592 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"runnel/rpc/mcp"
+)
+
+// crashRounds is how often runnel is killed; make crash does it 200 times.
+func crashRounds(t *testing.T) int {
+	rounds := 20
+	if text := os.Getenv("RUNNEL_TEST_CRASH_ROUNDS"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rounds = n
+	}
+	return rounds
+}
+
+// witness is a client of a process that may be killed at any moment: it believes only what it has read.
+type witness struct {
+	t   testing.TB
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	log syncBuffer
+
+	mu       sync.Mutex
+	lastID   int
+	answers  map[int]chan answer
+	statuses map[string]mcp.Task // the terminal one of each task that was told
+	updates  map[string]int      // notifications/resources/updated, by URI
+	gone     chan struct{}
+}
+
+type answer struct {
+	Result json.RawMessage
+	Error  *struct {
+		Code    int
+		Message string
+	}
+}
+
+func newWitness(t testing.TB, cmd *exec.Cmd) *witness {
+	t.Helper()
+	w := &witness{t: t, cmd: cmd, answers: map[int]chan answer{}, statuses: map[string]mcp.Task{}, updates: map[string]int{}, gone: make(chan struct{})}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.in, cmd.Stderr = in, &w.log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go w.read(out)
+	t.Cleanup(w.kill)
+	var opened mcp.InitializeResult
+	w.must(&opened, "initialize", map[string]any{"protocolVersion": newestHandshake, "clientInfo": map[string]any{"name": "witness", "version": "1"},
+		"capabilities": map[string]any{"tasks": map[string]any{"streaming": map[string]any{"partial": map[string]any{}}}}})
+	return w
+}
+
+func (w *witness) read(out io.Reader) {
+	defer close(w.gone)
+	lines := bufio.NewReader(out)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		var m struct {
+			ID     *int
+			Method string
+			Params struct {
+				mcp.Task
+				URI string
+			}
+			answer
+		}
+		if err := json.Unmarshal(line, &m); err != nil {
+			w.t.Errorf("%v: %s", err, clipLine(line))
+			continue
+		}
+		w.mu.Lock()
+		switch {
+		case m.ID != nil && w.answers[*m.ID] != nil:
+			w.answers[*m.ID] <- m.answer
+			delete(w.answers, *m.ID)
+		case m.Method == "notifications/tasks/status" && m.Params.Status.Terminal():
+			if before, told := w.statuses[m.Params.TaskID]; told {
+				w.t.Errorf("two ends of %s: %s, %s", m.Params.TaskID, before.Status, m.Params.Status)
+			}
+			w.statuses[m.Params.TaskID] = m.Params.Task
+		case m.Method == "notifications/resources/updated":
+			w.updates[m.Params.URI]++
+		}
+		w.mu.Unlock()
+	}
+}
+
+// ask sends a request; the channel gets its answer, unless the process dies before.
+func (w *witness) ask(method string, params any) chan answer {
+	got := make(chan answer, 1)
+	w.mu.Lock()
+	w.lastID++
+	id := w.lastID
+	w.answers[id] = got
+	w.mu.Unlock()
+	line, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	_, _ = w.in.Write(append(line, '\n')) // fails when the process is gone
+	return got
+}
+
+// call is ask for an answer that must come.
+func (w *witness) call(method string, params any) answer {
+	w.t.Helper()
+	got := w.ask(method, params)
+	select {
+	case a := <-got:
+		return a
+	case <-w.gone:
+		w.t.Fatalf("%s: the process is gone\nstderr:\n%s", method, &w.log)
+	case <-time.After(watchdog):
+		w.t.Fatalf("%s: no answer\nstderr:\n%s", method, &w.log)
+	}
+	return answer{}
+}
+
+// must is call for a result.
+func (w *witness) must(result any, method string, params any) {
+	w.t.Helper()
+	a := w.call(method, params)
+	if a.Error != nil {
+		w.t.Fatalf("%s %v: %d %s\nstderr:\n%s", method, params, a.Error.Code, a.Error.Message, &w.log)
+	}
+	if err := json.Unmarshal(a.Result, result); err != nil {
+		w.t.Fatalf("%s: %v: %s", method, err, a.Result)
+	}
+}
+
+// output reads a task's output from the beginning, by the fallback tool.
+func (w *witness) output(id string) string {
+	w.t.Helper()
+	var b strings.Builder
+	for after := int64(0); ; {
+		var page struct {
+			StructuredContent struct {
+				Output string
+				Next   int64
+			}
+		}
+		w.must(&page, "tools/call", map[string]any{"name": "get_task_result", "arguments": map[string]any{"task_id": id, "after": after}})
+		if page.StructuredContent.Output == "" {
+			return b.String()
+		}
+		b.WriteString(page.StructuredContent.Output)
+		after = page.StructuredContent.Next
+	}
+}
+
+// count is how often a resource was said to have changed.
+func (w *witness) count(uri string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.updates[uri]
+}
+
+func (w *witness) kill() {
+	_ = w.cmd.Process.Kill()
+	<-w.gone
+	_ = w.cmd.Wait()
+	_ = w.in.Close()
+}
+
+// end closes stdin and waits for the exit.
+func (w *witness) end() {
+	w.t.Helper()
+	_ = w.in.Close()
+	select {
+	case <-w.gone:
+	case <-time.After(watchdog):
+		w.t.Fatal("the server does not exit")
+	}
+	_ = w.cmd.Wait()
+	if code := w.cmd.ProcessState.ExitCode(); code != 0 {
+		w.t.Errorf("exit code %d\nstderr:\n%s", code, &w.log)
+	}
+}
+
+// known is a task whose id a client has read.
+type known struct {
+	id     string
+	chunks int
+	seen   *mcp.Task // its end, once a client has seen that
+}
+
+const knownBytes = 100 // of each chunk
+
+// check asks a new process for a task that an older one ran.
+func (k *known) check(w *witness) {
+	w.t.Helper()
+	var task mcp.Task
+	w.must(&task, "tasks/get", map[string]any{"taskId": k.id})
+	if !task.Status.Terminal() {
+		w.t.Errorf("%s: %s, though nobody runs it", k.id, task.Status)
+	}
+	if k.seen != nil && (task.Status != k.seen.Status || task.StatusMessage != k.seen.StatusMessage || task.LastUpdatedAt != k.seen.LastUpdatedAt) {
+		w.t.Errorf("%s ended %s %q at %s; now it has ended %s %q at %s", k.id, k.seen.Status, k.seen.StatusMessage, k.seen.LastUpdatedAt,
+			task.Status, task.StatusMessage, task.LastUpdatedAt)
+	}
+	k.seen = &task
+	var result mcp.CallToolResult
+	w.must(&result, "tasks/result", map[string]any{"taskId": k.id})
+	output := w.output(k.id)
+	written := len(output) / knownBytes
+	switch err := checkChunks(output[:written*knownBytes], written, knownBytes); {
+	case err != nil:
+		w.t.Errorf("%s: the output is no prefix of what the tool wrote: %v", k.id, err)
+	case len(output)%knownBytes != 0 || written > k.chunks:
+		w.t.Errorf("%s: %d bytes of output, of %d chunks of %d", k.id, len(output), k.chunks, knownBytes)
+	case task.Status == mcp.TaskCompleted && written != k.chunks:
+		w.t.Errorf("%s has completed with %d chunks of %d", k.id, written, k.chunks)
+	}
+	text, _ := mcp.TextOf(result.Content[0])
+	if want := fmt.Sprintf("streamed %d chunks", k.chunks); task.Status == mcp.TaskCompleted && text != want {
+		w.t.Errorf("%s: result %q, want %q", k.id, text, want)
+	}
+	if task.Status != mcp.TaskCompleted && (task.Status != mcp.TaskFailed || !strings.Contains(task.StatusMessage, "is gone") || !result.IsError) {
+		w.t.Errorf("%s: %s %q, isError %v", k.id, task.Status, task.StatusMessage, result.IsError)
+	}
+}
+
+// What a client knows survives kill -9 of runnel at any moment: every end that it saw is there with its whole result,
+// every task has one end, no id is unknown, the output is a prefix of what the tool wrote, no child lives on.
+func TestKilledAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "state")
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	start := func() *witness {
+		return newWitness(t, programCommand(t, "--selftest", "--state", dir, "--fallback-tools", "always", "--tool", "nap=sleep 600"))
+	}
+	var all, recent []*known
+	rounds, completed, cut := crashRounds(t), 0, 0
+	for range rounds {
+		w := start()
+		for _, k := range recent {
+			k.check(w)
+		}
+		recent = nil
+		w.ask("tools/call", map[string]any{"name": "nap", "task": map[string]any{}})
+		type handle struct {
+			chunks int
+			answer chan answer
+		}
+		var handles []handle
+		for range 1 + rng.IntN(12) {
+			chunks := rng.IntN(1 << rng.IntN(12))
+			interval := 0
+			if chunks < 100 {
+				interval = rng.IntN(3)
+			}
+			handles = append(handles, handle{chunks, w.ask("tools/call", map[string]any{"name": "stream", "task": map[string]any{"ttl": 3600_000},
+				"arguments": map[string]any{"count": chunks, "bytes": knownBytes, "intervalMs": interval}})})
+		}
+		<-time.After(time.Duration(rng.IntN(200)) * time.Millisecond)
+		w.kill()
+		for _, h := range handles {
+			select {
+			case a := <-h.answer:
+				var created mcp.CreateTaskResult
+				if err := json.Unmarshal(a.Result, &created); err != nil || created.Task.TaskID == "" {
+					t.Fatalf("%v: %s %v", err, a.Result, a.Error)
+				}
+				k := &known{id: created.Task.TaskID, chunks: h.chunks}
+				if end, told := w.statuses[k.id]; told {
+					k.seen = &end
+				}
+				recent, all = append(recent, k), append(all, k)
+			default: // the client knows of nothing
+			}
+		}
+	}
+	w := start()
+	for _, k := range all {
+		k.check(w)
+		if k.seen.Status == mcp.TaskCompleted {
+			completed++
+		} else {
+			cut++
+		}
+	}
+	w.end()
+	t.Logf("%d kills, %d tasks completed, %d cut off", rounds, completed, cut)
+	checkIntegrity(t, dir)
+}
+
+func checkIntegrity(t testing.TB, dir string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "runnel.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var verdict string
+	if err := db.QueryRow("PRAGMA integrity_check").Scan(&verdict); err != nil || verdict != "ok" {
+		t.Errorf("integrity_check: %s, %v", verdict, err)
+	}
+}
+
+// sharedTime is how long processes share a state in a test; make crash gives them a minute.
+func sharedTime(t *testing.T) time.Duration {
+	d := 4 * time.Second
+	if text := os.Getenv("RUNNEL_TEST_SHARED_TIME"); text != "" {
+		var err error
+		if d, err = time.ParseDuration(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d
+}
+
+// Several processes work on one state: no error, no task lost or doubled, each seen by all.
+func TestProcessesShareAState(t *testing.T) {
+	t.Parallel()
+	const processes = 6
+	dir := filepath.Join(t.TempDir(), "state")
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var ids []string
+	started := map[string]bool{}
+	deadline := time.Now().Add(sharedTime(t))
+	var witnesses []*witness
+	for range processes {
+		witnesses = append(witnesses, newWitness(t, programCommand(t, "--selftest", "--state", dir, "--fallback-tools", "always", "--log-level", "warn", "--log-format", "json")))
+	}
+	for n, w := range witnesses {
+		all.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(n), 7))
+			for time.Now().Before(deadline) {
+				chunks := rng.IntN(300)
+				var created mcp.CreateTaskResult
+				w.must(&created, "tools/call", map[string]any{"name": "stream", "task": map[string]any{},
+					"arguments": map[string]any{"count": chunks, "bytes": knownBytes}})
+				mu.Lock()
+				if started[created.Task.TaskID] {
+					t.Errorf("two tasks are %s", created.Task.TaskID)
+				}
+				started[created.Task.TaskID] = true
+				ids = append(ids, created.Task.TaskID)
+				other := ids[rng.IntN(len(ids))]
+				mu.Unlock()
+				var result mcp.CallToolResult
+				w.must(&result, "tasks/result", map[string]any{"taskId": created.Task.TaskID})
+				if text, _ := mcp.TextOf(result.Content[0]); text != fmt.Sprintf("streamed %d chunks", chunks) {
+					t.Errorf("result %q", text)
+				}
+				w.must(&result, "tasks/result", map[string]any{"taskId": other}) // of any process
+				if result.IsError {
+					t.Errorf("%s: %s", other, result.Content)
+				}
+				if output := w.output(created.Task.TaskID); len(output) != chunks*knownBytes {
+					t.Errorf("%d bytes of output, want %d", len(output), chunks*knownBytes)
+				}
+			}
+		})
+	}
+	all.Wait()
+	listed := map[string]bool{}
+	for cursor := ""; ; {
+		var page mcp.ListTasksResult
+		witnesses[0].must(&page, "tasks/list", map[string]any{"cursor": cursor})
+		for _, task := range page.Tasks {
+			if listed[task.TaskID] || !started[task.TaskID] || task.Status != mcp.TaskCompleted {
+				t.Errorf("listed: %+v", task)
+			}
+			listed[task.TaskID] = true
+		}
+		if cursor = page.NextCursor; cursor == "" {
+			break
+		}
+	}
+	if len(listed) != len(ids) {
+		t.Errorf("%d tasks listed, %d started", len(listed), len(ids))
+	}
+	for _, w := range witnesses {
+		w.end()
+		if logs := strings.TrimSpace(w.log.String()); logs != "" {
+			t.Errorf("complaints:\n%s", logs)
+		}
+	}
+	checkIntegrity(t, dir)
+	t.Logf("%d processes, %d tasks", processes, len(ids))
+}
+
+// A full disk (here: files that may not grow) fails tasks, with a reason, and not the process. What a client saw
+// completed is there when it has room again.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "state")
+	flags := []string{"--selftest", "--state", dir, "--fallback-tools", "always"}
+	program := builtProgram(t)
+	limited := programCommand(t)
+	limited.Path, limited.Args = "/bin/sh", append([]string{"sh", "-c", `ulimit -f 6000; exec "$0" "$@"`, program}, flags...)
+	w := newWitness(t, limited)
+	completed := map[string]int{}
+	failed := 0
+	for i := 0; failed < 3; i++ {
+		if i > 200 {
+			t.Fatal("the disk does not fill up")
+		}
+		a := w.call("tools/call", map[string]any{"name": "stream", "task": map[string]any{}, "arguments": map[string]any{"count": 5000, "bytes": knownBytes}})
+		if a.Error != nil {
+			if !strings.Contains(a.Error.Message, "could not be stored") || !strings.Contains(a.Error.Message, "disk") {
+				t.Fatalf("refused: %s", a.Error.Message)
+			}
+			failed++
+			continue
+		}
+		var created mcp.CreateTaskResult
+		if err := json.Unmarshal(a.Result, &created); err != nil {
+			t.Fatal(err)
+		}
+		id := created.Task.TaskID
+		_ = w.call("tasks/result", map[string]any{"taskId": id})
+		var task mcp.Task
+		w.must(&task, "tasks/get", map[string]any{"taskId": id})
+		switch task.Status {
+		case mcp.TaskCompleted:
+			completed[id] = 5000
+		case mcp.TaskFailed:
+			failed++
+			if !strings.Contains(task.StatusMessage, "stored") || !strings.Contains(task.StatusMessage, "disk") {
+				t.Errorf("failed: %q", task.StatusMessage)
+			}
+		default:
+			t.Errorf("status %s", task.Status)
+		}
+	}
+	// The session goes on.
+	w.must(&struct{}{}, "ping", map[string]any{})
+	var echo mcp.CallToolResult
+	w.must(&echo, "tools/call", map[string]any{"name": "echo", "arguments": map[string]any{"text": "alive"}})
+	if len(completed) == 0 {
+		t.Error("no task completed before the disk was full")
+	}
+	w.end()
+
+	w = newWitness(t, programCommand(t, flags...))
+	for id, chunks := range completed {
+		k := known{id: id, chunks: chunks}
+		k.check(w)
+		if k.seen.Status != mcp.TaskCompleted {
+			t.Errorf("%s had completed; now: %s", id, k.seen.Status)
+		}
+	}
+	var created mcp.CreateTaskResult
+	w.must(&created, "tools/call", map[string]any{"name": "echo", "task": map[string]any{}, "arguments": map[string]any{"text": "room again"}})
+	w.end()
+	checkIntegrity(t, dir)
+	t.Logf("%d tasks completed before the disk was full", len(completed))
+}
+
+// A client may start a server only to probe it. Nothing is taken from the state then, nor made.
+func TestProbeTakesNothing(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "state")
+	cmd := programCommand(t, "--selftest", "--state", dir)
+	cmd.Stdin = strings.NewReader(initialize + "\n")
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	if err := cmd.Run(); err != nil || !strings.Contains(out.String(), "protocolVersion") {
+		t.Errorf("%v: %s", err, &out)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the state: %v", err)
+	}
+}
+
+// A process that was stopped for a while (a laptop asleep) keeps its tasks: only one that is gone loses them.
+func TestStoppedIsNotGone(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "state")
+	flags := []string{"--selftest", "--state", dir}
+	first := newWitness(t, programCommand(t, flags...))
+	var created mcp.CreateTaskResult
+	first.must(&created, "tools/call", map[string]any{"name": "sleep", "task": map[string]any{}, "arguments": map[string]any{"ms": 600_000}})
+	if err := first.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	second := newWitness(t, programCommand(t, flags...))
+	var task mcp.Task
+	second.must(&task, "tasks/get", map[string]any{"taskId": created.Task.TaskID})
+	if task.Status != mcp.TaskWorking {
+		t.Errorf("%s: %q", task.Status, task.StatusMessage)
+	}
+	if err := first.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	// Cancelling reaches it in the other process.
+	second.must(&task, "tasks/cancel", map[string]any{"taskId": created.Task.TaskID})
+	if task.Status != mcp.TaskCancelled {
+		t.Errorf("cancelled: %s", task.Status)
+	}
+	first.end()
+	second.end()
+}
+
+// raw is a process whose client writes bytes, not messages.
+type raw struct {
+	pid   int
+	in    io.WriteCloser
+	lines *bufio.Reader
+}
+
+// newRaw starts the program and opens a session.
+func newRaw(t *testing.T, args ...string) *raw {
+	t.Helper()
+	cmd := programCommand(t, args...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	r := &raw{pid: cmd.Process.Pid, in: in, lines: bufio.NewReaderSize(out, 64<<10)}
+	_, _ = io.WriteString(in, initialize+"\n")
+	r.take(t)
+	return r
+}
+
+// take returns the next line that is no notification.
+func (r *raw) take(t *testing.T) []byte {
+	t.Helper()
+	type read struct {
+		line []byte
+		err  error
+	}
+	got := make(chan read, 1)
+	go func() {
+		for {
+			line, err := r.lines.ReadBytes('\n')
+			if err != nil || !bytes.Contains(line, []byte(`"method":"notifications/`)) {
+				got <- read{line, err}
+				return
+			}
+		}
+	}()
+	select {
+	case g := <-got:
+		if g.err != nil {
+			t.Fatal(g.err)
+		}
+		return g.line
+	case <-time.After(watchdog):
+		t.Fatal("no answer")
+	}
+	return nil
+}

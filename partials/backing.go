@@ -1,0 +1,285 @@
+package partials
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Backing keeps the output of one log beyond what memory holds of it. With one, Append waits for the backing
+// and for no reader: a reader that fell behind, or came late, reads what the backing has kept.
+//
+//	Append ─▶ Log ─ Unkept ─▶ the backing's owner writes ─ Kept ─▶ memory is let go
+//	           └─ Next ─ Reader ◀─ Load ─ backing
+type Backing interface {
+	// Due tells that the log has output that the backing does not have; full, that Append may soon wait for it.
+	// It is called under the log's lock: it must not block, nor call the log.
+	Due(full bool)
+
+	// Load returns stretches that follow each other, about limit bytes together: from the one that holds
+	// position pos on, or, if what stood there is gone, from the next one behind it. None means that nothing
+	// from pos on is kept.
+	Load(ctx context.Context, pos int64, limit int) ([]Stretch, error)
+}
+
+// Stretch is a part of a log as a backing keeps it: whole chunks, and whole writes where they are not very long.
+type Stretch struct {
+	Start int64  // position of the first byte of Data
+	Marks []byte // where the chunks end and what they are, as Unkept gave them
+	Data  []byte
+}
+
+// End is the position behind the stretch.
+func (s *Stretch) End() int64 { return s.Start + int64(len(s.Data)) }
+
+const (
+	// loadBytes is what a reader that is behind takes from the backing at once: a full partial of the default size.
+	loadBytes = 64 << 10
+	// backedRetain is what memory keeps of a log with a backing, so that a reader that is nearly there needs no disk.
+	backedRetain = 256 << 10
+	// dueBytes is when a log's backing is hurried: well before Append waits.
+	dueBytes = 128 << 10
+)
+
+// ErrLost refuses an append to a log whose backing has failed.
+var ErrLost = errors.New("the output could not be stored")
+
+// Back gives the log a backing, for all that memory still holds and all that comes. It may be called once,
+// also while the log is written and read.
+func (l *Log) Back(b Backing) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.backing != nil {
+		panic("internal error: the log has a backing")
+	}
+	l.backing = b
+	l.retain = min(l.retain, backedRetain)
+	l.kept = l.memory()
+	l.keeper = Reader{log: l, pos: l.kept, cost: l.cost - (l.end - l.kept)}
+	l.keptCost = l.keeper.cost
+	l.moved()
+	if l.kept < l.end {
+		l.due()
+	}
+}
+
+// Stored makes a log of what a backing has kept, up to position end. It is closed: nothing can be appended.
+func Stored(b Backing, end int64) *Log {
+	l := NewLog(nil)
+	l.backing, l.end, l.kept, l.closed = b, end, end, true
+	l.keeper = Reader{log: l, pos: end}
+	return l
+}
+
+// Followed makes a log of what a backing keeps while somebody else writes it. Grow tells how far it has come.
+func Followed(b Backing, end int64) *Log {
+	l := Stored(b, end)
+	l.closed, l.followed = false, true
+	return l
+}
+
+// Grow moves the end of a followed log; Close ends it as it ends any other.
+func (l *Log) Grow(end int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if end > l.end && !l.closed {
+		l.cost += end - l.end
+		l.end, l.kept = end, end
+		l.wake()
+	}
+}
+
+// memory is the position from which on memory holds the log. l.mu is held.
+func (l *Log) memory() int64 {
+	if len(l.blocks) == 0 {
+		return l.end
+	}
+	return l.blocks[0].start
+}
+
+// due tells the backing that there is something for it, once until it has taken it. l.mu is held.
+func (l *Log) due() {
+	if l.backing == nil || l.failed != nil || l.kept == l.end {
+		return
+	}
+	level := uint8(1)
+	if l.cost-l.keptCost >= dueBytes {
+		level = 2
+	}
+	if level > l.told {
+		l.told = level
+		l.backing.Due(level == 2)
+	}
+}
+
+// Unkept returns the next stretch that the backing does not have, of about limit bytes. Its owner calls it until
+// there is none, writes what it got, and calls Kept or, if it could not be written, Fail or Retry.
+func (l *Log) Unkept(limit int) (Stretch, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.backing == nil || l.failed != nil {
+		return Stretch{}, false
+	}
+	b, ok := l.keeper.next(limit)
+	if !ok {
+		l.told = 0
+		return Stretch{}, false
+	}
+	s := Stretch{Start: b.Start, Data: make([]byte, 0, b.End-b.Start)}
+	for i := range b.Chunks {
+		c := &b.Chunks[i]
+		s.Data = append(s.Data, c.Data...)
+		s.Marks = binary.AppendUvarint(s.Marks, uint64(len(c.Data))<<4|mark(c))
+	}
+	return s, true
+}
+
+// mark is what a chunk is, in four bits.
+func mark(c *Chunk) (m uint64) {
+	m = uint64(c.Kind)&1 | uint64(c.Stream)&1<<1
+	if c.More {
+		m |= 1 << 2
+	}
+	if c.Whole {
+		m |= 1 << 3
+	}
+	return m
+}
+
+// Kept tells that the backing has all that Unkept returned.
+func (l *Log) Kept() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kept, l.keptCost = l.keeper.pos, l.keeper.cost
+	l.trim()
+	l.moved()
+	l.due()
+}
+
+// Retry gives back what Unkept returned since Kept: it could not be written.
+func (l *Log) Retry() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.keeper.pos, l.keeper.cost, l.told = l.kept, l.keptCost, 0
+}
+
+// Fail tells that the backing cannot keep the output. Appends fail from now on, with ErrLost and the reason.
+func (l *Log) Fail(reason error) {
+	l.mu.Lock()
+	first := l.failed == nil
+	if first {
+		l.failed = fmt.Errorf("%w: %w", ErrLost, reason)
+		l.moved()
+	}
+	failed, lost := l.failed, l.lost
+	l.mu.Unlock()
+	if first && lost != nil {
+		lost(failed)
+	}
+}
+
+// Failed is why the log's output could not be stored, nil if it could.
+func (l *Log) Failed() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed
+}
+
+// Limit bounds what a backing keeps of the log, in bytes: the head and the tail of it.
+func (l *Log) Limit(bytes int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.limit = bytes
+}
+
+// Limits returns what Limit has set, 0 if nothing.
+func (l *Log) Limits() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.limit
+}
+
+// block decodes a stretch. A damaged one gives an error.
+func (s *Stretch) block() (*block, error) {
+	b := &block{start: s.Start, data: s.Data}
+	at := uint64(0)
+	for rest := s.Marks; len(rest) > 0; {
+		m, n := binary.Uvarint(rest)
+		if n <= 0 || m>>4 > uint64(len(s.Data))-at || len(s.Data) > math.MaxUint32 {
+			return nil, errors.New("reading stored output: it is damaged")
+		}
+		rest = rest[n:]
+		at += m >> 4
+		b.records = append(b.records, record{
+			end:    uint32(at),
+			kind:   Kind(m & 1),
+			stream: Stream(m >> 1 & 1),
+			more:   m&(1<<2) != 0,
+			whole:  m&(1<<3) != 0,
+		})
+	}
+	if at != uint64(len(s.Data)) || len(s.Data) == 0 {
+		return nil, errors.New("reading stored output: it is damaged")
+	}
+	return b, nil
+}
+
+// load fetches from the backing what r reads next, if memory does not have it. It must not be called under a lock.
+func (r *Reader) load(ctx context.Context) error {
+	l := r.log
+	l.mu.Lock()
+	if r.tail || l.backing == nil || r.pos >= l.end || r.gap > r.pos || r.source() != nil {
+		l.mu.Unlock()
+		return nil
+	}
+	backing, pos, end := l.backing, r.pos, l.memory()
+	l.mu.Unlock()
+
+	stretches, err := backing.Load(ctx, pos, loadBytes)
+	if err != nil {
+		return err
+	}
+	var loaded []*block
+	for i := range stretches {
+		b, err := stretches[i].block()
+		if err != nil {
+			return err
+		}
+		loaded = append(loaded, b)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.loaded, r.gap = loaded, 0
+	switch {
+	case len(loaded) == 0:
+		r.gap = end // nothing up to what memory holds
+	case loaded[0].start > pos:
+		r.gap = loaded[0].start
+	}
+	return nil
+}
+
+// source is where r reads on: what it has loaded or what is in memory; nil if that must be loaded. l.mu is held.
+func (r *Reader) source() []*block {
+	if n := len(r.loaded); n > 0 {
+		if r.pos >= r.loaded[0].start && r.pos < r.loaded[n-1].end() {
+			return r.loaded
+		}
+		r.loaded = nil
+	}
+	if r.log.backing != nil && !r.tail && r.pos < r.log.memory() {
+		return nil
+	}
+	return r.log.blocks
+}
+
+// passGap is the batch that stands for output that is not kept. l.mu is held.
+func (r *Reader) passGap() Batch {
+	b := Batch{Start: r.pos, End: r.gap, Lost: true}
+	b.Chunks = []Chunk{{Data: fmt.Appendf(nil, "\n[... %d bytes left out ...]\n", r.gap-r.pos)}}
+	r.cost += r.gap - r.pos
+	r.pos = r.gap
+	return b
+}

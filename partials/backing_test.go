@@ -1,0 +1,299 @@
+package partials
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// shelf is a Backing in memory.
+type shelf struct {
+	dues  []bool
+	kept  []Stretch
+	loads int
+	err   error
+}
+
+func (s *shelf) Due(full bool) { s.dues = append(s.dues, full) }
+
+func (s *shelf) Load(_ context.Context, pos int64, limit int) ([]Stretch, error) {
+	s.loads++
+	if s.err != nil {
+		return nil, s.err
+	}
+	i := slices.IndexFunc(s.kept, func(k Stretch) bool { return k.End() > pos })
+	if i < 0 {
+		return nil, nil
+	}
+	n := i + 1
+	for size := len(s.kept[i].Data); n < len(s.kept) && s.kept[n].Start == s.kept[n-1].End() && size+len(s.kept[n].Data) <= limit; n++ {
+		size += len(s.kept[n].Data)
+	}
+	return s.kept[i:n], nil
+}
+
+// keep writes all that is due to the shelf.
+func (s *shelf) keep(l *Log) {
+	for {
+		k, ok := l.Unkept(64 << 10)
+		if !ok {
+			break
+		}
+		s.kept = append(s.kept, k)
+	}
+	l.Kept()
+}
+
+func readAt(t *testing.T, l *Log, pos int64, limit int) (Batch, int64) {
+	t.Helper()
+	b, next, err := l.ReadAt(t.Context(), pos, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, next
+}
+
+// Whatever the turns of writer, backing and readers: each reader reads all, in order, chunk kinds included.
+func TestBackedReadersReadAllInOrder(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for round := range 30 {
+		l, s := NewLog(&LogOptions{MaxPending: 1 << 30}), &shelf{}
+		var want bytes.Buffer
+		backed := false
+		readers, got := []*Reader{l.NewReader(0)}, []*bytes.Buffer{{}}
+		read := func(i int) {
+			if err := readers[i].Wait(t.Context(), 1); err != nil {
+				return
+			}
+			if b, ok := readers[i].Next(1 + rng.IntN(100_000)); ok {
+				if b.Start != int64(got[i].Len()) || b.End != b.Start+int64(len(data(b))) {
+					t.Fatalf("round %d: batch at %d to %d with %d bytes, read %d before", round, b.Start, b.End, len(data(b)), got[i].Len())
+				}
+				got[i].WriteString(data(b))
+			}
+		}
+		for range 400 {
+			switch rng.IntN(10) {
+			case 0:
+				if !backed && rng.IntN(4) == 0 {
+					l.Back(s)
+					backed = true
+				}
+			case 1:
+				if backed && rng.IntN(3) == 0 {
+					_, _ = l.Unkept(1000)
+					l.Retry()
+				} else if backed {
+					s.keep(l)
+				}
+			case 2:
+				if len(readers) < 5 {
+					readers, got = append(readers, l.NewReader(0)), append(got, &bytes.Buffer{})
+				}
+			case 3, 4:
+				if i := rng.IntN(len(readers)); int64(got[i].Len()) < l.Size() {
+					read(i)
+				}
+			default:
+				line := strings.Repeat("ü", rng.IntN(1+1<<rng.IntN(15))) + "\n"
+				mustAppend(t, l, Chunk{Data: []byte(line), More: true, Whole: len(line) < 1000}, Chunk{Kind: Item, Data: []byte(`{"type":"x"}`)})
+				want.WriteString(line + `{"type":"x"}`)
+			}
+		}
+		if !backed {
+			l.Back(s)
+		}
+		l.Close()
+		s.keep(l)
+		late := Stored(s, l.Size())
+		readers, got = append(readers, late.NewReader(0)), append(got, &bytes.Buffer{})
+		for i, r := range readers {
+			for r.Wait(t.Context(), 1) != io.EOF {
+				read(i)
+			}
+			if !bytes.Equal(got[i].Bytes(), want.Bytes()) {
+				t.Fatalf("round %d: reader %d read %d bytes, want %d", round, i, got[i].Len(), want.Len())
+			}
+			r.Close()
+		}
+	}
+}
+
+// With a backing no reader holds the tool; a backing that does not keep up does.
+func TestAppendWaitsForBackingOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, s := NewLog(&LogOptions{MaxPending: 1 << 20}), &shelf{}
+		l.Back(s)
+		r := l.NewReader(0)
+		defer r.Close()
+		line := text(strings.Repeat("x", 1023) + "\n")
+		for range 10 << 10 {
+			mustAppend(t, l, line)
+			if l.cost-l.keptCost >= 512<<10 {
+				s.keep(l)
+			}
+		}
+		if held := l.Held(); held > 2<<20 {
+			t.Errorf("%d bytes held of a log of 10 MiB that is kept elsewhere", held)
+		}
+		full := make(chan error)
+		go func() {
+			for range 2 << 10 {
+				if err := l.Append(t.Context(), line); err != nil {
+					full <- err
+					return
+				}
+			}
+			full <- nil
+		}()
+		synctest.Wait()
+		select {
+		case <-full:
+			t.Fatal("Append does not wait for the backing")
+		default:
+		}
+		s.keep(l)
+		synctest.Wait()
+		s.keep(l)
+		if err := <-full; err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// Due is told once that there is something, once that it is much, and again only after it was taken.
+func TestDue(t *testing.T) {
+	l, s := NewLog(nil), &shelf{}
+	l.Back(s)
+	for range 3 {
+		mustAppend(t, l, text("a line\n"))
+	}
+	mustAppend(t, l, text(strings.Repeat("x", dueBytes)))
+	mustAppend(t, l, text("a line\n"))
+	if !slices.Equal(s.dues, []bool{false, true}) {
+		t.Fatalf("told %v", s.dues)
+	}
+	s.keep(l)
+	mustAppend(t, l, text("a line\n"))
+	if !slices.Equal(s.dues, []bool{false, true, false}) {
+		t.Fatalf("told %v", s.dues)
+	}
+}
+
+func TestFailedBackingEndsTheLog(t *testing.T) {
+	full := errors.New("disk is full")
+	var lost error
+	l := NewLog(&LogOptions{Lost: func(reason error) { lost = reason }})
+	l.Back(&shelf{})
+	mustAppend(t, l, text("x"))
+	l.Fail(full)
+	l.Fail(errors.New("again"))
+	if err := l.Append(t.Context(), text("y")); !errors.Is(err, full) || !errors.Is(err, ErrLost) || !errors.Is(lost, full) {
+		t.Errorf("append: %v, told: %v", err, lost)
+	}
+	if b, _ := readAt(t, l, 0, 10); data(b) != "x" {
+		t.Errorf("what memory holds reads as %q", data(b))
+	}
+}
+
+// Head and tail are kept of a long log; a mark stands for the rest.
+func TestGapIsMarked(t *testing.T) {
+	s := &shelf{kept: []Stretch{
+		{Start: 0, Marks: []byte{4 << 4}, Data: []byte("head")},
+		{Start: 104, Marks: []byte{4 << 4}, Data: []byte("tail")},
+	}}
+	l := Stored(s, 108)
+	r := l.NewReader(0)
+	defer r.Close()
+	var got strings.Builder
+	for r.Wait(t.Context(), 1) == nil {
+		b, _ := r.Next(1000)
+		got.WriteString(data(b))
+		if lost := b.Start == 4; b.Lost != lost || lost && b.End != 104 {
+			t.Errorf("batch at %d to %d, lost: %v", b.Start, b.End, b.Lost)
+		}
+	}
+	if want := "head\n[... 100 bytes left out ...]\ntail"; got.String() != want {
+		t.Errorf("read %q, want %q", &got, want)
+	}
+	if b, next := readAt(t, l, 50, 1000); data(b) != "tail" || b.Start != 104 || next != 108 {
+		t.Errorf("from within the gap: %q at %d, next %d", data(b), b.Start, next)
+	}
+	s.kept = s.kept[:1]
+	if b, next := readAt(t, l, 50, 1000); len(b.Chunks) > 0 && !b.Lost || next != 108 {
+		t.Errorf("behind all that is kept: %q, next %d", data(b), next)
+	}
+
+	// SEP-1905 numbers a gap as one segment, whichever way it meets it.
+	for _, push := range []bool{true, false} {
+		s.kept = s.kept[:2]
+		l = Stored(s, 108)
+		segments := NewSegments(l)
+		segments.Finish(Ending{})
+		if push {
+			d, r := NewSEP1905([]byte(`{"jsonrpc":"2.0"`), []byte("1"), "t", segments), l.NewReader(0)
+			for r.Wait(t.Context(), 1) == nil {
+				b, _ := r.Next(1000)
+				if _, err := DecodeSEP1905(d.Encode(nil, b)); err != nil {
+					t.Error(err)
+				}
+			}
+			r.Close()
+		}
+		if page := segments.After(0, 10_000); page.Count != 3 || !page.Complete || !strings.Contains(string(page.Content), "100 bytes") {
+			t.Errorf("segments: %s", page.Content)
+		}
+	}
+}
+
+func TestDamagedStretchIsAnError(t *testing.T) {
+	for _, marks := range [][]byte{nil, {5 << 4}, {3 << 4}, {0x80}} {
+		l := Stored(&shelf{kept: []Stretch{{Marks: marks, Data: []byte("data")}}}, 4)
+		if _, _, err := l.ReadAt(t.Context(), 0, 10); err == nil {
+			t.Errorf("marks %v: no error", marks)
+		}
+	}
+	broken := errors.New("no disk")
+	if _, _, err := Stored(&shelf{err: broken}, 4).ReadAt(t.Context(), 0, 10); !errors.Is(err, broken) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestFollowedLogGrows(t *testing.T) {
+	s := &shelf{}
+	l := Followed(s, 0)
+	r := l.NewReader(0)
+	defer r.Close()
+	s.kept = append(s.kept, Stretch{Marks: []byte{4 << 4}, Data: []byte("more")})
+	l.Grow(4)
+	if err := r.Wait(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if b, ok := r.Next(100); !ok || data(b) != "more" {
+		t.Errorf("read %q", data(b))
+	}
+	if err := l.Append(t.Context(), text("mine")); !errors.Is(err, ErrClosed) {
+		t.Errorf("append to a log that somebody else writes: %v", err)
+	}
+	l.Close()
+	if err := r.Wait(t.Context(), 1); err != io.EOF {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+// FuzzStretch: a stretch that cannot be decoded is an error, whatever it is; one that can carries its data.
+func FuzzStretch(f *testing.F) {
+	f.Add([]byte{4 << 4}, []byte("data"))
+	f.Fuzz(func(t *testing.T, marks, stored []byte) {
+		s := Stretch{Marks: marks, Data: stored}
+		if b, err := s.block(); err == nil && b.end() != int64(len(stored)) {
+			t.Errorf("block ends at %d of %d", b.end(), len(stored))
+		}
+	})
+}

@@ -1,0 +1,62 @@
+package mcp
+
+// CodeResourceNotFound is the error of the handshake versions for a resource that is not there (server/resources, "Error Handling").
+const CodeResourceNotFound = -32002
+
+// MetaNext is the position to go on from behind what a resource's contents show.
+const MetaNext = "runnel/next"
+
+// ResourcesCapability is capabilities.resources.
+type ResourcesCapability struct {
+	Subscribe   bool `json:"subscribe,omitempty"`
+	ListChanged bool `json:"listChanged,omitempty"`
+}
+
+// Resource is an entry of "resources/list".
+type Resource struct {
+	URI         string `json:"uri"`
+	Name        string `json:"name"`
+	Title       string `json:"title,omitempty"` // since 2025-06-18
+	Description string `json:"description,omitempty"`
+	MimeType    string `json:"mimeType,omitempty"`
+}
+
+// ListResourcesResult answers "resources/list".
+type ListResourcesResult struct {
+	Resources  []Resource `json:"resources"`
+	NextCursor string     `json:"nextCursor,omitempty"`
+}
+
+// ResourceTemplate is an entry of "resources/templates/list".
+type ResourceTemplate struct {
+	URITemplate string `json:"uriTemplate"`
+	Name        string `json:"name"`
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+	MimeType    string `json:"mimeType,omitempty"`
+}
+
+// ListResourceTemplatesResult answers "resources/templates/list".
+type ListResourceTemplatesResult struct {
+	ResourceTemplates []ResourceTemplate `json:"resourceTemplates"`
+	NextCursor        string             `json:"nextCursor,omitempty"`
+}
+
+// ResourceParams are the params of "resources/read", "resources/subscribe", "resources/unsubscribe" and of
+// "notifications/resources/updated".
+type ResourceParams struct {
+	URI string `json:"uri"`
+}
+
+// ReadResourceResult answers "resources/read".
+type ReadResourceResult struct {
+	Contents []ResourceContents `json:"contents"`
+}
+
+// ResourceContents is text of a resource.
+type ResourceContents struct {
+	URI      string         `json:"uri"`
+	MimeType string         `json:"mimeType,omitempty"`
+	Text     string         `json:"text"`
+	Meta     map[string]any `json:"_meta,omitempty"`
+}

@@ -1,0 +1,82 @@
+package tasks
+
+import (
+	"errors"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+// What happens to tasks is told twice: to the log, with ids and owner and never with content, and to an Observer that counts.
+
+// Observer counts what happens to the tasks of a Runner. Its methods must not block.
+type Observer interface {
+	Created(tool string)
+	Ended(tool string, status mcp.TaskStatus, took time.Duration)
+	Retrieved()         // a result
+	Refused(why string) // one of the reasons below
+}
+
+// Why a task or a request about one was refused.
+const (
+	RefusedLive     = "live"     // MaxLive
+	RefusedStarts   = "starts"   // MaxStartsPerMinute
+	RefusedRequests = "requests" // MaxRequestsPerSecond
+	RefusedStore    = "store"    // it could not be stored
+)
+
+type unobserved struct{}
+
+func (unobserved) Created(string)                              {}
+func (unobserved) Ended(string, mcp.TaskStatus, time.Duration) {}
+func (unobserved) Retrieved()                                  {}
+func (unobserved) Refused(string)                              {}
+
+func (r *Runner) event(id string) *zerolog.Event {
+	return r.o.Log.Info().Str("taskId", id).Str("owner", r.o.Owner)
+}
+
+func (r *Runner) tellCreated(t *Task) {
+	r.event(t.ID).Str("tool", t.Tool).Msg("task created")
+	r.o.Observer.Created(t.Tool)
+}
+
+func (r *Runner) tellEnded(t *Task) {
+	took := t.UpdatedAt.Sub(t.CreatedAt)
+	r.event(t.ID).Str("tool", t.Tool).Str("status", string(t.Status)).Int64("tookMs", took.Milliseconds()).Msg("task ended")
+	r.o.Observer.Ended(t.Tool, t.Status, took)
+}
+
+func (r *Runner) tellRetrieved(id string) {
+	r.event(id).Msg("task result retrieved")
+	r.o.Observer.Retrieved()
+}
+
+// refuse tells of a refusal and returns the error for the client.
+func (r *Runner) refuse(id, tool, why string, err error) error {
+	r.o.Log.Warn().Str("taskId", id).Str("owner", r.o.Owner).Str("tool", tool).Str("limit", why).Msg("task refused")
+	r.o.Observer.Refused(why)
+	return err
+}
+
+// refusal is why a store refused a new task.
+type refusal struct {
+	why string
+	err error
+}
+
+func (e *refusal) Error() string { return e.err.Error() }
+func (e *refusal) Unwrap() error { return e.err }
+
+// refused words why a task could not be stored.
+func (r *Runner) refused(run *Run, err error) error {
+	var limit *refusal
+	if errors.As(err, &limit) {
+		return r.refuse(run.id, run.spec.Tool, limit.why, limit.err)
+	}
+	r.o.Log.Error().Err(err).Str("taskId", run.id).Str("owner", r.o.Owner).Msg("task not stored")
+	return r.refuse(run.id, run.spec.Tool, RefusedStore, rpc.Errorf(mcp.CodeInternalError, "the task could not be stored: %v", err))
+}

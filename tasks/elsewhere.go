@@ -1,0 +1,95 @@
+package tasks
+
+import (
+	"context"
+	"time"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+// A task may be run by another process on the same Shared store. Its status is read there, and who wants it
+// cancelled asks there. Nothing tells of a change, so both sides look again and again, while they have a reason to.
+
+const (
+	// watchInterval is how often a process that runs tasks looks for what others ask of it.
+	watchInterval = 250 * time.Millisecond
+	// pollFirst and pollMost are how often a waiting request looks for the end of a task elsewhere: soon at first, then less.
+	pollFirst = 50 * time.Millisecond
+	pollMost  = 500 * time.Millisecond
+	// askTimeout is how long a cancellation may take elsewhere: a command's grace period and more.
+	askTimeout = 15 * time.Second
+)
+
+// endElsewhere returns a task that this process does not run once it has ended.
+func (r *Runner) endElsewhere(ctx context.Context, id string) (Task, error) {
+	for wait := pollFirst; ; wait = min(2*wait, pollMost) {
+		t, err := r.Get(ctx, id)
+		if err != nil || t.Status.Terminal() {
+			return t, err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return t, context.Cause(ctx)
+		}
+	}
+}
+
+// cancelElsewhere asks for a task's cancellation and returns the task once it has ended, with ErrEnded if it ended otherwise.
+func (r *Runner) cancelElsewhere(ctx context.Context, id string) (Task, error) {
+	shared, ok := r.o.Store.(Shared)
+	if !ok {
+		panic("internal error: a task that runs nowhere")
+	}
+	if err := shared.Ask(ctx, r.o.Owner, id); err != nil {
+		return Task{}, err
+	}
+	wait, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	t, err := r.endElsewhere(wait, id)
+	if err != nil && ctx.Err() == nil && wait.Err() != nil {
+		return t, rpc.Errorf(mcp.CodeInternalError, "the task is asked to cancel, but the process that runs it has not done it in %v", askTimeout)
+	}
+	if err == nil && t.Status != mcp.TaskCancelled {
+		err = ErrEnded
+	}
+	return t, err
+}
+
+// watch starts to look for what others ask, until no task with a handle runs any more. r.mu is held.
+func (r *Runner) watch() {
+	shared, ok := r.o.Store.(Shared)
+	if !ok || r.watching {
+		return
+	}
+	r.watching = true
+	r.watchers.Add(1)
+	go func() {
+		defer r.watchers.Done()
+		for r.watched() {
+			select {
+			case <-time.After(watchInterval):
+			case <-r.ctx.Done():
+				return
+			}
+			ids, err := shared.Asked(r.ctx)
+			if err != nil && r.ctx.Err() == nil {
+				r.o.Log.Warn().Err(err).Msg("looking for cancelled tasks")
+			}
+			for _, id := range ids {
+				if run := r.Running(id); run != nil {
+					run.Cancel("cancelled by the client, by another runnel")
+				}
+			}
+		}
+	}()
+}
+
+// watched reports whether there is something to watch for, and else that nobody watches any more.
+func (r *Runner) watched() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.watching = len(r.live) > 0
+	return r.watching
+}

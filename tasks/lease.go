@@ -1,0 +1,91 @@
+package tasks
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/google/uuid"
+	"golang.org/x/sys/unix"
+)
+
+// lease says that a process lives: a file of its own that it holds locked. The kernel lets the lock go when the
+// process ends, however it ends, so nothing has to be renewed and no process id, which another process may get
+// after a restart, has to be trusted.
+type lease struct {
+	name string
+	file *os.File
+}
+
+// takeLease makes and locks a new file in dir.
+func takeLease(dir string) (*lease, error) {
+	for {
+		name := uuid.NewString()
+		f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("taking a lease: %w", err)
+		}
+		// Between the two lines a sweeper may have taken the file for a dead process's: then it has locked or removed it.
+		err = flock(f, unix.LOCK_EX)
+		if err == nil && present(f) {
+			return &lease{name, f}, nil
+		}
+		_ = f.Close()
+		if err != nil && !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("taking a lease: locking %s: %w", f.Name(), err)
+		}
+	}
+}
+
+// release ends the lease: what is still kept under its name is a dead process's from now on.
+func (l *lease) release() {
+	_ = os.Remove(l.file.Name())
+	_ = l.file.Close()
+}
+
+// leaseHeld reports whether the process that took a lease lives. In doubt it does.
+func leaseHeld(dir, name string) bool {
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR, 0)
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	defer f.Close()
+	// Shared, so that two who look at once do not take each other for the holder.
+	return flock(f, unix.LOCK_SH) != nil
+}
+
+// dropDeadLeases removes the files of processes that are gone.
+func dropDeadLeases(dir string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		f, err := os.OpenFile(filepath.Join(dir, e.Name()), os.O_RDWR, 0)
+		if err != nil {
+			continue
+		}
+		if flock(f, unix.LOCK_EX) == nil {
+			_ = os.Remove(f.Name())
+		}
+		_ = f.Close()
+	}
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// present reports whether the file still stands under its name.
+func present(f *os.File) bool {
+	open, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Stat(f.Name())
+	return err == nil && os.SameFile(open, named)
+}

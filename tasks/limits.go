@@ -1,0 +1,89 @@
+package tasks
+
+import (
+	"sync"
+	"time"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+// Limits are what one owner may do. A Shared store counts tasks over all its processes; requests are
+// counted in each, which serves one client.
+type Limits struct {
+	MaxLive              int // tasks with a handle that have not ended; 0 = 100
+	MaxStartsPerMinute   int // 0 = no limit
+	MaxRequestsPerSecond int // task methods, with a burst of one second's worth; 0 = no limit
+}
+
+const defaultMaxLive = 100
+
+func tooManyLive(limit int) error {
+	return rpc.Errorf(mcp.CodeInternalError, "too many live tasks: the limit is %d (--max-tasks, tasks.maxLive); wait for one to end or cancel one", limit)
+}
+
+func tooManyStarts(limit int) error {
+	return rpc.Errorf(mcp.CodeInternalError, "too many tasks started: the limit is %d a minute (tasks.maxStartsPerMinute); try again later", limit)
+}
+
+func tooManyRequests(limit int) error {
+	return rpc.Errorf(mcp.CodeInternalError, "too many task requests: the limit is %d a second (tasks.maxRequestsPerSecond); try again later", limit)
+}
+
+// bucket is a token bucket: it fills evenly and holds what one period allows.
+type bucket struct {
+	limit  int
+	period time.Duration
+
+	mu     sync.Mutex
+	tokens float64
+	filled time.Time // when tokens was right; zero before the first take
+}
+
+// take reports whether one more is allowed now.
+func (b *bucket) take() bool {
+	if b.limit <= 0 {
+		return true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if b.filled.IsZero() {
+		b.tokens = float64(b.limit)
+	} else {
+		b.tokens = min(b.tokens+now.Sub(b.filled).Seconds()/b.period.Seconds()*float64(b.limit), float64(b.limit))
+	}
+	b.filled = now
+	if b.tokens < 1 {
+		return false
+	}
+	b.tokens--
+	return true
+}
+
+// window allows so many in any period: no burst at the edge of two.
+type window struct {
+	limit  int
+	period time.Duration
+
+	mu    sync.Mutex
+	taken []time.Time // within the last period, oldest first
+}
+
+// take reports whether one more is allowed now.
+func (w *window) take() bool {
+	if w.limit <= 0 {
+		return true
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	for len(w.taken) > 0 && now.Sub(w.taken[0]) >= w.period {
+		w.taken = w.taken[1:]
+	}
+	if len(w.taken) >= w.limit {
+		return false
+	}
+	w.taken = append(w.taken, now)
+	return true
+}

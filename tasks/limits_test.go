@@ -1,0 +1,130 @@
+package tasks
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+func TestBucketAllowsABurstThenARate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := bucket{limit: 10, period: time.Second}
+		taken := func(d time.Duration) (n int) {
+			for end := time.Now().Add(d); !time.Now().After(end); time.Sleep(time.Millisecond) {
+				for b.take() {
+					n++
+				}
+			}
+			return n
+		}
+		if n := taken(0); n != 10 {
+			t.Errorf("a burst of %d", n)
+		}
+		if n := taken(5 * time.Second); n < 49 || n > 51 {
+			t.Errorf("%d in 5 s", n)
+		}
+		time.Sleep(time.Hour)
+		if n := taken(0); n != 10 {
+			t.Errorf("a burst of %d after an hour", n)
+		}
+	})
+}
+
+func TestWindowAllowsSoManyInAnyPeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := window{limit: 3, period: time.Minute}
+		var at []time.Time
+		for range 600 {
+			if w.take() {
+				at = append(at, time.Now())
+			}
+			time.Sleep(time.Second)
+		}
+		if len(at) != 30 {
+			t.Errorf("%d in ten minutes", len(at))
+		}
+		for i := 3; i < len(at); i++ {
+			if at[i].Sub(at[i-3]) < time.Minute {
+				t.Errorf("four within %v", at[i].Sub(at[i-3]))
+			}
+		}
+	})
+}
+
+// Limits hold for an owner over all processes, and for no other owner.
+func TestLimitsHoldOverProcesses(t *testing.T) {
+	dir := t.TempDir()
+	limits := Limits{MaxLive: 3, MaxStartsPerMinute: 5}
+	runner := func(owner string) *Runner {
+		return newRunner(t, Options{Store: openStore(t, SQLiteOptions{Dir: dir, Limits: limits}), Owner: owner, Limits: limits})
+	}
+	one, two, other := runner("local"), runner("local"), runner("other")
+	var runs []*started
+	for _, r := range []*Runner{one, two, one} {
+		runs = append(runs, start(t, r, untilDone))
+	}
+	refused := func(r *Runner, says string) {
+		t.Helper()
+		_, err := r.Start(t.Context(), Spec{Handle: true, Work: untilDone})
+		var wire *rpc.Error
+		if !errors.As(err, &wire) || !strings.Contains(wire.Message, says) {
+			t.Errorf("got %v, want an error that says %q", err, says)
+		}
+	}
+	refused(two, "limit is 3 (--max-tasks")
+	runs = append(runs, start(t, other, untilDone))
+	for _, run := range runs[:3] {
+		run.Deliver(delivered)
+		run.Cancel("")
+	}
+	for range 2 {
+		start(t, two, untilDone).Cancel("")
+	}
+	refused(two, "limit is 5 a minute (tasks.maxStartsPerMinute)")
+	start(t, other, untilDone)
+}
+
+// Task events go to the log with ids and owner, and never with content.
+func TestAuditLog(t *testing.T) {
+	var log bytes.Buffer
+	r := NewRunner(Options{Owner: "me", Limits: Limits{MaxLive: 1}, Log: zerolog.New(&log)})
+	run := start(t, r, func(ctx context.Context, _ *Run) (*mcp.CallToolResult, string, error) {
+		<-ctx.Done()
+		return mcp.Result("secret"), "secret", nil
+	})
+	if _, err := r.Start(t.Context(), Spec{Handle: true, Tool: "other", Work: untilDone}); err == nil {
+		t.Error("not refused")
+	}
+	run.Cancel("")
+	if _, err := r.taskResult(t.Context(), mcp.TaskParams{TaskID: run.ID()}); err != nil {
+		t.Error(err)
+	}
+	r.Close()
+	if strings.Contains(log.String(), "secret") {
+		t.Errorf("content in the log: %s", &log)
+	}
+	var events []string
+	for line := range strings.Lines(log.String()) {
+		var e struct{ Message, TaskID, Owner string }
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.TaskID == "" || e.Owner != "me" {
+			t.Errorf("without taskId or owner: %s", line)
+		}
+		events = append(events, e.Message)
+	}
+	if got := strings.Join(events, ", "); got != "task created, task refused, task ended, task result retrieved" {
+		t.Errorf("events: %s", got)
+	}
+}

@@ -1,0 +1,55 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+// settleRetry is how often an end that could not be stored is tried again: somebody may make room on the disk.
+const settleRetry = 5 * time.Second
+
+// settle stores the end of a task and returns the end that may be shown. A result that could not be stored is not
+// shown as one: it would be gone with the process. The task has failed then, and says why.
+func (r *Runner) settle(t Task) Task {
+	err := r.o.Store.Put(context.Background(), t)
+	if err == nil || errors.Is(err, ErrNotFound) {
+		return t
+	}
+	r.o.Log.Error().Err(err).Str("taskId", t.ID).Str("owner", t.Owner).Msg("end of task not stored")
+	if t.Status != mcp.TaskCancelled {
+		message := clip("the end of the task could not be stored: "+err.Error(), maxStatusMessage)
+		t.Status, t.StatusMessage, t.Outcome = mcp.TaskFailed, message, &Outcome{Err: rpc.Errorf(mcp.CodeInternalError, "%s", message)}
+	}
+	r.mu.Lock()
+	r.unsettled[t.ID] = t
+	r.mu.Unlock()
+	time.AfterFunc(settleRetry, func() { r.resettle(t.ID) })
+	return t
+}
+
+// resettle tries again to store an end, until it is stored, the task has expired or the runner is closed.
+func (r *Runner) resettle(id string) {
+	t, ok := r.unstored(id)
+	if !ok || r.ctx.Err() != nil {
+		return
+	}
+	if err := r.o.Store.Put(context.Background(), t); err != nil && !errors.Is(err, ErrNotFound) && !t.Expired(time.Now()) {
+		time.AfterFunc(settleRetry, func() { r.resettle(id) })
+		return
+	}
+	r.mu.Lock()
+	delete(r.unsettled, id)
+	r.mu.Unlock()
+}
+
+// unstored returns a task whose end is known here only.
+func (r *Runner) unstored(id string) (Task, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t, ok := r.unsettled[id]
+	return t, ok && !t.Expired(time.Now())
+}

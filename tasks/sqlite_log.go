@@ -1,0 +1,180 @@
+package tasks
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"strconv"
+
+	"runnel/partials"
+)
+
+// keeping is one task's output in the database: a partials.Backing. Of a task that has ended, or that another
+// process runs, it only reads.
+type keeping struct {
+	db   *database
+	task int64 // its number
+
+	// Nil if it only reads.
+	log      *partials.Log
+	segments *partials.Segments
+
+	// Of the writer's goroutine.
+	written, pending extent
+}
+
+// extent is how much of a long log is kept: its head, and what follows it without the middle.
+type extent struct {
+	head int64 // where the head ends, 0 while it is not full
+	kept int64 // bytes
+	end  int64
+
+	segments int   // how many have numbers
+	last     int64 // where the last of them ends
+}
+
+// Due implements partials.Backing.
+func (k *keeping) Due(full bool) { k.db.w.flush(k, full) }
+
+// job writes what is due.
+func (k *keeping) job() job {
+	return job{do: k.write, committed: k.committed, undone: k.undone, answer: func(err error) {
+		if err != nil {
+			k.log.Fail(err)
+		}
+	}}
+}
+
+// write stores what the log has and the store has not.
+func (k *keeping) write(tx *transaction) error {
+	if k.log == nil {
+		return nil
+	}
+	limit, size := k.log.Limits(), stretchBytes
+	if limit > 0 {
+		size = max(min(size, int(limit/16)), 1) // head and tail are kept in whole stretches
+	}
+	for {
+		s, ok := k.log.Unkept(size)
+		if !ok {
+			break
+		}
+		if _, err := tx.exec("INSERT INTO log (task, start, stop, marks, data) VALUES (?, ?, ?, ?, ?)", k.task, s.Start, s.End(), s.Marks, s.Data); err != nil {
+			return err
+		}
+		tx.bytes += int64(len(s.Data))
+		e := &k.pending
+		e.kept += s.End() - s.Start
+		e.end = s.End()
+		if e.head == 0 && limit > 0 && e.end >= limit/8*3 {
+			e.head = e.end
+		}
+	}
+	if err := k.number(tx); err != nil {
+		return err
+	}
+	return k.cut(tx, limit)
+}
+
+// number stores the numbers that were given to segments.
+func (k *keeping) number(tx *transaction) error {
+	if k.segments == nil {
+		return nil
+	}
+	e := &k.pending
+	given := k.segments.Given(e.segments)
+	if len(given) == 0 {
+		return nil
+	}
+	var ends []byte
+	for _, end := range given {
+		ends = binary.AppendVarint(ends, end-e.last)
+		e.last = end
+	}
+	_, err := tx.exec("INSERT INTO segment (task, first, ends) VALUES (?, ?, ?)", k.task, e.segments+1, ends)
+	e.segments += len(given)
+	return err
+}
+
+// loadSegments reads the numbers that were given.
+func (k *keeping) loadSegments(ctx context.Context) (ends []int64, err error) {
+	last := int64(0)
+	err = k.db.each(ctx, func(scan func(...any) error) error {
+		var stored []byte
+		if err := scan(&stored); err != nil {
+			return err
+		}
+		for len(stored) > 0 {
+			d, n := binary.Varint(stored)
+			if n <= 0 || d < 0 {
+				return errors.New("reading stored segments: they are damaged")
+			}
+			last += d
+			ends = append(ends, last)
+			stored = stored[n:]
+		}
+		return nil
+	}, "SELECT ends FROM segment WHERE task = ? ORDER BY first", k.task)
+	return ends, err
+}
+
+// cut deletes the middle of a log that is longer than its limit, down to three quarters of it: not for each stretch anew.
+func (k *keeping) cut(tx *transaction, limit int64) error {
+	e := &k.pending
+	if limit <= 0 || e.kept <= limit {
+		return nil
+	}
+	to := e.end - limit/8*3
+	rows, err := tx.query("DELETE FROM log WHERE task = ? AND start >= ? AND stop <= ? RETURNING stop - start", k.task, e.head, to)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var bytes int64
+		if err := rows.Scan(&bytes); err != nil {
+			return err
+		}
+		e.kept -= bytes
+	}
+	return rows.Err()
+}
+
+func (k *keeping) committed() {
+	k.written = k.pending
+	if k.log != nil {
+		k.log.Kept()
+	}
+}
+
+func (k *keeping) undone() {
+	k.pending = k.written
+	if k.log != nil {
+		k.log.Retry()
+	}
+}
+
+// Load implements partials.Backing.
+func (k *keeping) Load(ctx context.Context, pos int64, limit int) ([]partials.Stretch, error) {
+	rows, err := k.db.read.QueryContext(ctx, `SELECT start, marks, data FROM log WHERE task = ?1 AND stop > ?2 AND start >=
+		coalesce((SELECT max(start) FROM log WHERE task = ?1 AND start <= ?2), 0) ORDER BY start`, k.task, pos)
+	if err != nil {
+		return nil, explain(err)
+	}
+	defer rows.Close()
+	var list []partials.Stretch
+	for size := 0; size < limit && rows.Next(); {
+		var s partials.Stretch
+		if err := rows.Scan(&s.Start, &s.Marks, &s.Data); err != nil {
+			return nil, explain(err)
+		}
+		if n := len(list); n > 0 && list[n-1].End() != s.Start {
+			break // behind a gap
+		}
+		list = append(list, s)
+		size += len(s.Data)
+	}
+	return list, explain(rows.Err())
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }

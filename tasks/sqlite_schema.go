@@ -1,0 +1,69 @@
+package tasks
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+)
+
+// migrations make a state of version n of one of version n-1. What is here is never changed: a state that a
+// released runnel has written must be found by every later one.
+//
+// A task's output stands in log, in stretches (partials.Stretch) that do not overlap. keeper is the lease of the
+// process that runs the task, NULL once it has ended. Times are nanoseconds since 1970.
+var migrations = []string{`
+CREATE TABLE task (
+	number    INTEGER PRIMARY KEY AUTOINCREMENT,
+	id        TEXT NOT NULL UNIQUE,
+	owner     TEXT NOT NULL,
+	tool      TEXT NOT NULL,
+	status    TEXT NOT NULL,
+	message   TEXT NOT NULL,
+	created   INTEGER NOT NULL,
+	updated   INTEGER NOT NULL,
+	ttl       INTEGER NOT NULL,
+	expires   INTEGER NOT NULL,
+	keeper    TEXT,
+	asked     INTEGER NOT NULL DEFAULT 0, -- 1: somebody asks the keeper to cancel the task
+	outcome   BLOB,
+	merge     INTEGER NOT NULL,            -- 1: the result is the merged segments (SEP-1905)
+	variables BLOB,
+	work      BLOB                        -- of a detached task: what its supervisor runs
+) STRICT;
+CREATE INDEX task_owner ON task (owner, number);
+CREATE INDEX task_expires ON task (expires);
+CREATE INDEX task_keeper ON task (keeper) WHERE keeper IS NOT NULL;
+CREATE TABLE log (
+	task  INTEGER NOT NULL,
+	start INTEGER NOT NULL,
+	stop  INTEGER NOT NULL,
+	marks BLOB NOT NULL,
+	data  BLOB NOT NULL,
+	UNIQUE (task, start)
+) STRICT;
+CREATE TABLE segment ( -- the numbers that SEP-1905 has given to the output
+	task  INTEGER NOT NULL,
+	first INTEGER NOT NULL, -- of the numbers in ends
+	ends  BLOB NOT NULL,    -- where the segments end in the log: differences, as varints
+	UNIQUE (task, first)
+) STRICT;
+`}
+
+// migrate brings the state to the newest version. It runs under the lock of the directory.
+func migrate(ctx context.Context, c *sql.Conn) error {
+	var version int
+	if err := c.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+		return err
+	}
+	if version > len(migrations) {
+		return fmt.Errorf("it is of version %d, of a newer runnel than this one, which knows %d; use that one, or another directory (--state)", version, len(migrations))
+	}
+	for ; version < len(migrations); version++ {
+		step := fmt.Sprintf("BEGIN IMMEDIATE; %s; PRAGMA user_version = %d; COMMIT", migrations[version], version+1)
+		if _, err := c.ExecContext(ctx, step); err != nil {
+			_, _ = c.ExecContext(ctx, "ROLLBACK")
+			return fmt.Errorf("migrating to version %d: %w", version+1, err)
+		}
+	}
+	return nil
+}

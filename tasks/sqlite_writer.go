@@ -1,0 +1,346 @@
+package tasks
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync"
+	"time"
+)
+
+// writer is the one goroutine of a process that writes to the state. What waits to be written when it begins a
+// transaction goes into that one together, so that many small writes cost no more than a few.
+type writer struct {
+	db   *sql.DB
+	wake chan struct{} // capacity 1
+	done chan struct{}
+
+	mu       sync.Mutex
+	jobs     []job
+	due      []*keeping
+	now      bool // do not wait for more
+	waiting  bool // flushDelay runs
+	stopping bool
+	hurry    func() // told when much has been written
+
+	// Of the goroutine.
+	tx *transaction
+}
+
+// job is something to write.
+type job struct {
+	do        func(tx *transaction) error // may be called again after an error, of its own or of its company
+	durable   bool                        // must survive a loss of power, not only of the process
+	committed func()
+	undone    func()          // what do has written is not there
+	answer    func(err error) // told once, in the end
+}
+
+const (
+	// flushDelay is how long output waits for more of it before it is written: a batch costs as much as a line.
+	flushDelay = 100 * time.Millisecond
+	// stretchBytes is how much output makes one row.
+	stretchBytes = 64 << 10
+	// sweepBytes is how much a process writes before the sweeper looks at the size of the state.
+	sweepBytes = 16 << 20
+	// maxJobs go into one transaction: others wait for its end.
+	maxJobs = 512
+)
+
+func openWriter(file string, o SQLiteOptions) (*writer, error) {
+	db, err := sql.Open("sqlite", dsn(file))
+	if err != nil {
+		return nil, err
+	}
+	w := &writer{db: db, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	ctx := context.Background()
+	c, err := db.Conn(ctx)
+	if err != nil {
+		_ = db.Close()
+		return nil, err
+	}
+	w.tx = &transaction{conn: c, prepared: map[string]*sql.Stmt{}}
+	if err := w.prepare(ctx, c, o); err != nil {
+		w.tx.close()
+		_ = db.Close()
+		return nil, err
+	}
+	go w.run()
+	return w, nil
+}
+
+func (w *writer) prepare(ctx context.Context, c *sql.Conn, o SQLiteOptions) error {
+	for _, pragma := range []string{
+		"PRAGMA auto_vacuum = INCREMENTAL", // heeded only before the first table is made
+		"PRAGMA journal_mode = WAL",        // readers and a writer do not wait for each other, and kill -9 loses nothing
+		"PRAGMA journal_size_limit = 67108864",
+	} {
+		if _, err := c.ExecContext(ctx, pragma); err != nil {
+			return err
+		}
+	}
+	if err := migrate(ctx, c); err != nil {
+		return err
+	}
+	var page int64
+	if err := c.QueryRowContext(ctx, "PRAGMA page_size").Scan(&page); err != nil {
+		return err
+	}
+	// What the sweeper does not keep below the limit in time is refused by SQLite itself.
+	_, err := c.ExecContext(ctx, "PRAGMA max_page_count = "+itoa(o.MaxState/page))
+	return err
+}
+
+// do writes j and returns when it is written.
+func (w *writer) do(j job) error {
+	answer := make(chan error, 1)
+	j.answer = func(err error) { answer <- err }
+	w.mu.Lock()
+	if w.stopping {
+		w.mu.Unlock()
+		return errors.New("the state is closed")
+	}
+	w.jobs = append(w.jobs, j)
+	w.mu.Unlock()
+	w.poke()
+	return <-answer
+}
+
+// flush writes a log's output soon, or now. It does not block.
+func (w *writer) flush(k *keeping, now bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.due = append(w.due, k)
+	switch {
+	case now:
+		w.now = true
+		w.poke()
+	case !w.waiting:
+		w.waiting = true
+		time.AfterFunc(flushDelay, func() {
+			w.mu.Lock()
+			w.now, w.waiting = true, false
+			w.mu.Unlock()
+			w.poke()
+		})
+	}
+}
+
+func (w *writer) poke() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// close writes what is there and ends.
+func (w *writer) close() error {
+	w.mu.Lock()
+	w.stopping = true
+	w.mu.Unlock()
+	w.poke()
+	<-w.done
+	return w.db.Close()
+}
+
+func (w *writer) run() {
+	defer close(w.done)
+	defer w.tx.close()
+	for range w.wake {
+		for {
+			jobs, stop := w.take()
+			if stop {
+				return
+			}
+			if len(jobs) == 0 {
+				break
+			}
+			w.write(jobs)
+		}
+	}
+}
+
+// take returns what is to be written now. Output goes first: a task's end in the same transaction is behind it.
+func (w *writer) take() (jobs []job, stop bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.jobs) > 0 || w.now || w.stopping {
+		for _, k := range w.due {
+			jobs = append(jobs, k.job())
+		}
+		w.due, w.now = nil, false
+	}
+	n := min(len(w.jobs), maxJobs)
+	jobs = append(jobs, w.jobs[:n]...)
+	w.jobs = w.jobs[n:]
+	return jobs, w.stopping && len(jobs) == 0
+}
+
+// write writes the jobs together or, if one of them cannot be written, each by itself: one task's trouble is no other's.
+func (w *writer) write(jobs []job) {
+	if err := w.commit(jobs); err == nil || len(jobs) == 1 && !isFull(err) {
+		w.answer(jobs, err)
+		return
+	}
+	for i := range jobs {
+		one := jobs[i : i+1]
+		err := w.commit(one)
+		for isFull(err) && w.makeRoom() {
+			err = w.commit(one)
+		}
+		w.answer(one, err)
+	}
+}
+
+// makeRoom deletes a part of what ended first. It reports false if there is nothing, or if that needs room too.
+func (w *writer) makeRoom() bool {
+	var deleted int64
+	err := w.commit([]job{{do: func(tx *transaction) error {
+		const oldest = "(SELECT number FROM task WHERE keeper IS NULL ORDER BY expires > 0, updated LIMIT 1)"
+		r, err := tx.exec("DELETE FROM log WHERE rowid IN (SELECT rowid FROM log WHERE task = "+oldest+" LIMIT ?)", sliceRows)
+		if err != nil {
+			return err
+		}
+		if deleted, err = r.RowsAffected(); err != nil || deleted > 0 {
+			_, err := tx.exec("UPDATE task SET expires = 0 WHERE number = " + oldest)
+			return err
+		}
+		if _, err := tx.exec("DELETE FROM segment WHERE task = " + oldest); err != nil {
+			return err
+		}
+		if r, err = tx.exec("DELETE FROM task WHERE number = " + oldest); err == nil {
+			deleted, err = r.RowsAffected()
+		}
+		return err
+	}}})
+	return err == nil && deleted > 0
+}
+
+// grown sets what is told when much has been written.
+func (w *writer) grown(hurry func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hurry = hurry
+}
+
+func (w *writer) answer(jobs []job, err error) {
+	for _, j := range jobs {
+		j.answer(explain(err))
+	}
+}
+
+func (w *writer) commit(jobs []job) (err error) {
+	durable := false
+	for _, j := range jobs {
+		durable = durable || j.durable
+	}
+	if err := w.tx.begin(durable); err != nil {
+		return err
+	}
+	n := 0
+	for ; n < len(jobs) && err == nil; n++ {
+		err = jobs[n].do(w.tx)
+	}
+	if err == nil {
+		_, err = w.tx.exec("COMMIT")
+	}
+	if err != nil {
+		_, _ = w.tx.conn.ExecContext(context.Background(), "ROLLBACK") // fails if SQLite has done it
+	}
+	for _, j := range jobs[:n] {
+		switch {
+		case err == nil && j.committed != nil:
+			j.committed()
+		case err != nil && j.undone != nil:
+			j.undone()
+		}
+	}
+	if w.tx.bytes >= w.tx.told+sweepBytes {
+		w.tx.told = w.tx.bytes
+		w.mu.Lock()
+		hurry := w.hurry
+		w.mu.Unlock()
+		if hurry != nil {
+			hurry()
+		}
+	}
+	return err
+}
+
+// transaction is the connection that writes, inside a transaction.
+type transaction struct {
+	conn     *sql.Conn
+	prepared map[string]*sql.Stmt
+	durable  bool
+	bytes    int64 // of output written so far, a measure of how much the state may have grown
+	told     int64 // of them when the sweeper was told last
+}
+
+// begin starts a transaction. One that is durable is on the disk when it is committed, and all before it are;
+// one that is not survives the end of the process, but not a loss of power.
+func (tx *transaction) begin(durable bool) error {
+	if durable != tx.durable {
+		mode := "NORMAL"
+		if durable {
+			mode = "FULL"
+		}
+		if _, err := tx.exec("PRAGMA synchronous = " + mode); err != nil {
+			return err
+		}
+		tx.durable = durable
+	}
+	_, err := tx.exec("BEGIN IMMEDIATE")
+	return err
+}
+
+func (tx *transaction) exec(query string, args ...any) (sql.Result, error) {
+	s, err := tx.prepare(query)
+	if err != nil {
+		return nil, err
+	}
+	return s.ExecContext(context.Background(), args...)
+}
+
+func (tx *transaction) query(query string, args ...any) (*sql.Rows, error) {
+	s, err := tx.prepare(query)
+	if err != nil {
+		return nil, err
+	}
+	return s.QueryContext(context.Background(), args...)
+}
+
+// count is the number that a query returns.
+func (tx *transaction) count(query string, args ...any) (n int, err error) {
+	rows, err := tx.query(query, args...)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	if rows.Next() {
+		err = rows.Scan(&n)
+	}
+	if err == nil {
+		err = rows.Err()
+	}
+	return n, err
+}
+
+// prepare keeps what it prepares: the queries are few, and the same again and again.
+func (tx *transaction) prepare(query string) (*sql.Stmt, error) {
+	s := tx.prepared[query]
+	if s == nil {
+		var err error
+		if s, err = tx.conn.PrepareContext(context.Background(), query); err != nil {
+			return nil, err
+		}
+		tx.prepared[query] = s
+	}
+	return s, nil
+}
+
+func (tx *transaction) close() {
+	for _, s := range tx.prepared {
+		_ = s.Close()
+	}
+	_ = tx.conn.Close()
+}

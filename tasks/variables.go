@@ -1,0 +1,167 @@
+package tasks
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+// A task's variables are a small JSON object that its tool and its client both read and set.
+
+// Limits of a task's variables, those of PMCP.
+const (
+	maxVariables     = 1 << 20  // bytes of all of them, encoded
+	maxVariableText  = 64 << 10 // bytes of one string, also of a name
+	maxVariableDepth = 10       // of objects and lists, the outermost included
+)
+
+// MergeVariables sets in an encoded object (nil = empty) what patch, another, says; null deletes a key. An error says what
+// is wrong with the patch; nothing is changed then.
+func MergeVariables(current, patch json.RawMessage) (json.RawMessage, error) {
+	if err := checkVariables(patch); err != nil {
+		return current, err
+	}
+	merged, set := map[string]json.RawMessage{}, map[string]json.RawMessage{}
+	if len(current) > 0 {
+		if err := json.Unmarshal(current, &merged); err != nil {
+			return current, fmt.Errorf("reading variables: %w", err)
+		}
+	}
+	if err := json.Unmarshal(patch, &set); err != nil {
+		return current, fmt.Errorf("variables: %w", err)
+	}
+	for name, value := range set {
+		if string(value) == "null" {
+			delete(merged, name)
+		} else {
+			merged[name] = value
+		}
+	}
+	if len(merged) == 0 {
+		return nil, nil
+	}
+	encoded, err := json.Marshal(merged)
+	if err != nil {
+		return current, fmt.Errorf("encoding variables: %w", err)
+	}
+	if len(encoded) > maxVariables {
+		return current, fmt.Errorf("the variables take %d bytes together; the limit is %d", len(encoded), maxVariables)
+	}
+	return encoded, nil
+}
+
+// checkVariables holds an object against the limits without decoding it whole.
+func checkVariables(patch json.RawMessage) error {
+	if len(patch) > maxVariables {
+		return fmt.Errorf("the variables take %d bytes; the limit is %d", len(patch), maxVariables)
+	}
+	d := json.NewDecoder(bytes.NewReader(patch))
+	d.UseNumber()
+	depth := 0
+	for first := true; ; first = false {
+		token, err := d.Token()
+		if err == io.EOF && !first {
+			return nil
+		} else if err != nil {
+			return errors.New("the variables are no JSON object")
+		}
+		switch v := token.(type) {
+		case json.Delim:
+			if v == '{' || v == '[' {
+				depth++
+			} else {
+				depth--
+			}
+			if depth > maxVariableDepth {
+				return fmt.Errorf("the variables are nested more than %d deep", maxVariableDepth)
+			}
+		case string:
+			if len(v) > maxVariableText {
+				return fmt.Errorf("a string of the variables takes %d bytes; the limit is %d", len(v), maxVariableText)
+			}
+		}
+		if first && token != json.Delim('{') {
+			return errors.New("the variables are no JSON object")
+		}
+	}
+}
+
+// SetVariables merges a patch into the task's variables and returns them all.
+func (r *Run) SetVariables(ctx context.Context, patch json.RawMessage) (json.RawMessage, error) {
+	// One at a time, so that the store does not get an older state last.
+	r.door.Lock()
+	defer r.door.Unlock()
+	r.mu.Lock()
+	if r.ending {
+		r.mu.Unlock()
+		return nil, ErrEnded
+	}
+	t, handle := r.task, r.handle
+	r.mu.Unlock()
+	merged, err := MergeVariables(t.Variables, patch)
+	if err != nil {
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "%v", err)
+	}
+	if keeper, ok := r.runner.o.Store.(Shared); ok && handle {
+		if err := keeper.PutVariables(ctx, r.id, merged); err != nil {
+			return nil, rpc.Errorf(mcp.CodeInternalError, "the variables could not be stored: %v", err)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.task.Variables = merged
+	return merged, nil
+}
+
+// Variables are the task's variables, an encoded object; nil if there are none.
+func (r *Run) Variables() json.RawMessage {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.task.Variables
+}
+
+// setVariables answers runnel/tasks/variables.
+func (r *Runner) setVariables(ctx context.Context, _ *rpc.Caller, params json.RawMessage) (any, error) {
+	var p struct {
+		TaskID string          `json:"taskId"`
+		Set    json.RawMessage `json:"set"`
+	}
+	if err := json.Unmarshal(params, &p); err != nil || p.TaskID == "" || len(p.Set) == 0 {
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params must be {\"taskId\": a task's id, \"set\": an object}")
+	}
+	run := r.Running(p.TaskID)
+	if run == nil {
+		if _, err := r.Get(ctx, p.TaskID); err != nil {
+			return nil, WireError(err)
+		}
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "the variables of a task can be set while it runs, where it runs")
+	}
+	merged, err := run.SetVariables(ctx, p.Set)
+	if errors.Is(err, ErrEnded) {
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "the variables of a task can be set while it runs; it has ended")
+	} else if err != nil {
+		return nil, err
+	}
+	if merged == nil {
+		merged = json.RawMessage("{}")
+	}
+	return map[string]json.RawMessage{"variables": merged}, nil
+}
+
+// WithVariables adds a task's variables, if it has any, to a _meta, which may be nil.
+func WithVariables(meta map[string]any, t *Task) map[string]any {
+	if t.Variables == nil {
+		return meta
+	}
+	if meta == nil {
+		meta = map[string]any{}
+	}
+	meta[mcp.MetaVariables] = t.Variables
+	return meta
+}

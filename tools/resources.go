@@ -1,0 +1,156 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// The log of each task is a resource (2025-11-25 server/resources): runnel://tasks/ID/log, with ?after=N
+// the part of it from position N on. Each content tells in its _meta the position to go on from, since one
+// answer shows a page only.
+
+const (
+	logPrefix   = "runnel://tasks/"
+	logSuffix   = "/log"
+	logTemplate = logPrefix + "{id}" + logSuffix
+	logType     = "text/plain"
+
+	// logPage is how much of a log one answer shows, in bytes of JSON: its line stays below 1 MiB.
+	logPage = 512 << 10
+	// resourcePage is how many entries one resources/list result shows.
+	resourcePage = 200
+)
+
+// logURI names a task's log.
+func logURI(id string) string { return logPrefix + id + logSuffix }
+
+// parseLogURI reads a log's URI. id is "" if it is none.
+func parseLogURI(uri string) (id string, after int64, err error) {
+	path, query, _ := strings.Cut(uri, "?")
+	id, ok := strings.CutPrefix(path, logPrefix)
+	if !ok {
+		return "", 0, nil
+	}
+	if id, ok = strings.CutSuffix(id, logSuffix); !ok || strings.ContainsAny(id, "/#") {
+		return "", 0, nil
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return id, 0, rpc.Errorf(mcp.CodeInvalidParams, "%.200q: the query cannot be read", uri)
+	}
+	if values.Has("after") {
+		if after, err = strconv.ParseInt(values.Get("after"), 10, 64); err != nil || after < 0 {
+			return id, 0, rpc.Errorf(mcp.CodeInvalidParams, "after must be a position: 0, or what _meta[%q] said", mcp.MetaNext)
+		}
+	}
+	return id, after, nil
+}
+
+// serveResources adds the resources methods to srv.
+func (s *service) serveResources(srv *rpc.Server) {
+	srv.Declare(func(_ *mcp.Version, caps *mcp.ServerCapabilities) {
+		caps.Resources = &mcp.ResourcesCapability{Subscribe: true}
+	})
+	srv.Handle(rpc.Handshake, "resources/list", s.listResources)
+	srv.Handle(rpc.Handshake, "resources/templates/list", s.listTemplates)
+	srv.Handle(rpc.Handshake, "resources/read", s.readResource)
+	srv.Handle(rpc.Handshake, "resources/subscribe", s.subscribe)
+	srv.Handle(rpc.Handshake, "resources/unsubscribe", s.unsubscribe)
+}
+
+func (s *service) listResources(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+	var p mcp.ListTasksParams
+	if len(params) > 0 {
+		if err := json.Unmarshal(params, &p); err != nil {
+			return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.cursor must be a string")
+		}
+	}
+	page, next, err := s.runner.List(ctx, p.Cursor, resourcePage)
+	if err != nil {
+		return nil, tasks.WireError(err)
+	}
+	result := mcp.ListResourcesResult{Resources: make([]mcp.Resource, len(page)), NextCursor: next}
+	for i, t := range page {
+		result.Resources[i] = logResource(c.Version, &t)
+	}
+	return result, nil
+}
+
+// logResource is a task's log as an entry of a list.
+func logResource(v *mcp.Version, t *tasks.Task) mcp.Resource {
+	r := mcp.Resource{
+		URI:         logURI(t.ID),
+		Name:        t.Tool + "-" + t.ID,
+		Description: fmt.Sprintf("Output of %s, task %s, started %s: %s", t.Tool, t.ID, t.CreatedAt.UTC().Format("2006-01-02 15:04:05 UTC"), t.Status),
+		MimeType:    logType,
+	}
+	if v.Titles {
+		r.Title = "Log of " + t.Tool
+	}
+	return r
+}
+
+func (s *service) listTemplates(_ context.Context, c *rpc.Caller, _ json.RawMessage) (any, error) {
+	t := mcp.ResourceTemplate{
+		URITemplate: logTemplate,
+		Name:        "task-log",
+		Description: "The output of a task. With ?after=N, from position N on; _meta[\"" + mcp.MetaNext + "\"] tells the position to go on from.",
+		MimeType:    logType,
+	}
+	if c.Version.Titles {
+		t.Title = "Log of a task"
+	}
+	return mcp.ListResourceTemplatesResult{ResourceTemplates: []mcp.ResourceTemplate{t}}, nil
+}
+
+// findLog returns the task whose log params.uri names.
+func (s *service) findLog(ctx context.Context, params json.RawMessage) (t tasks.Task, uri string, after int64, err error) {
+	var p mcp.ResourceParams
+	if err := json.Unmarshal(params, &p); err != nil || p.URI == "" {
+		return t, "", 0, rpc.Errorf(mcp.CodeInvalidParams, "params.uri must be a resource's URI, such as %s", logTemplate)
+	}
+	id, after, err := parseLogURI(p.URI)
+	if err != nil {
+		return t, p.URI, 0, err
+	}
+	if t, err = s.runner.Get(ctx, id); errors.Is(err, tasks.ErrNotFound) {
+		// "Resource not found: -32002", whether it never was, has expired or is somebody else's.
+		err = &rpc.Error{Code: mcp.CodeResourceNotFound, Message: "resource not found: it is unknown or has expired", Data: p}
+	}
+	return t, p.URI, after, err
+}
+
+func (s *service) readResource(ctx context.Context, _ *rpc.Caller, params json.RawMessage) (any, error) {
+	t, uri, after, err := s.findLog(ctx, params)
+	if err != nil {
+		return nil, err
+	}
+	text, next, err := readText(ctx, t.Log, after, logPage)
+	if err != nil {
+		return nil, err
+	}
+	return mcp.ReadResourceResult{Contents: []mcp.ResourceContents{{
+		URI: uri, MimeType: logType, Text: text, Meta: map[string]any{mcp.MetaNext: next},
+	}}}, nil
+}
+
+// linkLog is a content item that leads to a task's whole log.
+func linkLog(t *tasks.Task) mcp.ContentBlock {
+	link, err := json.Marshal(struct {
+		Type string `json:"type"`
+		mcp.Resource
+	}{"resource_link", mcp.Resource{URI: logURI(t.ID), Name: t.Tool + "-" + t.ID, Description: "The whole output", MimeType: logType}})
+	if err != nil {
+		panic("internal error: encoding a link: " + err.Error())
+	}
+	return link
+}

@@ -1,0 +1,77 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// variablesVariable names the file in which a command finds its task's variables. What the file says when the command has
+// ended is merged into them.
+const variablesVariable = "RUNNEL_VARIABLES"
+
+// maxVariablesFile is how much of it is read: more than any variables may take.
+const maxVariablesFile = 2 << 20
+
+// variablesFile is the file for one call, in a directory of its own.
+type variablesFile struct {
+	path   string
+	before []byte
+}
+
+// newVariablesFile writes the variables of a call to a file.
+func newVariablesFile(in *Call) (*variablesFile, error) {
+	dir, err := os.MkdirTemp("", "runnel-")
+	if err != nil {
+		return nil, fmt.Errorf("making a place for the task's variables: %w", err)
+	}
+	f := &variablesFile{path: filepath.Join(dir, "variables.json"), before: in.Variables()}
+	if err := os.WriteFile(f.path, f.before, 0o600); err != nil {
+		f.remove()
+		return nil, fmt.Errorf("writing the task's variables: %w", err)
+	}
+	return f, nil
+}
+
+// merge takes over what the command wrote.
+func (f *variablesFile) merge(ctx context.Context, in *Call) error {
+	file, err := os.Open(f.path)
+	if err != nil {
+		return fmt.Errorf("reading the variables that the command wrote: %w", err)
+	}
+	defer file.Close()
+	after, err := io.ReadAll(io.LimitReader(file, maxVariablesFile))
+	if err != nil {
+		return fmt.Errorf("reading the variables that the command wrote: %w", err)
+	}
+	after = bytes.TrimSpace(after)
+	if len(after) == 0 || bytes.Equal(after, f.before) {
+		return nil
+	}
+	if _, err := in.SetVariables(context.WithoutCancel(ctx), after); err != nil {
+		return fmt.Errorf("the variables that the command wrote are not taken: %w", err)
+	}
+	return nil
+}
+
+func (f *variablesFile) remove() { _ = os.RemoveAll(filepath.Dir(f.path)) }
+
+// Variables are the variables of the call's task, a JSON object.
+func (c *Call) Variables() json.RawMessage {
+	if c.run == nil || c.run.Variables() == nil {
+		return json.RawMessage("{}")
+	}
+	return c.run.Variables()
+}
+
+// SetVariables merges an object into the variables of the call's task; null deletes a key. It returns them all.
+func (c *Call) SetVariables(ctx context.Context, patch json.RawMessage) (json.RawMessage, error) {
+	if c.run == nil {
+		return patch, nil
+	}
+	return c.run.SetVariables(ctx, patch)
+}
