@@ -50,7 +50,7 @@ func (m *progressMarks) scan(text []byte) {
 			start := bytes.LastIndexAny(head, "\r\n") + 1
 			if start == 0 {
 				m.keep(head)
-				found = m.match(m.line)
+				m.match(m.line)
 				break
 			}
 			found = m.match(head[start:])

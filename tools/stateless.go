@@ -14,8 +14,8 @@ import (
 // listTTL is how long clients may keep a tool list: it changes only with the config, and who listens is told at once.
 const listTTL = time.Minute
 
-func (s *service) listStateless(_ context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
-	list, err := s.list(nil, c, params)
+func (s *service) listStateless(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+	list, err := s.list(ctx, c, params)
 	if err != nil {
 		return nil, err
 	}
