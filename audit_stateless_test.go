@@ -27,8 +27,9 @@ type statelessRequest struct {
 }
 
 type subscriptionFilter struct {
-	Tools   bool     `json:"toolsListChanged,omitempty"`
-	TaskIDs []string `json:"taskIds,omitempty"`
+	Tools     bool     `json:"toolsListChanged,omitempty"`
+	Resources []string `json:"resourceSubscriptions,omitempty"`
+	TaskIDs   []string `json:"taskIds,omitempty"`
 }
 
 // auditSubscription is what the audit knows of one subscriptions/listen request.
@@ -181,12 +182,15 @@ func (a *audit) statelessResult(r *request, e envelope, object map[string]any) e
 }
 
 var statelessResultTypes = map[string][]string{
-	"server/discover": {"DiscoverResult"},
-	"tools/list":      {"ListToolsResult"},
-	"tools/call":      {"CallToolResult"},
-	"tasks/get":       {"GetTaskResult", closedTask},
-	"tasks/update":    {"UpdateTaskResult", "EmptyResult"},
-	"tasks/cancel":    {"CancelTaskResult", "EmptyResult"},
+	"server/discover":          {"DiscoverResult"},
+	"tools/list":               {"ListToolsResult"},
+	"tools/call":               {"CallToolResult"},
+	"resources/list":           {"ListResourcesResult"},
+	"resources/templates/list": {"ListResourceTemplatesResult"},
+	"resources/read":           {"ReadResourceResult"},
+	"tasks/get":                {"GetTaskResult", closedTask},
+	"tasks/update":             {"UpdateTaskResult", "EmptyResult"},
+	"tasks/cancel":             {"CancelTaskResult", "EmptyResult"},
 }
 
 func (a *audit) created(result json.RawMessage) error {
@@ -287,6 +291,11 @@ func (a *audit) onSubscription(e envelope, s *auditSubscription) error {
 		if p.Notifications.Tools && !asked.Tools {
 			return errors.New("acknowledges toolsListChanged, which was not asked for")
 		}
+		for _, uri := range p.Notifications.Resources {
+			if !slices.Contains(asked.Resources, uri) {
+				return fmt.Errorf("acknowledges %s, which was not asked for", uri)
+			}
+		}
 		for _, id := range p.Notifications.TaskIDs {
 			if !slices.Contains(asked.TaskIDs, id) {
 				return fmt.Errorf("acknowledges task %s, which was not asked for", id)
@@ -299,7 +308,8 @@ func (a *audit) onSubscription(e envelope, s *auditSubscription) error {
 	}
 	var t struct {
 		shownTask
-		Seq int64 `json:"seq"`
+		Seq int64  `json:"seq"`
+		URI string `json:"uri"`
 	}
 	if err := json.Unmarshal(e.Params, &t); err != nil {
 		return err
@@ -308,6 +318,11 @@ func (a *audit) onSubscription(e envelope, s *auditSubscription) error {
 	case method == "notifications/tools/list_changed":
 		if !s.agreed.Tools {
 			return errors.New("list_changed for a subscription without toolsListChanged")
+		}
+		return nil
+	case method == "notifications/resources/updated":
+		if !slices.Contains(s.agreed.Resources, t.URI) {
+			return fmt.Errorf("an update of %s, which the subscription does not name", t.URI)
 		}
 		return nil
 	case !slices.Contains(s.agreed.TaskIDs, t.TaskID):

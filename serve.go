@@ -148,7 +148,11 @@ func (i *invocation) store(config *tools.Config, log zerolog.Logger) (closingSto
 		return memory{tasks.NewMemory()}, nil
 	}
 	dir, err := config.StateDir(i.getenv)
-	if err != nil {
+	switch {
+	case errors.Is(err, tools.ErrNoHome): // some hosts start their servers with next to no environment
+		log.Warn().Err(err).Msg("tasks live in memory: name a directory with --state to keep them")
+		return memory{tasks.NewMemory()}, nil
+	case err != nil:
 		return nil, &usageError{err, ""}
 	}
 	return tasks.NewSQLite(tasks.SQLiteOptions{Dir: dir, MaxState: int64(config.State.MaxState), Limits: limits(config), Log: log}), nil

@@ -108,6 +108,9 @@ func (r *Runner) Detailed(ctx context.Context, id string) (mcp.DetailedTask, err
 	if err != nil {
 		return mcp.DetailedTask{}, err
 	}
+	if t.Status == mcp.TaskInputRequired {
+		t.Status = mcp.TaskWorking // its questions are known where it runs only
+	}
 	return r.detailed(&t, nil), nil
 }
 

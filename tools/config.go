@@ -76,6 +76,9 @@ type StateConfig struct {
 // InMemory tells that nothing is kept on disk.
 func (s *StateConfig) InMemory() bool { return s.Dir == "memory" }
 
+// ErrNoHome is what StateDir returns when no directory was named and the user has none.
+var ErrNoHome = errors.New("neither XDG_STATE_HOME nor HOME is set")
+
 // StateDir is the directory where tasks live: the one that is named, from the config file's directory if that names it, or
 // runnel in the user's state directory (XDG Base Directory Specification).
 func (c *Config) StateDir(getenv func(string) string) (string, error) {
@@ -87,7 +90,7 @@ func (c *Config) StateDir(getenv func(string) string) (string, error) {
 			return filepath.Join(state, "runnel"), nil
 		}
 		if !filepath.IsAbs(home) {
-			return "", errors.New("no place for tasks: neither XDG_STATE_HOME nor HOME is set; name one with --state, or --state memory")
+			return "", ErrNoHome
 		}
 		return filepath.Join(home, ".local", "state", "runnel"), nil
 	case dir == "~" || strings.HasPrefix(dir, "~/"):

@@ -65,6 +65,9 @@ func (s *service) serveResources(srv *rpc.Server) {
 	srv.Handle(rpc.Handshake, "resources/read", s.readResource)
 	srv.Handle(rpc.Handshake, "resources/subscribe", s.subscribe)
 	srv.Handle(rpc.Handshake, "resources/unsubscribe", s.unsubscribe)
+	srv.Handle(rpc.Stateless, "resources/list", s.listResourcesStateless)
+	srv.Handle(rpc.Stateless, "resources/templates/list", s.listTemplatesStateless)
+	srv.Handle(rpc.Stateless, "resources/read", s.readResourceStateless)
 }
 
 func (s *service) listResources(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
@@ -113,7 +116,7 @@ func (s *service) listTemplates(_ context.Context, c *rpc.Caller, _ json.RawMess
 }
 
 // findLog returns the task whose log params.uri names.
-func (s *service) findLog(ctx context.Context, params json.RawMessage) (t tasks.Task, uri string, after int64, err error) {
+func (s *service) findLog(ctx context.Context, c *rpc.Caller, params json.RawMessage) (t tasks.Task, uri string, after int64, err error) {
 	var p mcp.ResourceParams
 	if err := json.Unmarshal(params, &p); err != nil || p.URI == "" {
 		return t, "", 0, rpc.Errorf(mcp.CodeInvalidParams, "params.uri must be a resource's URI, such as %s", logTemplate)
@@ -123,24 +126,38 @@ func (s *service) findLog(ctx context.Context, params json.RawMessage) (t tasks.
 		return t, p.URI, 0, err
 	}
 	if t, err = s.runner.Get(ctx, id); errors.Is(err, tasks.ErrNotFound) {
-		// "Resource not found: -32002", whether it never was, has expired or is somebody else's.
-		err = &rpc.Error{Code: mcp.CodeResourceNotFound, Message: "resource not found: it is unknown or has expired", Data: p}
+		// "Resource not found: -32002", and -32602 since 2026-07-28, whether it never was, has expired or is somebody else's.
+		code := mcp.CodeResourceNotFound
+		if c.Era == rpc.Stateless {
+			code = mcp.CodeInvalidParams
+		}
+		err = &rpc.Error{Code: code, Message: "resource not found: it is unknown or has expired", Data: p}
 	}
 	return t, p.URI, after, err
 }
 
-func (s *service) readResource(ctx context.Context, _ *rpc.Caller, params json.RawMessage) (any, error) {
-	t, uri, after, err := s.findLog(ctx, params)
+func (s *service) readResource(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+	result, _, err := s.read(ctx, c, params)
 	if err != nil {
 		return nil, err
+	}
+	return result, nil
+}
+
+// read reads a page of a log; final tells that the page will never say anything else.
+func (s *service) read(ctx context.Context, c *rpc.Caller, params json.RawMessage) (result mcp.ReadResourceResult, final bool, err error) {
+	t, uri, after, err := s.findLog(ctx, c, params)
+	if err != nil {
+		return result, false, err
 	}
 	text, next, err := readText(ctx, t.Log, after, logPage)
 	if err != nil {
-		return nil, err
+		return result, false, err
 	}
-	return mcp.ReadResourceResult{Contents: []mcp.ResourceContents{{
+	result.Contents = []mcp.ResourceContents{{
 		URI: uri, MimeType: logType, Text: text, Meta: map[string]any{mcp.MetaNext: next},
-	}}}, nil
+	}}
+	return result, t.Status.Terminal(), nil
 }
 
 // linkLog is a content item that leads to a task's whole log.

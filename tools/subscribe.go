@@ -24,7 +24,7 @@ type logWatch struct{ cancel context.CancelFunc }
 
 // subscribe answers resources/subscribe (server/resources, "Subscriptions").
 func (s *service) subscribe(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
-	t, uri, _, err := s.findLog(ctx, params)
+	t, uri, _, err := s.findLog(ctx, c, params)
 	if err != nil {
 		return nil, err
 	}

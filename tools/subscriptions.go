@@ -40,6 +40,11 @@ func (s *service) listen(ctx context.Context, c *rpc.Caller, params json.RawMess
 			follow = append(follow, f)
 		}
 	}
+	logs, uris, err := s.watchedLogs(ctx, p.Notifications.ResourceSubscriptions)
+	if err != nil {
+		return nil, err
+	}
+	agreed.ResourceSubscriptions = uris
 	var changes <-chan struct{}
 	if agreed.ToolsListChanged {
 		var stop func()
@@ -58,6 +63,11 @@ func (s *service) listen(ctx context.Context, c *rpc.Caller, params json.RawMess
 	defer stop() // first
 	for _, id := range follow {
 		wg.Go(func() { l.follow(following, id) })
+	}
+	for _, log := range logs {
+		if !log.task.Status.Terminal() { // else nothing will change
+			wg.Go(func() { l.watchLog(following, log) })
+		}
 	}
 	told := make(chan struct{})
 	go func() { wg.Wait(); close(told) }()
@@ -84,7 +94,7 @@ func (s *service) listen(ctx context.Context, c *rpc.Caller, params json.RawMess
 // followed is a task that a subscription tells about.
 type followed struct {
 	id      string
-	run     *tasks.Run // nil: it has ended
+	run     *tasks.Run // nil: it has ended, or runs elsewhere
 	changed <-chan struct{}
 }
 
@@ -123,6 +133,9 @@ func (l *subscription) notify(ctx context.Context, method string, params any) er
 func (l *subscription) follow(ctx context.Context, f *followed) {
 	if f.run == nil {
 		l.tellOutput(ctx, f.id, l.service.logOf(ctx, f.id))
+		if _, err := l.service.runner.Await(ctx, f.id); err != nil { // another runnel may be running it
+			return
+		}
 		if t, err := l.service.runner.Detailed(ctx, f.id); err == nil {
 			l.tell(ctx, t)
 		}

@@ -187,10 +187,9 @@ func (s *textStream) put(text []byte) {
 }
 
 func (s *textStream) send(text []byte) {
-	switch {
-	case s.r.config.Output == "lines":
+	if s.r.config.Output == "lines" {
 		s.lines.add(text, s.append)
-	default:
+	} else {
 		s.append(partials.Chunk{Data: text})
 	}
 }

@@ -32,6 +32,24 @@ type CacheableTools struct {
 	Cacheable
 }
 
+// CacheableResources answers "resources/list".
+type CacheableResources struct {
+	ListResourcesResult
+	Cacheable
+}
+
+// CacheableTemplates answers "resources/templates/list".
+type CacheableTemplates struct {
+	ListResourceTemplatesResult
+	Cacheable
+}
+
+// CacheableContents answers "resources/read".
+type CacheableContents struct {
+	ReadResourceResult
+	Cacheable
+}
+
 // InputRequest is a request that a client fulfils for the server (basic/patterns/mrtr): "elicitation/create".
 type InputRequest struct {
 	Method string          `json:"method"`
@@ -82,6 +100,7 @@ type ListenParams struct {
 
 // SubscriptionFilter names what a subscription shall tell.
 type SubscriptionFilter struct {
-	ToolsListChanged bool     `json:"toolsListChanged,omitempty"`
-	TaskIDs          []string `json:"taskIds,omitempty"` // the tasks extension
+	ToolsListChanged      bool     `json:"toolsListChanged,omitempty"`
+	ResourceSubscriptions []string `json:"resourceSubscriptions,omitempty"` // URIs
+	TaskIDs               []string `json:"taskIds,omitempty"`               // the tasks extension
 }
