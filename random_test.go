@@ -202,8 +202,11 @@ func (c *randomClient) step(quick bool) {
 			c.request("tasks/get", fmt.Sprintf(`{"taskId":%q}`, call.taskID), nil)
 		}
 	case 7:
-		if call := c.some(func(call *randomCall) bool { return call.taskID != "" }); call != nil && c.rng.IntN(3) == 0 {
+		call := c.some(func(call *randomCall) bool { return call.taskID != "" })
+		if call != nil && (!c.reads || c.rng.IntN(3) == 0) {
 			c.request("tasks/cancel", fmt.Sprintf(`{"taskId":%q}`, call.taskID), nil)
+			c.s.resume() // what waited for the client goes on as the task ends
+			c.reads = true
 		}
 	case 8:
 		if call := c.some(func(call *randomCall) bool { return !call.answered }); call != nil && c.rng.IntN(3) == 0 {

@@ -70,7 +70,7 @@ func newRandomCall(rng *rand.Rand, id string, tasks, quick bool) *randomCall {
 		c.fails = !c.protocol
 		c.arguments = fmt.Sprintf(`{"afterChunks":%d,"intervalMs":%d,"message":"no luck","protocol":%t}`, c.chunks, interval, c.protocol)
 	default:
-		c.tool, c.chunks, c.size = "stream", rng.IntN(60), 40+rng.IntN(1<<rng.IntN(12))
+		c.tool, c.chunks, c.size = "stream", rng.IntN(60), 40+rng.IntN(1<<rng.IntN(14))
 		c.arguments = fmt.Sprintf(`{"count":%d,"bytes":%d,"intervalMs":%d}`, c.chunks, c.size, interval)
 		c.rest = fmt.Sprintf("streamed %d chunks", c.chunks)
 	}
