@@ -155,7 +155,7 @@ func (a *asking) await(ctx context.Context, q *tasks.Question, params mcp.Elicit
 		err = context.Cause(ctx)
 	}
 	if requested != nil {
-		_ = <-requested // the client has been told that the question is withdrawn
+		<-requested // the client has been told that the question is withdrawn
 	}
 	return answer, err
 }
