@@ -1,0 +1,122 @@
+package partials
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"runnel/rpc/mcp"
+)
+
+// Comparison tells how the content that came in partials goes with the result's: "the concatenation of all partial
+// content items is not guaranteed to equal the final tasks/result content" (SEP-2679, 1.3.8).
+type Comparison uint8
+
+// The comparisons.
+const (
+	Same         Comparison = iota // equal, but for where text is cut into items
+	NoneStreamed                   // nothing came; the result is all there is
+	ResultEmpty                    // the result has no content: what came is it (PR #383)
+	ResultAdds                     // the result begins with what came, and has more
+	Excerpt                        // the result is what came with its middle left out
+	Different
+	NotCompared // more came than is kept for comparing
+)
+
+func (c Comparison) String() string {
+	return [...]string{
+		"the same as the result", "nothing was streamed", "the result has no other content", "the result has more",
+		"the result shows its head and tail", "not the same as the result", "too long to compare with the result",
+	}[c]
+}
+
+const (
+	// maxMerge is how much content is kept for comparing: more than the 8 MiB of a merged SEP-1905 result.
+	maxMerge = 16 << 20
+	// maxMark is the longest mark that stands for what an excerpt leaves out.
+	maxMark = 256
+)
+
+// merged is content in one piece: its text, and its other items between marks that no text contains.
+type merged struct {
+	flat []byte
+	most int  // bytes to keep
+	long bool // there was more
+	gap  bool
+	any  bool
+}
+
+// add appends items; it returns how many bytes of text they have.
+func (m *merged) add(items []json.RawMessage, replaces bool) (text int64) {
+	if replaces {
+		*m = merged{most: m.most}
+	}
+	for _, item := range items {
+		m.any = true
+		if s, ok := mcp.TextOf(item); ok {
+			text += int64(len(s))
+			if !m.long {
+				m.flat = append(m.flat, s...)
+			}
+		} else if !m.long {
+			m.flat = appendItem(m.flat, item)
+		}
+		if len(m.flat) > m.most {
+			m.long, m.flat = true, nil
+		}
+	}
+	return text
+}
+
+// appendItem appends an item that is no text: the same for two items that differ only in how their JSON is written.
+func appendItem(dst []byte, item json.RawMessage) []byte {
+	var members map[string]any
+	if json.Unmarshal(item, &members) == nil {
+		if sorted, err := json.Marshal(members); err == nil {
+			item = sorted
+		}
+	}
+	dst = append(append(dst, "\xff{"...), item...) // \xff is in no UTF-8 text
+	return append(dst, "}\xff"...)
+}
+
+func (m *merged) compare(content []json.RawMessage, emptied bool) Comparison {
+	result := merged{most: maxMerge}
+	result.add(content, false)
+	switch {
+	case emptied && len(content) == 0:
+		return ResultEmpty
+	case !m.any && len(result.flat) > 0:
+		return NoneStreamed
+	case m.long || result.long:
+		return NotCompared
+	case bytes.Equal(m.flat, result.flat):
+		return Same
+	case m.gap:
+		return Different
+	case bytes.HasPrefix(result.flat, m.flat):
+		return ResultAdds
+	case isExcerpt(m.flat, result.flat):
+		return Excerpt
+	}
+	return Different
+}
+
+// isExcerpt tells whether part is whole with a mark in place of its middle, perhaps with a line or two behind that tell
+// how it ended.
+func isExcerpt(whole, part []byte) bool {
+	head := 0
+	for head < len(part) && head < len(whole) && part[head] == whole[head] {
+		head++
+	}
+	least := len(part) / 4 // what head and tail have at least
+	for range 3 {
+		// The tail begins somewhere behind the head, within a mark's length.
+		for begin := head; begin <= head+maxMark && len(part)-begin > least; begin++ {
+			if bytes.HasSuffix(whole[head:], part[begin:]) {
+				return head > least
+			}
+		}
+		part = part[:bytes.LastIndexByte(part[:max(len(part)-1, 0)], '\n')+1]
+	}
+	return false
+}
