@@ -36,11 +36,12 @@ const (
 	maxMark = 256
 )
 
-// merged is content in one piece: its text, and its other items between marks that no text contains.
+// merged is content in one piece: its text, and its other items between marks that no text contains. What a command
+// wrote to stderr is apart: a result has it behind the rest.
 type merged struct {
-	flat []byte
-	most int  // bytes to keep
-	long bool // there was more
+	flat [2][]byte // stdout, stderr
+	most int       // bytes to keep
+	long bool      // there was more
 	gap  bool
 	any  bool
 }
@@ -52,19 +53,37 @@ func (m *merged) add(items []json.RawMessage, replaces bool) (text int64) {
 	}
 	for _, item := range items {
 		m.any = true
-		if s, ok := mcp.TextOf(item); ok {
-			text += int64(len(s))
-			if !m.long {
-				m.flat = append(m.flat, s...)
-			}
-		} else if !m.long {
-			m.flat = appendItem(m.flat, item)
+		s, stream, isText := textOf(item)
+		text += int64(len(s))
+		switch {
+		case m.long:
+		case isText:
+			m.flat[stream] = append(m.flat[stream], s...)
+		default:
+			m.flat[stream] = appendItem(m.flat[stream], item)
 		}
-		if len(m.flat) > m.most {
-			m.long, m.flat = true, nil
+		if len(m.flat[0])+len(m.flat[1]) > m.most {
+			m.long, m.flat = true, [2][]byte{}
 		}
 	}
 	return text
+}
+
+func textOf(item json.RawMessage) (text string, stream Stream, ok bool) {
+	var t struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+		Meta struct {
+			Stream string `json:"runnel/stream"`
+		} `json:"_meta"`
+	}
+	if err := json.Unmarshal(item, &t); err != nil || t.Type != "text" {
+		return "", Stdout, false
+	}
+	if t.Meta.Stream == "stderr" {
+		stream = Stderr
+	}
+	return t.Text, stream, true
 }
 
 // appendItem appends an item that is no text: the same for two items that differ only in how their JSON is written.
@@ -85,20 +104,44 @@ func (m *merged) compare(content []json.RawMessage, emptied bool) Comparison {
 	switch {
 	case emptied && len(content) == 0:
 		return ResultEmpty
-	case !m.any && len(result.flat) > 0:
+	case !m.any && result.any:
 		return NoneStreamed
 	case m.long || result.long:
 		return NotCompared
-	case bytes.Equal(m.flat, result.flat):
-		return Same
-	case m.gap:
-		return Different
-	case bytes.HasPrefix(result.flat, m.flat):
-		return ResultAdds
-	case isExcerpt(m.flat, result.flat):
-		return Excerpt
 	}
-	return Different
+	worst := Same
+	for n, whole := range m.flat {
+		part := result.flat[n]
+		switch {
+		case bytes.Equal(whole, part):
+		case m.gap:
+			worst = Different
+		case bytes.HasPrefix(part, whole):
+			worst = max(worst, ResultAdds)
+		case isExcerpt(whole, part):
+			worst = max(worst, Excerpt)
+		default:
+			worst = Different
+		}
+	}
+	return worst
+}
+
+// beyond is what a result has behind what came, if it begins with that.
+func (m *merged) beyond(content []json.RawMessage) (rest []json.RawMessage) {
+	flat := merged{most: maxMerge}
+	for n, item := range content {
+		text, stream, isText := textOf(item)
+		before, came := len(flat.flat[stream]), len(m.flat[stream])
+		flat.add(content[n:n+1], false)
+		switch {
+		case before >= came:
+			rest = append(rest, item)
+		case isText && before+len(text) > came:
+			rest = append(rest, mcp.Text(text[came-before:]))
+		}
+	}
+	return rest
 }
 
 // isExcerpt tells whether part is whole with a mark in place of its middle, perhaps with a line or two behind that tell

@@ -603,3 +603,11 @@ func (t *Tracker) Compare(content []json.RawMessage) Comparison {
 	defer t.mu.Unlock()
 	return t.merged.compare(content, t.spelled == spelled383)
 }
+
+// Beyond is what the result's content has behind what came. It is for a result that Compare says ResultAdds or
+// NoneStreamed of.
+func (t *Tracker) Beyond(content []json.RawMessage) []json.RawMessage {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.merged.beyond(content)
+}

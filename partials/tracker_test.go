@@ -389,6 +389,9 @@ func TestCompare(t *testing.T) {
 		}
 		return items
 	}
+	stderr := func(s string) json.RawMessage {
+		return json.RawMessage(`{"type":"text","text":"` + s + `","_meta":{"runnel/stream":"stderr"}}`)
+	}
 	image := json.RawMessage(`{"type":"image","data":"AA==","mimeType":"image/png"}`)
 	long := strings.Repeat("a line of output\n", 100)
 	for _, c := range []struct {
@@ -400,6 +403,8 @@ func TestCompare(t *testing.T) {
 		{nil, text("ab"), NoneStreamed},
 		{text("ab"), text("ab\nexit code 1"), ResultAdds},
 		{text("ab"), text("a"), Different},
+		{append(text("a"), stderr("e"), mcp.Text("b")), append(text("ab"), stderr("e")), Same},
+		{append(text("a"), stderr("e")), text("ae"), Different},
 		{text("ab"), text("ba"), Different},
 		{[]json.RawMessage{image}, []json.RawMessage{json.RawMessage(`{"mimeType": "image/png", "data": "AA==", "type": "image"}`)}, Same},
 		{[]json.RawMessage{image}, nil, Different},
@@ -412,6 +417,10 @@ func TestCompare(t *testing.T) {
 		for i, item := range c.came {
 			w.Notification("notifications/tasks/partial", fmt.Appendf(nil, `{"taskId":"t","seq":%d,"content":[%s]}`, i, item))
 		}
+		if rest := w.Beyond(c.result); c.want == ResultAdds && (len(rest) != 1 || string(rest[0]) != string(mcp.Text("\nexit code 1"))) ||
+			c.want == NoneStreamed && len(rest) != len(c.result) || c.want == Same && len(rest) > 0 {
+			t.Errorf("beyond %.60s: %.60s", c.came, rest)
+		}
 		if got := w.Compare(c.result); got != c.want {
 			t.Errorf("%.60s and %.60s: %v, want %v", c.came, c.result, got, c.want)
 		}
@@ -422,7 +431,7 @@ func TestCompare(t *testing.T) {
 		w.feed(t, short)
 	}
 	w.merged.add(text("longer than is kept"), false)
-	if got := w.Compare(text("x")); got != NotCompared || len(w.merged.flat) > 0 {
+	if got := w.Compare(text("x")); got != NotCompared || len(w.merged.flat[0]) > 0 {
 		t.Errorf("more than is kept: %v", got)
 	}
 	w = newWatch(TrackerOptions{})

@@ -25,7 +25,7 @@ const (
 // replies are bounded by the requests in flight, whose slots are released when the writer takes the buffer, and cheap answers by maxUnread.
 type writer struct {
 	out     io.Writer
-	peer    string // who reads: client or server
+	peer    string          // who reads: client or server
 	release func(slots int) // gives back the slots of the replies that are about to be written
 	log     zerolog.Logger
 
