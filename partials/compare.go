@@ -60,7 +60,7 @@ func (m *merged) add(items []json.RawMessage, replaces bool) (text int64) {
 		case isText:
 			m.flat[stream] = append(m.flat[stream], s...)
 		default:
-			m.flat[stream] = appendItem(m.flat[stream], item)
+			m.flat[stream] = appendOther(m.flat[stream], item)
 		}
 		if len(m.flat[0])+len(m.flat[1]) > m.most {
 			m.long, m.flat = true, [2][]byte{}
@@ -86,8 +86,8 @@ func textOf(item json.RawMessage) (text string, stream Stream, ok bool) {
 	return t.Text, stream, true
 }
 
-// appendItem appends an item that is no text: the same for two items that differ only in how their JSON is written.
-func appendItem(dst []byte, item json.RawMessage) []byte {
+// appendOther appends an item that is no text: the same for two items that differ only in how their JSON is written.
+func appendOther(dst []byte, item json.RawMessage) []byte {
 	var members map[string]any
 	if json.Unmarshal(item, &members) == nil {
 		if sorted, err := json.Marshal(members); err == nil {
