@@ -2,6 +2,9 @@
 
 GOLANGCI_LINT = go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
+# What make demo tests: with -p 1 go test prints the tests as they run, with -count=1 it runs them although they have passed.
+DEMO_PACKAGES = ./partials
+
 # How long make fuzz runs each target.
 FUZZTIME ?= 1m
 # How many random sessions make fuzz plays; make test plays 500.
@@ -12,19 +15,19 @@ RANDOM_SESSIONS ?= 10000
 build: ## bin/runnel
 	go build -o bin/runnel .
 
-demo: build ## this project's own go test -v as a task, its output streamed while it runs
-	go run ./testdata/demo bin/runnel
+demo: build ## this project's own go test -v as a task: its output as it comes, and what came of it
+	bin/runnel call test packages=$(DEMO_PACKAGES) --summary --tool 'test=go test -v -p 1 -count=1 {{packages}}'
 
 test: check lint race fuzz-short ## all that CI checks
 
 check: ## format, modules, vet
-	@unformatted=$$(gofmt -l *.go rpc partials tasks tools testdata/bench testdata/demo testdata/interop/go); \
+	@unformatted=$$(gofmt -l *.go rpc partials tasks tools testdata/bench testdata/examples testdata/interop/go); \
 	if [ -n "$$unformatted" ]; then echo "not formatted (gofmt -w):"; echo "$$unformatted"; exit 1; fi
 	go mod tidy -diff
-	go vet ./... ./testdata/demo
+	go vet ./... ./testdata/examples/...
 
 lint:
-	$(GOLANGCI_LINT) run ./... ./testdata/demo
+	$(GOLANGCI_LINT) run ./... ./testdata/examples/...
 
 race:
 	go test -race ./...

@@ -73,6 +73,10 @@ func (i *invocation) run(ctx context.Context, args []string) int {
 	if err == nil {
 		return exitFine
 	}
+	var exit exitError
+	if errors.As(err, &exit) {
+		return int(exit)
+	}
 	var usage *usageError
 	if errors.As(err, &usage) {
 		i.say(zerolog.ErrorLevel, usage.Error())

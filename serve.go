@@ -35,6 +35,22 @@ const examples = `  # a tool without a config file
   # is the file right?
   runnel config check runnel.yaml`
 
+// helpTemplate shows the examples first: most people look for one that is near to what they want.
+const helpTemplate = `{{with or .Long .Short}}{{. | trimTrailingWhitespaces}}
+
+{{end}}{{if .HasExample}}Examples:
+{{.Example}}
+
+{{end}}Usage:
+  {{.UseLine}}{{if .HasAvailableSubCommands}}
+
+Commands:{{range .Commands}}{{if or .IsAvailableCommand (eq .Name "help")}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
+
+Flags:
+{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}
+`
+
 // rootCommand is the command line: runnel alone serves.
 func (i *invocation) rootCommand() *cobra.Command {
 	root := &cobra.Command{
@@ -59,7 +75,8 @@ func (i *invocation) rootCommand() *cobra.Command {
 	}
 	serve.Flags().SortFlags = false
 	serve.Flags().AddFlagSet(root.Flags())
-	root.AddCommand(serve, i.configCommand(root.Flags().Lookup("config")), versionCommand())
+	root.AddCommand(serve, i.toolsCommand(root.Flags()), i.callCommand(root.Flags()), i.configCommand(root.Flags().Lookup("config")), versionCommand())
+	root.SetHelpTemplate(helpTemplate)
 	return root
 }
 

@@ -18,4 +18,6 @@
 //  2. The writer, alone, writes out. It writes whenever it has something, all it has, so it flushes when it has nothing more.
 //  3. One for each request in flight, which runs its [Handler].
 //  4. Serve's own, which waits for the end and orders it: drain, cancel, flush.
+//
+// [Dial] is the other side: a [Client] starts a server, or takes its pipes, and speaks the newest era that both know.
 package rpc

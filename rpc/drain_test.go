@@ -273,7 +273,7 @@ func TestInputError(t *testing.T) {
 		p := dial(t, NewServer(nil))
 		p.send(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 		p.in.CloseWithError(errors.New("disk on fire"))
-		if err := <-p.err; err == nil || err.Error() != "reading the client's messages: disk on fire" {
+		if err := <-p.err; err == nil || err.Error() != "reading messages: disk on fire" {
 			t.Errorf("got %v", err)
 		}
 		p.want(`"result"`)

@@ -112,7 +112,7 @@ func (l *lineReader) fill() {
 	n, err := l.r.Read(l.buf[l.end:])
 	l.end += n
 	if err != nil && err != io.EOF {
-		err = fmt.Errorf("reading the client's messages: %w", err)
+		err = fmt.Errorf("reading messages: %w", err)
 	}
 	l.err = err
 }

@@ -25,6 +25,7 @@ const (
 // replies are bounded by the requests in flight, whose slots are released when the writer takes the buffer, and cheap answers by maxUnread.
 type writer struct {
 	out     io.Writer
+	peer    string          // who reads: client or server
 	release func(slots int) // gives back the slots of the replies that are about to be written
 	log     zerolog.Logger
 
@@ -45,7 +46,7 @@ type writer struct {
 }
 
 func newWriter(out io.Writer, release func(int), log zerolog.Logger) *writer {
-	w := &writer{out: out, release: release, log: log, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	w := &writer{out: out, peer: "client", release: release, log: log, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	w.turns.New = func() any { return &turn{over: make(chan error, 1)} }
 	w.failed, w.broken = context.WithCancelCause(context.Background())
 	return w
@@ -63,7 +64,7 @@ func (w *writer) run() {
 		// Released before the write: as soon as the client sees an answer it may send its next request.
 		w.release(slots)
 		if _, err := w.out.Write(taken); err != nil {
-			w.fail(fmt.Errorf("writing to the client: %w", err))
+			w.fail(fmt.Errorf("writing to the %s: %w", w.peer, err))
 			return
 		}
 		if spare = taken[:0]; cap(taken) > keepBuffer {

@@ -38,6 +38,7 @@ const (
 	MetaClientCapabilities = "io.modelcontextprotocol/clientCapabilities"
 	MetaLogLevel           = "io.modelcontextprotocol/logLevel"
 	MetaServerInfo         = "io.modelcontextprotocol/serverInfo"
+	MetaClientInfo         = "io.modelcontextprotocol/clientInfo"
 	MetaSubscriptionID     = "io.modelcontextprotocol/subscriptionId"
 )
 

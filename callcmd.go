@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+// exitInterrupted is the exit code after Ctrl-C: 128 + SIGINT, as shells give it.
+const exitInterrupted = 130
+
+// exitError is an end that needs no words, or whose words have been said.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// callOptions are the flags of runnel call.
+type callOptions struct {
+	object    string
+	task      bool
+	noTask    bool
+	mode      *chosen
+	output    *chosen
+	progress  *chosen
+	timeout   time.Duration
+	ask       bool
+	yes       bool
+	summary   bool
+	protocol  string
+	askGiven  bool
+	arguments []string
+}
+
+const callExamples = `  # a tool of the config file, its output as it comes
+  runnel call test packages=./rpc/... packages=./tasks
+
+  # a tool of any MCP server
+  runnel call echo message=hello -- npx -y @modelcontextprotocol/server-everything
+
+  # arguments as JSON, one of them from a file; the result as JSON
+  runnel call search --json '{"limit": 10}' pattern=@pattern.txt --output json | jq .structuredContent
+
+  # not longer than a minute, and no questions
+  runnel call deploy host=web1 --timeout 1m --yes`
+
+// callCommand is "runnel call". serve are the flags of serve.
+func (i *invocation) callCommand(serve *pflag.FlagSet) *cobra.Command {
+	o := &callOptions{
+		mode:     choiceOf("", "immediate", "streaming", "task"),
+		output:   choiceOf("text", "json", "ndjson"),
+		progress: choiceOf("auto", "always", "never"),
+	}
+	cmd := &cobra.Command{
+		Use:   "call [flags] TOOL [KEY=VALUE...] [-- SERVER [ARGUMENT...]]",
+		Short: "Call a tool and show its output as it arrives",
+		Long: `Calls a tool of what runnel would serve with the same flags and config or, behind --, of any MCP server on stdin and
+stdout. Its output goes to stdout as it arrives, how it goes to stderr. Ctrl-C cancels the call and waits for its end, a second one leaves.
+
+A value is read as the tool's input schema says; KEY=@FILE is what the file holds, KEY=@@... begins with an @. An array takes one
+element each time its key is given, or JSON.
+
+Exit code: that of the command which the tool ran, where the result tells it; else 0, or 1 for an error. 2: wrong
+arguments. 130: after Ctrl-C.`,
+		Example: callExamples,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.askGiven = cmd.Flags().Changed("ask")
+			own, server, err := splitServer(cmd, args)
+			switch {
+			case err != nil:
+				return err
+			case len(own) == 0:
+				return &usageError{errors.New("runnel call: which tool?"), hint(cmd)}
+			case o.noTask && (o.task || o.mode.word != ""):
+				return &usageError{errors.New("runnel call: --no-task does not go with --task or --mode"), hint(cmd)}
+			}
+			o.arguments = own[1:]
+			return i.call(cmd, own[0], server, o)
+		},
+	}
+	cmd.ValidArgsFunction = i.completeCall
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&o.object, "json", "", "arguments as a JSON `OBJECT`; key=value wins over it")
+	flags.BoolVar(&o.task, "task", false, "call it as a task")
+	flags.BoolVar(&o.noTask, "no-task", false, "call it plainly, not as a task")
+	flags.Var(o.mode, "mode", "response `MODE` to ask for (SEP-1905): immediate, streaming, task")
+	flags.Var(o.output, "output", "`FORMAT`: text (content as it arrives), json (the result on one line), ndjson (every message received)")
+	flags.Var(o.progress, "progress", "`WHEN` to show how it goes, on stderr: auto (on a terminal), always, never")
+	flags.DurationVar(&o.timeout, "timeout", 0, "cancel the call after this `DURATION`; 0 = never")
+	flags.BoolVar(&o.ask, "ask", false, "put the tool's questions on the terminal (the default when stdin is one)")
+	flags.BoolVar(&o.yes, "yes", false, "accept the tool's questions, with the values they propose")
+	flags.BoolVar(&o.summary, "summary", false, "tell on stderr at the end what came and how it compares with the result")
+	flags.StringVar(&o.protocol, "protocol", "", "protocol `VERSION` to speak; else the newest that both sides know")
+	flags.AddFlagSet(serve)
+	return cmd
+}
+
+// call calls a tool once.
+func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *callOptions) error {
+	v := newView(i.stdout, i.stderr, o.progress.word, i.getenv("TERM"))
+	defer v.end()
+	stderr := i.stderr
+	i.stderr = v
+	defer func() { i.stderr = stderr }()
+	v.say(name)
+
+	c := newCall(i, v, o)
+	dial := rpc.DialOptions{
+		Version:        o.protocol,
+		Capabilities:   c.capabilities,
+		OnNotification: c.notified,
+		OnMessage:      c.message,
+	}
+	if c.asks() {
+		dial.OnRequest = c.request
+	}
+	if dial.Version == "" && (len(server) == 0 || o.task || o.mode.word != "") {
+		// Only there a client says what is to be a task, and how; and output streams from the first byte on.
+		dial.Version = mcp.NewestHandshake().Name
+	}
+	ctx := cmd.Context()
+	client, disconnect, err := i.dial(cmd, server, dial)
+	if err != nil {
+		if ctx.Err() != nil {
+			return exitError(exitInterrupted)
+		}
+		return err
+	}
+	c.client = client
+	list, err := listTools(ctx, client)
+	var tool *mcp.Tool
+	if err == nil {
+		tool, err = findTool(list, name)
+	}
+	var arguments json.RawMessage
+	if err == nil {
+		if arguments, err = parseArguments(tool.InputSchema, o.arguments, o.object); err != nil {
+			err = &usageError{err, fmt.Sprintf("the arguments of %s are: %s", name, usageOf(tool))}
+		}
+	}
+	if err != nil {
+		disconnect()
+		return err
+	}
+
+	// Who presses Ctrl-C a second time does not want to wait for anything.
+	finished := make(chan error, 1)
+	go func() {
+		err := c.run(ctx, tool, arguments)
+		disconnect()
+		finished <- err
+	}()
+	select {
+	case err := <-finished:
+		return err
+	case <-ctx.Done():
+	}
+	again := make(chan os.Signal, 1)
+	signal.Notify(again, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(again)
+	select {
+	case err := <-finished:
+		return err
+	case <-again:
+		return exitError(exitInterrupted)
+	}
+}
+
+func usageOf(tool *mcp.Tool) string {
+	var usage []string
+	for _, p := range readSchema(tool.InputSchema).properties {
+		usage = append(usage, p.usage())
+	}
+	if len(usage) == 0 {
+		return "none"
+	}
+	return strings.Join(usage, " ")
+}
+
+// completeCall completes the name of a tool that runnel itself serves, then its arguments.
+func (i *invocation) completeCall(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	const silent = cobra.ShellCompDirectiveNoFileComp
+	if n := cmd.ArgsLenAtDash(); n >= 0 && n < len(args) { // cobra adds a "--" of its own at the end
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	quiet := *i
+	quiet.stderr = nobody{}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+	defer cancel()
+	cmd.SetContext(ctx)
+	client, disconnect, err := quiet.dial(cmd, nil, rpc.DialOptions{})
+	if err != nil {
+		return nil, silent
+	}
+	defer disconnect()
+	list, err := listTools(ctx, client)
+	if err != nil {
+		return nil, silent
+	}
+	if len(args) == 0 {
+		var names []cobra.Completion
+		for _, tool := range list {
+			first, _, _ := strings.Cut(tool.Description, "\n")
+			names = append(names, cobra.CompletionWithDesc(tool.Name, first))
+		}
+		return names, silent
+	}
+	tool, err := findTool(list, args[0])
+	if err != nil {
+		return nil, silent
+	}
+	return completeArgument(tool, args[1:], toComplete)
+}
+
+// completionTime is how long a shell may be kept waiting for a server.
+const completionTime = 3 * time.Second
+
+type nobody struct{}
+
+func (nobody) Write(p []byte) (int, error) { return len(p), nil }
+
+// completeArgument completes key= and, of what has a list of values, the value.
+func completeArgument(tool *mcp.Tool, given []string, toComplete string) (words []cobra.Completion, d cobra.ShellCompDirective) {
+	s := readSchema(tool.InputSchema)
+	if key, _, ok := strings.Cut(toComplete, "="); ok {
+		p := s.find(key)
+		if p == nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		values := p.words()
+		for _, t := range p.allTypes() {
+			if t == "boolean" {
+				values = append(values, "true", "false")
+			}
+		}
+		for _, v := range values {
+			words = append(words, key+"="+v)
+		}
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+	has := map[string]bool{}
+	for _, word := range given {
+		key, _, _ := strings.Cut(word, "=")
+		has[key] = true
+	}
+	for _, p := range s.properties {
+		if !has[p.name] {
+			words = append(words, cobra.CompletionWithDesc(p.name+"=", p.Description))
+		}
+	}
+	return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}

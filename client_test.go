@@ -1,0 +1,337 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// runClient runs a command of the client with some input.
+func runClient(t *testing.T, input string, args ...string) outcome {
+	t.Helper()
+	var stdout, stderr syncBuffer
+	code := run(t.Context(), args, append(environ(t), noConfig), strings.NewReader(input), &stdout, &stderr)
+	return outcome{code, stdout.String(), stderr.String()}
+}
+
+// itself is the command line of the program as a server, behind "--".
+func itself(t *testing.T, flags ...string) []string {
+	return append([]string{"--", "env", "GORACE=atexit_sleep_ms=0", asProgram, executable, "--log-level=warn"}, flags...)
+}
+
+// Whatever the version and the way of the call, the same comes out: in process and from a server of its own.
+func TestCallInEveryDialect(t *testing.T) {
+	chunks := ""
+	for n := range 5 {
+		chunks += fmt.Sprintf("chunk %06d xx\n", n)
+	}
+	want := chunks + "streamed 5 chunks"
+	for _, flags := range []string{
+		"--protocol=2024-11-05", "--protocol=2025-03-26", "--protocol=2025-06-18", "--protocol=2025-06-18 --no-task",
+		"", "--no-task", "--task", "--mode=task", "--mode=streaming", "--mode=immediate",
+		"--protocol=2026-07-28", "--protocol=2026-07-28 --no-task",
+	} {
+		for _, remote := range []bool{false, true} {
+			args := append([]string{"call", "stream", "count=5", "bytes=16", "--summary"}, strings.Fields(flags)...)
+			if remote {
+				args = append(args, itself(t, "--selftest", "--pace=0", "--immediate-wait=0")...)
+			} else {
+				args = append(args, "--selftest", "--pace=0", "--immediate-wait=1ms")
+			}
+			got := runClient(t, "", args...)
+			if got.code != exitFine || got.stdout != want && (flags != "--mode=immediate" || got.stdout != "streamed 5 chunks") || !strings.Contains(got.stderr, "gaps 0") || !strings.Contains(got.stderr, "completed after") {
+				t.Errorf("%q: exit code %d\n%q\n%s", args, got.code, got.stdout, got.stderr)
+			}
+		}
+	}
+}
+
+// What a call gives on stdout, on stderr and as its exit code.
+func TestCall(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "text")
+	if err := os.WriteFile(file, []byte("from a file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(dir, "runnel.yaml")
+	err := os.WriteFile(config, []byte(`
+tools:
+  fails:
+    shell: "echo out; echo bad >&2; exit 7"
+    stderr: separate
+  long:
+    shell: seq 100000
+  bars:
+    shell: "echo [1/4] one; echo [4/4] four"
+    progress: '\[(\d+)/(\d+)\]'
+`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args   string
+		input  string
+		code   int
+		stdout string // a regular expression of all of it
+		stderr string
+	}{
+		{args: "call echo text=hello --selftest", stdout: "hello"},
+		{args: "call echo text=@" + file + " --selftest", stdout: "from a file\n"},
+		{args: "call echo text=@@home --selftest", stdout: "@home"},
+		{args: `call --selftest echo --json {"text":"hello"}`, stdout: "hello"},
+		{args: `call --selftest echo --json {"text":"hello"} text=bye`, stdout: "bye"},
+		{args: "call echo text=hello --selftest --output=json", stdout: `\{"content":\[\{"type":"text","text":"hello"\}\].*\}\n`},
+		{args: "call stream count=2 --selftest --output=ndjson", stdout: `(?s)(\{"jsonrpc":"2\.0",[^\n]*\}\n)*.*"notifications/tasks/partial".*"streamed 2 chunks".*\n`},
+		{args: "call blob bytes=20 --selftest", stdout: `\[image image/png 20 bytes\]\n`},
+
+		{args: "call fails --config " + config, code: 7, stdout: `out\nexit code 7\n?`, stderr: "bad\n"},
+		{args: "call fails --no-task --config " + config, code: 7, stdout: `out\nexit code 7\n?`, stderr: "bad\n"},
+		{args: "call long --summary --config " + config, stdout: `(?s)1\n2\n.*99999\n100000\n`, stderr: `588895 bytes, the result shows its head and tail; exit code 0, completed after \d+ ms\n`},
+		{args: "call bars --progress=always --config " + config, stdout: "(?s).*four\n", stderr: `(?s).*100%`},
+		{args: "call fail message=why afterChunks=1 --selftest", code: 1, stdout: `chunk 000000 x*\nwhy`},
+		{args: "call fail message=why protocol=true --selftest", code: 1, stderr: `^runnel: fail: why \(code -32603\)\n$`},
+		{args: "call sleep ms=60000 --timeout=50ms --selftest", code: 1, stderr: `^runnel: timed out after 50ms\n$`},
+		{args: "call sleep ms=60000 --timeout=50ms --no-task --selftest", code: 1, stderr: `^runnel: timed out after 50ms\n$`},
+		{args: "call sleep ms=60000 --timeout=200ms --protocol=2026-07-28 --selftest --immediate-wait=1ms", code: 1, stderr: `^runnel: timed out after 200ms\n$`},
+
+		{args: "call ask message=who? --yes --selftest", stdout: "accepted: yes"},
+		{args: "call ask message=who? --yes --protocol=2026-07-28 --selftest", stdout: "accepted: yes"},
+		{args: "call ask message=who? --yes --protocol=2026-07-28 --no-task --selftest", stdout: "accepted: yes"},
+		{args: "call ask message=who? --ask --selftest", input: "me\n", stdout: "accepted: me", stderr: `\? who\?\n  answer.*: $`},
+		{args: "call ask message=who? --ask --protocol=2026-07-28 --immediate-wait=0 delayMs=50 --selftest", input: "me\n", stdout: "accepted: me", stderr: `\? who\?\n`},
+		{args: "call ask message=who? --ask --selftest", input: "\n", stdout: "declined", stderr: "decline"},
+		{args: "call ask message=who? --ask --selftest", input: "", stdout: "cancelled", stderr: "who"},
+		{args: "call ask message=who? --selftest", code: 1, stdout: ".*cannot ask.*"},
+
+		{args: "call", code: 2, stderr: `which tool\?\nsee runnel call --help\n$`},
+		{args: "call echo --task --no-task", code: 2, stderr: "does not go with"},
+		{args: "call echo --mode=fast", code: 2, stderr: `^--mode: "fast" is unknown \(allowed: immediate, streaming, task\)`},
+		{args: "call echo --", code: 2, stderr: "no server behind --"},
+		{args: "call echo --selftest -- true", code: 2, stderr: "--selftest says what runnel itself serves"},
+		{args: "call sleep ms=x --selftest", code: 2, stderr: `^ms: "x" is no integer\nthe arguments of sleep are: ms=INTEGER\n$`},
+		{args: "call sleep ms=1 ms=2 --selftest", code: 2, stderr: "ms: given twice"},
+		{args: "call sleep --selftest --json [1]", code: 2, stderr: "is no JSON object"},
+		{args: "call sleep ms --selftest", code: 2, stderr: `"ms" is no argument`},
+		{args: "call sleep --selftest", code: 1, stdout: "(?s).*ms.*", stderr: ""},
+		{args: "call slep --selftest", code: 1, stderr: `there is no tool "slep"; there are: .*sleep`},
+		{args: "call x", code: 1, stderr: "the server has none|there are: "},
+		{args: "call x -- /no/such/server", code: 1, stderr: "^runnel: /no/such/server: cannot start"},
+		{args: "call x -- true", code: 1, stderr: "^runnel: true: initialize: .*closed"},
+		{args: "call echo text=x --protocol=1999-01-01 --selftest", code: 1, stderr: `"1999-01-01" is unknown`},
+
+		{args: "tools --tool hello=echo\x00{{who}}", stdout: `(?s).*hello  +who=STRING.*`},
+		{args: "tools --selftest --output=json", stdout: `(?s)\{"tools":\[.*\{"name":"stream",.*\]\}\n`},
+		{args: "tools x", code: 2, stderr: `unknown argument "x"`},
+		{args: "__complete call --selftest st", stdout: `(?s).*\nstream\t.*`, stderr: "Completion"},
+		{args: "__complete call --selftest stream count=1 b", stdout: `(?s)bytes=\t.*`, stderr: "Completion"},
+		{args: "__complete call --selftest fail protocol=", stdout: `protocol=true\nprotocol=false\n:4\n`, stderr: "Completion"},
+	} {
+		var args []string
+		for word := range strings.FieldsSeq(c.args) {
+			args = append(args, strings.ReplaceAll(word, "\x00", " "))
+		}
+		got := runClient(t, c.input, args...)
+		if got.code != c.code || !regexp.MustCompile("^"+c.stdout+"$").MatchString(got.stdout) || !regexp.MustCompile(c.stderr).MatchString(got.stderr) || c.stderr == "" && got.stderr != "" {
+			t.Errorf("%s: exit code %d, want %d\nstdout %.300q\n  want %q\nstderr %.300q\n  want %q", c.args, got.code, c.code, got.stdout, c.stdout, got.stderr, c.stderr)
+		}
+	}
+}
+
+// trigger does something once, when what is written has a text in it.
+type trigger struct {
+	syncBuffer
+	text string
+	do   func()
+	once sync.Once
+}
+
+func (w *trigger) Write(p []byte) (int, error) {
+	n, err := w.syncBuffer.Write(p)
+	if strings.Contains(w.String(), w.text) {
+		w.once.Do(w.do)
+	}
+	return n, err
+}
+
+// An interrupt cancels the call, waits for its end, and gives 130; nothing of the command is left.
+func TestInterrupt(t *testing.T) {
+	mark := filepath.Join(t.TempDir(), "ended")
+	tool := fmt.Sprintf(`
+tools:
+  work:
+    shell: "trap 'sleep 0.1; echo yes > %s; exit 1' TERM; echo begun; sleep 1000 & wait"
+`, mark)
+	for _, flags := range []string{"", "--no-task", "--protocol=2026-07-28", "--mode=streaming"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		stdout := &trigger{text: "begun", do: cancel}
+		var stderr syncBuffer
+		args := append(append([]string{"call", "work"}, strings.Fields(flags)...), writeConfig(t, tool)...)
+		code := run(ctx, args, append(environ(t), noConfig), strings.NewReader(""), stdout, &stderr)
+		if code != exitInterrupted || stderr.String() != "" || !strings.HasPrefix(stdout.String(), "begun\n") {
+			t.Errorf("%s: exit code %d, stdout %q, stderr %q", flags, code, stdout, &stderr)
+		}
+		if _, err := os.Stat(mark); err != nil {
+			t.Errorf("%s: the command had not ended: %v", flags, err)
+		}
+		_ = os.Remove(mark)
+		cancel()
+	}
+}
+
+// Output that nobody reads any more ends the call.
+func TestStdoutIsGone(t *testing.T) {
+	r, w := io.Pipe()
+	go func() {
+		_, _ = r.Read(make([]byte, 10))
+		_ = r.Close()
+	}()
+	var stderr syncBuffer
+	code := run(t.Context(), []string{"call", "yes", "--tool", "yes=yes"}, append(environ(t), noConfig), strings.NewReader(""), w, &stderr)
+	if code != exitFailure || !strings.Contains(stderr.String(), "writing the output") {
+		t.Errorf("exit code %d, stderr %q", code, &stderr)
+	}
+}
+
+// script is a server that a shell plays: it answers each request that contains a word with lines.
+func script(t *testing.T, answers ...string) []string {
+	program := "while read -r line; do case $line in\n" +
+		`*'"initialize"'*) echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"s","version":"1"}}}';;` + "\n" +
+		`*'"tools/list"'*) echo '{"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"t","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}]}}';;` + "\n"
+	for n := 0; n < len(answers); n += 2 {
+		program += "*'" + answers[n] + "'*) "
+		for line := range strings.Lines(answers[n+1]) {
+			if line = strings.TrimSpace(line); strings.HasPrefix(line, "{") {
+				line = `printf '%s\n' '` + line + "'"
+			}
+			program += line + "; "
+		}
+		program += ";;\n"
+	}
+	return []string{"--", "sh", "-c", program + "esac; done"}
+}
+
+const (
+	aHandle  = `{"jsonrpc":"2.0","id":3,"result":{"task":{"taskId":"x","status":"working","ttl":null,"createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","pollInterval":100}}}`
+	anEnd    = `{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":"x","status":"completed"}}`
+	aPartial = `{"jsonrpc":"2.0","method":"notifications/tasks/partial","params":{"taskId":"x","seq":%d,"content":[{"type":"text","text":"%d\n"}]}}`
+)
+
+// Of a broken server's output each piece is shown once, and what is missing is told on stderr with its place.
+func TestCallOfBrokenServers(t *testing.T) {
+	partial := func(n int) string { return fmt.Sprintf(aPartial, n, n) + "\n" }
+	result := `{"jsonrpc":"2.0","id":4,"result":{"content":[{"type":"text","text":"0\n1\n2\n3\n"}]}}`
+	for _, c := range []struct {
+		name           string
+		answers        []string
+		code           int
+		stdout, stderr string
+	}{
+		{"repeated, reordered, before the handle",
+			[]string{"tools/call", partial(1) + partial(0) + aHandle + "\n" + partial(1) + partial(3) + partial(2) + anEnd, "tasks/result", result},
+			0, "0\n1\n2\n3\n", ""},
+		{"a gap", []string{"tools/call", aHandle + "\n" + partial(0) + partial(3) + anEnd, "tasks/result", result},
+			0, "0\n3\n", "gap: numbers 1 to 2 of the output did not come (after 2 bytes)"},
+		{"dies", []string{"tools/call", aHandle + "\n" + partial(0) + "exit 3"},
+			1, "0\n", "connection lost: the server closed its output"},
+		{"no notification of the end, only tasks/get", []string{"tools/call", aHandle + "\n" + partial(0),
+			"tasks/get", `{"jsonrpc":"2.0","id":4,"result":{"taskId":"x","status":"completed"}}`,
+			"tasks/result", strings.Replace(result, `"id":4`, `"id":5`, 1)},
+			0, "0\n1\n2\n3\n", ""},
+		{"expired", []string{"tools/call", aHandle, "tasks/get", `{"jsonrpc":"2.0","id":4,"error":{"code":-32602,"message":"task not found"}}`},
+			1, "", "expired"},
+		{"a segment is fetched", []string{"tools/call",
+			`{"jsonrpc":"2.0","id":3,"result":{"task":{"taskId":"x","status":"working"},"partial-content":[{"seqNr":1,"type":"text","text":"a"}],"isComplete":false}}
+			{"jsonrpc":"2.0","id":3,"result":{"partial-content":[{"seqNr":3,"type":"text","text":"c"}],"isComplete":true}}`,
+			`"lastSeqNr":1`, `{"jsonrpc":"2.0","id":4,"result":{"partial-content":[{"seqNr":2,"type":"text","text":"b"},{"seqNr":3,"type":"text","text":"c"}],"isComplete":true}}
+			` + anEnd,
+			`tasks/result`, `{"jsonrpc":"2.0","id":5,"result":{"content":[{"type":"text","text":"abc"}]}}`},
+			0, "abc", ""},
+	} {
+		args := []string{"call", "t"}
+		if strings.Contains(c.name, "segment") {
+			args = append(args, "--mode=streaming")
+		}
+		args = append(args, "--protocol=2025-11-25")
+		got := runClient(t, "", append(args, script(t, c.answers...)...)...)
+		if got.code != c.code || got.stdout != c.stdout || !strings.Contains(got.stderr, c.stderr) || c.stderr == "" && got.stderr != "" {
+			t.Errorf("%s: exit code %d, want %d\nstdout %q\n  want %q\nstderr %q\n  want %q", c.name, got.code, c.code, got.stdout, c.stdout, got.stderr, c.stderr)
+		}
+	}
+}
+
+func TestArguments(t *testing.T) {
+	schema := json.RawMessage(`{"type":"object","properties":{
+		"s":{"type":"string"},"i":{"type":"integer"},"n":{"type":"number"},"b":{"type":"boolean"},"o":{"type":"object"},
+		"list":{"type":"array","items":{"type":"integer"}},"words":{"type":"array"},"maybe":{"type":["null","integer","string"]},
+		"any":{},"true":true,"either":{"anyOf":[{"type":"boolean"},{"type":"string"}]},"one":{"enum":["1","2"]}},"required":["s"]}`)
+	for _, c := range []struct{ words, want string }{
+		{"", `{}`},
+		{"s=1", `{"s":"1"}`}, {"s=", `{"s":""}`}, {"s=a=b", `{"s":"a=b"}`}, {`s="`, `{"s":"\""}`},
+		{"i=-3", `{"i":-3}`}, {"i=1e3", `{"i":1e3}`}, {"i=1.5", `i: "1.5" is no integer`}, {"i=0x1", `i: "0x1" is no integer`},
+		{"n=1.50", `{"n":1.50}`}, {"n=", `n: "" is no number`}, {"n=NaN", `n: "NaN" is no number`}, {"i=12345678901234567890", `{"i":12345678901234567890}`},
+		{"b=true", `{"b":true}`}, {"b=yes", `b: "yes" is no boolean`},
+		{`o={"a":1}`, `{"o":{"a":1}}`}, {"o=1", `o: "1" is no object`},
+		{"list=1 list=2", `{"list":[1,2]}`}, {"list=[1,2] list=3", `{"list":[1,2,3]}`}, {"list=x", `list: "x" is no array`},
+		{"words=x words=1", `{"words":["x",1]}`},
+		{"maybe=null", `{"maybe":null}`}, {"maybe=4", `{"maybe":4}`}, {"maybe=x", `{"maybe":"x"}`},
+		{"any=1 true=x", `{"any":1,"true":"x"}`}, {"either=true", `{"either":true}`}, {"either=1", `{"either":"1"}`}, {"one=1", `{"one":"1"}`},
+		{"unknown=1", `{"unknown":1}`}, {"s", `"s" is no argument (allowed: key=value, key=@file)`}, {"s=@/no/such", `s: open /no/such: no such file or directory`},
+	} {
+		got, err := parseArguments(schema, strings.Fields(c.words), "")
+		text := string(got)
+		if err != nil {
+			text = err.Error()
+		}
+		if text != c.want {
+			t.Errorf("%s: %s, want %s", c.words, text, c.want)
+		}
+	}
+}
+
+// Each field of a question is asked for until it fits; --yes takes what is proposed.
+func TestQuestions(t *testing.T) {
+	params := `{"message":"fill \u001b[31min","requestedSchema":{"type":"object","properties":{
+		"name":{"type":"string","description":"yours"},"age":{"type":"integer","default":7},"ok":{"type":"boolean"},
+		"color":{"type":"string","enum":["red","blue"]},"note":{"type":"string"}},"required":["name","age","ok","color"]}}`
+	for _, c := range []struct{ input, want string }{
+		{"Ann\nx\n8\nmaybe\ny\ngreen\nblue\nhm\n", `{"action":"accept","content":{"age":8,"color":"blue","name":"Ann","note":"hm","ok":true}}`},
+		{"Ann\n\nno\nred\n\n", `{"action":"accept","content":{"age":7,"color":"red","name":"Ann","ok":false}}`},
+		{"\n", `{"action":"decline"}`},
+		{"Ann\n", `{"action":"cancel"}`},
+	} {
+		var out bytes.Buffer
+		a := &asker{stdin: strings.NewReader(c.input), view: newView(&out, &out, "never", "")}
+		got, _ := json.Marshal(a.ask(t.Context(), json.RawMessage(params)))
+		if string(got) != c.want || strings.Contains(out.String(), "\x1b") {
+			t.Errorf("%q: %s, want %s\n%s", c.input, got, c.want, &out)
+		}
+	}
+	yes := &asker{yes: true}
+	got, _ := json.Marshal(yes.ask(t.Context(), json.RawMessage(params)))
+	if want := `{"action":"accept","content":{"age":7,"color":"red","name":"yes","ok":true}}`; string(got) != want {
+		t.Errorf("--yes: %s, want %s", got, want)
+	}
+	for input, want := range map[string]string{"perhaps\nyes\n": "accept", "N\n": "decline", "": "cancel"} {
+		a := &asker{stdin: strings.NewReader(input), view: newView(io.Discard, io.Discard, "never", "")}
+		if got := a.ask(t.Context(), json.RawMessage(`{"message":"sure?"}`)); string(got.Action) != want {
+			t.Errorf("%q: %s", input, got.Action)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	r, w := io.Pipe()
+	defer w.Close()
+	a := &asker{stdin: r, view: newView(io.Discard, io.Discard, "never", "")}
+	if got := a.ask(ctx, json.RawMessage(`{"message":"sure?"}`)); got.Action != "cancel" {
+		t.Errorf("withdrawn: %s", got.Action)
+	}
+}

@@ -1,0 +1,165 @@
+package partials
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"runnel/rpc/mcp"
+)
+
+// Comparison tells how the content that came in partials goes with the result's: "the concatenation of all partial
+// content items is not guaranteed to equal the final tasks/result content" (SEP-2679, 1.3.8).
+type Comparison uint8
+
+// The comparisons.
+const (
+	Same         Comparison = iota // equal, but for where text is cut into items
+	NoneStreamed                   // nothing came; the result is all there is
+	ResultEmpty                    // the result has no content: what came is it (PR #383)
+	ResultAdds                     // the result begins with what came, and has more
+	Excerpt                        // the result is what came with its middle left out
+	Different
+	NotCompared // more came than is kept for comparing
+)
+
+func (c Comparison) String() string {
+	return [...]string{
+		"the same as the result", "nothing was streamed", "the result has no other content", "the result has more",
+		"the result shows its head and tail", "not the same as the result", "too long to compare with the result",
+	}[c]
+}
+
+const (
+	// maxMerge is how much content is kept for comparing: more than the 8 MiB of a merged SEP-1905 result.
+	maxMerge = 16 << 20
+	// maxMark is the longest mark that stands for what an excerpt leaves out.
+	maxMark = 256
+)
+
+// merged is content in one piece: its text, and its other items between marks that no text contains. What a command
+// wrote to stderr is apart: a result has it behind the rest.
+type merged struct {
+	flat [2][]byte // stdout, stderr
+	most int       // bytes to keep
+	long bool      // there was more
+	gap  bool
+	any  bool
+}
+
+// add appends items; it returns how many bytes of text they have.
+func (m *merged) add(items []json.RawMessage, replaces bool) (text int64) {
+	if replaces {
+		*m = merged{most: m.most}
+	}
+	for _, item := range items {
+		m.any = true
+		s, stream, isText := textOf(item)
+		text += int64(len(s))
+		switch {
+		case m.long:
+		case isText:
+			m.flat[stream] = append(m.flat[stream], s...)
+		default:
+			m.flat[stream] = appendOther(m.flat[stream], item)
+		}
+		if len(m.flat[0])+len(m.flat[1]) > m.most {
+			m.long, m.flat = true, [2][]byte{}
+		}
+	}
+	return text
+}
+
+func textOf(item json.RawMessage) (text string, stream Stream, ok bool) {
+	var t struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+		Meta struct {
+			Stream string `json:"runnel/stream"`
+		} `json:"_meta"`
+	}
+	if err := json.Unmarshal(item, &t); err != nil || t.Type != "text" {
+		return "", Stdout, false
+	}
+	if t.Meta.Stream == "stderr" {
+		stream = Stderr
+	}
+	return t.Text, stream, true
+}
+
+// appendOther appends an item that is no text: the same for two items that differ only in how their JSON is written.
+func appendOther(dst []byte, item json.RawMessage) []byte {
+	var members map[string]any
+	if json.Unmarshal(item, &members) == nil {
+		if sorted, err := json.Marshal(members); err == nil {
+			item = sorted
+		}
+	}
+	dst = append(append(dst, "\xff{"...), item...) // \xff is in no UTF-8 text
+	return append(dst, "}\xff"...)
+}
+
+func (m *merged) compare(content []json.RawMessage, emptied bool) Comparison {
+	result := merged{most: maxMerge}
+	result.add(content, false)
+	switch {
+	case emptied && len(content) == 0:
+		return ResultEmpty
+	case !m.any && result.any:
+		return NoneStreamed
+	case m.long || result.long:
+		return NotCompared
+	}
+	worst := Same
+	for n, whole := range m.flat {
+		part := result.flat[n]
+		switch {
+		case bytes.Equal(whole, part):
+		case m.gap:
+			worst = Different
+		case bytes.HasPrefix(part, whole):
+			worst = max(worst, ResultAdds)
+		case isExcerpt(whole, part):
+			worst = max(worst, Excerpt)
+		default:
+			worst = Different
+		}
+	}
+	return worst
+}
+
+// beyond is what a result has behind what came, if it begins with that.
+func (m *merged) beyond(content []json.RawMessage) (rest []json.RawMessage) {
+	flat := merged{most: maxMerge}
+	for n, item := range content {
+		text, stream, isText := textOf(item)
+		before, came := len(flat.flat[stream]), len(m.flat[stream])
+		flat.add(content[n:n+1], false)
+		switch {
+		case before >= came:
+			rest = append(rest, item)
+		case isText && before+len(text) > came:
+			rest = append(rest, mcp.Text(text[came-before:]))
+		}
+	}
+	return rest
+}
+
+// isExcerpt tells whether part is whole with a mark in place of its middle, perhaps with a line or two behind that tell
+// how it ended.
+func isExcerpt(whole, part []byte) bool {
+	head := 0
+	for head < len(part) && head < len(whole) && part[head] == whole[head] {
+		head++
+	}
+	least := len(part) / 4 // what head and tail have at least
+	for range 3 {
+		// The tail begins somewhere behind the head, within a mark's length.
+		for begin := head; begin <= head+maxMark && len(part)-begin > least; begin++ {
+			if bytes.HasSuffix(whole[head:], part[begin:]) {
+				return head > least
+			}
+		}
+		part = part[:bytes.LastIndexByte(part[:max(len(part)-1, 0)], '\n')+1]
+	}
+	return false
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+// splitServer takes the command of a server, which stands behind "--", from the arguments of a command.
+func splitServer(cmd *cobra.Command, args []string) (own, server []string, err error) {
+	n := cmd.ArgsLenAtDash()
+	switch {
+	case n < 0:
+		return args, nil, nil
+	case n == len(args):
+		return nil, nil, &usageError{errors.New("no server behind --"), hint(cmd)}
+	}
+	return args[:n], args[n:], nil
+}
+
+// dial connects to the server of a command: the one behind "--" or, without one, what these flags and this config serve,
+// in process. close ends it, and returns when nothing of it is left.
+func (i *invocation) dial(cmd *cobra.Command, server []string, o rpc.DialOptions) (client *rpc.Client, close func(), err error) {
+	if err := i.options.readEnvironment(cmd.Flags(), i.getenv); err != nil {
+		return nil, nil, &usageError{err, hint(cmd)}
+	}
+	if i.options.from["log-level"] == "" {
+		i.options.logLevel = "warn" // what a host wants to know of is noise beside a command's output
+	}
+	o.Info = mcp.Implementation{Name: "runnel", Version: version()}
+	o.Log = i.logger()
+	if len(server) > 0 {
+		for _, flag := range []string{"config", "tool", "selftest"} {
+			if i.options.from[flag] == "--"+flag {
+				return nil, nil, &usageError{fmt.Errorf("--%s says what runnel itself serves: it does not go with a server behind --", flag), hint(cmd)}
+			}
+		}
+		o.Command, o.Env, o.Stderr = server, i.env, i.stderr
+		if client, err = rpc.Dial(cmd.Context(), o); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", server[0], err)
+		}
+		return client, func() { _ = client.Close() }, nil // how it ends is its own affair
+	}
+	wait, err := i.serveInProcess(cmd.Context(), &o)
+	if err != nil {
+		return nil, nil, err
+	}
+	if client, err = rpc.Dial(cmd.Context(), o); err != nil {
+		_ = o.In.Close()
+		wait()
+		return nil, nil, err
+	}
+	return client, func() { _ = client.Close(); wait() }, nil
+}
+
+// serveInProcess serves to o.In and o.Out. It goes on until its input ends: what ends the command must not end it first.
+func (i *invocation) serveInProcess(ctx context.Context, o *rpc.DialOptions) (wait func(), err error) {
+	config, _, err := i.loadConfig()
+	if err != nil {
+		return nil, err
+	}
+	if i.options.from["sync-wait"] == "" {
+		config.Tasks.SyncWait = 0 // nobody here gives up on a long call
+	}
+	registry, _, err := i.registry(config)
+	if err != nil {
+		return nil, err
+	}
+	in, toServer := io.Pipe()
+	fromServer, out := io.Pipe()
+	o.In, o.Out = toServer, fromServer
+	inner := *i
+	inner.stdin, inner.stdout = in, out
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err := inner.connect(context.WithoutCancel(ctx), config, registry, o.Log)
+		_ = out.CloseWithError(err) // nil: EOF
+		_ = in.Close()
+	}()
+	return func() { <-ended }, nil
+}
+
+// listTools asks for all tools, page by page.
+func listTools(ctx context.Context, client *rpc.Client) (list []mcp.Tool, err error) {
+	const maxPages = 1000 // of a server whose cursors never end
+	params := map[string]any{}
+	for range maxPages {
+		var page mcp.ListToolsResult
+		if err := client.Call(ctx, "tools/list", params, &page); err != nil {
+			return nil, fmt.Errorf("tools/list: %w", err)
+		}
+		list = append(list, page.Tools...)
+		if page.NextCursor == "" {
+			break
+		}
+		params["cursor"] = page.NextCursor
+	}
+	return list, nil
+}
+
+// findTool finds a tool by its name.
+func findTool(list []mcp.Tool, name string) (*mcp.Tool, error) {
+	var names []string
+	for n := range list {
+		if list[n].Name == name {
+			return &list[n], nil
+		}
+		names = append(names, list[n].Name)
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("there is no tool %q: the server has none", name)
+	}
+	return nil, fmt.Errorf("there is no tool %q; there are: %s", name, strings.Join(names, ", "))
+}

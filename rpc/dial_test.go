@@ -1,0 +1,406 @@
+package rpc
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"runnel/rpc/mcp"
+)
+
+// asServer makes the test binary a server of some kind.
+const asServer = "RUNNEL_TEST_AS_SERVER"
+
+// watchdog is how long a test waits for a real process: generous, because a test machine may be busy.
+const watchdog = 30 * time.Second
+
+func TestMain(m *testing.M) {
+	if kind := os.Getenv(asServer); kind != "" {
+		serverMain(kind)
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// serverMain is a server for tests of real processes.
+func serverMain(kind string) {
+	switch kind {
+	case "modern":
+		srv := echoServer(nil)
+		srv.Handle(Stateless, "echo", func(_ context.Context, _ *Caller, params json.RawMessage) (any, error) { return params, nil })
+		_ = srv.Serve(context.Background(), os.Stdin, os.Stdout)
+	case "fragile": // ends when it does not know a method
+		lines := bufio.NewScanner(os.Stdin)
+		if lines.Scan(); !strings.Contains(lines.Text(), `"initialize"`) {
+			os.Exit(3)
+		}
+		first := strings.NewReader(lines.Text() + "\n")
+		_ = echoServer(nil).Serve(context.Background(), io.MultiReader(first, os.Stdin), os.Stdout)
+	case "stubborn": // does not end when its stdin ends, and ignores TERM
+		signal.Ignore(syscall.SIGTERM)
+		_ = echoServer(nil).Serve(context.Background(), os.Stdin, os.Stdout)
+		select {}
+	case "parent": // leaves a child behind, which holds stdout open
+		c := exec.Command("sleep", "1000")
+		c.Stdout, c.Stderr = os.Stdout, os.Stderr
+		if err := c.Start(); err != nil {
+			panic(err)
+		}
+		fmt.Fprintln(os.Stderr, c.Process.Pid)
+		_ = echoServer(nil).Serve(context.Background(), os.Stdin, os.Stdout)
+	}
+}
+
+// serverProcess are the options to dial the test binary as a server.
+func serverProcess(t *testing.T, kind string) DialOptions {
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return DialOptions{Command: []string{executable}, Env: append(os.Environ(), asServer+"="+kind, "GORACE=atexit_sleep_ms=0"), Stderr: os.Stderr}
+}
+
+// A server's process is started, spoken to in the newest era that it knows, and ended.
+func TestDialProcess(t *testing.T) {
+	for _, c := range []struct {
+		kind, version string
+		era           Era
+	}{
+		{"modern", "", Stateless},
+		{"modern", "2025-06-18", Handshake},
+		{"fragile", "", Handshake},
+		{"fragile", newest(), Handshake},
+	} {
+		o := serverProcess(t, c.kind)
+		o.Version = c.version
+		client, err := Dial(t.Context(), o)
+		if err != nil {
+			t.Fatalf("%s: %v", c.kind, err)
+		}
+		if client.Era() != c.era || c.version != "" && client.Version().Name != c.version {
+			t.Errorf("%s %s: era %v, version %s", c.kind, c.version, client.Era(), client.Version().Name)
+		}
+		var got map[string]any
+		if err := client.Call(t.Context(), "echo", map[string]any{"name": "<\u2028>"}, &got); err != nil || got["name"] != "<\u2028>" {
+			t.Errorf("%s: %v, %v", c.kind, got, err)
+		}
+		if err := client.Close(); err != nil {
+			t.Errorf("%s: %v", c.kind, err)
+		}
+		if err := client.Call(t.Context(), "echo", nil, nil); !errors.Is(err, ErrClosed) {
+			t.Errorf("%s: a call after Close gives %v", c.kind, err)
+		}
+	}
+	for _, o := range []DialOptions{
+		{}, {Command: []string{"/no/such/program"}}, {Command: []string{"true"}}, {Command: []string{"true"}, Version: "1999-01-01"},
+	} {
+		if _, err := Dial(t.Context(), o); err == nil {
+			t.Errorf("%q %q can be dialled", o.Command, o.Version)
+		}
+	}
+}
+
+// A server that does not end is killed, and so is what one leaves behind.
+func TestCloseLeavesNothing(t *testing.T) {
+	client, err := Dial(t.Context(), serverProcess(t, "stubborn"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := client.Close(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("it ended with %v", err)
+	}
+	if took := time.Since(began); took < closeGrace+termGrace {
+		t.Errorf("killed after %v", took)
+	}
+
+	o := serverProcess(t, "parent")
+	r, w := io.Pipe()
+	o.Stderr = w
+	pid := make(chan int, 1)
+	go func() {
+		var n int
+		_, _ = fmt.Fscan(r, &n)
+		pid <- n
+		_, _ = io.Copy(io.Discard, r)
+	}()
+	client, err = Dial(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Close(); err != nil {
+		t.Error(err)
+	}
+	w.Close()
+	child := <-pid
+	for deadline := time.Now().Add(watchdog); ; {
+		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child)); err != nil || strings.Contains(string(stat), ") Z ") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("a child of the server is left")
+		}
+		time.Sleep(groupPoll)
+	}
+}
+
+// scripted is a server that the test plays itself, line by line.
+type scripted struct {
+	t   *testing.T
+	in  *bufio.Scanner
+	out *io.PipeWriter
+}
+
+// play dials a server that the test plays. It opens a session of the handshake era.
+func play(t *testing.T, o DialOptions, f func(s *scripted)) *Client {
+	t.Helper()
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	s := &scripted{t: t, in: bufio.NewScanner(inR), out: outW}
+	s.in.Buffer(nil, 64<<20)
+	o.In, o.Out = inW, outR
+	o.Version = newest()
+	go func() {
+		s.want(`"initialize"`)
+		s.send(`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"` + newest() + `","capabilities":{"tools":"odd","tasks":{"list":{}}},"serverInfo":{"name":"played","version":"0"}}}`)
+		s.want(`"notifications/initialized"`)
+		f(s)
+		for s.in.Scan() {
+		}
+		outW.Close()
+	}()
+	c, err := Dial(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (s *scripted) want(part string) string {
+	if !s.in.Scan() || !strings.Contains(s.in.Text(), part) {
+		s.t.Errorf("the client sent %q, want in it %s", s.in.Text(), part)
+	}
+	return s.in.Text()
+}
+
+func (s *scripted) send(lines ...string) {
+	_, _ = io.WriteString(s.out, strings.Join(lines, "\n")+"\n")
+}
+
+// Several responses to one request all come, in their order among the notifications; what is no message is dropped.
+func TestSeveralResponses(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var got, raw []string
+		note := func(s string) {
+			mu.Lock()
+			defer mu.Unlock()
+			got = append(got, s)
+		}
+		c := play(t, DialOptions{
+			MaxLine:        200,
+			OnMessage:      func(line []byte) { raw = append(raw, string(line)) },
+			OnNotification: func(method string, params json.RawMessage) { note(method + string(params)) },
+		}, func(s *scripted) {
+			s.want(`"id":2`)
+			s.send(`npm warn something`, `{"jsonrpc":"2.0","method":"n","params":{"a":1}}`,
+				`{"jsonrpc":"2.0","id":2,"result":{"n":1}}`, ``, `[1]`, `{"jsonrpc":"2.0","id":99,"result":{}}`,
+				`{"jsonrpc":"2.0","method":"n"}`,
+				`{"jsonrpc":"2.0","id":2,"result":{"n":2}}`, `{"jsonrpc":"2.0","id":2,"result":{"n":3}}`, `{"jsonrpc":"2.0","id":2,"result":{"n":4}}`)
+			s.want(`"id":3`)
+			s.send(`{"jsonrpc":"2.0","id":3,"result":{"text":"` + strings.Repeat("x", 1000) + `"}}`)
+			s.want(`"id":4`)
+			s.send(`{"jsonrpc":"2.0","id":4,"error":{"code":-32602,"message":"no","data":[1]}}`)
+		})
+		first, err := c.Do(t.Context(), &Request{Method: "m", OnResponse: func(r Response) bool {
+			note(string(r.Result))
+			return !strings.Contains(string(r.Result), "3")
+		}})
+		if err != nil || string(first) != `{"n":1}` {
+			t.Errorf("%s, %v", first, err)
+		}
+		var e *Error
+		if err := c.Call(t.Context(), "m", nil, nil); !errors.As(err, &e) || !strings.Contains(e.Message, "too long") {
+			t.Errorf("a response that is too long: %v", err)
+		}
+		if err := c.Call(t.Context(), "m", nil, nil); !errors.As(err, &e) || e.Code != mcp.CodeInvalidParams || e.Message != "no" {
+			t.Errorf("an error: %v", err)
+		}
+		if want := `n{"a":1} {"n":1} n {"n":2} {"n":3}`; strings.Join(got, " ") != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if c.Capabilities().Tasks == nil || c.Server().Name != "played" {
+			t.Errorf("the server's capabilities: %+v", c.Capabilities())
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		if len(raw) != 10 { // the first is the answer to initialize; the long one is nobody's
+			t.Errorf("%d messages: %q", len(raw), raw)
+		}
+	})
+}
+
+// A request whose context ends is cancelled on the wire; a late answer is ignored. Nothing is kept.
+func TestCancelOnTheWire(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		c := play(t, DialOptions{}, func(s *scripted) {
+			s.want(`"id":2`)
+			cancel(errors.New("enough"))
+			s.want(`"method":"notifications/cancelled","params":{"requestId":2,"reason":"enough"}`)
+			s.send(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+		})
+		if err := c.Call(ctx, "m", nil, nil); err == nil || err.Error() != "enough" {
+			t.Errorf("the call gives %v", err)
+		}
+		synctest.Wait()
+		if len(c.waiting) != 0 {
+			t.Errorf("%d requests are kept", len(c.waiting))
+		}
+		c.Close()
+	})
+}
+
+// The server's requests are answered, at once even if the first one takes long, and can be cancelled.
+func TestServersRequests(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		answered := make(chan struct{})
+		c := play(t, DialOptions{OnRequest: func(ctx context.Context, method string, params json.RawMessage) (any, error) {
+			switch method {
+			case "wait":
+				<-ctx.Done()
+				return nil, context.Cause(ctx)
+			case "fail":
+				return nil, errors.New("no way")
+			}
+			return map[string]any{"method": method, "params": params}, nil
+		}}, func(s *scripted) {
+			s.send(`{"jsonrpc":"2.0","id":"w","method":"wait"}`, `{"jsonrpc":"2.0","id":-7,"method":"ping"}`)
+			s.want(`{"jsonrpc":"2.0","id":-7,"result":{}}`)
+			s.send(`{"jsonrpc":"2.0","id":"a\u0062","method":"elicitation/create","params":{"message":"?"}}`)
+			s.want(`{"jsonrpc":"2.0","id":"a\u0062","result":{"method":"elicitation/create","params":{"message":"?"}}}`)
+			s.send(`{"jsonrpc":"2.0","id":"w","method":"ping2"}`)
+			s.want(`"id":"w","error"`)
+			s.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"w"}}`, `{"jsonrpc":"2.0","id":5,"method":"fail"}`)
+			s.want(`{"jsonrpc":"2.0","id":5,"error":{"code":-32603,"message":"no way"}}`)
+			s.send(`{"jsonrpc":"2.0","id":6,"method":"wait"}`) // goes on until Close
+			close(answered)
+		})
+		<-answered
+		c.Close()
+	})
+}
+
+// When the server is gone, what waits for it fails and says why.
+func TestServerGoes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := play(t, DialOptions{}, func(s *scripted) {
+			s.want(`"id":2`)
+			s.out.Close()
+		})
+		err := c.Call(t.Context(), "m", nil, nil)
+		if !errors.Is(err, ErrClosed) || !strings.Contains(err.Error(), "closed its output") {
+			t.Errorf("the call gives %v", err)
+		}
+		<-c.Done()
+		c.Close()
+	})
+}
+
+// Close does not wait for ever for a server that neither reads nor ends.
+func TestCloseDoesNotHang(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		inR, inW := io.Pipe()
+		outR, outW := io.Pipe()
+		go func() {
+			lines := bufio.NewScanner(inR)
+			lines.Scan()
+			io.WriteString(outW, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"`+newest()+`"}}`+"\n")
+		}()
+		c, err := Dial(t.Context(), DialOptions{In: inW, Out: outR, Version: newest()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		c.Close()
+		if took := time.Since(began); took > flushGrace+closeGrace {
+			t.Errorf("Close took %v", took)
+		}
+	})
+}
+
+// A server that never answers the probe is asked by initialize; one that answers nothing is given up with the context.
+func TestProbeOfASilentServer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for _, knowsHandshake := range []bool{true, false} {
+			inR, inW := io.Pipe()
+			outR, outW := io.Pipe()
+			go func() {
+				for lines := bufio.NewScanner(inR); lines.Scan(); {
+					if strings.Contains(lines.Text(), `"initialize"`) && knowsHandshake {
+						io.WriteString(outW, `{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"2024-11-05"}}`+"\n")
+					}
+				}
+				outW.Close()
+			}()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			c, err := Dial(ctx, DialOptions{In: inW, Out: outR})
+			cancel()
+			if knowsHandshake != (err == nil) {
+				t.Errorf("it is reached: %v", err)
+			}
+			if err == nil {
+				if c.Version().Name != "2024-11-05" {
+					t.Errorf("version %s", c.Version().Name)
+				}
+				c.Close()
+			}
+		}
+	})
+}
+
+// What a request of the stateless era says of its client stands in its _meta, beside what the caller put there.
+func TestStatelessMeta(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		srv := NewServer(nil)
+		srv.Handle(Stateless, "who", func(_ context.Context, c *Caller, params json.RawMessage) (any, error) {
+			return map[string]any{"elicits": c.Capabilities.AsksByForm(), "client": c.Client.Name, "token": c.Meta.ProgressToken}, nil
+		})
+		inR, inW := io.Pipe()
+		outR, outW := io.Pipe()
+		go func() { _ = srv.Serve(t.Context(), inR, outW); outW.Close() }()
+		c, err := Dial(t.Context(), DialOptions{In: inW, Out: outR, Info: mcp.Implementation{Name: "me"},
+			Capabilities: mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Server().Name != "runnel" {
+			t.Errorf("the server is %+v", c.Server())
+		}
+		raw, err := c.Do(t.Context(), &Request{Method: "who", Params: map[string]any{"_meta": map[string]any{"progressToken": "t"}}})
+		if err != nil || !strings.Contains(string(raw), `"client":"me","elicits":true,"token":"t"`) {
+			t.Errorf("%s, %v", raw, err)
+		}
+		raw, err = c.Do(t.Context(), &Request{Method: "who", Capabilities: &mcp.ClientCapabilities{}})
+		if err != nil || !strings.Contains(string(raw), `"elicits":false`) {
+			t.Errorf("%s, %v", raw, err)
+		}
+		if _, err := c.Do(t.Context(), &Request{Method: "who", Params: []int{1}}); err == nil {
+			t.Error("params that are no object are sent")
+		}
+		c.Close()
+	})
+}

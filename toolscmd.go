@@ -1,0 +1,102 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+// toolsCommand is "runnel tools". serve are the flags of serve.
+func (i *invocation) toolsCommand(serve *pflag.FlagSet) *cobra.Command {
+	output := choiceOf("text", "json")
+	var protocol string
+	cmd := &cobra.Command{
+		Use:   "tools [flags] [-- SERVER [ARGUMENT...]]",
+		Short: "List the tools of a server and their arguments",
+		Long:  "Lists the tools that runnel would serve with the same flags and config or, behind --, those of any MCP server on stdin and stdout.",
+		Example: `  runnel tools --selftest
+  runnel tools --config runnel.yaml
+  runnel tools -- npx -y @modelcontextprotocol/server-everything
+  runnel tools --selftest --output json | jq -r '.tools[].name'`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			own, server, err := splitServer(cmd, args)
+			if err == nil {
+				err = noArguments(cmd, own)
+			}
+			if err != nil {
+				return err
+			}
+			client, close, err := i.dial(cmd, server, rpc.DialOptions{Version: protocol})
+			if err != nil {
+				return err
+			}
+			defer close()
+			list, err := listTools(cmd.Context(), client)
+			if err != nil {
+				return err
+			}
+			if output.word == "json" {
+				return json.NewEncoder(i.stdout).Encode(mcp.ListToolsResult{Tools: nonNil(list)})
+			}
+			return i.printTools(list)
+		},
+	}
+	cmd.Flags().SortFlags = false
+	cmd.Flags().Var(output, "output", "`FORMAT`: text, or json, the list on one line")
+	cmd.Flags().StringVar(&protocol, "protocol", "", "protocol `VERSION` to speak; else the newest that both sides know")
+	cmd.Flags().AddFlagSet(serve)
+	return cmd
+}
+
+func nonNil(list []mcp.Tool) []mcp.Tool {
+	if list == nil {
+		return []mcp.Tool{}
+	}
+	return list
+}
+
+func (i *invocation) printTools(list []mcp.Tool) error {
+	table := tabwriter.NewWriter(i.stdout, 0, 0, 2, ' ', 0)
+	for _, tool := range list {
+		first, _, _ := strings.Cut(strings.TrimSpace(tool.Description), "\n")
+		if first == "" {
+			first = tool.Title
+		}
+		var arguments []string
+		for _, p := range readSchema(tool.InputSchema).properties {
+			arguments = append(arguments, p.usage())
+		}
+		if _, err := fmt.Fprintf(table, "%s\t%s\t%s\n", tool.Name, strings.Join(arguments, " "), shorten(first)); err != nil {
+			return err
+		}
+	}
+	return table.Flush()
+}
+
+// chosen is a flag that takes one of some words; the first is the default.
+type chosen struct {
+	words []string
+	word  string
+}
+
+func choiceOf(words ...string) *chosen { return &chosen{words: words, word: words[0]} }
+
+func (c *chosen) String() string { return c.word }
+
+func (c *chosen) Type() string { return "word" }
+
+func (c *chosen) Set(text string) error {
+	if !slices.Contains(c.words, text) {
+		return fmt.Errorf("%q is unknown; allowed: %s", text, strings.TrimPrefix(strings.Join(c.words, ", "), ", "))
+	}
+	c.word = text
+	return nil
+}
