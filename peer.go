@@ -73,6 +73,10 @@ func (i *invocation) serveInProcess(ctx context.Context, o *rpc.DialOptions) (wa
 	if err != nil {
 		return nil, err
 	}
+	store, err := i.store(config, o.Log)
+	if err != nil {
+		return nil, err
+	}
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
 	o.In, o.Out = toServer, fromServer
@@ -81,7 +85,10 @@ func (i *invocation) serveInProcess(ctx context.Context, o *rpc.DialOptions) (wa
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		err := inner.connect(context.WithoutCancel(ctx), config, registry, o.Log)
+		err := inner.connect(context.WithoutCancel(ctx), config, registry, store, o.Log)
+		if closed := store.Close(); err == nil {
+			err = closed
+		}
 		_ = out.CloseWithError(err) // nil: EOF
 		_ = in.Close()
 	}()

@@ -86,7 +86,7 @@ tools:
 	flags := strings.Join(config, " ")
 
 	// A bar while the total is known; it leaves nothing behind.
-	term.run("runnel call build "+flags)
+	term.run("runnel call build " + flags)
 	term.wait(`(?m)^\[1/3\] step 1\n(.*\n)?\[#+-+\]  33% \d+s`)
 	term.wait(`(?m)^\[1/3\] step 1\n\[2/3\] step 2\n\[#+-+\]  67% \d+s`)
 	screen := term.wait(`exit code=0`)
@@ -104,13 +104,13 @@ tools:
 	}
 
 	// Ctrl-C cancels, and the command ends as it wishes to.
-	term.run("runnel call work "+flags)
+	term.run("runnel call work " + flags)
 	term.wait(`(?m)^begun\n. \d+s  begun`)
 	term.keys("C-c")
 	term.wait(`(?m)^begun\n(\^C\n?)?(.*\n)*exit code=130`)
 
 	// A second one leaves.
-	term.run("runnel call stubborn --no-task "+flags)
+	term.run("runnel call stubborn --no-task " + flags)
 	term.wait(`(?m)^begun\n`)
 	term.keys("C-c")
 	term.wait(`\^C`)
@@ -124,7 +124,7 @@ tools:
 	term.wait(`(?m)^accepted: onward\nexit code=0`)
 
 	// Where stderr is no terminal there is nothing but the output.
-	term.run("runnel call build "+flags+" 2>&1 | cat -v")
+	term.run("runnel call build " + flags + " 2>&1 | cat -v")
 	screen = term.wait(`exit code=0|step 3\n`)
 	if strings.ContainsAny(screen, "#⠋") || strings.Contains(screen, "^[") {
 		t.Errorf("something is drawn where nobody looks:\n%s", screen)
