@@ -188,7 +188,7 @@ func quoted(text string) json.RawMessage {
 
 // isNumber tells whether text is a number as JSON writes it; with integer, one without a fraction.
 func isNumber(text string, integer bool) bool {
-	if text == "" || !(text[0] == '-' || text[0] >= '0' && text[0] <= '9') || !json.Valid([]byte(text)) {
+	if text == "" || text[0] != '-' && (text[0] < '0' || text[0] > '9') || !json.Valid([]byte(text)) {
 		return false
 	}
 	r, ok := new(big.Rat).SetString(text)

@@ -36,7 +36,6 @@ type view struct {
 	began          time.Time
 
 	mu          sync.Mutex
-	label       string
 	last        string // the last line of output, or what the server says
 	done, total float64
 	frame       int
@@ -235,7 +234,7 @@ func clip(s string, most int) string {
 	n := 0
 	for at, r := range s {
 		n++
-		if r >= 0x1100 && !(r >= 0x2000 && r < 0x2e80) { // all but punctuation, arrows, lines and the spinner
+		if r >= 0x1100 && (r < 0x2000 || r >= 0x2e80) { // all but punctuation, arrows, lines and the spinner
 			n++
 		}
 		if n > most {

@@ -15,8 +15,7 @@ import (
 // watch writes down what a tracker hands out: texts as they are, gaps as <from-to>, a replacement as =.
 type watch struct {
 	*Tracker
-	out     []string
-	fetched []int64
+	out []string
 }
 
 func newWatch(o TrackerOptions) *watch {

@@ -72,12 +72,12 @@ func Dial(ctx context.Context, o DialOptions) (*Client, error) {
 			return c, nil
 		}
 		if version != nil || ctx.Err() != nil || c.Err() != nil && len(o.Command) == 0 {
-			c.Close()
+			_ = c.Close()
 			return nil, fmt.Errorf("server/discover: %w", err)
 		}
 		c.opt.Log.Debug().Err(err).Msg("no server/discover: falling back to initialize")
 		if c.Err() != nil {
-			c.Close()
+			_ = c.Close()
 			if c, err = begin(&o); err != nil {
 				return nil, err
 			}
@@ -85,7 +85,7 @@ func Dial(ctx context.Context, o DialOptions) (*Client, error) {
 		version = mcp.NewestHandshake()
 	}
 	if err := c.initialize(ctx, version); err != nil {
-		c.Close()
+		_ = c.Close()
 		return nil, fmt.Errorf("initialize: %w", err)
 	}
 	return c, nil

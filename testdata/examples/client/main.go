@@ -22,7 +22,7 @@ func main() {
 	if err != nil {
 		panic(err)
 	}
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	err = client.Call(context.Background(), "tools/call", map[string]any{"name": os.Args[1], "arguments": json.RawMessage(os.Args[2]),
 		"_meta": map[string]any{"progressToken": "1", "partialResults": true}}, nil)
 	fmt.Println("error:", err, "gaps:", tracker.Stats().Gaps)

@@ -16,7 +16,7 @@ func main() {
 	var registry tools.Registry
 	_ = registry.Add(tools.Func("count", "Counts.", func(_ context.Context, in struct{ To int }, out *tools.Output) (*mcp.CallToolResult, error) {
 		for n := range in.To {
-			fmt.Fprintln(out, n+1)
+			_, _ = fmt.Fprintln(out, n+1)
 		}
 		return mcp.Result("done"), nil
 	}))
