@@ -87,7 +87,11 @@ func (s *service) answer(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.Ca
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	for worked := run.Worked(); ; {
+	worked, soon := run.Worked(), wait > 0
+	if !soon {
+		worked = nil // nothing can be done in time
+	}
+	for {
 		select {
 		case <-worked:
 			worked = nil
@@ -107,7 +111,7 @@ func (s *service) answer(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.Ca
 			return nil, context.Cause(ctx)
 		case <-timer.C:
 			switch {
-			case isDone(run.Worked()): // its result goes out as soon as its output has
+			case soon && isDone(run.Worked()): // its result goes out as soon as its output has
 			case task:
 				if questions := run.Questions(); len(questions) > 0 {
 					// "SHOULD resolve all MRTR exchanges synchronously before responding with a CreateTaskResult"
@@ -117,12 +121,12 @@ func (s *service) answer(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.Ca
 					return created(run, d), nil
 				}
 				// No room for one more task: the client waits on.
-				task = false
+				task, worked, soon = false, run.Worked(), true
 				deliver()
 				timer.Reset(s.patience(e))
 			case c.Listens(): // whom the input has ended for cannot ask for the rest
 				if result := s.handOver(ctx, c, run, d); result != nil {
-					return dressResult(c.Version, result), nil
+					return rpc.After{Result: dressResult(c.Version, result), Drop: drop(run)}, nil
 				}
 			}
 		}
