@@ -29,6 +29,7 @@ type parking struct {
 
 	mu     sync.Mutex
 	calls  map[string]*parkedCall // by the id of the run
+	last   int64                  // number of a requestState
 	closed bool                   // nothing more is parked
 }
 
@@ -37,12 +38,14 @@ type parkedCall struct {
 	run      *tasks.Run
 	position int64 // where the output goes on that its client has not seen
 	current  *atomic.Pointer[delivery]
+	number   int64 // of its requestState: the one from before counts no more when the call is parked again
 	expiry   *time.Timer
 }
 
-// requestState is what is signed.
-type requestState struct {
+// parkedState is what is signed.
+type parkedState struct {
 	Run     string `json:"run"`
+	Number  int64  `json:"number"`
 	Expires int64  `json:"expires"` // Unix seconds
 	Request []byte `json:"request"` // digest of the tool and its arguments
 }
@@ -56,25 +59,23 @@ func newParking() *parking {
 // maxParked is how many calls may wait for answers at once: each holds what its tool has started.
 const maxParked = 100
 
-// leave parks a call and returns its requestState.
-func (p *parking) leave(request *mcp.CallToolParams, call parkedCall) (string, error) {
+// leave parks a call and returns its requestState, and what gives it up when the client never hears of that.
+func (p *parking) leave(request *mcp.CallToolParams, call parkedCall) (requestState string, drop func(), err error) {
 	id := call.run.ID()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return "", rpc.ErrClosed
+		return "", nil, rpc.ErrClosed
 	}
 	if len(p.calls) >= maxParked {
-		return "", rpc.Errorf(mcp.CodeBusy, "too many calls wait for the answers to their questions: the limit is %d", maxParked)
+		return "", nil, rpc.Errorf(mcp.CodeBusy, "too many calls wait for the answers to their questions: the limit is %d", maxParked)
 	}
-	call.expiry = time.AfterFunc(parkedTTL, func() {
-		if p.remove(id) != nil {
-			call.run.Cancel("its questions were not answered in time")
-		}
-	})
+	p.last++
+	call.number = p.last
+	call.expiry = time.AfterFunc(parkedTTL, func() { p.giveUp(&call, "its questions were not answered in time") })
 	p.calls[id] = &call
-	state := structured(requestState{Run: id, Expires: time.Now().Add(parkedTTL).Unix(), Request: digest(request)})
-	return base64.RawURLEncoding.EncodeToString(append(p.sign(state), state...)), nil
+	state := structured(parkedState{Run: id, Number: call.number, Expires: time.Now().Add(parkedTTL).Unix(), Request: digest(request)})
+	return base64.RawURLEncoding.EncodeToString(append(p.sign(state), state...)), func() { p.giveUp(&call, "cancelled by the client") }, nil
 }
 
 // take gives back the call that a request goes on with.
@@ -86,7 +87,7 @@ func (p *parking) take(request *mcp.CallToolParams) (*parkedCall, error) {
 	if err != nil || len(raw) < sha256.Size || !hmac.Equal(raw[:sha256.Size], p.sign(raw[sha256.Size:])) {
 		return nil, invalid("is not one that this server gave")
 	}
-	var state requestState
+	var state parkedState
 	if err := json.Unmarshal(raw[sha256.Size:], &state); err != nil {
 		return nil, invalid("is not one that this server gave")
 	}
@@ -96,7 +97,7 @@ func (p *parking) take(request *mcp.CallToolParams) (*parkedCall, error) {
 	if time.Now().Unix() >= state.Expires {
 		return nil, invalid("has expired")
 	}
-	call := p.remove(state.Run)
+	call := p.remove(state.Run, state.Number)
 	if call == nil {
 		return nil, invalid("has expired or was used before")
 	}
@@ -110,20 +111,27 @@ func (p *parking) close() {
 	waiting := slices.Collect(maps.Values(p.calls))
 	p.mu.Unlock()
 	for _, call := range waiting {
-		if p.remove(call.run.ID()) != nil {
-			call.run.Cancel("its client is gone")
-		}
+		p.giveUp(call, "its client is gone")
 	}
 }
 
-func (p *parking) remove(id string) *parkedCall {
+// giveUp cancels a call that still waits.
+func (p *parking) giveUp(call *parkedCall, why string) {
+	if p.remove(call.run.ID(), call.number) != nil {
+		call.run.Cancel(why)
+	}
+}
+
+// remove takes a call out of those that wait, nil if it does not wait or not with this number.
+func (p *parking) remove(id string, number int64) *parkedCall {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	call := p.calls[id]
-	delete(p.calls, id)
-	if call != nil {
-		call.expiry.Stop()
+	if call == nil || call.number != number {
+		return nil
 	}
+	delete(p.calls, id)
+	call.expiry.Stop()
 	return call
 }
 

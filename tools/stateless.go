@@ -175,20 +175,17 @@ func (s *service) park(c *rpc.Caller, p *mcp.CallToolParams, run *tasks.Run, d *
 		position = d.reader.Pos()
 	}
 	if begun && d.spelling == byPR383 {
+		d.elsewhere = true // what the result adds comes with the request that gets it
 		s.endPR383(c, d)
 	}
-	state, err := s.parked.leave(p, parkedCall{run: run, position: position, current: d.current})
+	state, drop, err := s.parked.leave(p, parkedCall{run: run, position: position, current: d.current})
 	if err != nil {
 		run.Cancel(err.Error())
 		return nil, err
 	}
 	return rpc.After{
 		Result: mcp.InputRequiredResult{ResultType: mcp.ResultInputRequired, InputRequests: questions, RequestState: state},
-		Drop: func() {
-			if s.parked.remove(run.ID()) != nil {
-				run.Cancel("cancelled by the client")
-			}
-		},
+		Drop:   drop,
 	}, nil
 }
 

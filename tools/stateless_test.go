@@ -1,0 +1,221 @@
+package tools
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// statelessClient speaks to a server with one tool.
+type statelessClient struct {
+	t     *testing.T
+	in    io.WriteCloser
+	lines chan string
+}
+
+func serveStateless(t *testing.T, tool Tool) *statelessClient {
+	t.Helper()
+	registry := &Registry{}
+	if err := registry.Add(tool); err != nil {
+		t.Fatal(err)
+	}
+	srv := rpc.NewServer(nil)
+	runner := tasks.NewRunner(tasks.Options{})
+	runner.Register(srv)
+	Serve(srv, registry, runner, ServeOptions{ImmediateWait: 100 * time.Millisecond, FallbackTools: "never"})
+	inReader, in := io.Pipe()
+	out, outWriter := io.Pipe()
+	c := &statelessClient{t: t, in: in, lines: make(chan string, 1000)}
+	served, read := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = srv.Serve(context.Background(), inReader, outWriter)
+		runner.Close()
+		_ = outWriter.Close()
+	}()
+	go func() {
+		defer close(read)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			c.lines <- s.Text()
+		}
+	}()
+	t.Cleanup(func() { _ = in.Close(); <-served; <-read })
+	return c
+}
+
+// call calls the tool with SEP-2998 and a progress token.
+func (c *statelessClient) call(id int, more string) {
+	c.t.Helper()
+	const meta = `{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"partialResults":{}},"progressToken":%d,"partialResultToken":%d}`
+	if _, err := fmt.Fprintf(c.in, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"tool","_meta":`+meta+`%s}}`+"\n", id, id, id, more); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *statelessClient) next() string {
+	c.t.Helper()
+	select {
+	case line := <-c.lines:
+		return line
+	case <-time.After(time.Minute):
+		c.t.Fatal("nothing came")
+		return ""
+	}
+}
+
+// response is the next line that is a response.
+func (c *statelessClient) response() string {
+	c.t.Helper()
+	for {
+		if line := c.next(); strings.HasPrefix(line, `{"jsonrpc":"2.0","id":`) {
+			return line
+		}
+	}
+}
+
+func (c *statelessClient) silence() {
+	c.t.Helper()
+	time.Sleep(time.Minute) // virtual
+	synctest.Wait()
+	select {
+	case line := <-c.lines:
+		c.t.Fatalf("no silence: %s", line)
+	default:
+	}
+}
+
+// While a call is parked its tool may go on working: what it writes waits for the client to come back, and what it
+// reports is lost, but nothing of it goes out, and nothing waits for it.
+func TestParkedCallIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tool := &Function{
+			Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`), Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},
+			call: func(ctx context.Context, call *Call, out *Output) (*mcp.CallToolResult, error) {
+				_ = out.WriteString("before\n")
+				working := make(chan struct{})
+				go func() {
+					defer close(working)
+					_ = wait(ctx, 1000)
+					out.Progress(1, 2, "")
+					_ = out.WriteString("meanwhile\n")
+				}()
+				answer, err := call.Ask(ctx, Question{Message: "Why?", Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
+				<-working
+				if err != nil {
+					return nil, err
+				}
+				out.Progress(2, 2, "")
+				_ = out.WriteString("after\n")
+				return mcp.Result(string(answer.Action)), nil
+			},
+		}
+		c := serveStateless(t, tool)
+		c.call(1, "")
+		var first struct{ Result mcp.InputRequiredResult }
+		if err := json.Unmarshal([]byte(c.response()), &first); err != nil {
+			t.Fatal(err)
+		}
+		state := first.Result.RequestState
+		c.silence()
+		c.call(2, `,"requestState":"`+state+`","inputResponses":{"question-1":{"action":"decline"}}`)
+		var text strings.Builder
+		for {
+			line := c.next()
+			if strings.Contains(line, `"id":2,`) {
+				if !strings.Contains(line, "decline") {
+					t.Errorf("result %s", line)
+				}
+				break
+			}
+			var m struct {
+				Params struct {
+					Token   int `json:"partialResultToken"`
+					Content []struct{ Text string }
+				}
+			}
+			_ = json.Unmarshal([]byte(line), &m)
+			for _, item := range m.Params.Content {
+				text.WriteString(item.Text)
+			}
+			if strings.Contains(line, `"partialResultToken":1`) || strings.Contains(line, `"progressToken":1`) {
+				t.Errorf("%s belongs to the first request", line)
+			}
+		}
+		if got := text.String(); !strings.HasSuffix("before\nmeanwhile\nafter\n", got) || !strings.HasPrefix(got, "before") && !strings.HasPrefix(got, "meanwhile") {
+			t.Errorf("the second request carried %q", got)
+		}
+	})
+}
+
+// Of several requests that come back for one call at once, one goes on with it, whatever else happens to it.
+func TestOneComesBack(t *testing.T) {
+	tool := &Function{
+		Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`), Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},
+		call: func(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
+			for range 2 {
+				if _, err := call.Ask(ctx, Question{Message: "Why?", Schema: json.RawMessage(`{"type":"object","properties":{}}`)}); err != nil {
+					return nil, err
+				}
+			}
+			return mcp.Result("done"), nil
+		},
+	}
+	c := serveStateless(t, tool)
+	id := 0
+	back := func(state string) (next, text string, refused int) {
+		const n = 4
+		for range n {
+			id++
+			c.call(id, `,"requestState":"`+state+`","inputResponses":{"question-1":{"action":"accept"},"question-2":{"action":"accept"}}`)
+		}
+		for range n {
+			var m struct {
+				Result struct {
+					mcp.InputRequiredResult
+					Content []struct{ Text string }
+				}
+				Error *rpc.Error
+			}
+			line := c.response()
+			if err := json.Unmarshal([]byte(line), &m); err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case m.Error != nil && m.Error.Code == mcp.CodeInvalidParams:
+				refused++
+			case m.Result.RequestState != "":
+				next = m.Result.RequestState
+			case len(m.Result.Content) == 1:
+				text = m.Result.Content[0].Text
+			default:
+				t.Fatal(line)
+			}
+		}
+		return next, text, refused
+	}
+	for range 100 {
+		id++
+		c.call(id, "")
+		var first struct{ Result mcp.InputRequiredResult }
+		if err := json.Unmarshal([]byte(c.response()), &first); err != nil {
+			t.Fatal(err)
+		}
+		second, _, refused := back(first.Result.RequestState)
+		if second == "" || refused != 3 {
+			t.Fatalf("state %q, %d refused", second, refused)
+		}
+		if _, text, refused := back(second); text != "done" || refused != 3 {
+			t.Fatalf("result %q, %d refused", text, refused)
+		}
+	}
+}
