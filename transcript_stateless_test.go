@@ -72,6 +72,3 @@ func (p *player) outside(st step) error {
 	}
 	return os.WriteFile(p.s.config, []byte(yaml), 0o600)
 }
-
-// requirementsFile lists what 2026-07-28 and the tasks extension ask of a server on stdio.
-const requirementsFile = "stateless-requirements.txt"
