@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -313,14 +314,14 @@ func (c *call) result(wanted context.Context, tool *mcp.Tool) (json.RawMessage, 
 		meta["partialResults"] = true
 	}
 	for {
-		answer := partials.AnswerResult
+		var answer atomic.Int64 // further responses may come when Do has returned
 		raw, err := c.client.Do(wanted, &rpc.Request{Method: "tools/call", Params: params, OnResponse: func(r rpc.Response) bool {
 			if r.Err != nil {
 				c.tracker.Finish(partials.Failed, r.Err.Message)
 				return false
 			}
 			kind := c.tracker.Response(r.Result)
-			answer = max(answer, kind)
+			answer.Store(max(answer.Load(), int64(kind)))
 			select {
 			case c.changed <- struct{}{}:
 			default:
@@ -330,7 +331,7 @@ func (c *call) result(wanted context.Context, tool *mcp.Tool) (json.RawMessage, 
 		if err != nil {
 			return nil, c.ended(err)
 		}
-		switch answer {
+		switch partials.Answer(answer.Load()) {
 		case partials.AnswerQuestion:
 			if err := c.answerAll(wanted, raw, params); err != nil {
 				return nil, c.ended(err)
