@@ -154,7 +154,7 @@ func (c *randomCall) wantStatus() string {
 // checkStopped looks at the beginning that a call had whose end did not come.
 func (c *randomCall) checkStopped() error {
 	got := c.text.String()
-	for n := int64(1); n <= c.highest; n++ {
+	for n := int64(1); n <= c.seen(); n++ {
 		got += c.segments[n].Text
 	}
 	if c.tool == "ask" || len(got) < c.size {
