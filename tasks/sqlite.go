@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
@@ -37,7 +36,8 @@ type SQLiteOptions struct {
 //
 // Goroutines, from the first use to Close: one that writes (sqlite_writer.go), one that sweeps (sqlite_sweep.go).
 type SQLite struct {
-	o SQLiteOptions
+	o       SQLiteOptions
+	cursors cursors
 
 	mu     sync.Mutex
 	db     *database // nil until the first use
@@ -70,7 +70,7 @@ func NewSQLite(o SQLiteOptions) *SQLite {
 	if o.MaxState <= 0 {
 		o.MaxState = defaultMaxState
 	}
-	return &SQLite{o: o}
+	return &SQLite{o: o, cursors: newCursors()}
 }
 
 // Exists reports whether a state is there already, which may have to be recovered.
@@ -375,25 +375,18 @@ func (d *database) get(ctx context.Context, owner, id string) (row, error) {
 	return r, err
 }
 
-// List implements Store. A cursor is the number of the last task shown.
+// List implements Store. A cursor spells the number of the last task shown.
 func (s *SQLite) List(ctx context.Context, owner, cursor string, n int) ([]Task, string, error) {
-	var after uint64
+	var after int64
 	if cursor != "" {
 		var err error
-		if after, err = strconv.ParseUint(cursor, 36, 63); err != nil {
-			return nil, "", ErrCursor
+		if after, err = s.cursors.open(cursor); err != nil {
+			return nil, "", err
 		}
 	}
 	d, err := s.open()
 	if err != nil {
 		return nil, "", err
-	}
-	var last uint64
-	if err := d.read.QueryRowContext(ctx, "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'task'").Scan(&last); err != nil {
-		return nil, "", explain(err)
-	}
-	if after > last {
-		return nil, "", ErrCursor
 	}
 	page, err := d.list(ctx, owner, after, n+1)
 	for i := range page {
@@ -411,7 +404,7 @@ func (s *SQLite) List(ctx context.Context, owner, cursor string, n int) ([]Task,
 	next := ""
 	if len(page) > n {
 		page = page[:n]
-		next = strconv.FormatInt(page[n-1].number, 36)
+		next = s.cursors.seal(page[n-1].number)
 	}
 	list := make([]Task, len(page))
 	for i := range page {
@@ -420,7 +413,7 @@ func (s *SQLite) List(ctx context.Context, owner, cursor string, n int) ([]Task,
 	return list, next, nil
 }
 
-func (d *database) list(ctx context.Context, owner string, after uint64, n int) ([]row, error) {
+func (d *database) list(ctx context.Context, owner string, after int64, n int) ([]row, error) {
 	var page []row
 	err := d.each(ctx, func(scan func(...any) error) error {
 		r, err := scanTask(scan)
