@@ -46,6 +46,8 @@ type witness struct {
 	answers  map[int]chan answer
 	statuses map[string]mcp.Task // the terminal one of each task that was told
 	updates  map[string]int      // notifications/resources/updated, by URI
+	partials map[string]int      // of each task: without a gap, so that it is the seq of the next
+	acks     map[int]chan string // what each subscriptions/listen agrees to
 	gone     chan struct{}
 }
 
@@ -59,7 +61,7 @@ type answer struct {
 
 func newWitness(t testing.TB, cmd *exec.Cmd) *witness {
 	t.Helper()
-	w := &witness{t: t, cmd: cmd, answers: map[int]chan answer{}, statuses: map[string]mcp.Task{}, updates: map[string]int{}, gone: make(chan struct{})}
+	w := &witness{t: t, cmd: cmd, answers: map[int]chan answer{}, statuses: map[string]mcp.Task{}, updates: map[string]int{}, partials: map[string]int{}, acks: map[int]chan string{}, gone: make(chan struct{})}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -88,12 +90,20 @@ func (w *witness) read(out io.Reader) {
 		if err != nil {
 			return
 		}
+		if len(line) > maxOutgoing {
+			w.t.Errorf("a line of %d bytes: %s", len(line), clipLine(line))
+		}
 		var m struct {
 			ID     *int
 			Method string
 			Params struct {
 				mcp.Task
-				URI string
+				URI  string
+				Seq  int
+				Meta struct {
+					Subscription int `json:"io.modelcontextprotocol/subscriptionId"`
+				} `json:"_meta"`
+				Notifications json.RawMessage
 			}
 			answer
 		}
@@ -111,6 +121,13 @@ func (w *witness) read(out io.Reader) {
 				w.t.Errorf("two ends of %s: %s, %s", m.Params.TaskID, before.Status, m.Params.Status)
 			}
 			w.statuses[m.Params.TaskID] = m.Params.Task
+		case m.Method == "notifications/tasks/partial":
+			if next := w.partials[m.Params.TaskID]; m.Params.Seq != next {
+				w.t.Errorf("partial %d of %s, want %d", m.Params.Seq, m.Params.TaskID, next)
+			}
+			w.partials[m.Params.TaskID]++
+		case m.Method == "notifications/subscriptions/acknowledged":
+			w.ack(m.Params.Meta.Subscription) <- string(m.Params.Notifications)
 		case m.Method == "notifications/resources/updated":
 			w.updates[m.Params.URI]++
 		}
@@ -120,18 +137,32 @@ func (w *witness) read(out io.Reader) {
 
 // ask sends a request; the channel gets its answer, unless the process dies before.
 func (w *witness) ask(method string, params any) chan answer {
-	got := make(chan answer, 1)
+	_, got := w.send(method, params)
+	return got
+}
+
+// send is ask for who wants to know the request's id.
+func (w *witness) send(method string, params any) (id int, got chan answer) {
+	got = make(chan answer, 1)
 	w.mu.Lock()
 	w.lastID++
-	id := w.lastID
+	id = w.lastID
 	w.answers[id] = got
 	w.mu.Unlock()
-	line, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+	w.write(map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+	return id, got
+}
+
+func (w *witness) notify(method string, params any) {
+	w.write(map[string]any{"jsonrpc": "2.0", "method": method, "params": params})
+}
+
+func (w *witness) write(message any) {
+	line, err := json.Marshal(message)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	_, _ = w.in.Write(append(line, '\n')) // fails when the process is gone
-	return got
 }
 
 // call is ask for an answer that must come.
@@ -186,6 +217,36 @@ func (w *witness) count(uri string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.updates[uri]
+}
+
+// acknowledged is what a subscriptions/listen agrees to.
+func (w *witness) acknowledged(request int) string {
+	w.t.Helper()
+	w.mu.Lock()
+	ack := w.ack(request)
+	w.mu.Unlock()
+	select {
+	case said := <-ack:
+		return said
+	case <-time.After(watchdog):
+		w.t.Fatalf("subscriptions/listen: no acknowledgement\nstderr:\n%s", &w.log)
+	}
+	return ""
+}
+
+// ack is where the acknowledgement of a request comes. w.mu is held.
+func (w *witness) ack(request int) chan string {
+	if w.acks[request] == nil {
+		w.acks[request] = make(chan string, 1)
+	}
+	return w.acks[request]
+}
+
+// partialsOf is how many partials of a task have come.
+func (w *witness) partialsOf(id string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.partials[id]
 }
 
 func (w *witness) kill() {

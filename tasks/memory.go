@@ -141,10 +141,7 @@ func weight(t *Task) int64 {
 		n += t.Log.Held()
 	}
 	if t.Outcome != nil && t.Outcome.Result != nil {
-		n += int64(len(t.Outcome.Result.StructuredContent))
-		for _, c := range t.Outcome.Result.Content {
-			n += int64(len(c))
-		}
+		n += int64(t.Outcome.Result.Size())
 	}
-	return n
+	return n + int64(len(t.Variables))
 }

@@ -78,7 +78,7 @@ func (r *Runner) getTask(ctx context.Context, p mcp.TaskParams) (any, error) {
 		return nil, WireError(err)
 	}
 	shown := t.wire(r.o.PollInterval)
-	shown.Meta = WithVariables(nil, &t)
+	shown.Meta = WithVariables(nil, &t, 0)
 	return shown, nil
 }
 
@@ -98,8 +98,8 @@ func (r *Runner) taskResult(ctx context.Context, p mcp.TaskParams) (any, error) 
 		return nil, t.Outcome.Err
 	}
 	result := WithRelated(t.Outcome.Result, t.ID)
-	result.Meta = WithVariables(result.Meta, &t)
 	if !t.Merge {
+		result.Meta = WithVariables(result.Meta, &t, result.Size())
 		return result, nil
 	}
 	// Merged results are large, and stay in memory until the client has read up to them.
@@ -112,6 +112,7 @@ func (r *Runner) taskResult(ctx context.Context, p mcp.TaskParams) (any, error) 
 	if err := json.Unmarshal(t.Segments.Merged(maxMerged), &result.Content); err != nil {
 		panic("internal error: merged segments: " + err.Error())
 	}
+	result.Meta = WithVariables(result.Meta, &t, result.Size())
 	done := func() { <-r.merging }
 	return rpc.After{Result: result, Do: done, Drop: done}, nil
 }

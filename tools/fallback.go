@@ -169,7 +169,7 @@ func (s *service) getTaskResult(ctx context.Context, in *Call) (*mcp.CallToolRes
 }
 
 func withVariables(r *mcp.CallToolResult, t *tasks.Task) *mcp.CallToolResult {
-	r.Meta = tasks.WithVariables(r.Meta, t)
+	r.Meta = tasks.WithVariables(r.Meta, t, r.Size())
 	return r
 }
 

@@ -161,11 +161,9 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 	if err != nil {
 		return nil, err
 	}
-	var variables json.RawMessage
-	if set := c.Meta.Variables; len(set) > 0 {
-		if variables, err = tasks.MergeVariables(nil, set); err != nil {
-			return nil, rpc.Errorf(mcp.CodeInvalidParams, "params._meta[%q]: %v", mcp.MetaVariables, err)
-		}
+	variables, err := callVariables(c)
+	if err != nil {
+		return nil, err
 	}
 	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Handle: true, TTL: ttl, Status: d.status, Variables: variables})
 	if err != nil {
@@ -184,6 +182,18 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 	}
 	// "The response with the handle comes first, then partials."
 	return rpc.After{Result: handle, Do: func() { run.Deliver(d.run) }, Drop: drop(run)}, nil
+}
+
+// callVariables are the variables that a call's task begins with, nil if there are none.
+func callVariables(c *rpc.Caller) (json.RawMessage, error) {
+	if len(c.Meta.Variables) == 0 {
+		return nil, nil
+	}
+	variables, err := tasks.MergeVariables(nil, c.Meta.Variables)
+	if err != nil {
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params._meta[%q]: %v", mcp.MetaVariables, err)
+	}
+	return variables, nil
 }
 
 // drop is what becomes of a run whose client cancelled the request before it knew how to find the task.

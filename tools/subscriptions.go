@@ -168,6 +168,7 @@ func (l *subscription) follow(ctx context.Context, f *followed) {
 
 // tell writes the task's state, "identical to what tasks/get would have returned at that moment".
 func (l *subscription) tell(ctx context.Context, t mcp.DetailedTask) {
+	t.Meta = nil                                // variables change without a notification; the subscription's id stands here
 	_ = l.notify(ctx, "notifications/tasks", t) // fails only when nobody is there to read it
 }
 
