@@ -93,7 +93,7 @@ func (r *Runner) taskResult(ctx context.Context, p mcp.TaskParams) (any, error) 
 	if err != nil {
 		return nil, WireError(err)
 	}
-	r.tellRetrieved(t.ID)
+	r.TellRetrieved(t.ID)
 	if t.Outcome.Err != nil {
 		return nil, t.Outcome.Err
 	}

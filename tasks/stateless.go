@@ -58,6 +58,9 @@ func (r *Runner) getDetailed(ctx context.Context, p mcp.UpdateTaskParams) (any, 
 	if err != nil {
 		return nil, WireError(err)
 	}
+	if t.Result != nil || t.Error != nil {
+		r.TellRetrieved(t.TaskID)
+	}
 	t.ResultType = mcp.ResultComplete
 	return t, nil
 }
