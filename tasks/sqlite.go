@@ -257,7 +257,8 @@ func (d *database) insert(t Task) (*keeping, error) {
 // that stores it.
 func (d *database) admit(tx *transaction, owner string) (refused, err error) {
 	if limit := d.o.Limits.MaxLive; limit > 0 {
-		n, err := tx.count("SELECT count(*) FROM task WHERE keeper IS NOT NULL AND owner = ?", owner)
+		// +owner: by the index of those that have not ended, not by the one of all that the owner has.
+		n, err := tx.count("SELECT count(*) FROM task WHERE keeper IS NOT NULL AND +owner = ?", owner)
 		if err != nil || n >= limit {
 			return &refusal{RefusedLive, tooManyLive(limit)}, err
 		}
