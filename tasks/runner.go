@@ -176,18 +176,11 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 	return nil
 }
 
-// ended takes a task that has ended and is stored out of the live ones. The timer of its ttl now
-// holds only its id, so that what the run held in memory is the store's to keep or to let go.
+// ended takes a task that has ended and is stored out of the live ones.
 func (r *Runner) ended(run *Run) {
 	r.forget(run.id)
 	run.expiry.Stop()
-	id, task := run.id, run.Task()
-	left := time.Until(task.CreatedAt.Add(task.TTL))
-	time.AfterFunc(left, func() {
-		if err := r.o.Store.Delete(context.Background(), id); err != nil {
-			r.o.Log.Error().Err(err).Str("taskId", id).Msg("expired task not deleted")
-		}
-	})
+	task := run.Task()
 	r.tellEnded(&task)
 }
 
