@@ -109,8 +109,12 @@ func (r *Runner) taskResult(ctx context.Context, p mcp.TaskParams) (any, error) 
 		return nil, context.Cause(ctx)
 	}
 	result.Content = nil // Unmarshal would write over the items that the outcome and the segments hold
-	if err := json.Unmarshal(t.Segments.Merged(maxMerged), &result.Content); err != nil {
+	merged, cut := t.Segments.Merged(maxMerged)
+	if err := json.Unmarshal(merged, &result.Content); err != nil {
 		panic("internal error: merged segments: " + err.Error())
+	}
+	if cut {
+		result.Content = append(result.Content, LinkLog(&t))
 	}
 	result.Meta = WithVariables(result.Meta, &t, result.Size())
 	done := func() { <-r.merging }

@@ -101,7 +101,7 @@ func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage
 		})
 		if in.cut && result != nil && run.HasHandle() {
 			t := run.Task()
-			result.Content = append(result.Content, linkLog(&t))
+			result.Content = append(result.Content, tasks.LinkLog(&t))
 		}
 		if in.rest != nil {
 			run.Rest(*in.rest)
