@@ -60,7 +60,8 @@ const (
 	defaultMaxState = 4 << 30
 	// busyTimeout is how long a write waits for another process: far longer than any transaction takes.
 	busyTimeout  = 10 * time.Second
-	readers      = 4 // connections that read: each has a cache of its own, up to 2 MiB
+	readers      = 4   // connections that read: each has a cache of its own, up to 2 MiB
+	rowBytes     = 512 // about what a task takes up, beside its output and its result
 	databaseFile = "runnel.db"
 	leaseDir     = "alive"
 )
@@ -233,6 +234,7 @@ func (d *database) insert(t Task) (*keeping, error) {
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			t.ID, t.Owner, t.Tool, t.Status, t.StatusMessage, t.CreatedAt.UnixNano(), t.UpdatedAt.UnixNano(),
 			int64(t.TTL), expires(&t), t.Merge, []byte(t.Variables), d.lease.name)
+		tx.bytes += rowBytes + int64(len(t.Variables))
 		if err == nil {
 			k.task, err = r.LastInsertId()
 		}
@@ -289,6 +291,7 @@ func (d *database) update(k *keeping, t Task) error {
 		}
 		r, err := tx.exec("UPDATE task SET status = ?, message = ?, updated = ?, outcome = ?, merge = ?, keeper = ? WHERE number = ? AND keeper = ?",
 			t.Status, t.StatusMessage, t.UpdatedAt.UnixNano(), outcome, t.Merge, keeper, k.task, d.lease.name)
+		tx.bytes += int64(len(outcome))
 		if err == nil {
 			found, err = r.RowsAffected()
 		}
