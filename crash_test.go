@@ -380,6 +380,90 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	checkIntegrity(t, dir)
 }
 
+// A task that streamed when runnel was killed gives its output as it was streamed: the merged segments, numbered as before (SEP-1905).
+func TestKilledWhileStreaming(t *testing.T) {
+	t.Parallel()
+	for name, modes := range map[string][]string{"streaming": {"streaming"}, "immediate or streaming": {"immediate", "streaming"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			w := newWitness(t, programCommand(t, "--selftest", "--state", dir))
+			a := w.call("tools/call", map[string]any{"name": "stream", "arguments": map[string]any{"count": 1000, "bytes": knownBytes, "intervalMs": 20},
+				"task": map[string]any{"responseModes": modes}})
+			var first struct {
+				Task mcp.Task
+			}
+			if err := json.Unmarshal(a.Result, &first); err != nil || first.Task.TaskID == "" {
+				t.Fatalf("%s %+v", a.Result, a.Error)
+			}
+			type resumed struct {
+				Partial []struct {
+					SeqNr int
+					Text  string
+				} `json:"partial-content"`
+			}
+			id := first.Task.TaskID
+			resume := func(w *witness) (r resumed) {
+				t.Helper()
+				w.must(&r, "tasks/result", map[string]any{"taskId": id, "lastSeqNr": 1})
+				return r
+			}
+			var before resumed
+			for deadline := time.Now().Add(watchdog); len(before.Partial) < 3; time.Sleep(10 * time.Millisecond) {
+				if before = resume(w); time.Now().After(deadline) {
+					t.Fatalf("%+v", before)
+				}
+			}
+			// What was numbered is stored with the next batch of the output: when the log on disk is longer than all of this.
+			size := 0
+			for _, p := range before.Partial {
+				size += len(p.Text)
+			}
+			for deadline := time.Now().Add(watchdog); storedBytes(t, dir) <= int64(size+2*knownBytes); time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("the log is not stored")
+				}
+			}
+			w.kill()
+			w = newWitness(t, programCommand(t, "--selftest", "--state", dir))
+			after := resume(w)
+			if len(after.Partial) < len(before.Partial) {
+				t.Fatalf("%d segments, %d were sent", len(after.Partial), len(before.Partial))
+			}
+			for i, p := range before.Partial {
+				if after.Partial[i] != p {
+					t.Errorf("segment %d is now %+v", p.SeqNr, after.Partial[i])
+				}
+			}
+			var merged mcp.CallToolResult
+			w.must(&merged, "tasks/result", map[string]any{"taskId": id})
+			if len(merged.Content) != len(after.Partial)+1 || !merged.IsError {
+				t.Fatalf("%d items, isError %v: the result is not merged of %d segments", len(merged.Content), merged.IsError, len(after.Partial)+1)
+			}
+			for i, p := range after.Partial {
+				if text, _ := mcp.TextOf(merged.Content[i+1]); text != p.Text {
+					t.Errorf("item %d is %q, segment %d was %q", i+1, text, p.SeqNr, p.Text)
+				}
+			}
+			w.end()
+		})
+	}
+}
+
+// storedBytes is how much output is in a state.
+func storedBytes(t *testing.T, dir string) (n int64) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "runnel.db")+"?_pragma=busy_timeout(10000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.QueryRow("SELECT coalesce(sum(length(data)), 0) FROM log").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 func checkIntegrity(t testing.TB, dir string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "runnel.db"))

@@ -93,6 +93,8 @@ type Spec struct {
 	TTL time.Duration
 	// Variables that the task begins with, an encoded object that MergeVariables has made; nil for none.
 	Variables json.RawMessage
+	// Merge makes the merged segments the task's result, as SEP-1905 asks of a streaming task.
+	Merge bool
 	// Prepare is called before the work starts. The task does not end before Run.Deliver has
 	// been called and what it started has written the last of the output.
 	Prepare func(run *Run)
@@ -124,6 +126,7 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 			UpdatedAt: now,
 			TTL:       r.ttl(spec.TTL),
 			Variables: spec.Variables,
+			Merge:     spec.Merge,
 		},
 		handle:  spec.Handle,
 		worked:  make(chan struct{}),

@@ -165,15 +165,22 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 	if err != nil {
 		return nil, err
 	}
-	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Handle: true, TTL: ttl, Status: d.status, Variables: variables})
+	immediate := listed(p.Task.ResponseModes, mcp.ModeImmediate)
+	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Handle: true, TTL: ttl, Status: d.status, Variables: variables,
+		Merge: mode == mcp.ModeStreaming && !immediate})
 	if err != nil {
 		return nil, err
 	}
-	if listed(p.Task.ResponseModes, mcp.ModeImmediate) && s.finishes(ctx, run) {
+	if immediate && s.finishes(ctx, run) {
 		return s.immediate(run, d)
 	}
 	if mode == mcp.ModeStreaming {
-		run.Merge()
+		if immediate { // it took too long for that
+			if err := run.Merge(ctx); err != nil {
+				run.Cancel("refused")
+				return nil, err
+			}
+		}
 		return rpc.After{Result: s.firstResponse(ctx, run, d), Do: func() { run.Deliver(d.run) }, Drop: drop(run)}, nil
 	}
 	handle := run.Handle()
