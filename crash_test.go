@@ -492,7 +492,7 @@ func sharedTime(t *testing.T) time.Duration {
 // Several processes work on one state: no error, no task lost or doubled, each seen by all.
 func TestProcessesShareAState(t *testing.T) {
 	t.Parallel()
-	const processes = 6
+	const processes = 8
 	dir := filepath.Join(t.TempDir(), "state")
 	var all sync.WaitGroup
 	var mu sync.Mutex
