@@ -498,11 +498,11 @@ func TestProcessesShareAState(t *testing.T) {
 	var mu sync.Mutex
 	var ids []string
 	started := map[string]bool{}
-	deadline := time.Now().Add(sharedTime(t))
 	var witnesses []*witness
 	for range processes {
 		witnesses = append(witnesses, newWitness(t, programCommand(t, "--selftest", "--state", dir, "--fallback-tools", "always", "--log-level", "warn", "--log-format", "json")))
 	}
+	deadline := time.Now().Add(sharedTime(t))
 	for n, w := range witnesses {
 		all.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(n), 7))
@@ -549,7 +549,7 @@ func TestProcessesShareAState(t *testing.T) {
 			break
 		}
 	}
-	if len(listed) != len(ids) {
+	if len(listed) != len(ids) || len(ids) < processes {
 		t.Errorf("%d tasks listed, %d started", len(listed), len(ids))
 	}
 	for _, w := range witnesses {
