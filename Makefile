@@ -11,7 +11,7 @@ FUZZTIME ?= 500000x
 # How many random sessions make fuzz plays; make test plays 500.
 RANDOM_SESSIONS ?= 10000
 
-.PHONY: build demo test check lint race crash fuzz fuzz-short bench clean
+.PHONY: build demo test check lint race crash soak fuzz fuzz-short bench clean
 
 build: ## bin/runnel
 	go build -o bin/runnel .
@@ -34,7 +34,10 @@ race:
 	go test -race ./...
 
 crash: ## kill -9 of runnel 200 times, processes that share a state for a minute (make test does some of both)
-	RUNNEL_TEST_CRASH_ROUNDS=200 RUNNEL_TEST_SHARED_TIME=1m go test -race -count=1 -v -run 'TestKilledAtAnyMoment|TestProcessesShareAState' .
+	RUNNEL_TEST_CRASH_ROUNDS=200 RUNNEL_TEST_SHARED_TIME=1m go test -race -count=1 -v -timeout 1h -run 'TestKilledAtAnyMoment|TestProcessesShareAState' .
+
+soak: ## 100,000 short tasks and one that streams all the time: what the process holds and how large the state is (make test runs 3,000)
+	RUNNEL_TEST_SOAK_TASKS=100000 go test -count=1 -v -timeout 2h -run TestSoak .
 
 fuzz: ## every fuzz target $(FUZZTIME), and $(RANDOM_SESSIONS) random sessions
 	@for package in $$(go list ./...); do \

@@ -46,6 +46,8 @@ type witness struct {
 	answers  map[int]chan answer
 	statuses map[string]mcp.Task // the terminal one of each task that was told
 	updates  map[string]int      // notifications/resources/updated, by URI
+	partials map[string]int      // of each task: without a gap, so that it is the seq of the next
+	acks     map[int]chan string // what each subscriptions/listen agrees to
 	gone     chan struct{}
 }
 
@@ -59,7 +61,7 @@ type answer struct {
 
 func newWitness(t testing.TB, cmd *exec.Cmd) *witness {
 	t.Helper()
-	w := &witness{t: t, cmd: cmd, answers: map[int]chan answer{}, statuses: map[string]mcp.Task{}, updates: map[string]int{}, gone: make(chan struct{})}
+	w := &witness{t: t, cmd: cmd, answers: map[int]chan answer{}, statuses: map[string]mcp.Task{}, updates: map[string]int{}, partials: map[string]int{}, acks: map[int]chan string{}, gone: make(chan struct{})}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -88,12 +90,20 @@ func (w *witness) read(out io.Reader) {
 		if err != nil {
 			return
 		}
+		if len(line) > maxOutgoing {
+			w.t.Errorf("a line of %d bytes: %s", len(line), clipLine(line))
+		}
 		var m struct {
 			ID     *int
 			Method string
 			Params struct {
 				mcp.Task
-				URI string
+				URI  string
+				Seq  int
+				Meta struct {
+					Subscription int `json:"io.modelcontextprotocol/subscriptionId"`
+				} `json:"_meta"`
+				Notifications json.RawMessage
 			}
 			answer
 		}
@@ -111,6 +121,13 @@ func (w *witness) read(out io.Reader) {
 				w.t.Errorf("two ends of %s: %s, %s", m.Params.TaskID, before.Status, m.Params.Status)
 			}
 			w.statuses[m.Params.TaskID] = m.Params.Task
+		case m.Method == "notifications/tasks/partial":
+			if next := w.partials[m.Params.TaskID]; m.Params.Seq != next {
+				w.t.Errorf("partial %d of %s, want %d", m.Params.Seq, m.Params.TaskID, next)
+			}
+			w.partials[m.Params.TaskID]++
+		case m.Method == "notifications/subscriptions/acknowledged":
+			w.ack(m.Params.Meta.Subscription) <- string(m.Params.Notifications)
 		case m.Method == "notifications/resources/updated":
 			w.updates[m.Params.URI]++
 		}
@@ -120,18 +137,32 @@ func (w *witness) read(out io.Reader) {
 
 // ask sends a request; the channel gets its answer, unless the process dies before.
 func (w *witness) ask(method string, params any) chan answer {
-	got := make(chan answer, 1)
+	_, got := w.send(method, params)
+	return got
+}
+
+// send is ask for who wants to know the request's id.
+func (w *witness) send(method string, params any) (id int, got chan answer) {
+	got = make(chan answer, 1)
 	w.mu.Lock()
 	w.lastID++
-	id := w.lastID
+	id = w.lastID
 	w.answers[id] = got
 	w.mu.Unlock()
-	line, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+	w.write(map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+	return id, got
+}
+
+func (w *witness) notify(method string, params any) {
+	w.write(map[string]any{"jsonrpc": "2.0", "method": method, "params": params})
+}
+
+func (w *witness) write(message any) {
+	line, err := json.Marshal(message)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	_, _ = w.in.Write(append(line, '\n')) // fails when the process is gone
-	return got
 }
 
 // call is ask for an answer that must come.
@@ -186,6 +217,36 @@ func (w *witness) count(uri string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.updates[uri]
+}
+
+// acknowledged is what a subscriptions/listen agrees to.
+func (w *witness) acknowledged(request int) string {
+	w.t.Helper()
+	w.mu.Lock()
+	ack := w.ack(request)
+	w.mu.Unlock()
+	select {
+	case said := <-ack:
+		return said
+	case <-time.After(watchdog):
+		w.t.Fatalf("subscriptions/listen: no acknowledgement\nstderr:\n%s", &w.log)
+	}
+	return ""
+}
+
+// ack is where the acknowledgement of a request comes. w.mu is held.
+func (w *witness) ack(request int) chan string {
+	if w.acks[request] == nil {
+		w.acks[request] = make(chan string, 1)
+	}
+	return w.acks[request]
+}
+
+// partialsOf is how many partials of a task have come.
+func (w *witness) partialsOf(id string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.partials[id]
 }
 
 func (w *witness) kill() {
@@ -319,6 +380,90 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	checkIntegrity(t, dir)
 }
 
+// A task that streamed when runnel was killed gives its output as it was streamed: the merged segments, numbered as before (SEP-1905).
+func TestKilledWhileStreaming(t *testing.T) {
+	t.Parallel()
+	for name, modes := range map[string][]string{"streaming": {"streaming"}, "immediate or streaming": {"immediate", "streaming"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			w := newWitness(t, programCommand(t, "--selftest", "--state", dir))
+			a := w.call("tools/call", map[string]any{"name": "stream", "arguments": map[string]any{"count": 1000, "bytes": knownBytes, "intervalMs": 20},
+				"task": map[string]any{"responseModes": modes}})
+			var first struct {
+				Task mcp.Task
+			}
+			if err := json.Unmarshal(a.Result, &first); err != nil || first.Task.TaskID == "" {
+				t.Fatalf("%s %+v", a.Result, a.Error)
+			}
+			type resumed struct {
+				Partial []struct {
+					SeqNr int
+					Text  string
+				} `json:"partial-content"`
+			}
+			id := first.Task.TaskID
+			resume := func(w *witness) (r resumed) {
+				t.Helper()
+				w.must(&r, "tasks/result", map[string]any{"taskId": id, "lastSeqNr": 1})
+				return r
+			}
+			var before resumed
+			for deadline := time.Now().Add(watchdog); len(before.Partial) < 3; time.Sleep(10 * time.Millisecond) {
+				if before = resume(w); time.Now().After(deadline) {
+					t.Fatalf("%+v", before)
+				}
+			}
+			// What was numbered is stored with the next batch of the output: when the log on disk is longer than all of this.
+			size := 0
+			for _, p := range before.Partial {
+				size += len(p.Text)
+			}
+			for deadline := time.Now().Add(watchdog); storedBytes(t, dir) <= int64(size+2*knownBytes); time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("the log is not stored")
+				}
+			}
+			w.kill()
+			w = newWitness(t, programCommand(t, "--selftest", "--state", dir))
+			after := resume(w)
+			if len(after.Partial) < len(before.Partial) {
+				t.Fatalf("%d segments, %d were sent", len(after.Partial), len(before.Partial))
+			}
+			for i, p := range before.Partial {
+				if after.Partial[i] != p {
+					t.Errorf("segment %d is now %+v", p.SeqNr, after.Partial[i])
+				}
+			}
+			var merged mcp.CallToolResult
+			w.must(&merged, "tasks/result", map[string]any{"taskId": id})
+			if len(merged.Content) != len(after.Partial)+1 || !merged.IsError {
+				t.Fatalf("%d items, isError %v: the result is not merged of %d segments", len(merged.Content), merged.IsError, len(after.Partial)+1)
+			}
+			for i, p := range after.Partial {
+				if text, _ := mcp.TextOf(merged.Content[i+1]); text != p.Text {
+					t.Errorf("item %d is %q, segment %d was %q", i+1, text, p.SeqNr, p.Text)
+				}
+			}
+			w.end()
+		})
+	}
+}
+
+// storedBytes is how much output is in a state.
+func storedBytes(t *testing.T, dir string) (n int64) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "runnel.db")+"?_pragma=busy_timeout(10000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.QueryRow("SELECT coalesce(sum(length(data)), 0) FROM log").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 func checkIntegrity(t testing.TB, dir string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "runnel.db"))
@@ -347,17 +492,17 @@ func sharedTime(t *testing.T) time.Duration {
 // Several processes work on one state: no error, no task lost or doubled, each seen by all.
 func TestProcessesShareAState(t *testing.T) {
 	t.Parallel()
-	const processes = 6
+	const processes = 8
 	dir := filepath.Join(t.TempDir(), "state")
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	var ids []string
 	started := map[string]bool{}
-	deadline := time.Now().Add(sharedTime(t))
 	var witnesses []*witness
 	for range processes {
 		witnesses = append(witnesses, newWitness(t, programCommand(t, "--selftest", "--state", dir, "--fallback-tools", "always", "--log-level", "warn", "--log-format", "json")))
 	}
+	deadline := time.Now().Add(sharedTime(t))
 	for n, w := range witnesses {
 		all.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(n), 7))
@@ -404,7 +549,7 @@ func TestProcessesShareAState(t *testing.T) {
 			break
 		}
 	}
-	if len(listed) != len(ids) {
+	if len(listed) != len(ids) || len(ids) < processes {
 		t.Errorf("%d tasks listed, %d started", len(listed), len(ids))
 	}
 	for _, w := range witnesses {

@@ -17,11 +17,26 @@ func TestHostileInput(t *testing.T) {
 	call := func(name, arguments, more string) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":"X","method":"tools/call","params":{"name":%q,"arguments":%s%s}}`, name, arguments, more)
 	}
-	for _, c := range []struct {
+	request := func(method, members string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":"X","method":%q,"params":%s}`, method, inEra(takes, "", members))
+	}
+	stateless := func(name, arguments string) io.Reader {
+		return strings.NewReader(request("tools/call", fmt.Sprintf(`"name":%q,"arguments":%s`, name, arguments)))
+	}
+	many := func(n int, part string) string { return strings.TrimSuffix(strings.Repeat(part+",", n), ",") }
+	numbered := func(n int, part string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, part+",", i)
+		}
+		return strings.TrimSuffix(b.String(), ",")
+	}
+	type row struct {
 		name  string
 		input io.Reader // lines, the last newline is added
 		want  string    // in the answer
-	}{
+	}
+	for _, c := range []row{
 		{"200,000 levels", strings.NewReader(call("echo", strings.Repeat("[", 200_000)+strings.Repeat("]", 200_000), "")), `"code":-32700`},
 		{"200,000 levels of objects", strings.NewReader(strings.Repeat(`{"a":`, 200_000) + "1" + strings.Repeat("}", 200_000)), `"code":-32700`},
 		{"1 GiB without a newline", io.LimitReader(endless('x'), 1<<30), `"code":-32600`},
@@ -44,7 +59,34 @@ func TestHostileInput(t *testing.T) {
 		{"an environment variable as an argument", strings.NewReader(call("env", `{"PATH":"/evil","LD_PRELOAD":"/evil.so","BASH_ENV":"/evil"}`, "")), `not allowed`},
 		{"a log outside", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"resources/read","params":{"uri":"runnel://tasks/../../../etc/passwd/log"}}`), `"code":-32002`},
 		{"SQL as a task", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"tasks/get","params":{"taskId":"' OR 1=1 --"}}`), `"code":-32602`},
+		{"a batch of a million", strings.NewReader("[" + many(1_000_000, `{}`) + "]"), `"code":-32600`},
+		{"a million arguments", strings.NewReader(call("echo", "{"+numbered(1_000_000, `"a%d":1`)+"}", "")), `too many values`},
+		{"millions of values in an argument", strings.NewReader(call("echo", `{"text":[`+many(8_000_000, `1`)+`]}`, "")), `too many values`},
+		{"a million members of _meta", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"ping","params":{"_meta":{` + numbered(1_000_000, `"a%d":1`) + `}}}`), `too many values`},
+		{"millions of response modes", strings.NewReader(call("echo", `{"text":"x"}`, `,"task":{"responseModes":[`+many(5_000_000, `""`)+`]}`)), `too many values`},
+		{"very many values", strings.NewReader(call("echo", `{"text":[`+many(90_000, `"x"`)+`]}`, "")), `"isError":true`},
 		{"a cursor of somebody's own", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"tasks/list","params":{"cursor":"-1' OR 1=1"}}`), `"code":-32602`},
+
+		// What the stateless era does in a way of its own.
+		{"stateless: 200,000 levels", stateless("echo", strings.Repeat("[", 200_000)+strings.Repeat("]", 200_000)), `"code":-32700`},
+		{"stateless: 200,000 levels of capabilities", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` +
+			strings.Repeat(`{"a":`, 200_000) + "1" + strings.Repeat("}", 200_000) + `}}}`), `"code":-32700`},
+		{"stateless: a huge version", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"` + strings.Repeat("9", 8<<20) + `","io.modelcontextprotocol/clientCapabilities":{}}}}`), `"code":-32022`},
+		{"stateless: a huge _meta", strings.NewReader(fmt.Sprintf(`{"jsonrpc":"2.0","id":"X","method":"server/discover","params":%s}`, inEra("", `"x":"`+strings.Repeat("x", 8<<20)+`"`, ""))), `"supportedVersions"`},
+		{"stateless: a million extensions", strings.NewReader(fmt.Sprintf(`{"jsonrpc":"2.0","id":"X","method":"server/discover","params":%s}`, inEra(`"extensions":{`+numbered(1_000_000, `"a%d":{}`)+`}`, "", ""))), `too many values`},
+		{"stateless: a number beyond all bounds", stateless("sleep", `{"ms":1e999999}`), `"isError":true`},
+		{"stateless: half a surrogate", stateless("echo", `{"text":"\ud800"}`), `"content":`},
+		{"stateless: duplicate arguments", stateless("echo", `{"text":"a","text":"b"}`), `"content":`},
+		{"stateless: an option as an argument", stateless("say", `{"what":"--version; id"}`), `--version; id`},
+		{"stateless: a command that writes messages", stateless("forge", `{}`), `forged`},
+		{"stateless: control characters and ANSI in output", stateless("paint", `{}`), `"red\u0007`},
+		{"stateless: an environment variable as an argument", stateless("env", `{"PATH":"/evil","LD_PRELOAD":"/evil.so"}`), `not allowed`},
+		{"stateless: a log outside", strings.NewReader(request("resources/read", `"uri":"runnel://tasks/../../../etc/passwd/log"`)), `"code":-32602`},
+		{"stateless: SQL as a task", strings.NewReader(request("tasks/get", `"taskId":"' OR 1=1 --"`)), `"code":-32602`},
+		{"stateless: a million task ids", strings.NewReader(request("subscriptions/listen", `"notifications":{"taskIds":[`+numbered(1_000_000, `"t%d"`)+`]}`)), `too many values`},
+		{"stateless: many task ids", strings.NewReader(request("subscriptions/listen", `"notifications":{"taskIds":[`+numbered(90_000, `"t%d"`)+`]}`)), `the limit is`},
+		{"stateless: a million answers", strings.NewReader(request("tasks/update", `"taskId":"t","inputResponses":{`+numbered(500_000, `"a%d":{"action":"decline"}`)+`}`)), `too many values`},
+		{"stateless: a state of somebody's own", strings.NewReader(request("tools/call", `"name":"echo","arguments":{},"inputResponses":{},"requestState":"`+strings.Repeat("x", 4<<20)+`"`)), `"code":-32602`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newRaw(t, append(writeConfig(t, `

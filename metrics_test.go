@@ -14,7 +14,7 @@ import (
 
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	w := newWitness(t, programCommand(t, append(writeConfig(t, `tasks: {maxLive: 1}`), "--selftest", "--metrics", ":0", "--log-format", "json")...))
+	w := newWitness(t, programCommand(t, append(writeConfig(t, `tasks: {maxLive: 1}`), "--selftest", "--metrics", ":0", "--log-format", "json", "--fallback-tools", "always")...))
 	started := func(tool string, arguments map[string]any) answer {
 		return w.call("tools/call", map[string]any{"name": tool, "task": map[string]any{}, "arguments": arguments})
 	}
@@ -22,7 +22,11 @@ func TestMetrics(t *testing.T) {
 	if err := json.Unmarshal(started("echo", map[string]any{"text": "secret"}).Result, &created); err != nil {
 		t.Fatal(err)
 	}
+	// Each of these retrieves the result; tasks/get of a session does not carry it.
 	w.must(&mcp.CallToolResult{}, "tasks/result", map[string]any{"taskId": created.Task.TaskID})
+	w.must(&mcp.DetailedTask{}, "tasks/get", json.RawMessage(inEra(takes, "", `"taskId":"`+created.Task.TaskID+`"`)))
+	w.must(&mcp.CallToolResult{}, "tools/call", map[string]any{"name": "get_task_result", "arguments": map[string]any{"task_id": created.Task.TaskID}})
+	w.must(&mcp.Task{}, "tasks/get", map[string]any{"taskId": created.Task.TaskID})
 	started("sleep", map[string]any{"ms": 600_000})
 	if a := started("echo", map[string]any{"text": "x"}); a.Error == nil {
 		t.Error("not refused")
@@ -45,7 +49,7 @@ func TestMetrics(t *testing.T) {
 		`runnel_tasks_ended_total{status="completed",tool="echo"} 1`,
 		`runnel_task_duration_seconds_count{tool="echo"} 1`,
 		`runnel_tasks_live 1`,
-		`runnel_task_results_retrieved_total 1`,
+		`runnel_task_results_retrieved_total 3`,
 		`runnel_refusals_total{limit="live"} 1`,
 	} {
 		if !strings.Contains(string(page), line+"\n") {
@@ -53,6 +57,19 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	w.end()
+	// The audit: who did what with which task, and nothing of what it said.
+	for event, times := range map[string]int{"task created": 2, "task result retrieved": 3, "task ended": 2, "task refused": 1} {
+		n := 0
+		for line := range strings.Lines(w.log.String()) {
+			var e struct{ Message, TaskID, Owner string }
+			if json.Unmarshal([]byte(line), &e) == nil && e.Message == event && e.TaskID != "" && e.Owner == "local" {
+				n++
+			}
+		}
+		if n != times {
+			t.Errorf("%s: %d events, want %d:\n%s", event, n, times, &w.log)
+		}
+	}
 	if strings.Contains(w.log.String(), "secret") {
 		t.Errorf("content in the log:\n%s", &w.log)
 	}

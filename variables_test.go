@@ -96,3 +96,84 @@ tools:
 	shows(id, done)
 	w.end()
 }
+
+// Variables may be as long as a line may be. Where there is no room for them beside the rest of an answer, a mark says how
+// long they are; runnel/tasks/variables and tasks/get show them. (The witness checks the length of each line.)
+func TestLargeVariables(t *testing.T) {
+	t.Parallel()
+	w := newWitness(t, programCommand(t, append(writeConfig(t, `
+tools:
+  much: {shell: 'head -c 900000 /dev/zero | tr "\0" x', maxResult: 850KiB}
+`), "--selftest", "--state", t.TempDir(), "--fallback-tools", "always", "--immediate-wait", "1ms")...))
+	// Of some size, encoded, in strings that are short enough. "<" takes six bytes as it is stored.
+	variables := func(size int) json.RawMessage {
+		var b strings.Builder
+		for b.WriteString(`{"a":["<"`); b.Len()+60<<10 < size; {
+			fmt.Fprintf(&b, `,"%s"`, strings.Repeat("x", 50<<10))
+		}
+		fmt.Fprintf(&b, `,"%s"]}`, strings.Repeat("x", size-b.Len()-len(`,"\u003c"]}`)+1))
+		return json.RawMessage(b.String())
+	}
+	era := func(members string) json.RawMessage { return json.RawMessage(inEra(takes, "", members)) }
+	meta := func(a answer) (v struct {
+		Variables json.RawMessage
+		Meta      struct {
+			Variables json.RawMessage `json:"runnel/variables"`
+			Bytes     int             `json:"runnel/variablesBytes"`
+		} `json:"_meta"`
+	}) {
+		t.Helper()
+		if a.Error != nil {
+			t.Fatalf("%d %s", a.Error.Code, a.Error.Message)
+		}
+		if err := json.Unmarshal(a.Result, &v); err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	for _, c := range []struct {
+		size                           int
+		refused, shown, shownInResults bool
+	}{
+		{size: 10 << 10, shown: true, shownInResults: true},
+		{size: 980 << 10, shown: true},
+		{size: 1 << 20},
+		{size: 1<<20 + 1, refused: true},
+	} {
+		t.Run(fmt.Sprint(c.size), func(t *testing.T) {
+			a := w.call("tools/call", map[string]any{"name": "much", "arguments": map[string]any{}, "task": map[string]any{},
+				"_meta": map[string]any{mcp.MetaVariables: variables(c.size)}})
+			if c.refused {
+				if a.Error == nil || a.Error.Code != mcp.CodeInvalidParams || !strings.Contains(a.Error.Message, "1048576") {
+					t.Errorf("%.200s %+v", a.Result, a.Error)
+				}
+				return
+			}
+			var created mcp.CreateTaskResult
+			if err := json.Unmarshal(a.Result, &created); err != nil {
+				t.Fatalf("%v %+v", err, a.Error)
+			}
+			id := created.Task.TaskID
+			// A result is there first: what is asked for then stands beside it.
+			result := meta(w.call("tasks/result", map[string]any{"taskId": id}))
+			check := func(what string, variables json.RawMessage, bytes int, shown bool) {
+				t.Helper()
+				if shown && len(variables) < c.size-8 || !shown && (variables != nil || bytes != c.size) {
+					t.Errorf("%s: %d bytes are shown, %d are said", what, len(variables), bytes)
+				}
+			}
+			check("tasks/result", result.Meta.Variables, result.Meta.Bytes, c.shownInResults)
+			v := meta(w.call("tools/call", map[string]any{"name": "get_task_result", "arguments": map[string]any{"task_id": id}}))
+			check("get_task_result", v.Meta.Variables, v.Meta.Bytes, c.shownInResults)
+			v = meta(w.call("tasks/get", map[string]any{"taskId": id}))
+			check("tasks/get", v.Meta.Variables, v.Meta.Bytes, c.shown)
+			v = meta(w.call("tasks/get", era(`"taskId":"`+id+`"`)))
+			check("tasks/get, stateless", v.Meta.Variables, v.Meta.Bytes, c.shownInResults)
+			v = meta(w.call("runnel/tasks/variables", map[string]any{"taskId": id}))
+			check("runnel/tasks/variables", v.Variables, v.Meta.Bytes, c.shown)
+			v = meta(w.call("runnel/tasks/variables", era(`"taskId":"`+id+`"`)))
+			check("runnel/tasks/variables, stateless", v.Variables, v.Meta.Bytes, c.shown)
+		})
+	}
+	w.end()
+}

@@ -79,8 +79,8 @@ func (s *Segments) After(last int64, limit int) Page {
 }
 
 // Merged returns all segments in order with "the seqNr field removed", as a JSON array of about limit bytes at most: of
-// a longer output the middle is left out, and an item says so.
-func (s *Segments) Merged(limit int) []byte {
+// a longer output the middle is left out, cut tells that, and an item says so.
+func (s *Segments) Merged(limit int) (items []byte, cut bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	head := s.after(0, limit/2, false)
@@ -93,7 +93,7 @@ func (s *Segments) Merged(limit int) []byte {
 	}
 	total := len(s.ends) + len(rest)
 	if head.Count == total {
-		return head.Content
+		return head.Content, false
 	}
 	var tail [][]byte
 	for n, size := total, 0; n > head.Count; n-- {
@@ -109,13 +109,14 @@ func (s *Segments) Merged(limit int) []byte {
 		tail = append(tail, item)
 	}
 	c := collector{page: Page{Content: head.Content[:len(head.Content)-1], Count: head.Count}}
-	if left := total - head.Count - len(tail); left > 0 {
+	left := total - head.Count - len(tail)
+	if left > 0 {
 		c.put(0, fmt.Appendf(nil, `{"type":"text","text":"[%d segments of output are left out here]"}`, left))
 	}
 	for _, item := range slices.Backward(tail) {
 		c.put(0, item)
 	}
-	return append(c.page.Content, ']')
+	return append(c.page.Content, ']'), left > 0
 }
 
 // after collects segments. s.mu is held.

@@ -8,10 +8,15 @@ import "bytes"
 type scanner struct {
 	text   []byte
 	blanks bool // some were passed over
+	values int  // seen so far, those within others too
 }
 
 // maxDepth is encoding/json's own limit of nesting.
 const maxDepth = 10_000
+
+// maxValues bounds the values in a line, those within others too: a byte or two each, millions of them would take
+// hundreds of MiB once they are decoded.
+const maxValues = 100_000
 
 // no is returned instead of a position when the text is not valid.
 const no = -1
@@ -21,6 +26,7 @@ func (s *scanner) value(i, depth int) int {
 	if i >= len(s.text) {
 		return no
 	}
+	s.values++
 	switch c := s.text[i]; {
 	case c == '"':
 		return s.str(i)
@@ -199,7 +205,14 @@ func scanEnvelope(line []byte) (e envelope, ok bool) {
 		unusual = unusual || *to != nil
 		*to = value
 	})
-	return e, end == len(line) && !unusual
+	return e, end == len(line) && !unusual && s.values <= maxValues
+}
+
+// tooMany reports whether a line that is valid has more than maxValues values.
+func tooMany(line []byte) bool {
+	s := scanner{text: line}
+	s.value(0, 0)
+	return s.values > maxValues
 }
 
 // member is where the value of a member belongs, nil if it is none of the envelope. name has its quotes.

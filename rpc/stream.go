@@ -130,6 +130,14 @@ func (st *stream) next() error {
 			st.refuse(lineHead, nil, mcp.CodeParseError, problem)
 			continue
 		}
+		if tooMany(line) {
+			var e envelope
+			if line[0] == '{' {
+				e, _ = split(line)
+			}
+			st.refuse(e.head(), e.answerID(), mcp.CodeInvalidRequest, "too many values in a message: the limit is "+strconv.Itoa(maxValues))
+			continue
+		}
 		if line[0] == '[' {
 			st.open(line)
 			continue

@@ -50,7 +50,8 @@ func (r *Runner) tellEnded(t *Task) {
 	r.o.Observer.Ended(t.Tool, t.Status, took)
 }
 
-func (r *Runner) tellRetrieved(id string) {
+// TellRetrieved tells that a client has got a task's result.
+func (r *Runner) TellRetrieved(id string) {
 	r.event(id).Msg("task result retrieved")
 	r.o.Observer.Retrieved()
 }

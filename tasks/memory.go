@@ -27,7 +27,8 @@ type Memory struct {
 type stored struct {
 	Task
 	number  uint64
-	bytes   int64 // counted in held, 0 while the task runs
+	bytes   int64       // counted in held, 0 while the task runs
+	expiry  *time.Timer // nil while the task runs
 	deleted bool
 }
 
@@ -50,6 +51,7 @@ func (m *Memory) Put(_ context.Context, t Task) error {
 		s.bytes = weight(&t)
 		m.held += s.bytes
 		m.ended = append(m.ended, s)
+		s.expiry = time.AfterFunc(time.Until(t.CreatedAt.Add(t.TTL)), func() { _ = m.Delete(context.Background(), t.ID) })
 		for m.held > maxMemory && len(m.ended) > 1 {
 			m.remove(m.ended[0])
 		}
@@ -110,6 +112,9 @@ func (m *Memory) Delete(_ context.Context, id string) error {
 func (m *Memory) remove(s *stored) {
 	delete(m.tasks, s.ID)
 	m.held -= s.bytes
+	if s.expiry != nil {
+		s.expiry.Stop()
+	}
 	s.deleted = true
 	s.Task = Task{ID: s.ID, Owner: s.Owner}
 	for len(m.ended) > 0 && m.ended[0].deleted {
@@ -141,10 +146,7 @@ func weight(t *Task) int64 {
 		n += t.Log.Held()
 	}
 	if t.Outcome != nil && t.Outcome.Result != nil {
-		n += int64(len(t.Outcome.Result.StructuredContent))
-		for _, c := range t.Outcome.Result.Content {
-			n += int64(len(c))
-		}
+		n += int64(t.Outcome.Result.Size())
 	}
-	return n
+	return n + int64(len(t.Variables))
 }

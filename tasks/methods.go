@@ -78,7 +78,7 @@ func (r *Runner) getTask(ctx context.Context, p mcp.TaskParams) (any, error) {
 		return nil, WireError(err)
 	}
 	shown := t.wire(r.o.PollInterval)
-	shown.Meta = WithVariables(nil, &t)
+	shown.Meta = WithVariables(nil, &t, 0)
 	return shown, nil
 }
 
@@ -93,13 +93,13 @@ func (r *Runner) taskResult(ctx context.Context, p mcp.TaskParams) (any, error) 
 	if err != nil {
 		return nil, WireError(err)
 	}
-	r.tellRetrieved(t.ID)
+	r.TellRetrieved(t.ID)
 	if t.Outcome.Err != nil {
 		return nil, t.Outcome.Err
 	}
 	result := WithRelated(t.Outcome.Result, t.ID)
-	result.Meta = WithVariables(result.Meta, &t)
 	if !t.Merge {
+		result.Meta = WithVariables(result.Meta, &t, result.Size())
 		return result, nil
 	}
 	// Merged results are large, and stay in memory until the client has read up to them.
@@ -109,9 +109,14 @@ func (r *Runner) taskResult(ctx context.Context, p mcp.TaskParams) (any, error) 
 		return nil, context.Cause(ctx)
 	}
 	result.Content = nil // Unmarshal would write over the items that the outcome and the segments hold
-	if err := json.Unmarshal(t.Segments.Merged(maxMerged), &result.Content); err != nil {
+	merged, cut := t.Segments.Merged(maxMerged)
+	if err := json.Unmarshal(merged, &result.Content); err != nil {
 		panic("internal error: merged segments: " + err.Error())
 	}
+	if cut {
+		result.Content = append(result.Content, LinkLog(&t))
+	}
+	result.Meta = WithVariables(result.Meta, &t, result.Size())
 	done := func() { <-r.merging }
 	return rpc.After{Result: result, Do: done, Drop: done}, nil
 }

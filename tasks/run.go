@@ -129,11 +129,22 @@ func raw(items []mcp.ContentBlock) [][]byte {
 // Segments numbers the output for SEP-1905.
 func (r *Run) Segments() *partials.Segments { return r.task.Segments }
 
-// Merge makes the merged segments the task's result, as SEP-1905 asks of a streaming task. It must be called before the handle is sent.
-func (r *Run) Merge() {
+// Merge makes the merged segments the task's result, as Spec.Merge does, where that is not known when the task is started.
+// It must be called before the handle is sent. It fails if that cannot be stored.
+func (r *Run) Merge(ctx context.Context) error {
+	r.door.Lock()
+	defer r.door.Unlock()
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.task.Merge = true
+	t, ending := r.task, r.ending
+	r.mu.Unlock()
+	if ending {
+		return nil // the end is stored behind this, or has been
+	}
+	if err := r.runner.o.Store.Put(ctx, t); err != nil {
+		return r.runner.refused(r, err)
+	}
+	return nil
 }
 
 // Complete lets the task end as completed whatever its result: "Tasks in immediate mode that return results immediately

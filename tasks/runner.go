@@ -93,6 +93,8 @@ type Spec struct {
 	TTL time.Duration
 	// Variables that the task begins with, an encoded object that MergeVariables has made; nil for none.
 	Variables json.RawMessage
+	// Merge makes the merged segments the task's result, as SEP-1905 asks of a streaming task.
+	Merge bool
 	// Prepare is called before the work starts. The task does not end before Run.Deliver has
 	// been called and what it started has written the last of the output.
 	Prepare func(run *Run)
@@ -124,6 +126,7 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 			UpdatedAt: now,
 			TTL:       r.ttl(spec.TTL),
 			Variables: spec.Variables,
+			Merge:     spec.Merge,
 		},
 		handle:  spec.Handle,
 		worked:  make(chan struct{}),
@@ -176,18 +179,11 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 	return nil
 }
 
-// ended takes a task that has ended and is stored out of the live ones. The timer of its ttl now
-// holds only its id, so that what the run held in memory is the store's to keep or to let go.
+// ended takes a task that has ended and is stored out of the live ones.
 func (r *Runner) ended(run *Run) {
 	r.forget(run.id)
 	run.expiry.Stop()
-	id, task := run.id, run.Task()
-	left := time.Until(task.CreatedAt.Add(task.TTL))
-	time.AfterFunc(left, func() {
-		if err := r.o.Store.Delete(context.Background(), id); err != nil {
-			r.o.Log.Error().Err(err).Str("taskId", id).Msg("expired task not deleted")
-		}
-	})
+	task := run.Task()
 	r.tellEnded(&task)
 }
 

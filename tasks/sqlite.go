@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
@@ -37,7 +36,8 @@ type SQLiteOptions struct {
 //
 // Goroutines, from the first use to Close: one that writes (sqlite_writer.go), one that sweeps (sqlite_sweep.go).
 type SQLite struct {
-	o SQLiteOptions
+	o       SQLiteOptions
+	cursors cursors
 
 	mu     sync.Mutex
 	db     *database // nil until the first use
@@ -60,7 +60,8 @@ const (
 	defaultMaxState = 4 << 30
 	// busyTimeout is how long a write waits for another process: far longer than any transaction takes.
 	busyTimeout  = 10 * time.Second
-	readers      = 4 // connections that read: each has a cache of its own, up to 2 MiB
+	readers      = 4   // connections that read: each has a cache of its own, up to 2 MiB
+	rowBytes     = 512 // about what a task takes up, beside its output and its result
 	databaseFile = "runnel.db"
 	leaseDir     = "alive"
 )
@@ -70,7 +71,7 @@ func NewSQLite(o SQLiteOptions) *SQLite {
 	if o.MaxState <= 0 {
 		o.MaxState = defaultMaxState
 	}
-	return &SQLite{o: o}
+	return &SQLite{o: o, cursors: newCursors()}
 }
 
 // Exists reports whether a state is there already, which may have to be recovered.
@@ -233,6 +234,7 @@ func (d *database) insert(t Task) (*keeping, error) {
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			t.ID, t.Owner, t.Tool, t.Status, t.StatusMessage, t.CreatedAt.UnixNano(), t.UpdatedAt.UnixNano(),
 			int64(t.TTL), expires(&t), t.Merge, []byte(t.Variables), d.lease.name)
+		tx.bytes += rowBytes + int64(len(t.Variables))
 		if err == nil {
 			k.task, err = r.LastInsertId()
 		}
@@ -257,7 +259,8 @@ func (d *database) insert(t Task) (*keeping, error) {
 // that stores it.
 func (d *database) admit(tx *transaction, owner string) (refused, err error) {
 	if limit := d.o.Limits.MaxLive; limit > 0 {
-		n, err := tx.count("SELECT count(*) FROM task WHERE keeper IS NOT NULL AND owner = ?", owner)
+		// +owner: by the index of those that have not ended, not by the one of all that the owner has.
+		n, err := tx.count("SELECT count(*) FROM task WHERE keeper IS NOT NULL AND +owner = ?", owner)
 		if err != nil || n >= limit {
 			return &refusal{RefusedLive, tooManyLive(limit)}, err
 		}
@@ -288,6 +291,7 @@ func (d *database) update(k *keeping, t Task) error {
 		}
 		r, err := tx.exec("UPDATE task SET status = ?, message = ?, updated = ?, outcome = ?, merge = ?, keeper = ? WHERE number = ? AND keeper = ?",
 			t.Status, t.StatusMessage, t.UpdatedAt.UnixNano(), outcome, t.Merge, keeper, k.task, d.lease.name)
+		tx.bytes += int64(len(outcome))
 		if err == nil {
 			found, err = r.RowsAffected()
 		}
@@ -375,25 +379,18 @@ func (d *database) get(ctx context.Context, owner, id string) (row, error) {
 	return r, err
 }
 
-// List implements Store. A cursor is the number of the last task shown.
+// List implements Store. A cursor spells the number of the last task shown.
 func (s *SQLite) List(ctx context.Context, owner, cursor string, n int) ([]Task, string, error) {
-	var after uint64
+	var after int64
 	if cursor != "" {
 		var err error
-		if after, err = strconv.ParseUint(cursor, 36, 63); err != nil {
-			return nil, "", ErrCursor
+		if after, err = s.cursors.open(cursor); err != nil {
+			return nil, "", err
 		}
 	}
 	d, err := s.open()
 	if err != nil {
 		return nil, "", err
-	}
-	var last uint64
-	if err := d.read.QueryRowContext(ctx, "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'task'").Scan(&last); err != nil {
-		return nil, "", explain(err)
-	}
-	if after > last {
-		return nil, "", ErrCursor
 	}
 	page, err := d.list(ctx, owner, after, n+1)
 	for i := range page {
@@ -411,7 +408,7 @@ func (s *SQLite) List(ctx context.Context, owner, cursor string, n int) ([]Task,
 	next := ""
 	if len(page) > n {
 		page = page[:n]
-		next = strconv.FormatInt(page[n-1].number, 36)
+		next = s.cursors.seal(page[n-1].number)
 	}
 	list := make([]Task, len(page))
 	for i := range page {
@@ -420,7 +417,7 @@ func (s *SQLite) List(ctx context.Context, owner, cursor string, n int) ([]Task,
 	return list, next, nil
 }
 
-func (d *database) list(ctx context.Context, owner string, after uint64, n int) ([]row, error) {
+func (d *database) list(ctx context.Context, owner string, after int64, n int) ([]row, error) {
 	var page []row
 	err := d.each(ctx, func(scan func(...any) error) error {
 		r, err := scanTask(scan)

@@ -47,6 +47,8 @@ CREATE TABLE segment ( -- the numbers that SEP-1905 has given to the output
 	ends  BLOB NOT NULL,    -- where the segments end in the log: differences, as varints
 	UNIQUE (task, first)
 ) STRICT;
+`, `
+CREATE INDEX task_ended ON task (updated) WHERE keeper IS NULL; -- what ended first is deleted first
 `}
 
 // migrate brings the state to the newest version. It runs under the lock of the directory.

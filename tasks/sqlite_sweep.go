@@ -83,13 +83,10 @@ func (s *sweeper) sweep(ctx context.Context) error {
 		return err
 	}
 	dropDeadLeases(filepath.Join(s.db.o.Dir, leaseDir))
-	for {
-		n, err := s.db.deleteOne(ctx, "expires <= ? AND keeper IS NULL ORDER BY expires", time.Now().UnixNano())
-		if err != nil {
+	for n := 1; n > 0; {
+		var err error
+		if n, err = s.db.drop(ctx, expired, time.Now().UnixNano()); err != nil {
 			return err
-		}
-		if n == 0 {
-			break
 		}
 	}
 	if err := s.evict(ctx); err != nil {
@@ -105,7 +102,7 @@ func (s *sweeper) evict(ctx context.Context) error {
 		if err != nil || used <= s.db.o.MaxState-s.db.o.MaxState/8 {
 			return err
 		}
-		n, err := s.db.deleteOne(ctx, "keeper IS NULL ORDER BY updated")
+		n, err := s.db.drop(ctx, endedFirst)
 		if err != nil {
 			return err
 		}
@@ -123,44 +120,70 @@ func (d *database) used(ctx context.Context) (int64, error) {
 	return used, explain(err)
 }
 
-// deleteOne deletes the first task that a condition names, its log in slices. It returns how many it found.
-func (d *database) deleteOne(ctx context.Context, where string, args ...any) (int, error) {
-	var number int64
-	var id, owner string
-	err := d.read.QueryRowContext(ctx, "SELECT number, id, owner FROM task WHERE "+where+" LIMIT 1", args...).Scan(&number, &id, &owner)
-	if err == sql.ErrNoRows {
-		return 0, nil
-	} else if err != nil {
-		return 0, explain(err)
-	}
-	// From now on it is not found. What is cut off here goes on with the next sweep.
-	hide := job{do: func(tx *transaction) error {
-		_, err := tx.exec("UPDATE task SET expires = 0 WHERE number = ?", number)
-		return err
-	}}
-	if err := d.w.do(hide); err != nil {
+// What drop may delete, and in which order. What nobody finds any more expires at 0.
+const (
+	expired    = "expires <= ? AND keeper IS NULL ORDER BY expires"
+	endedFirst = "keeper IS NULL ORDER BY updated"
+)
+
+// dropTasks are deleted in one transaction at most: when room is short, few more than need be.
+const dropTasks = 16
+
+// drop deletes some of the tasks that a condition names, and tells how many it found.
+func (d *database) drop(ctx context.Context, which string, args ...any) (n int, err error) {
+	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	for left := int64(1); left > 0 && ctx.Err() == nil; {
-		slice := job{do: func(tx *transaction) error {
-			r, err := tx.exec("DELETE FROM log WHERE rowid IN (SELECT rowid FROM log WHERE task = ? LIMIT ?)", number, sliceRows)
-			if err != nil {
-				return err
-			}
-			if left, err = r.RowsAffected(); err == nil && left < sliceRows {
-				left = 0
-				if _, err = tx.exec("DELETE FROM segment WHERE task = ?", number); err == nil {
-					_, err = tx.exec("DELETE FROM task WHERE number = ?", number)
-				}
-			}
-			return err
-		}}
-		if err := d.w.do(slice); err != nil {
+	err = d.w.do(job{do: func(tx *transaction) error {
+		n, err = tx.drop(which, args...)
+		return err
+	}})
+	return n, err
+}
+
+// drop deletes some of the tasks that a condition names, with at most sliceRows rows of output. Of a task that has more only a
+// part is deleted, and it is not found from then on: the rest goes with the next calls.
+func (tx *transaction) drop(which string, args ...any) (n int, err error) {
+	numbers, err := tx.numbers("SELECT number FROM task WHERE "+which+" LIMIT "+itoa(dropTasks), args...)
+	if err != nil {
+		return 0, err
+	}
+	for room := int64(sliceRows); n < len(numbers) && room > 0; n++ {
+		r, err := tx.exec("DELETE FROM log WHERE rowid IN (SELECT rowid FROM log WHERE task = ? LIMIT ?)", numbers[n], room)
+		if err != nil {
+			return 0, err
+		}
+		rows, err := r.RowsAffected()
+		if err != nil {
+			return 0, err
+		}
+		if room -= rows; room == 0 {
+			_, err = tx.exec("UPDATE task SET expires = 0, updated = 0 WHERE number = ?", numbers[n])
+		} else if _, err = tx.exec("DELETE FROM segment WHERE task = ?", numbers[n]); err == nil {
+			_, err = tx.exec("DELETE FROM task WHERE number = ?", numbers[n])
+		}
+		if err != nil {
 			return 0, err
 		}
 	}
-	d.o.Log.Debug().Str("taskId", id).Str("owner", owner).Msg("task deleted")
-	return 1, ctx.Err()
+	return n, nil
+}
+
+// numbers are the numbers that a query returns.
+func (tx *transaction) numbers(query string, args ...any) (list []int64, err error) {
+	rows, err := tx.query(query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var n int64
+		if err := rows.Scan(&n); err != nil {
+			return nil, err
+		}
+		list = append(list, n)
+	}
+	return list, rows.Err()
 }
 
 // shrink gives free pages back, if there are many of them.

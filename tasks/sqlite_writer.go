@@ -23,6 +23,8 @@ type writer struct {
 	stopping bool
 	hurry    func() // told when much has been written
 
+	sweepBytes int64 // how much that is
+
 	// Of the goroutine.
 	tx *transaction
 }
@@ -41,8 +43,9 @@ const (
 	flushDelay = 100 * time.Millisecond
 	// stretchBytes is how much output makes one row.
 	stretchBytes = 64 << 10
-	// sweepBytes is how much a process writes before the sweeper looks at the size of the state.
-	sweepBytes = 16 << 20
+	// sweepShare is the share of a state that a process writes before the sweeper looks at its size: half of what the sweeper
+	// keeps free, so that it is ahead of what is written.
+	sweepShare = 16
 	// maxJobs go into one transaction: others wait for its end.
 	maxJobs = 512
 )
@@ -52,7 +55,7 @@ func openWriter(file string, o SQLiteOptions) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{db: db, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	w := &writer{db: db, wake: make(chan struct{}, 1), done: make(chan struct{}), sweepBytes: o.MaxState / sweepShare}
 	ctx := context.Background()
 	c, err := db.Conn(ctx)
 	if err != nil {
@@ -192,28 +195,28 @@ func (w *writer) write(jobs []job) {
 	}
 }
 
-// makeRoom deletes a part of what ended first. It reports false if there is nothing, or if that needs room too.
+// makeRoom deletes what has expired or else what ended first, a part at a time. It reports false if there is nothing,
+// or if that needs room too.
 func (w *writer) makeRoom() bool {
-	var deleted int64
-	err := w.commit([]job{{do: func(tx *transaction) error {
-		const oldest = "(SELECT number FROM task WHERE keeper IS NULL ORDER BY expires > 0, updated LIMIT 1)"
-		r, err := tx.exec("DELETE FROM log WHERE rowid IN (SELECT rowid FROM log WHERE task = "+oldest+" LIMIT ?)", sliceRows)
-		if err != nil {
-			return err
-		}
-		if deleted, err = r.RowsAffected(); err != nil || deleted > 0 {
-			_, err := tx.exec("UPDATE task SET expires = 0 WHERE number = " + oldest)
-			return err
-		}
-		if _, err := tx.exec("DELETE FROM segment WHERE task = " + oldest); err != nil {
-			return err
-		}
-		if r, err = tx.exec("DELETE FROM task WHERE number = " + oldest); err == nil {
-			deleted, err = r.RowsAffected()
+	deleted := 0
+	err := w.commit([]job{{do: func(tx *transaction) (err error) {
+		if deleted, err = tx.drop(expired, time.Now().UnixNano()); err == nil && deleted == 0 {
+			deleted, err = tx.drop(endedFirst)
 		}
 		return err
 	}}})
+	w.sweep() // there is more to do
 	return err == nil && deleted > 0
+}
+
+// sweep tells the sweeper to look at the state soon.
+func (w *writer) sweep() {
+	w.mu.Lock()
+	hurry := w.hurry
+	w.mu.Unlock()
+	if hurry != nil {
+		hurry()
+	}
 }
 
 // grown sets what is told when much has been written.
@@ -255,14 +258,9 @@ func (w *writer) commit(jobs []job) (err error) {
 			j.undone()
 		}
 	}
-	if w.tx.bytes >= w.tx.told+sweepBytes {
+	if w.tx.bytes >= w.tx.told+w.sweepBytes {
 		w.tx.told = w.tx.bytes
-		w.mu.Lock()
-		hurry := w.hurry
-		w.mu.Unlock()
-		if hurry != nil {
-			hurry()
-		}
+		w.sweep()
 	}
 	return err
 }
@@ -272,7 +270,7 @@ type transaction struct {
 	conn     *sql.Conn
 	prepared map[string]*sql.Stmt
 	durable  bool
-	bytes    int64 // of output written so far, a measure of how much the state may have grown
+	bytes    int64 // of output and results written so far, a measure of how much the state may have grown
 	told     int64 // of them when the sweeper was told last
 }
 

@@ -15,6 +15,12 @@ func (r *Runner) registerStateless(srv *rpc.Server) {
 	srv.Handle(rpc.Stateless, "tasks/get", r.limited(extended(r.getDetailed)))
 	srv.Handle(rpc.Stateless, "tasks/update", r.limited(extended(r.updateTask)))
 	srv.Handle(rpc.Stateless, "tasks/cancel", r.limited(extended(r.cancelDetailed)))
+	srv.Handle(rpc.Stateless, "runnel/tasks/variables", r.limited(func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+		if err := NeedTasks(c); err != nil {
+			return nil, err
+		}
+		return r.setVariables(ctx, c, params)
+	}))
 }
 
 // NeedTasks refuses a request of a client that did not declare the tasks extension.
@@ -51,6 +57,9 @@ func (r *Runner) getDetailed(ctx context.Context, p mcp.UpdateTaskParams) (any, 
 	t, err := r.Detailed(ctx, p.TaskID)
 	if err != nil {
 		return nil, WireError(err)
+	}
+	if t.Result != nil || t.Error != nil {
+		r.TellRetrieved(t.TaskID)
 	}
 	t.ResultType = mcp.ResultComplete
 	return t, nil
@@ -129,6 +138,7 @@ func (r *Runner) detailed(t *Task, open map[string]mcp.InputRequest) mcp.Detaile
 		TaskID: w.TaskID, Status: w.Status, StatusMessage: w.StatusMessage,
 		CreatedAt: w.CreatedAt, LastUpdatedAt: w.LastUpdatedAt, TTLMs: w.TTL, PollIntervalMs: w.PollInterval,
 	}
+	beside := 0
 	switch {
 	case t.Status == mcp.TaskInputRequired:
 		d.InputRequests = open
@@ -139,7 +149,9 @@ func (r *Runner) detailed(t *Task, open map[string]mcp.InputRequest) mcp.Detaile
 		// "Errors within the context of a protocol method result MUST use the completed status"
 		d.Status = mcp.TaskCompleted
 		d.Result = &mcp.CompleteResult{ResultType: mcp.ResultComplete, CallToolResult: *t.Outcome.Result}
+		beside = t.Outcome.Result.Size()
 	}
+	d.Meta = WithVariables(nil, t, beside)
 	return d
 }
 

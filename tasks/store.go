@@ -25,7 +25,7 @@ type Store interface {
 	// List returns up to n of an owner's tasks in the order in which they were made, and the cursor
 	// of the rest ("" if there is none). The first page has the cursor "".
 	List(ctx context.Context, owner, cursor string, n int) ([]Task, string, error)
-	// Delete forgets a task.
+	// Delete forgets a task. A store deletes by itself what has expired.
 	Delete(ctx context.Context, id string) error
 }
 

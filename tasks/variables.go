@@ -21,6 +21,10 @@ const (
 	maxVariableDepth = 10       // of objects and lists, the outermost included
 )
 
+// maxBeside is how long variables and what they stand beside may be together, in bytes of JSON: their line stays below
+// 1 MiB with an id, a status and its message.
+const maxBeside = 1<<20 - 32<<10
+
 // MergeVariables sets in an encoded object (nil = empty) what patch, another, says; null deletes a key. An error says what
 // is wrong with the patch; nothing is changed then.
 func MergeVariables(current, patch json.RawMessage) (json.RawMessage, error) {
@@ -126,19 +130,23 @@ func (r *Run) Variables() json.RawMessage {
 	return r.task.Variables
 }
 
-// setVariables answers runnel/tasks/variables.
+// setVariables answers runnel/tasks/variables: with the variables, after it has set some if it shall.
 func (r *Runner) setVariables(ctx context.Context, _ *rpc.Caller, params json.RawMessage) (any, error) {
 	var p struct {
 		TaskID string          `json:"taskId"`
 		Set    json.RawMessage `json:"set"`
 	}
-	if err := json.Unmarshal(params, &p); err != nil || p.TaskID == "" || len(p.Set) == 0 {
-		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params must be {\"taskId\": a task's id, \"set\": an object}")
+	if err := json.Unmarshal(params, &p); err != nil || p.TaskID == "" {
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params must be {\"taskId\": a task's id, \"set\": an object}; without set the variables are only shown")
 	}
 	run := r.Running(p.TaskID)
-	if run == nil {
-		if _, err := r.Get(ctx, p.TaskID); err != nil {
+	if run == nil || len(p.Set) == 0 {
+		t, err := r.Get(ctx, p.TaskID)
+		if err != nil {
 			return nil, WireError(err)
+		}
+		if len(p.Set) == 0 {
+			return shownVariables(t.Variables), nil
 		}
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "the variables of a task can be set while it runs, where it runs")
 	}
@@ -148,20 +156,33 @@ func (r *Runner) setVariables(ctx context.Context, _ *rpc.Caller, params json.Ra
 	} else if err != nil {
 		return nil, err
 	}
-	if merged == nil {
-		merged = json.RawMessage("{}")
-	}
-	return map[string]json.RawMessage{"variables": merged}, nil
+	return shownVariables(merged), nil
 }
 
-// WithVariables adds a task's variables, if it has any, to a _meta, which may be nil.
-func WithVariables(meta map[string]any, t *Task) map[string]any {
+// shownVariables is the answer to runnel/tasks/variables.
+func shownVariables(v json.RawMessage) any {
+	switch {
+	case v == nil:
+		v = json.RawMessage("{}")
+	case len(v) > maxBeside:
+		return map[string]any{"_meta": map[string]any{mcp.MetaVariablesBytes: len(v)}}
+	}
+	return map[string]json.RawMessage{"variables": v}
+}
+
+// WithVariables adds a task's variables, if it has any, to a _meta, which may be nil. Beside is how long the rest
+// of the answer is: variables for which it leaves no room are left out, and a mark says how long they are.
+func WithVariables(meta map[string]any, t *Task, beside int) map[string]any {
 	if t.Variables == nil {
 		return meta
 	}
 	if meta == nil {
 		meta = map[string]any{}
 	}
-	meta[mcp.MetaVariables] = t.Variables
+	if beside+len(t.Variables) > maxBeside {
+		meta[mcp.MetaVariablesBytes] = len(t.Variables)
+	} else {
+		meta[mcp.MetaVariables] = t.Variables
+	}
 	return meta
 }

@@ -156,6 +156,7 @@ func (s *service) getTaskResult(ctx context.Context, in *Call) (*mcp.CallToolRes
 	if !t.Status.Terminal() {
 		return withVariables(said(fmt.Sprintf("%s\nGo on with after: %d.\n%s", text, next, output), told), &t), nil
 	}
+	s.runner.TellRetrieved(t.ID)
 	if t.Outcome.Err != nil {
 		told.Result = mcp.ErrorResult(t.Outcome.Err.Message)
 	} else {
@@ -169,7 +170,7 @@ func (s *service) getTaskResult(ctx context.Context, in *Call) (*mcp.CallToolRes
 }
 
 func withVariables(r *mcp.CallToolResult, t *tasks.Task) *mcp.CallToolResult {
-	r.Meta = tasks.WithVariables(r.Meta, t)
+	r.Meta = tasks.WithVariables(r.Meta, t, r.Size())
 	return r
 }
 

@@ -14,11 +14,7 @@ const maxContent = 940 << 10
 func fit(result *mcp.CallToolResult) *mcp.CallToolResult { return fitInto(result, maxContent) }
 
 func fitInto(result *mcp.CallToolResult, limit int) *mcp.CallToolResult {
-	size := len(result.StructuredContent)
-	for _, c := range result.Content {
-		size += len(c)
-	}
-	if size <= limit {
+	if result.Size() <= limit {
 		return result
 	}
 	fitted := *result

@@ -19,10 +19,7 @@ import (
 // answer shows a page only.
 
 const (
-	logPrefix   = "runnel://tasks/"
-	logSuffix   = "/log"
-	logTemplate = logPrefix + "{id}" + logSuffix
-	logType     = "text/plain"
+	logTemplate = tasks.LogPrefix + "{id}" + tasks.LogSuffix
 
 	// logPage is how much of a log one answer shows, in bytes of JSON: its line stays below 1 MiB.
 	logPage = 512 << 10
@@ -30,17 +27,14 @@ const (
 	resourcePage = 200
 )
 
-// logURI names a task's log.
-func logURI(id string) string { return logPrefix + id + logSuffix }
-
 // parseLogURI reads a log's URI. id is "" if it is none.
 func parseLogURI(uri string) (id string, after int64, err error) {
 	path, query, _ := strings.Cut(uri, "?")
-	id, ok := strings.CutPrefix(path, logPrefix)
+	id, ok := strings.CutPrefix(path, tasks.LogPrefix)
 	if !ok {
 		return "", 0, nil
 	}
-	if id, ok = strings.CutSuffix(id, logSuffix); !ok || strings.ContainsAny(id, "/#") {
+	if id, ok = strings.CutSuffix(id, tasks.LogSuffix); !ok || strings.ContainsAny(id, "/#") {
 		return "", 0, nil
 	}
 	values, err := url.ParseQuery(query)
@@ -91,10 +85,10 @@ func (s *service) listResources(ctx context.Context, c *rpc.Caller, params json.
 // logResource is a task's log as an entry of a list.
 func logResource(v *mcp.Version, t *tasks.Task) mcp.Resource {
 	r := mcp.Resource{
-		URI:         logURI(t.ID),
+		URI:         tasks.LogURI(t.ID),
 		Name:        t.Tool + "-" + t.ID,
 		Description: fmt.Sprintf("Output of %s, task %s, started %s: %s", t.Tool, t.ID, t.CreatedAt.UTC().Format("2006-01-02 15:04:05 UTC"), t.Status),
-		MimeType:    logType,
+		MimeType:    tasks.LogType,
 	}
 	if v.Titles {
 		r.Title = "Log of " + t.Tool
@@ -107,7 +101,7 @@ func (s *service) listTemplates(_ context.Context, c *rpc.Caller, _ json.RawMess
 		URITemplate: logTemplate,
 		Name:        "task-log",
 		Description: "The output of a task. With ?after=N, from position N on; _meta[\"" + mcp.MetaNext + "\"] tells the position to go on from.",
-		MimeType:    logType,
+		MimeType:    tasks.LogType,
 	}
 	if c.Version.Titles {
 		t.Title = "Log of a task"
@@ -155,19 +149,7 @@ func (s *service) read(ctx context.Context, c *rpc.Caller, params json.RawMessag
 		return result, false, err
 	}
 	result.Contents = []mcp.ResourceContents{{
-		URI: uri, MimeType: logType, Text: text, Meta: map[string]any{mcp.MetaNext: next},
+		URI: uri, MimeType: tasks.LogType, Text: text, Meta: map[string]any{mcp.MetaNext: next},
 	}}
 	return result, t.Status.Terminal(), nil
-}
-
-// linkLog is a content item that leads to a task's whole log.
-func linkLog(t *tasks.Task) mcp.ContentBlock {
-	link, err := json.Marshal(struct {
-		Type string `json:"type"`
-		mcp.Resource
-	}{"resource_link", mcp.Resource{URI: logURI(t.ID), Name: t.Tool + "-" + t.ID, Description: "The whole output", MimeType: logType}})
-	if err != nil {
-		panic("internal error: encoding a link: " + err.Error())
-	}
-	return link
 }

@@ -101,7 +101,7 @@ func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage
 		})
 		if in.cut && result != nil && run.HasHandle() {
 			t := run.Task()
-			result.Content = append(result.Content, linkLog(&t))
+			result.Content = append(result.Content, tasks.LinkLog(&t))
 		}
 		if in.rest != nil {
 			run.Rest(*in.rest)
@@ -161,21 +161,26 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 	if err != nil {
 		return nil, err
 	}
-	var variables json.RawMessage
-	if set := c.Meta.Variables; len(set) > 0 {
-		if variables, err = tasks.MergeVariables(nil, set); err != nil {
-			return nil, rpc.Errorf(mcp.CodeInvalidParams, "params._meta[%q]: %v", mcp.MetaVariables, err)
-		}
-	}
-	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Handle: true, TTL: ttl, Status: d.status, Variables: variables})
+	variables, err := callVariables(c)
 	if err != nil {
 		return nil, err
 	}
-	if listed(p.Task.ResponseModes, mcp.ModeImmediate) && s.finishes(ctx, run) {
+	immediate := listed(p.Task.ResponseModes, mcp.ModeImmediate)
+	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Handle: true, TTL: ttl, Status: d.status, Variables: variables,
+		Merge: mode == mcp.ModeStreaming && !immediate})
+	if err != nil {
+		return nil, err
+	}
+	if immediate && s.finishes(ctx, run) {
 		return s.immediate(run, d)
 	}
 	if mode == mcp.ModeStreaming {
-		run.Merge()
+		if immediate { // it took too long for that
+			if err := run.Merge(ctx); err != nil {
+				run.Cancel("refused")
+				return nil, err
+			}
+		}
 		return rpc.After{Result: s.firstResponse(ctx, run, d), Do: func() { run.Deliver(d.run) }, Drop: drop(run)}, nil
 	}
 	handle := run.Handle()
@@ -184,6 +189,18 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 	}
 	// "The response with the handle comes first, then partials."
 	return rpc.After{Result: handle, Do: func() { run.Deliver(d.run) }, Drop: drop(run)}, nil
+}
+
+// callVariables are the variables that a call's task begins with, nil if there are none.
+func callVariables(c *rpc.Caller) (json.RawMessage, error) {
+	if len(c.Meta.Variables) == 0 {
+		return nil, nil
+	}
+	variables, err := tasks.MergeVariables(nil, c.Meta.Variables)
+	if err != nil {
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params._meta[%q]: %v", mcp.MetaVariables, err)
+	}
+	return variables, nil
 }
 
 // drop is what becomes of a run whose client cancelled the request before it knew how to find the task.

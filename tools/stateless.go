@@ -55,7 +55,11 @@ func (s *service) callStateless(ctx context.Context, c *rpc.Caller, params json.
 	// A tool that requires a task gets one before it starts: a refusal must find nothing under way.
 	task := canTask(c, e) && e.taskSupport() == mcp.TaskRequired
 	d := s.deliver(c, false, "")
-	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Handle: task})
+	variables, err := callVariables(c)
+	if err != nil {
+		return nil, err
+	}
+	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Handle: task, Variables: variables})
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,9 @@ func (s *service) listen(ctx context.Context, c *rpc.Caller, params json.RawMess
 			return nil, err
 		}
 	}
+	if len(p.Notifications.TaskIDs) > maxTaskIDs {
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.notifications.taskIds: too many: the limit is %d", maxTaskIDs)
+	}
 	l := &subscription{service: s, caller: c, lane: c.Lane(), meta: fmt.Appendf(nil, `{%q:%s}`, mcp.MetaSubscriptionID, c.ID())}
 	agreed := mcp.SubscriptionFilter{ToolsListChanged: p.Notifications.ToolsListChanged}
 	var follow []*followed
@@ -90,6 +93,9 @@ func (s *service) listen(ctx context.Context, c *rpc.Caller, params json.RawMess
 		}
 	}
 }
+
+// maxTaskIDs bounds what one subscription looks up, and the goroutines that it starts.
+const maxTaskIDs = 1000
 
 // followed is a task that a subscription tells about.
 type followed struct {
@@ -168,6 +174,7 @@ func (l *subscription) follow(ctx context.Context, f *followed) {
 
 // tell writes the task's state, "identical to what tasks/get would have returned at that moment".
 func (l *subscription) tell(ctx context.Context, t mcp.DetailedTask) {
+	t.Meta = nil                                // variables change without a notification; the subscription's id stands here
 	_ = l.notify(ctx, "notifications/tasks", t) // fails only when nobody is there to read it
 }
 

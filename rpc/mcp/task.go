@@ -66,6 +66,9 @@ type ListTasksResult struct {
 // MetaVariables is where a task's variables stand, and where a task-augmented call sets them.
 const MetaVariables = "runnel/variables"
 
+// MetaVariablesBytes stands in its place in an answer that has no room for them, and tells how long they are.
+const MetaVariablesBytes = "runnel/variablesBytes"
+
 // RelatedTask is the value of _meta["io.modelcontextprotocol/related-task"].
 type RelatedTask struct {
 	TaskID string `json:"taskId"`

@@ -67,6 +67,15 @@ type CallToolResult struct {
 	Meta              map[string]any  `json:"_meta,omitempty"`
 }
 
+// Size is how long the result is on the wire without its _meta, in bytes and roughly.
+func (r *CallToolResult) Size() int {
+	n := len(r.StructuredContent)
+	for _, c := range r.Content {
+		n += len(c)
+	}
+	return n
+}
+
 // Result is the plain text result of a tool.
 func Result(text string) *CallToolResult {
 	return &CallToolResult{Content: []ContentBlock{Text(text)}}

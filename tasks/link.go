@@ -1,0 +1,29 @@
+package tasks
+
+import (
+	"encoding/json"
+
+	"runnel/rpc/mcp"
+)
+
+// The log of each task is a resource (package tools serves them).
+const (
+	LogPrefix = "runnel://tasks/"
+	LogSuffix = "/log"
+	LogType   = "text/plain"
+)
+
+// LogURI names a task's log.
+func LogURI(id string) string { return LogPrefix + id + LogSuffix }
+
+// LinkLog is a content item that leads to a task's whole log.
+func LinkLog(t *Task) mcp.ContentBlock {
+	link, err := json.Marshal(struct {
+		Type string `json:"type"`
+		mcp.Resource
+	}{"resource_link", mcp.Resource{URI: LogURI(t.ID), Name: t.Tool + "-" + t.ID, Description: "The whole output", MimeType: LogType}})
+	if err != nil {
+		panic("internal error: encoding a link: " + err.Error())
+	}
+	return link
+}
