@@ -191,7 +191,7 @@ func (d *diagnosis) session(ctx context.Context, version string) {
 		d.bad(what, "%v", err)
 		return
 	}
-	defer client.Close()
+	defer func() { _ = client.Close() }() // how it ends is its own affair
 	params := map[string]any{"name": "stream", "arguments": map[string]any{"count": chunks}}
 	meta := map[string]any{"progressToken": "doctor", "partialResults": true}
 	if client.Era() == rpc.Stateless {
