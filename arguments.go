@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -83,14 +84,8 @@ func (s *inputSchema) find(name string) *property {
 
 // usage is how an argument is written: name=type, in brackets if it may be left out.
 func (p *property) usage() string {
-	kind := strings.Join(p.allTypes(), "|")
-	if words := p.words(); len(words) > 0 {
-		kind = strings.Join(words, "|")
-	}
-	text := p.name + "=" + strings.ToUpper(kind)
-	if kind == "" {
-		text = p.name + "=VALUE"
-	}
+	kind := cmp.Or(strings.Join(p.words(), "|"), strings.ToUpper(strings.Join(p.allTypes(), "|")), "VALUE")
+	text := p.name + "=" + kind
 	if slices.Contains(p.allTypes(), "array") {
 		text += "..."
 	}

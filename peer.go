@@ -11,6 +11,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/tools"
 )
 
 // splitServer takes the command of a server, which stands behind "--", from the arguments of a command.
@@ -77,6 +78,11 @@ func (i *invocation) serveInProcess(ctx context.Context, o *rpc.DialOptions) (wa
 	if err != nil {
 		return nil, err
 	}
+	return i.connectInProcess(ctx, o, config, registry, store), nil
+}
+
+// connectInProcess serves a registry to o.In and o.Out, which it makes. It closes the store in the end.
+func (i *invocation) connectInProcess(ctx context.Context, o *rpc.DialOptions, config *tools.Config, registry *tools.Registry, store closingStore) (wait func()) {
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
 	o.In, o.Out = toServer, fromServer
@@ -92,7 +98,7 @@ func (i *invocation) serveInProcess(ctx context.Context, o *rpc.DialOptions) (wa
 		_ = out.CloseWithError(err) // nil: EOF
 		_ = in.Close()
 	}()
-	return func() { <-ended }, nil
+	return func() { <-ended }
 }
 
 // listTools asks for all tools, page by page.

@@ -36,20 +36,22 @@ const examples = `  # a tool without a config file
   runnel config check runnel.yaml`
 
 // helpTemplate shows the examples first: most people look for one that is near to what they want.
-const helpTemplate = `{{with or .Long .Short}}{{. | trimTrailingWhitespaces}}
-
-{{end}}{{if .HasExample}}Examples:
+const helpTemplate = `{{.Short}}
+{{if .HasExample}}
+Examples:
 {{.Example}}
-
-{{end}}Usage:
-  {{.UseLine}}{{if .HasAvailableSubCommands}}
-
+{{end}}
+Usage:
+  {{.UseLine}}
+{{with .Long}}
+{{. | trimTrailingWhitespaces}}
+{{end}}{{if .HasAvailableSubCommands}}
 Commands:{{range .Commands}}{{if or .IsAvailableCommand (eq .Name "help")}}
-  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
-
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}
+{{end}}{{if .HasAvailableLocalFlags}}
 Flags:
-{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}
-`
+{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}
+{{end}}`
 
 // rootCommand is the command line: runnel alone serves.
 func (i *invocation) rootCommand() *cobra.Command {
@@ -75,7 +77,7 @@ func (i *invocation) rootCommand() *cobra.Command {
 	}
 	serve.Flags().SortFlags = false
 	serve.Flags().AddFlagSet(root.Flags())
-	root.AddCommand(serve, i.toolsCommand(root.Flags()), i.callCommand(root.Flags()), i.configCommand(root.Flags().Lookup("config")), versionCommand())
+	root.AddCommand(serve, i.toolsCommand(root.Flags()), i.callCommand(root.Flags()), i.traceCommand(), i.doctorCommand(root.Flags()), i.configCommand(root.Flags().Lookup("config")), versionCommand())
 	root.SetHelpTemplate(helpTemplate)
 	return root
 }

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"runnel/partials"
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tools"
+)
+
+// checkTime is how long one of doctor's sessions may take.
+const checkTime = 30 * time.Second
+
+// doctorCommand is "runnel doctor". serve are the flags of serve.
+func (i *invocation) doctorCommand(serve *pflag.FlagSet) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check that runnel can do its work here: config, commands, a session",
+		Long: `Checks the config file, that the commands of the tools are there, and serves itself a session in each era. With the flags that a host
+gives it, it sees what the host would get. The exit code is 1 if something is wrong.`,
+		Example: `  runnel doctor
+  runnel doctor --config runnel.yaml
+
+  # what can the host in front of runnel do? Put a trace between them, and read what it says of initialize
+  runnel trace -o session.trace -- runnel --config runnel.yaml`,
+		Args: noArguments,
+		RunE: i.doctor,
+	}
+	cmd.Flags().SortFlags = false
+	cmd.Flags().AddFlagSet(serve)
+	return cmd
+}
+
+// diagnosis collects what doctor finds.
+type diagnosis struct {
+	i     *invocation
+	wrong int
+}
+
+func (d *diagnosis) fine(what, format string, args ...any) { d.print("ok   ", what, format, args...) }
+
+func (d *diagnosis) bad(what, format string, args ...any) {
+	d.wrong++
+	d.print("WRONG", what, format, args...)
+}
+
+func (d *diagnosis) print(verdict, what, format string, args ...any) {
+	text := strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n", "\n        ")
+	_, _ = fmt.Fprintf(d.i.stdout, "%s  %s: %s\n", verdict, what, text) // who does not read it does not want it
+}
+
+func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
+	if err := i.options.readEnvironment(cmd.Flags(), i.getenv); err != nil {
+		return &usageError{err, hint(cmd)}
+	}
+	d := &diagnosis{i: i}
+	d.fine("version", "runnel %s", version())
+	config, file, err := i.loadConfig()
+	switch {
+	case err != nil:
+		d.bad("config", "%v", err)
+	case file == "":
+		d.fine("config", "no file; looked for %s", strings.Join(tools.ConfigPlaces(i.getenv), ", "))
+	default:
+		d.fine("config", "%s", file)
+	}
+	if config != nil {
+		for _, name := range slices.Sorted(maps.Keys(config.Tools)) {
+			d.command(name, config.Tools[name])
+		}
+		switch _, count, err := i.registry(config); {
+		case err != nil:
+			d.bad("tools", "%v", err)
+		case count == 0:
+			d.fine("tools", "none; name some with --tool or in a config file")
+		default:
+			d.fine("tools", "%d", count)
+		}
+	}
+	d.temporary()
+	for _, version := range []string{mcp.NewestHandshake().Name, ""} {
+		d.session(cmd.Context(), version)
+	}
+	if d.wrong > 0 {
+		return exitError(exitFailure)
+	}
+	return nil
+}
+
+// command looks for a tool's program.
+func (d *diagnosis) command(name string, tool tools.CommandConfig) {
+	program := "sh"
+	if tool.Shell == "" && len(tool.Command) > 0 {
+		program = tool.Command[0]
+	}
+	if strings.Contains(program, "{{") {
+		return // known only when it is called
+	}
+	path := d.i.getenv("PATH")
+	if p, ok := tool.Env["PATH"]; ok {
+		path = p
+	}
+	found := lookUp(program, tool.Dir, path)
+	if found == "" {
+		d.bad("tool "+name, "there is no program %q in PATH=%s", program, path)
+		return
+	}
+	d.fine("tool "+name, "%s", found)
+}
+
+// lookUp finds a program as a shell in dir would, "" if there is none.
+func lookUp(program, dir, path string) string {
+	if strings.Contains(program, "/") {
+		if !filepath.IsAbs(program) {
+			program = filepath.Join(dir, program)
+		}
+		if isProgram(program) {
+			return program
+		}
+		return ""
+	}
+	for _, folder := range filepath.SplitList(path) {
+		if file := filepath.Join(folder, program); isProgram(file) {
+			return file
+		}
+	}
+	return ""
+}
+
+func isProgram(file string) bool {
+	info, err := os.Stat(file)
+	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
+}
+
+// temporary checks that files can be written where tools write theirs.
+func (d *diagnosis) temporary() {
+	f, err := os.CreateTemp("", "runnel-doctor-")
+	if err != nil {
+		d.bad("temporary files", "%v", err)
+		return
+	}
+	_ = f.Close()
+	_ = os.Remove(f.Name())
+	d.fine("temporary files", "%s", filepath.Dir(f.Name()))
+}
+
+// session serves itself, with the self-test tools alone, and calls one whose output streams.
+func (d *diagnosis) session(ctx context.Context, version string) {
+	const chunks = 100
+	what := "session, stateless era"
+	if version != "" {
+		what = "session, " + version
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, checkTime, fmt.Errorf("no answer within %v", checkTime))
+	defer cancel()
+	tracker := partials.NewTracker(partials.TrackerOptions{Token: json.RawMessage(`"doctor"`)})
+	o := rpc.DialOptions{
+		Version:        version,
+		Info:           mcp.Implementation{Name: "runnel doctor", Version: "1"},
+		Capabilities:   mcp.ClientCapabilities{PartialResults: &mcp.Present{}},
+		OnNotification: func(method string, params json.RawMessage) { tracker.Notification(method, params) },
+	}
+	inner := *d.i
+	inner.options.tools, inner.options.selftest, inner.options.logLevel, inner.stderr = nil, true, "error", nobody{}
+	registry := &tools.Registry{}
+	for _, tool := range tools.SelfTest() {
+		if err := registry.Add(tool); err != nil {
+			d.bad(what, "%v", err)
+			return
+		}
+	}
+	wait := inner.connectInProcess(ctx, &o, tools.DefaultConfig(), registry, memory{tasks.NewMemory()})
+	defer wait()
+	began := time.Now()
+	client, err := rpc.Dial(ctx, o)
+	if err != nil {
+		_ = o.In.Close()
+		d.bad(what, "%v", err)
+		return
+	}
+	defer func() { _ = client.Close() }() // how it ends is its own affair
+	params := map[string]any{"name": "stream", "arguments": map[string]any{"count": chunks}}
+	meta := map[string]any{"progressToken": "doctor", "partialResults": true}
+	if client.Era() == rpc.Stateless {
+		meta = map[string]any{"partialResultToken": "doctor"}
+	}
+	params["_meta"] = meta
+	raw, err := client.Do(ctx, &rpc.Request{Method: "tools/call", Params: params})
+	if err != nil {
+		d.bad(what, "tools/call: %v", err)
+		return
+	}
+	tracker.Response(raw)
+	stats := tracker.Stats()
+	if stats.Gaps > 0 || stats.Partials == 0 {
+		d.bad(what, "%d partials of %d bytes, %d gaps", stats.Partials, stats.Bytes, stats.Gaps)
+		return
+	}
+	d.fine(what, "%s, a tool's output streamed whole, %d ms", client.Version().Name, time.Since(began).Milliseconds())
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Bytes pass a trace unchanged, whatever they are; the exit code is the server's, and the file tells what passed.
+func TestTrace(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "trace")
+	input := "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\r\n\xff\x00 no message\n\n[1]\n" + strings.Repeat("x", maxNoted+10) + "\nno newline"
+	for _, c := range []struct {
+		server string
+		code   int
+	}{{"cat", 0}, {"cat; exit 7", 7}, {"cat; kill -KILL $$", 137}} {
+		got := runClient(t, input, "trace", "-o", file, "--", "sh", "-c", c.server)
+		if got.code != c.code || got.stdout != input || got.stderr != "" {
+			t.Errorf("%s: exit code %d, %d bytes of %d, stderr %q", c.server, got.code, len(got.stdout), len(input), got.stderr)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"--> ping | {", "--> NO MESSAGE: ", "--> a batch | [1]\n", fmt.Sprintf("<-- a line of %d bytes\n", maxNoted+10), "# ", "the server ended: "} {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("%s: the trace does not say %q:\n%.2000s", c.server, want, text)
+			}
+		}
+	}
+	for args, says := range map[string]string{
+		"trace -- cat":                    "name it with -o",
+		"trace -o " + file:                "its command comes behind --",
+		"trace -o " + file + " x -- cat":  "unknown argument",
+		"trace -o /no/such/folder/x -- y": "no such file or directory",
+	} {
+		if got := runClient(t, "", strings.Fields(args)...); got.code != exitUsage || !strings.Contains(got.stderr, says) {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
+	if got := runClient(t, "", "trace", "-o", file, "--", "/no/such/server"); got.code != exitFailure || !strings.Contains(got.stderr, "cannot start") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A call through a trace is as one without, and the trace tells who asked, what was answered when, and each number.
+func TestTraceOfACall(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "trace")
+	for _, c := range []struct {
+		flags string
+		says  []string
+	}{
+		{"--protocol=2025-11-25", []string{"initialize: runnel ", "it can do tasks of 2025-11-25", "response to tools/call stream: after ", "; task ",
+			"notifications/tasks/partial: seq 0 |", "notifications/tasks/status: completed |", "response to tasks/result: after "}},
+		{"--protocol=2025-11-25 --mode=streaming", []string{"response to tools/call stream: after "}},
+		{"--protocol=2026-07-28 --no-task", []string{"server/discover: runnel ", "notifications/tools/partial_result: seq 0 |"}},
+	} {
+		args := append([]string{"call", "stream", "count=3"}, strings.Fields(c.flags)...)
+		args = append(args, "--", "env", "GORACE=atexit_sleep_ms=0", asProgram, executable, "trace", "-o", file)
+		got := runClient(t, "", append(args, itself(t, "--selftest", "--pace=0")...)...)
+		text, err := os.ReadFile(file)
+		if got.code != exitFine || !strings.HasSuffix(got.stdout, "streamed 3 chunks") || err != nil {
+			t.Errorf("%s: %+v, %v", c.flags, got, err)
+		}
+		for _, want := range c.says {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("%s: the trace does not say %q:\n%s", c.flags, want, text)
+			}
+		}
+		if bytes.Contains(text, []byte("ANSWERS NOTHING")) || bytes.Contains(text, []byte("GAP")) {
+			t.Errorf("%s:\n%s", c.flags, text)
+		}
+	}
+}
+
+// What a broken server does is told on the line where it is seen.
+func TestTraceOfABrokenServer(t *testing.T) {
+	var out bytes.Buffer
+	r := newRecord(&out, []string{"s"})
+	host, server := r.lines(fromHost), r.lines(fromServer)
+	write := func(to func([]byte), lines ...string) {
+		for _, line := range lines {
+			to([]byte(line[:len(line)/2])) // in pieces
+			to([]byte(line[len(line)/2:] + "\n"))
+		}
+	}
+	write(server, fmt.Sprintf(aPartial, 0, 0))
+	write(host, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"t"}}`)
+	write(server, fmt.Sprintf(aPartial, 0, 0), aHandle, fmt.Sprintf(aPartial, 0, 0), fmt.Sprintf(aPartial, 3, 3), fmt.Sprintf(aPartial, 4, 4),
+		anEnd, fmt.Sprintf(aPartial, 5, 5), `{"jsonrpc":"2.0","id":9,"result":{}}`, `{"jsonrpc":"2.0","id":"q","method":"ping"}`)
+	write(host, `{"jsonrpc":"2.0","id":"q","error":{"code":-1,"message":"no"}}`)
+	var got []string
+	for line := range strings.Lines(out.String()) {
+		what, _, _ := strings.Cut(line, " | ")
+		if fields := strings.Fields(what); fields[0] != "#" {
+			got = append(got, strings.Join(fields[1:], " "))
+		}
+	}
+	for n, want := range []string{
+		"<-- notifications/tasks/partial: seq 0; OF NO CALL SEEN HERE",
+		"--> tools/call t",
+		"<-- notifications/tasks/partial: seq 0",
+		"<-- response to tools/call t: after",
+		"<-- notifications/tasks/partial: seq 0; REPEATED",
+		"<-- notifications/tasks/partial: seq 3",
+		"<-- notifications/tasks/partial: seq 4; GAP: numbers 1 to 2 of the output did not come (after 2 bytes)",
+		"<-- notifications/tasks/status: completed",
+		"<-- notifications/tasks/partial: seq 5; TOO LATE",
+		"<-- a response: IT ANSWERS NOTHING",
+		"<-- ping",
+		"--> response to ping: after",
+	} {
+		if n >= len(got) || !strings.HasPrefix(got[n], want) {
+			t.Fatalf("line %d is not %q:\n%s", n, want, strings.Join(got, "\n"))
+		}
+	}
+	broken := newRecord(failing{}, nil)
+	if broken.close() == nil {
+		t.Error("a file that cannot be written is no error")
+	}
+}
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
