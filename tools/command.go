@@ -47,7 +47,7 @@ var _ Tool = (*Command)(nil)
 // NewCommand checks a configuration and makes the tool. What is wrong with it is a *ConfigError.
 func NewCommand(name string, config CommandConfig, env Environment) (*Command, error) {
 	c := &Command{name: name, config: config}
-	if !toolName.MatchString(name) {
+	if !isToolName(name) {
 		return nil, &ConfigError{Problem: fmt.Sprintf("%q is no name for a tool", name), Allowed: "1 to 128 letters, digits, _, - and ."}
 	}
 	if err := c.fillDefaults(); err != nil {

@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
+	"runnel/tools/jsonschema"
 )
 
 // newCheckedCommand is NewCommand with errors about the input that name the place within it.
@@ -19,7 +17,7 @@ func newCheckedCommand(name string, config CommandConfig, env Environment) (*Com
 		return nil, err
 	}
 	key := inputKey{whole: bytes.Equal(in.schema, config.Input)}
-	compiled, err := CompileSchema(in.schema)
+	compiled, err := jsonschema.Compile(in.schema)
 	if err != nil {
 		return nil, key.schemaError(err)
 	}
@@ -33,38 +31,12 @@ func newCheckedCommand(name string, config CommandConfig, env Environment) (*Com
 
 // schemaError says where in "input" the schema is wrong.
 func (k inputKey) schemaError(err error) error {
-	var invalid *jsonschema.SchemaValidationError
-	var detail *jsonschema.ValidationError
-	if !errors.As(err, &invalid) || !errors.As(invalid.Err, &detail) {
-		return &ConfigError{Key: "input", Problem: "is no JSON Schema: " + compileProblem(err), Allowed: "JSON Schema 2020-12"}
+	var wrong *jsonschema.Error
+	if !errors.As(err, &wrong) {
+		wrong = &jsonschema.Error{Problem: err.Error()}
 	}
-	deepest := detail
-	for _, leaf := range leaves(detail, nil) {
-		if len(leaf.InstanceLocation) > len(deepest.InstanceLocation) {
-			deepest = leaf
-		}
-	}
-	return &ConfigError{
-		Key:     k.of(deepest.InstanceLocation),
-		Problem: "is no JSON Schema: " + deepest.ErrorKind.LocalizedString(printer),
-		Allowed: "JSON Schema 2020-12",
-	}
+	return &ConfigError{Key: k.of(wrong.Place), Problem: "is no JSON Schema: " + wrong.Problem, Allowed: "JSON Schema 2020-12"}
 }
-
-// compileProblem is a compiler's error without the name that the schema has only in here.
-func compileProblem(err error) string {
-	var pattern *jsonschema.InvalidRegexError
-	if errors.As(err, &pattern) {
-		return fmt.Sprintf("%q is no regular expression: %v", pattern.Regex, pattern.Err)
-	}
-	var load *jsonschema.LoadURLError
-	if errors.As(err, &load) {
-		return fmt.Sprintf("%s cannot be loaded: a schema may not refer to other documents", load.URL)
-	}
-	return schemaName.ReplaceAllString(err.Error(), "")
-}
-
-var schemaName = regexp.MustCompile(`file://[^#"]*`)
 
 // inputKey tells where in "input" a place of the whole schema is: input is the schema, or only its properties.
 type inputKey struct{ whole bool }
@@ -94,18 +66,14 @@ func (k inputKey) checkDefault(compiled *jsonschema.Schema, property string, val
 	if err != nil {
 		return err
 	}
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(call))
+	wrong, err := compiled.Validate(call)
 	if err != nil {
 		return err
 	}
-	var invalid *jsonschema.ValidationError
-	if !errors.As(compiled.Validate(v), &invalid) {
-		return nil
-	}
-	for _, leaf := range leaves(invalid, nil) {
-		if len(leaf.InstanceLocation) > 0 && leaf.InstanceLocation[0] == property {
-			key := k.of(append([]string{"properties", property, "default"}, leaf.InstanceLocation[1:]...))
-			return &ConfigError{Key: key, Problem: "does not fit its own schema: " + leaf.ErrorKind.LocalizedString(printer)}
+	for _, w := range wrong {
+		if len(w.Place) > 0 && w.Place[0] == property {
+			key := k.of(append([]string{"properties", property, "default"}, w.Place[1:]...))
+			return &ConfigError{Key: key, Problem: "does not fit its own schema: " + w.Problem}
 		}
 	}
 	return nil // what else is wrong is that other arguments are missing

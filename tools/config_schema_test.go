@@ -135,7 +135,15 @@ func TestSchemaShowsCommandDefaults(t *testing.T) {
 
 func compileConfigSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	s, err := CompileSchema(ConfigSchema())
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(ConfigSchema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler() // which knows the meta-schema that the tools' input is held to
+	if err := c.AddResource("config.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("config.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,11 @@
-package tools
+package jsonschema_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"runnel/tools/jsonschema"
 )
 
 // doubling is a schema whose n definitions each apply the next one twice.
@@ -21,15 +23,15 @@ func TestExplodingSchemasAreRefused(t *testing.T) {
 		`{"anyOf":[NEXT,NEXT]}`, `{"allOf":[NEXT,NEXT]}`, `{"oneOf":[NEXT,NEXT]}`, `{"if":NEXT,"then":NEXT,"else":NEXT}`,
 		`{"anyOf":[{"properties":{"x":NEXT}},{"properties":{"x":NEXT}}]}`, `{"anyOf":[{"items":NEXT},{"items":NEXT}]}`,
 	} {
-		if _, err := CompileSchema(doubling(40, by)); err == nil || !strings.Contains(err.Error(), "explodes") {
+		if _, err := jsonschema.Compile(doubling(40, by)); err == nil || !strings.Contains(err.Error(), "explodes") {
 			t.Errorf("%s: %v", by, err)
 		}
-		if _, err := CompileSchema(doubling(5, by)); err != nil {
+		if _, err := jsonschema.Compile(doubling(5, by)); err != nil {
 			t.Errorf("%s, five of it: %v", by, err)
 		}
 	}
 	tree := `{"$ref":"#/$defs/node","$defs":{"node":{"type":"object","properties":{"children":{"type":"array","items":{"$ref":"#/$defs/node"}}}}}}`
-	if _, err := CompileSchema([]byte(tree)); err != nil {
+	if _, err := jsonschema.Compile([]byte(tree)); err != nil {
 		t.Errorf("a tree: %v", err)
 	}
 }
