@@ -25,8 +25,7 @@ type Run struct {
 	runner *Runner
 	spec   Spec
 	log    *partials.Log
-	ctx    context.Context
-	cancel context.CancelCauseFunc
+	ctx    rpc.Context
 	expiry *time.Timer // nil without a handle
 
 	worked  chan struct{} // closed when the work has returned and the log is closed
@@ -57,7 +56,7 @@ func (r *Run) ID() string { return r.id }
 func (r *Run) Log() *partials.Log { return r.log }
 
 // Context ends when the work shall end.
-func (r *Run) Context() context.Context { return r.ctx }
+func (r *Run) Context() context.Context { return &r.ctx }
 
 // Ended is closed when the task has its terminal status and its output has been delivered.
 func (r *Run) Ended() <-chan struct{} { return r.ended }
@@ -195,7 +194,7 @@ func (r *Run) move(status mcp.TaskStatus, message string) error {
 	if r.spec.Status != nil {
 		r.spec.Status(t.wire(r.runner.o.PollInterval))
 	}
-	return r.runner.o.Store.Put(r.ctx, t)
+	return r.runner.o.Store.Put(&r.ctx, t)
 }
 
 // Follow gives the run the means to silence its follower: stop must not block, and after it
@@ -213,7 +212,7 @@ func (r *Run) Deliver(deliver func(ctx context.Context)) {
 	go func() {
 		defer r.runner.all.Done()
 		defer r.release()
-		deliver(r.ctx)
+		deliver(&r.ctx)
 	}()
 }
 
@@ -261,9 +260,8 @@ func (r *Run) expire() {
 	r.finish(errExpired, mcp.TaskFailed, "the task's ttl is over", &Outcome{Result: mcp.ErrorResult("The task's ttl is over.")})
 }
 
-// main is the task's goroutine.
-func (r *Run) main() {
-	rpc.GrowStack()
+// Do does the work of a run that [Runner.New] has made, and returns when the run has ended.
+func (r *Run) Do() {
 	defer r.runner.all.Done()
 	result, message, err := r.work()
 	var wire *rpc.Error
@@ -280,7 +278,11 @@ func (r *Run) main() {
 	// does not read holds the task back; cancelling, expiry and shutdown do not wait for it.
 	select {
 	case <-r.drained:
-	case <-r.ctx.Done():
+	default:
+		select {
+		case <-r.drained:
+		case <-r.ctx.Done():
+		}
 	}
 	switch {
 	case r.log.Failed() != nil:
@@ -329,7 +331,7 @@ func (r *Run) work() (result *mcp.CallToolResult, message string, err error) {
 			err = rpc.Errorf(mcp.CodeInternalError, "internal error")
 		}
 	}()
-	result, message, err = r.spec.Work(r.ctx, r)
+	result, message, err = r.spec.Work(&r.ctx, r)
 	if err == nil && result == nil {
 		result = &mcp.CallToolResult{}
 	}
@@ -366,7 +368,7 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 		// "Receivers MUST NOT send notifications/tasks/partial after the task reaches a terminal status" (SEP-2679, 1.3.2)
 		stop()
 	}
-	r.cancel(cause)
+	r.ctx.Cancel(cause)
 	if outcome.Result != nil {
 		// For work that is still under way: who asks for segments from now on is told that this is the end.
 		r.task.Segments.Finish(partials.Ending{Rest: raw(outcome.Result.Content), IsError: outcome.Result.IsError})
