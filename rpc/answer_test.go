@@ -146,3 +146,26 @@ func TestGoroutinesAnswerAgain(t *testing.T) {
 		}
 	})
 }
+
+// An Event happens once, whoever waits for it and when.
+func TestEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var e Event
+		waiting := e.Done()
+		woken := false
+		go func() { <-waiting; woken = true }()
+		synctest.Wait()
+		if e.Has() || woken {
+			t.Error("it happened too soon")
+		}
+		e.Happen()
+		e.Happen()
+		synctest.Wait()
+		if <-e.Done(); !e.Has() || !woken {
+			t.Error("it did not happen")
+		}
+		var early Event
+		early.Happen()
+		<-early.Done()
+	})
+}

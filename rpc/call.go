@@ -83,10 +83,11 @@ func (c *call) handle(h Handler) (result any, err error) {
 // failure turns a handler's error into what the client is told, nil if there is none.
 // It is the only place where an error gets its code.
 func (c *call) failure(err error) *Error {
+	if err == nil {
+		return nil
+	}
 	var e *Error
 	switch {
-	case err == nil:
-		return nil
 	case errors.As(err, &e):
 		return e
 	case context.Cause(&c.ctx) == ErrShutdown && (errors.Is(err, context.Canceled) || errors.Is(err, ErrShutdown)):

@@ -135,13 +135,8 @@ func (r *Runner) New(ctx context.Context, spec Spec) (*Run, error) {
 			TTL:       r.ttl(spec.TTL),
 			Variables: spec.Variables,
 		},
-		handle:  spec.Handle,
-		worked:  make(chan struct{}),
-		drained: make(chan struct{}),
-		ended:   make(chan struct{}),
-
+		handle:    spec.Handle,
 		followers: 1,
-		questions: questions{asked: make(chan struct{}, 1)},
 	}
 	run.ctx.Parent = r.ctx
 	run.log = partials.NewLog(&partials.LogOptions{MaxPending: r.o.MaxPending, Lost: run.ctx.Cancel})
