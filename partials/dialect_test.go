@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -438,5 +439,15 @@ func TestPumpTellsWhatIsNoLongerKept(t *testing.T) {
 	}
 	if first := lane.lines()[0]; !strings.Contains(first, "bytes of output are no longer kept]") || !strings.Contains(first, `"seq":0`) {
 		t.Errorf("first line: %s", first)
+	}
+}
+
+func TestDigits(t *testing.T) {
+	d := digits{'0'}
+	for i := range 12345 {
+		if string(d) != strconv.Itoa(i) {
+			t.Fatalf("%s, want %d", d, i)
+		}
+		d.raise()
 	}
 }

@@ -573,7 +573,7 @@ func FuzzSEP1905(f *testing.F) {
 			}
 			last += 7
 		}
-		segments.Finish(Ending{Rest: [][]byte{[]byte(`{}`)}})
+		segments.Finish(Ending{Rest: []json.RawMessage{[]byte(`{}`)}})
 		l.Close()
 		for b, more := r.Next(100); more; b, more = r.Next(100) {
 			for line := range bytes.Lines(d.Encode(nil, b)) {

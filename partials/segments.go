@@ -3,6 +3,7 @@ package partials
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -25,7 +26,7 @@ type Segments struct {
 
 // Ending is how a task's output ends.
 type Ending struct {
-	Rest    [][]byte // content items, encoded, that the result has beyond the output: the last segments
+	Rest    []json.RawMessage // content items, encoded, that the result has beyond the output: the last segments
 	IsError bool
 }
 
@@ -58,7 +59,8 @@ func (s *Segments) Finish(e Ending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ending == nil {
-		s.ending = &e
+		first := e // e itself would be allocated each time
+		s.ending = &first
 	}
 }
 
@@ -87,7 +89,7 @@ func (s *Segments) Merged(limit int) (items []byte, cut bool) {
 	for s.number(limit) {
 		// The tail is found from its end.
 	}
-	rest := [][]byte(nil)
+	rest := []json.RawMessage(nil)
 	if s.ending != nil {
 		rest = s.ending.Rest
 	}

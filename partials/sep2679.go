@@ -3,27 +3,27 @@ package partials
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
+	"slices"
 )
 
 // sep2679 is SEP-2679: notifications/tasks/partial. The end of the output is the task's terminal status.
 type sep2679 struct {
 	head []byte // a line up to the content
-	seq  int64  // "MUST start at 0 for the first partial of a given task and MUST increment by exactly 1" (1.2)
+	seq  digits // "MUST start at 0 for the first partial of a given task and MUST increment by exactly 1" (1.2)
 }
 
 // NewSEP2679 makes the dialect of SEP-2679 for one task. head is what every line begins with: `{"jsonrpc":"2.0"` and
 // what else its receiver needs.
 func NewSEP2679(head []byte, taskID string) Dialect {
 	id, _ := json.Marshal(taskID)
-	return &sep2679{head: fmt.Appendf(nil, `%s,"method":"notifications/tasks/partial","params":{"taskId":%s,"content":`, head, id)}
+	return &sep2679{head: fmt.Appendf(nil, `%s,"method":"notifications/tasks/partial","params":{"taskId":%s,"content":`, head, id), seq: digits{'0'}}
 }
 
 // NewSEP2679OnSubscription makes the same dialect for a subscription of the stateless era: each partial carries meta, the
 // _meta object that names the subscription, and seq counts from 0 on each one.
 func NewSEP2679OnSubscription(head []byte, taskID string, meta json.RawMessage) Dialect {
 	id, _ := json.Marshal(taskID)
-	return &sep2679{head: fmt.Appendf(nil, `%s,"method":"notifications/tasks/partial","params":{"_meta":%s,"taskId":%s,"content":`, head, meta, id)}
+	return &sep2679{head: fmt.Appendf(nil, `%s,"method":"notifications/tasks/partial","params":{"_meta":%s,"taskId":%s,"content":`, head, meta, id), seq: digits{'0'}}
 }
 
 func (d *sep2679) Encode(dst []byte, b Batch) []byte {
@@ -33,9 +33,24 @@ func (d *sep2679) Encode(dst []byte, b Batch) []byte {
 	dst = append(dst, d.head...)
 	dst = appendContent(dst, b.Chunks)
 	dst = append(dst, `,"seq":`...)
-	dst = strconv.AppendInt(dst, d.seq, 10)
-	d.seq++
+	dst = append(dst, d.seq...)
+	d.seq.raise()
 	return append(dst, '}', '}', '\n')
+}
+
+// digits is a number as it is written. To raise it costs a tenth of formatting it anew, which was a twentieth of a small chunk's
+// processor time.
+type digits []byte
+
+func (d *digits) raise() {
+	for i, digit := range slices.Backward(*d) {
+		if digit < '9' {
+			(*d)[i]++
+			return
+		}
+		(*d)[i] = '0'
+	}
+	*d = append(digits{'1'}, *d...)
 }
 
 func (d *sep2679) End(dst []byte) []byte { return dst }

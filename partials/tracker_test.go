@@ -317,7 +317,7 @@ func spell(t *testing.T, kind string, n int) (lines [][]byte) {
 		pos += int64(len(piece))
 	}
 	if kind == "1905" {
-		segments.Finish(Ending{Rest: [][]byte{[]byte(`{"type":"text","text":"end"}`)}})
+		segments.Finish(Ending{Rest: []json.RawMessage{[]byte(`{"type":"text","text":"end"}`)}})
 		l.Close()
 	}
 	if end := d.End(nil); len(end) > 0 {

@@ -9,7 +9,7 @@ const maxBatch = 1000
 // when the last one is there (JSON-RPC 2.0, section 6). Only 2025-03-26 has batches.
 type batch struct {
 	w     *writer
-	calls []func() // owned by the reader, which starts them when it has gone through the batch
+	calls []job // owned by the reader, which starts them when it has gone through the batch
 
 	mu    sync.Mutex
 	open  int    // members without an answer, and the reader while it goes through them
@@ -61,7 +61,7 @@ func (b *batch) leave() {
 // start starts the calls of the batch. Not before the reader has left: what stands behind the answers (After.Do) must not run on its goroutine.
 func (b *batch) start() {
 	b.leave()
-	for _, f := range b.calls {
-		go f()
+	for _, j := range b.calls {
+		j.call.session.start(j)
 	}
 }

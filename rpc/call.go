@@ -17,28 +17,36 @@ type call struct {
 	params  json.RawMessage
 	batch   *batch // the batch it came in, nil if it came alone
 	session *session
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
+	ctx     Context
 
-	key       string // owned by inflight
-	cancelled bool   // guarded by inflight.mu
+	key string // owned by inflight
+
+	// Guarded by inflight.mu.
+	cancelled bool
+	answered  bool
+	onCancel  func() // nil: nobody wants to know
 }
 
-// run answers the request. It is the body of the request's goroutine.
-func (c *call) run(h Handler) {
-	GrowStack()
+// run answers the request.
+func (c *call) run(h Handler) { c.answer(c.handle(h)) }
+
+// answer sends the response. Only the first answer counts.
+func (c *call) answer(result any, err error) {
 	s := c.session
+	first, wanted := s.calls.finish(c)
+	if !first {
+		return
+	}
 	defer s.calls.leave(c)
-	defer c.cancel(nil)
+	defer c.ctx.Cancel(nil)
 	if c.batch != nil {
 		defer c.batch.leave()
 	}
-	result, err := c.handle(h)
 	a, ok := result.(After)
 	if !ok {
 		a = After{Result: result}
 	}
-	if !s.calls.finish(c) {
+	if !wanted {
 		a.settle(false)
 		return
 	}
@@ -69,19 +77,20 @@ func (c *call) handle(h Handler) (result any, err error) {
 			result, err = nil, errInternal
 		}
 	}()
-	return h(c.ctx, &c.caller, c.params)
+	return h(&c.ctx, &c.caller, c.params)
 }
 
 // failure turns a handler's error into what the client is told, nil if there is none.
 // It is the only place where an error gets its code.
 func (c *call) failure(err error) *Error {
+	if err == nil {
+		return nil
+	}
 	var e *Error
 	switch {
-	case err == nil:
-		return nil
 	case errors.As(err, &e):
 		return e
-	case context.Cause(c.ctx) == ErrShutdown && (errors.Is(err, context.Canceled) || errors.Is(err, ErrShutdown)):
+	case context.Cause(&c.ctx) == ErrShutdown && (errors.Is(err, context.Canceled) || errors.Is(err, ErrShutdown)):
 		return Errorf(mcp.CodeBusy, "%v", ErrShutdown)
 	}
 	c.session.log.Error().Err(err).Str("method", c.method).Msg("a request failed")

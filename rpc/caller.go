@@ -23,6 +23,7 @@ type Caller struct {
 	id      json.RawMessage
 	head    []byte
 	session *session
+	call    *call // nil for that of OnSession
 }
 
 // ID is the id of the request, byte for byte as the client wrote it.
@@ -52,6 +53,12 @@ func (c *Caller) InputEnded() <-chan struct{} { return c.session.input.Done() }
 
 // Patient tells whether the session goes on after the end of the input until all calls are done (Options.Drain < 0).
 func (c *Caller) Patient() bool { return c.session.srv.opt.Drain < 0 }
+
+// Answer answers the request while its handler goes on: it does not count what the handler returns, nor any later answer.
+func (c *Caller) Answer(result any, err error) { c.call.answer(result, err) }
+
+// OnCancel sets what runs, in a goroutine of its own, when the request's context ends before the request has been answered.
+func (c *Caller) OnCancel(f func()) { c.session.calls.onCancel(c.call, f) }
 
 // Lane makes a new lane of the output, for one stream.
 func (c *Caller) Lane() *Lane { return &Lane{w: c.session.w} }

@@ -30,7 +30,7 @@ func (s *session) requested(m *message) {
 	method := unquote(e.method)
 	meta := requestMeta(e.params)
 	switch {
-	case isStateless(&meta): // which has neither
+	case isStateless(meta): // which has neither
 	case method == "ping":
 		s.reply(m.batch, e.head(), e.id, nil, nil)
 		return
@@ -50,20 +50,19 @@ func (s *session) requested(m *message) {
 		}
 		return
 	}
-	caller, h, err := s.admit(method, &meta)
+	caller, h, err := s.admit(method, meta)
 	if err == nil {
-		caller.Meta = meta // copies: nothing of it points into the line
+		caller.Meta = *meta // copies: nothing of it points into the line
 		c := s.newCall(m, key, method, caller)
 		if err = s.calls.admit(c); err == nil {
 			if c.batch == nil {
-				go c.run(h)
+				s.start(job{c, h})
 				return
 			}
 			c.batch.join()
-			c.batch.calls = append(c.batch.calls, func() { c.run(h) })
+			c.batch.calls = append(c.batch.calls, job{c, h})
 			return
 		}
-		c.cancel(nil)
 	}
 	s.reply(m.batch, e.head(), e.id, nil, err)
 }
@@ -76,10 +75,11 @@ func (s *session) newCall(m *message, key, method string, caller Caller) *call {
 	c := &call{caller: caller, method: method, batch: m.batch, session: s, key: key}
 	c.caller.id, c.params = raw[:len(e.id):len(e.id)], raw[len(e.id):]
 	c.caller.head = e.head()
+	c.caller.call = c
 	if e.params == nil {
 		c.params = nil
 	}
-	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
+	c.ctx.Parent = s.ctx
 	return c
 }
 

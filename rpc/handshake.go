@@ -89,7 +89,8 @@ func (s *session) cancelled(params []byte) {
 }
 
 // requestMeta reads params._meta. What is unusable reads as absent.
-func requestMeta(params []byte) (meta mcp.RequestMeta) {
+func requestMeta(params []byte) *mcp.RequestMeta {
+	meta := &noMeta
 	if len(params) == 0 || params[0] != '{' {
 		return meta
 	}
@@ -97,7 +98,10 @@ func requestMeta(params []byte) (meta mcp.RequestMeta) {
 		if string(it.name) != "_meta" {
 			continue
 		}
-		_ = json.Unmarshal(it.value, &meta)
+		if meta == &noMeta {
+			meta = &mcp.RequestMeta{}
+		}
+		_ = json.Unmarshal(it.value, meta)
 		if checkID(meta.ProgressToken) != "" { // "progress tokens MUST be a string or integer value" (basic/utilities/progress)
 			meta.ProgressToken = nil
 		}
@@ -107,3 +111,6 @@ func requestMeta(params []byte) (meta mcp.RequestMeta) {
 	}
 	return meta
 }
+
+// noMeta is read only.
+var noMeta mcp.RequestMeta

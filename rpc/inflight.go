@@ -54,25 +54,42 @@ func (f *inflight) has(key string) bool {
 func (f *inflight) cancel(key string) {
 	f.mu.Lock()
 	c := f.byID[key]
-	if c != nil {
-		c.cancelled = true
+	if c == nil {
+		f.mu.Unlock()
+		return
 	}
+	c.cancelled = true
+	tell := c.onCancel
 	f.mu.Unlock()
-	if c != nil {
-		c.cancel(ErrCancelled)
+	c.ctx.Cancel(ErrCancelled)
+	if tell != nil {
+		go tell()
 	}
 }
 
-// finish frees the id of a request whose response is about to be sent. If it returns false the client has cancelled it,
-// no response must be sent, and its slot is free.
-func (f *inflight) finish(c *call) bool {
+// onCancel sets what runs when a request's context ends before its answer.
+func (f *inflight) onCancel(c *call, tell func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if c.onCancel = tell; c.cancelled || f.closed {
+		go tell()
+	}
+}
+
+// finish frees the id of a request whose response is about to be sent, first. If it is not wanted the client has cancelled
+// the request, no response must be sent, and its slot is free.
+func (f *inflight) finish(c *call) (first, wanted bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if c.answered {
+		return false, false
+	}
+	c.answered = true
 	delete(f.byID, c.key)
 	if c.cancelled {
 		f.slots--
 	}
-	return !c.cancelled
+	return true, !c.cancelled
 }
 
 // release frees the slots of responses that are about to be written.
@@ -93,11 +110,16 @@ func (f *inflight) leave(c *call) {
 	}
 }
 
-// close admits nothing more.
+// close admits nothing more, and tells who wants to know that the contexts have ended.
 func (f *inflight) close() {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.closed = true
-	f.mu.Unlock()
+	for _, c := range f.byID {
+		if c.onCancel != nil {
+			go c.onCancel()
+		}
+	}
 }
 
 // wait waits until no handler runs and reports how many still do.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -44,13 +45,16 @@ type session struct {
 	// Owned by the reader.
 	peer Caller // what initialize agreed on, copied into the Caller of each request; Version is nil before
 
+	spare   chan job     // takes what the reader starts when a goroutine is there that has answered a call; closed by the reader
+	waiting atomic.Int32 // such goroutines
+
 	mu      sync.Mutex
 	askedID uint64
 	asked   map[uint64]*question // our requests without an answer
 }
 
 func newSession(ctx context.Context, srv *Server, in io.Reader, out io.Writer) *session {
-	s := &session{srv: srv, log: srv.opt.Log, drained: make(chan struct{}), asked: map[uint64]*question{}}
+	s := &session{srv: srv, log: srv.opt.Log, drained: make(chan struct{}), spare: make(chan job), asked: map[uint64]*question{}}
 	// Not derived from ctx, so that the handlers see ErrShutdown as the cause of every end.
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.input, s.endInput = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -103,8 +107,8 @@ func (s *session) drain(ctx context.Context) {
 
 // stopHandlers ends what is still in flight.
 func (s *session) stopHandlers() {
-	s.calls.close()
 	s.cancel(ErrShutdown)
+	s.calls.close()
 	ctx, cancel := context.WithTimeout(context.Background(), handlerGrace)
 	defer cancel()
 	if n := s.calls.wait(ctx); n > 0 {

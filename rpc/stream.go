@@ -57,6 +57,7 @@ func (st *stream) ReadObject(v any) error {
 	for {
 		if err := st.next(); err != nil {
 			st.s.endInput(err)
+			close(st.s.spare)
 			<-st.s.drained
 			return io.EOF
 		}

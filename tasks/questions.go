@@ -21,7 +21,7 @@ type questions struct {
 	last  int // "Each request key in inputRequests MUST be unique over the lifetime of a single task" (ext-tasks)
 	open  map[string]mcp.InputRequest
 	byKey map[string]*Question
-	asked chan struct{} // capacity 1: something was asked
+	asked chan struct{} // capacity 1: something was asked; nil until somebody listens or asks
 }
 
 // Question opens a question. message is what the task's status says. It fails with ErrEnded.
@@ -49,7 +49,7 @@ func (r *Run) Question(request mcp.InputRequest, message string) (*Question, err
 		return nil, err
 	}
 	select {
-	case r.questions.asked <- struct{}{}:
+	case r.asked() <- struct{}{}:
 	default:
 	}
 	return q, nil
@@ -79,7 +79,16 @@ func (q *Question) forget() bool {
 }
 
 // Asked receives when a question was opened.
-func (r *Run) Asked() <-chan struct{} { return r.questions.asked }
+func (r *Run) Asked() <-chan struct{} { return r.asked() }
+
+func (r *Run) asked() chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.questions.asked == nil {
+		r.questions.asked = make(chan struct{}, 1)
+	}
+	return r.questions.asked
+}
 
 // Questions are those that are open, by their keys.
 func (r *Run) Questions() map[string]mcp.InputRequest {

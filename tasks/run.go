@@ -25,13 +25,12 @@ type Run struct {
 	runner *Runner
 	spec   Spec
 	log    *partials.Log
-	ctx    context.Context
-	cancel context.CancelCauseFunc
+	ctx    rpc.Context
 	expiry *time.Timer // nil without a handle
 
-	worked  chan struct{} // closed when the work has returned and the log is closed
-	drained chan struct{} // closed when the follower has written the last of the output
-	ended   chan struct{} // closed when the status is terminal and stored
+	worked  rpc.Event // the work has returned and the log is closed
+	drained rpc.Event // the follower has written the last of the output
+	ended   rpc.Event // the status is terminal and stored
 
 	// door lets one change of the status or the variables through at a time, with its storing and its telling, so that they
 	// are in the same order for everybody. It is taken before mu, and held across I/O.
@@ -57,10 +56,10 @@ func (r *Run) ID() string { return r.id }
 func (r *Run) Log() *partials.Log { return r.log }
 
 // Context ends when the work shall end.
-func (r *Run) Context() context.Context { return r.ctx }
+func (r *Run) Context() context.Context { return &r.ctx }
 
 // Ended is closed when the task has its terminal status and its output has been delivered.
-func (r *Run) Ended() <-chan struct{} { return r.ended }
+func (r *Run) Ended() <-chan struct{} { return r.ended.Done() }
 
 // Task is the task as it is now.
 func (r *Run) Task() Task {
@@ -102,13 +101,13 @@ func (r *Run) live() Task {
 const tailBytes = 4 << 10
 
 // Worked is closed when the work has returned; the task ends when its output has been delivered, too.
-func (r *Run) Worked() <-chan struct{} { return r.worked }
+func (r *Run) Worked() <-chan struct{} { return r.worked.Done() }
 
 // Rest tells that the content of the result only repeats the output, but for items.
 func (r *Run) Rest(items []mcp.ContentBlock) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.rest = &partials.Ending{Rest: raw(items)}
+	r.rest = &partials.Ending{Rest: items}
 }
 
 // Ending is what the result has beyond the output. It is known when the work has returned, before the log is closed.
@@ -116,14 +115,6 @@ func (r *Run) Ending() partials.Ending {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return *r.rest
-}
-
-func raw(items []mcp.ContentBlock) [][]byte {
-	list := make([][]byte, len(items))
-	for i, item := range items {
-		list[i] = item
-	}
-	return list
 }
 
 // Segments numbers the output for SEP-1905.
@@ -206,7 +197,7 @@ func (r *Run) move(status mcp.TaskStatus, message string) error {
 	if r.spec.Status != nil {
 		r.spec.Status(t.wire(r.runner.o.PollInterval))
 	}
-	return r.runner.o.Store.Put(r.ctx, t)
+	return r.runner.o.Store.Put(&r.ctx, t)
 }
 
 // Follow gives the run the means to silence its follower: stop must not block, and after it
@@ -224,7 +215,7 @@ func (r *Run) Deliver(deliver func(ctx context.Context)) {
 	go func() {
 		defer r.runner.all.Done()
 		defer r.release()
-		deliver(r.ctx)
+		deliver(&r.ctx)
 	}()
 }
 
@@ -248,17 +239,8 @@ func (r *Run) release() {
 // drain tells, once, that the last of the output has been written. That cannot be while the work goes on: a follower
 // that has nothing to write returns at once, and the work may still ask, which holds another one. r.mu is held.
 func (r *Run) drain() {
-	select {
-	case <-r.worked:
-	default:
-		return
-	}
-	select {
-	case <-r.drained: // held by a call that was parked while its work ended
-	default:
-		if r.followers == 0 {
-			close(r.drained)
-		}
+	if r.worked.Has() && r.followers == 0 { // followers may be held again, by a call that was parked while its work ended
+		r.drained.Happen()
 	}
 }
 
@@ -272,9 +254,8 @@ func (r *Run) expire() {
 	r.finish(errExpired, mcp.TaskFailed, "the task's ttl is over", &Outcome{Result: mcp.ErrorResult("The task's ttl is over.")})
 }
 
-// main is the task's goroutine.
-func (r *Run) main() {
-	rpc.GrowStack()
+// Do does the work of a run that [Runner.New] has made, and returns when the run has ended.
+func (r *Run) Do() {
 	defer r.runner.all.Done()
 	result, message, err := r.work()
 	var wire *rpc.Error
@@ -284,14 +265,16 @@ func (r *Run) main() {
 	r.setEnding(result, wire)
 	r.log.Close()
 	r.mu.Lock()
-	close(r.worked)
+	r.worked.Happen()
 	r.drain()
 	r.mu.Unlock()
 	// Drain, then end: the terminal status comes behind the last partial. A follower whose client
 	// does not read holds the task back; cancelling, expiry and shutdown do not wait for it.
-	select {
-	case <-r.drained:
-	case <-r.ctx.Done():
+	if !r.drained.Has() {
+		select {
+		case <-r.drained.Done():
+		case <-r.ctx.Done():
+		}
 	}
 	switch {
 	case r.log.Failed() != nil:
@@ -322,9 +305,9 @@ func (r *Run) setEnding(result *mcp.CallToolResult, err *rpc.Error) {
 	defer r.mu.Unlock()
 	switch {
 	case err != nil:
-		r.rest = &partials.Ending{Rest: [][]byte{mcp.Text(err.Message)}, IsError: true}
+		r.rest = &partials.Ending{Rest: []mcp.ContentBlock{mcp.Text(err.Message)}, IsError: true}
 	case r.rest == nil:
-		r.rest = &partials.Ending{Rest: raw(result.Content), IsError: result.IsError}
+		r.rest = &partials.Ending{Rest: result.Content, IsError: result.IsError}
 	default:
 		r.rest.IsError = result.IsError
 	}
@@ -340,7 +323,7 @@ func (r *Run) work() (result *mcp.CallToolResult, message string, err error) {
 			err = rpc.Errorf(mcp.CodeInternalError, "internal error")
 		}
 	}()
-	result, message, err = r.spec.Work(r.ctx, r)
+	result, message, err = r.spec.Work(&r.ctx, r)
 	if err == nil && result == nil {
 		result = &mcp.CallToolResult{}
 	}
@@ -363,7 +346,7 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	r.mu.Lock()
 	if r.ending {
 		r.mu.Unlock()
-		<-r.ended
+		<-r.ended.Done()
 		return false
 	}
 	if err := checkMove(r.task.Status, status); err != nil {
@@ -377,10 +360,10 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 		// "Receivers MUST NOT send notifications/tasks/partial after the task reaches a terminal status" (SEP-2679, 1.3.2)
 		stop()
 	}
-	r.cancel(cause)
+	r.ctx.Cancel(cause)
 	if outcome.Result != nil {
 		// For work that is still under way: who asks for segments from now on is told that this is the end.
-		r.task.Segments.Finish(partials.Ending{Rest: raw(outcome.Result.Content), IsError: outcome.Result.IsError})
+		r.task.Segments.Finish(partials.Ending{Rest: outcome.Result.Content, IsError: outcome.Result.IsError})
 	}
 	r.log.Close()
 	r.door.Lock() // not before: who stops may be waiting for it
@@ -402,7 +385,7 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	if handle {
 		r.runner.ended(r)
 	}
-	close(r.ended)
+	r.ended.Happen()
 	r.changed()
 	return true
 }

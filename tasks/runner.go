@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"runnel/partials"
+	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
 
@@ -108,9 +109,18 @@ type Spec struct {
 // an error that is no *rpc.Error is an internal one, whose text stays in the log.
 type Work func(ctx context.Context, run *Run) (result *mcp.CallToolResult, statusMessage string, err error)
 
-// Start runs spec.Work as a new task. It fails, with an *rpc.Error, when there are too many live
-// tasks or the task cannot be stored.
+// Start runs spec.Work as a new task, in a goroutine of its own. It fails like New.
 func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
+	run, err := r.New(ctx, spec)
+	if err == nil {
+		go func() { rpc.GrowStack(); run.Do() }()
+	}
+	return run, err
+}
+
+// New makes a new task of spec.Work, which its caller must let [Run.Do] do. It fails, with an *rpc.Error, when there are too many
+// live tasks or the task cannot be stored.
+func (r *Runner) New(ctx context.Context, spec Spec) (*Run, error) {
 	now := time.Now()
 	id := uuid.NewString()
 	run := &Run{
@@ -128,21 +138,16 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 			Variables: spec.Variables,
 			Merge:     spec.Merge,
 		},
-		handle:  spec.Handle,
-		worked:  make(chan struct{}),
-		drained: make(chan struct{}),
-		ended:   make(chan struct{}),
-
+		handle:    spec.Handle,
 		followers: 1,
-		questions: questions{asked: make(chan struct{}, 1)},
 	}
-	run.ctx, run.cancel = context.WithCancelCause(r.ctx)
-	run.log = partials.NewLog(&partials.LogOptions{MaxPending: r.o.MaxPending, Lost: run.cancel})
+	run.ctx.Parent = r.ctx
+	run.log = partials.NewLog(&partials.LogOptions{MaxPending: r.o.MaxPending, Lost: run.ctx.Cancel})
 	run.task.Log = run.log
 	run.task.Segments = partials.NewSegments(run.log)
 	if spec.Handle {
 		if err := r.admit(ctx, run); err != nil {
-			run.cancel(err)
+			run.ctx.Cancel(err)
 			return nil, err
 		}
 	}
@@ -150,7 +155,6 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 		spec.Prepare(run)
 	}
 	r.all.Add(1)
-	go run.main()
 	return run, nil
 }
 

@@ -459,10 +459,7 @@ func encodeOutcome(t *Task) ([]byte, error) {
 	s := storedOutcome{Result: t.Outcome.Result, Error: t.Outcome.Err}
 	if t.Segments != nil {
 		if ending := t.Segments.Ending(); ending != nil {
-			s.IsError = ending.IsError
-			for _, item := range ending.Rest {
-				s.Rest = append(s.Rest, item)
-			}
+			s.IsError, s.Rest = ending.IsError, ending.Rest
 		}
 	}
 	encoded, err := json.Marshal(s)
@@ -480,11 +477,7 @@ func decodeOutcome(encoded []byte) (*Outcome, *partials.Ending, error) {
 	if err := json.Unmarshal(encoded, &s); err != nil {
 		return nil, nil, fmt.Errorf("reading a stored outcome: %w", err)
 	}
-	ending := &partials.Ending{IsError: s.IsError}
-	for _, item := range s.Rest {
-		ending.Rest = append(ending.Rest, item)
-	}
-	return &Outcome{Result: s.Result, Err: s.Error}, ending, nil
+	return &Outcome{Result: s.Result, Err: s.Error}, &partials.Ending{Rest: s.Rest, IsError: s.IsError}, nil
 }
 
 // explain words what SQLite reports for somebody who has to do something about it.

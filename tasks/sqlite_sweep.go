@@ -329,6 +329,6 @@ func (d *database) remains(ctx context.Context, number int64) *Task {
 	gone := mcp.Text(goneMessage)
 	result.Content = append(result.Content, gone)
 	t := &Task{Outcome: &Outcome{Result: result}, Segments: partials.NewSegments(log)}
-	t.Segments.Finish(partials.Ending{Rest: [][]byte{gone}, IsError: true})
+	t.Segments.Finish(partials.Ending{Rest: []mcp.ContentBlock{gone}, IsError: true})
 	return t
 }

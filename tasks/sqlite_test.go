@@ -70,7 +70,7 @@ func ended(t Task, status mcp.TaskStatus, text string) Task {
 	t.Log.Close()
 	t.Status, t.StatusMessage = status, "message of "+t.ID
 	t.Outcome = &Outcome{Result: mcp.Result(text)}
-	t.Segments.Finish(partials.Ending{Rest: [][]byte{mcp.Text(text)}})
+	t.Segments.Finish(partials.Ending{Rest: []mcp.ContentBlock{mcp.Text(text)}})
 	return t
 }
 

@@ -42,18 +42,13 @@ func (c *Call) Ask(ctx context.Context, q Question) (Answer, error) {
 // at once and not only when tasks/result is called: some hosts only ever call tasks/get. In the stateless era the
 // server writes no requests: who waits for the call's answer, or for its task, finds the question there.
 type asking struct {
-	d    *delivery
-	run  *tasks.Run
-	turn chan struct{} // of the handshake era: holds an element while a question is open, so that each is told as a status of its own
+	d   *delivery
+	run *tasks.Run
 
-	mu    sync.Mutex
-	ended bool
-	end   chan struct{}  // closed when the task ends
-	open  sync.WaitGroup // questions
-}
-
-func newAsking(d *delivery, run *tasks.Run) *asking {
-	return &asking{d: d, run: run, turn: make(chan struct{}, 1), end: make(chan struct{})}
+	mu   sync.Mutex
+	turn chan struct{}  // of the handshake era: holds an element while a question is open, so that each is told as a status of its own; nil before the first
+	end  rpc.Event      // of the task
+	open sync.WaitGroup // questions
 }
 
 // ask asks. Who is asked is the client of the newest request of the call: capabilities are each request's own.
@@ -71,6 +66,11 @@ func (a *asking) ask(ctx context.Context, q Question) (Answer, error) {
 	if err := a.d.await(ctx); err != nil {
 		return Answer{}, err
 	}
+	a.mu.Lock()
+	if a.turn == nil {
+		a.turn = make(chan struct{}, 1)
+	}
+	a.mu.Unlock()
 	select {
 	case a.turn <- struct{}{}:
 		defer func() { <-a.turn }()
@@ -83,7 +83,7 @@ func (a *asking) ask(ctx context.Context, q Question) (Answer, error) {
 // put puts a question to the user.
 func (a *asking) put(ctx context.Context, q Question) (Answer, error) {
 	a.mu.Lock()
-	if a.ended {
+	if a.end.Has() {
 		a.mu.Unlock()
 		return Answer{}, tasks.ErrEnded
 	}
@@ -148,7 +148,7 @@ func (a *asking) await(ctx context.Context, q *tasks.Question, params mcp.Elicit
 		cancel(errAnswered)
 	case <-unreachable:
 		err = rpc.ErrClosed
-	case <-a.end:
+	case <-a.end.Done():
 		err = tasks.ErrEnded
 		cancel(err)
 	case <-ctx.Done():
@@ -167,10 +167,7 @@ var errAnswered = errors.New("answered elsewhere")
 // of it, as far as it reads.
 func (a *asking) withdraw() {
 	a.mu.Lock()
-	if !a.ended {
-		a.ended = true
-		close(a.end)
-	}
+	a.end.Happen() // under mu: after it, no question is opened
 	a.mu.Unlock()
 	a.open.Wait()
 }

@@ -27,13 +27,13 @@ type delivery struct {
 	current   *atomic.Pointer[delivery] // the delivery of the run, which another one takes over when the client comes back with another request
 
 	mu    sync.Mutex
-	begun chan struct{} // closed by begin: what comes before on the wire, such as a handle, stands in the output
-	held  []mcp.Task    // statuses from before that
-	early func()        // tells the progress from before that; nil if there is none
+	begun rpc.Event  // by begin: what comes before on the wire, such as a handle, stands in the output
+	held  []mcp.Task // statuses from before that
+	early func()     // tells the progress from before that; nil if there is none
 
 	// Set by prepare.
 	task     *tasks.Run
-	asking   *asking
+	asking   asking
 	ctx      context.Context // ends when nothing more may be written
 	cancel   context.CancelFunc
 	progress *partials.Progress // nil: no token. Used under the lane's lock only
@@ -102,13 +102,12 @@ func (s *service) deliver(c *rpc.Caller, handle bool, mode mcp.ResponseMode) *de
 		o:         s.o.Pump,
 		heartbeat: s.o.Heartbeat,
 		current:   &atomic.Pointer[delivery]{},
-		begun:     make(chan struct{}),
 	}
 }
 
 // deliverResult is the delivery of a call whose client is told nothing until it asks.
 func deliverResult(c *rpc.Caller) *delivery {
-	return &delivery{caller: c, spelling: byResult, current: &atomic.Pointer[delivery]{}, begun: make(chan struct{})}
+	return &delivery{caller: c, spelling: byResult, current: &atomic.Pointer[delivery]{}}
 }
 
 // statusPace is the least time between two status notifications that only show the last line of output, the handle
@@ -150,7 +149,7 @@ func (d *delivery) prepare(run *tasks.Run) {
 	if d.dialect != nil {
 		d.pump = partials.NewPump(d.reader, d.dialect, d.lane, d.o)
 	}
-	d.asking = newAsking(d, run)
+	d.asking.d, d.asking.run = d, run
 	d.current.Store(d)
 	run.Follow(func() {
 		d.silence()
@@ -193,7 +192,7 @@ func (d *delivery) write(encode func(dst []byte) []byte) {
 // await waits until the client may hear of the call: behind the handle, because it does not know the task before it.
 func (d *delivery) await(ctx context.Context) error {
 	select {
-	case <-d.begun:
+	case <-d.begun.Done():
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -208,7 +207,7 @@ func (d *delivery) report(done, total float64, message string) {
 		return
 	}
 	d.mu.Lock()
-	if !isDone(d.begun) {
+	if !d.begun.Has() {
 		d.early = func() { d.tellProgress(done, total, message) }
 		d.mu.Unlock()
 		return
@@ -258,7 +257,7 @@ func (d *delivery) beat() (end func()) {
 // begin lets the client hear of the call from now on.
 func (d *delivery) begin() {
 	d.mu.Lock()
-	close(d.begun)
+	d.begun.Happen()
 	for _, t := range d.held {
 		d.notify(t)
 	}
@@ -274,10 +273,9 @@ func (d *delivery) begin() {
 func (d *delivery) status(t mcp.Task) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	select {
-	case <-d.begun:
+	if d.begun.Has() {
 		d.notify(t)
-	default:
+	} else {
 		d.held = append(d.held, t)
 	}
 }

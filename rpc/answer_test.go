@@ -1,0 +1,171 @@
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// A request may be answered while its handler goes on. Its id is free then, and the handler's result does not count.
+func TestAnswerBeforeTheHandlerReturns(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		srv := NewServer(nil)
+		var c *Caller
+		release := make(chan struct{})
+		srv.Handle(Handshake, "long", func(_ context.Context, caller *Caller, _ json.RawMessage) (any, error) {
+			c = caller
+			<-release
+			return result{"late"}, nil
+		})
+		p := open(t, srv, newest())
+		p.send(`{"jsonrpc":"2.0","id":1,"method":"long"}`)
+		p.got()
+		done := false
+		c.Answer(After{Result: result{"early"}, Do: func() { done = true }}, nil)
+		c.Answer(result{"twice"}, nil)
+		p.want(`{"text":"early"}`)
+		if !done {
+			t.Error("what stands behind the answer was not done")
+		}
+		first := c
+		p.send(`{"jsonrpc":"2.0","id":1,"method":"long"}`)
+		close(release)
+		p.want(`{"text":"late"}`)
+		if c == first {
+			t.Error("the second request did not run")
+		}
+	})
+}
+
+// OnCancel tells of a request that its client cancels, of one that the end of the session cancels, and of one whose context
+// had ended before anybody asked.
+func TestOnCancel(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		srv := NewServer(nil)
+		told := map[string]error{}
+		srv.Handle(Handshake, "watched", func(ctx context.Context, c *Caller, params json.RawMessage) (any, error) {
+			if strings.Contains(string(params), "late") {
+				<-ctx.Done()
+			}
+			done := make(chan struct{})
+			c.OnCancel(func() {
+				told[string(c.ID())] = context.Cause(ctx)
+				c.Answer(nil, context.Cause(ctx))
+				close(done)
+			})
+			<-done
+			return result{"ignored"}, nil
+		})
+		p := open(t, srv, newest())
+		for id := 1; id <= 3; id++ {
+			p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"watched","params":{"n":"%s"}}`, id, map[int]string{2: "late"}[id]))
+			p.want()
+		}
+		for id := 1; id <= 2; id++ {
+			p.send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, id))
+			p.want()
+		}
+		if err := p.bye(); err != nil {
+			t.Error(err)
+		}
+		p.want(`"error":{"code":-32603,"message":"server is shutting down"}`)
+		if told["1"] != ErrCancelled || told["2"] != ErrCancelled || told["3"] != ErrShutdown || len(told) != 3 {
+			t.Errorf("told %v", told)
+		}
+	})
+}
+
+// A Context is a context.WithCancelCause, whoever looks at it and when.
+func TestContext(t *testing.T) {
+	boom := errors.New("boom")
+	type key struct{}
+	synctest.Test(t, func(t *testing.T) {
+		for _, look := range []func(context.Context){
+			func(context.Context) {},
+			func(c context.Context) { c.Err() },
+			func(c context.Context) { c.Done() },
+		} {
+			root, endRoot := context.WithCancelCause(context.WithValue(t.Context(), key{}, 1))
+			own := &Context{Parent: root}
+			look(own)
+			own.Cancel(boom)
+			own.Cancel(errors.New("too late"))
+			other := &Context{Parent: root}
+			look(other)
+			child, endChild := context.WithCancel(other)
+			running := &Context{Parent: root}
+			if running.Err() != nil || running.Value(key{}) != 1 {
+				t.Error("a context does not begin as its parent")
+			}
+			told := false
+			context.AfterFunc(running, func() { told = true })
+			endRoot(ErrShutdown)
+			synctest.Wait()
+			born := &Context{Parent: root}
+			<-child.Done()
+			for _, c := range []struct {
+				context.Context
+				cause error
+			}{{own, boom}, {other, ErrShutdown}, {child, ErrShutdown}, {running, ErrShutdown}, {born, ErrShutdown}} {
+				<-c.Done()
+				if c.Err() != context.Canceled || context.Cause(c.Context) != c.cause {
+					t.Errorf("ended with %v because of %v, want because of %v", c.Err(), context.Cause(c.Context), c.cause)
+				}
+			}
+			if !told {
+				t.Error("what waits for the end was not told")
+			}
+			endChild()
+		}
+	})
+}
+
+// Goroutines that have answered a call answer the next ones, and none is left at the end (which synctest sees).
+func TestGoroutinesAnswerAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		srv := NewServer(nil)
+		g := newGate(srv)
+		p := open(t, srv, newest())
+		for round := range 3 {
+			for i := range maxSpare + 10 {
+				p.send(waitLine(fmt.Sprint(i), fmt.Sprint(i)))
+			}
+			for i := range maxSpare + 10 {
+				g.open(fmt.Sprint(i)) <- result{"done"}
+			}
+			if n := len(p.got()); n != maxSpare+10 {
+				t.Fatalf("round %d: %d answers", round, n)
+			}
+		}
+		if err := p.bye(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// An Event happens once, whoever waits for it and when.
+func TestEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var e Event
+		waiting := e.Done()
+		woken := false
+		go func() { <-waiting; woken = true }()
+		synctest.Wait()
+		if e.Has() || woken {
+			t.Error("it happened too soon")
+		}
+		e.Happen()
+		e.Happen()
+		synctest.Wait()
+		if <-e.Done(); !e.Has() || !woken {
+			t.Error("it did not happen")
+		}
+		var early Event
+		early.Happen()
+		<-early.Done()
+	})
+}
