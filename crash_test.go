@@ -212,6 +212,16 @@ func (w *witness) output(id string) string {
 	}
 }
 
+// endOf is what the end of a task was told to be, "" before it.
+func (w *witness) endOf(id string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if end, told := w.statuses[id]; told {
+		return fmt.Sprintf("%s %s", end.Status, end.StatusMessage)
+	}
+	return ""
+}
+
 // count is how often a resource was said to have changed.
 func (w *witness) count(uri string) int {
 	w.mu.Lock()

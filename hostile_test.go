@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"runnel/rpc/mcp"
 )
@@ -288,4 +289,45 @@ func (b endless) Read(p []byte) (int, error) {
 		p[i] = byte(b)
 	}
 	return len(p), nil
+}
+
+// A client that calls and cancels, again and again, a command that takes its time to end cannot have any number of them.
+func TestManyDyingCommands(t *testing.T) {
+	t.Parallel()
+	w := newWitness(t, programCommand(t, append(writeConfig(t, `
+tools:
+  stubborn: {shell: "trap '' TERM; echo up; sleep 600 & wait; wait; sleep 600", grace: 10m, output: lines}
+`), "--state", "memory")...))
+	refused := 0
+	for range 200 {
+		id, got := w.send("tools/call", map[string]any{"name": "stubborn", "arguments": map[string]any{}, "task": map[string]any{}})
+		select {
+		case a := <-got:
+			var created mcp.CreateTaskResult
+			if err := json.Unmarshal(a.Result, &created); err != nil {
+				t.Fatalf("call %d: %s %+v", id, a.Result, a.Error)
+			}
+			task := created.Task.TaskID
+			for deadline := time.Now().Add(watchdog); w.partialsOf(task) == 0 && w.endOf(task) == ""; time.Sleep(time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("nothing of the command")
+				}
+			}
+			if end := w.endOf(task); end != "" {
+				if !strings.Contains(end, "have not ended yet") {
+					t.Fatalf("ended: %s", end)
+				}
+				refused++
+				continue
+			}
+			w.must(&mcp.Task{}, "tasks/cancel", map[string]any{"taskId": task})
+		case <-time.After(watchdog):
+			t.Fatal("no answer")
+		}
+	}
+	if refused < 200-128-10 { // some may be under way to their TERM
+		t.Errorf("%d of 200 are refused", refused)
+	}
+	w.must(&struct{}{}, "ping", map[string]any{})
+	w.kill()
 }
