@@ -11,7 +11,7 @@ FUZZTIME ?= 500000x
 # How many random sessions make fuzz plays; make test plays 500.
 RANDOM_SESSIONS ?= 10000
 
-.PHONY: build demo test check lint race crash soak fuzz fuzz-short bench clean
+.PHONY: build demo test check lint vuln race crash soak fuzz fuzz-short bench clean
 
 build: ## bin/runnel
 	go build -o bin/runnel .
@@ -19,7 +19,7 @@ build: ## bin/runnel
 demo: build ## this project's own go test -v as a task: its output as it comes, and what came of it
 	bin/runnel call test packages=$(DEMO_PACKAGES) --summary --tool 'test=go test -v -p 1 -count=1 {{packages}}'
 
-test: check lint race fuzz-short ## all that CI checks
+test: check lint vuln race fuzz-short ## all that CI checks
 
 check: ## format, modules, vet
 	@unformatted=$$(gofmt -l *.go rpc partials tasks tools testdata/bench testdata/examples testdata/interop/go); \
@@ -29,6 +29,9 @@ check: ## format, modules, vet
 
 lint:
 	$(GOLANGCI_LINT) run ./... ./testdata/examples/...
+
+vuln: ## known vulnerabilities; says so where it cannot know
+	.ci/vuln
 
 race:
 	go test -race ./...

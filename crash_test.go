@@ -212,6 +212,16 @@ func (w *witness) output(id string) string {
 	}
 }
 
+// endOf is what the end of a task was told to be, "" before it.
+func (w *witness) endOf(id string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if end, told := w.statuses[id]; told {
+		return fmt.Sprintf("%s %s", end.Status, end.StatusMessage)
+	}
+	return ""
+}
+
 // count is how often a resource was said to have changed.
 func (w *witness) count(uri string) int {
 	w.mu.Lock()
@@ -574,6 +584,7 @@ func TestFullDisk(t *testing.T) {
 	w := newWitness(t, limited)
 	completed := map[string]int{}
 	failed := 0
+	var told []string // tasks whose end a client saw: they have failed
 	for i := 0; failed < 3; i++ {
 		if i > 200 {
 			t.Fatal("the disk does not fill up")
@@ -599,6 +610,7 @@ func TestFullDisk(t *testing.T) {
 			completed[id] = 5000
 		case mcp.TaskFailed:
 			failed++
+			told = append(told, id)
 			if !strings.Contains(task.StatusMessage, "stored") || !strings.Contains(task.StatusMessage, "disk") {
 				t.Errorf("failed: %q", task.StatusMessage)
 			}
@@ -623,11 +635,25 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("%s had completed; now: %s", id, k.seen.Status)
 		}
 	}
+	for _, id := range told {
+		var task mcp.Task
+		var result mcp.CallToolResult
+		if w.must(&task, "tasks/get", map[string]any{"taskId": id}); task.Status != mcp.TaskFailed {
+			t.Errorf("%s had failed; now: %s", id, task.Status)
+		}
+		if w.must(&result, "tasks/result", map[string]any{"taskId": id}); !result.IsError {
+			t.Errorf("%s had failed; its result: %s", id, result.Content)
+		}
+		output := w.output(id)
+		if err := checkChunks(output[:len(output)/knownBytes*knownBytes], len(output)/knownBytes, knownBytes); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
 	var created mcp.CreateTaskResult
 	w.must(&created, "tools/call", map[string]any{"name": "echo", "task": map[string]any{}, "arguments": map[string]any{"text": "room again"}})
 	w.end()
 	checkIntegrity(t, dir)
-	t.Logf("%d tasks completed before the disk was full", len(completed))
+	t.Logf("%d tasks completed before the disk was full, %d failed", len(completed), len(told))
 }
 
 // A client may start a server only to probe it. Nothing is taken from the state then, nor made.

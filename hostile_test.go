@@ -1,11 +1,20 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"runnel/rpc/mcp"
 )
 
 // maxAboveIdle is how much memory hostile input may make the server take, above what it takes when idle.
@@ -49,6 +58,9 @@ func TestHostileInput(t *testing.T) {
 		{"half a surrogate", strings.NewReader(call("echo", `{"text":"\ud800"}`, "")), `"result":`},
 		{"a zero byte", strings.NewReader("{\"jsonrpc\":\"2.0\",\"id\":\"X\",\"method\":\"a\x00b\"}"), `"code":-32700`},
 		{"duplicate members", strings.NewReader(`{"jsonrpc":"2.0","id":"X","id":"Y","method":"ping"}`), `"code":-32600`},
+		{"two tools", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"tools/call","params":{"name":"echo","name":"forge","arguments":{}}}`), `params.name is there twice`},
+		{"another spelling of name", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"tools/call","params":{"name":"echo","Name":"forge","arguments":{}}}`), `params.Name is written`},
+		{"another spelling of arguments", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"tools/call","params":{"name":"echo","arguments":{"text":"x"},"argument\u017f":{"text":"y"}}}`), `is written`},
 		{"a huge _meta", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"ping","params":{"_meta":{"x":"` + strings.Repeat("x", 8<<20) + `"}}}`), `"result":{}`},
 		{"a huge progress token", strings.NewReader(call("echo", `{"text":"x"}`, `,"_meta":{"progressToken":{"a":[1]}}`)), `"text":"x"`},
 		{"a path as a tool", strings.NewReader(call("../../bin/sh", `{}`, "")), `"code":-32602`},
@@ -109,32 +121,166 @@ tools:
 			if line := s.take(t); !bytes.Contains(line, []byte(`"id":"after","result":{}`)) {
 				t.Errorf("then: %s", clipLine(line))
 			}
-			if after, _ := peakRSS(s.pid); ok && after-before > maxAboveIdle {
+			after, _ := peakRSS(s.pid)
+			t.Logf("%d MiB above idle", (after-before)>>20)
+			if ok && after-before > maxAboveIdle {
 				t.Errorf("%d MiB above idle", (after-before)>>20)
 			}
 		})
 	}
 }
 
-// A client that asks with ever new ids, as fast as it can, costs no memory.
+// A schema or a config that explodes is refused when it is read, with what is wrong, or is of no consequence: its tool answers in time.
+func TestHostileSchemas(t *testing.T) {
+	t.Parallel()
+	double := func(n int, how string) string { // each of n definitions applies the next one twice
+		var defs strings.Builder
+		for i := range n {
+			fmt.Fprintf(&defs, `"a%d":%s,`, i, strings.ReplaceAll(how, "NEXT", fmt.Sprintf(`{"$ref":"#/$defs/a%d"}`, i+1)))
+		}
+		return fmt.Sprintf(`{"type":"object","properties":{"x":{"$ref":"#/$defs/a0"}},"$defs":{%s"a%d":{"type":"string"}}}`, &defs, n)
+	}
+	object := func(x string) string { return `{"type":"object","properties":{"x":` + x + `}}` }
+	for _, c := range []struct {
+		name, schema string
+		refused      string // what is said then; "": the tool answers
+	}{
+		{"anyOf, twice each", double(60, `{"anyOf":[NEXT,NEXT]}`), "explodes"},
+		{"allOf, twice each", double(60, `{"allOf":[NEXT,NEXT]}`), "explodes"},
+		{"oneOf in properties", double(60, `{"oneOf":[{"properties":{"y":NEXT}},{"properties":{"y":NEXT}}]}`), "explodes"},
+		{"a few of them", double(8, `{"anyOf":[NEXT,NEXT]}`), ""},
+		{"anyOf of thousands", object(`{"anyOf":[` + strings.TrimSuffix(strings.Repeat(`{"const":1},`, 5000), ",") + `]}`), ""},
+		{"a reference to itself", `{"type":"object","properties":{"x":{"$ref":"#/properties/x"}}}`, ""},
+		{"references in a ring", `{"type":"object","properties":{"x":{"$ref":"#/$defs/a"}},"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}`, ""},
+		{"a reference to all of itself", `{"type":"object","properties":{"x":{"$ref":"#"}}}`, ""},
+		{"a document of the network", object(`{"$ref":"http://127.0.0.1:1/schema.json"}`), "refer"},
+		{"a document of the disk", object(`{"$ref":"file:///etc/passwd"}`), "refer"},
+		{"deep nesting", object(strings.Repeat(`{"not":`, 2000) + "{}" + strings.Repeat("}", 2000)), "nested at most"},
+		{"a pattern that backtracks", object(`{"type":"string","pattern":"^(a+)+(b+)+$"}`), ""},
+		{"a pattern that grows", object(`{"type":"string","pattern":"(((a{100}){100}){100}){100}"}`), "pattern"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			flags := writeConfig(t, "tools:\n  t: {shell: 'echo well', input: "+c.schema+"}")
+			if c.refused != "" {
+				out, code := runToEnd(t, append([]string{"config", "check"}, flags[1])...)
+				if code != exitUsage || !strings.Contains(out, c.refused) {
+					t.Errorf("exit code %d: %.500s, want %q", code, out, c.refused)
+				}
+				return
+			}
+			s := newRaw(t, flags...)
+			before, ok := peakRSS(s.pid)
+			_, _ = io.WriteString(s.in, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"x":"`+strings.Repeat("a", 100_000)+`"}}}`+"\n")
+			if line := s.take(t); !bytes.Contains(line, []byte(`"result"`)) {
+				t.Errorf("answer %s", clipLine(line))
+			}
+			if after, _ := peakRSS(s.pid); ok && after-before > maxAboveIdle {
+				t.Errorf("%d MiB above idle", (after-before)>>20)
+			}
+		})
+	}
+	t.Run("aliases that grow", func(t *testing.T) {
+		t.Parallel()
+		config := "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
+		for i := 'b'; i < 'k'; i++ {
+			config += fmt.Sprintf("%c: &%c [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c,", i-1), 10), ","))
+		}
+		if out, code := runToEnd(t, "config", "check", writeConfig(t, config)[1]); code != exitUsage {
+			t.Errorf("exit code %d: %.500s", code, out)
+		}
+	})
+}
+
+// runToEnd runs the program until it ends and returns what it said.
+func runToEnd(t *testing.T, args ...string) (said string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), watchdog)
+	defer cancel()
+	built := programCommand(t, args...)
+	cmd := exec.CommandContext(ctx, built.Path, args...)
+	cmd.Env = built.Env
+	out, _ := cmd.CombinedOutput()
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+// dir is where a command starts, whatever stands in it: ".." is taken from the config file's directory, a symlink leads where it
+// leads when the command starts, and nothing that a caller says gets into it. What is no directory fails the call and says so.
+func TestHostileDirs(t *testing.T) {
+	t.Parallel()
+	config := writeConfig(t, `
+tools:
+  up: {command: [pwd], dir: sub/../..}
+  link: {command: [pwd, -P], dir: link}
+  beyond: {command: [pwd, -P], dir: link/..}
+  dangling: {command: [pwd], dir: dangling}
+  loop: {command: [pwd], dir: loop}
+  file: {command: [pwd], dir: runnel.yaml}
+  named: {shell: pwd, dir: "{{where}}", input: {where: {type: string}}}
+  read: {command: [cat, --, "{{file}}"], dir: sub, input: {file: {type: string}}}
+`)
+	root, err := filepath.EvalSymlinks(filepath.Dir(config[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := t.TempDir()
+	for link, to := range map[string]string{"link": elsewhere, "dangling": "nowhere", "loop": "loop"} {
+		if err := os.Symlink(to, filepath.Join(root, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(root, "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w := newWitness(t, programCommand(t, config...))
+	for _, c := range []struct{ tool, arguments, says string }{
+		{"up", `{}`, filepath.Dir(root)},
+		{"link", `{}`, elsewhere},
+		{"beyond", `{}`, root}, // not beside what the link leads to
+		{"dangling", `{}`, "dangling"},
+		{"loop", `{}`, "loop"},
+		{"file", `{}`, "runnel.yaml"},
+		{"named", `{"where":"/"}`, "{{where}}"},
+		{"read", `{"file":"../../nothing"}`, "../../nothing"},
+		{"up", `{"dir":"/etc"}`, "not allowed"},
+	} {
+		var result mcp.CallToolResult
+		w.must(&result, "tools/call", map[string]any{"name": c.tool, "arguments": json.RawMessage(c.arguments)})
+		text, _ := mcp.TextOf(result.Content[0])
+		if path := strings.HasPrefix(c.says, "/"); path && text != c.says+"\n" || !path && (!result.IsError || !strings.Contains(text, c.says)) {
+			t.Errorf("%s %s: isError %v, %q, want %q", c.tool, c.arguments, result.IsError, text, c.says)
+		}
+	}
+	w.end()
+}
+
+// A client that asks with a million ids, as fast as it can, in both eras, costs no memory.
 func TestManyIDs(t *testing.T) {
 	t.Parallel()
-	const many = 100_000
+	const many = 1_000_000
 	s := newRaw(t, "--selftest", "--state", "memory")
 	before, ok := peakRSS(s.pid)
 	go func() {
+		out := bufio.NewWriterSize(s.in, 64<<10)
 		for i := range many {
-			if _, err := fmt.Fprintf(s.in, `{"jsonrpc":"2.0","id":"id-%d","method":"tasks/get","params":{"taskId":"task-%d"}}`+"\n", i, i); err != nil {
+			params := fmt.Sprintf(`{"taskId":"task-%d"}`, i)
+			if i%2 == 0 {
+				params = inEra(takes, fmt.Sprintf(`"progressToken":"token-%d"`, i), params[1:len(params)-1])
+			}
+			if _, err := fmt.Fprintf(out, `{"jsonrpc":"2.0","id":"id-%d","method":"tasks/get","params":%s}`+"\n", i, params); err != nil {
 				return
 			}
 		}
+		_ = out.Flush()
 	}()
 	for range many {
 		if line := s.take(t); !bytes.Contains(line, []byte(`"error"`)) {
 			t.Fatalf("answer %s", clipLine(line))
 		}
 	}
-	if after, _ := peakRSS(s.pid); ok && after-before > maxAboveIdle {
+	after, _ := peakRSS(s.pid)
+	t.Logf("%d ids: %d MiB above idle", many, (after-before)>>20)
+	if ok && after-before > maxAboveIdle {
 		t.Errorf("%d MiB above idle", (after-before)>>20)
 	}
 }
@@ -146,4 +292,45 @@ func (b endless) Read(p []byte) (int, error) {
 		p[i] = byte(b)
 	}
 	return len(p), nil
+}
+
+// A client that calls and cancels, again and again, a command that takes its time to end cannot have any number of them.
+func TestManyDyingCommands(t *testing.T) {
+	t.Parallel()
+	w := newWitness(t, programCommand(t, append(writeConfig(t, `
+tools:
+  stubborn: {shell: "trap '' TERM; echo up; sleep 600 & wait; wait; sleep 600", grace: 10m, output: lines}
+`), "--state", "memory")...))
+	refused := 0
+	for range 200 {
+		id, got := w.send("tools/call", map[string]any{"name": "stubborn", "arguments": map[string]any{}, "task": map[string]any{}})
+		select {
+		case a := <-got:
+			var created mcp.CreateTaskResult
+			if err := json.Unmarshal(a.Result, &created); err != nil {
+				t.Fatalf("call %d: %s %+v", id, a.Result, a.Error)
+			}
+			task := created.Task.TaskID
+			for deadline := time.Now().Add(watchdog); w.partialsOf(task) == 0 && w.endOf(task) == ""; time.Sleep(time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("nothing of the command")
+				}
+			}
+			if end := w.endOf(task); end != "" {
+				if !strings.Contains(end, "have not ended yet") {
+					t.Fatalf("ended: %s", end)
+				}
+				refused++
+				continue
+			}
+			w.must(&mcp.Task{}, "tasks/cancel", map[string]any{"taskId": task})
+		case <-time.After(watchdog):
+			t.Fatal("no answer")
+		}
+	}
+	if refused < 200-128-10 { // some may be under way to their TERM
+		t.Errorf("%d of 200 are refused", refused)
+	}
+	w.must(&struct{}{}, "ping", map[string]any{})
+	w.kill()
 }

@@ -104,7 +104,7 @@ func (c *Caller) Request(ctx context.Context, method string, params, result any)
 	case errors.As(err, new(*jsonrpc2.Error)):
 		return q.err
 	case ctx.Err() != nil:
-		// The question stays in asked: a late answer is taken to the Conn, which forgets it only then.
+		s.takeBack(id)
 		_ = c.Notify("notifications/cancelled", mcp.CancelledParams{RequestID: strconv.AppendUint(nil, id, 10), Reason: context.Cause(ctx).Error()})
 		return ctx.Err()
 	case errors.Is(err, jsonrpc2.ErrClosed), s.input.Err() != nil:
@@ -120,6 +120,28 @@ func (s *session) forget(id uint64) *question {
 	q := s.asked[id]
 	delete(s.asked, id)
 	return q
+}
+
+// takeBack forgets a question that nobody waits for any more. The Conn forgets one only with its answer, which a client that
+// is told of the cancellation does not send: the reader makes one up (takenBack).
+func (s *session) takeBack(id uint64) {
+	if s.forget(id) == nil {
+		return // the answer is on its way
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.moot = append(s.moot, id)
+}
+
+// takenBack is a question that the Conn has to forget.
+func (s *session) takenBack() (id uint64, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.moot) == 0 {
+		return 0, false
+	}
+	id, s.moot = s.moot[0], s.moot[1:]
+	return id, true
 }
 
 // answered takes a response of the client. ok is false if it answers nothing; such a response is ignored.

@@ -94,3 +94,31 @@ func TestCallerOutlivesTheSession(t *testing.T) {
 		}
 	})
 }
+
+// Questions that are taken back are forgotten, here and in the Conn, though the client never answers them.
+func TestTakenBackQuestionsAreForgotten(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const many = 100
+		var session *session
+		s := NewServer(nil)
+		s.Handle(Handshake, "ask", func(ctx context.Context, c *Caller, _ json.RawMessage) (any, error) {
+			session = c.session
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			return nil, c.Request(ctx, "elicitation/create", nil, nil)
+		})
+		p := open(t, s, newest())
+		for i := range many {
+			p.send(`{"jsonrpc":"2.0","id":7,"method":"ask"}`)
+			p.want(`"elicitation/create"`)
+			time.Sleep(2 * time.Second) // in the bubble's time
+			p.want(`"notifications/cancelled"`, `"id":7,"error"`)
+			if asked, moot := len(session.asked), len(session.moot); asked > 0 || moot > 1 {
+				t.Fatalf("after %d questions: %d wait for an answer, %d to be forgotten", i+1, asked, moot)
+			}
+		}
+		p.send(`{"jsonrpc":"2.0","id":1,"result":{}}`) // late
+		p.want()
+		p.bye()
+	})
+}

@@ -51,6 +51,7 @@ type session struct {
 	mu      sync.Mutex
 	askedID uint64
 	asked   map[uint64]*question // our requests without an answer
+	moot    []uint64             // those that were taken back, until the Conn has forgotten them
 }
 
 func newSession(ctx context.Context, srv *Server, in io.Reader, out io.Writer) *session {

@@ -54,6 +54,9 @@ const (
 // to be through with the requests in flight: the Conn drops everything as soon as it hears of the end.
 func (st *stream) ReadObject(v any) error {
 	<-st.started
+	if id, ok := st.s.takenBack(); ok {
+		return json.Unmarshal(standInResponse(id, true), v)
+	}
 	for {
 		if err := st.next(); err != nil {
 			st.s.endInput(err)

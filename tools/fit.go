@@ -19,8 +19,9 @@ func fitInto(result *mcp.CallToolResult, limit int) *mcp.CallToolResult {
 	}
 	fitted := *result
 	fitted.Content = nil
-	if len(result.StructuredContent) > limit/2 {
+	if n := len(result.StructuredContent); n > limit/2 {
 		fitted.StructuredContent = nil
+		fitted.Content = append(fitted.Content, mcp.Text(fmt.Sprintf("[structured content of %d bytes: too large for a result]", n)))
 	}
 	left := limit - len(fitted.StructuredContent)
 	for i, c := range result.Content {

@@ -34,6 +34,10 @@ func TestFit(t *testing.T) {
 			}
 		}
 	}
+	structured := &mcp.CallToolResult{StructuredContent: json.RawMessage(`{"a":"` + strings.Repeat("x", 1<<20) + `"}`)}
+	if fitted := fit(structured); fitted.StructuredContent != nil || len(fitted.Content) != 1 || !strings.Contains(string(fitted.Content[0]), "too large") {
+		t.Errorf("structured content that is too large: %s", fitted.Content)
+	}
 	small := &mcp.CallToolResult{Content: []mcp.ContentBlock{mcp.Text("small")}}
 	if fit(small) != small {
 		t.Error("a small result was changed")

@@ -1,9 +1,11 @@
 package tools
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"reflect"
 
 	"runnel/rpc/mcp"
@@ -42,7 +44,11 @@ func Func[In any](name, description string, f func(ctx context.Context, in In, o
 		},
 		call: func(ctx context.Context, call *Call, out *Output) (*mcp.CallToolResult, error) {
 			var in In
-			if err := json.Unmarshal(call.Arguments, &in); err != nil {
+			err := json.Unmarshal(call.Arguments, &in)
+			if err != nil { // an integer may be written 1.0 (JSON Schema), which encoding/json does not take for one
+				err = json.Unmarshal(plainIntegers(call.Arguments), &in)
+			}
+			if err != nil {
 				return nil, fmt.Errorf("reading the arguments: %w", err)
 			}
 			return f(ctx, in, out)
@@ -56,4 +62,38 @@ func (f *Function) Describe() mcp.Tool { return f.Tool }
 // Call implements Tool.
 func (f *Function) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToolResult, error) {
 	return f.call(ctx, in, out)
+}
+
+// plainIntegers writes the integers of a JSON value without a fraction or an exponent.
+func plainIntegers(value json.RawMessage) json.RawMessage {
+	d := json.NewDecoder(bytes.NewReader(value))
+	d.UseNumber()
+	var v any
+	if d.Decode(&v) != nil {
+		return value
+	}
+	plain, err := json.Marshal(withPlainIntegers(v))
+	if err != nil {
+		return value
+	}
+	return plain
+}
+
+func withPlainIntegers(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, part := range v {
+			v[name] = withPlainIntegers(part)
+		}
+	case []any:
+		for i, part := range v {
+			v[i] = withPlainIntegers(part)
+		}
+	case json.Number:
+		const exact = 1 << 53 // up to here a float64 holds every integer
+		if n, err := v.Float64(); err == nil && n == math.Trunc(n) && math.Abs(n) <= exact {
+			return int64(n)
+		}
+	}
+	return v
 }

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -31,8 +32,15 @@ const (
 	// command itself can have left in a pipe (pipe-max-size of Linux).
 	collectMax = 1 << 20
 
+	// maxDying bounds the commands that were stopped and are not gone yet. Their calls count no more, and a grace may be
+	// long: without it a client that calls and cancels, again and again, could have any number of them.
+	maxDying = 128
+
 	terminalRows, terminalColumns = 24, 80
 )
+
+// dying is how many commands were stopped and are not gone yet.
+var dying atomic.Int64
 
 // processSpec is one command, ready to be started.
 type processSpec struct {
@@ -63,6 +71,9 @@ func startProcess(s *processSpec) (*process, error) {
 	p := &process{exited: make(chan struct{})}
 	if s.stdin != nil {
 		p.input = *s.stdin
+	}
+	if n := dying.Load(); n >= maxDying {
+		return nil, fmt.Errorf("cannot start %s: %d commands that were stopped have not ended yet, the limit is %d; try again later", s.argv[0], n, maxDying)
 	}
 	files, err := p.open(s)
 	defer closeAll(files)
@@ -205,6 +216,8 @@ func (p *process) run(ctx context.Context, r *record, l limits) ending {
 	e := p.watch(ctx, r, l)
 	grace := leftoverGrace
 	if e.stop != notStopped {
+		dying.Add(1)
+		defer dying.Add(-1)
 		grace = p.stop(l.grace)
 	}
 	<-p.exited

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -218,6 +219,9 @@ func callParams(params json.RawMessage) (*mcp.CallToolParams, error) {
 	if ok {
 		return p, nil
 	}
+	if err := checkCallMembers(params); err != nil {
+		return nil, err
+	}
 	p = &mcp.CallToolParams{}
 	if err := json.Unmarshal(params, p); err != nil {
 		var wrong *json.UnmarshalTypeError
@@ -236,6 +240,30 @@ func callParams(params json.RawMessage) (*mcp.CallToolParams, error) {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.arguments must be an object")
 	}
 	return p, nil
+}
+
+// checkCallMembers refuses what encoding/json would read otherwise than others do: "Name" for "name", and the second of two. Who
+// looks at calls on their way, to let some tools through and not others, must see the tool that is called.
+func checkCallMembers(params json.RawMessage) (err error) {
+	if len(params) == 0 || params[0] != '{' {
+		return nil // refused by its type
+	}
+	seen := map[string]bool{}
+	rpc.EachMember(params, func(name, _ []byte) bool {
+		for _, known := range []string{"name", "arguments", "task", "inputResponses", "requestState", "_meta"} {
+			switch {
+			case !strings.EqualFold(known, string(name)):
+			case known != string(name):
+				err = rpc.Errorf(mcp.CodeInvalidParams, "params.%s is written %q", name, known)
+			case seen[known]:
+				err = rpc.Errorf(mcp.CodeInvalidParams, "params.%s is there twice", known)
+			default:
+				seen[known] = true
+			}
+		}
+		return err == nil
+	})
+	return err
 }
 
 // plainCallParams reads the params of most calls, a name and an object of arguments beside _meta, without
