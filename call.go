@@ -112,38 +112,44 @@ func (c *call) content(items []json.RawMessage, replaces bool) {
 // show writes content items to stdout, what a command wrote to stderr to stderr.
 func (c *call) show(items []json.RawMessage) {
 	for _, item := range items {
-		var m struct {
-			Type     string `json:"type"`
-			Text     string `json:"text"`
-			MimeType string `json:"mimeType"`
-			URI      string `json:"uri"`
-			Data     string `json:"data"`
-			Meta     struct {
-				Stream string `json:"runnel/stream"`
-			} `json:"_meta"`
-			Resource struct {
-				URI  string `json:"uri"`
-				Text string `json:"text"`
-			} `json:"resource"`
-		}
-		_ = json.Unmarshal(item, &m) // what is of the wrong type reads as absent
-		text := m.Text
-		switch {
-		case m.Type == "text":
-		case m.Resource.Text != "":
-			text = m.Resource.Text
-		default:
-			text = fmt.Sprintf("[%s]\n", strings.Join(strings.Fields(strings.Join([]string{m.Type, m.MimeType, m.URI, m.Resource.URI, size(m.Data)}, " ")), " "))
-		}
+		text, stderr := itemText(item)
 		switch {
 		case c.o.output.word != "text":
 			c.view.say(text)
-		case m.Meta.Stream == "stderr":
+		case stderr:
 			_, _ = c.view.Write([]byte(text))
 		default:
 			c.written(c.view.content(text))
 		}
 	}
+}
+
+// itemText is a content item as a terminal shows it, and whether a command wrote it to stderr.
+func itemText(item json.RawMessage) (text string, stderr bool) {
+	var m struct {
+		Type     string `json:"type"`
+		Text     string `json:"text"`
+		MimeType string `json:"mimeType"`
+		URI      string `json:"uri"`
+		Data     string `json:"data"`
+		Meta     struct {
+			Stream string `json:"runnel/stream"`
+		} `json:"_meta"`
+		Resource struct {
+			URI  string `json:"uri"`
+			Text string `json:"text"`
+		} `json:"resource"`
+	}
+	_ = json.Unmarshal(item, &m) // what is of the wrong type reads as absent
+	switch {
+	case m.Type == "text":
+		text = m.Text
+	case m.Resource.Text != "":
+		text = m.Resource.Text
+	default:
+		text = fmt.Sprintf("[%s]\n", strings.Join(strings.Fields(strings.Join([]string{m.Type, m.MimeType, m.URI, m.Resource.URI, size(m.Data)}, " ")), " "))
+	}
+	return text, m.Meta.Stream == "stderr"
 }
 
 func size(base64 string) string {
@@ -557,12 +563,7 @@ func (c *call) cancel(ctx context.Context) error {
 
 // finish shows what the result has beyond what came, and makes an exit code of it.
 func (c *call) finish(raw json.RawMessage) error {
-	var r struct {
-		mcp.CallToolResult
-		Structured struct {
-			ExitCode *int `json:"exitCode"`
-		} `json:"structuredContent"`
-	}
+	var r mcp.CallToolResult
 	if err := json.Unmarshal(raw, &r); err != nil {
 		var wrong *json.UnmarshalTypeError
 		if !errors.As(err, &wrong) {
@@ -590,9 +591,18 @@ func (c *call) finish(raw json.RawMessage) error {
 			c.show(r.Content)
 		}
 	}
-	switch code := r.Structured.ExitCode; {
-	case code != nil && *code != 0:
-		return exitError(*code & 0xff)
+	return exitOf(&r)
+}
+
+// exitOf makes an exit code of a result: that of its command, else 0, or 1 for an error.
+func exitOf(r *mcp.CallToolResult) error {
+	var s struct {
+		ExitCode int `json:"exitCode"` // null after a signal
+	}
+	_ = json.Unmarshal(r.StructuredContent, &s) // most results have none
+	switch {
+	case s.ExitCode&0xff != 0:
+		return exitError(s.ExitCode & 0xff)
 	case r.IsError:
 		return exitError(exitFailure)
 	}
