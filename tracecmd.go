@@ -122,14 +122,13 @@ func (i *invocation) trace(ctx context.Context, file string, server []string) er
 	return nil // the host has gone
 }
 
-// tap passes bytes on first, and then notes them.
+// tap notes bytes and passes them on, in this order: what a message is answered with is noted behind it.
 type tap struct {
 	to   io.Writer
 	note func([]byte)
 }
 
 func (t *tap) Write(p []byte) (int, error) {
-	n, err := t.to.Write(p)
-	t.note(p[:n])
-	return n, err
+	t.note(p)
+	return t.to.Write(p)
 }
