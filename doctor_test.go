@@ -60,6 +60,17 @@ func TestDoctorOfAState(t *testing.T) {
 	people(t, "doctor", "--state", "/dev/null/no").is(t, exitFailure, `.*WRONG  state: .*not a directory\n.*`, "")
 }
 
+// A host that starts it is told, and tells its user, what it can do.
+func TestDoctorOfAHost(t *testing.T) {
+	for flags, want := range map[string]string{
+		"--protocol=2025-11-25": `initialize: runnel devel speaks 2025-11-25; it can do .*partials \(SEP-2679\).*\ntools/call doctor: as a task; with progress\n?`,
+		"--protocol=2026-07-28": `server/discover: runnel devel speaks 2026-07-28; it can do .*tasks \(extension\).*\ntools/call doctor: with progress; with partial results\n?`,
+	} {
+		args := append([]string{"call", "doctor", flags, "--"}, builtProgram(t), "doctor", "--host")
+		runClient(t, "", args...).is(t, exitFine, `What this host says, and asks for:\n`+want, `runnel doctor: the host: tools/call doctor: `)
+	}
+}
+
 func TestLookUp(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"run": 0o700, "text": 0o600} {

@@ -29,21 +29,31 @@ const checkTime = 30 * time.Second
 
 // doctorCommand is "runnel doctor". serve are the flags of serve.
 func (i *invocation) doctorCommand(serve *pflag.FlagSet) *cobra.Command {
+	var host bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check that runnel can do its work here: config, commands, state, a session",
 		Long: `Checks the config file, that the commands of the tools are there and the state directory is in order, and serves itself a session in
 each era. With the flags that a host
-gives it, it sees what the host would get. The exit code is 1 if something is wrong.`,
+gives it, it sees what the host would get. The exit code is 1 if something is wrong.
+
+With --host it serves the host that starts it one tool, doctor, which tells what that host can do: tasks, partial output, progress,
+questions. The same goes to stderr, where most hosts keep a log of it.`,
 		Example: `  runnel doctor
   runnel doctor --config runnel.yaml
 
-  # what can the host in front of runnel do? Put a trace between them, and read what it says of initialize
-  runnel trace -o session.trace -- runnel --config runnel.yaml`,
+  # what can a host do? In its config, for a while, instead of the command that it starts:
+  "command": "runnel", "args": ["doctor", "--host"]`,
 		Args: noArguments,
-		RunE: i.doctor,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if host {
+				return i.doctorHost(cmd)
+			}
+			return i.doctor(cmd, args)
+		},
 	}
 	cmd.Flags().SortFlags = false
+	cmd.Flags().BoolVar(&host, "host", false, "serve the host that starts this, and tell what it can do")
 	cmd.Flags().AddFlagSet(serve)
 	return cmd
 }
