@@ -133,6 +133,10 @@ tools:
 		{args: "tools x", code: 2, stderr: `unknown argument "x"`},
 		{args: "__complete call --selftest st", stdout: `(?s).*\nstream\t.*`, stderr: "Completion"},
 		{args: "__complete call --selftest stream count=1 b", stdout: `(?s)bytes=\t.*`, stderr: "Completion"},
+		{args: "__complete call --mode s", stdout: "immediate\nstreaming\ntask\n:4\n", stderr: "Completion"},
+		{args: "__complete tasks t", stdout: "tail\t.*\n:4\n", stderr: "Completion"},
+		{args: "__complete --log-level w", stdout: "debug\ninfo\nwarn\nerror\n:4\n", stderr: "Completion"},
+		{args: "__complete call echo -- ./ser", stdout: ":0\n", stderr: "Completion"},
 		{args: "__complete call --selftest fail protocol=", stdout: `protocol=true\nprotocol=false\n:4\n`, stderr: "Completion"},
 	} {
 		var args []string

@@ -80,6 +80,7 @@ func (i *invocation) rootCommand() *cobra.Command {
 	serve.Flags().AddFlagSet(root.Flags())
 	root.AddCommand(serve, i.toolsCommand(root.Flags()), i.callCommand(root.Flags()), i.tasksCommand(root.Flags()), i.traceCommand(), i.doctorCommand(root.Flags()), i.configCommand(root.Flags().Lookup("config")), manCommand(), versionCommand())
 	root.SetHelpTemplate(helpTemplate)
+	completeFlags(root)
 	return root
 }
 
