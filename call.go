@@ -54,6 +54,7 @@ type call struct {
 	background   sync.WaitGroup
 	changed      chan struct{} // capacity 1: a notification of the task has come
 	fetches      chan int64    // capacity 1: the tracker asks once at a time
+	ranges       chan int64    // capacity 1, likewise
 
 	mu     sync.Mutex
 	first  time.Duration // when the first content came
@@ -63,7 +64,7 @@ type call struct {
 }
 
 func newCall(i *invocation, v *view, o *callOptions) *call {
-	c := &call{i: i, o: o, view: v, changed: make(chan struct{}, 1), fetches: make(chan int64, 1), answer: map[string]bool{}}
+	c := &call{i: i, o: o, view: v, changed: make(chan struct{}, 1), fetches: make(chan int64, 1), ranges: make(chan int64, 1), answer: map[string]bool{}}
 	c.asker = &asker{stdin: i.stdin, view: v, yes: o.yes}
 	c.capabilities = mcp.ClientCapabilities{
 		Tasks: &mcp.ClientTasks{
@@ -84,6 +85,8 @@ func newCall(i *invocation, v *view, o *callOptions) *call {
 		Content: c.content,
 		Gap:     c.gap,
 		Fetch:   func(last int64) { c.fetches <- last },
+
+		FetchRange: func(after int64) { c.ranges <- after },
 	})
 	return c
 }
@@ -414,10 +417,11 @@ func (c *call) follow(wanted context.Context) (json.RawMessage, error) {
 	var deadline <-chan struct{}
 	for {
 		end, _ := c.tracker.End()
-		if _, more := c.tracker.Rest(); end != partials.Running && !more {
+		ranging := c.tracker.Ranging()
+		if _, more := c.tracker.Rest(); end != partials.Running && !more && !ranging {
 			break
 		}
-		if end != partials.Running && !c.tracker.Fetching() {
+		if end != partials.Running && !ranging && !c.tracker.Fetching() {
 			if !c.pull(asking) {
 				break
 			}
@@ -538,12 +542,37 @@ func (c *call) resume(ctx context.Context) {
 			return
 		case last := <-c.fetches:
 			c.fetch(ctx, last)
-			select {
-			case c.changed <- struct{}{}:
-			default:
-			}
+		case after := <-c.ranges:
+			c.tracker.FetchedRange(c.readLog(ctx, after))
+		}
+		select {
+		case c.changed <- struct{}{}:
+		default:
 		}
 	}
+}
+
+// readLog reads the task's log from a position on, where the server is a runnel.
+func (c *call) readLog(ctx context.Context, after int64) (text string, next int64, err error) {
+	if c.client.Capabilities().Resources == nil {
+		return "", 0, errors.New("the server has no resources")
+	}
+	uri := fmt.Sprintf("runnel://tasks/%s/log?after=%d", c.tracker.TaskID(), after)
+	var r struct {
+		Contents []struct {
+			Text string `json:"text"`
+			Meta struct {
+				Next int64 `json:"runnel/next"`
+			} `json:"_meta"`
+		} `json:"contents"`
+	}
+	if err := c.client.Call(ctx, "resources/read", mcp.ResourceParams{URI: uri}, &r); err != nil {
+		return "", 0, err
+	}
+	if len(r.Contents) != 1 {
+		return "", 0, fmt.Errorf("%d contents", len(r.Contents))
+	}
+	return r.Contents[0].Text, r.Contents[0].Meta.Next, nil
 }
 
 // cancel asks for the end of the task. That it has ended just before is no error.

@@ -57,7 +57,7 @@ func CheckSQLite(ctx context.Context, dir string) (r StateReport, err error) {
 	if err != nil {
 		return r, err
 	}
-	defer db.Close()
+	defer func() { _ = db.Close() }() // it has only been read
 	d := &database{read: db}
 	err = d.each(ctx, func(scan func(...any) error) error {
 		var says string
