@@ -260,7 +260,7 @@ func TestCallOfBrokenServers(t *testing.T) {
 			0, "0\n1\n2\n3\n", ""},
 		{"expired", []string{"tools/call", aHandle, "tasks/get", `{"jsonrpc":"2.0","id":4,"error":{"code":-32602,"message":"task not found"}}`},
 			1, "", "expired"},
-		{"hangs", []string{"tools/call", aHandle + "\n" + partial(0)}, 1, "0\n", "timed out after 300ms"},
+		{"hangs", []string{"tools/call", aHandle + "\n" + partial(0)}, 1, "0\n", "timed out after 2s"},
 		{"a segment is fetched", []string{"tools/call",
 			`{"jsonrpc":"2.0","id":3,"result":{"task":{"taskId":"x","status":"working"},"partial-content":[{"seqNr":1,"type":"text","text":"a"}],"isComplete":false}}
 			{"jsonrpc":"2.0","id":3,"result":{"partial-content":[{"seqNr":3,"type":"text","text":"c"}],"isComplete":true}}`,
@@ -274,7 +274,7 @@ func TestCallOfBrokenServers(t *testing.T) {
 			args = append(args, "--mode=streaming")
 		}
 		if c.name == "hangs" {
-			args = append(args, "--timeout=300ms")
+			args = append(args, "--timeout=2s")
 		}
 		args = append(args, "--protocol=2025-11-25")
 		server := script(t, c.answers...)

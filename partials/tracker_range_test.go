@@ -29,7 +29,7 @@ func TestRangeIsExactOrReported(t *testing.T) {
 			Window: 1 + r.IntN(5),
 			Content: func(items []json.RawMessage, _ bool) {
 				for _, item := range items {
-					text, _ := mcp.TextOf(mcp.ContentBlock(item))
+					text, _ := mcp.TextOf(item)
 					got.WriteString(text)
 				}
 			},
