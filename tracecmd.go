@@ -112,8 +112,8 @@ func (i *invocation) trace(ctx context.Context, file string, server []string) er
 		i.say(zerolog.WarnLevel, fmt.Sprintf("runnel: %s is not complete: %v", file, err))
 	}
 	switch status, ok := state.Sys().(syscall.WaitStatus); {
-	case ctx.Err() != nil, state.Success() && (waited == nil || errors.Is(waited, exec.ErrWaitDelay)):
-		return nil
+	case ctx.Err() != nil && ok && status.Signaled(), state.Success() && (waited == nil || errors.Is(waited, exec.ErrWaitDelay)):
+		return nil // also of a server that ended by the signal that was passed on
 	case ok && status.Signaled():
 		return exitError(128 + int(status.Signal()))
 	case !state.Success():
