@@ -11,13 +11,16 @@ FUZZTIME ?= 500000x
 # How many random sessions make fuzz plays; make test plays 500.
 RANDOM_SESSIONS ?= 10000
 
-.PHONY: build demo test check lint vuln race crash soak fuzz fuzz-short bench clean
+.PHONY: build demo man test check lint vuln race crash soak fuzz fuzz-short bench clean
 
 build: ## bin/runnel
 	go build -o bin/runnel .
 
 demo: build ## this project's own go test -v as a task: its output as it comes, and what came of it
 	bin/runnel call test packages=$(DEMO_PACKAGES) --summary --tool 'test=go test -v -p 1 -count=1 {{packages}}'
+
+man: build ## the man pages, in bin/man/man1
+	bin/runnel man bin/man/man1
 
 test: check lint vuln race fuzz-short ## all that CI checks
 

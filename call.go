@@ -54,6 +54,7 @@ type call struct {
 	background   sync.WaitGroup
 	changed      chan struct{} // capacity 1: a notification of the task has come
 	fetches      chan int64    // capacity 1: the tracker asks once at a time
+	ranges       chan int64    // capacity 1, likewise
 
 	mu     sync.Mutex
 	first  time.Duration // when the first content came
@@ -63,7 +64,7 @@ type call struct {
 }
 
 func newCall(i *invocation, v *view, o *callOptions) *call {
-	c := &call{i: i, o: o, view: v, changed: make(chan struct{}, 1), fetches: make(chan int64, 1), answer: map[string]bool{}}
+	c := &call{i: i, o: o, view: v, changed: make(chan struct{}, 1), fetches: make(chan int64, 1), ranges: make(chan int64, 1), answer: map[string]bool{}}
 	c.asker = &asker{stdin: i.stdin, view: v, yes: o.yes}
 	c.capabilities = mcp.ClientCapabilities{
 		Tasks: &mcp.ClientTasks{
@@ -84,6 +85,8 @@ func newCall(i *invocation, v *view, o *callOptions) *call {
 		Content: c.content,
 		Gap:     c.gap,
 		Fetch:   func(last int64) { c.fetches <- last },
+
+		FetchRange: func(after int64) { c.ranges <- after },
 	})
 	return c
 }
@@ -112,38 +115,44 @@ func (c *call) content(items []json.RawMessage, replaces bool) {
 // show writes content items to stdout, what a command wrote to stderr to stderr.
 func (c *call) show(items []json.RawMessage) {
 	for _, item := range items {
-		var m struct {
-			Type     string `json:"type"`
-			Text     string `json:"text"`
-			MimeType string `json:"mimeType"`
-			URI      string `json:"uri"`
-			Data     string `json:"data"`
-			Meta     struct {
-				Stream string `json:"runnel/stream"`
-			} `json:"_meta"`
-			Resource struct {
-				URI  string `json:"uri"`
-				Text string `json:"text"`
-			} `json:"resource"`
-		}
-		_ = json.Unmarshal(item, &m) // what is of the wrong type reads as absent
-		text := m.Text
-		switch {
-		case m.Type == "text":
-		case m.Resource.Text != "":
-			text = m.Resource.Text
-		default:
-			text = fmt.Sprintf("[%s]\n", strings.Join(strings.Fields(strings.Join([]string{m.Type, m.MimeType, m.URI, m.Resource.URI, size(m.Data)}, " ")), " "))
-		}
+		text, stderr := itemText(item)
 		switch {
 		case c.o.output.word != "text":
 			c.view.say(text)
-		case m.Meta.Stream == "stderr":
+		case stderr:
 			_, _ = c.view.Write([]byte(text))
 		default:
 			c.written(c.view.content(text))
 		}
 	}
+}
+
+// itemText is a content item as a terminal shows it, and whether a command wrote it to stderr.
+func itemText(item json.RawMessage) (text string, stderr bool) {
+	var m struct {
+		Type     string `json:"type"`
+		Text     string `json:"text"`
+		MimeType string `json:"mimeType"`
+		URI      string `json:"uri"`
+		Data     string `json:"data"`
+		Meta     struct {
+			Stream string `json:"runnel/stream"`
+		} `json:"_meta"`
+		Resource struct {
+			URI  string `json:"uri"`
+			Text string `json:"text"`
+		} `json:"resource"`
+	}
+	_ = json.Unmarshal(item, &m) // what is of the wrong type reads as absent
+	switch {
+	case m.Type == "text":
+		text = m.Text
+	case m.Resource.Text != "":
+		text = m.Resource.Text
+	default:
+		text = fmt.Sprintf("[%s]\n", strings.Join(strings.Fields(strings.Join([]string{m.Type, m.MimeType, m.URI, m.Resource.URI, size(m.Data)}, " ")), " "))
+	}
+	return text, m.Meta.Stream == "stderr"
 }
 
 func size(base64 string) string {
@@ -408,10 +417,11 @@ func (c *call) follow(wanted context.Context) (json.RawMessage, error) {
 	var deadline <-chan struct{}
 	for {
 		end, _ := c.tracker.End()
-		if _, more := c.tracker.Rest(); end != partials.Running && !more {
+		ranging := c.tracker.Ranging()
+		if _, more := c.tracker.Rest(); end != partials.Running && !more && !ranging {
 			break
 		}
-		if end != partials.Running && !c.tracker.Fetching() {
+		if end != partials.Running && !ranging && !c.tracker.Fetching() {
 			if !c.pull(asking) {
 				break
 			}
@@ -532,12 +542,37 @@ func (c *call) resume(ctx context.Context) {
 			return
 		case last := <-c.fetches:
 			c.fetch(ctx, last)
-			select {
-			case c.changed <- struct{}{}:
-			default:
-			}
+		case after := <-c.ranges:
+			c.tracker.FetchedRange(c.readLog(ctx, after))
+		}
+		select {
+		case c.changed <- struct{}{}:
+		default:
 		}
 	}
+}
+
+// readLog reads the task's log from a position on, where the server is a runnel.
+func (c *call) readLog(ctx context.Context, after int64) (text string, next int64, err error) {
+	if c.client.Capabilities().Resources == nil {
+		return "", 0, errors.New("the server has no resources")
+	}
+	uri := fmt.Sprintf("runnel://tasks/%s/log?after=%d", c.tracker.TaskID(), after)
+	var r struct {
+		Contents []struct {
+			Text string `json:"text"`
+			Meta struct {
+				Next int64 `json:"runnel/next"`
+			} `json:"_meta"`
+		} `json:"contents"`
+	}
+	if err := c.client.Call(ctx, "resources/read", mcp.ResourceParams{URI: uri}, &r); err != nil {
+		return "", 0, err
+	}
+	if len(r.Contents) != 1 {
+		return "", 0, fmt.Errorf("%d contents", len(r.Contents))
+	}
+	return r.Contents[0].Text, r.Contents[0].Meta.Next, nil
 }
 
 // cancel asks for the end of the task. That it has ended just before is no error.
@@ -557,12 +592,7 @@ func (c *call) cancel(ctx context.Context) error {
 
 // finish shows what the result has beyond what came, and makes an exit code of it.
 func (c *call) finish(raw json.RawMessage) error {
-	var r struct {
-		mcp.CallToolResult
-		Structured struct {
-			ExitCode *int `json:"exitCode"`
-		} `json:"structuredContent"`
-	}
+	var r mcp.CallToolResult
 	if err := json.Unmarshal(raw, &r); err != nil {
 		var wrong *json.UnmarshalTypeError
 		if !errors.As(err, &wrong) {
@@ -590,9 +620,18 @@ func (c *call) finish(raw json.RawMessage) error {
 			c.show(r.Content)
 		}
 	}
-	switch code := r.Structured.ExitCode; {
-	case code != nil && *code != 0:
-		return exitError(*code & 0xff)
+	return exitOf(&r)
+}
+
+// exitOf makes an exit code of a result: that of its command, else 0, or 1 for an error.
+func exitOf(r *mcp.CallToolResult) error {
+	var s struct {
+		ExitCode int `json:"exitCode"` // null after a signal
+	}
+	_ = json.Unmarshal(r.StructuredContent, &s) // most results have none
+	switch {
+	case s.ExitCode&0xff != 0:
+		return exitError(s.ExitCode & 0xff)
 	case r.IsError:
 		return exitError(exitFailure)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -202,7 +203,7 @@ func usageOf(tool *mcp.Tool) string {
 // completeCall completes the name of a tool that runnel itself serves, then its arguments.
 func (i *invocation) completeCall(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	const silent = cobra.ShellCompDirectiveNoFileComp
-	if n := cmd.ArgsLenAtDash(); n >= 0 && n < len(args) { // cobra adds a "--" of its own at the end
+	if slices.Contains(i.args[:len(i.args)-1], "--") { // cobra adds one of its own: cmd does not tell
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	quiet := *i

@@ -133,6 +133,10 @@ tools:
 		{args: "tools x", code: 2, stderr: `unknown argument "x"`},
 		{args: "__complete call --selftest st", stdout: `(?s).*\nstream\t.*`, stderr: "Completion"},
 		{args: "__complete call --selftest stream count=1 b", stdout: `(?s)bytes=\t.*`, stderr: "Completion"},
+		{args: "__complete call --mode s", stdout: "immediate\nstreaming\ntask\n:4\n", stderr: "Completion"},
+		{args: "__complete tasks t", stdout: "tail\t.*\n:4\n", stderr: "Completion"},
+		{args: "__complete --log-level w", stdout: "debug\ninfo\nwarn\nerror\n:4\n", stderr: "Completion"},
+		{args: "__complete call echo -- ./ser", stdout: ":0\n", stderr: "Completion"},
 		{args: "__complete call --selftest fail protocol=", stdout: `protocol=true\nprotocol=false\n:4\n`, stderr: "Completion"},
 	} {
 		var args []string
@@ -240,6 +244,14 @@ func TestCallOfBrokenServers(t *testing.T) {
 			0, "0\n1\n2\n3\n", ""},
 		{"a gap", []string{"tools/call", aHandle + "\n" + partial(0) + partial(3) + anEnd, "tasks/result", result},
 			0, "0\n3\n", "gap: numbers 1 to 2 of the output did not come (after 2 bytes)"},
+		{"a gap is read from the log", []string{"tools/call", aHandle + "\n" + partial(0) + partial(3) + anEnd,
+			"resources/read", `n=$((${n:-3}+1)); printf '%s\n' '{"jsonrpc":"2.0","id":'$n',"result":{"contents":[{"uri":"u","text":"0\n1\n2\n3\n","_meta":{"runnel/next":8}}]}}'`,
+			"tasks/result", strings.Replace(result, `"id":4`, `"id":6`, 1)},
+			0, "0\n1\n2\n3\n", ""},
+		{"a gap cannot be read from the log", []string{"tools/call", aHandle + "\n" + partial(0) + partial(3) + anEnd,
+			"resources/read", `{"jsonrpc":"2.0","id":4,"error":{"code":-32002,"message":"resource not found"}}`,
+			"tasks/result", strings.Replace(result, `"id":4`, `"id":5`, 1)},
+			0, "0\n3\n", "gap: numbers 1 to 2 of the output did not come (after 2 bytes)"},
 		{"dies", []string{"tools/call", aHandle + "\n" + partial(0) + "exit 3"},
 			1, "0\n", "connection lost: the server closed its output"},
 		{"no notification of the end, only tasks/get", []string{"tools/call", aHandle + "\n" + partial(0),
@@ -265,7 +277,11 @@ func TestCallOfBrokenServers(t *testing.T) {
 			args = append(args, "--timeout=2s")
 		}
 		args = append(args, "--protocol=2025-11-25")
-		got := runClient(t, "", append(args, script(t, c.answers...)...)...)
+		server := script(t, c.answers...)
+		if strings.Contains(c.name, "the log") {
+			server[3] = strings.Replace(server[3], `"capabilities":{`, `"capabilities":{"resources":{},`, 1)
+		}
+		got := runClient(t, "", append(args, server...)...)
 		if got.code != c.code || got.stdout != c.stdout || !strings.Contains(got.stderr, c.stderr) || c.stderr == "" && got.stderr != "" {
 			t.Errorf("%s: exit code %d, want %d\nstdout %q\n  want %q\nstderr %q\n  want %q", c.name, got.code, c.code, got.stdout, c.stdout, got.stderr, c.stderr)
 		}

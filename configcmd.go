@@ -37,9 +37,10 @@ func (i *invocation) configCommand(file *pflag.Flag) *cobra.Command {
 		},
 	}
 	config := &cobra.Command{
-		Use:   "config",
-		Short: "Check the config file, print its schema",
-		Args:  noArguments,
+		Use:     "config",
+		Short:   "Check the config file, print its schema",
+		Example: "  runnel config check runnel.yaml",
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return &usageError{errors.New("runnel config: which one? check or schema"), hint(cmd)}
 		},

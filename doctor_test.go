@@ -35,6 +35,42 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
+// The state is looked at while it is in use, and what is wrong with it is told.
+func TestDoctorOfAState(t *testing.T) {
+	t.Parallel()
+	state := filepath.Join(t.TempDir(), "state")
+	doctor := func() outcome { return people(t, "doctor", "--state", state) }
+	doctor().is(t, exitFine, `.*ok     state: `+state+`: not there yet, the first task makes it\n.*`, "")
+	if _, err := os.Stat(state); err == nil {
+		t.Error("looking makes a state")
+	}
+	host := newWitness(t, programCommand(t, "--selftest", "--state", state))
+	host.call("tools/call", map[string]any{"name": "sleep", "arguments": map[string]any{"ms": 600000}, "task": map[string]any{}})
+	doctor().is(t, exitFine, `.*ok     state: `+state+`: 1 tasks, 1 of them not ended, 1 runnels using it, .*`, "")
+	host.end()
+	if err := os.Chmod(state, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	doctor().is(t, exitFailure, `.*WRONG  state: others may read or write it; .*`+state+` \(drwxrwxrwx\)\n.*`, "")
+	if err := os.WriteFile(filepath.Join(state, "runnel.db"), []byte(strings.Repeat("no database ", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	doctor().is(t, exitFailure, `.*WRONG  state: .*damaged or no state of runnel.*`, "")
+	people(t, "doctor", "--state", "memory").is(t, exitFine, `.*ok     state: memory.*`, "")
+	people(t, "doctor", "--state", "/dev/null/no").is(t, exitFailure, `.*WRONG  state: .*not a directory\n.*`, "")
+}
+
+// A host that starts it is told, and tells its user, what it can do.
+func TestDoctorOfAHost(t *testing.T) {
+	for flags, want := range map[string]string{
+		"--protocol=2025-11-25": `initialize: runnel devel speaks 2025-11-25; it can do .*partials \(SEP-2679\).*\ntools/call doctor: as a task; with progress\n?`,
+		"--protocol=2026-07-28": `server/discover: runnel devel speaks 2026-07-28; it can do .*tasks \(extension\).*\ntools/call doctor: with progress; with partial results\n?`,
+	} {
+		args := append([]string{"call", "doctor", flags, "--"}, builtProgram(t), "doctor", "--host")
+		runClient(t, "", args...).is(t, exitFine, `What this host says, and asks for:\n`+want, `runnel doctor: the host: tools/call doctor: `)
+	}
+}
+
 func TestLookUp(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"run": 0o700, "text": 0o600} {

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
 	"runnel/partials"
 	"runnel/rpc"
@@ -26,20 +29,31 @@ const checkTime = 30 * time.Second
 
 // doctorCommand is "runnel doctor". serve are the flags of serve.
 func (i *invocation) doctorCommand(serve *pflag.FlagSet) *cobra.Command {
+	var host bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check that runnel can do its work here: config, commands, a session",
-		Long: `Checks the config file, that the commands of the tools are there, and serves itself a session in each era. With the flags that a host
-gives it, it sees what the host would get. The exit code is 1 if something is wrong.`,
+		Short: "Check that runnel can do its work here: config, commands, state, a session",
+		Long: `Checks the config file, that the commands of the tools are there and the state directory is in order, and serves itself a session in
+each era. With the flags that a host
+gives it, it sees what the host would get. The exit code is 1 if something is wrong.
+
+With --host it serves the host that starts it one tool, doctor, which tells what that host can do: tasks, partial output, progress,
+questions. The same goes to stderr, where most hosts keep a log of it.`,
 		Example: `  runnel doctor
   runnel doctor --config runnel.yaml
 
-  # what can the host in front of runnel do? Put a trace between them, and read what it says of initialize
-  runnel trace -o session.trace -- runnel --config runnel.yaml`,
+  # what can a host do? In its config, for a while, instead of the command that it starts:
+  "command": "runnel", "args": ["doctor", "--host"]`,
 		Args: noArguments,
-		RunE: i.doctor,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if host {
+				return i.doctorHost(cmd)
+			}
+			return i.doctor(cmd, args)
+		},
 	}
 	cmd.Flags().SortFlags = false
+	cmd.Flags().BoolVar(&host, "host", false, "serve the host that starts this, and tell what it can do")
 	cmd.Flags().AddFlagSet(serve)
 	return cmd
 }
@@ -91,6 +105,9 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 		}
 	}
 	d.temporary()
+	if config != nil {
+		d.state(cmd.Context(), config)
+	}
 	for _, version := range []string{mcp.NewestHandshake().Name, ""} {
 		d.session(cmd.Context(), version)
 	}
@@ -155,6 +172,50 @@ func (d *diagnosis) temporary() {
 	_ = f.Close()
 	_ = os.Remove(f.Name())
 	d.fine("temporary files", "%s", filepath.Dir(f.Name()))
+}
+
+// state looks at where tasks live. It makes nothing there.
+func (d *diagnosis) state(ctx context.Context, config *tools.Config) {
+	if config.State.InMemory() {
+		d.fine("state", "memory: tasks end with their process")
+		return
+	}
+	dir, err := config.StateDir(d.i.getenv)
+	if errors.Is(err, tools.ErrNoHome) {
+		d.bad("state", "%v: tasks would end with their process; name a directory with --state", err)
+		return
+	} else if err != nil {
+		d.bad("state", "%v", err)
+		return
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, checkTime, fmt.Errorf("no answer within %v", checkTime))
+	defer cancel()
+	r, err := tasks.CheckSQLite(ctx, dir)
+	there := dir
+	for errors.Is(err, fs.ErrNotExist) {
+		if _, wrong := os.Stat(there); !errors.Is(wrong, fs.ErrNotExist) {
+			break
+		}
+		there = filepath.Dir(there) // the first that is there: in it the others are made
+	}
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		if wrong := unix.Access(there, unix.W_OK|unix.X_OK); wrong != nil {
+			d.bad("state", "%s cannot be written: %v", there, wrong)
+			return
+		}
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		d.fine("state", "%s: not there yet, the first task makes it", dir)
+	case err != nil:
+		d.bad("state", "%s: %v", dir, err)
+	case r.Damage != nil:
+		d.bad("state", "%s is damaged; move it away:\n%s", dir, strings.Join(r.Damage, "\n"))
+	case r.Open != nil:
+		d.bad("state", "others may read or write it; take their rights with chmod go=:\n%s", strings.Join(r.Open, "\n"))
+	default:
+		d.fine("state", "%s: %d tasks, %d of them not ended, %d runnels using it, %.1f MiB", dir, r.Tasks, r.Working, r.Processes, float64(r.Bytes)/(1<<20))
+	}
 }
 
 // session serves itself, with the self-test tools alone, and calls one whose output streams.

@@ -88,16 +88,17 @@ func (c *choice) String() string { return string(*c) }
 func (c *choice) Type() string { return "word" }
 
 func (c *choice) Set(text string) error {
-	for _, words := range choices {
-		if !slices.Contains(words, string(*c)) {
-			continue
-		}
-		if !slices.Contains(words, text) {
-			return fmt.Errorf("%q is unknown; allowed: %s", text, strings.Join(words, ", "))
-		}
+	if words := c.words(); !slices.Contains(words, text) {
+		return fmt.Errorf("%q is unknown; allowed: %s", text, strings.Join(words, ", "))
 	}
 	*c = choice(text)
 	return nil
+}
+
+// words are those that it may be.
+func (c *choice) words() []string {
+	n := slices.IndexFunc(choices, func(words []string) bool { return slices.Contains(words, string(*c)) })
+	return choices[n]
 }
 
 // readEnvironment gives each flag that was not set the value of its variable; an empty one counts as not set.

@@ -54,6 +54,8 @@ type invocation struct {
 
 	reloads bool // the config file is watched
 
+	args []string
+
 	options options
 }
 
@@ -64,6 +66,7 @@ func run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stder
 }
 
 func (i *invocation) run(ctx context.Context, args []string) int {
+	i.args = args
 	root := i.rootCommand()
 	root.SetArgs(append([]string{}, args...)) // not nil, which would mean os.Args
 	root.SetIn(i.stdin)

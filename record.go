@@ -177,7 +177,7 @@ func (t *record) request(d direction, id json.RawMessage, method string, params 
 		var info mcp.Implementation
 		_ = json.Unmarshal(p.Meta.ClientCapabilities, &c)
 		_ = json.Unmarshal(p.Meta.ClientInfo, &info)
-		notes = append(notes, fmt.Sprintf("%s %s speaks %s; %s", info.Name, info.Version, p.Meta.ProtocolVersion, abilities(&c)))
+		notes = append(notes, fmt.Sprintf("%s %s speaks %s; %s", info.Name, info.Version, unquoted(p.Meta.ProtocolVersion), abilities(&c)))
 	case "tools/call":
 		a.tool, a.stream = p.Name, slices.Contains(p.Task.ResponseModes, mcp.ModeStreaming)
 		token := p.Meta.ProgressToken
@@ -185,6 +185,7 @@ func (t *record) request(d direction, id json.RawMessage, method string, params 
 			token = p.Meta.PartialResultToken
 		}
 		a.call = t.track(token)
+		notes = append(notes, wishes(params)...)
 	}
 	t.asked[d][string(id)] = a
 	return strings.TrimSpace(method + " " + a.tool), notes
@@ -292,6 +293,32 @@ func (c *tracked) take() (notes []string) {
 	}
 	*c.notes = nil
 	return notes
+}
+
+// wishes says how a host asks for a call to be made.
+func wishes(params []byte) (asks []string) {
+	var p struct {
+		Task json.RawMessage `json:"task"`
+		Meta struct {
+			Progress json.RawMessage `json:"progressToken"`
+			Partials bool            `json:"partialResults"`
+			Token    json.RawMessage `json:"partialResultToken"`
+		} `json:"_meta"`
+	}
+	_ = json.Unmarshal(params, &p) // what is of the wrong type reads as absent
+	for _, a := range []struct {
+		asks bool
+		what string
+	}{
+		{p.Task != nil, "as a task"},
+		{p.Meta.Progress != nil, "with progress"},
+		{p.Meta.Partials || p.Meta.Token != nil, "with partial results"},
+	} {
+		if a.asks {
+			asks = append(asks, a.what)
+		}
+	}
+	return asks
 }
 
 // abilities says what a host can do with a server like this one.

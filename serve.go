@@ -70,15 +70,17 @@ func (i *invocation) rootCommand() *cobra.Command {
 		return &usageError{flagError(err), hint(cmd)}
 	})
 	serve := &cobra.Command{
-		Use:   "serve",
-		Short: "Serve MCP on stdin and stdout (as runnel alone does)",
-		Args:  noArguments,
-		RunE:  i.serve,
+		Use:     "serve",
+		Short:   "Serve MCP on stdin and stdout (as runnel alone does)",
+		Example: "  runnel serve --config runnel.yaml",
+		Args:    noArguments,
+		RunE:    i.serve,
 	}
 	serve.Flags().SortFlags = false
 	serve.Flags().AddFlagSet(root.Flags())
-	root.AddCommand(serve, i.toolsCommand(root.Flags()), i.callCommand(root.Flags()), i.traceCommand(), i.doctorCommand(root.Flags()), i.configCommand(root.Flags().Lookup("config")), versionCommand())
+	root.AddCommand(serve, i.toolsCommand(root.Flags()), i.callCommand(root.Flags()), i.tasksCommand(root.Flags()), i.traceCommand(), i.doctorCommand(root.Flags()), i.configCommand(root.Flags().Lookup("config")), manCommand(), versionCommand())
 	root.SetHelpTemplate(helpTemplate)
+	completeFlags(root)
 	return root
 }
 

@@ -100,3 +100,22 @@ func (c *chosen) Set(text string) error {
 	c.word = text
 	return nil
 }
+
+// completeFlags completes the values of flags that take one of some words.
+func completeFlags(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		var words []string
+		switch v := f.Value.(type) {
+		case *chosen:
+			words = slices.DeleteFunc(slices.Clone(v.words), func(word string) bool { return word == "" })
+		case *choice:
+			words = v.words()
+		}
+		if words != nil { // an error says that the flag has been there: serve shares those of root
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+		}
+	})
+	for _, sub := range cmd.Commands() {
+		completeFlags(sub)
+	}
+}

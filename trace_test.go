@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -44,6 +45,26 @@ func TestTrace(t *testing.T) {
 	}
 	if got := runClient(t, "", "trace", "-o", file, "--", "/no/such/server"); got.code != exitFailure || !strings.Contains(got.stderr, "cannot start") {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A signal ends the server, as it wishes to end.
+func TestTraceIsToldToEnd(t *testing.T) {
+	for server, code := range map[string]int{
+		`trap "exit 5" TERM; echo up; while :; do sleep 0.05; done`: 5,
+		`trap "exit 0" TERM; echo up; while :; do sleep 0.05; done`: 0,
+		`echo up; exec sleep 1000`:                                  0,
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		stdin, w := io.Pipe()
+		stdout := &trigger{text: "up", do: cancel}
+		var stderr syncBuffer
+		got := run(ctx, []string{"trace", "-o", os.DevNull, "--", "sh", "-c", server}, environ(t), stdin, stdout, &stderr)
+		if got != code || stderr.String() != "" {
+			t.Errorf("%s: exit code %d, want %d, stderr %q", server, got, code, &stderr)
+		}
+		_ = w.Close()
+		cancel()
 	}
 }
 

@@ -112,8 +112,8 @@ func (i *invocation) trace(ctx context.Context, file string, server []string) er
 		i.say(zerolog.WarnLevel, fmt.Sprintf("runnel: %s is not complete: %v", file, err))
 	}
 	switch status, ok := state.Sys().(syscall.WaitStatus); {
-	case ctx.Err() != nil, state.Success() && (waited == nil || errors.Is(waited, exec.ErrWaitDelay)):
-		return nil
+	case ctx.Err() != nil && ok && status.Signaled(), state.Success() && (waited == nil || errors.Is(waited, exec.ErrWaitDelay)):
+		return nil // also of a server that ended by the signal that was passed on
 	case ok && status.Signaled():
 		return exitError(128 + int(status.Signal()))
 	case !state.Success():
@@ -122,14 +122,13 @@ func (i *invocation) trace(ctx context.Context, file string, server []string) er
 	return nil // the host has gone
 }
 
-// tap passes bytes on first, and then notes them.
+// tap notes bytes and passes them on, in this order: what a message is answered with is noted behind it.
 type tap struct {
 	to   io.Writer
 	note func([]byte)
 }
 
 func (t *tap) Write(p []byte) (int, error) {
-	n, err := t.to.Write(p)
-	t.note(p[:n])
-	return n, err
+	t.note(p)
+	return t.to.Write(p)
 }

@@ -40,9 +40,10 @@ func revision() string {
 
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  noArguments,
+		Use:     "version",
+		Short:   "Print the version",
+		Example: "  runnel version",
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "runnel %s (%s%s %s/%s)\n", version(), revision(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err

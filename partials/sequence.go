@@ -55,6 +55,15 @@ func (s *sequence) take() ([]json.RawMessage, bool) {
 	return items, ok
 }
 
+// drop lets go what is held: it comes by another way.
+func (s *sequence) drop() {
+	for n := range s.held {
+		s.next = max(s.next, n+1)
+	}
+	clear(s.held)
+	s.size = 0
+}
+
 // skip gives up the numbers before the first one that is held; to is the last of them.
 func (s *sequence) skip() (to int64, ok bool) {
 	if len(s.held) == 0 {

@@ -29,6 +29,8 @@ type Tracker struct {
 	begun   bool   // content has come
 	last    bool   // the dialect's end mark has come
 
+	ranged ranged
+
 	fetching bool
 	fetched  int64 // behind which number the last fetch asked, -1 = none
 
@@ -50,6 +52,10 @@ type TrackerOptions struct {
 	// Fetch is to ask for what comes behind a number (tasks/result with lastSeqNr) and to hand the answer to Fetched; it must
 	// not wait for it. nil = nothing can be fetched.
 	Fetch func(lastSeqNr int64)
+
+	// FetchRange is to read the task's log as text from a position on, in bytes (partials/tracker_range.go), and to hand it to
+	// FetchedRange; it must not wait for it. nil = it cannot be read.
+	FetchRange func(after int64)
 
 	Window int // how many messages are held while a number before them is missing; 0 = 32
 }
@@ -272,6 +278,13 @@ func (t *Tracker) number(s spelled, n int64, items []json.RawMessage) {
 		t.stats.Late++
 		return
 	}
+	if t.ranged.begun {
+		if !t.ranged.done {
+			t.seq.next = max(t.seq.next, n+1)
+			t.askRange()
+		}
+		return
+	}
 	switch t.seq.put(n, items) {
 	case seenBefore:
 		t.stats.Duplicates++ // 1.3.10: "it SHOULD discard the duplicate"
@@ -286,7 +299,13 @@ func (t *Tracker) number(s spelled, n int64, items []json.RawMessage) {
 	}
 	t.hand()
 	t.fetch()
-	for !t.fetching && (len(t.seq.held) > t.o.Window || t.seq.size > t.bound) || t.seq.size > 2*t.bound {
+	switch {
+	case t.ranged.on && len(t.seq.held) == 0:
+		t.ranged.on = false // what was late has come
+	case t.ranged.on && t.seq.size > 2*t.bound:
+		t.giveUp()
+	}
+	for !t.ranged.on && (!t.fetching && (len(t.seq.held) > t.o.Window || t.seq.size > t.bound) || t.seq.size > 2*t.bound) {
 		t.skip()
 	}
 }
@@ -314,6 +333,9 @@ func (t *Tracker) hand() {
 
 // skip gives up what is missing before the first number that is held, if one is.
 func (t *Tracker) skip() {
+	if t.read() {
+		return
+	}
 	from := t.seq.next
 	to, ok := t.seq.skip()
 	if !ok {
@@ -338,6 +360,7 @@ func (t *Tracker) gap(g Gap) {
 func (t *Tracker) emit(items []json.RawMessage, replaces bool) {
 	t.begun = true
 	t.stats.Partials++
+	t.ranged.note(items)
 	t.stats.Bytes += t.merged.add(items, replaces)
 	if t.o.Content != nil && (len(items) > 0 || replaces) {
 		t.o.Content(items, replaces)
@@ -533,11 +556,18 @@ func (t *Tracker) finish(e End, message string) {
 func (t *Tracker) Flush() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.ranged.on {
+		t.giveUp()
+	}
 	t.flush()
 }
 
 func (t *Tracker) flush() {
-	for len(t.seq.held) > 0 {
+	if t.ranged.on && !t.ranged.done {
+		t.askRange()
+		return
+	}
+	for len(t.seq.held) > 0 && !t.ranged.on {
 		t.skip()
 	}
 	switch missing := t.seq.missing(); {

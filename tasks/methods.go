@@ -97,10 +97,8 @@ func (r *Runner) taskResult(ctx context.Context, p mcp.TaskParams) (any, error) 
 	if t.Outcome.Err != nil {
 		return nil, t.Outcome.Err
 	}
-	result := WithRelated(t.Outcome.Result, t.ID)
 	if !t.Merge {
-		result.Meta = WithVariables(result.Meta, &t, result.Size())
-		return result, nil
+		return t.Result(), nil
 	}
 	// Merged results are large, and stay in memory until the client has read up to them.
 	select {
@@ -108,17 +106,25 @@ func (r *Runner) taskResult(ctx context.Context, p mcp.TaskParams) (any, error) 
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	result.Content = nil // Unmarshal would write over the items that the outcome and the segments hold
-	merged, cut := t.Segments.Merged(maxMerged)
-	if err := json.Unmarshal(merged, &result.Content); err != nil {
-		panic("internal error: merged segments: " + err.Error())
-	}
-	if cut {
-		result.Content = append(result.Content, LinkLog(&t))
-	}
-	result.Meta = WithVariables(result.Meta, &t, result.Size())
 	done := func() { <-r.merging }
-	return rpc.After{Result: result, Do: done, Drop: done}, nil
+	return rpc.After{Result: t.Result(), Do: done, Drop: done}, nil
+}
+
+// Result is the result of a task that ended with one: the merged segments, if that is what it was asked for.
+func (t *Task) Result() *mcp.CallToolResult {
+	result := WithRelated(t.Outcome.Result, t.ID)
+	if t.Merge {
+		result.Content = nil // Unmarshal would write over the items that the outcome and the segments hold
+		merged, cut := t.Segments.Merged(maxMerged)
+		if err := json.Unmarshal(merged, &result.Content); err != nil {
+			panic("internal error: merged segments: " + err.Error())
+		}
+		if cut {
+			result.Content = append(result.Content, LinkLog(t))
+		}
+	}
+	result.Meta = WithVariables(result.Meta, t, result.Size())
+	return result
 }
 
 const (

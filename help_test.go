@@ -1,0 +1,57 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// commandsOf are all commands that help shows.
+func commandsOf(cmd *cobra.Command) []*cobra.Command {
+	all := []*cobra.Command{cmd}
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() && sub.Name() != "completion" {
+			all = append(all, commandsOf(sub)...)
+		}
+	}
+	return all
+}
+
+// The help of each command shows examples before all else.
+func TestHelpShowsExamplesFirst(t *testing.T) {
+	i := &invocation{env: environ(t)}
+	for _, cmd := range commandsOf(i.rootCommand()) {
+		help := runClient(t, "", append(strings.Fields(cmd.CommandPath())[1:], "--help")...)
+		_, rest, _ := strings.Cut(help.stdout, "\n\n")
+		if help.code != exitFine || !strings.HasPrefix(rest, "Examples:\n  ") {
+			t.Errorf("%s --help: exit code %d\n%.300s", cmd.CommandPath(), help.code, help.stdout)
+		}
+		if !strings.Contains(cmd.Example, cmd.CommandPath()) {
+			t.Errorf("no example of %s calls it:\n%s", cmd.CommandPath(), cmd.Example)
+		}
+	}
+}
+
+// There is a man page of each command, which man can read.
+func TestManPages(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "man", "man1")
+	runClient(t, "", "man", dir).is(t, exitFine, "", "")
+	runClient(t, "", "man").is(t, exitUsage, "", `^runnel man: which directory\?`)
+	i := &invocation{env: environ(t)}
+	for _, cmd := range commandsOf(i.rootCommand()) {
+		page, err := os.ReadFile(filepath.Join(dir, manName(cmd)+".1"))
+		if err != nil || !strings.HasPrefix(string(page), ".TH RUNNEL") || !strings.Contains(string(page), ".SH EXAMPLES\n") {
+			t.Errorf("%s: %v\n%.300s", cmd.CommandPath(), err, page)
+		}
+	}
+	if groff, err := exec.LookPath("groff"); err == nil {
+		out, err := exec.Command("sh", "-c", groff+" -man -Tutf8 -ww "+dir+"/*.1 2>&1 >/dev/null").CombinedOutput()
+		if err != nil || len(out) > 0 {
+			t.Errorf("groff: %v\n%.1000s", err, out)
+		}
+	}
+}

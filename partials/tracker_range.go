@@ -1,0 +1,115 @@
+package partials
+
+import (
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+
+	"runnel/rpc/mcp"
+)
+
+// Where the server has the whole output as text that can be read from a position on (runnel://tasks/ID/log?after=N), what
+// SEP-2679 did not deliver is read there. Its numbers do not tell positions, so what comes behind the gap cannot be put
+// together with what was read: from the gap on, all is read, and the notifications only tell when there is more.
+
+// rangeOverlap is how many bytes of what has come are read again: if they differ, the position is not what it seems.
+const rangeOverlap = 256
+
+// ranged is the state of such reading.
+type ranged struct {
+	on     bool // FetchRange has been called for a gap
+	begun  bool // and there was an answer: from here on all is read
+	asking bool // FetchRange was called, and FetchedRange not yet
+	from   int64
+	more   bool   // a notification came meanwhile
+	done   bool   // all has been read, or it cannot be
+	tail   []byte // the end of what has come, about rangeOverlap bytes at most
+	other  bool   // something that is no text on stdout has come: positions are not known
+}
+
+// note keeps the end of what is handed out.
+func (r *ranged) note(items []json.RawMessage) {
+	for _, item := range items {
+		text, stream, ok := textOf(item)
+		r.other = r.other || !ok || stream != Stdout
+		r.tail = append(r.tail, text...)
+	}
+	if cut := len(r.tail) - rangeOverlap; cut > 0 {
+		for cut < len(r.tail) && !utf8.RuneStart(r.tail[cut]) {
+			cut++
+		}
+		r.tail = append([]byte(nil), r.tail[cut:]...)
+	}
+}
+
+// read begins to read what is missing; false: it cannot be read.
+func (t *Tracker) read() bool {
+	if t.o.FetchRange == nil || t.spelled != spelled2679 || t.ranged.done || t.ranged.other {
+		return false
+	}
+	t.ranged.on = true
+	t.askRange()
+	return true
+}
+
+func (t *Tracker) askRange() {
+	r := &t.ranged
+	if r.asking {
+		r.more = true
+		return
+	}
+	r.asking, r.more, r.from = true, false, t.stats.Bytes-int64(len(r.tail))
+	t.o.FetchRange(r.from)
+}
+
+// Ranging tells whether output is still to be read by FetchRange.
+func (t *Tracker) Ranging() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ranged.on && !t.ranged.done
+}
+
+// FetchedRange takes the answer to FetchRange: text from that position up to next, or the error that came instead.
+func (t *Tracker) FetchedRange(text string, next int64, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := &t.ranged
+	r.asking = false
+	if !r.on || r.done {
+		return
+	}
+	has := t.stats.Bytes - r.from // of the text, at least the tail: it may have grown since
+	// Where text stands for something else (an image, output that is no longer kept) it has another length.
+	if err != nil || r.from+int64(len(text)) != next || has > int64(len(text)) || !strings.HasSuffix(text[:has], string(r.tail)) {
+		t.giveUp()
+		return
+	}
+	r.begun = true
+	t.seq.drop()
+	if text = text[has:]; text != "" {
+		t.emit([]json.RawMessage{mcp.Text(text)}, false)
+	}
+	switch {
+	case text != "" || r.more:
+		t.askRange()
+	case t.end != Running: // it was asked for behind the end, and there was nothing more
+		r.done = true
+	}
+}
+
+// giveUp reports what could not be read.
+func (t *Tracker) giveUp() {
+	r := &t.ranged
+	if r.done {
+		return
+	}
+	r.done = true
+	if r.begun {
+		t.gap(Gap{From: t.seq.next, To: -1})
+		return
+	}
+	r.on = false // the numbers still tell what is missing
+	for len(t.seq.held) > 0 && (t.end != Running || len(t.seq.held) > t.o.Window) {
+		t.skip()
+	}
+}

@@ -1,0 +1,109 @@
+package partials
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"runnel/rpc/mcp"
+)
+
+// Whatever is dropped, repeated and reordered of SEP-2679: where the log can be read the content is exact and without a gap,
+// where it cannot, what is missing is reported, and nothing is made up.
+func TestRangeIsExactOrReported(t *testing.T) {
+	const sent = 60
+	chunks := make([]string, sent)
+	for n := range chunks {
+		chunks[n] = strings.Repeat(fmt.Sprintf("<é%d>", n), 1+n%7)
+	}
+	whole := strings.Join(chunks, "")
+	for seed := range uint64(2000) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		var got strings.Builder
+		var asked []int64
+		gaps := 0
+		tr := NewTracker(TrackerOptions{
+			Window: 1 + r.IntN(5),
+			Content: func(items []json.RawMessage, _ bool) {
+				for _, item := range items {
+					text, _ := mcp.TextOf(item)
+					got.WriteString(text)
+				}
+			},
+			Gap:        func(Gap) { gaps++ },
+			FetchRange: func(after int64) { asked = append(asked, after) },
+		})
+		tr.Handle("x")
+		written, dead := 0, r.IntN(3) == 0
+		answer := func() {
+			after := asked[0]
+			asked = asked[1:]
+			log := strings.Join(chunks[:written], "")
+			text := log[after:]
+			switch {
+			case dead && r.IntN(2) == 0:
+				tr.FetchedRange("", 0, errors.New("not found"))
+				return
+			case dead: // what is not the output is not taken for it
+				tr.FetchedRange("[5 bytes of output are no longer kept]\n"+text, after+int64(len(text)), nil)
+				return
+			}
+			if page := 40; len(text) > page && after+int64(page) > int64(got.Len()) { // pages end between characters
+				for text[page]&0xc0 == 0x80 {
+					page++
+				}
+				if r.IntN(2) == 0 {
+					text = text[:page]
+				}
+			}
+			tr.FetchedRange(text, after+int64(len(text)), nil)
+		}
+		was := map[int]bool{}
+		send := func(n int) {
+			was[n] = true
+			tr.Notification("notifications/tasks/partial", fmt.Appendf(nil, `{"taskId":"x","seq":%d,"content":[{"type":"text","text":%q}]}`, n, chunks[n]))
+		}
+		for n := 0; n < sent; n++ {
+			written = n + 1
+			switch r.IntN(12) {
+			case 0:
+				if n == sent-1 { // that the last ones did not come only the result tells
+					send(n)
+				}
+			case 1:
+				if n < sent-1 {
+					written = n + 2
+					send(n + 1)
+				}
+				send(n)
+			default:
+				send(n)
+			}
+			for len(asked) > 0 && r.IntN(3) == 0 {
+				answer()
+			}
+		}
+		tr.Status(mcp.TaskCompleted, "")
+		for tr.Ranging() && len(asked) > 0 {
+			answer()
+		}
+		tr.Flush()
+		missing := len(was) < sent
+		exact := got.String() == whole
+		if !exact && (gaps == 0 || !dead) || missing && dead && gaps == 0 || exact && gaps > 0 && !dead {
+			t.Fatalf("seed %d: dead %t, missing %t, %d gaps\ngot  %q\nwant %q", seed, dead, missing, gaps, got.String(), whole)
+		}
+		// In order, and only what was written.
+		rest := whole
+		for _, piece := range strings.SplitAfter(got.String(), ">") {
+			_, after, ok := strings.Cut(rest, piece)
+			if !ok {
+				t.Fatalf("seed %d: %q is not what was written", seed, got.String())
+			}
+			rest = after
+		}
+	}
+}

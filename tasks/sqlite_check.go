@@ -1,0 +1,74 @@
+package tasks
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// StateReport is what CheckSQLite finds in a directory.
+type StateReport struct {
+	Bytes     int64    // of the database, with what is not in its file yet
+	Tasks     int      // of all owners
+	Working   int      // of them have not ended
+	Processes int      // that use the state
+	Open      []string // files that others than their owner may read or write, folders that they may write
+	Damage    []string // what SQLite finds wrong; nil = nothing
+}
+
+// CheckSQLite looks at the state in a directory without changing it: it may be in use. fs.ErrNotExist = there is none.
+func CheckSQLite(ctx context.Context, dir string) (r StateReport, err error) {
+	file := filepath.Join(dir, databaseFile)
+	if _, err := os.Stat(file); err != nil {
+		return r, err
+	}
+	for _, path := range []string{dir, file, file + "-wal", file + "-shm", filepath.Join(dir, leaseDir)} {
+		switch info, err := os.Stat(path); {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return r, err
+		default:
+			wrong := fs.FileMode(0o077)
+			if info.IsDir() {
+				wrong = 0o022 // to see names does no harm
+			}
+			if info.Mode().Perm()&wrong != 0 {
+				r.Open = append(r.Open, fmt.Sprintf("%s (%v)", path, info.Mode()))
+			}
+			if !info.IsDir() {
+				r.Bytes += info.Size()
+			}
+		}
+	}
+	leases, err := os.ReadDir(filepath.Join(dir, leaseDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return r, err
+	}
+	for _, e := range leases {
+		if leaseHeld(filepath.Join(dir, leaseDir), e.Name()) {
+			r.Processes++
+		}
+	}
+	db, err := sql.Open("sqlite", dsn(file, "query_only(1)"))
+	if err != nil {
+		return r, err
+	}
+	defer func() { _ = db.Close() }() // it has only been read
+	d := &database{read: db}
+	err = d.each(ctx, func(scan func(...any) error) error {
+		var says string
+		err := scan(&says)
+		if says != "ok" {
+			r.Damage = append(r.Damage, says)
+		}
+		return err
+	}, "PRAGMA quick_check(10)")
+	if err == nil && r.Damage == nil {
+		err = explain(db.QueryRowContext(ctx, "SELECT count(*), count(keeper) FROM task").Scan(&r.Tasks, &r.Working))
+	}
+	return r, err
+}

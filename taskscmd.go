@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// local are the tasks of an owner in the state of this machine, whichever processes run them.
+type local struct {
+	dir    string
+	owner  string
+	store  *tasks.SQLite
+	runner *tasks.Runner
+}
+
+// tasksCommand is "runnel tasks". serve are the flags of serve.
+func (i *invocation) tasksCommand(serve *pflag.FlagSet) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "tasks",
+		Short: "Look at the tasks of all hosts on this machine, and end them",
+		Long: `Shows the tasks in the state directory, also those that other runnels, started by hosts, are running right now. A plain call is among
+them once it has been handed over as a task. An id may be cut short, as long as only one task's begins so.`,
+		Example: `  runnel tasks list
+  runnel tasks tail 4d8a -f
+  runnel tasks cancel 4d8a`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return &usageError{errors.New("runnel tasks: which one? list, get, tail, result, cancel or prune"), hint(cmd)}
+		},
+	}
+	cmd.AddCommand(i.listCommand(), i.getCommand(), i.tailCommand(), i.resultCommand(), i.cancelCommand(), i.pruneCommand())
+	shown := []string{"config", "state", "owner"} // the others change nothing here, but who gives a host's flags may give them all
+	for _, sub := range cmd.Commands() {
+		sub.Flags().SortFlags = false
+		serve.VisitAll(func(f *pflag.Flag) {
+			own := *f
+			own.Hidden = !slices.Contains(shown, f.Name)
+			sub.Flags().AddFlag(&own)
+		})
+	}
+	return cmd
+}
+
+// errNoState tells that no task has been kept where this command looks.
+var errNoState = errors.New("there is no state")
+
+// openLocal opens the tasks that a command's flags and config name.
+func (i *invocation) openLocal(cmd *cobra.Command) (*local, error) {
+	if err := i.options.readEnvironment(cmd.Flags(), i.getenv); err != nil {
+		return nil, &usageError{err, hint(cmd)}
+	}
+	if i.options.from["log-level"] == "" {
+		i.options.logLevel = "warn"
+	}
+	config, _, err := i.loadConfig()
+	if err != nil {
+		return nil, err
+	}
+	if config.State.InMemory() {
+		return nil, &usageError{errors.New("the state is memory: such tasks are known to their own process only; name a directory with --state"), ""}
+	}
+	dir, err := config.StateDir(i.getenv)
+	if err != nil {
+		return nil, &usageError{fmt.Errorf("%w: name the state directory with --state", err), ""}
+	}
+	// Not the config's limit: this may be another one than that of the processes which use the state.
+	const noLimit = 1 << 44
+	l := &local{dir: dir, owner: config.Server.Owner, store: tasks.NewSQLite(tasks.SQLiteOptions{Dir: dir, MaxState: noLimit, Log: i.logger()})}
+	if !l.store.Exists() {
+		return nil, fmt.Errorf("%w in %s: no task has run there; --state names another directory", errNoState, dir)
+	}
+	if err := l.store.Open(); err != nil {
+		return nil, err
+	}
+	l.runner = tasks.NewRunner(tasks.Options{Store: l.store, Owner: l.owner, Log: i.logger()})
+	return l, nil
+}
+
+func (l *local) close() {
+	l.runner.Close()
+	_ = l.store.Close() // what was to be written has been
+}
+
+// find completes a task's id.
+func (l *local) find(ctx context.Context, prefix string) (string, error) {
+	const most = 5 // are named
+	ids, err := l.store.Find(ctx, l.owner, prefix, most)
+	switch {
+	case err != nil:
+		return "", err
+	case len(ids) == 0:
+		return "", fmt.Errorf("there is no task %s of owner %q in %s", prefix, l.owner, l.dir)
+	case len(ids) > 1:
+		return "", fmt.Errorf("%s is the beginning of several ids: %s", prefix, strings.Join(ids, ", "))
+	}
+	return ids[0], nil
+}
+
+// withTask makes the RunE of a command about one task.
+func (i *invocation) withTask(run func(cmd *cobra.Command, l *local, id string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0 || args[0] == "":
+			return &usageError{fmt.Errorf("%s: which task? runnel tasks list shows their ids", cmd.CommandPath()), hint(cmd)}
+		case len(args) > 1:
+			return noArguments(cmd, args[1:])
+		}
+		l, err := i.openLocal(cmd)
+		if err != nil {
+			return err
+		}
+		defer l.close()
+		id, err := l.find(cmd.Context(), args[0])
+		if err == nil {
+			err = run(cmd, l, id)
+		}
+		switch {
+		case cmd.Context().Err() != nil:
+			return exitError(exitInterrupted)
+		case errors.Is(err, tasks.ErrNotFound):
+			return fmt.Errorf("task %s has expired", id)
+		case errors.Is(err, syscall.EPIPE): // head has seen enough
+			return exitError(exitFailure)
+		}
+		return err
+	}
+}
+
+// aboutTask makes a command about one task.
+func (i *invocation) aboutTask(use, short, long, example string, run func(cmd *cobra.Command, l *local, id string) error) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Long: long, Example: example, RunE: i.withTask(run), ValidArgsFunction: i.completeTask}
+}
+
+func (i *invocation) cancelCommand() *cobra.Command {
+	return i.aboutTask("cancel ID", "Cancel a task, whichever runnel runs it",
+		"Asks the runnel that runs the task to cancel it, and waits until that has happened: its command has ended then, or is being ended.",
+		"  runnel tasks cancel 4d8a223b",
+		func(cmd *cobra.Command, l *local, id string) error {
+			t, err := l.runner.Cancel(cmd.Context(), id)
+			switch {
+			case errors.Is(err, tasks.ErrEnded):
+				return fmt.Errorf("task %s had ended before: %s", id, t.Status)
+			case err != nil:
+				return err
+			}
+			_, err = fmt.Fprintf(i.stdout, "%s %s\n", id, t.Status)
+			return err
+		})
+}
+
+func (i *invocation) pruneCommand() *cobra.Command {
+	var older time.Duration
+	cmd := &cobra.Command{
+		Use:   "prune",
+		Short: "Forget the tasks that have ended",
+		Long: `Deletes the tasks of the owner that have ended, with their results and their output, and tells which. What has not ended stays.
+A host that has not fetched the result of such a task cannot do it any more; --older keeps what ended lately.`,
+		Example: `  runnel tasks prune --older 1h`,
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := i.openLocal(cmd)
+			if errors.Is(err, errNoState) {
+				i.say(zerolog.InfoLevel, err.Error())
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			defer l.close()
+			gone, err := l.store.Forget(cmd.Context(), l.owner, time.Now().Add(-older))
+			if err := i.printTasks(cmd.Context(), l, gone); err != nil {
+				return err
+			}
+			i.say(zerolog.InfoLevel, fmt.Sprintf("%d forgotten", len(gone)))
+			return err
+		},
+	}
+	cmd.Flags().DurationVar(&older, "older", 0, "only those that ended this `DURATION` ago or longer")
+	return cmd
+}
+
+// completeTask completes the id of a task.
+func (i *invocation) completeTask(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	const silent = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	if len(args) > 0 {
+		return nil, silent
+	}
+	quiet := *i
+	quiet.stderr = nobody{}
+	l, err := quiet.openLocal(cmd)
+	if err != nil {
+		return nil, silent
+	}
+	defer l.close()
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+	defer cancel()
+	list, _ := l.all(ctx) // what could be read is proposed
+	var ids []cobra.Completion
+	for _, t := range slices.Backward(list) {
+		if cmd.Name() != "cancel" || !t.Status.Terminal() {
+			ids = append(ids, cobra.CompletionWithDesc(t.ID, fmt.Sprintf("%s %s, %s old", t.Tool, t.Status, age(time.Since(t.CreatedAt)))))
+		}
+	}
+	return ids, silent
+}
+
+// all are the owner's tasks, in the order in which they were made.
+func (l *local) all(ctx context.Context) (list []tasks.Task, err error) {
+	const page = 200
+	for cursor := ""; ; {
+		var some []tasks.Task
+		if some, cursor, err = l.runner.List(ctx, cursor, page); err != nil {
+			return list, err
+		}
+		if list = append(list, some...); cursor == "" {
+			return list, nil
+		}
+	}
+}
+
+// listedTask is a task as --json shows it: as tasks/get does, with the name of its tool and the size of its output.
+type listedTask struct {
+	mcp.Task
+	Tool        string `json:"tool"`
+	OutputBytes *int64 `json:"outputBytes,omitempty"`
+}
