@@ -272,8 +272,9 @@ type transaction struct {
 	conn     *sql.Conn
 	prepared map[string]*sql.Stmt
 	durable  bool
-	bytes    int64 // of output written so far, a measure of how much the state may have grown
-	told     int64 // of them when the sweeper was told last
+	live     map[string]int // of an owner, how many tasks have not ended: counted once in a transaction, which no other interrupts
+	bytes    int64          // of output written so far, a measure of how much the state may have grown
+	told     int64          // of them when the sweeper was told last
 }
 
 // begin starts a transaction. One that is durable is on the disk when it is committed, and all before it are;
@@ -289,6 +290,7 @@ func (tx *transaction) begin(durable bool) error {
 		}
 		tx.durable = durable
 	}
+	tx.live = map[string]int{}
 	_, err := tx.exec("BEGIN IMMEDIATE")
 	return err
 }
