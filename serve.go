@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -35,21 +36,32 @@ const examples = `  # a tool without a config file
   # is the file right?
   runnel config check runnel.yaml`
 
-// helpTemplate shows the examples first: most people look for one that is near to what they want.
-const helpTemplate = `{{with or .Long .Short}}{{. | trimTrailingWhitespaces}}
-
-{{end}}{{if .HasExample}}Examples:
-{{.Example}}
-
-{{end}}Usage:
-  {{.UseLine}}{{if .HasAvailableSubCommands}}
-
-Commands:{{range .Commands}}{{if or .IsAvailableCommand (eq .Name "help")}}
-  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
-
-Flags:
-{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}
-`
+// help shows the examples first: most people look for one that is near to what they want. It is no template: with
+// text/template, which calls methods by their names, the linker must keep all methods of all packages.
+func help(cmd *cobra.Command, _ []string) {
+	var b strings.Builder
+	about := cmd.Long
+	if about == "" {
+		about = cmd.Short
+	}
+	fmt.Fprintf(&b, "%s\n\n", strings.TrimSpace(about))
+	if cmd.HasExample() {
+		fmt.Fprintf(&b, "Examples:\n%s\n\n", cmd.Example)
+	}
+	fmt.Fprintf(&b, "Usage:\n  %s", cmd.UseLine())
+	if cmd.HasAvailableSubCommands() {
+		b.WriteString("\n\nCommands:")
+		for _, c := range cmd.Commands() {
+			if c.IsAvailableCommand() || c.Name() == "help" {
+				fmt.Fprintf(&b, "\n  %-*s %s", c.NamePadding(), c.Name(), c.Short)
+			}
+		}
+	}
+	if cmd.HasAvailableLocalFlags() {
+		fmt.Fprintf(&b, "\n\nFlags:\n%s", strings.TrimRight(cmd.LocalFlags().FlagUsages(), "\n "))
+	}
+	_, _ = fmt.Fprintln(cmd.OutOrStdout(), &b) // nobody reads it
+}
 
 // rootCommand is the command line: runnel alone serves.
 func (i *invocation) rootCommand() *cobra.Command {
@@ -76,7 +88,7 @@ func (i *invocation) rootCommand() *cobra.Command {
 	serve.Flags().SortFlags = false
 	serve.Flags().AddFlagSet(root.Flags())
 	root.AddCommand(serve, i.toolsCommand(root.Flags()), i.callCommand(root.Flags()), i.configCommand(root.Flags().Lookup("config")), versionCommand())
-	root.SetHelpTemplate(helpTemplate)
+	root.SetHelpFunc(help)
 	return root
 }
 

@@ -71,7 +71,7 @@ func bench(runnel string, rounds int, only string, alone bool) error {
 	}
 	servers = append(servers, server{
 		name: "runnel",
-		argv: []string{runnel, "--selftest", "--pace", "0", "--max-tasks", "2000", "--max-in-flight", "2000", "--log-level", "error"},
+		argv: []string{runnel, "--selftest", "--pace", "0", "--max-tasks", "2000", "--max-in-flight", "2000", "--log-level", "error", "--state", "memory"},
 		task: true,
 	})
 	t := newTable(servers)
