@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -25,8 +24,9 @@ const (
 	// defaultPoll is how often a task is asked for that does not tell how often it may be.
 	defaultPoll = 2 * time.Second
 	leastPoll   = 100 * time.Millisecond
-	// cancelGrace is how long a call may take to end when it has been cancelled: longer than a command gets between TERM and KILL.
-	cancelGrace = 15 * time.Second
+	// cancelGrace is how long a call may take to end when it has been cancelled: longer than the 5 s that a command gets
+	// between TERM and KILL.
+	cancelGrace = 8 * time.Second
 )
 
 // Why a call is cancelled.
@@ -314,14 +314,17 @@ func (c *call) result(wanted context.Context, tool *mcp.Tool) (json.RawMessage, 
 		meta["partialResults"] = true
 	}
 	for {
-		var answer atomic.Int64 // further responses may come when Do has returned
+		first := make(chan partials.Answer, 1) // of several responses
 		raw, err := c.client.Do(wanted, &rpc.Request{Method: "tools/call", Params: params, OnResponse: func(r rpc.Response) bool {
 			if r.Err != nil {
 				c.tracker.Finish(partials.Failed, r.Err.Message)
 				return false
 			}
 			kind := c.tracker.Response(r.Result)
-			answer.Store(max(answer.Load(), int64(kind)))
+			select {
+			case first <- kind:
+			default:
+			}
 			select {
 			case c.changed <- struct{}{}:
 			default:
@@ -331,7 +334,7 @@ func (c *call) result(wanted context.Context, tool *mcp.Tool) (json.RawMessage, 
 		if err != nil {
 			return nil, c.ended(err)
 		}
-		switch partials.Answer(answer.Load()) {
+		switch <-first {
 		case partials.AnswerQuestion:
 			if err := c.answerAll(wanted, raw, params); err != nil {
 				return nil, c.ended(err)
@@ -398,17 +401,21 @@ func (c *call) follow(wanted context.Context) (json.RawMessage, error) {
 		c.background.Go(func() { c.listen(all) })
 	}
 	poll, inline := defaultPoll, json.RawMessage(nil)
+	seen := int64(0) // the last segment at the last poll
 	timer := time.NewTimer(poll)
 	defer timer.Stop()
-	var deadline <-chan time.Time
-	cancelled := wanted.Done()
+	asking, cancelled := wanted, wanted.Done() // who waits for a server that hangs can still give up
+	var deadline <-chan struct{}
 	for {
 		end, _ := c.tracker.End()
 		if _, more := c.tracker.Rest(); end != partials.Running && !more {
 			break
 		}
-		if end != partials.Running && !c.pull(all) {
-			break
+		if end != partials.Running && !c.tracker.Fetching() {
+			if !c.pull(asking) {
+				break
+			}
+			continue
 		}
 		select {
 		case <-c.changed:
@@ -417,17 +424,25 @@ func (c *call) follow(wanted context.Context) (json.RawMessage, error) {
 			c.tracker.Finish(partials.Lost, c.client.Err().Error())
 			return nil, fmt.Errorf("connection lost: %w", c.client.Err())
 		case <-cancelled:
-			cancelled = nil
-			if err := c.cancel(all); err != nil {
+			var stop context.CancelFunc
+			asking, stop = context.WithTimeout(all, cancelGrace)
+			defer stop()
+			cancelled, deadline = nil, asking.Done()
+			if err := c.cancel(asking); err != nil {
 				return nil, err
 			}
-			deadline = time.After(cancelGrace)
 		case <-deadline:
 			return nil, fmt.Errorf("cancelled, but it has not ended within %v", cancelGrace)
 		case <-timer.C:
 			// "Requestors MUST NOT rely on receiving this notification": they poll.
-			poll = c.poll(all, poll)
+			poll = c.poll(asking, poll)
 			timer.Reset(poll)
+			// A server of SEP-1905 that pushes nothing is asked for what there is.
+			last, more := c.tracker.Rest()
+			if more && last == seen && !c.tracker.Fetching() {
+				c.pull(asking)
+			}
+			seen, _ = c.tracker.Rest()
 		}
 	}
 	end, message := c.tracker.End()
@@ -531,7 +546,7 @@ func (c *call) cancel(ctx context.Context) error {
 	var t mcp.Task
 	err := c.client.Call(ctx, "tasks/cancel", mcp.TaskParams{TaskID: c.tracker.TaskID()}, &t)
 	var e *rpc.Error
-	if err != nil && !errors.As(err, &e) {
+	if err != nil && !errors.As(err, &e) && ctx.Err() == nil {
 		return c.ended(err)
 	}
 	if err == nil && c.client.Era() == rpc.Handshake {

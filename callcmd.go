@@ -131,6 +131,13 @@ func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *c
 		dial.Version = mcp.NewestHandshake().Name
 	}
 	ctx := cmd.Context()
+	opening := ctx
+	if o.timeout > 0 {
+		var stop context.CancelFunc
+		opening, stop = context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("timed out after %v", o.timeout))
+		defer stop()
+		cmd.SetContext(opening)
+	}
 	client, disconnect, err := i.dial(cmd, server, dial)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -139,7 +146,7 @@ func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *c
 		return err
 	}
 	c.client = client
-	list, err := listTools(ctx, client)
+	list, err := listTools(opening, client)
 	var tool *mcp.Tool
 	if err == nil {
 		tool, err = findTool(list, name)
@@ -152,6 +159,9 @@ func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *c
 	}
 	if err != nil {
 		disconnect()
+		if ctx.Err() != nil {
+			return exitError(exitInterrupted)
+		}
 		return err
 	}
 

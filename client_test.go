@@ -248,6 +248,7 @@ func TestCallOfBrokenServers(t *testing.T) {
 			0, "0\n1\n2\n3\n", ""},
 		{"expired", []string{"tools/call", aHandle, "tasks/get", `{"jsonrpc":"2.0","id":4,"error":{"code":-32602,"message":"task not found"}}`},
 			1, "", "expired"},
+		{"hangs", []string{"tools/call", aHandle + "\n" + partial(0)}, 1, "0\n", "timed out after 2s"},
 		{"a segment is fetched", []string{"tools/call",
 			`{"jsonrpc":"2.0","id":3,"result":{"task":{"taskId":"x","status":"working"},"partial-content":[{"seqNr":1,"type":"text","text":"a"}],"isComplete":false}}
 			{"jsonrpc":"2.0","id":3,"result":{"partial-content":[{"seqNr":3,"type":"text","text":"c"}],"isComplete":true}}`,
@@ -259,6 +260,9 @@ func TestCallOfBrokenServers(t *testing.T) {
 		args := []string{"call", "t"}
 		if strings.Contains(c.name, "segment") {
 			args = append(args, "--mode=streaming")
+		}
+		if c.name == "hangs" {
+			args = append(args, "--timeout=2s")
 		}
 		args = append(args, "--protocol=2025-11-25")
 		got := runClient(t, "", append(args, script(t, c.answers...)...)...)

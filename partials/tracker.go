@@ -569,6 +569,13 @@ func (t *Tracker) Rest() (lastSeqNr int64, ok bool) {
 	return t.seq.next - 1, t.spelled == spelled1905 && !complete && t.seq.next > 1
 }
 
+// Fetching tells whether an answer to Fetch is awaited: what is asked for besides would come twice.
+func (t *Tracker) Fetching() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.fetching
+}
+
 // TaskID is the call's task, "" if it has none (yet).
 func (t *Tracker) TaskID() string {
 	t.mu.Lock()
