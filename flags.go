@@ -52,8 +52,9 @@ func (o *options) register(flags *pflag.FlagSet) {
 		{flag: "drain", path: "limits.drain", usage: "`DURATION` that calls in flight may go on after the input has ended; -1 = until they are done"},
 	}
 	defaults := tools.DefaultConfig()
+	scratch := tools.DefaultConfig()
 	for _, s := range o.settings {
-		s.scratch = tools.DefaultConfig()
+		s.scratch = scratch
 		s.text = defaults.Text(s.path)
 		flags.Var(s, s.flag, s.usage)
 	}

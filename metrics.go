@@ -181,7 +181,7 @@ func serveMetrics(ctx context.Context, address string, m *metrics, log zerolog.L
 // request is read at a time; one that is slow, or has a head that is too long, is given up.
 func (m *metrics) answer(c net.Conn) {
 	const patience, longest = 5 * time.Second, 16 << 10
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	_ = c.SetDeadline(time.Now().Add(patience)) // else the reads below say so
 	head := textproto.NewReader(bufio.NewReader(io.LimitReader(c, longest)))
 	request, err := head.ReadLine()
@@ -204,8 +204,9 @@ func (m *metrics) answer(c net.Conn) {
 	default:
 		status, body = "200 OK", m.page()
 	}
-	fmt.Fprintf(c, "HTTP/1.1 %s\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n", status, len(body))
+	answer := fmt.Sprintf("HTTP/1.1 %s\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n", status, len(body))
 	if method != "HEAD" {
-		_, _ = io.WriteString(c, body) // the scraper has gone
+		answer += body
 	}
+	_, _ = io.WriteString(c, answer) // the scraper has gone
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -35,23 +36,31 @@ const examples = `  # a tool without a config file
   # is the file right?
   runnel config check runnel.yaml`
 
-// helpTemplate shows the examples first: most people look for one that is near to what they want.
-const helpTemplate = `{{.Short}}
-{{if .HasExample}}
-Examples:
-{{.Example}}
-{{end}}
-Usage:
-  {{.UseLine}}
-{{with .Long}}
-{{. | trimTrailingWhitespaces}}
-{{end}}{{if .HasAvailableSubCommands}}
-Commands:{{range .Commands}}{{if or .IsAvailableCommand (eq .Name "help")}}
-  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}
-{{end}}{{if .HasAvailableLocalFlags}}
-Flags:
-{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}
-{{end}}`
+// help shows the examples first: most people look for one that is near to what they want. It is no template: with
+// text/template, which calls methods by their names, the linker must keep all methods of all packages.
+func help(cmd *cobra.Command, _ []string) {
+	var b strings.Builder
+	fmt.Fprintln(&b, cmd.Short)
+	if cmd.HasExample() {
+		fmt.Fprintf(&b, "\nExamples:\n%s\n", cmd.Example)
+	}
+	fmt.Fprintf(&b, "\nUsage:\n  %s\n", cmd.UseLine())
+	if cmd.Long != "" {
+		fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(cmd.Long))
+	}
+	if cmd.HasAvailableSubCommands() {
+		b.WriteString("\nCommands:\n")
+		for _, c := range cmd.Commands() {
+			if c.IsAvailableCommand() || c.Name() == "help" {
+				fmt.Fprintf(&b, "  %-*s %s\n", c.NamePadding(), c.Name(), c.Short)
+			}
+		}
+	}
+	if cmd.HasAvailableLocalFlags() {
+		fmt.Fprintf(&b, "\nFlags:\n%s\n", strings.TrimRight(cmd.LocalFlags().FlagUsages(), "\n "))
+	}
+	_, _ = io.WriteString(cmd.OutOrStdout(), b.String()) // nobody reads it
+}
 
 // rootCommand is the command line: runnel alone serves.
 func (i *invocation) rootCommand() *cobra.Command {
@@ -79,7 +88,7 @@ func (i *invocation) rootCommand() *cobra.Command {
 	serve.Flags().SortFlags = false
 	serve.Flags().AddFlagSet(root.Flags())
 	root.AddCommand(serve, i.toolsCommand(root.Flags()), i.callCommand(root.Flags()), i.tasksCommand(root.Flags()), i.traceCommand(), i.doctorCommand(root.Flags()), i.configCommand(root.Flags().Lookup("config")), manCommand(), versionCommand())
-	root.SetHelpTemplate(helpTemplate)
+	root.SetHelpFunc(help)
 	completeFlags(root)
 	return root
 }

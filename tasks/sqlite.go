@@ -236,6 +236,7 @@ func (d *database) insert(t Task) (*keeping, error) {
 			int64(t.TTL), expires(&t), t.Merge, []byte(t.Variables), d.lease.name)
 		tx.bytes += rowBytes + int64(len(t.Variables))
 		if err == nil {
+			tx.live[t.Owner]++
 			k.task, err = r.LastInsertId()
 		}
 		return err
@@ -259,10 +260,15 @@ func (d *database) insert(t Task) (*keeping, error) {
 // that stores it.
 func (d *database) admit(tx *transaction, owner string) (refused, err error) {
 	if limit := d.o.Limits.MaxLive; limit > 0 {
-		// +owner: by the index of those that have not ended, not by the one of all that the owner has.
-		n, err := tx.count("SELECT count(*) FROM task WHERE keeper IS NOT NULL AND +owner = ?", owner)
-		if err != nil || n >= limit {
-			return &refusal{RefusedLive, tooManyLive(limit)}, err
+		n, counted := tx.live[owner]
+		if !counted {
+			if n, err = tx.count("SELECT count(*) FROM task INDEXED BY task_keeper WHERE keeper IS NOT NULL AND owner = ?", owner); err != nil {
+				return nil, err
+			}
+			tx.live[owner] = n
+		}
+		if n >= limit {
+			return &refusal{RefusedLive, tooManyLive(limit)}, nil
 		}
 	}
 	if limit := d.o.Limits.MaxStartsPerMinute; limit > 0 {
@@ -294,6 +300,9 @@ func (d *database) update(k *keeping, t Task) error {
 		tx.bytes += int64(len(outcome))
 		if err == nil {
 			found, err = r.RowsAffected()
+		}
+		if _, counted := tx.live[t.Owner]; counted && t.Status.Terminal() {
+			tx.live[t.Owner] -= int(found)
 		}
 		return err
 	}, committed: k.committed, undone: k.undone}

@@ -37,12 +37,11 @@ func (s *SQLite) Forget(ctx context.Context, owner string, ended time.Time) ([]T
 	}, "SELECT "+taskColumns+" FROM task WHERE "+those+" ORDER BY number", owner, ended.UnixNano(), now)
 	var gone []Task
 	for _, r := range found {
-		var n int
-		if err == nil {
-			n, err = d.deleteOne(ctx, "number = ?", r.number)
-		}
-		if n > 0 {
-			gone = append(gone, r.Task)
+		for n, found := 1, false; n > 0 && err == nil; { // a large one goes piece by piece
+			if n, err = d.drop(ctx, "number = ?", r.number); n > 0 && !found {
+				found = true
+				gone = append(gone, r.Task)
+			}
 		}
 	}
 	if err == nil {

@@ -67,6 +67,6 @@ func (t *Task) LastLine(ctx context.Context) string {
 // Shown is the task as tasks/get shows it.
 func (t *Task) Shown() mcp.Task {
 	shown := t.wire(0)
-	shown.Meta = WithVariables(nil, t)
+	shown.Meta = WithVariables(nil, t, 0)
 	return shown
 }

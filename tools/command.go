@@ -46,7 +46,15 @@ var _ Tool = (*Command)(nil)
 
 // NewCommand checks a configuration and makes the tool. What is wrong with it is a *ConfigError.
 func NewCommand(name string, config CommandConfig, env Environment) (*Command, error) {
-	c := &Command{name: name, config: config}
+	in, err := parseInputs(config.Input, config.Required)
+	if err != nil {
+		return nil, err
+	}
+	return newCommand(name, config, in, env)
+}
+
+func newCommand(name string, config CommandConfig, in *inputs, env Environment) (*Command, error) {
+	c := &Command{name: name, config: config, in: in}
 	if !isToolName(name) {
 		return nil, &ConfigError{Problem: fmt.Sprintf("%q is no name for a tool", name), Allowed: "1 to 128 letters, digits, _, - and ."}
 	}
@@ -54,9 +62,6 @@ func NewCommand(name string, config CommandConfig, env Environment) (*Command, e
 		return nil, err
 	}
 	var err error
-	if c.in, err = parseInputs(config.Input, config.Required); err != nil {
-		return nil, err
-	}
 	if config.Shell != "" {
 		err = c.buildShell()
 	} else {

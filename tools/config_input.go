@@ -26,7 +26,7 @@ func newCheckedCommand(name string, config CommandConfig, env Environment) (*Com
 			return nil, err
 		}
 	}
-	return NewCommand(name, config, env)
+	return newCommand(name, config, in, env)
 }
 
 // schemaError says where in "input" the schema is wrong.

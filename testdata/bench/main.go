@@ -184,7 +184,7 @@ func show(v float64, unit string) string {
 	case unit == "ns":
 		return fmt.Sprintf("%.0f ns", v)
 	}
-	return fmt.Sprintf("%.1f %s", v, unit)
+	return strings.TrimSpace(fmt.Sprintf("%.1f %s", v, unit))
 }
 
 func kernel() string {

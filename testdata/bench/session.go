@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -198,6 +199,21 @@ func (c *session) memory(name string) float64 {
 		}
 	}
 	return 0
+}
+
+// switches is how often the server's threads have been given a processor: a timer that fires shows here.
+func (c *session) switches() (n float64) {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", c.cmd.Process.Pid))
+	for _, file := range files {
+		b, _ := os.ReadFile(file)
+		for line := range strings.Lines(string(b)) {
+			if name, count, _ := strings.Cut(line, ":"); strings.HasSuffix(name, "ctxt_switches") {
+				of, _ := strconv.ParseFloat(strings.TrimSpace(count), 64)
+				n += of
+			}
+		}
+	}
+	return n
 }
 
 // end closes the session and waits for the server.

@@ -81,12 +81,17 @@ func (c *compiler) fail(place []string, format string, args ...any) {
 
 // pointer writes a place as a JSON pointer (RFC 6901) in a fragment.
 func pointer(place []string) string {
-	p := "#"
+	p := []byte{'#'}
 	for _, name := range place {
-		p += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+		p = append(append(p, '/'), escaper.Replace(name)...)
 	}
-	return p
+	return string(p)
 }
+
+var (
+	escaper   = strings.NewReplacer("~", "~0", "/", "~1")
+	unescaper = strings.NewReplacer("~1", "/", "~0", "~")
+)
 
 func at(place []string, name ...string) []string { return append(slices.Clip(place), name...) }
 
@@ -174,8 +179,7 @@ func (c *compiler) identify(n *node, in *resource) {
 func (c *compiler) reference(n *node) bool {
 	for _, keyword := range []string{"$ref", "$dynamicRef", "$recursiveRef"} {
 		ref, ok := c.text(n, keyword)
-		known := map[string]bool{"$ref": true, "$dynamicRef": n.resource.draft == draft2020, "$recursiveRef": n.resource.draft == draft2019}
-		if !ok || !known[keyword] {
+		if !ok || keyword == "$dynamicRef" && n.resource.draft != draft2020 || keyword == "$recursiveRef" && n.resource.draft != draft2019 {
 			continue
 		}
 		var target *node
@@ -230,7 +234,7 @@ func (c *compiler) resolve(from *resource, ref string) (*node, error) {
 	}
 	place := slices.Clip(in.place)
 	for name := range strings.SplitSeq(path, "/") {
-		place = append(place, strings.NewReplacer("~1", "/", "~0", "~").Replace(name))
+		place = append(place, unescaper.Replace(name))
 	}
 	if n := c.nodes[pointer(place)]; n != nil {
 		return n, nil
@@ -372,7 +376,10 @@ func (c *compiler) schemas(n *node, keyword string) []*node {
 
 // named is an object of schemas.
 func (c *compiler) named(n *node, keyword string) map[string]*node {
-	object, _ := c.object(n, keyword)
+	object, ok := c.object(n, keyword)
+	if !ok {
+		return nil
+	}
 	nodes := map[string]*node{}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		nodes[name] = c.part(n, keyword, name)

@@ -55,10 +55,10 @@ func infer(t reflect.Type, outer []reflect.Type) (*inferred, error) {
 	s := &inferred{}
 	kind := ""
 	var err error
-	switch {
-	case t == timeType:
+	switch t {
+	case timeType:
 		kind = "string"
-	case t == rawType:
+	case rawType:
 	default:
 		switch t.Kind() {
 		case reflect.Bool:

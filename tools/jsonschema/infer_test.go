@@ -31,7 +31,6 @@ type everything struct {
 	When     time.Time         `json:"when"`
 	Empty    struct{}          `json:"empty"`
 	Hidden   string            `json:"-"`
-	Dash     string            `json:"-,"`
 	private  string
 }
 
