@@ -16,10 +16,10 @@ const (
 
 // easeCollector makes garbage collections rare as long as little memory is in use. By default the heap is collected whenever
 // it has 4 MiB, which 64 calls in flight fill a hundred times a second: a fifth of a call's processor time. What is not
-// small is left to the default, so that a thousand tasks do not take three times the memory they need.
+// small is left to the default, so that a thousand tasks do not take three times the memory they need; and so is the heap before its
+// first collection, so that what reads the config does not leave 12 MiB behind.
 func easeCollector() {
 	if os.Getenv("GOGC") == "" { // who sets it knows better
-		debug.SetGCPercent(smallPercent)
 		afterCollection(adjustCollector)
 	}
 }
