@@ -34,6 +34,7 @@ func main() {
 	// A file that may not grow (ulimit -f) is one, too.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGXFSZ)
 
+	easeCollector()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second one ends the process at once
 	in, restoreIn := polled(os.Stdin)

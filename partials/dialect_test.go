@@ -349,6 +349,8 @@ func BenchmarkEscape(b *testing.B) {
 	for name, line := range map[string]string{
 		"log": "main.go:123: the quick brown fox jumps over the lazy dog, and \"nobody\" minds it\n",
 		"x":   strings.Repeat("x", 49) + "\n",
+		"seq": "1234567\n",
+		"new": "Съешь же ещё этих мягких французских булок\n",
 	} {
 		b.Run(name, func(b *testing.B) {
 			text := []byte(strings.Repeat(line, (64<<10)/len(line)))

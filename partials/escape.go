@@ -58,10 +58,11 @@ func plainLen(text []byte) int {
 			}
 			i += bits.TrailingZeros64(marks) / 8
 		}
-		if !plain[text[i]] {
-			return i
-		}
-		for i++; i < len(text) && text[i] >= 0x80 && plain[text[i]]; i++ { // in other scripts than Latin they come in a row
+		stretch := min(i+32, len(text)) // where one letter is not ASCII there are more
+		for ; i < stretch; i++ {
+			if !plain[text[i]] {
+				return i
+			}
 		}
 	}
 	return i

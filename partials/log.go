@@ -349,8 +349,9 @@ type Reader struct {
 	tail  bool
 	ready chan struct{}
 
-	// overhead is what each chunk counts in a batch beside its data: a pump that makes a line of each sets it.
-	overhead int
+	// Set by a pump, if anybody.
+	overhead int  // what each chunk counts in a batch beside its data, where each makes a line
+	joins    bool // text that follows itself in memory is one chunk of a batch, however it was written
 
 	// Guarded by log.mu.
 	pos  int64
@@ -427,6 +428,7 @@ func (r *Reader) next(limit int) (Batch, bool) {
 	chunks := r.chunks[:0]
 	size, weight := 0, 0
 	whole := 0 // how many chunks are whole writes
+	cost, wholeCost := int64(0), int64(0)
 	for {
 		rec := &b.records[n]
 		data := b.data[at:rec.end]
@@ -443,12 +445,18 @@ func (r *Reader) next(limit int) (Batch, bool) {
 		if rec.kind == Text && !rec.whole && len(data) > limit {
 			data = data[:cutText(data, limit)]
 		}
-		chunks = append(chunks, Chunk{Kind: rec.kind, Stream: rec.stream, Data: data, More: rec.more, Whole: rec.whole})
+		if r.joins && n > 0 && len(chunks) > 0 && chunks[len(chunks)-1].precedes(rec) {
+			last := &chunks[len(chunks)-1]
+			last.Data = b.data[at-len(last.Data) : at+len(data)]
+		} else {
+			chunks = append(chunks, Chunk{Kind: rec.kind, Stream: rec.stream, Data: data, More: rec.more, Whole: rec.whole})
+		}
 		size += add
 		weight += heavy
+		cost += max(int64(len(data)), minCost)
 		at += len(data)
 		if !rec.more || at < int(rec.end) {
-			whole = len(chunks)
+			whole, wholeCost = len(chunks), cost
 		}
 		if at < int(rec.end) {
 			break
@@ -461,16 +469,21 @@ func (r *Reader) next(limit int) (Batch, bool) {
 		}
 	}
 	if whole > 0 {
-		chunks = chunks[:whole]
+		chunks, cost = chunks[:whole], wholeCost
 	}
 	batch := Batch{Chunks: chunks, Start: start, End: start}
 	for k := range chunks {
 		batch.End += int64(len(chunks[k].Data))
-		r.cost += max(int64(len(chunks[k].Data)), minCost)
 	}
+	r.cost += cost
 	r.pos = batch.End
 	r.chunks = chunks
 	return batch, true
+}
+
+// precedes tells whether a chunk is text that goes on in the next record of its block: both whole writes to one stream.
+func (c *Chunk) precedes(next *record) bool {
+	return c.Kind == Text && next.kind == Text && c.Stream == next.stream && !c.More && !next.more
 }
 
 // cutText returns how much of data to take, limit bytes at most: whole lines if there are any, else whole characters.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -343,20 +344,34 @@ func thousand(_ string, s server) ([]value, error) {
 	return values, nil
 }
 
-// eight streams from eight tasks flat out and counts whose chunks come in a second.
+// eight streams from eight tasks flat out, and from one, and counts whose chunks come in a second.
 func eight(_ string, s server) ([]value, error) {
 	if !s.task {
 		return nil, errCannot // its chunks do not tell whose they are, or nobody asks it to be fair
 	}
-	c, err := open(s)
+	sum, most, err := flatOut(s, 8)
 	if err != nil {
 		return nil, err
 	}
+	one, _, err := flatOut(s, 1)
+	return []value{
+		{"8 tasks flat out: sum", sum, "/s"},
+		{"8 tasks flat out: sum of one task's", 100 * sum / one, "%"},
+		{"8 tasks flat out: largest share of the smallest", most, "×"},
+	}, err
+}
+
+// flatOut returns how many chunks of n tasks come in a second, and what the largest share is of the smallest.
+func flatOut(s server, n int) (rate, most float64, err error) {
+	c, err := open(s)
+	if err != nil {
+		return 0, 0, err
+	}
 	defer func() { _ = c.cmd.Process.Kill(); c.end() }()
-	for i := range 8 {
+	for i := range n {
 		c.stream(i+1, 1<<40, 0)
 	}
-	shares := map[string]float64{}
+	shares := map[string]*int{}
 	warm := time.Now()
 	var began time.Time
 	lines := 0
@@ -369,19 +384,20 @@ func eight(_ string, s server) ([]value, error) {
 			return true
 		}
 		if i := bytes.Index(line, []byte(`"taskId":"`)); i >= 0 {
-			shares[string(line[i+10:i+46])]++
+			id := line[i+10 : i+46]
+			if shares[string(id)] == nil {
+				shares[string(id)] = new(int)
+			}
+			*shares[string(id)]++
 		}
 		return lines%1024 != 0 || time.Since(began) < time.Second
 	})
 	took := time.Since(began).Seconds()
-	sum, least, most := 0.0, 0.0, 0.0
+	sum, largest, smallest := 0, 0, math.MaxInt
 	for _, n := range shares {
-		sum, most = sum+n, max(most, n)
-		if least == 0 || n < least {
-			least = n
-		}
+		sum, largest, smallest = sum+*n, max(largest, *n), min(smallest, *n)
 	}
-	return []value{{"8 tasks flat out: sum", sum / took, "/s"}, {"8 tasks flat out: largest share of the smallest", most / least, "×"}}, err
+	return float64(sum) / took, float64(largest) / float64(smallest), err
 }
 
 func idle(_ string, s server) ([]value, error) {
