@@ -271,7 +271,9 @@ func TestFollowedLogGrows(t *testing.T) {
 	r := l.NewReader(0)
 	defer r.Close()
 	s.kept = append(s.kept, Stretch{Marks: []byte{4 << 4}, Data: []byte("more")})
-	l.Grow(4)
+	if err := l.Grow(4, nil); err != nil {
+		t.Fatal(err)
+	}
 	if err := r.Wait(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
