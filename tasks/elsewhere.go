@@ -78,7 +78,10 @@ func (r *Runner) watch() {
 				r.o.Log.Warn().Err(err).Msg("looking for cancelled tasks")
 			}
 			for _, id := range ids {
-				if run := r.Running(id); run != nil {
+				if run := r.Running(id); run == nil {
+				} else if run.Task().Detached {
+					run.Cancel("cancelled by the client")
+				} else {
 					run.Cancel("cancelled by the client, by another runnel")
 				}
 			}

@@ -110,45 +110,58 @@ type Work func(ctx context.Context, run *Run) (result *mcp.CallToolResult, statu
 // tasks or the task cannot be stored.
 func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 	now := time.Now()
-	id := uuid.NewString()
-	run := &Run{
-		id:     id,
-		runner: r,
-		spec:   spec,
-		task: Task{
-			ID:        id,
-			Owner:     r.o.Owner,
-			Tool:      spec.Tool,
-			Status:    mcp.TaskWorking,
-			CreatedAt: now,
-			UpdatedAt: now,
-			TTL:       r.ttl(spec.TTL),
-			Variables: spec.Variables,
-		},
-		handle:  spec.Handle,
-		worked:  make(chan struct{}),
-		drained: make(chan struct{}),
-		ended:   make(chan struct{}),
-
-		followers: 1,
-		questions: questions{asked: make(chan struct{}, 1)},
-	}
-	run.ctx, run.cancel = context.WithCancelCause(r.ctx)
-	run.log = partials.NewLog(&partials.LogOptions{MaxPending: r.o.MaxPending, Lost: run.cancel})
-	run.task.Log = run.log
-	run.task.Segments = partials.NewSegments(run.log)
+	run := r.newRun(spec, Task{
+		ID:        uuid.NewString(),
+		Owner:     r.o.Owner,
+		Tool:      spec.Tool,
+		Status:    mcp.TaskWorking,
+		CreatedAt: now,
+		UpdatedAt: now,
+		TTL:       r.ttl(spec.TTL),
+		Variables: spec.Variables,
+	})
 	if spec.Handle {
 		if err := r.admit(ctx, run); err != nil {
 			run.cancel(err)
 			return nil, err
 		}
 	}
-	if spec.Prepare != nil {
-		spec.Prepare(run)
+	r.begin(run)
+	return run, nil
+}
+
+// newRun makes a run of a task, with a log of its own if the task has none.
+func (r *Runner) newRun(spec Spec, t Task) *Run {
+	run := &Run{
+		id:       t.ID,
+		runner:   r,
+		spec:     spec,
+		task:     t,
+		handle:   spec.Handle,
+		detached: make(chan struct{}),
+		worked:   make(chan struct{}),
+		drained:  make(chan struct{}),
+		ended:    make(chan struct{}),
+
+		followers: 1,
+		questions: questions{asked: make(chan struct{}, 1)},
+	}
+	run.ctx, run.cancel = context.WithCancelCause(r.ctx)
+	if t.Log == nil {
+		run.task.Log = partials.NewLog(&partials.LogOptions{MaxPending: r.o.MaxPending, Lost: run.cancel})
+		run.task.Segments = partials.NewSegments(run.task.Log)
+	}
+	run.log = run.task.Log
+	return run
+}
+
+// begin starts the work of a run.
+func (r *Runner) begin(run *Run) {
+	if run.spec.Prepare != nil {
+		run.spec.Prepare(run)
 	}
 	r.all.Add(1)
 	go run.main()
-	return run, nil
 }
 
 // admit counts and stores a task that gets a handle.
@@ -179,6 +192,10 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 // ended takes a task that has ended and is stored out of the live ones. The timer of its ttl now
 // holds only its id, so that what the run held in memory is the store's to keep or to let go.
 func (r *Runner) ended(run *Run) {
+	if run.follower {
+		r.leave(run)
+		return
+	}
 	r.forget(run.id)
 	run.expiry.Stop()
 	id, task := run.id, run.Task()
@@ -220,7 +237,12 @@ func (r *Runner) Get(ctx context.Context, id string) (Task, error) {
 	if t, ok := r.unstored(id); ok {
 		return t, nil
 	}
-	return r.o.Store.Get(ctx, r.o.Owner, id)
+	t, err := r.o.Store.Get(ctx, r.o.Owner, id)
+	if err == nil && t.Status == mcp.TaskWorking { // elsewhere
+		last, _, _ := t.Log.ReadAt(ctx, t.Log.Size()-tailBytes, tailBytes)
+		t.StatusMessage = clip(partials.LastLine(last), maxStatusMessage)
+	}
+	return t, err
 }
 
 // List returns a page of the owner's tasks (see Store).

@@ -66,6 +66,9 @@ type ListTasksResult struct {
 // MetaVariables is where a task's variables stand, and where a task-augmented call sets them.
 const MetaVariables = "runnel/variables"
 
+// MetaDetached is true on a task that outlives the runnel that started it.
+const MetaDetached = "runnel/detached"
+
 // RelatedTask is the value of _meta["io.modelcontextprotocol/related-task"].
 type RelatedTask struct {
 	TaskID string `json:"taskId"`
