@@ -275,7 +275,7 @@ func (c *call) run(ctx context.Context, tool *mcp.Tool, arguments json.RawMessag
 	stop()
 	c.background.Wait()
 	c.tracker.Flush()
-	if err == nil {
+	if err == nil && !c.o.detach {
 		err = c.finish(result)
 	}
 	c.view.end()
@@ -342,6 +342,9 @@ func (c *call) result(wanted context.Context, tool *mcp.Tool) (json.RawMessage, 
 			continue
 		case partials.AnswerResult:
 			return raw, nil
+		}
+		if c.o.detach {
+			return nil, c.detached(wanted)
 		}
 		return c.follow(wanted)
 	}

@@ -35,12 +35,14 @@ type Call struct {
 	// TaskID names the task that this call runs as.
 	TaskID string
 
-	run    *tasks.Run // nil in a test
-	caller *rpc.Caller
-	ask    func(ctx context.Context, q Question) (Answer, error)
-	status string
-	cut    bool // the result does not show all of the output
-	rest   *[]mcp.ContentBlock
+	run       *tasks.Run // nil in a test
+	caller    *rpc.Caller
+	ask       func(ctx context.Context, q Question) (Answer, error)
+	status    string
+	detaching *Detaching // nil: nothing outlives this process
+
+	cut  bool // the result does not show all of the output
+	rest *[]mcp.ContentBlock
 }
 
 // SetStatus gives the task the statusMessage it ends with, 2 KiB at most; hosts that see a task
