@@ -16,13 +16,26 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// stateDir is a directory for tasks. It is removed after all tests: a supervisor may still be closing its files in it.
+// stateDir is a directory for tasks. It is removed when no supervisor has files in it any more.
 func stateDir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp(built.dir, "state")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := t.TempDir()
+	t.Cleanup(func() {
+		leases, _ := filepath.Glob(filepath.Join(dir, "alive", "*"))
+		for _, lease := range leases {
+			f, err := os.Open(lease)
+			if err != nil {
+				continue // let go since
+			}
+			for deadline := time.Now().Add(watchdog); syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil; time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Error("a supervisor goes on")
+					break
+				}
+			}
+			_ = f.Close()
+		}
+	})
 	return dir
 }
 

@@ -140,7 +140,7 @@ func (s *SQLite) Look(ctx context.Context, t *Task) error {
 	}
 	k := &keeping{db: d, task: r.number}
 	if size := t.Log.Size(); r.end > size {
-		tail, err := k.Load(ctx, max(size, r.end-lookBytes), lookBytes)
+		tail, err := k.Load(ctx, max(size, r.end-lookBytes), 2*lookBytes) // the first stretch may begin before
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -48,7 +49,7 @@ type supervised struct {
 const (
 	// supervisorName is the argv[0] that makes the program a supervisor; argv[1] is the task's id, for people.
 	supervisorName = "runnel-supervisor"
-	// supervisorLog is where supervisors of a state write what goes wrong with them.
+	// supervisorLog is where supervisors of a state tell of the end of their tasks, and of what goes wrong.
 	supervisorLog = "supervisor.log"
 	// maxSupervisorLog is when it begins anew, in bytes.
 	maxSupervisorLog = 1 << 20
@@ -63,8 +64,9 @@ const (
 // init, and not a call in main, as for the guard: every binary that has command tools must be able to be their supervisor.
 func init() {
 	if os.Args[0] == supervisorName {
-		if err := supervise(os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintf(os.Stderr, "%s runnel: task %s: %v\n", time.Now().UTC().Format(time.RFC3339), os.Args[1], err)
+		answer := os.NewFile(uintptr(syscall.Stdout), "answer") // not the stdout of MCP: the pipe to who started this
+		if err := supervise(os.Stdin, answer); err != nil {
+			fmt.Fprintln(os.Stderr, time.Now().UTC().Format(time.RFC3339), strings.Join(os.Args, " ")+":", err)
 			os.Exit(1)
 		}
 		os.Exit(0)
@@ -198,7 +200,7 @@ func supervise(in io.Reader, answer io.WriteCloser) error {
 	if err := json.NewDecoder(in).Decode(&s); err != nil {
 		return fmt.Errorf("reading what to run: %w", err)
 	}
-	log := zerolog.New(os.Stderr).Level(zerolog.WarnLevel).With().Timestamp().Str("taskId", s.TaskID).Logger()
+	log := zerolog.New(os.Stderr).Level(zerolog.InfoLevel).With().Timestamp().Logger()
 	store := tasks.NewSQLite(tasks.SQLiteOptions{Dir: s.StateDir, MaxState: int64(s.MaxState), Log: log})
 	runner := tasks.NewRunner(tasks.Options{Store: store, Owner: s.Owner, MaxPending: int(s.MaxPending), ErrorsComplete: s.ErrorsComplete, Log: log})
 	run, err := s.take(ctx, runner, log)
