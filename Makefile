@@ -33,8 +33,8 @@ lint:
 race:
 	go test -race ./...
 
-crash: ## kill -9 of runnel 200 times, processes that share a state for a minute (make test does some of both)
-	RUNNEL_TEST_CRASH_ROUNDS=200 RUNNEL_TEST_SHARED_TIME=1m go test -race -count=1 -v -run 'TestKilledAtAnyMoment|TestProcessesShareAState' .
+crash: ## kill -9 of runnel 200 times, of supervisors 100 times, processes that share a state for a minute (make test does some of each)
+	RUNNEL_TEST_CRASH_ROUNDS=200 RUNNEL_TEST_SHARED_TIME=1m go test -race -count=1 -v -run 'AnyMoment$$|TestProcessesShareAState' .
 
 fuzz: ## every fuzz target $(FUZZTIME), and $(RANDOM_SESSIONS) random sessions
 	@for package in $$(go list ./...); do \

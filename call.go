@@ -302,6 +302,9 @@ func (c *call) result(wanted context.Context, tool *mcp.Tool) (json.RawMessage, 
 	switch {
 	case asTask:
 		augment := mcp.TaskMetadata{}
+		if c.o.detach {
+			augment.TTL = json.RawMessage("null") // the longest: nobody waits for it
+		}
 		if c.o.mode.word != "" {
 			augment.ResponseModes = []mcp.ResponseMode{mcp.ResponseMode(c.o.mode.word)}
 		}

@@ -113,7 +113,7 @@ arguments. 130: after Ctrl-C.`,
 	flags.BoolVar(&o.ask, "ask", false, "put the tool's questions on the terminal (the default when stdin is one)")
 	flags.BoolVar(&o.yes, "yes", false, "accept the tool's questions, with the values they propose")
 	flags.BoolVar(&o.summary, "summary", false, "tell on stderr at the end what came and how it compares with the result")
-	flags.BoolVar(&o.detach, "detach", false, "start it as a task that goes on by itself, print the task's id and leave")
+	flags.BoolVar(&o.detach, "detach", false, "start it as a task that goes on by itself (for tasks.maxTtl at the most), print the task's id and leave")
 	flags.StringVar(&o.protocol, "protocol", "", "protocol `VERSION` to speak; else the newest that both sides know")
 	flags.AddFlagSet(serve)
 	return cmd

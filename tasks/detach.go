@@ -87,12 +87,20 @@ func (r *Run) lockAtHome() {
 // finishAway is finish for a task that another process runs: to cancel it is to ask for that, which nobody waits for here. It
 // expires by itself, and does not end with this process.
 func (r *Run) finishAway(cause error) bool {
-	if cause != errCancelled {
+	switch cause {
+	case errExpired:
+		r.cancel(cause)
+		return false
+	case errCancelled:
+	default:
 		return false
 	}
 	err := r.runner.o.Store.(Shared).Ask(context.Background(), r.runner.o.Owner, r.id)
 	if err != nil {
 		r.runner.o.Log.Error().Err(err).Str("taskId", r.id).Msg("a detached task could not be cancelled")
+	}
+	if isClosed(r.worked) {
+		r.cancel(cause) // it has ended, and only its delivery is waited for
 	}
 	return err == nil
 }
@@ -101,7 +109,7 @@ func (r *Run) finishAway(cause error) bool {
 func (r *Run) follow() {
 	t, err := r.lookOn()
 	switch {
-	case errors.Is(err, ErrNotFound):
+	case errors.Is(err, ErrNotFound), errors.Is(err, errExpired):
 		t.Status, t.StatusMessage, t.UpdatedAt = mcp.TaskFailed, expiredMessage, time.Now()
 		t.Outcome = &Outcome{Result: mcp.ErrorResult("The task's ttl is over.")}
 	case err != nil:
@@ -215,11 +223,11 @@ func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*
 		return nil, err
 	}
 	run.task = t
+	run.expiry = time.AfterFunc(time.Until(t.CreatedAt.Add(t.TTL)), run.expire)
 	r.mu.Lock()
 	r.live[id] = run
 	r.watch()
 	r.mu.Unlock()
-	run.expiry = time.AfterFunc(time.Until(t.CreatedAt.Add(t.TTL)), run.expire)
 	r.begin(run)
 	return run, nil
 }
@@ -229,7 +237,7 @@ func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*
 func (r *Runner) Follow(ctx context.Context, id string) (run *Run, release func(), err error) {
 	shared, ok := r.o.Store.(Shared)
 	var t Task
-	if run = r.Running(id); run == nil && ok {
+	if _, unstored := r.unstored(id); r.Running(id) == nil && ok && !unstored {
 		if t, err = shared.Follow(ctx, r.o.Owner, id); err != nil {
 			return nil, func() {}, err
 		}

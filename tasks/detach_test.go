@@ -287,3 +287,19 @@ func TestDetachFails(t *testing.T) {
 		t.Errorf("%+v, %v", task, err)
 	}
 }
+
+// A client that does not read cannot hold the end of a detached task back from who cancels it, nor beyond its ttl.
+func TestDetachedEndIsNotHeldBack(t *testing.T) {
+	starter, supervisor, _ := threeProcesses(t)
+	done := func(context.Context, *Run) (*mcp.CallToolResult, string, error) { return mcp.Result("done"), "", nil }
+	stalled := func(ctx context.Context) { <-ctx.Done() }
+	here, _ := detached(t, starter, supervisor, Spec{Handle: true}, done)
+	here.Deliver(stalled)
+	<-here.Worked()
+	if task, err := starter.Cancel(t.Context(), here.ID()); !errors.Is(err, ErrEnded) || task.Status != mcp.TaskCompleted {
+		t.Errorf("cancelled: %s, %v", task.Status, err)
+	}
+	here, _ = detached(t, starter, supervisor, Spec{Handle: true, TTL: time.Second}, done)
+	here.Deliver(stalled)
+	<-here.Ended()
+}
