@@ -155,6 +155,47 @@ func TestDetachedTaskGoesOn(t *testing.T) {
 	checkIntegrity(t, dir)
 }
 
+// Who listens at the next runnel (2026-07-28) gets the output of a detached task from its beginning, numbered without a gap, as it
+// comes, and then its end.
+func TestDetachedTaskIsListenedToLater(t *testing.T) {
+	t.Parallel()
+	dir := stateDir(t)
+	first := detachedWitness(t, dir)
+	const count = 1000
+	id := first.start("chunks", time.Hour, map[string]any{"count": count, "every": 10})
+	for len(first.output(id)) == 0 {
+		<-time.After(10 * time.Millisecond)
+	}
+	first.kill()
+	s := process(t, programCommand(t, "--state", dir))
+	meta := statelessMeta("{{stateless tasks partials}}")
+	s.sendLine(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"_meta":%s,"notifications":{"taskIds":[%q]}}}`, meta, id)
+	s.line() // acknowledged
+	var text strings.Builder
+	partials := 0
+	for ; ; partials++ {
+		line := s.line()
+		p, err := decodePartial(line)
+		if err != nil {
+			if !bytes.Contains(line, []byte(`"status":"completed"`)) {
+				t.Errorf("behind the partials: %s", clipLine(line))
+			}
+			break
+		}
+		if p.Params.Seq != partials {
+			t.Errorf("seq %d, want %d", p.Params.Seq, partials)
+		}
+		text.WriteString(p.text())
+	}
+	if err := checkChunks(text.String(), count, knownBytes); err != nil {
+		t.Error(err)
+	}
+	if partials < 5 {
+		t.Errorf("%d partials: they came all at once", partials)
+	}
+	t.Logf("%d partials", partials)
+}
+
 // Neither the end of the input nor SIGTERM ends a detached task; others of the same runnel end.
 func TestDetachedTaskOutlivesTheEnd(t *testing.T) {
 	for name, end := range map[string]func(w *witness){
