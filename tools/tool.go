@@ -3,7 +3,8 @@
 // (https://modelcontextprotocol.io/specification/2025-11-25/server/tools).
 //
 // A call runs as a task in the goroutine that the tasks room gives it. A command adds, per child process,
-// one goroutine that waits for it and one per output pipe; all of them have ended when Call returns.
+// one goroutine that waits for it and one per output pipe; all of them have ended when Call returns. A detached command
+// runs in another process (detach.go), for whose end one goroutine waits.
 package tools
 
 import (
