@@ -39,8 +39,8 @@ vuln: ## known vulnerabilities; says so where it cannot know
 race:
 	go test -race ./...
 
-crash: ## kill -9 of runnel 200 times, processes that share a state for a minute (make test does some of both)
-	RUNNEL_TEST_CRASH_ROUNDS=200 RUNNEL_TEST_SHARED_TIME=1m go test -race -count=1 -v -timeout 1h -run 'TestKilledAtAnyMoment|TestProcessesShareAState' .
+crash: ## kill -9 of runnel 200 times, of supervisors 100 times, processes that share a state for a minute (make test does some of each)
+	RUNNEL_TEST_CRASH_ROUNDS=200 RUNNEL_TEST_SHARED_TIME=1m go test -race -count=1 -v -timeout 1h -run 'AnyMoment$$|TestProcessesShareAState' .
 
 soak: ## 100,000 short tasks and one that streams all the time: what the process holds and how large the state is (make test runs 3,000)
 	RUNNEL_TEST_SOAK_TASKS=100000 go test -count=1 -v -timeout 2h -run TestSoak .

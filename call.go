@@ -284,7 +284,7 @@ func (c *call) run(ctx context.Context, tool *mcp.Tool, arguments json.RawMessag
 	stop()
 	c.background.Wait()
 	c.tracker.Flush()
-	if err == nil {
+	if err == nil && !c.o.detach {
 		err = c.finish(result)
 	}
 	c.view.end()
@@ -311,6 +311,9 @@ func (c *call) result(wanted context.Context, tool *mcp.Tool) (json.RawMessage, 
 	switch {
 	case asTask:
 		augment := mcp.TaskMetadata{}
+		if c.o.detach {
+			augment.TTL = json.RawMessage("null") // the longest: nobody waits for it
+		}
 		if c.o.mode.word != "" {
 			augment.ResponseModes = []mcp.ResponseMode{mcp.ResponseMode(c.o.mode.word)}
 		}
@@ -351,6 +354,9 @@ func (c *call) result(wanted context.Context, tool *mcp.Tool) (json.RawMessage, 
 			continue
 		case partials.AnswerResult:
 			return raw, nil
+		}
+		if c.o.detach {
+			return nil, c.detached(wanted)
 		}
 		return c.follow(wanted)
 	}

@@ -40,6 +40,7 @@ type callOptions struct {
 	yes       bool
 	summary   bool
 	protocol  string
+	detach    bool
 	askGiven  bool
 	arguments []string
 }
@@ -52,6 +53,9 @@ const callExamples = `  # a tool of the config file, its output as it comes
 
   # arguments as JSON, one of them from a file; the result as JSON
   runnel call search --json '{"limit": 10}' pattern=@pattern.txt --output json | jq .structuredContent
+
+  # start it, leave, and come back for it in any runnel with the same state
+  runnel call test --detach
 
   # not longer than a minute, and no questions
   runnel call deploy host=web1 --timeout 1m --yes`
@@ -83,8 +87,15 @@ arguments. 130: after Ctrl-C.`,
 				return err
 			case len(own) == 0:
 				return &usageError{errors.New("runnel call: which tool?"), hint(cmd)}
+			case o.detach && len(server) > 0:
+				return &usageError{errors.New("runnel call: --detach is for runnel's own tools: a server behind -- ends with this call, and its tasks with it"), hint(cmd)}
+			case o.detach && (o.noTask || o.mode.word != "" || o.protocol != "" || o.timeout > 0):
+				return &usageError{errors.New("runnel call: --detach does not go with --no-task, --mode, --protocol or --timeout: it leaves when the task runs"), hint(cmd)}
 			case o.noTask && (o.task || o.mode.word != ""):
 				return &usageError{errors.New("runnel call: --no-task does not go with --task or --mode"), hint(cmd)}
+			}
+			if o.detach {
+				i.detach, o.task = own[0], true
 			}
 			o.arguments = own[1:]
 			return i.call(cmd, own[0], server, o)
@@ -103,6 +114,7 @@ arguments. 130: after Ctrl-C.`,
 	flags.BoolVar(&o.ask, "ask", false, "put the tool's questions on the terminal (the default when stdin is one)")
 	flags.BoolVar(&o.yes, "yes", false, "accept the tool's questions, with the values they propose")
 	flags.BoolVar(&o.summary, "summary", false, "tell on stderr at the end what came and how it compares with the result")
+	flags.BoolVar(&o.detach, "detach", false, "start it as a task that goes on by itself (for tasks.maxTtl at the most), print the task's id and leave")
 	flags.StringVar(&o.protocol, "protocol", "", "protocol `VERSION` to speak; else the newest that both sides know")
 	flags.AddFlagSet(serve)
 	return cmd

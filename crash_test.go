@@ -286,6 +286,8 @@ type known struct {
 	id     string
 	chunks int
 	seen   *mcp.Task // its end, once a client has seen that
+
+	detached bool // the output is the result's text
 }
 
 const knownBytes = 100 // of each chunk
@@ -316,7 +318,11 @@ func (k *known) check(w *witness) {
 		w.t.Errorf("%s has completed with %d chunks of %d", k.id, written, k.chunks)
 	}
 	text, _ := mcp.TextOf(result.Content[0])
-	if want := fmt.Sprintf("streamed %d chunks", k.chunks); task.Status == mcp.TaskCompleted && text != want {
+	want := fmt.Sprintf("streamed %d chunks", k.chunks)
+	if k.detached {
+		want = output
+	}
+	if task.Status == mcp.TaskCompleted && text != want {
 		w.t.Errorf("%s: result %q, want %q", k.id, text, want)
 	}
 	if task.Status != mcp.TaskCompleted && (task.Status != mcp.TaskFailed || !strings.Contains(task.StatusMessage, "is gone") || !result.IsError) {
@@ -503,24 +509,28 @@ func sharedTime(t *testing.T) time.Duration {
 func TestProcessesShareAState(t *testing.T) {
 	t.Parallel()
 	const processes = 8
-	dir := filepath.Join(t.TempDir(), "state")
+	dir := stateDir(t)
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	var ids []string
 	started := map[string]bool{}
 	var witnesses []*witness
 	for range processes {
-		witnesses = append(witnesses, newWitness(t, programCommand(t, "--selftest", "--state", dir, "--fallback-tools", "always", "--log-level", "warn", "--log-format", "json")))
+		witnesses = append(witnesses, newWitness(t, programCommand(t, append(writeConfig(t, detachedTools),
+			"--selftest", "--state", dir, "--fallback-tools", "always", "--log-level", "warn", "--log-format", "json")...)))
 	}
 	deadline := time.Now().Add(sharedTime(t))
 	for n, w := range witnesses {
 		all.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(n), 7))
 			for time.Now().Before(deadline) {
-				chunks := rng.IntN(300)
+				tool, chunks, argument := "stream", rng.IntN(300), "bytes"
+				if rng.IntN(10) == 0 {
+					tool, chunks, argument = "chunks", rng.IntN(50), "every" // detached
+				}
 				var created mcp.CreateTaskResult
-				w.must(&created, "tools/call", map[string]any{"name": "stream", "task": map[string]any{},
-					"arguments": map[string]any{"count": chunks, "bytes": knownBytes}})
+				w.must(&created, "tools/call", map[string]any{"name": tool, "task": map[string]any{},
+					"arguments": map[string]any{"count": chunks, argument: knownBytes}})
 				mu.Lock()
 				if started[created.Task.TaskID] {
 					t.Errorf("two tasks are %s", created.Task.TaskID)
@@ -531,7 +541,7 @@ func TestProcessesShareAState(t *testing.T) {
 				mu.Unlock()
 				var result mcp.CallToolResult
 				w.must(&result, "tasks/result", map[string]any{"taskId": created.Task.TaskID})
-				if text, _ := mcp.TextOf(result.Content[0]); text != fmt.Sprintf("streamed %d chunks", chunks) {
+				if text, _ := mcp.TextOf(result.Content[0]); tool == "stream" && text != fmt.Sprintf("streamed %d chunks", chunks) {
 					t.Errorf("result %q", text)
 				}
 				w.must(&result, "tasks/result", map[string]any{"taskId": other}) // of any process

@@ -53,7 +53,8 @@ type invocation struct {
 	stdout io.Writer
 	stderr io.Writer
 
-	reloads bool // the config file is watched
+	reloads bool   // the config file is watched
+	detach  string // the tool whose calls are detached, whatever the config says
 
 	args []string
 

@@ -179,6 +179,8 @@ func (i *invocation) store(config *tools.Config, log zerolog.Logger) (closingSto
 	}
 	dir, err := config.StateDir(i.getenv)
 	switch {
+	case errors.Is(err, tools.ErrNoHome) && config.Detaches() != "":
+		return nil, &usageError{fmt.Errorf("tools.%s.detach needs tasks on disk, and %w; name a directory with --state", config.Detaches(), err), ""}
 	case errors.Is(err, tools.ErrNoHome): // some hosts start their servers with next to no environment
 		log.Warn().Err(err).Msg("tasks live in memory: name a directory with --state to keep them")
 		return memory{tasks.NewMemory()}, nil
@@ -186,6 +188,21 @@ func (i *invocation) store(config *tools.Config, log zerolog.Logger) (closingSto
 		return nil, &usageError{err, ""}
 	}
 	return tasks.NewSQLite(tasks.SQLiteOptions{Dir: dir, MaxState: int64(config.State.MaxState), Limits: limits(config), Log: log}), nil
+}
+
+// detaching is what the supervisors of detached tasks need to know, nil if nothing outlives this process.
+func detaching(config *tools.Config, store closingStore) *tools.Detaching {
+	s, ok := store.(*tasks.SQLite)
+	if !ok {
+		return nil
+	}
+	return &tools.Detaching{
+		StateDir:       s.Dir(),
+		MaxState:       config.State.MaxState,
+		Owner:          config.Server.Owner,
+		MaxPending:     config.Partials.MaxPending,
+		ErrorsComplete: config.Tasks.FailedExit == "completed",
+	}
 }
 
 // observer counts what happens to tasks, if somebody wants to know; it is nil if not.
@@ -264,6 +281,7 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, registry
 		Heartbeat:           time.Duration(config.Tasks.Heartbeat),
 		FallbackTools:       config.FallbackTools,
 		RequiredFallthrough: config.Compat.RequiredFallthrough,
+		Detaching:           detaching(config, store),
 		Log:                 log,
 	})
 	server.OnDrain(func(ctx context.Context) { _ = runner.Wait(ctx) }) // its error only says that ctx has ended
@@ -340,6 +358,9 @@ func (i *invocation) registry(config *tools.Config) (registry *tools.Registry, c
 			return
 		}
 		sources[name] = from
+		if name == i.detach {
+			errs = append(errs, detach(tool, config))
+		}
 		if err := registry.Add(tool); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", from, err))
 		}

@@ -25,6 +25,7 @@ import (
 //	covers: IDS          rows of coverage.txt that the transcript shows
 //	args: FLAGS          of the program; 'quoted words' keep their spaces
 //	config:              followed by lines that begin with "| ": a config file, named with --config
+//	state: disk          tasks live in a directory (mode: binary); else in memory
 //	mode: inprocess      or binary; both is the rule
 //	exit: N              exit code, 0 if not given
 //	unanswered: N        requests that get no answer before the session ends
@@ -60,6 +61,7 @@ type transcript struct {
 	args       []string
 	config     string
 	mode       string
+	disk       bool
 	exit       int
 	unanswered int
 	ignore     []pattern
@@ -170,6 +172,8 @@ func (tr *transcript) parseHeader(line string) (err error) {
 	case name == "config" && value == "":
 	case name == "mode" && slices.Contains([]string{"both", "inprocess", "binary"}, value):
 		tr.mode = value
+	case name == "state" && value == "disk":
+		tr.disk = true
 	case name == "exit":
 		tr.exit, err = strconv.Atoi(value)
 	case name == "unanswered":
@@ -233,10 +237,14 @@ func TestTranscripts(t *testing.T) {
 }
 
 func (tr *transcript) flags(t testing.TB) []string {
-	if tr.config == "" {
-		return tr.args
+	flags := tr.args
+	if tr.disk {
+		flags = append([]string{"--state", stateDir(t)}, flags...)
 	}
-	return append(writeConfig(t, tr.config), tr.args...)
+	if tr.config == "" {
+		return flags
+	}
+	return append(writeConfig(t, tr.config), flags...)
 }
 
 // player plays one transcript.

@@ -76,19 +76,42 @@ func Stored(b Backing, end int64) *Log {
 // Followed makes a log of what a backing keeps while somebody else writes it. Grow tells how far it has come.
 func Followed(b Backing, end int64) *Log {
 	l := Stored(b, end)
-	l.closed, l.followed = false, true
+	l.closed, l.followed, l.retain = false, true, backedRetain
 	return l
 }
 
-// Grow moves the end of a followed log; Close ends it as it ends any other.
-func (l *Log) Grow(end int64) {
+// Follow makes a log that has a backing and no output yet one that somebody else writes. Grow tells how far it has come.
+func (l *Log) Follow() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if end > l.end && !l.closed {
-		l.cost += end - l.end
-		l.end, l.kept = end, end
-		l.wake()
+	l.followed = true
+}
+
+// Grow moves the end of a followed log; Close ends it as it ends any other. tail are the last stretches before the new end, for
+// readers that are nearly there; without them they read the backing.
+func (l *Log) Grow(end int64, tail []Stretch) error {
+	blocks, err := decode(tail)
+	if err != nil {
+		return err
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if end <= l.end || l.closed {
+		return nil
+	}
+	n := len(blocks)
+	if n == 0 || blocks[n-1].end() != end {
+		l.blocks, blocks = nil, nil
+	} else if blocks[0].start != l.end {
+		l.blocks = nil // what memory holds has no gap
+	}
+	l.blocks = append(l.blocks, blocks...)
+	l.cost += end - l.end
+	l.keptCost = l.cost
+	l.end, l.kept = end, end
+	l.trim()
+	l.wake()
+	return nil
 }
 
 // memory is the position from which on memory holds the log. l.mu is held.
@@ -226,6 +249,17 @@ func (s *Stretch) block() (*block, error) {
 	return b, nil
 }
 
+func decode(stretches []Stretch) (blocks []*block, err error) {
+	for i := range stretches {
+		b, err := stretches[i].block()
+		if err != nil {
+			return nil, err
+		}
+		blocks = append(blocks, b)
+	}
+	return blocks, nil
+}
+
 // load fetches from the backing what r reads next, if memory does not have it. It must not be called under a lock.
 func (r *Reader) load(ctx context.Context) error {
 	l := r.log
@@ -241,13 +275,9 @@ func (r *Reader) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var loaded []*block
-	for i := range stretches {
-		b, err := stretches[i].block()
-		if err != nil {
-			return err
-		}
-		loaded = append(loaded, b)
+	loaded, err := decode(stretches)
+	if err != nil {
+		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

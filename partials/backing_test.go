@@ -271,7 +271,9 @@ func TestFollowedLogGrows(t *testing.T) {
 	r := l.NewReader(0)
 	defer r.Close()
 	s.kept = append(s.kept, Stretch{Marks: []byte{4 << 4}, Data: []byte("more")})
-	l.Grow(4)
+	if err := l.Grow(4, nil); err != nil {
+		t.Fatal(err)
+	}
 	if err := r.Wait(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
@@ -284,6 +286,47 @@ func TestFollowedLogGrows(t *testing.T) {
 	l.Close()
 	if err := r.Wait(t.Context(), 1); err != io.EOF {
 		t.Errorf("after the end: %v", err)
+	}
+}
+
+// A followed log takes the end of what is new into memory, if it has no gap there; all else is read from the backing.
+func TestFollowedLogHasATail(t *testing.T) {
+	s := &shelf{}
+	l := Followed(s, 0)
+	grow := func(kept bool, texts ...string) {
+		t.Helper()
+		end, tail := l.Size(), []Stretch(nil)
+		for _, text := range texts {
+			tail = append(tail, Stretch{Start: end, Marks: []byte{byte(len(text)) << 4}, Data: []byte(text)})
+			end += int64(len(text))
+		}
+		s.kept = append(s.kept, tail...)
+		if !kept {
+			tail = tail[1:]
+		}
+		if err := l.Grow(end, tail); err != nil {
+			t.Fatal(err)
+		}
+	}
+	grow(true, "one\n")
+	grow(true, "two\n", "six\n")
+	if got := data(l.Tail(100)); got != "one\ntwo\nsix\n" {
+		t.Errorf("the tail is %q", got)
+	}
+	grow(false, "gap\n", "end\n")
+	if got := data(l.Tail(100)); got != "end\n" {
+		t.Errorf("behind a gap the tail is %q", got)
+	}
+	all := ""
+	for pos := int64(0); pos < l.Size(); {
+		b, next := readAt(t, l, pos, 5)
+		all, pos = all+data(b), next
+	}
+	if all != "one\ntwo\nsix\ngap\nend\n" {
+		t.Errorf("all of it is %q", all)
+	}
+	if err := l.Grow(100, []Stretch{{Start: 20, Data: []byte("x")}}); err == nil {
+		t.Error("a damaged stretch is taken")
 	}
 }
 

@@ -394,6 +394,9 @@ func (r *Reader) last(n int64) (b Batch, ok bool) {
 	for b, ok = r.next(math.MaxInt); ok && r.pos < r.log.end; {
 		b, ok = r.next(math.MaxInt)
 	}
+	if !ok {
+		r.pos = r.log.end // of a followed log, memory may hold nothing
+	}
 	return b, ok
 }
 

@@ -22,6 +22,9 @@ type Segments struct {
 	ending *Ending // nil until the work has returned
 	rest   int     // how many items of ending.Rest were sent: they have the numbers behind ends
 	sent   bool    // the call was sent isComplete: true
+
+	given bool  // numbers are given where the log is written, which is elsewhere (Follow)
+	last  int64 // with given: the last number that was sent from here
 }
 
 // Ending is how a task's output ends.
@@ -37,6 +40,47 @@ func NewSegments(log *Log) *Segments { return &Segments{log: log} }
 // (nil if it has not).
 func RestoreSegments(log *Log, ends []int64, ending *Ending) *Segments {
 	return &Segments{log: log, ends: ends, ending: ending}
+}
+
+// Follow leaves it to whoever writes the log to give numbers; Grow tells of them.
+func (s *Segments) Follow() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.given = true
+}
+
+// Grow moves the end of a followed log (Log.Grow) and takes the numbers that were given up to there, by where segments end.
+func (s *Segments) Grow(end int64, tail []Stretch, ends []int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ends = append(s.ends, ends...)
+	return s.log.Grow(end, tail)
+}
+
+// Number gives numbers to all that a stretch of the log holds. Who follows the log finds every number with its output.
+func (s *Segments) Number(t *Stretch) error {
+	stored, err := t.block()
+	if err != nil {
+		return err
+	}
+	b, at := Batch{Start: t.Start, End: t.End()}, uint32(0)
+	for _, r := range stored.records {
+		b.Chunks = append(b.Chunks, Chunk{Kind: r.kind, Stream: r.stream, Data: stored.data[at:r.end]})
+		at = r.end
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b = behind(b, s.end()); len(b.Chunks) > 0 {
+		s.numberBatch(b)
+	}
+	return nil
+}
+
+// Numbered is how many segments have numbers, and where the last of them ends.
+func (s *Segments) Numbered() (n int, end int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.ends), s.end()
 }
 
 // Given returns where the segments from number n+1 on end in the log, as far as they have numbers. What was given
@@ -158,7 +202,18 @@ func (s *Segments) after(last int64, limit int, numbered bool) Page {
 		c.page.IsError = c.page.Complete && s.ending.IsError
 	}
 	c.page.Content = append(c.page.Content, ']')
+	if numbered && c.page.Count > 0 {
+		s.last = max(s.last, next-1)
+	}
 	return c.page
+}
+
+// behindSent is the number after which nothing was sent yet. s.mu is held.
+func (s *Segments) behindSent() int64 {
+	if s.given {
+		return s.last
+	}
+	return int64(len(s.ends) + s.rest)
 }
 
 // atEnd tells whether all of the log has numbers and no more will come. s.mu is held.
@@ -178,6 +233,9 @@ func (s *Segments) end() int64 {
 
 // number gives numbers to what comes next in the log, about limit bytes. s.mu is held.
 func (s *Segments) number(limit int) bool {
+	if s.given {
+		return false
+	}
 	batch, next, err := s.log.ReadAt(context.Background(), s.end(), min(limit, defaultMaxBytes))
 	if err != nil {
 		return false // it may be there when it is asked for again

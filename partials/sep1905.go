@@ -28,6 +28,9 @@ func (d *sep1905) Encode(dst []byte, b Batch) []byte {
 	s := d.segments
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.given {
+		return d.push(dst, b.End)
+	}
 	first := int64(len(s.ends))
 	if b = behind(b, s.end()); len(b.Chunks) == 0 {
 		return dst // fetched by tasks/result before its turn came: "Never send the same seqNr through multiple mechanisms"
@@ -58,6 +61,20 @@ func (d *sep1905) Encode(dst []byte, b Batch) []byte {
 	return append(dst, '}', '}', '\n')
 }
 
+// push appends what was given numbers elsewhere, was not sent yet and ends at position end or before. s.mu is held.
+func (d *sep1905) push(dst []byte, end int64) []byte {
+	s := d.segments
+	c := collector{numbered: true, limit: maxWeight, page: Page{Content: []byte{'['}}}
+	for s.last < int64(len(s.ends)) && s.ends[s.last] <= end && c.add(s.last+1, s.logged(s.last+1, maxItem)) {
+		s.last++
+	}
+	if c.page.Count == 0 {
+		return dst
+	}
+	c.page.Content = append(c.page.Content, ']')
+	return d.end(dst, "partial-content", c.page)
+}
+
 // End appends what nobody was sent yet, and the end, unless the first response told it: the last response, or more
 // than one if it would not fit into a line.
 func (d *sep1905) End(dst []byte) []byte {
@@ -77,7 +94,7 @@ func (d *sep1905) End(dst []byte) []byte {
 		}
 	}
 	for {
-		page := s.after(int64(len(s.ends)+s.rest), maxWeight, true)
+		page := s.after(s.behindSent(), maxWeight, true)
 		dst = d.end(dst, "partial-content", page)
 		if page.Complete || page.Count == 0 {
 			return dst

@@ -6,5 +6,6 @@
 // the receiver (runnel) runs a task for the requestor (the client).
 //
 // Goroutines: one per Run, from Start until the work has returned. It outlives the request that
-// started it, and ends when the work does, at the latest after Runner.Close has cancelled it.
+// started it, and ends when the work does, at the latest after Runner.Close has cancelled it. A Run whose task another process
+// runs (detach.go) follows that instead, and ends with the task, with the last who follows it, or with Runner.Close.
 package tasks

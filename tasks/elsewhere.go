@@ -78,7 +78,11 @@ func (r *Runner) watch() {
 				r.o.Log.Warn().Err(err).Msg("looking for cancelled tasks")
 			}
 			for _, id := range ids {
-				if run := r.Running(id); run != nil {
+				switch run := r.Running(id); {
+				case run == nil:
+				case run.Task().Detached: // always by another one
+					run.Cancel("cancelled by the client")
+				default:
 					run.Cancel("cancelled by the client, by another runnel")
 				}
 			}

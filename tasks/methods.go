@@ -79,6 +79,9 @@ func (r *Runner) getTask(ctx context.Context, p mcp.TaskParams) (any, error) {
 	}
 	shown := t.wire(r.o.PollInterval)
 	shown.Meta = WithVariables(nil, &t, 0)
+	if t.Detached {
+		shown.Meta = with(shown.Meta, mcp.MetaDetached, true)
+	}
 	return shown, nil
 }
 
@@ -163,6 +166,9 @@ func (r *Runner) Await(ctx context.Context, id string) (Task, error) {
 		return Task{}, context.Cause(ctx)
 	}
 	t := run.Task()
+	if !t.Status.Terminal() {
+		return r.endElsewhere(ctx, id) // only the following of it has ended
+	}
 	if t.Expired(time.Now()) {
 		return Task{}, ErrNotFound
 	}
@@ -181,7 +187,7 @@ func (r *Runner) cancelTask(ctx context.Context, p mcp.TaskParams) (any, error) 
 
 // Cancel cancels a task of the owner. It returns the task as it is then, with ErrEnded if it had ended before.
 func (r *Runner) Cancel(ctx context.Context, id string) (Task, error) {
-	if run := r.Running(id); run != nil && run.Cancel("cancelled by the client") {
+	if run := r.Running(id); run != nil && run.Cancel("cancelled by the client") && !run.isAway() {
 		return run.Task(), nil
 	}
 	t, err := r.Get(ctx, id)

@@ -28,6 +28,8 @@ type Run struct {
 	ctx    rpc.Context
 	expiry *time.Timer // nil without a handle
 
+	detached rpc.Event // another process has taken the task (detach.go)
+
 	worked  rpc.Event // the work has returned and the log is closed
 	drained rpc.Event // the follower has written the last of the output
 	ended   rpc.Event // the status is terminal and stored
@@ -43,6 +45,12 @@ type Run struct {
 	well   bool             // an error result completes the task, too
 	ending bool             // somebody is moving the task to a terminal status
 	stop   func()           // stops the follower: nothing of the task is written after it returns
+
+	handing chan struct{} // closed when it is known whether another process has taken the task; nil if none is to
+	away    bool          // another process runs the task
+
+	follower  bool // Runner.Follow made it
+	following int  // of Follow, not yet released; guarded by runner.mu
 
 	followers int // deliveries that have not written the last of the output, with the one that is still to be started
 	questions questions
@@ -156,15 +164,18 @@ func (r *Run) HasHandle() bool {
 // ErrEnded refuses what only a task that has not ended can do.
 var ErrEnded = errors.New("the task has ended")
 
-// Promote gives a handle to a run that was started without one. It fails like Start, or with ErrEnded.
+// Promote gives a handle to a run, if it has none. It fails like Start, or with ErrEnded.
 func (r *Run) Promote(ctx context.Context) error {
 	r.door.Lock()
 	defer r.door.Unlock()
 	r.mu.Lock()
-	ending := r.ending
+	ending, handle := r.ending, r.handle
 	r.mu.Unlock()
 	if ending {
 		return ErrEnded
+	}
+	if handle {
+		return nil
 	}
 	// An end that begins from here on waits for the door, and finds the handle.
 	if err := r.runner.admit(ctx, r); err != nil {
@@ -249,33 +260,27 @@ func (r *Run) Cancel(message string) bool {
 	return r.finish(errCancelled, mcp.TaskCancelled, message, &Outcome{Result: mcp.ErrorResult("The task was cancelled.")})
 }
 
+const expiredMessage = "the task's ttl is over"
+
 // expire stops the work of a task whose ttl is over.
 func (r *Run) expire() {
-	r.finish(errExpired, mcp.TaskFailed, "the task's ttl is over", &Outcome{Result: mcp.ErrorResult("The task's ttl is over.")})
+	r.finish(errExpired, mcp.TaskFailed, expiredMessage, &Outcome{Result: mcp.ErrorResult("The task's ttl is over.")})
 }
 
 // Do does the work of a run that [Runner.New] has made, and returns when the run has ended.
 func (r *Run) Do() {
 	defer r.runner.all.Done()
 	result, message, err := r.work()
+	if r.isAway() {
+		r.follow()
+		return
+	}
 	var wire *rpc.Error
 	if err != nil {
 		wire = r.wireError(err)
 	}
 	r.setEnding(result, wire)
-	r.log.Close()
-	r.mu.Lock()
-	r.worked.Happen()
-	r.drain()
-	r.mu.Unlock()
-	// Drain, then end: the terminal status comes behind the last partial. A follower whose client
-	// does not read holds the task back; cancelling, expiry and shutdown do not wait for it.
-	if !r.drained.Has() {
-		select {
-		case <-r.drained.Done():
-		case <-r.ctx.Done():
-		}
-	}
+	r.awaitDelivery()
 	switch {
 	case r.log.Failed() != nil:
 		message := r.log.Failed().Error()
@@ -289,6 +294,24 @@ func (r *Run) Do() {
 		r.finish(nil, mcp.TaskFailed, message, &Outcome{Result: result})
 	default:
 		r.finish(nil, mcp.TaskCompleted, message, &Outcome{Result: result})
+	}
+}
+
+// awaitDelivery closes the log and waits until the last of it has been delivered. "Drain, then end": the terminal status
+// comes behind the last partial. A follower whose client does not read holds the task back; cancelling, expiry and
+// shutdown do not wait for it.
+func (r *Run) awaitDelivery() {
+	r.log.Close()
+	r.mu.Lock()
+	r.worked.Happen()
+	r.drain()
+	r.mu.Unlock()
+	if r.drained.Has() {
+		return
+	}
+	select {
+	case <-r.drained.Done():
+	case <-r.ctx.Done():
 	}
 }
 
@@ -343,11 +366,15 @@ func (r *Run) wireError(err error) *rpc.Error {
 // finish moves the task to a terminal status: the one door to the end, whoever comes first.
 // It reports false, after the end, if somebody else was first.
 func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome *Outcome) bool {
-	r.mu.Lock()
+	r.lockAtHome()
 	if r.ending {
 		r.mu.Unlock()
 		<-r.ended.Done()
 		return false
+	}
+	if r.away {
+		r.mu.Unlock()
+		return r.finishAway(cause)
 	}
 	if err := checkMove(r.task.Status, status); err != nil {
 		panic("internal error: " + err.Error())
@@ -376,6 +403,12 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 		// The outcome is stored before the terminal status can be seen.
 		t = r.runner.settle(t)
 	}
+	r.conclude(t, handle)
+	return true
+}
+
+// conclude makes t the task's last state and tells about it. The door is held.
+func (r *Run) conclude(t Task, handle bool) {
 	r.mu.Lock()
 	r.task = t
 	r.mu.Unlock()
@@ -387,5 +420,4 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	}
 	r.ended.Happen()
 	r.changed()
-	return true
 }

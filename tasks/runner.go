@@ -122,40 +122,53 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 // live tasks or the task cannot be stored.
 func (r *Runner) New(ctx context.Context, spec Spec) (*Run, error) {
 	now := time.Now()
-	id := uuid.NewString()
-	run := &Run{
-		id:     id,
-		runner: r,
-		spec:   spec,
-		task: Task{
-			ID:        id,
-			Owner:     r.o.Owner,
-			Tool:      spec.Tool,
-			Status:    mcp.TaskWorking,
-			CreatedAt: now,
-			UpdatedAt: now,
-			TTL:       r.ttl(spec.TTL),
-			Variables: spec.Variables,
-			Merge:     spec.Merge,
-		},
-		handle:    spec.Handle,
-		followers: 1,
-	}
-	run.ctx.Parent = r.ctx
-	run.log = partials.NewLog(&partials.LogOptions{MaxPending: r.o.MaxPending, Lost: run.ctx.Cancel})
-	run.task.Log = run.log
-	run.task.Segments = partials.NewSegments(run.log)
+	run := r.newRun(spec, Task{
+		ID:        uuid.NewString(),
+		Owner:     r.o.Owner,
+		Tool:      spec.Tool,
+		Status:    mcp.TaskWorking,
+		CreatedAt: now,
+		UpdatedAt: now,
+		TTL:       r.ttl(spec.TTL),
+		Variables: spec.Variables,
+		Merge:     spec.Merge,
+	})
 	if spec.Handle {
 		if err := r.admit(ctx, run); err != nil {
 			run.ctx.Cancel(err)
 			return nil, err
 		}
 	}
-	if spec.Prepare != nil {
-		spec.Prepare(run)
+	r.begin(run)
+	return run, nil
+}
+
+// newRun makes a run of a task, with a log of its own if the task has none.
+func (r *Runner) newRun(spec Spec, t Task) *Run {
+	run := &Run{
+		id:     t.ID,
+		runner: r,
+		spec:   spec,
+		task:   t,
+		handle: spec.Handle,
+
+		followers: 1,
+	}
+	run.ctx.Parent = r.ctx
+	if t.Log == nil {
+		run.task.Log = partials.NewLog(&partials.LogOptions{MaxPending: r.o.MaxPending, Lost: run.ctx.Cancel})
+		run.task.Segments = partials.NewSegments(run.task.Log)
+	}
+	run.log = run.task.Log
+	return run
+}
+
+// begin makes a run ready for [Run.Do].
+func (r *Runner) begin(run *Run) {
+	if run.spec.Prepare != nil {
+		run.spec.Prepare(run)
 	}
 	r.all.Add(1)
-	return run, nil
 }
 
 // admit counts and stores a task that gets a handle.
@@ -185,6 +198,10 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 
 // ended takes a task that has ended and is stored out of the live ones.
 func (r *Runner) ended(run *Run) {
+	if run.follower {
+		r.leave(run)
+		return
+	}
 	r.forget(run.id)
 	run.expiry.Stop()
 	task := run.Task()
@@ -220,7 +237,12 @@ func (r *Runner) Get(ctx context.Context, id string) (Task, error) {
 	if t, ok := r.unstored(id); ok {
 		return t, nil
 	}
-	return r.o.Store.Get(ctx, r.o.Owner, id)
+	t, err := r.o.Store.Get(ctx, r.o.Owner, id)
+	if err == nil && t.Status == mcp.TaskWorking { // elsewhere
+		last, _, _ := t.Log.ReadAt(ctx, t.Log.Size()-tailBytes, tailBytes)
+		t.StatusMessage = clip(partials.LastLine(last), maxStatusMessage)
+	}
+	return t, err
 }
 
 // List returns a page of the owner's tasks (see Store).

@@ -53,3 +53,20 @@ func (r *Runner) unstored(id string) (Task, bool) {
 	t, ok := r.unsettled[id]
 	return t, ok && !t.Expired(time.Now())
 }
+
+// Settled returns when every end has been stored, or with ctx's cause.
+func (r *Runner) Settled(ctx context.Context) error {
+	for {
+		r.mu.Lock()
+		left := len(r.unsettled)
+		r.mu.Unlock()
+		if left == 0 {
+			return nil
+		}
+		select {
+		case <-time.After(settleRetry):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

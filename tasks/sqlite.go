@@ -74,6 +74,9 @@ func NewSQLite(o SQLiteOptions) *SQLite {
 	return &SQLite{o: o, cursors: newCursors()}
 }
 
+// Dir is where the state is.
+func (s *SQLite) Dir() string { return s.o.Dir }
+
 // Exists reports whether a state is there already, which may have to be recovered.
 func (s *SQLite) Exists() bool {
 	_, err := os.Stat(filepath.Join(s.o.Dir, databaseFile))
@@ -332,19 +335,21 @@ func expires(t *Task) int64 {
 	return created + int64(t.TTL)
 }
 
-const taskColumns = "number, id, owner, tool, status, message, created, updated, ttl, merge, keeper"
+const taskColumns = "number, id, owner, tool, status, message, created, updated, ttl, merge, work IS NOT NULL, keeper"
 
 // row is a task as it stands in the database.
 type row struct {
 	Task
 	number int64
 	keeper string // "" once the task has ended
+	end    int64  // of the log
+	ending *partials.Ending
 }
 
 func scanTask(scan func(...any) error, more ...any) (r row, err error) {
 	var created, updated int64
 	var keeper sql.NullString
-	err = scan(append([]any{&r.number, &r.ID, &r.Owner, &r.Tool, &r.Status, &r.StatusMessage, &created, &updated, &r.TTL, &r.Merge, &keeper}, more...)...)
+	err = scan(append([]any{&r.number, &r.ID, &r.Owner, &r.Tool, &r.Status, &r.StatusMessage, &created, &updated, &r.TTL, &r.Merge, &r.Detached, &keeper}, more...)...)
 	r.CreatedAt, r.UpdatedAt, r.keeper = time.Unix(0, created), time.Unix(0, updated), keeper.String
 	return r, err
 }
@@ -355,16 +360,25 @@ func (s *SQLite) Get(ctx context.Context, owner, id string) (Task, error) {
 	if err != nil {
 		return Task{}, err
 	}
-	r, err := d.get(ctx, owner, id)
-	if err == nil && d.orphaned(r.keeper) {
-		if err = d.recover(r.keeper); err == nil {
-			r, err = d.get(ctx, owner, id)
-		}
+	r, err := d.current(ctx, owner, id)
+	if err != nil {
+		return Task{}, err
 	}
-	return r.Task, err
+	return d.stored(ctx, &r)
 }
 
-func (d *database) get(ctx context.Context, owner, id string) (row, error) {
+// current is a task as it stands in the database, when it was seen to that its keeper lives.
+func (d *database) current(ctx context.Context, owner, id string) (row, error) {
+	r, err := d.row(ctx, owner, id)
+	if err == nil && d.orphaned(r.keeper) {
+		if err = d.recover(r.keeper); err == nil {
+			r, err = d.row(ctx, owner, id)
+		}
+	}
+	return r, err
+}
+
+func (d *database) row(ctx context.Context, owner, id string) (row, error) {
 	var outcome, variables []byte
 	var end sql.NullInt64
 	r, err := scanTask(d.read.QueryRowContext(ctx, "SELECT "+taskColumns+`, outcome, variables, (SELECT stop FROM log WHERE task = number ORDER BY start DESC LIMIT 1)
@@ -375,17 +389,21 @@ func (d *database) get(ctx context.Context, owner, id string) (row, error) {
 	case err != nil:
 		return row{}, explain(err)
 	}
-	r.Variables = variables
-	k := &keeping{db: d, task: r.number}
-	r.Log = partials.Stored(k, end.Int64)
-	ends, err := k.loadSegments(ctx)
-	if err != nil {
-		return row{}, err
-	}
-	var ending *partials.Ending
-	r.Outcome, ending, err = decodeOutcome(outcome)
-	r.Segments = partials.RestoreSegments(r.Log, ends, ending)
+	r.Variables, r.end = variables, end.Int64
+	r.Outcome, r.ending, err = decodeOutcome(outcome)
 	return r, err
+}
+
+// stored is the task of a row with what is stored of its output.
+func (d *database) stored(ctx context.Context, r *row) (Task, error) {
+	k := &keeping{db: d, task: r.number}
+	ends, err := k.loadSegments(ctx, 0, 0, r.end)
+	r.Log = partials.Stored(k, r.end)
+	r.Segments = partials.RestoreSegments(r.Log, ends, r.ending)
+	if r.Detached {
+		r.Segments.Follow()
+	}
+	return r.Task, err
 }
 
 // List implements Store. A cursor spells the number of the last task shown.
@@ -523,18 +541,6 @@ func (s *SQLite) Ask(_ context.Context, owner, id string) error {
 	}
 	return d.w.do(job{do: func(tx *transaction) error {
 		_, err := tx.exec("UPDATE task SET asked = 1 WHERE id = ? AND owner = ? AND keeper IS NOT NULL", id, owner)
-		return err
-	}})
-}
-
-// PutVariables implements Shared.
-func (s *SQLite) PutVariables(_ context.Context, id string, variables []byte) error {
-	d, err := s.open()
-	if err != nil {
-		return err
-	}
-	return d.w.do(job{do: func(tx *transaction) error {
-		_, err := tx.exec("UPDATE task SET variables = ? WHERE id = ? AND keeper = ?", variables, id, d.lease.name)
 		return err
 	}})
 }

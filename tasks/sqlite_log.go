@@ -18,6 +18,7 @@ type keeping struct {
 	// Nil if it only reads.
 	log      *partials.Log
 	segments *partials.Segments
+	numbers  bool // every segment gets its number when it is stored: others follow the log
 
 	// Of the writer's goroutine.
 	written, pending extent
@@ -62,6 +63,11 @@ func (k *keeping) write(tx *transaction) error {
 		if _, err := tx.exec("INSERT INTO log (task, start, stop, marks, data) VALUES (?, ?, ?, ?, ?)", k.task, s.Start, s.End(), s.Marks, s.Data); err != nil {
 			return err
 		}
+		if k.numbers {
+			if err := k.segments.Number(&s); err != nil {
+				return err
+			}
+		}
 		tx.bytes += int64(len(s.Data))
 		e := &k.pending
 		e.kept += s.End() - s.Start
@@ -96,9 +102,8 @@ func (k *keeping) number(tx *transaction) error {
 	return err
 }
 
-// loadSegments reads the numbers that were given.
-func (k *keeping) loadSegments(ctx context.Context) (ends []int64, err error) {
-	last := int64(0)
+// loadSegments reads the numbers that were given behind number n, whose segment ends at position last, up to position end.
+func (k *keeping) loadSegments(ctx context.Context, n int, last, end int64) (ends []int64, err error) {
 	err = k.db.each(ctx, func(scan func(...any) error) error {
 		var stored []byte
 		if err := scan(&stored); err != nil {
@@ -109,12 +114,13 @@ func (k *keeping) loadSegments(ctx context.Context) (ends []int64, err error) {
 			if n <= 0 || d < 0 {
 				return errors.New("reading stored segments: they are damaged")
 			}
-			last += d
-			ends = append(ends, last)
+			if last += d; last <= end {
+				ends = append(ends, last)
+			}
 			stored = stored[n:]
 		}
 		return nil
-	}, "SELECT ends FROM segment WHERE task = ? ORDER BY first", k.task)
+	}, "SELECT ends FROM segment WHERE task = ? AND first > ? ORDER BY first", k.task, n)
 	return ends, err
 }
 

@@ -28,7 +28,7 @@ CREATE TABLE task (
 	outcome   BLOB,
 	merge     INTEGER NOT NULL,            -- 1: the result is the merged segments (SEP-1905)
 	variables BLOB,
-	work      BLOB                        -- of a detached task: what its supervisor runs
+	work      BLOB                        -- of a detached task: its supervisor, as JSON
 ) STRICT;
 CREATE INDEX task_owner ON task (owner, number);
 CREATE INDEX task_expires ON task (expires);

@@ -250,7 +250,8 @@ func (d *database) recoverAll(ctx context.Context) error {
 }
 
 const (
-	goneMessage = "the runnel that ran this task is gone (killed, or it crashed); the output up to then is kept"
+	goneMessage    = "the runnel that ran this task is gone (killed, or it crashed); the output up to then is kept"
+	goneSupervisor = "the supervisor that ran this detached task is gone (killed, or it crashed); the output up to then is kept"
 	// goneOutput is how much of the output, its end, the result of such a task shows.
 	goneOutput = 128 << 10
 )
@@ -266,23 +267,27 @@ func (d *database) recover(keeper string) error {
 	var left []row
 	err := d.each(ctx, func(scan func(...any) error) error {
 		var r row
-		err := scan(&r.number, &r.ID, &r.Owner, &r.Tool)
+		err := scan(&r.number, &r.ID, &r.Owner, &r.Tool, &r.Detached)
 		left = append(left, r)
 		return err
-	}, "SELECT number, id, owner, tool FROM task WHERE keeper = ?", keeper)
+	}, "SELECT number, id, owner, tool, work IS NOT NULL FROM task WHERE keeper = ?", keeper)
 	if err != nil {
 		return err
 	}
 	for i := range left {
 		r := &left[i]
-		outcome, err := encodeOutcome(d.remains(ctx, r.number))
+		message := goneMessage
+		if r.Detached {
+			message = goneSupervisor
+		}
+		outcome, err := encodeOutcome(d.remains(ctx, r.number, message))
 		if err != nil {
 			return err
 		}
 		var ended int64
 		if err := d.w.do(job{durable: true, do: func(tx *transaction) error {
 			u, err := tx.exec("UPDATE task SET status = ?, message = ?, updated = ?, outcome = ?, keeper = NULL WHERE number = ? AND keeper = ?",
-				mcp.TaskFailed, goneMessage, time.Now().UnixNano(), outcome, r.number, keeper)
+				mcp.TaskFailed, message, time.Now().UnixNano(), outcome, r.number, keeper)
 			if err == nil {
 				ended, err = u.RowsAffected()
 			}
@@ -298,7 +303,7 @@ func (d *database) recover(keeper string) error {
 }
 
 // remains is a task that was cut off: its result is the end of its output, and that it was cut off.
-func (d *database) remains(ctx context.Context, number int64) *Task {
+func (d *database) remains(ctx context.Context, number int64, message string) *Task {
 	var end sql.NullInt64
 	_ = d.read.QueryRowContext(ctx, "SELECT max(stop) FROM log WHERE task = ?", number).Scan(&end) // what can be read is shown
 	log := partials.Stored(&keeping{db: d, task: number}, end.Int64)
@@ -326,7 +331,7 @@ func (d *database) remains(ctx context.Context, number int64) *Task {
 		pos = next
 	}
 	flush()
-	gone := mcp.Text(goneMessage)
+	gone := mcp.Text(message)
 	result.Content = append(result.Content, gone)
 	t := &Task{Outcome: &Outcome{Result: result}, Segments: partials.NewSegments(log)}
 	t.Segments.Finish(partials.Ending{Rest: []mcp.ContentBlock{gone}, IsError: true})

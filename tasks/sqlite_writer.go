@@ -313,18 +313,17 @@ func (tx *transaction) query(query string, args ...any) (*sql.Rows, error) {
 
 // count is the number that a query returns.
 func (tx *transaction) count(query string, args ...any) (n int, err error) {
-	rows, err := tx.query(query, args...)
-	if err != nil {
-		return 0, err
-	}
-	defer rows.Close()
-	if rows.Next() {
-		err = rows.Scan(&n)
-	}
-	if err == nil {
-		err = rows.Err()
-	}
+	err = tx.one(&n, query, args...)
 	return n, err
+}
+
+// one reads the one value that a query returns, or fails with sql.ErrNoRows.
+func (tx *transaction) one(value any, query string, args ...any) error {
+	s, err := tx.prepare(query)
+	if err != nil {
+		return err
+	}
+	return s.QueryRowContext(context.Background(), args...).Scan(value)
 }
 
 // prepare keeps what it prepares: the queries are few, and the same again and again.

@@ -34,8 +34,19 @@ type Shared interface {
 	Store
 	// Ask asks the process that runs a task to cancel it.
 	Ask(ctx context.Context, owner, id string) error
-	// PutVariables stores the variables of a task of this process.
-	PutVariables(ctx context.Context, id string, variables []byte) error
+	// SetVariables merges a patch into the variables of a task that has not ended, whoever runs it, and returns them all.
+	// A patch that cannot be merged is an *rpc.Error.
+	SetVariables(ctx context.Context, owner, id string, patch []byte) ([]byte, error)
 	// Asked returns the tasks of this process that somebody asks to cancel.
 	Asked(ctx context.Context) ([]string, error)
+
+	// Take makes a task that another process has put, and has not begun, one of this process: a detached one. work says for
+	// people what runs it. t has the id, the owner, the log and the segments; the rest is returned.
+	Take(ctx context.Context, t Task, work []byte) (Task, error)
+	// Taken lets go of a task of this process if another one has taken it, and tells whether it has.
+	Taken(ctx context.Context, id string) (bool, error)
+	// Follow returns a task as Get does, but with a log and segments that Look can move on.
+	Follow(ctx context.Context, owner, id string) (Task, error)
+	// Look brings a task that another process runs up to date.
+	Look(ctx context.Context, t *Task) error
 }

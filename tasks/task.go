@@ -25,6 +25,7 @@ type Task struct {
 	Segments      *partials.Segments
 	Variables     json.RawMessage // an object (variables.go); nil if there are none
 	Merge         bool            // the result is the merged segments (SEP-1905 streaming)
+	Detached      bool            // a supervisor runs it, which outlives runnel
 }
 
 // Outcome is how a task ended: a result (also one with isError) or a JSON-RPC error, never both.

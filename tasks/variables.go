@@ -108,19 +108,32 @@ func (r *Run) SetVariables(ctx context.Context, patch json.RawMessage) (json.Raw
 	}
 	t, handle := r.task, r.handle
 	r.mu.Unlock()
-	merged, err := MergeVariables(t.Variables, patch)
+	merged, err := r.runner.mergeVariables(ctx, &t, handle, patch)
 	if err != nil {
-		return nil, rpc.Errorf(mcp.CodeInvalidParams, "%v", err)
-	}
-	if keeper, ok := r.runner.o.Store.(Shared); ok && handle {
-		if err := keeper.PutVariables(ctx, r.id, merged); err != nil {
-			return nil, rpc.Errorf(mcp.CodeInternalError, "the variables could not be stored: %v", err)
-		}
+		return nil, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.task.Variables = merged
 	return merged, nil
+}
+
+// mergeVariables merges a patch into the variables of a task, where they are kept.
+func (r *Runner) mergeVariables(ctx context.Context, t *Task, handle bool, patch json.RawMessage) (json.RawMessage, error) {
+	shared, ok := r.o.Store.(Shared)
+	if !ok || !handle {
+		merged, err := MergeVariables(t.Variables, patch)
+		if err != nil {
+			err = rpc.Errorf(mcp.CodeInvalidParams, "%v", err)
+		}
+		return merged, err
+	}
+	merged, err := shared.SetVariables(ctx, t.Owner, t.ID, patch)
+	var wire *rpc.Error
+	if err != nil && !errors.Is(err, ErrEnded) && !errors.As(err, &wire) {
+		err = rpc.Errorf(mcp.CodeInternalError, "the variables could not be stored: %v", err)
+	}
+	return merged, err
 }
 
 // Variables are the task's variables, an encoded object; nil if there are none.
@@ -139,18 +152,24 @@ func (r *Runner) setVariables(ctx context.Context, _ *rpc.Caller, params json.Ra
 	if err := json.Unmarshal(params, &p); err != nil || p.TaskID == "" {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params must be {\"taskId\": a task's id, \"set\": an object}; without set the variables are only shown")
 	}
-	run := r.Running(p.TaskID)
-	if run == nil || len(p.Set) == 0 {
+	if len(p.Set) == 0 {
 		t, err := r.Get(ctx, p.TaskID)
 		if err != nil {
 			return nil, WireError(err)
 		}
-		if len(p.Set) == 0 {
-			return shownVariables(t.Variables), nil
-		}
+		return shownVariables(t.Variables), nil
+	}
+	var merged json.RawMessage
+	var err error
+	if run := r.Running(p.TaskID); run != nil {
+		merged, err = run.SetVariables(ctx, p.Set)
+	} else if t, found := r.Get(ctx, p.TaskID); found != nil {
+		return nil, WireError(found)
+	} else if t.Detached && !t.Status.Terminal() {
+		merged, err = r.mergeVariables(ctx, &t, true, p.Set)
+	} else {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "the variables of a task can be set while it runs, where it runs")
 	}
-	merged, err := run.SetVariables(ctx, p.Set)
 	if errors.Is(err, ErrEnded) {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "the variables of a task can be set while it runs; it has ended")
 	} else if err != nil {
@@ -176,13 +195,17 @@ func WithVariables(meta map[string]any, t *Task, beside int) map[string]any {
 	if t.Variables == nil {
 		return meta
 	}
+	if beside+len(t.Variables) > maxBeside {
+		return with(meta, mcp.MetaVariablesBytes, len(t.Variables))
+	}
+	return with(meta, mcp.MetaVariables, t.Variables)
+}
+
+// with sets a member of a _meta, which may be nil.
+func with(meta map[string]any, name string, value any) map[string]any {
 	if meta == nil {
 		meta = map[string]any{}
 	}
-	if beside+len(t.Variables) > maxBeside {
-		meta[mcp.MetaVariablesBytes] = len(t.Variables)
-	} else {
-		meta[mcp.MetaVariables] = t.Variables
-	}
+	meta[name] = value
 	return meta
 }

@@ -40,6 +40,7 @@ type Command struct {
 	marks  *regexp.Regexp // "progress"; nil = none
 
 	slots chan struct{} // holds one element per running call; nil = no limit
+	queue *queue        // of a supervisor: instead of slots, for the calls in all processes
 }
 
 var _ Tool = (*Command)(nil)
@@ -115,6 +116,9 @@ func (c *Command) fillDefaults() error {
 	}
 	if f.Pty && f.Stderr != "merge" {
 		return &ConfigError{Key: "stderr", Problem: f.Stderr + " cannot be had with pty: a terminal is one stream", Allowed: "merge"}
+	}
+	if f.Detach && f.Task == mcp.TaskForbidden {
+		return &ConfigError{Key: "detach", Problem: "cannot be had with task: forbidden: what is detached is a task", Allowed: "false"}
 	}
 	if f.Grace == nil {
 		grace := DefaultGrace
@@ -258,10 +262,14 @@ func (c *Command) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToo
 	if refused, err := c.confirm(ctx, in); refused != nil || err != nil {
 		return refused, err
 	}
-	if err := c.enter(ctx, out); err != nil {
+	if c.config.Detach {
+		return nil, c.detach(ctx, in, out)
+	}
+	leave, err := c.enter(ctx, out)
+	if err != nil {
 		return nil, err
 	}
-	defer c.leave()
+	defer leave()
 
 	variables, err := newVariablesFile(in)
 	if err != nil {
@@ -366,32 +374,29 @@ func (c *Command) prepare(in *Call) (*processSpec, error) {
 	return s, err
 }
 
-// enter waits for a slot of maxConcurrent: a model that calls a tool twice at once gets both answers,
+// enter waits for a slot of maxConcurrent, until leave is called: a model that calls a tool twice at once gets both answers,
 // one after the other. The timeouts begin with the command, not with the wait.
-func (c *Command) enter(ctx context.Context, out *Output) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+func (c *Command) enter(ctx context.Context, out *Output) (leave func(), err error) {
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case c.queue != nil:
+		return c.queue.enter(ctx)
+	case c.slots == nil:
+		return func() {}, nil
 	}
-	if c.slots == nil {
-		return nil
-	}
+	leave = func() { <-c.slots }
 	select {
 	case c.slots <- struct{}{}:
-		return nil
+		return leave, nil
 	default:
 	}
 	out.Progress(0, 0, fmt.Sprintf("waiting: %s runs at most %d at once", c.name, c.config.MaxConcurrent))
 	select {
 	case c.slots <- struct{}{}:
-		return nil
+		return leave, nil
 	case <-ctx.Done():
-		return fmt.Errorf("waiting for another call of %s to end: %w", c.name, context.Cause(ctx))
-	}
-}
-
-func (c *Command) leave() {
-	if c.slots != nil {
-		<-c.slots
+		return nil, fmt.Errorf("waiting for another call of %s to end: %w", c.name, context.Cause(ctx))
 	}
 }
 

@@ -43,6 +43,8 @@ type CommandConfig struct {
 
 	Confirm         string `yaml:"confirm"`         // a question to the user, with placeholders, before the command is started
 	ConfirmFallback string `yaml:"confirmFallback"` // for a client that cannot be asked: refuse (default), run
+
+	Detach bool `yaml:"detach"` // the command outlives runnel: a process of its own runs it (detach.go)
 }
 
 // Defaults of a command tool.
@@ -79,3 +81,12 @@ type Object json.RawMessage
 
 // MarshalJSON returns the object as it is.
 func (o Object) MarshalJSON() ([]byte, error) { return json.RawMessage(o).MarshalJSON() }
+
+// UnmarshalJSON takes the object as it is; null is none.
+func (o *Object) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		*o = nil
+		return nil
+	}
+	return (*json.RawMessage)(o).UnmarshalJSON(data)
+}

@@ -312,8 +312,21 @@ func (c *Config) outOfBounds() (list []*ConfigError) {
 	if c.Tasks.Heartbeat < Duration(time.Millisecond) {
 		bad("tasks.heartbeat", c.Tasks.Heartbeat, "is out of range", "1ms or more")
 	}
+	if name := c.Detaches(); name != "" && c.State.InMemory() {
+		bad("tools."+name+".detach", true, "needs tasks on disk, and they live in memory", "false, or a directory in state.dir (--state)")
+	}
 	slices.SortFunc(list, func(a, b *ConfigError) int { return strings.Compare(a.Key, b.Key) })
 	return list
+}
+
+// Detaches names a tool whose calls are detached, "" if there is none.
+func (c *Config) Detaches() string {
+	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
+		if c.Tools[name].Detach {
+			return name
+		}
+	}
+	return ""
 }
 
 // Commands makes the tools that the config describes, sorted by name. They run in the directory of the

@@ -147,15 +147,20 @@ func (g *guard) stop() {
 	g.pipe, g.process = nil, nil
 }
 
+// thisProgram is the file of the running program.
+func thisProgram() (string, error) {
+	if runtime.GOOS == "linux" {
+		return "/proc/self/exe", nil // still this program when its file has been replaced
+	}
+	return os.Executable()
+}
+
 // start starts a guard and tells it all groups. It has a session of its own, so that what a terminal
 // or a host sends to runnel's group does not reach it, and none of runnel's files.
 func (g *guard) start() error {
-	program := "/proc/self/exe" // still this program when its file has been replaced
-	if runtime.GOOS != "linux" {
-		var err error
-		if program, err = os.Executable(); err != nil {
-			return err
-		}
+	program, err := thisProgram()
+	if err != nil {
+		return err
 	}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {

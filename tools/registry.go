@@ -30,6 +30,9 @@ type entry struct {
 	schema *schema
 	hidden func(c *rpc.Caller) bool // nil: every client's list shows it
 	waits  bool                     // bounded by itself: a call of it is never handed over
+
+	detach   bool // a call of it runs in another process
+	confirms bool // a call of it may have to wait for its user before it starts
 }
 
 // isToolName reports whether a tool may be called so (2025-11-25 server/tools, "Tool Names"). The regular expression
@@ -59,7 +62,11 @@ func newEntry(t Tool) (*entry, error) {
 	if !isToolName(spec.Name) {
 		return nil, fmt.Errorf("tool name %q: use 1 to 128 letters, digits, underscores, hyphens and dots", spec.Name)
 	}
-	return &entry{tool: t, spec: spec, schema: &schema{source: spec.InputSchema}}, nil
+	e := &entry{tool: t, spec: spec, schema: &schema{source: spec.InputSchema}}
+	if c, ok := t.(*Command); ok {
+		e.detach, e.confirms = c.config.Detach, c.asks != nil
+	}
+	return e, nil
 }
 
 // insert puts an entry in its place. r.mu is held.

@@ -27,6 +27,7 @@ type ServeOptions struct {
 	Heartbeat           time.Duration // longest silence towards a client that asked for progress; 0 = no heartbeat
 	FallbackTools       FallbackTools // "" = auto
 	RequiredFallthrough bool          // a tool that requires a task runs without one, too
+	Detaching           *Detaching    // what supervisors need to know; nil = nothing outlives this process
 	Log                 zerolog.Logger
 }
 
@@ -91,17 +92,29 @@ func (s *service) call(ctx context.Context, c *rpc.Caller, params json.RawMessag
 	return s.callPlain(ctx, c, e, p)
 }
 
-// start starts a call of a tool.
+// start starts a call of a tool. One that is detached and has nothing to ask runs elsewhere when start returns.
 func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage, d *delivery, spec tasks.Spec) (*tasks.Run, error) {
-	return s.runner.Start(ctx, s.spec(e, arguments, d, spec))
+	run, err := s.runner.Start(ctx, s.spec(e, arguments, d, spec))
+	if err != nil || !e.detach || e.confirms {
+		return run, err
+	}
+	select {
+	case <-run.Detached():
+		return run, nil
+	case <-run.Worked():
+		return run, nil // it failed to, and says so
+	case <-ctx.Done():
+		giveUp(ctx, run)
+		return nil, context.Cause(ctx)
+	}
 }
 
-// spec completes the spec of a call.
+// spec says how a call of a tool runs.
 func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec tasks.Spec) tasks.Spec {
 	spec.Tool = e.spec.Name
 	spec.Prepare = d.prepare
 	spec.Work = func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
-		in := &Call{Arguments: arguments, TaskID: run.ID(), run: run, caller: d.caller, ask: d.asking.ask}
+		in := &Call{Arguments: arguments, TaskID: run.ID(), run: run, caller: d.caller, ask: d.asking.ask, detaching: s.o.Detaching}
 		result, message, err := e.run(ctx, in, run.Log(), func(done, total float64, message string) {
 			d.current.Load().report(done, total, message)
 		})
@@ -115,6 +128,13 @@ func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec ta
 		return result, message, err
 	}
 	return spec
+}
+
+// giveUp cancels a call whose request has ended without an answer. When the server stops, the runner ends what is to end.
+func giveUp(ctx context.Context, run *tasks.Run) {
+	if !errors.Is(context.Cause(ctx), rpc.ErrShutdown) {
+		run.Cancel("cancelled by the client")
+	}
 }
 
 // callPlain answers a call that its client waits for. One that takes too long for most hosts is handed over. The work is done
@@ -132,7 +152,7 @@ func (s *service) callPlain(ctx context.Context, c *rpc.Caller, e *entry, p *mcp
 		run.Delivered()
 	}
 	c.OnCancel(func() {
-		run.Cancel("cancelled by the client")
+		giveUp(ctx, run)
 		c.Answer(nil, context.Cause(ctx))
 	})
 	if s.o.SyncWait > 0 && !e.waits {
@@ -173,7 +193,7 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 	if err != nil {
 		return nil, err
 	}
-	immediate := listed(p.Task.ResponseModes, mcp.ModeImmediate)
+	immediate := listed(p.Task.ResponseModes, mcp.ModeImmediate) && !e.detach
 	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Handle: true, TTL: ttl, Status: d.status, Variables: variables,
 		Merge: mode == mcp.ModeStreaming && !immediate})
 	if err != nil {

@@ -111,7 +111,7 @@ func (s *service) answer(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.Ca
 				return s.park(c, p, run, d, begun, questions)
 			}
 		case <-ctx.Done():
-			run.Cancel("cancelled by the client")
+			giveUp(ctx, run)
 			return nil, context.Cause(ctx)
 		case <-timer.C:
 			switch {
@@ -120,6 +120,10 @@ func (s *service) answer(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.Ca
 				if questions := run.Questions(); len(questions) > 0 {
 					// "SHOULD resolve all MRTR exchanges synchronously before responding with a CreateTaskResult"
 					return s.park(c, p, run, d, begun, questions)
+				}
+				if e.detach && !isDone(run.Detached()) && !isDone(run.Worked()) {
+					timer.Reset(detachPoll) // its handle is for what outlives this process
+					continue
 				}
 				if err := run.Promote(ctx); err == nil {
 					return created(run, d), nil

@@ -34,7 +34,12 @@ func (s *service) listen(ctx context.Context, c *rpc.Caller, params json.RawMess
 	for _, id := range p.Notifications.TaskIDs {
 		if _, err := s.runner.Get(ctx, id); err == nil && !slices.Contains(agreed.TaskIDs, id) {
 			agreed.TaskIDs = append(agreed.TaskIDs, id)
-			f := &followed{id: id, run: s.runner.Running(id)}
+			f := &followed{id: id}
+			var release func()
+			if f.run, release, err = s.runner.Follow(ctx, id); err != nil {
+				return nil, tasks.WireError(err)
+			}
+			defer release()
 			if f.run != nil {
 				var stop func()
 				f.changed, stop = f.run.Watch() // before the acknowledgement: from there on nothing is missed
@@ -100,7 +105,7 @@ const maxTaskIDs = 1000
 // followed is a task that a subscription tells about.
 type followed struct {
 	id      string
-	run     *tasks.Run // nil: it has ended, or runs elsewhere
+	run     *tasks.Run // nil: it has ended
 	changed <-chan struct{}
 }
 
@@ -139,9 +144,6 @@ func (l *subscription) notify(ctx context.Context, method string, params any) er
 func (l *subscription) follow(ctx context.Context, f *followed) {
 	if f.run == nil {
 		l.tellOutput(ctx, f.id, l.service.logOf(ctx, f.id))
-		if _, err := l.service.runner.Await(ctx, f.id); err != nil { // another runnel may be running it
-			return
-		}
 		if t, err := l.service.runner.Detailed(ctx, f.id); err == nil {
 			l.tell(ctx, t)
 		}

@@ -3,7 +3,8 @@
 // (https://modelcontextprotocol.io/specification/2025-11-25/server/tools).
 //
 // A call runs as a task in the goroutine that the tasks room gives it. A command adds, per child process,
-// one goroutine that waits for it and one per output pipe; all of them have ended when Call returns.
+// one goroutine that waits for it and one per output pipe; all of them have ended when Call returns. A detached command
+// runs in another process (detach.go), for whose end one goroutine waits.
 package tools
 
 import (
@@ -35,12 +36,14 @@ type Call struct {
 	// TaskID names the task that this call runs as.
 	TaskID string
 
-	run    *tasks.Run // nil in a test
-	caller *rpc.Caller
-	ask    func(ctx context.Context, q Question) (Answer, error)
-	status string
-	cut    bool // the result does not show all of the output
-	rest   *[]mcp.ContentBlock
+	run       *tasks.Run // nil in a test
+	caller    *rpc.Caller
+	ask       func(ctx context.Context, q Question) (Answer, error)
+	status    string
+	detaching *Detaching // nil: nothing outlives this process
+
+	cut  bool // the result does not show all of the output
+	rest *[]mcp.ContentBlock
 }
 
 // SetStatus gives the task the statusMessage it ends with, 2 KiB at most; hosts that see a task

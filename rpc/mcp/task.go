@@ -69,6 +69,9 @@ const MetaVariables = "runnel/variables"
 // MetaVariablesBytes stands in its place in an answer that has no room for them, and tells how long they are.
 const MetaVariablesBytes = "runnel/variablesBytes"
 
+// MetaDetached is true on a task that outlives the runnel that started it.
+const MetaDetached = "runnel/detached"
+
 // RelatedTask is the value of _meta["io.modelcontextprotocol/related-task"].
 type RelatedTask struct {
 	TaskID string `json:"taskId"`

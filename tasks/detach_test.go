@@ -1,0 +1,306 @@
+package tasks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+)
+
+// threeProcesses are runners on one state: a starter, a supervisor, and one that looks on.
+func threeProcesses(t *testing.T) (starter, supervisor, third *Runner) {
+	t.Helper()
+	dir := t.TempDir()
+	var list [3]*Runner
+	for n := range list {
+		list[n] = newRunner(t, Options{Store: openStore(t, SQLiteOptions{Dir: dir}), Log: zerolog.Nop()})
+	}
+	return list[0], list[1], list[2]
+}
+
+// detached starts a task whose work another runner takes. It returns the starter's run and the supervisor's.
+func detached(t *testing.T, starter, supervisor *Runner, spec Spec, work Work) (here, there *Run) {
+	t.Helper()
+	taken := make(chan *Run, 1)
+	spec.Work = func(ctx context.Context, run *Run) (*mcp.CallToolResult, string, error) {
+		return nil, "", run.Detach(ctx, func() error {
+			there, err := supervisor.Take(ctx, run.ID(), []byte("{}"), Spec{Tool: "tool", Work: work})
+			if err == nil {
+				there.Delivered()
+				taken <- there
+			}
+			return err
+		})
+	}
+	here, err := starter.Start(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-here.Detached()
+	return here, <-taken
+}
+
+// What the supervisor writes is what everybody reads, under the same numbers, pushed, pulled or merged, while it runs and later.
+func TestDetachedOutputIsOne(t *testing.T) {
+	starter, supervisor, third := threeProcesses(t)
+	step := make(chan struct{})
+	here, there := detached(t, starter, supervisor, Spec{Handle: true}, func(ctx context.Context, run *Run) (*mcp.CallToolResult, string, error) {
+		for n := range 400 {
+			if n%100 == 50 {
+				<-step
+			}
+			chunk := partials.Chunk{Data: fmt.Appendf(nil, "line %d %s\n", n, strings.Repeat("x", n))}
+			if n%30 == 0 {
+				chunk = partials.Chunk{Kind: partials.Item, Data: mcp.Text(fmt.Sprintf("item %d", n))}
+			}
+			if err := run.Log().Append(ctx, chunk); err != nil {
+				return nil, "", err
+			}
+		}
+		run.Rest([]mcp.ContentBlock{mcp.Text("the end")})
+		return mcp.ErrorResult("all of it"), "no luck", nil
+	})
+	if err := here.Merge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	pushed := make(chan []json.RawMessage, 1)
+	here.Deliver(func(ctx context.Context) {
+		var items []json.RawMessage
+		take := func(line []byte) {
+			for line := range strings.Lines(string(line)) {
+				r, err := partials.DecodeSEP1905([]byte(line))
+				if err != nil {
+					t.Errorf("%v: %s", err, line)
+				}
+				for _, s := range r.Segments {
+					items = append(items, s.Item)
+				}
+			}
+		}
+		d, r := partials.NewSEP1905([]byte(`{"jsonrpc":"2.0"`), []byte("1"), here.ID(), here.Segments()), here.Log().NewReader(0)
+		defer r.Close()
+		for {
+			if err := r.Wait(ctx, 1); err == io.EOF {
+				take(d.End(nil))
+				pushed <- items
+				return
+			} else if err != nil {
+				t.Errorf("reading: %v", err)
+				return
+			}
+			if b, ok := r.Next(3000); ok { // so little that a segment is longer
+				take(d.Encode(nil, b))
+			}
+		}
+	})
+	page := func(r *Runner, last int64) (items []json.RawMessage) {
+		task, err := r.Get(t.Context(), here.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(task.Segments.After(last, 1<<20).Content, &items); err != nil {
+			t.Fatal(err)
+		}
+		return items
+	}
+	var early [][]json.RawMessage
+	for range 4 {
+		eventually(t, func() bool { return len(page(third, 0)) > 2*len(early) })
+		early = append(early, page(third, 0))
+		step <- struct{}{}
+	}
+	got := <-pushed
+	<-here.Ended()
+	<-there.Ended()
+	for _, items := range append(early, page(third, 0), page(starter, 0)) {
+		for n, item := range items {
+			if string(item) != string(got[n]) {
+				t.Fatalf("segment %d is %s, pushed was %s", n+1, item, got[n])
+			}
+		}
+	}
+	if last := page(third, int64(len(got)-1)); len(last) != 1 || !strings.Contains(string(last[0]), "the end") {
+		t.Errorf("the last segment: %s", last)
+	}
+	for name, r := range map[string]*Runner{"starter": starter, "third": third} {
+		task, err := r.Get(t.Context(), here.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if task.Status != mcp.TaskFailed || task.StatusMessage != "no luck" || !task.Merge || !task.Detached {
+			t.Errorf("%s: %+v", name, task)
+		}
+		var merged []json.RawMessage
+		encoded, _ := task.Segments.Merged(1 << 20)
+		if err := json.Unmarshal(encoded, &merged); err != nil || len(merged) != len(got) {
+			t.Errorf("%s: %d segments merged, %d pushed, %v", name, len(merged), len(got), err)
+		}
+	}
+}
+
+// Who follows a task that another process runs sees its log grow and its end, and leaves no goroutine when it lets go.
+func TestFollow(t *testing.T) {
+	starter, supervisor, third := threeProcesses(t)
+	step := make(chan struct{})
+	here, _ := detached(t, starter, supervisor, Spec{Handle: true}, func(ctx context.Context, run *Run) (*mcp.CallToolResult, string, error) {
+		for range 2 {
+			<-step
+			_ = run.Log().Append(ctx, partials.Chunk{Data: []byte("more\n")})
+		}
+		<-step
+		return mcp.Result("done"), "", nil
+	})
+	here.Delivered()
+	follow := func() (*Run, func()) {
+		run, release, err := third.Follow(t.Context(), here.ID())
+		if err != nil || run == nil {
+			t.Fatalf("%v, %v", run, err)
+		}
+		return run, release
+	}
+	one, release := follow()
+	two, releaseTwo := follow()
+	if one != two {
+		t.Error("two runs follow one task")
+	}
+	for n := range 2 {
+		step <- struct{}{}
+		if err := one.Log().Grown(t.Context(), int64(n*5)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text := partials.LastLine(one.Log().Tail(100)); text != "more" {
+		t.Errorf("the last line is %q", text)
+	}
+	release()
+	releaseTwo()
+	<-one.Ended()
+	if task := one.Task(); task.Status != mcp.TaskWorking {
+		t.Errorf("let go: %s", task.Status)
+	}
+	if third.Running(here.ID()) != nil {
+		t.Error("it is still followed")
+	}
+	again, release := follow()
+	defer release()
+	waiting := make(chan Task)
+	go func() {
+		task, err := third.Await(context.Background(), here.ID())
+		if err != nil {
+			t.Error(err)
+		}
+		waiting <- task
+	}()
+	step <- struct{}{}
+	if task := <-waiting; task.Status != mcp.TaskCompleted {
+		t.Errorf("ended %s", task.Status)
+	}
+	<-again.Ended()
+	if run, _, err := third.Follow(t.Context(), here.ID()); run != nil || err != nil {
+		t.Errorf("a task that has ended: %v, %v", run, err)
+	}
+}
+
+// Cancelling and ending the starter while the supervisor takes the task: it is cancelled there, or goes on there.
+func TestDetachIsNotTornApart(t *testing.T) {
+	for name, cancel := range map[string]bool{"cancelled": true, "closed": false} {
+		t.Run(name, func(t *testing.T) {
+			starter, supervisor, third := threeProcesses(t)
+			var statuses []mcp.TaskStatus
+			meanwhile := make(chan bool, 1)
+			run, err := starter.Start(t.Context(), Spec{Handle: true, Status: func(s mcp.Task) { statuses = append(statuses, s.Status) },
+				Work: func(ctx context.Context, run *Run) (*mcp.CallToolResult, string, error) {
+					return nil, "", run.Detach(ctx, func() error {
+						there, err := supervisor.Take(ctx, run.ID(), []byte("{}"), Spec{Work: untilDone})
+						if err != nil {
+							return err
+						}
+						there.Delivered()
+						if cancel {
+							go func() { meanwhile <- run.Cancel("enough") }()
+						} else {
+							go func() { starter.Close(); meanwhile <- true }()
+							<-run.Context().Done()
+						}
+						return nil
+					})
+				}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			run.Delivered()
+			if !<-meanwhile {
+				t.Error("not cancelled")
+			}
+			<-run.Ended()
+			task, err := third.Get(t.Context(), run.ID())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := map[bool]mcp.TaskStatus{true: mcp.TaskCancelled, false: mcp.TaskWorking}[cancel]; task.Status != want {
+				t.Errorf("%s, want %s", task.Status, want)
+			}
+			if told := fmt.Sprint(statuses); cancel && told != "[cancelled]" || !cancel && told != "[]" {
+				t.Errorf("the client was told %s", told)
+			}
+		})
+	}
+}
+
+// A detached task that expires is gone everywhere, and the client that started it is told.
+func TestDetachedExpires(t *testing.T) {
+	starter, supervisor, third := threeProcesses(t)
+	told := make(chan mcp.Task, 1)
+	here, there := detached(t, starter, supervisor, Spec{Handle: true, TTL: time.Second, Status: func(s mcp.Task) { told <- s }}, untilDone)
+	here.Delivered()
+	<-there.Ended()
+	<-here.Ended()
+	if status := <-told; status.Status != mcp.TaskFailed || status.StatusMessage != expiredMessage {
+		t.Errorf("told %+v", status)
+	}
+	if _, err := third.Get(t.Context(), here.ID()); !errors.Is(err, ErrNotFound) {
+		t.Errorf("an expired task: %v", err)
+	}
+}
+
+// A supervisor that does not come leaves the task where it is.
+func TestDetachFails(t *testing.T) {
+	starter, _, third := threeProcesses(t)
+	broken := errors.New("no process")
+	run := start(t, starter, func(ctx context.Context, run *Run) (*mcp.CallToolResult, string, error) {
+		if err := run.Detach(ctx, func() error { return broken }); err != broken {
+			t.Errorf("error %v", err)
+		}
+		return mcp.ErrorResult("not detached"), "not detached", nil
+	})
+	run.Deliver(delivered)
+	<-run.Ended()
+	if task, err := third.Get(t.Context(), run.ID()); err != nil || task.Status != mcp.TaskFailed || task.StatusMessage != "not detached" || task.Detached {
+		t.Errorf("%+v, %v", task, err)
+	}
+}
+
+// A client that does not read cannot hold the end of a detached task back from who cancels it, nor beyond its ttl.
+func TestDetachedEndIsNotHeldBack(t *testing.T) {
+	starter, supervisor, _ := threeProcesses(t)
+	done := func(context.Context, *Run) (*mcp.CallToolResult, string, error) { return mcp.Result("done"), "", nil }
+	stalled := func(ctx context.Context) { <-ctx.Done() }
+	here, _ := detached(t, starter, supervisor, Spec{Handle: true}, done)
+	here.Deliver(stalled)
+	<-here.Worked()
+	if task, err := starter.Cancel(t.Context(), here.ID()); !errors.Is(err, ErrEnded) || task.Status != mcp.TaskCompleted {
+		t.Errorf("cancelled: %s, %v", task.Status, err)
+	}
+	here, _ = detached(t, starter, supervisor, Spec{Handle: true, TTL: time.Second}, done)
+	here.Deliver(stalled)
+	<-here.Ended()
+}

@@ -1,0 +1,155 @@
+package tasks
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"runnel/partials"
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+// A detached task changes its keeper once: from the process that stored it to the supervisor that runs it. All others
+// follow what the supervisor writes.
+
+// Take implements Shared.
+func (s *SQLite) Take(ctx context.Context, t Task, work []byte) (Task, error) {
+	d, err := s.open()
+	if err != nil {
+		return Task{}, err
+	}
+	var taken int64
+	err = d.w.do(job{durable: true, do: func(tx *transaction) error {
+		r, err := tx.exec("UPDATE task SET keeper = ?, work = ? WHERE id = ? AND owner = ? AND keeper IS NOT NULL AND work IS NULL", d.lease.name, work, t.ID, t.Owner)
+		if err == nil {
+			taken, err = r.RowsAffected()
+		}
+		return err
+	}})
+	if err == nil && taken == 0 {
+		err = errors.New("the task has ended, or another process runs it")
+	}
+	if err != nil {
+		return Task{}, err
+	}
+	r, err := d.row(ctx, t.Owner, t.ID)
+	if err != nil {
+		return Task{}, err
+	}
+	r.Log, r.Segments = t.Log, t.Segments
+	k := &keeping{db: d, task: r.number, log: t.Log, segments: t.Segments, numbers: true}
+	d.mu.Lock()
+	d.live[t.ID] = k
+	d.mu.Unlock()
+	t.Log.Back(k)
+	return r.Task, nil
+}
+
+// Taken implements Shared.
+func (s *SQLite) Taken(ctx context.Context, id string) (bool, error) {
+	d, err := s.open()
+	if err != nil {
+		return false, err
+	}
+	var work []byte
+	switch err := d.read.QueryRowContext(ctx, "SELECT work FROM task WHERE id = ?", id).Scan(&work); {
+	case errors.Is(err, sql.ErrNoRows): // it has ended since, and was deleted
+	case err != nil:
+		return false, explain(err)
+	case work == nil:
+		return false, nil
+	}
+	d.forget(id)
+	return true, nil
+}
+
+// SetVariables implements Shared.
+func (s *SQLite) SetVariables(_ context.Context, owner, id string, patch []byte) (merged []byte, err error) {
+	d, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	var refused error
+	err = d.w.do(job{do: func(tx *transaction) error {
+		var current []byte
+		err := tx.one(&current, "SELECT variables FROM task WHERE id = ? AND owner = ? AND keeper IS NOT NULL", id, owner)
+		if errors.Is(err, sql.ErrNoRows) {
+			refused = ErrEnded
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if merged, err = MergeVariables(current, patch); err != nil {
+			refused = rpc.Errorf(mcp.CodeInvalidParams, "%v", err)
+			return nil
+		}
+		_, err = tx.exec("UPDATE task SET variables = ? WHERE id = ?", merged, id)
+		return err
+	}})
+	if err == nil {
+		err = refused
+	}
+	return merged, err
+}
+
+// Follow implements Shared.
+func (s *SQLite) Follow(ctx context.Context, owner, id string) (Task, error) {
+	d, err := s.open()
+	if err != nil {
+		return Task{}, err
+	}
+	r, err := d.current(ctx, owner, id)
+	if err != nil || r.Status.Terminal() {
+		return r.Task, err
+	}
+	k := &keeping{db: d, task: r.number}
+	ends, err := k.loadSegments(ctx, 0, 0, r.end)
+	r.Log = partials.Followed(k, r.end)
+	r.Segments = partials.RestoreSegments(r.Log, ends, nil)
+	if r.Detached {
+		r.Segments.Follow()
+	}
+	return r.Task, err
+}
+
+// lookBytes is how much new output a follower takes into memory at once: as much as the log keeps there.
+const lookBytes = 256 << 10
+
+// Look implements Shared.
+func (s *SQLite) Look(ctx context.Context, t *Task) error {
+	d, err := s.open()
+	if err != nil {
+		return err
+	}
+	r, err := d.current(ctx, t.Owner, t.ID)
+	if err != nil {
+		return err
+	}
+	k := &keeping{db: d, task: r.number}
+	if size := t.Log.Size(); r.end > size {
+		tail, err := k.Load(ctx, max(size, r.end-lookBytes), 2*lookBytes) // the first stretch may begin before
+		if err != nil {
+			return err
+		}
+		for n := len(tail); n > 0 && tail[n-1].End() > r.end; n-- {
+			tail = tail[:n-1] // written since
+		}
+		var ends []int64
+		if r.Detached {
+			n, last := t.Segments.Numbered()
+			if ends, err = k.loadSegments(ctx, n, last, r.end); err != nil {
+				return err
+			}
+		}
+		if err := t.Segments.Grow(r.end, tail, ends); err != nil {
+			return err
+		}
+	}
+	if r.ending != nil {
+		t.Segments.Finish(*r.ending)
+	}
+	r.Log, r.Segments = t.Log, t.Segments
+	*t = r.Task
+	return nil
+}

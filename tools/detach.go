@@ -1,0 +1,291 @@
+package tools
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+
+	"runnel/tasks"
+)
+
+// A detached call runs in a process of its own, its supervisor: the same program, in a session of its own. It takes the call's
+// task over in the state (tasks.Run.Detach, tasks.Runner.Take), runs the command as any runnel would, and ends when
+// the task does: by itself, at a timeout, cancelled by any runnel on that state, or expired. Its guard
+// takes the command along when it is killed.
+
+// Detaching is what the supervisors of a runnel must know of it.
+type Detaching struct {
+	StateDir       string // absolute
+	MaxState       Size
+	Owner          string
+	MaxPending     Size // tasks.Options.MaxPending
+	ErrorsComplete bool // tasks.Options.ErrorsComplete
+}
+
+// supervised is what a supervisor runs. It reads it from stdin, so that neither arguments nor variables stand in a
+// list of processes.
+type supervised struct {
+	Detaching
+	TaskID    string
+	Tool      string
+	Config    CommandConfig
+	Dir       string
+	Env       []string
+	Arguments json.RawMessage
+}
+
+const (
+	// supervisorName is the argv[0] that makes the program a supervisor; argv[1] is the task's id, for people.
+	supervisorName = "runnel-supervisor"
+	// supervisorLog is where supervisors of a state tell of the end of their tasks, and of what goes wrong.
+	supervisorLog = "supervisor.log"
+	// maxSupervisorLog is when it begins anew, in bytes.
+	maxSupervisorLog = 1 << 20
+	// supervisorStart is how long a supervisor may take until it runs its task: it may have to wait for a state that is locked.
+	supervisorStart = 30 * time.Second
+	// detachPoll is how often a call looks whether a supervisor has taken it.
+	detachPoll = 10 * time.Millisecond
+	// taken is what a supervisor answers when it runs its task; else it answers why not.
+	taken = "taken"
+)
+
+// init, and not a call in main, as for the guard: every binary that has command tools must be able to be their supervisor.
+func init() {
+	if os.Args[0] == supervisorName {
+		answer := os.NewFile(uintptr(syscall.Stdout), "answer") // not the stdout of MCP: the pipe to who started this
+		if err := supervise(os.Stdin, answer); err != nil {
+			fmt.Fprintln(os.Stderr, time.Now().UTC().Format(time.RFC3339), strings.Join(os.Args, " ")+":", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+}
+
+// Detach makes calls of the command detached, whatever its configuration says.
+func (c *Command) Detach() error {
+	config := c.config
+	config.Detach = true
+	detached := Command{config: config}
+	if err := detached.fillDefaults(); err != nil {
+		return err
+	}
+	c.config = detached.config
+	return nil
+}
+
+// detach hands a call to a supervisor.
+func (c *Command) detach(ctx context.Context, in *Call, out *Output) error {
+	if in.detaching == nil || in.run == nil {
+		return errors.New("cannot be detached: tasks live in memory here (--state)")
+	}
+	config := c.config
+	config.Detach, config.Confirm, config.Dir = false, "", "" // dir and env say it all
+	spec := supervised{Detaching: *in.detaching, TaskID: in.TaskID, Tool: c.name, Config: config, Dir: c.dir, Env: c.env, Arguments: in.Arguments}
+	if err := in.run.Detach(ctx, func() error { return startSupervisor(&spec) }); err != nil {
+		return fmt.Errorf("%s cannot be detached: %w", c.name, err)
+	}
+	if c.marks != nil && len(in.caller.Meta.ProgressToken) > 0 {
+		// Progress is told here, to the client of the call.
+		reader := in.run.Log().NewReader(0)
+		in.run.Hold()
+		in.run.Deliver(func(ctx context.Context) {
+			defer reader.Close()
+			marks := progressMarks{marks: c.marks, report: out.Progress}
+			for reader.Wait(ctx, 1) == nil {
+				if b, ok := reader.Next(lineBytes); ok {
+					for _, chunk := range b.Chunks {
+						marks.scan(chunk.Data)
+					}
+				}
+			}
+		})
+	}
+	return nil
+}
+
+// lineBytes is how much output is looked at together for marks of progress.
+const lineBytes = 4 << 10
+
+// startSupervisor returns when a supervisor has taken its task, or why it has not.
+func startSupervisor(s *supervised) error {
+	spec, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	program, err := thisProgram()
+	if err != nil {
+		return err
+	}
+	log, err := openSupervisorLog(s.StateDir)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	in, toIt, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	defer toIt.Close()
+	fromIt, out, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer fromIt.Close()
+	defer out.Close()
+	sealInherited()
+	process, err := os.StartProcess(program, []string{supervisorName, s.TaskID}, &os.ProcAttr{
+		Dir:   "/",
+		Env:   os.Environ(),
+		Files: []*os.File{in, out, log},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		return fmt.Errorf("starting its supervisor: %w", err)
+	}
+	go func() { _, _ = process.Wait() }() // ends with the supervisor or with this process
+	closeAll([]*os.File{in, out})
+	deadline := time.Now().Add(supervisorStart)
+	_ = toIt.SetWriteDeadline(deadline)
+	_ = fromIt.SetReadDeadline(deadline)
+	_, err = toIt.Write(spec)
+	_ = toIt.Close()
+	var answer []byte
+	if err == nil {
+		answer, err = io.ReadAll(io.LimitReader(fromIt, maxAnswer))
+	}
+	switch answer := string(answer); {
+	case answer == taken:
+		return nil
+	case answer != "":
+		return fmt.Errorf("its supervisor: %s", answer)
+	case err == nil:
+		err = fmt.Errorf("it ended at once; see %s", log.Name())
+	}
+	_ = process.Kill()
+	return fmt.Errorf("starting its supervisor: %w", err)
+}
+
+// maxAnswer is how much of a supervisor's answer is read, in bytes.
+const maxAnswer = 4 << 10
+
+func openSupervisorLog(dir string) (*os.File, error) {
+	name := filepath.Join(dir, supervisorLog)
+	how := os.O_WRONLY | os.O_CREATE | os.O_APPEND
+	if info, err := os.Stat(name); err == nil && info.Size() > maxSupervisorLog {
+		how |= os.O_TRUNC
+	}
+	return os.OpenFile(name, how, 0o600)
+}
+
+// supervise runs one task and returns when it has ended.
+func supervise(in io.Reader, answer io.WriteCloser) error {
+	// As in main: a pipe that nobody reads, and a file that may not grow, are errors of write.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGXFSZ)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	var s supervised
+	if err := json.NewDecoder(in).Decode(&s); err != nil {
+		return fmt.Errorf("reading what to run: %w", err)
+	}
+	log := zerolog.New(os.Stderr).Level(zerolog.InfoLevel).With().Timestamp().Logger()
+	store := tasks.NewSQLite(tasks.SQLiteOptions{Dir: s.StateDir, MaxState: int64(s.MaxState), Log: log})
+	runner := tasks.NewRunner(tasks.Options{Store: store, Owner: s.Owner, MaxPending: int(s.MaxPending), ErrorsComplete: s.ErrorsComplete, Log: log})
+	run, err := s.take(ctx, runner, log)
+	told := taken
+	if err != nil {
+		told = err.Error()
+	}
+	_, _ = io.WriteString(answer, told) // who started this may be gone by now
+	_ = answer.Close()
+	if err == nil {
+		select {
+		case <-run.Ended():
+			err = runner.Settled(ctx)
+		case <-ctx.Done():
+		}
+	}
+	runner.Close()
+	return errors.Join(err, store.Close())
+}
+
+// take takes the task over and starts its work.
+func (s *supervised) take(ctx context.Context, runner *tasks.Runner, log zerolog.Logger) (*tasks.Run, error) {
+	command, err := NewCommand(s.Tool, s.Config, Environment{Dir: s.Dir, Vars: s.Env})
+	if err != nil {
+		return nil, err
+	}
+	if n := s.Config.MaxConcurrent; n > 0 {
+		command.queue = newQueue(s.StateDir, s.Owner+"\x00"+s.Dir+"\x00"+s.Tool, n)
+	}
+	e, err := newEntry(command)
+	if err != nil {
+		return nil, err
+	}
+	work, err := json.Marshal(map[string]int{"pid": os.Getpid()})
+	if err != nil {
+		return nil, err
+	}
+	svc := &service{runner: runner, o: ServeOptions{Log: log}}
+	d := deliverResult(nil)
+	run, err := runner.Take(ctx, s.TaskID, work, svc.spec(e, s.Arguments, d, tasks.Spec{}))
+	if err != nil {
+		return nil, err
+	}
+	run.Delivered()
+	return run, nil
+}
+
+// queue is maxConcurrent for detached calls, which run in processes of their own: each holds the lock of one of so many files.
+type queue struct {
+	prefix string
+	limit  int
+}
+
+const (
+	queueDir = "slots"
+	// queuePoll is how often a call that waits looks for a free slot.
+	queuePoll = 100 * time.Millisecond
+)
+
+// newQueue names the slots of a tool.
+func newQueue(stateDir, tool string, limit int) *queue {
+	name := sha256.Sum256([]byte(tool))
+	return &queue{filepath.Join(stateDir, queueDir, fmt.Sprintf("%x", name[:8])), limit}
+}
+
+// enter waits for a slot until ctx ends. The kernel frees it when the process ends, however it does.
+func (q *queue) enter(ctx context.Context) (leave func(), err error) {
+	if err := os.MkdirAll(filepath.Dir(q.prefix), 0o700); err != nil {
+		return nil, err
+	}
+	for {
+		for n := range q.limit {
+			f, err := os.OpenFile(fmt.Sprintf("%s.%d", q.prefix, n), os.O_RDWR|os.O_CREATE, 0o600)
+			if err != nil {
+				return nil, err
+			}
+			if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+				return func() { _ = f.Close() }, nil
+			}
+			_ = f.Close()
+		}
+		select {
+		case <-time.After(queuePoll):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waiting for another call to end: %w", context.Cause(ctx))
+		}
+	}
+}
