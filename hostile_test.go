@@ -334,3 +334,42 @@ tools:
 	w.must(&struct{}{}, "ping", map[string]any{})
 	w.kill()
 }
+
+// A command may write what it likes: its output costs bounded memory, whatever has to be looked for in it.
+func TestHostileOutput(t *testing.T) {
+	t.Parallel()
+	const much = "head -c 100000000 /dev/zero" // bytes
+	for name, tool := range map[string]string{
+		"zero bytes":                   `{shell: '` + much + `'}`,
+		"one line":                     `{shell: '` + much + ` | tr "\\0" x', output: lines}`,
+		"one line, for a percentage":   `{shell: '` + much + ` | tr "\\0" 9', progress: '(\d+)/(\d+)'}`,
+		"an escape sequence, no end":   `{shell: 'printf "\033]0;"; ` + much + ` | tr "\\0" x'}`,
+		"escape sequences":             `{shell: 'yes "$(printf "\033[31m")" | head -c 100000000'}`,
+		"half characters":              `{shell: '` + much + ` | tr "\\0" "\\303"'}`,
+		"carriage returns":             `{shell: '` + much + ` | tr "\\0" "\\r"', output: lines}`,
+		"one line, beside the output":  `{shell: '` + much + ` | tr "\\0" x >&2', stderr: separate, output: lines}`,
+		"one line, kept as it is":      `{shell: '` + much + ` | tr "\\0" "\\033"', ansi: keep, output: lines}`,
+		"very many lines":              `{shell: 'yes "" | head -c 100000000', output: lines}`,
+		"variables that never end":     `{shell: '` + much + ` > "$RUNNEL_VARIABLES"'}`,
+		"a terminal without a newline": `{shell: 'head -c 20000000 /dev/zero | tr "\\0" x', pty: true}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newRaw(t, append(writeConfig(t, "tools:\n  t: "+tool), "--state", t.TempDir())...)
+			before, ok := peakRSS(s.pid)
+			_, _ = io.WriteString(s.in, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{}}}`+"\n")
+			line := s.take(t)
+			if !bytes.Contains(line, []byte(`"result"`)) || len(line) > maxOutgoing {
+				t.Errorf("%d bytes: %s", len(line), clipLine(line))
+			}
+			_, _ = io.WriteString(s.in, `{"jsonrpc":"2.0","id":"after","method":"ping"}`+"\n")
+			if line := s.take(t); !bytes.Contains(line, []byte(`"id":"after","result":{}`)) {
+				t.Errorf("then: %s", clipLine(line))
+			}
+			after, _ := peakRSS(s.pid)
+			t.Logf("%d MiB above idle", (after-before)>>20)
+			if ok && after-before > maxAboveIdle {
+				t.Errorf("%d MiB above idle", (after-before)>>20)
+			}
+		})
+	}
+}

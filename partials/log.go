@@ -53,7 +53,7 @@ type Batch struct {
 // LogOptions of a Log. The zero value works, and so does nil.
 type LogOptions struct {
 	MaxPending int // bytes that the slowest reader may be behind before Append waits; 0 = 1 MiB
-	Retain     int // bytes that are kept for readers still to come, beyond what present ones need; 0 = 8 MiB
+	Retain     int // bytes of memory that are kept for readers still to come, beyond what present ones need; 0 = 8 MiB
 	// Lost is told when the log's backing has failed (Log.Fail); nothing can be appended any more. It must not block.
 	Lost func(reason error)
 }
@@ -98,6 +98,7 @@ type Log struct {
 // reader holds of it stays where it is.
 type block struct {
 	start   int64
+	cost    int64 // of the log up to here, the block included
 	data    []byte
 	records []record
 }
@@ -201,6 +202,7 @@ func (l *Log) record(data []byte, r record) {
 	b.records = append(b.records, r)
 	l.end += int64(len(data))
 	l.cost += max(int64(len(data)), minCost)
+	b.cost = l.cost
 }
 
 // pending is what the reader that is furthest behind has not read, as memory. l.mu is held.
@@ -231,12 +233,12 @@ func (l *Log) slowest() int64 {
 
 // trim lets go of blocks that no reader needs and that are not kept for later ones. l.mu is held.
 func (l *Log) trim() {
-	if len(l.blocks) < 2 || l.end-l.blocks[0].end() < l.retain {
+	if len(l.blocks) < 2 || l.cost-l.blocks[0].cost < l.retain {
 		return
 	}
 	slowest := l.slowest()
 	drop := 0
-	for drop < len(l.blocks)-1 && l.blocks[drop].end() <= slowest && l.end-l.blocks[drop].end() >= l.retain {
+	for drop < len(l.blocks)-1 && l.blocks[drop].end() <= slowest && l.cost-l.blocks[drop].cost >= l.retain {
 		drop++
 	}
 	clear(l.blocks[:drop])

@@ -221,14 +221,26 @@ func (l *lineBuffer) add(text []byte, emit func(...partials.Chunk)) {
 		l.flush(emit)
 	}
 	l.chunks = l.chunks[:0]
-	if end := lineEnd(text); end > 0 && len(l.held) > 0 {
-		l.held = append(l.held, text[:end]...)
-		l.chunks = append(l.chunks, partials.Chunk{Data: l.held, Whole: true})
+	newline := bytes.IndexByte(text, '\n') + 1 // where the next one ends, 0 if there is none
+	next := func() []byte {
+		end := lineEnd(text, newline)
+		line := text[:end]
 		text = text[end:]
+		if newline > 0 { // else there is none in all of the rest
+			if newline -= end; newline == 0 {
+				newline = bytes.IndexByte(text, '\n') + 1
+			}
+		}
+		return line
 	}
-	for end := lineEnd(text); end > 0; end = lineEnd(text) {
-		l.chunks = append(l.chunks, partials.Chunk{Data: text[:end], Whole: true})
-		text = text[end:]
+	if len(l.held) > 0 {
+		if line := next(); len(line) > 0 {
+			l.held = append(l.held, line...)
+			l.chunks = append(l.chunks, partials.Chunk{Data: l.held, Whole: true})
+		}
+	}
+	for line := next(); len(line) > 0; line = next() {
+		l.chunks = append(l.chunks, partials.Chunk{Data: line, Whole: true})
 	}
 	if len(l.chunks) > 0 {
 		emit(l.chunks...)
@@ -246,10 +258,10 @@ func (l *lineBuffer) flush(emit func(...partials.Chunk)) {
 	}
 }
 
-// lineEnd returns where the first line of text ends, 0 if it does not. A \r at the very end waits for the next byte.
-func lineEnd(text []byte) int {
+// lineEnd returns where the first line of text ends, 0 if it does not; end is where the first \n ends. A \r at the very end
+// waits for the next byte.
+func lineEnd(text []byte, end int) int {
 	line := text
-	end := bytes.IndexByte(text, '\n') + 1
 	if end > 0 {
 		line = text[:end]
 	}
