@@ -65,7 +65,8 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 		return &usageError{fmt.Errorf("no config file: there is none at %s", places), hint(cmd)}
 	}
 	_, err = config.Commands(i.env)
-	if err := errors.Join(config.Check(), err); err != nil {
+	_, wrong := config.Servers(i.env, i.logger())
+	if err := errors.Join(config.Check(), err, wrong); err != nil {
 		return &usageError{err, ""}
 	}
 	return i.summarize(file, config)

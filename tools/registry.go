@@ -16,10 +16,14 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Registry holds the tools that clients can call, sorted by name.
+// Registry holds the tools that clients can call, sorted by name: those that were added to it, and those of its upstreams.
 type Registry struct {
+	upstreamRuns sync.WaitGroup
+
 	mu        sync.RWMutex
 	tools     []*entry
+	upstreams []*Upstream // by name
+	closed    bool
 	watchers  map[chan struct{}]struct{}
 	callbacks []func()
 }
@@ -28,7 +32,8 @@ type Registry struct {
 type entry struct {
 	tool   Tool
 	spec   mcp.Tool
-	schema *schema
+	schema *schema                  // nil: the arguments are checked elsewhere
+	from   *Upstream                // nil: the tool is runnel's own
 	hidden func(c *rpc.Caller) bool // nil: every client's list shows it
 	waits  bool                     // bounded by itself: a call of it is never handed over
 }
@@ -70,7 +75,7 @@ func (r *Registry) insert(e *entry) error {
 }
 
 // Replace makes the list hold the tools of another registry, and the fallback tools, instead of those it held. Calls
-// that run go on. Clients that listen are told.
+// that run go on. Upstreams that are the same go on, too, others end with their last call. Clients that listen are told.
 func (r *Registry) Replace(with *Registry) {
 	next := Registry{tools: slices.Clone(with.tools)}
 	r.mu.Lock()
@@ -80,6 +85,12 @@ func (r *Registry) Replace(with *Registry) {
 		}
 	}
 	r.tools = next.tools
+	r.replaceUpstreams(with.upstreams)
+	r.told()
+}
+
+// told tells who listens of a change. r.mu is held; told gives it back.
+func (r *Registry) told() {
 	for c := range r.watchers {
 		select {
 		case c <- struct{}{}:
@@ -157,8 +168,10 @@ func (e *entry) taskSupport() mcp.TaskSupport {
 // error) is a result with isError: "Input validation errors" are tool execution errors, which "contain
 // actionable feedback that language models can use to self-correct" (2025-11-25 server/tools, "Error Handling").
 func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, progress func(done, total float64, message string)) (*mcp.CallToolResult, string, error) {
-	if err := e.schema.check(in.Arguments); err != nil {
-		return mcp.ErrorResult(err.Error()), err.Error(), nil
+	if e.schema != nil {
+		if err := e.schema.check(in.Arguments); err != nil {
+			return mcp.ErrorResult(err.Error()), err.Error(), nil
+		}
 	}
 	out := NewOutput(ctx, log, progress)
 	result, err := e.tool.Call(ctx, in, out)

@@ -76,8 +76,10 @@ type RemoteCall struct {
 	Arguments json.RawMessage // an object
 	// Task augments the call with a task (2025-11-25 only); nil = it is made plainly, and in the stateless era the server decides.
 	Task *mcp.TaskMetadata
-	// Capabilities of the client for this call, in the stateless era; nil = those of the connection.
+	// Of the stateless era: the capabilities of the client for this call, nil = those of the connection; and the level from
+	// which on the server may send log lines with it, "" = it sends none.
 	Capabilities *mcp.ClientCapabilities
+	LogLevel     string
 }
 
 // RemoteCapabilities are those of a client that follows its calls with Remote. asks: it answers questions.
@@ -215,7 +217,7 @@ func (r *Remote) Run(ctx context.Context, client *rpc.Client, call *RemoteCall) 
 	r.client, r.tool = client, call.Tool
 	all, stop := r.connected(context.Background()) // of what goes on beside the call
 	r.background.Go(func() { r.resume(all) })
-	result, err := r.result(ctx, call)
+	result, err := r.result(ctx, all, call)
 	r.mu.Lock()
 	r.ended = true
 	r.mu.Unlock()
@@ -235,7 +237,7 @@ func (r *Remote) Run(ctx context.Context, client *rpc.Client, call *RemoteCall) 
 }
 
 // result makes the call and returns its result, however it comes.
-func (r *Remote) result(ctx context.Context, call *RemoteCall) (json.RawMessage, error) {
+func (r *Remote) result(ctx, all context.Context, call *RemoteCall) (json.RawMessage, error) {
 	meta := map[string]any{"progressToken": r.o.Token}
 	params := map[string]any{"name": call.Tool, "arguments": call.Arguments, "_meta": meta}
 	switch {
@@ -243,12 +245,15 @@ func (r *Remote) result(ctx context.Context, call *RemoteCall) (json.RawMessage,
 		params["task"] = call.Task
 	case r.client.Era() == rpc.Stateless:
 		meta["partialResultToken"] = r.o.Token
+		if call.LogLevel != "" {
+			meta[mcp.MetaLogLevel] = call.LogLevel
+		}
 	default:
 		meta["partialResults"] = true
 	}
 	for {
 		first := make(chan partials.Answer, 1) // of several responses
-		raw, err := r.client.Do(ctx, &rpc.Request{Method: "tools/call", Params: params, Capabilities: call.Capabilities, OnResponse: func(response rpc.Response) bool {
+		raw, err := r.client.Do(ctx, &rpc.Request{Method: "tools/call", Params: params, Capabilities: call.Capabilities, Until: all, OnResponse: func(response rpc.Response) bool {
 			if response.Err != nil {
 				r.tracker.Finish(partials.Failed, response.Err.Message)
 				return false

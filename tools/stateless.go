@@ -39,7 +39,7 @@ func (s *service) callStateless(ctx context.Context, c *rpc.Caller, params json.
 	if err != nil {
 		return nil, err
 	}
-	e := s.registry.lookup(p.Name)
+	e := s.lookup(ctx, p.Name)
 	if e == nil {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "unknown tool: %q", p.Name)
 	}
@@ -125,7 +125,7 @@ func (s *service) answer(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.Ca
 				deliver()
 				timer.Reset(s.patience(e))
 			case c.Listens(): // whom the input has ended for cannot ask for the rest
-				if result := s.handOver(ctx, c, run, d); result != nil {
+				if result := s.handOver(ctx, c, e, run, d); result != nil {
 					return rpc.After{Result: dressResult(c.Version, result), Drop: drop(run)}, nil
 				}
 			}
