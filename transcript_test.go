@@ -28,6 +28,7 @@ import (
 //	mode: inprocess      or binary; both is the rule
 //	exit: N              exit code, 0 if not given
 //	unanswered: N        requests that get no answer before the session ends
+//	behind: WAY          of two others: it is an upstream of an upstream, both spoken to in this way; see ways
 //	ignore: PATTERN      lines that may come at any place, any number of times; repeatable
 //
 // Then the conversation:
@@ -62,6 +63,7 @@ type transcript struct {
 	mode       string
 	exit       int
 	unanswered int
+	behind     string
 	ignore     []pattern
 	steps      []step
 }
@@ -174,6 +176,8 @@ func (tr *transcript) parseHeader(line string) (err error) {
 		tr.exit, err = strconv.Atoi(value)
 	case name == "unanswered":
 		tr.unanswered, err = strconv.Atoi(value)
+	case name == "behind" && ways[value] != nil:
+		tr.behind, tr.mode = value, "binary"
 	case name == "ignore":
 		var p pattern
 		p, err = parsePattern(value)
@@ -233,6 +237,9 @@ func TestTranscripts(t *testing.T) {
 }
 
 func (tr *transcript) flags(t testing.TB) []string {
+	if tr.behind != "" {
+		return chain(t, tr.behind, tr.args...)
+	}
 	if tr.config == "" {
 		return tr.args
 	}

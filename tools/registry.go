@@ -10,6 +10,7 @@ import (
 	"sort"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"runnel/partials"
 	"runnel/rpc"
@@ -23,6 +24,7 @@ type Registry struct {
 	mu        sync.RWMutex
 	tools     []*entry
 	upstreams []*Upstream // by name
+	shown     atomic.Bool // somebody has seen the list
 	closed    bool
 	watchers  map[chan struct{}]struct{}
 	callbacks []func()
@@ -86,11 +88,11 @@ func (r *Registry) Replace(with *Registry) {
 	}
 	r.tools = next.tools
 	r.replaceUpstreams(with.upstreams)
-	r.told()
+	r.tell()
 }
 
-// told tells who listens of a change. r.mu is held; told gives it back.
-func (r *Registry) told() {
+// tell tells who listens of a change. r.mu is held; tell gives it back.
+func (r *Registry) tell() {
 	for c := range r.watchers {
 		select {
 		case c <- struct{}{}:
@@ -134,6 +136,7 @@ func (r *Registry) list(c *rpc.Caller, cursor string) (mcp.ListToolsResult, erro
 	if err != nil {
 		return mcp.ListToolsResult{}, rpc.Errorf(mcp.CodeInvalidParams, "invalid cursor: use the nextCursor of the page before, or none")
 	}
+	r.shown.Store(true)
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	i, found := r.find(string(last))

@@ -11,7 +11,8 @@ import (
 	"runnel/tasks"
 )
 
-// listTTL is how long clients may keep a tool list: it changes only with the config, and who listens is told at once.
+// listTTL is how long clients may keep a tool list: it changes only with the config and with upstreams, and who listens is told
+// at once. One that lacks an upstream's tools is not to be kept.
 const listTTL = time.Minute
 
 func (s *service) listStateless(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
@@ -25,9 +26,13 @@ func (s *service) listStateless(ctx context.Context, c *rpc.Caller, params json.
 	if s.o.FallbackTools == "" || s.o.FallbackTools == "auto" {
 		scope = "private"
 	}
+	fresh := listTTL
+	if !s.registry.whole() {
+		fresh = 0
+	}
 	return mcp.CacheableTools{
 		ListToolsResult: list.(mcp.ListToolsResult),
-		Cacheable:       mcp.Cacheable{TTLMs: listTTL.Milliseconds(), CacheScope: scope},
+		Cacheable:       mcp.Cacheable{TTLMs: fresh.Milliseconds(), CacheScope: scope},
 	}, nil
 }
 

@@ -38,7 +38,8 @@ type Upstream struct {
 	settled chan struct{} // closed when the tools are known, when the first start has failed, or when it takes too long
 
 	// Of the registry that it belongs to, and guarded by that one's lock.
-	entries []*entry        // its tools
+	told    bool            // its tools are known
+	entries []*entry        // they are these
 	clashes map[string]bool // names that were taken, and warned of
 
 	mu      sync.Mutex

@@ -422,7 +422,9 @@ func TestUpstreamDescribes(t *testing.T) {
 // Tools that clients could not take, that config does not want, or whose names are taken are left out, each with a line in the log.
 func TestUpstreamLeavesOut(t *testing.T) {
 	t.Parallel()
-	odd := fake(t, "a", func(u *UpstreamConfig) { u.Env["ODD"], u.Allow, u.Prefix = "1", []string{"x", "two words", "text", "none", "missing"}, "p." }, "x", "y")
+	odd := fake(t, "a", func(u *UpstreamConfig) {
+		u.Env["ODD"], u.Allow, u.Prefix = "1", []string{"x", "two words", "text", "none", "missing"}, "p."
+	}, "x", "y")
 	b := newBehind(t, fake(t, "c", nil, "p.x", "z", "own"), odd, fake(t, "b", func(u *UpstreamConfig) { u.Deny = []string{"secret"} }, "z", "secret", "w"))
 	own := Func("own", "", func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) { return mcp.Result("mine"), nil })
 	if err := b.Add(own); err != nil {
@@ -471,7 +473,11 @@ func TestUpstreamsAreReplaced(t *testing.T) {
 	starts := filepath.Join(t.TempDir(), "starts")
 	count := func(u *UpstreamConfig) { u.Env["STARTS"] = starts }
 	dir := t.TempDir()
-	same := func(u *Upstream) *Upstream { u.dir, u.env = dir, nil; u.env = append(os.Environ(), "STARTS="+starts, childVar+"=upstream"); return u }
+	same := func(u *Upstream) *Upstream {
+		u.dir, u.env = dir, nil
+		u.env = append(os.Environ(), "STARTS="+starts, childVar+"=upstream")
+		return u
+	}
 	b := newBehind(t, same(fake(t, "kept", count, "pid")), fake(t, "gone", nil, "die", "leave"))
 	if _, err := os.Stat(starts); err == nil {
 		t.Error("started before it was needed")

@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -64,9 +65,21 @@ func (r *Registry) publish(u *Upstream, list []*entry) {
 		r.mu.Unlock()
 		return
 	}
-	u.entries = list
+	u.entries, u.told = list, true
+	before := r.tools
 	r.joinUpstreams()
-	r.told()
+	if !r.shown.Load() || slices.EqualFunc(before, r.tools, func(a, b *entry) bool { return reflect.DeepEqual(a.spec, b.spec) }) {
+		r.mu.Unlock()
+		return
+	}
+	r.tell()
+}
+
+// whole tells whether the list has the tools of all upstreams.
+func (r *Registry) whole() bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return !slices.ContainsFunc(r.upstreams, func(u *Upstream) bool { return !u.told })
 }
 
 // replaceUpstreams takes new upstreams instead of the old ones, which go on where they are the same. r.mu is held.

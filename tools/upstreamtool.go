@@ -133,7 +133,7 @@ func (t *upstreamTool) Call(ctx context.Context, in *Call, out *Output) (*mcp.Ca
 	})
 	switch {
 	case err == nil:
-		return c.result(ctx, raw)
+		return c.result(raw)
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}
@@ -152,7 +152,8 @@ type upstreamCall struct {
 	streams atomic.Bool // content comes in a dialect: messages about the work are no output
 
 	mu   sync.Mutex
-	said string // the status message that was output last
+	said string   // the status message that was output last
+	came streamed // of a plain call of the handshake era
 }
 
 func newUpstreamCall(l *link, in *Call, out *Output, tool *mcp.Tool) *upstreamCall {
@@ -208,6 +209,14 @@ func (c *upstreamCall) content(items []json.RawMessage, replaces bool) {
 	if replaces {
 		c.remark("what follows replaces the output so far")
 	}
+	if c.task == nil && c.link.client.Era() == rpc.Handshake {
+		c.mu.Lock()
+		if replaces {
+			c.came = streamed{}
+		}
+		c.came.add(items)
+		c.mu.Unlock()
+	}
 	c.deliver(func() { _ = c.out.Content(items...) }) // fails only when the call has ended
 }
 
@@ -228,10 +237,12 @@ func (c *upstreamCall) progress(params json.RawMessage) {
 		return
 	}
 	c.deliver(func() {
-		c.out.Progress(p.Progress, p.Total, p.Message)
-		if p.Message != "" && !c.streams.Load() {
-			_ = c.out.WriteString(p.Message + "\n")
+		if p.Message == "" || c.streams.Load() {
+			c.out.Progress(p.Progress, p.Total, p.Message)
+			return
 		}
+		c.out.Progress(p.Progress, p.Total, "") // a client that knows only progress sees the last line of output there
+		_ = c.out.WriteString(p.Message + "\n")
 	})
 }
 
@@ -278,7 +289,7 @@ func (c *upstreamCall) ask(ctx context.Context, params json.RawMessage) (mcp.Eli
 }
 
 // result is the server's result as this call's.
-func (c *upstreamCall) result(ctx context.Context, raw json.RawMessage) (*mcp.CallToolResult, error) {
+func (c *upstreamCall) result(raw json.RawMessage) (*mcp.CallToolResult, error) {
 	result := &mcp.CallToolResult{}
 	if err := json.Unmarshal(raw, result); err != nil {
 		return nil, c.link.u.failure(fmt.Errorf("its result cannot be read: %w", err))
@@ -301,12 +312,9 @@ func (c *upstreamCall) result(ctx context.Context, raw json.RawMessage) (*mcp.Ca
 	case partials.ResultAdds:
 		c.in.Repeats(rest...)
 	case partials.ResultEmpty:
-		// PR #383: what was streamed is the result.
-		content, err := streamedContent(ctx, c.out.log)
-		if err != nil {
-			return nil, err
-		}
-		result.Content = content
+		c.mu.Lock()
+		result.Content = c.came.all()
+		c.mu.Unlock()
 		c.in.Repeats()
 	}
 	return result, nil
@@ -323,44 +331,6 @@ func (c *upstreamCall) withoutLog(content []mcp.ContentBlock) (kept []mcp.Conten
 		kept = append(kept, item)
 	}
 	return kept
-}
-
-// streamedContent is the content that a call has written to its log, its texts joined, and in the middle shortened if they are long.
-func streamedContent(ctx context.Context, log *partials.Log) (content []mcp.ContentBlock, err error) {
-	var text *excerpt
-	flush := func() {
-		if text != nil {
-			s, _ := text.text(text.max)
-			content, text = append(content, mcp.Text(s)), nil
-		}
-	}
-	for pos, size := int64(0), 0; size < maxContent; {
-		batch, end, err := log.ReadAt(ctx, pos, maxPage)
-		if err != nil {
-			return nil, err
-		}
-		if len(batch.Chunks) == 0 {
-			break
-		}
-		pos = end
-		for _, chunk := range batch.Chunks {
-			if chunk.Kind != partials.Item {
-				continue // a remark, a message
-			}
-			if s, ok := mcp.TextOf(chunk.Data); ok {
-				if text == nil {
-					text = &excerpt{max: int(DefaultMaxResult)}
-				}
-				text.add([]byte(s))
-				continue
-			}
-			flush()
-			size += len(chunk.Data)
-			content = append(content, bytes.Clone(chunk.Data))
-		}
-	}
-	flush()
-	return content, nil
 }
 
 // failure is what a call says that got no result.
