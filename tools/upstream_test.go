@@ -153,6 +153,7 @@ func (b *syncedBuffer) String() string {
 func newBehind(t *testing.T, upstreams ...*Upstream) *behind {
 	t.Helper()
 	b := &behind{t: t, Registry: &Registry{}, logs: &syncedBuffer{}}
+	b.shown.Store(true) // so that each change is told
 	for _, u := range upstreams {
 		u.log = zerolog.New(b.logs).With().Str("upstream", u.name).Logger()
 		if err := b.AddUpstream(u); err != nil {
@@ -519,6 +520,19 @@ func TestUpstreamEnvironment(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in %s", want, got)
 		}
+	}
+}
+
+// A runnel that is its own upstream does not start itself for ever.
+func TestUpstreamOfItself(t *testing.T) {
+	t.Parallel()
+	_, err := NewUpstream("self", UpstreamConfig{Command: []string{"runnel"}}, Environment{Vars: []string{"RUNNEL_HOPS=8"}}, zerolog.Nop())
+	if err == nil || !strings.Contains(err.Error(), "there are 8 runnels before this one") {
+		t.Errorf("got %v", err)
+	}
+	b := newBehind(t, fake(t, "fake", nil, "env"))
+	if got := "\n" + b.mustCall("env") + "\n"; !strings.Contains(got, "\nRUNNEL_HOPS=1\n") {
+		t.Errorf("the hops are not told: %s", got)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -65,8 +66,21 @@ func NewUpstream(name string, config UpstreamConfig, env Environment, log zerolo
 	if err := inherits.buildEnvironment(env); err != nil {
 		return nil, err
 	}
-	return newUpstream(name, config, inherits.dir, inherits.env, log), nil
+	before, _ := lookupEnv(inherits.env, hopsVariable)
+	hops, _ := strconv.Atoi(before) // "" is 0
+	if hops >= maxHops {
+		return nil, &ConfigError{Problem: fmt.Sprintf("there are %d runnels before this one already, each the upstream of another", hops), Allowed: "a config for the upstream, by --config, that does not name itself"}
+	}
+	vars := append(inherits.env, fmt.Sprintf("%s=%d", hopsVariable, hops+1))
+	return newUpstream(name, config, inherits.dir, vars, log), nil
 }
+
+const (
+	// hopsVariable tells an upstream how many runnels stand before it. One that reads the config of the runnel that started it would
+	// start another one, and so on.
+	hopsVariable = "RUNNEL_HOPS"
+	maxHops      = 8
+)
 
 // Servers makes the upstreams that the config describes, sorted by name. They run as commands do; see Commands.
 func (c *Config) Servers(vars []string, log zerolog.Logger) ([]*Upstream, error) {
