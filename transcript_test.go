@@ -24,7 +24,8 @@ import (
 //
 //	covers: IDS          rows of coverage.txt that the transcript shows
 //	args: FLAGS          of the program; 'quoted words' keep their spaces
-//	config:              followed by lines that begin with "| ": a config file, named with --config
+//	config:              followed by lines that begin with "| ": a config file, named with --config; {{npm}} in it is where the
+//	                     packages of testdata/interop/upstreams are
 //	mode: inprocess      or binary; both is the rule
 //	exit: N              exit code, 0 if not given
 //	unanswered: N        requests that get no answer before the session ends
@@ -240,10 +241,14 @@ func (tr *transcript) flags(t testing.TB) []string {
 	if tr.behind != "" {
 		return chain(t, tr.behind, tr.args...)
 	}
-	if tr.config == "" {
+	config := tr.config
+	if strings.Contains(config, npmMark) {
+		config = strings.ReplaceAll(config, npmMark, npmUpstreams(t))
+	}
+	if config == "" {
 		return tr.args
 	}
-	return append(writeConfig(t, tr.config), tr.args...)
+	return append(writeConfig(t, config), tr.args...)
 }
 
 // player plays one transcript.
