@@ -65,7 +65,7 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 		return &usageError{fmt.Errorf("no config file: there is none at %s", places), hint(cmd)}
 	}
 	_, err = config.Commands(i.env)
-	_, wrong := config.Servers(i.env, i.logger())
+	_, wrong := config.Servers(i.env, version(), i.logger())
 	if err := errors.Join(config.Check(), err, wrong); err != nil {
 		return &usageError{err, ""}
 	}
@@ -73,11 +73,14 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 }
 
 func (i *invocation) summarize(file string, config *tools.Config) error {
-	s := "s"
+	s, servers := "s", ""
 	if len(config.Tools) == 1 {
 		s = ""
 	}
-	if _, err := fmt.Fprintf(i.stdout, "%s: fine, %d tool%s\n", file, len(config.Tools), s); err != nil {
+	if n := len(config.Upstreams); n > 0 {
+		servers = fmt.Sprintf(" and those of %d other servers", n)
+	}
+	if _, err := fmt.Fprintf(i.stdout, "%s: fine, %d tool%s%s\n", file, len(config.Tools), s, servers); err != nil {
 		return err
 	}
 	var names []string

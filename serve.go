@@ -333,7 +333,7 @@ func (i *invocation) registry(config *tools.Config) (registry *tools.Registry, c
 		}
 	}
 	commands, err := config.Commands(i.env)
-	upstreams, wrong := config.Servers(i.env, i.logger())
+	upstreams, wrong := config.Servers(i.env, version(), i.logger())
 	errs = append(errs, config.Check(), err, wrong)
 	for _, c := range commands {
 		name := c.Describe().Name

@@ -34,7 +34,7 @@ func configFile(t *testing.T, dir string) []string {
 func mistakes(c *Config, err error) []error {
 	if err == nil {
 		_, err = c.Commands(nil)
-		_, wrong := c.Servers(nil, zerolog.Nop())
+		_, wrong := c.Servers(nil, "", zerolog.Nop())
 		err = errors.Join(c.Check(), err, wrong)
 	}
 	return flatten(err)

@@ -28,6 +28,7 @@ type Upstream struct {
 	config    UpstreamConfig
 	dir       string
 	env       []string
+	version   string // of runnel
 	log       zerolog.Logger
 	hungAfter time.Duration
 	times     upstreamTimes
@@ -149,7 +150,7 @@ func (u *Upstream) serve(publish func([]*entry)) error {
 		Dir:            u.dir,
 		Stderr:         l.stderr,
 		Guard:          guardGroup(u.log),
-		Info:           mcp.Implementation{Name: "runnel", Version: "1"},
+		Info:           mcp.Implementation{Name: "runnel", Version: u.version},
 		Capabilities:   RemoteCapabilities(true),
 		Log:            u.log,
 		OnMessage:      func([]byte) { l.touch() },

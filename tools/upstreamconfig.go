@@ -72,7 +72,9 @@ func NewUpstream(name string, config UpstreamConfig, env Environment, log zerolo
 		return nil, &ConfigError{Problem: fmt.Sprintf("there are %d runnels before this one already, each the upstream of another", hops), Allowed: "a config for the upstream, by --config, that does not name itself"}
 	}
 	vars := append(inherits.env, fmt.Sprintf("%s=%d", hopsVariable, hops+1))
-	return newUpstream(name, config, inherits.dir, vars, log), nil
+	u := newUpstream(name, config, inherits.dir, vars, log)
+	u.version = env.Version
+	return u, nil
 }
 
 const (
@@ -83,8 +85,9 @@ const (
 )
 
 // Servers makes the upstreams that the config describes, sorted by name. They run as commands do; see Commands.
-func (c *Config) Servers(vars []string, log zerolog.Logger) ([]*Upstream, error) {
-	env := Environment{Vars: vars}
+// version is runnel's, which they are told.
+func (c *Config) Servers(vars []string, version string, log zerolog.Logger) ([]*Upstream, error) {
+	env := Environment{Vars: vars, Version: version}
 	if c.file != "" {
 		env.Dir = filepath.Dir(c.file)
 	}

@@ -52,8 +52,9 @@ func (r *Registry) need(ctx context.Context) {
 func (r *Registry) start(u *Upstream) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed {
-		u.stop()
+	if r.closed || u.ctx.Err() != nil { // taken out of the config before it was needed
+		close(u.settled)
+		return
 	}
 	r.upstreamRuns.Go(func() { u.run(func(list []*entry) { r.publish(u, list) }) })
 }
