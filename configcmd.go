@@ -77,7 +77,11 @@ func (i *invocation) summarize(file string, config *tools.Config) error {
 	if len(config.Tools) == 1 {
 		s = ""
 	}
-	if n := len(config.Upstreams); n > 0 {
+	switch n := len(config.Upstreams); n {
+	case 0:
+	case 1:
+		servers = " and those of another server"
+	default:
 		servers = fmt.Sprintf(" and those of %d other servers", n)
 	}
 	if _, err := fmt.Fprintf(i.stdout, "%s: fine, %d tool%s%s\n", file, len(config.Tools), s, servers); err != nil {

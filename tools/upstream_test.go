@@ -87,10 +87,10 @@ func upstreamMain(names []string) {
 			case "leave":
 				os.Exit(0)
 			case "hang":
-				select {}
+				time.Sleep(time.Hour)
 			case "slow":
 				id := m.ID
-				time.AfterFunc(4*time.Second, func() {
+				time.AfterFunc(6*time.Second, func() { // longer than a hung one is waited for
 					say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"slow"}]}}`, id)
 				})
 			case "talk":
@@ -104,6 +104,17 @@ func upstreamMain(names []string) {
 					say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d,"partialResult":{"chunk":{"content":[{"type":"text","text":"chunk %d\n"}]},"append":%t,"lastChunk":%t}}}`, m.Params.Meta.Token, i+1, i, i > 0, i == 2)
 				}
 				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[],"structuredContent":{"n":1}}}`, m.ID)
+			case "rubbish":
+				for _, method := range []string{"progress", "message", "tasks/partial", "tasks/status", "tools/partial_result", "tasks", "cancelled", "other"} {
+					for _, params := range []string{``, `,"params":{}`, `,"params":[1]`, `,"params":{"_meta":5}`, `,"params":{"_meta":{"io.modelcontextprotocol/related-task":7},"data":null}`,
+						`,"params":{"progressToken":{},"progress":"x","message":4}`, `,"params":{"progressToken":` + string(m.Params.Meta.Token) + `,"partialResult":{"chunk":1}}`,
+						`,"params":{"taskId":5,"seq":-1,"content":{}}`, `,"params":{"requestId":null}`} {
+						say(`{"jsonrpc":"2.0","method":"notifications/%s"%s}`, method, params)
+					}
+				}
+				say("not JSON\n\n[]\n{}\n7")
+				say(`{"jsonrpc":"2.0","id":"s","method":"sampling/createMessage"}`)
+				answer("fine")
 			case "ask":
 				asked = m.ID
 				say(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}`)
@@ -324,7 +335,7 @@ func TestUpstreamBackoff(t *testing.T) {
 func TestUpstreamHangs(t *testing.T) {
 	t.Parallel()
 	impatient := func(u *Upstream) *Upstream {
-		u.times.pingAfter, u.hungAfter = 50*time.Millisecond, 2*time.Second
+		u.times.pingAfter, u.hungAfter = 50*time.Millisecond, 4*time.Second
 		return u
 	}
 	t.Run("slow", func(t *testing.T) {
@@ -340,7 +351,7 @@ func TestUpstreamHangs(t *testing.T) {
 		first := b.mustCall("pid")
 		began := time.Now()
 		_, _, err := b.call("hang", &Call{})
-		if !errors.Is(err, errHung) || !strings.Contains(err.Error(), "upstream fake: the server hangs: while a call was silent it left a ping unanswered for 2s") {
+		if !errors.Is(err, errHung) || !strings.Contains(err.Error(), "upstream fake: the server hangs: while a call was silent it left a ping unanswered for 4s") {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		if second := b.mustCall("pid"); second == first {
@@ -384,6 +395,15 @@ func TestUpstreamAsks(t *testing.T) {
 	result, _, err = b.call("ask", &Call{})
 	if err != nil || !strings.Contains(firstText(result), ErrCannotAsk.Error()) {
 		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+// What makes no sense is passed over.
+func TestUpstreamTalksRubbish(t *testing.T) {
+	t.Parallel()
+	b := newBehind(t, fake(t, "fake", nil, "rubbish"))
+	if got := b.mustCall("rubbish"); got != "fine" && !strings.HasPrefix(got, "got ") {
+		t.Errorf("got %q", got)
 	}
 }
 

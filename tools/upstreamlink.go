@@ -131,7 +131,7 @@ func (l *link) notification(method string, params json.RawMessage) {
 		if c := l.only(params); c != nil {
 			c.logLine(params)
 		} else {
-			l.u.log.Debug().RawJSON("message", params).Msg("upstream says, of no call or of one of several")
+			l.u.log.Debug().Bytes("says", params[:min(len(params), maxLogLine)]).Msg("upstream, of no call or of one of several")
 		}
 	case "notifications/progress":
 		if c := l.find(params); c != nil {
@@ -161,6 +161,9 @@ func (l *link) under() []*upstreamCall {
 
 // find finds the call that a message names by its token or its task.
 func (l *link) find(params json.RawMessage) *upstreamCall {
+	if !isObject(params) {
+		return nil
+	}
 	var token, task []byte
 	rpc.EachMember(params, func(name, value []byte) bool {
 		switch string(name) {
@@ -169,7 +172,7 @@ func (l *link) find(params json.RawMessage) *upstreamCall {
 		case "taskId":
 			task = value
 		case "_meta":
-			if token == nil && task == nil {
+			if task == nil && isObject(value) {
 				task = namedTask(value)
 			}
 		}
@@ -190,10 +193,13 @@ func (l *link) find(params json.RawMessage) *upstreamCall {
 	return nil
 }
 
+// isObject tells whether JSON is an object, and not anything else or nothing.
+func isObject(json []byte) bool { return len(json) > 0 && json[0] == '{' }
+
 // namedTask is the id, in quotes, of the task that a _meta names; nil if it names none.
 func namedTask(meta []byte) (task []byte) {
 	rpc.EachMember(meta, func(name, value []byte) bool {
-		if string(name) == mcp.MetaRelatedTask && len(value) > 0 && value[0] == '{' {
+		if string(name) == mcp.MetaRelatedTask && isObject(value) {
 			rpc.EachMember(value, func(name, value []byte) bool {
 				if string(name) == "taskId" {
 					task = value
@@ -208,9 +214,6 @@ func namedTask(meta []byte) (task []byte) {
 
 // only is the call that a message must be of: the one that it names, else the one that is under way.
 func (l *link) only(params json.RawMessage) *upstreamCall {
-	if len(params) == 0 || params[0] != '{' {
-		return nil
-	}
 	if c := l.find(params); c != nil {
 		return c
 	}

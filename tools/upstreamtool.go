@@ -307,8 +307,11 @@ func (c *upstreamCall) result(raw json.RawMessage) (*mcp.CallToolResult, error) 
 	rest := tracker.Beyond(result.Content)
 	result.Content, rest = c.withoutLog(result.Content), c.withoutLog(rest)
 	switch compared {
-	case partials.Same, partials.Excerpt:
+	case partials.Same:
 		c.in.Repeats()
+	case partials.Excerpt:
+		c.in.Repeats()
+		c.in.Truncated()
 	case partials.ResultAdds:
 		c.in.Repeats(rest...)
 	case partials.ResultEmpty:
