@@ -106,6 +106,26 @@ func TestCancelReachesTheLastHop(t *testing.T) {
 	}
 }
 
+// A question that the last of three runnels puts in the middle of its work, when the call may be a task at each hop, reaches the user, and
+// a client that cannot ask is told so.
+func TestQuestionOfTheLastHop(t *testing.T) {
+	for way := range ways {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			for _, flags := range []string{"", "--no-task", "--protocol=2026-07-28", "--protocol=2025-06-18"} {
+				args := append([]string{"call", "ask", "message=who?", "delayMs=300"}, strings.Fields(flags)...)
+				server := itself(t, chain(t, way, "--selftest")...)
+				if got := runClient(t, "", append(append(args, "--yes"), server...)...); got.stdout != "accepted: yes" || got.code != exitFine {
+					t.Errorf("%s: exit code %d\n%q\n%s", flags, got.code, got.stdout, got.stderr)
+				}
+				if got := runClient(t, "", append(args, server...)...); got.code != exitFailure || !strings.Contains(got.stdout+got.stderr, "elicitation") {
+					t.Errorf("%s, who cannot ask: exit code %d\n%q\n%s", flags, got.code, got.stdout, got.stderr)
+				}
+			}
+		})
+	}
+}
+
 // However the first of three runnels ends, the others end, and the command of the last.
 func TestUpstreamsEndWithTheFirst(t *testing.T) {
 	for name, end := range map[string]func(s *session) error{
