@@ -16,18 +16,11 @@ import (
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/tools"
 )
 
-const (
-	// progressToken names the one call of a process.
-	progressToken = `"runnel-call"`
-	// defaultPoll is how often a task is asked for that does not tell how often it may be.
-	defaultPoll = 2 * time.Second
-	leastPoll   = 100 * time.Millisecond
-	// cancelGrace is how long a call may take to end when it has been cancelled: longer than the 5 s that a command gets
-	// between TERM and KILL.
-	cancelGrace = 8 * time.Second
-)
+// progressToken names the one call of a process.
+const progressToken = `"runnel-call"`
 
 // Why a call is cancelled.
 var (
@@ -35,59 +28,49 @@ var (
 	errTimeout     = errors.New("timed out")
 )
 
-// call is one call of a tool.
-//
-// Goroutines: run's own; the client's reader, which hands what comes to the tracker; one that holds the subscription
-// of a task of the stateless era; one that resumes a stream with a hole; one for each question.
+// call is one call of a tool, and how it is shown.
 type call struct {
 	i       *invocation
 	o       *callOptions
 	view    *view
-	tracker *partials.Tracker
+	remote  *tools.Remote
+	tracker *partials.Tracker // of remote
 	client  *rpc.Client
 	asker   *asker
 
 	capabilities mcp.ClientCapabilities
-	name         string
 	arguments    json.RawMessage
 	began        time.Time
-	background   sync.WaitGroup
-	changed      chan struct{} // capacity 1: a notification of the task has come
-	fetches      chan int64    // capacity 1: the tracker asks once at a time
-	ranges       chan int64    // capacity 1, likewise
 
 	mu     sync.Mutex
 	first  time.Duration // when the first content came
 	lost   error         // of stdout: nobody reads it
 	failed context.CancelCauseFunc
-	answer map[string]bool // questions of a stateless task that are being answered
 }
 
 func newCall(i *invocation, v *view, o *callOptions) *call {
-	c := &call{i: i, o: o, view: v, changed: make(chan struct{}, 1), fetches: make(chan int64, 1), ranges: make(chan int64, 1), answer: map[string]bool{}}
+	c := &call{i: i, o: o, view: v}
 	c.asker = &asker{stdin: i.stdin, view: v, yes: o.yes}
-	c.capabilities = mcp.ClientCapabilities{
-		Tasks: &mcp.ClientTasks{
-			Streaming: &mcp.TaskStreaming{Partial: &mcp.Present{}},
-			Responses: &mcp.TaskResponses{Modes: []mcp.ResponseMode{mcp.ModeImmediate, mcp.ModeStreaming, mcp.ModeTask}},
-		},
-		PartialResults: &mcp.Present{},
-		Extensions:     map[string]any{mcp.ExtensionTasks: struct{}{}, mcp.ExtensionTaskPartials: struct{}{}},
-	}
+	c.capabilities = tools.RemoteCapabilities(c.asks())
 	if o.noTask {
 		c.capabilities.Extensions = nil
 	}
-	if c.asks() {
-		c.capabilities.Elicitation = &mcp.ElicitationCapability{}
-	}
-	c.tracker = partials.NewTracker(partials.TrackerOptions{
+	c.remote = tools.NewRemote(tools.RemoteOptions{
 		Token:   json.RawMessage(progressToken),
 		Content: c.content,
 		Gap:     c.gap,
-		Fetch:   func(last int64) { c.fetches <- last },
-
-		FetchRange: func(after int64) { c.ranges <- after },
+		Status: func(status mcp.TaskStatus, message string) {
+			if status == mcp.TaskWorking && message != "" {
+				c.view.say(message)
+			}
+		},
+		Cancel: func() { c.view.say("cancelling") },
+		Ask: func(ctx context.Context, params json.RawMessage) (mcp.ElicitResult, error) {
+			return c.asker.ask(ctx, params), nil
+		},
+		Log: i.logger(),
 	})
+	c.tracker = c.remote.Tracker()
 	return c
 }
 
@@ -191,9 +174,10 @@ func (c *call) message(line []byte) {
 
 // notified gets the server's notifications, in their order.
 func (c *call) notified(method string, params json.RawMessage) {
-	mine := c.tracker.Notification(method, params)
-	switch method {
-	case "notifications/progress":
+	if !c.o.detach {
+		c.remote.Notification(method, params)
+	}
+	if method == "notifications/progress" {
 		var p struct {
 			Token           json.RawMessage `json:"progressToken"`
 			Progress, Total float64
@@ -201,20 +185,6 @@ func (c *call) notified(method string, params json.RawMessage) {
 		}
 		if json.Unmarshal(params, &p) == nil && string(p.Token) == progressToken {
 			c.view.progress(p.Progress, p.Total, p.Message)
-		}
-	case "notifications/tasks/status", "notifications/tasks":
-		if !mine {
-			return
-		}
-		var t mcp.DetailedTask
-		_ = json.Unmarshal(params, &t)
-		if t.Status == mcp.TaskWorking && t.StatusMessage != "" {
-			c.view.say(t.StatusMessage)
-		}
-		c.questions(t.TaskID, t.InputRequests)
-		select {
-		case c.changed <- struct{}{}:
-		default:
 		}
 	}
 }
@@ -227,47 +197,9 @@ func (c *call) request(ctx context.Context, method string, params json.RawMessag
 	return c.asker.ask(ctx, params), nil
 }
 
-// questions answers those of a task of the stateless era, each once.
-func (c *call) questions(taskID string, open map[string]mcp.InputRequest) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for key, q := range open {
-		if c.answer[key] || q.Method != "elicitation/create" {
-			continue
-		}
-		c.answer[key] = true
-		c.background.Go(func() {
-			ctx, cancel := c.connected(context.Background())
-			defer cancel()
-			response, err := json.Marshal(c.asker.ask(ctx, q.Params))
-			if err == nil {
-				err = c.client.Call(ctx, "tasks/update", mcp.UpdateTaskParams{TaskID: taskID, InputResponses: map[string]json.RawMessage{key: response}}, nil)
-			}
-			if err != nil && ctx.Err() == nil {
-				c.say(fmt.Sprintf("answering the question: %v", err))
-			}
-		})
-	}
-}
-
-// connected makes a context that ends with the connection, too.
-func (c *call) connected(parent context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(parent)
-	stop := make(chan struct{})
-	go func() {
-		select {
-		case <-c.client.Done():
-			cancel()
-		case <-stop:
-		}
-	}()
-	var once sync.Once
-	return ctx, func() { once.Do(func() { close(stop) }); cancel() }
-}
-
 // run makes the call and shows it. ctx ends when the user wants no more of it.
 func (c *call) run(ctx context.Context, tool *mcp.Tool, arguments json.RawMessage) error {
-	c.name, c.arguments, c.began = tool.Name, arguments, time.Now()
+	c.arguments, c.began = arguments, time.Now()
 	wanted, giveUp := context.WithCancelCause(context.Background())
 	defer giveUp(nil)
 	defer context.AfterFunc(ctx, func() { giveUp(errInterrupted) })()
@@ -278,12 +210,7 @@ func (c *call) run(ctx context.Context, tool *mcp.Tool, arguments json.RawMessag
 	c.failed = giveUp
 	c.mu.Unlock()
 
-	all, stop := c.connected(context.Background()) // of what goes on beside the call
-	c.background.Go(func() { c.resume(all) })
 	result, err := c.result(wanted, tool)
-	stop()
-	c.background.Wait()
-	c.tracker.Flush()
 	if err == nil && !c.o.detach {
 		err = c.finish(result)
 	}
@@ -302,298 +229,30 @@ func (c *call) run(ctx context.Context, tool *mcp.Tool, arguments json.RawMessag
 	return err
 }
 
-// result makes the call and returns its result, however it comes.
+// result makes the call and returns its result.
 func (c *call) result(wanted context.Context, tool *mcp.Tool) (json.RawMessage, error) {
-	asTask := c.asTask(tool)
-	params := map[string]any{"name": tool.Name, "arguments": c.arguments}
-	meta := map[string]any{"progressToken": json.RawMessage(progressToken)}
-	params["_meta"] = meta
+	if c.o.detach {
+		return nil, c.detached(wanted, tool)
+	}
+	call := &tools.RemoteCall{Tool: tool.Name, Arguments: c.arguments}
 	switch {
-	case asTask:
-		augment := mcp.TaskMetadata{}
-		if c.o.detach {
-			augment.TTL = json.RawMessage("null") // the longest: nobody waits for it
-		}
+	case !c.o.noTask && tools.TakesTask(c.client, tool):
+		call.Task = &mcp.TaskMetadata{}
 		if c.o.mode.word != "" {
-			augment.ResponseModes = []mcp.ResponseMode{mcp.ResponseMode(c.o.mode.word)}
+			call.Task.ResponseModes = []mcp.ResponseMode{mcp.ResponseMode(c.o.mode.word)}
 		}
-		params["task"] = augment
 	case c.o.task || c.o.mode.word != "":
-		return nil, c.ended(fmt.Errorf("%s cannot be called as a task: the server or the tool does not take it", tool.Name))
-	case c.client.Era() == rpc.Stateless:
-		meta["partialResultToken"] = json.RawMessage(progressToken)
-	default:
-		meta["partialResults"] = true
+		return nil, fmt.Errorf("%s cannot be called as a task: the server or the tool does not take it", tool.Name)
 	}
-	for {
-		first := make(chan partials.Answer, 1) // of several responses
-		raw, err := c.client.Do(wanted, &rpc.Request{Method: "tools/call", Params: params, OnResponse: func(r rpc.Response) bool {
-			if r.Err != nil {
-				c.tracker.Finish(partials.Failed, r.Err.Message)
-				return false
-			}
-			kind := c.tracker.Response(r.Result)
-			select {
-			case first <- kind:
-			default:
-			}
-			select {
-			case c.changed <- struct{}{}:
-			default:
-			}
-			return kind == partials.AnswerSegments || kind == partials.AnswerHandle && c.o.mode.word != ""
-		}})
-		if err != nil {
-			return nil, c.ended(err)
-		}
-		switch <-first {
-		case partials.AnswerQuestion:
-			if err := c.answerAll(wanted, raw, params); err != nil {
-				return nil, c.ended(err)
-			}
-			continue
-		case partials.AnswerResult:
-			return raw, nil
-		}
-		if c.o.detach {
-			return nil, c.detached(wanted)
-		}
-		return c.follow(wanted)
-	}
-}
-
-// asTask tells whether the client says that the call is a task, which is so in 2025-11-25 only.
-func (c *call) asTask(tool *mcp.Tool) bool {
-	tasks := c.client.Capabilities().Tasks
-	return c.client.Version().Tasks && tasks != nil && tasks.Requests != nil && !c.o.noTask &&
-		tool.Execution != nil && (tool.Execution.TaskSupport == mcp.TaskOptional || tool.Execution.TaskSupport == mcp.TaskRequired)
-}
-
-// answerAll answers what a call was answered with: questions (basic/patterns/mrtr). params is then the call to send again.
-func (c *call) answerAll(ctx context.Context, raw json.RawMessage, params map[string]any) error {
-	var r mcp.InputRequiredResult
-	if err := json.Unmarshal(raw, &r); err != nil {
-		return fmt.Errorf("reading the questions: %w", err)
-	}
-	responses := map[string]any{}
-	for key, q := range r.InputRequests {
-		if q.Method != "elicitation/create" {
-			return fmt.Errorf("the server asks for %q, which cannot be given", q.Method)
-		}
-		responses[key] = c.asker.ask(ctx, q.Params)
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	params["inputResponses"], params["requestState"] = responses, r.RequestState
-	return nil
-}
-
-// ended tells the tracker of an end that came as an error.
-func (c *call) ended(err error) error {
+	result, err := c.remote.Run(wanted, c.client, call)
+	var e *rpc.Error
 	switch {
 	case errors.Is(err, rpc.ErrClosed):
-		c.tracker.Finish(partials.Lost, err.Error())
 		err = fmt.Errorf("connection lost: %w", c.client.Err())
-	case errors.Is(err, errInterrupted), errors.Is(err, errTimeout):
-		c.tracker.Finish(partials.Cancelled, err.Error())
-	default:
-		c.tracker.Finish(partials.Failed, err.Error())
+	case errors.As(err, &e):
+		err = fmt.Errorf("%s: %w", tool.Name, err)
 	}
-	var e *rpc.Error
-	if errors.As(err, &e) {
-		return fmt.Errorf("%s: %w", c.name, err)
-	}
-	return err
-}
-
-// follow waits for the end of a task and gets its result.
-func (c *call) follow(wanted context.Context) (json.RawMessage, error) {
-	all, stop := c.connected(context.Background())
-	defer stop()
-	stateless := c.client.Era() == rpc.Stateless
-	if stateless {
-		c.background.Go(func() { c.listen(all) })
-	}
-	poll, inline := defaultPoll, json.RawMessage(nil)
-	seen := int64(0) // the last segment at the last poll
-	timer := time.NewTimer(poll)
-	defer timer.Stop()
-	asking, cancelled := wanted, wanted.Done() // who waits for a server that hangs can still give up
-	var deadline <-chan struct{}
-	for {
-		end, _ := c.tracker.End()
-		ranging := c.tracker.Ranging()
-		if _, more := c.tracker.Rest(); end != partials.Running && !more && !ranging {
-			break
-		}
-		if end != partials.Running && !ranging && !c.tracker.Fetching() {
-			if !c.pull(asking) {
-				break
-			}
-			continue
-		}
-		select {
-		case <-c.changed:
-			continue
-		case <-c.client.Done():
-			c.tracker.Finish(partials.Lost, c.client.Err().Error())
-			return nil, fmt.Errorf("connection lost: %w", c.client.Err())
-		case <-cancelled:
-			var stop context.CancelFunc
-			asking, stop = context.WithTimeout(all, cancelGrace)
-			defer stop()
-			cancelled, deadline = nil, asking.Done()
-			if err := c.cancel(asking); err != nil {
-				return nil, err
-			}
-		case <-deadline:
-			return nil, fmt.Errorf("cancelled, but it has not ended within %v", cancelGrace)
-		case <-timer.C:
-			// "Requestors MUST NOT rely on receiving this notification": they poll.
-			poll = c.poll(asking, poll)
-			timer.Reset(poll)
-			// A server of SEP-1905 that pushes nothing is asked for what there is.
-			last, more := c.tracker.Rest()
-			if more && last == seen && !c.tracker.Fetching() {
-				c.pull(asking)
-			}
-			seen, _ = c.tracker.Rest()
-		}
-	}
-	end, message := c.tracker.End()
-	switch {
-	case end == partials.Expired:
-		return nil, errors.New("the task has expired: the server does not know it any more")
-	case end == partials.Cancelled:
-		if wanted.Err() != nil {
-			return nil, context.Cause(wanted)
-		}
-		return nil, fmt.Errorf("the task was cancelled: %s", message)
-	case stateless:
-		var t struct {
-			Status mcp.TaskStatus  `json:"status"`
-			Result json.RawMessage `json:"result"`
-			Error  *rpc.Error      `json:"error"`
-		}
-		if err := c.client.Call(wanted, "tasks/get", mcp.TaskParams{TaskID: c.tracker.TaskID()}, &t); err != nil {
-			return nil, c.ended(err)
-		}
-		if t.Error != nil {
-			return nil, fmt.Errorf("%s: %w", c.name, t.Error)
-		}
-		return t.Result, nil
-	}
-	// "The canonical result MUST be retrieved via tasks/result" (SEP-2679 1.3.6).
-	if err := c.client.Call(wanted, "tasks/result", mcp.TaskParams{TaskID: c.tracker.TaskID()}, &inline); err != nil {
-		return nil, c.ended(err)
-	}
-	return inline, nil
-}
-
-// listen subscribes to a task of the stateless era: its states and its output.
-func (c *call) listen(ctx context.Context) {
-	err := c.client.Call(ctx, "subscriptions/listen", mcp.ListenParams{Notifications: &mcp.SubscriptionFilter{TaskIDs: []string{c.tracker.TaskID()}}}, nil)
-	if err != nil && ctx.Err() == nil {
-		log := c.i.logger()
-		log.Debug().Err(err).Msg("no subscription: polling")
-	}
-}
-
-// poll asks for the task; it returns when to ask again.
-func (c *call) poll(ctx context.Context, before time.Duration) time.Duration {
-	var t struct {
-		mcp.DetailedTask
-		PollInterval int64 `json:"pollInterval"`
-	}
-	err := c.client.Call(ctx, "tasks/get", mcp.TaskParams{TaskID: c.tracker.TaskID()}, &t)
-	var e *rpc.Error
-	switch {
-	case errors.As(err, &e) && e.Code == mcp.CodeInvalidParams:
-		c.tracker.Finish(partials.Expired, e.Message)
-		return before
-	case err != nil:
-		return before
-	}
-	c.questions(t.TaskID, t.InputRequests)
-	c.tracker.Status(t.Status, t.StatusMessage)
-	if ms := max(t.PollInterval, t.PollIntervalMs); ms > 0 {
-		return max(time.Duration(ms)*time.Millisecond, leastPoll)
-	}
-	return before
-}
-
-// pull gets segments that were not pushed (SEP-1905). It tells whether there may be more.
-func (c *call) pull(ctx context.Context) bool {
-	last, ok := c.tracker.Rest()
-	if !ok {
-		return false
-	}
-	c.fetch(ctx, last)
-	after, ok := c.tracker.Rest()
-	return ok && after > last
-}
-
-func (c *call) fetch(ctx context.Context, last int64) {
-	var page json.RawMessage
-	err := c.client.Call(ctx, "tasks/result", mcp.TaskParams{TaskID: c.tracker.TaskID(), LastSeqNr: fmt.Append(nil, last)}, &page)
-	c.tracker.Fetched(page, err)
-}
-
-// resume gets what is missing in a stream.
-func (c *call) resume(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case last := <-c.fetches:
-			c.fetch(ctx, last)
-		case after := <-c.ranges:
-			c.tracker.FetchedRange(c.readLog(ctx, after))
-		}
-		select {
-		case c.changed <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// readLog reads the task's log from a position on, where the server is a runnel.
-func (c *call) readLog(ctx context.Context, after int64) (text string, next int64, err error) {
-	if c.client.Capabilities().Resources == nil {
-		return "", 0, errors.New("the server has no resources")
-	}
-	uri := fmt.Sprintf("runnel://tasks/%s/log?after=%d", c.tracker.TaskID(), after)
-	var r struct {
-		Contents []struct {
-			Text string `json:"text"`
-			Meta struct {
-				Next int64 `json:"runnel/next"`
-			} `json:"_meta"`
-		} `json:"contents"`
-	}
-	if err := c.client.Call(ctx, "resources/read", mcp.ResourceParams{URI: uri}, &r); err != nil {
-		return "", 0, err
-	}
-	if len(r.Contents) != 1 {
-		return "", 0, fmt.Errorf("%d contents", len(r.Contents))
-	}
-	return r.Contents[0].Text, r.Contents[0].Meta.Next, nil
-}
-
-// cancel asks for the end of the task. That it has ended just before is no error.
-func (c *call) cancel(ctx context.Context) error {
-	c.view.say("cancelling")
-	var t mcp.Task
-	err := c.client.Call(ctx, "tasks/cancel", mcp.TaskParams{TaskID: c.tracker.TaskID()}, &t)
-	var e *rpc.Error
-	if err != nil && !errors.As(err, &e) && ctx.Err() == nil {
-		return c.ended(err)
-	}
-	if err == nil && c.client.Era() == rpc.Handshake {
-		c.tracker.Status(t.Status, t.StatusMessage)
-	}
-	return nil
+	return result, err
 }
 
 // finish shows what the result has beyond what came, and makes an exit code of it.

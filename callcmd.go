@@ -17,6 +17,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/tools"
 )
 
 // exitInterrupted is the exit code after Ctrl-C: 128 + SIGINT, as shells give it.
@@ -159,7 +160,7 @@ func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *c
 		return err
 	}
 	c.client = client
-	list, err := listTools(opening, client)
+	list, err := tools.ListTools(opening, client)
 	var tool *mcp.Tool
 	if err == nil {
 		tool, err = findTool(list, name)
@@ -228,7 +229,7 @@ func (i *invocation) completeCall(cmd *cobra.Command, args []string, toComplete 
 		return nil, silent
 	}
 	defer disconnect()
-	list, err := listTools(ctx, client)
+	list, err := tools.ListTools(ctx, client)
 	if err != nil {
 		return nil, silent
 	}

@@ -66,18 +66,26 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 		return &usageError{fmt.Errorf("no config file: there is none at %s", places), hint(cmd)}
 	}
 	_, err = config.Commands(i.env)
-	if err := errors.Join(config.Check(), err); err != nil {
+	_, wrong := config.Servers(i.env, version(), i.logger())
+	if err := errors.Join(config.Check(), err, wrong); err != nil {
 		return &usageError{err, ""}
 	}
 	return i.summarize(file, config)
 }
 
 func (i *invocation) summarize(file string, config *tools.Config) error {
-	s := "s"
+	s, servers := "s", ""
 	if len(config.Tools) == 1 {
 		s = ""
 	}
-	if _, err := fmt.Fprintf(i.stdout, "%s: fine, %d tool%s\n", file, len(config.Tools), s); err != nil {
+	switch n := len(config.Upstreams); n {
+	case 0:
+	case 1:
+		servers = " and those of another server"
+	default:
+		servers = fmt.Sprintf(" and those of %d other servers", n)
+	}
+	if _, err := fmt.Fprintf(i.stdout, "%s: fine, %d tool%s%s\n", file, len(config.Tools), s, servers); err != nil {
 		return err
 	}
 	var names []string

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -28,9 +29,17 @@ func detach(tool tools.Tool, config *tools.Config) error {
 // detachPoll is how often a call looks whether its task goes on by itself: it may have to be confirmed before.
 const detachPoll = 50 * time.Millisecond
 
-// detached prints the id of the task when it goes on without this process.
-func (c *call) detached(wanted context.Context) error {
-	id := c.tracker.TaskID()
+// detached calls a tool as a task and prints its id when it goes on without this process.
+func (c *call) detached(wanted context.Context, tool *mcp.Tool) error {
+	var handle mcp.CreateTaskResult
+	err := c.client.Call(wanted, "tools/call", map[string]any{
+		"name": tool.Name, "arguments": c.arguments,
+		"task": mcp.TaskMetadata{TTL: json.RawMessage("null")}, // the longest: nobody waits for it
+	}, &handle)
+	if err != nil {
+		return fmt.Errorf("%s: %w", tool.Name, err)
+	}
+	id := mcp.TaskParams{TaskID: handle.Task.TaskID}
 	for {
 		var t struct {
 			mcp.Task
@@ -38,20 +47,20 @@ func (c *call) detached(wanted context.Context) error {
 				Detached bool `json:"runnel/detached"`
 			} `json:"_meta"`
 		}
-		if err := c.client.Call(wanted, "tasks/get", mcp.TaskParams{TaskID: id}, &t); err != nil {
-			return c.ended(err)
+		if err := c.client.Call(wanted, "tasks/get", id, &t); err != nil {
+			return fmt.Errorf("%s: %w", tool.Name, err)
 		}
 		switch {
 		case t.Meta.Detached:
-			c.written(c.view.content(id + "\n"))
+			c.written(c.view.content(t.TaskID + "\n"))
 			return nil
 		case t.Status.Terminal():
-			return c.ended(fmt.Errorf("%s: %s", c.name, t.StatusMessage))
+			return fmt.Errorf("%s: %s", tool.Name, t.StatusMessage)
 		}
 		select {
 		case <-time.After(detachPoll):
 		case <-wanted.Done():
-			return errors.Join(c.ended(context.Cause(wanted)), c.cancel(context.WithoutCancel(wanted)))
+			return errors.Join(context.Cause(wanted), c.client.Call(context.WithoutCancel(wanted), "tasks/cancel", id, nil))
 		}
 	}
 }

@@ -77,7 +77,7 @@ func interop(t *testing.T, dir, name string, args ...string) {
 }
 
 // npmCI installs the packages of the lock file, unless they are installed already.
-func npmCI(t *testing.T, dir string) {
+func npmCI(t testing.TB, dir string) {
 	t.Helper()
 	lock, err := os.ReadFile(filepath.Join(dir, "package-lock.json"))
 	if err != nil {

@@ -101,24 +101,6 @@ func (i *invocation) connectInProcess(ctx context.Context, o *rpc.DialOptions, c
 	return func() { <-ended }
 }
 
-// listTools asks for all tools, page by page.
-func listTools(ctx context.Context, client *rpc.Client) (list []mcp.Tool, err error) {
-	const maxPages = 1000 // of a server whose cursors never end
-	params := map[string]any{}
-	for range maxPages {
-		var page mcp.ListToolsResult
-		if err := client.Call(ctx, "tools/list", params, &page); err != nil {
-			return nil, fmt.Errorf("tools/list: %w", err)
-		}
-		list = append(list, page.Tools...)
-		if page.NextCursor == "" {
-			break
-		}
-		params["cursor"] = page.NextCursor
-	}
-	return list, nil
-}
-
 // findTool finds a tool by its name.
 func findTool(list []mcp.Tool, name string) (*mcp.Tool, error) {
 	var names []string

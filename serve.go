@@ -272,6 +272,7 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, registry
 		ErrorsComplete: config.Tasks.FailedExit == "completed",
 	})
 	// When the input has ended or a signal has come, no child is left behind.
+	defer registry.Close()
 	defer runner.Close()
 	runner.Register(server)
 	tools.Serve(server, registry, runner, tools.ServeOptions{
@@ -347,7 +348,7 @@ func (i *invocation) configError(err error) error {
 	return &usageError{err, ""}
 }
 
-// registry holds the tools of the config, of --tool and of --selftest. It reports all that is wrong with the config.
+// registry holds the tools of the config, of --tool and of --selftest, and the upstreams; count is of all of them. It reports all that is wrong with the config.
 func (i *invocation) registry(config *tools.Config) (registry *tools.Registry, count int, err error) {
 	registry = &tools.Registry{}
 	sources := map[string]string{}
@@ -366,7 +367,8 @@ func (i *invocation) registry(config *tools.Config) (registry *tools.Registry, c
 		}
 	}
 	commands, err := config.Commands(i.env)
-	errs = append(errs, config.Check(), err)
+	upstreams, wrong := config.Servers(i.env, version(), i.logger())
+	errs = append(errs, config.Check(), err, wrong)
 	for _, c := range commands {
 		name := c.Describe().Name
 		add(c, name, config.Origin("tools."+name))
@@ -384,8 +386,11 @@ func (i *invocation) registry(config *tools.Config) (registry *tools.Registry, c
 			add(tool, tool.Describe().Name, i.options.from["selftest"])
 		}
 	}
+	for _, u := range upstreams {
+		errs = append(errs, registry.AddUpstream(u))
+	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, 0, &usageError{err, ""}
 	}
-	return registry, len(sources), nil
+	return registry, len(sources) + len(upstreams), nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/tools"
 )
 
 // toolsCommand is "runnel tools". serve are the flags of serve.
@@ -39,7 +40,7 @@ func (i *invocation) toolsCommand(serve *pflag.FlagSet) *cobra.Command {
 				return err
 			}
 			defer close()
-			list, err := listTools(cmd.Context(), client)
+			list, err := tools.ListTools(cmd.Context(), client)
 			if err != nil {
 				return err
 			}

@@ -24,11 +24,13 @@ import (
 //
 //	covers: IDS          rows of coverage.txt that the transcript shows
 //	args: FLAGS          of the program; 'quoted words' keep their spaces
-//	config:              followed by lines that begin with "| ": a config file, named with --config
+//	config:              followed by lines that begin with "| ": a config file, named with --config; {{npm}} in it is where the
+//	                     packages of testdata/interop/upstreams are
 //	state: disk          tasks live in a directory (mode: binary); else in memory
 //	mode: inprocess      or binary; both is the rule
 //	exit: N              exit code, 0 if not given
 //	unanswered: N        requests that get no answer before the session ends
+//	behind: WAY          of two others: it is an upstream of an upstream, both spoken to in this way; see ways
 //	ignore: PATTERN      lines that may come at any place, any number of times; repeatable
 //
 // Then the conversation:
@@ -64,6 +66,7 @@ type transcript struct {
 	disk       bool
 	exit       int
 	unanswered int
+	behind     string
 	ignore     []pattern
 	steps      []step
 }
@@ -178,6 +181,8 @@ func (tr *transcript) parseHeader(line string) (err error) {
 		tr.exit, err = strconv.Atoi(value)
 	case name == "unanswered":
 		tr.unanswered, err = strconv.Atoi(value)
+	case name == "behind" && ways[value] != nil:
+		tr.behind, tr.mode = value, "binary"
 	case name == "ignore":
 		var p pattern
 		p, err = parsePattern(value)
@@ -237,14 +242,21 @@ func TestTranscripts(t *testing.T) {
 }
 
 func (tr *transcript) flags(t testing.TB) []string {
+	if tr.behind != "" {
+		return chain(t, tr.behind, tr.args...)
+	}
 	flags := tr.args
 	if tr.disk {
 		flags = append([]string{"--state", stateDir(t)}, flags...)
 	}
-	if tr.config == "" {
+	config := tr.config
+	if strings.Contains(config, npmMark) {
+		config = strings.ReplaceAll(config, npmMark, npmUpstreams(t))
+	}
+	if config == "" {
 		return flags
 	}
-	return append(writeConfig(t, tr.config), flags...)
+	return append(writeConfig(t, config), flags...)
 }
 
 // player plays one transcript.

@@ -28,6 +28,8 @@ type child struct {
 	stdin  *os.File
 	stdout *os.File
 	exited chan struct{} // closed when it has been waited for
+
+	release func() // of DialOptions.Guard
 }
 
 // startChild starts the server in a process group of its own, so that a Ctrl-C of the terminal is not also its, and so
@@ -53,7 +55,7 @@ func startChild(o *DialOptions) (*child, error) {
 		closeFiles(stdin, stdout)
 		return nil, fmt.Errorf("cannot start the server: %w", err)
 	}
-	c := &child{cmd: cmd, stdin: stdin, stdout: stdout, exited: make(chan struct{})}
+	c := &child{cmd: cmd, stdin: stdin, stdout: stdout, exited: make(chan struct{}), release: func() {}}
 	go func() {
 		defer close(c.exited)
 		_ = cmd.Wait() // how it ended is in ProcessState
@@ -81,6 +83,7 @@ func (c *child) end() {
 		}
 	}
 	c.endGroup()
+	c.release()
 }
 
 func (c *child) await(d time.Duration) bool {
@@ -138,12 +141,16 @@ func (c *Client) close() {
 	// The server closes its output when it ends; one that does not is not waited for.
 	t.Reset(closeGrace)
 	select {
-	case <-c.ctx.Done():
+	case <-c.silent:
 	case <-t.C:
 	}
 	if out, ok := c.opt.Out.(io.Closer); ok {
 		_ = out.Close()
-		<-c.ctx.Done()
+		<-c.silent
 		c.asking.Wait()
 	}
 }
+
+// Abandon gives up a server that does not answer: requests fail with [ErrClosed] and the reason from now on, and what still
+// comes is dropped. Close is to be called all the same.
+func (c *Client) Abandon(reason error) { c.ended(reason) }

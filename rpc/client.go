@@ -35,6 +35,7 @@ type Client struct {
 
 	ctx    context.Context // ends when the server sends nothing more; its cause tells why
 	ended  context.CancelCauseFunc
+	silent chan struct{}  // closed when nothing more is read
 	asking sync.WaitGroup // the server's requests
 
 	closing sync.Once
@@ -64,6 +65,8 @@ type Request struct {
 	// first one. It tells whether there may be more with the same id (SEP-1905 streams so); they come after Do has
 	// returned, and end with the connection at the latest.
 	OnResponse func(Response) (more bool)
+	// Until ends the wait for more responses; nil = never.
+	Until context.Context
 }
 
 // Response is an answer of the server: a result, or an error.
@@ -73,7 +76,7 @@ type Response struct {
 }
 
 func newClient(opt DialOptions, child *child) *Client {
-	c := &Client{opt: opt, child: child, waiting: map[uint64]*waiting{}, asked: map[string]context.CancelCauseFunc{}}
+	c := &Client{opt: opt, child: child, waiting: map[uint64]*waiting{}, asked: map[string]context.CancelCauseFunc{}, silent: make(chan struct{})}
 	c.w = newWriter(opt.In, func(int) {}, opt.Log)
 	c.w.peer = "server"
 	c.ctx, c.ended = context.WithCancelCause(context.Background())
@@ -139,6 +142,9 @@ func (c *Client) Do(ctx context.Context, r *Request) (json.RawMessage, error) {
 		return nil, fmt.Errorf("%w: %w", ErrClosed, err)
 	}
 	answer, err := c.await(ctx, w)
+	if r.Until != nil {
+		context.AfterFunc(r.Until, func() { c.forget(id) })
+	}
 	switch {
 	case err == nil && answer.Err != nil:
 		return nil, answer.Err
@@ -270,6 +276,7 @@ func (c *Client) Notify(method string, params any) error {
 
 // read hands out what the server sends until it sends nothing more.
 func (c *Client) read() {
+	defer close(c.silent)
 	lines := lineReader{r: c.opt.Out, max: c.opt.MaxLine}
 	for {
 		line, err := lines.next()
@@ -283,6 +290,9 @@ func (c *Client) read() {
 			}
 			c.ended(err)
 			return
+		}
+		if c.ctx.Err() != nil { // abandoned
+			continue
 		}
 		c.take(line)
 	}

@@ -22,6 +22,10 @@ type DialOptions struct {
 	Dir     string    // of the server; "" = that of this process
 	Stderr  io.Writer // gets what the server writes to stderr; nil = nobody
 
+	// Guard is told the process group of a server that has been started; what it returns is called when the group is gone.
+	// nil = nobody.
+	Guard func(pgid int) (release func())
+
 	In  io.WriteCloser // instead of Command: what the server reads
 	Out io.Reader      // and what it writes; closed if it can be, to end a read that waits
 
@@ -72,8 +76,7 @@ func Dial(ctx context.Context, o DialOptions) (*Client, error) {
 			return c, nil
 		}
 		if version != nil || ctx.Err() != nil || c.Err() != nil && len(o.Command) == 0 {
-			_ = c.Close()
-			return nil, fmt.Errorf("server/discover: %w", err)
+			return nil, fmt.Errorf("server/discover: %w", c.giveUp(err))
 		}
 		c.opt.Log.Debug().Err(err).Msg("no server/discover: falling back to initialize")
 		if c.Err() != nil {
@@ -85,10 +88,17 @@ func Dial(ctx context.Context, o DialOptions) (*Client, error) {
 		version = mcp.NewestHandshake()
 	}
 	if err := c.initialize(ctx, version); err != nil {
-		_ = c.Close()
-		return nil, fmt.Errorf("initialize: %w", err)
+		return nil, fmt.Errorf("initialize: %w", c.giveUp(err))
 	}
 	return c, nil
+}
+
+// giveUp closes a connection that could not be opened. How the server's process ended tells more than that it did.
+func (c *Client) giveUp(err error) error {
+	if ended := c.Close(); ended != nil && errors.Is(err, ErrClosed) {
+		return ended
+	}
+	return err
 }
 
 // begin makes the connection, without a word to the server.
@@ -104,6 +114,9 @@ func begin(o *DialOptions) (*Client, error) {
 		opt.In, opt.Out = child.stdin, child.stdout
 	}
 	c := newClient(opt, child)
+	if child != nil && o.Guard != nil {
+		child.release = o.Guard(child.cmd.Process.Pid)
+	}
 	go c.w.run()
 	go c.read()
 	return c, nil

@@ -38,6 +38,11 @@ func (c *Call) Ask(ctx context.Context, q Question) (Answer, error) {
 	return c.ask(ctx, q)
 }
 
+// canAsk tells whether the client that made the call can ask its user.
+func (c *Call) canAsk() bool {
+	return c.caller != nil && c.caller.Version.Elicitation && c.caller.Capabilities.AsksByForm()
+}
+
 // asking is how a call asks the client it came from. In the handshake era the question goes out as elicitation/create,
 // at once and not only when tasks/result is called: some hosts only ever call tasks/get. In the stateless era the
 // server writes no requests: who waits for the call's answer, or for its task, finds the question there.

@@ -21,6 +21,8 @@ import (
 type Environment struct {
 	Dir  string   // where commands run, and what a relative "dir" starts from; "" = runnel's own directory
 	Vars []string // "NAME=value"; nil = runnel's own environment
+
+	Version string // of runnel, for upstreams
 }
 
 // Command is a tool that runs a program and streams what it prints.

@@ -24,6 +24,8 @@ type Config struct {
 	Compat        CompatConfig             `yaml:"compat"`
 	Tools         map[string]CommandConfig `yaml:"tools"`
 
+	Upstreams map[string]UpstreamConfig `yaml:"upstreams"` // other servers, whose tools are served, too
+
 	file   string            // the file's name, "" if there is none
 	lines  []string          // the file's text
 	places map[string]place  // where a value stands in the file, by its path, such as tools.test.command[2]

@@ -42,6 +42,7 @@ func TestSchemaIsTheStructs(t *testing.T) {
 	schema := readConfigSchema(t)
 	compareSchema(t, "", schema, reflect.ValueOf(DefaultConfig()).Elem())
 	compareSchema(t, "tools.*", schema.Defs["tool"], reflect.ValueOf(CommandConfig{}))
+	compareSchema(t, "upstreams.*", schema.Defs["upstream"], reflect.ValueOf(UpstreamConfig{}))
 }
 
 func compareSchema(t *testing.T, path string, n *schemaNode, v reflect.Value) {
@@ -179,7 +180,7 @@ func TestSchemaTakesGoodConfigs(t *testing.T) {
 
 func TestSchemaRefusesWrongConfigs(t *testing.T) {
 	schema := compileConfigSchema(t)
-	for _, name := range []string{"keys", "tools", "input", "list"} {
+	for _, name := range []string{"keys", "tools", "input", "list", "upstreams"} {
 		text, err := os.ReadFile(filepath.Join(configFiles, "wrong", name+".yaml"))
 		if err != nil {
 			t.Fatal(err)
@@ -194,6 +195,9 @@ func TestSchemaRefusesWrongConfigs(t *testing.T) {
 		`{"tools": {"a": {"command": ["x"], "timeout": 30}}}`,
 		`{"tools": {"a": {"command": ["x"], "timeout": "30"}}}`,
 		`{"tools": {"a": {"command": ["x"], "input": {"p": {"type": "strin"}}}}}`,
+		`{"upstreams": {"a": {}}}`,
+		`{"upstreams": {"a": {"command": ["x"], "prefix": "a b"}}}`,
+		`{"upstreams": {"a": {"command": ["x"], "restart": "sometimes"}}}`,
 		`{"limits": {"maxLine": "16MB"}}`,
 		`{"limits": {"drain": -2}}`,
 	} {

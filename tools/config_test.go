@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rs/zerolog"
 )
 
 var update = flag.Bool("update", false, "write what is said now into the files of testdata/config/wrong")
@@ -32,7 +34,8 @@ func configFile(t *testing.T, dir string) []string {
 func mistakes(c *Config, err error) []error {
 	if err == nil {
 		_, err = c.Commands(nil)
-		err = errors.Join(c.Check(), err)
+		_, wrong := c.Servers(nil, "", zerolog.Nop())
+		err = errors.Join(c.Check(), err, wrong)
 	}
 	return flatten(err)
 }

@@ -21,8 +21,14 @@ func dressTool(v *mcp.Version, t mcp.Tool) mcp.Tool {
 	if !v.StructuredContent {
 		t.OutputSchema = nil
 	}
+	if !v.ContentMeta {
+		t.Meta = nil
+	}
 	if !v.Tasks {
 		t.Execution = nil
+	}
+	if !v.Icons {
+		t.Icons = nil
 	}
 	return t
 }

@@ -94,7 +94,7 @@ func (s *service) startTask(ctx context.Context, in *Call) (*mcp.CallToolResult,
 	if err := json.Unmarshal(in.Arguments, &p); err != nil {
 		return nil, err
 	}
-	e := s.registry.lookup(p.Tool)
+	e := s.lookup(ctx, p.Tool)
 	if e == nil {
 		return nil, fmt.Errorf("unknown tool: %q", p.Tool)
 	}

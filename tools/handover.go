@@ -15,7 +15,7 @@ import (
 
 // handOver answers a plain call whose tool is still running before its host gives up on it: with what there is
 // of the output, and with how to go on. It returns nil if the task cannot be kept; then the call waits on.
-func (s *service) handOver(ctx context.Context, c *rpc.Caller, run *tasks.Run, d *delivery) *mcp.CallToolResult {
+func (s *service) handOver(ctx context.Context, c *rpc.Caller, e *entry, run *tasks.Run, d *delivery) *mcp.CallToolResult {
 	if err := run.Promote(ctx); err != nil {
 		if !errors.Is(err, tasks.ErrEnded) {
 			s.o.Log.Warn().Err(err).Str("taskId", run.ID()).Msg("a long call cannot be handed over: it waits on")
@@ -47,6 +47,7 @@ func (s *service) handOver(ctx context.Context, c *rpc.Caller, run *tasks.Run, d
 		how = " Its host can follow it with tasks/get and tasks/result."
 	}
 	return tasks.WithRelated(&mcp.CallToolResult{
+		IsError:           e.from != nil && e.spec.OutputSchema != nil, // clients check all other results by a schema that is not runnel's
 		Content:           append(content, mcp.Text(fmt.Sprintf("%s is still running, as task %s.%s", run.Task().Tool, run.ID(), how))),
 		StructuredContent: structured(taskProgress{TaskID: run.ID(), Status: mcp.TaskWorking, Next: &next}),
 	}, run.ID())

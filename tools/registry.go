@@ -9,16 +9,22 @@ import (
 	"sort"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
 
-// Registry holds the tools that clients can call, sorted by name.
+// Registry holds the tools that clients can call, sorted by name: those that were added to it, and those of its upstreams.
 type Registry struct {
+	upstreamRuns sync.WaitGroup
+
 	mu        sync.RWMutex
 	tools     []*entry
+	upstreams []*Upstream // by name
+	shown     atomic.Bool // somebody has seen the list
+	closed    bool
 	watchers  map[chan struct{}]struct{}
 	callbacks []func()
 }
@@ -27,7 +33,8 @@ type Registry struct {
 type entry struct {
 	tool   Tool
 	spec   mcp.Tool
-	schema *schema
+	schema *schema                  // nil: the arguments are checked elsewhere
+	from   *Upstream                // nil: the tool is runnel's own
 	hidden func(c *rpc.Caller) bool // nil: every client's list shows it
 	waits  bool                     // bounded by itself: a call of it is never handed over
 
@@ -80,7 +87,7 @@ func (r *Registry) insert(e *entry) error {
 }
 
 // Replace makes the list hold the tools of another registry, and the fallback tools, instead of those it held. Calls
-// that run go on. Clients that listen are told.
+// that run go on. Upstreams that are the same go on, too, others end with their last call. Clients that listen are told.
 func (r *Registry) Replace(with *Registry) {
 	next := Registry{tools: slices.Clone(with.tools)}
 	r.mu.Lock()
@@ -90,6 +97,12 @@ func (r *Registry) Replace(with *Registry) {
 		}
 	}
 	r.tools = next.tools
+	r.replaceUpstreams(with.upstreams)
+	r.tell()
+}
+
+// tell tells who listens of a change. r.mu is held; tell gives it back.
+func (r *Registry) tell() {
 	for c := range r.watchers {
 		select {
 		case c <- struct{}{}:
@@ -133,6 +146,7 @@ func (r *Registry) list(c *rpc.Caller, cursor string) (mcp.ListToolsResult, erro
 	if err != nil {
 		return mcp.ListToolsResult{}, rpc.Errorf(mcp.CodeInvalidParams, "invalid cursor: use the nextCursor of the page before, or none")
 	}
+	r.shown.Store(true)
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	i, found := r.find(string(last))
@@ -167,8 +181,10 @@ func (e *entry) taskSupport() mcp.TaskSupport {
 // error) is a result with isError: "Input validation errors" are tool execution errors, which "contain
 // actionable feedback that language models can use to self-correct" (2025-11-25 server/tools, "Error Handling").
 func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, progress func(done, total float64, message string)) (*mcp.CallToolResult, string, error) {
-	if err := e.schema.check(in.Arguments); err != nil {
-		return mcp.ErrorResult(err.Error()), err.Error(), nil
+	if e.schema != nil {
+		if err := e.schema.check(in.Arguments); err != nil {
+			return mcp.ErrorResult(err.Error()), err.Error(), nil
+		}
 	}
 	out := NewOutput(ctx, log, progress)
 	result, err := e.tool.Call(ctx, in, out)

@@ -60,13 +60,14 @@ func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOpt
 	s.serveResources(srv)
 }
 
-func (s *service) list(_ context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+func (s *service) list(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	var p mcp.ListToolsParams
 	if len(params) > 0 {
 		if err := json.Unmarshal(params, &p); err != nil {
 			return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.cursor must be a string")
 		}
 	}
+	s.registry.need(ctx)
 	return s.registry.list(c, p.Cursor)
 }
 
@@ -78,7 +79,7 @@ func (s *service) call(ctx context.Context, c *rpc.Caller, params json.RawMessag
 	if err != nil {
 		return nil, err
 	}
-	e := s.registry.lookup(p.Name)
+	e := s.lookup(ctx, p.Name)
 	if e == nil {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "unknown tool: %q", p.Name)
 	}
@@ -163,7 +164,7 @@ func (s *service) callPlain(ctx context.Context, c *rpc.Caller, e *entry, p *mcp
 			if !c.Listens() {
 				return // whom the input has ended for cannot ask for the rest
 			}
-			if result := s.handOver(ctx, c, run, d); result != nil {
+			if result := s.handOver(ctx, c, e, run, d); result != nil {
 				c.Answer(rpc.After{Result: dressResult(c.Version, result), Drop: drop(run)}, nil)
 			}
 		})

@@ -11,7 +11,8 @@ import (
 	"runnel/tasks"
 )
 
-// listTTL is how long clients may keep a tool list: it changes only with the config, and who listens is told at once.
+// listTTL is how long clients may keep a tool list: it changes only with the config and with upstreams, and who listens is told
+// at once. One that lacks an upstream's tools is not to be kept.
 const listTTL = time.Minute
 
 func (s *service) listStateless(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
@@ -25,9 +26,13 @@ func (s *service) listStateless(ctx context.Context, c *rpc.Caller, params json.
 	if s.o.FallbackTools == "" || s.o.FallbackTools == "auto" {
 		scope = "private"
 	}
+	fresh := listTTL
+	if !s.registry.whole() {
+		fresh = 0
+	}
 	return mcp.CacheableTools{
 		ListToolsResult: list.(mcp.ListToolsResult),
-		Cacheable:       mcp.Cacheable{TTLMs: listTTL.Milliseconds(), CacheScope: scope},
+		Cacheable:       mcp.Cacheable{TTLMs: fresh.Milliseconds(), CacheScope: scope},
 	}, nil
 }
 
@@ -39,7 +44,7 @@ func (s *service) callStateless(ctx context.Context, c *rpc.Caller, params json.
 	if err != nil {
 		return nil, err
 	}
-	e := s.registry.lookup(p.Name)
+	e := s.lookup(ctx, p.Name)
 	if e == nil {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "unknown tool: %q", p.Name)
 	}
@@ -133,7 +138,7 @@ func (s *service) answer(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.Ca
 				deliver()
 				timer.Reset(s.patience(e))
 			case c.Listens(): // whom the input has ended for cannot ask for the rest
-				if result := s.handOver(ctx, c, run, d); result != nil {
+				if result := s.handOver(ctx, c, e, run, d); result != nil {
 					return rpc.After{Result: dressResult(c.Version, result), Drop: drop(run)}, nil
 				}
 			}

@@ -11,6 +11,8 @@ type Tool struct {
 	OutputSchema json.RawMessage  `json:"outputSchema,omitempty"` // since 2025-06-18
 	Annotations  *ToolAnnotations `json:"annotations,omitempty"`  // since 2025-03-26
 	Execution    *ToolExecution   `json:"execution,omitempty"`    // since 2025-11-25
+	Icons        json.RawMessage  `json:"icons,omitempty"`        // likewise
+	Meta         json.RawMessage  `json:"_meta,omitempty"`        // since 2025-06-18
 }
 
 // ToolAnnotations are hints about a tool; nil means the schema's default.

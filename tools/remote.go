@@ -1,0 +1,320 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"runnel/partials"
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+const (
+	// defaultPoll is how often a task is asked for that does not tell how often it may be.
+	defaultPoll = 2 * time.Second
+	leastPoll   = 100 * time.Millisecond
+	// cancelGrace is how long a call may take to end when it has been cancelled: longer than the 5 s that a command gets
+	// between TERM and KILL.
+	cancelGrace = 8 * time.Second
+)
+
+// Remote is one call of a tool of another server, made and followed to its end in whatever era and dialect that server
+// speaks: plainly or as a task, with partials in any spelling, questions and a cancel.
+//
+// Goroutines: Run's own; the client's reader, which hands over what comes. While Run lasts: one that fetches what a stream
+// lacks, one that holds the subscription of a task of the stateless era, one for each question of such a task, one that waits
+// for the result of a task that asks.
+type Remote struct {
+	o       RemoteOptions
+	tracker *partials.Tracker
+
+	// Set by Run.
+	client *rpc.Client
+	tool   string
+
+	background sync.WaitGroup
+	changed    chan struct{} // capacity 1: something about the call has come
+	fetches    chan int64    // capacity 1: the tracker asks once at a time
+	ranges     chan int64    // capacity 1, likewise
+	early      chan remoteEnd
+
+	mu       sync.Mutex
+	ended    bool            // nothing more is started
+	awaits   bool            // the result has been asked for early
+	answered map[string]bool // questions of a stateless task, by key
+}
+
+// remoteEnd is the answer to tasks/result.
+type remoteEnd struct {
+	result json.RawMessage
+	err    error
+}
+
+// RemoteOptions say who wants to hear what of a call. All functions but Ask are called on the goroutine that reads the
+// connection; they must not wait for the server.
+type RemoteOptions struct {
+	Token json.RawMessage // of the call, for its progress and its partials; one of its own on the connection
+
+	Content func(items []json.RawMessage, replaces bool) // see partials.TrackerOptions
+	Gap     func(partials.Gap)                           // likewise
+	Status  func(status mcp.TaskStatus, message string)  // of a task that has not ended; nil = nobody wants it
+	Cancel  func()                                       // the server is about to be told; nil = nobody wants it
+	// Ask puts a question, the params of elicitation/create, to the user. An error of a call that was answered with the
+	// question is the call's; one of a task's question cancels the question.
+	Ask func(ctx context.Context, params json.RawMessage) (mcp.ElicitResult, error)
+	Log zerolog.Logger
+}
+
+// RemoteCall is what is called, and how.
+type RemoteCall struct {
+	Tool      string
+	Arguments json.RawMessage // an object
+	// Task augments the call with a task (2025-11-25 only); nil = it is made plainly, and in the stateless era the server decides.
+	Task *mcp.TaskMetadata
+	// Of the stateless era: the capabilities of the client for this call, nil = those of the connection; and the level from
+	// which on the server may send log lines with it, "" = it sends none.
+	Capabilities *mcp.ClientCapabilities
+	LogLevel     string
+}
+
+// RemoteCapabilities are those of a client that follows its calls with Remote. asks: it answers questions.
+func RemoteCapabilities(asks bool) mcp.ClientCapabilities {
+	c := mcp.ClientCapabilities{
+		Tasks: &mcp.ClientTasks{
+			Streaming: &mcp.TaskStreaming{Partial: &mcp.Present{}},
+			Responses: &mcp.TaskResponses{Modes: []mcp.ResponseMode{mcp.ModeImmediate, mcp.ModeStreaming, mcp.ModeTask}},
+		},
+		PartialResults: &mcp.Present{},
+		Extensions:     map[string]any{mcp.ExtensionTasks: struct{}{}, mcp.ExtensionTaskPartials: struct{}{}},
+	}
+	if asks {
+		c.Elicitation = &mcp.ElicitationCapability{}
+	}
+	return c
+}
+
+// TakesTask tells whether a client may augment calls of a tool with a task, which is so in 2025-11-25 only.
+func TakesTask(client *rpc.Client, tool *mcp.Tool) bool {
+	tasks := client.Capabilities().Tasks
+	return client.Version().Tasks && tasks != nil && tasks.Requests != nil &&
+		tool.Execution != nil && (tool.Execution.TaskSupport == mcp.TaskOptional || tool.Execution.TaskSupport == mcp.TaskRequired)
+}
+
+// NewRemote makes what follows a call that is about to be made.
+func NewRemote(o RemoteOptions) *Remote {
+	r := &Remote{o: o, changed: make(chan struct{}, 1), fetches: make(chan int64, 1), ranges: make(chan int64, 1), early: make(chan remoteEnd, 1), answered: map[string]bool{}}
+	r.tracker = partials.NewTracker(partials.TrackerOptions{
+		Token:   o.Token,
+		Content: o.Content,
+		Gap:     o.Gap,
+		Fetch:   func(last int64) { r.fetches <- last },
+
+		FetchRange: func(after int64) { r.ranges <- after },
+	})
+	return r
+}
+
+// Tracker is the tracker of the call's output.
+func (r *Remote) Tracker() *partials.Tracker { return r.tracker }
+
+// Notification takes a notification of the server's, in the order on the wire. It tells whether it belongs to the call.
+func (r *Remote) Notification(method string, params json.RawMessage) bool {
+	mine := r.tracker.Notification(method, params)
+	if mine && (method == "notifications/tasks/status" || method == "notifications/tasks") {
+		var t mcp.DetailedTask
+		_ = json.Unmarshal(params, &t) // what is of the wrong type reads as absent
+		r.status(&t)
+		r.wake()
+	}
+	return mine
+}
+
+func (r *Remote) wake() {
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+// status looks at what a task says of itself.
+func (r *Remote) status(t *mcp.DetailedTask) {
+	if r.o.Status != nil && !t.Status.Terminal() {
+		r.o.Status(t.Status, t.StatusMessage)
+	}
+	if t.Status == mcp.TaskInputRequired && r.client.Era() == rpc.Handshake {
+		r.awaitResult(t.TaskID)
+	}
+	r.questions(t.TaskID, t.InputRequests)
+}
+
+// awaitResult asks for the result of a task that has not ended: "When the requestor encounters the input_required status, it
+// SHOULD preemptively call tasks/result", since some servers ask only then (2025-11-25 tasks, "Input Required Status").
+func (r *Remote) awaitResult(taskID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.awaits || r.ended {
+		return
+	}
+	r.awaits = true
+	r.background.Go(func() {
+		ctx, cancel := r.connected(context.Background())
+		defer cancel()
+		var end remoteEnd
+		end.err = r.client.Call(ctx, "tasks/result", mcp.TaskParams{TaskID: taskID}, &end.result)
+		r.early <- end
+	})
+}
+
+// questions answers those of a task of the stateless era, each once.
+func (r *Remote) questions(taskID string, open map[string]mcp.InputRequest) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, q := range open {
+		if r.answered[key] || r.ended || q.Method != "elicitation/create" {
+			continue
+		}
+		r.answered[key] = true
+		r.background.Go(func() {
+			ctx, cancel := r.connected(context.Background())
+			defer cancel()
+			result, err := r.o.Ask(ctx, q.Params)
+			if err != nil {
+				result = mcp.ElicitResult{Action: mcp.ElicitCancel}
+			}
+			response, err := json.Marshal(result)
+			if err == nil {
+				err = r.client.Call(ctx, "tasks/update", mcp.UpdateTaskParams{TaskID: taskID, InputResponses: map[string]json.RawMessage{key: response}}, nil)
+			}
+			if err != nil && ctx.Err() == nil {
+				r.o.Log.Warn().Err(err).Str("tool", r.tool).Msg("answering a question")
+			}
+		})
+	}
+}
+
+// connected makes a context that ends with the connection, too.
+func (r *Remote) connected(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(parent)
+	stop := make(chan struct{})
+	go func() {
+		select {
+		case <-r.client.Done():
+			cancel()
+		case <-stop:
+		}
+	}()
+	var once sync.Once
+	return ctx, func() { once.Do(func() { close(stop) }); cancel() }
+}
+
+// Run makes the call and returns its result as it came. When ctx ends, it cancels the call, waits a little for its end, and
+// returns the cause of ctx. Errors of the server are of type *rpc.Error; a connection that is lost gives one that wraps
+// [rpc.ErrClosed]. When it returns, all of the output has been handed over. It is called once.
+func (r *Remote) Run(ctx context.Context, client *rpc.Client, call *RemoteCall) (json.RawMessage, error) {
+	r.client, r.tool = client, call.Tool
+	all, stop := r.connected(context.Background()) // of what goes on beside the call
+	r.background.Go(func() { r.resume(all) })
+	result, err := r.result(ctx, all, call)
+	r.mu.Lock()
+	r.ended = true
+	r.mu.Unlock()
+	stop()
+	r.background.Wait()
+	switch {
+	case err == nil:
+	case errors.Is(err, rpc.ErrClosed):
+		r.tracker.Finish(partials.Lost, err.Error())
+	case ctx.Err() != nil:
+		r.tracker.Finish(partials.Cancelled, err.Error())
+	default:
+		r.tracker.Finish(partials.Failed, err.Error())
+	}
+	r.tracker.Flush()
+	return result, err
+}
+
+// result makes the call and returns its result, however it comes.
+func (r *Remote) result(ctx, all context.Context, call *RemoteCall) (json.RawMessage, error) {
+	meta := map[string]any{"progressToken": r.o.Token}
+	params := map[string]any{"name": call.Tool, "arguments": call.Arguments, "_meta": meta}
+	switch {
+	case call.Task != nil:
+		params["task"] = call.Task
+	case r.client.Era() == rpc.Stateless:
+		meta["partialResultToken"] = r.o.Token
+		if call.LogLevel != "" {
+			meta[mcp.MetaLogLevel] = call.LogLevel
+		}
+	default:
+		meta["partialResults"] = true
+	}
+	for {
+		first := make(chan partials.Answer, 1) // of several responses
+		raw, err := r.client.Do(ctx, &rpc.Request{Method: "tools/call", Params: params, Capabilities: call.Capabilities, Until: all, OnResponse: func(response rpc.Response) bool {
+			if response.Err != nil {
+				r.tracker.Finish(partials.Failed, response.Err.Message)
+				return false
+			}
+			kind := r.tracker.Response(response.Result)
+			select {
+			case first <- kind:
+			default:
+			}
+			r.wake()
+			return kind == partials.AnswerSegments || kind == partials.AnswerHandle && call.Task != nil && call.Task.ResponseModes != nil
+		}})
+		if err != nil {
+			return nil, err
+		}
+		switch <-first {
+		case partials.AnswerQuestion:
+			if err := r.answerAll(ctx, raw, params); err != nil {
+				return nil, err
+			}
+			continue
+		case partials.AnswerResult:
+			return raw, nil
+		}
+		return r.follow(ctx, call)
+	}
+}
+
+// answerAll answers what a call was answered with: questions (basic/patterns/mrtr). params is then the call to send again.
+func (r *Remote) answerAll(ctx context.Context, raw json.RawMessage, params map[string]any) error {
+	var required mcp.InputRequiredResult
+	if err := json.Unmarshal(raw, &required); err != nil {
+		return fmt.Errorf("reading the questions: %w", err)
+	}
+	var asked sync.WaitGroup
+	var mu sync.Mutex
+	var failed error
+	responses := map[string]any{}
+	for key, q := range required.InputRequests {
+		if q.Method != "elicitation/create" {
+			return fmt.Errorf("the server asks for %q, which cannot be given", q.Method)
+		}
+		asked.Go(func() {
+			answer, err := r.o.Ask(ctx, q.Params)
+			mu.Lock()
+			defer mu.Unlock()
+			if responses[key] = answer; err != nil {
+				failed = err
+			}
+		})
+	}
+	asked.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case failed != nil:
+		return failed
+	}
+	params["inputResponses"], params["requestState"] = responses, required.RequestState
+	return nil
+}

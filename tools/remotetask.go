@@ -1,0 +1,217 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"runnel/partials"
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+// follow waits for the end of a task and gets its result.
+func (r *Remote) follow(ctx context.Context, call *RemoteCall) (json.RawMessage, error) {
+	all, stop := r.connected(context.Background())
+	defer stop()
+	if r.client.Era() == rpc.Stateless {
+		r.background.Go(func() { r.listen(all, call.Capabilities) })
+	}
+	poll := defaultPoll
+	seen := int64(0) // the last segment at the last poll
+	timer := time.NewTimer(poll)
+	defer timer.Stop()
+	asking, cancelled := ctx, ctx.Done() // who waits for a server that hangs can still give up
+	var deadline <-chan struct{}
+	for {
+		end, _ := r.tracker.End()
+		ranging := r.tracker.Ranging()
+		if _, more := r.tracker.Rest(); end != partials.Running && !more && !ranging {
+			break
+		}
+		if end != partials.Running && !ranging && !r.tracker.Fetching() {
+			if !r.pull(asking) {
+				break
+			}
+			continue
+		}
+		select {
+		case <-r.changed:
+			continue
+		case <-r.client.Done():
+			return nil, fmt.Errorf("%w: %w", rpc.ErrClosed, r.client.Err())
+		case <-cancelled:
+			var stop context.CancelFunc
+			asking, stop = context.WithTimeout(all, cancelGrace)
+			defer stop()
+			cancelled, deadline = nil, asking.Done()
+			if err := r.cancel(asking); err != nil {
+				return nil, err
+			}
+		case <-deadline:
+			return nil, fmt.Errorf("cancelled, but it has not ended within %v", cancelGrace)
+		case <-timer.C:
+			// "Requestors MUST NOT rely on receiving this notification": they poll.
+			poll = r.poll(asking, poll)
+			timer.Reset(poll)
+			// A server of SEP-1905 that pushes nothing is asked for what there is.
+			last, more := r.tracker.Rest()
+			if more && last == seen && !r.tracker.Fetching() {
+				r.pull(asking)
+			}
+			seen, _ = r.tracker.Rest()
+		}
+	}
+	switch end, message := r.tracker.End(); {
+	case end == partials.Expired:
+		return nil, errors.New("the task has expired: the server does not know it any more")
+	case end == partials.Cancelled && ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case end == partials.Cancelled:
+		return nil, fmt.Errorf("the task was cancelled: %s", message)
+	}
+	return r.taskResult(ctx)
+}
+
+// taskResult gets the result of a task that has ended.
+func (r *Remote) taskResult(ctx context.Context) (json.RawMessage, error) {
+	params := mcp.TaskParams{TaskID: r.tracker.TaskID()}
+	if r.client.Era() == rpc.Stateless {
+		var t struct {
+			Result json.RawMessage `json:"result"`
+			Error  *rpc.Error      `json:"error"`
+		}
+		if err := r.client.Call(ctx, "tasks/get", params, &t); err != nil {
+			return nil, err
+		}
+		if t.Error != nil {
+			return nil, t.Error
+		}
+		return t.Result, nil
+	}
+	r.mu.Lock()
+	early := r.awaits
+	r.awaits = true
+	r.mu.Unlock()
+	if early {
+		select {
+		case end := <-r.early:
+			return end.result, end.err
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	// "The canonical result MUST be retrieved via tasks/result" (SEP-2679 1.3.6).
+	var result json.RawMessage
+	err := r.client.Call(ctx, "tasks/result", params, &result)
+	return result, err
+}
+
+// listen subscribes to a task of the stateless era: its states and its output.
+func (r *Remote) listen(ctx context.Context, capabilities *mcp.ClientCapabilities) {
+	_, err := r.client.Do(ctx, &rpc.Request{
+		Method:       "subscriptions/listen",
+		Params:       mcp.ListenParams{Notifications: &mcp.SubscriptionFilter{TaskIDs: []string{r.tracker.TaskID()}}},
+		Capabilities: capabilities,
+	})
+	if err != nil && ctx.Err() == nil {
+		r.o.Log.Debug().Err(err).Str("tool", r.tool).Msg("no subscription: polling")
+	}
+}
+
+// poll asks for the task; it returns when to ask again.
+func (r *Remote) poll(ctx context.Context, before time.Duration) time.Duration {
+	var t struct {
+		mcp.DetailedTask
+		PollInterval int64 `json:"pollInterval"`
+	}
+	err := r.client.Call(ctx, "tasks/get", mcp.TaskParams{TaskID: r.tracker.TaskID()}, &t)
+	var e *rpc.Error
+	switch {
+	case errors.As(err, &e) && e.Code == mcp.CodeInvalidParams:
+		r.tracker.Finish(partials.Expired, e.Message)
+		return before
+	case err != nil:
+		return before
+	}
+	r.status(&t.DetailedTask)
+	r.tracker.Status(t.Status, t.StatusMessage)
+	if ms := max(t.PollInterval, t.PollIntervalMs); ms > 0 {
+		return max(time.Duration(ms)*time.Millisecond, leastPoll)
+	}
+	return before
+}
+
+// pull gets segments that were not pushed (SEP-1905). It tells whether there may be more.
+func (r *Remote) pull(ctx context.Context) bool {
+	last, ok := r.tracker.Rest()
+	if !ok {
+		return false
+	}
+	r.fetch(ctx, last)
+	after, ok := r.tracker.Rest()
+	return ok && after > last
+}
+
+func (r *Remote) fetch(ctx context.Context, last int64) {
+	var page json.RawMessage
+	err := r.client.Call(ctx, "tasks/result", mcp.TaskParams{TaskID: r.tracker.TaskID(), LastSeqNr: fmt.Append(nil, last)}, &page)
+	r.tracker.Fetched(page, err)
+}
+
+// resume gets what is missing in a stream.
+func (r *Remote) resume(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case last := <-r.fetches:
+			r.fetch(ctx, last)
+		case after := <-r.ranges:
+			r.tracker.FetchedRange(r.readLog(ctx, after))
+		}
+		r.wake()
+	}
+}
+
+// readLog reads the task's log from a position on, where the server is a runnel.
+func (r *Remote) readLog(ctx context.Context, after int64) (text string, next int64, err error) {
+	if r.client.Capabilities().Resources == nil {
+		return "", 0, errors.New("the server has no resources")
+	}
+	uri := fmt.Sprintf("runnel://tasks/%s/log?after=%d", r.tracker.TaskID(), after)
+	var read struct {
+		Contents []struct {
+			Text string `json:"text"`
+			Meta struct {
+				Next int64 `json:"runnel/next"`
+			} `json:"_meta"`
+		} `json:"contents"`
+	}
+	if err := r.client.Call(ctx, "resources/read", mcp.ResourceParams{URI: uri}, &read); err != nil {
+		return "", 0, err
+	}
+	if len(read.Contents) != 1 {
+		return "", 0, fmt.Errorf("%d contents", len(read.Contents))
+	}
+	return read.Contents[0].Text, read.Contents[0].Meta.Next, nil
+}
+
+// cancel asks for the end of the task. That it has ended just before is no error.
+func (r *Remote) cancel(ctx context.Context) error {
+	if r.o.Cancel != nil {
+		r.o.Cancel()
+	}
+	var t mcp.Task
+	err := r.client.Call(ctx, "tasks/cancel", mcp.TaskParams{TaskID: r.tracker.TaskID()}, &t)
+	var e *rpc.Error
+	if err != nil && !errors.As(err, &e) && ctx.Err() == nil {
+		return err
+	}
+	if err == nil && r.client.Era() == rpc.Handshake {
+		r.tracker.Status(t.Status, t.StatusMessage)
+	}
+	return nil
+}

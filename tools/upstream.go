@@ -1,0 +1,288 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+// Upstream is another MCP server, whose tools stand among runnel's own.
+//
+// It starts when somebody asks for the tools, not before: some hosts start their servers only to see what they are. It
+// is started again, after a pause that grows, as its restart policy says. While it is down its tools stay in the list, and a
+// call waits a little for it; when it is not to be started again, they leave the list.
+//
+// Goroutines: run's, which starts the server and waits for its end; per connection one that pings, one that
+// holds the subscription to the list of a server of the stateless era, and those of rpc.Client.
+type Upstream struct {
+	name      string
+	config    UpstreamConfig
+	dir       string
+	env       []string
+	version   string // of runnel
+	log       zerolog.Logger
+	hungAfter time.Duration
+	times     upstreamTimes
+
+	ctx     context.Context // ends when the server is not wanted any more
+	stop    context.CancelFunc
+	begin   sync.Once
+	settled chan struct{} // closed when the tools are known, when the first start has failed, or when it takes too long
+
+	// Of the registry that it belongs to, and guarded by that one's lock.
+	told    bool            // its tools are known
+	entries []*entry        // they are these
+	clashes map[string]bool // names that were taken, and warned of
+
+	mu      sync.Mutex
+	link    *link         // nil: not connected
+	down    error         // why there is no link; nil = it has not been started
+	over    bool          // it is not started again
+	changed chan struct{} // closed when link or over change
+	calls   int
+	retired bool // it ends with its last call
+}
+
+// upstreamTimes are the times of an upstream, which tests shorten.
+type upstreamTimes struct {
+	start     time.Duration // a server may take to start: npx downloads it then
+	list      time.Duration // who asks for the list of tools waits for a server that starts
+	call      time.Duration // a call waits for a server that is down
+	pause     time.Duration // first pause before a start, doubled with each failure
+	longest   time.Duration // longest pause
+	steady    time.Duration // a server that has run so long has started well: the next pause is the first one
+	pingAfter time.Duration // silence of a server that has calls
+	exit      time.Duration // the failure of a call waits for how the server ended
+}
+
+var defaultUpstreamTimes = upstreamTimes{
+	start:     2 * time.Minute,
+	list:      10 * time.Second, // hosts wait for a list for 30 s or more, and not all listen to its changes
+	call:      10 * time.Second,
+	pause:     500 * time.Millisecond,
+	longest:   time.Minute,
+	steady:    time.Minute,
+	pingAfter: 10 * time.Second,
+	exit:      2 * time.Second,
+}
+
+func newUpstream(name string, config UpstreamConfig, dir string, env []string, log zerolog.Logger) *Upstream {
+	config.Restart = cmp.Or(config.Restart, "on-failure")
+	u := &Upstream{
+		name: name, config: config, dir: dir, env: env, times: defaultUpstreamTimes, hungAfter: time.Duration(DefaultHungAfter),
+		log:     log.With().Str("upstream", name).Logger(),
+		settled: make(chan struct{}),
+		clashes: map[string]bool{},
+		changed: make(chan struct{}),
+	}
+	if config.HungAfter != nil {
+		u.hungAfter = time.Duration(*config.HungAfter)
+	}
+	u.ctx, u.stop = context.WithCancel(context.Background())
+	return u
+}
+
+// Name is the name in the config.
+func (u *Upstream) Name() string { return u.name }
+
+// run starts the server, again and again as the policy says, until it is not wanted any more. publish takes its tools; nil
+// means that there are none any more.
+func (u *Upstream) run(publish func([]*entry)) {
+	settle := sync.OnceFunc(func() { close(u.settled) })
+	defer settle()
+	defer time.AfterFunc(u.times.list, settle).Stop()
+	pause := u.times.pause
+	for {
+		began := time.Now()
+		err := u.serve(func(list []*entry) { publish(list); settle() })
+		if u.ctx.Err() != nil {
+			u.set(nil, errors.New("runnel is shutting down, or its config has changed"), true)
+			return
+		}
+		failed := err != nil
+		if !failed {
+			err = errors.New("the server ended (exit code 0)")
+		}
+		if !u.config.Restart.again(failed) {
+			u.log.Error().Err(err).Str("restart", string(u.config.Restart)).Msg("upstream has ended: its tools are gone")
+			u.set(nil, fmt.Errorf("%w; it is not started again (restart: %s)", err, u.config.Restart), true)
+			publish(nil)
+			return
+		}
+		if time.Since(began) > u.times.steady {
+			pause = u.times.pause
+		}
+		u.log.Warn().Err(err).Stringer("pause", pause).Msg("upstream is down: it will be started again")
+		u.set(nil, err, false)
+		settle()
+		select {
+		case <-time.After(pause):
+		case <-u.ctx.Done():
+		}
+		pause = min(2*pause, u.times.longest)
+	}
+}
+
+// serve starts the server once and returns when it has ended, and how: nil = with exit code 0.
+func (u *Upstream) serve(publish func([]*entry)) error {
+	path, _ := lookupEnv(u.env, "PATH")
+	program, err := findProgram(u.config.Command[0], u.dir, path)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	ctx, cancel := context.WithTimeoutCause(u.ctx, u.times.start, fmt.Errorf("it did not start within %v", u.times.start))
+	defer cancel()
+	sealInherited()
+	l := newLink(u)
+	client, err := rpc.Dial(ctx, rpc.DialOptions{
+		Command:        append([]string{program}, u.config.Command[1:]...),
+		Env:            u.env,
+		Dir:            u.dir,
+		Stderr:         l.stderr,
+		Guard:          guardGroup(u.log),
+		Info:           mcp.Implementation{Name: "runnel", Version: u.version},
+		Capabilities:   RemoteCapabilities(true),
+		Log:            u.log,
+		OnMessage:      func([]byte) { l.touch() },
+		OnNotification: l.notification,
+		OnRequest:      l.request,
+	})
+	if err != nil {
+		return l.stderr.explain(fmt.Errorf("cannot start: %w", err))
+	}
+	l.client = client
+	list, err := l.list(ctx)
+	if err != nil {
+		_ = client.Close()
+		return l.stderr.explain(err)
+	}
+	var background sync.WaitGroup
+	publish(list)
+	u.set(l, nil, false)
+	u.log.Info().Str("server", client.Server().Name).Str("protocol", client.Version().Name).Int("tools", len(list)).
+		Stringer("after", time.Since(began).Round(time.Millisecond)).Msg("upstream is up")
+	background.Go(l.watch)
+	background.Go(l.listen)
+	for client.Err() == nil && u.ctx.Err() == nil {
+		select {
+		case <-l.relist:
+			if list, err := l.list(u.ctx); err == nil {
+				publish(list)
+			} else if client.Err() == nil && u.ctx.Err() == nil {
+				u.log.Warn().Err(err).Msg("upstream: its list of tools cannot be read again")
+			}
+		case <-client.Done():
+		case <-u.ctx.Done():
+		}
+	}
+	hung := errors.Is(client.Err(), errHung)
+	if hung {
+		l.end(fmt.Errorf("%w for %v", errHung, u.hungAfter))
+	}
+	u.set(nil, errors.New("it is being stopped"), false)
+	err = client.Close()
+	background.Wait()
+	switch {
+	case hung:
+		return l.err
+	case u.ctx.Err() != nil:
+		err = errors.New("it was stopped")
+	case err != nil:
+		err = l.stderr.explain(err)
+	}
+	l.end(cmp.Or(err, errors.New("the server ended (exit code 0)")))
+	return err
+}
+
+// errHung is why a server is given up that is silent and answers no ping.
+var errHung = errors.New("the server hangs: while a call was silent it left a ping unanswered")
+
+// guardGroup makes the guard end a server's processes when runnel is gone.
+func guardGroup(log zerolog.Logger) func(pgid int) func() {
+	return func(pgid int) func() {
+		if err := guards.acquire(); err != nil {
+			log.Warn().Err(err).Msg("a server is not guarded: it may outlive a runnel that is killed")
+			return func() {}
+		}
+		guards.add(pgid)
+		return func() { guards.release(pgid) }
+	}
+}
+
+func (u *Upstream) set(l *link, down error, over bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.link, u.down, u.over = l, down, over
+	close(u.changed)
+	u.changed = make(chan struct{})
+}
+
+// connected waits until the server is there, for a while.
+func (u *Upstream) connected(ctx context.Context) (*link, error) {
+	late := time.NewTimer(u.times.call)
+	defer late.Stop()
+	for {
+		u.mu.Lock()
+		l, down, over, changed := u.link, u.down, u.over, u.changed
+		u.mu.Unlock()
+		switch {
+		case l != nil:
+			return l, nil
+		case over:
+			return nil, u.failure(down)
+		}
+		select {
+		case <-changed:
+		case <-late.C:
+			return nil, u.failure(cmp.Or(down, errors.New("it has not started yet: try again later")))
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// failure is an error for who calls one of its tools.
+func (u *Upstream) failure(err error) error { return fmt.Errorf("upstream %s: %w", u.name, err) }
+
+// enter counts a call; it fails when the upstream is not wanted any more.
+func (u *Upstream) enter() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.retired {
+		return u.failure(errors.New("it was taken out of the config"))
+	}
+	u.calls++
+	return nil
+}
+
+func (u *Upstream) leave() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.calls--; u.calls == 0 && u.retired {
+		u.stop()
+	}
+}
+
+// retire ends the upstream when its last call has.
+func (u *Upstream) retire() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.retired = true; u.calls == 0 {
+		u.stop()
+	}
+}
+
+// takes tells whether a tool of the server's is wanted.
+func (u *Upstream) takes(tool string) bool {
+	return !slices.Contains(u.config.Deny, tool) && (len(u.config.Allow) == 0 || slices.Contains(u.config.Allow, tool))
+}

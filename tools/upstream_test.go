@@ -1,0 +1,572 @@
+package tools
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"runnel/partials"
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+// init adds a server of the handshake era to the children. Its arguments are the names of its tools, which are also what they do.
+func init() { children["upstream"] = upstreamMain }
+
+func upstreamMain(names []string) {
+	say := func(format string, args ...any) { _, _ = fmt.Fprintf(os.Stdout, format+"\n", args...) }
+	tool := func(name string) string {
+		return fmt.Sprintf(`{"name":%q,"title":"T","icons":[{"src":"data:,"}],"inputSchema":{"type":"object"},"outputSchema":{"type":"object"},"annotations":{"readOnlyHint":false},"_meta":{"x":1}}`, name)
+	}
+	if file := os.Getenv("STARTS"); file != "" {
+		f, _ := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		_, _ = f.WriteString("x")
+		_ = f.Close()
+	}
+	if gate := os.Getenv("GATE"); gate != "" {
+		_, _ = os.ReadFile(gate) // until the test opens it
+	}
+	asked := json.RawMessage(nil) // the id of the call that asks
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		var m struct {
+			ID     json.RawMessage
+			Method string
+			Result json.RawMessage
+			Error  json.RawMessage
+			Params struct {
+				Name string
+				Meta struct {
+					Token json.RawMessage `json:"progressToken"`
+				} `json:"_meta"`
+			}
+		}
+		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+			panic(err)
+		}
+		answer := func(text string) {
+			say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`, m.ID, text)
+		}
+		switch m.Method {
+		case "initialize":
+			say(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"fake","version":"1"}}}`, m.ID)
+		case "tools/list":
+			var list []string
+			for _, name := range names {
+				list = append(list, tool(name))
+			}
+			if os.Getenv("ODD") != "" {
+				list = append(list, `{"name":"two words","inputSchema":{"type":"object"}}`, `{"name":"text","inputSchema":{"type":"string"}}`, `{"name":"none"}`)
+			}
+			say(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s]}}`, m.ID, strings.Join(list, ","))
+		case "ping":
+			say(`{"jsonrpc":"2.0","id":%s,"result":{}}`, m.ID)
+		case "":
+			if m.Error != nil {
+				m.Result = m.Error
+			}
+			m.ID = asked
+			answer("got " + string(m.Result))
+		case "tools/call":
+			switch m.Params.Name {
+			case "die":
+				_, _ = fmt.Fprintln(os.Stderr, "first words\nlast words")
+				os.Exit(3)
+			case "leave":
+				os.Exit(0)
+			case "hang":
+				time.Sleep(time.Hour)
+			case "slow":
+				id := m.ID
+				time.AfterFunc(6*time.Second, func() { // longer than a hung one is waited for
+					say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"slow"}]}}`, id)
+				})
+			case "talk":
+				for i := 1; i <= 3; i++ {
+					say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d,"total":3,"message":"step %d"}}`, m.Params.Meta.Token, i, i)
+					say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","logger":"l","data":{"n":%d}}}`, i)
+				}
+				answer("done")
+			case "chunks":
+				for i := 0; i < 3; i++ {
+					say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d,"partialResult":{"chunk":{"content":[{"type":"text","text":"chunk %d\n"}]},"append":%t,"lastChunk":%t}}}`, m.Params.Meta.Token, i+1, i, i > 0, i == 2)
+				}
+				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[],"structuredContent":{"n":1}}}`, m.ID)
+			case "rubbish":
+				for _, method := range []string{"progress", "message", "tasks/partial", "tasks/status", "tools/partial_result", "tasks", "cancelled", "other"} {
+					for _, params := range []string{``, `,"params":{}`, `,"params":[1]`, `,"params":{"_meta":5}`, `,"params":{"_meta":{"io.modelcontextprotocol/related-task":7},"data":null}`,
+						`,"params":{"progressToken":{},"progress":"x","message":4}`, `,"params":{"progressToken":` + string(m.Params.Meta.Token) + `,"partialResult":{"chunk":1}}`,
+						`,"params":{"taskId":5,"seq":-1,"content":{}}`, `,"params":{"requestId":null}`} {
+						say(`{"jsonrpc":"2.0","method":"notifications/%s"%s}`, method, params)
+					}
+				}
+				say("not JSON\n\n[]\n{}\n7")
+				say(`{"jsonrpc":"2.0","id":"s","method":"sampling/createMessage"}`)
+				answer("fine")
+			case "ask":
+				asked = m.ID
+				say(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}`)
+			case "grow":
+				names = append(names, "grown")
+				say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+				answer("bigger")
+			case "wrong":
+				say(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"no such thing","data":{"x":1}}}`, m.ID)
+			case "env":
+				answer(strings.Join(os.Environ(), "\n"))
+			default:
+				answer(fmt.Sprint(m.Params.Name, " ", os.Getpid()))
+			}
+		default:
+			if m.ID != nil {
+				say(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"method not found"}}`, m.ID)
+			}
+		}
+	}
+}
+
+// behind is a registry with upstreams.
+type behind struct {
+	t *testing.T
+	*Registry
+	logs *syncedBuffer
+}
+
+type syncedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *syncedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *syncedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func newBehind(t *testing.T, upstreams ...*Upstream) *behind {
+	t.Helper()
+	b := &behind{t: t, Registry: &Registry{}, logs: &syncedBuffer{}}
+	b.shown.Store(true) // so that each change is told
+	for _, u := range upstreams {
+		u.log = zerolog.New(b.logs).With().Str("upstream", u.name).Logger()
+		if err := b.AddUpstream(u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(b.Close)
+	return b
+}
+
+// fake is an upstream with some tools.
+func fake(t *testing.T, name string, change func(*UpstreamConfig), tools ...string) *Upstream {
+	t.Helper()
+	command := child("upstream", tools...)
+	config := UpstreamConfig{Command: command.Command, Env: command.Env}
+	if change != nil {
+		change(&config)
+	}
+	u, err := NewUpstream(name, config, Environment{Dir: t.TempDir()}, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.times.pause, u.times.list, u.times.call = 10*time.Millisecond, watchdog, watchdog
+	return u
+}
+
+// names are the tools in the list.
+func (b *behind) names() string {
+	b.need(b.t.Context())
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	var names []string
+	for _, e := range b.tools {
+		names = append(names, e.spec.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+// await waits until the list is so.
+func (b *behind) await(want string) {
+	b.t.Helper()
+	changed, stop := b.watch()
+	defer stop()
+	late := time.After(watchdog)
+	for b.names() != want {
+		select {
+		case <-changed:
+		case <-late:
+			b.t.Fatalf("the list is %q, want %q\n%s", b.names(), want, b.logs)
+		}
+	}
+}
+
+// call calls a tool; output is its log, stderr in angle brackets.
+func (b *behind) call(name string, in *Call) (result *mcp.CallToolResult, output string, err error) {
+	b.t.Helper()
+	b.need(b.t.Context())
+	e := b.lookup(name)
+	if e == nil {
+		b.t.Fatalf("no tool %s: %s\n%s", name, b.names(), b.logs)
+	}
+	ctx, cancel := context.WithTimeout(b.t.Context(), watchdog)
+	defer cancel()
+	log := partials.NewLog(nil)
+	in.Arguments = json.RawMessage(`{}`)
+	result, err = e.tool.Call(ctx, in, NewOutput(ctx, log, nil))
+	batch, _, _ := log.ReadAt(ctx, 0, 1<<20)
+	for _, c := range batch.Chunks {
+		text := string(c.Data)
+		if s, ok := mcp.TextOf(c.Data); ok && c.Kind == partials.Item {
+			text = s
+		}
+		if c.Stream == partials.Stderr {
+			text = "<" + text + ">"
+		}
+		output += text
+	}
+	return result, output, err
+}
+
+func (b *behind) mustCall(name string) string {
+	b.t.Helper()
+	result, _, err := b.call(name, &Call{})
+	if err != nil {
+		b.t.Fatalf("%s: %v\n%s", name, err, b.logs)
+	}
+	return firstText(result)
+}
+
+// What dies is told with its exit code and its last words, and started again: the next call works.
+func TestUpstreamDies(t *testing.T) {
+	t.Parallel()
+	b := newBehind(t, fake(t, "fake", nil, "die", "pid"))
+	first := b.mustCall("pid")
+	_, _, err := b.call("die", &Call{})
+	if err == nil || err.Error() != "upstream fake: the server ended with exit status 3; it wrote last:\nfirst words\nlast words" {
+		t.Errorf("got %v", err)
+	}
+	if second := b.mustCall("pid"); second == first {
+		t.Errorf("the same process as before: %s", second)
+	}
+}
+
+// The policy says whether a server is started again. One that is not takes its tools out of the list.
+func TestUpstreamRestarts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		policy RestartPolicy
+		end    string
+		again  bool
+	}{
+		{"on-failure", "die", true}, {"on-failure", "leave", false}, {"always", "die", true}, {"always", "leave", true}, {"never", "die", false}, {"never", "leave", false},
+	} {
+		t.Run(string(c.policy)+" "+c.end, func(t *testing.T) {
+			t.Parallel()
+			b := newBehind(t, fake(t, "fake", func(u *UpstreamConfig) { u.Restart = c.policy }, c.end, "pid"))
+			b.mustCall("pid")
+			if _, _, err := b.call(c.end, &Call{}); err == nil {
+				t.Error("no error")
+			}
+			if c.again {
+				b.mustCall("pid")
+				return
+			}
+			b.await("")
+			_, err := b.upstreams[0].connected(t.Context())
+			if err == nil || !strings.Contains(err.Error(), "it is not started again (restart: "+string(c.policy)+")") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// A server that cannot be started is tried again after pauses that grow up to a limit; nothing else suffers.
+func TestUpstreamBackoff(t *testing.T) {
+	t.Parallel()
+	bad := fake(t, "bad", func(u *UpstreamConfig) { u.Command = []string{"sh", "-c", "echo no licence >&2; exit 7"} })
+	bad.times.longest = 40 * time.Millisecond
+	b := newBehind(t, bad, fake(t, "good", nil, "pid"))
+	if got := b.names(); got != "pid" {
+		t.Errorf("the list is %q", got)
+	}
+	pauses := regexp.MustCompile(`"pause":"(\w+)"`)
+	late := time.Now().Add(watchdog)
+	for len(pauses.FindAllString(b.logs.String(), -1)) < 4 && time.Now().Before(late) {
+		time.Sleep(time.Millisecond)
+	}
+	var got []string
+	for _, m := range pauses.FindAllStringSubmatch(b.logs.String(), 4) {
+		got = append(got, m[1])
+	}
+	if want := "10ms 20ms 40ms 40ms"; strings.Join(got, " ") != want {
+		t.Errorf("pauses %q, want %s", got, want)
+	}
+	if !strings.Contains(b.logs.String(), `cannot start: initialize: the server ended with exit status 7; it wrote last:\nno licence`) {
+		t.Errorf("the log does not tell why:\n%s", b.logs)
+	}
+	missing := fake(t, "missing", func(u *UpstreamConfig) { u.Command = []string{"no-such-program"} })
+	missing.times.call = time.Millisecond
+	newBehind(t, missing).need(t.Context())
+	if _, err := missing.connected(t.Context()); err == nil || !strings.Contains(err.Error(), "upstream missing: cannot start no-such-program: not found in PATH=") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A server that computes for long answers pings: it is slow, and waited for. One that answers nothing hangs: its call fails, and
+// it is started again.
+func TestUpstreamHangs(t *testing.T) {
+	t.Parallel()
+	impatient := func(u *Upstream) *Upstream {
+		u.times.pingAfter, u.hungAfter = 50*time.Millisecond, 4*time.Second
+		return u
+	}
+	t.Run("slow", func(t *testing.T) {
+		t.Parallel()
+		b := newBehind(t, impatient(fake(t, "fake", nil, "slow")))
+		if got := b.mustCall("slow"); got != "slow" {
+			t.Errorf("got %q", got)
+		}
+	})
+	t.Run("hung", func(t *testing.T) {
+		t.Parallel()
+		b := newBehind(t, impatient(fake(t, "fake", nil, "hang", "pid")))
+		first := b.mustCall("pid")
+		began := time.Now()
+		_, _, err := b.call("hang", &Call{})
+		if !errors.Is(err, errHung) || !strings.Contains(err.Error(), "upstream fake: the server hangs: while a call was silent it left a ping unanswered for 4s") {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		if second := b.mustCall("pid"); second == first {
+			t.Errorf("the same process as before: %s", second)
+		}
+	})
+}
+
+// What a server says of its work while it works is output: progress messages as text, log lines as what a command writes to stderr.
+func TestUpstreamTalks(t *testing.T) {
+	t.Parallel()
+	b := newBehind(t, fake(t, "fake", nil, "talk", "chunks"))
+	result, output, err := b.call("talk", &Call{})
+	if err != nil || firstText(result) != "done" {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if want := "step 1\n<info: l: {\"n\":1}\n>step 2\n<info: l: {\"n\":2}\n>step 3\n<info: l: {\"n\":3}\n>"; output != want {
+		t.Errorf("output %q, want %q", output, want)
+	}
+	// A result whose content was streamed (PR #383) is whole here.
+	in := &Call{}
+	result, output, err = b.call("chunks", in)
+	if err != nil || firstText(result) != "chunk 0\nchunk 1\nchunk 2\n" || output != firstText(result) || string(result.StructuredContent) != `{"n":1}` || in.rest == nil || len(*in.rest) > 0 {
+		t.Errorf("%+v, %v, output %q", result, err, output)
+	}
+}
+
+func TestUpstreamAsks(t *testing.T) {
+	t.Parallel()
+	b := newBehind(t, fake(t, "fake", nil, "ask"))
+	in := &Call{ask: func(_ context.Context, q Question) (Answer, error) {
+		if q.Message != "Who?" || !strings.Contains(string(q.Schema), `"name"`) {
+			t.Errorf("question %+v", q)
+		}
+		return Answer{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"name":"Ada"}`)}, nil
+	}}
+	result, _, err := b.call("ask", in)
+	if err != nil || firstText(result) != `got {"action":"accept","content":{"name":"Ada"}}` {
+		t.Errorf("%+v, %v", result, err)
+	}
+	result, _, err = b.call("ask", &Call{})
+	if err != nil || !strings.Contains(firstText(result), ErrCannotAsk.Error()) {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+// What makes no sense is passed over.
+func TestUpstreamTalksRubbish(t *testing.T) {
+	t.Parallel()
+	b := newBehind(t, fake(t, "fake", nil, "rubbish"))
+	if got := b.mustCall("rubbish"); got != "fine" && !strings.HasPrefix(got, "got ") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// An error of the server's stays what it is.
+func TestUpstreamRefuses(t *testing.T) {
+	t.Parallel()
+	b := newBehind(t, fake(t, "fake", nil, "wrong"))
+	_, _, err := b.call("wrong", &Call{})
+	var wire *rpc.Error
+	if !errors.As(err, &wire) || wire.Code != mcp.CodeInvalidParams || wire.Message != "upstream fake: no such thing" || wire.Data == nil {
+		t.Errorf("got %+v", err)
+	}
+}
+
+// The list follows the server's.
+func TestUpstreamListChanges(t *testing.T) {
+	t.Parallel()
+	b := newBehind(t, fake(t, "fake", func(u *UpstreamConfig) { u.Prefix = "f." }, "grow"))
+	b.await("f.grow")
+	b.mustCall("f.grow")
+	b.await("f.grow f.grown")
+}
+
+// What a tool is said to be is passed on unchanged, but for its name and how it can be called.
+func TestUpstreamDescribes(t *testing.T) {
+	t.Parallel()
+	b := newBehind(t, fake(t, "fake", func(u *UpstreamConfig) { u.Prefix = "f_" }, "pid"))
+	b.need(t.Context())
+	got, _ := json.Marshal(b.lookup("f_pid").spec)
+	want := `{"name":"f_pid","title":"T","inputSchema":{"type":"object"},"outputSchema":{"type":"object"},"annotations":{"readOnlyHint":false},` +
+		`"execution":{"taskSupport":"optional","streamPartial":true},"icons":[{"src":"data:,"}],"_meta":{"x":1}}`
+	if string(got) != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// Tools that clients could not take, that config does not want, or whose names are taken are left out, each with a line in the log.
+func TestUpstreamLeavesOut(t *testing.T) {
+	t.Parallel()
+	odd := fake(t, "a", func(u *UpstreamConfig) {
+		u.Env["ODD"], u.Allow, u.Prefix = "1", []string{"x", "two words", "text", "none", "missing"}, "p."
+	}, "x", "y")
+	b := newBehind(t, fake(t, "c", nil, "p.x", "z", "own"), odd, fake(t, "b", func(u *UpstreamConfig) { u.Deny = []string{"secret"} }, "z", "secret", "w"))
+	own := Func("own", "", func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) { return mcp.Result("mine"), nil })
+	if err := b.Add(own); err != nil {
+		t.Fatal(err)
+	}
+	b.await("own p.x w z")
+	if got := b.mustCall("own"); got != "mine" {
+		t.Errorf("own says %q", got)
+	}
+	if from := b.lookup("z").from.name; from != "b" {
+		t.Errorf("z is of %s", from)
+	}
+	for _, want := range []string{
+		`"upstream":"a","error":"tool name \"p.two words\": use 1 to 128 letters`, `"tool":"text","message":"a tool of an upstream is left out"`,
+		`"tool":"none","message":"a tool of an upstream is left out"`, `"tool":"missing","message":"allow or deny name a tool that the upstream does not have"`,
+		`"upstream":"c","tool":"p.x","message":"a tool of an upstream is left out: there is another one of its name`, `"upstream":"c","tool":"z"`, `"upstream":"c","tool":"own"`,
+	} {
+		if !strings.Contains(b.logs.String(), want) {
+			t.Errorf("the log lacks %s:\n%s", want, b.logs)
+		}
+	}
+}
+
+// A list waits for a server that is slow to start, but not for ever; when it is there the list changes. A call waits for it.
+func TestUpstreamStartsSlowly(t *testing.T) {
+	t.Parallel()
+	gate := newGate(t)
+	slow := fake(t, "slow", func(u *UpstreamConfig) { u.Env["GATE"] = gate }, "pid")
+	slow.times.list, slow.times.call = 10*time.Millisecond, 10*time.Millisecond
+	b := newBehind(t, slow)
+	if got := b.names(); got != "" {
+		t.Errorf("the list is %q", got)
+	}
+	if _, err := slow.connected(t.Context()); err == nil || err.Error() != "upstream slow: it has not started yet: try again later" {
+		t.Errorf("got %v", err)
+	}
+	if err := os.WriteFile(gate, []byte("go\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	b.await("pid")
+}
+
+// No server is started before it is needed, and none that the config does not change is started again.
+func TestUpstreamsAreReplaced(t *testing.T) {
+	t.Parallel()
+	starts := filepath.Join(t.TempDir(), "starts")
+	count := func(u *UpstreamConfig) { u.Env["STARTS"] = starts }
+	dir := t.TempDir()
+	same := func(u *Upstream) *Upstream {
+		u.dir, u.env = dir, nil
+		u.env = append(os.Environ(), "STARTS="+starts, childVar+"=upstream")
+		return u
+	}
+	b := newBehind(t, same(fake(t, "kept", count, "pid")), fake(t, "gone", nil, "die", "leave"))
+	if _, err := os.Stat(starts); err == nil {
+		t.Error("started before it was needed")
+	}
+	b.await("die leave pid")
+	first := b.mustCall("pid")
+	gone := b.upstreams[0]
+
+	next := &Registry{}
+	for _, u := range []*Upstream{same(fake(t, "kept", count, "pid")), fake(t, "new", nil, "env")} {
+		if err := next.AddUpstream(u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.Replace(next)
+	b.await("env pid")
+	if second := b.mustCall("pid"); second != first {
+		t.Errorf("%s, then %s", first, second)
+	}
+	if n, _ := os.ReadFile(starts); len(n) != 1 {
+		t.Errorf("%d starts", len(n))
+	}
+	select {
+	case <-gone.ctx.Done():
+	case <-time.After(watchdog):
+		t.Error("what was taken out goes on")
+	}
+	if err := gone.enter(); err == nil {
+		t.Error("what was taken out can be called")
+	}
+}
+
+// What a server inherits is what a command inherits: the environment of runnel, and what config adds.
+func TestUpstreamEnvironment(t *testing.T) {
+	t.Parallel()
+	b := newBehind(t, fake(t, "fake", func(u *UpstreamConfig) { u.Env["ADDED"] = "yes" }, "env"))
+	got := "\n" + b.mustCall("env") + "\n"
+	for _, want := range []string{"\nADDED=yes\n", "\nPATH=" + os.Getenv("PATH") + "\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in %s", want, got)
+		}
+	}
+}
+
+// A runnel that is its own upstream does not start itself for ever.
+func TestUpstreamOfItself(t *testing.T) {
+	t.Parallel()
+	_, err := NewUpstream("self", UpstreamConfig{Command: []string{"runnel"}}, Environment{Vars: []string{"RUNNEL_HOPS=8"}}, zerolog.Nop())
+	if err == nil || !strings.Contains(err.Error(), "there are 8 runnels before this one") {
+		t.Errorf("got %v", err)
+	}
+	b := newBehind(t, fake(t, "fake", nil, "env"))
+	if got := "\n" + b.mustCall("env") + "\n"; !strings.Contains(got, "\nRUNNEL_HOPS=1\n") {
+		t.Errorf("the hops are not told: %s", got)
+	}
+}
+
+// When the registry is closed nothing is left of a server, nor of what it started.
+func TestUpstreamLeavesNothing(t *testing.T) {
+	t.Parallel()
+	line := newLifeline(t)
+	script := `exec 9>"$LINE"; sleep 600 & exec "$PROGRAM" pid`
+	u := fake(t, "fake", func(u *UpstreamConfig) {
+		u.Env["LINE"], u.Env["PROGRAM"] = line.path, u.Command[0]
+		u.Command = []string{"sh", "-c", script}
+	})
+	b := newBehind(t, u)
+	b.mustCall("pid")
+	b.Close()
+	line.gone()
+}

@@ -1,0 +1,372 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"runnel/partials"
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+const (
+	// maxUpstreamTools is how many tools of a server are taken; a list that never ends is cut.
+	maxUpstreamTools = 2000
+	// maxUpstreamTool is how large a tool may be, in bytes of JSON: it must fit on a page of the list.
+	maxUpstreamTool = listPage
+	// maxListPages is of a server whose cursors never end.
+	maxListPages = 1000
+	// upstreamTTL is the ttl that tasks at a server are given, in milliseconds, a day: runnel's own task has its own ttl.
+	upstreamTTL = "86400000"
+	// upstreamLogLevel is the level from which on a server of the stateless era sends log lines.
+	upstreamLogLevel = "info"
+)
+
+// ListTools asks a server for its tools, page by page.
+func ListTools(ctx context.Context, client *rpc.Client) (list []mcp.Tool, err error) {
+	params := map[string]any{}
+	for range maxListPages {
+		var page mcp.ListToolsResult
+		if err := client.Call(ctx, "tools/list", params, &page); err != nil {
+			return nil, fmt.Errorf("tools/list: %w", err)
+		}
+		list = append(list, page.Tools...)
+		if page.NextCursor == "" {
+			break
+		}
+		params["cursor"] = page.NextCursor
+	}
+	return list, nil
+}
+
+// list reads the server's tools and makes entries of those that are wanted.
+func (l *link) list(ctx context.Context) ([]*entry, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.u.times.start)
+	defer cancel()
+	tools, err := ListTools(ctx, l.client)
+	if err != nil {
+		return nil, err
+	}
+	log := l.u.log
+	if len(tools) > maxUpstreamTools {
+		log.Warn().Int("tools", len(tools)).Int("limit", maxUpstreamTools).Msg("upstream has too many tools: the first are taken")
+		tools = tools[:maxUpstreamTools]
+	}
+	named := map[string]bool{}
+	var entries []*entry
+	for _, t := range tools {
+		if named[t.Name] = true; !l.u.takes(t.Name) {
+			continue
+		}
+		e, err := newEntry(&upstreamTool{u: l.u, spec: t})
+		if err == nil {
+			err = checkForeign(&t)
+		}
+		if err != nil {
+			log.Warn().Err(err).Str("tool", clipText(t.Name, maxLogLine)).Msg("a tool of an upstream is left out")
+			continue
+		}
+		e.from, e.schema = l.u, nil // the server checks its arguments itself
+		entries = append(entries, e)
+	}
+	for _, name := range append(l.u.config.Allow, l.u.config.Deny...) {
+		if !named[name] {
+			log.Warn().Str("tool", name).Msg("allow or deny name a tool that the upstream does not have")
+		}
+	}
+	return entries, nil
+}
+
+// checkForeign refuses a tool that would spoil the list for clients.
+func checkForeign(t *mcp.Tool) error {
+	var input struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(t.InputSchema, &input) != nil || input.Type != "object" {
+		return errors.New("its input schema is not that of an object")
+	}
+	if n := len(t.Description) + len(t.InputSchema) + len(t.OutputSchema) + len(t.Icons) + len(t.Meta); n > maxUpstreamTool {
+		return fmt.Errorf("it is described in %d bytes: the limit is %d", n, maxUpstreamTool)
+	}
+	return nil
+}
+
+// upstreamTool is one tool of an upstream.
+type upstreamTool struct {
+	u    *Upstream
+	spec mcp.Tool // as the server describes it
+}
+
+// Describe tells what the server tells, with the prefix; how it can be called is runnel's to say.
+func (t *upstreamTool) Describe() mcp.Tool {
+	spec := t.spec
+	spec.Name = t.u.config.Prefix + spec.Name
+	spec.Execution = &mcp.ToolExecution{TaskSupport: mcp.TaskOptional, StreamPartial: true}
+	return spec
+}
+
+// Call calls the tool at the server and writes what comes of it to out. What the server says is passed on as it is: content of any
+// kind, errors, questions. A server that dies or hangs gives an error that says so.
+func (t *upstreamTool) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToolResult, error) {
+	if err := t.u.enter(); err != nil {
+		return nil, err
+	}
+	defer t.u.leave()
+	l, err := t.u.connected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out.log.Limit(int64(DefaultMaxOutput))
+	c := newUpstreamCall(l, in, out, &t.spec)
+	defer l.remove(c)
+	capabilities := RemoteCapabilities(in.canAsk())
+	raw, err := c.remote.Run(ctx, l.client, &RemoteCall{
+		Tool: t.spec.Name, Arguments: in.Arguments, Task: c.task, Capabilities: &capabilities, LogLevel: upstreamLogLevel,
+	})
+	switch {
+	case err == nil:
+		return c.result(raw)
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	return nil, c.failure(err)
+}
+
+// upstreamCall is one call of a tool of an upstream.
+type upstreamCall struct {
+	link   *link
+	in     *Call
+	out    *Output
+	task   *mcp.TaskMetadata
+	token  json.RawMessage
+	remote *Remote
+
+	streams atomic.Bool // content comes in a dialect: messages about the work are no output
+
+	mu   sync.Mutex
+	said string   // the status message that was output last
+	came streamed // of a plain call of the handshake era
+}
+
+func newUpstreamCall(l *link, in *Call, out *Output, tool *mcp.Tool) *upstreamCall {
+	c := &upstreamCall{link: l, in: in, out: out, token: l.token()}
+	task, streams := l.way(tool)
+	c.task = task
+	c.streams.Store(streams)
+	c.remote = NewRemote(RemoteOptions{
+		Token:   c.token,
+		Content: c.content,
+		Gap:     func(g partials.Gap) { c.remark(g.String()) },
+		Status:  c.status,
+		Ask:     c.ask,
+		Log:     l.u.log,
+	})
+	l.add(c)
+	return c
+}
+
+// way is how a tool is called, and whether its output is known to come as content. A task brings something only with a dialect
+// for its output, or where the tool requires one: else a plain call tells more, by its progress.
+func (l *link) way(tool *mcp.Tool) (task *mcp.TaskMetadata, streams bool) {
+	if l.client.Era() == rpc.Stateless {
+		_, streams = l.client.Capabilities().Extensions[mcp.ExtensionTaskPartials]
+		return nil, streams
+	}
+	if !TakesTask(l.client, tool) {
+		return nil, false
+	}
+	task = &mcp.TaskMetadata{TTL: json.RawMessage(upstreamTTL)}
+	switch server := l.client.Capabilities().Tasks; {
+	case server.Streaming != nil && server.Streaming.Partial != nil:
+		return task, true
+	case server.Responses != nil && listed(server.Responses.Modes, mcp.ModeStreaming):
+		task.ResponseModes = []mcp.ResponseMode{mcp.ModeStreaming, mcp.ModeTask}
+		return task, true
+	case tool.Execution.TaskSupport == mcp.TaskRequired:
+		return task, false
+	}
+	return nil, false
+}
+
+// deliver writes to the output of the call on the client's reader, which waits where runnel's own client is too far behind.
+func (c *upstreamCall) deliver(write func()) {
+	c.link.waiting.Add(1)
+	write()
+	c.link.touch()
+	c.link.waiting.Add(-1)
+}
+
+func (c *upstreamCall) content(items []json.RawMessage, replaces bool) {
+	c.streams.Store(true)
+	if replaces {
+		c.remark("what follows replaces the output so far")
+	}
+	if c.task == nil && c.link.client.Era() == rpc.Handshake {
+		c.mu.Lock()
+		if replaces {
+			c.came = streamed{}
+		}
+		c.came.add(items)
+		c.mu.Unlock()
+	}
+	c.deliver(func() { _ = c.out.Content(items...) }) // fails only when the call has ended
+}
+
+// remark says something about the output, apart from it.
+func (c *upstreamCall) remark(text string) {
+	c.deliver(func() { _, _ = fmt.Fprintf(c.out.Stderr(), "[%s]\n", text) })
+}
+
+// progress passes on what the server says of its progress. Its messages are output as long as no other output comes.
+func (c *upstreamCall) progress(params json.RawMessage) {
+	var p struct {
+		Progress, Total float64
+		Message         string
+		Partial         json.RawMessage `json:"partialResult"`
+	}
+	_ = json.Unmarshal(params, &p) // what is of the wrong type reads as absent
+	if p.Partial != nil {
+		return
+	}
+	c.deliver(func() {
+		if p.Message == "" || c.streams.Load() {
+			c.out.Progress(p.Progress, p.Total, p.Message)
+			return
+		}
+		c.out.Progress(p.Progress, p.Total, "") // a client that knows only progress sees the last line of output there
+		_ = c.out.WriteString(p.Message + "\n")
+	})
+}
+
+// status makes output of what a task says while it works, likewise.
+func (c *upstreamCall) status(status mcp.TaskStatus, message string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if status == mcp.TaskWorking && message != "" && message != c.said && !c.streams.Load() {
+		c.said = message
+		c.deliver(func() { _ = c.out.WriteString(message + "\n") })
+	}
+}
+
+// logLine makes output of a log line, beside the rest as what a command writes to stderr.
+func (c *upstreamCall) logLine(params json.RawMessage) {
+	var p struct {
+		Level  string          `json:"level"`
+		Logger string          `json:"logger"`
+		Data   json.RawMessage `json:"data"`
+	}
+	_ = json.Unmarshal(params, &p) // as above
+	text := string(p.Data)
+	var s string
+	if json.Unmarshal(p.Data, &s) == nil {
+		text = s
+	}
+	if p.Logger != "" {
+		text = p.Logger + ": " + text
+	}
+	c.deliver(func() { _, _ = fmt.Fprintf(c.out.Stderr(), "%s: %s\n", p.Level, strings.TrimRight(text, "\n")) })
+}
+
+// ask puts a question of the server's to the user.
+func (c *upstreamCall) ask(ctx context.Context, params json.RawMessage) (mcp.ElicitResult, error) {
+	var p struct {
+		mcp.ElicitParams
+		Mode string `json:"mode"`
+	}
+	if err := json.Unmarshal(params, &p); err != nil || p.Mode != "" && p.Mode != "form" {
+		return mcp.ElicitResult{}, rpc.Errorf(mcp.CodeInvalidParams, "only questions by form can be asked")
+	}
+	answer, err := c.in.Ask(ctx, Question{Message: p.Message, Schema: p.RequestedSchema})
+	return mcp.ElicitResult{Action: answer.Action, Content: answer.Content}, err
+}
+
+// result is the server's result as this call's.
+func (c *upstreamCall) result(raw json.RawMessage) (*mcp.CallToolResult, error) {
+	result := &mcp.CallToolResult{}
+	if err := json.Unmarshal(raw, result); err != nil {
+		return nil, c.link.u.failure(fmt.Errorf("its result cannot be read: %w", err))
+	}
+	for key := range result.Meta {
+		if strings.HasPrefix(key, "io.modelcontextprotocol/") || key == mcp.MetaVariables {
+			delete(result.Meta, key) // it is about the server's task, not this one
+		}
+	}
+	tracker := c.remote.Tracker()
+	if _, message := tracker.End(); result.IsError {
+		c.in.SetStatus(message)
+	}
+	compared := tracker.Compare(result.Content)
+	rest := tracker.Beyond(result.Content)
+	result.Content, rest = c.withoutLog(result.Content), c.withoutLog(rest)
+	switch compared {
+	case partials.Same:
+		c.in.Repeats()
+	case partials.Excerpt:
+		c.in.Repeats()
+		c.in.Truncated()
+	case partials.ResultAdds:
+		c.in.Repeats(rest...)
+	case partials.ResultEmpty:
+		c.mu.Lock()
+		result.Content = c.came.all()
+		c.mu.Unlock()
+		c.in.Repeats()
+	}
+	return result, nil
+}
+
+// withoutLog leaves out the link to the log of the server's task, which nobody here can read: this task has its own.
+func (c *upstreamCall) withoutLog(content []mcp.ContentBlock) (kept []mcp.ContentBlock) {
+	link := fmt.Sprintf("runnel://tasks/%s/log", c.remote.Tracker().TaskID())
+	for _, item := range content {
+		if bytes.Contains(item, []byte(link)) && mcp.ContentType(item) == "resource_link" {
+			c.in.Truncated()
+			continue
+		}
+		kept = append(kept, item)
+	}
+	return kept
+}
+
+// failure is what a call says that got no result.
+func (c *upstreamCall) failure(err error) error {
+	var wire *rpc.Error
+	switch {
+	case errors.Is(err, rpc.ErrClosed):
+		late := time.NewTimer(c.link.u.times.exit)
+		defer late.Stop()
+		select {
+		case <-c.link.ended:
+			err = c.link.err
+		case <-late.C: // it has closed its output, and goes on
+		}
+	case errors.Is(err, ErrCannotAsk), errors.Is(err, tasks.ErrEnded):
+		return err
+	case errors.As(err, &wire) && wire.Code == mcp.CodeMissingCapability && !c.in.canAsk():
+		return ErrCannotAsk // nothing else that runnel does not declare could be asked for
+	case errors.As(err, &wire):
+		passed := *wire
+		if passed.Message = c.link.u.failure(errors.New(wire.Message)).Error(); ownCode(wire.Code) {
+			passed.Code, passed.Data = mcp.CodeInternalError, nil
+		}
+		return &passed
+	}
+	return c.link.u.failure(err)
+}
+
+// ownCode tells whether an error is about runnel's request and not about what its client asked for.
+func ownCode(code int) bool {
+	switch code {
+	case mcp.CodeParseError, mcp.CodeInvalidRequest, mcp.CodeMethodNotFound, mcp.CodeUnsupportedVersion, mcp.CodeMissingCapability:
+		return true
+	}
+	return false
+}
