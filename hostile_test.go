@@ -18,7 +18,7 @@ import (
 )
 
 // maxAboveIdle is how much memory hostile input may make the server take, above what it takes when idle.
-const maxAboveIdle = 64 << 20
+const maxAboveIdle = raceFactor * 64 << 20
 
 // Hostile input, and what it gets: a clear error or safe treatment, little memory, and the session goes on.
 func TestHostileInput(t *testing.T) {
