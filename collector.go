@@ -27,12 +27,16 @@ func easeCollector() {
 func adjustCollector() {
 	live := []runtimemetrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	runtimemetrics.Read(live)
-	percent := defaultPercent
-	if live[0].Value.Uint64() < smallHeap {
-		percent = smallPercent
-	}
-	debug.SetGCPercent(percent)
+	debug.SetGCPercent(percentFor(live[0].Value.Uint64()))
 	afterCollection(adjustCollector)
+}
+
+// percentFor is by how much a heap may grow of which live bytes are in use.
+func percentFor(live uint64) int {
+	if live < smallHeap {
+		return smallPercent
+	}
+	return defaultPercent
 }
 
 // afterCollection calls f once after the next collection.

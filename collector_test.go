@@ -10,24 +10,21 @@ import (
 
 // The collector is left to its default as long as much memory is in use, and no longer.
 func TestCollectorFollowsTheHeap(t *testing.T) {
+	if small, large := percentFor(smallHeap-1), percentFor(smallHeap); small != smallPercent || large != defaultPercent {
+		t.Errorf("%d for a small heap, %d for a large one", small, large)
+	}
 	t.Setenv("GOGC", "")
-	before := debug.SetGCPercent(defaultPercent)
-	defer debug.SetGCPercent(before)
+	defer debug.SetGCPercent(debug.SetGCPercent(smallPercent))
+	held := make([]byte, 64<<20)
 	easeCollector()
-	follows := func(percent uint64) {
-		t.Helper()
-		gogc := []runtimemetrics.Sample{{Name: "/gc/gogc:percent"}}
-		for deadline := time.Now().Add(time.Minute); ; runtime.GC() {
-			if runtimemetrics.Read(gogc); gogc[0].Value.Uint64() == percent {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("GOGC is %d, want %d", gogc[0].Value.Uint64(), percent)
-			}
+	gogc := []runtimemetrics.Sample{{Name: "/gc/gogc:percent"}}
+	for deadline := time.Now().Add(time.Minute); ; runtime.GC() {
+		if runtimemetrics.Read(gogc); gogc[0].Value.Uint64() == defaultPercent {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("GOGC is %d with 64 MiB in use", gogc[0].Value.Uint64())
 		}
 	}
-	follows(smallPercent)
-	held := make([]byte, 64<<20)
-	follows(defaultPercent)
 	runtime.KeepAlive(held)
 }

@@ -53,7 +53,7 @@ func detached(t *testing.T, starter, supervisor *Runner, spec Spec, work Work) (
 func TestDetachedOutputIsOne(t *testing.T) {
 	starter, supervisor, third := threeProcesses(t)
 	step := make(chan struct{})
-	here, there := detached(t, starter, supervisor, Spec{Handle: true}, func(ctx context.Context, run *Run) (*mcp.CallToolResult, string, error) {
+	here, there := detached(t, starter, supervisor, Spec{Handle: true, Merge: true}, func(ctx context.Context, run *Run) (*mcp.CallToolResult, string, error) {
 		for n := range 400 {
 			if n%100 == 50 {
 				<-step
@@ -69,9 +69,6 @@ func TestDetachedOutputIsOne(t *testing.T) {
 		run.Rest([]mcp.ContentBlock{mcp.Text("the end")})
 		return mcp.ErrorResult("all of it"), "no luck", nil
 	})
-	if err := here.Merge(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	pushed := make(chan []json.RawMessage, 1)
 	here.Deliver(func(ctx context.Context) {
 		var items []json.RawMessage

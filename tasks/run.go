@@ -129,7 +129,7 @@ func (r *Run) Ending() partials.Ending {
 func (r *Run) Segments() *partials.Segments { return r.task.Segments }
 
 // Merge makes the merged segments the task's result, as Spec.Merge does, where that is not known when the task is started.
-// It must be called before the handle is sent. It fails if that cannot be stored.
+// It must be called before the handle is sent, and not of a task that another process runs. It fails if that cannot be stored.
 func (r *Run) Merge(ctx context.Context) error {
 	r.door.Lock()
 	defer r.door.Unlock()
