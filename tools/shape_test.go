@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"testing"
-
-	"runnel/tools/jsonschema"
 )
 
 // What a shape accepts the schema accepts; what it does not know is left to the schema.
@@ -26,7 +24,7 @@ func FuzzShape(f *testing.F) {
 		if s == nil || !s.fits(arguments) {
 			return
 		}
-		if _, err := jsonschema.Compile(source); err != nil {
+		if _, err := compileSchema(source); err != nil {
 			return // it is refused when it is added
 		}
 		if err := (&schema{source: source}).checkSlowly(arguments); err != nil {
