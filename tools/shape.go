@@ -56,6 +56,9 @@ func shapeOf(source []byte) *shape {
 		return nil
 	}
 	for name, property := range properties {
+		if property == nil { // null
+			return nil
+		}
 		kind := ""
 		for keyword, value := range property {
 			switch keyword {
