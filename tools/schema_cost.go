@@ -79,10 +79,10 @@ func (p *schemaPart) cost(known map[*schemaPart]int) int {
 // cannot be interrupted, and a schema that applies itself twice to a part of a value does so 2^depth times.
 func (c *compiledSchema) affordable(value any, size int) bool {
 	const (
-		steps, stepsPerByte = 1_000_000, 10
-		most, mostPerByte   = 16 << 20, 8 // of errors
+		steps             = 5_000_000   // 50 for each of the values that a message may have; seconds
+		most, mostPerByte = 16 << 20, 8 // of errors
 	)
-	e := &effort{steps: steps + stepsPerByte*size}
+	e := &effort{steps: steps}
 	e.apply(c.root, value)
 	return e.steps >= 0 && e.most <= most+mostPerByte*size
 }
