@@ -79,7 +79,7 @@ func (p *schemaPart) cost(known map[*schemaPart]int) int {
 // cannot be interrupted, and a schema that applies itself twice to a part of a value does so 2^depth times.
 func (c *compiledSchema) affordable(value any, size int) bool {
 	const (
-		steps             = 5_000_000   // 50 for each of the values that a message may have; seconds
+		steps             = 2_000_000   // 20 for each of the values that a message may have; seconds
 		most, mostPerByte = 16 << 20, 8 // of errors
 	)
 	e := &effort{steps: steps}
