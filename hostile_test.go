@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -141,23 +142,30 @@ func TestHostileSchemas(t *testing.T) {
 		return fmt.Sprintf(`{"type":"object","properties":{"x":{"$ref":"#/$defs/a0"}},"$defs":{%s"a%d":{"type":"string"}}}`, &defs, n)
 	}
 	object := func(x string) string { return `{"type":"object","properties":{"x":` + x + `}}` }
+	nested := func(depth int) string { return strings.Repeat(`{"x":`, depth) + "1" + strings.Repeat("}", depth) }
+	const twice = `{"type":"object","properties":{"x":{"$ref":"#/$defs/n"}},"$defs":{"n":{"anyOf":[{"properties":{"x":{"$ref":"#/$defs/n"}},"required":["y"]},{"properties":{"x":{"$ref":"#/$defs/n"}},"required":["z"]}]}}}`
 	for _, c := range []struct {
 		name, schema string
 		refused      string // what is said then; "": the tool answers
+		x            string // the argument; "": a long string
 	}{
-		{"anyOf, twice each", double(60, `{"anyOf":[NEXT,NEXT]}`), "explodes"},
-		{"allOf, twice each", double(60, `{"allOf":[NEXT,NEXT]}`), "explodes"},
-		{"oneOf in properties", double(60, `{"oneOf":[{"properties":{"y":NEXT}},{"properties":{"y":NEXT}}]}`), "explodes"},
-		{"a few of them", double(8, `{"anyOf":[NEXT,NEXT]}`), ""},
-		{"anyOf of thousands", object(`{"anyOf":[` + strings.TrimSuffix(strings.Repeat(`{"const":1},`, 5000), ",") + `]}`), ""},
-		{"a reference to itself", `{"type":"object","properties":{"x":{"$ref":"#/properties/x"}}}`, ""},
-		{"references in a ring", `{"type":"object","properties":{"x":{"$ref":"#/$defs/a"}},"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}`, ""},
-		{"a reference to all of itself", `{"type":"object","properties":{"x":{"$ref":"#"}}}`, ""},
-		{"a document of the network", object(`{"$ref":"http://127.0.0.1:1/schema.json"}`), "refer"},
-		{"a document of the disk", object(`{"$ref":"file:///etc/passwd"}`), "refer"},
-		{"deep nesting", object(strings.Repeat(`{"not":`, 2000) + "{}" + strings.Repeat("}", 2000)), "nested at most"},
-		{"a pattern that backtracks", object(`{"type":"string","pattern":"^(a+)+(b+)+$"}`), ""},
-		{"a pattern that grows", object(`{"type":"string","pattern":"(((a{100}){100}){100}){100}"}`), "pattern"},
+		{"anyOf, twice each", double(60, `{"anyOf":[NEXT,NEXT]}`), "explodes", ""},
+		{"allOf, twice each", double(60, `{"allOf":[NEXT,NEXT]}`), "explodes", ""},
+		{"oneOf in properties", double(60, `{"oneOf":[{"properties":{"y":NEXT}},{"properties":{"y":NEXT}}]}`), "explodes", ""},
+		{"a few of them", double(8, `{"anyOf":[NEXT,NEXT]}`), "", ""},
+		{"anyOf of thousands", object(`{"anyOf":[` + strings.TrimSuffix(strings.Repeat(`{"const":1},`, 5000), ",") + `]}`), "", ""},
+		{"a reference to itself", `{"type":"object","properties":{"x":{"$ref":"#/properties/x"}}}`, "refers to itself", ""},
+		{"references in a ring", `{"type":"object","properties":{"x":{"$ref":"#/$defs/a"}},"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}`, "refers to itself", ""},
+		{"a reference to all of itself", `{"type":"object","properties":{"x":{"$ref":"#"}}}`, "", ""},
+		{"a document of the network", object(`{"$ref":"http://127.0.0.1:1/schema.json"}`), "refer", ""},
+		{"a document of the disk", object(`{"$ref":"file:///etc/passwd"}`), "refer", ""},
+		{"deep nesting", object(strings.Repeat(`{"not":`, 2000) + "{}" + strings.Repeat("}", 2000)), "nested at most", ""},
+		{"a pattern that backtracks", object(`{"type":"string","pattern":"^(a+)+(b+)+$"}`), "", ""},
+		{"a pattern that grows", object(`{"type":"string","pattern":"(((a{100}){100}){100}){100}"}`), "pattern", ""},
+		{"recursion on two ways", twice, "", nested(60)},
+		{"recursion on two ways, as deep as may be", twice, "", nested(10)},
+		{"recursion on one way, deeper", `{"type":"object","properties":{"x":{"$ref":"#"}}}`, "", nested(9000)},
+		{"recursion on one way", `{"type":"object","properties":{"x":{"$ref":"#"},"y":{"$ref":"#"}}}`, "", nested(500)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -171,11 +179,15 @@ func TestHostileSchemas(t *testing.T) {
 			}
 			s := newRaw(t, flags...)
 			before, ok := peakRSS(s.pid)
-			_, _ = io.WriteString(s.in, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"x":"`+strings.Repeat("a", 100_000)+`"}}}`+"\n")
+			_, _ = io.WriteString(s.in, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"x":`+cmp.Or(c.x, `"`+strings.Repeat("a", 100_000)+`"`)+`}}}`+"\n")
 			if line := s.take(t); !bytes.Contains(line, []byte(`"result"`)) {
 				t.Errorf("answer %s", clipLine(line))
+			} else {
+				t.Logf("%s", clipLine(line))
 			}
-			if after, _ := peakRSS(s.pid); ok && after-before > maxAboveIdle {
+			after, _ := peakRSS(s.pid)
+			t.Logf("%d MiB above idle", (after-before)>>20)
+			if ok && after-before > maxAboveIdle {
 				t.Errorf("%d MiB above idle", (after-before)>>20)
 			}
 		})

@@ -6,10 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"reflect"
+
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"runnel/rpc/mcp"
-	"runnel/tools/jsonschema"
 )
 
 // Function is a Go function as a tool.
@@ -31,9 +31,13 @@ type Function struct {
 //
 // It panics if In cannot be described by a JSON Schema, a mistake in the program.
 func Func[In any](name, description string, f func(ctx context.Context, in In, out *Output) (*mcp.CallToolResult, error)) *Function {
-	input, err := jsonschema.Infer(reflect.TypeFor[In]())
+	inferred, err := jsonschema.For[In](nil)
 	if err != nil {
 		panic(fmt.Sprintf("tools.Func(%q): no JSON Schema for its input: %v", name, err))
+	}
+	input, err := json.Marshal(inferred)
+	if err != nil {
+		panic(fmt.Sprintf("tools.Func(%q): %v", name, err))
 	}
 	return &Function{
 		Tool: mcp.Tool{

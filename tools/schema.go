@@ -1,12 +1,11 @@
 package tools
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
-
-	"runnel/tools/jsonschema"
 )
 
 // schema checks a tool's arguments. It is compiled when a shape does not do, so that a server with many tools starts at once.
@@ -14,14 +13,14 @@ type schema struct {
 	source []byte
 
 	once     sync.Once
-	compiled *jsonschema.Schema
+	compiled *compiledSchema
 	err      error
 
 	shapeOnce sync.Once
 	shape     *shape // nil: the schema says more
 }
 
-// check returns an error that names each argument that is wrong and what is allowed, one a line.
+// check returns an error that names an argument that is wrong and what is allowed.
 func (s *schema) check(arguments []byte) error {
 	s.shapeOnce.Do(func() { s.shape = shapeOf(s.source) })
 	if s.shape != nil && s.shape.fits(arguments) {
@@ -31,23 +30,70 @@ func (s *schema) check(arguments []byte) error {
 }
 
 func (s *schema) checkSlowly(arguments []byte) error {
-	s.once.Do(func() { s.compiled, s.err = jsonschema.Compile(s.source) })
+	s.once.Do(func() { s.compiled, s.err = compileSchema(s.source) })
 	if s.err != nil {
 		return s.err
 	}
-	wrong, err := s.compiled.Validate(arguments)
+	value, err := readValue(arguments)
 	if err != nil {
 		return fmt.Errorf("reading the arguments: %w", err)
 	}
-	if len(wrong) == 0 {
+	wrong := s.compiled.validate(value, len(arguments))
+	if wrong == nil {
 		return nil
 	}
-	lines := make([]string, len(wrong))
-	for i, w := range wrong {
-		lines[i] = w.Problem
-		if len(w.Place) > 0 { // packages/1 for ["packages", "1"], the way the argument was written
-			lines[i] = fmt.Sprintf("argument %q: %s", strings.Join(w.Place, "/"), w.Problem)
-		}
+	if len(wrong.place) == 0 {
+		return errors.New("invalid arguments: " + wrong.problem)
 	}
-	return errors.New("invalid arguments: " + strings.Join(lines, "; "))
+	return fmt.Errorf("invalid arguments: argument %q: %s", strings.Join(wrong.place, "/"), wrong.problem)
+}
+
+// readValue reads JSON as the library takes it.
+func readValue(source []byte) (any, error) {
+	var v any
+	err := json.Unmarshal(source, &v)
+	var number *json.UnmarshalTypeError
+	if errors.As(err, &number) { // the only thing that any cannot hold
+		return nil, fmt.Errorf("%s is out of range", clip(number.Value))
+	}
+	return terse(v), err
+}
+
+// clip shortens what is shown of a schema or a value.
+func clip(s string) string {
+	const most = 300
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "..."
+	}
+	return s
+}
+
+// The library prints the values that do not fit, and prints them again for each schema that they are in: these are
+// printed short. What is said of them comes from explain.
+type (
+	terseText   string
+	terseObject map[string]any
+	terseList   []any
+)
+
+func (terseText) String() string   { return "string" }
+func (terseObject) String() string { return "object" }
+func (terseList) String() string   { return "array" }
+
+func terse(v any) any {
+	switch v := v.(type) {
+	case string:
+		return terseText(v)
+	case map[string]any:
+		for name, member := range v {
+			v[name] = terse(member)
+		}
+		return terseObject(v)
+	case []any:
+		for i, item := range v {
+			v[i] = terse(item)
+		}
+		return terseList(v)
+	}
+	return v
 }

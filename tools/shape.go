@@ -44,6 +44,7 @@ func shapeOf(source []byte) *shape {
 			err = json.Unmarshal(value, &open)
 			s.closed = !open
 		case "title", "description": // say nothing about what is valid
+			err = json.Unmarshal(value, new(string))
 		default:
 			return nil
 		}
@@ -55,6 +56,9 @@ func shapeOf(source []byte) *shape {
 		return nil
 	}
 	for name, property := range properties {
+		if property == nil { // null
+			return nil
+		}
 		kind := ""
 		for keyword, value := range property {
 			switch keyword {
@@ -62,7 +66,11 @@ func shapeOf(source []byte) *shape {
 				if json.Unmarshal(value, &kind) != nil || !slices.Contains([]string{"string", "integer", "number", "boolean"}, kind) {
 					return nil
 				}
-			case "title", "description", "default":
+			case "default":
+			case "title", "description":
+				if value[0] != '"' {
+					return nil
+				}
 			default:
 				return nil
 			}
@@ -88,6 +96,16 @@ func (s *shape) fits(arguments []byte) bool {
 		return true
 	})
 	return fits && seen == 1<<len(s.required)-1
+}
+
+// fitsDefaults reports whether each default is certainly valid.
+func (s *shape) fitsDefaults(defaults map[string]json.RawMessage) bool {
+	for name, value := range defaults {
+		if !hasType(value, s.types[name]) {
+			return false
+		}
+	}
+	return true
 }
 
 // hasType reports whether a valid JSON value is certainly of a type.

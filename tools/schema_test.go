@@ -1,0 +1,144 @@
+package tools
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSchemaNamesWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ schema, value, want string }{
+		{`{"required":["b","a"]}`, `{}`, `missing properties "a", "b"`},
+		{`{"properties":{"a":{"type":["string","null"]}}}`, `{"a":1}`, `argument "a": got number, want string or null`},
+		{`{"properties":{"a":{"type":"integer"}}}`, `{"a":1.5}`, `argument "a": got number, want integer`},
+		{`{"properties":{"a":{"type":"string"}}}`, `{"a":{"b":[1]}}`, `argument "a": got object, want string`},
+		{`{"properties":{"a":{"type":"object"}}}`, `{"a":null}`, `argument "a": got null, want object`},
+		{`{"properties":{"a":{"minimum":1}}}`, `{"a":0.5}`, `argument "a": minimum: got 0.5, want 1`},
+		{`{"properties":{"a":{"multipleOf":2}}}`, `{"a":3}`, `argument "a": multipleOf: got 3, want 2`},
+		{`{"properties":{"a":true},"additionalProperties":false}`, `{"d":1,"c":2}`, `additional properties "c", "d" not allowed`},
+		{`{"properties":{"a":{"additionalProperties":{"type":"string"},"properties":{"b":true}}}}`, `{"a":{"b":1,"c":"c","d":2}}`, `argument "a/d": got number, want string`},
+		{`{"properties":{"a":{"items":{"enum":["x",1,null]}}}}`, `{"a":["x",2,1.0]}`, `argument "a/1": value must be one of "x", 1, null`},
+		{`{"properties":{"a":{"prefixItems":[true,{"type":"null"}],"items":{"const":{"b":[1]}}}}}`, `{"a":[1,null,{"b":[1]},{"b":[2]}]}`, `argument "a/3": value must be {"b":[1]}`},
+		{`{"properties":{"n":{"pattern":"^a\"?"}}}`, `{"n":"it's"}`, `argument "n": does not match pattern "^a\"?"`},
+		{`{"properties":{"n":{"maxLength":2}}}`, `{"n":"äöü"}`, `argument "n": maxLength: got 3, want 2`},
+		{`{"properties":{"n":{"maxItems":0}}}`, `{"n":[1]}`, `argument "n": maxItems: got 1, want 0`},
+		{`{"propertyNames":{"maxLength":1}}`, `{"n":1,"long":1}`, `argument "long": its name: maxLength: got 4, want 1`},
+		{`{"patternProperties":{"^x":{"type":"string"}}}`, `{"a":1,"x":"","xy":1}`, `argument "xy": got number, want string`},
+		{`{"properties":{"a":{"anyOf":[{"type":"string"},{"type":"null"}]}}}`, `{"a":1}`, `argument "a": must fit one of [{"type":"string"},{"type":"null"}]`},
+		{`{"properties":{"a":{"oneOf":[{"minimum":0},{"minimum":1}]}}}`, `{"a":2}`, `argument "a": must fit exactly one of [{"minimum":0},{"minimum":1}]`},
+		{`{"properties":{"a":{"not":{"type":"null"}},"b":false}}`, `{"a":null}`, `argument "a": must not fit {"type":"null"}`},
+		{`{"properties":{"b":false}}`, `{"b":1}`, `argument "b": is not allowed`},
+		{`{"properties":{"a":{"contains":{"type":"string"}}}}`, `{"a":[1]}`, `argument "a": no item fits {"type":"string"}`},
+		{`{"properties":{"a":{"uniqueItems":true}}}`, `{"a":[1,{"a":1,"b":2},{"b":2.0,"a":1}]}`, `argument "a": uniqueItems: array items 2 and 1 are equal`},
+		{`{"dependentRequired":{"a":["b"]}}`, `{"a":1}`, `dependentRequired["a"]: missing properties ["b"]`},
+		{`{"unevaluatedProperties":false,"allOf":[{"properties":{"a":true}}]}`, `{"a":1,"b":2}`, `argument "b": is not allowed`},
+		{`{"$defs":{"n":{"properties":{"c":{"$ref":"#/$defs/n"},"v":{"type":"string"}}}},"$ref":"#/$defs/n"}`, `{"c":{"c":{"v":1}}}`, `argument "c/c/v": got number, want string`},
+		{`{"$id":"https://example.com/tool.json","properties":{"a":{"$id":"a.json","items":{"$ref":"#/$defs/b"},"$defs":{"b":{"type":"null"}}}}}`, `{"a":[null,1]}`, `argument "a/1": got number, want null`},
+		{`{"properties":{"a/b~":{"type":"null"}}}`, `{"a/b~":1}`, `argument "a/b~": got number, want null`},
+		{`{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"items":[{"type":"string"}],"additionalItems":false}}}`, `{"a":["",2]}`, `argument "a/1": is not allowed`},
+		{`{"$schema":"http://json-schema.org/draft-07/schema","definitions":{"a":{"type":"string"}},"properties":{"x":{"$ref":"#/definitions/a","maxLength":0}}}`, `{"x":"y"}`, ``},
+		{`{"properties":{"a":{"enum":["` + strings.Repeat("long", 200) + `"]}}}`, `{"a":1}`, `argument "a": value must be one of "` + strings.Repeat("long", 75)[:299] + `...`},
+		{`true`, `{"a":1e999}`, `number 1e999 is out of range`},
+	} {
+		err := (&schema{source: []byte(c.schema)}).checkSlowly([]byte(c.value))
+		got := ""
+		if err != nil {
+			got = strings.TrimPrefix(strings.TrimPrefix(err.Error(), "invalid arguments: "), "reading the arguments: ")
+		}
+		if got != c.want {
+			t.Errorf("%s of %s:\n got %s\nwant %s", c.value, c.schema, got, c.want)
+		}
+	}
+}
+
+func TestSchemaMistakesHaveAPlace(t *testing.T) {
+	t.Parallel()
+	for schema, want := range map[string]string{
+		`1`:                                      `got number, want boolean or object`,
+		`{"type":"strng"}`:                       `type: value must be one of array, boolean, integer, null, number, object, string`,
+		`{"type":["string","nul"]}`:              `type: value must be one of array, boolean, integer, null, number, object, string`,
+		`{"properties":{"a":1}}`:                 `properties/a: got number, want boolean or object`,
+		`{"properties":{"a":null}}`:              `properties/a: got null, want boolean or object`,
+		`{"properties":[]}`:                      `properties: got array, want object`,
+		`{"properties":{"a":{"minLength":"1"}}}`: `properties/a/minLength: cannot be unmarshaled into an int`,
+		`{"not":{"anyOf":[{},{"minimum":"1"}]}}`: `not/anyOf/1/minimum: got string, want number`,
+		`{"required":"a"}`:                       `required: got string, want array`,
+		`{"required":["a",1]}`:                   `required: got number, want string`,
+		`{"exclusiveMinimum":true}`:              `exclusiveMinimum: got bool, want number`,
+		`{"items":[{}]}`:                         `items: got array, want boolean or object; use prefixItems`,
+		`{"pattern":"("}`:                        "pattern: \"(\" is no regular expression: error parsing regexp: missing closing ): `(`",
+		`{"patternProperties":{"[":true}}`:       "patternProperties/[: \"[\" is no regular expression: error parsing regexp: missing closing ]: `[`",
+		`{"$ref":"#/$defs/x"}`:                   `$ref: "#/$defs/x" refers to nothing`,
+		`{"$ref":"#x"}`:                          `$ref: "#x" refers to nothing`,
+		`{"$ref":"other.json"}`:                  `$ref: other.json cannot be loaded: a schema may not refer to other documents`,
+		`{"$ref":"file:///etc/passwd"}`:          `$ref: file:///etc/passwd cannot be loaded: a schema may not refer to other documents`,
+		`{"$ref":"#"}`:                           `refers to itself without end`,
+		`{"properties":{"x":{"allOf":[{"$ref":"#/properties/x"}]}}}`: `properties/x: refers to itself without end`,
+		`{"$schema":"https://json-schema.org/draft/2019-09/schema"}`: `$schema: "https://json-schema.org/draft/2019-09/schema" is not known here; use ` + draft2020 + ` or ` + draft07,
+		`{"$defs":{"a":{"type":1}}}`:                                 `$defs/a/type: invalid value for "type": "1"`,
+	} {
+		_, err := compileSchema([]byte(schema))
+		if err == nil || err.Error() != want {
+			t.Errorf("%s:\n got %v\nwant %s", schema, err, want)
+		}
+		if at := (*schemaError)(nil); !errors.As(err, &at) {
+			t.Errorf("%s: %T", schema, err)
+		}
+	}
+}
+
+// doubling is a schema whose n definitions each apply the next one twice.
+func doubling(n int, by string) []byte {
+	var defs strings.Builder
+	for i := range n {
+		next := fmt.Sprintf(`{"$ref":"#/$defs/a%d"}`, i+1)
+		fmt.Fprintf(&defs, `"a%d":%s,`, i, strings.ReplaceAll(by, "NEXT", next))
+	}
+	return fmt.Appendf(nil, `{"type":"object","properties":{"x":{"$ref":"#/$defs/a0"}},"$defs":{%s"a%d":{"type":"string"}}}`, &defs, n)
+}
+
+func TestExplodingSchemasAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, by := range []string{
+		`{"anyOf":[NEXT,NEXT]}`, `{"allOf":[NEXT,NEXT]}`, `{"oneOf":[NEXT,NEXT]}`, `{"if":NEXT,"then":NEXT,"else":NEXT}`,
+		`{"anyOf":[{"properties":{"x":NEXT}},{"properties":{"x":NEXT}}]}`, `{"anyOf":[{"items":NEXT},{"items":NEXT}]}`,
+	} {
+		if _, err := compileSchema(doubling(40, by)); err == nil || !strings.Contains(err.Error(), "explodes") {
+			t.Errorf("%s: %v", by, err)
+		}
+		if _, err := compileSchema(doubling(5, by)); err != nil {
+			t.Errorf("%s, five of it: %v", by, err)
+		}
+	}
+}
+
+// A schema may refer to itself, also on two ways, as long as that does not explode on the value.
+func TestRecursiveSchemas(t *testing.T) {
+	t.Parallel()
+	const (
+		tree   = `{"type":"object","properties":{"l":{"$ref":"#"},"r":{"$ref":"#"},"c":{"type":"array","items":{"$ref":"#"}}},"additionalProperties":false}`
+		within = `{"allOf":[{"properties":{"l":{"$ref":"#"}}}]}`
+		double = `{"anyOf":[{"properties":{"l":{"$ref":"#"}},"required":["y"]},{"properties":{"l":{"$ref":"#"}},"required":["z"]}]}`
+	)
+	nested := func(depth int, innermost string) string {
+		return strings.Repeat(`{"l":`, depth) + innermost + strings.Repeat("}", depth)
+	}
+	for _, c := range []struct{ schema, value, want string }{
+		{tree, nested(60, "{}"), ""},
+		{tree, nested(60, `{"c":[{},{"l":1}]}`), `argument "` + strings.Repeat("l/", 60) + `c/1/l": got number, want object`},
+		{within, nested(300, "{}"), ""},
+		{double, nested(60, "{}"), "explodes"},
+		{double, nested(4, "{}"), "must fit one of"},
+		{`{"properties":{"x":{"anyOf":[` + strings.TrimSuffix(strings.Repeat(`{"pattern":"^a"},`, 1000), ",") + `]}}}`, `{"x":"` + strings.Repeat("b", 100_000) + `"}`, "explodes"},
+	} {
+		start := time.Now()
+		err := (&schema{source: []byte(c.schema)}).checkSlowly([]byte(c.value))
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%.60s of %.60s: %v, want %s", c.value, c.schema, err, c.want)
+		}
+		t.Logf("%.60s of %.60s: %v", c.value, c.schema, time.Since(start))
+	}
+}
