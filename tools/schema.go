@@ -1,7 +1,7 @@
 package tools
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"strings"
 	"sync"
@@ -12,6 +12,7 @@ import (
 // schema checks a tool's arguments. It is compiled when a shape does not do, so that a server with many tools starts at once.
 type schema struct {
 	source []byte
+	of     string // what is checked, for messages; "" = argument
 
 	once     sync.Once
 	compiled *jsonschema.Schema
@@ -42,12 +43,13 @@ func (s *schema) checkSlowly(arguments []byte) error {
 	if len(wrong) == 0 {
 		return nil
 	}
+	of := cmp.Or(s.of, "argument")
 	lines := make([]string, len(wrong))
 	for i, w := range wrong {
 		lines[i] = w.Problem
 		if len(w.Place) > 0 { // packages/1 for ["packages", "1"], the way the argument was written
-			lines[i] = fmt.Sprintf("argument %q: %s", strings.Join(w.Place, "/"), w.Problem)
+			lines[i] = fmt.Sprintf("%s %q: %s", of, strings.Join(w.Place, "/"), w.Problem)
 		}
 	}
-	return errors.New("invalid arguments: " + strings.Join(lines, "; "))
+	return fmt.Errorf("invalid %ss: %s", of, strings.Join(lines, "; "))
 }
