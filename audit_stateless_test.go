@@ -45,6 +45,7 @@ type auditSubscription struct {
 type statelessAudit struct {
 	subscriptions map[string]*auditSubscription // by the bytes of the request's id
 	handles       map[string]bool               // tasks that a CreateTaskResult told of
+	awaited       map[string]bool               // tasks whose result a session has called for
 	ended         map[string]bool               // tasks that were shown to have ended
 	questions     map[string]string             // by task and key
 	results       map[string]*auditResults      // by partialResultToken
@@ -57,7 +58,7 @@ type auditResults struct {
 }
 
 func newStatelessAudit() statelessAudit {
-	return statelessAudit{map[string]*auditSubscription{}, map[string]bool{}, map[string]bool{}, map[string]string{}, map[string]*auditResults{}}
+	return statelessAudit{map[string]*auditSubscription{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]string{}, map[string]*auditResults{}}
 }
 
 // sentStateless notes a request that carries fields of the stateless era in its _meta.
@@ -370,10 +371,10 @@ func (a *audit) partialResult(e envelope) error {
 }
 
 // eraOfQuestion checks a request of the server: only a session may be asked, never a client of the stateless era
-// ("The server MUST NOT write JSON-RPC requests to stdout").
+// ("The server MUST NOT write JSON-RPC requests to stdout"). A session is asked for a task of that era if it calls tasks/result.
 func (a *audit) eraOfQuestion(e envelope) error {
 	for id := range a.stateless.handles {
-		if strings.Contains(string(e.Params), id) {
+		if strings.Contains(string(e.Params), id) && !a.stateless.awaited[id] {
 			return fmt.Errorf("a request for task %s of the stateless era", id)
 		}
 	}

@@ -197,6 +197,9 @@ func (a *audit) sentOne(line []byte) {
 		a.streams = a.streams || p.Capabilities.Tasks.Streaming.Partial != nil
 		a.pushes = a.pushes || slices.Contains(p.Capabilities.Tasks.Responses.Modes, "streaming")
 	}
+	if r.method == "tasks/result" {
+		a.stateless.awaited[r.taskID] = true
+	}
 	if task := a.tasks[r.taskID]; task != nil && r.method == "tasks/result" && p.LastSeqNr != nil {
 		task.pulls = true
 	}

@@ -106,7 +106,7 @@ func TestAuditLog(t *testing.T) {
 		t.Error("not refused")
 	}
 	run.Cancel("")
-	if _, err := r.taskResult(t.Context(), mcp.TaskParams{TaskID: run.ID()}); err != nil {
+	if _, err := r.taskResult(t.Context(), &rpc.Caller{Version: &mcp.Version{}}, mcp.TaskParams{TaskID: run.ID()}); err != nil {
 		t.Error(err)
 	}
 	r.Close()

@@ -62,17 +62,17 @@ func withTasks(h rpc.Handler) rpc.Handler {
 }
 
 // withTask reads the task id that a method is about.
-func withTask(h func(ctx context.Context, p mcp.TaskParams) (any, error)) rpc.Handler {
-	return withTasks(func(ctx context.Context, _ *rpc.Caller, params json.RawMessage) (any, error) {
+func withTask(h func(ctx context.Context, c *rpc.Caller, p mcp.TaskParams) (any, error)) rpc.Handler {
+	return withTasks(func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 		var p mcp.TaskParams
 		if err := json.Unmarshal(params, &p); err != nil || p.TaskID == "" {
 			return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.taskId must be a task's id")
 		}
-		return h(ctx, p)
+		return h(ctx, c, p)
 	})
 }
 
-func (r *Runner) getTask(ctx context.Context, p mcp.TaskParams) (any, error) {
+func (r *Runner) getTask(ctx context.Context, _ *rpc.Caller, p mcp.TaskParams) (any, error) {
 	t, err := r.Get(ctx, p.TaskID)
 	if err != nil {
 		return nil, WireError(err)
@@ -88,9 +88,12 @@ func (r *Runner) getTask(ctx context.Context, p mcp.TaskParams) (any, error) {
 // taskResult answers with what the task's own request would have returned. "When a receiver receives a
 // tasks/result request for a task in any other non-terminal status, it MUST block the response until the
 // task reaches a terminal status" (basic/utilities/tasks, "Result Retrieval").
-func (r *Runner) taskResult(ctx context.Context, p mcp.TaskParams) (any, error) {
+func (r *Runner) taskResult(ctx context.Context, c *rpc.Caller, p mcp.TaskParams) (any, error) {
 	if len(p.LastSeqNr) > 0 {
 		return r.resume(ctx, p)
+	}
+	if run := r.Running(p.TaskID); run != nil {
+		defer run.relay(ctx, c)()
 	}
 	t, err := r.Await(ctx, p.TaskID)
 	if err != nil {
@@ -175,7 +178,7 @@ func (r *Runner) Await(ctx context.Context, id string) (Task, error) {
 	return t, nil
 }
 
-func (r *Runner) cancelTask(ctx context.Context, p mcp.TaskParams) (any, error) {
+func (r *Runner) cancelTask(ctx context.Context, _ *rpc.Caller, p mcp.TaskParams) (any, error) {
 	t, err := r.Cancel(ctx, p.TaskID)
 	if errors.Is(err, ErrEnded) {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "cannot cancel task: already in terminal status %q", t.Status)

@@ -2,18 +2,27 @@ package tasks
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 
+	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
 
 // Question is something that a task's work wants to know from the client. While one is open the task is
 // input_required ("Input Required Status"); whoever has the task's id may see and answer it.
 type Question struct {
+	// Set by who asks.
+	Request mcp.InputRequest
+	Message string                              // what the task's status says
+	Sent    bool                                // a client has been sent it, or will be: it is left out of what tasks/result asks
+	Check   func(content json.RawMessage) error // what is wrong with the content of an accepted answer; nil = nothing ever is
+
 	run    *Run
 	key    string
 	answer chan json.RawMessage // capacity 1: only the first answer counts
+	closed rpc.Event
 }
 
 // questions are a run's, guarded by its mu.
@@ -24,35 +33,35 @@ type questions struct {
 	asked chan struct{} // capacity 1: something was asked; nil until somebody listens or asks
 }
 
-// Question opens a question. message is what the task's status says. It fails with ErrEnded.
-func (r *Run) Question(request mcp.InputRequest, message string) (*Question, error) {
+// Ask opens a question. It fails with ErrEnded.
+func (r *Run) Ask(q *Question) error {
 	r.door.Lock()
 	defer r.door.Unlock()
 	r.mu.Lock()
 	if r.ending {
 		r.mu.Unlock()
-		return nil, ErrEnded
+		return ErrEnded
 	}
 	r.questions.last++
-	q := &Question{run: r, key: fmt.Sprintf("question-%d", r.questions.last), answer: make(chan json.RawMessage, 1)}
+	q.run, q.key, q.answer = r, fmt.Sprintf("question-%d", r.questions.last), make(chan json.RawMessage, 1)
 	if r.questions.open == nil {
 		r.questions.open, r.questions.byKey = map[string]mcp.InputRequest{}, map[string]*Question{}
 	}
-	r.questions.open[q.key] = request
+	r.questions.open[q.key] = q.Request
 	r.questions.byKey[q.key] = q
 	waits := r.task.Status == mcp.TaskInputRequired
 	r.mu.Unlock()
 	if waits {
 		r.changed()
-	} else if err := r.move(mcp.TaskInputRequired, message); err != nil {
+	} else if err := r.move(mcp.TaskInputRequired, q.Message); err != nil {
 		q.forget()
-		return nil, err
+		return err
 	}
 	select {
 	case r.asked() <- struct{}{}:
 	default:
 	}
-	return q, nil
+	return nil
 }
 
 // Answered gives the answer, once.
@@ -60,6 +69,7 @@ func (q *Question) Answered() <-chan json.RawMessage { return q.answer }
 
 // Close ends the question, answered or not. The task goes on when it was the last one.
 func (q *Question) Close() error {
+	q.closed.Happen()
 	q.run.door.Lock()
 	defer q.run.door.Unlock()
 	if q.forget() {
@@ -95,6 +105,34 @@ func (r *Run) Questions() map[string]mcp.InputRequest {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.questions.open)
+}
+
+// CheckResponses refuses answers to open questions that are no elicitation results, or do not fit what was asked.
+func (r *Run) CheckResponses(responses map[string]json.RawMessage) error {
+	for key, response := range responses {
+		r.mu.Lock()
+		q := r.questions.byKey[key]
+		r.mu.Unlock()
+		if q == nil {
+			continue // see Answer
+		}
+		if err := q.check(response); err != nil {
+			return rpc.Errorf(mcp.CodeInvalidParams, "params.inputResponses[%q] %v", key, err)
+		}
+	}
+	return nil
+}
+
+// check says what is wrong with an answer.
+func (q *Question) check(response json.RawMessage) error {
+	var r mcp.ElicitResult
+	if json.Unmarshal(response, &r) != nil || !r.Action.Valid() {
+		return errors.New("must be an elicitation result with action accept, decline or cancel")
+	}
+	if r.Action != mcp.ElicitAccept || q.Check == nil {
+		return nil
+	}
+	return q.Check(r.Content)
 }
 
 // Answer answers open questions. Keys that name none are ignored: "keys that were never issued, keys that have

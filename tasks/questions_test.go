@@ -13,8 +13,8 @@ import (
 
 func question(t *testing.T, r *Run) *Question {
 	t.Helper()
-	q, err := r.Question(mcp.InputRequest{Method: "elicitation/create"}, "really?")
-	if err != nil {
+	q := &Question{Message: "really?"}
+	if err := r.Ask(q); err != nil {
 		t.Fatal(err)
 	}
 	return q
@@ -48,7 +48,7 @@ func TestQuestionsMoveTheTask(t *testing.T) {
 			t.Errorf("answer %s", got)
 		}
 		s.Cancel("")
-		if _, err := s.Question(mcp.InputRequest{}, ""); !errors.Is(err, ErrEnded) {
+		if err := s.Ask(&Question{}); !errors.Is(err, ErrEnded) {
 			t.Errorf("asked after the end: %v", err)
 		}
 		r.Close()
@@ -64,8 +64,8 @@ func TestEndComesLast(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			for {
-				q, err := s.Question(mcp.InputRequest{}, "")
-				if err != nil {
+				q := &Question{}
+				if s.Ask(q) != nil {
 					return
 				}
 				_ = q.Close()

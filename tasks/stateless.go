@@ -70,10 +70,10 @@ func (r *Runner) updateTask(ctx context.Context, p mcp.UpdateTaskParams) (any, e
 	if p.InputResponses == nil {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.inputResponses must be an object")
 	}
-	if err := CheckResponses(p.InputResponses); err != nil {
-		return nil, err
-	}
 	if run := r.Running(p.TaskID); run != nil {
+		if err := run.CheckResponses(p.InputResponses); err != nil {
+			return nil, err
+		}
 		run.Answer(p.InputResponses)
 		return nil, nil
 	}
@@ -89,23 +89,6 @@ func (r *Runner) cancelDetailed(ctx context.Context, p mcp.UpdateTaskParams) (an
 		return nil, WireError(err)
 	}
 	return nil, nil
-}
-
-// CheckResponses refuses answers that are none to elicitation/create.
-func CheckResponses(responses map[string]json.RawMessage) error {
-	for key, response := range responses {
-		var r mcp.ElicitResult
-		err := json.Unmarshal(response, &r)
-		switch r.Action {
-		case mcp.ElicitAccept, mcp.ElicitDecline, mcp.ElicitCancel:
-		default:
-			err = errors.New("no action")
-		}
-		if err != nil {
-			return rpc.Errorf(mcp.CodeInvalidParams, "params.inputResponses[%q] must be an elicitation result with action accept, decline or cancel", key)
-		}
-	}
-	return nil
 }
 
 // Detailed is a task of the owner as clients of the tasks extension see it, with what its status adds.

@@ -20,6 +20,22 @@ type Question struct {
 	Schema json.RawMessage
 }
 
+// check says what is wrong with the content of an answer. Servers "SHOULD validate received data matches the requested
+// schema" (client/elicitation, "Security Considerations"). No content is an empty form.
+func (q *Question) check(content json.RawMessage) error {
+	if len(content) == 0 {
+		content = json.RawMessage("{}")
+	}
+	if len(q.Schema) == 0 {
+		return nil
+	}
+	s := schema{source: q.Schema, of: "field"}
+	if err := s.check(content); err != nil {
+		return fmt.Errorf("has %w", err)
+	}
+	return nil
+}
+
 // Answer is what the user did with a question.
 type Answer struct {
 	Action  mcp.ElicitAction
@@ -96,8 +112,13 @@ func (a *asking) put(ctx context.Context, q Question) (Answer, error) {
 	a.mu.Unlock()
 	q.Message = clipText(q.Message, maxQuestion)
 	params := mcp.ElicitParams{Message: q.Message, RequestedSchema: q.Schema}
-	question, err := a.run.Question(mcp.InputRequest{Method: "elicitation/create", Params: structured(params)}, q.Message)
-	if err != nil {
+	question := &tasks.Question{
+		Request: mcp.InputRequest{Method: "elicitation/create", Params: structured(params)},
+		Message: q.Message,
+		Sent:    !a.d.caller.Version.Stateless,
+		Check:   q.check,
+	}
+	if err := a.run.Ask(question); err != nil {
 		a.open.Done()
 		return Answer{}, err
 	}
@@ -143,7 +164,16 @@ func (a *asking) await(ctx context.Context, q *tasks.Question, params mcp.Elicit
 			// The client's error says nothing of the call that it made: it is the tool's to deal with.
 			e.err = fmt.Errorf("the client could not ask its user: %s", refused.Message)
 		}
-		return Answer{Action: e.result.Action, Content: e.result.Content}, e.err
+		answer = Answer{Action: e.result.Action, Content: e.result.Content}
+		switch {
+		case e.err != nil:
+			return answer, e.err
+		case answer.Action == mcp.ElicitAccept:
+			if err := q.Check(answer.Content); err != nil {
+				return answer, fmt.Errorf("the client's answer %w", err)
+			}
+		}
+		return answer, nil
 	case response := <-q.Answered():
 		var r mcp.ElicitResult
 		if err = json.Unmarshal(response, &r); err != nil {

@@ -326,7 +326,7 @@ func (c *Command) confirm(ctx context.Context, in *Call) (*mcp.CallToolResult, e
 	case errors.Is(err, ErrCannotAsk) && c.config.ConfirmFallback == "run":
 		return nil, nil
 	case errors.Is(err, ErrCannotAsk):
-		return mcp.ErrorResult(fmt.Sprintf("not run: %s must be confirmed by the user, and %v", c.name, err)), nil
+		return nil, fmt.Errorf("not run: %s must be confirmed by the user, and %w", c.name, err)
 	case err != nil:
 		return nil, fmt.Errorf("asking the user: %w", err)
 	case answer.Action == mcp.ElicitAccept:

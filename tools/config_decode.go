@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"bytes"
 	"encoding"
 	"encoding/json"
 	"errors"
@@ -24,6 +25,9 @@ func ParseConfig(file string, text []byte) (*Config, error) {
 	c.file, c.lines = file, strings.Split(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n")
 	c.places = map[string]place{}
 	d := &decoder{config: c, anchors: map[string]ast.Node{}}
+	if err := c.tooMuch(text); err != nil {
+		return nil, err
+	}
 	tree, err := parser.ParseBytes(text, 0)
 	if err != nil {
 		return nil, d.syntaxError(err)
@@ -45,11 +49,46 @@ func ParseConfig(file string, text []byte) (*Config, error) {
 	return c, nil
 }
 
-// Bounds on what aliases can make of a small file.
 const (
+	// Bounds on what aliases can make of a small file.
 	maxNodes = 100_000 // thousands of tools
 	maxDepth = 100     // deeper than any schema that people write
+
+	// Bounds on what is parsed: the YAML library takes memory by the square of the depth, 24 GB for 100,000 brackets.
+	maxFile = 1 << 20
+	maxOpen = 1000 // brackets and dashes, also in text and comments: well above maxDepth
 )
+
+// tooMuch refuses a text that is too large to parse, or nested too deep.
+func (c *Config) tooMuch(text []byte) error {
+	if len(text) > maxFile {
+		return c.mistake(position{1, 1}, fmt.Sprintf("the file has %d bytes", len(text)), allow(Size(maxFile).String()+" at most"))
+	}
+	at := position{1, 0}
+	brackets, dashes := 0, 0 // open; one behind the other: "- - - a" is a list in a list in a list
+	for i, b := range text {
+		at.column++
+		switch b {
+		case '[', '{':
+			brackets++
+		case ']', '}':
+			brackets = max(brackets-1, 0)
+		case '-':
+			if bytes.HasPrefix(text[i:], []byte("- ")) {
+				dashes++
+			}
+		case '\n':
+			at = position{at.line + 1, 0}
+		}
+		if b != '-' && b != ' ' {
+			dashes = 0
+		}
+		if brackets > maxOpen || dashes > maxOpen {
+			return c.mistake(at, "the file is nested too deep", allow(fmt.Sprintf("%d levels at most", maxDepth)))
+		}
+	}
+	return nil
+}
 
 // decoder decodes one document.
 type decoder struct {

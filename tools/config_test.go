@@ -300,3 +300,21 @@ func TestStateDir(t *testing.T) {
 }
 
 func noEnvironment(string) string { return "" }
+
+// What the YAML library would take gigabytes for is refused before it is parsed, with a place; what people write is not.
+func TestConfigIsBounded(t *testing.T) {
+	for text, want := range map[string]string{
+		"a: " + strings.Repeat("[", 100_000):         "F:1:1004: the file is nested too deep",
+		"a:\n  " + strings.Repeat("{b: ", 100_000):   "nested too deep",
+		"\n" + strings.Repeat("- ", 100_000) + "a":   "F:2:2001: the file is nested too deep",
+		strings.Repeat("# comment\n", maxFile/10+10): "the file has 1048670 bytes (allowed: 1MiB at most)",
+	} {
+		if _, err := ParseConfig("F", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.20q: %v, want %s", text, err, want)
+		}
+	}
+	fine := "tools:\n  a:\n    shell: |\n      " + strings.Repeat("-", 2000) + strings.Repeat("\n      [[ -n $a ]] && b=( -x - - - )", 5000)
+	if _, err := ParseConfig("F", []byte(fine)); err != nil {
+		t.Errorf("a long script: %v", err)
+	}
+}

@@ -21,7 +21,7 @@ type Function struct {
 
 // Func makes a tool of a Go function. The input schema comes from In, a struct: `json:"name,omitempty"`
 // names an argument that may be missing, `jsonschema:"text"` describes it. The tool may be
-// called as a task and streams what f writes to out.
+// called as a task. Clients get what f writes to out as it comes; a function that writes says so with Streams.
 //
 //	tools.Func("greet", "Greets somebody.", func(ctx context.Context, in struct {
 //		Name string `json:"name" jsonschema:"whom to greet"`
@@ -44,7 +44,7 @@ func Func[In any](name, description string, f func(ctx context.Context, in In, o
 			Name:        name,
 			Description: description,
 			InputSchema: input,
-			Execution:   &mcp.ToolExecution{TaskSupport: mcp.TaskOptional, StreamPartial: true},
+			Execution:   &mcp.ToolExecution{TaskSupport: mcp.TaskOptional},
 		},
 		call: func(ctx context.Context, call *Call, out *Output) (*mcp.CallToolResult, error) {
 			var in In
@@ -58,6 +58,12 @@ func Func[In any](name, description string, f func(ctx context.Context, in In, o
 			return f(ctx, in, out)
 		},
 	}
+}
+
+// Streams tells clients that the function writes output while it runs: execution.streamPartial (SEP-2679, 3).
+func (f *Function) Streams() *Function {
+	f.Tool.Execution.StreamPartial = true
+	return f
 }
 
 // Describe implements Tool.

@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"runnel/rpc/mcp"
@@ -29,5 +30,18 @@ func TestFuncTakesIntegersAsTheyAreWritten(t *testing.T) {
 		if _, err := f.Call(t.Context(), &Call{Arguments: json.RawMessage(arguments)}, nil); err == nil {
 			t.Errorf("%s is taken", arguments)
 		}
+	}
+}
+
+// A client is told that a tool streams only where it does: others would be asked for a stream that never comes.
+func TestStreamPartialIsDeclaredByWhatStreams(t *testing.T) {
+	var streams []string
+	for _, tool := range SelfTest() {
+		if spec := tool.Describe(); spec.Execution.StreamPartial {
+			streams = append(streams, spec.Name)
+		}
+	}
+	if got, want := strings.Join(streams, " "), "stream fail blob"; got != want {
+		t.Errorf("streamPartial: %s, want %s", got, want)
 	}
 }

@@ -43,8 +43,13 @@ func (s *service) handOver(ctx context.Context, c *rpc.Caller, e *entry, run *ta
 	case s.o.FallbackTools == "always" || s.o.FallbackTools != "never" && !s.fallbackHidden(c):
 		how = fmt.Sprintf(" Call get_task_result with {\"task_id\": %q, \"after\": %d, \"wait_ms\": %d} to wait for what comes next and for the result; cancel_task stops it.",
 			run.ID(), next, maxWait.Milliseconds())
-	case s.fallbackHidden(c):
-		how = " Its host can follow it with tasks/get and tasks/result."
+	case c.Version.Tasks:
+		how = fmt.Sprintf(" Its host can wait for the result with tasks/result, look at it with tasks/get and stop it with tasks/cancel, each with {\"taskId\": %q}.", run.ID())
+		if s.o.FallbackTools != "never" {
+			how += " For a host that has no tasks, start runnel with --fallback-tools always."
+		}
+	case s.fallbackHidden(c): // the tasks extension has no tasks/result
+		how = fmt.Sprintf(" Its host can wait for the result with tasks/get and stop it with tasks/cancel, each with {\"taskId\": %q}.", run.ID())
 	}
 	return tasks.WithRelated(&mcp.CallToolResult{
 		IsError:           e.from != nil && e.spec.OutputSchema != nil, // clients check all other results by a schema that is not runnel's

@@ -78,7 +78,7 @@ func (p *parking) leave(request *mcp.CallToolParams, call parkedCall) (requestSt
 	return base64.RawURLEncoding.EncodeToString(append(p.sign(state), state...)), func() { p.giveUp(&call, "cancelled by the client") }, nil
 }
 
-// take gives back the call that a request goes on with.
+// take gives back the call that a request goes on with. One whose answers are wrong may be sent again.
 func (p *parking) take(request *mcp.CallToolParams) (*parkedCall, error) {
 	invalid := func(why string) error {
 		return rpc.Errorf(mcp.CodeInvalidParams, "params.requestState %s: send the call again without it", why)
@@ -97,11 +97,31 @@ func (p *parking) take(request *mcp.CallToolParams) (*parkedCall, error) {
 	if time.Now().Unix() >= state.Expires {
 		return nil, invalid("has expired")
 	}
+	if call := p.find(state.Run, state.Number); call != nil {
+		if err := call.run.CheckResponses(request.InputResponses); err != nil {
+			return nil, err
+		}
+	}
 	call := p.remove(state.Run, state.Number)
 	if call == nil {
 		return nil, invalid("has expired or was used before")
 	}
 	return call, nil
+}
+
+// find is a call that waits with a number, nil if none does.
+func (p *parking) find(id string, number int64) *parkedCall {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.waiting(id, number)
+}
+
+// waiting is find under mu.
+func (p *parking) waiting(id string, number int64) *parkedCall {
+	if call := p.calls[id]; call != nil && call.number == number {
+		return call
+	}
+	return nil
 }
 
 // close cancels what waits: nobody can come back any more.
@@ -126,12 +146,11 @@ func (p *parking) giveUp(call *parkedCall, why string) {
 func (p *parking) remove(id string, number int64) *parkedCall {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	call := p.calls[id]
-	if call == nil || call.number != number {
-		return nil
+	call := p.waiting(id, number)
+	if call != nil {
+		delete(p.calls, id)
+		call.expiry.Stop()
 	}
-	delete(p.calls, id)
-	call.expiry.Stop()
 	return call
 }
 

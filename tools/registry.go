@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sort"
 	"strings"
@@ -87,7 +88,8 @@ func (r *Registry) insert(e *entry) error {
 }
 
 // Replace makes the list hold the tools of another registry, and the fallback tools, instead of those it held. Calls
-// that run go on. Upstreams that are the same go on, too, others end with their last call. Clients that listen are told.
+// that run go on. Upstreams that are the same go on, too, others end with their last call. Clients that listen are told, if
+// what they can see is not the same.
 func (r *Registry) Replace(with *Registry) {
 	next := Registry{tools: slices.Clone(with.tools)}
 	r.mu.Lock()
@@ -96,8 +98,13 @@ func (r *Registry) Replace(with *Registry) {
 			_ = next.insert(e)
 		}
 	}
+	before := r.tools
 	r.tools = next.tools
 	r.replaceUpstreams(with.upstreams)
+	if slices.EqualFunc(before, r.tools, func(a, b *entry) bool { return reflect.DeepEqual(a.spec, b.spec) }) {
+		r.mu.Unlock()
+		return
+	}
 	r.tell()
 }
 
@@ -140,16 +147,23 @@ func (r *Registry) lookup(name string) *entry {
 // listPage is how many bytes of tools one tools/list result shows: well under the 1 MiB that some clients read.
 const listPage = 256 << 10
 
+// cursorPrefix tells a cursor of ours from text that only looks like one.
+const cursorPrefix = "after "
+
+// errCursor: "Invalid cursors SHOULD result in an error with code -32602" (server/utilities/pagination, "Error Handling").
+var errCursor = rpc.Errorf(mcp.CodeInvalidParams, "invalid cursor: use the nextCursor of the page before, or none")
+
 // list returns a page of the tools as the caller's version knows them. A cursor is the name of the last tool shown, encoded.
 func (r *Registry) list(c *rpc.Caller, cursor string) (mcp.ListToolsResult, error) {
-	last, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil {
-		return mcp.ListToolsResult{}, rpc.Errorf(mcp.CodeInvalidParams, "invalid cursor: use the nextCursor of the page before, or none")
+	decoded, _ := base64.RawURLEncoding.DecodeString(cursor)
+	last, ours := strings.CutPrefix(string(decoded), cursorPrefix)
+	if cursor != "" && !(ours && isToolName(last)) {
+		return mcp.ListToolsResult{}, errCursor
 	}
 	r.shown.Store(true)
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	i, found := r.find(string(last))
+	i, found := r.find(last)
 	if found {
 		i++
 	}
@@ -161,7 +175,7 @@ func (r *Registry) list(c *rpc.Caller, cursor string) (mcp.ListToolsResult, erro
 		}
 		size += len(spec.Description) + len(spec.InputSchema) + len(spec.OutputSchema)
 		if size > listPage && len(page.Tools) > 0 {
-			page.NextCursor = base64.RawURLEncoding.EncodeToString([]byte(page.Tools[len(page.Tools)-1].Name))
+			page.NextCursor = base64.RawURLEncoding.EncodeToString([]byte(cursorPrefix + page.Tools[len(page.Tools)-1].Name))
 			break
 		}
 		page.Tools = append(page.Tools, dressTool(c.Version, spec))

@@ -96,7 +96,16 @@ func logResource(v *mcp.Version, t *tasks.Task) mcp.Resource {
 	return r
 }
 
-func (s *service) listTemplates(_ context.Context, c *rpc.Caller, _ json.RawMessage) (any, error) {
+func (s *service) listTemplates(_ context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+	var p mcp.ListTasksParams
+	if len(params) > 0 {
+		if err := json.Unmarshal(params, &p); err != nil {
+			return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.cursor must be a string")
+		}
+	}
+	if p.Cursor != "" { // there is one page
+		return nil, errCursor
+	}
 	t := mcp.ResourceTemplate{
 		URITemplate: logTemplate,
 		Name:        "task-log",

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 // schema checks a tool's arguments. It is compiled when a shape does not do, so that a server with many tools starts at once.
 type schema struct {
 	source []byte
+	of     string // what is checked, for messages; "" = argument
 
 	once     sync.Once
 	compiled *compiledSchema
@@ -42,10 +44,11 @@ func (s *schema) checkSlowly(arguments []byte) error {
 	if wrong == nil {
 		return nil
 	}
+	of := cmp.Or(s.of, "argument")
 	if len(wrong.place) == 0 {
-		return errors.New("invalid arguments: " + wrong.problem)
+		return fmt.Errorf("invalid %ss: %s", of, wrong.problem)
 	}
-	return fmt.Errorf("invalid arguments: argument %q: %s", strings.Join(wrong.place, "/"), wrong.problem)
+	return fmt.Errorf("invalid %ss: %s %q: %s", of, of, strings.Join(wrong.place, "/"), wrong.problem)
 }
 
 // readValue reads JSON as the library takes it.

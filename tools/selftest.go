@@ -19,9 +19,9 @@ import (
 func SelfTest() []Tool {
 	return []Tool{
 		Func("echo", "Returns its text.", echo),
-		Func("stream", "Writes count chunks of one line each.", stream),
+		Func("stream", "Writes count chunks of one line each.", stream).Streams(),
 		Func("sleep", "Does nothing for some time.", sleep),
-		Func("fail", "Fails, after some chunks of output.", fail),
+		Func("fail", "Fails, after some chunks of output.", fail).Streams(),
 		Func("panic", "Panics.", func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) {
 			panic("the self-test tool panic was called")
 		}),
@@ -34,7 +34,7 @@ func SelfTest() []Tool {
 			},
 			call: ask,
 		},
-		Func("blob", "Returns an image of some bytes.", blob),
+		Func("blob", "Returns an image of some bytes.", blob).Streams(),
 		Func("test_simple_text", "Conformance fixture: a text.", func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) {
 			return mcp.Result("This is a simple text response for testing."), nil
 		}),

@@ -221,9 +221,6 @@ func needElicitation(c *rpc.Caller) error {
 
 // goOn takes a call up again that was answered with questions.
 func (s *service) goOn(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.CallToolParams) (any, error) {
-	if err := tasks.CheckResponses(p.InputResponses); err != nil {
-		return nil, err
-	}
 	parked, err := s.parked.take(p)
 	if err != nil {
 		return nil, err

@@ -24,3 +24,8 @@ const (
 	ElicitDecline ElicitAction = "decline"
 	ElicitCancel  ElicitAction = "cancel"
 )
+
+// Valid reports whether it is one of them.
+func (a ElicitAction) Valid() bool {
+	return a == ElicitAccept || a == ElicitDecline || a == ElicitCancel
+}

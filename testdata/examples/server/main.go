@@ -19,7 +19,7 @@ func main() {
 			_, _ = fmt.Fprintln(out, n+1)
 		}
 		return mcp.Result("done"), nil
-	}))
+	}).Streams())
 	server, runner := rpc.NewServer(nil), tasks.NewRunner(tasks.Options{})
 	runner.Register(server)
 	tools.Serve(server, &registry, runner, tools.ServeOptions{})

@@ -1,0 +1,84 @@
+package tasks
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+// relay puts the questions of a task of the stateless era to a session's client that waits for its result: "When the
+// requestor encounters the input_required status, it SHOULD preemptively call tasks/result" (2025-11-25 basic/utilities/tasks).
+// Each question is with one client at a time. stop takes back those that are open.
+//
+// Goroutines: one looks for questions, one waits for the answer to each.
+func (r *Run) relay(ctx context.Context, c *rpc.Caller) (stop func()) {
+	if !c.Version.Elicitation || !c.Capabilities.AsksByForm() {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	changed, unwatch := r.Watch()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			for _, q := range r.unsent() {
+				wg.Go(func() { q.send(ctx, c) })
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return func() {
+		cancel()
+		wg.Wait()
+		unwatch()
+	}
+}
+
+// unsent are the open questions that no client has been sent; from now on they count as sent.
+func (r *Run) unsent() (list []*Question) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, q := range r.questions.byKey {
+		if !q.Sent {
+			q.Sent = true
+			list = append(list, q)
+		}
+	}
+	return list
+}
+
+// send sends the question and takes the answer, unless somebody else gives one first. A question that is not answered may be sent again.
+func (q *Question) send(ctx context.Context, c *rpc.Caller) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-q.closed.Done():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	var params mcp.ElicitParams
+	if err := json.Unmarshal(q.Request.Params, &params); err != nil {
+		panic("internal error: params of a question: " + err.Error())
+	}
+	params.Meta = Related(q.run.id)
+	var response json.RawMessage
+	err := c.Request(ctx, q.Request.Method, params, &response)
+	if err == nil {
+		err = q.check(response)
+	}
+	if err == nil {
+		q.run.Answer(map[string]json.RawMessage{q.key: response})
+		return
+	}
+	q.run.mu.Lock()
+	q.Sent = false
+	q.run.mu.Unlock()
+}
