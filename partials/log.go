@@ -56,6 +56,9 @@ type LogOptions struct {
 	Retain     int // bytes of memory that are kept for readers still to come, beyond what present ones need; 0 = 8 MiB
 	// Lost is told when the log's backing has failed (Log.Fail); nothing can be appended any more. It must not block.
 	Lost func(reason error)
+	// Spill is called once, by an Append that waits for it, before memory lets go of anything that no backing has: it may
+	// give the log one (Back). If it does not, what readers still to come may want is lost from then on.
+	Spill func()
 }
 
 const (
@@ -92,6 +95,8 @@ type Log struct {
 	failed   error // why the backing cannot keep it
 	limit    int64 // of Limit
 	lost     func(error)
+	spill    func() // nil once it has been called
+	spilling bool   // it has not returned
 }
 
 // block holds chunks that follow each other. data never grows beyond its capacity, so what a
@@ -123,7 +128,7 @@ func NewLog(o *LogOptions) *Log {
 		l.retain = int64(o.Retain)
 	}
 	if o != nil {
-		l.lost = o.Lost
+		l.lost, l.spill = o.Lost, o.Spill
 	}
 	return l
 }
@@ -138,8 +143,12 @@ func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for !l.closed && l.failed == nil {
+		if l.spill != nil && l.backing == nil && l.cost+size >= l.retain {
+			l.spillNow()
+			continue
+		}
 		pending := l.pending()
-		if pending == 0 || pending+size <= l.maxPending {
+		if !l.spilling && (pending == 0 || pending+size <= l.maxPending) {
 			break
 		}
 		if l.room == nil {
@@ -168,6 +177,17 @@ func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
 	l.wake()
 	l.due()
 	return nil
+}
+
+// spillNow calls spill. l.mu is held before and after, and not meanwhile.
+func (l *Log) spillNow() {
+	spill := l.spill
+	l.spill, l.spilling = nil, true
+	l.mu.Unlock()
+	spill()
+	l.mu.Lock()
+	l.spilling = false
+	l.moved()
 }
 
 // write adds one chunk, text longer than maxText in pieces. l.mu is held.

@@ -36,7 +36,8 @@ type Run struct {
 
 	// door lets one change of the status or the variables through at a time, with its storing and its telling, so that they
 	// are in the same order for everybody. It is taken before mu, and held across I/O.
-	door sync.Mutex
+	door   sync.Mutex
+	hidden bool // the store keeps the output of a run without a handle; guarded by door
 
 	mu     sync.Mutex
 	task   Task
@@ -181,6 +182,7 @@ func (r *Run) Promote(ctx context.Context) error {
 	if err := r.runner.admit(ctx, r); err != nil {
 		return err
 	}
+	r.hidden = false
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.handle = true
@@ -402,6 +404,8 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	if handle {
 		// The outcome is stored before the terminal status can be seen.
 		t = r.runner.settle(t)
+	} else if r.hidden {
+		r.unspill()
 	}
 	r.conclude(t, handle)
 	return true

@@ -270,8 +270,14 @@ func (d *database) recover(keeper string) error {
 		err := scan(&r.number, &r.ID, &r.Owner, &r.Tool, &r.Detached)
 		left = append(left, r)
 		return err
-	}, "SELECT number, id, owner, tool, work IS NOT NULL FROM task WHERE keeper = ?", keeper)
+	}, "SELECT number, id, owner, tool, work IS NOT NULL FROM task WHERE keeper = ? AND expires >= 0", keeper)
 	if err != nil {
+		return err
+	}
+	if err := d.w.do(job{do: func(tx *transaction) error {
+		_, err := tx.exec("UPDATE task SET keeper = NULL WHERE keeper = ? AND expires < 0", keeper)
+		return err
+	}}); err != nil {
 		return err
 	}
 	for i := range left {

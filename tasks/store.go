@@ -50,3 +50,9 @@ type Shared interface {
 	// Look brings a task that another process runs up to date.
 	Look(ctx context.Context, t *Task) error
 }
+
+// Hider is a Store that can keep the output of a run that has no handle.
+type Hider interface {
+	// Hide stores a task that nobody finds, with its log: until it is put, or deleted.
+	Hide(t Task) error
+}
