@@ -79,7 +79,8 @@ type Log struct {
 	mu      sync.Mutex
 	blocks  []*block // oldest first; data before blocks[0].start is gone
 	end     int64
-	cost    int64 // of all that was appended
+	cost    int64 // of all that was appended, with minCost of each chunk at least
+	gone    int64 // of them, what memory has let go
 	closed  bool
 	readers []*Reader     // those that Append waits for
 	waiting []*Reader     // those in Wait
@@ -261,6 +262,9 @@ func (l *Log) trim() {
 	for drop < len(l.blocks)-1 && l.blocks[drop].end() <= slowest && l.cost-l.blocks[drop].cost >= l.retain {
 		drop++
 	}
+	if drop > 0 {
+		l.gone = l.blocks[drop-1].cost
+	}
 	clear(l.blocks[:drop])
 	l.blocks = l.blocks[drop:]
 }
@@ -350,7 +354,9 @@ func (l *Log) Tail(n int) Batch {
 func (l *Log) NewReader(pos int64) *Reader {
 	r := &Reader{log: l, pos: pos, ready: make(chan struct{}, 1)}
 	l.mu.Lock()
-	r.cost = l.cost - (l.end - pos)
+	if r.cost = l.cost - (l.end - pos); pos <= l.memory() {
+		r.cost = l.gone
+	}
 	l.readers = append(l.readers, r)
 	l.mu.Unlock()
 	return r
@@ -432,7 +438,9 @@ func (r *Reader) next(limit int) (Batch, bool) {
 	if len(blocks) == 0 {
 		return Batch{Start: r.pos, End: r.pos}, false
 	}
-	r.pos = max(r.pos, blocks[0].start)
+	if r.pos < blocks[0].start { // memory has let it go
+		r.pos, r.cost = blocks[0].start, l.gone
+	}
 	i := sort.Search(len(blocks), func(i int) bool { return blocks[i].end() > r.pos })
 	b := blocks[i]
 	at := int(r.pos - b.start)

@@ -307,3 +307,22 @@ func BenchmarkChunk(b *testing.B) {
 		line = d.Encode(line[:0], batch)
 	}
 }
+
+// Who comes when the beginning is gone holds nobody up for it.
+func TestLateReaderIsNotBehindForWhatIsGone(t *testing.T) {
+	l := NewLog(&LogOptions{Retain: 64 << 10})
+	chunk := Chunk{Data: bytes.Repeat([]byte{'x'}, 64<<10)}
+	for range 40 { // two and a half times what a reader may be behind
+		if err := l.Append(t.Context(), chunk); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := l.NewReader(0)
+	defer r.Close()
+	r.Next(1 << 10)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := l.Append(ended, chunk); err != nil {
+		t.Errorf("Append waits: %v", err)
+	}
+}
