@@ -41,6 +41,7 @@ type Run struct {
 
 	mu     sync.Mutex
 	task   Task
+	shown  string           // the last line of output as somebody was last shown it
 	handle bool             // Spec.Handle, or promoted
 	rest   *partials.Ending // nil: all of the result's content is beyond the output
 	well   bool             // an error result completes the task, too
@@ -91,7 +92,7 @@ func (r *Run) Handle() mcp.CreateTaskResult {
 
 // Status is the task as it is now, with a message for its status.
 func (r *Run) Status(message string) mcp.Task {
-	t := r.Task()
+	t := r.show(message)
 	t.StatusMessage = clip(message, maxStatusMessage)
 	return t.wire(r.runner.o.PollInterval)
 }
@@ -99,11 +100,22 @@ func (r *Run) Status(message string) mcp.Task {
 // live is the task as it is now; while it works, its message is the last line of its output, which
 // is all that some hosts show.
 func (r *Run) live() Task {
-	t := r.Task()
+	line := partials.LastLine(r.log.Tail(tailBytes))
+	t := r.show(line)
 	if t.Status == mcp.TaskWorking {
-		t.StatusMessage = clip(partials.LastLine(r.log.Tail(tailBytes)), maxStatusMessage)
+		t.StatusMessage = clip(line, maxStatusMessage)
 	}
 	return t
+}
+
+// show is the task, which is updated if it works and its status is about to say something else than when it was last shown.
+func (r *Run) show(line string) Task {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.task.Status == mcp.TaskWorking && line != r.shown {
+		r.shown, r.task.UpdatedAt = line, time.Now()
+	}
+	return r.task
 }
 
 // tailBytes is where a last line is looked for.
