@@ -410,6 +410,9 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 		r.task.Segments.Finish(partials.Ending{Rest: outcome.Result.Content, IsError: outcome.Result.IsError})
 	}
 	r.log.Close()
+	if cause != nil && r.HasHandle() {
+		outcome.Result.Content = append(remains(context.Background(), r.log), outcome.Result.Content...)
+	}
 	r.door.Lock() // not before: who stops may be waiting for it
 	defer r.door.Unlock()
 	r.mu.Lock()
