@@ -286,6 +286,7 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, registry
 		Log:                 log,
 	})
 	server.OnDrain(func(ctx context.Context) { _ = runner.Wait(ctx) }) // its error only says that ctx has ended
+	server.OnStop(runner.Close)
 	err = server.Serve(ctx, i.stdin, i.stdout)
 	if err != nil && ctx.Err() != nil {
 		return nil // a signal is a way to end

@@ -46,15 +46,15 @@ const (
 // ErrLost refuses an append to a log whose backing has failed.
 var ErrLost = errors.New("the output could not be stored")
 
-// Back gives the log a backing, for all that memory still holds and all that comes. It may be called once,
-// also while the log is written and read.
+// Back gives the log a backing, for all that memory still holds and all that comes. A log has one at a time. It may be called
+// while the log is written and read.
 func (l *Log) Back(b Backing) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.backing != nil {
 		panic("internal error: the log has a backing")
 	}
-	l.backing = b
+	l.backing, l.told = b, 0
 	l.retain = min(l.retain, backedRetain)
 	l.kept = l.memory()
 	l.keeper = Reader{log: l, pos: l.kept, cost: l.cost - (l.end - l.kept)}
@@ -63,6 +63,21 @@ func (l *Log) Back(b Backing) {
 	if l.kept < l.end {
 		l.due()
 	}
+}
+
+// Unback takes the log's backing away: what is in memory stays, and what the backing alone has is lost to the log.
+func (l *Log) Unback() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.backing = nil
+	l.moved()
+}
+
+// Backed tells whether the log has a backing.
+func (l *Log) Backed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.backing != nil
 }
 
 // Stored makes a log of what a backing has kept, up to position end. It is closed: nothing can be appended.

@@ -272,9 +272,10 @@ func TestProgress(t *testing.T) {
 	say := func(s string) step {
 		return func(p *Progress) []byte { return p.Encode(nil, Batch{Chunks: []Chunk{text(s)}}) }
 	}
-	report := func(done, total float64) step {
-		return func(p *Progress) []byte { return p.Report(nil, done, total, "") }
+	tell := func(done, total float64, message string) step {
+		return func(p *Progress) []byte { return p.Report(nil, done, total, message) }
 	}
+	report := func(done, total float64) step { return tell(done, total, "") }
 	beat := func(p *Progress) []byte { return p.Beat(nil, nil) }
 	for _, c := range []struct {
 		name    string
@@ -285,12 +286,18 @@ func TestProgress(t *testing.T) {
 		{"conformance", true, []step{report(0, 100), report(50, 100), report(100, 100)},
 			`"progress":0,"total":100; "progress":50,"total":100; "progress":100,"total":100`},
 		{"lines", true, []step{say("one\ntwo\n"), say("\n \n"), say("three")},
-			`"progress":0.000001,"message":"two"; "progress":0.000002,"message":"three"`},
-		{"without message", false, []step{say("one"), beat, report(5, 0)}, `"progress":0.000001; "progress":5`},
+			`"progress":1,"message":"two"; "progress":2,"message":"three"`},
+		{"without message", false, []step{say("one"), beat, report(5, 0)}, `"progress":1; "progress":5`},
 		{"mixed", true, []step{say("a"), report(10, 20), say("b"), report(10, 20), report(11, 20), beat},
-			`"progress":0.000001,"message":"a"; "progress":10,"total":20; "progress":10.00001,"total":20,"message":"b"; "progress":11,"total":20; "progress":11.000011,"total":20`},
+			`"progress":1,"message":"a"; "progress":10,"total":20; "progress":10.00001,"total":20,"message":"b"; "progress":11,"total":20; "progress":11.000011,"total":20`},
 		{"first report after lines", true, []step{say("a"), report(0, 100), report(math.Inf(1), 100), report(1, math.Inf(1)), report(1, 100)},
-			`"progress":0.000001,"message":"a"; "progress":0.000002,"total":100; "progress":1,"total":100`},
+			`"progress":1,"message":"a"; "progress":2; "progress":3,"total":300`},
+		{"reports after lines", true, []step{say("a"), say("b"), say("c"), tell(1, 5, "[1/5]"), tell(2, 5, "[2/5]"), tell(5, 5, "[5/5]")},
+			`"progress":1,"message":"a"; "progress":2,"message":"b"; "progress":3,"message":"c"; "progress":4,"total":20,"message":"[1/5]"; "progress":8,"total":20,"message":"[2/5]"; "progress":20,"total":20,"message":"[5/5]"`},
+		{"lines of reports", true, []step{tell(1, 2, "[1/2]"), say("[1/2]\n"), say("more"), tell(2, 2, "[2/2]"), say("[2/2]\n"), say("done"), beat},
+			`"progress":1,"total":2,"message":"[1/2]"; "progress":1.000001,"total":2,"message":"more"; "progress":2,"total":2,"message":"[2/2]"; "progress":2.000002`},
+		{"beyond the total", true, []step{report(6, 5)}, `"progress":6`},
+		{"waiting", true, []step{tell(0, 0, "waiting"), say("a")}, `"progress":1,"message":"waiting"; "progress":2,"message":"a"`},
 		{"falling", true, []step{report(5, 10), report(4, 10), report(math.NaN(), 10)}, `"progress":5,"total":10`},
 	} {
 		p := NewProgress(head, json.RawMessage(`"t"`), "", c.message)

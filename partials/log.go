@@ -56,6 +56,9 @@ type LogOptions struct {
 	Retain     int // bytes of memory that are kept for readers still to come, beyond what present ones need; 0 = 8 MiB
 	// Lost is told when the log's backing has failed (Log.Fail); nothing can be appended any more. It must not block.
 	Lost func(reason error)
+	// Spill is called once, by an Append that waits for it, before memory lets go of anything that no backing has: it may
+	// give the log one (Back). If it does not, what readers still to come may want is lost from then on.
+	Spill func()
 }
 
 const (
@@ -76,7 +79,8 @@ type Log struct {
 	mu      sync.Mutex
 	blocks  []*block // oldest first; data before blocks[0].start is gone
 	end     int64
-	cost    int64 // of all that was appended
+	cost    int64 // of all that was appended, with minCost of each chunk at least
+	gone    int64 // of them, what memory has let go
 	closed  bool
 	readers []*Reader     // those that Append waits for
 	waiting []*Reader     // those in Wait
@@ -92,6 +96,8 @@ type Log struct {
 	failed   error // why the backing cannot keep it
 	limit    int64 // of Limit
 	lost     func(error)
+	spill    func() // nil once it has been called
+	spilling bool   // it has not returned
 }
 
 // block holds chunks that follow each other. data never grows beyond its capacity, so what a
@@ -123,7 +129,7 @@ func NewLog(o *LogOptions) *Log {
 		l.retain = int64(o.Retain)
 	}
 	if o != nil {
-		l.lost = o.Lost
+		l.lost, l.spill = o.Lost, o.Spill
 	}
 	return l
 }
@@ -138,8 +144,12 @@ func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for !l.closed && l.failed == nil {
+		if l.spill != nil && l.backing == nil && l.cost+size >= l.retain {
+			l.spillNow()
+			continue
+		}
 		pending := l.pending()
-		if pending == 0 || pending+size <= l.maxPending {
+		if !l.spilling && (pending == 0 || pending+size <= l.maxPending) {
 			break
 		}
 		if l.room == nil {
@@ -168,6 +178,17 @@ func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
 	l.wake()
 	l.due()
 	return nil
+}
+
+// spillNow calls spill. l.mu is held before and after, and not meanwhile.
+func (l *Log) spillNow() {
+	spill := l.spill
+	l.spill, l.spilling = nil, true
+	l.mu.Unlock()
+	spill()
+	l.mu.Lock()
+	l.spilling = false
+	l.moved()
 }
 
 // write adds one chunk, text longer than maxText in pieces. l.mu is held.
@@ -240,6 +261,9 @@ func (l *Log) trim() {
 	drop := 0
 	for drop < len(l.blocks)-1 && l.blocks[drop].end() <= slowest && l.cost-l.blocks[drop].cost >= l.retain {
 		drop++
+	}
+	if drop > 0 {
+		l.gone = l.blocks[drop-1].cost
 	}
 	clear(l.blocks[:drop])
 	l.blocks = l.blocks[drop:]
@@ -330,7 +354,9 @@ func (l *Log) Tail(n int) Batch {
 func (l *Log) NewReader(pos int64) *Reader {
 	r := &Reader{log: l, pos: pos, ready: make(chan struct{}, 1)}
 	l.mu.Lock()
-	r.cost = l.cost - (l.end - pos)
+	if r.cost = l.cost - (l.end - pos); pos <= l.memory() {
+		r.cost = l.gone
+	}
 	l.readers = append(l.readers, r)
 	l.mu.Unlock()
 	return r
@@ -412,7 +438,9 @@ func (r *Reader) next(limit int) (Batch, bool) {
 	if len(blocks) == 0 {
 		return Batch{Start: r.pos, End: r.pos}, false
 	}
-	r.pos = max(r.pos, blocks[0].start)
+	if r.pos < blocks[0].start { // memory has let it go
+		r.pos, r.cost = blocks[0].start, l.gone
+	}
 	i := sort.Search(len(blocks), func(i int) bool { return blocks[i].end() > r.pos })
 	b := blocks[i]
 	at := int(r.pos - b.start)

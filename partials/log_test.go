@@ -307,3 +307,43 @@ func BenchmarkChunk(b *testing.B) {
 		line = d.Encode(line[:0], batch)
 	}
 }
+
+// Who comes when the beginning is gone holds nobody up for it.
+func TestLateReaderIsNotBehindForWhatIsGone(t *testing.T) {
+	l := NewLog(&LogOptions{Retain: 64 << 10})
+	chunk := Chunk{Data: bytes.Repeat([]byte{'x'}, 64<<10)}
+	for range 40 { // two and a half times what a reader may be behind
+		if err := l.Append(t.Context(), chunk); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := l.NewReader(0)
+	defer r.Close()
+	r.Next(1 << 10)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := l.Append(ended, chunk); err != nil {
+		t.Errorf("Append waits: %v", err)
+	}
+}
+
+// Of a merged result, all that memory has let go is one item.
+func TestMergedTellsOnceWhatIsGone(t *testing.T) {
+	l := NewLog(&LogOptions{Retain: 64 << 10})
+	s := NewSegments(l)
+	for range 10 {
+		if err := l.Append(t.Context(), Chunk{Data: bytes.Repeat([]byte{'q'}, 32<<10)}); err != nil {
+			t.Fatal(err)
+		}
+		s.After(0, 1<<20) // as a client that is sent each
+	}
+	l.Close()
+	s.Finish(Ending{})
+	merged, _ := s.Merged(8 << 20)
+	if n := bytes.Count(merged, []byte("no longer kept")); n != 1 {
+		t.Errorf("%d items tell of what is gone, want 1", n)
+	}
+	if lost := bytes.Count(merged, []byte("q")); !bytes.Contains(merged, fmt.Appendf(nil, "[%d bytes of output are no longer kept]", 10*32<<10-lost)) {
+		t.Errorf("got %.100s with %d bytes of output behind it", merged, lost)
+	}
+}

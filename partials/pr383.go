@@ -46,12 +46,7 @@ func (d *pr383) chunk(dst, content []byte, last bool) []byte {
 	p := d.progress
 	p.tick()
 	p.written++
-	dst = append(dst, p.head...)
-	dst = appendNumber(dst, p.last)
-	if p.total > 0 {
-		dst = append(dst, `,"total":`...)
-		dst = appendNumber(dst, p.total)
-	}
+	dst = p.appendValue(append(dst, p.head...))
 	dst = fmt.Appendf(dst, `,"partialResult":{"chunk":{"content":%s},"append":%t,"lastChunk":%t}}}`, content, d.begun, last)
 	d.begun = true
 	return append(dst, '\n')

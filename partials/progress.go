@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -16,12 +17,16 @@ type Progress struct {
 	head    []byte // a line up to the progress
 	message bool
 
-	done  float64 // what the tool reported last
-	total float64 // 0: unknown
+	scale float64 // of what the tool reports: 1, or more where lines of output got further than its first report
+	done  float64 // what the tool reported last, scaled
+	total float64 // likewise; 0: unknown
 	extra int     // notifications since then that were not the tool's report
 	begun bool
 	told  bool    // the tool has reported
 	last  float64 // what the last notification said
+
+	reports [8]string // the messages of its last reports: as lines of output they are no news
+	report  int       // where the next one goes
 
 	written int // notifications
 }
@@ -29,9 +34,9 @@ type Progress struct {
 // maxMessage is the longest message, in bytes: hosts show it on one line.
 const maxMessage = 256
 
-// extraStep is how much a notification that is no report of the tool's rises, relative to the last
-// report (or to 1): so little that the tool's next report is still above it.
-const extraStep = 1e-6
+// extraSteps is how many notifications that are no report of the tool's rise as far together as its last report
+// (or 1): so little each that the tool's next report is still above them.
+const extraSteps = 1e6
 
 // NewProgress makes the progress dialect of one request. token is its progressToken as it came, taskID the task's id
 // if the client has it ("" otherwise). message: the protocol version has a message in progress.
@@ -42,7 +47,7 @@ func NewProgress(head []byte, token json.RawMessage, taskID string, message bool
 		// io.modelcontextprotocol/related-task key" (2025-11-25 basic/utilities/tasks)
 		h = fmt.Appendf(h, `"_meta":%s,`, relatedTask(taskID))
 	}
-	return &Progress{head: fmt.Appendf(h, `"progressToken":%s,"progress":`, token), message: message}
+	return &Progress{head: fmt.Appendf(h, `"progressToken":%s,"progress":`, token), message: message, scale: 1}
 }
 
 // Encode implements Dialect: it shows the last line that is not blank.
@@ -51,8 +56,8 @@ func (p *Progress) Encode(dst []byte, b Batch) []byte {
 		return dst
 	}
 	line := lastLine(b.Chunks)
-	if len(line) == 0 {
-		return dst
+	if len(line) == 0 || p.told && p.total > 0 && p.last >= p.total || slices.Contains(p.reports[:], string(clipMessage(line))) {
+		return dst // behind the total, nothing but the end is left to tell
 	}
 	return p.Beat(dst, line)
 }
@@ -69,44 +74,59 @@ func (p *Progress) Beat(dst, message []byte) []byte {
 	return p.encode(dst, message)
 }
 
-// tick lets the progress rise a little.
+// tick lets the progress rise: by one while it only counts notifications, by a little behind a report.
 func (p *Progress) tick() {
 	p.extra++
-	p.begun, p.last = true, p.done+float64(p.extra)*extraStep*max(1, math.Abs(p.done))
+	p.begun, p.last = true, float64(p.extra)
+	if p.told {
+		p.last = p.done + float64(p.extra)*max(1, math.Abs(p.done))/extraSteps
+	}
 }
 
 // Report appends what a tool says of its progress, or nothing if that does not rise: "The progress value MUST increase
-// with each notification" (basic/utilities/progress).
+// with each notification" (basic/utilities/progress). total 0 means unknown.
 func (p *Progress) Report(dst []byte, done, total float64, message string) []byte {
 	if math.IsNaN(done-total) || math.IsInf(done-total, 0) {
 		return dst
 	}
-	if p.begun && !p.told {
-		// Lines of output were shown before: the first report counts even if they got that far.
-		done = max(done, p.last+extraStep)
+	if !p.told {
+		switch {
+		case done == 0 && total == 0, p.begun && done <= 0:
+			return p.Beat(dst, []byte(message)) // nothing is done yet
+		case p.begun && done <= p.last:
+			p.scale = math.Ceil((p.last + 1) / done) // the share that is done stays what it is
+		}
 	}
-	if p.begun && done <= p.last {
+	done, total = done*p.scale, total*p.scale
+	if p.begun && done <= p.last || math.IsInf(done-total, 0) || math.IsNaN(done-total) {
 		return dst
 	}
 	p.done, p.total, p.extra, p.told = done, total, 0, true
 	p.begun, p.last = true, done
+	p.reports[p.report%len(p.reports)] = string(clipMessage([]byte(message)))
+	p.report++
 	return p.encode(dst, []byte(message))
 }
 
 func (p *Progress) encode(dst, message []byte) []byte {
 	p.written++
-	dst = append(dst, p.head...)
-	dst = appendNumber(dst, p.last)
-	if p.total > 0 {
-		dst = append(dst, `,"total":`...)
-		dst = appendNumber(dst, p.total)
-	}
+	dst = p.appendValue(append(dst, p.head...))
 	if p.message && len(message) > 0 {
 		dst = append(dst, `,"message":"`...)
 		dst = appendText(dst, clipMessage(message))
 		dst = append(dst, '"')
 	}
 	return append(dst, '}', '}', '\n')
+}
+
+// appendValue appends the progress, with the total unless it is behind that: signs of life go on when all is done.
+func (p *Progress) appendValue(dst []byte) []byte {
+	dst = appendNumber(dst, p.last)
+	if p.total > 0 && p.last <= p.total {
+		dst = append(dst, `,"total":`...)
+		dst = appendNumber(dst, p.total)
+	}
+	return dst
 }
 
 func appendNumber(dst []byte, n float64) []byte { return strconv.AppendFloat(dst, n, 'f', -1, 64) }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"strconv"
 	"sync"
 )
@@ -172,6 +173,13 @@ func (s *Segments) after(last int64, limit int, numbered bool) Page {
 	}
 	c := collector{page: Page{Content: []byte{'['}}, limit: limit, numbered: numbered}
 	next := last + 1
+	if lost := s.log.lostTo(); !numbered && last == 0 && lost > 0 {
+		// Where nobody asks for numbers, all that is gone is one item.
+		if n := sort.Search(len(s.ends), func(i int) bool { return s.ends[i] >= lost }); n < len(s.ends) {
+			c.put(0, fmt.Appendf(nil, noLongerKept, s.ends[n]))
+			c.page.Count, next = n+1, int64(n)+2
+		}
+	}
 	for ; next <= int64(len(s.ends)); next++ {
 		if item := s.logged(next, c.longest()); !c.add(next, item) {
 			break
@@ -284,9 +292,22 @@ func (s *Segments) logged(n int64, longest int) []byte {
 	}
 	chunks := s.log.between(begin, end)
 	if chunks == nil {
-		return fmt.Appendf(nil, `{"type":"text","text":"[%d bytes of output are no longer kept]"}`, end-begin)
+		return fmt.Appendf(nil, noLongerKept, end-begin)
 	}
 	return bytes.TrimSuffix(appendItems(nil, chunks, longest)[1:], []byte("]"))
+}
+
+// noLongerKept stands for output that is gone.
+const noLongerKept = `{"type":"text","text":"[%d bytes of output are no longer kept]"}`
+
+// lostTo is where the log begins that can be read: before it, memory has let go what no backing has.
+func (l *Log) lostTo() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.backing != nil || len(l.blocks) == 0 {
+		return 0
+	}
+	return l.blocks[0].start
 }
 
 // between returns the chunks from position begin to end, nil if they are not all kept.

@@ -70,6 +70,7 @@ type Server struct {
 	declare []func(*mcp.Version, *mcp.ServerCapabilities)
 	onDrain []func(context.Context)
 	onOpen  []func(*Caller)
+	onStop  []func()
 }
 
 type methodKey struct {
@@ -108,6 +109,10 @@ func (s *Server) Declare(f func(v *mcp.Version, caps *mcp.ServerCapabilities)) {
 // OnDrain adds something that EOF waits for when Options.Drain is negative, such as tasks that still run.
 // f returns when it is done or ctx ends.
 func (s *Server) OnDrain(f func(ctx context.Context)) { s.onDrain = append(s.onDrain, f) }
+
+// OnStop adds something that ends behind the handlers, such as tasks: what it has to say of that is still written. f returns
+// when it has ended.
+func (s *Server) OnStop(f func()) { s.onStop = append(s.onStop, f) }
 
 // OnSession adds something to do when initialize has opened a session. The Caller belongs to no request: it may
 // only notify. f must not block.

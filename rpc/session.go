@@ -115,6 +115,9 @@ func (s *session) stopHandlers() {
 	if n := s.calls.wait(ctx); n > 0 {
 		s.log.Warn().Int("count", n).Dur("after", handlerGrace).Msg("leaving handlers behind that did not end")
 	}
+	for _, f := range s.srv.onStop {
+		f()
+	}
 }
 
 // flush writes what is queued and ends the writer. With a negative Drain it waits as long as the client takes.

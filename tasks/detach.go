@@ -175,6 +175,9 @@ func (r *Run) lookOn() (Task, error) {
 		}
 		r.mu.Lock()
 		t.Merge = t.Merge || r.task.Merge
+		if t.UpdatedAt.Before(r.task.UpdatedAt) {
+			t.UpdatedAt = r.task.UpdatedAt // by its output
+		}
 		r.task = t
 		r.mu.Unlock()
 		if t.Status != before.Status {

@@ -36,10 +36,12 @@ type Run struct {
 
 	// door lets one change of the status or the variables through at a time, with its storing and its telling, so that they
 	// are in the same order for everybody. It is taken before mu, and held across I/O.
-	door sync.Mutex
+	door   sync.Mutex
+	hidden bool // the store keeps the output of a run without a handle; guarded by door
 
 	mu     sync.Mutex
 	task   Task
+	shown  string           // the last line of output as somebody was last shown it
 	handle bool             // Spec.Handle, or promoted
 	rest   *partials.Ending // nil: all of the result's content is beyond the output
 	well   bool             // an error result completes the task, too
@@ -90,7 +92,7 @@ func (r *Run) Handle() mcp.CreateTaskResult {
 
 // Status is the task as it is now, with a message for its status.
 func (r *Run) Status(message string) mcp.Task {
-	t := r.Task()
+	t := r.show(message)
 	t.StatusMessage = clip(message, maxStatusMessage)
 	return t.wire(r.runner.o.PollInterval)
 }
@@ -98,11 +100,22 @@ func (r *Run) Status(message string) mcp.Task {
 // live is the task as it is now; while it works, its message is the last line of its output, which
 // is all that some hosts show.
 func (r *Run) live() Task {
-	t := r.Task()
+	line := partials.LastLine(r.log.Tail(tailBytes))
+	t := r.show(line)
 	if t.Status == mcp.TaskWorking {
-		t.StatusMessage = clip(partials.LastLine(r.log.Tail(tailBytes)), maxStatusMessage)
+		t.StatusMessage = clip(line, maxStatusMessage)
 	}
 	return t
+}
+
+// show is the task, which is updated if it works and its status is about to say something else than when it was last shown.
+func (r *Run) show(line string) Task {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.task.Status == mcp.TaskWorking && line != r.shown {
+		r.shown, r.task.UpdatedAt = line, time.Now()
+	}
+	return r.task
 }
 
 // tailBytes is where a last line is looked for.
@@ -135,10 +148,13 @@ func (r *Run) Merge(ctx context.Context) error {
 	defer r.door.Unlock()
 	r.mu.Lock()
 	r.task.Merge = true
-	t, ending := r.task, r.ending
+	t, ending, away := r.task, r.ending, r.away
 	r.mu.Unlock()
-	if ending {
+	switch {
+	case ending:
 		return nil // the end is stored behind this, or has been
+	case away:
+		return r.runner.o.Store.(Shared).SetMerge(ctx, r.runner.o.Owner, r.id)
 	}
 	if err := r.runner.o.Store.Put(ctx, t); err != nil {
 		return r.runner.refused(r, err)
@@ -181,6 +197,7 @@ func (r *Run) Promote(ctx context.Context) error {
 	if err := r.runner.admit(ctx, r); err != nil {
 		return err
 	}
+	r.hidden = false
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.handle = true
@@ -393,6 +410,9 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 		r.task.Segments.Finish(partials.Ending{Rest: outcome.Result.Content, IsError: outcome.Result.IsError})
 	}
 	r.log.Close()
+	if cause != nil && r.HasHandle() {
+		outcome.Result.Content = append(remains(context.Background(), r.log), outcome.Result.Content...)
+	}
 	r.door.Lock() // not before: who stops may be waiting for it
 	defer r.door.Unlock()
 	r.mu.Lock()
@@ -402,6 +422,8 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	if handle {
 		// The outcome is stored before the terminal status can be seen.
 		t = r.runner.settle(t)
+	} else if r.hidden {
+		r.unspill()
 	}
 	r.conclude(t, handle)
 	return true

@@ -90,6 +90,8 @@ type Spec struct {
 	Tool string
 	// Handle: the requestor gets a task id. The task is stored, found by the tasks methods, and counts as live.
 	Handle bool
+	// Late: without a handle yet, it may get one (Run.Promote). Nothing of its output is lost before that.
+	Late bool
 	// TTL that the requestor asked for; 0 for none.
 	TTL time.Duration
 	// Variables that the task begins with, an encoded object that MergeVariables has made; nil for none.
@@ -156,7 +158,11 @@ func (r *Runner) newRun(spec Spec, t Task) *Run {
 	}
 	run.ctx.Parent = r.ctx
 	if t.Log == nil {
-		run.task.Log = partials.NewLog(&partials.LogOptions{MaxPending: r.o.MaxPending, Lost: run.ctx.Cancel})
+		o := partials.LogOptions{MaxPending: r.o.MaxPending, Lost: run.ctx.Cancel}
+		if _, ok := r.o.Store.(Hider); ok && spec.Late {
+			o.Spill = run.spill
+		}
+		run.task.Log = partials.NewLog(&o)
 		run.task.Segments = partials.NewSegments(run.task.Log)
 	}
 	run.log = run.task.Log

@@ -213,33 +213,48 @@ func (s *SQLite) Put(_ context.Context, t Task) error {
 	d.mu.Lock()
 	k := d.live[t.ID]
 	d.mu.Unlock()
+	if k != nil && k.hidden.Load() {
+		if err := d.reveal(k, t); err != nil || !t.Status.Terminal() {
+			return err
+		}
+	}
 	if k == nil {
 		working := t
 		if t.Status.Terminal() {
 			// A task whose first state is its last: its log must be there before its end can be seen.
 			working.Status, working.Outcome = mcp.TaskWorking, nil
 		}
-		if k, err = d.insert(working); err != nil || !t.Status.Terminal() {
+		if k, err = d.insert(working, false); err != nil || !t.Status.Terminal() {
 			return err
 		}
 	}
 	return d.update(k, t)
 }
 
-func (d *database) insert(t Task) (*keeping, error) {
+// insert stores a new task. One that is hidden is found by nobody, counts against no limit, and need not outlive a loss of power.
+func (d *database) insert(t Task, hidden bool) (*keeping, error) {
 	k := &keeping{db: d, log: t.Log, segments: t.Segments}
+	k.hidden.Store(hidden)
+	expires := expires(&t)
+	if hidden {
+		expires = hiddenExpires
+	}
 	var refused error
-	err := d.w.do(job{durable: true, do: func(tx *transaction) (err error) {
-		if refused, err = d.admit(tx, t.Owner); err != nil || refused != nil {
-			return err
+	err := d.w.do(job{durable: !hidden, do: func(tx *transaction) (err error) {
+		if !hidden {
+			if refused, err = d.admit(tx, t.Owner); err != nil || refused != nil {
+				return err
+			}
 		}
 		r, err := tx.exec(`INSERT INTO task (id, owner, tool, status, message, created, updated, ttl, expires, merge, variables, keeper)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			t.ID, t.Owner, t.Tool, t.Status, t.StatusMessage, t.CreatedAt.UnixNano(), t.UpdatedAt.UnixNano(),
-			int64(t.TTL), expires(&t), t.Merge, []byte(t.Variables), d.lease.name)
+			int64(t.TTL), expires, t.Merge, []byte(t.Variables), d.lease.name)
 		tx.bytes += rowBytes + int64(len(t.Variables))
 		if err == nil {
-			tx.live[t.Owner]++
+			if !hidden {
+				tx.live[t.Owner]++
+			}
 			k.task, err = r.LastInsertId()
 		}
 		return err
@@ -265,7 +280,7 @@ func (d *database) admit(tx *transaction, owner string) (refused, err error) {
 	if limit := d.o.Limits.MaxLive; limit > 0 {
 		n, counted := tx.live[owner]
 		if !counted {
-			if n, err = tx.count("SELECT count(*) FROM task INDEXED BY task_keeper WHERE keeper IS NOT NULL AND owner = ?", owner); err != nil {
+			if n, err = tx.count("SELECT count(*) FROM task INDEXED BY task_keeper WHERE keeper IS NOT NULL AND owner = ? AND expires >= 0", owner); err != nil {
 				return nil, err
 			}
 			tx.live[owner] = n
@@ -275,7 +290,7 @@ func (d *database) admit(tx *transaction, owner string) (refused, err error) {
 		}
 	}
 	if limit := d.o.Limits.MaxStartsPerMinute; limit > 0 {
-		n, err := tx.count("SELECT count(*) FROM (SELECT created FROM task WHERE owner = ? ORDER BY number DESC LIMIT ?) WHERE created > ?",
+		n, err := tx.count("SELECT count(*) FROM (SELECT created FROM task WHERE owner = ? AND expires >= 0 ORDER BY number DESC LIMIT ?) WHERE created > ?",
 			owner, limit, time.Now().Add(-time.Minute).UnixNano())
 		if err != nil || n >= limit {
 			return &refusal{RefusedStarts, tooManyStarts(limit)}, err
@@ -298,7 +313,7 @@ func (d *database) update(k *keeping, t Task) error {
 				return err
 			}
 		}
-		r, err := tx.exec("UPDATE task SET status = ?, message = ?, updated = ?, outcome = ?, merge = ?, keeper = ? WHERE number = ? AND keeper = ?",
+		r, err := tx.exec("UPDATE task SET status = ?, message = ?, updated = ?, outcome = ?, merge = max(merge, ?), keeper = ? WHERE number = ? AND keeper = ?",
 			t.Status, t.StatusMessage, t.UpdatedAt.UnixNano(), outcome, t.Merge, keeper, k.task, d.lease.name)
 		tx.bytes += int64(len(outcome))
 		if err == nil {
@@ -461,7 +476,13 @@ func (s *SQLite) Delete(_ context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	d.forget(id)
+	d.mu.Lock()
+	k := d.live[id]
+	delete(d.live, id)
+	d.mu.Unlock()
+	if k != nil && k.log != nil {
+		k.log.Unback() // nothing more of it is written
+	}
 	// To delete a long log takes a while: that is the sweeper's work.
 	defer d.sweep.hurry()
 	return d.w.do(job{do: func(tx *transaction) error {

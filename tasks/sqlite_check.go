@@ -68,7 +68,7 @@ func CheckSQLite(ctx context.Context, dir string) (r StateReport, err error) {
 		return err
 	}, "PRAGMA quick_check(10)")
 	if err == nil && r.Damage == nil {
-		err = explain(db.QueryRowContext(ctx, "SELECT count(*), count(keeper) FROM task").Scan(&r.Tasks, &r.Working))
+		err = explain(db.QueryRowContext(ctx, "SELECT count(*), count(keeper) FROM task WHERE expires >= 0").Scan(&r.Tasks, &r.Working))
 	}
 	return r, err
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"strconv"
+	"sync/atomic"
 
 	"runnel/partials"
 )
@@ -19,6 +20,8 @@ type keeping struct {
 	log      *partials.Log
 	segments *partials.Segments
 	numbers  bool // every segment gets its number when it is stored: others follow the log
+
+	hidden atomic.Bool // sqlite_hidden.go
 
 	// Of the writer's goroutine.
 	written, pending extent
@@ -40,7 +43,10 @@ func (k *keeping) Due(full bool) { k.db.w.flush(k, full) }
 // job writes what is due.
 func (k *keeping) job() job {
 	return job{do: k.write, committed: k.committed, undone: k.undone, answer: func(err error) {
-		if err != nil {
+		switch {
+		case err != nil && k.hidden.Load():
+			k.log.Unback() // the call goes on without
+		case err != nil:
 			k.log.Fail(err)
 		}
 	}}

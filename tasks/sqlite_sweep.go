@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -252,8 +250,6 @@ func (d *database) recoverAll(ctx context.Context) error {
 const (
 	goneMessage    = "the runnel that ran this task is gone (killed, or it crashed); the output up to then is kept"
 	goneSupervisor = "the supervisor that ran this detached task is gone (killed, or it crashed); the output up to then is kept"
-	// goneOutput is how much of the output, its end, the result of such a task shows.
-	goneOutput = 128 << 10
 )
 
 // recovering makes one recovery at a time in this process; those of others find nothing left to do.
@@ -270,8 +266,14 @@ func (d *database) recover(keeper string) error {
 		err := scan(&r.number, &r.ID, &r.Owner, &r.Tool, &r.Detached)
 		left = append(left, r)
 		return err
-	}, "SELECT number, id, owner, tool, work IS NOT NULL FROM task WHERE keeper = ?", keeper)
+	}, "SELECT number, id, owner, tool, work IS NOT NULL FROM task WHERE keeper = ? AND expires >= 0", keeper)
 	if err != nil {
+		return err
+	}
+	if err := d.w.do(job{do: func(tx *transaction) error {
+		_, err := tx.exec("UPDATE task SET keeper = NULL WHERE keeper = ? AND expires < 0", keeper)
+		return err
+	}}); err != nil {
 		return err
 	}
 	for i := range left {
@@ -307,30 +309,7 @@ func (d *database) remains(ctx context.Context, number int64, message string) *T
 	var end sql.NullInt64
 	_ = d.read.QueryRowContext(ctx, "SELECT max(stop) FROM log WHERE task = ?", number).Scan(&end) // what can be read is shown
 	log := partials.Stored(&keeping{db: d, task: number}, end.Int64)
-	result := &mcp.CallToolResult{IsError: true}
-	var text strings.Builder
-	flush := func() {
-		if text.Len() > 0 {
-			result.Content = append(result.Content, mcp.Text(text.String()))
-			text.Reset()
-		}
-	}
-	for pos := max(end.Int64-goneOutput, 0); pos < end.Int64; {
-		b, next, err := log.ReadAt(ctx, pos, goneOutput)
-		if err != nil || next <= pos {
-			break
-		}
-		for _, c := range b.Chunks {
-			if c.Kind == partials.Item {
-				flush()
-				result.Content = append(result.Content, slices.Clone(c.Data))
-			} else {
-				text.Write(c.Data)
-			}
-		}
-		pos = next
-	}
-	flush()
+	result := &mcp.CallToolResult{IsError: true, Content: remains(ctx, log)}
 	gone := mcp.Text(message)
 	result.Content = append(result.Content, gone)
 	t := &Task{Outcome: &Outcome{Result: result}, Segments: partials.NewSegments(log)}

@@ -34,6 +34,8 @@ type Shared interface {
 	Store
 	// Ask asks the process that runs a task to cancel it.
 	Ask(ctx context.Context, owner, id string) error
+	// SetMerge makes the merged segments the result of a task, whoever runs it.
+	SetMerge(ctx context.Context, owner, id string) error
 	// SetVariables merges a patch into the variables of a task that has not ended, whoever runs it, and returns them all.
 	// A patch that cannot be merged is an *rpc.Error.
 	SetVariables(ctx context.Context, owner, id string, patch []byte) ([]byte, error)
@@ -49,4 +51,10 @@ type Shared interface {
 	Follow(ctx context.Context, owner, id string) (Task, error)
 	// Look brings a task that another process runs up to date.
 	Look(ctx context.Context, t *Task) error
+}
+
+// Hider is a Store that can keep the output of a run that has no handle.
+type Hider interface {
+	// Hide stores a task that nobody finds, with its log: until it is put, or deleted.
+	Hide(t Task) error
 }

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"hash/maphash"
 	"io"
 	"strings"
 	"sync"
@@ -21,7 +22,15 @@ type Output struct {
 	progress func(done, total float64, message string)
 
 	stdout, stderr textWriter
+
+	mu    sync.Mutex
+	items map[uint64]int // how often each content item was written, by its hash; the first maxItems
 }
+
+// maxItems bounds what an Output remembers of the items that were written to it.
+const maxItems = 4096
+
+var itemSeed = maphash.MakeSeed()
 
 // NewOutput makes the output of one call. progress may be nil.
 func NewOutput(ctx context.Context, log *partials.Log, progress func(done, total float64, message string)) *Output {
@@ -49,7 +58,35 @@ func (o *Output) Content(items ...mcp.ContentBlock) error {
 	for i, item := range items {
 		chunks[i] = partials.Chunk{Kind: partials.Item, Data: item, More: i < len(items)-1}
 	}
-	return o.log.Append(o.ctx, chunks...)
+	if err := o.log.Append(o.ctx, chunks...); err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.items == nil {
+		o.items = map[uint64]int{}
+	}
+	for _, item := range items {
+		if h := maphash.Bytes(itemSeed, item); len(o.items) < maxItems || o.items[h] > 0 {
+			o.items[h]++
+		}
+	}
+	return nil
+}
+
+// beyond tells which items of a result's content were not written to the output. ok is false if none was: then all are beyond.
+func (o *Output) beyond(content []mcp.ContentBlock) (rest []mcp.ContentBlock, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, item := range content {
+		if h := maphash.Bytes(itemSeed, item); o.items[h] > 0 {
+			o.items[h]--
+			ok = true
+		} else {
+			rest = append(rest, item)
+		}
+	}
+	return rest, ok
 }
 
 // Progress reports how much is done, in any unit; total 0 means unknown. It never waits for a client

@@ -220,7 +220,13 @@ func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, progress f
 	if result.IsError && in.status == "" {
 		in.status = firstText(result)
 	}
-	return fit(result), in.status, nil
+	result = fit(result)
+	if in.rest == nil {
+		if rest, some := out.beyond(result.Content); some {
+			in.Repeats(rest...)
+		}
+	}
+	return result, in.status, nil
 }
 
 func firstText(result *mcp.CallToolResult) string {

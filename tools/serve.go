@@ -142,7 +142,7 @@ func giveUp(ctx context.Context, run *tasks.Run) {
 // on the request's goroutine: to start another one and to be woken by it was a fifth of a small call's processor time.
 func (s *service) callPlain(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.CallToolParams) (any, error) {
 	d := s.deliver(c, false, "")
-	run, err := s.runner.New(ctx, s.spec(e, p.Arguments, d, tasks.Spec{}))
+	run, err := s.runner.New(ctx, s.spec(e, p.Arguments, d, tasks.Spec{Late: s.o.SyncWait > 0 && !e.waits}))
 	if err != nil {
 		return nil, err
 	}

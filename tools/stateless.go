@@ -64,7 +64,8 @@ func (s *service) callStateless(ctx context.Context, c *rpc.Caller, params json.
 	if err != nil {
 		return nil, err
 	}
-	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Handle: task, Variables: variables})
+	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Handle: task, Variables: variables,
+		Late: canTask(c, e) || s.o.SyncWait > 0 && !e.waits})
 	if err != nil {
 		return nil, err
 	}

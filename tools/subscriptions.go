@@ -127,6 +127,11 @@ func (l *subscription) closed() any {
 
 // notify writes a notification on the subscription, when the client has read what came before.
 func (l *subscription) notify(ctx context.Context, method string, params any) error {
+	line := l.line(method, params)
+	return l.lane.Write(ctx, func(dst []byte) []byte { return append(dst, line...) })
+}
+
+func (l *subscription) line(method string, params any) []byte {
 	encoded := []byte("{}")
 	if params != nil {
 		encoded = structured(params)
@@ -135,12 +140,11 @@ func (l *subscription) notify(ctx context.Context, method string, params any) er
 	if len(encoded) > len("{}") {
 		line = append(append(line, ','), encoded[1:len(encoded)-1]...)
 	}
-	line = append(line, '}', '}', '\n')
-	return l.lane.Write(ctx, func(dst []byte) []byte { return append(dst, line...) })
+	return append(line, '}', '}', '\n')
 }
 
-// follow tells of a task until it has ended: its state on every change and, to a client that declared
-// runnel/task-partials, its output from the beginning of its log.
+// follow tells of a task until it has ended: its state on every change and its output. Of that, a client that declared
+// runnel/task-partials is told all from the beginning of its log, and every other one the last line, in the state.
 func (l *subscription) follow(ctx context.Context, f *followed) {
 	if f.run == nil {
 		l.tellOutput(ctx, f.id, l.service.logOf(ctx, f.id))
@@ -152,7 +156,11 @@ func (l *subscription) follow(ctx context.Context, f *followed) {
 	output := make(chan struct{})
 	go func() {
 		defer close(output)
-		l.tellOutput(ctx, f.id, f.run.Log())
+		if l.takesPartials() {
+			l.tellOutput(ctx, f.id, f.run.Log())
+		} else {
+			l.tellLines(ctx, f.run)
+		}
 	}()
 	if t := f.run.Detailed(); t.Status == mcp.TaskInputRequired {
 		l.tell(ctx, t)
@@ -180,9 +188,36 @@ func (l *subscription) tell(ctx context.Context, t mcp.DetailedTask) {
 	_ = l.notify(ctx, "notifications/tasks", t) // fails only when nobody is there to read it
 }
 
+func (l *subscription) takesPartials() bool {
+	return l.caller.Capabilities.Extends(mcp.ExtensionTaskPartials)
+}
+
+// tellLines writes the task's state when its last line of output has changed, as often as to a client of 2025-11-25.
+func (l *subscription) tellLines(ctx context.Context, run *tasks.Run) {
+	o := partials.PumpOptions{Pace: max(l.service.o.Pump.Pace, statusPace), Sparse: true}
+	_ = partials.NewPump(run.Log().NewTail(), &lineDialect{l, run}, l.lane, o).Run(ctx) // fails when nobody is there to read it
+}
+
+// lineDialect shows the last line of output as the statusMessage of a working task on a subscription. It goes with a tail reader.
+type lineDialect struct {
+	*subscription
+	run *tasks.Run
+}
+
+func (d *lineDialect) Encode(dst []byte, _ partials.Batch) []byte {
+	t := d.run.Detailed()
+	if t.Status != mcp.TaskWorking || t.StatusMessage == "" {
+		return dst
+	}
+	t.Meta = nil
+	return append(dst, d.line("notifications/tasks", t)...)
+}
+
+func (d *lineDialect) End(dst []byte) []byte { return dst }
+
 // tellOutput writes the task's output as partials, if the client asked for them.
 func (l *subscription) tellOutput(ctx context.Context, id string, log *partials.Log) {
-	if log == nil || !l.caller.Capabilities.Extends(mcp.ExtensionTaskPartials) {
+	if log == nil || !l.takesPartials() {
 		return
 	}
 	dialect := partials.NewSEP2679OnSubscription(l.caller.Head(), id, l.meta)

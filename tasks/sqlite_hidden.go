@@ -1,0 +1,43 @@
+package tasks
+
+// A hidden task is a row of a run that has no handle (Run.spill): its output stands in the state before anybody knows its
+// id. It gets a handle (reveal) or is deleted when the run ends; of a process that died, recover leaves it to the sweeper.
+
+// hiddenExpires is when a hidden row expires: no reader asks for what has, and the sweeper lets it be while it has a keeper.
+const hiddenExpires = -1
+
+// Hide implements Hider.
+func (s *SQLite) Hide(t Task) error {
+	d, err := s.open()
+	if err == nil {
+		_, err = d.insert(t, true)
+	}
+	return err
+}
+
+// reveal makes a hidden task one like any other.
+func (d *database) reveal(k *keeping, t Task) error {
+	var refused error
+	err := d.w.do(job{durable: true, do: func(tx *transaction) (err error) {
+		if refused, err = d.admit(tx, t.Owner); err != nil || refused != nil {
+			return err
+		}
+		_, err = tx.exec("UPDATE task SET status = ?, message = ?, updated = ?, expires = ?, merge = ?, variables = ? WHERE number = ?",
+			t.Status, t.StatusMessage, t.UpdatedAt.UnixNano(), expires(&t), t.Merge, []byte(t.Variables), k.task)
+		if err == nil {
+			tx.live[t.Owner]++
+		}
+		return err
+	}})
+	if err == nil {
+		err = refused
+	}
+	if err != nil {
+		return err
+	}
+	k.hidden.Store(false)
+	if !k.log.Backed() { // it could not be written once
+		k.log.Back(k)
+	}
+	return nil
+}
