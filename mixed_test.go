@@ -48,10 +48,12 @@ func TestMixedEras(t *testing.T) {
 	began := time.Now()
 	var clients sync.WaitGroup
 	for range mixedClients {
-		for _, script := range []func(*mixed, int) error{handshakeScript, statelessScript} {
+		a, b := make(chan struct{}, 1), make(chan struct{}, 1)
+		a <- struct{}{}
+		for _, client := range []mixedClient{{m, handshakeScript, a, b}, {m, statelessScript, b, a}} {
 			clients.Go(func() {
 				for i := range mixedScripts {
-					if err := script(m, i); err != nil {
+					if err := client.script(&client, i); err != nil {
 						failed(err)
 						return
 					}
@@ -79,15 +81,15 @@ func TestMixedEras(t *testing.T) {
 	if sent[false] != mixedEach || sent[true] != mixedEach {
 		t.Errorf("requests of each era: %v, want %d", sent, mixedEach)
 	}
-	if m.turns < mixedEach/4 {
-		t.Errorf("only %d changes from one era to the other", m.turns)
+	if least := 2*mixedScripts*mixedLength - 1; m.turns < least { // those of a single pair
+		t.Errorf("only %d changes from one era to the other, want %d or more", m.turns, least)
 	}
 	t.Logf("%d requests of each era with %d changes from one to the other, %d notifications, %v",
 		mixedEach, m.turns, m.notifications, time.Since(began).Round(time.Millisecond))
 }
 
 // handshakeScript is what a client of the session does: tasks with partials, results, cancels, and plain calls.
-func handshakeScript(m *mixed, _ int) error {
+func handshakeScript(m *mixedClient, _ int) error {
 	if err := m.says("tools/call", `{"name":"echo","arguments":{"text":"plain"}}`, `"text":"plain"`); err != nil {
 		return err
 	}
@@ -105,7 +107,7 @@ func handshakeScript(m *mixed, _ int) error {
 }
 
 // cancelTask starts a task of the session and cancels it.
-func (m *mixed) cancelTask(call string) error {
+func (m *mixedClient) cancelTask(call string) error {
 	id, err := m.startTask("tools/call", call)
 	return errors.Join(err, m.says("tasks/cancel", `{"taskId":"`+id+`"}`, `"cancelled"`), m.ends(id, "cancelled"))
 }
@@ -130,7 +132,7 @@ func inEra(capabilities, meta, members string) string {
 }
 
 // statelessScript is what a client of 2026-07-28 does. What it can take differs from request to request.
-func statelessScript(m *mixed, i int) error {
+func statelessScript(m *mixedClient, i int) error {
 	first, names := "server/discover", `"supportedVersions"`
 	if i%2 == 1 {
 		first, names = "tools/list", `"ttlMs"`
@@ -199,6 +201,13 @@ type mixed struct {
 	notifications int
 }
 
+// mixedClient sends its requests by turns with a client of the other era.
+type mixedClient struct {
+	*mixed
+	script      func(*mixedClient, int) error
+	turn, other chan struct{} // hold an element when it is this client's turn, or the other's
+}
+
 type mixedCall struct {
 	stateless bool
 	params    string
@@ -221,7 +230,13 @@ func (m *mixed) number() int64 {
 }
 
 // send sends a request and returns without its answer.
-func (m *mixed) send(method, params string) (*mixedCall, error) {
+func (m *mixedClient) send(method, params string) (*mixedCall, error) {
+	select {
+	case <-m.turn:
+		defer func() { m.other <- struct{}{} }()
+	case <-m.ctx.Done():
+		return nil, fmt.Errorf("%s: the client of the other era has not had its turn", method)
+	}
 	c := &mixedCall{stateless: strings.Contains(params, `"io.modelcontextprotocol/protocolVersion"`), params: params, answered: make(chan struct{})}
 	id := strconv.FormatInt(m.number(), 10)
 	m.mu.Lock()
@@ -235,7 +250,7 @@ func (m *mixed) send(method, params string) (*mixedCall, error) {
 }
 
 // request sends a request and waits for its result.
-func (m *mixed) request(method, params string) (json.RawMessage, error) {
+func (m *mixedClient) request(method, params string) (json.RawMessage, error) {
 	c, err := m.send(method, params)
 	if err != nil {
 		return nil, err
@@ -248,7 +263,7 @@ func (m *mixed) request(method, params string) (json.RawMessage, error) {
 	}
 }
 
-func (m *mixed) says(method, params, want string) error {
+func (m *mixedClient) says(method, params, want string) error {
 	result, err := m.request(method, params)
 	if err == nil && !strings.Contains(string(result), want) {
 		err = fmt.Errorf("%s %s gives %s, want %s", method, params, clipLine(result), want)
@@ -257,7 +272,7 @@ func (m *mixed) says(method, params, want string) error {
 }
 
 // startTask sends a request that is answered with a task and returns its id.
-func (m *mixed) startTask(method, params string) (string, error) {
+func (m *mixedClient) startTask(method, params string) (string, error) {
 	result, err := m.request(method, params)
 	if err != nil {
 		return "", err

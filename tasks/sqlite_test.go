@@ -585,3 +585,36 @@ func TestMigrationsFromEveryVersion(t *testing.T) {
 		put(t, s, working("a"))
 	}
 }
+
+// A state is opened and read while another process holds the write lock: one that was stopped in a transaction does so for long.
+func TestOpenWaitsForNoWriter(t *testing.T) {
+	dir := t.TempDir()
+	first := NewSQLite(SQLiteOptions{Dir: dir})
+	defer first.Close()
+	if err := first.Open(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", dsn(filepath.Join(dir, databaseFile)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	stopped, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stopped.Close()
+	if _, err := stopped.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	second := NewSQLite(SQLiteOptions{Dir: dir})
+	if _, err := second.Get(t.Context(), "me", "unknown"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("reading: %v", err)
+	}
+	if _, err := stopped.ExecContext(t.Context(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
+}

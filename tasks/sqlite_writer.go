@@ -73,10 +73,23 @@ func openWriter(file string, o SQLiteOptions) (*writer, error) {
 }
 
 func (w *writer) prepare(ctx context.Context, c *sql.Conn, o SQLiteOptions) error {
+	var vacuum int
+	if err := c.QueryRowContext(ctx, "PRAGMA auto_vacuum").Scan(&vacuum); err != nil {
+		return err
+	}
+	const incremental = 2
+	if vacuum != incremental { // to set it again would wait for whoever writes, which may be a process that was stopped
+		for _, pragma := range []string{
+			"PRAGMA page_size = 8192",          // heeded only then, too; output comes in long rows, and each page costs three system calls
+			"PRAGMA auto_vacuum = INCREMENTAL", // heeded only before the first table is made
+		} {
+			if _, err := c.ExecContext(ctx, pragma); err != nil {
+				return err
+			}
+		}
+	}
 	for _, pragma := range []string{
-		"PRAGMA page_size = 8192",          // heeded only then, too; output comes in long rows, and each page costs three system calls
-		"PRAGMA auto_vacuum = INCREMENTAL", // heeded only before the first table is made
-		"PRAGMA journal_mode = WAL",        // readers and a writer do not wait for each other, and kill -9 loses nothing
+		"PRAGMA journal_mode = WAL", // readers and a writer do not wait for each other, and kill -9 loses nothing
 		"PRAGMA journal_size_limit = 67108864",
 		"PRAGMA wal_autocheckpoint = 2048", // 16 MiB: a checkpoint waits for the disk twice, however much it moves
 	} {
