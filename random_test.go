@@ -477,7 +477,7 @@ func (c *randomClient) result(call *randomCall) {
 			if err := checkOutput(textOf(m.Result.Content), call.chunks, call.size, call.rest); err != nil {
 				return fmt.Errorf("merged: %w", err)
 			}
-			return checkImages(imagesIn(m.Result.Content), 2*call.images)
+			return checkImages(imagesIn(m.Result.Content), call.images)
 		}
 		return call.checkResult(m.Result.Content, m.Result.IsError)
 	})

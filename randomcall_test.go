@@ -132,7 +132,7 @@ func (c *randomCall) check(partial, pushed bool) error {
 		if err := checkOutput(c.text.String(), c.chunks, c.size, c.rest); err != nil {
 			return fmt.Errorf("partial results: %w", err)
 		}
-		return checkImages(c.gotImages, 2*c.images)
+		return checkImages(c.gotImages, c.images)
 	case c.task && partial:
 		if err := checkOutput(c.text.String(), c.chunks, c.size, ""); err != nil {
 			return fmt.Errorf("partials: %w", err)
@@ -188,7 +188,7 @@ func (c *randomCall) checkSegments() error {
 	if err := checkOutput(text.String(), c.chunks, c.size, c.rest); err != nil {
 		return fmt.Errorf("segments: %w", err)
 	}
-	return checkImages(images, 2*c.images)
+	return checkImages(images, c.images)
 }
 
 // checkOutput checks that text is n chunks and then the rest.
