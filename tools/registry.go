@@ -143,7 +143,7 @@ var errCursor = rpc.Errorf(mcp.CodeInvalidParams, "invalid cursor: use the nextC
 func (r *Registry) list(c *rpc.Caller, cursor string) (mcp.ListToolsResult, error) {
 	decoded, _ := base64.RawURLEncoding.DecodeString(cursor)
 	last, ours := strings.CutPrefix(string(decoded), cursorPrefix)
-	if cursor != "" && !(ours && isToolName(last)) {
+	if cursor != "" && (!ours || !isToolName(last)) {
 		return mcp.ListToolsResult{}, errCursor
 	}
 	r.mu.RLock()
