@@ -129,6 +129,7 @@ tools:
 		{args: "call echo text=x --protocol=1999-01-01 --selftest", code: 1, stderr: `"1999-01-01" is unknown`},
 
 		{args: "tools --tool hello=echo\x00{{who}}", stdout: `(?s).*hello  +who=STRING.*`},
+		{args: "tools --tool now=date", stdout: `now +Run date\n`},
 		{args: "tools --selftest --output=json", stdout: `(?s)\{"tools":\[.*\{"name":"stream",.*\]\}\n`},
 		{args: "tools x", code: 2, stderr: `unknown argument "x"`},
 		{args: "__complete call --selftest st", stdout: `(?s).*\nstream\t.*`, stderr: "Completion"},

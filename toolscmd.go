@@ -35,7 +35,11 @@ func (i *invocation) toolsCommand(serve *pflag.FlagSet) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			client, close, err := i.dial(cmd, server, rpc.DialOptions{Version: protocol})
+			client, close, err := i.dial(cmd, server, rpc.DialOptions{
+				Version: protocol,
+				// Else runnel lists the fallback tools, too, for a client that has no tasks.
+				Capabilities: mcp.ClientCapabilities{Extensions: map[string]any{mcp.ExtensionTasks: struct{}{}}},
+			})
 			if err != nil {
 				return err
 			}

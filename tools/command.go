@@ -220,8 +220,8 @@ func (c *Command) buildEnvironment(env Environment) error {
 		}
 	}
 	for name := range c.config.Env {
-		if name == "" || strings.ContainsAny(name, "=\x00") {
-			return &ConfigError{Key: "env", Problem: fmt.Sprintf("%q is no name for a variable", name), Allowed: "a name without ="}
+		if name == "" || strings.ContainsAny(name, "= \t\n\x00") {
+			return &ConfigError{Key: "env", Problem: fmt.Sprintf("%q is no name for a variable", name), Allowed: "a name without = and blanks"}
 		}
 		drop[name] = true
 	}

@@ -84,9 +84,10 @@ const (
 	ExtensionTaskPartials = "runnel/task-partials"
 )
 
-// Extends reports whether the client declared an extension.
+// Extends reports whether the client declared an extension: "an empty object indicates support" (2026-07-28
+// basic/versioning), and what is no object does not.
 func (c *ClientCapabilities) Extends(id string) bool {
-	_, ok := c.Extensions[id]
+	_, ok := c.Extensions[id].(map[string]any)
 	return ok
 }
 
