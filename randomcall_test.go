@@ -93,7 +93,7 @@ func newRandomCall(rng *rand.Rand, id string, tasks, quick bool) *randomCall {
 
 // streams tells whether SEP-1905 streaming is the mode of a call that is not answered at once.
 func (c *randomCall) streams() bool {
-	return c.task && slices.Contains(c.modes, "streaming") && c.tool != "ask" && c.tool != "panic" // those never stream
+	return c.task && slices.Contains(c.modes, "streaming") && slices.Contains([]string{"stream", "fail", "blob"}, c.tool) // no other has output
 }
 
 // ended tells whether nothing more comes of the call.

@@ -148,13 +148,10 @@ func (r *Run) Merge(ctx context.Context) error {
 	defer r.door.Unlock()
 	r.mu.Lock()
 	r.task.Merge = true
-	t, ending, away := r.task, r.ending, r.away
+	t, ending := r.task, r.ending
 	r.mu.Unlock()
-	switch {
-	case ending:
+	if ending {
 		return nil // the end is stored behind this, or has been
-	case away:
-		return r.runner.o.Store.(Shared).SetMerge(ctx, r.runner.o.Owner, r.id)
 	}
 	if err := r.runner.o.Store.Put(ctx, t); err != nil {
 		return r.runner.refused(r, err)

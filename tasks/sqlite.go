@@ -313,7 +313,7 @@ func (d *database) update(k *keeping, t Task) error {
 				return err
 			}
 		}
-		r, err := tx.exec("UPDATE task SET status = ?, message = ?, updated = ?, outcome = ?, merge = max(merge, ?), keeper = ? WHERE number = ? AND keeper = ?",
+		r, err := tx.exec("UPDATE task SET status = ?, message = ?, updated = ?, outcome = ?, merge = ?, keeper = ? WHERE number = ? AND keeper = ?",
 			t.Status, t.StatusMessage, t.UpdatedAt.UnixNano(), outcome, t.Merge, keeper, k.task, d.lease.name)
 		tx.bytes += int64(len(outcome))
 		if err == nil {

@@ -64,18 +64,6 @@ func (s *SQLite) Taken(ctx context.Context, id string) (bool, error) {
 	return true, nil
 }
 
-// SetMerge implements Shared.
-func (s *SQLite) SetMerge(_ context.Context, owner, id string) error {
-	d, err := s.open()
-	if err != nil {
-		return err
-	}
-	return d.w.do(job{durable: true, do: func(tx *transaction) error {
-		_, err := tx.exec("UPDATE task SET merge = 1 WHERE id = ? AND owner = ?", id, owner)
-		return err
-	}})
-}
-
 // SetVariables implements Shared.
 func (s *SQLite) SetVariables(_ context.Context, owner, id string, patch []byte) (merged []byte, err error) {
 	d, err := s.open()

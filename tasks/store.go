@@ -34,8 +34,6 @@ type Shared interface {
 	Store
 	// Ask asks the process that runs a task to cancel it.
 	Ask(ctx context.Context, owner, id string) error
-	// SetMerge makes the merged segments the result of a task, whoever runs it.
-	SetMerge(ctx context.Context, owner, id string) error
 	// SetVariables merges a patch into the variables of a task that has not ended, whoever runs it, and returns them all.
 	// A patch that cannot be merged is an *rpc.Error.
 	SetVariables(ctx context.Context, owner, id string, patch []byte) ([]byte, error)
