@@ -98,10 +98,11 @@ func (r *Registry) Replace(with *Registry) {
 			_ = next.insert(e)
 		}
 	}
-	before := r.tools
+	before, upstreams := r.tools, r.upstreams
 	r.tools = next.tools
 	r.replaceUpstreams(with.upstreams)
-	if slices.EqualFunc(before, r.tools, func(a, b *entry) bool { return reflect.DeepEqual(a.spec, b.spec) }) {
+	// A new upstream starts when the list is asked for, which clients do when they are told.
+	if slices.Equal(upstreams, r.upstreams) && slices.EqualFunc(before, r.tools, func(a, b *entry) bool { return reflect.DeepEqual(a.spec, b.spec) }) {
 		r.mu.Unlock()
 		return
 	}
