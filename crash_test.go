@@ -413,7 +413,8 @@ func TestKilledWhileStreaming(t *testing.T) {
 			a := w.call("tools/call", map[string]any{"name": "stream", "arguments": map[string]any{"count": 1000, "bytes": knownBytes, "intervalMs": 20},
 				"task": map[string]any{"responseModes": modes}})
 			var first struct {
-				Task mcp.Task
+				Task    mcp.Task
+				Partial []struct{ Text string } `json:"partial-content"` // the first segment
 			}
 			if err := json.Unmarshal(a.Result, &first); err != nil || first.Task.TaskID == "" {
 				t.Fatalf("%s %+v", a.Result, a.Error)
@@ -438,6 +439,9 @@ func TestKilledWhileStreaming(t *testing.T) {
 			}
 			// What was numbered is stored with the next batch of the output: when the log on disk is longer than all of this.
 			size := 0
+			for _, p := range first.Partial {
+				size += len(p.Text)
+			}
 			for _, p := range before.Partial {
 				size += len(p.Text)
 			}
