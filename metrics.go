@@ -68,6 +68,7 @@ func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	m.set.WritePrometheus(w)
 	prometheus.WriteProcessMetrics(w)
+	prometheus.WriteFDMetrics(w)
 }
 
 // metricsAddress is where metrics are served: on loopback unless a host is named.
