@@ -50,6 +50,7 @@ func (b *batch) leave() {
 	case !last || len(b.line) == 0:
 	case b.slots == 0:
 		b.w.cheap(append(b.line, "]\n"...))
+		b.w.signal()
 	default:
 		err := b.w.control(append(b.line, "]\n"...), b.slots)
 		for _, a := range b.after {

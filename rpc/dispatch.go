@@ -90,7 +90,7 @@ func (s *session) notified(m *message) {
 	}
 }
 
-// reply answers a message that took no slot in flight, at once.
+// reply answers a message that took no slot in flight. It is called by the reader: the answer goes out before it waits for more.
 func (s *session) reply(b *batch, head, id []byte, result any, failure *Error) {
 	e := newEncoder()
 	defer e.free()

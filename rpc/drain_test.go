@@ -301,3 +301,32 @@ func TestScript(t *testing.T) {
 		}
 	})
 }
+
+// The answer to a last line without a newline does not wait for calls that go on.
+func TestLastAnswerDoesNotWait(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, release := NewServer(&Options{Drain: -1}), make(chan struct{})
+		s.Handle(Handshake, "slow", func(context.Context, *Caller, json.RawMessage) (any, error) {
+			<-release
+			return struct{}{}, nil
+		})
+		in := `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}
+{"jsonrpc":"2.0","id":1,"method":"slow"}
+{"jsonrpc":"2.0","id":2,"method":"ping"}`
+		out := &pipe{take: make(chan struct{}), over: t.Context().Done()}
+		close(out.take)
+		ended := make(chan error, 1)
+		go func() { ended <- s.Serve(t.Context(), strings.NewReader(in), out) }()
+		synctest.Wait()
+		out.mu.Lock()
+		got := strings.Join(out.got, "")
+		out.mu.Unlock()
+		if !strings.Contains(got, `"id":2`) || strings.Contains(got, `"id":1`) {
+			t.Errorf("while a call goes on came %q", got)
+		}
+		close(release)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}

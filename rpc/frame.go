@@ -20,8 +20,9 @@ var errLineTooLong = errors.New("line too long")
 // lineReader splits a stream into lines. It holds at most one line and what came behind it in the same Read;
 // of a line above the limit it keeps nothing.
 type lineReader struct {
-	r   io.Reader
-	max int // bytes of a line without its newline
+	r    io.Reader
+	max  int    // bytes of a line without its newline
+	wait func() // called before a Read, which may wait; nil for nothing
 
 	buf        []byte
 	start, end int // buf[start:end] is read and not yet given out
@@ -108,6 +109,9 @@ func (l *lineReader) fill() {
 			l.buf = make([]byte, size)
 		}
 		l.start, l.end = 0, copy(l.buf, pending)
+	}
+	if l.wait != nil {
+		l.wait()
 	}
 	n, err := l.r.Read(l.buf[l.end:])
 	l.end += n

@@ -39,6 +39,26 @@ func (l *Lane) Write(ctx context.Context, encode func(dst []byte) []byte) error 
 	}
 }
 
+// WriteNow is Write for those who must not wait: it reports false where Write would. What it writes is with the client
+// when it returns, unless others write or the client does not read.
+func (l *Lane) WriteNow(encode func(dst []byte) []byte) (bool, error) {
+	w := l.w
+	w.mu.Lock()
+	if err := w.ended(); err != nil {
+		w.mu.Unlock()
+		return false, err
+	}
+	room := w.waiting.Len() == 0 && len(w.buf) < laneRoom
+	if room {
+		w.buf = encode(w.buf)
+	}
+	w.mu.Unlock()
+	if room {
+		w.writeNow()
+	}
+	return room, nil
+}
+
 // enter encodes at once if there is room and nobody waits, else it queues.
 func (l *Lane) enter(encode func([]byte) []byte) (*turn, error) {
 	w := l.w

@@ -192,6 +192,7 @@ func TestUnreadRefusalsAreBounded(t *testing.T) {
 			t.Errorf("%d bytes were buffered", len(got))
 		}
 		w.cheap([]byte("again\n"))
+		w.signal()
 		synctest.Wait()
 		if got := p.got[len(p.got)-1]; got != "again\n" {
 			t.Errorf("got %q", got[:min(len(got), 50)])

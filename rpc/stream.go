@@ -39,7 +39,7 @@ func newStream(s *session, in io.Reader, maxLine int) *stream {
 	return &stream{
 		s:       s,
 		started: make(chan struct{}),
-		lines:   lineReader{r: in, max: maxLine},
+		lines:   lineReader{r: in, max: maxLine, wait: s.w.writeNow},
 		standIn: map[string]reflect.Value{},
 	}
 }
@@ -59,6 +59,7 @@ func (st *stream) ReadObject(v any) error {
 	}
 	for {
 		if err := st.next(); err != nil {
+			st.s.w.writeNow()
 			st.s.endInput(err)
 			close(st.s.spare)
 			<-st.s.drained

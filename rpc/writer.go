@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// laneRoom is how much may wait to be written before the lanes wait: what a Linux pipe takes at once.
-	laneRoom = 64 << 10
+	// laneRoom is how much may wait to be written before the lanes wait: half of what a Linux pipe takes at once. With more, an
+	// answer waits longer behind a flood, which comes no faster.
+	laneRoom = 32 << 10
 	// maxUnread is how much may wait before answers that hold no slot in flight (pings, refusals) are dropped:
 	// a client that does not read this much does not wait for them.
 	maxUnread = 32 << 20
@@ -36,17 +37,22 @@ type writer struct {
 	failed context.Context // ends when nothing more can be written; its cause tells why
 	broken context.CancelCauseFunc
 
+	attempt func([]byte) int // writes what can be written without waiting; nil if that cannot be known
+
 	mu      sync.Mutex
 	buf     []byte
 	slots   int       // of the replies in buf
-	writing int       // bytes in the buffer being written
+	spare   []byte    // to be filled next
+	rest    []byte    // what writeNow could not write
+	writing int       // bytes that are being written, and rest
+	now     bool      // writeNow writes
 	waiting list.List // of *turn: lanes in the order in which they came
 	closing bool      // write what is there, then end
 	dropped int       // cheap answers
 }
 
 func newWriter(out io.Writer, release func(int), log zerolog.Logger) *writer {
-	w := &writer{out: out, peer: "client", release: release, log: log, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	w := &writer{out: out, peer: "client", release: release, log: log, wake: make(chan struct{}, 1), done: make(chan struct{}), attempt: nonblocking(out)}
 	w.turns.New = func() any { return &turn{over: make(chan error, 1)} }
 	w.failed, w.broken = context.WithCancelCause(context.Background())
 	return w
@@ -55,9 +61,8 @@ func newWriter(out io.Writer, release func(int), log zerolog.Logger) *writer {
 // run writes until close or an error.
 func (w *writer) run() {
 	defer close(w.done)
-	var spare []byte
 	for {
-		taken, slots := w.take(spare)
+		taken, slots := w.take()
 		if taken == nil {
 			return
 		}
@@ -67,33 +72,82 @@ func (w *writer) run() {
 			w.fail(fmt.Errorf("writing to the %s: %w", w.peer, err))
 			return
 		}
-		if spare = taken[:0]; cap(taken) > keepBuffer {
-			spare = nil
-		}
+		w.mu.Lock()
+		w.written(taken)
+		w.mu.Unlock()
 	}
 }
 
-// take waits for something to write and puts spare in its place. It returns nil when there is nothing more to come.
-func (w *writer) take(spare []byte) (taken []byte, slots int) {
+// take waits for something to write. It returns nil when there is nothing more to come.
+func (w *writer) take() (taken []byte, slots int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.writing = 0
-	for len(w.buf) == 0 && !w.closing && w.failed.Err() == nil {
+	for w.now || len(w.rest) == 0 && len(w.buf) == 0 && !w.closing && w.failed.Err() == nil {
 		w.mu.Unlock()
 		<-w.wake
 		w.mu.Lock()
 	}
-	if len(w.buf) == 0 || w.failed.Err() != nil {
+	if w.failed.Err() != nil {
+		return nil, 0
+	}
+	if taken = w.rest; len(taken) > 0 {
+		w.rest = nil
+		return taken, 0
+	}
+	return w.swap()
+}
+
+// swap takes the buffer, nil if there is nothing in it, and lets those who wait fill the other one. mu is held.
+func (w *writer) swap() (taken []byte, slots int) {
+	if len(w.buf) == 0 {
 		return nil, 0
 	}
 	taken, slots = w.buf, w.slots
-	w.buf, w.slots, w.writing = spare, 0, len(taken)
+	w.buf, w.spare, w.slots, w.writing = w.spare, nil, 0, len(taken)
 	for w.waiting.Len() > 0 && len(w.buf) < laneRoom {
 		t := w.waiting.Remove(w.waiting.Front()).(*turn)
 		w.buf = t.encode(w.buf)
 		t.over <- nil
 	}
 	return taken, slots
+}
+
+// written takes back a buffer that has been written. mu is held.
+func (w *writer) written(taken []byte) {
+	if w.writing = 0; cap(taken) <= keepBuffer {
+		w.spare = taken[:0]
+	}
+}
+
+// writeNow writes what is there on the caller's goroutine, as far as the client takes it without being waited for, if nobody else
+// writes. To wake run for one small line takes longer than to write it.
+func (w *writer) writeNow() {
+	w.mu.Lock()
+	if len(w.buf) == 0 || w.attempt == nil || w.writing > 0 || w.closing || w.failed.Err() != nil {
+		idle := len(w.buf) == 0
+		w.mu.Unlock()
+		if !idle {
+			w.signal()
+		}
+		return
+	}
+	taken, slots := w.swap()
+	w.now = true
+	w.mu.Unlock()
+	w.release(slots)
+	n := w.attempt(taken)
+	w.mu.Lock()
+	w.now = false
+	if n == len(taken) {
+		w.written(taken)
+	} else {
+		w.rest, w.writing = taken[n:], len(taken)-n
+	}
+	more := len(w.rest) > 0 || len(w.buf) > 0 || w.closing || w.failed.Err() != nil
+	w.mu.Unlock()
+	if more {
+		w.signal()
+	}
 }
 
 func (w *writer) signal() {
@@ -136,7 +190,8 @@ func (w *writer) reply(ctx context.Context, line []byte) error {
 	return w.control(line, 1)
 }
 
-// cheap appends the answer to a line that took no slot in flight, unless too much is unread.
+// cheap appends the answer to a line that took no slot in flight, unless too much is unread. It goes out with writeNow or signal,
+// which must follow.
 func (w *writer) cheap(line []byte) {
 	w.mu.Lock()
 	unread := len(w.buf) + w.writing
@@ -153,7 +208,6 @@ func (w *writer) cheap(line []byte) {
 	if first {
 		w.log.Warn().Int("unread", unread).Msg("the client does not read: dropping refusals and answers to pings")
 	}
-	w.signal()
 }
 
 // ended says why nothing more can be appended. mu is held.
