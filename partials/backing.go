@@ -125,7 +125,9 @@ func (l *Log) Grow(end int64, tail []Stretch) error {
 	l.keptCost = l.cost
 	l.end, l.kept = end, end
 	l.trim()
-	l.wake()
+	if wake := l.wake(); wake != nil {
+		go wake(false) // Segments.Grow holds its lock
+	}
 	return nil
 }
 
@@ -279,7 +281,7 @@ func decode(stretches []Stretch) (blocks []*block, err error) {
 func (r *Reader) load(ctx context.Context) error {
 	l := r.log
 	l.mu.Lock()
-	if r.tail || l.backing == nil || r.pos >= l.end || r.gap > r.pos || r.source() != nil {
+	if r.held() {
 		l.mu.Unlock()
 		return nil
 	}
@@ -304,6 +306,19 @@ func (r *Reader) load(ctx context.Context) error {
 		r.gap = loaded[0].start
 	}
 	return nil
+}
+
+// atHand tells whether load has nothing to fetch.
+func (r *Reader) atHand() bool {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	return r.held()
+}
+
+// held is atHand under l.mu.
+func (r *Reader) held() bool {
+	l := r.log
+	return r.tail || l.backing == nil || r.pos >= l.end || r.gap > r.pos || r.source() != nil
 }
 
 // source is where r reads on: what it has loaded or what is in memory; nil if that must be loaded. l.mu is held.

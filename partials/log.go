@@ -142,7 +142,20 @@ func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
 		size += max(int64(len(chunks[i].Data)), minCost)
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	if err := l.append(ctx, size, chunks); err != nil {
+		l.mu.Unlock()
+		return err
+	}
+	wake := l.wake()
+	l.mu.Unlock()
+	if wake != nil {
+		wake(true)
+	}
+	return nil
+}
+
+// append does the work of Append. l.mu is held, but for the time that is waited.
+func (l *Log) append(ctx context.Context, size int64, chunks []Chunk) error {
 	for !l.closed && l.failed == nil {
 		if l.spill != nil && l.backing == nil && l.cost+size >= l.retain {
 			l.spillNow()
@@ -175,7 +188,6 @@ func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
 		l.write(&chunks[i])
 	}
 	l.trim()
-	l.wake()
 	l.due()
 	return nil
 }
@@ -212,7 +224,7 @@ func (l *Log) record(data []byte, r record) {
 	if b == nil || cap(b.data)-len(b.data) < len(data) {
 		size, records := firstBlock, 0
 		if b != nil {
-			size = min(4*cap(b.data), maxBlock)
+			size = min(2*cap(b.data), maxBlock)
 			records = len(b.records)*size/cap(b.data) + 1 // if it goes on like this
 		}
 		b = &block{start: l.end, data: make([]byte, 0, max(size, len(data))), records: make([]record, 0, records)}
@@ -269,17 +281,25 @@ func (l *Log) trim() {
 	l.blocks = l.blocks[drop:]
 }
 
-// wake wakes the readers that have what they wait for. l.mu is held.
-func (l *Log) wake() {
+// wake wakes the readers that have what they wait for. What it returns, if anything, wakes one that is parked: it must be
+// called when l.mu is not held any more. l.mu is held.
+func (l *Log) wake() (parked func(hurry bool)) {
 	kept := l.waiting[:0]
 	for _, r := range l.waiting {
-		if l.closed || l.end-r.pos >= r.want {
-			r.ready <- struct{}{} // never blocks: a reader waits at most once at a time
-		} else {
+		switch {
+		case !l.closed && l.end-r.pos < r.want:
 			kept = append(kept, r)
+		case r.wake == nil:
+			r.ready <- struct{}{} // never blocks: a reader waits at most once at a time
+		case parked == nil:
+			parked = r.wake
+		default:
+			go r.wake(false)
 		}
 	}
+	clear(l.waiting[len(kept):])
 	l.waiting = kept
+	return parked
 }
 
 // moved wakes the appends that wait for room. l.mu is held.
@@ -292,12 +312,16 @@ func (l *Log) moved() {
 
 // Close ends the log: readers read what is there, then io.EOF.
 func (l *Log) Close() {
+	var wake func(bool)
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	if !l.closed {
 		l.closed = true
-		l.wake()
+		wake = l.wake()
 		l.moved()
+	}
+	l.mu.Unlock()
+	if wake != nil {
+		wake(true)
 	}
 }
 
@@ -383,8 +407,9 @@ type Reader struct {
 
 	// Guarded by log.mu.
 	pos  int64
-	cost int64 // of what was read
-	want int64 // bytes that Wait waits for
+	cost int64            // of what was read
+	want int64            // bytes that Wait or park waits for
+	wake func(hurry bool) // of park
 
 	loaded []*block // from the backing
 	gap    int64    // where the log goes on behind what the backing has let go; of interest while beyond pos
@@ -566,6 +591,31 @@ func (r *Reader) Wait(ctx context.Context, n int64) error {
 		return context.Cause(ctx)
 	}
 	return r.Wait(ctx, n)
+}
+
+// park reports whether at least n bytes are there to read, or any if the log is closed; io.EOF when it is closed and all is read.
+// If not, it calls wake when that has come, once, unless unpark comes before: with hurry where an append waits for the call.
+func (r *Reader) park(n int64, wake func(hurry bool)) (bool, error) {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	switch pending := r.log.end - r.pos; {
+	case pending > 0 && (pending >= n || r.log.closed):
+		return true, nil
+	case r.log.closed:
+		return false, io.EOF
+	}
+	r.want, r.wake = n, wake
+	r.log.waiting = append(r.log.waiting, r)
+	return false, nil
+}
+
+// unpark takes back what park asked for. wake may be about to be called all the same.
+func (r *Reader) unpark() {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	if i := slices.Index(r.log.waiting, r); i >= 0 {
+		r.log.waiting = slices.Delete(r.log.waiting, i, i+1)
+	}
 }
 
 // Pos is the position behind what was read.

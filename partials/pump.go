@@ -11,9 +11,11 @@ import (
 )
 
 // Lane is where a pump writes. Write waits for its turn and for room, and calls encode at most once; what encode
-// appends to dst is written. An error means that encode was not called.
+// appends to dst is written. An error means that encode was not called. WriteNow is Write for those who must not wait: it
+// reports false where Write would.
 type Lane interface {
 	Write(ctx context.Context, encode func(dst []byte) []byte) error
+	WriteNow(encode func(dst []byte) []byte) (bool, error)
 }
 
 // PumpOptions of a Pump.
@@ -38,16 +40,31 @@ const (
 
 // Pump moves a task's output from a reader through a dialect to a lane: the first of it at once, then at most one
 // notification per pace. When the client does not read, the lane waits, and the next notification carries more.
+//
+// It has no goroutine while it waits, for more in the log or for the time of the next notification: whichever comes gives
+// it its next turn. What is appended to a log that was quiet is written by the one who appends. That spares a thousand tasks
+// that write now and then a thousand stacks, and each of their chunks two goroutines that must be woken one after the other.
 type Pump struct {
 	r       *Reader
 	dialect Dialect
 	lane    Lane
 	o       PumpOptions
+	emit    func(dst []byte) []byte // encode
+	wake    func(hurry bool)        // woken
+	ctx     context.Context
+	done    func(error)
+
+	// Of the turn.
+	next time.Time // of the next notification
+	last time.Time // of the last one
+	end  bool      // what is written now is the end
 
 	mu      sync.Mutex // held while a line is encoded; taken under the lane's lock, so nothing may wait for the lane under it
+	waits   bool       // whoever sets it to false has the turn
+	timer   *time.Timer
 	stopped bool
+	stop    context.CancelFunc // nil but in Run
 	pos     int64              // behind what was encoded
-	stop    context.CancelFunc // nil before Run
 }
 
 // NewPump makes a pump. It closes r when it is done.
@@ -61,96 +78,177 @@ func NewPump(r *Reader, d Dialect, lane Lane, o PumpOptions) *Pump {
 	} else {
 		r.joins = true // to look at each of a thousand small chunks again was a fifth of what they cost
 	}
-	return &Pump{r: r, dialect: d, lane: lane, o: o, pos: r.Pos()}
+	p := &Pump{r: r, dialect: d, lane: lane, o: o, pos: r.Pos()}
+	p.emit, p.wake = p.encode, p.woken
+	return p
 }
 
 // errStopped is why a pump that was stopped returns.
 var errStopped = errors.New("pump stopped")
 
-// Run writes out what is appended to the log until the log is closed and all of it is written (nil), or until
-// Stop, ctx or the lane ends it.
+// quiet is how long a pump must have written nothing for an append to be written by the one who appends. A tool that appends all the
+// time would be held up by a write for each chunk; a goroutine that follows it writes many at once.
+const quiet = time.Millisecond
+
+// Start writes out what is appended to the log until the log is closed and all of it is written (nil), or until Stop, the
+// lane or the backing ends it; then it calls done, once. It does not wait for that, nor for the client. ctx must end soon after
+// Stop: it ends what a goroutine of the pump waits for.
+func (p *Pump) Start(ctx context.Context, done func(error)) {
+	p.ctx, p.done = ctx, done
+	if p.o.Sparse {
+		p.next = time.Now().Add(p.o.Pace)
+	}
+	p.turn(true)
+}
+
+// Run is Start for those who wait for the end. The end of ctx is one, too.
 func (p *Pump) Run(ctx context.Context) error {
-	defer p.r.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	p.mu.Lock()
-	stopped := p.stopped
 	p.stop = cancel
 	p.mu.Unlock()
-	if stopped {
-		return errStopped
-	}
-	var next time.Time
-	if p.o.Sparse {
-		next = time.Now().Add(p.o.Pace)
-	}
-	for {
-		if err := p.r.Wait(ctx, 1); err == io.EOF {
-			return p.write(ctx, p.dialect.End)
-		} else if err != nil {
-			return err
-		}
-		if err := p.rest(ctx, next); err == io.EOF {
-			return p.write(ctx, p.dialect.End)
-		} else if err != nil {
-			return err
-		}
-		if err := p.write(ctx, p.encode); err != nil {
-			return err
-		}
-		next = time.Now().Add(p.o.Pace)
-	}
-}
-
-// rest waits for the next notification's time, or until there is enough for a full one. It returns io.EOF
-// if the log was closed meanwhile and what is left is not wanted.
-func (p *Pump) rest(ctx context.Context, next time.Time) error {
-	left := time.Until(next)
-	if p.o.Pace == 0 || left <= 0 {
-		return nil
-	}
-	full := int64(p.o.MaxBytes)
-	if p.r.tail {
-		full = math.MaxInt64
-	}
-	timeout, cancel := context.WithTimeout(ctx, left)
-	defer cancel()
-	switch err := p.r.Wait(timeout, full); {
-	case err == nil && p.o.Sparse && p.r.tail:
-		return io.EOF // there never is enough for a tail reader: the log was closed
-	case err == nil || timeout.Err() != nil && ctx.Err() == nil:
-		return nil
-	default:
+	done := make(chan error, 1)
+	p.Start(ctx, func(err error) { done <- err })
+	select {
+	case err := <-done:
 		return err
+	case <-ctx.Done():
+		p.Stop()
+		return <-done
 	}
 }
 
-func (p *Pump) write(ctx context.Context, encode func(dst []byte) []byte) error {
-	stopped := false
-	err := p.lane.Write(ctx, func(dst []byte) []byte {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if stopped = p.stopped; stopped {
-			return dst
+// turn writes what there is to write. When it returns, the pump waits for its next turn, has ended, or goes on in a
+// goroutine: with hurry, all that may have to wait is left to that.
+func (p *Pump) turn(hurry bool) {
+	for first := true; ; first = false {
+		ready, err := p.ready()
+		switch {
+		case err == io.EOF:
+			p.end, err = true, nil
+		case err != nil:
+			p.finish(err)
+			return
+		case !ready:
+			return
 		}
-		return encode(dst)
-	})
-	if err == nil && stopped {
-		err = errStopped
+		if hurry {
+			written := false
+			if first && p.r.atHand() {
+				written, err = p.lane.WriteNow(p.emit)
+			}
+			if err == nil && !written {
+				go p.turn(false)
+				return
+			}
+		} else if err = p.r.load(p.ctx); err == nil {
+			err = p.lane.Write(p.ctx, p.emit)
+		}
+		if err != nil || p.end {
+			p.finish(err)
+			return
+		}
+		p.last = time.Now()
+		p.next = p.last.Add(p.o.Pace)
 	}
-	return err
 }
 
-// encode reads as late as it can, when its line is written: a client that is slow gets larger batches.
+// ready tells whether there is something to write now; io.EOF says that it is the end. If not, the pump waits from here on.
+func (p *Pump) ready() (bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped {
+		return false, errStopped
+	}
+	ready, err := p.r.park(1, p.wake)
+	if left := p.left(); ready && left > 0 {
+		full := int64(p.o.MaxBytes)
+		if p.r.tail {
+			full = math.MaxInt64
+		}
+		if ready, err = p.r.park(full, p.wake); ready && p.o.Sparse && p.r.tail {
+			return true, io.EOF // there never is enough for a tail reader: the log was closed, and what is left is not wanted
+		}
+		if !ready && p.timer == nil {
+			p.timer = time.AfterFunc(left, func() { p.woken(false) })
+		} else if !ready {
+			p.timer.Reset(left)
+		}
+	}
+	p.waits = !ready && err == nil
+	return ready, err
+}
+
+// left is how long it is until the next notification may be written.
+func (p *Pump) left() time.Duration {
+	if p.o.Pace == 0 {
+		return 0
+	}
+	return time.Until(p.next)
+}
+
+// woken gives the pump its next turn if it waits. With hurry it comes from an append.
+func (p *Pump) woken(hurry bool) {
+	p.mu.Lock()
+	waited := p.waits
+	p.unwait()
+	p.mu.Unlock()
+	switch {
+	case !waited:
+	case hurry && p.o.Pace < quiet && time.Since(p.last) < quiet:
+		go p.turn(false)
+	default:
+		p.turn(hurry)
+	}
+}
+
+// unwait takes back what the pump waits for. p.mu is held.
+func (p *Pump) unwait() {
+	p.waits = false
+	p.r.unpark()
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+}
+
+// finish ends the pump. Whoever has the turn calls it.
+func (p *Pump) finish(err error) {
+	p.r.Close()
+	p.done(err)
+}
+
+// Stop silences the pump: when it returns, nothing more of the output will be written. It does not wait for the client.
+func (p *Pump) Stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopped = true
+	if p.stop != nil {
+		p.stop()
+	}
+	p.r.Close()
+	if p.waits {
+		p.unwait()
+		go p.finish(errStopped)
+	}
+}
+
+// encode is what the lane calls. It reads as late as it can, when its line is written: a client that is slow gets larger batches.
 func (p *Pump) encode(dst []byte) []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.stopped:
+		return dst
+	case p.end:
+		return p.dialect.End(dst)
+	}
 	b, ok := p.r.Next(p.o.MaxBytes)
 	if !ok {
 		return dst
 	}
-	if lost := b.Start - p.pos; lost > 0 && !p.r.tail {
-		// A reader that came late, when the log had let its beginning go.
-		note := Chunk{Data: fmt.Appendf(nil, "[%d bytes of output are no longer kept]\n", lost)}
-		dst = p.dialect.Encode(dst, Batch{Chunks: []Chunk{note}, Start: p.pos, End: b.Start})
+	if b.Start > p.pos && !p.r.tail {
+		dst = p.tellLost(dst, b.Start)
 	}
 	p.pos = b.End
 	if p.o.Pace > 0 || p.r.tail {
@@ -168,13 +266,8 @@ func (p *Pump) encode(dst []byte) []byte {
 	return dst
 }
 
-// Stop silences the pump: when it returns, nothing more of the output will be written. It does not wait for the client.
-func (p *Pump) Stop() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.stopped = true
-	if p.stop != nil {
-		p.stop()
-	}
-	p.r.Close()
+// tellLost tells a client whose reader came late, when the log had let its beginning go, what it has missed.
+func (p *Pump) tellLost(dst []byte, start int64) []byte {
+	note := Chunk{Data: fmt.Appendf(nil, "[%d bytes of output are no longer kept]\n", start-p.pos)}
+	return p.dialect.Encode(dst, Batch{Chunks: []Chunk{note}, Start: p.pos, End: start})
 }

@@ -52,8 +52,16 @@ func (c *Context) Deadline() (time.Time, bool) { return c.Parent.Deadline() }
 // Done implements context.Context.
 func (c *Context) Done() <-chan struct{} { return c.look().Done() }
 
-// Err implements context.Context.
-func (c *Context) Err() error { return c.look().Err() }
+// Err implements context.Context. To ask is not to look.
+func (c *Context) Err() error {
+	c.mu.Lock()
+	made, ended := c.made, c.ended
+	c.mu.Unlock()
+	if made == nil && !ended {
+		return c.Parent.Err()
+	}
+	return c.look().Err()
+}
 
 // Value implements context.Context. It is also how package context finds the cause, and where to enter what derives from this one.
 func (c *Context) Value(key any) any { return c.look().Value(key) }

@@ -10,7 +10,7 @@ type job struct {
 }
 
 // start runs a job in a goroutine, one that has answered a call before if there is one: its stack has grown already (see
-// GrowStack).
+// growStack).
 func (s *session) start(j job) {
 	select {
 	case s.spare <- j:
@@ -22,7 +22,7 @@ func (s *session) start(j job) {
 // work is the body of the calls' goroutines. When no more calls can come it ends with the one at hand.
 func (s *session) work(j job) {
 	for more := true; more; {
-		GrowStack() // again, too: the collector shrinks the stacks of goroutines that wait
+		growStack() // again, too: the collector shrinks the stacks of goroutines that wait
 		j.call.run(j.handler)
 		j = job{}
 		if more = s.waiting.Add(1) <= maxSpare; more {
@@ -32,13 +32,13 @@ func (s *session) work(j job) {
 	}
 }
 
-// GrowStack makes room on a goroutine's stack for what a call takes. A goroutine begins with 2 KiB and is stopped and
+// growStack makes room on a goroutine's stack for what a call takes. A goroutine begins with 2 KiB and is stopped and
 // its stack copied, with all frames on it, each time that is too little: three times on the way through encoding/json, a
 // quarter of a small call's processor time. At its beginning there is next to nothing to copy. The room is only asked for,
 // when the function is entered, and never used, which would clear it.
 //
 //go:noinline
-func GrowStack() {
+func growStack() {
 	if neverTrue {
 		var room [6 << 10]byte // with what the runtime keeps free, 8 KiB
 		touch(&room)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
 
@@ -222,7 +221,7 @@ func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*
 	r.watch()
 	r.mu.Unlock()
 	r.begin(run)
-	go func() { rpc.GrowStack(); run.Do() }()
+	go run.Do()
 	return run, nil
 }
 

@@ -244,6 +244,16 @@ func (r *Run) Deliver(deliver func(ctx context.Context)) {
 	}()
 }
 
+// DeliverBy is Deliver for a follower that has no goroutine while it waits: follow returns at once, and done is called when
+// the follower has written all that it ever will.
+func (r *Run) DeliverBy(follow func(done func())) {
+	r.runner.all.Add(1)
+	follow(func() {
+		r.release()
+		r.runner.all.Done()
+	})
+}
+
 // Delivered is instead of Deliver where nothing is written while the work goes on.
 func (r *Run) Delivered() { r.release() }
 

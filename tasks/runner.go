@@ -11,7 +11,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"runnel/partials"
-	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
 
@@ -115,7 +114,7 @@ type Work func(ctx context.Context, run *Run) (result *mcp.CallToolResult, statu
 func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 	run, err := r.New(ctx, spec)
 	if err == nil {
-		go func() { rpc.GrowStack(); run.Do() }()
+		go run.Do()
 	}
 	return run, err
 }

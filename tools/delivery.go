@@ -34,8 +34,7 @@ type delivery struct {
 	// Set by prepare.
 	task     *tasks.Run
 	asking   asking
-	ctx      context.Context // ends when nothing more may be written
-	cancel   context.CancelFunc
+	ctx      rpc.Context        // ends when nothing more may be written
 	progress *partials.Progress // nil: no token. Used under the lane's lock only
 	dialect  partials.Dialect   // of the pump
 	reader   *partials.Reader   // of the pump
@@ -118,11 +117,7 @@ const statusPace = time.Second
 func (d *delivery) prepare(run *tasks.Run) {
 	c := d.caller
 	d.task = run
-	if d.spelling == byResult && len(d.token) == 0 { // nothing is ever written
-		d.ctx, d.cancel = run.Context(), func() {}
-	} else {
-		d.ctx, d.cancel = context.WithCancel(run.Context())
-	}
+	d.ctx.Parent = run.Context()
 	if len(d.token) > 0 {
 		id := ""
 		if d.handle {
@@ -157,12 +152,28 @@ func (d *delivery) prepare(run *tasks.Run) {
 	})
 }
 
-// run writes the output out until all of it is written, and gives signs of life meanwhile.
-func (d *delivery) run(context.Context) {
+// start writes the output out until all of it is written, and gives signs of life meanwhile.
+func (d *delivery) start() {
+	if d.progress != nil {
+		d.task.Deliver(func(context.Context) { d.runWithProgress() })
+		return
+	}
+	d.task.DeliverBy(func(done func()) {
+		d.begin()
+		if d.pump == nil {
+			done()
+			return
+		}
+		d.pump.Start(&d.ctx, func(error) { done() }) // fails when the task is stopped or nobody is there to read it
+	})
+}
+
+// runWithProgress is start in a goroutine, for what may have to wait for the client: progress, and signs of life.
+func (d *delivery) runWithProgress() {
 	d.begin()
 	defer d.beat()()
 	if d.pump != nil {
-		_ = d.pump.Run(d.ctx) // fails when the task is stopped or nobody is there to read it
+		_ = d.pump.Run(&d.ctx)
 	}
 }
 
@@ -174,12 +185,12 @@ func (d *delivery) silence() {
 	d.speech.Lock()
 	d.silent = true
 	d.speech.Unlock()
-	d.cancel()
+	d.ctx.Cancel(nil)
 }
 
 // write writes progress, unless the delivery has ended.
 func (d *delivery) write(encode func(dst []byte) []byte) {
-	_ = d.lane.Write(d.ctx, func(dst []byte) []byte {
+	_ = d.lane.Write(&d.ctx, func(dst []byte) []byte {
 		d.speech.Lock()
 		defer d.speech.Unlock()
 		if d.silent { // ended while the lane was waited for
@@ -220,10 +231,10 @@ func (d *delivery) tellProgress(done, total float64, message string) {
 	d.write(func(dst []byte) []byte { return d.progress.Report(dst, done, total, message) })
 }
 
-// beat starts the heartbeat of a client that gave a token: a silent tool is told apart from a hung one, and hosts
+// beat starts the heartbeat: a silent tool is told apart from a hung one, and hosts
 // that wait longer while there is progress do. The function it returns ends it.
 func (d *delivery) beat() (end func()) {
-	if d.progress == nil || d.heartbeat <= 0 {
+	if d.heartbeat <= 0 {
 		return func() {}
 	}
 	ended, stop := make(chan struct{}), make(chan struct{})

@@ -109,7 +109,7 @@ func (s *service) startTask(ctx context.Context, in *Call) (*mcp.CallToolResult,
 	if err != nil {
 		return nil, err
 	}
-	run.Deliver(d.run)
+	d.start()
 	return said(fmt.Sprintf("Started as task %s. get_task_result tells how it goes.", run.ID()),
 		taskProgress{TaskID: run.ID(), Status: mcp.TaskWorking}), nil
 }

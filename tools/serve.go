@@ -120,8 +120,7 @@ func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec ta
 			d.current.Load().report(done, total, message)
 		})
 		if in.cut && result != nil && run.HasHandle() {
-			t := run.Task()
-			result.Content = append(result.Content, tasks.LinkLog(&t))
+			linkLog(result, run)
 		}
 		if in.rest != nil {
 			run.Rest(*in.rest)
@@ -129,6 +128,12 @@ func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec ta
 		return result, message, err
 	}
 	return spec
+}
+
+// linkLog adds to a result that was cut where all of the output is.
+func linkLog(result *mcp.CallToolResult, run *tasks.Run) {
+	t := run.Task()
+	result.Content = append(result.Content, tasks.LinkLog(&t))
 }
 
 // giveUp cancels a call whose request has ended without an answer. When the server stops, the runner ends what is to end.
@@ -146,12 +151,7 @@ func (s *service) callPlain(ctx context.Context, c *rpc.Caller, e *entry, p *mcp
 	if err != nil {
 		return nil, err
 	}
-	if d.pump != nil || d.progress != nil {
-		run.Deliver(d.run)
-	} else {
-		d.begin()
-		run.Delivered()
-	}
+	d.start()
 	c.OnCancel(func() {
 		giveUp(ctx, run)
 		c.Answer(nil, context.Cause(ctx))
@@ -210,14 +210,14 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 				return nil, err
 			}
 		}
-		return rpc.After{Result: s.firstResponse(ctx, run, d), Do: func() { run.Deliver(d.run) }, Drop: drop(run)}, nil
+		return rpc.After{Result: s.firstResponse(ctx, run, d), Do: d.start, Drop: drop(run)}, nil
 	}
 	handle := run.Handle()
 	if fallback {
 		handle.Meta[mcp.MetaFallbackMode] = string(mcp.ModeTask)
 	}
 	// "The response with the handle comes first, then partials."
-	return rpc.After{Result: handle, Do: func() { run.Deliver(d.run) }, Drop: drop(run)}, nil
+	return rpc.After{Result: handle, Do: d.start, Drop: drop(run)}, nil
 }
 
 // callVariables are the variables that a call's task begins with, nil if there are none.

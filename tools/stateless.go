@@ -87,7 +87,7 @@ func (s *service) answer(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.Ca
 	deliver := func() {
 		if !begun {
 			begun = true
-			run.Deliver(d.run)
+			d.start()
 		}
 	}
 	task, wait := canTask(c, e), s.o.ImmediateWait

@@ -1,0 +1,97 @@
+package partials
+
+import (
+	"bytes"
+	"context"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// countingLane counts who writes.
+type countingLane struct {
+	mu         sync.Mutex
+	now, later int
+}
+
+func (l *countingLane) Write(_ context.Context, encode func([]byte) []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.later += bytes.Count(encode(nil), []byte("\n"))
+	return nil
+}
+
+func (l *countingLane) WriteNow(encode func([]byte) []byte) (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.now += bytes.Count(encode(nil), []byte("\n"))
+	return true, nil
+}
+
+func (l *countingLane) want(t *testing.T, now, later int) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.now != now || l.later != later {
+		t.Errorf("%d lines were written by who appends and %d by others, want %d and %d", l.now, l.later, now, later)
+	}
+}
+
+// What is appended to a log that was quiet is written when Append returns; what follows at once is left to a goroutine.
+func TestQuietLogIsWrittenByWhoAppends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, lane := NewLog(nil), &countingLane{}
+		ended := make(chan error, 1)
+		NewPump(l.NewReader(0), NewSEP2679(head, "id"), lane, PumpOptions{}).Start(t.Context(), func(err error) { ended <- err })
+		for i := range 3 {
+			time.Sleep(quiet)
+			mustAppend(t, l, text("first"))
+			lane.want(t, i+1, i)
+			mustAppend(t, l, text("at once"))
+			synctest.Wait()
+			lane.want(t, i+1, i+1)
+		}
+		l.Close()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A pump that waits has no goroutine, whatever it waits for, and Stop ends it all the same.
+func TestWaitingPumpHasNoGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		before := runtime.NumGoroutine()
+		const pumps = 100
+		var all []*Pump
+		ended := make(chan error, pumps)
+		for i := range pumps {
+			l := NewLog(nil)
+			p := NewPump(l.NewReader(0), NewSEP2679(head, "id"), &buffer{}, PumpOptions{Pace: time.Duration(i%2) * DefaultPace})
+			p.Start(t.Context(), func(err error) { ended <- err })
+			mustAppend(t, l, text("first"))
+			mustAppend(t, l, text("for the next notification"))
+			all = append(all, p)
+		}
+		synctest.Wait()
+		if n := runtime.NumGoroutine(); n > before {
+			t.Errorf("%d goroutines more while %d pumps wait", n-before, pumps)
+		}
+		for _, p := range all {
+			p.Stop()
+		}
+		for range pumps {
+			if err := <-ended; err == nil {
+				t.Error("a stopped pump ended well")
+			}
+		}
+		synctest.Wait()
+		select {
+		case <-ended:
+			t.Error("a pump ended twice")
+		default:
+		}
+	})
+}
