@@ -10,14 +10,15 @@ import (
 const (
 	// smallHeap is more than is in use while calls are answered and few tasks run.
 	smallHeap = 4 << 20
-	// smallPercent lets a small heap grow to 12 MiB before it is collected, and defaultPercent lets any double.
-	smallPercent, defaultPercent = 300, 100
+	// smallPercent lets a small heap grow to 12 MiB before it is collected, and largePercent any other by half.
+	smallPercent, largePercent = 300, 50
 )
 
 // easeCollector makes garbage collections rare as long as little memory is in use. By default the heap is collected whenever
 // it has 4 MiB, which 64 calls in flight fill a hundred times a second: a fifth of a call's processor time. What is not
-// small is left to the default, so that a thousand tasks do not take three times the memory they need; and so is the heap before its
-// first collection, so that what reads the config does not leave 12 MiB behind.
+// small grows by half, so that a thousand tasks take little more memory than they need: that is seldom collected, or holds the
+// output of one task, in which there is nothing to look for. The heap before its first collection is left to the default,
+// so that what reads the config does not leave 12 MiB behind.
 func easeCollector() {
 	if os.Getenv("GOGC") == "" { // who sets it knows better
 		afterCollection(adjustCollector)
@@ -36,7 +37,7 @@ func percentFor(live uint64) int {
 	if live < smallHeap {
 		return smallPercent
 	}
-	return defaultPercent
+	return largePercent
 }
 
 // afterCollection calls f once after the next collection.

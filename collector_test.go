@@ -10,7 +10,7 @@ import (
 
 // The collector is left to its default as long as much memory is in use, and no longer.
 func TestCollectorFollowsTheHeap(t *testing.T) {
-	if small, large := percentFor(smallHeap-1), percentFor(smallHeap); small != smallPercent || large != defaultPercent {
+	if small, large := percentFor(smallHeap-1), percentFor(smallHeap); small != smallPercent || large != largePercent {
 		t.Errorf("%d for a small heap, %d for a large one", small, large)
 	}
 	t.Setenv("GOGC", "")
@@ -19,7 +19,7 @@ func TestCollectorFollowsTheHeap(t *testing.T) {
 	easeCollector()
 	gogc := []runtimemetrics.Sample{{Name: "/gc/gogc:percent"}}
 	for deadline := time.Now().Add(time.Minute); ; runtime.GC() {
-		if runtimemetrics.Read(gogc); gogc[0].Value.Uint64() == defaultPercent {
+		if runtimemetrics.Read(gogc); gogc[0].Value.Uint64() == largePercent {
 			break
 		}
 		if time.Now().After(deadline) {

@@ -83,6 +83,7 @@ func stream(ctx context.Context, in streamInput, out *Output) (*mcp.CallToolResu
 	line := make([]byte, 0, max(in.Bytes, 64))
 	interval := time.Duration(in.IntervalMs) * time.Millisecond
 	var t *time.Timer
+	done := ctx.Done()
 	for i := range in.Count {
 		switch {
 		case interval <= 0 || i == 0:
@@ -95,7 +96,7 @@ func stream(ctx context.Context, in streamInput, out *Output) (*mcp.CallToolResu
 		if t != nil {
 			select {
 			case <-t.C:
-			case <-ctx.Done():
+			case <-done:
 				return nil, context.Cause(ctx)
 			}
 		}
