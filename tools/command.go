@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -171,7 +172,9 @@ func (c *Command) buildArgv() error {
 	return nil
 }
 
-var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var variableName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+})
 
 // buildShell checks the script form. Its arguments are environment variables and nothing else, so that
 // no value is ever read as a part of the script.
@@ -180,11 +183,11 @@ func (c *Command) buildShell() error {
 		return &ConfigError{Key: "shell", Problem: "stands beside command", Allowed: "one of the two"}
 	}
 	for _, name := range c.in.names {
-		if !variableName.MatchString(name) {
+		if !variableName().MatchString(name) {
 			return &ConfigError{Key: "input." + name, Problem: "cannot be an environment variable, which it would be for shell", Allowed: "letters, digits and _, no digit first"}
 		}
 	}
-	for _, m := range placeholder.FindAllStringSubmatch(c.config.Shell, -1) {
+	for _, m := range placeholder().FindAllStringSubmatch(c.config.Shell, -1) {
 		if slices.Contains(c.in.names, m[1]) {
 			return &ConfigError{Key: "shell", Problem: m[0] + " is not filled in a script", Allowed: `"$` + m[1] + `"`}
 		}
