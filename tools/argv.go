@@ -25,6 +25,9 @@ type template struct {
 }
 
 func parseTemplate(s string) template {
+	if !strings.Contains(s, "{{") {
+		return template{text: []string{s}}
+	}
 	var t template
 	end := 0
 	for _, m := range placeholder().FindAllStringSubmatchIndex(s, -1) {

@@ -40,7 +40,7 @@ type Command struct {
 	asks   *template // nil = the user is not asked
 	dir    string
 	env    []string
-	marks  *regexp.Regexp // "progress"; nil = none
+	marks  func() *regexp.Regexp // "progress"; of none, it is nil
 
 	slots chan struct{} // holds one element per running call; nil = no limit
 	queue *queue        // of a supervisor: instead of slots, for the calls in all processes
@@ -88,9 +88,10 @@ func newCommand(name string, config CommandConfig, in *inputs, env Environment) 
 		}
 		c.asks = &t
 	}
-	if c.marks, err = compileProgress(config.Progress); err != nil {
+	if err := checkProgress(config.Progress); err != nil {
 		return nil, err
 	}
+	c.marks = sync.OnceValue(func() *regexp.Regexp { return compileProgress(config.Progress) })
 	if config.MaxConcurrent > 0 {
 		c.slots = make(chan struct{}, config.MaxConcurrent)
 	}
@@ -228,6 +229,7 @@ func (c *Command) buildEnvironment(env Environment) error {
 		}
 		drop[name] = true
 	}
+	c.env = make([]string, 0, len(vars)+len(c.config.Env)+2)
 	for _, v := range vars {
 		if name, _, _ := strings.Cut(v, "="); !drop[name] {
 			c.env = append(c.env, v)
@@ -289,7 +291,7 @@ func (c *Command) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToo
 		return mcp.ErrorResult(err.Error()), nil
 	}
 	out.log.Limit(int64(c.config.MaxOutput))
-	r := newRecord(&c.config, c.marks, out)
+	r := newRecord(&c.config, c.marks(), out)
 	ending := p.run(ctx, r, limits{
 		timeout: time.Duration(c.config.Timeout),
 		idle:    time.Duration(c.config.IdleTimeout),

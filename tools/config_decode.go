@@ -23,7 +23,7 @@ import (
 func ParseConfig(file string, text []byte) (*Config, error) {
 	c := DefaultConfig()
 	c.file, c.lines = file, strings.Split(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n")
-	c.places = map[string]place{}
+	c.places = make(map[string]place, len(c.lines)) // a value a line
 	d := &decoder{config: c, anchors: map[string]ast.Node{}}
 	if err := c.tooMuch(text); err != nil {
 		return nil, err
