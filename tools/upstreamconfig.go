@@ -96,7 +96,7 @@ func (c *Config) Servers(vars []string, version string, log zerolog.Logger) ([]*
 	for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {
 		u, err := NewUpstream(name, c.Upstreams[name], env, log)
 		if err != nil {
-			errs = append(errs, c.locate("upstreams."+name, err))
+			errs = append(errs, c.locate(join("upstreams", name), err))
 			continue
 		}
 		list = append(list, u)
