@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"github.com/spf13/pflag"
 )
 
 // outcome is what a run of the program with an empty input gives.
@@ -212,4 +214,46 @@ func TestTerminalGetsAHint(t *testing.T) {
 	if s := stderr.String(); !strings.Contains(s, "terminal") || strings.Count(s, "\n") != 1 {
 		t.Errorf("stderr: %q", s)
 	}
+}
+
+// Who only serves gets no other commands. What that is must be what the command line with all of them takes for it.
+func TestOnlyServes(t *testing.T) {
+	t.Parallel()
+	words := []string{"--state", "memory", "--state=memory", "--selftest", "--selftest=false", "--tool", "serve", "tasks", "completion", "help", "--help", "-h",
+		"--", "-", "--no-such", "--completion", "__complete", "--config", "--version", "--tool=--help", ""}
+	lists := [][]string{nil}
+	for _, a := range words {
+		lists = append(lists, []string{a})
+		for _, b := range words {
+			lists = append(lists, []string{a, b})
+			for _, c := range words {
+				lists = append(lists, []string{a, b, c})
+			}
+		}
+	}
+	alone := 0
+	for _, args := range lists {
+		i := &invocation{}
+		root := i.serveAlone()
+		if !onlyServes(root.Flags(), args) {
+			continue
+		}
+		alone++
+		i = &invocation{}
+		root = i.rootCommand()
+		cmd, _, err := root.Find(args)
+		if err != nil || cmd != root {
+			t.Errorf("%q: %v, %v", args, cmd, err)
+			continue
+		}
+		if err := root.ParseFlags(args); err == nil && root.Flags().NArg() > 0 || errors.Is(err, pflag.ErrHelp) {
+			t.Errorf("%q: %v, %q", args, err, root.Flags().Args())
+		}
+	}
+	for _, args := range [][]string{nil, {"--state", "memory"}, {"--selftest", "--tool=a=b"}} {
+		if !onlyServes((&invocation{}).serveAlone().Flags(), args) {
+			t.Errorf("%q: more than that", args)
+		}
+	}
+	t.Logf("%d of %d", alone, len(lists))
 }

@@ -51,17 +51,24 @@ func (o *options) register(flags *pflag.FlagSet) {
 		{flag: "max-line", path: "limits.maxLine", usage: "longest incoming line in `BYTES`, such as 512KiB"},
 		{flag: "drain", path: "limits.drain", usage: "`DURATION` that calls in flight may go on after the input has ended; -1 = until they are done"},
 	}
-	defaults := tools.DefaultConfig()
 	scratch := tools.DefaultConfig()
 	for _, s := range o.settings {
 		s.scratch = scratch
-		s.text = defaults.Text(s.path)
 		flags.Var(s, s.flag, s.usage)
 	}
 	flags.StringVar(&o.metrics, "metrics", "", "`ADDR` where metrics are served for Prometheus, under /metrics; :PORT is on loopback")
 	o.logLevel, o.logFormat = "info", "auto"
 	flags.Var(&o.logLevel, "log-level", "`LEVEL` of what is logged to stderr: debug, info, warn, error")
 	flags.Var(&o.logFormat, "log-format", "`FORMAT` of it: json, console, or auto (console on a terminal)")
+}
+
+// showDefaults makes the defaults of the settings known, for those who ask for help.
+func (o *options) showDefaults(flags *pflag.FlagSet) {
+	defaults := tools.DefaultConfig()
+	for _, s := range o.settings {
+		s.text = defaults.Text(s.path)
+		flags.Lookup(s.flag).DefValue = s.text
+	}
 }
 
 // String is the value as text; pflag shows it as the default.

@@ -69,7 +69,10 @@ func run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stder
 
 func (i *invocation) run(ctx context.Context, args []string) int {
 	i.args = args
-	root := i.rootCommand()
+	root := i.serveAlone()
+	if !onlyServes(root.Flags(), args) {
+		i.addCommands(root)
+	}
 	root.SetArgs(append([]string{}, args...)) // not nil, which would mean os.Args
 	root.SetIn(i.stdin)
 	root.SetOut(i.stdout)

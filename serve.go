@@ -13,6 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"runnel/partials"
 	"runnel/rpc"
@@ -64,6 +65,13 @@ func help(cmd *cobra.Command, _ []string) {
 
 // rootCommand is the command line: runnel alone serves.
 func (i *invocation) rootCommand() *cobra.Command {
+	root := i.serveAlone()
+	i.addCommands(root)
+	return root
+}
+
+// serveAlone is the command line without the other commands: to make them all takes a tenth of a start.
+func (i *invocation) serveAlone() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "runnel",
 		Short:         "Run commands as MCP tasks that stream their output",
@@ -78,6 +86,29 @@ func (i *invocation) rootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &usageError{flagError(err), hint(cmd)}
 	})
+	root.CompletionOptions.DisableDefaultCmd = true
+	return root
+}
+
+// onlyServes tells whether the arguments are flags of serve and nothing else: no command, no wish for help.
+func onlyServes(flags *pflag.FlagSet, args []string) bool {
+	for n := 0; n < len(args); n++ {
+		name, found := strings.CutPrefix(args[n], "--")
+		name, _, hasValue := strings.Cut(name, "=")
+		f := flags.Lookup(name)
+		if !found || f == nil {
+			return false
+		}
+		if !hasValue && f.NoOptDefVal == "" {
+			n++ // its value
+		}
+	}
+	return true
+}
+
+func (i *invocation) addCommands(root *cobra.Command) {
+	i.options.showDefaults(root.Flags())
+	root.CompletionOptions.DisableDefaultCmd = false
 	serve := &cobra.Command{
 		Use:     "serve",
 		Short:   "Serve MCP on stdin and stdout (as runnel alone does)",
@@ -90,7 +121,6 @@ func (i *invocation) rootCommand() *cobra.Command {
 	root.AddCommand(serve, i.toolsCommand(root.Flags()), i.callCommand(root.Flags()), i.tasksCommand(root.Flags()), i.traceCommand(), i.doctorCommand(root.Flags()), i.configCommand(root.Flags().Lookup("config")), manCommand(), versionCommand())
 	root.SetHelpFunc(help)
 	completeFlags(root)
-	return root
 }
 
 func hint(cmd *cobra.Command) string {

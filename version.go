@@ -4,18 +4,19 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"sync"
 
 	"github.com/spf13/cobra"
 )
 
 // version is that of the module, "devel" where the build did not note one.
-func version() string {
+var version = sync.OnceValue(func() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
 		return "devel"
 	}
 	return info.Main.Version
-}
+})
 
 // revision is the commit that was built, "" where the build did not note it.
 func revision() string {

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -39,7 +40,7 @@ type Command struct {
 	asks   *template // nil = the user is not asked
 	dir    string
 	env    []string
-	marks  *regexp.Regexp // "progress"; nil = none
+	marks  func() *regexp.Regexp // "progress"; of none, it is nil
 
 	slots chan struct{} // holds one element per running call; nil = no limit
 	queue *queue        // of a supervisor: instead of slots, for the calls in all processes
@@ -87,9 +88,10 @@ func newCommand(name string, config CommandConfig, in *inputs, env Environment) 
 		}
 		c.asks = &t
 	}
-	if c.marks, err = compileProgress(config.Progress); err != nil {
+	if err := checkProgress(config.Progress); err != nil {
 		return nil, err
 	}
+	c.marks = sync.OnceValue(func() *regexp.Regexp { return compileProgress(config.Progress) })
 	if config.MaxConcurrent > 0 {
 		c.slots = make(chan struct{}, config.MaxConcurrent)
 	}
@@ -171,7 +173,9 @@ func (c *Command) buildArgv() error {
 	return nil
 }
 
-var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var variableName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+})
 
 // buildShell checks the script form. Its arguments are environment variables and nothing else, so that
 // no value is ever read as a part of the script.
@@ -180,11 +184,11 @@ func (c *Command) buildShell() error {
 		return &ConfigError{Key: "shell", Problem: "stands beside command", Allowed: "one of the two"}
 	}
 	for _, name := range c.in.names {
-		if !variableName.MatchString(name) {
+		if !variableName().MatchString(name) {
 			return &ConfigError{Key: "input." + name, Problem: "cannot be an environment variable, which it would be for shell", Allowed: "letters, digits and _, no digit first"}
 		}
 	}
-	for _, m := range placeholder.FindAllStringSubmatch(c.config.Shell, -1) {
+	for _, m := range placeholder().FindAllStringSubmatch(c.config.Shell, -1) {
 		if slices.Contains(c.in.names, m[1]) {
 			return &ConfigError{Key: "shell", Problem: m[0] + " is not filled in a script", Allowed: `"$` + m[1] + `"`}
 		}
@@ -225,6 +229,7 @@ func (c *Command) buildEnvironment(env Environment) error {
 		}
 		drop[name] = true
 	}
+	c.env = make([]string, 0, len(vars)+len(c.config.Env)+2)
 	for _, v := range vars {
 		if name, _, _ := strings.Cut(v, "="); !drop[name] {
 			c.env = append(c.env, v)
@@ -286,7 +291,7 @@ func (c *Command) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToo
 		return mcp.ErrorResult(err.Error()), nil
 	}
 	out.log.Limit(int64(c.config.MaxOutput))
-	r := newRecord(&c.config, c.marks, out)
+	r := newRecord(&c.config, c.marks(), out)
 	ending := p.run(ctx, r, limits{
 		timeout: time.Duration(c.config.Timeout),
 		idle:    time.Duration(c.config.IdleTimeout),

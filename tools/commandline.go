@@ -20,7 +20,7 @@ func NewCommandLine(spec string, env Environment) (*Command, error) {
 		return nil, fmt.Errorf("tool %q: %w", name, err)
 	}
 	var names []string
-	for _, m := range placeholder.FindAllStringSubmatch(strings.Join(words, "\n"), -1) {
+	for _, m := range placeholder().FindAllStringSubmatch(strings.Join(words, "\n"), -1) {
 		if !slices.Contains(names, m[1]) {
 			names = append(names, m[1])
 		}
@@ -55,7 +55,7 @@ func splitWords(line string) ([]string, error) {
 	inWord := false
 	for i := 0; i < len(line); i++ {
 		rest := line[i:]
-		if at := placeholder.FindStringIndex(rest); at != nil && at[0] == 0 {
+		if at := placeholder().FindStringIndex(rest); at != nil && at[0] == 0 {
 			word.WriteString(rest[:at[1]])
 			inWord = true
 			i += at[1] - 1

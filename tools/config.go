@@ -343,7 +343,7 @@ func (c *Config) Commands(vars []string) ([]*Command, error) {
 	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
 		tool, err := newCheckedCommand(name, c.Tools[name], env)
 		if err != nil {
-			errs = append(errs, c.locate("tools."+name, err))
+			errs = append(errs, c.locate(join("tools", name), err))
 			continue
 		}
 		list = append(list, tool)

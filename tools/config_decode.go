@@ -4,14 +4,11 @@ import (
 	"bytes"
 	"encoding"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
+	"go.yaml.in/yaml/v4"
 )
 
 // ParseConfig reads the text of a config file over the defaults. Reading is strict: a key that is unknown
@@ -23,25 +20,21 @@ import (
 func ParseConfig(file string, text []byte) (*Config, error) {
 	c := DefaultConfig()
 	c.file, c.lines = file, strings.Split(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n")
-	c.places = map[string]place{}
-	d := &decoder{config: c, anchors: map[string]ast.Node{}}
+	c.places = make(map[string]place, len(c.lines)) // a value a line
+	d := &decoder{config: c}
 	if err := c.tooMuch(text); err != nil {
 		return nil, err
 	}
-	tree, err := parser.ParseBytes(text, 0)
+	documents, err := d.parse(text)
 	if err != nil {
-		return nil, d.syntaxError(err)
+		return nil, err
 	}
-	documents := 0
-	for _, doc := range tree.Docs {
-		if doc.Body == nil {
-			continue
-		}
-		if documents++; documents > 1 {
-			d.fail(doc.Body, "a second document", "one document in a file")
+	for i, document := range documents {
+		if i > 0 {
+			d.fail(document, "a second document", "one document in a file")
 			break
 		}
-		d.value("", doc.Body, reflect.ValueOf(c).Elem(), 0)
+		d.value("", document, reflect.ValueOf(c).Elem(), 0)
 	}
 	if err := joinByPlace(d.errs); err != nil {
 		return nil, err
@@ -54,7 +47,7 @@ const (
 	maxNodes = 100_000 // thousands of tools
 	maxDepth = 100     // deeper than any schema that people write
 
-	// Bounds on what is parsed: the YAML library takes memory by the square of the depth, 24 GB for 100,000 brackets.
+	// Bounds on what is parsed. What is nested too deep is told here in our words, whatever bound the library has.
 	maxFile = 1 << 20
 	maxOpen = 1000 // brackets and dashes, also in text and comments: well above maxDepth
 )
@@ -92,23 +85,13 @@ func (c *Config) tooMuch(text []byte) error {
 
 // decoder decodes one document.
 type decoder struct {
-	config  *Config
-	anchors map[string]ast.Node
-	nodes   int
-	errs    []error
+	config *Config
+	nodes  int
+	errs   []error
 }
 
-func (d *decoder) fail(at ast.Node, problem, allowed string) {
+func (d *decoder) fail(at *yaml.Node, problem, allowed string) {
 	d.errs = append(d.errs, d.config.mistake(nodePosition(at), problem, allow(allowed)))
-}
-
-func (d *decoder) syntaxError(err error) error {
-	var y yaml.Error
-	if !errors.As(err, &y) || y.GetToken() == nil {
-		return d.config.mistake(position{1, 1}, err.Error(), "")
-	}
-	problem := strings.TrimSpace(y.GetMessage())
-	return d.config.mistake(tokenPosition(y.GetToken()), problem, "")
 }
 
 var (
@@ -117,7 +100,7 @@ var (
 )
 
 // value decodes a node into v. path is that of the value.
-func (d *decoder) value(path string, n ast.Node, v reflect.Value, depth int) {
+func (d *decoder) value(path string, n *yaml.Node, v reflect.Value, depth int) {
 	n = d.plain(n, depth)
 	if n == nil {
 		return
@@ -127,7 +110,7 @@ func (d *decoder) value(path string, n ast.Node, v reflect.Value, depth int) {
 		p.value = nodePosition(n)
 		d.config.places[path] = p
 	}
-	if _, null := n.(*ast.NullNode); null {
+	if isNull(n) {
 		return // "title:" with nothing behind it says nothing
 	}
 	switch {
@@ -147,7 +130,7 @@ func (d *decoder) value(path string, n ast.Node, v reflect.Value, depth int) {
 	}
 }
 
-func (d *decoder) structure(path string, n ast.Node, v reflect.Value, depth int) {
+func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value, depth int) {
 	list, ok := d.entries(n, depth)
 	if !ok {
 		d.fail(n, what(path)+kind(n)+" where a mapping belongs", "a mapping with "+strings.Join(fieldNames(v.Type()), ", "))
@@ -175,7 +158,7 @@ func (d *decoder) child(path string, e mapEntry) string {
 	return path
 }
 
-func (d *decoder) mapping(path string, n ast.Node, v reflect.Value, depth int) {
+func (d *decoder) mapping(path string, n *yaml.Node, v reflect.Value, depth int) {
 	list, ok := d.entries(n, depth)
 	if !ok {
 		d.fail(n, what(path)+kind(n)+" where a mapping belongs", "a mapping of names")
@@ -185,7 +168,7 @@ func (d *decoder) mapping(path string, n ast.Node, v reflect.Value, depth int) {
 	for _, e := range list {
 		item := reflect.New(v.Type().Elem()).Elem()
 		at := d.child(join(path, e.name), e)
-		if _, null := e.value.(*ast.NullNode); null && item.Kind() == reflect.String {
+		if isNull(e.value) && item.Kind() == reflect.String {
 			d.fail(e.key, what(at)+"nothing where text belongs", `text; "" is empty text`)
 			continue
 		}
@@ -194,16 +177,15 @@ func (d *decoder) mapping(path string, n ast.Node, v reflect.Value, depth int) {
 	}
 }
 
-func (d *decoder) list(path string, n ast.Node, v reflect.Value, depth int) {
-	s, ok := n.(*ast.SequenceNode)
-	if !ok {
+func (d *decoder) list(path string, n *yaml.Node, v reflect.Value, depth int) {
+	if n.Kind != yaml.SequenceNode {
 		d.fail(n, what(path)+kind(n)+" where a list belongs", "a list such as [a, b]")
 		return
 	}
-	list := reflect.MakeSlice(v.Type(), len(s.Values), len(s.Values))
-	for i, item := range s.Values {
+	list := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
+	for i, item := range n.Content {
 		at := fmt.Sprintf("%s[%d]", path, i)
-		if _, null := item.(*ast.NullNode); null {
+		if isNull(item) {
 			d.fail(item, what(at)+"nothing where a value belongs", `a value; "" is empty text`)
 			continue
 		}
@@ -212,16 +194,14 @@ func (d *decoder) list(path string, n ast.Node, v reflect.Value, depth int) {
 	v.Set(list)
 }
 
-func (d *decoder) scalar(path string, n ast.Node, v reflect.Value) {
-	text, ok := scalarText(n)
-	if !ok {
+func (d *decoder) scalar(path string, n *yaml.Node, v reflect.Value) {
+	if n.Kind != yaml.ScalarNode {
 		d.fail(n, what(path)+kind(n)+" where "+wanted(v)+" belongs", "")
 		return
 	}
-	_, isText := n.(*ast.StringNode)
-	err := setText(v, text)
-	if err == nil && isText && (v.Kind() == reflect.Bool || v.Type() == reflect.TypeFor[int]()) {
-		d.fail(n, fmt.Sprintf("%stext where %s belongs", what(path), wanted(v)), text+" without quotes")
+	err := setText(v, n.Value)
+	if err == nil && isText(n) && (v.Kind() == reflect.Bool || v.Type() == reflect.TypeFor[int]()) {
+		d.fail(n, fmt.Sprintf("%stext where %s belongs", what(path), wanted(v)), n.Value+" without quotes")
 		return
 	}
 	if err != nil {

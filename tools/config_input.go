@@ -14,7 +14,7 @@ func newCheckedCommand(name string, config CommandConfig, env Environment) (*Com
 	if err != nil {
 		return nil, err
 	}
-	if shape := shapeOf(in.schema); shape != nil && shape.fitsDefaults(in.defaults) { // nothing can be wrong: most tools start faster
+	if certainInput(in) {
 		return newCommand(name, config, in, env)
 	}
 	key := inputKey{whole: bytes.Equal(in.schema, config.Input)}

@@ -3,22 +3,21 @@ package tools
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"reflect"
 
-	"github.com/goccy/go-yaml/ast"
+	"go.yaml.in/yaml/v4"
 )
 
 // object decodes a mapping into JSON that keeps the order of its keys.
-func (d *decoder) object(path string, n ast.Node, v reflect.Value, depth int) {
-	if _, ok := n.(ast.MapNode); !ok {
+func (d *decoder) object(path string, n *yaml.Node, v reflect.Value, depth int) {
+	if n.Kind != yaml.MappingNode {
 		d.fail(n, what(path)+kind(n)+" where a mapping belongs", "a mapping of names to JSON Schemas, or a JSON Schema of type object")
 		return
 	}
 	v.SetBytes(d.appendJSON(nil, path, n, depth))
 }
 
-func (d *decoder) appendJSON(dst []byte, path string, n ast.Node, depth int) []byte {
+func (d *decoder) appendJSON(dst []byte, path string, n *yaml.Node, depth int) []byte {
 	if n = d.plain(n, depth); n == nil {
 		return append(dst, "null"...)
 	}
@@ -37,41 +36,31 @@ func (d *decoder) appendJSON(dst []byte, path string, n ast.Node, depth int) []b
 		}
 		return append(dst, '}')
 	}
-	switch t := n.(type) {
-	case *ast.SequenceNode:
+	switch {
+	case n.Kind == yaml.SequenceNode:
 		dst = append(dst, '[')
-		for i, item := range t.Values {
+		for i, item := range n.Content {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
 			dst = d.appendJSON(dst, fmt.Sprintf("%s[%d]", path, i), item, depth+1)
 		}
 		return append(dst, ']')
-	case *ast.NullNode:
+	case isText(n):
+		return appendString(dst, n.Value)
+	case isNull(n):
 		return append(dst, "null"...)
-	case *ast.BoolNode:
-		return fmt.Append(dst, t.Value)
-	case *ast.IntegerNode:
-		return fmt.Append(dst, t.Value) // 0x10 is 16
-	case *ast.FloatNode:
-		if text := t.GetToken().Value; json.Valid([]byte(text)) {
-			return append(dst, text...)
-		}
-		if !math.IsInf(t.Value, 0) && !math.IsNaN(t.Value) {
-			return fmt.Append(dst, t.Value)
+	case json.Valid([]byte(n.Value)):
+		return append(dst, n.Value...)
+	}
+	var value any // 0x10 is 16
+	if n.Decode(&value) == nil {
+		if b, err := json.Marshal(value); err == nil { // neither infinite nor no number
+			return append(dst, b...)
 		}
 	}
-	text, ok := scalarText(n)
-	switch n.(type) {
-	case *ast.StringNode, *ast.LiteralNode:
-	default:
-		ok = false
-	}
-	if !ok {
-		d.fail(n, what(path)+kind(n)+" is no value that JSON knows", "")
-		return append(dst, "null"...)
-	}
-	return appendString(dst, text)
+	d.fail(n, what(path)+kind(n)+" is no value that JSON knows", "")
+	return append(dst, "null"...)
 }
 
 func appendString(dst []byte, s string) []byte {

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v4"
 )
 
 // schemaNode is what the tests read of the schema.
@@ -154,7 +154,11 @@ func compileConfigSchema(t *testing.T) *jsonschema.Schema {
 // asJSON reads a file as an editor does.
 func asJSON(t *testing.T, text []byte) any {
 	t.Helper()
-	b, err := yaml.YAMLToJSON(text)
+	var value any
+	if err := yaml.Unmarshal(text, &value); err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(value)
 	if err != nil {
 		t.Fatal(err)
 	}

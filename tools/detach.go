@@ -96,13 +96,13 @@ func (c *Command) detach(ctx context.Context, in *Call, out *Output) error {
 	if err := in.run.Detach(ctx, func() error { return startSupervisor(&spec) }); err != nil {
 		return fmt.Errorf("%s cannot be detached: %w", c.name, err)
 	}
-	if c.marks != nil && len(in.caller.Meta.ProgressToken) > 0 {
+	if pattern := c.marks(); pattern != nil && len(in.caller.Meta.ProgressToken) > 0 {
 		// Progress is told here, to the client of the call.
 		reader := in.run.Log().NewReader(0)
 		in.run.Hold()
 		in.run.Deliver(func(ctx context.Context) {
 			defer reader.Close()
-			marks := progressMarks{marks: c.marks, report: out.Progress}
+			marks := progressMarks{marks: pattern, report: out.Progress}
 			for reader.Wait(ctx, 1) == nil {
 				if b, ok := reader.Next(lineBytes); ok {
 					for _, chunk := range b.Chunks {

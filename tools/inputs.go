@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"runnel/rpc"
 )
 
 // inputs is what a command's configuration says about its arguments.
@@ -103,20 +105,16 @@ func (in *inputs) allowed() string {
 	return strings.Join(in.names, ", ")
 }
 
-// objectKeys returns the keys of a valid JSON object in their order, each once.
-func objectKeys(object json.RawMessage) []string {
-	var keys []string
-	d := json.NewDecoder(bytes.NewReader(object))
-	_, _ = d.Token()
-	for d.More() {
-		t, _ := d.Token()
-		if key, ok := t.(string); ok && !slices.Contains(keys, key) {
+// objectKeys returns the keys of a valid JSON object in their order, each once; null has none.
+func objectKeys(object json.RawMessage) (keys []string) {
+	if object[0] != '{' {
+		return nil
+	}
+	rpc.EachMember(object, func(name, _ []byte) bool {
+		if key := string(name); !slices.Contains(keys, key) {
 			keys = append(keys, key)
 		}
-		var skip json.RawMessage
-		if d.Decode(&skip) != nil {
-			break
-		}
-	}
+		return true
+	})
 	return keys
 }

@@ -4,22 +4,32 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"strconv"
 )
 
-// compileProgress checks the key "progress"; nil for none.
-func compileProgress(pattern string) (*regexp.Regexp, error) {
+// checkProgress checks the key "progress". Parsing finds all that is wrong with a regular expression; compiling it takes twice
+// as long, and waits for the first call.
+func checkProgress(pattern string) error {
 	if pattern == "" {
-		return nil, nil
+		return nil
 	}
-	re, err := regexp.Compile(pattern)
+	re, err := syntax.Parse(pattern, syntax.Perl) // as regexp.Compile does
 	if err != nil {
-		return nil, &ConfigError{Key: "progress", Problem: err.Error(), Allowed: "a regular expression as Go knows them (RE2)"}
+		return &ConfigError{Key: "progress", Problem: err.Error(), Allowed: "a regular expression as Go knows them (RE2)"}
 	}
-	if n := re.NumSubexp(); n != 1 && n != 2 {
-		return nil, &ConfigError{Key: "progress", Problem: fmt.Sprintf("has %d groups", n), Allowed: "one group (percent) or two (done, total)"}
+	if n := re.MaxCap(); n != 1 && n != 2 {
+		return &ConfigError{Key: "progress", Problem: fmt.Sprintf("has %d groups", n), Allowed: "one group (percent) or two (done, total)"}
 	}
-	return re, nil
+	return nil
+}
+
+// compileProgress compiles a pattern that was checked; nil for none.
+func compileProgress(pattern string) *regexp.Regexp {
+	if pattern == "" {
+		return nil
+	}
+	return regexp.MustCompile(pattern)
 }
 
 // progressMarks finds how far a command is in what it prints. It looks at whole lines, and at the

@@ -98,16 +98,6 @@ func (s *shape) fits(arguments []byte) bool {
 	return fits && seen == 1<<len(s.required)-1
 }
 
-// fitsDefaults reports whether each default is certainly valid.
-func (s *shape) fitsDefaults(defaults map[string]json.RawMessage) bool {
-	for name, value := range defaults {
-		if !hasType(value, s.types[name]) {
-			return false
-		}
-	}
-	return true
-}
-
 // hasType reports whether a valid JSON value is certainly of a type.
 func hasType(value []byte, kind string) bool {
 	switch c := value[0]; kind {

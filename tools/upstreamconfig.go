@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,7 +40,8 @@ func (r *RestartPolicy) UnmarshalText(text []byte) error {
 // exit code 0.
 func (r RestartPolicy) again(failed bool) bool { return r == "always" || failed && r != "never" }
 
-var toolPrefix = regexp.MustCompile(`^[A-Za-z0-9_.-]{0,64}$`)
+// maxPrefix leaves half of a tool's name to the server that it comes from.
+const maxPrefix = 64
 
 // NewUpstream checks a configuration and makes the upstream of a name, which starts when its tools are needed first. What is
 // wrong with it is a *ConfigError.
@@ -51,8 +51,8 @@ func NewUpstream(name string, config UpstreamConfig, env Environment, log zerolo
 		return nil, &ConfigError{Problem: "says no server to start", Allowed: "command (a list of words)"}
 	case config.Command[0] == "":
 		return nil, &ConfigError{Key: "command[0]", Problem: "is empty", Allowed: "a program's name or path"}
-	case !toolPrefix.MatchString(config.Prefix):
-		return nil, &ConfigError{Key: "prefix", Problem: fmt.Sprintf("%q cannot stand in a tool's name", config.Prefix), Allowed: "up to 64 letters, digits, _, - and ."}
+	case config.Prefix != "" && !isToolName(config.Prefix) || len(config.Prefix) > maxPrefix:
+		return nil, &ConfigError{Key: "prefix", Problem: fmt.Sprintf("%q cannot stand in a tool's name", config.Prefix), Allowed: fmt.Sprintf("up to %d letters, digits, _, - and .", maxPrefix)}
 	case config.HungAfter != nil && *config.HungAfter < 0:
 		return nil, &ConfigError{Key: "hungAfter", Problem: config.HungAfter.String() + " is negative", Allowed: "0 (for ever) or more"}
 	}
@@ -96,7 +96,7 @@ func (c *Config) Servers(vars []string, version string, log zerolog.Logger) ([]*
 	for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {
 		u, err := NewUpstream(name, c.Upstreams[name], env, log)
 		if err != nil {
-			errs = append(errs, c.locate("upstreams."+name, err))
+			errs = append(errs, c.locate(join("upstreams", name), err))
 			continue
 		}
 		list = append(list, u)

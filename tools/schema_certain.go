@@ -1,0 +1,99 @@
+package tools
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"runnel/rpc"
+)
+
+// certainInput reports whether a tool's input schema is certainly right, and its defaults with it: then it is not compiled before
+// a call that may be wrong. Compiling was half of the time that a config of 50 tools took from spawn to the first answer. This
+// knows what most tools say; all else, and every message, is the compiler's. FuzzCertainInput holds what it accepts to what that accepts.
+func certainInput(in *inputs) bool {
+	const most = 64 << 10 // bytes: fewer parts than checkCost refuses
+	if len(in.schema) > most || !certainSchema(in.schema) {
+		return false
+	}
+	certain := true
+	rpc.EachMember(in.schema, func(keyword, properties []byte) bool {
+		if string(keyword) == "properties" {
+			rpc.EachMember(properties, func(name, property []byte) bool {
+				value, given := in.defaults[string(name)]
+				certain = certain && (!given || value[0] == 'n' || certainlyFits(value, property))
+				return certain
+			})
+		}
+		return certain
+	})
+	return certain
+}
+
+// certainSchema reports whether valid JSON is certainly a schema.
+func certainSchema(source []byte) bool {
+	if source[0] != '{' {
+		return source[0] == 't' || source[0] == 'f'
+	}
+	certain := true
+	rpc.EachMember(source, func(keyword, value []byte) bool {
+		certain = certainKeyword(string(keyword), value)
+		return certain
+	})
+	return certain
+}
+
+func certainKeyword(keyword string, value []byte) bool {
+	switch keyword {
+	case "type":
+		return slices.Contains(typeNames, string(bytes.Trim(value, `"`)))
+	case "title", "description":
+		return value[0] == '"'
+	case "default": // it stands beside what it must fit
+		return true
+	case "items", "additionalProperties":
+		return certainSchema(value)
+	case "properties":
+		certain := value[0] == '{'
+		if certain {
+			rpc.EachMember(value, func(_, property []byte) bool {
+				certain = certainSchema(property)
+				return certain
+			})
+		}
+		return certain
+	case "required", "enum":
+		return value[0] == '[' && json.Unmarshal(value, new([]string)) == nil
+	case "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems":
+		_, err := strconv.ParseUint(string(value), 10, 31)
+		return err == nil
+	}
+	return false
+}
+
+// certainlyFits reports whether a value certainly fits a schema that is certain.
+func certainlyFits(value, schema []byte) bool {
+	if schema[0] != '{' {
+		return schema[0] == 't'
+	}
+	kind, items, certain := "", []byte("true"), true
+	rpc.EachMember(schema, func(keyword, value []byte) bool {
+		switch string(keyword) {
+		case "type":
+			kind = string(bytes.Trim(value, `"`))
+		case "items":
+			items = value
+		case "title", "description", "default":
+		default:
+			certain = false
+		}
+		return certain
+	})
+	if kind != "array" {
+		return certain && hasType(value, kind)
+	}
+	var list []json.RawMessage
+	return certain && value[0] == '[' && json.Unmarshal(value, &list) == nil &&
+		!slices.ContainsFunc(list, func(item json.RawMessage) bool { return !certainlyFits(item, items) })
+}
