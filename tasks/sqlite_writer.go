@@ -91,7 +91,7 @@ func (w *writer) prepare(ctx context.Context, c *sql.Conn, o SQLiteOptions) erro
 	for _, pragma := range []string{
 		"PRAGMA journal_mode = WAL", // readers and a writer do not wait for each other, and kill -9 loses nothing
 		"PRAGMA journal_size_limit = 67108864",
-		"PRAGMA wal_autocheckpoint = 2048", // 16 MiB: a checkpoint waits for the disk twice, however much it moves
+		"PRAGMA wal_autocheckpoint = 512", // 4 MiB: it waits for the disk, but no longer than a flood fills what may be pending
 	} {
 		if _, err := c.ExecContext(ctx, pragma); err != nil {
 			return err
