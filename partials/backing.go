@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sort"
+	"time"
 )
 
 // Backing keeps the output of one log beyond what memory holds of it. With one, Append waits for the backing
-// and for no reader: a reader that fell behind, or came late, reads what the backing has kept.
+// and for no slow reader: a reader that fell behind, or came late, reads what the backing has kept.
 //
 //	Append ─▶ Log ─ Unkept ─▶ the backing's owner writes ─ Kept ─▶ memory is let go
 //	           └─ Next ─ Reader ◀─ Load ─ backing
@@ -43,6 +45,41 @@ const (
 	// dueBytes is when a log's backing is hurried: well before Append waits.
 	dueBytes = 128 << 10
 )
+
+const (
+	// farBehind is how far a reader may be behind before Append waits for it, short of what memory keeps; nearEnd, for how long.
+	farBehind = backedRetain - 2*maxBlock
+	nearEnd   = farBehind / 2
+	// patience is how long Append waits for readers to come from one to the other: it holds no tool below some 3 MiB/s.
+	patience = 20 * time.Millisecond
+)
+
+// awaitReaders lets readers that keep up stay in memory. A tool is mostly faster than its reader: it must encode and write
+// what the tool only appends, and once it has to read from the backing it needs half as long again, and never comes back.
+// A slow one is left behind. l.mu is held before and after, and not meanwhile.
+func (l *Log) awaitReaders(ctx context.Context) {
+	if l.backing == nil || !l.behind(farBehind) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for l.behind(nearEnd) && !l.closed && l.failed == nil {
+		if !l.awaitRoom(ctx.Done()) {
+			for _, r := range l.readers {
+				r.slow = r.slow || l.end-r.pos > nearEnd
+			}
+			return
+		}
+	}
+}
+
+// behind tells whether a reader that is not slow is further behind than that. l.mu is held.
+func (l *Log) behind(far int64) bool {
+	return slices.ContainsFunc(l.readers, func(r *Reader) bool {
+		r.slow = r.slow && l.end-r.pos > nearEnd
+		return !r.slow && l.end-r.pos > far
+	})
+}
 
 // ErrLost refuses an append to a log whose backing has failed.
 var ErrLost = errors.New("the output could not be stored")

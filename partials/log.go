@@ -143,6 +143,7 @@ func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.awaitReaders(ctx)
 	for !l.closed && l.failed == nil {
 		if l.spill != nil && l.backing == nil && l.cost+size >= l.retain {
 			l.spillNow()
@@ -152,18 +153,9 @@ func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
 		if !l.spilling && (pending == 0 || pending+size <= l.maxPending) {
 			break
 		}
-		if l.room == nil {
-			l.room = make(chan struct{})
-		}
-		room := l.room
-		l.mu.Unlock()
-		select {
-		case <-room:
-		case <-ctx.Done():
-			l.mu.Lock()
+		if !l.awaitRoom(ctx.Done()) {
 			return context.Cause(ctx)
 		}
-		l.mu.Lock()
 	}
 	switch {
 	case l.closed || l.followed:
@@ -178,6 +170,23 @@ func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
 	l.wake()
 	l.due()
 	return nil
+}
+
+// awaitRoom waits until a reader or the backing has moved on, and reports false if stop comes first. l.mu is held before
+// and after, and not meanwhile.
+func (l *Log) awaitRoom(stop <-chan struct{}) bool {
+	if l.room == nil {
+		l.room = make(chan struct{})
+	}
+	room := l.room
+	l.mu.Unlock()
+	defer l.mu.Lock()
+	select {
+	case <-room:
+		return true
+	case <-stop:
+		return false
+	}
 }
 
 // spillNow calls spill. l.mu is held before and after, and not meanwhile.
@@ -352,7 +361,7 @@ func (l *Log) Tail(n int) Batch {
 
 // NewReader returns a reader from position pos on, for which Append waits if there is no backing. It must be closed.
 func (l *Log) NewReader(pos int64) *Reader {
-	r := &Reader{log: l, pos: pos, ready: make(chan struct{}, 1)}
+	r := &Reader{log: l, pos: pos, ready: make(chan struct{}, 1), slow: true}
 	l.mu.Lock()
 	if r.cost = l.cost - (l.end - pos); pos <= l.memory() {
 		r.cost = l.gone
@@ -385,6 +394,7 @@ type Reader struct {
 	pos  int64
 	cost int64 // of what was read
 	want int64 // bytes that Wait waits for
+	slow bool  // Append does not wait for it before it is near the end (backing.go)
 
 	loaded []*block // from the backing
 	gap    int64    // where the log goes on behind what the backing has let go; of interest while beyond pos
