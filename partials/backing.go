@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"sort"
+	"time"
 )
 
 // Backing keeps the output of one log beyond what memory holds of it. With one, Append waits for the backing
-// and for no reader: a reader that fell behind, or came late, reads what the backing has kept.
+// and for no slow reader: a reader that fell behind, or came late, reads what the backing has kept.
 //
 //	Append ─▶ Log ─ Unkept ─▶ the backing's owner writes ─ Kept ─▶ memory is let go
 //	           └─ Next ─ Reader ◀─ Load ─ backing
@@ -42,6 +45,41 @@ const (
 	// dueBytes is when a log's backing is hurried: well before Append waits.
 	dueBytes = 128 << 10
 )
+
+const (
+	// farBehind is how far a reader may be behind before Append waits for it, short of what memory keeps; nearEnd, for how long.
+	farBehind = backedRetain - 2*maxBlock
+	nearEnd   = farBehind / 2
+	// patience is how long Append waits for readers to come from one to the other: it holds no tool below some 3 MiB/s.
+	patience = 20 * time.Millisecond
+)
+
+// awaitReaders lets readers that keep up stay in memory. A tool is mostly faster than its reader: it must encode and write
+// what the tool only appends, and once it has to read from the backing it needs half as long again, and never comes back.
+// A slow one is left behind. l.mu is held before and after, and not meanwhile.
+func (l *Log) awaitReaders(ctx context.Context) {
+	if l.backing == nil || !l.behind(farBehind) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for l.behind(nearEnd) && !l.closed && l.failed == nil {
+		if !l.awaitRoom(ctx.Done()) {
+			for _, r := range l.readers {
+				r.slow = r.slow || l.end-r.pos > nearEnd
+			}
+			return
+		}
+	}
+}
+
+// behind tells whether a reader that is not slow is further behind than that. l.mu is held.
+func (l *Log) behind(far int64) bool {
+	return slices.ContainsFunc(l.readers, func(r *Reader) bool {
+		r.slow = r.slow && l.end-r.pos > nearEnd
+		return !r.slow && l.end-r.pos > far
+	})
+}
 
 // ErrLost refuses an append to a log whose backing has failed.
 var ErrLost = errors.New("the output could not be stored")
@@ -162,6 +200,9 @@ func (l *Log) Unkept(limit int) (Stretch, bool) {
 	if l.backing == nil || l.failed != nil {
 		return Stretch{}, false
 	}
+	if s, ok := l.keeper.stretch(limit); ok {
+		return s, true
+	}
 	b, ok := l.keeper.next(limit)
 	if !ok {
 		l.told = 0
@@ -171,21 +212,63 @@ func (l *Log) Unkept(limit int) (Stretch, bool) {
 	for i := range b.Chunks {
 		c := &b.Chunks[i]
 		s.Data = append(s.Data, c.Data...)
-		s.Marks = binary.AppendUvarint(s.Marks, uint64(len(c.Data))<<4|mark(c))
+		s.mark(&record{kind: c.Kind, stream: c.Stream, more: c.More, whole: c.Whole}, len(c.Data))
 	}
 	return s, true
 }
 
-// mark is what a chunk is, in four bits.
-func mark(c *Chunk) (m uint64) {
-	m = uint64(c.Kind)&1 | uint64(c.Stream)&1<<1
-	if c.More {
+// stretch reads what next would, as a stretch, where that is whole writes of one block: nearly always. The data is not copied,
+// and of a chunk only its mark is made. log.mu is held.
+func (r *Reader) stretch(limit int) (Stretch, bool) {
+	b, n := r.log.locate(r.pos)
+	if b == nil {
+		return Stretch{}, false
+	}
+	begin := 0
+	if n > 0 {
+		begin = int(b.records[n-1].end)
+	}
+	if r.pos != b.start+int64(begin) {
+		return Stretch{}, false // next has cut a chunk
+	}
+	s := Stretch{Start: r.pos, Marks: make([]byte, 0, 2*(len(b.records)-n))}
+	at, cost := begin, int64(0)
+	whole, marks, wholeCost := begin, 0, int64(0) // of whole writes
+	for ; n < len(b.records) && int(b.records[n].end) <= begin+limit; n++ {
+		rec := &b.records[n]
+		size := int(rec.end) - at
+		s.mark(rec, size)
+		cost += max(int64(size), minCost)
+		if at = int(rec.end); !rec.more {
+			whole, marks, wholeCost = at, len(s.Marks), cost
+		}
+	}
+	s.Marks, s.Data = s.Marks[:marks], b.data[begin:whole:whole]
+	r.pos += int64(len(s.Data))
+	r.cost += wholeCost
+	return s, whole > begin
+}
+
+// locate is the block in memory that holds a position, and which of its chunks does; nil if there is none. l.mu is held.
+func (l *Log) locate(pos int64) (*block, int) {
+	i := sort.Search(len(l.blocks), func(i int) bool { return l.blocks[i].end() > pos })
+	if i == len(l.blocks) || pos < l.blocks[i].start {
+		return nil, 0
+	}
+	b := l.blocks[i]
+	return b, sort.Search(len(b.records), func(n int) bool { return b.start+int64(b.records[n].end) > pos })
+}
+
+// mark adds a chunk's length, and what it is in four bits.
+func (s *Stretch) mark(r *record, size int) {
+	m := uint64(size)<<4 | uint64(r.kind)&1 | uint64(r.stream)&1<<1
+	if r.more {
 		m |= 1 << 2
 	}
-	if c.Whole {
+	if r.whole {
 		m |= 1 << 3
 	}
-	return m
+	s.Marks = binary.AppendUvarint(s.Marks, m)
 }
 
 // Kept tells that the backing has all that Unkept returned.

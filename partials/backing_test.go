@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // shelf is a Backing in memory.
@@ -125,7 +126,7 @@ func TestBackedReadersReadAllInOrder(t *testing.T) {
 	}
 }
 
-// With a backing no reader holds the tool; a backing that does not keep up does.
+// With a backing no slow reader holds the tool; a backing that does not keep up does.
 func TestAppendWaitsForBackingOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, s := NewLog(&LogOptions{MaxPending: 1 << 20}), &shelf{}
@@ -165,6 +166,121 @@ func TestAppendWaitsForBackingOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// A reader that keeps up reads from memory, however fast the tool is.
+func TestReaderThatKeepsUpStaysInMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, s := NewLog(nil), &shelf{}
+		l.Back(s)
+		r := l.NewReader(0)
+		defer r.Close()
+		go func() {
+			for range 4 << 10 {
+				mustAppend(t, l, text(strings.Repeat("x", 1023)+"\n"))
+				s.keep(l)
+			}
+			l.Close()
+		}()
+		for r.Wait(t.Context(), 1) == nil {
+			time.Sleep(time.Millisecond)
+			r.Next(16 << 10)
+		}
+		if s.loads > 0 {
+			t.Errorf("read %d times from the backing", s.loads)
+		}
+	})
+}
+
+// One that does not is waited for once, and again only when it has caught up.
+func TestSlowReaderIsWaitedForOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, s := NewLog(nil), &shelf{}
+		l.Back(s)
+		r := l.NewReader(0)
+		defer r.Close()
+		write := func(bytes int) (took time.Duration) {
+			began := time.Now()
+			for range bytes / 1024 {
+				mustAppend(t, l, text(strings.Repeat("x", 1023)+"\n"))
+				s.keep(l)
+			}
+			return time.Since(began)
+		}
+		read := func() {
+			if err := r.Wait(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+			r.Next(16 << 10)
+		}
+		if took := write(1 << 20); took != patience {
+			t.Errorf("the tool was held for %v", took)
+		}
+		read()
+		if took := write(1 << 20); took != 0 {
+			t.Errorf("behind a reader that is far behind the tool was held for %v", took)
+		}
+		for r.Pos() < l.Size() {
+			read()
+		}
+		if took := write(1 << 20); took != patience {
+			t.Errorf("behind a reader that had caught up the tool was held for %v", took)
+		}
+	})
+}
+
+// Whether a stretch is taken from a block as it stands, or made of what a reader reads, it has the same chunks.
+func TestUnkeptIsWhatIsRead(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	for round := range 300 {
+		limit := 1 + rng.IntN(1<<(2+rng.IntN(16)))
+		var kept, read []record // with their lengths for their ends
+		var keptData, readData []byte
+		l := NewLog(&LogOptions{MaxPending: 1 << 30, Retain: 1 << 30})
+		l.Back(&shelf{})
+		r := Reader{log: l}
+		for range 1 + rng.IntN(100) {
+			var write []Chunk
+			for more := rng.IntN(3); more >= 0; more-- {
+				c := Chunk{Kind: Kind(rng.IntN(2)), Stream: Stream(rng.IntN(2)), More: more > 0, Whole: rng.IntN(2) == 0}
+				c.Data = bytes.Repeat([]byte("ü"), 1+rng.IntN(1<<rng.IntN(12)))
+				write = append(write, c)
+			}
+			mustAppend(t, l, write...)
+			if rng.IntN(4) > 0 {
+				continue
+			}
+			for b, ok := r.Next(limit); ok; b, ok = r.Next(limit) {
+				for _, c := range b.Chunks {
+					read = append(read, record{uint32(len(c.Data)), c.Kind, c.Stream, c.More, c.Whole})
+					readData = append(readData, c.Data...)
+				}
+			}
+			for {
+				s, ok := l.Unkept(limit)
+				if !ok {
+					break
+				}
+				b, err := s.block()
+				if err != nil || s.Start != int64(len(keptData)) {
+					t.Fatalf("round %d: a stretch at %d behind %d: %v", round, s.Start, len(keptData), err)
+				}
+				begin := uint32(0)
+				for _, rec := range b.records {
+					rec.end, begin = rec.end-begin, rec.end
+					kept = append(kept, rec)
+				}
+				keptData = append(keptData, s.Data...)
+			}
+			l.Kept()
+			if l.kept != l.end || l.keptCost != r.cost {
+				t.Fatalf("round %d: %d bytes of %d are kept, at a cost of %d, want %d", round, l.kept, l.end, l.keptCost, r.cost)
+			}
+		}
+		if !slices.Equal(kept, read) || !bytes.Equal(keptData, readData) {
+			t.Fatalf("round %d, limit %d: kept %v, want %v", round, limit, kept, read)
+		}
+	}
 }
 
 // Due is told once that there is something, once that it is much, and again only after it was taken.

@@ -156,6 +156,7 @@ func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
 
 // append does the work of Append. l.mu is held, but for the time that is waited.
 func (l *Log) append(ctx context.Context, size int64, chunks []Chunk) error {
+	l.awaitReaders(ctx)
 	for !l.closed && l.failed == nil {
 		if l.spill != nil && l.backing == nil && l.cost+size >= l.retain {
 			l.spillNow()
@@ -165,18 +166,9 @@ func (l *Log) append(ctx context.Context, size int64, chunks []Chunk) error {
 		if !l.spilling && (pending == 0 || pending+size <= l.maxPending) {
 			break
 		}
-		if l.room == nil {
-			l.room = make(chan struct{})
-		}
-		room := l.room
-		l.mu.Unlock()
-		select {
-		case <-room:
-		case <-ctx.Done():
-			l.mu.Lock()
+		if !l.awaitRoom(ctx.Done()) {
 			return context.Cause(ctx)
 		}
-		l.mu.Lock()
 	}
 	switch {
 	case l.closed || l.followed:
@@ -190,6 +182,23 @@ func (l *Log) append(ctx context.Context, size int64, chunks []Chunk) error {
 	l.trim()
 	l.due()
 	return nil
+}
+
+// awaitRoom waits until a reader or the backing has moved on, and reports false if stop comes first. l.mu is held before
+// and after, and not meanwhile.
+func (l *Log) awaitRoom(stop <-chan struct{}) bool {
+	if l.room == nil {
+		l.room = make(chan struct{})
+	}
+	room := l.room
+	l.mu.Unlock()
+	defer l.mu.Lock()
+	select {
+	case <-room:
+		return true
+	case <-stop:
+		return false
+	}
 }
 
 // spillNow calls spill. l.mu is held before and after, and not meanwhile.
@@ -376,7 +385,7 @@ func (l *Log) Tail(n int) Batch {
 
 // NewReader returns a reader from position pos on, for which Append waits if there is no backing. It must be closed.
 func (l *Log) NewReader(pos int64) *Reader {
-	r := &Reader{log: l, pos: pos, ready: make(chan struct{}, 1)}
+	r := &Reader{log: l, pos: pos, ready: make(chan struct{}, 1), slow: true}
 	l.mu.Lock()
 	if r.cost = l.cost - (l.end - pos); pos <= l.memory() {
 		r.cost = l.gone
@@ -410,6 +419,7 @@ type Reader struct {
 	cost int64            // of what was read
 	want int64            // bytes that Wait or park waits for
 	wake func(hurry bool) // of park
+	slow bool             // Append does not wait for it before it is near the end (backing.go)
 
 	loaded []*block // from the backing
 	gap    int64    // where the log goes on behind what the backing has let go; of interest while beyond pos

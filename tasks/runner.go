@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
 	"runnel/partials"
@@ -124,7 +123,7 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 func (r *Runner) New(ctx context.Context, spec Spec) (*Run, error) {
 	now := time.Now()
 	run := r.newRun(spec, Task{
-		ID:        uuid.NewString(),
+		ID:        newID(now),
 		Owner:     r.o.Owner,
 		Tool:      spec.Tool,
 		Status:    mcp.TaskWorking,

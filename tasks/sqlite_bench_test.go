@@ -23,7 +23,7 @@ func BenchmarkSQLiteTasks(b *testing.B) {
 	for range together {
 		wg.Go(func() {
 			for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
-				t := logged(fmt.Sprint("task", i))
+				t := logged(newID(time.Now())) // the ids decide how many pages a commit writes
 				if err := s.Put(context.Background(), t); err != nil {
 					b.Error(err)
 				}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -46,6 +47,9 @@ const (
 	// sweepShare is the share of a state that a process writes before the sweeper looks at its size: half of what the sweeper
 	// keeps free, so that it is ahead of what is written.
 	sweepShare = 16
+	// politeTime is how long a transaction goes on before it looks at who else wants the processor: many rows take ten
+	// milliseconds. Not always, because it also holds up other processes.
+	politeTime = 500 * time.Microsecond
 	// maxJobs go into one transaction: others wait for its end.
 	maxJobs = 512
 )
@@ -91,7 +95,7 @@ func (w *writer) prepare(ctx context.Context, c *sql.Conn, o SQLiteOptions) erro
 	for _, pragma := range []string{
 		"PRAGMA journal_mode = WAL", // readers and a writer do not wait for each other, and kill -9 loses nothing
 		"PRAGMA journal_size_limit = 67108864",
-		"PRAGMA wal_autocheckpoint = 2048", // 16 MiB: a checkpoint waits for the disk twice, however much it moves
+		"PRAGMA wal_autocheckpoint = 512", // 4 MiB: it waits for the disk, but no longer than a flood fills what may be pending
 	} {
 		if _, err := c.ExecContext(ctx, pragma); err != nil {
 			return err
@@ -255,8 +259,12 @@ func (w *writer) commit(jobs []job) (err error) {
 	if err := w.tx.begin(durable); err != nil {
 		return err
 	}
-	n := 0
+	n, began := 0, time.Now()
 	for ; n < len(jobs) && err == nil; n++ {
+		if time.Since(began) > politeTime {
+			runtime.Gosched() // who was woken on this processor would wait for the end of a thousand rows
+			began = time.Now()
+		}
 		err = jobs[n].do(w.tx)
 	}
 	if err == nil {
