@@ -230,8 +230,12 @@ func (l *lineBuffer) add(text []byte, emit func(...partials.Chunk)) {
 	}
 	l.chunks = l.chunks[:0]
 	newline := bytes.IndexByte(text, '\n') + 1 // where the next one ends, 0 if there is none
+	returns := bytes.IndexByte(text, '\r') >= 0
 	next := func() []byte {
-		end := lineEnd(text, newline)
+		end := newline
+		if returns {
+			end = lineEnd(text, newline)
+		}
 		line := text[:end]
 		text = text[end:]
 		if newline > 0 { // else there is none in all of the rest
