@@ -513,12 +513,7 @@ func (r *Reader) next(limit int) (Batch, bool) {
 		if rec.kind == Text && !rec.whole && len(data) > limit {
 			data = data[:cutText(data, limit)]
 		}
-		if r.joins && n > 0 && len(chunks) > 0 && chunks[len(chunks)-1].precedes(rec) {
-			last := &chunks[len(chunks)-1]
-			last.Data = b.data[at-len(last.Data) : at+len(data)]
-		} else {
-			chunks = append(chunks, Chunk{Kind: rec.kind, Stream: rec.stream, Data: data, More: rec.more, Whole: rec.whole})
-		}
+		chunks = append(chunks, Chunk{Kind: rec.kind, Stream: rec.stream, Data: data, More: rec.more, Whole: rec.whole})
 		size += add
 		weight += heavy
 		cost += max(int64(len(data)), minCost)
@@ -528,6 +523,25 @@ func (r *Reader) next(limit int) (Batch, bool) {
 		}
 		if at < int(rec.end) {
 			break
+		}
+		if last := &chunks[len(chunks)-1]; r.joins {
+			// Text goes on: what the loop around this one does with it, and no more than that, since lines are many.
+			begin := at - len(last.Data)
+			for n+1 < len(b.records) && last.precedes(&b.records[n+1]) {
+				add := int(b.records[n+1].end) - at
+				heavy := 6*add + itemOverhead
+				if size+add > limit || weight+heavy > maxWeight {
+					break
+				}
+				size += add
+				weight += heavy
+				cost += max(int64(add), minCost)
+				at += add
+				n++
+			}
+			if last.Data = b.data[begin:at]; whole == len(chunks) {
+				wholeCost = cost
+			}
 		}
 		if n++; n == len(b.records) {
 			if i++; i == len(blocks) {

@@ -51,3 +51,17 @@ func onlyZombies(pgid int) bool {
 	}
 	return len(names) > 0
 }
+
+// WidenPipe lets a pipe hold so many bytes, if it holds less. What is no pipe stays as it is, and so does a pipe
+// of a user who has too many large ones.
+func WidenPipe(f *os.File, bytes int) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) {
+		if n, err := unix.FcntlInt(fd, unix.F_GETPIPE_SZ, 0); err == nil && n < bytes {
+			_, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, bytes)
+		}
+	})
+}

@@ -2,7 +2,10 @@
 
 package tools
 
-import "syscall"
+import (
+	"os"
+	"syscall"
+)
 
 // sysProcAttr puts the child in a group of its own; the guard alone ends it when runnel dies. With a
 // terminal the group is a session, whose controlling terminal is the child's stdout.
@@ -16,3 +19,6 @@ func sysProcAttr(terminal bool) *syscall.SysProcAttr {
 func sealInherited() {}
 
 func onlyZombies(int) bool { return false }
+
+// WidenPipe does nothing: pipes are as wide as the system makes them.
+func WidenPipe(*os.File, int) {}
