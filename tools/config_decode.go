@@ -47,6 +47,8 @@ const (
 	maxNodes = 100_000 // thousands of tools
 	maxDepth = 100     // deeper than any schema that people write
 
+	maxMistakes = 100 // that are told
+
 	// Bounds on what is parsed. What is nested too deep is told here in our words, whatever bound the library has.
 	maxFile = 1 << 20
 	maxOpen = 1000 // brackets and dashes, also in text and comments: well above maxDepth
@@ -85,13 +87,25 @@ func (c *Config) tooMuch(text []byte) error {
 
 // decoder decodes one document.
 type decoder struct {
-	config *Config
-	nodes  int
-	errs   []error
+	config  *Config
+	nodes   int
+	unfolds bool // to too much
+	errs    []error
 }
 
 func (d *decoder) fail(at *yaml.Node, problem, allowed string) {
-	d.errs = append(d.errs, d.config.mistake(nodePosition(at), problem, allow(allowed)))
+	d.tell(at, problem, allow(allowed))
+}
+
+// tell records a mistake. Of very many the last one says that there are more: nobody reads them all, and a file of 1 MiB can be made to
+// have more of them than fit into memory.
+func (d *decoder) tell(at *yaml.Node, problem, hint string) {
+	switch {
+	case len(d.errs) < maxMistakes:
+		d.errs = append(d.errs, d.config.mistake(nodePosition(at), problem, hint))
+	case len(d.errs) == maxMistakes:
+		d.errs = append(d.errs, d.config.mistake(nodePosition(at), fmt.Sprintf("there are more than %d mistakes", maxMistakes), ""))
+	}
 }
 
 var (
@@ -144,7 +158,7 @@ func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value, depth in
 			if near := nearest(e.name, names); len(near) > 0 {
 				hint = "did you mean " + strings.Join(near, " or ") + "?"
 			}
-			d.errs = append(d.errs, d.config.mistake(nodePosition(e.key), fmt.Sprintf("%sunknown key %q", what(path), e.name), hint))
+			d.tell(e.key, fmt.Sprintf("%sunknown key %.100q", what(path), e.name), hint)
 			continue
 		}
 		at := d.child(join(path, e.name), e)

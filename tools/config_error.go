@@ -14,7 +14,9 @@ type FileError struct {
 	Line, Column int    // from 1
 	Problem      string // what is wrong
 	Allowed      string // what may stand there instead; may be empty
-	Source       string // the line it stands on
+	Source       string // the line it stands on, of a long one what is around
+
+	mark int // bytes of Source before the place
 }
 
 // Error writes FILE:LINE:COL: what is wrong (what is allowed), and below it the line with a mark.
@@ -24,8 +26,7 @@ func (e *FileError) Error() string {
 		return s
 	}
 	number := fmt.Sprintf("%5d", e.Line)
-	column := min(max(e.Column-1, 0), len(e.Source))
-	return fmt.Sprintf("%s\n%s | %s\n%*s | %*s^", s, number, e.Source, len(number), "", column, "")
+	return fmt.Sprintf("%s\n%s | %s\n%*s | %*s^", s, number, e.Source, len(number), "", e.mark, "")
 }
 
 // Summary is the error without the line it stands on.
@@ -63,10 +64,20 @@ type place struct{ key, value position }
 func (c *Config) mistake(p position, problem, allowed string) *FileError {
 	e := &FileError{File: c.file, Line: p.line, Column: p.column, Problem: problem, Allowed: allowed}
 	if p.line >= 1 && p.line <= len(c.lines) {
-		e.Source = strings.ReplaceAll(c.lines[p.line-1], "\t", " ")
+		line := c.lines[p.line-1]
+		e.mark = min(max(p.column-1, 0), len(line))
+		from := max(e.mark-maxSource/2, 0)
+		if from > 0 || len(line) > maxSource {
+			line = strings.ToValidUTF8(line[from:min(from+maxSource, len(line))], "")
+			e.mark -= from
+		}
+		e.Source = strings.ReplaceAll(line, "\t", " ")
 	}
 	return e
 }
+
+// maxSource is how much of a line is shown with a mistake, in bytes.
+const maxSource = 200
 
 // locate turns an error about the value at a path (or, if it is a *ConfigError, about one of its keys)
 // into one that says what set the value: a flag, a variable, or a place in the file.

@@ -318,3 +318,31 @@ func TestConfigIsBounded(t *testing.T) {
 		t.Errorf("a long script: %v", err)
 	}
 }
+
+// However many mistakes a file has and wherever they stand, what is told of them can be read.
+func TestManyMistakes(t *testing.T) {
+	var one, deep strings.Builder
+	one.WriteString("tools: {")
+	for i := range 100_000 {
+		fmt.Fprintf(&one, "%d: 0, ", i)
+	}
+	one.WriteString("}\n")
+	deep.WriteString("a: &a {" + strings.Repeat("k", 1000) + ": 1, ")
+	for i := range 5000 {
+		fmt.Fprintf(&deep, "k%d: 1, ", i)
+	}
+	deep.WriteString("}\ntools: {" + strings.Repeat("<<: [*a, *a, *a, *a, *a, *a, *a, *a], ", 5000) + "}\n")
+	for name, text := range map[string]string{"on one line": one.String(), "merged": deep.String()} {
+		file := filepath.Join(t.TempDir(), "runnel.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := LoadConfig(file)
+		if err == nil {
+			t.Fatalf("%s: no mistake was found", name)
+		}
+		if told := err.Error(); len(told) > (maxMistakes+1)<<10 || !strings.Contains(told, "^") {
+			t.Errorf("%s: %d bytes: %.500s", name, len(told), told)
+		}
+	}
+}

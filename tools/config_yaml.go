@@ -78,12 +78,12 @@ func nodePosition(n *yaml.Node) position { return position{n.Line, n.Column} }
 
 // plain follows aliases. It returns nil after an error.
 func (d *decoder) plain(n *yaml.Node, depth int) *yaml.Node {
-	if d.nodes++; d.nodes == maxNodes || depth > maxDepth {
-		d.nodes = maxNodes
+	if d.nodes++; !d.unfolds && (d.nodes >= maxNodes || depth > maxDepth) {
+		d.unfolds = true
 		d.fail(n, "the file unfolds to too much", fmt.Sprintf("%d values, nested at most %d deep", maxNodes, maxDepth))
 	}
 	switch {
-	case d.nodes >= maxNodes:
+	case d.unfolds:
 		return nil
 	case n.Kind == yaml.AliasNode:
 		return d.plain(n.Alias, depth+1)
@@ -153,6 +153,7 @@ func (d *decoder) merge(n *yaml.Node, depth int) []mapEntry {
 		return all
 	}
 	list, ok := d.entries(p, depth)
+	d.nodes += len(list) // a copy of each
 	if !ok {
 		d.fail(n, "<< merges no mapping", "a mapping, or a list of them")
 	}
