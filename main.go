@@ -16,8 +16,6 @@ import (
 	"syscall"
 
 	"github.com/rs/zerolog"
-
-	"runnel/tools"
 )
 
 // Exit codes.
@@ -41,7 +39,6 @@ func main() {
 	context.AfterFunc(ctx, stop) // a second one ends the process at once
 	in, restoreIn := polled(os.Stdin)
 	out, restoreOut := polled(stdout)
-	tools.WidenPipe(out, stdoutPipe)
 	i := &invocation{env: os.Environ(), stdin: in, stdout: out, stderr: os.Stderr, reloads: true}
 	code := i.run(ctx, os.Args[1:])
 	restoreOut()

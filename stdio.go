@@ -6,11 +6,6 @@ import (
 	"syscall"
 )
 
-// stdoutPipe is what the pipe to the client holds: two buffers of the writer (64 KiB) or nearly, so that one is filled while the client reads
-// the other. With 64 KiB, each write came in two or three parts, and writer and client waited for each other in turns: that was a fifth
-// of the time of a command's output, and of the notifications of small chunks. With 256 KiB, some answers waited 3 ms behind a flood.
-const stdoutPipe = 128 << 10
-
 // polled gives a pipe or socket that the process inherited to the runtime's poller. A blocked Read then costs no thread
 // that the scheduler has to notice and replace (a ping's round trip takes half the time), and a deadline can end it. Files
 // and terminals stay as they are. restore undoes it: O_NONBLOCK belongs to the pipe's end, which the processes

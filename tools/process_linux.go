@@ -52,9 +52,9 @@ func onlyZombies(pgid int) bool {
 	return len(names) > 0
 }
 
-// WidenPipe lets a pipe hold so many bytes, if it holds less. What is no pipe stays as it is, and so does a pipe
+// widenPipe lets a pipe hold so many bytes, if it holds less. What is no pipe stays as it is, and so does a pipe
 // of a user who has too many large ones.
-func WidenPipe(f *os.File, bytes int) {
+func widenPipe(f *os.File, bytes int) {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return

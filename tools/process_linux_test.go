@@ -22,7 +22,7 @@ func TestWidePipe(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer out.Close()
-		WidenPipe(out, test.holds)
+		widenPipe(out, test.holds)
 		text := strings.Repeat("0123456\n", test.prints/8)
 		if _, err := in.WriteString(text); err != nil {
 			t.Fatal(err)

@@ -20,5 +20,5 @@ func sealInherited() {}
 
 func onlyZombies(int) bool { return false }
 
-// WidenPipe does nothing: pipes are as wide as the system makes them.
-func WidenPipe(*os.File, int) {}
+// widenPipe does nothing: pipes are as wide as the system makes them.
+func widenPipe(*os.File, int) {}

@@ -111,7 +111,7 @@ func (s *textStream) pump(f *os.File) {
 	for {
 		n, err := f.Read(buf)
 		if n == len(buf) && !wide {
-			WidenPipe(f, widePipe)
+			widenPipe(f, widePipe)
 			wide = true
 		}
 		s.take(buf[:n])
