@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// smallHeap is more than is in use while calls are answered and few tasks run.
-	smallHeap = 4 << 20
-	// smallPercent lets a small heap grow to 12 MiB before it is collected, and largePercent any other by half.
+	// roomyHeap is more than there is in use, with its garbage, while calls are answered and few tasks run.
+	roomyHeap = 12 << 20
+	// What is much smaller or larger than that may grow by so much, in percent.
 	smallPercent, largePercent = 300, 50
 )
 
@@ -34,10 +34,7 @@ func adjustCollector() {
 
 // percentFor is by how much a heap may grow of which live bytes are in use.
 func percentFor(live uint64) int {
-	if live < smallHeap {
-		return smallPercent
-	}
-	return largePercent
+	return min(max(roomyHeap*100/int(max(live, 1))-100, largePercent), smallPercent)
 }
 
 // afterCollection calls f once after the next collection.

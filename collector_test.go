@@ -8,10 +8,12 @@ import (
 	"time"
 )
 
-// The collector is left to its default as long as much memory is in use, and no longer.
+// A heap may grow by half as long as much memory is in use, and by more when little is.
 func TestCollectorFollowsTheHeap(t *testing.T) {
-	if small, large := percentFor(smallHeap-1), percentFor(smallHeap); small != smallPercent || large != largePercent {
-		t.Errorf("%d for a small heap, %d for a large one", small, large)
+	for live, want := range map[uint64]int{0: smallPercent, roomyHeap / 4: smallPercent, roomyHeap / 2: 100, roomyHeap: largePercent, 1 << 40: largePercent} {
+		if got := percentFor(live); got != want {
+			t.Errorf("a heap of %d bytes may grow by %d %%, want %d", live, got, want)
+		}
 	}
 	t.Setenv("GOGC", "")
 	defer debug.SetGCPercent(debug.SetGCPercent(smallPercent))

@@ -91,8 +91,8 @@ var errStopped = errors.New("pump stopped")
 const quiet = time.Millisecond
 
 // Start writes out what is appended to the log until the log is closed and all of it is written (nil), or until Stop, the
-// lane or the backing ends it; then it calls done, once. It does not wait for that, nor for the client. ctx must end soon after
-// Stop: it ends what a goroutine of the pump waits for.
+// lane or the backing ends it; then it calls done, once. It does not wait for that, nor for the client. When ctx has ended nothing more
+// is written and what a goroutine of the pump waits for ends, but only Stop wakes a pump that waits; ctx must end soon after it.
 func (p *Pump) Start(ctx context.Context, done func(error)) {
 	p.ctx, p.done = ctx, done
 	if p.o.Sparse {
@@ -160,6 +160,9 @@ func (p *Pump) ready() (bool, error) {
 	defer p.mu.Unlock()
 	if p.stopped {
 		return false, errStopped
+	}
+	if p.ctx.Err() != nil {
+		return false, context.Cause(p.ctx)
 	}
 	ready, err := p.r.park(1, p.wake)
 	if left := p.left(); ready && left > 0 {

@@ -95,3 +95,15 @@ func TestWaitingPumpHasNoGoroutine(t *testing.T) {
 		}
 	})
 }
+
+// A pump whose context has ended says nothing, also where it need not wait for the client.
+func TestPumpOfAnEndedContextIsSilent(t *testing.T) {
+	l, lane := NewLog(nil), &countingLane{}
+	mustAppend(t, l, text("too late"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := NewPump(l.NewReader(0), NewSEP2679(head, "id"), lane, PumpOptions{}).Run(ctx); err == nil {
+		t.Error("it ended well")
+	}
+	lane.want(t, 0, 0)
+}

@@ -39,8 +39,8 @@ func (l *Lane) Write(ctx context.Context, encode func(dst []byte) []byte) error 
 	}
 }
 
-// WriteNow is Write for those who must not wait: it reports false where Write would. What it writes is with the client
-// when it returns, unless others write or the client does not read.
+// WriteNow is Write for those who must not wait: it reports false where Write would, and asks the same of encode. What it writes is
+// with the client when it returns, unless others write or the client does not read.
 func (l *Lane) WriteNow(encode func(dst []byte) []byte) (bool, error) {
 	w := l.w
 	w.mu.Lock()

@@ -8,7 +8,8 @@ import (
 )
 
 // nonblocking returns a function that writes to out what can be written without waiting and tells how much that was, nil if out is
-// no file descriptor of that kind (O_NONBLOCK). An error shows when the rest is written in the usual way.
+// no file descriptor of that kind (O_NONBLOCK). An error shows when the rest is written in the usual way. Whoever shares out must leave
+// O_NONBLOCK as it is: without it, a client that does not read would hold up who writes.
 func nonblocking(out io.Writer) func([]byte) int {
 	file, ok := out.(syscall.Conn)
 	if !ok {
