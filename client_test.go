@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -52,6 +53,38 @@ func TestCallInEveryDialect(t *testing.T) {
 				t.Errorf("%q: exit code %d\n%q\n%s", args, got.code, got.stdout, got.stderr)
 			}
 		}
+	}
+}
+
+// Who reads slowly gets all of it in every version, also when the task has ended long ago.
+func TestCallWithSlowReader(t *testing.T) {
+	t.Parallel()
+	const size = 12 << 20
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command(builtProgram(t), "call", "big", "--protocol", version, "--config", "/dev/null", "--state", filepath.Join(t.TempDir(), "state"),
+				"--tool", fmt.Sprintf("big=sh -c 'yes 0123456789abcdef | head -c %d'", size))
+			cmd.Env = environ(t)
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var stderr syncBuffer
+			cmd.Stderr = &stderr
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			got := int64(0)
+			for buf := make([]byte, 64<<10); err == nil; time.Sleep(20 * time.Millisecond) { // some 3 MiB/s: longer than the task is polled
+				n := 0
+				n, err = out.Read(buf)
+				got += int64(n)
+			}
+			if err := cmd.Wait(); err != nil || got != size {
+				t.Errorf("%d bytes of %d have come (%v)\n%s", got, size, err, stderr.String())
+			}
+		})
 	}
 }
 

@@ -47,6 +47,7 @@ type Remote struct {
 	mu       sync.Mutex
 	ended    bool            // nothing more is started
 	awaits   bool            // the result has been asked for early
+	spoken   bool            // a notification has come since the last poll
 	answered map[string]bool // questions of a stateless task, by key
 }
 
@@ -126,6 +127,11 @@ func (r *Remote) Tracker() *partials.Tracker { return r.tracker }
 // Notification takes a notification of the server's, in the order on the wire. It tells whether it belongs to the call.
 func (r *Remote) Notification(method string, params json.RawMessage) bool {
 	mine := r.tracker.Notification(method, params)
+	if mine {
+		r.mu.Lock()
+		r.spoken = true
+		r.mu.Unlock()
+	}
 	if mine && (method == "notifications/tasks/status" || method == "notifications/tasks") {
 		var t mcp.DetailedTask
 		_ = json.Unmarshal(params, &t) // what is of the wrong type reads as absent

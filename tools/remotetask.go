@@ -121,6 +121,15 @@ func (r *Remote) listen(ctx context.Context, capabilities *mcp.ClientCapabilitie
 	}
 }
 
+// hasSpoken tells whether the server has said something of the task since it was last asked.
+func (r *Remote) hasSpoken() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	spoken := r.spoken
+	r.spoken = false
+	return spoken
+}
+
 // poll asks for the task; it returns when to ask again.
 func (r *Remote) poll(ctx context.Context, before time.Duration) time.Duration {
 	var t struct {
@@ -134,6 +143,10 @@ func (r *Remote) poll(ctx context.Context, before time.Duration) time.Duration {
 		r.tracker.Finish(partials.Expired, e.Message)
 		return before
 	case err != nil:
+		return before
+	}
+	if spoke := r.hasSpoken(); t.Status.Terminal() && spoke && r.client.Era() == rpc.Stateless {
+		// The subscription goes on: what of the output is still on its way comes before the end that it tells.
 		return before
 	}
 	r.status(&t.DetailedTask)
