@@ -144,8 +144,8 @@ func (m *merged) beyond(content []json.RawMessage) (rest []json.RawMessage) {
 	return rest
 }
 
-// isExcerpt tells whether part is whole with a mark in place of its middle, perhaps with a line or two behind that tell
-// how it ended.
+// isExcerpt tells whether part is whole with a mark in place of its middle, perhaps with a line, or an item, or two behind that
+// tell how it ended and where the whole is.
 func isExcerpt(whole, part []byte) bool {
 	head := 0
 	for head < len(part) && head < len(whole) && part[head] == whole[head] {
@@ -159,7 +159,11 @@ func isExcerpt(whole, part []byte) bool {
 				return head > least
 			}
 		}
-		part = part[:bytes.LastIndexByte(part[:max(len(part)-1, 0)], '\n')+1]
+		if item := bytes.LastIndex(part, []byte("\xff{")); item >= 0 && bytes.HasSuffix(part, []byte("}\xff")) {
+			part = part[:item]
+		} else {
+			part = part[:bytes.LastIndexByte(part[:max(len(part)-1, 0)], '\n')+1]
+		}
 	}
 	return false
 }

@@ -409,6 +409,7 @@ func TestCompare(t *testing.T) {
 		{[]json.RawMessage{image}, nil, Different},
 		{text(long), text(long[:500] + "\n[700 bytes are left out]\n" + long[1200:]), Excerpt},
 		{text(long), text(long[:500] + "\n[700 bytes are left out]\n" + long[1200:] + "exit code 2\n"), Excerpt},
+		{text(long[:1605]), append(text(long[:500]+"\n[700 bytes are left out]\n"+long[1200:1605]), image), Excerpt},
 		{text(long), text(long[:500] + strings.Repeat("?", 300) + long[1200:]), Different},
 	} {
 		w := newWatch(TrackerOptions{})
