@@ -12,7 +12,8 @@ import (
 )
 
 // Backing keeps the output of one log beyond what memory holds of it. With one, Append waits for the backing
-// and for no slow reader: a reader that fell behind, or came late, reads what the backing has kept.
+// and for no slow reader: a reader that fell behind, or came late, reads what the backing has kept. Only for one that would
+// lose something by it Append waits (see Limit).
 //
 //	Append ─▶ Log ─ Unkept ─▶ the backing's owner writes ─ Kept ─▶ memory is let go
 //	           └─ Next ─ Reader ◀─ Load ─ backing
@@ -71,6 +72,13 @@ func (l *Log) awaitReaders(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// loses tells whether a reader is so far behind that the backing is about to leave out what it has not read: of a log with a
+// limit the middle goes. Append waits for it then, however slow it is. l.mu is held.
+func (l *Log) loses() bool {
+	far := max(l.limit/4, dueBytes) // the backing keeps more than that of the end
+	return l.backing != nil && l.limit > 0 && slices.ContainsFunc(l.readers, func(r *Reader) bool { return l.end-r.pos > far })
 }
 
 // behind tells whether a reader that is not slow is further behind than that. l.mu is held.
@@ -310,7 +318,7 @@ func (l *Log) Failed() error {
 	return l.failed
 }
 
-// Limit bounds what a backing keeps of the log, in bytes: the head and the tail of it.
+// Limit bounds what a backing keeps of the log, in bytes: the head and the tail of it, each more than a quarter.
 func (l *Log) Limit(bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -229,6 +229,44 @@ func TestSlowReaderIsWaitedForOnce(t *testing.T) {
 	})
 }
 
+// However slow a reader is, Append waits for it before the backing leaves out what it has not read.
+func TestAppendWaitsForWhoWouldLose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 4 << 20
+		l, s := NewLog(nil), &shelf{}
+		l.Back(s)
+		l.Limit(limit)
+		r := l.NewReader(0)
+		chunk := text(strings.Repeat("x", 64<<10))
+		appended := make(chan error, 1)
+		go func() {
+			for range 2 * limit / len(chunk.Data) {
+				if err := l.Append(t.Context(), chunk); err != nil {
+					appended <- err
+					return
+				}
+				s.keep(l)
+			}
+			appended <- nil
+		}()
+		synctest.Wait()
+		time.Sleep(time.Hour)
+		if behind := l.Size() - r.Pos(); behind > limit/4+64<<10 {
+			t.Errorf("a reader is %d bytes behind, of %d that are kept", behind, limit)
+		}
+		if r.Wait(t.Context(), 1) != nil {
+			t.Fatal("nothing to read")
+		}
+		r.Next(1 << 20)
+		synctest.Wait()
+		time.Sleep(time.Hour)
+		r.Close() // nobody is there any more
+		if err := <-appended; err != nil || l.Size() != 2*limit {
+			t.Errorf("%d bytes were appended (%v)", l.Size(), err)
+		}
+	})
+}
+
 // Whether a stretch is taken from a block as it stands, or made of what a reader reads, it has the same chunks.
 func TestUnkeptIsWhatIsRead(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))

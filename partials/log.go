@@ -163,7 +163,7 @@ func (l *Log) append(ctx context.Context, size int64, chunks []Chunk) error {
 			continue
 		}
 		pending := l.pending()
-		if !l.spilling && (pending == 0 || pending+size <= l.maxPending) {
+		if !l.spilling && (pending == 0 || pending+size <= l.maxPending) && !l.loses() {
 			break
 		}
 		if !l.awaitRoom(ctx.Done()) {
