@@ -47,16 +47,61 @@ func (d *decoder) syntaxError(text []byte, err error) error {
 	began := position{wrong.ContextMark.Line, wrong.ContextMark.Column}
 	if began.line > 0 {
 		problem += " " + wrong.ContextMsg
-		if at.line > 1+bytes.Count(bytes.TrimRight(text, "\n"), []byte{'\n'}) {
+		if at.line > d.lastLine() {
 			at = began
 		} else if began != at {
 			problem += fmt.Sprintf(" that began at %d:%d", began.line, began.column)
 		}
 	}
-	if at.line <= len(d.config.lines) && strings.HasPrefix(strings.TrimLeft(d.config.lines[at.line-1], " "), "\t") {
-		problem = "found a tab, which cannot indent"
+	if last := d.lastLine(); at.line > last {
+		at = position{last, 1 + utf8.RuneCountInString(strings.TrimRight(d.config.lines[last-1], " \t\r"))}
 	}
-	return d.config.mistake(at, problem, "")
+	before, first := d.around(at)
+	switch {
+	case noToken(wrong.Message) && first == '\t' && strings.TrimLeft(before, " \t") == "":
+		return d.config.mistake(at, "found a tab, which cannot indent", "")
+	case strings.HasSuffix(wrong.ContextMsg, "an alias"), strings.HasSuffix(wrong.ContextMsg, "an anchor"):
+		at, problem = began, wrong.Message+" "+wrong.ContextMsg // the place of its * or &
+	}
+	return d.config.mistake(at, problem, d.quotes(at, wrong.Message))
+}
+
+// noToken reports whether a message is about a character that cannot begin anything.
+func noToken(message string) bool { return strings.Contains(message, "cannot start any token") }
+
+// quotes tells what to do about text that begins with a character that means something in YAML.
+func (d *decoder) quotes(at position, message string) string {
+	_, first := d.around(at)
+	if !strings.ContainsRune("-*&%@`|>", first) {
+		return ""
+	}
+	if noToken(message) || strings.HasPrefix(message, "unknown anchor") || strings.Contains(message, "alphabetic or numeric") ||
+		strings.Contains(message, "node content") && first == '-' {
+		return fmt.Sprintf("text that begins with %c stands in quotes", first)
+	}
+	return ""
+}
+
+// lastLine is the last one that has text.
+func (d *decoder) lastLine() int {
+	for i, line := range slices.Backward(d.config.lines) {
+		if strings.TrimSpace(line) != "" {
+			return i + 1
+		}
+	}
+	return 1
+}
+
+// around is what stands on the line of a place before it, and the character there, 0 at the end of the line.
+func (d *decoder) around(at position) (before string, there rune) {
+	if at.line > len(d.config.lines) {
+		return "", 0
+	}
+	line := []rune(d.config.lines[at.line-1])
+	if at.column < 1 || at.column > len(line) {
+		return string(line), 0
+	}
+	return string(line[:at.column-1]), line[at.column-1]
 }
 
 // firstUnreadable is where the first character stands that YAML cannot hold.
