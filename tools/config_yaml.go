@@ -2,9 +2,11 @@ package tools
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -15,7 +17,7 @@ import (
 // parse returns the values of the documents of a text that hold one. The library is the one of the YAML organization: of
 // 50 tools it makes a tree in 1.0 ms and 0.5 MB, where goccy/go-yaml, whose errors are worded better, takes 2.7 ms and 2 MB.
 func (d *decoder) parse(text []byte) (documents []*yaml.Node, err error) {
-	loader, err := yaml.NewLoader(bytes.NewReader(text))
+	loader, err := yaml.NewLoader(bytes.NewReader(joinSurrogates(text)))
 	for err == nil {
 		var document yaml.Node
 		if err = loader.Load(&document); err != nil {
@@ -31,6 +33,24 @@ func (d *decoder) parse(text []byte) (documents []*yaml.Node, err error) {
 		return documents, nil
 	}
 	return nil, d.syntaxError(text, err)
+}
+
+// jsonEscape is a pair of surrogates, or an escaped backslash, which is none of the beginning of one.
+var jsonEscape = regexp.MustCompile(`\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
+
+// joinSurrogates writes the characters of JSON that it escapes in two halves, which YAML does not know, as they are. What stands
+// behind one on its line is told at a smaller column.
+func joinSurrogates(text []byte) []byte {
+	if !bytes.Contains(bytes.ToLower(text), []byte(`\ud`)) || !json.Valid(text) {
+		return text
+	}
+	return jsonEscape.ReplaceAllFunc(text, func(escape []byte) []byte {
+		var character string
+		if len(escape) == 2 || json.Unmarshal([]byte(`"`+string(escape)+`"`), &character) != nil {
+			return escape
+		}
+		return []byte(character)
+	})
 }
 
 // syntaxError tells what the library found wrong, and where. What has no end is told at its beginning.
