@@ -346,3 +346,14 @@ func TestManyMistakes(t *testing.T) {
 		}
 	}
 }
+
+// JSON is YAML but for the pairs of surrogates that many programs write.
+func TestConfigReadsSurrogates(t *testing.T) {
+	c, err := ParseConfig("F", []byte(`{"server":{"instructions":"\ud83d\ude00 \\ud83d\\ude00 \u00e4"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "\U0001F600 \\ud83d\\ude00 ä"; c.Server.Instructions != want {
+		t.Errorf("%q, want %q", c.Server.Instructions, want)
+	}
+}

@@ -47,7 +47,7 @@ func certainSchema(source []byte) bool {
 func certainKeyword(keyword string, value []byte) bool {
 	switch keyword {
 	case "type":
-		return slices.Contains(typeNames, string(bytes.Trim(value, `"`)))
+		return value[0] == '"' && slices.Contains(typeNames, string(bytes.Trim(value, `"`))) // null is no name
 	case "title", "description":
 		return value[0] == '"'
 	case "default": // it stands beside what it must fit

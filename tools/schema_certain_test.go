@@ -16,6 +16,8 @@ func FuzzCertainInput(f *testing.F) {
 		`{"a":{"type":"integer","default":1.0},"b":{"type":["string"]},"c":{"pattern":"("},"d":false,"e":{"type":"array","default":[]}}`,
 		`{"a":{"type":"array","items":{"type":"string"},"default":[1]},"b":{"minimum":-1},"c":{"items":[{}]},"d":{"default":1,"type":"string"}}`,
 		`{"type":"object","properties":{"a":{"type":"string","default":1}},"properties":{"a":{"items":{"x":1}}}}`,
+		`{"a":{"type":null},"b":{"type":"null"},"c":{"items":{"type":null}},"d":{"properties":{"e":{"type":null}}},"f":{"additionalProperties":{"type":null}}}`,
+		`{"a":{"required":[null]},"b":{"required":["x","x"]},"c":{"enum":[null,"x","x"]}}`,
 	} {
 		f.Add([]byte(source))
 	}
@@ -50,6 +52,15 @@ func TestCertainInputs(t *testing.T) {
 		`{"a":{"type":"integer","minimum":1,"default":0}}`:                      false,
 		`{"a":{"type":"array","items":{"type":"string"},"default":["x",1]}}`:    false,
 		`{"a":{"type":"strng"}}`:                                                false,
+		`{"a":{"type":"null"}}`:                                                 true,
+		`{"a":{"type":null}}`:                                                   false,
+		`{"a":{"type":"array","items":{"type":null}}}`:                          false,
+		`{"a":{"properties":{"b":{"type":null}}}}`:                              false,
+		`{"a":{"additionalProperties":{"type":null}}}`:                          false,
+		`{"a":{"type":null,"default":null}}`:                                    false,
+		`{"a":{"items":null}}`:                                                  false,
+		`{"a":{"properties":null}}`:                                             false,
+		`{"a":{"title":null}}`:                                                  false,
 		`{"a":{"items":[{}]}}`:                                                  false,
 		`{"a":{"minLength":"1"}}`:                                               false,
 		`{"a":{"anyOf":[{}]}}`:                                                  false,
