@@ -35,16 +35,15 @@ func (d *decoder) parse(text []byte) (documents []*yaml.Node, err error) {
 	return nil, d.syntaxError(text, err)
 }
 
-// jsonEscape is a pair of surrogates, or an escaped backslash, which is none of the beginning of one.
-var jsonEscape = regexp.MustCompile(`\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
-
 // joinSurrogates writes the characters of JSON that it escapes in two halves, which YAML does not know, as they are. What stands
 // behind one on its line is told at a smaller column.
 func joinSurrogates(text []byte) []byte {
-	if !bytes.Contains(bytes.ToLower(text), []byte(`\ud`)) || !json.Valid(text) {
+	if !bytes.Contains(text, []byte(`\u`)) || !json.Valid(text) {
 		return text
 	}
-	return jsonEscape.ReplaceAllFunc(text, func(escape []byte) []byte {
+	// An escaped backslash is not the beginning of one.
+	halves := regexp.MustCompile(`\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
+	return halves.ReplaceAllFunc(text, func(escape []byte) []byte {
 		var character string
 		if len(escape) == 2 || json.Unmarshal([]byte(`"`+string(escape)+`"`), &character) != nil {
 			return escape
