@@ -16,7 +16,7 @@ type FileError struct {
 	Allowed      string // what may stand there instead; may be empty
 	Source       string // the line it stands on, of a long one what is around
 
-	mark int // bytes of Source before the place
+	mark int // characters of Source before the place
 }
 
 // Error writes FILE:LINE:COL: what is wrong (what is allowed), and below it the line with a mark.
@@ -66,9 +66,10 @@ func (c *Config) mistake(p position, problem, allowed string) *FileError {
 	if p.line >= 1 && p.line <= len(c.lines) {
 		line := c.lines[p.line-1]
 		e.mark = min(max(p.column-1, 0), len(line))
-		from := max(e.mark-maxSource/2, 0)
-		if from > 0 || len(line) > maxSource {
-			line = strings.ToValidUTF8(line[from:min(from+maxSource, len(line))], "")
+		if from := max(e.mark-maxSource/2, 0); from > 0 || len(line) > maxSource {
+			characters := []rune(line)
+			from = min(from, len(characters))
+			line = string(characters[from:min(from+maxSource, len(characters))])
 			e.mark -= from
 		}
 		e.Source = strings.ReplaceAll(line, "\t", " ")
@@ -76,7 +77,7 @@ func (c *Config) mistake(p position, problem, allowed string) *FileError {
 	return e
 }
 
-// maxSource is how much of a line is shown with a mistake, in bytes.
+// maxSource is how much of a line is shown with a mistake, in characters.
 const maxSource = 200
 
 // locate turns an error about the value at a path (or, if it is a *ConfigError, about one of its keys)

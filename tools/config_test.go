@@ -357,3 +357,26 @@ func TestConfigReadsSurrogates(t *testing.T) {
 		t.Errorf("%q, want %q", c.Server.Instructions, want)
 	}
 }
+
+// Of a long line what is around the mistake is shown, with the mark below it, whatever letters stand before.
+func TestLongLineIsCutAroundTheMistake(t *testing.T) {
+	for _, letter := range []string{"a", "ä", "😀"} {
+		file := filepath.Join(t.TempDir(), "runnel.yaml")
+		text := `server: {instructions: "` + strings.Repeat(letter, 500) + `", nme: x, owner: "` + strings.Repeat(letter, 500) + `"}` + "\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := LoadConfig(file)
+		if err == nil {
+			t.Fatal("no mistake was found")
+		}
+		lines := strings.Split(err.Error(), "\n")
+		if len(lines) != 3 {
+			t.Fatalf("%d lines: %s", len(lines), err)
+		}
+		source, mark := []rune(lines[1]), strings.Index(lines[2], "^")
+		if len(source) > maxSource+20 || mark < 0 || !strings.HasPrefix(string(source[mark:]), "nme: x") {
+			t.Errorf("%s\n%s", lines[1], lines[2])
+		}
+	}
+}
