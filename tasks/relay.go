@@ -22,14 +22,13 @@ func (r *Run) relay(ctx context.Context, c *rpc.Caller) (stop func()) {
 	changed, unwatch := r.Watch()
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for {
+		for ctx.Err() == nil {
 			for _, q := range r.unsent() {
 				wg.Go(func() { q.send(ctx, c) })
 			}
 			select {
 			case <-changed:
 			case <-ctx.Done():
-				return
 			}
 		}
 	})
@@ -53,9 +52,10 @@ func (r *Run) unsent() (list []*Question) {
 	return list
 }
 
-// send sends the question and takes the answer, unless somebody else gives one first. A question that is not answered may be sent again.
-func (q *Question) send(ctx context.Context, c *rpc.Caller) {
-	ctx, cancel := context.WithCancel(ctx)
+// send sends the question and takes the answer, unless somebody else gives one first. A question that is not answered may be
+// sent again: to others who wait, when this one waits no longer, but not at once to a client that answers with errors.
+func (q *Question) send(waits context.Context, c *rpc.Caller) {
+	ctx, cancel := context.WithCancel(waits)
 	defer cancel()
 	go func() {
 		select {
@@ -81,4 +81,7 @@ func (q *Question) send(ctx context.Context, c *rpc.Caller) {
 	q.run.mu.Lock()
 	q.Sent = false
 	q.run.mu.Unlock()
+	if waits.Err() != nil {
+		q.run.changed()
+	}
 }
