@@ -37,7 +37,7 @@ func (c *Caller) Head() []byte { return c.head }
 func (c *Caller) Listens() bool { return c.session.input.Err() == nil }
 
 // Notify sends a notification; params may be nil. It never waits for the client to read, so whoever calls it must bound
-// how often: a stream of notifications belongs on a [Lane].
+// how often: what comes again and again is for [Caller.NotifyInTurn], a stream of notifications for a [Lane].
 func (c *Caller) Notify(method string, params any) error {
 	e := newEncoder()
 	defer e.free()
@@ -45,6 +45,16 @@ func (c *Caller) Notify(method string, params any) error {
 		return err
 	}
 	return c.session.w.control(e.line(), 0)
+}
+
+// NotifyInTurn is Notify that waits for its turn and for room, or for the end of ctx, as [Lane.Write] does.
+func (c *Caller) NotifyInTurn(ctx context.Context, method string, params any) error {
+	e := newEncoder()
+	defer e.free()
+	if err := e.notification(c.head, method, params); err != nil {
+		return err
+	}
+	return c.Lane().Write(ctx, func(dst []byte) []byte { return append(dst, e.line()...) })
 }
 
 // InputEnded is closed when the client will send nothing more. A request that is answered only when its client says so,
@@ -71,20 +81,26 @@ type question struct {
 
 // Request asks the client and waits for its answer, which is decoded into result (nil = not wanted). params may be nil.
 // It returns the client's error as an *[Error], and [ErrClosed] when the client can answer no more.
-// If ctx ends first, the client is told by notifications/cancelled.
+// If ctx ends first, the client is told by notifications/cancelled. A client that does not read is asked when it does.
 func (c *Caller) Request(ctx context.Context, method string, params, result any) error {
 	s := c.session
+	// Once the input has ended no answer can come, but the session may go on for long (Options.Drain).
+	wait, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.input, cancel)()
+	if err := c.Lane().Write(wait, func(dst []byte) []byte { return dst }); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return ErrClosed
+	}
+
 	q := &question{}
 	s.mu.Lock()
 	s.askedID++ // from 1: two clients ignore a cancellation of id 0
 	id := s.askedID
 	s.asked[id] = q
 	s.mu.Unlock()
-
-	// Once the input has ended no answer can come, but the session may go on for long (Options.Drain).
-	wait, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(s.input, cancel)()
 
 	opts := []jsonrpc2.CallOption{jsonrpc2.PickID(jsonrpc2.ID{Num: id})}
 	if _, sessionID, ok := bytes.Cut(c.head, []byte(`,"sessionId":`)); ok {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 )
@@ -119,6 +120,39 @@ func TestTakenBackQuestionsAreForgotten(t *testing.T) {
 		}
 		p.send(`{"jsonrpc":"2.0","id":1,"result":{}}`) // late
 		p.want()
+		p.bye()
+	})
+}
+
+// What is asked and told again and again waits for a client that does not read: nothing piles up.
+func TestRepeatedQuestionsWaitForRoom(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const many = 1000
+		text := strings.Repeat("x", 20<<10)
+		unread := make(chan int, 1)
+		s := NewServer(nil)
+		s.Handle(Handshake, "ask", func(ctx context.Context, c *Caller, _ json.RawMessage) (any, error) {
+			for range many {
+				ctx, cancel := context.WithTimeout(ctx, time.Second)
+				if err := c.Request(ctx, "elicitation/create", text, nil); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("Request: %v", err)
+				}
+				_ = c.NotifyInTurn(ctx, "notifications/x", text)
+				cancel()
+			}
+			w := c.session.w
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			unread <- len(w.buf) + w.writing
+			return nil, nil
+		})
+		p := connect(t, s)
+		p.send(initializeLine(newest()), `{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":7,"method":"ask"}`)
+		if n := <-unread; n > laneRoom+2*len(text) {
+			t.Errorf("%d bytes wait to be read", n)
+		}
+		close(p.read)
+		p.want(`"protocolVersion"`, `"id":1,"jsonrpc"`, `"requestId":1`, `"id":2,"jsonrpc"`, `"requestId":2`, `"id":7`)
 		p.bye()
 	})
 }

@@ -183,7 +183,7 @@ func (r *Run) lookOn() (Task, error) {
 			if r.spec.Status != nil {
 				r.spec.Status(t.wire(r.runner.o.PollInterval))
 			}
-			r.changed()
+			r.changes.Tell()
 		}
 	}
 }

@@ -52,7 +52,7 @@ func (r *Run) Ask(q *Question) error {
 	waits := r.task.Status == mcp.TaskInputRequired
 	r.mu.Unlock()
 	if waits {
-		r.changed()
+		r.changes.Tell()
 	} else if err := r.move(mcp.TaskInputRequired, q.Message); err != nil {
 		q.forget()
 		return err
@@ -139,7 +139,7 @@ func (q *Question) check(response json.RawMessage) error {
 // already been answered, and keys whose corresponding request has been superseded" (ext-tasks).
 func (r *Run) Answer(responses map[string]json.RawMessage) {
 	if r.answer(responses) {
-		r.changed() // when the last one is answered, its Close tells
+		r.changes.Tell() // when the last one is answered, its Close tells
 	}
 }
 
@@ -158,32 +158,4 @@ func (r *Run) answer(responses map[string]json.RawMessage) (some bool) {
 		some = true
 	}
 	return some && len(r.questions.open) > 0
-}
-
-// Watch tells of changes of the task: changed receives after one or more of them. stop ends it.
-func (r *Run) Watch() (changed <-chan struct{}, stop func()) {
-	c := make(chan struct{}, 1)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.watchers == nil {
-		r.watchers = map[chan struct{}]struct{}{}
-	}
-	r.watchers[c] = struct{}{}
-	return c, func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.watchers, c)
-	}
-}
-
-// changed tells the watchers.
-func (r *Run) changed() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for c := range r.watchers {
-		select {
-		case c <- struct{}{}:
-		default:
-		}
-	}
 }

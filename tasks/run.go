@@ -33,6 +33,7 @@ type Run struct {
 	worked  rpc.Event // the work has returned and the log is closed
 	drained rpc.Event // the follower has written the last of the output
 	ended   rpc.Event // the status is terminal and stored
+	changes rpc.Changes
 
 	// door lets one change of the status or the variables through at a time, with its storing and its telling, so that they
 	// are in the same order for everybody. It is taken before mu, and held across I/O.
@@ -56,7 +57,6 @@ type Run struct {
 
 	followers int // deliveries that have not written the last of the output, with the one that is still to be started
 	questions questions
-	watchers  map[chan struct{}]struct{}
 }
 
 // ID is the task's id: a random UUID, the secret that gives access to the task.
@@ -70,6 +70,9 @@ func (r *Run) Context() context.Context { return &r.ctx }
 
 // Ended is closed when the task has its terminal status and its output has been delivered.
 func (r *Run) Ended() <-chan struct{} { return r.ended.Done() }
+
+// Watch tells of changes of the task: changed receives after one or more of them. stop ends it.
+func (r *Run) Watch() (changed <-chan struct{}, stop func()) { return r.changes.Watch() }
 
 // Task is the task as it is now.
 func (r *Run) Task() Task {
@@ -215,7 +218,7 @@ func (r *Run) move(status mcp.TaskStatus, message string) error {
 	r.task.Status, r.task.StatusMessage, r.task.UpdatedAt = status, clip(message, maxStatusMessage), time.Now()
 	t, handle := r.task, r.handle
 	r.mu.Unlock()
-	defer r.changed()
+	defer r.changes.Tell()
 	if !handle {
 		return nil
 	}
@@ -448,5 +451,5 @@ func (r *Run) conclude(t Task, handle bool) {
 		r.runner.ended(r)
 	}
 	r.ended.Happen()
-	r.changed()
+	r.changes.Tell()
 }

@@ -20,14 +20,13 @@ import (
 // Registry holds the tools that clients can call, sorted by name: those that were added to it, and those of its upstreams.
 type Registry struct {
 	upstreamRuns sync.WaitGroup
+	changes      rpc.Changes // of the list
 
 	mu        sync.RWMutex
 	tools     []*entry
 	upstreams []*Upstream // by name
 	shown     atomic.Bool // somebody has seen the list
 	closed    bool
-	watchers  map[chan struct{}]struct{}
-	callbacks []func()
 }
 
 // entry is a tool with what was read of it once.
@@ -106,29 +105,8 @@ func (r *Registry) Replace(with *Registry) {
 		r.mu.Unlock()
 		return
 	}
-	r.tell()
-}
-
-// tell tells who listens of a change. r.mu is held; tell gives it back.
-func (r *Registry) tell() {
-	for c := range r.watchers {
-		select {
-		case c <- struct{}{}:
-		default:
-		}
-	}
-	tell := slices.Clone(r.callbacks)
 	r.mu.Unlock()
-	for _, f := range tell {
-		f()
-	}
-}
-
-// onChange adds a function that is called after a change of the list.
-func (r *Registry) onChange(f func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.callbacks = append(r.callbacks, f)
+	r.changes.Tell()
 }
 
 // find returns where the tool of a name stands, or where it would. r.mu is held.
@@ -237,20 +215,4 @@ func firstText(result *mcp.CallToolResult) string {
 		}
 	}
 	return ""
-}
-
-// watch tells of changes of the list: changed receives after one or more of them. stop ends it.
-func (r *Registry) watch() (changed <-chan struct{}, stop func()) {
-	c := make(chan struct{}, 1)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.watchers == nil {
-		r.watchers = map[chan struct{}]struct{}{}
-	}
-	r.watchers[c] = struct{}{}
-	return c, func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.watchers, c)
-	}
 }

@@ -49,7 +49,11 @@ func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOpt
 		caps.Tools = &mcp.ToolsCapability{ListChanged: true}
 	})
 	srv.OnSession(func(c *rpc.Caller) {
-		registry.onChange(func() { _ = c.Notify("notifications/tools/list_changed", nil) }) // fails only when nobody is there to read it
+		changed, stop := registry.changes.Watch()
+		runner.Go(func(ctx context.Context) {
+			defer stop()
+			tellChanges(ctx, c, changed)
+		})
 	})
 	srv.OnDrain(func(context.Context) { s.parked.close() })
 	srv.Handle(rpc.Handshake, "tools/list", s.list)
@@ -58,6 +62,20 @@ func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOpt
 	srv.Handle(rpc.Stateless, "tools/call", s.callStateless)
 	srv.Handle(rpc.Stateless, "subscriptions/listen", s.listen)
 	s.serveResources(srv)
+}
+
+// tellChanges tells a session of changes of the list of tools: of those that come while the client does not read, once.
+func tellChanges(ctx context.Context, c *rpc.Caller, changed <-chan struct{}) {
+	for {
+		select {
+		case <-changed:
+			if err := c.NotifyInTurn(ctx, "notifications/tools/list_changed", nil); err != nil {
+				return // nobody is there to read it
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func (s *service) list(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {

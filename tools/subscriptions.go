@@ -56,7 +56,7 @@ func (s *service) listen(ctx context.Context, c *rpc.Caller, params json.RawMess
 	var changes <-chan struct{}
 	if agreed.ToolsListChanged {
 		var stop func()
-		changes, stop = s.registry.watch()
+		changes, stop = s.registry.changes.Watch()
 		defer stop()
 	}
 	// "The server MUST send notifications/subscriptions/acknowledged as the first message"

@@ -206,7 +206,7 @@ func (b *behind) names() string {
 // await waits until the list is so.
 func (b *behind) await(want string) {
 	b.t.Helper()
-	changed, stop := b.watch()
+	changed, stop := b.changes.Watch()
 	defer stop()
 	late := time.After(watchdog)
 	for b.names() != want {

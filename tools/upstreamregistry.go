@@ -73,7 +73,8 @@ func (r *Registry) publish(u *Upstream, list []*entry) {
 		r.mu.Unlock()
 		return
 	}
-	r.tell()
+	r.mu.Unlock()
+	r.changes.Tell()
 }
 
 // whole tells whether the list has the tools of all upstreams.
