@@ -39,22 +39,32 @@ func (c *Caller) Listens() bool { return c.session.input.Err() == nil }
 // Notify sends a notification; params may be nil. It never waits for the client to read, so whoever calls it must bound
 // how often: what comes again and again is for [Caller.NotifyInTurn], a stream of notifications for a [Lane].
 func (c *Caller) Notify(method string, params any) error {
-	e := newEncoder()
-	defer e.free()
-	if err := e.notification(c.head, method, params); err != nil {
-		return err
-	}
-	return c.session.w.control(e.line(), 0)
+	return c.notify(method, params, func(line []byte) error { return c.session.w.control(line, 0) })
+}
+
+// NotifyCheaply is Notify for what the client can do without: it is dropped where very much is unread.
+func (c *Caller) NotifyCheaply(method string, params any) error {
+	return c.notify(method, params, func(line []byte) error {
+		c.session.w.cheap(line)
+		c.session.w.signal()
+		return nil
+	})
 }
 
 // NotifyInTurn is Notify that waits for its turn and for room, or for the end of ctx, as [Lane.Write] does.
 func (c *Caller) NotifyInTurn(ctx context.Context, method string, params any) error {
+	return c.notify(method, params, func(line []byte) error {
+		return c.Lane().Write(ctx, func(dst []byte) []byte { return append(dst, line...) })
+	})
+}
+
+func (c *Caller) notify(method string, params any, write func(line []byte) error) error {
 	e := newEncoder()
 	defer e.free()
 	if err := e.notification(c.head, method, params); err != nil {
 		return err
 	}
-	return c.Lane().Write(ctx, func(dst []byte) []byte { return append(dst, e.line()...) })
+	return write(e.line())
 }
 
 // InputEnded is closed when the client will send nothing more. A request that is answered only when its client says so,

@@ -137,9 +137,9 @@ func (c *Client) Do(ctx context.Context, r *Request) (json.RawMessage, error) {
 		c.forget(id)
 		return nil, err
 	}
-	if err := c.w.control(line, 0); err != nil {
+	if err := c.write(ctx, func(dst []byte) []byte { return append(dst, line...) }); err != nil {
 		c.forget(id)
-		return nil, fmt.Errorf("%w: %w", ErrClosed, err)
+		return nil, err
 	}
 	answer, err := c.await(ctx, w)
 	if r.Until != nil {
@@ -159,6 +159,23 @@ func (c *Client) Do(ctx context.Context, r *Request) (json.RawMessage, error) {
 		_ = c.Notify("notifications/cancelled", mcp.CancelledParams{RequestID: strconv.AppendUint(nil, id, 10), Reason: err.Error()})
 	}
 	return nil, err
+}
+
+// write writes what encode appends when the server has read what came before: one that does not read fills no memory.
+func (c *Client) write(ctx context.Context, encode func(dst []byte) []byte) error {
+	open, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.ctx, cancel)()
+	err := (&Lane{c.w}).Write(open, encode)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case c.ctx.Err() != nil:
+		err = c.Err()
+	}
+	return fmt.Errorf("%w: %w", ErrClosed, err)
 }
 
 // await waits for the first response. An answer that is there counts, whatever else has happened.
@@ -322,11 +339,11 @@ func (c *Client) takeMessage(object []byte) {
 		return
 	}
 	e, twice := split(object)
-	kind, problem := e.classify()
 	if twice != "" {
-		kind = invalid
+		c.opt.Log.Debug().Str("member", twice).Msg("ignoring a message of the server that has a member twice")
+		return
 	}
-	switch kind {
+	switch kind, problem := e.classify(); kind {
 	case response:
 		c.response(&e)
 	case notification:
@@ -334,7 +351,7 @@ func (c *Client) takeMessage(object []byte) {
 	case request:
 		c.request(&e)
 	case invalid:
-		c.opt.Log.Debug().Str("problem", problem+twice).Msg("ignoring a message of the server")
+		c.opt.Log.Debug().Str("problem", problem).Msg("ignoring a message of the server")
 	}
 }
 
@@ -392,15 +409,15 @@ func (c *Client) notification(method string, params []byte) {
 
 var errCancelledByServer = errors.New("cancelled by the server")
 
-// request answers a request of the server's.
+// request answers a request of the server's. Until the server reads the answer, the request counts as being answered.
 func (c *Client) request(e *envelope) {
 	id, method := bytes.Clone(e.id), unquote(e.method)
 	switch {
 	case method == "ping":
-		c.answer(id, nil, nil)
+		c.answerCheaply(id, nil)
 		return
 	case c.opt.OnRequest == nil:
-		c.answer(id, nil, Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method))
+		c.answerCheaply(id, Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method))
 		return
 	}
 	key := idKey(id)
@@ -412,35 +429,51 @@ func (c *Client) request(e *envelope) {
 		c.asked[key] = cancel
 	}
 	c.mu.Unlock()
-	if twice || full {
+	if twice {
 		cancel(nil)
-		c.answer(id, nil, Errorf(mcp.CodeInvalidRequest, "the id is in flight, or there are more than %d requests", maxAsked))
+		c.answerCheaply(id, Errorf(mcp.CodeInvalidRequest, "the id %s is still in flight", id))
+		return
+	}
+	if full {
+		cancel(nil)
+		c.answerCheaply(id, Errorf(mcp.CodeInvalidRequest, "too many requests: the limit is %d at once", maxAsked))
 		return
 	}
 	params := bytes.Clone(e.params)
 	c.asking.Go(func() {
 		defer cancel(nil)
 		result, err := c.opt.OnRequest(ctx, method, params)
-		c.mu.Lock()
-		delete(c.asked, key)
-		c.mu.Unlock()
-		if context.Cause(ctx) == errCancelledByServer {
-			return // "Not send a response for the cancelled request"
+		var failure *Error
+		if err != nil && !errors.As(err, &failure) {
+			failure = Errorf(mcp.CodeInternalError, "%v", err)
 		}
-		c.answer(id, result, err)
+		line := c.answer(id, result, failure)
+		// "Not send a response for the cancelled request"
+		if context.Cause(ctx) == errCancelledByServer || c.write(ctx, func(dst []byte) []byte { c.answered(key); return append(dst, line...) }) != nil {
+			c.answered(key)
+		}
 	})
 }
 
-// answer sends a response.
-func (c *Client) answer(id []byte, result any, err error) {
-	var failure *Error
-	if err != nil && !errors.As(err, &failure) {
-		failure = Errorf(mcp.CodeInternalError, "%v", err)
-	}
+// answered forgets a request of the server's, whose id may come again from now on.
+func (c *Client) answered(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.asked, key)
+}
+
+// answer encodes a response.
+func (c *Client) answer(id []byte, result any, failure *Error) []byte {
 	e := newEncoder()
 	defer e.free()
 	if err := e.response(lineHead, id, result, failure); err != nil {
 		c.opt.Log.Error().Err(err).Msg("an answer cannot be encoded")
 	}
-	_ = c.w.control(e.line(), 0) // fails only when nobody is there to read it
+	return bytes.Clone(e.line())
+}
+
+// answerCheaply sends a response that can be dropped when the server does not read.
+func (c *Client) answerCheaply(id []byte, failure *Error) {
+	c.w.cheap(c.answer(id, nil, failure))
+	c.w.signal()
 }

@@ -274,6 +274,55 @@ func TestCancelOnTheWire(t *testing.T) {
 	})
 }
 
+// A message with a member twice is dropped, whatever its other members are.
+func TestServersMembersTwice(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := play(t, DialOptions{OnNotification: func(method string, _ json.RawMessage) { t.Errorf("told of %q", method) }}, func(s *scripted) {
+			s.send(`{"jsonrpc":"2.0","method":"a","method":"b"}`, `{"jsonrpc":"2.0","error":{},"id":1,"id":2}`,
+				`{"jsonrpc":"2.0","method":"a","params":{},"params":{}}`, `{"jsonrpc":"2.0","id":9,"jsonrpc":"2.0","method":"ping"}`)
+			s.want(`"id":2`)
+			s.send(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+		})
+		if err := c.Call(t.Context(), "m", nil, nil); err != nil {
+			t.Error(err)
+		}
+		c.Close()
+	})
+}
+
+// A server that does not read what it asks for fills no memory: pings are dropped, and answers and requests wait.
+func TestServerThatDoesNotRead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const many = 10_000
+		long := strings.Repeat("x", 20<<10)
+		resume := make(chan struct{})
+		sent := make(chan struct{})
+		c := play(t, DialOptions{OnRequest: func(context.Context, string, json.RawMessage) (any, error) { return long, nil }}, func(s *scripted) {
+			for i := range many {
+				s.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"x"}`, i), fmt.Sprintf(`{"jsonrpc":"2.0","id":"%04000d","method":"ping"}`, i))
+			}
+			close(sent)
+			<-resume
+		})
+		<-sent
+		for range 100 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if _, err := c.Do(ctx, &Request{Method: "m", Params: map[string]string{"long": long}}); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Do: %v", err)
+			}
+			cancel()
+		}
+		c.w.mu.Lock()
+		n := len(c.w.buf) + c.w.writing
+		c.w.mu.Unlock()
+		if limit := maxUnread + laneRoom + 3*len(long); n > limit {
+			t.Errorf("%d bytes wait for the server, want at most %d", n, limit)
+		}
+		close(resume)
+		c.Close()
+	})
+}
+
 // The server's requests are answered, at once even if the first one takes long, and can be cancelled.
 func TestServersRequests(t *testing.T) {
 	bubble(t, func(t *testing.T) {

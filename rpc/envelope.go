@@ -43,33 +43,39 @@ func checkJSON(line []byte) string {
 func split(object []byte) (e envelope, twice string) {
 	it := members{rest: object[1:]}
 	for it.next() {
-		var to *[]byte
-		switch string(it.name) {
-		case "jsonrpc":
-			to = &e.jsonrpc
-		case "id":
-			to = &e.id
-		case "method":
-			to = &e.method
-		case "params":
-			to = &e.params
-		case "result":
-			to = &e.result
-		case "error":
-			to = &e.err
-		case "sessionId":
-			to = &e.session
-		default:
+		to := e.member(it.name)
+		if to == nil {
 			continue
 		}
 		if *to != nil {
 			twice = string(it.name)
-			*to = []byte{} // of two values none is usable
+			*to = []byte{} // of two values none is usable, nor is the envelope for more than its answerID and head
 			continue
 		}
 		*to = it.value
 	}
 	return e, twice
+}
+
+// member is where the value of a member belongs, nil if it is none of the envelope.
+func (e *envelope) member(name []byte) *[]byte {
+	switch string(name) {
+	case "jsonrpc":
+		return &e.jsonrpc
+	case "id":
+		return &e.id
+	case "method":
+		return &e.method
+	case "params":
+		return &e.params
+	case "result":
+		return &e.result
+	case "error":
+		return &e.err
+	case "sessionId":
+		return &e.session
+	}
+	return nil
 }
 
 // classify says what a message is and, if it is invalid, why.

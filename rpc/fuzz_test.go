@@ -2,7 +2,9 @@ package rpc
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -41,6 +43,35 @@ func FuzzLines(f *testing.F) {
 		}
 	})
 }
+
+// Whatever a server writes, a good answer behind it is taken.
+func FuzzServerLines(f *testing.F) {
+	for _, line := range []string{
+		``, `{}`, `[]`, `[1,{"jsonrpc":"2.0","id":1,"method":"ping"}]`, `null`, "\xff", `{"jsonrpc":"2.0","id":"a","method":"x"}`,
+		`{"jsonrpc":"2.0","id":7,"result":{}}`, `{"jsonrpc":"2.0","error":{},"id":7,"id":2}`, `{"jsonrpc":"2.0","method":"a","method":"b"}`,
+		`{"jsonrpc":"2.0","error":{"code":1e99}}`, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a"}}`,
+	} {
+		f.Add([]byte(line))
+	}
+	f.Fuzz(func(t *testing.T, garbage []byte) {
+		c := newClient(DialOptions{In: nopCloser{io.Discard}, MaxLine: 2000, OnNotification: func(string, json.RawMessage) {},
+			Out:       io.MultiReader(bytes.NewReader(garbage), strings.NewReader("\n"+`{"jsonrpc":"2.0","id":99,"result":{"good":true}}`+"\n")),
+			OnRequest: func(context.Context, string, json.RawMessage) (any, error) { return nil, nil }}, nil)
+		w := &waiting{answer: make(chan Response, 1)}
+		c.waiting[99] = w
+		go c.w.run()
+		c.read()
+		c.asking.Wait()
+		c.w.close()
+		if r := <-w.answer; string(r.Result) != `{"good":true}` && !bytes.Contains(garbage, []byte("99")) {
+			t.Errorf("the good answer was not taken: %s", r.Result)
+		}
+	})
+}
+
+type nopCloser struct{ io.Writer }
+
+func (nopCloser) Close() error { return nil }
 
 // checkLine checks that a line is one JSON-RPC response or a batch of them: the fuzzed server says nothing else.
 func checkLine(t *testing.T, line string) {

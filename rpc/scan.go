@@ -197,7 +197,7 @@ func scanEnvelope(line []byte) (e envelope, ok bool) {
 	s := scanner{text: line}
 	unusual := false
 	end := s.object(0, 0, func(name, value []byte) {
-		to := e.member(name)
+		to := e.member(name[1 : len(name)-1])
 		if to == nil {
 			unusual = unusual || bytes.IndexByte(name, '\\') >= 0 // it may be one of them, written with escapes
 			return
@@ -213,25 +213,4 @@ func tooMany(line []byte) bool {
 	s := scanner{text: line}
 	s.value(0, 0)
 	return s.values > maxValues
-}
-
-// member is where the value of a member belongs, nil if it is none of the envelope. name has its quotes.
-func (e *envelope) member(name []byte) *[]byte {
-	switch string(name) {
-	case `"jsonrpc"`:
-		return &e.jsonrpc
-	case `"id"`:
-		return &e.id
-	case `"method"`:
-		return &e.method
-	case `"params"`:
-		return &e.params
-	case `"result"`:
-		return &e.result
-	case `"error"`:
-		return &e.err
-	case `"sessionId"`:
-		return &e.session
-	}
-	return nil
 }

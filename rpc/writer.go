@@ -14,8 +14,8 @@ const (
 	// laneRoom is how much may wait to be written before the lanes wait: half of what a Linux pipe takes at once. With more, an
 	// answer waits longer behind a flood, which comes no faster.
 	laneRoom = 32 << 10
-	// maxUnread is how much may wait before answers that hold no slot in flight (pings, refusals) are dropped:
-	// a client that does not read this much does not wait for them.
+	// maxUnread is how much may wait before what the client can do without is dropped (pings' answers, refusals, notifications
+	// that may be lost): a client that does not read this much does not wait for them.
 	maxUnread = 32 << 20
 )
 
@@ -23,7 +23,7 @@ const (
 // is the order on the wire; while one buffer is being written the other one fills.
 //
 // What bounds it: lanes wait while laneRoom or more is in the buffer, and so do large replies. Control messages never wait; small
-// replies are bounded by the requests in flight, whose slots are released when the writer takes the buffer, and cheap answers by maxUnread.
+// replies are bounded by the requests in flight, whose slots are released when the writer takes the buffer, and cheap lines by maxUnread.
 type writer struct {
 	out     io.Writer
 	peer    string          // who reads: client or server
@@ -48,7 +48,7 @@ type writer struct {
 	now     bool      // writeNow writes
 	waiting list.List // of *turn: lanes in the order in which they came
 	closing bool      // write what is there, then end
-	dropped int       // cheap answers
+	dropped int       // cheap lines
 }
 
 func newWriter(out io.Writer, release func(int), log zerolog.Logger) *writer {
@@ -190,8 +190,8 @@ func (w *writer) reply(ctx context.Context, line []byte) error {
 	return w.control(line, 1)
 }
 
-// cheap appends the answer to a line that took no slot in flight, unless too much is unread. It goes out with writeNow or signal,
-// which must follow.
+// cheap appends a line that the client can do without, such as the answer to one that took no slot in flight, unless too much is
+// unread. It goes out with writeNow or signal, which must follow.
 func (w *writer) cheap(line []byte) {
 	w.mu.Lock()
 	unread := len(w.buf) + w.writing
@@ -206,7 +206,7 @@ func (w *writer) cheap(line []byte) {
 	}
 	w.mu.Unlock()
 	if first {
-		w.log.Warn().Int("unread", unread).Msg("the client does not read: dropping refusals and answers to pings")
+		w.log.Warn().Int("unread", unread).Msgf("the %s does not read: dropping what it can do without", w.peer)
 	}
 }
 
@@ -229,7 +229,7 @@ func (w *writer) close() {
 	dropped := w.dropped
 	w.mu.Unlock()
 	if dropped > 0 {
-		w.log.Warn().Int("count", dropped).Msg("answers were dropped because the client did not read")
+		w.log.Warn().Int("count", dropped).Msgf("lines were dropped because the %s did not read", w.peer)
 	}
 	w.signal()
 }

@@ -292,7 +292,11 @@ func (d *delivery) status(t mcp.Task) {
 }
 
 func (d *delivery) notify(t mcp.Task) {
-	_ = d.caller.Notify("notifications/tasks/status", t) // fails only when nobody is there to read it
+	notify := d.caller.NotifyCheaply // a task can ask, and so change, without end
+	if t.Status.Terminal() {
+		notify = d.caller.Notify
+	}
+	_ = notify("notifications/tasks/status", t) // fails only when nobody is there to read it
 }
 
 // ending is what the result has beyond the output, nothing if the result goes another way. The pump asks for it at
