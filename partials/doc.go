@@ -9,5 +9,6 @@
 //
 //	tool ─ Append ─▶ Log ◀─ Next ─ Reader ─ Pump ─ Dialect.Encode ─▶ Lane ─▶ output
 //
-// The package starts no goroutine: a Pump runs in its owner's.
+// Goroutines: a Pump has one while it writes and may have to wait for the client, none while it waits for output or for its time; what is appended
+// to a quiet log is written by who appends.
 package partials

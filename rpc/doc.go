@@ -15,8 +15,10 @@
 //
 //  1. The reader (it belongs to the jsonrpc2.Conn) frames, checks and dispatches. It owns the handshake and never waits,
 //     neither for a handler nor for the client to read: overload is refused with an error.
-//  2. The writer, alone, writes out. It writes whenever it has something, all it has, so it flushes when it has nothing more.
-//  3. One for each request in flight, which runs its [Handler].
+//  2. The writer writes out whatever is there, so it flushes when it has nothing more. Who has little to say and finds nobody
+//     writing, as the reader with the answer to a ping or a tool that appends to a quiet log, writes it itself instead, as far as the
+//     client takes it without being waited for (writer.writeNow). One at a time writes.
+//  3. One for each request in flight, which runs its [Handler]; some stay for the next request (stack.go).
 //  4. Serve's own, which waits for the end and orders it: drain, cancel, flush.
 //
 // [Dial] is the other side: a [Client] starts a server, or takes its pipes, and speaks the newest era that both know.

@@ -9,11 +9,11 @@ import (
 
 // inflight holds the requests that are being answered.
 //
-// An id is in flight until its response stands in the output (or its handler has returned, if none is sent); a slot until
+// An id is in flight until its response is about to be sent (or its handler has returned, if none is); a slot until
 // the writer takes that response to hand it to the client. So a client that does not read cannot pile up responses.
 type inflight struct {
 	max      int // slots
-	maxBytes int // of params in all requests whose handlers run
+	maxBytes int // of params in all requests that run
 
 	mu      sync.Mutex
 	byID    map[string]*call

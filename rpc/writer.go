@@ -19,8 +19,9 @@ const (
 	maxUnread = 32 << 20
 )
 
-// writer is the only one that writes to the client. All that goes out is appended to one buffer, so the order of appending
-// is the order on the wire; while one buffer is being written the other one fills.
+// writer is the only one that writes to the client: on its own goroutine (run), or on that of who has something to say (writeNow), one
+// at a time. All that goes out is appended to one buffer, so the order of appending is the order on the wire; while one buffer is
+// being written the other one fills.
 //
 // What bounds it: lanes wait while laneRoom or more is in the buffer, and so do large replies. Control messages never wait; small
 // replies are bounded by the requests in flight, whose slots are released when the writer takes the buffer, and cheap lines by maxUnread.

@@ -5,7 +5,8 @@
 // only whether the task is stored and who is told what. The terms are the specification's:
 // the receiver (runnel) runs a task for the requestor (the client).
 //
-// Goroutines: one per Run, from Start until the work has returned. It outlives the request that
-// started it, and ends when the work does, at the latest after Runner.Close has cancelled it. A Run whose task another process
-// runs (detach.go) follows that instead, and ends with the task, with the last who follows it, or with Runner.Close.
+// Goroutines: one per Run, from Start until the work has returned; it is that of the request where somebody waits for the result, and its own
+// where it outlives the request. It ends when the work does, at the latest after Runner.Close has cancelled it. A Run whose task another process
+// runs (detach.go) follows that instead, and ends with the task, with the last who follows it, or with Runner.Close. A tasks/result that waits
+// has one that looks for questions and one for each question it puts (relay.go); what Runner.Go starts ends with Runner.Close.
 package tasks
