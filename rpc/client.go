@@ -106,6 +106,9 @@ func (c *Client) Instructions() string { return c.instructions }
 // Done is closed when the server sends nothing more.
 func (c *Client) Done() <-chan struct{} { return c.ctx.Done() }
 
+// Context ends when the server sends nothing more; its cause tells why.
+func (c *Client) Context() context.Context { return c.ctx }
+
 // Err tells why the server sends nothing more, nil while it may.
 func (c *Client) Err() error { return context.Cause(c.ctx) }
 

@@ -37,6 +37,7 @@ type Remote struct {
 	// Set by Run.
 	client *rpc.Client
 	tool   string
+	all    context.Context // of what goes on beside the call: ends with it, and with the connection
 
 	background sync.WaitGroup
 	changed    chan struct{} // capacity 1: something about the call has come
@@ -169,10 +170,8 @@ func (r *Remote) awaitResult(taskID string) {
 	}
 	r.awaits = true
 	r.background.Go(func() {
-		ctx, cancel := r.connected(context.Background())
-		defer cancel()
 		var end remoteEnd
-		end.err = r.client.Call(ctx, "tasks/result", mcp.TaskParams{TaskID: taskID}, &end.result)
+		end.err = r.client.Call(r.all, "tasks/result", mcp.TaskParams{TaskID: taskID}, &end.result)
 		r.early <- end
 	})
 }
@@ -187,36 +186,19 @@ func (r *Remote) questions(taskID string, open map[string]mcp.InputRequest) {
 		}
 		r.answered[key] = true
 		r.background.Go(func() {
-			ctx, cancel := r.connected(context.Background())
-			defer cancel()
-			result, err := r.o.Ask(ctx, q.Params)
+			result, err := r.o.Ask(r.all, q.Params)
 			if err != nil {
 				result = mcp.ElicitResult{Action: mcp.ElicitCancel}
 			}
 			response, err := json.Marshal(result)
 			if err == nil {
-				err = r.client.Call(ctx, "tasks/update", mcp.UpdateTaskParams{TaskID: taskID, InputResponses: map[string]json.RawMessage{key: response}}, nil)
+				err = r.client.Call(r.all, "tasks/update", mcp.UpdateTaskParams{TaskID: taskID, InputResponses: map[string]json.RawMessage{key: response}}, nil)
 			}
-			if err != nil && ctx.Err() == nil {
+			if err != nil && r.all.Err() == nil {
 				r.o.Log.Warn().Err(err).Str("tool", r.tool).Msg("answering a question")
 			}
 		})
 	}
-}
-
-// connected makes a context that ends with the connection, too.
-func (r *Remote) connected(parent context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(parent)
-	stop := make(chan struct{})
-	go func() {
-		select {
-		case <-r.client.Done():
-			cancel()
-		case <-stop:
-		}
-	}()
-	var once sync.Once
-	return ctx, func() { once.Do(func() { close(stop) }); cancel() }
 }
 
 // Run makes the call and returns its result as it came. When ctx ends, it cancels the call, waits a little for its end, and
@@ -224,9 +206,10 @@ func (r *Remote) connected(parent context.Context) (context.Context, context.Can
 // [rpc.ErrClosed]. When it returns, all of the output has been handed over. It is called once.
 func (r *Remote) Run(ctx context.Context, client *rpc.Client, call *RemoteCall) (json.RawMessage, error) {
 	r.client, r.tool = client, call.Tool
-	all, stop := r.connected(context.Background()) // of what goes on beside the call
-	r.background.Go(func() { r.resume(all) })
-	result, err := r.result(ctx, all, call)
+	var stop context.CancelFunc
+	r.all, stop = context.WithCancel(client.Context())
+	r.background.Go(r.resume)
+	result, err := r.result(ctx, call)
 	r.mu.Lock()
 	r.ended = true
 	r.mu.Unlock()
@@ -246,7 +229,7 @@ func (r *Remote) Run(ctx context.Context, client *rpc.Client, call *RemoteCall) 
 }
 
 // result makes the call and returns its result, however it comes.
-func (r *Remote) result(ctx, all context.Context, call *RemoteCall) (json.RawMessage, error) {
+func (r *Remote) result(ctx context.Context, call *RemoteCall) (json.RawMessage, error) {
 	meta := map[string]any{"progressToken": r.o.Token}
 	params := map[string]any{"name": call.Tool, "arguments": call.Arguments, "_meta": meta}
 	switch {
@@ -262,7 +245,7 @@ func (r *Remote) result(ctx, all context.Context, call *RemoteCall) (json.RawMes
 	}
 	for {
 		first := make(chan partials.Answer, 1) // of several responses
-		raw, err := r.client.Do(ctx, &rpc.Request{Method: "tools/call", Params: params, Capabilities: call.Capabilities, Until: all, OnResponse: func(response rpc.Response) bool {
+		raw, err := r.client.Do(ctx, &rpc.Request{Method: "tools/call", Params: params, Capabilities: call.Capabilities, Until: r.all, OnResponse: func(response rpc.Response) bool {
 			if response.Err != nil {
 				r.tracker.Finish(partials.Failed, response.Err.Message)
 				return false

@@ -14,10 +14,8 @@ import (
 
 // follow waits for the end of a task and gets its result.
 func (r *Remote) follow(ctx context.Context, call *RemoteCall) (json.RawMessage, error) {
-	all, stop := r.connected(context.Background())
-	defer stop()
 	if r.client.Era() == rpc.Stateless {
-		r.background.Go(func() { r.listen(all, call.Capabilities) })
+		r.background.Go(func() { r.listen(call.Capabilities) })
 	}
 	poll := defaultPoll
 	seen := int64(0) // the last segment at the last poll
@@ -44,7 +42,7 @@ func (r *Remote) follow(ctx context.Context, call *RemoteCall) (json.RawMessage,
 			return nil, fmt.Errorf("%w: %w", rpc.ErrClosed, r.client.Err())
 		case <-cancelled:
 			var stop context.CancelFunc
-			asking, stop = context.WithTimeout(all, cancelGrace)
+			asking, stop = context.WithTimeout(r.all, cancelGrace)
 			defer stop()
 			cancelled, deadline = nil, asking.Done()
 			if err := r.cancel(asking); err != nil {
@@ -110,13 +108,13 @@ func (r *Remote) taskResult(ctx context.Context) (json.RawMessage, error) {
 }
 
 // listen subscribes to a task of the stateless era: its states and its output.
-func (r *Remote) listen(ctx context.Context, capabilities *mcp.ClientCapabilities) {
-	_, err := r.client.Do(ctx, &rpc.Request{
+func (r *Remote) listen(capabilities *mcp.ClientCapabilities) {
+	_, err := r.client.Do(r.all, &rpc.Request{
 		Method:       "subscriptions/listen",
 		Params:       mcp.ListenParams{Notifications: &mcp.SubscriptionFilter{TaskIDs: []string{r.tracker.TaskID()}}},
 		Capabilities: capabilities,
 	})
-	if err != nil && ctx.Err() == nil {
+	if err != nil && r.all.Err() == nil {
 		r.o.Log.Debug().Err(err).Str("tool", r.tool).Msg("no subscription: polling")
 	}
 }
@@ -175,15 +173,15 @@ func (r *Remote) fetch(ctx context.Context, last int64) {
 }
 
 // resume gets what is missing in a stream.
-func (r *Remote) resume(ctx context.Context) {
+func (r *Remote) resume() {
 	for {
 		select {
-		case <-ctx.Done():
+		case <-r.all.Done():
 			return
 		case last := <-r.fetches:
-			r.fetch(ctx, last)
+			r.fetch(r.all, last)
 		case after := <-r.ranges:
-			r.tracker.FetchedRange(r.readLog(ctx, after))
+			r.tracker.FetchedRange(r.readLog(r.all, after))
 		}
 		r.wake()
 	}

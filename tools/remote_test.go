@@ -1,0 +1,138 @@
+package tools
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+// received is what a played server reads.
+type received struct {
+	ID     json.RawMessage
+	Method string
+	Params json.RawMessage
+}
+
+// played is a server that a test plays in a bubble.
+type played struct {
+	out io.Writer
+}
+
+// play dials a server of the stateless era, or of 2025-11-25 with tasks. answer gets what comes behind the opening.
+func play(t *testing.T, era rpc.Era, answer func(s *played, m received)) *rpc.Client {
+	t.Helper()
+	inR, in := io.Pipe()
+	out, outW := io.Pipe()
+	s := &played{outW}
+	go func() {
+		defer outW.Close()
+		lines := bufio.NewScanner(inR)
+		for lines.Buffer(nil, 64<<20); lines.Scan(); {
+			var m received
+			if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+				t.Errorf("the client sent %q: %v", lines.Text(), err)
+			}
+			switch m.Method {
+			case "server/discover":
+				s.result(m, `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`)
+			case "initialize":
+				s.result(m, `{"protocolVersion":"2025-11-25","capabilities":{"tasks":{"requests":{"tools":{"call":{}}}}}}`)
+			default:
+				answer(s, m)
+			}
+		}
+	}()
+	version := "2026-07-28"
+	if era == rpc.Handshake {
+		version = "2025-11-25"
+	}
+	client, err := rpc.Dial(t.Context(), rpc.DialOptions{In: in, Out: out, Version: version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func (s *played) send(format string, args ...any) { _, _ = fmt.Fprintf(s.out, format+"\n", args...) }
+
+func (s *played) result(m received, format string, args ...any) {
+	s.send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, fmt.Sprintf(format, args...))
+}
+
+// follow makes a call; what becomes of it comes on the channel.
+func follow(ctx context.Context, client *rpc.Client, call RemoteCall, ask func(ctx context.Context, params json.RawMessage) (mcp.ElicitResult, error)) <-chan error {
+	call.Tool, call.Arguments = "tool", json.RawMessage(`{}`)
+	r := NewRemote(RemoteOptions{Token: json.RawMessage(`"1"`), Ask: ask})
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.Run(ctx, client, &call)
+		ended <- err
+	}()
+	return ended
+}
+
+// A call that is cancelled ends although the server owes it an answer still: the result that was asked for early, or the one to
+// a question that nobody answers.
+func TestCancelledCallLeavesNothingOpen(t *testing.T) {
+	for era, answers := range map[rpc.Era]map[string]string{
+		rpc.Handshake: {
+			"tools/call":   `{"task":{"taskId":"t","status":"working"}}`,
+			"tasks/get":    `{"taskId":"t","status":"input_required"}`,
+			"tasks/cancel": `{"taskId":"t","status":"cancelled"}`,
+		},
+		rpc.Stateless: {
+			"tools/call":   `{"resultType":"task","taskId":"t","status":"working"}`,
+			"tasks/get":    `{"taskId":"t","status":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{}}}}`,
+			"tasks/cancel": `{}`,
+		},
+	} {
+		t.Run(era.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				enough := errors.New("enough")
+				early, asked := false, false
+				client := play(t, era, func(s *played, m received) {
+					if answers[m.Method] != "" {
+						s.result(m, "%s", answers[m.Method])
+					}
+					early = early || m.Method == "tasks/result"
+					if m.Method == "tasks/cancel" {
+						answers["tasks/get"] = `{"taskId":"t","status":"cancelled"}`
+					}
+				})
+				var call RemoteCall
+				if era == rpc.Handshake {
+					call.Task = &mcp.TaskMetadata{}
+				}
+				ended := follow(ctx, client, call, func(ctx context.Context, _ json.RawMessage) (mcp.ElicitResult, error) {
+					asked = true
+					<-ctx.Done()
+					return mcp.ElicitResult{}, ctx.Err()
+				})
+				time.Sleep(2 * defaultPoll)
+				if synctest.Wait(); early == asked {
+					t.Errorf("the result was asked for: %v, the question was put: %v", early, asked)
+				}
+				cancel(enough)
+				select {
+				case err := <-ended:
+					if err != enough {
+						t.Errorf("the call ended with %v", err)
+					}
+				case <-time.After(cancelGrace):
+					t.Error("the call goes on")
+				}
+			})
+		})
+	}
+}
