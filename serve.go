@@ -302,8 +302,9 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, registry
 		ErrorsComplete: config.Tasks.FailedExit == "completed",
 	})
 	// When the input has ended or a signal has come, no child is left behind.
+	stop := func() { stopTasks(runner.Close, registry.Close) }
 	defer registry.Close()
-	defer runner.Close()
+	defer stop()
 	runner.Register(server)
 	tools.Serve(server, registry, runner, tools.ServeOptions{
 		Pump:                partials.PumpOptions{Pace: time.Duration(config.Partials.Pace), MaxBytes: int(config.Partials.MaxBytes)},
@@ -316,12 +317,21 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, registry
 		Log:                 log,
 	})
 	server.OnDrain(func(ctx context.Context) { _ = runner.Wait(ctx) }) // its error only says that ctx has ended
-	server.OnStop(runner.Close)
+	server.OnStop(stop)
 	err = server.Serve(ctx, i.stdin, i.stdout)
 	if err != nil && ctx.Err() != nil {
 		return nil // a signal is a way to end
 	}
 	return err
+}
+
+// taskGrace is how long tasks may take to end: longer than commands by default, and than calls of other servers.
+const taskGrace = 10 * time.Second
+
+// stopTasks ends all tasks. When they take too long the upstreams are ended under them: no call outlasts its connection.
+func stopTasks(end, endUpstreams func()) {
+	defer time.AfterFunc(taskGrace, endUpstreams).Stop()
+	end()
 }
 
 // drain spells a time as rpc.Options does, where 0 means the default.
