@@ -69,10 +69,10 @@ func (s *played) result(m received, format string, args ...any) {
 	s.send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, fmt.Sprintf(format, args...))
 }
 
-// follow makes a call; what becomes of it comes on the channel.
-func follow(ctx context.Context, client *rpc.Client, call RemoteCall, ask func(ctx context.Context, params json.RawMessage) (mcp.ElicitResult, error)) <-chan error {
-	call.Tool, call.Arguments = "tool", json.RawMessage(`{}`)
-	r := NewRemote(RemoteOptions{Token: json.RawMessage(`"1"`), Ask: ask})
+// follow makes a call with o; what becomes of it comes on the channel.
+func follow(ctx context.Context, client *rpc.Client, call RemoteCall, o RemoteOptions) <-chan error {
+	call.Tool, call.Arguments, o.Token = "tool", json.RawMessage(`{}`), json.RawMessage(`"1"`)
+	r := NewRemote(o)
 	ended := make(chan error, 1)
 	go func() {
 		_, err := r.Run(ctx, client, &call)
@@ -114,11 +114,11 @@ func TestCancelledCallLeavesNothingOpen(t *testing.T) {
 				if era == rpc.Handshake {
 					call.Task = &mcp.TaskMetadata{}
 				}
-				ended := follow(ctx, client, call, func(ctx context.Context, _ json.RawMessage) (mcp.ElicitResult, error) {
+				ended := follow(ctx, client, call, RemoteOptions{Ask: func(ctx context.Context, _ json.RawMessage) (mcp.ElicitResult, error) {
 					asked = true
 					<-ctx.Done()
 					return mcp.ElicitResult{}, ctx.Err()
-				})
+				}})
 				time.Sleep(2 * defaultPoll)
 				if synctest.Wait(); early == asked {
 					t.Errorf("the result was asked for: %v, the question was put: %v", early, asked)
@@ -135,4 +135,62 @@ func TestCancelledCallLeavesNothingOpen(t *testing.T) {
 			})
 		})
 	}
+}
+
+// While what is missing is fetched, the answer to a poll may show that more is: each is asked for, and nothing waits for itself.
+func TestFetchesBesideAPoll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		segments := func(numbers ...int) (list string) {
+			for i, n := range numbers {
+				list += fmt.Sprintf(`%s{"seqNr":%d,"type":"text","text":"%d"}`, ","[:min(i, 1)], n, n)
+			}
+			return list
+		}
+		const answer = `{"task":{"taskId":"t","status":"working"},"partial-content":[%s],"isComplete":%v}`
+		var call, poll received
+		asked, status := "", "working"
+		client := play(t, rpc.Handshake, func(s *played, m received) {
+			var params mcp.TaskParams
+			_ = json.Unmarshal(m.Params, &params)
+			switch m.Method {
+			case "tools/call":
+				call = m
+				s.result(m, answer, segments(1), false)
+			case "tasks/get":
+				s.result(m, `{"taskId":"t","status":"%s"}`, status)
+			case "tasks/result":
+				asked += string(params.LastSeqNr) + " "
+				switch asked {
+				case "1 ":
+					poll = m
+					s.result(call, answer, segments(3), false)
+				case "1 1 ": // because of the gap
+					s.result(poll, answer, segments(2, 5), false)
+					time.Sleep(time.Millisecond) // until that is taken
+					s.result(m, answer, segments(4, 7), false)
+				case "1 1 5 ":
+					status = "completed"
+					s.result(m, answer, segments(6, 8), true)
+				default:
+					s.result(m, `{"content":[]}`)
+				}
+			}
+		})
+		got := ""
+		task := &mcp.TaskMetadata{ResponseModes: []mcp.ResponseMode{mcp.ModeStreaming}}
+		ended := follow(t.Context(), client, RemoteCall{Task: task}, RemoteOptions{Content: func(items []json.RawMessage, _ bool) {
+			for _, item := range items {
+				text, _ := mcp.TextOf(item)
+				got += text
+			}
+		}})
+		select {
+		case err := <-ended:
+			if err != nil || got != "12345678" || asked != "1 1 5  " {
+				t.Errorf("%v, got %q, asked behind %q", err, got, asked)
+			}
+		case <-time.After(watchdog):
+			t.Errorf("the call goes on; got %q, asked behind %q", got, asked)
+		}
+	})
 }
