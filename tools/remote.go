@@ -248,7 +248,7 @@ func (r *Remote) result(ctx context.Context, call *RemoteCall) (json.RawMessage,
 	default:
 		meta["partialResults"] = true
 	}
-	for {
+	for pause := leastPoll; ; pause = min(2*pause, defaultPoll) {
 		first := make(chan partials.Answer, 1) // of several responses
 		raw, err := r.client.Do(ctx, &rpc.Request{Method: "tools/call", Params: params, Capabilities: call.Capabilities, Until: r.all, OnResponse: func(response rpc.Response) bool {
 			if response.Err != nil {
@@ -268,7 +268,7 @@ func (r *Remote) result(ctx context.Context, call *RemoteCall) (json.RawMessage,
 		}
 		switch <-first {
 		case partials.AnswerQuestion:
-			if err := r.answerAll(ctx, raw, params); err != nil {
+			if err := r.answerAll(ctx, raw, params, pause); err != nil {
 				return nil, err
 			}
 			continue
@@ -279,8 +279,10 @@ func (r *Remote) result(ctx context.Context, call *RemoteCall) (json.RawMessage,
 	}
 }
 
-// answerAll answers what a call was answered with: questions (basic/patterns/mrtr). params is then the call to send again.
-func (r *Remote) answerAll(ctx context.Context, raw json.RawMessage, params map[string]any) error {
+// answerAll answers what a call was answered with: questions (basic/patterns/mrtr). params is then the call to send again. An
+// answer without questions is how a server asks for that alone; it "MAY" be done "immediately", but a server that goes on so
+// would be called in a loop: there is a pause then.
+func (r *Remote) answerAll(ctx context.Context, raw json.RawMessage, params map[string]any, pause time.Duration) error {
 	var required mcp.InputRequiredResult
 	if err := json.Unmarshal(raw, &required); err != nil {
 		return fmt.Errorf("reading the questions: %w", err)
@@ -303,6 +305,13 @@ func (r *Remote) answerAll(ctx context.Context, raw json.RawMessage, params map[
 		})
 	}
 	asked.Wait()
+	if len(required.InputRequests) == 0 {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		case <-r.client.Done():
+		}
+	}
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

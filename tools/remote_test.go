@@ -194,3 +194,27 @@ func TestFetchesBesideAPoll(t *testing.T) {
 		}
 	})
 }
+
+// A server that wants the call again, and asks nothing, gets it at a pace that slows down.
+func TestCallAgainAndAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		client := play(t, rpc.Stateless, func(s *played, m received) {
+			if m.Method == "tools/call" {
+				calls++
+				s.result(m, `{"resultType":"input_required","requestState":"busy"}`)
+			}
+		})
+		ctx, cancel := context.WithCancelCause(t.Context())
+		enough := errors.New("enough")
+		ended := follow(ctx, client, RemoteCall{}, RemoteOptions{})
+		time.Sleep(time.Minute)
+		if synctest.Wait(); calls < 30 || calls > 40 {
+			t.Errorf("%d calls in a minute", calls)
+		}
+		cancel(enough)
+		if err := <-ended; err != enough {
+			t.Errorf("the call ended with %v", err)
+		}
+	})
+}
