@@ -210,6 +210,9 @@ func (a *asking) withdraw() {
 // maxQuestion is how long a question may be, in bytes: a person reads it.
 const maxQuestion = 16 << 10
 
+// maxQuestionSchema is how large the schema of a server's question may be, in bytes: it goes to runnel's client in one line.
+const maxQuestionSchema = 64 << 10
+
 // clipText cuts a text to n bytes, between characters.
 func clipText(s string, n int) string {
 	if len(s) <= n {

@@ -115,9 +115,13 @@ func upstreamMain(names []string) {
 				say("not JSON\n\n[]\n{}\n7")
 				say(`{"jsonrpc":"2.0","id":"s","method":"sampling/createMessage"}`)
 				answer("fine")
-			case "ask":
+			case "ask", "askAtLength":
 				asked = m.ID
-				say(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}`)
+				title := ""
+				if m.Params.Name == "askAtLength" {
+					title = strings.Repeat("x", maxQuestionSchema)
+				}
+				say(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string","title":%q}}}}}`, title)
 			case "grow":
 				names = append(names, "grown")
 				say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
@@ -381,7 +385,7 @@ func TestUpstreamTalks(t *testing.T) {
 
 func TestUpstreamAsks(t *testing.T) {
 	t.Parallel()
-	b := newBehind(t, fake(t, "fake", nil, "ask"))
+	b := newBehind(t, fake(t, "fake", nil, "ask", "askAtLength"))
 	in := &Call{ask: func(_ context.Context, q Question) (Answer, error) {
 		if q.Message != "Who?" || !strings.Contains(string(q.Schema), `"name"`) {
 			t.Errorf("question %+v", q)
@@ -395,6 +399,10 @@ func TestUpstreamAsks(t *testing.T) {
 	result, _, err = b.call("ask", &Call{})
 	if err != nil || !strings.Contains(firstText(result), ErrCannotAsk.Error()) {
 		t.Errorf("%+v, %v", result, err)
+	}
+	result, _, err = b.call("askAtLength", in)
+	if err != nil || !strings.Contains(firstText(result), "the limit is 65536") {
+		t.Errorf("%.200s, %v", firstText(result), err)
 	}
 }
 
