@@ -67,7 +67,7 @@ type asking struct {
 	run *tasks.Run
 
 	mu   sync.Mutex
-	turn chan struct{}  // of the handshake era: holds an element while a question is open, so that each is told as a status of its own; nil before the first
+	turn chan struct{}  // holds an element for each open question, as many as may be; nil before the first
 	end  rpc.Event      // of the task
 	open sync.WaitGroup // questions
 }
@@ -78,18 +78,18 @@ func (a *asking) ask(ctx context.Context, q Question) (Answer, error) {
 	if !c.Version.Elicitation || !c.Capabilities.AsksByForm() {
 		return Answer{}, ErrCannotAsk
 	}
+	most := 1 // so that each is told as a status of its own
 	if c.Version.Stateless {
 		if a.run.HasHandle() && !c.Capabilities.Extends(mcp.ExtensionTasks) {
 			return Answer{}, ErrCannotAsk // a call that was handed over: its client sees no questions of tasks
 		}
-		return a.put(ctx, q)
-	}
-	if err := a.d.await(ctx); err != nil {
+		most = maxTurns
+	} else if err := a.d.await(ctx); err != nil {
 		return Answer{}, err
 	}
 	a.mu.Lock()
 	if a.turn == nil {
-		a.turn = make(chan struct{}, 1)
+		a.turn = make(chan struct{}, most)
 	}
 	a.mu.Unlock()
 	select {
@@ -209,6 +209,9 @@ func (a *asking) withdraw() {
 
 // maxQuestion is how long a question may be, in bytes: a person reads it.
 const maxQuestion = 16 << 10
+
+// maxTurns is how many questions of a call are open at once in the stateless era, where all of them go out in one line.
+const maxTurns = 8
 
 // maxQuestionSchema is how large the schema of a server's question may be, in bytes: it goes to runnel's client in one line.
 const maxQuestionSchema = 64 << 10

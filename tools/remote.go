@@ -22,6 +22,9 @@ const (
 	// cancelGrace is how long a call may take to end when it has been cancelled: longer than the 5 s that a command gets
 	// between TERM and KILL.
 	cancelGrace = 8 * time.Second
+	// maxAsking is how many questions of a server of the stateless era are put at once in one call, as many as rpc.Client lets one of
+	// the handshake era put.
+	maxAsking = 64
 )
 
 // Remote is one call of a tool of another server, made and followed to its end in whatever era and dialect that server
@@ -50,6 +53,7 @@ type Remote struct {
 	awaits   bool            // the result has been asked for early
 	spoken   bool            // a notification has come since the last poll
 	answered map[string]bool // questions of a stateless task, by key
+	asking   int             // of them have no answer yet
 }
 
 // remoteEnd is the answer to tasks/result.
@@ -181,16 +185,22 @@ func (r *Remote) awaitResult(taskID string) {
 	})
 }
 
-// questions answers those of a task of the stateless era, each once.
+// questions answers those of a task of the stateless era, each once. What is too much at once comes again with the next state.
 func (r *Remote) questions(taskID string, open map[string]mcp.InputRequest) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, q := range open {
-		if r.answered[key] || r.ended || q.Method != "elicitation/create" {
+		if r.answered[key] || r.ended || r.asking == maxAsking || q.Method != "elicitation/create" {
 			continue
 		}
 		r.answered[key] = true
+		r.asking++
 		r.background.Go(func() {
+			defer func() {
+				r.mu.Lock()
+				r.asking--
+				r.mu.Unlock()
+			}()
 			result, err := r.o.Ask(r.all, q.Params)
 			if err != nil {
 				result = mcp.ElicitResult{Action: mcp.ElicitCancel}
@@ -286,6 +296,9 @@ func (r *Remote) answerAll(ctx context.Context, raw json.RawMessage, params map[
 	var required mcp.InputRequiredResult
 	if err := json.Unmarshal(raw, &required); err != nil {
 		return fmt.Errorf("reading the questions: %w", err)
+	}
+	if n := len(required.InputRequests); n > maxAsking {
+		return fmt.Errorf("the server asks %d questions at once: the limit is %d", n, maxAsking)
 	}
 	var asked sync.WaitGroup
 	var mu sync.Mutex

@@ -218,3 +218,57 @@ func TestCallAgainAndAgain(t *testing.T) {
 		}
 	})
 }
+
+// A server may ask only so much at once: a call that it answers with more fails, and of a task the rest waits.
+func TestQuestionsAtOnceAreBounded(t *testing.T) {
+	questions := `"status":"input_required","inputRequests":{"last":{"method":"elicitation/create","params":{}}`
+	for i := range maxAsking {
+		questions += fmt.Sprintf(`,"%d":{"method":"elicitation/create","params":{}}`, i)
+	}
+	questions += "}"
+	t.Run("call", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			client := play(t, rpc.Stateless, func(s *played, m received) {
+				s.result(m, `{"resultType":"input_required",%s}`, questions)
+			})
+			o := RemoteOptions{Ask: func(context.Context, json.RawMessage) (mcp.ElicitResult, error) {
+				return mcp.ElicitResult{}, errors.New("it was asked")
+			}}
+			if err := <-follow(t.Context(), client, RemoteCall{}, o); err == nil || err.Error() != "the server asks 65 questions at once: the limit is 64" {
+				t.Errorf("the call ended with %v", err)
+			}
+		})
+	})
+	t.Run("task", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			updates := 0
+			client := play(t, rpc.Stateless, func(s *played, m received) {
+				switch {
+				case m.Method == "tools/call":
+					s.result(m, `{"resultType":"task","taskId":"t","status":"working"}`)
+				case m.Method == "tasks/update":
+					updates++
+					s.result(m, `{}`)
+				case updates <= maxAsking:
+					s.result(m, `{"taskId":"t",%s}`, questions)
+				default:
+					s.result(m, `{"taskId":"t","status":"completed","result":{}}`)
+				}
+			})
+			asked, answer := make(chan struct{}, 2*maxAsking), make(chan struct{})
+			ended := follow(t.Context(), client, RemoteCall{}, RemoteOptions{Ask: func(context.Context, json.RawMessage) (mcp.ElicitResult, error) {
+				asked <- struct{}{}
+				<-answer
+				return mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
+			}})
+			time.Sleep(time.Minute)
+			if len(asked) != maxAsking {
+				t.Errorf("%d questions at once", len(asked))
+			}
+			close(answer)
+			if err := <-ended; err != nil || len(asked) != maxAsking+1 {
+				t.Errorf("%v; %d questions", err, len(asked))
+			}
+		})
+	})
+}

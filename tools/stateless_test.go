@@ -219,3 +219,53 @@ func TestOneComesBack(t *testing.T) {
 		}
 	}
 }
+
+// Questions that are asked at once go out in one line, which is bounded: what is too much comes when others are answered.
+func TestManyQuestionsComeInTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const questions = 2*maxTurns + 1
+		tool := &Function{
+			Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`)},
+			call: func(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
+				answers := make(chan error, questions)
+				for range questions {
+					go func() {
+						_, err := call.Ask(ctx, Question{Message: "Why?"})
+						answers <- err
+					}()
+				}
+				for range questions {
+					if err := <-answers; err != nil {
+						return nil, err
+					}
+				}
+				return mcp.Result("done"), nil
+			},
+		}
+		c := serveStateless(t, tool)
+		c.call(1, "")
+		answered := 0
+		for id := 2; ; id++ {
+			line := c.response()
+			var m struct{ Result mcp.InputRequiredResult }
+			if err := json.Unmarshal([]byte(line), &m); err != nil {
+				t.Fatal(err)
+			}
+			if m.Result.RequestState == "" {
+				if answered != questions || !strings.Contains(line, "done") {
+					t.Errorf("%d questions, then %s", answered, line)
+				}
+				return
+			}
+			if n := len(m.Result.InputRequests); n > maxTurns {
+				t.Fatalf("%d questions at once", n)
+			}
+			responses := map[string]any{}
+			for key := range m.Result.InputRequests {
+				responses[key] = mcp.ElicitResult{Action: mcp.ElicitDecline}
+			}
+			answered += len(responses)
+			c.call(id, fmt.Sprintf(`,"requestState":%q,"inputResponses":%s`, m.Result.RequestState, structured(responses)))
+		}
+	})
+}
