@@ -62,8 +62,8 @@ type remoteEnd struct {
 	err    error
 }
 
-// RemoteOptions say who wants to hear what of a call. All functions but Ask are called on the goroutine that reads the
-// connection; they must not wait for the server.
+// RemoteOptions say who wants to hear what of a call. All functions but Ask are called where something comes: on the goroutine that
+// reads the connection, on Run's and on those beside it. Content and Gap are called one at a time, in order. None may wait for the server.
 type RemoteOptions struct {
 	Token json.RawMessage // of the call, for its progress and its partials; one of its own on the connection
 

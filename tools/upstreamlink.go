@@ -27,7 +27,7 @@ type link struct {
 	relist chan struct{} // capacity 1: the list of tools has changed
 
 	seen    atomic.Int64 // when the server sent something last, in nanoseconds since began
-	waiting atomic.Int32 // the reader waits for runnel's own client
+	waiting atomic.Int32 // what has come waits for runnel's own client
 	began   time.Time
 
 	ended chan struct{}

@@ -196,7 +196,7 @@ func (l *link) way(tool *mcp.Tool) (task *mcp.TaskMetadata, streams bool) {
 	return nil, false
 }
 
-// deliver writes to the output of the call on the client's reader, which waits where runnel's own client is too far behind.
+// deliver writes to the output of the call and waits where runnel's own client is too far behind; mostly it is the link's reader that does.
 func (c *upstreamCall) deliver(write func()) {
 	c.link.waiting.Add(1)
 	write()
@@ -246,12 +246,17 @@ func (c *upstreamCall) progress(params json.RawMessage) {
 	})
 }
 
-// status makes output of what a task says while it works, likewise.
+// status makes output of what a task says while it works, likewise. A notification and the answer to a poll may come at the same time:
+// nothing tells which of them is the later.
 func (c *upstreamCall) status(status mcp.TaskStatus, message string) {
+	if status != mcp.TaskWorking || message == "" || c.streams.Load() {
+		return
+	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if status == mcp.TaskWorking && message != "" && message != c.said && !c.streams.Load() {
-		c.said = message
+	again := message == c.said
+	c.said = message
+	c.mu.Unlock()
+	if !again {
 		c.deliver(func() { _ = c.out.WriteString(message + "\n") })
 	}
 }
