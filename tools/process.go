@@ -315,14 +315,16 @@ func waitGroup(pgid int, limit time.Duration) bool {
 // groupGone reports whether a group without its leader has no running process any more. Its id cannot be
 // given to another process as long as it has one.
 func groupGone(pgid int) bool {
-	// Where runnel is the first process of a container, orphans become its children: it must wait for them.
+	gone := errors.Is(syscall.Kill(-pgid, 0), syscall.ESRCH) || onlyZombies(pgid)
+	// Where runnel is the first process of a container, orphans become its children: it must wait for them, last for those
+	// that have ended just now.
 	for {
 		pid, err := syscall.Wait4(-pgid, nil, syscall.WNOHANG, nil)
 		if pid <= 0 && !errors.Is(err, syscall.EINTR) {
 			break
 		}
 	}
-	return errors.Is(syscall.Kill(-pgid, 0), syscall.ESRCH) || onlyZombies(pgid)
+	return gone
 }
 
 func signalGroup(pgid int, s syscall.Signal) { _ = syscall.Kill(-pgid, s) }

@@ -1,8 +1,12 @@
 package tools
 
 import (
+	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -44,4 +48,28 @@ func TestWidePipe(t *testing.T) {
 			t.Errorf("%d bytes in the log, want %d", log.Size(), len(text))
 		}
 	}
+}
+
+// Where runnel is the first process of a container, what a command or a server leaves behind becomes its child: it is collected.
+func TestNoZombieIsLeft(t *testing.T) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		t.Skip(err)
+	}
+	defer func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) }()
+	const leave = `sleep 600 >&2 & echo $! > "$LEFT"; `
+	gone := func(t *testing.T, left string) {
+		text, _ := os.ReadFile(left)
+		pid := 0
+		if _, err := fmt.Sscan(string(text), &pid); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("process %d is there still: %v", pid, err)
+		}
+	}
+	t.Run("command", func(t *testing.T) {
+		left := filepath.Join(t.TempDir(), "left")
+		call(t, mustCommand(t, CommandConfig{Shell: leave + "true", Env: map[string]string{"LEFT": left}}), `{}`)
+		gone(t, left)
+	})
 }
