@@ -43,7 +43,7 @@ func (i *invocation) dial(cmd *cobra.Command, server []string, o rpc.DialOptions
 				return nil, nil, &usageError{fmt.Errorf("--%s says what runnel itself serves: it does not go with a server behind --", flag), hint(cmd)}
 			}
 		}
-		o.Command, o.Env, o.Stderr = server, i.env, i.stderr
+		o.Command, o.Env, o.Stderr, o.EndGroup = server, i.env, i.stderr, tools.EndGroup
 		if client, err = rpc.Dial(cmd.Context(), o); err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", server[0], err)
 		}

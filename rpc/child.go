@@ -16,10 +16,8 @@ const (
 	termGrace = 6 * time.Second
 	// killGrace is how long it may take to be gone after KILL (it may be in an uninterruptible wait).
 	killGrace = 2 * time.Second
-	// groupPoll is how often a group without its leader is looked at, since nothing tells of its end.
-	groupPoll = 10 * time.Millisecond
-	// leftoverGrace is how long processes may take to end after TERM that the server left behind.
-	leftoverGrace = 500 * time.Millisecond
+	// stderrGrace is how long stderr may stay open when the server has ended: someone else may hold it.
+	stderrGrace = 500 * time.Millisecond
 )
 
 // child is a server's process and its group.
@@ -29,7 +27,8 @@ type child struct {
 	stdout *os.File
 	exited chan struct{} // closed when it has been waited for
 
-	release func() // of DialOptions.Guard
+	release  func() // of DialOptions.Guard
+	endGroup func(pgid int)
 }
 
 // startChild starts the server in a process group of its own, so that a Ctrl-C of the terminal is not also its, and so
@@ -48,14 +47,14 @@ func startChild(o *DialOptions) (*child, error) {
 	cmd.Env, cmd.Dir = o.Env, o.Dir
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, o.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.WaitDelay = leftoverGrace // someone else may hold stderr open
+	cmd.WaitDelay = stderrGrace
 	err = cmd.Start()
 	closeFiles(in, out)
 	if err != nil {
 		closeFiles(stdin, stdout)
 		return nil, fmt.Errorf("cannot start the server: %w", err)
 	}
-	c := &child{cmd: cmd, stdin: stdin, stdout: stdout, exited: make(chan struct{}), release: func() {}}
+	c := &child{cmd: cmd, stdin: stdin, stdout: stdout, exited: make(chan struct{}), release: func() {}, endGroup: killGroup}
 	go func() {
 		defer close(c.exited)
 		_ = cmd.Wait() // how it ended is in ProcessState
@@ -71,19 +70,21 @@ func closeFiles(files ...*os.File) {
 
 // end ends the server, whose stdin has been closed, as basic/lifecycle, "Shutdown", says for stdio.
 func (c *child) end() {
+	defer c.release()
 	// "First, closing the input stream to the child process (the server)"
 	// "Waiting for the server to exit,
 	if !c.await(closeGrace) {
 		// or sending SIGTERM if the server does not exit within a reasonable time"
-		c.signal(syscall.SIGTERM)
+		_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGTERM) // fails when it has ended
 		if !c.await(termGrace) {
 			// "Sending SIGKILL if the server does not exit within a reasonable time after SIGTERM"
-			c.signal(syscall.SIGKILL)
-			c.await(killGrace)
+			killGroup(c.cmd.Process.Pid)
+			if !c.await(killGrace) {
+				return
+			}
 		}
 	}
-	c.endGroup()
-	c.release()
+	c.endGroup(c.cmd.Process.Pid)
 }
 
 func (c *child) await(d time.Duration) bool {
@@ -97,28 +98,22 @@ func (c *child) await(d time.Duration) bool {
 	}
 }
 
-func (c *child) signal(s syscall.Signal) { _ = syscall.Kill(-c.cmd.Process.Pid, s) } // fails when it has ended
-
-// endGroup ends what the server left behind in its group.
-func (c *child) endGroup() {
-	c.signal(syscall.SIGTERM)
-	for began := time.Now(); syscall.Kill(-c.cmd.Process.Pid, 0) == nil; time.Sleep(groupPoll) {
-		if time.Since(began) > leftoverGrace {
-			c.signal(syscall.SIGKILL)
-			return
-		}
-	}
-}
+func killGroup(pgid int) { _ = syscall.Kill(-pgid, syscall.SIGKILL) }
 
 // Close ends the connection, and the server if Dial started it: it closes the server's stdin, waits, sends TERM to its
 // process group, waits, sends KILL. What has been sent is written before. It returns how the server's process ended:
 // nil if well, or if there is none. Requests without an answer fail with [ErrClosed].
 func (c *Client) Close() error {
 	c.closing.Do(c.close)
-	if c.child == nil || c.child.cmd.ProcessState == nil {
+	if c.child == nil {
 		return nil
 	}
-	if s := c.child.cmd.ProcessState; !s.Success() {
+	select {
+	case <-c.child.exited:
+	default:
+		return fmt.Errorf("the server has not ended %v after KILL", killGrace)
+	}
+	if s := c.child.cmd.ProcessState; s != nil && !s.Success() {
 		return fmt.Errorf("the server ended with %v", s)
 	}
 	return nil

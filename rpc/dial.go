@@ -25,6 +25,8 @@ type DialOptions struct {
 	// Guard is told the process group of a server that has been started; what it returns is called when the group is gone.
 	// nil = nobody.
 	Guard func(pgid int) (release func())
+	// EndGroup ends what a server that has ended leaves behind in its process group; nil = it gets KILL.
+	EndGroup func(pgid int)
 
 	In  io.WriteCloser // instead of Command: what the server reads
 	Out io.Reader      // and what it writes; closed if it can be, to end a read that waits
@@ -116,6 +118,9 @@ func begin(o *DialOptions) (*Client, error) {
 	c := newClient(opt, child)
 	if child != nil && o.Guard != nil {
 		child.release = o.Guard(child.cmd.Process.Pid)
+	}
+	if child != nil && o.EndGroup != nil {
+		child.endGroup = o.EndGroup
 	}
 	go c.w.run()
 	go c.read()

@@ -152,7 +152,22 @@ func TestCloseLeavesNothing(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("a child of the server is left")
 		}
-		time.Sleep(groupPoll)
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// A server that even KILL has not ended yet is not asked how it ended: who waits for it may be writing that.
+func TestCloseOfAServerThatDoesNotEnd(t *testing.T) {
+	cmd := exec.Command(os.Args[0], "-test.run=^$")
+	c := &Client{child: &child{cmd: cmd, exited: make(chan struct{})}}
+	c.closing.Do(func() {}) // as if it had been waited for long enough
+	waited := make(chan error, 1)
+	go func() { waited <- cmd.Run() }()
+	if err := c.Close(); err == nil || !strings.Contains(err.Error(), "has not ended") {
+		t.Errorf("it ended with %v", err)
+	}
+	if err := <-waited; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// leftoverGrace is how long processes that a command leaves behind may take to end after TERM.
+	// leftoverGrace is how long processes that a command or a server leaves behind may take to end after TERM.
 	// Nobody asked for them to go on, and the call waits for them; a call that is stopped gives them its whole grace.
 	leftoverGrace = 500 * time.Millisecond
 	// killWait is how long a group may take to be gone after KILL before the call ends without it
@@ -214,17 +214,15 @@ func (p *process) run(ctx context.Context, r *record, l limits) ending {
 	}
 
 	e := p.watch(ctx, r, l)
-	grace := leftoverGrace
-	if e.stop != notStopped {
+	if e.stop == notStopped {
+		EndGroup(p.pid)
+	} else {
 		dying.Add(1)
 		defer dying.Add(-1)
-		grace = p.stop(l.grace)
+		grace := p.stop(l.grace)
+		<-p.exited
+		endGroup(p.pid, grace)
 	}
-	<-p.exited
-	if e.stop == notStopped && !groupGone(p.pid) {
-		signalGroup(p.pid, syscall.SIGTERM)
-	}
-	endGroup(p.pid, grace)
 	guards.release(p.pid)
 
 	closeAll([]*os.File{p.stdin}) // feed may still be waiting for somebody to read
@@ -284,6 +282,14 @@ func (p *process) stop(grace time.Duration) time.Duration {
 		signalGroup(p.pid, syscall.SIGKILL)
 	}
 	return max(0, time.Until(deadline))
+}
+
+// EndGroup ends what is left of a group whose leader has ended by itself and has been waited for.
+func EndGroup(pgid int) {
+	if !groupGone(pgid) {
+		signalGroup(pgid, syscall.SIGTERM)
+	}
+	endGroup(pgid, leftoverGrace)
 }
 
 // endGroup waits for what is left of a group whose leader has been waited for, and kills it after the grace.

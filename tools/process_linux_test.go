@@ -72,4 +72,14 @@ func TestNoZombieIsLeft(t *testing.T) {
 		call(t, mustCommand(t, CommandConfig{Shell: leave + "true", Env: map[string]string{"LEFT": left}}), `{}`)
 		gone(t, left)
 	})
+	t.Run("upstream", func(t *testing.T) {
+		left := filepath.Join(t.TempDir(), "left")
+		b := newBehind(t, fake(t, "fake", func(u *UpstreamConfig) {
+			u.Env["LEFT"], u.Env["PROGRAM"] = left, u.Command[0]
+			u.Command = []string{"sh", "-c", leave + `exec "$PROGRAM" pid`}
+		}))
+		b.mustCall("pid")
+		b.Close()
+		gone(t, left)
+	})
 }

@@ -150,6 +150,7 @@ func (u *Upstream) serve(publish func([]*entry)) error {
 		Dir:            u.dir,
 		Stderr:         l.stderr,
 		Guard:          guardGroup(u.log),
+		EndGroup:       EndGroup,
 		Info:           mcp.Implementation{Name: "runnel", Version: u.version},
 		Capabilities:   RemoteCapabilities(true),
 		Log:            u.log,
