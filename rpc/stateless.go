@@ -26,7 +26,7 @@ func (s *session) stateless(meta *mcp.RequestMeta) (Caller, *Error) {
 	if c.Version = mcp.LookupVersion(name); c.Version == nil || !c.Version.Stateless {
 		return c, &Error{Code: mcp.CodeUnsupportedVersion, Message: "unsupported protocol version", Data: unsupported{supportedVersions(), name[:min(len(name), maxID)]}}
 	}
-	if !isObject(meta.ClientCapabilities) {
+	if !IsObject(meta.ClientCapabilities) {
 		return c, Errorf(mcp.CodeInvalidParams, "params._meta[%q] must be an object", mcp.MetaClientCapabilities)
 	}
 	// "If the [logLevel] is not a recognized log level, the server SHOULD reject that request" (server/utilities/logging)
@@ -47,7 +47,8 @@ func isStateless(meta *mcp.RequestMeta) bool {
 	return meta.ProtocolVersion != nil || meta.ClientCapabilities != nil
 }
 
-func isObject(v json.RawMessage) bool { return len(v) > 0 && v[0] == '{' }
+// IsObject tells whether encoded JSON is an object, and not anything else or nothing.
+func IsObject(v []byte) bool { return len(v) > 0 && v[0] == '{' }
 
 // unsupported is the data of an UnsupportedProtocolVersionError.
 type unsupported struct {

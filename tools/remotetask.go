@@ -10,6 +10,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/tasks"
 )
 
 // follow waits for the end of a task and gets its result.
@@ -119,8 +120,8 @@ func (r *Remote) listen(capabilities *mcp.ClientCapabilities) {
 	}
 }
 
-// hasSpoken tells whether the server has said something of the task since it was last asked.
-func (r *Remote) hasSpoken() bool {
+// takeSpoken tells whether the server has said something of the task since this was asked last.
+func (r *Remote) takeSpoken() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	spoken := r.spoken
@@ -143,7 +144,7 @@ func (r *Remote) poll(ctx context.Context, before time.Duration) time.Duration {
 	case err != nil:
 		return before
 	}
-	if spoke := r.hasSpoken(); t.Status.Terminal() && spoke && r.client.Era() == rpc.Stateless {
+	if spoke := r.takeSpoken(); t.Status.Terminal() && spoke && r.client.Era() == rpc.Stateless {
 		// The subscription goes on: what of the output is still on its way comes before the end that it tells.
 		return before
 	}
@@ -192,7 +193,7 @@ func (r *Remote) readLog(ctx context.Context, after int64) (text string, next in
 	if r.client.Capabilities().Resources == nil {
 		return "", 0, errors.New("the server has no resources")
 	}
-	uri := fmt.Sprintf("runnel://tasks/%s/log?after=%d", r.tracker.TaskID(), after)
+	uri := fmt.Sprintf("%s?after=%d", tasks.LogURI(r.tracker.TaskID()), after)
 	var read struct {
 		Contents []struct {
 			Text string `json:"text"`

@@ -161,7 +161,7 @@ func (l *link) under() []*upstreamCall {
 
 // find finds the call that a message names by its token or its task.
 func (l *link) find(params json.RawMessage) *upstreamCall {
-	if !isObject(params) {
+	if !rpc.IsObject(params) {
 		return nil
 	}
 	var token, task []byte
@@ -172,7 +172,7 @@ func (l *link) find(params json.RawMessage) *upstreamCall {
 		case "taskId":
 			task = value
 		case "_meta":
-			if task == nil && isObject(value) {
+			if task == nil && rpc.IsObject(value) {
 				task = namedTask(value)
 			}
 		}
@@ -193,13 +193,10 @@ func (l *link) find(params json.RawMessage) *upstreamCall {
 	return nil
 }
 
-// isObject tells whether JSON is an object, and not anything else or nothing.
-func isObject(json []byte) bool { return len(json) > 0 && json[0] == '{' }
-
 // namedTask is the id, in quotes, of the task that a _meta names; nil if it names none.
 func namedTask(meta []byte) (task []byte) {
 	rpc.EachMember(meta, func(name, value []byte) bool {
-		if string(name) == mcp.MetaRelatedTask && isObject(value) {
+		if string(name) == mcp.MetaRelatedTask && rpc.IsObject(value) {
 			rpc.EachMember(value, func(name, value []byte) bool {
 				if string(name) == "taskId" {
 					task = value

@@ -333,7 +333,7 @@ func (c *upstreamCall) result(raw json.RawMessage) (*mcp.CallToolResult, error) 
 
 // withoutLog leaves out the link to the log of the server's task, which nobody here can read: this task has its own.
 func (c *upstreamCall) withoutLog(content []mcp.ContentBlock) (kept []mcp.ContentBlock) {
-	link := fmt.Sprintf("runnel://tasks/%s/log", c.remote.Tracker().TaskID())
+	link := tasks.LogURI(c.remote.Tracker().TaskID())
 	for _, item := range content {
 		if bytes.Contains(item, []byte(link)) && mcp.ContentType(item) == "resource_link" {
 			c.in.Truncated()
