@@ -42,11 +42,10 @@ func (c *Caller) Notify(method string, params any) error {
 	return c.notify(method, params, func(line []byte) error { return c.session.w.control(line, 0) })
 }
 
-// NotifyCheaply is Notify for what the client can do without: it is dropped where very much is unread.
-func (c *Caller) NotifyCheaply(method string, params any) error {
+// NotifyInPassing is Notify for what the client can do without: it is dropped where very much is unread.
+func (c *Caller) NotifyInPassing(method string, params any) error {
 	return c.notify(method, params, func(line []byte) error {
-		c.session.w.cheap(line)
-		c.session.w.signal()
+		c.session.w.passing(line)
 		return nil
 	})
 }

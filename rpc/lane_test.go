@@ -200,6 +200,26 @@ func TestUnreadRefusalsAreBounded(t *testing.T) {
 	})
 }
 
+// Answers to pings overtake what waits, in their own order; but a client that pings all the time gets the rest, too.
+func TestCheapOvertakes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, p := newStalled(t)
+		(&Lane{w}).Write(t.Context(), line("partial"))
+		w.control([]byte("control\n"), 0)
+		for _, ping := range []string{"ping 1\n", "ping 2\n", "ping 3\n"} {
+			w.cheap([]byte(ping))
+			w.signal()
+			if ping != "ping 1\n" {
+				p.take <- struct{}{}
+				synctest.Wait()
+			}
+		}
+		if got, want := p.readAll(), "first\nping 1\nping 2\npartial\ncontrol\nping 3\n"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
 // A write with room costs nothing but the copy.
 func TestLaneAllocations(t *testing.T) {
 	w := newWriter(io.Discard, func(int) {}, zerolog.Nop())

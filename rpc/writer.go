@@ -21,10 +21,10 @@ const (
 
 // writer is the only one that writes to the client: on its own goroutine (run), or on that of who has something to say (writeNow), one
 // at a time. All that goes out is appended to one buffer, so the order of appending is the order on the wire; while one buffer is
-// being written the other one fills.
+// being written the other one fills. Only cheap answers overtake: they have a buffer of their own.
 //
 // What bounds it: lanes wait while laneRoom or more is in the buffer, and so do large replies. Control messages never wait; small
-// replies are bounded by the requests in flight, whose slots are released when the writer takes the buffer, and cheap lines by maxUnread.
+// replies are bounded by the requests in flight, whose slots are released when the writer takes the buffer, and cheap answers and passing lines by maxUnread.
 type writer struct {
 	out     io.Writer
 	peer    string          // who reads: client or server
@@ -43,13 +43,15 @@ type writer struct {
 	mu      sync.Mutex
 	buf     []byte
 	slots   int       // of the replies in buf
+	first   []byte    // cheap answers: written before buf
+	passed  bool      // they were what was taken last: now it is buf's turn, whatever else comes
 	spare   []byte    // to be filled next
 	rest    []byte    // what writeNow could not write
 	writing int       // bytes that are being written, and rest
 	now     bool      // writeNow writes
 	waiting list.List // of *turn: lanes in the order in which they came
 	closing bool      // write what is there, then end
-	dropped int       // cheap lines
+	dropped int       // cheap answers and passing lines
 }
 
 func newWriter(out io.Writer, release func(int), log zerolog.Logger) *writer {
@@ -83,7 +85,7 @@ func (w *writer) run() {
 func (w *writer) take() (taken []byte, slots int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for w.now || len(w.rest) == 0 && len(w.buf) == 0 && !w.closing && w.failed.Err() == nil {
+	for w.now || len(w.rest) == 0 && w.empty() && !w.closing && w.failed.Err() == nil {
 		w.mu.Unlock()
 		<-w.wake
 		w.mu.Lock()
@@ -98,10 +100,17 @@ func (w *writer) take() (taken []byte, slots int) {
 	return w.swap()
 }
 
-// swap takes the buffer, nil if there is nothing in it, and lets those who wait fill the other one. mu is held.
+// empty tells whether there is nothing to take. mu is held.
+func (w *writer) empty() bool { return len(w.first) == 0 && len(w.buf) == 0 }
+
+// swap takes the cheap answers or the buffer, nil if there is nothing, and lets those who wait fill the other buffer. mu is held.
 func (w *writer) swap() (taken []byte, slots int) {
-	if len(w.buf) == 0 {
+	if w.empty() {
 		return nil, 0
+	}
+	if w.passed = len(w.buf) == 0 || len(w.first) > 0 && !w.passed; w.passed {
+		taken, w.first, w.writing = w.first, nil, len(w.first)
+		return taken, 0
 	}
 	taken, slots = w.buf, w.slots
 	w.buf, w.spare, w.slots, w.writing = w.spare, nil, 0, len(taken)
@@ -115,7 +124,7 @@ func (w *writer) swap() (taken []byte, slots int) {
 
 // written takes back a buffer that has been written. mu is held.
 func (w *writer) written(taken []byte) {
-	if w.writing = 0; cap(taken) <= keepBuffer {
+	if w.writing = 0; cap(taken) <= keepBuffer && cap(taken) > cap(w.spare) {
 		w.spare = taken[:0]
 	}
 }
@@ -124,8 +133,8 @@ func (w *writer) written(taken []byte) {
 // writes. To wake run for one small line takes longer than to write it.
 func (w *writer) writeNow() {
 	w.mu.Lock()
-	if len(w.buf) == 0 || w.attempt == nil || w.writing > 0 || w.closing || w.failed.Err() != nil {
-		idle := len(w.buf) == 0
+	if w.empty() || w.attempt == nil || w.writing > 0 || w.closing || w.failed.Err() != nil {
+		idle := w.empty()
 		w.mu.Unlock()
 		if !idle {
 			w.signal()
@@ -144,7 +153,7 @@ func (w *writer) writeNow() {
 	} else {
 		w.rest, w.writing = taken[n:], len(taken)-n
 	}
-	more := len(w.rest) > 0 || len(w.buf) > 0 || w.closing || w.failed.Err() != nil
+	more := len(w.rest) > 0 || !w.empty() || w.closing || w.failed.Err() != nil
 	w.mu.Unlock()
 	if more {
 		w.signal()
@@ -191,11 +200,20 @@ func (w *writer) reply(ctx context.Context, line []byte) error {
 	return w.control(line, 1)
 }
 
-// cheap appends a line that the client can do without, such as the answer to one that took no slot in flight, unless too much is
-// unread. It goes out with writeNow or signal, which must follow.
-func (w *writer) cheap(line []byte) {
+// cheap queues the answer to a line that took no slot in flight, unless too much is unread. It goes out with writeNow or signal,
+// which must follow, before anything else that waits: behind the partials of a flood a ping took half as long again.
+func (w *writer) cheap(line []byte) { w.appendTo(&w.first, line) }
+
+// passing is control for a line that the client can do without: it is dropped where too much is unread.
+func (w *writer) passing(line []byte) {
+	w.appendTo(&w.buf, line)
+	w.signal()
+}
+
+// appendTo appends a line to one of the buffers, unless too much is unread.
+func (w *writer) appendTo(buf *[]byte, line []byte) {
 	w.mu.Lock()
-	unread := len(w.buf) + w.writing
+	unread := len(w.first) + len(w.buf) + w.writing
 	first := false
 	switch {
 	case w.ended() != nil:
@@ -203,7 +221,7 @@ func (w *writer) cheap(line []byte) {
 		w.dropped++
 		first = w.dropped == 1
 	default:
-		w.buf = append(w.buf, line...)
+		*buf = append(*buf, line...)
 	}
 	w.mu.Unlock()
 	if first {
@@ -242,8 +260,8 @@ func (w *writer) fail(err error) (lost int) {
 	if w.failed.Err() != nil {
 		return 0
 	}
-	lost = len(w.buf) + w.writing
-	w.buf = nil
+	lost = len(w.first) + len(w.buf) + w.writing
+	w.first, w.buf = nil, nil
 	w.broken(err)
 	w.turnAway(err)
 	w.signal()

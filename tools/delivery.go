@@ -292,7 +292,7 @@ func (d *delivery) status(t mcp.Task) {
 }
 
 func (d *delivery) notify(t mcp.Task) {
-	notify := d.caller.NotifyCheaply // a task can ask, and so change, without end
+	notify := d.caller.NotifyInPassing // a task can ask, and so change, without end
 	if t.Status.Terminal() {
 		notify = d.caller.Notify
 	}
