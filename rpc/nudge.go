@@ -11,12 +11,12 @@ import (
 )
 
 // input is what a session reads, and how the writer wakes who reads it. The runtime looks for what can be read when a processor has
-// nothing to do, and while a task streams flat out none of them has: a ping waited longer to be noticed than for all the rest. So
-// whoever has written much looks himself (see nudge).
+// nothing to do, which is seldom while a task streams flat out: the slow pings waited longer to be noticed than for anything else.
+// So who has written much looks as well (see nudge).
 type input struct {
 	io.Reader
-	file pollable // nil if the runtime does not poll it
-	conn syscall.RawConn
+	file pollable
+	conn syscall.RawConn // nil if the runtime does not poll it
 
 	mu     sync.Mutex
 	nudged bool // there is a deadline, which again takes back
@@ -44,7 +44,7 @@ func newInput(r io.Reader) *input {
 func (in *input) Read(p []byte) (int, error) {
 	for {
 		n, err := in.Reader.Read(p)
-		if err == nil || !in.again() {
+		if n > 0 || err == nil || !in.again() {
 			return n, err
 		}
 	}
@@ -61,21 +61,21 @@ func (in *input) again() bool {
 	return in.file.SetReadDeadline(time.Time{}) == nil
 }
 
-// nudge makes a Read that waits return if there is something to read, and lets it go first.
+// nudge makes a Read that waits go on if there is something to read, and lets it go first.
 func (in *input) nudge() {
-	if in.conn == nil || !in.wake() {
-		return
+	if in.wake() {
+		runtime.Gosched()
 	}
-	runtime.Gosched()
 }
 
+// wake gives the Read a deadline that has passed, which is the one way to wake it.
 func (in *input) wake() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.nudged || in.ended || !in.readable() {
+	if in.conn == nil || in.nudged || in.ended || !in.readable() {
 		return false
 	}
-	in.nudged = in.file.SetReadDeadline(time.Unix(0, 1)) == nil // long ago
+	in.nudged = in.file.SetReadDeadline(time.Unix(0, 1)) == nil
 	return in.nudged
 }
 

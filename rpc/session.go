@@ -30,6 +30,7 @@ const inFlightLines = 4
 type session struct {
 	srv    *Server
 	log    zerolog.Logger
+	in     *input
 	w      *writer
 	calls  *inflight
 	conn   *jsonrpc2.Conn
@@ -55,13 +56,14 @@ type session struct {
 }
 
 func newSession(ctx context.Context, srv *Server, in io.Reader, out io.Writer) *session {
-	s := &session{srv: srv, log: srv.opt.Log, drained: make(chan struct{}), spare: make(chan job), asked: map[uint64]*question{}}
+	s := &session{srv: srv, log: srv.opt.Log, in: newInput(in), drained: make(chan struct{}), spare: make(chan job), asked: map[uint64]*question{}}
 	// Not derived from ctx, so that the handlers see ErrShutdown as the cause of every end.
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.input, s.endInput = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.calls = &inflight{max: srv.opt.MaxInFlight, maxBytes: inFlightLines * srv.opt.MaxLine, byID: map[string]*call{}}
 	s.w = newWriter(out, s.calls.release, s.log)
-	s.stream = newStream(s, in, srv.opt.MaxLine)
+	s.w.flooded = s.in.nudge
+	s.stream = newStream(s, srv.opt.MaxLine)
 	return s
 }
 
@@ -85,7 +87,7 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 	ss.stopHandlers()
 	ss.flush(ctx, out)
-	ss.stopReader(in)
+	ss.stopReader()
 	return ss.end()
 }
 
@@ -142,9 +144,9 @@ func (s *session) flush(ctx context.Context, out io.Writer) {
 }
 
 // stopReader lets the Conn hear of the end, and ends a Read that waits.
-func (s *session) stopReader(in io.Reader) {
+func (s *session) stopReader() {
 	close(s.drained)
-	if s.input.Err() == nil && !interrupt(in) {
+	if s.input.Err() == nil && !s.in.interrupt() {
 		_ = s.conn.Close() // it says only whether it was closed before
 		return
 	}

@@ -35,11 +35,11 @@ type stream struct {
 	standIn map[string]reflect.Value // decoded stand-ins by their text
 }
 
-func newStream(s *session, in io.Reader, maxLine int) *stream {
+func newStream(s *session, maxLine int) *stream {
 	return &stream{
 		s:       s,
 		started: make(chan struct{}),
-		lines:   lineReader{r: in, max: maxLine, wait: s.w.writeNow},
+		lines:   lineReader{r: s.in, max: maxLine, wait: s.w.writeNow},
 		standIn: map[string]reflect.Value{},
 	}
 }

@@ -29,6 +29,7 @@ type writer struct {
 	out     io.Writer
 	peer    string          // who reads: client or server
 	release func(slots int) // gives back the slots of the replies that are about to be written
+	flooded func()          // called after each long write; nil for nothing
 	log     zerolog.Logger
 
 	wake chan struct{} // there may be something to do; capacity 1
@@ -78,6 +79,9 @@ func (w *writer) run() {
 		w.mu.Lock()
 		w.written(taken)
 		w.mu.Unlock()
+		if w.flooded != nil && len(taken) >= laneRoom {
+			w.flooded()
+		}
 	}
 }
 
