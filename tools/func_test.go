@@ -3,9 +3,11 @@ package tools
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
+	"runnel/partials"
 	"runnel/rpc/mcp"
 )
 
@@ -43,5 +45,15 @@ func TestStreamPartialIsDeclaredByWhatStreams(t *testing.T) {
 	}
 	if got, want := strings.Join(streams, " "), "stream fail blob"; got != want {
 		t.Errorf("streamPartial: %s, want %s", got, want)
+	}
+}
+
+// Where nobody reads any more no write waits, and so none tells that the call is to end.
+func TestStreamLooksAtItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := stream(ctx, streamInput{Count: 100_000}, NewOutput(ctx, partials.NewLog(nil), nil))
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
 	}
 }

@@ -85,6 +85,9 @@ func stream(ctx context.Context, in streamInput, out *Output) (*mcp.CallToolResu
 	var t *time.Timer
 	done := ctx.Done()
 	for i := range in.Count {
+		if i%1024 == 0 && ctx.Err() != nil {
+			return nil, context.Cause(ctx) // a write may not tell: where nobody reads any more it has nothing to wait for
+		}
 		switch {
 		case interval <= 0 || i == 0:
 		case t == nil:
