@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"runtime"
 	"sync"
 
 	"github.com/rs/zerolog"
@@ -17,6 +18,8 @@ const (
 	// maxUnread is how much may wait before what the client can do without is dropped (pings' answers, refusals, notifications
 	// that may be lost): a client that does not read this much does not wait for them.
 	maxUnread = 32 << 20
+	// fewAnswers is how many bytes of answers alone are not worth a write while others are being made.
+	fewAnswers = 4 << 10
 )
 
 // writer is the only one that writes to the client: on its own goroutine (run), or on that of who has something to say (writeNow), one
@@ -93,6 +96,12 @@ func (w *writer) take() (taken []byte, slots int) {
 		w.mu.Unlock()
 		<-w.wake
 		w.mu.Lock()
+		if w.slots > 0 && len(w.buf) < fewAnswers {
+			// Who is woken runs at once, when one call of many has been answered. Behind the others there are ten answers to write.
+			w.mu.Unlock()
+			runtime.Gosched()
+			w.mu.Lock()
+		}
 	}
 	if w.failed.Err() != nil {
 		return nil, 0
