@@ -46,17 +46,22 @@ func Func[In any](name, description string, f func(ctx context.Context, in In, o
 			InputSchema: input,
 			Execution:   &mcp.ToolExecution{TaskSupport: mcp.TaskOptional},
 		},
-		call: func(ctx context.Context, call *Call, out *Output) (*mcp.CallToolResult, error) {
-			var in In
-			err := json.Unmarshal(call.Arguments, &in)
-			if err != nil { // an integer may be written 1.0 (JSON Schema), which encoding/json does not take for one
-				err = json.Unmarshal(plainIntegers(call.Arguments), &in)
-			}
-			if err != nil {
-				return nil, fmt.Errorf("reading the arguments: %w", err)
-			}
-			return f(ctx, in, out)
-		},
+		call: typed(f),
+	}
+}
+
+// typed reads the arguments for f.
+func typed[In any](f func(ctx context.Context, in In, out *Output) (*mcp.CallToolResult, error)) func(context.Context, *Call, *Output) (*mcp.CallToolResult, error) {
+	return func(ctx context.Context, call *Call, out *Output) (*mcp.CallToolResult, error) {
+		var in In
+		err := json.Unmarshal(call.Arguments, &in)
+		if err != nil { // an integer may be written 1.0 (JSON Schema), which encoding/json does not take for one
+			err = json.Unmarshal(plainIntegers(call.Arguments), &in)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the arguments: %w", err)
+		}
+		return f(ctx, in, out)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -32,6 +33,39 @@ func TestFuncTakesIntegersAsTheyAreWritten(t *testing.T) {
 		if _, err := f.Call(t.Context(), &Call{Arguments: json.RawMessage(arguments)}, nil); err == nil {
 			t.Errorf("%s is taken", arguments)
 		}
+	}
+}
+
+// The schemas that are written down, to save a start, name the arguments that the functions read.
+func TestWrittenSchemasAreThoseOfTheFunctions(t *testing.T) {
+	inferred := map[string]*Function{
+		"echo": Func("", "", echo), "stream": Func("", "", stream), "sleep": Func("", "", sleep), "fail": Func("", "", fail), "blob": Func("", "", blob),
+	}
+	type schema struct {
+		Type                 string
+		Properties           map[string]struct{ Type string }
+		Required             []string
+		AdditionalProperties bool
+	}
+	read := func(source json.RawMessage) (s schema) {
+		s.AdditionalProperties = true
+		if err := json.Unmarshal(source, &s); err != nil {
+			t.Errorf("%s: %v", source, err)
+		}
+		return s
+	}
+	for _, tool := range SelfTest() {
+		spec := tool.Describe()
+		got := read(spec.InputSchema)
+		if f := inferred[spec.Name]; f != nil {
+			delete(inferred, spec.Name)
+			if want := read(f.Tool.InputSchema); !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: %+v, want %+v", spec.Name, got, want)
+			}
+		}
+	}
+	if len(inferred) > 0 {
+		t.Errorf("no such tools: %v", inferred)
 	}
 }
 

@@ -18,30 +18,29 @@ import (
 // tests, and (names that begin with test_) for the conformance suite of the specification.
 func SelfTest() []Tool {
 	return []Tool{
-		Func("echo", "Returns its text.", echo),
-		Func("stream", "Writes count chunks of one line each.", stream).Streams(),
-		Func("sleep", "Does nothing for some time.", sleep),
-		Func("fail", "Fails, after some chunks of output.", fail).Streams(),
-		Func("panic", "Panics.", func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) {
+		written("echo", "Returns its text.", mcp.TaskOptional, `"text":{"type":"string"}`, `"text"`, typed(echo)),
+		written("stream", "Writes count chunks of one line each.", mcp.TaskOptional, `"count":{"type":"integer","description":"how many chunks"},`+
+			`"bytes":{"type":"integer","description":"bytes of a chunk, its newline included; at least 14; default 50"},`+
+			`"intervalMs":{"type":"integer","description":"milliseconds before each chunk but the first; chunks then carry their time"}`, `"count"`, typed(stream)).Streams(),
+		written("sleep", "Does nothing for some time.", mcp.TaskOptional, `"ms":{"type":"integer","description":"milliseconds"}`, `"ms"`, typed(sleep)),
+		written("fail", "Fails, after some chunks of output.", mcp.TaskOptional, `"afterChunks":{"type":"integer","description":"chunks to write before"},`+
+			`"intervalMs":{"type":"integer","description":"milliseconds before each chunk but the first"},`+
+			`"message":{"type":"string","description":"what the error says"},`+
+			`"protocol":{"type":"boolean","description":"fail with a JSON-RPC error, not a tool error"}`, `"message"`, typed(fail)).Streams(),
+		written("panic", "Panics.", mcp.TaskOptional, "", "", func(context.Context, *Call, *Output) (*mcp.CallToolResult, error) {
 			panic("the self-test tool panic was called")
 		}),
-		&Function{
-			Tool: mcp.Tool{
-				Name:        "ask",
-				Description: "Asks the user a question.",
-				InputSchema: json.RawMessage(`{"type":"object","properties":{"message":{"type":"string"},"delayMs":{"type":"integer","description":"how long it works before it asks"}},"required":["message"],"additionalProperties":false}`),
-				Execution:   &mcp.ToolExecution{TaskSupport: mcp.TaskOptional},
-			},
-			call: ask,
-		},
-		Func("blob", "Returns an image of some bytes.", blob).Streams(),
-		Func("test_simple_text", "Conformance fixture: a text.", func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) {
+		written("ask", "Asks the user a question.", mcp.TaskOptional,
+			`"message":{"type":"string"},"delayMs":{"type":"integer","description":"how long it works before it asks"}`, `"message"`, ask),
+		written("blob", "Returns an image of some bytes.", mcp.TaskOptional,
+			`"bytes":{"type":"integer","description":"bytes of the image before it is encoded, 716800 at most"}`, `"bytes"`, typed(blob)).Streams(),
+		fixture("test_simple_text", "a text.", mcp.TaskOptional, "", "", func(context.Context, *Call, *Output) (*mcp.CallToolResult, error) {
 			return mcp.Result("This is a simple text response for testing."), nil
 		}),
-		Func("test_error_handling", "Conformance fixture: a tool error.", func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) {
+		fixture("test_error_handling", "a tool error.", mcp.TaskOptional, "", "", func(context.Context, *Call, *Output) (*mcp.CallToolResult, error) {
 			return mcp.ErrorResult("This tool intentionally returns an error for testing"), nil
 		}),
-		Func("test_tool_with_progress", "Conformance fixture: progress 0, 50, 100 of 100.", testProgress),
+		fixture("test_tool_with_progress", "progress 0, 50, 100 of 100.", mcp.TaskOptional, "", "", testProgress),
 		fixture("greet", "Greets by name.", mcp.TaskForbidden, `"name":{"type":"string"}`, `"name"`, greet),
 		fixture("slow_compute", "Computes for some seconds.", mcp.TaskOptional, `"seconds":{"type":"number"},"label":{"type":"string"}`, `"seconds"`, slowCompute),
 		fixture("failing_job", "Fails with a tool error after a second.", mcp.TaskRequired, "", "", failingJob),
@@ -52,6 +51,20 @@ func SelfTest() []Tool {
 	}
 }
 
+// written is a tool whose input schema is written down, not inferred from a struct as Func does it: for the tools above that took
+// a tenth of a start.
+func written(name, description string, support mcp.TaskSupport, properties, required string, call func(context.Context, *Call, *Output) (*mcp.CallToolResult, error)) *Function {
+	return &Function{
+		Tool: mcp.Tool{
+			Name:        name,
+			Description: description,
+			InputSchema: json.RawMessage(`{"type":"object","properties":{` + properties + `},"required":[` + required + `],"additionalProperties":false}`),
+			Execution:   &mcp.ToolExecution{TaskSupport: support},
+		},
+		call: call,
+	}
+}
+
 func echo(_ context.Context, in struct {
 	Text string `json:"text"`
 }, _ *Output) (*mcp.CallToolResult, error) {
@@ -59,9 +72,9 @@ func echo(_ context.Context, in struct {
 }
 
 type streamInput struct {
-	Count      int `json:"count" jsonschema:"how many chunks"`
-	Bytes      int `json:"bytes,omitempty" jsonschema:"bytes of a chunk, its newline included; at least 14; default 50"`
-	IntervalMs int `json:"intervalMs,omitempty" jsonschema:"milliseconds before each chunk but the first; chunks then carry their time"`
+	Count      int `json:"count"`
+	Bytes      int `json:"bytes,omitempty"`
+	IntervalMs int `json:"intervalMs,omitempty"`
 }
 
 // minChunk is a chunk's head and newline: "chunk 000123 \n".
@@ -133,7 +146,7 @@ func appendChunk(line []byte, i int, in streamInput) []byte {
 }
 
 func sleep(ctx context.Context, in struct {
-	Ms int `json:"ms" jsonschema:"milliseconds"`
+	Ms int `json:"ms"`
 }, _ *Output) (*mcp.CallToolResult, error) {
 	if err := wait(ctx, in.Ms); err != nil {
 		return nil, err
@@ -142,10 +155,10 @@ func sleep(ctx context.Context, in struct {
 }
 
 func fail(ctx context.Context, in struct {
-	AfterChunks int    `json:"afterChunks,omitempty" jsonschema:"chunks to write before"`
-	IntervalMs  int    `json:"intervalMs,omitempty" jsonschema:"milliseconds before each chunk but the first"`
-	Message     string `json:"message" jsonschema:"what the error says"`
-	Protocol    bool   `json:"protocol,omitempty" jsonschema:"fail with a JSON-RPC error, not a tool error"`
+	AfterChunks int    `json:"afterChunks,omitempty"`
+	IntervalMs  int    `json:"intervalMs,omitempty"`
+	Message     string `json:"message"`
+	Protocol    bool   `json:"protocol,omitempty"`
 }, out *Output) (*mcp.CallToolResult, error) {
 	if _, err := stream(ctx, streamInput{Count: in.AfterChunks, IntervalMs: in.IntervalMs}, out); err != nil {
 		return nil, err
@@ -160,7 +173,7 @@ func fail(ctx context.Context, in struct {
 const maxBlob = 700 << 10
 
 func blob(_ context.Context, in struct {
-	Bytes int `json:"bytes" jsonschema:"bytes of the image before it is encoded, 716800 at most"`
+	Bytes int `json:"bytes"`
 }, out *Output) (*mcp.CallToolResult, error) {
 	if in.Bytes < 0 || in.Bytes > maxBlob {
 		return nil, fmt.Errorf("argument \"bytes\": must be 0 to %d", maxBlob)
@@ -205,7 +218,7 @@ func ask(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error
 	}
 }
 
-func testProgress(ctx context.Context, _ struct{}, out *Output) (*mcp.CallToolResult, error) {
+func testProgress(ctx context.Context, _ *Call, out *Output) (*mcp.CallToolResult, error) {
 	for done := 0.0; done <= 100; done += 50 {
 		if done > 0 {
 			if err := wait(ctx, 50); err != nil {
