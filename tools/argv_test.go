@@ -2,6 +2,7 @@ package tools
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -42,6 +43,27 @@ func TestExpand(t *testing.T) {
 		got, err := expand(c.argv, args)
 		if err != nil || !slices.Equal(got[1:], test.want) {
 			t.Errorf("%q with %s: %q, %v, want %q", test.command, test.args, got[1:], err, test.want)
+		}
+	}
+}
+
+// A keyword of JSON Schema has one spelling; encoding/json would take Default for default.
+func TestInputsReadKeywordsAsTheyAreSpelt(t *testing.T) {
+	in, err := parseInputs(Object(`{"a":{"Type":"array","DEFAULT":1},"b":{"type":"array","default":null},"c":true,"\u0064":{"default":[2]}}`), []string{"d"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(in.names, []string{"a", "b", "c", "d"}) || in.arrays["a"] || !in.arrays["b"] {
+		t.Errorf("%+v", in)
+	}
+	if in.defaults["a"] != nil || string(in.defaults["b"]) != "null" || string(in.defaults["d"]) != "[2]" {
+		t.Errorf("defaults: %s", in.defaults)
+	}
+	for input, key := range map[string]string{`[]`: "input", `{"a":1`: "input", `{"a":[]}`: "input.a", `{"type":"object","properties":[]}`: "input.properties"} {
+		_, err := parseInputs(Object(input), nil)
+		var wrong *ConfigError
+		if !errors.As(err, &wrong) || wrong.Key != key {
+			t.Errorf("%s: %v, want a mistake of %s", input, err, key)
 		}
 	}
 }
