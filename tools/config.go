@@ -337,6 +337,9 @@ func (c *Config) Commands(vars []string) ([]*Command, error) {
 	env := Environment{Vars: vars}
 	if c.file != "" {
 		env.Dir = filepath.Dir(c.file)
+		if dir, err := filepath.Abs(env.Dir); err == nil { // asks the system once, not for each tool; there its error is told
+			env.Dir = dir
+		}
 	}
 	var list []*Command
 	var errs []error

@@ -5,6 +5,7 @@ import (
 	"encoding"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"reflect"
 	"strings"
 
@@ -283,8 +284,8 @@ func what(path string) string {
 
 // field is the field of a struct that a key names.
 func field(t reflect.Type, name string) (reflect.StructField, bool) {
-	for f := range structFields(t) {
-		if f.Tag.Get("yaml") == name {
+	for key, f := range structFields(t) {
+		if key == name {
 			return f, true
 		}
 	}
@@ -292,10 +293,11 @@ func field(t reflect.Type, name string) (reflect.StructField, bool) {
 }
 
 // structFields are the fields that have a key.
-func structFields(t reflect.Type) func(yield func(reflect.StructField) bool) {
-	return func(yield func(reflect.StructField) bool) {
+func structFields(t reflect.Type) iter.Seq2[string, reflect.StructField] {
+	return func(yield func(string, reflect.StructField) bool) {
 		for i := range t.NumField() {
-			if f := t.Field(i); f.Tag.Get("yaml") != "" && !yield(f) {
+			f := t.Field(i)
+			if key := f.Tag.Get("yaml"); key != "" && !yield(key, f) {
 				return
 			}
 		}
@@ -303,8 +305,8 @@ func structFields(t reflect.Type) func(yield func(reflect.StructField) bool) {
 }
 
 func fieldNames(t reflect.Type) (names []string) {
-	for f := range structFields(t) {
-		names = append(names, f.Tag.Get("yaml"))
+	for key := range structFields(t) {
+		names = append(names, key)
 	}
 	return names
 }

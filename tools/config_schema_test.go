@@ -51,8 +51,8 @@ func compareSchema(t *testing.T, path string, n *schemaNode, v reflect.Value) {
 		t.Errorf("%s: the schema allows unknown keys", path)
 	}
 	var keys []string
-	for f := range structFields(v.Type()) {
-		key, value := f.Tag.Get("yaml"), v.FieldByIndex(f.Index)
+	for key, f := range structFields(v.Type()) {
+		value := v.FieldByIndex(f.Index)
 		keys = append(keys, key)
 		p, at := n.Properties[key], join(path, key)
 		switch {
