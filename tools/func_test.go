@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
@@ -82,12 +84,27 @@ func TestStreamPartialIsDeclaredByWhatStreams(t *testing.T) {
 	}
 }
 
-// Where nobody reads any more no write waits, and so none tells that the call is to end.
-func TestStreamLooksAtItsContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := stream(ctx, streamInput{Count: 100_000}, NewOutput(ctx, partials.NewLog(nil), nil))
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
+// A stream that nobody holds up ends with its context: when the client has gone while it wrote all the time, nothing but that ends it.
+func TestStreamEndsWithItsContext(t *testing.T) {
+	for name, in := range map[string]streamInput{"flat out": {Count: math.MaxInt}, "now and then": {Count: math.MaxInt, IntervalMs: 1}, "seldom": {Count: 2, IntervalMs: math.MaxInt}} {
+		t.Run(name, func(t *testing.T) {
+			why := errors.New("stopped")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			ended := make(chan error)
+			go func() {
+				log := partials.NewLog(&partials.LogOptions{Retain: 1})
+				_, err := stream(ctx, in, NewOutput(ctx, log, nil))
+				ended <- err
+			}()
+			cancel(why)
+			select {
+			case err := <-ended:
+				if !errors.Is(err, why) {
+					t.Errorf("it ended with %v", err)
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatal("it goes on")
+			}
+		})
 	}
 }

@@ -94,27 +94,15 @@ func stream(ctx context.Context, in streamInput, out *Output) (*mcp.CallToolResu
 		return nil, errors.New("argument \"count\": must be 0 or more")
 	}
 	line := make([]byte, 0, max(in.Bytes, 64))
-	interval := time.Duration(in.IntervalMs) * time.Millisecond
-	var t *time.Timer
-	done := ctx.Done()
+	const look = 1024 // chunks, after which one that never waits looks whether it shall end: when nobody reads any more nothing else ends it
 	for i := range in.Count {
-		if i%1024 == 0 && ctx.Err() != nil {
-			return nil, context.Cause(ctx) // a write may not tell: where nobody reads any more it has nothing to wait for
-		}
 		switch {
-		case interval <= 0 || i == 0:
-		case t == nil:
-			t = time.NewTimer(interval)
-			defer t.Stop()
-		default:
-			t.Reset(interval)
-		}
-		if t != nil {
-			select {
-			case <-t.C:
-			case <-done:
-				return nil, context.Cause(ctx)
+		case i > 0 && in.IntervalMs > 0:
+			if err := wait(ctx, in.IntervalMs); err != nil {
+				return nil, err
 			}
+		case i%look == 0 && ctx.Err() != nil:
+			return nil, context.Cause(ctx)
 		}
 		line = appendChunk(line[:0], i, in)
 		if _, err := out.Write(line); err != nil {
