@@ -380,7 +380,7 @@ func (t *Tracker) fetch() {
 	}
 }
 
-// Fetched takes the answer to Fetch, or to a poll: a result with partial-content, or the error that came instead.
+// Fetched takes the answer to Fetch, or to what Poll told to ask for: a result with partial-content, or the error that came instead.
 func (t *Tracker) Fetched(result json.RawMessage, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -595,11 +595,28 @@ func (t *Tracker) next() int64 {
 func (t *Tracker) Rest() (lastSeqNr int64, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.rest()
+}
+
+func (t *Tracker) rest() (lastSeqNr int64, ok bool) {
 	complete := t.last && len(t.seq.held) == 0 && t.seq.missing().To < t.seq.missing().From
 	return t.seq.next - 1, t.spelled == spelled1905 && !complete && t.seq.next > 1
 }
 
-// Fetching tells whether an answer to Fetch is awaited: what is asked for besides would come twice.
+// Poll is Rest for who fetches it now, and hands the answer to Fetched. It is not ok while another answer is awaited: what is asked
+// for besides would come twice, and what one of the answers has would be missing in the other.
+func (t *Tracker) Poll() (lastSeqNr int64, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	lastSeqNr, ok = t.rest()
+	if t.fetching || !ok {
+		return 0, false
+	}
+	t.fetching = true
+	return lastSeqNr, true
+}
+
+// Fetching tells whether an answer to Fetch, or to what Poll told to ask for, is awaited.
 func (t *Tracker) Fetching() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

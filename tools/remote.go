@@ -44,8 +44,8 @@ type Remote struct {
 
 	background sync.WaitGroup
 	changed    chan struct{} // capacity 1: something about the call has come
-	fetches    chan int64    // capacity 1: what the tracker asked for last; it may ask again before there is an answer
-	ranges     chan int64    // capacity 1: the tracker asks once at a time
+	fetches    chan int64    // capacity 1: the tracker asks once at a time
+	ranges     chan int64    // capacity 1, likewise
 	early      chan remoteEnd
 
 	mu       sync.Mutex
@@ -119,13 +119,8 @@ func NewRemote(o RemoteOptions) *Remote {
 		Token:   o.Token,
 		Content: o.Content,
 		Gap:     o.Gap,
-		Fetch: func(last int64) {
-			select {
-			case <-r.fetches: // what comes behind the new number is all that is missing
-			default:
-			}
-			r.fetches <- last
-		},
+		Fetch:   func(last int64) { r.fetches <- last },
+
 		FetchRange: func(after int64) { r.ranges <- after },
 	})
 	return r

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
@@ -137,7 +138,8 @@ func TestCancelledCallLeavesNothingOpen(t *testing.T) {
 	}
 }
 
-// While what is missing is fetched, the answer to a poll may show that more is: each is asked for, and nothing waits for itself.
+// What is missing is fetched when the answer to a poll does not have it, and not before: of two answers on their way neither would
+// show what is missing.
 func TestFetchesBesideAPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		segments := func(numbers ...int) (list string) {
@@ -147,7 +149,7 @@ func TestFetchesBesideAPoll(t *testing.T) {
 			return list
 		}
 		const answer = `{"task":{"taskId":"t","status":"working"},"partial-content":[%s],"isComplete":%v}`
-		var call, poll received
+		var call received
 		asked, status := "", "working"
 		client := play(t, rpc.Handshake, func(s *played, m received) {
 			var params mcp.TaskParams
@@ -161,16 +163,21 @@ func TestFetchesBesideAPoll(t *testing.T) {
 			case "tasks/result":
 				asked += string(params.LastSeqNr) + " "
 				switch asked {
-				case "1 ":
-					poll = m
+				case "1 ": // the poll
 					s.result(call, answer, segments(3), false)
-				case "1 1 ": // because of the gap
-					s.result(poll, answer, segments(2, 5), false)
 					time.Sleep(time.Millisecond) // until that is taken
-					s.result(m, answer, segments(4, 7), false)
-				case "1 1 5 ":
+					s.result(m, answer, "", false)
+				case "1 1 ": // because of the gap
+					s.result(m, answer, segments(2, 5), false)
+				case "1 1 3 ": // because of the next
 					status = "completed"
-					s.result(m, answer, segments(6, 8), true)
+					s.result(m, answer, segments(4), false)
+				case "1 1 3 5 ": // the last poll
+					s.result(call, answer, segments(8), true)
+					time.Sleep(time.Millisecond)
+					s.result(m, answer, "", false)
+				case "1 1 3 5 5 ":
+					s.result(m, answer, segments(6, 7), false)
 				default:
 					s.result(m, `{"content":[]}`)
 				}
@@ -178,15 +185,18 @@ func TestFetchesBesideAPoll(t *testing.T) {
 		})
 		got := ""
 		task := &mcp.TaskMetadata{ResponseModes: []mcp.ResponseMode{mcp.ModeStreaming}}
-		ended := follow(t.Context(), client, RemoteCall{Task: task}, RemoteOptions{Content: func(items []json.RawMessage, _ bool) {
-			for _, item := range items {
-				text, _ := mcp.TextOf(item)
-				got += text
-			}
-		}})
+		ended := follow(t.Context(), client, RemoteCall{Task: task}, RemoteOptions{
+			Content: func(items []json.RawMessage, _ bool) {
+				for _, item := range items {
+					text, _ := mcp.TextOf(item)
+					got += text
+				}
+			},
+			Gap: func(g partials.Gap) { got += g.String() },
+		})
 		select {
 		case err := <-ended:
-			if err != nil || got != "12345678" || asked != "1 1 5  " {
+			if err != nil || got != "12345678" || asked != "1 1 3 5 5  " {
 				t.Errorf("%v, got %q, asked behind %q", err, got, asked)
 			}
 		case <-time.After(watchdog):

@@ -30,11 +30,14 @@ func (r *Remote) follow(ctx context.Context, call *RemoteCall) (json.RawMessage,
 		if _, more := r.tracker.Rest(); end != partials.Running && !more && !ranging {
 			break
 		}
-		if end != partials.Running && !ranging && !r.tracker.Fetching() {
-			if !r.pull(asking) {
+		if end != partials.Running && !ranging {
+			asked, got := r.pull(asking)
+			if got {
+				continue
+			}
+			if asked {
 				break
 			}
-			continue
 		}
 		select {
 		case <-r.changed:
@@ -56,8 +59,7 @@ func (r *Remote) follow(ctx context.Context, call *RemoteCall) (json.RawMessage,
 			poll = r.poll(asking, poll)
 			timer.Reset(poll)
 			// A server of SEP-1905 that pushes nothing is asked for what there is.
-			last, more := r.tracker.Rest()
-			if more && last == seen && !r.tracker.Fetching() {
+			if last, more := r.tracker.Rest(); more && last == seen {
 				r.pull(asking)
 			}
 			seen, _ = r.tracker.Rest()
@@ -156,15 +158,16 @@ func (r *Remote) poll(ctx context.Context, before time.Duration) time.Duration {
 	return before
 }
 
-// pull gets segments that were not pushed (SEP-1905). It tells whether there may be more.
-func (r *Remote) pull(ctx context.Context) bool {
-	last, ok := r.tracker.Rest()
+// pull asks for segments that were not pushed (SEP-1905), unless an answer is awaited. It tells whether any came, or are
+// fetched behind what has come: then there may be more.
+func (r *Remote) pull(ctx context.Context) (asked, got bool) {
+	last, ok := r.tracker.Poll()
 	if !ok {
-		return false
+		return false, false
 	}
 	r.fetch(ctx, last)
 	after, ok := r.tracker.Rest()
-	return ok && after > last
+	return true, ok && (after > last || r.tracker.Fetching())
 }
 
 func (r *Remote) fetch(ctx context.Context, last int64) {
