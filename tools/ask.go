@@ -210,10 +210,11 @@ func (a *asking) withdraw() {
 // maxQuestion is how long a question may be, in bytes: a person reads it.
 const maxQuestion = 16 << 10
 
-// maxTurns is how many questions of a call are open at once in the stateless era, where all of them go out in one line.
-const maxTurns = 8
+// maxTurns is how many questions of a call are open at once in the stateless era, where all of them go out in one line:
+// with messages of control characters, which take six times their length there, it stays below 1 MiB.
+const maxTurns = 4
 
-// maxQuestionSchema is how large the schema of a server's question may be, in bytes: it goes to runnel's client in one line.
+// maxQuestionSchema is how large the schema of a server's question may be, in bytes as it is written to runnel's client.
 const maxQuestionSchema = 64 << 10
 
 // clipText cuts a text to n bytes, between characters.

@@ -45,7 +45,8 @@ func serveStateless(t *testing.T, tool Tool) *statelessClient {
 	}()
 	go func() {
 		defer close(read)
-		for s := bufio.NewScanner(out); s.Scan(); {
+		s := bufio.NewScanner(out)
+		for s.Buffer(nil, 64<<20); s.Scan(); {
 			c.lines <- s.Text()
 		}
 	}()
@@ -224,13 +225,17 @@ func TestOneComesBack(t *testing.T) {
 func TestManyQuestionsComeInTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const questions = 2*maxTurns + 1
+		longest := Question{
+			Message: strings.Repeat("\x01", maxQuestion),
+			Schema:  structured(map[string]any{"type": "object", "title": strings.Repeat("x", maxQuestionSchema-len(`{"title":"","type":"object"}`))}),
+		}
 		tool := &Function{
 			Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`)},
 			call: func(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
 				answers := make(chan error, questions)
 				for range questions {
 					go func() {
-						_, err := call.Ask(ctx, Question{Message: "Why?"})
+						_, err := call.Ask(ctx, longest)
 						answers <- err
 					}()
 				}
@@ -257,8 +262,8 @@ func TestManyQuestionsComeInTurns(t *testing.T) {
 				}
 				return
 			}
-			if n := len(m.Result.InputRequests); n > maxTurns {
-				t.Fatalf("%d questions at once", n)
+			if n := len(m.Result.InputRequests); n > maxTurns || len(line)*maxTurns > n<<20 {
+				t.Fatalf("%d questions at once, in %d bytes", n, len(line))
 			}
 			responses := map[string]any{}
 			for key := range m.Result.InputRequests {

@@ -119,7 +119,7 @@ func upstreamMain(names []string) {
 				asked = m.ID
 				title := ""
 				if m.Params.Name == "askAtLength" {
-					title = strings.Repeat("x", maxQuestionSchema)
+					title = strings.Repeat("<", maxQuestionSchema/6) // of which each is written as \u003c
 				}
 				say(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string","title":%q}}}}}`, title)
 			case "grow":
