@@ -187,10 +187,10 @@ func (u *Upstream) serve(publish func([]*entry)) error {
 		}
 	}
 	hung := errors.Is(client.Err(), errHung)
+	u.set(nil, errors.New("it is being stopped"), false) // before the calls on it end: who calls again then gets the next one
 	if hung {
 		l.end(fmt.Errorf("%w for %v", errHung, u.hungAfter))
 	}
-	u.set(nil, errors.New("it is being stopped"), false)
 	err = client.Close()
 	background.Wait()
 	switch {
