@@ -357,7 +357,15 @@ func (t *Tracker) gap(g Gap) {
 	}
 }
 
-func (t *Tracker) emit(items []json.RawMessage, replaces bool) {
+func (t *Tracker) emit(came []json.RawMessage, replaces bool) {
+	items := came[:0]
+	for _, item := range came {
+		if item, ok := mcp.Received(item); ok {
+			items = append(items, item)
+		} else {
+			t.stats.Malformed++
+		}
+	}
 	t.begun = true
 	t.stats.Partials++
 	t.ranged.note(items)

@@ -224,6 +224,31 @@ func TestBrokenPeers(t *testing.T) {
 	}
 }
 
+// Whatever the dialect, only objects are handed out, and none with a number that it brought along.
+func TestTrackerHandsOutObjects(t *testing.T) {
+	const content = `[1,null,"x",[],{"type":"text","seqNr":7,"text":"a"},{"type":"x","\u0073eqNr":0},{"type":"text","text":"\u001bseqNr"}]`
+	for name, take := range map[string]func(w *watch){
+		"SEP-2679": func(w *watch) {
+			w.feed(t, "h")
+			w.Notification("notifications/tasks/partial", []byte(`{"taskId":"t","seq":0,"content":`+content+`}`))
+		},
+		"PR #383": func(w *watch) {
+			w.Notification("notifications/progress", []byte(`{"progressToken":"tok","progress":1,"partialResult":{"chunk":{"content":`+content+`}}}`))
+		},
+		"SEP-2998": func(w *watch) {
+			w.Notification("notifications/tools/partial_result", []byte(`{"partialResultToken":"tok","seq":0,"content":`+content+`}`))
+		},
+	} {
+		var got []json.RawMessage
+		w := newWatch(TrackerOptions{})
+		w.o.Content = func(items []json.RawMessage, _ bool) { got = append(got, items...) }
+		take(w)
+		if want := `[{"text":"a","type":"text"} {"type":"x"} {"type":"text","text":"\u001bseqNr"}]`; fmt.Sprintf("%s", got) != want || w.Stats().Malformed != 4 {
+			t.Errorf("%s: got %s, %d malformed", name, got, w.Stats().Malformed)
+		}
+	}
+}
+
 // Any mixture of drops, repeats and reorderings gives the exact content, or a reported gap at the right place. Each line
 // is one that the dialect wrote; line n carries the text "n;".
 func TestAnyOrder(t *testing.T) {

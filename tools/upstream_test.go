@@ -115,6 +115,11 @@ func upstreamMain(names []string) {
 				say("not JSON\n\n[]\n{}\n7")
 				say(`{"jsonrpc":"2.0","id":"s","method":"sampling/createMessage"}`)
 				answer("fine")
+			case "no-objects":
+				say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1,"partialResult":{"chunk":{"content":[1,null,"x",[],{"type":"text","text":"good","seqNr":7}]},"append":false,"lastChunk":true}}}`, m.Params.Meta.Token)
+				answer("good")
+			case "no-result":
+				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"good"},null]}}`, m.ID)
 			case "ask", "askAtLength":
 				asked = m.ID
 				title := ""
@@ -412,6 +417,23 @@ func TestUpstreamTalksRubbish(t *testing.T) {
 	b := newBehind(t, fake(t, "fake", nil, "rubbish"))
 	if got := b.mustCall("rubbish"); got != "fine" && !strings.HasPrefix(got, "got ") {
 		t.Errorf("got %q", got)
+	}
+}
+
+// Content that is no object is left out of the output and told of; a result with it is none. SEP-1905 spells an item with a member
+// of its own, and a null would end the process there.
+func TestUpstreamContentIsObjects(t *testing.T) {
+	t.Parallel()
+	b := newBehind(t, fake(t, "fake", nil, "no-objects", "no-result"))
+	result, output, err := b.call("no-objects", &Call{})
+	if err != nil || firstText(result) != "good" || output != "good" {
+		t.Errorf("got %+v, %v, output %q", result, err, output)
+	}
+	if logs := b.logs.String(); !strings.Contains(logs, `"count":4`) || !strings.Contains(logs, "it is left out") {
+		t.Errorf("the log does not tell of it:\n%s", logs)
+	}
+	if _, _, err = b.call("no-result", &Call{}); err == nil || err.Error() != "upstream fake: its result cannot be read: content[1] is no object" {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -131,6 +131,9 @@ func (t *upstreamTool) Call(ctx context.Context, in *Call, out *Output) (*mcp.Ca
 	raw, err := c.remote.Run(ctx, l.client, &RemoteCall{
 		Tool: t.spec.Name, Arguments: in.Arguments, Task: c.task, Capabilities: &capabilities, LogLevel: upstreamLogLevel,
 	})
+	if n := c.remote.Tracker().Stats().Malformed; n > 0 {
+		l.u.log.Warn().Int("count", n).Str("tool", t.spec.Name).Msg("an upstream sent output that makes no sense: it is left out")
+	}
 	switch {
 	case err == nil:
 		return c.result(raw)
@@ -301,6 +304,12 @@ func (c *upstreamCall) result(raw json.RawMessage) (*mcp.CallToolResult, error) 
 	result := &mcp.CallToolResult{}
 	if err := json.Unmarshal(raw, result); err != nil {
 		return nil, c.link.u.failure(fmt.Errorf("its result cannot be read: %w", err))
+	}
+	for i, item := range result.Content {
+		var ok bool
+		if result.Content[i], ok = mcp.Received(item); !ok {
+			return nil, c.link.u.failure(fmt.Errorf("its result cannot be read: content[%d] is no object", i))
+		}
 	}
 	for key := range result.Meta {
 		if strings.HasPrefix(key, "io.modelcontextprotocol/") || key == mcp.MetaVariables {

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 )
@@ -50,6 +51,26 @@ func ContentType(c ContentBlock) string {
 	}
 	_ = json.Unmarshal(c, &t)
 	return t.Type
+}
+
+// Received makes an item that another server has sent fit to be sent on, and reports false if it is no object. The item loses its
+// seqNr: that number is given by who sends it (SEP-1905, "Sequence Number Requirements").
+func Received(c ContentBlock) (ContentBlock, bool) {
+	if len(c) == 0 || c[0] != '{' {
+		return nil, false
+	}
+	if !bytes.Contains(c, []byte("seqNr")) && !bytes.Contains(c, []byte(`\u00`)) { // an escape may spell it
+		return c, true
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(c, &members) != nil {
+		return nil, false
+	}
+	if _, numbered := members["seqNr"]; !numbered {
+		return c, true
+	}
+	delete(members, "seqNr")
+	return encode(members), true
 }
 
 func encode(v any) ContentBlock {
