@@ -415,6 +415,21 @@ func carrySEP1905(t *testing.T, rng *rand.Rand, s *script, push, pull bool) (got
 	played := make(chan struct{})
 	player := rand.New(rand.NewPCG(rng.Uint64(), 2))
 	go func() { s.play(t, player, l, segments.Finish); close(played) }()
+	if stored := rand.New(rand.NewPCG(rng.Uint64(), 3)); stored.IntN(2) == 0 {
+		numbered := make(chan struct{})
+		defer func() { <-numbered }()
+		go func() { // as a store does
+			defer close(numbered)
+			for end := int64(0); ; end += stored.Int64N(l.Size() - end + 1) {
+				segments.Number(end)
+				select {
+				case <-played:
+					return
+				case <-time.After(time.Duration(stored.IntN(100)) * time.Millisecond):
+				}
+			}
+		}()
+	}
 
 	limits := []int{s.least, 10 * s.least, 10_000, 512 << 10}
 	time.Sleep(time.Duration(rng.IntN(200)) * time.Millisecond)

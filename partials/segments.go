@@ -13,19 +13,17 @@ import (
 )
 
 // Segments numbers a task's output for SEP-1905: segment n, from 1, is one content item. A number is given when
-// the item is first sent, by whichever mechanism sends it, and the item stays the same from then on: who asks
-// again gets the same bytes under the same number ("Sequence Number Requirements").
+// the item is first sent, by whichever mechanism sends it, or before that, when it is stored (Number), and the item stays the same
+// from then on: who asks again gets the same bytes under the same number ("Sequence Number Requirements").
 type Segments struct {
 	log *Log
 
 	mu     sync.Mutex
 	ends   []int64 // ends[n-1] is where segment n ends in the log
-	ending *Ending // nil until the work has returned
-	rest   int     // how many items of ending.Rest were sent: they have the numbers behind ends
+	ending *Ending // nil until the work has returned: its items have the numbers behind ends
+	last   int64   // the last number that was sent
 	sent   bool    // the call was sent isComplete: true
-
-	given bool  // numbers are given where the log is written, which is elsewhere (Follow)
-	last  int64 // with given: the last number that was sent from here
+	given  bool    // numbers are given where the log is written, which is elsewhere (Follow)
 }
 
 // Ending is how a task's output ends.
@@ -43,7 +41,7 @@ func RestoreSegments(log *Log, ends []int64, ending *Ending) *Segments {
 	return &Segments{log: log, ends: ends, ending: ending}
 }
 
-// Follow leaves it to whoever writes the log to give numbers; Grow tells of them.
+// Follow leaves it to whoever writes the log to give numbers, until the output has ended; Grow tells of them.
 func (s *Segments) Follow() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,23 +56,13 @@ func (s *Segments) Grow(end int64, tail []Stretch, ends []int64) error {
 	return s.log.Grow(end, tail)
 }
 
-// Number gives numbers to all that a stretch of the log holds. Who follows the log finds every number with its output.
-func (s *Segments) Number(t *Stretch) error {
-	stored, err := t.block()
-	if err != nil {
-		return err
-	}
-	b, at := Batch{Start: t.Start, End: t.End()}, uint32(0)
-	for _, r := range stored.records {
-		b.Chunks = append(b.Chunks, Chunk{Kind: r.kind, Stream: r.stream, Data: stored.data[at:r.end]})
-		at = r.end
-	}
+// Number gives numbers to all that the log holds up to position end, at least.
+func (s *Segments) Number(end int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if b = behind(b, s.end()); len(b.Chunks) > 0 {
-		s.numberBatch(b)
+	for s.end() < end && s.number(defaultMaxBytes) {
+		// A batch at a time.
 	}
-	return nil
 }
 
 // Numbered is how many segments have numbers, and where the last of them ends.
@@ -84,12 +72,14 @@ func (s *Segments) Numbered() (n int, end int64) {
 	return len(s.ends), s.end()
 }
 
-// Given returns where the segments from number n+1 on end in the log, as far as they have numbers. What was given
-// once stays, so this is how numbers are stored.
-func (s *Segments) Given(n int) []int64 {
+// Given returns where the segments from number n+1 on end in the log, as far as they have numbers and end at position end or
+// before. What was given once stays, so this is how numbers are stored.
+func (s *Segments) Given(n int, end int64) []int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.ends[min(n, len(s.ends)):])
+	given := s.ends[min(n, len(s.ends)):]
+	behind := sort.Search(len(given), func(i int) bool { return given[i] > end })
+	return slices.Clone(given[:behind])
 }
 
 // Ending is how the output ended, nil if it has not.
@@ -103,6 +93,7 @@ func (s *Segments) Ending() *Ending {
 func (s *Segments) Finish(e Ending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.given = false // what has no number now was given none
 	if s.ending == nil {
 		first := e // e itself would be allocated each time
 		s.ending = &first
@@ -168,8 +159,8 @@ func (s *Segments) Merged(limit int) (items []byte, cut bool) {
 
 // after collects segments. s.mu is held.
 func (s *Segments) after(last int64, limit int, numbered bool) Page {
-	for last > int64(len(s.ends)) && s.ending != nil && s.number(limit) {
-		// Nobody has asked for these yet; what comes behind them has numbers only then.
+	for s.needs(last, limit) && s.number(limit) {
+		// A batch at a time.
 	}
 	c := collector{page: Page{Content: []byte{'['}}, limit: limit, numbered: numbered}
 	next := last + 1
@@ -185,25 +176,11 @@ func (s *Segments) after(last int64, limit int, numbered bool) Page {
 			break
 		}
 	}
-	for next == int64(len(s.ends))+1 && c.room(s.peek(limit)) {
-		// Numbered as they go out.
-		begin := len(s.ends)
-		if !s.number(limit) {
-			break
-		}
-		for ; begin < len(s.ends); begin++ {
-			c.put(next, s.logged(next, c.longest()))
-			next++
-		}
-	}
 	logged := int64(len(s.ends))
 	if s.ending != nil && s.atEnd() {
 		for n, item := range s.ending.Rest {
 			if nr := logged + int64(n) + 1; nr == next && c.add(nr, appendItem(nil, item, c.longest())) {
 				next++
-				if numbered {
-					s.rest = max(s.rest, n+1)
-				}
 			}
 		}
 		c.page.Complete = next > logged+int64(len(s.ending.Rest))
@@ -216,12 +193,12 @@ func (s *Segments) after(last int64, limit int, numbered bool) Page {
 	return c.page
 }
 
-// behindSent is the number after which nothing was sent yet. s.mu is held.
-func (s *Segments) behindSent() int64 {
-	if s.given {
-		return s.last
+// needs tells whether more of the log must have numbers for a page of limit bytes behind number last. s.mu is held.
+func (s *Segments) needs(last int64, limit int) bool {
+	if last > int64(len(s.ends)) {
+		return s.ending != nil // nobody has asked for these yet; what comes behind them has numbers only then
 	}
-	return int64(len(s.ends) + s.rest)
+	return s.end()-s.begin(last+1) < int64(limit)
 }
 
 // atEnd tells whether all of the log has numbers and no more will come. s.mu is held.
@@ -232,45 +209,38 @@ func (s *Segments) atEnd() bool {
 }
 
 // end is where the last segment ends in the log. s.mu is held.
-func (s *Segments) end() int64 {
-	if len(s.ends) == 0 {
+func (s *Segments) end() int64 { return s.begin(int64(len(s.ends)) + 1) }
+
+// begin is where segment n begins in the log. s.mu is held.
+func (s *Segments) begin(n int64) int64 {
+	if n == 1 {
 		return 0
 	}
-	return s.ends[len(s.ends)-1]
+	return s.ends[n-2]
 }
 
-// number gives numbers to what comes next in the log, about limit bytes. s.mu is held.
+// number gives numbers to what comes next in the log, about limit bytes. It reports false if there is nothing. s.mu is held.
 func (s *Segments) number(limit int) bool {
 	if s.given {
 		return false
 	}
-	batch, next, err := s.log.ReadAt(context.Background(), s.end(), min(limit, defaultMaxBytes))
-	if err != nil {
-		return false // it may be there when it is asked for again
+	before := s.end()
+	batch, next, err := s.log.ReadAt(context.Background(), before, min(limit, defaultMaxBytes))
+	switch {
+	case err != nil: // it may be there when it is asked for again
+	case len(batch.Chunks) == 0 || batch.Lost:
+		s.numberTo(next)
+	default:
+		s.numberTo(batch.Start) // what the log has let go is one segment, which says so
+		s.numberBatch(batch)
 	}
-	if len(batch.Chunks) == 0 || batch.Lost {
-		if next > s.end() {
-			s.ends = append(s.ends, next)
-		}
-		return false
-	}
-	if batch.Start > s.end() {
-		s.ends = append(s.ends, batch.Start) // what the log has let go is one segment, which says so
-	}
-	s.numberBatch(batch)
-	return next > batch.Start
+	return s.end() > before
 }
 
-// peek is how long a page's part is that number would add, in bytes of JSON. s.mu is held.
-func (s *Segments) peek(limit int) int {
-	batch, _, _ := s.log.ReadAt(context.Background(), s.end(), min(limit, defaultMaxBytes)) // what cannot be read gets no number either
-	return len(appendContent(nil, batch.Chunks)) + numberBytes*len(batch.Chunks)
-}
-
-// numberBatch gives a number to each content item of a batch. s.mu is held.
+// numberBatch gives a number to each content item of a batch that has none. s.mu is held.
 func (s *Segments) numberBatch(b Batch) {
 	if b.Lost {
-		s.ends = append(s.ends, b.End)
+		s.numberTo(b.End)
 		return
 	}
 	pos := b.Start
@@ -280,16 +250,20 @@ func (s *Segments) numberBatch(b Batch) {
 		if i+1 < len(b.Chunks) && c.Kind == Text && b.Chunks[i+1].Kind == Text && c.Stream == b.Chunks[i+1].Stream {
 			continue
 		}
+		s.numberTo(pos)
+	}
+}
+
+// numberTo gives a number to what has none up to a position. s.mu is held.
+func (s *Segments) numberTo(pos int64) {
+	if pos > s.end() {
 		s.ends = append(s.ends, pos)
 	}
 }
 
 // logged is segment n as it stands in the log, if it is an item of up to longest bytes. s.mu is held.
 func (s *Segments) logged(n int64, longest int) []byte {
-	begin, end := int64(0), s.ends[n-1]
-	if n > 1 {
-		begin = s.ends[n-2]
-	}
+	begin, end := s.begin(n), s.ends[n-1]
 	chunks := s.log.between(begin, end)
 	if chunks == nil {
 		return fmt.Appendf(nil, noLongerKept, end-begin)
@@ -344,6 +318,7 @@ func (l *Log) between(begin, end int64) []Chunk {
 type collector struct {
 	page     Page
 	limit    int
+	begin    int // of the page, in its content
 	numbered bool
 }
 
@@ -361,7 +336,7 @@ func (c *collector) longest() int {
 // room tells whether n bytes more belong on the page: it is full at its limit, and beyond the limit it never gets
 // longer than a line can be. The first segment always has room.
 func (c *collector) room(n int) bool {
-	size := len(c.page.Content)
+	size := len(c.page.Content) - c.begin
 	return c.page.Count == 0 || size < c.limit && size+n+numberBytes <= max(c.limit, maxWeight)
 }
 

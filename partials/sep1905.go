@@ -12,6 +12,8 @@ type sep1905 struct {
 	segments *Segments
 	head     []byte // a line up to the result's members
 	meta     []byte // the result's last member
+
+	held Batch // what was read behind the last segment that was sent
 }
 
 // NewSEP1905 makes the dialect of SEP-1905 for one call with the id of its request. Segments must be finished
@@ -24,55 +26,68 @@ func NewSEP1905(head []byte, id json.RawMessage, taskID string, segments *Segmen
 	}
 }
 
+// Encode appends a response with what has numbers and was not sent yet ("Never send the same seqNr through multiple mechanisms"), up
+// to the end of b; more than one if it would not fit into a line.
 func (d *sep1905) Encode(dst []byte, b Batch) []byte {
 	s := d.segments
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.given {
-		return d.push(dst, b.End)
+	if !s.given {
+		s.numberBatch(b)
 	}
-	first := int64(len(s.ends))
-	if b = behind(b, s.end()); len(b.Chunks) == 0 {
-		return dst // fetched by tasks/result before its turn came: "Never send the same seqNr through multiple mechanisms"
+	d.hold(b)
+	c := d.page(dst)
+	for s.last < int64(len(s.ends)) && s.ends[s.last] <= b.End {
+		s.last++
+		if item := d.item(s.last); !c.add(s.last, item) {
+			c = d.page(d.close(c))
+			c.put(s.last, item)
+		}
 	}
-	s.numberBatch(b)
-	dst = append(dst, d.head...)
-	dst = append(dst, `{"partial-content":[`...)
-	pos := b.Start
-	for i, n := 0, first; n < int64(len(s.ends)); n++ {
-		begin := i
-		if b.Lost {
-			i, pos = 1, b.End
-		}
-		for pos < s.ends[n] {
-			pos += int64(len(b.Chunks[i].Data))
-			i++
-		}
-		if n > first {
-			dst = append(dst, ',')
-		}
-		c := collector{numbered: true, page: Page{Content: dst}}
-		item := appendContent(nil, b.Chunks[begin:i])
-		c.put(n+1, item[1:len(item)-1])
-		dst = c.page.Content
+	d.held.take(s.begin(min(s.last, int64(len(s.ends))) + 1))
+	if c.page.Count == 0 {
+		return dst
 	}
-	dst = append(dst, `],"isError":false,"isComplete":false,"_meta":`...)
+	return d.close(c)
+}
+
+// page begins a response behind what is in dst.
+func (d *sep1905) page(dst []byte) collector {
+	dst = append(append(dst, d.head...), `{"partial-content":[`...)
+	return collector{numbered: true, limit: maxWeight, begin: len(dst), page: Page{Content: dst}}
+}
+
+func (d *sep1905) close(c collector) []byte {
+	dst := append(c.page.Content, `],"isError":false,"isComplete":false,"_meta":`...)
 	dst = append(dst, d.meta...)
 	return append(dst, '}', '}', '\n')
 }
 
-// push appends what was given numbers elsewhere, was not sent yet and ends at position end or before. s.mu is held.
-func (d *sep1905) push(dst []byte, end int64) []byte {
-	s := d.segments
-	c := collector{numbered: true, limit: maxWeight, page: Page{Content: []byte{'['}}}
-	for s.last < int64(len(s.ends)) && s.ends[s.last] <= end && c.add(s.last+1, s.logged(s.last+1, maxItem)) {
-		s.last++
+// hold keeps what was read until all of its segment has been: one that got its number when it was stored may end in a later batch.
+func (d *sep1905) hold(b Batch) {
+	switch {
+	case b.Lost:
+		d.held = Batch{}
+		return
+	case len(d.held.Chunks) == 0 || d.held.End != b.Start:
+		d.held = Batch{Start: b.Start}
 	}
-	if c.page.Count == 0 {
-		return dst
+	d.held.Chunks = append(d.held.Chunks, b.Chunks...)
+	d.held.End = b.End
+}
+
+// item is segment n: what was read of it, since to read it again might wait for the disk. s.mu is held.
+func (d *sep1905) item(n int64) []byte {
+	begin, end := d.segments.begin(n), d.segments.ends[n-1]
+	d.held.take(begin)
+	if d.held.Start == begin {
+		chunks := d.held.take(end)
+		if d.held.Start == end {
+			item := appendContent(nil, chunks)
+			return item[1 : len(item)-1]
+		}
 	}
-	c.page.Content = append(c.page.Content, ']')
-	return d.end(dst, "partial-content", c.page)
+	return d.segments.logged(n, maxItem) // some of it is no longer kept
 }
 
 // End appends what nobody was sent yet, and the end, unless the first response told it: the last response, or more
@@ -85,7 +100,7 @@ func (d *sep1905) End(dst []byte) []byte {
 		return dst
 	}
 	s.sent = true
-	if len(s.ends) == 0 && s.rest == 0 && s.ending.IsError {
+	if len(s.ends) == 0 && s.last == 0 && s.ending.IsError {
 		// "If no partial results were generated or only an error message is available, the response SHOULD use
 		// standard content format with the error message"
 		page := s.after(0, maxWeight, false)
@@ -94,7 +109,7 @@ func (d *sep1905) End(dst []byte) []byte {
 		}
 	}
 	for {
-		page := s.after(s.behindSent(), maxWeight, true)
+		page := s.after(s.last, maxWeight, true)
 		dst = d.end(dst, "partial-content", page)
 		if page.Complete || page.Count == 0 {
 			return dst
@@ -152,25 +167,22 @@ func relatedTask(id string) []byte {
 	return fmt.Appendf(nil, `{"io.modelcontextprotocol/related-task":{"taskId":%s}}`, quoted)
 }
 
-// behind is the part of a batch that comes at or after pos.
-func behind(b Batch, pos int64) Batch {
-	if b.Lost && b.End <= pos {
-		b.Chunks = nil
+// take takes the chunks up to a position out of a batch.
+func (b *Batch) take(pos int64) []Chunk {
+	n := 0
+	for n < len(b.Chunks) && b.Start+int64(len(b.Chunks[n].Data)) <= pos {
+		b.Start += int64(len(b.Chunks[n].Data))
+		n++
 	}
-	if b.Lost {
-		return b
+	chunks := b.Chunks[:n:n]
+	b.Chunks = b.Chunks[n:]
+	if left := pos - b.Start; left > 0 && len(b.Chunks) > 0 { // a part of one
+		c := b.Chunks[0]
+		c.Data, b.Chunks[0].Data = c.Data[:left], c.Data[left:]
+		b.Start = pos
+		chunks = append(chunks, c)
 	}
-	for len(b.Chunks) > 0 && b.Start < pos {
-		c := &b.Chunks[0]
-		if left := pos - b.Start; left < int64(len(c.Data)) {
-			c.Data = c.Data[left:]
-			b.Start = pos
-		} else {
-			b.Start += int64(len(c.Data))
-			b.Chunks = b.Chunks[1:]
-		}
-	}
-	return b
+	return chunks
 }
 
 // Segment is one content item of a SEP-1905 stream.

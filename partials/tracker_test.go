@@ -338,7 +338,7 @@ func spell(t *testing.T, kind string, n int) (lines [][]byte) {
 		if kind == "1905" {
 			_ = l.Append(t.Context(), Chunk{Data: piece})
 		}
-		lines = append(lines, d.Encode(nil, Batch{Start: pos, Chunks: []Chunk{{Data: piece}}}))
+		lines = append(lines, d.Encode(nil, Batch{Start: pos, End: pos + int64(len(piece)), Chunks: []Chunk{{Data: piece}}}))
 		pos += int64(len(piece))
 	}
 	if kind == "1905" {

@@ -239,7 +239,7 @@ func (s *SQLite) Put(_ context.Context, t Task) error {
 
 // insert stores a new task. One that is hidden is found by nobody, counts against no limit, and need not outlive a loss of power.
 func (d *database) insert(t Task, hidden bool) (*keeping, error) {
-	k := &keeping{db: d, log: t.Log, segments: t.Segments}
+	k := &keeping{db: d, log: t.Log, segments: t.Segments, numbers: t.Merge}
 	k.hidden.Store(hidden)
 	expires := expires(&t)
 	if hidden {
@@ -314,7 +314,8 @@ func (d *database) update(k *keeping, t Task) error {
 	keeper := sql.NullString{String: d.lease.name, Valid: !t.Status.Terminal()}
 	var found int64
 	store := job{durable: true, do: func(tx *transaction) error {
-		if t.Status.Terminal() {
+		k.numbers = k.numbers || t.Merge
+		if t.Status.Terminal() || t.Merge { // Run.Merge may come when some has been stored
 			if err := k.write(tx); err != nil {
 				return err
 			}
@@ -421,7 +422,7 @@ func (d *database) stored(ctx context.Context, r *row) (Task, error) {
 	ends, err := k.loadSegments(ctx, 0, 0, r.end)
 	r.Log = partials.Stored(k, r.end)
 	r.Segments = partials.RestoreSegments(r.Log, ends, r.ending)
-	if r.Detached {
+	if r.keeper != "" {
 		r.Segments.Follow()
 	}
 	return r.Task, err

@@ -107,9 +107,7 @@ func (s *SQLite) Follow(ctx context.Context, owner, id string) (Task, error) {
 	ends, err := k.loadSegments(ctx, 0, 0, r.end)
 	r.Log = partials.Followed(k, r.end)
 	r.Segments = partials.RestoreSegments(r.Log, ends, nil)
-	if r.Detached {
-		r.Segments.Follow()
-	}
+	r.Segments.Follow()
 	return r.Task, err
 }
 
@@ -135,12 +133,10 @@ func (s *SQLite) Look(ctx context.Context, t *Task) error {
 		for n := len(tail); n > 0 && tail[n-1].End() > r.end; n-- {
 			tail = tail[:n-1] // written since
 		}
-		var ends []int64
-		if r.Detached {
-			n, last := t.Segments.Numbered()
-			if ends, err = k.loadSegments(ctx, n, last, r.end); err != nil {
-				return err
-			}
+		n, last := t.Segments.Numbered()
+		ends, err := k.loadSegments(ctx, n, last, r.end)
+		if err != nil {
+			return err
 		}
 		if err := t.Segments.Grow(r.end, tail, ends); err != nil {
 			return err

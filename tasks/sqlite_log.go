@@ -19,12 +19,11 @@ type keeping struct {
 	// Nil if it only reads.
 	log      *partials.Log
 	segments *partials.Segments
-	numbers  bool // every segment gets its number when it is stored: others follow the log
-
-	hidden atomic.Bool // sqlite_hidden.go
+	hidden   atomic.Bool // sqlite_hidden.go
 
 	// Of the writer's goroutine.
 	written, pending extent
+	numbers          bool // all that is stored has numbers: in another process, and after kill -9, it is numbered as it was here
 }
 
 // extent is how much of a long log is kept: its head, and what follows it without the middle.
@@ -69,11 +68,6 @@ func (k *keeping) write(tx *transaction) error {
 		if _, err := tx.exec("INSERT INTO log (task, start, stop, marks, data) VALUES (?, ?, ?, ?, ?)", k.task, s.Start, s.End(), s.Marks, s.Data); err != nil {
 			return err
 		}
-		if k.numbers {
-			if err := k.segments.Number(&s); err != nil {
-				return err
-			}
-		}
 		tx.bytes += int64(len(s.Data))
 		e := &k.pending
 		e.kept += s.End() - s.Start
@@ -94,7 +88,10 @@ func (k *keeping) number(tx *transaction) error {
 		return nil
 	}
 	e := &k.pending
-	given := k.segments.Given(e.segments)
+	if k.numbers {
+		k.segments.Number(e.end)
+	}
+	given := k.segments.Given(e.segments, e.end)
 	if len(given) == 0 {
 		return nil
 	}

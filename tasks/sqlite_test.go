@@ -191,6 +191,57 @@ func TestSQLiteKeepsAll(t *testing.T) {
 	}
 }
 
+// Output that is stored has its numbers there: who was sent some of it gets the rest behind them, also when the client is slow, and
+// when runnel is killed before more is written.
+func TestSQLiteNumbersWhatItStores(t *testing.T) {
+	for name, early := range map[string]bool{"begun so": true, "known when some is stored": false} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := openStore(t, SQLiteOptions{Dir: dir})
+			task := logged("t")
+			task.Merge = early
+			put(t, s, task)
+			var want strings.Builder
+			for i := range 200 {
+				line := fmt.Sprintf("line %d %s\n", i, strings.Repeat("x", 1000))
+				want.WriteString(line)
+				if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte(line)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			eventually(t, func() bool { return get(t, s, "t").Log.Size() == task.Log.Size() })
+			task.Merge = true
+			put(t, s, task)
+			var got strings.Builder
+			last := int64(0)
+			read := func(line []byte) {
+				r, err := partials.DecodeSEP1905(line)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, segment := range r.Segments {
+					text, _ := mcp.TextOf(segment.Item)
+					got.WriteString(text)
+					last = segment.SeqNr
+				}
+			}
+			d, r := partials.NewSEP1905([]byte(`{"jsonrpc":"2.0"`), []byte("1"), "t", task.Segments), task.Log.NewReader(0)
+			for last == 0 {
+				b, _ := r.Next(8 << 10)
+				if line := d.Encode(nil, b); len(line) > 0 {
+					read(line)
+				}
+			}
+			s.die()
+			rest := get(t, openStore(t, SQLiteOptions{Dir: dir}), "t").Segments.Resume(last, "t", 1<<20)
+			read(fmt.Appendf(nil, `{"result":%s}`, rest))
+			if rest, ok := strings.CutPrefix(got.String(), want.String()); !ok || rest != goneMessage {
+				t.Errorf("%d bytes came of %d", got.Len(), want.Len())
+			}
+		})
+	}
+}
+
 // Files are for the user alone.
 func TestSQLiteModes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "state")
@@ -560,6 +611,51 @@ func TestTaskElsewhere(t *testing.T) {
 	defer other.Close()
 	if _, err := other.Cancel(t.Context(), second.ID()); !errors.Is(err, ErrNotFound) {
 		t.Errorf("cancelled by somebody else: %v", err)
+	}
+}
+
+// Two runnels on one state give one number to a segment of a task that one of them runs.
+func TestNumbersElsewhere(t *testing.T) {
+	dir := t.TempDir()
+	here, there := newRunner(t, Options{Store: openStore(t, SQLiteOptions{Dir: dir})}), newRunner(t, Options{Store: openStore(t, SQLiteOptions{Dir: dir})})
+	lines := make(chan string)
+	run, err := here.Start(t.Context(), Spec{Handle: true, Merge: true, Work: func(ctx context.Context, run *Run) (*mcp.CallToolResult, string, error) {
+		for line := range lines {
+			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte(line)}); err != nil {
+				return nil, "", err
+			}
+		}
+		run.Rest(nil)
+		return &mcp.CallToolResult{}, "", nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.Delivered()
+	page := func(r *Runner, last int64) string {
+		task, err := r.Get(t.Context(), run.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(task.Segments.After(last, 1<<20).Content)
+	}
+	lines <- "one\n"
+	eventually(t, func() bool { return page(here, 0) != "[]" })
+	want := `[{"seqNr":2,"type":"text","text":"two\n"}]`
+	lines <- "two\n"
+	eventually(t, func() bool { return page(there, 1) != "[]" })
+	if got := page(there, 1); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	lines <- "three\n"
+	eventually(t, func() bool { return page(there, 2) != "[]" })
+	close(lines)
+	<-run.Ended()
+	want = `[{"seqNr":2,"type":"text","text":"two\n"},{"seqNr":3,"type":"text","text":"three\n"}]`
+	for _, r := range []*Runner{here, there} {
+		if got := page(r, 1); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
 }
 
