@@ -21,12 +21,13 @@ var (
 // Run is a task while its work goes on.
 type Run struct {
 	// Set by Start.
-	id     string
-	runner *Runner
-	spec   Spec
-	log    *partials.Log
-	ctx    rpc.Context
-	expiry *time.Timer // nil without a handle
+	id       string
+	runner   *Runner
+	spec     Spec
+	log      *partials.Log
+	segments *partials.Segments
+	ctx      rpc.Context
+	expiry   *time.Timer // nil without a handle
 
 	detached rpc.Event // another process has taken the task (detach.go)
 
@@ -142,7 +143,7 @@ func (r *Run) Ending() partials.Ending {
 }
 
 // Segments numbers the output for SEP-1905.
-func (r *Run) Segments() *partials.Segments { return r.task.Segments }
+func (r *Run) Segments() *partials.Segments { return r.segments }
 
 // Merge makes the merged segments the task's result, as Spec.Merge does, where that is not known when the task is started.
 // It must be called before the handle is sent, and not of a task that another process runs. It fails if that cannot be stored.
@@ -361,7 +362,7 @@ func (r *Run) setEnding(result *mcp.CallToolResult, err *rpc.Error) {
 	default:
 		r.rest.IsError = result.IsError
 	}
-	r.task.Segments.Finish(*r.rest)
+	r.segments.Finish(*r.rest)
 }
 
 // work calls the tool and makes an error of its panic.
@@ -417,7 +418,7 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	r.ctx.Cancel(cause)
 	if outcome.Result != nil {
 		// For work that is still under way: who asks for segments from now on is told that this is the end.
-		r.task.Segments.Finish(partials.Ending{Rest: outcome.Result.Content, IsError: outcome.Result.IsError})
+		r.segments.Finish(partials.Ending{Rest: outcome.Result.Content, IsError: outcome.Result.IsError})
 	}
 	r.log.Close()
 	if cause != nil && r.HasHandle() {

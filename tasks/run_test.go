@@ -214,6 +214,19 @@ func TestLiveLimit(t *testing.T) {
 	})
 }
 
+// Whoever looks at a task's segments while it ends sees them. Only the race detector tells.
+func TestSegmentsAreSeenWhileTheTaskEnds(t *testing.T) {
+	r := newRunner(t, Options{})
+	for range 50 {
+		run := start(t, r, untilDone)
+		go run.Cancel("")
+		if run.Segments() == nil {
+			t.Fatal("none")
+		}
+		<-run.Ended()
+	}
+}
+
 func TestTransitions(t *testing.T) {
 	all := []mcp.TaskStatus{mcp.TaskWorking, mcp.TaskInputRequired, mcp.TaskCompleted, mcp.TaskFailed, mcp.TaskCancelled}
 	for _, from := range all {

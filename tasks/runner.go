@@ -163,7 +163,7 @@ func (r *Runner) newRun(spec Spec, t Task) *Run {
 		run.task.Log = partials.NewLog(&o)
 		run.task.Segments = partials.NewSegments(run.task.Log)
 	}
-	run.log = run.task.Log
+	run.log, run.segments = run.task.Log, run.task.Segments
 	return run
 }
 
