@@ -464,6 +464,49 @@ func TestPumpTellsWhatIsNoLongerKept(t *testing.T) {
 	}
 }
 
+// Output that is lost, in the middle of what is kept or before the reader came, has one number at every pace: the one that who asks
+// for it gets, and what follows has the next.
+func TestLostOutputIsOneSegment(t *testing.T) {
+	for _, pace := range []time.Duration{0, 1} {
+		short := NewLog(&LogOptions{Retain: 1000})
+		for range 10_000 {
+			mustAppend(t, short, text("line\n"))
+		}
+		short.Close()
+		cut := Stored(&shelf{kept: []Stretch{
+			{Start: 0, Marks: []byte{4 << 4}, Data: []byte("head")},
+			{Start: 1000, Marks: []byte{4 << 4}, Data: []byte("tail")},
+		}}, 1004)
+		for name, l := range map[string]*Log{"the beginning": short, "the middle": cut} {
+			segments := NewSegments(l)
+			segments.Finish(Ending{})
+			var lane buffer
+			d := NewSEP1905(head, json.RawMessage("1"), "t", segments)
+			if err := NewPump(l.NewReader(0), d, &lane, PumpOptions{Pace: pace}).Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			var pushed []json.RawMessage
+			for _, line := range lane.lines() {
+				r, err := DecodeSEP1905([]byte(line))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, s := range r.Segments {
+					pushed = append(pushed, s.Item)
+				}
+			}
+			var asked []json.RawMessage
+			if err := json.Unmarshal(segments.After(0, 1<<20).Content, &asked); err != nil {
+				t.Fatal(err)
+			}
+			got, want := fmt.Sprintf("%s", pushed), fmt.Sprintf("%s", asked)
+			if got != want || strings.Count(got, "no longer kept") != 1 {
+				t.Errorf("%s, pace %v:\npushed %.500s\nasked  %.500s", name, pace, got, want)
+			}
+		}
+	}
+}
+
 func TestDigits(t *testing.T) {
 	d := digits{'0'}
 	for i := range 12345 {

@@ -254,7 +254,7 @@ func (p *Pump) encode(dst []byte) []byte {
 		dst = p.tellLost(dst, b.Start)
 	}
 	p.pos = b.End
-	if p.o.Pace > 0 || p.r.tail {
+	if p.o.Pace > 0 || p.r.tail || b.Lost {
 		return p.dialect.Encode(dst, b)
 	}
 	write := Batch{Start: b.Start, End: b.Start}
@@ -272,5 +272,5 @@ func (p *Pump) encode(dst []byte) []byte {
 // tellLost tells a client whose reader came late, when the log had let its beginning go, what it has missed.
 func (p *Pump) tellLost(dst []byte, start int64) []byte {
 	note := Chunk{Data: fmt.Appendf(nil, "[%d bytes of output are no longer kept]\n", start-p.pos)}
-	return p.dialect.Encode(dst, Batch{Chunks: []Chunk{note}, Start: p.pos, End: start})
+	return p.dialect.Encode(dst, Batch{Chunks: []Chunk{note}, Start: p.pos, End: start, Lost: true})
 }
