@@ -94,7 +94,11 @@ func (s *sequence) missing() Gap {
 	return Gap{From: s.next, To: max(s.last, s.next-1)}
 }
 
-func weigh(items []json.RawMessage) (size int) {
+// messageBytes is about what a message takes beside its items.
+const messageBytes = 128
+
+func weigh(items []json.RawMessage) int {
+	size := messageBytes
 	for _, item := range items {
 		size += len(item)
 	}

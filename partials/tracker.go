@@ -189,7 +189,7 @@ func (t *Tracker) partial(params []byte) bool {
 }
 
 func (t *Tracker) keep(m earlyMessage, size int) {
-	if t.size += size; t.size <= t.bound {
+	if t.size += size + messageBytes; t.size <= t.bound {
 		t.early = append(t.early, m)
 	}
 }
