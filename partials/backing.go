@@ -166,8 +166,11 @@ func (l *Log) Grow(end int64, tail []Stretch) error {
 	} else if blocks[0].start != l.end {
 		l.blocks = nil // what memory holds has no gap
 	}
-	l.blocks = append(l.blocks, blocks...)
 	l.cost += end - l.end
+	for _, b := range blocks {
+		b.cost = l.cost - (end - b.end())
+	}
+	l.blocks = append(l.blocks, blocks...)
 	l.keptCost = l.cost
 	l.end, l.kept = end, end
 	l.trim()

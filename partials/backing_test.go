@@ -3,6 +3,7 @@ package partials
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -451,7 +452,7 @@ func TestFollowedLogHasATail(t *testing.T) {
 		t.Helper()
 		end, tail := l.Size(), []Stretch(nil)
 		for _, text := range texts {
-			tail = append(tail, Stretch{Start: end, Marks: []byte{byte(len(text)) << 4}, Data: []byte(text)})
+			tail = append(tail, Stretch{Start: end, Marks: binary.AppendUvarint(nil, uint64(len(text))<<4), Data: []byte(text)})
 			end += int64(len(text))
 		}
 		s.kept = append(s.kept, tail...)
@@ -481,6 +482,12 @@ func TestFollowedLogHasATail(t *testing.T) {
 	}
 	if err := l.Grow(100, []Stretch{{Start: 20, Data: []byte("x")}}); err == nil {
 		t.Error("a damaged stretch is taken")
+	}
+	for range 2 * backedRetain / 100 {
+		grow(true, strings.Repeat("x", 100))
+	}
+	if n := l.Size() - l.memory(); n < backedRetain || n > backedRetain+100 {
+		t.Errorf("memory keeps %d bytes, want %d", n, backedRetain)
 	}
 }
 
