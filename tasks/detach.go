@@ -228,26 +228,24 @@ func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*
 // Follow returns the run of a task: the one that runs it, or one that follows what another process does. It is nil
 // if the task has ended. release ends the following when nobody else needs it.
 func (r *Runner) Follow(ctx context.Context, id string) (run *Run, release func(), err error) {
-	shared, ok := r.o.Store.(Shared)
-	var t Task
-	if _, unstored := r.unstored(id); r.Running(id) == nil && ok && !unstored {
-		if t, err = shared.Follow(ctx, r.o.Owner, id); err != nil {
-			return nil, func() {}, err
-		}
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if run = r.live[id]; run == nil {
-		if t.Log == nil { // it has ended
-			return nil, func() {}, nil
+		r.mu.Unlock()
+		t, err := r.elsewhere(ctx, id)
+		r.mu.Lock()
+		if err != nil || t.Log == nil {
+			return nil, func() {}, err
 		}
-		run = r.newRun(Spec{Tool: t.Tool, Handle: true, Work: followed}, t)
-		run.away, run.follower = true, true
-		run.followers = 0 // no delivery
-		run.detached.Happen()
-		r.live[id] = run
-		r.all.Add(1)
-		go run.Do()
+		if run = r.live[id]; run == nil {
+			run = r.newRun(Spec{Tool: t.Tool, Handle: true, Work: followed}, t)
+			run.away, run.follower = true, true
+			run.followers = 0 // no delivery
+			run.detached.Happen()
+			r.live[id] = run
+			r.all.Add(1)
+			go run.Do()
+		}
 	}
 	run.following++
 	return run, func() {
@@ -258,6 +256,15 @@ func (r *Runner) Follow(ctx context.Context, id string) (run *Run, release func(
 			run.ctx.Cancel(errLeft)
 		}
 	}, nil
+}
+
+// elsewhere is a task that another process runs, to be followed; without a log if it has ended.
+func (r *Runner) elsewhere(ctx context.Context, id string) (Task, error) {
+	shared, ok := r.o.Store.(Shared)
+	if _, unstored := r.unstored(id); !ok || unstored {
+		return Task{}, nil
+	}
+	return shared.Follow(ctx, r.o.Owner, id)
 }
 
 // followed is the work of a run that only follows.
