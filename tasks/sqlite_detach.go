@@ -72,6 +72,7 @@ func (s *SQLite) SetVariables(_ context.Context, owner, id string, patch []byte)
 	}
 	var refused error
 	err = d.w.do(job{do: func(tx *transaction) error {
+		refused = nil // of the last time that this was done
 		var current []byte
 		err := tx.one(&current, "SELECT variables FROM task WHERE id = ? AND owner = ? AND keeper IS NOT NULL", id, owner)
 		if errors.Is(err, sql.ErrNoRows) {

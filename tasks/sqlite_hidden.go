@@ -28,6 +28,10 @@ func (d *database) reveal(k *keeping, t Task) error {
 			tx.live[t.Owner]++
 		}
 		return err
+	}, committed: func() {
+		if refused == nil {
+			k.hidden.Store(false) // here, where it is known what a write that fails means
+		}
 	}})
 	if err == nil {
 		err = refused
@@ -35,7 +39,6 @@ func (d *database) reveal(k *keeping, t Task) error {
 	if err != nil {
 		return err
 	}
-	k.hidden.Store(false)
 	if !k.log.Backed() { // it could not be written once
 		k.log.Back(k)
 	}
