@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"strconv"
 	"sync/atomic"
 
 	"runnel/partials"
@@ -185,5 +184,3 @@ func (k *keeping) Load(ctx context.Context, pos int64, limit int) ([]partials.St
 	}
 	return list, explain(rows.Err())
 }
-
-func itoa(n int64) string { return strconv.FormatInt(n, 10) }

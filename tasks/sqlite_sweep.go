@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
@@ -142,7 +143,7 @@ func (d *database) drop(ctx context.Context, which string, args ...any) (n int, 
 // drop deletes some of the tasks that a condition names, with at most sliceRows rows of output. Of a task that has more only a
 // part is deleted, and it is not found from then on: the rest goes with the next calls.
 func (tx *transaction) drop(which string, args ...any) (n int, err error) {
-	numbers, err := tx.numbers("SELECT number FROM task WHERE "+which+" LIMIT "+itoa(dropTasks), args...)
+	numbers, err := tx.numbers("SELECT number FROM task WHERE "+which+" LIMIT "+strconv.Itoa(dropTasks), args...)
 	if err != nil {
 		return 0, err
 	}
@@ -194,7 +195,7 @@ func (d *database) shrink(ctx context.Context) error {
 		return nil
 	}
 	return d.w.do(job{do: func(tx *transaction) error {
-		rows, err := tx.query("PRAGMA incremental_vacuum(" + itoa(vacuumPages) + ")")
+		rows, err := tx.query("PRAGMA incremental_vacuum(" + strconv.Itoa(vacuumPages) + ")")
 		if err != nil {
 			return err
 		}

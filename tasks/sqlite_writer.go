@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"runtime"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -109,7 +110,7 @@ func (w *writer) prepare(ctx context.Context, c *sql.Conn, o SQLiteOptions) erro
 		return err
 	}
 	// What the sweeper does not keep below the limit in time is refused by SQLite itself.
-	_, err := c.ExecContext(ctx, "PRAGMA max_page_count = "+itoa(o.MaxState/page))
+	_, err := c.ExecContext(ctx, "PRAGMA max_page_count = "+strconv.FormatInt(o.MaxState/page, 10))
 	return err
 }
 
