@@ -1,7 +1,6 @@
 package partials
 
 import (
-	"encoding/json"
 	"fmt"
 )
 
@@ -50,36 +49,4 @@ func (d *pr383) chunk(dst, content []byte, last bool) []byte {
 	dst = fmt.Appendf(dst, `,"partialResult":{"chunk":{"content":%s},"append":%t,"lastChunk":%t}}}`, content, d.begun, last)
 	d.begun = true
 	return append(dst, '\n')
-}
-
-// PartialResult is the partialResult of a progress notification (PR #383).
-type PartialResult struct {
-	Progress float64
-	Content  []json.RawMessage
-	Append   bool
-	Last     bool
-}
-
-// DecodePR383 reads a progress notification that carries a partial result.
-func DecodePR383(line []byte) (PartialResult, error) {
-	var m struct {
-		Params struct {
-			Progress float64 `json:"progress"`
-			Partial  *struct {
-				Chunk struct {
-					Content []json.RawMessage `json:"content"`
-				} `json:"chunk"`
-				Append bool `json:"append"`
-				Last   bool `json:"lastChunk"`
-			} `json:"partialResult"`
-		} `json:"params"`
-	}
-	if err := json.Unmarshal(line, &m); err != nil {
-		return PartialResult{}, fmt.Errorf("reading a partial result: %w", err)
-	}
-	p := m.Params.Partial
-	if p == nil {
-		return PartialResult{}, fmt.Errorf("reading a partial result: there is none")
-	}
-	return PartialResult{Progress: m.Params.Progress, Content: p.Chunk.Content, Append: p.Append, Last: p.Last}, nil
 }

@@ -3,6 +3,7 @@ package partials
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -45,6 +46,7 @@ func (d *sep1905) Encode(dst []byte, b Batch) []byte {
 		}
 	}
 	d.held.take(s.begin(min(s.last, int64(len(s.ends))) + 1))
+	d.held.Chunks = slices.Clone(d.held.Chunks) // the batch's are the reader's
 	if c.page.Count == 0 {
 		return dst
 	}
@@ -68,12 +70,12 @@ func (d *sep1905) hold(b Batch) {
 	switch {
 	case b.Lost:
 		d.held = Batch{}
-		return
 	case len(d.held.Chunks) == 0 || d.held.End != b.Start:
-		d.held = Batch{Start: b.Start}
+		d.held = b
+	default:
+		d.held.Chunks = append(d.held.Chunks, b.Chunks...)
+		d.held.End = b.End
 	}
-	d.held.Chunks = append(d.held.Chunks, b.Chunks...)
-	d.held.End = b.End
 }
 
 // item is segment n: what was read of it, since to read it again might wait for the disk. s.mu is held.
@@ -183,42 +185,4 @@ func (b *Batch) take(pos int64) []Chunk {
 		chunks = append(chunks, c)
 	}
 	return chunks
-}
-
-// Segment is one content item of a SEP-1905 stream.
-type Segment struct {
-	SeqNr int64
-	Item  json.RawMessage // with its seqNr
-}
-
-// StreamingResult is what a result with partial-content holds.
-type StreamingResult struct {
-	Segments   []Segment
-	IsError    bool
-	IsComplete bool
-}
-
-// DecodeSEP1905 reads a response that carries partial-content.
-func DecodeSEP1905(line []byte) (StreamingResult, error) {
-	var m struct {
-		Result struct {
-			Content    []json.RawMessage `json:"partial-content"`
-			IsError    bool              `json:"isError"`
-			IsComplete bool              `json:"isComplete"`
-		} `json:"result"`
-	}
-	if err := json.Unmarshal(line, &m); err != nil {
-		return StreamingResult{}, fmt.Errorf("reading a streaming response: %w", err)
-	}
-	r := StreamingResult{IsError: m.Result.IsError, IsComplete: m.Result.IsComplete}
-	for _, item := range m.Result.Content {
-		var n struct {
-			SeqNr int64 `json:"seqNr"`
-		}
-		if err := json.Unmarshal(item, &n); err != nil || n.SeqNr < 1 {
-			return StreamingResult{}, fmt.Errorf("reading a streaming response: seqNr %d must be 1 or more", n.SeqNr)
-		}
-		r.Segments = append(r.Segments, Segment{SeqNr: n.SeqNr, Item: item})
-	}
-	return r, nil
 }

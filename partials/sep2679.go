@@ -61,22 +61,3 @@ type TaskPartial struct {
 	Content []json.RawMessage `json:"content"`
 	Seq     int64             `json:"seq"`
 }
-
-// DecodeSEP2679 reads a line that NewSEP2679's dialect wrote.
-func DecodeSEP2679(line []byte) (TaskPartial, error) {
-	var m struct {
-		Method string      `json:"method"`
-		Params TaskPartial `json:"params"`
-	}
-	m.Params.Seq = -1
-	if err := json.Unmarshal(line, &m); err != nil {
-		return TaskPartial{}, fmt.Errorf("reading a partial: %w", err)
-	}
-	if m.Params.Seq < 0 || len(m.Params.Content) == 0 {
-		return TaskPartial{}, fmt.Errorf("reading a partial: seq %d with %d content items", m.Params.Seq, len(m.Params.Content))
-	}
-	if m.Method != "notifications/tasks/partial" {
-		return TaskPartial{}, fmt.Errorf("reading a partial: method is %q", m.Method)
-	}
-	return m.Params, nil
-}

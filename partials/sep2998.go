@@ -44,22 +44,3 @@ type PartialToolResult struct {
 	Content []json.RawMessage `json:"content"`
 	Final   bool              `json:"final"`
 }
-
-// DecodeSEP2998 reads a line that NewSEP2998's dialect wrote.
-func DecodeSEP2998(line []byte) (PartialToolResult, error) {
-	var m struct {
-		Method string            `json:"method"`
-		Params PartialToolResult `json:"params"`
-	}
-	m.Params.Seq = -1
-	if err := json.Unmarshal(line, &m); err != nil {
-		return PartialToolResult{}, fmt.Errorf("reading a partial result: %w", err)
-	}
-	if m.Method != "notifications/tools/partial_result" {
-		return PartialToolResult{}, fmt.Errorf("reading a partial result: method is %q", m.Method)
-	}
-	if m.Params.Seq < 0 {
-		return PartialToolResult{}, fmt.Errorf("reading a partial result: seq is missing or negative")
-	}
-	return m.Params, nil
-}

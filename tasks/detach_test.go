@@ -49,6 +49,19 @@ func detached(t *testing.T, starter, supervisor *Runner, spec Spec, work Work) (
 	return here, <-taken
 }
 
+// segments are those of a response.
+func segments(t *testing.T, line []byte) []json.RawMessage {
+	var m struct {
+		Result struct {
+			Content []json.RawMessage `json:"partial-content"`
+		}
+	}
+	if err := json.Unmarshal(line, &m); err != nil {
+		t.Errorf("%v: %s", err, line)
+	}
+	return m.Result.Content
+}
+
 // What the supervisor writes is what everybody reads, under the same numbers, pushed, pulled or merged, while it runs and later.
 func TestDetachedOutputIsOne(t *testing.T) {
 	starter, supervisor, third := threeProcesses(t)
@@ -74,13 +87,7 @@ func TestDetachedOutputIsOne(t *testing.T) {
 		var items []json.RawMessage
 		take := func(line []byte) {
 			for line := range strings.Lines(string(line)) {
-				r, err := partials.DecodeSEP1905([]byte(line))
-				if err != nil {
-					t.Errorf("%v: %s", err, line)
-				}
-				for _, s := range r.Segments {
-					items = append(items, s.Item)
-				}
+				items = append(items, segments(t, []byte(line))...)
 			}
 		}
 		d, r := partials.NewSEP1905([]byte(`{"jsonrpc":"2.0"`), []byte("1"), here.ID(), here.Segments()), here.Log().NewReader(0)
