@@ -635,6 +635,8 @@ func TestNumbersElsewhere(t *testing.T) {
 		}
 		return string(task.Segments.After(last, 1<<20).Content)
 	}
+	end := sync.OnceFunc(func() { close(lines) })
+	defer end()
 	lines <- "one\n"
 	eventually(t, func() bool { return page(here, 0) != "[]" })
 	want := `[{"seqNr":2,"type":"text","text":"two\n"}]`
@@ -645,7 +647,7 @@ func TestNumbersElsewhere(t *testing.T) {
 	}
 	lines <- "three\n"
 	eventually(t, func() bool { return page(there, 2) != "[]" })
-	close(lines)
+	end()
 	<-run.Ended()
 	want = `[{"seqNr":2,"type":"text","text":"two\n"},{"seqNr":3,"type":"text","text":"three\n"}]`
 	for _, r := range []*Runner{here, there} {
