@@ -111,7 +111,7 @@ arguments. 130: after Ctrl-C.`,
 	flags.Var(o.mode, "mode", "response `MODE` to ask for (SEP-1905): immediate, streaming, task")
 	flags.Var(o.output, "output", "`FORMAT`: text (content as it arrives), json (the result on one line), ndjson (every message received)")
 	flags.Var(o.progress, "progress", "`WHEN` to show how it goes, on stderr: auto (on a terminal), always, never")
-	flags.DurationVar(&o.timeout, "timeout", 0, "cancel the call after this `DURATION`; 0 = never")
+	flags.Var((*span)(&o.timeout), "timeout", "cancel the call after this `DURATION`; 0 = never")
 	flags.BoolVar(&o.ask, "ask", false, "put the tool's questions on the terminal (the default when stdin is one)")
 	flags.BoolVar(&o.yes, "yes", false, "accept the tool's questions, with the values they propose")
 	flags.BoolVar(&o.summary, "summary", false, "tell on stderr at the end what came and how it compares with the result")

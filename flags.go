@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -107,6 +109,46 @@ func (c *choice) Set(text string) error {
 func (c *choice) words() []string {
 	n := slices.IndexFunc(choices, func(words []string) bool { return slices.Contains(words, string(*c)) })
 	return choices[n]
+}
+
+// span is the time of a flag: written as in the config, and not negative.
+type span time.Duration
+
+func (s *span) String() string {
+	if *s == 0 {
+		return "0" // which help does not show as a default
+	}
+	return tools.Duration(*s).String()
+}
+
+func (s *span) Type() string { return "duration" }
+
+func (s *span) Set(text string) error {
+	var d tools.Duration
+	if err := d.UnmarshalText([]byte(text)); err != nil {
+		return err
+	}
+	if d < 0 {
+		return fmt.Errorf("%s is negative; allowed: 0 or more", text)
+	}
+	*s = span(d)
+	return nil
+}
+
+// position is a place in an output: how many bytes stand before it.
+type position int64
+
+func (p *position) String() string { return fmt.Sprint(int64(*p)) }
+
+func (p *position) Type() string { return "bytes" }
+
+func (p *position) Set(text string) error {
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return fmt.Errorf("%q is no position; allowed: a whole number of bytes, 0 or more", text)
+	}
+	*p = position(n)
+	return nil
 }
 
 // readEnvironment gives each flag that was not set the value of its variable; an empty one counts as not set.

@@ -187,7 +187,7 @@ A host that has not fetched the result of such a task cannot do it any more; --o
 			return err
 		},
 	}
-	cmd.Flags().DurationVar(&older, "older", 0, "only those that ended this `DURATION` ago or longer")
+	cmd.Flags().Var((*span)(&older), "older", "only those that ended this `DURATION` ago or longer")
 	return cmd
 }
 

@@ -172,7 +172,7 @@ leaves it, and the task goes on. What the command wrote to stderr, where that is
   # what has come since
   runnel tasks tail 4d8a --after 5120`,
 		func(cmd *cobra.Command, l *local, id string) error {
-			at := max(after, 0)
+			at := after
 			_, err := l.runner.Tail(cmd.Context(), id, at, follow, func(b partials.Batch) error {
 				if b.Start > at {
 					i.say(zerolog.WarnLevel, fmt.Sprintf("runnel: gap: %d bytes of the output are no longer kept (after %d bytes)", b.Start-at, at))
@@ -192,7 +192,7 @@ leaves it, and the task goes on. What the command wrote to stderr, where that is
 			return err
 		})
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the task has ended")
-	cmd.Flags().Int64Var(&after, "after", 0, "from position `N` on: that many bytes of output are passed over")
+	cmd.Flags().Var((*position)(&after), "after", "from position `N` on: that many bytes of output are passed over")
 	return cmd
 }
 
