@@ -208,6 +208,9 @@ func (c *call) run(ctx context.Context, tool *mcp.Tool, arguments json.RawMessag
 	}
 	c.mu.Lock()
 	c.failed = giveUp
+	if c.lost != nil { // with what came before the call
+		giveUp(c.lost)
+	}
 	c.mu.Unlock()
 
 	result, err := c.result(wanted, tool)

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -236,6 +237,23 @@ func TestStdoutIsGone(t *testing.T) {
 	code := run(t.Context(), []string{"call", "yes", "--tool", "yes=yes"}, append(environ(t), noConfig), strings.NewReader(""), w, &stderr)
 	if code != exitFailure || !strings.Contains(stderr.String(), "writing the output") {
 		t.Errorf("exit code %d, stderr %q", code, &stderr)
+	}
+}
+
+// fullDisk is an output that takes nothing.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// Output that cannot be written from the first byte on ends the call, too: with ndjson that byte comes before the call.
+func TestStdoutIsFull(t *testing.T) {
+	for _, output := range []string{"text", "json", "ndjson"} {
+		var stderr syncBuffer
+		args := []string{"call", "echo", "text=hello", "--selftest", "--output", output}
+		code := run(t.Context(), args, append(environ(t), noConfig), strings.NewReader(""), fullDisk{}, &stderr)
+		if code != exitFailure || stderr.String() != "runnel: writing the output: no space left on device\n" {
+			t.Errorf("%s: exit code %d, stderr %q", output, code, &stderr)
+		}
 	}
 }
 
