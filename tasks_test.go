@@ -193,6 +193,13 @@ func TestTasksMisused(t *testing.T) {
 	if _, err := os.Stat(none); err == nil {
 		t.Error("looking makes a state")
 	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"list", "prune"} { // what cannot be read may be there
+		people(t, "tasks", command, "--state", file).is(t, exitFailure, "", "^runnel: opening the state in "+file+": .*not a directory")
+	}
 	people(t, "tasks", "list", "--state", "memory").is(t, exitUsage, "", "the state is memory")
 	people(t, "tasks").is(t, exitUsage, "", "which one\\? list, get, tail, result, cancel or prune")
 	people(t, "tasks", "tial").is(t, exitUsage, "", `did you mean tail\?`)

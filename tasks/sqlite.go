@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"net/url"
 	"os"
@@ -80,10 +81,11 @@ func NewSQLite(o SQLiteOptions) *SQLite {
 // Dir is where the state is.
 func (s *SQLite) Dir() string { return s.o.Dir }
 
-// Exists reports whether a state is there already, which may have to be recovered.
+// Exists reports whether a state is there already, which may have to be recovered. Where that cannot be seen it may be: Open
+// tells why.
 func (s *SQLite) Exists() bool {
 	_, err := os.Stat(filepath.Join(s.o.Dir, databaseFile))
-	return err == nil
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // Open opens the state if that has not been done, and recovers what dead processes left. After an error it
