@@ -10,6 +10,24 @@ import (
 
 func TestDoctor(t *testing.T) {
 	good := writeConfig(t, "tools:\n  list:\n    command: [ls, -l]\n  any:\n    shell: echo\n")
+	elsewhere := writeConfig(t, `
+tools:
+  below: {command: [sub/run]}
+  inside: {command: [./run], dir: sub}
+  plain: {command: [/etc/passwd]}
+  lost: {command: [ls], dir: /nonexistent}
+  named: {command: ["{{it}}"], input: {it: {type: string}}}
+upstreams:
+  here: {command: [sub/run]}
+  gone: {command: [no-such-server]}
+`)
+	sub := filepath.Join(filepath.Dir(elsewhere[1]), "sub")
+	if err := os.MkdirAll(sub, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(sub, "run"), []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	missing := writeConfig(t, "tools:\n  gone:\n    command: [no-such-program]\n  here:\n    command: [./program]\n    dir: /\n")
 	wrong := filepath.Join("testdata", "config", "wrong", "documents.yaml")
 	for _, c := range []struct {
@@ -19,7 +37,13 @@ func TestDoctor(t *testing.T) {
 	}{
 		{nil, exitFine, []string{`ok     version: runnel`, `ok     config: /dev/null`, `ok     session, 2025-11-25: 2025-11-25, `, `ok     session, stateless era: 2026-07-28, `}},
 		{good, exitFine, []string{`ok     config: .*runnel.yaml$`, `ok     tools: 2`, `ok     tool any: /.*/sh`, `ok     tool list: /.*/ls`}},
-		{missing, exitFailure, []string{`WRONG  tool gone: there is no program "no-such-program" in PATH=`, `WRONG  tool here: `}},
+		{missing, exitFailure, []string{`WRONG  tool gone: cannot start no-such-program: not found in PATH=`, `WRONG  tool here: `}},
+		{elsewhere, exitFailure, []string{ // what a call would find, not what the directory of doctor has
+			`ok     tool below: ` + sub + `/run$`, `ok     tool inside: ` + sub + `/run$`, `ok     upstream here: ` + sub + `/run$`,
+			`WRONG  tool plain: cannot start /etc/passwd: /etc/passwd: permission denied$`,
+			`WRONG  tool lost: cannot start ls: directory /nonexistent: no such file or directory$`,
+			`WRONG  upstream gone: cannot start no-such-server: not found in PATH=`}},
+		{[]string{"--tool", "x=no-such-program"}, exitFailure, []string{`WRONG  tool x: cannot start no-such-program: not found in PATH=`}},
 		{[]string{"--config", wrong}, exitFailure, []string{`WRONG  config: .*documents.yaml:4:1: `, `ok     session, 2025-11-25`}},
 		{[]string{"--tool", "x"}, exitFailure, []string{`WRONG  tools: --tool: "x" is no tool`}},
 	} {
@@ -32,6 +56,16 @@ func TestDoctor(t *testing.T) {
 				t.Errorf("%q does not say %q:\n%s", c.args, want, got.stdout)
 			}
 		}
+	}
+}
+
+// A shell is the one that a call takes, whatever the PATH.
+func TestDoctorWithoutPath(t *testing.T) {
+	flags := append(writeConfig(t, "tools: {a: {shell: echo}}"), "--state", "memory")
+	var stdout, stderr syncBuffer
+	code := run(t.Context(), append([]string{"doctor"}, flags...), nil, strings.NewReader(""), &stdout, &stderr)
+	if code != exitFine || !strings.Contains(stdout.String(), "ok     tool a: /bin/sh\n") {
+		t.Errorf("exit code %d\n%s%s", code, &stdout, &stderr)
 	}
 }
 
@@ -68,22 +102,5 @@ func TestDoctorOfAHost(t *testing.T) {
 	} {
 		args := append([]string{"call", "doctor", flags, "--"}, builtProgram(t), "doctor", "--host")
 		runClient(t, "", args...).is(t, exitFine, `What this host says, and asks for:\n`+want, `runnel doctor: the host: tools/call doctor: `)
-	}
-}
-
-func TestLookUp(t *testing.T) {
-	dir := t.TempDir()
-	for name, mode := range map[string]os.FileMode{"run": 0o700, "text": 0o600} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, mode); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, c := range []struct{ program, dir, path, want string }{
-		{"run", "", "/nowhere:" + dir, dir + "/run"}, {"text", "", dir, ""}, {"./run", dir, "", dir + "/run"},
-		{dir + "/run", "/", "", dir + "/run"}, {"../run", dir, "", ""}, {filepath.Base(dir), "", filepath.Dir(dir), ""},
-	} {
-		if got := lookUp(c.program, c.dir, c.path); got != c.want {
-			t.Errorf("%s in %s, PATH=%s: %q, want %q", c.program, c.dir, c.path, got, strings.TrimSpace(c.want))
-		}
 	}
 }

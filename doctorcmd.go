@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
@@ -92,9 +91,7 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 		d.fine("config", "%s", file)
 	}
 	if config != nil {
-		for _, name := range slices.Sorted(maps.Keys(config.Tools)) {
-			d.command(name, config.Tools[name])
-		}
+		d.programs(config)
 		switch _, count, err := i.registry(config); {
 		case err != nil:
 			d.bad("tools", "%v", err)
@@ -117,49 +114,30 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 	return nil
 }
 
-// command looks for a tool's program.
-func (d *diagnosis) command(name string, tool tools.CommandConfig) {
-	program := "sh"
-	if tool.Shell == "" && len(tool.Command) > 0 {
-		program = tool.Command[0]
+// programs looks for what the tools and the upstreams start. What else is wrong with them is the registry's to tell.
+func (d *diagnosis) programs(config *tools.Config) {
+	commands, _ := config.Commands(d.i.env)
+	for _, spec := range d.i.options.tools {
+		if c, err := tools.NewCommandLine(spec, tools.Environment{Vars: d.i.env}); err == nil {
+			commands = append(commands, c)
+		}
 	}
-	if strings.Contains(program, "{{") {
-		return // known only when it is called
+	for _, c := range commands {
+		d.program("tool "+c.Describe().Name, c.Program)
 	}
-	path := d.i.getenv("PATH")
-	if p, ok := tool.Env["PATH"]; ok {
-		path = p
+	upstreams, _ := config.Servers(d.i.env, version(), zerolog.Nop())
+	for _, u := range upstreams {
+		d.program("upstream "+u.Name(), u.Program)
 	}
-	found := lookUp(program, tool.Dir, path)
-	if found == "" {
-		d.bad("tool "+name, "there is no program %q in PATH=%s", program, path)
-		return
-	}
-	d.fine("tool "+name, "%s", found)
 }
 
-// lookUp finds a program as a shell in dir would, "" if there is none.
-func lookUp(program, dir, path string) string {
-	if strings.Contains(program, "/") {
-		if !filepath.IsAbs(program) {
-			program = filepath.Join(dir, program)
-		}
-		if isProgram(program) {
-			return program
-		}
-		return ""
+func (d *diagnosis) program(what string, find func() (string, error)) {
+	switch found, err := find(); {
+	case err != nil:
+		d.bad(what, "%v", err)
+	case found != "": // else it is known only when the tool is called
+		d.fine(what, "%s", found)
 	}
-	for _, folder := range filepath.SplitList(path) {
-		if file := filepath.Join(folder, program); isProgram(file) {
-			return file
-		}
-	}
-	return ""
-}
-
-func isProgram(file string) bool {
-	info, err := os.Stat(file)
-	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 }
 
 // temporary checks that files can be written where tools write theirs.

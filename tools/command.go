@@ -370,15 +370,28 @@ func (c *Command) prepare(in *Call) (*processSpec, error) {
 		text := c.stdin.fill(func(name string) string { return args[name].joined() })
 		s.stdin = &text
 	}
+	s.path, err = c.find(s.argv[0])
+	return s, err
+}
+
+// Program finds the program that a call would start, "" where an argument names it.
+func (c *Command) Program() (string, error) {
+	if len(c.argv[0].names) > 0 {
+		return "", nil
+	}
+	return c.find(c.argv[0].text[0])
+}
+
+// find looks a program up from where the command runs, which must be there.
+func (c *Command) find(program string) (string, error) {
 	if info, err := os.Stat(c.dir); err != nil || !info.IsDir() {
 		if err == nil {
 			err = syscall.ENOTDIR
 		}
-		return nil, fmt.Errorf("cannot start %s: directory %s: %w", s.argv[0], c.dir, rootCause(err))
+		return "", fmt.Errorf("cannot start %s: directory %s: %w", program, c.dir, rootCause(err))
 	}
-	path, _ := lookupEnv(s.env, "PATH")
-	s.path, err = findProgram(s.argv[0], c.dir, path)
-	return s, err
+	path, _ := lookupEnv(c.env, "PATH")
+	return findProgram(program, c.dir, path)
 }
 
 // enter waits for a slot of maxConcurrent, until leave is called: a model that calls a tool twice at once gets both answers,

@@ -132,10 +132,15 @@ func (u *Upstream) run(publish func([]*entry)) {
 	}
 }
 
+// Program finds the program of the server.
+func (u *Upstream) Program() (string, error) {
+	path, _ := lookupEnv(u.env, "PATH")
+	return findProgram(u.config.Command[0], u.dir, path)
+}
+
 // serve starts the server once and returns when it has ended, and how: nil = with exit code 0.
 func (u *Upstream) serve(publish func([]*entry)) error {
-	path, _ := lookupEnv(u.env, "PATH")
-	program, err := findProgram(u.config.Command[0], u.dir, path)
+	program, err := u.Program()
 	if err != nil {
 		return err
 	}
