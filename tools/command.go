@@ -204,11 +204,14 @@ func (c *Command) buildEnvironment(env Environment) error {
 	if vars == nil {
 		vars = os.Environ()
 	}
-	dir := env.Dir
-	if filepath.IsAbs(c.config.Dir) {
-		dir = c.config.Dir
-	} else {
-		dir = filepath.Join(dir, c.config.Dir)
+	dir := c.config.Dir
+	switch home, _ := lookupEnv(vars, "HOME"); {
+	case inHome(dir) && !filepath.IsAbs(home):
+		return &ConfigError{Key: "dir", Problem: dir + ": HOME is not set", Allowed: "a path from / or from the config file's directory"}
+	case inHome(dir):
+		dir = filepath.Join(home, dir[1:])
+	case !filepath.IsAbs(dir):
+		dir = filepath.Join(env.Dir, dir)
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {

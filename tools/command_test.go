@@ -15,7 +15,7 @@ func TestCommandThatCannotStart(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "plain"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	env := Environment{Dir: dir, Vars: []string{"PATH=" + dir + ":/nowhere"}}
+	env := Environment{Dir: dir, Vars: []string{"PATH=" + dir + ":/nowhere", "HOME=" + dir + "/home"}}
 	for _, test := range []struct {
 		config CommandConfig
 		want   string
@@ -25,6 +25,7 @@ func TestCommandThatCannotStart(t *testing.T) {
 		{CommandConfig{Command: []string{"x"}, Env: map[string]string{"PATH": "/own"}}, "not found in PATH=/own"},
 		{CommandConfig{Command: []string{"./plain"}}, "cannot start ./plain: " + dir + "/plain: permission denied"},
 		{CommandConfig{Command: []string{"/bin/sh"}, Dir: "missing"}, "directory " + dir + "/missing: no such file"},
+		{CommandConfig{Command: []string{"/bin/sh"}, Dir: "~/missing"}, "directory " + dir + "/home/missing: no such file"},
 		{CommandConfig{Command: []string{"/bin/sh"}, Dir: "plain"}, "directory " + dir + "/plain: not a directory"},
 		{CommandConfig{Command: []string{"{{cmd}}", "/bin/sh"}, Input: Object(`{"cmd":{}}`)}, "names the command to run has no value"},
 		{CommandConfig{Command: []string{"/bin/sh", "{{big}}"}, Input: Object(`{"big":{"default":"` + strings.Repeat("x", 1<<18) + `"}}`)}, "argument list too long"},
@@ -37,6 +38,13 @@ func TestCommandThatCannotStart(t *testing.T) {
 		if err != nil || !result.IsError || !strings.Contains(contentText(t, result.Content[0]), test.want) {
 			t.Errorf("%v: %+v, %v, want %q", test.config.Command, result, err, test.want)
 		}
+	}
+}
+
+func TestHomeThatIsNotSet(t *testing.T) {
+	_, err := NewCommand("t", CommandConfig{Command: []string{"ls"}, Dir: "~/x"}, Environment{Vars: []string{}})
+	if want := "dir: ~/x: HOME is not set; allowed: a path from / or from the config file's directory"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
 

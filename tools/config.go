@@ -95,7 +95,7 @@ func (c *Config) StateDir(getenv func(string) string) (string, error) {
 			return "", ErrNoHome
 		}
 		return filepath.Join(home, ".local", "state", "runnel"), nil
-	case dir == "~" || strings.HasPrefix(dir, "~/"):
+	case inHome(dir):
 		if !filepath.IsAbs(home) {
 			return "", fmt.Errorf("state.dir %s: HOME is not set", dir)
 		}
@@ -105,6 +105,9 @@ func (c *Config) StateDir(getenv func(string) string) (string, error) {
 	}
 	return filepath.Abs(dir)
 }
+
+// inHome tells whether a directory is written as one of the user's: ~ or ~/x.
+func inHome(dir string) bool { return dir == "~" || strings.HasPrefix(dir, "~/") }
 
 // CompatConfig relaxes what the specification asks.
 type CompatConfig struct {
