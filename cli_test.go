@@ -178,6 +178,14 @@ func TestConfigCommands(t *testing.T) {
 	}
 }
 
+// A state that cannot be written is told when serving begins, not when the first task fails of it.
+func TestStateThatCannotBe(t *testing.T) {
+	got := runEmpty(t, []string{"--selftest", "--state", "/dev/null/state"})
+	if got.code != exitFine || !strings.Contains(got.stderr, `"error":"not a directory"`) || !strings.Contains(got.stderr, "name another directory with --state, or --state memory") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // EOF and the end of the context, which is what a signal makes, are ways to end.
 func TestExitFine(t *testing.T) {
 	if got := runEmpty(t, []string{"--selftest"}); got.code != exitFine || got.stdout != "" {

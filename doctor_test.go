@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -55,6 +56,23 @@ upstreams:
 			if !regexp.MustCompile("(?m)^" + want).MatchString(got.stdout) {
 				t.Errorf("%q does not say %q:\n%s", c.args, want, got.stdout)
 			}
+		}
+	}
+}
+
+// A disk that is full is told: a file can be made there, but holds nothing.
+func TestDoctorOfAFullDisk(t *testing.T) {
+	const script = `mount -t tmpfs -o size=64k none "$0" && { dd if=/dev/zero of="$0/fill" 2>/dev/null; "$@"; code=$?; umount "$0"; exit $code; }`
+	dir := t.TempDir()
+	if out, err := exec.Command("unshare", "-m", "sh", "-c", script, dir, "true").CombinedOutput(); err != nil {
+		t.Skipf("no disk can be mounted here: %v %s", err, out)
+	}
+	cmd := exec.Command("unshare", "-m", "sh", "-c", script, dir, builtProgram(t), "doctor", "--config", "/dev/null", "--state", dir+"/state")
+	cmd.Env = append(environ(t), "TMPDIR="+dir)
+	out, err := cmd.CombinedOutput()
+	for _, want := range []string{"WRONG  state: " + dir + " cannot be written: ", "WRONG  temporary files: .*; TMPDIR names another directory"} {
+		if err == nil || !regexp.MustCompile("(?m)^"+want).Match(out) {
+			t.Errorf("%v: it does not say %q:\n%s", err, want, out)
 		}
 	}
 }

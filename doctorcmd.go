@@ -7,14 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 
 	"runnel/partials"
 	"runnel/rpc"
@@ -142,17 +140,24 @@ func (d *diagnosis) program(what string, find func() (string, error)) {
 
 // temporary checks that files can be written where tools write theirs.
 func (d *diagnosis) temporary() {
-	f, err := os.CreateTemp("", "runnel-doctor-")
-	if err != nil {
-		d.bad("temporary files", "%v", err)
+	if err := tryWriting(os.TempDir()); err != nil {
+		d.bad("temporary files", "%v; TMPDIR names another directory", err)
 		return
 	}
-	_ = f.Close()
-	_ = os.Remove(f.Name())
-	d.fine("temporary files", "%s", filepath.Dir(f.Name()))
+	d.fine("temporary files", "%s", os.TempDir())
 }
 
-// state looks at where tasks live. It makes nothing there.
+// tryWriting writes a file into a directory, for a moment: on a full disk one can be made, but nothing be written to it.
+func tryWriting(dir string) error {
+	f, err := os.CreateTemp(dir, ".runnel-doctor-")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(make([]byte, 64<<10)) // about what a state takes that holds nothing
+	return errors.Join(err, f.Close(), os.Remove(f.Name()))
+}
+
+// state looks at where tasks live. It leaves nothing there.
 func (d *diagnosis) state(ctx context.Context, config *tools.Config) {
 	if config.State.InMemory() {
 		d.fine("state", "memory: tasks end with their process")
@@ -169,15 +174,9 @@ func (d *diagnosis) state(ctx context.Context, config *tools.Config) {
 	ctx, cancel := context.WithTimeoutCause(ctx, checkTime, fmt.Errorf("no answer within %v", checkTime))
 	defer cancel()
 	r, err := tasks.CheckSQLite(ctx, dir)
-	there := dir
-	for errors.Is(err, fs.ErrNotExist) {
-		if _, wrong := os.Stat(there); !errors.Is(wrong, fs.ErrNotExist) {
-			break
-		}
-		there = filepath.Dir(there) // the first that is there: in it the others are made
-	}
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		if wrong := unix.Access(there, unix.W_OK|unix.X_OK); wrong != nil {
+		there := nearest(dir)
+		if wrong := tryWriting(there); wrong != nil {
 			d.bad("state", "%s cannot be written: %v", there, wrong)
 			return
 		}

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
 	"runnel/partials"
 	"runnel/rpc"
@@ -171,6 +174,7 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 			log.Error().Err(err).Msg("closing the state")
 		}
 	}()
+	warnOfState(store, log)
 	log.Info().Str("version", version()).Str("config", file).Int("tools", count).Msg("serving")
 	ctx := cmd.Context()
 	switch {
@@ -218,6 +222,28 @@ func (i *invocation) store(config *tools.Config, log zerolog.Logger) (closingSto
 		return nil, &usageError{err, ""}
 	}
 	return tasks.NewSQLite(tasks.SQLiteOptions{Dir: dir, MaxState: int64(config.State.MaxState), Limits: limits(config), Log: log}), nil
+}
+
+// warnOfState tells of a state that cannot be written before the first task fails of it.
+func warnOfState(store closingStore, log zerolog.Logger) {
+	s, ok := store.(*tasks.SQLite)
+	if !ok {
+		return
+	}
+	there := nearest(s.Dir())
+	if err := unix.Access(there, unix.W_OK|unix.X_OK); err != nil {
+		log.Warn().Err(err).Str("dir", there).Msg("tasks cannot be kept: name another directory with --state, or --state memory")
+	}
+}
+
+// nearest is a directory, or the first above it that is there: in it the others are made.
+func nearest(dir string) string {
+	for {
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
 }
 
 // detaching is what the supervisors of detached tasks need to know, nil if nothing outlives this process.

@@ -537,22 +537,35 @@ func decodeOutcome(encoded []byte) (*Outcome, *partials.Ending, error) {
 	return &Outcome{Result: s.Result, Err: s.Error}, &partials.Ending{Rest: s.Rest, IsError: s.IsError}, nil
 }
 
-// explain words what SQLite reports for somebody who has to do something about it.
+// explained is an error in words of explain.
+type explained struct{ error }
+
+func (e explained) Unwrap() error { return e.error }
+
+// explain words what SQLite and the system report for somebody who has to do something about it, once, however often it is
+// asked to.
 func explain(err error) error {
 	var e *sqlite.Error
-	if !errors.As(err, &e) {
+	switch {
+	case err == nil || errors.As(err, new(explained)):
+		return err
+	case errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EROFS):
+		return explained{fmt.Errorf("%w; --state names another directory, or memory", err)}
+	case errors.Is(err, unix.ENOSPC):
+		return explained{fmt.Errorf("%w; free some of the disk, or name a directory on another one with --state", err)}
+	case !errors.As(err, &e):
 		return err
 	}
 	const primary = 0xff // the rest of a code is detail
 	switch e.Code() & primary {
 	case sqlite3.SQLITE_FULL:
-		return fmt.Errorf("no space left: the disk is full or the state has reached its limit (state.maxState): %w", err)
+		return explained{fmt.Errorf("no space left: free some of the disk, or raise the limit of the state (state.maxState): %w", err)}
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
-		return fmt.Errorf("another process has held the state locked for %v: %w", busyTimeout, err)
+		return explained{fmt.Errorf("another process has held the state locked for %v: %w", busyTimeout, err)}
 	case sqlite3.SQLITE_IOERR:
-		return fmt.Errorf("the disk could not be read or written (is it full?): %w", err)
+		return explained{fmt.Errorf("the disk could not be read or written (is it full?): %w", err)}
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		return fmt.Errorf("%s is damaged or no state of runnel; move it away or use another directory (--state): %w", databaseFile, err)
+		return explained{fmt.Errorf("%s is damaged or no state of runnel; move it away or use another directory (--state): %w", databaseFile, err)}
 	}
 	return err
 }

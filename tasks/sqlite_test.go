@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
 
 	"runnel/partials"
 	"runnel/rpc"
@@ -305,6 +306,18 @@ func TestSQLiteWordsItsTroubles(t *testing.T) {
 		if err := s.Put(t.Context(), working("a")); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), dir) {
 			t.Errorf("%s: %v", dir, err)
 		}
+	}
+}
+
+// What is wrong is said once, with what to do.
+func TestExplainedOnce(t *testing.T) {
+	full := explain(fmt.Errorf("writing: %w", unix.ENOSPC))
+	want := "writing: no space left on device; free some of the disk, or name a directory on another one with --state"
+	if again := explain(fmt.Errorf("opening: %w", full)); again.Error() != "opening: "+want || !errors.Is(again, unix.ENOSPC) {
+		t.Errorf("%v, want opening: %s", again, want)
+	}
+	if err := explain(errors.New("other")); err.Error() != "other" {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -27,7 +27,7 @@ type variablesFile struct {
 func newVariablesFile(in *Call) (*variablesFile, error) {
 	dir, err := os.MkdirTemp("", "runnel-")
 	if err != nil {
-		return nil, fmt.Errorf("making a place for the task's variables: %w", err)
+		return nil, fmt.Errorf("making a place for the task's variables: %w; TMPDIR names the directory for it", err)
 	}
 	f := &variablesFile{path: filepath.Join(dir, "variables.json"), before: in.Variables()}
 	if err := os.WriteFile(f.path, f.before, 0o600); err != nil {
