@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -112,8 +113,18 @@ tools:
 		t.Errorf("result: %v: %s", err, whole.String())
 	}
 
-	// A cancel ends the command in the other process, and its host is told.
-	people(t, "tasks", "cancel", forever, "--state", state).is(t, exitFine, forever+" cancelled\n", "")
+	// A cancel ends the command in the other process, and its host is told. While that process stands still, a person is told.
+	if err := host.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = host.cmd.Process.Signal(syscall.SIGCONT) }()
+	cancel := programCommand(t, "tasks", "cancel", forever, "--state", state)
+	asked := &trigger{text: "has not answered yet (is it stopped?)\n", do: func() { _ = host.cmd.Process.Signal(syscall.SIGCONT) }}
+	var ended syncBuffer
+	cancel.Stdout, cancel.Stderr = &ended, asked
+	if err := cancel.Run(); err != nil || ended.String() != forever+" cancelled\n" || asked.String() == "" {
+		t.Errorf("cancel: %v, stdout %q, stderr %q", err, ended.String(), asked.String())
+	}
 	var cancelled mcp.Task
 	host.must(&cancelled, "tasks/get", map[string]any{"taskId": forever})
 	if cancelled.Status != mcp.TaskCancelled {
@@ -198,7 +209,7 @@ func TestTasksMisused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, command := range []string{"list", "prune"} { // what cannot be read may be there
-		people(t, "tasks", command, "--state", file).is(t, exitFailure, "", "^runnel: opening the state in "+file+": .*not a directory")
+		people(t, "tasks", command, "--state", file).is(t, exitFailure, "", "^runnel: opening the state in "+file+": .*not a directory; --state names another directory, or memory\n$")
 	}
 	people(t, "tasks", "list", "--state", "memory").is(t, exitUsage, "", "the state is memory")
 	people(t, "tasks").is(t, exitUsage, "", "which one\\? list, get, tail, result, cancel or prune")

@@ -143,11 +143,17 @@ func (i *invocation) aboutTask(use, short, long, example string, run func(cmd *c
 	return &cobra.Command{Use: use, Short: short, Long: long, Example: example, RunE: i.withTask(run), ValidArgsFunction: i.completeTask}
 }
 
+// cancelPatience is how long a cancellation takes without a word: an owner that runs looks for it several times a second.
+const cancelPatience = 3 * time.Second
+
 func (i *invocation) cancelCommand() *cobra.Command {
 	return i.aboutTask("cancel ID", "Cancel a task, whichever runnel runs it",
 		"Asks the runnel that runs the task to cancel it, and waits until that has happened: its command has ended then, or is being ended.",
 		"  runnel tasks cancel 4d8a223b",
 		func(cmd *cobra.Command, l *local, id string) error {
+			defer time.AfterFunc(cancelPatience, func() {
+				i.say(zerolog.WarnLevel, "runnel: the task is asked to cancel; the runnel that runs it has not answered yet (is it stopped?)")
+			}).Stop()
 			t, err := l.runner.Cancel(cmd.Context(), id)
 			switch {
 			case errors.Is(err, tasks.ErrEnded):
