@@ -108,15 +108,20 @@ func (p *property) allTypes() (all []string) {
 	return all
 }
 
-// words are the values of an enumeration, as they are written on a command line.
-func (p *property) words() (words []string) {
-	values := p.Enum
+// values are those of an enumeration.
+func (p *property) values() []json.RawMessage {
+	values := slices.Clone(p.Enum)
 	for _, other := range append(slices.Clone(p.AnyOf), p.OneOf...) {
 		if other.Const != nil {
 			values = append(values, other.Const)
 		}
 	}
-	for _, v := range values {
+	return values
+}
+
+// words are the values of an enumeration, as they are written on a command line.
+func (p *property) words() (words []string) {
+	for _, v := range p.values() {
 		words = append(words, unquoted(v))
 	}
 	return words
@@ -133,6 +138,11 @@ func unquoted(v json.RawMessage) string {
 
 // value makes of text what the schema asks for.
 func (p *property) value(text string) (json.RawMessage, error) {
+	for _, v := range p.values() {
+		if unquoted(v) == text {
+			return v, nil
+		}
+	}
 	kinds := p.allTypes()
 	for _, kind := range kinds {
 		switch kind {
@@ -165,7 +175,7 @@ func (p *property) value(text string) (json.RawMessage, error) {
 		}
 	}
 	switch {
-	case slices.Contains(kinds, "string"), len(kinds) == 0 && slices.Contains(p.words(), text):
+	case slices.Contains(kinds, "string"):
 		return quoted(text), nil
 	case len(kinds) == 0:
 		if v, ok := asJSON(text, 0); ok {

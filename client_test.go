@@ -344,7 +344,7 @@ func TestArguments(t *testing.T) {
 	schema := json.RawMessage(`{"type":"object","properties":{
 		"s":{"type":"string"},"i":{"type":"integer"},"n":{"type":"number"},"b":{"type":"boolean"},"o":{"type":"object"},
 		"list":{"type":"array","items":{"type":"integer"}},"words":{"type":"array"},"maybe":{"type":["null","integer","string"]},
-		"any":{},"true":true,"either":{"anyOf":[{"type":"boolean"},{"type":"string"}]},"one":{"enum":["1","2"]}},"required":["s"]}`)
+		"any":{},"true":true,"either":{"anyOf":[{"type":"boolean"},{"type":"string"}]},"one":{"enum":["1","2"]},"some":{"enum":[1,2,true,null]},"const":{"oneOf":[{"const":4},{"const":"x"}]}},"required":["s"]}`)
 	for _, c := range []struct{ words, want string }{
 		{"", `{}`},
 		{"s=1", `{"s":"1"}`}, {"s=", `{"s":""}`}, {"s=a=b", `{"s":"a=b"}`}, {`s="`, `{"s":"\""}`},
@@ -356,6 +356,8 @@ func TestArguments(t *testing.T) {
 		{"words=x words=1", `{"words":["x",1]}`},
 		{"maybe=null", `{"maybe":null}`}, {"maybe=4", `{"maybe":4}`}, {"maybe=x", `{"maybe":"x"}`},
 		{"any=1 true=x", `{"any":1,"true":"x"}`}, {"either=true", `{"either":true}`}, {"either=1", `{"either":"1"}`}, {"one=1", `{"one":"1"}`},
+		{"some=1", `{"some":1}`}, {"some=true", `{"some":true}`}, {"some=null", `{"some":null}`}, {"some=x", `{"some":"x"}`},
+		{"const=4", `{"const":4}`}, {"const=x", `{"const":"x"}`},
 		{"unknown=1", `{"unknown":1}`}, {"s", `"s" is no argument (allowed: key=value, key=@file)`}, {"s=@/no/such", `s: open /no/such: no such file or directory`},
 	} {
 		got, err := parseArguments(schema, strings.Fields(c.words), "")
