@@ -91,6 +91,18 @@ func TestWrongUseAsJSON(t *testing.T) {
 	}
 }
 
+// What a command says for people it says as JSON, too, whatever the level of the log.
+func TestSaidAsJSON(t *testing.T) {
+	got := runEmpty(t, []string{"call", "echo", "text=x", "--selftest", "--summary", "--log-format", "json"})
+	if got.code != exitFine || !strings.HasPrefix(got.stderr, `{"level":"info"`) || !strings.Contains(got.stderr, "gaps 0") {
+		t.Errorf("%+v", got)
+	}
+	got = runEmpty(t, []string{"tasks", "prune", "--state", "/nonexist"}, "RUNNEL_LOG_FORMAT=json", "RUNNEL_LOG_LEVEL=error")
+	if got.code != exitFine || !strings.HasPrefix(got.stderr, `{"level":"info"`) || !strings.Contains(got.stderr, "there is no state in /nonexist") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // A flag wins over its variable, a variable over the file, the file over the default.
 func TestPrecedence(t *testing.T) {
 	file := writeConfig(t, "limits: {maxInFlight: 7}\nserver: {owner: file}\n")[1]

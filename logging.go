@@ -22,10 +22,11 @@ func (i *invocation) logger() zerolog.Logger {
 	return zerolog.New(w).Level(level).With().Timestamp().Logger()
 }
 
-// say writes text for a person to stderr, or a log line where all of stderr must be JSON.
+// say writes text for a person to stderr, or a log line where all of stderr must be JSON. It is no log, which a level may
+// leave out.
 func (i *invocation) say(level zerolog.Level, text string) {
 	if i.options.logFormat == "json" {
-		log := i.logger()
+		log := i.logger().Level(zerolog.TraceLevel)
 		log.WithLevel(level).Msg(text)
 		return
 	}
