@@ -69,6 +69,8 @@ func TestWrongUse(t *testing.T) {
 		{args: []string{"--tool", "a=echo", "--tool", "a=echo"}, says: "--tool: tool \"a\" is there already, from --tool\n"},
 		{args: []string{"--tool", "echo=echo", "--selftest"}, says: "--selftest: tool \"echo\" is there already, from --tool\n"},
 
+		{env: []string{"XDG_CONFIG_HOME=" + file}, says: "looking for a config file: stat " + file + "/runnel/runnel.yaml: not a directory\n" +
+			"name one with --config (/dev/null is an empty one), or set HOME or XDG_CONFIG_HOME to a directory that can be read\n"},
 		{env: []string{"RUNNEL_CONFIG=" + missing}, says: "RUNNEL_CONFIG: there is no config file " + missing + "\n"},
 		{env: []string{"RUNNEL_MAX_IN_FLIGHT=many"}, says: "RUNNEL_MAX_IN_FLIGHT: \"many\" is no whole number (allowed: such as 0 or 100)\nsee runnel --help\n"},
 		{env: []string{"RUNNEL_MAX_IN_FLIGHT=0"}, says: "RUNNEL_MAX_IN_FLIGHT: 0 is out of range (allowed: 1 or more)\n"},

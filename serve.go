@@ -396,7 +396,8 @@ func (i *invocation) findConfig() (string, error) {
 	}
 	file, err := tools.FindConfig(tools.ConfigPlaces(i.getenv))
 	if err != nil {
-		return "", &usageError{fmt.Errorf("looking for a config file: %w", err), ""}
+		return "", &usageError{fmt.Errorf("looking for a config file: %w", err),
+			"name one with --config (/dev/null is an empty one), or set HOME or XDG_CONFIG_HOME to a directory that can be read"}
 	}
 	return file, nil
 }
