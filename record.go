@@ -87,11 +87,16 @@ func (t *record) close() error {
 	return t.err
 }
 
-// lines makes what takes the bytes of one direction, in pieces.
+// lines makes what takes the bytes of one direction, in pieces; nil is their end.
 func (t *record) lines(d direction) func([]byte) {
 	var line []byte
 	long := 0
 	return func(p []byte) {
+		if text := bytes.TrimSpace(line); p == nil && len(text) > 0 {
+			t.message(d, text, long)
+			t.event("the line before it has no end: its reader may not take it for a message")
+			return
+		}
 		for {
 			cut := bytes.IndexByte(p, '\n')
 			piece := p

@@ -27,7 +27,8 @@ func TestTrace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"--> ping | {", "--> NO MESSAGE: ", "--> a batch | [1]\n", fmt.Sprintf("<-- a line of %d bytes\n", maxNoted+10), "# ", "the server ended: "} {
+		for _, want := range []string{"--> ping | {", "--> NO MESSAGE: ", "--> a batch | [1]\n", fmt.Sprintf("<-- a line of %d bytes\n", maxNoted+10), "# ",
+			"--> NO MESSAGE: invalid character 'o' in literal null (expecting 'u') | no newline\n", "<-- NO MESSAGE: invalid character 'o' in literal null (expecting 'u') | no newline\n", " the line before it has no end", "the server ended: "} {
 			if !strings.Contains(string(text), want) {
 				t.Errorf("%s: the trace does not say %q:\n%.2000s", c.server, want, text)
 			}

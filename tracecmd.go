@@ -77,12 +77,14 @@ func (i *invocation) trace(ctx context.Context, file string, server []string) er
 		return err
 	}
 	toHost := &tap{to: i.stdout, note: t.lines(fromServer)}
+	toServer := &tap{to: stdin, note: t.lines(fromHost)}
 	cmd.Stdout = toHost
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("cannot start the server: %w", err)
 	}
 	go func() {
-		_, _ = io.Copy(&tap{to: stdin, note: t.lines(fromHost)}, i.stdin) // ends with either side
+		_, _ = io.Copy(toServer, i.stdin) // ends with either side
+		toServer.note(nil)
 		t.event("the host closed its output")
 		_ = stdin.Close()
 	}()
@@ -105,6 +107,7 @@ func (i *invocation) trace(ctx context.Context, file string, server []string) er
 	waited := cmd.Wait()
 	close(exited)
 	wg.Wait()
+	toHost.note(nil)
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left behind
 	state := cmd.ProcessState
 	t.event(fmt.Sprintf("the server ended: %v", state))
