@@ -240,6 +240,14 @@ func TestStdoutIsGone(t *testing.T) {
 	}
 }
 
+// Who waits for a server that does not answer is told so, and what it wrote instead; tools gives up when it is told to.
+func TestServerThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	got := runClient(t, "", "tools", "--timeout", "5500ms", "--", "sh", "-c", "echo rubbish; exec sleep 500")
+	got.is(t, exitFailure, "", `^runnel: sh has not answered server/discover or initialize yet; the last line that it wrote is no message: rubbish\n`+
+		`runnel: sh: server/discover: timed out after 5.5s\n$`)
+}
+
 // fullDisk is an output that takes nothing.
 type fullDisk struct{}
 

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
+	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"runnel/rpc"
@@ -26,6 +29,9 @@ func splitServer(cmd *cobra.Command, args []string) (own, server []string, err e
 	return args[:n], args[n:], nil
 }
 
+// dialPatience is how long a server may take to answer at all without a word: npx may have to fetch it first.
+const dialPatience = 5 * time.Second
+
 // dial connects to the server of a command: the one behind "--" or, without one, what these flags and this config serve,
 // in process. close ends it, and returns when nothing of it is left.
 func (i *invocation) dial(cmd *cobra.Command, server []string, o rpc.DialOptions) (client *rpc.Client, close func(), err error) {
@@ -44,6 +50,15 @@ func (i *invocation) dial(cmd *cobra.Command, server []string, o rpc.DialOptions
 			}
 		}
 		o.Command, o.Env, o.Stderr, o.EndGroup = server, i.env, i.stderr, tools.EndGroup
+		var wrote atomic.Pointer[string]
+		o.OnGarbage = func(line []byte) { wrote.Store(new(clipText(printable(string(line))))) }
+		defer time.AfterFunc(dialPatience, func() {
+			text := "runnel: " + server[0] + " has not answered server/discover or initialize yet"
+			if last := wrote.Load(); last != nil {
+				text += "; the last line that it wrote is no message: " + *last
+			}
+			i.say(zerolog.WarnLevel, text)
+		}).Stop()
 		if client, err = rpc.Dial(cmd.Context(), o); err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", server[0], err)
 		}

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -19,6 +21,7 @@ import (
 func (i *invocation) toolsCommand(serve *pflag.FlagSet) *cobra.Command {
 	output := choiceOf("text", "json")
 	var protocol string
+	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "tools [flags] [-- SERVER [ARGUMENT...]]",
 		Short: "List the tools of a server and their arguments",
@@ -34,6 +37,11 @@ func (i *invocation) toolsCommand(serve *pflag.FlagSet) *cobra.Command {
 			}
 			if err != nil {
 				return err
+			}
+			if timeout > 0 {
+				ctx, stop := context.WithTimeoutCause(cmd.Context(), timeout, fmt.Errorf("timed out after %v", timeout))
+				defer stop()
+				cmd.SetContext(ctx)
 			}
 			client, close, err := i.dial(cmd, server, rpc.DialOptions{
 				Version: protocol,
@@ -56,6 +64,7 @@ func (i *invocation) toolsCommand(serve *pflag.FlagSet) *cobra.Command {
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().Var(output, "output", "`FORMAT`: text, or json, the list on one line")
+	cmd.Flags().Var((*span)(&timeout), "timeout", "give up after this `DURATION`; 0 = never")
 	cmd.Flags().StringVar(&protocol, "protocol", "", "protocol `VERSION` to speak; else the newest that both sides know")
 	cmd.Flags().AddFlagSet(serve)
 	return cmd

@@ -323,6 +323,9 @@ func (c *Client) read() {
 func (c *Client) take(line []byte) {
 	if problem := checkJSON(line); problem != "" {
 		c.opt.Log.Debug().Str("problem", problem).Msg("ignoring a line of the server")
+		if c.opt.OnGarbage != nil {
+			c.opt.OnGarbage(line)
+		}
 		return
 	}
 	if c.opt.OnMessage != nil {

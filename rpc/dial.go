@@ -43,6 +43,8 @@ type DialOptions struct {
 
 	// OnMessage sees every message, before anything else does; nil = nobody.
 	OnMessage func(line []byte)
+	// OnGarbage sees every line that is no message; nil = nobody.
+	OnGarbage func(line []byte)
 	// OnNotification gets the server's notifications; nil = they are dropped. params is nil if there are none.
 	OnNotification func(method string, params json.RawMessage)
 	// OnRequest answers the server's requests, each in a goroutine of its own; nil = -32601. An error is answered as
