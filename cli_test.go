@@ -44,6 +44,12 @@ func TestWrongUse(t *testing.T) {
 		{args: []string{"-q"}, says: "unknown flag -q\nsee runnel --help\n"},
 		{args: []string{"srve"}, says: "unknown command \"srve\" (did you mean serve?)\nsee runnel --help\n"},
 		{args: []string{"serve", "now"}, says: "runnel serve: unknown argument \"now\"\nsee runnel serve --help\n"},
+		{args: []string{"completion"}, says: "runnel completion: of which shell? bash, fish, powershell or zsh\nsee runnel completion --help\n"},
+		{args: []string{"completion", "foo"}, says: "unknown command \"foo\"\nsee runnel completion --help\n"},
+		{args: []string{"completion", "bsh"}, says: "unknown command \"bsh\" (did you mean bash?)\nsee runnel completion --help\n"},
+		{args: []string{"completion", "bash", "x"}, says: "runnel completion bash: unknown argument \"x\"\nsee runnel completion bash --help\n"},
+		{args: []string{"help", "nope"}, says: "unknown command \"nope\"\nsee runnel --help\n"},
+		{args: []string{"help", "tasks", "tial"}, says: "unknown command \"tial\" (did you mean tail?)\nsee runnel tasks --help\n"},
 		{args: []string{"config"}, says: "runnel config: which one? check or schema\nsee runnel config --help\n"},
 		{args: []string{"--max-line"}, says: "--max-line needs a value: BYTES\nsee runnel --help\n"},
 		{args: []string{"--max-line", "16MB"},
@@ -153,6 +159,19 @@ func TestDefaultsInHelp(t *testing.T) {
 	} {
 		if !strings.Contains(help.stdout, want) {
 			t.Errorf("help does not say %q", want)
+		}
+	}
+}
+
+func TestHelpAndCompletion(t *testing.T) {
+	for args, says := range map[string]string{
+		"help":            "Run commands as MCP tasks",
+		"help tasks tail": "Write the output of a task",
+		"completion bash": "__start_runnel",
+		"completion zsh":  "#compdef runnel",
+	} {
+		if got := runEmpty(t, strings.Fields(args)); got.code != exitFine || !strings.Contains(got.stdout, says) || got.stderr != "" {
+			t.Errorf("%s: exit code %d, stdout %.100q, stderr %q", args, got.code, got.stdout, got.stderr)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 func commandsOf(cmd *cobra.Command) []*cobra.Command {
 	all := []*cobra.Command{cmd}
 	for _, sub := range cmd.Commands() {
-		if sub.IsAvailableCommand() && sub.Name() != "completion" {
+		if sub.IsAvailableCommand() {
 			all = append(all, commandsOf(sub)...)
 		}
 	}

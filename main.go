@@ -70,13 +70,13 @@ func run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stder
 func (i *invocation) run(ctx context.Context, args []string) int {
 	i.args = args
 	root := i.serveAlone()
+	root.SetIn(i.stdin)
+	root.SetOut(i.stdout)
+	root.SetErr(i.stderr)
 	if !onlyServes(root.Flags(), args) {
 		i.addCommands(root)
 	}
 	root.SetArgs(append([]string{}, args...)) // not nil, which would mean os.Args
-	root.SetIn(i.stdin)
-	root.SetOut(i.stdout)
-	root.SetErr(i.stderr)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitFine
