@@ -66,6 +66,8 @@ func TestWrongUse(t *testing.T) {
 			says: "--after: \"-1\" is no position (allowed: a whole number of bytes, 0 or more)\nsee runnel tasks tail --help\n"},
 		{args: []string{"--max-tasks", "0"}, says: "--max-tasks: 0 is out of range (allowed: 1 or more)\n"},
 		{args: []string{"--log-level", "loud"}, says: "--log-level: \"loud\" is unknown (allowed: debug, info, warn, error)\nsee runnel --help\n"},
+		{args: []string{"--metrics", "foo"}, says: "--metrics: \"foo\" is no address (allowed: :PORT (loopback) or HOST:PORT)\nsee runnel --help\n"},
+		{args: []string{"--metrics", ":99999"}, says: "--metrics: \":99999\" is no address (allowed: :PORT (loopback) or HOST:PORT)\nsee runnel --help\n"},
 		{args: []string{"--selftest=perhaps"}, says: "--selftest: \"perhaps\" is no truth value (allowed: true, false)\nsee runnel --help\n"},
 		{args: []string{"--tool", "echo"}, says: "--tool: \"echo\" is no tool (allowed: NAME=COMMAND, such as 'search=grep -rn {{pattern}} .')\n"},
 		{args: []string{"--tool", "e=echo 'a"}, says: "--tool: tool \"e\": a single quote is not closed\n"},

@@ -19,7 +19,7 @@ type options struct {
 	config    string
 	tools     []string
 	selftest  bool
-	metrics   string
+	metrics   address
 	logLevel  choice
 	logFormat choice
 	settings  []*setting
@@ -58,7 +58,7 @@ func (o *options) register(flags *pflag.FlagSet) {
 		s.scratch = scratch
 		flags.Var(s, s.flag, s.usage)
 	}
-	flags.StringVar(&o.metrics, "metrics", "", "`ADDR` where metrics are served for Prometheus, under /metrics; :PORT is on loopback")
+	flags.Var(&o.metrics, "metrics", "`ADDR` where metrics are served for Prometheus, under /metrics; :PORT is on loopback")
 	o.logLevel, o.logFormat = "info", "auto"
 	flags.Var(&o.logLevel, "log-level", "`LEVEL` of what is logged to stderr: debug, info, warn, error")
 	flags.Var(&o.logFormat, "log-format", "`FORMAT` of it: json, console, or auto (console on a terminal)")

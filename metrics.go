@@ -71,16 +71,26 @@ func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	prometheus.WriteFDMetrics(w)
 }
 
-// metricsAddress is where metrics are served: on loopback unless a host is named.
-func metricsAddress(text string) (string, error) {
+// address is where metrics are served: on loopback unless a host is named.
+type address string
+
+func (a *address) String() string { return string(*a) }
+
+func (a *address) Type() string { return "address" }
+
+func (a *address) Set(text string) error {
 	host, port, err := net.SplitHostPort(text)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
 	if err != nil {
-		return "", fmt.Errorf("%q is no address; allowed: :PORT (loopback) or HOST:PORT", text)
+		return fmt.Errorf("%q is no address; allowed: :PORT (loopback) or HOST:PORT", text)
 	}
 	if host == "" {
 		host = "127.0.0.1"
 	}
-	return net.JoinHostPort(host, port), nil
+	*a = address(net.JoinHostPort(host, port))
+	return nil
 }
 
 // serveMetrics serves /metrics until ctx ends. An address that is taken is no reason not to serve: a host

@@ -302,17 +302,13 @@ func detaching(config *tools.Config, store closingStore) *tools.Detaching {
 }
 
 // observer counts what happens to tasks, if somebody wants to know; it is nil if not.
-func (i *invocation) observer(ctx context.Context, log zerolog.Logger) (tasks.Observer, error) {
+func (i *invocation) observer(ctx context.Context, log zerolog.Logger) tasks.Observer {
 	if i.options.metrics == "" {
-		return nil, nil
-	}
-	address, err := metricsAddress(i.options.metrics)
-	if err != nil {
-		return nil, &usageError{fmt.Errorf("%s: %s", i.options.from["metrics"], allowedInParentheses(err)), ""}
+		return nil
 	}
 	m := newMetrics()
-	serveMetrics(ctx, address, m, log)
-	return m, nil
+	serveMetrics(ctx, string(i.options.metrics), m, log)
+	return m
 }
 
 func limits(config *tools.Config) tasks.Limits {
@@ -342,10 +338,6 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, registry
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	recoverState(ctx, store, log)
-	observer, err := i.observer(ctx, log)
-	if err != nil {
-		return err
-	}
 	server := rpc.NewServer(&rpc.Options{
 		Info:         mcp.Implementation{Name: config.Server.Name, Version: version()},
 		Instructions: config.Server.Instructions,
@@ -361,7 +353,7 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, registry
 		MaxTTL:       time.Duration(config.Tasks.MaxTTL),
 		PollInterval: time.Duration(config.Tasks.PollInterval),
 		Limits:       limits(config),
-		Observer:     observer,
+		Observer:     i.observer(ctx, log),
 		MaxPending:   int(config.Partials.MaxPending),
 		Log:          log,
 
@@ -384,7 +376,7 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, registry
 	})
 	server.OnDrain(func(ctx context.Context) { _ = runner.Wait(ctx) }) // its error only says that ctx has ended
 	server.OnStop(stop)
-	err = server.Serve(ctx, i.stdin, i.stdout)
+	err := server.Serve(ctx, i.stdin, i.stdout)
 	if err != nil && ctx.Err() != nil {
 		return nil // a signal is a way to end
 	}
