@@ -221,6 +221,7 @@ func (i *invocation) completeCall(cmd *cobra.Command, args []string, toComplete 
 	}
 	quiet := *i
 	quiet.stderr = nobody{}
+	quiet.options.tools = slices.Compact(slices.Sorted(slices.Values(i.options.tools))) // cobra has read the flags twice
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()
 	cmd.SetContext(ctx)
