@@ -225,7 +225,7 @@ func (i *invocation) completeCall(cmd *cobra.Command, args []string, toComplete 
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()
 	cmd.SetContext(ctx)
-	client, disconnect, err := quiet.dial(cmd, nil, rpc.DialOptions{})
+	client, disconnect, err := quiet.dial(cmd, nil, rpc.DialOptions{Capabilities: canTasks()})
 	if err != nil {
 		return nil, silent
 	}

@@ -167,6 +167,7 @@ tools:
 		{args: "tools --selftest --output=json", stdout: `(?s)\{"tools":\[.*\{"name":"stream",.*\]\}\n`},
 		{args: "tools x", code: 2, stderr: `unknown argument "x"`},
 		{args: "__complete call --selftest st", stdout: `(?s).*\nstream\t.*`, stderr: "Completion"},
+		{args: "__complete call --tool=now=date \x02", stdout: `now\tRun date\n:4\n`, stderr: "Completion"},
 		{args: "__complete call --selftest stream count=1 b", stdout: `(?s)bytes=\t.*`, stderr: "Completion"},
 		{args: "__complete call --mode s", stdout: "immediate\nstreaming\ntask\n:4\n", stderr: "Completion"},
 		{args: "__complete tasks t", stdout: "tail\t.*\n:4\n", stderr: "Completion"},
@@ -176,7 +177,7 @@ tools:
 	} {
 		var args []string
 		for word := range strings.FieldsSeq(c.args) {
-			args = append(args, strings.ReplaceAll(word, "\x00", " "))
+			args = append(args, strings.ReplaceAll(strings.TrimPrefix(word, "\x02"), "\x00", " "))
 		}
 		got := runClient(t, c.input, args...)
 		if got.code != c.code || !regexp.MustCompile("^"+c.stdout+"$").MatchString(got.stdout) || !regexp.MustCompile(c.stderr).MatchString(got.stderr) || c.stderr == "" && got.stderr != "" {

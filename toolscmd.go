@@ -44,9 +44,8 @@ func (i *invocation) toolsCommand(serve *pflag.FlagSet) *cobra.Command {
 				cmd.SetContext(ctx)
 			}
 			client, close, err := i.dial(cmd, server, rpc.DialOptions{
-				Version: protocol,
-				// Else runnel lists the fallback tools, too, for a client that has no tasks.
-				Capabilities: mcp.ClientCapabilities{Extensions: map[string]any{mcp.ExtensionTasks: struct{}{}}},
+				Version:      protocol,
+				Capabilities: canTasks(),
 			})
 			if err != nil {
 				return err
@@ -68,6 +67,11 @@ func (i *invocation) toolsCommand(serve *pflag.FlagSet) *cobra.Command {
 	cmd.Flags().StringVar(&protocol, "protocol", "", "protocol `VERSION` to speak; else the newest that both sides know")
 	cmd.Flags().AddFlagSet(serve)
 	return cmd
+}
+
+// canTasks is what a client can do that wants no fallback tools in the list: they are for those without tasks.
+func canTasks() mcp.ClientCapabilities {
+	return mcp.ClientCapabilities{Extensions: map[string]any{mcp.ExtensionTasks: struct{}{}}}
 }
 
 func nonNil(list []mcp.Tool) []mcp.Tool {
