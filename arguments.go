@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // inputSchema is what a tool's input schema says of the arguments, as far as a command line needs it.
@@ -251,6 +252,9 @@ func argument(p *property, text string) (json.RawMessage, error) {
 		b, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
+		}
+		if !utf8.Valid(b) {
+			return nil, fmt.Errorf("%s is not UTF-8, as JSON must be; base64 makes text of any bytes", file)
 		}
 		text = string(b)
 	} else if ok {

@@ -96,6 +96,10 @@ func TestCall(t *testing.T) {
 	if err := os.WriteFile(file, []byte("from a file\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	binary := filepath.Join(dir, "binary")
+	if err := os.WriteFile(binary, []byte("a\xffb"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	config := filepath.Join(dir, "runnel.yaml")
 	err := os.WriteFile(config, []byte(`
 tools:
@@ -120,6 +124,7 @@ tools:
 	}{
 		{args: "call echo text=hello --selftest", stdout: "hello"},
 		{args: "call echo text=@" + file + " --selftest", stdout: "from a file\n"},
+		{args: "call echo text=@" + binary + " --selftest", code: 2, stderr: "^text: " + binary + " is not UTF-8, as JSON must be; base64"},
 		{args: "call echo text=@@home --selftest", stdout: "@home"},
 		{args: `call --selftest echo --json {"text":"hello"}`, stdout: "hello"},
 		{args: `call --selftest echo --json {"text":"hello"} text=bye`, stdout: "bye"},
