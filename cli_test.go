@@ -42,6 +42,9 @@ func TestWrongUse(t *testing.T) {
 	}{
 		{args: []string{"--no-such-flag"}, says: "unknown flag --no-such-flag\nsee runnel --help\n"},
 		{args: []string{"-q"}, says: "unknown flag -q\nsee runnel --help\n"},
+		{args: []string{"--a=5"}, says: "unknown flag --a\nsee runnel --help\n"},
+		{args: []string{"trace", "-o"}, says: "-o needs a value: FILE\nsee runnel trace --help\n"},
+		{args: []string{"tasks", "list", "--json", "--ndjson"}, says: "runnel tasks list: --json does not go with --ndjson\nsee runnel tasks list --help\n"},
 		{args: []string{"srve"}, says: "unknown command \"srve\" (did you mean serve?)\nsee runnel --help\n"},
 		{args: []string{"serve", "now"}, says: "runnel serve: unknown argument \"now\"\nsee runnel serve --help\n"},
 		{args: []string{"completion"}, says: "runnel completion: of which shell? bash, fish, powershell or zsh\nsee runnel completion --help\n"},

@@ -170,6 +170,7 @@ tools:
 		{args: "tools --tool hello=echo\x00{{who}}", stdout: `(?s).*hello  +who=STRING.*`},
 		{args: "tools --tool now=date", stdout: `now +Run date\n`},
 		{args: "tools --selftest --output=json", stdout: `(?s)\{"tools":\[.*\{"name":"stream",.*\]\}\n`},
+		{args: "tools", stderr: "^no tools: name some with --tool or in a config file\n$"},
 		{args: "tools x", code: 2, stderr: `unknown argument "x"`},
 		{args: "__complete call --selftest st", stdout: `(?s).*\nstream\t.*`, stderr: "Completion"},
 		{args: "__complete call --tool=now=date \x02", stdout: `now\tRun date\n:4\n`, stderr: "Completion"},

@@ -189,16 +189,17 @@ func flagError(err error) error {
 		}
 		err = fmt.Errorf("--%s: %s", value.GetFlag().Name, allowedInParentheses(cause))
 	case errors.As(err, &unknown):
-		err = fmt.Errorf("unknown flag %s", dashed(unknown.GetSpecifiedName()))
+		err = fmt.Errorf("unknown flag %s", dashed(unknown.GetSpecifiedName(), unknown.GetSpecifiedShortnames()))
 	case errors.As(err, &missing):
 		name, _ := pflag.UnquoteUsage(missing.GetFlag())
-		err = fmt.Errorf("%s needs a value: %s", dashed(missing.GetSpecifiedName()), name)
+		err = fmt.Errorf("%s needs a value: %s", dashed(missing.GetSpecifiedName(), missing.GetSpecifiedShortnames()), name)
 	}
 	return err
 }
 
-func dashed(name string) string {
-	if len(name) == 1 {
+// dashed is a flag as it was written: letters are those that stood behind a single dash, if one did.
+func dashed(name, letters string) string {
+	if letters != "" {
 		return "-" + name
 	}
 	return "--" + name

@@ -41,6 +41,7 @@ func TestManPages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man", "man1")
 	runClient(t, "", "man", dir).is(t, exitFine, "", "")
 	runClient(t, "", "man").is(t, exitUsage, "", `^runnel man: which directory\?`)
+	runClient(t, "", "man", dir, "b").is(t, exitUsage, "", `^runnel man: unknown argument "b"`)
 	i := &invocation{env: environ(t)}
 	for _, cmd := range commandsOf(i.rootCommand()) {
 		page, err := os.ReadFile(filepath.Join(dir, manName(cmd)+".1"))

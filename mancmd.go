@@ -18,7 +18,10 @@ func manCommand() *cobra.Command {
 		Long:    "Writes a man page of each command into DIR, which is made if it is not there.",
 		Example: "  runnel man ~/.local/share/man/man1 && man runnel-call",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
+			if len(args) > 1 {
+				return noArguments(cmd, args[1:])
+			}
+			if len(args) == 0 {
 				return &usageError{fmt.Errorf("runnel man: which directory?"), hint(cmd)}
 			}
 			if err := os.MkdirAll(args[0], 0o755); err != nil {

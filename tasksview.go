@@ -31,6 +31,9 @@ func (i *invocation) listCommand() *cobra.Command {
   runnel tasks list --ndjson | jq -r 'select(.status == "failed").taskId'`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if asJSON && ndjson {
+				return &usageError{errors.New("runnel tasks list: --json does not go with --ndjson"), hint(cmd)}
+			}
 			l, err := i.openLocal(cmd)
 			var list []tasks.Task
 			switch {

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -57,6 +58,11 @@ func (i *invocation) toolsCommand(serve *pflag.FlagSet) *cobra.Command {
 			}
 			if output.word == "json" {
 				return json.NewEncoder(i.stdout).Encode(mcp.ListToolsResult{Tools: nonNil(list)})
+			}
+			if len(list) == 0 && len(server) == 0 {
+				i.say(zerolog.InfoLevel, "no tools: name some with --tool or in a config file")
+			} else if len(list) == 0 {
+				i.say(zerolog.InfoLevel, "the server has no tools")
 			}
 			return i.printTools(list)
 		},
