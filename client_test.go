@@ -262,12 +262,13 @@ func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 // Output that cannot be written from the first byte on ends the call, too: with ndjson that byte comes before the call.
 func TestStdoutIsFull(t *testing.T) {
-	for _, output := range []string{"text", "json", "ndjson"} {
+	call := "call echo text=hello --selftest --output "
+	for _, command := range []string{call + "text", call + "json", call + "ndjson", "doctor"} {
 		var stderr syncBuffer
-		args := []string{"call", "echo", "text=hello", "--selftest", "--output", output}
+		args := strings.Fields(command)
 		code := run(t.Context(), args, append(environ(t), noConfig), strings.NewReader(""), fullDisk{}, &stderr)
 		if code != exitFailure || stderr.String() != "runnel: writing the output: no space left on device\n" {
-			t.Errorf("%s: exit code %d, stderr %q", output, code, &stderr)
+			t.Errorf("%s: exit code %d, stderr %q", command, code, &stderr)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -59,6 +61,7 @@ questions. The same goes to stderr, where most hosts keep a log of it.`,
 type diagnosis struct {
 	i     *invocation
 	wrong int
+	err   error // of stdout
 }
 
 func (d *diagnosis) fine(what, format string, args ...any) { d.print("ok   ", what, format, args...) }
@@ -70,7 +73,9 @@ func (d *diagnosis) bad(what, format string, args ...any) {
 
 func (d *diagnosis) print(verdict, what, format string, args ...any) {
 	text := strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n", "\n        ")
-	_, _ = fmt.Fprintf(d.i.stdout, "%s  %s: %s\n", verdict, what, text) // who does not read it does not want it
+	if _, err := fmt.Fprintf(d.i.stdout, "%s  %s: %s\n", verdict, what, text); !errors.Is(err, syscall.EPIPE) { // who does not read it does not want it
+		d.err = cmp.Or(d.err, err)
+	}
 }
 
 func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
@@ -106,7 +111,10 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 	for _, version := range []string{mcp.NewestHandshake().Name, ""} {
 		d.session(cmd.Context(), version)
 	}
-	if d.wrong > 0 {
+	switch {
+	case d.err != nil:
+		return fmt.Errorf("writing the output: %w", d.err)
+	case d.wrong > 0:
 		return exitError(exitFailure)
 	}
 	return nil
