@@ -98,20 +98,24 @@ func (c *call) content(items []json.RawMessage, replaces bool) {
 // show writes content items to stdout, what a command wrote to stderr to stderr.
 func (c *call) show(items []json.RawMessage) {
 	for _, item := range items {
-		text, stderr := itemText(item)
+		text, isText, stderr := itemText(item)
 		switch {
 		case c.o.output.word != "text":
 			c.view.say(text)
 		case stderr:
 			_, _ = c.view.Write([]byte(text))
 		default:
+			if !isText {
+				c.view.newLine()
+			}
 			c.written(c.view.content(text))
 		}
 	}
 }
 
-// itemText is a content item as a terminal shows it, and whether a command wrote it to stderr.
-func itemText(item json.RawMessage) (text string, stderr bool) {
+// itemText is a content item as a terminal shows it, whether that is text of its own or a line about it, and whether a command
+// wrote it to stderr.
+func itemText(item json.RawMessage) (text string, isText, stderr bool) {
 	var m struct {
 		Type     string `json:"type"`
 		Text     string `json:"text"`
@@ -127,15 +131,17 @@ func itemText(item json.RawMessage) (text string, stderr bool) {
 		} `json:"resource"`
 	}
 	_ = json.Unmarshal(item, &m) // what is of the wrong type reads as absent
+	isText = true
 	switch {
 	case m.Type == "text":
 		text = m.Text
 	case m.Resource.Text != "":
 		text = m.Resource.Text
 	default:
+		isText = false
 		text = fmt.Sprintf("[%s]\n", strings.Join(strings.Fields(strings.Join([]string{m.Type, m.MimeType, m.URI, m.Resource.URI, size(m.Data)}, " ")), " "))
 	}
-	return text, m.Meta.Stream == "stderr"
+	return text, isText, m.Meta.Stream == "stderr"
 }
 
 func size(base64 string) string {

@@ -173,7 +173,7 @@ tools:
 		{args: "tools", stderr: "^no tools: name some with --tool or in a config file\n$"},
 		{args: "tools x", code: 2, stderr: `unknown argument "x"`},
 		{args: "__complete call --selftest st", stdout: `(?s).*\nstream\t.*`, stderr: "Completion"},
-		{args: "__complete call --tool=now=date \x02", stdout: `now\tRun date\n:4\n`, stderr: "Completion"},
+		{args: "__complete call --tool=now=date n", stdout: `now\tRun date\n:4\n`, stderr: "Completion"},
 		{args: "__complete call --selftest stream count=1 b", stdout: `(?s)bytes=\t.*`, stderr: "Completion"},
 		{args: "__complete call --mode s", stdout: "immediate\nstreaming\ntask\n:4\n", stderr: "Completion"},
 		{args: "__complete tasks t", stdout: "tail\t.*\n:4\n", stderr: "Completion"},
@@ -183,7 +183,7 @@ tools:
 	} {
 		var args []string
 		for word := range strings.FieldsSeq(c.args) {
-			args = append(args, strings.ReplaceAll(strings.TrimPrefix(word, "\x02"), "\x00", " "))
+			args = append(args, strings.ReplaceAll(word, "\x00", " "))
 		}
 		got := runClient(t, c.input, args...)
 		if got.code != c.code || !regexp.MustCompile("^"+c.stdout+"$").MatchString(got.stdout) || !regexp.MustCompile(c.stderr).MatchString(got.stderr) || c.stderr == "" && got.stderr != "" {
@@ -320,6 +320,9 @@ func TestCallOfBrokenServers(t *testing.T) {
 			"resources/read", `{"jsonrpc":"2.0","id":4,"error":{"code":-32002,"message":"resource not found"}}`,
 			"tasks/result", strings.Replace(result, `"id":4`, `"id":5`, 1)},
 			0, "0\n3\n", "gap: numbers 1 to 2 of the output did not come (after 2 bytes)"},
+		{"an image behind text without an end of line", []string{"tools/call", aHandle + "\n" + anEnd,
+			"tasks/result", `{"jsonrpc":"2.0","id":4,"result":{"content":[{"type":"text","text":"a"},{"type":"image","mimeType":"image/png","data":"AAAA"},{"type":"text","text":"b"}]}}`},
+			0, "a\n[image image/png 3 bytes]\nb", ""},
 		{"dies", []string{"tools/call", aHandle + "\n" + partial(0) + "exit 3"},
 			1, "0\n", "connection lost: the server closed its output"},
 		{"no notification of the end, only tasks/get", []string{"tools/call", aHandle + "\n" + partial(0),

@@ -184,7 +184,7 @@ leaves it, and the task goes on. What the command wrote to stderr, where that is
 				for _, c := range b.Chunks {
 					text, stderr := string(c.Data), c.Stream == partials.Stderr
 					if c.Kind == partials.Item {
-						text, stderr = itemText(c.Data)
+						text, _, stderr = itemText(c.Data)
 					}
 					if err := i.writeOutput(text, stderr); err != nil {
 						return err
@@ -218,7 +218,7 @@ func (i *invocation) resultCommand() *cobra.Command {
 				err = i.writeJSON(result)
 			} else {
 				for _, item := range result.Content {
-					if text, stderr := itemText(item); err == nil {
+					if text, _, stderr := itemText(item); err == nil {
 						err = i.writeOutput(text, stderr)
 					}
 				}
