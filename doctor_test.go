@@ -62,7 +62,7 @@ upstreams:
 
 // A disk that is full is told: a file can be made there, but holds nothing.
 func TestDoctorOfAFullDisk(t *testing.T) {
-	const script = `mount -t tmpfs -o size=64k none "$0" && { dd if=/dev/zero of="$0/fill" 2>/dev/null; "$@"; code=$?; umount "$0"; exit $code; }`
+	const script = `mount -t tmpfs -o size=64k none "$0" && { mkdir "$0/state"; : >"$0/state/runnel.db"; dd if=/dev/zero of="$0/fill" 2>/dev/null; "$@"; code=$?; umount "$0"; exit $code; }`
 	dir := t.TempDir()
 	if out, err := exec.Command("unshare", "-m", "sh", "-c", script, dir, "true").CombinedOutput(); err != nil {
 		t.Skipf("no disk can be mounted here: %v %s", err, out)
@@ -70,7 +70,7 @@ func TestDoctorOfAFullDisk(t *testing.T) {
 	cmd := exec.Command("unshare", "-m", "sh", "-c", script, dir, builtProgram(t), "doctor", "--config", "/dev/null", "--state", dir+"/state")
 	cmd.Env = append(environ(t), "TMPDIR="+dir)
 	out, err := cmd.CombinedOutput()
-	for _, want := range []string{"WRONG  state: " + dir + " cannot be written: ", "WRONG  temporary files: .*; TMPDIR names another directory"} {
+	for _, want := range []string{"WRONG  state: " + dir + "/state cannot be written: ", "WRONG  temporary files: .*; TMPDIR names another directory"} {
 		if err == nil || !regexp.MustCompile("(?m)^"+want).Match(out) {
 			t.Errorf("%v: it does not say %q:\n%s", err, want, out)
 		}

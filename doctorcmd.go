@@ -179,16 +179,14 @@ func (d *diagnosis) state(ctx context.Context, config *tools.Config) {
 		d.bad("state", "%v", err)
 		return
 	}
+	there := nearest(dir)
+	if err := tryWriting(there); err != nil {
+		d.bad("state", "%s cannot be written: %v", there, err)
+		return
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, checkTime, fmt.Errorf("no answer within %v", checkTime))
 	defer cancel()
 	r, err := tasks.CheckSQLite(ctx, dir)
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		there := nearest(dir)
-		if wrong := tryWriting(there); wrong != nil {
-			d.bad("state", "%s cannot be written: %v", there, wrong)
-			return
-		}
-	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		d.fine("state", "%s: not there yet, the first task makes it", dir)

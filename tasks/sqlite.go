@@ -563,7 +563,7 @@ func explain(err error) error {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return explained{fmt.Errorf("another process has held the state locked for %v: %w", busyTimeout, err)}
 	case sqlite3.SQLITE_IOERR:
-		return explained{fmt.Errorf("the disk could not be read or written (is it full?): %w", err)}
+		return explained{fmt.Errorf("the disk could not be read or written (is it full? then free some of it): %w", err)}
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		return explained{fmt.Errorf("%s is damaged or no state of runnel; move it away or use another directory (--state): %w", databaseFile, err)}
 	}
