@@ -53,6 +53,9 @@ func (i *invocation) dial(cmd *cobra.Command, server []string, o rpc.DialOptions
 		var wrote atomic.Pointer[string]
 		o.OnGarbage = func(line []byte) { wrote.Store(new(clipText(printable(string(line))))) }
 		defer time.AfterFunc(dialPatience, func() {
+			if cmd.Context().Err() != nil { // it is being ended
+				return
+			}
 			text := "runnel: " + server[0] + " has not answered server/discover or initialize yet"
 			if last := wrote.Load(); last != nil {
 				text += "; the last line that it wrote is no message: " + *last
