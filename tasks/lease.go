@@ -64,7 +64,7 @@ func dropDeadLeases(dir string) {
 		if err != nil {
 			continue
 		}
-		if flock(f, unix.LOCK_EX) == nil {
+		if flock(f, unix.LOCK_SH) == nil { // not exclusive: who looks at the same time would take that for its holder
 			_ = os.Remove(f.Name())
 		}
 		_ = f.Close()

@@ -397,6 +397,30 @@ func eventually(t testing.TB, ok func() bool) {
 	}
 }
 
+// Who looks for a lease of a process that is gone is not misled by who removes it at the same time.
+func TestLeaseWhileItIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	for range 300 {
+		l, err := takeLease(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = l.file.Close()
+		var all sync.WaitGroup
+		all.Go(func() { dropDeadLeases(dir) })
+		for range 3 {
+			all.Go(func() {
+				for range 10 {
+					if leaseHeld(dir, l.name) {
+						t.Error("a lease that is being removed counts as held")
+					}
+				}
+			})
+		}
+		all.Wait()
+	}
+}
+
 func TestLeases(t *testing.T) {
 	dir := t.TempDir()
 	var all sync.WaitGroup
