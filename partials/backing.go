@@ -228,38 +228,6 @@ func (l *Log) Unkept(limit int) (Stretch, bool) {
 	return s, true
 }
 
-// stretch reads what next would, as a stretch, where that is whole writes of one block: nearly always. The data is not copied,
-// and of a chunk only its mark is made. log.mu is held.
-func (r *Reader) stretch(limit int) (Stretch, bool) {
-	b, n := r.log.locate(r.pos)
-	if b == nil {
-		return Stretch{}, false
-	}
-	begin := 0
-	if n > 0 {
-		begin = int(b.records[n-1].end)
-	}
-	if r.pos != b.start+int64(begin) {
-		return Stretch{}, false // next has cut a chunk
-	}
-	s := Stretch{Start: r.pos, Marks: make([]byte, 0, 2*(len(b.records)-n))}
-	at, cost := begin, int64(0)
-	whole, marks, wholeCost := begin, 0, int64(0) // of whole writes
-	for ; n < len(b.records) && int(b.records[n].end) <= begin+limit; n++ {
-		rec := &b.records[n]
-		size := int(rec.end) - at
-		s.mark(rec, size)
-		cost += max(int64(size), minCost)
-		if at = int(rec.end); !rec.more {
-			whole, marks, wholeCost = at, len(s.Marks), cost
-		}
-	}
-	s.Marks, s.Data = s.Marks[:marks], b.data[begin:whole:whole]
-	r.pos += int64(len(s.Data))
-	r.cost += wholeCost
-	return s, whole > begin
-}
-
 // locate is the block in memory that holds a position, and which of its chunks does; nil if there is none. l.mu is held.
 func (l *Log) locate(pos int64) (*block, int) {
 	i := sort.Search(len(l.blocks), func(i int) bool { return l.blocks[i].end() > pos })
@@ -369,71 +337,4 @@ func decode(stretches []Stretch) (blocks []*block, err error) {
 		blocks = append(blocks, b)
 	}
 	return blocks, nil
-}
-
-// load fetches from the backing what r reads next, if memory does not have it. It must not be called under a lock.
-func (r *Reader) load(ctx context.Context) error {
-	l := r.log
-	l.mu.Lock()
-	if r.held() {
-		l.mu.Unlock()
-		return nil
-	}
-	backing, pos, end := l.backing, r.pos, l.memory()
-	l.mu.Unlock()
-
-	stretches, err := backing.Load(ctx, pos, loadBytes)
-	if err != nil {
-		return err
-	}
-	loaded, err := decode(stretches)
-	if err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	r.loaded, r.gap = loaded, 0
-	switch {
-	case len(loaded) == 0:
-		r.gap = end // nothing up to what memory holds
-	case loaded[0].start > pos:
-		r.gap = loaded[0].start
-	}
-	return nil
-}
-
-// atHand tells whether load has nothing to fetch.
-func (r *Reader) atHand() bool {
-	r.log.mu.Lock()
-	defer r.log.mu.Unlock()
-	return r.held()
-}
-
-// held is atHand under l.mu.
-func (r *Reader) held() bool {
-	l := r.log
-	return r.tail || l.backing == nil || r.pos >= l.end || r.gap > r.pos || r.source() != nil
-}
-
-// source is where r reads on: what it has loaded or what is in memory; nil if that must be loaded. l.mu is held.
-func (r *Reader) source() []*block {
-	if n := len(r.loaded); n > 0 {
-		if r.pos >= r.loaded[0].start && r.pos < r.loaded[n-1].end() {
-			return r.loaded
-		}
-		r.loaded = nil
-	}
-	if r.log.backing != nil && !r.tail && r.pos < r.log.memory() {
-		return nil
-	}
-	return r.log.blocks
-}
-
-// passGap is the batch that stands for output that is not kept. l.mu is held.
-func (r *Reader) passGap() Batch {
-	b := Batch{Start: r.pos, End: r.gap, Lost: true}
-	b.Chunks = []Chunk{{Data: fmt.Appendf(nil, "\n[... %d bytes left out ...]\n", r.gap-r.pos)}}
-	r.cost += r.gap - r.pos
-	r.pos = r.gap
-	return b
 }

@@ -1,0 +1,388 @@
+package partials
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"sort"
+	"unicode/utf8"
+)
+
+// NewReader returns a reader from position pos on, for which Append waits if there is no backing. It must be closed.
+func (l *Log) NewReader(pos int64) *Reader {
+	r := &Reader{log: l, pos: pos, ready: make(chan struct{}, 1), slow: true}
+	l.mu.Lock()
+	if r.cost = l.cost - (l.end - pos); pos <= l.memory() {
+		r.cost = l.gone
+	}
+	l.readers = append(l.readers, r)
+	l.mu.Unlock()
+	return r
+}
+
+// NewTail returns a reader that shows only the last of what there is (about 4 KiB) each time it reads,
+// and for which Append does not wait.
+func (l *Log) NewTail() *Reader {
+	return &Reader{log: l, tail: true, ready: make(chan struct{}, 1)}
+}
+
+// tailBytes is what a tail reader looks at: enough for a last line.
+const tailBytes = 4 << 10
+
+// Reader reads a log at its own pace. It is used by one goroutine.
+type Reader struct {
+	log   *Log
+	tail  bool
+	ready chan struct{}
+
+	// Set by a pump, if anybody.
+	overhead int  // what each chunk counts in a batch beside its data, where each makes a line
+	joins    bool // text that follows itself in memory is one chunk of a batch, however it was written
+
+	// Guarded by log.mu.
+	pos  int64
+	cost int64            // of what was read
+	want int64            // bytes that Wait or park waits for
+	wake func(hurry bool) // of park
+	slow bool             // Append does not wait for it before it is near the end (backing.go)
+
+	loaded []*block // from the backing
+	gap    int64    // where the log goes on behind what the backing has let go; of interest while beyond pos
+
+	chunks []Chunk // of the last batch, reused
+}
+
+// Next returns up to limit bytes of what comes next, whole writes where they fit, and moves on behind it.
+// It returns false if there is nothing now. The batch is valid until the next call.
+func (r *Reader) Next(limit int) (Batch, bool) {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	if r.tail {
+		if r.pos == r.log.end {
+			return Batch{}, false
+		}
+		// From before what is new: its first line may have begun there.
+		return r.last(tailBytes)
+	}
+	if r.gap > r.pos {
+		return r.passGap(), true
+	}
+	b, ok := r.next(limit)
+	if ok {
+		r.log.moved()
+		r.log.trim()
+	}
+	return b, ok
+}
+
+// last reads what stands at the end of the log, about n bytes. log.mu is held.
+func (r *Reader) last(n int64) (b Batch, ok bool) {
+	r.pos = max(r.log.end-n, 0)
+	// Mostly once: an item that reaches into those bytes may be a batch of its own.
+	for b, ok = r.next(math.MaxInt); ok && r.pos < r.log.end; {
+		b, ok = r.next(math.MaxInt)
+	}
+	if !ok {
+		r.pos = r.log.end // of a followed log, memory may hold nothing
+	}
+	return b, ok
+}
+
+// next reads at r.pos. log.mu is held.
+func (r *Reader) next(limit int) (Batch, bool) {
+	l := r.log
+	if r.pos >= l.end {
+		return Batch{Start: l.end, End: l.end}, false
+	}
+	blocks := r.source()
+	if len(blocks) == 0 {
+		return Batch{Start: r.pos, End: r.pos}, false
+	}
+	if r.pos < blocks[0].start { // memory has let it go
+		r.pos, r.cost = blocks[0].start, l.gone
+	}
+	i := sort.Search(len(blocks), func(i int) bool { return blocks[i].end() > r.pos })
+	b := blocks[i]
+	at := int(r.pos - b.start)
+	n := sort.Search(len(b.records), func(n int) bool { return int(b.records[n].end) > at })
+	if rec := &b.records[n]; rec.kind == Item && n > 0 {
+		at = int(b.records[n-1].end) // a position inside an item is its beginning
+	} else if rec.kind == Item {
+		at = 0
+	}
+	for at < len(b.data) && !utf8.RuneStart(b.data[at]) {
+		at++ // a position inside a character is its end
+	}
+	if at == len(b.data) {
+		r.pos = b.end()
+		return r.next(limit)
+	}
+	start := b.start + int64(at)
+	chunks := r.chunks[:0]
+	size, weight := 0, 0
+	whole := 0 // how many chunks are whole writes
+	cost, wholeCost := int64(0), int64(0)
+	for {
+		rec := &b.records[n]
+		data := b.data[at:rec.end]
+		add, heavy := len(data)+r.overhead, len(data)+itemOverhead
+		if rec.kind == Text {
+			heavy += 5 * len(data) // \u0000
+		}
+		if len(chunks) == 0 || rec.kind == Item || chunks[len(chunks)-1].Kind == Item || chunks[len(chunks)-1].Stream != rec.stream {
+			add += itemOverhead
+		}
+		if whole > 0 && size+add > limit || len(chunks) > 0 && weight+heavy > maxWeight {
+			break
+		}
+		if rec.kind == Text && !rec.whole && len(data) > limit {
+			data = data[:cutText(data, limit)]
+		}
+		chunks = append(chunks, Chunk{Kind: rec.kind, Stream: rec.stream, Data: data, More: rec.more, Whole: rec.whole})
+		size += add
+		weight += heavy
+		cost += max(int64(len(data)), minCost)
+		at += len(data)
+		if !rec.more || at < int(rec.end) {
+			whole, wholeCost = len(chunks), cost
+		}
+		if at < int(rec.end) {
+			break
+		}
+		if last := &chunks[len(chunks)-1]; r.joins {
+			// Text goes on: what the loop around this one does with it, and no more than that, since lines are many.
+			begin := at - len(last.Data)
+			for n+1 < len(b.records) && last.precedes(&b.records[n+1]) {
+				add := int(b.records[n+1].end) - at
+				heavy := 6*add + itemOverhead
+				if size+add > limit || weight+heavy > maxWeight {
+					break
+				}
+				size += add
+				weight += heavy
+				cost += max(int64(add), minCost)
+				at += add
+				n++
+			}
+			if last.Data = b.data[begin:at]; whole == len(chunks) {
+				wholeCost = cost
+			}
+		}
+		if n++; n == len(b.records) {
+			if i++; i == len(blocks) {
+				break
+			}
+			b, n, at = blocks[i], 0, 0
+		}
+	}
+	if whole > 0 {
+		chunks, cost = chunks[:whole], wholeCost
+	}
+	batch := Batch{Chunks: chunks, Start: start, End: start}
+	for k := range chunks {
+		batch.End += int64(len(chunks[k].Data))
+	}
+	r.cost += cost
+	r.pos = batch.End
+	r.chunks = chunks
+	return batch, true
+}
+
+// precedes tells whether a chunk is text that goes on in the next record of its block: both whole writes to one stream.
+func (c *Chunk) precedes(next *record) bool {
+	return c.Kind == Text && next.kind == Text && c.Stream == next.stream && !c.More && !next.more
+}
+
+// cutText returns how much of data to take, limit bytes at most: whole lines if there are any, else whole characters.
+func cutText(data []byte, limit int) int {
+	if i := bytes.LastIndexByte(data[:limit], '\n'); i >= 0 {
+		return i + 1
+	}
+	cut := limit
+	for cut > 0 && !utf8.RuneStart(data[cut]) {
+		cut--
+	}
+	if cut == 0 { // limit is smaller than the character
+		_, cut = utf8.DecodeRune(data)
+	}
+	return cut
+}
+
+// Wait returns when at least n bytes are there to read or the log is closed, having fetched from the backing what
+// memory does not hold; io.EOF when it is closed and all
+// is read; or ctx's error. What is there already is returned even when ctx is done.
+func (r *Reader) Wait(ctx context.Context, n int64) error {
+	if err := r.load(ctx); err != nil {
+		return err
+	}
+	r.log.mu.Lock()
+	switch pending := r.log.end - r.pos; {
+	case pending > 0 && (pending >= n || r.log.closed):
+		r.log.mu.Unlock()
+		return nil
+	case r.log.closed:
+		r.log.mu.Unlock()
+		return io.EOF
+	}
+	r.want = n
+	r.log.waiting = append(r.log.waiting, r)
+	r.log.mu.Unlock()
+	select {
+	case <-r.ready:
+	case <-ctx.Done():
+		r.log.mu.Lock()
+		defer r.log.mu.Unlock()
+		if i := slices.Index(r.log.waiting, r); i >= 0 {
+			r.log.waiting = slices.Delete(r.log.waiting, i, i+1)
+		} else {
+			<-r.ready
+		}
+		return context.Cause(ctx)
+	}
+	return r.Wait(ctx, n)
+}
+
+// park reports whether at least n bytes are there to read, or any if the log is closed; io.EOF when it is closed and all is read.
+// If not, it calls wake when that has come, once, unless unpark comes before: with hurry where an append waits for the call.
+func (r *Reader) park(n int64, wake func(hurry bool)) (bool, error) {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	switch pending := r.log.end - r.pos; {
+	case pending > 0 && (pending >= n || r.log.closed):
+		return true, nil
+	case r.log.closed:
+		return false, io.EOF
+	}
+	r.want, r.wake = n, wake
+	r.log.waiting = append(r.log.waiting, r)
+	return false, nil
+}
+
+// unpark takes back what park asked for. wake may be about to be called all the same.
+func (r *Reader) unpark() {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	if i := slices.Index(r.log.waiting, r); i >= 0 {
+		r.log.waiting = slices.Delete(r.log.waiting, i, i+1)
+	}
+}
+
+// Pos is the position behind what was read.
+func (r *Reader) Pos() int64 {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	return r.pos
+}
+
+// Close ends the reader: Append does not wait for it any more. It may be called again.
+func (r *Reader) Close() {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	if i := slices.Index(r.log.readers, r); i >= 0 {
+		r.log.readers = slices.Delete(r.log.readers, i, i+1)
+		r.log.moved()
+		r.log.trim()
+	}
+}
+
+// load fetches from the backing what r reads next, if memory does not have it. It must not be called under a lock.
+func (r *Reader) load(ctx context.Context) error {
+	l := r.log
+	l.mu.Lock()
+	if r.held() {
+		l.mu.Unlock()
+		return nil
+	}
+	backing, pos, end := l.backing, r.pos, l.memory()
+	l.mu.Unlock()
+
+	stretches, err := backing.Load(ctx, pos, loadBytes)
+	if err != nil {
+		return err
+	}
+	loaded, err := decode(stretches)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.loaded, r.gap = loaded, 0
+	switch {
+	case len(loaded) == 0:
+		r.gap = end // nothing up to what memory holds
+	case loaded[0].start > pos:
+		r.gap = loaded[0].start
+	}
+	return nil
+}
+
+// atHand tells whether load has nothing to fetch.
+func (r *Reader) atHand() bool {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	return r.held()
+}
+
+// held is atHand under l.mu.
+func (r *Reader) held() bool {
+	l := r.log
+	return r.tail || l.backing == nil || r.pos >= l.end || r.gap > r.pos || r.source() != nil
+}
+
+// source is where r reads on: what it has loaded or what is in memory; nil if that must be loaded. l.mu is held.
+func (r *Reader) source() []*block {
+	if n := len(r.loaded); n > 0 {
+		if r.pos >= r.loaded[0].start && r.pos < r.loaded[n-1].end() {
+			return r.loaded
+		}
+		r.loaded = nil
+	}
+	if r.log.backing != nil && !r.tail && r.pos < r.log.memory() {
+		return nil
+	}
+	return r.log.blocks
+}
+
+// passGap is the batch that stands for output that is not kept. l.mu is held.
+func (r *Reader) passGap() Batch {
+	b := Batch{Start: r.pos, End: r.gap, Lost: true}
+	b.Chunks = []Chunk{{Data: fmt.Appendf(nil, "\n[... %d bytes left out ...]\n", r.gap-r.pos)}}
+	r.cost += r.gap - r.pos
+	r.pos = r.gap
+	return b
+}
+
+// stretch reads what next would, as a stretch, where that is whole writes of one block: nearly always. The data is not copied,
+// and of a chunk only its mark is made. log.mu is held.
+func (r *Reader) stretch(limit int) (Stretch, bool) {
+	b, n := r.log.locate(r.pos)
+	if b == nil {
+		return Stretch{}, false
+	}
+	begin := 0
+	if n > 0 {
+		begin = int(b.records[n-1].end)
+	}
+	if r.pos != b.start+int64(begin) {
+		return Stretch{}, false // next has cut a chunk
+	}
+	s := Stretch{Start: r.pos, Marks: make([]byte, 0, 2*(len(b.records)-n))}
+	at, cost := begin, int64(0)
+	whole, marks, wholeCost := begin, 0, int64(0) // of whole writes
+	for ; n < len(b.records) && int(b.records[n].end) <= begin+limit; n++ {
+		rec := &b.records[n]
+		size := int(rec.end) - at
+		s.mark(rec, size)
+		cost += max(int64(size), minCost)
+		if at = int(rec.end); !rec.more {
+			whole, marks, wholeCost = at, len(s.Marks), cost
+		}
+	}
+	s.Marks, s.Data = s.Marks[:marks], b.data[begin:whole:whole]
+	r.pos += int64(len(s.Data))
+	r.cost += wholeCost
+	return s, whole > begin
+}
