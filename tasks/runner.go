@@ -48,6 +48,7 @@ type Runner struct {
 	live map[string]*Run // Runs with a handle that have not ended
 
 	unsettled map[string]Task // ended, but their end could not be stored (settle.go)
+	lost      error           // why none of these will be
 	watching  bool            // for what others ask (elsewhere.go)
 	watchers  sync.WaitGroup
 }

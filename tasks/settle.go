@@ -27,8 +27,19 @@ func (r *Runner) settle(t Task) Task {
 	r.mu.Lock()
 	r.unsettled[t.ID] = t
 	r.mu.Unlock()
-	time.AfterFunc(settleRetry, func() { r.resettle(t.ID) })
+	r.resettleLater(t.ID, err)
 	return t
+}
+
+// resettleLater lets an end that could not be stored be tried again, unless no end can be stored any more.
+func (r *Runner) resettleLater(id string, err error) {
+	if errors.Is(err, ErrRemoved) {
+		r.mu.Lock()
+		r.lost = err
+		r.mu.Unlock()
+		return
+	}
+	time.AfterFunc(settleRetry, func() { r.resettle(id) })
 }
 
 // resettle tries again to store an end, until it is stored, the task has expired or the runner is closed.
@@ -38,7 +49,7 @@ func (r *Runner) resettle(id string) {
 		return
 	}
 	if err := r.o.Store.Put(context.Background(), t); err != nil && !errors.Is(err, ErrNotFound) && !t.Expired(time.Now()) {
-		time.AfterFunc(settleRetry, func() { r.resettle(id) })
+		r.resettleLater(id, err)
 		return
 	}
 	r.mu.Lock()
@@ -54,14 +65,14 @@ func (r *Runner) unstored(id string) (Task, bool) {
 	return t, ok && !t.Expired(time.Now())
 }
 
-// Settled returns when every end has been stored, or with ctx's cause.
+// Settled returns when every end has been stored, with ErrRemoved when none can be any more, or with ctx's cause.
 func (r *Runner) Settled(ctx context.Context) error {
 	for {
 		r.mu.Lock()
-		left := len(r.unsettled)
+		left, lost := len(r.unsettled), r.lost
 		r.mu.Unlock()
-		if left == 0 {
-			return nil
+		if left == 0 || lost != nil {
+			return lost
 		}
 		select {
 		case <-time.After(settleRetry):

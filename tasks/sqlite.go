@@ -42,12 +42,14 @@ type SQLite struct {
 
 	mu     sync.Mutex
 	db     *database // nil until the first use
+	seen   time.Time // when the database file was last seen in its place
 	closed bool
 }
 
 // database is an open state.
 type database struct {
 	o     SQLiteOptions
+	file  os.FileInfo // of the database
 	lease *lease
 	read  *sql.DB // for reading only, several connections
 	w     *writer
@@ -68,7 +70,12 @@ const (
 	cacheKiB     = 1024
 	databaseFile = "runnel.db"
 	leaseDir     = "alive"
+	// seenInterval is the least time between two looks whether the database file is in its place.
+	seenInterval = time.Second
 )
+
+// ErrRemoved refuses to store in a file that nobody will find: what has been told as stored would be gone with the process.
+var ErrRemoved = errors.New("the state was removed or replaced while runnel used it")
 
 // NewSQLite returns a store in o.Dir. It touches nothing yet.
 func NewSQLite(o SQLiteOptions) *SQLite {
@@ -108,7 +115,26 @@ func (s *SQLite) open() (*database, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the state in %s: %w", s.o.Dir, explain(err))
 	}
-	s.db = db
+	s.db, s.seen = db, time.Now()
+	return db, nil
+}
+
+// openToPut is open for what is told as stored. It fails with ErrRemoved when the database file is not in its place any more.
+func (s *SQLite) openToPut() (*database, error) {
+	db, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.seen) < seenInterval {
+		return db, nil
+	}
+	file, err := os.Stat(filepath.Join(s.o.Dir, databaseFile))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(file, db.file) {
+		return nil, fmt.Errorf("%w: %s is not the file that it was; start runnel again, which makes a new one", ErrRemoved, filepath.Join(s.o.Dir, databaseFile))
+	}
+	s.seen = time.Now()
 	return db, nil
 }
 
@@ -135,7 +161,11 @@ func openDatabase(o SQLiteOptions) (_ *database, err error) {
 	if err != nil {
 		return nil, err
 	}
+	info, err := f.Stat()
 	_ = f.Close()
+	if err != nil {
+		return nil, err
+	}
 
 	// One process at a time makes or migrates a state: changing to WAL does not wait for others by itself.
 	lock, err := os.OpenFile(filepath.Join(o.Dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
@@ -147,7 +177,7 @@ func openDatabase(o SQLiteOptions) (_ *database, err error) {
 		return nil, err
 	}
 
-	db := &database{o: o, live: map[string]*keeping{}}
+	db := &database{o: o, file: info, live: map[string]*keeping{}}
 	defer func() {
 		if err != nil {
 			_ = db.close()
@@ -214,7 +244,7 @@ func (d *database) close() (err error) {
 // Put implements Store. A task that this process puts for the first time is its own to run: until a terminal
 // status is put, its log is written to the store as it grows.
 func (s *SQLite) Put(_ context.Context, t Task) error {
-	d, err := s.open()
+	d, err := s.openToPut()
 	if err != nil {
 		return err
 	}

@@ -266,6 +266,44 @@ func TestSQLiteModes(t *testing.T) {
 	}
 }
 
+// A state that is removed while it is used takes no task any more, and no result: nobody would find them. It says so.
+func TestSQLiteIsRemoved(t *testing.T) {
+	for name, remove := range map[string]func(dir string) error{
+		"removed": os.RemoveAll,
+		"replaced": func(dir string) error {
+			other := filepath.Join(dir, "other")
+			return errors.Join(os.WriteFile(other, nil, 0o600), os.Rename(other, filepath.Join(dir, databaseFile)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openStore(t, SQLiteOptions{})
+			r := newRunner(t, Options{Store: s})
+			done := make(chan struct{})
+			running := start(t, r, func(context.Context, *Run) (*mcp.CallToolResult, string, error) {
+				<-done
+				return mcp.Result("fine"), "", nil
+			})
+			running.Deliver(delivered)
+			if err := remove(s.o.Dir); err != nil {
+				t.Fatal(err)
+			}
+			s.seen = time.Now().Add(-seenInterval)
+			_, err := r.Start(t.Context(), Spec{Tool: "test", Handle: true, Work: untilDone})
+			if err == nil || !strings.Contains(err.Error(), ErrRemoved.Error()) || !strings.Contains(err.Error(), s.o.Dir) {
+				t.Errorf("a new task: %v", err)
+			}
+			close(done)
+			<-running.Ended()
+			if got, err := r.Get(t.Context(), running.ID()); err != nil || got.Status != mcp.TaskFailed || !strings.Contains(got.StatusMessage, ErrRemoved.Error()) {
+				t.Errorf("a task that ends: %+v, %v", got, err)
+			}
+			if err := r.Settled(t.Context()); !errors.Is(err, ErrRemoved) {
+				t.Errorf("its end: %v", err)
+			}
+		})
+	}
+}
+
 // Nothing is made before the first task: a client may start a server only to probe it.
 func TestSQLiteOpensLate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
