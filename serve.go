@@ -226,7 +226,7 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 	default:
 		watch, stop := context.WithCancel(ctx)
 		ended := make(chan struct{})
-		go func() { defer close(ended); i.reload(watch, file, registry, log) }()
+		go func() { defer close(ended); i.reload(watch, file, config, registry, log) }()
 		defer func() { stop(); <-ended }()
 	}
 	return i.connect(ctx, config, registry, store, log)

@@ -20,19 +20,19 @@ const settle = 200 * time.Millisecond
 
 // reload keeps the tools what the config file says: it is read again on SIGHUP and when it changes. Only the tools
 // change; what else the file says holds from the next start on. A file with a mistake changes nothing. It ends with ctx.
-func (i *invocation) reload(ctx context.Context, file string, registry *tools.Registry, log zerolog.Logger) {
+func (i *invocation) reload(ctx context.Context, file string, config *tools.Config, registry *tools.Registry, log zerolog.Logger) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 	var events <-chan fsnotify.Event
 	var errs <-chan error
-	if w, err := fsnotify.NewWatcher(); err == nil {
+	w, err := fsnotify.NewWatcher()
+	if err == nil {
 		defer func() { _ = w.Close() }() // it watches nothing more
-		// The folder, because editors replace a file by another one of its name.
-		if err := w.Add(filepath.Dir(file)); err == nil {
-			events, errs = w.Events, w.Errors
-		}
+		events, errs = w.Events, w.Errors
+		watch(w, file)
 	}
+	seen, _ := os.Stat(file)
 	timer := time.NewTimer(0)
 	<-timer.C
 	defer timer.Stop()
@@ -41,7 +41,8 @@ func (i *invocation) reload(ctx context.Context, file string, registry *tools.Re
 		case <-ctx.Done():
 			return
 		case e := <-events:
-			if filepath.Base(e.Name) == filepath.Base(file) && e.Op != fsnotify.Chmod {
+			if now, _ := os.Stat(file); e.Op != fsnotify.Chmod && !same(now, seen) {
+				seen = now
 				timer.Reset(settle)
 			}
 		case err := <-errs: // events were lost, or the folder is
@@ -50,12 +51,36 @@ func (i *invocation) reload(ctx context.Context, file string, registry *tools.Re
 		case <-hangups:
 			timer.Reset(0)
 		case <-timer.C:
-			i.readAgain(file, registry, log)
+			if w != nil {
+				watch(w, file) // first: a change from now on is seen
+			}
+			seen, _ = os.Stat(file)
+			i.readAgain(file, config, registry, log)
 		}
 	}
 }
 
-func (i *invocation) readAgain(file string, registry *tools.Registry, log zerolog.Logger) {
+// watch watches the folders where a change of a file shows, instead of those that were watched: folders, because editors replace a
+// file by another one of its name, and that of the file itself, too, where its name is a link. Either may be another folder by now.
+func watch(w *fsnotify.Watcher, file string) {
+	for _, dir := range w.WatchList() {
+		_ = w.Remove(dir) // it is gone if not there
+	}
+	_ = w.Add(filepath.Dir(file)) // what cannot be watched is read again on SIGHUP only
+	if target, err := filepath.EvalSymlinks(file); err == nil {
+		_ = w.Add(filepath.Dir(target))
+	}
+}
+
+// same tells whether a file is as it was; nil = it is not there.
+func same(a, b os.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+}
+
+func (i *invocation) readAgain(file string, began *tools.Config, registry *tools.Registry, log zerolog.Logger) {
 	config, found, err := i.loadConfig()
 	if err == nil && found != file {
 		err = fmt.Errorf("%s is gone", file)
@@ -66,6 +91,9 @@ func (i *invocation) readAgain(file string, registry *tools.Registry, log zerolo
 		if next, count, err = i.registry(config); err == nil {
 			registry.Replace(next)
 			log.Info().Str("config", file).Int("tools", count).Msg("config read again")
+			if waiting := config.Differs(began); len(waiting) > 0 {
+				log.Warn().Strs("sections", waiting).Msg("only tools and upstreams change while runnel runs: start it again for what these sections say")
+			}
 			return
 		}
 	}

@@ -233,6 +233,18 @@ func (c *Config) at(path string) reflect.Value {
 	return v
 }
 
+// Differs tells which sections say something else than those of other, but for the tools and the upstreams.
+func (c *Config) Differs(other *Config) (sections []string) {
+	a, b := reflect.ValueOf(c).Elem(), reflect.ValueOf(other).Elem()
+	for i := range a.NumField() {
+		name := a.Type().Field(i).Tag.Get("yaml") // "" is no section
+		if name != "" && name != "tools" && name != "upstreams" && !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
+			sections = append(sections, name)
+		}
+	}
+	return sections
+}
+
 // Origin tells where a value comes from: a flag, a variable, or FILE:LINE:COL; "" for a default.
 func (c *Config) Origin(path string) string {
 	if from := c.set[path]; from != "" {

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"runnel/tools"
+)
+
+// events are lines of the log.
+type events chan string
+
+func (e events) Write(line []byte) (int, error) {
+	var m struct {
+		Message  string
+		Sections []string
+	}
+	if err := json.Unmarshal(line, &m); err != nil {
+		return 0, err
+	}
+	e <- fmt.Sprint(m.Message, m.Sections)
+	return len(line), nil
+}
+
+// want waits for a line, and does something again and again until it comes.
+func (e events) want(t *testing.T, line string, again func()) {
+	t.Helper()
+	for range 50 {
+		again()
+		for waiting := true; waiting; {
+			select {
+			case got := <-e:
+				if got == line {
+					return
+				}
+			case <-time.After(2 * settle):
+				waiting = false
+			}
+		}
+	}
+	t.Fatalf("no log line %q", line)
+}
+
+// A config that is a link is read again when its target changes, and one whose folder was made anew after a SIGHUP. What only a start
+// takes up is named.
+func TestConfigIsWatched(t *testing.T) {
+	hangups := make(chan os.Signal, 1) // so that none ends the tests
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	dir := t.TempDir()
+	target, link := filepath.Join(dir, "target", "real.yaml"), filepath.Join(dir, "runnel.yaml")
+	n := 0
+	write := func() {
+		n++
+		if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(target, fmt.Appendf(nil, "limits: {maxInFlight: %d}\ntools: {hello: {command: [echo]}}\n", n), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write()
+	if err := os.Symlink(target, link); err != nil {
+		t.Fatal(err)
+	}
+	i := &invocation{env: os.Environ(), stderr: os.Stderr}
+	i.options.config = link
+	config, err := tools.LoadConfig(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	log := make(events, 1000)
+	go func() {
+		defer close(ended)
+		i.reload(ctx, link, config, &tools.Registry{}, zerolog.New(log))
+	}()
+	defer func() { stop(); <-ended }()
+
+	log.want(t, "config read again[]", write)
+	log.want(t, "only tools and upstreams change while runnel runs: start it again for what these sections say[limits]", write)
+	if err := os.Rename(filepath.Dir(target), filepath.Join(dir, "old")); err != nil {
+		t.Fatal(err)
+	}
+	write()
+	log.want(t, "config read again[]", func() {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+	})
+	for len(log) > 0 {
+		<-log
+	}
+	log.want(t, "config read again[]", write)
+}
