@@ -99,7 +99,14 @@ func (u *Upstream) Name() string { return u.name }
 func (u *Upstream) run(publish func([]*entry)) {
 	settle := sync.OnceFunc(func() { close(u.settled) })
 	defer settle()
-	defer time.AfterFunc(u.times.list, settle).Stop()
+	defer time.AfterFunc(u.times.list, func() {
+		select {
+		case <-u.settled:
+		default:
+			u.log.Warn().Stringer("after", u.times.list).Msg("upstream has not answered initialize and tools/list yet: its tools are missing until it does")
+			settle()
+		}
+	}).Stop()
 	pause := u.times.pause
 	for {
 		began := time.Now()

@@ -509,6 +509,9 @@ func TestUpstreamStartsSlowly(t *testing.T) {
 	if got := b.names(); got != "" {
 		t.Errorf("the list is %q", got)
 	}
+	if want := `"upstream":"slow","after":"10ms","message":"upstream has not answered initialize and tools/list yet: its tools are missing until it does"`; !strings.Contains(b.logs.String(), want) {
+		t.Errorf("the log lacks %s:\n%s", want, b.logs)
+	}
 	if _, err := slow.connected(t.Context()); err == nil || err.Error() != "upstream slow: it has not started yet: try again later" {
 		t.Errorf("got %v", err)
 	}
