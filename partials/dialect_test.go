@@ -309,6 +309,8 @@ func TestProgress(t *testing.T) {
 			`"progress":1,"message":"a"; "progress":2,"message":"b"; "progress":3,"message":"c"; "progress":4,"total":20,"message":"[1/5]"; "progress":8,"total":20,"message":"[2/5]"; "progress":20,"total":20,"message":"[5/5]"`},
 		{"lines of reports", true, []step{tell(1, 2, "[1/2]"), say("[1/2]\n"), say("more"), tell(2, 2, "[2/2]"), say("[2/2]\n"), say("done"), beat},
 			`"progress":1,"total":2,"message":"[1/2]"; "progress":1.000001,"total":2,"message":"more"; "progress":2,"total":2,"message":"[2/2]"; "progress":2.000002`},
+		{"lines of a report of nothing", true, []step{tell(0, 0, "begun\n"), say("begun\n"), tell(0, 3, "one\ntwo"), say("one\ntwo\n"), say("three")},
+			`"progress":1,"message":"begun\n"; "progress":2,"message":"one\ntwo"; "progress":3,"message":"three"`},
 		{"beyond the total", true, []step{report(6, 5)}, `"progress":6`},
 		{"waiting", true, []step{tell(0, 0, "waiting"), say("a")}, `"progress":1,"message":"waiting"; "progress":2,"message":"a"`},
 		{"falling", true, []step{report(5, 10), report(4, 10), report(math.NaN(), 10)}, `"progress":5,"total":10`},

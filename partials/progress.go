@@ -25,7 +25,7 @@ type Progress struct {
 	told  bool    // the tool has reported
 	last  float64 // what the last notification said
 
-	reports [8]string // the messages of its last reports: as lines of output they are no news
+	reports [8]string // the last lines of its last reports' messages: as lines of output they are no news
 	report  int       // where the next one goes
 
 	written int // notifications
@@ -92,6 +92,7 @@ func (p *Progress) Report(dst []byte, done, total float64, message string) []byt
 	if !p.told {
 		switch {
 		case done == 0 && total == 0, p.begun && done <= 0:
+			p.remember(message)
 			return p.Beat(dst, []byte(message)) // nothing is done yet
 		case p.begun && done <= p.last:
 			p.scale = math.Ceil((p.last + 1) / done) // the share that is done stays what it is
@@ -103,9 +104,14 @@ func (p *Progress) Report(dst []byte, done, total float64, message string) []byt
 	}
 	p.done, p.total, p.extra, p.told = done, total, 0, true
 	p.begun, p.last = true, done
-	p.reports[p.report%len(p.reports)] = string(clipMessage([]byte(message)))
-	p.report++
+	p.remember(message)
 	return p.encode(dst, []byte(message))
+}
+
+func (p *Progress) remember(message string) {
+	line := lastLine([]Chunk{{Data: []byte(message)}})
+	p.reports[p.report%len(p.reports)] = string(clipMessage(line))
+	p.report++
 }
 
 func (p *Progress) encode(dst, message []byte) []byte {

@@ -388,6 +388,33 @@ func TestUpstreamTalks(t *testing.T) {
 	}
 }
 
+// What a server says of its progress reaches the client as the server said it: number and message together, the last one, too.
+func TestUpstreamProgress(t *testing.T) {
+	t.Parallel()
+	b := newBehind(t, fake(t, "fake", nil, "talk"))
+	b.need(t.Context())
+	progress := partials.NewProgress([]byte(`{"jsonrpc":"2.0"`), json.RawMessage(`"t"`), "", true)
+	log := partials.NewLog(nil)
+	var got []byte
+	out := NewOutput(t.Context(), log, func(done, total float64, message string) { got = progress.Report(got, done, total, message) })
+	if _, err := b.lookup("talk").tool.Call(t.Context(), &Call{Arguments: json.RawMessage(`{}`)}, out); err != nil {
+		t.Fatal(err)
+	}
+	batch, _, _ := log.ReadAt(t.Context(), 0, 1<<20)
+	for i := range batch.Chunks {
+		if batch.Chunks[i].Stream == partials.Stdout {
+			got = progress.Encode(got, partials.Batch{Chunks: batch.Chunks[i : i+1]})
+		}
+	}
+	want := ""
+	for i := 1; i <= 3; i++ {
+		want += fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":%d,"total":3,"message":"step %d"}}`+"\n", i, i)
+	}
+	if string(got) != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
 func TestUpstreamAsks(t *testing.T) {
 	t.Parallel()
 	b := newBehind(t, fake(t, "fake", nil, "ask", "askAtLength"))

@@ -240,12 +240,10 @@ func (c *upstreamCall) progress(params json.RawMessage) {
 		return
 	}
 	c.deliver(func() {
-		if p.Message == "" || c.streams.Load() {
-			c.out.Progress(p.Progress, p.Total, p.Message)
-			return
+		c.out.Progress(p.Progress, p.Total, p.Message)
+		if p.Message != "" && !c.streams.Load() {
+			_ = c.out.WriteString(p.Message + "\n")
 		}
-		c.out.Progress(p.Progress, p.Total, "") // a client that knows only progress sees the last line of output there
-		_ = c.out.WriteString(p.Message + "\n")
 	})
 }
 
