@@ -150,9 +150,6 @@ func (s *service) getTaskResult(ctx context.Context, in *Call) (*mcp.CallToolRes
 	}
 	told := taskProgress{TaskID: t.ID, Status: t.Status, StatusMessage: t.StatusMessage, Next: &next, Output: &output}
 	text := fmt.Sprintf("Task %s: %s", t.ID, t.Status)
-	if t.StatusMessage != "" && t.Status.Terminal() {
-		text += ": " + t.StatusMessage
-	}
 	if !t.Status.Terminal() {
 		return withVariables(said(fmt.Sprintf("%s\nGo on with after: %d.\n%s", text, next, output), told), &t), nil
 	}
@@ -166,7 +163,19 @@ func (s *service) getTaskResult(ctx context.Context, in *Call) (*mcp.CallToolRes
 	if !strings.Contains(result, output) {
 		result = output + "\nResult:\n" + result
 	}
-	return withVariables(said(text+"\n"+result, told), &t), nil
+	return withVariables(said(text+because(t.StatusMessage, result)+"\n"+result, told), &t), nil
+}
+
+// because is what the status message says beside the text of the result. A command's ends with the last lines of its output, which
+// the model would pay for twice.
+func because(message, result string) string {
+	if message == "" {
+		return ""
+	}
+	if verdict, last, _ := strings.Cut(message, "\n"); strings.Contains(result, last) {
+		message = verdict
+	}
+	return ": " + message
 }
 
 func withVariables(r *mcp.CallToolResult, t *tasks.Task) *mcp.CallToolResult {
