@@ -433,7 +433,7 @@ func carrySEP1905(t *testing.T, rng *rand.Rand, s *script, push, pull bool) (got
 
 	limits := []int{s.least, 10 * s.least, 10_000, 512 << 10}
 	time.Sleep(time.Duration(rng.IntN(200)) * time.Millisecond)
-	first := segments.First([]byte(`{"taskId":"id"}`), relatedTask("id"), limits[rng.IntN(len(limits))])
+	first, _ := segments.First([]byte(`{"taskId":"id"}`), relatedTask("id"), limits[rng.IntN(len(limits))])
 	y.unnumbered(first)
 	y.ended = y.page(first, 0)
 

@@ -141,14 +141,14 @@ func appendResult(dst []byte, member string, page Page, meta []byte) []byte {
 
 // First is the result of the streaming call itself: the task and its _meta, both encoded, and what there is of its
 // output, about limit bytes.
-func (s *Segments) First(task, meta []byte, limit int) json.RawMessage {
+func (s *Segments) First(task, meta []byte, limit int) (response json.RawMessage, complete bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	page := s.after(0, limit, true)
 	result := fmt.Appendf(nil, `{"task":%s`, task)
 	if page.Count == 0 && !page.Complete {
 		// "Return only task": an empty first page would leave nothing to resume from.
-		return fmt.Appendf(result, `,"_meta":%s}`, meta)
+		return fmt.Appendf(result, `,"_meta":%s}`, meta), false
 	}
 	member := "partial-content"
 	if page.IsError && len(s.ends) == 0 {
@@ -156,7 +156,7 @@ func (s *Segments) First(task, meta []byte, limit int) json.RawMessage {
 	}
 	s.sent = s.sent || page.Complete
 	result = append(result, ',')
-	return append(result, appendResult(nil, member, page, meta)[1:]...)
+	return append(result, appendResult(nil, member, page, meta)[1:]...), page.Complete
 }
 
 // Resume is the result of tasks/result with lastSeqNr.

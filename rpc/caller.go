@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"sync"
 
 	"github.com/sourcegraph/jsonrpc2"
 
@@ -78,6 +79,14 @@ func (c *Caller) Answer(result any, err error) { c.call.answer(result, err) }
 
 // OnCancel sets what runs, in a goroutine of its own, when the request's context ends before the request has been answered.
 func (c *Caller) OnCancel(f func()) { c.session.calls.onCancel(c.call, f) }
+
+// Stream keeps the request's id in flight behind its response: more of them will go out under it. end must be called before the last
+// one is written, since the client may use the id again then. It may be called again.
+func (c *Caller) Stream() (end func()) {
+	calls, key := c.session.calls, c.call.key
+	calls.stream(key, true)
+	return sync.OnceFunc(func() { calls.stream(key, false) })
+}
 
 // Lane makes a new lane of the output, for one stream.
 func (c *Caller) Lane() *Lane { return &Lane{w: c.session.w} }

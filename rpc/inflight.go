@@ -9,7 +9,8 @@ import (
 
 // inflight holds the requests that are being answered.
 //
-// An id is in flight until its response is about to be sent (or its handler has returned, if none is); a slot until
+// An id is in flight until its response is about to be sent (or its handler has returned, if none is), the last of them if there are
+// several; a slot until
 // the writer takes that response to hand it to the client. So a client that does not read cannot pile up responses.
 type inflight struct {
 	max      int // slots
@@ -17,6 +18,7 @@ type inflight struct {
 
 	mu      sync.Mutex
 	byID    map[string]*call
+	streams map[string]bool // ids under which more responses come
 	slots   int
 	bytes   int
 	running int           // handlers
@@ -47,7 +49,21 @@ func (f *inflight) admit(c *call) *Error {
 func (f *inflight) has(key string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.byID[key] != nil
+	return f.byID[key] != nil || f.streams[key]
+}
+
+// stream tells whether more responses will come under an id.
+func (f *inflight) stream(key string, more bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !more {
+		delete(f.streams, key)
+		return
+	}
+	if f.streams == nil {
+		f.streams = map[string]bool{}
+	}
+	f.streams[key] = true
 }
 
 // cancel ends a request by its id. Unknown ones are ignored: the answer may have been on its way (basic/utilities/cancellation).

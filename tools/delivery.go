@@ -39,6 +39,7 @@ type delivery struct {
 	dialect  partials.Dialect   // of the pump
 	reader   *partials.Reader   // of the pump
 	pump     *partials.Pump     // nil: nothing is written while the tool runs
+	streamed func()             // frees the request's id; nil: one response goes out under it
 
 	elsewhere bool // the call was handed over. Set when the pump has stopped
 
@@ -128,7 +129,8 @@ func (d *delivery) prepare(run *tasks.Run) {
 	log := run.Log()
 	switch d.spelling {
 	case bySEP1905:
-		d.reader, d.dialect = log.NewReader(d.from), partials.NewSEP1905(c.Head(), c.ID(), run.ID(), run.Segments())
+		d.streamed = c.Stream()
+		d.reader, d.dialect = log.NewReader(d.from), streaming{partials.NewSEP1905(c.Head(), c.ID(), run.ID(), run.Segments()), d.streamed}
 	case byPR383:
 		d.reader, d.dialect = log.NewReader(d.from), dressed{partials.NewPR383(d.progress, d.ending), c.Version}
 	case bySEP2998:
@@ -186,6 +188,20 @@ func (d *delivery) silence() {
 	d.silent = true
 	d.speech.Unlock()
 	d.ctx.Cancel(nil)
+	if d.streamed != nil {
+		d.streamed()
+	}
+}
+
+// streaming is a dialect that tells before its last line that it is the last one.
+type streaming struct {
+	partials.Dialect
+	ends func()
+}
+
+func (s streaming) End(dst []byte) []byte {
+	s.ends()
+	return s.Dialect.End(dst)
 }
 
 // write writes progress, unless the delivery has ended.

@@ -67,5 +67,9 @@ func (s *service) firstResponse(ctx context.Context, run *tasks.Run, d *delivery
 	_ = r.Wait(wait, 1) // whatever comes of it, what there is goes out
 	handle := run.Handle()
 	maps.Copy(handle.Meta, tasks.Related(run.ID()))
-	return run.Segments().First(structured(handle.Task), structured(handle.Meta), maxFirst)
+	first, complete := run.Segments().First(structured(handle.Task), structured(handle.Meta), maxFirst)
+	if complete && d.streamed != nil {
+		d.streamed()
+	}
+	return first
 }
