@@ -68,7 +68,7 @@ func upstreamMain(names []string) {
 				list = append(list, tool(name))
 			}
 			if os.Getenv("ODD") != "" {
-				list = append(list, `{"name":"two words","inputSchema":{"type":"object"}}`, `{"name":"text","inputSchema":{"type":"string"}}`, `{"name":"none"}`)
+				list = append(list, `{"name":"two words","inputSchema":{"type":"object"}}`, `{"name":"text","inputSchema":{"type":"string"}}`, `{"name":"none"}`, `{"name":5}`, `7`)
 			}
 			say(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s]}}`, m.ID, strings.Join(list, ","))
 		case "ping":
@@ -518,6 +518,7 @@ func TestUpstreamLeavesOut(t *testing.T) {
 	for _, want := range []string{
 		`"upstream":"a","error":"tool name \"p.two words\": use 1 to 128 letters`, `"tool":"text","message":"a tool of an upstream is left out"`,
 		`"tool":"none","message":"a tool of an upstream is left out"`, `"tool":"missing","message":"allow or deny name a tool that the upstream does not have"`,
+		`"upstream":"a","entry":"{\"name\":5}","message":"a tool of an upstream is left out: it cannot be read"`, `"entry":"7"`,
 		`"upstream":"c","tool":"p.x","message":"a tool of an upstream is left out: there is another one of its name`, `"upstream":"c","tool":"z"`, `"upstream":"c","tool":"own"`,
 	} {
 		if !strings.Contains(b.logs.String(), want) {

@@ -22,6 +22,8 @@ const (
 	maxUpstreamTools = 2000
 	// maxUpstreamTool is how large a tool may be, in bytes of JSON: it must fit on a page of the list.
 	maxUpstreamTool = listPage
+	// maxUnreadable is how many entries of a list are named that are no tools.
+	maxUnreadable = 20
 	// maxListPages is of a server whose cursors never end.
 	maxListPages = 1000
 	// upstreamTTL is the ttl that tasks at a server are given, in milliseconds, a day: runnel's own task has its own ttl.
@@ -32,30 +34,56 @@ const (
 
 // ListTools asks a server for its tools, page by page.
 func ListTools(ctx context.Context, client *rpc.Client) (list []mcp.Tool, err error) {
+	list, unreadable, err := listTools(ctx, client)
+	if err == nil && len(unreadable) > 0 {
+		err = fmt.Errorf("tools/list: a tool cannot be read: %s", clipText(string(unreadable[0]), maxLogLine))
+	}
+	return list, err
+}
+
+// listTools is ListTools that tells apart what is no tool.
+func listTools(ctx context.Context, client *rpc.Client) (list []mcp.Tool, unreadable []json.RawMessage, err error) {
 	params := map[string]any{}
 	for range maxListPages {
-		var page mcp.ListToolsResult
-		if err := client.Call(ctx, "tools/list", params, &page); err != nil {
-			return nil, fmt.Errorf("tools/list: %w", err)
+		var page struct {
+			Tools      []json.RawMessage `json:"tools"`
+			NextCursor string            `json:"nextCursor"`
 		}
-		list = append(list, page.Tools...)
+		raw, err := client.Do(ctx, &rpc.Request{Method: "tools/list", Params: params})
+		if err == nil {
+			err = json.Unmarshal(raw, &page)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("tools/list: %w", err)
+		}
+		for _, raw := range page.Tools {
+			var t mcp.Tool
+			if json.Unmarshal(raw, &t) == nil {
+				list = append(list, t)
+			} else {
+				unreadable = append(unreadable, raw)
+			}
+		}
 		if page.NextCursor == "" {
 			break
 		}
 		params["cursor"] = page.NextCursor
 	}
-	return list, nil
+	return list, unreadable, nil
 }
 
 // list reads the server's tools and makes entries of those that are wanted.
 func (l *link) list(ctx context.Context) ([]*entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.u.times.start)
 	defer cancel()
-	tools, err := ListTools(ctx, l.client)
+	tools, unreadable, err := listTools(ctx, l.client)
 	if err != nil {
 		return nil, err
 	}
 	log := l.u.log
+	for _, raw := range unreadable[:min(len(unreadable), maxUnreadable)] {
+		log.Warn().Str("entry", clipText(string(raw), maxLogLine)).Msg("a tool of an upstream is left out: it cannot be read")
+	}
 	if len(tools) > maxUpstreamTools {
 		log.Warn().Int("tools", len(tools)).Int("limit", maxUpstreamTools).Msg("upstream has too many tools: the first are taken")
 		tools = tools[:maxUpstreamTools]
