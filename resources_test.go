@@ -77,7 +77,7 @@ tools:
 	whole(w)
 	for bad, code := range map[string]int{
 		"runnel://tasks/unknown/log": -32002, "runnel://tasks/" + id: -32002, "file:///etc/passwd": -32002, "runnel://tasks/../" + id + "/log": -32002,
-		uri + "?after=-1": -32602, uri + "?after=x": -32602, uri + "?%zz": -32602, "": -32602,
+		uri + "?after=-1": -32602, uri + "?after=x": -32602, uri + "?%zz": -32602, "": -32602, uri + "?" + strings.Repeat("x", 2<<20): -32602,
 	} {
 		if a := w.call("resources/read", map[string]any{"uri": bad}); a.Error == nil || a.Error.Code != code {
 			t.Errorf("%q: %+v, want code %d", bad, a.Error, code)

@@ -23,6 +23,8 @@ const (
 
 	// logPage is how much of a log one answer shows, in bytes of JSON: its line stays below 1 MiB.
 	logPage = 512 << 10
+	// maxURI is how long a URI may be, in bytes: answers repeat it.
+	maxURI = 4 << 10
 	// resourcePage is how many entries one resources/list result shows.
 	resourcePage = 200
 )
@@ -123,6 +125,9 @@ func (s *service) findLog(ctx context.Context, c *rpc.Caller, params json.RawMes
 	var p mcp.ResourceParams
 	if err := json.Unmarshal(params, &p); err != nil || p.URI == "" {
 		return t, "", 0, rpc.Errorf(mcp.CodeInvalidParams, "params.uri must be a resource's URI, such as %s", logTemplate)
+	}
+	if len(p.URI) > maxURI {
+		return t, "", 0, rpc.Errorf(mcp.CodeInvalidParams, "params.uri has %d bytes: the limit is %d; a log's is such as %s", len(p.URI), maxURI, logTemplate)
 	}
 	id, after, err := parseLogURI(p.URI)
 	if err != nil {
