@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -12,7 +13,8 @@ import (
 // goneOutput is how much of the output, its end, the result of a task shows that was cut off.
 const goneOutput = 128 << 10
 
-// remains is the end of a log as content: of a task that was cut off, and has no result of its own.
+// remains is the end of a log as content: of a task that was cut off, and has no result of its own. What is left out is told, also to
+// somebody who has seen the output come, up to where it was cut off.
 func remains(ctx context.Context, log *partials.Log) (content []mcp.ContentBlock) {
 	var text strings.Builder
 	flush := func() {
@@ -21,12 +23,16 @@ func remains(ctx context.Context, log *partials.Log) (content []mcp.ContentBlock
 			text.Reset()
 		}
 	}
-	end := log.Size()
+	end, shown := log.Size(), int64(0)
 	for pos := max(end-goneOutput, 0); pos < end; {
 		b, next, err := log.ReadAt(ctx, pos, goneOutput)
 		if err != nil || next <= pos {
 			break // what can be read is shown
 		}
+		if left := b.Start - shown; left > 0 {
+			fmt.Fprintf(&text, "[%d bytes of output are left out here]\n", left)
+		}
+		shown = next
 		for _, c := range b.Chunks {
 			if c.Kind == partials.Item {
 				flush()
