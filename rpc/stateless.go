@@ -24,7 +24,11 @@ func (s *session) stateless(meta *mcp.RequestMeta) (Caller, *Error) {
 		return c, Errorf(mcp.CodeInvalidParams, "params._meta[%q] must be a protocol version", mcp.MetaProtocolVersion)
 	}
 	if c.Version = mcp.LookupVersion(name); c.Version == nil || !c.Version.Stateless {
-		return c, &Error{Code: mcp.CodeUnsupportedVersion, Message: "unsupported protocol version", Data: unsupported{supportedVersions(), name[:min(len(name), maxID)]}}
+		message := "unsupported protocol version"
+		if c.Version != nil {
+			message += " in _meta: " + name + " is spoken in a session, which initialize opens"
+		}
+		return c, &Error{Code: mcp.CodeUnsupportedVersion, Message: message, Data: unsupported{supportedVersions(), name[:min(len(name), maxID)]}}
 	}
 	if !IsObject(meta.ClientCapabilities) {
 		return c, Errorf(mcp.CodeInvalidParams, "params._meta[%q] must be an object", mcp.MetaClientCapabilities)
