@@ -264,7 +264,7 @@ func callParams(params json.RawMessage) (*mcp.CallToolParams, error) {
 	p = &mcp.CallToolParams{}
 	if err := json.Unmarshal(params, p); err != nil {
 		var wrong *json.UnmarshalTypeError
-		if errors.As(err, &wrong) {
+		if errors.As(err, &wrong) && wrong.Field != "" {
 			return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.%s: a JSON %s does not belong there", wrong.Field, wrong.Value)
 		}
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params must be an object with a name and arguments")
@@ -355,7 +355,7 @@ func ttl(t *mcp.TaskMetadata) (time.Duration, error) {
 	}
 	var ms float64
 	if err := json.Unmarshal(t.TTL, &ms); err != nil || ms < 0 {
-		return 0, rpc.Errorf(mcp.CodeInvalidParams, "params.task.ttl must be a number of milliseconds, or null")
+		return 0, rpc.Errorf(mcp.CodeInvalidParams, "params.task.ttl must be a number of milliseconds, 0 or more, or null")
 	}
 	if ms > float64(longest/time.Millisecond) {
 		return longest, nil
