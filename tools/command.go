@@ -62,6 +62,9 @@ func newCommand(name string, config CommandConfig, in *inputs, env Environment) 
 	if !isToolName(name) {
 		return nil, &ConfigError{Problem: fmt.Sprintf("%q is no name for a tool", name), Allowed: "1 to 128 letters, digits, _, - and ."}
 	}
+	if err := config.checkNUL(); err != nil {
+		return nil, err
+	}
 	if err := c.fillDefaults(); err != nil {
 		return nil, err
 	}
@@ -96,6 +99,23 @@ func newCommand(name string, config CommandConfig, in *inputs, env Environment) 
 		c.slots = make(chan struct{}, config.MaxConcurrent)
 	}
 	return c, c.buildEnvironment(env)
+}
+
+// checkNUL refuses what the system would refuse at each call.
+func (f *CommandConfig) checkNUL() error {
+	texts := map[string]string{"shell": f.Shell, "dir": f.Dir}
+	for i, element := range f.Command {
+		texts[fmt.Sprintf("command[%d]", i)] = element
+	}
+	for name, value := range f.Env {
+		texts["env."+name] = value
+	}
+	for key, text := range texts {
+		if strings.IndexByte(text, 0) >= 0 {
+			return &ConfigError{Key: key, Problem: "holds a NUL character, which no command can take"}
+		}
+	}
+	return nil
 }
 
 func (c *Command) fillDefaults() error {

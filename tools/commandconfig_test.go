@@ -39,6 +39,9 @@ func TestConfigErrors(t *testing.T) {
 		{CommandConfig{Command: echo, MaxConcurrent: -1}, "maxConcurrent", "negative"},
 		{CommandConfig{Command: echo, MaxResult: 2 << 20}, "maxResult", "1KiB to 960KiB"},
 		{CommandConfig{Command: echo, Env: map[string]string{"A=B": ""}}, "env", "no name for a variable"},
+		{CommandConfig{Command: echo, Env: map[string]string{"A": "x\x00y"}}, "env.A", "NUL"},
+		{CommandConfig{Command: []string{"echo", "\x00"}}, "command[1]", "NUL"},
+		{CommandConfig{Shell: "echo \x00"}, "shell", "NUL"},
 	} {
 		_, err := NewCommand("t", test.config, Environment{})
 		var ce *ConfigError
