@@ -79,7 +79,7 @@ type StateConfig struct {
 func (s *StateConfig) InMemory() bool { return s.Dir == "memory" }
 
 // ErrNoHome is what StateDir returns when no directory was named and the user has none.
-var ErrNoHome = errors.New("neither XDG_STATE_HOME nor HOME is set")
+var ErrNoHome = errors.New("neither XDG_STATE_HOME nor HOME is set to an absolute path")
 
 // StateDir is the directory where tasks live: the one that is named, from the config file's directory if that names it, or
 // runnel in the user's state directory (XDG Base Directory Specification).
@@ -97,7 +97,7 @@ func (c *Config) StateDir(getenv func(string) string) (string, error) {
 		return filepath.Join(home, ".local", "state", "runnel"), nil
 	case inHome(dir):
 		if !filepath.IsAbs(home) {
-			return "", fmt.Errorf("state.dir %s: HOME is not set", dir)
+			return "", fmt.Errorf("state.dir %s: HOME is not set to an absolute path", dir)
 		}
 		return filepath.Join(home, dir[1:]), nil
 	case !filepath.IsAbs(dir) && c.file != "" && c.set["state.dir"] == "":
@@ -302,7 +302,11 @@ func (c *Config) outOfBounds() (list []*ConfigError) {
 		bad("partials.pace", c.Partials.Pace, "is negative", "0 (each chunk its own notification) or more")
 	}
 	size("partials.maxBytes", c.Partials.MaxBytes, minPartial, limitPartial)
-	size("partials.maxPending", c.Partials.MaxPending, c.Partials.MaxBytes, limitPending)
+	least := c.Partials.MaxBytes
+	if least > limitPending { // a mistake that is told already
+		least = minPartial
+	}
+	size("partials.maxPending", c.Partials.MaxPending, least, limitPending)
 	for key, d := range map[string]Duration{"tasks.ttl": c.Tasks.TTL, "tasks.maxTtl": c.Tasks.MaxTTL} {
 		if d < minTTL {
 			bad(key, d, "is out of range", fmt.Sprintf("%v or more", minTTL))

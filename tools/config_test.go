@@ -187,6 +187,17 @@ func TestSetWinsOverTheFile(t *testing.T) {
 	}
 }
 
+// One mistake is one error.
+func TestBoundsOfOneAnother(t *testing.T) {
+	c, err := ParseConfig("F", []byte("partials: {maxBytes: 10GiB}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(); err == nil || strings.Contains(err.Error(), "maxPending") || !strings.Contains(err.Error(), "partials.maxBytes: 10GiB is out of range") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestFindConfig(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -286,6 +297,9 @@ func TestStateDir(t *testing.T) {
 		if got != c.want || (err != nil) != (c.want == "") {
 			t.Errorf("%+v: %q, %v", c, got, err)
 		}
+	}
+	if _, err := DefaultConfig().StateDir(func(name string) string { return map[string]string{"HOME": "relative"}[name] }); err == nil || err.Error() != "neither XDG_STATE_HOME nor HOME is set to an absolute path" {
+		t.Errorf("a relative home: %v", err)
 	}
 	// A flag names a directory from where the user is, whatever file is read.
 	config := DefaultConfig()
