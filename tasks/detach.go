@@ -135,6 +135,9 @@ func (r *Run) follow() {
 	r.door.Lock()
 	defer r.door.Unlock()
 	if t.Status.Terminal() {
+		if told := r.Task().UpdatedAt; t.UpdatedAt.Before(told) {
+			t.UpdatedAt = told // of output that this process saw before the end
+		}
 		r.conclude(t, true)
 		return
 	}

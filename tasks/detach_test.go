@@ -62,6 +62,25 @@ func segments(t *testing.T, line []byte) []json.RawMessage {
 	return m.Result.Content
 }
 
+// The end of a task is not told as older than what was told of it before, though the supervisor ended it before this process saw that.
+func TestDetachedEndIsTheNewest(t *testing.T) {
+	starter, supervisor, _ := threeProcesses(t)
+	end := make(chan struct{})
+	here, there := detached(t, starter, supervisor, Spec{Handle: true}, func(context.Context, *Run) (*mcp.CallToolResult, string, error) {
+		<-end
+		return mcp.Result("fine"), "", nil
+	})
+	here.Delivered()
+	close(end)
+	<-there.Ended()
+	here.Status("a line")
+	told := here.Task().UpdatedAt
+	<-here.Ended()
+	if got := here.Task(); got.Status != mcp.TaskCompleted || got.UpdatedAt.Before(told) {
+		t.Errorf("ended %s at %v, told before: %v", got.Status, got.UpdatedAt, told)
+	}
+}
+
 // What the supervisor writes is what everybody reads, under the same numbers, pushed, pulled or merged, while it runs and later.
 func TestDetachedOutputIsOne(t *testing.T) {
 	starter, supervisor, third := threeProcesses(t)
