@@ -30,7 +30,11 @@ func remains(ctx context.Context, log *partials.Log) (content []mcp.ContentBlock
 			break // what can be read is shown
 		}
 		if left := b.Start - shown; left > 0 {
-			fmt.Fprintf(&text, "[%d bytes of output are left out here]\n", left)
+			which := ""
+			if shown == 0 {
+				which = "the first "
+			}
+			fmt.Fprintf(&text, "[%s%d bytes of output are left out here]\n", which, left)
 		}
 		shown = next
 		for _, c := range b.Chunks {
