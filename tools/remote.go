@@ -326,6 +326,14 @@ func (r *Remote) answerAll(ctx context.Context, raw json.RawMessage, params map[
 	case failed != nil:
 		return failed
 	}
-	params["inputResponses"], params["requestState"] = responses, required.RequestState
+	// What the server has not given this time is left out: a client must not make up a requestState.
+	delete(params, "inputResponses")
+	if len(responses) > 0 {
+		params["inputResponses"] = responses
+	}
+	delete(params, "requestState")
+	if required.RequestState != "" {
+		params["requestState"] = required.RequestState
+	}
 	return nil
 }

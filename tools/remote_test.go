@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -225,6 +226,39 @@ func TestCallAgainAndAgain(t *testing.T) {
 		cancel(enough)
 		if err := <-ended; err != enough {
 			t.Errorf("the call ended with %v", err)
+		}
+	})
+}
+
+// A call that is sent again carries the answers and the state of the server's last word, and nothing that it did not give.
+func TestCallAgainCarriesWhatWasGiven(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		words := []string{
+			`{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{}}}}`,
+			`{"resultType":"input_required","requestState":"busy"}`,
+			`{"resultType":"input_required"}`,
+			`{"resultType":"complete","content":[]}`,
+		}
+		var got []string
+		client := play(t, rpc.Stateless, func(s *played, m received) {
+			var p struct {
+				InputResponses json.RawMessage `json:"inputResponses"`
+				RequestState   json.RawMessage `json:"requestState"`
+			}
+			if err := json.Unmarshal(m.Params, &p); err != nil {
+				t.Error(err)
+			}
+			got = append(got, string(p.InputResponses)+string(p.RequestState))
+			s.result(m, "%s", words[len(got)-1])
+		})
+		o := RemoteOptions{Ask: func(context.Context, json.RawMessage) (mcp.ElicitResult, error) {
+			return mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
+		}}
+		if err := <-follow(t.Context(), client, RemoteCall{}, o); err != nil {
+			t.Errorf("the call ended with %v", err)
+		}
+		if want := []string{"", `{"q":{"action":"decline"}}`, `"busy"`, ""}; !slices.Equal(got, want) {
+			t.Errorf("the calls carried %q, want %q", got, want)
 		}
 	})
 }
