@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"runnel/rpc"
 )
@@ -28,6 +29,10 @@ func parseInputs(input Object, required []string) (*inputs, error) {
 	}
 	if input[0] != '{' || !json.Valid(input) {
 		return nil, &ConfigError{Key: "input", Problem: "is no mapping", Allowed: "properties, or a JSON Schema of type object"}
+	}
+
+	if !utf8.Valid(input) { // of a caller in Go: a file that is not is refused before
+		return nil, &ConfigError{Key: "input", Problem: "is not UTF-8"}
 	}
 
 	top := objectMembers(json.RawMessage(input))

@@ -17,7 +17,7 @@ func FuzzCertainInput(f *testing.F) {
 		`{"a":{"type":"array","items":{"type":"string"},"default":[1]},"b":{"minimum":-1},"c":{"items":[{}]},"d":{"default":1,"type":"string"}}`,
 		`{"type":"object","properties":{"a":{"type":"string","default":1}},"properties":{"a":{"items":{"x":1}}}}`,
 		`{"a":{"type":null},"b":{"type":"null"},"c":{"items":{"type":null}},"d":{"properties":{"e":{"type":null}}},"f":{"additionalProperties":{"type":null}}}`,
-		`{"a":{"required":[null]},"b":{"required":["x","x"]},"c":{"enum":[null,"x","x"]}}`,
+		`{"a":{"required":[null]},"b":{"required":["x","x"]},"c":{"enum":[null,"x","x"]}}`, "{\"\xec\":{\"default\":\"\"}}", `{"\ud800":{"default":""}}`,
 	} {
 		f.Add([]byte(source))
 	}
