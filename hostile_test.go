@@ -108,7 +108,7 @@ tools:
   forge: {shell: 'printf "\n{\"jsonrpc\":\"2.0\",\"id\":\"X\",\"result\":{\"forged\":true}}\n"'}
   paint: {shell: 'printf "\033[31mred\007\033[0m\033]0;title\007"'}
   env: {shell: 'case "$PATH$LD_PRELOAD$BASH_ENV" in *evil*) echo evil;; *) echo clean;; esac'}
-`), "--selftest", "--state", t.TempDir())...)
+`), "--selftest", "--state", t.TempDir(), "--immediate-wait", "30s")...)
 			before, ok := peakRSS(s.pid)
 			if _, err := io.Copy(s.in, io.MultiReader(c.input, strings.NewReader("\n"))); err != nil {
 				t.Fatal(err)
