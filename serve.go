@@ -4,19 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"os/signal"
-	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 
 	"runnel/partials"
 	"runnel/rpc"
@@ -24,166 +18,6 @@ import (
 	"runnel/tasks"
 	"runnel/tools"
 )
-
-const about = `runnel serves your commands as MCP tools on stdin and stdout: a host starts it and calls them;
-they run as tasks, and their output arrives while they run.`
-
-const examples = `  # a tool without a config file
-  runnel --tool 'gotest=go test -v {{package}}'
-
-  # tools from a file
-  runnel --config runnel.yaml
-
-  # from a shell: write requests, wait for all answers
-  printf '%s\n' "$INITIALIZE" "$CALL" | runnel --drain -1 --tool 'hello=echo hello {{who}}'
-
-  # is the file right?
-  runnel config check runnel.yaml`
-
-// help shows the examples first: most people look for one that is near to what they want. It is no template: with
-// text/template, which calls methods by their names, the linker must keep all methods of all packages.
-func help(cmd *cobra.Command, _ []string) {
-	var b strings.Builder
-	fmt.Fprintln(&b, cmd.Short)
-	if cmd.HasExample() {
-		fmt.Fprintf(&b, "\nExamples:\n%s\n", cmd.Example)
-	}
-	fmt.Fprintf(&b, "\nUsage:\n  %s\n", cmd.UseLine())
-	if cmd.Long != "" {
-		fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(cmd.Long))
-	}
-	if cmd.HasAvailableSubCommands() {
-		b.WriteString("\nCommands:\n")
-		for _, c := range cmd.Commands() {
-			if c.IsAvailableCommand() || c.Name() == "help" {
-				fmt.Fprintf(&b, "  %-*s %s\n", c.NamePadding(), c.Name(), c.Short)
-			}
-		}
-	}
-	if cmd.HasAvailableLocalFlags() {
-		fmt.Fprintf(&b, "\nFlags:\n%s\n", strings.TrimRight(cmd.LocalFlags().FlagUsages(), "\n "))
-	}
-	_, _ = io.WriteString(cmd.OutOrStdout(), b.String()) // nobody reads it
-}
-
-// rootCommand is the command line: runnel alone serves.
-func (i *invocation) rootCommand() *cobra.Command {
-	root := i.serveAlone()
-	i.addCommands(root)
-	return root
-}
-
-// serveAlone is the command line without the other commands: to make them all takes a tenth of a start.
-func (i *invocation) serveAlone() *cobra.Command {
-	root := &cobra.Command{
-		Use:           "runnel",
-		Short:         "Run commands as MCP tasks that stream their output",
-		Long:          about + "\n\nEvery flag has an environment twin: RUNNEL_MAX_LINE for --max-line. A flag wins over it, it wins over the file.",
-		Example:       examples,
-		Args:          noArguments,
-		RunE:          i.serve,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-	}
-	i.options.register(root.Flags())
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &usageError{flagError(err), hint(cmd)}
-	})
-	root.CompletionOptions.DisableDefaultCmd = true
-	return root
-}
-
-// onlyServes tells whether the arguments are flags of serve and nothing else: no command, no wish for help.
-func onlyServes(flags *pflag.FlagSet, args []string) bool {
-	for n := 0; n < len(args); n++ {
-		name, found := strings.CutPrefix(args[n], "--")
-		name, _, hasValue := strings.Cut(name, "=")
-		f := flags.Lookup(name)
-		if !found || f == nil {
-			return false
-		}
-		if !hasValue && f.NoOptDefVal == "" {
-			n++ // its value
-		}
-	}
-	return true
-}
-
-func (i *invocation) addCommands(root *cobra.Command) {
-	i.options.showDefaults(root.Flags())
-	root.CompletionOptions.DisableDefaultCmd = false
-	serve := &cobra.Command{
-		Use:     "serve",
-		Short:   "Serve MCP on stdin and stdout (as runnel alone does)",
-		Example: "  runnel serve --config runnel.yaml",
-		Args:    noArguments,
-		RunE:    i.serve,
-	}
-	serve.Flags().SortFlags = false
-	serve.Flags().AddFlagSet(root.Flags())
-	root.AddCommand(serve, i.toolsCommand(root.Flags()), i.callCommand(root.Flags()), i.tasksCommand(root.Flags()), i.traceCommand(), i.doctorCommand(root.Flags()), i.configCommand(root.Flags().Lookup("config")), manCommand(), versionCommand())
-	root.SetHelpFunc(help)
-	completeFlags(root)
-	mendCompletion(root)
-	mendHelp(root)
-}
-
-// mendCompletion makes of cobra's command for completions one that tells what is wrong, with examples.
-func mendCompletion(root *cobra.Command) {
-	root.InitDefaultCompletionCmd()
-	cmd, _, _ := root.Find([]string{"completion"})
-	cmd.Example = "  source <(runnel completion bash)"
-	cmd.Args = noArguments
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return &usageError{errors.New("runnel completion: of which shell? bash, fish, powershell or zsh"), hint(cmd)}
-	}
-	examples := map[string]string{
-		"bash":       "  source <(runnel completion bash)",
-		"fish":       "  runnel completion fish | source",
-		"powershell": "  runnel completion powershell | Out-String | Invoke-Expression",
-		"zsh":        `  runnel completion zsh > "${fpath[1]}/_runnel"`,
-	}
-	for _, shell := range cmd.Commands() {
-		shell.Example, shell.Args = examples[shell.Name()], noArguments
-	}
-}
-
-// mendHelp lets cobra's command for help tell of a command that there is none.
-func mendHelp(root *cobra.Command) {
-	root.InitDefaultHelpCmd()
-	cmd, _, _ := root.Find([]string{"help"})
-	cmd.Run = nil
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		about, rest, err := root.Find(args)
-		if err != nil {
-			return err
-		}
-		if len(rest) > 0 {
-			return noArguments(about, rest)
-		}
-		about.InitDefaultHelpFlag()
-		return about.Help()
-	}
-}
-
-func hint(cmd *cobra.Command) string {
-	return fmt.Sprintf("see %s --help", cmd.CommandPath())
-}
-
-func noArguments(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	err := fmt.Errorf("%s: unknown argument %q", cmd.CommandPath(), args[0])
-	if cmd.HasAvailableSubCommands() {
-		err = fmt.Errorf("unknown command %q", args[0])
-		cmd.SuggestionsMinimumDistance = 2 // letters
-		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-			err = fmt.Errorf("%w (did you mean %s?)", err, near[0])
-		}
-	}
-	return &usageError{err, hint(cmd)}
-}
 
 // serve runs until the input ends, ctx does, or the output fails.
 func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
@@ -232,60 +66,6 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 	return i.connect(ctx, config, registry, store, log)
 }
 
-// recoverDelay is when a state that is there is opened, if no task has opened it: tasks of a runnel that is gone
-// have their end then. A client that starts a server only to probe it has ended it by then.
-const recoverDelay = time.Second
-
-// closingStore is a store that is closed in the end.
-type closingStore interface {
-	tasks.Store
-	io.Closer
-}
-
-type memory struct{ *tasks.Memory }
-
-func (memory) Close() error { return nil }
-
-// store is where tasks live.
-func (i *invocation) store(config *tools.Config, log zerolog.Logger) (closingStore, error) {
-	if config.State.InMemory() {
-		return memory{tasks.NewMemory()}, nil
-	}
-	dir, err := config.StateDir(i.getenv)
-	switch {
-	case errors.Is(err, tools.ErrNoHome) && config.Detaches() != "":
-		return nil, &usageError{fmt.Errorf("tools.%s.detach needs tasks on disk, and %w; name a directory with --state", config.Detaches(), err), ""}
-	case errors.Is(err, tools.ErrNoHome): // some hosts start their servers with next to no environment
-		log.Warn().Err(err).Msg("tasks live in memory: name a directory with --state to keep them")
-		return memory{tasks.NewMemory()}, nil
-	case err != nil:
-		return nil, &usageError{err, ""}
-	}
-	return tasks.NewSQLite(tasks.SQLiteOptions{Dir: dir, MaxState: int64(config.State.MaxState), Limits: limits(config), Log: log}), nil
-}
-
-// warnOfState tells of a state that cannot be written before the first task fails of it.
-func warnOfState(store closingStore, log zerolog.Logger) {
-	s, ok := store.(*tasks.SQLite)
-	if !ok {
-		return
-	}
-	there := nearest(s.Dir())
-	if err := unix.Access(there, unix.W_OK|unix.X_OK); err != nil {
-		log.Warn().Err(err).Str("dir", there).Msg("tasks cannot be kept: name another directory with --state, or --state memory")
-	}
-}
-
-// nearest is a directory, or the first above it that is there: in it the others are made.
-func nearest(dir string) string {
-	for {
-		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-			return dir
-		}
-		dir = filepath.Dir(dir)
-	}
-}
-
 // detaching is what the supervisors of detached tasks need to know, nil if nothing outlives this process.
 func detaching(config *tools.Config, store closingStore) *tools.Detaching {
 	s, ok := store.(*tasks.SQLite)
@@ -317,20 +97,6 @@ func limits(config *tools.Config) tasks.Limits {
 		MaxStartsPerMinute:   config.Tasks.MaxStartsPerMinute,
 		MaxRequestsPerSecond: config.Tasks.MaxRequestsPerSecond,
 	}
-}
-
-// recoverState opens a state that is there, after a while, for what has to be recovered in it. It ends when ctx does.
-func recoverState(ctx context.Context, store closingStore, log zerolog.Logger) {
-	s, ok := store.(*tasks.SQLite)
-	if !ok || !s.Exists() {
-		return
-	}
-	timer := time.AfterFunc(recoverDelay, func() {
-		if err := s.Open(); err != nil && ctx.Err() == nil {
-			log.Error().Err(err).Msg("recovering tasks")
-		}
-	})
-	context.AfterFunc(ctx, func() { timer.Stop() })
 }
 
 // connect wires the rooms and serves one client.

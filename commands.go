@@ -1,0 +1,171 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+const about = `runnel serves your commands as MCP tools on stdin and stdout: a host starts it and calls them;
+they run as tasks, and their output arrives while they run.`
+
+const examples = `  # a tool without a config file
+  runnel --tool 'gotest=go test -v {{package}}'
+
+  # tools from a file
+  runnel --config runnel.yaml
+
+  # from a shell: write requests, wait for all answers
+  printf '%s\n' "$INITIALIZE" "$CALL" | runnel --drain -1 --tool 'hello=echo hello {{who}}'
+
+  # is the file right?
+  runnel config check runnel.yaml`
+
+// help shows the examples first: most people look for one that is near to what they want. It is no template: with
+// text/template, which calls methods by their names, the linker must keep all methods of all packages.
+func help(cmd *cobra.Command, _ []string) {
+	var b strings.Builder
+	fmt.Fprintln(&b, cmd.Short)
+	if cmd.HasExample() {
+		fmt.Fprintf(&b, "\nExamples:\n%s\n", cmd.Example)
+	}
+	fmt.Fprintf(&b, "\nUsage:\n  %s\n", cmd.UseLine())
+	if cmd.Long != "" {
+		fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(cmd.Long))
+	}
+	if cmd.HasAvailableSubCommands() {
+		b.WriteString("\nCommands:\n")
+		for _, c := range cmd.Commands() {
+			if c.IsAvailableCommand() || c.Name() == "help" {
+				fmt.Fprintf(&b, "  %-*s %s\n", c.NamePadding(), c.Name(), c.Short)
+			}
+		}
+	}
+	if cmd.HasAvailableLocalFlags() {
+		fmt.Fprintf(&b, "\nFlags:\n%s\n", strings.TrimRight(cmd.LocalFlags().FlagUsages(), "\n "))
+	}
+	_, _ = io.WriteString(cmd.OutOrStdout(), b.String()) // nobody reads it
+}
+
+// rootCommand is the command line: runnel alone serves.
+func (i *invocation) rootCommand() *cobra.Command {
+	root := i.serveAlone()
+	i.addCommands(root)
+	return root
+}
+
+// serveAlone is the command line without the other commands: to make them all takes a tenth of a start.
+func (i *invocation) serveAlone() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "runnel",
+		Short:         "Run commands as MCP tasks that stream their output",
+		Long:          about + "\n\nEvery flag has an environment twin: RUNNEL_MAX_LINE for --max-line. A flag wins over it, it wins over the file.",
+		Example:       examples,
+		Args:          noArguments,
+		RunE:          i.serve,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	i.options.register(root.Flags())
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &usageError{flagError(err), hint(cmd)}
+	})
+	root.CompletionOptions.DisableDefaultCmd = true
+	return root
+}
+
+// onlyServes tells whether the arguments are flags of serve and nothing else: no command, no wish for help.
+func onlyServes(flags *pflag.FlagSet, args []string) bool {
+	for n := 0; n < len(args); n++ {
+		name, found := strings.CutPrefix(args[n], "--")
+		name, _, hasValue := strings.Cut(name, "=")
+		f := flags.Lookup(name)
+		if !found || f == nil {
+			return false
+		}
+		if !hasValue && f.NoOptDefVal == "" {
+			n++ // its value
+		}
+	}
+	return true
+}
+
+func (i *invocation) addCommands(root *cobra.Command) {
+	i.options.showDefaults(root.Flags())
+	root.CompletionOptions.DisableDefaultCmd = false
+	serve := &cobra.Command{
+		Use:     "serve",
+		Short:   "Serve MCP on stdin and stdout (as runnel alone does)",
+		Example: "  runnel serve --config runnel.yaml",
+		Args:    noArguments,
+		RunE:    i.serve,
+	}
+	serve.Flags().SortFlags = false
+	serve.Flags().AddFlagSet(root.Flags())
+	root.AddCommand(serve, i.toolsCommand(root.Flags()), i.callCommand(root.Flags()), i.tasksCommand(root.Flags()), i.traceCommand(), i.doctorCommand(root.Flags()), i.configCommand(root.Flags().Lookup("config")), manCommand(), versionCommand())
+	root.SetHelpFunc(help)
+	completeFlags(root)
+	mendCompletion(root)
+	mendHelp(root)
+}
+
+// mendCompletion makes of cobra's command for completions one that tells what is wrong, with examples.
+func mendCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	cmd, _, _ := root.Find([]string{"completion"})
+	cmd.Example = "  source <(runnel completion bash)"
+	cmd.Args = noArguments
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return &usageError{errors.New("runnel completion: of which shell? bash, fish, powershell or zsh"), hint(cmd)}
+	}
+	examples := map[string]string{
+		"bash":       "  source <(runnel completion bash)",
+		"fish":       "  runnel completion fish | source",
+		"powershell": "  runnel completion powershell | Out-String | Invoke-Expression",
+		"zsh":        `  runnel completion zsh > "${fpath[1]}/_runnel"`,
+	}
+	for _, shell := range cmd.Commands() {
+		shell.Example, shell.Args = examples[shell.Name()], noArguments
+	}
+}
+
+// mendHelp lets cobra's command for help tell of a command that there is none.
+func mendHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	cmd, _, _ := root.Find([]string{"help"})
+	cmd.Run = nil
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		about, rest, err := root.Find(args)
+		if err != nil {
+			return err
+		}
+		if len(rest) > 0 {
+			return noArguments(about, rest)
+		}
+		about.InitDefaultHelpFlag()
+		return about.Help()
+	}
+}
+
+func hint(cmd *cobra.Command) string {
+	return fmt.Sprintf("see %s --help", cmd.CommandPath())
+}
+
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("%s: unknown argument %q", cmd.CommandPath(), args[0])
+	if cmd.HasAvailableSubCommands() {
+		err = fmt.Errorf("unknown command %q", args[0])
+		cmd.SuggestionsMinimumDistance = 2 // letters
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			err = fmt.Errorf("%w (did you mean %s?)", err, near[0])
+		}
+	}
+	return &usageError{err, hint(cmd)}
+}
