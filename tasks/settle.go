@@ -44,7 +44,9 @@ func (r *Runner) resettleLater(id string, err error) {
 
 // resettle tries again to store an end, until it is stored, the task has expired or the runner is closed.
 func (r *Runner) resettle(id string) {
-	t, ok := r.unstored(id)
+	r.mu.Lock()
+	t, ok := r.unsettled[id]
+	r.mu.Unlock()
 	if !ok || r.ctx.Err() != nil {
 		return
 	}
