@@ -138,7 +138,7 @@ func TestCancelled(t *testing.T) {
 		srv := NewServer(&Options{MaxInFlight: 1})
 		g := newGate(srv)
 		p := open(t, srv, newest())
-		for _, id := range []string{`1`, `"x\u0031"`} {
+		for _, id := range []string{`1`, `"x\u0031"`, `"<\u0031"`} {
 			p.send(waitLine(id, "a"))
 			p.want()
 			p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + strings.Replace(id, `\u0031`, `1`, 1) + `,"reason":"because"}}`)

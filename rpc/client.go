@@ -264,7 +264,7 @@ func (c *Client) withMeta(params []byte, capabilities *mcp.ClientCapabilities) (
 	if params != nil {
 		for it := (members{rest: params[1:]}); it.next(); {
 			if string(it.name) != "_meta" {
-				member(&merged, it.name, it.value)
+				member(&merged, it.quoted, it.value)
 				continue
 			}
 			var theirs map[string]json.RawMessage
@@ -280,7 +280,7 @@ func (c *Client) withMeta(params []byte, capabilities *mcp.ClientCapabilities) (
 	if err != nil {
 		return nil, err
 	}
-	member(&merged, []byte("_meta"), meta)
+	member(&merged, []byte(`"_meta"`), meta)
 	merged.WriteByte('}')
 	return merged.Bytes(), nil
 }

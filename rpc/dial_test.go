@@ -441,7 +441,7 @@ func TestStatelessMeta(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		srv := NewServer(nil)
 		srv.Handle(Stateless, "who", func(_ context.Context, c *Caller, params json.RawMessage) (any, error) {
-			return map[string]any{"elicits": c.Capabilities.AsksByForm(), "client": c.Client.Name, "token": c.Meta.ProgressToken}, nil
+			return map[string]any{"elicits": c.Capabilities.AsksByForm(), "client": c.Client.Name, "token": c.Meta.ProgressToken, `"quoted"`: params}, nil
 		})
 		inR, inW := io.Pipe()
 		outR, outW := io.Pipe()
@@ -461,6 +461,10 @@ func TestStatelessMeta(t *testing.T) {
 		raw, err = c.Do(t.Context(), &Request{Method: "who", Capabilities: &mcp.ClientCapabilities{}})
 		if err != nil || !strings.Contains(string(raw), `"elicits":false`) {
 			t.Errorf("%s, %v", raw, err)
+		}
+		raw, err = c.Do(t.Context(), &Request{Method: "who", Params: map[string]any{`\"`: 1}})
+		if err != nil || !strings.Contains(string(raw), `"\"quoted\"":{"\\\"":1,`) {
+			t.Errorf("names that are written with escapes: %s, %v", raw, err)
 		}
 		if _, err := c.Do(t.Context(), &Request{Method: "who", Params: []int{1}}); err == nil {
 			t.Error("params that are no object are sent")

@@ -166,8 +166,7 @@ func isInteger(raw []byte) bool {
 // idKey is what two ids have in common when they are the same: a string may be written with escapes.
 func idKey(raw []byte) string {
 	if raw[0] == '"' && bytes.IndexByte(raw, '\\') >= 0 {
-		b, _ := json.Marshal(unquote(raw))
-		return string(b)
+		return `"` + unquote(raw) + `"` // what no other id is: one without escapes has no quote inside
 	}
 	return string(raw)
 }

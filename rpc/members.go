@@ -4,9 +4,10 @@ import "bytes"
 
 // members walks over the members of a JSON object known to be valid, without recursion and without copying.
 type members struct {
-	rest  []byte // behind the brace or the last value
-	name  []byte // unescaped
-	value []byte
+	rest   []byte // behind the brace or the last value
+	quoted []byte // the name as it is written
+	name   []byte // unescaped
+	value  []byte
 }
 
 func (m *members) next() bool {
@@ -18,8 +19,9 @@ func (m *members) next() bool {
 		return false
 	}
 	n := stringLen(m.rest)
-	if m.name = m.rest[1 : n-1]; bytes.IndexByte(m.name, '\\') >= 0 {
-		m.name = []byte(unquote(m.rest[:n]))
+	m.quoted = m.rest[:n]
+	if m.name = m.quoted[1 : n-1]; bytes.IndexByte(m.name, '\\') >= 0 {
+		m.name = []byte(unquote(m.quoted))
 	}
 	m.rest = skipBlanks(m.rest[n:])
 	m.rest = skipBlanks(m.rest[1:]) // the colon

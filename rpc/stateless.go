@@ -112,28 +112,27 @@ func (s *Server) dress(result any) (json.RawMessage, error) {
 		case "resultType":
 			typed = true
 		}
-		member(&dressed, it.name, it.value)
+		member(&dressed, it.quoted, it.value)
 	}
 	if !typed {
-		member(&dressed, []byte("resultType"), []byte(`"`+mcp.ResultComplete+`"`))
+		member(&dressed, []byte(`"resultType"`), []byte(`"`+mcp.ResultComplete+`"`))
 	}
 	if meta.Len() > 0 {
 		meta.WriteByte(',')
 	}
 	meta.WriteString(`"` + mcp.MetaServerInfo + `":`)
 	meta.Write(server)
-	member(&dressed, []byte("_meta"), append(append([]byte{'{'}, meta.Bytes()...), '}'))
+	member(&dressed, []byte(`"_meta"`), append(append([]byte{'{'}, meta.Bytes()...), '}'))
 	dressed.WriteByte('}')
 	return dressed.Bytes(), nil
 }
 
-// member appends a member to an object that has been begun.
+// member appends a member to an object that has been begun. Its name is quoted.
 func member(to *bytes.Buffer, name, value []byte) {
 	if to.Len() > 1 {
 		to.WriteByte(',')
 	}
-	to.WriteByte('"')
 	to.Write(name)
-	to.WriteString(`":`)
+	to.WriteByte(':')
 	to.Write(value)
 }
