@@ -94,6 +94,17 @@ func TestLimitsHoldOverProcesses(t *testing.T) {
 	start(t, other, untilDone)
 }
 
+// Tasks from before the clock was set back do not count until it has come to where it was.
+func TestLimitWhenTheClockIsSetBack(t *testing.T) {
+	s := openStore(t, SQLiteOptions{Limits: Limits{MaxStartsPerMinute: 1}})
+	before := working("before")
+	before.CreatedAt = time.Now().Add(time.Hour)
+	put(t, s, before, working("behind"))
+	if err := s.Put(t.Context(), working("one too many")); err == nil {
+		t.Error("a second task in a minute is stored")
+	}
+}
+
 // Task events go to the log with ids and owner, and never with content.
 func TestAuditLog(t *testing.T) {
 	var log bytes.Buffer

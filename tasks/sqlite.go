@@ -328,8 +328,9 @@ func (d *database) admit(tx *transaction, owner string) (refused, err error) {
 		}
 	}
 	if limit := d.o.Limits.MaxStartsPerMinute; limit > 0 {
-		n, err := tx.count("SELECT count(*) FROM (SELECT created FROM task WHERE owner = ? AND expires >= 0 ORDER BY number DESC LIMIT ?) WHERE created > ?",
-			owner, limit, time.Now().Add(-time.Minute).UnixNano())
+		now := time.Now() // behind it are tasks from before the clock was set back
+		n, err := tx.count("SELECT count(*) FROM (SELECT created FROM task WHERE owner = ? AND expires >= 0 ORDER BY number DESC LIMIT ?) WHERE created > ? AND created <= ?",
+			owner, limit, now.Add(-time.Minute).UnixNano(), now.UnixNano())
 		if err != nil || n >= limit {
 			return &refusal{RefusedStarts, tooManyStarts(limit)}, err
 		}
