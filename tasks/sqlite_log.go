@@ -104,22 +104,26 @@ func (k *keeping) number(tx *transaction) error {
 	return err
 }
 
-// loadSegments reads the numbers that were given behind number n, whose segment ends at position last, up to position end.
+// loadSegments reads the numbers that were given behind number n, whose segment ends at position last, up to position end. A row
+// that goes beyond end has been stored since end was read. It is left whole to the next reading, which begins with a row.
 func (k *keeping) loadSegments(ctx context.Context, n int, last, end int64) (ends []int64, err error) {
 	err = k.db.each(ctx, func(scan func(...any) error) error {
 		var stored []byte
 		if err := scan(&stored); err != nil {
 			return err
 		}
+		row := len(ends)
 		for len(stored) > 0 {
 			d, n := binary.Varint(stored)
 			if n <= 0 || d < 0 {
 				return errors.New("reading stored segments: they are damaged")
 			}
-			if last += d; last <= end {
-				ends = append(ends, last)
-			}
+			last += d
+			ends = append(ends, last)
 			stored = stored[n:]
+		}
+		if last > end {
+			ends = ends[:row]
 		}
 		return nil
 	}, "SELECT ends FROM segment WHERE task = ? AND first > ? ORDER BY first", k.task, n)

@@ -732,6 +732,38 @@ func TestNumbersElsewhere(t *testing.T) {
 	}
 }
 
+// Numbers that were stored since the end of the log was looked up are read with the next look, all of them.
+func TestNumbersAreReadInWholeRows(t *testing.T) {
+	s := openStore(t, SQLiteOptions{})
+	task := logged("a")
+	put(t, s, task)
+	k := s.db.live["a"]
+	for range 3 {
+		if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte("ten bytes\n")}); err != nil {
+			t.Fatal(err)
+		}
+		task.Segments.Number(task.Log.Size())
+	}
+	if err := s.db.w.do(k.job()); err != nil {
+		t.Fatal(err)
+	}
+	var numbers []int64
+	for _, end := range []int64{15, 30} {
+		last := int64(0)
+		if n := len(numbers); n > 0 {
+			last = numbers[n-1]
+		}
+		more, err := k.loadSegments(t.Context(), len(numbers), last, end)
+		if err != nil {
+			t.Fatal(err)
+		}
+		numbers = append(numbers, more...)
+	}
+	if want := []int64{10, 20, 30}; !slices.Equal(numbers, want) {
+		t.Errorf("segments end at %v, want %v", numbers, want)
+	}
+}
+
 // Migrations bring a state of every version that ever was to the newest. A state of an old version is made by the
 // migrations up to it, since those never change.
 func TestMigrationsFromEveryVersion(t *testing.T) {
