@@ -576,7 +576,6 @@ func (e explained) Unwrap() error { return e.error }
 // explain words what SQLite and the system report for somebody who has to do something about it, once, however often it is
 // asked to.
 func explain(err error) error {
-	var e *sqlite.Error
 	switch {
 	case err == nil || errors.As(err, new(explained)):
 		return err
@@ -584,11 +583,8 @@ func explain(err error) error {
 		return explained{fmt.Errorf("%w; --state names another directory, or memory", err)}
 	case errors.Is(err, unix.ENOSPC):
 		return explained{fmt.Errorf("%w; free some of the disk, or name a directory on another one with --state", err)}
-	case !errors.As(err, &e):
-		return err
 	}
-	const primary = 0xff // the rest of a code is detail
-	switch e.Code() & primary {
+	switch primaryCode(err) {
 	case sqlite3.SQLITE_FULL:
 		return explained{fmt.Errorf("no space left: free some of the disk, or raise the limit of the state (state.maxState): %w", err)}
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
@@ -602,9 +598,18 @@ func explain(err error) error {
 }
 
 // isFull reports whether an error may be mended by deleting something.
-func isFull(err error) bool {
+func isFull(err error) bool { return primaryCode(err) == sqlite3.SQLITE_FULL }
+
+// isBusy reports whether another process has held the state locked for all of busyTimeout.
+func isBusy(err error) bool { return primaryCode(err) == sqlite3.SQLITE_BUSY }
+
+// primaryCode is SQLite's code of an error without the detail in its upper bits, SQLITE_OK if it is none of SQLite's.
+func primaryCode(err error) int {
 	var e *sqlite.Error
-	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_FULL
+	if !errors.As(err, &e) {
+		return sqlite3.SQLITE_OK
+	}
+	return e.Code() & 0xff
 }
 
 // Ask implements Shared.

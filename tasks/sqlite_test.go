@@ -819,3 +819,48 @@ func TestOpenWaitsForNoWriter(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Who waits for a process that was stopped in a transaction is not told that one after the other.
+func TestBusyIsToldToAll(t *testing.T) {
+	s := openStore(t, SQLiteOptions{})
+	put(t, s, working("a"))
+	if err := s.db.w.do(job{do: func(tx *transaction) error {
+		_, err := tx.exec("PRAGMA busy_timeout = 500")
+		return err
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", dsn(filepath.Join(s.Dir(), databaseFile)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	stopped, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stopped.Close()
+	if _, err := stopped.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	const waiting = 200
+	told := make(chan error, waiting)
+	for i := range waiting {
+		go func() { told <- s.Put(context.Background(), working(fmt.Sprint(i))) }()
+	}
+	watchdog := time.After(waiting * 500 * time.Millisecond / 2)
+	for range waiting {
+		select {
+		case err := <-told:
+			if err == nil || !strings.Contains(err.Error(), "another process has held the state locked") {
+				t.Errorf("told %v", err)
+			}
+		case <-watchdog:
+			t.Fatal("some are still not told")
+		}
+	}
+	if _, err := stopped.ExecContext(t.Context(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, working("b"))
+}

@@ -211,6 +211,10 @@ func (w *writer) write(jobs []job) {
 		for isFull(err) && w.makeRoom() {
 			err = w.commit(one)
 		}
+		if isBusy(err) { // each of the others would wait as long for the process that holds the lock
+			w.answer(jobs[i:], err)
+			return
+		}
 		w.answer(one, err)
 	}
 }
