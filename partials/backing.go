@@ -92,8 +92,8 @@ func (l *Log) behind(far int64) bool {
 // ErrLost refuses an append to a log whose backing has failed.
 var ErrLost = errors.New("the output could not be stored")
 
-// Back gives the log a backing, for all that memory still holds and all that comes. A log has one at a time. It may be called
-// while the log is written and read.
+// Back gives the log a backing, for all that memory still holds and all that comes. A log has one at a time; one that comes back
+// after Unback goes on behind what it has kept. Back may be called while the log is written and read.
 func (l *Log) Back(b Backing) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,7 +102,7 @@ func (l *Log) Back(b Backing) {
 	}
 	l.backing, l.told = b, 0
 	l.retain = min(l.retain, backedRetain)
-	l.kept = l.memory()
+	l.kept = max(l.kept, l.memory())
 	l.keeper = Reader{log: l, pos: l.kept, cost: l.cost - (l.end - l.kept)}
 	l.keptCost = l.keeper.cost
 	l.moved()

@@ -420,6 +420,42 @@ func TestDamagedStretchIsAnError(t *testing.T) {
 	}
 }
 
+// Numbers are not taken for output that cannot be: who asks for it would look for it for ever.
+func TestDamagedTailGivesNoNumbers(t *testing.T) {
+	s := RestoreSegments(Followed(&shelf{}, 0), nil, nil)
+	s.Follow()
+	if err := s.Grow(4, []Stretch{{Marks: []byte{5 << 4}, Data: []byte("data")}}, []int64{4}); err == nil {
+		t.Error("no error")
+	}
+	if page := s.After(0, 100); page.Count != 0 {
+		t.Errorf("segments: %s", page.Content)
+	}
+}
+
+// A backing that comes back goes on behind what it has kept.
+func TestBackingComesBack(t *testing.T) {
+	l, s := NewLog(nil), &shelf{}
+	l.Back(s)
+	mustAppend(t, l, text("one "))
+	s.keep(l)
+	l.Unback()
+	mustAppend(t, l, text("two "))
+	l.Back(s)
+	s.keep(l)
+	mustAppend(t, l, text("three"))
+	s.keep(l)
+	var got []byte
+	for _, k := range s.kept {
+		if k.Start != int64(len(got)) {
+			t.Errorf("from %d is kept behind %d", k.Start, len(got))
+		}
+		got = append(got, k.Data...)
+	}
+	if string(got) != "one two three" {
+		t.Errorf("kept %q", got)
+	}
+}
+
 func TestFollowedLogGrows(t *testing.T) {
 	s := &shelf{}
 	l := Followed(s, 0)

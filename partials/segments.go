@@ -52,8 +52,11 @@ func (s *Segments) Follow() {
 func (s *Segments) Grow(end int64, tail []Stretch, ends []int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.log.Grow(end, tail); err != nil {
+		return err
+	}
 	s.ends = append(s.ends, ends...)
-	return s.log.Grow(end, tail)
+	return nil
 }
 
 // Number gives numbers to all that the log holds up to position end, at least.

@@ -138,6 +138,43 @@ func TestSpilledWithoutHandle(t *testing.T) {
 	})
 }
 
+// Where the state could not keep the output for a while, a task goes on behind what was stored.
+func TestRevealedBehindWhatIsStored(t *testing.T) {
+	s := openStore(t, SQLiteOptions{})
+	task := logged("a")
+	if err := s.Hide(task); err != nil {
+		t.Fatal(err)
+	}
+	var want []byte
+	write := func(lines int) {
+		t.Helper()
+		line := append(bytes.Repeat([]byte("x"), 1023), '\n')
+		for range lines {
+			want = append(want, line...)
+			if err := task.Log.Append(t.Context(), partials.Chunk{Data: line}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	write(1000)
+	eventually(t, func() bool {
+		var stored sql.NullInt64
+		err := s.db.read.QueryRow("SELECT max(stop) FROM log").Scan(&stored)
+		return err == nil && stored.Int64 == int64(len(want))
+	})
+	task.Log.Unback() // what follows a write that has failed
+	write(10)
+	put(t, s, task)
+	write(10)
+	put(t, s, ended(task, mcp.TaskCompleted, "fine"))
+	if err := task.Log.Failed(); err != nil {
+		t.Error(err)
+	}
+	if got := readAll(t, get(t, s, "a").Log); got != string(want) {
+		t.Errorf("%d bytes are stored, want %d", len(got), len(want))
+	}
+}
+
 // A call whose output the state has no room for goes on, and becomes a task that keeps the end of it.
 func TestSpillWithoutRoom(t *testing.T) {
 	s := openStore(t, SQLiteOptions{MaxState: 12 << 20})
