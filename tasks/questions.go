@@ -54,7 +54,9 @@ func (r *Run) Ask(q *Question) error {
 	if waits {
 		r.changes.Tell()
 	} else if err := r.move(mcp.TaskInputRequired, q.Message); err != nil {
-		q.forget()
+		if q.forget() {
+			_ = r.move(mcp.TaskWorking, "") // which cannot be stored either, but it is told
+		}
 		return err
 	}
 	select {

@@ -55,6 +55,35 @@ func TestQuestionsMoveTheTask(t *testing.T) {
 	})
 }
 
+// questionless stores no task that waits for an answer.
+type questionless struct{ *Memory }
+
+func (s questionless) Put(ctx context.Context, t Task) error {
+	if t.Status == mcp.TaskInputRequired {
+		return errors.New("no room")
+	}
+	return s.Memory.Put(ctx, t)
+}
+
+// A task does not wait for the answer to a question that was not put.
+func TestQuestionThatIsNotStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t, Options{Store: questionless{NewMemory()}})
+		s := start(t, r, untilDone)
+		s.Deliver(delivered)
+		if err := s.Ask(&Question{Message: "really?"}); err == nil {
+			t.Error("a question that cannot be stored is put")
+		}
+		if got := s.Task().Status; got != mcp.TaskWorking || len(s.Questions()) > 0 {
+			t.Errorf("status %s with %d questions", got, len(s.Questions()))
+		}
+		if last := s.told[len(s.told)-1]; last.Status != mcp.TaskWorking {
+			t.Errorf("told %s", last.Status)
+		}
+		r.Close()
+	})
+}
+
 // However a question and the end meet, the end is told and stored last.
 func TestEndComesLast(t *testing.T) {
 	for range 500 {
