@@ -10,6 +10,33 @@ import (
 	"runnel/rpc/mcp"
 )
 
+// Ask implements Shared.
+func (s *SQLite) Ask(_ context.Context, owner, id string) error {
+	d, err := s.open()
+	if err != nil {
+		return err
+	}
+	return d.w.do(job{do: func(tx *transaction) error {
+		_, err := tx.exec("UPDATE task SET asked = 1 WHERE id = ? AND owner = ? AND keeper IS NOT NULL", id, owner)
+		return err
+	}})
+}
+
+// Asked implements Shared.
+func (s *SQLite) Asked(ctx context.Context) (ids []string, err error) {
+	d, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	err = d.each(ctx, func(scan func(...any) error) error {
+		var id string
+		err := scan(&id)
+		ids = append(ids, id)
+		return err
+	}, "SELECT id FROM task WHERE keeper = ? AND asked = 1", d.lease.name)
+	return ids, err
+}
+
 // A detached task changes its keeper once: from the process that stored it to the supervisor that runs it. All others
 // follow what the supervisor writes.
 

@@ -1,0 +1,55 @@
+package tasks
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// explained is an error in words of explain.
+type explained struct{ error }
+
+func (e explained) Unwrap() error { return e.error }
+
+// explain words what SQLite and the system report for somebody who has to do something about it, once, however often it is
+// asked to.
+func explain(err error) error {
+	switch {
+	case err == nil || errors.As(err, new(explained)):
+		return err
+	case errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EROFS):
+		return explained{fmt.Errorf("%w; --state names another directory, or memory", err)}
+	case errors.Is(err, unix.ENOSPC):
+		return explained{fmt.Errorf("%w; free some of the disk, or name a directory on another one with --state", err)}
+	}
+	switch primaryCode(err) {
+	case sqlite3.SQLITE_FULL:
+		return explained{fmt.Errorf("no space left: free some of the disk, or raise the limit of the state (state.maxState): %w", err)}
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+		return explained{fmt.Errorf("another process has held the state locked for %v: %w", busyTimeout, err)}
+	case sqlite3.SQLITE_IOERR:
+		return explained{fmt.Errorf("the disk could not be read or written (is it full? then free some of it): %w", err)}
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return explained{fmt.Errorf("%s is damaged or no state of runnel; move it away or use another directory (--state): %w", databaseFile, err)}
+	}
+	return err
+}
+
+// isFull reports whether an error may be mended by deleting something.
+func isFull(err error) bool { return primaryCode(err) == sqlite3.SQLITE_FULL }
+
+// isBusy reports whether another process has held the state locked for all of busyTimeout.
+func isBusy(err error) bool { return primaryCode(err) == sqlite3.SQLITE_BUSY }
+
+// primaryCode is SQLite's code of an error without the detail in its upper bits, SQLITE_OK if it is none of SQLite's.
+func primaryCode(err error) int {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return sqlite3.SQLITE_OK
+	}
+	return e.Code() & 0xff
+}

@@ -1,0 +1,147 @@
+package tasks
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"runnel/partials"
+)
+
+// taskColumns are what scanTask reads.
+const taskColumns = "number, id, owner, tool, status, message, created, updated, ttl, merge, work IS NOT NULL, keeper"
+
+// row is a task as it stands in the database.
+type row struct {
+	Task
+	number int64
+	keeper string // "" once the task has ended
+	end    int64  // of the log
+	ending *partials.Ending
+}
+
+// scanTask reads taskColumns, and more if the query has more.
+func scanTask(scan func(...any) error, more ...any) (r row, err error) {
+	var created, updated int64
+	var keeper sql.NullString
+	err = scan(append([]any{&r.number, &r.ID, &r.Owner, &r.Tool, &r.Status, &r.StatusMessage, &created, &updated, &r.TTL, &r.Merge, &r.Detached, &keeper}, more...)...)
+	r.CreatedAt, r.UpdatedAt, r.keeper = time.Unix(0, created), time.Unix(0, updated), keeper.String
+	return r, err
+}
+
+// Get implements Store. The log of a task that another process runs is what has been stored of it by now.
+func (s *SQLite) Get(ctx context.Context, owner, id string) (Task, error) {
+	d, err := s.open()
+	if err != nil {
+		return Task{}, err
+	}
+	r, err := d.current(ctx, owner, id)
+	if err != nil {
+		return Task{}, err
+	}
+	return d.stored(ctx, &r)
+}
+
+// current is a task as it stands in the database, when it was seen to that its keeper lives.
+func (d *database) current(ctx context.Context, owner, id string) (row, error) {
+	r, err := d.row(ctx, owner, id)
+	if err == nil && d.orphaned(r.keeper) {
+		if err = d.recover(r.keeper); err == nil {
+			r, err = d.row(ctx, owner, id)
+		}
+	}
+	return r, err
+}
+
+func (d *database) row(ctx context.Context, owner, id string) (row, error) {
+	var outcome, variables []byte
+	var end sql.NullInt64
+	r, err := scanTask(d.read.QueryRowContext(ctx, "SELECT "+taskColumns+`, outcome, variables, (SELECT stop FROM log WHERE task = number ORDER BY start DESC LIMIT 1)
+		FROM task WHERE id = ? AND owner = ? AND expires > ?`, id, owner, time.Now().UnixNano()).Scan, &outcome, &variables, &end)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return row{}, ErrNotFound
+	case err != nil:
+		return row{}, explain(err)
+	}
+	r.Variables, r.end = variables, end.Int64
+	r.Outcome, r.ending, err = decodeOutcome(outcome)
+	return r, err
+}
+
+// stored is the task of a row with what is stored of its output.
+func (d *database) stored(ctx context.Context, r *row) (Task, error) {
+	k := &keeping{db: d, task: r.number}
+	ends, err := k.loadSegments(ctx, 0, 0, r.end)
+	r.Log = partials.Stored(k, r.end)
+	r.Segments = partials.RestoreSegments(r.Log, ends, r.ending)
+	if r.keeper != "" {
+		r.Segments.Follow()
+	}
+	return r.Task, err
+}
+
+// List implements Store. A cursor spells the number of the last task shown.
+func (s *SQLite) List(ctx context.Context, owner, cursor string, n int) ([]Task, string, error) {
+	var after int64
+	if cursor != "" {
+		var err error
+		if after, err = s.cursors.open(cursor); err != nil {
+			return nil, "", err
+		}
+	}
+	d, err := s.open()
+	if err != nil {
+		return nil, "", err
+	}
+	page, err := d.list(ctx, owner, after, n+1)
+	for i := range page {
+		if d.orphaned(page[i].keeper) {
+			if err = d.recover(page[i].keeper); err != nil {
+				return nil, "", err
+			}
+			page, err = d.list(ctx, owner, after, n+1)
+			break
+		}
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	next := ""
+	if len(page) > n {
+		page = page[:n]
+		next = s.cursors.seal(page[n-1].number)
+	}
+	list := make([]Task, len(page))
+	for i := range page {
+		list[i] = page[i].Task
+	}
+	return list, next, nil
+}
+
+func (d *database) list(ctx context.Context, owner string, after int64, n int) ([]row, error) {
+	var page []row
+	err := d.each(ctx, func(scan func(...any) error) error {
+		r, err := scanTask(scan)
+		page = append(page, r)
+		return err
+	}, "SELECT "+taskColumns+" FROM task WHERE owner = ? AND number > ? AND expires > ? ORDER BY number LIMIT ?",
+		owner, after, time.Now().UnixNano(), n)
+	return page, err
+}
+
+// each calls f with every row of a query.
+func (d *database) each(ctx context.Context, f func(scan func(...any) error) error, query string, args ...any) error {
+	rows, err := d.read.QueryContext(ctx, query, args...)
+	if err != nil {
+		return explain(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := f(rows.Scan); err != nil {
+			return explain(err)
+		}
+	}
+	return explain(rows.Err())
+}
