@@ -1,0 +1,57 @@
+package rpc
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+// Close ends the connection, and the server if Dial started it: it closes the server's stdin, waits, sends TERM to its
+// process group, waits, sends KILL. What has been sent is written before. It returns how the server's process ended:
+// nil if well, or if there is none. Requests without an answer fail with [ErrClosed].
+func (c *Client) Close() error {
+	c.closing.Do(c.close)
+	if c.child == nil {
+		return nil
+	}
+	select {
+	case <-c.child.exited:
+	default:
+		return fmt.Errorf("the server has not ended %v after KILL", killGrace)
+	}
+	if s := c.child.cmd.ProcessState; s != nil && !s.Success() {
+		return fmt.Errorf("the server ended with %v", s)
+	}
+	return nil
+}
+
+func (c *Client) close() {
+	c.w.close()
+	t := time.NewTimer(flushGrace)
+	defer t.Stop()
+	select {
+	case <-c.w.done:
+	case <-t.C:
+		c.w.fail(errUnread)
+	}
+	_ = c.opt.In.Close() // also ends a Write that waits
+	<-c.w.done
+	if c.child != nil {
+		c.child.end()
+	}
+	// The server closes its output when it ends; one that does not is not waited for.
+	t.Reset(closeGrace)
+	select {
+	case <-c.silent:
+	case <-t.C:
+	}
+	if out, ok := c.opt.Out.(io.Closer); ok {
+		_ = out.Close()
+		<-c.silent
+		c.asking.Wait()
+	}
+}
+
+// Abandon gives up a server that does not answer: requests fail with [ErrClosed] and the reason from now on, and what still
+// comes is dropped. Close is to be called all the same.
+func (c *Client) Abandon(reason error) { c.ended(reason) }
