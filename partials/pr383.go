@@ -1,8 +1,6 @@
 package partials
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // pr383 is PR #383: partial results inside progress notifications. It shares its counter with the progress that
 // the tool reports: both are notifications of one token.

@@ -13,7 +13,7 @@ import (
 // requestor encounters the input_required status, it SHOULD preemptively call tasks/result" (2025-11-25 basic/utilities/tasks).
 // Each question is with one client at a time. stop takes back those that are open.
 //
-// Goroutines: one looks for questions, one waits for the answer to each.
+// Goroutines: one looks for questions; of each one waits for the client's answer, and one for somebody else's.
 func (r *Run) relay(ctx context.Context, c *rpc.Caller) (stop func()) {
 	if !c.Version.Elicitation || !c.Capabilities.AsksByForm() {
 		return func() {}

@@ -6,16 +6,16 @@ type Version struct {
 	Name string
 
 	Batches           bool // JSON-RPC batches (basic/transports, 2025-03-26 only)
-	Annotations       bool // tool annotations, audio content, message in progress
-	Audio             bool
-	ProgressMessage   bool
-	StructuredContent bool // title, outputSchema, structuredContent, resource_link, elicitation
-	Titles            bool
-	ResourceLinks     bool
-	ContentMeta       bool // _meta in content blocks
-	Elicitation       bool
+	Annotations       bool // tool annotations
+	Audio             bool // audio content
+	ProgressMessage   bool // message in notifications/progress
+	StructuredContent bool // outputSchema of tools, structuredContent of their results
+	Titles            bool // title of whatever has a name
+	ResourceLinks     bool // resource_link content
+	ContentMeta       bool // _meta of content blocks and tools
+	Elicitation       bool // elicitation/create
 	Tasks             bool // capabilities.tasks, execution.taskSupport, params.task (experimental, 2025-11-25)
-	Icons             bool
+	Icons             bool // icons of tools
 	Stateless         bool // no handshake: version and capabilities in every request's _meta
 }
 
