@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"runnel/partials"
 )
 
 // Config is what a config file can say. Flags and environment variables are set over it.
@@ -175,8 +177,8 @@ func DefaultConfig() *Config {
 			Drain:       Drain(2 * time.Second), // what is about to finish does; a host does not wait long after it closed the pipe
 		},
 		Partials: PartialsConfig{
-			Pace:       Duration(50 * time.Millisecond), // as fast as an eye follows
-			MaxBytes:   64 << 10,                        // escaped it may grow sixfold and stays below 1 MiB a line
+			Pace:       Duration(partials.DefaultPace), // as fast as an eye follows
+			MaxBytes:   64 << 10,                       // escaped it may grow sixfold and stays below 1 MiB a line
 			MaxPending: 1 << 20,
 		},
 		Tasks: TasksConfig{
