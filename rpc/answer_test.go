@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // A request may be answered while its handler goes on. Its id is free then, and the handler's result does not count.
@@ -75,6 +76,33 @@ func TestOnCancel(t *testing.T) {
 		p.want(`"error":{"code":-32603,"message":"server is shutting down"}`)
 		if told["1"] != ErrCancelled || told["2"] != ErrCancelled || told["3"] != ErrShutdown || len(told) != 3 {
 			t.Errorf("told %v", told)
+		}
+	})
+}
+
+// Of a request that is cancelled again and again, and by the end of the session, OnCancel tells once: each telling is a goroutine.
+func TestOnCancelTellsOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		srv := NewServer(nil)
+		told := make(chan struct{}, 10)
+		srv.Handle(Handshake, "watched", func(ctx context.Context, c *Caller, _ json.RawMessage) (any, error) {
+			c.OnCancel(func() { told <- struct{}{} })
+			<-ctx.Done()
+			time.Sleep(2 * defaultDrain) // so that it is there at the end of the session
+			return nil, ctx.Err()
+		})
+		p := open(t, srv, newest())
+		p.send(`{"jsonrpc":"2.0","id":1,"method":"watched"}`)
+		p.want()
+		for range 3 {
+			p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+		}
+		p.want()
+		if err := p.bye(); err != nil {
+			t.Error(err)
+		}
+		if n := len(told); n != 1 {
+			t.Errorf("told %d times", n)
 		}
 	})
 }

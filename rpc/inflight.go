@@ -65,11 +65,11 @@ func (f *inflight) stream(key string, more bool) {
 	f.streams[key] = true
 }
 
-// cancel ends a request by its id. Unknown ones are ignored: the answer may have been on its way (basic/utilities/cancellation).
+// cancel ends a request by its id, once. Unknown ones are ignored: the answer may have been on its way (basic/utilities/cancellation).
 func (f *inflight) cancel(key string) {
 	f.mu.Lock()
 	c := f.byID[key]
-	if c == nil {
+	if c == nil || c.cancelled {
 		f.mu.Unlock()
 		return
 	}
@@ -131,7 +131,7 @@ func (f *inflight) close() {
 	defer f.mu.Unlock()
 	f.closed = true
 	for _, c := range f.byID {
-		if c.onCancel != nil {
+		if c.onCancel != nil && !c.cancelled {
 			go c.onCancel()
 		}
 	}
