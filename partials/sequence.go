@@ -1,20 +1,25 @@
 package partials
 
 import (
+	"cmp"
 	"encoding/json"
-	"math"
+	"slices"
 )
 
 // sequence puts numbered messages in order. Each number is handed out once.
 type sequence struct {
-	next   int64 // the number to be handed out next
-	held   map[int64][]json.RawMessage
-	size   int // bytes of held
+	next   int64      // the number to be handed out next
+	held   []numbered // by their numbers, none of which is before next
+	size   int        // bytes of held
 	last   int64
 	closed bool // last is the last number
 }
 
-func newSequence() sequence { return sequence{held: map[int64][]json.RawMessage{}} }
+// numbered is a message that waits for those before it.
+type numbered struct {
+	number int64
+	items  []json.RawMessage
+}
 
 // place is where a message belongs in the order of those that came.
 type place uint8
@@ -26,13 +31,14 @@ const (
 )
 
 func (s *sequence) put(n int64, items []json.RawMessage) place {
-	if _, held := s.held[n]; held || n < s.next {
+	at, held := slices.BinarySearchFunc(s.held, n, func(m numbered, n int64) int { return cmp.Compare(m.number, n) })
+	if held || n < s.next {
 		return seenBefore
 	}
 	if s.closed && n > s.last {
 		return tooLate
 	}
-	s.held[n] = items
+	s.held = slices.Insert(s.held, at, numbered{n, items})
 	s.size += weigh(items)
 	return inTime
 }
@@ -46,22 +52,25 @@ func (s *sequence) close(last int64) {
 
 // take takes what is next, if it is there.
 func (s *sequence) take() ([]json.RawMessage, bool) {
-	items, ok := s.held[s.next]
-	if ok {
-		delete(s.held, s.next)
-		s.size -= weigh(items)
-		s.next++
+	if len(s.held) == 0 || s.held[0].number != s.next {
+		return nil, false
 	}
-	return items, ok
+	items := s.held[0].items
+	s.held[0] = numbered{}
+	if len(s.held) == 1 {
+		s.held = s.held[:0] // mostly: what comes in order needs no more room
+	} else {
+		s.held = s.held[1:]
+	}
+	s.size -= weigh(items)
+	s.next++
+	return items, true
 }
 
 // drop lets go what is held: it comes by another way.
 func (s *sequence) drop() {
-	for n := range s.held {
-		s.next = max(s.next, n+1)
-	}
-	clear(s.held)
-	s.size = 0
+	s.next = s.highest() + 1
+	s.held, s.size = nil, 0
 }
 
 // skip gives up the numbers before the first one that is held; to is the last of them.
@@ -69,21 +78,16 @@ func (s *sequence) skip() (to int64, ok bool) {
 	if len(s.held) == 0 {
 		return 0, false
 	}
-	first := int64(math.MaxInt64)
-	for n := range s.held {
-		first = min(first, n)
-	}
-	s.next = first
-	return first - 1, true
+	s.next = s.held[0].number
+	return s.next - 1, true
 }
 
 // highest is the highest number that came.
 func (s *sequence) highest() int64 {
-	high := s.next - 1
-	for n := range s.held {
-		high = max(high, n)
+	if n := len(s.held); n > 0 {
+		return s.held[n-1].number
 	}
-	return high
+	return s.next - 1
 }
 
 // missing are the numbers up to the last one that have not been handed out; there are none if To is less than From.

@@ -138,7 +138,7 @@ func NewTracker(o TrackerOptions) *Tracker {
 	if o.Window == 0 {
 		o.Window = defaultWindow
 	}
-	return &Tracker{o: o, seq: newSequence(), fetched: -1, bound: maxHeld, merged: merged{most: maxMerge}}
+	return &Tracker{o: o, fetched: -1, bound: maxHeld, merged: merged{most: maxMerge}}
 }
 
 // Notification takes a notification of the server's. It tells whether it belongs to the call.

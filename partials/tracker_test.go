@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"runnel/rpc/mcp"
 )
@@ -498,5 +499,29 @@ func TestTrackerIsBounded(t *testing.T) {
 	early.feed(t, "done")
 	if n := len(early.out); !strings.HasPrefix(early.out[n-2], "<") || early.out[n-1] != "6" {
 		t.Error("what was not kept is not reported")
+	}
+}
+
+// A peer that skips every other number holds nobody up: what it costs to pass a gap does not depend on how much is held.
+func TestManyGapsArePassed(t *testing.T) {
+	tracker := NewTracker(TrackerOptions{Fetch: func(int64) {}}) // which nobody answers
+	tracker.bound = 8 * maxHeld
+	tracker.speaks(spelled1905)
+	const last = 400_001
+	for n := int64(1); n <= last; n += 2 {
+		tracker.number(spelled1905, n, []json.RawMessage{mcp.Text("")})
+	}
+	passed := make(chan struct{})
+	go func() {
+		defer close(passed)
+		tracker.Flush()
+	}()
+	select {
+	case <-passed:
+	case <-time.After(30 * time.Second): // a hundred times what it takes
+		t.Fatal("the gaps are still not passed")
+	}
+	if stats := tracker.Stats(); stats.Gaps != last/2+1 || stats.Partials != last/2+1 { // the last gap: the end did not come
+		t.Errorf("%+v", stats)
 	}
 }
