@@ -237,8 +237,6 @@ func WireError(err error) error {
 		return rpc.Errorf(mcp.CodeInvalidParams, "task not found: it is unknown or has expired")
 	case errors.Is(err, ErrCursor):
 		return rpc.Errorf(mcp.CodeInvalidParams, "invalid cursor: use the nextCursor of the page before, or none")
-	case errors.Is(err, ErrTransition):
-		return rpc.Errorf(mcp.CodeInvalidParams, "%v", err)
 	default:
 		return err
 	}

@@ -22,5 +22,5 @@ func checkMove(from, to mcp.TaskStatus) error {
 	if slices.Contains(transitions[from], to) {
 		return nil
 	}
-	return fmt.Errorf("%w: %s to %s", ErrTransition, from, to)
+	return fmt.Errorf("task status cannot change: %s to %s", from, to)
 }

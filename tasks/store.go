@@ -9,8 +9,6 @@ var (
 	// ErrNotFound is the one error for ids that are unknown, expired or somebody else's:
 	// what does not belong to the owner is never hinted at.
 	ErrNotFound = errors.New("task not found")
-	// ErrTransition refuses a move that the status machine does not have.
-	ErrTransition = errors.New("task status cannot change")
 	// ErrCursor refuses a cursor that tasks/list did not give.
 	ErrCursor = errors.New("invalid cursor")
 )
