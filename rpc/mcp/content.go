@@ -28,20 +28,16 @@ func Text(s string) ContentBlock {
 	return ContentBlock(`{"type":"text","text":"` + s + `"}`) // which is what encode makes of it, in a tenth of the time
 }
 
-// Image makes an image item; mimeType is such as "image/png".
-func Image(data []byte, mimeType string) ContentBlock { return encode(media("image", data, mimeType)) }
-
-// Audio makes an audio item; mimeType is such as "audio/wav". Clients know it since 2025-03-26.
-func Audio(data []byte, mimeType string) ContentBlock { return encode(media("audio", data, mimeType)) }
-
-type mediaContent struct {
+// imageContent is a content item of type "image".
+type imageContent struct {
 	Type     string `json:"type"`
-	Data     string `json:"data"`
+	Data     string `json:"data"` // in base64
 	MimeType string `json:"mimeType"`
 }
 
-func media(kind string, data []byte, mimeType string) mediaContent {
-	return mediaContent{Type: kind, Data: base64.StdEncoding.EncodeToString(data), MimeType: mimeType}
+// Image makes an image item; mimeType is such as "image/png".
+func Image(data []byte, mimeType string) ContentBlock {
+	return encode(imageContent{Type: "image", Data: base64.StdEncoding.EncodeToString(data), MimeType: mimeType})
 }
 
 // ContentType returns the "type" of an item, "" if it has none.
