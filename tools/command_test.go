@@ -108,3 +108,12 @@ func TestDescribeWholeSchema(t *testing.T) {
 		t.Errorf("input schema %s", typed.Describe().InputSchema)
 	}
 }
+
+// A command that puts a pipe where its variables stood holds nobody up.
+func TestVariablesThatAreNoFile(t *testing.T) {
+	c := mustCommand(t, CommandConfig{Shell: `rm "$RUNNEL_VARIABLES"; mkfifo "$RUNNEL_VARIABLES"; echo made`})
+	result, _, _ := call(t, c, `{}`)
+	if got := contentText(t, result.Content[0]); !result.IsError || !strings.HasPrefix(got, "made\nthe variables that the command wrote are not taken: ") || !strings.HasSuffix(got, " is no file any more\n") {
+		t.Errorf("got %q", got)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // variablesVariable names the file in which a command finds its task's variables. What the file says when the command has
@@ -39,11 +40,14 @@ func newVariablesFile(in *Call) (*variablesFile, error) {
 
 // merge takes over what the command wrote.
 func (f *variablesFile) merge(ctx context.Context, in *Call) error {
-	file, err := os.Open(f.path)
+	file, err := os.OpenFile(f.path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // to open a pipe would wait for who writes to it
 	if err != nil {
 		return fmt.Errorf("reading the variables that the command wrote: %w", err)
 	}
 	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return fmt.Errorf("the variables that the command wrote are not taken: %s is no file any more", f.path)
+	}
 	after, err := io.ReadAll(io.LimitReader(file, maxVariablesFile))
 	if err != nil {
 		return fmt.Errorf("reading the variables that the command wrote: %w", err)
