@@ -60,6 +60,8 @@ func TestHostileInput(t *testing.T) {
 		{"a zero byte", strings.NewReader("{\"jsonrpc\":\"2.0\",\"id\":\"X\",\"method\":\"a\x00b\"}"), `"code":-32700`},
 		{"duplicate members", strings.NewReader(`{"jsonrpc":"2.0","id":"X","id":"Y","method":"ping"}`), `"code":-32600`},
 		{"two tools", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"tools/call","params":{"name":"echo","name":"forge","arguments":{}}}`), `params.name is there twice`},
+		{"two tools, the first without a name", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"tools/call","params":{"name":"","name":"forge","arguments":{}}}`), `params.name is there twice`},
+		{"two _meta", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"tools/call","params":{"_meta":{},"name":"echo","arguments":{"text":"x"},"_meta":{"progressToken":1}}}`), `params._meta is there twice`},
 		{"another spelling of name", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"tools/call","params":{"name":"echo","Name":"forge","arguments":{}}}`), `params.Name is written`},
 		{"another spelling of arguments", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"tools/call","params":{"name":"echo","arguments":{"text":"x"},"argument\u017f":{"text":"y"}}}`), `is written`},
 		{"a huge _meta", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"ping","params":{"_meta":{"x":"` + strings.Repeat("x", 8<<20) + `"}}}`), `"result":{}`},

@@ -312,10 +312,12 @@ func plainCallParams(params json.RawMessage) (p *mcp.CallToolParams, ok bool) {
 		return nil, false
 	}
 	p, ok = &mcp.CallToolParams{}, true
+	meta := false
 	rpc.EachMember(params, func(name, value []byte) bool {
 		switch {
-		case string(name) == "_meta":
-		case string(name) == "name" && p.Name == "" && value[0] == '"' && bytes.IndexByte(value, '\\') < 0:
+		case string(name) == "_meta" && !meta:
+			meta = true
+		case string(name) == "name" && p.Name == "" && len(value) > len(`""`) && value[0] == '"' && bytes.IndexByte(value, '\\') < 0:
 			p.Name = string(value[1 : len(value)-1])
 		case string(name) == "arguments" && p.Arguments == nil && value[0] == '{':
 			p.Arguments = value
