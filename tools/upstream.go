@@ -147,6 +147,9 @@ func (u *Upstream) Program() (string, error) {
 
 // serve starts the server once and returns when it has ended, and how: nil = with exit code 0.
 func (u *Upstream) serve(publish func([]*entry)) error {
+	if err := u.ctx.Err(); err != nil { // it was stopped while it paused
+		return err
+	}
 	program, err := u.Program()
 	if err != nil {
 		return err

@@ -631,3 +631,23 @@ func TestUpstreamLeavesNothing(t *testing.T) {
 	b.Close()
 	line.gone()
 }
+
+// A server that is stopped in the pause before a start is not started any more.
+func TestUpstreamIsStoppedInAPause(t *testing.T) {
+	t.Parallel()
+	starts := filepath.Join(t.TempDir(), "starts")
+	bad := fake(t, "bad", func(u *UpstreamConfig) {
+		u.Command, u.Env["STARTS"] = []string{"sh", "-c", `printf x >> "$STARTS"; exit 1`}, starts
+	})
+	bad.times.pause = time.Hour
+	b := newBehind(t, bad)
+	b.need(t.Context())
+	before, err := os.ReadFile(starts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Close()
+	if after, _ := os.ReadFile(starts); len(after) != len(before) {
+		t.Errorf("%d starts, then %d", len(before), len(after))
+	}
+}
