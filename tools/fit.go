@@ -47,9 +47,13 @@ func shorten(c mcp.ContentBlock, limit int) mcp.ContentBlock {
 	if !ok {
 		return mcp.Text(fmt.Sprintf("[%s of %d bytes: too large for a result]", mcp.ContentType(c), len(c)))
 	}
-	budget := limit - len(`{"type":"text","text":""}`)
-	x := excerpt{max: budget}
+	return mcp.Text(shortText(text, limit-len(`{"type":"text","text":""}`)))
+}
+
+// shortText is a text that loses its middle if it takes more than max bytes of JSON.
+func shortText(text string, max int) string {
+	x := excerpt{max: max}
 	x.add([]byte(text))
-	short, _ := x.text(budget)
-	return mcp.Text(short)
+	short, _ := x.text(max)
+	return short
 }

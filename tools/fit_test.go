@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"runnel/partials"
 	"runnel/rpc/mcp"
 )
 
@@ -41,5 +42,30 @@ func TestFit(t *testing.T) {
 	small := &mcp.CallToolResult{Content: []mcp.ContentBlock{mcp.Text("small")}}
 	if fit(small) != small {
 		t.Error("a small result was changed")
+	}
+}
+
+// What a page of a log shows of an item that is longer than the page loses its middle.
+func TestPageOfALargeItem(t *testing.T) {
+	log := partials.NewLog(nil)
+	out := NewOutput(t.Context(), log, nil)
+	written := make(chan error, 1)
+	go func() {
+		err := out.Content(mcp.Text("head" + strings.Repeat("x", 3<<20) + "tail"))
+		_, _ = out.Write([]byte("more"))
+		log.Close()
+		written <- err
+	}()
+	reader := log.NewReader(0) // who lets the writer go on
+	defer reader.Close()
+	for reader.Wait(t.Context(), 1) == nil {
+		reader.Next(1 << 20)
+	}
+	if err := <-written; err != nil {
+		t.Fatal(err)
+	}
+	text, next, err := readText(t.Context(), log, 0, maxPage)
+	if err != nil || len(text) > maxPage || next != log.Size() || !strings.HasPrefix(text, "headx") || !strings.HasSuffix(text, "xtailmore") {
+		t.Errorf("%d bytes: %.20q, up to %d of %d, error %v", len(text), text, next, log.Size(), err)
 	}
 }

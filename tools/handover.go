@@ -112,7 +112,7 @@ func readText(ctx context.Context, log *partials.Log, after int64, limit int) (t
 			if c.Kind == partials.Text {
 				page.Write(c.Data)
 			} else if t, ok := mcp.TextOf(c.Data); ok {
-				page.WriteString(t)
+				page.WriteString(shortText(t, limit))
 			} else {
 				fmt.Fprintf(&page, "[%s]\n", mcp.ContentType(c.Data))
 			}
