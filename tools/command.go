@@ -443,6 +443,15 @@ func (c *Command) enter(ctx context.Context, out *Output) (leave func(), err err
 	}
 }
 
+// keepSlots lets the calls of a command that run count among those of the command that takes its place, as long as the limit is the same.
+func keepSlots(before, after Tool) {
+	from, ok := before.(*Command)
+	to, too := after.(*Command)
+	if ok && too && cap(from.slots) == cap(to.slots) {
+		to.slots = from.slots
+	}
+}
+
 // findProgram looks a command up as execvp does, in the PATH that the command itself will see.
 // As in os/exec, a relative directory in PATH is not searched.
 func findProgram(name, dir, path string) (string, error) {

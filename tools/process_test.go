@@ -2,6 +2,9 @@ package tools
 
 import (
 	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"runnel/partials"
 )
 
 func duration(d time.Duration) *Duration {
@@ -339,4 +344,37 @@ func TestMaxConcurrent(t *testing.T) {
 	second.waitFor("in\n")
 	openGate(t, c)
 	second.end()
+}
+
+// Calls that run when the config is read again count on.
+func TestMaxConcurrentIsKept(t *testing.T) {
+	config := CommandConfig{Shell: `echo in; read x < "$GATE"`, MaxConcurrent: 1, Env: map[string]string{"GATE": newGate(t)}}
+	before, after := mustCommand(t, config), mustCommand(t, config)
+	var registry, next Registry
+	if err := errors.Join(registry.Add(before), next.Add(after)); err != nil {
+		t.Fatal(err)
+	}
+	first := start(t, before, `{}`)
+	first.waitFor("in\n")
+	registry.Replace(&next)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	waits, ended := make(chan string, 1), make(chan error, 1)
+	go func() {
+		out := NewOutput(ctx, partials.NewLog(nil), func(_, _ float64, message string) { waits <- message })
+		_, err := after.Call(ctx, &Call{Arguments: json.RawMessage(`{}`)}, out)
+		ended <- err
+	}()
+	select {
+	case message := <-waits:
+		if message != "waiting: test runs at most 1 at once" {
+			t.Errorf("it says %q", message)
+		}
+	case <-time.After(watchdog):
+		t.Error("the second call does not wait")
+	}
+	cancel()
+	<-ended
+	openGate(t, before)
+	first.end()
 }

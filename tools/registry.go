@@ -93,7 +93,11 @@ func (r *Registry) Replace(with *Registry) {
 	next := Registry{tools: slices.Clone(with.tools)}
 	r.mu.Lock()
 	for _, e := range r.tools {
-		if _, taken := next.find(e.spec.Name); e.waits && !taken {
+		at, taken := next.find(e.spec.Name)
+		switch {
+		case taken:
+			keepSlots(e.tool, next.tools[at].tool)
+		case e.waits:
 			_ = next.insert(e)
 		}
 	}
