@@ -156,7 +156,7 @@ func (r *Registry) list(c *rpc.Caller, cursor string) (mcp.ListToolsResult, erro
 		if hidden := r.tools[i].hidden; hidden != nil && hidden(c) {
 			continue
 		}
-		size += len(spec.Description) + len(spec.InputSchema) + len(spec.OutputSchema)
+		size += toolSize(&spec)
 		if size > listPage && len(page.Tools) > 0 {
 			page.NextCursor = base64.RawURLEncoding.EncodeToString([]byte(cursorPrefix + page.Tools[len(page.Tools)-1].Name))
 			break
@@ -164,6 +164,15 @@ func (r *Registry) list(c *rpc.Caller, cursor string) (mcp.ListToolsResult, erro
 		page.Tools = append(page.Tools, dressTool(c.Version, spec))
 	}
 	return page, nil
+}
+
+// toolSize is how long a tool is in a list, in bytes and roughly.
+func toolSize(t *mcp.Tool) int {
+	n := len(t.Name) + len(t.Title) + len(t.Description) + len(t.InputSchema) + len(t.OutputSchema) + len(t.Icons) + len(t.Meta)
+	if t.Annotations != nil {
+		n += len(t.Annotations.Title)
+	}
+	return n
 }
 
 // taskSupport says whether the tool may be called as a task; silence forbids it (2025-11-25 tasks, "Tool-Level Negotiation").

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -315,4 +316,19 @@ func TestQuestionsAtOnceAreBounded(t *testing.T) {
 			}
 		})
 	})
+}
+
+// A list of tools that does not end is cut before it fills the memory.
+func TestListIsBounded(t *testing.T) {
+	pages := 0
+	client := play(t, rpc.Handshake, func(s *played, m received) {
+		if m.Method == "tools/list" {
+			pages++
+			s.result(m, `{"tools":[{"name":"t","inputSchema":{"type":"object"}}],"nextCursor":"more","_meta":{"x":"%s"}}`, strings.Repeat("x", 1<<20))
+		}
+	})
+	list, err := ListTools(t.Context(), client)
+	if want := maxListBytes>>20 + 1; err != nil || len(list) > want || pages > want {
+		t.Errorf("%d tools of %d pages, error %v", len(list), pages, err)
+	}
 }

@@ -24,8 +24,9 @@ const (
 	maxUpstreamTool = listPage
 	// maxUnreadable is how many entries of a list are named that are no tools.
 	maxUnreadable = 20
-	// maxListPages is of a server whose cursors never end.
+	// maxListPages is of a server whose cursors never end, maxListBytes of one whose pages are large.
 	maxListPages = 1000
+	maxListBytes = 32 << 20
 	// upstreamTTL is the ttl that tasks at a server are given, in milliseconds, a day: runnel's own task has its own ttl.
 	upstreamTTL = "86400000"
 	// upstreamLogLevel is the level from which on a server of the stateless era sends log lines.
@@ -44,6 +45,7 @@ func ListTools(ctx context.Context, client *rpc.Client) (list []mcp.Tool, err er
 // listTools is ListTools that tells apart what is no tool.
 func listTools(ctx context.Context, client *rpc.Client) (list []mcp.Tool, unreadable []json.RawMessage, err error) {
 	params := map[string]any{}
+	size := 0
 	for range maxListPages {
 		var page struct {
 			Tools      []json.RawMessage `json:"tools"`
@@ -64,7 +66,7 @@ func listTools(ctx context.Context, client *rpc.Client) (list []mcp.Tool, unread
 				unreadable = append(unreadable, raw)
 			}
 		}
-		if page.NextCursor == "" {
+		if size += len(raw); page.NextCursor == "" || size > maxListBytes {
 			break
 		}
 		params["cursor"] = page.NextCursor
@@ -121,7 +123,7 @@ func checkForeign(t *mcp.Tool) error {
 	if json.Unmarshal(t.InputSchema, &input) != nil || input.Type != "object" {
 		return errors.New("its input schema is not that of an object")
 	}
-	if n := len(t.Description) + len(t.InputSchema) + len(t.OutputSchema) + len(t.Icons) + len(t.Meta); n > maxUpstreamTool {
+	if n := toolSize(t); n > maxUpstreamTool {
 		return fmt.Errorf("it is described in %d bytes: the limit is %d", n, maxUpstreamTool)
 	}
 	return nil
