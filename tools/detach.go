@@ -42,7 +42,7 @@ type supervised struct {
 	Tool      string
 	Config    CommandConfig
 	Dir       string
-	Env       []string
+	Env       []byte // variables with a NUL between two: JSON would make U+FFFD of what is not UTF-8
 	Arguments json.RawMessage
 }
 
@@ -90,10 +90,7 @@ func (c *Command) detach(ctx context.Context, in *Call, out *Output) error {
 	if in.detaching == nil || in.run == nil {
 		return errors.New("cannot be detached: tasks live in memory here (--state)")
 	}
-	config := c.config
-	config.Detach, config.Confirm, config.Dir = false, "", "" // dir and env say it all
-	spec := supervised{Detaching: *in.detaching, TaskID: in.TaskID, Tool: c.name, Config: config, Dir: c.dir, Env: c.env, Arguments: in.Arguments}
-	if err := in.run.Detach(ctx, func() error { return startSupervisor(&spec) }); err != nil {
+	if err := in.run.Detach(ctx, func() error { return startSupervisor(c.supervised(in)) }); err != nil {
 		return fmt.Errorf("%s cannot be detached: %w", c.name, err)
 	}
 	if pattern := c.marks(); pattern != nil && len(in.caller.Meta.ProgressToken) > 0 {
@@ -113,6 +110,30 @@ func (c *Command) detach(ctx context.Context, in *Call, out *Output) error {
 		})
 	}
 	return nil
+}
+
+// supervised is what the supervisor of a call is told.
+func (c *Command) supervised(in *Call) *supervised {
+	config := c.config
+	config.Detach, config.Confirm, config.Dir = false, "", "" // Dir and Env say it all
+	return &supervised{
+		Detaching: *in.detaching,
+		TaskID:    in.TaskID,
+		Tool:      c.name,
+		Config:    config,
+		Dir:       c.dir,
+		Env:       []byte(strings.Join(c.env, "\x00")),
+		Arguments: in.Arguments,
+	}
+}
+
+// command is the command that the supervisor runs.
+func (s *supervised) command() (*Command, error) {
+	c, err := NewCommand(s.Tool, s.Config, Environment{Dir: s.Dir, Vars: strings.Split(string(s.Env), "\x00")})
+	if n := s.Config.MaxConcurrent; err == nil && n > 0 {
+		c.queue = newQueue(s.StateDir, s.Owner+"\x00"+s.Dir+"\x00"+s.Tool, n)
+	}
+	return c, err
 }
 
 // lineBytes is how much output is looked at together for marks of progress.
@@ -223,12 +244,9 @@ func supervise(in io.Reader, answer io.WriteCloser) error {
 
 // take takes the task over and starts its work.
 func (s *supervised) take(ctx context.Context, runner *tasks.Runner, log zerolog.Logger) (*tasks.Run, error) {
-	command, err := NewCommand(s.Tool, s.Config, Environment{Dir: s.Dir, Vars: s.Env})
+	command, err := s.command()
 	if err != nil {
 		return nil, err
-	}
-	if n := s.Config.MaxConcurrent; n > 0 {
-		command.queue = newQueue(s.StateDir, s.Owner+"\x00"+s.Dir+"\x00"+s.Tool, n)
 	}
 	e, err := newEntry(command)
 	if err != nil {

@@ -7,35 +7,35 @@ import (
 	"testing"
 )
 
-// A supervisor gets the configuration of its command as JSON: all of it arrives, and makes the same command.
+// A supervisor gets the configuration of its command and what stands around it as JSON: all of it arrives, and makes the same command.
 func TestConfigReachesTheSupervisor(t *testing.T) {
 	config, err := LoadConfig(filepath.Join("..", "testdata", "config", "good", "full.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	vars := []string{"PATH=/bin", "HOME=/nowhere", "PWD=/elsewhere"}
+	vars := []string{"PATH=/bin", "HOME=/nowhere", "PWD=/elsewhere", "LATIN=\xe9\xff", "LINES=a\nb", "EMPTY="}
 	commands, err := config.Commands(vars)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range commands {
-		encoded, err := json.Marshal(c.config)
+		arguments := &Call{Arguments: json.RawMessage(`{"run": "a b", "packages": ["x", "y"], "host": "h"}`), detaching: &Detaching{}}
+		sent := c.supervised(arguments)
+		encoded, err := json.Marshal(sent)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var decoded CommandConfig
-		if err := json.Unmarshal(encoded, &decoded); err != nil {
+		var arrived supervised
+		if err := json.Unmarshal(encoded, &arrived); err != nil {
 			t.Fatal(err)
 		}
-		if !reflect.DeepEqual(decoded, c.config) {
-			t.Errorf("%s: sent %+v, arrived %+v", c.name, c.config, decoded)
+		if !reflect.DeepEqual(arrived.Config, sent.Config) {
+			t.Errorf("%s: sent %+v, arrived %+v", c.name, sent.Config, arrived.Config)
 		}
-		decoded.Dir = ""
-		there, err := NewCommand(c.name, decoded, Environment{Dir: c.dir, Vars: c.env})
+		there, err := arrived.command()
 		if err != nil {
 			t.Fatal(err)
 		}
-		arguments := &Call{Arguments: json.RawMessage(`{"run": "a b", "packages": ["x", "y"], "host": "h"}`)}
 		want, wrong := c.prepare(arguments)
 		got, err := there.prepare(arguments)
 		if wrong != nil || err != nil {
