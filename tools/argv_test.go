@@ -105,6 +105,10 @@ func TestCommandLine(t *testing.T) {
 	if tool.Name != "search" || string(tool.InputSchema) != want {
 		t.Errorf("tool %q with input %s, want %s", tool.Name, tool.InputSchema, want)
 	}
+	apart, err := NewCommandLine(`print=echo '{{' 'x}}'`, Environment{}) // no placeholder
+	if err != nil || len(apart.in.names) > 0 {
+		t.Errorf("arguments %q, error %v", apart.in.names, err)
+	}
 	for spec, want := range map[string]string{
 		"echo hi":    "is no tool",
 		"a b=echo":   "no name for a tool",

@@ -20,9 +20,11 @@ func NewCommandLine(spec string, env Environment) (*Command, error) {
 		return nil, fmt.Errorf("tool %q: %w", name, err)
 	}
 	var names []string
-	for _, m := range placeholder().FindAllStringSubmatch(strings.Join(words, "\n"), -1) {
-		if !slices.Contains(names, m[1]) {
-			names = append(names, m[1])
+	for _, word := range words {
+		for _, name := range parseTemplate(word).names {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
 		}
 	}
 	var properties strings.Builder
