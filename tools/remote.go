@@ -295,14 +295,16 @@ func (r *Remote) answerAll(ctx context.Context, raw json.RawMessage, params map[
 	if n := len(required.InputRequests); n > maxAsking {
 		return fmt.Errorf("the server asks %d questions at once: the limit is %d", n, maxAsking)
 	}
+	for _, q := range required.InputRequests { // before anything is asked for nothing
+		if q.Method != "elicitation/create" {
+			return fmt.Errorf("the server asks for %.100q, which cannot be given", q.Method)
+		}
+	}
 	var asked sync.WaitGroup
 	var mu sync.Mutex
 	var failed error
 	responses := map[string]any{}
 	for key, q := range required.InputRequests {
-		if q.Method != "elicitation/create" {
-			return fmt.Errorf("the server asks for %q, which cannot be given", q.Method)
-		}
 		asked.Go(func() {
 			answer, err := r.o.Ask(ctx, q.Params)
 			mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -331,4 +332,26 @@ func TestListIsBounded(t *testing.T) {
 	if want := maxListBytes>>20 + 1; err != nil || len(list) > want || pages > want {
 		t.Errorf("%d tools of %d pages, error %v", len(list), pages, err)
 	}
+}
+
+// Of questions of which one cannot be put, none is put.
+func TestNoQuestionIsPutForNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := play(t, rpc.Stateless, func(s *played, m received) {
+			questions := `"z":{"method":"sampling/createMessage","params":{}}`
+			for i := range 20 { // in whatever order they are looked at
+				questions += fmt.Sprintf(`,"%d":{"method":"elicitation/create","params":{}}`, i)
+			}
+			s.result(m, `{"resultType":"input_required","inputRequests":{%s}}`, questions)
+		})
+		asked := atomic.Int32{}
+		o := RemoteOptions{Ask: func(context.Context, json.RawMessage) (mcp.ElicitResult, error) {
+			asked.Add(1)
+			return mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
+		}}
+		err := <-follow(t.Context(), client, RemoteCall{}, o)
+		if synctest.Wait(); err == nil || err.Error() != `the server asks for "sampling/createMessage", which cannot be given` || asked.Load() > 0 {
+			t.Errorf("asked %d times, error %v", asked.Load(), err)
+		}
+	})
 }
