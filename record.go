@@ -192,11 +192,14 @@ func (t *record) request(d direction, id json.RawMessage, method string, params 
 		a.call = t.track(token)
 		notes = append(notes, wishes(params)...)
 	}
+	if len(t.asked[d]) >= maxTracked { // of a side that does not answer
+		clear(t.asked[d])
+	}
 	t.asked[d][string(id)] = a
 	return strings.TrimSpace(method + " " + a.tool), notes
 }
 
-// maxTracked is how many calls are looked at: a host that goes on for days makes more.
+// maxTracked is how many calls are looked at, and requests without an answer: a host that goes on for days makes more.
 const maxTracked = 10000
 
 func (t *record) track(token json.RawMessage) *tracked {

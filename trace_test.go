@@ -150,3 +150,14 @@ func TestTraceOfABrokenServer(t *testing.T) {
 type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
+
+// A side that never answers fills no memory.
+func TestTraceIsBounded(t *testing.T) {
+	r := newRecord(io.Discard, nil)
+	for id := range 2 * maxTracked {
+		r.message(fromHost, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"ping"}`, id), 0)
+	}
+	if n := len(r.asked[fromHost]); n > maxTracked {
+		t.Errorf("%d requests are kept", n)
+	}
+}
