@@ -33,8 +33,7 @@ func (i *invocation) doctorCommand(serve *pflag.FlagSet) *cobra.Command {
 		Use:   "doctor",
 		Short: "Check that runnel can do its work here: config, commands, state, a session",
 		Long: `Checks the config file, that the commands of the tools are there and the state directory is in order, and serves itself a session in
-each era. With the flags that a host
-gives it, it sees what the host would get. The exit code is 1 if something is wrong.
+each era. With the flags that a host gives it, it sees what the host would get. The exit code is 1 if something is wrong.
 
 With --host it serves the host that starts it one tool, doctor, which tells what that host can do: tasks, partial output, progress,
 questions. The same goes to stderr, where most hosts keep a log of it.`,
@@ -217,8 +216,6 @@ func (d *diagnosis) session(ctx context.Context, version string) {
 		Capabilities:   mcp.ClientCapabilities{PartialResults: &mcp.Present{}},
 		OnNotification: func(method string, params json.RawMessage) { tracker.Notification(method, params) },
 	}
-	inner := *d.i
-	inner.options.tools, inner.options.selftest, inner.options.logLevel, inner.stderr = nil, true, "error", nobody{}
 	registry := &tools.Registry{}
 	for _, tool := range tools.SelfTest() {
 		if err := registry.Add(tool); err != nil {
@@ -226,7 +223,7 @@ func (d *diagnosis) session(ctx context.Context, version string) {
 			return
 		}
 	}
-	wait := inner.connectInProcess(ctx, &o, tools.DefaultConfig(), registry, memory{tasks.NewMemory()})
+	wait := d.i.connectInProcess(ctx, &o, tools.DefaultConfig(), registry, memory{tasks.NewMemory()})
 	defer wait()
 	began := time.Now()
 	client, err := rpc.Dial(ctx, o)

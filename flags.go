@@ -20,8 +20,8 @@ type options struct {
 	tools     []string
 	selftest  bool
 	metrics   address
-	logLevel  choice
-	logFormat choice
+	logLevel  chosen
+	logFormat chosen
 	settings  []*setting
 
 	from map[string]string // what gave a flag its value: --max-line or RUNNEL_MAX_LINE
@@ -59,7 +59,8 @@ func (o *options) register(flags *pflag.FlagSet) {
 		flags.Var(s, s.flag, s.usage)
 	}
 	flags.Var(&o.metrics, "metrics", "`ADDR` where metrics are served for Prometheus, under /metrics; :PORT is on loopback")
-	o.logLevel, o.logFormat = "info", "auto"
+	o.logLevel = chosen{words: []string{"debug", "info", "warn", "error"}, word: "info"}
+	o.logFormat = *choiceOf("auto", "json", "console")
 	flags.Var(&o.logLevel, "log-level", "`LEVEL` of what is logged to stderr: debug, info, warn, error")
 	flags.Var(&o.logFormat, "log-format", "`FORMAT` of it: json, console, or auto (console on a terminal)")
 }
@@ -88,27 +89,25 @@ func (s *setting) Set(text string) error {
 // Type is only for pflag; the usage names the value.
 func (s *setting) Type() string { return "value" }
 
-// choice is one of some words.
-type choice string
-
-var choices = [][]string{{"debug", "info", "warn", "error"}, {"auto", "json", "console"}}
-
-func (c *choice) String() string { return string(*c) }
-
-func (c *choice) Type() string { return "word" }
-
-func (c *choice) Set(text string) error {
-	if words := c.words(); !slices.Contains(words, text) {
-		return fmt.Errorf("%q is unknown; allowed: %s", text, strings.Join(words, ", "))
-	}
-	*c = choice(text)
-	return nil
+// chosen is a flag that takes one of some words.
+type chosen struct {
+	words []string
+	word  string
 }
 
-// words are those that it may be.
-func (c *choice) words() []string {
-	n := slices.IndexFunc(choices, func(words []string) bool { return slices.Contains(words, string(*c)) })
-	return choices[n]
+// choiceOf makes one of which the first word is the default.
+func choiceOf(words ...string) *chosen { return &chosen{words: words, word: words[0]} }
+
+func (c *chosen) String() string { return c.word }
+
+func (c *chosen) Type() string { return "word" }
+
+func (c *chosen) Set(text string) error {
+	if !slices.Contains(c.words, text) {
+		return fmt.Errorf("%q is unknown; allowed: %s", text, strings.TrimPrefix(strings.Join(c.words, ", "), ", "))
+	}
+	c.word = text
+	return nil
 }
 
 // span is the time of a flag: written as in the config, and not negative.

@@ -11,12 +11,12 @@ import (
 
 // logger writes to stderr: JSON, or text where somebody reads it on a terminal.
 func (i *invocation) logger() zerolog.Logger {
-	level, err := zerolog.ParseLevel(string(i.options.logLevel))
+	level, err := zerolog.ParseLevel(i.options.logLevel.word)
 	if err != nil {
 		panic("internal error: log level: " + err.Error())
 	}
 	w := zerolog.SyncWriter(i.stderr)
-	if f := i.options.logFormat; f == "console" || f == "auto" && isTerminal(i.stderr) {
+	if f := i.options.logFormat.word; f == "console" || f == "auto" && isTerminal(i.stderr) {
 		w = zerolog.ConsoleWriter{Out: w, NoColor: i.getenv("NO_COLOR") != "" || !isTerminal(i.stderr)}
 	}
 	return zerolog.New(w).Level(level).With().Timestamp().Logger()
@@ -25,7 +25,7 @@ func (i *invocation) logger() zerolog.Logger {
 // say writes text for a person to stderr, or a log line where all of stderr must be JSON. It is no log, which a level may
 // leave out.
 func (i *invocation) say(level zerolog.Level, text string) {
-	if i.options.logFormat == "json" {
+	if i.options.logFormat.word == "json" {
 		log := i.logger().Level(zerolog.TraceLevel)
 		log.WithLevel(level).Msg(text)
 		return

@@ -39,7 +39,7 @@ func (i *invocation) dial(cmd *cobra.Command, server []string, o rpc.DialOptions
 		return nil, nil, &usageError{err, hint(cmd)}
 	}
 	if i.options.from["log-level"] == "" {
-		i.options.logLevel = "warn" // what a host wants to know of is noise beside a command's output
+		i.options.logLevel.word = "warn" // what a host wants to know of is noise beside a command's output
 	}
 	o.Info = mcp.Implementation{Name: "runnel", Version: version()}
 	o.Log = i.logger()

@@ -62,7 +62,7 @@ func (i *invocation) openLocal(cmd *cobra.Command) (*local, error) {
 		return nil, &usageError{err, hint(cmd)}
 	}
 	if i.options.from["log-level"] == "" {
-		i.options.logLevel = "warn"
+		i.options.logLevel.word = "warn"
 	}
 	config, _, err := i.loadConfig()
 	if err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -57,7 +56,7 @@ func (i *invocation) toolsCommand(serve *pflag.FlagSet) *cobra.Command {
 				return err
 			}
 			if output.word == "json" {
-				return json.NewEncoder(i.stdout).Encode(mcp.ListToolsResult{Tools: nonNil(list)})
+				return i.writeJSON(mcp.ListToolsResult{Tools: nonNil(list)})
 			}
 			if len(list) == 0 && len(server) == 0 {
 				i.say(zerolog.InfoLevel, "no tools: name some with --tool or in a config file")
@@ -105,37 +104,12 @@ func (i *invocation) printTools(list []mcp.Tool) error {
 	return table.Flush()
 }
 
-// chosen is a flag that takes one of some words; the first is the default.
-type chosen struct {
-	words []string
-	word  string
-}
-
-func choiceOf(words ...string) *chosen { return &chosen{words: words, word: words[0]} }
-
-func (c *chosen) String() string { return c.word }
-
-func (c *chosen) Type() string { return "word" }
-
-func (c *chosen) Set(text string) error {
-	if !slices.Contains(c.words, text) {
-		return fmt.Errorf("%q is unknown; allowed: %s", text, strings.TrimPrefix(strings.Join(c.words, ", "), ", "))
-	}
-	c.word = text
-	return nil
-}
-
 // completeFlags completes the values of flags that take one of some words.
 func completeFlags(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		var words []string
-		switch v := f.Value.(type) {
-		case *chosen:
-			words = slices.DeleteFunc(slices.Clone(v.words), func(word string) bool { return word == "" })
-		case *choice:
-			words = v.words()
-		}
-		if words != nil { // an error says that the flag has been there: serve shares those of root
+		if v, ok := f.Value.(*chosen); ok {
+			words := slices.DeleteFunc(slices.Clone(v.words), func(word string) bool { return word == "" })
+			// An error says that the flag has been there: serve shares those of root.
 			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 		}
 	})
