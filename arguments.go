@@ -93,7 +93,7 @@ func (p *property) usage() string {
 	if !p.required {
 		text = "[" + text + "]"
 	}
-	return text
+	return printable(text)
 }
 
 // allTypes are the types that a value may have, nil if any.
@@ -220,6 +220,9 @@ func parseArguments(schema json.RawMessage, words []string, object string) (json
 		if json.Unmarshal([]byte(object), &arguments) != nil || arguments == nil {
 			return nil, fmt.Errorf("--json: %q is no JSON object", clipText(object))
 		}
+		if !utf8.ValidString(object) {
+			return nil, errors.New("--json: the object is not UTF-8, as JSON must be")
+		}
 	}
 	s := readSchema(schema)
 	given := map[string]bool{}
@@ -248,17 +251,18 @@ func parseArguments(schema json.RawMessage, words []string, object string) (json
 
 // argument reads one value; nil is an argument that the schema does not know. "@file" is what the file holds, "@@" an @.
 func argument(p *property, text string) (json.RawMessage, error) {
+	from := "the text"
 	if file, ok := strings.CutPrefix(text, "@"); ok && !strings.HasPrefix(file, "@") {
 		b, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
-		if !utf8.Valid(b) {
-			return nil, fmt.Errorf("%s is not UTF-8, as JSON must be; base64 makes text of any bytes", file)
-		}
-		text = string(b)
+		text, from = string(b), file
 	} else if ok {
 		text = file
+	}
+	if !utf8.ValidString(text) {
+		return nil, fmt.Errorf("%s is not UTF-8, as JSON must be; base64 makes text of any bytes", from)
 	}
 	if p == nil {
 		p = &property{}

@@ -106,7 +106,7 @@ func (a *asker) field(ctx context.Context, f *property) (json.RawMessage, mcp.El
 				line = "false"
 			}
 		} else if len(words) > 0 && !slices.Contains(words, line) {
-			_, _ = fmt.Fprintf(a.view, "  one of: %s\n", strings.Join(words, ", "))
+			_, _ = fmt.Fprintf(a.view, "  one of: %s\n", printable(strings.Join(words, ", ")))
 			continue
 		}
 		v, err := f.value(line)
@@ -138,33 +138,34 @@ func (a *asker) read(ctx context.Context, prompt string) (line string, ok bool) 
 	}
 }
 
-// accept is what --yes answers: what a field proposes, else the first or the plainest that it takes.
+// accept is what --yes answers: a value for what proposes one or must be there.
 func accept(fields []property) mcp.ElicitResult {
 	content := map[string]json.RawMessage{}
 	for _, f := range fields {
-		switch values := append(slices.Clone(f.Enum), firstConst(f)...); {
-		case f.Default != nil:
-			content[f.name] = f.Default
-		case len(values) > 0:
-			content[f.name] = values[0]
-		case slices.Contains(f.allTypes(), "boolean"):
-			content[f.name] = json.RawMessage("true")
-		case !f.required:
-		case slices.Contains(f.allTypes(), "integer"), slices.Contains(f.allTypes(), "number"):
-			content[f.name] = json.RawMessage("0")
-		default:
-			content[f.name] = json.RawMessage(`"yes"`)
+		if f.required || f.Default != nil || len(f.values()) > 0 || slices.Contains(f.allTypes(), "boolean") {
+			content[f.name] = f.plainest()
 		}
 	}
 	b, _ := json.Marshal(content)
 	return mcp.ElicitResult{Action: mcp.ElicitAccept, Content: b}
 }
 
-func firstConst(f property) (values []json.RawMessage) {
-	for _, other := range append(slices.Clone(f.OneOf), f.AnyOf...) {
-		if other.Const != nil {
-			return []json.RawMessage{other.Const}
-		}
+// plainest is what a field proposes, else the first or the plainest value that it takes.
+func (p *property) plainest() json.RawMessage {
+	values, types := p.values(), p.allTypes()
+	switch {
+	case p.Default != nil:
+		return p.Default
+	case len(values) > 0:
+		return values[0]
+	case slices.Contains(types, "boolean"):
+		return json.RawMessage("true")
+	case slices.Contains(types, "integer"), slices.Contains(types, "number"):
+		return json.RawMessage("0")
+	case slices.Contains(types, "array") && p.Items != nil:
+		return slices.Concat([]byte{'['}, p.Items.plainest(), []byte{']'})
+	case slices.Contains(types, "array"):
+		return json.RawMessage("[]")
 	}
-	return nil
+	return json.RawMessage(`"yes"`)
 }

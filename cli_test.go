@@ -193,6 +193,14 @@ func TestConfigCommands(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 
+	lines := filepath.Join(t.TempDir(), "lines.yaml")
+	if err := os.WriteFile(lines, []byte(`tools: {two: {command: [sh, -c, "echo a\n\techo b"]}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := runEmpty(t, []string{"config", "check", lines}); got.stdout != lines+": fine, 1 tool\n  two  sh -c echo a  echo b\n" {
+		t.Errorf("%+v", got)
+	}
+
 	wrong := filepath.Join("testdata", "config", "wrong", "documents.yaml")
 	want = outcome{code: exitUsage, stderr: wrong + ":4:1: a second document (allowed: one document in a file)\n" +
 		"    4 | tools: {}\n      | ^\n"}

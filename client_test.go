@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"runnel/rpc/mcp"
 )
 
 // runClient runs a command of the client with some input.
@@ -377,6 +379,7 @@ func TestArguments(t *testing.T) {
 		{"any=1 true=x", `{"any":1,"true":"x"}`}, {"either=true", `{"either":true}`}, {"either=1", `{"either":"1"}`}, {"one=1", `{"one":"1"}`},
 		{"some=1", `{"some":1}`}, {"some=true", `{"some":true}`}, {"some=null", `{"some":null}`}, {"some=x", `{"some":"x"}`},
 		{"const=4", `{"const":4}`}, {"const=x", `{"const":"x"}`},
+		{"s=\xff", "s: the text is not UTF-8, as JSON must be; base64 makes text of any bytes"}, {"unknown=\xff", "unknown: the text is not UTF-8, as JSON must be; base64 makes text of any bytes"},
 		{"unknown=1", `{"unknown":1}`}, {"s", `"s" is no argument (allowed: key=value, key=@file)`}, {"s=@/no/such", `s: open /no/such: no such file or directory`},
 	} {
 		got, err := parseArguments(schema, strings.Fields(c.words), "")
@@ -387,6 +390,9 @@ func TestArguments(t *testing.T) {
 		if text != c.want {
 			t.Errorf("%s: %s, want %s", c.words, text, c.want)
 		}
+	}
+	if got, err := parseArguments(schema, nil, "{\"s\":\"\xff\"}"); err == nil || err.Error() != "--json: the object is not UTF-8, as JSON must be" {
+		t.Errorf("%q, error %v", got, err)
 	}
 }
 
@@ -413,6 +419,13 @@ func TestQuestions(t *testing.T) {
 	if want := `{"action":"accept","content":{"age":7,"color":"red","name":"yes","ok":true}}`; string(got) != want {
 		t.Errorf("--yes: %s, want %s", got, want)
 	}
+	several := `{"requestedSchema":{"type":"object","properties":{
+		"colors":{"type":"array","items":{"type":"string","enum":["red","blue"]}},"counts":{"type":"array","items":{"type":"integer"}},
+		"any":{"type":"array"},"left":{"type":"array"}},"required":["colors","counts","any"]}}`
+	got, _ = json.Marshal(yes.ask(t.Context(), json.RawMessage(several)))
+	if want := `{"action":"accept","content":{"any":[],"colors":["red"],"counts":[0]}}`; string(got) != want {
+		t.Errorf("--yes: %s, want %s", got, want)
+	}
 	for input, want := range map[string]string{"perhaps\nyes\n": "accept", "N\n": "decline", "": "cancel"} {
 		a := &asker{stdin: strings.NewReader(input), view: newView(io.Discard, io.Discard, "never", "")}
 		if got := a.ask(t.Context(), json.RawMessage(`{"message":"sure?"}`)); string(got.Action) != want {
@@ -426,5 +439,18 @@ func TestQuestions(t *testing.T) {
 	a := &asker{stdin: r, view: newView(io.Discard, io.Discard, "never", "")}
 	if got := a.ask(ctx, json.RawMessage(`{"message":"sure?"}`)); got.Action != "cancel" {
 		t.Errorf("withdrawn: %s", got.Action)
+	}
+}
+
+// What a server says of its tools moves no cursor, and stays on its line.
+func TestToolsArePrintable(t *testing.T) {
+	var out bytes.Buffer
+	i := &invocation{stdout: &out}
+	err := i.printTools([]mcp.Tool{
+		{Name: "a\x1b[2J\tb", Title: "t\x1b]0;x\a", InputSchema: json.RawMessage(`{"properties":{"x\u001b[1m\n":{"enum":["\u009b"]}}}`)},
+		{Name: "c", Description: "\x1b[31md\te\nf"},
+	})
+	if want := "a [2J b  [x [1m = ]  t ]0;x \nc                     [31md e\n"; out.String() != want || err != nil {
+		t.Errorf("got  %q\nwant %q, error %v", out.String(), want, err)
 	}
 }

@@ -100,7 +100,7 @@ func (i *invocation) summarize(file string, config *tools.Config) error {
 		if tool.Shell != "" {
 			runs = "sh: " + strings.Join(strings.Split(strings.TrimSpace(tool.Shell), "\n"), "; ")
 		}
-		if _, err := fmt.Fprintf(table, "  %s\t%s\n", name, shorten(runs)); err != nil {
+		if _, err := fmt.Fprintf(table, "  %s\t%s\n", name, shorten(printable(runs))); err != nil {
 			return err
 		}
 	}

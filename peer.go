@@ -131,5 +131,5 @@ func findTool(list []mcp.Tool, name string) (*mcp.Tool, error) {
 	if len(names) == 0 {
 		return nil, fmt.Errorf("there is no tool %q: the server has none", name)
 	}
-	return nil, fmt.Errorf("there is no tool %q; there are: %s", name, strings.Join(names, ", "))
+	return nil, fmt.Errorf("there is no tool %q; there are: %s", name, printable(strings.Join(names, ", ")))
 }
