@@ -62,7 +62,9 @@ func (r *record) outcome(e ending, took time.Duration) *outcome {
 		max:         int(r.config.MaxResult),
 		last:        r.last,
 	}
-	if status, ok := e.state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+	if e.state == nil {
+		o.Signal = "SIGKILL"
+	} else if status, ok := e.state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		o.Signal = unix.SignalName(status.Signal())
 		if o.Signal == "" {
 			o.Signal = fmt.Sprintf("signal %d", status.Signal())
@@ -80,6 +82,9 @@ func (r *record) outcome(e ending, took time.Duration) *outcome {
 		o.verdict = "killed by " + o.Signal
 	case !slices.Contains(r.config.OkExitCodes, *o.ExitCode):
 		o.verdict = fmt.Sprintf("exit code %d", *o.ExitCode)
+	}
+	if e.state == nil {
+		o.verdict += fmt.Sprintf("; it is not gone %v after KILL", killWait)
 	}
 	return o
 }

@@ -20,8 +20,8 @@ const (
 	// leftoverGrace is how long processes that a command or a server leaves behind may take to end after TERM.
 	// Nobody asked for them to go on, and the call waits for them; a call that is stopped gives them its whole grace.
 	leftoverGrace = 500 * time.Millisecond
-	// killWait is how long a group may take to be gone after KILL before the call ends without it
-	// (a process may be in an uninterruptible wait).
+	// killWait is how long a child, and then its group, may take to be gone after KILL before the call ends without it
+	// (a process may be in an uninterruptible wait, or a debugger may hold it).
 	killWait = 2 * time.Second
 	// groupPoll is how often a group that has lost its leader is looked at, since nothing tells of its end.
 	groupPoll = 10 * time.Millisecond
@@ -187,7 +187,7 @@ type limits struct {
 
 // ending is how a process came to its end.
 type ending struct {
-	state *os.ProcessState
+	state *os.ProcessState // nil: it was killed, and is not gone
 	stop  stopReason
 	limit time.Duration // the one that was reached, if stop says so
 }
@@ -218,10 +218,8 @@ func (p *process) run(ctx context.Context, r *record, l limits) ending {
 		EndGroup(p.pid)
 	} else {
 		dying.Add(1)
-		defer dying.Add(-1)
-		grace := p.stop(l.grace)
-		<-p.exited
-		endGroup(p.pid, grace)
+		defer p.gone(func() { dying.Add(-1) })
+		endGroup(p.pid, p.stop(l.grace))
 	}
 	guards.release(p.pid)
 
@@ -233,7 +231,9 @@ func (p *process) run(ctx context.Context, r *record, l limits) ending {
 	}
 	pumps.Wait()
 	closeAll([]*os.File{p.stdout, p.stderr})
-	e.state = p.state
+	if p.endsWithin(0) {
+		e.state = p.state
+	}
 	return e
 }
 
@@ -274,14 +274,37 @@ func (p *process) watch(ctx context.Context, r *record, l limits) ending {
 func (p *process) stop(grace time.Duration) time.Duration {
 	deadline := time.Now().Add(grace)
 	signalGroup(p.pid, syscall.SIGTERM)
-	t := time.NewTimer(grace)
+	if !p.endsWithin(grace) {
+		signalGroup(p.pid, syscall.SIGKILL)
+		p.endsWithin(killWait)
+	}
+	return max(0, time.Until(deadline))
+}
+
+// endsWithin waits for the child's end, so long at the most, and tells whether it has come.
+func (p *process) endsWithin(d time.Duration) bool {
+	select {
+	case <-p.exited: // also if there is no time
+		return true
+	default:
+	}
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-p.exited:
+		return true
 	case <-t.C:
-		signalGroup(p.pid, syscall.SIGKILL)
+		return false
 	}
-	return max(0, time.Until(deadline))
+}
+
+// gone calls f when the child has ended, be it later.
+func (p *process) gone(f func()) {
+	if p.endsWithin(0) {
+		f()
+		return
+	}
+	go func() { <-p.exited; f() }()
 }
 
 // EndGroup ends what is left of a group whose leader has ended by itself and has been waited for.

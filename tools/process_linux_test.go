@@ -5,14 +5,61 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"runnel/partials"
 )
+
+func init() {
+	// held is a command that a debugger holds, which has left its group.
+	children["held"] = func([]string) {
+		_, err := os.StartProcess(os.Args[0], []string{os.Args[0], strconv.Itoa(os.Getpid())}, &os.ProcAttr{
+			Env:   append(withoutChild(os.Environ()), childVar+"=debugger"),
+			Files: []*os.File{nil, os.Stdout, os.Stderr},
+			Sys:   &syscall.SysProcAttr{Setsid: true},
+		})
+		if err != nil {
+			panic(err)
+		}
+		time.Sleep(time.Hour)
+	}
+	// debugger lets nobody else hear of the end of the process args[0] as long as it goes on itself.
+	children["debugger"] = func(args []string) {
+		runtime.LockOSThread()
+		pid, _ := strconv.Atoi(args[0])
+		if err := unix.PtraceSeize(pid); err != nil {
+			fmt.Println("held not:", err)
+			return
+		}
+		fmt.Println("held by", os.Getpid(), "so far")
+		time.Sleep(time.Hour)
+	}
+}
+
+// A command that is not gone after KILL, here because a debugger looks at it, keeps its call open no longer.
+func TestChildThatIsNotGoneAfterKill(t *testing.T) {
+	config := child("held")
+	config.Grace = duration(0)
+	r := start(t, mustCommand(t, config), `{}`)
+	r.waitFor("held ")
+	var debugger int
+	if _, err := fmt.Sscanf(r.text(), "held by %d so far", &debugger); err != nil {
+		t.Skip(r.text())
+	}
+	defer func() { _ = syscall.Kill(debugger, syscall.SIGKILL) }()
+	r.cancel()
+	result, o := r.end()
+	if got := contentText(t, result.Content[0]); o.Signal != "SIGKILL" || !strings.HasSuffix(got, "so far\nkilled by SIGKILL; it is not gone 2s after KILL\n") {
+		t.Errorf("%q, %+v", got, o)
+	}
+}
 
 // The pipe of a command is widened when it holds more than one read takes, and no wide one is made narrower.
 func TestWidePipe(t *testing.T) {
