@@ -1,12 +1,16 @@
 package main
 
 import (
+	"io"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/creack/pty"
 )
 
 // terminal is a real terminal, tmux, with a shell in it.
@@ -128,5 +132,22 @@ tools:
 	screen = term.wait(`exit code=0|step 3\n`)
 	if strings.ContainsAny(screen, "#⠋") || strings.Contains(screen, "^[") {
 		t.Errorf("something is drawn where nobody looks:\n%s", screen)
+	}
+}
+
+// Who leaves a call by a second Ctrl-C ends its view, whether or not the call does so in that moment.
+func TestViewEndsOnce(t *testing.T) {
+	terminal, stderr, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer terminal.Close()
+	defer stderr.Close()
+	for range 1000 {
+		v := newView(io.Discard, stderr, "auto", "xterm")
+		var ends sync.WaitGroup
+		ends.Go(v.end)
+		ends.Go(v.end)
+		ends.Wait()
 	}
 }

@@ -43,31 +43,31 @@ type view struct {
 	open        bool // stdout stands in the middle of a line
 	middle      bool // and the terminal does
 	quiet       bool // somebody is asked something
-	stop        chan struct{}
-	stopped     chan struct{}
+
+	stop func() // the spinner, and waits for its end
 }
 
 // newView makes the view of a call. progress is auto, always or never.
 func newView(stdout, stderr io.Writer, progress, term string) *view {
-	v := &view{stdout: stdout, stderr: stderr, began: time.Now()}
+	v := &view{stdout: stdout, stderr: stderr, began: time.Now(), stop: func() {}}
 	terminal := isTerminal(stderr) && term != "dumb"
 	v.live = terminal && progress != "never"
 	v.plain = !terminal && progress == "always"
 	v.shared = isTerminal(stdout)
 	if v.live {
-		v.stop, v.stopped = make(chan struct{}), make(chan struct{})
-		go v.spin()
+		stop, stopped := make(chan struct{}), make(chan struct{})
+		go func() { defer close(stopped); v.spin(stop) }()
+		v.stop = sync.OnceFunc(func() { close(stop); <-stopped })
 	}
 	return v
 }
 
-func (v *view) spin() {
-	defer close(v.stopped)
+func (v *view) spin(stop <-chan struct{}) {
 	t := time.NewTicker(tick)
 	defer t.Stop()
 	for {
 		select {
-		case <-v.stop:
+		case <-stop:
 			return
 		case <-t.C:
 		}
@@ -80,13 +80,9 @@ func (v *view) spin() {
 	}
 }
 
-// end takes the line away.
+// end takes the line away, for good. A call that is left at once may end it in the same moment as the call itself does.
 func (v *view) end() {
-	if v.stop != nil {
-		close(v.stop)
-		<-v.stopped
-		v.stop = nil
-	}
+	v.stop()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.clear()
@@ -114,7 +110,10 @@ func (v *view) content(text string) error {
 
 // newLine lets what comes begin at the margin.
 func (v *view) newLine() {
-	if v.open {
+	v.mu.Lock()
+	open := v.open
+	v.mu.Unlock()
+	if open {
 		_ = v.content("\n") // an error comes again with what follows
 	}
 }
