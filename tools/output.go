@@ -4,7 +4,6 @@ import (
 	"context"
 	"hash/maphash"
 	"io"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"unicode/utf8"
@@ -40,7 +39,7 @@ func NewOutput(ctx context.Context, log *partials.Log, progress func(done, total
 	return o
 }
 
-// Write appends text. Bytes that are not UTF-8 become U+FFFD; a character that p cuts in two waits for its rest.
+// Write appends text. Each byte that is not UTF-8 becomes U+FFFD; a character that p cuts in two waits for its rest.
 func (o *Output) Write(p []byte) (int, error) { return o.stdout.Write(p) }
 
 // WriteString appends text as one chunk.
@@ -140,10 +139,7 @@ func (w *textWriter) writeSlowly(p []byte) (int, error) {
 		w.rest = append([]byte(nil), text[cut:]...)
 		text = text[:cut]
 	}
-	if !utf8.Valid(text) {
-		text = []byte(strings.ToValidUTF8(string(text), "\uFFFD"))
-	}
-	for len(text) > 0 {
+	for text = validText(text); len(text) > 0; {
 		piece := text
 		if len(piece) > maxPiece {
 			piece = piece[:unfinishedRune(piece[:maxPiece])]
@@ -177,7 +173,7 @@ func (o *Output) end() {
 	for _, w := range []*textWriter{&o.stdout, &o.stderr} {
 		w.mu.Lock()
 		if len(w.rest) > 0 {
-			_ = w.append([]byte("\uFFFD"))
+			_ = w.append(validText(w.rest))
 			w.rest = nil
 		}
 		w.mu.Unlock()

@@ -32,10 +32,15 @@ func FuzzTextWriter(f *testing.F) {
 		if len(got) != len(want) {
 			t.Fatalf("%d chunks, want %d", len(got), len(want))
 		}
+		var whole []byte
 		for i := range got {
+			whole = append(whole, got[i].Data...)
 			if !bytes.Equal(got[i].Data, want[i].Data) {
 				t.Fatalf("chunk %d is %q, want %q", i, got[i].Data, want[i].Data)
 			}
+		}
+		if valid := validText(text); !bytes.Equal(whole, valid) { // wherever it is cut
+			t.Fatalf("%q, want %q", whole, valid)
 		}
 	})
 }
