@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,8 +12,22 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
+
+// run is the whole program, in this process.
+func run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	i := &invocation{env: env, stdin: stdin, stdout: stdout, stderr: stderr}
+	return i.run(ctx, args)
+}
+
+// rootCommand is the whole command line.
+func (i *invocation) rootCommand() *cobra.Command {
+	root := i.serveAlone()
+	i.addCommands(root)
+	return root
+}
 
 // outcome is what a run of the program with an empty input gives.
 type outcome struct {

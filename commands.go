@@ -51,14 +51,7 @@ func help(cmd *cobra.Command, _ []string) {
 	_, _ = io.WriteString(cmd.OutOrStdout(), b.String()) // nobody reads it
 }
 
-// rootCommand is the command line: runnel alone serves.
-func (i *invocation) rootCommand() *cobra.Command {
-	root := i.serveAlone()
-	i.addCommands(root)
-	return root
-}
-
-// serveAlone is the command line without the other commands: to make them all takes a tenth of a start.
+// serveAlone is the command line, on which runnel alone serves, without the other commands: to make them all takes a tenth of a start.
 func (i *invocation) serveAlone() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "runnel",

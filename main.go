@@ -62,11 +62,6 @@ type invocation struct {
 }
 
 // run is the whole program but for the process around it; it returns the exit code. It ends when ctx does.
-func run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	i := &invocation{env: env, stdin: stdin, stdout: stdout, stderr: stderr}
-	return i.run(ctx, args)
-}
-
 func (i *invocation) run(ctx context.Context, args []string) int {
 	i.args = args
 	root := i.serveAlone()
