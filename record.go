@@ -81,7 +81,8 @@ func (t *record) print(format string, args ...any) {
 	}
 }
 
-func (t *record) close() error {
+// failure is why the record is not complete, nil if it is.
+func (t *record) failure() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.err

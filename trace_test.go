@@ -142,7 +142,7 @@ func TestTraceOfABrokenServer(t *testing.T) {
 		}
 	}
 	broken := newRecord(failing{}, nil)
-	if broken.close() == nil {
+	if broken.failure() == nil {
 		t.Error("a file that cannot be written is no error")
 	}
 }

@@ -111,7 +111,7 @@ func (i *invocation) trace(ctx context.Context, file string, server []string) er
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left behind
 	state := cmd.ProcessState
 	t.event(fmt.Sprintf("the server ended: %v", state))
-	if err := t.close(); err != nil {
+	if err := t.failure(); err != nil {
 		i.say(zerolog.WarnLevel, fmt.Sprintf("runnel: %s is not complete: %v", file, err))
 	}
 	switch status, ok := state.Sys().(syscall.WaitStatus); {

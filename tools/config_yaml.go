@@ -158,7 +158,7 @@ func (d *decoder) plain(n *yaml.Node, depth int) *yaml.Node {
 	return n
 }
 
-// entry is one line of a mapping.
+// mapEntry is one line of a mapping.
 type mapEntry struct {
 	key   *yaml.Node
 	name  string

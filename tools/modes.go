@@ -53,10 +53,8 @@ func (s *service) immediate(run *tasks.Run, d *delivery) (any, error) {
 	return tasks.WithRelated(outcome.Result, run.ID()), nil
 }
 
-const (
-	// maxFirst is how much content the first streaming response carries.
-	maxFirst = 512 << 10
-)
+// maxFirst is how much content the first streaming response carries.
+const maxFirst = 512 << 10
 
 // firstResponse is case 3 of SEP-1905: the task, and what there is of its output. It waits a little for the
 // first segment: lastSeqNr 0 is invalid, so an empty first response would leave nothing to resume from.

@@ -48,6 +48,7 @@ type progressMarks struct {
 // maxMarkLine is how much of a line is searched for a mark: no progress bar is longer.
 const maxMarkLine = 4 << 10
 
+// scan looks for marks in what has come next.
 func (m *progressMarks) scan(text []byte) {
 	end := bytes.LastIndexAny(text, "\r\n")
 	if end < 0 {
@@ -75,6 +76,7 @@ func (m *progressMarks) scan(text []byte) {
 	}
 }
 
+// keep adds to the unfinished line.
 func (m *progressMarks) keep(text []byte) {
 	m.line = append(m.line, text[max(0, len(text)-maxMarkLine):]...)
 	if n := len(m.line) - maxMarkLine; n > 0 {
@@ -82,6 +84,7 @@ func (m *progressMarks) keep(text []byte) {
 	}
 }
 
+// match reports the last mark of a line, if it is news, and tells whether the line has one.
 func (m *progressMarks) match(line []byte) bool {
 	if len(line) == 0 {
 		return false
