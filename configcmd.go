@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -88,13 +89,8 @@ func (i *invocation) summarize(file string, config *tools.Config) error {
 	if _, err := fmt.Fprintf(i.stdout, "%s: fine, %d tool%s%s\n", file, len(config.Tools), s, servers); err != nil {
 		return err
 	}
-	var names []string
-	for name := range config.Tools {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	table := tabwriter.NewWriter(i.stdout, 0, 0, 2, ' ', 0)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(config.Tools)) {
 		tool := config.Tools[name]
 		runs := strings.Join(tool.Command, " ")
 		if tool.Shell != "" {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -259,7 +260,7 @@ func (c *Command) buildEnvironment(env Environment) error {
 		}
 	}
 	c.env = append(c.env, "PWD="+dir)
-	for _, name := range sortedKeys(c.config.Env) {
+	for _, name := range slices.Sorted(maps.Keys(c.config.Env)) {
 		c.env = append(c.env, name+"="+c.config.Env[name])
 	}
 	if _, ok := lookupEnv(c.env, "TERM"); c.config.Pty && !ok {
@@ -452,60 +453,6 @@ func keepSlots(before, after Tool) {
 	}
 }
 
-// findProgram looks a command up as execvp does, in the PATH that the command itself will see.
-// As in os/exec, a relative directory in PATH is not searched.
-func findProgram(name, dir, path string) (string, error) {
-	if strings.Contains(name, "/") {
-		full := name
-		if !filepath.IsAbs(full) {
-			full = filepath.Join(dir, name)
-		}
-		if err := executable(full); err != nil {
-			return "", fmt.Errorf("cannot start %s: %s: %w", name, full, rootCause(err))
-		}
-		return full, nil
-	}
-	why := "not found"
-	for _, d := range filepath.SplitList(path) {
-		if !filepath.IsAbs(d) {
-			continue
-		}
-		full := filepath.Join(d, name)
-		err := executable(full)
-		if err == nil {
-			return full, nil
-		}
-		if errors.Is(err, os.ErrPermission) {
-			why = "not executable"
-		}
-	}
-	return "", fmt.Errorf("cannot start %s: %s in PATH=%s", name, why, path)
-}
-
-func executable(path string) error {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return err
-	case info.IsDir():
-		return syscall.EISDIR
-	case info.Mode()&0o111 == 0:
-		return os.ErrPermission
-	}
-	return nil
-}
-
-// rootCause drops what an error of os says before its cause: the message around it names the path already.
-func rootCause(err error) error {
-	for {
-		next := errors.Unwrap(err)
-		if next == nil {
-			return err
-		}
-		err = next
-	}
-}
-
 func lookupEnv(vars []string, name string) (string, bool) {
 	for i := len(vars) - 1; i >= 0; i-- {
 		if value, ok := strings.CutPrefix(vars[i], name+"="); ok {
@@ -513,13 +460,4 @@ func lookupEnv(vars []string, name string) (string, bool) {
 		}
 	}
 	return "", false
-}
-
-func sortedKeys(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

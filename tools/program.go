@@ -1,0 +1,64 @@
+package tools
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// findProgram looks a command up as execvp does, in the PATH that the command itself will see.
+// As in os/exec, a relative directory in PATH is not searched.
+func findProgram(name, dir, path string) (string, error) {
+	if strings.Contains(name, "/") {
+		full := name
+		if !filepath.IsAbs(full) {
+			full = filepath.Join(dir, name)
+		}
+		if err := executable(full); err != nil {
+			return "", fmt.Errorf("cannot start %s: %s: %w", name, full, rootCause(err))
+		}
+		return full, nil
+	}
+	why := "not found"
+	for _, d := range filepath.SplitList(path) {
+		if !filepath.IsAbs(d) {
+			continue
+		}
+		full := filepath.Join(d, name)
+		err := executable(full)
+		if err == nil {
+			return full, nil
+		}
+		if errors.Is(err, os.ErrPermission) {
+			why = "not executable"
+		}
+	}
+	return "", fmt.Errorf("cannot start %s: %s in PATH=%s", name, why, path)
+}
+
+func executable(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir():
+		return syscall.EISDIR
+	case info.Mode()&0o111 == 0:
+		return os.ErrPermission
+	}
+	return nil
+}
+
+// rootCause drops what an error of os says before its cause: the message around it names the path already.
+func rootCause(err error) error {
+	for {
+		next := errors.Unwrap(err)
+		if next == nil {
+			return err
+		}
+		err = next
+	}
+}
