@@ -37,11 +37,9 @@ func (s *service) addFallbackTools() {
 			`{"cursor":{"type":"string","description":"nextCursor of the page before"}}`, "", s.listTasks},
 		{"cancel_task", "Stop a background task.", `{` + taskID + `}`, "task_id", s.cancelTask},
 	} {
-		if err := s.registry.add(&t, hidden); err != nil {
+		if err := s.registry.addFallback(&t, hidden); err != nil {
 			s.o.Log.Warn().Err(err).Msg("a fallback tool is left out")
-			continue
 		}
-		s.registry.lookup(t.name).waits = true
 	}
 }
 

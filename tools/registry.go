@@ -24,6 +24,7 @@ type Registry struct {
 
 	mu        sync.RWMutex
 	tools     []*entry
+	fallback  []*entry    // that stand among them, or would if their names were not taken
 	upstreams []*Upstream // by name
 	shown     atomic.Bool // somebody has seen the list
 	closed    bool
@@ -50,17 +51,26 @@ func isToolName(name string) bool {
 }
 
 // Add adds a tool. Its name must be valid and free, its input schema an object's.
-func (r *Registry) Add(t Tool) error { return r.add(t, nil) }
-
-// add adds a tool that the lists of some clients leave out.
-func (r *Registry) add(t Tool, hidden func(c *rpc.Caller) bool) error {
+func (r *Registry) Add(t Tool) error {
 	e, err := newEntry(t)
 	if err != nil {
 		return err
 	}
-	e.hidden = hidden
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.insert(e)
+}
+
+// addFallback adds a tool that the lists of some clients leave out. One whose name is taken joins the list when Replace frees it.
+func (r *Registry) addFallback(t *fallbackTool, hidden func(c *rpc.Caller) bool) error {
+	e, err := newEntry(t)
+	if err != nil {
+		return err
+	}
+	e.hidden, e.waits = hidden, true
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fallback = append(r.fallback, e)
 	return r.insert(e)
 }
 
@@ -93,13 +103,12 @@ func (r *Registry) Replace(with *Registry) {
 	next := Registry{tools: slices.Clone(with.tools)}
 	r.mu.Lock()
 	for _, e := range r.tools {
-		at, taken := next.find(e.spec.Name)
-		switch {
-		case taken:
+		if at, taken := next.find(e.spec.Name); taken {
 			keepSlots(e.tool, next.tools[at].tool)
-		case e.waits:
-			_ = next.insert(e)
 		}
+	}
+	for _, e := range r.fallback {
+		_ = next.insert(e) // fails where a tool of the user's has its name
 	}
 	before, upstreams := r.tools, r.upstreams
 	r.tools = next.tools

@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -32,6 +33,25 @@ func TestListHasPages(t *testing.T) {
 		page, err := r.list(caller, cursor)
 		if cursor = page.NextCursor; err != nil || len(page.Tools) != 1 || (cursor == "") != (i == 3) {
 			t.Fatalf("page %d has %d tools, next %q, error %v", i, len(page.Tools), cursor, err)
+		}
+	}
+}
+
+// A tool of the user's stands in the place of a fallback tool as long as the config has it.
+func TestFallbackToolComesBack(t *testing.T) {
+	own := func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) { return nil, nil }
+	r, without, with := &Registry{}, &Registry{}, &Registry{}
+	if err := errors.Join(r.Add(Func("list_tasks", "", own)), with.Add(Func("list_tasks", "", own))); err != nil {
+		t.Fatal(err)
+	}
+	fallback := &fallbackTool{name: "list_tasks", properties: "{}"}
+	if err := r.addFallback(fallback, nil); err == nil {
+		t.Error("two tools have a name")
+	}
+	for i, next := range []*Registry{without, with, without} {
+		r.Replace(next)
+		if is := r.lookup("list_tasks").tool == Tool(fallback); is != (next == without) {
+			t.Errorf("Replace %d: the fallback tool is there: %t", i, is)
 		}
 	}
 }
