@@ -93,7 +93,7 @@ func (s *service) list(ctx context.Context, c *rpc.Caller, params json.RawMessag
 // a plain call waits for the end, one that was augmented with a task gets a handle, or what SEP-1905
 // lets it choose.
 func (s *service) call(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
-	p, err := callParams(params)
+	p, err := callParams(c.Version, params)
 	if err != nil {
 		return nil, err
 	}
@@ -253,21 +253,39 @@ func callVariables(c *rpc.Caller) (json.RawMessage, error) {
 // drop is what becomes of a run whose client cancelled the request before it knew how to find the task.
 func drop(run *tasks.Run) func() { return func() { run.Cancel("cancelled by the client") } }
 
-func callParams(params json.RawMessage) (*mcp.CallToolParams, error) {
+// callParams reads the params of a call. A member that the version does not know is ignored, whatever it holds: "Receivers that
+// do not declare the task capability [...] MUST process requests of that type normally, ignoring any task-augmentation metadata"
+// (2025-11-25 basic/utilities/tasks), and since 2026-07-28 "servers MUST ignore it (treat the field as unknown)" (SEP-2663).
+func callParams(v *mcp.Version, params json.RawMessage) (*mcp.CallToolParams, error) {
 	p, ok := plainCallParams(params)
 	if ok {
 		return p, nil
+	}
+	if !rpc.IsObject(params) {
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params must be an object with a name and arguments")
 	}
 	if err := checkCallMembers(params); err != nil {
 		return nil, err
 	}
 	p = &mcp.CallToolParams{}
-	if err := json.Unmarshal(params, p); err != nil {
-		var wrong *json.UnmarshalTypeError
-		if errors.As(err, &wrong) && wrong.Field != "" {
-			return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.%s: a JSON %s does not belong there", wrong.Field, wrong.Value)
+	var err error
+	rpc.EachMember(params, func(name, value []byte) bool {
+		switch member := string(name); {
+		case member == "name":
+			err = readMember(member, value, &p.Name)
+		case member == "arguments":
+			p.Arguments = value
+		case member == "task" && v.Tasks:
+			err = readMember(member, value, &p.Task)
+		case member == "inputResponses" && v.Stateless:
+			err = readMember(member, value, &p.InputResponses)
+		case member == "requestState" && v.Stateless:
+			err = readMember(member, value, &p.RequestState)
 		}
-		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params must be an object with a name and arguments")
+		return err == nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	if p.Name == "" {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.name must be a tool's name")
@@ -281,12 +299,22 @@ func callParams(params json.RawMessage) (*mcp.CallToolParams, error) {
 	return p, nil
 }
 
-// checkCallMembers refuses what encoding/json would read otherwise than others do: "Name" for "name", and the second of two. Who
+// readMember reads a member of the params, and says where it holds what does not belong there.
+func readMember(name string, value []byte, to any) error {
+	err := json.Unmarshal(value, to)
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	if wrong.Field != "" {
+		name += "." + wrong.Field
+	}
+	return rpc.Errorf(mcp.CodeInvalidParams, "params.%s: a JSON %s does not belong there", name, wrong.Value)
+}
+
+// checkCallMembers refuses what one reader of JSON takes otherwise than another: "Name" for "name", and the second of two. Who
 // looks at calls on their way, to let some tools through and not others, must see the tool that is called.
 func checkCallMembers(params json.RawMessage) (err error) {
-	if len(params) == 0 || params[0] != '{' {
-		return nil // refused by its type
-	}
 	seen := map[string]bool{}
 	rpc.EachMember(params, func(name, _ []byte) bool {
 		for _, known := range []string{"name", "arguments", "task", "inputResponses", "requestState", "_meta"} {

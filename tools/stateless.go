@@ -40,7 +40,7 @@ func (s *service) listStateless(ctx context.Context, c *rpc.Caller, params json.
 // with its result; what is not becomes a task if the client can take one (ext-tasks, "Capability Negotiation"), else the
 // client waits on, and is handed over to the fallback tools before its host gives up. params.task means nothing here.
 func (s *service) callStateless(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
-	p, err := callParams(params)
+	p, err := callParams(c.Version, params)
 	if err != nil {
 		return nil, err
 	}
