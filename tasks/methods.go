@@ -104,7 +104,7 @@ func (r *Runner) taskResult(ctx context.Context, c *rpc.Caller, p mcp.TaskParams
 		return nil, t.Outcome.Err
 	}
 	if !t.Merge {
-		return t.Result(), nil
+		return t.Result().For(c.Version), nil
 	}
 	// Merged results are large, and stay in memory until the client has read up to them.
 	select {
@@ -113,7 +113,7 @@ func (r *Runner) taskResult(ctx context.Context, c *rpc.Caller, p mcp.TaskParams
 		return nil, context.Cause(ctx)
 	}
 	done := func() { <-r.merging }
-	return rpc.After{Result: t.Result(), Do: done, Drop: done}, nil
+	return rpc.After{Result: t.Result().For(c.Version), Do: done, Drop: done}, nil
 }
 
 // Result is the result of a task that ended with one: the merged segments, if that is what it was asked for.

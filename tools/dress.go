@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"runnel/partials"
+	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
 
@@ -18,7 +19,7 @@ func dressTool(v *mcp.Version, t mcp.Tool) mcp.Tool {
 	if !v.Titles {
 		t.Title = ""
 	}
-	if !v.StructuredContent {
+	if !v.StructuredContent || !v.AnyStructured && !isOfObject(t.OutputSchema) {
 		t.OutputSchema = nil
 	}
 	if !v.ContentMeta {
@@ -33,15 +34,25 @@ func dressTool(v *mcp.Version, t mcp.Tool) mcp.Tool {
 	return t
 }
 
+// isOfObject tells whether a schema is that of an object.
+func isOfObject(schema json.RawMessage) (is bool) {
+	if !rpc.IsObject(schema) {
+		return false
+	}
+	rpc.EachMember(schema, func(name, value []byte) bool {
+		is = string(name) == "type" && string(value) == `"object"`
+		return !is
+	})
+	return is
+}
+
 // dressResult makes of a result what a version knows; content of an unknown type becomes a text that names it.
 func dressResult(v *mcp.Version, r *mcp.CallToolResult) *mcp.CallToolResult {
-	if v.StructuredContent && v.Audio && v.ResourceLinks {
+	r = r.For(v)
+	if v.Audio && v.ResourceLinks {
 		return r
 	}
 	dressed := *r
-	if !v.StructuredContent {
-		dressed.StructuredContent = nil
-	}
 	dressed.Content = make([]mcp.ContentBlock, len(r.Content))
 	for i, c := range r.Content {
 		dressed.Content[i] = dressContent(v, c)

@@ -50,7 +50,7 @@ func (s *service) immediate(run *tasks.Run, d *delivery) (any, error) {
 	if outcome.Err != nil {
 		return nil, outcome.Err
 	}
-	return tasks.WithRelated(outcome.Result, run.ID()), nil
+	return tasks.WithRelated(dressResult(d.caller.Version, outcome.Result), run.ID()), nil
 }
 
 // maxFirst is how much content the first streaming response carries.

@@ -64,7 +64,7 @@ type CallToolParams struct {
 // CallToolResult is what a tool returns. IsError marks an error that the model should see and may mend.
 type CallToolResult struct {
 	Content           []ContentBlock  `json:"content"`
-	StructuredContent json.RawMessage `json:"structuredContent,omitempty"` // an object; since 2025-06-18
+	StructuredContent json.RawMessage `json:"structuredContent,omitempty"` // since 2025-06-18; an object before 2026-07-28
 	IsError           bool            `json:"isError,omitempty"`
 	Meta              map[string]any  `json:"_meta,omitempty"`
 }
@@ -76,6 +76,20 @@ func (r *CallToolResult) Size() int {
 		n += len(c)
 	}
 	return n
+}
+
+// For is the result as a version can hold it, as far as its structured content goes. That becomes text where nothing else in the result
+// tells of it: "a tool that returns structured content SHOULD also return the serialized JSON in a TextContent block" (server/tools).
+func (r *CallToolResult) For(v *Version) *CallToolResult {
+	if len(r.StructuredContent) == 0 || v.StructuredContent && (v.AnyStructured || r.StructuredContent[0] == '{') {
+		return r
+	}
+	plain := *r
+	plain.StructuredContent = nil
+	if len(r.Content) == 0 {
+		plain.Content = []ContentBlock{Text(string(r.StructuredContent))}
+	}
+	return &plain
 }
 
 // Result is the plain text result of a tool.

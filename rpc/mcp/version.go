@@ -10,6 +10,7 @@ type Version struct {
 	Audio             bool // audio content
 	ProgressMessage   bool // message in notifications/progress
 	StructuredContent bool // outputSchema of tools, structuredContent of their results
+	AnyStructured     bool // outputSchema and structuredContent are of any type, not only objects
 	Titles            bool // title of whatever has a name
 	ResourceLinks     bool // resource_link content
 	ContentMeta       bool // _meta of content blocks and tools
@@ -28,7 +29,7 @@ var Versions = []*Version{
 	{Name: "2025-11-25", Annotations: true, Audio: true, ProgressMessage: true,
 		StructuredContent: true, Titles: true, ResourceLinks: true, ContentMeta: true, Elicitation: true, Tasks: true, Icons: true},
 	{Name: "2026-07-28", Annotations: true, Audio: true, ProgressMessage: true,
-		StructuredContent: true, Titles: true, ResourceLinks: true, ContentMeta: true, Elicitation: true, Icons: true, Stateless: true},
+		StructuredContent: true, Titles: true, ResourceLinks: true, ContentMeta: true, Elicitation: true, Icons: true, AnyStructured: true, Stateless: true},
 }
 
 // LookupVersion returns the row of a version by its name, nil if runnel does not know it.
