@@ -68,7 +68,9 @@ func upstreamMain(names []string) {
 				list = append(list, tool(name))
 			}
 			if os.Getenv("ODD") != "" {
-				list = append(list, `{"name":"two words","inputSchema":{"type":"object"}}`, `{"name":"text","inputSchema":{"type":"string"}}`, `{"name":"none"}`, `{"name":5}`, `7`)
+				list = append(list, `{"name":"two words","inputSchema":{"type":"object"}}`, `{"name":"text","inputSchema":{"type":"string"}}`, `{"name":"none"}`, `{"name":5}`, `7`,
+					`{"name":"odd-output","inputSchema":{"type":"object"},"outputSchema":true}`, `{"name":"odd-icons","inputSchema":{"type":"object"},"icons":{}}`,
+					`{"name":"odd-meta","inputSchema":{"type":"object"},"_meta":[]}`, `{"name":"nulls","inputSchema":{"type":"object"},"outputSchema":null,"icons":null,"_meta":null,"title":null,"annotations":null}`)
 			}
 			say(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s]}}`, m.ID, strings.Join(list, ","))
 		case "ping":
@@ -133,6 +135,8 @@ func upstreamMain(names []string) {
 				answer("bigger")
 			case "wrong":
 				say(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"no such thing","data":{"x":1}}}`, m.ID)
+			case "-32001", "-32002", "-32020", "-32022", "-32042", "-32099":
+				say(`{"jsonrpc":"2.0","id":%s,"error":{"code":%s,"message":"no","data":{"x":1}}}`, m.ID, m.Params.Name)
 			case "env":
 				answer(strings.Join(os.Environ(), "\n"))
 			default:
@@ -475,6 +479,25 @@ func TestUpstreamRefuses(t *testing.T) {
 	}
 }
 
+// A code that means something of its own between runnel and its client is not passed on: "Implementations MUST NOT emit" what is
+// reserved, and -32022 would tell the client that runnel does not speak its version.
+func TestUpstreamCodes(t *testing.T) {
+	t.Parallel()
+	codes := []string{"-32002", "-32020", "-32022", "-32042", "-32099"}
+	b := newBehind(t, fake(t, "fake", nil, append(codes, "-32001")...))
+	for _, code := range codes {
+		_, _, err := b.call(code, &Call{})
+		var wire *rpc.Error
+		if !errors.As(err, &wire) || wire.Code != mcp.CodeInternalError || wire.Message != "upstream fake: no" || wire.Data != nil {
+			t.Errorf("%s comes as %+v", code, err)
+		}
+	}
+	_, _, err := b.call("-32001", &Call{})
+	if wire, ok := err.(*rpc.Error); !ok || wire.Code != -32001 || wire.Data == nil {
+		t.Errorf("-32001 comes as %+v", err)
+	}
+}
+
 // The list follows the server's.
 func TestUpstreamListChanges(t *testing.T) {
 	t.Parallel()
@@ -501,14 +524,17 @@ func TestUpstreamDescribes(t *testing.T) {
 func TestUpstreamLeavesOut(t *testing.T) {
 	t.Parallel()
 	odd := fake(t, "a", func(u *UpstreamConfig) {
-		u.Env["ODD"], u.Allow, u.Prefix = "1", []string{"x", "two words", "text", "none", "missing"}, "p."
+		u.Env["ODD"], u.Allow, u.Prefix = "1", []string{"x", "two words", "text", "none", "missing", "odd-output", "odd-icons", "odd-meta", "nulls"}, "p."
 	}, "x", "y")
 	b := newBehind(t, fake(t, "c", nil, "p.x", "z", "own"), odd, fake(t, "b", func(u *UpstreamConfig) { u.Deny = []string{"secret"} }, "z", "secret", "w"))
 	own := Func("own", "", func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) { return mcp.Result("mine"), nil })
 	if err := b.Add(own); err != nil {
 		t.Fatal(err)
 	}
-	b.await("own p.x w z")
+	b.await("own p.nulls p.x w z")
+	if nulls, _ := json.Marshal(b.lookup("p.nulls").spec); bytes.Contains(nulls, []byte("null,")) || bytes.Contains(nulls, []byte("null}")) {
+		t.Errorf("the list has %s", nulls)
+	}
 	if got := b.mustCall("own"); got != "mine" {
 		t.Errorf("own says %q", got)
 	}
@@ -517,7 +543,8 @@ func TestUpstreamLeavesOut(t *testing.T) {
 	}
 	for _, want := range []string{
 		`"upstream":"a","error":"tool name \"p.two words\": use 1 to 128 letters`, `"tool":"text","message":"a tool of an upstream is left out"`,
-		`"tool":"none","message":"a tool of an upstream is left out"`, `"tool":"missing","message":"allow or deny name a tool that the upstream does not have"`,
+		`"tool":"none","message":"a tool of an upstream is left out"`, `"tool":"odd-output","message":"a tool of an upstream is left out"`,
+		`"tool":"odd-icons","message":"a tool of an upstream is left out"`, `"tool":"odd-meta","message":"a tool of an upstream is left out"`, `"tool":"missing","message":"allow or deny name a tool that the upstream does not have"`,
 		`"upstream":"a","entry":"{\"name\":5}","message":"a tool of an upstream is left out: it cannot be read"`, `"entry":"7"`,
 		`"upstream":"c","tool":"p.x","message":"a tool of an upstream is left out: there is another one of its name`, `"upstream":"c","tool":"z"`, `"upstream":"c","tool":"own"`,
 	} {

@@ -96,6 +96,7 @@ func (l *link) list(ctx context.Context) ([]*entry, error) {
 		if named[t.Name] = true; !l.u.takes(t.Name) {
 			continue
 		}
+		dropNulls(&t)
 		e, err := newEntry(&upstreamTool{u: l.u, spec: t})
 		if err == nil {
 			err = checkForeign(&t)
@@ -115,13 +116,22 @@ func (l *link) list(ctx context.Context) ([]*entry, error) {
 	return entries, nil
 }
 
+// dropNulls takes the optional members for absent that are null: no schema allows that, but servers write it.
+func dropNulls(t *mcp.Tool) {
+	for _, member := range []*json.RawMessage{&t.OutputSchema, &t.Icons, &t.Meta} {
+		if string(*member) == "null" {
+			*member = nil
+		}
+	}
+}
+
 // checkForeign refuses a tool that would spoil the list for clients.
 func checkForeign(t *mcp.Tool) error {
-	var input struct {
-		Type string `json:"type"`
-	}
-	if json.Unmarshal(t.InputSchema, &input) != nil || input.Type != "object" {
+	if !isOfObject(t.InputSchema) {
 		return errors.New("its input schema is not that of an object")
+	}
+	if t.OutputSchema != nil && !rpc.IsObject(t.OutputSchema) || t.Meta != nil && !rpc.IsObject(t.Meta) || t.Icons != nil && t.Icons[0] != '[' {
+		return errors.New("its output schema or _meta is no object, or its icons are no array")
 	}
 	if n := toolSize(t); n > maxUpstreamTool {
 		return fmt.Errorf("it is described in %d bytes: the limit is %d", n, maxUpstreamTool)
@@ -407,11 +417,13 @@ func (c *upstreamCall) failure(err error) error {
 	return c.link.u.failure(err)
 }
 
-// ownCode tells whether an error is about runnel's request and not about what its client asked for.
+// ownCode tells whether an error is about runnel's request and not about what its client asked for, or has a code that a server may not
+// give of its own: those from -32020 to -32099 mean what the specification says only, and -32002 nothing any more (2026-07-28 basic,
+// "Error Codes").
 func ownCode(code int) bool {
 	switch code {
-	case mcp.CodeParseError, mcp.CodeInvalidRequest, mcp.CodeMethodNotFound, mcp.CodeUnsupportedVersion, mcp.CodeMissingCapability:
+	case mcp.CodeParseError, mcp.CodeInvalidRequest, mcp.CodeMethodNotFound, mcp.CodeResourceNotFound:
 		return true
 	}
-	return false
+	return -32099 <= code && code <= -32020
 }
