@@ -60,7 +60,12 @@ func (c *Caller) Request(ctx context.Context, method string, params, result any)
 		return q.err
 	case ctx.Err() != nil:
 		s.takeBack(id)
-		_ = c.Notify("notifications/cancelled", mcp.CancelledParams{RequestID: strconv.AppendUint(nil, id, 10), Reason: context.Cause(ctx).Error()})
+		cancelled := mcp.CancelledParams{RequestID: strconv.AppendUint(nil, id, 10), Reason: context.Cause(ctx).Error()}
+		if asked, ok := params.(mcp.ElicitParams); ok {
+			// "All requests, notifications, and responses related to a task MUST include" its id (2025-11-25 basic/utilities/tasks)
+			cancelled.Meta = asked.Meta
+		}
+		_ = c.Notify("notifications/cancelled", cancelled)
 		return ctx.Err()
 	case errors.Is(err, jsonrpc2.ErrClosed), s.input.Err() != nil:
 		return ErrClosed

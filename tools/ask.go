@@ -164,6 +164,9 @@ func (a *asking) await(ctx context.Context, q *tasks.Question, params mcp.Elicit
 			// The client's error says nothing of the call that it made: it is the tool's to deal with.
 			e.err = fmt.Errorf("the client could not ask its user: %s", refused.Message)
 		}
+		if errors.As(e.err, new(*json.UnmarshalTypeError)) {
+			e.err = errors.New("the client's answer is no elicitation result")
+		}
 		answer = Answer{Action: e.result.Action, Content: e.result.Content}
 		switch {
 		case e.err != nil:

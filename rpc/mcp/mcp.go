@@ -195,4 +195,5 @@ func (f *Flag) UnmarshalJSON(b []byte) error {
 type CancelledParams struct {
 	RequestID json.RawMessage `json:"requestId"`
 	Reason    string          `json:"reason,omitempty"`
+	Meta      map[string]any  `json:"_meta,omitempty"`
 }
