@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -20,6 +21,7 @@ type Question struct {
 	Check   func(content json.RawMessage) error // what is wrong with the content of an accepted answer; nil = nothing ever is
 
 	run    *Run
+	number int
 	key    string
 	answer chan json.RawMessage // capacity 1: only the first answer counts
 	closed rpc.Event
@@ -43,13 +45,17 @@ func (r *Run) Ask(q *Question) error {
 		return ErrEnded
 	}
 	r.questions.last++
-	q.run, q.key, q.answer = r, fmt.Sprintf("question-%d", r.questions.last), make(chan json.RawMessage, 1)
+	q.run, q.number, q.answer = r, r.questions.last, make(chan json.RawMessage, 1)
+	q.key = fmt.Sprintf("question-%d", q.number)
 	if r.questions.open == nil {
 		r.questions.open, r.questions.byKey = map[string]mcp.InputRequest{}, map[string]*Question{}
 	}
 	r.questions.open[q.key] = q.Request
 	r.questions.byKey[q.key] = q
 	waits := r.task.Status == mcp.TaskInputRequired
+	if waits {
+		r.restate()
+	}
 	r.mu.Unlock()
 	if waits {
 		r.changes.Tell()
@@ -85,9 +91,25 @@ func (q *Question) forget() bool {
 	r := q.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.questions.open, q.key)
-	delete(r.questions.byKey, q.key)
+	if r.questions.byKey[q.key] == q {
+		delete(r.questions.open, q.key)
+		delete(r.questions.byKey, q.key)
+		r.restate()
+	}
 	return len(r.questions.open) == 0 && r.task.Status == mcp.TaskInputRequired
+}
+
+// restate makes the status say the first of the questions that are open now, when they have changed. r.mu is held.
+func (r *Run) restate() {
+	var first *Question
+	for _, q := range r.questions.byKey {
+		if first == nil || q.number < first.number {
+			first = q
+		}
+	}
+	if first != nil && r.task.Status == mcp.TaskInputRequired {
+		r.task.StatusMessage, r.task.UpdatedAt = clip(first.Message, maxStatusMessage), time.Now()
+	}
 }
 
 // Asked receives when a question was opened.
@@ -158,6 +180,9 @@ func (r *Run) answer(responses map[string]json.RawMessage) (some bool) {
 		delete(r.questions.byKey, key)
 		q.answer <- response
 		some = true
+	}
+	if some {
+		r.restate()
 	}
 	return some && len(r.questions.open) > 0
 }

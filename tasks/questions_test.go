@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"runnel/rpc/mcp"
 )
@@ -80,6 +81,51 @@ func TestQuestionThatIsNotStored(t *testing.T) {
 		if last := s.told[len(s.told)-1]; last.Status != mcp.TaskWorking {
 			t.Errorf("told %s", last.Status)
 		}
+		r.Close()
+	})
+}
+
+// The status says a question that is open, not one that has been answered.
+func TestStatusSaysWhatIsAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t, Options{})
+		s := start(t, r, untilDone)
+		s.Deliver(delivered)
+		says := func(want string) {
+			t.Helper()
+			time.Sleep(time.Second) // virtual: each change has a time of its own
+			if got := s.Task(); got.StatusMessage != want || time.Since(got.UpdatedAt) != time.Second {
+				t.Errorf("says %q %v after it was updated, want %q", got.StatusMessage, time.Since(got.UpdatedAt), want)
+			}
+		}
+		ask := func(message string) *Question {
+			t.Helper()
+			q := &Question{Message: message}
+			if err := s.Ask(q); err != nil {
+				t.Fatal(err)
+			}
+			return q
+		}
+		color := ask("color?")
+		says("color?")
+		name, size := ask("name?"), ask("size?")
+		says("color?")
+		s.Answer(map[string]json.RawMessage{color.key: nil})
+		says("name?")
+		if err := name.Close(); err != nil {
+			t.Fatal(err)
+		}
+		says("size?")
+		s.Answer(map[string]json.RawMessage{size.key: nil})
+		last := ask("last?") // before the others are closed
+		says("last?")
+		for _, q := range []*Question{color, size, last} {
+			if err := q.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		says("")
+		s.Cancel("")
 		r.Close()
 	})
 }
