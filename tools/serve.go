@@ -272,15 +272,15 @@ func callParams(v *mcp.Version, params json.RawMessage) (*mcp.CallToolParams, er
 	rpc.EachMember(params, func(name, value []byte) bool {
 		switch member := string(name); {
 		case member == "name":
-			err = readMember(member, value, &p.Name)
+			err = readParam("params."+member, value, &p.Name)
 		case member == "arguments":
 			p.Arguments = value
 		case member == "task" && v.Tasks:
-			err = readMember(member, value, &p.Task)
+			err = readParam("params."+member, value, &p.Task)
 		case member == "inputResponses" && v.Stateless:
-			err = readMember(member, value, &p.InputResponses)
+			err = readParam("params."+member, value, &p.InputResponses)
 		case member == "requestState" && v.Stateless:
-			err = readMember(member, value, &p.RequestState)
+			err = readParam("params."+member, value, &p.RequestState)
 		}
 		return err == nil
 	})
@@ -299,17 +299,20 @@ func callParams(v *mcp.Version, params json.RawMessage) (*mcp.CallToolParams, er
 	return p, nil
 }
 
-// readMember reads a member of the params, and says where it holds what does not belong there.
-func readMember(name string, value []byte, to any) error {
+// readParam reads the params, or a member of them, and says where they hold what does not belong there.
+func readParam(name string, value []byte, to any) error {
 	err := json.Unmarshal(value, to)
+	if err == nil {
+		return nil
+	}
 	var wrong *json.UnmarshalTypeError
 	if !errors.As(err, &wrong) {
-		return err
+		return rpc.Errorf(mcp.CodeInvalidParams, "%s cannot be read", name)
 	}
 	if wrong.Field != "" {
 		name += "." + wrong.Field
 	}
-	return rpc.Errorf(mcp.CodeInvalidParams, "params.%s: a JSON %s does not belong there", name, wrong.Value)
+	return rpc.Errorf(mcp.CodeInvalidParams, "%s: a JSON %s does not belong there", name, wrong.Value)
 }
 
 // checkCallMembers refuses what one reader of JSON takes otherwise than another: "Name" for "name", and the second of two. Who

@@ -17,7 +17,10 @@ import (
 // its id (2026-07-28 basic/patterns/subscriptions). It is answered when the server ends it.
 func (s *service) listen(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	var p mcp.ListenParams
-	if err := json.Unmarshal(params, &p); err != nil || p.Notifications == nil {
+	if err := readParam("params", params, &p); err != nil {
+		return nil, err
+	}
+	if p.Notifications == nil {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.notifications must be an object that names what to listen for")
 	}
 	if p.Notifications.TaskIDs != nil {
