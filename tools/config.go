@@ -3,6 +3,7 @@ package tools
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -199,7 +200,12 @@ func DefaultConfig() *Config {
 
 // LoadConfig reads a config file over the defaults. Its errors are those of ParseConfig, or that of reading.
 func LoadConfig(file string) (*Config, error) {
-	text, err := os.ReadFile(file)
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading the config: %w", err)
+	}
+	defer func() { _ = f.Close() }()                      // it was only read
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1)) // /dev/zero has no end
 	if err != nil {
 		return nil, fmt.Errorf("reading the config: %w", err)
 	}
@@ -304,11 +310,7 @@ func (c *Config) outOfBounds() (list []*ConfigError) {
 		bad("partials.pace", c.Partials.Pace, "is negative", "0 (each chunk its own notification) or more")
 	}
 	size("partials.maxBytes", c.Partials.MaxBytes, minPartial, limitPartial)
-	least := c.Partials.MaxBytes
-	if least > limitPending { // a mistake that is told already
-		least = minPartial
-	}
-	size("partials.maxPending", c.Partials.MaxPending, least, limitPending)
+	size("partials.maxPending", c.Partials.MaxPending, min(c.Partials.MaxBytes, limitPartial), limitPending) // more is told already
 	for key, d := range map[string]Duration{"tasks.ttl": c.Tasks.TTL, "tasks.maxTtl": c.Tasks.MaxTTL} {
 		if d < minTTL {
 			bad(key, d, "is out of range", fmt.Sprintf("%v or more", minTTL))

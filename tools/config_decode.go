@@ -58,7 +58,7 @@ const (
 // tooMuch refuses a text that is too large to parse, or nested too deep.
 func (c *Config) tooMuch(text []byte) error {
 	if len(text) > maxFile {
-		return c.mistake(position{1, 1}, fmt.Sprintf("the file has %d bytes", len(text)), allow(Size(maxFile).String()+" at most"))
+		return c.mistake(position{1, 1}, "the file is too large", allow(Size(maxFile).String()+" at most"))
 	}
 	at := position{1, 0}
 	brackets, dashes := 0, 0 // open; one behind the other: "- - - a" is a list in a list in a list
@@ -156,7 +156,7 @@ func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value, depth in
 		if !ok {
 			names := fieldNames(v.Type())
 			hint := allow(strings.Join(names, ", "))
-			if near := nearest(e.name, names); len(near) > 0 {
+			if near := Nearest(e.name, names); len(near) > 0 {
 				hint = "did you mean " + strings.Join(near, " or ") + "?"
 			}
 			d.tell(e.key, fmt.Sprintf("%sunknown key %.100q", what(path), e.name), hint)

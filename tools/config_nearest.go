@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// nearest are the names that somebody who wrote name may have meant, the nearest first.
-func nearest(name string, names []string) []string {
+// Nearest are the names that somebody who wrote name may have meant, the nearest first.
+func Nearest(name string, names []string) []string {
 	type candidate struct {
 		name     string
 		distance int

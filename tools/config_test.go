@@ -189,12 +189,14 @@ func TestSetWinsOverTheFile(t *testing.T) {
 
 // One mistake is one error.
 func TestBoundsOfOneAnother(t *testing.T) {
-	c, err := ParseConfig("F", []byte("partials: {maxBytes: 10GiB}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Check(); err == nil || strings.Contains(err.Error(), "maxPending") || !strings.Contains(err.Error(), "partials.maxBytes: 10GiB is out of range") {
-		t.Errorf("got %v", err)
+	for _, size := range []string{"2MiB", "10GiB"} {
+		c, err := ParseConfig("F", []byte("partials: {maxBytes: "+size+"}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Check(); err == nil || strings.Contains(err.Error(), "maxPending") || !strings.Contains(err.Error(), "partials.maxBytes: "+size+" is out of range") {
+			t.Errorf("got %v", err)
+		}
 	}
 }
 
@@ -267,7 +269,7 @@ func TestNearest(t *testing.T) {
 		{"timout", "timeout"}, {"Timeout", "timeout"}, {"tiemout", "timeout"}, {"tasks", "task"},
 		{"max", "maxOutput maxResult"}, {"image", ""}, {"maxoutput", "maxOutput"},
 	} {
-		if got := fmt.Sprint(nearest(c.name, names)); got != "["+c.want+"]" {
+		if got := fmt.Sprint(Nearest(c.name, names)); got != "["+c.want+"]" {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
@@ -321,11 +323,15 @@ func TestConfigIsBounded(t *testing.T) {
 		"a: " + strings.Repeat("[", 100_000):         "F:1:1004: the file is nested too deep",
 		"a:\n  " + strings.Repeat("{b: ", 100_000):   "nested too deep",
 		"\n" + strings.Repeat("- ", 100_000) + "a":   "F:2:2001: the file is nested too deep",
-		strings.Repeat("# comment\n", maxFile/10+10): "the file has 1048670 bytes (allowed: 1MiB at most)",
+		strings.Repeat("# comment\n", maxFile/10+10): "F:1:1: the file is too large (allowed: 1MiB at most)",
 	} {
 		if _, err := ParseConfig("F", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: %v, want %s", text, err, want)
 		}
+	}
+	// Of what has no end no more is read than that takes.
+	if _, err := LoadConfig("/dev/zero"); err == nil || !strings.Contains(err.Error(), "the file is too large") {
+		t.Errorf("/dev/zero: %v", err)
 	}
 	fine := "tools:\n  a:\n    shell: |\n      " + strings.Repeat("-", 2000) + strings.Repeat("\n      [[ -n $a ]] && b=( -x - - - )", 5000)
 	if _, err := ParseConfig("F", []byte(fine)); err != nil {
