@@ -40,7 +40,7 @@ type callOptions struct {
 	ask       bool
 	yes       bool
 	summary   bool
-	protocol  string
+	protocol  *chosen
 	detach    bool
 	askGiven  bool
 	arguments []string
@@ -67,6 +67,7 @@ func (i *invocation) callCommand(serve *pflag.FlagSet) *cobra.Command {
 		mode:     choiceOf("", "immediate", "streaming", "task"),
 		output:   choiceOf("text", "json", "ndjson"),
 		progress: choiceOf("auto", "always", "never"),
+		protocol: choiceOfVersions(),
 	}
 	cmd := &cobra.Command{
 		Use:   "call [flags] TOOL [KEY=VALUE...] [-- SERVER [ARGUMENT...]]",
@@ -90,7 +91,7 @@ arguments. 130: after Ctrl-C.`,
 				return &usageError{errors.New("runnel call: which tool?"), hint(cmd)}
 			case o.detach && len(server) > 0:
 				return &usageError{errors.New("runnel call: --detach is for runnel's own tools: a server behind -- ends with this call, and its tasks with it"), hint(cmd)}
-			case o.detach && (o.noTask || o.mode.word != "" || o.protocol != "" || o.timeout > 0):
+			case o.detach && (o.noTask || o.mode.word != "" || o.protocol.word != "" || o.timeout > 0):
 				return &usageError{errors.New("runnel call: --detach does not go with --no-task, --mode, --protocol or --timeout: it leaves when the task runs"), hint(cmd)}
 			case o.noTask && (o.task || o.mode.word != ""):
 				return &usageError{errors.New("runnel call: --no-task does not go with --task or --mode"), hint(cmd)}
@@ -116,7 +117,7 @@ arguments. 130: after Ctrl-C.`,
 	flags.BoolVar(&o.yes, "yes", false, "accept the tool's questions, with the values they propose")
 	flags.BoolVar(&o.summary, "summary", false, "tell on stderr at the end what came and how it compares with the result")
 	flags.BoolVar(&o.detach, "detach", false, "start it as a task that goes on by itself (for tasks.maxTtl at the most), print the task's id and leave")
-	flags.StringVar(&o.protocol, "protocol", "", "protocol `VERSION` to speak; else the newest that both sides know")
+	flags.Var(o.protocol, "protocol", "protocol `VERSION` to speak; else the newest that both sides know")
 	flags.AddFlagSet(serve)
 	return cmd
 }
@@ -132,7 +133,7 @@ func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *c
 
 	c := newCall(i, v, o)
 	dial := rpc.DialOptions{
-		Version:        o.protocol,
+		Version:        o.protocol.word,
 		Capabilities:   c.capabilities,
 		OnNotification: c.notified,
 		OnMessage:      c.message,

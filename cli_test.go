@@ -56,6 +56,13 @@ func TestWrongUse(t *testing.T) {
 		says string
 	}{
 		{args: []string{"--no-such-flag"}, says: "unknown flag --no-such-flag\nsee runnel --help\n"},
+		{args: []string{"--confg", "x"}, says: "unknown flag --confg (did you mean --config?)\nsee runnel --help\n"},
+		{args: []string{"-config", "x"}, says: "unknown flag -c (did you mean --config?)\nsee runnel --help\n"},
+		{args: []string{"--version"}, says: "unknown flag --version (did you mean version?)\nsee runnel --help\n"},
+		{args: []string{"tasks", "lst"}, says: "unknown command \"lst\" (did you mean list?)\nsee runnel tasks --help\n"},
+		{args: []string{"completion", "tcsh"}, says: "unknown command \"tcsh\"\nsee runnel completion --help\n"},
+		{args: []string{"call", "x", "--protocol", "1999-01-01"},
+			says: "--protocol: \"1999-01-01\" is unknown (allowed: 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25, 2026-07-28)\nsee runnel call --help\n"},
 		{args: []string{"-q"}, says: "unknown flag -q\nsee runnel --help\n"},
 		{args: []string{"--a=5"}, says: "unknown flag --a\nsee runnel --help\n"},
 		{args: []string{"trace", "-o"}, says: "-o needs a value: FILE\nsee runnel trace --help\n"},
@@ -241,9 +248,15 @@ func TestConfigCommands(t *testing.T) {
 
 // A state that cannot be written is told when serving begins, not when the first task fails of it.
 func TestStateThatCannotBe(t *testing.T) {
-	got := runEmpty(t, []string{"--selftest", "--state", "/dev/null/state"})
-	if got.code != exitFine || !strings.Contains(got.stderr, `"error":"not a directory"`) || !strings.Contains(got.stderr, "name another directory with --state, or --state memory") {
-		t.Errorf("%+v", got)
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"/dev/null/state", file} {
+		got := runEmpty(t, []string{"--selftest", "--state", dir})
+		if got.code != exitFine || !strings.Contains(got.stderr, `"error":"not a directory"`) || !strings.Contains(got.stderr, "name another directory with --state, or --state memory") {
+			t.Errorf("%s: %+v", dir, got)
+		}
 	}
 }
 

@@ -167,7 +167,6 @@ tools:
 		{args: "call x", code: 1, stderr: "the server has none|there are: "},
 		{args: "call x -- /no/such/server", code: 1, stderr: "^runnel: /no/such/server: cannot start"},
 		{args: "call x -- true", code: 1, stderr: "^runnel: true: initialize: .*closed"},
-		{args: "call echo text=x --protocol=1999-01-01 --selftest", code: 1, stderr: `"1999-01-01" is unknown`},
 
 		{args: "tools --tool hello=echo\x00{{who}}", stdout: `(?s).*hello  +who=STRING.*`},
 		{args: "tools --tool now=date", stdout: `now +Run date\n`},

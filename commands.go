@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"runnel/tools"
 )
 
 const about = `runnel serves your commands as MCP tools on stdin and stdout: a host starts it and calls them;
@@ -65,7 +67,7 @@ func (i *invocation) serveAlone() *cobra.Command {
 	}
 	i.options.register(root.Flags())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &usageError{flagError(err), hint(cmd)}
+		return &usageError{flagError(cmd, err), hint(cmd)}
 	})
 	root.CompletionOptions.DisableDefaultCmd = true
 	return root
@@ -155,10 +157,22 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	err := fmt.Errorf("%s: unknown argument %q", cmd.CommandPath(), args[0])
 	if cmd.HasAvailableSubCommands() {
 		err = fmt.Errorf("unknown command %q", args[0])
-		cmd.SuggestionsMinimumDistance = 2 // letters
-		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-			err = fmt.Errorf("%w (did you mean %s?)", err, near[0])
-		}
+		err = didYouMean(err, args[0], commandNames(cmd))
 	}
 	return &usageError{err, hint(cmd)}
+}
+
+func commandNames(cmd *cobra.Command) (names []string) {
+	for _, sub := range cmd.Commands() {
+		names = append(names, sub.Name())
+	}
+	return names
+}
+
+// didYouMean adds to an error about a name the one that may have been meant, if any is like it.
+func didYouMean(err error, name string, names []string) error {
+	if near := tools.Nearest(name, names); len(near) > 0 {
+		return fmt.Errorf("%w (did you mean %s?)", err, near[0])
+	}
+	return err
 }

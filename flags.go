@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"runnel/tools"
@@ -175,8 +177,8 @@ func (o *options) readEnvironment(flags *pflag.FlagSet, getenv func(string) stri
 	return errors.Join(errs...)
 }
 
-// flagError words what pflag found wrong.
-func flagError(err error) error {
+// flagError words what pflag found wrong with the flags of a command.
+func flagError(cmd *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	var unknown *pflag.NotExistError
 	var missing *pflag.ValueRequiredError
@@ -188,7 +190,10 @@ func flagError(err error) error {
 		}
 		err = fmt.Errorf("--%s: %s", value.GetFlag().Name, allowedInParentheses(cause))
 	case errors.As(err, &unknown):
-		err = fmt.Errorf("unknown flag %s", dashed(unknown.GetSpecifiedName(), unknown.GetSpecifiedShortnames()))
+		name, letters := unknown.GetSpecifiedName(), unknown.GetSpecifiedShortnames()
+		names := commandNames(cmd) // --version
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+		err = didYouMean(fmt.Errorf("unknown flag %s", dashed(name, letters)), "--"+cmp.Or(letters, name), names) // -config
 	case errors.As(err, &missing):
 		name, _ := pflag.UnquoteUsage(missing.GetFlag())
 		err = fmt.Errorf("%s needs a value: %s", dashed(missing.GetSpecifiedName(), missing.GetSpecifiedShortnames()), name)

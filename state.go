@@ -56,7 +56,7 @@ func warnOfState(store closingStore, log zerolog.Logger) {
 		return
 	}
 	there := nearest(s.Dir())
-	if err := unix.Access(there, unix.W_OK|unix.X_OK); err != nil {
+	if err := unix.Access(there+"/.", unix.W_OK|unix.X_OK); err != nil { // the dot: a file is no directory, whatever may be done with it
 		log.Warn().Err(err).Str("dir", there).Msg("tasks cannot be kept: name another directory with --state, or --state memory")
 	}
 }

@@ -20,7 +20,7 @@ import (
 // toolsCommand is "runnel tools". serve are the flags of serve.
 func (i *invocation) toolsCommand(serve *pflag.FlagSet) *cobra.Command {
 	output := choiceOf("text", "json")
-	var protocol string
+	protocol := choiceOfVersions()
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "tools [flags] [-- SERVER [ARGUMENT...]]",
@@ -44,7 +44,7 @@ func (i *invocation) toolsCommand(serve *pflag.FlagSet) *cobra.Command {
 				cmd.SetContext(ctx)
 			}
 			client, close, err := i.dial(cmd, server, rpc.DialOptions{
-				Version:      protocol,
+				Version:      protocol.word,
 				Capabilities: canTasks(),
 			})
 			if err != nil {
@@ -69,7 +69,7 @@ func (i *invocation) toolsCommand(serve *pflag.FlagSet) *cobra.Command {
 	cmd.Flags().SortFlags = false
 	cmd.Flags().Var(output, "output", "`FORMAT`: text, or json, the list on one line")
 	cmd.Flags().Var((*span)(&timeout), "timeout", "give up after this `DURATION`; 0 = never")
-	cmd.Flags().StringVar(&protocol, "protocol", "", "protocol `VERSION` to speak; else the newest that both sides know")
+	cmd.Flags().Var(protocol, "protocol", "protocol `VERSION` to speak; else the newest that both sides know")
 	cmd.Flags().AddFlagSet(serve)
 	return cmd
 }
@@ -102,6 +102,15 @@ func (i *invocation) printTools(list []mcp.Tool) error {
 		}
 	}
 	return table.Flush()
+}
+
+// choiceOfVersions takes a version of the protocol; "" is the newest that both sides know.
+func choiceOfVersions() *chosen {
+	words := []string{""}
+	for _, v := range mcp.Versions {
+		words = append(words, v.Name)
+	}
+	return choiceOf(words...)
 }
 
 // completeFlags completes the values of flags that take one of some words.

@@ -27,7 +27,7 @@ const (
 func (i *invocation) traceCommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use:   "trace -o FILE -- SERVER [ARGUMENT...]",
+		Use:   "trace -o FILE [flags] -- SERVER [ARGUMENT...]",
 		Short: "Stand between a host and a server, and write down what they say",
 		Long: `Starts any MCP server on stdin and stdout and passes bytes through unchanged, both ways. What passes by is written to FILE, one
 message a line, with the time, the direction, what it answers and after how long, and what is wrong with its sequence numbers.
