@@ -234,6 +234,45 @@ tools:
 	}
 }
 
+// A terminal that is closed cancels the call as Ctrl-C does: the command may end in its own way.
+func TestHangup(t *testing.T) {
+	t.Parallel()
+	mark := filepath.Join(t.TempDir(), "ended")
+	tool := fmt.Sprintf("tools: {work: {shell: \"trap 'echo yes > %s; exit 1' TERM; echo begun; sleep 1000 & wait\"}}", mark)
+	cmd := exec.Command(builtProgram(t), append([]string{"call", "work"}, writeConfig(t, tool)...)...)
+	cmd.Env = environ(t)
+	stdout := &trigger{text: "begun", do: func() { _ = cmd.Process.Signal(syscall.SIGHUP) }}
+	cmd.Stdout = stdout
+	_ = cmd.Run()
+	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
+		t.Errorf("exit code %d, stdout %q", code, stdout)
+	}
+	if _, err := os.Stat(mark); err != nil {
+		t.Errorf("the command was not asked to end: %v", err)
+	}
+}
+
+// What prints a list ends without a word when nobody reads it any more, as head does it.
+func TestNobodyReads(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"tools", "--selftest"}, {"config", "schema"}, {"version"}, {"completion", "bash"}, {"doctor", "--state", "memory"}} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = r.Close()
+		cmd := exec.Command(builtProgram(t), args...)
+		cmd.Env = append(environ(t), noConfig)
+		var stderr syncBuffer
+		cmd.Stdout, cmd.Stderr = w, &stderr
+		_ = cmd.Run()
+		_ = w.Close()
+		if stderr.String() != "" || !cmd.ProcessState.Exited() {
+			t.Errorf("%q: %v\n%s", args, cmd.ProcessState, &stderr)
+		}
+	}
+}
+
 // Output that nobody reads any more ends the call.
 func TestStdoutIsGone(t *testing.T) {
 	r, w := io.Pipe()

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"slices"
@@ -72,9 +73,13 @@ func (i *invocation) run(ctx context.Context, args []string) int {
 		i.addCommands(root)
 	}
 	root.SetArgs(append([]string{}, args...)) // not nil, which would mean os.Args
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitFine
+	}
+	var write *fs.PathError
+	if errors.As(err, &write) && write.Path == "/dev/stdout" && errors.Is(err, syscall.EPIPE) && cmd != root && cmd.Name() != "serve" {
+		return exitFailure // head has seen enough
 	}
 	var exit exitError
 	if errors.As(err, &exit) {
