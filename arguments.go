@@ -217,7 +217,7 @@ func clipText(s string) string { return shorten(strings.ReplaceAll(s, "\n", " ")
 func parseArguments(schema json.RawMessage, words []string, object string) (json.RawMessage, error) {
 	arguments := map[string]json.RawMessage{}
 	if object != "" {
-		if json.Unmarshal([]byte(object), &arguments) != nil || arguments == nil {
+		if !utf8.ValidString(object) || json.Unmarshal([]byte(object), &arguments) != nil || arguments == nil {
 			return nil, fmt.Errorf("--json: %q is no JSON object", clipText(object))
 		}
 		if !utf8.ValidString(object) {
@@ -231,6 +231,10 @@ func parseArguments(schema json.RawMessage, words []string, object string) (json
 		key, text, ok := strings.Cut(word, "=")
 		if !ok || key == "" {
 			errs = append(errs, fmt.Errorf("%q is no argument (allowed: key=value, key=@file)", clipText(word)))
+			continue
+		}
+		if !utf8.ValidString(word) { // the name of a file may be
+			errs = append(errs, fmt.Errorf("%q is not UTF-8, as JSON must be; base64 makes text of any bytes", clipText(word)))
 			continue
 		}
 		v, err := argument(s.find(key), text)
