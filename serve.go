@@ -24,6 +24,7 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 	if err := i.options.readEnvironment(cmd.Flags(), i.getenv); err != nil {
 		return &usageError{err, hint(cmd)}
 	}
+	i.stderr = i.patientStderr()
 	config, file, err := i.loadConfig()
 	if err != nil {
 		return err

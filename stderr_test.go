@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A stderr that nobody reads holds nobody up, the end of the program included; what it has is whole lines, and says what is missing.
+func TestNobodyReadsStderr(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cmd := reexec(t, "--selftest", "--state", "memory")
+	cmd.Stderr = w
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Close()
+	defer time.AfterFunc(watchdog, func() { _ = cmd.Process.Kill() }).Stop()
+	const tasks = 1000 // two lines each: several pipes full
+	go func() {
+		_, _ = io.WriteString(in, initialize+"\n"+`{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"+
+			strings.Repeat(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"fail","arguments":{"message":"x"},"task":{"ttl":1000}}}`+"\n", tasks))
+	}()
+	answers := 0
+	for lines := bufio.NewScanner(out); answers < tasks && lines.Scan(); {
+		if bytes.Contains(lines.Bytes(), []byte(`"id":1,`)) {
+			answers++
+		}
+	}
+	_ = in.Close()
+	if _, _ = io.Copy(io.Discard, out); cmd.Wait() != nil || answers < tasks {
+		t.Fatalf("%d answers of %d, %v", answers, tasks, cmd.ProcessState)
+	}
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		if !json.Valid(lines.Bytes()) {
+			t.Errorf("no whole line: %q", lines.Text())
+		}
+	}
+}
+
+// Who reads stderr late is told what is missing; a line of which a part had room ends there.
+func TestPatientStderr(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	i := &invocation{stderr: w}
+	i.options.logLevel.word, i.options.logFormat.word = "info", "auto"
+	stderr := i.patientStderr().(*patient)
+	long := strings.Repeat("x", 3*pipeRoom) + "\n"
+	lines := 0
+	write := func(line string) {
+		lines++
+		if n, err := stderr.Write([]byte(line)); n != len(line) || err != nil {
+			t.Fatalf("%d bytes, %v", n, err)
+		}
+	}
+	for range 200 { // 300 KiB
+		write(long)
+	}
+	var all []byte
+	for some := make([]byte, len(long)); stderr.left > 0; {
+		n, err := r.Read(some)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, some[:n]...)
+		write("again\n")
+	}
+	_ = w.Close()
+	rest, _ := io.ReadAll(r)
+	for line := range strings.Lines(string(all) + string(rest)) {
+		var note struct{ Lines int }
+		switch {
+		case line == long || line == "again\n":
+			lines--
+		case strings.Contains(line, "nobody read stderr") && json.Unmarshal([]byte(line), &note) == nil:
+			lines -= note.Lines
+		case strings.Trim(line, "x") != "\n":
+			t.Errorf("no whole line, and no part of one: %q", line)
+		}
+	}
+	if lines != 0 {
+		t.Errorf("%d lines are missing, and not told", lines)
+	}
+}
