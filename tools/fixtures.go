@@ -13,7 +13,7 @@ import (
 // The tools in this file are what the specification's conformance suite looks for on a server with tasks.
 
 func fixture(name, description string, support mcp.TaskSupport, properties, required string, call func(context.Context, *Call, *Output) (*mcp.CallToolResult, error)) *Function {
-	return written(name, "Conformance fixture: "+description, support, properties, required, call)
+	return written(name, "Conformance fixture: "+description, support, properties, required, untyped(call))
 }
 
 func greet(_ context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {

@@ -16,8 +16,11 @@ import (
 type Function struct {
 	Tool mcp.Tool // what tools/list shows; may be changed until the tool is added to a Registry
 
-	call func(ctx context.Context, in *Call, out *Output) (*mcp.CallToolResult, error)
+	begin func(in *Call) begun
 }
+
+// begun is a call whose arguments have been read.
+type begun func(ctx context.Context, out *Output) (*mcp.CallToolResult, error)
 
 // Func makes a tool of a Go function. The input schema comes from In, a struct: `json:"name,omitempty"`
 // names an argument that may be missing, `jsonschema:"text"` describes it. The tool may be
@@ -46,22 +49,38 @@ func Func[In any](name, description string, f func(ctx context.Context, in In, o
 			InputSchema: input,
 			Execution:   &mcp.ToolExecution{TaskSupport: mcp.TaskOptional},
 		},
-		call: typed(f),
+		begin: typed(f),
 	}
 }
 
 // typed reads the arguments for f.
-func typed[In any](f func(ctx context.Context, in In, out *Output) (*mcp.CallToolResult, error)) func(context.Context, *Call, *Output) (*mcp.CallToolResult, error) {
-	return func(ctx context.Context, call *Call, out *Output) (*mcp.CallToolResult, error) {
-		var in In
-		err := json.Unmarshal(call.Arguments, &in)
-		if err != nil { // an integer may be written 1.0 (JSON Schema), which encoding/json does not take for one
-			err = json.Unmarshal(plainIntegers(call.Arguments), &in)
+func typed[In any](f func(ctx context.Context, in In, out *Output) (*mcp.CallToolResult, error)) func(*Call) begun {
+	return func(call *Call) begun {
+		in, err := readArguments[In](call.Arguments)
+		return func(ctx context.Context, out *Output) (*mcp.CallToolResult, error) {
+			if err != nil {
+				return nil, err
+			}
+			return f(ctx, in, out)
 		}
-		if err != nil {
-			return nil, fmt.Errorf("reading the arguments: %w", err)
-		}
-		return f(ctx, in, out)
+	}
+}
+
+func readArguments[In any](arguments json.RawMessage) (in In, err error) {
+	err = json.Unmarshal(arguments, &in)
+	if err != nil { // an integer may be written 1.0 (JSON Schema), which encoding/json does not take for one
+		err = json.Unmarshal(plainIntegers(arguments), &in)
+	}
+	if err != nil {
+		return in, fmt.Errorf("reading the arguments: %w", err)
+	}
+	return in, nil
+}
+
+// untyped is for an f that reads its arguments itself.
+func untyped(f func(ctx context.Context, in *Call, out *Output) (*mcp.CallToolResult, error)) func(*Call) begun {
+	return func(in *Call) begun {
+		return func(ctx context.Context, out *Output) (*mcp.CallToolResult, error) { return f(ctx, in, out) }
 	}
 }
 
@@ -76,7 +95,7 @@ func (f *Function) Describe() mcp.Tool { return f.Tool }
 
 // Call implements Tool.
 func (f *Function) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToolResult, error) {
-	return f.call(ctx, in, out)
+	return f.begin(in)(ctx, out)
 }
 
 // plainIntegers writes the integers of a JSON value without a fraction or an exponent.

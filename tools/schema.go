@@ -24,11 +24,16 @@ type schema struct {
 
 // check returns an error that names an argument that is wrong and what is allowed.
 func (s *schema) check(arguments []byte) error {
-	s.shapeOnce.Do(func() { s.shape = shapeOf(s.source) })
-	if s.shape != nil && s.shape.fits(arguments) {
+	if s.fits(arguments) {
 		return nil
 	}
 	return s.checkSlowly(arguments)
+}
+
+// fits reports whether arguments are certainly valid, which is quickly known.
+func (s *schema) fits(arguments []byte) bool {
+	s.shapeOnce.Do(func() { s.shape = shapeOf(s.source) })
+	return s.shape != nil && s.shape.fits(arguments)
 }
 
 func (s *schema) checkSlowly(arguments []byte) error {

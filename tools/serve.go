@@ -132,8 +132,10 @@ func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage
 func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec tasks.Spec) tasks.Spec {
 	spec.Tool = e.spec.Name
 	spec.Prepare = d.prepare
+	in := &Call{Arguments: arguments, caller: d.caller, ask: d.asking.ask, detaching: s.o.Detaching}
+	in.begun = e.begin(in)
 	spec.Work = func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
-		in := &Call{Arguments: arguments, TaskID: run.ID(), run: run, caller: d.caller, ask: d.asking.ask, detaching: s.o.Detaching}
+		in.TaskID, in.run = run.ID(), run
 		result, message, err := e.run(ctx, in, run.Log(), func(done, total float64, message string) {
 			d.current.Load().report(done, total, message)
 		})

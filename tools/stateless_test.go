@@ -101,7 +101,7 @@ func TestParkedCallIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tool := &Function{
 			Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`), Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},
-			call: func(ctx context.Context, call *Call, out *Output) (*mcp.CallToolResult, error) {
+			begin: untyped(func(ctx context.Context, call *Call, out *Output) (*mcp.CallToolResult, error) {
 				_ = out.WriteString("before\n")
 				working := make(chan struct{})
 				go func() {
@@ -118,7 +118,7 @@ func TestParkedCallIsSilent(t *testing.T) {
 				out.Progress(2, 2, "")
 				_ = out.WriteString("after\n")
 				return mcp.Result(string(answer.Action)), nil
-			},
+			}),
 		}
 		c := serveStateless(t, tool)
 		c.call(1, "")
@@ -162,14 +162,14 @@ func TestParkedCallIsSilent(t *testing.T) {
 func TestOneComesBack(t *testing.T) {
 	tool := &Function{
 		Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`), Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},
-		call: func(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
+		begin: untyped(func(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
 			for range 2 {
 				if _, err := call.Ask(ctx, Question{Message: "Why?", Schema: json.RawMessage(`{"type":"object","properties":{}}`)}); err != nil {
 					return nil, err
 				}
 			}
 			return mcp.Result("done"), nil
-		},
+		}),
 	}
 	c := serveStateless(t, tool)
 	id := 0
@@ -231,7 +231,7 @@ func TestManyQuestionsComeInTurns(t *testing.T) {
 		}
 		tool := &Function{
 			Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`)},
-			call: func(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
+			begin: untyped(func(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
 				answers := make(chan error, questions)
 				for range questions {
 					go func() {
@@ -245,7 +245,7 @@ func TestManyQuestionsComeInTurns(t *testing.T) {
 					}
 				}
 				return mcp.Result("done"), nil
-			},
+			}),
 		}
 		c := serveStateless(t, tool)
 		c.call(1, "")

@@ -37,6 +37,7 @@ type Call struct {
 	TaskID string
 
 	run       *tasks.Run // nil in a test
+	begun     begun      // nil: its arguments have not been read
 	caller    *rpc.Caller
 	ask       func(ctx context.Context, q Question) (Answer, error)
 	status    string
