@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"reflect"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -55,8 +56,9 @@ func Func[In any](name, description string, f func(ctx context.Context, in In, o
 
 // typed reads the arguments for f.
 func typed[In any](f func(ctx context.Context, in In, out *Output) (*mcp.CallToolResult, error)) func(*Call) begun {
+	plain := plainStructOf(reflect.TypeFor[In]())
 	return func(call *Call) begun {
-		in, err := readArguments[In](call.Arguments)
+		in, err := readArguments[In](call.Arguments, plain)
 		return func(ctx context.Context, out *Output) (*mcp.CallToolResult, error) {
 			if err != nil {
 				return nil, err
@@ -66,7 +68,10 @@ func typed[In any](f func(ctx context.Context, in In, out *Output) (*mcp.CallToo
 	}
 }
 
-func readArguments[In any](arguments json.RawMessage) (in In, err error) {
+func readArguments[In any](arguments json.RawMessage, plain plainStruct) (in In, err error) {
+	if plain.read(arguments, reflect.ValueOf(&in).Elem()) {
+		return in, nil
+	}
 	err = json.Unmarshal(arguments, &in)
 	if err != nil { // an integer may be written 1.0 (JSON Schema), which encoding/json does not take for one
 		err = json.Unmarshal(plainIntegers(arguments), &in)
