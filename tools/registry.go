@@ -204,9 +204,9 @@ func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, progress f
 	out := NewOutput(ctx, log, progress)
 	result, err := e.call(ctx, in, out)
 	out.end()
-	var wire *rpc.Error
+	wire, isWire := errors.AsType[*rpc.Error](err)
 	switch {
-	case errors.As(err, &wire):
+	case isWire:
 		return nil, "", wire
 	case errors.Is(err, ErrCannotAsk) && in.caller.Version.Stateless && needElicitation(in.caller) != nil:
 		return nil, "", needElicitation(in.caller)
