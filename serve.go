@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -127,7 +128,7 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, registry
 		ErrorsComplete: config.Tasks.FailedExit == "completed",
 	})
 	// When the input has ended or a signal has come, no child is left behind.
-	stop := func() { stopTasks(runner.Close, registry.Close) }
+	stop := sync.OnceFunc(func() { stopTasks(runner.Close, registry.Close, runner.GiveUp, registry.Grace()) })
 	defer registry.Close()
 	defer stop()
 	runner.Register(server)
@@ -153,9 +154,14 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, registry
 // taskGrace is how long tasks may take to end: longer than commands by default, and than calls of other servers.
 const taskGrace = 10 * time.Second
 
-// stopTasks ends all tasks. When they take too long the upstreams are ended under them: no call outlasts its connection.
-func stopTasks(end, endUpstreams func()) {
+// lastGrace is how long they may take then: longer than upstreams, which are killed when they do not end.
+const lastGrace = 15 * time.Second
+
+// stopTasks ends all tasks. When they take too long the upstreams are ended under them: no call outlasts its connection. What has
+// not ended then, nor within the grace of the commands, is left to the end of the process.
+func stopTasks(end, endUpstreams, giveUp func(), grace time.Duration) {
 	defer time.AfterFunc(taskGrace, endUpstreams).Stop()
+	defer time.AfterFunc(max(taskGrace, grace)+lastGrace, giveUp).Stop()
 	end()
 }
 

@@ -297,7 +297,7 @@ func (r *Run) expire() {
 
 // Do does the work of a run that [Runner.New] has made, and returns when the run has ended.
 func (r *Run) Do() {
-	defer r.runner.all.Done()
+	defer r.runner.done(r)
 	result, message, err := r.work()
 	if r.isAway() {
 		r.follow()

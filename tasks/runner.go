@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,13 +41,17 @@ type Runner struct {
 	end context.CancelFunc
 	all sync.WaitGroup // of the Runs
 
+	givenUp context.Context // ended by GiveUp
+	giveUp  context.CancelFunc
+
 	merging chan struct{} // holds an element for each merged result that is being answered
 
 	starts   window
 	requests bucket
 
-	mu   sync.Mutex
-	live map[string]*Run // Runs with a handle that have not ended
+	mu      sync.Mutex
+	live    map[string]*Run   // Runs with a handle that have not ended
+	working map[*Run]struct{} // Runs with a handle whose work has not returned, be they cancelled or not
 
 	unsettled map[string]Task // ended, but their end could not be stored (settle.go)
 	lost      error           // why none of these will be
@@ -77,7 +83,9 @@ func NewRunner(o Options) *Runner {
 		o.Observer = unobserved{}
 	}
 	ctx, end := context.WithCancel(context.Background())
-	return &Runner{o: o, ctx: ctx, end: end, live: map[string]*Run{}, unsettled: map[string]Task{},
+	givenUp, giveUp := context.WithCancel(context.Background())
+	return &Runner{o: o, ctx: ctx, end: end, givenUp: givenUp, giveUp: giveUp,
+		live: map[string]*Run{}, working: map[*Run]struct{}{}, unsettled: map[string]Task{},
 		merging:  make(chan struct{}, maxMerging),
 		starts:   window{limit: o.MaxStartsPerMinute, period: time.Minute},
 		requests: bucket{limit: o.MaxRequestsPerSecond, period: time.Second},
@@ -176,6 +184,16 @@ func (r *Runner) begin(run *Run) {
 	r.all.Add(1)
 }
 
+// done ends what begin began.
+func (r *Runner) done(run *Run) {
+	if run.HasHandle() { // a lock that small calls do not share
+		r.mu.Lock()
+		delete(r.working, run)
+		r.mu.Unlock()
+	}
+	r.all.Done()
+}
+
 // admit counts and stores a task that gets a handle.
 func (r *Runner) admit(ctx context.Context, run *Run) error {
 	r.mu.Lock()
@@ -196,6 +214,9 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 		r.forget(run.id)
 		return r.refused(run, err)
 	}
+	r.mu.Lock()
+	r.working[run] = struct{}{}
+	r.mu.Unlock()
 	run.expiry = time.AfterFunc(time.Until(task.CreatedAt.Add(task.TTL)), run.expire)
 	r.tellCreated(&task)
 	return nil
@@ -283,9 +304,22 @@ func (r *Runner) Go(f func(ctx context.Context)) {
 // errClosed is why work ends when the process does.
 var errClosed = errors.New("runnel was stopped")
 
-// Close cancels all that runs and returns when it has ended: no tool's goroutine and no child is left.
+// Close cancels all that runs and returns when it has ended: no tool's goroutine and no child is left, but for what GiveUp leaves behind.
 func (r *Runner) Close() {
 	r.end()
-	r.all.Wait()
+	_ = r.Wait(r.givenUp) // its error says that GiveUp has been called
 	r.watchers.Wait()
+}
+
+// GiveUp lets Close return though there is work that has not: nothing can stop a Go function that does not look at its context.
+// The tasks fail as all do that Close stops.
+func (r *Runner) GiveUp() {
+	r.mu.Lock()
+	working := slices.Collect(maps.Keys(r.working))
+	r.mu.Unlock()
+	for _, run := range working {
+		r.o.Log.Error().Str("taskId", run.id).Str("owner", r.o.Owner).Str("tool", run.spec.Tool).Msg("a tool has not stopped: it is left behind")
+		run.finish(errClosed, mcp.TaskFailed, errClosed.Error(), &Outcome{Result: mcp.ErrorResult(errClosed.Error())})
+	}
+	r.giveUp()
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"runnel/partials"
 	"runnel/rpc"
@@ -120,6 +121,18 @@ func (r *Registry) Replace(with *Registry) {
 	}
 	r.mu.Unlock()
 	r.changes.Tell()
+}
+
+// Grace is how long its commands may take to end, the one with the longest grace.
+func (r *Registry) Grace() (longest time.Duration) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, e := range r.tools {
+		if c, ok := e.tool.(*Command); ok {
+			longest = max(longest, time.Duration(*c.config.Grace))
+		}
+	}
+	return longest
 }
 
 // find returns where the tool of a name stands, or where it would. r.mu is held.
