@@ -113,18 +113,23 @@ tools:
 		t.Errorf("result: %v: %s", err, whole.String())
 	}
 
-	// A cancel ends the command in the other process, and its host is told. While that process stands still, a person is told.
+	// A cancel ends the command in the other process, and its host is told. While that process stands still, a person is told, and does
+	// not wait: it will be cancelled then.
 	if err := host.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = host.cmd.Process.Signal(syscall.SIGCONT) }()
-	cancel := programCommand(t, "tasks", "cancel", forever, "--state", state)
-	asked := &trigger{text: "has not answered yet (is it stopped?)\n", do: func() { _ = host.cmd.Process.Signal(syscall.SIGCONT) }}
-	var ended syncBuffer
-	cancel.Stdout, cancel.Stderr = &ended, asked
-	if err := cancel.Run(); err != nil || ended.String() != forever+" cancelled\n" || asked.String() == "" {
-		t.Errorf("cancel: %v, stdout %q, stderr %q", err, ended.String(), asked.String())
+	began := time.Now()
+	people(t, "tasks", "cancel", forever, "--state", state).is(t, exitFailure, "", "^runnel: task "+forever+` is asked to cancel, but .* has not answered in 3s \(is it stopped\?\); it will`)
+	if took := time.Since(began); took > cancelPatience+5*time.Second {
+		t.Errorf("cancel has ended after %v", took)
 	}
+	if err := host.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	eventually("the task is not cancelled when its runnel goes on", func() bool {
+		return strings.Contains(people(t, "tasks", "get", forever, "--state", state).stdout, "cancelled")
+	})
 	var cancelled mcp.Task
 	host.must(&cancelled, "tasks/get", map[string]any{"taskId": forever})
 	if cancelled.Status != mcp.TaskCancelled {

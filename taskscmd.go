@@ -143,7 +143,7 @@ func (i *invocation) aboutTask(use, short, long, example string, run func(cmd *c
 	return &cobra.Command{Use: use, Short: short, Long: long, Example: example, RunE: i.withTask(run), ValidArgsFunction: i.completeTask}
 }
 
-// cancelPatience is how long a cancellation takes without a word: an owner that runs looks for it several times a second.
+// cancelPatience is how long a cancellation may take: an owner that runs looks for it several times a second.
 const cancelPatience = 3 * time.Second
 
 func (i *invocation) cancelCommand() *cobra.Command {
@@ -151,11 +151,12 @@ func (i *invocation) cancelCommand() *cobra.Command {
 		"Asks the runnel that runs the task to cancel it, and waits until that has happened: its command has ended then, or is being ended.",
 		"  runnel tasks cancel 4d8a223b",
 		func(cmd *cobra.Command, l *local, id string) error {
-			defer time.AfterFunc(cancelPatience, func() {
-				i.say(zerolog.WarnLevel, "runnel: the task is asked to cancel; the runnel that runs it has not answered yet (is it stopped?)")
-			}).Stop()
-			t, err := l.runner.Cancel(cmd.Context(), id)
+			ctx, stop := context.WithTimeout(cmd.Context(), cancelPatience)
+			defer stop()
+			t, err := l.runner.Cancel(ctx, id)
 			switch {
+			case errors.Is(err, context.DeadlineExceeded):
+				return fmt.Errorf("task %s is asked to cancel, but the runnel that runs it has not answered in %v (is it stopped?); it will cancel it when it goes on", id, cancelPatience)
 			case errors.Is(err, tasks.ErrEnded):
 				return fmt.Errorf("task %s had ended before: %s", id, t.Status)
 			case err != nil:
