@@ -315,6 +315,23 @@ func TestStdoutIsFull(t *testing.T) {
 	}
 }
 
+// So does what only prints.
+func TestNothingIsWritten(t *testing.T) {
+	state := "--state " + t.TempDir()
+	config := filepath.Join(t.TempDir(), "runnel.yaml")
+	if err := os.WriteFile(config, []byte("tools: {a: {command: [echo]}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"--help", "help", "help call", "tasks list --help", "version", "config schema", "config check " + config,
+		"tools --selftest", "tools --selftest --output json", "tasks list --json " + state, "completion bash", "completion zsh", "completion fish", "completion powershell"} {
+		var stderr syncBuffer
+		code := run(t.Context(), strings.Fields(command), append(environ(t), noConfig), strings.NewReader(""), fullDisk{}, &stderr)
+		if code != exitFailure || !strings.HasSuffix(stderr.String(), "runnel: no space left on device\n") {
+			t.Errorf("%s: exit code %d, stderr %q", command, code, &stderr)
+		}
+	}
+}
+
 // script is a server that a shell plays: it answers each request that contains a word with lines.
 func script(t *testing.T, answers ...string) []string {
 	program := "while read -r line; do case $line in\n" +

@@ -29,7 +29,7 @@ const examples = `  # a tool without a config file
 
 // help shows the examples first: most people look for one that is near to what they want. It is no template: with
 // text/template, which calls methods by their names, the linker must keep all methods of all packages.
-func help(cmd *cobra.Command, _ []string) {
+func (i *invocation) help(cmd *cobra.Command, _ []string) {
 	var b strings.Builder
 	fmt.Fprintln(&b, cmd.Short)
 	if cmd.HasExample() {
@@ -50,7 +50,7 @@ func help(cmd *cobra.Command, _ []string) {
 	if cmd.HasAvailableLocalFlags() {
 		fmt.Fprintf(&b, "\nFlags:\n%s\n", strings.TrimRight(cmd.LocalFlags().FlagUsages(), "\n "))
 	}
-	_, _ = io.WriteString(cmd.OutOrStdout(), b.String()) // nobody reads it
+	_, i.unwritten = io.WriteString(cmd.OutOrStdout(), b.String())
 }
 
 // serveAlone is the command line, on which runnel alone serves, without the other commands: to make them all takes a tenth of a start.
@@ -102,7 +102,7 @@ func (i *invocation) addCommands(root *cobra.Command) {
 	serve.Flags().SortFlags = false
 	serve.Flags().AddFlagSet(root.Flags())
 	root.AddCommand(serve, i.toolsCommand(root.Flags()), i.callCommand(root.Flags()), i.tasksCommand(root.Flags()), i.traceCommand(), i.doctorCommand(root.Flags()), i.configCommand(root.Flags().Lookup("config")), manCommand(), versionCommand())
-	root.SetHelpFunc(help)
+	root.SetHelpFunc(i.help)
 	completeFlags(root)
 	mendCompletion(root)
 	mendHelp(root)

@@ -60,6 +60,8 @@ type invocation struct {
 	args []string
 
 	options options
+
+	unwritten error // why the help could not be written: cobra takes no error of it
 }
 
 // run is the whole program but for the process around it; it returns the exit code. It ends when ctx does.
@@ -75,10 +77,13 @@ func (i *invocation) run(ctx context.Context, args []string) int {
 	root.SetArgs(append([]string{}, args...)) // not nil, which would mean os.Args
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
+		err = i.unwritten
+	}
+	if err == nil {
 		return exitFine
 	}
 	var write *fs.PathError
-	if errors.As(err, &write) && write.Path == "/dev/stdout" && errors.Is(err, syscall.EPIPE) && cmd != root && cmd.Name() != "serve" {
+	if errors.As(err, &write) && write.Path == "/dev/stdout" && errors.Is(err, syscall.EPIPE) && (i.unwritten != nil || cmd != root && cmd.Name() != "serve") {
 		return exitFailure // head has seen enough
 	}
 	var exit exitError
