@@ -165,13 +165,16 @@ func (c *Command) fillDefaults() error {
 	if f.MaxConcurrent < 0 {
 		return &ConfigError{Key: "maxConcurrent", Problem: fmt.Sprintf("%d is negative", f.MaxConcurrent), Allowed: "1 or more; 0 = no limit"}
 	}
-	if f.MaxOutput == 0 {
-		f.MaxOutput = DefaultMaxOutput
+	if f.MaxOutput == nil {
+		f.MaxOutput = new(DefaultMaxOutput)
 	}
-	if f.MaxResult == 0 {
-		f.MaxResult = DefaultMaxResult
+	if *f.MaxOutput == 0 {
+		return &ConfigError{Key: "maxOutput", Problem: "0 is out of range", Allowed: "1 or more"}
 	}
-	if f.MaxResult < minMaxResult || f.MaxResult > limitMaxResult {
+	if f.MaxResult == nil {
+		f.MaxResult = new(DefaultMaxResult)
+	}
+	if *f.MaxResult < minMaxResult || *f.MaxResult > limitMaxResult {
 		return &ConfigError{Key: "maxResult", Problem: f.MaxResult.String() + " is out of range", Allowed: minMaxResult.String() + " to " + limitMaxResult.String()}
 	}
 	return nil
@@ -314,7 +317,7 @@ func (c *Command) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToo
 	if err != nil {
 		return mcp.ErrorResult(err.Error()), nil
 	}
-	out.log.Limit(int64(c.config.MaxOutput))
+	out.log.Limit(int64(*c.config.MaxOutput))
 	r := newRecord(&c.config, c.marks(), out)
 	ending := p.run(ctx, r, limits{
 		timeout: time.Duration(c.config.Timeout),

@@ -38,8 +38,8 @@ type CommandConfig struct {
 
 	Task          mcp.TaskSupport `yaml:"task"`          // optional (default), required, forbidden
 	MaxConcurrent int             `yaml:"maxConcurrent"` // calls that run at once; 0 = no limit
-	MaxOutput     Size            `yaml:"maxOutput"`     // output that is stored, its head and its tail; default DefaultMaxOutput
-	MaxResult     Size            `yaml:"maxResult"`     // text in the result; default DefaultMaxResult
+	MaxOutput     *Size           `yaml:"maxOutput"`     // output that is stored, its head and its tail; default DefaultMaxOutput
+	MaxResult     *Size           `yaml:"maxResult"`     // text in the result; default DefaultMaxResult
 
 	Confirm         string `yaml:"confirm"`         // a question to the user, with placeholders, before the command is started
 	ConfirmFallback string `yaml:"confirmFallback"` // for a client that cannot be asked: refuse (default), run

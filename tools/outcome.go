@@ -55,11 +55,11 @@ func (r *record) outcome(e ending, took time.Duration) *outcome {
 		DurationMs:  took.Milliseconds(),
 		StdoutBytes: r.stdout.bytes,
 		StderrBytes: r.stderr.bytes,
-		Truncated:   r.streamed > r.config.MaxOutput, // the store keeps the head and the tail
+		Truncated:   r.streamed > *r.config.MaxOutput, // the store keeps the head and the tail
 		TimedOut:    e.stop == stopTimeout || e.stop == stopIdle,
 		stdout:      &r.stdout.kept,
 		stderr:      &r.stderr.kept,
-		max:         int(r.config.MaxResult),
+		max:         int(*r.config.MaxResult),
 		last:        r.last,
 	}
 	if e.state == nil {

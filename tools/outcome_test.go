@@ -143,7 +143,7 @@ func TestStderr(t *testing.T) {
 
 func TestHugeOutput(t *testing.T) {
 	config := child("flood", "200000") // 12.2 MiB
-	config.MaxOutput, config.MaxResult = 1<<20, 8<<10
+	config.MaxOutput, config.MaxResult = new(Size(1<<20)), new(Size(8<<10))
 	result, o, r := call(t, mustCommand(t, config), `{}`)
 	if o.StdoutBytes != 200000*64 || !o.Truncated || result.IsError {
 		t.Errorf("outcome %+v", o)
@@ -159,7 +159,7 @@ func TestHugeOutput(t *testing.T) {
 }
 
 func TestBothStreamsShareTheResult(t *testing.T) {
-	c := mustCommand(t, CommandConfig{Shell: `yes o | head -c 100000; yes e | head -c 100000 >&2`, Stderr: "separate", MaxResult: 4096})
+	c := mustCommand(t, CommandConfig{Shell: `yes o | head -c 100000; yes e | head -c 100000 >&2`, Stderr: "separate", MaxResult: new(Size(4096))})
 	result, o, _ := call(t, c, `{}`)
 	out, err := contentText(t, result.Content[0]), contentText(t, result.Content[1])
 	a, _ := json.Marshal(out)

@@ -80,7 +80,7 @@ func TestWidePipe(t *testing.T) {
 		}
 		in.Close()
 		log := partials.NewLog(nil)
-		r := newRecord(&CommandConfig{ANSI: "keep", MaxResult: minMaxResult}, nil, NewOutput(t.Context(), log, nil))
+		r := newRecord(&CommandConfig{ANSI: "keep", MaxResult: new(minMaxResult)}, nil, NewOutput(t.Context(), log, nil))
 		r.stdout.pump(out)
 		raw, err := out.SyscallConn()
 		if err != nil {

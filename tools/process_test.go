@@ -80,7 +80,7 @@ func TestIdleTimeoutCountsFromTheLastOutput(t *testing.T) {
 }
 
 func TestSlowClientIsNoSilence(t *testing.T) {
-	r := newRecord(&CommandConfig{ANSI: "keep"}, nil, nil)
+	r := newRecord(&CommandConfig{ANSI: "keep", MaxResult: new(minMaxResult)}, nil, nil)
 	r.began = time.Now().Add(-time.Hour)
 	if r.silence() < time.Hour {
 		t.Error("an hour without output is no silence")

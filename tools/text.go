@@ -95,7 +95,7 @@ type textStream struct {
 
 func (s *textStream) init(r *record, sink partials.Stream, marks *regexp.Regexp) {
 	s.r, s.sink = r, sink
-	s.kept.max = int(r.config.MaxResult)
+	s.kept.max = int(*r.config.MaxResult)
 	if r.config.ANSI == "strip" {
 		s.strip = &stripper{crlf: r.config.Pty}
 	}

@@ -189,7 +189,7 @@ func BenchmarkStream(b *testing.B) {
 	line := []byte(strings.Repeat("ok  \tgithub.com/example/package\t0.012s\n", 800))
 	for _, output := range []string{"text", "lines"} {
 		b.Run(output, func(b *testing.B) {
-			c, err := NewCommand("t", CommandConfig{Command: []string{"x"}, Output: output, MaxOutput: 1 << 50}, Environment{})
+			c, err := NewCommand("t", CommandConfig{Command: []string{"x"}, Output: output, MaxOutput: new(Size(1 << 50))}, Environment{})
 			if err != nil {
 				b.Fatal(err)
 			}
