@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"runnel/partials"
 	"runnel/rpc/mcp"
+	"runnel/tasks"
 )
 
 // people runs the real program, as somebody at a terminal beside the hosts does.
@@ -197,6 +200,30 @@ func TestTasksKept(t *testing.T) {
 	host.kill()
 	in("list", "--running").is(t, exitFine, "", "^none of owner")
 	in("list").is(t, exitFine, `ID .*\n`+ids[4][:8]+` +failed +sleep .*gone.*\n`, "")
+}
+
+// A line about an item begins at the margin, whatever stands before it.
+func TestTasksShowItems(t *testing.T) {
+	dir := t.TempDir()
+	store := tasks.NewSQLite(tasks.SQLiteOptions{Dir: dir})
+	runner := tasks.NewRunner(tasks.Options{Store: store})
+	image := mcp.Image([]byte("pixels"), "image/png")
+	run, err := runner.Start(t.Context(), tasks.Spec{Tool: "draw", Handle: true, Work: func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
+		err := run.Log().Append(ctx, partials.Chunk{Data: []byte("no end")}, partials.Chunk{Kind: partials.Item, Data: image}, partials.Chunk{Data: []byte("more\n")}, partials.Chunk{Kind: partials.Item, Data: image})
+		return &mcp.CallToolResult{Content: []mcp.ContentBlock{mcp.Text("no end"), image, mcp.Text("more\n"), image}}, "", err
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.Delivered()
+	<-run.Ended()
+	runner.Close()
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"tail", "result"} {
+		runClient(t, "", "tasks", command, run.ID(), "--state", dir).is(t, exitFine, `no end\n\[image image/png 6 bytes\]\nmore\n\[image image/png 6 bytes\]\n`, "")
+	}
 }
 
 func TestTasksMisused(t *testing.T) {

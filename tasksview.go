@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -175,18 +174,18 @@ leaves it, and the task goes on. What the command wrote to stderr, where that is
   # what has come since
   runnel tasks tail 4d8a --after 5120`,
 		func(cmd *cobra.Command, l *local, id string) error {
-			at := after
+			at, v := after, newView(i.stdout, i.stderr, "never", "")
 			_, err := l.runner.Tail(cmd.Context(), id, at, follow, func(b partials.Batch) error {
 				if b.Start > at {
 					i.say(zerolog.WarnLevel, fmt.Sprintf("runnel: gap: %d bytes of the output are no longer kept (after %d bytes)", b.Start-at, at))
 				}
 				at = b.End
 				for _, c := range b.Chunks {
-					text, stderr := string(c.Data), c.Stream == partials.Stderr
+					text, isText, stderr := string(c.Data), true, c.Stream == partials.Stderr
 					if c.Kind == partials.Item {
-						text, _, stderr = itemText(c.Data)
+						text, isText, stderr = itemText(c.Data)
 					}
-					if err := i.writeOutput(text, stderr); err != nil {
+					if err := v.output(text, isText, stderr); err != nil {
 						return err
 					}
 				}
@@ -217,9 +216,10 @@ func (i *invocation) resultCommand() *cobra.Command {
 			if asJSON {
 				err = i.writeJSON(result)
 			} else {
+				v := newView(i.stdout, i.stderr, "never", "")
 				for _, item := range result.Content {
-					if text, _, stderr := itemText(item); err == nil {
-						err = i.writeOutput(text, stderr)
+					if text, isText, stderr := itemText(item); err == nil {
+						err = v.output(text, isText, stderr)
 					}
 				}
 			}
@@ -232,14 +232,16 @@ func (i *invocation) resultCommand() *cobra.Command {
 	return cmd
 }
 
-// writeOutput writes what a task wrote.
-func (i *invocation) writeOutput(text string, stderr bool) error {
-	to := i.stdout
+// output writes what a task wrote. What is no text, but a line about an item, begins at the margin.
+func (v *view) output(text string, isText, stderr bool) error {
 	if stderr {
-		to = i.stderr
+		_, err := v.Write([]byte(text))
+		return err
 	}
-	_, err := io.WriteString(to, text)
-	return err
+	if !isText {
+		v.newLine()
+	}
+	return v.content(text)
 }
 
 // writeJSON writes a value on one line.
