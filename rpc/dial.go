@@ -22,6 +22,8 @@ type DialOptions struct {
 	Dir     string    // of the server; "" = that of this process
 	Stderr  io.Writer // gets what the server writes to stderr; nil = nobody
 
+	// OnStart is called before each start of the server: there may be two (see Dial). nil = nobody.
+	OnStart func()
 	// Guard is told the process group of a server that has been started; what it returns is called when the group is gone.
 	// nil = nobody.
 	Guard func(pgid int) (release func())
@@ -111,6 +113,9 @@ func begin(o *DialOptions) (*Client, error) {
 	opt := *o
 	opt.MaxLine = cmp.Or(opt.MaxLine, defaultMaxLine)
 	if len(o.Command) > 0 {
+		if o.OnStart != nil {
+			o.OnStart()
+		}
 		var err error
 		if child, err = startChild(o); err != nil {
 			return nil, err

@@ -164,6 +164,7 @@ func (u *Upstream) serve(publish func([]*entry)) error {
 		Env:            u.env,
 		Dir:            u.dir,
 		Stderr:         l.stderr,
+		OnStart:        l.stderr.forget,
 		Guard:          guardGroup(u.log),
 		EndGroup:       EndGroup,
 		Info:           mcp.Implementation{Name: "runnel", Version: u.version},

@@ -332,7 +332,7 @@ func TestUpstreamBackoff(t *testing.T) {
 	if want := "10ms 20ms 40ms 40ms"; strings.Join(got, " ") != want {
 		t.Errorf("pauses %q, want %s", got, want)
 	}
-	if !strings.Contains(b.logs.String(), `cannot start: initialize: the server ended with exit status 7; it wrote last:\nno licence`) {
+	if !strings.Contains(b.logs.String(), `cannot start: initialize: the server ended with exit status 7; it wrote last:\nno licence",`) { // once, though it is started twice
 		t.Errorf("the log does not tell why:\n%s", b.logs)
 	}
 	missing := fake(t, "missing", func(u *UpstreamConfig) { u.Command = []string{"no-such-program"} })

@@ -296,6 +296,13 @@ func (w *lastWords) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// forget forgets what another start of the server wrote.
+func (w *lastWords) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.line, w.kept = nil, nil
+}
+
 // explain adds to an error what the server wrote last.
 func (w *lastWords) explain(err error) error {
 	w.mu.Lock()
