@@ -169,6 +169,8 @@ func (a *asking) await(ctx context.Context, q *tasks.Question, params mcp.Elicit
 		}
 		answer = Answer{Action: e.result.Action, Content: e.result.Content}
 		switch {
+		case errors.Is(e.err, rpc.ErrClosed):
+			return answer, errNobody
 		case e.err != nil:
 			return answer, e.err
 		case answer.Action == mcp.ElicitAccept:
@@ -185,7 +187,7 @@ func (a *asking) await(ctx context.Context, q *tasks.Question, params mcp.Elicit
 		answer = Answer{Action: r.Action, Content: r.Content}
 		cancel(errAnswered)
 	case <-unreachable:
-		err = rpc.ErrClosed
+		err = errNobody
 	case <-a.end.Done():
 		err = tasks.ErrEnded
 		cancel(err)
@@ -197,6 +199,9 @@ func (a *asking) await(ctx context.Context, q *tasks.Question, params mcp.Elicit
 	}
 	return answer, err
 }
+
+// errNobody is what Ask returns when the session is closed while a question is open.
+var errNobody = errors.New("nobody can answer the question: the input has ended")
 
 // errAnswered is why a question is withdrawn that was answered by tasks/update.
 var errAnswered = errors.New("answered elsewhere")
