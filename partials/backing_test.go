@@ -407,6 +407,46 @@ func TestGapIsMarked(t *testing.T) {
 	}
 }
 
+// lockless is a shelf that is read while nobody holds the lock of some segments: Encode waits for that, and all output for Encode.
+type lockless struct {
+	shelf
+	t        *testing.T
+	segments *Segments
+}
+
+func (s *lockless) Load(ctx context.Context, pos int64, limit int) ([]Stretch, error) {
+	if s.segments.mu.TryLock() {
+		s.segments.mu.Unlock()
+	} else {
+		s.t.Error("the backing is read under the segments' lock")
+	}
+	return s.shelf.Load(ctx, pos, limit)
+}
+
+func TestSegmentsAreReadWithoutTheirLock(t *testing.T) {
+	l, s := NewLog(nil), &lockless{t: t}
+	s.segments = NewSegments(l)
+	l.Back(s)
+	d, r := NewSEP1905([]byte(`{"jsonrpc":"2.0"`), []byte("1"), "t", s.segments), l.NewReader(0)
+	defer r.Close()
+	for range 2 * backedRetain / 1000 { // half of it is no longer in memory
+		mustAppend(t, l, text(strings.Repeat("x", 999)+"\n"))
+		b, _ := r.Next(1000)
+		d.Encode(nil, b)
+		s.keep(l)
+	}
+	whole := s.segments.After(0, 1<<30)
+	if page := s.segments.After(10, 5000); page.Count < 2 || !strings.Contains(string(whole.Content), string(bytes.Trim(page.Content, "[]"))) {
+		t.Errorf("a page in the middle: %s", page.Content)
+	}
+	if merged, cut := s.segments.Merged(1 << 30); cut || whole.Count != 2*backedRetain/1000 || len(merged) < 2*backedRetain {
+		t.Errorf("%d segments, %d bytes merged", whole.Count, len(merged))
+	}
+	if s.loads == 0 {
+		t.Error("nothing was read from the backing")
+	}
+}
+
 func TestDamagedStretchIsAnError(t *testing.T) {
 	for _, marks := range [][]byte{nil, {5 << 4}, {3 << 4}, {0x80}} {
 		l := Stored(&shelf{kept: []Stretch{{Marks: marks, Data: []byte("data")}}}, 4)

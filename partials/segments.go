@@ -114,20 +114,36 @@ type Page struct {
 // After returns the segments behind number last, of about limit bytes, and numbers those that have no
 // number yet. "the server returns segments starting from lastSeqNr + 1" ("Resuming Streaming").
 func (s *Segments) After(last int64, limit int) Page {
+	c := &collector{page: Page{Content: []byte{'['}}, limit: limit, numbered: true}
+	sent := s.frozen(true)
+	next := sent.collect(c, last+1)
+	if next <= int64(len(sent.ends)) { // there is no room for more
+		c.page.Content = append(c.page.Content, ']')
+		return c.page
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.after(last, limit, true)
+	return s.page(c, last, next)
+}
+
+// frozen are the segments that have numbers, or only those that were sent, which stay as they are: to read them may wait for the disk,
+// and Encode must not wait for that, since all other output waits for Encode.
+func (s *Segments) frozen(sent bool) *Segments {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := &Segments{log: s.log, ends: slices.Clip(s.ends), ending: s.ending, given: true}
+	if sent {
+		f.ends = s.ends[:min(s.last, int64(len(s.ends)))]
+	}
+	return f
 }
 
 // Merged returns all segments in order with "the seqNr field removed", as a JSON array of about limit bytes at most: of
 // a longer output the middle is left out, cut tells that, and an item says so.
 func (s *Segments) Merged(limit int) (items []byte, cut bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Number(math.MaxInt64) // the tail is found from its end
+	s = s.frozen(false)
 	head := s.after(0, limit/2, false)
-	for s.number(limit) {
-		// The tail is found from its end.
-	}
 	rest := []json.RawMessage(nil)
 	if s.ending != nil {
 		rest = s.ending.Rest
@@ -162,23 +178,22 @@ func (s *Segments) Merged(limit int) (items []byte, cut bool) {
 
 // after collects segments. s.mu is held.
 func (s *Segments) after(last int64, limit int, numbered bool) Page {
-	for s.needs(last, limit) && s.number(limit) {
+	return s.page(&collector{page: Page{Content: []byte{'['}}, limit: limit, numbered: numbered}, last, last+1)
+}
+
+// page is the page behind number last, of which c has what comes before number next. s.mu is held.
+func (s *Segments) page(c *collector, last, next int64) Page {
+	for s.needs(last, c.limit) && s.number(c.limit) {
 		// A batch at a time.
 	}
-	c := collector{page: Page{Content: []byte{'['}}, limit: limit, numbered: numbered}
-	next := last + 1
-	if lost := s.log.lostTo(); !numbered && last == 0 && lost > 0 {
+	if lost := s.log.lostTo(); !c.numbered && last == 0 && lost > 0 {
 		// Where nobody asks for numbers, all that is gone is one item.
 		if n := sort.Search(len(s.ends), func(i int) bool { return s.ends[i] >= lost }); n < len(s.ends) {
 			c.put(0, fmt.Appendf(nil, noLongerKept, s.ends[n]))
 			c.page.Count, next = n+1, int64(n)+2
 		}
 	}
-	for ; next <= int64(len(s.ends)); next++ {
-		if item := s.logged(next, c.longest()); !c.add(next, item) {
-			break
-		}
-	}
+	next = s.collect(c, next)
 	logged := int64(len(s.ends))
 	if s.ending != nil && s.atEnd() {
 		for n, item := range s.ending.Rest {
@@ -190,10 +205,18 @@ func (s *Segments) after(last int64, limit int, numbered bool) Page {
 		c.page.IsError = c.page.Complete && s.ending.IsError
 	}
 	c.page.Content = append(c.page.Content, ']')
-	if numbered && c.page.Count > 0 {
+	if c.numbered && c.page.Count > 0 {
 		s.last = max(s.last, next-1)
 	}
 	return c.page
+}
+
+// collect takes the segments from number next on that have room, and returns the number behind them.
+func (s *Segments) collect(c *collector, next int64) int64 {
+	for next <= int64(len(s.ends)) && c.add(next, s.logged(next, c.longest())) {
+		next++
+	}
+	return next
 }
 
 // needs tells whether more of the log must have numbers for a page of limit bytes behind number last. s.mu is held.
