@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -60,16 +61,44 @@ func (i *invocation) reload(ctx context.Context, file string, config *tools.Conf
 	}
 }
 
-// watch watches the folders where a change of a file shows, instead of those that were watched: folders, because editors replace a
-// file by another one of its name, and that of the file itself, too, where its name is a link. Either may be another folder by now.
+// watch watches the folders where a change of a file shows, instead of those that were watched: any of them may be another one by now.
 func watch(w *fsnotify.Watcher, file string) {
 	for _, dir := range w.WatchList() {
 		_ = w.Remove(dir) // it is gone if not there
 	}
-	_ = w.Add(filepath.Dir(file)) // what cannot be watched is read again on SIGHUP only
-	if target, err := filepath.EvalSymlinks(file); err == nil {
-		_ = w.Add(filepath.Dir(target))
+	for _, dir := range folders(file) {
+		_ = w.Add(dir) // what cannot be watched is read again on SIGHUP only
 	}
+}
+
+// maxLinks is how many links may stand on the way to a file: as many as Linux follows.
+const maxLinks = 40
+
+// folders are the one that a file stands in, because editors replace a file by another one of its name, and those of all links
+// on the way to it: of the file's name, and of folders in its path.
+func folders(file string) (list []string) {
+	path, err := filepath.Abs(file)
+	if err != nil {
+		return []string{filepath.Dir(file)}
+	}
+	at, rest := "/", path
+	for rest != "" && len(list) < maxLinks {
+		var name string
+		name, rest, _ = strings.Cut(strings.TrimLeft(rest, "/"), "/")
+		next := filepath.Join(at, name)
+		target, err := os.Readlink(next)
+		switch {
+		case err != nil: // no link
+			at = next
+			continue
+		case filepath.IsAbs(target):
+			list, at = append(list, at), "/"
+		default:
+			list = append(list, at)
+		}
+		rest = target + "/" + rest
+	}
+	return append(list, filepath.Dir(at))
 }
 
 // same tells whether a file is as it was; nil = it is not there.

@@ -50,8 +50,8 @@ func (e events) want(t *testing.T, line string, again func()) {
 	t.Fatalf("no log line %q", line)
 }
 
-// A config that is a link is read again when its target changes, and one whose folder was made anew after a SIGHUP. What only a start
-// takes up is named.
+// A config that is a link is read again when its target changes, or any link on the way to it, and one whose folder was made anew after
+// a SIGHUP. What only a start takes up is named.
 func TestConfigIsWatched(t *testing.T) {
 	hangups := make(chan os.Signal, 1) // so that none ends the tests
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -69,9 +69,21 @@ func TestConfigIsWatched(t *testing.T) {
 		}
 	}
 	write()
-	if err := os.Symlink(target, link); err != nil {
-		t.Fatal(err)
+	relink := func(name, target string) {
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(target, name+".new"); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(name+".new", name); err != nil {
+			t.Fatal(err)
+		}
 	}
+	versions := filepath.Join(dir, "versions")
+	relink(link, "versions/current/runnel.yaml")
+	relink(filepath.Join(versions, "current"), "1")
+	relink(filepath.Join(versions, "1", "runnel.yaml"), target)
 	i := &invocation{env: os.Environ(), stderr: os.Stderr}
 	i.options.config = link
 	config, err := tools.LoadConfig(link)
@@ -102,4 +114,18 @@ func TestConfigIsWatched(t *testing.T) {
 		<-log
 	}
 	log.want(t, "config read again[]", write)
+
+	for n, name := range []string{"1/runnel.yaml", "current"} {
+		log.want(t, "config read again[]", func() {
+			target := filepath.Join(t.TempDir(), "another.yaml")
+			if err := os.WriteFile(target, fmt.Appendf(nil, "tools: {tool-%d: {command: [echo]}}\n", n), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if name == "current" {
+				relink(filepath.Join(filepath.Dir(target), "runnel.yaml"), target)
+				target = filepath.Dir(target)
+			}
+			relink(filepath.Join(versions, name), target)
+		})
+	}
 }
