@@ -233,6 +233,34 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// Who follows a task anew while the last follower before has let go, and is not gone yet, gets a run that goes on.
+func TestFollowWhileTheLastOneLetsGo(t *testing.T) {
+	starter, supervisor, third := threeProcesses(t)
+	here, there := detached(t, starter, supervisor, Spec{Handle: true}, untilDone)
+	here.Delivered()
+	first, release, err := third.Follow(t.Context(), here.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.door.Lock() // so that it cannot end
+	release()
+	second, releaseSecond, err := third.Follow(t.Context(), here.ID())
+	first.door.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer releaseSecond()
+	<-first.Ended()
+	if second == first || third.Running(here.ID()) != second || second.Context().Err() != nil {
+		t.Errorf("the same run: %v; one runs: %v; it ends: %v", second == first, third.Running(here.ID()) != nil, second.Context().Err())
+	}
+	there.Cancel("enough")
+	<-second.Ended()
+	if status := second.Task().Status; status != mcp.TaskCancelled {
+		t.Errorf("followed to its end: %s", status)
+	}
+}
+
 // Cancelling and ending the starter while the supervisor takes the task: it is cancelled there, or goes on there.
 func TestDetachIsNotTornApart(t *testing.T) {
 	for name, cancel := range map[string]bool{"cancelled": true, "closed": false} {
