@@ -538,6 +538,53 @@ func TestSQLiteReadersBehind(t *testing.T) {
 	}
 }
 
+// A job that is done again, since one beside it failed, is refused only if it is refused then.
+func TestSQLiteRefusedIsNotKept(t *testing.T) {
+	s := openStore(t, SQLiteOptions{})
+	put(t, s, logged("task"))
+	d, err := s.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("broken")
+	queue := func(write func()) {
+		d.w.mu.Lock()
+		n := len(d.w.jobs)
+		d.w.mu.Unlock()
+		go write()
+		eventually(t, func() bool {
+			d.w.mu.Lock()
+			defer d.w.mu.Unlock()
+			return len(d.w.jobs) == n+1
+		})
+	}
+	busy, begun := make(chan struct{}), make(chan struct{})
+	go d.w.do(job{do: func(*transaction) error { close(begun); <-busy; return nil }})
+	<-begun
+	again := false
+	queue(func() {
+		_ = d.w.do(job{do: func(tx *transaction) error {
+			if again {
+				return broken
+			}
+			again = true
+			_, err := tx.exec("UPDATE task SET keeper = NULL WHERE id = 'task'") // as its end does
+			return err
+		}})
+	})
+	merged, refused := make(chan []byte, 1), make(chan error, 1)
+	queue(func() {
+		variables, err := s.SetVariables(t.Context(), "local", "task", []byte(`{"a":1}`))
+		merged <- variables
+		refused <- err
+	})
+	queue(func() { _ = d.w.do(job{do: func(*transaction) error { return broken }}) })
+	close(busy)
+	if variables, err := <-merged, <-refused; err != nil || string(variables) != `{"a":1}` {
+		t.Errorf("%s, %v", variables, err)
+	}
+}
+
 // Of a long log head and tail are kept.
 func TestSQLiteLimitsLogs(t *testing.T) {
 	s := openStore(t, SQLiteOptions{})
