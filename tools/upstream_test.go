@@ -373,6 +373,40 @@ func TestUpstreamHangs(t *testing.T) {
 	})
 }
 
+// A server that hangs is taken out before its calls end: who calls again at once gets the next one.
+func TestHungUpstreamIsTakenOutFirst(t *testing.T) {
+	t.Parallel()
+	u := fake(t, "fake", nil, "hang")
+	u.times.pingAfter, u.hungAfter = 50*time.Millisecond, 50*time.Millisecond
+	b := newBehind(t, u)
+	b.need(t.Context())
+	l, err := u.connected(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() {
+		_, _, err := b.call("hang", &Call{})
+		ended <- err
+	}()
+	for late := time.Now().Add(watchdog); !l.busy(); time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatal("the server is not called")
+		}
+	}
+	u.mu.Lock() // so that it cannot be taken out
+	<-l.client.Done()
+	select {
+	case <-l.ended:
+		t.Error("the call ends while others still get this server")
+	case <-time.After(50 * time.Millisecond):
+	}
+	u.mu.Unlock()
+	if err := <-ended; !errors.Is(err, errHung) {
+		t.Errorf("the call ended with %v", err)
+	}
+}
+
 // What a server says of its work while it works is output: progress messages as text, log lines as what a command writes to stderr.
 func TestUpstreamTalks(t *testing.T) {
 	t.Parallel()
