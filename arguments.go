@@ -217,11 +217,11 @@ func clipText(s string) string { return shorten(strings.ReplaceAll(s, "\n", " ")
 func parseArguments(schema json.RawMessage, words []string, object string) (json.RawMessage, error) {
 	arguments := map[string]json.RawMessage{}
 	if object != "" {
-		if !utf8.ValidString(object) || json.Unmarshal([]byte(object), &arguments) != nil || arguments == nil {
-			return nil, fmt.Errorf("--json: %q is no JSON object", clipText(object))
-		}
 		if !utf8.ValidString(object) {
 			return nil, errors.New("--json: the object is not UTF-8, as JSON must be")
+		}
+		if json.Unmarshal([]byte(object), &arguments) != nil || arguments == nil {
+			return nil, fmt.Errorf("--json: %q is no JSON object", clipText(object))
 		}
 	}
 	s := readSchema(schema)
@@ -233,8 +233,8 @@ func parseArguments(schema json.RawMessage, words []string, object string) (json
 			errs = append(errs, fmt.Errorf("%q is no argument (allowed: key=value, key=@file)", clipText(word)))
 			continue
 		}
-		if !utf8.ValidString(word) { // the name of a file may be
-			errs = append(errs, fmt.Errorf("%q is not UTF-8, as JSON must be; base64 makes text of any bytes", clipText(word)))
+		if !utf8.ValidString(key) {
+			errs = append(errs, fmt.Errorf("the name %q is not UTF-8, as JSON must be", clipText(key)))
 			continue
 		}
 		v, err := argument(s.find(key), text)

@@ -42,9 +42,9 @@ func TestDressStructured(t *testing.T) {
 func TestDressEveryWay(t *testing.T) {
 	array := &Function{
 		Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`), Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},
-		call: func(context.Context, *Call, *Output) (*mcp.CallToolResult, error) {
+		begin: untyped(func(context.Context, *Call, *Output) (*mcp.CallToolResult, error) {
 			return &mcp.CallToolResult{StructuredContent: json.RawMessage("[1]")}, nil
-		},
+		}),
 	}
 	c := serveStateless(t, array)
 	send := func(format string, a ...any) string {
