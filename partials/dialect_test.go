@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -509,12 +508,12 @@ func TestLostOutputIsOneSegment(t *testing.T) {
 	}
 }
 
-func TestDigits(t *testing.T) {
-	d := digits{'0'}
+func TestLineEnd(t *testing.T) {
+	e := newLineEnd()
 	for i := range 12345 {
-		if string(d) != strconv.Itoa(i) {
-			t.Fatalf("%s, want %d", d, i)
+		if want := fmt.Sprintf("\"}],\"seq\":%d}}\n", i); string(e) != want {
+			t.Fatalf("%s, want %s", e, want)
 		}
-		d.raise()
+		e.raise()
 	}
 }

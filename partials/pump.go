@@ -47,6 +47,7 @@ const (
 type Pump struct {
 	r       *Reader
 	dialect Dialect
+	liner   liner // dialect, if it is one and each write is a notification
 	lane    Lane
 	o       PumpOptions
 	emit    func(dst []byte) []byte // encode
@@ -73,12 +74,14 @@ func NewPump(r *Reader, d Dialect, lane Lane, o PumpOptions) *Pump {
 		o.MaxBytes = defaultMaxBytes
 	}
 	o.MaxBytes = min(o.MaxBytes, maxMaxBytes)
+	var lines liner
 	if o.Pace == 0 {
 		r.overhead = lineOverhead
+		lines, _ = d.(liner)
 	} else {
 		r.joins = true // to look at each of a thousand small chunks again was a fifth of what they cost
 	}
-	p := &Pump{r: r, dialect: d, lane: lane, o: o, pos: r.Pos()}
+	p := &Pump{r: r, dialect: d, lane: lane, o: o, pos: r.Pos(), liner: lines}
 	p.emit, p.wake = p.encode, p.woken
 	return p
 }
@@ -245,6 +248,11 @@ func (p *Pump) encode(dst []byte) []byte {
 		return dst
 	case p.end:
 		return p.dialect.End(dst)
+	}
+	if p.liner != nil {
+		if lines := p.lines(dst, p.liner); len(lines) > len(dst) {
+			return lines
+		}
 	}
 	b, ok := p.r.Next(p.o.MaxBytes)
 	if !ok {
