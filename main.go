@@ -54,8 +54,9 @@ type invocation struct {
 	stdout io.Writer
 	stderr io.Writer
 
-	reloads bool   // the config file is watched
-	detach  string // the tool whose calls are detached, whatever the config says
+	reloads bool        // the config file is watched
+	seen    os.FileInfo // of it, from before it was read last; nil = it was not there
+	detach  string      // the tool whose calls are detached, whatever the config says
 
 	args []string
 

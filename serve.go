@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"os/signal"
 	"sync"
 	"syscall"
@@ -181,6 +182,7 @@ func (i *invocation) loadConfig() (config *tools.Config, file string, err error)
 	}
 	config = tools.DefaultConfig()
 	if file != "" {
+		i.seen, _ = os.Stat(file)
 		if config, err = tools.LoadConfig(file); err != nil {
 			return nil, "", i.configError(err)
 		}

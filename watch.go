@@ -33,17 +33,19 @@ func (i *invocation) reload(ctx context.Context, file string, config *tools.Conf
 		events, errs = w.Events, w.Errors
 		watch(w, file)
 	}
-	seen, _ := os.Stat(file)
 	timer := time.NewTimer(0)
 	<-timer.C
 	defer timer.Stop()
+	if now, _ := os.Stat(file); !same(now, i.seen) { // it changed before it was watched
+		timer.Reset(settle)
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case e := <-events:
-			if now, _ := os.Stat(file); e.Op != fsnotify.Chmod && !same(now, seen) {
-				seen = now
+			if now, _ := os.Stat(file); e.Op != fsnotify.Chmod && !same(now, i.seen) {
+				i.seen = now
 				timer.Reset(settle)
 			}
 		case err := <-errs: // events were lost, or the folder is
@@ -55,7 +57,6 @@ func (i *invocation) reload(ctx context.Context, file string, config *tools.Conf
 			if w != nil {
 				watch(w, file) // first: a change from now on is seen
 			}
-			seen, _ = os.Stat(file)
 			i.readAgain(file, config, registry, log)
 		}
 	}
