@@ -43,7 +43,7 @@ import (
 //	                             tasks.responses.modes with all three, elicitation that the user can be asked
 //	... chunks $task1 N BYTES    the next lines are partials of the task, together the N chunks of the self-test tool stream
 //	... partials $task1 "TEXT"   the next lines are partials of the task whose text is TEXT, in as many lines as it takes
-//	... segments ID $task1 N     the next lines are responses to call ID of the task with N segments together, or "all" that come
+//	... segments ID $task1 N     the next lines are responses to call ID of the task with N segments together, or "all" that come, or all=N of them
 //	... contains TEXT    the last line of the server holds these bytes
 //	... silence [TIME]   nothing more comes (within the time)
 //	... wait TIME        time passes while the client reads but says nothing
@@ -445,7 +445,8 @@ func (p *player) partials(name string, n int) (string, error) {
 
 // segments takes responses to a streaming call (SEP-1905).
 func (p *player) segments(id, name, n string) error {
-	for got := 0; n == "all" || strconv.Itoa(got) != n; {
+	n, all := strings.CutPrefix(n, "all")
+	for got := 0; all || strconv.Itoa(got) != n; {
 		line, err := p.next(watchdog)
 		if err != nil {
 			return fmt.Errorf("%w\n    %d segments of %s have come", err, got, n)
@@ -464,7 +465,10 @@ func (p *player) segments(id, name, n string) error {
 		}
 		p.captures[name] = task
 		got += len(r.Segments)
-		if n == "all" && *r.IsComplete {
+		if all && *r.IsComplete {
+			if n != "" && n != "="+strconv.Itoa(got) {
+				return fmt.Errorf("%d segments of %s have come, want all%s", got, name, n)
+			}
 			return nil
 		}
 	}
