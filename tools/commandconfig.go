@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"encoding/json"
 	"time"
 
 	"runnel/rpc/mcp"
@@ -56,37 +55,3 @@ const (
 	// limitMaxResult keeps a result's line below 1 MiB, which is where some clients stop reading.
 	limitMaxResult = Size(960 << 10)
 )
-
-// A ConfigError is a value in the configuration of a command that cannot be used.
-type ConfigError struct {
-	Key     string // path below the tool, such as "command[2]" or "input.name"; "" = the tool as a whole
-	Problem string
-	Allowed string // what may stand there instead; may be empty
-}
-
-func (e *ConfigError) Error() string {
-	s := e.Problem
-	if e.Key != "" {
-		s = e.Key + ": " + s
-	}
-	if e.Allowed != "" {
-		s += "; allowed: " + e.Allowed
-	}
-	return s
-}
-
-// Object is a JSON object that keeps the order in which its keys were written: a model reads the
-// arguments of a tool in that order. In YAML it is a mapping, whatever it holds.
-type Object json.RawMessage
-
-// MarshalJSON returns the object as it is.
-func (o Object) MarshalJSON() ([]byte, error) { return json.RawMessage(o).MarshalJSON() }
-
-// UnmarshalJSON takes the object as it is; null is none.
-func (o *Object) UnmarshalJSON(data []byte) error {
-	if string(data) == "null" {
-		*o = nil
-		return nil
-	}
-	return (*json.RawMessage)(o).UnmarshalJSON(data)
-}

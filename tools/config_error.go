@@ -80,6 +80,24 @@ func (c *Config) mistake(p position, problem, allowed string) *FileError {
 // maxSource is how much of a line is shown with a mistake, in characters.
 const maxSource = 200
 
+// A ConfigError is a value in the configuration of a command that cannot be used.
+type ConfigError struct {
+	Key     string // path below the tool, such as "command[2]" or "input.name"; "" = the tool as a whole
+	Problem string
+	Allowed string // what may stand there instead; may be empty
+}
+
+func (e *ConfigError) Error() string {
+	s := e.Problem
+	if e.Key != "" {
+		s = e.Key + ": " + s
+	}
+	if e.Allowed != "" {
+		s += "; allowed: " + e.Allowed
+	}
+	return s
+}
+
 // locate turns an error about the value at a path (or, if it is a *ConfigError, about one of its keys)
 // into one that says what set the value: a flag, a variable, or a place in the file.
 func (c *Config) locate(path string, err error) error {

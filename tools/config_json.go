@@ -8,6 +8,22 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
+// Object is a JSON object that keeps the order in which its keys were written: a model reads the
+// arguments of a tool in that order. In YAML it is a mapping, whatever it holds.
+type Object json.RawMessage
+
+// MarshalJSON returns the object as it is.
+func (o Object) MarshalJSON() ([]byte, error) { return json.RawMessage(o).MarshalJSON() }
+
+// UnmarshalJSON takes the object as it is; null is none.
+func (o *Object) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		*o = nil
+		return nil
+	}
+	return (*json.RawMessage)(o).UnmarshalJSON(data)
+}
+
 // object decodes a mapping into JSON that keeps the order of its keys.
 func (d *decoder) object(path string, n *yaml.Node, v reflect.Value, depth int) {
 	if n.Kind != yaml.MappingNode {

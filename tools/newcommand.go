@@ -1,0 +1,237 @@
+package tools
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"runnel/rpc/mcp"
+)
+
+// NewCommand checks a configuration and makes the tool. What is wrong with it is a *ConfigError.
+func NewCommand(name string, config CommandConfig, env Environment) (*Command, error) {
+	in, err := parseInputs(config.Input, config.Required)
+	if err != nil {
+		return nil, err
+	}
+	return newCommand(name, config, in, env)
+}
+
+func newCommand(name string, config CommandConfig, in *inputs, env Environment) (*Command, error) {
+	c := &Command{name: name, config: config, in: in}
+	if !isToolName(name) {
+		return nil, &ConfigError{Problem: fmt.Sprintf("%q is no name for a tool", name), Allowed: "1 to 128 letters, digits, _, - and ."}
+	}
+	if err := config.checkNUL(); err != nil {
+		return nil, err
+	}
+	if err := c.fillDefaults(); err != nil {
+		return nil, err
+	}
+	var err error
+	if config.Shell != "" {
+		err = c.buildShell()
+	} else {
+		err = c.buildArgv()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if config.Stdin != "" {
+		t := parseTemplate(config.Stdin)
+		if err := c.in.checkTemplate("stdin", &t); err != nil {
+			return nil, err
+		}
+		c.stdin = &t
+	}
+	if config.Confirm != "" {
+		t := parseTemplate(config.Confirm)
+		if err := c.in.checkTemplate("confirm", &t); err != nil {
+			return nil, err
+		}
+		c.asks = &t
+	}
+	if err := checkProgress(config.Progress); err != nil {
+		return nil, err
+	}
+	c.marks = sync.OnceValue(func() *regexp.Regexp { return compileProgress(config.Progress) })
+	if config.MaxConcurrent > 0 {
+		c.slots = make(chan struct{}, config.MaxConcurrent)
+	}
+	return c, c.buildEnvironment(env)
+}
+
+// checkNUL refuses what the system would refuse at each call.
+func (f *CommandConfig) checkNUL() error {
+	texts := map[string]string{"shell": f.Shell, "dir": f.Dir}
+	for i, element := range f.Command {
+		texts[fmt.Sprintf("command[%d]", i)] = element
+	}
+	for name, value := range f.Env {
+		texts["env."+name] = value
+	}
+	for key, text := range texts {
+		if strings.IndexByte(text, 0) >= 0 {
+			return &ConfigError{Key: key, Problem: "holds a NUL character, which no command can take"}
+		}
+	}
+	return nil
+}
+
+func (c *Command) fillDefaults() error {
+	f := &c.config
+	for _, choice := range []struct {
+		key     string
+		value   *string
+		allowed []string // the first is the default
+	}{
+		{"stderr", &f.Stderr, []string{"merge", "separate", "discard"}},
+		{"ansi", &f.ANSI, []string{"strip", "keep"}},
+		{"output", &f.Output, []string{"text", "lines"}},
+		{"task", (*string)(&f.Task), []string{"optional", "required", "forbidden"}},
+		{"confirmFallback", &f.ConfirmFallback, []string{"refuse", "run"}},
+	} {
+		if *choice.value == "" {
+			*choice.value = choice.allowed[0]
+		}
+		if !slices.Contains(choice.allowed, *choice.value) {
+			return &ConfigError{Key: choice.key, Problem: fmt.Sprintf("%q is unknown", *choice.value), Allowed: strings.Join(choice.allowed, ", ")}
+		}
+	}
+	if f.Pty && f.Stderr != "merge" {
+		return &ConfigError{Key: "stderr", Problem: f.Stderr + " cannot be had with pty: a terminal is one stream", Allowed: "merge"}
+	}
+	if f.Detach && f.Task == mcp.TaskForbidden {
+		return &ConfigError{Key: "detach", Problem: "cannot be had with task: forbidden: what is detached is a task", Allowed: "false"}
+	}
+	if f.Grace == nil {
+		grace := DefaultGrace
+		f.Grace = &grace
+	}
+	for key, d := range map[string]Duration{"timeout": f.Timeout, "idleTimeout": f.IdleTimeout, "grace": *f.Grace} {
+		if d < 0 {
+			return &ConfigError{Key: key, Problem: d.String() + " is negative", Allowed: "0 or more"}
+		}
+	}
+	if f.OkExitCodes == nil {
+		f.OkExitCodes = []int{0}
+	}
+	for i, code := range f.OkExitCodes {
+		if code < 0 || code > 255 {
+			return &ConfigError{Key: fmt.Sprintf("okExitCodes[%d]", i), Problem: fmt.Sprintf("%d is no exit code", code), Allowed: "0 to 255"}
+		}
+	}
+	if f.MaxConcurrent < 0 {
+		return &ConfigError{Key: "maxConcurrent", Problem: fmt.Sprintf("%d is negative", f.MaxConcurrent), Allowed: "1 or more; 0 = no limit"}
+	}
+	if f.MaxOutput == nil {
+		f.MaxOutput = new(DefaultMaxOutput)
+	}
+	if *f.MaxOutput == 0 {
+		return &ConfigError{Key: "maxOutput", Problem: "0 is out of range", Allowed: "1 or more"}
+	}
+	if f.MaxResult == nil {
+		f.MaxResult = new(DefaultMaxResult)
+	}
+	if *f.MaxResult < minMaxResult || *f.MaxResult > limitMaxResult {
+		return &ConfigError{Key: "maxResult", Problem: f.MaxResult.String() + " is out of range", Allowed: minMaxResult.String() + " to " + limitMaxResult.String()}
+	}
+	return nil
+}
+
+func (c *Command) buildArgv() error {
+	if len(c.config.Command) == 0 {
+		return &ConfigError{Problem: "says nothing to run", Allowed: "command (a list of words) or shell (a script)"}
+	}
+	if c.config.Command[0] == "" {
+		return &ConfigError{Key: "command[0]", Problem: "is empty", Allowed: "a program's name or path"}
+	}
+	for i, element := range c.config.Command {
+		t := parseTemplate(element)
+		if err := c.in.checkTemplate(fmt.Sprintf("command[%d]", i), &t); err != nil {
+			return err
+		}
+		c.argv = append(c.argv, t)
+	}
+	return nil
+}
+
+var variableName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+})
+
+// buildShell checks the script form. Its arguments are environment variables and nothing else, so that
+// no value is ever read as a part of the script.
+func (c *Command) buildShell() error {
+	if len(c.config.Command) > 0 {
+		return &ConfigError{Key: "shell", Problem: "stands beside command", Allowed: "one of the two"}
+	}
+	for _, name := range c.in.names {
+		if !variableName().MatchString(name) {
+			return &ConfigError{Key: "input." + name, Problem: "cannot be an environment variable, which it would be for shell", Allowed: "letters, digits and _, no digit first"}
+		}
+	}
+	for _, m := range placeholder().FindAllStringSubmatch(c.config.Shell, -1) {
+		if slices.Contains(c.in.names, m[1]) {
+			return &ConfigError{Key: "shell", Problem: m[0] + " is not filled in a script", Allowed: `"$` + m[1] + `"`}
+		}
+	}
+	for _, word := range []string{"/bin/sh", "-c", c.config.Shell} {
+		c.argv = append(c.argv, template{text: []string{word}})
+	}
+	return nil
+}
+
+func (c *Command) buildEnvironment(env Environment) error {
+	vars := env.Vars
+	if vars == nil {
+		vars = os.Environ()
+	}
+	dir := c.config.Dir
+	switch home, _ := lookupEnv(vars, "HOME"); {
+	case inHome(dir) && !filepath.IsAbs(home):
+		return &ConfigError{Key: "dir", Problem: dir + ": HOME is not set", Allowed: "a path from / or from the config file's directory"}
+	case inHome(dir):
+		dir = filepath.Join(home, dir[1:])
+	case !filepath.IsAbs(dir):
+		dir = filepath.Join(env.Dir, dir)
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return fmt.Errorf("finding the directory of %q: %w", c.name, err)
+	}
+	c.dir = dir
+
+	// A variable of runnel's own must not pass for an argument that the call did not give.
+	drop := map[string]bool{"PWD": true}
+	if c.config.Shell != "" {
+		for _, name := range c.in.names {
+			drop[name] = true
+		}
+	}
+	for name := range c.config.Env {
+		if name == "" || strings.ContainsAny(name, "= \t\n\x00") {
+			return &ConfigError{Key: "env", Problem: fmt.Sprintf("%q is no name for a variable", name), Allowed: "a name without = and blanks"}
+		}
+		drop[name] = true
+	}
+	c.env = make([]string, 0, len(vars)+len(c.config.Env)+2)
+	for _, v := range vars {
+		if name, _, _ := strings.Cut(v, "="); !drop[name] {
+			c.env = append(c.env, v)
+		}
+	}
+	c.env = append(c.env, "PWD="+dir)
+	for _, name := range slices.Sorted(maps.Keys(c.config.Env)) {
+		c.env = append(c.env, name+"="+c.config.Env[name])
+	}
+	if _, ok := lookupEnv(c.env, "TERM"); c.config.Pty && !ok {
+		c.env = append(c.env, "TERM=xterm-256color")
+	}
+	return nil
+}
