@@ -24,7 +24,7 @@ type plainMember struct {
 
 // plainStructOf is nil for a type that has more than plain members.
 func plainStructOf(t reflect.Type) plainStruct {
-	if t.Kind() != reflect.Struct {
+	if t.Kind() != reflect.Struct || reflect.PointerTo(t).NumMethod() > 0 { // it may have an UnmarshalJSON
 		return nil
 	}
 	s := plainStruct{}

@@ -38,7 +38,12 @@ func FuzzPlainStruct(f *testing.F) {
 	})
 }
 
-// What is no struct of plain members, or has names that encoding/json treats in its own way, is left to that.
+// own reads itself.
+type own struct{ A string }
+
+func (o *own) UnmarshalJSON([]byte) error { return nil }
+
+// What is no struct of plain members, reads itself, or has names that encoding/json treats in its own way, is left to that.
 func TestPlainStructs(t *testing.T) {
 	type text string
 	type inner struct{ A string }
@@ -57,6 +62,7 @@ func TestPlainStructs(t *testing.T) {
 		{struct{ A []int }{}, false},
 		{struct{ A inner }{}, false},
 		{struct{ inner }{}, false},
+		{own{}, false},
 		{struct{ A, b string }{}, false},
 		{struct {
 			A int `json:"a,string"`
