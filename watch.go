@@ -102,12 +102,13 @@ func folders(file string) (list []string) {
 	return append(list, filepath.Dir(at))
 }
 
-// same tells whether a file is as it was; nil = it is not there.
+// same tells whether a file is as it was; nil = it is not there. A pipe stays as it is, whatever is written to it: once it has been
+// read, to open it again would wait for who writes more.
 func same(a, b os.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+	return os.SameFile(a, b) && (!a.Mode().IsRegular() || a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()))
 }
 
 func (i *invocation) readAgain(file string, began *tools.Config, registry *tools.Registry, log zerolog.Logger) {

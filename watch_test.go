@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
 
 	"runnel/tools"
 )
@@ -128,5 +129,26 @@ func TestConfigIsWatched(t *testing.T) {
 			}
 			relink(filepath.Join(versions, name), target)
 		})
+	}
+}
+
+// A config that is a pipe is read once: runnel would wait for more of it, and not end, when its input has.
+func TestConfigIsAPipe(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = os.WriteFile(pipe, []byte("tools: {a: {command: [echo]}}\n"), 0) }()
+	i := &invocation{}
+	i.options.config = pipe
+	if config, _, err := i.loadConfig(); err != nil || len(config.Tools) != 1 {
+		t.Fatalf("%+v, %v", config, err)
+	}
+	later := time.Now().Add(time.Hour)
+	if err := os.Chtimes(pipe, later, later); err != nil { // as who writes to it does
+		t.Fatal(err)
+	}
+	if now, err := os.Stat(pipe); err != nil || !same(now, i.seen) {
+		t.Errorf("it is read again: %v", err)
 	}
 }
