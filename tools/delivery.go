@@ -328,13 +328,14 @@ func (d *delivery) ending() partials.Ending {
 	return e
 }
 
-// dress takes out of a plain call's result what the client was sent already: "content: []" (PR #383,
-// after LSP's partial results: the final result is empty then).
+// dress makes of a plain call's result what the client's version knows, without what the client was sent already: "content: []"
+// (PR #383, after LSP's partial results: the final result is empty then).
 func (d *delivery) dress(result *mcp.CallToolResult) *mcp.CallToolResult {
-	if d.spelling != byPR383 {
-		return result
+	dressed := dressResult(d.caller.Version, result)
+	if d.spelling != byPR383 || len(result.Content) == 0 { // then what dressed has is structured content as text, which was not sent
+		return dressed
 	}
-	empty := *result
+	empty := *dressed
 	empty.Content = []mcp.ContentBlock{}
 	return &empty
 }

@@ -57,13 +57,14 @@ func TestDressEveryWay(t *testing.T) {
 	send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}`)
 	plain := send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"tool"}}`)
 	immediate := send(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"tool","task":{"responseModes":["immediate"]}}}`)
+	partial := send(`{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"tool","_meta":{"progressToken":1,"partialResults":true}}}`)
 	handle := send(`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"tool","task":{}}}`)
 	id := regexp.MustCompile(`"taskId":"([^"]+)"`).FindStringSubmatch(handle)
 	if id == nil {
 		t.Fatal(handle)
 	}
 	task := send(`{"jsonrpc":"2.0","id":5,"method":"tasks/result","params":{"taskId":%q}}`, id[1])
-	for _, result := range []string{plain, immediate, task} {
+	for _, result := range []string{plain, immediate, partial, task} {
 		if strings.Contains(result, "structuredContent") || !strings.Contains(result, `"content":[{"type":"text","text":"[1]"}]`) {
 			t.Errorf("got %s", result)
 		}

@@ -199,7 +199,7 @@ func (s *service) callPlain(ctx context.Context, c *rpc.Caller, e *entry, p *mcp
 	if outcome.Err != nil {
 		return nil, outcome.Err
 	}
-	return d.dress(dressResult(c.Version, outcome.Result)), nil
+	return d.dress(outcome.Result), nil
 }
 
 // callTask answers a call that was augmented with a task.

@@ -111,7 +111,7 @@ func (s *service) answer(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.Ca
 			if outcome.Err != nil {
 				return nil, outcome.Err
 			}
-			return d.dress(dressResult(c.Version, outcome.Result)), nil
+			return d.dress(outcome.Result), nil
 		case <-run.Asked():
 			if questions := run.Questions(); len(questions) > 0 {
 				return s.park(c, p, run, d, begun, questions)
