@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -65,7 +66,8 @@ func TestConfigIsWatched(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(target, fmt.Appendf(nil, "limits: {maxInFlight: %d}\ntools: {hello: {command: [echo]}}\n", n), 0o600); err != nil {
+		longer := strings.Repeat(" ", n) // for where times are coarse
+		if err := os.WriteFile(target, fmt.Appendf(nil, "limits: {maxInFlight: %d}\ntools: {hello: {command: [echo]}}\n"+longer, n), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
