@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -274,6 +275,23 @@ func TestNobodyReads(t *testing.T) {
 			t.Errorf("%q: %v\n%s", args, cmd.ProcessState, &stderr)
 		}
 	}
+}
+
+// Who serves a host that reads nothing says so.
+func TestHostReadsNothing(t *testing.T) {
+	for _, command := range []string{"", "serve", "doctor --host"} {
+		var stderr syncBuffer
+		code := run(t.Context(), append(strings.Fields(command), "--state", "memory"), append(environ(t), noConfig), strings.NewReader(initialize+"\n"), goneStdout{}, &stderr)
+		if code != exitFailure || !strings.HasSuffix(stderr.String(), "runnel: writing to the client: write /dev/stdout: broken pipe\n") {
+			t.Errorf("%q: exit code %d, stderr %q", command, code, &stderr)
+		}
+	}
+}
+
+type goneStdout struct{}
+
+func (goneStdout) Write([]byte) (int, error) {
+	return 0, &fs.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.EPIPE}
 }
 
 // Output that nobody reads any more ends the call.

@@ -76,15 +76,15 @@ func (i *invocation) run(ctx context.Context, args []string) int {
 		i.addCommands(root)
 	}
 	root.SetArgs(append([]string{}, args...)) // not nil, which would mean os.Args
-	cmd, err := root.ExecuteContextC(ctx)
+	err := root.ExecuteContext(ctx)
 	if err == nil {
 		err = i.unwritten
 	}
 	if err == nil {
 		return exitFine
 	}
-	var write *fs.PathError
-	if errors.As(err, &write) && write.Path == "/dev/stdout" && errors.Is(err, syscall.EPIPE) && (i.unwritten != nil || cmd != root && cmd.Name() != "serve") {
+	// As it is, without a word of what was written: that of who serves a client has one.
+	if write, ok := err.(*fs.PathError); ok && write.Path == "/dev/stdout" && errors.Is(write, syscall.EPIPE) {
 		return exitFailure // head has seen enough
 	}
 	var exit exitError
