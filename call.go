@@ -99,16 +99,10 @@ func (c *call) content(items []json.RawMessage, replaces bool) {
 func (c *call) show(items []json.RawMessage) {
 	for _, item := range items {
 		text, isText, stderr := itemText(item)
-		switch {
-		case c.o.output.word != "text":
+		if c.o.output.word != "text" {
 			c.view.say(text)
-		case stderr:
-			_, _ = c.view.Write([]byte(text))
-		default:
-			if !isText {
-				c.view.newLine()
-			}
-			c.written(c.view.content(text))
+		} else if err := c.view.output(text, isText, stderr); !stderr {
+			c.written(err)
 		}
 	}
 }

@@ -232,18 +232,6 @@ func (i *invocation) resultCommand() *cobra.Command {
 	return cmd
 }
 
-// output writes what a task wrote. What is no text, but a line about an item, begins at the margin.
-func (v *view) output(text string, isText, stderr bool) error {
-	if stderr {
-		_, err := v.Write([]byte(text))
-		return err
-	}
-	if !isText {
-		v.newLine()
-	}
-	return v.content(text)
-}
-
 // writeJSON writes a value on one line.
 func (i *invocation) writeJSON(v any) error {
 	e := json.NewEncoder(i.stdout)

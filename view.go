@@ -118,6 +118,18 @@ func (v *view) newLine() {
 	}
 }
 
+// output writes what a task wrote. What is no text, but a line about an item, begins at the margin.
+func (v *view) output(text string, isText, stderr bool) error {
+	if stderr {
+		_, err := v.Write([]byte(text))
+		return err
+	}
+	if !isText {
+		v.newLine()
+	}
+	return v.content(text)
+}
+
 // note remembers the last line that is not blank. mu is held.
 func (v *view) note(text string) {
 	text = strings.TrimRight(text, " \t\r\n")
