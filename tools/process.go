@@ -315,7 +315,7 @@ func EndGroup(pgid int) {
 	endGroup(pgid, leftoverGrace)
 }
 
-// endGroup waits for what is left of a group whose leader has been waited for, and kills it after the grace.
+// endGroup waits for what is left of a group whose leader has been waited for, perhaps in vain, and kills it after the grace.
 func endGroup(pgid int, grace time.Duration) {
 	if !waitGroup(pgid, grace) {
 		signalGroup(pgid, syscall.SIGKILL)
