@@ -243,11 +243,14 @@ func TestHangup(t *testing.T) {
 	t.Parallel()
 	mark := filepath.Join(t.TempDir(), "ended")
 	tool := fmt.Sprintf("tools: {work: {shell: \"trap 'echo yes > %s; exit 1' TERM; echo begun; sleep 1000 & wait\"}}", mark)
-	cmd := exec.Command(builtProgram(t), append([]string{"call", "work"}, writeConfig(t, tool)...)...)
-	cmd.Env = environ(t)
+	cmd := programCommand(t, append([]string{"call", "work"}, writeConfig(t, tool)...)...)
 	stdout := &trigger{text: "begun", do: func() { _ = cmd.Process.Signal(syscall.SIGHUP) }}
 	cmd.Stdout = stdout
-	_ = cmd.Run()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer time.AfterFunc(watchdog, func() { _ = cmd.Process.Kill() }).Stop()
+	_ = cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
 		t.Errorf("exit code %d, stdout %q", code, stdout)
 	}
@@ -265,8 +268,7 @@ func TestNobodyReads(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = r.Close()
-		cmd := exec.Command(builtProgram(t), args...)
-		cmd.Env = append(environ(t), noConfig)
+		cmd := programCommand(t, args...)
 		var stderr syncBuffer
 		cmd.Stdout, cmd.Stderr = w, &stderr
 		_ = cmd.Run()
