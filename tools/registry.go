@@ -29,6 +29,7 @@ type Registry struct {
 	upstreams []*Upstream // by name
 	shown     atomic.Bool // somebody has seen the list
 	closed    bool
+	grace     time.Duration // longest of all commands that it has held: calls of those that Replace takes out go on
 }
 
 // entry is a tool with what was read of it once.
@@ -94,6 +95,9 @@ func (r *Registry) insert(e *entry) error {
 		return fmt.Errorf("two tools are named %q", e.spec.Name)
 	}
 	r.tools = slices.Insert(r.tools, i, e)
+	if c, ok := e.tool.(*Command); ok {
+		r.grace = max(r.grace, time.Duration(*c.config.Grace))
+	}
 	return nil
 }
 
@@ -112,7 +116,7 @@ func (r *Registry) Replace(with *Registry) {
 		_ = next.insert(e) // fails where a tool of the user's has its name
 	}
 	before, upstreams := r.tools, r.upstreams
-	r.tools = next.tools
+	r.tools, r.grace = next.tools, max(r.grace, with.grace)
 	r.replaceUpstreams(with.upstreams)
 	// A new upstream starts when the list is asked for, which clients do when they are told.
 	if slices.Equal(upstreams, r.upstreams) && slices.EqualFunc(before, r.tools, func(a, b *entry) bool { return reflect.DeepEqual(a.spec, b.spec) }) {
@@ -124,15 +128,10 @@ func (r *Registry) Replace(with *Registry) {
 }
 
 // Grace is how long its commands may take to end, the one with the longest grace.
-func (r *Registry) Grace() (longest time.Duration) {
+func (r *Registry) Grace() time.Duration {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	for _, e := range r.tools {
-		if c, ok := e.tool.(*Command); ok {
-			longest = max(longest, time.Duration(*c.config.Grace))
-		}
-	}
-	return longest
+	return r.grace
 }
 
 // find returns where the tool of a name stands, or where it would. r.mu is held.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -52,6 +53,22 @@ func TestFallbackToolComesBack(t *testing.T) {
 		r.Replace(next)
 		if is := r.lookup("list_tasks").tool == Tool(fallback); is != (next == without) {
 			t.Errorf("Replace %d: the fallback tool is there: %t", i, is)
+		}
+	}
+}
+
+// A command that the config has no more may have calls: they keep their grace.
+func TestGraceOfACommandThatWasTakenOut(t *testing.T) {
+	r, next := &Registry{}, &Registry{}
+	long := CommandConfig{Command: []string{"true"}, Grace: duration(time.Hour)}
+	short := CommandConfig{Command: []string{"true"}, Grace: duration(time.Minute)}
+	if err := errors.Join(r.Add(mustCommand(t, short)), next.Add(mustCommand(t, long))); err != nil {
+		t.Fatal(err)
+	}
+	for _, with := range []*Registry{next, {}} {
+		r.Replace(with)
+		if got := r.Grace(); got != time.Hour {
+			t.Errorf("the grace is %v", got)
 		}
 	}
 }
