@@ -41,6 +41,9 @@ func main() {
 	in, restoreIn := polled(os.Stdin)
 	out, restoreOut := polled(stdout)
 	i := &invocation{env: os.Environ(), stdin: in, stdout: out, stderr: os.Stderr, reloads: true}
+	if samePipe(os.Stderr, stdout) { // as 2>&1 makes it: it does not block any more, and what has no room would be lost
+		i.stderr = out
+	}
 	code := i.run(ctx, os.Args[1:])
 	restoreOut()
 	restoreIn()

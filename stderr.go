@@ -34,7 +34,7 @@ func (i *invocation) patientStderr() io.Writer {
 	if !ok {
 		return i.stderr
 	}
-	if info, err := f.Stat(); err != nil || info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {
+	if _, ok := pipe(f); !ok {
 		return f
 	}
 	direct := *i

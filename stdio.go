@@ -11,8 +11,7 @@ import (
 // and terminals stay as they are. restore undoes it: O_NONBLOCK belongs to the pipe's end, which the processes
 // that this one was started by, or that it leaves behind, may share.
 func polled(f *os.File) (file *os.File, restore func()) {
-	info, err := f.Stat()
-	if err != nil || info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {
+	if _, ok := pipe(f); !ok {
 		return f, func() {}
 	}
 	fd := int(f.Fd()) // which makes it blocking, if it was not
@@ -23,4 +22,17 @@ func polled(f *os.File) (file *os.File, restore func()) {
 		_ = syscall.SetNonblock(fd, false)
 		runtime.KeepAlive(f) // or the collector would close the descriptor
 	}
+}
+
+// pipe describes a file that is a pipe or socket.
+func pipe(f *os.File) (info os.FileInfo, ok bool) {
+	info, err := f.Stat()
+	return info, err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0
+}
+
+// samePipe tells whether two files are one pipe or socket.
+func samePipe(a, b *os.File) bool {
+	one, ok := pipe(a)
+	other, too := pipe(b)
+	return ok && too && os.SameFile(one, other)
 }
