@@ -49,6 +49,7 @@ func (h *hostReport) String() string {
 
 // doctorHost serves the host that started this process, and tells what it can do.
 func (i *invocation) doctorHost(cmd *cobra.Command) error {
+	i.stderr = i.patientStderr()
 	report := &hostReport{i: i}
 	registry := &tools.Registry{}
 	err := registry.Add(tools.Func("doctor", "Tells what this host can do with runnel.", func(context.Context, struct{}, *tools.Output) (*mcp.CallToolResult, error) {
