@@ -141,7 +141,7 @@ func (s *service) findLog(ctx context.Context, c *rpc.Caller, params json.RawMes
 		}
 		err = &rpc.Error{Code: code, Message: "resource not found: it is unknown or has expired", Data: p}
 	}
-	return t, p.URI, after, err
+	return t, p.URI, after, tasks.WireError(err)
 }
 
 func (s *service) readResource(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
