@@ -51,7 +51,7 @@ type Runner struct {
 
 	mu      sync.Mutex
 	live    map[string]*Run   // Runs with a handle that have not ended
-	working map[*Run]struct{} // Runs with a handle whose work has not returned, be they cancelled or not
+	working map[*Run]struct{} // Runs with a handle that [Run.Do] has not done with, be they cancelled or not
 
 	unsettled map[string]Task // ended, but their end could not be stored (settle.go)
 	lost      error           // why none of these will be
@@ -318,7 +318,9 @@ func (r *Runner) GiveUp() {
 	working := slices.Collect(maps.Keys(r.working))
 	r.mu.Unlock()
 	for _, run := range working {
-		r.o.Log.Error().Str("taskId", run.id).Str("owner", r.o.Owner).Str("tool", run.spec.Tool).Msg("a tool has not stopped: it is left behind")
+		if !run.worked.Has() { // else its end is being stored, and finish waits for that
+			r.o.Log.Error().Str("taskId", run.id).Str("owner", r.o.Owner).Str("tool", run.spec.Tool).Msg("a tool has not stopped: it is left behind")
+		}
 		run.finish(errClosed, mcp.TaskFailed, errClosed.Error(), &Outcome{Result: mcp.ErrorResult(errClosed.Error())})
 	}
 	r.giveUp()

@@ -3,9 +3,12 @@ package tasks
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"runnel/rpc/mcp"
 )
@@ -39,5 +42,36 @@ func TestSettledWhenExpired(t *testing.T) {
 			t.Errorf("settled after %v, before the task has expired", took)
 		}
 		r.Close()
+	})
+}
+
+// slowEnd takes its time to store the end of a task.
+type slowEnd struct{ *Memory }
+
+func (s slowEnd) Put(ctx context.Context, t Task) error {
+	if t.Status.Terminal() {
+		time.Sleep(time.Minute)
+	}
+	return s.Memory.Put(ctx, t)
+}
+
+// A task whose end is still being stored is waited for, and its tool is none that has not stopped.
+func TestEndIsStoredSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		r := NewRunner(Options{Store: slowEnd{NewMemory()}, Log: zerolog.New(&log)})
+		s := start(t, r, func(ctx context.Context, _ *Run) (*mcp.CallToolResult, string, error) {
+			<-ctx.Done()
+			return mcp.Result("stopped"), "", nil
+		})
+		s.Delivered()
+		time.AfterFunc(time.Second, r.GiveUp)
+		r.Close()
+		if task, err := r.o.Store.Get(t.Context(), "local", s.ID()); err != nil || task.Status != mcp.TaskFailed {
+			t.Errorf("stored as %s, %v", task.Status, err)
+		}
+		if strings.Contains(log.String(), "has not stopped") {
+			t.Error(log.String())
+		}
 	})
 }
