@@ -805,6 +805,9 @@ func TestNumbersAreReadInWholeRows(t *testing.T) {
 			t.Fatal(err)
 		}
 		numbers = append(numbers, more...)
+		if n := len(numbers); n > 0 && numbers[n-1] > end {
+			t.Errorf("numbers up to %d of a log that ends at %d", numbers[n-1], end)
+		}
 	}
 	if want := []int64{10, 20, 30}; !slices.Equal(numbers, want) {
 		t.Errorf("segments end at %v, want %v", numbers, want)
