@@ -71,9 +71,6 @@ func (p *Pump) lines(dst []byte, d liner) []byte {
 		if size == 0 {
 			break
 		}
-		if w.start > p.pos {
-			dst = p.tellLost(dst, w.start)
-		}
 		p.pos = w.end()
 		dst = d.Lines(dst, w)
 		left -= size

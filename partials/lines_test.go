@@ -3,6 +3,7 @@ package partials
 import (
 	"bytes"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -22,6 +23,10 @@ func FuzzLines(f *testing.F) {
 		l := NewLog(&LogOptions{Retain: 1 << rng.IntN(16)})
 		early := func() *Reader { return &Reader{log: l, slow: true} } // not one that keeps anything in memory
 		short, long := early(), early()
+		s := &shelf{}
+		if backed := rng.IntN(2) == 0; backed {
+			l.Back(s)
+		}
 		for range rng.IntN(50) {
 			var chunks []Chunk
 			for more := true; more; {
@@ -39,6 +44,12 @@ func FuzzLines(f *testing.F) {
 				chunks = append(chunks, c)
 			}
 			mustAppend(t, l, chunks...)
+			if l.Backed() && rng.IntN(4) > 0 {
+				s.keep(l)
+			}
+		}
+		if n := len(s.kept); n > 2 && rng.IntN(2) == 0 { // the middle is gone
+			s.kept = slices.Delete(s.kept, 1+rng.IntN(n/2), n/2+1)
 		}
 		short.pos = min(int64(from), l.Size())
 		long.pos = short.pos
@@ -46,6 +57,9 @@ func FuzzLines(f *testing.F) {
 		write := func(r *Reader, d Dialect) (lines []byte) {
 			p := NewPump(r, d, nil, o)
 			for p.ctx = t.Context(); ; {
+				if err := r.load(p.ctx); err != nil {
+					t.Fatal(err)
+				}
 				before := len(lines)
 				if lines = p.encode(lines); len(lines) == before {
 					return lines
