@@ -60,7 +60,7 @@ func (r *Run) Ask(q *Question) error {
 	if waits {
 		r.changes.Tell()
 	} else if err := r.move(mcp.TaskInputRequired, q.Message); err != nil {
-		if q.forget() {
+		if _, last := q.forget(); last {
 			_ = r.move(mcp.TaskWorking, "") // which cannot be stored either, but it is told
 		}
 		return err
@@ -80,23 +80,26 @@ func (q *Question) Close() error {
 	q.closed.Happen()
 	q.run.door.Lock()
 	defer q.run.door.Unlock()
-	if q.forget() {
+	switch open, last := q.forget(); {
+	case last:
 		return q.run.move(mcp.TaskWorking, "")
+	case open:
+		q.run.changes.Tell()
 	}
 	return nil
 }
 
-// forget takes the question out of those that are open, and tells whether the task waits for none any more.
-func (q *Question) forget() bool {
+// forget takes the question out of those that are open, and tells whether it was one, and whether the task waits for none any more.
+func (q *Question) forget() (open, last bool) {
 	r := q.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.questions.byKey[q.key] == q {
+	if open = r.questions.byKey[q.key] == q; open {
 		delete(r.questions.open, q.key)
 		delete(r.questions.byKey, q.key)
 		r.restate()
 	}
-	return len(r.questions.open) == 0 && r.task.Status == mcp.TaskInputRequired
+	return open, len(r.questions.open) == 0 && r.task.Status == mcp.TaskInputRequired
 }
 
 // restate makes the status say the first of the questions that are open now, when they have changed. r.mu is held.

@@ -85,14 +85,21 @@ func TestQuestionThatIsNotStored(t *testing.T) {
 	})
 }
 
-// The status says a question that is open, not one that has been answered.
+// The status says a question that is open, not one that has been answered, and who watches the task is told of each change.
 func TestStatusSaysWhatIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, Options{})
 		s := start(t, r, untilDone)
 		s.Deliver(delivered)
+		changed, unwatch := s.Watch()
+		defer unwatch()
 		says := func(want string) {
 			t.Helper()
+			select {
+			case <-changed:
+			default:
+				t.Errorf("nobody is told of %q", want)
+			}
 			time.Sleep(time.Second) // virtual: each change has a time of its own
 			if got := s.Task(); got.StatusMessage != want || time.Since(got.UpdatedAt) != time.Second {
 				t.Errorf("says %q %v after it was updated, want %q", got.StatusMessage, time.Since(got.UpdatedAt), want)
@@ -119,10 +126,18 @@ func TestStatusSaysWhatIsAsked(t *testing.T) {
 		s.Answer(map[string]json.RawMessage{size.key: nil})
 		last := ask("last?") // before the others are closed
 		says("last?")
-		for _, q := range []*Question{color, size, last} {
+		for _, q := range []*Question{color, size} {
 			if err := q.Close(); err != nil {
 				t.Fatal(err)
 			}
+		}
+		select {
+		case <-changed:
+			t.Error("that questions are closed which have been answered is told")
+		default:
+		}
+		if err := last.Close(); err != nil {
+			t.Fatal(err)
 		}
 		says("")
 		s.Cancel("")
