@@ -328,6 +328,13 @@ func (l *Log) Close() {
 	}
 }
 
+// Closed tells whether the log has ended.
+func (l *Log) Closed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
 // Size is the position of the log's end: how many bytes were appended.
 func (l *Log) Size() int64 {
 	l.mu.Lock()

@@ -44,6 +44,8 @@ func (k *keeping) job() job {
 		switch {
 		case err != nil && k.hidden.Load():
 			k.log.Unback() // the call goes on without
+		case isBusy(err) && k.log.Closed(): // it comes with the task's end
+		case isBusy(err) && k.db.w.again(k): // it waits in memory and then, as for a slow disk, its tool does
 		case err != nil:
 			k.log.Fail(err)
 		}

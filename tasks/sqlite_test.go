@@ -870,10 +870,11 @@ func TestOpenWaitsForNoWriter(t *testing.T) {
 	}
 }
 
-// Who waits for a process that was stopped in a transaction is not told that one after the other.
+// Who waits for a process that was stopped in a transaction is not told that one after the other. Output, which nobody asks for yet, waits.
 func TestBusyIsToldToAll(t *testing.T) {
 	s := openStore(t, SQLiteOptions{})
-	put(t, s, working("a"))
+	writes := logged("writes")
+	put(t, s, writes)
 	if err := s.db.w.do(job{do: func(tx *transaction) error {
 		_, err := tx.exec("PRAGMA busy_timeout = 500")
 		return err
@@ -893,6 +894,9 @@ func TestBusyIsToldToAll(t *testing.T) {
 	if _, err := stopped.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
 	}
+	if err := writes.Log.Append(t.Context(), partials.Chunk{Data: []byte("output\n")}); err != nil {
+		t.Fatal(err)
+	}
 	const waiting = 200
 	told := make(chan error, waiting)
 	for i := range waiting {
@@ -909,8 +913,11 @@ func TestBusyIsToldToAll(t *testing.T) {
 			t.Fatal("some are still not told")
 		}
 	}
+	if err := writes.Log.Failed(); err != nil {
+		t.Error(err)
+	}
 	if _, err := stopped.ExecContext(t.Context(), "ROLLBACK"); err != nil {
 		t.Fatal(err)
 	}
-	put(t, s, working("b"))
+	eventually(t, func() bool { return readAll(t, get(t, s, "writes").Log) == "output\n" })
 }

@@ -149,6 +149,17 @@ func (w *writer) flush(k *keeping, now bool) {
 	}
 }
 
+// again writes a log's output later. It reports false if the writer ends, and cannot wait.
+func (w *writer) again(k *keeping) bool {
+	w.mu.Lock()
+	stopping := w.stopping
+	w.mu.Unlock()
+	if !stopping {
+		w.flush(k, false)
+	}
+	return !stopping
+}
+
 func (w *writer) poke() {
 	select {
 	case w.wake <- struct{}{}:
