@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 	"time"
 )
 
@@ -226,16 +225,6 @@ func (l *Log) Unkept(limit int) (Stretch, bool) {
 		s.mark(&record{kind: c.Kind, stream: c.Stream, more: c.More, whole: c.Whole}, len(c.Data))
 	}
 	return s, true
-}
-
-// locate is the block in memory that holds a position, and which of its chunks does; nil if there is none. l.mu is held.
-func (l *Log) locate(pos int64) (*block, int) {
-	i := sort.Search(len(l.blocks), func(i int) bool { return l.blocks[i].end() > pos })
-	if i == len(l.blocks) || pos < l.blocks[i].start {
-		return nil, 0
-	}
-	b := l.blocks[i]
-	return b, sort.Search(len(b.records), func(n int) bool { return b.start+int64(b.records[n].end) > pos })
 }
 
 // mark adds a chunk's length, and what it is in four bits.

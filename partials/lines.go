@@ -1,7 +1,5 @@
 package partials
 
-import "sort"
-
 // The short way of a tool that writes many small pieces, each a notification of its own (pace 0). To make a batch of chunks of them, a batch
 // of each, and a line of its parts, was two thirds of what their encoding took. Here lines are made of the log's block as it
 // stands, one call for all of them. FuzzLines holds it to Next and Encode.
@@ -33,16 +31,9 @@ func (r *Reader) nextWrites(limit int) (w writes, size int) {
 	if r.tail || r.gap > r.pos || r.pos >= l.end {
 		return writes{}, 0
 	}
-	blocks := r.source()
-	i := sort.Search(len(blocks), func(i int) bool { return blocks[i].end() > r.pos })
-	if i == len(blocks) || r.pos < blocks[i].start {
+	b, n, at := locate(r.source(), r.pos)
+	if b == nil {
 		return writes{}, 0
-	}
-	b := blocks[i]
-	at := int(r.pos - b.start)
-	n := sort.Search(len(b.records), func(n int) bool { return int(b.records[n].end) > at })
-	if at > 0 && (n == 0 || int(b.records[n-1].end) != at) {
-		return writes{}, 0 // Next has cut a chunk
 	}
 	w = writes{start: r.pos, begin: at, data: b.data, records: b.records[n:]}
 	for k := range w.records {

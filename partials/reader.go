@@ -355,19 +355,27 @@ func (r *Reader) passGap() Batch {
 	return b
 }
 
+// locate is the block that holds the chunk which begins at a position, which of its chunks that is, and where in its data; nil where
+// none begins: next has cut one.
+func locate(blocks []*block, pos int64) (b *block, n, begin int) {
+	i := sort.Search(len(blocks), func(i int) bool { return blocks[i].end() > pos })
+	if i == len(blocks) || pos < blocks[i].start {
+		return nil, 0, 0
+	}
+	b, begin = blocks[i], int(pos-blocks[i].start)
+	n = sort.Search(len(b.records), func(n int) bool { return int(b.records[n].end) > begin })
+	if begin > 0 && (n == 0 || int(b.records[n-1].end) != begin) {
+		return nil, 0, 0
+	}
+	return b, n, begin
+}
+
 // stretch reads what next would, as a stretch, where that is whole writes of one block: nearly always. The data is not copied,
 // and of a chunk only its mark is made. log.mu is held.
 func (r *Reader) stretch(limit int) (Stretch, bool) {
-	b, n := r.log.locate(r.pos)
+	b, n, begin := locate(r.log.blocks, r.pos)
 	if b == nil {
 		return Stretch{}, false
-	}
-	begin := 0
-	if n > 0 {
-		begin = int(b.records[n-1].end)
-	}
-	if r.pos != b.start+int64(begin) {
-		return Stretch{}, false // next has cut a chunk
 	}
 	s := Stretch{Start: r.pos, Marks: make([]byte, 0, 2*(len(b.records)-n))}
 	at, cost := begin, int64(0)
