@@ -546,6 +546,7 @@ func TestSQLiteRefusedIsNotKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	d.sweep.close() // it would queue, too
 	broken := errors.New("broken")
 	queue := func(write func()) {
 		d.w.mu.Lock()
