@@ -1,0 +1,95 @@
+package tasks
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"runnel/rpc/mcp"
+)
+
+// A state that is removed while it is used takes no task any more, and no result: nobody would find them. It says so.
+func TestSQLiteIsRemoved(t *testing.T) {
+	for name, remove := range map[string]func(dir string) error{
+		"removed": os.RemoveAll,
+		"replaced": func(dir string) error {
+			other := filepath.Join(dir, "other")
+			return errors.Join(os.WriteFile(other, nil, 0o600), os.Rename(other, filepath.Join(dir, databaseFile)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openStore(t, SQLiteOptions{})
+			r := newRunner(t, Options{Store: s})
+			done := make(chan struct{})
+			running := start(t, r, func(context.Context, *Run) (*mcp.CallToolResult, string, error) {
+				<-done
+				return mcp.Result("fine"), "", nil
+			})
+			running.Deliver(delivered)
+			if err := remove(s.o.Dir); err != nil {
+				t.Fatal(err)
+			}
+			s.seen = time.Now().Add(-seenInterval)
+			_, err := r.Start(t.Context(), Spec{Tool: "test", Handle: true, Work: untilDone})
+			if err == nil || !strings.Contains(err.Error(), ErrRemoved.Error()) || !strings.Contains(err.Error(), s.o.Dir) {
+				t.Errorf("a new task: %v", err)
+			}
+			close(done)
+			<-running.Ended()
+			if got, err := r.Get(t.Context(), running.ID()); err != nil || got.Status != mcp.TaskFailed || !strings.Contains(got.StatusMessage, ErrRemoved.Error()) {
+				t.Errorf("a task that ends: %+v, %v", got, err)
+			}
+			if err := r.Settled(t.Context()); !errors.Is(err, ErrRemoved) {
+				t.Errorf("its end: %v", err)
+			}
+		})
+	}
+}
+
+func TestSQLiteWordsItsTroubles(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	garbage, newer := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(garbage, databaseFile), bytes.Repeat([]byte("garbage "), 1000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := openStore(t, SQLiteOptions{Dir: newer})
+	put(t, s, working("a"))
+	db, err := sql.Open("sqlite", dsn(filepath.Join(newer, databaseFile)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec("PRAGMA user_version = 1000"); err != nil {
+		t.Fatal(err)
+	}
+	_ = db.Close()
+	for dir, says := range map[string]string{filepath.Join(file, "state"): "not a directory", garbage: "damaged", newer: "newer runnel"} {
+		s := openStore(t, SQLiteOptions{Dir: dir})
+		if err := s.Put(t.Context(), working("a")); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), dir) {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+}
+
+// What is wrong is said once, with what to do.
+func TestExplainedOnce(t *testing.T) {
+	full := explain(fmt.Errorf("writing: %w", unix.ENOSPC))
+	want := "writing: no space left on device; free some of the disk, or name a directory on another one with --state"
+	if again := explain(fmt.Errorf("opening: %w", full)); again.Error() != "opening: "+want || !errors.Is(again, unix.ENOSPC) {
+		t.Errorf("%v, want opening: %s", again, want)
+	}
+	if err := explain(errors.New("other")); err.Error() != "other" {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,172 @@
+package tasks
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+)
+
+// A job that is done again, since one beside it failed, is refused only if it is refused then.
+func TestSQLiteRefusedIsNotKept(t *testing.T) {
+	s := openStore(t, SQLiteOptions{})
+	put(t, s, logged("task"))
+	d, err := s.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.sweep.close() // it would queue, too
+	broken := errors.New("broken")
+	queue := func(write func()) {
+		d.w.mu.Lock()
+		n := len(d.w.jobs)
+		d.w.mu.Unlock()
+		go write()
+		eventually(t, func() bool {
+			d.w.mu.Lock()
+			defer d.w.mu.Unlock()
+			return len(d.w.jobs) == n+1
+		})
+	}
+	busy, begun := make(chan struct{}), make(chan struct{})
+	go d.w.do(job{do: func(*transaction) error { close(begun); <-busy; return nil }})
+	<-begun
+	again := false
+	queue(func() {
+		_ = d.w.do(job{do: func(tx *transaction) error {
+			if again {
+				return broken
+			}
+			again = true
+			_, err := tx.exec("UPDATE task SET keeper = NULL WHERE id = 'task'") // as its end does
+			return err
+		}})
+	})
+	merged, refused := make(chan []byte, 1), make(chan error, 1)
+	queue(func() {
+		variables, err := s.SetVariables(t.Context(), "local", "task", []byte(`{"a":1}`))
+		merged <- variables
+		refused <- err
+	})
+	queue(func() { _ = d.w.do(job{do: func(*transaction) error { return broken }}) })
+	close(busy)
+	if variables, err := <-merged, <-refused; err != nil || string(variables) != `{"a":1}` {
+		t.Errorf("%s, %v", variables, err)
+	}
+}
+
+// Of a long log head and tail are kept.
+func TestSQLiteLimitsLogs(t *testing.T) {
+	s := openStore(t, SQLiteOptions{})
+	task := logged("task")
+	task.Log.Limit(1 << 20)
+	put(t, s, task)
+	var want bytes.Buffer
+	for i := 0; want.Len() < 8<<20; i++ {
+		line := fmt.Sprintf("line %d %0100d\n", i, i)
+		want.WriteString(line)
+		if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte(line)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, s, ended(task, mcp.TaskCompleted, "done"))
+	l := get(t, s, "task").Log
+	if l.Size() != int64(want.Len()) {
+		t.Fatalf("size %d, want %d", l.Size(), want.Len())
+	}
+	var head, tail strings.Builder
+	for pos, gap := int64(0), false; pos < l.Size(); {
+		b, next, err := l.ReadAt(t.Context(), pos, 64<<10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gap = gap || b.Start > pos
+		for _, c := range b.Chunks {
+			if gap {
+				tail.Write(c.Data)
+			} else {
+				head.Write(c.Data)
+			}
+		}
+		pos = next
+	}
+	if n := head.Len(); n < 384<<10 || n > 512<<10 || !strings.HasPrefix(want.String(), head.String()) {
+		t.Errorf("head of %d bytes", n)
+	}
+	if n := tail.Len(); n < 320<<10 || n > 640<<10 || !strings.HasSuffix(want.String(), tail.String()) {
+		t.Errorf("tail of %d bytes", n)
+	}
+}
+
+// The state stays below its limit: what ended first goes first, what runs stays.
+func TestSQLiteLimitsItsSize(t *testing.T) {
+	const limit = 8 << 20
+	s := openStore(t, SQLiteOptions{MaxState: limit})
+	running := logged("running", "still here")
+	put(t, s, running)
+	line := []byte(strings.Repeat("x", 1023) + "\n")
+	for i := range 40 {
+		task := logged(fmt.Sprint("ended", i))
+		put(t, s, task)
+		for range 1 << 10 {
+			if err := task.Log.Append(t.Context(), partials.Chunk{Data: line}); err != nil {
+				t.Fatalf("task %d: %v", i, err)
+			}
+		}
+		put(t, s, ended(task, mcp.TaskCompleted, "done"))
+	}
+	info, err := os.Stat(filepath.Join(s.o.Dir, databaseFile))
+	if err != nil || info.Size() > limit {
+		t.Errorf("%d bytes, limit %d, %v", info.Size(), limit, err)
+	}
+	if got := readAll(t, get(t, s, "running").Log); got != "still here" {
+		t.Errorf("the running task's log: %q", got)
+	}
+	if n := len(readAll(t, get(t, s, "ended39").Log)); n != 1<<20 {
+		t.Errorf("the newest ended task has %d bytes", n)
+	}
+	if _, err := s.Get(t.Context(), "local", "ended0"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("the oldest: %v", err)
+	}
+}
+
+// One running task that fills the state fails, with a reason; the others do not.
+func TestSQLiteFullFailsTheTask(t *testing.T) {
+	s := openStore(t, SQLiteOptions{MaxState: 4 << 20})
+	r := NewRunner(Options{Store: s, Log: zerolog.Nop()})
+	defer r.Close()
+	small := start(t, r, untilDone)
+	small.Deliver(delivered)
+	big := start(t, r, func(ctx context.Context, run *Run) (*mcp.CallToolResult, string, error) {
+		line := []byte(strings.Repeat("x", 1023) + "\n")
+		for {
+			if err := run.Log().Append(ctx, partials.Chunk{Data: line}); err != nil {
+				return mcp.ErrorResult(err.Error()), "", nil
+			}
+		}
+	})
+	big.Deliver(delivered)
+	<-big.Ended()
+	if task := big.Task(); task.Status != mcp.TaskFailed || !strings.Contains(task.StatusMessage, "state.maxState") {
+		t.Errorf("ended %s: %q", task.Status, task.StatusMessage)
+	}
+	if status := small.Task().Status; status != mcp.TaskWorking {
+		t.Errorf("the other task: %s", status)
+	}
+	if _, err := s.Get(t.Context(), "local", big.ID()); err != nil {
+		t.Error(err)
+	}
+	small.Cancel("enough")
+	if task := get(t, s, small.ID()); task.Status != mcp.TaskCancelled {
+		t.Errorf("the other task, cancelled: %s", task.Status)
+	}
+}

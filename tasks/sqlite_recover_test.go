@@ -1,0 +1,136 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"testing"
+
+	"runnel/rpc/mcp"
+)
+
+// The tasks of a process that is gone have failed, once, with what they wrote; those of a live one go on.
+func TestSQLiteRecovers(t *testing.T) {
+	dir := t.TempDir()
+	gone, live := openStore(t, SQLiteOptions{Dir: dir}), openStore(t, SQLiteOptions{Dir: dir})
+	lost, kept := logged("lost", "what it wrote\n"), logged("kept", "x")
+	put(t, gone, lost, ended(logged("ended"), mcp.TaskCompleted, "whole result"))
+	put(t, live, kept)
+	eventually(t, func() bool { return get(t, live, "lost").Log.Size() > 0 })
+	gone.die()
+
+	var stores []*SQLite
+	var all sync.WaitGroup
+	for range 4 {
+		s := openStore(t, SQLiteOptions{Dir: dir})
+		stores = append(stores, s)
+		all.Go(func() {
+			if err := s.Open(); err != nil {
+				t.Error(err)
+			}
+			if task, err := s.Get(context.Background(), "local", "lost"); err != nil || task.Status != mcp.TaskFailed {
+				t.Errorf("lost: %s, %v", task.Status, err)
+			}
+		})
+	}
+	all.Wait()
+	first := get(t, live, "lost")
+	for _, s := range stores {
+		task := get(t, s, "lost")
+		if !task.UpdatedAt.Equal(first.UpdatedAt) || task.StatusMessage != goneMessage {
+			t.Errorf("ended twice: %v %q, %v", task.UpdatedAt, task.StatusMessage, first.UpdatedAt)
+		}
+		if got := readAll(t, task.Log); got != "what it wrote\n" {
+			t.Errorf("its log: %q", got)
+		}
+		if text, _ := mcp.TextOf(task.Outcome.Result.Content[0]); text != "what it wrote\n" || !task.Outcome.Result.IsError {
+			t.Errorf("its result: %s", task.Outcome.Result.Content)
+		}
+		if page := task.Segments.After(0, 1000); page.Count != 2 || !page.Complete || !page.IsError {
+			t.Errorf("its segments: %+v", page)
+		}
+		if task := get(t, s, "kept"); task.Status != mcp.TaskWorking || task.Outcome != nil {
+			t.Errorf("the task of a live process: %+v", task)
+		}
+		if task := get(t, s, "ended"); task.Status != mcp.TaskCompleted {
+			t.Errorf("a task that had ended: %+v", task)
+		}
+	}
+	put(t, live, ended(kept, mcp.TaskCompleted, "fine"))
+	if task := get(t, stores[0], "kept"); task.Status != mcp.TaskCompleted {
+		t.Errorf("kept: %s", task.Status)
+	}
+	// The other side of it: an end that comes after others have ended the task is no end.
+	stale := openStore(t, SQLiteOptions{Dir: dir})
+	late := logged("late")
+	put(t, stale, late)
+	stale.db.lease.release()
+	if task := get(t, live, "late"); task.Status != mcp.TaskFailed {
+		t.Errorf("late: %s", task.Status)
+	}
+	if err := stale.Put(t.Context(), ended(late, mcp.TaskCompleted, "too late")); !errors.Is(err, ErrNotFound) {
+		t.Errorf("an end after the end: %v", err)
+	}
+	if task := get(t, live, "late"); task.Status != mcp.TaskFailed {
+		t.Errorf("late: %s", task.Status)
+	}
+}
+
+// Who looks for a lease of a process that is gone is not misled by who removes it at the same time.
+func TestLeaseWhileItIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	for range 300 {
+		l, err := takeLease(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = l.file.Close()
+		var all sync.WaitGroup
+		all.Go(func() { dropDeadLeases(dir) })
+		for range 3 {
+			all.Go(func() {
+				for range 10 {
+					if leaseHeld(dir, l.name) {
+						t.Error("a lease that is being removed counts as held")
+					}
+				}
+			})
+		}
+		all.Wait()
+	}
+}
+
+func TestLeases(t *testing.T) {
+	dir := t.TempDir()
+	var all sync.WaitGroup
+	for range 8 { // takers and sweepers at once: nobody loses a lease that is held
+		all.Go(func() {
+			for range 50 {
+				l, err := takeLease(dir)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				dropDeadLeases(dir)
+				if !leaseHeld(dir, l.name) {
+					t.Error("a lease that is held counts as gone")
+				}
+				l.release()
+				if leaseHeld(dir, l.name) {
+					t.Error("a lease that was released counts as held")
+				}
+			}
+		})
+	}
+	all.Wait()
+	dead, err := takeLease(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = dead.file.Close()
+	dropDeadLeases(dir)
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
