@@ -138,6 +138,30 @@ func TestNumbersAreReadInWholeRows(t *testing.T) {
 	}
 }
 
+// hold takes the write lock of a state, as a process does that was stopped in a transaction.
+func hold(t *testing.T, dir string) (letGo func()) {
+	db, err := sql.Open("sqlite", dsn(filepath.Join(dir, databaseFile)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	stopped, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stopped.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if _, err := stopped.ExecContext(t.Context(), "ROLLBACK"); err != nil {
+			t.Error(err)
+		}
+		if err := stopped.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // A state is opened and read while another process holds the write lock: one that was stopped in a transaction does so for long.
 func TestOpenWaitsForNoWriter(t *testing.T) {
 	dir := t.TempDir()
@@ -146,26 +170,12 @@ func TestOpenWaitsForNoWriter(t *testing.T) {
 	if err := first.Open(); err != nil {
 		t.Fatal(err)
 	}
-	db, err := sql.Open("sqlite", dsn(filepath.Join(dir, databaseFile)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	stopped, err := db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stopped.Close()
-	if _, err := stopped.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
-		t.Fatal(err)
-	}
+	letGo := hold(t, dir)
 	second := NewSQLite(SQLiteOptions{Dir: dir})
 	if _, err := second.Get(t.Context(), "me", "unknown"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("reading: %v", err)
 	}
-	if _, err := stopped.ExecContext(t.Context(), "ROLLBACK"); err != nil {
-		t.Fatal(err)
-	}
+	letGo()
 	if err := second.Close(); err != nil {
 		t.Error(err)
 	}
@@ -182,19 +192,7 @@ func TestBusyIsToldToAll(t *testing.T) {
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	db, err := sql.Open("sqlite", dsn(filepath.Join(s.Dir(), databaseFile)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	stopped, err := db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stopped.Close()
-	if _, err := stopped.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
-		t.Fatal(err)
-	}
+	letGo := hold(t, s.Dir())
 	if err := writes.Log.Append(t.Context(), partials.Chunk{Data: []byte("output\n")}); err != nil {
 		t.Fatal(err)
 	}
@@ -217,8 +215,6 @@ func TestBusyIsToldToAll(t *testing.T) {
 	if err := writes.Log.Failed(); err != nil {
 		t.Error(err)
 	}
-	if _, err := stopped.ExecContext(t.Context(), "ROLLBACK"); err != nil {
-		t.Fatal(err)
-	}
+	letGo()
 	eventually(t, func() bool { return readAll(t, get(t, s, "writes").Log) == "output\n" })
 }
