@@ -233,14 +233,7 @@ func gone(t *testing.T, pid int) {
 func TestClosedStdoutEndsTheProgram(t *testing.T) {
 	t.Parallel()
 	cmd := reexec(t, "--selftest")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	in, out := pipes(t, cmd)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -19,14 +19,7 @@ type raw struct {
 func newRaw(t *testing.T, args ...string) *raw {
 	t.Helper()
 	cmd := programCommand(t, args...)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	in, out := pipes(t, cmd)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -85,17 +85,24 @@ func inProcess(t testing.TB, args ...string) *session {
 	return s
 }
 
-// process runs a real process: the program itself or, with reexec, the test binary as it.
-func process(t testing.TB, cmd *exec.Cmd) *session {
+// pipes are what a process that is not started yet will read and write.
+func pipes(t testing.TB, cmd *exec.Cmd) (in io.WriteCloser, out io.ReadCloser) {
 	t.Helper()
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := cmd.StdoutPipe()
+	out, err = cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return in, out
+}
+
+// process runs a real process: the program itself or, with reexec, the test binary as it.
+func process(t testing.TB, cmd *exec.Cmd) *session {
+	t.Helper()
+	in, out := pipes(t, cmd)
 	cmd.WaitDelay = watchdog
 	s := newSession(t, in, nil)
 	cmd.Stderr = s.stderr

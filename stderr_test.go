@@ -28,14 +28,7 @@ func TestNobodyReadsStderr(t *testing.T) {
 			defer r.Close()
 			cmd := reexec(t, args...)
 			cmd.Stderr = w
-			in, err := cmd.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			in, out := pipes(t, cmd)
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}

@@ -42,14 +42,7 @@ type answer struct {
 func newWitness(t testing.TB, cmd *exec.Cmd) *witness {
 	t.Helper()
 	w := &witness{t: t, cmd: cmd, answers: map[int]chan answer{}, statuses: map[string]mcp.Task{}, updates: map[string]int{}, partials: map[string]int{}, acks: map[int]chan string{}, gone: make(chan struct{})}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	in, out := pipes(t, cmd)
 	w.in, cmd.Stderr = in, &w.log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
