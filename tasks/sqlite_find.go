@@ -6,19 +6,13 @@ import (
 )
 
 // Find returns the ids of an owner's tasks that begin with a text, most ids at most.
-func (s *SQLite) Find(ctx context.Context, owner, prefix string, most int) (ids []string, err error) {
+func (s *SQLite) Find(ctx context.Context, owner, prefix string, most int) ([]string, error) {
 	d, err := s.open()
 	if err != nil {
 		return nil, err
 	}
-	err = d.each(ctx, func(scan func(...any) error) error {
-		var id string
-		err := scan(&id)
-		ids = append(ids, id)
-		return err
-	}, "SELECT id FROM task WHERE owner = ? AND substr(id, 1, length(?2)) = ?2 AND expires > ? ORDER BY number LIMIT ?",
+	return d.ids(ctx, "owner = ? AND substr(id, 1, length(?2)) = ?2 AND expires > ? ORDER BY number LIMIT ?",
 		owner, prefix, time.Now().UnixNano(), most)
-	return ids, err
 }
 
 // Forget deletes an owner's tasks that have ended by a time, and returns them as List does. What has not ended stays.

@@ -145,3 +145,14 @@ func (d *database) each(ctx context.Context, f func(scan func(...any) error) err
 	}
 	return explain(rows.Err())
 }
+
+// ids are those of the tasks that a condition holds for.
+func (d *database) ids(ctx context.Context, condition string, args ...any) (ids []string, err error) {
+	err = d.each(ctx, func(scan func(...any) error) error {
+		var id string
+		err := scan(&id)
+		ids = append(ids, id)
+		return err
+	}, "SELECT id FROM task WHERE "+condition, args...)
+	return ids, err
+}

@@ -23,18 +23,12 @@ func (s *SQLite) Ask(_ context.Context, owner, id string) error {
 }
 
 // Asked implements Shared.
-func (s *SQLite) Asked(ctx context.Context) (ids []string, err error) {
+func (s *SQLite) Asked(ctx context.Context) ([]string, error) {
 	d, err := s.open()
 	if err != nil {
 		return nil, err
 	}
-	err = d.each(ctx, func(scan func(...any) error) error {
-		var id string
-		err := scan(&id)
-		ids = append(ids, id)
-		return err
-	}, "SELECT id FROM task WHERE keeper = ? AND asked = 1", d.lease.name)
-	return ids, err
+	return d.ids(ctx, "keeper = ? AND asked = 1", d.lease.name)
 }
 
 // A detached task changes its keeper once: from the process that stored it to the supervisor that runs it. All others
