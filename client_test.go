@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -259,98 +258,12 @@ func TestHangup(t *testing.T) {
 	}
 }
 
-// What prints a list ends without a word when nobody reads it any more, as head does it.
-func TestNobodyReads(t *testing.T) {
-	t.Parallel()
-	for _, args := range [][]string{{"tools", "--selftest"}, {"config", "schema"}, {"version"}, {"completion", "bash"}, {"doctor", "--state", "memory"}} {
-		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = r.Close()
-		cmd := programCommand(t, args...)
-		var stderr syncBuffer
-		cmd.Stdout, cmd.Stderr = w, &stderr
-		_ = cmd.Run()
-		_ = w.Close()
-		if stderr.String() != "" || !cmd.ProcessState.Exited() {
-			t.Errorf("%q: %v\n%s", args, cmd.ProcessState, &stderr)
-		}
-	}
-}
-
-// Who serves a host that reads nothing says so.
-func TestHostReadsNothing(t *testing.T) {
-	for _, command := range []string{"", "serve", "doctor --host"} {
-		var stderr syncBuffer
-		code := run(t.Context(), append(strings.Fields(command), "--state", "memory"), append(environ(t), noConfig), strings.NewReader(initialize+"\n"), goneStdout{}, &stderr)
-		if code != exitFailure || !strings.HasSuffix(stderr.String(), "runnel: writing to the client: write /dev/stdout: broken pipe\n") {
-			t.Errorf("%q: exit code %d, stderr %q", command, code, &stderr)
-		}
-	}
-}
-
-type goneStdout struct{}
-
-func (goneStdout) Write([]byte) (int, error) {
-	return 0, &fs.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.EPIPE}
-}
-
-// Output that nobody reads any more ends the call.
-func TestStdoutIsGone(t *testing.T) {
-	r, w := io.Pipe()
-	go func() {
-		_, _ = r.Read(make([]byte, 10))
-		_ = r.Close()
-	}()
-	var stderr syncBuffer
-	code := run(t.Context(), []string{"call", "yes", "--tool", "yes=yes"}, append(environ(t), noConfig), strings.NewReader(""), w, &stderr)
-	if code != exitFailure || !strings.Contains(stderr.String(), "writing the output") {
-		t.Errorf("exit code %d, stderr %q", code, &stderr)
-	}
-}
-
 // Who waits for a server that does not answer is told so, and what it wrote instead; tools gives up when it is told to.
 func TestServerThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	got := runClient(t, "", "tools", "--timeout", "5500ms", "--", "sh", "-c", "echo rubbish; exec sleep 500")
 	got.is(t, exitFailure, "", `^runnel: sh has not answered server/discover or initialize yet; the last line that it wrote is no message: rubbish\n`+
 		`runnel: sh: server/discover: timed out after 5.5s\n$`)
-}
-
-// fullDisk is an output that takes nothing.
-type fullDisk struct{}
-
-func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
-
-// Output that cannot be written from the first byte on ends the call, too: with ndjson that byte comes before the call.
-func TestStdoutIsFull(t *testing.T) {
-	call := "call echo text=hello --selftest --output "
-	for _, command := range []string{call + "text", call + "json", call + "ndjson", "doctor"} {
-		var stderr syncBuffer
-		args := strings.Fields(command)
-		code := run(t.Context(), args, append(environ(t), noConfig), strings.NewReader(""), fullDisk{}, &stderr)
-		if code != exitFailure || stderr.String() != "runnel: writing the output: no space left on device\n" {
-			t.Errorf("%s: exit code %d, stderr %q", command, code, &stderr)
-		}
-	}
-}
-
-// So does what only prints.
-func TestNothingIsWritten(t *testing.T) {
-	state := "--state " + t.TempDir()
-	config := filepath.Join(t.TempDir(), "runnel.yaml")
-	if err := os.WriteFile(config, []byte("tools: {a: {command: [echo]}}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, command := range []string{"--help", "help", "help call", "tasks list --help", "version", "config schema", "config check " + config,
-		"tools --selftest", "tools --selftest --output json", "tasks list --json " + state, "completion bash", "completion zsh", "completion fish", "completion powershell"} {
-		var stderr syncBuffer
-		code := run(t.Context(), strings.Fields(command), append(environ(t), noConfig), strings.NewReader(""), fullDisk{}, &stderr)
-		if code != exitFailure || !strings.HasSuffix(stderr.String(), "runnel: no space left on device\n") {
-			t.Errorf("%s: exit code %d, stderr %q", command, code, &stderr)
-		}
-	}
 }
 
 // script is a server that a shell plays: it answers each request that contains a word with lines.
@@ -436,41 +349,6 @@ func TestCallOfBrokenServers(t *testing.T) {
 		if got.code != c.code || got.stdout != c.stdout || !strings.Contains(got.stderr, c.stderr) || c.stderr == "" && got.stderr != "" {
 			t.Errorf("%s: exit code %d, want %d\nstdout %q\n  want %q\nstderr %q\n  want %q", c.name, got.code, c.code, got.stdout, c.stdout, got.stderr, c.stderr)
 		}
-	}
-}
-
-func TestArguments(t *testing.T) {
-	schema := json.RawMessage(`{"type":"object","properties":{
-		"s":{"type":"string"},"i":{"type":"integer"},"n":{"type":"number"},"b":{"type":"boolean"},"o":{"type":"object"},
-		"list":{"type":"array","items":{"type":"integer"}},"words":{"type":"array"},"maybe":{"type":["null","integer","string"]},
-		"any":{},"true":true,"either":{"anyOf":[{"type":"boolean"},{"type":"string"}]},"one":{"enum":["1","2"]},"some":{"enum":[1,2,true,null]},"const":{"oneOf":[{"const":4},{"const":"x"}]}},"required":["s"]}`)
-	for _, c := range []struct{ words, want string }{
-		{"", `{}`},
-		{"s=1", `{"s":"1"}`}, {"s=", `{"s":""}`}, {"s=a=b", `{"s":"a=b"}`}, {`s="`, `{"s":"\""}`},
-		{"i=-3", `{"i":-3}`}, {"i=1e3", `{"i":1e3}`}, {"i=1.5", `i: "1.5" is no integer`}, {"i=0x1", `i: "0x1" is no integer`},
-		{"n=1.50", `{"n":1.50}`}, {"n=", `n: "" is no number`}, {"n=NaN", `n: "NaN" is no number`}, {"i=12345678901234567890", `{"i":12345678901234567890}`},
-		{"b=true", `{"b":true}`}, {"b=yes", `b: "yes" is no boolean`},
-		{`o={"a":1}`, `{"o":{"a":1}}`}, {"o=1", `o: "1" is no object`},
-		{"list=1 list=2", `{"list":[1,2]}`}, {"list=[1,2] list=3", `{"list":[1,2,3]}`}, {"list=x", `list: "x" is no array`},
-		{"words=x words=1", `{"words":["x",1]}`},
-		{"maybe=null", `{"maybe":null}`}, {"maybe=4", `{"maybe":4}`}, {"maybe=x", `{"maybe":"x"}`},
-		{"any=1 true=x", `{"any":1,"true":"x"}`}, {"either=true", `{"either":true}`}, {"either=1", `{"either":"1"}`}, {"one=1", `{"one":"1"}`},
-		{"some=1", `{"some":1}`}, {"some=true", `{"some":true}`}, {"some=null", `{"some":null}`}, {"some=x", `{"some":"x"}`},
-		{"const=4", `{"const":4}`}, {"const=x", `{"const":"x"}`},
-		{"s=\xff", "s: the text is not UTF-8, as JSON must be; base64 makes text of any bytes"}, {"unknown=\xff", "unknown: the text is not UTF-8, as JSON must be; base64 makes text of any bytes"},
-		{"unknown=1", `{"unknown":1}`}, {"s", `"s" is no argument (allowed: key=value, key=@file)`}, {"s=@/no/such", `s: open /no/such: no such file or directory`},
-	} {
-		got, err := parseArguments(schema, strings.Fields(c.words), "")
-		text := string(got)
-		if err != nil {
-			text = err.Error()
-		}
-		if text != c.want {
-			t.Errorf("%s: %s, want %s", c.words, text, c.want)
-		}
-	}
-	if got, err := parseArguments(schema, nil, "{\"s\":\"\xff\"}"); err == nil || err.Error() != "--json: the object is not UTF-8, as JSON must be" {
-		t.Errorf("%q, error %v", got, err)
 	}
 }
 
