@@ -13,9 +13,14 @@ import (
 const settleRetry = 5 * time.Second
 
 // settle stores the end of a task and returns the end that may be shown. A result that could not be stored is not
-// shown as one: it would be gone with the process. The task has failed then, and says why.
+// shown as one: it would be gone with the process. The task has failed then, and says why. It works on while another
+// process holds the state, which each try waits for: the work of an hour is not lost to that.
 func (r *Runner) settle(t Task) Task {
 	err := r.o.Store.Put(context.Background(), t)
+	for isBusy(err) && t.Status != mcp.TaskCancelled && r.ctx.Err() == nil && !t.Expired(time.Now()) {
+		r.o.Log.Warn().Err(err).Str("taskId", t.ID).Str("owner", t.Owner).Msg("end of task waits to be stored")
+		err = r.o.Store.Put(context.Background(), t)
+	}
 	if err == nil || errors.Is(err, ErrNotFound) {
 		return t
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,4 +75,51 @@ func TestEndIsStoredSlowly(t *testing.T) {
 			t.Error(log.String())
 		}
 	})
+}
+
+// The end of a task waits for a process that holds the state, however long. When its runner is closed it waits no more.
+func TestEndWaitsForTheState(t *testing.T) {
+	s := openStore(t, SQLiteOptions{})
+	var log counted
+	r := NewRunner(Options{Store: s, Log: zerolog.New(&log)})
+	end := make(chan struct{})
+	begin := func() *started {
+		run := start(t, r, func(context.Context, *Run) (*mcp.CallToolResult, string, error) {
+			<-end
+			return mcp.Result("fine"), "", nil
+		})
+		run.Delivered()
+		return run
+	}
+	first := begin()
+	impatient(t, s)
+	letGo := hold(t, s.Dir())
+	end <- struct{}{}
+	eventually(t, func() bool { return log.lines.Load() == 2 })
+	if task, err := r.Get(t.Context(), first.ID()); err != nil || task.Status != mcp.TaskWorking {
+		t.Errorf("a task whose end waits is %s, %v", task.Status, err)
+	}
+	letGo()
+	<-first.Ended()
+	if task := get(t, s, first.ID()); task.Status != mcp.TaskCompleted || string(task.Outcome.Result.Content[0]) != string(mcp.Text("fine")) {
+		t.Errorf("stored as %s: %v", task.Status, task.Outcome)
+	}
+	second := begin()
+	letGo = hold(t, s.Dir())
+	end <- struct{}{}
+	told := log.lines.Load()
+	eventually(t, func() bool { return log.lines.Load() > told })
+	r.Close()
+	if task := second.Task(); task.Status != mcp.TaskFailed {
+		t.Errorf("a task whose end could not be stored is %s", task.Status)
+	}
+	letGo()
+}
+
+// counted counts the lines that are logged.
+type counted struct{ lines atomic.Int64 }
+
+func (c *counted) Write(line []byte) (int, error) {
+	c.lines.Add(1)
+	return len(line), nil
 }

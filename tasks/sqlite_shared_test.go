@@ -162,6 +162,19 @@ func hold(t *testing.T, dir string) (letGo func()) {
 	}
 }
 
+// impatience is instead of busyTimeout in stores that are made impatient.
+const impatience = 500 * time.Millisecond
+
+// impatient lets an open store wait for other processes no longer than impatience.
+func impatient(t *testing.T, s *SQLite) {
+	if err := s.db.w.do(job{do: func(tx *transaction) error {
+		_, err := tx.exec(fmt.Sprintf("PRAGMA busy_timeout = %d", impatience.Milliseconds()))
+		return err
+	}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A state is opened and read while another process holds the write lock: one that was stopped in a transaction does so for long.
 func TestOpenWaitsForNoWriter(t *testing.T) {
 	dir := t.TempDir()
@@ -186,12 +199,7 @@ func TestBusyIsToldToAll(t *testing.T) {
 	s := openStore(t, SQLiteOptions{})
 	writes := logged("writes")
 	put(t, s, writes)
-	if err := s.db.w.do(job{do: func(tx *transaction) error {
-		_, err := tx.exec("PRAGMA busy_timeout = 500")
-		return err
-	}}); err != nil {
-		t.Fatal(err)
-	}
+	impatient(t, s)
 	letGo := hold(t, s.Dir())
 	if err := writes.Log.Append(t.Context(), partials.Chunk{Data: []byte("output\n")}); err != nil {
 		t.Fatal(err)
@@ -201,7 +209,7 @@ func TestBusyIsToldToAll(t *testing.T) {
 	for i := range waiting {
 		go func() { told <- s.Put(context.Background(), working(fmt.Sprint(i))) }()
 	}
-	watchdog := time.After(waiting * 500 * time.Millisecond / 2)
+	watchdog := time.After(waiting * impatience / 2)
 	for range waiting {
 		select {
 		case err := <-told:
