@@ -84,7 +84,7 @@ func (i *invocation) openLocal(cmd *cobra.Command) (*local, error) {
 	if err := l.store.Open(); err != nil {
 		return nil, err
 	}
-	l.runner = tasks.NewRunner(tasks.Options{Store: l.store, Owner: l.owner, Log: i.logger()})
+	l.runner = tasks.NewRunner(tasks.Options{Store: l.store, Owner: l.owner, AskTimeout: cancelPatience, Log: i.logger()})
 	return l, nil
 }
 
@@ -151,11 +151,9 @@ func (i *invocation) cancelCommand() *cobra.Command {
 		"Asks the runnel that runs the task to cancel it, and waits until that has happened: its command has ended then, or is being ended.",
 		"  runnel tasks cancel 4d8a223b",
 		func(cmd *cobra.Command, l *local, id string) error {
-			ctx, stop := context.WithTimeout(cmd.Context(), cancelPatience)
-			defer stop()
-			t, err := l.runner.Cancel(ctx, id)
+			t, err := l.runner.Cancel(cmd.Context(), id)
 			switch {
-			case errors.Is(err, context.DeadlineExceeded):
+			case errors.Is(err, tasks.ErrAsked):
 				return fmt.Errorf("task %s is asked to cancel, but the runnel that runs it has not answered in %v (is it stopped?); it will cancel it when it goes on", id, cancelPatience)
 			case errors.Is(err, tasks.ErrEnded):
 				return fmt.Errorf("task %s had ended before: %s", id, t.Status)

@@ -2,9 +2,10 @@ package tasks
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
-	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
 
@@ -17,9 +18,10 @@ const (
 	// pollFirst and pollMost are how often a waiting request looks for the end of a task elsewhere: soon at first, then less.
 	pollFirst = 50 * time.Millisecond
 	pollMost  = 500 * time.Millisecond
-	// askTimeout is how long a cancellation may take elsewhere: a command's grace period and more.
-	askTimeout = 15 * time.Second
 )
+
+// ErrAsked tells that a task is asked to cancel, but has not ended yet.
+var ErrAsked = errors.New("the task is asked to cancel, but the process that runs it has not done it")
 
 // endElsewhere returns a task that this process does not run once it has ended.
 func (r *Runner) endElsewhere(ctx context.Context, id string) (Task, error) {
@@ -45,11 +47,11 @@ func (r *Runner) cancelElsewhere(ctx context.Context, id string) (Task, error) {
 	if err := shared.Ask(ctx, r.o.Owner, id); err != nil {
 		return Task{}, err
 	}
-	wait, cancel := context.WithTimeout(ctx, askTimeout)
+	wait, cancel := context.WithTimeout(ctx, r.o.AskTimeout) // from here on: to ask may have waited for the state
 	defer cancel()
 	t, err := r.endElsewhere(wait, id)
 	if err != nil && ctx.Err() == nil && wait.Err() != nil {
-		return t, rpc.Errorf(mcp.CodeInternalError, "the task is asked to cancel, but the process that runs it has not done it in %v", askTimeout)
+		return t, fmt.Errorf("%w in %v", ErrAsked, r.o.AskTimeout)
 	}
 	if err == nil && t.Status != mcp.TaskCancelled {
 		err = ErrEnded

@@ -237,7 +237,7 @@ func WireError(err error) error {
 		return rpc.Errorf(mcp.CodeInvalidParams, "task not found: it is unknown or has expired")
 	case errors.Is(err, ErrCursor):
 		return rpc.Errorf(mcp.CodeInvalidParams, "invalid cursor: use the nextCursor of the page before, or none")
-	case errors.As(err, new(explained)): // somebody has to do something about it
+	case errors.As(err, new(explained)) || errors.Is(err, ErrAsked): // somebody has to do something about it
 		return rpc.Errorf(mcp.CodeInternalError, "%v", err)
 	default:
 		return err

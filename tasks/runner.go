@@ -22,6 +22,7 @@ type Options struct {
 	TTL          time.Duration // 1 h: for a task whose requestor asks for none
 	MaxTTL       time.Duration // 24 h
 	PollInterval time.Duration // 2 s: what tasks suggest to clients that poll
+	AskTimeout   time.Duration // 15 s: how long another process may take to cancel a task, a command's grace period and more
 	Limits
 	Observer   Observer
 	MaxPending int // partials.LogOptions.MaxPending
@@ -75,6 +76,9 @@ func NewRunner(o Options) *Runner {
 	}
 	if o.PollInterval <= 0 {
 		o.PollInterval = 2 * time.Second
+	}
+	if o.AskTimeout <= 0 {
+		o.AskTimeout = 15 * time.Second
 	}
 	if o.MaxLive <= 0 {
 		o.MaxLive = defaultMaxLive

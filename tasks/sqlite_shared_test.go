@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"runnel/partials"
@@ -54,6 +55,36 @@ func TestTaskElsewhere(t *testing.T) {
 	if _, err := other.Cancel(t.Context(), second.ID()); !errors.Is(err, ErrNotFound) {
 		t.Errorf("cancelled by somebody else: %v", err)
 	}
+}
+
+// slowAsk is a store whose write lock another process holds for a while: to ask for a cancellation takes long, and is followed at once.
+type slowAsk struct {
+	Shared
+	task  Task
+	asked time.Time
+}
+
+func (s *slowAsk) Ask(context.Context, string, string) error {
+	time.Sleep(time.Minute)
+	s.asked = time.Now()
+	return nil
+}
+
+func (s *slowAsk) Get(context.Context, string, string) (Task, error) {
+	if !s.asked.IsZero() && time.Since(s.asked) >= time.Second {
+		s.task.Status = mcp.TaskCancelled
+	}
+	return s.task, nil
+}
+
+// Who runs a task has all of its time to cancel it from when it could know of that.
+func TestAskTimeoutBeginsWhenAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t, Options{Store: &slowAsk{task: logged("a")}, AskTimeout: 10 * time.Second})
+		if task, err := r.Cancel(t.Context(), "a"); err != nil || task.Status != mcp.TaskCancelled {
+			t.Errorf("%s, %v", task.Status, err)
+		}
+	})
 }
 
 // Two runnels on one state give one number to a segment of a task that one of them runs.
@@ -175,7 +206,7 @@ func impatient(t *testing.T, s *SQLite) {
 	}
 }
 
-// A state is opened and read while another process holds the write lock: one that was stopped in a transaction does so for long.
+// A state is opened, read and closed while another process holds the write lock: one that was stopped in a transaction does so for long.
 func TestOpenWaitsForNoWriter(t *testing.T) {
 	dir := t.TempDir()
 	first := NewSQLite(SQLiteOptions{Dir: dir})
@@ -184,14 +215,18 @@ func TestOpenWaitsForNoWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	letGo := hold(t, dir)
+	began := time.Now()
 	second := NewSQLite(SQLiteOptions{Dir: dir})
 	if _, err := second.Get(t.Context(), "me", "unknown"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("reading: %v", err)
 	}
-	letGo()
 	if err := second.Close(); err != nil {
 		t.Error(err)
 	}
+	if took := time.Since(began); took >= busyTimeout {
+		t.Errorf("it took %v", took)
+	}
+	letGo()
 }
 
 // Who waits for a process that was stopped in a transaction is not told that one after the other. Output, which nobody asks for yet, waits.

@@ -77,9 +77,16 @@ func (s *sweeper) sweep(ctx context.Context) error {
 		return err
 	}
 	dropDeadLeases(filepath.Join(s.db.o.Dir, leaseDir))
-	for n := 1; n > 0; {
-		var err error
-		if n, err = s.db.drop(ctx, expired, time.Now().UnixNano()); err != nil {
+	for {
+		// Looked for by a reader: a transaction that finds nothing to delete would wait for whoever writes, too.
+		some, err := s.db.anyExpired(ctx)
+		if err != nil {
+			return err
+		}
+		if !some {
+			break
+		}
+		if _, err := s.db.drop(ctx, expired, time.Now().UnixNano()); err != nil {
 			return err
 		}
 	}
@@ -119,6 +126,11 @@ const (
 	expired    = "expires <= ? AND keeper IS NULL ORDER BY expires"
 	endedFirst = "keeper IS NULL ORDER BY updated"
 )
+
+func (d *database) anyExpired(ctx context.Context) (some bool, err error) {
+	err = d.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM task WHERE "+expired+")", time.Now().UnixNano()).Scan(&some)
+	return some, explain(err)
+}
 
 // dropTasks are deleted in one transaction at most: when room is short, few more than need be.
 const dropTasks = 16
