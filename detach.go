@@ -31,8 +31,9 @@ const detachPoll = 50 * time.Millisecond
 
 // detached calls a tool as a task and prints its id when it goes on without this process.
 func (c *call) detached(wanted context.Context, tool *mcp.Tool) error {
+	ctx := context.WithoutCancel(wanted) // who is interrupted learns what there is to cancel
 	var handle mcp.CreateTaskResult
-	err := c.client.Call(wanted, "tools/call", map[string]any{
+	err := c.client.Call(ctx, "tools/call", map[string]any{
 		"name": tool.Name, "arguments": c.arguments,
 		"task": mcp.TaskMetadata{TTL: json.RawMessage("null")}, // the longest: nobody waits for it
 	}, &handle)
@@ -47,10 +48,12 @@ func (c *call) detached(wanted context.Context, tool *mcp.Tool) error {
 				Detached bool `json:"runnel/detached"`
 			} `json:"_meta"`
 		}
-		if err := c.client.Call(wanted, "tasks/get", id, &t); err != nil {
+		if err := c.client.Call(ctx, "tasks/get", id, &t); err != nil {
 			return fmt.Errorf("%s: %w", tool.Name, err)
 		}
 		switch {
+		case wanted.Err() != nil:
+			return errors.Join(context.Cause(wanted), c.client.Call(ctx, "tasks/cancel", id, nil))
 		case t.Meta.Detached:
 			c.written(c.view.content(t.TaskID + "\n"))
 			return nil
@@ -60,7 +63,6 @@ func (c *call) detached(wanted context.Context, tool *mcp.Tool) error {
 		select {
 		case <-time.After(detachPoll):
 		case <-wanted.Done():
-			return errors.Join(context.Cause(wanted), c.client.Call(context.WithoutCancel(wanted), "tasks/cancel", id, nil))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -508,3 +509,34 @@ tools:
 	}
 	w.end()
 }
+
+// Ctrl-C while a call is being detached leaves no task behind whose id nobody was told.
+func TestCallDetachIsInterrupted(t *testing.T) {
+	t.Parallel()
+	dir := stateDir(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	messages := writerFunc(func(line []byte) (int, error) {
+		if bytes.Contains(line, []byte(`"task":{"taskId"`)) { // the handle, before the call has seen it
+			interrupt()
+		}
+		return len(line), nil
+	})
+	args := append(writeConfig(t, detachedTools), "call", "--detach", "--output", "ndjson", "--state", dir, "tree")
+	if code := run(ctx, args, environ(t), strings.NewReader(""), messages, t.Output()); code != exitInterrupted {
+		t.Errorf("exit code %d", code)
+	}
+	for deadline := time.Now().Add(watchdog); ; time.Sleep(10 * time.Millisecond) {
+		list := people(t, "tasks", "list", "--state", dir).stdout
+		if strings.Contains(list, " cancelled ") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the task goes on:\n" + list)
+		}
+	}
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (write writerFunc) Write(p []byte) (int, error) { return write(p) }
