@@ -6,8 +6,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -15,7 +13,8 @@ import (
 
 // The guard is a second process of the same program. It knows the process groups of the running commands and
 // kills them when runnel is gone, however it went: the kernel kills a direct child then (Pdeathsig, on Linux),
-// but neither its children nor, on other systems, itself. It lives only as long as commands run.
+// but neither its children nor, on other systems, itself. The folders that were made for them go with them.
+// It lives only as long as commands run.
 
 // guardName is the argv[0] that makes the program a guard.
 const guardName = "runnel-guard"
@@ -35,19 +34,20 @@ func init() {
 	}
 }
 
-// keepGuard reads "+GROUP" and "-GROUP" lines until the pipe closes, which is when runnel has ended.
+// keepGuard reads lines of guard.write until the pipe closes, which is when runnel has ended.
 func keepGuard(in *os.File) {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	groups := map[int]bool{}
+	groups := map[int]string{}
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
-		line := lines.Text()
-		pgid, err := strconv.Atoi(strings.TrimLeft(line, "+-"))
-		if err != nil || pgid <= 1 {
+		var sign rune
+		var pgid int
+		var folder string
+		if _, err := fmt.Sscanf(lines.Text(), "%c%d %q", &sign, &pgid, &folder); err != nil || pgid <= 1 {
 			continue
 		}
-		if line[0] == '+' {
-			groups[pgid] = true
+		if sign == '+' {
+			groups[pgid] = folder
 		} else {
 			delete(groups, pgid)
 		}
@@ -55,16 +55,21 @@ func keepGuard(in *os.File) {
 	for pgid := range groups {
 		signalGroup(pgid, syscall.SIGKILL)
 	}
+	for _, folder := range groups {
+		if folder != "" {
+			_ = os.RemoveAll(folder)
+		}
+	}
 }
 
-var guards = guard{groups: map[int]bool{}}
+var guards = guard{groups: map[int]string{}}
 
 // guard is runnel's side of it. mu is held while a line is written, because the order of the lines is what
 // counts; they fit the pipe, so that this waits only for a guard that is stopped, and then for guardWrite.
 type guard struct {
 	mu      sync.Mutex
-	users   int // commands that run or are being started
-	groups  map[int]bool
+	users   int            // commands that run or are being started
+	groups  map[int]string // and the folder that was made for each, if there is one
 	pipe    *os.File
 	process *os.Process
 	linger  *time.Timer
@@ -83,11 +88,11 @@ func (g *guard) acquire() error {
 	return nil
 }
 
-// add names a group that must not outlive runnel.
-func (g *guard) add(pgid int) {
+// add names a group that must not outlive runnel, and a folder, or "".
+func (g *guard) add(pgid int, folder string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.groups[pgid] = true
+	g.groups[pgid] = folder
 	g.tell('+', pgid)
 }
 
@@ -132,7 +137,7 @@ func (g *guard) tell(sign byte, pgid int) {
 
 func (g *guard) write(sign byte, pgid int) error {
 	_ = g.pipe.SetWriteDeadline(time.Now().Add(guardWrite))
-	_, err := g.pipe.WriteString(string(sign) + strconv.Itoa(pgid) + "\n")
+	_, err := fmt.Fprintf(g.pipe, "%c%d %q\n", sign, pgid, g.groups[pgid])
 	return err
 }
 

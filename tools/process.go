@@ -51,6 +51,7 @@ type processSpec struct {
 	stdin  *string // nil = the null device
 	stderr string  // merge, separate, discard
 	pty    bool
+	folder string // made for it, removed by the guard if runnel cannot
 }
 
 // process is a running child and its group. Its goroutines: one waits for the child, one reads
@@ -173,7 +174,7 @@ func (p *process) wait(s *processSpec, files []*os.File, started chan<- error) {
 		return
 	}
 	p.pid = child.Pid
-	guards.add(p.pid)
+	guards.add(p.pid, s.folder)
 	started <- nil
 	p.state, _ = child.Wait()
 	close(p.exited)

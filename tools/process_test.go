@@ -233,7 +233,8 @@ func TestChildHasDefaultSIGPIPE(t *testing.T) {
 func TestNothingOutlivesAKilledRunnel(t *testing.T) {
 	line := newLifeline(t)
 	runnel := exec.Command(os.Args[0], `trap '' TERM HUP; (exec 9>"$LINE"; echo grandchild; sleep 600) & (exec 9>"$LINE"; setsid sh -c : ; sleep 600) & `+hold)
-	runnel.Env = append(os.Environ(), childVar+"=runnel", "LINE="+line.path)
+	folder := t.TempDir()
+	runnel.Env = append(os.Environ(), childVar+"=runnel", "LINE="+line.path, "TMPDIR="+folder)
 	out, err := runnel.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -252,6 +253,15 @@ func TestNothingOutlivesAKilledRunnel(t *testing.T) {
 	}
 	_ = runnel.Wait()
 	line.gone()
+	for deadline := time.Now().Add(watchdog); ; time.Sleep(10 * time.Millisecond) {
+		left, err := os.ReadDir(folder)
+		if err == nil && len(left) == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("left in TMPDIR: %v, %v", left, err)
+		}
+	}
 }
 
 func TestGuardIsReplaced(t *testing.T) {
@@ -295,12 +305,12 @@ func TestGuardKillsItsGroups(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	g := guard{groups: map[int]bool{}}
+	g := guard{groups: map[int]string{}}
 	if err := g.acquire(); err != nil {
 		t.Fatal(err)
 	}
-	g.add(victim.Process.Pid)
-	g.add(1)           // a guard never kills more than a group
+	g.add(victim.Process.Pid, "")
+	g.add(1, "")       // a guard never kills more than a group
 	_ = g.pipe.Close() // as if runnel had ended
 	line.gone()
 	_ = victim.Wait()

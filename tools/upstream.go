@@ -231,7 +231,7 @@ func guardGroup(log zerolog.Logger) func(pgid int) func() {
 			log.Warn().Err(err).Msg("a server is not guarded: it may outlive a runnel that is killed")
 			return func() {}
 		}
-		guards.add(pgid)
+		guards.add(pgid, "")
 		return func() { guards.release(pgid) }
 	}
 }

@@ -62,7 +62,9 @@ func (f *variablesFile) merge(ctx context.Context, in *Call) error {
 	return nil
 }
 
-func (f *variablesFile) remove() { _ = os.RemoveAll(filepath.Dir(f.path)) }
+func (f *variablesFile) folder() string { return filepath.Dir(f.path) }
+
+func (f *variablesFile) remove() { _ = os.RemoveAll(f.folder()) }
 
 // Variables are the variables of the call's task, a JSON object.
 func (c *Call) Variables() json.RawMessage {
