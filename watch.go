@@ -57,7 +57,7 @@ func (i *invocation) reload(ctx context.Context, file string, config *tools.Conf
 			if w != nil {
 				watch(w, file) // first: a change from now on is seen
 			}
-			i.readAgain(file, config, registry, log)
+			i.readAgain(ctx, file, config, registry, log)
 		}
 	}
 }
@@ -111,8 +111,17 @@ func same(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && (!a.Mode().IsRegular() || a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()))
 }
 
-func (i *invocation) readAgain(file string, began *tools.Config, registry *tools.Registry, log zerolog.Logger) {
-	config, found, err := i.loadConfig()
+func (i *invocation) readAgain(ctx context.Context, file string, began *tools.Config, registry *tools.Registry, log zerolog.Logger) {
+	var config *tools.Config
+	var found string
+	var err error
+	read := make(chan struct{})
+	go func() { defer close(read); config, found, err = i.loadConfig() }()
+	select {
+	case <-read:
+	case <-ctx.Done(): // a pipe waits for who writes to it, which may be nobody
+		return
+	}
 	if err == nil && found != file {
 		err = fmt.Errorf("%s is gone", file)
 	}

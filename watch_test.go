@@ -154,3 +154,28 @@ func TestConfigIsAPipe(t *testing.T) {
 		t.Errorf("it is read again: %v", err)
 	}
 }
+
+// After a SIGHUP a pipe is read again. While nobody writes to it runnel serves, and ends, as ever.
+func TestConfigPipeThatNobodyWrites(t *testing.T) {
+	t.Parallel()
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = os.WriteFile(pipe, []byte("tools: {a: {command: [echo]}}\n"), 0) }()
+	w := newWitness(t, programCommand(t, "--config", pipe, "--state", "memory"))
+	if err := w.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(watchdog); ; time.Sleep(10 * time.Millisecond) {
+		silent, err := os.OpenFile(pipe, os.O_WRONLY|unix.O_NONBLOCK, 0)
+		if err == nil {
+			defer silent.Close()
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("nobody reads it: %v", err)
+		}
+	}
+	w.end()
+}
