@@ -152,6 +152,7 @@ func (r *Run) follow() {
 // with the cause of the run's context.
 func (r *Run) lookOn() (Task, error) {
 	shared := r.runner.o.Store.(Shared)
+	failed := false
 	for wait := lookFirst; ; {
 		t := r.Task()
 		select {
@@ -166,12 +167,15 @@ func (r *Run) lookOn() (Task, error) {
 		case r.ctx.Err() != nil:
 			return t, context.Cause(&r.ctx)
 		case err != nil:
-			r.runner.o.Log.Warn().Err(err).Str("taskId", r.id).Msg("looking at a task that another process runs")
-			wait = lookMost
+			if !failed { // a full disk stays full for many looks
+				r.runner.o.Log.Warn().Err(err).Str("taskId", r.id).Msg("looking at a task that another process runs")
+			}
+			failed, wait = true, lookMost
 			continue
 		case t.Status.Terminal():
 			return t, nil
 		}
+		failed = false
 		if wait = min(2*wait, lookMost); r.log.Size() > size {
 			wait = lookFirst
 		}

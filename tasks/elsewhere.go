@@ -69,6 +69,7 @@ func (r *Runner) watch() {
 	r.watchers.Add(1)
 	go func() {
 		defer r.watchers.Done()
+		failed := false
 		for r.watched() {
 			select {
 			case <-time.After(watchInterval):
@@ -76,9 +77,10 @@ func (r *Runner) watch() {
 				return
 			}
 			ids, err := shared.Asked(r.ctx)
-			if err != nil && r.ctx.Err() == nil {
+			if err != nil && !failed && r.ctx.Err() == nil {
 				r.o.Log.Warn().Err(err).Msg("looking for cancelled tasks")
 			}
+			failed = err != nil
 			for _, id := range ids {
 				switch run := r.Running(id); {
 				case run == nil:

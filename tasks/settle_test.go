@@ -116,6 +116,37 @@ func TestEndWaitsForTheState(t *testing.T) {
 	letGo()
 }
 
+// blind is a shared store that cannot be read, as one on a full disk.
+type blind struct {
+	Shared
+	task Task
+}
+
+func (s *blind) Put(context.Context, Task) error { return nil }
+
+func (s *blind) Asked(context.Context) ([]string, error) { return nil, errors.New("no room") }
+
+func (s *blind) Follow(context.Context, string, string) (Task, error) { return s.task, nil }
+
+func (s *blind) Look(context.Context, *Task) error { return errors.New("no room") }
+
+// A state that cannot be read for long is told once, and not with every look.
+func TestLooksThatFailAreToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log counted
+		r := NewRunner(Options{Store: &blind{task: logged("elsewhere")}, Log: zerolog.New(&log).Level(zerolog.WarnLevel)})
+		start(t, r, untilDone).Delivered()
+		if _, _, err := r.Follow(t.Context(), "elsewhere"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if n := log.lines.Load(); n != 2 {
+			t.Errorf("%d lines, want one of who looks for cancelled tasks and one of who follows", n)
+		}
+		r.Close()
+	})
+}
+
 // counted counts the lines that are logged.
 type counted struct{ lines atomic.Int64 }
 
