@@ -1,15 +1,21 @@
 package rpc
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // maxBatch bounds the messages of a batch: 16 MiB of "1,1,1," would otherwise be answered with a gigabyte of errors.
 const maxBatch = 1000
 
 // batch collects the answers to the members of a JSON-RPC batch, which go out as one array
 // when the last one is there (JSON-RPC 2.0, section 6). Only 2025-03-26 has batches.
+//
+// No batch is begun while more than maxUnread bytes of answers wait, be it for others of their batch or for the client.
 type batch struct {
 	w     *writer
-	calls []job // owned by the reader, which starts them when it has gone through the batch
+	held  *atomic.Int64 // bytes of answers in all batches that are not complete
+	calls []job         // owned by the reader, which starts them when it has gone through the batch
 
 	mu    sync.Mutex
 	open  int    // members without an answer, and the reader while it goes through them
@@ -34,6 +40,7 @@ func (b *batch) add(answer []byte, slots int, a After) {
 		sep = '['
 	}
 	b.line = append(append(b.line, sep), answer...)
+	b.held.Add(int64(len(answer)) + 1)
 	b.slots += slots
 	if a.Do != nil || a.Drop != nil {
 		b.after = append(b.after, a)
@@ -46,6 +53,9 @@ func (b *batch) leave() {
 	b.open--
 	last := b.open == 0
 	b.mu.Unlock()
+	if last {
+		defer b.held.Add(-int64(len(b.line)))
+	}
 	switch {
 	case !last || len(b.line) == 0:
 	case b.slots == 0:
@@ -65,4 +75,11 @@ func (b *batch) start() {
 	for _, j := range b.calls {
 		j.call.session.start(j)
 	}
+}
+
+// unread is how many bytes wait for the client to read them.
+func (w *writer) unread() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.first) + len(w.buf) + w.writing
 }

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -84,6 +85,38 @@ func TestBatchOfCalls(t *testing.T) {
 		p.send(`[` + waitLine(`1`, "a") + `,` + waitLine(`2`, "a") + `]`)
 		p.send(`[{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}},{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}]`)
 		p.want()
+		p.bye()
+	})
+}
+
+// Answers that wait for others of their batch are bounded: behind them no batch is begun.
+func TestBatchesThatWait(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		srv := NewServer(nil)
+		g := newGate(srv)
+		p := open(t, srv, batchVersion)
+		long := strings.Repeat("x", maxID-10)
+		begun := 0
+		for ; begun < 20; begun++ {
+			p.send(`[` + waitLine(fmt.Sprint(begun), "all") + strings.Repeat(`,{"jsonrpc":"2.0","id":"`+long+`","method":"ping"}`, maxBatch-1) + `]`)
+			if refused := p.got(); len(refused) > 0 {
+				if len(refused) != 1 || !strings.Contains(refused[0], "too many answers wait to be read") {
+					t.Fatalf("%.1000q", refused)
+				}
+				break
+			}
+		}
+		if bytes := begun * maxBatch * maxID; bytes > maxUnread+2*maxBatch*maxID {
+			t.Errorf("%d bytes of answers wait", bytes)
+		}
+		for range begun {
+			g.open("all") <- nil
+		}
+		if got := p.got(); len(got) != begun {
+			t.Errorf("%d answers to %d batches", len(got), begun)
+		}
+		p.send(`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`)
+		p.want(`[{"jsonrpc":"2.0","id":1,"result":{}}]`)
 		p.bye()
 	})
 }

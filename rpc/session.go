@@ -48,6 +48,7 @@ type session struct {
 
 	spare   chan job     // takes what the reader starts when a goroutine is there that has answered a call; closed by the reader
 	waiting atomic.Int32 // such goroutines
+	held    atomic.Int64 // of batch
 
 	mu      sync.Mutex
 	askedID uint64

@@ -165,8 +165,10 @@ func (st *stream) open(line []byte) {
 		st.refuse(lineHead, nil, mcp.CodeInvalidRequest, "empty batch")
 	case n > maxBatch:
 		st.refuse(lineHead, nil, mcp.CodeInvalidRequest, "batch too long: the limit is "+strconv.Itoa(maxBatch)+" messages")
+	case st.s.held.Load()+int64(st.s.w.unread()) > maxUnread:
+		st.refuse(lineHead, nil, mcp.CodeBusy, "too many answers wait to be read: the limit for a batch is "+strconv.Itoa(maxUnread)+" bytes")
 	default:
-		st.batch, st.rest = &batch{w: st.s.w, open: 1}, elements{rest: line[1:]}
+		st.batch, st.rest = &batch{w: st.s.w, held: &st.s.held, open: 1}, elements{rest: line[1:]}
 	}
 }
 
