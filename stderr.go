@@ -3,18 +3,24 @@ package main
 import (
 	"io"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-const (
-	// logPatience is how long a log line waits for somebody to read stderr: who reads it at all does so at once.
-	logPatience = 100 * time.Millisecond
-	// pipeRoom is what can be written to a pipe without waiting when poll says that something can: POSIX's PIPE_BUF, at the least.
-	pipeRoom = 512
-)
+// logPatience is how long a log line waits for somebody to read stderr: who reads it at all does so at once.
+const logPatience = 100 * time.Millisecond
+
+// pipeRoom is POSIX's PIPE_BUF: what can be written to a pipe without waiting when poll says that something can, and in one piece, which
+// no line of another process interrupts.
+var pipeRoom = func() int {
+	if runtime.GOOS == "linux" {
+		return 4096
+	}
+	return 512 // the least that it may be
+}()
 
 // patient is the stderr of a server. Some hosts give it a pipe that they never read; it is full after a few hundred tasks,
 // and whoever then logged would wait for ever. So lines that have no room are left out, and how many is told when there is

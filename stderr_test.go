@@ -8,9 +8,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A stderr that nobody reads holds nobody up who serves, the end of the program included; what it has is whole lines, and says what is missing.
@@ -115,7 +118,7 @@ func TestPatientStderr(t *testing.T) {
 			t.Fatalf("%d bytes, %v", n, err)
 		}
 	}
-	for range 200 { // 300 KiB
+	for range 200 { // several pipes full
 		write(long)
 	}
 	var all []byte
@@ -142,5 +145,27 @@ func TestPatientStderr(t *testing.T) {
 	}
 	if lines != 0 {
 		t.Errorf("%d lines are missing, and not told", lines)
+	}
+}
+
+// A line that fits is written in one piece: another process may write to the same pipe.
+func TestPatientStderrWritesWholeLines(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere fewer lines fit")
+	}
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET, 0) // what is written in one piece is read in one piece
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w := os.NewFile(uintptr(ends[0]), "read"), os.NewFile(uintptr(ends[1]), "written")
+	defer r.Close()
+	defer w.Close()
+	line := strings.Repeat("x", 4095) + "\n"
+	if _, err := (&patient{f: w}).Write([]byte(line)); err != nil {
+		t.Fatal(err)
+	}
+	piece := make([]byte, 2*len(line))
+	if n, err := r.Read(piece); err != nil || string(piece[:n]) != line {
+		t.Errorf("%d bytes in one piece, %v", n, err)
 	}
 }
