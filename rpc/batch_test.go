@@ -23,7 +23,7 @@ func TestBatch(t *testing.T) {
 		{"bad members", `[1,[],` + ping + `,{"jsonrpc":"2.0","id":2}]`, `[` +
 			`{"jsonrpc":"2.0","error":{"code":-32600,"message":"a message is a JSON object"}},` +
 			`{"jsonrpc":"2.0","error":{"code":-32600,"message":"a message is a JSON object"}},` + pong + `,` +
-			`{"jsonrpc":"2.0","id":2,"error":{"code":-32600,"message":"\"method\" is missing"}}]`},
+			`{"jsonrpc":"2.0","id":2,"error":{"code":-32600,"message":"it has no \"method\", no \"result\" and no \"error\""}}]`},
 		{"initialize", `[` + initializeLine(batchVersion) + `]`, `[{"jsonrpc":"2.0","id":"init","error":{"code":-32600,"message":"initialize cannot be part of a batch"}}]`},
 		{"call", `[{"jsonrpc":"2.0","id":1,"sessionId":"s","method":"echo","params":[1]}]`, `[{"jsonrpc":"2.0","sessionId":"s","id":1,"result":[1]}]`},
 		{"too long", `[` + strings.Repeat(`1,`, maxBatch) + `1]`, `{"jsonrpc":"2.0","error":{"code":-32600,"message":"batch too long: the limit is 1000 messages"}}`},

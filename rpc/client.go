@@ -358,6 +358,9 @@ func (c *Client) takeMessage(object []byte) {
 		c.request(&e)
 	case invalid:
 		c.opt.Log.Debug().Str("problem", problem).Msg("ignoring a message of the server")
+		if e.method == nil { // no better answer will come, and without one the request waits for ever
+			c.respond(e.id, Response{Err: Errorf(mcp.CodeInternalError, "the server's answer is no JSON-RPC response: %s", problem)})
+		}
 	}
 }
 

@@ -289,6 +289,33 @@ func TestCancelOnTheWire(t *testing.T) {
 	})
 }
 
+// An answer that is no response fails its request, which would wait for ever.
+func TestBrokenAnswers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		answers := []string{
+			`{"jsonrpc":"2.0","id":2}`,
+			`{"jsonrpc":"2.0","id":3,"result":{},"error":{"code":1,"message":"both"}}`,
+			`{"id":4,"result":{}}`,
+			`{"jsonrpc":"1.0","id":5,"result":{}}`,
+		}
+		c := play(t, DialOptions{}, func(s *scripted) {
+			for _, answer := range answers {
+				s.want(`"method":"m"`)
+				s.send(`{"jsonrpc":"2.0","id":1000}`, `{"jsonrpc":"2.0","id":"2"}`, `{"jsonrpc":"2.0"}`, answer)
+			}
+		})
+		for _, answer := range answers {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			var e *Error
+			if err := c.Call(ctx, "m", nil, nil); !errors.As(err, &e) || !strings.Contains(e.Message, "no JSON-RPC response: ") {
+				t.Errorf("%s: %v", answer, err)
+			}
+			cancel()
+		}
+		c.Close()
+	})
+}
+
 // A message with a member twice is dropped, whatever its other members are.
 func TestServersMembersTwice(t *testing.T) {
 	bubble(t, func(t *testing.T) {

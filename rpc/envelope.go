@@ -86,7 +86,7 @@ func (e *envelope) classify() (kind, string) {
 	case unquote(e.jsonrpc) != "2.0":
 		return invalid, `"jsonrpc" is not "2.0"`
 	case e.method == nil && e.result == nil && e.err == nil:
-		return invalid, `"method" is missing`
+		return invalid, `it has no "method", no "result" and no "error"`
 	case e.method == nil:
 		return e.classifyResponse()
 	case e.result != nil || e.err != nil:
