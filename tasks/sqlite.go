@@ -105,7 +105,7 @@ func (s *SQLite) open() (*database, error) {
 	}
 	db, err := openDatabase(s.o)
 	if err != nil {
-		return nil, fmt.Errorf("opening the state in %s: %w", s.o.Dir, explain(err))
+		return nil, explained{fmt.Errorf("opening the state in %s: %w", s.o.Dir, explain(err))} // whatever it is, somebody has to do something about it
 	}
 	s.db, s.seen = db, time.Now()
 	return db, nil

@@ -59,6 +59,10 @@ func CheckSQLite(ctx context.Context, dir string) (r StateReport, err error) {
 	}
 	defer func() { _ = db.Close() }() // it has only been read
 	d := &database{read: db}
+	version, err := schemaVersion(ctx, db)
+	if err != nil {
+		return r, explain(err)
+	}
 	err = d.each(ctx, func(scan func(...any) error) error {
 		var says string
 		err := scan(&says)
@@ -67,7 +71,7 @@ func CheckSQLite(ctx context.Context, dir string) (r StateReport, err error) {
 		}
 		return err
 	}, "PRAGMA quick_check(10)")
-	if err == nil && r.Damage == nil {
+	if err == nil && r.Damage == nil && version > 0 { // else a runnel ended while it made the state, and the next one goes on
 		err = explain(db.QueryRowContext(ctx, "SELECT count(*), count(keeper) FROM task WHERE expires >= 0").Scan(&r.Tasks, &r.Working))
 	}
 	return r, err

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
 
@@ -60,7 +61,10 @@ func TestSQLiteWordsItsTroubles(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	garbage, newer := t.TempDir(), t.TempDir()
+	garbage, newer, folder := t.TempDir(), t.TempDir(), t.TempDir()
+	if err := os.Mkdir(filepath.Join(folder, databaseFile), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(filepath.Join(garbage, databaseFile), bytes.Repeat([]byte("garbage "), 1000), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -74,11 +78,30 @@ func TestSQLiteWordsItsTroubles(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = db.Close()
-	for dir, says := range map[string]string{filepath.Join(file, "state"): "not a directory", garbage: "damaged", newer: "newer runnel"} {
+	for dir, says := range map[string]string{filepath.Join(file, "state"): "not a directory", garbage: "damaged", newer: "newer runnel", folder: "is a directory"} {
 		s := openStore(t, SQLiteOptions{Dir: dir})
 		if err := s.Put(t.Context(), working("a")); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), dir) {
 			t.Errorf("%s: %v", dir, err)
 		}
+		_, err := s.Get(t.Context(), "", "a")
+		var told *rpc.Error // what else the client gets is "internal error"
+		if err := WireError(err); !errors.As(err, &told) || !strings.Contains(told.Message, says) || !strings.Contains(told.Message, dir) {
+			t.Errorf("%s: a client is told %v", dir, err)
+		}
+	}
+	if _, err := CheckSQLite(t.Context(), newer); err == nil || !strings.Contains(err.Error(), "newer runnel") {
+		t.Errorf("a check of the state of a newer runnel finds %v", err)
+	}
+}
+
+// A runnel that is killed while it makes its state leaves an empty file, with which the next one goes on.
+func TestCheckSQLiteOfAnEmptyFile(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, databaseFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := CheckSQLite(t.Context(), dir); err != nil || r.Tasks != 0 || r.Damage != nil {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 

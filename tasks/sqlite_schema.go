@@ -51,14 +51,24 @@ CREATE TABLE segment ( -- the numbers that SEP-1905 has given to the output
 CREATE INDEX task_ended ON task (updated) WHERE keeper IS NULL; -- what ended first is deleted first
 `}
 
-// migrate brings the state to the newest version. It runs under the lock of the directory.
-func migrate(ctx context.Context, c *sql.Conn) error {
-	var version int
-	if err := c.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
-		return err
+// schemaVersion is how many of the migrations a state has had. One of a newer runnel is refused.
+func schemaVersion(ctx context.Context, db interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}) (version int, err error) {
+	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+		return 0, err
 	}
 	if version > len(migrations) {
-		return fmt.Errorf("it is of version %d, of a newer runnel than this one, which knows %d; use that one, or another directory (--state)", version, len(migrations))
+		return 0, fmt.Errorf("it is of version %d, of a newer runnel than this one, which knows %d; use that one, or another directory (--state)", version, len(migrations))
+	}
+	return version, nil
+}
+
+// migrate brings the state to the newest version. It runs under the lock of the directory.
+func migrate(ctx context.Context, c *sql.Conn) error {
+	version, err := schemaVersion(ctx, c)
+	if err != nil {
+		return err
 	}
 	for ; version < len(migrations); version++ {
 		step := fmt.Sprintf("BEGIN IMMEDIATE; %s; PRAGMA user_version = %d; COMMIT", migrations[version], version+1)
