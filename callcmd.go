@@ -225,13 +225,12 @@ func (i *invocation) completeCall(cmd *cobra.Command, args []string, toComplete 
 	if slices.Contains(i.args[:len(i.args)-1], "--") { // cobra adds one of its own: cmd does not tell
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	quiet := *i
-	quiet.stderr = nobody{}
-	quiet.options.tools = slices.Compact(slices.Sorted(slices.Values(i.options.tools))) // cobra has read the flags twice
+	i.stderr = nobody{}
+	i.options.tools = slices.Compact(slices.Sorted(slices.Values(i.options.tools))) // cobra has read the flags twice
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()
 	cmd.SetContext(ctx)
-	client, disconnect, err := quiet.dial(cmd, nil, rpc.DialOptions{Capabilities: canTasks()})
+	client, disconnect, err := i.dial(cmd, nil, rpc.DialOptions{Capabilities: canTasks()})
 	if err != nil {
 		return nil, silent
 	}

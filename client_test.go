@@ -196,6 +196,18 @@ tools:
 	}
 }
 
+// A completion is of the tools that the call itself would find, with what the environment says.
+func TestCompletionReadsTheEnvironment(t *testing.T) {
+	config := writeConfig(t, "tools: {configured: {command: [date]}}")[1]
+	for variable, want := range map[string]string{"RUNNEL_CONFIG=" + config: "configured\n", "RUNNEL_TOOL=now=date": "now\tRun date\n", "RUNNEL_SELFTEST=1": "stream\t"} {
+		var stdout, stderr syncBuffer
+		code := run(t.Context(), []string{"__complete", "call", ""}, append(environ(t), variable), strings.NewReader(""), &stdout, &stderr)
+		if code != exitFine || !strings.Contains(stdout.String(), want) {
+			t.Errorf("%s: exit code %d, %q", variable, code, stdout.String())
+		}
+	}
+}
+
 // trigger does something once, when what is written has a text in it.
 type trigger struct {
 	syncBuffer

@@ -202,9 +202,8 @@ func (i *invocation) completeTask(cmd *cobra.Command, args []string, toComplete 
 	if len(args) > 0 {
 		return nil, silent
 	}
-	quiet := *i
-	quiet.stderr = nobody{}
-	l, err := quiet.openLocal(cmd)
+	i.stderr = nobody{}
+	l, err := i.openLocal(cmd)
 	if err != nil {
 		return nil, silent
 	}
