@@ -115,9 +115,9 @@ func age(d time.Duration) string {
 	case d < 10*time.Second:
 		return fmt.Sprintf("%.1fs", max(d, 0).Seconds())
 	case d < time.Hour:
-		return strings.TrimSuffix(d.Truncate(time.Second).String(), "m0s")
+		return strings.Replace(d.Truncate(time.Second).String(), "m0s", "m", 1)
 	case d < 2*day:
-		return strings.TrimSuffix(d.Truncate(time.Minute).String(), "0s")
+		return strings.Replace(d.Truncate(time.Minute).String(), "m0s", "m", 1)
 	}
 	return fmt.Sprintf("%dd", d/day)
 }
