@@ -23,12 +23,13 @@ func (s *service) handOver(ctx context.Context, c *rpc.Caller, e *entry, run *ta
 		return nil
 	}
 	d.silence()
+	if d.spelling == byPR383 || d.spelling == bySEP2998 {
+		s.endPartials(c, d)
+	}
 	var content []mcp.ContentBlock
 	var next int64
 	if d.spelling == byPR383 {
 		next = d.reader.Pos() // what came before was sent
-		d.elsewhere = true
-		s.endPR383(c, d)
 	} else {
 		text, end, err := readText(ctx, run.Log(), 0, maxPage)
 		if err != nil {
@@ -58,8 +59,9 @@ func (s *service) handOver(ctx context.Context, c *rpc.Caller, e *entry, run *ta
 	}, run.ID())
 }
 
-// endPR383 marks the last chunk that comes with this request.
-func (s *service) endPR383(c *rpc.Caller, d *delivery) {
+// endPartials marks the last partial result that comes with this request: what the result adds does not come with it.
+func (s *service) endPartials(c *rpc.Caller, d *delivery) {
+	d.elsewhere = true
 	var m struct {
 		Method string          `json:"method"`
 		Params json.RawMessage `json:"params"`

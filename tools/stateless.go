@@ -193,8 +193,7 @@ func (s *service) park(c *rpc.Caller, p *mcp.CallToolParams, run *tasks.Run, d *
 		position = d.reader.Pos()
 	}
 	if begun && d.spelling == byPR383 {
-		d.elsewhere = true // what the result adds comes with the request that gets it
-		s.endPR383(c, d)
+		s.endPartials(c, d)
 	}
 	state, drop, err := s.parked.leave(p, parkedCall{run: run, position: position, current: d.current})
 	if err != nil {
