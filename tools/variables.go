@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"runnel/rpc"
 )
 
 // variablesVariable names the file in which a command finds its task's variables. What the file says when the command has
@@ -57,6 +60,10 @@ func (f *variablesFile) merge(ctx context.Context, in *Call) error {
 		return nil
 	}
 	if _, err := in.SetVariables(context.WithoutCancel(ctx), after); err != nil {
+		var refused *rpc.Error
+		if errors.As(err, &refused) {
+			err = errors.New(refused.Message) // its code is for who sets them by a request
+		}
 		return fmt.Errorf("the variables that the command wrote are not taken: %w", err)
 	}
 	return nil
