@@ -372,9 +372,10 @@ func BenchmarkEscape(b *testing.B) {
 		"x":   strings.Repeat("x", 49) + "\n",
 		"seq": "1234567\n",
 		"new": "Съешь же ещё этих мягких французских булок\n",
+		"any": sentence(1 << 20),
 	} {
 		b.Run(name, func(b *testing.B) {
-			text := []byte(strings.Repeat(line, (64<<10)/len(line)))
+			text := []byte(strings.Repeat(line, max(1, (64<<10)/len(line))))
 			dst := make([]byte, 0, 2*len(text))
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
@@ -384,10 +385,25 @@ func BenchmarkEscape(b *testing.B) {
 	}
 }
 
+// sentence is text without a pattern, in which every sixth byte or so is escaped.
+func sentence(n int) string {
+	r := rand.New(rand.NewPCG(1, 2))
+	b := make([]byte, n)
+	for i := range b {
+		if b[i] = byte('a' + r.IntN(26)); r.IntN(6) == 0 {
+			b[i] = "\n\t\"\\"[r.IntN(4)]
+		}
+	}
+	return string(b)
+}
+
 func FuzzEscape(f *testing.F) {
 	for _, s := range []string{"", "1234567\"8\x7f\x01 2345678\u20291234567\u2028", "éâ\u2030\u202a1\x80", "plain", "\x00\x1f\x7f\"\\/\b\f\n\r\t", "ä€😀", "\u2028\u2029\u2027", "<&>"} {
 		f.Add(s)
+		f.Add(strings.Repeat(s+" and what is behind it", 20)) // more than a block
 	}
+	f.Add(strings.Repeat("\x00", 300))
+	f.Add(sentence(1000))
 	f.Fuzz(func(t *testing.T, s string) {
 		s = strings.ToValidUTF8(s, "\uFFFD")
 		line := append(appendText([]byte{'"'}, []byte(s)), '"')
