@@ -137,20 +137,48 @@ func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
 		size += max(int64(len(chunks[i].Data)), minCost)
 	}
 	l.mu.Lock()
-	if err := l.append(ctx, size, chunks); err != nil {
+	if err := l.admit(ctx, size); err != nil {
 		l.mu.Unlock()
 		return err
 	}
+	for i := range chunks {
+		l.write(&chunks[i])
+	}
+	l.publish()
+	return nil
+}
+
+// AppendLines is Append of the lines of a text, each a write and a chunk of its own, and Whole. ends are where they end in text, the last one at its
+// end; none is longer than 64 KiB. To make chunks of them took three times as long for short lines.
+func (l *Log) AppendLines(ctx context.Context, stream Stream, text []byte, ends []int) error {
+	size, begin := int64(0), 0
+	for _, end := range ends {
+		size += max(int64(end-begin), minCost)
+		begin = end
+	}
+	l.mu.Lock()
+	if err := l.admit(ctx, size); err != nil {
+		l.mu.Unlock()
+		return err
+	}
+	l.writeLines(stream, text, ends)
+	l.publish()
+	return nil
+}
+
+// publish ends an append, and gives back l.mu.
+func (l *Log) publish() {
+	l.trim()
+	l.due()
 	wake := l.wake()
 	l.mu.Unlock()
 	if wake != nil {
 		wake(true)
 	}
-	return nil
 }
 
-// append does the work of Append. l.mu is held, but for the time that is waited.
-func (l *Log) append(ctx context.Context, size int64, chunks []Chunk) error {
+// admit waits until there is room for size. l.mu is held, but for the time that is waited.
+func (l *Log) admit(ctx context.Context, size int64) error {
 	l.awaitReaders(ctx)
 	for !l.closed && l.failed == nil {
 		if l.spill != nil && l.backing == nil && l.cost+size >= l.retain {
@@ -171,11 +199,6 @@ func (l *Log) append(ctx context.Context, size int64, chunks []Chunk) error {
 	case l.failed != nil:
 		return l.failed
 	}
-	for i := range chunks {
-		l.write(&chunks[i])
-	}
-	l.trim()
-	l.due()
 	return nil
 }
 
@@ -232,26 +255,51 @@ func (l *Log) write(c *Chunk) {
 	}
 }
 
-func (l *Log) record(data []byte, r record) {
-	var b *block
-	if n := len(l.blocks); n > 0 {
-		b = l.blocks[n-1]
-	}
-	if b == nil || cap(b.data)-len(b.data) < len(data) {
-		size, records := firstBlock, 0
-		if b != nil {
-			size = min(2*cap(b.data), maxBlock)
-			records = len(b.records)*size/cap(b.data) + 1 // if it goes on like this
+// writeLines adds lines, and copies as many at once as a block has room for.
+func (l *Log) writeLines(stream Stream, text []byte, ends []int) {
+	for begin := 0; len(ends) > 0; {
+		b := l.roomy(ends[0] - begin)
+		room := begin + cap(b.data) - len(b.data)
+		n, _ := slices.BinarySearch(ends, room+1) // lines that end before that
+		at, from := len(b.data)-begin, begin
+		b.data = append(b.data, text[begin:ends[n-1]]...)
+		for _, end := range ends[:n] {
+			b.records = append(b.records, record{end: uint32(at + end), stream: stream, whole: true})
+			l.cost += max(int64(end-begin), minCost)
+			begin = end
 		}
-		b = &block{start: l.end, data: make([]byte, 0, max(size, len(data))), records: make([]record, 0, records)}
-		l.blocks = append(l.blocks, b)
+		l.end += int64(begin - from)
+		b.cost = l.cost
+		ends = ends[n:]
 	}
+}
+
+func (l *Log) record(data []byte, r record) {
+	b := l.roomy(len(data))
 	b.data = append(b.data, data...)
 	r.end = uint32(len(b.data))
 	b.records = append(b.records, r)
 	l.end += int64(len(data))
 	l.cost += max(int64(len(data)), minCost)
 	b.cost = l.cost
+}
+
+// roomy is the last block, a new one if that has no room for n bytes.
+func (l *Log) roomy(n int) *block {
+	var b *block
+	if n := len(l.blocks); n > 0 {
+		b = l.blocks[n-1]
+	}
+	if b == nil || cap(b.data)-len(b.data) < n {
+		size, records := firstBlock, 0
+		if b != nil {
+			size = min(2*cap(b.data), maxBlock)
+			records = len(b.records)*size/cap(b.data) + 1 // if it goes on like this
+		}
+		b = &block{start: l.end, data: make([]byte, 0, max(size, n)), records: make([]record, 0, records)}
+		l.blocks = append(l.blocks, b)
+	}
+	return b
 }
 
 // pending is what the reader that is furthest behind has not read, as memory. l.mu is held.

@@ -198,20 +198,22 @@ func (s *textStream) send(text []byte) {
 	if s.r.config.Output == "lines" {
 		s.lines.add(text, s.append)
 	} else {
-		s.append(partials.Chunk{Data: text})
+		s.append(text, nil)
 	}
 }
 
-// append waits where the client is too far behind.
-func (s *textStream) append(chunks ...partials.Chunk) {
+// append appends text, in lines where ends has where they end. It waits where the client is too far behind.
+func (s *textStream) append(text []byte, ends []int) {
 	if s.gone {
 		return
 	}
-	for i := range chunks {
-		chunks[i].Stream = s.sink
-	}
 	s.r.waiting.Add(1)
-	err := s.r.out.log.Append(s.r.out.ctx, chunks...)
+	var err error
+	if out := s.r.out; len(ends) > 0 {
+		err = out.log.AppendLines(out.ctx, s.sink, text, ends)
+	} else {
+		err = out.log.Append(out.ctx, partials.Chunk{Stream: s.sink, Data: text, Whole: s.r.config.Output == "lines"})
+	}
 	s.r.waiting.Add(-1)
 	s.r.touch()
 	s.gone = err != nil
@@ -220,15 +222,14 @@ func (s *textStream) append(chunks ...partials.Chunk) {
 // lineBuffer makes one chunk of each line. A \r without \n ends a line too, so that a progress bar
 // is seen while it moves. The last line and one longer than maxHeldLine go out unfinished.
 type lineBuffer struct {
-	held   []byte
-	chunks []partials.Chunk
+	held []byte
+	ends []int
 }
 
-func (l *lineBuffer) add(text []byte, emit func(...partials.Chunk)) {
+func (l *lineBuffer) add(text []byte, emit func(text []byte, ends []int)) {
 	if n := len(l.held); n > 0 && l.held[n-1] == '\r' && text[0] != '\n' {
 		l.flush(emit)
 	}
-	l.chunks = l.chunks[:0]
 	newline := bytes.IndexByte(text, '\n') + 1 // where the next one ends, 0 if there is none
 	returns := bytes.IndexByte(text, '\r') >= 0
 	next := func() []byte {
@@ -248,24 +249,26 @@ func (l *lineBuffer) add(text []byte, emit func(...partials.Chunk)) {
 	if len(l.held) > 0 {
 		if line := next(); len(line) > 0 {
 			l.held = append(l.held, line...)
-			l.chunks = append(l.chunks, partials.Chunk{Data: l.held, Whole: true})
+			l.flush(emit)
 		}
 	}
+	lines, end := text, 0
+	l.ends = l.ends[:0]
 	for line := next(); len(line) > 0; line = next() {
-		l.chunks = append(l.chunks, partials.Chunk{Data: line, Whole: true})
+		end += len(line)
+		l.ends = append(l.ends, end)
 	}
-	if len(l.chunks) > 0 {
-		emit(l.chunks...)
-		l.held = l.held[:0]
+	if end > 0 {
+		emit(lines[:end], l.ends)
 	}
 	if l.held = append(l.held, text...); len(l.held) > maxHeldLine {
 		l.flush(emit)
 	}
 }
 
-func (l *lineBuffer) flush(emit func(...partials.Chunk)) {
+func (l *lineBuffer) flush(emit func(text []byte, ends []int)) {
 	if len(l.held) > 0 {
-		emit(partials.Chunk{Data: l.held, Whole: true})
+		emit(l.held, nil)
 		l.held = l.held[:0]
 	}
 }
