@@ -11,7 +11,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
@@ -33,10 +32,10 @@ func main() {
 	// A client that has gone is an error of write, not the end of the process before its children are stopped.
 	// Not signal.Ignore: children inherit an ignored signal, and "yes | head" would not end as it should.
 	// A file that may not grow (ulimit -f) is one, too.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGXFSZ)
+	catch(syscall.SIGPIPE, syscall.SIGXFSZ)
 
 	easeCollector()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := notifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second one ends the process at once
 	in, restoreIn := polled(os.Stdin)
 	out, restoreOut := polled(stdout)
@@ -77,9 +76,11 @@ func (i *invocation) run(ctx context.Context, args []string) int {
 	root.SetErr(i.stderr)
 	if !onlyServes(root.Flags(), args) {
 		i.addCommands(root)
+		signalsAsked.Wait()
 	}
 	root.SetArgs(append([]string{}, args...)) // not nil, which would mean os.Args
 	err := root.ExecuteContext(ctx)
+	signalsAsked.Wait()
 	if err == nil {
 		err = i.unwritten
 	}

@@ -31,10 +31,18 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
+	ctx := cmd.Context()
+	reloads := i.reloads && !signal.Ignored(syscall.SIGHUP) // as it is under nohup
+	if reloads && file == "" {
+		var stop func()
+		ctx, stop = notifyContext(ctx, syscall.SIGHUP) // there is nothing to read again: the terminal has gone
+		defer stop()
+	}
 	registry, count, err := i.registry(config)
 	if err != nil {
 		return err
 	}
+	signalsAsked.Wait()
 	log := i.logger()
 	if isTerminal(i.stdin) {
 		i.say(zerolog.InfoLevel, "runnel speaks MCP, one JSON message a line, with the host that starts it; this is a terminal. Ctrl-D ends it, runnel --help tells more.")
@@ -53,14 +61,7 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 	}()
 	warnOfState(store, log)
 	log.Info().Str("version", version()).Str("config", file).Int("tools", count).Msg("serving")
-	ctx := cmd.Context()
-	switch {
-	case !i.reloads || signal.Ignored(syscall.SIGHUP): // as under nohup
-	case file == "":
-		var stop context.CancelFunc
-		ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP) // there is nothing to read again: the terminal has gone
-		defer stop()
-	default:
+	if reloads && file != "" {
 		watch, stop := context.WithCancel(ctx)
 		ended := make(chan struct{})
 		go func() { defer close(ended); i.reload(watch, file, config, registry, log) }()
