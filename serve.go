@@ -227,11 +227,11 @@ func (i *invocation) configError(err error) error {
 // registry holds the tools of the config, of --tool and of --selftest, and the upstreams; count is of all of them. It reports all that is wrong with the config.
 func (i *invocation) registry(config *tools.Config) (registry *tools.Registry, count int, err error) {
 	registry = &tools.Registry{}
-	sources := map[string]string{}
+	sources := map[string]func() string{} // told only with a mistake
 	var errs []error
-	add := func(tool tools.Tool, name, from string) {
+	add := func(tool tools.Tool, name string, from func() string) {
 		if other, taken := sources[name]; taken {
-			errs = append(errs, fmt.Errorf("%s: tool %q is there already, from %s", from, name, other))
+			errs = append(errs, fmt.Errorf("%s: tool %q is there already, from %s", from(), name, other()))
 			return
 		}
 		sources[name] = from
@@ -239,7 +239,7 @@ func (i *invocation) registry(config *tools.Config) (registry *tools.Registry, c
 			errs = append(errs, detach(tool, config))
 		}
 		if err := registry.Add(tool); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", from, err))
+			errs = append(errs, fmt.Errorf("%s: %w", from(), err))
 		}
 	}
 	commands, err := config.Commands(i.env)
@@ -247,19 +247,20 @@ func (i *invocation) registry(config *tools.Config) (registry *tools.Registry, c
 	errs = append(errs, config.Check(), err, wrong)
 	for _, c := range commands {
 		name := c.Describe().Name
-		add(c, name, config.Origin("tools."+name))
+		add(c, name, func() string { return config.Origin("tools." + name) })
 	}
+	flag := func(name string) func() string { return func() string { return i.options.from[name] } }
 	for _, spec := range i.options.tools {
 		c, err := tools.NewCommandLine(spec, tools.Environment{Vars: i.env})
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %s", i.options.from["tool"], allowedInParentheses(err)))
 			continue
 		}
-		add(c, c.Describe().Name, i.options.from["tool"])
+		add(c, c.Describe().Name, flag("tool"))
 	}
 	if i.options.selftest {
 		for _, tool := range tools.SelfTest() {
-			add(tool, tool.Describe().Name, i.options.from["selftest"])
+			add(tool, tool.Describe().Name, flag("selftest"))
 		}
 	}
 	for _, u := range upstreams {

@@ -37,7 +37,7 @@ type Command struct {
 	stdin  *template // nil = the null device
 	asks   *template // nil = the user is not asked
 	dir    string
-	env    []string
+	env    func() []string
 	marks  func() *regexp.Regexp // "progress"; of none, it is nil
 
 	slots chan struct{} // holds one element per running call; nil = no limit
@@ -151,7 +151,7 @@ func (c *Command) prepare(in *Call) (*processSpec, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &processSpec{dir: c.dir, env: c.env, pty: c.config.Pty, stderr: c.config.Stderr}
+	s := &processSpec{dir: c.dir, env: c.env(), pty: c.config.Pty, stderr: c.config.Stderr}
 	if s.argv, err = expand(c.argv, args); err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (c *Command) prepare(in *Call) (*processSpec, error) {
 		}
 	}
 	if c.config.Shell != "" {
-		s.env = slices.Clone(c.env)
+		s.env = slices.Clone(c.env())
 		for _, name := range c.in.names {
 			if a, ok := args[name]; ok {
 				s.env = append(s.env, name+"="+a.joined())
@@ -192,7 +192,7 @@ func (c *Command) find(program string) (string, error) {
 		}
 		return "", fmt.Errorf("cannot start %s: directory %s: %w", program, c.dir, rootCause(err))
 	}
-	path, _ := lookupEnv(c.env, "PATH")
+	path, _ := lookupEnv(c.env(), "PATH")
 	return findProgram(program, c.dir, path)
 }
 

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"reflect"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -21,26 +22,35 @@ import (
 func ParseConfig(file string, text []byte) (*Config, error) {
 	c := DefaultConfig()
 	c.file, c.lines = file, strings.Split(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n")
-	c.places = make(map[string]place, len(c.lines)) // a value a line
-	d := &decoder{config: c}
 	if err := c.tooMuch(text); err != nil {
 		return nil, err
 	}
+	if err := (&decoder{config: c}).decode(text); err != nil {
+		return nil, err
+	}
+	// Only mistakes are told with their places, and most files have none: of 50 tools there are a thousand.
+	c.places = sync.OnceValue(func() map[string]place {
+		again := &decoder{config: DefaultConfig(), places: map[string]place{}}
+		_ = again.decode([]byte(strings.Join(c.lines, "\n"))) // it went well before
+		return again.places
+	})
+	return c, nil
+}
+
+// decode reads the values of a text.
+func (d *decoder) decode(text []byte) error {
 	documents, err := d.parse(text)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for i, document := range documents {
 		if i > 0 {
 			d.fail(document, "a second document", "one document in a file")
 			break
 		}
-		d.value("", document, reflect.ValueOf(c).Elem(), 0)
+		d.value("", document, reflect.ValueOf(d.config).Elem(), 0)
 	}
-	if err := joinByPlace(d.errs); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return joinByPlace(d.errs)
 }
 
 const (
@@ -89,6 +99,8 @@ func (c *Config) tooMuch(text []byte) error {
 // decoder decodes one document.
 type decoder struct {
 	config  *Config
+	places  map[string]place // where the values stand, nil if nobody asks
+	fields  map[reflect.Type]map[string]int
 	nodes   int
 	unfolds bool // to too much
 	errs    []error
@@ -121,9 +133,7 @@ func (d *decoder) value(path string, n *yaml.Node, v reflect.Value, depth int) {
 		return
 	}
 	if path != "" {
-		p := d.config.places[path]
-		p.value = nodePosition(n)
-		d.config.places[path] = p
+		d.stands(path, n)
 	}
 	if isNull(n) {
 		return // "title:" with nothing behind it says nothing
@@ -152,7 +162,7 @@ func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value, depth in
 		return
 	}
 	for _, e := range list {
-		f, ok := field(v.Type(), e.name)
+		f, ok := d.field(v.Type(), e.name)
 		if !ok {
 			names := fieldNames(v.Type())
 			hint := allow(strings.Join(names, ", "))
@@ -163,14 +173,40 @@ func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value, depth in
 			continue
 		}
 		at := d.child(join(path, e.name), e)
-		d.value(at, e.value, v.FieldByIndex(f.Index), depth+1)
+		d.value(at, e.value, v.Field(f), depth+1)
 	}
+}
+
+// field is field, with its answers kept: fifty tools have the same.
+func (d *decoder) field(t reflect.Type, name string) (index int, ok bool) {
+	if d.fields[t] == nil {
+		if d.fields == nil {
+			d.fields = map[reflect.Type]map[string]int{}
+		}
+		d.fields[t] = map[string]int{}
+		for key, f := range structFields(t) {
+			d.fields[t][key] = f.Index[0]
+		}
+	}
+	index, ok = d.fields[t][name]
+	return index, ok
 }
 
 // child notes where the key of an entry stands.
 func (d *decoder) child(path string, e mapEntry) string {
-	d.config.places[path] = place{key: nodePosition(e.key)}
+	if d.places != nil {
+		d.places[path] = place{key: nodePosition(e.key)}
+	}
 	return path
+}
+
+// stands notes where a value stands.
+func (d *decoder) stands(path string, n *yaml.Node) {
+	if d.places != nil {
+		p := d.places[path]
+		p.value = nodePosition(n)
+		d.places[path] = p
+	}
 }
 
 func (d *decoder) mapping(path string, n *yaml.Node, v reflect.Value, depth int) {

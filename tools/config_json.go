@@ -37,10 +37,7 @@ func (d *decoder) appendJSON(dst []byte, path string, n *yaml.Node, depth int) [
 	if n = d.plain(n, depth); n == nil {
 		return append(dst, "null"...)
 	}
-	p := d.config.places[path]
-	p.value = nodePosition(n)
-	d.config.places[path] = p
-
+	d.stands(path, n)
 	if list, ok := d.entries(n, depth); ok {
 		dst = append(dst, '{')
 		for i, e := range list {

@@ -122,7 +122,7 @@ func (c *Command) supervised(in *Call) *supervised {
 		Tool:      c.name,
 		Config:    config,
 		Dir:       c.dir,
-		Env:       []byte(strings.Join(c.env, "\x00")),
+		Env:       []byte(strings.Join(c.env(), "\x00")),
 		Arguments: in.Arguments,
 	}
 }

@@ -44,8 +44,8 @@ func TestConfigReachesTheSupervisor(t *testing.T) {
 				t.Errorf("%s: error %v there, %v here", c.name, err, wrong)
 			}
 		}
-		if !reflect.DeepEqual(want, got) || there.dir != c.dir || !reflect.DeepEqual(there.env, c.env) {
-			t.Errorf("%s: in %s with %q, runs %+v; want in %s with %q, %+v", c.name, there.dir, there.env, got, c.dir, c.env, want)
+		if !reflect.DeepEqual(want, got) || there.dir != c.dir || !reflect.DeepEqual(there.env(), c.env()) {
+			t.Errorf("%s: in %s with %q, runs %+v; want in %s with %q, %+v", c.name, there.dir, there.env(), got, c.dir, c.env(), want)
 		}
 	}
 }

@@ -193,10 +193,12 @@ func (c *Command) buildEnvironment(env Environment) error {
 		vars = os.Environ()
 	}
 	dir := c.config.Dir
-	switch home, _ := lookupEnv(vars, "HOME"); {
-	case inHome(dir) && !filepath.IsAbs(home):
-		return &ConfigError{Key: "dir", Problem: dir + ": HOME is not set", Allowed: "a path from / or from the config file's directory"}
+	switch {
 	case inHome(dir):
+		home, _ := lookupEnv(vars, "HOME")
+		if !filepath.IsAbs(home) {
+			return &ConfigError{Key: "dir", Problem: dir + ": HOME is not set", Allowed: "a path from / or from the config file's directory"}
+		}
 		dir = filepath.Join(home, dir[1:])
 	case !filepath.IsAbs(dir):
 		dir = filepath.Join(env.Dir, dir)
@@ -207,31 +209,38 @@ func (c *Command) buildEnvironment(env Environment) error {
 	}
 	c.dir = dir
 
-	// A variable of runnel's own must not pass for an argument that the call did not give.
-	drop := map[string]bool{"PWD": true}
-	if c.config.Shell != "" {
-		for _, name := range c.in.names {
-			drop[name] = true
-		}
-	}
 	for name := range c.config.Env {
 		if name == "" || strings.ContainsAny(name, "= \t\n\x00") {
 			return &ConfigError{Key: "env", Problem: fmt.Sprintf("%q is no name for a variable", name), Allowed: "a name without = and blanks"}
 		}
-		drop[name] = true
 	}
-	c.env = make([]string, 0, len(vars)+len(c.config.Env)+2)
-	for _, v := range vars {
-		if name, _, _ := strings.Cut(v, "="); !drop[name] {
-			c.env = append(c.env, v)
+	c.env = sync.OnceValue(func() []string { return c.environment(vars) }) // of a tool that is called
+	return nil
+}
+
+// environment is what a command inherits, and what its config adds.
+func (c *Command) environment(vars []string) []string {
+	drop := map[string]bool{"PWD": true}
+	if c.config.Shell != "" {
+		for _, name := range c.in.names {
+			drop[name] = true // a variable of runnel's own must not pass for an argument that the call did not give
 		}
 	}
-	c.env = append(c.env, "PWD="+dir)
+	for name := range c.config.Env {
+		drop[name] = true
+	}
+	env := make([]string, 0, len(vars)+len(c.config.Env)+2)
+	for _, v := range vars {
+		if name, _, _ := strings.Cut(v, "="); !drop[name] {
+			env = append(env, v)
+		}
+	}
+	env = append(env, "PWD="+c.dir)
 	for _, name := range slices.Sorted(maps.Keys(c.config.Env)) {
-		c.env = append(c.env, name+"="+c.config.Env[name])
+		env = append(env, name+"="+c.config.Env[name])
 	}
-	if _, ok := lookupEnv(c.env, "TERM"); c.config.Pty && !ok {
-		c.env = append(c.env, "TERM=xterm-256color")
+	if _, ok := lookupEnv(env, "TERM"); c.config.Pty && !ok {
+		env = append(env, "TERM=xterm-256color")
 	}
-	return nil
+	return env
 }

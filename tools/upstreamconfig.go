@@ -66,12 +66,12 @@ func NewUpstream(name string, config UpstreamConfig, env Environment, log zerolo
 	if err := inherits.buildEnvironment(env); err != nil {
 		return nil, err
 	}
-	before, _ := lookupEnv(inherits.env, hopsVariable)
+	before, _ := lookupEnv(inherits.env(), hopsVariable)
 	hops, _ := strconv.Atoi(before) // "" is 0
 	if hops >= maxHops {
 		return nil, &ConfigError{Problem: fmt.Sprintf("there are %d runnels before this one already, each the upstream of another", hops), Allowed: "a config for the upstream, by --config, that does not name itself"}
 	}
-	vars := append(inherits.env, fmt.Sprintf("%s=%d", hopsVariable, hops+1))
+	vars := append(inherits.env(), fmt.Sprintf("%s=%d", hopsVariable, hops+1))
 	u := newUpstream(name, config, inherits.dir, vars, log)
 	u.version = env.Version
 	return u, nil
