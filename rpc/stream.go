@@ -105,51 +105,53 @@ func standInResponse(number uint64, failed bool) []byte {
 // next reads up to the next message that is not answered here.
 func (st *stream) next() error {
 	for {
-		if st.batch != nil {
-			if st.rest.next() {
-				if st.check(st.rest.value); st.current.kind != invalid {
-					return nil
-				}
-				continue
+		st.current.kind = invalid
+		switch {
+		case st.batch == nil:
+			line, err := st.lines.next()
+			switch {
+			case err == errLineTooLong:
+				st.refuse(lineHead, st.lines.long.id(), mcp.CodeInvalidRequest, "message too long: the limit is "+strconv.Itoa(st.lines.max)+" bytes a line")
+			case err != nil:
+				return err
+			default:
+				st.take(line)
 			}
+		case st.rest.next():
+			st.check(st.rest.value)
+		default:
 			st.batch.start()
 			st.batch = nil
 		}
-		line, err := st.lines.next()
-		if err == errLineTooLong {
-			st.refuse(lineHead, st.lines.long.id(), mcp.CodeInvalidRequest, "message too long: the limit is "+strconv.Itoa(st.lines.max)+" bytes a line")
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if line[0] == '{' && utf8.Valid(line) {
-			if e, ok := scanEnvelope(line); ok {
-				if st.judge(e); st.current.kind != invalid {
-					return nil
-				}
-				continue
-			}
-		}
-		if problem := checkJSON(line); problem != "" {
-			st.refuse(lineHead, nil, mcp.CodeParseError, problem)
-			continue
-		}
-		if tooMany(line) {
-			var e envelope
-			if line[0] == '{' {
-				e, _ = split(line)
-			}
-			st.refuse(e.head(), e.answerID(), mcp.CodeInvalidRequest, "too many values in a message: the limit is "+strconv.Itoa(maxValues))
-			continue
-		}
-		if line[0] == '[' {
-			st.open(line)
-			continue
-		}
-		if st.check(line); st.current.kind != invalid {
+		if st.current.kind != invalid {
 			return nil
 		}
+	}
+}
+
+// take makes a line the current message or, if it is a batch, begins to go through it. If it is invalid it is answered.
+func (st *stream) take(line []byte) {
+	if line[0] == '{' && utf8.Valid(line) {
+		if e, ok := scanEnvelope(line); ok { // nearly always
+			st.judge(e)
+			return
+		}
+	}
+	if problem := checkJSON(line); problem != "" {
+		st.refuse(lineHead, nil, mcp.CodeParseError, problem)
+		return
+	}
+	switch {
+	case tooMany(line):
+		var e envelope
+		if line[0] == '{' {
+			e, _ = split(line)
+		}
+		st.refuse(e.head(), e.answerID(), mcp.CodeInvalidRequest, "too many values in a message: the limit is "+strconv.Itoa(maxValues))
+	case line[0] == '[':
+		st.open(line)
+	default:
+		st.check(line)
 	}
 }
 
