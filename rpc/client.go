@@ -153,12 +153,9 @@ func (c *Client) Do(ctx context.Context, r *Request) (json.RawMessage, error) {
 		return nil, answer.Err
 	case err == nil:
 		return answer.Result, nil
-	case errors.Is(err, ErrClosed):
-		c.forget(id)
-		return nil, err
 	}
 	c.forget(id)
-	if r.Method != "initialize" { // "The initialize request MUST NOT be cancelled by clients"
+	if !errors.Is(err, ErrClosed) && r.Method != "initialize" { // "The initialize request MUST NOT be cancelled by clients"
 		_ = c.Notify("notifications/cancelled", mcp.CancelledParams{RequestID: strconv.AppendUint(nil, id, 10), Reason: err.Error()})
 	}
 	return nil, err
@@ -431,21 +428,20 @@ func (c *Client) request(e *envelope) {
 	}
 	key := idKey(id)
 	ctx, cancel := context.WithCancelCause(c.ctx)
+	var refused *Error
 	c.mu.Lock()
-	_, twice := c.asked[key]
-	full := len(c.asked) >= maxAsked
-	if !twice && !full {
+	switch {
+	case c.asked[key] != nil:
+		refused = Errorf(mcp.CodeInvalidRequest, "the id %s is still in flight", id)
+	case len(c.asked) >= maxAsked:
+		refused = Errorf(mcp.CodeInvalidRequest, "too many requests: the limit is %d at once", maxAsked)
+	default:
 		c.asked[key] = cancel
 	}
 	c.mu.Unlock()
-	if twice {
+	if refused != nil {
 		cancel(nil)
-		c.answerCheaply(id, Errorf(mcp.CodeInvalidRequest, "the id %s is still in flight", id))
-		return
-	}
-	if full {
-		cancel(nil)
-		c.answerCheaply(id, Errorf(mcp.CodeInvalidRequest, "too many requests: the limit is %d at once", maxAsked))
+		c.answerCheaply(id, refused)
 		return
 	}
 	params := bytes.Clone(e.params)
