@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"slices"
@@ -225,7 +226,7 @@ func (i *invocation) completeCall(cmd *cobra.Command, args []string, toComplete 
 	if slices.Contains(i.args[:len(i.args)-1], "--") { // cobra adds one of its own: cmd does not tell
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	i.stderr = nobody{}
+	i.stderr = io.Discard
 	i.options.tools = slices.Compact(slices.Sorted(slices.Values(i.options.tools))) // cobra has read the flags twice
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()
@@ -256,10 +257,6 @@ func (i *invocation) completeCall(cmd *cobra.Command, args []string, toComplete 
 
 // completionTime is how long a shell may be kept waiting for a server.
 const completionTime = 3 * time.Second
-
-type nobody struct{}
-
-func (nobody) Write(p []byte) (int, error) { return len(p), nil }
 
 // completeArgument completes key= and, of what has a list of values, the value.
 func completeArgument(tool *mcp.Tool, given []string, toComplete string) (words []cobra.Completion, d cobra.ShellCompDirective) {

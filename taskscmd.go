@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"syscall"
@@ -202,7 +203,7 @@ func (i *invocation) completeTask(cmd *cobra.Command, args []string, toComplete 
 	if len(args) > 0 {
 		return nil, silent
 	}
-	i.stderr = nobody{}
+	i.stderr = io.Discard
 	l, err := i.openLocal(cmd)
 	if err != nil {
 		return nil, silent

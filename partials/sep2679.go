@@ -28,7 +28,7 @@ func NewSEP2679OnSubscription(head []byte, taskID string, meta json.RawMessage) 
 }
 
 func newSEP2679(head []byte) Dialect {
-	return &sep2679{head: head, text: append(head[:len(head):len(head)], `[{"type":"text","text":"`...), end: newLineEnd()}
+	return &sep2679{head: head, text: append(slices.Clip(head), `[{"type":"text","text":"`...), end: newLineEnd()}
 }
 
 func (d *sep2679) Encode(dst []byte, b Batch) []byte {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 
 	"runnel/rpc/mcp"
@@ -312,12 +313,7 @@ func (t *Tracker) number(s spelled, n int64, items []json.RawMessage) {
 
 // isMissing tells whether a number was reported as missing.
 func (t *Tracker) isMissing(n int64) bool {
-	for _, g := range t.gaps {
-		if g.From <= n && n <= g.To {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.gaps, func(g Gap) bool { return g.From <= n && n <= g.To })
 }
 
 // hand hands out what is in order.
@@ -656,7 +652,7 @@ func (t *Tracker) Stats() TrackerStats {
 func (t *Tracker) Gaps() []Gap {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return append([]Gap(nil), t.gaps...)
+	return slices.Clone(t.gaps)
 }
 
 // Compare tells how what came goes with the result's content, the canonical one.

@@ -64,8 +64,8 @@ type unsupported struct {
 // stateless ones may still open a session with initialize.
 func supportedVersions() []string {
 	var names []string
-	for i := len(mcp.Versions) - 1; i >= 0; i-- {
-		names = append(names, mcp.Versions[i].Name)
+	for _, v := range slices.Backward(mcp.Versions) {
+		names = append(names, v.Name)
 	}
 	return names
 }

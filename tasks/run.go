@@ -240,12 +240,10 @@ func (r *Run) Follow(stop func()) {
 // Deliver starts the follower: a goroutine of the run that writes the task's output out and
 // returns when it has written all that it ever will.
 func (r *Run) Deliver(deliver func(ctx context.Context)) {
-	r.runner.all.Add(1)
-	go func() {
-		defer r.runner.all.Done()
+	r.runner.all.Go(func() {
 		defer r.release()
 		deliver(&r.ctx)
-	}()
+	})
 }
 
 // DeliverBy is Deliver for a follower that has no goroutine while it waits: follow returns at once, and done is called when

@@ -232,8 +232,8 @@ func keepSlots(before, after Tool) {
 }
 
 func lookupEnv(vars []string, name string) (string, bool) {
-	for i := len(vars) - 1; i >= 0; i-- {
-		if value, ok := strings.CutPrefix(vars[i], name+"="); ok {
+	for _, variable := range slices.Backward(vars) {
+		if value, ok := strings.CutPrefix(variable, name+"="); ok {
 			return value, true
 		}
 	}

@@ -271,8 +271,7 @@ func setText(v reflect.Value, text string) error {
 		v.SetString(text)
 		return nil
 	case reflect.Bool:
-		switch text {
-		case "true", "false":
+		if text == "true" || text == "false" {
 			v.SetBool(text == "true")
 			return nil
 		}

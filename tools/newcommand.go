@@ -110,8 +110,7 @@ func (c *Command) fillDefaults() error {
 		return &ConfigError{Key: "detach", Problem: "cannot be had with task: forbidden: what is detached is a task", Allowed: "false"}
 	}
 	if f.Grace == nil {
-		grace := DefaultGrace
-		f.Grace = &grace
+		f.Grace = new(DefaultGrace)
 	}
 	for key, d := range map[string]Duration{"timeout": f.Timeout, "idleTimeout": f.IdleTimeout, "grace": *f.Grace} {
 		if d < 0 {

@@ -70,8 +70,7 @@ func (r *record) outcome(e ending, took time.Duration) *outcome {
 			o.Signal = fmt.Sprintf("signal %d", status.Signal())
 		}
 	} else {
-		code := e.state.ExitCode()
-		o.ExitCode = &code
+		o.ExitCode = new(e.state.ExitCode())
 	}
 	switch {
 	case e.stop == stopTimeout:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strconv"
 )
 
@@ -90,15 +91,13 @@ func (m *progressMarks) match(line []byte) bool {
 		return false
 	}
 	line = stripANSI(line)
-	all := m.marks.FindAllSubmatch(line, -1)
-	for i := len(all) - 1; i >= 0; i-- {
-		done, total := 0.0, 100.0
-		var err, err2 error
-		done, err = markNumber(all[i][1])
-		if len(all[i]) > 2 {
-			total, err2 = markNumber(all[i][2])
+	for _, groups := range slices.Backward(m.marks.FindAllSubmatch(line, -1)) {
+		total, wrong := 100.0, error(nil)
+		done, err := markNumber(groups[1])
+		if len(groups) > 2 {
+			total, wrong = markNumber(groups[2])
 		}
-		if err != nil || err2 != nil || total <= 0 || done < 0 || done > total {
+		if err != nil || wrong != nil || total <= 0 || done < 0 || done > total {
 			continue
 		}
 		if done != m.done || total != m.total {
