@@ -262,8 +262,7 @@ func (c *call) result(wanted context.Context, tool *mcp.Tool) (json.RawMessage, 
 func (c *call) finish(raw json.RawMessage) error {
 	var r mcp.CallToolResult
 	if err := json.Unmarshal(raw, &r); err != nil {
-		var wrong *json.UnmarshalTypeError
-		if !errors.As(err, &wrong) {
+		if _, partly := errors.AsType[*json.UnmarshalTypeError](err); !partly {
 			return fmt.Errorf("reading the result: %w", err)
 		}
 	}
@@ -323,8 +322,7 @@ func (c *call) summarize(raw json.RawMessage, err error) {
 	first := c.first
 	c.mu.Unlock()
 	code := exitFine
-	var exit exitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[exitError](err); ok {
 		code = int(exit)
 	} else if err != nil {
 		code = exitFailure

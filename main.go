@@ -91,12 +91,10 @@ func (i *invocation) run(ctx context.Context, args []string) int {
 	if write, ok := err.(*fs.PathError); ok && write.Path == "/dev/stdout" && errors.Is(write, syscall.EPIPE) {
 		return exitFailure // head has seen enough
 	}
-	var exit exitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[exitError](err); ok {
 		return int(exit)
 	}
-	var usage *usageError
-	if errors.As(err, &usage) {
+	if usage, ok := errors.AsType[*usageError](err); ok {
 		i.say(zerolog.ErrorLevel, usage.Error())
 		return exitUsage
 	}

@@ -212,8 +212,7 @@ func (i *invocation) findConfig() (string, error) {
 
 // configError names what named a file that cannot be read.
 func (i *invocation) configError(err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("there is no config file %s", path.Path)
 		}

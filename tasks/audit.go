@@ -74,8 +74,7 @@ func (e *refusal) Unwrap() error { return e.err }
 
 // refused words why a task could not be stored.
 func (r *Runner) refused(run *Run, err error) error {
-	var limit *refusal
-	if errors.As(err, &limit) {
+	if limit, ok := errors.AsType[*refusal](err); ok {
 		return r.refuse(run.id, run.spec.Tool, limit.why, limit.err)
 	}
 	r.o.Log.Error().Err(err).Str("taskId", run.id).Str("owner", r.o.Owner).Msg("task not stored")

@@ -381,8 +381,8 @@ func (r *Run) work() (result *mcp.CallToolResult, message string, err error) {
 
 // wireError is the JSON-RPC error that a work's error is; what is none of those stays in the log.
 func (r *Run) wireError(err error) *rpc.Error {
-	var wire *rpc.Error
-	if !errors.As(err, &wire) {
+	wire, ok := errors.AsType[*rpc.Error](err)
+	if !ok {
 		r.runner.o.Log.Error().Err(err).Str("taskId", r.id).Str("owner", r.runner.o.Owner).Str("tool", r.spec.Tool).Msg("tool failed")
 		wire = rpc.Errorf(mcp.CodeInternalError, "internal error")
 	}

@@ -47,8 +47,8 @@ func isBusy(err error) bool { return primaryCode(err) == sqlite3.SQLITE_BUSY }
 
 // primaryCode is SQLite's code of an error without the detail in its upper bits, SQLITE_OK if it is none of SQLite's.
 func primaryCode(err error) int {
-	var e *sqlite.Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	if !ok {
 		return sqlite3.SQLITE_OK
 	}
 	return e.Code() & 0xff

@@ -159,8 +159,7 @@ func (a *asking) await(ctx context.Context, q *tasks.Question, params mcp.Elicit
 	}
 	select {
 	case e := <-requested:
-		var refused *rpc.Error
-		if errors.As(e.err, &refused) {
+		if refused, ok := errors.AsType[*rpc.Error](e.err); ok {
 			// The client's error says nothing of the call that it made: it is the tool's to deal with.
 			e.err = fmt.Errorf("the client could not ask its user: %s", refused.Message)
 		}

@@ -41,7 +41,7 @@ func (e *FileError) Summary() string {
 // joinByPlace joins errors in the order of the file.
 func joinByPlace(errs []error) error {
 	place := func(err error) (line, column int) {
-		if at := (*FileError)(nil); errors.As(err, &at) {
+		if at, ok := errors.AsType[*FileError](err); ok {
 			return at.Line, at.Column
 		}
 		return 0, 0
@@ -102,8 +102,7 @@ func (e *ConfigError) Error() string {
 // into one that says what set the value: a flag, a variable, or a place in the file.
 func (c *Config) locate(path string, err error) error {
 	problem, allowed, key := err.Error(), "", ""
-	var about *ConfigError
-	if errors.As(err, &about) {
+	if about, ok := errors.AsType[*ConfigError](err); ok {
 		problem, allowed, key = about.Problem, allow(about.Allowed), about.Key
 	}
 	full := join(path, key)

@@ -32,8 +32,8 @@ func newCheckedCommand(name string, config CommandConfig, env Environment) (*Com
 
 // schemaError says where in "input" the schema is wrong.
 func (k inputKey) schemaError(err error) error {
-	var wrong *schemaError
-	if !errors.As(err, &wrong) {
+	wrong, ok := errors.AsType[*schemaError](err)
+	if !ok {
 		wrong = &schemaError{problem: err.Error()}
 	}
 	return &ConfigError{Key: k.of(wrong.place), Problem: "is no JSON Schema: " + wrong.problem, Allowed: "JSON Schema 2020-12"}

@@ -54,8 +54,8 @@ func joinSurrogates(text []byte) []byte {
 
 // syntaxError tells what the library found wrong, and where. What has no end is told at its beginning.
 func (d *decoder) syntaxError(text []byte, err error) error {
-	var wrong *yaml.LoadError
-	if !errors.As(err, &wrong) {
+	wrong, ok := errors.AsType[*yaml.LoadError](err)
+	if !ok {
 		return d.config.mistake(position{1, 1}, err.Error(), "")
 	}
 	if wrong.Mark.Line == 0 {

@@ -70,8 +70,7 @@ func (t *fallbackTool) Describe() mcp.Tool {
 
 func (t *fallbackTool) Call(ctx context.Context, in *Call, _ *Output) (*mcp.CallToolResult, error) {
 	result, err := t.call(ctx, in)
-	var wire *rpc.Error
-	if errors.As(err, &wire) {
+	if wire, ok := errors.AsType[*rpc.Error](err); ok {
 		err = errors.New(wire.Message) // a model reads tool errors, and may mend them
 	}
 	return result, err

@@ -60,8 +60,7 @@ func (s *schema) checkSlowly(arguments []byte) error {
 func readValue(source []byte) (any, error) {
 	var v any
 	err := json.Unmarshal(source, &v)
-	var number *json.UnmarshalTypeError
-	if errors.As(err, &number) { // the only thing that any cannot hold
+	if number, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // the only thing that any cannot hold
 		return nil, fmt.Errorf("%s is out of range", clip(number.Value))
 	}
 	return terse(v), err

@@ -149,8 +149,8 @@ func misread(source []byte, place []string, err error) error {
 }
 
 func misreadProblem(err error) string {
-	var kind *json.UnmarshalTypeError
-	if !errors.As(err, &kind) {
+	kind, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
 		return err.Error()
 	}
 	want := map[reflect.Kind]string{reflect.String: "string", reflect.Bool: "boolean", reflect.Slice: "array", reflect.Map: "object",

@@ -307,8 +307,8 @@ func readParam(name string, value []byte, to any) error {
 	if err == nil {
 		return nil
 	}
-	var wrong *json.UnmarshalTypeError
-	if !errors.As(err, &wrong) {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
 		return rpc.Errorf(mcp.CodeInvalidParams, "%s cannot be read", name)
 	}
 	if wrong.Field != "" {
