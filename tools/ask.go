@@ -113,7 +113,7 @@ func (a *asking) put(ctx context.Context, q Question) (Answer, error) {
 	q.Message = clipText(q.Message, maxQuestion)
 	params := mcp.ElicitParams{Message: q.Message, RequestedSchema: q.Schema}
 	question := &tasks.Question{
-		Request: mcp.InputRequest{Method: "elicitation/create", Params: structured(params)},
+		Request: mcp.InputRequest{Method: "elicitation/create", Params: encode(params)},
 		Message: q.Message,
 		Sent:    !a.d.caller.Version.Stateless,
 		Check:   q.check,

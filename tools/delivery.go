@@ -352,11 +352,7 @@ func (d *statusDialect) Encode(dst []byte, b partials.Batch) []byte {
 	if t.Status != mcp.TaskWorking || t.StatusMessage == "" {
 		return dst
 	}
-	params, err := json.Marshal(t)
-	if err != nil {
-		panic("internal error: encoding a task: " + err.Error())
-	}
-	return fmt.Appendf(dst, "%s,\"method\":\"notifications/tasks/status\",\"params\":%s}\n", d.head, params)
+	return fmt.Appendf(dst, "%s,\"method\":\"notifications/tasks/status\",\"params\":%s}\n", d.head, encode(t))
 }
 
 func (d *statusDialect) End(dst []byte) []byte { return dst }

@@ -82,11 +82,7 @@ func withoutMeta(c mcp.ContentBlock) mcp.ContentBlock {
 		return c
 	}
 	delete(block, "_meta")
-	bare, err := json.Marshal(block)
-	if err != nil {
-		panic("internal error: encoding content: " + err.Error())
-	}
-	return bare
+	return encode(block)
 }
 
 // dressed is a dialect whose content is what a version knows.

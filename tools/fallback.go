@@ -79,7 +79,7 @@ func (t *fallbackTool) Call(ctx context.Context, in *Call, _ *Output) (*mcp.Call
 // said is a result that says the same as text and as structured content.
 func said(text string, v any) *mcp.CallToolResult {
 	r := mcp.Result(text)
-	r.StructuredContent = structured(v)
+	r.StructuredContent = encode(v)
 	return r
 }
 

@@ -55,7 +55,7 @@ func (s *service) handOver(ctx context.Context, c *rpc.Caller, e *entry, run *ta
 	return tasks.WithRelated(&mcp.CallToolResult{
 		IsError:           e.from != nil && e.spec.OutputSchema != nil, // clients check all other results by a schema that is not runnel's
 		Content:           append(content, mcp.Text(fmt.Sprintf("%s is still running, as task %s.%s", run.Task().Tool, run.ID(), how))),
-		StructuredContent: structured(taskProgress{TaskID: run.ID(), Status: mcp.TaskWorking, Next: &next}),
+		StructuredContent: encode(taskProgress{TaskID: run.ID(), Status: mcp.TaskWorking, Next: &next}),
 	}, run.ID())
 }
 
@@ -82,10 +82,11 @@ type taskProgress struct {
 	Result        *mcp.CallToolResult `json:"result,omitempty"`
 }
 
-func structured(v any) json.RawMessage {
+// encode writes as JSON what certainly can be.
+func encode(v any) json.RawMessage {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic("internal error: encoding structured content: " + err.Error())
+		panic("internal error: encoding JSON: " + err.Error())
 	}
 	return b
 }
@@ -119,7 +120,7 @@ func readText(ctx context.Context, log *partials.Log, after int64, limit int) (t
 				fmt.Fprintf(&page, "[%s]\n", mcp.ContentType(c.Data))
 			}
 		}
-		encoded := len(structured(page.String()))
+		encoded := len(encode(page.String()))
 		if size+encoded > limit && size > 0 {
 			return b.String(), next, nil
 		}

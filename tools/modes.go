@@ -65,7 +65,7 @@ func (s *service) firstResponse(ctx context.Context, run *tasks.Run, d *delivery
 	_ = r.Wait(wait, 1) // whatever comes of it, what there is goes out
 	handle := run.Handle()
 	maps.Copy(handle.Meta, tasks.Related(run.ID()))
-	first, complete := run.Segments().First(structured(handle.Task), structured(handle.Meta), maxFirst)
+	first, complete := run.Segments().First(encode(handle.Task), encode(handle.Meta), maxFirst)
 	if complete && d.streamed != nil {
 		d.streamed()
 	}

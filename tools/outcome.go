@@ -114,18 +114,10 @@ func (o *outcome) result() *mcp.CallToolResult {
 
 	result := mcp.Result(text)
 	if second != "" {
-		block, err := json.Marshal(mcp.TextContent{Type: "text", Text: second, Meta: map[string]any{mcp.MetaStream: "stderr"}})
-		if err != nil {
-			panic("internal error: encoding stderr: " + err.Error())
-		}
-		result.Content = append(result.Content, block)
+		result.Content = append(result.Content, encode(mcp.TextContent{Type: "text", Text: second, Meta: map[string]any{mcp.MetaStream: "stderr"}}))
 	}
 	result.IsError = o.failed()
-	structured, err := json.Marshal(o)
-	if err != nil {
-		panic("internal error: encoding the outcome: " + err.Error())
-	}
-	result.StructuredContent = structured
+	result.StructuredContent = encode(o)
 	return result
 }
 

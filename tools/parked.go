@@ -74,7 +74,7 @@ func (p *parking) leave(request *mcp.CallToolParams, call parkedCall) (requestSt
 	call.number = p.last
 	call.expiry = time.AfterFunc(parkedTTL, func() { p.giveUp(&call, "its questions were not answered in time") })
 	p.calls[id] = &call
-	state := structured(parkedState{Run: id, Number: call.number, Expires: time.Now().Add(parkedTTL).Unix(), Request: digest(request)})
+	state := encode(parkedState{Run: id, Number: call.number, Expires: time.Now().Add(parkedTTL).Unix(), Request: digest(request)})
 	return base64.RawURLEncoding.EncodeToString(append(p.sign(state), state...)), func() { p.giveUp(&call, "cancelled by the client") }, nil
 }
 
@@ -164,6 +164,6 @@ func (p *parking) sign(state []byte) []byte {
 func digest(request *mcp.CallToolParams) []byte {
 	var arguments any
 	_ = json.Unmarshal(request.Arguments, &arguments) // an object: checked before
-	h := sha256.Sum256(structured([]any{request.Name, arguments}))
+	h := sha256.Sum256(encode([]any{request.Name, arguments}))
 	return h[:]
 }

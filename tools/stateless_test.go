@@ -227,7 +227,7 @@ func TestManyQuestionsComeInTurns(t *testing.T) {
 		const questions = 2*maxTurns + 1
 		longest := Question{
 			Message: strings.Repeat("\x01", maxQuestion),
-			Schema:  structured(map[string]any{"type": "object", "title": strings.Repeat("x", maxQuestionSchema-len(`{"title":"","type":"object"}`))}),
+			Schema:  encode(map[string]any{"type": "object", "title": strings.Repeat("x", maxQuestionSchema-len(`{"title":"","type":"object"}`))}),
 		}
 		tool := &Function{
 			Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`)},
@@ -270,7 +270,7 @@ func TestManyQuestionsComeInTurns(t *testing.T) {
 				responses[key] = mcp.ElicitResult{Action: mcp.ElicitDecline}
 			}
 			answered += len(responses)
-			c.call(id, fmt.Sprintf(`,"requestState":%q,"inputResponses":%s`, m.Result.RequestState, structured(responses)))
+			c.call(id, fmt.Sprintf(`,"requestState":%q,"inputResponses":%s`, m.Result.RequestState, encode(responses)))
 		}
 	})
 }

@@ -137,7 +137,7 @@ func (l *subscription) notify(ctx context.Context, method string, params any) er
 func (l *subscription) line(method string, params any) []byte {
 	encoded := []byte("{}")
 	if params != nil {
-		encoded = structured(params)
+		encoded = encode(params)
 	}
 	line := fmt.Appendf(nil, `%s,"method":%q,"params":{"_meta":%s`, l.caller.Head(), method, l.meta)
 	if len(encoded) > len("{}") {

@@ -330,7 +330,7 @@ func (c *upstreamCall) ask(ctx context.Context, params json.RawMessage) (mcp.Eli
 	if err := json.Unmarshal(params, &p); err != nil || p.Mode != "" && p.Mode != "form" {
 		return mcp.ElicitResult{}, rpc.Errorf(mcp.CodeInvalidParams, "only questions by form can be asked")
 	}
-	if n := len(structured(p.RequestedSchema)); n > maxQuestionSchema {
+	if n := len(encode(p.RequestedSchema)); n > maxQuestionSchema {
 		return mcp.ElicitResult{}, rpc.Errorf(mcp.CodeInvalidParams, "the requestedSchema has %d bytes: the limit is %d", n, maxQuestionSchema)
 	}
 	answer, err := c.in.Ask(ctx, Question{Message: p.Message, Schema: p.RequestedSchema})
