@@ -32,7 +32,7 @@ type delivery struct {
 	early func()     // tells the progress from before that; nil if there is none
 
 	// Set by prepare.
-	task     *tasks.Run
+	run      *tasks.Run
 	asking   asking
 	ctx      rpc.Context        // ends when nothing more may be written
 	progress *partials.Progress // nil: no token. Used under the lane's lock only
@@ -41,6 +41,7 @@ type delivery struct {
 	pump     *partials.Pump     // nil: nothing is written while the tool runs
 	streamed func()             // frees the request's id; nil: one response goes out under it
 
+	started   bool // of the goroutine that answers the call
 	elsewhere bool // the call was handed over. Set when the pump has stopped
 
 	speech sync.Mutex // held while write encodes; taken under the lane's lock, so nothing may wait for the lane under it
@@ -117,7 +118,7 @@ const statusPace = time.Second
 // prepare is called with the run before it starts, so that its output is read from the beginning.
 func (d *delivery) prepare(run *tasks.Run) {
 	c := d.caller
-	d.task = run
+	d.run = run
 	d.ctx.Parent = run.Context()
 	if len(d.token) > 0 {
 		id := ""
@@ -154,13 +155,17 @@ func (d *delivery) prepare(run *tasks.Run) {
 	})
 }
 
-// start writes the output out until all of it is written, and gives signs of life meanwhile.
+// start writes the output out until all of it is written, and gives signs of life meanwhile. It may be called again.
 func (d *delivery) start() {
-	if d.progress != nil {
-		d.task.Deliver(func(context.Context) { d.runWithProgress() })
+	if d.started {
 		return
 	}
-	d.task.DeliverBy(func(done func()) {
+	d.started = true
+	if d.progress != nil {
+		d.run.Deliver(func(context.Context) { d.runWithProgress() })
+		return
+	}
+	d.run.DeliverBy(func(done func()) {
 		d.begin()
 		if d.pump == nil {
 			done()
@@ -322,10 +327,19 @@ func (d *delivery) ending() partials.Ending {
 	if d.elsewhere {
 		return e
 	}
-	for _, item := range d.task.Ending().Rest {
+	for _, item := range d.run.Ending().Rest {
 		e.Rest = append(e.Rest, dressContent(d.caller.Version, item))
 	}
 	return e
+}
+
+// answer is that of a plain call whose run has ended.
+func (d *delivery) answer() (any, error) {
+	outcome := d.run.Task().Outcome
+	if outcome.Err != nil {
+		return nil, outcome.Err
+	}
+	return d.dress(outcome.Result), nil
 }
 
 // dress makes of a plain call's result what the client's version knows, without what the client was sent already: "content: []"

@@ -8,14 +8,14 @@ import (
 	"strings"
 
 	"runnel/partials"
-	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 )
 
 // handOver answers a plain call whose tool is still running before its host gives up on it: with what there is
 // of the output, and with how to go on. It returns nil if the task cannot be kept; then the call waits on.
-func (s *service) handOver(ctx context.Context, c *rpc.Caller, e *entry, run *tasks.Run, d *delivery) *mcp.CallToolResult {
+func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.CallToolResult {
+	c, run := d.caller, d.run
 	if err := run.Promote(ctx); err != nil {
 		if !errors.Is(err, tasks.ErrEnded) {
 			s.o.Log.Warn().Err(err).Str("taskId", run.ID()).Msg("a long call cannot be handed over: it waits on")
@@ -24,7 +24,7 @@ func (s *service) handOver(ctx context.Context, c *rpc.Caller, e *entry, run *ta
 	}
 	d.silence()
 	if d.spelling == byPR383 || d.spelling == bySEP2998 {
-		s.endPartials(c, d)
+		d.endPartials()
 	}
 	var content []mcp.ContentBlock
 	var next int64
@@ -60,7 +60,7 @@ func (s *service) handOver(ctx context.Context, c *rpc.Caller, e *entry, run *ta
 }
 
 // endPartials marks the last partial result that comes with this request: what the result adds does not come with it.
-func (s *service) endPartials(c *rpc.Caller, d *delivery) {
+func (d *delivery) endPartials() {
 	d.elsewhere = true
 	var m struct {
 		Method string          `json:"method"`
@@ -69,7 +69,7 @@ func (s *service) endPartials(c *rpc.Caller, d *delivery) {
 	if err := json.Unmarshal(d.dialect.End(nil), &m); err != nil {
 		panic("internal error: " + err.Error())
 	}
-	_ = c.Notify(m.Method, m.Params) // fails only when nobody is there to read it
+	_ = d.caller.Notify(m.Method, m.Params) // fails only when nobody is there to read it
 }
 
 // taskProgress is the structuredContent of results that tell about a task.

@@ -41,7 +41,8 @@ func (s *service) finishes(ctx context.Context, run *tasks.Run) bool {
 
 // immediate is case 1 of SEP-1905: the whole result, with a completed task behind it. Nothing is told of that task but
 // its result.
-func (s *service) immediate(run *tasks.Run, d *delivery) (any, error) {
+func (d *delivery) immediate() (any, error) {
+	run := d.run
 	d.silence()
 	run.Complete()
 	run.Deliver(func(context.Context) {})
@@ -58,7 +59,8 @@ const maxFirst = 512 << 10
 
 // firstResponse is case 3 of SEP-1905: the task, and what there is of its output. It waits a little for the
 // first segment: lastSeqNr 0 is invalid, so an empty first response would leave nothing to resume from.
-func (s *service) firstResponse(ctx context.Context, run *tasks.Run, d *delivery) json.RawMessage {
+func (s *service) firstResponse(ctx context.Context, d *delivery) json.RawMessage {
+	run := d.run
 	wait, cancel := context.WithTimeout(ctx, s.o.ImmediateWait)
 	defer cancel()
 	r := run.Log().NewTail()

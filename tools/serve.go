@@ -184,7 +184,7 @@ func (s *service) callPlain(ctx context.Context, c *rpc.Caller, e *entry, p *mcp
 			if !c.Listens() {
 				return // whom the input has ended for cannot ask for the rest
 			}
-			if result := s.handOver(ctx, c, e, run, d); result != nil {
+			if result := s.handOver(ctx, e, d); result != nil {
 				c.Answer(rpc.After{Result: dressResult(c.Version, result), Drop: drop(run)}, nil)
 			}
 		})
@@ -195,11 +195,7 @@ func (s *service) callPlain(ctx context.Context, c *rpc.Caller, e *entry, p *mcp
 		}()
 	}
 	run.Do()
-	outcome := run.Task().Outcome
-	if outcome.Err != nil {
-		return nil, outcome.Err
-	}
-	return d.dress(outcome.Result), nil
+	return d.answer()
 }
 
 // callTask answers a call that was augmented with a task.
@@ -221,7 +217,7 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 		return nil, err
 	}
 	if immediate && s.finishes(ctx, run) {
-		return s.immediate(run, d)
+		return d.immediate()
 	}
 	if mode == mcp.ModeStreaming {
 		if immediate { // it took too long for that
@@ -230,7 +226,7 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 				return nil, err
 			}
 		}
-		return rpc.After{Result: s.firstResponse(ctx, run, d), Do: d.start, Drop: drop(run)}, nil
+		return rpc.After{Result: s.firstResponse(ctx, d), Do: d.start, Drop: drop(run)}, nil
 	}
 	handle := run.Handle()
 	if fallback {

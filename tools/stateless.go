@@ -64,15 +64,14 @@ func (s *service) callStateless(ctx context.Context, c *rpc.Caller, params json.
 	if err != nil {
 		return nil, err
 	}
-	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Handle: task, Variables: variables,
-		Late: canTask(c, e) || s.o.SyncWait > 0 && !e.waits})
-	if err != nil {
+	spec := tasks.Spec{Handle: task, Variables: variables, Late: canTask(c, e) || s.o.SyncWait > 0 && !e.waits}
+	if _, err := s.start(ctx, e, p.Arguments, d, spec); err != nil {
 		return nil, err
 	}
 	if task {
-		return created(run, d), nil
+		return created(d), nil
 	}
-	return s.answer(ctx, c, e, p, run, d)
+	return s.answer(ctx, e, p, d)
 }
 
 // canTask tells whether a call may be answered with a task: "A server MUST NOT return CreateTaskResult to a client that
@@ -82,17 +81,11 @@ func canTask(c *rpc.Caller, e *entry) bool {
 }
 
 // answer waits for what there is to say first: a result, a question, or that it takes longer.
-func (s *service) answer(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.CallToolParams, run *tasks.Run, d *delivery) (any, error) {
-	begun := false
-	deliver := func() {
-		if !begun {
-			begun = true
-			d.start()
-		}
-	}
+func (s *service) answer(ctx context.Context, e *entry, p *mcp.CallToolParams, d *delivery) (any, error) {
+	c, run := d.caller, d.run
 	task, wait := canTask(c, e), s.o.ImmediateWait
 	if !task {
-		deliver()
+		d.start()
 		wait = s.patience(e)
 	}
 	timer := time.NewTimer(wait)
@@ -105,16 +98,12 @@ func (s *service) answer(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.Ca
 		select {
 		case <-worked:
 			worked = nil
-			deliver()
+			d.start()
 		case <-run.Ended():
-			outcome := run.Task().Outcome
-			if outcome.Err != nil {
-				return nil, outcome.Err
-			}
-			return d.dress(outcome.Result), nil
+			return d.answer()
 		case <-run.Asked():
 			if questions := run.Questions(); len(questions) > 0 {
-				return s.park(c, p, run, d, begun, questions)
+				return s.park(p, d, questions)
 			}
 		case <-ctx.Done():
 			giveUp(ctx, run)
@@ -125,21 +114,21 @@ func (s *service) answer(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.Ca
 			case task:
 				if questions := run.Questions(); len(questions) > 0 {
 					// "SHOULD resolve all MRTR exchanges synchronously before responding with a CreateTaskResult"
-					return s.park(c, p, run, d, begun, questions)
+					return s.park(p, d, questions)
 				}
 				if e.detach && !isDone(run.Detached()) && !isDone(run.Worked()) {
 					timer.Reset(detachPoll) // its handle is for what outlives this process
 					continue
 				}
 				if err := run.Promote(ctx); err == nil {
-					return created(run, d), nil
+					return created(d), nil
 				}
 				// No room for one more task: the client waits on.
 				task, worked, soon = false, run.Worked(), true
-				deliver()
+				d.start()
 				timer.Reset(s.patience(e))
 			case c.Listens(): // whom the input has ended for cannot ask for the rest
-				if result := s.handOver(ctx, c, e, run, d); result != nil {
+				if result := s.handOver(ctx, e, d); result != nil {
 					return rpc.After{Result: dressResult(c.Version, result), Drop: drop(run)}, nil
 				}
 			}
@@ -166,7 +155,8 @@ func (s *service) patience(e *entry) time.Duration {
 
 // created hands out the task: from now on its client polls or listens. "notifications/progress and
 // notifications/message [...] are not supported on tasks".
-func created(run *tasks.Run, d *delivery) any {
+func created(d *delivery) any {
+	run := d.run
 	d.silence()
 	return rpc.After{
 		Result: run.Created(),
@@ -177,14 +167,15 @@ func created(run *tasks.Run, d *delivery) any {
 
 // park answers a call with its questions: the client answers them by sending the call again (basic/patterns/mrtr).
 // Meanwhile the run waits, and is cancelled when nobody comes back in time.
-func (s *service) park(c *rpc.Caller, p *mcp.CallToolParams, run *tasks.Run, d *delivery, begun bool, questions map[string]mcp.InputRequest) (any, error) {
-	if err := needElicitation(c); err != nil {
+func (s *service) park(p *mcp.CallToolParams, d *delivery, questions map[string]mcp.InputRequest) (any, error) {
+	run := d.run
+	if err := needElicitation(d.caller); err != nil {
 		// "Servers MUST NOT send an inputRequests that the client has not declared support for": the client that
 		// comes back with answers may declare less than the one that called.
 		run.Cancel(err.Error())
 		return nil, err
 	}
-	if begun {
+	if d.started {
 		run.Hold()
 	}
 	d.silence()
@@ -192,8 +183,8 @@ func (s *service) park(c *rpc.Caller, p *mcp.CallToolParams, run *tasks.Run, d *
 	if d.reader != nil {
 		position = d.reader.Pos()
 	}
-	if begun && d.spelling == byPR383 {
-		s.endPartials(c, d)
+	if d.started && d.spelling == byPR383 {
+		d.endPartials()
 	}
 	state, drop, err := s.parked.leave(p, parkedCall{run: run, position: position, current: d.current})
 	if err != nil {
@@ -232,7 +223,7 @@ func (s *service) goOn(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.Call
 	run.Answer(p.InputResponses)
 	if questions := run.Questions(); len(questions) > 0 {
 		// "the server SHOULD respond with a new InputRequiredResult requesting the missing information again"
-		return s.park(c, p, run, d, false, questions)
+		return s.park(p, d, questions)
 	}
-	return s.answer(ctx, c, e, p, run, d)
+	return s.answer(ctx, e, p, d)
 }
