@@ -93,13 +93,9 @@ func (s *service) list(ctx context.Context, c *rpc.Caller, params json.RawMessag
 // a plain call waits for the end, one that was augmented with a task gets a handle, or what SEP-1905
 // lets it choose.
 func (s *service) call(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
-	p, err := callParams(c.Version, params)
+	p, e, err := s.called(ctx, c, params)
 	if err != nil {
 		return nil, err
-	}
-	e := s.lookup(ctx, p.Name)
-	if e == nil {
-		return nil, rpc.Errorf(mcp.CodeInvalidParams, "unknown tool: %q", p.Name)
 	}
 	augmented, err := s.augmented(c, e, p)
 	if err != nil {
@@ -109,6 +105,19 @@ func (s *service) call(ctx context.Context, c *rpc.Caller, params json.RawMessag
 		return s.callTask(ctx, c, e, p)
 	}
 	return s.callPlain(ctx, c, e, p)
+}
+
+// called reads the params of a call and finds its tool.
+func (s *service) called(ctx context.Context, c *rpc.Caller, params json.RawMessage) (*mcp.CallToolParams, *entry, error) {
+	p, err := callParams(c.Version, params)
+	if err != nil {
+		return nil, nil, err
+	}
+	e := s.lookup(ctx, p.Name)
+	if e == nil {
+		return nil, nil, rpc.Errorf(mcp.CodeInvalidParams, "unknown tool: %q", p.Name)
+	}
+	return p, e, nil
 }
 
 // start starts a call of a tool. One that is detached and has nothing to ask runs elsewhere when start returns.

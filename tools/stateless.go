@@ -40,13 +40,9 @@ func (s *service) listStateless(ctx context.Context, c *rpc.Caller, params json.
 // with its result; what is not becomes a task if the client can take one (ext-tasks, "Capability Negotiation"), else the
 // client waits on, and is handed over to the fallback tools before its host gives up. params.task means nothing here.
 func (s *service) callStateless(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
-	p, err := callParams(c.Version, params)
+	p, e, err := s.called(ctx, c, params)
 	if err != nil {
 		return nil, err
-	}
-	e := s.lookup(ctx, p.Name)
-	if e == nil {
-		return nil, rpc.Errorf(mcp.CodeInvalidParams, "unknown tool: %q", p.Name)
 	}
 	if e.taskSupport() == mcp.TaskRequired && !s.o.RequiredFallthrough {
 		// "If a server is unable to service a request [...] without returning CreateTaskResult"
