@@ -205,13 +205,11 @@ func (r *Runner) Cancel(ctx context.Context, id string) (Task, error) {
 }
 
 func (r *Runner) listTasks(ctx context.Context, _ *rpc.Caller, params json.RawMessage) (any, error) {
-	var p mcp.ListTasksParams
-	if len(params) > 0 {
-		if err := json.Unmarshal(params, &p); err != nil {
-			return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.cursor must be a string")
-		}
+	cursor, err := rpc.Cursor(params)
+	if err != nil {
+		return nil, err
 	}
-	page, next, err := r.List(ctx, p.Cursor, pageSize)
+	page, next, err := r.List(ctx, cursor, pageSize)
 	if err != nil {
 		return nil, WireError(err)
 	}

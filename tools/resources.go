@@ -67,13 +67,11 @@ func (s *service) serveResources(srv *rpc.Server) {
 }
 
 func (s *service) listResources(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
-	var p mcp.ListTasksParams
-	if len(params) > 0 {
-		if err := json.Unmarshal(params, &p); err != nil {
-			return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.cursor must be a string")
-		}
+	cursor, err := rpc.Cursor(params)
+	if err != nil {
+		return nil, err
 	}
-	page, next, err := s.runner.List(ctx, p.Cursor, resourcePage)
+	page, next, err := s.runner.List(ctx, cursor, resourcePage)
 	if err != nil {
 		return nil, tasks.WireError(err)
 	}
@@ -99,13 +97,11 @@ func logResource(v *mcp.Version, t *tasks.Task) mcp.Resource {
 }
 
 func (s *service) listTemplates(_ context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
-	var p mcp.ListTasksParams
-	if len(params) > 0 {
-		if err := json.Unmarshal(params, &p); err != nil {
-			return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.cursor must be a string")
-		}
+	cursor, err := rpc.Cursor(params)
+	if err != nil {
+		return nil, err
 	}
-	if p.Cursor != "" { // there is one page
+	if cursor != "" { // there is one page
 		return nil, errCursor
 	}
 	t := mcp.ResourceTemplate{

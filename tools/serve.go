@@ -79,14 +79,12 @@ func tellChanges(ctx context.Context, c *rpc.Caller, changed <-chan struct{}) {
 }
 
 func (s *service) list(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
-	var p mcp.ListToolsParams
-	if len(params) > 0 {
-		if err := json.Unmarshal(params, &p); err != nil {
-			return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.cursor must be a string")
-		}
+	cursor, err := rpc.Cursor(params)
+	if err != nil {
+		return nil, err
 	}
 	s.registry.need(ctx)
-	return s.registry.list(c, p.Cursor)
+	return s.registry.list(c, cursor)
 }
 
 // call answers tools/call. Every call runs as a task; what differs is what the client is told, and when:

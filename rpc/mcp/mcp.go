@@ -191,6 +191,11 @@ func (f *Flag) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// PaginatedRequestParams are the params of "tools/list" and the other methods that show a list page by page.
+type PaginatedRequestParams struct {
+	Cursor string `json:"cursor,omitempty"` // "" = the first page
+}
+
 // CancelledParams are the params of "notifications/cancelled".
 type CancelledParams struct {
 	RequestID json.RawMessage `json:"requestId"`

@@ -52,11 +52,6 @@ type TaskParams struct {
 	LastSeqNr json.RawMessage `json:"lastSeqNr,omitempty"` // tasks/result only (SEP-1905, "Resuming Streaming")
 }
 
-// ListTasksParams are the params of "tasks/list".
-type ListTasksParams struct {
-	Cursor string `json:"cursor,omitempty"`
-}
-
 // ListTasksResult answers "tasks/list".
 type ListTasksResult struct {
 	Tasks      []Task `json:"tasks"`

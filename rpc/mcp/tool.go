@@ -40,11 +40,6 @@ const (
 	TaskForbidden TaskSupport = "forbidden"
 )
 
-// ListToolsParams are the params of "tools/list".
-type ListToolsParams struct {
-	Cursor string `json:"cursor,omitempty"`
-}
-
 // ListToolsResult answers "tools/list".
 type ListToolsResult struct {
 	Tools      []Tool `json:"tools"`
