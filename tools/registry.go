@@ -119,12 +119,16 @@ func (r *Registry) Replace(with *Registry) {
 	r.tools, r.grace = next.tools, max(r.grace, with.grace)
 	r.replaceUpstreams(with.upstreams)
 	// A new upstream starts when the list is asked for, which clients do when they are told.
-	if slices.Equal(upstreams, r.upstreams) && slices.EqualFunc(before, r.tools, func(a, b *entry) bool { return reflect.DeepEqual(a.spec, b.spec) }) {
-		r.mu.Unlock()
-		return
-	}
+	same := slices.Equal(upstreams, r.upstreams) && sameList(before, r.tools)
 	r.mu.Unlock()
-	r.changes.Tell()
+	if !same {
+		r.changes.Tell()
+	}
+}
+
+// sameList tells whether clients see no difference between two lists of tools.
+func sameList(a, b []*entry) bool {
+	return slices.EqualFunc(a, b, func(a, b *entry) bool { return reflect.DeepEqual(a.spec, b.spec) })
 }
 
 // Grace is how long its commands may take to end, the one with the longest grace.

@@ -3,7 +3,6 @@ package tools
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 )
@@ -69,12 +68,11 @@ func (r *Registry) publish(u *Upstream, list []*entry) {
 	u.entries, u.told = list, true
 	before := r.tools
 	r.joinUpstreams()
-	if !r.shown.Load() || slices.EqualFunc(before, r.tools, func(a, b *entry) bool { return reflect.DeepEqual(a.spec, b.spec) }) {
-		r.mu.Unlock()
-		return
-	}
+	news := r.shown.Load() && !sameList(before, r.tools)
 	r.mu.Unlock()
-	r.changes.Tell()
+	if news {
+		r.changes.Tell()
+	}
 }
 
 // whole tells whether the list has the tools of all upstreams.
