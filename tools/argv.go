@@ -174,19 +174,20 @@ next:
 	return argv, nil
 }
 
-// checkTemplate refuses placeholders that no input declares.
-func (in *inputs) checkTemplate(key string, t *template) error {
+// template parses the value of a key. It refuses placeholders that no input declares.
+func (in *inputs) template(key, text string) (*template, error) {
+	t := parseTemplate(text)
 	var lists []string
 	for _, name := range t.names {
 		if !slices.Contains(in.names, name) {
-			return &ConfigError{Key: key, Problem: fmt.Sprintf("placeholder {{%s}} names no input", name), Allowed: in.allowed()}
+			return nil, &ConfigError{Key: key, Problem: fmt.Sprintf("placeholder {{%s}} names no input", name), Allowed: in.allowed()}
 		}
 		if in.arrays[name] && !slices.Contains(lists, name) {
 			lists = append(lists, name)
 		}
 	}
 	if len(lists) > 1 {
-		return &ConfigError{Key: key, Problem: fmt.Sprintf("{{%s}} and {{%s}} are both arrays", lists[0], lists[1]), Allowed: "one array in an element"}
+		return nil, &ConfigError{Key: key, Problem: fmt.Sprintf("{{%s}} and {{%s}} are both arrays", lists[0], lists[1]), Allowed: "one array in an element"}
 	}
-	return nil
+	return &t, nil
 }

@@ -43,18 +43,14 @@ func newCommand(name string, config CommandConfig, in *inputs, env Environment) 
 		return nil, err
 	}
 	if config.Stdin != "" {
-		t := parseTemplate(config.Stdin)
-		if err := c.in.checkTemplate("stdin", &t); err != nil {
+		if c.stdin, err = in.template("stdin", config.Stdin); err != nil {
 			return nil, err
 		}
-		c.stdin = &t
 	}
 	if config.Confirm != "" {
-		t := parseTemplate(config.Confirm)
-		if err := c.in.checkTemplate("confirm", &t); err != nil {
+		if c.asks, err = in.template("confirm", config.Confirm); err != nil {
 			return nil, err
 		}
-		c.asks = &t
 	}
 	if err := checkProgress(config.Progress); err != nil {
 		return nil, err
@@ -151,11 +147,11 @@ func (c *Command) buildArgv() error {
 		return &ConfigError{Key: "command[0]", Problem: "is empty", Allowed: "a program's name or path"}
 	}
 	for i, element := range c.config.Command {
-		t := parseTemplate(element)
-		if err := c.in.checkTemplate(fmt.Sprintf("command[%d]", i), &t); err != nil {
+		t, err := c.in.template(fmt.Sprintf("command[%d]", i), element)
+		if err != nil {
 			return err
 		}
-		c.argv = append(c.argv, t)
+		c.argv = append(c.argv, *t)
 	}
 	return nil
 }
