@@ -50,13 +50,13 @@ func (e *excerpt) need() int {
 	return e.headSize
 }
 
-// text returns the whole text if it takes no more than max bytes of JSON, else its head and its tail with a
-// line between them. max is at most e.max.
-func (e *excerpt) text(max int) (text string, cut bool) {
-	if len(e.tail) == 0 && e.headSize <= max {
+// text returns the whole text if it takes no more than most bytes of JSON, else its head and its tail with a
+// line between them. most is at most e.max.
+func (e *excerpt) text(most int) (text string, cut bool) {
+	if len(e.tail) == 0 && e.headSize <= most {
 		return string(e.head), false
 	}
-	half := (max - excerptMark) / 2
+	half := (most - excerptMark) / 2
 	n, _ := fitHead(e.head, half)
 	head := e.head[:n]
 	if i := bytes.LastIndexByte(head, '\n') + 1; i > 0 && len(head)-i < excerptSlack {
@@ -78,11 +78,11 @@ func (e *excerpt) text(max int) (text string, cut bool) {
 	return fmt.Sprintf("%s%s[... %d bytes left out ...]\n%s", head, newline, left, tail), true
 }
 
-// fitHead returns how many bytes of valid text, in whole characters, take at most max bytes in JSON, and how many they take.
-func fitHead(text []byte, max int) (n, size int) {
+// fitHead returns how many bytes of valid text, in whole characters, take no more than most bytes in JSON, and how many they take.
+func fitHead(text []byte, most int) (n, size int) {
 	for n < len(text) {
 		w, s := jsonSize(text[n:])
-		if size+s > max {
+		if size+s > most {
 			break
 		}
 		n += w
@@ -91,13 +91,13 @@ func fitHead(text []byte, max int) (n, size int) {
 	return n, size
 }
 
-// fitTail returns where the longest end of text begins that takes at most max bytes in JSON.
-func fitTail(text []byte, max int) int {
+// fitTail returns where the longest end of text begins that takes no more than most bytes in JSON.
+func fitTail(text []byte, most int) int {
 	n := len(text)
 	for size := 0; n > 0; {
 		_, w := utf8.DecodeLastRune(text[:n])
 		_, s := jsonSize(text[n-w:])
-		if size += s; size > max {
+		if size += s; size > most {
 			break
 		}
 		n -= w

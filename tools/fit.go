@@ -50,10 +50,10 @@ func shorten(c mcp.ContentBlock, limit int) mcp.ContentBlock {
 	return mcp.Text(shortText(text, limit-len(`{"type":"text","text":""}`)))
 }
 
-// shortText is a text that loses its middle if it takes more than max bytes of JSON.
-func shortText(text string, max int) string {
-	x := excerpt{max: max}
+// shortText is a text that loses its middle if it takes more than most bytes of JSON.
+func shortText(text string, most int) string {
+	x := excerpt{max: most}
 	x.add([]byte(text))
-	short, _ := x.text(max)
+	short, _ := x.text(most)
 	return short
 }

@@ -131,9 +131,9 @@ func (o *outcome) statusMessage() string {
 	return o.verdict + "\n" + tail
 }
 
-// lastLines returns the end of a text in at most max bytes: whole lines if there are any, each as a terminal
+// lastLines returns the end of a text in most bytes or less: whole lines if there are any, each as a terminal
 // would show it in the end (what follows its last \r), without escape sequences.
-func lastLines(text []byte, max int) string {
+func lastLines(text []byte, most int) string {
 	text = stripANSI(bytes.ToValidUTF8(text, nil))
 	lines := strings.Split(strings.TrimRight(string(text), " \t\r\n"), "\n")
 	for i, line := range lines {
@@ -141,10 +141,10 @@ func lastLines(text []byte, max int) string {
 		lines[i] = line[strings.LastIndexByte(line, '\r')+1:]
 	}
 	s := strings.Join(lines, "\n")
-	if len(s) <= max {
+	if len(s) <= most {
 		return s
 	}
-	from := len(s) - max
+	from := len(s) - most
 	if i := strings.IndexByte(s[from-1:], '\n'); i >= 0 {
 		return s[from+i:]
 	}
