@@ -7,12 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -262,53 +259,4 @@ func (l *link) remove(c *upstreamCall) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calls = slices.DeleteFunc(l.calls, func(other *upstreamCall) bool { return other == c })
-}
-
-const (
-	// lastKeptWords is how much of the end of a server's stderr is kept, to tell why it ended.
-	lastKeptWords = 1 << 10
-	// maxLogLine is how much of a line of stderr is logged.
-	maxLogLine = 1 << 10
-)
-
-// lastWords takes what a server writes to stderr: each line goes to the log at level debug, the last of them are kept.
-type lastWords struct {
-	log zerolog.Logger
-
-	mu   sync.Mutex
-	line []byte // the beginning of a line
-	kept []byte
-}
-
-func (w *lastWords) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.kept = append(w.kept, p[max(0, len(p)-lastKeptWords):]...)
-	w.kept = w.kept[max(0, len(w.kept)-lastKeptWords):]
-	for rest := p; len(rest) > 0; {
-		line, after, whole := bytes.Cut(rest, []byte("\n"))
-		w.line = append(w.line, line[:min(len(line), maxLogLine-len(w.line))]...)
-		if rest = after; whole {
-			w.log.Debug().Str("stderr", strings.ToValidUTF8(string(w.line), "\uFFFD")).Msg("upstream")
-			w.line = w.line[:0]
-		}
-	}
-	return len(p), nil
-}
-
-// forget forgets what another start of the server wrote.
-func (w *lastWords) forget() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.line, w.kept = nil, nil
-}
-
-// explain adds to an error what the server wrote last.
-func (w *lastWords) explain(err error) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if last := lastLines(w.kept, lastKeptWords); last != "" {
-		return fmt.Errorf("%w; it wrote last:\n%s", err, last)
-	}
-	return err
 }
