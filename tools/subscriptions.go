@@ -16,46 +16,28 @@ import (
 // listen answers subscriptions/listen: the request stays open, and what it asked for is told in notifications that carry
 // its id (2026-07-28 basic/patterns/subscriptions). It is answered when the server ends it.
 func (s *service) listen(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
-	var p mcp.ListenParams
-	if err := readParam("params", params, &p); err != nil {
-		return nil, err
-	}
-	if p.Notifications == nil {
-		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.notifications must be an object that names what to listen for")
-	}
-	if p.Notifications.TaskIDs != nil {
-		if err := tasks.NeedTasks(c); err != nil {
-			return nil, err
-		}
-	}
-	if len(p.Notifications.TaskIDs) > maxTaskIDs {
-		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.notifications.taskIds: too many: the limit is %d", maxTaskIDs)
-	}
-	l := &subscription{service: s, caller: c, lane: c.Lane(), meta: fmt.Appendf(nil, `{%q:%s}`, mcp.MetaSubscriptionID, c.ID())}
-	agreed := mcp.SubscriptionFilter{ToolsListChanged: p.Notifications.ToolsListChanged}
-	var follow []*followed
-	for _, id := range p.Notifications.TaskIDs {
-		if _, err := s.runner.Get(ctx, id); err == nil && !slices.Contains(agreed.TaskIDs, id) {
-			agreed.TaskIDs = append(agreed.TaskIDs, id)
-			f := &followed{id: id}
-			var release func()
-			if f.run, release, err = s.runner.Follow(ctx, id); err != nil {
-				return nil, tasks.WireError(err)
-			}
-			defer release()
-			if f.run != nil {
-				var stop func()
-				f.changed, stop = f.run.Watch() // before the acknowledgement: from there on nothing is missed
-				defer stop()
-			}
-			follow = append(follow, f)
-		}
-	}
-	logs, uris, err := s.watchedLogs(ctx, p.Notifications.ResourceSubscriptions)
+	wanted, err := listenParams(c, params)
 	if err != nil {
 		return nil, err
 	}
-	agreed.ResourceSubscriptions = uris
+	l := &subscription{service: s, caller: c, lane: c.Lane(), meta: fmt.Appendf(nil, `{%q:%s}`, mcp.MetaSubscriptionID, c.ID())}
+	agreed := mcp.SubscriptionFilter{ToolsListChanged: wanted.ToolsListChanged}
+	var follow []*followed
+	for _, id := range wanted.TaskIDs {
+		if _, err := s.runner.Get(ctx, id); err != nil || slices.Contains(agreed.TaskIDs, id) {
+			continue // what is not there is not agreed to
+		}
+		f, err := s.follow(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		defer f.release()
+		agreed.TaskIDs, follow = append(agreed.TaskIDs, id), append(follow, f)
+	}
+	var logs []watchedLog
+	if logs, agreed.ResourceSubscriptions, err = s.watchedLogs(ctx, wanted.ResourceSubscriptions); err != nil {
+		return nil, err
+	}
 	var changes <-chan struct{}
 	if agreed.ToolsListChanged {
 		var stop func()
@@ -72,8 +54,8 @@ func (s *service) listen(ctx context.Context, c *rpc.Caller, params json.RawMess
 	defer wg.Wait()
 	following, stop := context.WithCancel(ctx)
 	defer stop() // first
-	for _, id := range follow {
-		wg.Go(func() { l.follow(following, id) })
+	for _, f := range follow {
+		wg.Go(func() { l.follow(following, f) })
 	}
 	for _, log := range logs {
 		if !log.task.Status.Terminal() { // else nothing will change
@@ -102,6 +84,26 @@ func (s *service) listen(ctx context.Context, c *rpc.Caller, params json.RawMess
 	}
 }
 
+// listenParams reads what a client wants to be told.
+func listenParams(c *rpc.Caller, params json.RawMessage) (*mcp.SubscriptionFilter, error) {
+	var p mcp.ListenParams
+	if err := readParam("params", params, &p); err != nil {
+		return nil, err
+	}
+	if p.Notifications == nil {
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.notifications must be an object that names what to listen for")
+	}
+	if p.Notifications.TaskIDs != nil {
+		if err := tasks.NeedTasks(c); err != nil {
+			return nil, err
+		}
+	}
+	if len(p.Notifications.TaskIDs) > maxTaskIDs {
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.notifications.taskIds: too many: the limit is %d", maxTaskIDs)
+	}
+	return p.Notifications, nil
+}
+
 // maxTaskIDs bounds what one subscription looks up, and the goroutines that it starts.
 const maxTaskIDs = 1000
 
@@ -110,6 +112,21 @@ type followed struct {
 	id      string
 	run     *tasks.Run // nil: it has ended
 	changed <-chan struct{}
+	release func()
+}
+
+// follow begins to follow a task. It is called before the acknowledgement: from there on nothing is missed.
+func (s *service) follow(ctx context.Context, id string) (*followed, error) {
+	run, release, err := s.runner.Follow(ctx, id)
+	if err != nil {
+		return nil, tasks.WireError(err)
+	}
+	f := &followed{id: id, run: run, release: release}
+	if run != nil {
+		changed, stop := run.Watch()
+		f.changed, f.release = changed, func() { stop(); release() }
+	}
+	return f, nil
 }
 
 // subscription is one subscriptions/listen request.
