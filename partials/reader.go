@@ -105,14 +105,11 @@ func (r *Reader) next(limit int) (Batch, bool) {
 	if r.pos < blocks[0].start { // memory has let it go
 		r.pos, r.cost = blocks[0].start, l.gone
 	}
-	i := sort.Search(len(blocks), func(i int) bool { return blocks[i].end() > r.pos })
+	i, n, begin := find(blocks, r.pos)
 	b := blocks[i]
 	at := int(r.pos - b.start)
-	n := sort.Search(len(b.records), func(n int) bool { return int(b.records[n].end) > at })
-	if rec := &b.records[n]; rec.kind == Item && n > 0 {
-		at = int(b.records[n-1].end) // a position inside an item is its beginning
-	} else if rec.kind == Item {
-		at = 0
+	if b.records[n].kind == Item {
+		at = begin // a position inside an item is its beginning
 	}
 	for at < len(b.data) && !utf8.RuneStart(b.data[at]) {
 		at++ // a position inside a character is its end
@@ -359,16 +356,26 @@ func (r *Reader) passGap() Batch {
 	return b
 }
 
+// find is which block holds a position, which of its chunks does, and where in its data that chunk begins. The blocks must hold it.
+func find(blocks []*block, pos int64) (i, n, begin int) {
+	i = sort.Search(len(blocks), func(i int) bool { return blocks[i].end() > pos })
+	b := blocks[i]
+	at := int(pos - b.start)
+	n = sort.Search(len(b.records), func(n int) bool { return int(b.records[n].end) > at })
+	if n > 0 {
+		begin = int(b.records[n-1].end)
+	}
+	return i, n, begin
+}
+
 // locate is the block that holds the chunk which begins at a position, which of its chunks that is, and where in its data; nil where
 // none begins: next has cut one.
 func locate(blocks []*block, pos int64) (b *block, n, begin int) {
-	i := sort.Search(len(blocks), func(i int) bool { return blocks[i].end() > pos })
-	if i == len(blocks) || pos < blocks[i].start {
+	if len(blocks) == 0 || pos < blocks[0].start || pos >= blocks[len(blocks)-1].end() {
 		return nil, 0, 0
 	}
-	b, begin = blocks[i], int(pos-blocks[i].start)
-	n = sort.Search(len(b.records), func(n int) bool { return int(b.records[n].end) > begin })
-	if begin > 0 && (n == 0 || int(b.records[n-1].end) != begin) {
+	i, n, begin := find(blocks, pos)
+	if b = blocks[i]; b.start+int64(begin) != pos {
 		return nil, 0, 0
 	}
 	return b, n, begin
