@@ -1,0 +1,102 @@
+package partials
+
+import "encoding/json"
+
+// Segments of SEP-1905 come in responses, and what did not come can be asked for: tasks/result with lastSeqNr ("Resuming Streaming").
+
+// segments takes the segments of a result.
+func (t *Tracker) segments(result []byte) {
+	var r struct {
+		Content    []json.RawMessage `json:"partial-content"`
+		IsComplete bool              `json:"isComplete"`
+	}
+	if json.Unmarshal(result, &r) != nil || r.Content == nil || !t.speaks(spelled1905) {
+		t.stats.Malformed++
+		return
+	}
+	highest := int64(0)
+	for _, item := range r.Content {
+		n, bare, ok := cutSeqNr(item)
+		if !ok {
+			t.stats.Malformed++
+			continue
+		}
+		highest = max(highest, n)
+		t.number(spelled1905, n, []json.RawMessage{bare})
+	}
+	if r.IsComplete {
+		t.last = true
+		t.seq.close(max(highest, t.seq.highest()))
+	}
+}
+
+// cutSeqNr takes the number out of a segment: "Remove seqNr field from each segment" ("Segment Merging").
+func cutSeqNr(item json.RawMessage) (n int64, bare json.RawMessage, ok bool) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(item, &members) != nil || json.Unmarshal(members["seqNr"], &n) != nil || n < 1 || n > maxNumber {
+		return 0, nil, false
+	}
+	delete(members, "seqNr")
+	bare, err := json.Marshal(members)
+	return n, bare, err == nil
+}
+
+// fetch asks for what is missing, if there is a way to.
+func (t *Tracker) fetch() {
+	after := t.seq.next - 1
+	switch {
+	case t.o.Fetch == nil || t.fetching || t.spelled != spelled1905 || len(t.seq.held) == 0:
+	case after < 1 || after == t.fetched: // lastSeqNr is 1 or more; what was asked for in vain is not asked for again
+		t.skip()
+	default:
+		t.fetching, t.fetched = true, after
+		t.o.Fetch(after)
+	}
+}
+
+// Fetched takes the answer to Fetch, or to what Poll told to ask for: a result with partial-content, or the error that came instead.
+func (t *Tracker) Fetched(result json.RawMessage, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err == nil {
+		t.fetching = true // what is missing in the middle of the answer is no reason to ask again
+		t.segments(result)
+	}
+	t.fetching = false
+	if len(t.seq.held) > 0 && t.seq.next-1 == t.fetched {
+		t.skip()
+	}
+	t.fetch()
+}
+
+// Rest tells whether there is output of SEP-1905 to fetch still, and behind which number.
+func (t *Tracker) Rest() (lastSeqNr int64, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.rest()
+}
+
+func (t *Tracker) rest() (lastSeqNr int64, ok bool) {
+	complete := t.last && len(t.seq.held) == 0 && t.seq.missing().To < t.seq.missing().From
+	return t.seq.next - 1, t.spelled == spelled1905 && !complete && t.seq.next > 1
+}
+
+// Poll is Rest for who fetches it now, and hands the answer to Fetched. It is not ok while another answer is awaited: what is asked
+// for besides would come twice, and what one of the answers has would be missing in the other.
+func (t *Tracker) Poll() (lastSeqNr int64, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	lastSeqNr, ok = t.rest()
+	if t.fetching || !ok {
+		return 0, false
+	}
+	t.fetching = true
+	return lastSeqNr, true
+}
+
+// Fetching tells whether an answer to Fetch, or to what Poll told to ask for, is awaited.
+func (t *Tracker) Fetching() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.fetching
+}
