@@ -111,7 +111,7 @@ func (r *Run) restate() {
 		}
 	}
 	if first != nil && r.task.Status == mcp.TaskInputRequired {
-		r.task.StatusMessage, r.task.UpdatedAt = clip(first.Message, maxStatusMessage), time.Now()
+		r.task.StatusMessage, r.task.UpdatedAt = clip(first.Message), time.Now()
 	}
 }
 

@@ -97,7 +97,7 @@ func (r *Run) Handle() mcp.CreateTaskResult {
 // Status is the task as it is now, with a message for its status.
 func (r *Run) Status(message string) mcp.Task {
 	t := r.show(message)
-	t.StatusMessage = clip(message, maxStatusMessage)
+	t.StatusMessage = clip(message)
 	return t.wire(r.runner.o.PollInterval)
 }
 
@@ -107,7 +107,7 @@ func (r *Run) live() Task {
 	line := partials.LastLine(r.log.Tail(tailBytes))
 	t := r.show(line)
 	if t.Status == mcp.TaskWorking {
-		t.StatusMessage = clip(line, maxStatusMessage)
+		t.StatusMessage = clip(line)
 	}
 	return t
 }
@@ -216,7 +216,7 @@ func (r *Run) move(status mcp.TaskStatus, message string) error {
 		r.mu.Unlock()
 		return err
 	}
-	r.task.Status, r.task.StatusMessage, r.task.UpdatedAt = status, clip(message, maxStatusMessage), time.Now()
+	r.task.Status, r.task.StatusMessage, r.task.UpdatedAt = status, clip(message), time.Now()
 	t, handle := r.task, r.handle
 	r.mu.Unlock()
 	defer r.changes.Tell()
@@ -427,7 +427,7 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	r.mu.Lock()
 	t, handle := r.task, r.handle
 	r.mu.Unlock()
-	t.Status, t.StatusMessage, t.Outcome, t.UpdatedAt = status, clip(message, maxStatusMessage), outcome, time.Now()
+	t.Status, t.StatusMessage, t.Outcome, t.UpdatedAt = status, clip(message), outcome, time.Now()
 	if handle {
 		// The outcome is stored before the terminal status can be seen.
 		t = r.runner.settle(t)

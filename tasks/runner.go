@@ -270,7 +270,7 @@ func (r *Runner) Get(ctx context.Context, id string) (Task, error) {
 	t, err := r.o.Store.Get(ctx, r.o.Owner, id)
 	if err == nil && t.Status == mcp.TaskWorking { // elsewhere
 		last, _, _ := t.Log.ReadAt(ctx, t.Log.Size()-tailBytes, tailBytes)
-		t.StatusMessage = clip(partials.LastLine(last), maxStatusMessage)
+		t.StatusMessage = clip(partials.LastLine(last))
 	}
 	return t, err
 }

@@ -26,7 +26,7 @@ func (r *Runner) settle(t Task) Task {
 	}
 	r.o.Log.Error().Err(err).Str("taskId", t.ID).Str("owner", t.Owner).Msg("end of task not stored")
 	if t.Status != mcp.TaskCancelled {
-		message := clip("the end of the task could not be stored: "+err.Error(), maxStatusMessage)
+		message := clip("the end of the task could not be stored: " + err.Error())
 		t.Status, t.StatusMessage, t.Outcome = mcp.TaskFailed, message, &Outcome{Err: rpc.Errorf(mcp.CodeInternalError, "%s", message)}
 	}
 	r.mu.Lock()

@@ -59,8 +59,9 @@ func Related(id string) map[string]any {
 	return map[string]any{mcp.MetaRelatedTask: mcp.RelatedTask{TaskID: id}}
 }
 
-// clip cuts a message to n bytes, between characters.
-func clip(s string, n int) string {
+// clip cuts a message to maxStatusMessage bytes, between characters.
+func clip(s string) string {
+	n := maxStatusMessage
 	if len(s) <= n {
 		return s
 	}
