@@ -114,19 +114,16 @@ func (d *database) update(k *keeping, t Task) error {
 	}
 	keeper := sql.NullString{String: d.lease.name, Valid: !t.Status.Terminal()}
 	var found int64
-	store := job{durable: true, do: func(tx *transaction) error {
+	store := job{durable: true, do: func(tx *transaction) (err error) {
 		k.numbers = k.numbers || t.Merge
 		if t.Status.Terminal() || t.Merge { // Run.Merge may come when some has been stored
 			if err := k.write(tx); err != nil {
 				return err
 			}
 		}
-		r, err := tx.exec("UPDATE task SET status = ?, message = ?, updated = ?, outcome = ?, merge = ?, keeper = ? WHERE number = ? AND keeper = ?",
+		found, err = tx.change("UPDATE task SET status = ?, message = ?, updated = ?, outcome = ?, merge = ?, keeper = ? WHERE number = ? AND keeper = ?",
 			t.Status, t.StatusMessage, t.UpdatedAt.UnixNano(), outcome, t.Merge, keeper, k.task, d.lease.name)
 		tx.bytes += int64(len(outcome))
-		if err == nil {
-			found, err = r.RowsAffected()
-		}
 		if _, counted := tx.live[t.Owner]; counted && t.Status.Terminal() {
 			tx.live[t.Owner] -= int(found)
 		}

@@ -78,12 +78,9 @@ func (d *database) recover(keeper string) error {
 			return err
 		}
 		var ended int64
-		if err := d.w.do(job{durable: true, do: func(tx *transaction) error {
-			u, err := tx.exec("UPDATE task SET status = ?, message = ?, updated = ?, outcome = ?, keeper = NULL WHERE number = ? AND keeper = ?",
+		if err := d.w.do(job{durable: true, do: func(tx *transaction) (err error) {
+			ended, err = tx.change("UPDATE task SET status = ?, message = ?, updated = ?, outcome = ?, keeper = NULL WHERE number = ? AND keeper = ?",
 				mcp.TaskFailed, message, time.Now().UnixNano(), outcome, r.number, keeper)
-			if err == nil {
-				ended, err = u.RowsAffected()
-			}
 			return err
 		}}); err != nil {
 			return err

@@ -41,11 +41,8 @@ func (s *SQLite) Take(ctx context.Context, t Task, work []byte) (Task, error) {
 		return Task{}, err
 	}
 	var taken int64
-	err = d.w.do(job{durable: true, do: func(tx *transaction) error {
-		r, err := tx.exec("UPDATE task SET keeper = ?, work = ? WHERE id = ? AND owner = ? AND keeper IS NOT NULL AND work IS NULL", d.lease.name, work, t.ID, t.Owner)
-		if err == nil {
-			taken, err = r.RowsAffected()
-		}
+	err = d.w.do(job{durable: true, do: func(tx *transaction) (err error) {
+		taken, err = tx.change("UPDATE task SET keeper = ?, work = ? WHERE id = ? AND owner = ? AND keeper IS NOT NULL AND work IS NULL", d.lease.name, work, t.ID, t.Owner)
 		return err
 	}})
 	if err == nil && taken == 0 {

@@ -155,11 +155,7 @@ func (tx *transaction) drop(which string, args ...any) (n int, err error) {
 		return 0, err
 	}
 	for room := int64(sliceRows); n < len(numbers) && room > 0; n++ {
-		r, err := tx.exec("DELETE FROM log WHERE rowid IN (SELECT rowid FROM log WHERE task = ? LIMIT ?)", numbers[n], room)
-		if err != nil {
-			return 0, err
-		}
-		rows, err := r.RowsAffected()
+		rows, err := tx.change("DELETE FROM log WHERE rowid IN (SELECT rowid FROM log WHERE task = ? LIMIT ?)", numbers[n], room)
 		if err != nil {
 			return 0, err
 		}

@@ -340,6 +340,15 @@ func (tx *transaction) exec(query string, args ...any) (sql.Result, error) {
 	return s.ExecContext(context.Background(), args...)
 }
 
+// change is exec that tells how many rows it has changed.
+func (tx *transaction) change(query string, args ...any) (int64, error) {
+	r, err := tx.exec(query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
+}
+
 func (tx *transaction) query(query string, args ...any) (*sql.Rows, error) {
 	s, err := tx.prepare(query)
 	if err != nil {
