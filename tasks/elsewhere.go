@@ -61,37 +61,36 @@ func (r *Runner) cancelElsewhere(ctx context.Context, id string) (Task, error) {
 
 // watch starts to look for what others ask, until no task with a handle runs any more. r.mu is held.
 func (r *Runner) watch() {
-	shared, ok := r.o.Store.(Shared)
-	if !ok || r.watching {
-		return
+	if shared, ok := r.o.Store.(Shared); ok && !r.watching {
+		r.watching = true
+		r.Go(func(ctx context.Context) { r.heed(ctx, shared) })
 	}
-	r.watching = true
-	r.watchers.Add(1)
-	go func() {
-		defer r.watchers.Done()
-		failed := false
-		for r.watched() {
-			select {
-			case <-time.After(watchInterval):
-			case <-r.ctx.Done():
-				return
-			}
-			ids, err := shared.Asked(r.ctx)
-			if err != nil && !failed && r.ctx.Err() == nil {
-				r.o.Log.Warn().Err(err).Msg("looking for cancelled tasks")
-			}
-			failed = err != nil
-			for _, id := range ids {
-				switch run := r.Running(id); {
-				case run == nil:
-				case run.Task().Detached: // always by another one
-					run.Cancel("cancelled by the client")
-				default:
-					run.Cancel("cancelled by the client, by another runnel")
-				}
+}
+
+// heed cancels the tasks of this process that others ask to cancel.
+func (r *Runner) heed(ctx context.Context, shared Shared) {
+	failed := false
+	for r.watched() {
+		select {
+		case <-time.After(watchInterval):
+		case <-ctx.Done():
+			return
+		}
+		ids, err := shared.Asked(ctx)
+		if err != nil && !failed && ctx.Err() == nil {
+			r.o.Log.Warn().Err(err).Msg("looking for cancelled tasks")
+		}
+		failed = err != nil
+		for _, id := range ids {
+			switch run := r.Running(id); {
+			case run == nil:
+			case run.Task().Detached: // always by another one
+				run.Cancel("cancelled by the client")
+			default:
+				run.Cancel("cancelled by the client, by another runnel")
 			}
 		}
-	}()
+	}
 }
 
 // watched reports whether there is something to watch for, and else that nobody watches any more.
