@@ -152,27 +152,28 @@ func (r *Runner) setVariables(ctx context.Context, _ *rpc.Caller, params json.Ra
 	if err := json.Unmarshal(params, &p); err != nil || p.TaskID == "" {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params must be {\"taskId\": a task's id, \"set\": an object}; without set the variables are only shown")
 	}
-	if len(p.Set) == 0 {
-		t, err := r.Get(ctx, p.TaskID)
-		if err != nil {
-			return nil, WireError(err)
-		}
+	run := r.Running(p.TaskID)
+	if run != nil && len(p.Set) > 0 {
+		return setAnswer(run.SetVariables(ctx, p.Set))
+	}
+	t, err := r.Get(ctx, p.TaskID)
+	switch {
+	case err != nil:
+		return nil, WireError(err)
+	case len(p.Set) == 0:
 		return shownVariables(t.Variables), nil
+	case t.Detached && !t.Status.Terminal():
+		return setAnswer(r.mergeVariables(ctx, &t, true, p.Set))
 	}
-	var merged json.RawMessage
-	var err error
-	if run := r.Running(p.TaskID); run != nil {
-		merged, err = run.SetVariables(ctx, p.Set)
-	} else if t, found := r.Get(ctx, p.TaskID); found != nil {
-		return nil, WireError(found)
-	} else if t.Detached && !t.Status.Terminal() {
-		merged, err = r.mergeVariables(ctx, &t, true, p.Set)
-	} else {
-		return nil, rpc.Errorf(mcp.CodeInvalidParams, "the variables of a task can be set while it runs, where it runs")
-	}
-	if errors.Is(err, ErrEnded) {
+	return nil, rpc.Errorf(mcp.CodeInvalidParams, "the variables of a task can be set while it runs, where it runs")
+}
+
+// setAnswer is the answer to who has set variables.
+func setAnswer(merged json.RawMessage, err error) (any, error) {
+	switch {
+	case errors.Is(err, ErrEnded):
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "the variables of a task can be set while it runs; it has ended")
-	} else if err != nil {
+	case err != nil:
 		return nil, err
 	}
 	return shownVariables(merged), nil
