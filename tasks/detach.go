@@ -122,10 +122,10 @@ func (r *Run) follow() {
 	}
 	r.mu.Lock()
 	r.ending = true
-	stop := r.stop
+	silence := r.silence
 	r.mu.Unlock()
-	if stop != nil {
-		stop()
+	if silence != nil {
+		silence()
 	}
 	r.ctx.Cancel(err)
 	r.log.Close()
@@ -247,7 +247,7 @@ func (r *Runner) Follow(ctx context.Context, id string) (run *Run, release func(
 		if run = r.live[id]; run == nil {
 			run = r.newRun(Spec{Tool: t.Tool, Handle: true, Work: followed}, t)
 			run.away, run.follower = true, true
-			run.followers = 0 // no delivery
+			run.deliveries = 0
 			run.detached.Happen()
 			r.live[id] = run
 			r.all.Add(1)

@@ -32,7 +32,7 @@ type Run struct {
 	detached rpc.Event // another process has taken the task (detach.go)
 
 	worked  rpc.Event // the work has returned and the log is closed
-	drained rpc.Event // the follower has written the last of the output
+	drained rpc.Event // the deliveries have written the last of the output
 	ended   rpc.Event // the status is terminal and stored
 	changes rpc.Changes
 
@@ -41,14 +41,14 @@ type Run struct {
 	door   sync.Mutex
 	hidden bool // the store keeps the output of a run without a handle; guarded by door
 
-	mu     sync.Mutex
-	task   Task
-	shown  string           // the last line of output as somebody was last shown it
-	handle bool             // Spec.Handle, or promoted
-	rest   *partials.Ending // nil: all of the result's content is beyond the output
-	well   bool             // an error result completes the task, too
-	ending bool             // somebody is moving the task to a terminal status
-	stop   func()           // stops the follower: nothing of the task is written after it returns
+	mu      sync.Mutex
+	task    Task
+	shown   string           // the last line of output as somebody was last shown it
+	handle  bool             // Spec.Handle, or promoted
+	rest    *partials.Ending // nil: all of the result's content is beyond the output
+	well    bool             // an error result completes the task, too
+	ending  bool             // somebody is moving the task to a terminal status
+	silence func()           // silences the deliveries: nothing of the task is written after it returns
 
 	handing chan struct{} // closed when it is known whether another process has taken the task; nil if none is to
 	away    bool          // another process runs the task
@@ -56,8 +56,8 @@ type Run struct {
 	follower  bool // Runner.Follow made it
 	following int  // of Follow, not yet released; guarded by runner.mu
 
-	followers int // deliveries that have not written the last of the output, with the one that is still to be started
-	questions questions
+	deliveries int // that have not written the last of the output, with the one that is still to be started
+	questions  questions
 }
 
 // ID is the task's id: a random UUID, the secret that gives access to the task.
@@ -229,15 +229,15 @@ func (r *Run) move(status mcp.TaskStatus, message string) error {
 	return r.runner.o.Store.Put(&r.ctx, t)
 }
 
-// Follow gives the run the means to silence its follower: stop must not block, and after it
+// SilenceBy gives the run the means to silence its deliveries: silence must not block, and after it
 // has returned nothing of the task's output may be written any more.
-func (r *Run) Follow(stop func()) {
+func (r *Run) SilenceBy(silence func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.stop = stop
+	r.silence = silence
 }
 
-// Deliver starts the follower: a goroutine of the run that writes the task's output out and
+// Deliver starts a delivery: a goroutine of the run that writes the task's output out and
 // returns when it has written all that it ever will.
 func (r *Run) Deliver(deliver func(ctx context.Context)) {
 	r.runner.all.Go(func() {
@@ -246,11 +246,11 @@ func (r *Run) Deliver(deliver func(ctx context.Context)) {
 	})
 }
 
-// DeliverBy is Deliver for a follower that has no goroutine while it waits: follow returns at once, and done is called when
-// the follower has written all that it ever will.
-func (r *Run) DeliverBy(follow func(done func())) {
+// DeliverBy is Deliver for a delivery that has no goroutine while it waits: deliver returns at once, and done is called when
+// all is written that ever will be.
+func (r *Run) DeliverBy(deliver func(done func())) {
 	r.runner.all.Add(1)
-	follow(func() {
+	deliver(func() {
 		r.release()
 		r.runner.all.Done()
 	})
@@ -263,20 +263,20 @@ func (r *Run) Delivered() { r.release() }
 func (r *Run) Hold() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.followers++
+	r.deliveries++
 }
 
 func (r *Run) release() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.followers--
+	r.deliveries--
 	r.drain()
 }
 
-// drain tells, once, that the last of the output has been written. That cannot be while the work goes on: a follower
+// drain tells, once, that the last of the output has been written. That cannot be while the work goes on: a delivery
 // that has nothing to write returns at once, and the work may still ask, which holds another one. r.mu is held.
 func (r *Run) drain() {
-	if r.worked.Has() && r.followers == 0 { // followers may be held again, by a call that was parked while its work ended
+	if r.worked.Has() && r.deliveries == 0 { // one may be held again, by a call that was parked while its work ended
 		r.drained.Happen()
 	}
 }
@@ -324,7 +324,7 @@ func (r *Run) Do() {
 }
 
 // awaitDelivery closes the log and waits until the last of it has been delivered. "Drain, then end": the terminal status
-// comes behind the last partial. A follower whose client does not read holds the task back; cancelling, expiry and
+// comes behind the last partial. A delivery whose client does not read holds the task back; cancelling, expiry and
 // shutdown do not wait for it.
 func (r *Run) awaitDelivery() {
 	r.log.Close()
@@ -406,12 +406,12 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 		panic("internal error: " + err.Error())
 	}
 	r.ending = true
-	stop := r.stop
+	silence := r.silence
 	r.mu.Unlock()
 
-	if stop != nil {
+	if silence != nil {
 		// "Receivers MUST NOT send notifications/tasks/partial after the task reaches a terminal status" (SEP-2679, 1.3.2)
-		stop()
+		silence()
 	}
 	r.ctx.Cancel(cause)
 	if outcome.Result != nil {

@@ -134,7 +134,7 @@ func TestCancelStopsDeliveryFirst(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		run.Follow(func() { order = append(order, "stopped") })
+		run.SilenceBy(func() { order = append(order, "stopped") })
 		run.Deliver(func(ctx context.Context) { <-ctx.Done() })
 		synctest.Wait()
 		if !run.Cancel("enough") {
@@ -239,8 +239,8 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// A client comes back for a call whose follower has returned already, because it had nothing to write:
-// the run waits for the follower that is held for it, and for no other.
+// A client comes back for a call whose delivery has returned already, because it had nothing to write:
+// the run waits for the delivery that is held for it, and for no other.
 func TestHoldAfterFollowerHasReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, Options{})
@@ -261,7 +261,7 @@ func TestHoldAfterFollowerHasReturned(t *testing.T) {
 		synctest.Wait()
 		select {
 		case <-s.Ended():
-			t.Fatal("the run has ended without the follower that is held for")
+			t.Fatal("the run has ended without the delivery that is held for")
 		default:
 		}
 		s.Deliver(delivered)

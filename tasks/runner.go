@@ -165,7 +165,7 @@ func (r *Runner) newRun(spec Spec, t Task) *Run {
 		task:   t,
 		handle: spec.Handle,
 
-		followers: 1,
+		deliveries: 1,
 	}
 	run.ctx.Parent = r.ctx
 	if t.Log == nil {

@@ -149,7 +149,7 @@ func (d *delivery) prepare(run *tasks.Run) {
 	}
 	d.asking.d, d.asking.run = d, run
 	d.current.Store(d)
-	run.Follow(func() {
+	run.SilenceBy(func() {
 		d.silence()
 		d.asking.withdraw()
 	})
