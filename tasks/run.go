@@ -229,58 +229,6 @@ func (r *Run) move(status mcp.TaskStatus, message string) error {
 	return r.runner.o.Store.Put(&r.ctx, t)
 }
 
-// SilenceBy gives the run the means to silence its deliveries: silence must not block, and after it
-// has returned nothing of the task's output may be written any more.
-func (r *Run) SilenceBy(silence func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.silence = silence
-}
-
-// Deliver starts a delivery: a goroutine of the run that writes the task's output out and
-// returns when it has written all that it ever will.
-func (r *Run) Deliver(deliver func(ctx context.Context)) {
-	r.runner.all.Go(func() {
-		defer r.release()
-		deliver(&r.ctx)
-	})
-}
-
-// DeliverBy is Deliver for a delivery that has no goroutine while it waits: deliver returns at once, and done is called when
-// all is written that ever will be.
-func (r *Run) DeliverBy(deliver func(done func())) {
-	r.runner.all.Add(1)
-	deliver(func() {
-		r.release()
-		r.runner.all.Done()
-	})
-}
-
-// Delivered is instead of Deliver where nothing is written while the work goes on.
-func (r *Run) Delivered() { r.release() }
-
-// Hold makes the run wait for one more Deliver: the client will come back for it with another request.
-func (r *Run) Hold() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.deliveries++
-}
-
-func (r *Run) release() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.deliveries--
-	r.drain()
-}
-
-// drain tells, once, that the last of the output has been written. That cannot be while the work goes on: a delivery
-// that has nothing to write returns at once, and the work may still ask, which holds another one. r.mu is held.
-func (r *Run) drain() {
-	if r.worked.Has() && r.deliveries == 0 { // one may be held again, by a call that was parked while its work ended
-		r.drained.Happen()
-	}
-}
-
 // Cancel ends the run as cancelled. It reports false if the task had ended already.
 func (r *Run) Cancel(message string) bool {
 	return r.finish(errCancelled, mcp.TaskCancelled, message, &Outcome{Result: mcp.ErrorResult("The task was cancelled.")})
@@ -320,24 +268,6 @@ func (r *Run) Do() {
 		r.finish(nil, mcp.TaskFailed, message, &Outcome{Result: result})
 	default:
 		r.finish(nil, mcp.TaskCompleted, message, &Outcome{Result: result})
-	}
-}
-
-// awaitDelivery closes the log and waits until the last of it has been delivered. "Drain, then end": the terminal status
-// comes behind the last partial. A delivery whose client does not read holds the task back; cancelling, expiry and
-// shutdown do not wait for it.
-func (r *Run) awaitDelivery() {
-	r.log.Close()
-	r.mu.Lock()
-	r.worked.Happen()
-	r.drain()
-	r.mu.Unlock()
-	if r.drained.Has() {
-		return
-	}
-	select {
-	case <-r.drained.Done():
-	case <-r.ctx.Done():
 	}
 }
 
