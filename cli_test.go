@@ -160,7 +160,7 @@ func TestPrecedence(t *testing.T) {
 		if err := root.ParseFlags(c.args); err != nil {
 			t.Fatal(err)
 		}
-		if err := i.options.readEnvironment(root.Flags(), i.getenv); err != nil {
+		if err := i.readEnvironment(root); err != nil {
 			t.Fatal(err)
 		}
 		config, _, err := i.loadConfig()

@@ -51,8 +51,8 @@ func (i *invocation) configCommand(file *pflag.Flag) *cobra.Command {
 }
 
 func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
-	if err := i.options.readEnvironment(cmd.Flags(), i.getenv); err != nil {
-		return &usageError{err, hint(cmd)}
+	if err := i.readEnvironment(cmd); err != nil {
+		return err
 	}
 	if len(args) > 0 {
 		i.options.config = args[0]

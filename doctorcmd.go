@@ -78,8 +78,8 @@ func (d *diagnosis) print(verdict, what, format string, args ...any) {
 }
 
 func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
-	if err := i.options.readEnvironment(cmd.Flags(), i.getenv); err != nil {
-		return &usageError{err, hint(cmd)}
+	if err := i.readEnvironment(cmd); err != nil {
+		return err
 	}
 	d := &diagnosis{i: i}
 	d.fine("version", "runnel %s", version())

@@ -152,13 +152,14 @@ func (p *position) Set(text string) error {
 	return nil
 }
 
-// readEnvironment gives each flag that was not set the value of its variable; an empty one counts as not set.
-func (o *options) readEnvironment(flags *pflag.FlagSet, getenv func(string) string) error {
+// readEnvironment gives each flag of a command that was not set the value of its variable; an empty one counts as not set.
+func (i *invocation) readEnvironment(cmd *cobra.Command) error {
+	o := &i.options
 	o.from = map[string]string{}
 	var errs []error
-	flags.VisitAll(func(f *pflag.Flag) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		variable := "RUNNEL_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		value := getenv(variable)
+		value := i.getenv(variable)
 		switch {
 		case f.Name == "help":
 		case f.Changed:
@@ -174,7 +175,20 @@ func (o *options) readEnvironment(flags *pflag.FlagSet, getenv func(string) stri
 			}
 		}
 	})
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return &usageError{err, hint(cmd)}
+	}
+	return nil
+}
+
+// readEnvironmentQuietly is readEnvironment for a command whose output stands beside the log: what a host wants to know of is noise
+// there, unless somebody asks for it.
+func (i *invocation) readEnvironmentQuietly(cmd *cobra.Command) error {
+	err := i.readEnvironment(cmd)
+	if i.options.from["log-level"] == "" {
+		i.options.logLevel.word = "warn"
+	}
+	return err
 }
 
 // flagError words what pflag found wrong with the flags of a command.

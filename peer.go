@@ -35,11 +35,8 @@ const dialPatience = 5 * time.Second
 // dial connects to the server of a command: the one behind "--" or, without one, what these flags and this config serve,
 // in process. close ends it, and returns when nothing of it is left.
 func (i *invocation) dial(cmd *cobra.Command, server []string, o rpc.DialOptions) (client *rpc.Client, close func(), err error) {
-	if err := i.options.readEnvironment(cmd.Flags(), i.getenv); err != nil {
-		return nil, nil, &usageError{err, hint(cmd)}
-	}
-	if i.options.from["log-level"] == "" {
-		i.options.logLevel.word = "warn" // what a host wants to know of is noise beside a command's output
+	if err := i.readEnvironmentQuietly(cmd); err != nil {
+		return nil, nil, err
 	}
 	o.Info = mcp.Implementation{Name: "runnel", Version: version()}
 	o.Log = i.logger()

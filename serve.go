@@ -23,8 +23,8 @@ import (
 
 // serve runs until the input ends, ctx does, or the output fails.
 func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
-	if err := i.options.readEnvironment(cmd.Flags(), i.getenv); err != nil {
-		return &usageError{err, hint(cmd)}
+	if err := i.readEnvironment(cmd); err != nil {
+		return err
 	}
 	i.stderr = i.patientStderr()
 	config, file, err := i.loadConfig()

@@ -59,11 +59,8 @@ var errNoState = errors.New("there is no state")
 
 // openLocal opens the tasks that a command's flags and config name.
 func (i *invocation) openLocal(cmd *cobra.Command) (*local, error) {
-	if err := i.options.readEnvironment(cmd.Flags(), i.getenv); err != nil {
-		return nil, &usageError{err, hint(cmd)}
-	}
-	if i.options.from["log-level"] == "" {
-		i.options.logLevel.word = "warn"
+	if err := i.readEnvironmentQuietly(cmd); err != nil {
+		return nil, err
 	}
 	config, _, err := i.loadConfig()
 	if err != nil {
