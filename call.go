@@ -35,12 +35,16 @@ type call struct {
 	view    *view
 	remote  *tools.Remote
 	tracker *partials.Tracker // of remote
-	client  *rpc.Client
 	asker   *asker
 
 	capabilities mcp.ClientCapabilities
-	arguments    json.RawMessage
-	began        time.Time
+
+	// Set by open.
+	client    *rpc.Client
+	tool      *mcp.Tool
+	arguments json.RawMessage
+
+	began time.Time
 
 	mu     sync.Mutex
 	first  time.Duration // when the first content came
@@ -198,8 +202,8 @@ func (c *call) request(ctx context.Context, method string, params json.RawMessag
 }
 
 // run makes the call and shows it. ctx ends when the user wants no more of it.
-func (c *call) run(ctx context.Context, tool *mcp.Tool, arguments json.RawMessage) error {
-	c.arguments, c.began = arguments, time.Now()
+func (c *call) run(ctx context.Context) error {
+	c.began = time.Now()
 	wanted, giveUp := context.WithCancelCause(context.Background())
 	defer giveUp(nil)
 	defer context.AfterFunc(ctx, func() { giveUp(errInterrupted) })()
@@ -213,7 +217,7 @@ func (c *call) run(ctx context.Context, tool *mcp.Tool, arguments json.RawMessag
 	}
 	c.mu.Unlock()
 
-	result, err := c.result(wanted, tool)
+	result, err := c.result(wanted)
 	if err == nil && !c.o.detach {
 		err = c.finish(result)
 	}
@@ -233,10 +237,11 @@ func (c *call) run(ctx context.Context, tool *mcp.Tool, arguments json.RawMessag
 }
 
 // result makes the call and returns its result.
-func (c *call) result(wanted context.Context, tool *mcp.Tool) (json.RawMessage, error) {
+func (c *call) result(wanted context.Context) (json.RawMessage, error) {
 	if c.o.detach {
-		return nil, c.detached(wanted, tool)
+		return nil, c.detached(wanted)
 	}
+	tool := c.tool
 	call := &tools.RemoteCall{Tool: tool.Name, Arguments: c.arguments}
 	switch {
 	case !c.o.noTask && tools.TakesTask(c.client, tool):

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -152,44 +152,23 @@ func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *c
 		dial.Version = mcp.NewestHandshake().Name
 	}
 	ctx := cmd.Context()
-	opening := ctx
 	if o.timeout > 0 {
-		var stop context.CancelFunc
-		opening, stop = context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("timed out after %v", o.timeout))
+		opening, stop := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("timed out after %v", o.timeout))
 		defer stop()
 		cmd.SetContext(opening)
 	}
-	client, disconnect, err := i.dial(cmd, server, dial)
-	if err != nil {
-		if ctx.Err() != nil {
-			return exitError(exitInterrupted)
-		}
-		return err
-	}
-	c.client = client
-	list, err := tools.ListTools(opening, client)
-	var tool *mcp.Tool
-	if err == nil {
-		tool, err = findTool(list, name)
-	}
-	var arguments json.RawMessage
-	if err == nil {
-		if arguments, err = parseArguments(tool.InputSchema, o.arguments, o.object); err != nil {
-			err = &usageError{err, fmt.Sprintf("the arguments of %s are: %s", name, usageOf(tool))}
-		}
-	}
-	if err != nil {
-		disconnect()
-		if ctx.Err() != nil {
-			return exitError(exitInterrupted)
-		}
+	disconnect, err := c.open(cmd, name, server, dial)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return exitError(exitInterrupted)
+	case err != nil:
 		return err
 	}
 
 	// Who presses Ctrl-C a second time does not want to wait for anything.
 	finished := make(chan error, 1)
 	go func() {
-		err := c.run(ctx, tool, arguments)
+		err := c.run(ctx)
 		disconnect()
 		finished <- err
 	}()
@@ -209,13 +188,40 @@ func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *c
 	}
 }
 
+// open connects to the server, finds the tool, and makes the arguments of its call.
+func (c *call) open(cmd *cobra.Command, name string, server []string, dial rpc.DialOptions) (disconnect func(), err error) {
+	client, disconnect, err := c.i.dial(cmd, server, dial)
+	if err != nil {
+		return nil, err
+	}
+	c.client = client
+	if err := c.find(cmd.Context(), name); err != nil {
+		disconnect()
+		return nil, err
+	}
+	return disconnect, nil
+}
+
+// find finds the tool and makes the arguments of its call.
+func (c *call) find(ctx context.Context, name string) error {
+	list, err := tools.ListTools(ctx, c.client)
+	if err != nil {
+		return err
+	}
+	if c.tool, err = findTool(list, name); err != nil {
+		return err
+	}
+	if c.arguments, err = parseArguments(c.tool.InputSchema, c.o.arguments, c.o.object); err != nil {
+		return &usageError{err, fmt.Sprintf("the arguments of %s are: %s", name, cmp.Or(usageOf(c.tool), "none"))}
+	}
+	return nil
+}
+
+// usageOf is how the arguments of a tool are written, "" if it has none.
 func usageOf(tool *mcp.Tool) string {
 	var usage []string
 	for _, p := range readSchema(tool.InputSchema).properties {
 		usage = append(usage, p.usage())
-	}
-	if len(usage) == 0 {
-		return "none"
 	}
 	return strings.Join(usage, " ")
 }

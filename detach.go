@@ -30,15 +30,15 @@ func detach(tool tools.Tool, config *tools.Config) error {
 const detachPoll = 50 * time.Millisecond
 
 // detached calls a tool as a task and prints its id when it goes on without this process.
-func (c *call) detached(wanted context.Context, tool *mcp.Tool) error {
+func (c *call) detached(wanted context.Context) error {
 	ctx := context.WithoutCancel(wanted) // who is interrupted learns what there is to cancel
 	var handle mcp.CreateTaskResult
 	err := c.client.Call(ctx, "tools/call", map[string]any{
-		"name": tool.Name, "arguments": c.arguments,
+		"name": c.tool.Name, "arguments": c.arguments,
 		"task": mcp.TaskMetadata{TTL: json.RawMessage("null")}, // the longest: nobody waits for it
 	}, &handle)
 	if err != nil {
-		return fmt.Errorf("%s: %w", tool.Name, err)
+		return fmt.Errorf("%s: %w", c.tool.Name, err)
 	}
 	id := mcp.TaskParams{TaskID: handle.Task.TaskID}
 	for {
@@ -49,7 +49,7 @@ func (c *call) detached(wanted context.Context, tool *mcp.Tool) error {
 			} `json:"_meta"`
 		}
 		if err := c.client.Call(ctx, "tasks/get", id, &t); err != nil {
-			return fmt.Errorf("%s: %w", tool.Name, err)
+			return fmt.Errorf("%s: %w", c.tool.Name, err)
 		}
 		switch {
 		case wanted.Err() != nil:
@@ -58,7 +58,7 @@ func (c *call) detached(wanted context.Context, tool *mcp.Tool) error {
 			c.written(c.view.content(t.TaskID + "\n"))
 			return nil
 		case t.Status.Terminal():
-			return fmt.Errorf("%s: %s", tool.Name, t.StatusMessage)
+			return fmt.Errorf("%s: %s", c.tool.Name, t.StatusMessage)
 		}
 		select {
 		case <-time.After(detachPoll):

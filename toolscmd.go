@@ -93,11 +93,7 @@ func (i *invocation) printTools(list []mcp.Tool) error {
 		if first == "" {
 			first = tool.Title
 		}
-		var arguments []string
-		for _, p := range readSchema(tool.InputSchema).properties {
-			arguments = append(arguments, p.usage())
-		}
-		if _, err := fmt.Fprintf(table, "%s\t%s\t%s\n", printable(tool.Name), strings.Join(arguments, " "), shorten(printable(first))); err != nil {
+		if _, err := fmt.Fprintf(table, "%s\t%s\t%s\n", printable(tool.Name), usageOf(&tool), shorten(printable(first))); err != nil {
 			return err
 		}
 	}
