@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -224,74 +222,4 @@ func usageOf(tool *mcp.Tool) string {
 		usage = append(usage, p.usage())
 	}
 	return strings.Join(usage, " ")
-}
-
-// completeCall completes the name of a tool that runnel itself serves, then its arguments.
-func (i *invocation) completeCall(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	const silent = cobra.ShellCompDirectiveNoFileComp
-	if slices.Contains(i.args[:len(i.args)-1], "--") { // cobra adds one of its own: cmd does not tell
-		return nil, cobra.ShellCompDirectiveDefault
-	}
-	i.stderr = io.Discard
-	i.options.tools = slices.Compact(slices.Sorted(slices.Values(i.options.tools))) // cobra has read the flags twice
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
-	defer cancel()
-	cmd.SetContext(ctx)
-	client, disconnect, err := i.dial(cmd, nil, rpc.DialOptions{Capabilities: canTasks()})
-	if err != nil {
-		return nil, silent
-	}
-	defer disconnect()
-	list, err := tools.ListTools(ctx, client)
-	if err != nil {
-		return nil, silent
-	}
-	if len(args) == 0 {
-		var names []cobra.Completion
-		for _, tool := range list {
-			first, _, _ := strings.Cut(tool.Description, "\n")
-			names = append(names, cobra.CompletionWithDesc(tool.Name, first))
-		}
-		return names, silent
-	}
-	tool, err := findTool(list, args[0])
-	if err != nil {
-		return nil, silent
-	}
-	return completeArgument(tool, args[1:], toComplete)
-}
-
-// completionTime is how long a shell may be kept waiting for a server.
-const completionTime = 3 * time.Second
-
-// completeArgument completes key= and, of what has a list of values, the value.
-func completeArgument(tool *mcp.Tool, given []string, toComplete string) (words []cobra.Completion, d cobra.ShellCompDirective) {
-	s := readSchema(tool.InputSchema)
-	if key, _, ok := strings.Cut(toComplete, "="); ok {
-		p := s.find(key)
-		if p == nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		values := p.words()
-		for _, t := range p.allTypes() {
-			if t == "boolean" {
-				values = append(values, "true", "false")
-			}
-		}
-		for _, v := range values {
-			words = append(words, key+"="+v)
-		}
-		return words, cobra.ShellCompDirectiveNoFileComp
-	}
-	has := map[string]bool{}
-	for _, word := range given {
-		key, _, _ := strings.Cut(word, "=")
-		has[key] = true
-	}
-	for _, p := range s.properties {
-		if !has[p.name] {
-			words = append(words, cobra.CompletionWithDesc(p.name+"=", p.Description))
-		}
-	}
-	return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -106,26 +105,6 @@ func (i *invocation) addCommands(root *cobra.Command) {
 	completeFlags(root)
 	mendCompletion(root)
 	mendHelp(root)
-}
-
-// mendCompletion makes of cobra's command for completions one that tells what is wrong, with examples.
-func mendCompletion(root *cobra.Command) {
-	root.InitDefaultCompletionCmd()
-	cmd, _, _ := root.Find([]string{"completion"})
-	cmd.Example = "  source <(runnel completion bash)"
-	cmd.Args = noArguments
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return &usageError{errors.New("runnel completion: of which shell? bash, fish, powershell or zsh"), hint(cmd)}
-	}
-	examples := map[string]string{
-		"bash":       "  source <(runnel completion bash)",
-		"fish":       "  runnel completion fish | source",
-		"powershell": "  runnel completion powershell | Out-String | Invoke-Expression",
-		"zsh":        `  runnel completion zsh > "${fpath[1]}/_runnel"`,
-	}
-	for _, shell := range cmd.Commands() {
-		shell.Example, shell.Args = examples[shell.Name()], noArguments
-	}
 }
 
 // mendHelp lets cobra's command for help tell of a command that there is none.

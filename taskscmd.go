@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"syscall"
@@ -192,30 +191,6 @@ A host that has not fetched the result of such a task cannot do it any more; --o
 	}
 	cmd.Flags().Var((*span)(&older), "older", "only those that ended this `DURATION` ago or longer")
 	return cmd
-}
-
-// completeTask completes the id of a task.
-func (i *invocation) completeTask(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	const silent = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
-	if len(args) > 0 {
-		return nil, silent
-	}
-	i.stderr = io.Discard
-	l, err := i.openLocal(cmd)
-	if err != nil {
-		return nil, silent
-	}
-	defer l.close()
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
-	defer cancel()
-	list, _ := l.all(ctx) // what could be read is proposed
-	var ids []cobra.Completion
-	for _, t := range slices.Backward(list) {
-		if cmd.Name() != "cancel" || !t.Status.Terminal() {
-			ids = append(ids, cobra.CompletionWithDesc(t.ID, fmt.Sprintf("%s %s, %s old", t.Tool, t.Status, age(time.Since(t.CreatedAt)))))
-		}
-	}
-	return ids, silent
 }
 
 // all are the owner's tasks, in the order in which they were made.

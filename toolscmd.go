@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -107,18 +106,4 @@ func choiceOfVersions() *chosen {
 		words = append(words, v.Name)
 	}
 	return choiceOf(words...)
-}
-
-// completeFlags completes the values of flags that take one of some words.
-func completeFlags(cmd *cobra.Command) {
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if v, ok := f.Value.(*chosen); ok {
-			words := slices.DeleteFunc(slices.Clone(v.words), func(word string) bool { return word == "" })
-			// An error says that the flag has been there: serve shares those of root.
-			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
-		}
-	})
-	for _, sub := range cmd.Commands() {
-		completeFlags(sub)
-	}
 }
