@@ -19,14 +19,6 @@ import (
 	"runnel/tools"
 )
 
-// exitInterrupted is the exit code after Ctrl-C: 128 + SIGINT, as shells give it.
-const exitInterrupted = 130
-
-// exitError is an end that needs no words, or whose words have been said.
-type exitError int
-
-func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
-
 // callOptions are the flags of runnel call.
 type callOptions struct {
 	object    string

@@ -8,6 +8,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -23,6 +24,8 @@ const (
 	exitFine    = 0 // EOF on stdin and SIGTERM are the ways to end
 	exitFailure = 1 // something failed at run time
 	exitUsage   = 2 // wrong flags or config
+
+	exitInterrupted = 130 // after Ctrl-C: 128 + SIGINT, as shells give it
 )
 
 func main() {
@@ -126,3 +129,8 @@ func (e *usageError) Error() string {
 }
 
 func (e *usageError) Unwrap() error { return e.err }
+
+// exitError is an end that needs no words, or whose words have been said.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
