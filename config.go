@@ -1,0 +1,106 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"runnel/tools"
+)
+
+// loadConfig reads the config file, if there is one, and sets over it what flags and variables say.
+// file is "" if there is none.
+func (i *invocation) loadConfig() (config *tools.Config, file string, err error) {
+	if file, err = i.findConfig(); err != nil {
+		return nil, "", err
+	}
+	config = tools.DefaultConfig()
+	if file != "" {
+		i.seen, _ = os.Stat(file)
+		if config, err = tools.LoadConfig(file); err != nil {
+			return nil, "", i.configError(err)
+		}
+	}
+	for _, s := range i.options.settings {
+		if from := i.options.from[s.flag]; from != "" {
+			if err := config.Set(s.path, s.text, from); err != nil {
+				return nil, "", &usageError{fmt.Errorf("%s: %w", from, err), ""}
+			}
+		}
+	}
+	return config, file, nil
+}
+
+func (i *invocation) findConfig() (string, error) {
+	if i.options.config != "" {
+		return i.options.config, nil
+	}
+	file, err := tools.FindConfig(tools.ConfigPlaces(i.getenv))
+	if err != nil {
+		return "", &usageError{fmt.Errorf("looking for a config file: %w", err),
+			"name one with --config (/dev/null is an empty one), or set HOME or XDG_CONFIG_HOME to a directory that can be read"}
+	}
+	return file, nil
+}
+
+// configError names what named a file that cannot be read.
+func (i *invocation) configError(err error) error {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("there is no config file %s", path.Path)
+		}
+		if from := i.options.from["config"]; from != "" {
+			err = fmt.Errorf("%s: %w", from, err)
+		}
+	}
+	return &usageError{err, ""}
+}
+
+// registry holds the tools of the config, of --tool and of --selftest, and the upstreams; count is of all of them. It reports all that is wrong with the config.
+func (i *invocation) registry(config *tools.Config) (registry *tools.Registry, count int, err error) {
+	registry = &tools.Registry{}
+	sources := map[string]func() string{} // told only with a mistake
+	var errs []error
+	add := func(tool tools.Tool, name string, from func() string) {
+		if other, taken := sources[name]; taken {
+			errs = append(errs, fmt.Errorf("%s: tool %q is there already, from %s", from(), name, other()))
+			return
+		}
+		sources[name] = from
+		if name == i.detach {
+			errs = append(errs, detach(tool, config))
+		}
+		if err := registry.Add(tool); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", from(), err))
+		}
+	}
+	commands, err := config.Commands(i.env)
+	upstreams, wrong := config.Servers(i.env, version(), i.logger())
+	errs = append(errs, config.Check(), err, wrong)
+	for _, c := range commands {
+		name := c.Describe().Name
+		add(c, name, func() string { return config.Origin("tools." + name) })
+	}
+	flag := func(name string) func() string { return func() string { return i.options.from[name] } }
+	for _, spec := range i.options.tools {
+		c, err := tools.NewCommandLine(spec, tools.Environment{Vars: i.env})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %s", i.options.from["tool"], allowedInParentheses(err)))
+			continue
+		}
+		add(c, c.Describe().Name, flag("tool"))
+	}
+	if i.options.selftest {
+		for _, tool := range tools.SelfTest() {
+			add(tool, tool.Describe().Name, flag("selftest"))
+		}
+	}
+	for _, u := range upstreams {
+		errs = append(errs, registry.AddUpstream(u))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, 0, &usageError{err, ""}
+	}
+	return registry, len(sources) + len(upstreams), nil
+}
