@@ -1,8 +1,8 @@
 // Runnel serves command line programs as MCP tools over stdin and stdout: they run as tasks and stream
 // their output while they run.
 //
-// Package main wires the rooms: flags, variables and the config file become options (flags.go), serve
-// (serve.go) connects the server, the tasks and the tools. The commands stand in a file each.
+// Package main wires the rooms: flags, variables and the config file become options (flags.go,
+// config.go), serve (serve.go) connects the server, the tasks and the tools. The commands stand in a file each.
 package main
 
 import (

@@ -105,9 +105,9 @@ func (l *local) find(ctx context.Context, prefix string) (string, error) {
 	return ids[0], nil
 }
 
-// withTask makes the RunE of a command about one task.
-func (i *invocation) withTask(run func(cmd *cobra.Command, l *local, id string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
+// aboutTask makes a command about one task.
+func (i *invocation) aboutTask(use, short, long, example string, run func(cmd *cobra.Command, l *local, id string) error) *cobra.Command {
+	withTask := func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) == 0 || args[0] == "":
 			return &usageError{fmt.Errorf("%s: which task? runnel tasks list shows their ids", cmd.CommandPath()), hint(cmd)}
@@ -133,11 +133,7 @@ func (i *invocation) withTask(run func(cmd *cobra.Command, l *local, id string) 
 		}
 		return err
 	}
-}
-
-// aboutTask makes a command about one task.
-func (i *invocation) aboutTask(use, short, long, example string, run func(cmd *cobra.Command, l *local, id string) error) *cobra.Command {
-	return &cobra.Command{Use: use, Short: short, Long: long, Example: example, RunE: i.withTask(run), ValidArgsFunction: i.completeTask}
+	return &cobra.Command{Use: use, Short: short, Long: long, Example: example, RunE: withTask, ValidArgsFunction: i.completeTask}
 }
 
 // cancelPatience is how long a cancellation may take: an owner that runs looks for it several times a second.
