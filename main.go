@@ -90,7 +90,7 @@ func (i *invocation) run(ctx context.Context, args []string) int {
 	if err == nil {
 		return exitFine
 	}
-	// As it is, without a word of what was written: that of who serves a client has one.
+	// The error itself, and not one that wraps it: a server's says "writing to the client", and is told.
 	if write, ok := err.(*fs.PathError); ok && write.Path == "/dev/stdout" && errors.Is(write, syscall.EPIPE) {
 		return exitFailure // head has seen enough
 	}

@@ -54,9 +54,9 @@ const (
 	patience = 20 * time.Millisecond
 )
 
-// awaitReaders lets readers that keep up stay in memory. A tool is mostly faster than its reader: it must encode and write
-// what the tool only appends, and once it has to read from the backing it needs half as long again, and never comes back.
-// A slow one is left behind. l.mu is held before and after, and not meanwhile.
+// awaitReaders lets readers that keep up stay in memory. A tool is mostly faster than its reader, which must encode and write
+// what the tool only appends. A reader that has to read from the backing needs half as long again, and never catches up.
+// A slow reader is left behind. l.mu is held before and after, and not meanwhile.
 func (l *Log) awaitReaders(ctx context.Context) {
 	if l.backing == nil || !l.behind(farBehind) {
 		return

@@ -9,8 +9,9 @@ import (
 
 // inflight holds the requests that are being answered.
 //
-// An id is in flight until its response is about to be sent, the last of them if there are several (or until its handler has returned, if
-// none is); a slot until the writer takes the first response to hand it to the client. So a client that does not read cannot pile up responses.
+// An id is in flight until the last of its responses is about to be sent or, if none is sent, until its handler has returned.
+// A slot is taken until the writer takes the first response to hand it to the client: a client that does not read cannot pile
+// up responses.
 type inflight struct {
 	max      int // slots
 	maxBytes int // of params in all requests that run

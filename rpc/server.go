@@ -50,7 +50,8 @@ const (
 
 // Handler answers a request. It runs in a goroutine of its own; its result is encoded as JSON.
 // ctx ends when the client cancels the request (cause [ErrCancelled]; nothing is sent then, whatever the handler returns),
-// when the server stops (cause [ErrShutdown]), and at the latest when the request has been answered. params is what the client sent, nil if nothing; the handler may keep it.
+// when the server stops (cause [ErrShutdown]), and at the latest when the request has been answered.
+// params is what the client sent, nil if nothing; the handler may keep it.
 type Handler func(ctx context.Context, c *Caller, params json.RawMessage) (any, error)
 
 // After is a handler's result with something to do behind it.

@@ -5,10 +5,15 @@
 // only whether the task is stored and who is told what. The terms are the specification's:
 // the receiver (runnel) runs a task for the requestor (the client).
 //
-// Goroutines: one per Run, from Start until the work has returned; it is that of the request where somebody waits for the result, and its own
-// where it outlives the request. It ends when the work does, at the latest after Runner.Close has cancelled it. A Run whose task another process
-// runs (detach.go) follows that instead, and ends with the task, with the last who follows it, or with Runner.Close. What Run.Deliver starts ends
-// with the run. A tasks/result that waits has one that looks for questions and two for each question it puts (relay.go). While a task with a
-// handle runs on a Shared store, one looks for what others ask (elsewhere.go); that, and what Runner.Go starts, ends with Runner.Close. Those of a
-// SQLite store are told there.
+// Goroutines:
+//
+//   - One per Run, from Start until the work has returned. It is that of the request where somebody waits for the result, and one
+//     of its own where the task outlives the request. It ends when the work does, at the latest after Runner.Close has cancelled it.
+//     A Run whose task another process runs (detach.go) follows that instead, and ends with the task, with the last who
+//     follows it, or with Runner.Close.
+//   - What Run.Deliver starts ends with the run.
+//   - A tasks/result that waits has one that looks for questions, and two for each question that it puts (relay.go).
+//   - While a task with a handle runs on a Shared store, one looks for what others ask (elsewhere.go). It, and what Runner.Go
+//     starts, ends with Runner.Close.
+//   - Those of a SQLite store are told there.
 package tasks

@@ -246,9 +246,9 @@ func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, progress f
 	return result, in.status, nil
 }
 
-// begin reads the arguments of a call on the goroutine of its request. encoding/json needs a stack of 8 KiB, and a goroutine keeps what
-// it has got: without that, a task does with 4. It returns nil where that may take long, or panics: then the arguments are read by
-// the task, whose matter both are.
+// begin reads the arguments of a call on the goroutine of its request: encoding/json needs 8 KiB of stack, which a goroutine
+// keeps, and a task that need not read them does with 4. It returns nil where reading may take long, or panics: then the task
+// reads them, and that is its own matter.
 func (e *entry) begin(in *Call) (call begun) {
 	f, ok := e.tool.(*Function)
 	if !ok || !e.schema.fits(in.Arguments) {
