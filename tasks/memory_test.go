@@ -26,11 +26,12 @@ func working(id string) Task {
 	return Task{ID: id, Owner: "local", Status: mcp.TaskWorking, CreatedAt: time.Now(), TTL: time.Hour}
 }
 
-func ids(t *testing.T, m Store, owner string, n int) []string {
+// ids are those of the tasks of owner local, in pages of n.
+func ids(t *testing.T, s Store, n int) []string {
 	t.Helper()
 	var all []string
 	for cursor := ""; ; {
-		page, next, err := m.List(context.Background(), owner, cursor, n)
+		page, next, err := s.List(context.Background(), "local", cursor, n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,35 +48,39 @@ func ids(t *testing.T, m Store, owner string, n int) []string {
 	}
 }
 
-func TestMemoryPages(t *testing.T) {
-	m := NewMemory()
-	var want []string
-	for i := range 25 {
-		task := working(fmt.Sprint("task", i))
-		if i%5 == 4 {
-			task.Owner = "other"
-		} else {
-			want = append(want, task.ID)
-		}
-		put(t, m, task)
-	}
-	for n := 1; n <= 26; n++ {
-		if got := ids(t, m, "local", n); !slices.Equal(got, want) {
-			t.Fatalf("pages of %d: got %v, want %v", n, got, want)
-		}
-	}
-	for i := 0; i < 20; i++ {
-		if err := m.Delete(context.Background(), fmt.Sprint("task", i)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, want := ids(t, m, "local", 2), []string{"task20", "task21", "task22", "task23"}; !slices.Equal(got, want) {
-		t.Fatalf("after deletions: got %v, want %v", got, want)
-	}
-	for _, cursor := range []string{"!", "-1", "zzzz"} {
-		if _, _, err := m.List(context.Background(), "local", cursor, 1); !errors.Is(err, ErrCursor) {
-			t.Errorf("cursor %q: got %v, want ErrCursor", cursor, err)
-		}
+// Pages of any size show an owner's tasks once and in order, in every store.
+func TestPages(t *testing.T) {
+	for name, s := range map[string]Store{"memory": NewMemory(), "SQLite": openStore(t, SQLiteOptions{})} {
+		t.Run(name, func(t *testing.T) {
+			var want []string
+			for i := range 25 {
+				task := working(fmt.Sprint("task", i))
+				if i%5 == 4 {
+					task.Owner = "other"
+				} else {
+					want = append(want, task.ID)
+				}
+				put(t, s, task)
+			}
+			for n := 1; n <= 26; n++ {
+				if got := ids(t, s, n); !slices.Equal(got, want) {
+					t.Fatalf("pages of %d: got %v, want %v", n, got, want)
+				}
+			}
+			for i := range 20 {
+				if err := s.Delete(t.Context(), fmt.Sprint("task", i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got, want := ids(t, s, 2), []string{"task20", "task21", "task22", "task23"}; !slices.Equal(got, want) {
+				t.Fatalf("after deletions: got %v, want %v", got, want)
+			}
+			for _, cursor := range []string{"!", "-1", "zzzz"} {
+				if _, _, err := s.List(t.Context(), "local", cursor, 1); !errors.Is(err, ErrCursor) {
+					t.Errorf("cursor %q: got %v, want ErrCursor", cursor, err)
+				}
+			}
+		})
 	}
 }
 
@@ -95,7 +100,7 @@ func TestMemoryHidesForeignAndExpired(t *testing.T) {
 		if _, err := m.Get(context.Background(), "local", "short"); !errors.Is(err, ErrNotFound) {
 			t.Errorf("an expired task: got %v, want ErrNotFound", err)
 		}
-		if got := ids(t, m, "local", 10); !slices.Equal(got, []string{"mine"}) {
+		if got := ids(t, m, 10); !slices.Equal(got, []string{"mine"}) {
 			t.Errorf("listed: %v", got)
 		}
 	})
@@ -115,7 +120,7 @@ func TestMemoryForgetsOldestEnded(t *testing.T) {
 	if m.held > maxMemory {
 		t.Errorf("held %d bytes, at most %d allowed", m.held, maxMemory)
 	}
-	if got, want := ids(t, m, "local", 10), []string{"running", "ended5", "ended6", "ended7"}; !slices.Equal(got, want) {
+	if got, want := ids(t, m, 10), []string{"running", "ended5", "ended6", "ended7"}; !slices.Equal(got, want) {
 		t.Errorf("kept %v, want %v", got, want)
 	}
 }

@@ -59,7 +59,7 @@ func TestLateHandleKeepsAll(t *testing.T) {
 	if _, err := s.Get(t.Context(), "local", run.ID()); !errors.Is(err, ErrNotFound) {
 		t.Errorf("before it has a handle: %v, want ErrNotFound", err)
 	}
-	if got := ids(t, s, "local", 10); len(got) > 0 {
+	if got := ids(t, s, 10); len(got) > 0 {
 		t.Errorf("listed before it has a handle: %v", got)
 	}
 	if err := run.Promote(t.Context()); err != nil {

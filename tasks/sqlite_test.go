@@ -98,38 +98,6 @@ func get(t testing.TB, s Store, id string) Task {
 	return task
 }
 
-func TestSQLitePages(t *testing.T) {
-	s := openStore(t, SQLiteOptions{})
-	var want []string
-	for i := range 25 {
-		task := working(fmt.Sprint("task", i))
-		if i%5 == 4 {
-			task.Owner = "other"
-		} else {
-			want = append(want, task.ID)
-		}
-		put(t, s, task)
-	}
-	for _, n := range []int{1, 7, 20, 26} {
-		if got := ids(t, s, "local", n); !slices.Equal(got, want) {
-			t.Fatalf("pages of %d: got %v, want %v", n, got, want)
-		}
-	}
-	for i := range 20 {
-		if err := s.Delete(t.Context(), fmt.Sprint("task", i)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, want := ids(t, s, "local", 2), []string{"task20", "task21", "task22", "task23"}; !slices.Equal(got, want) {
-		t.Fatalf("after deletions: got %v, want %v", got, want)
-	}
-	for _, cursor := range []string{"!", "-1", "zzzz"} {
-		if _, _, err := s.List(t.Context(), "local", cursor, 1); !errors.Is(err, ErrCursor) {
-			t.Errorf("cursor %q: got %v, want ErrCursor", cursor, err)
-		}
-	}
-}
-
 func TestSQLiteHidesForeignAndExpired(t *testing.T) {
 	s := openStore(t, SQLiteOptions{})
 	old := working("old")
@@ -140,7 +108,7 @@ func TestSQLiteHidesForeignAndExpired(t *testing.T) {
 			t.Errorf("%v: got %v, want ErrNotFound", c, err)
 		}
 	}
-	if got := ids(t, s, "local", 10); !slices.Equal(got, []string{"mine"}) {
+	if got := ids(t, s, 10); !slices.Equal(got, []string{"mine"}) {
 		t.Errorf("listed: %v", got)
 	}
 }
