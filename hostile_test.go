@@ -21,6 +21,24 @@ import (
 // maxAboveIdle is how much memory hostile input may make the server take, above what it takes when idle.
 const maxAboveIdle = raceFactor * 64 << 20
 
+// goesOn returns what checks that the session goes on, and that the process has held no more than maxAboveIdle since.
+func (r *raw) goesOn(t *testing.T) (check func()) {
+	t.Helper()
+	before, known := peakRSS(r.pid)
+	return func() {
+		t.Helper()
+		_, _ = io.WriteString(r.in, `{"jsonrpc":"2.0","id":"after","method":"ping"}`+"\n")
+		if line := r.take(t); !bytes.Contains(line, []byte(`"id":"after","result":{}`)) {
+			t.Errorf("then: %s", clipLine(line))
+		}
+		after, _ := peakRSS(r.pid)
+		t.Logf("%d MiB above idle", (after-before)>>20)
+		if known && after-before > maxAboveIdle {
+			t.Errorf("%d MiB above idle", (after-before)>>20)
+		}
+	}
+}
+
 // Hostile input, and what it gets: a clear error or safe treatment, little memory, and the session goes on.
 func TestHostileInput(t *testing.T) {
 	t.Parallel()
@@ -111,7 +129,7 @@ tools:
   paint: {shell: 'printf "\033[31mred\007\033[0m\033]0;title\007"'}
   env: {shell: 'case "$PATH$LD_PRELOAD$BASH_ENV" in *evil*) echo evil;; *) echo clean;; esac'}
 `), "--selftest", "--state", t.TempDir(), "--immediate-wait", "30s")...)
-			before, ok := peakRSS(s.pid)
+			goesOn := s.goesOn(t)
 			if _, err := io.Copy(s.in, io.MultiReader(c.input, strings.NewReader("\n"))); err != nil {
 				t.Fatal(err)
 			}
@@ -119,16 +137,7 @@ tools:
 			if !bytes.Contains(line, []byte(c.want)) || bytes.Contains(line, []byte("evil\\n")) {
 				t.Errorf("answer %s, want %s", clipLine(line), c.want)
 			}
-			// One answer, and the session goes on.
-			_, _ = io.WriteString(s.in, `{"jsonrpc":"2.0","id":"after","method":"ping"}`+"\n")
-			if line := s.take(t); !bytes.Contains(line, []byte(`"id":"after","result":{}`)) {
-				t.Errorf("then: %s", clipLine(line))
-			}
-			after, _ := peakRSS(s.pid)
-			t.Logf("%d MiB above idle", (after-before)>>20)
-			if ok && after-before > maxAboveIdle {
-				t.Errorf("%d MiB above idle", (after-before)>>20)
-			}
+			goesOn() // there was one answer
 		})
 	}
 }
@@ -180,18 +189,14 @@ func TestHostileSchemas(t *testing.T) {
 				return
 			}
 			s := newRaw(t, flags...)
-			before, ok := peakRSS(s.pid)
+			goesOn := s.goesOn(t)
 			_, _ = io.WriteString(s.in, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"x":`+cmp.Or(c.x, `"`+strings.Repeat("a", 100_000)+`"`)+`}}}`+"\n")
 			if line := s.take(t); !bytes.Contains(line, []byte(`"result"`)) {
 				t.Errorf("answer %s", clipLine(line))
 			} else {
 				t.Logf("%s", clipLine(line))
 			}
-			after, _ := peakRSS(s.pid)
-			t.Logf("%d MiB above idle", (after-before)>>20)
-			if ok && after-before > maxAboveIdle {
-				t.Errorf("%d MiB above idle", (after-before)>>20)
-			}
+			goesOn()
 		})
 	}
 	t.Run("aliases that grow", func(t *testing.T) {
@@ -273,7 +278,7 @@ func TestManyIDs(t *testing.T) {
 	t.Parallel()
 	const many = 1_000_000
 	s := newRaw(t, "--selftest", "--state", "memory")
-	before, ok := peakRSS(s.pid)
+	goesOn := s.goesOn(t)
 	go func() {
 		out := bufio.NewWriterSize(s.in, 64<<10)
 		for i := range many {
@@ -292,11 +297,7 @@ func TestManyIDs(t *testing.T) {
 			t.Fatalf("answer %s", clipLine(line))
 		}
 	}
-	after, _ := peakRSS(s.pid)
-	t.Logf("%d ids: %d MiB above idle", many, (after-before)>>20)
-	if ok && after-before > maxAboveIdle {
-		t.Errorf("%d MiB above idle", (after-before)>>20)
-	}
+	goesOn()
 }
 
 type endless byte
@@ -369,21 +370,13 @@ func TestHostileOutput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newRaw(t, append(writeConfig(t, "tools:\n  t: "+tool), "--state", t.TempDir())...)
-			before, ok := peakRSS(s.pid)
+			goesOn := s.goesOn(t)
 			_, _ = io.WriteString(s.in, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{}}}`+"\n")
 			line := s.take(t)
 			if !bytes.Contains(line, []byte(`"result"`)) || len(line) > maxOutgoing {
 				t.Errorf("%d bytes: %s", len(line), clipLine(line))
 			}
-			_, _ = io.WriteString(s.in, `{"jsonrpc":"2.0","id":"after","method":"ping"}`+"\n")
-			if line := s.take(t); !bytes.Contains(line, []byte(`"id":"after","result":{}`)) {
-				t.Errorf("then: %s", clipLine(line))
-			}
-			after, _ := peakRSS(s.pid)
-			t.Logf("%d MiB above idle", (after-before)>>20)
-			if ok && after-before > maxAboveIdle {
-				t.Errorf("%d MiB above idle", (after-before)>>20)
-			}
+			goesOn()
 		})
 	}
 }
