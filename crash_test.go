@@ -42,6 +42,29 @@ type known struct {
 
 const knownBytes = 100 // of each chunk
 
+// handle is a call whose task may have been answered before the process was killed.
+type handle struct {
+	chunks int
+	answer chan answer
+}
+
+// knownOf are the tasks whose handles came.
+func knownOf(t *testing.T, handles []handle) (list []*known) {
+	t.Helper()
+	for _, h := range handles {
+		select {
+		case a := <-h.answer:
+			var created mcp.CreateTaskResult
+			if err := json.Unmarshal(a.Result, &created); err != nil || created.Task.TaskID == "" {
+				t.Fatalf("%v: %s %v", err, a.Result, a.Error)
+			}
+			list = append(list, &known{id: created.Task.TaskID, chunks: h.chunks})
+		default: // the client knows of nothing
+		}
+	}
+	return list
+}
+
 // check asks a new process for a task that an older one ran.
 func (k *known) check(w *witness) {
 	w.t.Helper()
@@ -104,12 +127,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		for _, k := range recent {
 			k.check(w)
 		}
-		recent = nil
 		w.ask("tools/call", map[string]any{"name": "nap", "task": map[string]any{}})
-		type handle struct {
-			chunks int
-			answer chan answer
-		}
 		var handles []handle
 		for range 1 + rng.IntN(12) {
 			chunks := rng.IntN(1 << rng.IntN(12))
@@ -122,21 +140,13 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		}
 		<-time.After(time.Duration(rng.IntN(200)) * time.Millisecond)
 		w.kill()
-		for _, h := range handles {
-			select {
-			case a := <-h.answer:
-				var created mcp.CreateTaskResult
-				if err := json.Unmarshal(a.Result, &created); err != nil || created.Task.TaskID == "" {
-					t.Fatalf("%v: %s %v", err, a.Result, a.Error)
-				}
-				k := &known{id: created.Task.TaskID, chunks: h.chunks}
-				if end, told := w.statuses[k.id]; told {
-					k.seen = &end
-				}
-				recent, all = append(recent, k), append(all, k)
-			default: // the client knows of nothing
+		recent = knownOf(t, handles)
+		for _, k := range recent {
+			if end, told := w.statuses[k.id]; told {
+				k.seen = &end
 			}
 		}
+		all = append(all, recent...)
 	}
 	w := start()
 	for _, k := range all {

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -341,10 +340,6 @@ func TestDetachedSurvivesAnyMoment(t *testing.T) {
 	rounds := max(crashRounds(t)/4, 1)
 	for range rounds {
 		w := detachedWitness(t, dir)
-		type handle struct {
-			chunks int
-			answer chan answer
-		}
 		var handles []handle
 		for range 1 + rng.IntN(3) {
 			chunks := rng.IntN(300)
@@ -353,16 +348,9 @@ func TestDetachedSurvivesAnyMoment(t *testing.T) {
 		}
 		<-time.After(time.Duration(rng.IntN(400)) * time.Millisecond)
 		w.kill()
-		for _, h := range handles {
-			select {
-			case a := <-h.answer:
-				var created mcp.CreateTaskResult
-				if err := json.Unmarshal(a.Result, &created); err != nil || created.Task.TaskID == "" {
-					t.Fatalf("%v: %s %v", err, a.Result, a.Error)
-				}
-				all = append(all, &known{id: created.Task.TaskID, chunks: h.chunks, detached: true})
-			default: // the client knows of nothing
-			}
+		for _, k := range knownOf(t, handles) {
+			k.detached = true
+			all = append(all, k)
 		}
 	}
 	w := detachedWitness(t, dir)
