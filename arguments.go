@@ -146,33 +146,8 @@ func (p *property) value(text string) (json.RawMessage, error) {
 	}
 	kinds := p.allTypes()
 	for _, kind := range kinds {
-		switch kind {
-		case "null":
-			if text == "null" {
-				return json.RawMessage("null"), nil
-			}
-		case "boolean":
-			if text == "true" || text == "false" {
-				return json.RawMessage(text), nil
-			}
-		case "integer", "number":
-			if isNumber(text, kind == "integer") {
-				return json.RawMessage(text), nil
-			}
-		case "object":
-			if v, ok := asJSON(text, '{'); ok {
-				return v, nil
-			}
-		case "array":
-			if v, ok := asJSON(text, '['); ok {
-				return v, nil
-			}
-			if p.Items == nil {
-				p.Items = &property{}
-			}
-			if v, err := p.Items.value(text); err == nil {
-				return slices.Concat([]byte{'['}, v, []byte{']'}), nil
-			}
+		if v, ok := p.valueOf(kind, text); ok {
+			return v, nil
 		}
 	}
 	switch {
@@ -185,6 +160,27 @@ func (p *property) value(text string) (json.RawMessage, error) {
 		return quoted(text), nil
 	}
 	return nil, fmt.Errorf("%q is no %s", clipText(text), strings.Join(kinds, " and no "))
+}
+
+// valueOf makes of text a value of a type other than string, if it is one. An array may be given by one of its elements.
+func (p *property) valueOf(kind, text string) (v json.RawMessage, ok bool) {
+	switch v = json.RawMessage(text); kind {
+	case "null":
+		return v, text == "null"
+	case "boolean":
+		return v, text == "true" || text == "false"
+	case "integer", "number":
+		return v, isNumber(text, kind == "integer")
+	case "object":
+		return asJSON(text, '{')
+	case "array":
+		if v, ok := asJSON(text, '['); ok {
+			return v, true
+		}
+		element, err := cmp.Or(p.Items, &property{}).value(text)
+		return slices.Concat([]byte{'['}, element, []byte{']'}), err == nil
+	}
+	return nil, false
 }
 
 func quoted(text string) json.RawMessage {
