@@ -206,9 +206,6 @@ func asJSON(text string, first byte) (json.RawMessage, bool) {
 	return json.RawMessage(trimmed), true
 }
 
-// clipText keeps an error on a line.
-func clipText(s string) string { return shorten(strings.ReplaceAll(s, "\n", " ")) }
-
 // parseArguments makes the arguments of a call of key=value words and of a JSON object, over which the words win.
 func parseArguments(schema json.RawMessage, words []string, object string) (json.RawMessage, error) {
 	arguments := map[string]json.RawMessage{}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -109,44 +108,6 @@ func (c *call) show(items []json.RawMessage) {
 			c.written(err)
 		}
 	}
-}
-
-// itemText is a content item as a terminal shows it, whether that is text of its own or a line about it, and whether a command
-// wrote it to stderr.
-func itemText(item json.RawMessage) (text string, isText, stderr bool) {
-	var m struct {
-		Type     string `json:"type"`
-		Text     string `json:"text"`
-		MimeType string `json:"mimeType"`
-		URI      string `json:"uri"`
-		Data     string `json:"data"`
-		Meta     struct {
-			Stream string `json:"runnel/stream"`
-		} `json:"_meta"`
-		Resource struct {
-			URI  string `json:"uri"`
-			Text string `json:"text"`
-		} `json:"resource"`
-	}
-	_ = json.Unmarshal(item, &m) // what is of the wrong type reads as absent
-	isText = true
-	switch {
-	case m.Type == "text":
-		text = m.Text
-	case m.Resource.Text != "":
-		text = m.Resource.Text
-	default:
-		isText = false
-		text = fmt.Sprintf("[%s]\n", strings.Join(strings.Fields(strings.Join([]string{m.Type, m.MimeType, m.URI, m.Resource.URI, size(m.Data)}, " ")), " "))
-	}
-	return text, isText, m.Meta.Stream == "stderr"
-}
-
-func size(base64 string) string {
-	if base64 == "" {
-		return ""
-	}
-	return fmt.Sprintf("%d bytes", len(base64)/4*3-strings.Count(base64[max(len(base64)-2, 0):], "="))
 }
 
 // written ends the call when nobody reads its output any more, as head does.

@@ -102,13 +102,3 @@ func (i *invocation) summarize(file string, config *tools.Config) error {
 	}
 	return table.Flush()
 }
-
-// shorten keeps a command on one line of a terminal.
-func shorten(s string) string {
-	const most = 60
-	r := []rune(s)
-	if len(r) <= most {
-		return s
-	}
-	return string(r[:most-1]) + "…"
-}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -228,29 +227,4 @@ func (v *view) width() int {
 		}
 	}
 	return defaultWidth
-}
-
-// printable makes of text what moves no cursor.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == utf8.RuneError || r >= 0x80 && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, s)
-}
-
-// clip cuts text to some columns. What may be two columns wide is counted so.
-func clip(s string, most int) string {
-	n := 0
-	for at, r := range s {
-		n++
-		if r >= 0x1100 && (r < 0x2000 || r >= 0x2e80) { // all but punctuation, arrows, lines and the spinner
-			n++
-		}
-		if n > most {
-			return s[:at]
-		}
-	}
-	return s
 }
