@@ -2,7 +2,6 @@ package tools
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,14 +16,9 @@ import (
 )
 
 const (
-	// leftoverGrace is how long processes that a command or a server leaves behind may take to end after TERM.
-	// Nobody asked for them to go on, and the call waits for them; a call that is stopped gives them its whole grace.
-	leftoverGrace = 500 * time.Millisecond
 	// killWait is how long a child, and then its group, may take to be gone after KILL before the call ends without it
 	// (a process may be in an uninterruptible wait, or a debugger may hold it).
 	killWait = 2 * time.Second
-	// groupPoll is how often a group that has lost its leader is looked at, since nothing tells of its end.
-	groupPoll = 10 * time.Millisecond
 	// collectDelay is how long output is read on once the command's group is gone and someone else, who left
 	// the group, holds the pipe still. What is in the pipe by then is read too.
 	collectDelay = 100 * time.Millisecond
@@ -307,57 +301,6 @@ func (p *process) gone(f func()) {
 	}
 	go func() { <-p.exited; f() }()
 }
-
-// EndGroup ends what is left of a group whose leader has ended by itself and has been waited for.
-func EndGroup(pgid int) {
-	if !groupGone(pgid) {
-		signalGroup(pgid, syscall.SIGTERM)
-	}
-	endGroup(pgid, leftoverGrace)
-}
-
-// endGroup waits for what is left of a group whose leader has been waited for, perhaps in vain, and kills it after the grace.
-func endGroup(pgid int, grace time.Duration) {
-	if !waitGroup(pgid, grace) {
-		signalGroup(pgid, syscall.SIGKILL)
-		waitGroup(pgid, killWait)
-	}
-}
-
-func waitGroup(pgid int, limit time.Duration) bool {
-	if groupGone(pgid) {
-		return true
-	}
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
-	poll := time.NewTicker(groupPoll)
-	defer poll.Stop()
-	for !groupGone(pgid) {
-		select {
-		case <-poll.C:
-		case <-deadline.C:
-			return groupGone(pgid)
-		}
-	}
-	return true
-}
-
-// groupGone reports whether a group without its leader has no running process any more. Its id cannot be
-// given to another process as long as it has one.
-func groupGone(pgid int) bool {
-	gone := errors.Is(syscall.Kill(-pgid, 0), syscall.ESRCH) || onlyZombies(pgid)
-	// Where runnel is the first process of a container, orphans become its children: it must wait for them, last for those
-	// that have ended just now.
-	for {
-		pid, err := syscall.Wait4(-pgid, nil, syscall.WNOHANG, nil)
-		if pid <= 0 && !errors.Is(err, syscall.EINTR) {
-			break
-		}
-	}
-	return gone
-}
-
-func signalGroup(pgid int, s syscall.Signal) { _ = syscall.Kill(-pgid, s) }
 
 // feed writes stdin. A command that does not read it, or not all of it, is fine.
 func (p *process) feed() {
