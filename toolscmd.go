@@ -55,7 +55,7 @@ func (i *invocation) toolsCommand(serve *pflag.FlagSet) *cobra.Command {
 				return err
 			}
 			if output.word == "json" {
-				return i.writeJSON(mcp.ListToolsResult{Tools: nonNil(list)})
+				return i.writeJSON(mcp.ListToolsResult{Tools: append([]mcp.Tool{}, list...)}) // not null
 			}
 			if len(list) == 0 && len(server) == 0 {
 				i.say(zerolog.InfoLevel, "no tools: name some with --tool or in a config file")
@@ -76,13 +76,6 @@ func (i *invocation) toolsCommand(serve *pflag.FlagSet) *cobra.Command {
 // canTasks is what a client can do that wants no fallback tools in the list: they are for those without tasks.
 func canTasks() mcp.ClientCapabilities {
 	return mcp.ClientCapabilities{Extensions: map[string]any{mcp.ExtensionTasks: struct{}{}}}
-}
-
-func nonNil(list []mcp.Tool) []mcp.Tool {
-	if list == nil {
-		return []mcp.Tool{}
-	}
-	return list
 }
 
 func (i *invocation) printTools(list []mcp.Tool) error {

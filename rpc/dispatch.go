@@ -12,11 +12,11 @@ import (
 // Handle is called by the Conn, on the goroutine that reads, with a stand-in; see stream. It never blocks.
 func (s *session) Handle(context.Context, *jsonrpc2.Conn, *jsonrpc2.Request) {
 	m := &s.stream.current
-	if m.kind == notification {
-		s.notified(m)
-		return
+	if m.kind == request {
+		s.requested(m)
+	} else if unquote(m.part.method) == "notifications/cancelled" { // other notifications are ignored
+		s.cancelled(m.part.params)
 	}
-	s.requested(m)
 }
 
 // requested dispatches a request.
@@ -81,13 +81,6 @@ func (s *session) newCall(m *message, key, method string, caller Caller) *call {
 	}
 	c.ctx.Parent = s.ctx
 	return c
-}
-
-// notified obeys a notification; unknown ones are ignored.
-func (s *session) notified(m *message) {
-	if method := unquote(m.part.method); method == "notifications/cancelled" {
-		s.cancelled(m.part.params)
-	}
 }
 
 // reply answers a message that took no slot in flight. It is called by the reader: the answer goes out before it waits for more.

@@ -3,7 +3,6 @@ package rpc
 import (
 	"cmp"
 	"encoding/json"
-	"slices"
 
 	"runnel/rpc/mcp"
 )
@@ -16,8 +15,6 @@ var builtin = []methodKey{
 	{Handshake, "ping"},
 	{Stateless, "notifications/cancelled"},
 }
-
-func isBuiltin(k methodKey) bool { return slices.Contains(builtin, k) }
 
 // admit decides the era of a request and finds its handler. It is the only place where the eras meet: "A request
 // carrying modern per-request _meta is served statelessly", any other one by the session that initialize

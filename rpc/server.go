@@ -95,7 +95,7 @@ func NewServer(o *Options) *Server {
 // Handle registers the handler of a method in an era. A method without one is answered -32601.
 func (s *Server) Handle(era Era, method string, h Handler) {
 	k := methodKey{era, method}
-	if s.methods[k] != nil || isBuiltin(k) {
+	if s.methods[k] != nil || slices.Contains(builtin, k) {
 		panic("internal error: method registered twice: " + era.String() + " " + method)
 	}
 	s.methods[k] = h

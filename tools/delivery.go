@@ -162,7 +162,13 @@ func (d *delivery) start() {
 	}
 	d.started = true
 	if d.progress != nil {
-		d.run.Deliver(func(context.Context) { d.runWithProgress() })
+		d.run.Deliver(func(context.Context) { // what may have to wait for the client: progress, and signs of life
+			d.begin()
+			defer d.beat()()
+			if d.pump != nil {
+				_ = d.pump.Run(&d.ctx)
+			}
+		})
 		return
 	}
 	d.run.DeliverBy(func(done func()) {
@@ -173,15 +179,6 @@ func (d *delivery) start() {
 		}
 		d.pump.Start(&d.ctx, func(error) { done() }) // fails when the task is stopped or nobody is there to read it
 	})
-}
-
-// runWithProgress is start in a goroutine, for what may have to wait for the client: progress, and signs of life.
-func (d *delivery) runWithProgress() {
-	d.begin()
-	defer d.beat()()
-	if d.pump != nil {
-		_ = d.pump.Run(&d.ctx)
-	}
 }
 
 // silence ends the delivery: nothing more is written when it returns. It does not wait for the client.
