@@ -80,7 +80,7 @@ func TestCallWithSlowReader(t *testing.T) {
 			}
 			got := int64(0)
 			for buf := make([]byte, 64<<10); err == nil; time.Sleep(20 * time.Millisecond) { // some 3 MiB/s: longer than the task is polled
-				n := 0
+				var n int
 				n, err = out.Read(buf)
 				got += int64(n)
 			}

@@ -93,7 +93,7 @@ func handshakeScript(m *mixedClient, _ int) error {
 	if err := m.says("tools/call", `{"name":"echo","arguments":{"text":"plain"}}`, `"text":"plain"`); err != nil {
 		return err
 	}
-	id, err := m.startTask("tools/call", `{"name":"stream","arguments":{"count":20,"intervalMs":1},"task":{}}`)
+	id, err := m.startTask(`{"name":"stream","arguments":{"count":20,"intervalMs":1},"task":{}}`)
 	return errors.Join(err,
 		m.says("tasks/get", `{"taskId":"`+id+`"}`, `"taskId":"`+id+`"`),
 		m.says("tasks/result", `{"taskId":"`+id+`"}`, `"streamed 20 chunks"`),
@@ -108,7 +108,7 @@ func handshakeScript(m *mixedClient, _ int) error {
 
 // cancelTask starts a task of the session and cancels it.
 func (m *mixedClient) cancelTask(call string) error {
-	id, err := m.startTask("tools/call", call)
+	id, err := m.startTask(call)
 	return errors.Join(err, m.says("tasks/cancel", `{"taskId":"`+id+`"}`, `"cancelled"`), m.ends(id, "cancelled"))
 }
 
@@ -147,7 +147,7 @@ func statelessScript(m *mixedClient, i int) error {
 		return err
 	}
 
-	id, err := m.startTask("tools/call", inEra(takes, "", `"name":"stream","arguments":{"count":20,"intervalMs":2}`))
+	id, err := m.startTask(inEra(takes, "", `"name":"stream","arguments":{"count":20,"intervalMs":2}`))
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func statelessScript(m *mixedClient, i int) error {
 		return err
 	}
 
-	if id, err = m.startTask("tools/call", inEra(takes, "", `"name":"sleep","arguments":{"ms":3600000}`)); err != nil {
+	if id, err = m.startTask(inEra(takes, "", `"name":"sleep","arguments":{"ms":3600000}`)); err != nil {
 		return err
 	}
 	if err := m.says("tasks/cancel", inEra(takes, "", `"taskId":"`+id+`"`), `"complete"`); err != nil {
@@ -271,15 +271,15 @@ func (m *mixedClient) says(method, params, want string) error {
 	return err
 }
 
-// startTask sends a request that is answered with a task and returns its id.
-func (m *mixedClient) startTask(method, params string) (string, error) {
-	result, err := m.request(method, params)
+// startTask makes a call that is answered with a task and returns its id.
+func (m *mixedClient) startTask(params string) (string, error) {
+	result, err := m.request("tools/call", params)
 	if err != nil {
 		return "", err
 	}
 	id := taskOf(result)
 	if id == "" {
-		return "", fmt.Errorf("%s %s gives %s, want a task", method, params, clipLine(result))
+		return "", fmt.Errorf("a call %s gives %s, want a task", params, clipLine(result))
 	}
 	return id, nil
 }

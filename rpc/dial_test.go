@@ -203,11 +203,10 @@ func play(t *testing.T, o DialOptions, f func(s *scripted)) *Client {
 	return c
 }
 
-func (s *scripted) want(part string) string {
+func (s *scripted) want(part string) {
 	if !s.in.Scan() || !strings.Contains(s.in.Text(), part) {
 		s.t.Errorf("the client sent %q, want in it %s", s.in.Text(), part)
 	}
-	return s.in.Text()
 }
 
 func (s *scripted) send(lines ...string) {
