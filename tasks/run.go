@@ -241,6 +241,11 @@ func (r *Run) expire() {
 	r.finish(errExpired, mcp.TaskFailed, expiredMessage, &Outcome{Result: mcp.ErrorResult("The task's ttl is over.")})
 }
 
+// cutOff ends the run as failed, whatever its work has come to.
+func (r *Run) cutOff(why error) {
+	r.finish(errClosed, mcp.TaskFailed, why.Error(), &Outcome{Result: mcp.ErrorResult(why.Error())})
+}
+
 // Do does the work of a run that [Runner.New] has made, and returns when the run has ended.
 func (r *Run) Do() {
 	defer r.runner.done(r)
@@ -257,10 +262,9 @@ func (r *Run) Do() {
 	r.awaitDelivery()
 	switch {
 	case r.log.Failed() != nil:
-		message := r.log.Failed().Error()
-		r.finish(errClosed, mcp.TaskFailed, message, &Outcome{Result: mcp.ErrorResult(message)})
+		r.cutOff(r.log.Failed())
 	case r.runner.ctx.Err() != nil:
-		r.finish(errClosed, mcp.TaskFailed, errClosed.Error(), &Outcome{Result: mcp.ErrorResult(errClosed.Error())})
+		r.cutOff(errClosed)
 	case wire != nil:
 		r.finish(nil, mcp.TaskFailed, wire.Message, &Outcome{Err: wire})
 	case result.IsError && !r.completes():

@@ -325,7 +325,7 @@ func (r *Runner) GiveUp() {
 		if !run.worked.Has() { // else its end is being stored, and finish waits for that
 			r.o.Log.Error().Str("taskId", run.id).Str("owner", r.o.Owner).Str("tool", run.spec.Tool).Msg("a tool has not stopped: it is left behind")
 		}
-		run.finish(errClosed, mcp.TaskFailed, errClosed.Error(), &Outcome{Result: mcp.ErrorResult(errClosed.Error())})
+		run.cutOff(errClosed)
 	}
 	r.giveUp()
 }
