@@ -136,6 +136,28 @@ type elicited struct {
 	err    error
 }
 
+// answer is what the tool is told of it.
+func (e *elicited) answer(q *tasks.Question) (Answer, error) {
+	answer := Answer{Action: e.result.Action, Content: e.result.Content}
+	refused, isRefused := errors.AsType[*rpc.Error](e.err)
+	switch {
+	case isRefused:
+		// The client's error says nothing of the call that it made: it is the tool's to deal with.
+		return answer, fmt.Errorf("the client could not ask its user: %s", refused.Message)
+	case errors.As(e.err, new(*json.UnmarshalTypeError)):
+		return answer, errors.New("the client's answer is no elicitation result")
+	case errors.Is(e.err, rpc.ErrClosed):
+		return answer, errNobody
+	case e.err != nil:
+		return answer, e.err
+	case answer.Action == mcp.ElicitAccept:
+		if err := q.Check(answer.Content); err != nil {
+			return answer, fmt.Errorf("the client's answer %w", err)
+		}
+	}
+	return answer, nil
+}
+
 // await waits for the answer, from wherever it comes.
 func (a *asking) await(ctx context.Context, q *tasks.Question, params mcp.ElicitParams) (answer Answer, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -159,25 +181,7 @@ func (a *asking) await(ctx context.Context, q *tasks.Question, params mcp.Elicit
 	}
 	select {
 	case e := <-requested:
-		if refused, ok := errors.AsType[*rpc.Error](e.err); ok {
-			// The client's error says nothing of the call that it made: it is the tool's to deal with.
-			e.err = fmt.Errorf("the client could not ask its user: %s", refused.Message)
-		}
-		if errors.As(e.err, new(*json.UnmarshalTypeError)) {
-			e.err = errors.New("the client's answer is no elicitation result")
-		}
-		answer = Answer{Action: e.result.Action, Content: e.result.Content}
-		switch {
-		case errors.Is(e.err, rpc.ErrClosed):
-			return answer, errNobody
-		case e.err != nil:
-			return answer, e.err
-		case answer.Action == mcp.ElicitAccept:
-			if err := q.Check(answer.Content); err != nil {
-				return answer, fmt.Errorf("the client's answer %w", err)
-			}
-		}
-		return answer, nil
+		return e.answer(q)
 	case response := <-q.Answered():
 		var r mcp.ElicitResult
 		if err = json.Unmarshal(response, &r); err != nil {
