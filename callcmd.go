@@ -154,8 +154,11 @@ func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *c
 	case err != nil:
 		return err
 	}
+	return c.runOrLeave(ctx, disconnect)
+}
 
-	// Who presses Ctrl-C a second time does not want to wait for anything.
+// runOrLeave runs the call. Who presses Ctrl-C a second time does not want to wait for anything.
+func (c *call) runOrLeave(ctx context.Context, disconnect func()) error {
 	finished := make(chan error, 1)
 	go func() {
 		err := c.run(ctx)
