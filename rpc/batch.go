@@ -76,10 +76,3 @@ func (b *batch) start() {
 		j.call.session.start(j)
 	}
 }
-
-// unread is how many bytes wait for the client to read them.
-func (w *writer) unread() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.first) + len(w.buf) + w.writing
-}

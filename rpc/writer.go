@@ -229,7 +229,7 @@ func (w *writer) passing(line []byte) {
 // appendTo appends a line to one of the buffers, unless too much is unread.
 func (w *writer) appendTo(buf *[]byte, line []byte) {
 	w.mu.Lock()
-	unread := len(w.first) + len(w.buf) + w.writing
+	unread := w.behind()
 	first := false
 	switch {
 	case w.ended() != nil:
@@ -244,6 +244,16 @@ func (w *writer) appendTo(buf *[]byte, line []byte) {
 		w.log.Warn().Int("unread", unread).Msgf("the %s does not read: dropping what it can do without", w.peer)
 	}
 }
+
+// unread is how many bytes wait to be written.
+func (w *writer) unread() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.behind()
+}
+
+// behind is unread where mu is held.
+func (w *writer) behind() int { return len(w.first) + len(w.buf) + w.writing }
 
 // ended says why nothing more can be appended. mu is held.
 func (w *writer) ended() error {
@@ -276,7 +286,7 @@ func (w *writer) fail(err error) (lost int) {
 	if w.failed.Err() != nil {
 		return 0
 	}
-	lost = len(w.first) + len(w.buf) + w.writing
+	lost = w.behind()
 	w.first, w.buf = nil, nil
 	w.broken(err)
 	w.turnAway(err)
