@@ -55,11 +55,9 @@ func (r *Reader) nextWrites(limit int) (w writes, size int) {
 	return w, size
 }
 
-// lines encodes what Next and Encode would, as far as it is writes of one chunk each: nothing, if the next one is not. It tells a flood
-// by as many as fit. p.mu is held.
+// lines encodes what Next and Encode would, as far as it is writes of one chunk each: nothing, if the next one is not. p.mu is held.
 func (p *Pump) lines(dst []byte, d liner) []byte {
-	begin, left := p.pos, p.o.MaxBytes
-	for left > 0 {
+	for left := p.o.MaxBytes; left > 0; {
 		w, size := p.r.nextWrites(left)
 		if size == 0 {
 			break
@@ -67,9 +65,6 @@ func (p *Pump) lines(dst []byte, d liner) []byte {
 		p.pos = w.end()
 		dst = d.Lines(dst, w)
 		left -= size
-	}
-	if p.full = 0; left < p.o.MaxBytes/8 {
-		p.full = p.pos - begin
 	}
 	return dst
 }

@@ -207,7 +207,6 @@ func (l *Log) admit(ctx context.Context, size int64) error {
 func (l *Log) awaitRoom(stop <-chan struct{}) bool {
 	if l.room == nil {
 		l.room = make(chan struct{})
-		l.takeBack()
 	}
 	room := l.room
 	l.mu.Unlock()
@@ -218,17 +217,6 @@ func (l *Log) awaitRoom(stop <-chan struct{}) bool {
 	case <-stop:
 		return false
 	}
-}
-
-// takeBack wakes the readers that wait for an append which has to wait itself. l.mu is held.
-func (l *Log) takeBack() {
-	l.waiting = slices.DeleteFunc(l.waiting, func(r *Reader) bool {
-		handed := r.wake != nil && r.want == nextAppend
-		if handed {
-			go r.wake(false)
-		}
-		return handed
-	})
 }
 
 // spillNow calls spill. l.mu is held before and after, and not meanwhile.

@@ -66,7 +66,6 @@ type Pump struct {
 	stopped bool
 	stop    context.CancelFunc // nil but in Run
 	pos     int64              // behind what was encoded
-	full    int64              // of a flood (lines): bytes of the last batch
 }
 
 // NewPump makes a pump. It closes r when it is done.
@@ -91,9 +90,7 @@ func NewPump(r *Reader, d Dialect, lane Lane, o PumpOptions) *Pump {
 var errStopped = errors.New("pump stopped")
 
 // quiet is how long a pump must have written nothing for an append to be written by the one who appends. A tool that appends all the
-// time would be held up by a write for each chunk; a goroutine that follows it writes many at once. When that finds whole batches (a
-// flood), it hands over to who appends: one write for some two hundred chunks is no hold-up, while two threads that wake each other for
-// each batch took a sixth more processor time.
+// time would be held up by a write for each chunk; a goroutine that follows it writes many at once.
 const quiet = time.Millisecond
 
 // Start writes out what is appended to the log until the log is closed and all of it is written (nil), or until Stop, the
@@ -129,7 +126,7 @@ func (p *Pump) Run(ctx context.Context) error {
 // goroutine: with hurry, all that may have to wait is left to that.
 func (p *Pump) turn(hurry bool) {
 	for first := true; ; first = false {
-		ready, err := p.ready(first, hurry)
+		ready, err := p.ready()
 		switch {
 		case err == io.EOF:
 			p.end, err = true, nil
@@ -161,7 +158,7 @@ func (p *Pump) turn(hurry bool) {
 }
 
 // ready tells whether there is something to write now; io.EOF says that it is the end. If not, the pump waits from here on.
-func (p *Pump) ready(first, hurry bool) (bool, error) {
+func (p *Pump) ready() (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopped {
@@ -171,8 +168,12 @@ func (p *Pump) ready(first, hurry bool) (bool, error) {
 		return false, context.Cause(p.ctx)
 	}
 	ready, err := p.r.park(1, p.wake)
-	if n, left := p.worth(first, hurry); ready && left > 0 {
-		if ready, err = p.r.park(n, p.wake); ready && p.o.Sparse && p.r.tail {
+	if left := p.left(); ready && left > 0 {
+		full := int64(p.o.MaxBytes)
+		if p.r.tail {
+			full = math.MaxInt64
+		}
+		if ready, err = p.r.park(full, p.wake); ready && p.o.Sparse && p.r.tail {
 			return true, io.EOF // there never is enough for a tail reader: the log was closed, and what is left is not wanted
 		}
 		if !ready && p.timer == nil {
@@ -185,19 +186,12 @@ func (p *Pump) ready(first, hurry bool) (bool, error) {
 	return ready, err
 }
 
-// worth is how many bytes are worth the next notification before its time, and how long it is until then.
-func (p *Pump) worth(first, hurry bool) (n int64, left time.Duration) {
-	switch {
-	case p.o.Pace > 0 && p.r.tail:
-		return math.MaxInt64, time.Until(p.next)
-	case p.o.Pace > 0:
-		return int64(p.o.MaxBytes), time.Until(p.next)
-	case p.full > 0 && !first:
-		return nextAppend, quiet
-	case p.full > 0 && hurry:
-		return p.full, quiet
+// left is how long it is until the next notification may be written.
+func (p *Pump) left() time.Duration {
+	if p.o.Pace == 0 {
+		return 0
 	}
-	return 0, 0
+	return time.Until(p.next)
 }
 
 // woken gives the pump its next turn if it waits. With hurry it comes from an append.
@@ -208,7 +202,7 @@ func (p *Pump) woken(hurry bool) {
 	p.mu.Unlock()
 	switch {
 	case !waited:
-	case hurry && p.o.Pace < quiet && p.full == 0 && time.Since(p.last) < quiet:
+	case hurry && p.o.Pace < quiet && time.Since(p.last) < quiet:
 		go p.turn(false)
 	default:
 		p.turn(hurry)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -54,93 +53,6 @@ func TestQuietLogIsWrittenByWhoAppends(t *testing.T) {
 			synctest.Wait()
 			lane.want(t, i+1, i+1)
 		}
-		l.Close()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// inBatch is how many lines of "chunk" fit into a batch.
-const inBatch = defaultMaxBytes / (lineOverhead + len("chunk"))
-
-// flood starts a pump and appends a full batch and some more at once. When it returns the pump has written the batch and waits for
-// who appends next.
-func flood(t *testing.T, l *Log, more int) (lane *countingLane, ended chan error) {
-	t.Helper()
-	lane, ended = &countingLane{}, make(chan error, 1)
-	NewPump(l.NewReader(0), NewSEP2679(head, "id"), lane, PumpOptions{}).Start(t.Context(), func(err error) { ended <- err })
-	mustAppend(t, l, text("first"))
-	lane.mu.Lock()
-	for range inBatch + more {
-		mustAppend(t, l, text("chunk"))
-	}
-	lane.mu.Unlock()
-	synctest.Wait()
-	lane.want(t, 1, inBatch)
-	return lane, ended
-}
-
-// In a flood, who appends writes, a full batch at a time. What is left when it ends is written a moment later by a goroutine.
-func TestFloodIsWrittenByWhoAppends(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLog(nil)
-		lane, ended := flood(t, l, 0)
-		for i := range 3 {
-			for range inBatch {
-				lane.want(t, 1+i*inBatch, inBatch)
-				mustAppend(t, l, text("chunk"))
-			}
-		}
-		mustAppend(t, l, text("chunk"))
-		lane.want(t, 1+3*inBatch, inBatch)
-		time.Sleep(quiet)
-		synctest.Wait()
-		lane.want(t, 1+3*inBatch, inBatch+1)
-		mustAppend(t, l, text("the flood is over"))
-		synctest.Wait()
-		lane.want(t, 1+3*inBatch, inBatch+2)
-		l.Close()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// Who appends writes one batch of what stands there already. When nobody appends any more a goroutine writes all the others.
-func TestFloodThatStops(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLog(nil)
-		const batches = 5
-		lane, ended := flood(t, l, batches*inBatch)
-		for i := range 2 {
-			mustAppend(t, l, text("chunk"))
-			synctest.Wait()
-			lane.want(t, 1+(i+1)*inBatch, inBatch)
-		}
-		time.Sleep(quiet)
-		synctest.Wait()
-		lane.want(t, 1+2*inBatch, (batches-1)*inBatch+2)
-		l.Close()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// An append that waits for room does not wait for a pump that waits for it.
-func TestFloodThatWaitsForRoom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const more, room = 10, 2 * inBatch * minCost
-		l := NewLog(&LogOptions{MaxPending: room})
-		lane, ended := flood(t, l, more)
-		began := time.Now()
-		mustAppend(t, l, text(strings.Repeat("x", room-minCost)))
-		if waited := time.Since(began); waited > 0 {
-			t.Errorf("it waited %v", waited)
-		}
-		synctest.Wait()
-		lane.want(t, 1, inBatch+more+1)
 		l.Close()
 		if err := <-ended; err != nil {
 			t.Error(err)

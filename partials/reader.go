@@ -47,7 +47,6 @@ type Reader struct {
 	cost int64            // of what was read
 	want int64            // bytes that Wait or park waits for
 	wake func(hurry bool) // of park
-	seen int64            // end of the log when park waited last
 	slow bool             // Append does not wait for it before it is near the end (backing.go)
 
 	loaded []*block // from the backing
@@ -243,21 +242,18 @@ func (r *Reader) Wait(ctx context.Context, n int64) error {
 	return r.Wait(ctx, n)
 }
 
-// nextAppend lets park wait for the next append, whatever is there, unless one waits for room or none has come since park last waited.
-const nextAppend = 0
-
 // park reports whether at least n bytes are there to read, or any if the log is closed; io.EOF when it is closed and all is read.
 // If not, it calls wake when that has come, once, unless unpark comes before: with hurry where an append waits for the call.
 func (r *Reader) park(n int64, wake func(hurry bool)) (bool, error) {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
 	switch pending := r.log.end - r.pos; {
-	case pending > 0 && (r.log.closed || pending >= n && (n != nextAppend || r.log.room != nil || r.log.end == r.seen)):
+	case pending > 0 && (pending >= n || r.log.closed):
 		return true, nil
 	case r.log.closed:
 		return false, io.EOF
 	}
-	r.want, r.wake, r.seen = n, wake, r.log.end
+	r.want, r.wake = n, wake
 	r.log.waiting = append(r.log.waiting, r)
 	return false, nil
 }

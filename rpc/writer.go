@@ -171,9 +171,6 @@ func (w *writer) writeNow() {
 	if more {
 		w.signal()
 	}
-	if w.flooded != nil && len(taken) >= laneRoom {
-		w.flooded()
-	}
 }
 
 func (w *writer) signal() {
