@@ -315,6 +315,20 @@ func TestBrokenAnswers(t *testing.T) {
 	})
 }
 
+// A server that logs to its output names ids there, too: that is no answer.
+func TestLogLineIsNoAnswer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := play(t, DialOptions{}, func(s *scripted) {
+			s.want(`"method":"m"`)
+			s.send(`{"level":"error","id":2,"error":"it is slow","msg":"handling a request"}`, `{"jsonrpc":"2.0","id":2,"result":{}}`)
+		})
+		if err := c.Call(t.Context(), "m", nil, nil); err != nil {
+			t.Error(err)
+		}
+		c.Close()
+	})
+}
+
 // A message with a member twice is dropped, whatever its other members are.
 func TestServersMembersTwice(t *testing.T) {
 	bubble(t, func(t *testing.T) {
