@@ -190,8 +190,13 @@ func (r *Runner) cancelTask(ctx context.Context, _ *rpc.Caller, p mcp.TaskParams
 
 // Cancel cancels a task of the owner. It returns the task as it is then, with ErrEnded if it had ended before.
 func (r *Runner) Cancel(ctx context.Context, id string) (Task, error) {
-	if run := r.Running(id); run != nil && run.Cancel("cancelled by the client") && !run.isAway() {
-		return run.Task(), nil
+	if run := r.Running(id); run != nil {
+		if !run.endsWithin(ctx, r.o.AskTimeout) {
+			return run.Task(), ErrEnding
+		}
+		if run.Cancel("cancelled by the client") && !run.isAway() {
+			return run.Task(), nil
+		}
 	}
 	t, err := r.Get(ctx, id)
 	switch {
@@ -235,7 +240,7 @@ func WireError(err error) error {
 		return rpc.Errorf(mcp.CodeInvalidParams, "task not found: it is unknown or has expired")
 	case errors.Is(err, ErrCursor):
 		return rpc.Errorf(mcp.CodeInvalidParams, "invalid cursor: use the nextCursor of the page before, or none")
-	case errors.As(err, new(explained)) || errors.Is(err, ErrAsked): // somebody has to do something about it
+	case errors.As(err, new(explained)) || errors.Is(err, ErrAsked) || errors.Is(err, ErrEnding): // somebody has to do something about it
 		return rpc.Errorf(mcp.CodeInternalError, "%v", err)
 	default:
 		return err

@@ -178,6 +178,9 @@ func (r *Run) HasHandle() bool {
 	return r.handle
 }
 
+// ErrEnding refuses to cancel a task whose work has ended, but whose end is not stored yet.
+var ErrEnding = errors.New("the task has ended, but its end waits to be stored: another process holds the state")
+
 // ErrEnded refuses what only a task that has not ended can do.
 var ErrEnded = errors.New("the task has ended")
 
@@ -227,6 +230,24 @@ func (r *Run) move(status mcp.TaskStatus, message string) error {
 		r.spec.Status(t.wire(r.runner.o.PollInterval))
 	}
 	return r.runner.o.Store.Put(&r.ctx, t)
+}
+
+// endsWithin waits for an end that is being stored. It reports false if that takes too long.
+func (r *Run) endsWithin(ctx context.Context, limit time.Duration) bool {
+	r.mu.Lock()
+	ending := r.ending
+	r.mu.Unlock()
+	if !ending {
+		return true
+	}
+	ctx, stop := context.WithTimeout(ctx, limit)
+	defer stop()
+	select {
+	case <-r.ended.Done():
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // Cancel ends the run as cancelled. It reports false if the task had ended already.

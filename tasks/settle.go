@@ -17,8 +17,10 @@ const settleRetry = 5 * time.Second
 // process holds the state, which each try waits for: the work of an hour is not lost to that.
 func (r *Runner) settle(t Task) Task {
 	err := r.o.Store.Put(context.Background(), t)
-	for isBusy(err) && t.Status != mcp.TaskCancelled && r.ctx.Err() == nil && !t.Expired(time.Now()) {
-		r.o.Log.Warn().Err(err).Str("taskId", t.ID).Str("owner", t.Owner).Msg("end of task waits to be stored")
+	for told := false; isBusy(err) && t.Status != mcp.TaskCancelled && r.ctx.Err() == nil && !t.Expired(time.Now()); told = true {
+		if !told {
+			r.o.Log.Warn().Err(err).Str("taskId", t.ID).Str("owner", t.Owner).Msg("end of task waits to be stored")
+		}
 		err = r.o.Store.Put(context.Background(), t)
 	}
 	if err == nil || errors.Is(err, ErrNotFound) {

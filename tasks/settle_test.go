@@ -81,7 +81,7 @@ func TestEndIsStoredSlowly(t *testing.T) {
 func TestEndWaitsForTheState(t *testing.T) {
 	s := openStore(t, SQLiteOptions{})
 	var log counted
-	r := NewRunner(Options{Store: s, Log: zerolog.New(&log)})
+	r := NewRunner(Options{Store: s, Log: zerolog.New(&log), AskTimeout: time.Millisecond})
 	end := make(chan struct{})
 	begin := func() *started {
 		run := start(t, r, func(context.Context, *Run) (*mcp.CallToolResult, string, error) {
@@ -96,6 +96,9 @@ func TestEndWaitsForTheState(t *testing.T) {
 	letGo := hold(t, s.Dir())
 	end <- struct{}{}
 	eventually(t, func() bool { return log.lines.Load() == 2 })
+	if _, err := r.Cancel(t.Context(), first.ID()); !errors.Is(err, ErrEnding) {
+		t.Errorf("cancelled while its end waits: %v", err)
+	}
 	if task, err := r.Get(t.Context(), first.ID()); err != nil || task.Status != mcp.TaskWorking {
 		t.Errorf("a task whose end waits is %s, %v", task.Status, err)
 	}
