@@ -31,7 +31,7 @@ func ParseConfig(file string, text []byte) (*Config, error) {
 	// Only mistakes are told with their places, and most files have none: of 50 tools there are a thousand.
 	c.places = sync.OnceValue(func() map[string]place {
 		again := &decoder{config: DefaultConfig(), places: map[string]place{}}
-		_ = again.decode([]byte(strings.Join(c.lines, "\n"))) // it went well before
+		_ = again.decode(text) // it went well before
 		return again.places
 	})
 	return c, nil

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf16"
 
 	"github.com/rs/zerolog"
 )
@@ -183,6 +185,21 @@ func TestSetWinsOverTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := c.Check(); err == nil || err.Error() != "--max-tasks: 0 is out of range (allowed: 1 or more)" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What is found wrong later has its place, too, where \r\n is no end of a line but a character of UTF-16.
+func TestPlacesInUTF16(t *testing.T) {
+	text := []byte("\xfe\xff")
+	for _, unit := range utf16.Encode([]rune("# \u0d0a\ntasks: {ttl: 1ms}\n")) {
+		text = binary.BigEndian.AppendUint16(text, unit)
+	}
+	c, err := ParseConfig("F", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(); err == nil || !strings.HasPrefix(err.Error(), "F:2:14: tasks.ttl: ") {
 		t.Errorf("got %v", err)
 	}
 }
