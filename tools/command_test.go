@@ -109,6 +109,17 @@ func TestDescribeWholeSchema(t *testing.T) {
 	}
 }
 
+// The command finds its variables, wherever it runs, also when TMPDIR is no path from /.
+func TestVariablesInARelativeFolder(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("TMPDIR", ".")
+	c := mustCommand(t, CommandConfig{Shell: `cat "$RUNNEL_VARIABLES"`, Dir: "/"})
+	result, _, _ := call(t, c, `{}`)
+	if got := contentText(t, result.Content[0]); result.IsError || got != "{}" {
+		t.Errorf("got %q", got)
+	}
+}
+
 // A command that puts a pipe where its variables stood holds nobody up.
 func TestVariablesThatAreNoFile(t *testing.T) {
 	c := mustCommand(t, CommandConfig{Shell: `rm "$RUNNEL_VARIABLES"; mkfifo "$RUNNEL_VARIABLES"; echo made`})

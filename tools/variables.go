@@ -30,6 +30,9 @@ type variablesFile struct {
 // newVariablesFile writes the variables of a call to a file.
 func newVariablesFile(in *Call) (*variablesFile, error) {
 	dir, err := os.MkdirTemp("", "runnel-")
+	if err == nil {
+		dir, err = filepath.Abs(dir) // TMPDIR may name it from here: the command runs elsewhere, and so does the guard
+	}
 	if err != nil {
 		return nil, fmt.Errorf("making a place for the task's variables: %w; TMPDIR names the directory for it", err)
 	}
