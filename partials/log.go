@@ -149,7 +149,7 @@ func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
 }
 
 // AppendLines is Append of the lines of a text, each a write and a chunk of its own, and Whole. ends are where they end in text, the last one at its
-// end; none is longer than 64 KiB. To make chunks of them took three times as long for short lines.
+// end. To make chunks of them took three times as long for short lines.
 func (l *Log) AppendLines(ctx context.Context, stream Stream, text []byte, ends []int) error {
 	size, begin := int64(0), 0
 	for _, end := range ends {
@@ -246,6 +246,11 @@ func (l *Log) write(c *Chunk) {
 // writeLines adds lines, and copies as many at once as a block has room for.
 func (l *Log) writeLines(stream Stream, text []byte, ends []int) {
 	for begin := 0; len(ends) > 0; {
+		if line := text[begin:ends[0]]; len(line) > maxText { // what a command wrote has grown: of each byte that is no UTF-8 three are made
+			l.write(&Chunk{Stream: stream, Data: line, Whole: true})
+			begin, ends = ends[0], ends[1:]
+			continue
+		}
 		b := l.roomy(ends[0] - begin)
 		room := begin + cap(b.data) - len(b.data)
 		n, _ := slices.BinarySearch(ends, room+1) // lines that end before that

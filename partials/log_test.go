@@ -359,7 +359,7 @@ func TestAppendLines(t *testing.T) {
 			var text []byte
 			var ends []int
 			for range 1 + rng.IntN(100) {
-				line := bytes.Repeat([]byte("x"), rng.IntN(1<<rng.IntN(13)))
+				line := bytes.Repeat([]byte("x"), rng.IntN(1<<rng.IntN(18)))
 				text = append(append(text, line...), '\n')
 				ends = append(ends, len(text))
 			}
