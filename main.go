@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/rs/zerolog"
@@ -40,15 +41,19 @@ func main() {
 	easeCollector()
 	ctx, stop := notifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second one ends the process at once
-	in, restoreIn := polled(os.Stdin)
-	out, restoreOut := polled(stdout)
-	i := &invocation{env: os.Environ(), stdin: in, stdout: out, stderr: os.Stderr, reloads: true}
-	if samePipe(os.Stderr, stdout) { // as 2>&1 makes it: it does not block any more, and what has no room would be lost
-		i.stderr = out
-	}
+	i := &invocation{env: os.Environ(), stdin: os.Stdin, stdout: stdout, stderr: os.Stderr, reloads: true}
+	restore := func() {}
+	i.poll = sync.OnceFunc(func() {
+		in, restoreIn := polled(os.Stdin)
+		out, restoreOut := polled(stdout)
+		i.stdin, i.stdout = in, out
+		if samePipe(os.Stderr, stdout) { // as 2>&1 makes it: it does not block any more, and what has no room would be lost
+			i.stderr = out
+		}
+		restore = func() { restoreOut(); restoreIn() }
+	})
 	code := i.run(ctx, os.Args[1:])
-	restoreOut()
-	restoreIn()
+	restore()
 	os.Exit(code)
 }
 
@@ -58,6 +63,8 @@ type invocation struct {
 	stdin  io.Reader
 	stdout io.Writer
 	stderr io.Writer
+
+	poll func() // gives stdin and stdout to the runtime's poller, once; nil if they are none of the process's
 
 	reloads bool        // the config file is watched
 	seen    os.FileInfo // of it, from before it was read last; nil = it was not there
@@ -74,12 +81,15 @@ type invocation struct {
 func (i *invocation) run(ctx context.Context, args []string) int {
 	i.args = args
 	root := i.serveAlone()
+	alone := onlyServes(root.Flags(), args)
+	if !alone {
+		i.ready() // else serve calls it
+	}
 	root.SetIn(i.stdin)
 	root.SetOut(i.stdout)
 	root.SetErr(i.stderr)
-	if !onlyServes(root.Flags(), args) {
+	if !alone {
 		i.addCommands(root)
-		signalsAsked.Wait()
 	}
 	root.SetArgs(append([]string{}, args...)) // not nil, which would mean os.Args
 	err := root.ExecuteContext(ctx)
@@ -103,6 +113,15 @@ func (i *invocation) run(ctx context.Context, args []string) int {
 	}
 	i.say(zerolog.ErrorLevel, "runnel: "+err.Error())
 	return exitFailure
+}
+
+// ready comes before all that reads, writes or runs a tool. A signal that ended the process after poll would leave its pipes non-blocking
+// for whoever shares them: it must be known before.
+func (i *invocation) ready() {
+	signalsAsked.Wait()
+	if i.poll != nil {
+		i.poll()
+	}
 }
 
 // getenv returns the value of a variable, "" if it is not set.

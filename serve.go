@@ -22,7 +22,6 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 	if err := i.readEnvironment(cmd); err != nil {
 		return err
 	}
-	i.stderr = i.patientStderr()
 	config, file, err := i.loadConfig()
 	if err != nil {
 		return err
@@ -34,11 +33,12 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 		ctx, stop = notifyContext(ctx, syscall.SIGHUP) // there is nothing to read again: the terminal has gone
 		defer stop()
 	}
+	i.ready()
+	i.stderr = i.patientStderr()
 	registry, count, err := i.registry(config)
 	if err != nil {
 		return err
 	}
-	signalsAsked.Wait()
 	log := i.logger()
 	if isTerminal(i.stdin) {
 		i.say(zerolog.InfoLevel, "runnel speaks MCP, one JSON message a line, with the host that starts it; this is a terminal. Ctrl-D ends it, runnel --help tells more.")

@@ -39,3 +39,28 @@ func TestPolled(t *testing.T) {
 		t.Error("a file was given to the poller")
 	}
 }
+
+// A signal that ends a process at its start leaves the pipe as it was: others share it.
+func TestEndedAtTheStart(t *testing.T) {
+	t.Parallel()
+	ends := make([]int, 2)
+	if err := syscall.Pipe(ends); err != nil {
+		t.Fatal(err)
+	}
+	in, other := os.NewFile(uintptr(ends[0]), "in"), os.NewFile(uintptr(ends[1]), "out")
+	defer in.Close()
+	defer other.Close()
+	for n := range 200 {
+		cmd := programCommand(t, "--state", "memory")
+		cmd.Stdin = in
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Duration(n) * 50 * time.Microsecond)
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		end := cmd.Wait()
+		if flags, err := unix.FcntlInt(uintptr(ends[0]), unix.F_GETFL, 0); err != nil || flags&unix.O_NONBLOCK != 0 {
+			t.Fatalf("after %d µs (%v) the pipe was left with flags %#x (%v)", n*50, end, flags, err)
+		}
+	}
+}
