@@ -21,11 +21,8 @@ import (
 // progressToken names the one call of a process.
 const progressToken = `"runnel-call"`
 
-// Why a call is cancelled.
-var (
-	errInterrupted = errors.New("interrupted")
-	errTimeout     = errors.New("timed out")
-)
+// errTimeout cancels a call that takes too long.
+var errTimeout = errors.New("timed out")
 
 // call is one call of a tool, and how it is shown.
 type call struct {
@@ -165,9 +162,8 @@ func (c *call) request(ctx context.Context, method string, params json.RawMessag
 // run makes the call and shows it. ctx ends when the user wants no more of it.
 func (c *call) run(ctx context.Context) error {
 	c.began = time.Now()
-	wanted, giveUp := context.WithCancelCause(context.Background())
+	wanted, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
-	defer context.AfterFunc(ctx, func() { giveUp(errInterrupted) })()
 	if c.o.timeout > 0 {
 		defer time.AfterFunc(c.o.timeout, func() { giveUp(errTimeout) }).Stop()
 	}
@@ -185,7 +181,7 @@ func (c *call) run(ctx context.Context) error {
 	c.view.end()
 	c.summarize(result, err)
 	switch cause := context.Cause(wanted); {
-	case cause == errInterrupted:
+	case cause != nil && cause == context.Cause(ctx):
 		return exitError(exitInterrupted)
 	case cause == errTimeout:
 		return fmt.Errorf("timed out after %v", c.o.timeout)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"sync"
@@ -17,22 +18,25 @@ func catch(signals ...os.Signal) {
 	signalsAsked.Go(func() { signal.Notify(make(chan os.Signal, 1), signals...) })
 }
 
+// errInterrupted is why a context ends whose signal has come.
+var errInterrupted = errors.New("interrupted")
+
 // notifyContext is signal.NotifyContext, done beside.
 func notifyContext(parent context.Context, signals ...os.Signal) (ctx context.Context, stop func()) {
-	ctx, cancel := context.WithCancel(parent)
+	ctx, cancel := context.WithCancelCause(parent)
 	came := make(chan os.Signal, 1)
 	known := make(chan struct{})
 	signalsAsked.Go(func() { defer close(known); signal.Notify(came, signals...) })
 	go func() {
 		select {
 		case <-came:
-			cancel()
+			cancel(errInterrupted)
 		case <-ctx.Done():
 		}
 	}()
 	return ctx, func() {
 		<-known
 		signal.Stop(came)
-		cancel()
+		cancel(nil)
 	}
 }
