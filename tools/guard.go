@@ -15,6 +15,10 @@ import (
 // kills them when runnel is gone, however it went: the kernel kills a direct child then (Pdeathsig, on Linux),
 // but neither its children nor, on other systems, itself. The folders that were made for them go with them.
 // It lives only as long as commands run.
+//
+// A group is known only when its command has been started, and by then the command may have started others. So its
+// folder is announced before, whose name all of them find in their environment: of a command that was being started when
+// runnel went, the processes are looked for by that (on Linux, which shows environments).
 
 // guardName is the argv[0] that makes the program a guard.
 const guardName = "runnel-guard"
@@ -34,77 +38,106 @@ func init() {
 	}
 }
 
+// guardLook is how long the guard looks for the processes of commands that were being started. The first look may come too early:
+// a child that has not executed its program shows runnel's environment, and hears of runnel's end after the guard does.
+const guardLook = 500 * time.Millisecond
+
 // keepGuard reads lines of guard.write until the pipe closes, which is when runnel has ended.
 func keepGuard(in *os.File) {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	groups := map[int]string{}
+	runnel, _ := syscall.Getpgid(os.Getppid())
+	groups, starting := map[int]string{}, map[string]bool{}
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
 		var sign rune
 		var pgid int
 		var folder string
-		if _, err := fmt.Sscanf(lines.Text(), "%c%d %q", &sign, &pgid, &folder); err != nil || pgid <= 1 {
+		if _, err := fmt.Sscanf(lines.Text(), "%c%d %q", &sign, &pgid, &folder); err != nil {
 			continue
 		}
-		if sign == '+' {
+		delete(groups, pgid)
+		delete(starting, folder)
+		switch {
+		case sign == '?':
+			starting[folder] = true
+		case sign == '+' && pgid > 1:
 			groups[pgid] = folder
-		} else {
-			delete(groups, pgid)
 		}
 	}
 	for pgid := range groups {
 		signalGroup(pgid, syscall.SIGKILL)
 	}
+	for end := time.Now().Add(guardLook); len(starting) > 0 && time.Now().Before(end); time.Sleep(groupPoll) {
+		killHolders(starting, runnel)
+	}
 	for _, folder := range groups {
-		if folder != "" {
-			_ = os.RemoveAll(folder)
-		}
+		starting[folder] = true
+	}
+	delete(starting, "")
+	for folder := range starting {
+		_ = os.RemoveAll(folder)
 	}
 }
 
-var guards = guard{groups: map[int]string{}}
+var guards = newGuard()
+
+func newGuard() *guard { return &guard{groups: map[int]string{}, starting: map[string]bool{}} }
 
 // guard is runnel's side of it. mu is held while a line is written, because the order of the lines is what
 // counts; they fit the pipe, so that this waits only for a guard that is stopped, and then for guardWrite.
 type guard struct {
-	mu      sync.Mutex
-	users   int            // commands that run or are being started
-	groups  map[int]string // and the folder that was made for each, if there is one
-	pipe    *os.File
-	process *os.Process
-	linger  *time.Timer
+	mu       sync.Mutex
+	groups   map[int]string  // and the folder that is made for each, if there is one
+	starting map[string]bool // the folders of commands whose group is not known yet
+	pipe     *os.File
+	process  *os.Process
+	linger   *time.Timer
 }
 
-// acquire makes sure that a guard runs. Each call is followed by one of release.
-func (g *guard) acquire() error {
+// announce names the folder of a command that is to be started, until add or retract.
+func (g *guard) announce(folder string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.pipe == nil {
-		if err := g.start(); err != nil {
-			return fmt.Errorf("starting the guard: %w", err)
-		}
+	g.starting[folder] = true
+	err := g.tell('?', 0, folder)
+	if err != nil {
+		delete(g.starting, folder)
 	}
-	g.users++
-	return nil
+	return err
 }
 
-// add names a group that must not outlive runnel, and a folder, or "".
-func (g *guard) add(pgid int, folder string) {
+// retract takes back announce, if add has not followed.
+func (g *guard) retract(folder string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.groups[pgid] = folder
-	g.tell('+', pgid)
+	if g.starting[folder] {
+		delete(g.starting, folder)
+		g.untell(0, folder)
+	}
 }
 
-// release takes back acquire, and add if pgid is not 0.
+// add names a group that must not outlive runnel, until release, and its folder, or "".
+func (g *guard) add(pgid int, folder string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.starting, folder)
+	g.groups[pgid] = folder
+	return g.tell('+', pgid, folder)
+}
+
+// release takes back add.
 func (g *guard) release(pgid int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if pgid != 0 {
-		delete(g.groups, pgid)
-		g.tell('-', pgid)
-	}
-	if g.users--; g.users > 0 {
+	folder := g.groups[pgid]
+	delete(g.groups, pgid)
+	g.untell(pgid, folder)
+}
+
+// untell takes a line back. A guard that has nothing to guard then is dismissed in a while.
+func (g *guard) untell(pgid int, folder string) {
+	_ = g.tell('-', pgid, folder)
+	if !g.idle() {
 		return
 	}
 	if g.linger == nil {
@@ -118,26 +151,28 @@ func (g *guard) release(pgid int) {
 func (g *guard) dismiss() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.users == 0 {
+	if g.idle() {
 		g.stop()
 	}
 }
 
-// tell writes one line. A guard that cannot take it is lost (somebody killed it) and replaced.
-func (g *guard) tell(sign byte, pgid int) {
-	if g.pipe == nil {
-		return
-	}
-	if g.write(sign, pgid) == nil {
-		return
+func (g *guard) idle() bool { return len(g.groups) == 0 && len(g.starting) == 0 }
+
+// tell writes one line, to a guard that is started if there is none. One that cannot take it is lost (somebody killed it) and replaced.
+func (g *guard) tell(sign byte, pgid int, folder string) error {
+	if g.pipe != nil && g.write(sign, pgid, folder) == nil {
+		return nil
 	}
 	g.stop()
-	_ = g.start()
+	if err := g.start(); err != nil {
+		return fmt.Errorf("starting the guard: %w", err)
+	}
+	return nil
 }
 
-func (g *guard) write(sign byte, pgid int) error {
+func (g *guard) write(sign byte, pgid int, folder string) error {
 	_ = g.pipe.SetWriteDeadline(time.Now().Add(guardWrite))
-	_, err := fmt.Fprintf(g.pipe, "%c%d %q\n", sign, pgid, g.groups[pgid])
+	_, err := fmt.Fprintf(g.pipe, "%c%d %q\n", sign, pgid, folder)
 	return err
 }
 
@@ -160,7 +195,7 @@ func thisProgram() (string, error) {
 	return os.Executable()
 }
 
-// start starts a guard and tells it all groups. It has a session of its own, so that what a terminal
+// start starts a guard and tells it everything. It has a session of its own, so that what a terminal
 // or a host sends to runnel's group does not reach it, and none of runnel's files.
 func (g *guard) start() error {
 	program, err := thisProgram()
@@ -188,8 +223,13 @@ func (g *guard) start() error {
 		return err
 	}
 	g.pipe, g.process = w, process
-	for pgid := range g.groups {
-		if err := g.write('+', pgid); err != nil {
+	for pgid, folder := range g.groups {
+		if err := g.write('+', pgid, folder); err != nil {
+			return err
+		}
+	}
+	for folder := range g.starting {
+		if err := g.write('?', 0, folder); err != nil {
 			return err
 		}
 	}

@@ -70,6 +70,20 @@ var children = map[string]func(args []string){
 			}
 		}
 	},
+	// runnels starts args[0] as several tools at once, says when, and is killed then.
+	"runnels": func(args []string) {
+		c, err := NewCommand("test", CommandConfig{Shell: args[0]}, Environment{Vars: withoutChild(os.Environ())})
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println("now")
+		for range 4 {
+			go func() {
+				_, _ = c.Call(context.Background(), &Call{}, NewOutput(context.Background(), partials.NewLog(nil), nil))
+			}()
+		}
+		time.Sleep(time.Hour)
+	},
 	// escape leaves a grandchild in a session of its own, which holds stdout.
 	"escape": func(args []string) {
 		p, err := os.StartProcess("/bin/sh", []string{"sh", "-c", args[0]}, &os.ProcAttr{

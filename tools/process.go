@@ -45,7 +45,7 @@ type processSpec struct {
 	stdin  *string // nil = the null device
 	stderr string  // merge, separate, discard
 	pty    bool
-	folder string // made for it, removed by the guard if runnel cannot
+	folder string // made for it, and announced to the guard
 }
 
 // process is a running child and its group. Its goroutines: one waits for the child, one reads
@@ -72,9 +72,6 @@ func startProcess(s *processSpec) (*process, error) {
 	}
 	files, err := p.open(s)
 	defer closeAll(files)
-	if err == nil {
-		err = guards.acquire()
-	}
 	if err != nil {
 		p.closePipes()
 		return nil, fmt.Errorf("cannot start %s: %w", s.argv[0], err)
@@ -90,7 +87,6 @@ func startProcess(s *processSpec) (*process, error) {
 	started := make(chan error)
 	go p.wait(s, files, started)
 	if err := <-started; err != nil {
-		guards.release(0)
 		p.closePipes()
 		return nil, fmt.Errorf("cannot start %s: %s: %w", s.argv[0], s.path, rootCause(err))
 	}
@@ -168,7 +164,7 @@ func (p *process) wait(s *processSpec, files []*os.File, started chan<- error) {
 		return
 	}
 	p.pid = child.Pid
-	guards.add(p.pid, s.folder)
+	_ = guards.add(p.pid, s.folder) // a guard that cannot be replaced now is the next time
 	started <- nil
 	p.state, _ = child.Wait()
 	close(p.exited)

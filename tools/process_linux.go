@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"math"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -26,19 +29,40 @@ var sealInherited = sync.OnceFunc(func() {
 	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) // fails before Linux 5.11: then they stay open
 })
 
-// onlyZombies reports whether the processes of a group have all ended and wait for a parent that does not
-// collect them: many containers have an init that never does, and kill(2) counts such processes as there.
-func onlyZombies(pgid int) bool {
+// processes are the ids of all processes.
+func processes() []string {
 	proc, err := os.Open("/proc")
 	if err != nil {
-		return false
+		return nil
 	}
 	defer proc.Close()
 	names, _ := proc.Readdirnames(-1)
-	for _, name := range names {
-		if name[0] < '0' || name[0] > '9' {
-			continue
+	return slices.DeleteFunc(names, func(name string) bool { return name[0] < '0' || name[0] > '9' })
+}
+
+// killHolders kills the groups, but for one, of the processes that have one of the folders in their environment. A group cannot
+// outrun a signal, however fast it forks.
+func killHolders(folders map[string]bool, except int) {
+	for _, name := range processes() {
+		environment, _ := os.ReadFile("/proc/" + name + "/environ") // only of processes of the same user
+		for variable := range bytes.SplitSeq(environment, []byte{0}) {
+			path, ok := strings.CutPrefix(string(variable), variablesVariable+"=")
+			if !ok || !folders[filepath.Dir(path)] {
+				continue
+			}
+			pid, _ := strconv.Atoi(name)
+			if pgid, err := syscall.Getpgid(pid); err == nil && pgid > 1 && pgid != except {
+				signalGroup(pgid, syscall.SIGKILL)
+			}
 		}
+	}
+}
+
+// onlyZombies reports whether the processes of a group have all ended and wait for a parent that does not
+// collect them: many containers have an init that never does, and kill(2) counts such processes as there.
+func onlyZombies(pgid int) bool {
+	names := processes()
+	for _, name := range names {
 		stat, err := os.ReadFile("/proc/" + name + "/stat")
 		if err != nil {
 			continue

@@ -6,9 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -253,6 +256,12 @@ func TestNothingOutlivesAKilledRunnel(t *testing.T) {
 	}
 	_ = runnel.Wait()
 	line.gone()
+	isEmptied(t, folder)
+}
+
+// isEmptied waits until the guard has removed the folders of commands from TMPDIR.
+func isEmptied(t *testing.T, folder string) {
+	t.Helper()
 	for deadline := time.Now().Add(watchdog); ; time.Sleep(10 * time.Millisecond) {
 		left, err := os.ReadDir(folder)
 		if err == nil && len(left) == 0 {
@@ -262,6 +271,36 @@ func TestNothingOutlivesAKilledRunnel(t *testing.T) {
 			t.Fatalf("left in TMPDIR: %v, %v", left, err)
 		}
 	}
+}
+
+// Nor does what a command starts at once, if runnel is killed before it has so much as heard of the command's start.
+func TestNothingOutlivesARunnelThatIsKilledAtOnce(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells whose a process is")
+	}
+	line := newLifeline(t)
+	folder := t.TempDir()
+	for range 25 {
+		runnel := exec.Command(os.Args[0], `exec 9>"$LINE"; (sleep 600 &); sleep 600`)
+		runnel.Env = append(os.Environ(), childVar+"=runnels", "LINE="+line.path, "TMPDIR="+folder)
+		out, err := runnel.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := runnel.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(rand.N(10 * time.Millisecond)) // the moment is what is tested
+		if err := runnel.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = runnel.Wait()
+	}
+	line.gone()
+	isEmptied(t, folder)
 }
 
 func TestGuardIsReplaced(t *testing.T) {
@@ -305,16 +344,73 @@ func TestGuardKillsItsGroups(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	g := guard{groups: map[int]string{}}
-	if err := g.acquire(); err != nil {
+	g := newGuard()
+	if err := g.add(victim.Process.Pid, ""); err != nil {
 		t.Fatal(err)
 	}
-	g.add(victim.Process.Pid, "")
-	g.add(1, "")       // a guard never kills more than a group
+	_ = g.add(1, "")   // a guard never kills more than a group
 	_ = g.pipe.Close() // as if runnel had ended
 	line.gone()
 	_ = victim.Wait()
 	_, _ = g.process.Wait()
+}
+
+// A command that was being started when runnel went is found by its folder. One that has not been started, or has ended, is not looked for.
+func TestGuardKillsWhatWasBeingStarted(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells whose a process is")
+	}
+	dir := t.TempDir()
+	begin := func(folder string, line *lifeline) {
+		folder = filepath.Join(dir, folder)
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		c := exec.Command("/bin/sh", "-c", `(`+hold+`) & wait`)
+		c.Env = append(os.Environ(), "LINE="+line.path, variablesVariable+"="+filepath.Join(folder, "variables.json"))
+		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		out, err := c.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			signalGroup(c.Process.Pid, syscall.SIGKILL)
+			_ = c.Wait()
+		})
+		if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	line, other := newLifeline(t), newLifeline(t)
+	begin("starting", line)
+	begin("not started", other)
+
+	g := newGuard()
+	for _, folder := range []string{"starting", "not started"} {
+		if err := g.announce(filepath.Join(dir, folder)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.retract(filepath.Join(dir, "not started"))
+	// A new guard is told what the last one knew.
+	_ = g.process.Kill()
+	_, _ = g.process.Wait()
+	if err := g.add(1<<22+1, ""); err != nil { // the id of no process
+		t.Fatal(err)
+	}
+	_ = g.pipe.Close() // as if runnel had ended
+	line.gone()
+	_, _ = g.process.Wait()
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || left[0].Name() != "not started" {
+		t.Errorf("left are %v, %v", left, err)
+	}
+	_ = other.read.SetReadDeadline(time.Now())
+	if _, err := other.read.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a process was killed that was not to be: %v", err)
+	}
 }
 
 func TestManyAtOnce(t *testing.T) {

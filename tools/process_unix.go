@@ -18,6 +18,9 @@ func sysProcAttr(terminal bool) *syscall.SysProcAttr {
 
 func sealInherited() {}
 
+// killHolders does nothing: environments are not shown.
+func killHolders(map[string]bool, int) {}
+
 func onlyZombies(int) bool { return false }
 
 // widenPipe does nothing: pipes are as wide as the system makes them.

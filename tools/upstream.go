@@ -227,11 +227,9 @@ var errHung = errors.New("the server hangs: while a call was silent it left a pi
 // guardGroup makes the guard end a server's processes when runnel is gone.
 func guardGroup(log zerolog.Logger) func(pgid int) func() {
 	return func(pgid int) func() {
-		if err := guards.acquire(); err != nil {
+		if err := guards.add(pgid, ""); err != nil {
 			log.Warn().Err(err).Msg("a server is not guarded: it may outlive a runnel that is killed")
-			return func() {}
 		}
-		guards.add(pgid, "")
 		return func() { guards.release(pgid) }
 	}
 }

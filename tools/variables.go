@@ -3,6 +3,7 @@ package tools
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,16 +28,20 @@ type variablesFile struct {
 	before []byte
 }
 
-// newVariablesFile writes the variables of a call to a file.
+// newVariablesFile writes the variables of a call to a file. The guard knows of the directory before it is there.
 func newVariablesFile(in *Call) (*variablesFile, error) {
-	dir, err := os.MkdirTemp("", "runnel-")
+	temporary, err := filepath.Abs(os.TempDir()) // TMPDIR may name it from here: the command runs elsewhere, and so does the guard
+	f := &variablesFile{path: filepath.Join(temporary, "runnel-"+rand.Text(), "variables.json"), before: in.Variables()}
 	if err == nil {
-		dir, err = filepath.Abs(dir) // TMPDIR may name it from here: the command runs elsewhere, and so does the guard
+		err = guards.announce(f.folder())
 	}
 	if err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(f.folder(), 0o700); err != nil {
+		f.remove()
 		return nil, fmt.Errorf("making a place for the task's variables: %w; TMPDIR names the directory for it", err)
 	}
-	f := &variablesFile{path: filepath.Join(dir, "variables.json"), before: in.Variables()}
 	if err := os.WriteFile(f.path, f.before, 0o600); err != nil {
 		f.remove()
 		return nil, fmt.Errorf("writing the task's variables: %w", err)
@@ -74,7 +79,10 @@ func (f *variablesFile) merge(ctx context.Context, in *Call) error {
 
 func (f *variablesFile) folder() string { return filepath.Dir(f.path) }
 
-func (f *variablesFile) remove() { _ = os.RemoveAll(f.folder()) }
+func (f *variablesFile) remove() {
+	_ = os.RemoveAll(f.folder())
+	guards.retract(f.folder()) // if its command has not been started
+}
 
 // Variables are the variables of the call's task, a JSON object.
 func (c *Call) Variables() json.RawMessage {
