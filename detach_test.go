@@ -155,6 +155,22 @@ func TestDetachedTaskGoesOn(t *testing.T) {
 	checkIntegrity(t, dir)
 }
 
+// A runnel may be the command of another one's call. When that one is killed, its guard knows the call's processes by its
+// variables: a supervisor is none of them.
+func TestSupervisorIsNoPartOfACall(t *testing.T) {
+	t.Parallel()
+	config := writeConfig(t, "tools: {supervisor: {shell: 'tr \"\\0\" \"\\n\" < /proc/$PPID/environ', detach: true}}")
+	runnel := programCommand(t, append(config, "--state", stateDir(t))...)
+	runnel.Env = append(runnel.Env, "RUNNEL_VARIABLES=/outer/variables.json", "OUTER=kept")
+	w := newWitness(t, runnel)
+	id := w.start("supervisor", time.Hour, nil)
+	w.must(&struct{}{}, "tasks/result", map[string]any{"taskId": id})
+	if got := w.output(id); !strings.Contains(got, "OUTER=kept\n") || strings.Contains(got, "RUNNEL_VARIABLES") {
+		t.Errorf("its environment: %q", got)
+	}
+	w.end()
+}
+
 // Who listens at the next runnel (2026-07-28) gets the output of a detached task from its beginning, numbered without a gap, as it
 // comes, and then its end.
 func TestDetachedTaskIsListenedToLater(t *testing.T) {

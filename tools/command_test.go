@@ -81,7 +81,7 @@ func TestShellArguments(t *testing.T) {
 func TestEnvironmentOfACommand(t *testing.T) {
 	dir := t.TempDir()
 	c, err := NewCommand("t", CommandConfig{Command: []string{"env"}, Env: map[string]string{"B": "config"}, Dir: "."},
-		Environment{Dir: dir, Vars: []string{"PATH=" + os.Getenv("PATH"), "A=runnel", "B=runnel", "PWD=/wrong"}})
+		Environment{Dir: dir, Vars: []string{"PATH=" + os.Getenv("PATH"), "A=runnel", "B=runnel", "PWD=/wrong", "RUNNEL_VARIABLES=/outer"}})
 	if err != nil {
 		t.Fatal(err)
 	}

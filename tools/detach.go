@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -167,7 +168,7 @@ func startSupervisor(s *supervised) error {
 	sealInherited()
 	process, err := os.StartProcess(program, []string{supervisorName, s.TaskID}, &os.ProcAttr{
 		Dir:   "/",
-		Env:   os.Environ(),
+		Env:   environmentOutside(),
 		Files: []*os.File{in, out, log},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
@@ -195,6 +196,12 @@ func startSupervisor(s *supervised) error {
 	}
 	_ = process.Kill()
 	return fmt.Errorf("starting its supervisor: %w", err)
+}
+
+// environmentOutside is this process's environment without the mark of a call that it may itself be the command of: the
+// guard of that call's runnel is not to take a supervisor for a part of it (killHolders).
+func environmentOutside() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, variablesVariable+"=") })
 }
 
 // maxAnswer is how much of a supervisor's answer is read, in bytes.
