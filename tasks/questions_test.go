@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
 
@@ -54,6 +55,38 @@ func TestQuestionsMoveTheTask(t *testing.T) {
 		}
 		r.Close()
 	})
+}
+
+// Questions are known to the process that runs the task only. Another one acknowledges no answer that nobody gets; what comes
+// when the task asks no more is ignored, as it is where the task runs.
+func TestQuestionsElsewhere(t *testing.T) {
+	dir := t.TempDir()
+	here, there := NewRunner(Options{Store: openStore(t, SQLiteOptions{Dir: dir})}), NewRunner(Options{Store: openStore(t, SQLiteOptions{Dir: dir})})
+	defer here.Close()
+	defer there.Close()
+	s := start(t, there, untilDone)
+	s.Deliver(delivered)
+	q := question(t, s.Run)
+	answer := mcp.UpdateTaskParams{TaskID: s.ID(), InputResponses: map[string]json.RawMessage{q.key: json.RawMessage(`{"action":"decline"}`)}}
+	var refused *rpc.Error
+	if _, err := here.updateTask(t.Context(), answer); !errors.As(err, &refused) || refused.Code != mcp.CodeInvalidParams {
+		t.Errorf("answered elsewhere: %v", err)
+	}
+	if _, err := there.updateTask(t.Context(), answer); err != nil {
+		t.Errorf("answered there: %v", err)
+	}
+	<-q.Answered()
+	if err := q.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := here.updateTask(t.Context(), answer); err != nil {
+		t.Errorf("answered later: %v", err)
+	}
+	s.Cancel("")
+	<-s.Ended()
+	if _, err := here.updateTask(t.Context(), answer); err != nil {
+		t.Errorf("answered in the end: %v", err)
+	}
 }
 
 // questionless stores no task that waits for an answer.

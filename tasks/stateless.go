@@ -77,8 +77,13 @@ func (r *Runner) updateTask(ctx context.Context, p mcp.UpdateTaskParams) (any, e
 		run.Answer(p.InputResponses)
 		return nil, nil
 	}
-	if _, err := r.Get(ctx, p.TaskID); err != nil {
+	t, err := r.Get(ctx, p.TaskID)
+	if err != nil {
 		return nil, WireError(err)
+	}
+	if t.Status == mcp.TaskInputRequired {
+		// "On success, the server MUST acknowledge": nobody gets these answers.
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "the questions of a task can be answered where it runs, and another process runs it")
 	}
 	return nil, nil
 }
