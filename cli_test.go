@@ -163,7 +163,7 @@ func TestPrecedence(t *testing.T) {
 		if err := i.readEnvironment(root); err != nil {
 			t.Fatal(err)
 		}
-		config, _, err := i.loadConfig()
+		config, _, err := i.loadConfig(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,15 +12,19 @@ import (
 
 // loadConfig reads the config file, if there is one, and sets over it what flags and variables say.
 // file is "" if there is none.
-func (i *invocation) loadConfig() (config *tools.Config, file string, err error) {
+func (i *invocation) loadConfig(ctx context.Context) (config *tools.Config, file string, err error) {
 	if file, err = i.findConfig(); err != nil {
 		return nil, "", err
 	}
 	config = tools.DefaultConfig()
 	if file != "" {
 		i.seen, _ = os.Stat(file)
-		if config, err = tools.LoadConfig(file); err != nil {
-			return nil, "", i.configError(err)
+		config, err = readConfig(ctx, file, i.seen)
+		if err != nil && ctx.Err() == nil {
+			err = i.configError(err)
+		}
+		if err != nil {
+			return nil, "", err
 		}
 	}
 	for _, s := range i.options.settings {
@@ -30,6 +35,23 @@ func (i *invocation) loadConfig() (config *tools.Config, file string, err error)
 		}
 	}
 	return config, file, nil
+}
+
+// readConfig ends with ctx: a pipe waits for who writes to it, which may be nobody. A file needs no goroutine for that.
+func readConfig(ctx context.Context, file string, info os.FileInfo) (*tools.Config, error) {
+	if info == nil || info.Mode().IsRegular() {
+		return tools.LoadConfig(file)
+	}
+	var config *tools.Config
+	var err error
+	read := make(chan struct{})
+	go func() { defer close(read); config, err = tools.LoadConfig(file) }()
+	select {
+	case <-read:
+		return config, err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("reading the config %s: nothing had come when a signal ended it", file)
+	}
 }
 
 func (i *invocation) findConfig() (string, error) {

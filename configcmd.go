@@ -58,7 +58,7 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 		i.options.config = args[0]
 		delete(i.options.from, "config")
 	}
-	config, file, err := i.loadConfig()
+	config, file, err := i.loadConfig(cmd.Context())
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 	}
 	d := &diagnosis{i: i}
 	d.fine("version", "runnel %s", version())
-	config, file, err := i.loadConfig()
+	config, file, err := i.loadConfig(cmd.Context())
 	switch {
 	case err != nil:
 		d.bad("config", "%v", err)

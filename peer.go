@@ -78,7 +78,7 @@ func (i *invocation) dial(cmd *cobra.Command, server []string, o rpc.DialOptions
 
 // serveInProcess serves to o.In and o.Out. It goes on until its input ends: what ends the command must not end it first.
 func (i *invocation) serveInProcess(ctx context.Context, o *rpc.DialOptions) (wait func(), err error) {
-	config, _, err := i.loadConfig()
+	config, _, err := i.loadConfig(ctx)
 	if err != nil {
 		return nil, err
 	}

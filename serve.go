@@ -22,7 +22,7 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 	if err := i.readEnvironment(cmd); err != nil {
 		return err
 	}
-	config, file, err := i.loadConfig()
+	config, file, err := i.loadConfig(cmd.Context())
 	if err != nil {
 		return err
 	}

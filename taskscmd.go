@@ -61,7 +61,7 @@ func (i *invocation) openLocal(cmd *cobra.Command) (*local, error) {
 	if err := i.readEnvironmentQuietly(cmd); err != nil {
 		return nil, err
 	}
-	config, _, err := i.loadConfig()
+	config, _, err := i.loadConfig(cmd.Context())
 	if err != nil {
 		return nil, err
 	}

@@ -112,14 +112,8 @@ func same(a, b os.FileInfo) bool {
 }
 
 func (i *invocation) readAgain(ctx context.Context, file string, began *tools.Config, registry *tools.Registry, log zerolog.Logger) {
-	var config *tools.Config
-	var found string
-	var err error
-	read := make(chan struct{})
-	go func() { defer close(read); config, found, err = i.loadConfig() }()
-	select {
-	case <-read:
-	case <-ctx.Done(): // a pipe waits for who writes to it, which may be nobody
+	config, found, err := i.loadConfig(ctx)
+	if ctx.Err() != nil {
 		return
 	}
 	if err == nil && found != file {

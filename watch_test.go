@@ -89,7 +89,7 @@ func TestConfigIsWatched(t *testing.T) {
 	relink(filepath.Join(versions, "1", "runnel.yaml"), target)
 	i := &invocation{env: os.Environ(), stderr: os.Stderr}
 	i.options.config = link
-	config, _, err := i.loadConfig()
+	config, _, err := i.loadConfig(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestConfigIsAPipe(t *testing.T) {
 	go func() { _ = os.WriteFile(pipe, []byte("tools: {a: {command: [echo]}}\n"), 0) }()
 	i := &invocation{}
 	i.options.config = pipe
-	if config, _, err := i.loadConfig(); err != nil || len(config.Tools) != 1 {
+	if config, _, err := i.loadConfig(t.Context()); err != nil || len(config.Tools) != 1 {
 		t.Fatalf("%+v, %v", config, err)
 	}
 	later := time.Now().Add(time.Hour)
@@ -152,6 +152,46 @@ func TestConfigIsAPipe(t *testing.T) {
 	}
 	if now, err := os.Stat(pipe); err != nil || !same(now, i.seen) {
 		t.Errorf("it is read again: %v", err)
+	}
+}
+
+// A runnel that waits for its config ends at the first signal.
+func TestConfigPipeAtTheStart(t *testing.T) {
+	t.Parallel()
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	runnel := programCommand(t, "--config", pipe, "--state", "memory")
+	stderr := &syncBuffer{}
+	runnel.Stderr = stderr
+	if err := runnel.Start(); err != nil {
+		t.Fatal(err)
+	}
+	silent := awaitReader(t, pipe)
+	defer silent.Close()
+	if err := runnel.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	watch := time.AfterFunc(watchdog, func() { _ = runnel.Process.Kill() })
+	defer watch.Stop()
+	_ = runnel.Wait()
+	if code, text := runnel.ProcessState.ExitCode(), stderr.String(); code != exitFailure || !strings.Contains(text, "reading the config "+pipe+": nothing had come") {
+		t.Errorf("exit code %d, stderr %q", code, text)
+	}
+}
+
+// awaitReader opens a pipe for writing when somebody reads it.
+func awaitReader(t *testing.T, pipe string) *os.File {
+	t.Helper()
+	for deadline := time.Now().Add(watchdog); ; time.Sleep(10 * time.Millisecond) {
+		silent, err := os.OpenFile(pipe, os.O_WRONLY|unix.O_NONBLOCK, 0)
+		if err == nil {
+			return silent
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("nobody reads it: %v", err)
+		}
 	}
 }
 
@@ -167,15 +207,6 @@ func TestConfigPipeThatNobodyWrites(t *testing.T) {
 	if err := w.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(watchdog); ; time.Sleep(10 * time.Millisecond) {
-		silent, err := os.OpenFile(pipe, os.O_WRONLY|unix.O_NONBLOCK, 0)
-		if err == nil {
-			defer silent.Close()
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("nobody reads it: %v", err)
-		}
-	}
+	defer awaitReader(t, pipe).Close()
 	w.end()
 }
