@@ -3,9 +3,11 @@ package tools
 import (
 	"bufio"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -46,7 +48,7 @@ const guardLook = 500 * time.Millisecond
 func keepGuard(in *os.File) {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	runnel, _ := syscall.Getpgid(os.Getppid())
-	groups, starting := map[int]string{}, map[string]bool{}
+	groups, folders := map[int]bool{}, map[string]bool{}
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
 		var sign rune
@@ -56,82 +58,78 @@ func keepGuard(in *os.File) {
 			continue
 		}
 		delete(groups, pgid)
-		delete(starting, folder)
-		switch {
-		case sign == '?':
-			starting[folder] = true
-		case sign == '+' && pgid > 1:
-			groups[pgid] = folder
+		delete(folders, folder)
+		if sign == '+' && pgid > 1 {
+			groups[pgid] = true
+		}
+		if sign != '-' && folder != "" {
+			folders[folder] = sign == '?'
 		}
 	}
 	for pgid := range groups {
 		signalGroup(pgid, syscall.SIGKILL)
 	}
-	for end := time.Now().Add(guardLook); len(starting) > 0 && time.Now().Before(end); time.Sleep(groupPoll) {
-		killHolders(starting, runnel)
+	starting := slices.Contains(slices.Collect(maps.Values(folders)), true)
+	for end := time.Now().Add(guardLook); starting && time.Now().Before(end); time.Sleep(groupPoll) {
+		killHolders(folders, runnel)
 	}
-	for _, folder := range groups {
-		starting[folder] = true
-	}
-	delete(starting, "")
-	for folder := range starting {
+	for folder := range folders {
 		_ = os.RemoveAll(folder)
 	}
 }
 
 var guards = newGuard()
 
-func newGuard() *guard { return &guard{groups: map[int]string{}, starting: map[string]bool{}} }
+func newGuard() *guard { return &guard{groups: map[int]bool{}, folders: map[string]bool{}} }
 
 // guard is runnel's side of it. mu is held while a line is written, because the order of the lines is what
 // counts; they fit the pipe, so that this waits only for a guard that is stopped, and then for guardWrite.
 type guard struct {
-	mu       sync.Mutex
-	groups   map[int]string  // and the folder that is made for each, if there is one
-	starting map[string]bool // the folders of commands whose group is not known yet
-	pipe     *os.File
-	process  *os.Process
-	linger   *time.Timer
+	mu      sync.Mutex
+	groups  map[int]bool
+	folders map[string]bool // that are made for commands; true: its command's group is not known yet
+	pipe    *os.File
+	process *os.Process
+	linger  *time.Timer
 }
 
-// announce names the folder of a command that is to be started, until add or retract.
+// announce names the folder of a command that is to be started, until retract.
 func (g *guard) announce(folder string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.starting[folder] = true
+	g.folders[folder] = true
 	err := g.tell('?', 0, folder)
 	if err != nil {
-		delete(g.starting, folder)
+		delete(g.folders, folder)
 	}
 	return err
 }
 
-// retract takes back announce, if add has not followed.
+// retract takes back announce, when the folder has been removed.
 func (g *guard) retract(folder string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.starting[folder] {
-		delete(g.starting, folder)
-		g.untell(0, folder)
-	}
+	delete(g.folders, folder)
+	g.untell(0, folder)
 }
 
-// add names a group that must not outlive runnel, until release, and its folder, or "".
+// add names a group that must not outlive runnel, until release. folder is what was announced of it, or "".
 func (g *guard) add(pgid int, folder string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.starting, folder)
-	g.groups[pgid] = folder
+	g.groups[pgid] = true
+	if folder != "" {
+		g.folders[folder] = false
+	}
 	return g.tell('+', pgid, folder)
 }
 
-// release takes back add.
+// release takes back add, but for the folder: that is still to be removed.
 func (g *guard) release(pgid int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	folder := g.groups[pgid]
 	delete(g.groups, pgid)
-	g.untell(pgid, folder)
+	g.untell(pgid, "")
 }
 
 // untell takes a line back. A guard that has nothing to guard then is dismissed in a while.
@@ -156,7 +154,7 @@ func (g *guard) dismiss() {
 	}
 }
 
-func (g *guard) idle() bool { return len(g.groups) == 0 && len(g.starting) == 0 }
+func (g *guard) idle() bool { return len(g.groups) == 0 && len(g.folders) == 0 }
 
 // tell writes one line, to a guard that is started if there is none. One that cannot take it is lost (somebody killed it) and replaced.
 func (g *guard) tell(sign byte, pgid int, folder string) error {
@@ -223,13 +221,17 @@ func (g *guard) start() error {
 		return err
 	}
 	g.pipe, g.process = w, process
-	for pgid, folder := range g.groups {
-		if err := g.write('+', pgid, folder); err != nil {
+	for pgid := range g.groups {
+		if err := g.write('+', pgid, ""); err != nil {
 			return err
 		}
 	}
-	for folder := range g.starting {
-		if err := g.write('?', 0, folder); err != nil {
+	for folder, starting := range g.folders {
+		sign := byte('+')
+		if starting {
+			sign = '?'
+		}
+		if err := g.write(sign, 0, folder); err != nil {
 			return err
 		}
 	}

@@ -40,8 +40,8 @@ func processes() []string {
 	return slices.DeleteFunc(names, func(name string) bool { return name[0] < '0' || name[0] > '9' })
 }
 
-// killHolders kills the groups, but for one, of the processes that have one of the folders in their environment. A group cannot
-// outrun a signal, however fast it forks.
+// killHolders kills the groups, but for one, of the processes that have one of the folders with true in their environment. A group
+// cannot outrun a signal, however fast it forks.
 func killHolders(folders map[string]bool, except int) {
 	for _, name := range processes() {
 		environment, _ := os.ReadFile("/proc/" + name + "/environ") // only of processes of the same user

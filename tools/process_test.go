@@ -355,7 +355,8 @@ func TestGuardKillsItsGroups(t *testing.T) {
 	_, _ = g.process.Wait()
 }
 
-// A command that was being started when runnel went is found by its folder. One that has not been started, or has ended, is not looked for.
+// A command that was being started when runnel went is found by its folder. One that has not been started, or has ended, is not looked
+// for; the folder of one that has ended is removed, unless that was retracted.
 func TestGuardKillsWhatWasBeingStarted(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells whose a process is")
@@ -387,14 +388,19 @@ func TestGuardKillsWhatWasBeingStarted(t *testing.T) {
 	line, other := newLifeline(t), newLifeline(t)
 	begin("starting", line)
 	begin("not started", other)
+	begin("ended", other) // and has left processes of groups of their own
 
 	g := newGuard()
-	for _, folder := range []string{"starting", "not started"} {
+	for _, folder := range []string{"starting", "not started", "ended"} {
 		if err := g.announce(filepath.Join(dir, folder)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	g.retract(filepath.Join(dir, "not started"))
+	if err := g.add(1<<22+2, filepath.Join(dir, "ended")); err != nil {
+		t.Fatal(err)
+	}
+	g.release(1<<22 + 2)
 	// A new guard is told what the last one knew.
 	_ = g.process.Kill()
 	_, _ = g.process.Wait()

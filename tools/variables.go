@@ -81,7 +81,7 @@ func (f *variablesFile) folder() string { return filepath.Dir(f.path) }
 
 func (f *variablesFile) remove() {
 	_ = os.RemoveAll(f.folder())
-	guards.retract(f.folder()) // if its command has not been started
+	guards.retract(f.folder())
 }
 
 // Variables are the variables of the call's task, a JSON object.
