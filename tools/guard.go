@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -35,7 +36,8 @@ const guardWrite = time.Second
 // A test binary that forgot such a call would run its tests again, which would start a guard, and so on.
 func init() {
 	if os.Args[0] == guardName {
-		keepGuard(os.Stdin)
+		runnel, _ := strconv.Atoi(os.Args[len(os.Args)-1])
+		keepGuard(os.Stdin, runnel)
 		os.Exit(0)
 	}
 }
@@ -44,10 +46,10 @@ func init() {
 // a child that has not executed its program shows runnel's environment, and hears of runnel's end after the guard does.
 const guardLook = 500 * time.Millisecond
 
-// keepGuard reads lines of guard.write until the pipe closes, which is when runnel has ended.
-func keepGuard(in *os.File) {
+// keepGuard reads lines of guard.write until the pipe closes, which is when runnel has ended. The group that runnel was in is not
+// looked for: its host may be in it.
+func keepGuard(in *os.File, runnel int) {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	runnel, _ := syscall.Getpgid(os.Getppid())
 	groups, folders := map[int]bool{}, map[string]bool{}
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
@@ -210,7 +212,9 @@ func (g *guard) start() error {
 		return err
 	}
 	defer r.Close()
-	process, err := os.StartProcess(program, []string{guardName}, &os.ProcAttr{
+	sealInherited()
+	// Its parent may be gone before it can ask for its group.
+	process, err := os.StartProcess(program, []string{guardName, strconv.Itoa(syscall.Getpgrp())}, &os.ProcAttr{
 		Dir:   "/",
 		Env:   []string{"GOMAXPROCS=1"},
 		Files: []*os.File{r, null, null},
