@@ -72,6 +72,14 @@ func TestQuestionsElsewhere(t *testing.T) {
 	if _, err := here.updateTask(t.Context(), answer); !errors.As(err, &refused) || refused.Code != mcp.CodeInvalidParams {
 		t.Errorf("answered elsewhere: %v", err)
 	}
+	_, release, err := here.Follow(t.Context(), s.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := here.updateTask(t.Context(), answer); !errors.As(err, &refused) || refused.Code != mcp.CodeInvalidParams {
+		t.Errorf("answered where it is followed: %v", err)
+	}
+	release()
 	if _, err := there.updateTask(t.Context(), answer); err != nil {
 		t.Errorf("answered there: %v", err)
 	}
