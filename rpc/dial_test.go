@@ -296,6 +296,7 @@ func TestBrokenAnswers(t *testing.T) {
 			`{"jsonrpc":"2.0","id":3,"result":{},"error":{"code":1,"message":"both"}}`,
 			`{"id":4,"result":{}}`,
 			`{"jsonrpc":"1.0","id":5,"result":{}}`,
+			`{"id":6,"error":{"code":-32601,"message":"method not found"}}`,
 		}
 		c := play(t, DialOptions{}, func(s *scripted) {
 			for _, answer := range answers {

@@ -75,8 +75,8 @@ func (c *Client) takeMessage(object []byte) {
 		c.request(&e)
 	case invalid:
 		c.opt.Log.Debug().Str("problem", problem).Msg("ignoring a message of the server")
-		// No better answer will come, and without one the request waits for ever. A line of a log may have an id, too.
-		if e.method == nil && (e.jsonrpc != nil || e.result != nil) {
+		// No better answer will come, and without one the request waits for ever. A line of a log may have an id and an error, too.
+		if e.method == nil && (e.jsonrpc != nil || e.result != nil || e.err != nil && e.err[0] == '{') {
 			c.respond(e.id, Response{Err: Errorf(mcp.CodeInternalError, "the server's answer is no JSON-RPC response: %s", problem)})
 		}
 	}
