@@ -32,6 +32,8 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 		var stop func()
 		ctx, stop = notifyContext(ctx, syscall.SIGHUP) // there is nothing to read again: the terminal has gone
 		defer stop()
+	} else if reloads {
+		catch(syscall.SIGHUP) // before ready; reload finds the file changed
 	}
 	i.ready()
 	i.stderr = i.patientStderr()

@@ -43,6 +43,7 @@ func TestPolled(t *testing.T) {
 // A signal that ends a process at its start leaves the pipe as it was: others share it.
 func TestEndedAtTheStart(t *testing.T) {
 	t.Parallel()
+	config := writeConfig(t, "tools: {a: {command: [echo]}}")
 	ends := make([]int, 2)
 	if err := syscall.Pipe(ends); err != nil {
 		t.Fatal(err)
@@ -51,12 +52,15 @@ func TestEndedAtTheStart(t *testing.T) {
 	defer in.Close()
 	defer other.Close()
 	for n := range 200 {
-		cmd := programCommand(t, "--state", "memory")
+		cmd := programCommand(t, append(config, "--state", "memory")...)
 		cmd.Stdin = in
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(time.Duration(n) * 50 * time.Microsecond)
+		if n%2 == 1 {
+			_ = cmd.Process.Signal(syscall.SIGHUP) // it is for reading the config again, and ends nothing soon
+		}
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		end := cmd.Wait()
 		if flags, err := unix.FcntlInt(uintptr(ends[0]), unix.F_GETFL, 0); err != nil || flags&unix.O_NONBLOCK != 0 {
