@@ -50,7 +50,7 @@ func readConfig(ctx context.Context, file string, info os.FileInfo) (*tools.Conf
 	case <-read:
 		return config, err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("reading the config %s: nothing had come when a signal ended it", file)
+		return nil, fmt.Errorf("reading the config %s: nothing has come: %w", file, context.Cause(ctx))
 	}
 }
 

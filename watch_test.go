@@ -176,7 +176,7 @@ func TestConfigPipeAtTheStart(t *testing.T) {
 	watch := time.AfterFunc(watchdog, func() { _ = runnel.Process.Kill() })
 	defer watch.Stop()
 	_ = runnel.Wait()
-	if code, text := runnel.ProcessState.ExitCode(), stderr.String(); code != exitFailure || !strings.Contains(text, "reading the config "+pipe+": nothing had come") {
+	if code, text := runnel.ProcessState.ExitCode(), stderr.String(); code != exitFailure || !strings.Contains(text, "reading the config "+pipe+": nothing has come: interrupted\n") {
 		t.Errorf("exit code %d, stderr %q", code, text)
 	}
 }
