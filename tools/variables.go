@@ -36,7 +36,7 @@ func newVariablesFile(in *Call) (*variablesFile, error) {
 		err = guards.announce(f.folder())
 	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("cannot start the command: %w", err)
 	}
 	if err := os.Mkdir(f.folder(), 0o700); err != nil {
 		f.remove()
