@@ -115,11 +115,6 @@ arguments. 130: after Ctrl-C.`,
 
 // call calls a tool once.
 func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *callOptions) error {
-	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
-		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP) // the terminal has gone
-		defer stop()
-		cmd.SetContext(ctx)
-	}
 	v := newView(i.stdout, i.stderr, o.progress.word, i.getenv("TERM"))
 	defer v.end()
 	stderr := i.stderr

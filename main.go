@@ -12,9 +12,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/rs/zerolog"
@@ -36,24 +36,26 @@ func main() {
 	// A client that has gone is an error of write, not the end of the process before its children are stopped.
 	// Not signal.Ignore: children inherit an ignored signal, and "yes | head" would not end as it should.
 	// A file that may not grow (ulimit -f) is one, too.
-	catch(syscall.SIGPIPE, syscall.SIGXFSZ)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGXFSZ)
 
 	easeCollector()
-	ctx, stop := notifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second one ends the process at once
-	i := &invocation{env: os.Environ(), stdin: os.Stdin, stdout: stdout, stderr: os.Stderr, reloads: true}
-	restore := func() {}
-	i.poll = sync.OnceFunc(func() {
-		in, restoreIn := polled(os.Stdin)
-		out, restoreOut := polled(stdout)
-		i.stdin, i.stdout = in, out
-		if samePipe(os.Stderr, stdout) { // as 2>&1 makes it: it does not block any more, and what has no room would be lost
-			i.stderr = out
-		}
-		restore = func() { restoreOut(); restoreIn() }
-	})
+	hangups := make(chan os.Signal, 1)
+	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup
+		signal.Notify(hangups, syscall.SIGHUP)
+	}
+
+	// Not before the signals: one that ended the process would leave the pipes non-blocking for whoever shares them.
+	in, restoreIn := polled(os.Stdin)
+	out, restoreOut := polled(stdout)
+	i := &invocation{env: os.Environ(), stdin: in, stdout: out, stderr: os.Stderr, hangups: hangups, reloads: true}
+	if samePipe(os.Stderr, stdout) { // as 2>&1 makes it: it does not block any more, and what has no room would be lost
+		i.stderr = out
+	}
 	code := i.run(ctx, os.Args[1:])
-	restore()
+	restoreOut()
+	restoreIn()
 	os.Exit(code)
 }
 
@@ -64,7 +66,7 @@ type invocation struct {
 	stdout io.Writer
 	stderr io.Writer
 
-	poll func() // gives stdin and stdout to the runtime's poller, once; nil if they are none of the process's
+	hangups <-chan os.Signal // SIGHUP; nil = none comes
 
 	reloads bool        // the config file is watched
 	seen    os.FileInfo // of it, from before it was read last; nil = it was not there
@@ -81,19 +83,14 @@ type invocation struct {
 func (i *invocation) run(ctx context.Context, args []string) int {
 	i.args = args
 	root := i.serveAlone()
-	alone := onlyServes(root.Flags(), args)
-	if !alone {
-		i.ready() // else serve calls it
-	}
 	root.SetIn(i.stdin)
 	root.SetOut(i.stdout)
 	root.SetErr(i.stderr)
-	if !alone {
+	if !onlyServes(root.Flags(), args) {
 		i.addCommands(root)
 	}
 	root.SetArgs(append([]string{}, args...)) // not nil, which would mean os.Args
 	err := root.ExecuteContext(ctx)
-	signalsAsked.Wait()
 	if err == nil {
 		err = i.unwritten
 	}
@@ -115,13 +112,22 @@ func (i *invocation) run(ctx context.Context, args []string) int {
 	return exitFailure
 }
 
-// ready comes before all that reads, writes or runs a tool. A signal that ended the process after poll would leave its pipes non-blocking
-// for whoever shares them: it must be known before.
-func (i *invocation) ready() {
-	signalsAsked.Wait()
-	if i.poll != nil {
-		i.poll()
+var errHangup = errors.New("the terminal has gone (SIGHUP)")
+
+// untilHangup ends with ctx or with SIGHUP.
+func (i *invocation) untilHangup(ctx context.Context) context.Context {
+	if i.hangups == nil {
+		return ctx
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-i.hangups:
+			cancel(errHangup)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx
 }
 
 // getenv returns the value of a variable, "" if it is not set.

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"os/signal"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -22,21 +20,12 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 	if err := i.readEnvironment(cmd); err != nil {
 		return err
 	}
-	config, file, err := i.loadConfig(cmd.Context())
+	i.stderr = i.patientStderr()
+	ctx := cmd.Context()
+	config, file, err := i.loadConfig(ctx)
 	if err != nil {
 		return err
 	}
-	ctx := cmd.Context()
-	reloads := i.reloads && !signal.Ignored(syscall.SIGHUP) // as it is under nohup
-	if reloads && file == "" {
-		var stop func()
-		ctx, stop = notifyContext(ctx, syscall.SIGHUP) // there is nothing to read again: the terminal has gone
-		defer stop()
-	} else if reloads {
-		catch(syscall.SIGHUP) // before ready; reload finds the file changed
-	}
-	i.ready()
-	i.stderr = i.patientStderr()
 	registry, count, err := i.registry(config)
 	if err != nil {
 		return err
@@ -59,7 +48,10 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 	}()
 	warnOfState(store, log)
 	log.Info().Str("version", version()).Str("config", file).Int("tools", count).Msg("serving")
-	if reloads && file != "" {
+	switch {
+	case file == "":
+		ctx = i.untilHangup(ctx) // there is nothing to read again
+	case i.reloads:
 		watch, stop := context.WithCancel(ctx)
 		ended := make(chan struct{})
 		go func() { defer close(ended); i.reload(watch, file, config, registry, log) }()

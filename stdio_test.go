@@ -52,16 +52,22 @@ func TestEndedAtTheStart(t *testing.T) {
 	defer in.Close()
 	defer other.Close()
 	for n := range 200 {
-		cmd := programCommand(t, append(config, "--state", "memory")...)
+		args, signals := append(config, "--state", "memory"), []os.Signal{syscall.SIGTERM}
+		switch n % 3 {
+		case 0:
+			signals = []os.Signal{syscall.SIGHUP, syscall.SIGTERM} // the first is for reading the config again, and ends nothing soon
+		case 1:
+			args, signals = append([]string{"tools"}, args...), []os.Signal{syscall.SIGHUP}
+		}
+		cmd := programCommand(t, args...)
 		cmd.Stdin = in
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(time.Duration(n) * 50 * time.Microsecond)
-		if n%2 == 1 {
-			_ = cmd.Process.Signal(syscall.SIGHUP) // it is for reading the config again, and ends nothing soon
+		for _, s := range signals {
+			_ = cmd.Process.Signal(s)
 		}
-		_ = cmd.Process.Signal(syscall.SIGTERM)
 		end := cmd.Wait()
 		if flags, err := unix.FcntlInt(uintptr(ends[0]), unix.F_GETFL, 0); err != nil || flags&unix.O_NONBLOCK != 0 {
 			t.Fatalf("after %d µs (%v) the pipe was left with flags %#x (%v)", n*50, end, flags, err)

@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -22,9 +20,6 @@ const settle = 200 * time.Millisecond
 // reload keeps the tools what the config file says: it is read again on SIGHUP and when it changes. Only the tools
 // change; what else the file says holds from the next start on. A file with a mistake changes nothing. It ends with ctx.
 func (i *invocation) reload(ctx context.Context, file string, config *tools.Config, registry *tools.Registry, log zerolog.Logger) {
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
 	var events <-chan fsnotify.Event
 	var errs <-chan error
 	w, err := fsnotify.NewWatcher()
@@ -51,7 +46,7 @@ func (i *invocation) reload(ctx context.Context, file string, config *tools.Conf
 		case err := <-errs: // events were lost, or the folder is
 			log.Warn().Err(err).Msg("watching the config")
 			timer.Reset(settle)
-		case <-hangups:
+		case <-i.hangups:
 			timer.Reset(0)
 		case <-timer.C:
 			if w != nil {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -55,9 +54,6 @@ func (e events) want(t *testing.T, line string, again func()) {
 // A config that is a link is read again when its target changes, or any link on the way to it, and one whose folder was made anew after
 // a SIGHUP. So is one that changed when it had been read and was not watched yet. What only a start takes up is named.
 func TestConfigIsWatched(t *testing.T) {
-	hangups := make(chan os.Signal, 1) // so that none ends the tests
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
 	dir := t.TempDir()
 	target, link := filepath.Join(dir, "target", "real.yaml"), filepath.Join(dir, "runnel.yaml")
 	n := 0
@@ -87,7 +83,8 @@ func TestConfigIsWatched(t *testing.T) {
 	relink(link, "versions/current/runnel.yaml")
 	relink(filepath.Join(versions, "current"), "1")
 	relink(filepath.Join(versions, "1", "runnel.yaml"), target)
-	i := &invocation{env: os.Environ(), stderr: os.Stderr}
+	hangups := make(chan os.Signal)
+	i := &invocation{env: os.Environ(), stderr: os.Stderr, hangups: hangups}
 	i.options.config = link
 	config, _, err := i.loadConfig(t.Context())
 	if err != nil {
@@ -109,11 +106,7 @@ func TestConfigIsWatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	write()
-	log.want(t, "config read again[]", func() {
-		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
-	})
+	log.want(t, "config read again[]", func() { hangups <- syscall.SIGHUP })
 	for len(log) > 0 {
 		<-log
 	}
@@ -176,7 +169,7 @@ func TestConfigPipeAtTheStart(t *testing.T) {
 	watch := time.AfterFunc(watchdog, func() { _ = runnel.Process.Kill() })
 	defer watch.Stop()
 	_ = runnel.Wait()
-	if code, text := runnel.ProcessState.ExitCode(), stderr.String(); code != exitFailure || !strings.Contains(text, "reading the config "+pipe+": nothing has come: interrupted\n") {
+	if code, text := runnel.ProcessState.ExitCode(), stderr.String(); code != exitFailure || !strings.Contains(text, "reading the config "+pipe+": nothing has come: terminated signal received\n") {
 		t.Errorf("exit code %d, stderr %q", code, text)
 	}
 }
@@ -208,5 +201,25 @@ func TestConfigPipeThatNobodyWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer awaitReader(t, pipe).Close()
+	w.end()
+}
+
+// Under nohup, where SIGHUP means nothing, a config that changes is read again as ever.
+func TestConfigIsWatchedUnderNohup(t *testing.T) {
+	t.Parallel()
+	config := writeConfig(t, "tools: {a: {command: [echo]}}\n")
+	runnel := programCommand(t, append(config, "--state", "memory")...)
+	runnel.Args = append([]string{"sh", "-c", `trap "" HUP; exec "$0" "$@"`, runnel.Path}, runnel.Args[1:]...)
+	runnel.Path = "/bin/sh"
+	w := newWitness(t, runnel)
+	file := config[len(config)-1]
+	if err := os.WriteFile(file, []byte("tools: {another: {command: [echo]}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(watchdog); !strings.Contains(string(w.call("tools/list", map[string]any{}).Result), "another"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the change is not taken up")
+		}
+	}
 	w.end()
 }
