@@ -79,7 +79,7 @@ func (i *invocation) configError(err error) error {
 	return &usageError{err, ""}
 }
 
-// registry holds the tools of the config, of --tool and of --selftest, and the upstreams; count is of all of them. It reports all that is wrong with the config.
+// registry holds the tools of the config, of --tool and of --selftest, and the upstreams, which count does not count. It reports all that is wrong with the config.
 func (i *invocation) registry(config *tools.Config) (registry *tools.Registry, count int, err error) {
 	registry = &tools.Registry{}
 	sources := map[string]func() string{} // told only with a mistake
@@ -124,5 +124,5 @@ func (i *invocation) registry(config *tools.Config) (registry *tools.Registry, c
 	if err := errors.Join(errs...); err != nil {
 		return nil, 0, &usageError{err, ""}
 	}
-	return registry, len(sources) + len(upstreams), nil
+	return registry, len(sources), nil
 }

@@ -75,18 +75,11 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 }
 
 func (i *invocation) summarize(file string, config *tools.Config) error {
-	s, servers := "s", ""
+	s := "s"
 	if len(config.Tools) == 1 {
 		s = ""
 	}
-	switch n := len(config.Upstreams); n {
-	case 0:
-	case 1:
-		servers = " and those of another server"
-	default:
-		servers = fmt.Sprintf(" and those of %d other servers", n)
-	}
-	if _, err := fmt.Fprintf(i.stdout, "%s: fine, %d tool%s%s\n", file, len(config.Tools), s, servers); err != nil {
+	if _, err := fmt.Fprintf(i.stdout, "%s: fine, %d tool%s%s\n", file, len(config.Tools), s, andServers(config)); err != nil {
 		return err
 	}
 	table := tabwriter.NewWriter(i.stdout, 0, 0, 2, ' ', 0)
@@ -101,4 +94,16 @@ func (i *invocation) summarize(file string, config *tools.Config) error {
 		}
 	}
 	return table.Flush()
+}
+
+// andServers is what follows a number of tools: those of upstreams are not in it, and are known only when these run.
+func andServers(config *tools.Config) string {
+	switch n := len(config.Upstreams); n {
+	case 0:
+		return ""
+	case 1:
+		return " and those of another server"
+	default:
+		return fmt.Sprintf(" and those of %d other servers", n)
+	}
 }

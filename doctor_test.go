@@ -31,13 +31,15 @@ upstreams:
 	}
 	missing := writeConfig(t, "tools:\n  gone:\n    command: [no-such-program]\n  here:\n    command: [./program]\n    dir: /\n")
 	wrong := filepath.Join("testdata", "config", "wrong", "documents.yaml")
+	outer := writeConfig(t, "tools: {a: {command: [ls]}}\nupstreams: {b: {command: [ls]}, c: {command: [ls]}}")
 	for _, c := range []struct {
 		args []string
 		code int
 		says []string
 	}{
 		{nil, exitFine, []string{`ok     version: runnel`, `ok     config: /dev/null`, `ok     session, 2025-11-25: 2025-11-25, `, `ok     session, stateless era: 2026-07-28, `}},
-		{good, exitFine, []string{`ok     config: .*runnel.yaml$`, `ok     tools: 2`, `ok     tool any: /.*/sh`, `ok     tool list: /.*/ls`}},
+		{good, exitFine, []string{`ok     config: .*runnel.yaml$`, `ok     tools: 2$`, `ok     tool any: /.*/sh`, `ok     tool list: /.*/ls`}},
+		{outer, exitFine, []string{`ok     tools: 1 and those of 2 other servers$`}},
 		{missing, exitFailure, []string{`WRONG  tool gone: cannot start no-such-program: not found in PATH=`, `WRONG  tool here: `}},
 		{elsewhere, exitFailure, []string{ // what a call would find, not what the directory of doctor has
 			`ok     tool below: ` + sub + `/run$`, `ok     tool inside: ` + sub + `/run$`, `ok     upstream here: ` + sub + `/run$`,

@@ -97,10 +97,10 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 		switch _, count, err := i.registry(config); {
 		case err != nil:
 			d.bad("tools", "%v", err)
-		case count == 0:
+		case count+len(config.Upstreams) == 0:
 			d.fine("tools", "none; name some with --tool or in a config file")
 		default:
-			d.fine("tools", "%d", count)
+			d.fine("tools", "%d%s", count, andServers(config))
 		}
 	}
 	d.temporary()

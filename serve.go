@@ -34,7 +34,7 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 	if isTerminal(i.stdin) {
 		i.say(zerolog.InfoLevel, "runnel speaks MCP, one JSON message a line, with the host that starts it; this is a terminal. Ctrl-D ends it, runnel --help tells more.")
 	}
-	if count == 0 {
+	if count+len(config.Upstreams) == 0 {
 		log.Warn().Msg("no tools: name some with --tool or in a config file")
 	}
 	store, err := i.store(config, log)
@@ -47,7 +47,7 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 		}
 	}()
 	warnOfState(store, log)
-	log.Info().Str("version", version()).Str("config", file).Int("tools", count).Msg("serving")
+	log.Info().Str("version", version()).Str("config", file).Int("tools", count).Int("upstreams", len(config.Upstreams)).Msg("serving")
 	switch {
 	case file == "":
 		ctx = i.untilHangup(ctx) // there is nothing to read again

@@ -119,7 +119,7 @@ func (i *invocation) readAgain(ctx context.Context, file string, began *tools.Co
 		var count int
 		if next, count, err = i.registry(config); err == nil {
 			registry.Replace(next)
-			log.Info().Str("config", file).Int("tools", count).Msg("config read again")
+			log.Info().Str("config", file).Int("tools", count).Int("upstreams", len(config.Upstreams)).Msg("config read again")
 			if waiting := config.Differs(began); len(waiting) > 0 {
 				log.Warn().Strs("sections", waiting).Msg("only tools and upstreams change while runnel runs: start it again for what these sections say")
 			}
