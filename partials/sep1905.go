@@ -17,8 +17,8 @@ type sep1905 struct {
 	held Batch // what was read behind the last segment that was sent
 }
 
-// NewSEP1905 makes the dialect of SEP-1905 for one call with the id of its request. Segments must be finished
-// before the log is closed.
+// NewSEP1905 makes the dialect of SEP-1905 (https://github.com/modelcontextprotocol/modelcontextprotocol/pull/1905) for one call
+// with the id of its request. Segments must be finished before the log is closed.
 func NewSEP1905(head []byte, id json.RawMessage, taskID string, segments *Segments) Dialect {
 	return &sep1905{
 		segments: segments,

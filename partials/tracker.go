@@ -112,8 +112,8 @@ type TrackerStats struct {
 
 // Gap is output that did not come.
 type Gap struct {
-	From, To int64 // the first and the last number that is missing; To < From: up to an end that is not known
-	Bytes    int64 // of text before it
+	From, To int64 // the first and the last sequence number that is missing; To < From: up to an end that is not known
+	Bytes    int64 // of text that came before it
 }
 
 func (g Gap) String() string {

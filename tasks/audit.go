@@ -17,7 +17,7 @@ type Observer interface {
 	Created(tool string)
 	Ended(tool string, status mcp.TaskStatus, took time.Duration)
 	Retrieved()         // a result
-	Refused(why string) // one of the reasons below
+	Refused(why string) // RefusedLive, RefusedStarts, RefusedRequests or RefusedStore
 }
 
 // Why a task or a request about one was refused.

@@ -13,7 +13,7 @@ const (
 	LogType   = "text/plain"
 )
 
-// LogURI names a task's log.
+// LogURI names a task's log: runnel://tasks/ID/log.
 func LogURI(id string) string { return LogPrefix + id + LogSuffix }
 
 // LinkLog is a content item that leads to a task's whole log.

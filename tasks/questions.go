@@ -72,7 +72,7 @@ func (r *Run) Ask(q *Question) error {
 	return nil
 }
 
-// Answered gives the answer, once.
+// Answered gives the answer, once: an encoded [mcp.ElicitResult].
 func (q *Question) Answered() <-chan json.RawMessage { return q.answer }
 
 // Close ends the question, answered or not. The task goes on when it was the last one.

@@ -15,7 +15,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Options of a Runner. The zero value works.
+// Options of a Runner. The zero value works: a store, an owner or a time that is zero means what its comment begins with.
 type Options struct {
 	Store        Store         // NewMemory
 	Owner        string        // "local": whose tasks are run and found

@@ -23,7 +23,7 @@ func (r *Runner) registerStateless(srv *rpc.Server) {
 	}))
 }
 
-// NeedTasks refuses a request of a client that did not declare the tasks extension.
+// NeedTasks refuses, with -32021, a request of a client that did not declare the tasks extension.
 func NeedTasks(c *rpc.Caller) error {
 	if c.Capabilities.Extends(mcp.ExtensionTasks) {
 		return nil

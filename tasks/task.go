@@ -54,7 +54,7 @@ func (t *Task) wire(pollInterval time.Duration) mcp.Task {
 	}
 }
 
-// Related is the _meta that ties a message to its task.
+// Related is the _meta that ties a message to its task: "io.modelcontextprotocol/related-task" (2025-11-25).
 func Related(id string) map[string]any {
 	return map[string]any{mcp.MetaRelatedTask: mcp.RelatedTask{TaskID: id}}
 }

@@ -25,8 +25,9 @@ const (
 // 1 MiB with an id, a status and its message.
 const maxBeside = 1<<20 - 32<<10
 
-// MergeVariables sets in an encoded object (nil = empty) what patch, another, says; null deletes a key. An error says what
-// is wrong with the patch; nothing is changed then.
+// MergeVariables sets in an encoded object (nil = empty) what patch, another, says; null deletes a key. An object that is empty
+// then is nil. An error says what is wrong with the patch, such as a limit: 1 MiB encoded, 10 levels, 64 KiB for a string.
+// Nothing is changed then.
 func MergeVariables(current, patch json.RawMessage) (json.RawMessage, error) {
 	if err := checkVariables(patch); err != nil {
 		return current, err
@@ -96,7 +97,8 @@ func checkVariables(patch json.RawMessage) error {
 	}
 }
 
-// SetVariables merges a patch into the task's variables and returns them all.
+// SetVariables merges a patch into the task's variables and returns them all. It fails with ErrEnded, when the patch cannot be
+// merged (see MergeVariables), and when the variables cannot be stored.
 func (r *Run) SetVariables(ctx context.Context, patch json.RawMessage) (json.RawMessage, error) {
 	// One at a time, so that the store does not get an older state last.
 	r.door.Lock()

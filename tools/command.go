@@ -28,7 +28,7 @@ type Environment struct {
 //
 // The child runs in a process group of its own. It is stopped (TERM to the group, the grace, KILL to the
 // group) when the call's context ends and at both timeouts; what is left of its group when it has ended by
-// itself is stopped too. Call returns when the whole group is gone, or killWait after KILL, whoever still holds the output pipe.
+// itself is stopped too. Call returns when the whole group is gone, or 2 s after KILL, whoever still holds the output pipe.
 type Command struct {
 	name   string
 	config CommandConfig // defaults filled in

@@ -22,7 +22,7 @@ type Config struct {
 	Partials PartialsConfig `yaml:"partials"`
 	Tasks    TasksConfig    `yaml:"tasks"`
 	State    StateConfig    `yaml:"state"`
-	// FallbackTools says when the tools for clients without tasks are listed: auto (the version has no tasks), always, never.
+	// FallbackTools says when the tools for clients without tasks are listed: auto (to clients without tasks), always, never.
 	FallbackTools FallbackTools            `yaml:"fallbackTools"`
 	Compat        CompatConfig             `yaml:"compat"`
 	Tools         map[string]CommandConfig `yaml:"tools"`
@@ -117,7 +117,7 @@ type CompatConfig struct {
 	RequiredFallthrough bool `yaml:"requiredFallthrough"` // a tool that requires a task runs without one, too
 }
 
-// FallbackTools is auto, always or never.
+// FallbackTools is auto, always or never; see [Config].
 type FallbackTools string
 
 // UnmarshalText reads one of the three words.
@@ -125,7 +125,7 @@ func (f *FallbackTools) UnmarshalText(text []byte) error {
 	return oneOf((*string)(f), string(text), "auto", "always", "never")
 }
 
-// FailedExit is failed or completed.
+// FailedExit is the status of a task whose tool returned an error result: failed or completed.
 type FailedExit string
 
 // UnmarshalText reads one of the two words.

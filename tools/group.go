@@ -14,7 +14,8 @@ const (
 	groupPoll = 10 * time.Millisecond
 )
 
-// EndGroup ends what is left of a group whose leader has ended by itself and has been waited for.
+// EndGroup ends what is left of a process group whose leader has ended by itself and has been waited for: by TERM, and by KILL
+// half a second later. It returns when nothing is left, 2 s after KILL at the latest.
 func EndGroup(pgid int) {
 	if !groupGone(pgid) {
 		signalGroup(pgid, syscall.SIGTERM)

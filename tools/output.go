@@ -13,8 +13,9 @@ import (
 )
 
 // Output is where a tool writes while it runs: an append to its task's log, from which every
-// partial is made. A write waits when the client is too far behind (partials.LogOptions.MaxPending)
-// and fails when the call has ended. An Output may be used by several goroutines.
+// partial is made. A write waits when the client is too far behind (partials.LogOptions.MaxPending).
+// It fails when the call has ended, or is cancelled while it waits, and with [partials.ErrLost] when the output cannot be
+// stored: the tool should return then. An Output may be used by several goroutines.
 type Output struct {
 	ctx      context.Context
 	log      *partials.Log
@@ -42,7 +43,7 @@ func NewOutput(ctx context.Context, log *partials.Log, progress func(done, total
 // Write appends text. Each byte that is not UTF-8 becomes U+FFFD; a character that p cuts in two waits for its rest.
 func (o *Output) Write(p []byte) (int, error) { return o.stdout.Write(p) }
 
-// WriteString appends text as one chunk.
+// WriteString is Write of a string.
 func (o *Output) WriteString(s string) error {
 	_, err := o.stdout.Write([]byte(s))
 	return err

@@ -52,7 +52,8 @@ func isToolName(name string) bool {
 	return name != "" && len(name) <= 128 && strings.Trim(name, letters+"0123456789_.-") == ""
 }
 
-// Add adds a tool. Its name must be valid and free, its input schema an object's.
+// Add adds a tool. Its name must be free, and 1 to 128 letters, digits, _, - and . (2025-11-25 server/tools, "Tool Names"), its
+// input schema an object's.
 func (r *Registry) Add(t Tool) error {
 	e, err := newEntry(t)
 	if err != nil {

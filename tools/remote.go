@@ -211,7 +211,7 @@ func (r *Remote) questions(taskID string, open map[string]mcp.InputRequest) {
 	}
 }
 
-// Run makes the call and returns its result as it came. When ctx ends, it cancels the call, waits a little for its end, and
+// Run makes the call and returns its result as it came. When ctx ends, it cancels the call, waits 8 s at most for its end, and
 // returns the cause of ctx. Errors of the server are of type *rpc.Error; a connection that is lost gives one that wraps
 // [rpc.ErrClosed]. When it returns, all of the output has been handed over. It is called once.
 func (r *Remote) Run(ctx context.Context, client *rpc.Client, call *RemoteCall) (json.RawMessage, error) {

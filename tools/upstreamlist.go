@@ -22,7 +22,8 @@ const (
 	maxListBytes = 32 << 20
 )
 
-// ListTools asks a server for its tools, page by page.
+// ListTools asks a server for its tools, page by page: 1,000 pages at most, and no further once they have 32 MiB. A tool that
+// cannot be read is an error, beside which the others are returned.
 func ListTools(ctx context.Context, client *rpc.Client) (list []mcp.Tool, err error) {
 	list, unreadable, err := listTools(ctx, client)
 	if err == nil && len(unreadable) > 0 {

@@ -92,7 +92,8 @@ func (c *Call) Variables() json.RawMessage {
 	return c.run.Variables()
 }
 
-// SetVariables merges an object into the variables of the call's task; null deletes a key. It returns them all.
+// SetVariables merges an object into the variables of the call's task; null deletes a key. It returns them all. It fails like
+// [tasks.Run.SetVariables].
 func (c *Call) SetVariables(ctx context.Context, patch json.RawMessage) (json.RawMessage, error) {
 	if c.run == nil {
 		return patch, nil

@@ -69,9 +69,9 @@ type DetailedTask struct {
 	TaskID         string     `json:"taskId"`
 	Status         TaskStatus `json:"status"`
 	StatusMessage  string     `json:"statusMessage,omitempty"`
-	CreatedAt      string     `json:"createdAt"`
-	LastUpdatedAt  string     `json:"lastUpdatedAt"`
-	TTLMs          *int64     `json:"ttlMs"`
+	CreatedAt      string     `json:"createdAt"`     // RFC 3339
+	LastUpdatedAt  string     `json:"lastUpdatedAt"` // RFC 3339
+	TTLMs          *int64     `json:"ttlMs"`         // from creation; null = unlimited
 	PollIntervalMs int64      `json:"pollIntervalMs,omitempty"`
 
 	InputRequests map[string]InputRequest `json:"inputRequests,omitempty"` // input_required

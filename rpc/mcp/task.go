@@ -31,10 +31,10 @@ type Task struct {
 	TaskID        string     `json:"taskId"`
 	Status        TaskStatus `json:"status"`
 	StatusMessage string     `json:"statusMessage,omitempty"`
-	CreatedAt     string     `json:"createdAt"`     // RFC 3339
-	LastUpdatedAt string     `json:"lastUpdatedAt"` // RFC 3339
-	TTL           *int64     `json:"ttl"`           // milliseconds from creation; null = unlimited
-	PollInterval  int64      `json:"pollInterval,omitempty"`
+	CreatedAt     string     `json:"createdAt"`              // RFC 3339
+	LastUpdatedAt string     `json:"lastUpdatedAt"`          // RFC 3339
+	TTL           *int64     `json:"ttl"`                    // milliseconds from creation; null = unlimited
+	PollInterval  int64      `json:"pollInterval,omitempty"` // milliseconds
 
 	Meta map[string]any `json:"_meta,omitempty"` // in the result of tasks/get
 }
