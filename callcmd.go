@@ -64,7 +64,8 @@ func (i *invocation) callCommand(serve *pflag.FlagSet) *cobra.Command {
 		Use:   "call [flags] TOOL [KEY=VALUE...] [-- SERVER [ARGUMENT...]]",
 		Short: "Call a tool and show its output as it arrives",
 		Long: `Calls a tool of what runnel would serve with the same flags and config or, behind --, of any MCP server on stdin and
-stdout. Its output goes to stdout as it arrives, how it goes to stderr. Ctrl-C cancels the call and waits for its end, a second one leaves.
+stdout. Its output goes to stdout as it arrives, progress and errors to stderr. Ctrl-C cancels the call and waits for its end, a
+second one leaves.
 
 A value is read as the tool's input schema says; KEY=@FILE is what the file holds, KEY=@@... begins with an @. An array takes one
 element each time its key is given, or JSON.

@@ -21,6 +21,7 @@ import (
 func mendCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	cmd, _, _ := root.Find([]string{"completion"})
+	cmd.Use = "completion SHELL"
 	cmd.Example = "  source <(runnel completion bash)"
 	cmd.Args = noArguments
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -38,7 +38,7 @@ func (i *invocation) configCommand(file *pflag.Flag) *cobra.Command {
 		},
 	}
 	config := &cobra.Command{
-		Use:     "config",
+		Use:     "config COMMAND",
 		Short:   "Check the config file, print its schema",
 		Example: "  runnel config check runnel.yaml",
 		Args:    noArguments,

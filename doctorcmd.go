@@ -41,7 +41,7 @@ questions. The same goes to stderr, where most hosts keep a log of it.`,
   runnel doctor --config runnel.yaml
 
   # what can a host do? In its config, for a while, instead of the command that it starts:
-  "command": "runnel", "args": ["doctor", "--host"]`,
+  "command": "/usr/local/bin/runnel", "args": ["doctor", "--host"]`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if host {

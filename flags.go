@@ -40,7 +40,7 @@ type setting struct {
 // register defines the flags of serve.
 func (o *options) register(flags *pflag.FlagSet) {
 	flags.SortFlags = false
-	flags.StringVar(&o.config, "config", "", "config `FILE`; else ./runnel.yaml, else $XDG_CONFIG_HOME/runnel/runnel.yaml, if there is one")
+	flags.StringVar(&o.config, "config", "", "config `FILE`; else ./runnel.yaml, else runnel/runnel.yaml in $XDG_CONFIG_HOME or ~/.config, if there is one")
 	flags.StringArrayVar(&o.tools, "tool", nil, "a command tool `NAME=COMMAND`; repeatable. Words are split as a shell splits them,\nno shell runs; {{name}} is a required string argument")
 	flags.BoolVar(&o.selftest, "selftest", false, "add the self-test tools")
 	o.settings = []*setting{
@@ -53,7 +53,7 @@ func (o *options) register(flags *pflag.FlagSet) {
 		{flag: "max-tasks", path: "tasks.maxLive", usage: "`N` tasks may be live at once"},
 		{flag: "max-in-flight", path: "limits.maxInFlight", usage: "`N` requests may be in flight at once"},
 		{flag: "max-line", path: "limits.maxLine", usage: "longest incoming line in `BYTES`, such as 512KiB"},
-		{flag: "drain", path: "limits.drain", usage: "`DURATION` that calls in flight may go on after the input has ended; -1 = until they are done"},
+		{flag: "drain", path: "limits.drain", usage: "`DURATION` that calls in flight may go on after the input has ended; -1 = until they and all tasks are done"},
 	}
 	scratch := tools.DefaultConfig()
 	for _, s := range o.settings {

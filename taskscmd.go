@@ -28,7 +28,7 @@ type local struct {
 // tasksCommand is "runnel tasks". serve are the flags of serve.
 func (i *invocation) tasksCommand(serve *pflag.FlagSet) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "tasks",
+		Use:   "tasks COMMAND",
 		Short: "Look at the tasks of all hosts on this machine, and end them",
 		Long: `Shows the tasks in the state directory, also those that other runnels, started by hosts, are running right now. A plain call is among
 them once it has been handed over as a task. An id may be cut short, as long as only one task's begins so.`,
@@ -165,7 +165,7 @@ func (i *invocation) pruneCommand() *cobra.Command {
 		Short: "Forget the tasks that have ended",
 		Long: `Deletes the tasks of the owner that have ended, with their results and their output, and tells which. What has not ended stays.
 A host that has not fetched the result of such a task cannot do it any more; --older keeps what ended lately.`,
-		Example: `  runnel tasks prune --older 1h`,
+		Example: `  runnel tasks prune --older 10m`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := i.openLocal(cmd)

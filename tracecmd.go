@@ -35,7 +35,7 @@ Put it in front of the command in a host's config. The exit code is the server's
 		Example: `  runnel trace -o session.trace -- npx -y @modelcontextprotocol/server-everything
 
   # in a host's config: instead of "command": "my-server", "args": ["--flag"]
-  "command": "runnel", "args": ["trace", "-o", "/tmp/session.trace", "--", "my-server", "--flag"]`,
+  "command": "/usr/local/bin/runnel", "args": ["trace", "-o", "/tmp/session.trace", "--", "my-server", "--flag"]`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			own, server, err := splitServer(cmd, args)
 			if err == nil {
