@@ -184,18 +184,21 @@ func (c *call) open(cmd *cobra.Command, name string, server []string, dial rpc.D
 		return nil, err
 	}
 	c.client = client
-	if err := c.find(cmd.Context(), name); err != nil {
+	if err := c.find(cmd.Context(), name, server); err != nil {
 		disconnect()
 		return nil, err
 	}
 	return disconnect, nil
 }
 
-// find finds the tool and makes the arguments of its call.
-func (c *call) find(ctx context.Context, name string) error {
+// find finds the tool, among those of runnel itself where no server is named, and makes the arguments of its call.
+func (c *call) find(ctx context.Context, name string, server []string) error {
 	list, err := tools.ListTools(ctx, c.client)
 	if err != nil {
 		return err
+	}
+	if len(list) == 0 && len(server) == 0 {
+		return fmt.Errorf("there is no tool %q: name some with --tool or in a config file", name)
 	}
 	if c.tool, err = findTool(list, name); err != nil {
 		return err

@@ -167,7 +167,7 @@ tools:
 		{args: "call sleep ms --selftest", code: 2, stderr: `"ms" is no argument`},
 		{args: "call sleep --selftest", code: 1, stdout: "(?s).*ms.*", stderr: ""},
 		{args: "call slep --selftest", code: 1, stderr: `there is no tool "slep"; there are: .*sleep`},
-		{args: "call x", code: 1, stderr: "the server has none|there are: "},
+		{args: "call x", code: 1, stderr: `^runnel: there is no tool "x": name some with --tool or in a config file\n$`},
 		{args: "call x -- /no/such/server", code: 1, stderr: "^runnel: /no/such/server: cannot start"},
 		{args: "call x -- true", code: 1, stderr: "^runnel: true: initialize: .*closed"},
 
