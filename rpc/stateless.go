@@ -60,12 +60,14 @@ type unsupported struct {
 	Requested string   `json:"requested"`
 }
 
-// supportedVersions are all versions that are served, newest first: a client that knows none of the
-// stateless ones may still open a session with initialize.
+// supportedVersions are those of the stateless era, newest first: "Use one of the versions in its advertised supported list. Do not fall
+// back to initialize" (basic/transports/stdio). A version of the handshake era would be refused in _meta; what opens a session is initialize.
 func supportedVersions() []string {
 	var names []string
 	for _, v := range slices.Backward(mcp.Versions) {
-		names = append(names, v.Name)
+		if v.Stateless {
+			names = append(names, v.Name)
+		}
 	}
 	return names
 }
