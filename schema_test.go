@@ -47,6 +47,7 @@ var resultTypes = map[string]string{
 	"tasks/result":     "CallToolResult",
 	"tasks/list":       "ListTasksResult",
 	"tasks/cancel":     "CancelTaskResult",
+	"resources/list":   "ListResourcesResult",
 }
 
 var schemas = struct {

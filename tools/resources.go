@@ -84,10 +84,14 @@ func (s *service) listResources(ctx context.Context, c *rpc.Caller, params json.
 
 // logResource is a task's log as an entry of a list.
 func logResource(v *mcp.Version, t *tasks.Task) mcp.Resource {
+	status := string(t.Status)
+	if v.Stateless && (t.Status == mcp.TaskCompleted || t.Status == mcp.TaskFailed) {
+		status = "ended" // one with an error result is completed in tasks/get; which those are, a list does not know
+	}
 	r := mcp.Resource{
 		URI:         tasks.LogURI(t.ID),
 		Name:        t.Tool + "-" + t.ID,
-		Description: fmt.Sprintf("Output of %s, task %s, started %s: %s", t.Tool, t.ID, t.CreatedAt.UTC().Format("2006-01-02 15:04:05 UTC"), t.Status),
+		Description: fmt.Sprintf("Output of %s, task %s, started %s: %s", t.Tool, t.ID, t.CreatedAt.UTC().Format("2006-01-02 15:04:05 UTC"), status),
 		MimeType:    tasks.LogType,
 	}
 	if v.Titles {
