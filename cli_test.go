@@ -120,9 +120,18 @@ func TestWrongUse(t *testing.T) {
 
 // With --log-format json every line of stderr is JSON, also what ends the program.
 func TestWrongUseAsJSON(t *testing.T) {
-	got := runEmpty(t, []string{"--log-format", "json", "--max-tasks", "0"})
-	if got.code != exitUsage || !strings.HasPrefix(got.stderr, `{"level":"error"`) || strings.Count(got.stderr, "\n") != 1 {
-		t.Errorf("%+v", got)
+	for _, c := range []struct{ args, env []string }{
+		{args: []string{"--log-format", "json", "--max-tasks", "0"}},
+		{args: []string{"--log-format", "json", "--max-taks", "0"}, env: []string{"RUNNEL_LOG_FORMAT=console"}},
+		{args: []string{"--max-taks", "0"}, env: []string{"RUNNEL_LOG_FORMAT=json"}},
+		{args: []string{"--max-line", "x"}, env: []string{"RUNNEL_LOG_FORMAT=json"}},
+		{args: []string{"call", "--bogus"}, env: []string{"RUNNEL_LOG_FORMAT=json"}},
+		{args: []string{"bogus"}, env: []string{"RUNNEL_LOG_FORMAT=json"}},
+	} {
+		got := runEmpty(t, c.args, c.env...)
+		if got.code != exitUsage || !strings.HasPrefix(got.stderr, `{"level":"error"`) || strings.Count(got.stderr, "\n") != 1 {
+			t.Errorf("%q %q: %+v", c.args, c.env, got)
+		}
 	}
 }
 
