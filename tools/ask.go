@@ -36,6 +36,23 @@ func (q *Question) check(content json.RawMessage) error {
 	return nil
 }
 
+// takesSeveral tells whether the form has a field of several choices, the only kind of field that is an array (2025-11-25
+// client/elicitation, "Multi-select enum").
+func (q *Question) takesSeveral() bool {
+	var form struct {
+		Properties map[string]struct {
+			Type string `json:"type"`
+		} `json:"properties"`
+	}
+	_ = json.Unmarshal(q.Schema, &form) // what is of the wrong type reads as absent
+	for _, field := range form.Properties {
+		if field.Type == "array" {
+			return true
+		}
+	}
+	return false
+}
+
 // Answer is what the user did with a question.
 type Answer struct {
 	Action  mcp.ElicitAction
@@ -77,6 +94,9 @@ func (a *asking) ask(ctx context.Context, q Question) (Answer, error) {
 	c := a.d.current.Load().caller
 	if !c.Version.Elicitation || !c.Capabilities.AsksByForm() {
 		return Answer{}, ErrCannotAsk
+	}
+	if !c.Version.MultiSelect && q.takesSeveral() {
+		return Answer{}, fmt.Errorf("this client cannot ask its user: protocol version %s has no field of several choices", c.Version.Name)
 	}
 	most := 1 // so that each is told as a status of its own
 	if c.Version.Stateless {

@@ -70,3 +70,32 @@ func TestDressEveryWay(t *testing.T) {
 		}
 	}
 }
+
+// A field of several choices is shown to clients of the versions that have it. Who asks another one is told why it cannot be.
+func TestQuestionOfSeveralChoices(t *testing.T) {
+	for version, want := range map[string]string{
+		"2025-06-18": `"text":"this client cannot ask its user: protocol version 2025-06-18 has no field of several choices"`,
+		"2025-11-25": `"method":"elicitation/create"`,
+	} {
+		c := serveStateless(t, &Function{
+			Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`)},
+			begin: untyped(func(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
+				schema := `{"type":"object","properties":{"why":{"type":"string"},"tags":{"type":"array","items":{"type":"string","enum":["a","b"]}}}}`
+				_, err := call.Ask(ctx, Question{Message: "Which?", Schema: json.RawMessage(schema)})
+				return mcp.Result("asked"), err
+			}),
+		})
+		for _, line := range []string{
+			`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + version + `","capabilities":{"elicitation":{}}}}`,
+			`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"tool"}}`,
+		} {
+			if _, err := fmt.Fprintln(c.in, line); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.next()
+		if got := c.next(); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", version, got)
+		}
+	}
+}
