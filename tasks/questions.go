@@ -69,6 +69,9 @@ func (r *Run) Ask(q *Question) error {
 	case r.asked() <- struct{}{}:
 	default:
 	}
+	if waits {
+		r.storeRestated()
+	}
 	return nil
 }
 
@@ -80,12 +83,14 @@ func (q *Question) Close() error {
 	q.closed.Happen()
 	q.run.door.Lock()
 	defer q.run.door.Unlock()
-	switch open, last := q.forget(); {
-	case last:
+	open, last := q.forget()
+	if last {
 		return q.run.move(mcp.TaskWorking, "")
-	case open:
+	}
+	if open {
 		q.run.changes.Tell()
 	}
+	q.run.storeRestated()
 	return nil
 }
 
@@ -112,6 +117,17 @@ func (r *Run) restate() {
 	}
 	if first != nil && r.task.Status == mcp.TaskInputRequired {
 		r.task.StatusMessage, r.task.UpdatedAt = clip(first.Message), time.Now()
+	}
+}
+
+// storeRestated stores what restate has changed, which other processes read. No question fails for it: that it is asked has been stored.
+// The door is held.
+func (r *Run) storeRestated() {
+	r.mu.Lock()
+	t, shown := r.task, r.handle && !r.ending && r.task.Status == mcp.TaskInputRequired
+	r.mu.Unlock()
+	if shown {
+		_ = r.runner.o.Store.Put(&r.ctx, t)
 	}
 }
 

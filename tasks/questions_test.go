@@ -97,6 +97,43 @@ func TestQuestionsElsewhere(t *testing.T) {
 	}
 }
 
+// Other processes see a question that is open, not one that has been answered.
+func TestStatusElsewhereSaysWhatIsAsked(t *testing.T) {
+	dir := t.TempDir()
+	here, there := NewRunner(Options{Store: openStore(t, SQLiteOptions{Dir: dir})}), NewRunner(Options{Store: openStore(t, SQLiteOptions{Dir: dir})})
+	defer here.Close()
+	defer there.Close()
+	s := start(t, there, untilDone)
+	s.Deliver(delivered)
+	says := func(want mcp.TaskStatus, message string) {
+		t.Helper()
+		got, err := here.Get(t.Context(), s.ID())
+		if err != nil || got.Status != want || got.StatusMessage != message || want == mcp.TaskInputRequired && !got.UpdatedAt.Equal(s.Task().UpdatedAt) {
+			t.Errorf("status %s %q of %v, %v; want %s %q", got.Status, got.StatusMessage, got.UpdatedAt, err, want, message)
+		}
+	}
+	var asked []*Question
+	for _, message := range []string{"first?", "second?", "third?"} {
+		q := &Question{Message: message}
+		if err := s.Ask(q); err != nil {
+			t.Fatal(err)
+		}
+		asked = append(asked, q)
+		says(mcp.TaskInputRequired, "first?")
+	}
+	s.Answer(map[string]json.RawMessage{asked[0].key: json.RawMessage(`{}`)})
+	for i, want := range []string{"second?", "third?"} {
+		if err := asked[i].Close(); err != nil { // the first has been answered, the second is taken back
+			t.Fatal(err)
+		}
+		says(mcp.TaskInputRequired, want)
+	}
+	if err := asked[2].Close(); err != nil {
+		t.Fatal(err)
+	}
+	says(mcp.TaskWorking, "")
+}
+
 // questionless stores no task that waits for an answer.
 type questionless struct{ *Memory }
 
