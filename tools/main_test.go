@@ -84,6 +84,15 @@ var children = map[string]func(args []string){
 		}
 		time.Sleep(time.Hour)
 	},
+	// unguarded is a runnel that can open no file, and so have no guard. It says what becomes of a command.
+	"unguarded": func([]string) {
+		time.AfterFunc(time.Hour, func() {}) // the runtime cannot do without its poller, which is a file
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{}); err != nil {
+			panic(err)
+		}
+		_, err := newVariablesFile(&Call{})
+		fmt.Println(err)
+	},
 	// escape leaves a grandchild in a session of its own, which holds stdout.
 	"escape": func(args []string) {
 		p, err := os.StartProcess("/bin/sh", []string{"sh", "-c", args[0]}, &os.ProcAttr{
@@ -299,6 +308,15 @@ func (l *lifeline) gone() {
 	_ = l.read.SetReadDeadline(time.Now().Add(watchdog))
 	if _, err := io.ReadAll(l.read); err != nil {
 		l.t.Fatalf("a process is left: %v", err)
+	}
+}
+
+// isHeld tells that some who have opened the lifeline are still there.
+func (l *lifeline) isHeld() {
+	l.t.Helper()
+	_ = l.read.SetReadDeadline(time.Now().Add(100 * time.Millisecond)) // one that has passed would be told of without a look
+	if _, err := l.read.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		l.t.Errorf("a process was killed that was not to be: %v", err)
 	}
 }
 

@@ -1,9 +1,12 @@
 package tools
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -40,6 +43,78 @@ func init() {
 		}
 		fmt.Println("held by", os.Getpid(), "so far")
 		time.Sleep(time.Hour)
+	}
+	// announcer is a runnel that is killed as soon as it has a guard, before that can have asked for anything.
+	children["announcer"] = func(args []string) {
+		if err := guards.announce(args[0]); err != nil {
+			panic(err)
+		}
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+	// guarded is a runnel whose host has left file 3 open. It starts a guard before any command, and closes the file.
+	children["guarded"] = func(args []string) {
+		if err := guards.announce(args[0]); err != nil {
+			panic(err)
+		}
+		if err := unix.Close(3); err != nil {
+			panic(err)
+		}
+		fmt.Println("ready")
+		time.Sleep(time.Hour)
+	}
+}
+
+// What has the folder of a command in its environment outlives a killed runnel if it is of runnel's own group: its host may be, which a
+// runnel that is called by a command shares.
+func TestGuardSparesTheGroupOfItsRunnel(t *testing.T) {
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "folder")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	host, command := newLifeline(t), newLifeline(t)
+	group := holder(t, folder, host)
+	holder(t, folder, command)
+	runnel := exec.Command(os.Args[0], folder)
+	runnel.Env = append(os.Environ(), childVar+"=announcer")
+	runnel.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: group}
+	if err := runnel.Run(); err == nil || err.Error() != "signal: killed" {
+		t.Fatal(err)
+	}
+	command.gone()
+	isEmptied(t, dir) // which the guard does last
+	host.isHeld()
+}
+
+// A guard has none of the files that runnel's host left open.
+func TestGuardHasNoFilesOfTheHost(t *testing.T) {
+	read, left, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	runnel := exec.Command(os.Args[0], t.TempDir())
+	runnel.Env = append(os.Environ(), childVar+"=guarded")
+	runnel.ExtraFiles = []*os.File{left}
+	out, err := runnel.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = runnel.Start()
+	_ = left.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = runnel.Process.Kill()
+		_ = runnel.Wait()
+	}()
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	_ = read.SetReadDeadline(time.Now().Add(watchdog))
+	if _, err := read.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the file is still open: %v", err)
 	}
 }
 
