@@ -3,47 +3,11 @@ package partials
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 )
 
 // ErrClosed refuses an append to a log whose task has ended.
 var ErrClosed = errors.New("the task's log is closed")
-
-// Stream tells where text comes from.
-type Stream uint8
-
-// The streams of text.
-const (
-	Stdout Stream = iota
-	Stderr
-)
-
-// Kind tells what a chunk holds.
-type Kind uint8
-
-// The kinds of chunks.
-const (
-	Text Kind = iota // valid UTF-8, part of a stream of text
-	Item             // one content block, encoded
-)
-
-// Chunk is one piece of output, as it was written.
-type Chunk struct {
-	Kind   Kind
-	Stream Stream // of Text
-	Data   []byte
-	More   bool // the next chunk belongs to the same write: both stay together in one notification
-	Whole  bool // Text that is not cut, such as a line; 64 KiB at most
-}
-
-// Batch is a run of chunks. Its data belongs to the log and must not be changed.
-type Batch struct {
-	Chunks []Chunk
-	Start  int64 // position of the first byte
-	End    int64 // position after the last one
-	Lost   bool  // what stood from Start to End is no longer kept; the one chunk says so
-}
 
 // LogOptions of a Log. The zero value works, and so does nil.
 type LogOptions struct {
@@ -94,25 +58,6 @@ type Log struct {
 	spill    func() // nil once it has been called
 	spilling bool   // it has not returned
 }
-
-// block holds chunks that follow each other. data never grows beyond its capacity, so what a
-// reader holds of it stays where it is.
-type block struct {
-	start   int64
-	cost    int64 // of the log up to here, the block included
-	data    []byte
-	records []record
-}
-
-type record struct {
-	end    uint32 // in data
-	kind   Kind
-	stream Stream
-	more   bool
-	whole  bool
-}
-
-func (b *block) end() int64 { return b.start + int64(len(b.data)) }
 
 // NewLog makes an empty log.
 func NewLog(o *LogOptions) *Log {
@@ -228,71 +173,6 @@ func (l *Log) spillNow() {
 	l.mu.Lock()
 	l.spilling = false
 	l.moved()
-}
-
-// write adds one chunk, text longer than maxText in pieces. l.mu is held.
-func (l *Log) write(c *Chunk) {
-	data := c.Data
-	for c.Kind == Text && len(data) > maxText {
-		cut := cutText(data, maxText)
-		l.record(data[:cut], record{kind: Text, stream: c.Stream, more: c.More})
-		data = data[cut:]
-	}
-	if len(data) > 0 {
-		l.record(data, record{kind: c.Kind, stream: c.Stream, more: c.More, whole: c.Whole})
-	}
-}
-
-// writeLines adds lines, and copies as many at once as a block has room for.
-func (l *Log) writeLines(stream Stream, text []byte, ends []int) {
-	for begin := 0; len(ends) > 0; {
-		if line := text[begin:ends[0]]; len(line) > maxText { // what a command wrote has grown: of each byte that is no UTF-8 three are made
-			l.write(&Chunk{Stream: stream, Data: line, Whole: true})
-			begin, ends = ends[0], ends[1:]
-			continue
-		}
-		b := l.roomy(ends[0] - begin)
-		room := begin + cap(b.data) - len(b.data)
-		n, _ := slices.BinarySearch(ends, room+1) // lines that end before that
-		at, from := len(b.data)-begin, begin
-		b.data = append(b.data, text[begin:ends[n-1]]...)
-		for _, end := range ends[:n] {
-			b.records = append(b.records, record{end: uint32(at + end), stream: stream, whole: true})
-			l.cost += max(int64(end-begin), minCost)
-			begin = end
-		}
-		l.end += int64(begin - from)
-		b.cost = l.cost
-		ends = ends[n:]
-	}
-}
-
-func (l *Log) record(data []byte, r record) {
-	b := l.roomy(len(data))
-	b.data = append(b.data, data...)
-	r.end = uint32(len(b.data))
-	b.records = append(b.records, r)
-	l.end += int64(len(data))
-	l.cost += max(int64(len(data)), minCost)
-	b.cost = l.cost
-}
-
-// roomy is the last block, a new one if that has no room for n bytes.
-func (l *Log) roomy(n int) *block {
-	var b *block
-	if n := len(l.blocks); n > 0 {
-		b = l.blocks[n-1]
-	}
-	if b == nil || cap(b.data)-len(b.data) < n {
-		size, records := firstBlock, 0
-		if b != nil {
-			size = min(2*cap(b.data), maxBlock)
-			records = len(b.records)*size/cap(b.data) + 1 // if it goes on like this
-		}
-		b = &block{start: l.end, data: make([]byte, 0, max(size, n)), records: make([]record, 0, records)}
-		l.blocks = append(l.blocks, b)
-	}
-	return b
 }
 
 // pending is what the reader that is furthest behind has not read, as memory. l.mu is held.
@@ -411,29 +291,4 @@ func (l *Log) Held() int64 {
 		n += int64(cap(b.data)) + int64(cap(b.records))*8
 	}
 	return n
-}
-
-// ReadAt returns up to limit bytes of whole chunks from position pos on, at least one chunk if there is
-// any, and the position to go on from. What is no longer kept is passed over: Batch.Start tells where it begins.
-func (l *Log) ReadAt(ctx context.Context, pos int64, limit int) (Batch, int64, error) {
-	r := Reader{log: l, pos: max(pos, 0)}
-	for {
-		if err := r.load(ctx); err != nil {
-			return Batch{}, r.pos, err
-		}
-		b, ok := r.Next(limit)
-		if ok && !b.Lost || r.pos >= l.Size() {
-			return b, r.pos, nil
-		}
-		// Else memory let it go since load looked.
-	}
-}
-
-// Tail returns the last chunks that are in memory, about n bytes of them.
-func (l *Log) Tail(n int) Batch {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	r := Reader{log: l, tail: true}
-	b, _ := r.last(int64(n))
-	return b
 }

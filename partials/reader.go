@@ -1,14 +1,11 @@
 package partials
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"math"
 	"slices"
-	"sort"
-	"unicode/utf8"
 )
 
 // NewReader returns a reader from position pos on, for which Append waits if there is no backing. It must be closed.
@@ -89,123 +86,6 @@ func (r *Reader) last(n int64) (b Batch, ok bool) {
 		r.pos = r.log.end // of a followed log, memory may hold nothing
 	}
 	return b, ok
-}
-
-// next reads at r.pos. log.mu is held.
-func (r *Reader) next(limit int) (Batch, bool) {
-	l := r.log
-	if r.pos >= l.end {
-		return Batch{Start: l.end, End: l.end}, false
-	}
-	blocks := r.source()
-	if len(blocks) == 0 {
-		return Batch{Start: r.pos, End: r.pos}, false
-	}
-	if r.pos < blocks[0].start { // memory has let it go
-		r.pos, r.cost = blocks[0].start, l.gone
-	}
-	i, n, begin := find(blocks, r.pos)
-	b := blocks[i]
-	at := int(r.pos - b.start)
-	if b.records[n].kind == Item {
-		at = begin // a position inside an item is its beginning
-	}
-	for at < len(b.data) && !utf8.RuneStart(b.data[at]) {
-		at++ // a position inside a character is its end
-	}
-	if at == len(b.data) {
-		r.pos = b.end()
-		return r.next(limit)
-	}
-	start := b.start + int64(at)
-	chunks := r.chunks[:0]
-	size, weight := 0, 0
-	whole := 0 // how many chunks are whole writes
-	cost, wholeCost := int64(0), int64(0)
-	for {
-		rec := &b.records[n]
-		data := b.data[at:rec.end]
-		add, heavy := len(data)+r.overhead, len(data)+itemOverhead
-		if rec.kind == Text {
-			heavy += 5 * len(data) // \u0000
-		}
-		if len(chunks) == 0 || rec.kind == Item || chunks[len(chunks)-1].Kind == Item || chunks[len(chunks)-1].Stream != rec.stream {
-			add += itemOverhead
-		}
-		if whole > 0 && size+add > limit || len(chunks) > 0 && weight+heavy > maxWeight {
-			break
-		}
-		if rec.kind == Text && !rec.whole && len(data) > limit {
-			data = data[:cutText(data, limit)]
-		}
-		chunks = append(chunks, Chunk{Kind: rec.kind, Stream: rec.stream, Data: data, More: rec.more, Whole: rec.whole})
-		size += add
-		weight += heavy
-		cost += max(int64(len(data)), minCost)
-		at += len(data)
-		if !rec.more || at < int(rec.end) {
-			whole, wholeCost = len(chunks), cost
-		}
-		if at < int(rec.end) {
-			break
-		}
-		if last := &chunks[len(chunks)-1]; r.joins {
-			// Text goes on: what the loop around this one does with it, and no more than that, since lines are many.
-			begin := at - len(last.Data)
-			for n+1 < len(b.records) && last.precedes(&b.records[n+1]) {
-				add := int(b.records[n+1].end) - at
-				heavy := 6*add + itemOverhead
-				if size+add > limit || weight+heavy > maxWeight {
-					break
-				}
-				size += add
-				weight += heavy
-				cost += max(int64(add), minCost)
-				at += add
-				n++
-			}
-			if last.Data = b.data[begin:at]; whole == len(chunks) {
-				wholeCost = cost
-			}
-		}
-		if n++; n == len(b.records) {
-			if i++; i == len(blocks) {
-				break
-			}
-			b, n, at = blocks[i], 0, 0
-		}
-	}
-	if whole > 0 {
-		chunks, cost = chunks[:whole], wholeCost
-	}
-	batch := Batch{Chunks: chunks, Start: start, End: start}
-	for k := range chunks {
-		batch.End += int64(len(chunks[k].Data))
-	}
-	r.cost += cost
-	r.pos = batch.End
-	r.chunks = chunks
-	return batch, true
-}
-
-// precedes tells whether a chunk is text that goes on in the next record of its block: both whole writes to one stream.
-func (c *Chunk) precedes(next *record) bool {
-	return c.Kind == Text && next.kind == Text && c.Stream == next.stream && !c.More && !next.more
-}
-
-// cutText returns how much of data to take, limit bytes at most: whole lines if there are any, else whole characters.
-func cutText(data []byte, limit int) int {
-	if i := bytes.LastIndexByte(data[:limit], '\n'); i >= 0 {
-		return i + 1
-	}
-	cut := limit
-	for cut > 0 && !utf8.RuneStart(data[cut]) {
-		cut--
-	}
-	if cut == 0 { // limit is smaller than the character
-		_, cut = utf8.DecodeRune(data)
-	}
-	return cut
 }
 
 // Wait returns when at least n bytes are there to read or the log is closed, having fetched from the backing what
@@ -350,54 +230,4 @@ func (r *Reader) passGap() Batch {
 	r.cost += r.gap - r.pos
 	r.pos = r.gap
 	return b
-}
-
-// find is which block holds a position, which of its chunks does, and where in its data that chunk begins. The blocks must hold it.
-func find(blocks []*block, pos int64) (i, n, begin int) {
-	i = sort.Search(len(blocks), func(i int) bool { return blocks[i].end() > pos })
-	b := blocks[i]
-	at := int(pos - b.start)
-	n = sort.Search(len(b.records), func(n int) bool { return int(b.records[n].end) > at })
-	if n > 0 {
-		begin = int(b.records[n-1].end)
-	}
-	return i, n, begin
-}
-
-// locate is the block that holds the chunk which begins at a position, which of its chunks that is, and where in its data; nil where
-// none begins: next has cut one.
-func locate(blocks []*block, pos int64) (b *block, n, begin int) {
-	if len(blocks) == 0 || pos < blocks[0].start || pos >= blocks[len(blocks)-1].end() {
-		return nil, 0, 0
-	}
-	i, n, begin := find(blocks, pos)
-	if b = blocks[i]; b.start+int64(begin) != pos {
-		return nil, 0, 0
-	}
-	return b, n, begin
-}
-
-// stretch reads what next would, as a stretch, where that is whole writes of one block: nearly always. The data is not copied,
-// and of a chunk only its mark is made. log.mu is held.
-func (r *Reader) stretch(limit int) (Stretch, bool) {
-	b, n, begin := locate(r.log.blocks, r.pos)
-	if b == nil {
-		return Stretch{}, false
-	}
-	s := Stretch{Start: r.pos, Marks: make([]byte, 0, 2*(len(b.records)-n))}
-	at, cost := begin, int64(0)
-	whole, marks, wholeCost := begin, 0, int64(0) // of whole writes
-	for ; n < len(b.records) && int(b.records[n].end) <= begin+limit; n++ {
-		rec := &b.records[n]
-		size := int(rec.end) - at
-		s.mark(rec, size)
-		cost += max(int64(size), minCost)
-		if at = int(rec.end); !rec.more {
-			whole, marks, wholeCost = at, len(s.Marks), cost
-		}
-	}
-	s.Marks, s.Data = s.Marks[:marks], b.data[begin:whole:whole]
-	r.pos += int64(len(s.Data))
-	r.cost += wholeCost
-	return s, whole > begin
 }

@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"sort"
-	"strconv"
 	"sync"
 )
 
@@ -101,14 +100,6 @@ func (s *Segments) Finish(e Ending) {
 		first := e // e itself would be allocated each time
 		s.ending = &first
 	}
-}
-
-// Page is some segments in a row.
-type Page struct {
-	Content  []byte // a JSON array of segments, with seqNr if they were asked for
-	Count    int
-	Complete bool // nothing follows, ever
-	IsError  bool // with Complete: the task failed
 }
 
 // After returns the segments behind number last, of about limit bytes, and numbers those that have no
@@ -299,94 +290,3 @@ func (s *Segments) logged(n int64, longest int) []byte {
 
 // noLongerKept stands for output that is gone.
 const noLongerKept = `{"type":"text","text":"[%d bytes of output are no longer kept]"}`
-
-// lostTo is where the log begins that can be read: before it, memory has let go what no backing has.
-func (l *Log) lostTo() int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.backing != nil || len(l.blocks) == 0 {
-		return 0
-	}
-	return l.blocks[0].start
-}
-
-// between returns the chunks from position begin to end, nil if they are not all kept.
-func (l *Log) between(begin, end int64) []Chunk {
-	var chunks []Chunk
-	for r := (Reader{log: l, pos: begin}); r.pos < end; {
-		at := r.pos
-		if r.load(context.Background()) != nil {
-			return nil
-		}
-		l.mu.Lock()
-		b, ok := r.next(int(end - at))
-		gone := r.gap > at
-		l.mu.Unlock()
-		if !ok && !gone {
-			continue // memory let it go since load looked
-		}
-		if gone || b.Start > at {
-			return nil
-		}
-		for _, c := range b.Chunks {
-			if left := end - at; int64(len(c.Data)) > left {
-				c.Data = c.Data[:left]
-			}
-			if at += int64(len(c.Data)); len(c.Data) > 0 {
-				chunks = append(chunks, c)
-			}
-		}
-	}
-	return chunks
-}
-
-// collector makes a page.
-type collector struct {
-	page     Page
-	limit    int
-	begin    int // of the page, in its content
-	numbered bool
-}
-
-// numberBytes is about what a number adds to an item.
-const numberBytes = 24
-
-// longest is how long an item may be: a result that is merged is no line that everybody must be able to read.
-func (c *collector) longest() int {
-	if c.numbered {
-		return maxItem
-	}
-	return math.MaxInt
-}
-
-// room tells whether n bytes more belong on the page: it is full at its limit, and beyond the limit it never gets
-// longer than a line can be. The first segment always has room.
-func (c *collector) room(n int) bool {
-	size := len(c.page.Content) - c.begin
-	return c.page.Count == 0 || size < c.limit && size+n+numberBytes <= max(c.limit, maxWeight)
-}
-
-// add puts an item on the page if there is room.
-func (c *collector) add(n int64, item []byte) bool {
-	if !c.room(len(item)) {
-		return false
-	}
-	c.put(n, item)
-	return true
-}
-
-func (c *collector) put(n int64, item []byte) {
-	p := &c.page
-	if p.Count > 0 {
-		p.Content = append(p.Content, ',')
-	}
-	p.Count++
-	if c.numbered {
-		p.Content = append(p.Content, `{"seqNr":`...)
-		p.Content = strconv.AppendInt(p.Content, n, 10)
-		if item = bytes.TrimSpace(item[1:]); item[0] != '}' {
-			p.Content = append(p.Content, ',')
-		}
-	}
-	p.Content = append(p.Content, item...)
-}

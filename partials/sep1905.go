@@ -168,21 +168,3 @@ func relatedTask(id string) []byte {
 	quoted, _ := json.Marshal(id)
 	return fmt.Appendf(nil, `{"io.modelcontextprotocol/related-task":{"taskId":%s}}`, quoted)
 }
-
-// take takes the chunks up to a position out of a batch.
-func (b *Batch) take(pos int64) []Chunk {
-	n := 0
-	for n < len(b.Chunks) && b.Start+int64(len(b.Chunks[n].Data)) <= pos {
-		b.Start += int64(len(b.Chunks[n].Data))
-		n++
-	}
-	chunks := b.Chunks[:n:n]
-	b.Chunks = b.Chunks[n:]
-	if left := pos - b.Start; left > 0 && len(b.Chunks) > 0 { // a part of one
-		c := b.Chunks[0]
-		c.Data, b.Chunks[0].Data = c.Data[:left], c.Data[left:]
-		b.Start = pos
-		chunks = append(chunks, c)
-	}
-	return chunks
-}

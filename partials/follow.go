@@ -1,0 +1,55 @@
+package partials
+
+// Stored makes a log of what a backing has kept, up to position end. It is closed: nothing can be appended.
+func Stored(b Backing, end int64) *Log {
+	l := NewLog(nil)
+	l.backing, l.end, l.kept, l.closed = b, end, end, true
+	l.keeper = Reader{log: l, pos: end}
+	return l
+}
+
+// Followed makes a log of what a backing keeps while somebody else writes it. Grow tells how far it has come.
+func Followed(b Backing, end int64) *Log {
+	l := Stored(b, end)
+	l.closed, l.followed, l.retain = false, true, backedRetain
+	return l
+}
+
+// Follow makes a log that has a backing and no output yet one that somebody else writes. Grow tells how far it has come.
+func (l *Log) Follow() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.followed = true
+}
+
+// Grow moves the end of a followed log; Close ends it as it ends any other. tail are the last stretches before the new end, for
+// readers that are nearly there; without them they read the backing.
+func (l *Log) Grow(end int64, tail []Stretch) error {
+	blocks, err := decode(tail)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if end <= l.end || l.closed {
+		return nil
+	}
+	n := len(blocks)
+	if n == 0 || blocks[n-1].end() != end {
+		l.blocks, blocks = nil, nil
+	} else if blocks[0].start != l.end {
+		l.blocks = nil // what memory holds has no gap
+	}
+	l.cost += end - l.end
+	for _, b := range blocks {
+		b.cost = l.cost - (end - b.end())
+	}
+	l.blocks = append(l.blocks, blocks...)
+	l.keptCost = l.cost
+	l.end, l.kept = end, end
+	l.trim()
+	if wake := l.wake(); wake != nil {
+		go wake(false) // Segments.Grow holds its lock
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package partials
+
+import (
+	"context"
+)
+
+// ReadAt returns up to limit bytes of whole chunks from position pos on, at least one chunk if there is
+// any, and the position to go on from. What is no longer kept is passed over: Batch.Start tells where it begins.
+func (l *Log) ReadAt(ctx context.Context, pos int64, limit int) (Batch, int64, error) {
+	r := Reader{log: l, pos: max(pos, 0)}
+	for {
+		if err := r.load(ctx); err != nil {
+			return Batch{}, r.pos, err
+		}
+		b, ok := r.Next(limit)
+		if ok && !b.Lost || r.pos >= l.Size() {
+			return b, r.pos, nil
+		}
+		// Else memory let it go since load looked.
+	}
+}
+
+// Tail returns the last chunks that are in memory, about n bytes of them.
+func (l *Log) Tail(n int) Batch {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := Reader{log: l, tail: true}
+	b, _ := r.last(int64(n))
+	return b
+}
+
+// between returns the chunks from position begin to end, nil if they are not all kept.
+func (l *Log) between(begin, end int64) []Chunk {
+	var chunks []Chunk
+	for r := (Reader{log: l, pos: begin}); r.pos < end; {
+		at := r.pos
+		if r.load(context.Background()) != nil {
+			return nil
+		}
+		l.mu.Lock()
+		b, ok := r.next(int(end - at))
+		gone := r.gap > at
+		l.mu.Unlock()
+		if !ok && !gone {
+			continue // memory let it go since load looked
+		}
+		if gone || b.Start > at {
+			return nil
+		}
+		for _, c := range b.Chunks {
+			if left := end - at; int64(len(c.Data)) > left {
+				c.Data = c.Data[:left]
+			}
+			if at += int64(len(c.Data)); len(c.Data) > 0 {
+				chunks = append(chunks, c)
+			}
+		}
+	}
+	return chunks
+}
+
+// lostTo is where the log begins that can be read: before it, memory has let go what no backing has.
+func (l *Log) lostTo() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.backing != nil || len(l.blocks) == 0 {
+		return 0
+	}
+	return l.blocks[0].start
+}

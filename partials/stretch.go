@@ -1,0 +1,65 @@
+package partials
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+)
+
+// Stretch is a part of a log as a backing keeps it: whole chunks, and whole writes where they are not very long.
+type Stretch struct {
+	Start int64  // position of the first byte of Data
+	Marks []byte // where the chunks end and what they are, as Unkept gave them
+	Data  []byte
+}
+
+// End is the position behind the stretch.
+func (s *Stretch) End() int64 { return s.Start + int64(len(s.Data)) }
+
+// mark adds a chunk's length, and what it is in four bits.
+func (s *Stretch) mark(r *record, size int) {
+	m := uint64(size)<<4 | uint64(r.kind)&1 | uint64(r.stream)&1<<1
+	if r.more {
+		m |= 1 << 2
+	}
+	if r.whole {
+		m |= 1 << 3
+	}
+	s.Marks = binary.AppendUvarint(s.Marks, m)
+}
+
+// block decodes a stretch. A damaged one gives an error.
+func (s *Stretch) block() (*block, error) {
+	b := &block{start: s.Start, data: s.Data}
+	at := uint64(0)
+	for rest := s.Marks; len(rest) > 0; {
+		m, n := binary.Uvarint(rest)
+		if n <= 0 || m>>4 > uint64(len(s.Data))-at || len(s.Data) > math.MaxUint32 {
+			return nil, errors.New("reading stored output: it is damaged")
+		}
+		rest = rest[n:]
+		at += m >> 4
+		b.records = append(b.records, record{
+			end:    uint32(at),
+			kind:   Kind(m & 1),
+			stream: Stream(m >> 1 & 1),
+			more:   m&(1<<2) != 0,
+			whole:  m&(1<<3) != 0,
+		})
+	}
+	if at != uint64(len(s.Data)) || len(s.Data) == 0 {
+		return nil, errors.New("reading stored output: it is damaged")
+	}
+	return b, nil
+}
+
+func decode(stretches []Stretch) (blocks []*block, err error) {
+	for i := range stretches {
+		b, err := stretches[i].block()
+		if err != nil {
+			return nil, err
+		}
+		blocks = append(blocks, b)
+	}
+	return blocks, nil
+}

@@ -1,0 +1,90 @@
+package partials
+
+import (
+	"runnel/rpc/mcp"
+)
+
+// End tells how a call ended.
+type End uint8
+
+// The ends. Running is none.
+const (
+	Running   End = iota
+	Done          // completed, or a result without isError
+	Failed        // failed, or a result with isError, or an error
+	Cancelled     // by tasks/cancel
+	Expired       // the server does not know the task any more
+	Lost          // the connection ended first
+)
+
+func (e End) String() string {
+	return [...]string{"running", "completed", "failed", "cancelled", "expired", "connection lost"}[e]
+}
+
+// Status takes the task's status as tasks/get or tasks/cancel says it.
+func (t *Tracker) Status(s mcp.TaskStatus, message string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.status(s, message)
+}
+
+func (t *Tracker) status(s mcp.TaskStatus, message string) {
+	switch s {
+	case mcp.TaskCompleted:
+		t.finish(Done, message)
+	case mcp.TaskFailed:
+		t.finish(Failed, message)
+	case mcp.TaskCancelled:
+		t.finish(Cancelled, message)
+	}
+}
+
+// Finish tells of an end that the server does not tell of: Expired, Lost, or Failed by an error. The first end counts.
+func (t *Tracker) Finish(e End, message string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.finish(e, message)
+}
+
+func (t *Tracker) finish(e End, message string) {
+	if t.end != Running {
+		return
+	}
+	t.end, t.message = e, message
+	t.early = nil
+	if t.spelled != spelled1905 { // whose rest can be fetched still
+		t.flush()
+	}
+}
+
+// Flush tells that nothing more comes: what is held is handed out, and what is missing reported. Of a call that has
+// ended only SEP-1905 may have a rest.
+func (t *Tracker) Flush() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ranged.on {
+		t.giveUp()
+	}
+	t.flush()
+}
+
+func (t *Tracker) flush() {
+	if t.ranged.on && !t.ranged.done {
+		t.askRange()
+		return
+	}
+	for len(t.seq.held) > 0 && !t.ranged.on {
+		t.skip()
+	}
+	switch missing := t.seq.missing(); {
+	case t.spelled == unspelled || t.spelled == spelled2679: // no end mark: Compare tells
+	case missing.To >= missing.From:
+		t.gap(missing)
+		t.seq.next = missing.To + 1
+		t.last = true
+	case t.spelled == spelled2998 && t.seq.closed || t.last || t.end == Cancelled: // then it is cut off as was wished
+	default:
+		t.last = true
+		t.gap(Gap{From: t.next(), To: -1})
+	}
+}

@@ -1,0 +1,118 @@
+package partials
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"runnel/rpc/mcp"
+)
+
+// Notification takes a notification of the server's. It tells whether it belongs to the call.
+func (t *Tracker) Notification(method string, params json.RawMessage) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch method {
+	case "notifications/tasks/partial":
+		return t.partial(params)
+	case "notifications/tools/partial_result":
+		return t.toolResult(params)
+	case "notifications/progress":
+		return t.progress(params)
+	case "notifications/tasks/status", "notifications/tasks":
+		var s mcp.Task
+		_ = json.Unmarshal(params, &s) // what is of the wrong type reads as absent
+		switch {
+		case s.TaskID == "":
+		case t.taskID == "" && t.end == Running:
+			t.keep(earlyMessage{taskID: s.TaskID, status: s.Status, text: s.StatusMessage}, len(params))
+		case s.TaskID == t.taskID:
+			t.status(s.Status, s.StatusMessage)
+			return true
+		}
+	}
+	return false
+}
+
+// partial takes one of SEP-2679.
+func (t *Tracker) partial(params []byte) bool {
+	p := TaskPartial{Seq: -1}
+	if json.Unmarshal(params, &p) != nil || p.Seq < 0 || p.Seq > maxNumber || len(p.Content) == 0 || p.TaskID == "" {
+		if p.TaskID == t.taskID && t.taskID != "" {
+			t.stats.Malformed++ // the number behind it shows the gap
+			return true
+		}
+		return false
+	}
+	switch {
+	case t.taskID == "" && t.end == Running:
+		t.keep(earlyMessage{taskID: p.TaskID, seq: p.Seq, items: p.Content}, len(params))
+		return false
+	case p.TaskID != t.taskID:
+		return false
+	}
+	t.number(spelled2679, p.Seq, p.Content)
+	return true
+}
+
+// toolResult takes one of SEP-2998.
+func (t *Tracker) toolResult(params []byte) bool {
+	p := PartialToolResult{Seq: -1}
+	err := json.Unmarshal(params, &p)
+	if len(t.o.Token) == 0 || !bytes.Equal(p.Token, t.o.Token) {
+		return false
+	}
+	if err != nil || p.Seq < 0 || p.Seq > maxNumber {
+		t.stats.Malformed++
+		return true
+	}
+	if p.Final && t.speaks(spelled2998) {
+		t.seq.close(p.Seq)
+	}
+	t.number(spelled2998, p.Seq, p.Content)
+	return true
+}
+
+// progress takes a progress notification, with a partial result (PR #383) or without.
+func (t *Tracker) progress(params []byte) bool {
+	var p struct {
+		Token    json.RawMessage `json:"progressToken"`
+		Progress float64         `json:"progress"`
+		Partial  *struct {
+			Chunk struct {
+				Content []json.RawMessage `json:"content"`
+			} `json:"chunk"`
+			Append bool `json:"append"`
+			Last   bool `json:"lastChunk"`
+		} `json:"partialResult"`
+	}
+	err := json.Unmarshal(params, &p)
+	if len(t.o.Token) == 0 || !bytes.Equal(p.Token, t.o.Token) {
+		return false
+	}
+	switch {
+	case err != nil:
+		t.stats.Malformed++
+	case p.Partial == nil:
+		t.seen.raise(p.Progress)
+	case !t.speaks(spelled383):
+	case t.end != Running || t.last:
+		t.stats.Late++
+	default:
+		// "The progress value MUST increase with each notification": one that does not came before, or should have.
+		switch t.seen.take(p.Progress) {
+		case seenBefore:
+			t.stats.Duplicates++
+			return true
+		case tooLate:
+			t.stats.Late++
+			t.gap(Gap{From: int64(t.stats.Partials), To: int64(t.stats.Partials)})
+			return true
+		}
+		if !t.begun && p.Partial.Append {
+			t.gap(Gap{From: 0, To: 0}) // "append": there was something to append to
+		}
+		t.last = p.Partial.Last
+		t.emit(p.Partial.Chunk.Content, t.begun && !p.Partial.Append)
+	}
+	return true
+}

@@ -1,0 +1,105 @@
+package partials
+
+import (
+	"encoding/json"
+
+	"runnel/rpc/mcp"
+)
+
+// Answer is what a response to the call is.
+type Answer uint8
+
+// The kinds of answers.
+const (
+	AnswerResult   Answer = iota // the result, or what is none of the others
+	AnswerHandle                 // a task; its result comes by other ways
+	AnswerSegments               // of SEP-1905, with or without the task; more may follow with the same id
+	AnswerQuestion               // input_required: the call is to be sent again, with answers
+)
+
+// Response takes a result of the call, the first or a later one, and tells what it is.
+func (t *Tracker) Response(result json.RawMessage) Answer {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var r struct {
+		ResultType mcp.ResultType  `json:"resultType"`
+		TaskID     string          `json:"taskId"`
+		Status     mcp.TaskStatus  `json:"status"`
+		Message    string          `json:"statusMessage"`
+		Task       *mcp.Task       `json:"task"`
+		Segments   json.RawMessage `json:"partial-content"`
+		IsError    bool            `json:"isError"`
+		Meta       struct {
+			Related mcp.RelatedTask `json:"io.modelcontextprotocol/related-task"`
+		} `json:"_meta"`
+	}
+	_ = json.Unmarshal(result, &r) // what is of the wrong type reads as absent
+	switch {
+	case r.ResultType == mcp.ResultInputRequired:
+		return AnswerQuestion
+	case r.ResultType == mcp.ResultTask && r.TaskID != "":
+		t.follow(r.TaskID)
+		t.status(r.Status, r.Message)
+		return AnswerHandle
+	case r.Segments != nil:
+		// "Extract the taskId from either the task object or _meta"
+		id := r.Meta.Related.TaskID
+		if r.Task != nil {
+			id = r.Task.TaskID
+		}
+		t.follow(id)
+		t.segments(result)
+		return AnswerSegments
+	case r.Task != nil && r.Task.TaskID != "":
+		t.follow(r.Task.TaskID)
+		t.status(r.Task.Status, r.Task.StatusMessage)
+		return AnswerHandle
+	}
+	if t.end == Running && t.taskID == "" {
+		t.finish(Done, "")
+		if r.IsError {
+			t.end = Failed
+		}
+	}
+	return AnswerResult
+}
+
+// Handle takes the id of the call's task where it is known otherwise.
+func (t *Tracker) Handle(taskID string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.follow(taskID)
+}
+
+func (t *Tracker) follow(id string) {
+	if id == "" || t.taskID != "" {
+		return
+	}
+	t.taskID = id
+	early := t.early
+	t.early = nil
+	for _, m := range early {
+		switch {
+		case m.taskID != id: // another call's
+		case m.status != "":
+			t.status(m.status, m.text)
+		default:
+			t.number(spelled2679, m.seq, m.items)
+		}
+	}
+}
+
+// earlyMessage is a partial or a status that came before its task was known: the handle may come behind it.
+type earlyMessage struct {
+	taskID string
+	seq    int64
+	items  []json.RawMessage
+	status mcp.TaskStatus // "" = a partial
+	text   string
+}
+
+func (t *Tracker) keep(m earlyMessage, size int) {
+	if t.size += size + messageBytes; t.size <= t.bound {
+		t.early = append(t.early, m)
+	}
+}
