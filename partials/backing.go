@@ -38,14 +38,14 @@ func (l *Log) Back(b Backing) {
 	if l.backing != nil {
 		panic("internal error: the log has a backing")
 	}
-	l.backing, l.told = b, 0
+	l.backing, l.told = b, nothingDue
 	l.retain = min(l.retain, backedRetain)
 	l.kept = max(l.kept, l.memory())
 	l.keeper = Reader{log: l, pos: l.kept, cost: l.cost - (l.end - l.kept)}
 	l.keptCost = l.keeper.cost
-	l.moved()
+	l.wakeAppends()
 	if l.kept < l.end {
-		l.due()
+		l.tell()
 	}
 }
 
@@ -54,7 +54,7 @@ func (l *Log) Unback() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.backing = nil
-	l.moved()
+	l.wakeAppends()
 }
 
 // Backed tells whether the log has a backing.

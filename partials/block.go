@@ -52,7 +52,7 @@ func (l *Log) writeLines(stream Stream, text []byte, ends []int) {
 		b.data = append(b.data, text[begin:ends[n-1]]...)
 		for _, end := range ends[:n] {
 			b.records = append(b.records, record{end: uint32(at + end), stream: stream, whole: true})
-			l.cost += max(int64(end-begin), minCost)
+			l.cost += costOf(end - begin)
 			begin = end
 		}
 		l.end += int64(begin - from)
@@ -67,7 +67,7 @@ func (l *Log) record(data []byte, r record) {
 	r.end = uint32(len(b.data))
 	b.records = append(b.records, r)
 	l.end += int64(len(data))
-	l.cost += max(int64(len(data)), minCost)
+	l.cost += costOf(len(data))
 	b.cost = l.cost
 }
 
@@ -113,3 +113,6 @@ func locate(blocks []*block, pos int64) (b *block, n, begin int) {
 	}
 	return b, n, begin
 }
+
+// costOf is what a chunk of n bytes counts in memory.
+func costOf(n int) int64 { return max(int64(n), minCost) }

@@ -48,7 +48,7 @@ func (l *Log) Grow(end int64, tail []Stretch) error {
 	l.keptCost = l.cost
 	l.end, l.kept = end, end
 	l.trim()
-	if wake := l.wake(); wake != nil {
+	if wake := l.wakeReaders(); wake != nil {
 		go wake(false) // Segments.Grow holds its lock
 	}
 	return nil

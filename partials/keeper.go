@@ -5,18 +5,27 @@ import (
 	"fmt"
 )
 
-// due tells the backing that there is something for it, once until it has taken it. l.mu is held.
-func (l *Log) due() {
+// urgency is what a backing was told.
+type urgency uint8
+
+const (
+	nothingDue   urgency = iota
+	somethingDue         // there is something for it
+	muchDue              // there is so much that Append may soon wait
+)
+
+// tell tells the backing what is due, each urgency once until it has taken everything. l.mu is held.
+func (l *Log) tell() {
 	if l.backing == nil || l.failed != nil || l.kept == l.end {
 		return
 	}
-	level := uint8(1)
+	now := somethingDue
 	if l.cost-l.keptCost >= dueBytes {
-		level = 2
+		now = muchDue
 	}
-	if level > l.told {
-		l.told = level
-		l.backing.Due(level == 2)
+	if now > l.told {
+		l.told = now
+		l.backing.Due(now == muchDue)
 	}
 }
 
@@ -33,7 +42,7 @@ func (l *Log) Unkept(limit int) (Stretch, bool) {
 	}
 	b, ok := l.keeper.next(limit)
 	if !ok {
-		l.told = 0
+		l.told = nothingDue
 		return Stretch{}, false
 	}
 	s := Stretch{Start: b.Start, Data: make([]byte, 0, b.End-b.Start)}
@@ -59,7 +68,7 @@ func (r *Reader) stretch(limit int) (Stretch, bool) {
 		rec := &b.records[n]
 		size := int(rec.end) - at
 		s.mark(rec, size)
-		cost += max(int64(size), minCost)
+		cost += costOf(size)
 		if at = int(rec.end); !rec.more {
 			whole, marks, wholeCost = at, len(s.Marks), cost
 		}
@@ -76,15 +85,15 @@ func (l *Log) Kept() {
 	defer l.mu.Unlock()
 	l.kept, l.keptCost = l.keeper.pos, l.keeper.cost
 	l.trim()
-	l.moved()
-	l.due()
+	l.wakeAppends()
+	l.tell()
 }
 
 // Retry gives back what Unkept returned since Kept: it could not be written.
 func (l *Log) Retry() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.keeper.pos, l.keeper.cost, l.told = l.kept, l.keptCost, 0
+	l.keeper.pos, l.keeper.cost, l.told = l.kept, l.keptCost, nothingDue
 }
 
 // ErrLost refuses an append to a log whose backing has failed.
@@ -96,7 +105,7 @@ func (l *Log) Fail(reason error) {
 	first := l.failed == nil
 	if first {
 		l.failed = fmt.Errorf("%w: %w", ErrLost, reason)
-		l.moved()
+		l.wakeAppends()
 	}
 	failed, lost := l.failed, l.lost
 	l.mu.Unlock()

@@ -44,12 +44,12 @@ func (r *Reader) nextWrites(limit int) (w writes, size int) {
 			break
 		}
 		size += data + r.overhead
-		r.cost += max(int64(data), minCost)
+		r.cost += costOf(data)
 		at = int(rec.end)
 	}
 	if size > 0 {
 		r.pos = w.end()
-		l.moved()
+		l.wakeAppends()
 		l.trim()
 	}
 	return w, size

@@ -32,45 +32,62 @@ const (
 )
 
 // Log is the append-only output of one task. A position in it is the number of bytes of data before it.
+//
+// Who waits for whom:
+//
+//   - Append waits for room (admit): without a backing until the slowest reader has read on, with one until the backing has taken
+//     what there is, and for readers only as behind.go says. A reader that has read on or is closed calls wakeAppends, and so does
+//     the backing's owner (Kept).
+//   - A reader waits for output (Wait, park). Append, Grow and Close wake it (wakeReaders).
+//   - The backing's owner waits for Due, which Append calls.
+//
+// The lock of the log covers its readers' positions, too. It is the innermost: a lane's lock, Pump.mu and Segments.mu are taken before
+// it, in this order, and under it nothing waits and nothing is called but Backing.Due.
 type Log struct {
-	maxPending, retain int64
+	maxPending int64
+	lost       func(error)
 
-	mu      sync.Mutex
-	blocks  []*block // oldest first; data before blocks[0].start is gone
-	end     int64
-	cost    int64 // of all that was appended, with minCost of each chunk at least
-	gone    int64 // of them, what memory has let go
-	closed  bool
-	readers []*Reader     // those that Append waits for
-	waiting []*Reader     // those in Wait
-	room    chan struct{} // closed when a reader has moved on; nil if no Append waits
-
-	// With a backing (backing.go).
-	backing  Backing
-	keeper   Reader // what Unkept has returned
-	kept     int64  // the backing has what stands before this position
-	keptCost int64
-	told     uint8 // what Due was told since Unkept found nothing: 1 that there is something, 2 that it is much
-	followed bool  // somebody else writes the log
+	mu       sync.Mutex
+	end      int64
+	cost     int64 // of all that was appended (costOf)
+	closed   bool
+	followed bool  // somebody else writes the log (follow.go)
 	failed   error // why the backing cannot keep it
-	limit    int64 // of Limit
-	lost     func(error)
-	spill    func() // nil once it has been called
-	spilling bool   // it has not returned
+
+	// What memory holds.
+	blocks []*block // oldest first; data before blocks[0].start is gone
+	gone   int64    // cost of that
+	retain int64    // LogOptions.Retain; less with a backing
+
+	// Who waits.
+	readers []*Reader     // those that Append waits for
+	waiting []*Reader     // those in Wait, and those that are parked
+	room    chan struct{} // closed when a reader or the backing has moved on; nil if no Append waits
+
+	// The backing (backing.go, keeper.go).
+	backing  Backing // nil if there is none
+	keeper   Reader  // what Unkept has returned
+	kept     int64   // the backing has what stands before this position
+	keptCost int64   // cost of that
+	told     urgency // what Due has said since Unkept found nothing
+	limit    int64   // of Limit
+	spill    func()  // LogOptions.Spill; nil once it has been called
+	spilling bool    // it has not returned
 }
 
 // NewLog makes an empty log.
 func NewLog(o *LogOptions) *Log {
 	l := &Log{maxPending: defaultMaxPending, retain: defaultRetain}
-	if o != nil && o.MaxPending > 0 {
+	if o == nil {
+		return l
+	}
+	if o.MaxPending > 0 {
 		l.maxPending = int64(o.MaxPending)
 	}
-	if o != nil && o.Retain > 0 {
+	if o.Retain > 0 {
 		l.retain = int64(o.Retain)
 	}
-	if o != nil {
-		l.lost, l.spill = o.Lost, o.Spill
-	}
+	l.lost, l.spill = o.Lost, o.Spill
 	return l
 }
 
@@ -79,7 +96,7 @@ func NewLog(o *LogOptions) *Log {
 func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
 	size := int64(0)
 	for i := range chunks {
-		size += max(int64(len(chunks[i].Data)), minCost)
+		size += costOf(len(chunks[i].Data))
 	}
 	l.mu.Lock()
 	if err := l.admit(ctx, size); err != nil {
@@ -98,7 +115,7 @@ func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
 func (l *Log) AppendLines(ctx context.Context, stream Stream, text []byte, ends []int) error {
 	size, begin := int64(0), 0
 	for _, end := range ends {
-		size += max(int64(end-begin), minCost)
+		size += costOf(end - begin)
 		begin = end
 	}
 	l.mu.Lock()
@@ -114,37 +131,37 @@ func (l *Log) AppendLines(ctx context.Context, stream Stream, text []byte, ends 
 // publish ends an append, and gives back l.mu.
 func (l *Log) publish() {
 	l.trim()
-	l.due()
-	wake := l.wake()
+	l.tell()
+	wake := l.wakeReaders()
 	l.mu.Unlock()
 	if wake != nil {
 		wake(true)
 	}
 }
 
-// admit waits until there is room for size. l.mu is held, but for the time that is waited.
+// admit waits until size more may be appended. l.mu is held before and after, and not while it waits.
 func (l *Log) admit(ctx context.Context, size int64) error {
 	l.awaitReaders(ctx)
-	for !l.closed && l.failed == nil {
-		if l.spill != nil && l.backing == nil && l.cost+size >= l.retain {
+	for {
+		switch {
+		case l.closed || l.followed:
+			return ErrClosed
+		case l.failed != nil:
+			return l.failed
+		case l.spill != nil && l.backing == nil && l.cost+size >= l.retain:
 			l.spillNow()
-			continue
-		}
-		pending := l.pending()
-		if !l.spilling && (pending == 0 || pending+size <= l.maxPending) && !l.loses() {
-			break
-		}
-		if !l.awaitRoom(ctx.Done()) {
+		case l.hasRoom(size):
+			return nil
+		case !l.awaitRoom(ctx.Done()):
 			return context.Cause(ctx)
 		}
 	}
-	switch {
-	case l.closed || l.followed:
-		return ErrClosed
-	case l.failed != nil:
-		return l.failed
-	}
-	return nil
+}
+
+// hasRoom tells whether nobody is too far behind for size more. What is larger than maxPending waits until all is read. l.mu is held.
+func (l *Log) hasRoom(size int64) bool {
+	pending := l.pending()
+	return !l.spilling && (pending == 0 || pending+size <= l.maxPending) && !l.loses()
 }
 
 // awaitRoom waits until a reader or the backing has moved on, and reports false if stop comes first. l.mu is held before
@@ -172,10 +189,10 @@ func (l *Log) spillNow() {
 	spill()
 	l.mu.Lock()
 	l.spilling = false
-	l.moved()
+	l.wakeAppends()
 }
 
-// pending is what the reader that is furthest behind has not read, as memory. l.mu is held.
+// pending is what the one that is furthest behind has not read, as memory: the backing, or else a reader. l.mu is held.
 func (l *Log) pending() int64 {
 	if l.backing != nil {
 		return l.cost - l.keptCost
@@ -189,7 +206,7 @@ func (l *Log) pending() int64 {
 	return most
 }
 
-// slowest is the position of the reader that is furthest behind. l.mu is held.
+// slowest is the position of the one that is furthest behind. l.mu is held.
 func (l *Log) slowest() int64 {
 	if l.backing != nil {
 		return l.kept
@@ -218,9 +235,9 @@ func (l *Log) trim() {
 	l.blocks = l.blocks[drop:]
 }
 
-// wake wakes the readers that have what they wait for. What it returns, if anything, wakes one that is parked: it must be
+// wakeReaders wakes the readers that have what they wait for. What it returns, if anything, wakes one that is parked: it must be
 // called when l.mu is not held any more. l.mu is held.
-func (l *Log) wake() (parked func(hurry bool)) {
+func (l *Log) wakeReaders() (parked func(hurry bool)) {
 	kept := l.waiting[:0]
 	for _, r := range l.waiting {
 		switch {
@@ -239,8 +256,8 @@ func (l *Log) wake() (parked func(hurry bool)) {
 	return parked
 }
 
-// moved wakes the appends that wait for room. l.mu is held.
-func (l *Log) moved() {
+// wakeAppends lets the appends that wait for room look again. l.mu is held.
+func (l *Log) wakeAppends() {
 	if l.room != nil {
 		close(l.room)
 		l.room = nil
@@ -253,8 +270,8 @@ func (l *Log) Close() {
 	l.mu.Lock()
 	if !l.closed {
 		l.closed = true
-		wake = l.wake()
-		l.moved()
+		wake = l.wakeReaders()
+		l.wakeAppends()
 	}
 	l.mu.Unlock()
 	if wake != nil {

@@ -8,15 +8,43 @@ import (
 	"slices"
 )
 
+// Reader reads a log at its own pace. It is used by one goroutine.
+type Reader struct {
+	log   *Log
+	tail  bool          // see NewTail
+	ready chan struct{} // receives where Wait waits; capacity 1
+
+	// Set by a pump, if anybody.
+	overhead int  // what each chunk counts in a batch beside its data, where each makes a line
+	joins    bool // text that follows itself in memory is one chunk of a batch, however it was written
+
+	// Guarded by log.mu.
+	pos  int64
+	cost int64 // of what stands before pos (costOf), about
+	slow bool  // Append does not wait for it before it is near the end (behind.go)
+
+	// What park waits for.
+	want int64            // bytes
+	wake func(hurry bool) // nil: it is Wait
+
+	// What the backing has at pos, if memory does not.
+	loaded []*block
+	gap    int64 // beyond pos: the backing has let go what stands up to here
+
+	chunks []Chunk // of the last batch, reused
+}
+
 // NewReader returns a reader from position pos on, for which Append waits if there is no backing. It must be closed.
 func (l *Log) NewReader(pos int64) *Reader {
 	r := &Reader{log: l, pos: pos, ready: make(chan struct{}, 1), slow: true}
 	l.mu.Lock()
-	if r.cost = l.cost - (l.end - pos); pos <= l.memory() {
-		r.cost = l.gone
+	defer l.mu.Unlock()
+	if pos <= l.memory() {
+		r.cost = l.gone // Append does not wait for what is not in memory
+	} else {
+		r.cost = l.cost - (l.end - pos) // at most: small chunks behind pos count more
 	}
 	l.readers = append(l.readers, r)
-	l.mu.Unlock()
 	return r
 }
 
@@ -28,29 +56,6 @@ func (l *Log) NewTail() *Reader {
 
 // tailBytes is what a tail reader looks at: enough for a last line.
 const tailBytes = 4 << 10
-
-// Reader reads a log at its own pace. It is used by one goroutine.
-type Reader struct {
-	log   *Log
-	tail  bool
-	ready chan struct{}
-
-	// Set by a pump, if anybody.
-	overhead int  // what each chunk counts in a batch beside its data, where each makes a line
-	joins    bool // text that follows itself in memory is one chunk of a batch, however it was written
-
-	// Guarded by log.mu.
-	pos  int64
-	cost int64            // of what was read
-	want int64            // bytes that Wait or park waits for
-	wake func(hurry bool) // of park
-	slow bool             // Append does not wait for it before it is near the end (backing.go)
-
-	loaded []*block // from the backing
-	gap    int64    // where the log goes on behind what the backing has let go; of interest while beyond pos
-
-	chunks []Chunk // of the last batch, reused
-}
 
 // Next returns up to limit bytes of what comes next, whole writes where they fit, and moves on behind it.
 // It returns false if there is nothing now. The batch is valid until the next call.
@@ -69,16 +74,16 @@ func (r *Reader) Next(limit int) (Batch, bool) {
 	}
 	b, ok := r.next(limit)
 	if ok {
-		r.log.moved()
+		r.log.wakeAppends()
 		r.log.trim()
 	}
 	return b, ok
 }
 
-// last reads what stands at the end of the log, about n bytes. log.mu is held.
+// last reads what stands at the end of the log, about n bytes: the last batch of them, which is mostly the only one (an item that
+// reaches into them may be one of its own). log.mu is held.
 func (r *Reader) last(n int64) (b Batch, ok bool) {
 	r.pos = max(r.log.end-n, 0)
-	// Mostly once: an item that reaches into those bytes may be a batch of its own.
 	for b, ok = r.next(math.MaxInt); ok && r.pos < r.log.end; {
 		b, ok = r.next(math.MaxInt)
 	}
@@ -88,42 +93,30 @@ func (r *Reader) last(n int64) (b Batch, ok bool) {
 	return b, ok
 }
 
-// Wait returns when at least n bytes are there to read or the log is closed, having fetched from the backing what
-// memory does not hold; io.EOF when it is closed and all
-// is read; or ctx's error. What is there already is returned even when ctx is done.
+// Wait returns when at least n bytes are there to read or the log is closed, having fetched from the backing what memory does not
+// hold; io.EOF when it is closed and all is read; or ctx's error. What is there already is returned even when ctx is done.
 func (r *Reader) Wait(ctx context.Context, n int64) error {
-	if err := r.load(ctx); err != nil {
-		return err
-	}
-	r.log.mu.Lock()
-	switch pending := r.log.end - r.pos; {
-	case pending > 0 && (pending >= n || r.log.closed):
-		r.log.mu.Unlock()
-		return nil
-	case r.log.closed:
-		r.log.mu.Unlock()
-		return io.EOF
-	}
-	r.want = n
-	r.log.waiting = append(r.log.waiting, r)
-	r.log.mu.Unlock()
-	select {
-	case <-r.ready:
-	case <-ctx.Done():
-		r.log.mu.Lock()
-		defer r.log.mu.Unlock()
-		if i := slices.Index(r.log.waiting, r); i >= 0 {
-			r.log.waiting = slices.Delete(r.log.waiting, i, i+1)
-		} else {
-			<-r.ready
+	for {
+		if err := r.load(ctx); err != nil {
+			return err
 		}
-		return context.Cause(ctx)
+		if there, err := r.park(n, nil); there || err != nil {
+			return err
+		}
+		select {
+		case <-r.ready:
+		case <-ctx.Done():
+			if !r.unpark() {
+				<-r.ready
+			}
+			return context.Cause(ctx)
+		}
 	}
-	return r.Wait(ctx, n)
 }
 
 // park reports whether at least n bytes are there to read, or any if the log is closed; io.EOF when it is closed and all is read.
 // If not, it calls wake when that has come, once, unless unpark comes before: with hurry where an append waits for the call.
+// If wake is nil, r.ready receives instead.
 func (r *Reader) park(n int64, wake func(hurry bool)) (bool, error) {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
@@ -138,13 +131,16 @@ func (r *Reader) park(n int64, wake func(hurry bool)) (bool, error) {
 	return false, nil
 }
 
-// unpark takes back what park asked for. wake may be about to be called all the same.
-func (r *Reader) unpark() {
+// unpark takes back what park asked for. It reports false if nothing waits any more: wake may be about to be called all the same.
+func (r *Reader) unpark() bool {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
-	if i := slices.Index(r.log.waiting, r); i >= 0 {
-		r.log.waiting = slices.Delete(r.log.waiting, i, i+1)
+	i := slices.Index(r.log.waiting, r)
+	if i < 0 {
+		return false
 	}
+	r.log.waiting = slices.Delete(r.log.waiting, i, i+1)
+	return true
 }
 
 // Pos is the position behind what was read.
@@ -160,7 +156,7 @@ func (r *Reader) Close() {
 	defer r.log.mu.Unlock()
 	if i := slices.Index(r.log.readers, r); i >= 0 {
 		r.log.readers = slices.Delete(r.log.readers, i, i+1)
-		r.log.moved()
+		r.log.wakeAppends()
 		r.log.trim()
 	}
 }
@@ -169,7 +165,7 @@ func (r *Reader) Close() {
 func (r *Reader) load(ctx context.Context) error {
 	l := r.log
 	l.mu.Lock()
-	if r.held() {
+	if !r.needsLoad() {
 		l.mu.Unlock()
 		return nil
 	}
@@ -200,16 +196,16 @@ func (r *Reader) load(ctx context.Context) error {
 func (r *Reader) atHand() bool {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
-	return r.held()
+	return !r.needsLoad()
 }
 
-// held is atHand under l.mu.
-func (r *Reader) held() bool {
+// needsLoad tells whether only the backing can have what r reads next. log.mu is held.
+func (r *Reader) needsLoad() bool {
 	l := r.log
-	return r.tail || l.backing == nil || r.pos >= l.end || r.gap > r.pos || r.source() != nil
+	return !r.tail && l.backing != nil && r.pos < l.end && r.gap <= r.pos && r.source() == nil
 }
 
-// source is where r reads on: what it has loaded or what is in memory; nil if that must be loaded. l.mu is held.
+// source is where r reads on: what it has loaded or what is in memory; nil if that must be loaded. log.mu is held.
 func (r *Reader) source() []*block {
 	if n := len(r.loaded); n > 0 {
 		if r.pos >= r.loaded[0].start && r.pos < r.loaded[n-1].end() {
@@ -223,7 +219,7 @@ func (r *Reader) source() []*block {
 	return r.log.blocks
 }
 
-// passGap is the batch that stands for output that is not kept. l.mu is held.
+// passGap is the batch that stands for output that is not kept. log.mu is held.
 func (r *Reader) passGap() Batch {
 	b := Batch{Start: r.pos, End: r.gap, Lost: true}
 	b.Chunks = []Chunk{{Data: fmt.Appendf(nil, "\n[... %d bytes left out ...]\n", r.gap-r.pos)}}
