@@ -328,6 +328,16 @@ func TestLateReaderIsNotBehindForWhatIsGone(t *testing.T) {
 	}
 }
 
+// A position inside the last character of a chunk is the beginning of the next one.
+func TestReadBehindACharacter(t *testing.T) {
+	l := NewLog(nil)
+	mustAppend(t, l, text("é"))
+	mustAppend(t, l, text("x"))
+	if b, next := readAt(t, l, 1, 10); len(b.Chunks) != 1 || data(b) != "x" || b.Start != 2 || next != 3 {
+		t.Errorf("got %d chunks, %q, from %d to %d", len(b.Chunks), data(b), b.Start, next)
+	}
+}
+
 // Of a merged result, all that memory has let go is one item.
 func TestMergedTellsOnceWhatIsGone(t *testing.T) {
 	l := NewLog(&LogOptions{Retain: 64 << 10})
