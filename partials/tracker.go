@@ -16,27 +16,31 @@ type Tracker struct {
 	o TrackerOptions
 
 	mu      sync.Mutex
-	taskID  string // "" until the handle has come
-	early   []earlyMessage
-	size    int // bytes of early
-	bound   int // bytes: maxHeld
 	spelled spelled
-	seq     sequence
-	seen    rising // PR #383
-	begun   bool   // content has come
-	last    bool   // the dialect's end mark has come
+	bound   int // of what is held, in bytes: maxHeld
 
-	ranged ranged
+	// The task (tracker_response.go).
+	taskID string         // "" until the handle has come
+	early  []earlyMessage // what came before it
+	size   int            // bytes of early
 
-	// Of tracker_segments.go.
-	fetching bool
+	// The order of what comes (tracker_order.go).
+	seq   sequence // in dialects with numbers
+	seen  rising   // PR #383
+	begun bool     // content has come
+	last  bool     // the dialect's end mark has come, or that it did not come was reported
+
+	// How what is missing is fetched: by segments (tracker_segments.go), or as text (tracker_range.go).
+	fetching bool  // an answer is awaited
 	fetched  int64 // behind which number the last fetch asked, -1 = none
+	ranged   ranged
 
+	// What has come of it.
 	end     End
-	message string
+	message string // of the end
 	merged  merged
 	stats   TrackerStats
-	gaps    []Gap
+	gaps    []Gap // the first ones
 }
 
 // TrackerOptions say whose output it is and who wants it. The zero value works.

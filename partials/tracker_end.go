@@ -62,27 +62,26 @@ func (t *Tracker) finish(e End, message string) {
 func (t *Tracker) Flush() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.ranged.on {
-		t.giveUp()
-	}
+	t.giveUp()
 	t.flush()
 }
 
 func (t *Tracker) flush() {
-	if t.ranged.on && !t.ranged.done {
+	if t.ranged.active() {
 		t.askRange()
 		return
 	}
-	for len(t.seq.held) > 0 && !t.ranged.on {
+	for len(t.seq.held) > 0 && t.ranged.phase != rangeAsked {
 		t.skip()
 	}
 	switch missing := t.seq.missing(); {
-	case t.spelled == unspelled || t.spelled == spelled2679: // no end mark: Compare tells
+	case t.spelled == unspelled || t.spelled == spelled2679: // there is no end mark: Compare tells
 	case missing.To >= missing.From:
 		t.gap(missing)
 		t.seq.next = missing.To + 1
 		t.last = true
-	case t.spelled == spelled2998 && t.seq.closed || t.last || t.end == Cancelled: // then it is cut off as was wished
+	case t.last || t.spelled == spelled2998 && t.seq.closed: // the end mark has come
+	case t.end == Cancelled: // the output is cut off, as was wished
 	default:
 		t.last = true
 		t.gap(Gap{From: t.next(), To: -1})

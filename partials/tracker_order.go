@@ -39,19 +39,20 @@ func (t *Tracker) number(s spelled, n int64, items []json.RawMessage) {
 		t.stats.Late++
 		return
 	}
-	if t.ranged.begun {
-		if !t.ranged.done {
-			t.seq.next = max(t.seq.next, n+1)
-			t.askRange()
-		}
+	switch t.ranged.phase {
+	case rangeReading: // the number only tells that there is more
+		t.seq.next = max(t.seq.next, n+1)
+		t.askRange()
+		return
+	case rangeOver:
 		return
 	}
 	switch t.seq.put(n, items) {
 	case seenBefore:
-		t.stats.Duplicates++ // 1.3.10: "it SHOULD discard the duplicate"
 		if t.isMissing(n) {
-			t.stats.Duplicates--
 			t.stats.Late++
+		} else {
+			t.stats.Duplicates++ // 1.3.10: "it SHOULD discard the duplicate"
 		}
 		return
 	case tooLate:
@@ -61,14 +62,22 @@ func (t *Tracker) number(s spelled, n int64, items []json.RawMessage) {
 	t.hand()
 	t.fetch()
 	switch {
-	case t.ranged.on && len(t.seq.held) == 0:
-		t.ranged.on = false // what was late has come
-	case t.ranged.on && t.seq.size > 2*t.bound:
+	case t.ranged.phase == rangeAsked && len(t.seq.held) == 0:
+		t.ranged.phase = rangeIdle // what was late has come
+	case t.ranged.phase == rangeAsked && t.seq.size > 2*t.bound:
 		t.giveUp()
 	}
-	for !t.ranged.on && (!t.fetching && (len(t.seq.held) > t.o.Window || t.seq.size > t.bound) || t.seq.size > 2*t.bound) {
+	for t.ranged.phase != rangeAsked && t.holdsTooMuch() {
 		t.skip()
 	}
+}
+
+// holdsTooMuch tells whether what is missing must be given up. While it is being fetched, more may be held.
+func (t *Tracker) holdsTooMuch() bool {
+	if t.fetching {
+		return t.seq.size > 2*t.bound
+	}
+	return len(t.seq.held) > t.o.Window || t.seq.size > t.bound
 }
 
 // isMissing tells whether a number was reported as missing.
@@ -101,6 +110,7 @@ func (t *Tracker) skip() {
 	t.hand()
 }
 
+// gap reports what is missing.
 func (t *Tracker) gap(g Gap) {
 	g.Bytes = t.stats.Bytes
 	t.stats.Gaps++
@@ -113,6 +123,7 @@ func (t *Tracker) gap(g Gap) {
 	}
 }
 
+// emit hands out the content of one message.
 func (t *Tracker) emit(came []json.RawMessage, replaces bool) {
 	items := came[:0]
 	for _, item := range came {

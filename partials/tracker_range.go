@@ -17,15 +17,27 @@ const rangeOverlap = 256
 
 // ranged is the state of such reading.
 type ranged struct {
-	on     bool // FetchRange has been called for a gap
-	begun  bool // and there was an answer: from here on all is read
+	phase  rangePhase
 	asking bool // FetchRange was called, and FetchedRange not yet
 	from   int64
 	more   bool   // a notification came meanwhile
-	done   bool   // all has been read, or it cannot be
 	tail   []byte // the end of what has come, about rangeOverlap bytes at most
 	other  bool   // something that is no text on stdout has come: positions are not known
 }
+
+// rangePhase is how far the reading has come.
+type rangePhase uint8
+
+const (
+	rangeIdle    rangePhase = iota // nothing is missing
+	rangeAsked                     // something is, and no answer has come: what comes is held, since the gap may close by itself
+	rangeReading                   // there was an answer: from here on all is read
+	rangeOver                      // all has been read, or what could not be was reported
+	rangeRefused                   // it cannot be read: the numbers tell what is missing
+)
+
+// active tells whether there is something to read still.
+func (r *ranged) active() bool { return r.phase == rangeAsked || r.phase == rangeReading }
 
 // note keeps the end of what is handed out.
 func (r *ranged) note(items []json.RawMessage) {
@@ -44,10 +56,10 @@ func (r *ranged) note(items []json.RawMessage) {
 
 // read begins to read what is missing; false: it cannot be read.
 func (t *Tracker) read() bool {
-	if t.o.FetchRange == nil || t.spelled != spelled2679 || t.ranged.done || t.ranged.other {
+	if t.o.FetchRange == nil || t.spelled != spelled2679 || t.ranged.phase >= rangeOver || t.ranged.other {
 		return false
 	}
-	t.ranged.on = true
+	t.ranged.phase = rangeAsked
 	t.askRange()
 	return true
 }
@@ -66,7 +78,7 @@ func (t *Tracker) askRange() {
 func (t *Tracker) Ranging() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.ranged.on && !t.ranged.done
+	return t.ranged.active()
 }
 
 // FetchedRange takes the answer to FetchRange: text from that position up to next, or the error that came instead.
@@ -75,7 +87,7 @@ func (t *Tracker) FetchedRange(text string, next int64, err error) {
 	defer t.mu.Unlock()
 	r := &t.ranged
 	r.asking = false
-	if !r.on || r.done {
+	if !r.active() {
 		return
 	}
 	has := t.stats.Bytes - r.from // of the text, at least the tail: it may have grown since
@@ -84,7 +96,7 @@ func (t *Tracker) FetchedRange(text string, next int64, err error) {
 		t.giveUp()
 		return
 	}
-	r.begun = true
+	r.phase = rangeReading
 	t.seq.drop()
 	if text = text[has:]; text != "" {
 		t.emit([]json.RawMessage{mcp.Text(text)}, false)
@@ -93,23 +105,20 @@ func (t *Tracker) FetchedRange(text string, next int64, err error) {
 	case text != "" || r.more:
 		t.askRange()
 	case t.end != Running: // it was asked for behind the end, and there was nothing more
-		r.done = true
+		r.phase = rangeOver
 	}
 }
 
 // giveUp reports what could not be read.
 func (t *Tracker) giveUp() {
-	r := &t.ranged
-	if r.done {
-		return
-	}
-	r.done = true
-	if r.begun {
+	switch t.ranged.phase {
+	case rangeAsked:
+		t.ranged.phase = rangeRefused
+		for len(t.seq.held) > 0 && (t.end != Running || len(t.seq.held) > t.o.Window) {
+			t.skip()
+		}
+	case rangeReading:
+		t.ranged.phase = rangeOver
 		t.gap(Gap{From: t.seq.next, To: -1})
-		return
-	}
-	r.on = false // the numbers still tell what is missing
-	for len(t.seq.held) > 0 && (t.end != Running || len(t.seq.held) > t.o.Window) {
-		t.skip()
 	}
 }
