@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,50 +28,28 @@ type Client struct {
 	capabilities mcp.ServerCapabilities
 	instructions string
 
-	ctx    context.Context // ends when the server sends nothing more; its cause tells why
-	ended  context.CancelCauseFunc
-	silent chan struct{}  // closed when nothing more is read
-	asking sync.WaitGroup // the server's requests
+	ctx       context.Context // ends when the server sends nothing more; its cause tells why
+	ended     context.CancelCauseFunc
+	silent    chan struct{}  // closed when nothing more is read
+	answerers sync.WaitGroup // goroutines that answer the server
 
 	closing sync.Once
 
-	mu      sync.Mutex
-	lastID  uint64
-	waiting map[uint64]*waiting
-	asked   map[string]context.CancelCauseFunc // the server's requests that are being answered, by idKey
+	mu        sync.Mutex
+	lastID    uint64
+	waiting   map[uint64]*awaited
+	answering map[string]context.CancelCauseFunc // the server's requests that have no answer yet, by idKey
 }
 
-// waiting is a request that has no answer, or not all of its answers.
-type waiting struct {
+// awaited is a request that has no answer, or not all of its answers.
+type awaited struct {
 	answer     chan Response // capacity 1: the first response
 	answered   bool
 	onResponse func(Response) (more bool)
 }
 
-// Request is a request to the server.
-type Request struct {
-	Method string
-	Params any // encodes to an object; nil = none
-
-	// Capabilities of the client for this request alone, in the stateless era; nil = those of DialOptions.
-	Capabilities *mcp.ClientCapabilities
-
-	// OnResponse, if set, gets the responses in the order on the wire, on the goroutine that reads, before Do returns the
-	// first one. It tells whether there may be more with the same id (SEP-1905 streams so); they come after Do has
-	// returned, and end with the connection at the latest.
-	OnResponse func(Response) (more bool)
-	// Until ends the wait for more responses; nil = never.
-	Until context.Context
-}
-
-// Response is an answer of the server: a result, or an error.
-type Response struct {
-	Result json.RawMessage
-	Err    *Error
-}
-
 func newClient(opt DialOptions, child *child) *Client {
-	c := &Client{opt: opt, child: child, waiting: map[uint64]*waiting{}, asked: map[string]context.CancelCauseFunc{}, silent: make(chan struct{})}
+	c := &Client{opt: opt, child: child, waiting: map[uint64]*awaited{}, answering: map[string]context.CancelCauseFunc{}, silent: make(chan struct{})}
 	c.w = newWriter(opt.In, func(int) {}, opt.Log)
 	c.w.peer = "server"
 	c.ctx, c.ended = context.WithCancelCause(context.Background())
@@ -124,7 +101,7 @@ func (c *Client) Call(ctx context.Context, method string, params, result any) er
 // that wraps [ErrClosed] when the server can answer no more. If ctx ends first, the server is told by
 // notifications/cancelled, and Do returns the cause of ctx.
 func (c *Client) Do(ctx context.Context, r *Request) (json.RawMessage, error) {
-	w := &waiting{answer: make(chan Response, 1), onResponse: r.OnResponse}
+	w := &awaited{answer: make(chan Response, 1), onResponse: r.OnResponse}
 	c.mu.Lock()
 	c.lastID++ // from 1: some servers take an id of 0 for none
 	id := c.lastID
@@ -175,7 +152,7 @@ func (c *Client) write(ctx context.Context, encode func(dst []byte) []byte) erro
 }
 
 // await waits for the first response. An answer that is there counts, whatever else has happened.
-func (c *Client) await(ctx context.Context, w *waiting) (Response, error) {
+func (c *Client) await(ctx context.Context, w *awaited) (Response, error) {
 	select {
 	case r := <-w.answer:
 		return r, nil
@@ -197,85 +174,6 @@ func (c *Client) forget(id uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.waiting, id)
-}
-
-// line encodes a request. In the stateless era its _meta says what initialize would have.
-func (c *Client) line(id uint64, r *Request) ([]byte, error) {
-	params, err := encodeParams(r.Params)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", r.Method, err)
-	}
-	if c.version != nil && c.version.Stateless {
-		if params, err = c.withMeta(params, r.Capabilities); err != nil {
-			return nil, fmt.Errorf("%s: %w", r.Method, err)
-		}
-	}
-	line := strconv.AppendUint([]byte(`{"jsonrpc":"2.0","id":`), id, 10)
-	return appendMethod(line, r.Method, params), nil
-}
-
-func appendMethod(line []byte, method string, params []byte) []byte {
-	name, _ := json.Marshal(method)
-	line = append(append(line, `,"method":`...), name...)
-	if params != nil {
-		line = append(append(line, `,"params":`...), params...)
-	}
-	return append(line, '}', '\n')
-}
-
-// encodeParams encodes params, which must be an object; nil if there are none.
-func encodeParams(params any) ([]byte, error) {
-	if params == nil {
-		return nil, nil
-	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(params); err != nil {
-		return nil, err
-	}
-	if b.Bytes()[0] != '{' {
-		return nil, errors.New("params must be an object")
-	}
-	var line bytes.Buffer // what is given encoded may hold newlines
-	err := json.Compact(&line, b.Bytes())
-	return line.Bytes(), err
-}
-
-// withMeta adds the members of _meta that every request of the stateless era has.
-func (c *Client) withMeta(params []byte, capabilities *mcp.ClientCapabilities) ([]byte, error) {
-	if capabilities == nil {
-		capabilities = &c.opt.Capabilities
-	}
-	ours := map[string]any{
-		mcp.MetaProtocolVersion:    c.version.Name,
-		mcp.MetaClientCapabilities: capabilities,
-		mcp.MetaClientInfo:         c.opt.Info,
-	}
-	var merged bytes.Buffer
-	merged.WriteByte('{')
-	if params != nil {
-		for it := (members{rest: params[1:]}); it.next(); {
-			if string(it.name) != "_meta" {
-				member(&merged, it.quoted, it.value)
-				continue
-			}
-			var theirs map[string]json.RawMessage
-			if err := json.Unmarshal(it.value, &theirs); err != nil {
-				return nil, fmt.Errorf("params._meta must be an object: %w", err)
-			}
-			for name, value := range theirs {
-				ours[name] = value
-			}
-		}
-	}
-	meta, err := json.Marshal(ours)
-	if err != nil {
-		return nil, err
-	}
-	member(&merged, []byte(`"_meta"`), meta)
-	merged.WriteByte('}')
-	return merged.Bytes(), nil
 }
 
 // Notify sends a notification; params may be nil.

@@ -48,7 +48,7 @@ func (c *Client) close() {
 	if out, ok := c.opt.Out.(io.Closer); ok {
 		_ = out.Close()
 		<-c.silent
-		c.asking.Wait()
+		c.answerers.Wait()
 	}
 }
 

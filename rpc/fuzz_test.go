@@ -57,11 +57,11 @@ func FuzzServerLines(f *testing.F) {
 		c := newClient(DialOptions{In: nopCloser{io.Discard}, MaxLine: 2000, OnNotification: func(string, json.RawMessage) {},
 			Out:       io.MultiReader(bytes.NewReader(garbage), strings.NewReader("\n"+`{"jsonrpc":"2.0","id":99,"result":{"good":true}}`+"\n")),
 			OnRequest: func(context.Context, string, json.RawMessage) (any, error) { return nil, nil }}, nil)
-		w := &waiting{answer: make(chan Response, 1)}
+		w := &awaited{answer: make(chan Response, 1)}
 		c.waiting[99] = w
 		go c.w.run()
 		c.read()
-		c.asking.Wait()
+		c.answerers.Wait()
 		c.w.close()
 		if r := <-w.answer; string(r.Result) != `{"good":true}` && !bytes.Contains(garbage, []byte("99")) {
 			t.Errorf("the good answer was not taken: %s", r.Result)

@@ -99,3 +99,13 @@ func stringLen(b []byte) int {
 		}
 	}
 }
+
+// appendMember appends a member to an object that has been begun. Its name is quoted.
+func appendMember(to *bytes.Buffer, name, value []byte) {
+	if to.Len() > 1 {
+		to.WriteByte(',')
+	}
+	to.Write(name)
+	to.WriteByte(':')
+	to.Write(value)
+}

@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -122,7 +121,7 @@ func (c *Client) notification(method string, params []byte) {
 		var p mcp.CancelledParams
 		if json.Unmarshal(params, &p) == nil && checkID(p.RequestID) == "" {
 			c.mu.Lock()
-			cancel := c.asked[idKey(p.RequestID)]
+			cancel := c.answering[idKey(p.RequestID)]
 			c.mu.Unlock()
 			if cancel != nil {
 				cancel(errCancelledByServer)
@@ -132,77 +131,4 @@ func (c *Client) notification(method string, params []byte) {
 	if c.opt.OnNotification != nil {
 		c.opt.OnNotification(method, params)
 	}
-}
-
-var errCancelledByServer = errors.New("cancelled by the server")
-
-// request answers a request of the server's. Until the server reads the answer, the request counts as being answered.
-func (c *Client) request(e *envelope) {
-	id, method := bytes.Clone(e.id), unquote(e.method)
-	switch {
-	case method == "ping":
-		c.answerCheaply(id, nil)
-		return
-	case c.opt.OnRequest == nil:
-		c.answerCheaply(id, Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method))
-		return
-	}
-	key := idKey(id)
-	ctx, cancel := context.WithCancelCause(c.ctx)
-	var refused *Error
-	c.mu.Lock()
-	switch {
-	case c.asked[key] != nil:
-		refused = Errorf(mcp.CodeInvalidRequest, "the id %s is still in flight", id)
-	case len(c.asked) >= maxAsked:
-		refused = Errorf(mcp.CodeInvalidRequest, "too many requests: the limit is %d at once", maxAsked)
-	default:
-		c.asked[key] = cancel
-	}
-	c.mu.Unlock()
-	if refused != nil {
-		cancel(nil)
-		c.answerCheaply(id, refused)
-		return
-	}
-	params := bytes.Clone(e.params)
-	c.asking.Go(func() {
-		defer cancel(nil)
-		result, err := c.opt.OnRequest(ctx, method, params)
-		var failure *Error
-		if err != nil && !errors.As(err, &failure) {
-			failure = Errorf(mcp.CodeInternalError, "%v", err)
-		}
-		line := c.answer(id, result, failure)
-		// "Not send a response for the cancelled request"
-		if context.Cause(ctx) == errCancelledByServer || c.write(ctx, func(dst []byte) []byte { c.answered(key); return append(dst, line...) }) != nil {
-			c.answered(key)
-		}
-	})
-}
-
-// maxAsked is how many requests of the server may be answered at once. Few servers ask for more than one thing.
-const maxAsked = 64
-
-// answered forgets a request of the server's, whose id may come again from now on.
-func (c *Client) answered(key string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.asked, key)
-}
-
-// answer encodes a response.
-func (c *Client) answer(id []byte, result any, failure *Error) []byte {
-	e := newEncoder()
-	defer e.free()
-	if err := e.response(lineHead, id, result, failure); err != nil {
-		c.opt.Log.Error().Err(err).Msg("an answer cannot be encoded")
-	}
-	return bytes.Clone(e.line())
-}
-
-// answerCheaply sends a response that can be dropped when the server does not read.
-func (c *Client) answerCheaply(id []byte, failure *Error) {
-	c.w.cheap(c.answer(id, nil, failure))
-	c.w.signal()
 }

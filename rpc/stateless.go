@@ -114,27 +114,17 @@ func (s *Server) dress(result any) (json.RawMessage, error) {
 		case "resultType":
 			typed = true
 		}
-		member(&dressed, it.quoted, it.value)
+		appendMember(&dressed, it.quoted, it.value)
 	}
 	if !typed {
-		member(&dressed, []byte(`"resultType"`), []byte(`"`+mcp.ResultComplete+`"`))
+		appendMember(&dressed, []byte(`"resultType"`), []byte(`"`+mcp.ResultComplete+`"`))
 	}
 	if meta.Len() > 0 {
 		meta.WriteByte(',')
 	}
 	meta.WriteString(`"` + mcp.MetaServerInfo + `":`)
 	meta.Write(server)
-	member(&dressed, []byte(`"_meta"`), append(append([]byte{'{'}, meta.Bytes()...), '}'))
+	appendMember(&dressed, []byte(`"_meta"`), append(append([]byte{'{'}, meta.Bytes()...), '}'))
 	dressed.WriteByte('}')
 	return dressed.Bytes(), nil
-}
-
-// member appends a member to an object that has been begun. Its name is quoted.
-func member(to *bytes.Buffer, name, value []byte) {
-	if to.Len() > 1 {
-		to.WriteByte(',')
-	}
-	to.Write(name)
-	to.WriteByte(':')
-	to.Write(value)
 }

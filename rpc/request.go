@@ -1,0 +1,113 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"runnel/rpc/mcp"
+)
+
+// Request is a request to the server.
+type Request struct {
+	Method string
+	Params any // encodes to an object; nil = none
+
+	// Capabilities of the client for this request alone, in the stateless era; nil = those of DialOptions.
+	Capabilities *mcp.ClientCapabilities
+
+	// OnResponse, if set, gets the responses in the order on the wire, on the goroutine that reads, before Do returns the
+	// first one. It tells whether there may be more with the same id (SEP-1905 streams so); they come after Do has
+	// returned, and end with the connection at the latest.
+	OnResponse func(Response) (more bool)
+	// Until ends the wait for more responses; nil = never.
+	Until context.Context
+}
+
+// Response is an answer of the server: a result, or an error.
+type Response struct {
+	Result json.RawMessage
+	Err    *Error
+}
+
+// line encodes a request. In the stateless era its _meta says what initialize would have.
+func (c *Client) line(id uint64, r *Request) ([]byte, error) {
+	params, err := encodeParams(r.Params)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.Method, err)
+	}
+	if c.version != nil && c.version.Stateless {
+		if params, err = c.withMeta(params, r.Capabilities); err != nil {
+			return nil, fmt.Errorf("%s: %w", r.Method, err)
+		}
+	}
+	line := strconv.AppendUint([]byte(`{"jsonrpc":"2.0","id":`), id, 10)
+	return appendMethod(line, r.Method, params), nil
+}
+
+func appendMethod(line []byte, method string, params []byte) []byte {
+	name, _ := json.Marshal(method)
+	line = append(append(line, `,"method":`...), name...)
+	if params != nil {
+		line = append(append(line, `,"params":`...), params...)
+	}
+	return append(line, '}', '\n')
+}
+
+// encodeParams encodes params, which must be an object; nil if there are none.
+func encodeParams(params any) ([]byte, error) {
+	if params == nil {
+		return nil, nil
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(params); err != nil {
+		return nil, err
+	}
+	if b.Bytes()[0] != '{' {
+		return nil, errors.New("params must be an object")
+	}
+	var line bytes.Buffer // what is given encoded may hold newlines
+	err := json.Compact(&line, b.Bytes())
+	return line.Bytes(), err
+}
+
+// withMeta adds the members of _meta that every request of the stateless era has.
+func (c *Client) withMeta(params []byte, capabilities *mcp.ClientCapabilities) ([]byte, error) {
+	if capabilities == nil {
+		capabilities = &c.opt.Capabilities
+	}
+	ours := map[string]any{
+		mcp.MetaProtocolVersion:    c.version.Name,
+		mcp.MetaClientCapabilities: capabilities,
+		mcp.MetaClientInfo:         c.opt.Info,
+	}
+	var merged bytes.Buffer
+	merged.WriteByte('{')
+	if params != nil {
+		for it := (members{rest: params[1:]}); it.next(); {
+			if string(it.name) != "_meta" {
+				appendMember(&merged, it.quoted, it.value)
+				continue
+			}
+			var theirs map[string]json.RawMessage
+			if err := json.Unmarshal(it.value, &theirs); err != nil {
+				return nil, fmt.Errorf("params._meta must be an object: %w", err)
+			}
+			for name, value := range theirs {
+				ours[name] = value
+			}
+		}
+	}
+	meta, err := json.Marshal(ours)
+	if err != nil {
+		return nil, err
+	}
+	appendMember(&merged, []byte(`"_meta"`), meta)
+	merged.WriteByte('}')
+	return merged.Bytes(), nil
+}
