@@ -43,7 +43,7 @@ func checkJSON(line []byte) string {
 func split(object []byte) (e envelope, twice string) {
 	it := members{rest: object[1:]}
 	for it.next() {
-		to := e.member(it.name)
+		to := e.field(it.name)
 		if to == nil {
 			continue
 		}
@@ -57,8 +57,8 @@ func split(object []byte) (e envelope, twice string) {
 	return e, twice
 }
 
-// member is where the value of a member belongs, nil if it is none of the envelope.
-func (e *envelope) member(name []byte) *[]byte {
+// field is where the value of a member belongs, nil if it is none of the envelope.
+func (e *envelope) field(name []byte) *[]byte {
 	switch string(name) {
 	case "jsonrpc":
 		return &e.jsonrpc

@@ -5,6 +5,8 @@ import "bytes"
 // scanner reads JSON text once: it checks the grammar (RFC 8259) and finds where values end. encoding/json takes three
 // passes to do as much for an envelope, each a call of a state function per byte; that was a third of a call's processor
 // time. The tests hold it to json.Valid, and scanEnvelope to checkJSON and split, on random input.
+//
+// Its methods take the position where something begins and return the one behind it, or no.
 type scanner struct {
 	text   []byte
 	blanks bool // some were passed over
@@ -18,10 +20,10 @@ const maxDepth = 10_000
 // hundreds of MiB once they are decoded.
 const maxValues = 100_000
 
-// no is returned instead of a position when the text is not valid.
+// no stands for a position where the text is not valid.
 const no = -1
 
-// value returns where the value ends that begins at i. UTF-8 is not checked.
+// value reads a value of any kind. UTF-8 is not checked.
 func (s *scanner) value(i, depth int) int {
 	if i >= len(s.text) {
 		return no
@@ -46,7 +48,7 @@ func (s *scanner) value(i, depth int) int {
 	return no
 }
 
-// object hands each member's name, quotes included, and value to member, which may be nil.
+// object reads an object, and hands each member's name, quotes included, and value to member, which may be nil.
 func (s *scanner) object(i, depth int, member func(name, value []byte)) int {
 	if depth == maxDepth {
 		return no
@@ -104,8 +106,10 @@ func (s *scanner) array(i, depth int) int {
 	}
 }
 
+// is tells whether c stands at i, which may be the end of the text.
 func (s *scanner) is(i int, c byte) bool { return i < len(s.text) && s.text[i] == c }
 
+// skip passes over blanks.
 func (s *scanner) skip(i int) int {
 	for i < len(s.text) && (s.text[i] == ' ' || s.text[i] == '\t' || s.text[i] == '\r' || s.text[i] == '\n') {
 		s.blanks = true
@@ -121,6 +125,7 @@ func (s *scanner) word(i int, word string) int {
 	return no
 }
 
+// digits passes over digits, of which there may be none.
 func (s *scanner) digits(i int) int {
 	for i < len(s.text) && s.text[i] >= '0' && s.text[i] <= '9' {
 		i++
@@ -197,7 +202,7 @@ func scanEnvelope(line []byte) (e envelope, ok bool) {
 	s := scanner{text: line}
 	unusual := false
 	end := s.object(0, 0, func(name, value []byte) {
-		to := e.member(name[1 : len(name)-1])
+		to := e.field(name[1 : len(name)-1])
 		if to == nil {
 			unusual = unusual || bytes.IndexByte(name, '\\') >= 0 // it may be one of them, written with escapes
 			return

@@ -115,10 +115,10 @@ func (st *stream) next() error {
 			case err != nil:
 				return err
 			default:
-				st.take(line)
+				st.takeLine(line)
 			}
 		case st.rest.next():
-			st.check(st.rest.value)
+			st.takeValue(st.rest.value)
 		default:
 			st.batch.start()
 			st.batch = nil
@@ -129,11 +129,11 @@ func (st *stream) next() error {
 	}
 }
 
-// take makes a line the current message or, if it is a batch, begins to go through it. If it is invalid it is answered.
-func (st *stream) take(line []byte) {
+// takeLine makes a line the current message or, if it is a batch, begins to go through it. If it is invalid it is answered.
+func (st *stream) takeLine(line []byte) {
 	if line[0] == '{' && utf8.Valid(line) {
 		if e, ok := scanEnvelope(line); ok { // nearly always
-			st.judge(e)
+			st.takeEnvelope(e)
 			return
 		}
 	}
@@ -149,14 +149,14 @@ func (st *stream) take(line []byte) {
 		}
 		st.refuse(e.head(), e.answerID(), mcp.CodeInvalidRequest, "too many values in a message: the limit is "+strconv.Itoa(maxValues))
 	case line[0] == '[':
-		st.open(line)
+		st.beginBatch(line)
 	default:
-		st.check(line)
+		st.takeValue(line)
 	}
 }
 
-// open begins to go through a batch.
-func (st *stream) open(line []byte) {
+// beginBatch begins to go through a batch.
+func (st *stream) beginBatch(line []byte) {
 	n := 0
 	for it := (elements{rest: line[1:]}); n <= maxBatch && it.next(); n++ {
 	}
@@ -174,8 +174,8 @@ func (st *stream) open(line []byte) {
 	}
 }
 
-// check makes a value the current message. If it is invalid it is answered.
-func (st *stream) check(value []byte) {
+// takeValue makes a value the current message. If it is invalid it is answered.
+func (st *stream) takeValue(value []byte) {
 	st.current = message{batch: st.batch}
 	if value[0] != '{' {
 		st.refuse(lineHead, nil, mcp.CodeInvalidRequest, "a message is a JSON object")
@@ -186,11 +186,11 @@ func (st *stream) check(value []byte) {
 		st.refuse(e.head(), e.answerID(), mcp.CodeInvalidRequest, `"`+twice+`" is there twice`)
 		return
 	}
-	st.judge(e)
+	st.takeEnvelope(e)
 }
 
-// judge makes a message that has been taken apart the current one. If it is invalid it is answered.
-func (st *stream) judge(e envelope) {
+// takeEnvelope makes a message that has been taken apart the current one. If it is invalid it is answered.
+func (st *stream) takeEnvelope(e envelope) {
 	st.current = message{batch: st.batch}
 	kind, problem := e.classify()
 	if kind == invalid {
