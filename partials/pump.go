@@ -44,6 +44,9 @@ const (
 // It has no goroutine while it waits, for more in the log or for the time of the next notification: whichever comes gives
 // it its next turn. What is appended to a log that was quiet is written by the one who appends. That spares a thousand tasks
 // that write now and then a thousand stacks, and each of their chunks two goroutines that must be woken one after the other.
+//
+// So either one goroutine has the turn (turn), or the pump waits (waits) and whoever sets waits to false takes the turn, or it has
+// ended (finish).
 type Pump struct {
 	r       *Reader
 	dialect Dialect
@@ -55,14 +58,14 @@ type Pump struct {
 	ctx     context.Context
 	done    func(error)
 
-	// Of the turn.
+	// Owned by who has the turn.
 	next time.Time // of the next notification
 	last time.Time // of the last one
 	end  bool      // what is written now is the end
 
 	mu      sync.Mutex // held while a line is encoded; taken under the lane's lock, so nothing may wait for the lane under it
-	waits   bool       // whoever sets it to false has the turn
-	timer   *time.Timer
+	waits   bool
+	timer   *time.Timer // runs while the pump waits for its time; nil before the first time
 	stopped bool
 	stop    context.CancelFunc // nil but in Run
 	pos     int64              // behind what was encoded
@@ -123,7 +126,7 @@ func (p *Pump) Run(ctx context.Context) error {
 }
 
 // turn writes what there is to write. When it returns, the pump waits for its next turn, has ended, or goes on in a
-// goroutine: with hurry, all that may have to wait is left to that.
+// goroutine: with hurry, all that may have to wait is left to that, and so is what has come meanwhile.
 func (p *Pump) turn(hurry bool) {
 	for first := true; ; first = false {
 		ready, err := p.ready()
@@ -169,20 +172,28 @@ func (p *Pump) ready() (bool, error) {
 	}
 	ready, err := p.r.park(1, p.wake)
 	if left := p.left(); ready && left > 0 {
-		full := int64(p.o.MaxBytes)
-		if p.r.tail {
-			full = math.MaxInt64
-		}
-		if ready, err = p.r.park(full, p.wake); ready && p.o.Sparse && p.r.tail {
-			return true, io.EOF // there never is enough for a tail reader: the log was closed, and what is left is not wanted
-		}
-		if !ready && p.timer == nil {
-			p.timer = time.AfterFunc(left, func() { p.woken(false) })
-		} else if !ready {
-			p.timer.Reset(left)
-		}
+		ready, err = p.early(left)
 	}
 	p.waits = !ready && err == nil
+	return ready, err
+}
+
+// early is ready before the time of the next notification, which is left: for a batch that is full, and at the end. p.mu is held.
+func (p *Pump) early(left time.Duration) (bool, error) {
+	full := int64(p.o.MaxBytes)
+	if p.r.tail {
+		full = math.MaxInt64 // what it shows is never much
+	}
+	ready, err := p.r.park(full, p.wake)
+	switch {
+	case ready && p.o.Sparse && p.r.tail:
+		return true, io.EOF // the log was closed, and what is left is not wanted
+	case ready:
+	case p.timer == nil:
+		p.timer = time.AfterFunc(left, func() { p.woken(false) })
+	default:
+		p.timer.Reset(left)
+	}
 	return ready, err
 }
 
