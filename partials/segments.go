@@ -17,12 +17,12 @@ import (
 type Segments struct {
 	log *Log
 
-	mu     sync.Mutex
-	ends   []int64 // ends[n-1] is where segment n ends in the log
-	ending *Ending // nil until the work has returned: its items have the numbers behind ends
-	last   int64   // the last number that was sent
-	sent   bool    // the call was sent isComplete: true
-	given  bool    // numbers are given where the log is written, which is elsewhere (Follow)
+	mu        sync.Mutex // taken before the log's
+	ends      []int64    // ends[n-1] is where segment n ends in the log
+	ending    *Ending    // nil until the work has returned: its items have the numbers behind ends
+	frozen    bool       // no numbers are given here: they are where the log is written (Follow), or this is a snapshot
+	last      int64      // the last number that was sent
+	completed bool       // the call was sent isComplete: true
 }
 
 // Ending is how a task's output ends.
@@ -44,7 +44,7 @@ func RestoreSegments(log *Log, ends []int64, ending *Ending) *Segments {
 func (s *Segments) Follow() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.given = true
+	s.frozen = true
 }
 
 // Grow moves the end of a followed log (Log.Grow) and takes the numbers that were given up to there, by where segments end.
@@ -95,7 +95,7 @@ func (s *Segments) Ending() *Ending {
 func (s *Segments) Finish(e Ending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.given = false // what has no number now was given none
+	s.frozen = false // what has no number now was given none elsewhere
 	if s.ending == nil {
 		first := e // e itself would be allocated each time
 		s.ending = &first
@@ -106,7 +106,7 @@ func (s *Segments) Finish(e Ending) {
 // number yet. "the server returns segments starting from lastSeqNr + 1" ("Resuming Streaming").
 func (s *Segments) After(last int64, limit int) Page {
 	c := &collector{page: Page{Content: []byte{'['}}, limit: limit, numbered: true}
-	sent := s.frozen(true)
+	sent := s.snapshot(true)
 	next := sent.collect(c, last+1)
 	if next <= int64(len(sent.ends)) { // there is no room for more
 		c.page.Content = append(c.page.Content, ']')
@@ -117,12 +117,12 @@ func (s *Segments) After(last int64, limit int) Page {
 	return s.page(c, last, next)
 }
 
-// frozen are the segments that have numbers, or only those that were sent, which stay as they are: to read them may wait for the disk,
-// and Encode must not wait for that, since all other output waits for Encode.
-func (s *Segments) frozen(sent bool) *Segments {
+// snapshot are the segments that have numbers, or only those that were sent, which stay as they are. It belongs to its caller alone, who
+// holds no lock: to read segments may wait for the disk, and Encode, for which all other output waits, must not wait for that.
+func (s *Segments) snapshot(sent bool) *Segments {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := &Segments{log: s.log, ends: slices.Clip(s.ends), ending: s.ending, given: true}
+	f := &Segments{log: s.log, ends: slices.Clip(s.ends), ending: s.ending, frozen: true}
 	if sent {
 		f.ends = s.ends[:min(s.last, int64(len(s.ends)))]
 	}
@@ -133,7 +133,7 @@ func (s *Segments) frozen(sent bool) *Segments {
 // a longer output the middle is left out, cut tells that, and an item says so.
 func (s *Segments) Merged(limit int) (items []byte, cut bool) {
 	s.Number(math.MaxInt64) // the tail is found from its end
-	s = s.frozen(false)
+	s = s.snapshot(false)
 	head := s.after(0, limit/2, false)
 	rest := []json.RawMessage(nil)
 	if s.ending != nil {
@@ -213,7 +213,7 @@ func (s *Segments) collect(c *collector, next int64) int64 {
 // needs tells whether more of the log must have numbers for a page of limit bytes behind number last. s.mu is held.
 func (s *Segments) needs(last int64, limit int) bool {
 	if last > int64(len(s.ends)) {
-		return s.ending != nil // nobody has asked for these yet; what comes behind them has numbers only then
+		return s.ending != nil // who asks names numbers that were not given yet: only of the ending something may stand behind them
 	}
 	return s.end()-s.begin(last+1) < int64(limit)
 }
@@ -238,7 +238,7 @@ func (s *Segments) begin(n int64) int64 {
 
 // number gives numbers to what comes next in the log, about limit bytes. It reports false if there is nothing. s.mu is held.
 func (s *Segments) number(limit int) bool {
-	if s.given {
+	if s.frozen {
 		return false
 	}
 	before := s.end()

@@ -33,7 +33,7 @@ func (d *sep1905) Encode(dst []byte, b Batch) []byte {
 	s := d.segments
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.given {
+	if !s.frozen {
 		s.numberBatch(b)
 	}
 	d.hold(b)
@@ -98,10 +98,10 @@ func (d *sep1905) End(dst []byte) []byte {
 	s := d.segments
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.sent || s.ending == nil {
+	if s.completed || s.ending == nil {
 		return dst
 	}
-	s.sent = true
+	s.completed = true
 	if len(s.ends) == 0 && s.last == 0 && s.ending.IsError {
 		// "If no partial results were generated or only an error message is available, the response SHOULD use
 		// standard content format with the error message"
@@ -154,7 +154,7 @@ func (s *Segments) First(task, meta []byte, limit int) (response json.RawMessage
 	if page.IsError && len(s.ends) == 0 {
 		member, page = "content", s.after(0, limit, false) // all of it was on the page, so it is here
 	}
-	s.sent = s.sent || page.Complete
+	s.completed = s.completed || page.Complete
 	result = append(result, ',')
 	return append(result, appendResult(nil, member, page, meta)[1:]...), page.Complete
 }
