@@ -37,7 +37,7 @@ func (l *Log) write(c *Chunk) {
 	}
 }
 
-// writeLines adds lines, and copies as many at once as a block has room for.
+// writeLines adds lines, and copies as many at once as a block has room for. l.mu is held.
 func (l *Log) writeLines(stream Stream, text []byte, ends []int) {
 	for begin := 0; len(ends) > 0; {
 		if line := text[begin:ends[0]]; len(line) > maxText { // what a command wrote has grown: of each byte that is no UTF-8 three are made
@@ -46,21 +46,22 @@ func (l *Log) writeLines(stream Stream, text []byte, ends []int) {
 			continue
 		}
 		b := l.roomy(ends[0] - begin)
-		room := begin + cap(b.data) - len(b.data)
-		n, _ := slices.BinarySearch(ends, room+1) // lines that end before that
-		at, from := len(b.data)-begin, begin
+		full := begin + cap(b.data) - len(b.data) // where in text the block's room ends
+		n, _ := slices.BinarySearch(ends, full+1)
+		shift := len(b.data) - begin // from text to b.data
 		b.data = append(b.data, text[begin:ends[n-1]]...)
+		l.end += int64(ends[n-1] - begin)
 		for _, end := range ends[:n] {
-			b.records = append(b.records, record{end: uint32(at + end), stream: stream, whole: true})
+			b.records = append(b.records, record{end: uint32(end + shift), stream: stream, whole: true})
 			l.cost += costOf(end - begin)
 			begin = end
 		}
-		l.end += int64(begin - from)
 		b.cost = l.cost
 		ends = ends[n:]
 	}
 }
 
+// record adds one chunk. l.mu is held.
 func (l *Log) record(data []byte, r record) {
 	b := l.roomy(len(data))
 	b.data = append(b.data, data...)
@@ -71,11 +72,11 @@ func (l *Log) record(data []byte, r record) {
 	b.cost = l.cost
 }
 
-// roomy is the last block, a new one if that has no room for n bytes.
+// roomy is the last block, a new one if that has no room for n bytes. l.mu is held.
 func (l *Log) roomy(n int) *block {
 	var b *block
-	if n := len(l.blocks); n > 0 {
-		b = l.blocks[n-1]
+	if last := len(l.blocks) - 1; last >= 0 {
+		b = l.blocks[last]
 	}
 	if b == nil || cap(b.data)-len(b.data) < n {
 		size, records := firstBlock, 0
@@ -114,5 +115,5 @@ func locate(blocks []*block, pos int64) (b *block, n, begin int) {
 	return b, n, begin
 }
 
-// costOf is what a chunk of n bytes counts in memory.
+// costOf is what a chunk of n bytes counts in memory, with its record.
 func costOf(n int) int64 { return max(int64(n), minCost) }

@@ -39,10 +39,10 @@ func (l *Log) between(begin, end int64) []Chunk {
 		}
 		l.mu.Lock()
 		b, ok := r.next(int(end - at))
-		gone := r.gap > at
+		gone := r.gap > at // the backing says so
 		l.mu.Unlock()
 		if !ok && !gone {
-			continue // memory let it go since load looked
+			continue // memory has let it go since load looked: the backing has it
 		}
 		if gone || b.Start > at {
 			return nil
