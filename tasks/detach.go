@@ -59,19 +59,13 @@ func (r *Run) Detach(ctx context.Context, start func() error) error {
 	if !taken {
 		return err
 	}
-	r.away, r.task.Detached = true, true
+	r.task.Detached = true
 	r.detached.Happen()
 	return nil
 }
 
-// Detached is closed when another process has taken the task.
+// Detached is closed when another process runs the task.
 func (r *Run) Detached() <-chan struct{} { return r.detached.Done() }
-
-func (r *Run) isAway() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.away
-}
 
 // lockAtHome locks mu when it is known who runs the task.
 func (r *Run) lockAtHome() {
@@ -246,7 +240,7 @@ func (r *Runner) Follow(ctx context.Context, id string) (run *Run, release func(
 		}
 		if run = r.live[id]; run == nil {
 			run = r.newRun(Spec{Tool: t.Tool, Handle: true, Work: followed}, t)
-			run.away, run.follower = true, true
+			run.follower = true
 			run.deliveries = 0
 			run.detached.Happen()
 			r.live[id] = run

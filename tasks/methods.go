@@ -194,7 +194,7 @@ func (r *Runner) Cancel(ctx context.Context, id string) (Task, error) {
 		if !run.endsWithin(ctx, r.o.AskTimeout) {
 			return run.Task(), ErrEnding
 		}
-		if run.Cancel("cancelled by the client") && !run.isAway() {
+		if run.Cancel("cancelled by the client") && !run.detached.Has() {
 			return run.Task(), nil
 		}
 	}

@@ -29,7 +29,7 @@ type Run struct {
 	ctx      rpc.Context
 	expiry   *time.Timer // nil without a handle
 
-	detached rpc.Event // another process has taken the task (detach.go)
+	detached rpc.Event // another process runs the task (detach.go)
 
 	worked  rpc.Event // the work has returned and the log is closed
 	drained rpc.Event // the deliveries have written the last of the output
@@ -51,7 +51,6 @@ type Run struct {
 	silence func()           // silences the deliveries: nothing of the task is written after it returns
 
 	handing chan struct{} // closed when it is known whether another process has taken the task; nil if none is to
-	away    bool          // another process runs the task
 
 	follower  bool // Runner.Follow made it
 	following int  // of Follow, not yet released; guarded by runner.mu
@@ -271,7 +270,7 @@ func (r *Run) cutOff(why error) {
 func (r *Run) Do() {
 	defer r.runner.done(r)
 	result, message, err := r.work()
-	if r.isAway() {
+	if r.detached.Has() {
 		r.follow()
 		return
 	}
@@ -353,7 +352,7 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 		<-r.ended.Done()
 		return false
 	}
-	if r.away {
+	if r.detached.Has() {
 		r.mu.Unlock()
 		return r.finishAway(cause)
 	}
