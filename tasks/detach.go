@@ -32,7 +32,7 @@ func (r *Run) Detach(ctx context.Context, start func() error) error {
 		panic("internal error: nothing outlives this process")
 	}
 	r.mu.Lock()
-	if r.ending {
+	if r.finishing {
 		r.mu.Unlock()
 		return ErrEnded
 	}
@@ -110,12 +110,12 @@ func (r *Run) follow() {
 		t.Outcome = &Outcome{Result: mcp.ErrorResult(errClosed.Error() + "; the task goes on")}
 	case t.Status != mcp.TaskCancelled:
 		r.mu.Lock()
-		r.rest = t.Segments.Ending()
+		r.ending = t.Segments.Ending()
 		r.mu.Unlock()
 		r.awaitDelivery()
 	}
 	r.mu.Lock()
-	r.ending = true
+	r.finishing = true
 	silence := r.silence
 	r.mu.Unlock()
 	if silence != nil {

@@ -40,7 +40,7 @@ func (r *Run) Ask(q *Question) error {
 	r.door.Lock()
 	defer r.door.Unlock()
 	r.mu.Lock()
-	if r.ending {
+	if r.finishing {
 		r.mu.Unlock()
 		return ErrEnded
 	}
@@ -124,7 +124,7 @@ func (r *Run) restate() {
 // The door is held.
 func (r *Run) storeRestated() {
 	r.mu.Lock()
-	t, shown := r.task, r.handle && !r.ending && r.task.Status == mcp.TaskInputRequired
+	t, shown := r.task, r.handle && !r.finishing && r.task.Status == mcp.TaskInputRequired
 	r.mu.Unlock()
 	if shown {
 		_ = r.runner.o.Store.Put(&r.ctx, t)

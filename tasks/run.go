@@ -41,14 +41,14 @@ type Run struct {
 	door   sync.Mutex
 	hidden bool // the store keeps the output of a run without a handle; guarded by door
 
-	mu      sync.Mutex
-	task    Task
-	shown   string           // the last line of output as somebody was last shown it
-	handle  bool             // Spec.Handle, or promoted
-	rest    *partials.Ending // nil: all of the result's content is beyond the output
-	well    bool             // an error result completes the task, too
-	ending  bool             // somebody is moving the task to a terminal status
-	silence func()           // silences the deliveries: nothing of the task is written after it returns
+	mu             sync.Mutex
+	task           Task
+	shown          string           // the last line of output as somebody was last shown it
+	handle         bool             // Spec.Handle, or promoted
+	ending         *partials.Ending // what the result has beyond the output; nil until Rest says so, or the work has returned
+	errorCompletes bool             // an error result completes the task, too
+	finishing      bool             // somebody is moving the task to a terminal status, or has
+	silence        func()           // silences the deliveries: nothing of the task is written after it returns
 
 	handing chan struct{} // closed when it is known whether another process has taken the task; nil if none is to
 
@@ -131,14 +131,14 @@ func (r *Run) Worked() <-chan struct{} { return r.worked.Done() }
 func (r *Run) Rest(items []mcp.ContentBlock) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.rest = &partials.Ending{Rest: items}
+	r.ending = &partials.Ending{Rest: items}
 }
 
 // Ending is what the result has beyond the output. It is known when the work has returned, before the log is closed.
 func (r *Run) Ending() partials.Ending {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return *r.rest
+	return *r.ending
 }
 
 // Segments numbers the output for SEP-1905.
@@ -151,9 +151,9 @@ func (r *Run) Merge(ctx context.Context) error {
 	defer r.door.Unlock()
 	r.mu.Lock()
 	r.task.Merge = true
-	t, ending := r.task, r.ending
+	t, finishing := r.task, r.finishing
 	r.mu.Unlock()
-	if ending {
+	if finishing {
 		return nil // the end is stored behind this, or has been
 	}
 	if err := r.runner.o.Store.Put(ctx, t); err != nil {
@@ -167,7 +167,7 @@ func (r *Run) Merge(ctx context.Context) error {
 func (r *Run) Complete() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.well = true
+	r.errorCompletes = true
 }
 
 // HasHandle tells whether a client knows the task's id.
@@ -188,9 +188,9 @@ func (r *Run) Promote(ctx context.Context) error {
 	r.door.Lock()
 	defer r.door.Unlock()
 	r.mu.Lock()
-	ending, handle := r.ending, r.handle
+	finishing, handle := r.finishing, r.handle
 	r.mu.Unlock()
-	if ending {
+	if finishing {
 		return ErrEnded
 	}
 	if handle {
@@ -210,7 +210,7 @@ func (r *Run) Promote(ctx context.Context) error {
 // move moves the task between working and input_required and tells about it. The door is held.
 func (r *Run) move(status mcp.TaskStatus, message string) error {
 	r.mu.Lock()
-	if r.ending {
+	if r.finishing {
 		r.mu.Unlock()
 		return ErrEnded
 	}
@@ -234,9 +234,9 @@ func (r *Run) move(status mcp.TaskStatus, message string) error {
 // endsWithin waits for an end that is being stored. It reports false if that takes too long.
 func (r *Run) endsWithin(ctx context.Context, limit time.Duration) bool {
 	r.mu.Lock()
-	ending := r.ending
+	finishing := r.finishing
 	r.mu.Unlock()
-	if !ending {
+	if !finishing {
 		return true
 	}
 	ctx, stop := context.WithTimeout(ctx, limit)
@@ -299,7 +299,7 @@ func (r *Run) Do() {
 func (r *Run) completes() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.well || r.runner.o.ErrorsComplete
+	return r.errorCompletes || r.runner.o.ErrorsComplete
 }
 
 // setEnding tells the readers of the output how it ends.
@@ -308,13 +308,13 @@ func (r *Run) setEnding(result *mcp.CallToolResult, err *rpc.Error) {
 	defer r.mu.Unlock()
 	switch {
 	case err != nil:
-		r.rest = &partials.Ending{Rest: []mcp.ContentBlock{mcp.Text(err.Message)}, IsError: true}
-	case r.rest == nil:
-		r.rest = &partials.Ending{Rest: result.Content, IsError: result.IsError}
+		r.ending = &partials.Ending{Rest: []mcp.ContentBlock{mcp.Text(err.Message)}, IsError: true}
+	case r.ending == nil:
+		r.ending = &partials.Ending{Rest: result.Content, IsError: result.IsError}
 	default:
-		r.rest.IsError = result.IsError
+		r.ending.IsError = result.IsError
 	}
-	r.segments.Finish(*r.rest)
+	r.segments.Finish(*r.ending)
 }
 
 // work calls the tool and makes an error of its panic.
@@ -347,7 +347,7 @@ func (r *Run) wireError(err error) *rpc.Error {
 // It reports false, after the end, if somebody else was first.
 func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome *Outcome) bool {
 	r.lockAtHome()
-	if r.ending {
+	if r.finishing {
 		r.mu.Unlock()
 		<-r.ended.Done()
 		return false
@@ -359,7 +359,7 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	if err := checkMove(r.task.Status, status); err != nil {
 		panic("internal error: " + err.Error())
 	}
-	r.ending = true
+	r.finishing = true
 	silence := r.silence
 	r.mu.Unlock()
 

@@ -10,7 +10,7 @@ func (r *Run) spill() {
 	r.door.Lock()
 	defer r.door.Unlock()
 	r.mu.Lock()
-	t, needless := r.task, r.handle || r.ending
+	t, needless := r.task, r.handle || r.finishing
 	r.mu.Unlock()
 	if needless {
 		return

@@ -104,7 +104,7 @@ func (r *Run) SetVariables(ctx context.Context, patch json.RawMessage) (json.Raw
 	r.door.Lock()
 	defer r.door.Unlock()
 	r.mu.Lock()
-	if r.ending {
+	if r.finishing {
 		r.mu.Unlock()
 		return nil, ErrEnded
 	}
