@@ -135,7 +135,7 @@ func (r *Run) follow() {
 		r.conclude(t, true)
 		return
 	}
-	r.runner.leave(r)
+	r.runner.forget(r)
 	r.mu.Lock()
 	r.task = t
 	r.mu.Unlock()
@@ -186,23 +186,6 @@ func (r *Run) lookOn() (Task, error) {
 			}
 			r.changes.Tell()
 		}
-	}
-}
-
-// leave forgets a run that follows a task which goes on.
-func (r *Runner) leave(run *Run) {
-	if run.expiry != nil {
-		run.expiry.Stop()
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.drop(run)
-}
-
-// drop takes a run out of the live ones. r.mu is held.
-func (r *Runner) drop(run *Run) {
-	if r.live[run.id] == run {
-		delete(r.live, run.id)
 	}
 }
 

@@ -401,7 +401,10 @@ func (r *Run) conclude(t Task, handle bool) {
 		r.spec.Status(t.wire(r.runner.o.PollInterval))
 	}
 	if handle {
-		r.runner.ended(r)
+		r.runner.forget(r)
+		if !r.follower { // else that is told where it runs
+			r.runner.tellEnded(&t)
+		}
 	}
 	r.ended.Happen()
 	r.changes.Tell()

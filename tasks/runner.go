@@ -215,7 +215,7 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 	// A task is stored before its handle is sent.
 	task := run.Task()
 	if err := r.o.Store.Put(ctx, task); err != nil {
-		r.forget(run.id)
+		r.forget(run)
 		return r.refused(run, err)
 	}
 	r.mu.Lock()
@@ -226,18 +226,6 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 	return nil
 }
 
-// ended takes a task that has ended and is stored out of the live ones.
-func (r *Runner) ended(run *Run) {
-	if run.follower {
-		r.leave(run)
-		return
-	}
-	r.forget(run.id)
-	run.expiry.Stop()
-	task := run.Task()
-	r.tellEnded(&task)
-}
-
 // ttl is the ttl that is granted: what was asked for, within bounds.
 func (r *Runner) ttl(asked time.Duration) time.Duration {
 	if asked == 0 {
@@ -246,10 +234,21 @@ func (r *Runner) ttl(asked time.Duration) time.Duration {
 	return min(max(asked, minTTL), r.o.MaxTTL)
 }
 
-func (r *Runner) forget(id string) {
+// forget takes a run out of the live ones.
+func (r *Runner) forget(run *Run) {
+	if run.expiry != nil {
+		run.expiry.Stop()
+	}
 	r.mu.Lock()
-	delete(r.live, id)
-	r.mu.Unlock()
+	defer r.mu.Unlock()
+	r.drop(run)
+}
+
+// drop is forget under mu. Another run may follow the same task by now.
+func (r *Runner) drop(run *Run) {
+	if r.live[run.id] == run {
+		delete(r.live, run.id)
+	}
 }
 
 // Running returns the Run of a task that has a handle and has not ended, nil otherwise.
