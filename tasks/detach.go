@@ -116,16 +116,9 @@ func (r *Run) follow() {
 	}
 	r.mu.Lock()
 	r.finishing = true
-	silence := r.silence
 	r.mu.Unlock()
-	if silence != nil {
-		silence()
-	}
-	r.ctx.Cancel(err)
-	r.log.Close()
-	r.mu.Lock()
+	r.stop(err)
 	r.worked.Happen()
-	r.mu.Unlock()
 	r.door.Lock()
 	defer r.door.Unlock()
 	if t.Status.Terminal() {

@@ -360,19 +360,13 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 		panic("internal error: " + err.Error())
 	}
 	r.finishing = true
-	silence := r.silence
 	r.mu.Unlock()
 
-	if silence != nil {
-		// "Receivers MUST NOT send notifications/tasks/partial after the task reaches a terminal status" (SEP-2679, 1.3.2)
-		silence()
-	}
-	r.ctx.Cancel(cause)
 	if outcome.Result != nil {
 		// For work that is still under way: who asks for segments from now on is told that this is the end.
 		r.segments.Finish(partials.Ending{Rest: outcome.Result.Content, IsError: outcome.Result.IsError})
 	}
-	r.log.Close()
+	r.stop(cause)
 	if cause != nil && r.HasHandle() {
 		outcome.Result.Content = append(remains(context.Background(), r.log), outcome.Result.Content...)
 	}
@@ -390,6 +384,19 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	}
 	r.conclude(t, handle)
 	return true
+}
+
+// stop ends the deliveries, the work's context and the log. finishing is set.
+func (r *Run) stop(cause error) {
+	r.mu.Lock()
+	silence := r.silence
+	r.mu.Unlock()
+	if silence != nil {
+		// "Receivers MUST NOT send notifications/tasks/partial after the task reaches a terminal status" (SEP-2679, 1.3.2)
+		silence()
+	}
+	r.ctx.Cancel(cause)
+	r.log.Close()
 }
 
 // conclude makes t the task's last state and tells about it. The door is held.
