@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"strconv"
 	"time"
@@ -70,6 +71,18 @@ func withTask(h func(ctx context.Context, c *rpc.Caller, p mcp.TaskParams) (any,
 		}
 		return h(ctx, c, p)
 	})
+}
+
+// Handle is the answer to the task-augmented request that started the run.
+func (r *Run) Handle() mcp.CreateTaskResult {
+	// The status of a handle is working, whatever happened since ("Task Status Lifecycle":
+	// tasks begin in the working status); what came after it is told after it.
+	t := r.Task()
+	t.Status, t.StatusMessage, t.UpdatedAt = mcp.TaskWorking, "", t.CreatedAt
+	return mcp.CreateTaskResult{
+		Task: t.wire(r.runner.o.PollInterval),
+		Meta: map[string]any{mcp.MetaModelResponse: fmt.Sprintf("%s runs as task %s. Its result comes when it is done.", t.Tool, t.ID)},
+	}
 }
 
 func (r *Runner) getTask(ctx context.Context, _ *rpc.Caller, p mcp.TaskParams) (any, error) {

@@ -81,94 +81,8 @@ func (r *Run) Task() Task {
 	return r.task
 }
 
-// Handle is the answer to the task-augmented request that started the run.
-func (r *Run) Handle() mcp.CreateTaskResult {
-	// The status of a handle is working, whatever happened since ("Task Status Lifecycle":
-	// tasks begin in the working status); what came after it is told after it.
-	t := r.Task()
-	t.Status, t.StatusMessage, t.UpdatedAt = mcp.TaskWorking, "", t.CreatedAt
-	return mcp.CreateTaskResult{
-		Task: t.wire(r.runner.o.PollInterval),
-		Meta: map[string]any{mcp.MetaModelResponse: fmt.Sprintf("%s runs as task %s. Its result comes when it is done.", t.Tool, t.ID)},
-	}
-}
-
-// Status is the task as it is now, with a message for its status.
-func (r *Run) Status(message string) mcp.Task {
-	t := r.show(message)
-	t.StatusMessage = clip(message)
-	return t.wire(r.runner.o.PollInterval)
-}
-
-// live is the task as it is now; while it works, its message is the last line of its output, which
-// is all that some hosts show.
-func (r *Run) live() Task {
-	line := partials.LastLine(r.log.Tail(tailBytes))
-	t := r.show(line)
-	if t.Status == mcp.TaskWorking {
-		t.StatusMessage = clip(line)
-	}
-	return t
-}
-
-// show is the task, which is updated if it works and its status is about to say something else than when it was last shown.
-func (r *Run) show(line string) Task {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.task.Status == mcp.TaskWorking && line != r.shown {
-		r.shown, r.task.UpdatedAt = line, time.Now()
-	}
-	return r.task
-}
-
-// tailBytes is where a last line is looked for.
-const tailBytes = 4 << 10
-
 // Worked is closed when the work has returned; the task ends when its output has been delivered, too.
 func (r *Run) Worked() <-chan struct{} { return r.worked.Done() }
-
-// Rest tells that the content of the result only repeats the output, but for items.
-func (r *Run) Rest(items []mcp.ContentBlock) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ending = &partials.Ending{Rest: items}
-}
-
-// Ending is what the result has beyond the output. It is known when the work has returned, before the log is closed.
-func (r *Run) Ending() partials.Ending {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return *r.ending
-}
-
-// Segments numbers the output for SEP-1905.
-func (r *Run) Segments() *partials.Segments { return r.segments }
-
-// Merge makes the merged segments the task's result, as Spec.Merge does, where that is not known when the task is started.
-// It must be called before the handle is sent, and not of a task that another process runs. It fails if that cannot be stored.
-func (r *Run) Merge(ctx context.Context) error {
-	r.door.Lock()
-	defer r.door.Unlock()
-	r.mu.Lock()
-	r.task.Merge = true
-	t, finishing := r.task, r.finishing
-	r.mu.Unlock()
-	if finishing {
-		return nil // the end is stored behind this, or has been
-	}
-	if err := r.runner.o.Store.Put(ctx, t); err != nil {
-		return r.runner.refused(r, err)
-	}
-	return nil
-}
-
-// Complete lets the task end as completed whatever its result: "Tasks in immediate mode that return results immediately
-// MUST have status completed" (SEP-1905, "Task Status"). It must be called before Deliver.
-func (r *Run) Complete() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.errorCompletes = true
-}
 
 // HasHandle tells whether a client knows the task's id.
 func (r *Run) HasHandle() bool {
@@ -293,28 +207,6 @@ func (r *Run) Do() {
 	default:
 		r.finish(nil, mcp.TaskCompleted, message, &Outcome{Result: result})
 	}
-}
-
-// completes tells whether an error result completes the task.
-func (r *Run) completes() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.errorCompletes || r.runner.o.ErrorsComplete
-}
-
-// setEnding tells the readers of the output how it ends.
-func (r *Run) setEnding(result *mcp.CallToolResult, err *rpc.Error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case err != nil:
-		r.ending = &partials.Ending{Rest: []mcp.ContentBlock{mcp.Text(err.Message)}, IsError: true}
-	case r.ending == nil:
-		r.ending = &partials.Ending{Rest: result.Content, IsError: result.IsError}
-	default:
-		r.ending.IsError = result.IsError
-	}
-	r.segments.Finish(*r.ending)
 }
 
 // work calls the tool and makes an error of its panic.
