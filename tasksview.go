@@ -88,7 +88,7 @@ func (i *invocation) printTasks(ctx context.Context, l *local, list []tasks.Task
 		if !t.Status.Terminal() {
 			took = time.Since(t.CreatedAt)
 			if whole, err := l.runner.Get(ctx, t.ID); err == nil && says == "" {
-				says = whole.LastLine(ctx)
+				says = whole.StatusMessage
 			}
 		}
 		says, _, _ = strings.Cut(says, "\n")

@@ -1,24 +1,26 @@
 package tasks
 
 import (
+	"context"
 	"time"
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
 )
 
-// tailBytes is where a last line is looked for.
+// While a task works, its status message is the last line of its output, which is all that some hosts show.
+
+// tailBytes is how much of the end of the output a last line is looked for in.
 const tailBytes = 4 << 10
 
-// Status is the task as it is now, with a message for its status.
+// Status is the task as it is now, with a message that says what it does.
 func (r *Run) Status(message string) mcp.Task {
 	t := r.show(message)
 	t.StatusMessage = clip(message)
 	return t.wire(r.runner.o.PollInterval)
 }
 
-// live is the task as it is now; while it works, its message is the last line of its output, which
-// is all that some hosts show.
+// live is the task as it is now; while it works, it says the last line of its output.
 func (r *Run) live() Task {
 	line := partials.LastLine(r.log.Tail(tailBytes))
 	t := r.show(line)
@@ -28,7 +30,7 @@ func (r *Run) live() Task {
 	return t
 }
 
-// show is the task, which is updated if it works and its status is about to say something else than when it was last shown.
+// show is the task as it is now. A line that was not the last one when the task was last shown updates it: lastUpdatedAt changes.
 func (r *Run) show(line string) Task {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -36,4 +38,20 @@ func (r *Run) show(line string) Task {
 		r.shown, r.task.UpdatedAt = line, time.Now()
 	}
 	return r.task
+}
+
+// lastLine is the last line of a task's output that is not blank, as far as its end shows it.
+func (t *Task) lastLine(ctx context.Context) string {
+	var line string
+	for pos := max(t.Log.Size()-tailBytes, 0); pos < t.Log.Size(); {
+		b, next, err := t.Log.ReadAt(ctx, pos, tailBytes)
+		if err != nil || next <= pos {
+			break
+		}
+		if last := partials.LastLine(b); last != "" {
+			line = last
+		}
+		pos = next
+	}
+	return line
 }

@@ -268,8 +268,7 @@ func (r *Runner) Get(ctx context.Context, id string) (Task, error) {
 	}
 	t, err := r.o.Store.Get(ctx, r.o.Owner, id)
 	if err == nil && t.Status == mcp.TaskWorking { // elsewhere
-		last, _, _ := t.Log.ReadAt(ctx, t.Log.Size()-tailBytes, tailBytes)
-		t.StatusMessage = clip(partials.LastLine(last))
+		t.StatusMessage = clip(t.lastLine(ctx))
 	}
 	return t, err
 }

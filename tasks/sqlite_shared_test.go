@@ -261,3 +261,23 @@ func TestBusyIsToldToAll(t *testing.T) {
 	letGo()
 	eventually(t, func() bool { return readAll(t, get(t, s, "writes").Log) == "output\n" })
 }
+
+// What a task of another process says is the last line of its output, also behind a large chunk.
+func TestSaysElsewhere(t *testing.T) {
+	dir := t.TempDir()
+	here, there := NewRunner(Options{Store: openStore(t, SQLiteOptions{Dir: dir})}), NewRunner(Options{Store: openStore(t, SQLiteOptions{Dir: dir})})
+	defer here.Close()
+	defer there.Close()
+	run := start(t, there, func(ctx context.Context, run *Run) (*mcp.CallToolResult, string, error) {
+		for _, text := range []string{strings.Repeat("much ", tailBytes) + "\n", "the last line\n"} {
+			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte(text)}); err != nil {
+				t.Error(err)
+			}
+		}
+		return untilDone(ctx, run)
+	})
+	eventually(t, func() bool {
+		got, err := here.Get(t.Context(), run.ID())
+		return err == nil && got.StatusMessage == "the last line"
+	})
+}

@@ -48,22 +48,6 @@ func (r *Runner) Tail(ctx context.Context, id string, after int64, follow bool, 
 	}
 }
 
-// LastLine is the last line of a task's output that is not blank, as far as its end shows it.
-func (t *Task) LastLine(ctx context.Context) string {
-	var line string
-	for pos := max(t.Log.Size()-tailBytes, 0); pos < t.Log.Size(); {
-		b, next, err := t.Log.ReadAt(ctx, pos, tailBytes)
-		if err != nil || next <= pos {
-			break
-		}
-		if last := partials.LastLine(b); last != "" {
-			line = last
-		}
-		pos = next
-	}
-	return line
-}
-
 // Shown is the task as tasks/get shows it.
 func (t *Task) Shown() mcp.Task {
 	shown := t.wire(0)
