@@ -5,12 +5,13 @@ import (
 	"time"
 )
 
-// A detached task outlives the process that started it: another one, its supervisor, takes it and runs it, as
-// its keeper in the store. Whoever wants to see it follows it there: the Run that started it, and those of Follow.
+// A detached task outlives the process that started it: another one, its supervisor, takes it and runs it. Both have a Run of it:
+// that of the supervisor (Runner.Take) is one like any other; that of the process which started it (Run.Detach) follows the task
+// from then on (follow.go).
 
-// Detach hands the task to another process. start starts that, and returns when it has taken the task (Runner.Take), or
-// why it has not. Nothing may have been written to the log. When Detach has returned nil, the work must return too, whatever:
-// the run goes on by following the task, and ends as the task does.
+// Detach hands the task to another process; the work calls it before it has written anything to the log. start starts that
+// process, and returns when it has taken the task (Runner.Take), or why it has not. When Detach has returned nil, the work must
+// return, no matter what: Do follows the task then.
 func (r *Run) Detach(ctx context.Context, start func() error) error {
 	if err := r.Promote(ctx); err != nil {
 		return err
@@ -28,12 +29,12 @@ func (r *Run) Detach(ctx context.Context, start func() error) error {
 	r.handing = handing
 	r.mu.Unlock()
 
-	// From here on until it is known who runs the task, nobody ends or changes it.
+	// Until it is known who runs the task nobody ends it, for handing, or changes it, for the door.
 	r.door.Lock()
 	defer r.door.Unlock()
 	err := start()
 	taken, unknown := shared.Taken(context.WithoutCancel(ctx), r.id)
-	if unknown != nil {
+	if unknown != nil { // the store cannot be asked
 		taken = err == nil
 	}
 	if taken {
@@ -55,8 +56,8 @@ func (r *Run) Detach(ctx context.Context, start func() error) error {
 // Detached is closed when another process runs the task.
 func (r *Run) Detached() <-chan struct{} { return r.detached.Done() }
 
-// lockAtHome locks mu when it is known who runs the task.
-func (r *Run) lockAtHome() {
+// lockAfterHanding locks mu once it is known which process runs the task.
+func (r *Run) lockAfterHanding() {
 	r.mu.Lock()
 	for r.handing != nil {
 		handing := r.handing
@@ -66,8 +67,8 @@ func (r *Run) lockAtHome() {
 	}
 }
 
-// finishAway is finish for a task that another process runs: to cancel it is to ask for that, which nobody waits for here. It
-// expires by itself, and does not end with this process.
+// finishAway is finish for a task that another process runs: that one is asked to cancel it, and reports true if it could be asked.
+// At its ttl only the following ends; with this process nothing ends but Do, which sees that for itself.
 func (r *Run) finishAway(cause error) bool {
 	switch cause {
 	case errExpired:
@@ -82,7 +83,7 @@ func (r *Run) finishAway(cause error) bool {
 		r.runner.o.Log.Error().Err(err).Str("taskId", r.id).Msg("a detached task could not be cancelled")
 	}
 	if r.worked.Has() {
-		r.ctx.Cancel(cause) // it has ended, and only its delivery is waited for
+		r.ctx.Cancel(cause) // it has ended there, and only the delivery of its output is waited for here
 	}
 	return err == nil
 }

@@ -8,6 +8,10 @@ import (
 	"runnel/rpc/mcp"
 )
 
+// A task that another process runs is followed here while somebody wants its output as it comes: its Run looks into the store,
+// again and again, and makes its own log grow as the other's does. It is the Run that has detached the task, which goes on to the
+// task's end, or one of Runner.Follow, which ends with the last who needs it. Who only waits for the end needs no Run (elsewhere.go).
+
 const (
 	// lookFirst and lookMost are how often the store is looked at for a task that is followed: soon while output comes, then less.
 	lookFirst = 50 * time.Millisecond
@@ -17,26 +21,20 @@ const (
 // errLeft is why a run ends that nobody follows any more.
 var errLeft = errors.New("not followed any more")
 
-// Follow returns the run of a task: the one that runs it, or one that follows what another process does. It is nil
-// if the task has ended. release ends the following when nobody else needs it.
+// Follow returns the run of a task: the one that there is, or a new one that follows it. It is nil if the task has ended.
+// release must be called in the end.
 func (r *Runner) Follow(ctx context.Context, id string) (run *Run, release func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if run = r.live[id]; run == nil {
 		r.mu.Unlock()
-		t, err := r.elsewhere(ctx, id)
+		t, err := r.followable(ctx, id)
 		r.mu.Lock()
 		if err != nil || t.Log == nil {
 			return nil, func() {}, err
 		}
-		if run = r.live[id]; run == nil {
-			run = r.newRun(Spec{Tool: t.Tool, Handle: true, Work: followed}, t)
-			run.follower = true
-			run.deliveries = 0
-			run.detached.Happen()
-			r.live[id] = run
-			r.all.Add(1)
-			go run.Do()
+		if run = r.live[id]; run == nil { // else somebody follows it by now
+			run = r.startFollower(t)
 		}
 	}
 	run.following++
@@ -50,11 +48,19 @@ func (r *Runner) Follow(ctx context.Context, id string) (run *Run, release func(
 	}, nil
 }
 
-// followed is the work of a run that only follows.
-func followed(context.Context, *Run) (*mcp.CallToolResult, string, error) { return nil, "", nil }
+// startFollower makes the run of a task that was never run here. r.mu is held.
+func (r *Runner) startFollower(t Task) *Run {
+	run := r.newRun(Spec{Tool: t.Tool, Handle: true}, t)
+	run.follower = true
+	run.deliveries = 0 // there may be none
+	run.detached.Happen()
+	r.live[t.ID] = run
+	r.all.Go(run.follow)
+	return run
+}
 
-// elsewhere is a task that another process runs, to be followed; without a log if it has ended.
-func (r *Runner) elsewhere(ctx context.Context, id string) (Task, error) {
+// followable is a task that another process runs, with a log that can grow; without one if it has ended.
+func (r *Runner) followable(ctx context.Context, id string) (Task, error) {
 	shared, ok := r.o.Store.(Shared)
 	if _, unstored := r.unstored(id); !ok || unstored {
 		return Task{}, nil
@@ -62,7 +68,7 @@ func (r *Runner) elsewhere(ctx context.Context, id string) (Task, error) {
 	return shared.Follow(ctx, r.o.Owner, id)
 }
 
-// follow follows a task that another process runs until it has ended, or nobody wants to know any more.
+// follow returns when the task has ended where it runs, when nobody follows it any more, or when the Runner is closed.
 func (r *Run) follow() {
 	t, err := r.lookOn()
 	switch {
@@ -98,8 +104,8 @@ func (r *Run) follow() {
 	r.ended.Happen()
 }
 
-// lookOn brings the run up to date until the task has ended. It fails with ErrNotFound when the task is gone, and
-// with the cause of the run's context.
+// lookOn brings the run up to date until the task has ended, which it returns as it is then. It fails with ErrNotFound when the task
+// is gone, and with the cause of the run's context.
 func (r *Run) lookOn() (Task, error) {
 	shared := r.runner.o.Store.(Shared)
 	failed := false

@@ -18,9 +18,25 @@ var (
 	errExpired   = errors.New("expired")
 )
 
-// Run is a task while its work goes on.
+// Run is a task from its start to its end. Three events tell how far it is; of one that is cut off the last may come first:
+//
+//	worked   Spec.Work has returned, and the log is closed
+//	drained  the deliveries have written the last of the output (deliver.go)
+//	ended    the terminal status is stored, and told
+//
+// The end has one door, finish. Who comes first ends the task, whatever its work does just then, and the others wait for ended:
+//
+//	Do      when it is drained: completed or failed, as the work says
+//	Cancel  for a client of this process or of another one (elsewhere.go)
+//	expire  when its ttl is over
+//	cutOff  when its output is lost, and when the Runner is closed or gives it up
+//
+// Work that goes on after the end, whose context has been cancelled, is waited for by Runner.Close only.
+//
+// A task that another process runs (detach.go) ends there. Its Run follows it (follow.go) through the same events, and to finish it
+// is to ask that process to cancel it.
 type Run struct {
-	// Set by Start.
+	// Set by Start, New, Take or Follow.
 	id       string
 	runner   *Runner
 	spec     Spec
@@ -29,12 +45,11 @@ type Run struct {
 	ctx      rpc.Context
 	expiry   *time.Timer // nil without a handle
 
-	detached rpc.Event // another process runs the task (detach.go)
+	detached rpc.Event // another process runs the task
 
-	worked  rpc.Event // the work has returned and the log is closed
-	drained rpc.Event // the deliveries have written the last of the output
-	ended   rpc.Event // the status is terminal and stored
-	changes rpc.Changes
+	worked, drained, ended rpc.Event
+
+	changes rpc.Changes // of the status and the questions
 
 	// door lets one change of the status or the variables through at a time, with its storing and its telling, so that they
 	// are in the same order for everybody. It is taken before mu, and held across I/O.
@@ -50,13 +65,12 @@ type Run struct {
 	finishing      bool             // somebody is moving the task to a terminal status, or has
 	silence        func()           // silences the deliveries: nothing of the task is written after it returns
 
-	handing chan struct{} // closed when it is known whether another process has taken the task; nil if none is to
-
-	follower  bool // Runner.Follow made it
-	following int  // of Follow, not yet released; guarded by runner.mu
-
-	deliveries int // that have not written the last of the output, with the one that is still to be started
+	handing    chan struct{} // closed when it is known whether another process has taken the task; nil while none is asked to
+	deliveries int           // that have not written the last of the output, with the one that is still to be started
 	questions  questions
+
+	follower  bool // made by Runner.Follow: the task was never run here
+	following int  // how many who have called Follow have not released it; guarded by runner.mu
 }
 
 // ID is the task's id: a random UUID, the secret that gives access to the task.
@@ -121,7 +135,7 @@ func (r *Run) Promote(ctx context.Context) error {
 	return nil
 }
 
-// move moves the task between working and input_required and tells about it. The door is held.
+// move moves the task between working and input_required, and tells of it. The door is held.
 func (r *Run) move(status mcp.TaskStatus, message string) error {
 	r.mu.Lock()
 	if r.finishing {
@@ -175,7 +189,7 @@ func (r *Run) expire() {
 	r.finish(errExpired, mcp.TaskFailed, expiredMessage, &Outcome{Result: mcp.ErrorResult("The task's ttl is over.")})
 }
 
-// cutOff ends the run as failed, whatever its work has come to.
+// cutOff ends the run as failed, whatever its work may still come to.
 func (r *Run) cutOff(why error) {
 	r.finish(errClosed, mcp.TaskFailed, why.Error(), &Outcome{Result: mcp.ErrorResult(why.Error())})
 }
@@ -184,7 +198,7 @@ func (r *Run) cutOff(why error) {
 func (r *Run) Do() {
 	defer r.runner.done(r)
 	result, message, err := r.work()
-	if r.detached.Has() {
+	if r.detached.Has() { // the work was to hand the task over
 		r.follow()
 		return
 	}
@@ -235,10 +249,10 @@ func (r *Run) wireError(err error) *rpc.Error {
 	return wire
 }
 
-// finish moves the task to a terminal status: the one door to the end, whoever comes first.
-// It reports false, after the end, if somebody else was first.
+// finish moves the task to a terminal status. cause is why it is cut off, nil at its own end. It reports false, after the end,
+// if somebody else was first.
 func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome *Outcome) bool {
-	r.lockAtHome()
+	r.lockAfterHanding()
 	if r.finishing {
 		r.mu.Unlock()
 		<-r.ended.Done()
@@ -262,7 +276,7 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	if cause != nil && r.HasHandle() {
 		outcome.Result.Content = append(remains(context.Background(), r.log), outcome.Result.Content...)
 	}
-	r.door.Lock() // not before: who stops may be waiting for it
+	r.door.Lock() // not before: who holds it may wait for what stop ends
 	defer r.door.Unlock()
 	r.mu.Lock()
 	t, handle := r.task, r.handle
@@ -291,7 +305,7 @@ func (r *Run) stop(cause error) {
 	r.log.Close()
 }
 
-// conclude makes t the task's last state and tells about it. The door is held.
+// conclude makes t the task's last state, and tells of it. The door is held.
 func (r *Run) conclude(t Task, handle bool) {
 	r.mu.Lock()
 	r.task = t
