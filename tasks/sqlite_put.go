@@ -169,7 +169,7 @@ func (s *SQLite) Delete(_ context.Context, id string) error {
 		k.log.Unback() // nothing more of it is written
 	}
 	// To delete a long log takes a while: that is the sweeper's work.
-	defer d.sweep.hurry()
+	defer d.w.callSweeper()
 	return d.w.do(job{do: func(tx *transaction) error {
 		_, err := tx.exec("UPDATE task SET expires = 0, keeper = NULL WHERE id = ?", id)
 		return err

@@ -12,7 +12,6 @@ import (
 // done once, because every step is one transaction that looks again.
 type sweeper struct {
 	db   *database
-	wake chan struct{} // capacity 1
 	stop context.CancelFunc
 	done chan struct{}
 }
@@ -30,8 +29,7 @@ const (
 
 func startSweeper(db *database) *sweeper {
 	ctx, stop := context.WithCancel(context.Background())
-	s := &sweeper{db: db, wake: make(chan struct{}, 1), stop: stop, done: make(chan struct{})}
-	db.w.grown(s.hurry)
+	s := &sweeper{db: db, stop: stop, done: make(chan struct{})}
 	go s.run(ctx)
 	return s
 }
@@ -39,14 +37,6 @@ func startSweeper(db *database) *sweeper {
 func (s *sweeper) close() {
 	s.stop()
 	<-s.done
-}
-
-// hurry asks for a sweep soon.
-func (s *sweeper) hurry() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
 }
 
 func (s *sweeper) run(ctx context.Context) {
@@ -64,7 +54,7 @@ func (s *sweeper) run(ctx context.Context) {
 		}
 		rest.Reset(sweepInterval)
 		select {
-		case <-s.wake:
+		case <-s.db.w.sweepSoon:
 		case <-rest.C:
 		case <-ctx.Done():
 		}

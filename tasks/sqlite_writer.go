@@ -23,9 +23,9 @@ type writer struct {
 	now      bool // do not wait for more
 	waiting  bool // flushDelay runs
 	stopping bool
-	hurry    func() // told when much has been written
 
-	sweepBytes int64 // how much that is
+	sweepSoon  chan struct{} // capacity 1: the sweeper is wanted before its time
+	sweepBytes int64         // it is when so much has been written
 
 	// Of the goroutine.
 	tx *transaction
@@ -60,7 +60,7 @@ func openWriter(file string, o SQLiteOptions) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{db: db, wake: make(chan struct{}, 1), done: make(chan struct{}), sweepBytes: o.MaxState / sweepShare}
+	w := &writer{db: db, wake: make(chan struct{}, 1), done: make(chan struct{}), sweepSoon: make(chan struct{}, 1), sweepBytes: o.MaxState / sweepShare}
 	ctx := context.Background()
 	c, err := db.Conn(ctx)
 	if err != nil {
@@ -240,25 +240,16 @@ func (w *writer) makeRoom() bool {
 		}
 		return err
 	}}})
-	w.sweep() // there is more to do
+	w.callSweeper() // there is more to do
 	return err == nil && deleted > 0
 }
 
-// sweep tells the sweeper to look at the state soon.
-func (w *writer) sweep() {
-	w.mu.Lock()
-	hurry := w.hurry
-	w.mu.Unlock()
-	if hurry != nil {
-		hurry()
+// callSweeper asks for a sweep soon.
+func (w *writer) callSweeper() {
+	select {
+	case w.sweepSoon <- struct{}{}:
+	default:
 	}
-}
-
-// grown sets what is told when much has been written.
-func (w *writer) grown(hurry func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.hurry = hurry
 }
 
 func (w *writer) answer(jobs []job, err error) {
@@ -299,7 +290,7 @@ func (w *writer) commit(jobs []job) (err error) {
 	}
 	if w.tx.bytes >= w.tx.told+w.sweepBytes {
 		w.tx.told = w.tx.bytes
-		w.sweep()
+		w.callSweeper()
 	}
 	return err
 }
