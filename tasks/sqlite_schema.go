@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strconv"
 )
 
 // migrations make a state of version n of one of version n-1. What is here is never changed: a state that a
@@ -64,7 +65,45 @@ func schemaVersion(ctx context.Context, db interface {
 	return version, nil
 }
 
-// migrate brings the state to the newest version. It runs under the lock of the directory.
+// setUp makes of a new database file a state, and brings an older one to the newest version. It runs under the lock of the directory.
+func setUp(ctx context.Context, c *sql.Conn, o SQLiteOptions) error {
+	var vacuum int
+	if err := c.QueryRowContext(ctx, "PRAGMA auto_vacuum").Scan(&vacuum); err != nil {
+		return err
+	}
+	const incremental = 2
+	if vacuum != incremental { // to set it again would wait for whoever writes, which may be a process that was stopped
+		for _, pragma := range []string{
+			"PRAGMA page_size = 8192",          // heeded only then, too; output comes in long rows, and each page costs three system calls
+			"PRAGMA auto_vacuum = INCREMENTAL", // heeded only before the first table is made
+		} {
+			if _, err := c.ExecContext(ctx, pragma); err != nil {
+				return err
+			}
+		}
+	}
+	for _, pragma := range []string{
+		"PRAGMA journal_mode = WAL", // readers and a writer do not wait for each other, and kill -9 loses nothing
+		"PRAGMA journal_size_limit = 67108864",
+		"PRAGMA wal_autocheckpoint = 512", // 4 MiB: it waits for the disk, but no longer than a flood fills what may be pending
+	} {
+		if _, err := c.ExecContext(ctx, pragma); err != nil {
+			return err
+		}
+	}
+	if err := migrate(ctx, c); err != nil {
+		return err
+	}
+	var page int64
+	if err := c.QueryRowContext(ctx, "PRAGMA page_size").Scan(&page); err != nil {
+		return err
+	}
+	// What the sweeper does not keep below the limit in time is refused by SQLite itself.
+	_, err := c.ExecContext(ctx, "PRAGMA max_page_count = "+strconv.FormatInt(o.MaxState/page, 10))
+	return err
+}
+
+// migrate brings the state to the newest version.
 func migrate(ctx context.Context, c *sql.Conn) error {
 	version, err := schemaVersion(ctx, c)
 	if err != nil {

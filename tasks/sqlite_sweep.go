@@ -161,23 +161,6 @@ func (tx *transaction) drop(which string, args ...any) (n int, err error) {
 	return n, nil
 }
 
-// numbers are the numbers that a query returns.
-func (tx *transaction) numbers(query string, args ...any) (list []int64, err error) {
-	rows, err := tx.query(query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var n int64
-		if err := rows.Scan(&n); err != nil {
-			return nil, err
-		}
-		list = append(list, n)
-	}
-	return list, rows.Err()
-}
-
 // shrink gives free pages back, if there are many of them.
 func (d *database) shrink(ctx context.Context) error {
 	var free, all int64

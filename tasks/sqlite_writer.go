@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"runtime"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -68,50 +67,13 @@ func openWriter(file string, o SQLiteOptions) (*writer, error) {
 		return nil, err
 	}
 	w.tx = &transaction{conn: c, prepared: map[string]*sql.Stmt{}}
-	if err := w.prepare(ctx, c, o); err != nil {
+	if err := setUp(ctx, c, o); err != nil {
 		w.tx.close()
 		_ = db.Close()
 		return nil, err
 	}
 	go w.run()
 	return w, nil
-}
-
-func (w *writer) prepare(ctx context.Context, c *sql.Conn, o SQLiteOptions) error {
-	var vacuum int
-	if err := c.QueryRowContext(ctx, "PRAGMA auto_vacuum").Scan(&vacuum); err != nil {
-		return err
-	}
-	const incremental = 2
-	if vacuum != incremental { // to set it again would wait for whoever writes, which may be a process that was stopped
-		for _, pragma := range []string{
-			"PRAGMA page_size = 8192",          // heeded only then, too; output comes in long rows, and each page costs three system calls
-			"PRAGMA auto_vacuum = INCREMENTAL", // heeded only before the first table is made
-		} {
-			if _, err := c.ExecContext(ctx, pragma); err != nil {
-				return err
-			}
-		}
-	}
-	for _, pragma := range []string{
-		"PRAGMA journal_mode = WAL", // readers and a writer do not wait for each other, and kill -9 loses nothing
-		"PRAGMA journal_size_limit = 67108864",
-		"PRAGMA wal_autocheckpoint = 512", // 4 MiB: it waits for the disk, but no longer than a flood fills what may be pending
-	} {
-		if _, err := c.ExecContext(ctx, pragma); err != nil {
-			return err
-		}
-	}
-	if err := migrate(ctx, c); err != nil {
-		return err
-	}
-	var page int64
-	if err := c.QueryRowContext(ctx, "PRAGMA page_size").Scan(&page); err != nil {
-		return err
-	}
-	// What the sweeper does not keep below the limit in time is refused by SQLite itself.
-	_, err := c.ExecContext(ctx, "PRAGMA max_page_count = "+strconv.FormatInt(o.MaxState/page, 10))
-	return err
 }
 
 // do writes j and returns when it is written.
@@ -293,92 +255,4 @@ func (w *writer) commit(jobs []job) (err error) {
 		w.callSweeper()
 	}
 	return err
-}
-
-// transaction is the connection that writes, inside a transaction.
-type transaction struct {
-	conn     *sql.Conn
-	prepared map[string]*sql.Stmt
-	durable  bool
-	live     map[string]int // of an owner, how many tasks have not ended: counted once in a transaction, which no other interrupts
-	bytes    int64          // of output and results written so far, a measure of how much the state may have grown
-	told     int64          // of them when the sweeper was told last
-}
-
-// begin starts a transaction. One that is durable is on the disk when it is committed, and all before it are;
-// one that is not survives the end of the process, but not a loss of power.
-func (tx *transaction) begin(durable bool) error {
-	if durable != tx.durable {
-		mode := "NORMAL"
-		if durable {
-			mode = "FULL"
-		}
-		if _, err := tx.exec("PRAGMA synchronous = " + mode); err != nil {
-			return err
-		}
-		tx.durable = durable
-	}
-	tx.live = map[string]int{}
-	_, err := tx.exec("BEGIN IMMEDIATE")
-	return err
-}
-
-func (tx *transaction) exec(query string, args ...any) (sql.Result, error) {
-	s, err := tx.prepare(query)
-	if err != nil {
-		return nil, err
-	}
-	return s.ExecContext(context.Background(), args...)
-}
-
-// change is exec that tells how many rows it has changed.
-func (tx *transaction) change(query string, args ...any) (int64, error) {
-	r, err := tx.exec(query, args...)
-	if err != nil {
-		return 0, err
-	}
-	return r.RowsAffected()
-}
-
-func (tx *transaction) query(query string, args ...any) (*sql.Rows, error) {
-	s, err := tx.prepare(query)
-	if err != nil {
-		return nil, err
-	}
-	return s.QueryContext(context.Background(), args...)
-}
-
-// count is the number that a query returns.
-func (tx *transaction) count(query string, args ...any) (n int, err error) {
-	err = tx.one(&n, query, args...)
-	return n, err
-}
-
-// one reads the one value that a query returns, or fails with sql.ErrNoRows.
-func (tx *transaction) one(value any, query string, args ...any) error {
-	s, err := tx.prepare(query)
-	if err != nil {
-		return err
-	}
-	return s.QueryRowContext(context.Background(), args...).Scan(value)
-}
-
-// prepare keeps what it prepares: the queries are few, and the same again and again.
-func (tx *transaction) prepare(query string) (*sql.Stmt, error) {
-	s := tx.prepared[query]
-	if s == nil {
-		var err error
-		if s, err = tx.conn.PrepareContext(context.Background(), query); err != nil {
-			return nil, err
-		}
-		tx.prepared[query] = s
-	}
-	return s, nil
-}
-
-func (tx *transaction) close() {
-	for _, s := range tx.prepared {
-		_ = s.Close()
-	}
-	_ = tx.conn.Close()
 }
