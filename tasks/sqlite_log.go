@@ -35,6 +35,9 @@ type extent struct {
 	last     int64 // where the last of them ends
 }
 
+// stretchBytes is how much output makes one row.
+const stretchBytes = 64 << 10
+
 // Due implements partials.Backing.
 func (k *keeping) Due(full bool) { k.db.w.flush(k, full) }
 
@@ -45,7 +48,7 @@ func (k *keeping) job() job {
 		case err != nil && k.hidden.Load():
 			k.log.Unback() // the call goes on without
 		case isBusy(err) && k.log.Closed(): // it comes with the task's end
-		case isBusy(err) && k.db.w.again(k): // it waits in memory and then, as for a slow disk, its tool does
+		case isBusy(err) && k.db.w.flushLater(k): // it waits in memory and, when that is full, its tool does: as for a slow disk
 		case err != nil:
 			k.log.Fail(err)
 		}

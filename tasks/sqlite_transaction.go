@@ -5,14 +5,14 @@ import (
 	"database/sql"
 )
 
-// transaction is the connection that writes, inside a transaction.
+// transaction is the connection that writes: it is in one transaction after the other.
 type transaction struct {
 	conn     *sql.Conn
 	prepared map[string]*sql.Stmt
 	durable  bool
-	live     map[string]int // of an owner, how many tasks have not ended: counted once in a transaction, which no other interrupts
-	bytes    int64          // of output and results written so far, a measure of how much the state may have grown
-	told     int64          // of them when the sweeper was told last
+	live     map[string]int // how many of an owner's tasks have not ended, as far as this transaction has counted them
+	bytes    int64          // written by all transactions so far, of output and results: about what the state has grown by
+	told     int64          // what bytes was when the sweeper was called last
 }
 
 // begin starts a transaction. One that is durable is on the disk when it is committed, and all before it are;

@@ -9,18 +9,19 @@ import (
 	"time"
 )
 
-// writer is the one goroutine of a process that writes to the state. What waits to be written when it begins a
-// transaction goes into that one together, so that many small writes cost no more than a few.
+// writer is the one goroutine of a process that writes to the state. Two kinds of work come to it: jobs, whose callers wait (do), and
+// the output of logs, for which nobody does (flush). All that there is when it begins a transaction is written in that one, so that
+// many small writes cost no more than a few. If a part of it cannot be written, each part is tried by itself.
 type writer struct {
 	db   *sql.DB
 	wake chan struct{} // capacity 1
-	done chan struct{}
+	done chan struct{} // closed when the goroutine has ended
 
 	mu       sync.Mutex
 	jobs     []job
-	due      []*keeping
-	now      bool // do not wait for more
-	waiting  bool // flushDelay runs
+	due      []*keeping // logs that have output to write
+	now      bool       // due is written without waiting for more output
+	waiting  bool       // a timer of flushDelay runs, which sets now
 	stopping bool
 
 	sweepSoon  chan struct{} // capacity 1: the sweeper is wanted before its time
@@ -30,27 +31,25 @@ type writer struct {
 	tx *transaction
 }
 
-// job is something to write.
+// job is something to write. For each call of do, one of committed and undone is called when its transaction has ended.
 type job struct {
-	do        func(tx *transaction) error // may be called again after an error, of its own or of its company
-	durable   bool                        // must survive a loss of power, not only of the process
-	committed func()
-	undone    func()          // what do has written is not there
-	answer    func(err error) // told once, in the end
+	do        func(tx *transaction) error // called again if its transaction has failed, be it by another job
+	durable   bool                        // must survive a loss of power, not only the end of the process
+	committed func()                      // may be nil
+	undone    func()                      // what do has written is not there; may be nil
+	answer    func(err error)             // called once, at last
 }
 
 const (
 	// flushDelay is how long output waits for more of it before it is written: a batch costs as much as a line.
 	flushDelay = 100 * time.Millisecond
-	// stretchBytes is how much output makes one row.
-	stretchBytes = 64 << 10
-	// sweepShare is the share of a state that a process writes before the sweeper looks at its size: half of what the sweeper
-	// keeps free, so that it is ahead of what is written.
+	// sweepShare is the part of a state's size, a sixteenth, that a process writes before the sweeper looks again: half of what the
+	// sweeper keeps free, so that there is room until it is done.
 	sweepShare = 16
-	// politeTime is how long a transaction goes on before it looks at who else wants the processor: many rows take ten
-	// milliseconds. Not always, because it also holds up other processes.
+	// politeTime is how long a transaction goes on before it lets other goroutines run: many rows take ten milliseconds. Not after
+	// each row, because other processes wait for its end.
 	politeTime = 500 * time.Microsecond
-	// maxJobs go into one transaction: others wait for its end.
+	// maxJobs is how many jobs go into one transaction; the others wait for its end.
 	maxJobs = 512
 )
 
@@ -91,7 +90,7 @@ func (w *writer) do(j job) error {
 	return <-answer
 }
 
-// flush writes a log's output soon, or now. It does not block.
+// flush lets a log's output be written: now, or when flushDelay has gathered more of it. It does not block.
 func (w *writer) flush(k *keeping, now bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -111,8 +110,8 @@ func (w *writer) flush(k *keeping, now bool) {
 	}
 }
 
-// again writes a log's output later. It reports false if the writer ends, and cannot wait.
-func (w *writer) again(k *keeping) bool {
+// flushLater is flush for output that could not be written just now. It reports false if the writer ends, and can try no more.
+func (w *writer) flushLater(k *keeping) bool {
 	w.mu.Lock()
 	stopping := w.stopping
 	w.mu.Unlock()
@@ -129,7 +128,7 @@ func (w *writer) poke() {
 	}
 }
 
-// close writes what is there and ends.
+// close returns when all is written that has come.
 func (w *writer) close() error {
 	w.mu.Lock()
 	w.stopping = true
@@ -156,7 +155,7 @@ func (w *writer) run() {
 	}
 }
 
-// take returns what is to be written now. Output goes first: a task's end in the same transaction is behind it.
+// take returns what is to be written now: output first, so that a task's end in the same transaction comes behind it.
 func (w *writer) take() (jobs []job, stop bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -184,7 +183,7 @@ func (w *writer) write(jobs []job) {
 		for isFull(err) && w.makeRoom() {
 			err = w.commit(one)
 		}
-		if isBusy(err) { // each of the others would wait as long for the process that holds the lock
+		if isBusy(err) { // each of the others would wait as long for the process that holds the state
 			w.answer(jobs[i:], err)
 			return
 		}
@@ -220,6 +219,7 @@ func (w *writer) answer(jobs []job, err error) {
 	}
 }
 
+// commit does the jobs in one transaction.
 func (w *writer) commit(jobs []job) (err error) {
 	durable := false
 	for _, j := range jobs {
@@ -231,7 +231,7 @@ func (w *writer) commit(jobs []job) (err error) {
 	n, began := 0, time.Now()
 	for ; n < len(jobs) && err == nil; n++ {
 		if time.Since(began) > politeTime {
-			runtime.Gosched() // who was woken on this processor would wait for the end of a thousand rows
+			runtime.Gosched() // a goroutine that was woken on this processor would wait for a thousand rows
 			began = time.Now()
 		}
 		err = jobs[n].do(w.tx)
