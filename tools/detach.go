@@ -54,8 +54,6 @@ const (
 	maxSupervisorLog = 1 << 20
 	// supervisorStart is how long a supervisor may take until it runs its task: it may have to wait for a state that is locked.
 	supervisorStart = 30 * time.Second
-	// detachPoll is how often a call looks whether a supervisor has taken it.
-	detachPoll = 10 * time.Millisecond
 	// taken is what a supervisor answers when it runs its task; else it answers why not.
 	taken = "taken"
 )

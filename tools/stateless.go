@@ -76,25 +76,27 @@ func canTask(c *rpc.Caller, e *entry) bool {
 	return c.Capabilities.Extends(mcp.ExtensionTasks) && e.taskSupport() != mcp.TaskForbidden
 }
 
-// answer waits for what there is to say first: a result, a question, or that it takes longer.
+// answer answers a call with what there is to say first: its result, its questions, or that it takes longer. A client that can take
+// a task gets one after ImmediateWait, and until then nothing is written, because the task's handle comes before its output. Any
+// other client waits for the result as long as its patience lasts, and is handed over then.
 func (s *service) answer(ctx context.Context, e *entry, p *mcp.CallToolParams, d *delivery) (any, error) {
 	c, run := d.caller, d.run
-	task, wait := canTask(c, e), s.o.ImmediateWait
-	if !task {
+	task, worked := canTask(c, e), run.Worked()
+	late := time.NewTimer(s.o.ImmediateWait)
+	defer late.Stop()
+	waitForResult := func() {
+		task, worked = false, run.Worked()
 		d.start()
-		wait = s.patience(e)
+		late.Reset(s.patience(e))
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	worked, soon := run.Worked(), wait > 0
-	if !soon {
-		worked = nil // nothing can be done in time
+	switch {
+	case !task:
+		waitForResult()
+	case s.o.ImmediateWait == 0:
+		worked = nil // nothing is done so soon
 	}
 	for {
 		select {
-		case <-worked:
-			worked = nil
-			d.start()
 		case <-run.Ended():
 			return d.answer()
 		case <-run.Asked():
@@ -104,34 +106,36 @@ func (s *service) answer(ctx context.Context, e *entry, p *mcp.CallToolParams, d
 		case <-ctx.Done():
 			giveUp(ctx, run)
 			return nil, context.Cause(ctx)
-		case <-timer.C:
-			switch {
-			case soon && isDone(run.Worked()): // its result goes out as soon as its output has
-			case task:
-				if questions := run.Questions(); len(questions) > 0 {
-					// "SHOULD resolve all MRTR exchanges synchronously before responding with a CreateTaskResult"
-					return s.park(p, d, questions)
-				}
-				if e.detach && !isDone(run.Detached()) && !isDone(run.Worked()) {
-					timer.Reset(detachPoll) // its handle is for what outlives this process
-					continue
-				}
-				if err := run.Promote(ctx); err == nil {
-					return created(d), nil
-				}
-				// No room for one more task: the client waits on.
-				task, worked, soon = false, run.Worked(), true
-				d.start()
-				timer.Reset(s.patience(e))
-			case c.Listens(): // whom the input has ended for cannot ask for the rest
+		case <-worked: // the run ends as soon as its output has been written
+			worked = nil
+			late.Stop()
+			d.start()
+		case <-late.C:
+			switch questions := run.Questions(); {
+			case isDone(worked): // at the same time
+			case !task && c.Listens(): // who has closed the input cannot ask for the rest
 				if result := s.handOver(ctx, e, d); result != nil {
 					return rpc.After{Result: dressResult(c.Version, result), Drop: drop(run)}, nil
 				}
+			case !task:
+			case len(questions) > 0:
+				// "SHOULD resolve all MRTR exchanges synchronously before responding with a CreateTaskResult"
+				return s.park(p, d, questions)
+			case e.detach && !isDone(run.Detached()) && !isDone(run.Worked()):
+				late.Reset(detachPoll) // its handle is for what outlives this process
+			case run.Promote(ctx) == nil:
+				return created(d), nil
+			default: // there is no room for one more task
+				waitForResult()
 			}
 		}
 	}
 }
 
+// detachPoll is how often a call looks whether its supervisor has taken it.
+const detachPoll = 10 * time.Millisecond
+
+// isDone tells whether a channel has been closed.
 func isDone(c <-chan struct{}) bool {
 	select {
 	case <-c:
