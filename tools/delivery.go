@@ -3,7 +3,6 @@ package tools
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,51 +47,6 @@ type delivery struct {
 	silent bool       // nothing more is written
 }
 
-// spelling is which dialect carries the output.
-type spelling uint8
-
-const (
-	bySEP1905  spelling = iota + 1 // pushed: further responses with the call's id
-	byPR383                        // partial results in progress notifications
-	bySEP2998                      // notifications/tools/partial_result
-	bySEP2679                      // notifications/tasks/partial
-	byProgress                     // the last line of output, in progress notifications
-	byStatus                       // the last line of output, in status notifications
-	byResult                       // in the result only
-)
-
-// chooseSpelling decides once what the client sees of a call while it runs, from what its request and its
-// capabilities ask for. The first row that fits wins:
-//
-//	SEP-1905 streaming is the mode, and the client takes several responses   SEP-1905
-//	partialResults: true beside a progress token                            PR #383
-//	a partialResultToken, and the client declared partialResults            SEP-2998 (stateless era)
-//	a task, and the client declared tasks.streaming.partial                  SEP-2679
-//	a progress token                                                        progress, with the last line
-//	a task                                                                  status, with the last line
-//	else                                                                    nothing
-//
-// What a tool reports by Output.Progress goes to a client that gave a token in every case.
-func chooseSpelling(c *rpc.Caller, handle bool, mode mcp.ResponseMode) spelling {
-	token := len(c.Meta.ProgressToken) > 0
-	switch {
-	case mode == mcp.ModeStreaming && c.Capabilities.StreamsResponses():
-		return bySEP1905
-	case token && bool(c.Meta.PartialResults) && mode != mcp.ModeStreaming:
-		return byPR383
-	case c.Version.Stateless && len(c.Meta.PartialResultToken) > 0 && c.Capabilities.PartialResults != nil:
-		return bySEP2998
-	case handle && c.Capabilities.StreamsPartials() && mode != mcp.ModeStreaming:
-		return bySEP2679
-	case token:
-		return byProgress
-	case handle:
-		return byStatus
-	default:
-		return byResult
-	}
-}
-
 func (s *service) deliver(c *rpc.Caller, handle bool, mode mcp.ResponseMode) *delivery {
 	return &delivery{
 		caller:    c,
@@ -110,10 +64,6 @@ func (s *service) deliver(c *rpc.Caller, handle bool, mode mcp.ResponseMode) *de
 func deliverResult(c *rpc.Caller) *delivery {
 	return &delivery{caller: c, spelling: byResult, current: &atomic.Pointer[delivery]{}}
 }
-
-// statusPace is the least time between two status notifications that only show the last line of output, the handle
-// counted as one and the terminal one not: a task that is over sooner shows none.
-const statusPace = time.Second
 
 // prepare is called with the run before it starts, so that its output is read from the beginning.
 func (d *delivery) prepare(run *tasks.Run) {
@@ -195,29 +145,6 @@ func (d *delivery) silence() {
 	}
 }
 
-// streaming is a dialect that tells before its last line that it is the last one.
-type streaming struct {
-	partials.Dialect
-	ends func()
-}
-
-func (s streaming) End(dst []byte) []byte {
-	s.ends()
-	return s.Dialect.End(dst)
-}
-
-// write writes progress, unless the delivery has ended.
-func (d *delivery) write(encode func(dst []byte) []byte) {
-	_ = d.lane.Write(&d.ctx, func(dst []byte) []byte {
-		d.speech.Lock()
-		defer d.speech.Unlock()
-		if d.silent { // ended while the lane was waited for
-			return dst
-		}
-		return encode(dst)
-	})
-}
-
 // await waits until the client may hear of the call: behind the handle, because it does not know the task before it.
 func (d *delivery) await(ctx context.Context) error {
 	select {
@@ -226,61 +153,6 @@ func (d *delivery) await(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-// report passes on what the tool says of its progress. It waits for its turn on the output, as long as the call
-// lasts. What is said before the client may hear of the call is kept, the last of it: a tool that waited there would
-// never be done in time for an immediate result.
-func (d *delivery) report(done, total float64, message string) {
-	if d.progress == nil {
-		return
-	}
-	d.mu.Lock()
-	if !d.begun.Has() {
-		d.early = func() { d.tellProgress(done, total, message) }
-		d.mu.Unlock()
-		return
-	}
-	d.mu.Unlock()
-	d.tellProgress(done, total, message)
-}
-
-func (d *delivery) tellProgress(done, total float64, message string) {
-	d.write(func(dst []byte) []byte { return d.progress.Report(dst, done, total, message) })
-}
-
-// beat starts the heartbeat: a silent tool is told apart from a hung one, and hosts
-// that wait longer while there is progress do. The function it returns ends it.
-func (d *delivery) beat() (end func()) {
-	if d.heartbeat <= 0 {
-		return func() {}
-	}
-	ended, stop := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		// Looked at twice in a heartbeat, no silence is longer than one.
-		t := time.NewTicker(d.heartbeat / 2)
-		defer t.Stop()
-		began, seen := time.Now(), -1 // -1: silent for less than half a heartbeat
-		for {
-			select {
-			case <-t.C:
-			case <-stop:
-				return
-			case <-d.ctx.Done():
-				return
-			}
-			d.write(func(dst []byte) []byte {
-				if n := d.progress.Written(); n != seen {
-					seen = n
-					return dst
-				}
-				seen = -1
-				return d.progress.Beat(dst, fmt.Appendf(nil, "running for %v", time.Since(began).Round(time.Second)))
-			})
-		}
-	}()
-	return func() { close(stop); <-ended }
 }
 
 // begin lets the client hear of the call from now on.
@@ -350,20 +222,3 @@ func (d *delivery) dress(result *mcp.CallToolResult) *mcp.CallToolResult {
 	empty.Content = []mcp.ContentBlock{}
 	return &empty
 }
-
-// statusDialect shows the last line of output as the statusMessage of a working task, which is all that some
-// hosts show. It goes with a tail reader.
-type statusDialect struct {
-	head []byte
-	run  *tasks.Run
-}
-
-func (d *statusDialect) Encode(dst []byte, b partials.Batch) []byte {
-	t := d.run.Status(partials.LastLine(b))
-	if t.Status != mcp.TaskWorking || t.StatusMessage == "" {
-		return dst
-	}
-	return fmt.Appendf(dst, "%s,\"method\":\"notifications/tasks/status\",\"params\":%s}\n", d.head, encode(t))
-}
-
-func (d *statusDialect) End(dst []byte) []byte { return dst }
