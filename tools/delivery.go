@@ -13,7 +13,12 @@ import (
 	"runnel/tasks"
 )
 
-// delivery is how one call's output reaches the client that made the call.
+// delivery is how one call's output reaches the client that made the call. It goes through four steps:
+//
+//	prepare  the run is known, and its output is read from its beginning on, or from where another request has left it
+//	start    the output is written out, by a pump, until all of it is written
+//	begin    the client may hear of the call, as start tells: what comes before, such as a task's handle, has been queued
+//	silence  nothing more is written
 type delivery struct {
 	caller    *rpc.Caller
 	lane      *rpc.Lane
@@ -23,12 +28,12 @@ type delivery struct {
 	o         partials.PumpOptions
 	heartbeat time.Duration
 	from      int64                     // position in the log: what comes before was delivered with another request
-	current   *atomic.Pointer[delivery] // the delivery of the run, which another one takes over when the client comes back with another request
+	current   *atomic.Pointer[delivery] // the run's delivery of now: another one when the client has answered questions with another request
 
-	mu    sync.Mutex
-	begun rpc.Event  // by begin: what comes before on the wire, such as a handle, stands in the output
-	held  []mcp.Task // statuses from before that
-	early func()     // tells the progress from before that; nil if there is none
+	mu    sync.Mutex // held while a status is queued, so that they come in order
+	begun rpc.Event
+	held  []mcp.Task // the statuses from before that
+	early func()     // tells the last progress from before that; nil if there is none
 
 	// Set by prepare.
 	run      *tasks.Run
@@ -40,8 +45,9 @@ type delivery struct {
 	pump     *partials.Pump     // nil: nothing is written while the tool runs
 	streamed func()             // frees the request's id; nil: one response goes out under it
 
-	started   bool // of the goroutine that answers the call
-	elsewhere bool // the call was handed over. Set when the pump has stopped
+	// Of the goroutine that answers the call.
+	started   bool
+	elsewhere bool // the result does not answer this request. Set when the pump has stopped
 
 	speech sync.Mutex // held while write encodes; taken under the lane's lock, so nothing may wait for the lane under it
 	silent bool       // nothing more is written
@@ -77,7 +83,18 @@ func (d *delivery) prepare(run *tasks.Run) {
 		}
 		d.progress = partials.NewProgress(c.Head(), d.token, id, c.Version.ProgressMessage)
 	}
-	log := run.Log()
+	d.openPump(run)
+	d.asking.d, d.asking.run = d, run
+	d.current.Store(d)
+	run.SilenceBy(func() {
+		d.silence()
+		d.asking.withdraw()
+	})
+}
+
+// openPump begins to read the output, in the way of its spelling.
+func (d *delivery) openPump(run *tasks.Run) {
+	c, log := d.caller, run.Log()
 	switch d.spelling {
 	case bySEP1905:
 		d.streamed = c.Stream()
@@ -97,12 +114,6 @@ func (d *delivery) prepare(run *tasks.Run) {
 	if d.dialect != nil {
 		d.pump = partials.NewPump(d.reader, d.dialect, d.lane, d.o)
 	}
-	d.asking.d, d.asking.run = d, run
-	d.current.Store(d)
-	run.SilenceBy(func() {
-		d.silence()
-		d.asking.withdraw()
-	})
 }
 
 // start writes the output out until all of it is written, and gives signs of life meanwhile. It may be called again.
