@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"runnel/partials"
 )
 
 // A detached call runs in a process of its own, its supervisor: the same program, in a session of its own. It takes the call's
@@ -42,22 +44,25 @@ func (c *Command) detach(ctx context.Context, in *Call, out *Output) error {
 		return fmt.Errorf("%s cannot be detached: %w", c.name, err)
 	}
 	if pattern := c.marks(); pattern != nil && len(in.caller.Meta.ProgressToken) > 0 {
-		// Progress is told here, to the client of the call.
-		reader := in.run.Log().NewReader(0)
 		in.run.Hold()
+		reader := in.run.Log().NewReader(0)
 		in.run.Deliver(func(ctx context.Context) {
-			defer reader.Close()
-			marks := progressMarks{marks: pattern, report: out.Progress}
-			for reader.Wait(ctx, 1) == nil {
-				if b, ok := reader.Next(lineBytes); ok {
-					for _, chunk := range b.Chunks {
-						marks.scan(chunk.Data)
-					}
-				}
-			}
+			scanMarks(ctx, reader, &progressMarks{marks: pattern, report: out.Progress})
 		})
 	}
 	return nil
+}
+
+// scanMarks finds the marks of progress in the output of a call that is followed here: its supervisor knows no client.
+func scanMarks(ctx context.Context, reader *partials.Reader, marks *progressMarks) {
+	defer reader.Close()
+	for reader.Wait(ctx, 1) == nil {
+		if b, ok := reader.Next(lineBytes); ok {
+			for _, chunk := range b.Chunks {
+				marks.scan(chunk.Data)
+			}
+		}
+	}
 }
 
 // supervised is what the supervisor of a call is told.

@@ -34,9 +34,9 @@ type supervised struct {
 const (
 	// supervisorName is the argv[0] that makes the program a supervisor; argv[1] is the task's id, for people.
 	supervisorName = "runnel-supervisor"
-	// supervisorLog is where supervisors of a state tell of the end of their tasks, and of what goes wrong.
+	// supervisorLog is the file beside a state to which its supervisors write how their tasks end, and what goes wrong.
 	supervisorLog = "supervisor.log"
-	// maxSupervisorLog is when it begins anew, in bytes.
+	// maxSupervisorLog is how long that file may be, in bytes, before the next supervisor begins it anew.
 	maxSupervisorLog = 1 << 20
 	// supervisorStart is how long a supervisor may take until it runs its task: it may have to wait for a state that is locked.
 	supervisorStart = 30 * time.Second
@@ -83,16 +83,8 @@ func startSupervisor(s *supervised) error {
 	}
 	go func() { _, _ = process.Wait() }() // ends with the supervisor or with this process
 	closeAll([]*os.File{in, out})
-	deadline := time.Now().Add(supervisorStart)
-	_ = toIt.SetWriteDeadline(deadline)
-	_ = fromIt.SetReadDeadline(deadline)
-	_, err = toIt.Write(spec)
-	_ = toIt.Close()
-	var answer []byte
-	if err == nil {
-		answer, err = io.ReadAll(io.LimitReader(fromIt, maxAnswer))
-	}
-	switch answer := string(answer); {
+	answer, err := converse(spec, toIt, fromIt)
+	switch {
 	case answer == taken:
 		return nil
 	case answer != "":
@@ -102,6 +94,20 @@ func startSupervisor(s *supervised) error {
 	}
 	_ = process.Kill()
 	return fmt.Errorf("starting its supervisor: %w", err)
+}
+
+// converse tells a supervisor what to run, and returns what it answers: "" if it has ended before.
+func converse(spec []byte, toIt, fromIt *os.File) (answer string, err error) {
+	deadline := time.Now().Add(supervisorStart)
+	_ = toIt.SetWriteDeadline(deadline)
+	_ = fromIt.SetReadDeadline(deadline)
+	_, err = toIt.Write(spec)
+	_ = toIt.Close()
+	if err != nil {
+		return "", err
+	}
+	said, err := io.ReadAll(io.LimitReader(fromIt, maxAnswer))
+	return string(said), err
 }
 
 // environmentOutside is this process's environment without the mark of a call that it may itself be the command of: the
@@ -121,6 +127,8 @@ func openSupervisorLog(dir string) (*os.File, error) {
 	}
 	return os.OpenFile(name, how, 0o600)
 }
+
+// From here on: the supervisor itself.
 
 // init, and not a call in main, as for the guard: every binary that has command tools must be able to be their supervisor.
 func init() {
