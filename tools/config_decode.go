@@ -1,41 +1,13 @@
 package tools
 
 import (
-	"bytes"
 	"encoding"
-	"encoding/json"
 	"fmt"
-	"iter"
 	"reflect"
 	"strings"
-	"sync"
 
 	"go.yaml.in/yaml/v4"
 )
-
-// ParseConfig reads the text of a config file over the defaults. Reading is strict: a key that is unknown
-// and a value of another type are errors, of which it reports all, each a *FileError.
-//
-// The YAML library parses; its tree is decoded here, because an error must tell the place and what is
-// allowed there, because text must stay what was written (1.10 is not 1.1, and yes is not true, in an argv),
-// and because errors that are found later need the places too.
-func ParseConfig(file string, text []byte) (*Config, error) {
-	c := DefaultConfig()
-	c.file, c.lines = file, strings.Split(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n")
-	if err := c.tooMuch(text); err != nil {
-		return nil, err
-	}
-	if err := (&decoder{config: c}).decode(text); err != nil {
-		return nil, err
-	}
-	// Only mistakes are told with their places, and most files have none: of 50 tools there are a thousand.
-	c.places = sync.OnceValue(func() map[string]place {
-		again := &decoder{config: DefaultConfig(), places: map[string]place{}}
-		_ = again.decode(text) // it went well before
-		return again.places
-	})
-	return c, nil
-}
 
 // decode reads the values of a text.
 func (d *decoder) decode(text []byte) error {
@@ -51,49 +23,6 @@ func (d *decoder) decode(text []byte) error {
 		d.value("", document, reflect.ValueOf(d.config).Elem(), 0)
 	}
 	return joinByPlace(d.errs)
-}
-
-const (
-	// Bounds on what aliases can make of a small file.
-	maxNodes = 100_000 // thousands of tools
-	maxDepth = 100     // deeper than any schema that people write
-
-	maxMistakes = 100 // that are told
-
-	// Bounds on what is parsed. What is nested too deep is told here in our words, whatever bound the library has.
-	maxFile = 1 << 20
-	maxOpen = 1000 // brackets and dashes, also in text and comments: well above maxDepth
-)
-
-// tooMuch refuses a text that is too large to parse, or nested too deep.
-func (c *Config) tooMuch(text []byte) error {
-	if len(text) > maxFile {
-		return c.mistake(position{1, 1}, "the file is too large", allow(Size(maxFile).String()+" at most"))
-	}
-	at := position{1, 0}
-	brackets, dashes := 0, 0 // open; one behind the other: "- - - a" is a list in a list in a list
-	for i, b := range text {
-		at.column++
-		switch b {
-		case '[', '{':
-			brackets++
-		case ']', '}':
-			brackets = max(brackets-1, 0)
-		case '-':
-			if bytes.HasPrefix(text[i:], []byte("- ")) {
-				dashes++
-			}
-		case '\n':
-			at = position{at.line + 1, 0}
-		}
-		if b != '-' && b != ' ' {
-			dashes = 0
-		}
-		if brackets > maxOpen || dashes > maxOpen {
-			return c.mistake(at, "the file is nested too deep", allow(fmt.Sprintf("%d levels at most", maxDepth)))
-		}
-	}
-	return nil
 }
 
 // decoder decodes one document.
@@ -261,87 +190,10 @@ func (d *decoder) scalar(path string, n *yaml.Node, v reflect.Value) {
 	}
 }
 
-// setText sets a value from text: that of a scalar, of a flag or of a variable.
-func setText(v reflect.Value, text string) error {
-	if t, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
-		return t.UnmarshalText([]byte(text))
-	}
-	switch v.Kind() {
-	case reflect.String:
-		v.SetString(text)
-		return nil
-	case reflect.Bool:
-		if text == "true" || text == "false" {
-			v.SetBool(text == "true")
-			return nil
-		}
-	case reflect.Int:
-		var n int
-		if json.Unmarshal([]byte(text), &n) == nil {
-			v.SetInt(int64(n))
-			return nil
-		}
-	default:
-		panic("internal error: config type " + v.Type().String())
-	}
-	return fmt.Errorf("%q is no %s; allowed: %s", text, strings.TrimPrefix(wanted(v), "a "), scalarAllowed(v))
-}
-
-func scalarAllowed(v reflect.Value) string {
-	if v.Kind() == reflect.Bool {
-		return "true, false"
-	}
-	return "such as 0 or 100"
-}
-
-// wanted names the type of a value for a message.
-func wanted(v reflect.Value) string {
-	switch {
-	case v.Type() == reflect.TypeFor[Size]():
-		return "a size"
-	case v.Addr().Type().Implements(textType):
-		return "a duration"
-	case v.Kind() == reflect.Bool:
-		return "a truth value"
-	case v.Kind() == reflect.Int:
-		return "a whole number"
-	}
-	return "text"
-}
-
 // what is the beginning of a message about a path.
 func what(path string) string {
 	if path == "" {
 		return ""
 	}
 	return path + ": "
-}
-
-// field is the field of a struct that a key names.
-func field(t reflect.Type, name string) (reflect.StructField, bool) {
-	for key, f := range structFields(t) {
-		if key == name {
-			return f, true
-		}
-	}
-	return reflect.StructField{}, false
-}
-
-// structFields are the fields that have a key.
-func structFields(t reflect.Type) iter.Seq2[string, reflect.StructField] {
-	return func(yield func(string, reflect.StructField) bool) {
-		for i := range t.NumField() {
-			f := t.Field(i)
-			if key := f.Tag.Get("yaml"); key != "" && !yield(key, f) {
-				return
-			}
-		}
-	}
-}
-
-func fieldNames(t reflect.Type) (names []string) {
-	for key := range structFields(t) {
-		names = append(names, key)
-	}
-	return names
 }
