@@ -1,13 +1,22 @@
 package tools
 
 import (
-	"encoding"
 	"fmt"
 	"reflect"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
 )
+
+// decoder decodes one document.
+type decoder struct {
+	config  *Config
+	places  map[string]place                // where the values stand, nil if nobody asks
+	fields  map[reflect.Type]map[string]int // see fieldIndex
+	nodes   int                             // that have been read, those behind aliases too
+	unfolds bool                            // to too many nodes, or too deep: nothing more is read
+	errs    []error
+}
 
 // decode reads the values of a text.
 func (d *decoder) decode(text []byte) error {
@@ -25,22 +34,14 @@ func (d *decoder) decode(text []byte) error {
 	return joinByPlace(d.errs)
 }
 
-// decoder decodes one document.
-type decoder struct {
-	config  *Config
-	places  map[string]place // where the values stand, nil if nobody asks
-	fields  map[reflect.Type]map[string]int
-	nodes   int
-	unfolds bool // to too much
-	errs    []error
-}
-
 func (d *decoder) fail(at *yaml.Node, problem, allowed string) {
 	d.tell(at, problem, allow(allowed))
 }
 
-// tell records a mistake. Of very many the last one says that there are more: nobody reads them all, and a file of 1 MiB can be made to
-// have more of them than fit into memory.
+// maxMistakes is how many are told. Nobody reads more, and a file of 1 MiB can be made to have more of them than fit into memory.
+const maxMistakes = 100
+
+// tell records a mistake. The one behind maxMistakes says that there are more.
 func (d *decoder) tell(at *yaml.Node, problem, hint string) {
 	switch {
 	case len(d.errs) < maxMistakes:
@@ -50,19 +51,16 @@ func (d *decoder) tell(at *yaml.Node, problem, hint string) {
 	}
 }
 
-var (
-	objectType = reflect.TypeFor[Object]()
-	textType   = reflect.TypeFor[encoding.TextUnmarshaler]()
-)
+var objectType = reflect.TypeFor[Object]()
 
-// value decodes a node into v. path is that of the value.
+// value decodes a node into v, whose path is such as tools.test.command; the config itself has "".
 func (d *decoder) value(path string, n *yaml.Node, v reflect.Value, depth int) {
 	n = d.plain(n, depth)
 	if n == nil {
 		return
 	}
 	if path != "" {
-		d.stands(path, n)
+		d.noteValue(path, n)
 	}
 	if isNull(n) {
 		return // "title:" with nothing behind it says nothing
@@ -87,50 +85,35 @@ func (d *decoder) value(path string, n *yaml.Node, v reflect.Value, depth int) {
 func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value, depth int) {
 	list, ok := d.entries(n, depth)
 	if !ok {
-		d.fail(n, what(path)+kind(n)+" where a mapping belongs", "a mapping with "+strings.Join(fieldNames(v.Type()), ", "))
+		d.fail(n, about(path)+kind(n)+" where a mapping belongs", "a mapping with "+strings.Join(fieldNames(v.Type()), ", "))
 		return
 	}
 	for _, e := range list {
-		f, ok := d.field(v.Type(), e.name)
+		f, ok := d.fieldIndex(v.Type(), e.name)
 		if !ok {
 			names := fieldNames(v.Type())
 			hint := allow(strings.Join(names, ", "))
 			if near := Nearest(e.name, names); len(near) > 0 {
 				hint = "did you mean " + strings.Join(near, " or ") + "?"
 			}
-			d.tell(e.key, fmt.Sprintf("%sunknown key %.100q", what(path), e.name), hint)
+			d.tell(e.key, fmt.Sprintf("%sunknown key %.100q", about(path), e.name), hint)
 			continue
 		}
-		at := d.child(join(path, e.name), e)
+		at := join(path, e.name)
+		d.noteKey(at, e)
 		d.value(at, e.value, v.Field(f), depth+1)
 	}
 }
 
-// field is field, with its answers kept: fifty tools have the same.
-func (d *decoder) field(t reflect.Type, name string) (index int, ok bool) {
-	if d.fields[t] == nil {
-		if d.fields == nil {
-			d.fields = map[reflect.Type]map[string]int{}
-		}
-		d.fields[t] = map[string]int{}
-		for key, f := range structFields(t) {
-			d.fields[t][key] = f.Index[0]
-		}
-	}
-	index, ok = d.fields[t][name]
-	return index, ok
-}
-
-// child notes where the key of an entry stands.
-func (d *decoder) child(path string, e mapEntry) string {
+// noteKey notes where the key of an entry stands.
+func (d *decoder) noteKey(path string, e mapEntry) {
 	if d.places != nil {
 		d.places[path] = place{key: nodePosition(e.key)}
 	}
-	return path
 }
 
-// stands notes where a value stands.
-func (d *decoder) stands(path string, n *yaml.Node) {
+// noteValue notes where a value stands.
+func (d *decoder) noteValue(path string, n *yaml.Node) {
 	if d.places != nil {
 		p := d.places[path]
 		p.value = nodePosition(n)
@@ -141,15 +124,16 @@ func (d *decoder) stands(path string, n *yaml.Node) {
 func (d *decoder) mapping(path string, n *yaml.Node, v reflect.Value, depth int) {
 	list, ok := d.entries(n, depth)
 	if !ok {
-		d.fail(n, what(path)+kind(n)+" where a mapping belongs", "a mapping of names")
+		d.fail(n, about(path)+kind(n)+" where a mapping belongs", "a mapping of names")
 		return
 	}
 	v.Set(reflect.MakeMap(v.Type()))
 	for _, e := range list {
 		item := reflect.New(v.Type().Elem()).Elem()
-		at := d.child(join(path, e.name), e)
+		at := join(path, e.name)
+		d.noteKey(at, e)
 		if isNull(e.value) && item.Kind() == reflect.String {
-			d.fail(e.key, what(at)+"nothing where text belongs", `text; "" is empty text`)
+			d.fail(e.key, about(at)+"nothing where text belongs", `text; "" is empty text`)
 			continue
 		}
 		d.value(at, e.value, item, depth+1)
@@ -159,14 +143,14 @@ func (d *decoder) mapping(path string, n *yaml.Node, v reflect.Value, depth int)
 
 func (d *decoder) list(path string, n *yaml.Node, v reflect.Value, depth int) {
 	if n.Kind != yaml.SequenceNode {
-		d.fail(n, what(path)+kind(n)+" where a list belongs", "a list such as [a, b]")
+		d.fail(n, about(path)+kind(n)+" where a list belongs", "a list such as [a, b]")
 		return
 	}
 	list := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
 	for i, item := range n.Content {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		if isNull(item) {
-			d.fail(item, what(at)+"nothing where a value belongs", `a value; "" is empty text`)
+			d.fail(item, about(at)+"nothing where a value belongs", `a value; "" is empty text`)
 			continue
 		}
 		d.value(at, item, list.Index(i), depth+1)
@@ -176,22 +160,22 @@ func (d *decoder) list(path string, n *yaml.Node, v reflect.Value, depth int) {
 
 func (d *decoder) scalar(path string, n *yaml.Node, v reflect.Value) {
 	if n.Kind != yaml.ScalarNode {
-		d.fail(n, what(path)+kind(n)+" where "+wanted(v)+" belongs", "")
+		d.fail(n, about(path)+kind(n)+" where "+wanted(v)+" belongs", "")
 		return
 	}
 	err := setText(v, n.Value)
 	if err == nil && isText(n) && (v.Kind() == reflect.Bool || v.Type() == reflect.TypeFor[int]()) {
-		d.fail(n, fmt.Sprintf("%stext where %s belongs", what(path), wanted(v)), n.Value+" without quotes")
+		d.fail(n, fmt.Sprintf("%stext where %s belongs", about(path), wanted(v)), n.Value+" without quotes")
 		return
 	}
 	if err != nil {
 		problem, allowed, _ := strings.Cut(err.Error(), "; allowed: ")
-		d.fail(n, what(path)+problem, allowed)
+		d.fail(n, about(path)+problem, allowed)
 	}
 }
 
-// what is the beginning of a message about a path.
-func what(path string) string {
+// about is the beginning of a message about a path.
+func about(path string) string {
 	if path == "" {
 		return ""
 	}

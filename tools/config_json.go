@@ -27,7 +27,7 @@ func (o *Object) UnmarshalJSON(data []byte) error {
 // object decodes a mapping into JSON that keeps the order of its keys.
 func (d *decoder) object(path string, n *yaml.Node, v reflect.Value, depth int) {
 	if n.Kind != yaml.MappingNode {
-		d.fail(n, what(path)+kind(n)+" where a mapping belongs", "a mapping of names to JSON Schemas, or a JSON Schema of type object")
+		d.fail(n, about(path)+kind(n)+" where a mapping belongs", "a mapping of names to JSON Schemas, or a JSON Schema of type object")
 		return
 	}
 	v.SetBytes(d.appendJSON(nil, path, n, depth))
@@ -37,7 +37,7 @@ func (d *decoder) appendJSON(dst []byte, path string, n *yaml.Node, depth int) [
 	if n = d.plain(n, depth); n == nil {
 		return append(dst, "null"...)
 	}
-	d.stands(path, n)
+	d.noteValue(path, n)
 	if list, ok := d.entries(n, depth); ok {
 		dst = append(dst, '{')
 		for i, e := range list {
@@ -45,7 +45,9 @@ func (d *decoder) appendJSON(dst []byte, path string, n *yaml.Node, depth int) [
 				dst = append(dst, ',')
 			}
 			dst = append(appendString(dst, e.name), ':')
-			dst = d.appendJSON(dst, d.child(join(path, e.name), e), e.value, depth+1)
+			at := join(path, e.name)
+			d.noteKey(at, e)
+			dst = d.appendJSON(dst, at, e.value, depth+1)
 		}
 		return append(dst, '}')
 	}
@@ -72,7 +74,7 @@ func (d *decoder) appendJSON(dst []byte, path string, n *yaml.Node, depth int) [
 			return append(dst, b...)
 		}
 	}
-	d.fail(n, what(path)+kind(n)+" is no value that JSON knows", "")
+	d.fail(n, about(path)+kind(n)+" is no value that JSON knows", "")
 	return append(dst, "null"...)
 }
 

@@ -32,15 +32,13 @@ func ParseConfig(file string, text []byte) (*Config, error) {
 }
 
 const (
-	// Bounds on what aliases can make of a small file.
-	maxNodes = 100_000 // thousands of tools
-	maxDepth = 100     // deeper than any schema that people write
-
-	maxMistakes = 100 // that are told
-
-	// Bounds on what is parsed. What is nested too deep is told here in our words, whatever bound the library has.
+	// Bounds on what the library is given to parse. It may have bounds of its own, but not in our words.
 	maxFile = 1 << 20
 	maxOpen = 1000 // brackets and dashes, also in text and comments: well above maxDepth
+
+	// Bounds on what is decoded then, because aliases can make very much of a small file.
+	maxNodes = 100_000 // thousands of tools
+	maxDepth = 100     // deeper than any schema that people write
 )
 
 // tooMuch refuses a text that is too large to parse, or nested too deep.
@@ -49,7 +47,8 @@ func (c *Config) tooMuch(text []byte) error {
 		return c.mistake(position{1, 1}, "the file is too large", allow(Size(maxFile).String()+" at most"))
 	}
 	at := position{1, 0}
-	brackets, dashes := 0, 0 // open; one behind the other: "- - - a" is a list in a list in a list
+	brackets := 0 // that are open
+	dashes := 0   // one behind the other: "- - - a" is a list in a list in a list
 	for i, b := range text {
 		at.column++
 		switch b {

@@ -46,7 +46,7 @@ func wanted(v reflect.Value) string {
 	switch {
 	case v.Type() == reflect.TypeFor[Size]():
 		return "a size"
-	case v.Addr().Type().Implements(textType):
+	case v.Addr().Type().Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
 		return "a duration"
 	case v.Kind() == reflect.Bool:
 		return "a truth value"
