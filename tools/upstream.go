@@ -145,21 +145,17 @@ func (u *Upstream) Program() (string, error) {
 	return findProgram(u.config.Command[0], u.dir, path)
 }
 
-// serve starts the server once and returns when it has ended, and how: nil = with exit code 0.
-func (u *Upstream) serve(publish func([]*entry)) error {
-	if err := u.ctx.Err(); err != nil { // it was stopped while it paused
-		return err
-	}
+// start starts the server and reads its tools.
+func (u *Upstream) start() (*link, []*entry, error) {
 	program, err := u.Program()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	began := time.Now()
 	ctx, cancel := context.WithTimeoutCause(u.ctx, u.times.start, fmt.Errorf("it did not start within %v", u.times.start))
 	defer cancel()
 	sealInherited()
 	l := newLink(u)
-	client, err := rpc.Dial(ctx, rpc.DialOptions{
+	l.client, err = rpc.Dial(ctx, rpc.DialOptions{
 		Command:        append([]string{program}, u.config.Command[1:]...),
 		Env:            u.env,
 		Dir:            u.dir,
@@ -175,19 +171,32 @@ func (u *Upstream) serve(publish func([]*entry)) error {
 		OnRequest:      l.request,
 	})
 	if err != nil {
-		return l.stderr.explain(fmt.Errorf("cannot start: %w", err))
+		return nil, nil, l.stderr.explain(fmt.Errorf("cannot start: %w", err))
 	}
-	l.client = client
 	list, err := l.list(ctx)
 	if err != nil {
-		_ = client.Close()
-		return l.stderr.explain(err)
+		_ = l.client.Close()
+		return nil, nil, l.stderr.explain(err)
 	}
-	var background sync.WaitGroup
+	return l, list, nil
+}
+
+// serve starts the server once and returns when it has ended, and how: nil = with exit code 0.
+func (u *Upstream) serve(publish func([]*entry)) error {
+	if err := u.ctx.Err(); err != nil { // it was stopped while it paused
+		return err
+	}
+	began := time.Now()
+	l, list, err := u.start()
+	if err != nil {
+		return err
+	}
+	client := l.client
 	publish(list)
 	u.set(l, nil, false)
 	u.log.Info().Str("server", client.Server().Name).Str("protocol", client.Version().Name).Int("tools", len(list)).
 		Stringer("after", time.Since(began).Round(time.Millisecond)).Msg("upstream is up")
+	var background sync.WaitGroup
 	background.Go(l.watch)
 	background.Go(l.listen)
 	for client.Err() == nil && u.ctx.Err() == nil {
