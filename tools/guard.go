@@ -23,6 +23,15 @@ import (
 // folder is announced before, whose name all of them find in their environment: of a command that was being started when
 // runnel went, the processes are looked for by that (on Linux, which shows environments).
 
+// Runnel tells it, a line each:
+//
+//	?0 "folder"     a command is about to be started that has this folder
+//	+pgid "folder"  a command has been started: its group, and its folder or ""
+//	-pgid ""        the group is gone
+//	-0 "folder"     the folder is gone, or its command is not started
+//
+// A new guard is told folders and groups apart: 0 is no group, "" no folder. The end of the pipe is that of runnel.
+
 // guardName is the argv[0] that makes the program a guard.
 const guardName = "runnel-guard"
 
@@ -46,8 +55,8 @@ func init() {
 // a child that has not executed its program shows runnel's environment, and hears of runnel's end after the guard does.
 const guardLook = 500 * time.Millisecond
 
-// keepGuard reads lines of guard.write until the pipe closes, which is when runnel has ended. The group that runnel was in is not
-// looked for: its host may be in it.
+// keepGuard is the guard: it reads what runnel tells until the pipe ends, and kills then. What is looked for by its folder is not
+// looked for in runnel's own group, since its host may be in that.
 func keepGuard(in *os.File, runnel int) {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	groups, folders := map[int]bool{}, map[string]bool{}
@@ -84,7 +93,7 @@ var guards = newGuard()
 
 func newGuard() *guard { return &guard{groups: map[int]bool{}, folders: map[string]bool{}} }
 
-// guard is runnel's side of it. mu is held while a line is written, because the order of the lines is what
+// guard is runnel's side: all that the guard knows is kept here, too, for one that must be replaced. mu is held while a line is written, because the order of the lines is what
 // counts; they fit the pipe, so that this waits only for a guard that is stopped, and then for guardWrite.
 type guard struct {
 	mu      sync.Mutex
