@@ -40,17 +40,17 @@ type Remote struct {
 	// Set by Run.
 	client *rpc.Client
 	tool   string
-	all    context.Context // of what goes on beside the call: ends with it, and with the connection
+	all    context.Context // of the background: ends with the call, and with the connection
 
 	background sync.WaitGroup
-	changed    chan struct{} // capacity 1: something about the call has come
-	fetches    chan int64    // capacity 1: the tracker asks once at a time
-	ranges     chan int64    // capacity 1, likewise
-	early      chan remoteEnd
+	changed    chan struct{}  // capacity 1: something about the call has come
+	fetches    chan int64     // capacity 1: what the tracker wants fetched, one at a time
+	ranges     chan int64     // capacity 1, likewise
+	early      chan remoteEnd // capacity 1: the answer to awaitResult
 
 	mu       sync.Mutex
-	ended    bool            // nothing more is started
-	awaits   bool            // the result has been asked for early
+	ended    bool            // nothing more may be started in the background
+	awaits   bool            // the result has been asked for
 	spoken   bool            // a notification has come since the last poll
 	answered map[string]bool // questions of a stateless task, by key
 	asking   int             // of them have no answer yet

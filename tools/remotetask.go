@@ -22,26 +22,11 @@ func (r *Remote) follow(ctx context.Context, call *RemoteCall) (json.RawMessage,
 	seen := int64(0) // the last segment at the last poll
 	timer := time.NewTimer(poll)
 	defer timer.Stop()
-	asking, cancelled := ctx, ctx.Done() // who waits for a server that hangs can still give up
+	asking, cancelled := ctx, ctx.Done() // asking is for requests: one that the server does not answer ends with it
 	var deadline <-chan struct{}
-	for {
-		end, _ := r.tracker.End()
-		ranging := r.tracker.Ranging()
-		if _, more := r.tracker.Rest(); end != partials.Running && !more && !ranging {
-			break
-		}
-		if end != partials.Running && !ranging {
-			asked, got := r.pull(asking)
-			if got {
-				continue
-			}
-			if asked {
-				break
-			}
-		}
+	for !r.gathered(asking) {
 		select {
 		case <-r.changed:
-			continue
 		case <-r.client.Done():
 			return nil, fmt.Errorf("%w: %w", rpc.ErrClosed, r.client.Err())
 		case <-cancelled:
@@ -74,6 +59,21 @@ func (r *Remote) follow(ctx context.Context, call *RemoteCall) (json.RawMessage,
 		return nil, fmt.Errorf("the task was cancelled: %s", message)
 	}
 	return r.taskResult(ctx)
+}
+
+// gathered tells whether the task has ended and all of its output is here that can be had. What was not pushed it fetches.
+func (r *Remote) gathered(ctx context.Context) bool {
+	for {
+		if end, _ := r.tracker.End(); end == partials.Running || r.tracker.Ranging() {
+			return false
+		}
+		if _, more := r.tracker.Rest(); !more {
+			return true
+		}
+		if asked, got := r.pull(ctx); !got {
+			return asked // else somebody else's answer is awaited
+		}
+	}
 }
 
 // taskResult gets the result of a task that has ended.
@@ -158,8 +158,8 @@ func (r *Remote) poll(ctx context.Context, before time.Duration) time.Duration {
 	return before
 }
 
-// pull asks for segments that were not pushed (SEP-1905), unless an answer is awaited. It tells whether any came, or are
-// fetched behind what has come: then there may be more.
+// pull asks for segments that were not pushed (SEP-1905), unless the answer to such a request is awaited already. got: some came, or
+// are being fetched behind what has come, so there may be more.
 func (r *Remote) pull(ctx context.Context) (asked, got bool) {
 	last, ok := r.tracker.Poll()
 	if !ok {
