@@ -126,12 +126,7 @@ func (s *service) getTaskResult(ctx context.Context, in *Call) (*mcp.CallToolRes
 	if err := json.Unmarshal(in.Arguments, &p); err != nil {
 		return nil, err
 	}
-	wait, cancel := context.WithTimeout(ctx, time.Duration(min(p.WaitMs, float64(maxWait.Milliseconds())))*time.Millisecond)
-	defer cancel()
-	t, err := s.runner.Await(wait, p.TaskID)
-	if err != nil && wait.Err() != nil && ctx.Err() == nil {
-		t, err = s.runner.Get(ctx, p.TaskID)
-	}
+	t, err := s.awaitTask(ctx, p.TaskID, time.Duration(min(p.WaitMs, float64(maxWait.Milliseconds())))*time.Millisecond)
 	if errors.Is(err, tasks.ErrNotFound) {
 		return nil, errNoTask(p.TaskID)
 	} else if err != nil {
@@ -161,6 +156,17 @@ func (s *service) getTaskResult(ctx context.Context, in *Call) (*mcp.CallToolRes
 		result = output + "\nResult:\n" + result
 	}
 	return withVariables(said(text+because(t.StatusMessage, result)+"\n"+result, told), &t), nil
+}
+
+// awaitTask returns a task when it has ended, or as it is after a time.
+func (s *service) awaitTask(ctx context.Context, id string, limit time.Duration) (tasks.Task, error) {
+	wait, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	t, err := s.runner.Await(wait, id)
+	if err != nil && wait.Err() != nil && ctx.Err() == nil {
+		return s.runner.Get(ctx, id)
+	}
+	return t, err
 }
 
 // because is what the status message says beside the text of the result. A command's ends with the last lines of its output, which
