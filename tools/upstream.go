@@ -230,9 +230,6 @@ func (u *Upstream) serve(publish func([]*entry)) error {
 	return err
 }
 
-// errHung is why a server is given up that is silent and answers no ping.
-var errHung = errors.New("the server hangs: while a call was silent it left a ping unanswered")
-
 // guardGroup makes the guard end a server's processes when runnel is gone.
 func guardGroup(log zerolog.Logger) func(pgid int) func() {
 	return func(pgid int) func() {

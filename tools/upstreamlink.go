@@ -1,10 +1,7 @@
 package tools
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -51,59 +48,6 @@ func (l *link) end(err error) {
 
 func (l *link) touch() { l.seen.Store(int64(time.Since(l.began))) }
 
-// silence is how long nothing has come that could have.
-func (l *link) silence() time.Duration {
-	if l.waiting.Load() > 0 {
-		return 0
-	}
-	return time.Since(l.began) - time.Duration(l.seen.Load())
-}
-
-// busy tells whether the server has calls.
-func (l *link) busy() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.calls) > 0
-}
-
-// watch pings a server that is silent while it has calls. An answer, or anything else that comes, tells that it is slow;
-// nothing for too long that it hangs. It ends with the connection.
-func (l *link) watch() {
-	u := l.u
-	method := "ping"
-	if l.client.Era() == rpc.Stateless {
-		method = "server/discover" // which has no ping
-	}
-	pause := time.NewTimer(u.times.pingAfter)
-	defer pause.Stop()
-	for {
-		select {
-		case <-l.client.Done():
-			return
-		case <-pause.C:
-		}
-		next := u.times.pingAfter - l.silence()
-		if next <= 0 {
-			next = u.times.pingAfter
-			if u.hungAfter > 0 && l.busy() && !l.answers(method) {
-				u.log.Error().Stringer("after", u.hungAfter).Msg("upstream hangs: it is given up")
-				l.client.Abandon(errHung)
-				return
-			}
-		}
-		pause.Reset(next)
-	}
-}
-
-// answers tells whether anything comes within the time that a server has.
-func (l *link) answers(method string) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), l.u.hungAfter)
-	defer cancel()
-	before := l.seen.Load()
-	_, err := l.client.Do(ctx, &rpc.Request{Method: method})
-	return !errors.Is(err, context.DeadlineExceeded) || l.seen.Load() != before || l.waiting.Load() > 0
-}
-
 // listen subscribes to changes of the list of a server of the stateless era. It ends with the connection, or when the server does
 // not take the subscription.
 func (l *link) listen() {
@@ -114,128 +58,6 @@ func (l *link) listen() {
 	if err != nil && l.client.Err() == nil && l.u.ctx.Err() == nil {
 		l.u.log.Debug().Err(err).Msg("upstream tells of no changes of its list")
 	}
-}
-
-// notification takes one of the server's.
-func (l *link) notification(method string, params json.RawMessage) {
-	switch method {
-	case "notifications/tools/list_changed":
-		select {
-		case l.relist <- struct{}{}:
-		default:
-		}
-	case "notifications/message":
-		if c := l.only(params); c != nil {
-			c.logLine(params)
-		} else {
-			l.u.log.Debug().Bytes("says", params[:min(len(params), maxLogLine)]).Msg("upstream, of no call or of one of several")
-		}
-	case "notifications/progress":
-		if c := l.find(params); c != nil {
-			c.remote.Notification(method, params)
-			c.progress(params)
-		}
-	default:
-		if c := l.find(params); c != nil {
-			c.remote.Notification(method, params)
-			return
-		}
-		// Of a task whose handle has not come yet, or of nothing.
-		for _, c := range l.under() {
-			if c.remote.Tracker().TaskID() == "" {
-				c.remote.Notification(method, params)
-			}
-		}
-	}
-}
-
-// under are the calls that are under way.
-func (l *link) under() []*upstreamCall {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.calls)
-}
-
-// find finds the call that a message names by its token or its task.
-func (l *link) find(params json.RawMessage) *upstreamCall {
-	if !rpc.IsObject(params) {
-		return nil
-	}
-	var token, task []byte
-	rpc.EachMember(params, func(name, value []byte) bool {
-		switch string(name) {
-		case "progressToken", "partialResultToken":
-			token = value
-		case "taskId":
-			task = value
-		case "_meta":
-			if task == nil && rpc.IsObject(value) {
-				task = namedTask(value)
-			}
-		}
-		return true
-	})
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, c := range l.calls {
-		if token != nil && bytes.Equal(token, c.token) {
-			return c
-		}
-		if task != nil {
-			if id := c.remote.Tracker().TaskID(); id != "" && string(task) == `"`+id+`"` {
-				return c
-			}
-		}
-	}
-	return nil
-}
-
-// namedTask is the id, in quotes, of the task that a _meta names; nil if it names none.
-func namedTask(meta []byte) (task []byte) {
-	rpc.EachMember(meta, func(name, value []byte) bool {
-		if string(name) == mcp.MetaRelatedTask && rpc.IsObject(value) {
-			rpc.EachMember(value, func(name, value []byte) bool {
-				if string(name) == "taskId" {
-					task = value
-				}
-				return true
-			})
-		}
-		return true
-	})
-	return task
-}
-
-// only is the call that a message must be of: the one that it names, else the one that is under way.
-func (l *link) only(params json.RawMessage) *upstreamCall {
-	if c := l.find(params); c != nil {
-		return c
-	}
-	if calls := l.under(); len(calls) == 1 {
-		return calls[0]
-	}
-	return nil
-}
-
-// request answers the server's questions. One that names no task, while several calls are under way, is put to the user
-// in the newest of them, unless they are of several clients: nothing tells whose question it is.
-func (l *link) request(ctx context.Context, method string, params json.RawMessage) (any, error) {
-	if method != "elicitation/create" {
-		return nil, rpc.Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
-	}
-	c := l.only(params)
-	if calls := l.under(); c == nil && len(calls) > 0 {
-		c = calls[len(calls)-1]
-		for _, other := range calls {
-			if !bytes.Equal(other.in.caller.Head(), c.in.caller.Head()) {
-				return nil, rpc.Errorf(mcp.CodeInternalError, "whose question is this? %d calls of several clients are under way, and it names no task", len(calls))
-			}
-		}
-	}
-	if c == nil {
-		return nil, rpc.Errorf(mcp.CodeInternalError, "no call is under way: there is nobody to ask")
-	}
-	return c.ask(ctx, params)
 }
 
 // token makes the token of a call.

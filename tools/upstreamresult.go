@@ -1,0 +1,106 @@
+package tools
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"runnel/partials"
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// result is the server's result as this call's.
+func (c *upstreamCall) result(raw json.RawMessage) (*mcp.CallToolResult, error) {
+	result := &mcp.CallToolResult{}
+	if err := json.Unmarshal(raw, result); err != nil {
+		return nil, c.link.u.failure(fmt.Errorf("its result cannot be read: %w", err))
+	}
+	for i, item := range result.Content {
+		var ok bool
+		if result.Content[i], ok = mcp.Received(item); !ok {
+			return nil, c.link.u.failure(fmt.Errorf("its result cannot be read: content[%d] is no object", i))
+		}
+	}
+	for key := range result.Meta {
+		if strings.HasPrefix(key, "io.modelcontextprotocol/") || key == mcp.MetaVariables {
+			delete(result.Meta, key) // it is about the server's task, not this one
+		}
+	}
+	tracker := c.remote.Tracker()
+	if _, message := tracker.End(); result.IsError {
+		c.in.SetStatus(message)
+	}
+	compared := tracker.Compare(result.Content)
+	rest := tracker.Beyond(result.Content)
+	result.Content, rest = c.withoutLog(result.Content), c.withoutLog(rest)
+	switch compared {
+	case partials.Same:
+		c.in.Repeats()
+	case partials.Excerpt:
+		c.in.Repeats()
+		c.in.Truncated()
+	case partials.ResultAdds:
+		c.in.Repeats(rest...)
+	case partials.ResultEmpty:
+		c.mu.Lock()
+		result.Content = c.came.all()
+		c.mu.Unlock()
+		c.in.Repeats()
+	}
+	return result, nil
+}
+
+// withoutLog leaves out the link to the log of the server's task, which nobody here can read: this task has its own.
+func (c *upstreamCall) withoutLog(content []mcp.ContentBlock) (kept []mcp.ContentBlock) {
+	link := tasks.LogURI(c.remote.Tracker().TaskID())
+	for _, item := range content {
+		if bytes.Contains(item, []byte(link)) && mcp.ContentType(item) == "resource_link" {
+			c.in.Truncated()
+			continue
+		}
+		kept = append(kept, item)
+	}
+	return kept
+}
+
+// failure is what a call says that got no result.
+func (c *upstreamCall) failure(err error) error {
+	var wire *rpc.Error
+	switch {
+	case errors.Is(err, rpc.ErrClosed):
+		late := time.NewTimer(c.link.u.times.exit)
+		defer late.Stop()
+		select {
+		case <-c.link.ended:
+			err = c.link.err
+		case <-late.C: // it has closed its output, and goes on
+		}
+	case errors.Is(err, ErrCannotAsk), errors.Is(err, tasks.ErrEnded):
+		return err
+	case errors.As(err, &wire) && wire.Code == mcp.CodeMissingCapability && !c.in.canAsk():
+		return ErrCannotAsk // nothing else that runnel does not declare could be asked for
+	case errors.As(err, &wire):
+		passed := *wire
+		if passed.Message = c.link.u.failure(errors.New(wire.Message)).Error(); ownCode(wire.Code) {
+			passed.Code, passed.Data = mcp.CodeInternalError, nil
+		}
+		return &passed
+	}
+	return c.link.u.failure(err)
+}
+
+// ownCode tells whether an error is about runnel's request and not about what its client asked for, or has a code that a server may not
+// give of its own: those from -32020 to -32099 mean what the specification says only, and -32002 nothing any more (2026-07-28 basic,
+// "Error Codes").
+func ownCode(code int) bool {
+	switch code {
+	case mcp.CodeParseError, mcp.CodeInvalidRequest, mcp.CodeMethodNotFound, mcp.CodeResourceNotFound:
+		return true
+	}
+	return -32099 <= code && code <= -32020
+}

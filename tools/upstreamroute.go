@@ -1,0 +1,133 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+// notification takes one of the server's.
+func (l *link) notification(method string, params json.RawMessage) {
+	switch method {
+	case "notifications/tools/list_changed":
+		select {
+		case l.relist <- struct{}{}:
+		default:
+		}
+	case "notifications/message":
+		if c := l.only(params); c != nil {
+			c.logLine(params)
+		} else {
+			l.u.log.Debug().Bytes("says", params[:min(len(params), maxLogLine)]).Msg("upstream, of no call or of one of several")
+		}
+	case "notifications/progress":
+		if c := l.find(params); c != nil {
+			c.remote.Notification(method, params)
+			c.progress(params)
+		}
+	default:
+		if c := l.find(params); c != nil {
+			c.remote.Notification(method, params)
+			return
+		}
+		// Of a task whose handle has not come yet, or of nothing.
+		for _, c := range l.under() {
+			if c.remote.Tracker().TaskID() == "" {
+				c.remote.Notification(method, params)
+			}
+		}
+	}
+}
+
+// request answers the server's questions. One that names no task, while several calls are under way, is put to the user
+// in the newest of them, unless they are of several clients: nothing tells whose question it is.
+func (l *link) request(ctx context.Context, method string, params json.RawMessage) (any, error) {
+	if method != "elicitation/create" {
+		return nil, rpc.Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
+	}
+	c := l.only(params)
+	if calls := l.under(); c == nil && len(calls) > 0 {
+		c = calls[len(calls)-1]
+		for _, other := range calls {
+			if !bytes.Equal(other.in.caller.Head(), c.in.caller.Head()) {
+				return nil, rpc.Errorf(mcp.CodeInternalError, "whose question is this? %d calls of several clients are under way, and it names no task", len(calls))
+			}
+		}
+	}
+	if c == nil {
+		return nil, rpc.Errorf(mcp.CodeInternalError, "no call is under way: there is nobody to ask")
+	}
+	return c.ask(ctx, params)
+}
+
+// only is the call that a message must be of: the one that it names, else the one that is under way.
+func (l *link) only(params json.RawMessage) *upstreamCall {
+	if c := l.find(params); c != nil {
+		return c
+	}
+	if calls := l.under(); len(calls) == 1 {
+		return calls[0]
+	}
+	return nil
+}
+
+// find finds the call that a message names by its token or its task.
+func (l *link) find(params json.RawMessage) *upstreamCall {
+	if !rpc.IsObject(params) {
+		return nil
+	}
+	var token, task []byte
+	rpc.EachMember(params, func(name, value []byte) bool {
+		switch string(name) {
+		case "progressToken", "partialResultToken":
+			token = value
+		case "taskId":
+			task = value
+		case "_meta":
+			if task == nil && rpc.IsObject(value) {
+				task = namedTask(value)
+			}
+		}
+		return true
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.calls {
+		if token != nil && bytes.Equal(token, c.token) {
+			return c
+		}
+		if task != nil {
+			if id := c.remote.Tracker().TaskID(); id != "" && string(task) == `"`+id+`"` {
+				return c
+			}
+		}
+	}
+	return nil
+}
+
+// namedTask is the id, in quotes, of the task that a _meta names; nil if it names none.
+func namedTask(meta []byte) (task []byte) {
+	rpc.EachMember(meta, func(name, value []byte) bool {
+		if string(name) == mcp.MetaRelatedTask && rpc.IsObject(value) {
+			rpc.EachMember(value, func(name, value []byte) bool {
+				if string(name) == "taskId" {
+					task = value
+				}
+				return true
+			})
+		}
+		return true
+	})
+	return task
+}
+
+// under are the calls that are under way.
+func (l *link) under() []*upstreamCall {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.calls)
+}
