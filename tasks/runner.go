@@ -40,7 +40,7 @@ type Runner struct {
 	o   Options
 	ctx context.Context // ends the work of every Run
 	end context.CancelFunc
-	all sync.WaitGroup // of the Runs
+	all sync.WaitGroup // of the Runs and their deliveries
 
 	givenUp context.Context // ended by GiveUp
 	giveUp  context.CancelFunc
@@ -52,7 +52,7 @@ type Runner struct {
 
 	mu      sync.Mutex
 	live    map[string]*Run   // Runs with a handle that have not ended
-	working map[*Run]struct{} // Runs with a handle that [Run.Do] has not done with, be they cancelled or not
+	working map[*Run]struct{} // Runs with a handle whose [Run.Do] has not returned, though they may have ended
 
 	unsettled map[string]Task // ended, but their end could not be stored (settle.go)
 	lost      error           // why none of these will be
@@ -180,7 +180,7 @@ func (r *Runner) newRun(spec Spec, t Task) *Run {
 	return run
 }
 
-// begin makes a run ready for [Run.Do].
+// begin makes a run ready for [Run.Do], which Close waits for from then on.
 func (r *Runner) begin(run *Run) {
 	if run.spec.Prepare != nil {
 		run.spec.Prepare(run)
@@ -188,7 +188,7 @@ func (r *Runner) begin(run *Run) {
 	r.all.Add(1)
 }
 
-// done ends what begin began.
+// done is called when Do returns.
 func (r *Runner) done(run *Run) {
 	if run.HasHandle() { // a lock that small calls do not share
 		r.mu.Lock()

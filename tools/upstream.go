@@ -44,8 +44,8 @@ type Upstream struct {
 	clashes map[string]bool // names that were taken, and warned of
 
 	mu      sync.Mutex
-	link    *link         // nil: not connected
-	down    error         // why there is no link; nil = it has not been started
+	link    *link         // nil: it is being started, pauses before a start, or is over
+	down    error         // why there is no link; nil: it has not been up yet
 	over    bool          // it is not started again
 	changed chan struct{} // closed when link or over change
 	calls   int

@@ -8,11 +8,13 @@ import (
 	"runnel/rpc"
 )
 
+// A server hangs that has calls, has sent nothing for a while, and then leaves a ping unanswered for UpstreamConfig.HungAfter. What
+// it has sent and runnel's own client has not taken yet is no silence of the server's: its reader waits then (link.waiting).
+
 // errHung is why a server is given up that is silent and answers no ping.
 var errHung = errors.New("the server hangs: while a call was silent it left a ping unanswered")
 
-// watch pings a server that is silent while it has calls. An answer, or anything else that comes, tells that it is slow;
-// nothing for too long that it hangs. It ends with the connection.
+// watch pings a server that is silent while it has calls, and gives it up when it hangs. It ends with the connection.
 func (l *link) watch() {
 	u := l.u
 	method := "ping"
@@ -40,7 +42,7 @@ func (l *link) watch() {
 	}
 }
 
-// answers tells whether anything comes within the time that a server has.
+// answers pings the server and tells whether anything comes in time, be it not the answer.
 func (l *link) answers(method string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), l.u.hungAfter)
 	defer cancel()
@@ -49,7 +51,7 @@ func (l *link) answers(method string) bool {
 	return !errors.Is(err, context.DeadlineExceeded) || l.seen.Load() != before || l.waiting.Load() > 0
 }
 
-// silence is how long nothing has come that could have.
+// silence is how long the server has sent nothing though it could have.
 func (l *link) silence() time.Duration {
 	if l.waiting.Load() > 0 {
 		return 0

@@ -21,15 +21,15 @@ type link struct {
 	relist chan struct{} // capacity 1: the list of tools has changed
 
 	seen    atomic.Int64 // when the server sent something last, in nanoseconds since began
-	waiting atomic.Int32 // what has come waits for runnel's own client
+	waiting atomic.Int32 // how much of what has come waits for runnel's own client, mostly 0 or 1
 	began   time.Time
 
 	ended chan struct{}
 	err   error // how the server ended; valid after ended
 
 	mu    sync.Mutex
-	last  int64 // token
-	calls []*upstreamCall
+	last  int64           // the last token
+	calls []*upstreamCall // oldest first
 }
 
 func newLink(u *Upstream) *link {
@@ -46,6 +46,7 @@ func (l *link) end(err error) {
 	}
 }
 
+// touch ends the server's silence.
 func (l *link) touch() { l.seen.Store(int64(time.Since(l.began))) }
 
 // listen subscribes to changes of the list of a server of the stateless era. It ends with the connection, or when the server does

@@ -10,7 +10,10 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// notification takes one of the server's.
+// What a server sends belongs to one of the calls on its link: it names the call's token, or the task that the call has become. For
+// what names neither, each kind of message has its own rule.
+
+// notification takes a notification of the server's.
 func (l *link) notification(method string, params json.RawMessage) {
 	switch method {
 	case "notifications/tools/list_changed":
