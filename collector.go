@@ -34,7 +34,7 @@ func adjustCollector() {
 
 // percentFor is by how much a heap may grow of which live bytes are in use.
 func percentFor(live uint64) int {
-	return min(max(roomyHeap*100/int(max(live, 1))-100, largePercent), smallPercent)
+	return int(min(max(roomyHeap*100/max(live, 1), largePercent+100)-100, smallPercent))
 }
 
 // afterCollection calls f once after the next collection.

@@ -82,7 +82,7 @@ func (l *Log) roomy(n int) *block {
 		size, records := firstBlock, 0
 		if b != nil {
 			size = min(2*cap(b.data), maxBlock)
-			records = len(b.records)*size/cap(b.data) + 1 // if it goes on like this
+			records = int(int64(len(b.records))*int64(size)/int64(cap(b.data))) + 1 // if it goes on like this
 		}
 		b = &block{start: l.end, data: make([]byte, 0, max(size, n)), records: make([]record, 0, records)}
 		l.blocks = append(l.blocks, b)

@@ -482,18 +482,20 @@ func TestPumpTellsWhatIsNoLongerKept(t *testing.T) {
 }
 
 // Output that is lost, in the middle of what is kept or before the reader came, has one number at every pace: the one that who asks
-// for it gets, and what follows has the next.
+// for it gets, and what follows has the next. It may be more than an int of 32 bits can count.
 func TestLostOutputIsOneSegment(t *testing.T) {
+	const far = 3 << 30
 	for _, pace := range []time.Duration{0, 1} {
 		short := NewLog(&LogOptions{Retain: 1000})
+		short.end = far
 		for range 10_000 {
 			mustAppend(t, short, text("line\n"))
 		}
 		short.Close()
 		cut := Stored(&shelf{kept: []Stretch{
 			{Start: 0, Marks: []byte{4 << 4}, Data: []byte("head")},
-			{Start: 1000, Marks: []byte{4 << 4}, Data: []byte("tail")},
-		}}, 1004)
+			{Start: far, Marks: []byte{4 << 4}, Data: []byte("tail")},
+		}}, far+4)
 		for name, l := range map[string]*Log{"the beginning": short, "the middle": cut} {
 			segments := NewSegments(l)
 			segments.Finish(Ending{})

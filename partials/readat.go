@@ -2,6 +2,7 @@ package partials
 
 import (
 	"context"
+	"math"
 )
 
 // ReadAt returns up to limit bytes of whole chunks from position pos on, at least one chunk if there is
@@ -38,7 +39,7 @@ func (l *Log) between(begin, end int64) []Chunk {
 			return nil
 		}
 		l.mu.Lock()
-		b, ok := r.next(int(end - at))
+		b, ok := r.next(int(min(end-at, math.MaxInt)))
 		gone := r.gap > at // the backing says so
 		l.mu.Unlock()
 		if !ok && !gone {

@@ -34,7 +34,7 @@ func (s *Stretch) block() (*block, error) {
 	at := uint64(0)
 	for rest := s.Marks; len(rest) > 0; {
 		m, n := binary.Uvarint(rest)
-		if n <= 0 || m>>4 > uint64(len(s.Data))-at || len(s.Data) > math.MaxUint32 {
+		if n <= 0 || m>>4 > uint64(len(s.Data))-at || uint64(len(s.Data)) > math.MaxUint32 {
 			return nil, errors.New("reading stored output: it is damaged")
 		}
 		rest = rest[n:]

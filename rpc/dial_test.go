@@ -51,7 +51,7 @@ func serverMain(kind string) {
 	case "stubborn": // does not end when its stdin ends, and ignores TERM
 		signal.Ignore(syscall.SIGTERM)
 		_ = echoServer(nil).Serve(context.Background(), os.Stdin, os.Stdout)
-		select {}
+		time.Sleep(time.Hour) // not select {}: without cgo the runtime would see a deadlock, and end it
 	case "parent": // leaves a child behind, which holds stdout open
 		c := exec.Command("sleep", "1000")
 		c.Stdout, c.Stderr = os.Stdout, os.Stderr

@@ -13,14 +13,14 @@ import (
 // A slot is taken until the writer takes the first response to hand it to the client: a client that does not read cannot pile
 // up responses.
 type inflight struct {
-	max      int // slots
-	maxBytes int // of params in all requests that run
+	max      int   // slots
+	maxBytes int64 // of params in all requests that run
 
 	mu      sync.Mutex
 	byID    map[string]*call
 	streams map[string]bool // ids under which more responses come
 	slots   int
-	bytes   int
+	bytes   int64
 	running int           // handlers
 	closed  bool          // nothing more is admitted
 	idle    chan struct{} // closed when no handler runs; nil unless somebody waits
@@ -35,13 +35,13 @@ func (f *inflight) admit(c *call) *Error {
 		return Errorf(mcp.CodeBusy, "%v", ErrShutdown)
 	case f.slots >= f.max:
 		return Errorf(mcp.CodeBusy, "too many requests in flight: the limit is %d", f.max)
-	case f.bytes > 0 && f.bytes+len(c.params) > f.maxBytes:
+	case f.bytes > 0 && f.bytes+int64(len(c.params)) > f.maxBytes:
 		return Errorf(mcp.CodeBusy, "requests in flight are too large together: the limit is %d bytes", f.maxBytes)
 	}
 	f.byID[c.key] = c
 	f.slots++
 	f.running++
-	f.bytes += len(c.params)
+	f.bytes += int64(len(c.params))
 	return nil
 }
 
@@ -119,7 +119,7 @@ func (f *inflight) release(slots int) {
 func (f *inflight) leave(c *call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.bytes -= len(c.params)
+	f.bytes -= int64(len(c.params))
 	if f.running--; f.running == 0 && f.idle != nil {
 		close(f.idle)
 		f.idle = nil

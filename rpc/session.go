@@ -61,7 +61,7 @@ func newSession(ctx context.Context, srv *Server, in io.Reader, out io.Writer) *
 	// Not derived from ctx, so that the handlers see ErrShutdown as the cause of every end.
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.input, s.endInput = context.WithCancelCause(context.WithoutCancel(ctx))
-	s.calls = &inflight{max: srv.opt.MaxInFlight, maxBytes: inFlightLines * srv.opt.MaxLine, byID: map[string]*call{}}
+	s.calls = &inflight{max: srv.opt.MaxInFlight, maxBytes: inFlightLines * int64(srv.opt.MaxLine), byID: map[string]*call{}}
 	s.w = newWriter(out, s.calls.release, s.log)
 	s.w.flooded = s.in.nudge
 	s.stream = newStream(s, srv.opt.MaxLine)

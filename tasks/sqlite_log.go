@@ -60,12 +60,12 @@ func (k *keeping) write(tx *transaction) error {
 	if k.log == nil {
 		return nil
 	}
-	limit, size := k.log.Limits(), stretchBytes
+	limit, size := k.log.Limits(), int64(stretchBytes)
 	if limit > 0 {
-		size = max(min(size, int(limit/16)), 1) // head and tail are kept in whole stretches
+		size = max(min(size, limit/16), 1) // head and tail are kept in whole stretches
 	}
 	for {
-		s, ok := k.log.Unkept(size)
+		s, ok := k.log.Unkept(int(size))
 		if !ok {
 			break
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"sync"
 
 	"runnel/rpc"
@@ -32,7 +33,7 @@ func slowCompute(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResul
 	if err := json.Unmarshal(call.Arguments, &in); err != nil {
 		return nil, err
 	}
-	if err := wait(ctx, int(in.Seconds*1000)); err != nil {
+	if err := wait(ctx, int(min(in.Seconds*1000, math.MaxInt32))); err != nil {
 		return nil, err
 	}
 	return mcp.Result(fmt.Sprintf("computed %s for %v s", in.Label, in.Seconds)), nil

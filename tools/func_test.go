@@ -17,15 +17,15 @@ import (
 
 // What is an integer by the schema is one for the function, however it is written.
 func TestFuncTakesIntegersAsTheyAreWritten(t *testing.T) {
-	var got []int
+	var got []int64
 	f := Func("f", "", func(_ context.Context, in struct {
-		N    int   `json:"n"`
-		List []int `json:"list,omitempty"`
+		N    int64   `json:"n"`
+		List []int64 `json:"list,omitempty"`
 	}, _ *Output) (*mcp.CallToolResult, error) {
-		got = append([]int{in.N}, in.List...)
+		got = append([]int64{in.N}, in.List...)
 		return mcp.Result(""), nil
 	})
-	for arguments, want := range map[string][]int{
+	for arguments, want := range map[string][]int64{
 		`{"n":1}`: {1}, `{"n":1.0,"list":[2,3.0,-4e0]}`: {1, 2, 3, -4}, `{"n":1e3}`: {1000}, `{"n":9007199254740993}`: {9007199254740993},
 	} {
 		if _, err := f.Call(t.Context(), &Call{Arguments: json.RawMessage(arguments)}, nil); err != nil || len(got) != len(want) || got[0] != want[0] || got[len(got)-1] != want[len(want)-1] {

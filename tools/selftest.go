@@ -224,7 +224,7 @@ const soon = 50 * time.Millisecond
 // wait waits some milliseconds, or for ctx. To wait for both at once takes a timer, two channels and their memory, which was a tenth of
 // what a chunk costs where a thousand tasks write one now and then; a short time is waited for alone.
 func wait(ctx context.Context, ms int) error {
-	d := time.Duration(min(ms, math.MaxInt64/int(time.Millisecond))) * time.Millisecond
+	d := min(time.Duration(ms), math.MaxInt64/time.Millisecond) * time.Millisecond
 	if d <= soon {
 		time.Sleep(d)
 		if ctx.Err() != nil {
