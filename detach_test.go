@@ -514,6 +514,31 @@ tools:
 	w.end()
 }
 
+// The system takes names of any bytes, and a supervisor runs just what its runnel was told: nothing of it is made UTF-8 on the way.
+func TestDetachedWithoutUTF8(t *testing.T) {
+	t.Parallel()
+	const latin = "caf\xe9"
+	dir := filepath.Join(stateDir(t), latin)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Skip("names are UTF-8 here: ", err)
+	}
+	about := []string{"--state", dir, "--owner", latin}
+	cmd := programCommand(t, append([]string{"call", "--detach", "tell", "--tool", `tell=sh -c 'printf %s "$1" | od -An -tx1; pwd | od -An -c' sh ` + latin}, about...)...)
+	cmd.Dir = dir
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	id, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, &stderr)
+	}
+	cmd = programCommand(t, append([]string{"tasks", "result", strings.TrimSpace(string(id))}, about...)...)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), " 63 61 66 e9\n") || !strings.Contains(string(out), "351") {
+		t.Errorf("%v: %s", err, out)
+	}
+	supervisorEnds(t, strings.TrimSpace(string(id)))
+}
+
 // Ctrl-C while a call is being detached leaves no task behind whose id nobody was told.
 func TestCallDetachIsInterrupted(t *testing.T) {
 	t.Parallel()

@@ -67,9 +67,9 @@ func detaching(config *tools.Config, store closingStore) *tools.Detaching {
 		return nil
 	}
 	return &tools.Detaching{
-		StateDir:       s.Dir(),
+		StateDir:       tools.RawText(s.Dir()),
 		MaxState:       config.State.MaxState,
-		Owner:          config.Server.Owner,
+		Owner:          tools.RawText(config.Server.Owner),
 		MaxPending:     config.Partials.MaxPending,
 		ErrorsComplete: config.Tasks.FailedExit == "completed",
 	}

@@ -16,9 +16,9 @@ import (
 
 // Detaching is what the supervisors of a runnel must know of it.
 type Detaching struct {
-	StateDir       string // absolute
+	StateDir       RawText // absolute
 	MaxState       Size
-	Owner          string
+	Owner          RawText
 	MaxPending     Size // tasks.Options.MaxPending
 	ErrorsComplete bool // tasks.Options.ErrorsComplete
 }
@@ -68,16 +68,20 @@ func scanMarks(ctx context.Context, reader *partials.Reader, marks *progressMark
 // supervised is what the supervisor of a call is told.
 func (c *Command) supervised(in *Call) *supervised {
 	config := c.config
-	config.Detach, config.Confirm, config.Dir = false, "", "" // Dir and Env say it all
-	return &supervised{
+	config.Detach, config.Confirm, config.Dir, config.Command = false, "", "", nil // Dir and Env say it all
+	s := &supervised{
 		Detaching: *in.detaching,
 		TaskID:    in.TaskID,
 		Tool:      c.name,
 		Config:    config,
-		Dir:       c.dir,
-		Env:       []byte(strings.Join(c.env(), "\x00")),
+		Dir:       RawText(c.dir),
+		Env:       RawText(strings.Join(c.env(), "\x00")),
 		Arguments: in.Arguments,
 	}
+	for _, element := range c.config.Command {
+		s.Command = append(s.Command, RawText(element))
+	}
+	return s
 }
 
 // lineBytes is how much output is looked at together for marks of progress.

@@ -25,10 +25,25 @@ type supervised struct {
 	Detaching
 	TaskID    string
 	Tool      string
-	Config    CommandConfig
-	Dir       string
-	Env       []byte // variables with a NUL between two: JSON would make U+FFFD of what is not UTF-8
+	Config    CommandConfig // but for Command
+	Command   []RawText
+	Dir       RawText
+	Env       RawText // variables with a NUL between two
 	Arguments json.RawMessage
+}
+
+// RawText is a path or what else the system takes as it is: JSON would make U+FFFD of what is not UTF-8.
+type RawText string
+
+// MarshalJSON writes the bytes as base64.
+func (t RawText) MarshalJSON() ([]byte, error) { return json.Marshal([]byte(t)) }
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (t *RawText) UnmarshalJSON(encoded []byte) error {
+	var raw []byte
+	err := json.Unmarshal(encoded, &raw)
+	*t = RawText(raw)
+	return err
 }
 
 const (
@@ -54,7 +69,7 @@ func startSupervisor(s *supervised) error {
 	if err != nil {
 		return err
 	}
-	log, err := openSupervisorLog(s.StateDir)
+	log, err := openSupervisorLog(string(s.StateDir))
 	if err != nil {
 		return err
 	}
@@ -153,8 +168,8 @@ func supervise(in io.Reader, answer io.WriteCloser) error {
 		return fmt.Errorf("reading what to run: %w", err)
 	}
 	log := zerolog.New(os.Stderr).Level(zerolog.InfoLevel).With().Timestamp().Logger()
-	store := tasks.NewSQLite(tasks.SQLiteOptions{Dir: s.StateDir, MaxState: int64(s.MaxState), Log: log})
-	runner := tasks.NewRunner(tasks.Options{Store: store, Owner: s.Owner, MaxPending: int(s.MaxPending), ErrorsComplete: s.ErrorsComplete, Log: log})
+	store := tasks.NewSQLite(tasks.SQLiteOptions{Dir: string(s.StateDir), MaxState: int64(s.MaxState), Log: log})
+	runner := tasks.NewRunner(tasks.Options{Store: store, Owner: string(s.Owner), MaxPending: int(s.MaxPending), ErrorsComplete: s.ErrorsComplete, Log: log})
 	run, err := s.take(ctx, runner, log)
 	told := taken
 	if err != nil {
@@ -199,9 +214,13 @@ func (s *supervised) take(ctx context.Context, runner *tasks.Runner, log zerolog
 
 // command is the command that the supervisor runs.
 func (s *supervised) command() (*Command, error) {
-	c, err := NewCommand(s.Tool, s.Config, Environment{Dir: s.Dir, Vars: strings.Split(string(s.Env), "\x00")})
+	config := s.Config
+	for _, element := range s.Command {
+		config.Command = append(config.Command, string(element))
+	}
+	c, err := NewCommand(s.Tool, config, Environment{Dir: string(s.Dir), Vars: strings.Split(string(s.Env), "\x00")})
 	if n := s.Config.MaxConcurrent; err == nil && n > 0 {
-		c.queue = newQueue(s.StateDir, s.Owner+"\x00"+s.Dir+"\x00"+s.Tool, n)
+		c.queue = newQueue(string(s.StateDir), string(s.Owner+"\x00"+s.Dir)+"\x00"+s.Tool, n)
 	}
 	return c, err
 }
