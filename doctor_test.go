@@ -79,6 +79,23 @@ func TestDoctorOfAFullDisk(t *testing.T) {
 	}
 }
 
+// Where there is no /proc, as in some chroots, no command can be started: what to do about it is told.
+func TestWithoutProc(t *testing.T) {
+	hidden := func(args ...string) *exec.Cmd {
+		return exec.Command("unshare", append([]string{"-m", "sh", "-c", `mount -t tmpfs none /proc && exec "$@"`, "sh"}, args...)...)
+	}
+	if out, err := hidden("true").CombinedOutput(); err != nil {
+		t.Skipf("nothing can be mounted here: %v %s", err, out)
+	}
+	for _, args := range [][]string{{"doctor"}, {"call", "echo"}} {
+		cmd := hidden(append(append([]string{builtProgram(t)}, args...), "--config", "/dev/null", "--state", "memory", "--tool", "echo=echo")...)
+		cmd.Env = environ(t)
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "; mount /proc") {
+			t.Errorf("%s: %v\n%s", args[0], err, out)
+		}
+	}
+}
+
 // A shell is the one that a call takes, whatever the PATH.
 func TestDoctorWithoutPath(t *testing.T) {
 	flags := append(writeConfig(t, "tools: {a: {shell: echo}}"), "--state", "memory")

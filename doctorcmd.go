@@ -121,6 +121,9 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 
 // programs looks for what the tools and the upstreams start. What else is wrong with them is the registry's to tell.
 func (d *diagnosis) programs(config *tools.Config) {
+	if _, err := tools.ThisProgram(); err != nil {
+		d.bad("commands", "none can be started: %v", err)
+	}
 	commands, _ := config.Commands(d.i.env)
 	for _, spec := range d.i.options.tools {
 		if c, err := tools.NewCommandLine(spec, tools.Environment{Vars: d.i.env}); err == nil {

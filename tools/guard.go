@@ -196,18 +196,22 @@ func (g *guard) stop() {
 	g.pipe, g.process = nil, nil
 }
 
-// thisProgram is the file of the running program.
-func thisProgram() (string, error) {
-	if runtime.GOOS == "linux" {
-		return "/proc/self/exe", nil // still this program when its file has been replaced
+// ThisProgram is the file of the running program, which is its own guard and supervisor: without it no command is started.
+func ThisProgram() (string, error) {
+	if runtime.GOOS != "linux" {
+		return os.Executable()
 	}
-	return os.Executable()
+	const program = "/proc/self/exe" // still this program when its file has been replaced
+	if _, err := os.Lstat(program); err != nil {
+		return "", fmt.Errorf("%w: runnel finds its own program there; mount /proc", err)
+	}
+	return program, nil
 }
 
 // start starts a guard and tells it everything. It has a session of its own, so that what a terminal
 // or a host sends to runnel's group does not reach it, and none of runnel's files.
 func (g *guard) start() error {
-	program, err := thisProgram()
+	program, err := ThisProgram()
 	if err != nil {
 		return err
 	}

@@ -65,7 +65,7 @@ func startSupervisor(s *supervised) error {
 	if err != nil {
 		return err
 	}
-	program, err := thisProgram()
+	program, err := ThisProgram()
 	if err != nil {
 		return err
 	}
