@@ -33,6 +33,8 @@ func explain(err error) error {
 		return explained{fmt.Errorf("another process has held the state locked for %v: %w", busyTimeout, err)}
 	case sqlite3.SQLITE_IOERR:
 		return explained{fmt.Errorf("the disk could not be read or written (is it full? then free some of it): %w", err)}
+	case sqlite3.SQLITE_CANTOPEN:
+		return explained{fmt.Errorf("%s cannot be opened: are too many files open (ulimit -n), or is its path longer than 500 bytes? then name another directory with --state: %w", databaseFile, err)}
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		return explained{fmt.Errorf("%s is damaged or no state of runnel; move it away or use another directory (--state): %w", databaseFile, err)}
 	}

@@ -78,7 +78,10 @@ func TestSQLiteWordsItsTroubles(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = db.Close()
-	for dir, says := range map[string]string{filepath.Join(file, "state"): "not a directory", garbage: "damaged", newer: "newer runnel", folder: "is a directory"} {
+	long := t.TempDir() + strings.Repeat("/long", 100) // SQLite takes 512 bytes
+	for dir, says := range map[string]string{
+		filepath.Join(file, "state"): "not a directory", garbage: "damaged", newer: "newer runnel", folder: "is a directory", long: "its path longer",
+	} {
 		s := openStore(t, SQLiteOptions{Dir: dir})
 		if err := s.Put(t.Context(), working("a")); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), dir) {
 			t.Errorf("%s: %v", dir, err)

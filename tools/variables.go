@@ -44,7 +44,7 @@ func newVariablesFile(in *Call) (*variablesFile, error) {
 	}
 	if err := os.WriteFile(f.path, f.before, 0o600); err != nil {
 		f.remove()
-		return nil, fmt.Errorf("writing the task's variables: %w", err)
+		return nil, fmt.Errorf("writing the task's variables: %w; TMPDIR names the directory for them", err)
 	}
 	return f, nil
 }
