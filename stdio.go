@@ -30,9 +30,14 @@ func pipe(f *os.File) (info os.FileInfo, ok bool) {
 	return info, err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0
 }
 
-// samePipe tells whether two files are one pipe or socket.
+// samePipe tells whether two files are one pipe or socket. NetBSD and OpenBSD number no pipe, so that each looks like any other: there none is.
 func samePipe(a, b *os.File) bool {
 	one, ok := pipe(a)
 	other, too := pipe(b)
-	return ok && too && os.SameFile(one, other)
+	return ok && too && os.SameFile(one, other) && numbered(one)
+}
+
+func numbered(info os.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && stat.Ino != 0
 }
