@@ -24,11 +24,13 @@ man: build ## the man pages, in bin/man/man1
 
 test: check lint vuln race fuzz-short ## all that CI checks
 
-check: ## format, modules, vet
+check: ## format, modules, vet, also for systems that the tests do not run on
 	@unformatted=$$(gofmt -l *.go rpc partials tasks tools testdata/bench testdata/examples testdata/interop/go); \
 	if [ -n "$$unformatted" ]; then echo "not formatted (gofmt -w):"; echo "$$unformatted"; exit 1; fi
 	go mod tidy -diff
 	go vet ./... ./testdata/examples/...
+	GOARCH=386 CGO_ENABLED=0 go vet ./...
+	GOOS=darwin GOARCH=arm64 go vet ./...
 
 lint:
 	$(GOLANGCI_LINT) run ./... ./testdata/examples/...
