@@ -162,7 +162,7 @@ func TestPumpKeepsItsPace(t *testing.T) {
 		var at []time.Duration
 		begin := time.Now()
 		lane := laneFunc(func(encode func([]byte) []byte) {
-			if len(encode(nil)) > 0 {
+			for range bytes.Count(encode(nil), []byte("\n")) {
 				at = append(at, time.Since(begin))
 			}
 		})

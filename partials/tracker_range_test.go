@@ -67,18 +67,17 @@ func TestRangeIsExactOrReported(t *testing.T) {
 			tr.Notification("notifications/tasks/partial", fmt.Appendf(nil, `{"taskId":"x","seq":%d,"content":[{"type":"text","text":%q}]}`, n, chunks[n]))
 		}
 		for n := 0; n < sent; n++ {
-			written = n + 1
+			written = max(written, n+1)
 			switch r.IntN(12) {
 			case 0:
 				if n == sent-1 { // that the last ones did not come only the result tells
 					send(n)
 				}
 			case 1:
-				if n < sent-1 {
-					written = n + 2
-					send(n + 1)
+				for last := min(n+r.IntN(6), sent-1); last >= n; last-- {
+					written = max(written, last+1)
+					send(last)
 				}
-				send(n)
 			default:
 				send(n)
 			}
@@ -87,14 +86,21 @@ func TestRangeIsExactOrReported(t *testing.T) {
 			}
 		}
 		tr.Status(mcp.TaskCompleted, "")
-		for tr.Ranging() && len(asked) > 0 {
+		quits := r.IntN(4) == 0 // what was asked for last comes too late
+		for tr.Ranging() && len(asked) > 0 && !quits {
 			answer()
 		}
 		tr.Flush()
 		missing := len(was) < sent
 		exact := got.String() == whole
-		if !exact && (gaps == 0 || !dead) || missing && dead && gaps == 0 || exact && gaps > 0 && !dead {
-			t.Fatalf("seed %d: dead %t, missing %t, %d gaps\ngot  %q\nwant %q", seed, dead, missing, gaps, got.String(), whole)
+		if !exact && (gaps == 0 || !dead && !quits) || missing && dead && gaps == 0 || exact && gaps > 0 && !dead && !quits {
+			t.Fatalf("seed %d: dead %t, quits %t, missing %t, %d gaps\ngot  %q\nwant %q", seed, dead, quits, missing, gaps, got.String(), whole)
+		}
+		for len(asked) > 0 { // what comes too late is not handed out
+			was := got.Len()
+			if answer(); got.Len() > was {
+				t.Fatalf("seed %d: %q came behind the end", seed, got.String()[was:])
+			}
 		}
 		// In order, and only what was written.
 		rest := whole

@@ -193,6 +193,7 @@ func TestBrokenPeers(t *testing.T) {
 		{name: "chunks", in: "c1= c2 c3! result", out: "1 2 3", end: Done},
 		{name: "chunks repeated", in: "c1= c1= c2 c2 c1= c3! c3! result", out: "1 2 3", end: Done},
 		{name: "progress between chunks", in: "g1 c2= g3 c4 c5! result", out: "2 4 5", end: Done},
+		{name: "a chunk behind the progress", in: "c1= g4 c3 c5! result", out: "1 <1-1> 5", end: Done},
 		{name: "a late chunk", in: "c1= c3 c2 c4! result", out: "1 3 <2-2> 4", end: Done},
 		{name: "the first chunk is missing", in: "c2 c3! result", out: "<0-0> 2 3", end: Done},
 		{name: "the last chunk is missing", in: "c1= c2 result", out: "1 2 <2->", end: Done},
