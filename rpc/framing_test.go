@@ -106,6 +106,7 @@ func TestFraming(t *testing.T) {
 		{"error response with id null", `{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}`, ""},
 		// The id is one of ours: sent back it would answer a request of the client's.
 		{"response with result and error", `{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":"x"}}`, bad},
+		{"error response without jsonrpc", `{"id":1,"error":{"code":1,"message":"x"}}`, bad},
 		{"response with a fraction as id", `{"jsonrpc":"2.0","id":1.5,"result":{}}`, bad},
 		{"result without id", `{"jsonrpc":"2.0","result":{}}`, bad},
 

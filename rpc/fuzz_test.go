@@ -105,6 +105,7 @@ func checkLine(t *testing.T, line string) {
 func FuzzSplit(f *testing.F) {
 	f.Add([]byte(`{"jsonrpc":"2.0","id":-1,"method":"a\\","params":[{"x":"}"},"]"],"\u0069x":null}`))
 	f.Add([]byte(`{"a":1 , "b" :[ ] ,"c":{"d":"\\\""}}`))
+	f.Add([]byte("{\t\"a\"\r:\n1\t,\r\"b\"\n:\t[\r1\n]\t}"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		b = bytes.Trim(b, " \t\r\n")
 		if checkJSON(b) != "" || b[0] != '{' {
