@@ -26,6 +26,9 @@ func TestExcerpt(t *testing.T) {
 			}
 			whole.WriteString(part.String())
 			e.add([]byte(part.String()))
+			if held := len(e.head) + len(e.tail); held > 3*e.max {
+				t.Fatalf("%d bytes are held of %d", held, whole.Len())
+			}
 		}
 		text, cut := e.text(2048)
 		encoded, _ := json.Marshal(text)

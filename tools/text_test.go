@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"runnel/partials"
@@ -146,6 +148,30 @@ func TestStreamIsValidAndWhole(t *testing.T) {
 				t.Errorf("%d bytes counted, want %d", r.stdout.bytes, len(in))
 			}
 		}
+	}
+}
+
+// A pump whose deadline passed while it waited for a slow client reads what the command left in the pipe, also where another process
+// holds the pipe open.
+func TestPumpReadsWhatIsLeft(t *testing.T) {
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	defer in.Close()
+	text := strings.Repeat("0123456\n", 6<<10)
+	if _, err := in.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.SetReadDeadline(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	log := partials.NewLog(nil)
+	r := newRecord(&CommandConfig{ANSI: "keep", MaxResult: new(minMaxResult)}, nil, NewOutput(t.Context(), log, nil))
+	r.stdout.pump(out)
+	if log.Size() != int64(len(text)) {
+		t.Errorf("%d bytes in the log, want %d", log.Size(), len(text))
 	}
 }
 
