@@ -60,7 +60,7 @@ tools:
 	set := func(taskID, patch string) answer {
 		return w.call("runnel/tasks/variables", map[string]any{"taskId": taskID, "set": json.RawMessage(patch)})
 	}
-	if a := set(running, `{"x":1,"y":2}`); a.Error != nil || string(a.Result) != `{"variables":{"x":1,"y":2}}` {
+	if a := set(running, `{"x":1,"y":[{},[],{},[],{},[],1e999]}`); a.Error != nil || string(a.Result) != `{"variables":{"x":1,"y":[{},[],{},[],{},[],1e999]}}` {
 		t.Errorf("set: %s %+v", a.Result, a.Error)
 	}
 	if a := set(running, `{"y":null}`); a.Error != nil || string(a.Result) != `{"variables":{"x":1}}` {
