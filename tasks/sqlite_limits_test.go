@@ -139,6 +139,41 @@ func TestSQLiteLimitsItsSize(t *testing.T) {
 	}
 }
 
+// A task with more output than one transaction deletes goes whole, and its room is given back to the file system.
+func TestSQLiteGivesRoomBack(t *testing.T) {
+	s := openStore(t, SQLiteOptions{})
+	task := logged("task")
+	put(t, s, task)
+	line := []byte(strings.Repeat("x", 64<<10-1) + "\n")
+	for range sliceRows + sliceRows/4 {
+		if err := task.Log.Append(t.Context(), partials.Chunk{Data: line}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, s, ended(task, mcp.TaskCompleted, "done"))
+	size := func() (pages int) {
+		t.Helper()
+		if err := s.db.read.QueryRow("PRAGMA page_count").Scan(&pages); err != nil {
+			t.Fatal(err)
+		}
+		return pages
+	}
+	before := size()
+	if err := s.db.w.do(job{do: func(tx *transaction) error {
+		_, err := tx.exec("UPDATE task SET expires = 1")
+		return err
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.db.sweep.sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	awaitNoRows(t, s.Dir())
+	if after := size(); before < vacuumPages || after > before-vacuumPages {
+		t.Errorf("%d pages of %d are left", after, before)
+	}
+}
+
 // One running task that fills the state fails, with a reason; the others do not.
 func TestSQLiteFullFailsTheTask(t *testing.T) {
 	s := openStore(t, SQLiteOptions{MaxState: 4 << 20})

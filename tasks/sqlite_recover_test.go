@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 
@@ -60,6 +61,14 @@ func TestSQLiteRecovers(t *testing.T) {
 	put(t, live, ended(kept, mcp.TaskCompleted, "fine"))
 	if task := get(t, stores[0], "kept"); task.Status != mcp.TaskCompleted {
 		t.Errorf("kept: %s", task.Status)
+	}
+	// Who lists them sees it, too.
+	other := openStore(t, SQLiteOptions{Dir: dir})
+	put(t, other, logged("listed"))
+	other.die()
+	list, _, err := live.List(t.Context(), "local", "", 10)
+	if i := slices.IndexFunc(list, func(t Task) bool { return t.ID == "listed" }); err != nil || i < 0 || list[i].Status != mcp.TaskFailed {
+		t.Errorf("listed: %+v, %v", list, err)
 	}
 	// The other side of it: an end that comes after others have ended the task is no end.
 	stale := openStore(t, SQLiteOptions{Dir: dir})

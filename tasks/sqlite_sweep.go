@@ -23,7 +23,7 @@ const (
 	sweepRest = time.Second
 	// sliceRows bounds one deleting transaction: 32 MiB, some ten milliseconds in which no other process can write.
 	sliceRows = 512
-	// vacuumPages are given back to the file system at a time: 16 MiB.
+	// vacuumPages are given back to the file system at a time: 32 MiB.
 	vacuumPages = 4096
 )
 
