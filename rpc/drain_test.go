@@ -248,6 +248,27 @@ func TestStubbornHandler(t *testing.T) {
 	})
 }
 
+// While handlers are waited for nothing new begins.
+func TestRefusedAtTheEnd(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		srv := echoServer(nil)
+		srv.Handle(Handshake, "stubborn", func(context.Context, *Caller, json.RawMessage) (any, error) {
+			time.Sleep(handlerGrace / 2)
+			return nil, nil
+		})
+		p := open(t, srv, newest())
+		p.send(`{"jsonrpc":"2.0","id":1,"method":"stubborn"}`)
+		p.want()
+		p.stop()
+		p.want()
+		p.send(`{"jsonrpc":"2.0","id":2,"method":"echo"}`)
+		p.want(`"id":2,"error":{"code":-32603,"message":"server is shutting down"`)
+		if err := <-p.err; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A client that has gone ends the session with an error: nothing can be told any more.
 func TestClientGone(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -178,26 +178,30 @@ func TestBrokenOutput(t *testing.T) {
 	})
 }
 
-// Refusals and answers to pings are dropped when too much is unread, and come again afterwards.
+// Refusals, answers to pings and what the client can do without are dropped when too much is unread, and come again afterwards.
 func TestUnreadRefusalsAreBounded(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		w, p := newStalled(t)
-		refusal := []byte(strings.Repeat("x", 1<<20-1) + "\n")
-		for range 3 * maxUnread / len(refusal) {
-			w.cheap(refusal)
-		}
-		w.control([]byte("control\n"), 0)
-		got := p.readAll()
-		if len(got) > maxUnread+2*len(refusal) || !strings.HasSuffix(got, "control\n") {
-			t.Errorf("%d bytes were buffered", len(got))
-		}
-		w.cheap([]byte("again\n"))
-		w.signal()
-		synctest.Wait()
-		if got := p.got[len(p.got)-1]; got != "again\n" {
-			t.Errorf("got %q", got[:min(len(got), 50)])
-		}
-	})
+	for name, queue := range map[string]func(*writer, []byte){"cheap": (*writer).cheap, "passing": (*writer).passing} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w, p := newStalled(t)
+				refusal := []byte(strings.Repeat("x", 1<<20-1) + "\n")
+				for range 3 * maxUnread / len(refusal) {
+					queue(w, refusal)
+				}
+				w.control([]byte("control\n"), 0)
+				got := p.readAll()
+				if len(got) > maxUnread+2*len(refusal) || !strings.HasSuffix(got, "control\n") {
+					t.Errorf("%d bytes were buffered", len(got))
+				}
+				queue(w, []byte("again\n"))
+				w.signal()
+				synctest.Wait()
+				if got := p.got[len(p.got)-1]; got != "again\n" {
+					t.Errorf("got %q", got[:min(len(got), 50)])
+				}
+			})
+		})
+	}
 }
 
 // Answers to pings overtake what waits, in their own order; but a client that pings all the time gets the rest, too.
