@@ -137,6 +137,24 @@ func TestSQLiteLimitsItsSize(t *testing.T) {
 	if _, err := s.Get(t.Context(), "local", "ended0"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("the oldest: %v", err)
 	}
+	// A sweep makes room before it is needed.
+	used := func() int64 {
+		t.Helper()
+		used, err := s.db.used(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return used
+	}
+	for i := 0; used() <= limit-limit/8; i++ {
+		put(t, s, ended(logged(fmt.Sprint("small", i), strings.Repeat("x", 128<<10)), mcp.TaskCompleted, "done"))
+	}
+	if err := s.db.sweep.sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := used(); n > limit-limit/8 {
+		t.Errorf("%d bytes are used after a sweep", n)
+	}
 }
 
 // A task with more output than one transaction deletes goes whole, and its room is given back to the file system.
