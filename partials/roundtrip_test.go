@@ -668,6 +668,9 @@ func FuzzPR383(f *testing.F) {
 			lines = d.Encode(lines, Batch{Chunks: chunks[i : i+1]})
 		}
 		lines = d.End(lines)
+		if n := bytes.Count(lines, []byte("\n")); progress.Written() != n {
+			t.Errorf("%d notifications are counted, want %d", progress.Written(), n)
+		}
 		rising := risingFrom(t, math.Inf(-1))
 		var got []piece
 		count, last := 0, false
