@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -226,6 +227,45 @@ func TestUpstreamAsks(t *testing.T) {
 	result, _, err = b.call("askAtLength", in)
 	if err != nil || !strings.Contains(firstText(result), "the limit is 65536") {
 		t.Errorf("%.200s, %v", firstText(result), err)
+	}
+}
+
+// A question that names no task is put in the newest call, but not where it may be another client's.
+func TestWhoseQuestionIsIt(t *testing.T) {
+	callers := make(chan *rpc.Caller, 2)
+	srv := rpc.NewServer(nil)
+	srv.Handle(rpc.Stateless, "hello", func(_ context.Context, c *rpc.Caller, _ json.RawMessage) (any, error) {
+		callers <- c
+		return nil, nil
+	})
+	const hello = `{"jsonrpc":"2.0","id":%[1]d,"sessionId":%[1]d,"method":"hello","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}` + "\n"
+	if err := srv.Serve(t.Context(), strings.NewReader(fmt.Sprintf(hello, 1)+fmt.Sprintf(hello, 2)), io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	one, other := <-callers, <-callers
+	for _, test := range []struct {
+		callers   []*rpc.Caller
+		asked     int // which call, from 1
+		complaint string
+	}{
+		{nil, 0, "nobody to ask"},
+		{[]*rpc.Caller{one}, 1, ""},
+		{[]*rpc.Caller{one, one}, 2, ""},
+		{[]*rpc.Caller{one, other}, 0, "whose question is this? 2 calls of several clients"},
+		{[]*rpc.Caller{one, other, one}, 0, "whose question is this? 3 calls of several clients"},
+	} {
+		asked := 0
+		l := &link{}
+		for i, caller := range test.callers {
+			l.calls = append(l.calls, &upstreamCall{in: &Call{caller: caller, ask: func(context.Context, Question) (Answer, error) {
+				asked = i + 1
+				return Answer{Action: mcp.ElicitDecline}, nil
+			}}})
+		}
+		_, err := l.request(t.Context(), "elicitation/create", json.RawMessage(`{"message":"Who?"}`))
+		if asked != test.asked || (err == nil) != (test.complaint == "") || err != nil && !strings.Contains(err.Error(), test.complaint) {
+			t.Errorf("of %d calls %d is asked, %v; want %d, %q", len(test.callers), asked, err, test.asked, test.complaint)
+		}
 	}
 }
 
