@@ -25,6 +25,7 @@ var encoders = sync.Pool{New: func() any {
 	return e
 }}
 
+// newEncoder is an empty encoder.
 func newEncoder() *encoder { return encoders.Get().(*encoder) }
 
 func (e *encoder) free() {
@@ -59,7 +60,6 @@ func (e *encoder) raw(name string, value []byte) {
 // response encodes a response without its line end. If the result cannot be encoded
 // the response is an internal error, and the cause is returned too.
 func (e *encoder) response(head, id []byte, result any, failure *Error) (err error) {
-	e.buf.Reset()
 	e.buf.Write(head)
 	if id != nil {
 		e.raw("id", id)
@@ -112,7 +112,6 @@ func (e *encoder) toolResult(r *mcp.CallToolResult) bool {
 
 // notification encodes a notification with its line end.
 func (e *encoder) notification(head []byte, method string, params any) error {
-	e.buf.Reset()
 	e.buf.Write(head)
 	if err := e.member("method", method); err != nil {
 		return err

@@ -93,7 +93,6 @@ func (s *Server) dress(result any) (json.RawMessage, error) {
 	if result == nil {
 		result = struct{}{}
 	}
-	e.buf.Reset()
 	if err := e.json.Encode(result); err != nil {
 		return nil, err
 	}
