@@ -319,6 +319,36 @@ func TestQuestionsAtOnceAreBounded(t *testing.T) {
 	})
 }
 
+// A question of a task that is shown again and again while its user thinks is put once.
+func TestQuestionIsPutOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shown, answered := 0, false
+		client := play(t, rpc.Stateless, func(s *played, m received) {
+			switch {
+			case m.Method == "tools/call":
+				s.result(m, `{"resultType":"task","taskId":"t","status":"working"}`)
+			case m.Method == "tasks/update":
+				answered = true
+				s.result(m, `{}`)
+			case answered:
+				s.result(m, `{"taskId":"t","status":"completed","result":{}}`)
+			default:
+				shown++
+				s.result(m, `{"taskId":"t","status":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{}}}}`)
+			}
+		})
+		asked := 0
+		err := <-follow(t.Context(), client, RemoteCall{}, RemoteOptions{Ask: func(context.Context, json.RawMessage) (mcp.ElicitResult, error) {
+			asked++
+			time.Sleep(time.Minute)
+			return mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
+		}})
+		if err != nil || asked != 1 || shown < 2 {
+			t.Errorf("%v; put %d times, shown %d times", err, asked, shown)
+		}
+	})
+}
+
 // A list of tools that does not end is cut before it fills the memory.
 func TestListIsBounded(t *testing.T) {
 	pages := 0
