@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 	"unicode/utf8"
+
+	"runnel/rpc/mcp"
 )
 
 var head = []byte(`{"jsonrpc":"2.0"`)
@@ -276,6 +279,19 @@ func TestLinesStayBelowOneMiB(t *testing.T) {
 	}
 	if !strings.Contains(lane.String(), "an item of 2097") {
 		t.Error("the item that is too large is not named")
+	}
+	// What PR #383 has still to say at the end may be too much for one line, too.
+	rest := slices.Repeat([]json.RawMessage{mcp.Text(strings.Repeat("x", 400<<10))}, 5)
+	d := NewPR383(NewProgress(head, json.RawMessage(`1`), "", true), func() Ending { return Ending{Rest: rest} })
+	items := 0
+	for line := range bytes.Lines(d.End(nil)) {
+		p, err := DecodePR383(line)
+		if items += len(p.Content); err != nil || len(line) >= 1<<20 || p.Last != (items == len(rest)) {
+			t.Errorf("a line of %d bytes (%v), %d items, the last one: %t", len(line), err, items, p.Last)
+		}
+	}
+	if items != len(rest) {
+		t.Errorf("%d items of %d", items, len(rest))
 	}
 }
 
