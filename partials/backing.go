@@ -1,8 +1,6 @@
 package partials
 
-import (
-	"context"
-)
+import "context"
 
 // Backing keeps the output of one log beyond what memory holds of it. With one, Append waits for the backing
 // and for no slow reader: a reader that fell behind, or came late, reads what the backing has kept. Only for one that would

@@ -1,8 +1,6 @@
 package partials
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // Gap is output that did not come.
 type Gap struct {

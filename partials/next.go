@@ -67,7 +67,7 @@ func (r *Reader) next(limit int) (Batch, bool) {
 
 // place finds r.pos, or what comes behind it if memory has let that go: the block and those that follow, which record of the block, and
 // where in its data. Where there is nothing it returns no blocks. log.mu is held.
-func (r *Reader) place() (blocks []*block, n, at int) {
+func (r *Reader) place() (from []*block, n, at int) {
 	for r.pos < r.log.end {
 		blocks := r.source()
 		if len(blocks) == 0 {

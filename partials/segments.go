@@ -213,7 +213,7 @@ func (s *Segments) collect(c *collector, next int64) int64 {
 // needs tells whether more of the log must have numbers for a page of limit bytes behind number last. s.mu is held.
 func (s *Segments) needs(last int64, limit int) bool {
 	if last > int64(len(s.ends)) {
-		return s.ending != nil // who asks names numbers that were not given yet: only of the ending something may stand behind them
+		return s.ending != nil // only the ending may have something behind such a number, and it comes behind the whole log
 	}
 	return s.end()-s.begin(last+1) < int64(limit)
 }

@@ -1,8 +1,6 @@
 package partials
 
-import (
-	"runnel/rpc/mcp"
-)
+import "runnel/rpc/mcp"
 
 // End tells how a call ended.
 type End uint8

@@ -29,8 +29,8 @@ type ranged struct {
 type rangePhase uint8
 
 const (
-	rangeIdle    rangePhase = iota // nothing is missing
-	rangeAsked                     // something is, and no answer has come: what comes is held, since the gap may close by itself
+	rangeIdle    rangePhase = iota // nothing has to be read: what is missing may be on its way
+	rangeAsked                     // something has, and no answer has come: what comes is held, since the gap may close by itself
 	rangeReading                   // there was an answer: from here on all is read
 	rangeOver                      // all has been read, or what could not be was reported
 	rangeRefused                   // it cannot be read: the numbers tell what is missing
