@@ -26,8 +26,8 @@ func (c *Client) request(e *envelope) {
 	switch {
 	case c.answering[key] != nil:
 		refused = Errorf(mcp.CodeInvalidRequest, "the id %s is still in flight", id)
-	case len(c.answering) >= maxAsked:
-		refused = Errorf(mcp.CodeInvalidRequest, "too many requests: the limit is %d at once", maxAsked)
+	case len(c.answering) >= maxAnswering:
+		refused = Errorf(mcp.CodeInvalidRequest, "too many requests: the limit is %d at once", maxAnswering)
 	default:
 		c.answering[key] = cancel
 	}
@@ -47,17 +47,17 @@ func (c *Client) request(e *envelope) {
 		}
 		line := c.answer(id, result, failure)
 		// "Not send a response for the cancelled request"
-		if context.Cause(ctx) == errCancelledByServer || c.write(ctx, func(dst []byte) []byte { c.forgetAsked(key); return append(dst, line...) }) != nil {
-			c.forgetAsked(key)
+		if context.Cause(ctx) == errCancelledByServer || c.write(ctx, func(dst []byte) []byte { c.endAnswering(key); return append(dst, line...) }) != nil {
+			c.endAnswering(key)
 		}
 	})
 }
 
-// maxAsked is how many requests of the server may be answered at once. Few servers ask for more than one thing.
-const maxAsked = 64
+// maxAnswering is how many requests of the server may be answered at once. Few servers ask for more than one thing.
+const maxAnswering = 64
 
-// forgetAsked forgets a request of the server's, whose id may come again from now on.
-func (c *Client) forgetAsked(key string) {
+// endAnswering forgets a request of the server's, whose id may come again from now on.
+func (c *Client) endAnswering(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.answering, key)
