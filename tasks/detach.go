@@ -98,6 +98,8 @@ func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*
 		return nil, err
 	}
 	run.task = t
+	run.door.Lock() // the ttl may be over at once
+	defer run.door.Unlock()
 	run.expiry = time.AfterFunc(time.Until(t.CreatedAt.Add(t.TTL)), run.expire)
 	r.mu.Lock()
 	r.live[id] = run

@@ -43,7 +43,6 @@ type Run struct {
 	log      *partials.Log
 	segments *partials.Segments
 	ctx      rpc.Context
-	expiry   *time.Timer // nil without a handle
 
 	detached rpc.Event // another process runs the task
 
@@ -54,7 +53,8 @@ type Run struct {
 	// door lets one change of the status or the variables through at a time, with its storing and its telling, so that they
 	// are in the same order for everybody. It is taken before mu, and held across I/O.
 	door   sync.Mutex
-	hidden bool // the store keeps the output of a run without a handle; guarded by door
+	hidden bool        // the store keeps the output of a run without a handle; guarded by door
+	expiry *time.Timer // nil without a handle; guarded by door
 
 	mu             sync.Mutex
 	task           Task

@@ -147,7 +147,11 @@ func (r *Runner) New(ctx context.Context, spec Spec) (*Run, error) {
 		Merge:     spec.Merge,
 	})
 	if spec.Handle {
-		if err := r.admit(ctx, run); err != nil {
+		// An end that another process asks for as soon as the task is stored waits for the door.
+		run.door.Lock()
+		err := r.admit(ctx, run)
+		run.door.Unlock()
+		if err != nil {
 			run.ctx.Cancel(err)
 			return nil, err
 		}
@@ -198,7 +202,7 @@ func (r *Runner) done(run *Run) {
 	r.all.Done()
 }
 
-// admit counts and stores a task that gets a handle.
+// admit counts and stores a task that gets a handle. The run's door is held.
 func (r *Runner) admit(ctx context.Context, run *Run) error {
 	r.mu.Lock()
 	if len(r.live) >= r.o.MaxLive {
@@ -234,7 +238,7 @@ func (r *Runner) ttl(asked time.Duration) time.Duration {
 	return min(max(asked, minTTL), r.o.MaxTTL)
 }
 
-// forget takes a run out of the live ones.
+// forget takes a run out of the live ones. Its door is held.
 func (r *Runner) forget(run *Run) {
 	if run.expiry != nil {
 		run.expiry.Stop()

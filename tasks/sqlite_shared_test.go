@@ -281,3 +281,68 @@ func TestSaysElsewhere(t *testing.T) {
 		return err == nil && got.StatusMessage == "the last line"
 	})
 }
+
+// hasty is a store on which another process cancels a task while the one that runs it still stores it.
+type hasty struct {
+	*SQLite
+	other  *SQLite
+	runner *Runner
+}
+
+func (s *hasty) Put(ctx context.Context, t Task) error {
+	if err := s.SQLite.Put(ctx, t); err != nil || t.Status.Terminal() {
+		return err
+	}
+	run := s.runner.Running(t.ID)
+	if err := s.other.Ask(ctx, t.Owner, t.ID); err != nil {
+		return err
+	}
+	<-run.ctx.Done() // it is heeded
+	select {
+	case <-run.Ended():
+	case <-time.After(100 * time.Millisecond): // it must not end yet, however long this takes
+	}
+	return nil
+}
+
+// lives notes what an Observer is told of tasks.
+type lives struct {
+	unobserved
+	told []string
+}
+
+func (l *lives) Created(string) { l.told = append(l.told, "created") }
+
+func (l *lives) Ended(_ string, status mcp.TaskStatus, _ time.Duration) {
+	l.told = append(l.told, string(status))
+}
+
+// A task that is cancelled from elsewhere before its start is over ends behind it, and its expiry with it.
+func TestCancelledWhileItIsStored(t *testing.T) {
+	for name, handle := range map[string]bool{"started": true, "promoted": false} {
+		t.Run(name, func(t *testing.T) {
+			dir, told := t.TempDir(), &lives{}
+			store := &hasty{SQLite: openStore(t, SQLiteOptions{Dir: dir}), other: openStore(t, SQLiteOptions{Dir: dir})}
+			store.runner = newRunner(t, Options{Store: store, Observer: told})
+			run, err := store.runner.Start(t.Context(), Spec{Handle: handle, Work: func(context.Context, *Run) (*mcp.CallToolResult, string, error) {
+				return mcp.Result("done"), "", nil
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := run.Promote(t.Context()); !handle && err != nil {
+				t.Error(err)
+			}
+			<-run.Ended()
+			if got := run.Task().Status; got != mcp.TaskCancelled || store.runner.Running(run.ID()) != nil {
+				t.Errorf("status %s, still running: %v", got, store.runner.Running(run.ID()) != nil)
+			}
+			if want := []string{"created", "cancelled"}; !slices.Equal(told.told, want) {
+				t.Errorf("told %q, want %q", told.told, want)
+			}
+			if run.expiry.Stop() {
+				t.Error("its expiry is still waited for")
+			}
+		})
+	}
+}
