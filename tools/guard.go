@@ -93,8 +93,9 @@ var guards = newGuard()
 
 func newGuard() *guard { return &guard{groups: map[int]bool{}, folders: map[string]bool{}} }
 
-// guard is runnel's side: all that the guard knows is kept here, too, for one that must be replaced. mu is held while a line is written, because the order of the lines is what
-// counts; they fit the pipe, so that this waits only for a guard that is stopped, and then for guardWrite.
+// guard is runnel's side: all that the guard knows is kept here, too, for one that must be replaced. mu is held while a line is written,
+// because the order of the lines is what counts; they fit the pipe, so that this waits only for a guard that is stopped, and then
+// for guardWrite.
 type guard struct {
 	mu      sync.Mutex
 	groups  map[int]bool
