@@ -169,6 +169,7 @@ func (c *call) runOrLeave(ctx context.Context, disconnect func()) error {
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(again)
+	signal.Stop(c.i.signals) // or the second one would end the process before the view
 	select {
 	case err := <-finished:
 		return err

@@ -39,8 +39,8 @@ func main() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGXFSZ)
 
 	easeCollector()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second one ends the process at once
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	hangups := make(chan os.Signal, 1)
 	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup
 		signal.Notify(hangups, syscall.SIGHUP)
@@ -49,7 +49,16 @@ func main() {
 	// Not before the signals: one that ended the process would leave the pipes non-blocking for whoever shares them.
 	in, restoreIn := polled(os.Stdin)
 	out, restoreOut := polled(stdout)
-	i := &invocation{env: os.Environ(), stdin: in, stdout: out, stderr: os.Stderr, hangups: hangups, reloads: true}
+	ctx, interrupt := context.WithCancelCause(context.Background())
+	go func() {
+		interrupt(fmt.Errorf("%v signal received", <-signals))
+		again := (<-signals).(syscall.Signal) // a second one ends the process at once, and leaves the pipes as they were
+		restoreOut()
+		restoreIn()
+		signal.Reset(again)
+		_ = syscall.Kill(os.Getpid(), again)
+	}()
+	i := &invocation{env: os.Environ(), stdin: in, stdout: out, stderr: os.Stderr, signals: signals, hangups: hangups, reloads: true}
 	if samePipe(os.Stderr, stdout) { // as 2>&1 makes it: it does not block any more, and what has no room would be lost
 		i.stderr = out
 	}
@@ -66,6 +75,7 @@ type invocation struct {
 	stdout io.Writer
 	stderr io.Writer
 
+	signals chan<- os.Signal // gets SIGINT and SIGTERM, of which the second ends the process; nil = none comes
 	hangups <-chan os.Signal // SIGHUP; nil = none comes
 
 	reloads bool        // the config file is watched
