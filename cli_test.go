@@ -127,6 +127,8 @@ func TestWrongUseAsJSON(t *testing.T) {
 		{args: []string{"--max-line", "x"}, env: []string{"RUNNEL_LOG_FORMAT=json"}},
 		{args: []string{"call", "--bogus"}, env: []string{"RUNNEL_LOG_FORMAT=json"}},
 		{args: []string{"bogus"}, env: []string{"RUNNEL_LOG_FORMAT=json"}},
+		{args: []string{"tasks", "bogus"}, env: []string{"RUNNEL_LOG_FORMAT=json"}},
+		{args: []string{"trace"}, env: []string{"RUNNEL_LOG_FORMAT=json"}},
 	} {
 		got := runEmpty(t, c.args, c.env...)
 		if got.code != exitUsage || !strings.HasPrefix(got.stderr, `{"level":"error"`) || strings.Count(got.stderr, "\n") != 1 {

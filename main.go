@@ -100,9 +100,9 @@ func (i *invocation) run(ctx context.Context, args []string) int {
 		i.addCommands(root)
 	}
 	root.SetArgs(append([]string{}, args...)) // not nil, which would mean os.Args
-	cmd, err := root.ExecuteContextC(ctx)
-	if err != nil && i.options.from == nil { // wrong use: the variables have not been read, and one says how it is told
-		_ = i.readEnvironment(cmd)
+	err := root.ExecuteContext(ctx)
+	if err != nil && i.options.from == nil { // the variables have not been read, and one says how it is told
+		_ = i.readEnvironment(root)
 	}
 	if err == nil {
 		err = i.unwritten
