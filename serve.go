@@ -22,7 +22,10 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 	}
 	i.stderr = i.patientStderr()
 	ctx := cmd.Context()
-	config, file, err := i.loadConfig(ctx)
+	starting, started := context.WithCancel(ctx)
+	defer started()
+	starting = i.untilHangup(starting) // there is nothing to read again yet
+	config, file, err := i.loadConfig(starting)
 	if err != nil {
 		return err
 	}
@@ -50,8 +53,9 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 	log.Info().Str("version", version()).Str("config", file).Int("tools", count).Int("upstreams", len(config.Upstreams)).Msg("serving")
 	switch {
 	case file == "":
-		ctx = i.untilHangup(ctx) // there is nothing to read again
+		ctx = starting // nor will there be
 	case i.reloads:
+		started() // a SIGHUP until now needs nothing: reload looks whether the file has changed
 		watch, stop := context.WithCancel(ctx)
 		ended := make(chan struct{})
 		go func() { defer close(ended); i.reload(watch, file, config, registry, log) }()

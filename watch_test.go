@@ -148,29 +148,31 @@ func TestConfigIsAPipe(t *testing.T) {
 	}
 }
 
-// A runnel that waits for its config ends at the first signal.
+// A runnel that waits for its config ends at the first signal, and when the terminal goes.
 func TestConfigPipeAtTheStart(t *testing.T) {
 	t.Parallel()
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	runnel := programCommand(t, "--config", pipe, "--state", "memory")
-	stderr := &syncBuffer{}
-	runnel.Stderr = stderr
-	if err := runnel.Start(); err != nil {
-		t.Fatal(err)
-	}
-	silent := awaitReader(t, pipe)
-	defer silent.Close()
-	if err := runnel.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	watch := time.AfterFunc(watchdog, func() { _ = runnel.Process.Kill() })
-	defer watch.Stop()
-	_ = runnel.Wait()
-	if code, text := runnel.ProcessState.ExitCode(), stderr.String(); code != exitFailure || !strings.Contains(text, "reading the config "+pipe+": nothing has come: terminated signal received\n") {
-		t.Errorf("exit code %d, stderr %q", code, text)
+	for signal, cause := range map[os.Signal]string{syscall.SIGTERM: "terminated signal received", syscall.SIGHUP: errHangup.Error()} {
+		runnel := programCommand(t, "--config", pipe, "--state", "memory")
+		stderr := &syncBuffer{}
+		runnel.Stderr = stderr
+		if err := runnel.Start(); err != nil {
+			t.Fatal(err)
+		}
+		silent := awaitReader(t, pipe)
+		if err := runnel.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		watch := time.AfterFunc(watchdog, func() { _ = runnel.Process.Kill() })
+		_ = runnel.Wait()
+		watch.Stop()
+		silent.Close()
+		if code, text := runnel.ProcessState.ExitCode(), stderr.String(); code != exitFailure || !strings.Contains(text, "reading the config "+pipe+": nothing has come: "+cause+"\n") {
+			t.Errorf("exit code %d, stderr %q", code, text)
+		}
 	}
 }
 
