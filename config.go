@@ -79,7 +79,8 @@ func (i *invocation) configError(err error) error {
 	return &usageError{err, ""}
 }
 
-// registry holds the tools of the config, of --tool and of --selftest, and the upstreams, which count does not count. It reports all that is wrong with the config.
+// registry holds the tools of the config, of --tool and of --selftest, and the upstreams; count is of the tools alone. It reports all
+// that is wrong with the config.
 func (i *invocation) registry(config *tools.Config) (registry *tools.Registry, count int, err error) {
 	registry = &tools.Registry{}
 	sources := map[string]func() string{} // told only with a mistake
