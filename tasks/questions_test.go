@@ -57,15 +57,19 @@ func TestQuestionsMoveTheTask(t *testing.T) {
 	})
 }
 
+// runElsewhere is a task that another runner on the same state runs.
+func runElsewhere(t *testing.T) (here, there *Runner, s *started) {
+	dir := t.TempDir()
+	here, there = newRunner(t, Options{Store: openStore(t, SQLiteOptions{Dir: dir})}), newRunner(t, Options{Store: openStore(t, SQLiteOptions{Dir: dir})})
+	s = start(t, there, untilDone)
+	s.Deliver(delivered)
+	return here, there, s
+}
+
 // Questions are known to the process that runs the task only. Another one acknowledges no answer that nobody gets; what comes
 // when the task asks no more is ignored, as it is where the task runs.
 func TestQuestionsElsewhere(t *testing.T) {
-	dir := t.TempDir()
-	here, there := NewRunner(Options{Store: openStore(t, SQLiteOptions{Dir: dir})}), NewRunner(Options{Store: openStore(t, SQLiteOptions{Dir: dir})})
-	defer here.Close()
-	defer there.Close()
-	s := start(t, there, untilDone)
-	s.Deliver(delivered)
+	here, there, s := runElsewhere(t)
 	q := question(t, s.Run)
 	answer := mcp.UpdateTaskParams{TaskID: s.ID(), InputResponses: map[string]json.RawMessage{q.key: json.RawMessage(`{"action":"decline"}`)}}
 	var refused *rpc.Error
@@ -99,12 +103,7 @@ func TestQuestionsElsewhere(t *testing.T) {
 
 // Other processes see a question that is open, not one that has been answered.
 func TestStatusElsewhereSaysWhatIsAsked(t *testing.T) {
-	dir := t.TempDir()
-	here, there := NewRunner(Options{Store: openStore(t, SQLiteOptions{Dir: dir})}), NewRunner(Options{Store: openStore(t, SQLiteOptions{Dir: dir})})
-	defer here.Close()
-	defer there.Close()
-	s := start(t, there, untilDone)
-	s.Deliver(delivered)
+	here, _, s := runElsewhere(t)
 	says := func(want mcp.TaskStatus, message string) {
 		t.Helper()
 		got, err := here.Get(t.Context(), s.ID())
