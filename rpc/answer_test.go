@@ -134,11 +134,14 @@ func TestContext(t *testing.T) {
 			endRoot(ErrShutdown)
 			synctest.Wait()
 			born := &Context{Parent: root}
+			late := &Context{Parent: root} // the parent was first
+			look(late)
+			late.Cancel(boom)
 			<-child.Done()
 			for _, c := range []struct {
 				context.Context
 				cause error
-			}{{own, boom}, {other, ErrShutdown}, {child, ErrShutdown}, {running, ErrShutdown}, {born, ErrShutdown}} {
+			}{{own, boom}, {other, ErrShutdown}, {child, ErrShutdown}, {running, ErrShutdown}, {born, ErrShutdown}, {late, ErrShutdown}} {
 				<-c.Done()
 				if c.Err() != context.Canceled || context.Cause(c.Context) != c.cause {
 					t.Errorf("ended with %v because of %v, want because of %v", c.Err(), context.Cause(c.Context), c.cause)

@@ -19,11 +19,11 @@ type Context struct {
 	cause  error
 }
 
-// Cancel ends the context. Only the first cause counts.
+// Cancel ends the context. Only the first cause counts, which may be that of the parent.
 func (c *Context) Cancel(cause error) {
 	c.mu.Lock()
 	cancel := c.cancel
-	if cancel == nil && !c.ended {
+	if cancel == nil && !c.ended && c.Parent.Err() == nil { // else the parent's cause was first
 		c.ended, c.cause = true, cause
 	}
 	c.mu.Unlock()
