@@ -50,11 +50,8 @@ func NewProgress(head []byte, token json.RawMessage, taskID string, message bool
 	return &Progress{head: fmt.Appendf(h, `"progressToken":%s,"progress":`, token), message: message, scale: 1}
 }
 
-// Encode implements Dialect: it shows the last line that is not blank.
+// Encode implements Dialect: it shows the last line that is not blank, or that there is one where the version has no message.
 func (p *Progress) Encode(dst []byte, b Batch) []byte {
-	if !p.message {
-		return dst
-	}
 	line := lastLine(b.Chunks)
 	if len(line) == 0 || p.told && p.total > 0 && p.last >= p.total || slices.Contains(p.reports[:], string(clipMessage(line))) {
 		return dst // behind the total, nothing but the end is left to tell
