@@ -37,10 +37,10 @@ them once it has been handed over as a task. An id may be cut short, as long as 
   runnel tasks cancel 4d8a`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return &usageError{errors.New("runnel tasks: which one? list, get, tail, result, cancel or prune"), hint(cmd)}
+			return &usageError{errors.New("runnel tasks: which one? list, get, tail, wait, result, cancel, rm or prune"), hint(cmd)}
 		},
 	}
-	cmd.AddCommand(i.listCommand(), i.getCommand(), i.tailCommand(), i.resultCommand(), i.cancelCommand(), i.pruneCommand())
+	cmd.AddCommand(i.listCommand(), i.getCommand(), i.tailCommand(), i.waitCommand(), i.resultCommand(), i.cancelCommand(), i.rmCommand(), i.pruneCommand())
 	shown := []string{"config", "state", "owner"} // the others change nothing here, but who gives a host's flags may give them all
 	for _, sub := range cmd.Commands() {
 		sub.Flags().SortFlags = false
@@ -158,15 +158,54 @@ func (i *invocation) cancelCommand() *cobra.Command {
 		})
 }
 
+func (i *invocation) waitCommand() *cobra.Command {
+	return i.aboutTask("wait ID", "Wait until a task has ended",
+		"Waits until the task has ended and says how. The exit code is as that of runnel call: the command's own, else 0, or 1 for an error.",
+		`  runnel tasks wait 4d8a && notify-send "the build is done"`,
+		func(cmd *cobra.Command, l *local, id string) error {
+			t, err := l.runner.Await(cmd.Context(), id)
+			if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintf(i.stdout, "%s %s\n", id, t.Status); err != nil {
+				return err
+			}
+			if t.Outcome.Err != nil {
+				return exitError(exitFailure)
+			}
+			return exitOf(t.Result())
+		})
+}
+
+func (i *invocation) rmCommand() *cobra.Command {
+	return i.aboutTask("rm ID", "Forget a task that has ended",
+		"Deletes a task that has ended, with its result and its output, whether somebody has fetched them or not.",
+		"  runnel tasks rm 4d8a223b",
+		func(cmd *cobra.Command, l *local, id string) error {
+			t, err := l.runner.Get(cmd.Context(), id)
+			if err != nil {
+				return err
+			}
+			if !t.Status.Terminal() {
+				return fmt.Errorf("task %s has not ended: end it with runnel tasks cancel %s", id, id)
+			}
+			return l.store.Delete(cmd.Context(), id)
+		})
+}
+
 func (i *invocation) pruneCommand() *cobra.Command {
 	var older time.Duration
+	var force bool
 	cmd := &cobra.Command{
 		Use:   "prune",
-		Short: "Forget the tasks that have ended",
-		Long: `Deletes the tasks of the owner that have ended, with their results and their output, and tells which. What has not ended stays.
-A host that has not fetched the result of such a task cannot do it any more; --older keeps what ended lately.`,
-		Example: `  runnel tasks prune --older 10m`,
-		Args:    noArguments,
+		Short: "Forget the tasks that have ended and whose results were fetched",
+		Long: `Deletes the tasks that have ended, with their results and their output, and shows which. A task stays if it still runs, or if nobody
+has fetched its result yet (a host, or "runnel tasks result"): --force deletes those too.`,
+		Example: `  runnel tasks prune
+
+  # all that ended more than ten minutes ago, fetched or not
+  runnel tasks prune --force --older 10m`,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := i.openLocal(cmd)
 			if errors.Is(err, errNoState) {
@@ -177,14 +216,19 @@ A host that has not fetched the result of such a task cannot do it any more; --o
 				return err
 			}
 			defer l.close()
-			gone, err := l.store.Forget(cmd.Context(), l.owner, time.Now().Add(-older))
+			gone, kept, err := l.store.Forget(cmd.Context(), l.owner, time.Now().Add(-older), force)
 			if err := i.printTasks(cmd.Context(), l, gone); err != nil {
 				return err
 			}
-			i.say(zerolog.InfoLevel, fmt.Sprintf("%d forgotten", len(gone)))
+			text := fmt.Sprintf("%d forgotten", len(gone))
+			if kept > 0 {
+				text += fmt.Sprintf(", %d kept whose results nobody has fetched (--force forgets them too)", kept)
+			}
+			i.say(zerolog.InfoLevel, text)
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&force, "force", false, "also those whose results nobody has fetched")
 	cmd.Flags().Var((*span)(&older), "older", "only those that ended this `DURATION` ago or longer")
 	return cmd
 }

@@ -209,6 +209,7 @@ func (i *invocation) resultCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			l.runner.TellRetrieved(id)
 			if t.Outcome.Err != nil {
 				return fmt.Errorf("%s: %w", t.Tool, t.Outcome.Err)
 			}

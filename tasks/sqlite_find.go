@@ -15,21 +15,37 @@ func (s *SQLite) Find(ctx context.Context, owner, prefix string, most int) ([]st
 		owner, prefix, time.Now().UnixNano(), most)
 }
 
-// Forget deletes an owner's tasks that have ended by a time, and returns them as List does. What has not ended stays.
-func (s *SQLite) Forget(ctx context.Context, owner string, ended time.Time) ([]Task, error) {
+// MarkFetched implements Fetcher.
+func (s *SQLite) MarkFetched(owner, id string) error {
 	d, err := s.open()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	const those = "owner = ? AND keeper IS NULL AND updated <= ? AND expires > ?"
-	now := time.Now().UnixNano()
+	return d.w.do(job{do: func(tx *transaction) error {
+		_, err := tx.exec("UPDATE task SET fetched = 1 WHERE id = ? AND owner = ?", id, owner)
+		return err
+	}})
+}
+
+// Forget deletes an owner's tasks that have ended by a time, and returns them as List does. What has not ended stays and, unless
+// forced, those whose result nobody has fetched: so many are kept.
+func (s *SQLite) Forget(ctx context.Context, owner string, ended time.Time, force bool) (gone []Task, kept int, err error) {
+	d, err := s.open()
+	if err != nil {
+		return nil, 0, err
+	}
 	var found []row
 	err = d.each(ctx, func(scan func(...any) error) error {
-		r, err := scanTask(scan)
-		found = append(found, r)
+		var fetched bool
+		r, err := scanTask(scan, &fetched)
+		if fetched || force {
+			found = append(found, r)
+		} else {
+			kept++
+		}
 		return err
-	}, "SELECT "+taskColumns+" FROM task WHERE "+those+" ORDER BY number", owner, ended.UnixNano(), now)
-	var gone []Task
+	}, "SELECT "+taskColumns+", fetched FROM task WHERE owner = ? AND keeper IS NULL AND updated <= ? AND expires > ? ORDER BY number",
+		owner, ended.UnixNano(), time.Now().UnixNano())
 	for _, r := range found {
 		for n, found := 1, false; n > 0 && err == nil; { // a large one goes piece by piece
 			if n, err = d.drop(ctx, "number = ?", r.number); n > 0 && !found {
@@ -41,5 +57,5 @@ func (s *SQLite) Forget(ctx context.Context, owner string, ended time.Time) ([]T
 	if err == nil {
 		err = d.shrink(ctx)
 	}
-	return gone, err
+	return gone, kept, err
 }

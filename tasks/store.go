@@ -54,3 +54,9 @@ type Hider interface {
 	// Hide stores a task that nobody finds, with its log: until it is put, or deleted.
 	Hide(t Task) error
 }
+
+// Fetcher is a Store that keeps in mind whose result a client has got.
+type Fetcher interface {
+	// MarkFetched notes that a client has got the result of a task.
+	MarkFetched(owner, id string) error
+}
