@@ -48,6 +48,7 @@ func (i *invocation) completeCall(cmd *cobra.Command, args []string, toComplete 
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	i.stderr = io.Discard
+	i.completing = true
 	i.options.tools = slices.Compact(slices.Sorted(slices.Values(i.options.tools))) // cobra has read the flags twice
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()

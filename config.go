@@ -7,34 +7,55 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/rs/zerolog"
+
 	"runnel/tools"
 )
 
 // loadConfig reads the config file, if there is one, and sets over it what flags and variables say.
-// file is "" if there is none.
+// file is "" if there is none. A file that is left out is told of on stderr.
 func (i *invocation) loadConfig(ctx context.Context) (config *tools.Config, file string, err error) {
-	if file, err = i.findConfig(); err != nil {
-		return nil, "", err
+	config, file, i.untrusted, err = i.readConfigs(ctx)
+	if i.untrusted != nil {
+		i.say(zerolog.WarnLevel, "runnel: "+i.untrusted.Error())
 	}
-	config = tools.DefaultConfig()
-	if file != "" {
+	return config, file, err
+}
+
+// readConfigs is loadConfig without a word on stderr; left is why the file in the current directory is left out, if it is.
+func (i *invocation) readConfigs(ctx context.Context) (config *tools.Config, file string, left *untrusted, err error) {
+	var text []byte
+	file = i.options.config
+	if file == "" {
+		if text, i.seen, left = i.readHere(); i.seen != nil {
+			file = tools.ConfigFile
+			config, err = tools.ParseConfig(file, text)
+		} else if file, err = tools.FindConfig(tools.ConfigPlaces(i.getenv)[1:]); err != nil {
+			return nil, "", left, &usageError{fmt.Errorf("looking for a config file: %w", err),
+				"name one with --config (/dev/null is an empty one), or set HOME or XDG_CONFIG_HOME to a directory that can be read"}
+		}
+	}
+	switch {
+	case file == "":
+		config = tools.DefaultConfig()
+	case config == nil && err == nil:
 		i.seen, _ = os.Stat(file)
 		config, err = readConfig(ctx, file, i.seen)
-		if err != nil && ctx.Err() == nil {
-			err = i.configError(err)
-		}
-		if err != nil {
-			return nil, "", err
-		}
+	}
+	if err != nil && ctx.Err() == nil {
+		err = i.configError(err)
+	}
+	if err != nil {
+		return nil, "", left, err
 	}
 	for _, s := range i.options.settings {
 		if from := i.options.from[s.flag]; from != "" {
 			if err := config.Set(s.path, s.text, from); err != nil {
-				return nil, "", &usageError{fmt.Errorf("%s: %w", from, err), ""}
+				return nil, "", left, &usageError{fmt.Errorf("%s: %w", from, err), ""}
 			}
 		}
 	}
-	return config, file, nil
+	return config, file, left, nil
 }
 
 // readConfig ends with ctx: a pipe waits for who writes to it, which may be nobody. A file needs no goroutine for that.
@@ -52,18 +73,6 @@ func readConfig(ctx context.Context, file string, info os.FileInfo) (*tools.Conf
 	case <-ctx.Done():
 		return nil, fmt.Errorf("reading the config %s: nothing has come: %w", file, context.Cause(ctx))
 	}
-}
-
-func (i *invocation) findConfig() (string, error) {
-	if i.options.config != "" {
-		return i.options.config, nil
-	}
-	file, err := tools.FindConfig(tools.ConfigPlaces(i.getenv))
-	if err != nil {
-		return "", &usageError{fmt.Errorf("looking for a config file: %w", err),
-			"name one with --config (/dev/null is an empty one), or set HOME or XDG_CONFIG_HOME to a directory that can be read"}
-	}
-	return file, nil
 }
 
 // configError names what named a file that cannot be read.
@@ -118,6 +127,9 @@ func (i *invocation) registry(config *tools.Config) (registry *tools.Registry, c
 		for _, tool := range tools.SelfTest() {
 			add(tool, tool.Describe().Name, flag("selftest"))
 		}
+	}
+	if i.completing {
+		upstreams = nil
 	}
 	for _, u := range upstreams {
 		errs = append(errs, registry.AddUpstream(u))

@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -57,6 +60,8 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		i.options.config = args[0]
 		delete(i.options.from, "config")
+	} else if _, err := os.Stat(tools.ConfigFile); err == nil && i.options.config == "" {
+		i.options.config = tools.ConfigFile // trusted or not: nothing of it runs here
 	}
 	config, file, err := i.loadConfig(cmd.Context())
 	if err != nil {
@@ -66,12 +71,36 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 		places := strings.Join(tools.ConfigPlaces(i.getenv), ", ")
 		return &usageError{fmt.Errorf("no config file: there is none at %s", places), hint(cmd)}
 	}
-	_, err = config.Commands(i.env)
-	_, wrong := config.Servers(i.env, version(), i.logger())
-	if err := errors.Join(config.Check(), err, wrong); err != nil {
+	if err := i.checkWhole(config); err != nil {
 		return &usageError{err, ""}
 	}
-	return i.summarize(file, config)
+	if err := i.summarize(file, config); err != nil {
+		return err
+	}
+	i.tellTrust(file)
+	return nil
+}
+
+// checkWhole reports all that is wrong with a config. It starts nothing.
+func (i *invocation) checkWhole(config *tools.Config) error {
+	_, err := config.Commands(i.env)
+	_, wrong := config.Servers(i.env, version(), i.logger())
+	return errors.Join(config.Check(), err, wrong)
+}
+
+// tellTrust says of a file that would have to be found in the current directory whether it would be taken.
+func (i *invocation) tellTrust(file string) {
+	if filepath.Base(file) != tools.ConfigFile {
+		return
+	}
+	path, err := placeOf(file)
+	text, _, wrong := readRegular(file)
+	if err != nil || wrong != nil || i.isOwn(path) { // it was read just now, from a pipe perhaps
+		return
+	}
+	if why := i.distrust(path, text); why != "" {
+		i.say(zerolog.WarnLevel, fmt.Sprintf("It is not trusted (%s): where it is only found, it is left out until you run: runnel trust %s", why, shown(path)))
+	}
 }
 
 func (i *invocation) summarize(file string, config *tools.Config) error {
@@ -90,6 +119,12 @@ func (i *invocation) summarize(file string, config *tools.Config) error {
 			runs = "sh: " + strings.Join(strings.Split(strings.TrimSpace(tool.Shell), "\n"), "; ")
 		}
 		if _, err := fmt.Fprintf(table, "  %s\t%s\n", name, shorten(printable(runs))); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(config.Upstreams)) {
+		runs := strings.Join(config.Upstreams[name].Command, " ")
+		if _, err := fmt.Fprintf(table, "  %s\tserver: %s\n", name, shorten(printable(runs))); err != nil {
 			return err
 		}
 	}

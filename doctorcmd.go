@@ -83,7 +83,10 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 	}
 	d := &diagnosis{i: i}
 	d.fine("version", "runnel %s", version())
-	config, file, err := i.loadConfig(cmd.Context())
+	config, file, left, err := i.readConfigs(cmd.Context())
+	if left != nil {
+		d.bad("config", "%v", left)
+	}
 	switch {
 	case err != nil:
 		d.bad("config", "%v", err)

@@ -80,7 +80,12 @@ type invocation struct {
 
 	reloads bool        // the config file is watched
 	seen    os.FileInfo // of it, from before it was read last; nil = it was not there
-	detach  string      // the tool whose calls are detached, whatever the config says
+
+	completing bool // a shell waits for words: no other server is started
+
+	untrusted *untrusted // why the config file in the current directory was left out, if it was
+
+	detach string // the tool whose calls are detached, whatever the config says
 
 	args []string
 

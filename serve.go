@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -104,7 +105,7 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, registry
 	recoverState(ctx, store, log)
 	server := rpc.NewServer(&rpc.Options{
 		Info:         mcp.Implementation{Name: config.Server.Name, Version: version()},
-		Instructions: config.Server.Instructions,
+		Instructions: i.instructions(config),
 		MaxLine:      int(config.Limits.MaxLine),
 		MaxInFlight:  config.Limits.MaxInFlight,
 		Drain:        drain(config.Limits.Drain),
@@ -145,6 +146,15 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, registry
 		return nil // a signal is a way to end
 	}
 	return err
+}
+
+// instructions are the config's, and why a config is not there.
+func (i *invocation) instructions(config *tools.Config) string {
+	text := config.Server.Instructions
+	if i.untrusted != nil {
+		text = strings.TrimSpace(text + "\n\n" + i.untrusted.instructions())
+	}
+	return text
 }
 
 // taskGrace is how long tasks may take to end: longer than commands by default, and than calls of other servers.

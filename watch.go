@@ -20,13 +20,17 @@ const settle = 200 * time.Millisecond
 // reload keeps the tools what the config file says: it is read again on SIGHUP and when it changes. Only the tools
 // change; what else the file says holds from the next start on. A file with a mistake changes nothing. It ends with ctx.
 func (i *invocation) reload(ctx context.Context, file string, config *tools.Config, registry *tools.Registry, log zerolog.Logger) {
+	trusted := "" // where it shows that the file is trusted again
+	if file == tools.ConfigFile && i.options.config == "" {
+		trusted, _ = i.trustDir() // it is there: the file is trusted
+	}
 	var events <-chan fsnotify.Event
 	var errs <-chan error
 	w, err := fsnotify.NewWatcher()
 	if err == nil {
 		defer func() { _ = w.Close() }() // it watches nothing more
 		events, errs = w.Events, w.Errors
-		watch(w, file)
+		watch(w, file, trusted)
 	}
 	timer := time.NewTimer(0)
 	<-timer.C
@@ -39,7 +43,11 @@ func (i *invocation) reload(ctx context.Context, file string, config *tools.Conf
 		case <-ctx.Done():
 			return
 		case e := <-events:
-			if now, _ := os.Stat(file); e.Op != fsnotify.Chmod && !same(now, i.seen) {
+			now, _ := os.Stat(file)
+			switch {
+			case filepath.Dir(e.Name) == trusted: // perhaps in this file, as it is
+				timer.Reset(settle)
+			case e.Op != fsnotify.Chmod && !same(now, i.seen):
 				i.seen = now
 				timer.Reset(settle)
 			}
@@ -50,20 +58,24 @@ func (i *invocation) reload(ctx context.Context, file string, config *tools.Conf
 			timer.Reset(0)
 		case <-timer.C:
 			if w != nil {
-				watch(w, file) // first: a change from now on is seen
+				watch(w, file, trusted) // first: a change from now on is seen
 			}
 			i.readAgain(ctx, file, config, registry, log)
 		}
 	}
 }
 
-// watch watches the folders where a change of a file shows, instead of those that were watched: any of them may be another one by now.
-func watch(w *fsnotify.Watcher, file string) {
+// watch watches the folders where a change of a file shows, and one more if it is not "", instead of those that were watched: any of
+// them may be another one by now.
+func watch(w *fsnotify.Watcher, file, more string) {
 	for _, dir := range w.WatchList() {
 		_ = w.Remove(dir) // it is gone if not there
 	}
 	for _, dir := range folders(file) {
 		_ = w.Add(dir) // what cannot be watched is read again on SIGHUP only
+	}
+	if more != "" {
+		_ = w.Add(more)
 	}
 }
 
@@ -107,11 +119,14 @@ func same(a, b os.FileInfo) bool {
 }
 
 func (i *invocation) readAgain(ctx context.Context, file string, began *tools.Config, registry *tools.Registry, log zerolog.Logger) {
-	config, found, err := i.loadConfig(ctx)
+	config, found, left, err := i.readConfigs(ctx)
 	if ctx.Err() != nil {
 		return
 	}
-	if err == nil && found != file {
+	switch {
+	case left != nil && file == tools.ConfigFile:
+		err = left // the last trusted content stays
+	case err == nil && found != file:
 		err = fmt.Errorf("%s is gone", file)
 	}
 	if err == nil {

@@ -204,13 +204,16 @@ func LoadConfig(file string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the config: %w", err)
 	}
-	defer func() { _ = f.Close() }()                      // it was only read
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1)) // /dev/zero has no end
+	defer func() { _ = f.Close() }() // it was only read
+	text, err := ReadConfig(f)
 	if err != nil {
 		return nil, fmt.Errorf("reading the config: %w", err)
 	}
 	return ParseConfig(file, text)
 }
+
+// ReadConfig reads the text of a config file, as much as ParseConfig needs to refuse one that is too large: /dev/zero has no end.
+func ReadConfig(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, maxFile+1)) }
 
 // Set sets a value by its path, such as limits.maxLine, over what the file says. from names what sets
 // it, such as --max-line, for the errors that Check may find.
