@@ -55,6 +55,12 @@ func (e *elements) next() bool {
 	return true
 }
 
+// EachElement hands each element of a valid JSON array to f, until it returns false.
+func EachElement(array []byte, f func(value []byte) bool) {
+	for it := (elements{rest: array[1:]}); it.next() && f(it.value); {
+	}
+}
+
 func skipBlanks(b []byte) []byte {
 	i := 0
 	for b[i] == ' ' || b[i] == '\t' || b[i] == '\r' || b[i] == '\n' {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -349,18 +350,37 @@ func TestQuestionIsPutOnce(t *testing.T) {
 	})
 }
 
-// A list of tools that does not end is cut before it fills the memory.
+// A list that does not end is cut before it fills the memory, however little of it is tools.
 func TestListIsBounded(t *testing.T) {
-	pages := 0
-	client := play(t, rpc.Handshake, func(s *played, m received) {
-		if m.Method == "tools/list" {
-			pages++
-			s.result(m, `{"tools":[{"name":"t","inputSchema":{"type":"object"}}],"nextCursor":"more","_meta":{"x":"%s"}}`, strings.Repeat("x", 1<<20))
-		}
-	})
-	list, err := ListTools(t.Context(), client)
-	if want := maxListBytes>>20 + 1; err != nil || len(list) > want || pages > want {
-		t.Errorf("%d tools of %d pages, error %v", len(list), pages, err)
+	for name, page := range map[string]string{
+		"large pages":   `{"tools":[{"name":"t","inputSchema":{"type":"object"}}],"nextCursor":"more","_meta":{"x":"` + strings.Repeat("x", 1<<20) + `"}}`,
+		"small entries": `{"tools":[` + strings.Repeat("{},", 1<<20) + `{}],"nextCursor":"more"}`,
+		"no tools":      `{"tools":[` + strings.Repeat("0,", 1<<20) + `0],"nextCursor":"more"}`,
+		"long cursors":  `{"tools":[],"nextCursor":"` + strings.Repeat("x", 1<<20) + `"}`,
+		"no entries":    `{"tools":[],"nextCursor":"more"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			pages := 0
+			client := play(t, rpc.Handshake, func(s *played, m received) {
+				if m.Method == "tools/list" {
+					pages++
+					s.send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, page)
+				}
+			})
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			list, err := ListTools(t.Context(), client)
+			runtime.ReadMemStats(&after)
+			read := pages * len(page)
+			if (err != nil) != (name == "no tools") || len(list) > 10_000 || pages > 1000 || read > 36<<20 {
+				t.Errorf("%d tools of %d pages, %d KiB, error %v", len(list), pages, read>>10, err)
+			}
+			allocated := int64(after.TotalAlloc - before.TotalAlloc)
+			t.Logf("%d tools of %d KiB allocated %d KiB", len(list), read>>10, allocated>>10)
+			if most := int64(8*read + 16<<20); allocated > most {
+				t.Errorf("%d KiB for %d KiB", allocated>>10, read>>10)
+			}
+		})
 	}
 }
 

@@ -49,7 +49,7 @@ func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOpt
 		changed, stop := registry.changes.Watch()
 		runner.Go(func(ctx context.Context) {
 			defer stop()
-			tellChanges(ctx, c, changed)
+			tellChanges(ctx, changed, func() error { return c.NotifyInTurn(ctx, "notifications/tools/list_changed", nil) })
 		})
 	})
 	srv.OnDrain(func(context.Context) { s.parked.close() })
@@ -61,14 +61,23 @@ func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOpt
 	s.serveResources(srv)
 }
 
-// tellChanges tells a session of changes of the list of tools: of those that come while the client does not read, once.
-func tellChanges(ctx context.Context, c *rpc.Caller, changed <-chan struct{}) {
+// listPace is the least time between two notifications that a list has changed: a client reads it again after each.
+const listPace = time.Second
+
+// tellChanges tells of changes of a list, of those that come in less than a second, or while the client does not read, once. It ends
+// with ctx, or when nobody is there to read it.
+func tellChanges(ctx context.Context, changed <-chan struct{}, tell func() error) {
 	for {
 		select {
 		case <-changed:
-			if err := c.NotifyInTurn(ctx, "notifications/tools/list_changed", nil); err != nil {
-				return // nobody is there to read it
-			}
+		case <-ctx.Done():
+			return
+		}
+		if tell() != nil {
+			return
+		}
+		select {
+		case <-time.After(listPace):
 		case <-ctx.Done():
 			return
 		}

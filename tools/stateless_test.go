@@ -29,6 +29,11 @@ func serveStateless(t *testing.T, tool Tool) *statelessClient {
 	if err := registry.Add(tool); err != nil {
 		t.Fatal(err)
 	}
+	return serveRegistry(t, registry)
+}
+
+func serveRegistry(t *testing.T, registry *Registry) *statelessClient {
+	t.Helper()
 	srv := rpc.NewServer(nil)
 	runner := tasks.NewRunner(tasks.Options{})
 	runner.Register(srv)

@@ -50,10 +50,16 @@ func (s *service) listen(ctx context.Context, c *rpc.Caller, params json.RawMess
 	}{agreed}); err != nil {
 		return nil, err
 	}
-	var wg sync.WaitGroup
+	var wg, lists sync.WaitGroup
+	defer lists.Wait()
 	defer wg.Wait()
 	following, stop := context.WithCancel(ctx)
 	defer stop() // first
+	if changes != nil {
+		lists.Go(func() {
+			tellChanges(following, changes, func() error { return l.notify(following, "notifications/tools/list_changed", nil) })
+		})
+	}
 	for _, f := range follow {
 		wg.Go(func() { l.follow(following, f) })
 	}
@@ -64,24 +70,17 @@ func (s *service) listen(ctx context.Context, c *rpc.Caller, params json.RawMess
 	}
 	told := make(chan struct{})
 	go func() { wg.Wait(); close(told) }()
-	for {
-		select {
-		case <-changes:
-			if err := l.notify(ctx, "notifications/tools/list_changed", nil); err != nil {
-				return nil, err
+	select {
+	case <-c.InputEnded():
+		if c.Patient() {
+			select {
+			case <-told:
+			case <-ctx.Done():
 			}
-		case <-c.InputEnded():
-			if c.Patient() {
-				select {
-				case <-told:
-				case <-ctx.Done():
-				}
-			}
-			return l.closed(), nil
-		case <-ctx.Done():
-			return l.closed(), nil
 		}
+	case <-ctx.Done():
 	}
+	return l.closed(), nil
 }
 
 // listenParams reads what a client wants to be told.

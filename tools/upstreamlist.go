@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,74 +12,108 @@ import (
 )
 
 const (
-	// maxUpstreamTools is how many tools of a server are taken; a list that never ends is cut.
-	maxUpstreamTools = 2000
-	// maxUpstreamTool is how large a tool may be, in bytes of JSON: it must fit on a page of the list.
-	maxUpstreamTool = listPage
+	// maxListEntries and maxListBytes bound what is taken of one list of a server: tools, prompts, resources or templates. The rest
+	// is cut.
+	maxListEntries = 10_000
+	maxListBytes   = 8 << 20
+	// maxListPages is of a server whose cursors never end, maxListRead of one whose pages hold little that is a list.
+	maxListPages = 1000
+	maxListRead  = 32 << 20
+	// maxCursor is how long a cursor may be: it is sent back.
+	maxCursor = 64 << 10
+	// maxListEntry is how large an entry may be, in bytes of JSON: it must fit on a page of runnel's own list.
+	maxListEntry = listPage
 	// maxUnreadable is how many entries of a list are named that are no tools.
 	maxUnreadable = 20
-	// maxListPages is of a server whose cursors never end, maxListBytes of one whose pages are large.
-	maxListPages = 1000
-	maxListBytes = 32 << 20
 )
 
-// ListTools asks a server for its tools, page by page: 1,000 pages at most, and no further once they have 32 MiB. A tool that
-// cannot be read is an error, beside which the others are returned.
+// readList reads a list of a server's, which is a member of the results of a method, page by page. An entry is copied out of its page when it
+// is taken: a page of millions of entries costs no more memory than its line. cut: the list has more than is taken.
+func readList(ctx context.Context, client *rpc.Client, method, member string) (entries []json.RawMessage, cut bool, err error) {
+	params := map[string]any{}
+	read, kept := 0, 0
+	for range maxListPages {
+		raw, err := client.Do(ctx, &rpc.Request{Method: method, Params: params})
+		if err != nil {
+			return nil, false, fmt.Errorf("%s: %w", method, err)
+		}
+		var list, cursor []byte
+		if rpc.IsObject(raw) {
+			rpc.EachMember(raw, func(name, value []byte) bool {
+				switch string(name) {
+				case member:
+					list = value
+				case "nextCursor":
+					cursor = value
+				}
+				return true
+			})
+		}
+		if len(list) > 0 && list[0] != '[' {
+			return nil, false, fmt.Errorf("%s: %s is no array", method, member)
+		}
+		if len(list) > 0 {
+			rpc.EachElement(list, func(entry []byte) bool {
+				kept += len(entry)
+				cut = len(entries) == maxListEntries || kept > maxListBytes
+				if !cut {
+					entries = append(entries, bytes.Clone(entry))
+				}
+				return !cut
+			})
+		}
+		var next string
+		_ = json.Unmarshal(cursor, &next) // none, or one that is no string, is the end
+		if cut || next == "" {
+			return entries, cut, nil
+		}
+		if read += len(raw); read > maxListRead || len(next) > maxCursor {
+			break
+		}
+		params["cursor"] = next
+	}
+	return entries, true, nil
+}
+
+// ListTools asks a server for its tools, page by page: 10,000 tools and 8 MiB at most. A tool that cannot be read is an error, beside
+// which the others are returned.
 func ListTools(ctx context.Context, client *rpc.Client) (list []mcp.Tool, err error) {
-	list, unreadable, err := listTools(ctx, client)
+	entries, _, err := readList(ctx, client, "tools/list", "tools")
+	list, unreadable := readTools(entries)
 	if err == nil && len(unreadable) > 0 {
 		err = fmt.Errorf("tools/list: a tool cannot be read: %s", clipText(string(unreadable[0]), maxLogLine))
 	}
 	return list, err
 }
 
-// listTools is ListTools that tells apart what is no tool.
-func listTools(ctx context.Context, client *rpc.Client) (list []mcp.Tool, unreadable []json.RawMessage, err error) {
-	params := map[string]any{}
-	size := 0
-	for range maxListPages {
-		var page struct {
-			Tools      []json.RawMessage `json:"tools"`
-			NextCursor string            `json:"nextCursor"`
+// readTools reads the entries of a list of tools, and tells apart the first of those that are no tools.
+func readTools(entries []json.RawMessage) (list []mcp.Tool, unreadable []json.RawMessage) {
+	for _, raw := range entries {
+		var t mcp.Tool
+		if json.Unmarshal(raw, &t) == nil {
+			list = append(list, t)
+		} else if len(unreadable) < maxUnreadable {
+			unreadable = append(unreadable, raw)
 		}
-		raw, err := client.Do(ctx, &rpc.Request{Method: "tools/list", Params: params})
-		if err == nil {
-			err = json.Unmarshal(raw, &page)
-		}
-		if err != nil {
-			return nil, nil, fmt.Errorf("tools/list: %w", err)
-		}
-		for _, raw := range page.Tools {
-			var t mcp.Tool
-			if json.Unmarshal(raw, &t) == nil {
-				list = append(list, t)
-			} else {
-				unreadable = append(unreadable, raw)
-			}
-		}
-		if size += len(raw); page.NextCursor == "" || size > maxListBytes {
-			break
-		}
-		params["cursor"] = page.NextCursor
 	}
-	return list, unreadable, nil
+	return list, unreadable
 }
 
 // list reads the server's tools and makes entries of those that are wanted.
 func (l *link) list(ctx context.Context) ([]*entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.u.times.start)
 	defer cancel()
-	tools, unreadable, err := listTools(ctx, l.client)
+	list, cut, err := readList(ctx, l.client, "tools/list", "tools")
 	if err != nil {
 		return nil, err
 	}
+	tools, unreadable := readTools(list)
 	log := l.u.log
-	for _, raw := range unreadable[:min(len(unreadable), maxUnreadable)] {
+	for _, raw := range unreadable {
 		log.Warn().Str("entry", clipText(string(raw), maxLogLine)).Msg("a tool of an upstream is left out: it cannot be read")
 	}
-	if len(tools) > maxUpstreamTools {
-		log.Warn().Int("tools", len(tools)).Int("limit", maxUpstreamTools).Msg("upstream has too many tools: the first are taken")
-		tools = tools[:maxUpstreamTools]
+	if cut {
+		log.Warn().Int("tools", len(tools)).Msg("upstream has too many tools: the first are taken")
 	}
 	named := map[string]bool{}
 	var entries []*entry
@@ -123,8 +158,8 @@ func checkForeign(t *mcp.Tool) error {
 	if t.OutputSchema != nil && !rpc.IsObject(t.OutputSchema) || t.Meta != nil && !rpc.IsObject(t.Meta) || t.Icons != nil && t.Icons[0] != '[' {
 		return errors.New("its output schema or _meta is no object, or its icons are no array")
 	}
-	if n := toolSize(t); n > maxUpstreamTool {
-		return fmt.Errorf("it is described in %d bytes: the limit is %d", n, maxUpstreamTool)
+	if n := toolSize(t); n > maxListEntry {
+		return fmt.Errorf("it is described in %d bytes: the limit is %d", n, maxListEntry)
 	}
 	return nil
 }
