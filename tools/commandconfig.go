@@ -52,6 +52,8 @@ const (
 	DefaultMaxOutput = Size(256 << 20)
 	DefaultMaxResult = Size(256 << 10) // what a model can still read; a line with it stays below 1 MiB
 
+	// minMaxResult leaves room for the line that says what is left out, and something around it.
+	minMaxResult = Size(1 << 10)
 	// limitMaxResult keeps a result's line below 1 MiB, which is where some clients stop reading.
 	limitMaxResult = Size(960 << 10)
 )

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"runnel/rpc/mcp"
+	"runnel/tools/text"
 )
 
 // maxContent is how much content a result may have, in bytes of JSON: its line stays below the 1 MiB that clients read.
@@ -43,17 +44,9 @@ const minShare = 1 << 10
 
 // shorten makes an item of at most limit bytes of another one, as far as it is text.
 func shorten(c mcp.ContentBlock, limit int) mcp.ContentBlock {
-	text, ok := mcp.TextOf(c)
+	t, ok := mcp.TextOf(c)
 	if !ok {
 		return mcp.Text(fmt.Sprintf("[%s of %d bytes: too large for a result]", mcp.ContentType(c), len(c)))
 	}
-	return mcp.Text(shortText(text, limit-len(`{"type":"text","text":""}`)))
-}
-
-// shortText is a text that loses its middle if it takes more than most bytes of JSON.
-func shortText(text string, most int) string {
-	x := excerpt{max: most}
-	x.add([]byte(text))
-	short, _ := x.text(most)
-	return short
+	return mcp.Text(text.Short(t, limit-len(`{"type":"text","text":""}`)))
 }

@@ -10,6 +10,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tools/text"
 )
 
 // handOver answers a plain call whose tool is still running before its host gives up on it: with what there is
@@ -96,7 +97,7 @@ func encode(v any) json.RawMessage {
 const maxPage = 96 << 10
 
 // readText reads a log as text from position after on, and where to go on.
-func readText(ctx context.Context, log *partials.Log, after int64, limit int) (text string, next int64, err error) {
+func readText(ctx context.Context, log *partials.Log, after int64, limit int) (output string, next int64, err error) {
 	var b strings.Builder
 	next = after
 	for size := 0; ; {
@@ -115,7 +116,7 @@ func readText(ctx context.Context, log *partials.Log, after int64, limit int) (t
 			if c.Kind == partials.Text {
 				page.Write(c.Data)
 			} else if t, ok := mcp.TextOf(c.Data); ok {
-				page.WriteString(shortText(t, limit))
+				page.WriteString(text.Short(t, limit/2))
 			} else {
 				fmt.Fprintf(&page, "[%s]\n", mcp.ContentType(c.Data))
 			}

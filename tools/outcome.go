@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"runnel/rpc/mcp"
+	"runnel/tools/text"
 )
 
 // commandOutputSchema describes the structuredContent of a command. It requires nothing, and allows what
@@ -43,8 +44,8 @@ type outcome struct {
 	TimedOut    bool   `json:"timedOut"`
 
 	verdict string // what went wrong, empty for a good end
-	stdout  *excerpt
-	stderr  *excerpt
+	stdout  *text.Shaper
+	stderr  *text.Shaper
 	max     int
 	last    []byte
 }
@@ -98,21 +99,21 @@ func (o *outcome) result() *mcp.CallToolResult {
 		budget -= len(o.verdict) + len(`\n\n`)
 	}
 	outMax, errMax := budget, 0
-	if need := min(o.stderr.need(), budget); need > 0 {
-		errMax = min(need, max(budget/2, budget-o.stdout.need()))
+	if need := min(o.stderr.Size(), budget); need > 0 {
+		errMax = min(need, max(budget/2, budget-o.stdout.Size()))
 		outMax = budget - errMax
 	}
-	text, cut := o.stdout.text(outMax)
-	second, secondCut := o.stderr.text(errMax)
+	first, cut := o.stdout.Text(outMax, text.LeftOut)
+	second, secondCut := o.stderr.Text(errMax, text.LeftOut)
 	o.Truncated = o.Truncated || cut || secondCut
 	if o.failed() {
-		if text != "" && !strings.HasSuffix(text, "\n") {
-			text += "\n"
+		if first != "" && !strings.HasSuffix(first, "\n") {
+			first += "\n"
 		}
-		text += o.verdict + "\n"
+		first += o.verdict + "\n"
 	}
 
-	result := mcp.Result(text)
+	result := mcp.Result(first)
 	if second != "" {
 		result.Content = append(result.Content, encode(mcp.TextContent{Type: "text", Text: second, Meta: map[string]any{mcp.MetaStream: "stderr"}}))
 	}

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"runnel/partials"
+	"runnel/tools/text"
 )
 
 const (
@@ -86,13 +87,13 @@ type textStream struct {
 	whole []byte     // rest and a read
 	lines lineBuffer // with "output: lines"
 	marks *progressMarks
-	kept  excerpt
+	kept  text.Shaper
 	gone  bool // nobody takes output any more; it is read and counted all the same
 }
 
 func (s *textStream) init(r *record, sink partials.Stream, marks *regexp.Regexp) {
 	s.r, s.sink = r, sink
-	s.kept.max = int(*r.config.MaxResult)
+	s.kept.Limit, s.kept.KeepFrames = int(*r.config.MaxResult), r.config.ANSI == "keep"
 	if r.config.ANSI == "strip" {
 		s.strip = &stripper{crlf: r.config.Pty}
 	}
@@ -182,7 +183,7 @@ func (s *textStream) put(text []byte) {
 	if len(text) == 0 {
 		return
 	}
-	s.kept.add(text)
+	_, _ = s.kept.Write(text) // never fails
 	s.r.remember(text)
 	if s.marks != nil {
 		s.marks.scan(text)

@@ -1,24 +1,27 @@
 package tools
 
-import "runnel/rpc/mcp"
+import (
+	"runnel/rpc/mcp"
+	"runnel/tools/text"
+)
 
 // streamed is the content that came while a call ran, for a result that does not repeat it (PR #383). Texts are joined, and lose
 // their middle where they are long; so do all of them together, in a result.
 type streamed struct {
 	content []mcp.ContentBlock
 	size    int
-	text    *excerpt // the last item, if it is a text
+	text    *text.Shaper // the last item, if it is a text
 }
 
 func (s *streamed) add(items []mcp.ContentBlock) {
 	for _, item := range items {
-		text, ok := mcp.TextOf(item)
+		t, ok := mcp.TextOf(item)
 		switch {
 		case ok && s.text == nil:
-			s.text = &excerpt{max: int(DefaultMaxResult)}
+			s.text = &text.Shaper{Limit: int(DefaultMaxResult), KeepFrames: true}
 			fallthrough
 		case ok:
-			s.text.add([]byte(text))
+			_, _ = s.text.Write([]byte(t)) // never fails
 		case s.size < maxContent: // what is behind would not fit into a result
 			s.flush()
 			s.content, s.size = append(s.content, item), s.size+len(item)
@@ -30,8 +33,8 @@ func (s *streamed) flush() {
 	if s.text == nil {
 		return
 	}
-	text, _ := s.text.text(s.text.max)
-	s.content, s.size, s.text = append(s.content, mcp.Text(text)), s.size+len(text), nil
+	t, _ := s.text.Text(s.text.Limit, text.LeftOut)
+	s.content, s.size, s.text = append(s.content, mcp.Text(t)), s.size+len(t), nil
 }
 
 // all is the content; nothing may be added behind it.

@@ -1,0 +1,208 @@
+package text
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"sort"
+	"unicode/utf8"
+)
+
+// maxSlack is how many bytes are given up at most so that a cut falls between two lines.
+const maxSlack = 2 << 10
+
+// excerpt keeps a text's head, and if that is not all its tail.
+type excerpt struct {
+	max int // size of the head; bytes of the tail that are kept at least
+
+	head stretch
+	size int // of head
+	full bool
+	tail stretch // what did not go into the head, or the end of it
+	gone bool    // there was more between head and tail
+}
+
+// add takes text, at its position.
+func (e *excerpt) add(text []byte, at int64) {
+	if !e.full {
+		n, size := fitHead(text, e.max-e.size)
+		e.head.add(text[:n], at)
+		e.size += size
+		e.full = n < len(text)
+		text, at = text[n:], at+int64(n)
+	}
+	if len(text) == 0 {
+		return
+	}
+	e.tail.add(text, at)
+	if n := len(e.tail.text) - e.max; n > e.max {
+		e.tail.drop(n)
+		e.gone = true
+	}
+}
+
+// append takes what another excerpt with the same max holds.
+func (e *excerpt) append(o *excerpt) {
+	o.head.each(e.add)
+	if o.gone {
+		e.tail, e.gone = stretch{}, true
+	}
+	e.full = e.full || o.full
+	o.tail.each(e.add)
+}
+
+func (e *excerpt) reset() {
+	e.head.reset()
+	e.tail.reset()
+	e.size, e.full, e.gone = 0, false, false
+}
+
+// need is the size of all of it, at most max.
+func (e *excerpt) need() int {
+	if e.full {
+		return e.max
+	}
+	return e.size
+}
+
+// cut is the head and the tail in limit. end is the position behind the text.
+func (e *excerpt) cut(limit int, end int64, words func(Gap) string) string {
+	line := func(g Gap) []byte { return append([]byte(words(g)), '\n') }
+	_, room := fitHead(line(Gap{After: end, Bytes: end}), limit)
+	const newline = len(`\n`) // behind a head that is cut inside a line
+	n, size := fitHead(e.head.text, min(limit/4, limit-room-newline))
+	head := e.head.text[:n]
+	if i := bytes.LastIndexByte(head, '\n') + 1; i > 0 && n-i < min(maxSlack, n/2) {
+		head = head[:i]
+		_, size = fitHead(head, limit)
+	}
+	if n := len(head); n > 0 && head[n-1] != '\n' {
+		size += newline
+	}
+	tail, from := &e.tail, 0
+	if !e.gone { // what is left of the head belongs to it
+		tail = &stretch{}
+		e.head.each(tail.add)
+		e.tail.each(tail.add)
+		from = len(head)
+	}
+	from += fitTail(tail.text[from:], limit-room-size)
+	if i := bytes.IndexByte(tail.text[from:], '\n') + 1; i < min(maxSlack, (len(tail.text)-from)/2) {
+		from += i
+	}
+	after := e.head.at(len(head))
+	text := slices.Clone(head)
+	if n := len(text); n > 0 && text[n-1] != '\n' {
+		text = append(text, '\n')
+	}
+	text = append(text, line(Gap{After: after, Bytes: tail.at(from) - after})...)
+	return string(append(text, tail.text[from:]...))
+}
+
+// LeftOut are the words for a gap that nothing leads into.
+func LeftOut(g Gap) string { return fmt.Sprintf("[... %d bytes left out ...]", g.Bytes) }
+
+// stretch is text, and where it stands.
+type stretch struct {
+	text  []byte
+	jumps []jump // where the next byte is not at the next position; the first at the beginning
+}
+
+type jump struct {
+	offset int
+	at     int64
+}
+
+func (s *stretch) add(text []byte, at int64) {
+	if len(text) == 0 {
+		return
+	}
+	if n := len(s.text); n == 0 || s.at(n) != at {
+		s.jumps = append(s.jumps, jump{n, at})
+	}
+	s.text = append(s.text, text...)
+}
+
+// at is the position of a byte, or behind the last one.
+func (s *stretch) at(offset int) int64 {
+	n := sort.Search(len(s.jumps), func(n int) bool { return s.jumps[n].offset > offset })
+	if n == 0 {
+		return 0
+	}
+	j := s.jumps[n-1]
+	at := j.at + int64(offset-j.offset)
+	if n < len(s.jumps) { // a line that says how often it came may be longer than all that it stands for
+		at = min(at, s.jumps[n].at)
+	}
+	return at
+}
+
+// each hands out the text in pieces whose bytes stand one behind the other.
+func (s *stretch) each(add func(text []byte, at int64)) {
+	for n, j := range s.jumps {
+		end := len(s.text)
+		if n+1 < len(s.jumps) {
+			end = s.jumps[n+1].offset
+		}
+		add(s.text[j.offset:end], j.at)
+	}
+}
+
+// drop takes the first n bytes away.
+func (s *stretch) drop(n int) {
+	at := s.at(n)
+	s.text = s.text[:copy(s.text, s.text[n:])]
+	jumps := append(s.jumps[:0:0], jump{0, at})
+	for _, j := range s.jumps {
+		if j.offset > n {
+			jumps = append(jumps, jump{j.offset - n, j.at})
+		}
+	}
+	s.jumps = jumps
+}
+
+func (s *stretch) reset() { s.text, s.jumps = s.text[:0], s.jumps[:0] }
+
+// fitHead returns how many bytes of text, in whole characters, have a size of no more than most, and that size.
+func fitHead(text []byte, most int) (n, size int) {
+	for n < len(text) {
+		w, s := sizeOf(text[n:])
+		if size+s > most {
+			break
+		}
+		n += w
+		size += s
+	}
+	return n, size
+}
+
+// fitTail returns where the longest end of text begins whose size is no more than most.
+func fitTail(text []byte, most int) int {
+	n := len(text)
+	for size := 0; n > 0; {
+		_, w := utf8.DecodeLastRune(text[:n])
+		_, s := sizeOf(text[n-w:])
+		if size += s; size > most {
+			break
+		}
+		n -= w
+	}
+	return n
+}
+
+// sizeOf returns the width of the first character of text in bytes, and its size as encoding/json writes it.
+func sizeOf(text []byte) (width, size int) {
+	switch b := text[0]; {
+	case b == '"' || b == '\\' || b == '\n' || b == '\r' || b == '\t' || b == '\b' || b == '\f':
+		return 1, 2
+	case b < ' ' || b == '<' || b == '>' || b == '&':
+		return 1, 6
+	case b < utf8.RuneSelf:
+		return 1, 1
+	}
+	r, w := utf8.DecodeRune(text)
+	if r == '\u2028' || r == '\u2029' || r == utf8.RuneError {
+		return w, 6
+	}
+	return w, w
+}
