@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 
 	"runnel/rpc/mcp"
 )
@@ -40,7 +42,7 @@ func (c *Client) request(e *envelope) {
 	params := bytes.Clone(e.params)
 	c.answerers.Go(func() {
 		defer cancel(nil)
-		result, err := c.opt.OnRequest(ctx, method, params)
+		result, err := c.handle(ctx, method, params)
 		var failure *Error
 		if err != nil && !errors.As(err, &failure) {
 			failure = Errorf(mcp.CodeInternalError, "%v", err)
@@ -51,6 +53,17 @@ func (c *Client) request(e *envelope) {
 			c.endAnswering(key)
 		}
 	})
+}
+
+// handle calls OnRequest. A panic fails this request: the server must not wait for its answer for ever.
+func (c *Client) handle(ctx context.Context, method string, params []byte) (result any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.opt.Log.Error().Str("method", method).Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("answering a server panicked")
+			result, err = nil, errInternal
+		}
+	}()
+	return c.opt.OnRequest(ctx, method, params)
 }
 
 // maxAnswering is how many requests of the server may be answered at once. Few servers ask for more than one thing.

@@ -409,6 +409,25 @@ func TestServersRequests(t *testing.T) {
 	})
 }
 
+// A panic of who takes what the server sends leaves nothing waiting: neither the server for its answer, nor a call for its own.
+func TestPanicLeavesNothingWaiting(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := play(t, DialOptions{
+			OnRequest:      func(context.Context, string, json.RawMessage) (any, error) { panic("a bug") },
+			OnNotification: func(string, json.RawMessage) { panic("a bug") },
+		}, func(s *scripted) {
+			s.want(`"id":2`)
+			s.send(`{"jsonrpc":"2.0","id":7,"method":"elicitation/create"}`)
+			s.want(`{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"internal error"}}`)
+			s.send(`{"jsonrpc":"2.0","method":"n"}`)
+		})
+		if err := c.Call(t.Context(), "m", nil, nil); !errors.Is(err, ErrClosed) {
+			t.Errorf("the call gives %v", err)
+		}
+		c.Close()
+	})
+}
+
 // When the server is gone, what waits for it fails and says why.
 func TestServerGoes(t *testing.T) {
 	bubble(t, func(t *testing.T) {

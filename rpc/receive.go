@@ -4,15 +4,25 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"runtime/debug"
 	"strconv"
 
 	"runnel/rpc/mcp"
 )
 
 // read hands out what the server sends until it sends nothing more.
+//
+// A panic of who gets what comes ends the connection, and with it the calls that wait for something on it.
 func (c *Client) read() {
 	defer close(c.silent)
+	defer func() {
+		if p := recover(); p != nil {
+			c.opt.Log.Error().Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("taking a message of the server panicked")
+			c.ended(errInternal)
+		}
+	}()
 	lines := lineReader{r: c.opt.Out, max: c.opt.MaxLine}
 	for {
 		line, err := lines.next()

@@ -159,23 +159,23 @@ func (r *Run) CheckResponses(responses map[string]json.RawMessage) error {
 		if q == nil {
 			continue // see Answer
 		}
-		if err := q.check(response); err != nil {
+		if _, err := q.Read(response); err != nil {
 			return rpc.Errorf(mcp.CodeInvalidParams, "params.inputResponses[%q] %v", key, err)
 		}
 	}
 	return nil
 }
 
-// check says what is wrong with an answer.
-func (q *Question) check(response json.RawMessage) error {
+// Read reads an answer, from wherever it comes. The error says what is wrong with it.
+func (q *Question) Read(response json.RawMessage) (mcp.ElicitResult, error) {
 	var r mcp.ElicitResult
 	if json.Unmarshal(response, &r) != nil || !r.Action.Valid() {
-		return errors.New("must be an elicitation result with action accept, decline or cancel")
+		return mcp.ElicitResult{}, errors.New("must be an elicitation result with action accept, decline or cancel")
 	}
 	if r.Action != mcp.ElicitAccept || q.Check == nil {
-		return nil
+		return r, nil
 	}
-	return q.Check(r.Content)
+	return r, q.Check(r.Content)
 }
 
 // Answer answers open questions. Keys that name none are ignored: "keys that were never issued, keys that have

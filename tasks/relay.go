@@ -72,7 +72,7 @@ func (q *Question) send(waits context.Context, c *rpc.Caller) {
 	var response json.RawMessage
 	err := c.Request(ctx, q.Request.Method, params, &response)
 	if err == nil {
-		err = q.check(response)
+		_, err = q.Read(response)
 	}
 	if err == nil {
 		q.run.Answer(map[string]json.RawMessage{q.key: response})

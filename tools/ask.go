@@ -26,6 +26,9 @@ func (q *Question) check(content json.RawMessage) error {
 	if len(content) == 0 {
 		content = json.RawMessage("{}")
 	}
+	if !rpc.IsObject(content) {
+		return errors.New("has content that is not an object")
+	}
 	if len(q.Schema) == 0 {
 		return nil
 	}
@@ -122,7 +125,7 @@ func (a *asking) ask(ctx context.Context, q Question) (Answer, error) {
 }
 
 // put puts a question to the user.
-func (a *asking) put(ctx context.Context, q Question) (Answer, error) {
+func (a *asking) put(ctx context.Context, q Question) (answer Answer, err error) {
 	a.mu.Lock()
 	if a.end.Has() {
 		a.mu.Unlock()
@@ -142,40 +145,45 @@ func (a *asking) put(ctx context.Context, q Question) (Answer, error) {
 		a.open.Done()
 		return Answer{}, err
 	}
-	answer, err := a.await(ctx, question, params)
-	a.open.Done()
-	if closed := question.Close(); err == nil {
-		err = closed
-	}
-	return answer, err
+	// Deferred, so that a panic leaves no question open, for which the end of the task would wait. Done comes first: Close waits for
+	// an end that has begun, and that waits for Done.
+	defer func() {
+		if closed := question.Close(); err == nil {
+			err = closed
+		}
+	}()
+	defer a.open.Done()
+	return a.await(ctx, question, params)
 }
 
 // elicited is what became of an elicitation/create.
 type elicited struct {
-	result mcp.ElicitResult
+	result json.RawMessage
 	err    error
 }
 
 // answer is what the tool is told of it.
 func (e *elicited) answer(q *tasks.Question) (Answer, error) {
-	answer := Answer{Action: e.result.Action, Content: e.result.Content}
 	refused, isRefused := errors.AsType[*rpc.Error](e.err)
 	switch {
 	case isRefused:
 		// The client's error says nothing of the call that it made: it is the tool's to deal with.
-		return answer, fmt.Errorf("the client could not ask its user: %s", refused.Message)
-	case errors.As(e.err, new(*json.UnmarshalTypeError)):
-		return answer, errors.New("the client's answer is no elicitation result")
+		return Answer{}, fmt.Errorf("the client could not ask its user: %s", refused.Message)
 	case errors.Is(e.err, rpc.ErrClosed):
-		return answer, errNobody
+		return Answer{}, errNobody
 	case e.err != nil:
-		return answer, e.err
-	case answer.Action == mcp.ElicitAccept:
-		if err := q.Check(answer.Content); err != nil {
-			return answer, fmt.Errorf("the client's answer %w", err)
-		}
+		return Answer{}, e.err
 	}
-	return answer, nil
+	return readAnswer(q, e.result)
+}
+
+// readAnswer is what the tool is told of a client's answer.
+func readAnswer(q *tasks.Question, response json.RawMessage) (Answer, error) {
+	r, err := q.Read(response)
+	if err != nil {
+		return Answer{}, fmt.Errorf("the client's answer %w", err)
+	}
+	return Answer{Action: r.Action, Content: r.Content}, nil
 }
 
 // await waits for the answer, from wherever it comes.
@@ -203,11 +211,7 @@ func (a *asking) await(ctx context.Context, q *tasks.Question, params mcp.Elicit
 	case e := <-requested:
 		return e.answer(q)
 	case response := <-q.Answered():
-		var r mcp.ElicitResult
-		if err = json.Unmarshal(response, &r); err != nil {
-			err = fmt.Errorf("reading the answer: %w", err)
-		}
-		answer = Answer{Action: r.Action, Content: r.Content}
+		answer, err = readAnswer(q, response)
 		cancel(errAnswered)
 	case <-unreachable:
 		err = errNobody
