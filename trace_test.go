@@ -49,6 +49,47 @@ func TestTrace(t *testing.T) {
 	}
 }
 
+// What is said may be secret: its file is its user's alone, whatever it was before, and nobody's link leads it elsewhere.
+func TestTraceIsPrivate(t *testing.T) {
+	dir := t.TempDir()
+	file, link, foreign := filepath.Join(dir, "trace"), filepath.Join(dir, "link"), filepath.Join(dir, "foreign")
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{file, link} {
+		if err := os.WriteFile(file, []byte("what was there"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(file, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if got := runClient(t, "", "trace", "-o", name, "--", "true"); got.code != exitFine {
+			t.Errorf("%+v", got)
+		}
+		info, err := os.Stat(file)
+		text, _ := os.ReadFile(file)
+		if err != nil || info.Mode().Perm() != 0o600 || strings.Contains(string(text), "what was there") {
+			t.Errorf("%s: %v, %v: %.100s", name, info.Mode(), err, text)
+		}
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a file to somebody else")
+	}
+	const nobody = 65534
+	for _, name := range []string{file, foreign} {
+		_ = os.Symlink(file, foreign)
+		if err := os.Lchown(name, nobody, nobody); err != nil {
+			t.Fatal(err)
+		}
+		if got := runClient(t, "", "trace", "-o", name, "--", "true"); got.code != exitUsage || !strings.Contains(got.stderr, "another user") {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if err := os.Lchown(file, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A signal ends the server, as it wishes to end.
 func TestTraceIsToldToEnd(t *testing.T) {
 	for server, code := range map[string]int{

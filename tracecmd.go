@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"sync"
 	"syscall"
@@ -61,7 +60,7 @@ Put it in front of the command in a host's config. The exit code is the server's
 // Goroutines: one for each direction. The one from the host may wait in a read that nothing can end; it is left behind for
 // the exit of the process.
 func (i *invocation) trace(ctx context.Context, file string, server []string) error {
-	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) // what is said may be secret
+	out, err := createPrivate(file) // what is said may be secret
 	if err != nil {
 		return &usageError{fmt.Errorf("-o: %w", err), ""}
 	}
