@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"syscall"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -39,8 +43,12 @@ func (i *invocation) readConfigs(ctx context.Context) (config *tools.Config, fil
 	case file == "":
 		config = tools.DefaultConfig()
 	case config == nil && err == nil:
-		i.seen, _ = os.Stat(file)
-		config, err = readConfig(ctx, file, i.seen)
+		for {
+			i.seen, _ = os.Stat(file)
+			if config, err = readConfig(ctx, file, i.seen); err != errReplaced {
+				break
+			}
+		}
 	}
 	if err != nil && ctx.Err() == nil {
 		err = i.configError(err)
@@ -58,20 +66,77 @@ func (i *invocation) readConfigs(ctx context.Context) (config *tools.Config, fil
 	return config, file, left, nil
 }
 
-// readConfig ends with ctx: a pipe waits for who writes to it, which may be nobody. A file needs no goroutine for that.
+// errReplaced is why a pipe is not waited for any longer.
+var errReplaced = errors.New("it is another file now")
+
+// readConfig reads a config file. A pipe waits for who writes to it, which may be nobody: until ctx ends, or another file has its name.
 func readConfig(ctx context.Context, file string, info os.FileInfo) (*tools.Config, error) {
 	if info == nil || info.Mode().IsRegular() {
 		return tools.LoadConfig(file)
 	}
+	// Opened so, a pipe does not wait for its writer, and a read of it can be ended.
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("reading the config: %w", err)
+	}
+	defer f.Close()
+	if info.Mode()&fs.ModeNamedPipe == 0 {
+		return parseConfig(file, f)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Now()) })()
+	go endWhenReplaced(ctx, cancel, file, info)
+	first, err := firstByte(f)
 	var config *tools.Config
-	var err error
-	read := make(chan struct{})
-	go func() { defer close(read); config, err = tools.LoadConfig(file) }()
-	select {
-	case <-read:
+	if err == nil {
+		config, err = parseConfig(file, io.MultiReader(bytes.NewReader(first), f))
+	}
+	switch cause := context.Cause(ctx); {
+	case err == nil || cause == nil:
 		return config, err
-	case <-ctx.Done():
-		return nil, fmt.Errorf("reading the config %s: nothing has come: %w", file, context.Cause(ctx))
+	case cause == errReplaced:
+		return nil, errReplaced
+	default:
+		return nil, fmt.Errorf("reading the config %s: its end has not come: %w", file, cause)
+	}
+}
+
+func parseConfig(file string, from io.Reader) (*tools.Config, error) {
+	text, err := tools.ReadConfig(from)
+	if err != nil {
+		return nil, fmt.Errorf("reading the config: %w", err)
+	}
+	return tools.ParseConfig(file, text)
+}
+
+// firstByte waits for the first byte of a pipe.
+func firstByte(f *os.File) ([]byte, error) {
+	// As long as nobody writes to it, a pipe that nobody has opened for writing is at its end.
+	if w, err := os.OpenFile(f.Name(), os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
+		defer w.Close()
+	} // else it is one that cannot be opened twice, and has its writer
+	b := make([]byte, 1)
+	if _, err := io.ReadFull(f, b); err != nil {
+		return nil, fmt.Errorf("reading the config %s: %w", f.Name(), err)
+	}
+	return b, nil
+}
+
+// endWhenReplaced ends a context when a name stands for another file.
+func endWhenReplaced(ctx context.Context, end context.CancelCauseFunc, file string, was os.FileInfo) {
+	t := time.NewTicker(settle)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			if now, _ := os.Stat(file); now == nil || !os.SameFile(now, was) {
+				end(errReplaced)
+				return
+			}
+		}
 	}
 }
 

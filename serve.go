@@ -27,6 +27,10 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 	defer started()
 	starting = i.untilHangup(starting) // there is nothing to read again yet
 	config, file, err := i.loadConfig(starting)
+	if err != nil && starting.Err() != nil { // a signal is a way to end
+		i.say(zerolog.WarnLevel, "runnel: "+err.Error())
+		return nil
+	}
 	if err != nil {
 		return err
 	}

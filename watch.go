@@ -119,6 +119,9 @@ func same(a, b os.FileInfo) bool {
 }
 
 func (i *invocation) readAgain(ctx context.Context, file string, began *tools.Config, registry *tools.Registry, log zerolog.Logger) {
+	if now, _ := os.Stat(file); now != nil && now.Mode()&os.ModeNamedPipe != 0 {
+		log.Warn().Str("config", file).Msg("the config is a pipe: waiting for somebody to write to it")
+	}
 	config, found, left, err := i.readConfigs(ctx)
 	if ctx.Err() != nil {
 		return

@@ -170,7 +170,7 @@ func TestConfigPipeAtTheStart(t *testing.T) {
 		_ = runnel.Wait()
 		watch.Stop()
 		silent.Close()
-		if code, text := runnel.ProcessState.ExitCode(), stderr.String(); code != exitFailure || !strings.Contains(text, "reading the config "+pipe+": nothing has come: "+cause+"\n") {
+		if code, text := runnel.ProcessState.ExitCode(), stderr.String(); code != exitFine || !strings.Contains(text, "reading the config "+pipe+": its end has not come: "+cause+"\n") {
 			t.Errorf("exit code %d, stderr %q", code, text)
 		}
 	}
@@ -188,6 +188,41 @@ func awaitReader(t *testing.T, pipe string) *os.File {
 			t.Fatalf("nobody reads it: %v", err)
 		}
 	}
+}
+
+// A config that is a pipe for a while, to which nobody writes, is waited for no longer than it is one; and a word tells of it.
+func TestConfigIsBrieflyAPipe(t *testing.T) {
+	t.Parallel()
+	config := writeConfig(t, "tools: {a: {command: [echo]}}\n")
+	file := config[len(config)-1]
+	w := newWitness(t, programCommand(t, append(config, "--state", "memory")...))
+	pipe := file + ".pipe"
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(pipe, file); err != nil {
+		t.Fatal(err)
+	}
+	awaitText := func(what string, is func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(watchdog); !is(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s:\n%s", what, &w.log)
+			}
+		}
+	}
+	awaitReader(t, file).Close()
+	awaitText("nothing tells of the pipe", func() bool { return strings.Contains(w.log.String(), "the config is a pipe") })
+	if err := os.WriteFile(file+".new", []byte("tools: {another: {command: [echo]}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		t.Fatal(err)
+	}
+	awaitText("the change is not taken up", func() bool {
+		return strings.Contains(string(w.call("tools/list", map[string]any{}).Result), "another")
+	})
+	w.end()
 }
 
 // After a SIGHUP a pipe is read again. While nobody writes to it runnel serves, and ends, as ever.
