@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	stdlog "log"
 	"net"
 	"net/http"
+	"strings"
+	"sync"
 	"time"
 
 	prometheus "github.com/VictoriaMetrics/metrics" // client_golang takes 1.5 ms of each start, this 0.1 ms
@@ -104,12 +107,53 @@ func serveMetrics(ctx context.Context, address string, m *metrics, log zerolog.L
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", m)
 	const patience = 5 * time.Second // a scrape is one small request and a page
-	server := &http.Server{Handler: mux, ReadTimeout: patience, WriteTimeout: patience, MaxHeaderBytes: 16 << 10}
+	server := &http.Server{
+		Handler: mux, ReadTimeout: patience, WriteTimeout: patience, MaxHeaderBytes: 16 << 10,
+		ErrorLog: stdlog.New(warnings{log}, "", 0),
+	}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	log.Info().Str("address", listener.Addr().String()).Msg("serving metrics")
 	go func() {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(&fewConnections{listener, make(chan struct{}, maxScrapes)}); !errors.Is(err, http.ErrServerClosed) {
 			log.Error().Err(err).Msg("serving metrics")
 		}
 	}()
+}
+
+// warnings are lines of a log of the standard library.
+type warnings struct{ log zerolog.Logger }
+
+func (w warnings) Write(line []byte) (int, error) {
+	w.log.Warn().Msg("serving metrics: " + strings.TrimSpace(string(line)))
+	return len(line), nil
+}
+
+// maxScrapes is how many connections are served at once: each takes a descriptor, which tasks need for their commands. One that says
+// nothing is closed in time; the others wait in the kernel.
+const maxScrapes = 16
+
+// fewConnections is a listener that has no more connections open than its channel has room for.
+type fewConnections struct {
+	net.Listener
+	open chan struct{}
+}
+
+func (l *fewConnections) Accept() (net.Conn, error) {
+	l.open <- struct{}{} // connections end by their timeouts, and when the server is closed
+	c, err := l.Listener.Accept()
+	if err != nil {
+		<-l.open
+		return nil, err
+	}
+	return &countedConnection{c, sync.OnceFunc(func() { <-l.open })}, nil
+}
+
+type countedConnection struct {
+	net.Conn
+	leave func()
+}
+
+func (c *countedConnection) Close() error {
+	defer c.leave()
+	return c.Conn.Close()
 }

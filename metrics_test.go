@@ -4,12 +4,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	stdlog "log"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"runnel/rpc/mcp"
 )
@@ -74,6 +79,55 @@ func TestMetrics(t *testing.T) {
 	}
 	if strings.Contains(w.log.String(), "secret") {
 		t.Errorf("content in the log:\n%s", &w.log)
+	}
+}
+
+// However many connections somebody opens, few are served at once, those that say nothing are closed in time, and every line of the log
+// is JSON.
+func TestMetricsConnectionsAreFew(t *testing.T) {
+	t.Parallel()
+	w := newWitness(t, programCommand(t, "--selftest", "--state", "memory", "--metrics", ":0", "--log-format", "json"))
+	var address []string
+	for deadline := time.Now().Add(watchdog); address == nil; time.Sleep(10 * time.Millisecond) {
+		if address = regexp.MustCompile(`"address":"(127\.0\.0\.1:[0-9]+)"`).FindStringSubmatch(w.log.String()); time.Now().After(deadline) {
+			t.Fatalf("no address on loopback:\n%s", &w.log)
+		}
+	}
+	descriptors := func() int {
+		entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", w.cmd.Process.Pid))
+		if err != nil {
+			t.Skip(err)
+		}
+		return len(entries)
+	}
+	before := descriptors()
+	for range maxScrapes + 8 {
+		c, err := net.Dial("tcp", address[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	if _, err := http.Get("http://" + address[1] + "/metrics"); err != nil { // it waits for its turn behind them
+		t.Fatal(err)
+	}
+	if n := descriptors() - before; n > maxScrapes {
+		t.Errorf("%d descriptors are taken by connections", n)
+	}
+	w.end()
+	for line := range strings.Lines(w.log.String()) {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("no JSON: %s", line)
+		}
+	}
+}
+
+// What the standard library says of a connection is a line of the log.
+func TestMetricsWarnings(t *testing.T) {
+	var out strings.Builder
+	stdlog.New(warnings{zerolog.New(&out)}, "", 0).Print("http: Accept error: too many open files")
+	if want := `{"level":"warn","message":"serving metrics: http: Accept error: too many open files"}` + "\n"; out.String() != want {
+		t.Errorf("%q", out.String())
 	}
 }
 
