@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -81,8 +82,10 @@ func (i *invocation) printTasks(ctx context.Context, l *local, list []tasks.Task
 	if len(list) == 0 {
 		return nil
 	}
-	table := tabwriter.NewWriter(i.stdout, 0, 0, 2, ' ', 0)
+	out := bufio.NewWriter(i.stdout) // the table comes cell by cell
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "ID\tSTATUS\tTOOL\tAGE\tTOOK\t")
+	short := shortIDs(list)
 	for _, t := range list {
 		took, says := t.UpdatedAt.Sub(t.CreatedAt), t.StatusMessage
 		if !t.Status.Terminal() {
@@ -92,20 +95,32 @@ func (i *invocation) printTasks(ctx context.Context, l *local, list []tasks.Task
 			}
 		}
 		says, _, _ = strings.Cut(says, "\n")
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", short(t.ID, list), t.Status, t.Tool, age(time.Since(t.CreatedAt)), age(took), shorten(printable(says)))
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", short[t.ID], t.Status, t.Tool, age(time.Since(t.CreatedAt)), age(took), shorten(printable(says)))
 	}
-	return table.Flush()
+	_ = table.Flush() // its error is out's
+	return out.Flush()
 }
 
-// short is the beginning of an id, 8 characters or as many as tell it from the others.
-func short(id string, list []tasks.Task) string {
-	n := 8
-	for _, other := range list {
-		for other.ID != id && n < len(id) && strings.HasPrefix(other.ID, id[:n]) {
-			n++
-		}
+// shortIDs are the beginnings of ids, 8 characters or as many as tell one from the others.
+func shortIDs(list []tasks.Task) map[string]string {
+	ids := make([]string, len(list))
+	for i := range list {
+		ids[i] = list[i].ID
 	}
-	return id[:min(n, len(id))]
+	slices.Sort(ids) // those that begin alike stand beside each other
+	short := make(map[string]string, len(ids))
+	before := 0 // how many characters tell it from the one before
+	for i, id := range ids {
+		behind := 0
+		if i+1 < len(ids) {
+			for next := ids[i+1]; behind < min(len(id), len(next)) && id[behind] == next[behind]; behind++ {
+			}
+			behind++
+		}
+		short[id] = id[:min(max(8, before, behind), len(id))]
+		before = behind
+	}
+	return short
 }
 
 // age is a time for people: its largest unit, or two of them where one says little.

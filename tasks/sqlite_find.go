@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -46,16 +47,34 @@ func (s *SQLite) Forget(ctx context.Context, owner string, ended time.Time, forc
 		return err
 	}, "SELECT "+taskColumns+", fetched FROM task WHERE owner = ? AND keeper IS NULL AND updated <= ? AND expires > ? ORDER BY number",
 		owner, ended.UnixNano(), time.Now().UnixNano())
-	for _, r := range found {
-		for n, found := 1, false; n > 0 && err == nil; { // a large one goes piece by piece
-			if n, err = d.drop(ctx, "number = ?", r.number); n > 0 && !found {
-				found = true
-				gone = append(gone, r.Task)
-			}
+	if err != nil {
+		return nil, kept, err
+	}
+	for some := range slices.Chunk(found, forgetTasks) {
+		if err := d.hide(some); err != nil {
+			return gone, kept, err
+		}
+		for i := range some {
+			gone = append(gone, some[i].Task)
 		}
 	}
-	if err == nil {
-		err = d.shrink(ctx)
+	if err := d.dropExpired(ctx); err != nil {
+		return gone, kept, err
 	}
-	return gone, kept, err
+	return gone, kept, d.shrink(ctx)
+}
+
+// forgetTasks are hidden in one transaction, in which no other process can write.
+const forgetTasks = 1000
+
+// hide lets tasks expire: nobody finds them from then on, and a sweep deletes them.
+func (d *database) hide(list []row) error {
+	return d.w.do(job{do: func(tx *transaction) error {
+		for i := range list {
+			if _, err := tx.exec("UPDATE task SET expires = 0 WHERE number = ? AND keeper IS NULL", list[i].number); err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
 }

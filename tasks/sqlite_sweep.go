@@ -67,18 +67,8 @@ func (s *sweeper) sweep(ctx context.Context) error {
 		return err
 	}
 	dropDeadLeases(filepath.Join(s.db.o.Dir, leaseDir))
-	for {
-		// Looked for by a reader: a transaction that finds nothing to delete would wait for whoever writes, too.
-		some, err := s.db.anyExpired(ctx)
-		if err != nil {
-			return err
-		}
-		if !some {
-			break
-		}
-		if _, err := s.db.drop(ctx, expired, time.Now().UnixNano()); err != nil {
-			return err
-		}
+	if err := s.db.dropExpired(ctx); err != nil {
+		return err
 	}
 	if err := s.evict(ctx); err != nil {
 		return err
@@ -113,17 +103,28 @@ func (d *database) used(ctx context.Context) (int64, error) {
 
 // What drop may delete, and in which order. What nobody finds any more expires at 0.
 const (
-	expired    = "expires <= ? AND keeper IS NULL ORDER BY expires"
-	endedFirst = "keeper IS NULL ORDER BY updated"
+	expired    = "expires <= ? AND keeper IS NULL ORDER BY expires LIMIT 512"
+	endedFirst = "keeper IS NULL ORDER BY updated LIMIT 16" // few more than need be
 )
+
+// dropExpired deletes all that has expired.
+func (d *database) dropExpired(ctx context.Context) error {
+	for {
+		// Looked for by a reader: a transaction that finds nothing to delete would wait for whoever writes, too.
+		some, err := d.anyExpired(ctx)
+		if err != nil || !some {
+			return err
+		}
+		if _, err := d.drop(ctx, expired, time.Now().UnixNano()); err != nil {
+			return err
+		}
+	}
+}
 
 func (d *database) anyExpired(ctx context.Context) (some bool, err error) {
 	err = d.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM task WHERE "+expired+")", time.Now().UnixNano()).Scan(&some)
 	return some, explain(err)
 }
-
-// dropTasks are deleted in one transaction at most: when room is short, few more than need be.
-const dropTasks = 16
 
 // drop deletes some of the tasks that a condition names, and tells how many it found.
 func (d *database) drop(ctx context.Context, which string, args ...any) (n int, err error) {
@@ -140,7 +141,7 @@ func (d *database) drop(ctx context.Context, which string, args ...any) (n int, 
 // drop deletes some of the tasks that a condition names, with at most sliceRows rows of output. Of a task that has more only a
 // part is deleted, and it is not found from then on: the rest goes with the next calls.
 func (tx *transaction) drop(which string, args ...any) (n int, err error) {
-	numbers, err := tx.numbers("SELECT number FROM task WHERE "+which+" LIMIT "+strconv.Itoa(dropTasks), args...)
+	numbers, err := tx.numbers("SELECT number FROM task WHERE "+which, args...)
 	if err != nil {
 		return 0, err
 	}
