@@ -23,12 +23,14 @@ func explain(err error) error {
 		return err
 	case errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EROFS):
 		return explained{fmt.Errorf("%w; --state names another directory, or memory", err)}
+	case errors.Is(err, errFull):
+		return explained{fmt.Errorf("%w: wait for tasks to end or cancel some, or raise the limit (state.maxState)", err)}
 	case errors.Is(err, unix.ENOSPC):
 		return explained{fmt.Errorf("%w; free some of the disk, or name a directory on another one with --state", err)}
 	}
 	switch primaryCode(err) {
 	case sqlite3.SQLITE_FULL:
-		return explained{fmt.Errorf("no space left: free some of the disk, or raise the limit of the state (state.maxState): %w", err)}
+		return explained{fmt.Errorf("the disk is full: free some of the disk, or name a directory on another one with --state: %w", err)}
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return explained{fmt.Errorf("another process has held the state locked for %v: %w", busyTimeout, err)}
 	case sqlite3.SQLITE_IOERR:
@@ -41,8 +43,11 @@ func explain(err error) error {
 	return err
 }
 
-// isFull reports whether an error may be mended by deleting something.
-func isFull(err error) bool { return primaryCode(err) == sqlite3.SQLITE_FULL }
+// errFull refuses to make the state larger than its limit. To delete tasks that have ended may mend it.
+var errFull = errors.New("the state is as large as it may be, and what is left in it has not ended")
+
+// isDiskFull reports whether the disk has no room. To delete tasks is no way to make some: it is not the state that has filled it.
+func isDiskFull(err error) bool { return primaryCode(err) == sqlite3.SQLITE_FULL }
 
 // isBusy reports whether another process has held the state locked for all of busyTimeout.
 func isBusy(err error) bool { return primaryCode(err) == sqlite3.SQLITE_BUSY }

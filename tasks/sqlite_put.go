@@ -80,9 +80,12 @@ func (d *database) insert(t Task, hidden bool) (*keeping, error) {
 	return k, nil
 }
 
-// admit refuses a new task of an owner who has too many, counting those of all processes in the transaction
-// that stores it.
+// admit refuses a new task while the disk is full, and one of an owner who has too many, counting those of all processes in the
+// transaction that stores it.
 func (d *database) admit(tx *transaction, owner string) (refused, err error) {
+	if refused := d.w.room(); refused != nil {
+		return refused, nil
+	}
 	if limit := d.o.Limits.MaxLive; limit > 0 {
 		n, counted := tx.live[owner]
 		if !counted {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"strconv"
 )
 
 // migrations make a state of version n of one of version n-1. What is here is never changed: a state that a
@@ -67,11 +66,12 @@ func schemaVersion(ctx context.Context, db interface {
 	return version, nil
 }
 
-// setUp makes of a new database file a state, and brings an older one to the newest version. It runs under the lock of the directory.
-func setUp(ctx context.Context, c *sql.Conn, o SQLiteOptions) error {
+// setUp makes of a new database file a state, and brings an older one to the newest version. It runs under the lock of
+// the directory, and returns how many pages the limit of the state allows.
+func setUp(ctx context.Context, c *sql.Conn, o SQLiteOptions) (mostPages int, err error) {
 	var vacuum int
 	if err := c.QueryRowContext(ctx, "PRAGMA auto_vacuum").Scan(&vacuum); err != nil {
-		return err
+		return 0, err
 	}
 	const incremental = 2
 	if vacuum != incremental { // to set it again would wait for whoever writes, which may be a process that was stopped
@@ -80,7 +80,7 @@ func setUp(ctx context.Context, c *sql.Conn, o SQLiteOptions) error {
 			"PRAGMA auto_vacuum = INCREMENTAL", // heeded only before the first table is made
 		} {
 			if _, err := c.ExecContext(ctx, pragma); err != nil {
-				return err
+				return 0, err
 			}
 		}
 	}
@@ -90,19 +90,17 @@ func setUp(ctx context.Context, c *sql.Conn, o SQLiteOptions) error {
 		"PRAGMA wal_autocheckpoint = 512", // 4 MiB: it waits for the disk, but no longer than a flood fills what may be pending
 	} {
 		if _, err := c.ExecContext(ctx, pragma); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if err := migrate(ctx, c); err != nil {
-		return err
+		return 0, err
 	}
 	var page int64
 	if err := c.QueryRowContext(ctx, "PRAGMA page_size").Scan(&page); err != nil {
-		return err
+		return 0, err
 	}
-	// What the sweeper does not keep below the limit in time is refused by SQLite itself.
-	_, err := c.ExecContext(ctx, "PRAGMA max_page_count = "+strconv.FormatInt(o.MaxState/page, 10))
-	return err
+	return int(o.MaxState / page), nil
 }
 
 // migrate brings the state to the newest version.

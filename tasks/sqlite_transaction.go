@@ -13,11 +13,14 @@ type transaction struct {
 	live     map[string]int // how many of an owner's tasks have not ended, as far as this transaction has counted them
 	bytes    int64          // written by all transactions so far, of output and results: about what the state has grown by
 	told     int64          // what bytes was when the sweeper was called last
+
+	mostPages int // of the database: the limit of the state
+	pages     int // when the transaction began
 }
 
 // begin starts a transaction. One that is durable is on the disk when it is committed, and all before it are;
 // one that is not survives the end of the process, but not a loss of power.
-func (tx *transaction) begin(durable bool) error {
+func (tx *transaction) begin(durable bool) (err error) {
 	if durable != tx.durable {
 		mode := "NORMAL"
 		if durable {
@@ -29,7 +32,23 @@ func (tx *transaction) begin(durable bool) error {
 		tx.durable = durable
 	}
 	tx.live = map[string]int{}
-	_, err := tx.exec("BEGIN IMMEDIATE")
+	if _, err := tx.exec("BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	tx.pages, err = tx.count("PRAGMA page_count")
+	return err
+}
+
+// commit ends a transaction, unless it has made the state larger than its limit. Not SQLite checks this (max_page_count): it would
+// report that as it reports a full disk, where nothing is won by deleting tasks.
+func (tx *transaction) commit() error {
+	pages, err := tx.count("PRAGMA page_count")
+	if err == nil && pages > tx.mostPages && pages > tx.pages {
+		err = errFull
+	}
+	if err == nil {
+		_, err = tx.exec("COMMIT")
+	}
 	return err
 }
 

@@ -4,9 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"math"
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
 )
 
 // writer is the one goroutine of a process that writes to the state. Two kinds of work come to it: jobs, whose callers wait (do), and
@@ -28,7 +32,10 @@ type writer struct {
 	sweepBytes int64         // it is when so much has been written
 
 	// Of the goroutine.
-	tx *transaction
+	tx       *transaction
+	log      zerolog.Logger
+	dir      string
+	diskFull bool // something could not be written, and there was no room since
 }
 
 // job is something to write. For each call of do, one of committed and undone is called when its transaction has ended.
@@ -51,6 +58,8 @@ const (
 	politeTime = 500 * time.Microsecond
 	// maxJobs is how many jobs go into one transaction; the others wait for its end.
 	maxJobs = 512
+	// minRoom is what must be free of a disk that was full before a new task is stored: to fail each when it has run is worse.
+	minRoom = 4 << 20
 )
 
 func openWriter(file string, o SQLiteOptions) (*writer, error) {
@@ -58,7 +67,7 @@ func openWriter(file string, o SQLiteOptions) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{db: db, wake: make(chan struct{}, 1), done: make(chan struct{}), sweepSoon: make(chan struct{}, 1), sweepBytes: o.MaxState / sweepShare}
+	w := &writer{db: db, wake: make(chan struct{}, 1), done: make(chan struct{}), sweepSoon: make(chan struct{}, 1), sweepBytes: o.MaxState / sweepShare, log: o.Log, dir: o.Dir}
 	ctx := context.Background()
 	c, err := db.Conn(ctx)
 	if err != nil {
@@ -66,7 +75,7 @@ func openWriter(file string, o SQLiteOptions) (*writer, error) {
 		return nil, err
 	}
 	w.tx = &transaction{conn: c, prepared: map[string]*sql.Stmt{}}
-	if err := setUp(ctx, c, o); err != nil {
+	if w.tx.mostPages, err = setUp(ctx, c, o); err != nil {
 		w.tx.close()
 		_ = db.Close()
 		return nil, err
@@ -173,14 +182,14 @@ func (w *writer) take() (jobs []job, stop bool) {
 
 // write writes the jobs together or, if one of them cannot be written, each by itself: one task's trouble is no other's.
 func (w *writer) write(jobs []job) {
-	if err := w.commit(jobs); err == nil || len(jobs) == 1 && !isFull(err) {
+	if err := w.commit(jobs); err == nil || len(jobs) == 1 && !errors.Is(err, errFull) {
 		w.answer(jobs, err)
 		return
 	}
 	for i := range jobs {
 		one := jobs[i : i+1]
 		err := w.commit(one)
-		for isFull(err) && w.makeRoom() {
+		for errors.Is(err, errFull) && w.makeRoom() {
 			err = w.commit(one)
 		}
 		if isBusy(err) { // each of the others would wait as long for the process that holds the state
@@ -214,9 +223,31 @@ func (w *writer) callSweeper() {
 }
 
 func (w *writer) answer(jobs []job, err error) {
+	if isDiskFull(err) && !w.diskFull {
+		w.diskFull = true
+		w.log.Error().Msg("the disk is full: new tasks are refused until some of it is free")
+	}
 	for _, j := range jobs {
 		j.answer(explain(err))
 	}
+}
+
+// room refuses new tasks while the disk is full. It is of the goroutine.
+func (w *writer) room() error {
+	if w.diskFull && diskRoom(w.dir) < minRoom {
+		return explain(unix.ENOSPC)
+	}
+	w.diskFull = false
+	return nil
+}
+
+// diskRoom is how many bytes of a directory's disk are free.
+func diskRoom(dir string) int64 {
+	var disk unix.Statfs_t
+	if unix.Statfs(dir, &disk) != nil {
+		return math.MaxInt64 // in doubt enough
+	}
+	return int64(disk.Bavail) * int64(disk.Bsize)
 }
 
 // commit does the jobs in one transaction.
@@ -237,7 +268,7 @@ func (w *writer) commit(jobs []job) (err error) {
 		err = jobs[n].do(w.tx)
 	}
 	if err == nil {
-		_, err = w.tx.exec("COMMIT")
+		err = w.tx.commit()
 	}
 	if err != nil {
 		_, _ = w.tx.conn.ExecContext(context.Background(), "ROLLBACK") // fails if SQLite has done it
