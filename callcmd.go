@@ -5,10 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -118,6 +115,10 @@ arguments. 130: after Ctrl-C.`,
 func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *callOptions) error {
 	v := newView(i.stdout, i.stderr, o.progress.word, i.getenv("TERM"))
 	defer v.end()
+	select {
+	case i.lastWords <- v.end:
+	default: // no signal comes
+	}
 	stderr := i.stderr
 	i.stderr = v
 	defer func() { i.stderr = stderr }()
@@ -150,32 +151,8 @@ func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *c
 	case err != nil:
 		return err
 	}
-	return c.runOrLeave(ctx, disconnect)
-}
-
-// runOrLeave runs the call. Who presses Ctrl-C a second time does not want to wait for anything.
-func (c *call) runOrLeave(ctx context.Context, disconnect func()) error {
-	finished := make(chan error, 1)
-	go func() {
-		err := c.run(ctx)
-		disconnect()
-		finished <- err
-	}()
-	select {
-	case err := <-finished:
-		return err
-	case <-ctx.Done():
-	}
-	again := make(chan os.Signal, 1)
-	signal.Notify(again, syscall.SIGINT, syscall.SIGTERM)
-	defer signal.Stop(again)
-	signal.Stop(c.i.signals) // or the second one would end the process before the view
-	select {
-	case err := <-finished:
-		return err
-	case <-again:
-		return exitError(exitInterrupted)
-	}
+	defer disconnect()
+	return c.run(ctx)
 }
 
 // open connects to the server, finds the tool, and makes the arguments of its call.

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/rs/zerolog"
 )
@@ -50,21 +51,23 @@ func main() {
 	in, restoreIn := polled(os.Stdin)
 	out, restoreOut := polled(stdout)
 	ctx, interrupt := context.WithCancelCause(context.Background())
-	go func() {
+	again := make(chan os.Signal, 1)
+	go func() { // the one that hears SIGINT and SIGTERM: the first ends what runs, the second leaves at once
 		interrupt(fmt.Errorf("%v signal received", <-signals))
-		again := (<-signals).(syscall.Signal) // a second one ends the process at once, and leaves the pipes as they were
-		restoreOut()
-		restoreIn()
-		signal.Reset(again)
-		_ = syscall.Kill(os.Getpid(), again)
+		again <- <-signals
 	}()
-	i := &invocation{env: os.Environ(), stdin: in, stdout: out, stderr: os.Stderr, signals: signals, hangups: hangups, reloads: true}
+	i := &invocation{env: os.Environ(), stdin: in, stdout: out, stderr: os.Stderr, again: again, lastWords: make(chan func(), 1), hangups: hangups, reloads: true}
 	if samePipe(os.Stderr, stdout) { // as 2>&1 makes it: it does not block any more, and what has no room would be lost
 		i.stderr = out
 	}
 	code := i.run(ctx, os.Args[1:])
 	restoreOut()
 	restoreIn()
+	if i.killedBy != 0 {
+		signal.Reset(i.killedBy)
+		_ = syscall.Kill(os.Getpid(), i.killedBy)
+		select {} // any thread may take it
+	}
 	os.Exit(code)
 }
 
@@ -75,8 +78,10 @@ type invocation struct {
 	stdout io.Writer
 	stderr io.Writer
 
-	signals chan<- os.Signal // gets SIGINT and SIGTERM, of which the second ends the process; nil = none comes
-	hangups <-chan os.Signal // SIGHUP; nil = none comes
+	again     <-chan os.Signal // a second SIGINT or SIGTERM: nothing more is waited for; nil = none comes
+	killedBy  syscall.Signal   // what ended the process as if it had not been caught; 0 = nothing
+	hangups   <-chan os.Signal // SIGHUP; nil = none comes
+	lastWords chan func()      // of a call: takes away the line that it draws; capacity 1
 
 	reloads bool        // the config file is watched
 	seen    os.FileInfo // of it, from before it was read last; nil = it was not there
@@ -105,7 +110,14 @@ func (i *invocation) run(ctx context.Context, args []string) int {
 		i.addCommands(root)
 	}
 	root.SetArgs(append([]string{}, args...)) // not nil, which would mean os.Args
-	err := root.ExecuteContext(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- root.ExecuteContext(ctx) }()
+	var err error
+	select {
+	case err = <-ended:
+	case s := <-i.again:
+		return i.leave(s.(syscall.Signal))
+	}
 	if err != nil && i.options.from == nil { // the variables have not been read, and one says how it is told
 		_ = i.readEnvironment(root)
 	}
@@ -128,6 +140,25 @@ func (i *invocation) run(ctx context.Context, args []string) int {
 	}
 	i.say(zerolog.ErrorLevel, "runnel: "+err.Error())
 	return exitFailure
+}
+
+// leave ends the process though a command still runs. Only a call has last words: the line that it draws is taken away.
+func (i *invocation) leave(s syscall.Signal) int {
+	var end func()
+	select {
+	case end = <-i.lastWords:
+	default:
+		i.killedBy = s
+		return exitFailure
+	}
+	const patience = 100 * time.Millisecond // a terminal that has been stopped takes no word
+	ended := make(chan struct{})
+	go func() { defer close(ended); end() }()
+	select {
+	case <-ended:
+	case <-time.After(patience):
+	}
+	return exitInterrupted
 }
 
 var errHangup = errors.New("the terminal has gone (SIGHUP)")
