@@ -75,7 +75,7 @@ func (i *invocation) toolsCommand(serve *pflag.FlagSet) *cobra.Command {
 
 // canTasks is what a client can do that wants no fallback tools in the list: they are for those without tasks.
 func canTasks() mcp.ClientCapabilities {
-	return mcp.ClientCapabilities{Extensions: map[string]any{mcp.ExtensionTasks: struct{}{}}}
+	return mcp.ClientCapabilities{Tasks: &mcp.ClientTasks{}, Extensions: map[string]any{mcp.ExtensionTasks: struct{}{}}}
 }
 
 func (i *invocation) printTools(list []mcp.Tool) error {

@@ -39,7 +39,7 @@ import (
 //	--> q"GO STRING"     the client sends these bytes, without a newline of its own
 //	<-- PATTERN          the next line of the server
 //	<-> PATTERN          likewise, but neighbouring ones may come in any order
-//	... open VERSION [WORD ...]  initialize, its answer, initialized; partial declares tasks.streaming.partial, streaming
+//	... open VERSION [WORD ...]  initialize, its answer, initialized; tasks declares tasks, partial tasks.streaming.partial, streaming
 //	                             tasks.responses.modes with all three, elicitation that the user can be asked
 //	... chunks $task1 N BYTES    the next lines are partials of the task, together the N chunks of the self-test tool stream
 //	... partials $task1 "TEXT"   the next lines are partials of the task whose text is TEXT, in as many lines as it takes
@@ -479,8 +479,11 @@ func (p *player) segments(id, name, n string) error {
 func (p *player) open(how string) error {
 	version, words, _ := strings.Cut(how, " ")
 	var capabilities, tasks []string
+	declares := false
 	for _, word := range strings.Fields(words) {
 		switch word {
+		case "tasks":
+			declares = true
 		case "partial":
 			tasks = append(tasks, `"streaming":{"partial":{}}`)
 		case "streaming":
@@ -491,7 +494,7 @@ func (p *player) open(how string) error {
 			return fmt.Errorf("a client that is %q?", word)
 		}
 	}
-	if len(tasks) > 0 {
+	if declares || len(tasks) > 0 {
 		capabilities = append(capabilities, `"tasks":{`+strings.Join(tasks, ",")+`}`)
 	}
 	if err := p.send(`{"jsonrpc":"2.0","id":"open","method":"initialize","params":{"protocolVersion":"` + version +

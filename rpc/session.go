@@ -54,6 +54,8 @@ type session struct {
 	askedID uint64
 	asked   map[uint64]*question // our requests without an answer
 	moot    []uint64             // those that were taken back, until the Conn has forgotten them
+
+	values sessionValues
 }
 
 func newSession(ctx context.Context, srv *Server, in io.Reader, out io.Writer) *session {

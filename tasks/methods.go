@@ -52,12 +52,13 @@ func (r *Runner) limited(h rpc.Handler) rpc.Handler {
 	}
 }
 
-// withTasks refuses a method in sessions of versions that do not have it.
+// withTasks refuses a method in sessions of versions that do not have it. Who sends one in another session can do tasks.
 func withTasks(h rpc.Handler) rpc.Handler {
 	return func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 		if !c.Version.Tasks {
 			return nil, rpc.Errorf(mcp.CodeMethodNotFound, "protocol version %s has no tasks", c.Version.Name)
 		}
+		Used(c).Happen()
 		return h(ctx, c, params)
 	}
 }

@@ -19,12 +19,8 @@ const maxWait = 45 * time.Second
 // addFallbackTools adds the tools by which a model uses tasks through a host that has none. A tool of
 // the user's with the same name stays.
 func (s *service) addFallbackTools() {
-	hidden := s.fallbackHidden
-	switch s.o.FallbackTools {
-	case "never":
+	if s.o.FallbackTools == "never" {
 		return
-	case "always":
-		hidden = nil
 	}
 	taskID := `"task_id":{"type":"string","description":"the task's id"}`
 	for _, t := range []fallbackTool{
@@ -37,15 +33,41 @@ func (s *service) addFallbackTools() {
 			`{"cursor":{"type":"string","description":"nextCursor of the page before"}}`, "", s.listTasks},
 		{"cancel_task", "Stop a background task.", `{` + taskID + `}`, "task_id", s.cancelTask},
 	} {
-		if err := s.registry.addFallback(&t, hidden); err != nil {
+		if err := s.registry.addFallback(&t, s.fallbackHidden); err != nil {
 			s.o.Log.Warn().Err(err).Msg("a fallback tool is left out")
 		}
 	}
 }
 
-// fallbackHidden tells whether a client does without the fallback tools, since it has tasks.
+// fallbackHidden reports whether a client's list leaves out the fallback tools, since it can do tasks.
 func (s *service) fallbackHidden(c *rpc.Caller) bool {
-	return c.Version.Tasks || c.Capabilities.Extends(mcp.ExtensionTasks)
+	return s.o.FallbackTools != "always" && tasks.CanUse(c)
+}
+
+// fallbackListed reports whether the fallback tools are listed for a client, so that its model can be told to call them.
+func (s *service) fallbackListed(c *rpc.Caller) bool {
+	if s.o.FallbackTools == "never" || s.fallbackHidden(c) {
+		return false
+	}
+	e := s.registry.lookup("get_task_result") // a tool of the user's may have its name
+	if e == nil {
+		return false
+	}
+	_, ours := e.tool.(*fallbackTool)
+	return ours
+}
+
+// canGoOn reports whether a client that is answered with a task in the place of its result finds the rest: by the fallback tools,
+// or by the tasks methods. Who has closed the input can ask for nothing more.
+func (s *service) canGoOn(c *rpc.Caller) bool {
+	return c.Listens() && (s.fallbackListed(c) || tasks.CanUse(c))
+}
+
+type fallbackSeenKey struct{}
+
+// fallbackSeen happens when a session's list shows the fallback tools.
+func fallbackSeen(c *rpc.Caller) *rpc.Event {
+	return c.SessionValue(fallbackSeenKey{}, func() any { return &rpc.Event{} }).(*rpc.Event)
 }
 
 // fallbackTool is one of the tools that use tasks.

@@ -8,13 +8,14 @@ import (
 	"strings"
 
 	"runnel/partials"
+	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tools/text"
 )
 
-// handOver answers a plain call whose tool is still running before its host gives up on it: with what there is
-// of the output, and with how to go on. It returns nil if the task cannot be kept; then the call waits on.
+// handOver answers a plain call whose tool is still running before its host gives up on it: with how to go on, and with what
+// there is of the output. It returns nil if the task cannot be kept; then the call waits on.
 func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.CallToolResult {
 	c, run := d.caller, d.run
 	if err := run.Promote(ctx); err != nil {
@@ -27,37 +28,46 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 	if d.spelling == byPR383 || d.spelling == bySEP2998 {
 		d.endPartials()
 	}
-	var content []mcp.ContentBlock
+	var output string
 	var next int64
 	if d.spelling == byPR383 {
 		next = d.reader.Pos() // what came before was sent
 	} else {
-		text, end, err := readText(ctx, run.Log(), 0, maxPage)
-		if err != nil {
+		var err error
+		if output, next, err = readText(ctx, run.Log(), 0, maxPage); err != nil {
 			s.o.Log.Warn().Err(err).Str("taskId", run.ID()).Msg("reading the output of a call that is handed over")
 		}
-		if next = end; text != "" {
-			content = append(content, mcp.Text(text))
-		}
 	}
-	how := ""
+	// The sentence comes first: of a long text, most hosts show their model the beginning only.
+	sentence := s.goOnSentence(c, run)
+	content := []mcp.ContentBlock{mcp.Text(sentence)}
+	if output != "" {
+		content = []mcp.ContentBlock{mcp.Text(sentence + " Its output so far:\n"), mcp.Text(output)}
+	}
+	task := taskMeta{TaskID: run.ID(), Status: mcp.TaskWorking, Next: next}
+	result := tasks.WithRelated(&mcp.CallToolResult{Content: content}, run.ID())
+	result.Meta[mcp.MetaTask] = task
 	switch {
-	case s.o.FallbackTools == "always" || s.o.FallbackTools != "never" && !s.fallbackHidden(c):
-		how = fmt.Sprintf(" Call get_task_result with {\"task_id\": %q, \"after\": %d, \"wait_ms\": %d} to wait for what comes next and for the result; cancel_task stops it.",
-			run.ID(), next, maxWait.Milliseconds())
-	case c.Version.Tasks:
-		how = fmt.Sprintf(" Its host can wait for the result with tasks/result, look at it with tasks/get and stop it with tasks/cancel, each with {\"taskId\": %q}.", run.ID())
-		if s.o.FallbackTools != "never" {
-			how += " For a host that has no tasks, start runnel with --fallback-tools always."
-		}
-	case s.fallbackHidden(c): // the tasks extension has no tasks/result
-		how = fmt.Sprintf(" Its host can wait for the result with tasks/get and stop it with tasks/cancel, each with {\"taskId\": %q}.", run.ID())
+	case e.spec.OutputSchema == nil:
+	case e.from == nil && (&schema{source: e.spec.OutputSchema}).check(encode(task)) == nil:
+		result.StructuredContent = encode(task)
+	default: // clients check all other results by the schema
+		result.IsError = true
 	}
-	return tasks.WithRelated(&mcp.CallToolResult{
-		IsError:           e.from != nil && e.spec.OutputSchema != nil, // clients check all other results by a schema that is not runnel's
-		Content:           append(content, mcp.Text(fmt.Sprintf("%s is still running, as task %s.%s", run.Task().Tool, run.ID(), how))),
-		StructuredContent: encode(taskProgress{TaskID: run.ID(), Status: mcp.TaskWorking, Next: &next}),
-	}, run.ID())
+	return result
+}
+
+// goOnSentence tells a model how it goes on with a call that is handed over, by what it can call.
+func (s *service) goOnSentence(c *rpc.Caller, run *tasks.Run) string {
+	running := fmt.Sprintf("%s is still running, as task %s.", run.Task().Tool, run.ID())
+	switch {
+	case s.fallbackListed(c):
+		return fmt.Sprintf("%s Call get_task_result with {\"task_id\": %q} to wait for what comes next and for the result; cancel_task stops it.", running, run.ID())
+	case c.Version.Stateless: // the tasks extension has no tasks/result
+		return running + " Its host waits for the result with tasks/get, and stops it with tasks/cancel."
+	default:
+		return running + " Its host waits for the result with tasks/result, looks at it with tasks/get, and stops it with tasks/cancel."
+	}
 }
 
 // endPartials marks the last partial result that comes with this request: what the result adds does not come with it.
@@ -71,6 +81,13 @@ func (d *delivery) endPartials() {
 		panic("internal error: " + err.Error())
 	}
 	_ = d.caller.Notify(m.Method, m.Params) // fails only when nobody is there to read it
+}
+
+// taskMeta is what results that are about a task tell programs, in _meta.
+type taskMeta struct {
+	TaskID string         `json:"taskId"`
+	Status mcp.TaskStatus `json:"status"`
+	Next   int64          `json:"next"` // position in the log behind what was shown
 }
 
 // taskProgress is the structuredContent of results that tell about a task.

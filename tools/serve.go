@@ -51,6 +51,7 @@ func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOpt
 			defer stop()
 			tellChanges(ctx, changed, func() error { return c.NotifyInTurn(ctx, "notifications/tools/list_changed", nil) })
 		})
+		runner.Go(func(ctx context.Context) { s.tellUsed(ctx, c) })
 	})
 	srv.OnDrain(func(context.Context) { s.parked.close() })
 	srv.Handle(rpc.Handshake, "tools/list", s.list)
@@ -84,12 +85,26 @@ func tellChanges(ctx context.Context, changed <-chan struct{}, tell func() error
 	}
 }
 
+// tellUsed tells a session that has seen the fallback tools, and then uses tasks, that its list has none of them any more.
+func (s *service) tellUsed(ctx context.Context, c *rpc.Caller) {
+	select {
+	case <-tasks.Used(c).Done():
+		if fallbackSeen(c).Has() && !s.fallbackListed(c) {
+			_ = c.Notify("notifications/tools/list_changed", nil) // fails only when nobody is there to read it
+		}
+	case <-ctx.Done():
+	}
+}
+
 func (s *service) list(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	cursor, err := rpc.Cursor(params)
 	if err != nil {
 		return nil, err
 	}
 	s.registry.need(ctx)
+	if s.fallbackListed(c) {
+		fallbackSeen(c).Happen()
+	}
 	return s.registry.list(c, cursor)
 }
 
@@ -194,8 +209,8 @@ func (s *service) callPlain(ctx context.Context, c *rpc.Caller, e *entry, p *mcp
 		late.Add(1)
 		t := time.AfterFunc(s.o.SyncWait, func() {
 			defer late.Done()
-			if !c.Listens() {
-				return // whom the input has ended for cannot ask for the rest
+			if !s.canGoOn(c) {
+				return
 			}
 			if result := s.handOver(ctx, e, d); result != nil {
 				c.Answer(rpc.After{Result: dressResult(c.Version, result), Drop: drop(run)}, nil)
@@ -213,6 +228,7 @@ func (s *service) callPlain(ctx context.Context, c *rpc.Caller, e *entry, p *mcp
 
 // callTask answers a call that was augmented with a task.
 func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.CallToolParams) (any, error) {
+	tasks.Used(c).Happen()
 	mode, fallback := chooseMode(e, p.Task.ResponseModes)
 	d := s.deliver(c, true, mode)
 	ttl, err := ttl(p.Task)

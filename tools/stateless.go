@@ -113,7 +113,7 @@ func (s *service) answer(ctx context.Context, e *entry, p *mcp.CallToolParams, d
 		case <-late.C:
 			switch questions := run.Questions(); {
 			case isDone(worked): // at the same time
-			case !task && c.Listens(): // who has closed the input cannot ask for the rest
+			case !task && s.canGoOn(c):
 				if result := s.handOver(ctx, e, d); result != nil {
 					return rpc.After{Result: dressResult(c.Version, result), Drop: drop(run)}, nil
 				}

@@ -64,6 +64,13 @@ const MetaVariables = "runnel/variables"
 // MetaVariablesBytes stands in its place in an answer that has no room for them, and tells how long they are.
 const MetaVariablesBytes = "runnel/variablesBytes"
 
+// MetaTask is where a tool's result says which task it is about: a call that was handed over, and what the fallback tools answer.
+// MetaTasks is where list_tasks does.
+const (
+	MetaTask  = "runnel/task"
+	MetaTasks = "runnel/tasks"
+)
+
 // MetaDetached is true on a task that outlives the runnel that started it.
 const MetaDetached = "runnel/detached"
 
