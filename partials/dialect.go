@@ -1,6 +1,10 @@
 package partials
 
-import "strconv"
+import (
+	"strconv"
+
+	"runnel/rpc/mcp"
+)
 
 // Dialect spells output as lines of one client's protocol. It is pure: it starts nothing, waits for nothing and
 // reads no clock. It gives its numbers when it encodes, and what it encodes is written.
@@ -11,13 +15,12 @@ type Dialect interface {
 	End(dst []byte) []byte
 }
 
-// maxItem is the longest item that a partial carries: alone on its line, it stays below the 1 MiB that clients read.
-const maxItem = 1000 << 10
-
 // appendContent appends the content items that carry chunks, as a JSON array. Text of one stream that
 // follows itself is one item ("Two notifications with content: ["a"] then content: ["b"] are semantically
 // equivalent to one notification", SEP-2679 1.3.11, holds within one as well).
-func appendContent(dst []byte, chunks []Chunk) []byte { return appendItems(dst, chunks, maxItem) }
+func appendContent(dst []byte, chunks []Chunk) []byte {
+	return appendItems(dst, chunks, mcp.MaxContent)
+}
 
 // appendItems is appendContent with items of up to longest bytes.
 func appendItems(dst []byte, chunks []Chunk, longest int) []byte {

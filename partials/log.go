@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"sync"
+
+	"runnel/rpc/mcp"
 )
 
 // ErrClosed refuses an append to a log whose task has ended.
@@ -23,12 +25,11 @@ type LogOptions struct {
 const (
 	defaultMaxPending = 1 << 20
 	defaultRetain     = 8 << 20
-	firstBlock        = 1 << 10   // most logs are short
-	maxBlock          = 64 << 10  // large enough that a block costs nothing, small enough to be let go soon
-	maxText           = 64 << 10  // longer text is cut when it is appended: escaped sixfold it stays well below the 1 MiB of a line
-	maxWeight         = 900 << 10 // of one batch as JSON at worst: the line that carries it stays below 1 MiB
-	minCost           = 16        // of a chunk, in bytes of memory: its record counts too
-	itemOverhead      = 64        // of a content item around its text
+	firstBlock        = 1 << 10         // most logs are short
+	maxBlock          = 64 << 10        // large enough that a block costs nothing, small enough to be let go soon
+	maxText           = mcp.MaxText / 2 // longer text is cut when it is appended
+	minCost           = 16              // of a chunk, in bytes of memory: its record counts too
+	itemOverhead      = 64              // of a content item around its text
 )
 
 // Log is the append-only output of one task. A position in it is the number of bytes of data before it.

@@ -1,6 +1,10 @@
 package partials
 
-import "unicode/utf8"
+import (
+	"unicode/utf8"
+
+	"runnel/rpc/mcp"
+)
 
 // next returns up to limit bytes of what comes next, whole writes where they fit, and moves on behind it. It returns false where memory,
 // or what was loaded, has nothing at r.pos. log.mu is held.
@@ -22,7 +26,7 @@ func (r *Reader) next(limit int) (Batch, bool) {
 		if k := len(chunks) - 1; k < 0 || rec.kind == Item || chunks[k].Kind == Item || chunks[k].Stream != rec.stream {
 			size += itemOverhead // it begins a content item
 		}
-		if whole > 0 && sum.size+size > limit || len(chunks) > 0 && sum.weight+weight > maxWeight {
+		if whole > 0 && sum.size+size > limit || len(chunks) > 0 && sum.weight+weight > mcp.MaxContent {
 			break
 		}
 		if rec.kind == Text && !rec.whole && len(data) > limit {
@@ -117,7 +121,7 @@ func (last *Chunk) join(b *block, n, at int, sum total, limit int) (int, int, to
 		rec := &b.records[n+1]
 		size := int(rec.end) - at
 		weight := rec.weight(size)
-		if rec.kind != Text || rec.stream != last.Stream || rec.more || sum.size+size > limit || sum.weight+weight > maxWeight {
+		if rec.kind != Text || rec.stream != last.Stream || rec.more || sum.size+size > limit || sum.weight+weight > mcp.MaxContent {
 			break
 		}
 		sum.size += size

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math"
 	"strconv"
+
+	"runnel/rpc/mcp"
 )
 
 // Page is some segments in a row.
@@ -28,7 +30,7 @@ const numberBytes = 24
 // longest is how long an item may be: a result that is merged is no line that everybody must be able to read.
 func (c *collector) longest() int {
 	if c.numbered {
-		return maxItem
+		return mcp.MaxContent
 	}
 	return math.MaxInt
 }
@@ -37,7 +39,7 @@ func (c *collector) longest() int {
 // longer than a line can be. The first segment always has room.
 func (c *collector) room(n int) bool {
 	size := len(c.page.Content) - c.begin
-	return c.page.Count == 0 || size < c.limit && size+n+numberBytes <= max(c.limit, maxWeight)
+	return c.page.Count == 0 || size < c.limit && size+n+numberBytes <= max(c.limit, mcp.MaxContent)
 }
 
 // add puts an item on the page if there is room.

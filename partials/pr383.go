@@ -1,6 +1,10 @@
 package partials
 
-import "fmt"
+import (
+	"fmt"
+
+	"runnel/rpc/mcp"
+)
 
 // pr383 is PR #383: partial results inside progress notifications. It shares its counter with the progress that
 // the tool reports: both are notifications of one token.
@@ -27,14 +31,14 @@ func (d *pr383) Encode(dst []byte, b Batch) []byte {
 func (d *pr383) End(dst []byte) []byte {
 	content := []byte{'['}
 	for _, item := range d.ending().Rest {
-		if len(content) > 1 && len(content)+len(item) > maxWeight {
+		if len(content) > 1 && len(content)+len(item) > mcp.MaxContent {
 			dst = d.chunk(dst, append(content, ']'), false)
 			content = content[:1]
 		}
 		if len(content) > 1 {
 			content = append(content, ',')
 		}
-		content = appendItem(content, item, maxItem)
+		content = appendItem(content, item, mcp.MaxContent)
 	}
 	return d.chunk(dst, append(content, ']'), true)
 }

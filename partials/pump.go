@@ -8,6 +8,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"runnel/rpc/mcp"
 )
 
 // Lane is where a pump writes. Write waits for its turn and for room, and calls encode at most once; what encode
@@ -30,10 +32,9 @@ type PumpOptions struct {
 
 const (
 	// DefaultPace is what SEP-2679 recommends (5.3, "a minimum interval between notifications (e.g., 50ms)").
-	DefaultPace     = 50 * time.Millisecond
-	defaultMaxBytes = 64 << 10
-	// maxMaxBytes keeps a line below 1 MiB even if every byte is escaped.
-	maxMaxBytes = 128 << 10
+	DefaultPace = 50 * time.Millisecond
+	// DefaultMaxBytes is PumpOptions.MaxBytes where nothing is said.
+	DefaultMaxBytes = mcp.MaxText / 2
 	// lineOverhead is about what a line is longer than its content: at pace 0 one turn on the lane takes as many lines as fit into MaxBytes.
 	lineOverhead = 256
 )
@@ -74,9 +75,9 @@ type Pump struct {
 // NewPump makes a pump. It closes r when it is done.
 func NewPump(r *Reader, d Dialect, lane Lane, o PumpOptions) *Pump {
 	if o.MaxBytes <= 0 {
-		o.MaxBytes = defaultMaxBytes
+		o.MaxBytes = DefaultMaxBytes
 	}
-	o.MaxBytes = min(o.MaxBytes, maxMaxBytes)
+	o.MaxBytes = min(o.MaxBytes, mcp.MaxText)
 	var lines liner
 	if o.Pace == 0 {
 		r.overhead = lineOverhead

@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 	"unicode/utf8"
+
+	"runnel/rpc/mcp"
 )
 
 // maxLine is below what clients and routers read of a line.
@@ -88,7 +90,7 @@ func scriptChunk(rng *rand.Rand, huge bool) Chunk {
 
 func chunkPiece(t *testing.T, c Chunk) piece {
 	switch {
-	case c.Kind == Item && len(c.Data) > maxItem:
+	case c.Kind == Item && len(c.Data) > mcp.MaxContent:
 		return piece{"text", "", fmt.Sprintf("[an item of %d bytes: it is in the task's result]", len(c.Data))}
 	case c.Kind == Item:
 		return pieceOf(t, c.Data)
@@ -556,7 +558,7 @@ func checkMerged(t *testing.T, segments *Segments, items []string) {
 	}
 	same := func(item json.RawMessage, segment string) bool {
 		if strings.HasPrefix(segment, `{"type":"text","text":"[an item of `) {
-			return len(item) > maxItem // which no line could carry
+			return len(item) > mcp.MaxContent // which no line could carry
 		}
 		var a, b any
 		return json.Unmarshal(item, &a) == nil && json.Unmarshal([]byte(segment), &b) == nil && fmt.Sprint(a) == fmt.Sprint(b)

@@ -62,7 +62,7 @@ func (s *Segments) Grow(end int64, tail []Stretch, ends []int64) error {
 func (s *Segments) Number(end int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.end() < end && s.number(defaultMaxBytes) {
+	for s.end() < end && s.number(DefaultMaxBytes) {
 		// A batch at a time.
 	}
 }
@@ -242,7 +242,7 @@ func (s *Segments) number(limit int) bool {
 		return false
 	}
 	before := s.end()
-	batch, next, err := s.log.ReadAt(context.Background(), before, min(limit, defaultMaxBytes))
+	batch, next, err := s.log.ReadAt(context.Background(), before, min(limit, DefaultMaxBytes))
 	switch {
 	case err != nil: // it may be there when it is asked for again
 	case len(batch.Chunks) == 0 || batch.Lost:

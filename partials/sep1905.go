@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"runnel/rpc/mcp"
 )
 
 // sep1905 is SEP-1905 streaming: responses with the call's own id, whose results carry partial-content. The end of the
@@ -56,7 +58,7 @@ func (d *sep1905) Encode(dst []byte, b Batch) []byte {
 // page begins a response behind what is in dst.
 func (d *sep1905) page(dst []byte) collector {
 	dst = append(append(dst, d.head...), `{"partial-content":[`...)
-	return collector{numbered: true, limit: maxWeight, begin: len(dst), page: Page{Content: dst}}
+	return collector{numbered: true, limit: mcp.MaxContent, begin: len(dst), page: Page{Content: dst}}
 }
 
 func (d *sep1905) close(c collector) []byte {
@@ -89,7 +91,7 @@ func (d *sep1905) item(n int64) []byte {
 			return item[1 : len(item)-1]
 		}
 	}
-	return d.segments.logged(n, maxItem) // some of it is no longer kept
+	return d.segments.logged(n, mcp.MaxContent) // some of it is no longer kept
 }
 
 // End appends what nobody was sent yet, and the end, unless the first response told it: the last response, or more
@@ -105,13 +107,13 @@ func (d *sep1905) End(dst []byte) []byte {
 	if len(s.ends) == 0 && s.last == 0 && s.ending.IsError {
 		// "If no partial results were generated or only an error message is available, the response SHOULD use
 		// standard content format with the error message"
-		page := s.after(0, maxWeight, false)
-		if len(page.Content) <= maxItem {
+		page := s.after(0, mcp.MaxContent, false)
+		if len(page.Content) <= mcp.MaxContent {
 			return d.end(dst, "content", page)
 		}
 	}
 	for {
-		page := s.after(s.last, maxWeight, true)
+		page := s.after(s.last, mcp.MaxContent, true)
 		dst = d.end(dst, "partial-content", page)
 		if page.Complete || page.Count == 0 {
 			return dst

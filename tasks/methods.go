@@ -13,9 +13,10 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// pageSize is how many tasks one tasks/list result shows: with a statusMessage of 2 KiB each, every
-// character of it escaped sixfold, its line stays below 1 MiB.
+// pageSize is how many tasks one tasks/list result shows.
 const pageSize = 50
+
+const _ = uint(mcp.MaxContent - pageSize*(6*maxStatusMessage+1<<10)) // they fit, each with a statusMessage of control characters
 
 // Register adds the tasks methods of 2025-11-25 to srv, and declares the tasks capability.
 func (r *Runner) Register(srv *rpc.Server) {
@@ -153,7 +154,7 @@ const (
 	// maxMerging is how many of them are in memory at once.
 	maxMerging = 2
 	// maxResumed is how much content a response that resumes carries.
-	maxResumed = 512 << 10
+	maxResumed = mcp.MaxPage
 	// maxSeqNr is beyond every segment, and one more does not overflow.
 	maxSeqNr = 1 << 53
 )

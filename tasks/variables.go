@@ -21,10 +21,6 @@ const (
 	maxVariableDepth = 10       // of objects and lists, the outermost included
 )
 
-// maxBeside is how long variables and what they stand beside may be together, in bytes of JSON: their line stays below
-// 1 MiB with an id, a status and its message.
-const maxBeside = 1<<20 - 32<<10
-
 // MergeVariables sets in an encoded object (nil = empty) what patch, another, says; null deletes a key. An object that is empty
 // then is nil. An error says what is wrong with the patch, such as a limit: 1 MiB encoded, 10 levels, 64 KiB for a string.
 // Nothing is changed then.
@@ -186,7 +182,7 @@ func shownVariables(v json.RawMessage) any {
 	switch {
 	case v == nil:
 		v = json.RawMessage("{}")
-	case len(v) > maxBeside:
+	case len(v) > mcp.MaxContent:
 		return map[string]any{"_meta": map[string]any{mcp.MetaVariablesBytes: len(v)}}
 	}
 	return map[string]json.RawMessage{"variables": v}
@@ -198,7 +194,7 @@ func WithVariables(meta map[string]any, t *Task, beside int) map[string]any {
 	if t.Variables == nil {
 		return meta
 	}
-	if beside+len(t.Variables) > maxBeside {
+	if beside+len(t.Variables) > mcp.MaxContent {
 		return with(meta, mcp.MetaVariablesBytes, len(t.Variables))
 	}
 	return with(meta, mcp.MetaVariables, t.Variables)

@@ -246,8 +246,10 @@ func (a *asking) withdraw() {
 const maxQuestion = 16 << 10
 
 // maxTurns is how many questions of a call are open at once in the stateless era, where all of them go out in one line:
-// with messages of control characters, which take six times their length there, it stays below 1 MiB.
+// they fit, with messages of control characters.
 const maxTurns = 4
+
+const _ = uint(mcp.MaxContent - maxTurns*(6*maxQuestion+maxQuestionSchema))
 
 // maxQuestionSchema is how large the schema of a server's question may be, in bytes as it is written to runnel's client.
 const maxQuestionSchema = 64 << 10

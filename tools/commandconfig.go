@@ -54,6 +54,6 @@ const (
 
 	// minMaxResult leaves room for the line that says what is left out, and something around it.
 	minMaxResult = Size(1 << 10)
-	// limitMaxResult keeps a result's line below 1 MiB, which is where some clients stop reading.
-	limitMaxResult = Size(960 << 10)
+	// limitMaxResult leaves room for a link to the log and the like.
+	limitMaxResult = Size(mcp.MaxContent - 32<<10)
 )

@@ -179,7 +179,7 @@ func DefaultConfig() *Config {
 		},
 		Partials: PartialsConfig{
 			Pace:       Duration(partials.DefaultPace), // as fast as an eye follows
-			MaxBytes:   64 << 10,                       // escaped it may grow sixfold and stays below 1 MiB a line
+			MaxBytes:   partials.DefaultMaxBytes,
 			MaxPending: 1 << 20,
 		},
 		Tasks: TasksConfig{

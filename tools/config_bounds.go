@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"runnel/rpc/mcp"
 )
 
 // Check reports the values that are out of their bounds.
@@ -18,11 +20,11 @@ func (c *Config) Check() error {
 
 // Bounds of what can be configured, each with its reason.
 const (
-	minLine      = 256       // an initialize request must fit
-	limitLine    = 1 << 30   // a line is held in memory, whole
-	minPartial   = 256       // less is all envelope
-	limitPartial = 128 << 10 // escaped it may grow sixfold and must stay below 1 MiB a line
-	limitPending = 1 << 30   // it is held in memory
+	minLine      = 256     // an initialize request must fit
+	limitLine    = 1 << 30 // a line is held in memory, whole
+	minPartial   = 256     // less is all envelope
+	limitPartial = mcp.MaxText
+	limitPending = 1 << 30 // it is held in memory
 	minTTL       = Duration(time.Second)
 	minState     = 1 << 20  // an empty state takes some, and one that is full must have room to say so
 	limitState   = 16 << 40 // 2^32 pages

@@ -7,12 +7,9 @@ import (
 	"runnel/tools/text"
 )
 
-// maxContent is how much content a result may have, in bytes of JSON: its line stays below the 1 MiB that clients read.
-const maxContent = 940 << 10
-
 // fit makes a result's content fit into a line: the longest texts lose their middle, and an item that is
 // too large in itself is named instead.
-func fit(result *mcp.CallToolResult) *mcp.CallToolResult { return fitInto(result, maxContent) }
+func fit(result *mcp.CallToolResult) *mcp.CallToolResult { return fitInto(result, mcp.MaxContent) }
 
 func fitInto(result *mcp.CallToolResult, limit int) *mcp.CallToolResult {
 	if result.Size() <= limit {

@@ -54,9 +54,6 @@ func (d *delivery) immediate() (any, error) {
 	return tasks.WithRelated(dressResult(d.caller.Version, outcome.Result), run.ID()), nil
 }
 
-// maxFirst is how much content the first streaming response carries.
-const maxFirst = 512 << 10
-
 // firstResponse is case 3 of SEP-1905: the task, and what there is of its output. It waits a little for the
 // first segment: lastSeqNr 0 is invalid, so an empty first response would leave nothing to resume from.
 func (s *service) firstResponse(ctx context.Context, d *delivery) json.RawMessage {
@@ -67,7 +64,7 @@ func (s *service) firstResponse(ctx context.Context, d *delivery) json.RawMessag
 	_ = r.Wait(wait, 1) // whatever comes of it, what there is goes out
 	handle := run.Handle()
 	maps.Copy(handle.Meta, tasks.Related(run.ID()))
-	first, complete := run.Segments().First(encode(handle.Task), encode(handle.Meta), maxFirst)
+	first, complete := run.Segments().First(encode(handle.Task), encode(handle.Meta), mcp.MaxPage)
 	if complete && d.streamed != nil {
 		d.streamed()
 	}

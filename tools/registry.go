@@ -153,8 +153,8 @@ func (r *Registry) lookup(name string) *entry {
 	return nil
 }
 
-// listPage is how many bytes of tools one tools/list result shows: well under the 1 MiB that some clients read.
-const listPage = 256 << 10
+// listPage is how many bytes of tools one tools/list result shows, roughly.
+const listPage = mcp.MaxPage / 2
 
 // cursorPrefix tells a cursor of ours from text that only looks like one.
 const cursorPrefix = "after "

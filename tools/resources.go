@@ -21,8 +21,6 @@ import (
 const (
 	logTemplate = tasks.LogPrefix + "{id}" + tasks.LogSuffix
 
-	// logPage is how much of a log one answer shows, in bytes of JSON: its line stays below 1 MiB.
-	logPage = 512 << 10
 	// maxURI is how long a URI may be, in bytes: answers repeat it.
 	maxURI = 4 << 10
 	// resourcePage is how many entries one resources/list result shows.
@@ -158,7 +156,7 @@ func (s *service) read(ctx context.Context, c *rpc.Caller, params json.RawMessag
 	if err != nil {
 		return result, false, err
 	}
-	text, next, err := readText(ctx, t.Log, after, logPage)
+	text, next, err := readText(ctx, t.Log, after, mcp.MaxPage)
 	if err != nil {
 		return result, false, err
 	}

@@ -157,8 +157,8 @@ func fail(ctx context.Context, in struct {
 	return mcp.ErrorResult(in.Message), nil
 }
 
-// maxBlob keeps a line that carries a blob in base64 below 1 MiB.
-const maxBlob = 700 << 10
+// maxBlob is the longest blob that fits into a line, in base64.
+const maxBlob = (mcp.MaxContent - 1<<10) / 4 * 3
 
 func blob(_ context.Context, in struct {
 	Bytes int `json:"bytes"`

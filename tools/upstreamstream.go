@@ -18,11 +18,11 @@ func (s *streamed) add(items []mcp.ContentBlock) {
 		t, ok := mcp.TextOf(item)
 		switch {
 		case ok && s.text == nil:
-			s.text = &text.Shaper{Limit: int(DefaultMaxResult), KeepFrames: true}
+			s.text = &text.Shaper{Limit: mcp.MaxContent, KeepFrames: true}
 			fallthrough
 		case ok:
 			_, _ = s.text.Write([]byte(t)) // never fails
-		case s.size < maxContent: // what is behind would not fit into a result
+		case s.size < mcp.MaxContent: // what is behind would not fit into a result
 			s.flush()
 			s.content, s.size = append(s.content, item), s.size+len(item)
 		}
