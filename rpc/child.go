@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,13 +18,15 @@ const (
 	killGrace = 2 * time.Second
 	// stderrGrace is how long stderr may stay open when the server has ended: someone else may hold it.
 	stderrGrace = 500 * time.Millisecond
+	// stdoutGrace is the same for stdout.
+	stdoutGrace = 500 * time.Millisecond
 )
 
 // child is a server's process and its group.
 type child struct {
 	cmd    *exec.Cmd
 	stdin  *os.File
-	stdout *os.File
+	stdout *childOutput
 	exited chan struct{} // closed when it has been waited for
 
 	release  func() // of DialOptions.Guard
@@ -53,13 +56,51 @@ func startChild(o *DialOptions) (*child, error) {
 		closeFiles(stdin, stdout)
 		return nil, fmt.Errorf("cannot start the server: %w", err)
 	}
-	c := &child{cmd: cmd, stdin: stdin, stdout: stdout, exited: make(chan struct{}), release: func() {}, endGroup: killGroup}
+	c := &child{cmd: cmd, stdin: stdin, stdout: &childOutput{f: stdout}, exited: make(chan struct{}), release: func() {}, endGroup: killGroup}
 	go func() {
 		defer close(c.exited)
 		_ = cmd.Wait() // how it ended is in ProcessState
+		_ = stdout.SetReadDeadline(time.Now().Add(stdoutGrace))
 	}()
 	return c, nil
 }
+
+// childOutput is what a server writes. It ends with the pipe or, where somebody else holds that open, with the server's process, whose
+// end sets a deadline: then what the pipe holds is read, and nothing more. A helper that a dead server has left behind answers no calls.
+type childOutput struct {
+	f    *os.File
+	over bool // the deadline has passed
+	rest int  // bytes that have been read since
+}
+
+// maxRest is as much as a pipe can hold. A helper that goes on writing must end, too.
+const maxRest = 1 << 20
+
+var errLeftBehind = errors.New("the server has ended, though something that it started holds its output open")
+
+func (o *childOutput) Read(p []byte) (n int, err error) {
+	if !o.over {
+		if n, err = o.f.Read(p); !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+		o.over = true
+		_ = o.f.SetReadDeadline(time.Time{}) // with one that has passed, nothing is read at all
+	}
+	conn, err := o.f.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	if waits := conn.Read(func(fd uintptr) bool { n, err = syscall.Read(int(fd), p); return true }); waits != nil {
+		return 0, waits
+	}
+	if n <= 0 || o.rest > maxRest {
+		return 0, errLeftBehind
+	}
+	o.rest += n
+	return n, err
+}
+
+func (o *childOutput) Close() error { return o.f.Close() }
 
 func closeFiles(files ...*os.File) {
 	for _, f := range files {

@@ -60,6 +60,21 @@ func serverMain(kind string) {
 		}
 		fmt.Fprintln(os.Stderr, c.Process.Pid)
 		_ = echoServer(nil).Serve(context.Background(), os.Stdin, os.Stdout)
+	case "mortal": // ends at the first call, with much said, and leaves behind a child that holds stdout open and talks
+		lines := bufio.NewScanner(os.Stdin)
+		lines.Scan()
+		fmt.Println(`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"mortal","version":"1"}}}`)
+		lines.Scan() // notifications/initialized
+		lines.Scan()
+		c := exec.Command("sh", "-c", "sleep 2; while :; do echo; done")
+		c.Stdout = os.Stdout
+		if err := c.Start(); err != nil {
+			panic(err)
+		}
+		for range 100 {
+			fmt.Println(`{"jsonrpc":"2.0","method":"n"}`)
+		}
+		os.Exit(3)
 	}
 }
 
@@ -153,6 +168,34 @@ func TestCloseLeavesNothing(t *testing.T) {
 			t.Fatal("a child of the server is left")
 		}
 		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// The end of a server's process ends its session, though a helper holds its output open; what it has said before is not lost, however
+// slowly it is taken.
+func TestServerDiesBeforeItsHelper(t *testing.T) {
+	o := serverProcess(t, "mortal")
+	o.Version = newest()
+	said := 0
+	o.OnNotification = func(string, json.RawMessage) {
+		if said++; said == 1 {
+			time.Sleep(2 * (stderrGrace + stdoutGrace)) // the first is slow: the deadline passes meanwhile
+		}
+	}
+	client, err := Dial(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), watchdog)
+	defer stop()
+	if err := client.Call(ctx, "m", nil, nil); !errors.Is(err, ErrClosed) || !errors.Is(err, errLeftBehind) {
+		t.Errorf("the call gives %v", err)
+	}
+	if said != 100 {
+		t.Errorf("%d of 100 notifications came", said)
+	}
+	if err := client.Close(); err == nil || !strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("it ended with %v", err)
 	}
 }
 
