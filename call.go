@@ -200,12 +200,17 @@ func (c *call) result(wanted context.Context) (json.RawMessage, error) {
 	}
 	tool := c.tool
 	call := &tools.RemoteCall{Tool: tool.Name, Arguments: c.arguments}
+	_, takesTasks := c.client.Capabilities().Extensions[mcp.ExtensionTasks]
 	switch {
 	case !c.o.noTask && tools.TakesTask(c.client, tool):
 		call.Task = &mcp.TaskMetadata{}
 		if c.o.mode.word != "" {
 			call.Task.ResponseModes = []mcp.ResponseMode{mcp.ResponseMode(c.o.mode.word)}
 		}
+	case c.o.mode.word != "" && c.client.Era() == rpc.Stateless:
+		return nil, fmt.Errorf("%s cannot be called with --mode: the server speaks %s only, which has no response modes", tool.Name, c.client.Version().Name)
+	case c.o.task && c.client.Era() == rpc.Stateless && takesTasks:
+		// there the server decides what becomes a task
 	case c.o.task || c.o.mode.word != "":
 		return nil, fmt.Errorf("%s cannot be called as a task: the server or the tool does not take it", tool.Name)
 	}

@@ -158,6 +158,14 @@ func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *c
 // open connects to the server, finds the tool, and makes the arguments of its call.
 func (c *call) open(cmd *cobra.Command, name string, server []string, dial rpc.DialOptions) (disconnect func(), err error) {
 	client, disconnect, err := c.i.dial(cmd, server, dial)
+	if errors.As(err, new(*rpc.Error)) && c.o.protocol.word == "" && dial.Version != "" {
+		// It does not take the handshake that was asked for because of its tasks: is it of the newer era only?
+		dial.Version = ""
+		var later error
+		if client, disconnect, later = c.i.dial(cmd, server, dial); later == nil {
+			err = nil
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

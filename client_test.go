@@ -330,6 +330,8 @@ func TestCallOfBrokenServers(t *testing.T) {
 			0, "a\n[image image/png 3 bytes]\nb", ""},
 		{"dies", []string{"tools/call", aHandle + "\n" + partial(0) + "exit 3"},
 			1, "0\n", "connection lost: the server closed its output"},
+		{"dies, but a helper holds its output", []string{"tools/call", aHandle + "\n" + partial(0) + "sleep 1000 & exit 3"},
+			1, "0\n", "connection lost: the server has ended, though something that it started holds its output open"},
 		{"no notification of the end, only tasks/get", []string{"tools/call", aHandle + "\n" + partial(0),
 			"tasks/get", `{"jsonrpc":"2.0","id":4,"result":{"taskId":"x","status":"completed"}}`,
 			"tasks/result", strings.Replace(result, `"id":4`, `"id":5`, 1)},
@@ -361,6 +363,28 @@ func TestCallOfBrokenServers(t *testing.T) {
 		if got.code != c.code || got.stdout != c.stdout || !strings.Contains(got.stderr, c.stderr) || c.stderr == "" && got.stderr != "" {
 			t.Errorf("%s: exit code %d, want %d\nstdout %q\n  want %q\nstderr %q\n  want %q", c.name, got.code, c.code, got.stdout, c.stdout, got.stderr, c.stderr)
 		}
+	}
+}
+
+// A server that speaks only the newest version is found, also where a task or a mode is asked for: those belong to an older one.
+func TestCallOfAStatelessServer(t *testing.T) {
+	server := script(t,
+		"server/discover", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}}`,
+		"tools/call", `{"jsonrpc":"2.0","id":3,"result":{"resultType":"complete","content":[{"type":"text","text":"fine"}]}}`)
+	modern := regexp.MustCompile(`"initialize"'\*\) .*`).ReplaceAllString(server[3],
+		`"initialize"'*) echo '{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method not found"}}';;`)
+	bare := strings.Replace(modern, `"io.modelcontextprotocol/tasks":{}`, "", 1)
+	for _, c := range []struct{ flag, server, stdout, stderr string }{
+		{"--progress=never", modern, "fine", "^$"},
+		{"--task", modern, "fine", "^$"},
+		{"--task", bare, "", "^runnel: t cannot be called as a task: the server or the tool does not take it\n$"},
+		{"--mode=streaming", modern, "", "^runnel: t cannot be called with --mode: the server speaks 2026-07-28 only, which has no response modes\n$"},
+	} {
+		code := exitFine
+		if c.stdout == "" {
+			code = exitFailure
+		}
+		runClient(t, "", "call", "t", c.flag, "--", "sh", "-c", c.server).is(t, code, c.stdout, c.stderr)
 	}
 }
 

@@ -31,8 +31,11 @@ func (c *Client) read() {
 			continue
 		}
 		if err != nil {
-			if err == io.EOF {
+			switch {
+			case err == io.EOF:
 				err = errors.New("the server closed its output")
+			case errors.Is(err, errLeftBehind):
+				err = errLeftBehind
 			}
 			c.ended(err)
 			return
