@@ -174,11 +174,27 @@ next:
 	return argv, nil
 }
 
-// template parses the value of a key. It refuses placeholders that no input declares.
+// unclosed is what begins as a placeholder and does not end as one.
+var unclosed = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\{\{\s*([A-Za-z_][A-Za-z0-9_-]*)\s*(\}?)`)
+})
+
+// template parses the value of a key. It refuses placeholders that no input declares, and those that are not closed.
 func (in *inputs) template(key, text string) (*template, error) {
 	t := parseTemplate(text)
+	for _, between := range t.text {
+		if !strings.Contains(between, "{{") {
+			continue
+		}
+		for _, m := range unclosed().FindAllStringSubmatch(between, -1) {
+			if m[2] != "" || slices.Contains(in.names, m[1]) { // else another program may be meant
+				return nil, &ConfigError{Key: key, Problem: fmt.Sprintf("%q is not closed", m[0]), Allowed: "{{" + m[1] + "}}"}
+			}
+		}
+	}
 	var lists []string
 	for _, name := range t.names {
+		in.use(name)
 		if !slices.Contains(in.names, name) {
 			return nil, &ConfigError{Key: key, Problem: fmt.Sprintf("placeholder {{%s}} names no input", name), Allowed: in.allowed()}
 		}

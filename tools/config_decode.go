@@ -84,6 +84,10 @@ func (d *decoder) value(path string, n *yaml.Node, v reflect.Value, depth int) {
 
 func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value, depth int) {
 	list, ok := d.entries(n, depth)
+	if !ok && isText(n) && v.Type() == reflect.TypeFor[CommandConfig]() {
+		d.tell(n, about(path)+"text where a mapping belongs", "write {command: "+wordsOf(n.Value)+"}")
+		return
+	}
 	if !ok {
 		d.fail(n, about(path)+kind(n)+" where a mapping belongs", "a mapping with "+strings.Join(fieldNames(v.Type()), ", "))
 		return
@@ -95,6 +99,9 @@ func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value, depth in
 			hint := allow(strings.Join(names, ", "))
 			if near := Nearest(e.name, names); len(near) > 0 {
 				hint = "did you mean " + strings.Join(near, " or ") + "?"
+			}
+			if instead := pasted(path, e.name, e.value, list); instead != "" {
+				hint = instead
 			}
 			d.tell(e.key, fmt.Sprintf("%sunknown key %.100q", about(path), e.name), hint)
 			continue
@@ -143,7 +150,16 @@ func (d *decoder) mapping(path string, n *yaml.Node, v reflect.Value, depth int)
 
 func (d *decoder) list(path string, n *yaml.Node, v reflect.Value, depth int) {
 	if n.Kind != yaml.SequenceNode {
-		d.fail(n, about(path)+kind(n)+" where a list belongs", "a list such as [a, b]")
+		switch {
+		case isText(n) && strings.HasPrefix(path, "tools.") && strings.HasSuffix(path, ".command"):
+			d.tell(n, about(path)+"text where a list of words belongs", "write "+wordsOf(n.Value)+", or the key shell, if a shell is to read it")
+		case isText(n) && strings.HasSuffix(path, ".command"):
+			d.tell(n, about(path)+"text where a list of words belongs", "write "+wordsOf(n.Value))
+		case isText(n):
+			d.tell(n, about(path)+"text where a list belongs", "write "+wordList([]string{n.Value}))
+		default:
+			d.fail(n, about(path)+kind(n)+" where a list belongs", "a list such as [a, b]")
+		}
 		return
 	}
 	list := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))

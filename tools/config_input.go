@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -14,10 +15,10 @@ func newCheckedCommand(name string, config CommandConfig, env Environment) (*Com
 	if err != nil {
 		return nil, err
 	}
-	if certainInput(in) {
-		return newCommand(name, config, in, env)
-	}
 	key := inputKey{whole: bytes.Equal(in.schema, config.Input)}
+	if certainInput(in) {
+		return newUsingAll(name, config, in, env, key)
+	}
 	compiled, err := compileSchema(in.schema)
 	if err != nil {
 		return nil, key.schemaError(err)
@@ -27,7 +28,22 @@ func newCheckedCommand(name string, config CommandConfig, env Environment) (*Com
 			return nil, err
 		}
 	}
-	return newCommand(name, config, in, env)
+	return newUsingAll(name, config, in, env, key)
+}
+
+// newUsingAll is newCommand, but it refuses an input that no placeholder has: a call would give it for nothing. In a script each is
+// a variable, which the programs that the script starts may read.
+func newUsingAll(name string, config CommandConfig, in *inputs, env Environment, key inputKey) (*Command, error) {
+	c, err := newCommand(name, config, in, env)
+	if err != nil || config.Shell != "" {
+		return c, err
+	}
+	for _, input := range in.names {
+		if !slices.Contains(in.used, input) {
+			return nil, &ConfigError{Key: key.of([]string{"properties", input}), Problem: "the command does not use it", Allowed: "{{" + input + "}} in command or stdin"}
+		}
+	}
+	return c, nil
 }
 
 // schemaError says where in "input" the schema is wrong.

@@ -17,6 +17,7 @@ type inputs struct {
 	names    []string                   // the declared properties, in the order they were written
 	defaults map[string]json.RawMessage // of the properties that have one
 	arrays   map[string]bool            // the properties that are of type array
+	used     []string                   // the properties that a template has
 }
 
 // parseInputs reads "input" and "required" of a tool. input is a whole JSON Schema if its "type" is
@@ -131,4 +132,10 @@ func objectKeys(object json.RawMessage) (keys []string) {
 		return true
 	})
 	return keys
+}
+
+func (in *inputs) use(name string) {
+	if !slices.Contains(in.used, name) {
+		in.used = append(in.used, name)
+	}
 }
