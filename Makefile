@@ -11,7 +11,7 @@ FUZZTIME ?= 500000x
 # How many random sessions make fuzz plays; make test plays 500.
 RANDOM_SESSIONS ?= 10000
 
-.PHONY: build demo man test check lint vuln race crash soak fuzz fuzz-short bench clean
+.PHONY: build demo man test check lint vuln race crash soak fuzz fuzz-short hosts bench clean
 
 build: ## bin/runnel; without cgo, which would be there only to look up names and costs a tenth of the start
 	CGO_ENABLED=0 go build -o bin/runnel .
@@ -25,10 +25,11 @@ man: build ## the man pages, in bin/man/man1
 test: check lint vuln race fuzz-short ## all that CI checks
 
 check: ## format, modules, vet, also for systems that the tests do not run on
-	@unformatted=$$(gofmt -l *.go rpc partials tasks tools testdata/bench testdata/examples testdata/interop/go); \
+	@unformatted=$$(gofmt -l *.go rpc partials tasks tools testdata/bench testdata/examples testdata/hosts testdata/interop/go); \
 	if [ -n "$$unformatted" ]; then echo "not formatted (gofmt -w):"; echo "$$unformatted"; exit 1; fi
 	go mod tidy -diff
 	go vet ./... ./testdata/examples/...
+	go -C testdata/hosts vet ./...
 	GOARCH=386 CGO_ENABLED=0 go vet ./...
 	GOOS=darwin GOARCH=arm64 go vet ./...
 
@@ -58,6 +59,9 @@ fuzz: ## every fuzz target $(FUZZTIME), and $(RANDOM_SESSIONS) random sessions
 
 fuzz-short:
 	$(MAKE) fuzz FUZZTIME=10000x RANDOM_SESSIONS=1
+
+hosts: build ## real agent programs from npm, against scripted models: what a model reads (testdata/hosts/README.md)
+	go -C testdata/hosts test -count=1 -v -timeout 1h .
 
 bench: build ## Go benchmarks, then runnel beside other servers (a table; nothing passes or fails)
 	go test -run '^$$' -bench . -benchmem ./...

@@ -1,0 +1,3 @@
+module hosts
+
+go 1.26.0

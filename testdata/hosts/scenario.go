@@ -1,0 +1,419 @@
+package hosts
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A Scenario is what a model does with runnel through a host, and what must come of it.
+type Scenario struct {
+	Name     string
+	Config   string   // runnel.yaml; DIR is the run's directory
+	Flags    []string // of runnel
+	Play     func(run *Run, results []Result) []Call
+	During   func(run *Run) // what happens while the host runs
+	Check    func(run *Run) // the oracle
+	Limit    time.Duration  // of the host's run, if it is not the usual one
+	NoGolden bool           // where the text depends on the time
+}
+
+// A Run is one run of a scenario with a host.
+type Run struct {
+	*testing.T
+
+	Host    Host
+	Dir     string
+	Model   *Model
+	Process *os.Process
+
+	Calls   []Call // when the host has ended
+	Results []Result
+
+	// Figure is what the table of figures says of the scenario.
+	Figure func(name, format string, args ...any)
+}
+
+// syncWait is when a call is handed over in all scenarios: two seconds instead of fifty.
+var syncWait = []string{"--sync-wait", "2s"}
+
+var Scenarios = []Scenario{
+	{
+		Name:   "short",
+		Config: `tools: {greet: {description: Says hello, command: [echo, "hello from the command"]}}`,
+		Play:   once("greet", nil),
+		Check:  func(run *Run) { run.reads(0, "hello from the command") },
+	},
+	{
+		Name:   "failing",
+		Config: `tools: {compile: {description: Compiles the program, shell: "echo compiling; echo 'main.go:3: undefined: x' >&2; exit 3"}}`,
+		Play:   once("compile", nil),
+		Check: func(run *Run) {
+			run.reads(0, "compiling")
+			run.reads(0, "main.go:3: undefined: x")
+			run.reads(0, "exit code 3")
+		},
+	},
+	{
+		Name:   "silent",
+		Config: `tools: {format: {description: Formats the sources, command: ["true"]}}`,
+		Play:   once("format", nil),
+		Check:  func(run *Run) { run.reads(0, "exit code 0") },
+	},
+	{
+		Name:   "long",
+		Config: buildConfig,
+		Flags:  syncWait,
+		Play: func(run *Run, results []Result) []Call {
+			switch len(results) {
+			case 0:
+				return []Call{{Tool: "build"}}
+			case 1:
+				return next(results, 500)
+			default:
+				run.release()
+				return next(results, 0)
+			}
+		},
+		Check: func(run *Run) {
+			run.reads(0, "[20/40] compiling package 20")
+			run.readsOnce("[1/40]")
+			run.readsOnce("[20/40]")
+			run.readsOnce("[21/40]")
+			run.readsOnce("[40/40]")
+			run.reads(len(run.Results)-1, "completed")
+		},
+	},
+	{
+		Name:   "huge",
+		Config: `tools: {count: {description: Counts, command: [seq, "1", "200000"]}}`,
+		Play:   once("count", nil),
+		Check: func(run *Run) {
+			run.reads(0, "1\n2\n3\n")
+			run.within(40 << 10)
+		},
+	},
+	{
+		Name:   "progress",
+		Config: `tools: {download: {description: Downloads, shell: 'i=1; while [ $i -le 200 ]; do printf "\rdownloading %3d/200 [====================]" $i; i=$((i+1)); done; printf "\nsaved\n"'}}`,
+		Play:   once("download", nil),
+		Check: func(run *Run) {
+			run.reads(0, "downloading 200/200")
+			run.reads(0, "saved")
+			run.Figure("200 frames", "%d bytes", run.size())
+			run.within(400)
+		},
+	},
+	{
+		Name:     "cancelled",
+		Config:   waitConfig,
+		Play:     once("wait", nil),
+		During:   func(run *Run) { run.end(os.Interrupt) },
+		Check:    func(*Run) {},
+		NoGolden: true,
+	},
+	{
+		Name:     "killed",
+		Config:   waitConfig,
+		Play:     once("wait", nil),
+		During:   func(run *Run) { run.end(os.Kill) },
+		Check:    func(*Run) {},
+		NoGolden: true,
+	},
+	{
+		Name:   "parallel",
+		Config: `tools: {say: {description: Says a word, shell: 'sleep 0.5; echo "said $word"', input: {word: {type: string}}, annotations: {readOnlyHint: true}}}`,
+		Play: func(_ *Run, results []Result) []Call {
+			if len(results) > 0 {
+				return nil
+			}
+			return []Call{{"say", object{"word": "one"}}, {"say", object{"word": "two"}}, {"say", object{"word": "three"}}}
+		},
+		Check: func(run *Run) {
+			run.reads(0, "said one")
+			run.reads(1, "said two")
+			run.reads(2, "said three")
+		},
+	},
+	{
+		Name:   "confirm",
+		Config: `tools: {deploy: {description: Deploys, shell: "touch DIR/ran; echo deployed", confirm: "Deploy to production?"}}`,
+		Play:   once("deploy", nil),
+		Check: func(run *Run) {
+			_, err := os.Stat(filepath.Join(run.Dir, "ran"))
+			if ran, told := err == nil, strings.Contains(run.text(0), "deployed"); ran != told {
+				run.Errorf("the command ran: %v; the model was told that it did: %v", ran, told)
+			}
+			if strings.TrimSpace(run.text(0)) == "" {
+				run.Errorf("the model was told nothing")
+			}
+		},
+	},
+	{
+		Name: "typed",
+		Config: `tools: {check: {description: Checks arguments, shell: 'printf "%s\n" "count=$count" "verbose=$verbose" "packages=$packages" "options=$options" "mode=$mode"', input: {
+  count: {type: integer}, verbose: {type: boolean}, packages: {type: array, items: {type: string}}, options: {type: object, properties: {level: {type: number}}}, mode: {type: string, enum: [fast, slow]}}}}`,
+		Play: once("check", object{"count": 3, "verbose": true, "packages": []string{"a", "b c"}, "options": object{"level": 1.5}, "mode": "slow"}),
+		Check: func(run *Run) {
+			for _, want := range []string{"count=3", "verbose=true", "packages=a\nb c", `options={"level":1.5}`, "mode=slow"} {
+				run.reads(0, want)
+			}
+		},
+	},
+	{
+		Name:   "tasks",
+		Config: buildConfig,
+		Play: func(run *Run, results []Result) []Call {
+			switch len(results) {
+			case 0:
+				return []Call{{"start_task", object{"tool": "build", "arguments": object{"packages": 40}}}}
+			case 1:
+				return []Call{{"start_task", object{"tool": "build", "arguments": object{}}}}
+			case 2:
+				return []Call{{"list_tasks", nil}}
+			case 3:
+				run.release()
+				return []Call{{"get_task_result", object{"task_id": taskID(results[1].Text)}}}
+			case 4:
+				return []Call{{"list_tasks", nil}}
+			default:
+				return nil
+			}
+		},
+		Check: func(run *Run) {
+			run.reads(0, "packages") // which is no argument of it
+			run.reads(1, "get_task_result")
+			run.reads(2, "working")
+			run.reads(3, "[40/40] compiling package 40")
+			run.reads(3, "completed")
+			run.reads(4, "completed")
+		},
+	},
+}
+
+// pollBytes is what a poll may cost beside what is new: the line about the task, and what a host puts around it.
+const pollBytes = 300
+
+// followed is a build that prints all the time; a model follows it to its end by what the texts say.
+func followed(steps int, syncWait string) Scenario {
+	return Scenario{
+		Name:   "build",
+		Config: fmt.Sprintf(`tools: {build: {description: Builds the program, shell: 'i=1; while [ $i -le %[1]d ]; do printf "[%%3d/%[1]d] compiling the packages of component %%d of the program\n" $i $i; i=$((i+1)); sleep 0.1; done'}}`, steps),
+		Flags:  []string{"--sync-wait", syncWait},
+		Limit:  runLimit + time.Duration(steps)*300*time.Millisecond,
+		Play: func(_ *Run, results []Result) []Call {
+			if len(results) == 0 {
+				return []Call{{Tool: "build"}}
+			}
+			return next(results, 0)
+		},
+		Check: func(run *Run) {
+			output := 0
+			for i := range steps {
+				output += len(fmt.Sprintf("[%3d/%d] compiling the packages of component %d of the program\n", i+1, steps, i+1))
+			}
+			polls := len(run.Results) - 1
+			run.Figure("build", "%.2f (%d of %d bytes, %d polls)", float64(run.size())/float64(output), run.size(), output, polls)
+			run.within(output*12/10 + polls*pollBytes)
+			run.reads(polls, fmt.Sprintf("[%d/%d]", steps, steps))
+			run.reads(polls, "completed")
+			if polls < 1 {
+				run.Error("the build was not handed over")
+			}
+		},
+		NoGolden: true,
+	}
+}
+
+// buildConfig has a build that waits in its middle until the run releases it.
+const buildConfig = `tools: {build: {description: Builds the program, shell: '
+  i=1; while [ $i -le 20 ]; do echo "[$i/40] compiling package $i"; i=$((i+1)); done;
+  while [ ! -e DIR/go ]; do sleep 0.1; done;
+  while [ $i -le 40 ]; do echo "[$i/40] compiling package $i"; i=$((i+1)); done', input: {}}}`
+
+func (run *Run) release() {
+	if err := os.WriteFile(filepath.Join(run.Dir, "go"), nil, 0o600); err != nil {
+		run.Error(err)
+	}
+}
+
+// waitConfig has a command that never ends; who it is and who started it stands in a file.
+const waitConfig = `tools: {wait: {description: Waits, shell: 'echo $$ $PPID > DIR/pids.new; mv DIR/pids.new DIR/pids; sleep 1000; echo done'}}`
+
+// goneLimit is how long a host and runnel may take to leave nothing behind.
+const goneLimit = 10 * time.Second
+
+// end ends the host by a signal while its call runs. Neither the command nor runnel may outlive it for long.
+func (run *Run) end(sig os.Signal) {
+	run.Helper()
+	name := filepath.Join(run.Dir, "pids")
+	if !eventually(time.Minute, func() bool { _, err := os.Stat(name); return err == nil }) {
+		run.Error("the command did not start")
+		_ = run.Process.Kill()
+		return
+	}
+	b, err := os.ReadFile(name)
+	if err != nil {
+		run.Fatal(err)
+	}
+	var command, server int
+	if _, err := fmt.Sscan(string(b), &command, &server); err != nil {
+		run.Fatal(err)
+	}
+	began := time.Now()
+	if err := run.Process.Signal(sig); err != nil {
+		run.Error(err)
+	}
+	gone := func(pid int) func() bool {
+		return func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+	}
+	if !eventually(goneLimit, gone(-command)) {
+		run.Errorf("the command lives %v after the host's %v", goneLimit, sig)
+		_ = syscall.Kill(-command, syscall.SIGKILL)
+	}
+	run.Logf("the command was gone after %v", time.Since(began).Round(10*time.Millisecond))
+	if !eventually(goneLimit, gone(server)) {
+		run.Errorf("runnel lives %v after the host's %v", goneLimit, sig)
+		_ = syscall.Kill(server, syscall.SIGKILL)
+	}
+	_ = syscall.Kill(-run.Process.Pid, syscall.SIGKILL) // a host may go on without the call
+}
+
+// eventually polls: processes of other programs tell nobody of their end.
+func eventually(limit time.Duration, holds func() bool) bool {
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if holds() {
+			return true
+		}
+	}
+	return false
+}
+
+// once calls one tool and is done.
+func once(tool string, args map[string]any) func(*Run, []Result) []Call {
+	return func(_ *Run, results []Result) []Call {
+		if len(results) > 0 {
+			return nil
+		}
+		return []Call{{tool, args}}
+	}
+}
+
+// next does what the last result says, as a model would: it calls the tool that is named there, or it is done.
+// The task's id may stand in an earlier one. waitMs 0 = as the tool's default is.
+func next(results []Result, waitMs int) []Call {
+	if len(results) > 50 || !strings.Contains(results[len(results)-1].Text, "get_task_result") {
+		return nil
+	}
+	args := object{}
+	for _, r := range results {
+		if id := taskID(r.Text); id != "" {
+			args["task_id"] = id
+		}
+	}
+	if waitMs > 0 {
+		args["wait_ms"] = waitMs
+	}
+	return []Call{{"get_task_result", args}}
+}
+
+var idPattern = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-z]{20,}`)
+
+// taskID is the first task id in a text, "" if there is none.
+func taskID(text string) string { return idPattern.FindString(text) }
+
+// text is what the model read for a call, with newlines and quotes also where a host shows a result as JSON.
+func (run *Run) text(i int) string {
+	if i < 0 || i >= len(run.Results) {
+		return ""
+	}
+	text := run.Results[i].Text
+	if strings.Contains(text, `\n`) && !strings.Contains(text, "\n") || strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[{") {
+		text = strings.NewReplacer(`\\`, `\`, `\n`, "\n", `\"`, `"`, `\r`, "\r", `\t`, "\t").Replace(text)
+	}
+	return text
+}
+
+// reads checks that the model read something in the result of a call.
+func (run *Run) reads(i int, want string) {
+	run.Helper()
+	if !strings.Contains(run.text(i), want) {
+		run.Errorf("the model has not read %q in the result of call %d: %s", want, i, shorten(run.text(i)))
+	}
+}
+
+// readsOnce checks that the model did not read, and pay for, something twice.
+func (run *Run) readsOnce(want string) {
+	run.Helper()
+	n := 0
+	for i := range run.Results {
+		n += strings.Count(run.text(i), want)
+	}
+	if n != 1 {
+		run.Errorf("the model has read %q %d times", want, n)
+	}
+}
+
+// size is how many bytes the model read.
+func (run *Run) size() int {
+	n := 0
+	for _, r := range run.Results {
+		n += len(r.Text)
+	}
+	return n
+}
+
+func (run *Run) within(limit int) {
+	run.Helper()
+	if n := run.size(); n > limit {
+		run.Errorf("the model has read %d bytes, more than %d", n, limit)
+	}
+}
+
+// Transcript is what the model called and read, without what differs from run to run.
+func (run *Run) Transcript() string {
+	clean := cleaner(run.Dir)
+	var b strings.Builder
+	for i, r := range run.Results {
+		if i < len(run.Calls) {
+			fmt.Fprintf(&b, "> %s %s\n", run.Calls[i].Tool, clean(encode(run.Calls[i].Args)))
+		}
+		text := clean(r.Text)
+		fmt.Fprintf(&b, "< %d bytes\n%s\n\n", len(text), shorten(text))
+	}
+	return b.String()
+}
+
+// cleaner replaces what differs from run to run. Ids keep who is who.
+func cleaner(dir string) func(string) string {
+	ids := map[string]string{}
+	times := regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+	durations := regexp.MustCompile(`\b\d+(\.\d+)? ?(s|ms|seconds)\b`)
+	return func(text string) string {
+		text = strings.ReplaceAll(text, dir, "DIR")
+		text = idPattern.ReplaceAllStringFunc(text, func(id string) string {
+			if ids[id] == "" {
+				ids[id] = "TASK" + strconv.Itoa(len(ids)+1)
+			}
+			return ids[id]
+		})
+		return durations.ReplaceAllString(times.ReplaceAllString(text, "TIME"), "N s")
+	}
+}
+
+// shown is how much of the head and of the tail of a long text golden files and errors show.
+const shown = 1000
+
+func shorten(text string) string {
+	if len(text) <= 3*shown {
+		return text
+	}
+	return fmt.Sprintf("%s\n[golden: %d bytes are left out here]\n%s", text[:shown], len(text)-2*shown, text[len(text)-shown:])
+}
