@@ -104,11 +104,7 @@ func (i *invocation) tellTrust(file string) {
 }
 
 func (i *invocation) summarize(file string, config *tools.Config) error {
-	s := "s"
-	if len(config.Tools) == 1 {
-		s = ""
-	}
-	if _, err := fmt.Fprintf(i.stdout, "%s: fine, %d tool%s%s\n", file, len(config.Tools), s, andServers(config)); err != nil {
+	if _, err := fmt.Fprintf(i.stdout, "%s: fine, %s%s\n", file, count(len(config.Tools), "tool"), andServers(config)); err != nil {
 		return err
 	}
 	table := tabwriter.NewWriter(i.stdout, 0, 0, 2, ' ', 0)

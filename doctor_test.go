@@ -1,15 +1,21 @@
 package main
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/creack/pty"
 )
 
 func TestDoctor(t *testing.T) {
+	defer func(was time.Duration) { checkTime = was }(checkTime)
+	checkTime = 2 * time.Second // for a server that never answers
 	good := writeConfig(t, "tools:\n  list:\n    command: [ls, -l]\n  any:\n    shell: echo\n")
 	elsewhere := writeConfig(t, `
 tools:
@@ -31,7 +37,13 @@ upstreams:
 	}
 	missing := writeConfig(t, "tools:\n  gone:\n    command: [no-such-program]\n  here:\n    command: [./program]\n    dir: /\n")
 	wrong := filepath.Join("testdata", "config", "wrong", "documents.yaml")
-	outer := writeConfig(t, "tools: {a: {command: [ls]}}\nupstreams: {b: {command: [ls]}, c: {command: [ls]}}")
+	itself := "{command: [" + executable + ", --selftest, --log-level, error], env: {RUNNEL_TEST_AS_PROGRAM: '1', RUNNEL_CONFIG: /dev/null}"
+	outer := writeConfig(t, "tools: {a: {command: [ls]}}\nupstreams: {b: "+itself+"}, c: "+itself+", allow: [echo]}}")
+	dead := writeConfig(t, `
+upstreams:
+  one: {command: [sh, -c, "echo cannot find the host no.invalid >&2; exit 3"]}
+  two: {command: [sh, -c, "exec sleep 600"]}
+`)
 	for _, c := range []struct {
 		args []string
 		code int
@@ -39,10 +51,12 @@ upstreams:
 	}{
 		{nil, exitFine, []string{`ok     version: runnel`, `ok     config: /dev/null`, `ok     session, 2025-11-25: 2025-11-25, `, `ok     session, stateless era: 2026-07-28, `}},
 		{good, exitFine, []string{`ok     config: .*runnel.yaml$`, `ok     tools: 2$`, `ok     tool any: /.*/sh`, `ok     tool list: /.*/ls`}},
-		{outer, exitFine, []string{`ok     tools: 1 and those of 2 other servers$`}},
+		{outer, exitFine, []string{`ok     tools: 1 and those of 2 other servers$`,
+			`ok     upstream b: runnel devel, protocol 20\d\d-\d\d-\d\d, \d+ tools, \d+ ms$`, `ok     upstream c: runnel devel, protocol .*, 1 tool, \d+ ms$`}},
+		{dead, exitFailure, []string{`WRONG  upstream one: cannot start: .*\n +cannot find the host no.invalid`, `WRONG  upstream two: cannot start: .*it did not start within 2s`}},
 		{missing, exitFailure, []string{`WRONG  tool gone: cannot start no-such-program: not found in PATH=`, `WRONG  tool here: `}},
 		{elsewhere, exitFailure, []string{ // what a call would find, not what the directory of doctor has
-			`ok     tool below: ` + sub + `/run$`, `ok     tool inside: ` + sub + `/run$`, `ok     upstream here: ` + sub + `/run$`,
+			`ok     tool below: ` + sub + `/run$`, `ok     tool inside: ` + sub + `/run$`, `WRONG  upstream here: cannot start: .*`,
 			`WRONG  tool plain: cannot start /etc/passwd: /etc/passwd: permission denied$`,
 			`WRONG  tool lost: cannot start ls: directory /nonexistent: no such file or directory$`,
 			`WRONG  upstream gone: cannot start no-such-server: not found in PATH=`}},
@@ -139,5 +153,22 @@ func TestDoctorOfAHost(t *testing.T) {
 	} {
 		args := append([]string{"call", "doctor", flags, "--"}, builtProgram(t), "doctor", "--host")
 		runClient(t, "", args...).is(t, exitFine, `What this host says, and asks for:\n`+want, `runnel doctor: the host: tools/call doctor: `)
+	}
+}
+
+// On a terminal there is no host to serve: it says so, and does not wait for one.
+func TestDoctorHostOnATerminal(t *testing.T) {
+	t.Parallel()
+	cmd := programCommand(t, "doctor", "--host")
+	terminal, err := pty.Start(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer terminal.Close()
+	watch := time.AfterFunc(watchdog, func() { _ = cmd.Process.Kill() })
+	defer watch.Stop()
+	said, _ := io.ReadAll(terminal) // a terminal ends with an error
+	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != exitUsage || !strings.Contains(string(said), "this is a terminal: put it into the host's config") {
+		t.Errorf("%v: %s", cmd.ProcessState, said)
 	}
 }

@@ -23,20 +23,21 @@ import (
 	"runnel/tools"
 )
 
-// checkTime is how long one of doctor's sessions may take.
-const checkTime = 30 * time.Second
+// checkTime is how long one of doctor's sessions may take, and a server to start. A test shortens it.
+var checkTime = 30 * time.Second
 
 // doctorCommand is "runnel doctor". serve are the flags of serve.
 func (i *invocation) doctorCommand(serve *pflag.FlagSet) *cobra.Command {
 	var host bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check that runnel can do its work here: config, commands, state, a session",
-		Long: `Checks the config file, that the commands of the tools are there and the state directory is in order, and serves itself a session in
-each era. With the flags that a host gives it, it sees what the host would get. The exit code is 1 if something is wrong.
+		Short: "Check that runnel can work here: config, commands, other servers, state, a session",
+		Long: `Checks the config file and the state directory, looks for the commands of the tools, starts each server under "upstreams" and says
+what it answers, and serves itself a short session in each era of the protocol. Give it the same flags as the host gives runnel, and it sees what
+the host would get. The exit code is 1 if something is wrong.
 
-With --host it serves the host that starts it one tool, doctor, which tells what that host can do: tasks, partial output, progress,
-questions. The same goes to stderr, where most hosts keep a log of it.`,
+With --host it serves one tool, doctor, to the host that starts it. The tool says what that host can do: tasks, partial output,
+progress, questions. The same goes to stderr, which most hosts keep in a log.`,
 		Example: `  runnel doctor
   runnel doctor --config runnel.yaml
 
@@ -44,7 +45,10 @@ questions. The same goes to stderr, where most hosts keep a log of it.`,
   "command": "/usr/local/bin/runnel", "args": ["doctor", "--host"]`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if host {
+			switch {
+			case host && isTerminal(i.stdin):
+				return &usageError{errors.New("runnel doctor --host speaks MCP with the host that starts it, and this is a terminal: put it into the host's config as the examples show, or leave --host out to check what is here"), hint(cmd)}
+			case host:
 				return i.doctorHost(cmd)
 			}
 			return i.doctor(cmd, args)
@@ -97,6 +101,7 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 	}
 	if config != nil {
 		d.programs(config)
+		d.upstreams(cmd.Context(), config)
 		switch _, count, err := i.registry(config); {
 		case err != nil:
 			d.bad("tools", "%v", err)
@@ -122,7 +127,7 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 	return nil
 }
 
-// programs looks for what the tools and the upstreams start. What else is wrong with them is the registry's to tell.
+// programs looks for what the tools start. What else is wrong with them is the registry's to tell.
 func (d *diagnosis) programs(config *tools.Config) {
 	if _, err := tools.ThisProgram(); err != nil {
 		d.bad("commands", "none can be started: %v", err)
@@ -136,10 +141,39 @@ func (d *diagnosis) programs(config *tools.Config) {
 	for _, c := range commands {
 		d.program("tool "+c.Describe().Name, c.Program)
 	}
-	upstreams, _ := config.Servers(d.i.env, version(), zerolog.Nop())
-	for _, u := range upstreams {
-		d.program("upstream "+u.Name(), u.Program)
+}
+
+// upstreams starts each of the other servers, all at once, and says what it answers.
+func (d *diagnosis) upstreams(ctx context.Context, config *tools.Config) {
+	list, _ := config.Servers(d.i.env, version(), zerolog.Nop()) // what is wrong with them is the registry's to tell
+	type answer struct {
+		tools.Probed
+		err error
 	}
+	answers := make([]chan answer, len(list))
+	for n, u := range list {
+		answers[n] = make(chan answer, 1)
+		go func() {
+			p, err := u.Probe(ctx, checkTime)
+			answers[n] <- answer{p, err}
+		}()
+	}
+	for n, u := range list {
+		switch a := <-answers[n]; {
+		case a.err != nil:
+			d.bad("upstream "+u.Name(), "%v", a.err)
+		default:
+			d.fine("upstream "+u.Name(), "%s, protocol %s, %s, %d ms", printable(strings.TrimSpace(a.Server.Name+" "+a.Server.Version)), a.Protocol, count(a.Tools, "tool"), a.After.Milliseconds())
+		}
+	}
+}
+
+// count is a number of things.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 func (d *diagnosis) program(what string, find func() (string, error)) {
