@@ -91,7 +91,7 @@ enabled = false
 		},
 	},
 	{
-		Name: "opencode", Program: "opencode-linux-x64/bin/opencode",
+		Name: "opencode", Program: "opencode-*/bin/opencode",
 		Start: func(s Start) (args, env []string) {
 			s.write(".config/opencode/opencode.json", encode(object{
 				"model": "scripted/scripted", "autoupdate": false, "share": "disabled", "permission": "allow",
