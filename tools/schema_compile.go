@@ -18,11 +18,14 @@ import (
 // compiledSchema is a schema that a library validates with, beside what the library keeps to itself or does not tell:
 // where its parts are, what they apply, and where a value is wrong.
 type compiledSchema struct {
-	root      *schemaPart
-	source    *jsonschema.Schema
-	resolved  *jsonschema.Resolved
-	parts     map[string]*schemaPart // by their JSON pointers
-	resources map[string]*schemaResource
+	root     *schemaPart
+	source   *jsonschema.Schema
+	resolved *jsonschema.Resolved
+	parts    map[string]*schemaPart // by their JSON pointers
+
+	// Of all patterns.
+	patternBytes, instructions int
+	resources                  map[string]*schemaResource
 }
 
 // schemaPart is a schema or one within it, with those that it applies to a value.
@@ -38,12 +41,15 @@ type schemaPart struct {
 	additional   *schemaPart            // to the others
 	unevaluated  *schemaPart            // to those that nothing else is applied to
 	names        *schemaPart            // to the names
-	first        []*schemaPart          // to its first items
-	items        []*schemaPart          // to the others, or to all
+	pattern      patternSize
+	steps        int           // of applying it, but for its parts and its patterns
+	first        []*schemaPart // to its first items
+	items        []*schemaPart // to the others, or to all
 }
 
 type patternPart struct {
 	*regexp.Regexp
+	size patternSize
 	part *schemaPart
 }
 
@@ -188,10 +194,11 @@ func (c *compiledSchema) add(s *jsonschema.Schema, place []string, in *schemaRes
 	if s.ItemsArray != nil && !old {
 		return nil, &schemaError{at(place, "items"), "got array, want boolean or object; use prefixItems"}
 	}
-	if _, err := regexp.Compile(s.Pattern); err != nil {
-		return nil, &schemaError{at(place, "pattern"), fmt.Sprintf("%q is no regular expression: %v", s.Pattern, err)}
+	_, pattern, err := c.addPattern(s.Pattern, at(place, "pattern"))
+	if err != nil {
+		return nil, err
 	}
-	p := &schemaPart{Schema: s, place: place, pointer: pointer(place), members: map[string]*schemaPart{}}
+	p := &schemaPart{Schema: s, place: place, pointer: pointer(place), pattern: pattern, steps: ownSteps(s), members: map[string]*schemaPart{}}
 	anchor := s.Anchor
 	if s.ID != "" && (!old || s.Ref == "") { // "All other properties in a "$ref" object MUST be ignored." (draft-07 core, 8.3)
 		uri, err := in.uri.Parse(s.ID)
@@ -256,11 +263,11 @@ func (c *compiledSchema) addParts(p *schemaPart) (err error) {
 		}
 	}
 	for _, pattern := range slices.Sorted(maps.Keys(p.PatternProperties)) {
-		matches, wrong := regexp.Compile(pattern)
+		matches, size, wrong := c.addPattern(pattern, at(p.place, "patternProperties", pattern))
 		if wrong != nil {
-			return &schemaError{at(p.place, "patternProperties", pattern), fmt.Sprintf("%q is no regular expression: %v", pattern, wrong)}
+			return wrong
 		}
-		p.patterns = append(p.patterns, patternPart{matches, add(p.PatternProperties[pattern], "patternProperties", pattern)})
+		p.patterns = append(p.patterns, patternPart{matches, size, add(p.PatternProperties[pattern], "patternProperties", pattern)})
 	}
 	p.additional = one(p.AdditionalProperties, "additionalProperties")
 	p.unevaluated = one(p.UnevaluatedProperties, "unevaluatedProperties")

@@ -1,9 +1,12 @@
 package tools
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/google/jsonschema-go/jsonschema"
 )
 
 // maxSchemaCost bounds how often parts of a schema are applied to one value. Written out, a schema has no more than some
@@ -79,10 +82,10 @@ func (p *schemaPart) cost(known map[*schemaPart]int) int {
 // cannot be interrupted, and a schema that applies itself twice to a part of a value does so 2^depth times.
 func (c *compiledSchema) affordable(value any, size int) bool {
 	const (
-		steps             = 2_000_000   // 20 for each of the values that a message may have; seconds
+		steps             = 60_000      // 200 ms at worst: a step takes 1 µs, and where it fails and is told of 3 µs
 		most, mostPerByte = 16 << 20, 8 // of errors
 	)
-	e := &effort{steps: steps}
+	e := &effort{steps: steps + min(size, 2_000_000)} // a step for each byte: what is large takes its time with any schema
 	e.apply(c.root, value)
 	return e.steps >= 0 && e.most <= most+mostPerByte*size
 }
@@ -105,7 +108,7 @@ func (s *errorSize) with(other errorSize) { s.text, s.held = s.text+other.text, 
 
 // apply takes the steps of applying p to a value, whether or not it fits.
 func (e *effort) apply(p *schemaPart, value any) (size errorSize) {
-	if e.steps--; e.steps < 0 {
+	if e.steps -= p.steps; e.steps < 0 {
 		return size
 	}
 	for _, part := range p.here {
@@ -122,8 +125,12 @@ func (e *effort) apply(p *schemaPart, value any) (size errorSize) {
 	case terseText:
 		if p.Pattern != "" || p.MinLength != nil || p.MaxLength != nil {
 			quoted = len(v)
+			e.steps -= p.pattern.steps(len(v))
 		}
 	case terseList:
+		if p.UniqueItems {
+			e.steps -= values(v)
+		}
 		for i, item := range v {
 			if i < len(p.first) {
 				size.orElse(e.apply(p.first[i], item))
@@ -134,6 +141,12 @@ func (e *effort) apply(p *schemaPart, value any) (size errorSize) {
 		}
 	case terseObject:
 		for name, member := range v {
+			for _, pattern := range p.patterns {
+				e.steps -= pattern.size.steps(len(name))
+			}
+			if e.steps < 0 {
+				return size
+			}
 			for _, part := range p.forMember(name) {
 				size.orElse(e.apply(part, member))
 			}
@@ -150,6 +163,28 @@ func (e *effort) apply(p *schemaPart, value any) (size errorSize) {
 	size.held += size.text
 	e.most = max(e.most, size.held)
 	return size
+}
+
+// ownSteps are those of applying a schema to a value, but for what it applies to it in turn.
+func ownSteps(s *jsonschema.Schema) int {
+	const equal, looked = 64, 8 // bytes that are compared in a step, names that are looked up
+	listed, _ := json.Marshal([]any{s.Enum, s.Const})
+	return 1 + len(listed)/equal + (len(s.Properties)+len(s.Required))/looked
+}
+
+// values is how many values there are in one, and itself.
+func values(v any) (n int) {
+	switch v := v.(type) {
+	case terseList:
+		for _, item := range v {
+			n += values(item)
+		}
+	case terseObject:
+		for _, member := range v {
+			n += values(member)
+		}
+	}
+	return n + 1
 }
 
 // forMember are the parts that may be applied to a member.

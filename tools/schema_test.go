@@ -3,6 +3,7 @@ package tools
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +112,61 @@ func TestExplodingSchemasAreRefused(t *testing.T) {
 		}
 		if _, err := compileSchema(doubling(5, by)); err != nil {
 			t.Errorf("%s, five of it: %v", by, err)
+		}
+	}
+}
+
+// What a check may cost is bounded in time and memory, whoever wrote the schema: the patterns of an upstream's question took 26 s and 2.9 GB.
+func TestPatternsAreBounded(t *testing.T) {
+	t.Parallel()
+	many := strings.TrimSuffix(strings.Repeat(`{"pattern":"^(.{1000}){0,1}x"},`, 2000), ",")
+	wide := strings.Repeat(".{1,1000}|", 20)
+	for name, c := range map[string]struct{ schema, value, want string }{
+		"large together":    {`{"properties":{"x":{"anyOf":[` + many + `]}}}`, `{"x":""}`, "explodes"},
+		"long":              {`{"properties":{"x":{"pattern":"` + strings.Repeat(`\\pL`, 20_000) + `"}}}`, `{"x":""}`, "explodes"},
+		"large for a text":  {`{"properties":{"x":{"pattern":"(` + wide + `z)y"}}}`, `{"x":"` + strings.Repeat("x", 1<<20) + `"}`, "explodes"},
+		"large for names":   {`{"patternProperties":{"(` + wide + `z)y":true}}`, `{"` + strings.Repeat("x", 1<<20) + `":1}`, "explodes"},
+		"enum in every one": {`{"items":{"enum":[` + strings.TrimSuffix(strings.Repeat("7,", 100_000), ",") + `]}}`, `[` + strings.TrimSuffix(strings.Repeat("1,", 100_000), ",") + `]`, "explodes"},
+		"unique":            {`{"allOf":[` + strings.TrimSuffix(strings.Repeat(`{"uniqueItems":true},`, 2000), ",") + `]}`, `[` + strings.TrimSuffix(strings.Repeat("[],", 50_000), ",") + `]`, "explodes"},
+		"fine":              {`{"properties":{"x":{"pattern":"^[A-Za-z0-9_-]{1,128}$"}}}`, `{"x":"` + strings.Repeat("x", 128) + `"}`, ""},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		began := time.Now()
+		err := (&schema{source: []byte(c.schema)}).check([]byte(c.value))
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %.200v, want %s", name, err, c.want)
+		}
+		runtime.ReadMemStats(&after)
+		if took, mib := time.Since(began), (after.TotalAlloc-before.TotalAlloc)>>20; took > 5*time.Second || mib > 200 {
+			t.Errorf("%s: %v, %d MiB", name, took, mib)
+		} else {
+			t.Logf("%s: %v, %d MiB", name, took, mib)
+		}
+	}
+}
+
+// The dearest arguments that are still checked with a schema that explodes are checked in time.
+func TestDearestArguments(t *testing.T) {
+	for _, s := range []string{
+		`{"anyOf":[{"properties":{"l":{"$ref":"#"}},"required":["y"]},{"properties":{"l":{"$ref":"#"}},"required":["z"]}]}`,
+		`{"allOf":[{"properties":{"l":{"$ref":"#"}}},{"properties":{"l":{"$ref":"#"}}}]}`,
+		`{"oneOf":[{"properties":{"l":{"$ref":"#"}}},{"required":["q"],"properties":{"l":{"$ref":"#"}}}]}`,
+		`{"not":{"required":["q"],"allOf":[{"properties":{"l":{"$ref":"#"}}},{"properties":{"l":{"$ref":"#"}}}]}}`,
+	} {
+		schema := &schema{source: []byte(s)}
+		for depth := 1; ; depth++ {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			err := schema.checkSlowly([]byte(strings.Repeat(`{"l":`, depth) + "{}" + strings.Repeat("}", depth)))
+			runtime.ReadMemStats(&after)
+			// What the checks do shows in what they allocate, also on a busy machine: 0.2 s are some 150 MiB.
+			if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 200 {
+				t.Errorf("%s of %d: %d MiB", s, depth, mib)
+			}
+			if err != nil && strings.Contains(err.Error(), "explodes on") {
+				break
+			}
 		}
 	}
 }

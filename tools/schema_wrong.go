@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -46,7 +47,11 @@ func (c *compiledSchema) validateMember(name string, value any, size int) *schem
 
 // explain tells what the library's error means: "validating root: validating /properties/a/items: type: 1 has type ...". The
 // schemas that it names lead to the place in the value, which p was applied to.
+//
+// Which of several parts of a value is wrong is found by validating them again; where that takes too long, the place ends with "...".
 func (c *compiledSchema) explain(err error, p *schemaPart, value any) *schemaError {
+	const patience = 100 * time.Millisecond
+	began := time.Now()
 	wrong := &schemaError{}
 	outermost, of := true, ""
 	for inner := errors.Unwrap(err); inner != nil; err, inner = inner, errors.Unwrap(inner) {
@@ -55,6 +60,11 @@ func (c *compiledSchema) explain(err error, p *schemaPart, value any) *schemaErr
 		if to == nil || outermost {
 			outermost = false
 			continue
+		}
+		if time.Since(began) > patience {
+			wrong.place = append(wrong.place, "...")
+			wrong.problem = "does not fit"
+			return wrong
 		}
 		var step string
 		if step, value = c.step(p, to, value); step != "" {
