@@ -136,7 +136,14 @@ func TestDoctorOfAState(t *testing.T) {
 	if err := os.Chmod(state, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	doctor().is(t, exitFailure, `.*WRONG  state: others may read or write it; .*`+state+` \(drwxrwxrwx\)\n.*`, "")
+	doctor().is(t, exitFailure, `.*WRONG  state: .*others may write `+state+` \(drwxrwxrwx\): take their rights with chmod .*`, "")
+	if err := os.Chmod(state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(state, "runnel.db"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	doctor().is(t, exitFailure, `.*WRONG  state: others may read it; .*`+state+`/runnel.db \(-rw-r--r--\)\n.*`, "")
 	if err := os.WriteFile(filepath.Join(state, "runnel.db"), []byte(strings.Repeat("no database ", 100)), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -234,7 +234,7 @@ func (d *diagnosis) state(ctx context.Context, config *tools.Config) {
 	case r.Damage != nil:
 		d.bad("state", "%s is damaged; move it away:\n%s", dir, strings.Join(r.Damage, "\n"))
 	case r.Open != nil:
-		d.bad("state", "others may read or write it; take their rights with chmod go=:\n%s", strings.Join(r.Open, "\n"))
+		d.bad("state", "others may read it; take their rights with chmod go=:\n%s", strings.Join(r.Open, "\n"))
 	default:
 		d.fine("state", "%s: %d tasks, %d of them not ended, %d runnels using it, %.1f MiB", dir, r.Tasks, r.Working, r.Processes, float64(r.Bytes)/(1<<20))
 	}

@@ -144,6 +144,12 @@ func (s *SQLite) Close() error {
 }
 
 func openDatabase(o SQLiteOptions) (_ *database, err error) {
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := checkAccess(o.Dir); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(filepath.Join(o.Dir, leaseDir), 0o700); err != nil {
 		return nil, err
 	}

@@ -16,31 +16,30 @@ type StateReport struct {
 	Tasks     int      // of all owners
 	Working   int      // of them have not ended
 	Processes int      // that use the state
-	Open      []string // files that others than their owner may read or write, folders that they may write
+	Open      []string // files that others than their owner may read
 	Damage    []string // what SQLite finds wrong; nil = nothing
 }
 
-// CheckSQLite looks at the state in a directory without changing it: it may be in use. fs.ErrNotExist = there is none.
+// CheckSQLite looks at the state in a directory without changing it: it may be in use. fs.ErrNotExist = there is none. It
+// fails for one that a runnel would not use.
 func CheckSQLite(ctx context.Context, dir string) (r StateReport, err error) {
 	file := filepath.Join(dir, databaseFile)
 	if _, err := os.Stat(file); err != nil {
 		return r, err
 	}
-	for _, path := range []string{dir, file, file + "-wal", file + "-shm", filepath.Join(dir, leaseDir)} {
+	if err := checkAccess(dir); err != nil {
+		return r, err
+	}
+	for _, name := range stateFiles {
+		path := filepath.Join(dir, name)
 		switch info, err := os.Stat(path); {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
 			return r, err
-		default:
-			wrong := fs.FileMode(0o077)
-			if info.IsDir() {
-				wrong = 0o022 // to see names does no harm
-			}
-			if info.Mode().Perm()&wrong != 0 {
+		case !info.IsDir(): // to see names does no harm
+			r.Bytes += info.Size()
+			if info.Mode().Perm()&0o077 != 0 {
 				r.Open = append(r.Open, fmt.Sprintf("%s (%v)", path, info.Mode()))
-			}
-			if !info.IsDir() {
-				r.Bytes += info.Size()
 			}
 		}
 	}
