@@ -1,9 +1,6 @@
 package tasks
 
-import (
-	"context"
-	"time"
-)
+import "context"
 
 // A detached task outlives the process that started it: another one, its supervisor, takes it and runs it. Both have a Run of it:
 // that of the supervisor (Runner.Take) is one like any other; that of the process which started it (Run.Detach) follows the task
@@ -100,7 +97,7 @@ func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*
 	run.task = t
 	run.door.Lock() // the ttl may be over at once
 	defer run.door.Unlock()
-	run.expiry = time.AfterFunc(time.Until(t.CreatedAt.Add(t.TTL)), run.expire)
+	run.expiry = setAlarm(r.o.now, t.CreatedAt.Add(t.TTL), run.expire)
 	r.mu.Lock()
 	r.live[id] = run
 	r.watch()

@@ -14,6 +14,8 @@ const maxMemory = 64 << 20
 
 // Memory is a Store in memory. It ends with the process.
 type Memory struct {
+	now func() time.Time // time.Now but in tests
+
 	mu    sync.Mutex
 	tasks map[string]*stored
 	order []*stored // by number; holes left by Delete are closed when half of it is holes
@@ -33,7 +35,7 @@ type stored struct {
 }
 
 // NewMemory makes an empty store.
-func NewMemory() *Memory { return &Memory{tasks: map[string]*stored{}} }
+func NewMemory() *Memory { return &Memory{now: time.Now, tasks: map[string]*stored{}} }
 
 // Put implements Store.
 func (m *Memory) Put(_ context.Context, t Task) error {
@@ -64,7 +66,7 @@ func (m *Memory) Get(_ context.Context, owner, id string) (Task, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.tasks[id]
-	if s == nil || s.Owner != owner || s.Expired(time.Now()) {
+	if s == nil || s.Owner != owner || s.Expired(m.now()) {
 		return Task{}, ErrNotFound
 	}
 	return s.Task, nil
@@ -81,7 +83,7 @@ func (m *Memory) List(_ context.Context, owner, cursor string, n int) ([]Task, s
 			return nil, "", ErrCursor
 		}
 	}
-	now := time.Now()
+	now := m.now()
 	var page []Task
 	var shown uint64
 	for i := sort.Search(len(m.order), func(i int) bool { return m.order[i].number > after }); i < len(m.order); i++ {

@@ -87,7 +87,7 @@ func TestPages(t *testing.T) {
 func TestMemoryHidesForeignAndExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMemory()
-		short := working("short")
+		short := ended(logged("short"), mcp.TaskCompleted, "done")
 		short.TTL = time.Minute
 		put(t, m, working("mine"), short)
 		if _, err := m.Get(context.Background(), "other", "mine"); !errors.Is(err, ErrNotFound) {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
-	"time"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -187,7 +186,7 @@ func (r *Runner) Await(ctx context.Context, id string) (Task, error) {
 	if !t.Status.Terminal() {
 		return r.endElsewhere(ctx, id) // only the following of it has ended
 	}
-	if t.Expired(time.Now()) {
+	if t.Expired(r.o.now()) {
 		return Task{}, ErrNotFound
 	}
 	return t, nil

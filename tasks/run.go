@@ -53,8 +53,8 @@ type Run struct {
 	// door lets one change of the status or the variables through at a time, with its storing and its telling, so that they
 	// are in the same order for everybody. It is taken before mu, and held across I/O.
 	door   sync.Mutex
-	hidden bool        // the store keeps the output of a run without a handle; guarded by door
-	expiry *time.Timer // nil without a handle; guarded by door
+	hidden bool   // the store keeps the output of a run without a handle; guarded by door
+	expiry *alarm // nil without a handle; guarded by door
 
 	mu             sync.Mutex
 	task           Task

@@ -30,6 +30,8 @@ type Options struct {
 	// hosts that never fetch the result of a failed task.
 	ErrorsComplete bool
 	Log            zerolog.Logger
+
+	now func() time.Time // time.Now but in tests
 }
 
 // minTTL is the shortest ttl that is honoured: a task that expired at once would be a handle to nothing.
@@ -83,6 +85,9 @@ func NewRunner(o Options) *Runner {
 	if o.MaxLive <= 0 {
 		o.MaxLive = defaultMaxLive
 	}
+	if o.now == nil {
+		o.now = time.Now
+	}
 	if o.Observer == nil {
 		o.Observer = unobserved{}
 	}
@@ -134,7 +139,7 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 // New makes a new task of spec.Work, which its caller must let [Run.Do] do. It fails, with an *rpc.Error, when there are too many
 // live tasks or the task cannot be stored.
 func (r *Runner) New(ctx context.Context, spec Spec) (*Run, error) {
-	now := time.Now()
+	now := r.o.now()
 	run := r.newRun(spec, Task{
 		ID:        newID(now),
 		Owner:     r.o.Owner,
@@ -225,7 +230,7 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 	r.mu.Lock()
 	r.working[run] = struct{}{}
 	r.mu.Unlock()
-	run.expiry = time.AfterFunc(time.Until(task.CreatedAt.Add(task.TTL)), run.expire)
+	run.expiry = setAlarm(r.o.now, task.CreatedAt.Add(task.TTL), run.expire)
 	r.tellCreated(&task)
 	return nil
 }
@@ -241,7 +246,7 @@ func (r *Runner) ttl(asked time.Duration) time.Duration {
 // forget takes a run out of the live ones. Its door is held.
 func (r *Runner) forget(run *Run) {
 	if run.expiry != nil {
-		run.expiry.Stop()
+		run.expiry.stop()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,7 +17,7 @@ const settleRetry = 5 * time.Second
 // process holds the state, which each try waits for: the work of an hour is not lost to that.
 func (r *Runner) settle(t Task) Task {
 	err := r.o.Store.Put(context.Background(), t)
-	for told := false; isBusy(err) && t.Status != mcp.TaskCancelled && r.ctx.Err() == nil && !t.Expired(time.Now()); told = true {
+	for told := false; isBusy(err) && t.Status != mcp.TaskCancelled && r.ctx.Err() == nil && !t.Expired(r.o.now()); told = true {
 		if !told {
 			r.o.Log.Warn().Err(err).Str("taskId", t.ID).Str("owner", t.Owner).Msg("end of task waits to be stored")
 		}
@@ -57,7 +57,7 @@ func (r *Runner) resettle(id string) {
 	if !ok || r.ctx.Err() != nil {
 		return
 	}
-	if err := r.o.Store.Put(context.Background(), t); err != nil && !errors.Is(err, ErrNotFound) && !t.Expired(time.Now()) {
+	if err := r.o.Store.Put(context.Background(), t); err != nil && !errors.Is(err, ErrNotFound) && !t.Expired(r.o.now()) {
 		r.resettleLater(id, err)
 		return
 	}
@@ -71,7 +71,7 @@ func (r *Runner) unstored(id string) (Task, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t, ok := r.unsettled[id]
-	return t, ok && !t.Expired(time.Now())
+	return t, ok && !t.Expired(r.o.now())
 }
 
 // Settled returns when every end has been stored, with ErrRemoved when none can be any more, or with ctx's cause.

@@ -22,6 +22,8 @@ type SQLiteOptions struct {
 	MaxState int64  // bytes of the database; 0 = 4 GiB
 	Limits   Limits // of each owner, over all processes
 	Log      zerolog.Logger
+
+	now func() time.Time // time.Now but in tests
 }
 
 // SQLite is a Store in a directory. What it has stored survives the process; several processes may use the
@@ -73,6 +75,9 @@ var ErrRemoved = errors.New("the state was removed or replaced while runnel used
 func NewSQLite(o SQLiteOptions) *SQLite {
 	if o.MaxState <= 0 {
 		o.MaxState = defaultMaxState
+	}
+	if o.now == nil {
+		o.now = time.Now
 	}
 	return &SQLite{o: o, cursors: newCursors()}
 }

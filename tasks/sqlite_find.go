@@ -12,8 +12,8 @@ func (s *SQLite) Find(ctx context.Context, owner, prefix string, most int) ([]st
 	if err != nil {
 		return nil, err
 	}
-	return d.ids(ctx, "owner = ? AND substr(id, 1, length(?2)) = ?2 AND expires > ? ORDER BY number LIMIT ?",
-		owner, prefix, time.Now().UnixNano(), most)
+	return d.ids(ctx, "owner = ? AND substr(id, 1, length(?2)) = ?2 AND "+visible+" ORDER BY number LIMIT ?",
+		owner, prefix, d.o.now().UnixNano(), most)
 }
 
 // MarkFetched implements Fetcher.
@@ -46,7 +46,7 @@ func (s *SQLite) Forget(ctx context.Context, owner string, ended time.Time, forc
 		}
 		return err
 	}, "SELECT "+taskColumns+", fetched FROM task WHERE owner = ? AND keeper IS NULL AND updated <= ? AND expires > ? ORDER BY number",
-		owner, ended.UnixNano(), time.Now().UnixNano())
+		owner, ended.UnixNano(), d.o.now().UnixNano())
 	if err != nil {
 		return nil, kept, err
 	}

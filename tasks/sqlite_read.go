@@ -12,6 +12,9 @@ import (
 // taskColumns are what scanTask reads.
 const taskColumns = "number, id, owner, tool, status, message, created, updated, ttl, merge, work IS NOT NULL, keeper"
 
+// visible is the condition for a task that can be seen at a time, as Task.Expired has it, and is not hidden.
+const visible = "(expires > ? OR keeper IS NOT NULL AND expires >= 0)"
+
 // row is a task as it stands in the database.
 type row struct {
 	Task
@@ -58,7 +61,7 @@ func (d *database) row(ctx context.Context, owner, id string) (row, error) {
 	var outcome, variables []byte
 	var end sql.NullInt64
 	r, err := scanTask(d.read.QueryRowContext(ctx, "SELECT "+taskColumns+`, outcome, variables, (SELECT stop FROM log WHERE task = number ORDER BY start DESC LIMIT 1)
-		FROM task WHERE id = ? AND owner = ? AND expires > ?`, id, owner, time.Now().UnixNano()).Scan, &outcome, &variables, &end)
+		FROM task WHERE id = ? AND owner = ? AND `+visible, id, owner, d.o.now().UnixNano()).Scan, &outcome, &variables, &end)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return row{}, ErrNotFound
@@ -126,8 +129,8 @@ func (d *database) list(ctx context.Context, owner string, after int64, n int) (
 		r, err := scanTask(scan)
 		page = append(page, r)
 		return err
-	}, "SELECT "+taskColumns+" FROM task WHERE owner = ? AND number > ? AND expires > ? ORDER BY number LIMIT ?",
-		owner, after, time.Now().UnixNano(), n)
+	}, "SELECT "+taskColumns+" FROM task WHERE owner = ? AND number > ? AND "+visible+" ORDER BY number LIMIT ?",
+		owner, after, d.o.now().UnixNano(), n)
 	return page, err
 }
 

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
@@ -80,7 +79,7 @@ func (d *database) recover(keeper string) error {
 		var ended int64
 		if err := d.w.do(job{durable: true, do: func(tx *transaction) (err error) {
 			ended, err = tx.change("UPDATE task SET status = ?, message = ?, updated = ?, outcome = ?, keeper = NULL WHERE number = ? AND keeper = ?",
-				mcp.TaskFailed, message, time.Now().UnixNano(), outcome, r.number, keeper)
+				mcp.TaskFailed, message, d.o.now().UnixNano(), outcome, r.number, keeper)
 			return err
 		}}); err != nil {
 			return err

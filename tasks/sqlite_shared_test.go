@@ -340,7 +340,7 @@ func TestCancelledWhileItIsStored(t *testing.T) {
 			if want := []string{"created", "cancelled"}; !slices.Equal(told.told, want) {
 				t.Errorf("told %q, want %q", told.told, want)
 			}
-			if run.expiry.Stop() {
+			if run.expiry.stop() {
 				t.Error("its expiry is still waited for")
 			}
 		})

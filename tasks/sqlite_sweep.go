@@ -115,14 +115,14 @@ func (d *database) dropExpired(ctx context.Context) error {
 		if err != nil || !some {
 			return err
 		}
-		if _, err := d.drop(ctx, expired, time.Now().UnixNano()); err != nil {
+		if _, err := d.drop(ctx, expired, d.o.now().UnixNano()); err != nil {
 			return err
 		}
 	}
 }
 
 func (d *database) anyExpired(ctx context.Context) (some bool, err error) {
-	err = d.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM task WHERE "+expired+")", time.Now().UnixNano()).Scan(&some)
+	err = d.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM task WHERE "+expired+")", d.o.now().UnixNano()).Scan(&some)
 	return some, explain(err)
 }
 

@@ -100,7 +100,7 @@ func get(t testing.TB, s Store, id string) Task {
 
 func TestSQLiteHidesForeignAndExpired(t *testing.T) {
 	s := openStore(t, SQLiteOptions{})
-	old := working("old")
+	old := ended(logged("old"), mcp.TaskCompleted, "done")
 	old.CreatedAt = time.Now().Add(-time.Hour)
 	put(t, s, working("mine"), old)
 	for _, c := range []struct{ owner, id string }{{"other", "mine"}, {"local", "old"}, {"local", "unknown"}} {

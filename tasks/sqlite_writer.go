@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 )
 
@@ -17,6 +16,7 @@ import (
 // the output of logs, for which nobody does (flush). All that there is when it begins a transaction is written in that one, so that
 // many small writes cost no more than a few. If a part of it cannot be written, each part is tried by itself.
 type writer struct {
+	o    SQLiteOptions
 	db   *sql.DB
 	wake chan struct{} // capacity 1
 	done chan struct{} // closed when the goroutine has ended
@@ -33,8 +33,6 @@ type writer struct {
 
 	// Of the goroutine.
 	tx       *transaction
-	log      zerolog.Logger
-	dir      string
 	diskFull bool // something could not be written, and there was no room since
 }
 
@@ -67,7 +65,7 @@ func openWriter(file string, o SQLiteOptions) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{db: db, wake: make(chan struct{}, 1), done: make(chan struct{}), sweepSoon: make(chan struct{}, 1), sweepBytes: o.MaxState / sweepShare, log: o.Log, dir: o.Dir}
+	w := &writer{o: o, db: db, wake: make(chan struct{}, 1), done: make(chan struct{}), sweepSoon: make(chan struct{}, 1), sweepBytes: o.MaxState / sweepShare}
 	ctx := context.Background()
 	c, err := db.Conn(ctx)
 	if err != nil {
@@ -205,7 +203,7 @@ func (w *writer) write(jobs []job) {
 func (w *writer) makeRoom() bool {
 	deleted := 0
 	err := w.commit([]job{{do: func(tx *transaction) (err error) {
-		if deleted, err = tx.drop(expired, time.Now().UnixNano()); err == nil && deleted == 0 {
+		if deleted, err = tx.drop(expired, w.o.now().UnixNano()); err == nil && deleted == 0 {
 			deleted, err = tx.drop(endedFirst)
 		}
 		return err
@@ -225,7 +223,7 @@ func (w *writer) callSweeper() {
 func (w *writer) answer(jobs []job, err error) {
 	if isDiskFull(err) && !w.diskFull {
 		w.diskFull = true
-		w.log.Error().Msg("the disk is full: new tasks are refused until some of it is free")
+		w.o.Log.Error().Msg("the disk is full: new tasks are refused until some of it is free")
 	}
 	for _, j := range jobs {
 		j.answer(explain(err))
@@ -234,7 +232,7 @@ func (w *writer) answer(jobs []job, err error) {
 
 // room refuses new tasks while the disk is full. It is of the goroutine.
 func (w *writer) room() error {
-	if w.diskFull && diskRoom(w.dir) < minRoom {
+	if w.diskFull && diskRoom(w.o.Dir) < minRoom {
 		return explain(unix.ENOSPC)
 	}
 	w.diskFull = false

@@ -37,8 +37,11 @@ type Outcome struct {
 // maxStatusMessage bounds statusMessage: hosts show it in one place, and it is repeated in every status.
 const maxStatusMessage = 2 << 10
 
-// Expired reports whether the task's ttl is over: from then on it is as good as unknown.
-func (t *Task) Expired(now time.Time) bool { return !now.Before(t.CreatedAt.Add(t.TTL)) }
+// Expired reports whether the task has ended and its ttl is over: from then on it is as good as unknown. While it works it can be seen,
+// also at the end of its ttl, when it is stopped.
+func (t *Task) Expired(now time.Time) bool {
+	return t.Status.Terminal() && !now.Before(t.CreatedAt.Round(0).Add(t.TTL)) // by the wall clock
+}
 
 // wire is the task as a client of 2025-11-25 sees it.
 func (t *Task) wire(pollInterval time.Duration) mcp.Task {
