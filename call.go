@@ -202,6 +202,8 @@ func (c *call) result(wanted context.Context) (json.RawMessage, error) {
 	call := &tools.RemoteCall{Tool: tool.Name, Arguments: c.arguments}
 	_, takesTasks := c.client.Capabilities().Extensions[mcp.ExtensionTasks]
 	switch {
+	case c.o.mode.word != "" && c.client.Era() == rpc.Handshake && !c.client.Capabilities().Answers(mcp.ResponseMode(c.o.mode.word)):
+		return nil, fmt.Errorf("--mode %s does not go with this server, which does not declare that response mode (SEP-1905): leave --mode out", c.o.mode.word)
 	case !c.o.noTask && tools.TakesTask(c.client, tool):
 		call.Task = &mcp.TaskMetadata{}
 		if c.o.mode.word != "" {
@@ -246,7 +248,7 @@ func (c *call) finish(raw json.RawMessage) error {
 			c.show(c.tracker.Beyond(r.Content))
 		case partials.Different:
 			if c.tracker.Stats().Gaps > 0 {
-				c.say("the result is not what was streamed; --output json shows it")
+				c.say("the result is not what was streamed; -o json shows it")
 				break
 			}
 			// What was streamed was about the work, the result is what came of it.

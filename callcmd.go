@@ -41,7 +41,7 @@ const callExamples = `  # a tool of the config file, its output as it comes
   runnel call echo message=hello -- npx -y @modelcontextprotocol/server-everything
 
   # arguments as JSON, one of them from a file; the result as JSON
-  runnel call search --json '{"limit": 10}' pattern=@pattern.txt --output json | jq .structuredContent
+  runnel call search --json '{"limit": 10}' pattern=@pattern.txt -o json | jq .structuredContent
 
   # start it, leave, and come back for it in any runnel with the same state
   runnel call test --detach
@@ -53,7 +53,6 @@ const callExamples = `  # a tool of the config file, its output as it comes
 func (i *invocation) callCommand(serve *pflag.FlagSet) *cobra.Command {
 	o := &callOptions{
 		mode:     choiceOf("", "immediate", "streaming", "task"),
-		output:   choiceOf("text", "json", "ndjson"),
 		progress: choiceOf("auto", "always", "never"),
 		protocol: choiceOfVersions(),
 	}
@@ -99,7 +98,7 @@ arguments. 130: after Ctrl-C.`,
 	flags.BoolVar(&o.task, "task", false, "call it as a task")
 	flags.BoolVar(&o.noTask, "no-task", false, "call it plainly, not as a task")
 	flags.Var(o.mode, "mode", "response `MODE` to ask for (SEP-1905): immediate, streaming, task")
-	flags.Var(o.output, "output", "`FORMAT`: text (content as it arrives), json (the result on one line), ndjson (every message received)")
+	o.output = outputFlag(flags, "json (the result on one line)", "ndjson (every message received)")
 	flags.Var(o.progress, "progress", "`WHEN` to show how it goes, on stderr: auto (on a terminal), always, never")
 	flags.Var((*span)(&o.timeout), "timeout", "cancel the call after this `DURATION`; 0 = never")
 	flags.BoolVar(&o.ask, "ask", false, "put the tool's questions on the terminal (the default when stdin is one)")

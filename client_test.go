@@ -281,7 +281,7 @@ func TestServerThatDoesNotAnswer(t *testing.T) {
 // script is a server that a shell plays: it answers each request that contains a word with lines.
 func script(t *testing.T, answers ...string) []string {
 	program := "while read -r line; do case $line in\n" +
-		`*'"initialize"'*) echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"s","version":"1"}}}';;` + "\n" +
+		`*'"initialize"'*) echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"requests":{"tools":{"call":{}}},"responses":{"modes":["streaming","immediate"]}}},"serverInfo":{"name":"s","version":"1"}}}';;` + "\n" +
 		`*'"tools/list"'*) echo '{"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"t","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}]}}';;` + "\n"
 	for n := 0; n < len(answers); n += 2 {
 		program += "*'" + answers[n] + "'*) "
@@ -445,4 +445,10 @@ func TestToolsArePrintable(t *testing.T) {
 	if want := "a [2J b  [x [1m = ]  t ]0;x \nc                     [31md e\n"; out.String() != want || err != nil {
 		t.Errorf("got  %q\nwant %q, error %v", out.String(), want, err)
 	}
+}
+
+// A response mode that a server does not have is refused: it would be left out silently.
+func TestCallRefusesModes(t *testing.T) {
+	got := runClient(t, "", append([]string{"call", "t", "--mode=task", "--protocol=2025-11-25"}, script(t)...)...)
+	got.is(t, exitFailure, "", `^runnel: --mode task does not go with this server, which does not declare that response mode \(SEP-1905\): leave --mode out\n$`)
 }

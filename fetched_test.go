@@ -1,7 +1,13 @@
 package main
 
 import (
+	"bufio"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
+
+	"github.com/creack/pty"
 
 	"runnel/rpc/mcp"
 )
@@ -37,4 +43,48 @@ func TestPruneLeavesWhatNobodyFetched(t *testing.T) {
 	in("wait", last).is(t, exitFailure, last+" failed\n", "")
 	in("prune", "--force").is(t, exitFine, `ID [^\n]*\n[^\n]+\n`, "^1 forgotten\n$")
 	host.kill()
+}
+
+// On a terminal a line of the list is as long as the terminal is wide, and --watch shows what has changed.
+func TestListOnATerminal(t *testing.T) {
+	t.Parallel()
+	state := t.TempDir()
+	host := newWitness(t, programCommand(t, "--selftest", "--state", state))
+	var created mcp.CreateTaskResult
+	host.must(&created, "tools/call", map[string]any{"name": "sleep", "arguments": map[string]any{"ms": 600000}, "task": map[string]any{}})
+	id := created.Task.TaskID
+
+	cmd := programCommand(t, "tasks", "list", "--watch", "--state", state)
+	const width = 30
+	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 10, Cols: width})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer terminal.Close()
+	defer time.AfterFunc(watchdog, func() { _ = cmd.Process.Kill() }).Stop()
+	lines := bufio.NewScanner(terminal)
+	until := func(text string) {
+		t.Helper()
+		for lines.Scan() {
+			line := strings.ReplaceAll(strings.TrimRight(lines.Text(), "\r"), "\x1b[H\x1b[J", "")
+			if n := len([]rune(line)); n > width {
+				t.Errorf("%d columns: %q", n, line)
+			}
+			if strings.HasPrefix(line, text) {
+				return
+			}
+		}
+		t.Fatalf("no line %q", text)
+	}
+	until(id[:8] + "  working")
+	people(t, "tasks", "cancel", id, "--state", state).is(t, exitFine, id+" cancelled\n", "")
+	until(id[:8] + "  cancelled")
+	_ = cmd.Process.Signal(syscall.SIGINT)
+	for lines.Scan() {
+		continue
+	}
+	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != exitInterrupted {
+		t.Error(cmd.ProcessState)
+	}
+	host.end()
 }

@@ -112,6 +112,18 @@ func (c *chosen) Set(text string) error {
 	return nil
 }
 
+// outputFlag adds -o, which says how a command prints: text and the formats that are described.
+func outputFlag(flags *pflag.FlagSet, formats ...string) *chosen {
+	words := []string{"text"}
+	for _, f := range formats {
+		word, _, _ := strings.Cut(f, " ")
+		words = append(words, word)
+	}
+	o := choiceOf(words...)
+	flags.VarP(o, "output", "o", "`FORMAT` of what is printed: text, "+strings.Join(formats, ", "))
+	return o
+}
+
 // span is the time of a flag: written as in the config, and not negative.
 type span time.Duration
 
@@ -207,6 +219,9 @@ func flagError(cmd *cobra.Command, err error) error {
 		name, letters := unknown.GetSpecifiedName(), unknown.GetSpecifiedShortnames()
 		names := commandNames(cmd) // --version
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+		if f := cmd.Flags().Lookup("output"); f != nil && f.Shorthand == "o" && (name == "json" || name == "ndjson") {
+			return fmt.Errorf("unknown flag --%s (write -o %s)", name, name)
+		}
 		err = didYouMean(fmt.Errorf("unknown flag %s", dashed(name, letters)), "--"+cmp.Or(letters, name), names) // -config
 	case errors.As(err, &missing):
 		name, _ := pflag.UnquoteUsage(missing.GetFlag())

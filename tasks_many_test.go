@@ -33,7 +33,7 @@ func TestManyTasks(t *testing.T) {
 		t.Fatal(err)
 	}
 	builtProgram(t) // not on the clock
-	for _, args := range [][]string{{"list"}, {"list", "--json"}, {"prune", "--force"}} {
+	for _, args := range [][]string{{"list"}, {"list", "-o", "json"}, {"prune", "--force"}} {
 		began := time.Now()
 		got := people(t, append(append([]string{"tasks"}, args...), "--state", state)...)
 		took := time.Since(began)

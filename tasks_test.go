@@ -94,7 +94,7 @@ tools:
 	if err := tail.Start(); err != nil {
 		t.Fatal(err)
 	}
-	result := programCommand(t, "tasks", "result", steps, "--json", "--state", state)
+	result := programCommand(t, "tasks", "result", steps, "-o", "json", "--state", state)
 	var whole strings.Builder
 	result.Stdout = &whole
 	if err := result.Start(); err != nil {
@@ -171,17 +171,21 @@ func TestTasksKept(t *testing.T) {
 		want += fmt.Sprintf("chunk %06d xxxxxx\n", n)
 	}
 	in("tail", ids[0]).is(t, exitFine, want, "")
+	in("tail", ids[0], "-n", "2").is(t, exitFine, want[19960:], "")
+	in("logs", ids[0], "-f", "-n", "9999").is(t, exitFine, want, "")
+	in("tail", ids[0], "-n", "0").is(t, exitFine, "", "")
+	in("tail", ids[0], "-n", "2", "--after", "1").is(t, exitUsage, "", "-n does not go with --after")
 	in("tail", ids[0], "-f", "--after", "19900").is(t, exitFine, want[19900:], "")
 	in("tail", ids[0], "--after", "99999").is(t, exitFine, "", "")
 	in("result", ids[0]).is(t, exitFine, "streamed 1000 chunks", "")
 	in("result", ids[1]).is(t, exitFailure, "<why>", "")
-	in("result", ids[1], "--json").is(t, exitFailure, `\{"content":\[\{"type":"text","text":"[^"]*why[^"]*"\}\],"isError":true.*\}\n`, "")
+	in("result", ids[1], "-o", "json").is(t, exitFailure, `\{"content":\[\{"type":"text","text":"[^"]*why[^"]*"\}\],"isError":true.*\}\n`, "")
 	in("result", ids[2]).is(t, exitFailure, "", `^runnel: fail: no \(code -32603\)\n$`)
 	in("result", ids[3]).is(t, exitFine, `\[image image/png 20 bytes\]\n`, "")
-	in("get", ids[0], "--json").is(t, exitFine, `\{"taskId":"`+ids[0]+`","status":"completed",.*"ttl":3600000,"tool":"stream","outputBytes":20000\}\n`, "")
-	in("list", "--ndjson").is(t, exitFine, `(\{"taskId":"[^\n]*\}\n){5}`, "")
+	in("get", ids[0], "-o", "json").is(t, exitFine, `\{"taskId":"`+ids[0]+`","status":"completed",.*"ttl":3600000,"tool":"stream","outputBytes":20000\}\n`, "")
+	in("ls", "-o", "ndjson").is(t, exitFine, `(\{"taskId":"[^\n]*\}\n){5}`, "")
 	var list struct{ Tasks []listedTask }
-	if o := in("list", "--json"); json.Unmarshal([]byte(o.stdout), &list) != nil || len(list.Tasks) != 5 || list.Tasks[4].Tool != "sleep" {
+	if o := in("list", "-o", "json"); json.Unmarshal([]byte(o.stdout), &list) != nil || len(list.Tasks) != 5 || list.Tasks[4].Tool != "sleep" {
 		t.Errorf("%+v", o)
 	}
 	people(t, "__complete", "tasks", "cancel", "--state", state, "").is(t, exitFine, ids[4]+`\tsleep working, .* old\n:\d+\n`, "Completion")
@@ -230,7 +234,7 @@ func TestTasksMisused(t *testing.T) {
 	t.Parallel()
 	none := filepath.Join(t.TempDir(), "none")
 	people(t, "tasks", "list", "--state", none).is(t, exitFine, "", "^there is no state in "+none+": no task has run there; --state names another directory\n$")
-	people(t, "tasks", "list", "--state", none, "--json").is(t, exitFine, `\{"tasks":\[\]\}\n`, "there is no state")
+	people(t, "tasks", "list", "--state", none, "-o", "json").is(t, exitFine, `\{"tasks":\[\]\}\n`, "there is no state")
 	people(t, "tasks", "prune", "--state", none).is(t, exitFine, "", "there is no state")
 	people(t, "tasks", "tail", "x", "--state", none).is(t, exitFailure, "", "there is no state")
 	if _, err := os.Stat(none); err == nil {

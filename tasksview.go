@@ -1,11 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -19,23 +19,27 @@ import (
 )
 
 func (i *invocation) listCommand() *cobra.Command {
-	var asJSON, ndjson, running bool
+	var running, watch bool
+	var output *chosen
 	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the tasks: id, status, tool, age, the last line",
-		Long:  "Lists the tasks of the owner, the newest last. What it shows at the end of a line is the last line of output of a task that runs, else how it ended.",
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the tasks: id, status, tool, age, the last line",
+		Long:    "Lists the tasks, the newest last. A line ends with the last line of output of a task that runs, or with how the task ended.",
 		Example: `  # what are my hosts running right now?
   runnel tasks list --running
 
+  # watch them
+  runnel tasks list --watch
+
   # the ids of the tasks that failed
-  runnel tasks list --ndjson | jq -r 'select(.status == "failed").taskId'`,
+  runnel tasks list -o ndjson | jq -r 'select(.status == "failed").taskId'`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if asJSON && ndjson {
-				return &usageError{errors.New("runnel tasks list: --json does not go with --ndjson"), hint(cmd)}
+			if watch && (output.word != "text" || !isTerminal(i.stdout)) {
+				return &usageError{errors.New("runnel tasks list: --watch draws on a terminal; a script waits with runnel tasks wait ID"), hint(cmd)}
 			}
 			l, err := i.openLocal(cmd)
-			var list []tasks.Task
 			switch {
 			case errors.Is(err, errNoState):
 				i.say(zerolog.InfoLevel, err.Error())
@@ -43,38 +47,78 @@ func (i *invocation) listCommand() *cobra.Command {
 				return err
 			default:
 				defer l.close()
-				if list, err = l.all(cmd.Context()); err != nil {
-					return err
-				}
 			}
-			if running {
-				list = slices.DeleteFunc(list, func(t tasks.Task) bool { return t.Status.Terminal() })
+			if watch && l != nil {
+				return i.watchTasks(cmd.Context(), l, running)
 			}
-			if !asJSON && !ndjson {
-				if len(list) == 0 && l != nil {
-					i.say(zerolog.InfoLevel, fmt.Sprintf("none of owner %q in %s", l.owner, l.dir))
-				}
-				return i.printTasks(cmd.Context(), l, list)
+			list, err := l.some(cmd.Context(), running)
+			if err != nil {
+				return err
 			}
 			shown := make([]listedTask, len(list))
 			for n, t := range list {
 				shown[n] = listedTask{Task: t.Shown(), Tool: t.Tool}
 			}
-			if asJSON {
+			switch output.word {
+			case "json":
 				return i.writeJSON(map[string]any{"tasks": shown})
+			case "ndjson":
+				return writeLines(i, shown)
 			}
-			for _, t := range shown {
-				if err := i.writeJSON(t); err != nil {
-					return err
-				}
+			if len(list) == 0 && l != nil {
+				i.say(zerolog.InfoLevel, fmt.Sprintf("none of owner %q in %s", l.owner, l.dir))
 			}
-			return nil
+			return i.printTasks(cmd.Context(), l, list)
 		},
 	}
 	cmd.Flags().BoolVar(&running, "running", false, "only those that have not ended")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write the list as JSON on one line")
-	cmd.Flags().BoolVar(&ndjson, "ndjson", false, "write each task as JSON on a line")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show the list again every second, until Ctrl-C")
+	output = outputFlag(cmd.Flags(), "json (the list on one line)", "ndjson (a task on each line)")
 	return cmd
+}
+
+// some are the owner's tasks, or those that have not ended. Without a state there are none.
+func (l *local) some(ctx context.Context, running bool) ([]tasks.Task, error) {
+	if l == nil {
+		return nil, nil
+	}
+	list, err := l.all(ctx)
+	if running {
+		list = slices.DeleteFunc(list, func(t tasks.Task) bool { return t.Status.Terminal() })
+	}
+	return list, err
+}
+
+// watchTasks shows the list again and again, as many of the newest as fit.
+func (i *invocation) watchTasks(ctx context.Context, l *local, running bool) error {
+	const home = "\x1b[H\x1b[J"
+	for {
+		list, err := l.some(ctx, running)
+		if ctx.Err() != nil {
+			return exitError(exitInterrupted)
+		}
+		if err != nil {
+			return err
+		}
+		_, height := terminalSize(i.stdout)
+		list = list[max(len(list)-(height-2), 0):] // the head, and the line of the cursor
+		if _, err := io.WriteString(i.stdout, home); err != nil {
+			return err
+		}
+		if err := i.printTasks(ctx, l, list); err != nil {
+			return err
+		}
+		if len(list) == 0 {
+			if _, err := fmt.Fprintln(i.stdout, "no tasks"); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return exitError(exitInterrupted)
+		}
+	}
 }
 
 // printTasks writes a table. l may be nil if there are no tasks.
@@ -82,8 +126,8 @@ func (i *invocation) printTasks(ctx context.Context, l *local, list []tasks.Task
 	if len(list) == 0 {
 		return nil
 	}
-	out := bufio.NewWriter(i.stdout) // the table comes cell by cell
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "ID\tSTATUS\tTOOL\tAGE\tTOOK\t")
 	short := shortIDs(list)
 	for _, t := range list {
@@ -97,8 +141,22 @@ func (i *invocation) printTasks(ctx context.Context, l *local, list []tasks.Task
 		says, _, _ = strings.Cut(says, "\n")
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", short[t.ID], t.Status, t.Tool, age(time.Since(t.CreatedAt)), age(took), shorten(printable(says)))
 	}
-	_ = table.Flush() // its error is out's
-	return out.Flush()
+	_ = table.Flush() // memory takes all
+	return i.printNarrow(text.String())
+}
+
+// printNarrow prints lines; on a terminal, as much of each as fits.
+func (i *invocation) printNarrow(text string) error {
+	if isTerminal(i.stdout) {
+		width, _ := terminalSize(i.stdout)
+		var cut strings.Builder
+		for line := range strings.Lines(text) {
+			cut.WriteString(strings.TrimRight(clip(strings.TrimRight(line, "\n"), width), " ") + "\n")
+		}
+		text = cut.String()
+	}
+	_, err := io.WriteString(i.stdout, text)
+	return err
 }
 
 // shortIDs are the beginnings of ids, 8 characters or as many as tell one from the others.
@@ -138,17 +196,17 @@ func age(d time.Duration) string {
 }
 
 func (i *invocation) getCommand() *cobra.Command {
-	var asJSON bool
+	var output *chosen
 	cmd := i.aboutTask("get ID", "Show a task", "Shows a task: its tool, its status, its times, the size of its output.",
 		`  runnel tasks get 4d8a223b
-  runnel tasks get 4d8a223b --json | jq -r .status`,
+  runnel tasks get 4d8a223b -o json | jq -r .status`,
 		func(cmd *cobra.Command, l *local, id string) error {
 			t, err := l.runner.Get(cmd.Context(), id)
 			if err != nil {
 				return err
 			}
 			size := t.Log.Size()
-			if asJSON {
+			if output.word == "json" {
 				return i.writeJSON(listedTask{Task: t.Shown(), Tool: t.Tool, OutputBytes: &size})
 			}
 			table := tabwriter.NewWriter(i.stdout, 0, 0, 2, ' ', 0)
@@ -174,22 +232,35 @@ func (i *invocation) getCommand() *cobra.Command {
 			}
 			return table.Flush()
 		})
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write it as JSON on one line, as tasks/get does")
+	output = outputFlag(cmd.Flags(), "json (on one line, as tasks/get gives it)")
 	return cmd
 }
 
 func (i *invocation) tailCommand() *cobra.Command {
 	var follow bool
 	var after int64
+	lines := position(-1)
 	cmd := i.aboutTask("tail ID", "Write the output of a task; with -f as it comes",
 		`Writes what the task has written so far, from the beginning or from a position on. With -f it goes on until the task has ended; Ctrl-C
 leaves it, and the task goes on. What the command wrote to stderr, where that is kept apart, goes to stderr.`,
 		`  runnel tasks tail 4d8a -f
 
+  # the last ten lines
+  runnel tasks tail 4d8a -n 10
+
   # what has come since
   runnel tasks tail 4d8a --after 5120`,
 		func(cmd *cobra.Command, l *local, id string) error {
 			at, v := after, newView(i.stdout, i.stderr, "never", "")
+			if lines >= 0 {
+				if after > 0 {
+					return &usageError{errors.New("runnel tasks tail: -n does not go with --after"), hint(cmd)}
+				}
+				var err error
+				if at, err = l.lastLines(cmd.Context(), id, int(min(lines, maxTail))); err != nil {
+					return err
+				}
+			}
 			_, err := l.runner.Tail(cmd.Context(), id, at, follow, func(b partials.Batch) error {
 				if b.Start > at {
 					i.say(zerolog.WarnLevel, fmt.Sprintf("runnel: gap: %d bytes of the output are no longer kept (after %d bytes)", b.Start-at, at))
@@ -208,17 +279,49 @@ leaves it, and the task goes on. What the command wrote to stderr, where that is
 			})
 			return err
 		})
+	cmd.Aliases = []string{"logs"}
+	cmd.Flags().VarP(&lines, "lines", "n", "only the last `N` lines, and what follows them")
+	cmd.Flags().Lookup("lines").DefValue = "0" // which help does not show
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the task has ended")
 	cmd.Flags().Var((*position)(&after), "after", "from position `N` on: that many bytes of output are passed over")
 	return cmd
 }
 
+// maxTail bounds what is kept in mind of lines: 8 bytes each.
+const maxTail = 1 << 20
+
+// lastLines is the position where the last n lines of a task's output begin.
+func (l *local) lastLines(ctx context.Context, id string, n int) (int64, error) {
+	var begins []int64 // of the last lines
+	var size int64
+	begin := true
+	_, err := l.runner.Tail(ctx, id, 0, false, func(b partials.Batch) error {
+		size = b.End
+		at := b.Start
+		for _, c := range b.Chunks {
+			for k, char := range c.Data {
+				if begin && n > 0 {
+					begins = append(begins[max(len(begins)+1-n, 0):], at+int64(k))
+				}
+				begin = c.Kind == partials.Text && char == '\n'
+			}
+			at += int64(len(c.Data))
+			begin = begin || c.Kind == partials.Item // which is shown on a line of its own
+		}
+		return nil
+	})
+	if len(begins) == 0 {
+		return size, err
+	}
+	return begins[0], err
+}
+
 func (i *invocation) resultCommand() *cobra.Command {
-	var asJSON bool
+	var output *chosen
 	cmd := i.aboutTask("result ID", "Wait for the result of a task and write it",
 		"Waits until the task has ended and writes the content of its result. The exit code is as that of runnel call: the command's own, else 0, or 1 for an error.",
 		`  runnel tasks result 4d8a223b
-  runnel tasks result 4d8a223b --json | jq .structuredContent`,
+  runnel tasks result 4d8a223b -o json | jq .content`,
 		func(cmd *cobra.Command, l *local, id string) error {
 			t, err := l.runner.Await(cmd.Context(), id)
 			if err != nil {
@@ -229,7 +332,7 @@ func (i *invocation) resultCommand() *cobra.Command {
 				return fmt.Errorf("%s: %w", t.Tool, t.Outcome.Err)
 			}
 			result := t.Result()
-			if asJSON {
+			if output.word == "json" {
 				err = i.writeJSON(result)
 			} else {
 				v := newView(i.stdout, i.stderr, "never", "")
@@ -244,8 +347,18 @@ func (i *invocation) resultCommand() *cobra.Command {
 			}
 			return exitOf(result)
 		})
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write it as JSON on one line, as tasks/result does")
+	output = outputFlag(cmd.Flags(), "json (on one line, as tasks/result gives it)")
 	return cmd
+}
+
+// writeLines writes each of some values on a line of its own.
+func writeLines[T any](i *invocation, list []T) error {
+	for _, v := range list {
+		if err := i.writeJSON(v); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writeJSON writes a value on one line.

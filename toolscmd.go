@@ -18,7 +18,7 @@ import (
 
 // toolsCommand is "runnel tools". serve are the flags of serve.
 func (i *invocation) toolsCommand(serve *pflag.FlagSet) *cobra.Command {
-	output := choiceOf("text", "json")
+	var output *chosen
 	protocol := choiceOfVersions()
 	var timeout time.Duration
 	cmd := &cobra.Command{
@@ -28,7 +28,7 @@ func (i *invocation) toolsCommand(serve *pflag.FlagSet) *cobra.Command {
 		Example: `  runnel tools --selftest
   runnel tools --config runnel.yaml
   runnel tools -- npx -y @modelcontextprotocol/server-everything
-  runnel tools --selftest --output json | jq -r '.tools[].name'`,
+  runnel tools --selftest -o json | jq -r '.tools[].name'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			own, server, err := splitServer(cmd, args)
 			if err == nil {
@@ -54,8 +54,11 @@ func (i *invocation) toolsCommand(serve *pflag.FlagSet) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if output.word == "json" {
+			switch output.word {
+			case "json":
 				return i.writeJSON(mcp.ListToolsResult{Tools: append([]mcp.Tool{}, list...)}) // not null
+			case "ndjson":
+				return writeLines(i, list)
 			}
 			if len(list) == 0 && len(server) == 0 {
 				i.say(zerolog.InfoLevel, "no tools: name some with --tool or in a config file")
@@ -66,7 +69,7 @@ func (i *invocation) toolsCommand(serve *pflag.FlagSet) *cobra.Command {
 		},
 	}
 	cmd.Flags().SortFlags = false
-	cmd.Flags().Var(output, "output", "`FORMAT`: text, or json, the list on one line")
+	output = outputFlag(cmd.Flags(), "json (the list on one line)", "ndjson (a tool on each line)")
 	cmd.Flags().Var((*span)(&timeout), "timeout", "give up after this `DURATION`; 0 = never")
 	cmd.Flags().Var(protocol, "protocol", "protocol `VERSION` to speak; else the newest that both sides know")
 	cmd.Flags().AddFlagSet(serve)

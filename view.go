@@ -19,7 +19,9 @@ const (
 
 	barWidth     = 24 // columns
 	defaultWidth = 80 // columns, where the terminal does not tell
-	clearLine    = "\r\x1b[K"
+
+	defaultHeight = 24 // lines
+	clearLine     = "\r\x1b[K"
 )
 
 // view is what a person sees of a call: content on stdout as it arrives and, on stderr, a line at the bottom that tells
@@ -221,10 +223,16 @@ func (v *view) bar() string {
 }
 
 func (v *view) width() int {
-	if f, ok := v.stderr.(*os.File); ok {
-		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 {
-			return int(size.Col)
+	width, _ := terminalSize(v.stderr)
+	return width
+}
+
+// terminalSize is the size of a terminal in characters.
+func terminalSize(w io.Writer) (width, height int) {
+	if f, ok := w.(*os.File); ok {
+		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 && size.Row > 0 {
+			return int(size.Col), int(size.Row)
 		}
 	}
-	return defaultWidth
+	return defaultWidth, defaultHeight
 }

@@ -146,6 +146,11 @@ type ServerCapabilities struct {
 	Extensions map[string]Present   `json:"extensions,omitempty"` // since 2026-07-28
 }
 
+// Answers reports whether the server declared a response mode (SEP-1905).
+func (c *ServerCapabilities) Answers(mode ResponseMode) bool {
+	return c.Tasks != nil && c.Tasks.Responses != nil && slices.Contains(c.Tasks.Responses.Modes, mode)
+}
+
 // ToolsCapability is capabilities.tools.
 type ToolsCapability struct {
 	ListChanged bool `json:"listChanged,omitempty"`
