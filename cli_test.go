@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -58,7 +59,7 @@ func TestWrongUse(t *testing.T) {
 		{args: []string{"--no-such-flag"}, says: "unknown flag --no-such-flag\nsee runnel --help\n"},
 		{args: []string{"--confg", "x"}, says: "unknown flag --confg (did you mean --config?)\nsee runnel --help\n"},
 		{args: []string{"-config", "x"}, says: "unknown flag -c (did you mean --config?)\nsee runnel --help\n"},
-		{args: []string{"--version"}, says: "unknown flag --version (did you mean version?)\nsee runnel --help\n"},
+		{args: []string{"--doctor"}, says: "unknown flag --doctor (did you mean doctor?)\nsee runnel --help\n"},
 		{args: []string{"tasks", "lst"}, says: "unknown command \"lst\" (did you mean list?)\nsee runnel tasks --help\n"},
 		{args: []string{"completion", "tcsh"}, says: "unknown command \"tcsh\"\nsee runnel completion --help\n"},
 		{args: []string{"call", "x", "--protocol", "1999-01-01"},
@@ -252,9 +253,10 @@ func TestConfigCommands(t *testing.T) {
 	if got.code != exitFine || !strings.Contains(got.stdout, `"https://json-schema.org/draft/2020-12/schema"`) || got.stderr != "" {
 		t.Errorf("%+v", got)
 	}
-	got = runEmpty(t, []string{"version"})
-	if got.code != exitFine || !strings.HasPrefix(got.stdout, "runnel ") || strings.Count(got.stdout, "\n") != 1 {
-		t.Errorf("%+v", got)
+	for _, args := range [][]string{{"version"}, {"--version"}} {
+		if got := runEmpty(t, args, "RUNNEL_VERSION=1.2.3"); got.code != exitFine || !regexp.MustCompile(`^runnel \S+ \(.*go1\..*\)\n$`).MatchString(got.stdout) {
+			t.Errorf("%q: %+v", args, got)
+		}
 	}
 }
 

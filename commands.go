@@ -100,11 +100,18 @@ func (i *invocation) addCommands(root *cobra.Command) {
 	}
 	serve.Flags().SortFlags = false
 	serve.Flags().AddFlagSet(root.Flags())
-	root.AddCommand(serve, i.toolsCommand(root.Flags()), i.callCommand(root.Flags()), i.tasksCommand(root.Flags()), i.traceCommand(), i.doctorCommand(root.Flags()), i.configCommand(root.Flags().Lookup("config")), i.trustCommand(), manCommand(), versionCommand())
+	root.AddCommand(serve, i.toolsCommand(root.Flags()), i.callCommand(root.Flags()), i.tasksCommand(root.Flags()), i.traceCommand(), i.doctorCommand(root.Flags()), i.configCommand(root.Flags().Lookup("config")), i.trustCommand(), manCommand(), i.versionCommand())
 	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
 		if cmd != root && cmd != serve { // to a server it may mean to read its config again
 			cmd.SetContext(i.untilHangup(cmd.Context()))
 		}
+	}
+	asked := root.Flags().Bool("version", false, "print the version, its commit and its date")
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if *asked {
+			return i.printVersion()
+		}
+		return i.serve(cmd, args)
 	}
 	root.SetHelpFunc(i.help)
 	completeFlags(root)

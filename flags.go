@@ -173,7 +173,7 @@ func (i *invocation) readEnvironment(cmd *cobra.Command) error {
 		variable := "RUNNEL_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 		value := i.getenv(variable)
 		switch {
-		case f.Name == "help":
+		case f.Name == "help" || f.Name == "version":
 		case f.Changed:
 			o.from[f.Name] = "--" + f.Name
 		case value == "":
@@ -217,7 +217,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		err = fmt.Errorf("--%s: %s", value.GetFlag().Name, allowedInParentheses(cause))
 	case errors.As(err, &unknown):
 		name, letters := unknown.GetSpecifiedName(), unknown.GetSpecifiedShortnames()
-		names := commandNames(cmd) // --version
+		names := commandNames(cmd) // --doctor
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
 		if f := cmd.Flags().Lookup("output"); f != nil && f.Shorthand == "o" && (name == "json" || name == "ndjson") {
 			return fmt.Errorf("unknown flag --%s (write -o %s)", name, name)

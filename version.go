@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -18,36 +19,40 @@ var version = sync.OnceValue(func() string {
 	return info.Main.Version
 })
 
-// revision is the commit that was built, "" where the build did not note it.
-func revision() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	var commit, modified string
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			commit = s.Value[:min(len(s.Value), 12)]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			modified = ", modified"
+// builtFrom says what was built, from when, with what: commit and date where the build noted them ("go build" in a checkout does).
+func builtFrom() string {
+	var parts []string
+	info, _ := debug.ReadBuildInfo()
+	settings := map[string]string{}
+	if info != nil {
+		for _, s := range info.Settings {
+			settings[s.Key] = s.Value
 		}
 	}
-	if commit == "" {
-		return ""
+	if commit := settings["vcs.revision"]; commit != "" {
+		const enough = 12
+		parts = append(parts, "commit "+commit[:min(len(commit), enough)])
 	}
-	return "commit " + commit + modified + ", "
+	if settings["vcs.modified"] == "true" {
+		parts = append(parts, "modified")
+	}
+	if day, _, ok := strings.Cut(settings["vcs.time"], "T"); ok {
+		parts = append(parts, day)
+	}
+	return strings.Join(append(parts, runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH), ", ")
 }
 
-func versionCommand() *cobra.Command {
+func (i *invocation) printVersion() error {
+	_, err := fmt.Fprintf(i.stdout, "runnel %s (%s)\n", version(), builtFrom())
+	return err
+}
+
+func (i *invocation) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
-		Short:   "Print the version",
+		Short:   "Print the version, its commit and its date",
 		Example: "  runnel version",
 		Args:    noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "runnel %s (%s%s %s/%s)\n", version(), revision(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return err
-		},
+		RunE:    func(*cobra.Command, []string) error { return i.printVersion() },
 	}
 }
