@@ -70,6 +70,32 @@ var children = map[string]func(args []string){
 			}
 		}
 	},
+	// impatient runs args[1] with an idleTimeout of args[0] until stdin ends, and says whether it runs still.
+	"impatient": func(args []string) {
+		idle, _ := time.ParseDuration(args[0])
+		c, err := NewCommand("test", CommandConfig{Shell: args[1], IdleTimeout: Duration(idle)}, Environment{Vars: withoutChild(os.Environ())})
+		if err != nil {
+			panic(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		log, ended := partials.NewLog(nil), make(chan *mcp.CallToolResult, 1)
+		go func() {
+			r, _ := c.Call(ctx, &Call{}, NewOutput(ctx, log, nil))
+			ended <- r
+		}()
+		_ = log.NewReader(0).Wait(ctx, 1)
+		fmt.Println("begun")
+		_, _ = io.ReadAll(os.Stdin)
+		select {
+		case r := <-ended:
+			fmt.Printf("ended: %.200s\n", r.Content[0])
+		default:
+			fmt.Println("runs")
+			cancel()
+			<-ended
+		}
+	},
 	// runnels starts args[0] as several tools at once, says when, and is killed then.
 	"runnels": func(args []string) {
 		c, err := NewCommand("test", CommandConfig{Shell: args[0]}, Environment{Vars: withoutChild(os.Environ())})

@@ -6,13 +6,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -84,12 +84,22 @@ func startProcess(s *processSpec) (*process, error) {
 	}
 
 	sealInherited()
-	started := make(chan error)
-	go p.wait(s, files, started)
-	if err := <-started; err != nil {
+	child, err := fork(s.path, s.argv, &os.ProcAttr{
+		Dir:   s.dir,
+		Env:   s.env,
+		Files: files,
+		Sys:   sysProcAttr(s.pty),
+	})
+	if err != nil {
 		p.closePipes()
 		return nil, fmt.Errorf("cannot start %s: %s: %w", s.argv[0], s.path, rootCause(err))
 	}
+	p.pid = child.Pid
+	_ = guards.add(p.pid, s.folder) // a guard that cannot be started now is started later
+	go func() {
+		p.state, _ = await(child)
+		close(p.exited)
+	}()
 	return p, nil
 }
 
@@ -145,29 +155,6 @@ func closeAll(files []*os.File) {
 			_ = f.Close()
 		}
 	}
-}
-
-// wait starts the child, then waits for it. Both happen on one OS thread, which the goroutine keeps until
-// the child has ended: Pdeathsig is sent when the *thread* that forked ends, not the process, so a child that
-// was forked on any other thread could be killed whenever Go's scheduler lets that thread go.
-func (p *process) wait(s *processSpec, files []*os.File, started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	child, err := os.StartProcess(s.path, s.argv, &os.ProcAttr{
-		Dir:   s.dir,
-		Env:   s.env,
-		Files: files,
-		Sys:   sysProcAttr(s.pty),
-	})
-	if err != nil {
-		started <- err
-		return
-	}
-	p.pid = child.Pid
-	_ = guards.add(p.pid, s.folder) // a guard that cannot be replaced now is the next time
-	started <- nil
-	p.state, _ = child.Wait()
-	close(p.exited)
 }
 
 // limits are how long a process may go on.
@@ -237,6 +224,7 @@ func (p *process) watch(ctx context.Context, r *record, l limits) ending {
 		timeout = t.C
 	}
 	var idleTimer *time.Timer
+	looked := false // at a silence that was long enough
 	if l.idle > 0 {
 		idleTimer = time.NewTimer(l.idle)
 		defer idleTimer.Stop()
@@ -251,13 +239,41 @@ func (p *process) watch(ctx context.Context, r *record, l limits) ending {
 		case <-timeout:
 			return ending{stop: stopTimeout, limit: l.timeout}
 		case <-idle:
-			left := l.idle - r.silence()
-			if left <= 0 {
+			switch left := l.idle - r.silence(); {
+			case left > 0:
+				looked = false
+				idleTimer.Reset(left)
+			case !looked || p.unread():
+				// Runnel itself may have been stopped, not the command: what that has printed meanwhile is read before it is judged.
+				looked = true
+				idleTimer.Reset(idleLook)
+			default:
 				return ending{stop: stopIdle, limit: l.idle}
 			}
-			idleTimer.Reset(left)
 		}
 	}
+}
+
+// idleLook is how long a command that seems to be silent is looked at.
+const idleLook = 100 * time.Millisecond
+
+// unread reports whether the command has printed what its pumps have not read yet.
+func (p *process) unread() (found bool) {
+	for _, f := range []*os.File{p.stdout, p.stderr} {
+		if f == nil {
+			continue
+		}
+		raw, err := f.SyscallConn()
+		if err != nil {
+			continue
+		}
+		_ = raw.Control(func(fd uintptr) {
+			ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+			_, _ = unix.Poll(ready, 0)
+			found = found || ready[0].Revents&unix.POLLIN != 0
+		})
+	}
+	return found
 }
 
 // stop sends TERM to the group, and KILL when the child is still there after the grace. It returns what is

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -14,13 +15,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sysProcAttr puts the child in a group of its own, with KILL for it when runnel dies (see process.wait).
+// sysProcAttr puts the child in a group of its own, with KILL for it when runnel dies (see forker).
 // With a terminal the group is a session, whose controlling terminal is the child's stdout.
 func sysProcAttr(terminal bool) *syscall.SysProcAttr {
 	if terminal {
 		return &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 1, Pdeathsig: syscall.SIGKILL}
 	}
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// await waits for a child. It takes no thread meanwhile, as [os.Process.Wait] does: the poller watches the child's descriptor.
+// Kernels without such (before 5.3) take one.
+func await(child *os.Process) (*os.ProcessState, error) {
+	var pidfd *os.File
+	_ = child.WithHandle(func(handle uintptr) {
+		if fd, err := unix.FcntlInt(handle, unix.F_DUPFD_CLOEXEC, 0); err == nil {
+			_ = unix.SetNonblock(fd, true) // else it is not polled
+			pidfd = os.NewFile(uintptr(fd), "pidfd")
+		}
+	})
+	if pidfd != nil {
+		defer pidfd.Close()
+		if raw, err := pidfd.SyscallConn(); err == nil {
+			_ = raw.Read(func(fd uintptr) bool {
+				ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+				n, err := unix.Poll(ready, 0)
+				return n != 0 || err != nil && !errors.Is(err, unix.EINTR)
+			})
+		}
+	}
+	return child.Wait()
 }
 
 // sealInherited keeps from the children what runnel's host left open when it started runnel, such as the

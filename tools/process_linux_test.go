@@ -2,6 +2,7 @@ package tools
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"runnel/partials"
+	"runnel/rpc/mcp"
 )
 
 func init() {
@@ -44,6 +47,43 @@ func init() {
 		fmt.Println("held by", os.Getpid(), "so far")
 		time.Sleep(time.Hour)
 	}
+	// crowded is a runnel whose user may have so many more processes and threads as args[0] says. It calls one command after the other
+	// until one cannot be started, again and again; says why; ends them, and says what one prints then.
+	children["crowded"] = func(args []string) {
+		n, _ := strconv.ParseUint(args[0], 10, 64)
+		n += threadsOfUser()
+		if err := syscall.Setrlimit(unix.RLIMIT_NPROC, &syscall.Rlimit{Cur: n, Max: n}); err != nil {
+			panic(err)
+		}
+		c, err := NewCommand("test", CommandConfig{Command: []string{"sleep", "600"}}, Environment{Dir: "/", Vars: withoutChild(os.Environ())})
+		if err != nil {
+			panic(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		var calls sync.WaitGroup
+		for refused := 0; refused < 20; {
+			result := make(chan *mcp.CallToolResult, 1)
+			calls.Go(func() {
+				r, _ := c.Call(ctx, &Call{}, NewOutput(ctx, partials.NewLog(nil), nil))
+				result <- r
+			})
+			select {
+			case r := <-result:
+				if refused++; refused == 1 {
+					fmt.Println(string(r.Content[0]))
+				}
+			case <-time.After(20 * time.Millisecond): // it runs, or will be refused a little later: then the next is, too
+			}
+		}
+		cancel()
+		calls.Wait()
+		c, err = NewCommand("test", CommandConfig{Shell: "echo fine"}, Environment{Dir: "/", Vars: withoutChild(os.Environ())})
+		if err != nil {
+			panic(err)
+		}
+		r, err := c.Call(context.Background(), &Call{}, NewOutput(context.Background(), partials.NewLog(nil), nil))
+		fmt.Println(string(r.Content[0]), err)
+	}
 	// announcer is a runnel that is killed as soon as it has a guard, before that can have asked for anything.
 	children["announcer"] = func(args []string) {
 		if err := guards.announce(args[0]); err != nil {
@@ -61,6 +101,43 @@ func init() {
 		}
 		fmt.Println("ready")
 		time.Sleep(time.Hour)
+	}
+}
+
+// threadsOfUser is what RLIMIT_NPROC counts.
+func threadsOfUser() (n uint64) {
+	for _, pid := range processes() {
+		if info, err := os.Stat("/proc/" + pid); err != nil || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Getuid()) {
+			continue
+		}
+		threads, _ := os.ReadDir("/proc/" + pid + "/task")
+		n += uint64(len(threads))
+	}
+	return n
+}
+
+// A user who may have no more processes loses the command that needs one, and no other.
+func TestNoMoreProcesses(t *testing.T) {
+	for _, room := range []string{"45", "60", "75"} {
+		runnel := exec.Command("/proc/self/exe", room)
+		runnel.Env = append(os.Environ(), childVar+"=crowded", "TMPDIR=/tmp")
+		runnel.Dir = "/"
+		if os.Getuid() == 0 { // whom no limit binds
+			runnel.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		}
+		var stderr strings.Builder
+		runnel.Stderr = &stderr
+		out, err := runnel.Output()
+		if err != nil {
+			t.Fatalf("%v: %.1000s", err, &stderr)
+		}
+		why, after, _ := strings.Cut(string(out), "\n")
+		if !strings.Contains(why, "cannot start") || !strings.Contains(why, "no more processes may be started: wait until others have ended, or raise the limit") {
+			t.Errorf("the command that cannot be started says %s", why)
+		}
+		if !strings.Contains(after, "fine") {
+			t.Errorf("when there is room again a command gives %s", after)
+		}
 	}
 }
 

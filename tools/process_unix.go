@@ -16,6 +16,9 @@ func sysProcAttr(terminal bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
 
+// await waits for a child.
+func await(child *os.Process) (*os.ProcessState, error) { return child.Wait() }
+
 func sealInherited() {}
 
 // killHolders does nothing: environments are not shown.
