@@ -102,6 +102,7 @@ type guard struct {
 	folders map[string]bool // that are made for commands; true: its command's group is not known yet
 	pipe    *os.File
 	process *os.Process
+	ended   chan struct{} // closed when process has been waited for
 	linger  *time.Timer
 }
 
@@ -193,8 +194,29 @@ func (g *guard) stop() {
 	}
 	_ = g.process.Kill()
 	_ = g.pipe.Close()
-	_, _ = g.process.Wait()
+	<-g.ended
 	g.pipe, g.process = nil, nil
+}
+
+// guardPause is how long runnel waits before it replaces a guard that has ended: who kills one may kill the next.
+const guardPause = 100 * time.Millisecond
+
+// watch waits for the end of a guard, and sees to it that there is another as long as commands run.
+func (g *guard) watch(process *os.Process, ended chan struct{}) {
+	_, _ = await(process)
+	close(ended)
+	for {
+		time.Sleep(guardPause)
+		g.mu.Lock()
+		if g.process == process {
+			g.stop()
+		}
+		over := g.pipe != nil || g.idle() || g.start() == nil
+		g.mu.Unlock()
+		if over {
+			return
+		}
+	}
 }
 
 // ThisProgram is the file of the running program, which is its own guard and supervisor: without it no command is started.
@@ -228,7 +250,7 @@ func (g *guard) start() error {
 	defer r.Close()
 	sealInherited()
 	// Its parent may be gone before it can ask for its group.
-	process, err := os.StartProcess(program, []string{guardName, strconv.Itoa(syscall.Getpgrp())}, &os.ProcAttr{
+	process, err := fork(program, []string{guardName, strconv.Itoa(syscall.Getpgrp())}, &os.ProcAttr{
 		Dir:   "/",
 		Env:   []string{"GOMAXPROCS=1"},
 		Files: []*os.File{r, null, null},
@@ -238,7 +260,8 @@ func (g *guard) start() error {
 		_ = w.Close()
 		return err
 	}
-	g.pipe, g.process = w, process
+	g.pipe, g.process, g.ended = w, process, make(chan struct{})
+	go g.watch(process, g.ended)
 	for pgid := range g.groups {
 		if err := g.write('+', pgid, ""); err != nil {
 			return err

@@ -82,6 +82,39 @@ func TestIdleTimeoutCountsFromTheLastOutput(t *testing.T) {
 	}
 }
 
+// A runnel that was stopped itself reads what its command has printed meanwhile before it says that there was nothing.
+func TestStoppedRunnelIsNoSilence(t *testing.T) {
+	runnel := exec.Command(os.Args[0], "200ms", `while :; do echo; sleep 0.01; done`)
+	runnel.Env = append(os.Environ(), childVar+"=impatient")
+	stdin, err := runnel.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := runnel.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := runnel.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = runnel.Wait() }()
+	defer stdin.Close()
+	said := bufio.NewReader(out)
+	if _, err := said.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		_ = runnel.Process.Signal(syscall.SIGSTOP)
+		time.Sleep(300 * time.Millisecond) // longer than the command may be silent
+		_ = runnel.Process.Signal(syscall.SIGCONT)
+		time.Sleep(50 * time.Millisecond)
+	}
+	_ = stdin.Close()
+	if line, err := said.ReadString('\n'); err != nil || line != "runs\n" {
+		t.Errorf("the command: %s%v", line, err)
+	}
+}
+
 func TestSlowClientIsNoSilence(t *testing.T) {
 	r := newRecord(&CommandConfig{ANSI: "keep", MaxResult: new(minMaxResult)}, nil, nil)
 	r.began = time.Now().Add(-time.Hour)
@@ -303,29 +336,55 @@ func TestNothingOutlivesARunnelThatIsKilledAtOnce(t *testing.T) {
 	isEmptied(t, folder)
 }
 
+// A guard that somebody kills is replaced while commands run: the next one may be long in coming, and runnel may be killed before.
 func TestGuardIsReplaced(t *testing.T) {
 	line := newLifeline(t)
 	c := mustCommand(t, CommandConfig{Shell: hold, Env: map[string]string{"LINE": line.path}})
 	r := start(t, c, `{}`)
 	r.waitFor("ready\n")
-
-	guards.mu.Lock()
-	old := guards.process.Pid
-	if err := guards.process.Kill(); err != nil {
-		t.Error(err)
+	old := killGuard(t, guards)
+	for deadline := time.Now().Add(watchdog); guardID(guards) == old || guardID(guards) == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the guard was not replaced")
+		}
 	}
-	_, _ = guards.process.Wait()
-	guards.mu.Unlock()
-
 	call(t, mustCommand(t, CommandConfig{Shell: "true"}), `{}`)
-	guards.mu.Lock()
-	if guards.process == nil || guards.process.Pid == old {
-		t.Error("the guard was not replaced")
-	}
-	guards.mu.Unlock()
 	r.cancel()
 	r.end()
 	line.gone()
+}
+
+// killGuard kills a guard, and returns its id when it has ended.
+func killGuard(t *testing.T, g *guard) (pid int) {
+	t.Helper()
+	g.mu.Lock()
+	pid, ended := g.process.Pid, g.ended
+	if err := g.process.Kill(); err != nil {
+		t.Error(err)
+	}
+	g.mu.Unlock()
+	<-ended
+	return pid
+}
+
+func guardID(g *guard) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.process == nil {
+		return 0
+	}
+	return g.process.Pid
+}
+
+// desert leaves a guard as if runnel had ended, and returns when it has done its work.
+func desert(g *guard) {
+	g.mu.Lock()
+	clear(g.groups) // it is not replaced
+	clear(g.folders)
+	_ = g.pipe.Close()
+	ended := g.ended
+	g.mu.Unlock()
+	<-ended
 }
 
 func TestGuardKillsItsGroups(t *testing.T) {
@@ -348,11 +407,10 @@ func TestGuardKillsItsGroups(t *testing.T) {
 	if err := g.add(victim.Process.Pid, ""); err != nil {
 		t.Fatal(err)
 	}
-	_ = g.add(1, "")   // a guard never kills more than a group
-	_ = g.pipe.Close() // as if runnel had ended
+	_ = g.add(1, "") // a guard never kills more than a group
+	desert(g)
 	line.gone()
 	_ = victim.Wait()
-	_, _ = g.process.Wait()
 }
 
 // A command that was being started when runnel went is found by its folder. One that has not been started, or has ended, is not looked
@@ -387,14 +445,12 @@ func TestGuardKillsWhatWasBeingStarted(t *testing.T) {
 	}
 	g.release(1<<22 + 2)
 	// A new guard is told what the last one knew.
-	_ = g.process.Kill()
-	_, _ = g.process.Wait()
+	killGuard(t, g)
 	if err := g.add(1<<22+1, ""); err != nil { // the id of no process
 		t.Fatal(err)
 	}
-	_ = g.pipe.Close() // as if runnel had ended
+	desert(g)
 	line.gone()
-	_, _ = g.process.Wait()
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || left[0].Name() != "not started" {
 		t.Errorf("left are %v, %v", left, err)
 	}
