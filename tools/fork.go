@@ -8,27 +8,76 @@ import (
 	"syscall"
 )
 
-// forker is the one OS thread that starts children, and never ends. Linux sends Pdeathsig when the *thread* that forked ends, not
-// the process: a child of any other thread could be killed whenever Go's scheduler lets that thread go. A thread for each child
-// would use up the processes that the user may have (RLIMIT_NPROC counts threads), and Go ends a program that cannot have one more.
-var forker = sync.OnceValue(func() chan<- func() {
-	starts := make(chan func())
-	go func() {
-		runtime.LockOSThread()
-		for start := range starts {
-			start()
-		}
-	}()
+// forker starts the children of this process, all on one OS thread. Linux sends Pdeathsig when the *thread* that forked ends, not the
+// process: a child of any other thread could be killed whenever Go's scheduler lets that thread go. A thread for each child would
+// use up the processes that the user may have (RLIMIT_NPROC counts threads), and Go ends a program that cannot have one more.
+//
+// The thread belongs to a goroutine that ends with the last child.
+type forker struct {
+	mu     sync.Mutex
+	own    map[int]bool // the ids of the children that have been started and not been waited for
+	starts chan func()  // to the goroutine; nil if there is none
+}
+
+var forks = forker{own: map[int]bool{}}
+
+var errTooManyProcesses = errors.New("no more processes may be started: wait until others have ended, or raise the limit (ulimit -u, or the pids limit of the container)")
+
+// start starts a child, which must be waited for with wait.
+func (f *forker) start(program string, argv []string, attr *os.ProcAttr) (child *os.Process, err error) {
 	reserveThreads()
-	return starts
-})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.starts == nil {
+		f.starts = make(chan func())
+		go func(starts <-chan func()) {
+			runtime.LockOSThread()
+			for start := range starts {
+				start()
+			}
+		}(f.starts)
+	}
+	done := make(chan struct{})
+	f.starts <- func() {
+		defer close(done)
+		child, err = os.StartProcess(program, argv, attr)
+	}
+	<-done
+	if errors.Is(err, syscall.EAGAIN) {
+		err = errTooManyProcesses
+	}
+	if err == nil {
+		f.own[child.Pid] = true
+	}
+	f.rest()
+	return child, err
+}
+
+// wait waits for the end of a child.
+func (f *forker) wait(child *os.Process) (*os.ProcessState, error) {
+	pid := child.Pid
+	state, err := await(child)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.own, pid)
+	f.rest()
+	return state, err
+}
+
+// rest ends the goroutine if there is no child.
+func (f *forker) rest() {
+	if len(f.own) == 0 && f.starts != nil {
+		close(f.starts)
+		f.starts = nil
+	}
+}
 
 // spareThreads is how many threads Go may need when no more can be had: one for each system call that waits (a slow disk, a fork)
 // while others go on.
 const spareThreads = 16
 
-// reserveThreads makes the runtime start threads while there is room for them. It keeps them for ever.
-func reserveThreads() {
+// reserveThreads makes the runtime start threads while there is room for them. It keeps them.
+var reserveThreads = sync.OnceFunc(func() {
 	var all, locked sync.WaitGroup
 	locked.Add(spareThreads)
 	for range spareThreads {
@@ -40,20 +89,4 @@ func reserveThreads() {
 		})
 	}
 	all.Wait()
-}
-
-// fork starts a child on the thread of forker.
-func fork(program string, argv []string, attr *os.ProcAttr) (child *os.Process, err error) {
-	done := make(chan struct{})
-	forker() <- func() {
-		defer close(done)
-		child, err = os.StartProcess(program, argv, attr)
-	}
-	<-done
-	if errors.Is(err, syscall.EAGAIN) {
-		err = errTooManyProcesses
-	}
-	return child, err
-}
-
-var errTooManyProcesses = errors.New("no more processes may be started: wait until others have ended, or raise the limit (ulimit -u, or the pids limit of the container)")
+})

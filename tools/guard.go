@@ -203,7 +203,7 @@ const guardPause = 100 * time.Millisecond
 
 // watch waits for the end of a guard, and sees to it that there is another as long as commands run.
 func (g *guard) watch(process *os.Process, ended chan struct{}) {
-	_, _ = await(process)
+	_, _ = forks.wait(process)
 	close(ended)
 	for {
 		time.Sleep(guardPause)
@@ -250,7 +250,7 @@ func (g *guard) start() error {
 	defer r.Close()
 	sealInherited()
 	// Its parent may be gone before it can ask for its group.
-	process, err := fork(program, []string{guardName, strconv.Itoa(syscall.Getpgrp())}, &os.ProcAttr{
+	process, err := forks.start(program, []string{guardName, strconv.Itoa(syscall.Getpgrp())}, &os.ProcAttr{
 		Dir:   "/",
 		Env:   []string{"GOMAXPROCS=1"},
 		Files: []*os.File{r, null, null},

@@ -84,7 +84,7 @@ func startProcess(s *processSpec) (*process, error) {
 	}
 
 	sealInherited()
-	child, err := fork(s.path, s.argv, &os.ProcAttr{
+	child, err := forks.start(s.path, s.argv, &os.ProcAttr{
 		Dir:   s.dir,
 		Env:   s.env,
 		Files: files,
@@ -97,7 +97,7 @@ func startProcess(s *processSpec) (*process, error) {
 	p.pid = child.Pid
 	_ = guards.add(p.pid, s.folder) // a guard that cannot be started now is started later
 	go func() {
-		p.state, _ = await(child)
+		p.state, _ = forks.wait(child)
 		close(p.exited)
 	}()
 	return p, nil

@@ -87,7 +87,7 @@ func startSupervisor(s *supervised) error {
 	defer fromIt.Close()
 	defer out.Close()
 	sealInherited()
-	process, err := fork(program, []string{supervisorName, s.TaskID}, &os.ProcAttr{
+	process, err := forks.start(program, []string{supervisorName, s.TaskID}, &os.ProcAttr{
 		Dir:   "/",
 		Env:   environmentOutside(),
 		Files: []*os.File{in, out, log},
@@ -96,7 +96,7 @@ func startSupervisor(s *supervised) error {
 	if err != nil {
 		return fmt.Errorf("starting its supervisor: %w", err)
 	}
-	go func() { _, _ = await(process) }() // ends with the supervisor or with this process
+	go func() { _, _ = forks.wait(process) }() // ends with the supervisor or with this process
 	closeAll([]*os.File{in, out})
 	answer, err := converse(spec, toIt, fromIt)
 	switch {
