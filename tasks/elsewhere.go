@@ -67,7 +67,7 @@ func (r *Runner) watch() {
 	}
 }
 
-// heed cancels the tasks of this process that others ask to cancel.
+// heed cancels the tasks of this process that others ask to cancel, and stops those that others have ended.
 func (r *Runner) heed(ctx context.Context, shared Shared) {
 	failed := false
 	for r.watched() {
@@ -76,11 +76,18 @@ func (r *Runner) heed(ctx context.Context, shared Shared) {
 		case <-ctx.Done():
 			return
 		}
-		ids, err := shared.Asked(ctx)
+		lost, err := shared.Lost(ctx)
+		ids, unread := shared.Asked(ctx)
+		err = errors.Join(err, unread)
 		if err != nil && !failed && ctx.Err() == nil {
-			r.o.Log.Warn().Err(err).Msg("looking for cancelled tasks")
+			r.o.Log.Warn().Err(err).Msg("looking for what other runnels ask and have done")
 		}
 		failed = err != nil
+		for _, id := range lost {
+			if run := r.Running(id); run != nil {
+				run.cutOff(ErrTaken)
+			}
+		}
 		for _, id := range ids {
 			switch run := r.Running(id); {
 			case run == nil:

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
+	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
@@ -16,6 +18,9 @@ import (
 // after a restart, has to be trusted.
 type lease struct {
 	name string
+	path string
+
+	mu   sync.Mutex
 	file *os.File
 }
 
@@ -23,25 +28,65 @@ type lease struct {
 func takeLease(dir string) (*lease, error) {
 	for {
 		name := uuid.NewString()
-		f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-		if err != nil {
-			return nil, fmt.Errorf("taking a lease: %w", err)
-		}
-		// Between the two lines a sweeper may have taken the file for a dead process's: then it has locked or removed it.
-		err = flock(f, unix.LOCK_EX)
-		if err == nil && present(f) {
-			return &lease{name, f}, nil
-		}
-		_ = f.Close()
-		if err != nil && !errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("taking a lease: locking %s: %w", f.Name(), err)
+		path := filepath.Join(dir, name)
+		switch f, err := lockNew(path); {
+		case err == nil:
+			return &lease{name: name, path: path, file: f}, nil
+		case !errors.Is(err, unix.EWOULDBLOCK):
+			return nil, err
 		}
 	}
 }
 
+// lockNew makes a lease's file and locks it. It fails with EWOULDBLOCK if a sweeper, which sees it before it is locked, has taken
+// it for a dead process's: then it has locked or removed it.
+func lockNew(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("taking a lease: %w", err)
+	}
+	err = flock(f, unix.LOCK_EX)
+	if err == nil && !present(f) {
+		err = unix.EWOULDBLOCK
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("taking a lease: locking %s: %w", path, err)
+	}
+	return f, nil
+}
+
+// retake takes the lease again, under its name, if somebody has removed its file, and reports whether that was so: who has looked for
+// it meanwhile takes this process for gone.
+func (l *lease) retake() (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if present(l.file) {
+		return false, nil
+	}
+	if err := os.Mkdir(filepath.Dir(l.path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return false, err // the whole state is gone
+	}
+	f, err := lockNew(l.path)
+	if err != nil {
+		return false, err
+	}
+	_ = l.file.Close()
+	l.file = f
+	return true, nil
+}
+
+// touch makes the file a new one for those who remove old ones.
+func (l *lease) touch() {
+	now := time.Now()
+	_ = os.Chtimes(l.path, now, now)
+}
+
 // release ends the lease: what is still kept under its name is a dead process's from now on.
 func (l *lease) release() {
-	_ = os.Remove(l.file.Name())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_ = os.Remove(l.path)
 	_ = l.file.Close()
 }
 

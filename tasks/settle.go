@@ -23,8 +23,11 @@ func (r *Runner) settle(t Task) Task {
 		}
 		err = r.o.Store.Put(context.Background(), t)
 	}
-	if err == nil || errors.Is(err, ErrNotFound) {
+	if err == nil {
 		return t
+	}
+	if errors.Is(err, ErrTaken) {
+		return r.overruled(t)
 	}
 	r.o.Log.Error().Err(err).Str("taskId", t.ID).Str("owner", t.Owner).Msg("end of task not stored")
 	if t.Status != mcp.TaskCancelled {
@@ -35,6 +38,21 @@ func (r *Runner) settle(t Task) Task {
 	r.unsettled[t.ID] = t
 	r.mu.Unlock()
 	r.resettleLater(t.ID, err)
+	return t
+}
+
+// overruled returns the end that others have stored for a task that was this process's, which is the only one that anybody
+// finds from now on. What the task came to here is not shown: it would contradict that.
+func (r *Runner) overruled(t Task) Task {
+	came := t.Status
+	stored, err := r.o.Store.Get(context.Background(), t.Owner, t.ID)
+	if err == nil && stored.Status.Terminal() {
+		t.Status, t.StatusMessage, t.Outcome = stored.Status, stored.StatusMessage, stored.Outcome
+	} else {
+		message := ErrTaken.Error() + ", or has deleted it"
+		t.Status, t.StatusMessage, t.Outcome = mcp.TaskFailed, message, &Outcome{Err: rpc.Errorf(mcp.CodeInternalError, "%s", message)}
+	}
+	r.o.Log.Error().Err(ErrTaken).Str("taskId", t.ID).Str("owner", t.Owner).Str("came", string(came)).Str("stored", string(t.Status)).Msg("end of task not stored")
 	return t
 }
 
@@ -57,7 +75,7 @@ func (r *Runner) resettle(id string) {
 	if !ok || r.ctx.Err() != nil {
 		return
 	}
-	if err := r.o.Store.Put(context.Background(), t); err != nil && !errors.Is(err, ErrNotFound) && !t.Expired(r.o.now()) {
+	if err := r.o.Store.Put(context.Background(), t); err != nil && !errors.Is(err, ErrTaken) && !t.Expired(r.o.now()) {
 		r.resettleLater(id, err)
 		return
 	}

@@ -129,6 +129,8 @@ func (s *blind) Put(context.Context, Task) error { return nil }
 
 func (s *blind) Asked(context.Context) ([]string, error) { return nil, errors.New("no room") }
 
+func (s *blind) Lost(context.Context) ([]string, error) { return nil, errors.New("no room") }
+
 func (s *blind) Follow(context.Context, string, string) (Task, error) { return s.task, nil }
 
 func (s *blind) Look(context.Context, *Task) error { return errors.New("no room") }

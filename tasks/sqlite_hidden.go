@@ -22,8 +22,11 @@ func (d *database) reveal(k *keeping, t Task) error {
 		if refused, err = d.admit(tx, t.Owner); err != nil || refused != nil {
 			return err
 		}
-		_, err = tx.exec("UPDATE task SET status = ?, message = ?, updated = ?, expires = ?, merge = ?, variables = ? WHERE number = ?",
-			t.Status, t.StatusMessage, t.UpdatedAt.UnixNano(), expires(&t), t.Merge, []byte(t.Variables), k.task)
+		own, err := tx.change("UPDATE task SET status = ?, message = ?, updated = ?, expires = ?, merge = ?, variables = ? WHERE number = ? AND keeper = ?",
+			t.Status, t.StatusMessage, t.UpdatedAt.UnixNano(), expires(&t), t.Merge, []byte(t.Variables), k.task, d.lease.name)
+		if err == nil && own == 0 {
+			err = ErrTaken
+		}
 		if err == nil {
 			tx.live[t.Owner]++
 		}

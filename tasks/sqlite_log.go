@@ -69,8 +69,13 @@ func (k *keeping) write(tx *transaction) error {
 		if !ok {
 			break
 		}
-		if _, err := tx.exec("INSERT INTO log (task, start, stop, marks, data) VALUES (?, ?, ?, ?, ?)", k.task, s.Start, s.End(), s.Marks, s.Data); err != nil {
+		own, err := tx.change("INSERT INTO log (task, start, stop, marks, data) SELECT ?1, ?, ?, ?, ? WHERE EXISTS (SELECT 1 FROM task WHERE number = ?1 AND keeper = ?)",
+			k.task, s.Start, s.End(), s.Marks, s.Data, k.db.lease.name)
+		if err != nil {
 			return err
+		}
+		if own == 0 {
+			return ErrTaken
 		}
 		tx.bytes += int64(len(s.Data))
 		e := &k.pending

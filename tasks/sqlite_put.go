@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"math"
 	"time"
 
@@ -127,21 +128,19 @@ func (d *database) update(k *keeping, t Task) error {
 		found, err = tx.change("UPDATE task SET status = ?, message = ?, updated = ?, outcome = ?, merge = ?, keeper = ? WHERE number = ? AND keeper = ?",
 			t.Status, t.StatusMessage, t.UpdatedAt.UnixNano(), outcome, t.Merge, keeper, k.task, d.lease.name)
 		tx.bytes += int64(len(outcome))
+		if err == nil && found == 0 {
+			err = ErrTaken
+		}
 		if _, counted := tx.live[t.Owner]; counted && t.Status.Terminal() {
 			tx.live[t.Owner] -= int(found)
 		}
 		return err
 	}, committed: k.committed, undone: k.undone}
-	if err := d.w.do(store); err != nil {
-		return err
-	}
-	if t.Status.Terminal() {
+	err = d.w.do(store)
+	if t.Status.Terminal() && (err == nil || errors.Is(err, ErrTaken)) {
 		d.forget(t.ID)
 	}
-	if found == 0 {
-		return ErrNotFound // it has expired and was deleted
-	}
-	return nil
+	return err
 }
 
 func (d *database) forget(id string) {

@@ -61,6 +61,9 @@ func (d *database) recover(keeper string) error {
 		return err
 	}
 	if err := d.w.do(job{do: func(tx *transaction) error {
+		if !d.orphaned(keeper) {
+			return nil
+		}
 		_, err := tx.exec("UPDATE task SET keeper = NULL WHERE keeper = ? AND expires < 0", keeper)
 		return err
 	}}); err != nil {
@@ -78,6 +81,9 @@ func (d *database) recover(keeper string) error {
 		}
 		var ended int64
 		if err := d.w.do(job{durable: true, do: func(tx *transaction) (err error) {
+			if !d.orphaned(keeper) { // it has taken its lease again
+				return nil
+			}
 			ended, err = tx.change("UPDATE task SET status = ?, message = ?, updated = ?, outcome = ?, keeper = NULL WHERE number = ? AND keeper = ?",
 				mcp.TaskFailed, message, d.o.now().UnixNano(), outcome, r.number, keeper)
 			return err

@@ -78,7 +78,7 @@ func TestSQLiteRecovers(t *testing.T) {
 	if task := get(t, live, "late"); task.Status != mcp.TaskFailed {
 		t.Errorf("late: %s", task.Status)
 	}
-	if err := stale.Put(t.Context(), ended(late, mcp.TaskCompleted, "too late")); !errors.Is(err, ErrNotFound) {
+	if err := stale.Put(t.Context(), ended(late, mcp.TaskCompleted, "too late")); !errors.Is(err, ErrTaken) {
 		t.Errorf("an end after the end: %v", err)
 	}
 	if task := get(t, live, "late"); task.Status != mcp.TaskFailed {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
 
 	"runnel/partials"
 	"runnel/rpc"
@@ -29,6 +30,36 @@ func (s *SQLite) Asked(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	return d.ids(ctx, "keeper = ? AND asked = 1", d.lease.name)
+}
+
+// Lost implements Shared. Others look for this process's lease, whose file a cleaner of old files may remove.
+func (s *SQLite) Lost(context.Context) (lost []string, err error) {
+	d, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	if retaken, err := d.lease.retake(); err != nil || !retaken {
+		return nil, err
+	}
+	d.o.Log.Error().Str("file", d.lease.path).Msg("somebody has removed the file that says that this runnel lives; it is made anew")
+	d.mu.Lock()
+	live := maps.Clone(d.live)
+	d.mu.Unlock()
+	// In a transaction: recover looks for the lease in one, which has ended then.
+	err = d.w.do(job{do: func(tx *transaction) error {
+		lost = nil
+		for id, k := range live {
+			own, err := tx.count("SELECT count(*) FROM task WHERE number = ? AND keeper = ?", k.task, d.lease.name)
+			if err != nil {
+				return err
+			}
+			if own == 0 {
+				lost = append(lost, id)
+			}
+		}
+		return nil
+	}})
+	return lost, err
 }
 
 // A detached task changes its keeper once: from the process that stored it to the supervisor that runs it. All others

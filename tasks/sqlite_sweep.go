@@ -66,6 +66,7 @@ func (s *sweeper) sweep(ctx context.Context) error {
 	if err := s.db.recoverAll(ctx); err != nil {
 		return err
 	}
+	s.db.lease.touch()
 	dropDeadLeases(filepath.Join(s.db.o.Dir, leaseDir))
 	if err := s.db.dropExpired(ctx); err != nil {
 		return err

@@ -9,6 +9,8 @@ var (
 	// ErrNotFound is the one error for ids that are unknown, expired or somebody else's:
 	// what does not belong to the owner is never hinted at.
 	ErrNotFound = errors.New("task not found")
+	// ErrTaken refuses to store what a process has of a task that is not its own any more.
+	ErrTaken = errors.New("another runnel has ended the task, since it took this one for gone")
 	// ErrCursor refuses a cursor that tasks/list did not give.
 	ErrCursor = errors.New("invalid cursor")
 )
@@ -37,6 +39,8 @@ type Shared interface {
 	SetVariables(ctx context.Context, owner, id string, patch []byte) ([]byte, error)
 	// Asked returns the tasks of this process that somebody asks to cancel.
 	Asked(ctx context.Context) ([]string, error)
+	// Lost returns the tasks of this process that others have ended since they took it for gone. Each is returned once.
+	Lost(ctx context.Context) ([]string, error)
 
 	// Take makes a task that another process has put, and has not begun, one of this process: a detached one. work says for
 	// people what runs it. t has the id, the owner, the log and the segments; the rest is returned.
