@@ -85,7 +85,11 @@ func (s *inputSchema) find(name string) *property {
 
 // usage is how an argument is written: name=type, in brackets if it may be left out.
 func (p *property) usage() string {
-	kind := cmp.Or(strings.Join(p.words(), "|"), strings.ToUpper(strings.Join(p.allTypes(), "|")), "VALUE")
+	of := p
+	if p.Items != nil && slices.Equal(p.allTypes(), []string{"array"}) {
+		of = p.Items // one is given at a time
+	}
+	kind := cmp.Or(strings.Join(of.words(), "|"), strings.ToUpper(strings.Join(of.allTypes(), "|")), "VALUE")
 	text := p.name + "=" + kind
 	if slices.Contains(p.allTypes(), "array") {
 		text += "..."
@@ -94,6 +98,21 @@ func (p *property) usage() string {
 		text = "[" + text + "]"
 	}
 	return printable(text)
+}
+
+// about is what a person needs to know of an argument beside its type.
+func (p *property) about() string {
+	parts := []string{}
+	if text := strings.Join(strings.Fields(cmp.Or(p.Description, p.Title)), " "); text != "" {
+		parts = append(parts, text)
+	}
+	switch {
+	case p.Default != nil:
+		parts = append(parts, "(default "+clipText(unquoted(p.Default))+")")
+	case p.required:
+		parts = append(parts, "(required)")
+	}
+	return strings.Join(parts, " ")
 }
 
 // allTypes are the types that a value may have, nil if any.

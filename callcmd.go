@@ -34,20 +34,23 @@ type callOptions struct {
 	arguments []string
 }
 
-const callExamples = `  # a tool of the config file, its output as it comes
+const callExamples = `  # a tool of the config file; its output comes as it is written
   runnel call test packages=./rpc/... packages=./tasks
 
-  # a tool of any MCP server
+  # which arguments does it take?
+  runnel call test --help
+
+  # a tool of any other MCP server
   runnel call echo message=hello -- npx -y @modelcontextprotocol/server-everything
 
   # arguments as JSON, one of them from a file; the result as JSON
-  runnel call search --json '{"limit": 10}' pattern=@pattern.txt -o json | jq .structuredContent
+  runnel call search --json '{"limit": 10}' pattern=@pattern.txt -o json | jq -r '.content[0].text'
 
-  # start it, leave, and come back for it in any runnel with the same state
-  runnel call test --detach
+  # no longer than a minute, and yes to all questions
+  runnel call deploy host=web1 --timeout 1m --yes
 
-  # not longer than a minute, and no questions
-  runnel call deploy host=web1 --timeout 1m --yes`
+  # start it, leave, and come back for it
+  id=$(runnel call test --detach); runnel tasks result "$id"`
 
 // callCommand is "runnel call". serve are the flags of serve.
 func (i *invocation) callCommand(serve *pflag.FlagSet) *cobra.Command {
@@ -59,15 +62,16 @@ func (i *invocation) callCommand(serve *pflag.FlagSet) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "call [flags] TOOL [KEY=VALUE...] [-- SERVER [ARGUMENT...]]",
 		Short: "Call a tool and show its output as it arrives",
-		Long: `Calls a tool of what runnel would serve with the same flags and config or, behind --, of any MCP server on stdin and
-stdout. Its output goes to stdout as it arrives, progress and errors to stderr. Ctrl-C cancels the call and waits for its end, a
-second one leaves.
+		Long: `Calls a tool that runnel serves with the same flags and config. Behind -- stands the command of any other MCP server that speaks on
+stdin and stdout; then the tool is one of that server. Output goes to stdout as it arrives, progress and errors go to stderr.
 
-A value is read as the tool's input schema says; KEY=@FILE is what the file holds, KEY=@@... begins with an @. An array takes one
-element each time its key is given, or JSON.
+An argument is KEY=VALUE; KEY=@FILE takes the content of a file (KEY=@@x is the text @x). Give a KEY several times to fill an array,
+or give the array as JSON. "runnel call TOOL --help" shows what a tool takes.
 
-Exit code: that of the command which the tool ran, where the result tells it; else 0, or 1 for an error. 2: wrong
-arguments. 130: after Ctrl-C.`,
+Ctrl-C cancels the call and waits until it has ended; a second Ctrl-C leaves at once.
+
+The exit code is that of the command which the tool ran, if the result has one; else 0, or 1 for an error. 2 means wrong flags or
+arguments, 130 that it was ended by Ctrl-C. The other flags of runnel serve are taken, too.`,
 		Example: callExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.askGiven = cmd.Flags().Changed("ask")
@@ -94,19 +98,19 @@ arguments. 130: after Ctrl-C.`,
 	cmd.ValidArgsFunction = i.completeCall
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&o.object, "json", "", "arguments as a JSON `OBJECT`; key=value wins over it")
-	flags.BoolVar(&o.task, "task", false, "call it as a task")
-	flags.BoolVar(&o.noTask, "no-task", false, "call it plainly, not as a task")
-	flags.Var(o.mode, "mode", "response `MODE` to ask for (SEP-1905): immediate, streaming, task")
+	flags.StringVar(&o.object, "json", "", "arguments as a JSON `OBJECT`; KEY=VALUE wins over it")
+	flags.BoolVar(&o.task, "task", false, "call it as a task; an error if that cannot be")
+	flags.BoolVar(&o.noTask, "no-task", false, "call it without a task")
+	flags.Var(o.mode, "mode", "ask for the response `MODE` immediate, streaming or task (SEP-1905)")
 	o.output = outputFlag(flags, "json (the result on one line)", "ndjson (every message received)")
-	flags.Var(o.progress, "progress", "`WHEN` to show how it goes, on stderr: auto (on a terminal), always, never")
+	flags.Var(o.progress, "progress", "`WHEN` to show progress on stderr: auto (on a terminal), always, never")
 	flags.Var((*span)(&o.timeout), "timeout", "cancel the call after this `DURATION`; 0 = never")
-	flags.BoolVar(&o.ask, "ask", false, "put the tool's questions on the terminal (the default when stdin is one)")
-	flags.BoolVar(&o.yes, "yes", false, "accept the tool's questions, with the values they propose")
-	flags.BoolVar(&o.summary, "summary", false, "tell on stderr at the end what came and how it compares with the result")
-	flags.BoolVar(&o.detach, "detach", false, "start it as a task that goes on by itself (for tasks.maxTtl at the most), print the task's id and leave")
-	flags.Var(o.protocol, "protocol", "protocol `VERSION` to speak; else the newest that both sides know")
-	flags.AddFlagSet(serve)
+	flags.BoolVar(&o.ask, "ask", false, "ask you what the tool asks (the default on a terminal)")
+	flags.BoolVar(&o.yes, "yes", false, "say yes to what the tool asks, with the values that it proposes")
+	flags.BoolVar(&o.summary, "summary", false, "at the end, say on stderr how much output came, and when")
+	flags.BoolVar(&o.detach, "detach", false, "start it as a task that goes on by itself, print its id and leave")
+	flags.Var(o.protocol, "protocol", "speak this `VERSION` of the protocol; else the newest that both sides know")
+	addServeFlags(flags, serve, "config", "tool", "selftest", "state", "owner")
 	return cmd
 }
 
@@ -182,10 +186,7 @@ func (c *call) find(ctx context.Context, name string, server []string) error {
 	if err != nil {
 		return err
 	}
-	if len(list) == 0 && len(server) == 0 {
-		return fmt.Errorf("there is no tool %q: name some with --tool or in a config file", name)
-	}
-	if c.tool, err = findTool(list, name); err != nil {
+	if c.tool, err = findTool(list, name, server); err != nil {
 		return err
 	}
 	if c.arguments, err = parseArguments(c.tool.InputSchema, c.o.arguments, c.o.object); err != nil {

@@ -205,7 +205,7 @@ func TestDefaultsInHelp(t *testing.T) {
 
 func TestHelpAndCompletion(t *testing.T) {
 	for args, says := range map[string]string{
-		"help":            "Run commands as MCP tasks",
+		"help":            "Serve commands as MCP tools",
 		"help tasks tail": "Write the output of a task",
 		"completion bash": "__start_runnel",
 		"completion zsh":  "#compdef runnel",

@@ -11,24 +11,40 @@ import (
 	"runnel/tools"
 )
 
-const about = `runnel serves your commands as MCP tools on stdin and stdout: a host starts it and calls them;
-they run as tasks, and their output arrives while they run.`
+const about = `An MCP host (an assistant, an IDE, a script) starts runnel and calls its tools. Each call runs as a task: its output arrives while it
+runs, long work goes on in the background, and its result is kept until somebody fetches it.
 
-const examples = `  # a tool without a config file
+Without a command, runnel serves on stdin and stdout, as "runnel serve" does. Every flag has an environment variable, RUNNEL_MAX_LINE
+for --max-line. A flag wins over its variable, and the variable wins over the config file.`
+
+const examples = `  # one tool, without a config file: what a host would start
   runnel --tool 'gotest=go test -v {{package}}'
 
-  # tools from a file
+  # try that tool in a shell
+  runnel call gotest package=./... --tool 'gotest=go test -v {{package}}'
+
+  # tools from a file; is the file right?
   runnel --config runnel.yaml
+  runnel config check runnel.yaml
 
-  # from a shell: write requests, wait for all answers
-  printf '%s\n' "$INITIALIZE" "$CALL" | runnel --drain -1 --tool 'hello=echo hello {{who}}'
+  # what are my hosts running right now?
+  runnel tasks list
 
-  # is the file right?
-  runnel config check runnel.yaml`
+  # does all of it work here?
+  runnel doctor
+
+  # from a script: write requests, wait for all answers
+  printf '%s\n' "$INITIALIZE" "$CALL" | runnel --drain -1 --tool 'hello=echo hello {{who}}'`
 
 // help shows the examples first: most people look for one that is near to what they want. It is no template: with
 // text/template, which calls methods by their names, the linker must keep all methods of all packages.
 func (i *invocation) help(cmd *cobra.Command, _ []string) {
+	if cmd.Name() == "call" {
+		var done bool
+		if done, i.unwritten = i.helpWithTool(cmd); done {
+			return
+		}
+	}
 	var b strings.Builder
 	fmt.Fprintln(&b, cmd.Short)
 	if cmd.HasExample() {
@@ -56,8 +72,8 @@ func (i *invocation) help(cmd *cobra.Command, _ []string) {
 func (i *invocation) serveAlone() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "runnel",
-		Short:         "Run commands as MCP tasks that stream their output",
-		Long:          about + "\n\nEvery flag has an environment twin: RUNNEL_MAX_LINE for --max-line. A flag wins over it, it wins over the file.",
+		Short:         "Serve commands as MCP tools whose output streams while they run",
+		Long:          about,
 		Example:       examples,
 		Args:          noArguments,
 		RunE:          i.serve,
@@ -93,8 +109,8 @@ func (i *invocation) addCommands(root *cobra.Command) {
 	root.CompletionOptions.DisableDefaultCmd = false
 	serve := &cobra.Command{
 		Use:     "serve",
-		Short:   "Serve MCP on stdin and stdout (as runnel alone does)",
-		Example: "  runnel serve --config runnel.yaml",
+		Short:   "Serve MCP on stdin and stdout (runnel without a command does the same)",
+		Example: "  # what a host starts\n  runnel serve --config runnel.yaml",
 		Args:    noArguments,
 		RunE:    i.serve,
 	}

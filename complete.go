@@ -22,6 +22,8 @@ func mendCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	cmd, _, _ := root.Find([]string{"completion"})
 	cmd.Use = "completion SHELL"
+	cmd.Short = "Write the script that lets a shell complete runnel's commands"
+	cmd.Long = "It completes commands, flags, tools, their arguments and the ids of tasks. It starts no other server and runs no tool."
 	cmd.Example = "  source <(runnel completion bash)"
 	cmd.Args = noArguments
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -34,6 +36,7 @@ func mendCompletion(root *cobra.Command) {
 		"zsh":        `  runnel completion zsh > "${fpath[1]}/_runnel"`,
 	}
 	for _, shell := range cmd.Commands() {
+		shell.Short = "Write the completion script for " + shell.Name()
 		shell.Example, shell.Args = examples[shell.Name()], noArguments
 	}
 }
@@ -70,11 +73,20 @@ func (i *invocation) completeCall(cmd *cobra.Command, args []string, toComplete 
 		}
 		return names, silent
 	}
-	tool, err := findTool(list, args[0])
+	tool, err := findTool(list, args[0], nil)
 	if err != nil {
 		return nil, silent
 	}
 	return completeArgument(tool, args[1:], toComplete)
+}
+
+// completeTool completes the name of a tool that runnel itself serves.
+func (i *invocation) completeTool(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	words, directive := i.completeCall(cmd, nil, toComplete)
+	if len(args) > 0 && directive != cobra.ShellCompDirectiveDefault {
+		words = nil
+	}
+	return words, directive
 }
 
 // completeArgument completes key= and, of what has a list of values, the value.

@@ -40,31 +40,31 @@ type setting struct {
 // register defines the flags of serve.
 func (o *options) register(flags *pflag.FlagSet) {
 	flags.SortFlags = false
-	flags.StringVar(&o.config, "config", "", "config `FILE`; else ./runnel.yaml, else runnel/runnel.yaml in $XDG_CONFIG_HOME or ~/.config, if there is one")
-	flags.StringArrayVar(&o.tools, "tool", nil, "a command tool `NAME=COMMAND`; repeatable. Words are split as a shell splits them,\nno shell runs; {{name}} is a required string argument")
-	flags.BoolVar(&o.selftest, "selftest", false, "add the self-test tools")
+	flags.StringVar(&o.config, "config", "", "read tools and settings from `FILE`; else from ./runnel.yaml, if you trust it (runnel trust),\nelse from runnel/runnel.yaml in $XDG_CONFIG_HOME or ~/.config")
+	flags.StringArrayVar(&o.tools, "tool", nil, "add a tool, `NAME=COMMAND`; repeatable. Quotes work as in a shell, but no shell runs;\n{{name}} in the command is an argument that a call must give")
+	flags.BoolVar(&o.selftest, "selftest", false, "add tools to try a client with: echo, stream, sleep, fail and others")
 	o.settings = []*setting{
-		{flag: "state", path: "state.dir", usage: "`DIR` where tasks live, or memory; else $XDG_STATE_HOME/runnel or ~/.local/state/runnel"},
-		{flag: "owner", path: "server.owner", usage: "`NAME` of the owner of the tasks that this process sees"},
-		{flag: "pace", path: "partials.pace", usage: "least `DURATION` between two partials of one task; 0 = each chunk its own notification"},
-		{flag: "sync-wait", path: "tasks.syncWait", usage: "`DURATION` after which a plain call that is not finished is handed over; 0 = never"},
-		{flag: "immediate-wait", path: "tasks.immediateWait", usage: "`DURATION` that an immediate-mode call may take before it becomes a task"},
-		{flag: "fallback-tools", path: "fallbackTools", usage: "`WHEN` the tools for clients without tasks are listed: auto, always, never"},
-		{flag: "max-tasks", path: "tasks.maxLive", usage: "`N` tasks may be live at once"},
-		{flag: "max-in-flight", path: "limits.maxInFlight", usage: "`N` requests may be in flight at once"},
-		{flag: "max-line", path: "limits.maxLine", usage: "longest incoming line in `BYTES`, such as 512KiB"},
-		{flag: "drain", path: "limits.drain", usage: "`DURATION` that calls in flight may go on after the input has ended; -1 = until they and all tasks are done"},
+		{flag: "state", path: "state.dir", usage: "keep tasks in `DIR` (else $XDG_STATE_HOME/runnel or ~/.local/state/runnel); memory = nothing on disk"},
+		{flag: "owner", path: "server.owner", usage: "run and see the tasks of this `NAME` only"},
+		{flag: "pace", path: "partials.pace", usage: "send a task's new output once in this `DURATION`; 0 = each piece at once"},
+		{flag: "sync-wait", path: "tasks.syncWait", usage: "after this `DURATION` a call goes on as a background task; 0 = never"},
+		{flag: "immediate-wait", path: "tasks.immediateWait", usage: "after this `DURATION` a call in immediate mode becomes a task"},
+		{flag: "fallback-tools", path: "fallbackTools", usage: "`WHEN` to list start_task, get_task_result, list_tasks and cancel_task:\nauto (for clients that cannot do tasks), always, never"},
+		{flag: "max-tasks", path: "tasks.maxLive", usage: "run `N` tasks at once at most"},
+		{flag: "max-in-flight", path: "limits.maxInFlight", usage: "answer `N` requests at once at most"},
+		{flag: "max-line", path: "limits.maxLine", usage: "refuse an incoming line of more `BYTES`, such as 512KiB"},
+		{flag: "drain", path: "limits.drain", usage: "when the input has ended, let calls and tasks go on for this `DURATION`; -1 = until all are done"},
 	}
 	scratch := tools.DefaultConfig()
 	for _, s := range o.settings {
 		s.scratch = scratch
 		flags.Var(s, s.flag, s.usage)
 	}
-	flags.Var(&o.metrics, "metrics", "`ADDR` where metrics are served for Prometheus, under /metrics; :PORT is on loopback")
+	flags.Var(&o.metrics, "metrics", "serve metrics for Prometheus at `ADDR`, path /metrics; :PORT = for this machine only")
 	o.logLevel = chosen{words: []string{"debug", "info", "warn", "error"}, word: "info"}
 	o.logFormat = *choiceOf("auto", "json", "console")
-	flags.Var(&o.logLevel, "log-level", "`LEVEL` of what is logged to stderr: debug, info, warn, error")
-	flags.Var(&o.logFormat, "log-format", "`FORMAT` of it: json, console, or auto (console on a terminal)")
+	flags.Var(&o.logLevel, "log-level", "log what is of this `LEVEL` or graver to stderr: debug, info, warn, error")
+	flags.Var(&o.logFormat, "log-format", "`FORMAT` of the log: json, console, or auto (console on a terminal)")
 }
 
 // showDefaults makes the defaults of the settings known, for those who ask for help.
@@ -110,6 +110,16 @@ func (c *chosen) Set(text string) error {
 	}
 	c.word = text
 	return nil
+}
+
+// addServeFlags adds the flags of serve to a command. Those that change nothing most people care about there are taken, since a host's
+// flags may be given as they are, but not shown.
+func addServeFlags(flags, serve *pflag.FlagSet, shown ...string) {
+	serve.VisitAll(func(f *pflag.Flag) {
+		own := *f
+		own.Hidden = !slices.Contains(shown, f.Name)
+		flags.AddFlag(&own)
+	})
 }
 
 // outputFlag adds -o, which says how a command prints: text and the formats that are described.

@@ -116,8 +116,8 @@ func (i *invocation) connectInProcess(ctx context.Context, o *rpc.DialOptions, c
 	return func() { <-ended }
 }
 
-// findTool finds a tool by its name.
-func findTool(list []mcp.Tool, name string) (*mcp.Tool, error) {
+// findTool finds a tool by its name, among those of runnel itself where no server is named.
+func findTool(list []mcp.Tool, name string, server []string) (*mcp.Tool, error) {
 	var names []string
 	for n := range list {
 		if list[n].Name == name {
@@ -125,8 +125,12 @@ func findTool(list []mcp.Tool, name string) (*mcp.Tool, error) {
 		}
 		names = append(names, list[n].Name)
 	}
-	if len(names) == 0 {
+	switch {
+	case len(names) == 0 && len(server) == 0:
+		return nil, fmt.Errorf("there is no tool %q: name some with --tool or in a config file", name)
+	case len(names) == 0:
 		return nil, fmt.Errorf("there is no tool %q: the server has none", name)
 	}
-	return nil, fmt.Errorf("there is no tool %q; there are: %s", name, printable(strings.Join(names, ", ")))
+	err := didYouMean(fmt.Errorf("there is no tool %q", name), name, names)
+	return nil, fmt.Errorf("%w; there are: %s", err, printable(strings.Join(names, ", ")))
 }

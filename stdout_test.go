@@ -87,7 +87,7 @@ func TestNothingIsWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, command := range []string{"--help", "help", "help call", "tasks list --help", "version", "config schema", "config check " + config,
-		"tools --selftest", "tools --selftest --output json", "tasks list --json " + state, "completion bash", "completion zsh", "completion fish", "completion powershell"} {
+		"tools --selftest", "tools --selftest --output json", "tasks list -o json " + state, "completion bash", "completion zsh", "completion fish", "completion powershell"} {
 		var stderr syncBuffer
 		code := run(t.Context(), strings.Fields(command), append(environ(t), noConfig), strings.NewReader(""), fullDisk{}, &stderr)
 		if code != exitFailure || !strings.HasSuffix(stderr.String(), "runnel: no space left on device\n") {

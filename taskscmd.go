@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -30,10 +29,15 @@ func (i *invocation) tasksCommand(serve *pflag.FlagSet) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tasks COMMAND",
 		Short: "Look at the tasks of all hosts on this machine, and end them",
-		Long: `Shows the tasks in the state directory, also those that other runnels, started by hosts, are running right now. A plain call is among
-them once it has been handed over as a task. An id may be cut short, as long as only one task's begins so.`,
-		Example: `  runnel tasks list
-  runnel tasks tail 4d8a -f
+		Long: `Shows the tasks that are kept on this machine, also those that other runnels are running right now for their hosts. An id may be cut
+short, as long as no other one begins the same.`,
+		Example: `  # what is running?
+  runnel tasks list
+
+  # its output as it comes
+  runnel tasks tail -f 4d8a
+
+  # end it
   runnel tasks cancel 4d8a`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -41,14 +45,9 @@ them once it has been handed over as a task. An id may be cut short, as long as 
 		},
 	}
 	cmd.AddCommand(i.listCommand(), i.getCommand(), i.tailCommand(), i.waitCommand(), i.resultCommand(), i.cancelCommand(), i.rmCommand(), i.pruneCommand())
-	shown := []string{"config", "state", "owner"} // the others change nothing here, but who gives a host's flags may give them all
 	for _, sub := range cmd.Commands() {
 		sub.Flags().SortFlags = false
-		serve.VisitAll(func(f *pflag.Flag) {
-			own := *f
-			own.Hidden = !slices.Contains(shown, f.Name)
-			sub.Flags().AddFlag(&own)
-		})
+		addServeFlags(sub.Flags(), serve, "config", "state", "owner")
 	}
 	return cmd
 }
