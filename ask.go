@@ -113,7 +113,7 @@ func (a *asker) field(ctx context.Context, f *property) (json.RawMessage, mcp.El
 		if err == nil {
 			return v, mcp.ElicitAccept
 		}
-		_, _ = fmt.Fprintf(a.view, "  %v\n", err)
+		_, _ = fmt.Fprintf(a.view, "  %s\n", printable(err.Error()))
 	}
 }
 

@@ -75,7 +75,7 @@ func (d *diagnosis) bad(what, format string, args ...any) {
 }
 
 func (d *diagnosis) print(verdict, what, format string, args ...any) {
-	text := strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n", "\n        ")
+	text := strings.ReplaceAll(strings.TrimSpace(printableLines(fmt.Sprintf(format, args...))), "\n", "\n        ")
 	if _, err := fmt.Fprintf(d.i.stdout, "%s  %s: %s\n", verdict, what, text); !errors.Is(err, syscall.EPIPE) { // who does not read it does not want it
 		d.err = cmp.Or(d.err, err)
 	}

@@ -30,7 +30,7 @@ func (i *invocation) say(level zerolog.Level, text string) {
 		log.WithLevel(level).Msg(text)
 		return
 	}
-	_, _ = io.WriteString(i.stderr, strings.TrimRight(text, "\n")+"\n")
+	_, _ = io.WriteString(i.stderr, printableLines(strings.TrimRight(text, "\n"))+"\n")
 }
 
 // isTerminal tells whether an input or output is one.

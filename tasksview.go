@@ -139,7 +139,7 @@ func (i *invocation) printTasks(ctx context.Context, l *local, list []tasks.Task
 			}
 		}
 		says, _, _ = strings.Cut(says, "\n")
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", short[t.ID], t.Status, t.Tool, age(time.Since(t.CreatedAt)), age(took), shorten(printable(says)))
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", printable(short[t.ID]), printable(string(t.Status)), printable(t.Tool), age(time.Since(t.CreatedAt)), age(took), shorten(printable(says)))
 	}
 	_ = table.Flush() // memory takes all
 	return i.printNarrow(text.String())
@@ -211,7 +211,7 @@ func (i *invocation) getCommand() *cobra.Command {
 			}
 			table := tabwriter.NewWriter(i.stdout, 0, 0, 2, ' ', 0)
 			line := func(name, format string, args ...any) {
-				text := strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n", "\n\t")
+				text := strings.ReplaceAll(strings.TrimSpace(printableLines(fmt.Sprintf(format, args...))), "\n", "\n\t")
 				_, _ = fmt.Fprintf(table, "%s:\t%s\n", name, text)
 			}
 			line("id", "%s", t.ID)

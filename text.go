@@ -4,17 +4,28 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
-// printable makes of text what moves no cursor.
+// printable makes of a server's words what may stand in a line of a terminal. What can move the cursor, change colors, write to the
+// clipboard or turn the direction of the text becomes blank. Only a tool's own output reaches a terminal without it or printableLines.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == utf8.RuneError || r >= 0x80 && r < 0xa0 {
+		if unicode.IsControl(r) || r == utf8.RuneError || unicode.Is(unicode.Bidi_Control, r) {
 			return ' '
 		}
 		return r
 	}, s)
+}
+
+// printableLines is printable for text that may have several lines.
+func printableLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = printable(lines[i])
+	}
+	return strings.Join(lines, "\n")
 }
 
 // clip cuts text to some columns. What may be two columns wide is counted so.
@@ -71,7 +82,8 @@ func itemText(item json.RawMessage) (text string, isText, stderr bool) {
 		text = m.Resource.Text
 	default:
 		isText = false
-		text = fmt.Sprintf("[%s]\n", strings.Join(strings.Fields(strings.Join([]string{m.Type, m.MimeType, m.URI, m.Resource.URI, size(m.Data)}, " ")), " "))
+		words := strings.Fields(printable(strings.Join([]string{m.Type, m.MimeType, m.URI, m.Resource.URI, size(m.Data)}, " ")))
+		text = fmt.Sprintf("[%s]\n", strings.Join(words, " "))
 	}
 	return text, isText, m.Meta.Stream == "stderr"
 }

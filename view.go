@@ -162,7 +162,7 @@ func (v *view) progress(done, total float64, message string) {
 		v.note(message)
 	}
 	if v.plain && (total > 0 || message != "") {
-		_, _ = fmt.Fprintln(v.stderr, strings.TrimSpace(v.bar()+" "+message))
+		_, _ = fmt.Fprintln(v.stderr, strings.TrimSpace(v.bar()+" "+printable(message)))
 	}
 }
 
