@@ -138,7 +138,9 @@ func (i *invocation) completeTask(cmd *cobra.Command, args []string, toComplete 
 	list, _ := l.all(ctx) // what could be read is proposed
 	var ids []cobra.Completion
 	for _, t := range slices.Backward(list) {
-		if cmd.Name() != "cancel" || !t.Status.Terminal() {
+		switch ended := t.Status.Terminal(); {
+		case cmd.Name() == "cancel" && ended, cmd.Name() == "rm" && !ended: // which it cannot do
+		default:
 			ids = append(ids, cobra.CompletionWithDesc(t.ID, fmt.Sprintf("%s %s, %s old", t.Tool, t.Status, age(time.Since(t.CreatedAt)))))
 		}
 	}

@@ -56,3 +56,21 @@ func TestManPages(t *testing.T) {
 		}
 	}
 }
+
+// A flag means one thing: --json is arguments, in call only, and -o is how a command prints, but in trace, where it is the file.
+func TestFlagsMeanOneThing(t *testing.T) {
+	i := &invocation{env: environ(t)}
+	for _, cmd := range commandsOf(i.rootCommand()) {
+		if f := cmd.Flags().Lookup("json"); f != nil && cmd.CommandPath() != "runnel call" {
+			t.Errorf("%s has --json", cmd.CommandPath())
+		}
+		if cmd.Flags().Lookup("ndjson") != nil {
+			t.Errorf("%s has --ndjson", cmd.CommandPath())
+		}
+		if f := cmd.Flags().Lookup("output"); f != nil && cmd.CommandPath() != "runnel trace" {
+			if c, ok := f.Value.(*chosen); !ok || f.Shorthand != "o" || c.words[0] != "text" || c.words[1] != "json" {
+				t.Errorf("%s: -o is %v", cmd.CommandPath(), f.Value)
+			}
+		}
+	}
+}

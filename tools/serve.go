@@ -246,6 +246,7 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 		return nil, err
 	}
 	if immediate && s.finishes(ctx, run) {
+		defer s.runner.TellRetrieved(run.ID())
 		return d.immediate()
 	}
 	if mode == mcp.ModeStreaming {
