@@ -170,9 +170,53 @@ func (i *invocation) trust(path string, text []byte) error {
 	return err
 }
 
+// listTrust prints what is trusted.
+func (i *invocation) listTrust() error {
+	dir, err := i.trustDir()
+	if err != nil {
+		return err
+	}
+	kept, err := filepath.Glob(filepath.Join(dir, "*")) // not what begins with a dot: it is being written
+	for _, file := range kept {
+		var t trust
+		line, err := os.ReadFile(file)
+		if err == nil {
+			err = json.Unmarshal(line, &t)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		note := ""
+		if text, _, err := readRegular(t.Path); err != nil || hash(text) != t.SHA256 {
+			note = "  (changed or gone since)"
+		}
+		if _, err := fmt.Fprintln(i.stdout, shown(t.Path)+note); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// endTrust forgets that the user trusts a file.
+func (i *invocation) endTrust(file string) error {
+	path, err := placeOf(file)
+	if err != nil {
+		return err
+	}
+	dir, err := i.trustDir()
+	if err != nil {
+		return err
+	}
+	if err = os.Remove(filepath.Join(dir, hash([]byte(path)))); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s is not trusted", shown(path))
+	}
+	return err
+}
+
 // trustCommand is "runnel trust".
 func (i *invocation) trustCommand() *cobra.Command {
-	return &cobra.Command{
+	var list, remove bool
+	cmd := &cobra.Command{
 		Use:   "trust [FILE]",
 		Short: "Let the runnel.yaml of this directory run its commands",
 		Long: `A runnel.yaml in the current directory starts programs, and it may have come with somebody else's files. So runnel leaves it out until
@@ -182,7 +226,11 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
 		Example: `  runnel trust
 
   # of another directory
-  runnel trust ~/src/app/runnel.yaml`,
+  runnel trust ~/src/app/runnel.yaml
+
+  # which files are trusted? take that back
+  runnel trust --list
+  runnel trust --remove ~/src/app/runnel.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			return noArguments(cmd, args[min(len(args), 1):])
 		},
@@ -190,9 +238,15 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
 			if err := i.readEnvironment(cmd); err != nil {
 				return err
 			}
+			if list {
+				return i.listTrust()
+			}
 			file := tools.ConfigFile
 			if len(args) > 0 {
 				file = args[0]
+			}
+			if remove {
+				return i.endTrust(file)
 			}
 			if filepath.Base(file) != tools.ConfigFile {
 				return &usageError{fmt.Errorf("%s needs no trust: only a file named %s is ever found without being named", shown(file), tools.ConfigFile), hint(cmd)}
@@ -224,4 +278,7 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&list, "list", false, "show the files that are trusted")
+	cmd.Flags().BoolVar(&remove, "remove", false, "trust the file no more")
+	return cmd
 }

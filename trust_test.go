@@ -162,6 +162,14 @@ func TestTrust(t *testing.T) {
 		t.Errorf("as it was: %+v", o)
 	}
 
+	c.run("", "trust", "--list").is(t, exitFine, path+`\n`, "")
+	c.run("", "trust", "--remove").is(t, exitFine, "", "")
+	refused("nobody has trusted it yet", again())
+	c.run("", "trust", "--remove").is(t, exitFailure, "", "is not trusted\n$")
+	c.run("", "trust").is(t, exitFine, ".*", "trusted until")
+	c.write("# more\n")
+	c.run("", "trust", "--list").is(t, exitFine, path+`  \(changed or gone since\)\n`, "")
+
 	// A pipe is not waited for.
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
