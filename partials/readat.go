@@ -40,7 +40,7 @@ func (l *Log) between(begin, end int64) []Chunk {
 		}
 		l.mu.Lock()
 		b, ok := r.next(int(min(end-at, math.MaxInt)))
-		gone := r.gap > at // the backing says so
+		gone := r.gap > at || !ok && at >= l.end // the backing says so, or there never was any: a stored position is damaged
 		l.mu.Unlock()
 		if !ok && !gone {
 			continue // memory has let it go since load looked: the backing has it

@@ -222,7 +222,7 @@ func (s *Segments) needs(last int64, limit int) bool {
 func (s *Segments) atEnd() bool {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
-	return s.log.closed && s.log.end == s.end()
+	return s.log.closed && s.log.end <= s.end()
 }
 
 // end is where the last segment ends in the log. s.mu is held.

@@ -1,9 +1,12 @@
 package partials
 
 import (
+	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"math"
+	"unicode/utf8"
 )
 
 // Stretch is a part of a log as a backing keeps it: whole chunks, and whole writes where they are not very long.
@@ -51,6 +54,24 @@ func (s *Stretch) block() (*block, error) {
 		return nil, errors.New("reading stored output: it is damaged")
 	}
 	return b, nil
+}
+
+// Check finds what is wrong with a stretch that was stored: what Unkept gave has marks for all of its data, of text that is UTF-8 and
+// of items that are JSON on one line.
+func (s *Stretch) Check() error {
+	b, err := s.block()
+	if err != nil {
+		return err
+	}
+	begin := uint32(0)
+	for _, r := range b.records {
+		data := b.data[begin:r.end]
+		begin = r.end
+		if !utf8.Valid(data) || r.kind == Item && (bytes.IndexByte(data, '\n') >= 0 || !json.Valid(data)) {
+			return errors.New("reading stored output: it is damaged")
+		}
+	}
+	return nil
 }
 
 func decode(stretches []Stretch) (blocks []*block, err error) {

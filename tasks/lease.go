@@ -92,6 +92,9 @@ func (l *lease) release() {
 
 // leaseHeld reports whether the process that took a lease lives. In doubt it does.
 func leaseHeld(dir, name string) bool {
+	if filepath.Base(name) != name {
+		return false // the name of no lease: the state is damaged
+	}
 	f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR, 0)
 	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist)

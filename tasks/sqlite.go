@@ -51,6 +51,8 @@ type database struct {
 
 	mu   sync.Mutex
 	live map[string]*keeping // tasks of this process that have not ended
+
+	damaged map[int64]bool // tasks whose damage was told
 }
 
 const (
@@ -180,7 +182,7 @@ func openDatabase(o SQLiteOptions) (_ *database, err error) {
 		return nil, err
 	}
 
-	db := &database{o: o, file: info, live: map[string]*keeping{}}
+	db := &database{o: o, file: info, live: map[string]*keeping{}, damaged: map[int64]bool{}}
 	defer func() {
 		if err != nil {
 			_ = db.close()

@@ -117,26 +117,35 @@ func (k *keeping) number(tx *transaction) error {
 // loadSegments reads the numbers that were given behind number n, whose segment ends at position last, up to position end. A row
 // that goes beyond end has been stored since end was read. It is left whole to the next reading, which begins with a row.
 func (k *keeping) loadSegments(ctx context.Context, n int, last, end int64) (ends []int64, err error) {
+	beyond := false
 	err = k.db.each(ctx, func(scan func(...any) error) error {
+		var first int64
 		var stored []byte
-		if err := scan(&stored); err != nil {
+		if err := scan(&first, &stored); err != nil || beyond {
 			return err
 		}
-		row := len(ends)
-		for len(stored) > 0 {
-			d, n := binary.Varint(stored)
-			if n <= 0 || d < 0 {
-				return errors.New("reading stored segments: they are damaged")
-			}
-			last += d
-			ends = append(ends, last)
-			stored = stored[n:]
+		row, err := decodeSegments(first, stored, n+len(ends), last)
+		if err != nil || len(row) == 0 {
+			return err
 		}
-		if last > end {
-			ends = ends[:row]
+		if row[len(row)-1] > end {
+			beyond = true
+			return nil
 		}
+		ends, last = append(ends, row...), row[len(row)-1]
 		return nil
-	}, "SELECT ends FROM segment WHERE task = ? AND first > ? ORDER BY first", k.task, n)
+	}, "SELECT first, ends FROM segment WHERE task = ? AND first > ? ORDER BY first", k.task, n)
+	return ends, err
+}
+
+// segmentsOf reads all numbers of a row's task, which has failed if they are damaged.
+func (k *keeping) segmentsOf(ctx context.Context, r *row) ([]int64, error) {
+	ends, err := k.loadSegments(ctx, 0, 0, r.end)
+	if errors.Is(err, errSegments) {
+		r.fail(err.Error())
+		k.db.tell(r.number, r.ID, r.damage)
+		return nil, nil
+	}
 	return ends, err
 }
 
@@ -178,18 +187,24 @@ func (k *keeping) undone() {
 
 // Load implements partials.Backing.
 func (k *keeping) Load(ctx context.Context, pos int64, limit int) ([]partials.Stretch, error) {
-	rows, err := k.db.read.QueryContext(ctx, `SELECT start, marks, data FROM log WHERE task = ?1 AND stop > ?2 AND start >=
+	rows, err := k.db.read.QueryContext(ctx, `SELECT start, stop, marks, data FROM log WHERE task = ?1 AND stop > ?2 AND start >=
 		coalesce((SELECT max(start) FROM log WHERE task = ?1 AND start <= ?2), 0) ORDER BY start`, k.task, pos)
 	if err != nil {
 		return nil, explain(err)
 	}
 	defer rows.Close()
 	var list []partials.Stretch
-	for size := 0; size < limit && rows.Next(); {
+	for size, last := 0, int64(0); size < limit && rows.Next(); {
 		var s partials.Stretch
-		if err := rows.Scan(&s.Start, &s.Marks, &s.Data); err != nil {
+		var stop int64
+		if err := rows.Scan(&s.Start, &stop, &s.Marks, &s.Data); err != nil {
 			return nil, explain(err)
 		}
+		if err := checkStretch(&s, stop, last); err != nil {
+			k.db.tell(k.task, "", "its output: "+err.Error())
+			continue // it counts as no longer kept
+		}
+		last = s.End()
 		if n := len(list); n > 0 && list[n-1].End() != s.Start {
 			break // behind a gap
 		}

@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"runnel/partials"
@@ -41,7 +42,10 @@ func decodeOutcome(encoded []byte) (*Outcome, *partials.Ending, error) {
 	}
 	var s storedOutcome
 	if err := json.Unmarshal(encoded, &s); err != nil {
-		return nil, nil, fmt.Errorf("reading a stored outcome: %w", err)
+		return nil, nil, fmt.Errorf("its result cannot be read: %w", err)
+	}
+	if (s.Result == nil) == (s.Error == nil) || !isLine(encoded) {
+		return nil, nil, errors.New("its result cannot be read")
 	}
 	return &Outcome{Result: s.Result, Err: s.Error}, &partials.Ending{Rest: s.Rest, IsError: s.IsError}, nil
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // taskColumns are what scanTask reads.
-const taskColumns = "number, id, owner, tool, status, message, created, updated, ttl, merge, work IS NOT NULL, keeper"
+const taskColumns = "number, id, owner, tool, status, message, created, updated, ttl, merge, work IS NOT NULL, keeper, coalesce(length(outcome), 0) > 0"
 
 // visible is the condition for a task that can be seen at a time, as Task.Expired has it, and is not hidden.
 const visible = "(expires > ? OR keeper IS NOT NULL AND expires >= 0)"
@@ -22,14 +22,19 @@ type row struct {
 	keeper string // "" once the task has ended
 	end    int64  // of the log
 	ending *partials.Ending
+	damage string // what is wrong with it (sqlite_damage.go)
 }
 
 // scanTask reads taskColumns, and more if the query has more.
 func scanTask(scan func(...any) error, more ...any) (r row, err error) {
 	var created, updated int64
 	var keeper sql.NullString
-	err = scan(append([]any{&r.number, &r.ID, &r.Owner, &r.Tool, &r.Status, &r.StatusMessage, &created, &updated, &r.TTL, &r.Merge, &r.Detached, &keeper}, more...)...)
+	var stored bool
+	err = scan(append([]any{&r.number, &r.ID, &r.Owner, &r.Tool, &r.Status, &r.StatusMessage, &created, &updated, &r.TTL, &r.Merge, &r.Detached, &keeper, &stored}, more...)...)
 	r.CreatedAt, r.UpdatedAt, r.keeper = time.Unix(0, created), time.Unix(0, updated), keeper.String
+	if err == nil {
+		r.check(stored)
+	}
 	return r, err
 }
 
@@ -68,15 +73,18 @@ func (d *database) row(ctx context.Context, owner, id string) (row, error) {
 	case err != nil:
 		return row{}, explain(err)
 	}
-	r.Variables, r.end = variables, end.Int64
-	r.Outcome, r.ending, err = decodeOutcome(outcome)
-	return r, err
+	r.end = max(end.Int64, 0)
+	r.decode(outcome, variables)
+	if r.damage != "" {
+		d.tell(r.number, r.ID, r.damage)
+	}
+	return r, nil
 }
 
 // stored is the task of a row with what is stored of its output.
 func (d *database) stored(ctx context.Context, r *row) (Task, error) {
 	k := &keeping{db: d, task: r.number}
-	ends, err := k.loadSegments(ctx, 0, 0, r.end)
+	ends, err := k.segmentsOf(ctx, r)
 	r.Log = partials.Stored(k, r.end)
 	r.Segments = partials.RestoreSegments(r.Log, ends, r.ending)
 	if r.keeper != "" {
@@ -128,6 +136,9 @@ func (d *database) list(ctx context.Context, owner string, after int64, n int) (
 	err := d.each(ctx, func(scan func(...any) error) error {
 		r, err := scanTask(scan)
 		page = append(page, r)
+		if r.damage != "" {
+			d.tell(r.number, r.ID, r.damage)
+		}
 		return err
 	}, "SELECT "+taskColumns+" FROM task WHERE owner = ? AND number > ? AND "+visible+" ORDER BY number LIMIT ?",
 		owner, after, d.o.now().UnixNano(), n)

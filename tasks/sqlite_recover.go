@@ -12,7 +12,12 @@ import (
 
 // orphaned reports whether a task's keeper is gone: the task has not ended, and nobody runs it.
 func (d *database) orphaned(keeper string) bool {
-	return keeper != "" && keeper != d.lease.name && !leaseHeld(filepath.Join(d.o.Dir, leaseDir), keeper)
+	return keeper != "" && d.gone(keeper)
+}
+
+// gone reports whether the process that took a lease is gone.
+func (d *database) gone(keeper string) bool {
+	return keeper != d.lease.name && !leaseHeld(filepath.Join(d.o.Dir, leaseDir), keeper)
 }
 
 // recoverAll ends the tasks of all processes that are gone.
@@ -21,7 +26,7 @@ func (d *database) recoverAll(ctx context.Context) error {
 	err := d.each(ctx, func(scan func(...any) error) error {
 		var keeper string
 		err := scan(&keeper)
-		if err == nil && d.orphaned(keeper) {
+		if err == nil && d.gone(keeper) {
 			gone = append(gone, keeper)
 		}
 		return err
@@ -61,7 +66,7 @@ func (d *database) recover(keeper string) error {
 		return err
 	}
 	if err := d.w.do(job{do: func(tx *transaction) error {
-		if !d.orphaned(keeper) {
+		if !d.gone(keeper) {
 			return nil
 		}
 		_, err := tx.exec("UPDATE task SET keeper = NULL WHERE keeper = ? AND expires < 0", keeper)
@@ -81,7 +86,7 @@ func (d *database) recover(keeper string) error {
 		}
 		var ended int64
 		if err := d.w.do(job{durable: true, do: func(tx *transaction) (err error) {
-			if !d.orphaned(keeper) { // it has taken its lease again
+			if !d.gone(keeper) { // it has taken its lease again
 				return nil
 			}
 			ended, err = tx.change("UPDATE task SET status = ?, message = ?, updated = ?, outcome = ?, keeper = NULL WHERE number = ? AND keeper = ?",

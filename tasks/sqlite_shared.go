@@ -154,7 +154,10 @@ func (s *SQLite) Follow(ctx context.Context, owner, id string) (Task, error) {
 		return r.Task, err
 	}
 	k := &keeping{db: d, task: r.number}
-	ends, err := k.loadSegments(ctx, 0, 0, r.end)
+	ends, err := k.segmentsOf(ctx, &r)
+	if err != nil || r.Status.Terminal() {
+		return r.Task, err
+	}
 	r.Log = partials.Followed(k, r.end)
 	r.Segments = partials.RestoreSegments(r.Log, ends, nil)
 	r.Segments.Follow()
@@ -185,7 +188,9 @@ func (s *SQLite) Look(ctx context.Context, t *Task) error {
 		}
 		n, last := t.Segments.Numbered()
 		ends, err := k.loadSegments(ctx, n, last, r.end)
-		if err != nil {
+		if errors.Is(err, errSegments) {
+			r.fail(err.Error())
+		} else if err != nil {
 			return err
 		}
 		if err := t.Segments.Grow(r.end, tail, ends); err != nil {
