@@ -60,10 +60,29 @@ func (s *Segments) Grow(end int64, tail []Stretch, ends []int64) error {
 
 // Number gives numbers to all that the log holds up to position end, at least.
 func (s *Segments) Number(end int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for s.end() < end && s.number(DefaultMaxBytes) {
-		// A batch at a time.
+	s.numberWhile(func() bool { return s.end() < end })
+}
+
+// numberWhile gives numbers while more, called with s.mu held, says so. To read what they are given to may wait for the disk: it is
+// read without s.mu, for which Encode would wait, and all other output with it.
+func (s *Segments) numberWhile(more func() bool) {
+	for {
+		s.mu.Lock()
+		from, more := s.end(), !s.frozen && more()
+		s.mu.Unlock()
+		if !more {
+			return
+		}
+		batch, next, err := s.log.ReadAt(context.Background(), from, DefaultMaxBytes)
+		s.mu.Lock()
+		if err == nil && s.end() == from { // else somebody else has given numbers meanwhile
+			s.numberRead(batch, next)
+		}
+		stuck := s.end() == from
+		s.mu.Unlock()
+		if stuck {
+			return
+		}
 	}
 }
 
@@ -103,37 +122,36 @@ func (s *Segments) Finish(e Ending) {
 }
 
 // After returns the segments behind number last, of about limit bytes, and numbers those that have no
-// number yet. "the server returns segments starting from lastSeqNr + 1" ("Resuming Streaming").
+// number yet. "the server returns segments starting from lastSeqNr + 1" ("Resuming Streaming"). What another mechanism sends while
+// they are read is among them, like what was sent before.
 func (s *Segments) After(last int64, limit int) Page {
 	c := &collector{page: Page{Content: []byte{'['}}, limit: limit, numbered: true}
-	sent := s.snapshot(true)
-	next := sent.collect(c, last+1)
-	if next <= int64(len(sent.ends)) { // there is no room for more
-		c.page.Content = append(c.page.Content, ']')
-		return c.page
+	for next := last + 1; ; {
+		s.numberWhile(func() bool { return s.needs(last, limit) })
+		f := s.snapshot()
+		next = f.collect(c, next)
+		s.mu.Lock()
+		if full := next <= int64(len(f.ends)); full || len(f.ends) == len(s.ends) {
+			defer s.mu.Unlock()
+			return s.finish(c, next)
+		}
+		s.mu.Unlock() // more have got numbers meanwhile
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.page(c, last, next)
 }
 
-// snapshot are the segments that have numbers, or only those that were sent, which stay as they are. It belongs to its caller alone, who
-// holds no lock: to read segments may wait for the disk, and Encode, for which all other output waits, must not wait for that.
-func (s *Segments) snapshot(sent bool) *Segments {
+// snapshot are the segments that have numbers. It belongs to its caller alone, who holds no lock: to read segments may wait for the
+// disk, and Encode, for which all other output waits, must not wait for that.
+func (s *Segments) snapshot() *Segments {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := &Segments{log: s.log, ends: slices.Clip(s.ends), ending: s.ending, frozen: true}
-	if sent {
-		f.ends = s.ends[:min(s.last, int64(len(s.ends)))]
-	}
-	return f
+	return &Segments{log: s.log, ends: slices.Clip(s.ends), ending: s.ending, frozen: true}
 }
 
 // Merged returns all segments in order with "the seqNr field removed", as a JSON array of about limit bytes at most: of
 // a longer output the middle is left out, cut tells that, and an item says so.
 func (s *Segments) Merged(limit int) (items []byte, cut bool) {
 	s.Number(math.MaxInt64) // the tail is found from its end
-	s = s.snapshot(false)
+	s = s.snapshot()
 	head := s.after(0, limit/2, false)
 	rest := []json.RawMessage(nil)
 	if s.ending != nil {
@@ -184,7 +202,11 @@ func (s *Segments) page(c *collector, last, next int64) Page {
 			c.page.Count, next = n+1, int64(n)+2
 		}
 	}
-	next = s.collect(c, next)
+	return s.finish(c, s.collect(c, next))
+}
+
+// finish ends the page of which c has what stands in the log before number next. s.mu is held.
+func (s *Segments) finish(c *collector, next int64) Page {
 	logged := int64(len(s.ends))
 	if s.ending != nil && s.atEnd() {
 		for n, item := range s.ending.Rest {
@@ -243,15 +265,20 @@ func (s *Segments) number(limit int) bool {
 	}
 	before := s.end()
 	batch, next, err := s.log.ReadAt(context.Background(), before, min(limit, DefaultMaxBytes))
-	switch {
-	case err != nil: // it may be there when it is asked for again
-	case len(batch.Chunks) == 0 || batch.Lost:
-		s.numberTo(next)
-	default:
-		s.numberTo(batch.Start) // what the log has let go is one segment, which says so
-		s.numberBatch(batch)
+	if err == nil { // else it may be there when it is asked for again
+		s.numberRead(batch, next)
 	}
 	return s.end() > before
+}
+
+// numberRead gives numbers to what ReadAt has returned. s.mu is held.
+func (s *Segments) numberRead(batch Batch, next int64) {
+	if len(batch.Chunks) == 0 || batch.Lost {
+		s.numberTo(next)
+		return
+	}
+	s.numberTo(batch.Start) // what the log has let go is one segment, which says so
+	s.numberBatch(batch)
 }
 
 // numberBatch gives a number to each content item of a batch that has none. s.mu is held.
