@@ -25,6 +25,8 @@ func explain(err error) error {
 		return explained{fmt.Errorf("%w; --state names another directory, or memory", err)}
 	case errors.Is(err, errFull):
 		return explained{fmt.Errorf("%w: wait for tasks to end or cancel some, or raise the limit (state.maxState)", err)}
+	case errors.Is(err, errPinned):
+		return explained{fmt.Errorf("%w: let it go on (kill -CONT) or end it; lsof of that file names it", err)}
 	case errors.Is(err, unix.ENOSPC):
 		return explained{fmt.Errorf("%w; free some of the disk, or name a directory on another one with --state", err)}
 	}
@@ -49,8 +51,11 @@ var errFull = errors.New("the state is as large as it may be, and what is left i
 // isDiskFull reports whether the disk has no room. To delete tasks is no way to make some: it is not the state that has filled it.
 func isDiskFull(err error) bool { return primaryCode(err) == sqlite3.SQLITE_FULL }
 
-// isBusy reports whether another process has held the state locked for all of busyTimeout.
-func isBusy(err error) bool { return primaryCode(err) == sqlite3.SQLITE_BUSY }
+// isBusy reports whether another process keeps this one from writing: it has held the state locked for all of busyTimeout, or stopped
+// while it read.
+func isBusy(err error) bool {
+	return primaryCode(err) == sqlite3.SQLITE_BUSY || errors.Is(err, errPinned)
+}
 
 // primaryCode is SQLite's code of an error without the detail in its upper bits, SQLITE_OK if it is none of SQLite's.
 func primaryCode(err error) int {

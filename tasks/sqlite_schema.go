@@ -85,9 +85,9 @@ func setUp(ctx context.Context, c *sql.Conn, o SQLiteOptions) (mostPages int, er
 		}
 	}
 	for _, pragma := range []string{
-		"PRAGMA journal_mode = WAL", // readers and a writer do not wait for each other, and kill -9 loses nothing
-		"PRAGMA journal_size_limit = 67108864",
-		"PRAGMA wal_autocheckpoint = 512", // 4 MiB: it waits for the disk, but no longer than a flood fills what may be pending
+		"PRAGMA journal_mode = WAL",            // readers and a writer do not wait for each other, and kill -9 loses nothing
+		"PRAGMA journal_size_limit = 16777216", // leastWAL: a longer one is cut when it is empty
+		"PRAGMA wal_autocheckpoint = 512",      // 4 MiB: it waits for the disk, but no longer than a flood fills what may be pending
 	} {
 		if _, err := c.ExecContext(ctx, pragma); err != nil {
 			return 0, err

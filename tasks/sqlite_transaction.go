@@ -16,11 +16,17 @@ type transaction struct {
 
 	mostPages int // of the database: the limit of the state
 	pages     int // when the transaction began
+
+	wal        string // the write-ahead log
+	longestWAL int64  // bytes
 }
 
 // begin starts a transaction. One that is durable is on the disk when it is committed, and all before it are;
 // one that is not survives the end of the process, but not a loss of power.
 func (tx *transaction) begin(durable bool) (err error) {
+	if err := tx.boundWAL(); err != nil {
+		return err
+	}
 	if durable != tx.durable {
 		mode := "NORMAL"
 		if durable {

@@ -33,6 +33,7 @@ type writer struct {
 
 	// Of the goroutine.
 	tx       *transaction
+	pinned   bool // a stopped reader was told of
 	diskFull bool // something could not be written, and there was no room since
 }
 
@@ -72,7 +73,7 @@ func openWriter(file string, o SQLiteOptions) (*writer, error) {
 		_ = db.Close()
 		return nil, err
 	}
-	w.tx = &transaction{conn: c, prepared: map[string]*sql.Stmt{}}
+	w.tx = &transaction{conn: c, prepared: map[string]*sql.Stmt{}, wal: file + "-wal", longestWAL: longestWAL(o.MaxState)}
 	if w.tx.mostPages, err = setUp(ctx, c, o); err != nil {
 		w.tx.close()
 		_ = db.Close()
@@ -180,7 +181,7 @@ func (w *writer) take() (jobs []job, stop bool) {
 
 // write writes the jobs together or, if one of them cannot be written, each by itself: one task's trouble is no other's.
 func (w *writer) write(jobs []job) {
-	if err := w.commit(jobs); err == nil || len(jobs) == 1 && !errors.Is(err, errFull) {
+	if err := w.commit(jobs); err == nil || isBusy(err) || len(jobs) == 1 && !errors.Is(err, errFull) {
 		w.answer(jobs, err)
 		return
 	}
@@ -225,6 +226,11 @@ func (w *writer) answer(jobs []job, err error) {
 		w.diskFull = true
 		w.o.Log.Error().Msg("the disk is full: new tasks are refused until some of it is free")
 	}
+	pinned := errors.Is(err, errPinned)
+	if pinned && !w.pinned {
+		w.o.Log.Error().Err(explain(err)).Msg("nothing can be written to the state: output waits, and new tasks are refused")
+	}
+	w.pinned = pinned
 	for _, j := range jobs {
 		j.answer(explain(err))
 	}
