@@ -106,6 +106,7 @@ func limits(config *tools.Config) tasks.Limits {
 func (i *invocation) connect(ctx context.Context, config *tools.Config, registry *tools.Registry, store closingStore, log zerolog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	tools.CollectOrphans(ctx)
 	recoverState(ctx, store, log)
 	server := rpc.NewServer(&rpc.Options{
 		Info:         mcp.Implementation{Name: config.Server.Name, Version: version()},

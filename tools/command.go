@@ -85,7 +85,6 @@ func (c *Command) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToo
 	}
 	defer variables.remove()
 	spec.env = append(slices.Clone(spec.env), variablesVariable+"="+variables.path)
-	spec.folder = variables.folder()
 
 	began := time.Now()
 	p, err := startProcess(spec)

@@ -14,39 +14,65 @@ const (
 	groupPoll = 10 * time.Millisecond
 )
 
+// family is a command or a server and all that it started: the process group of its leader, and who has left that (setsid, a daemon, a
+// job of a shell), where the system shows whose a process is (Linux). It has one owner.
+type family struct {
+	leader int            // its id is that of the group
+	mark   string         // what its environment holds, "" if nothing
+	seen   map[int]string // strays by their id, and when they began
+}
+
 // EndGroup ends what is left of a process group whose leader has ended by itself and has been waited for: by TERM, and by KILL
 // half a second later. It returns when nothing is left, 2 s after KILL at the latest.
-func EndGroup(pgid int) {
-	if !groupGone(pgid) {
-		signalGroup(pgid, syscall.SIGTERM)
-	}
-	endGroup(pgid, leftoverGrace)
-}
+func EndGroup(pgid int) { (&family{leader: pgid}).endRest() }
 
-// endGroup waits for what is left of a group whose leader has been waited for, perhaps in vain, and kills it after the grace.
-func endGroup(pgid int, grace time.Duration) {
-	if !waitGroup(pgid, grace) {
-		signalGroup(pgid, syscall.SIGKILL)
-		waitGroup(pgid, killWait)
+// endRest is EndGroup for the family.
+func (f *family) endRest() {
+	if !f.gone() {
+		f.signal(syscall.SIGTERM)
+		f.end(leftoverGrace)
 	}
 }
 
-func waitGroup(pgid int, limit time.Duration) bool {
-	if groupGone(pgid) {
+// end waits for what is left of a family whose leader has been waited for, perhaps in vain, and kills it after the grace.
+func (f *family) end(grace time.Duration) {
+	if !f.wait(grace) {
+		f.signal(syscall.SIGKILL)
+		f.wait(killWait)
+	}
+}
+
+func (f *family) wait(limit time.Duration) bool {
+	if f.gone() {
 		return true
 	}
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	poll := time.NewTicker(groupPoll)
 	defer poll.Stop()
-	for !groupGone(pgid) {
+	for !f.gone() {
 		select {
 		case <-poll.C:
 		case <-deadline.C:
-			return groupGone(pgid)
+			return f.gone()
 		}
 	}
 	return true
+}
+
+func (f *family) gone() bool { return groupGone(f.leader) && len(f.strays()) == 0 }
+
+// signal signals the group of each, which cannot outrun that, but for the groups of others.
+func (f *family) signal(s syscall.Signal) {
+	strays := f.strays() // whose parents may end now
+	signalGroup(f.leader, s)
+	for _, pid := range strays {
+		if pgid, err := syscall.Getpgid(pid); err == nil && pgid != syscall.Getpgrp() && !guards.has(pgid) {
+			signalGroup(pgid, s)
+		} else {
+			_ = syscall.Kill(pid, s)
+		}
+	}
 }
 
 // groupGone reports whether a group without its leader has no running process any more. Its id cannot be

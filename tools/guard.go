@@ -2,14 +2,14 @@ package tools
 
 import (
 	"bufio"
+	"crypto/rand"
 	"fmt"
-	"maps"
 	"os"
 	"os/signal"
 	"runtime"
-	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -19,18 +19,16 @@ import (
 // but neither its children nor, on other systems, itself. The folders that were made for them go with them.
 // It lives only as long as commands run.
 //
-// A group is known only when its command has been started, and by then the command may have started others. So its
-// folder is announced before, whose name all of them find in their environment: of a command that was being started when
-// runnel went, the processes are looked for by that (on Linux, which shows environments).
+// A group is known only when its command has been started, and by then the command may have started others, some of them outside
+// the group. All that runnel starts finds a mark in its environment, and hands it on: what has it is looked for then, on Linux, which
+// shows environments.
 
 // Runnel tells it, a line each:
 //
-//	?0 "folder"     a command is about to be started that has this folder
-//	+pgid "folder"  a command has been started: its group, and its folder or ""
-//	-pgid ""        the group is gone
-//	-0 "folder"     the folder is gone, or its command is not started
+//	+pgid "folder"  a group has been started, and a folder is about to be made
+//	-pgid "folder"  they are gone
 //
-// A new guard is told folders and groups apart: 0 is no group, "" no folder. The end of the pipe is that of runnel.
+// Most lines tell of one of the two: 0 is no group, "" no folder. The end of the pipe is that of runnel.
 
 // guardName is the argv[0] that makes the program a guard.
 const guardName = "runnel-guard"
@@ -45,19 +43,19 @@ const guardWrite = time.Second
 // A test binary that forgot such a call would run its tests again, which would start a guard, and so on.
 func init() {
 	if os.Args[0] == guardName {
-		runnel, _ := strconv.Atoi(os.Args[len(os.Args)-1])
-		keepGuard(os.Stdin, runnel)
+		runnel, _ := strconv.Atoi(os.Args[1])
+		keepGuard(os.Stdin, os.Args[2], runnel)
 		os.Exit(0)
 	}
 }
 
-// guardLook is how long the guard looks for the processes of commands that were being started. The first look may come too early:
-// a child that has not executed its program shows runnel's environment, and hears of runnel's end after the guard does.
+// guardLook is how long the guard looks for what has the mark. The first look may come too early: a child that has not executed its
+// program shows runnel's environment, and hears of runnel's end after the guard does.
 const guardLook = 500 * time.Millisecond
 
-// keepGuard is the guard: it reads what runnel tells until the pipe ends, and kills then. What is looked for by its folder is not
-// looked for in runnel's own group, since its host may be in that.
-func keepGuard(in *os.File, runnel int) {
+// keepGuard is the guard: it reads what runnel tells until the pipe ends, and kills then. What has the mark is left alone in runnel's
+// own group, since its host may be in that.
+func keepGuard(in *os.File, mark string, runnel int) {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	groups, folders := map[int]bool{}, map[string]bool{}
 	lines := bufio.NewScanner(in)
@@ -73,16 +71,18 @@ func keepGuard(in *os.File, runnel int) {
 		if sign == '+' && pgid > 1 {
 			groups[pgid] = true
 		}
-		if sign != '-' && folder != "" {
-			folders[folder] = sign == '?'
+		if sign == '+' && folder != "" {
+			folders[folder] = true
 		}
 	}
 	for pgid := range groups {
 		signalGroup(pgid, syscall.SIGKILL)
 	}
-	starting := slices.Contains(slices.Collect(maps.Values(folders)), true)
-	for end := time.Now().Add(guardLook); starting && time.Now().Before(end); time.Sleep(groupPoll) {
-		killHolders(folders, runnel)
+	if len(groups)+len(folders) > 0 {
+		began := time.Now()
+		for killMarked(mark, runnel) && time.Since(began) < killWait || time.Since(began) < guardLook {
+			time.Sleep(groupPoll)
+		}
 	}
 	for folder := range folders {
 		_ = os.RemoveAll(folder)
@@ -91,19 +91,32 @@ func keepGuard(in *os.File, runnel int) {
 
 var guards = newGuard()
 
-func newGuard() *guard { return &guard{groups: map[int]bool{}, folders: map[string]bool{}} }
+func newGuard() *guard {
+	return &guard{mark: rand.Text(), groups: map[int]bool{}, folders: map[string]bool{}}
+}
 
 // guard is runnel's side: all that the guard knows is kept here, too, for one that must be replaced. mu is held while a line is written,
 // because the order of the lines is what counts; they fit the pipe, so that this waits only for a guard that is stopped, and then
 // for guardWrite.
 type guard struct {
+	mark   string // what all that is guarded has in its environment begins with it
+	marked atomic.Int64
+
 	mu      sync.Mutex
 	groups  map[int]bool
-	folders map[string]bool // that are made for commands; true: its command's group is not known yet
+	folders map[string]bool // that are made for commands
 	pipe    *os.File
 	process *os.Process
 	ended   chan struct{} // closed when process has been waited for
 	linger  *time.Timer
+}
+
+// markVariable is the variable of the mark. It holds one for each command, and for each start of a server.
+const markVariable = "RUNNEL_MARK"
+
+// newMark makes the mark of what is about to be started.
+func (g *guard) newMark() string {
+	return fmt.Sprintf("%s=%s.%d", markVariable, g.mark, g.marked.Add(1))
 }
 
 // announce names the folder of a command that is to be started, until retract.
@@ -111,7 +124,7 @@ func (g *guard) announce(folder string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.folders[folder] = true
-	err := g.tell('?', 0, folder)
+	err := g.tell('+', 0, folder)
 	if err != nil {
 		delete(g.folders, folder)
 	}
@@ -126,18 +139,21 @@ func (g *guard) retract(folder string) {
 	g.untell(0, folder)
 }
 
-// add names a group that must not outlive runnel, until release. folder is what was announced of it, or "".
-func (g *guard) add(pgid int, folder string) error {
+// add names a group that must not outlive runnel, until release.
+func (g *guard) add(pgid int) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.groups[pgid] = true
-	if folder != "" {
-		g.folders[folder] = false
-	}
-	return g.tell('+', pgid, folder)
+	return g.tell('+', pgid, "")
 }
 
-// release takes back add, but for the folder: that is still to be removed.
+func (g *guard) has(pgid int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.groups[pgid]
+}
+
+// release takes back add.
 func (g *guard) release(pgid int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -250,7 +266,7 @@ func (g *guard) start() error {
 	defer r.Close()
 	sealInherited()
 	// Its parent may be gone before it can ask for its group.
-	process, err := forks.start(program, []string{guardName, strconv.Itoa(syscall.Getpgrp())}, &os.ProcAttr{
+	process, err := forks.start(program, []string{guardName, strconv.Itoa(syscall.Getpgrp()), g.mark}, &os.ProcAttr{
 		Dir:   "/",
 		Env:   []string{"GOMAXPROCS=1"},
 		Files: []*os.File{r, null, null},
@@ -267,12 +283,8 @@ func (g *guard) start() error {
 			return err
 		}
 	}
-	for folder, starting := range g.folders {
-		sign := byte('+')
-		if starting {
-			sign = '?'
-		}
-		if err := g.write(sign, 0, folder); err != nil {
+	for folder := range g.folders {
+		if err := g.write('+', 0, folder); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -45,13 +46,13 @@ type processSpec struct {
 	stdin  *string // nil = the null device
 	stderr string  // merge, separate, discard
 	pty    bool
-	folder string // made for it, and announced to the guard
 }
 
 // process is a running child and its group. Its goroutines: one waits for the child, one reads
 // each output pipe, one writes stdin if there is any.
 type process struct {
 	pid    int // also the id of its process group
+	family family
 	input  string
 	stdin  *os.File
 	stdout *os.File
@@ -84,9 +85,10 @@ func startProcess(s *processSpec) (*process, error) {
 	}
 
 	sealInherited()
+	mark := guards.newMark()
 	child, err := forks.start(s.path, s.argv, &os.ProcAttr{
 		Dir:   s.dir,
-		Env:   s.env,
+		Env:   append(slices.Clip(s.env), mark),
 		Files: files,
 		Sys:   sysProcAttr(s.pty),
 	})
@@ -95,7 +97,8 @@ func startProcess(s *processSpec) (*process, error) {
 		return nil, fmt.Errorf("cannot start %s: %s: %w", s.argv[0], s.path, rootCause(err))
 	}
 	p.pid = child.Pid
-	_ = guards.add(p.pid, s.folder) // a guard that cannot be started now is started later
+	p.family = family{leader: p.pid, mark: mark}
+	_ = guards.add(p.pid) // a guard that cannot be started now is started later
 	go func() {
 		p.state, _ = forks.wait(child)
 		close(p.exited)
@@ -193,11 +196,11 @@ func (p *process) run(ctx context.Context, r *record, l limits) ending {
 
 	e := p.watch(ctx, r, l)
 	if e.stop == notStopped {
-		EndGroup(p.pid)
+		p.family.endRest()
 	} else {
 		dying.Add(1)
 		defer p.gone(func() { dying.Add(-1) })
-		endGroup(p.pid, p.stop(l.grace))
+		p.family.end(p.stop(l.grace))
 	}
 	guards.release(p.pid)
 
@@ -276,13 +279,13 @@ func (p *process) unread() (found bool) {
 	return found
 }
 
-// stop sends TERM to the group, and KILL when the child is still there after the grace. It returns what is
-// left of the grace for the rest of the group.
+// stop sends TERM to the family, and KILL when the child is still there after the grace. It returns what is
+// left of the grace for the rest of the family.
 func (p *process) stop(grace time.Duration) time.Duration {
 	deadline := time.Now().Add(grace)
-	signalGroup(p.pid, syscall.SIGTERM)
+	p.family.signal(syscall.SIGTERM)
 	if !p.endsWithin(grace) {
-		signalGroup(p.pid, syscall.SIGKILL)
+		p.family.signal(syscall.SIGKILL)
 		p.endsWithin(killWait)
 	}
 	return max(0, time.Until(deadline))

@@ -3,12 +3,11 @@ package tools
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -54,50 +53,137 @@ var sealInherited = sync.OnceFunc(func() {
 })
 
 // processes are the ids of all processes.
-func processes() []string {
+func processes() (pids []int) {
 	proc, err := os.Open("/proc")
 	if err != nil {
 		return nil
 	}
 	defer proc.Close()
 	names, _ := proc.Readdirnames(-1)
-	return slices.DeleteFunc(names, func(name string) bool { return name[0] < '0' || name[0] > '9' })
-}
-
-// killHolders kills the groups, but for one, of the processes that have one of the folders with true in their environment. A group
-// cannot outrun a signal, however fast it forks.
-func killHolders(folders map[string]bool, except int) {
-	for _, name := range processes() {
-		environment, _ := os.ReadFile("/proc/" + name + "/environ") // only of processes of the same user
-		for variable := range bytes.SplitSeq(environment, []byte{0}) {
-			path, ok := strings.CutPrefix(string(variable), variablesVariable+"=")
-			if !ok || !folders[filepath.Dir(path)] {
-				continue
-			}
-			pid, _ := strconv.Atoi(name)
-			if pgid, err := syscall.Getpgid(pid); err == nil && pgid > 1 && pgid != except {
-				signalGroup(pgid, syscall.SIGKILL)
-			}
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			pids = append(pids, pid)
 		}
 	}
+	return pids
+}
+
+// killMarked kills the groups, but for one, of the processes that have a mark that begins so, and reports whether it found any. A group
+// cannot outrun a signal, however fast it forks.
+func killMarked(prefix string, except int) (found bool) {
+	for _, pid := range processes() {
+		if !hasMark(pid, markVariable+"="+prefix+".") {
+			continue
+		}
+		if pgid, err := syscall.Getpgid(pid); err == nil && pgid > 1 && pgid != except {
+			signalGroup(pgid, syscall.SIGKILL)
+			found = true
+		}
+	}
+	return found
+}
+
+// hasMark reports whether a variable in the environment of a process begins so. Only those of the same user's processes are shown,
+// and none of a process that has ended.
+func hasMark(pid int, mark string) bool {
+	environment, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	return bytes.HasPrefix(environment, []byte(mark)) || bytes.Contains(environment, []byte("\x00"+mark))
+}
+
+// stat is what /proc says of a process.
+type stat struct {
+	state        byte
+	parent, pgid int
+	start        string // when it began: no other process with its id has the same
+}
+
+func (s *stat) ended() bool { return s.state == 'Z' || s.state == 'X' }
+
+func readStat(pid int) (stat, bool) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return stat{}, false
+	}
+	// proc(5): pid (comm) state ppid pgrp ... starttime; comm may hold anything, parentheses too.
+	f := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if len(f) < 20 {
+		return stat{}, false
+	}
+	parent, _ := strconv.Atoi(string(f[1]))
+	pgid, _ := strconv.Atoi(string(f[2]))
+	return stat{state: f[0][0], parent: parent, pgid: pgid, start: string(f[19])}, true
+}
+
+// processesSince are the processes that began after one with an id had begun, and maybe a few more. The system counts ids up.
+func processesSince(pid int) map[int]stat {
+	var last int
+	if load, err := os.ReadFile("/proc/loadavg"); err == nil { // proc(5): the last field is the id that was given last
+		last, _ = strconv.Atoi(string(bytes.TrimSpace(load[bytes.LastIndexByte(load, ' ')+1:])))
+	}
+	var ids []int
+	if n := last - pid; n >= 0 && n < 100 { // nearly always
+		for id := pid + 1; id <= last; id++ {
+			ids = append(ids, id)
+		}
+	} else {
+		ids = slices.DeleteFunc(processes(), func(id int) bool {
+			if last < pid { // it has begun anew
+				return last < id && id <= pid
+			}
+			return id <= pid
+		})
+	}
+	all := map[int]stat{}
+	for _, id := range ids {
+		if s, ok := readStat(id); ok && !s.ended() {
+			all[id] = s
+		}
+	}
+	return all
+}
+
+// strays looks for the processes of the family that have left its group: they have its mark, or descend from its leader, or did
+// when they were seen last. Supervisors are not of the family, nor is what they start: their tasks are to outlive it.
+func (f *family) strays() []int {
+	all := processesSince(f.leader)
+	descends := func(pid int) bool {
+		for range len(all) {
+			s, ok := all[pid]
+			switch {
+			case !ok || isSupervisor(pid):
+				return false
+			case s.parent == f.leader || f.seen[s.parent] != "":
+				return true
+			}
+			pid = s.parent
+		}
+		return false
+	}
+	seen := map[int]string{}
+	for pid, s := range all {
+		if s.pgid != f.leader && (f.seen[pid] == s.start || f.mark != "" && hasMark(pid, f.mark+"\x00") || descends(pid)) {
+			seen[pid] = s.start
+		}
+	}
+	f.seen = seen
+	return slices.Collect(maps.Keys(seen))
+}
+
+func isSupervisor(pid int) bool {
+	line, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	return bytes.HasPrefix(line, []byte(supervisorName+"\x00"))
 }
 
 // onlyZombies reports whether the processes of a group have all ended and wait for a parent that does not
 // collect them: many containers have an init that never does, and kill(2) counts such processes as there.
 func onlyZombies(pgid int) bool {
-	names := processes()
-	for _, name := range names {
-		stat, err := os.ReadFile("/proc/" + name + "/stat")
-		if err != nil {
-			continue
-		}
-		// proc(5): pid (comm) state ppid pgrp; comm may hold anything, parentheses too.
-		f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-		if len(f) > 2 && string(f[2]) == strconv.Itoa(pgid) && f[0][0] != 'Z' && f[0][0] != 'X' {
+	pids := processes()
+	for _, pid := range pids {
+		if s, ok := readStat(pid); ok && s.pgid == pgid && !s.ended() {
 			return false
 		}
 	}
-	return len(names) > 0
+	return len(pids) > 0
 }
 
 // widenPipe lets a pipe hold so many bytes, if it holds less. What is no pipe stays as it is, and so does a pipe

@@ -24,16 +24,9 @@ import (
 )
 
 func init() {
-	// held is a command that a debugger holds, which has left its group.
+	// held is a command for a debugger to hold.
 	children["held"] = func([]string) {
-		_, err := os.StartProcess(os.Args[0], []string{os.Args[0], strconv.Itoa(os.Getpid())}, &os.ProcAttr{
-			Env:   append(withoutChild(os.Environ()), childVar+"=debugger"),
-			Files: []*os.File{nil, os.Stdout, os.Stderr},
-			Sys:   &syscall.SysProcAttr{Setsid: true},
-		})
-		if err != nil {
-			panic(err)
-		}
+		fmt.Println("process", os.Getpid(), "so far")
 		time.Sleep(time.Hour)
 	}
 	// debugger lets nobody else hear of the end of the process args[0] as long as it goes on itself.
@@ -44,7 +37,7 @@ func init() {
 			fmt.Println("held not:", err)
 			return
 		}
-		fmt.Println("held by", os.Getpid(), "so far")
+		fmt.Println("held")
 		time.Sleep(time.Hour)
 	}
 	// crowded is a runnel whose user may have so many more processes and threads as args[0] says. It calls one command after the other
@@ -84,9 +77,27 @@ func init() {
 		r, err := c.Call(context.Background(), &Call{}, NewOutput(context.Background(), partials.NewLog(nil), nil))
 		fmt.Println(string(r.Content[0]), err)
 	}
+	// first is the first process of a container. It runs a command whose daemons end before it and with it, and says when they are
+	// all collected.
+	children["first"] = func([]string) {
+		CollectOrphans(context.Background())
+		c, err := NewCommand("test", CommandConfig{Shell: `setsid -f true; setsid -f sleep 600; sleep 0.1`}, Environment{Vars: withoutChild(os.Environ())})
+		if err != nil {
+			panic(err)
+		}
+		if _, err := c.Call(context.Background(), &Call{}, NewOutput(context.Background(), partials.NewLog(nil), nil)); err != nil {
+			panic(err)
+		}
+		fmt.Println("orphans:", len(zombies()) > 0)
+		for len(zombies()) > 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		fmt.Println("collected")
+	}
 	// announcer is a runnel that is killed as soon as it has a guard, before that can have asked for anything.
 	children["announcer"] = func(args []string) {
-		if err := guards.announce(args[0]); err != nil {
+		guards.mark = args[1]
+		if err := errors.Join(os.Mkdir(args[0], 0o700), guards.announce(args[0])); err != nil {
 			panic(err)
 		}
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -106,7 +117,8 @@ func init() {
 
 // threadsOfUser is what RLIMIT_NPROC counts.
 func threadsOfUser() (n uint64) {
-	for _, pid := range processes() {
+	for _, id := range processes() {
+		pid := strconv.Itoa(id)
 		if info, err := os.Stat("/proc/" + pid); err != nil || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Getuid()) {
 			continue
 		}
@@ -141,18 +153,15 @@ func TestNoMoreProcesses(t *testing.T) {
 	}
 }
 
-// What has the folder of a command in its environment outlives a killed runnel if it is of runnel's own group: its host may be, which a
+// What has the mark of a command in its environment outlives a killed runnel if it is of runnel's own group: its host may be, which a
 // runnel that is called by a command shares.
 func TestGuardSparesTheGroupOfItsRunnel(t *testing.T) {
 	dir := t.TempDir()
-	folder := filepath.Join(dir, "folder")
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
 	host, command := newLifeline(t), newLifeline(t)
-	group := holder(t, folder, host)
-	holder(t, folder, command)
-	runnel := exec.Command(os.Args[0], folder)
+	const mark = markVariable + "=test.1"
+	group := holder(t, mark, host)
+	holder(t, mark, command)
+	runnel := exec.Command(os.Args[0], filepath.Join(dir, "folder"), "test")
 	runnel.Env = append(os.Environ(), childVar+"=announcer")
 	runnel.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: group}
 	if err := runnel.Run(); err == nil || err.Error() != "signal: killed" {
@@ -161,6 +170,83 @@ func TestGuardSparesTheGroupOfItsRunnel(t *testing.T) {
 	command.gone()
 	isEmptied(t, dir) // which the guard does last
 	host.isHeld()
+}
+
+// strays are ways to leave a group. $HOLD holds the lifeline, and says "ready".
+var strays = map[string]string{
+	"session":      `setsid sh -c "$HOLD" & wait`,
+	"daemon":       `setsid -f sh -c "$HOLD"; sleep 600`,
+	"TERM ignored": `setsid -f sh -c "trap '' TERM HUP; $HOLD"; sleep 600`,
+	"job":          `set -m; sh -c "$HOLD" & wait`,
+	"group left":   `setsid sh -c "(trap '' TERM; $HOLD) & sleep 0.1" & sleep 600`, // whose leader has ended
+	"no mark":      `env -i LINE="$LINE" setsid sh -c "$HOLD" & wait`,
+}
+
+// What a command starts ends with it, wherever it goes.
+func TestStrayEndsWithItsCommand(t *testing.T) {
+	for name, shell := range strays {
+		t.Run(name, func(t *testing.T) {
+			line := newLifeline(t)
+			env := map[string]string{"LINE": line.path, "HOLD": hold}
+			r := start(t, mustCommand(t, CommandConfig{Shell: shell, Env: env, Grace: duration(100 * time.Millisecond)}), `{}`)
+			r.waitFor("ready\n")
+			r.cancel()
+			r.end()
+			line.gone()
+		})
+	}
+	t.Run("good end", func(t *testing.T) {
+		line := newLifeline(t)
+		c := mustCommand(t, CommandConfig{Shell: `setsid -f sh -c "$HOLD"; read x < "$GATE"`, Env: map[string]string{"LINE": line.path, "HOLD": hold, "GATE": newGate(t)}})
+		r := start(t, c, `{}`)
+		r.waitFor("ready\n")
+		openGate(t, c)
+		if _, o := r.end(); o.failed() {
+			t.Errorf("outcome %+v", o)
+		}
+		line.gone()
+	})
+}
+
+// What a server starts ends with it, too.
+func TestStrayEndsWithItsServer(t *testing.T) {
+	line := newLifeline(t)
+	ready := filepath.Join(t.TempDir(), "ready")
+	b := newBehind(t, fake(t, "fake", func(u *UpstreamConfig) {
+		u.Env["LINE"], u.Env["READY"], u.Env["PROGRAM"] = line.path, ready, u.Command[0]
+		u.Command = []string{"sh", "-c", `mkfifo "$READY"; setsid -f sh -c 'exec 9>"$LINE"; exec >"$READY" 2>&1; sleep 600'; : < "$READY"; exec "$PROGRAM" pid`}
+	}))
+	b.mustCall("pid")
+	line.isHeld()
+	b.Close()
+	line.gone()
+}
+
+// It ends with a runnel that is killed, too. What hides its mark and has lost its parent is not found then.
+func TestStrayEndsWithAKilledRunnel(t *testing.T) {
+	for name, shell := range strays {
+		if name == "no mark" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			line := newLifeline(t)
+			runnel := exec.Command(os.Args[0], shell)
+			runnel.Env = append(os.Environ(), childVar+"=runnel", "LINE="+line.path, "HOLD="+hold)
+			out, err := runnel.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := runnel.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+				t.Error(err)
+			}
+			_ = runnel.Process.Kill()
+			_ = runnel.Wait()
+			line.gone()
+		})
+	}
 }
 
 // A guard has none of the files that runnel's host left open.
@@ -200,12 +286,24 @@ func TestChildThatIsNotGoneAfterKill(t *testing.T) {
 	config := child("held")
 	config.Grace = duration(0)
 	r := start(t, mustCommand(t, config), `{}`)
-	r.waitFor("held ")
-	var debugger int
-	if _, err := fmt.Sscanf(r.text(), "held by %d so far", &debugger); err != nil {
-		t.Skip(r.text())
+	r.waitFor("far\n")
+	pid := strings.Fields(r.text())[1]
+	debugger := exec.Command(os.Args[0], pid)
+	debugger.Env = append(os.Environ(), childVar+"=debugger")
+	out, err := debugger.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
 	}
-	defer func() { _ = syscall.Kill(debugger, syscall.SIGKILL) }()
+	if err := debugger.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = debugger.Process.Kill()
+		_ = debugger.Wait()
+	}()
+	if line, _ := bufio.NewReader(out).ReadString('\n'); line != "held\n" {
+		t.Skip(line)
+	}
 	r.cancel()
 	result, o := r.end()
 	if got := contentText(t, result.Content[0]); o.Signal != "SIGKILL" || !strings.HasSuffix(got, "so far\nkilled by SIGKILL; it is not gone 2s after KILL\n") {
@@ -246,6 +344,25 @@ func TestWidePipe(t *testing.T) {
 		if log.Size() != int64(len(text)) {
 			t.Errorf("%d bytes in the log, want %d", log.Size(), len(text))
 		}
+	}
+}
+
+// The first process of a container collects what was started by others.
+func TestFirstProcessCollectsOrphans(t *testing.T) {
+	unshare := func(args ...string) *exec.Cmd {
+		return exec.Command("unshare", append([]string{"--pid", "--fork", "--kill-child", "--mount-proc"}, args...)...)
+	}
+	if err := unshare("true").Run(); err != nil {
+		t.Skip("no process namespace can be made: ", err)
+	}
+	runnel := unshare(os.Args[0])
+	runnel.Env = append(os.Environ(), childVar+"=first")
+	var out strings.Builder
+	runnel.Stdout, runnel.Stderr = &out, os.Stderr
+	ended := time.AfterFunc(watchdog, func() { _ = runnel.Process.Kill() })
+	defer ended.Stop()
+	if err := runnel.Run(); err != nil || out.String() != "orphans: true\ncollected\n" {
+		t.Errorf("%v: %s", err, &out)
 	}
 }
 

@@ -149,6 +149,9 @@ func TestProcessThatLeftTheGroupDoesNotKeepTheCallOpen(t *testing.T) {
 	config := child("escape", `exec 9>"$LINE"; echo ready; while echo noise; do :; done`)
 	config.Env["LINE"] = line.path
 	_, o, r := call(t, mustCommand(t, config), `{}`)
+	if runtime.GOOS == "linux" {
+		line.gone()
+	}
 	var pid int
 	at := strings.Index(r.text(), "escaped ")
 	if _, err := fmt.Sscanf(r.text()[max(0, at):], "escaped %d", &pid); err != nil {
@@ -404,64 +407,53 @@ func TestGuardKillsItsGroups(t *testing.T) {
 	}
 
 	g := newGuard()
-	if err := g.add(victim.Process.Pid, ""); err != nil {
+	if err := g.add(victim.Process.Pid); err != nil {
 		t.Fatal(err)
 	}
-	_ = g.add(1, "") // a guard never kills more than a group
+	_ = g.add(1) // a guard never kills more than a group
 	desert(g)
 	line.gone()
 	_ = victim.Wait()
 }
 
-// A command that was being started when runnel went is found by its folder. One that has not been started, or has ended, is not looked
-// for; the folder of one that has ended is removed, unless that was retracted.
-func TestGuardKillsWhatWasBeingStarted(t *testing.T) {
+// What has the mark of a runnel that went is killed, whatever the guard was told about it, and nothing else. A folder is removed,
+// unless that was retracted.
+func TestGuardKillsWhatIsMarked(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells whose a process is")
 	}
-	dir := t.TempDir()
-	line, other := newLifeline(t), newLifeline(t)
-	for folder, line := range map[string]*lifeline{
-		"starting":    line,
-		"not started": other,
-		"ended":       other, // and has left processes of groups of their own
-	} {
-		folder = filepath.Join(dir, folder)
-		if err := os.Mkdir(folder, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		holder(t, folder, line)
-	}
-
 	g := newGuard()
-	for _, folder := range []string{"starting", "not started", "ended"} {
-		if err := g.announce(filepath.Join(dir, folder)); err != nil {
+	line, other := newLifeline(t), newLifeline(t)
+	holder(t, g.newMark(), line)
+	holder(t, g.newMark(), line)
+	holder(t, newGuard().newMark(), other)
+
+	dir := t.TempDir()
+	for _, name := range []string{"left", "retracted"} {
+		folder := filepath.Join(dir, name)
+		if err := errors.Join(os.Mkdir(folder, 0o700), g.announce(folder)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	g.retract(filepath.Join(dir, "not started"))
-	if err := g.add(1<<22+2, filepath.Join(dir, "ended")); err != nil {
-		t.Fatal(err)
-	}
-	g.release(1<<22 + 2)
+	g.retract(filepath.Join(dir, "retracted"))
 	// A new guard is told what the last one knew.
 	killGuard(t, g)
-	if err := g.add(1<<22+1, ""); err != nil { // the id of no process
+	if err := g.add(1<<22 + 1); err != nil { // the id of no process
 		t.Fatal(err)
 	}
 	desert(g)
 	line.gone()
-	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || left[0].Name() != "not started" {
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || left[0].Name() != "retracted" {
 		t.Errorf("left are %v, %v", left, err)
 	}
 	other.isHeld()
 }
 
-// holder starts a group of processes that have the folder of a command in their environment, and hold a line. It returns its id.
-func holder(t *testing.T, folder string, line *lifeline) (pgid int) {
+// holder starts a group of processes that have a mark in their environment, and hold a line. It returns its id.
+func holder(t *testing.T, mark string, line *lifeline) (pgid int) {
 	t.Helper()
 	c := exec.Command("/bin/sh", "-c", `(`+hold+`) & wait`)
-	c.Env = append(os.Environ(), "LINE="+line.path, variablesVariable+"="+filepath.Join(folder, "variables.json"))
+	c.Env = append(os.Environ(), "LINE="+line.path, mark)
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := c.StdoutPipe()
 	if err != nil {

@@ -3,6 +3,7 @@
 package tools
 
 import (
+	"context"
 	"os"
 	"syscall"
 )
@@ -21,10 +22,15 @@ func await(child *os.Process) (*os.ProcessState, error) { return child.Wait() }
 
 func sealInherited() {}
 
-// killHolders does nothing: environments are not shown.
-func killHolders(map[string]bool, int) {}
+// killMarked does nothing: environments are not shown.
+func killMarked(string, int) bool { return false }
+
+func (f *family) strays() []int { return nil }
 
 func onlyZombies(int) bool { return false }
+
+// CollectOrphans does nothing: only Linux has containers.
+func CollectOrphans(context.Context) {}
 
 // widenPipe does nothing: pipes are as wide as the system makes them.
 func widenPipe(*os.File, int) {}

@@ -125,10 +125,12 @@ func converse(spec []byte, toIt, fromIt *os.File) (answer string, err error) {
 	return string(said), err
 }
 
-// environmentOutside is this process's environment without the mark of a call that it may itself be the command of: the
-// guard of that call's runnel is not to take a supervisor for a part of it (killHolders).
+// environmentOutside is this process's environment without what it holds about a call that it may itself be the command of: that
+// call's runnel and its guard are not to take a supervisor for a part of it.
 func environmentOutside() []string {
-	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, variablesVariable+"=") })
+	return slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, markVariable+"=") || strings.HasPrefix(v, variablesVariable+"=")
+	})
 }
 
 // maxAnswer is how much of a supervisor's answer is read, in bytes.

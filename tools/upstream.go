@@ -154,15 +154,16 @@ func (u *Upstream) start() (*link, []*entry, error) {
 	ctx, cancel := context.WithTimeoutCause(u.ctx, u.times.start, fmt.Errorf("it did not start within %v", u.times.start))
 	defer cancel()
 	sealInherited()
+	mark := guards.newMark()
 	l := newLink(u)
 	l.client, err = rpc.Dial(ctx, rpc.DialOptions{
 		Command:        append([]string{program}, u.config.Command[1:]...),
-		Env:            u.env,
+		Env:            append(slices.Clip(u.env), mark), // it takes the place of one that runnel itself has
 		Dir:            u.dir,
 		Stderr:         l.stderr,
 		OnStart:        l.stderr.forget,
 		Guard:          guardGroup(u.log),
-		EndGroup:       EndGroup,
+		EndGroup:       func(pgid int) { (&family{leader: pgid, mark: mark}).endRest() },
 		Info:           mcp.Implementation{Name: "runnel", Version: u.version},
 		Capabilities:   RemoteCapabilities(true),
 		Log:            u.log,
@@ -233,7 +234,7 @@ func (u *Upstream) serve(publish func([]*entry)) error {
 // guardGroup makes the guard end a server's processes when runnel is gone.
 func guardGroup(log zerolog.Logger) func(pgid int) func() {
 	return func(pgid int) func() {
-		if err := guards.add(pgid, ""); err != nil {
+		if err := guards.add(pgid); err != nil {
 			log.Warn().Err(err).Msg("a server is not guarded: it may outlive a runnel that is killed")
 		}
 		return func() { guards.release(pgid) }
