@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"cmp"
-	"encoding/json"
 
 	"runnel/rpc/mcp"
 )
@@ -50,7 +49,7 @@ func (s *session) initialize(params []byte) (any, *Error) {
 	}
 	var p mcp.InitializeParams
 	// Unmarshal goes on behind a member of the wrong type, which then reads as absent: a capability unknown here is no reason to refuse.
-	_ = json.Unmarshal(params, &p)
+	_ = Unmarshal(params, &p)
 	if p.ProtocolVersion == "" {
 		return nil, Errorf(mcp.CodeInvalidParams, `initialize: "protocolVersion" is missing`)
 	}
@@ -78,7 +77,7 @@ func (s *session) initialize(params []byte) (any, *Error) {
 // initialize never is, so it cannot be cancelled.
 func (s *session) cancelled(params []byte) {
 	var p mcp.CancelledParams
-	if json.Unmarshal(params, &p) != nil || checkID(p.RequestID) != "" {
+	if Unmarshal(params, &p) != nil || checkID(p.RequestID) != "" {
 		s.log.Debug().Msg("ignoring notifications/cancelled without a usable requestId")
 		return
 	}
@@ -98,7 +97,7 @@ func requestMeta(params []byte) *mcp.RequestMeta {
 		if meta == &noMeta {
 			meta = &mcp.RequestMeta{}
 		}
-		_ = json.Unmarshal(it.value, meta)
+		_ = Unmarshal(it.value, meta)
 		if checkID(meta.ProgressToken) != "" { // "progress tokens MUST be a string or integer value" (basic/utilities/progress)
 			meta.ProgressToken = nil
 		}

@@ -132,7 +132,7 @@ func (c *Client) tooLong(id []byte) {
 func (c *Client) notification(method string, params []byte) {
 	if method == "notifications/cancelled" {
 		var p mcp.CancelledParams
-		if json.Unmarshal(params, &p) == nil && checkID(p.RequestID) == "" {
+		if Unmarshal(params, &p) == nil && checkID(p.RequestID) == "" {
 			c.mu.Lock()
 			cancel := c.answering[idKey(p.RequestID)]
 			c.mu.Unlock()

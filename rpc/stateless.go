@@ -20,7 +20,7 @@ const discoverTTL = time.Hour
 func (s *session) stateless(meta *mcp.RequestMeta) (Caller, *Error) {
 	c := Caller{Era: Stateless, session: s}
 	var name string
-	if json.Unmarshal(meta.ProtocolVersion, &name) != nil || name == "" {
+	if Unmarshal(meta.ProtocolVersion, &name) != nil || name == "" {
 		return c, Errorf(mcp.CodeInvalidParams, "params._meta[%q] must be a protocol version", mcp.MetaProtocolVersion)
 	}
 	if c.Version = mcp.LookupVersion(name); c.Version == nil || !c.Version.Stateless {
@@ -38,8 +38,8 @@ func (s *session) stateless(meta *mcp.RequestMeta) (Caller, *Error) {
 		return c, Errorf(mcp.CodeInvalidParams, "params._meta[%q] must be one of %s", mcp.MetaLogLevel, strings.Join(logLevels, ", "))
 	}
 	// Unmarshal goes on behind a member of the wrong type, which then reads as absent.
-	_ = json.Unmarshal(meta.ClientCapabilities, &c.Capabilities)
-	_ = json.Unmarshal(meta.ClientInfo, &c.Client)
+	_ = Unmarshal(meta.ClientCapabilities, &c.Capabilities)
+	_ = Unmarshal(meta.ClientInfo, &c.Client)
 	return c, nil
 }
 

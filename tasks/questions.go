@@ -169,7 +169,7 @@ func (r *Run) CheckResponses(responses map[string]json.RawMessage) error {
 // Read reads an answer, from wherever it comes. The error says what is wrong with it.
 func (q *Question) Read(response json.RawMessage) (mcp.ElicitResult, error) {
 	var r mcp.ElicitResult
-	if json.Unmarshal(response, &r) != nil || !r.Action.Valid() {
+	if rpc.Unmarshal(response, &r) != nil || !r.Action.Valid() {
 		return mcp.ElicitResult{}, errors.New("must be an elicitation result with action accept, decline or cancel")
 	}
 	if r.Action != mcp.ElicitAccept || q.Check == nil {

@@ -46,7 +46,7 @@ func extended(h func(ctx context.Context, p mcp.UpdateTaskParams) (any, error)) 
 			return nil, err
 		}
 		var p mcp.UpdateTaskParams
-		if err := json.Unmarshal(params, &p); err != nil || p.TaskID == "" {
+		if err := rpc.Unmarshal(params, &p); err != nil || p.TaskID == "" {
 			return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.taskId must be a task's id, and params.inputResponses an object")
 		}
 		return h(ctx, p)

@@ -147,7 +147,7 @@ func (r *Runner) setVariables(ctx context.Context, _ *rpc.Caller, params json.Ra
 		TaskID string          `json:"taskId"`
 		Set    json.RawMessage `json:"set"`
 	}
-	if err := json.Unmarshal(params, &p); err != nil || p.TaskID == "" {
+	if err := rpc.Unmarshal(params, &p); err != nil || p.TaskID == "" {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params must be {\"taskId\": a task's id, \"set\": an object}; without set the variables are only shown")
 	}
 	run := r.Running(p.TaskID)

@@ -106,7 +106,7 @@ func checkCallMembers(params json.RawMessage) (err error) {
 
 // readParam reads the params, or a member of them, and says where they hold what does not belong there.
 func readParam(name string, value []byte, to any) error {
-	err := json.Unmarshal(value, to)
+	err := rpc.Unmarshal(value, to)
 	if err == nil {
 		return nil
 	}

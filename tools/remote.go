@@ -139,7 +139,7 @@ func (r *Remote) Notification(method string, params json.RawMessage) bool {
 	}
 	if mine && (method == "notifications/tasks/status" || method == "notifications/tasks") {
 		var t mcp.DetailedTask
-		_ = json.Unmarshal(params, &t) // what is of the wrong type reads as absent
+		_ = rpc.Unmarshal(params, &t) // what is of the wrong type reads as absent
 		r.status(&t)
 		r.wake()
 	}

@@ -156,7 +156,7 @@ func (c *upstreamCall) progress(params json.RawMessage) {
 		Message         string
 		Partial         json.RawMessage `json:"partialResult"`
 	}
-	_ = json.Unmarshal(params, &p) // what is of the wrong type reads as absent
+	_ = rpc.Unmarshal(params, &p) // what is of the wrong type reads as absent
 	if p.Partial != nil {
 		return
 	}
@@ -190,7 +190,7 @@ func (c *upstreamCall) logLine(params json.RawMessage) {
 		Logger string          `json:"logger"`
 		Data   json.RawMessage `json:"data"`
 	}
-	_ = json.Unmarshal(params, &p) // as above
+	_ = rpc.Unmarshal(params, &p) // as above
 	text := string(p.Data)
 	var s string
 	if json.Unmarshal(p.Data, &s) == nil {
@@ -208,7 +208,7 @@ func (c *upstreamCall) ask(ctx context.Context, params json.RawMessage) (mcp.Eli
 		mcp.ElicitParams
 		Mode string `json:"mode"`
 	}
-	if err := json.Unmarshal(params, &p); err != nil || p.Mode != "" && p.Mode != "form" {
+	if err := rpc.Unmarshal(params, &p); err != nil || p.Mode != "" && p.Mode != "form" {
 		return mcp.ElicitResult{}, rpc.Errorf(mcp.CodeInvalidParams, "only questions by form can be asked")
 	}
 	if n := len(encode(p.RequestedSchema)); n > maxQuestionSchema {
