@@ -1,6 +1,7 @@
 package main
 
 import (
+	"database/sql"
 	"io"
 	"os"
 	"os/exec"
@@ -177,5 +178,64 @@ func TestDoctorHostOnATerminal(t *testing.T) {
 	said, _ := io.ReadAll(terminal) // a terminal ends with an error
 	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != exitUsage || !strings.Contains(string(said), "this is a terminal: put it into the host's config") {
 		t.Errorf("%v: %s", cmd.ProcessState, said)
+	}
+}
+
+// A state that another user has made, and rows that SQLite finds sound but no runnel has written, are found.
+func TestDoctorOfADamagedState(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	host := newWitness(t, programCommand(t, "--selftest", "--state", state))
+	host.call("tools/call", map[string]any{"name": "sleep", "arguments": map[string]any{"ms": 600000}, "task": map[string]any{}})
+	host.end()
+	doctor := func() outcome { return people(t, "doctor", "--state", state) }
+	doctor().is(t, exitFine, `.*ok     state: `+state+`: 1 tasks, 0 of them not ended, .*`, "")
+	db, err := sql.Open("sqlite", filepath.Join(state, "runnel.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("UPDATE task SET outcome = NULL"); err != nil {
+		t.Fatal(err)
+	}
+	doctor().is(t, exitFailure, `.*WRONG  state: `+state+` is damaged; .*task [0-9a-f-]{36}: it has ended, but its result is missing\n.*`, "")
+	list := people(t, "tasks", "list", "--state", state)
+	id, _, _ := strings.Cut(list.stdout[strings.Index(list.stdout, "\n")+1:], " ") // below the heads
+	if !strings.Contains(list.stdout, id+"  failed") {
+		t.Errorf("listed: %s", list.stdout)
+	}
+	people(t, "tasks", "result", id, "--state", state).is(t, exitFailure, "", `.*the state is damaged, and the result of this task with it: it has ended, but its result is missing.*`)
+	if err := os.Chown(state, 65534, -1); os.IsPermission(err) {
+		t.Skip("only root can give files away")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	doctor().is(t, exitFailure, `.*WRONG  state: .*`+state+` belongs to another user \(65534\): .*chown -R .*`, "")
+}
+
+// Where there is little room on the disk, or the system allows fewer files and processes than the config needs, it is told.
+func TestDoctorOfScarcity(t *testing.T) {
+	const script = `mount -t tmpfs -o size=20m none "$0" && { "$@"; code=$?; umount "$0"; exit $code; }`
+	dir := t.TempDir()
+	small := func(args ...string) *exec.Cmd {
+		cmd := exec.Command("unshare", append([]string{"-m", "sh", "-c", script, dir}, args...)...)
+		cmd.Env = append(environ(t), noConfig)
+		return cmd
+	}
+	if out, err := small("prlimit", "--nofile=300", "--nproc=100", "true").CombinedOutput(); err != nil {
+		t.Skipf("no disk can be mounted here: %v %s", err, out)
+	}
+	out, _ := small("prlimit", "--nofile=300", "--nproc=100", builtProgram(t), "doctor", "--state", dir).CombinedOutput()
+	for _, want := range []string{
+		`WRONG  disk: [0-9.]+ MiB are free for ` + dir + `, `,
+		`WRONG  limits: 300 open files are allowed, and 356 calls at once .* \(ulimit -n 1488\)`,
+		`WRONG  limits: 100 processes are allowed, .* \(ulimit -u 744\)`,
+	} {
+		if !regexp.MustCompile("(?m)^" + want).Match(out) {
+			t.Errorf("it does not say %q:\n%s", want, out)
+		}
+	}
+	out, err := exec.Command("prlimit", "--nofile=300", builtProgram(t), "doctor", "--config", writeConfig(t, "tasks: {maxLive: 4}\nlimits: {maxInFlight: 8}\n")[1], "--state", "memory").CombinedOutput()
+	if err != nil || !regexp.MustCompile(`(?m)^ok     limits: enough files and processes for 12 calls at once$`).Match(out) {
+		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
 	"runnel/partials"
 	"runnel/rpc"
@@ -114,6 +115,7 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 	d.temporary()
 	if config != nil {
 		d.state(cmd.Context(), config)
+		d.limits(config)
 	}
 	for _, version := range []string{mcp.NewestHandshake().Name, ""} {
 		d.session(cmd.Context(), version)
@@ -204,6 +206,34 @@ func tryWriting(dir string) error {
 	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 
+// littleRoom is how many free bytes of the state's disk are few: some logs of builds.
+const littleRoom = 100 << 20
+
+// limits compares what the system allows with what the config allows, to be done at once.
+func (d *diagnosis) limits(config *tools.Config) {
+	calls := config.Tasks.MaxLive + config.Limits.MaxInFlight
+	fine := true
+	for _, l := range []struct {
+		what     string
+		resource int
+		flag     string // of ulimit
+		need     int
+	}{
+		{"open files", unix.RLIMIT_NOFILE, "-n", 64 + 4*calls + 4*len(config.Upstreams)}, // a command's pipes, and what watches it
+		{"processes", unix.RLIMIT_NPROC, "-u", 32 + 2*calls + len(config.Upstreams)},     // a shell, and what it runs
+	} {
+		var limit unix.Rlimit
+		if err := unix.Getrlimit(l.resource, &limit); err == nil && limit.Cur < uint64(l.need) {
+			fine = false
+			d.bad("limits", "%d %s are allowed, and %d calls at once (tasks.maxLive and limits.maxInFlight together) may need %d: allow more (ulimit %s %[4]d), or fewer calls",
+				limit.Cur, l.what, calls, l.need, l.flag)
+		}
+	}
+	if fine {
+		d.fine("limits", "enough files and processes for %d calls at once", calls)
+	}
+}
+
 // state looks at where tasks live. It leaves nothing there.
 func (d *diagnosis) state(ctx context.Context, config *tools.Config) {
 	if config.State.InMemory() {
@@ -222,6 +252,10 @@ func (d *diagnosis) state(ctx context.Context, config *tools.Config) {
 	if err := tryWriting(there); err != nil {
 		d.bad("state", "%s cannot be written: %v", there, err)
 		return
+	}
+	if room := tasks.DiskRoom(there); room < littleRoom {
+		d.bad("disk", "%.1f MiB are free for %s, and new tasks are refused when it is full: free some of it, or name a directory on another one with --state",
+			float64(room)/(1<<20), there)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, checkTime, fmt.Errorf("no answer within %v", checkTime))
 	defer cancel()

@@ -238,15 +238,15 @@ func (w *writer) answer(jobs []job, err error) {
 
 // room refuses new tasks while the disk is full. It is of the goroutine.
 func (w *writer) room() error {
-	if w.diskFull && diskRoom(w.o.Dir) < minRoom {
+	if w.diskFull && DiskRoom(w.o.Dir) < minRoom {
 		return explain(unix.ENOSPC)
 	}
 	w.diskFull = false
 	return nil
 }
 
-// diskRoom is how many bytes of a directory's disk are free.
-func diskRoom(dir string) int64 {
+// DiskRoom is how many bytes of a directory's disk are free.
+func DiskRoom(dir string) int64 {
 	var disk unix.Statfs_t
 	if unix.Statfs(dir, &disk) != nil {
 		return math.MaxInt64 // in doubt enough
