@@ -585,3 +585,24 @@ func FuzzStretch(f *testing.F) {
 		}
 	})
 }
+
+// A response that resumes carries no more content than it may, and the client gets on with each.
+func TestPagesKeepTheirLimit(t *testing.T) {
+	l := NewLog(nil)
+	s := NewSegments(l)
+	for range 40 {
+		mustAppend(t, l, text(strings.Repeat("x", 64<<10-1)+"\n"))
+		s.Number(l.Size())
+	}
+	const limit = 512 << 10
+	n := int64(0)
+	for pages := 0; n < 40; pages++ {
+		page := s.After(n, limit)
+		if n += int64(page.Count); page.Count == 0 || len(page.Content) > limit || pages > 10 {
+			t.Fatalf("%d segments, %d bytes; %d so far", page.Count, len(page.Content), n)
+		}
+	}
+	if page := s.After(1, 100); page.Count != 1 {
+		t.Errorf("a segment that is longer than a page: %d segments", page.Count)
+	}
+}

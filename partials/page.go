@@ -35,11 +35,10 @@ func (c *collector) longest() int {
 	return math.MaxInt
 }
 
-// room tells whether n bytes more belong on the page: it is full at its limit, and beyond the limit it never gets
-// longer than a line can be. The first segment always has room.
+// room reports whether n bytes more belong on the page. The first segment always has room.
 func (c *collector) room(n int) bool {
 	size := len(c.page.Content) - c.begin
-	return c.page.Count == 0 || size < c.limit && size+n+numberBytes <= max(c.limit, mcp.MaxContent)
+	return c.page.Count == 0 || size+n+numberBytes <= c.limit
 }
 
 // add puts an item on the page if there is room.
