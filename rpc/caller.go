@@ -19,7 +19,7 @@ type Caller struct {
 	id      json.RawMessage
 	head    []byte
 	session *session
-	call    *call // nil for that of OnSession
+	call    *call // nil for those of OnSession and HandleNotification
 }
 
 // ID is the id of the request, byte for byte as the client wrote it.

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"context"
 	"slices"
 
@@ -14,8 +15,15 @@ func (s *session) Handle(context.Context, *jsonrpc2.Conn, *jsonrpc2.Request) {
 	m := &s.stream.current
 	if m.kind == request {
 		s.requested(m)
-	} else if unquote(m.part.method) == "notifications/cancelled" { // other notifications are ignored
+		return
+	}
+	method := unquote(m.part.method)
+	if method == "notifications/cancelled" {
 		s.cancelled(m.part.params)
+	} else if f := s.srv.notices[method]; f != nil && s.peer.Version != nil { // others are ignored
+		peer := s.peer
+		peer.head = m.part.head()
+		f(&peer, bytes.Clone(m.part.params))
 	}
 }
 
@@ -40,13 +48,19 @@ func (s *session) requested(m *message) {
 		if m.batch == nil {
 			result, err = s.initialize(e.params)
 		}
-		s.reply(m.batch, e.head(), e.id, result, err)
-		if err == nil {
-			peer := s.peer
-			peer.head = slices.Clone(e.head())
+		peer := s.peer
+		peer.head = slices.Clone(e.head())
+		opened := func() {
 			for _, f := range s.srv.onOpen {
 				f(&peer)
 			}
+		}
+		if err == nil && s.welcomeLater(m, key, opened) {
+			return
+		}
+		s.reply(m.batch, e.head(), e.id, result, err)
+		if err == nil {
+			opened()
 		}
 		return
 	}

@@ -1,7 +1,8 @@
 package rpc
 
 import (
-	"cmp"
+	"context"
+	"encoding/json"
 
 	"runnel/rpc/mcp"
 )
@@ -61,15 +62,34 @@ func (s *session) initialize(params []byte) (any, *Error) {
 	s.log.Info().Str("client", p.ClientInfo.Name).Str("clientVersion", p.ClientInfo.Version).
 		Str("protocol", v.Name).Str("asked", p.ProtocolVersion).Msg("session opened")
 
-	r := &mcp.InitializeResult{ProtocolVersion: v.Name, ServerInfo: s.srv.opt.Info, Instructions: s.srv.opt.Instructions}
-	r.ServerInfo.Name = cmp.Or(r.ServerInfo.Name, "runnel")
-	if !v.Titles {
-		r.ServerInfo.Title = ""
-	}
-	for _, f := range s.srv.declare {
+	return s.srv.welcome(v), nil
+}
+
+// welcome is the answer to initialize.
+func (s *Server) welcome(v *mcp.Version) *mcp.InitializeResult {
+	r := &mcp.InitializeResult{ProtocolVersion: v.Name}
+	r.ServerInfo, r.Instructions = s.introduction(v)
+	for _, f := range s.declare {
 		f(v, &r.Capabilities)
 	}
-	return r, nil
+	return r
+}
+
+// welcomeLater answers an initialize that has opened the session when the server is prepared. What the client sends behind it, which
+// few do before they have the answer, is answered meanwhile. It reports false where it cannot.
+func (s *session) welcomeLater(m *message, key string, opened func()) bool {
+	if s.srv.prepare == nil {
+		return false
+	}
+	c := s.newCall(m, key, "initialize", s.peer)
+	if s.calls.admit(c) != nil {
+		return false
+	}
+	s.start(job{c, func(ctx context.Context, caller *Caller, _ json.RawMessage) (any, error) {
+		s.srv.prepare(ctx, caller)
+		return After{Result: s.srv.welcome(caller.Version), Do: opened}, nil
+	}})
+	return true
 }
 
 // cancelled obeys notifications/cancelled: the handler's context ends and no response is sent ("Receivers of a cancellation

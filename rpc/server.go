@@ -70,6 +70,9 @@ type Server struct {
 	methods map[methodKey]Handler
 	declare []func(*mcp.Version, *mcp.ServerCapabilities)
 	onDrain []func(context.Context)
+	notices map[string]func(*Caller, json.RawMessage)
+	about   func(*mcp.Version) (mcp.Implementation, string)
+	prepare func(context.Context, *Caller)
 	onOpen  []func(*Caller)
 	onStop  []func()
 }
@@ -105,6 +108,33 @@ func (s *Server) Handle(era Era, method string, h Handler) {
 // and declares only what it knows.
 func (s *Server) Declare(f func(v *mcp.Version, caps *mcp.ServerCapabilities)) {
 	s.declare = append(s.declare, f)
+}
+
+// HandleNotification registers who gets a notification of a session's client. f is called by the reader and must not wait.
+func (s *Server) HandleNotification(method string, f func(c *Caller, params json.RawMessage)) {
+	if s.notices == nil {
+		s.notices = map[string]func(*Caller, json.RawMessage){}
+	}
+	s.notices[method] = f
+}
+
+// Introduce lets f say who the server is and how it is used, instead of Options, each time that a client is told. f must not wait.
+func (s *Server) Introduce(f func(v *mcp.Version) (info mcp.Implementation, instructions string)) {
+	s.about = f
+}
+
+// Prepare adds something that initialize and server/discover wait for before they are answered, such as a server that has to say what
+// it can do. Other requests do not wait.
+func (s *Server) Prepare(f func(ctx context.Context, c *Caller)) { s.prepare = f }
+
+// introduction is who the server is, and how it is used.
+func (s *Server) introduction(v *mcp.Version) (info mcp.Implementation, instructions string) {
+	info, instructions = s.opt.Info, s.opt.Instructions
+	if s.about != nil {
+		info, instructions = s.about(v)
+	}
+	info.Name = cmp.Or(info.Name, "runnel")
+	return info.For(v), instructions
 }
 
 // OnDrain adds something that EOF waits for when Options.Drain is negative, such as tasks that still run.

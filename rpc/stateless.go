@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -73,11 +72,17 @@ func supportedVersions() []string {
 }
 
 // discover answers server/discover.
-func (s *Server) discover(_ context.Context, c *Caller, _ json.RawMessage) (any, error) {
+func (s *Server) discover(ctx context.Context, c *Caller, _ json.RawMessage) (any, error) {
+	ttl := discoverTTL
+	if s.prepare != nil {
+		s.prepare(ctx, c)
+		ttl = 0 // what other servers can do changes when they like
+	}
+	_, instructions := s.introduction(c.Version)
 	r := mcp.DiscoverResult{
 		SupportedVersions: supportedVersions(),
-		Instructions:      s.opt.Instructions,
-		Cacheable:         mcp.Cacheable{TTLMs: discoverTTL.Milliseconds(), CacheScope: "public"},
+		Instructions:      instructions,
+		Cacheable:         mcp.Cacheable{TTLMs: ttl.Milliseconds(), CacheScope: "public"},
 	}
 	for _, f := range s.declare {
 		f(c.Version, &r.Capabilities)
@@ -87,7 +92,7 @@ func (s *Server) discover(_ context.Context, c *Caller, _ json.RawMessage) (any,
 
 // dress makes of a result what the stateless era asks of every one: a resultType, and in _meta who the server is.
 // It works on the encoded result, so that no handler has to know.
-func (s *Server) dress(result any) (json.RawMessage, error) {
+func (s *Server) dress(v *mcp.Version, result any) (json.RawMessage, error) {
 	e := newEncoder()
 	defer e.free()
 	if result == nil {
@@ -96,8 +101,7 @@ func (s *Server) dress(result any) (json.RawMessage, error) {
 	if err := e.json.Encode(result); err != nil {
 		return nil, err
 	}
-	info := s.opt.Info
-	info.Name = cmp.Or(info.Name, "runnel")
+	info, _ := s.introduction(v)
 	server, err := json.Marshal(info)
 	if err != nil {
 		return nil, err

@@ -150,7 +150,7 @@ func (r *Run) Questions() map[string]mcp.InputRequest {
 	return maps.Clone(r.questions.open)
 }
 
-// CheckResponses refuses answers to open questions that are no elicitation results, or do not fit what was asked.
+// CheckResponses refuses answers to open questions that are no results of what was asked, or do not fit what was asked.
 func (r *Run) CheckResponses(responses map[string]json.RawMessage) error {
 	for key, response := range responses {
 		r.mu.Lock()
@@ -166,8 +166,15 @@ func (r *Run) CheckResponses(responses map[string]json.RawMessage) error {
 	return nil
 }
 
-// Read reads an answer, from wherever it comes. The error says what is wrong with it.
+// Read reads an answer, from wherever it comes. The error says what is wrong with it. An answer to anything but an elicitation is only
+// an object.
 func (q *Question) Read(response json.RawMessage) (mcp.ElicitResult, error) {
+	if q.Request.Method != "elicitation/create" {
+		if !rpc.IsObject(response) {
+			return mcp.ElicitResult{}, errors.New("must be the result of " + q.Request.Method + ", an object")
+		}
+		return mcp.ElicitResult{}, nil
+	}
 	var r mcp.ElicitResult
 	if rpc.Unmarshal(response, &r) != nil || !r.Action.Valid() {
 		return mcp.ElicitResult{}, errors.New("must be an elicitation result with action accept, decline or cancel")

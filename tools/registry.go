@@ -22,11 +22,19 @@ import (
 type Registry struct {
 	upstreamRuns sync.WaitGroup
 	changes      rpc.Changes // of the list
+	only         string      // see Narrow
+
+	promptChanges, resourceChanges rpc.Changes // of the upstreams' lists
 
 	mu        sync.RWMutex
 	tools     []*entry
 	fallback  []*entry    // that stand among them, or would if their names were not taken
 	upstreams []*Upstream // by name
+	lists     lists       // of what else the upstreams have
+	dir       string      // see KeepIn
+	client    *rpc.Caller // the first who asked for anything: its capabilities are those that upstreams are told; nil: nobody yet
+	session   *rpc.Caller // of the handshake era: takes what upstreams say and ask outside of calls; nil: there is none
+	level     string      // see setLevel
 	shown     atomic.Bool // somebody has seen the list
 	closed    bool
 	grace     time.Duration // longest of all commands that it has held: calls of those that Replace takes out go on
@@ -116,15 +124,15 @@ func (r *Registry) Replace(with *Registry) {
 	for _, e := range r.fallback {
 		_ = next.insert(e) // fails where a tool of the user's has its name
 	}
-	before, upstreams := r.tools, r.upstreams
+	before, upstreams, lists := r.tools, r.upstreams, r.lists
 	r.tools, r.grace = next.tools, max(r.grace, with.grace)
 	r.replaceUpstreams(with.upstreams)
 	// A new upstream starts when the list is asked for, which clients do when they are told.
-	same := slices.Equal(upstreams, r.upstreams) && sameList(before, r.tools)
+	same := slices.Equal(upstreams, r.upstreams)
+	newPrompts, newResources := r.lists.changes(&lists)
+	newTools := !sameList(before, r.tools)
 	r.mu.Unlock()
-	if !same {
-		r.changes.Tell()
-	}
+	r.tell(newTools || !same, newPrompts || !same, newResources || !same)
 }
 
 // sameList tells whether clients see no difference between two lists of tools.

@@ -74,7 +74,9 @@ type RemoteOptions struct {
 	// Ask puts a question, the params of elicitation/create, to the user. An error of a call that was answered with the
 	// question is the call's; one of a task's question cancels the question.
 	Ask func(ctx context.Context, params json.RawMessage) (mcp.ElicitResult, error)
-	Log zerolog.Logger
+	// AskOther puts any other request of a server of the stateless era, such as sampling/createMessage; nil = none can be.
+	AskOther func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)
+	Log      zerolog.Logger
 }
 
 // RemoteCall is what is called, and how.
@@ -185,7 +187,7 @@ func (r *Remote) questions(taskID string, open map[string]mcp.InputRequest) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, q := range open {
-		if r.answered[key] || r.ended || r.asking == maxAsking || q.Method != "elicitation/create" {
+		if r.answered[key] || r.ended || r.asking == maxAsking || !r.canPut(q) {
 			continue
 		}
 		r.answered[key] = true
@@ -196,11 +198,10 @@ func (r *Remote) questions(taskID string, open map[string]mcp.InputRequest) {
 				r.asking--
 				r.mu.Unlock()
 			}()
-			result, err := r.o.Ask(r.all, q.Params)
-			if err != nil {
-				result = mcp.ElicitResult{Action: mcp.ElicitCancel}
+			response, err := r.put(r.all, q)
+			if err != nil && q.Method == "elicitation/create" {
+				response, err = encode(mcp.ElicitResult{Action: mcp.ElicitCancel}), nil
 			}
-			response, err := json.Marshal(result)
 			if err == nil {
 				err = r.client.Call(r.all, "tasks/update", mcp.UpdateTaskParams{TaskID: taskID, InputResponses: map[string]json.RawMessage{key: response}}, nil)
 			}
@@ -284,6 +285,20 @@ func (r *Remote) result(ctx context.Context, call *RemoteCall) (json.RawMessage,
 	}
 }
 
+// canPut reports whether a request of the server's can be put to anybody.
+func (r *Remote) canPut(q mcp.InputRequest) bool {
+	return q.Method == "elicitation/create" || r.o.AskOther != nil
+}
+
+// put puts it.
+func (r *Remote) put(ctx context.Context, q mcp.InputRequest) (json.RawMessage, error) {
+	if q.Method == "elicitation/create" && (r.o.AskOther == nil || stringOf(q.Params, "mode") != "url") {
+		answer, err := r.o.Ask(ctx, q.Params)
+		return encode(answer), err
+	}
+	return r.o.AskOther(ctx, q.Method, q.Params)
+}
+
 // answerAll answers what a call was answered with: questions (basic/patterns/mrtr). params is then the call to send again. An
 // answer without questions is how a server asks for that alone; it "MAY" be done "immediately", but a server that goes on so
 // would be called in a loop: there is a pause then.
@@ -296,7 +311,7 @@ func (r *Remote) answerAll(ctx context.Context, raw json.RawMessage, params map[
 		return fmt.Errorf("the server asks %d questions at once: the limit is %d", n, maxAsking)
 	}
 	for _, q := range required.InputRequests { // before anything is asked for nothing
-		if q.Method != "elicitation/create" {
+		if !r.canPut(q) {
 			return fmt.Errorf("the server asks for %.100q, which cannot be given", q.Method)
 		}
 	}
@@ -306,7 +321,7 @@ func (r *Remote) answerAll(ctx context.Context, raw json.RawMessage, params map[
 	responses := map[string]any{}
 	for key, q := range required.InputRequests {
 		asked.Go(func() {
-			answer, err := r.o.Ask(ctx, q.Params)
+			answer, err := r.put(ctx, q)
 			mu.Lock()
 			defer mu.Unlock()
 			if responses[key] = answer; err != nil {

@@ -69,15 +69,37 @@ func (s *service) listResources(ctx context.Context, c *rpc.Caller, params json.
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := s.runner.List(ctx, cursor, resourcePage)
-	if err != nil {
-		return nil, tasks.WireError(err)
+	var result listedResources
+	shown, ofUpstreams := readShown(cursor)
+	if !ofUpstreams {
+		page, next, err := s.runner.List(ctx, cursor, resourcePage)
+		if err != nil {
+			return nil, tasks.WireError(err)
+		}
+		result = listedResources{Resources: make([]json.RawMessage, len(page)), NextCursor: next}
+		for i, t := range page {
+			result.Resources[i] = encode(logResource(c.Version, &t))
+		}
+		if next != "" {
+			return result, nil
+		}
 	}
-	result := mcp.ListResourcesResult{Resources: make([]mcp.Resource, len(page)), NextCursor: next}
-	for i, t := range page {
-		result.Resources[i] = logResource(c.Version, &t)
-	}
+	s.registry.meet(c)
+	more, next := entryPage(c.Version, s.lists(ctx).resources, shown, listPage)
+	result.Resources, result.NextCursor = append(result.Resources, more...), next
 	return result, nil
+}
+
+// listedResources answers "resources/list". Entries are kept encoded: most are other servers'.
+type listedResources struct {
+	Resources  []json.RawMessage `json:"resources"`
+	NextCursor string            `json:"nextCursor,omitempty"`
+}
+
+// listedTemplates answers "resources/templates/list".
+type listedTemplates struct {
+	ResourceTemplates []json.RawMessage `json:"resourceTemplates"`
+	NextCursor        string            `json:"nextCursor,omitempty"`
 }
 
 // logResource is a task's log as an entry of a list.
@@ -98,13 +120,19 @@ func logResource(v *mcp.Version, t *tasks.Task) mcp.Resource {
 	return r
 }
 
-func (s *service) listTemplates(_ context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+func (s *service) listTemplates(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	cursor, err := rpc.Cursor(params)
 	if err != nil {
 		return nil, err
 	}
-	if cursor != "" { // there is one page
+	shown, ofUpstreams := readShown(cursor)
+	if cursor != "" && !ofUpstreams {
 		return nil, errCursor
+	}
+	s.registry.meet(c)
+	page, next := entryPage(c.Version, s.lists(ctx).templates, shown, listPage)
+	if ofUpstreams {
+		return listedTemplates{page, next}, nil
 	}
 	t := mcp.ResourceTemplate{
 		URITemplate: logTemplate,
@@ -115,7 +143,7 @@ func (s *service) listTemplates(_ context.Context, c *rpc.Caller, params json.Ra
 	if c.Version.Titles {
 		t.Title = "Log of a task"
 	}
-	return mcp.ListResourceTemplatesResult{ResourceTemplates: []mcp.ResourceTemplate{t}}, nil
+	return listedTemplates{append([]json.RawMessage{encode(t)}, page...), next}, nil
 }
 
 // findLog returns the task whose log params.uri names.
@@ -132,22 +160,29 @@ func (s *service) findLog(ctx context.Context, c *rpc.Caller, params json.RawMes
 		return t, p.URI, 0, err
 	}
 	if t, err = s.runner.Get(ctx, id); errors.Is(err, tasks.ErrNotFound) {
-		// "Resource not found: -32002", and -32602 since 2026-07-28, whether it never was, has expired or is somebody else's.
-		code := mcp.CodeResourceNotFound
-		if c.Era == rpc.Stateless {
-			code = mcp.CodeInvalidParams
-		}
-		err = &rpc.Error{Code: code, Message: "resource not found: it is unknown or has expired", Data: p}
+		err = notFound(c, p.URI)
 	}
 	return t, p.URI, after, tasks.WireError(err)
 }
 
 func (s *service) readResource(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+	if uri := stringOf(params, "uri"); s.isForeign(c, uri) {
+		return s.forwardURI(ctx, c, uri, "resources/read", params)
+	}
 	result, _, err := s.read(ctx, c, params)
 	if err != nil {
 		return nil, err
 	}
 	return result, nil
+}
+
+// isForeign reports whether a URI is none of runnel's own, and may be an upstream's.
+func (s *service) isForeign(c *rpc.Caller, uri string) bool {
+	if uri == "" || len(uri) > maxURI || strings.HasPrefix(uri, ownURIs) || !s.registry.hasUpstreams() {
+		return false
+	}
+	s.registry.meet(c)
+	return true
 }
 
 // read reads a page of a log; final tells that the page will never say anything else.

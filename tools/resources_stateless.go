@@ -26,7 +26,10 @@ func (s *service) listResourcesStateless(ctx context.Context, c *rpc.Caller, par
 		return nil, err
 	}
 	// Any call may add a task, and no notification tells of it.
-	return mcp.CacheableResources{ListResourcesResult: list.(mcp.ListResourcesResult), Cacheable: private(0)}, nil
+	return struct {
+		listedResources
+		mcp.Cacheable
+	}{list.(listedResources), private(0)}, nil
 }
 
 func (s *service) listTemplatesStateless(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
@@ -34,13 +37,20 @@ func (s *service) listTemplatesStateless(ctx context.Context, c *rpc.Caller, par
 	if err != nil {
 		return nil, err
 	}
-	return mcp.CacheableTemplates{
-		ListResourceTemplatesResult: list.(mcp.ListResourceTemplatesResult),
-		Cacheable:                   mcp.Cacheable{TTLMs: listTTL.Milliseconds(), CacheScope: "public"},
-	}, nil
+	hints := mcp.Cacheable{TTLMs: listTTL.Milliseconds(), CacheScope: "public"}
+	if s.registry.hasUpstreams() {
+		hints = *s.cacheable()
+	}
+	return struct {
+		listedTemplates
+		mcp.Cacheable
+	}{list.(listedTemplates), hints}, nil
 }
 
 func (s *service) readResourceStateless(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+	if uri := stringOf(params, "uri"); s.isForeign(c, uri) {
+		return s.forwardURI(ctx, c, uri, "resources/read", params)
+	}
 	page, final, err := s.read(ctx, c, params)
 	if err != nil {
 		return nil, err

@@ -26,7 +26,14 @@ type ServeOptions struct {
 	RequiredFallthrough bool          // a tool that requires a task runs without one, too
 	Detaching           *Detaching    // what supervisors need to know; nil = nothing outlives this process
 	Log                 zerolog.Logger
+
+	Info         mcp.Implementation // who the server is
+	Instructions string             // how it is used
+	Wraps        bool               // it is another server's front: the one that is named WrappedName
 }
+
+// WrappedName is the name of the upstream whose front runnel is.
+const WrappedName = "wrapped"
 
 type service struct {
 	registry *Registry
@@ -60,6 +67,7 @@ func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOpt
 	srv.Handle(rpc.Stateless, "tools/call", s.callStateless)
 	srv.Handle(rpc.Stateless, "subscriptions/listen", s.listen)
 	s.serveResources(srv)
+	s.serveUpstreams(srv)
 }
 
 // listPace is the least time between two notifications that a list has changed: a client reads it again after each.
@@ -101,6 +109,8 @@ func (s *service) list(ctx context.Context, c *rpc.Caller, params json.RawMessag
 	if err != nil {
 		return nil, err
 	}
+	s.registry.meet(c)
+	s.registry.shown.Store(true)
 	s.registry.need(ctx)
 	if s.fallbackListed(c) {
 		fallbackSeen(c).Happen()
@@ -160,7 +170,7 @@ func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage
 func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec tasks.Spec) tasks.Spec {
 	spec.Tool = e.spec.Name
 	spec.Prepare = d.prepare
-	in := &Call{Arguments: arguments, caller: d.caller, ask: d.asking.ask, detaching: s.o.Detaching}
+	in := &Call{Arguments: arguments, caller: d.caller, ask: d.asking.ask, askOther: d.asking.askOther, detaching: s.o.Detaching}
 	in.begun = e.begin(in)
 	spec.Work = func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
 		in.TaskID, in.run = run.ID(), run

@@ -169,7 +169,7 @@ func created(d *delivery) any {
 // Meanwhile the run waits, and is cancelled when nobody comes back in time.
 func (s *service) park(p *mcp.CallToolParams, d *delivery, questions map[string]mcp.InputRequest) (any, error) {
 	run := d.run
-	if err := needElicitation(d.caller); err != nil {
+	if err := needCapabilities(d.caller, questions); err != nil {
 		// "Servers MUST NOT send an inputRequests that the client has not declared support for": the client that
 		// comes back with answers may declare less than the one that called.
 		run.Cancel(err.Error())
@@ -195,6 +195,28 @@ func (s *service) park(p *mcp.CallToolParams, d *delivery, questions map[string]
 		Result: mcp.InputRequiredResult{ResultType: mcp.ResultInputRequired, InputRequests: questions, RequestState: state},
 		Drop:   drop,
 	}, nil
+}
+
+// needCapabilities refuses to put questions to a client that cannot answer one of them.
+func needCapabilities(c *rpc.Caller, questions map[string]mcp.InputRequest) error {
+	for _, q := range questions {
+		switch {
+		case canDo(c, q.Method, q.Params):
+		case q.Method == "elicitation/create" && stringOf(q.Params, "mode") != "url":
+			return needElicitation(c)
+		default:
+			return &rpc.Error{Code: mcp.CodeMissingCapability, Message: "missing required client capability for " + q.Method,
+				Data: json.RawMessage(requiredFor[q.Method])}
+		}
+	}
+	return nil
+}
+
+// requiredFor is the data of the error about a missing capability, by what is asked.
+var requiredFor = map[string]string{
+	"elicitation/create":     `{"requiredCapabilities":{"elicitation":{"url":{}}}}`,
+	"sampling/createMessage": `{"requiredCapabilities":{"sampling":{}}}`,
+	"roots/list":             `{"requiredCapabilities":{"roots":{}}}`,
 }
 
 // needElicitation refuses what asks the user of a client that cannot: "If processing a request requires a capability the

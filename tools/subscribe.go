@@ -18,12 +18,17 @@ const (
 	maxSubscriptions = 100
 )
 
-// logWatch is one client's wish to be told when a log has grown. Its goroutine ends when the task has, with a last
+var errSubscriptions = rpc.Errorf(mcp.CodeInternalError, "too many subscriptions: the limit is %d", maxSubscriptions)
+
+// logWatch is one client's wish to be told when a resource has changed. The goroutine of a log's ends when the task has, with a last
 // notification, when it is taken back, or with the runner.
 type logWatch struct{ cancel context.CancelFunc }
 
 // subscribe answers resources/subscribe (server/resources, "Subscriptions").
 func (s *service) subscribe(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+	if uri := stringOf(params, "uri"); s.isForeign(c, uri) {
+		return s.subscribeUpstream(ctx, c, uri)
+	}
 	t, uri, _, err := s.findLog(ctx, c, params)
 	if err != nil {
 		return nil, err
@@ -38,7 +43,7 @@ func (s *service) subscribe(ctx context.Context, c *rpc.Caller, params json.RawM
 		return struct{}{}, nil
 	}
 	if len(s.watches) >= maxSubscriptions {
-		return nil, rpc.Errorf(mcp.CodeInternalError, "too many subscriptions: the limit is %d", maxSubscriptions)
+		return nil, errSubscriptions
 	}
 	watch, cancel := context.WithCancel(context.Background())
 	sub := &logWatch{cancel}

@@ -38,12 +38,27 @@ func (s *service) listen(ctx context.Context, c *rpc.Caller, params json.RawMess
 	if logs, agreed.ResourceSubscriptions, err = s.watchedLogs(ctx, wanted.ResourceSubscriptions); err != nil {
 		return nil, err
 	}
-	var changes <-chan struct{}
-	if agreed.ToolsListChanged {
-		var stop func()
-		changes, stop = s.registry.changes.Watch()
-		defer stop()
+	s.registry.meet(c)
+	agreed.PromptsListChanged = wanted.PromptsListChanged && s.registry.hasUpstreams()
+	agreed.ResourcesListChanged = wanted.ResourcesListChanged && s.registry.hasUpstreams()
+	changes := map[string]<-chan struct{}{}
+	for _, list := range []struct {
+		name   string
+		agreed bool
+		*rpc.Changes
+	}{
+		{"tools", agreed.ToolsListChanged, &s.registry.changes}, {"prompts", agreed.PromptsListChanged, &s.registry.promptChanges},
+		{"resources", agreed.ResourcesListChanged, &s.registry.resourceChanges},
+	} {
+		if list.agreed {
+			changed, stop := list.Watch()
+			defer stop()
+			changes["notifications/"+list.name+"/list_changed"] = changed
+		}
 	}
+	updates, stopUpdates := s.watchForeign(ctx, c, l.meta, wanted.ResourceSubscriptions)
+	defer stopUpdates()
+	agreed.ResourceSubscriptions = append(agreed.ResourceSubscriptions, updates...)
 	// "The server MUST send notifications/subscriptions/acknowledged as the first message"
 	if err := l.notify(ctx, "notifications/subscriptions/acknowledged", struct {
 		Notifications mcp.SubscriptionFilter `json:"notifications"`
@@ -55,10 +70,8 @@ func (s *service) listen(ctx context.Context, c *rpc.Caller, params json.RawMess
 	defer wg.Wait()
 	following, stop := context.WithCancel(ctx)
 	defer stop() // first
-	if changes != nil {
-		lists.Go(func() {
-			tellChanges(following, changes, func() error { return l.notify(following, "notifications/tools/list_changed", nil) })
-		})
+	for method, changed := range changes {
+		lists.Go(func() { tellChanges(following, changed, func() error { return l.notify(following, method, nil) }) })
 	}
 	for _, f := range follow {
 		wg.Go(func() { l.follow(following, f) })

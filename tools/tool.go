@@ -40,6 +40,7 @@ type Call struct {
 	begun     begun      // nil: its arguments have not been read
 	caller    *rpc.Caller
 	ask       func(ctx context.Context, q Question) (Answer, error)
+	askOther  func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) // of the stateless era; nil = nobody can be asked
 	status    string
 	detaching *Detaching // nil: nothing outlives this process
 

@@ -17,8 +17,8 @@ import (
 
 // Upstream is another MCP server, whose tools stand among runnel's own.
 //
-// It starts when somebody asks for the tools, not before: some hosts start their servers only to see what they are. It
-// is started again, after a pause that grows, as its restart policy says. While it is down its tools stay in the list, and a
+// It starts when something of its own is needed, not before: some hosts start their servers only to see what they are. What it had
+// when it ran last is known meanwhile (upstreamcatalog.go). It is started again, after a pause that grows, as its restart policy says. While it is down its tools stay in the list, and a
 // call waits a little for it; when it is not to be started again, they leave the list.
 //
 // Goroutines: run's, which starts the server and waits for its end; per connection one that pings, one that
@@ -33,15 +33,22 @@ type Upstream struct {
 	hungAfter time.Duration
 	times     upstreamTimes
 
+	registry     *Registry              // that it belongs to; set before it starts
+	capabilities mcp.ClientCapabilities // that it is told; set with remember
+	remember     sync.Once
+
 	ctx     context.Context // ends when the server is not wanted any more
 	stop    context.CancelFunc
 	begin   sync.Once
 	settled chan struct{} // closed when the tools are known, when the first start has failed, or when it takes too long
 
 	// Of the registry that it belongs to, and guarded by that one's lock.
-	told    bool            // its tools are known
-	entries []*entry        // they are these
+	told    bool            // it has said what it has, or it is not started again
+	catalog *catalog        // what it has, or had when it ran last; nil: not known, or it is not started again
+	entries []*entry        // its tools
 	clashes map[string]bool // names that were taken, and warned of
+
+	subscriptions upstreamSubscriptions
 
 	mu      sync.Mutex
 	link    *link         // nil: it is being started, pauses before a start, or is over
@@ -62,6 +69,7 @@ type upstreamTimes struct {
 	steady    time.Duration // a server that has run so long has started well: the next pause is the first one
 	pingAfter time.Duration // silence of a server that has calls
 	exit      time.Duration // the failure of a call waits for how the server ended
+	relist    time.Duration // least time between two looks at lists that change
 }
 
 var defaultUpstreamTimes = upstreamTimes{
@@ -73,6 +81,7 @@ var defaultUpstreamTimes = upstreamTimes{
 	steady:    time.Minute,
 	pingAfter: 10 * time.Second,
 	exit:      2 * time.Second,
+	relist:    listPace,
 }
 
 func newUpstream(name string, config UpstreamConfig, dir string, env []string, log zerolog.Logger) *Upstream {
@@ -94,9 +103,9 @@ func newUpstream(name string, config UpstreamConfig, dir string, env []string, l
 // Name is the name in the config.
 func (u *Upstream) Name() string { return u.name }
 
-// run starts the server, again and again as the policy says, until it is not wanted any more. publish takes its tools; nil
-// means that there are none any more.
-func (u *Upstream) run(publish func([]*entry)) {
+// run starts the server, again and again as the policy says, until it is not wanted any more. publish takes what it has; nil
+// means nothing any more.
+func (u *Upstream) run(publish func(*catalog)) {
 	settle := sync.OnceFunc(func() { close(u.settled) })
 	defer settle()
 	defer time.AfterFunc(u.times.list, func() {
@@ -110,7 +119,7 @@ func (u *Upstream) run(publish func([]*entry)) {
 	pause := u.times.pause
 	for {
 		began := time.Now()
-		err := u.serve(func(list []*entry) { publish(list); settle() })
+		err := u.serve(func(c *catalog) { publish(c); settle() })
 		if u.ctx.Err() != nil {
 			u.set(nil, errors.New("runnel is shutting down, or its config has changed"), true)
 			return
@@ -145,8 +154,8 @@ func (u *Upstream) Program() (string, error) {
 	return findProgram(u.config.Command[0], u.dir, path)
 }
 
-// start starts the server and reads its tools.
-func (u *Upstream) start() (*link, []*entry, error) {
+// start starts the server and reads what it has.
+func (u *Upstream) start() (*link, *catalog, error) {
 	program, err := u.Program()
 	if err != nil {
 		return nil, nil, err
@@ -165,7 +174,7 @@ func (u *Upstream) start() (*link, []*entry, error) {
 		Guard:          guardGroup(u.log),
 		EndGroup:       func(pgid int) { (&family{leader: pgid, mark: mark}).endRest() },
 		Info:           mcp.Implementation{Name: "runnel", Version: u.version},
-		Capabilities:   RemoteCapabilities(true),
+		Capabilities:   u.capabilities,
 		Log:            u.log,
 		OnMessage:      func([]byte) { l.touch() },
 		OnNotification: l.notification,
@@ -174,40 +183,47 @@ func (u *Upstream) start() (*link, []*entry, error) {
 	if err != nil {
 		return nil, nil, l.stderr.explain(fmt.Errorf("cannot start: %w", err))
 	}
-	list, err := l.list(ctx)
+	has, err := l.catalog(ctx)
 	if err != nil {
 		_ = l.client.Close()
 		return nil, nil, l.stderr.explain(err)
 	}
-	return l, list, nil
+	l.setLevel(ctx)
+	return l, has, nil
 }
 
 // serve starts the server once and returns when it has ended, and how: nil = with exit code 0.
-func (u *Upstream) serve(publish func([]*entry)) error {
+func (u *Upstream) serve(publish func(*catalog)) error {
 	if err := u.ctx.Err(); err != nil { // it was stopped while it paused
 		return err
 	}
 	began := time.Now()
-	l, list, err := u.start()
+	l, has, err := u.start()
 	if err != nil {
 		return err
 	}
 	client := l.client
-	publish(list)
+	publish(has)
 	u.set(l, nil, false)
-	u.log.Info().Str("server", client.Server().Name).Str("protocol", client.Version().Name).Int("tools", len(list)).
+	u.log.Info().Str("server", client.Server().Name).Str("protocol", client.Version().Name).Int("tools", len(has.Tools)).
 		Stringer("after", time.Since(began).Round(time.Millisecond)).Msg("upstream is up")
 	var background sync.WaitGroup
 	background.Go(l.watch)
 	background.Go(l.listen)
+	background.Go(func() { u.subscriptions.renew(l) })
+	relist := l.relist
+	var rest <-chan time.Time // until the lists are read again
 	for client.Err() == nil && u.ctx.Err() == nil {
 		select {
-		case <-l.relist:
-			if list, err := l.list(u.ctx); err == nil {
-				publish(list)
+		case <-relist:
+			if has, err := l.catalog(u.ctx); err == nil {
+				publish(has)
 			} else if client.Err() == nil && u.ctx.Err() == nil {
-				u.log.Warn().Err(err).Msg("upstream: its list of tools cannot be read again")
+				u.log.Warn().Err(err).Msg("upstream: its lists cannot be read again")
 			}
+			relist, rest = nil, time.After(u.times.relist)
+		case <-rest:
+			relist = l.relist
 		case <-client.Done():
 		case <-u.ctx.Done():
 		}

@@ -59,9 +59,9 @@ func (l *link) silence() time.Duration {
 	return time.Since(l.began) - time.Duration(l.seen.Load())
 }
 
-// busy tells whether the server has calls.
+// busy reports whether the server owes answers.
 func (l *link) busy() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.calls) > 0
+	return len(l.calls)+l.routed > 0
 }

@@ -18,7 +18,7 @@ type link struct {
 	u      *Upstream
 	client *rpc.Client
 	stderr *lastWords
-	relist chan struct{} // capacity 1: the list of tools has changed
+	relist chan struct{} // capacity 1: a list has changed
 
 	seen    atomic.Int64 // when the server sent something last, in nanoseconds since began
 	waiting atomic.Int32 // how much of what has come waits for runnel's own client, mostly 0 or 1
@@ -27,9 +27,10 @@ type link struct {
 	ended chan struct{}
 	err   error // how the server ended; valid after ended
 
-	mu    sync.Mutex
-	last  int64           // the last token
-	calls []*upstreamCall // oldest first
+	mu     sync.Mutex
+	last   int64           // the last token
+	routed int             // requests other than calls that have no answer yet
+	calls  []*upstreamCall // oldest first
 }
 
 func newLink(u *Upstream) *link {
@@ -49,13 +50,13 @@ func (l *link) end(err error) {
 // touch ends the server's silence.
 func (l *link) touch() { l.seen.Store(int64(time.Since(l.began))) }
 
-// listen subscribes to changes of the list of a server of the stateless era. It ends with the connection, or when the server does
+// listen subscribes to changes of the lists of a server of the stateless era. It ends with the connection, or when the server does
 // not take the subscription.
 func (l *link) listen() {
 	if l.client.Era() != rpc.Stateless {
 		return
 	}
-	err := l.client.Call(l.u.ctx, "subscriptions/listen", mcp.ListenParams{Notifications: &mcp.SubscriptionFilter{ToolsListChanged: true}}, nil)
+	err := l.client.Call(l.u.ctx, "subscriptions/listen", mcp.ListenParams{Notifications: &mcp.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true}}, nil)
 	if err != nil && l.client.Err() == nil && l.u.ctx.Err() == nil {
 		l.u.log.Debug().Err(err).Msg("upstream tells of no changes of its list")
 	}

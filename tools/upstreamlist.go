@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+
+	"github.com/rs/zerolog"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -57,7 +60,9 @@ func readList(ctx context.Context, client *rpc.Client, method, member string) (e
 				kept += len(entry)
 				cut = len(entries) == maxListEntries || kept > maxListBytes
 				if !cut {
-					entries = append(entries, bytes.Clone(entry))
+					var compact bytes.Buffer          // as it is kept, so that what has not changed is the same
+					_ = json.Compact(&compact, entry) // it is valid
+					entries = append(entries, compact.Bytes())
 				}
 				return !cut
 			})
@@ -99,30 +104,25 @@ func readTools(entries []json.RawMessage) (list []mcp.Tool, unreadable []json.Ra
 	return list, unreadable
 }
 
-// list reads the server's tools and makes entries of those that are wanted.
-func (l *link) list(ctx context.Context) ([]*entry, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.u.times.start)
-	defer cancel()
-	list, cut, err := readList(ctx, l.client, "tools/list", "tools")
-	if err != nil {
-		return nil, err
-	}
+// toolEntries makes entries of the tools that are wanted. told: they are as the server has just told them, and what is wrong with
+// them is logged.
+func (u *Upstream) toolEntries(list []json.RawMessage, told bool) []*entry {
 	tools, unreadable := readTools(list)
-	log := l.u.log
+	log := u.log
+	if !told {
+		log = zerolog.Nop()
+	}
 	for _, raw := range unreadable {
 		log.Warn().Str("entry", clipText(string(raw), maxLogLine)).Msg("a tool of an upstream is left out: it cannot be read")
-	}
-	if cut {
-		log.Warn().Int("tools", len(tools)).Msg("upstream has too many tools: the first are taken")
 	}
 	named := map[string]bool{}
 	var entries []*entry
 	for _, t := range tools {
-		if named[t.Name] = true; !l.u.takes(t.Name) {
+		if named[t.Name] = true; !u.takes(t.Name) {
 			continue
 		}
 		dropNulls(&t)
-		e, err := newEntry(&upstreamTool{u: l.u, spec: t})
+		e, err := newEntry(&upstreamTool{u: u, spec: t})
 		if err == nil {
 			err = checkForeign(&t)
 		}
@@ -130,15 +130,15 @@ func (l *link) list(ctx context.Context) ([]*entry, error) {
 			log.Warn().Err(err).Str("tool", clipText(t.Name, maxLogLine)).Msg("a tool of an upstream is left out")
 			continue
 		}
-		e.from, e.schema = l.u, nil // the server checks its arguments itself
+		e.from, e.schema = u, nil // the server checks its arguments itself
 		entries = append(entries, e)
 	}
-	for _, name := range append(l.u.config.Allow, l.u.config.Deny...) {
+	for _, name := range slices.Concat(u.config.Allow, u.config.Deny) {
 		if !named[name] {
 			log.Warn().Str("tool", name).Msg("allow or deny name a tool that the upstream does not have")
 		}
 	}
-	return entries, nil
+	return entries
 }
 
 // dropNulls takes the optional members for absent that are null: no schema allows that, but servers write it.

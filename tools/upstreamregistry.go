@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// AddUpstream adds a server, whose tools join the list when it has told them. A tool of runnel's own wins over one of its
+// AddUpstream adds a server, whose tools, prompts and resources join the lists when it has told them. A tool of runnel's own wins over one of its
 // name, and of two upstreams the one whose name comes first.
 func (r *Registry) AddUpstream(u *Upstream) error {
 	r.mu.Lock()
@@ -16,6 +16,7 @@ func (r *Registry) AddUpstream(u *Upstream) error {
 	if taken {
 		return fmt.Errorf("two upstreams are named %q", u.name)
 	}
+	u.registry = r
 	r.upstreams = slices.Insert(r.upstreams, i, u)
 	return nil
 }
@@ -31,51 +32,147 @@ func (r *Registry) Close() {
 	r.upstreamRuns.Wait()
 }
 
-// need starts the upstreams that have not been started, and waits until their tools are known; not longer than an upstream may
+// KeepIn keeps what upstreams have in a directory, for the next runnel: that of the state.
+func (r *Registry) KeepIn(dir string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dir = dir
+}
+
+// Narrow says that the only client will use no tool but the one of a name: no upstream is started that cannot have it.
+func (r *Registry) Narrow(tool string) { r.only = tool }
+
+// need starts the upstreams that have not been started, and waits until it is known what they have; not longer than an upstream may
 // keep a client waiting: what comes later is told as a change of the list.
 func (r *Registry) need(ctx context.Context) {
-	r.mu.RLock()
-	list := r.upstreams
-	r.mu.RUnlock()
-	for _, u := range list {
-		u.begin.Do(func() { r.start(u) })
+	if r.only != "" {
+		r.needTool(ctx, r.only)
+		return
 	}
-	for _, u := range list {
-		select {
-		case <-u.settled:
-		case <-ctx.Done():
+	r.needSome(ctx, func(*Upstream) bool { return true })
+}
+
+// needTool is need for the upstreams that may have a tool, none if its name is known.
+func (r *Registry) needTool(ctx context.Context, name string) {
+	r.recall()
+	if r.lookup(name) == nil {
+		r.needFresh(ctx, func(u *Upstream) bool { return strings.HasPrefix(name, u.config.Prefix) })
+	}
+}
+
+// needSome is need for some of the upstreams.
+func (r *Registry) needSome(ctx context.Context, wanted func(*Upstream) bool) {
+	r.recall()
+	for _, u := range r.begin(wanted) {
+		r.mu.RLock()
+		known := u.told || u.catalog != nil
+		r.mu.RUnlock()
+		if !known {
+			u.awaitSettled(ctx)
 		}
 	}
 }
 
+// needFresh is need for what some of the upstreams have now, whatever they had when they ran last.
+func (r *Registry) needFresh(ctx context.Context, wanted func(*Upstream) bool) {
+	for _, u := range r.begin(wanted) {
+		u.awaitSettled(ctx)
+	}
+}
+
+// begin starts some of the upstreams.
+func (r *Registry) begin(wanted func(*Upstream) bool) (begun []*Upstream) {
+	r.mu.RLock()
+	list := r.upstreams
+	r.mu.RUnlock()
+	for _, u := range list {
+		if wanted(u) {
+			u.begin.Do(func() { r.start(u) })
+			begun = append(begun, u)
+		}
+	}
+	return begun
+}
+
+func (u *Upstream) awaitSettled(ctx context.Context) {
+	select {
+	case <-u.settled:
+	case <-ctx.Done():
+	}
+}
+
+// recall reads what the upstreams had when they ran last.
+func (r *Registry) recall() {
+	r.mu.RLock()
+	list, dir := r.upstreams, r.dir
+	r.mu.RUnlock()
+	for _, u := range list {
+		u.remember.Do(func() {
+			u.capabilities = r.clientCapabilities()
+			if c := u.recall(dir); c != nil {
+				r.take(u, c, false)
+			}
+		})
+	}
+}
+
 func (r *Registry) start(u *Upstream) {
+	r.recall()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed || u.ctx.Err() != nil { // taken out of the config before it was needed
 		close(u.settled)
 		return
 	}
-	r.upstreamRuns.Go(func() { u.run(func(list []*entry) { r.publish(u, list) }) })
+	dir := r.dir
+	r.upstreamRuns.Go(func() {
+		u.run(func(c *catalog) {
+			r.take(u, c, true)
+			if c != nil {
+				if err := u.keep(dir, c); err != nil {
+					u.log.Debug().Err(err).Msg("what the upstream has is not kept: the next runnel has to start it for its lists")
+				}
+			}
+		})
+	})
 }
 
-// publish takes the tools of an upstream, instead of those that it had.
-func (r *Registry) publish(u *Upstream, list []*entry) {
+// take takes what an upstream has, instead of what it had. told: it has just said so.
+func (r *Registry) take(u *Upstream, c *catalog, told bool) {
+	var entries []*entry
+	if c != nil {
+		entries = u.toolEntries(c.Tools, told)
+	}
 	r.mu.Lock()
-	if !slices.Contains(r.upstreams, u) { // it has been taken out of the config
+	if !slices.Contains(r.upstreams, u) || u.told && !told { // it has been taken out of the config, or has been faster
 		r.mu.Unlock()
 		return
 	}
-	u.entries, u.told = list, true
-	before := r.tools
+	u.entries, u.catalog, u.told = entries, c, told
+	tools, lists := r.tools, r.lists
 	r.joinUpstreams()
-	news := r.shown.Load() && !sameList(before, r.tools)
+	newTools := !sameList(tools, r.tools)
+	newPrompts, newResources := r.lists.changes(&lists)
 	r.mu.Unlock()
-	if news {
-		r.changes.Tell()
+	if r.shown.Load() {
+		r.tell(newTools, newPrompts, newResources)
 	}
 }
 
-// whole tells whether the list has the tools of all upstreams.
+// tell tells which lists have changed.
+func (r *Registry) tell(tools, prompts, resources bool) {
+	if tools {
+		r.changes.Tell()
+	}
+	if prompts {
+		r.promptChanges.Tell()
+	}
+	if resources {
+		r.resourceChanges.Tell()
+	}
+}
+
+// whole reports whether the lists have what all upstreams have.
 func (r *Registry) whole() bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -85,6 +182,9 @@ func (r *Registry) whole() bool {
 // replaceUpstreams takes new upstreams instead of the old ones, which go on where they are the same. r.mu is held.
 func (r *Registry) replaceUpstreams(with []*Upstream) {
 	next := slices.Clone(with)
+	for _, u := range next {
+		u.registry = r
+	}
 	for _, old := range r.upstreams {
 		i := slices.IndexFunc(next, old.same)
 		if i < 0 {
@@ -98,7 +198,7 @@ func (r *Registry) replaceUpstreams(with []*Upstream) {
 	r.joinUpstreams()
 }
 
-// joinUpstreams puts the tools of the upstreams into the list, instead of those that stood there. r.mu is held.
+// joinUpstreams puts what the upstreams have into the lists, instead of what stood there. r.mu is held.
 func (r *Registry) joinUpstreams() {
 	r.tools = slices.DeleteFunc(slices.Clone(r.tools), func(e *entry) bool { return e.from != nil })
 	for _, u := range r.upstreams {
@@ -109,6 +209,7 @@ func (r *Registry) joinUpstreams() {
 			}
 		}
 	}
+	r.joinLists()
 }
 
 // lookup returns the tool of a name, which an upstream may have to tell first; nil if there is none.
@@ -116,6 +217,6 @@ func (s *service) lookup(ctx context.Context, name string) *entry {
 	if e := s.registry.lookup(name); e != nil {
 		return e
 	}
-	s.registry.need(ctx)
+	s.registry.needTool(ctx, name)
 	return s.registry.lookup(name)
 }

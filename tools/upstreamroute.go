@@ -16,13 +16,19 @@ import (
 // notification takes a notification of the server's.
 func (l *link) notification(method string, params json.RawMessage) {
 	switch method {
-	case "notifications/tools/list_changed":
+	case "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed":
 		select {
 		case l.relist <- struct{}{}:
 		default:
 		}
+	case "notifications/resources/updated":
+		l.u.subscriptions.updated(params)
+	case "notifications/elicitation/complete":
+		l.u.registry.tellSession(method, params)
 	case "notifications/message":
-		if c := l.only(params); c != nil {
+		c := l.only(params)
+		l.u.registry.passMessage(c, params)
+		if c != nil {
 			c.logLine(params)
 		} else {
 			l.u.log.Debug().Bytes("says", params[:min(len(params), maxLogLine)]).Msg("upstream, of no call or of one of several")
@@ -49,7 +55,14 @@ func (l *link) notification(method string, params json.RawMessage) {
 // request answers the server's questions. One that names no task, while several calls are under way, is put to the user
 // in the newest of them, unless they are of several clients: nothing tells whose question it is.
 func (l *link) request(ctx context.Context, method string, params json.RawMessage) (any, error) {
-	if method != "elicitation/create" {
+	switch method {
+	case "elicitation/create":
+		if stringOf(params, "mode") == "url" {
+			return l.askClient(ctx, method, params)
+		}
+	case "sampling/createMessage", "roots/list":
+		return l.askClient(ctx, method, params)
+	default:
 		return nil, rpc.Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
 	}
 	c := l.only(params)

@@ -41,6 +41,7 @@ func (t *upstreamTool) Call(ctx context.Context, in *Call, out *Output) (*mcp.Ca
 		return nil, err
 	}
 	defer t.u.leave()
+	t.u.begin.Do(func() { t.u.registry.start(t.u) }) // its tools may be known from when it ran last
 	l, err := t.u.connected(ctx)
 	if err != nil {
 		return nil, err
@@ -49,6 +50,9 @@ func (t *upstreamTool) Call(ctx context.Context, in *Call, out *Output) (*mcp.Ca
 	c := newUpstreamCall(l, in, out, &t.spec)
 	defer l.remove(c)
 	capabilities := RemoteCapabilities(in.canAsk())
+	if in.caller != nil {
+		capabilities.Roots, capabilities.Sampling = in.caller.Capabilities.Roots, in.caller.Capabilities.Sampling
+	}
 	raw, err := c.remote.Run(ctx, l.client, &RemoteCall{
 		Tool: t.spec.Name, Arguments: in.Arguments, Task: c.task, Capabilities: &capabilities, LogLevel: upstreamLogLevel,
 	})
@@ -92,6 +96,8 @@ func newUpstreamCall(l *link, in *Call, out *Output, tool *mcp.Tool) *upstreamCa
 		Status:  c.status,
 		Ask:     c.ask,
 		Log:     l.u.log,
+
+		AskOther: c.askOther,
 	})
 	l.add(c)
 	return c

@@ -47,6 +47,22 @@ type Implementation struct {
 	Name    string `json:"name"`
 	Title   string `json:"title,omitempty"`
 	Version string `json:"version"`
+
+	// Since 2025-11-25.
+	Description string          `json:"description,omitempty"`
+	WebsiteURL  string          `json:"websiteUrl,omitempty"`
+	Icons       json.RawMessage `json:"icons,omitempty"`
+}
+
+// For is what a version knows of it.
+func (i Implementation) For(v *Version) Implementation {
+	if !v.Titles {
+		i.Title = ""
+	}
+	if !v.Icons { // which came together
+		i.Description, i.WebsiteURL, i.Icons = "", "", nil
+	}
+	return i
 }
 
 // InitializeParams are the params of "initialize".
@@ -70,6 +86,8 @@ type Present struct{}
 // ClientCapabilities are what runnel reads of a client's capabilities.
 type ClientCapabilities struct {
 	Elicitation *ElicitationCapability `json:"elicitation,omitempty"`
+	Roots       *RootsCapability       `json:"roots,omitempty"`
+	Sampling    *SamplingCapability    `json:"sampling,omitempty"`
 	Tasks       *ClientTasks           `json:"tasks,omitempty"`
 	Extensions  map[string]any         `json:"extensions,omitempty"`
 
@@ -95,6 +113,17 @@ func (c *ClientCapabilities) Extends(id string) bool {
 type ElicitationCapability struct {
 	Form *Present `json:"form,omitempty"`
 	URL  *Present `json:"url,omitempty"`
+}
+
+// RootsCapability is the client's capabilities.roots.
+type RootsCapability struct {
+	ListChanged bool `json:"listChanged,omitempty"` // before 2026-07-28
+}
+
+// SamplingCapability is the client's capabilities.sampling.
+type SamplingCapability struct {
+	Context *Present `json:"context,omitempty"` // since 2025-11-25, as Tools
+	Tools   *Present `json:"tools,omitempty"`
 }
 
 // ClientTasks is the client's capabilities.tasks.
@@ -140,10 +169,18 @@ func (c *ClientCapabilities) AsksByForm() bool {
 
 // ServerCapabilities are what the rooms of runnel declare.
 type ServerCapabilities struct {
-	Tools      *ToolsCapability     `json:"tools,omitempty"`
-	Resources  *ResourcesCapability `json:"resources,omitempty"`
-	Tasks      *ServerTasks         `json:"tasks,omitempty"`
-	Extensions map[string]Present   `json:"extensions,omitempty"` // since 2026-07-28
+	Tools       *ToolsCapability     `json:"tools,omitempty"`
+	Resources   *ResourcesCapability `json:"resources,omitempty"`
+	Prompts     *PromptsCapability   `json:"prompts,omitempty"`
+	Completions *Present             `json:"completions,omitempty"` // since 2025-03-26
+	Logging     *Present             `json:"logging,omitempty"`
+	Tasks       *ServerTasks         `json:"tasks,omitempty"`
+	Extensions  map[string]Present   `json:"extensions,omitempty"` // since 2026-07-28
+}
+
+// PromptsCapability is capabilities.prompts.
+type PromptsCapability struct {
+	ListChanged bool `json:"listChanged,omitempty"`
 }
 
 // Answers reports whether the server declared a response mode (SEP-1905).

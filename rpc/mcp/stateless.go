@@ -32,18 +32,6 @@ type CacheableTools struct {
 	Cacheable
 }
 
-// CacheableResources answers "resources/list".
-type CacheableResources struct {
-	ListResourcesResult
-	Cacheable
-}
-
-// CacheableTemplates answers "resources/templates/list".
-type CacheableTemplates struct {
-	ListResourceTemplatesResult
-	Cacheable
-}
-
 // CacheableContents answers "resources/read".
 type CacheableContents struct {
 	ReadResourceResult
@@ -101,6 +89,8 @@ type ListenParams struct {
 // SubscriptionFilter names what a subscription shall tell.
 type SubscriptionFilter struct {
 	ToolsListChanged      bool     `json:"toolsListChanged,omitempty"`
+	PromptsListChanged    bool     `json:"promptsListChanged,omitempty"`
+	ResourcesListChanged  bool     `json:"resourcesListChanged,omitempty"`
 	ResourceSubscriptions []string `json:"resourceSubscriptions,omitempty"` // URIs
 	TaskIDs               []string `json:"taskIds,omitempty"`               // the tasks extension
 }

@@ -1,0 +1,237 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+// forward passes a request on to an upstream, and its answer back.
+func (s *service) forward(ctx context.Context, c *rpc.Caller, u *Upstream, method string, params json.RawMessage) (json.RawMessage, error) {
+	if err := u.enter(); err != nil {
+		return nil, err
+	}
+	defer u.leave()
+	u.begin.Do(func() { s.registry.start(u) })
+	l, err := u.connected(ctx)
+	if err != nil {
+		return nil, &rpc.Error{Code: mcp.CodeInternalError, Message: err.Error()}
+	}
+	defer l.route()()
+	result, err := l.do(ctx, c, method, forwarded(params))
+	switch {
+	case err == nil:
+		return dressForwarded(c, result, method), nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	var wire *rpc.Error
+	if !errors.As(err, &wire) {
+		return nil, &rpc.Error{Code: mcp.CodeInternalError, Message: u.failure(l.why(err)).Error()}
+	}
+	passed := *wire
+	switch {
+	case isNotFound(wire, method) && c.Era == rpc.Stateless:
+		passed.Code = mcp.CodeInvalidParams // as in readResource
+	case wire.Code == mcp.CodeResourceNotFound:
+	case ownCode(wire.Code) && wire.Code != mcp.CodeMethodNotFound:
+		passed.Code, passed.Data = mcp.CodeInternalError, nil
+	}
+	return nil, &passed
+}
+
+// route counts a request that is no call, while it has no answer.
+func (l *link) route() (end func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.calls)+l.routed == 0 {
+		l.touch() // its silence begins now
+	}
+	l.routed++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.routed--
+	}
+}
+
+// why tells how the server ended, where a request failed of that.
+func (l *link) why(err error) error {
+	if !errors.Is(err, rpc.ErrClosed) {
+		return err
+	}
+	late := time.NewTimer(l.u.times.exit)
+	defer late.Stop()
+	select {
+	case <-l.ended:
+		return l.err
+	case <-late.C: // it has closed its output, and goes on
+		return err
+	}
+}
+
+// forwarded are params without what is between runnel and its own client.
+func forwarded(params json.RawMessage) json.RawMessage {
+	meta := memberOf(params, "_meta")
+	if meta == nil {
+		if len(params) == 0 {
+			return json.RawMessage("{}")
+		}
+		return params
+	}
+	kept := map[string]json.RawMessage{}
+	if rpc.IsObject(meta) {
+		rpc.EachMember(meta, func(name, value []byte) bool {
+			if n := string(name); !strings.HasPrefix(n, "io.modelcontextprotocol/") && n != "progressToken" {
+				kept[n] = value
+			}
+			return true
+		})
+	}
+	if len(kept) == 0 {
+		return withMember(params, "_meta", nil)
+	}
+	return withMember(params, "_meta", kept)
+}
+
+// do sends a request. What a server of the stateless era wants to know first is asked of a session; a client of that era is answered with
+// the questions, and answers them with the next request.
+func (l *link) do(ctx context.Context, c *rpc.Caller, method string, params json.RawMessage) (json.RawMessage, error) {
+	request := &rpc.Request{Method: method, Params: params}
+	if l.client.Era() != rpc.Stateless {
+		return l.client.Do(ctx, request)
+	}
+	request.Capabilities = askable(c)
+	for range maxRounds {
+		result, err := l.client.Do(ctx, request)
+		if err != nil || c.Era == rpc.Stateless || stringOf(result, "resultType") != string(mcp.ResultInputRequired) {
+			return result, err
+		}
+		var required mcp.InputRequiredResult
+		if err := json.Unmarshal(result, &required); err != nil || len(required.InputRequests) > maxAsking {
+			return nil, errors.New("its questions cannot be read")
+		}
+		answers := map[string]json.RawMessage{}
+		for key, q := range required.InputRequests {
+			if answers[key], err = askSession(ctx, c, q.Method, q.Params); err != nil {
+				return nil, err
+			}
+		}
+		request.Params = withMember(withMember(params, "inputResponses", answers), "requestState", nilIfEmpty(required.RequestState))
+	}
+	return nil, errors.New("it asks without end")
+}
+
+// maxRounds is how often a server may ask before it answers.
+const maxRounds = 16
+
+func nilIfEmpty(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// askable are the capabilities of a client that a server may use in one request.
+func askable(c *rpc.Caller) *mcp.ClientCapabilities {
+	return &mcp.ClientCapabilities{Elicitation: c.Capabilities.Elicitation, Roots: c.Capabilities.Roots, Sampling: c.Capabilities.Sampling}
+}
+
+// dressForwarded makes of a result of either era one of the client's.
+func dressForwarded(c *rpc.Caller, result json.RawMessage, method string) json.RawMessage {
+	if !rpc.IsObject(result) {
+		return result
+	}
+	if meta := memberOf(result, "_meta"); memberOf(meta, mcp.MetaServerInfo) != nil {
+		if meta = withMember(meta, mcp.MetaServerInfo, nil); string(meta) == "{}" {
+			result = withMember(result, "_meta", nil)
+		} else {
+			result = withMember(result, "_meta", json.RawMessage(meta))
+		}
+	}
+	if c.Era == rpc.Handshake {
+		for _, member := range []string{"resultType", "ttlMs", "cacheScope"} {
+			if memberOf(result, member) != nil {
+				result = withMember(result, member, nil)
+			}
+		}
+		return result
+	}
+	if method == "resources/read" && memberOf(result, "ttlMs") == nil && stringOf(result, "resultType") != string(mcp.ResultInputRequired) {
+		result = withMember(withMember(result, "ttlMs", 0), "cacheScope", "private")
+	}
+	return result
+}
+
+// upstreamsOf are the upstreams where a URI or a template may belong, the first most likely.
+func (s *service) upstreamsOf(ctx context.Context, uri string) (list []*Upstream) {
+	r := s.registry
+	r.recall()
+	if list = r.owners(uri); list == nil {
+		r.need(ctx) // one that has not said what it has may have this
+		list = r.owners(uri)
+	}
+	if list != nil {
+		return list
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, u := range r.upstreams {
+		if u.catalog != nil && u.catalog.Capabilities.Resources != nil {
+			list = append(list, u)
+		}
+	}
+	return list
+}
+
+// owners is the upstream that lists a URI or a template, or whose template it fits best; nil if there is none.
+func (r *Registry) owners(uri string) []*Upstream {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	is := func(e shownEntry) bool { return e.Key == uri }
+	for _, list := range [][]shownEntry{r.lists.resources, r.lists.templates} {
+		if i := slices.IndexFunc(list, is); i >= 0 {
+			return []*Upstream{list[i].from}
+		}
+	}
+	best := -1
+	var owner []*Upstream
+	for _, t := range r.lists.templates {
+		if score := matchTemplate(t.Key, uri); score > best {
+			best, owner = score, []*Upstream{t.from}
+		}
+	}
+	return owner
+}
+
+// forwardURI passes on a request that is about a resource: to where it belongs, or to each in turn that may have it.
+func (s *service) forwardURI(ctx context.Context, c *rpc.Caller, uri, method string, params json.RawMessage) (result json.RawMessage, err error) {
+	for _, u := range s.upstreamsOf(ctx, uri) {
+		if result, err = s.forward(ctx, c, u, method, params); err == nil || ctx.Err() != nil {
+			return result, err
+		}
+	}
+	return nil, cmp.Or(err, error(notFound(c, uri)))
+}
+
+// isNotFound reports whether an error says that there is no such resource.
+func isNotFound(e *rpc.Error, method string) bool {
+	return e.Code == mcp.CodeResourceNotFound && strings.HasPrefix(method, "resources/")
+}
+
+// notFound is the error for a resource that is not there: "Resource not found: -32002", and -32602 since 2026-07-28, whether it never was,
+// has expired or is somebody else's.
+func notFound(c *rpc.Caller, uri string) *rpc.Error {
+	code := mcp.CodeResourceNotFound
+	if c.Era == rpc.Stateless {
+		code = mcp.CodeInvalidParams
+	}
+	return &rpc.Error{Code: code, Message: "resource not found: it is unknown or has expired", Data: mcp.ResourceParams{URI: uri}}
+}

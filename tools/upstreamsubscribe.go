@@ -1,0 +1,214 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+// upstreamSubscriptions are the resources of an upstream's that somebody wants to hear of. They outlive a connection.
+type upstreamSubscriptions struct {
+	mu    sync.Mutex
+	byURI map[string]*upstreamSubscription
+}
+
+// upstreamSubscription is one resource. The server is asked once, however many listen.
+type upstreamSubscription struct {
+	tell   []*func(params json.RawMessage)
+	cancel context.CancelFunc // of the subscriptions/listen of a server of the stateless era; nil: there is none
+}
+
+// subscribe begins to listen to a resource. tell gets the params of each notifications/resources/updated; it must not wait.
+func (s *service) subscribeAt(ctx context.Context, c *rpc.Caller, u *Upstream, uri string, tell func(json.RawMessage)) (stop func(), err error) {
+	if err := u.enter(); err != nil {
+		return nil, err
+	}
+	defer u.leave()
+	u.begin.Do(func() { s.registry.start(u) })
+	l, err := u.connected(ctx)
+	if err != nil {
+		return nil, &rpc.Error{Code: mcp.CodeInternalError, Message: err.Error()}
+	}
+	subs, t := &u.subscriptions, &tell
+	subs.mu.Lock()
+	sub := subs.byURI[uri]
+	first := sub == nil
+	if first {
+		sub = &upstreamSubscription{}
+		if subs.byURI == nil {
+			subs.byURI = map[string]*upstreamSubscription{}
+		}
+		subs.byURI[uri] = sub
+	}
+	sub.tell = append(sub.tell, t)
+	subs.mu.Unlock()
+	stop = sync.OnceFunc(func() { subs.leave(u, uri, t) })
+	if first {
+		if err := subs.ask(ctx, l, uri); err != nil {
+			stop()
+			return nil, err
+		}
+	}
+	return stop, nil
+}
+
+// ask asks the server to tell of a resource.
+func (subs *upstreamSubscriptions) ask(ctx context.Context, l *link, uri string) error {
+	if l.client.Era() == rpc.Handshake {
+		return l.client.Call(ctx, "resources/subscribe", mcp.ResourceParams{URI: uri}, nil)
+	}
+	listening, cancel := context.WithCancel(l.client.Context())
+	subs.mu.Lock()
+	sub := subs.byURI[uri]
+	if sub != nil {
+		sub.cancel = cancel
+	}
+	subs.mu.Unlock()
+	if sub == nil { // stopped meanwhile
+		cancel()
+		return nil
+	}
+	go func() { // ends with the subscription, and with the connection
+		defer cancel()
+		_, err := l.client.Do(listening, &rpc.Request{Method: "subscriptions/listen", Params: mcp.ListenParams{Notifications: &mcp.SubscriptionFilter{ResourceSubscriptions: []string{uri}}}})
+		if err != nil && listening.Err() == nil {
+			l.u.log.Debug().Err(err).Str("uri", uri).Msg("upstream does not tell of a resource")
+		}
+	}()
+	return nil
+}
+
+// renew asks a server that has been started again for what is listened to.
+func (subs *upstreamSubscriptions) renew(l *link) {
+	subs.mu.Lock()
+	var uris []string
+	for uri := range subs.byURI {
+		uris = append(uris, uri)
+	}
+	subs.mu.Unlock()
+	for _, uri := range uris {
+		if err := subs.ask(l.client.Context(), l, uri); err != nil && l.client.Err() == nil {
+			l.u.log.Warn().Err(err).Str("uri", uri).Msg("upstream does not take a subscription again")
+		}
+	}
+}
+
+// unsubscribeTime is how long a server may take to answer that nobody listens any more.
+const unsubscribeTime = 10 * time.Second
+
+// leave ends one who listens, and with the last one the subscription.
+func (subs *upstreamSubscriptions) leave(u *Upstream, uri string, t *func(json.RawMessage)) {
+	subs.mu.Lock()
+	sub := subs.byURI[uri]
+	if sub == nil {
+		subs.mu.Unlock()
+		return
+	}
+	sub.tell = slices.DeleteFunc(sub.tell, func(other *func(json.RawMessage)) bool { return other == t })
+	last, cancel := len(sub.tell) == 0, sub.cancel
+	if last {
+		delete(subs.byURI, uri)
+	}
+	subs.mu.Unlock()
+	switch {
+	case !last:
+	case cancel != nil:
+		cancel()
+	default:
+		u.mu.Lock()
+		l := u.link
+		u.mu.Unlock()
+		if l != nil {
+			ctx, cancel := context.WithTimeout(l.client.Context(), unsubscribeTime)
+			defer cancel()
+			_ = l.client.Call(ctx, "resources/unsubscribe", mcp.ResourceParams{URI: uri}, nil) // what still comes is dropped
+		}
+	}
+}
+
+// updated passes on that a resource has changed, to those who listen to it or to what it is part of: the URI "might be a sub-resource of
+// the one that the client actually subscribed to".
+func (subs *upstreamSubscriptions) updated(params json.RawMessage) {
+	uri := stringOf(params, "uri")
+	subs.mu.Lock()
+	var tell []*func(json.RawMessage)
+	for of, sub := range subs.byURI {
+		if rest, ok := strings.CutPrefix(uri, of); ok && (rest == "" || strings.HasSuffix(of, "/") || rest[0] == '/' || rest[0] == '?' || rest[0] == '#') {
+			tell = append(tell, sub.tell...)
+		}
+	}
+	subs.mu.Unlock()
+	for _, t := range tell {
+		(*t)(forwarded(params))
+	}
+}
+
+// subscribeUpstream answers resources/subscribe for a resource of an upstream's.
+func (s *service) subscribeUpstream(ctx context.Context, c *rpc.Caller, uri string) (any, error) {
+	key := string(c.Head()) + uri
+	s.mu.Lock()
+	there, many := s.watches[key] != nil, len(s.watches) >= maxSubscriptions
+	s.mu.Unlock()
+	switch {
+	case there:
+		return struct{}{}, nil
+	case many:
+		return nil, errSubscriptions
+	}
+	stop, err := s.subscribeWhere(ctx, c, uri, func(params json.RawMessage) {
+		_ = c.NotifyInPassing("notifications/resources/updated", params) // fails only when nobody is there to read it
+	})
+	if err != nil {
+		return nil, err
+	}
+	sub := &logWatch{stop}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.watches[key] != nil {
+		go stop() // the client has asked twice at once
+		return struct{}{}, nil
+	}
+	if s.watches == nil {
+		s.watches = map[string]*logWatch{}
+	}
+	s.watches[key] = sub
+	return rpc.After{Result: struct{}{}, Drop: func() { s.drop(key, sub) }}, nil
+}
+
+// subscribeWhere subscribes where a resource belongs.
+func (s *service) subscribeWhere(ctx context.Context, c *rpc.Caller, uri string, tell func(json.RawMessage)) (stop func(), err error) {
+	err = notFound(c, uri)
+	for _, u := range s.upstreamsOf(ctx, uri) {
+		if stop, err = s.subscribeAt(ctx, c, u, uri, tell); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return stop, err
+}
+
+// watchForeign subscribes to those of some resources that are upstreams'; what is not there is not agreed to.
+func (s *service) watchForeign(ctx context.Context, c *rpc.Caller, meta json.RawMessage, uris []string) (agreed []string, stop func()) {
+	var stops []func()
+	for _, uri := range uris {
+		if !s.isForeign(c, uri) || slices.Contains(agreed, uri) {
+			continue
+		}
+		end, err := s.subscribeWhere(ctx, c, uri, func(params json.RawMessage) {
+			_ = c.NotifyInPassing("notifications/resources/updated", withMember(params, "_meta", meta)) // as in subscribeUpstream
+		})
+		if err == nil {
+			agreed, stops = append(agreed, uri), append(stops, end)
+		}
+	}
+	return agreed, func() {
+		for _, end := range stops {
+			end()
+		}
+	}
+}
