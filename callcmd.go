@@ -91,6 +91,9 @@ arguments, 130 that it was ended by Ctrl-C. The other flags of runnel serve are 
 			if o.detach {
 				i.detach, o.task = own[0], true
 			}
+			if len(server) == 0 {
+				i.only = own[0]
+			}
 			o.arguments = own[1:]
 			return i.call(cmd, own[0], server, o)
 		},

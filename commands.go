@@ -116,9 +116,9 @@ func (i *invocation) addCommands(root *cobra.Command) {
 	}
 	serve.Flags().SortFlags = false
 	serve.Flags().AddFlagSet(root.Flags())
-	root.AddCommand(serve, i.toolsCommand(root.Flags()), i.callCommand(root.Flags()), i.tasksCommand(root.Flags()), i.traceCommand(), i.doctorCommand(root.Flags()), i.configCommand(root.Flags().Lookup("config")), i.trustCommand(), manCommand(), i.versionCommand())
+	root.AddCommand(serve, i.wrapCommand(root.Flags()), i.toolsCommand(root.Flags()), i.callCommand(root.Flags()), i.tasksCommand(root.Flags()), i.traceCommand(), i.doctorCommand(root.Flags()), i.configCommand(root.Flags().Lookup("config")), i.trustCommand(), manCommand(), i.versionCommand())
 	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
-		if cmd != root && cmd != serve { // to a server it may mean to read its config again
+		if cmd != root && cmd != serve && cmd.Name() != "wrap" { // to a server it may mean to read its config again
 			cmd.SetContext(i.untilHangup(cmd.Context()))
 		}
 	}

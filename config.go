@@ -30,7 +30,7 @@ func (i *invocation) loadConfig(ctx context.Context) (config *tools.Config, file
 func (i *invocation) readConfigs(ctx context.Context) (config *tools.Config, file string, left *untrusted, err error) {
 	var text []byte
 	file = i.options.config
-	if file == "" {
+	if file == "" && i.wrapped == nil {
 		if text, i.seen, left = i.readHere(); i.seen != nil {
 			file = tools.ConfigFile
 			config, err = tools.ParseConfig(file, text)
@@ -196,9 +196,18 @@ func (i *invocation) registry(config *tools.Config) (registry *tools.Registry, c
 	if i.completing {
 		upstreams = nil
 	}
+	if i.wrapped != nil {
+		u, err := i.wrappedUpstream()
+		if err != nil {
+			errs = append(errs, err)
+		} else {
+			upstreams = append(upstreams, u)
+		}
+	}
 	for _, u := range upstreams {
 		errs = append(errs, registry.AddUpstream(u))
 	}
+	registry.Narrow(i.only)
 	if err := errors.Join(errs...); err != nil {
 		return nil, 0, &usageError{err, ""}
 	}

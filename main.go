@@ -92,6 +92,9 @@ type invocation struct {
 
 	detach string // the tool whose calls are detached, whatever the config says
 
+	only    string   // the one tool that is wanted of those in this process; "" = all
+	wrapped []string // the server that runnel stands before; nil = none
+
 	args []string
 
 	options options

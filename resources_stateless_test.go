@@ -63,9 +63,15 @@ func TestResourcesStateless(t *testing.T) {
 		}
 		time.Sleep(20 * time.Millisecond) // as a client polls
 	}
-	var list mcp.CacheableResources
+	var list struct {
+		mcp.ListResourcesResult
+		mcp.Cacheable
+	}
 	request(w, "ListResourcesResult", "resources/list", "", &list)
-	var templates mcp.CacheableTemplates
+	var templates struct {
+		mcp.ListResourceTemplatesResult
+		mcp.Cacheable
+	}
 	request(w, "ListResourceTemplatesResult", "resources/templates/list", "", &templates)
 	if len(list.Resources) != 1 || list.Resources[0].URI != uri || len(templates.ResourceTemplates) != 1 {
 		t.Errorf("listed %+v, %+v", list, templates)

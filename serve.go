@@ -42,7 +42,7 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 	if isTerminal(i.stdin) {
 		i.say(zerolog.InfoLevel, "runnel speaks MCP, one JSON message a line, with the host that starts it; this is a terminal. Ctrl-D ends it, runnel --help tells more.")
 	}
-	if count+len(config.Upstreams) == 0 {
+	if count+len(config.Upstreams) == 0 && i.wrapped == nil {
 		log.Warn().Msg("no tools: name some with --tool or in a config file")
 	}
 	store, err := i.store(config, log)
@@ -129,6 +129,9 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, registry
 
 		ErrorsComplete: config.Tasks.FailedExit == "completed",
 	})
+	if s, ok := store.(*tasks.SQLite); ok {
+		registry.KeepIn(s.Dir())
+	}
 	// When the input has ended or a signal has come, no child is left behind.
 	stop := sync.OnceFunc(func() { stopTasks(runner.Close, registry.Close, runner.GiveUp, registry.Grace()) })
 	defer registry.Close()
@@ -142,6 +145,7 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, registry
 		FallbackTools:       config.FallbackTools,
 		RequiredFallthrough: config.Compat.RequiredFallthrough,
 		Detaching:           detaching(config, store),
+		Wraps:               i.wrapped != nil,
 		Log:                 log,
 	})
 	server.OnDrain(func(ctx context.Context) { _ = runner.Wait(ctx) }) // its error only says that ctx has ended

@@ -54,7 +54,7 @@ func (c *call) answer(result any, err error) {
 	defer e.free()
 	failure := c.failure(err)
 	if failure == nil && c.caller.Era == Stateless {
-		if a.Result, err = s.srv.dress(c.caller.Version, a.Result); err != nil {
+		if a.Result, err = s.srv.dress(&c.caller, a.Result); err != nil {
 			s.log.Error().Err(err).Str("method", c.method).Msg("a result cannot be encoded")
 			failure = errInternal
 		}

@@ -62,15 +62,16 @@ func (s *session) initialize(params []byte) (any, *Error) {
 	s.log.Info().Str("client", p.ClientInfo.Name).Str("clientVersion", p.ClientInfo.Version).
 		Str("protocol", v.Name).Str("asked", p.ProtocolVersion).Msg("session opened")
 
-	return s.srv.welcome(v), nil
+	peer := s.peer
+	return s.srv.welcome(&peer), nil
 }
 
 // welcome is the answer to initialize.
-func (s *Server) welcome(v *mcp.Version) *mcp.InitializeResult {
-	r := &mcp.InitializeResult{ProtocolVersion: v.Name}
-	r.ServerInfo, r.Instructions = s.introduction(v)
+func (s *Server) welcome(c *Caller) *mcp.InitializeResult {
+	r := &mcp.InitializeResult{ProtocolVersion: c.Version.Name}
+	r.ServerInfo, r.Instructions = s.introduction(c)
 	for _, f := range s.declare {
-		f(v, &r.Capabilities)
+		f(c.Version, &r.Capabilities)
 	}
 	return r
 }
@@ -87,7 +88,7 @@ func (s *session) welcomeLater(m *message, key string, opened func()) bool {
 	}
 	s.start(job{c, func(ctx context.Context, caller *Caller, _ json.RawMessage) (any, error) {
 		s.srv.prepare(ctx, caller)
-		return After{Result: s.srv.welcome(caller.Version), Do: opened}, nil
+		return After{Result: s.srv.welcome(caller), Do: opened}, nil
 	}})
 	return true
 }

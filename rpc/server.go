@@ -71,7 +71,7 @@ type Server struct {
 	declare []func(*mcp.Version, *mcp.ServerCapabilities)
 	onDrain []func(context.Context)
 	notices map[string]func(*Caller, json.RawMessage)
-	about   func(*mcp.Version) (mcp.Implementation, string)
+	about   func(*Caller, mcp.Implementation, string) (mcp.Implementation, string)
 	prepare func(context.Context, *Caller)
 	onOpen  []func(*Caller)
 	onStop  []func()
@@ -118,8 +118,9 @@ func (s *Server) HandleNotification(method string, f func(c *Caller, params json
 	s.notices[method] = f
 }
 
-// Introduce lets f say who the server is and how it is used, instead of Options, each time that a client is told. f must not wait.
-func (s *Server) Introduce(f func(v *mcp.Version) (info mcp.Implementation, instructions string)) {
+// Introduce lets f change what Options say of who the server is and how it is used, each time that a client is told, and before it is
+// told the capabilities. f must not wait.
+func (s *Server) Introduce(f func(c *Caller, info mcp.Implementation, instructions string) (mcp.Implementation, string)) {
 	s.about = f
 }
 
@@ -128,13 +129,13 @@ func (s *Server) Introduce(f func(v *mcp.Version) (info mcp.Implementation, inst
 func (s *Server) Prepare(f func(ctx context.Context, c *Caller)) { s.prepare = f }
 
 // introduction is who the server is, and how it is used.
-func (s *Server) introduction(v *mcp.Version) (info mcp.Implementation, instructions string) {
+func (s *Server) introduction(c *Caller) (info mcp.Implementation, instructions string) {
 	info, instructions = s.opt.Info, s.opt.Instructions
 	if s.about != nil {
-		info, instructions = s.about(v)
+		info, instructions = s.about(c, info, instructions)
 	}
 	info.Name = cmp.Or(info.Name, "runnel")
-	return info.For(v), instructions
+	return info.For(c.Version), instructions
 }
 
 // OnDrain adds something that EOF waits for when Options.Drain is negative, such as tasks that still run.

@@ -78,7 +78,7 @@ func (s *Server) discover(ctx context.Context, c *Caller, _ json.RawMessage) (an
 		s.prepare(ctx, c)
 		ttl = 0 // what other servers can do changes when they like
 	}
-	_, instructions := s.introduction(c.Version)
+	_, instructions := s.introduction(c)
 	r := mcp.DiscoverResult{
 		SupportedVersions: supportedVersions(),
 		Instructions:      instructions,
@@ -92,7 +92,7 @@ func (s *Server) discover(ctx context.Context, c *Caller, _ json.RawMessage) (an
 
 // dress makes of a result what the stateless era asks of every one: a resultType, and in _meta who the server is.
 // It works on the encoded result, so that no handler has to know.
-func (s *Server) dress(v *mcp.Version, result any) (json.RawMessage, error) {
+func (s *Server) dress(c *Caller, result any) (json.RawMessage, error) {
 	e := newEncoder()
 	defer e.free()
 	if result == nil {
@@ -101,7 +101,7 @@ func (s *Server) dress(v *mcp.Version, result any) (json.RawMessage, error) {
 	if err := e.json.Encode(result); err != nil {
 		return nil, err
 	}
-	info, _ := s.introduction(v)
+	info, _ := s.introduction(c)
 	server, err := json.Marshal(info)
 	if err != nil {
 		return nil, err

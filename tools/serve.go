@@ -27,9 +27,7 @@ type ServeOptions struct {
 	Detaching           *Detaching    // what supervisors need to know; nil = nothing outlives this process
 	Log                 zerolog.Logger
 
-	Info         mcp.Implementation // who the server is
-	Instructions string             // how it is used
-	Wraps        bool               // it is another server's front: the one that is named WrappedName
+	Wraps bool // the server is another one's front: that of the upstream named WrappedName
 }
 
 // WrappedName is the name of the upstream whose front runnel is.

@@ -3,7 +3,6 @@ package tools
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"runnel/rpc"
@@ -35,17 +34,13 @@ func (s *service) serveUpstreams(srv *rpc.Server) {
 	if s.o.Wraps {
 		srv.Prepare(func(ctx context.Context, c *rpc.Caller) {
 			r.meet(c)
-			r.mu.RLock()
-			unknown := slices.Clone(r.upstreams)
-			r.mu.RUnlock()
 			r.recall()
-			unknown = slices.DeleteFunc(unknown, func(u *Upstream) bool { return r.catalogOf(u) != nil })
-			r.needFresh(ctx, func(u *Upstream) bool { return slices.Contains(unknown, u) })
+			r.needFresh(ctx, func(u *Upstream) bool { return r.catalogOf(u) == nil })
 		})
 	}
-	srv.Introduce(func(v *mcp.Version) (mcp.Implementation, string) {
-		r.recall()
-		return r.introduce(s.o.Info, s.o.Instructions, s.o.Wraps)
+	srv.Introduce(func(c *rpc.Caller, info mcp.Implementation, instructions string) (mcp.Implementation, string) {
+		r.meet(c)
+		return r.introduce(info, instructions, s.o.Wraps)
 	})
 	srv.OnSession(func(c *rpc.Caller) {
 		r.open(c)
@@ -118,6 +113,7 @@ func (r *Registry) declare(caps *mcp.ServerCapabilities) {
 
 // introduce says who the server is: the one that is wrapped, where it is known. Instructions are those of all.
 func (r *Registry) introduce(info mcp.Implementation, instructions string, wraps bool) (mcp.Implementation, string) {
+	r.recall()
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	var parts []string

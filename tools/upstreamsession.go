@@ -164,7 +164,7 @@ func askSession(ctx context.Context, c *rpc.Caller, method string, params json.R
 }
 
 // maxAsked is how long a request of a server's to the client may be, in bytes: its line stays below the 1 MiB that clients read.
-const maxAsked = maxContent
+const maxAsked = mcp.MaxContent
 
 // canDo reports whether a client takes a request of a server's.
 func canDo(c *rpc.Caller, method string, params json.RawMessage) bool {
