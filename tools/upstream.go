@@ -33,7 +33,7 @@ type Upstream struct {
 	hungAfter time.Duration
 	times     upstreamTimes
 
-	registry     *Registry              // that it belongs to; set before it starts
+	registry     *Registry              // that it belongs to; set before it can be called
 	capabilities mcp.ClientCapabilities // that it is told; set with remember
 	remember     sync.Once
 
@@ -91,7 +91,10 @@ func newUpstream(name string, config UpstreamConfig, dir string, env []string, l
 		log:     log.With().Str("upstream", name).Logger(),
 		settled: make(chan struct{}),
 		clashes: map[string]bool{},
-		changed: make(chan struct{}),
+
+		registry:     &Registry{}, // until it is added to one
+		capabilities: RemoteCapabilities(true),
+		changed:      make(chan struct{}),
 	}
 	if config.HungAfter != nil {
 		u.hungAfter = time.Duration(*config.HungAfter)
@@ -188,7 +191,6 @@ func (u *Upstream) start() (*link, *catalog, error) {
 		_ = l.client.Close()
 		return nil, nil, l.stderr.explain(err)
 	}
-	l.setLevel(ctx)
 	return l, has, nil
 }
 
@@ -210,7 +212,10 @@ func (u *Upstream) serve(publish func(*catalog)) error {
 	var background sync.WaitGroup
 	background.Go(l.watch)
 	background.Go(l.listen)
-	background.Go(func() { u.subscriptions.renew(l) })
+	background.Go(func() {
+		l.setLevel(client.Context())
+		u.subscriptions.renew(l)
+	})
 	relist := l.relist
 	var rest <-chan time.Time // until the lists are read again
 	for client.Err() == nil && u.ctx.Err() == nil {

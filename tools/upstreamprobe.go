@@ -21,11 +21,11 @@ func (u *Upstream) Probe(ctx context.Context, limit time.Duration) (Probed, erro
 	defer u.stop()
 	u.times.start = limit
 	began := time.Now()
-	l, list, err := u.start()
+	l, has, err := u.start()
 	if err != nil {
 		return Probed{}, err
 	}
-	p := Probed{l.client.Server(), l.client.Version().Name, len(list), time.Since(began)}
+	p := Probed{l.client.Server(), l.client.Version().Name, len(u.toolEntries(has.Tools, false)), time.Since(began)}
 	_ = l.client.Close() // how it ends is its own affair
 	return p, nil
 }

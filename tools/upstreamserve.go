@@ -44,6 +44,9 @@ func (s *service) serveUpstreams(srv *rpc.Server) {
 	})
 	srv.OnSession(func(c *rpc.Caller) {
 		r.open(c)
+		if !r.hasUpstreams() {
+			return // nothing was declared that could change, be there upstreams later
+		}
 		for method, changes := range map[string]*rpc.Changes{"notifications/prompts/list_changed": &r.promptChanges, "notifications/resources/list_changed": &r.resourceChanges} {
 			changed, stop := changes.Watch()
 			s.runner.Go(func(ctx context.Context) {
@@ -54,22 +57,22 @@ func (s *service) serveUpstreams(srv *rpc.Server) {
 	})
 	srv.HandleNotification("notifications/roots/list_changed", func(*rpc.Caller, json.RawMessage) { r.rootsChanged() })
 	for _, era := range []rpc.Era{rpc.Handshake, rpc.Stateless} {
-		srv.Handle(era, "prompts/list", s.behindUpstreams(s.listPrompts))
-		srv.Handle(era, "prompts/get", s.behindUpstreams(s.getPrompt))
-		srv.Handle(era, "completion/complete", s.behindUpstreams(s.complete))
+		s.handleBehind(srv, era, "prompts/list", s.listPrompts)
+		s.handleBehind(srv, era, "prompts/get", s.getPrompt)
+		s.handleBehind(srv, era, "completion/complete", s.complete)
 	}
-	srv.Handle(rpc.Handshake, "logging/setLevel", s.behindUpstreams(s.setLevel))
+	s.handleBehind(srv, rpc.Handshake, "logging/setLevel", s.setLevel)
 }
 
-// behindUpstreams is a handler of a method that runnel does not have without upstreams.
-func (s *service) behindUpstreams(h rpc.Handler) rpc.Handler {
-	return func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+// handleBehind registers the handler of a method that runnel does not have without upstreams.
+func (s *service) handleBehind(srv *rpc.Server, era rpc.Era, method string, h rpc.Handler) {
+	srv.Handle(era, method, func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 		if !s.registry.hasUpstreams() {
-			return nil, rpc.Errorf(mcp.CodeMethodNotFound, "method not found: there are no upstreams")
+			return nil, rpc.Errorf(mcp.CodeMethodNotFound, "method not found: %q", method)
 		}
 		s.registry.meet(c)
 		return h(ctx, c, params)
-	}
+	})
 }
 
 func (r *Registry) hasUpstreams() bool {
