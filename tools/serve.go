@@ -108,7 +108,6 @@ func (s *service) list(ctx context.Context, c *rpc.Caller, params json.RawMessag
 		return nil, err
 	}
 	s.registry.meet(c)
-	s.registry.shown.Store(true)
 	s.registry.need(ctx)
 	if s.fallbackListed(c) {
 		fallbackSeen(c).Happen()

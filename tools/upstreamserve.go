@@ -174,8 +174,8 @@ func (s *service) listPrompts(ctx context.Context, c *rpc.Caller, params json.Ra
 // lists are those of all upstreams, which start for them.
 func (s *service) lists(ctx context.Context) lists {
 	r := s.registry
-	r.shown.Store(true)
 	r.need(ctx)
+	r.shown.Store(true)
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.lists
