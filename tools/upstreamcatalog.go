@@ -36,15 +36,15 @@ type listEntry struct {
 	Raw json.RawMessage `json:"raw"`
 }
 
-// maxInstructions is how much of a server's instructions is passed on, in bytes.
-const maxInstructions = 64 << 10
+// maxUpstreamInstructions is how much of a server's instructions is passed on, in bytes.
+const maxUpstreamInstructions = 64 << 10
 
 // catalog asks the server for all that it has. Tools must be had; what else cannot be listEntry is left out.
 func (l *link) catalog(ctx context.Context) (*catalog, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.u.times.start)
 	defer cancel()
 	caps := *l.client.Capabilities()
-	c := &catalog{Server: l.client.Server(), Instructions: clipText(l.client.Instructions(), maxInstructions), Capabilities: caps}
+	c := &catalog{Server: l.client.Server(), Instructions: clipText(l.client.Instructions(), maxUpstreamInstructions), Capabilities: caps}
 	c.Capabilities.Extensions = nil // nobody asks for them here
 	if c.Server.Icons != nil && c.Server.Icons[0] != '[' || len(c.Server.Icons) > maxListEntry {
 		c.Server.Icons = nil

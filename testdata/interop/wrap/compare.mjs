@@ -1,10 +1,14 @@
 // What a client gets of a server directly and through "runnel wrap --", method by method, by the official TypeScript client.
-// Usage: node compare.mjs 2025|2026 PROGRAM STATE. Prints the differences that are not documented, and exits 1 if there are any.
+// Usage: node compare.mjs 2025|2026 PROGRAM. Prints the differences that are not documented, and exits 1 if there are any.
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-const [era, program, state] = process.argv.slice(2);
+const [era, program] = process.argv.slice(2);
+const state = mkdtempSync(join(tmpdir(), 'runnel-wrap-'));
 const require = createRequire(import.meta.url);
 const server = [process.execPath, require.resolve('@modelcontextprotocol/server-everything/dist/index.js'), 'stdio'];
 
@@ -157,5 +161,6 @@ for (const time of ['first', 'second']) { // the second one finds what the serve
     }
   }
 }
+rmSync(state, { recursive: true, force: true });
 console.log(`${Object.keys(direct).length} answers compared, ${different} differ; prompts: ${direct['prompts/list'].length}, resources: ${direct['resources/list'].length}, asked: ${direct.asked.length}`);
 process.exit(different ? 1 : 0);
