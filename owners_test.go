@@ -90,6 +90,7 @@ tools:
 		{"resources/templates/list", era("")},
 		{"tools/call", json.RawMessage(`{"name":"list_tasks","arguments":{}}`)},
 		{"tools/call", era(`"name":"list_tasks","arguments":{}`)},
+		{"tools/call", json.RawMessage(`{"name":"list_tasks","arguments":{"all":true}}`)},
 	} {
 		a := bob.call(c.method, c.params)
 		said := string(a.Result)

@@ -99,16 +99,13 @@ type wireMessage struct {
 		Segments   []wireItem `json:"partial-content"`
 		IsError    bool       `json:"isError"`
 		IsComplete *bool      `json:"isComplete"`
-		Structured struct {
-			TaskID string `json:"taskId"`
-			Status string `json:"status"`
-			Next   int64  `json:"next"`
-			Output string `json:"output"`
-			Result *struct {
-				Content []wireItem `json:"content"`
-				IsError bool       `json:"isError"`
-			} `json:"result"`
-		} `json:"structuredContent"`
+		Meta       struct {
+			Task struct { // of a call that was handed over, and of get_task_result
+				TaskID string `json:"taskId"`
+				Status string `json:"status"`
+				Next   int64  `json:"next"`
+			} `json:"runnel/task"`
+		} `json:"_meta"`
 	} `json:"result"`
 	Error *struct {
 		Code    int    `json:"code"`
@@ -403,7 +400,7 @@ func (c *randomClient) takeAnswer(m *wireMessage) error {
 			c.byTask[call.taskID] = call
 		}
 		return call.page(m)
-	case m.Result.Structured.TaskID != "":
+	case m.Result.Meta.Task.TaskID != "":
 		return c.handedOver(call, m)
 	}
 	call.immediate = call.task
@@ -485,41 +482,49 @@ func (c *randomClient) result(call *randomCall) {
 
 // handedOver goes on with a plain call that took too long.
 func (c *randomClient) handedOver(call *randomCall, m *wireMessage) error {
-	call.taskID, call.next = m.Result.Structured.TaskID, m.Result.Structured.Next
+	call.taskID, call.next = m.Result.Meta.Task.TaskID, m.Result.Meta.Task.Next
 	c.byTask[call.taskID] = call
-	if n := len(m.Result.Content); n > 1 {
-		call.text.WriteString(textOf(m.Result.Content[:n-1]))
-		call.gotImages += strings.Count(call.text.String(), "[image]\n")
-	}
+	call.text.WriteString(textOf(m.Result.Content[1:]))
 	c.follow(call)
 	return nil
 }
 
 // follow reads on where the call was handed over.
 func (c *randomClient) follow(call *randomCall) {
-	params := fmt.Sprintf(`{"name":"get_task_result","arguments":{"task_id":%q,"after":%d,"wait_ms":%d}}`, call.taskID, call.next, c.rng.IntN(2000))
+	params := fmt.Sprintf(`{"name":"get_task_result","arguments":{"task_id":%q,"wait_ms":%d}}`, call.taskID, c.rng.IntN(2000))
 	c.request("tools/call", params, func(m *wireMessage) error {
-		if m.Error != nil || m.Result.IsError {
+		if m.Error != nil {
 			return fmt.Errorf("get_task_result of %s fails", call.tool)
 		}
-		s := &m.Result.Structured
-		call.text.WriteString(s.Output)
-		if s.Next != call.next || s.Result == nil {
-			call.next = s.Next
+		task, text := m.Result.Meta.Task, m.Result.Content[0].Text
+		last := strings.LastIndexByte(text, '[')
+		if last < 0 || !strings.HasSuffix(text, "]") || task.Next < call.next {
+			return fmt.Errorf("get_task_result says nothing of the status, or goes back behind %d", call.next)
+		}
+		call.text.WriteString(text[:last])
+		call.next = task.Next
+		if task.Status == "working" || task.Status == "input_required" {
 			c.follow(call)
 			return nil
 		}
-		call.status = s.Status
-		if call.stopped() {
+		if call.status = task.Status; call.stopped() {
 			return nil
 		}
-		if err := call.checkResult(s.Result.Content, s.Result.IsError && !call.protocol); err != nil {
+		if m.Result.IsError != (call.fails || call.protocol) {
+			return fmt.Errorf("%s %s ends with isError %t", call.tool, call.arguments, m.Result.IsError)
+		}
+		if err := checkImages(imagesIn(m.Result.Content[1:]), call.images); err != nil {
 			return err
 		}
-		if call.images > 0 {
+		all := call.text.String()
+		if strings.Contains(all, " bytes left out") {
 			return nil
 		}
-		return checkChunks(call.text.String(), call.chunks, call.size)
+		rest := call.rest
+		if rest != "" {
+			rest += "\n"
+		}
+		return checkOutput(strings.ReplaceAll(all, "[image]\n", ""), call.chunks, call.size, rest)
 	})
 }
 

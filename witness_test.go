@@ -165,23 +165,18 @@ func (w *witness) must(result any, method string, params any) {
 	}
 }
 
-// output reads a task's output from the beginning, by the fallback tool.
+// output reads a task's output from the beginning, by its resource.
 func (w *witness) output(id string) string {
 	w.t.Helper()
 	var b strings.Builder
 	for after := int64(0); ; {
-		var page struct {
-			StructuredContent struct {
-				Output string
-				Next   int64
-			}
-		}
-		w.must(&page, "tools/call", map[string]any{"name": "get_task_result", "arguments": map[string]any{"task_id": id, "after": after}})
-		if page.StructuredContent.Output == "" {
+		var page mcp.ReadResourceResult
+		w.must(&page, "resources/read", map[string]any{"uri": fmt.Sprintf("runnel://tasks/%s/log?after=%d", id, after)})
+		if page.Contents[0].Text == "" {
 			return b.String()
 		}
-		b.WriteString(page.StructuredContent.Output)
-		after = page.StructuredContent.Next
+		b.WriteString(page.Contents[0].Text)
+		after = int64(page.Contents[0].Meta[mcp.MetaNext].(float64))
 	}
 }
 

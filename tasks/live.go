@@ -40,8 +40,8 @@ func (r *Run) show(line string) Task {
 	return r.task
 }
 
-// lastLine is the last line of a task's output that is not blank, as far as its end shows it.
-func (t *Task) lastLine(ctx context.Context) string {
+// LastLine is the last line of a task's output that is not blank, as far as its end shows it.
+func (t *Task) LastLine(ctx context.Context) string {
 	var line string
 	for pos := max(t.Log.Size()-tailBytes, 0); pos < t.Log.Size(); {
 		b, next, err := t.Log.ReadAt(ctx, pos, tailBytes)

@@ -54,6 +54,7 @@ type Runner struct {
 
 	mu      sync.Mutex
 	live    map[string]*Run   // Runs with a handle that have not ended
+	made    []string          // the ids of the last tasks that got a handle here, oldest first
 	working map[*Run]struct{} // Runs with a handle whose [Run.Do] has not returned, though they may have ended
 
 	unsettled map[string]Task // ended, but their end could not be stored (settle.go)
@@ -229,6 +230,7 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 	}
 	r.mu.Lock()
 	r.working[run] = struct{}{}
+	r.remember(run.id)
 	r.mu.Unlock()
 	run.expiry = setAlarm(r.o.now, task.CreatedAt.Add(task.TTL), run.expire)
 	r.tellCreated(&task)
@@ -277,7 +279,7 @@ func (r *Runner) Get(ctx context.Context, id string) (Task, error) {
 	}
 	t, err := r.o.Store.Get(ctx, r.o.Owner, id)
 	if err == nil && t.Status == mcp.TaskWorking { // elsewhere
-		t.StatusMessage = clip(t.lastLine(ctx))
+		t.StatusMessage = clip(t.LastLine(ctx))
 	}
 	return t, err
 }

@@ -5,13 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
-	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
-	"runnel/tools/text"
 )
 
 // handOver answers a plain call whose tool is still running before its host gives up on it: with how to go on, and with what
@@ -33,11 +30,15 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 	if d.spelling == byPR383 {
 		next = d.reader.Pos() // what came before was sent
 	} else {
+		t := run.Task()
+		shaper := s.shaper(&t, 0)
 		var err error
-		if output, next, err = readText(ctx, run.Log(), 0, maxPage); err != nil {
+		if next, err = shapeLog(ctx, shaper, &t, 0); err != nil {
 			s.o.Log.Warn().Err(err).Str("taskId", run.ID()).Msg("reading the output of a call that is handed over")
 		}
+		output, _ = shaper.Text(shaper.Limit, s.gapWords(c, &t))
 	}
+	readsOf(c).set(run.ID(), taskPlace{next: next})
 	// The sentence comes first: of a long text, most hosts show their model the beginning only.
 	sentence := s.goOnSentence(c, run)
 	content := []mcp.ContentBlock{mcp.Text(sentence)}
@@ -90,16 +91,6 @@ type taskMeta struct {
 	Next   int64          `json:"next"` // position in the log behind what was shown
 }
 
-// taskProgress is the structuredContent of results that tell about a task.
-type taskProgress struct {
-	TaskID        string              `json:"taskId"`
-	Status        mcp.TaskStatus      `json:"status"`
-	StatusMessage string              `json:"statusMessage,omitempty"`
-	Next          *int64              `json:"next,omitempty"`
-	Output        *string             `json:"output,omitempty"`
-	Result        *mcp.CallToolResult `json:"result,omitempty"`
-}
-
 // encode writes as JSON what certainly can be.
 func encode(v any) json.RawMessage {
 	b, err := json.Marshal(v)
@@ -107,45 +98,4 @@ func encode(v any) json.RawMessage {
 		panic("internal error: encoding JSON: " + err.Error())
 	}
 	return b
-}
-
-// maxPage is how much of a task's output one result shows, in bytes of JSON: with the task's
-// result beside it, and both again as text, its line stays below 1 MiB.
-const maxPage = 96 << 10
-
-// readText reads a log as text from position after on, and where to go on.
-func readText(ctx context.Context, log *partials.Log, after int64, limit int) (output string, next int64, err error) {
-	var b strings.Builder
-	next = after
-	for size := 0; ; {
-		batch, end, err := log.ReadAt(ctx, next, min(limit-size, 4<<10))
-		if err != nil {
-			return b.String(), next, err
-		}
-		if len(batch.Chunks) == 0 {
-			return b.String(), max(next, end), nil
-		}
-		var page strings.Builder
-		if batch.Start > next {
-			fmt.Fprintf(&page, "[%d bytes of output are no longer kept]\n", batch.Start-next)
-		}
-		for _, c := range batch.Chunks {
-			if c.Kind == partials.Text {
-				page.Write(c.Data)
-			} else if t, ok := mcp.TextOf(c.Data); ok {
-				page.WriteString(text.Short(t, limit/2))
-			} else {
-				fmt.Fprintf(&page, "[%s]\n", mcp.ContentType(c.Data))
-			}
-		}
-		encoded := len(encode(page.String()))
-		if size+encoded > limit && size > 0 {
-			return b.String(), next, nil
-		}
-		size += encoded
-		b.WriteString(page.String())
-		if next = end; size >= limit {
-			return b.String(), next, nil
-		}
-	}
 }

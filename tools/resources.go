@@ -9,9 +9,11 @@ import (
 	"strconv"
 	"strings"
 
+	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tools/text"
 )
 
 // The log of each task is a resource (2025-11-25 server/resources): runnel://tasks/ID/log, with ?after=N
@@ -199,4 +201,41 @@ func (s *service) read(ctx context.Context, c *rpc.Caller, params json.RawMessag
 		URI: uri, MimeType: tasks.LogType, Text: text, Meta: map[string]any{mcp.MetaNext: next},
 	}}
 	return result, t.Status.Terminal(), nil
+}
+
+// readText reads a log as text from position after on, and where to go on.
+func readText(ctx context.Context, log *partials.Log, after int64, limit int) (output string, next int64, err error) {
+	var b strings.Builder
+	next = after
+	for size := 0; ; {
+		batch, end, err := log.ReadAt(ctx, next, min(limit-size, 4<<10))
+		if err != nil {
+			return b.String(), next, err
+		}
+		if len(batch.Chunks) == 0 {
+			return b.String(), max(next, end), nil
+		}
+		var page strings.Builder
+		if batch.Start > next {
+			fmt.Fprintf(&page, "[%d bytes of output are no longer kept]\n", batch.Start-next)
+		}
+		for _, c := range batch.Chunks {
+			if c.Kind == partials.Text {
+				page.Write(c.Data)
+			} else if t, ok := mcp.TextOf(c.Data); ok {
+				page.WriteString(text.Short(t, limit/2))
+			} else {
+				fmt.Fprintf(&page, "[%s]\n", mcp.ContentType(c.Data))
+			}
+		}
+		encoded := len(encode(page.String()))
+		if size+encoded > limit && size > 0 {
+			return b.String(), next, nil
+		}
+		size += encoded
+		b.WriteString(page.String())
+		if next = end; size >= limit {
+			return b.String(), next, nil
+		}
+	}
 }

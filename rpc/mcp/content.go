@@ -77,6 +77,12 @@ func encode(v any) ContentBlock {
 	return b
 }
 
+// IsEnd reports whether a content item is the line that says how a command ended.
+func IsEnd(c ContentBlock) bool {
+	var t TextContent
+	return json.Unmarshal(c, &t) == nil && t.Meta[MetaStream] == StreamEnd
+}
+
 // TextOf returns the text of a text item; false for any other.
 func TextOf(c ContentBlock) (string, bool) {
 	var t TextContent

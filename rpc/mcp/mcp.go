@@ -27,7 +27,9 @@ const (
 // Keys of _meta.
 const (
 	MetaRelatedTask = "io.modelcontextprotocol/related-task"
-	MetaStream      = "runnel/stream" // "stderr" on text that a command wrote there
+	MetaStream      = "runnel/stream" // on text: StreamStderr or StreamEnd
+	// MetaCommand is what became of a command, on its result.
+	MetaCommand = "runnel/command"
 	// MetaFallbackMode says on a handle that no response mode that the client named could be had (SEP-1905).
 	MetaFallbackMode = "io.modelcontextprotocol/fallback-mode"
 	// MetaModelResponse is what a host may tell its model when a task was created (2025-11-25 basic/utilities/tasks).
@@ -40,6 +42,12 @@ const (
 	MetaServerInfo         = "io.modelcontextprotocol/serverInfo"
 	MetaClientInfo         = "io.modelcontextprotocol/clientInfo"
 	MetaSubscriptionID     = "io.modelcontextprotocol/subscriptionId"
+)
+
+// What MetaStream says.
+const (
+	StreamStderr = "stderr" // a command wrote it there
+	StreamEnd    = "end"    // it is no output, but tells how the command ended
 )
 
 // Implementation names a client or a server.

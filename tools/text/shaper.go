@@ -90,6 +90,9 @@ func (s *Shaper) Insert(words string, size int64) {
 	s.written += size
 }
 
+// Skip lets the position rise by what is not shown.
+func (s *Shaper) Skip(size int64) { s.written += size }
+
 // flush takes a character that was never finished.
 func (s *Shaper) flush() {
 	if len(s.rest) > 0 {

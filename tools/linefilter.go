@@ -1,0 +1,159 @@
+package tools
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+)
+
+// maxFilteredLine is how long a line may be that is looked at as one.
+const maxFilteredLine = 64 << 10
+
+// lineFilter picks lines of a text: those that match, with lines around them, and of what is left the last ones. A line that was
+// drawn over with \r is its last state.
+//
+//	Write ─▶ line ─▶ match ─▶ last ─▶ to
+type lineFilter struct {
+	to textSink
+
+	line []byte
+	over bool // what comes next draws over the line
+
+	grep    *regexp.Regexp // nil: all lines match
+	context int
+	before  lineRing // lines that may stand before a match
+	after   int      // how many more stand behind the last one
+	skipped bool     // lines before before were left out
+	picked  bool     // there was a match
+
+	tail int // 0: all lines
+	last lineRing
+}
+
+// newLineFilter makes a filter that nothing is written from before to is set; nil if nothing is asked for.
+func newLineFilter(grep string, context, tail float64) (*lineFilter, error) {
+	if grep == "" && tail == 0 {
+		return nil, nil
+	}
+	f := &lineFilter{context: int(min(context, maxRing)), tail: int(min(tail, maxRing))}
+	if grep != "" {
+		var err error
+		if f.grep, err = regexp.Compile(grep); err != nil {
+			return nil, fmt.Errorf("grep is not a regular expression as RE2 has them: %w", err)
+		}
+	}
+	return f, nil
+}
+
+func (f *lineFilter) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		end := bytes.IndexAny(p, "\r\n")
+		if end < 0 {
+			end = len(p)
+		}
+		if end > 0 {
+			if f.over {
+				f.line, f.over = f.line[:0], false
+			}
+			f.line = append(f.line, p[:end]...)
+			if p = p[end:]; len(f.line) > maxFilteredLine {
+				f.endLine()
+			}
+			continue
+		}
+		if f.over = p[0] == '\r'; !f.over {
+			f.endLine()
+		}
+		p = p[1:]
+	}
+	return n, nil
+}
+
+// Insert takes words as a line of their own.
+func (f *lineFilter) Insert(words string, _ int64) {
+	if len(f.line) > 0 {
+		f.endLine()
+	}
+	_, _ = f.Write([]byte(words))
+	if len(f.line) > 0 {
+		f.endLine()
+	}
+}
+
+func (f *lineFilter) Skip(int64) {}
+
+func (f *lineFilter) endLine() {
+	f.match(append(f.line, '\n'))
+	f.line, f.over = f.line[:0], false
+}
+
+func (f *lineFilter) match(line []byte) {
+	switch {
+	case f.grep == nil:
+		f.pick(line)
+	case f.grep.Match(bytes.TrimSuffix(line, []byte("\n"))):
+		if f.picked && f.context > 0 && f.skipped {
+			f.pick([]byte("--\n"))
+		}
+		f.before.each(f.pick)
+		f.before = lineRing{}
+		f.pick(line)
+		f.picked, f.skipped, f.after = true, false, f.context
+	case f.after > 0:
+		f.after--
+		f.pick(line)
+	default:
+		if f.before.add(line, f.context) {
+			f.skipped = true
+		}
+	}
+}
+
+func (f *lineFilter) pick(line []byte) {
+	if f.tail == 0 {
+		_, _ = f.to.Write(line)
+	} else {
+		f.last.add(line, f.tail)
+	}
+}
+
+// end writes what waits for more.
+func (f *lineFilter) end() {
+	if len(f.line) > 0 {
+		f.endLine()
+	}
+	if f.grep != nil && !f.picked {
+		f.to.Insert("no line matches", 0)
+	}
+	f.last.each(func(line []byte) { _, _ = f.to.Write(line) })
+}
+
+const (
+	maxRing      = 100_000 // lines
+	maxRingBytes = 2 << 20
+)
+
+// lineRing holds the last lines of a text.
+type lineRing struct {
+	lines [][]byte
+	size  int
+}
+
+// add takes a line, and lets go of the first ones where there are too many. It reports whether it did.
+func (r *lineRing) add(line []byte, most int) (dropped bool) {
+	r.lines = append(r.lines, bytes.Clone(line))
+	r.size += len(line)
+	for len(r.lines) > most || r.size > maxRingBytes {
+		r.size -= len(r.lines[0])
+		r.lines = r.lines[1:]
+		dropped = true
+	}
+	return dropped
+}
+
+func (r *lineRing) each(f func(line []byte)) {
+	for _, line := range r.lines {
+		f(line)
+	}
+}

@@ -1,0 +1,82 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tools/text"
+)
+
+const (
+	// listPageTasks is how many tasks list_tasks shows at once.
+	listPageTasks = 50
+	// maxListedLine is how much of a task's last line it shows, in bytes.
+	maxListedLine = 200
+)
+
+// listTasks lists tasks, the newest first: those that this process has made, or all of the owner. A cursor is the id of the last one.
+func (s *service) listTasks(ctx context.Context, in *Call) (*mcp.CallToolResult, error) {
+	var p struct {
+		Cursor string `json:"cursor"`
+		All    bool   `json:"all"`
+	}
+	if err := json.Unmarshal(in.Arguments, &p); err != nil {
+		return nil, err
+	}
+	page, more, err := s.runner.Newest(ctx, listPageTasks, p.Cursor, !p.All)
+	if errors.Is(err, tasks.ErrCursor) {
+		return nil, errors.New("the cursor names no task: use the one of the page before, or none")
+	} else if err != nil {
+		return nil, err
+	}
+	type listed struct {
+		TaskID        string         `json:"taskId"`
+		Tool          string         `json:"tool"`
+		Status        mcp.TaskStatus `json:"status"`
+		StatusMessage string         `json:"statusMessage,omitempty"`
+		CreatedAt     time.Time      `json:"createdAt"`
+	}
+	meta := struct {
+		Tasks      []listed `json:"tasks"`
+		NextCursor string   `json:"nextCursor,omitempty"`
+	}{Tasks: []listed{}}
+	var b strings.Builder
+	for _, t := range page {
+		meta.Tasks = append(meta.Tasks, listed{t.ID, t.Tool, t.Status, t.StatusMessage, t.CreatedAt.UTC()})
+		fmt.Fprintf(&b, "%s %s %s, started %s ago", t.ID, t.Tool, howEnded(&t), text.Seconds(time.Since(t.CreatedAt).Round(time.Second)))
+		if line := lastLineOf(ctx, &t); line != "" {
+			b.WriteString(": " + line)
+		}
+		b.WriteByte('\n')
+	}
+	switch {
+	case more:
+		meta.NextCursor = page[len(page)-1].ID
+		fmt.Fprintf(&b, "[older ones: call list_tasks with \"cursor\": %q]\n", meta.NextCursor)
+	case len(page) == 0 && p.All:
+		b.WriteString("No tasks.\n")
+	case len(page) == 0:
+		b.WriteString("No tasks of this session. \"all\": true lists those of others.\n")
+	}
+	r := mcp.Result(b.String())
+	r.Meta = map[string]any{mcp.MetaTasks: meta}
+	return r, nil
+}
+
+// lastLineOf is the last line of a task's output or, of one that has none, what its status says.
+func lastLineOf(ctx context.Context, t *tasks.Task) string {
+	line := t.LastLine(ctx)
+	if line == "" || t.Status == mcp.TaskInputRequired {
+		line, _, _ = strings.Cut(t.StatusMessage, "\n")
+	}
+	if len(line) > maxListedLine {
+		line = strings.ToValidUTF8(line[:maxListedLine], "") + "..."
+	}
+	return line
+}

@@ -1,0 +1,282 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"runnel/partials"
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tools/text"
+)
+
+const (
+	// defaultWait and maxWait are how long get_task_result waits: below the 60 s after which some hosts give up.
+	defaultWait = 20 * time.Second
+	maxWait     = 45 * time.Second
+	// maxReads is how many tasks a session's positions are kept for. Of one that is older, the output comes from its beginning again.
+	maxReads = 1000
+)
+
+// reads are the positions up to which a session has read the output of its tasks.
+type reads struct {
+	mu     sync.Mutex
+	places map[string]taskPlace
+	oldest []string
+}
+
+// taskPlace is where the reading of a task goes on.
+type taskPlace struct {
+	next  int64
+	ended bool // what the result has beyond the output was shown, too
+}
+
+type readsKey struct{}
+
+func readsOf(c *rpc.Caller) *reads {
+	return c.SessionValue(readsKey{}, func() any { return &reads{places: map[string]taskPlace{}} }).(*reads)
+}
+
+func (r *reads) place(id string) taskPlace {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.places[id]
+}
+
+func (r *reads) set(id string, p taskPlace) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.places[id]; !known {
+		if r.oldest = append(r.oldest, id); len(r.oldest) > maxReads {
+			delete(r.places, r.oldest[0])
+			r.oldest = r.oldest[1:]
+		}
+	}
+	r.places[id] = p
+}
+
+// readParams are the arguments of get_task_result. Numbers are integers by the schema, which has 1.0 and 1e3, too.
+type readParams struct {
+	TaskID  string   `json:"task_id"`
+	WaitMs  *float64 `json:"wait_ms"`
+	After   *float64 `json:"after"`
+	Tail    float64  `json:"tail"`
+	Grep    string   `json:"grep"`
+	Context float64  `json:"context"`
+}
+
+func (p *readParams) wait() time.Duration {
+	if p.WaitMs == nil {
+		return defaultWait
+	}
+	return time.Duration(min(*p.WaitMs, float64(maxWait.Milliseconds()))) * time.Millisecond
+}
+
+// getTaskResult answers with what is new of a task's output, and with how it ended. Where it looks for lines (tail, grep), that is
+// no reading: the next answer goes on where the one before ended.
+func (s *service) getTaskResult(ctx context.Context, in *Call) (*mcp.CallToolResult, error) {
+	var p readParams
+	if err := json.Unmarshal(in.Arguments, &p); err != nil {
+		return nil, err
+	}
+	lines, err := newLineFilter(p.Grep, p.Context, p.Tail)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.awaitTask(ctx, p.TaskID, p.wait())
+	if errors.Is(err, tasks.ErrNotFound) {
+		return nil, errNoTask(p.TaskID)
+	} else if err != nil {
+		return nil, err
+	}
+	last := readsOf(in.caller).place(t.ID)
+	from := last
+	switch {
+	case p.After != nil:
+		from = taskPlace{next: t.Log.Size()} // no position is behind the end
+		if *p.After < float64(from.next) {
+			from.next = int64(*p.After)
+		}
+	case lines != nil:
+		from = taskPlace{}
+	}
+	var content []mcp.ContentBlock
+	read := taskPlace{ended: t.Status.Terminal()}
+	shaper := s.shaper(&t, from.next)
+	var sink textSink = shaper
+	if lines != nil {
+		lines.to = shaper
+		sink = lines
+	}
+	if read.next, err = shapeLog(ctx, sink, &t, from.next); err != nil {
+		return nil, err
+	}
+	if read.ended && !from.ended {
+		content = writeEnding(sink, &t)
+	}
+	words := s.gapWords(in.caller, &t)
+	if lines != nil {
+		lines.end()
+		words, read, content = text.LeftOut, last, nil // positions in what was picked say nothing
+	}
+	readsOf(in.caller).set(t.ID, read)
+	output, _ := shaper.Text(shaper.Limit, words)
+	if output != "" && !strings.HasSuffix(output, "\n") {
+		output += "\n"
+	}
+	result := aboutTask(output+"["+statusLine(&t)+"]", taskMeta{TaskID: t.ID, Status: t.Status, Next: read.next})
+	result.Content = append(result.Content, content...)
+	if t.Status.Terminal() {
+		s.runner.TellRetrieved(t.ID)
+		result.IsError = t.Status != mcp.TaskCompleted || t.Outcome.Result != nil && t.Outcome.Result.IsError
+	}
+	result.Meta = tasks.WithVariables(result.Meta, &t, result.Size())
+	return result, nil
+}
+
+// awaitTask returns a task when it has ended, or as it is after a time.
+func (s *service) awaitTask(ctx context.Context, id string, limit time.Duration) (tasks.Task, error) {
+	wait, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	t, err := s.runner.Await(wait, id)
+	if err != nil && wait.Err() != nil && ctx.Err() == nil {
+		return s.runner.Get(ctx, id)
+	}
+	return t, err
+}
+
+// shaper shapes what is shown of a task's output as its result would be.
+func (s *service) shaper(t *tasks.Task, from int64) *text.Shaper {
+	return &text.Shaper{Limit: s.maxResult(t.Tool), From: from}
+}
+
+// maxResult is how much of the output of a tool a model is shown at once, in bytes of JSON.
+func (s *service) maxResult(tool string) int {
+	if e := s.registry.lookup(tool); e != nil {
+		if c, ok := e.tool.(*Command); ok {
+			return int(*c.config.MaxResult)
+		}
+	}
+	return int(DefaultMaxResult)
+}
+
+// gapWords are the words for what an answer about a task leaves out, by which its caller can read it.
+func (s *service) gapWords(c *rpc.Caller, t *tasks.Task) func(text.Gap) string {
+	return func(g text.Gap) string {
+		if s.fallbackListed(c) {
+			return fmt.Sprintf("[... %d bytes left out: get_task_result with \"after\": %d reads them, tail and grep pick lines ...]", g.Bytes, g.After)
+		}
+		return fmt.Sprintf("[... %d bytes left out, see %s?after=%d ...]", g.Bytes, tasks.LogURI(t.ID), g.After)
+	}
+}
+
+// textSink takes a text, and words in the place of what is not text.
+type textSink interface {
+	Write(p []byte) (int, error)
+	Insert(words string, size int64) // size: bytes of the log that they stand for
+	Skip(size int64)                 // of bytes of the log that are not shown
+}
+
+// logPiece is how much of a log is read at a time.
+const logPiece = 64 << 10
+
+// shapeLog writes what the log of a task has from a position on, as far as it goes now, and returns where it ends.
+func shapeLog(ctx context.Context, to textSink, t *tasks.Task, from int64) (next int64, err error) {
+	for next = from; next < t.Log.Size(); {
+		batch, end, err := t.Log.ReadAt(ctx, next, logPiece)
+		if err != nil {
+			return next, err
+		}
+		if gone := batch.Start - next; gone > 0 && len(batch.Chunks) > 0 {
+			to.Insert(fmt.Sprintf("[%d bytes of output are no longer kept]", gone), gone)
+		}
+		for _, c := range batch.Chunks {
+			size := int64(len(c.Data))
+			if c.Kind == partials.Text {
+				_, _ = to.Write(c.Data) // never fails
+			} else if item, ok := mcp.TextOf(c.Data); ok {
+				_, _ = to.Write([]byte(item))
+				to.Skip(size - int64(len(item)))
+			} else {
+				to.Insert("["+mcp.ContentType(c.Data)+"]", size)
+			}
+		}
+		if end <= next {
+			break
+		}
+		next = end
+	}
+	return next, nil
+}
+
+// writeEnding writes the text that the result of a task has beyond the output, and returns the rest of the result. What a command's
+// result has beyond it, the line about the end says.
+func writeEnding(to textSink, t *tasks.Task) (rest []mcp.ContentBlock) {
+	result := t.Outcome.Result
+	if result == nil {
+		to.Insert(t.Outcome.Err.Message, 0)
+		return nil
+	}
+	beyond := result.Content
+	if ending := t.Segments.Ending(); ending != nil {
+		beyond = ending.Rest
+	}
+	for _, c := range beyond {
+		if said, ok := mcp.TextOf(c); ok && said != "" && !mcp.IsEnd(c) {
+			to.Insert(said, 0)
+		}
+	}
+	structured := result.StructuredContent
+	for _, c := range result.Content {
+		said, ok := mcp.TextOf(c)
+		switch {
+		case !ok:
+			rest = append(rest, c)
+		case sameJSON([]byte(said), structured):
+			structured = nil
+		}
+	}
+	if _, command := result.Meta[mcp.MetaCommand]; structured != nil && !command { // a command's repeats its output
+		rest = append(rest, mcp.Text(string(structured)))
+	}
+	return rest
+}
+
+// sameJSON reports whether two texts are the same JSON value, written alike but for spaces.
+func sameJSON(a, b []byte) bool {
+	var x, y bytes.Buffer
+	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
+}
+
+// statusLine says how a task is, and if it has not ended what to do.
+func statusLine(t *tasks.Task) string {
+	switch {
+	case t.Status == mcp.TaskInputRequired:
+		return fmt.Sprintf("waits for its user to answer %q: call get_task_result again", t.StatusMessage)
+	case !t.Status.Terminal():
+		return fmt.Sprintf("%s for %s: call get_task_result again", t.Status, text.Seconds(time.Since(t.CreatedAt).Round(time.Second)))
+	}
+	return howEnded(t) + ", " + text.Seconds(t.UpdatedAt.Sub(t.CreatedAt))
+}
+
+// howEnded is the status of a task that has ended, with what a command came to.
+func howEnded(t *tasks.Task) string {
+	how := string(t.Status)
+	if t.Outcome == nil || t.Outcome.Result == nil || t.Outcome.Result.Meta[mcp.MetaCommand] == nil {
+		return how
+	}
+	if t.Outcome.Result.IsError {
+		verdict, _, _ := strings.Cut(t.StatusMessage, "\n")
+		return how + ", " + verdict
+	}
+	var command struct{ ExitCode int }
+	_ = json.Unmarshal(encode(t.Outcome.Result.Meta[mcp.MetaCommand]), &command)
+	return fmt.Sprintf("%s, exit code %d", how, command.ExitCode)
+}
