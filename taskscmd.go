@@ -29,8 +29,8 @@ func (i *invocation) tasksCommand(serve *pflag.FlagSet) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tasks COMMAND",
 		Short: "Look at the tasks of all hosts on this machine, and end them",
-		Long: `Shows the tasks that are kept on this machine, also those that other runnels are running right now for their hosts. An id may be cut
-short, as long as no other one begins the same.`,
+		Long: `Shows the tasks that are kept on this machine, also those that other runnels are running right now for their hosts. A
+call that a host waits for is among them while it runs. An id may be cut short, as long as no other one begins the same.`,
 		Example: `  # what is running?
   runnel tasks list
 
@@ -73,7 +73,7 @@ func (i *invocation) openLocal(cmd *cobra.Command) (*local, error) {
 	}
 	// Not the config's limit: this may be another one than that of the processes which use the state.
 	const noLimit = 1 << 44
-	l := &local{dir: dir, owner: config.Server.Owner, store: tasks.NewSQLite(tasks.SQLiteOptions{Dir: dir, MaxState: noLimit, Log: i.logger()})}
+	l := &local{dir: dir, owner: config.Server.Owner, store: tasks.NewSQLite(tasks.SQLiteOptions{Dir: dir, MaxState: noLimit, Calls: true, Log: i.logger()})}
 	if !l.store.Exists() {
 		return nil, fmt.Errorf("%w in %s: no task has run there; --state names another directory", errNoState, dir)
 	}

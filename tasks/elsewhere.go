@@ -53,13 +53,16 @@ func (r *Runner) cancelElsewhere(ctx context.Context, id string) (Task, error) {
 	if err != nil && ctx.Err() == nil && wait.Err() != nil {
 		return t, fmt.Errorf("%w in %v", ErrAsked, r.o.AskTimeout)
 	}
+	if errors.Is(err, ErrNotFound) {
+		t.ID, t.Status, err = id, mcp.TaskCancelled, nil // a call without a handle, which is forgotten when it ends
+	}
 	if err == nil && t.Status != mcp.TaskCancelled {
 		err = ErrEnded
 	}
 	return t, err
 }
 
-// watch starts to look for what others ask, until no task with a handle runs any more. r.mu is held.
+// watch starts to look for what others ask, until nothing runs any more that they can see. r.mu is held.
 func (r *Runner) watch() {
 	if shared, ok := r.o.Store.(Shared); ok && !r.watching {
 		r.watching = true
@@ -89,7 +92,7 @@ func (r *Runner) heed(ctx context.Context, shared Shared) {
 			}
 		}
 		for _, id := range ids {
-			switch run := r.Running(id); {
+			switch run := r.asked(id); {
 			case run == nil:
 			case run.Task().Detached: // always by another one
 				run.Cancel("cancelled by the client")
@@ -100,10 +103,20 @@ func (r *Runner) heed(ctx context.Context, shared Shared) {
 	}
 }
 
+// asked is the run that others ask something of, nil if it has ended.
+func (r *Runner) asked(id string) *Run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if run := r.hidden[id]; run != nil {
+		return run
+	}
+	return r.live[id]
+}
+
 // watched reports whether there is something to watch for, and else that nobody watches any more.
 func (r *Runner) watched() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.watching = len(r.live) > 0
+	r.watching = len(r.live)+len(r.hidden) > 0
 	return r.watching
 }

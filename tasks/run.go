@@ -53,8 +53,9 @@ type Run struct {
 	// door lets one change of the status or the variables through at a time, with its storing and its telling, so that they
 	// are in the same order for everybody. It is taken before mu, and held across I/O.
 	door   sync.Mutex
-	hidden bool   // the store keeps the output of a run without a handle; guarded by door
-	expiry *alarm // nil without a handle; guarded by door
+	hidden bool        // the store keeps the output of a run without a handle; guarded by door
+	expiry *alarm      // nil without a handle; guarded by door
+	hider  *time.Timer // of a run without a handle that may get one; nil for others
 
 	mu             sync.Mutex
 	task           Task
@@ -128,7 +129,7 @@ func (r *Run) Promote(ctx context.Context) error {
 	if err := r.runner.admit(ctx, r); err != nil {
 		return err
 	}
-	r.hidden = false
+	r.setHidden(false)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.handle = true
@@ -271,6 +272,9 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	if outcome.Result != nil {
 		// For work that is still under way: who asks for segments from now on is told that this is the end.
 		r.segments.Finish(partials.Ending{Rest: outcome.Result.Content, IsError: outcome.Result.IsError})
+	}
+	if r.hider != nil {
+		r.hider.Stop()
 	}
 	r.stop(cause)
 	if cause != nil && r.HasHandle() {

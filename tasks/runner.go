@@ -54,6 +54,7 @@ type Runner struct {
 
 	mu      sync.Mutex
 	live    map[string]*Run   // Runs with a handle that have not ended
+	hidden  map[string]*Run   // Runs without a handle that the store keeps
 	made    []string          // the ids of the last tasks that got a handle here, oldest first
 	working map[*Run]struct{} // Runs with a handle whose [Run.Do] has not returned, though they may have ended
 
@@ -95,7 +96,7 @@ func NewRunner(o Options) *Runner {
 	ctx, end := context.WithCancel(context.Background())
 	givenUp, giveUp := context.WithCancel(context.Background())
 	return &Runner{o: o, ctx: ctx, end: end, givenUp: givenUp, giveUp: giveUp,
-		live: map[string]*Run{}, working: map[*Run]struct{}{}, unsettled: map[string]Task{},
+		live: map[string]*Run{}, hidden: map[string]*Run{}, working: map[*Run]struct{}{}, unsettled: map[string]Task{},
 		merging:  make(chan struct{}, maxMerging),
 		starts:   window{limit: o.MaxStartsPerMinute, period: time.Minute},
 		requests: bucket{limit: o.MaxRequestsPerSecond, period: time.Second},
@@ -180,8 +181,9 @@ func (r *Runner) newRun(spec Spec, t Task) *Run {
 	run.ctx.Parent = r.ctx
 	if t.Log == nil {
 		o := partials.LogOptions{MaxPending: r.o.MaxPending, Lost: run.ctx.Cancel}
-		if _, ok := r.o.Store.(Hider); ok && spec.Late {
+		if _, ok := r.o.Store.(Hider); ok && spec.Late && !spec.Handle {
 			o.Spill = run.spill
+			run.hider = time.AfterFunc(hideAfter, run.spill)
 		}
 		run.task.Log = partials.NewLog(&o)
 		run.task.Segments = partials.NewSegments(run.task.Log)

@@ -21,6 +21,7 @@ type SQLiteOptions struct {
 	Dir      string // made with mode 0700 if it is not there
 	MaxState int64  // bytes of the database; 0 = 4 GiB
 	Limits   Limits // of each owner, over all processes
+	Calls    bool   // finds calls without a handle that run, too: for people, never for clients
 	Log      zerolog.Logger
 
 	now func() time.Time // time.Now but in tests

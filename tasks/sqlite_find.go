@@ -12,7 +12,7 @@ func (s *SQLite) Find(ctx context.Context, owner, prefix string, most int) ([]st
 	if err != nil {
 		return nil, err
 	}
-	return d.ids(ctx, "owner = ? AND substr(id, 1, length(?2)) = ?2 AND "+visible+" ORDER BY number LIMIT ?",
+	return d.ids(ctx, "owner = ? AND substr(id, 1, length(?2)) = ?2 AND "+d.o.visible()+" ORDER BY number LIMIT ?",
 		owner, prefix, d.o.now().UnixNano(), most)
 }
 

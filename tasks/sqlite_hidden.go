@@ -1,6 +1,6 @@
 package tasks
 
-// A hidden task is a row of a run that has no handle (Run.spill): its output stands in the state before anybody knows its
+// A hidden task is a row of a run that has no handle (Run.spill): it stands in the state, with its output, before any client knows its
 // id. It gets a handle (reveal) or is deleted when the run ends; of a process that died, recover leaves it to the sweeper.
 
 // hiddenExpires is when a hidden row expires: no reader asks for what has, and the sweeper lets it be while it has a keeper.

@@ -12,8 +12,13 @@ import (
 // taskColumns are what scanTask reads.
 const taskColumns = "number, id, owner, tool, status, message, created, updated, ttl, merge, work IS NOT NULL, keeper, coalesce(length(outcome), 0) > 0"
 
-// visible is the condition for a task that can be seen at a time, as Task.Expired has it, and is not hidden.
-const visible = "(expires > ? OR keeper IS NOT NULL AND expires >= 0)"
+// visible is the condition for a task that can be seen at a time, as Task.Expired has it, and is not hidden, unless that is wanted.
+func (o *SQLiteOptions) visible() string {
+	if o.Calls {
+		return "(expires > ? OR keeper IS NOT NULL)"
+	}
+	return "(expires > ? OR keeper IS NOT NULL AND expires >= 0)"
+}
 
 // row is a task as it stands in the database.
 type row struct {
@@ -66,7 +71,7 @@ func (d *database) row(ctx context.Context, owner, id string) (row, error) {
 	var outcome, variables []byte
 	var end sql.NullInt64
 	r, err := scanTask(d.read.QueryRowContext(ctx, "SELECT "+taskColumns+`, outcome, variables, (SELECT stop FROM log WHERE task = number ORDER BY start DESC LIMIT 1)
-		FROM task WHERE id = ? AND owner = ? AND `+visible, id, owner, d.o.now().UnixNano()).Scan, &outcome, &variables, &end)
+		FROM task WHERE id = ? AND owner = ? AND `+d.o.visible(), id, owner, d.o.now().UnixNano()).Scan, &outcome, &variables, &end)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return row{}, ErrNotFound
@@ -140,7 +145,7 @@ func (d *database) list(ctx context.Context, owner string, after int64, n int) (
 			d.tell(r.number, r.ID, r.damage)
 		}
 		return err
-	}, "SELECT "+taskColumns+" FROM task WHERE owner = ? AND number > ? AND "+visible+" ORDER BY number LIMIT ?",
+	}, "SELECT "+taskColumns+" FROM task WHERE owner = ? AND number > ? AND "+d.o.visible()+" ORDER BY number LIMIT ?",
 		owner, after, d.o.now().UnixNano(), n)
 	return page, err
 }

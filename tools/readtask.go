@@ -243,7 +243,7 @@ func writeEnding(to textSink, t *tasks.Task) (rest []mcp.ContentBlock) {
 			structured = nil
 		}
 	}
-	if _, command := result.Meta[mcp.MetaCommand]; structured != nil && !command { // a command's repeats its output
+	if _, command := commandOf(result); structured != nil && !command { // a command's repeats its output
 		rest = append(rest, mcp.Text(string(structured)))
 	}
 	return rest
@@ -269,14 +269,30 @@ func statusLine(t *tasks.Task) string {
 // howEnded is the status of a task that has ended, with what a command came to.
 func howEnded(t *tasks.Task) string {
 	how := string(t.Status)
-	if t.Outcome == nil || t.Outcome.Result == nil || t.Outcome.Result.Meta[mcp.MetaCommand] == nil {
+	if t.Outcome == nil || t.Outcome.Result == nil {
 		return how
 	}
-	if t.Outcome.Result.IsError {
+	exitCode, command := commandOf(t.Outcome.Result)
+	switch {
+	case !command:
+		return how
+	case t.Outcome.Result.IsError:
 		verdict, _, _ := strings.Cut(t.StatusMessage, "\n")
 		return how + ", " + verdict
+	default:
+		return fmt.Sprintf("%s, exit code %d", how, exitCode)
 	}
-	var command struct{ ExitCode int }
-	_ = json.Unmarshal(encode(t.Outcome.Result.Meta[mcp.MetaCommand]), &command)
-	return fmt.Sprintf("%s, exit code %d", how, command.ExitCode)
+}
+
+// commandOf reports whether a result is a command's, and its exit code.
+func commandOf(r *mcp.CallToolResult) (exitCode int, is bool) {
+	said := encode(r.Meta[mcp.MetaCommand])
+	if r.Meta[mcp.MetaCommand] == nil {
+		said = r.StructuredContent
+	}
+	var command struct{ ExitCode *int }
+	if json.Unmarshal(said, &command) != nil || command.ExitCode == nil {
+		return 0, r.Meta[mcp.MetaCommand] != nil
+	}
+	return *command.ExitCode, true
 }
