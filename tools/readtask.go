@@ -237,13 +237,13 @@ func writeEnding(to textSink, t *tasks.Task) (rest []mcp.ContentBlock) {
 	for _, c := range result.Content {
 		said, ok := mcp.TextOf(c)
 		switch {
-		case !ok:
+		case !ok && !bytes.Contains(c, []byte(tasks.LogURI(t.ID))): // its log is what is read here
 			rest = append(rest, c)
 		case sameJSON([]byte(said), structured):
 			structured = nil
 		}
 	}
-	if _, command := commandOf(result); structured != nil && !command { // a command's repeats its output
+	if _, command := commandResult(result); structured != nil && !command { // a command's repeats its output
 		rest = append(rest, mcp.Text(string(structured)))
 	}
 	return rest
@@ -272,7 +272,7 @@ func howEnded(t *tasks.Task) string {
 	if t.Outcome == nil || t.Outcome.Result == nil {
 		return how
 	}
-	exitCode, command := commandOf(t.Outcome.Result)
+	exitCode, command := commandResult(t.Outcome.Result)
 	switch {
 	case !command:
 		return how
@@ -284,8 +284,8 @@ func howEnded(t *tasks.Task) string {
 	}
 }
 
-// commandOf reports whether a result is a command's, and its exit code.
-func commandOf(r *mcp.CallToolResult) (exitCode int, is bool) {
+// commandResult reports whether a result is a command's, and its exit code.
+func commandResult(r *mcp.CallToolResult) (exitCode int, is bool) {
 	said := encode(r.Meta[mcp.MetaCommand])
 	if r.Meta[mcp.MetaCommand] == nil {
 		said = r.StructuredContent

@@ -19,7 +19,7 @@ func TestSchemaNamesWhatIsWrong(t *testing.T) {
 		{`{"properties":{"a":{"type":"object"}}}`, `{"a":null}`, `argument "a": got null, want object`},
 		{`{"properties":{"a":{"minimum":1}}}`, `{"a":0.5}`, `argument "a": minimum: got 0.5, want 1`},
 		{`{"properties":{"a":{"multipleOf":2}}}`, `{"a":3}`, `argument "a": multipleOf: got 3, want 2`},
-		{`{"properties":{"a":true},"additionalProperties":false}`, `{"d":1,"c":2}`, `additional properties "c", "d" not allowed`},
+		{`{"properties":{"a":true},"additionalProperties":false}`, `{"d":1,"c":2}`, `additional properties "c", "d" not allowed; allowed are a`},
 		{`{"properties":{"a":{"additionalProperties":{"type":"string"},"properties":{"b":true}}}}`, `{"a":{"b":1,"c":"c","d":2}}`, `argument "a/d": got number, want string`},
 		{`{"properties":{"a":{"items":{"enum":["x",1,null]}}}}`, `{"a":["x",2,1.0]}`, `argument "a/1": value must be one of "x", 1, null`},
 		{`{"properties":{"a":{"prefixItems":[true,{"type":"null"}],"items":{"const":{"b":[1]}}}}}`, `{"a":[1,null,{"b":[1]},{"b":[2]}]}`, `argument "a/3": value must be {"b":[1]}`},

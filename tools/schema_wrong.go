@@ -146,11 +146,22 @@ func (p *schemaPart) evaluates(name string) bool {
 	return slices.ContainsFunc(slices.Concat(p.here, p.either), func(part *schemaPart) bool { return part.evaluates(name) })
 }
 
+// allowed names the properties that an object may have, if they are few.
+func (p *schemaPart) allowed() string {
+	if n := len(p.Properties); n == 0 || n > maxNamed {
+		return ""
+	}
+	return "; allowed are " + strings.Join(slices.Sorted(maps.Keys(p.Properties)), ", ")
+}
+
+// maxNamed is how many properties a message names.
+const maxNamed = 20
+
 // problem words what the library says of a value: "type: 1 has type "integer", want "string"".
 func (p *schemaPart) problem(said string, value any) string {
 	keyword, _, _ := strings.Cut(said, ":")
 	if names, ok := strings.CutPrefix(said, "unexpected additional properties "); ok {
-		return "additional properties " + nameList(names) + " not allowed"
+		return "additional properties " + nameList(names) + " not allowed" + p.allowed()
 	}
 	source, _ := json.Marshal(p.Schema)
 	if string(source) == "false" {
