@@ -28,6 +28,7 @@ var (
 // TestMain runs the tests, or the program for a test that wants it as a process. After the tests
 // no process that they started is left, and no goroutine of the program.
 func TestMain(m *testing.M) {
+	syscall.Umask(0o022) // a state that the user's group may write is refused
 	if name, value, _ := strings.Cut(asProgram, "="); os.Getenv(name) == value {
 		main()
 		panic("internal error: main returned")

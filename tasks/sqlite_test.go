@@ -16,11 +16,17 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
 
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
+
+func TestMain(m *testing.M) {
+	unix.Umask(0o022) // a state that the user's group may write is refused
+	os.Exit(m.Run())
+}
 
 func openStore(t testing.TB, o SQLiteOptions) *SQLite {
 	t.Helper()

@@ -26,6 +26,7 @@ const watchdog = 30 * time.Second
 const childVar = "RUNNEL_TEST_CHILD"
 
 func TestMain(m *testing.M) {
+	syscall.Umask(0o022) // a state that the user's group may write is refused
 	if child := children[os.Getenv(childVar)]; child != nil {
 		child(os.Args[1:])
 		os.Exit(0)
