@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 const batchVersion = "2025-03-26"
@@ -68,6 +69,7 @@ func TestBatchOfCalls(t *testing.T) {
 		})
 		p := open(t, srv, batchVersion)
 		p.send(`[` + strings.Join([]string{waitLine(`1`, "a"), waitLine(`1`, "b"), waitLine(`2`, "b"), `{"jsonrpc":"2.0","id":3,"method":"go"}`, waitLine(`4`, "d")}, ",") + `]`)
+		time.Sleep(slotPatience) // for a slot
 		p.want()
 		p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`, waitLine(`1`, "x"))
 		p.want(`"id":1,"error":{"code":-32600`)

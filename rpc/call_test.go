@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // gate is a handler that waits for its release, by the text in params.
@@ -212,6 +213,7 @@ func TestMaxInFlight(t *testing.T) {
 		g := newGate(srv)
 		p := open(t, srv, newest())
 		p.send(waitLine(`1`, "a"), waitLine(`2`, "b"), waitLine(`3`, "c"), `{"jsonrpc":"2.0","id":4,"method":"ping"}`)
+		time.Sleep(slotPatience)
 		p.want(`"id":3,"error":{"code":-32603,"message":"too many requests in flight: the limit is 2"}`, `"id":4,"result"`)
 		// As soon as the client has seen an answer it may send the next request.
 		for range 100 {
@@ -224,6 +226,60 @@ func TestMaxInFlight(t *testing.T) {
 		p.want()
 		g.open("a") <- nil
 		g.open("b") <- nil
+		if err := <-p.err; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Calls that come faster than they are answered wait for a slot while slots become free.
+func TestReaderWaitsForASlot(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		srv := NewServer(&Options{MaxInFlight: 4})
+		srv.Handle(Handshake, "quick", func(context.Context, *Caller, json.RawMessage) (any, error) {
+			time.Sleep(slotPatience - time.Millisecond)
+			return result{"done"}, nil
+		})
+		p := open(t, srv, newest())
+		var burst []string
+		for i := range 100 {
+			burst = append(burst, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"quick"}`, i))
+		}
+		p.send(burst...)
+		time.Sleep(25 * slotPatience)
+		lines := p.got()
+		for _, line := range lines {
+			if !strings.Contains(line, `"result"`) {
+				t.Errorf("refused: %s", line)
+			}
+		}
+		if len(lines) != len(burst) {
+			t.Errorf("%d answers, want %d", len(lines), len(burst))
+		}
+		p.bye()
+	})
+}
+
+// Calls above the limit are refused 50 ms after it was reached, and at once from then on. What was answered before is not held up.
+func TestLongCallsAboveTheLimit(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		srv := NewServer(&Options{MaxInFlight: 2})
+		g := newGate(srv)
+		p := open(t, srv, newest())
+		const refused = `"error":{"code":-32603,"message":"too many requests in flight: the limit is 2"}`
+		p.send(waitLine(`1`, "a"), waitLine(`2`, "a"), `{"jsonrpc":"2.0","id":"y","method":"ping"}`, waitLine(`3`, "a"), waitLine(`4`, "a"), `{"jsonrpc":"2.0","id":"z","method":"ping"}`)
+		p.want(`"id":"y","result"`)
+		time.Sleep(slotPatience)
+		p.want(`"id":3,`+refused, `"id":4,`+refused, `"id":"z","result"`)
+		p.send(waitLine(`5`, "a"))
+		p.want(`"id":5,` + refused)
+		p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+		p.want()
+		p.send(waitLine(`6`, "a"))
+		p.want() // it has a slot
+		p.in.Close()
+		g.open("a") <- nil
+		g.open("a") <- nil
 		if err := <-p.err; err != nil {
 			t.Error(err)
 		}

@@ -10,7 +10,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Handle is called by the Conn, on the goroutine that reads, with a stand-in; see stream. It never blocks.
+// Handle is called by the Conn, on the goroutine that reads, with a stand-in; see stream.
 func (s *session) Handle(context.Context, *jsonrpc2.Conn, *jsonrpc2.Request) {
 	m := &s.stream.current
 	if m.kind == request {

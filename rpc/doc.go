@@ -13,8 +13,8 @@
 //
 // Goroutines of a [Server.Serve]:
 //
-//  1. The reader (it belongs to the jsonrpc2.Conn) frames, checks and dispatches. It owns the handshake and never waits,
-//     neither for a handler nor for the client to read: overload is refused with an error.
+//  1. The reader (it belongs to the jsonrpc2.Conn) frames, checks and dispatches. It owns the handshake. It waits
+//     for no handler and not for the client to read: overload is refused with an error, unless slots become free (inflight.admit).
 //  2. The writer writes whatever there is, one write at a time. A goroutine that has little to say and finds nobody writing
 //     (the reader with the answer to a ping, a tool that appends to a quiet log) does not wake it but writes itself, as far as
 //     the client takes it without a wait (writer.writeNow). After a long write the writer looks whether there is something

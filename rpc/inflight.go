@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"sync"
+	"time"
 
 	"runnel/rpc/mcp"
 )
@@ -13,36 +14,83 @@ import (
 // A slot is taken until the writer takes the first response to hand it to the client: a client that does not read cannot pile
 // up responses.
 type inflight struct {
-	max      int   // slots
-	maxBytes int64 // of params in all requests that run
+	max      int    // slots
+	maxBytes int64  // of params in all requests that run
+	flush    func() // writes out what the reader has answered, before it waits
 
 	mu      sync.Mutex
 	byID    map[string]*call
 	streams map[string]bool // ids under which more responses come
 	slots   int
+	moved   time.Time     // when a slot was taken or became free last
+	room    chan struct{} // closed when one becomes free; nil unless the reader waits
 	bytes   int64
 	running int           // handlers
 	closed  bool          // nothing more is admitted
 	idle    chan struct{} // closed when no handler runs; nil unless somebody waits
 }
 
-// admit takes a slot and starts to count a request. Its handler must run then, and end with leave.
+// slotPatience is how long ago a slot may have been taken or become free where the reader waits for the next one. Quick calls come
+// faster than they are answered when a script writes all of them at once. Once 50 ms have shown that calls are long, the next ones
+// are refused at once.
+const slotPatience = 50 * time.Millisecond
+
+// admit takes a slot and starts to count a request. Its handler must run then, and end with leave. It waits for a slot while
+// they become free (slotPatience).
 func (f *inflight) admit(c *call) *Error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	for f.slots >= f.max && !f.closed {
+		left := slotPatience - time.Since(f.moved)
+		if left <= 0 {
+			return Errorf(mcp.CodeBusy, "too many requests in flight: the limit is %d", f.max)
+		}
+		f.awaitSlot(left)
+	}
 	switch {
 	case f.closed:
 		return Errorf(mcp.CodeBusy, "%v", ErrShutdown)
-	case f.slots >= f.max:
-		return Errorf(mcp.CodeBusy, "too many requests in flight: the limit is %d", f.max)
 	case f.bytes > 0 && f.bytes+int64(len(c.params)) > f.maxBytes:
 		return Errorf(mcp.CodeBusy, "requests in flight are too large together: the limit is %d bytes", f.maxBytes)
 	}
 	f.byID[c.key] = c
 	f.slots++
+	f.moved = time.Now()
 	f.running++
 	f.bytes += int64(len(c.params))
 	return nil
+}
+
+// awaitSlot waits until a slot becomes free, so long at the most. mu is held, but not meanwhile.
+func (f *inflight) awaitSlot(limit time.Duration) {
+	room := make(chan struct{})
+	f.room = room
+	f.mu.Unlock()
+	f.flush()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-room:
+	case <-timer.C:
+	}
+	f.mu.Lock()
+}
+
+// free makes slots free. mu is held.
+func (f *inflight) free(slots int) {
+	f.slots -= slots
+	if slots > 0 {
+		f.moved = time.Now()
+		f.wakeReader()
+	}
+}
+
+// wakeReader ends awaitSlot. mu is held.
+func (f *inflight) wakeReader() {
+	if f.room != nil {
+		close(f.room)
+		f.room = nil
+	}
 }
 
 // has reports whether an id is in flight.
@@ -103,7 +151,7 @@ func (f *inflight) finish(c *call) (first, wanted bool) {
 	c.answered = true
 	delete(f.byID, c.key)
 	if c.cancelled {
-		f.slots--
+		f.free(1)
 	}
 	return true, !c.cancelled
 }
@@ -111,7 +159,7 @@ func (f *inflight) finish(c *call) (first, wanted bool) {
 // release frees the slots of responses that are about to be written.
 func (f *inflight) release(slots int) {
 	f.mu.Lock()
-	f.slots -= slots
+	f.free(slots)
 	f.mu.Unlock()
 }
 
@@ -131,6 +179,7 @@ func (f *inflight) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closed = true
+	f.wakeReader()
 	for _, c := range f.byID {
 		if c.onCancel != nil && !c.cancelled {
 			go c.onCancel()

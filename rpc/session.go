@@ -66,6 +66,7 @@ func newSession(ctx context.Context, srv *Server, in io.Reader, out io.Writer) *
 	s.calls = &inflight{max: srv.opt.MaxInFlight, maxBytes: inFlightLines * int64(srv.opt.MaxLine), byID: map[string]*call{}}
 	s.w = newWriter(out, s.calls.release, s.log)
 	s.w.flooded = s.in.nudge
+	s.calls.flush = s.w.writeNow
 	s.stream = newStream(s, srv.opt.MaxLine)
 	return s
 }
