@@ -110,3 +110,12 @@ tools:
 	people("tasks", "list").is(t, exitFine, `ID .*\n[0-9a-f]{8} +completed +quick .*\n`, "")
 	w.end()
 }
+
+// runnel call waits for the result of a plain call that was handed over, by the tasks methods of the version.
+func TestCallFollowsAHandOver(t *testing.T) {
+	t.Parallel()
+	config := writeConfig(t, `tools: {slow: {shell: "echo begun; sleep 1; echo done; exit 3", task: forbidden}}`)
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		people(t, append(config, "call", "slow", "--protocol", version, "--state", "memory", "--sync-wait", "300ms")...).is(t, 3, "begun\ndone\n(exit code 3\n)?", ".*")
+	}
+}

@@ -261,7 +261,12 @@ func (r *Remote) result(ctx context.Context, call *RemoteCall) (json.RawMessage,
 				r.tracker.Finish(partials.Failed, response.Err.Message)
 				return false
 			}
-			kind := r.tracker.Response(response.Result)
+			kind := partials.AnswerHandle
+			if id := r.handedOver(response.Result); id != "" {
+				r.tracker.Handle(id)
+			} else {
+				kind = r.tracker.Response(response.Result)
+			}
 			select {
 			case first <- kind:
 			default:
@@ -297,6 +302,22 @@ func (r *Remote) put(ctx context.Context, q mcp.InputRequest) (json.RawMessage, 
 		return encode(answer), err
 	}
 	return r.o.AskOther(ctx, q.Method, q.Params)
+}
+
+// handedOver is the task to which a runnel has handed over a plain call that took too long, "" if it has not, or if the task cannot
+// be followed: the tasks methods are not there.
+func (r *Remote) handedOver(result json.RawMessage) string {
+	var m struct {
+		Meta struct {
+			Task    taskMeta        `json:"runnel/task"`
+			Related mcp.RelatedTask `json:"io.modelcontextprotocol/related-task"` // which a tool that tells of a task does not have
+		} `json:"_meta"`
+	}
+	_ = json.Unmarshal(result, &m) // what is of the wrong type reads as absent
+	if v := r.client.Version(); !v.Tasks && !v.Stateless || m.Meta.Task.Status != mcp.TaskWorking || m.Meta.Task.TaskID != m.Meta.Related.TaskID {
+		return ""
+	}
+	return m.Meta.Task.TaskID
 }
 
 // answerAll answers what a call was answered with: questions (basic/patterns/mrtr). params is then the call to send again. An

@@ -267,18 +267,18 @@ const sessions = {
   async 'hand-over'() {
     const s = await Session.open({}, '--sync-wait', '200ms', '--fallback-tools', 'always');
     const first = await s.call('stream', { count: 12, intervalMs: 50 }, {}, { onprogress: () => {} });
-    let { taskId, status, next } = first.structuredContent;
+    let { taskId, status } = first._meta['runnel/task'];
     assert.equal(status, 'working');
-    let output = first.content.length > 1 ? first.content[0].text : '';
-    for (let page; status === 'working'; ) {
-      page = await s.call('get_task_result', { task_id: taskId, after: next, wait_ms: 5000 });
-      ({ status, next } = page.structuredContent);
-      output += page.structuredContent.output;
+    let output = first.content.length > 1 ? first.content[1].text : '';
+    while (status === 'working') {
+      const page = await s.call('get_task_result', { task_id: taskId, wait_ms: 5000 });
+      ({ status } = page._meta['runnel/task']);
+      output += page.content[0].text;
     }
-    assert.equal(output.trimEnd().split('\n').length, 12);
+    assert.equal(output.match(/^chunk /gm).length, 12);
     const started = await s.call('start_task', { tool: 'sleep', arguments: { ms: 3_600_000 } });
-    assert.ok(text(await s.call('list_tasks', {})).includes(started.structuredContent.taskId));
-    await s.call('cancel_task', { task_id: started.structuredContent.taskId });
+    assert.ok(text(await s.call('list_tasks', {})).includes(started._meta['runnel/task'].taskId));
+    await s.call('cancel_task', { task_id: started._meta['runnel/task'].taskId });
     return s.close('tools/call', 'notifications/progress');
   },
 
