@@ -243,9 +243,14 @@ func (c *call) finish(raw json.RawMessage) error {
 		}
 		c.written(c.view.content(line.String() + "\n"))
 	case "text":
-		switch c.tracker.Compare(r.Content) {
+		content := tools.SplitEnd(&r)
+		compared := c.tracker.Compare(content)
+		if r.Meta[mcp.MetaCommand] != nil && compared != partials.NoneStreamed { // the output has come, as it was
+			content, compared = tools.OnlyEnd(content), partials.ResultAdds
+		}
+		switch compared {
 		case partials.NoneStreamed, partials.ResultAdds:
-			c.show(c.tracker.Beyond(r.Content))
+			c.show(c.tracker.Beyond(content))
 		case partials.Different:
 			if c.tracker.Stats().Gaps > 0 {
 				c.say("the result is not what was streamed; -o json shows it")
@@ -253,7 +258,7 @@ func (c *call) finish(raw json.RawMessage) error {
 			}
 			// What was streamed was about the work, the result is what came of it.
 			c.view.newLine()
-			c.show(r.Content)
+			c.show(content)
 		}
 	}
 	return exitOf(&r)
@@ -264,7 +269,11 @@ func exitOf(r *mcp.CallToolResult) error {
 	var s struct {
 		ExitCode int `json:"exitCode"` // null after a signal
 	}
-	_ = json.Unmarshal(r.StructuredContent, &s) // most results have none
+	said := r.StructuredContent
+	if command := r.Meta[mcp.MetaCommand]; command != nil {
+		said, _ = json.Marshal(command) // it was JSON before
+	}
+	_ = json.Unmarshal(said, &s) // most results have none
 	switch {
 	case s.ExitCode&0xff != 0:
 		return exitError(s.ExitCode & 0xff)
@@ -285,7 +294,7 @@ func (c *call) summarize(raw json.RawMessage, err error) {
 	end, _ := c.tracker.End()
 	compared := "no result"
 	if raw != nil {
-		compared = c.tracker.Compare(r.Content).String()
+		compared = c.tracker.Compare(tools.SplitEnd(&r)).String()
 	}
 	c.mu.Lock()
 	first := c.first

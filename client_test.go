@@ -110,6 +110,10 @@ tools:
     stderr: separate
   long:
     shell: seq 100000
+  half:
+    shell: printf half; exit 3
+  silent: {command: ["true"]}
+  bar: {command: [printf, '1%%\r2%%\r3%%\n']}
   bars:
     shell: "echo [1/4] one; echo [4/4] four"
     progress: '\[(\d+)/(\d+)\]'
@@ -137,8 +141,17 @@ tools:
 		{args: "call stream count=2 --selftest --output=ndjson", stdout: `(?s)(\{"jsonrpc":"2\.0",[^\n]*\}\n)*.*"notifications/tasks/partial".*"streamed 2 chunks".*\n`},
 		{args: "call blob bytes=20 --selftest", stdout: `\[image image/png 20 bytes\]\n`},
 
-		{args: "call fails --config " + config, code: 7, stdout: `out\nexit code 7\n?`, stderr: "bad\n"},
-		{args: "call fails --no-task --config " + config, code: 7, stdout: `out\nexit code 7\n?`, stderr: "bad\n"},
+		{args: "call fails --config " + config, code: 7, stdout: `out\n`, stderr: `^bad\nexit code 7 after [0-9.]+ s\n$`},
+		{args: "call fails --no-task --config " + config, code: 7, stdout: `out\n`, stderr: `^bad\nexit code 7 after [0-9.]+ s\n$`},
+		{args: "call fails --mode streaming --config " + config, code: 7, stdout: `out\n`, stderr: `^bad\nexit code 7 after [0-9.]+ s\n$`},
+		{args: "call fails --protocol=2026-07-28 --config " + config, code: 7, stdout: `out\n`, stderr: `^bad\nexit code 7 after [0-9.]+ s\n$`},
+		{args: "call half --config " + config, code: 3, stdout: `half`, stderr: `exit code 3 after [0-9.]+ s\n$`},
+		{args: "call silent --config " + config, stderr: `^no output, exit code 0\n$`},
+		{args: "call silent --no-task --config " + config, stderr: `^no output, exit code 0\n$`},
+		{args: "call silent --mode streaming --config " + config, stderr: `^no output, exit code 0\n$`},
+		{args: "call silent --protocol=2026-07-28 --config " + config, stderr: `^no output, exit code 0\n$`},
+		{args: "call bar --config " + config, stdout: `1%\r2%\r3%\n`},
+		{args: "call bar --no-task --config " + config, stdout: `(1%\r2%\r)?3%\n`},
 		{args: "call long --summary --config " + config, stdout: `(?s)1\n2\n.*99999\n100000\n`, stderr: `588895 bytes, the result shows its head and tail; exit code 0, completed after \d+ ms\n`},
 		{args: "call bars --progress=always --config " + config, stdout: "(?s).*four\n", stderr: `(?s).*100%`},
 		{args: "call fail message=why afterChunks=1 --selftest", code: 1, stdout: `chunk 000000 x*\nwhy`},

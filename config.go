@@ -181,7 +181,7 @@ func (i *invocation) registry(config *tools.Config) (registry *tools.Registry, c
 	}
 	flag := func(name string) func() string { return func() string { return i.options.from[name] } }
 	for _, spec := range i.options.tools {
-		c, err := tools.NewCommandLine(spec, tools.Environment{Vars: i.env})
+		c, err := tools.NewCommandLine(spec, tools.Environment{Vars: i.env, MaxResult: config.Tasks.MaxResult})
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %s", i.options.from["tool"], allowedInParentheses(err)))
 			continue

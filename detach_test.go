@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -62,7 +63,7 @@ tools:
 // detachedWitness is a client of a runnel with these tools.
 func detachedWitness(t testing.TB, dir string) *witness {
 	t.Helper()
-	return newWitness(t, programCommand(t, append(writeConfig(t, detachedTools), "--state", dir, "--fallback-tools", "always", "--max-tasks", "1000", "--drain", "0")...))
+	return newWitness(t, programCommand(t, append(writeConfig(t, detachedTools), "--state", dir, "--fallback-tools", "always", "--max-tasks", "1000", "--max-result", "512KiB", "--drain", "0")...))
 }
 
 // start starts a tool as a task.
@@ -503,10 +504,10 @@ tools:
 		t.Errorf("not confirmed: %q, exit code %d, stderr %q", id, code, stderr)
 	}
 	w := detachedWitness(t, dir)
-	for id, want := range map[string]string{slow: "done\nexit code 4\n", sure: "sure\n"} {
+	for id, want := range map[string]string{slow: "^done\nexit code 4 after [0-9.]+ s$", sure: "^sure\n$"} {
 		var result mcp.CallToolResult
 		w.must(&result, "tasks/result", map[string]any{"taskId": id})
-		if text, _ := mcp.TextOf(result.Content[0]); text != want {
+		if text, _ := mcp.TextOf(result.Content[0]); !regexp.MustCompile(want).MatchString(text) {
 			t.Errorf("%s: %q", id, text)
 		}
 		supervisorEnds(t, id)

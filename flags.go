@@ -50,6 +50,7 @@ func (o *options) register(flags *pflag.FlagSet) {
 		{flag: "sync-wait", path: "tasks.syncWait", usage: "after this `DURATION` a call goes on as a background task; 0 = never"},
 		{flag: "immediate-wait", path: "tasks.immediateWait", usage: "after this `DURATION` a call in immediate mode becomes a task"},
 		{flag: "fallback-tools", path: "fallbackTools", usage: "`WHEN` to list start_task, get_task_result, list_tasks and cancel_task:\nauto (for clients that cannot do tasks), always, never"},
+		{flag: "max-result", path: "tasks.maxResult", usage: "show a model `BYTES` of what a command prints; of more the head and the tail"},
 		{flag: "max-tasks", path: "tasks.maxLive", usage: "run `N` tasks at once at most"},
 		{flag: "max-in-flight", path: "limits.maxInFlight", usage: "answer `N` requests at once at most"},
 		{flag: "max-line", path: "limits.maxLine", usage: "refuse an incoming line of more `BYTES`, such as 512KiB"},

@@ -28,6 +28,7 @@ tools:
     input:
       packages: {type: array, items: {type: string}, default: ["./..."]}
     timeout: 5m
+    maxResult: 512KiB
 `, root))...)
 	goEnv, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE", "GOFLAGS", "GOPATH").Output()
 	if err != nil {
@@ -59,14 +60,16 @@ tools:
 	s.sendLine(`{"jsonrpc":"2.0","id":2,"method":"tasks/result","params":{"taskId":"%s"}}`, taskID)
 	var answer struct {
 		Result struct {
-			Content           []struct{ Text string }
-			StructuredContent struct{ ExitCode *int }
+			Content []struct{ Text string }
+			Meta    struct {
+				Command struct{ ExitCode *int } `json:"runnel/command"`
+			} `json:"_meta"`
 		}
 	}
 	if err := json.Unmarshal(s.line(), &answer); err != nil {
 		t.Fatal(err)
 	}
-	if code := answer.Result.StructuredContent.ExitCode; code == nil || *code != 0 {
+	if code := answer.Result.Meta.Command.ExitCode; code == nil || *code != 0 {
 		t.Errorf("no exit code 0; the partials say:\n%s", &text)
 	}
 	if !strings.Contains(text.String(), "--- PASS: Test") || len(answer.Result.Content) != 1 || answer.Result.Content[0].Text != text.String() {

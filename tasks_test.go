@@ -112,7 +112,7 @@ tools:
 		t.Errorf("result: %v", err)
 	}
 	var r mcp.CallToolResult
-	if err := json.Unmarshal([]byte(whole.String()), &r); err != nil || !r.IsError || !strings.Contains(string(r.StructuredContent), `"exitCode":3`) {
+	if err := json.Unmarshal([]byte(whole.String()), &r); err != nil || !r.IsError || !strings.Contains(whole.String(), `"exitCode":3`) {
 		t.Errorf("result: %v: %s", err, whole.String())
 	}
 

@@ -16,6 +16,7 @@ import (
 
 	"runnel/partials"
 	"runnel/tasks"
+	"runnel/tools"
 )
 
 func (i *invocation) listCommand() *cobra.Command {
@@ -336,7 +337,7 @@ func (i *invocation) resultCommand() *cobra.Command {
 				err = i.writeJSON(result)
 			} else {
 				v := newView(i.stdout, i.stderr, "never", "")
-				for _, item := range result.Content {
+				for _, item := range tools.SplitEnd(result) {
 					if text, isText, stderr := itemText(item); err == nil {
 						err = v.output(text, isText, stderr)
 					}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"runnel/rpc/mcp"
 )
 
 // printable makes of a server's words what may stand in a line of a terminal. What can move the cursor, change colors, write to the
@@ -56,8 +58,8 @@ func shorten(s string) string {
 // clipText keeps an error on a line.
 func clipText(s string) string { return shorten(strings.ReplaceAll(s, "\n", " ")) }
 
-// itemText is a content item as a terminal shows it, whether that is text of its own or a line about it, and whether a command
-// wrote it to stderr.
+// itemText is a content item as a terminal shows it, whether that is text of its own or a line about it, and whether it belongs on
+// stderr: a command wrote it there, or it tells how the command ended.
 func itemText(item json.RawMessage) (text string, isText, stderr bool) {
 	var m struct {
 		Type     string `json:"type"`
@@ -85,7 +87,10 @@ func itemText(item json.RawMessage) (text string, isText, stderr bool) {
 		words := strings.Fields(printable(strings.Join([]string{m.Type, m.MimeType, m.URI, m.Resource.URI, size(m.Data)}, " ")))
 		text = fmt.Sprintf("[%s]\n", strings.Join(words, " "))
 	}
-	return text, isText, m.Meta.Stream == "stderr"
+	if m.Meta.Stream == mcp.StreamEnd {
+		text = strings.TrimPrefix(text, "\n") + "\n"
+	}
+	return text, isText, m.Meta.Stream == mcp.StreamStderr || m.Meta.Stream == mcp.StreamEnd
 }
 
 func size(base64 string) string {

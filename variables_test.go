@@ -87,7 +87,7 @@ tools:
 	}
 	spoiled := created(call("spoil", none, `{"kept":true}`))
 	w.must(&result, "tasks/result", map[string]any{"taskId": spoiled})
-	if !result.IsError || !strings.Contains(string(result.Content[0]), `are not taken: the variables are no JSON object\n"`) {
+	if !result.IsError || !strings.Contains(string(result.Content[0]), `are not taken: the variables are no JSON object"`) {
 		t.Errorf("a command that wrote nonsense: %s", result.Content)
 	}
 	shows(spoiled, `{"kept":true}`)

@@ -3,6 +3,7 @@ package partials
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 
 	"runnel/rpc/mcp"
 )
@@ -39,7 +40,7 @@ const (
 // merged is content in one piece: its text, and its other items between marks that no text contains. What a command
 // wrote to stderr is apart: a result has it behind the rest.
 type merged struct {
-	flat [2][]byte // stdout, stderr
+	flat [3][]byte // stdout, stderr, and how a command ended
 	most int       // bytes to keep
 	long bool      // there was more
 	gap  bool
@@ -63,11 +64,14 @@ func (m *merged) add(items []json.RawMessage, replaces bool) (text int64) {
 			m.flat[stream] = appendOther(m.flat[stream], item)
 		}
 		if len(m.flat[0])+len(m.flat[1]) > m.most {
-			m.long, m.flat = true, [2][]byte{}
+			m.long, m.flat = true, [3][]byte{}
 		}
 	}
 	return text
 }
+
+// ended is where merged keeps how a command ended.
+const ended = Stderr + 1
 
 func textOf(item json.RawMessage) (text string, stream Stream, ok bool) {
 	var t struct {
@@ -80,8 +84,11 @@ func textOf(item json.RawMessage) (text string, stream Stream, ok bool) {
 	if err := json.Unmarshal(item, &t); err != nil || t.Type != "text" {
 		return "", Stdout, false
 	}
-	if t.Meta.Stream == "stderr" {
+	switch t.Meta.Stream {
+	case mcp.StreamStderr:
 		stream = Stderr
+	case mcp.StreamEnd:
+		return strings.TrimPrefix(t.Text, "\n"), ended, true
 	}
 	return t.Text, stream, true
 }
@@ -151,7 +158,7 @@ func isExcerpt(whole, part []byte) bool {
 	for head < len(part) && head < len(whole) && part[head] == whole[head] {
 		head++
 	}
-	least := len(part) / 4 // what head and tail have at least
+	least := len(part) / 8 // what head and tail have at least: a quarter, but for the rest of a line
 	for range 3 {
 		// The tail begins somewhere behind the head, within a mark's length.
 		for begin := head; begin <= head+maxMark && len(part)-begin > least; begin++ {

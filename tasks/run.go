@@ -113,7 +113,18 @@ var ErrEnding = errors.New("the task has ended, but its end waits to be stored: 
 var ErrEnded = errors.New("the task has ended")
 
 // Promote gives a handle to a run, if it has none. It fails like Start, or with ErrEnded.
-func (r *Run) Promote(ctx context.Context) error {
+func (r *Run) Promote(ctx context.Context) error { return r.promote(ctx, r.runner.admit) }
+
+// Keep gives a handle to a run whose work is done, so that its output can be read afterwards. It fails if the task cannot be
+// stored, and not at a limit: those are for work that goes on.
+func (r *Run) Keep(ctx context.Context) error {
+	return r.promote(ctx, func(ctx context.Context, run *Run) error {
+		r.runner.mu.Lock()
+		return r.runner.enter(ctx, run)
+	})
+}
+
+func (r *Run) promote(ctx context.Context, admit func(context.Context, *Run) error) error {
 	r.door.Lock()
 	defer r.door.Unlock()
 	r.mu.Lock()
@@ -126,7 +137,7 @@ func (r *Run) Promote(ctx context.Context) error {
 		return nil
 	}
 	// An end that begins from here on waits for the door, and finds the handle.
-	if err := r.runner.admit(ctx, r); err != nil {
+	if err := admit(ctx, r); err != nil {
 		return err
 	}
 	r.setHidden(false)

@@ -221,6 +221,11 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 		r.mu.Unlock()
 		return r.refuse(run.id, run.spec.Tool, RefusedStarts, tooManyStarts(r.o.MaxStartsPerMinute))
 	}
+	return r.enter(ctx, run)
+}
+
+// enter is admit without the limits. The run's door is held, and r.mu, which it gives back.
+func (r *Runner) enter(ctx context.Context, run *Run) error {
 	r.live[run.id] = run
 	r.watch()
 	r.mu.Unlock()

@@ -5,13 +5,13 @@ import "bytes"
 // stripper takes the escape sequences of terminals (ECMA-48) out of a stream, also those that two reads
 // share. Text without any passes as it is. A sequence that is never ended costs at most the rest of its line.
 //
-// On a terminal the driver also ends lines with \r\n and programs redraw a line after a \r: there
-// crlf turns each of \r\n, \r\r\n and \r alone into one \n, so that a redrawn line becomes a new line.
+// On a terminal the driver ends lines with \r\n: there crlf turns each \r\n and \r\r\n into one \n. A \r alone, with which programs
+// draw a line over, stays.
 type stripper struct {
 	crlf bool
 
 	state stripState
-	cr    bool   // a \r has been read, and what it means depends on the next byte
+	cr    bool   // one \r or more have been read, and what they mean depends on the next byte
 	buf   []byte // what filter returned last
 }
 
@@ -86,7 +86,7 @@ func (s *stripper) flush() []byte {
 	s.buf = s.buf[:0]
 	if s.cr {
 		s.cr = false
-		s.buf = append(s.buf, '\n')
+		s.buf = append(s.buf, '\r')
 	}
 	return s.buf
 }
@@ -144,9 +144,8 @@ func (s *stripper) next(b byte) {
 func (s *stripper) text(b byte) {
 	if s.cr && b != '\r' {
 		s.cr = false
-		s.buf = append(s.buf, '\n')
-		if b == '\n' {
-			return
+		if b != '\n' {
+			s.buf = append(s.buf, '\r')
 		}
 	}
 	switch {

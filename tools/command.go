@@ -22,6 +22,8 @@ type Environment struct {
 	Vars []string // "NAME=value"; nil = runnel's own environment
 
 	Version string // of runnel, for upstreams
+
+	MaxResult Size // of commands whose config says none; 0 = DefaultMaxResult
 }
 
 // Command is a tool that runs a program and streams what it prints.
@@ -40,6 +42,9 @@ type Command struct {
 	env    func() []string
 	marks  func() *regexp.Regexp // "progress"; of none, it is nil
 
+	outputSchema json.RawMessage // nil = none
+	outputs      *schema         // checks what is printed; nil = any object
+
 	slots chan struct{} // holds one element per running call; nil = no limit
 	queue *queue        // of a supervisor: instead of slots, for the calls in all processes
 }
@@ -51,9 +56,9 @@ func (c *Command) Describe() mcp.Tool {
 	return mcp.Tool{
 		Name:         c.name,
 		Title:        c.config.Title,
-		Description:  c.config.Description,
+		Description:  cmp.Or(c.config.Description, c.config.commandLine()),
 		InputSchema:  c.in.schema,
-		OutputSchema: commandOutputSchema,
+		OutputSchema: c.outputSchema,
 		Annotations:  c.config.Annotations,
 		// streamPartial tells what the tool does "when invoked as a task" (SEP-2679, 3).
 		Execution: &mcp.ToolExecution{TaskSupport: c.config.Task, StreamPartial: c.config.Task != mcp.TaskForbidden},
@@ -99,18 +104,15 @@ func (c *Command) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToo
 		grace:   time.Duration(*c.config.Grace),
 	})
 	o := r.outcome(ending, time.Since(began))
-	if o.failed() {
-		in.SetStatus(o.statusMessage())
-		in.Repeats(mcp.Text(o.verdict + "\n"))
-	} else {
-		in.Repeats()
-	}
+	c.checkOutput(o)
 	if err := variables.merge(ctx, in); err != nil {
 		o.verdict = cmp.Or(o.verdict, err.Error())
-		in.SetStatus(o.statusMessage())
-		in.Repeats(mcp.Text(o.verdict + "\n"))
 	}
-	result := o.result()
+	if o.failed() {
+		in.SetStatus(o.statusMessage())
+	}
+	in.Repeats(o.end()...)
+	result := o.result(in.leftOut(ctx))
 	if o.Truncated {
 		in.Truncated()
 	}

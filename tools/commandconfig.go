@@ -38,7 +38,10 @@ type CommandConfig struct {
 	Task          mcp.TaskSupport `yaml:"task"`          // optional (default), required, forbidden
 	MaxConcurrent int             `yaml:"maxConcurrent"` // calls that run at once; 0 = no limit
 	MaxOutput     *Size           `yaml:"maxOutput"`     // output that is stored, its head and its tail; default DefaultMaxOutput
-	MaxResult     *Size           `yaml:"maxResult"`     // text in the result; default DefaultMaxResult
+	MaxResult     *Size           `yaml:"maxResult"`     // text in the result; default Environment.MaxResult
+
+	Structured   string `yaml:"structured"`   // what structuredContent has: none (default), summary, json
+	OutputSchema Object `yaml:"outputSchema"` // with structured: json, what the command prints
 
 	Confirm         string `yaml:"confirm"`         // a question to the user, with placeholders, before the command is started
 	ConfirmFallback string `yaml:"confirmFallback"` // for a client that cannot be asked: refuse (default), run
@@ -50,7 +53,7 @@ type CommandConfig struct {
 const (
 	DefaultGrace     = Duration(5 * time.Second) // as long as most programs need to clean up
 	DefaultMaxOutput = Size(256 << 20)
-	DefaultMaxResult = Size(256 << 10) // what a model can still read; a line with it stays below 1 MiB
+	DefaultMaxResult = Size(32 << 10) // what most hosts show their model whole
 
 	// minMaxResult leaves room for the line that says what is left out, and something around it.
 	minMaxResult = Size(1 << 10)

@@ -113,3 +113,24 @@ func doubleQuoted(word *strings.Builder, s string) (int, error) {
 	}
 	return 0, errors.New("a double quote is not closed")
 }
+
+// maxCommandLine is how much of a command line describes its tool, in bytes.
+const maxCommandLine = 500
+
+// commandLine is the command as a shell reads it, or the script: what describes a tool whose config does not.
+func (f *CommandConfig) commandLine() string {
+	line := strings.TrimSpace(f.Shell)
+	if line == "" {
+		words := make([]string, len(f.Command))
+		for i, word := range f.Command {
+			if words[i] = word; word == "" || strings.ContainsAny(word, " \t\n'\"\\$`|&;<>()*?#~") {
+				words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+			}
+		}
+		line = strings.Join(words, " ")
+	}
+	if short := clipText(line, maxCommandLine); len(short) < len(line) {
+		return short + "..."
+	}
+	return line
+}

@@ -70,6 +70,7 @@ type TasksConfig struct {
 	ImmediateWait Duration   `yaml:"immediateWait"` // how long an immediate-mode call may take before it becomes a task
 	Heartbeat     Duration   `yaml:"heartbeat"`     // longest silence towards a client that asked for progress
 	FailedExit    FailedExit `yaml:"failedExit"`    // the status of a task whose tool returned an error result
+	MaxResult     Size       `yaml:"maxResult"`     // text in the result of a command whose own config says nothing
 }
 
 // StateConfig is where tasks live.
@@ -192,6 +193,7 @@ func DefaultConfig() *Config {
 			ImmediateWait: Duration(100 * time.Millisecond),
 			Heartbeat:     Duration(10 * time.Second),
 			FailedExit:    "failed",
+			MaxResult:     DefaultMaxResult,
 		},
 		State:         StateConfig{MaxState: 4 << 30},
 		FallbackTools: "auto",
@@ -288,7 +290,7 @@ func (c *Config) Detaches() string {
 // Commands makes the tools that the config describes, sorted by name. They run in the directory of the
 // config file, in an environment of vars ("NAME=value"; nil = runnel's own).
 func (c *Config) Commands(vars []string) ([]*Command, error) {
-	env := Environment{Vars: vars}
+	env := Environment{Vars: vars, MaxResult: c.Tasks.MaxResult}
 	if c.file != "" {
 		env.Dir = filepath.Dir(c.file)
 		if dir, err := filepath.Abs(env.Dir); err == nil { // asks the system once, not for each tool; there its error is told

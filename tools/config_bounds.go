@@ -78,6 +78,7 @@ func (c *Config) outOfBounds() (list []*ConfigError) {
 			bad(key, d, "is negative", "0 or more")
 		}
 	}
+	size("tasks.maxResult", c.Tasks.MaxResult, minMaxResult, limitMaxResult)
 	size("state.maxState", c.State.MaxState, minState, limitState)
 	if c.Tasks.Heartbeat < Duration(time.Millisecond) {
 		bad("tasks.heartbeat", c.Tasks.Heartbeat, "is out of range", "1ms or more")

@@ -48,11 +48,30 @@ func newUsingAll(name string, config CommandConfig, in *inputs, env Environment,
 
 // schemaError says where in "input" the schema is wrong.
 func (k inputKey) schemaError(err error) error {
+	return badSchema(k.of, err)
+}
+
+// badSchema is an error of a schema, with the key of the place where it is wrong.
+func badSchema(keyOf func(location []string) string, err error) error {
 	wrong, ok := errors.AsType[*schemaError](err)
 	if !ok {
 		wrong = &schemaError{problem: err.Error()}
 	}
-	return &ConfigError{Key: k.of(wrong.place), Problem: "is no JSON Schema: " + wrong.problem, Allowed: "JSON Schema 2020-12"}
+	return &ConfigError{Key: keyOf(wrong.place), Problem: "is no JSON Schema: " + wrong.problem, Allowed: "JSON Schema 2020-12"}
+}
+
+// keyOf is the key of a place in a schema that stands under a key.
+func keyOf(key string, location []string) string {
+	var b strings.Builder
+	b.WriteString(key)
+	for _, part := range location {
+		if _, err := strconv.Atoi(part); err == nil {
+			b.WriteString("[" + part + "]")
+		} else {
+			b.WriteString("." + part)
+		}
+	}
+	return b.String()
 }
 
 // inputKey tells where in "input" a place of the whole schema is: input is the schema, or only its properties.
@@ -62,16 +81,7 @@ func (k inputKey) of(location []string) string {
 	if !k.whole && len(location) > 0 && location[0] == "properties" {
 		location = location[1:]
 	}
-	var b strings.Builder
-	b.WriteString("input")
-	for _, part := range location {
-		if _, err := strconv.Atoi(part); err == nil {
-			b.WriteString("[" + part + "]")
-		} else {
-			b.WriteString("." + part)
-		}
-	}
-	return b.String()
+	return keyOf("input", location)
 }
 
 // checkDefault refuses a default that a call could not give.

@@ -117,7 +117,7 @@ func TestConfigOverridesDefaults(t *testing.T) {
 	want.Partials = PartialsConfig{Pace: 0, MaxBytes: 16 << 10, MaxPending: 2 << 20}
 	want.Tasks = TasksConfig{TTL: Duration(30 * time.Minute), MaxTTL: Duration(2 * time.Hour), PollInterval: Duration(500 * time.Millisecond), MaxLive: 8,
 		MaxStartsPerMinute: 60, MaxRequestsPerSecond: 100,
-		SyncWait: Duration(20 * time.Second), ImmediateWait: Duration(50 * time.Millisecond), Heartbeat: Duration(5 * time.Second), FailedExit: "completed"}
+		SyncWait: Duration(20 * time.Second), ImmediateWait: Duration(50 * time.Millisecond), Heartbeat: Duration(5 * time.Second), FailedExit: "completed", MaxResult: 16 << 10}
 	want.State = StateConfig{Dir: "~/tasks", MaxState: 1 << 30}
 	want.FallbackTools, want.Compat = "always", CompatConfig{RequiredFallthrough: true}
 	for _, section := range []string{"server", "limits", "partials", "tasks", "state", "fallbackTools", "compat"} {

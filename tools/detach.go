@@ -77,6 +77,7 @@ func (c *Command) supervised(in *Call) *supervised {
 		Dir:       RawText(c.dir),
 		Env:       RawText(strings.Join(c.env(), "\x00")),
 		Arguments: in.Arguments,
+		Polls:     in.polls(),
 	}
 	for _, element := range c.config.Command {
 		s.Command = append(s.Command, RawText(element))

@@ -19,7 +19,7 @@ func TestConfigReachesTheSupervisor(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range commands {
-		arguments := &Call{Arguments: json.RawMessage(`{"run": "a b", "packages": ["x", "y"], "host": "h"}`), detaching: &Detaching{}}
+		arguments := &Call{Arguments: json.RawMessage(`{"run": "a b", "packages": ["x", "y"], "host": "h"}`), detaching: &Detaching{}, polls: func() bool { return true }}
 		sent := c.supervised(arguments)
 		encoded, err := json.Marshal(sent)
 		if err != nil {
@@ -29,7 +29,7 @@ func TestConfigReachesTheSupervisor(t *testing.T) {
 		if err := json.Unmarshal(encoded, &arrived); err != nil {
 			t.Fatal(err)
 		}
-		if !reflect.DeepEqual(arrived.Config, sent.Config) {
+		if !arrived.Polls || !reflect.DeepEqual(arrived.Config, sent.Config) {
 			t.Errorf("%s: sent %+v, arrived %+v", c.name, sent.Config, arrived.Config)
 		}
 		there, err := arrived.command()

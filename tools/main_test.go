@@ -267,7 +267,7 @@ func (r *running) text() string {
 	return b.String()
 }
 
-// end reads the log to its end and returns the result with its structured content.
+// end reads the log to its end and returns the result, and what its _meta says of the command.
 func (r *running) end() (*mcp.CallToolResult, outcome) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), watchdog)
@@ -284,8 +284,8 @@ func (r *running) end() (*mcp.CallToolResult, outcome) {
 		r.t.Fatal(r.err)
 	}
 	var o outcome
-	if r.result.StructuredContent != nil {
-		if err := json.Unmarshal(r.result.StructuredContent, &o); err != nil {
+	if command := r.result.Meta[mcp.MetaCommand]; command != nil {
+		if err := json.Unmarshal(command.(json.RawMessage), &o); err != nil {
 			r.t.Fatal(err)
 		}
 	}

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -33,6 +34,9 @@ func newCommand(name string, config CommandConfig, in *inputs, env Environment) 
 	if err := c.fillDefaults(); err != nil {
 		return nil, err
 	}
+	if c.config.MaxResult == nil {
+		c.config.MaxResult = new(cmp.Or(env.MaxResult, DefaultMaxResult))
+	}
 	var err error
 	if config.Shell != "" {
 		err = c.buildShell()
@@ -53,6 +57,9 @@ func newCommand(name string, config CommandConfig, in *inputs, env Environment) 
 		}
 	}
 	if err := checkProgress(config.Progress); err != nil {
+		return nil, err
+	}
+	if err := c.buildOutput(); err != nil {
 		return nil, err
 	}
 	c.marks = sync.OnceValue(func() *regexp.Regexp { return compileProgress(config.Progress) })
@@ -81,6 +88,9 @@ func (f *CommandConfig) checkNUL() error {
 
 func (c *Command) fillDefaults() error {
 	f := &c.config
+	if f.Structured == structuredJSON && f.Stderr == "" && !f.Pty {
+		f.Stderr = "separate" // a warning would not be JSON
+	}
 	for _, choice := range []struct {
 		key     string
 		value   *string
@@ -91,6 +101,7 @@ func (c *Command) fillDefaults() error {
 		{"output", &f.Output, []string{"text", "lines"}},
 		{"task", (*string)(&f.Task), []string{"optional", "required", "forbidden"}},
 		{"confirmFallback", &f.ConfirmFallback, []string{"refuse", "run"}},
+		{"structured", &f.Structured, []string{structuredNone, structuredSummary, structuredJSON}},
 	} {
 		if *choice.value == "" {
 			*choice.value = choice.allowed[0]
@@ -130,10 +141,7 @@ func (c *Command) fillDefaults() error {
 	if *f.MaxOutput == 0 {
 		return &ConfigError{Key: "maxOutput", Problem: "0 is out of range", Allowed: "1 or more"}
 	}
-	if f.MaxResult == nil {
-		f.MaxResult = new(DefaultMaxResult)
-	}
-	if *f.MaxResult < minMaxResult || *f.MaxResult > limitMaxResult {
+	if f.MaxResult != nil && (*f.MaxResult < minMaxResult || *f.MaxResult > limitMaxResult) {
 		return &ConfigError{Key: "maxResult", Problem: f.MaxResult.String() + " is out of range", Allowed: minMaxResult.String() + " to " + limitMaxResult.String()}
 	}
 	return nil

@@ -16,26 +16,12 @@ import (
 	"runnel/tools/text"
 )
 
-// commandOutputSchema describes the structuredContent of a command. It requires nothing, and allows what
-// a call that is handed over says instead.
-var commandOutputSchema = json.RawMessage(`{"type":"object","properties":{` +
-	`"exitCode":{"type":["integer","null"],"description":"null when a signal ended the command"},` +
-	`"signal":{"type":"string","description":"the signal that ended the command, such as SIGTERM, or empty"},` +
-	`"durationMs":{"type":"integer"},` +
-	`"stdoutBytes":{"type":"integer"},` +
-	`"stderrBytes":{"type":"integer"},` +
-	`"truncated":{"type":"boolean","description":"whether output was left out"},` +
-	`"timedOut":{"type":"boolean"},` +
-	`"taskId":{"type":"string"},` +
-	`"status":{"type":"string"},` +
-	`"next":{"type":"integer"}}}`)
-
 // maxStatusMessage is how long a status message may be, in bytes.
 const maxStatusMessage = 2 << 10
 
-// outcome is how a command ended, and its output.
+// outcome is how a command ended, and its output. Its members are the result's _meta["runnel/command"].
 type outcome struct {
-	ExitCode    *int   `json:"exitCode"`
+	ExitCode    *int   `json:"exitCode"` // nil: a signal ended it
 	Signal      string `json:"signal"`
 	DurationMs  int64  `json:"durationMs"`
 	StdoutBytes int64  `json:"stdoutBytes"`
@@ -44,9 +30,10 @@ type outcome struct {
 	TimedOut    bool   `json:"timedOut"`
 
 	verdict string // what went wrong, empty for a good end
-	stdout  *text.Shaper
-	stderr  *text.Shaper
-	max     int
+	timed   bool   // how long it took belongs to that
+	stdout  *textStream
+	stderr  *textStream
+	config  *CommandConfig
 	last    []byte
 }
 
@@ -58,9 +45,9 @@ func (r *record) outcome(e ending, took time.Duration) *outcome {
 		StderrBytes: r.stderr.bytes,
 		Truncated:   r.streamed > *r.config.MaxOutput, // the store keeps the head and the tail
 		TimedOut:    e.stop == stopTimeout || e.stop == stopIdle,
-		stdout:      &r.stdout.kept,
-		stderr:      &r.stderr.kept,
-		max:         int(*r.config.MaxResult),
+		stdout:      &r.stdout,
+		stderr:      &r.stderr,
+		config:      r.config,
 		last:        r.last,
 	}
 	if e.state == nil {
@@ -79,47 +66,126 @@ func (r *record) outcome(e ending, took time.Duration) *outcome {
 	case e.stop == stopIdle:
 		o.verdict = "no output for " + Duration(e.limit).String()
 	case o.Signal != "":
-		o.verdict = "killed by " + o.Signal
+		o.verdict, o.timed = "killed by "+o.Signal, true
 	case !slices.Contains(r.config.OkExitCodes, *o.ExitCode):
-		o.verdict = fmt.Sprintf("exit code %d", *o.ExitCode)
+		o.verdict, o.timed = fmt.Sprintf("exit code %d", *o.ExitCode), true
 	}
 	if e.state == nil {
 		o.verdict += fmt.Sprintf("; it is not gone %v after KILL", killWait)
+		o.timed = false
 	}
 	return o
 }
 
 func (o *outcome) failed() bool { return o.verdict != "" }
 
-// result is the tool's result: the output as text, exactly if the command ended well and it fits; with the
-// verdict on a line of its own behind it if not, since some clients show a model nothing but content.
-func (o *outcome) result() *mcp.CallToolResult {
-	budget := o.max
-	if o.failed() {
-		budget -= len(o.verdict) + len(`\n\n`)
+// lastLine says how the command ended where its output does not show it, else it is empty.
+func (o *outcome) lastLine() string {
+	switch {
+	case o.timed:
+		return o.verdict + " after " + text.Seconds(time.Duration(o.DurationMs)*time.Millisecond)
+	case o.failed():
+		return o.verdict
+	case o.stdout.kept.Size() == 0 && o.stderr.kept.Size() == 0:
+		return silentEnd(*o.ExitCode)
+	}
+	return ""
+}
+
+// silentEnd is all that there is to say of a command that ended well and printed nothing: hosts and models take an empty text for
+// something that is missing.
+func silentEnd(exitCode int) string { return fmt.Sprintf("no output, exit code %d", exitCode) }
+
+// end is the last line as content of its own, for a client that was sent the output as it came.
+func (o *outcome) end() []mcp.ContentBlock {
+	line := o.lastLine()
+	if line == "" {
+		return nil
+	}
+	return []mcp.ContentBlock{streamText(o.newline()+line, mcp.StreamEnd)}
+}
+
+// newline stands before the last line if stdout does not end with one.
+func (o *outcome) newline() string {
+	if o.stdout.open {
+		return "\n"
+	}
+	return ""
+}
+
+// streamText is text that says in its _meta what it is.
+func streamText(t, stream string) mcp.ContentBlock {
+	return encode(mcp.TextContent{Type: "text", Text: t, Meta: map[string]any{mcp.MetaStream: stream}})
+}
+
+// result is the tool's result: the output as text, and how the command ended as its last line where the output does not show
+// that. left says what is left out of it.
+func (o *outcome) result(left func(text.Gap) string) *mcp.CallToolResult {
+	last := o.lastLine()
+	budget := o.config.maxText()
+	if last != "" {
+		budget -= len(last) + len(`\n`)
 	}
 	outMax, errMax := budget, 0
-	if need := min(o.stderr.Size(), budget); need > 0 {
-		errMax = min(need, max(budget/2, budget-o.stdout.Size()))
+	if need := min(o.stderr.kept.Size(), budget); need > 0 {
+		errMax = min(need, max(budget/2, budget-o.stdout.kept.Size()))
 		outMax = budget - errMax
 	}
-	first, cut := o.stdout.Text(outMax, text.LeftOut)
-	second, secondCut := o.stderr.Text(errMax, text.LeftOut)
+	first, cut := o.stdout.kept.Text(outMax, left)
+	second, secondCut := o.stderr.kept.Text(errMax, left)
 	o.Truncated = o.Truncated || cut || secondCut
-	if o.failed() {
-		if first != "" && !strings.HasSuffix(first, "\n") {
-			first += "\n"
-		}
-		first += o.verdict + "\n"
-	}
 
-	result := mcp.Result(first)
-	if second != "" {
-		result.Content = append(result.Content, encode(mcp.TextContent{Type: "text", Text: second, Meta: map[string]any{mcp.MetaStream: "stderr"}}))
+	result := &mcp.CallToolResult{IsError: o.failed()}
+	shown := first
+	if last != "" {
+		if shown != "" && !strings.HasSuffix(shown, "\n") {
+			shown += "\n"
+		}
+		shown += last
 	}
-	result.IsError = o.failed()
-	result.StructuredContent = encode(o)
+	if shown != "" {
+		result.Content = append(result.Content, mcp.Text(shown))
+	}
+	if second != "" {
+		result.Content = append(result.Content, streamText(second, mcp.StreamStderr))
+	}
+	result.StructuredContent = o.structured(first + second)
+	result.Meta = map[string]any{mcp.MetaCommand: encode(o)}
 	return result
+}
+
+// SplitEnd is the content of a result with the line that says how a command ended, if it has one, as an item of its own behind the
+// rest: it is for people, and no output.
+func SplitEnd(r *mcp.CallToolResult) []mcp.ContentBlock {
+	var command struct {
+		ExitCode int `json:"exitCode"`
+	}
+	if len(r.Content) == 0 || r.Meta[mcp.MetaCommand] == nil || len(OnlyEnd(r.Content)) > 0 ||
+		json.Unmarshal(encode(r.Meta[mcp.MetaCommand]), &command) != nil {
+		return r.Content
+	}
+	output, ok := mcp.TextOf(r.Content[0])
+	if !ok || !r.IsError && output != silentEnd(command.ExitCode) {
+		return r.Content
+	}
+	begin := strings.LastIndexByte(output, '\n') + 1
+	var split []mcp.ContentBlock
+	if begin > 0 {
+		split = append(split, mcp.Text(output[:begin]))
+	}
+	split = append(split, r.Content[1:]...)
+	return append(split, streamText(output[begin:], mcp.StreamEnd))
+}
+
+// OnlyEnd are the items of content that say how a command ended.
+func OnlyEnd(content []mcp.ContentBlock) (end []mcp.ContentBlock) {
+	for _, item := range content {
+		var m mcp.TextContent
+		if json.Unmarshal(item, &m) == nil && m.Meta[mcp.MetaStream] == mcp.StreamEnd {
+			end = append(end, item)
+		}
+	}
+	return end
 }
 
 // statusMessage is the verdict and the last lines of output: all that many hosts show of a task that failed.

@@ -2,9 +2,12 @@ package tools
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"runnel/rpc/mcp"
 )
 
 func TestLastLines(t *testing.T) {
@@ -29,7 +32,7 @@ func TestLastLines(t *testing.T) {
 }
 
 func TestStatusMessageIsBounded(t *testing.T) {
-	o := &outcome{verdict: "timed out after 30m", last: []byte(strings.Repeat("x", 5000))}
+	o := &outcome{stdout: &textStream{}, stderr: &textStream{}, verdict: "timed out after 30m", last: []byte(strings.Repeat("x", 5000))}
 	if got := o.statusMessage(); len(got) != maxStatusMessage || !strings.HasPrefix(got, "timed out after 30m\nxxx") {
 		t.Errorf("%d bytes: %.40q", len(got), got)
 	}
@@ -44,30 +47,134 @@ func TestResultOfAGoodEnd(t *testing.T) {
 	o.DurationMs = 12
 	b, _ := json.Marshal(o)
 	if want := `{"exitCode":0,"signal":"","durationMs":12,"stdoutBytes":14,"stderrBytes":0,"truncated":false,"timedOut":false}`; string(b) != want {
-		t.Errorf("structuredContent %s, want %s", b, want)
+		t.Errorf("_meta %s, want %s", b, want)
 	}
 }
 
 func TestResultOfABadEnd(t *testing.T) {
-	for shell, want := range map[string]struct{ text, structured, status string }{
-		"echo oops >&2; exit 2":   {"oops\nexit code 2\n", `"exitCode":2,"signal":""`, "exit code 2\noops"},
-		"exit 1":                  {"exit code 1\n", `"exitCode":1,"signal":""`, "exit code 1"},
-		"printf half; kill -9 $$": {"half\nkilled by SIGKILL\n", `"exitCode":null,"signal":"SIGKILL"`, "killed by SIGKILL\nhalf"},
+	for shell, want := range map[string]struct{ output, verdict, command, status string }{
+		"echo oops >&2; exit 2":   {"oops\n", "exit code 2", `"exitCode":2,"signal":""`, "exit code 2\noops"},
+		"exit 1":                  {"", "exit code 1", `"exitCode":1,"signal":""`, "exit code 1"},
+		"printf half; kill -9 $$": {"half\n", "killed by SIGKILL", `"exitCode":null,"signal":"SIGKILL"`, "killed by SIGKILL\nhalf"},
 	} {
 		result, _, r := call(t, mustCommand(t, CommandConfig{Shell: shell}), `{}`)
-		if got := contentText(t, result.Content[0]); got != want.text || !result.IsError {
+		got := contentText(t, result.Content[0])
+		if ok, _ := regexp.MatchString("^"+want.output+want.verdict+` after [0-9.]+ s$`, got); !ok || !result.IsError {
 			t.Errorf("%s: text %q, isError %v", shell, got, result.IsError)
 		}
-		if !strings.Contains(string(result.StructuredContent), want.structured) {
-			t.Errorf("%s: structuredContent %s", shell, result.StructuredContent)
+		if command := string(encode(result.Meta[mcp.MetaCommand])); !strings.Contains(command, want.command) {
+			t.Errorf("%s: _meta %s", shell, command)
 		}
 		if r.in.status != want.status {
 			t.Errorf("%s: status message %q", shell, r.in.status)
 		}
+		// A client that was sent the output gets the last line behind it, on a line of its own.
+		if rest := *r.in.rest; len(rest) != 1 || r.text()+contentText(t, rest[0]) != got || !strings.Contains(string(rest[0]), `"_meta":{"runnel/stream":"end"}`) {
+			t.Errorf("%s: streamed %q, and then %s", shell, r.text(), rest)
+		}
 	}
-	result, _, r := call(t, mustCommand(t, CommandConfig{Shell: "exit 7", OkExitCodes: []int{0, 7}}), `{}`)
-	if result.IsError || r.in.status != "" || contentText(t, result.Content[0]) != "" {
-		t.Errorf("exit code 7 is ok, but %+v", result)
+}
+
+// A silent success says so: an empty text reads as one that is missing.
+func TestResultOfASilentEnd(t *testing.T) {
+	for shell, want := range map[string]string{"exit 7": "no output, exit code 7", ":": "no output, exit code 0", `printf '\033[m'`: "no output, exit code 0"} {
+		result, _, r := call(t, mustCommand(t, CommandConfig{Shell: shell, OkExitCodes: []int{0, 7}}), `{}`)
+		if result.IsError || r.in.status != "" || len(result.Content) != 1 || contentText(t, result.Content[0]) != want {
+			t.Errorf("%s: %+v", shell, result)
+		}
+		if rest := *r.in.rest; len(rest) != 1 || string(rest[0]) != string(streamText(want, "end")) {
+			t.Errorf("%s: behind the output %s", shell, rest)
+		}
+	}
+	result, _, _ := call(t, mustCommand(t, CommandConfig{Shell: "echo warning >&2", Stderr: "separate"}), `{}`)
+	if len(result.Content) != 1 || string(result.Content[0]) != string(streamText("warning\n", "stderr")) {
+		t.Errorf("only stderr: %s", result.Content)
+	}
+}
+
+func TestOutputOfABarIsItsLastState(t *testing.T) {
+	shell := `i=0; while [ $i -lt 200 ]; do i=$((i+1)); printf '\rdownloading %d of 200' $i; done; echo; echo done`
+	for _, pty := range []bool{false, true} {
+		result, o, r := call(t, mustCommand(t, CommandConfig{Shell: shell, Pty: pty}), `{}`)
+		if got := contentText(t, result.Content[0]); got != "downloading 200 of 200\ndone\n" || o.Truncated {
+			t.Errorf("pty %v: %q", pty, got)
+		}
+		if n := strings.Count(r.text(), "\rdownloading "); n != 200 {
+			t.Errorf("pty %v: the log has %d states, want all of them", pty, n)
+		}
+	}
+	result, _, _ := call(t, mustCommand(t, CommandConfig{Shell: `printf '1%%\r2%%\n'`, ANSI: "keep"}), `{}`)
+	if got := contentText(t, result.Content[0]); got != "1%\r2%\n" {
+		t.Errorf("ansi: keep: %q", got)
+	}
+}
+
+// truncated says that bytes are left out, not that lines were joined; and with the largest maxResult nothing is cut behind its back.
+func TestTruncatedSaysWhatIsLeftOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		shell     string
+		max       Size
+		truncated bool
+		size      int
+	}{
+		"fits":                 {"head -c 983040 /dev/zero | tr '\\0' x", 960 << 10, false, 960 << 10},
+		"one byte too many":    {"head -c 983041 /dev/zero | tr '\\0' x", 960 << 10, true, 0},
+		"950 of 960 KiB":       {"seq 1 149400 | head -c 888888", 960 << 10, true, 0}, // each newline takes two bytes in JSON
+		"lines that are equal": {"yes again | head -100000", 1 << 10, false, len("again (100000 times)\n")},
+	} {
+		result, o, _ := call(t, mustCommand(t, CommandConfig{Shell: c.shell, MaxResult: &c.max}), `{}`)
+		got := contentText(t, result.Content[0])
+		if cut := strings.Contains(got, "bytes left out"); o.Truncated != c.truncated || cut != c.truncated || c.size > 0 && len(got) != c.size {
+			t.Errorf("%s: %d bytes, truncated %v, cut %v", name, len(got), o.Truncated, cut)
+		}
+	}
+}
+
+func TestStructuredSummary(t *testing.T) {
+	c := mustCommand(t, CommandConfig{Shell: "echo out; exit 3", Structured: "summary"})
+	result, o, _ := call(t, c, `{}`)
+	if want := `{"output":"out\n",` + string(encode(&o))[1:]; string(result.StructuredContent) != want {
+		t.Errorf("%s, want %s", result.StructuredContent, want)
+	}
+	if err := (&schema{source: c.Describe().OutputSchema}).check(result.StructuredContent); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStructuredJSON(t *testing.T) {
+	const schema = `{"properties":{"n":{"type":"integer"}},"required":["n"]}`
+	for _, test := range []struct{ shell, schema, structured, last string }{
+		{`echo '{"n": 1}'; echo warning >&2`, schema, `{"n": 1}`, ""},
+		{`echo '{"n": 1}'`, "", `{"n": 1}`, ""},
+		{`printf '{"n": 1,\n "x": oops}'`, "", "", "line 2, column 7: invalid character 'o' looking for beginning of value"},
+		{`echo '{}' more`, "", "", "line 1, column 4: invalid character 'm' after top-level value"},
+		{`echo '{"n": "one"}'`, schema, "", `invalid members: member "n": got string, want integer`},
+		{`echo '[1]'`, schema, "", "line 1, column 1: an object belongs there, {...}"},
+		{`:`, schema, "", "it is empty"},
+		{`seq 1 200000`, schema, "", "it is too long: the limit is 507904 bytes"},
+	} {
+		config := CommandConfig{Shell: test.shell, Structured: "json"}
+		if test.schema != "" {
+			config.OutputSchema = Object(test.schema)
+		}
+		c := mustCommand(t, config)
+		result, _, r := call(t, c, `{}`)
+		if string(result.StructuredContent) != test.structured || result.IsError != (test.last != "") {
+			t.Errorf("%s: %s, isError %v", test.shell, result.StructuredContent, result.IsError)
+		}
+		if test.last == "" {
+			continue
+		}
+		text := contentText(t, result.Content[0])
+		if want := "its output is not the JSON that it should be: " + test.last; !strings.HasSuffix(text, want) || !strings.HasPrefix(text, r.text()[:min(len(r.text()), 100)]) || !strings.HasPrefix(r.in.status, want) {
+			t.Errorf("%s: text %q, status %q", test.shell, text[max(0, len(text)-300):], r.in.status)
+		}
+	}
+	if got := string(mustCommand(t, CommandConfig{Shell: ":", Structured: "json", OutputSchema: Object(schema)}).Describe().OutputSchema); got != `{"type":"object",`+schema[1:] {
+		t.Errorf("outputSchema %s", got)
+	}
+	if got := mustCommand(t, CommandConfig{Shell: ":"}).Describe().OutputSchema; got != nil {
+		t.Errorf("outputSchema %s, want none", got)
 	}
 }
 

@@ -221,7 +221,7 @@ func TestFirstOutputComesAtOnce(t *testing.T) {
 func TestPty(t *testing.T) {
 	shell := `test -t 1 && test -t 2 && echo terminal; test -t 0 || echo no input; stty size <&1; printf 'a\rb\033[1mc\033[0m\n' >&2; echo "$TERM"`
 	for ansi, end := range map[string]string{
-		"strip": "terminal\nno input\n24 80\na\nbc\nxterm-256color\n",
+		"strip": "terminal\nno input\n24 80\nbc\nxterm-256color\n",
 		"keep":  "terminal\r\nno input\r\n24 80\r\na\rb\033[1mc\033[0m\r\nxterm-256color\r\n",
 	} {
 		c, err := NewCommand("test", CommandConfig{Shell: shell, Pty: true, ANSI: ansi}, Environment{Vars: []string{"PATH=" + os.Getenv("PATH")}})

@@ -38,6 +38,7 @@ type service struct {
 	runner   *tasks.Runner
 	parked   *parking
 	o        ServeOptions
+	polls    bool // of a supervisor: the fallback tools are listed for the client that made the call
 
 	mu      sync.Mutex
 	watches map[string]*logWatch // of resources, by sessionId and URI
@@ -169,12 +170,13 @@ func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec ta
 	spec.Prepare = d.prepare
 	in := &Call{Arguments: arguments, caller: d.caller, ask: d.asking.ask, askOther: d.asking.askOther, detaching: s.o.Detaching}
 	in.begun = e.begin(in)
+	in.polls = func() bool { return s.polls || d.caller != nil && s.fallbackListed(d.caller) }
 	spec.Work = func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
 		in.TaskID, in.run = run.ID(), run
 		result, message, err := e.run(ctx, in, run.Log(), func(done, total float64, message string) {
 			d.current.Load().report(done, total, message)
 		})
-		if in.cut && result != nil && run.HasHandle() {
+		if in.cut && result != nil && in.keep(ctx) && (d.caller == nil || d.caller.Version.ResourceLinks) {
 			linkLog(result, run)
 		}
 		if in.rest != nil {
@@ -202,7 +204,7 @@ func giveUp(ctx context.Context, run *tasks.Run) {
 // on the request's goroutine: to start another one and to be woken by it was a fifth of a small call's processor time.
 func (s *service) callPlain(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.CallToolParams) (any, error) {
 	d := s.deliver(c, false, "")
-	run, err := s.runner.New(ctx, s.spec(e, p.Arguments, d, tasks.Spec{Late: s.o.SyncWait > 0 && !e.waits}))
+	run, err := s.runner.New(ctx, s.spec(e, p.Arguments, d, tasks.Spec{Late: !e.waits}))
 	if err != nil {
 		return nil, err
 	}

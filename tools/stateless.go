@@ -60,7 +60,7 @@ func (s *service) callStateless(ctx context.Context, c *rpc.Caller, params json.
 	if err != nil {
 		return nil, err
 	}
-	spec := tasks.Spec{Handle: task, Variables: variables, Late: canTask(c, e) || s.o.SyncWait > 0 && !e.waits}
+	spec := tasks.Spec{Handle: task, Variables: variables, Late: canTask(c, e) || !e.waits}
 	if _, err := s.start(ctx, e, p.Arguments, d, spec); err != nil {
 		return nil, err
 	}

@@ -30,6 +30,7 @@ type supervised struct {
 	Dir       RawText
 	Env       RawText // variables with a NUL between two
 	Arguments json.RawMessage
+	Polls     bool // get_task_result is listed for the client
 }
 
 // RawText is a path or what else the system takes as it is: JSON would make U+FFFD of what is not UTF-8.
@@ -204,7 +205,7 @@ func (s *supervised) take(ctx context.Context, runner *tasks.Runner, log zerolog
 	if err != nil {
 		return nil, err
 	}
-	svc := &service{runner: runner, o: ServeOptions{Log: log}}
+	svc := &service{runner: runner, polls: s.Polls, o: ServeOptions{Log: log}}
 	d := deliverResult(nil)
 	run, err := runner.Take(ctx, s.TaskID, work, svc.spec(e, s.Arguments, d, tasks.Spec{}))
 	if err != nil {

@@ -88,7 +88,9 @@ type textStream struct {
 	lines lineBuffer // with "output: lines"
 	marks *progressMarks
 	kept  text.Shaper
-	gone  bool // nobody takes output any more; it is read and counted all the same
+	exact *wholeText // nil: it is not needed
+	open  bool       // the last line has no newline
+	gone  bool       // nobody takes output any more; it is read and counted all the same
 }
 
 func (s *textStream) init(r *record, sink partials.Stream, marks *regexp.Regexp) {
@@ -96,6 +98,9 @@ func (s *textStream) init(r *record, sink partials.Stream, marks *regexp.Regexp)
 	s.kept.Limit, s.kept.KeepFrames = int(*r.config.MaxResult), r.config.ANSI == "keep"
 	if r.config.ANSI == "strip" {
 		s.strip = &stripper{crlf: r.config.Pty}
+	}
+	if r.config.Structured == structuredJSON && sink == partials.Stdout {
+		s.exact = &wholeText{}
 	}
 	if marks != nil {
 		s.marks = &progressMarks{marks: marks, report: r.out.Progress}
@@ -184,6 +189,10 @@ func (s *textStream) put(text []byte) {
 		return
 	}
 	_, _ = s.kept.Write(text) // never fails
+	if s.exact != nil {
+		s.exact.add(text)
+	}
+	s.open = text[len(text)-1] != '\n'
 	s.r.remember(text)
 	if s.marks != nil {
 		s.marks.scan(text)

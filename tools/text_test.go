@@ -87,8 +87,8 @@ func FuzzStripper(f *testing.F) {
 		if !bytes.Equal(got, want) {
 			t.Errorf("byte by byte %q, in reads of %d %q", want, size+1, got)
 		}
-		if crlf && bytes.IndexByte(got, '\r') >= 0 {
-			t.Errorf("a \\r is left in %q", got)
+		if crlf && bytes.Contains(got, []byte("\r\n")) {
+			t.Errorf("a \\r\\n is left in %q", got)
 		}
 	})
 }

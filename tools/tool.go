@@ -10,10 +10,12 @@ package tools
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tools/text"
 )
 
 // Tool is something a client can call.
@@ -42,7 +44,8 @@ type Call struct {
 	ask       func(ctx context.Context, q Question) (Answer, error)
 	askOther  func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) // of the stateless era; nil = nobody can be asked
 	status    string
-	detaching *Detaching // nil: nothing outlives this process
+	polls     func() bool // whether get_task_result is listed for the client
+	detaching *Detaching  // nil: nothing outlives this process
 
 	cut  bool // the result does not show all of the output
 	rest *[]mcp.ContentBlock
@@ -51,6 +54,26 @@ type Call struct {
 // SetStatus gives the task the statusMessage it ends with, 2 KiB at most; hosts that see a task
 // fail often read nothing else. Without it a failed task shows the beginning of its result's text.
 func (c *Call) SetStatus(message string) { c.status = message }
+
+// leftOut are the words for what a result leaves out: how much, and how to read it. They give the call's task a handle first, so
+// that it can be found.
+func (c *Call) leftOut(ctx context.Context) func(text.Gap) string {
+	return func(g text.Gap) string {
+		if !c.keep(ctx) {
+			return text.LeftOut(g)
+		}
+		how := ""
+		if c.polls() {
+			how = fmt.Sprintf("call get_task_result with {\"task_id\": %q, \"after\": %d}, or ", c.TaskID, g.After)
+		}
+		return fmt.Sprintf("[... %d bytes left out: %sread %s?after=%d ...]", g.Bytes, how, tasks.LogURI(c.TaskID), g.After)
+	}
+}
+
+// keep makes the call's log readable when the call has ended, and reports whether it is.
+func (c *Call) keep(ctx context.Context) bool {
+	return c.run != nil && c.run.Keep(context.WithoutCancel(ctx)) == nil
+}
 
 // Truncated tells that the result does not show all of the output: it gets a link to the task's log.
 func (c *Call) Truncated() { c.cut = true }

@@ -38,6 +38,12 @@ func (c *upstreamCall) result(raw json.RawMessage) (*mcp.CallToolResult, error) 
 	compared := tracker.Compare(result.Content)
 	rest := tracker.Beyond(result.Content)
 	result.Content, rest = c.withoutLog(result.Content), c.withoutLog(rest)
+	if result.Meta[mcp.MetaCommand] != nil && compared != partials.NoneStreamed && compared != partials.ResultEmpty {
+		// Another runnel's command: the result shapes what has come.
+		c.renameLog(result.Content)
+		c.in.Repeats(tracker.Beyond(OnlyEnd(SplitEnd(result)))...)
+		return result, nil
+	}
 	switch compared {
 	case partials.Same:
 		c.in.Repeats()
@@ -66,6 +72,21 @@ func (c *upstreamCall) withoutLog(content []mcp.ContentBlock) (kept []mcp.Conten
 		kept = append(kept, item)
 	}
 	return kept
+}
+
+// renameLog puts the log of this task in the place of that of the server's task, which nobody here can read, where a text names it. Both
+// hold the same.
+func (c *upstreamCall) renameLog(content []mcp.ContentBlock) {
+	id := c.remote.Tracker().TaskID()
+	if id == "" {
+		return
+	}
+	for i, item := range content {
+		if bytes.Contains(item, []byte(tasks.LogURI(id))) {
+			content[i] = bytes.ReplaceAll(item, []byte(id), []byte(c.in.TaskID))
+			c.in.Truncated()
+		}
+	}
 }
 
 // failure is what a call says that got no result.
