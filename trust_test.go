@@ -87,17 +87,22 @@ func TestUntrustedDirectory(t *testing.T) {
 		{"tools", exitFine, "", left},
 		{"call leave-mark", exitFailure, "", left + `runnel: there is no tool "leave-mark"`},
 		{"serve --drain -1", exitFine, `.*"instructions":"The tools of ` + path + ` are not here: .*runnel trust ` + path + `.*"tools":\[.*unknown tool.*`, left},
+		{"wrap --drain -1 -- " + builtProgram(t) + " --config /dev/null --selftest", exitFine, `.*unknown tool: .*leave-mark.*`, ""},
 		{"tasks list --state /nonexistent", exitFine, "", left},
 		{"doctor", exitFailure, `.*WRONG  config: ` + path + ` is left out: nobody has trusted it yet\. .*ok     tools: none.*`, ""},
 		{"config check", exitFine, `runnel.yaml: fine, 1 tool and those of another server\n  leave-mark .*\n  theirs +server: touch.*`,
 			`^It is not trusted \(nobody has trusted it yet\): .*run: runnel trust ` + path + `\n$`},
 	} {
 		input := ""
-		if strings.HasPrefix(try.args, "serve") {
+		if strings.Contains(try.args, "--drain") { // it serves
 			input = session
 		}
 		args := strings.Split(try.args, " ")
-		c.run(input, args...).is(t, try.code, try.stdout, try.stderr)
+		got := c.run(input, args...)
+		if args[0] == "wrap" { // its stderr is a log of what it does
+			got.stderr = ""
+		}
+		got.is(t, try.code, try.stdout, try.stderr)
 		if c.marked() {
 			t.Fatalf("%s: something ran", try.args)
 		}
