@@ -69,7 +69,7 @@ func (i *invocation) completeCall(cmd *cobra.Command, args []string, toComplete 
 		var names []cobra.Completion
 		for _, tool := range list {
 			first, _, _ := strings.Cut(tool.Description, "\n")
-			names = append(names, cobra.CompletionWithDesc(tool.Name, first))
+			names = append(names, cobra.CompletionWithDesc(printable(tool.Name), printable(first)))
 		}
 		return names, silent
 	}
@@ -104,7 +104,7 @@ func completeArgument(tool *mcp.Tool, given []string, toComplete string) (words 
 			}
 		}
 		for _, v := range values {
-			words = append(words, key+"="+v)
+			words = append(words, printable(key+"="+v))
 		}
 		return words, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -115,7 +115,7 @@ func completeArgument(tool *mcp.Tool, given []string, toComplete string) (words 
 	}
 	for _, p := range s.properties {
 		if !has[p.name] {
-			words = append(words, cobra.CompletionWithDesc(p.name+"=", p.Description))
+			words = append(words, cobra.CompletionWithDesc(printable(p.name+"="), printable(p.Description)))
 		}
 	}
 	return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace

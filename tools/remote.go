@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -296,7 +297,15 @@ func (r *Remote) canPut(q mcp.InputRequest) bool {
 }
 
 // put puts it.
-func (r *Remote) put(ctx context.Context, q mcp.InputRequest) (json.RawMessage, error) {
+//
+// A panic fails the question: this is no goroutine of the call's work, and would end the process.
+func (r *Remote) put(ctx context.Context, q mcp.InputRequest) (answer json.RawMessage, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.o.Log.Error().Str("tool", r.tool).Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("putting a question panicked")
+			answer, err = nil, rpc.Errorf(mcp.CodeInternalError, "internal error")
+		}
+	}()
 	if q.Method == "elicitation/create" && (r.o.AskOther == nil || stringOf(q.Params, "mode") != "url") {
 		answer, err := r.o.Ask(ctx, q.Params)
 		return encode(answer), err

@@ -233,6 +233,21 @@ func TestCallAgainAndAgain(t *testing.T) {
 	})
 }
 
+// A panic of who puts a question fails the call that asks, and nothing else.
+func TestPanicOfAQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := play(t, rpc.Stateless, func(s *played, m received) {
+			s.result(m, `{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{}}}}`)
+		})
+		ended := follow(t.Context(), client, RemoteCall{}, RemoteOptions{
+			Ask: func(context.Context, json.RawMessage) (mcp.ElicitResult, error) { panic("a bug") },
+		})
+		if err := <-ended; err == nil || !strings.Contains(err.Error(), "internal error") {
+			t.Errorf("the call ended with %v", err)
+		}
+	})
+}
+
 // A call that is sent again carries the answers and the state of the server's last word, and nothing that it did not give.
 func TestCallAgainCarriesWhatWasGiven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
