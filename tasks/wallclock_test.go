@@ -85,8 +85,11 @@ func TestExpiredTaskThatRuns(t *testing.T) {
 	if found, err := s.Find(t.Context(), "local", run.ID()[:8], 2); err != nil || len(found) != 1 {
 		t.Errorf("found: %v, %v", found, err)
 	}
-	if _, err := here.Cancel(t.Context(), run.ID()); !errors.Is(err, ErrNotFound) { // it has ended, and is over
-		t.Errorf("cancelled: %v", err)
+	if task, err := here.Cancel(t.Context(), run.ID()); err != nil || task.Status != mcp.TaskCancelled {
+		t.Errorf("cancelled: %s, %v", task.Status, err)
+	}
+	if _, err := here.Get(t.Context(), run.ID()); !errors.Is(err, ErrNotFound) { // it has ended, and is over
+		t.Errorf("when it has ended: %v", err)
 	}
 	<-run.Ended()
 	if task := run.Task(); task.Status != mcp.TaskCancelled {
