@@ -86,7 +86,7 @@ func TestUntrustedDirectory(t *testing.T) {
 		{"__complete tasks get ", exitFine, `:\d+\n`, "Completion"},
 		{"tools", exitFine, "", left},
 		{"call leave-mark", exitFailure, "", left + `runnel: there is no tool "leave-mark"`},
-		{"serve --drain -1", exitFine, `.*"instructions":"The tools of ` + path + ` are not here: .*runnel trust ` + path + `.*"tools":\[.*unknown tool.*`, left},
+		{"serve --drain -1", exitFine, `.*"instructions":"The tools of ` + path + ` are not here: .*runnel trust ` + path + `.*unknown tool.*`, left},
 		{"wrap --drain -1 -- " + builtProgram(t) + " --config /dev/null --selftest", exitFine, `.*unknown tool: .*leave-mark.*`, ""},
 		{"tasks list --state /nonexistent", exitFine, "", left},
 		{"doctor", exitFailure, `.*WRONG  config: ` + path + ` is left out: nobody has trusted it yet\. .*ok     tools: none.*`, ""},
