@@ -119,6 +119,9 @@ func (r *Run) Promote(ctx context.Context) error { return r.promote(ctx, r.runne
 // stored, and not at a limit: those are for work that goes on.
 func (r *Run) Keep(ctx context.Context) error {
 	return r.promote(ctx, func(ctx context.Context, run *Run) error {
+		r.mu.Lock()
+		r.task.Ending = true
+		r.mu.Unlock()
 		r.runner.mu.Lock()
 		return r.runner.enter(ctx, run)
 	})

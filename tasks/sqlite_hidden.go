@@ -19,7 +19,7 @@ func (s *SQLite) Hide(t Task) error {
 func (d *database) reveal(k *keeping, t Task) error {
 	var refused error
 	err := d.w.do(job{durable: true, do: func(tx *transaction) (err error) {
-		if refused, err = d.admit(tx, t.Owner); err != nil || refused != nil {
+		if refused, err = d.admit(tx, &t); err != nil || refused != nil {
 			return err
 		}
 		own, err := tx.change("UPDATE task SET status = ?, message = ?, updated = ?, expires = ?, merge = ?, variables = ? WHERE number = ? AND keeper = ?",

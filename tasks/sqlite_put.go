@@ -49,7 +49,7 @@ func (d *database) insert(t Task, hidden bool) (*keeping, error) {
 	var refused error
 	err := d.w.do(job{durable: !hidden, do: func(tx *transaction) (err error) {
 		if !hidden {
-			if refused, err = d.admit(tx, t.Owner); err != nil || refused != nil {
+			if refused, err = d.admit(tx, &t); err != nil || refused != nil {
 				return err
 			}
 		}
@@ -83,10 +83,14 @@ func (d *database) insert(t Task, hidden bool) (*keeping, error) {
 
 // admit refuses a new task while the disk is full, and one of an owner who has too many, counting those of all processes in the
 // transaction that stores it.
-func (d *database) admit(tx *transaction, owner string) (refused, err error) {
+func (d *database) admit(tx *transaction, t *Task) (refused, err error) {
 	if refused := d.w.room(); refused != nil {
 		return refused, nil
 	}
+	if t.Ending {
+		return nil, nil
+	}
+	owner := t.Owner
 	if limit := d.o.Limits.MaxLive; limit > 0 {
 		n, counted := tx.live[owner]
 		if !counted {

@@ -26,6 +26,8 @@ type Task struct {
 	Variables     json.RawMessage // an object (variables.go); nil if there are none
 	Merge         bool            // the result is the merged segments (SEP-1905 streaming)
 	Detached      bool            // a supervisor runs it, which outlives runnel
+
+	Ending bool // its work is done: a store takes it beyond the limits of live tasks and of starts. Not stored
 }
 
 // Outcome is how a task ended: a result (also one with isError) or a JSON-RPC error, never both.

@@ -180,8 +180,7 @@ func SplitEnd(r *mcp.CallToolResult) []mcp.ContentBlock {
 // OnlyEnd are the items of content that say how a command ended.
 func OnlyEnd(content []mcp.ContentBlock) (end []mcp.ContentBlock) {
 	for _, item := range content {
-		var m mcp.TextContent
-		if json.Unmarshal(item, &m) == nil && m.Meta[mcp.MetaStream] == mcp.StreamEnd {
+		if mcp.IsEnd(item) {
 			end = append(end, item)
 		}
 	}
