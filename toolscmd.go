@@ -52,6 +52,9 @@ how to call it. Behind -- stands the command of any other MCP server that speaks
 				defer stop()
 				cmd.SetContext(ctx)
 			}
+			if len(own) > 0 {
+				i.only = own[0]
+			}
 			client, close, err := i.dial(cmd, server, rpc.DialOptions{
 				Version:      protocol.word,
 				Capabilities: canTasks(),
@@ -166,6 +169,7 @@ func (i *invocation) helpWithTool(cmd *cobra.Command) (done bool, err error) {
 	if err != nil || len(own) == 0 {
 		return false, nil
 	}
+	i.only = own[0]
 	client, disconnect, err := i.dial(cmd, server, rpc.DialOptions{Capabilities: canTasks()})
 	if err != nil {
 		return true, err
