@@ -1,0 +1,212 @@
+package tools
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// init adds a server that has everything to the children. Its argument is its name, which is in all that it has.
+func init() { children["full"] = fullMain }
+
+func fullMain(args []string) {
+	name := args[0]
+	if gate := os.Getenv("GATE"); gate != "" {
+		_, _ = os.ReadFile(gate) // until the test opens it
+	}
+	say := func(format string, args ...any) { _, _ = fmt.Fprintf(os.Stdout, format+"\n", args...) }
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		var m received
+		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+			panic(err)
+		}
+		answer := func(format string, args ...any) {
+			say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, fmt.Sprintf(format, args...))
+		}
+		uri := stringOf(m.Params, "uri")
+		switch m.Method {
+		case "initialize":
+			answer(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"prompts":{},"resources":{"subscribe":true},"completions":{},"logging":{}},"serverInfo":{"name":%q,"version":"1"},"instructions":%q}`, name, "use "+name)
+		case "tools/list":
+			tools := `{"name":"tool","inputSchema":{"type":"object"}}`
+			if more, err := os.ReadFile(os.Getenv("MORE")); err == nil {
+				tools += string(more)
+			}
+			answer(`{"tools":[%s]}`, tools)
+		case "prompts/list":
+			answer(`{"prompts":[{"name":"p","description":%q},{"name":"only-%s"}]}`, "of "+name, name)
+		case "prompts/get":
+			answer(`{"messages":[{"role":"user","content":{"type":"text","text":%q}}]}`, name+" "+stringOf(m.Params, "name"))
+		case "resources/list":
+			answer(`{"resources":[{"uri":"%s://one","name":"one"},{"uri":"runnel://tasks/x/log","name":"not shown"},7,{"name":"no uri"}]}`, name)
+		case "resources/templates/list":
+			answer(`{"resourceTemplates":[{"uriTemplate":"%s://{x}/end","name":"t"},{"uriTemplate":"any://{x}","name":"both"}]}`, name)
+		case "resources/read":
+			if strings.Contains(uri, "nowhere") {
+				say(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32002,"message":"no such resource"}}`, m.ID)
+				continue
+			}
+			answer(`{"contents":[{"uri":%q,"text":%q}]}`, uri, name)
+		case "completion/complete":
+			answer(`{"completion":{"values":[%q,%q]}}`, name, stringOf(memberOf(m.Params, "ref"), "name")+stringOf(memberOf(m.Params, "ref"), "uri"))
+		case "resources/subscribe":
+			answer(`{}`)
+			say(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":%q}}`, uri)
+		case "logging/setLevel":
+			answer(`{}`)
+			say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"warning","data":%q}}`, name+" is at "+stringOf(m.Params, "level"))
+			say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"debug","data":"not wanted"}}`)
+		default:
+			if m.ID != nil {
+				say(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"method not found"}}`, m.ID)
+			}
+		}
+	}
+}
+
+// full is an upstream that has everything, with its name and _ before the names of what it has.
+func full(t *testing.T, name string, env ...string) *Upstream {
+	t.Helper()
+	u := fake(t, name, func(u *UpstreamConfig) {
+		command := child("full", name)
+		u.Command, u.Env, u.Prefix = command.Command, command.Env, name+"_"
+		for i := 0; i < len(env); i += 2 {
+			u.Env[env[i]] = env[i+1]
+		}
+	})
+	u.dir = os.TempDir() // part of what a catalog is known by
+	return u
+}
+
+// speak serves upstreams to a session.
+func speak(t *testing.T, dir string, upstreams ...*Upstream) *statelessClient {
+	t.Helper()
+	r := &Registry{}
+	r.KeepIn(dir)
+	for _, u := range upstreams {
+		if err := r.AddUpstream(u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := serveRegistry(t, r)
+	t.Cleanup(r.Close)
+	c.opening = c.ask(0, "initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`)
+	return c
+}
+
+// ask sends a request and waits for its answer. What comes before that is kept for await.
+func (c *statelessClient) ask(id int, method, params string) string {
+	c.t.Helper()
+	if _, err := fmt.Fprintf(c.in, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`+"\n", id, method, params); err != nil {
+		c.t.Fatal(err)
+	}
+	return c.await(fmt.Sprintf(`"id":%d,`, id))
+}
+
+// await waits for a line that holds a text.
+func (c *statelessClient) await(text string) string {
+	c.t.Helper()
+	for i, line := range c.kept {
+		if strings.Contains(line, text) {
+			c.kept = append(c.kept[:i:i], c.kept[i+1:]...)
+			return line
+		}
+	}
+	late := time.After(watchdog)
+	for {
+		select {
+		case line := <-c.lines:
+			if strings.Contains(line, text) {
+				return line
+			}
+			c.kept = append(c.kept, line)
+		case <-late:
+			c.t.Fatalf("nothing came with %s; there came %q", text, c.kept)
+		}
+	}
+}
+
+// What several servers have stands together, by their prefixes; each request goes to the one that it belongs to.
+func TestUpstreamsAreRouted(t *testing.T) {
+	t.Parallel()
+	c := speak(t, "", full(t, "a"), full(t, "b"))
+	for i, q := range []struct{ method, params, want string }{
+		{"prompts/list", `{}`, `"prompts":[{"description":"of a","name":"a_p"},{"name":"a_only-a"},{"description":"of b","name":"b_p"},{"name":"b_only-b"}]`},
+		{"prompts/get", `{"name":"b_p"}`, `"text":"b p"`},
+		{"prompts/get", `{"name":"p"}`, `"code":-32602,"message":"unknown prompt: \"p\""`},
+		{"resources/list", `{}`, `"resources":[{"uri":"a://one","name":"one"},{"uri":"b://one","name":"one"}]`},
+		{"resources/templates/list", `{}`, `{"uriTemplate":"a://{x}/end","name":"t"},{"uriTemplate":"any://{x}","name":"both"},{"uriTemplate":"b://{x}/end","name":"t"}]`},
+		{"resources/read", `{"uri":"b://one"}`, `"text":"b"`},
+		{"resources/read", `{"uri":"b://x/end"}`, `"text":"b"`},
+		{"resources/read", `{"uri":"any://thing"}`, `"text":"a"`},
+		{"resources/read", `{"uri":"unlisted://thing"}`, `"text":"a"`},
+		{"resources/read", `{"uri":"nowhere://thing"}`, `"code":-32002,"message":"no such resource"`},
+		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"b_p"},"argument":{"name":"x","value":""}}`, `"values":["b","p"]`},
+		{"completion/complete", `{"ref":{"type":"ref/resource","uri":"b://{x}/end"},"argument":{"name":"x","value":""}}`, `"values":["b","b://{x}/end"]`},
+		{"completion/complete", `{"ref":{"type":"other"}}`, `"code":-32602`},
+		{"logging/setLevel", `{"level":"loud"}`, `"code":-32602`},
+		{"logging/setLevel", `{"level":"info"}`, `"result":{}`},
+		{"resources/subscribe", `{"uri":"b://one"}`, `"result":{}`},
+	} {
+		if got := c.ask(i+1, q.method, q.params); !strings.Contains(got, q.want) {
+			t.Errorf("%s %s: got %s\nwant %s", q.method, q.params, got, q.want)
+		}
+	}
+	for _, want := range []string{`"data":"a is at info"`, `"data":"b is at info"`, `"method":"notifications/resources/updated","params":{"uri":"b://one"}`} {
+		c.await(want)
+	}
+	if got := c.ask(100, "resources/unsubscribe", `{"uri":"b://one"}`); !strings.Contains(got, `"result":{}`) {
+		t.Errorf("unsubscribed: %s", got)
+	}
+	for _, line := range c.kept {
+		if strings.Contains(line, "not wanted") {
+			t.Errorf("below the level that was set: %s", line)
+		}
+	}
+}
+
+// What a server has is known when runnel starts again, before the server is there; what has changed since is told.
+func TestCatalogIsKept(t *testing.T) {
+	t.Parallel()
+	dir, gate, more := t.TempDir(), newGate(t), filepath.Join(t.TempDir(), "more")
+	opened := make(chan struct{})
+	go func() { defer close(opened); _ = os.WriteFile(gate, []byte("go\n"), 0) }()
+	first := speak(t, dir, full(t, "a", "GATE", gate, "MORE", more))
+	if got := first.ask(1, "tools/list", `{}`); !strings.Contains(got, `"name":"a_tool"`) {
+		t.Fatalf("the first list is %s", got)
+	}
+	<-opened
+	if err := os.WriteFile(more, []byte(`,{"name":"later","inputSchema":{"type":"object"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	second := speak(t, dir, full(t, "a", "GATE", gate, "MORE", more))
+	opening := second.opening
+	if !strings.Contains(opening, `"prompts":{"listChanged":true}`) || !strings.Contains(opening, "use a") {
+		t.Errorf("the second one opens with %s", opening)
+	}
+	got := second.ask(1, "tools/list", `{}`)
+	if !strings.Contains(got, `"name":"a_tool"`) || strings.Contains(got, "later") {
+		t.Errorf("before the server is there the list is %s", got)
+	}
+	if got := second.ask(2, "prompts/list", `{}`); !strings.Contains(got, `"name":"a_p"`) {
+		t.Errorf("before the server is there the list of prompts is %s", got)
+	}
+	if err := os.WriteFile(gate, []byte("go\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	second.await("notifications/tools/list_changed")
+	if got := second.ask(3, "tools/list", `{}`); !strings.Contains(got, `"name":"a_later"`) {
+		t.Errorf("the list is then %s", got)
+	}
+	for _, line := range second.kept {
+		if strings.Contains(line, "prompts/list_changed") {
+			t.Errorf("told of what has not changed: %s", line)
+		}
+	}
+}
