@@ -22,7 +22,7 @@ type Config struct {
 	Partials PartialsConfig `yaml:"partials"`
 	Tasks    TasksConfig    `yaml:"tasks"`
 	State    StateConfig    `yaml:"state"`
-	// FallbackTools says when the tools for clients without tasks are listed: auto (to clients without tasks), always, never.
+	// FallbackTools says when the tools for clients without tasks are listed: auto (in sessions that have not shown that they can do tasks), always, never.
 	FallbackTools FallbackTools            `yaml:"fallbackTools"`
 	Compat        CompatConfig             `yaml:"compat"`
 	Tools         map[string]CommandConfig `yaml:"tools"`

@@ -1,0 +1,69 @@
+package tools
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"runnel/tools/text"
+)
+
+func TestLineFilter(t *testing.T) {
+	var numbers strings.Builder
+	for n := range 20 {
+		fmt.Fprintf(&numbers, "line %d\n", n)
+	}
+	for _, c := range []struct {
+		in            string
+		grep          string
+		context, tail float64
+		want          string
+	}{
+		{"a\nb\nc", "", 0, 2, "b\nc\n"},
+		{"a\nb\n", "", 0, 9, "a\nb\n"},
+		{"a\nb\nab\n", "b", 0, 0, "b\nab\n"},
+		{"a\nb\nab\n", "b", 0, 1, "ab\n"},
+		{"a\n", "b", 0, 0, "no line matches\n"},
+		{"10%\r50%\r100%\r\nnext\n", "%", 0, 0, "100%\n"},
+		{"10%\r50%", "^5", 0, 0, "50%\n"},
+		{numbers.String(), "line (3|5|12)$", 1, 0, "line 2\nline 3\nline 4\nline 5\nline 6\n--\nline 11\nline 12\nline 13\n"},
+		{numbers.String(), "line 1$", 3, 0, "line 0\nline 1\nline 2\nline 3\nline 4\n"},
+		{numbers.String(), "line 1", 0, 3, "line 17\nline 18\nline 19\n"},
+	} {
+		for _, size := range []int{1, 3, 1000} { // of the pieces in which it comes
+			f, err := newLineFilter(c.grep, c.context, c.tail)
+			if err != nil {
+				t.Fatal(err)
+			}
+			shaper := &text.Shaper{Limit: 1 << 20}
+			f.to = shaper
+			for rest := []byte(c.in); len(rest) > 0; {
+				n := min(size, len(rest))
+				_, _ = f.Write(rest[:n])
+				rest = rest[n:]
+			}
+			f.end()
+			if got, _ := shaper.Text(shaper.Limit, text.LeftOut); got != c.want {
+				t.Errorf("%.20q, grep %q, context %v, tail %v, in pieces of %d: %q, want %q", c.in, c.grep, c.context, c.tail, size, got, c.want)
+			}
+		}
+	}
+	if f, err := newLineFilter("", 3, 0); f != nil || err != nil {
+		t.Errorf("nothing is asked for: %v, %v", f, err)
+	}
+	if _, err := newLineFilter("(", 0, 0); err == nil {
+		t.Error("a bad expression is taken")
+	}
+}
+
+// What a session has read is remembered of so many tasks, the last ones.
+func TestReadsAreBounded(t *testing.T) {
+	r := &reads{places: map[string]taskPlace{}}
+	for n := range 2 * maxReads {
+		r.set(fmt.Sprint(n), taskPlace{next: 1})
+		r.set(fmt.Sprint(n), taskPlace{next: int64(n)})
+	}
+	if len(r.places) != maxReads || len(r.oldest) != maxReads || r.place("0").next != 0 || r.place(fmt.Sprint(2*maxReads-1)).next != 2*maxReads-1 {
+		t.Errorf("%d places, %d in order", len(r.places), len(r.oldest))
+	}
+}
