@@ -38,6 +38,7 @@ func (l *Log) Back(b Backing) {
 	}
 	l.backing, l.told = b, nothingDue
 	l.retain = min(l.retain, backedRetain)
+	l.share(false)
 	l.kept = max(l.kept, l.memory())
 	l.keeper = Reader{log: l, pos: l.kept, cost: l.cost - (l.end - l.kept)}
 	l.keptCost = l.keeper.cost

@@ -15,6 +15,8 @@ var ErrClosed = errors.New("the task's log is closed")
 type LogOptions struct {
 	MaxPending int // bytes that the slowest reader may be behind before Append waits; 0 = 1 MiB
 	Retain     int // bytes of memory that are kept for readers still to come, beyond what present ones need; 0 = 8 MiB
+	// Memory is shared by logs without a backing: when many of them are long, each keeps less. nil = with no other.
+	Memory *Memory
 	// Lost is told when the log's backing has failed (Log.Fail); nothing can be appended any more. It must not block.
 	Lost func(reason error)
 	// Spill is called once, by an Append that waits for it, before memory lets go of anything that no backing has: it may
@@ -59,6 +61,8 @@ type Log struct {
 	blocks []*block // oldest first; data before blocks[0].start is gone
 	gone   int64    // cost of that
 	retain int64    // LogOptions.Retain; less with a backing
+	shared *Memory  // LogOptions.Memory
+	long   bool     // shared counts it
 
 	// Who waits.
 	readers []*Reader     // those that Append waits for
@@ -88,7 +92,7 @@ func NewLog(o *LogOptions) *Log {
 	if o.Retain > 0 {
 		l.retain = int64(o.Retain)
 	}
-	l.lost, l.spill = o.Lost, o.Spill
+	l.lost, l.spill, l.shared = o.Lost, o.Spill, o.Memory
 	return l
 }
 
@@ -131,6 +135,7 @@ func (l *Log) AppendLines(ctx context.Context, stream Stream, text []byte, ends 
 
 // publish ends an append, and gives back l.mu.
 func (l *Log) publish() {
+	l.share(!l.closed && l.backing == nil && l.cost >= backedRetain)
 	l.trim()
 	l.tell()
 	wake := l.wakeReaders()
@@ -221,12 +226,16 @@ func (l *Log) slowest() int64 {
 
 // trim lets go of blocks that no reader needs and that are not kept for later ones. l.mu is held.
 func (l *Log) trim() {
-	if len(l.blocks) < 2 || l.cost-l.blocks[0].cost < l.retain {
+	retain := l.retain
+	if l.long && l.spill == nil { // with one, nothing is let go before it has been called
+		retain = l.shared.each(retain)
+	}
+	if len(l.blocks) < 2 || l.cost-l.blocks[0].cost < retain {
 		return
 	}
 	slowest := l.slowest()
 	drop := 0
-	for drop < len(l.blocks)-1 && l.blocks[drop].end() <= slowest && l.cost-l.blocks[drop].cost >= l.retain {
+	for drop < len(l.blocks)-1 && l.blocks[drop].end() <= slowest && l.cost-l.blocks[drop].cost >= retain {
 		drop++
 	}
 	if drop > 0 {
@@ -271,6 +280,7 @@ func (l *Log) Close() {
 	l.mu.Lock()
 	if !l.closed {
 		l.closed = true
+		l.share(false)
 		wake = l.wakeReaders()
 		l.wakeAppends()
 	}

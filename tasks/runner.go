@@ -49,6 +49,7 @@ type Runner struct {
 
 	merging chan struct{} // holds an element for each merged result that is being answered
 
+	memory   partials.Memory
 	starts   window
 	requests bucket
 
@@ -180,7 +181,7 @@ func (r *Runner) newRun(spec Spec, t Task) *Run {
 	}
 	run.ctx.Parent = r.ctx
 	if t.Log == nil {
-		o := partials.LogOptions{MaxPending: r.o.MaxPending, Lost: run.ctx.Cancel}
+		o := partials.LogOptions{MaxPending: r.o.MaxPending, Memory: &r.memory, Lost: run.ctx.Cancel}
 		if _, ok := r.o.Store.(Hider); ok && spec.Late && !spec.Handle {
 			o.Spill = run.spill
 			run.hider = time.AfterFunc(hideAfter, run.spill)

@@ -26,6 +26,7 @@ var measurements = []measurement{
 	{"ping", "", ping},
 	{"ping while a task streams", "", pingWhile},
 	{"echo, 64 in flight", "", echo},
+	{"burst", "", burst},
 	{"notifications", "", notifications},
 	{"coalesced", "runnel", coalesced},
 	{"command", "runnel", command},
@@ -184,6 +185,36 @@ func echo(_ string, s server) ([]value, error) {
 		{"echo, 64 in flight", n / took, "/s"},
 		{"echo, 64 in flight, CPU each", cpu / n, "ns"},
 	}, nil
+}
+
+// burst writes many calls at once, as a script does.
+func burst(_ string, s server) ([]value, error) {
+	var values []value
+	for _, n := range []int{1000, 10_000} {
+		c, err := open(s)
+		if err != nil {
+			return nil, err
+		}
+		var requests []byte
+		for id := 1; id <= n; id++ {
+			requests = fmt.Appendf(requests, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}}}`+"\n", id)
+		}
+		go func() { _, _ = c.in.Write(requests) }()
+		answered, refused := 0, 0
+		err = c.each(func(line []byte) bool {
+			answered++
+			if bytes.Contains(line, []byte(`"error":{`)) {
+				refused++
+			}
+			return answered < n
+		})
+		c.end()
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, value{fmt.Sprintf("%d calls at once: refused", n), float64(refused), ""})
+	}
+	return values, nil
 }
 
 func notifications(_ string, s server) ([]value, error) {
@@ -349,23 +380,24 @@ func eight(_ string, s server) ([]value, error) {
 	if !s.task {
 		return nil, errCannot // its chunks do not tell whose they are, or nobody asks it to be fair
 	}
-	sum, most, err := flatOut(s, 8)
+	sum, most, memory, err := flatOut(s, 8)
 	if err != nil {
 		return nil, err
 	}
-	one, _, err := flatOut(s, 1)
+	one, _, _, err := flatOut(s, 1)
 	return []value{
 		{"8 tasks flat out: sum", sum, "/s"},
 		{"8 tasks flat out: sum of one task's", 100 * sum / one, "%"},
 		{"8 tasks flat out: largest share of the smallest", most, "×"},
+		{"8 tasks flat out: private memory", memory, "MiB"},
 	}, err
 }
 
-// flatOut returns how many chunks of n tasks come in a second, and what the largest share is of the smallest.
-func flatOut(s server, n int) (rate, most float64, err error) {
+// flatOut returns how many chunks of n tasks come in a second, what the largest share is of the smallest, and the memory in MiB.
+func flatOut(s server, n int) (rate, most, memory float64, err error) {
 	c, err := open(s)
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	defer func() { _ = c.cmd.Process.Kill(); c.end() }()
 	for i := range n {
@@ -397,7 +429,7 @@ func flatOut(s server, n int) (rate, most float64, err error) {
 	for _, n := range shares {
 		sum, largest, smallest = sum+*n, max(largest, *n), min(smallest, *n)
 	}
-	return float64(sum) / took, float64(largest) / float64(smallest), err
+	return float64(sum) / took, float64(largest) / float64(smallest), c.private(), err
 }
 
 func idle(_ string, s server) ([]value, error) {

@@ -201,6 +201,18 @@ func (c *session) memory(name string) float64 {
 	return 0
 }
 
+// private is the memory in MiB that the server shares with no other process.
+func (c *session) private() (mib float64) {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", c.cmd.Process.Pid))
+	for line := range strings.Lines(string(b)) {
+		if strings.HasPrefix(line, "Private_") {
+			kib, _ := strconv.ParseFloat(strings.Fields(line)[1], 64)
+			mib += kib / 1024
+		}
+	}
+	return mib
+}
+
 // switches is how often the server's threads have been given a processor: a timer that fires shows here.
 func (c *session) switches() (n float64) {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", c.cmd.Process.Pid))
