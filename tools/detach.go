@@ -47,7 +47,7 @@ func (c *Command) detach(ctx context.Context, in *Call, out *Output) error {
 		in.run.Hold()
 		reader := in.run.Log().NewReader(0)
 		in.run.Deliver(func(ctx context.Context) {
-			scanMarks(ctx, reader, &progressMarks{marks: pattern, report: out.Progress})
+			scanMarks(ctx, reader, newProgressMarks(pattern, out.Progress))
 		})
 	}
 	return nil

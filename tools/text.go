@@ -103,7 +103,7 @@ func (s *textStream) init(r *record, sink partials.Stream, marks *regexp.Regexp)
 		s.exact = &wholeText{}
 	}
 	if marks != nil {
-		s.marks = &progressMarks{marks: marks, report: r.out.Progress}
+		s.marks = newProgressMarks(marks, r.out.Progress)
 	}
 }
 
