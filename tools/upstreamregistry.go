@@ -49,7 +49,12 @@ func (r *Registry) need(ctx context.Context) {
 		r.needTool(ctx, r.only)
 		return
 	}
-	r.needSome(ctx, func(*Upstream) bool { return true })
+	r.recall()
+	for _, u := range r.begin(func(*Upstream) bool { return true }) {
+		if r.catalogOf(u) == nil {
+			u.awaitSettled(ctx)
+		}
+	}
 }
 
 // needTool is need for the upstreams that may have a tool, none if its name is known.
@@ -57,19 +62,6 @@ func (r *Registry) needTool(ctx context.Context, name string) {
 	r.recall()
 	if r.lookup(name) == nil {
 		r.needFresh(ctx, func(u *Upstream) bool { return strings.HasPrefix(name, u.config.Prefix) })
-	}
-}
-
-// needSome is need for some of the upstreams.
-func (r *Registry) needSome(ctx context.Context, wanted func(*Upstream) bool) {
-	r.recall()
-	for _, u := range r.begin(wanted) {
-		r.mu.RLock()
-		known := u.told || u.catalog != nil
-		r.mu.RUnlock()
-		if !known {
-			u.awaitSettled(ctx)
-		}
 	}
 }
 

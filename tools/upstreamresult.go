@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"runnel/partials"
 	"runnel/rpc"
@@ -94,13 +93,7 @@ func (c *upstreamCall) failure(err error) error {
 	var wire *rpc.Error
 	switch {
 	case errors.Is(err, rpc.ErrClosed):
-		late := time.NewTimer(c.link.u.times.exit)
-		defer late.Stop()
-		select {
-		case <-c.link.ended:
-			err = c.link.err
-		case <-late.C: // it has closed its output, and goes on
-		}
+		err = c.link.why(err)
 	case errors.Is(err, ErrCannotAsk), errors.Is(err, tasks.ErrEnded):
 		return err
 	case errors.As(err, &wire) && wire.Code == mcp.CodeMissingCapability && !c.in.canAsk():
