@@ -24,7 +24,7 @@ var (
 	update = flag.Bool("update", false, "write the golden files")
 	runnel = flag.String("runnel", "../../bin/runnel", "the runnel `binary`")
 	cache  = flag.String("cache", "", "`directory` where the hosts are installed (default runnel-hosts in the user's cache)")
-	trace  = flag.String("trace", "", "`directory` for what the hosts and the models say")
+	logs   = flag.String("logs", "", "`directory` for what the hosts and the models say")
 )
 
 const (
@@ -284,7 +284,7 @@ func difference(want, got string) string {
 
 // traces opens the files for what the host prints, and for what it and the model say to each other.
 func traces(t *testing.T, h Host, s Scenario) (host, model *os.File) {
-	dir := *trace
+	dir := *logs
 	if dir == "" {
 		dir = t.TempDir()
 	} else if err := os.MkdirAll(dir, 0o755); err != nil {
