@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -76,10 +77,10 @@ var Scenarios = []Scenario{
 			case 0:
 				return []Call{{Tool: "build"}}
 			case 1:
-				return next(results, 500)
+				return next(results, object{"wait_ms": 500})
 			default:
 				run.release()
-				return next(results, 0)
+				return next(results, nil)
 			}
 		},
 		Check: func(run *Run) {
@@ -94,9 +95,22 @@ var Scenarios = []Scenario{
 	{
 		Name:   "huge",
 		Config: `tools: {count: {description: Counts, command: [seq, "1", "200000"]}}`,
-		Play:   once("count", nil),
+		Play: func(_ *Run, results []Result) []Call {
+			switch len(results) {
+			case 0:
+				return []Call{{Tool: "count"}}
+			case 1:
+				return next(results, object{"grep": "^77777$", "context": 1})
+			default:
+				return nil
+			}
+		},
 		Check: func(run *Run) {
 			run.reads(0, "1\n2\n3\n")
+			run.reads(0, "get_task_result")
+			run.reads(0, "\n200000")
+			run.reads(1, "77776\n77777\n77778") // from the middle, as the text said
+			run.Figure("seq 1 200000", "%d bytes", len(run.Results[0].Text))
 			run.within(40 << 10)
 		},
 	},
@@ -177,11 +191,13 @@ var Scenarios = []Scenario{
 			case 1:
 				return []Call{{"start_task", object{"tool": "build", "arguments": object{}}}}
 			case 2:
-				return []Call{{"list_tasks", nil}}
+				return next(results, object{"wait_ms": 500})
 			case 3:
-				run.release()
-				return []Call{{"get_task_result", object{"task_id": taskID(results[1].Text)}}}
+				return []Call{{"list_tasks", nil}}
 			case 4:
+				run.release()
+				return []Call{{"get_task_result", object{"task_id": taskID(results[3].Text)}}}
+			case 5:
 				return []Call{{"list_tasks", nil}}
 			default:
 				return nil
@@ -190,10 +206,12 @@ var Scenarios = []Scenario{
 		Check: func(run *Run) {
 			run.reads(0, "packages") // which is no argument of it
 			run.reads(1, "get_task_result")
-			run.reads(2, "working")
-			run.reads(3, "[40/40] compiling package 40")
-			run.reads(3, "completed")
+			run.reads(2, "[20/40] compiling package 20")
+			run.reads(3, "working")
+			run.reads(4, "[40/40] compiling package 40")
 			run.reads(4, "completed")
+			run.reads(5, "completed")
+			run.readsOnce("[19/40] compiling package 19")
 		},
 	},
 }
@@ -212,7 +230,7 @@ func followed(steps int, syncWait string) Scenario {
 			if len(results) == 0 {
 				return []Call{{Tool: "build"}}
 			}
-			return next(results, 0)
+			return next(results, nil)
 		},
 		Check: func(run *Run) {
 			output := 0
@@ -222,7 +240,7 @@ func followed(steps int, syncWait string) Scenario {
 			polls := len(run.Results) - 1
 			run.Figure("build", "%.2f (%d of %d bytes, %d polls)", float64(run.size())/float64(output), run.size(), output, polls)
 			run.within(output*12/10 + polls*pollBytes)
-			run.reads(polls, fmt.Sprintf("[%d/%d]", steps, steps))
+			run.readsOnce(fmt.Sprintf("[%3d/%d]", steps, steps))
 			run.reads(polls, "completed")
 			if polls < 1 {
 				run.Error("the build was not handed over")
@@ -306,25 +324,31 @@ func once(tool string, args map[string]any) func(*Run, []Result) []Call {
 	}
 }
 
-// next does what the last result says, as a model would: it calls the tool that is named there, or it is done.
-// The task's id may stand in an earlier one. waitMs 0 = as the tool's default is.
-func next(results []Result, waitMs int) []Call {
-	if len(results) > 50 || !strings.Contains(results[len(results)-1].Text, "get_task_result") {
+// next does what the last result says, as a model would: it calls get_task_result as it stands there, with more arguments if
+// there are any, or it is done. Where only the tool is named, the task is the one of the call before.
+func next(results []Result, more map[string]any) []Call {
+	last := plain(results[len(results)-1].Text)
+	if len(results) > 50 || !strings.Contains(last, "get_task_result") {
 		return nil
 	}
 	args := object{}
-	for _, r := range results {
-		if id := taskID(r.Text); id != "" {
-			args["task_id"] = id
+	if says := callPattern.FindStringSubmatch(last); says != nil {
+		if err := json.Unmarshal([]byte(says[1]), &args); err != nil {
+			return nil // the oracle will say what the model has not read
+		}
+	} else {
+		for _, r := range results {
+			if id := taskID(r.Text); id != "" {
+				args["task_id"] = id
+			}
 		}
 	}
-	if waitMs > 0 {
-		args["wait_ms"] = waitMs
-	}
-	return []Call{{"get_task_result", args}}
+	return []Call{{"get_task_result", with(args, more)}}
 }
 
-var idPattern = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-z]{20,}`)
+var callPattern = regexp.MustCompile(`get_task_result with (\{[^}]*\})`)
+
+var idPattern = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
 // taskID is the first task id in a text, "" if there is none.
 func taskID(text string) string { return idPattern.FindString(text) }
@@ -334,7 +358,11 @@ func (run *Run) text(i int) string {
 	if i < 0 || i >= len(run.Results) {
 		return ""
 	}
-	text := run.Results[i].Text
+	return plain(run.Results[i].Text)
+}
+
+// plain is a text as it was before a host made JSON of it.
+func plain(text string) string {
 	if strings.Contains(text, `\n`) && !strings.Contains(text, "\n") || strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[{") {
 		text = strings.NewReplacer(`\\`, `\`, `\n`, "\n", `\"`, `"`, `\r`, "\r", `\t`, "\t").Replace(text)
 	}
@@ -383,7 +411,7 @@ func (run *Run) Transcript() string {
 	var b strings.Builder
 	for i, r := range run.Results {
 		if i < len(run.Calls) {
-			fmt.Fprintf(&b, "> %s %s\n", run.Calls[i].Tool, clean(encode(run.Calls[i].Args)))
+			fmt.Fprintf(&b, "> %s %s\n", run.Calls[i].Tool, clean(encode(with(run.Calls[i].Args, nil))))
 		}
 		text := clean(r.Text)
 		fmt.Fprintf(&b, "< %d bytes\n%s\n\n", len(text), shorten(text))
@@ -396,6 +424,7 @@ func cleaner(dir string) func(string) string {
 	ids := map[string]string{}
 	times := regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 	durations := regexp.MustCompile(`\b\d+(\.\d+)? ?(s|ms|seconds)\b`)
+	millis := regexp.MustCompile(`"durationMs\\?":\d+`)
 	return func(text string) string {
 		text = strings.ReplaceAll(text, dir, "DIR")
 		text = idPattern.ReplaceAllStringFunc(text, func(id string) string {
@@ -404,6 +433,7 @@ func cleaner(dir string) func(string) string {
 			}
 			return ids[id]
 		})
+		text = millis.ReplaceAllString(text, `"durationMs":0`)
 		return durations.ReplaceAllString(times.ReplaceAllString(text, "TIME"), "N s")
 	}
 }
@@ -415,5 +445,11 @@ func shorten(text string) string {
 	if len(text) <= 3*shown {
 		return text
 	}
-	return fmt.Sprintf("%s\n[golden: %d bytes are left out here]\n%s", text[:shown], len(text)-2*shown, text[len(text)-shown:])
+	middle := text[shown : len(text)-shown]
+	note := fmt.Sprintf("\n[golden: %d bytes are left out here]\n", len(middle))
+	if i := strings.Index(middle, "get_task_result"); i >= 0 { // what the text says about its own gap
+		about := middle[max(0, i-shown/4):min(i+shown/4, len(middle))]
+		note = fmt.Sprintf("\n[golden: of %d bytes only these are shown]\n%s\n[golden: end of these]\n", len(middle), about)
+	}
+	return text[:shown] + note + text[len(text)-shown:]
 }
