@@ -11,7 +11,7 @@ FUZZTIME ?= 500000x
 # How many random sessions make fuzz plays; make test plays 500.
 RANDOM_SESSIONS ?= 10000
 
-.PHONY: build demo man test check lint vuln race crash soak fuzz fuzz-short hosts bench clean
+.PHONY: build demo man test check lint vuln race crash soak fuzz fuzz-short hosts hosts-short bench clean
 
 build: ## bin/runnel; without cgo, which would be there only to look up names and costs a tenth of the start
 	CGO_ENABLED=0 go build -o bin/runnel .
@@ -22,7 +22,7 @@ demo: build ## this project's own go test -v as a task: its output as it comes, 
 man: build ## the man pages, in bin/man/man1
 	bin/runnel man bin/man/man1
 
-test: check lint vuln race fuzz-short ## all that CI checks
+test: check lint vuln race fuzz-short hosts-short ## all that CI checks
 
 check: ## format, modules, vet, also for systems that the tests do not run on
 	@unformatted=$$(gofmt -l *.go rpc partials tasks tools testdata/bench testdata/examples testdata/hosts testdata/interop/go); \
@@ -62,6 +62,9 @@ fuzz-short:
 
 hosts: build ## real agent programs from npm, against scripted models: what a model reads (testdata/hosts/README.md)
 	go -C testdata/hosts test -count=1 -v -timeout 1h .
+
+hosts-short: build ## three of them, with a shorter build
+	go -C testdata/hosts test -short -count=1 -timeout 10m .
 
 bench: build ## Go benchmarks, then runnel beside other servers (a table; nothing passes or fails)
 	go test -run '^$$' -bench . -benchmem ./...
