@@ -110,7 +110,7 @@ var Scenarios = []Scenario{
 			run.reads(0, "get_task_result")
 			run.reads(0, "\n200000")
 			run.reads(1, "77776\n77777\n77778") // from the middle, as the text said
-			run.Figure("seq 1 200000", "%d bytes", len(run.Results[0].Text))
+			run.Figure("seq 1 200000", "%d bytes", len(run.raw(0)))
 			run.within(40 << 10)
 		},
 	},
@@ -354,11 +354,14 @@ var idPattern = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]
 func taskID(text string) string { return idPattern.FindString(text) }
 
 // text is what the model read for a call, with newlines and quotes also where a host shows a result as JSON.
-func (run *Run) text(i int) string {
+func (run *Run) text(i int) string { return plain(run.raw(i)) }
+
+// raw is what the model read for a call, "" if it read nothing.
+func (run *Run) raw(i int) string {
 	if i < 0 || i >= len(run.Results) {
 		return ""
 	}
-	return plain(run.Results[i].Text)
+	return run.Results[i].Text
 }
 
 // plain is a text as it was before a host made JSON of it.
