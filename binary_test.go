@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +15,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"runnel/partials"
+	"runnel/tools"
 )
 
 // asProgram makes the test binary the program itself.
@@ -46,13 +50,35 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	childMark = fmt.Sprintf("RUNNEL_TEST_RUN=%d.%d", os.Getpid(), time.Now().UnixNano())
+	letGo := holdGuard()
 	code := m.Run()
+	letGo()
 	_ = os.RemoveAll(built.dir)
 	if err := nothingLeft(); err != nil {
 		fmt.Fprintln(os.Stderr, "FAIL: after the tests:", err)
 		code = 1
 	}
 	os.Exit(code)
+}
+
+// holdGuard runs a command until letGo. The guard, and the thread that starts commands, are there as long as commands run and serve all
+// of the process: one that came to be in a bubble of testing/synctest would keep it from its end, and could not serve another bubble.
+func holdGuard() (letGo func()) {
+	c, err := tools.NewCommand("hold", tools.CommandConfig{Shell: "echo held; exec tail -f " + os.DevNull},
+		tools.Environment{Vars: []string{"PATH=" + searchPath, childMark}})
+	if err != nil {
+		panic(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	log, ended := partials.NewLog(nil), make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = c.Call(ctx, &tools.Call{}, tools.NewOutput(ctx, log, nil))
+	}()
+	if err := log.NewReader(0).Wait(ctx, 1); err != nil {
+		panic(err)
+	}
+	return func() { cancel(); <-ended }
 }
 
 // nothingLeft waits a moment for what is about to end.

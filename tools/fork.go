@@ -14,9 +14,10 @@ import (
 //
 // The thread belongs to a goroutine that ends with the last child.
 type forker struct {
-	mu     sync.Mutex
-	own    map[int]bool // the ids of the children that have been started and not been waited for
-	starts chan func()  // to the goroutine; nil if there is none
+	mu      sync.Mutex
+	own     map[int]bool  // the ids of the children that have been started and not been waited for
+	starts  chan func()   // to the goroutine; nil if there is none
+	started chan struct{} // from the goroutine, after each start
 }
 
 var forks = forker{own: map[int]bool{}}
@@ -29,20 +30,17 @@ func (f *forker) start(program string, argv []string, attr *os.ProcAttr) (child 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.starts == nil {
-		f.starts = make(chan func())
-		go func(starts <-chan func()) {
+		f.starts, f.started = make(chan func()), make(chan struct{})
+		go func(starts <-chan func(), started chan<- struct{}) {
 			runtime.LockOSThread()
 			for start := range starts {
 				start()
+				started <- struct{}{}
 			}
-		}(f.starts)
+		}(f.starts, f.started)
 	}
-	done := make(chan struct{})
-	f.starts <- func() {
-		defer close(done)
-		child, err = os.StartProcess(program, argv, attr)
-	}
-	<-done
+	f.starts <- func() { child, err = os.StartProcess(program, argv, attr) }
+	<-f.started
 	if errors.Is(err, syscall.EAGAIN) {
 		err = errTooManyProcesses
 	}
