@@ -74,6 +74,7 @@ wire_api = "responses"
 [mcp_servers.runnel]
 command = "`+s.Server[0]+`"
 args = `+encode(s.Server[1:])+`
+startup_timeout_sec = 60
 [analytics]
 enabled = false
 `)
@@ -173,7 +174,8 @@ enabled = false
 func claudeCode(s Start) (args, env []string) {
 	file := s.write("mcp.json", encode(s.mcpServers(nil)))
 	return []string{"--strict-mcp-config", "--mcp-config", file, "--allowedTools", "mcp__runnel", "-p", Prompt},
-		[]string{"ANTHROPIC_BASE_URL=" + s.URL, "ANTHROPIC_API_KEY=" + key, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1", "DISABLE_TELEMETRY=1"}
+		[]string{"MCP_CONNECTION_NONBLOCKING=0", "MCP_CONNECT_TIMEOUT_MS=60000", // else a busy machine's model has no tools
+			"ANTHROPIC_BASE_URL=" + s.URL, "ANTHROPIC_API_KEY=" + key, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1", "DISABLE_TELEMETRY=1"}
 }
 
 // environment is what every host gets: a home, and a network that ends at the model.
