@@ -245,7 +245,7 @@ func (c *call) finish(raw json.RawMessage) error {
 	case "text":
 		content := tools.SplitEnd(&r)
 		compared := c.tracker.Compare(content)
-		if r.Meta[mcp.MetaCommand] != nil && compared != partials.NoneStreamed { // the output has come, as it was
+		if r.Meta[mcp.MetaCommand] != nil && compared != partials.NoneStreamed && !c.remote.CutShort() { // the output has come, as it was
 			content, compared = tools.OnlyEnd(content), partials.ResultAdds
 		}
 		switch compared {

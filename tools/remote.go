@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -42,6 +43,8 @@ type Remote struct {
 	client *rpc.Client
 	tool   string
 	all    context.Context // of the background: ends with the call, and with the connection
+
+	cutShort atomic.Bool // the server has handed the call over
 
 	background sync.WaitGroup
 	changed    chan struct{}  // capacity 1: something about the call has come
@@ -264,6 +267,7 @@ func (r *Remote) result(ctx context.Context, call *RemoteCall) (json.RawMessage,
 			}
 			kind := partials.AnswerHandle
 			if id := r.handedOver(response.Result); id != "" {
+				r.cutShort.Store(true)
 				r.tracker.Handle(id)
 			} else {
 				kind = r.tracker.Response(response.Result)
@@ -312,6 +316,9 @@ func (r *Remote) put(ctx context.Context, q mcp.InputRequest) (answer json.RawMe
 	}
 	return r.o.AskOther(ctx, q.Method, q.Params)
 }
+
+// CutShort reports whether the server has stopped sending the output before its end: what comes after that is in the result only.
+func (r *Remote) CutShort() bool { return r.cutShort.Load() }
 
 // handedOver is the task to which a runnel has handed over a plain call that took too long, "" if it has not, or if the task cannot
 // be followed: the tasks methods are not there.

@@ -37,7 +37,7 @@ func (c *upstreamCall) result(raw json.RawMessage) (*mcp.CallToolResult, error) 
 	compared := tracker.Compare(result.Content)
 	rest := tracker.Beyond(result.Content)
 	result.Content, rest = c.withoutLog(result.Content), c.withoutLog(rest)
-	if result.Meta[mcp.MetaCommand] != nil && compared != partials.NoneStreamed && compared != partials.ResultEmpty {
+	if result.Meta[mcp.MetaCommand] != nil && compared != partials.NoneStreamed && compared != partials.ResultEmpty && !c.remote.CutShort() {
 		// Another runnel's command: the result shapes what has come.
 		c.renameLog(result.Content)
 		c.in.Repeats(tracker.Beyond(OnlyEnd(SplitEnd(result)))...)
