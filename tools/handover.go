@@ -36,7 +36,7 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 		if next, err = shapeLog(ctx, shaper, &t, 0); err != nil {
 			s.o.Log.Warn().Err(err).Str("taskId", run.ID()).Msg("reading the output of a call that is handed over")
 		}
-		output, _ = shaper.Text(shaper.Limit, s.gapWords(c, &t))
+		output, _ = shaper.Text(shaper.Limit, leftOut(s.fallbackListed(c), run.ID()))
 	}
 	readsOf(c).set(run.ID(), taskPlace{next: next})
 	// The sentence comes first: of a long text, most hosts show their model the beginning only.

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -121,7 +122,7 @@ func (s *service) getTaskResult(ctx context.Context, in *Call) (*mcp.CallToolRes
 	if read.ended && !from.ended {
 		content = writeEnding(sink, &t)
 	}
-	words := s.gapWords(in.caller, &t)
+	words := leftOut(s.fallbackListed(in.caller), t.ID)
 	if lines != nil {
 		lines.end()
 		words, read, content = text.LeftOut, last, nil // positions in what was picked say nothing
@@ -164,17 +165,7 @@ func (s *service) maxResult(tool string) int {
 			return int(*c.config.MaxResult)
 		}
 	}
-	return int(DefaultMaxResult)
-}
-
-// gapWords are the words for what an answer about a task leaves out, by which its caller can read it.
-func (s *service) gapWords(c *rpc.Caller, t *tasks.Task) func(text.Gap) string {
-	return func(g text.Gap) string {
-		if s.fallbackListed(c) {
-			return fmt.Sprintf("[... %d bytes left out: get_task_result with \"after\": %d reads them, tail and grep pick lines ...]", g.Bytes, g.After)
-		}
-		return fmt.Sprintf("[... %d bytes left out, see %s?after=%d ...]", g.Bytes, tasks.LogURI(t.ID), g.After)
-	}
+	return int(cmp.Or(s.o.MaxResult, DefaultMaxResult))
 }
 
 // textSink takes a text, and words in the place of what is not text.
@@ -284,15 +275,9 @@ func howEnded(t *tasks.Task) string {
 	}
 }
 
-// commandResult reports whether a result is a command's, and its exit code.
+// commandResult reports whether a result is a command's, and its exit code; 0 if a signal ended it.
 func commandResult(r *mcp.CallToolResult) (exitCode int, is bool) {
-	said := encode(r.Meta[mcp.MetaCommand])
-	if r.Meta[mcp.MetaCommand] == nil {
-		said = r.StructuredContent
-	}
-	var command struct{ ExitCode *int }
-	if json.Unmarshal(said, &command) != nil || command.ExitCode == nil {
-		return 0, r.Meta[mcp.MetaCommand] != nil
-	}
-	return *command.ExitCode, true
+	var command struct{ ExitCode int }
+	is = r.Meta[mcp.MetaCommand] != nil && json.Unmarshal(encode(r.Meta[mcp.MetaCommand]), &command) == nil
+	return command.ExitCode, is
 }

@@ -23,6 +23,7 @@ type ServeOptions struct {
 	ImmediateWait       time.Duration // how long a call may take before its answer is a handle, where its client lets the server choose
 	Heartbeat           time.Duration // longest silence towards a client that asked for progress; 0 = no heartbeat
 	FallbackTools       FallbackTools // "" = auto
+	MaxResult           Size          // how much of the output of a tool that is not a command get_task_result shows at once; 0 = DefaultMaxResult
 	RequiredFallthrough bool          // a tool that requires a task runs without one, too
 	Detaching           *Detaching    // what supervisors need to know; nil = nothing outlives this process
 	Log                 zerolog.Logger

@@ -55,18 +55,25 @@ type Call struct {
 // fail often read nothing else. Without it a failed task shows the beginning of its result's text.
 func (c *Call) SetStatus(message string) { c.status = message }
 
-// leftOut are the words for what a result leaves out: how much, and how to read it. They give the call's task a handle first, so
-// that it can be found.
+// leftOut are the words for what the call's result leaves out. They make its log readable first.
 func (c *Call) leftOut(ctx context.Context) func(text.Gap) string {
 	return func(g text.Gap) string {
 		if !c.keep(ctx) {
 			return text.LeftOut(g)
 		}
+		return leftOut(c.polls(), c.TaskID)(g)
+	}
+}
+
+// leftOut are the words for what is left out of a task's output: how much, and how to read it. polls reports whether
+// get_task_result is listed for who reads them.
+func leftOut(polls bool, taskID string) func(text.Gap) string {
+	return func(g text.Gap) string {
 		how := ""
-		if c.polls() {
-			how = fmt.Sprintf("call get_task_result with {\"task_id\": %q, \"after\": %d}, or ", c.TaskID, g.After)
+		if polls {
+			how = fmt.Sprintf("call get_task_result with {\"task_id\": %q, \"after\": %d} (tail and grep pick lines), or ", taskID, g.After)
 		}
-		return fmt.Sprintf("[... %d bytes left out: %sread %s?after=%d ...]", g.Bytes, how, tasks.LogURI(c.TaskID), g.After)
+		return fmt.Sprintf("[... %d bytes left out: %sread %s?after=%d ...]", g.Bytes, how, tasks.LogURI(taskID), g.After)
 	}
 }
 
