@@ -218,7 +218,7 @@ tools:
 // A completion is of the tools that the call itself would find, with what the environment says.
 func TestCompletionReadsTheEnvironment(t *testing.T) {
 	config := writeConfig(t, "tools: {configured: {command: [date]}}")[1]
-	for variable, want := range map[string]string{"RUNNEL_CONFIG=" + config: "configured\n", "RUNNEL_TOOL=now=date": "now\tRun date\n", "RUNNEL_SELFTEST=1": "stream\t"} {
+	for variable, want := range map[string]string{"RUNNEL_CONFIG=" + config: "configured\tdate\n", "RUNNEL_TOOL=now=date": "now\tRun date\n", "RUNNEL_SELFTEST=1": "stream\t"} {
 		var stdout, stderr syncBuffer
 		code := run(t.Context(), []string{"__complete", "call", ""}, append(environ(t), variable), strings.NewReader(""), &stdout, &stderr)
 		if code != exitFine || !strings.Contains(stdout.String(), want) {
@@ -489,11 +489,17 @@ func TestQuestions(t *testing.T) {
 func TestToolsArePrintable(t *testing.T) {
 	var out bytes.Buffer
 	i := &invocation{stdout: &out}
-	err := i.printTools([]mcp.Tool{
+	list := []mcp.Tool{
 		{Name: "a\x1b[2J\tb", Title: "t\x1b]0;x\a", InputSchema: json.RawMessage(`{"properties":{"x\u001b[1m\n":{"enum":["\u009b"]}}}`)},
 		{Name: "c", Description: "\x1b[31md\te\nf"},
-	})
-	if want := "a [2J b  [x [1m = ]  t ]0;x \nc                     [31md e\n"; out.String() != want || err != nil {
+	}
+	err := i.printTools(list)
+	if want := "a [2J b  t ]0;x \nc         [31md e\n"; out.String() != want || err != nil {
+		t.Errorf("got  %q\nwant %q, error %v", out.String(), want, err)
+	}
+	out.Reset()
+	err = i.printTool(&list[0], nil)
+	if want := "a [2J b: t ]0;x \n\nCall it:\n  runnel call a [2J b [x [1m = ]\n\nArguments:\n  x [1m =   \n"; out.String() != want || err != nil {
 		t.Errorf("got  %q\nwant %q, error %v", out.String(), want, err)
 	}
 }
