@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,7 +40,8 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// What README.md shows is so: its pipe writes what stands below it, its configs are right, and its tool in Go is a server.
+// What README.md shows is so: its scripts and its pipe write what stands below them, its configs are right, hosts can start
+// runnel as its snippets say, and its tool in Go is a server.
 func TestReadme(t *testing.T) {
 	text, err := os.ReadFile("README.md")
 	if err != nil {
@@ -51,23 +53,42 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	changing := regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[0-9:.]+Z`) // ids and times
+	args := regexp.MustCompile(`(?s)"?command"?\s*[:=]\s*"/usr/local/bin/runnel",?\s*"?args"?\s*[:=]\s*(\[[^\]]*\])`)
+	env := append(environ(t), noConfig, "PATH="+dir+":"+searchPath, "RUNNEL_STATE="+filepath.Join(dir, "state"))
 	tried := map[string]int{}
 	for i, block := range blocks {
 		switch kind, text := block[1], block[2]; {
-		case kind == "sh" && strings.HasPrefix(text, "printf"):
-			cmd := exec.Command("sh", "-c", text)
-			cmd.Env = append(environ(t), noConfig, "PATH="+dir+":"+searchPath)
+		case kind == "sh" && (strings.HasPrefix(text, "printf") || strings.HasPrefix(text, "runnel call greet") || strings.HasPrefix(text, "id=")):
+			cmd := exec.Command("bash", "-c", text)
+			cmd.Env = env
 			out, err := cmd.Output()
 			got, want := changing.ReplaceAllString(string(out), "*"), changing.ReplaceAllString(blocks[i+1][2], "*")
 			if err != nil || got != want {
-				t.Errorf("the pipe: %v\n%s\nwant\n%s", err, got, want)
+				t.Errorf("%s\n%v\n%s\nwant\n%s", text, err, got, want)
 			}
-			tried["pipe"]++
+			tried["script"]++
 		case kind == "yaml":
 			if got := runClient(t, "", append([]string{"config", "check"}, writeConfig(t, text)...)...); got.code != exitFine {
 				t.Errorf("%s\n%s", text, got.stderr)
 			}
 			tried["config"]++
+		case args.MatchString(text):
+			var words []string
+			if err := json.Unmarshal([]byte(args.FindStringSubmatch(text)[1]), &words); err != nil {
+				t.Fatalf("%v\n%s", err, text)
+			}
+			if words[0] != "wrap" {
+				words = append([]string{"doctor"}, words...)
+			}
+			for n, word := range words {
+				if strings.HasSuffix(word, "/runnel.yaml") {
+					words[n] = writeConfig(t, "tools: {hi: {command: [echo, hi]}}")[1]
+				}
+			}
+			if got := runClient(t, "", words...); got.code != exitFine {
+				t.Errorf("%v: %+v", words, got)
+			}
+			tried["host"]++
 		case kind == "go":
 			source, program := filepath.Join(dir, "main.go"), filepath.Join(dir, "count")
 			if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
@@ -82,7 +103,7 @@ func TestReadme(t *testing.T) {
 			tried["program"]++
 		}
 	}
-	if tried["pipe"] != 1 || tried["config"] != 2 || tried["program"] != 1 {
+	if tried["script"] != 3 || tried["config"] != 3 || tried["host"] != 4 || tried["program"] != 1 {
 		t.Errorf("tried %v", tried)
 	}
 }
