@@ -251,7 +251,7 @@ func DiskRoom(dir string) int64 {
 	if unix.Statfs(dir, &disk) != nil {
 		return math.MaxInt64 // in doubt enough
 	}
-	return int64(disk.Bavail) * int64(disk.Bsize)
+	return int64(disk.Bavail) * int64(disk.Bsize) //nolint:unconvert // of other types on other systems
 }
 
 // commit does the jobs in one transaction.
