@@ -22,8 +22,10 @@ tools:
     command: [echo, "hello {{who}}"]
     input: {who: {type: string}}
     required: [who]
+    structured: summary # its outputSchema is what the clients check
   must:
     command: [echo, ran]
+    structured: summary
     task: required
 `
 

@@ -67,7 +67,7 @@ function check(message, request) {
     return message.method;
   }
   schemas.ServerNotificationSchema.parse(message);
-  if (message.params.partialResult === undefined) return message.method;
+  if (message.params?.partialResult === undefined) return message.method;
   partialResultSchema.parse(message.params.partialResult);
   return 'partialResult';
 }
