@@ -40,7 +40,7 @@ vuln: ## known vulnerabilities; says so where it cannot know
 	.ci/vuln
 
 race:
-	go test -race ./...
+	go test -race -timeout 30m ./...
 
 crash: ## kill -9 of runnel 200 times, of supervisors 100 times, processes that share a state for a minute (make test does some of each)
 	RUNNEL_TEST_CRASH_ROUNDS=200 RUNNEL_TEST_SHARED_TIME=1m go test -race -count=1 -v -timeout 1h -run 'AnyMoment$$|TestProcessesShareAState' .
