@@ -187,6 +187,11 @@ func OnlyEnd(content []mcp.ContentBlock) (end []mcp.ContentBlock) {
 	return end
 }
 
+// shape says how the output is shown in a result.
+func (f *CommandConfig) shape(s *text.Shaper) {
+	s.Limit, s.KeepFrames = int(*f.MaxResult), f.ANSI == "keep"
+}
+
 // statusMessage is the verdict and the last lines of output: all that many hosts show of a task that failed.
 func (o *outcome) statusMessage() string {
 	room := maxStatusMessage - len(o.verdict) - len("\n")

@@ -155,17 +155,13 @@ func (s *service) awaitTask(ctx context.Context, id string, limit time.Duration)
 
 // shaper shapes what is shown of a task's output as its result would be.
 func (s *service) shaper(t *tasks.Task, from int64) *text.Shaper {
-	return &text.Shaper{Limit: s.maxResult(t.Tool), From: from}
-}
-
-// maxResult is how much of the output of a tool a model is shown at once, in bytes of JSON.
-func (s *service) maxResult(tool string) int {
-	if e := s.registry.lookup(tool); e != nil {
+	shaper := &text.Shaper{Limit: int(cmp.Or(s.o.MaxResult, DefaultMaxResult)), From: from}
+	if e := s.registry.lookup(t.Tool); e != nil {
 		if c, ok := e.tool.(*Command); ok {
-			return int(*c.config.MaxResult)
+			c.config.shape(shaper)
 		}
 	}
-	return int(cmp.Or(s.o.MaxResult, DefaultMaxResult))
+	return shaper
 }
 
 // textSink takes a text, and words in the place of what is not text.

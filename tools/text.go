@@ -95,7 +95,7 @@ type textStream struct {
 
 func (s *textStream) init(r *record, sink partials.Stream, marks *regexp.Regexp) {
 	s.r, s.sink = r, sink
-	s.kept.Limit, s.kept.KeepFrames = int(*r.config.MaxResult), r.config.ANSI == "keep"
+	r.config.shape(&s.kept)
 	if r.config.ANSI == "strip" {
 		s.strip = &stripper{crlf: r.config.Pty}
 	}
