@@ -221,11 +221,12 @@ func transcripts(t testing.TB) map[string]*transcript {
 }
 
 func TestTranscripts(t *testing.T) {
+	t.Parallel()
 	for name, tr := range transcripts(t) {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			if tr.mode != "binary" {
 				t.Run("inprocess", func(t *testing.T) {
-					t.Parallel()
 					synctest.Test(t, func(t *testing.T) {
 						play(t, tr, inProcess(t, tr.flags(t)...))
 					})
@@ -233,7 +234,6 @@ func TestTranscripts(t *testing.T) {
 			}
 			if tr.mode != "inprocess" {
 				t.Run("binary", func(t *testing.T) {
-					t.Parallel()
 					play(t, tr, process(t, reexec(t, tr.flags(t)...)))
 				})
 			}
