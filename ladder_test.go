@@ -75,6 +75,26 @@ func firstTextOf(r *mcp.CallToolResult) string {
 	return text
 }
 
+// What runnel has to say of a task that it stopped is told, though the command's own end comes before that.
+func TestAStoppedTaskTellsWhy(t *testing.T) {
+	t.Parallel()
+	flags := append(writeConfig(t, "tools: {slow: {shell: 'echo begun; exec sleep 600'}}"), "--state", t.TempDir())
+	w := newWitness(t, programCommand(t, flags...))
+	var result mcp.CallToolResult
+	w.must(&result, "tools/call", map[string]any{"name": "start_task", "arguments": map[string]any{"tool": "slow"}})
+	id := result.Meta[mcp.MetaTask].(map[string]any)["taskId"]
+	for !strings.Contains(firstTextOf(&result), "begun") {
+		w.must(&result, "tools/call", map[string]any{"name": "get_task_result", "arguments": map[string]any{"task_id": id, "after": 0, "wait_ms": 50}})
+	}
+	w.end()
+	w = newWitness(t, programCommand(t, flags...))
+	w.must(&result, "tools/call", map[string]any{"name": "get_task_result", "arguments": map[string]any{"task_id": id}})
+	if got := firstTextOf(&result); !strings.HasPrefix(got, "begun\nrunnel was stopped\n[failed, ") || !result.IsError {
+		t.Errorf("isError %t: %q", result.IsError, got)
+	}
+	w.end()
+}
+
 // A call that a host waits for is seen by people from its start on, and can be cancelled. It counts as no task.
 func TestACallIsListedWhileItRuns(t *testing.T) {
 	t.Parallel()

@@ -209,6 +209,17 @@ func (r *Run) cutOff(why error) {
 	r.finish(errClosed, mcp.TaskFailed, why.Error(), &Outcome{Result: mcp.ErrorResult(why.Error())})
 }
 
+// cut is why the task ends as failed whatever its work has come to, nil if there is no such reason.
+func (r *Run) cut() error {
+	if err := r.log.Failed(); err != nil {
+		return err
+	}
+	if r.runner.ctx.Err() != nil {
+		return errClosed
+	}
+	return nil
+}
+
 // Do does the work of a run that [Runner.New] has made, and returns when the run has ended.
 func (r *Run) Do() {
 	defer r.runner.done(r)
@@ -221,13 +232,15 @@ func (r *Run) Do() {
 	if err != nil {
 		wire = r.wireError(err)
 	}
+	if why := r.cut(); why != nil { // what the work says then is not how the task ends
+		result, wire = mcp.ErrorResult(why.Error()), nil
+		r.Rest(result.Content)
+	}
 	r.setEnding(result, wire)
 	r.awaitDelivery()
-	switch {
-	case r.log.Failed() != nil:
-		r.cutOff(r.log.Failed())
-	case r.runner.ctx.Err() != nil:
-		r.cutOff(errClosed)
+	switch why := r.cut(); {
+	case why != nil:
+		r.cutOff(why)
 	case wire != nil:
 		r.finish(nil, mcp.TaskFailed, wire.Message, &Outcome{Err: wire})
 	case result.IsError && !r.completes():
