@@ -146,6 +146,7 @@ func (r *lineRing) add(line []byte, most int) (dropped bool) {
 	r.size += len(line)
 	for len(r.lines) > most || r.size > maxRingBytes {
 		r.size -= len(r.lines[0])
+		r.lines[0] = nil // else the array that the others stand in holds it
 		r.lines = r.lines[1:]
 		dropped = true
 	}

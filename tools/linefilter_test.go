@@ -1,7 +1,9 @@
 package tools
 
 import (
+	"bytes"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -65,5 +67,27 @@ func TestReadsAreBounded(t *testing.T) {
 	}
 	if len(r.places) != maxReads || len(r.oldest) != maxReads || r.place("0").next != 0 || r.place(fmt.Sprint(2*maxReads-1)).next != 2*maxReads-1 {
 		t.Errorf("%d places, %d in order", len(r.places), len(r.oldest))
+	}
+}
+
+// Lines that are let go are not held by those that stay.
+func TestARingHoldsOnlyItsLines(t *testing.T) {
+	held := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	var r lineRing
+	for range maxRing + 1 {
+		r.add([]byte("short\n"), maxRing)
+	}
+	long := bytes.Repeat([]byte{'x'}, maxFilteredLine)
+	before := held()
+	for range 1000 {
+		r.add(long, maxRing)
+	}
+	if n := int64(held()) - int64(before); n > 4*maxRingBytes {
+		t.Errorf("%d lines of %d bytes hold %d bytes", len(r.lines), r.size, n)
 	}
 }
