@@ -29,19 +29,23 @@ func TestDoubleInterrupt(t *testing.T) {
 					_ = cmd.Process.Signal(syscall.SIGINT)
 					time.Sleep(gap)
 				}
+				// Two signals at the same time are one to the kernel: then it takes a third.
+				time.AfterFunc(time.Second, func() { _ = cmd.Process.Signal(syscall.SIGINT) }) // none if it has left
 			}}
 			cmd.Stdout, cmd.Stderr = begun, begun
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			// Two signals at the same time are one to the kernel: then it takes a third.
-			impatient := time.AfterFunc(time.Second, func() { _ = cmd.Process.Signal(syscall.SIGINT) })
-			defer impatient.Stop()
 			defer time.AfterFunc(watchdog, func() { _ = cmd.Process.Kill() }).Stop()
 			cmd.WaitDelay = 100 * time.Millisecond // what is left behind may hold the pipes
 			_ = cmd.Wait()
-			if took := time.Since(<-pressed); took > 4*time.Second {
-				t.Errorf("left after %v", took)
+			select {
+			case at := <-pressed:
+				if took := time.Since(at); took > 4*time.Second {
+					t.Errorf("left after %v", took)
+				}
+			default:
+				t.Fatalf("ended before it had begun: %v; %s", cmd.ProcessState, begun.String())
 			}
 			if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() || status.ExitStatus() != exitInterrupted {
 				t.Errorf("%v; %s", cmd.ProcessState, strings.TrimSpace(begun.String()))
