@@ -11,7 +11,7 @@ FUZZTIME ?= 500000x
 # How many random sessions make fuzz plays; make test plays 500.
 RANDOM_SESSIONS ?= 10000
 
-.PHONY: build demo man test check lint vuln race crash soak fuzz fuzz-short hosts hosts-short bench clean
+.PHONY: build demo cast man test check lint vuln race crash soak fuzz fuzz-short hosts hosts-short bench clean
 
 build: ## bin/runnel; without cgo, which would be there only to look up names and costs a tenth of the start
 	CGO_ENABLED=0 go build -o bin/runnel .
@@ -19,22 +19,25 @@ build: ## bin/runnel; without cgo, which would be there only to look up names an
 demo: build ## this project's own go test -v as a task: its output as it comes, and what came of it
 	bin/runnel call test packages=$(DEMO_PACKAGES) --summary --tool 'test=go test -v -p 1 -count=1 {{packages}}'
 
+cast: build ## testdata/cast/session.svg, the picture in the README: a real session in a terminal, drawn anew
+	go run ./testdata/cast -o testdata/cast/session.svg bin/runnel
+
 man: build ## the man pages, in bin/man/man1
 	bin/runnel man bin/man/man1
 
 test: check lint vuln race fuzz-short hosts-short ## all that CI checks
 
 check: ## format, modules, vet, also for systems that the tests do not run on
-	@unformatted=$$(gofmt -l *.go rpc partials tasks tools testdata/bench testdata/examples testdata/hosts testdata/interop/go); \
+	@unformatted=$$(gofmt -l *.go rpc partials tasks tools testdata/bench testdata/cast testdata/examples testdata/hosts testdata/interop/go); \
 	if [ -n "$$unformatted" ]; then echo "not formatted (gofmt -w):"; echo "$$unformatted"; exit 1; fi
 	go mod tidy -diff
-	go vet ./... ./testdata/examples/...
+	go vet ./... ./testdata/cast ./testdata/examples/...
 	go -C testdata/hosts vet ./...
 	GOARCH=386 CGO_ENABLED=0 go vet ./...
 	GOOS=darwin GOARCH=arm64 go vet ./...
 
 lint:
-	$(GOLANGCI_LINT) run ./... ./testdata/examples/...
+	$(GOLANGCI_LINT) run ./... ./testdata/cast ./testdata/examples/...
 
 vuln: ## known vulnerabilities; says so where it cannot know
 	.ci/vuln

@@ -52,6 +52,11 @@ func TestReadme(t *testing.T) {
 	if err := os.Symlink(builtProgram(t), filepath.Join(dir, "runnel")); err != nil {
 		t.Fatal(err)
 	}
+	for _, link := range regexp.MustCompile(`\]\(([^)#:]+)\)`).FindAllStringSubmatch(string(text), -1) {
+		if _, err := os.Stat(link[1]); err != nil {
+			t.Errorf("a link: %v", err)
+		}
+	}
 	changing := regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[0-9:.]+Z`) // ids and times
 	args := regexp.MustCompile(`(?s)"?command"?\s*[:=]\s*"/usr/local/bin/runnel",?\s*"?args"?\s*[:=]\s*(\[[^\]]*\])`)
 	env := append(environ(t), noConfig, "PATH="+dir+":"+searchPath, "RUNNEL_STATE="+filepath.Join(dir, "state"))
