@@ -17,8 +17,10 @@ const (
 	walShare = 4         // the part of a state's limit, a quarter, that the write-ahead log may be as long as
 	leastWAL = 16 << 20  // several times what is moved at once, lest writers wait without need
 	mostWAL  = 256 << 20 // and never longer
-	// walPatience is how long a write that finds it too long waits for readers to come to their end: they take milliseconds.
-	walPatience = 500 * time.Millisecond
+	// walPatience is how long a write that finds it too long waits for others: readers take milliseconds, a process that empties it
+	// as long as the disk does.
+	walPatience = 2 * time.Second
+	walPause    = 5 * time.Millisecond // between two tries
 )
 
 // errPinned tells that a reader keeps the write-ahead log from being emptied.
@@ -39,15 +41,25 @@ func (tx *transaction) boundWAL() error {
 	if err := patience(walPatience); err != nil {
 		return err
 	}
-	var busy, pages, moved int
-	err := tx.conn.QueryRowContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &moved)
-	if err := errors.Join(err, patience(busyTimeout)); err != nil {
-		return err
+	err := tx.emptyWAL()
+	return errors.Join(err, patience(busyTimeout))
+}
+
+// emptyWAL tries to empty the write-ahead log until it is short enough. SQLite itself does not wait for another process that is moving
+// it into the database, which empties it as well.
+func (tx *transaction) emptyWAL() error {
+	for deadline := time.Now().Add(walPatience); ; time.Sleep(walPause) {
+		var busy, pages, moved int
+		if err := tx.conn.QueryRowContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &moved); err != nil {
+			return err
+		}
+		switch size := tx.walSize(); {
+		case size <= tx.longestWAL:
+			return nil
+		case time.Now().After(deadline):
+			return fmt.Errorf("%w, and %s cannot be emptied, which is %d MiB long", errPinned, tx.wal, size>>20)
+		}
 	}
-	if size := tx.walSize(); size > tx.longestWAL {
-		return fmt.Errorf("%w, and %s cannot be emptied, which is %d MiB long", errPinned, tx.wal, size>>20)
-	}
-	return nil
 }
 
 func (tx *transaction) walSize() int64 {
