@@ -37,28 +37,23 @@ var peers = []struct{ dir, name string }{
 func main() {
 	runnel := flag.String("runnel", "../../bin/runnel", "the runnel to measure")
 	rounds := flag.Int("rounds", 5, "how often each measurement is taken; the median is shown")
+	before := flag.String("before", "", "another runnel to measure in turn with it, such as one from before a change")
 	only := flag.String("only", "", "measure only what has this in its name")
 	alone := flag.Bool("alone", false, "measure only runnel and the floor")
 	flag.Parse()
-	if err := bench(*runnel, *rounds, *only, *alone); err != nil {
+	if err := bench(*runnel, *before, *rounds, *only, *alone); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func bench(runnel string, rounds int, only string, alone bool) error {
+func bench(runnel, before string, rounds int, only string, alone bool) error {
 	dir, err := os.MkdirTemp("", "runnel-bench")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if runnel, err = filepath.Abs(runnel); err != nil {
-		return err
-	}
-	if _, err := os.Stat(runnel); err != nil {
-		return fmt.Errorf("no runnel to measure (make build): %w", err)
-	}
-	build := exec.Command("go", "build", "-o", dir+"/", "./floor", "./jsonrpc2", "./gosdk", "./mcpgo")
+	build := exec.Command("go", "build", "-o", dir+"/", "./floor", "./jsonrpc2", "./gosdk", "./mcpgo", "./talker")
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("building the peers: %w", err)
@@ -69,11 +64,23 @@ func bench(runnel string, rounds int, only string, alone bool) error {
 			servers = append(servers, server{name: p.name, argv: []string{filepath.Join(dir, p.dir)}})
 		}
 	}
-	servers = append(servers, server{
-		name: "runnel",
-		argv: []string{runnel, "--selftest", "--state", "memory", "--pace", "0", "--max-tasks", "2000", "--max-in-flight", "2000", "--log-level", "error"},
-		task: true,
-	})
+	for _, own := range []struct{ name, program string }{{"runnel", runnel}, {"before", before}} {
+		if own.program == "" {
+			continue
+		}
+		program, err := filepath.Abs(own.program)
+		if err != nil {
+			return err
+		}
+		if _, err := os.Stat(program); err != nil {
+			return fmt.Errorf("no runnel to measure (make build): %w", err)
+		}
+		servers = append(servers, server{
+			name: own.name,
+			argv: []string{program, "--selftest", "--state", "memory", "--pace", "0", "--max-tasks", "2000", "--max-in-flight", "2000", "--log-level", "error"},
+			task: true,
+		})
+	}
 	t := newTable(servers)
 	for _, m := range measurements {
 		if !strings.Contains(m.name, only) {
@@ -81,7 +88,7 @@ func bench(runnel string, rounds int, only string, alone bool) error {
 		}
 		for range rounds {
 			for _, s := range servers {
-				if m.only != "" && m.only != s.name {
+				if m.only != "" && !s.task {
 					continue
 				}
 				fmt.Fprintf(os.Stderr, "%s: %s\n", m.name, s.name)

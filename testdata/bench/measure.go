@@ -68,9 +68,20 @@ func spawned(s server) (float64, error) {
 
 // spawnTools starts runnel with a config of 50 tools, each with arguments and a progress pattern, and a state directory.
 func spawnTools(dir string, s server) ([]value, error) {
+	file, err := toolsConfig(dir, 50)
+	if err != nil {
+		return nil, err
+	}
+	s.argv = append(s.argv[:len(s.argv):len(s.argv)], "--config", file, "--state", filepath.Join(dir, "state"))
+	took, err := spawned(s)
+	return []value{{"spawn to initialize, config of 50 tools, state on disk", took, "ns"}}, err
+}
+
+// toolsConfig writes a config of so many tools, each with arguments and a progress pattern.
+func toolsConfig(dir string, many int) (file string, err error) {
 	var config strings.Builder
 	config.WriteString("tools:\n")
-	for i := range 50 {
+	for i := range many {
 		fmt.Fprintf(&config, `  tool%d:
     title: Tool %d
     description: Runs the program number %d on some files, and says what it did
@@ -83,13 +94,8 @@ func spawnTools(dir string, s server) ([]value, error) {
     progress: '\[(\d+)/(\d+)\]'
 `, i, i, i)
 	}
-	file := filepath.Join(dir, "tools.yaml")
-	if err := os.WriteFile(file, []byte(config.String()), 0o600); err != nil {
-		return nil, err
-	}
-	s.argv = append(s.argv[:len(s.argv):len(s.argv)], "--config", file, "--state", filepath.Join(dir, "state"))
-	took, err := spawned(s)
-	return []value{{"spawn to initialize, config of 50 tools, state on disk", took, "ns"}}, err
+	file = filepath.Join(dir, "tools.yaml")
+	return file, os.WriteFile(file, []byte(config.String()), 0o600)
 }
 
 func ping(_ string, s server) ([]value, error) {
@@ -138,13 +144,17 @@ func pingWhile(_ string, s server) ([]value, error) {
 	return []value{{"ping while a task streams, p50", quantile(all, 50), "ns"}, {"ping while a task streams, p99", quantile(all, 99), "ns"}}, err
 }
 
-// echo keeps 64 calls in flight: as many as have been answered are sent again.
 func echo(_ string, s server) ([]value, error) {
 	c, err := open(s)
 	if err != nil {
 		return nil, err
 	}
 	defer c.end()
+	return echoes(c, "")
+}
+
+// echoes keeps 64 calls in flight: as many as have been answered are sent again. more is what their params have beside the tool's name and arguments.
+func echoes(c *session, more string) ([]value, error) {
 	var requests []byte
 	id := 0
 	call := func(n int) error {
@@ -153,7 +163,8 @@ func echo(_ string, s server) ([]value, error) {
 			id++
 			requests = append(requests, `{"jsonrpc":"2.0","id":`...)
 			requests = strconv.AppendInt(requests, int64(id), 10)
-			requests = append(requests, `,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}}}`+"\n"...)
+			requests = append(requests, `,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}`...)
+			requests = append(append(requests, more...), "}}\n"...)
 		}
 		_, err := c.in.Write(requests)
 		return err
@@ -161,7 +172,7 @@ func echo(_ string, s server) ([]value, error) {
 	var began time.Time
 	var cpu float64
 	answered := 0
-	err = call(inFlight)
+	err := call(inFlight)
 	for warm := time.Now(); err == nil && (began.IsZero() || time.Since(began) < echoTime); {
 		var b []byte
 		if b, err = c.read(); err != nil {
