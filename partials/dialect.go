@@ -34,9 +34,9 @@ func appendItems(dst []byte, chunks []Chunk, longest int) []byte {
 		switch c.Kind {
 		case Text:
 			dst = append(dst, `{"type":"text","text":"`...)
-			dst = appendText(dst, c.Data)
+			dst = AppendText(dst, c.Data)
 			for ; i < len(chunks) && chunks[i].Kind == Text && chunks[i].Stream == c.Stream; i++ {
-				dst = appendText(dst, chunks[i].Data)
+				dst = AppendText(dst, chunks[i].Data)
 			}
 			dst = append(dst, '"')
 			if c.Stream == Stderr {

@@ -396,7 +396,7 @@ func BenchmarkEscape(b *testing.B) {
 			dst := make([]byte, 0, 2*len(text))
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
-				dst = appendText(dst[:0], text)
+				dst = AppendText(dst[:0], text)
 			}
 		})
 	}
@@ -423,7 +423,7 @@ func FuzzEscape(f *testing.F) {
 	f.Add(sentence(1000))
 	f.Fuzz(func(t *testing.T, s string) {
 		s = strings.ToValidUTF8(s, "\uFFFD")
-		line := append(appendText([]byte{'"'}, []byte(s)), '"')
+		line := append(AppendText([]byte{'"'}, []byte(s)), '"')
 		if want := append(appendTextSlowly([]byte{'"'}, s), '"'); !bytes.Equal(line, want) {
 			t.Fatalf("%q became %s, want %s", s, line, want)
 		}

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// appendText appends text as a JSON string without its quotes. It is written out by hand because every byte
+// AppendText appends text as a JSON string without its quotes. It is written out by hand because every byte
 // of output passes here: encoding/json costs ten times as much for a short text. What is long and ASCII goes 64 bytes at a time, the rest eight,
 // and what is rare one. FuzzEscape holds it to a slow twin and to what encoding/json reads. text is valid UTF-8.
-func appendText(dst, text []byte) []byte {
+func AppendText(dst, text []byte) []byte {
 	for len(text) >= 2*blockSize {
 		block := (*[2 * blockSize]byte)(text)
 		if marks, ok := blockMarks(block); ok {

@@ -116,7 +116,7 @@ func (p *Progress) encode(dst, message []byte) []byte {
 	dst = p.appendValue(append(dst, p.head...))
 	if p.message && len(message) > 0 {
 		dst = append(dst, `,"message":"`...)
-		dst = appendText(dst, clipMessage(message))
+		dst = AppendText(dst, clipMessage(message))
 		dst = append(dst, '"')
 	}
 	return append(dst, '}', '}', '\n')

@@ -5,20 +5,29 @@ import (
 	"math"
 )
 
-// ReadAt returns up to limit bytes of whole chunks from position pos on, at least one chunk if there is
-// any, and the position to go on from. What is no longer kept is passed over: Batch.Start tells where it begins.
-func (l *Log) ReadAt(ctx context.Context, pos int64, limit int) (Batch, int64, error) {
-	r := Reader{log: l, pos: max(pos, 0)}
+// ReaderAt returns a reader from position pos on, for which Append does not wait and which is read with Read. It need not be closed.
+func (l *Log) ReaderAt(pos int64) *Reader { return &Reader{log: l, pos: max(pos, 0)} }
+
+// Read returns up to limit bytes of whole chunks, at least one chunk if there is any, and moves on behind them. It waits for no output,
+// only for the backing. What is no longer kept is passed over: Batch.Start tells where the batch begins. It is valid until the next call.
+func (r *Reader) Read(ctx context.Context, limit int) (Batch, error) {
 	for {
 		if err := r.load(ctx); err != nil {
-			return Batch{}, r.pos, err
+			return Batch{}, err
 		}
 		b, ok := r.Next(limit)
-		if ok && !b.Lost || r.pos >= l.Size() {
-			return b, r.pos, nil
+		if ok && !b.Lost || r.pos >= r.log.Size() {
+			return b, nil
 		}
 		// Else memory let it go since load looked.
 	}
+}
+
+// ReadAt is Read from position pos on; it returns the position to go on from, too.
+func (l *Log) ReadAt(ctx context.Context, pos int64, limit int) (Batch, int64, error) {
+	r := l.ReaderAt(pos)
+	b, err := r.Read(ctx, limit)
+	return b, r.pos, err
 }
 
 // Tail returns the last chunks that are in memory, about n bytes of them.

@@ -54,7 +54,7 @@ func (d *sep2679) Lines(dst []byte, w writes) []byte {
 			continue
 		}
 		dst = append(dst, d.text...)
-		dst = appendText(dst, data)
+		dst = AppendText(dst, data)
 		dst = append(dst, d.end...)
 		d.end.raise()
 	}

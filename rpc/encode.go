@@ -25,6 +25,12 @@ var encoders = sync.Pool{New: func() any {
 	return e
 }}
 
+// Encoded is a result that is JSON already, and valid, compact and an object: it is written as it is.
+type Encoded []byte
+
+// MarshalJSON implements json.Marshaler.
+func (e Encoded) MarshalJSON() ([]byte, error) { return e, nil }
+
 // newEncoder is an empty encoder.
 func newEncoder() *encoder { return encoders.Get().(*encoder) }
 
@@ -70,15 +76,27 @@ func (e *encoder) response(head, id []byte, result any, failure *Error) (err err
 	case result == nil:
 		e.raw("result", []byte("{}"))
 	default:
-		if r, ok := result.(*mcp.CallToolResult); !ok || !e.toolResult(r) {
-			err = e.member("result", result)
-		}
+		err = e.result(result)
 	}
 	if err != nil {
 		_ = e.member("error", errInternal)
 	}
 	e.buf.WriteByte('}')
 	return err
+}
+
+// result appends a response's result.
+func (e *encoder) result(result any) error {
+	switch r := result.(type) {
+	case Encoded:
+		e.raw("result", r)
+		return nil
+	case *mcp.CallToolResult:
+		if e.toolResult(r) {
+			return nil
+		}
+	}
+	return e.member("result", result)
 }
 
 // toolResult appends the result of most tool calls, whose content is encoded already, without another two passes of

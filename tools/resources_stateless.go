@@ -59,7 +59,8 @@ func (s *service) readResourceStateless(ctx context.Context, c *rpc.Caller, para
 	if final {
 		ttl = logTTL
 	}
-	return mcp.CacheableContents{ReadResourceResult: page, Cacheable: private(ttl)}, nil
+	hints := encode(private(ttl))
+	return append(append(page[:len(page)-1], ','), hints[1:]...), nil
 }
 
 // private are the hints for what belongs to an owner.
