@@ -56,7 +56,7 @@ func (s *service) listen(ctx context.Context, c *rpc.Caller, params json.RawMess
 			changes["notifications/"+list.name+"/list_changed"] = changed
 		}
 	}
-	updates, stopUpdates := s.watchForeign(ctx, c, l.meta, wanted.ResourceSubscriptions)
+	updates, beginUpdates, stopUpdates := s.watchForeign(ctx, c, l.meta, wanted.ResourceSubscriptions)
 	defer stopUpdates()
 	agreed.ResourceSubscriptions = append(agreed.ResourceSubscriptions, updates...)
 	// "The server MUST send notifications/subscriptions/acknowledged as the first message"
@@ -65,6 +65,7 @@ func (s *service) listen(ctx context.Context, c *rpc.Caller, params json.RawMess
 	}{agreed}); err != nil {
 		return nil, err
 	}
+	beginUpdates()
 	var wg, lists sync.WaitGroup
 	defer lists.Wait()
 	defer wg.Wait()

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,8 +57,13 @@ func fullMain(args []string) {
 		case "completion/complete":
 			answer(`{"completion":{"values":[%q,%q]}}`, name, stringOf(memberOf(m.Params, "ref"), "name")+stringOf(memberOf(m.Params, "ref"), "uri"))
 		case "resources/subscribe":
-			answer(`{}`)
+			if !strings.HasSuffix(uri, "/early") {
+				answer(`{}`)
+			}
 			say(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":%q}}`, uri)
+			if strings.HasSuffix(uri, "/early") {
+				answer(`{}`)
+			}
 		case "logging/setLevel":
 			answer(`{}`)
 			say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"warning","data":%q}}`, name+" is at "+stringOf(m.Params, "level"))
@@ -209,4 +215,20 @@ func TestCatalogIsKept(t *testing.T) {
 			t.Errorf("told of what has not changed: %s", line)
 		}
 	}
+}
+
+// "The server MUST send notifications/subscriptions/acknowledged as the first message": a server's update that comes before that waits.
+func TestUpdatesWaitForTheAcknowledgement(t *testing.T) {
+	t.Parallel()
+	c := speak(t, "", full(t, "a"))
+	if _, err := io.WriteString(c.in, `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}},"notifications":{"resourceSubscriptions":["a://x/early"]}}}`+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	c.await("notifications/subscriptions/acknowledged")
+	for _, line := range c.kept {
+		if strings.Contains(line, "resources/updated") {
+			t.Errorf("before the acknowledgement: %s", line)
+		}
+	}
+	c.await(`"method":"notifications/resources/updated","params":{"uri":"a://x/early","_meta":`)
 }

@@ -192,23 +192,57 @@ func (s *service) subscribeWhere(ctx context.Context, c *rpc.Caller, uri string,
 	return stop, err
 }
 
-// watchForeign subscribes to those of some resources that are upstreams'; what is not there is not agreed to.
-func (s *service) watchForeign(ctx context.Context, c *rpc.Caller, meta json.RawMessage, uris []string) (agreed []string, stop func()) {
+// watchForeign subscribes to those of some resources that are upstreams'; what is not there is not agreed to. Nothing is told before begin.
+func (s *service) watchForeign(ctx context.Context, c *rpc.Caller, meta json.RawMessage, uris []string) (agreed []string, begin, stop func()) {
+	updates := earlyUpdates{tell: func(params json.RawMessage) {
+		_ = c.NotifyInPassing("notifications/resources/updated", params) // as in subscribeUpstream
+	}}
 	var stops []func()
 	for _, uri := range uris {
 		if !s.isForeign(c, uri) || slices.Contains(agreed, uri) {
 			continue
 		}
-		end, err := s.subscribeWhere(ctx, c, uri, func(params json.RawMessage) {
-			_ = c.NotifyInPassing("notifications/resources/updated", withMember(params, "_meta", meta)) // as in subscribeUpstream
-		})
+		end, err := s.subscribeWhere(ctx, c, uri, func(params json.RawMessage) { updates.add(withMember(params, "_meta", meta)) })
 		if err == nil {
 			agreed, stops = append(agreed, uri), append(stops, end)
 		}
 	}
-	return agreed, func() {
+	return agreed, updates.begin, func() {
 		for _, end := range stops {
 			end()
 		}
 	}
+}
+
+// maxEarly is how much of updates waits for the acknowledgement of their subscription, in bytes. What is above it is dropped.
+const maxEarly = 64 << 10
+
+// earlyUpdates keeps updates until the subscription has been acknowledged.
+type earlyUpdates struct {
+	tell func(params json.RawMessage)
+
+	mu    sync.Mutex
+	begun bool
+	kept  []json.RawMessage
+	size  int // of kept
+}
+
+func (e *earlyUpdates) add(params json.RawMessage) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.begun:
+		e.tell(params)
+	case e.size+len(params) <= maxEarly:
+		e.kept, e.size = append(e.kept, params), e.size+len(params)
+	}
+}
+
+func (e *earlyUpdates) begin() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, params := range e.kept {
+		e.tell(params)
+	}
+	e.kept, e.begun = nil, true
 }
