@@ -56,7 +56,7 @@ progress, questions. The same goes to stderr, which most hosts keep in a log.`,
 		},
 	}
 	cmd.Flags().SortFlags = false
-	cmd.Flags().BoolVar(&host, "host", false, "serve the host that starts this, and tell what it can do")
+	cmd.Flags().BoolVar(&host, "host", false, "serve the host that starts this, and say what it can do")
 	cmd.Flags().AddFlagSet(serve)
 	return cmd
 }

@@ -13,11 +13,11 @@ import (
 func (i *invocation) wrapCommand(serve *pflag.FlagSet) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wrap [flags] -- SERVER [ARGUMENT...]",
-		Short: "Serve another MCP server, with tasks, streaming and all else that runnel adds",
-		Long: `Serves what another MCP server has: its tools run as tasks, and all else is passed on. The server starts when something of it
-is needed; what it has is kept with the state, so that the next runnel can tell it at once.
+		Short: "Serve another MCP server, with tasks, streaming and everything else that runnel adds",
+		Long: `Serves what another MCP server has: its tools run as tasks, and everything else is passed on. The server starts when something of it
+is needed. Its lists are kept with the tasks, so that the next runnel can answer at once.
 
-No config file is read unless one is named; the tools of that one stand beside those of the server.`,
+No config file is read unless you name one; its tools then stand beside those of the server.`,
 		Example: `  runnel wrap -- npx -y @modelcontextprotocol/server-everything
   runnel wrap --sync-wait 100s --fallback-tools always -- uvx mcp-server-git`,
 		RunE: func(cmd *cobra.Command, args []string) error {
