@@ -11,7 +11,11 @@ FUZZTIME ?= 500000x
 # How many random sessions make fuzz plays; make test plays 500.
 RANDOM_SESSIONS ?= 10000
 
-.PHONY: build demo cast man test check lint vuln race crash soak fuzz fuzz-short hosts hosts-short bench clean
+# How long make hostile goes on, and from which seed (one of its own if it is empty).
+RUNNEL_HOSTILE_TIME ?= 2h
+RUNNEL_HOSTILE_SEED ?=
+
+.PHONY: build demo cast man test check lint vuln race crash soak hostile fuzz fuzz-short hosts hosts-short bench clean
 
 build: ## bin/runnel; without cgo, which would be there only to look up names and costs a tenth of the start
 	CGO_ENABLED=0 go build -o bin/runnel .
@@ -50,6 +54,9 @@ crash: ## kill -9 of runnel 200 times, of supervisors 100 times, processes that 
 
 soak: ## 100,000 short tasks and one that streams all the time: what the process holds and how large the state is (make test runs 3,000)
 	RUNNEL_TEST_SOAK_TASKS=100000 go test -count=1 -v -timeout 2h -run TestSoak .
+
+hostile: ## on Linux, several runnels on one state for $(RUNNEL_HOSTILE_TIME), and all that can go wrong around them; .ci/run does ten minutes of it
+	RUNNEL_HOSTILE_TIME=$(RUNNEL_HOSTILE_TIME) RUNNEL_HOSTILE_SEED=$(RUNNEL_HOSTILE_SEED) go test -race -count=1 -v -timeout 24h -run '^TestHostileGround$$' .
 
 fuzz: ## every fuzz target $(FUZZTIME), and $(RANDOM_SESSIONS) random sessions
 	@for package in $$(go list ./...); do \

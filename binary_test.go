@@ -37,6 +37,10 @@ func TestMain(m *testing.M) {
 		main()
 		panic("internal error: main returned")
 	}
+	if os.Getenv(asLiar) != "" {
+		liarMain()
+		os.Exit(0)
+	}
 	if os.Getenv(asClock) != "" {
 		clockMain()
 		os.Exit(0)

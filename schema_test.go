@@ -48,6 +48,10 @@ var resultTypes = map[string]string{
 	"tasks/list":       "ListTasksResult",
 	"tasks/cancel":     "CancelTaskResult",
 	"resources/list":   "ListResourcesResult",
+
+	"resources/read":        "ReadResourceResult",
+	"resources/subscribe":   "EmptyResult",
+	"resources/unsubscribe": "EmptyResult",
 }
 
 var schemas = struct {

@@ -29,6 +29,14 @@ type witness struct {
 	partials map[string]int      // of each task: without a gap, so that it is the seq of the next
 	acks     map[int]chan string // what each subscriptions/listen agrees to
 	gone     chan struct{}
+
+	watch watcher // may be nil
+}
+
+// watcher sees each line of both directions; the server's is seen before the witness looks at it.
+type watcher interface {
+	sent(line []byte)
+	received(line []byte)
 }
 
 type answer struct {
@@ -41,7 +49,12 @@ type answer struct {
 
 func newWitness(t testing.TB, cmd *exec.Cmd) *witness {
 	t.Helper()
-	w := &witness{t: t, cmd: cmd, answers: map[int]chan answer{}, statuses: map[string]mcp.Task{}, updates: map[string]int{}, partials: map[string]int{}, acks: map[int]chan string{}, gone: make(chan struct{})}
+	return newWatchedWitness(t, cmd, nil)
+}
+
+func newWatchedWitness(t testing.TB, cmd *exec.Cmd, watch watcher) *witness {
+	t.Helper()
+	w := &witness{t: t, cmd: cmd, watch: watch, answers: map[int]chan answer{}, statuses: map[string]mcp.Task{}, updates: map[string]int{}, partials: map[string]int{}, acks: map[int]chan string{}, gone: make(chan struct{})}
 	in, out := pipes(t, cmd)
 	w.in, cmd.Stderr = in, &w.log
 	if err := cmd.Start(); err != nil {
@@ -65,6 +78,9 @@ func (w *witness) read(out io.Reader) {
 		}
 		if len(line) > maxOutgoing {
 			w.t.Errorf("a line of %d bytes: %s", len(line), clipLine(line))
+		}
+		if w.watch != nil {
+			w.watch.received(line[:len(line)-1])
 		}
 		var m struct {
 			ID     *int
@@ -95,6 +111,9 @@ func (w *witness) read(out io.Reader) {
 			}
 			w.statuses[m.Params.TaskID] = m.Params.Task
 		case m.Method == "notifications/tasks/partial":
+			if end, told := w.statuses[m.Params.TaskID]; told {
+				w.t.Errorf("partial %d of %s after its end: %s", m.Params.Seq, m.Params.TaskID, end.Status)
+			}
 			if next := w.partials[m.Params.TaskID]; m.Params.Seq != next {
 				w.t.Errorf("partial %d of %s, want %d", m.Params.Seq, m.Params.TaskID, next)
 			}
@@ -134,6 +153,9 @@ func (w *witness) write(message any) {
 	line, err := json.Marshal(message)
 	if err != nil {
 		w.t.Fatal(err)
+	}
+	if w.watch != nil {
+		w.watch.sent(line)
 	}
 	_, _ = w.in.Write(append(line, '\n')) // fails when the process is gone
 }
