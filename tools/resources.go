@@ -71,7 +71,7 @@ func (s *service) listResources(ctx context.Context, c *rpc.Caller, params json.
 	if err != nil {
 		return nil, err
 	}
-	var result listedResources
+	result := listedResources{Resources: []json.RawMessage{}}
 	shown, ofUpstreams := readShown(cursor)
 	if !ofUpstreams {
 		page, next, err := s.runner.List(ctx, cursor, resourcePage)

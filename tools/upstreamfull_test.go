@@ -2,6 +2,7 @@ package tools
 
 import (
 	"bufio"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -41,8 +42,12 @@ func fullMain(args []string) {
 			}
 			answer(`{"tools":[%s]}`, tools)
 		case "prompts/list":
-			answer(`{"prompts":[{"name":"p","description":%q},{"name":"only-%s"}]}`, "of "+name, name)
+			answer(`{"prompts":[{"name":"p","description":%q},{"name":"only-%s"},{"name":"empty"}]}`, "of "+name, name)
 		case "prompts/get":
+			if stringOf(m.Params, "name") == "empty" {
+				answer(`{"messages":[]}`)
+				continue
+			}
 			answer(`{"messages":[{"role":"user","content":{"type":"text","text":%q}}]}`, name+" "+stringOf(m.Params, "name"))
 		case "resources/list":
 			answer(`{"resources":[{"uri":"%s://one","name":"one"},{"uri":"runnel://tasks/x/log","name":"not shown"},7,{"name":"no uri"}]}`, name)
@@ -143,7 +148,7 @@ func TestUpstreamsAreRouted(t *testing.T) {
 	t.Parallel()
 	c := speak(t, "", full(t, "a"), full(t, "b"))
 	for i, q := range []struct{ method, params, want string }{
-		{"prompts/list", `{}`, `"prompts":[{"description":"of a","name":"a_p"},{"name":"a_only-a"},{"description":"of b","name":"b_p"},{"name":"b_only-b"}]`},
+		{"prompts/list", `{}`, `"prompts":[{"description":"of a","name":"a_p"},{"name":"a_only-a"},{"name":"a_empty"},{"description":"of b","name":"b_p"},{"name":"b_only-b"},{"name":"b_empty"}]`},
 		{"prompts/get", `{"name":"b_p"}`, `"text":"b p"`},
 		{"prompts/get", `{"name":"p"}`, `"code":-32602,"message":"unknown prompt: \"p\""`},
 		{"resources/list", `{}`, `"resources":[{"uri":"a://one","name":"one"},{"uri":"b://one","name":"one"}]`},
@@ -231,4 +236,24 @@ func TestUpdatesWaitForTheAcknowledgement(t *testing.T) {
 		}
 	}
 	c.await(`"method":"notifications/resources/updated","params":{"uri":"a://x/early","_meta":`)
+}
+
+// A list that has nothing is empty in every version, not null.
+func TestEmptyListsAreLists(t *testing.T) {
+	t.Parallel()
+	r := &Registry{}
+	if err := r.AddUpstream(full(t, "a")); err != nil {
+		t.Fatal(err)
+	}
+	c := serveRegistry(t, r)
+	t.Cleanup(r.Close)
+	c.ask(0, "initialize", `{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`)
+	if got := c.ask(1, "prompts/get", `{"name":"a_empty"}`); !strings.Contains(got, `"messages":[]`) {
+		t.Errorf("a prompt without messages: %s", got)
+	}
+	// The list has become shorter since the page before.
+	cursor := base64.RawURLEncoding.EncodeToString([]byte(shownPrefix + "99"))
+	if got := c.ask(2, "resources/list", fmt.Sprintf(`{"cursor":%q}`, cursor)); !strings.Contains(got, `"resources":[]`) {
+		t.Errorf("behind the end of the list: %s", got)
+	}
 }

@@ -247,7 +247,7 @@ func dressPrompt(v *mcp.Version, result json.RawMessage) json.RawMessage {
 	if v.Audio && v.ResourceLinks && v.ContentMeta || len(messages) == 0 || messages[0] != '[' {
 		return result
 	}
-	var dressed []json.RawMessage
+	dressed := []json.RawMessage{}
 	rpc.EachElement(messages, func(message []byte) bool {
 		if content := memberOf(message, "content"); rpc.IsObject(content) {
 			message = withMember(message, "content", dressContent(v, content))
