@@ -1,13 +1,16 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // commandsOf are all commands that help shows.
@@ -72,5 +75,39 @@ func TestFlagsMeanOneThing(t *testing.T) {
 				t.Errorf("%s: -o is %v", cmd.CommandPath(), f.Value)
 			}
 		}
+	}
+}
+
+// Commands that README.md and the help show are commands, with flags that they have. Those with quotes are tried elsewhere.
+func TestShownCommandsParse(t *testing.T) {
+	i := &invocation{env: environ(t)}
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown []string
+	for _, block := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllStringSubmatch(string(readme), -1) {
+		shown = append(shown, block[1])
+	}
+	for _, cmd := range commandsOf(i.rootCommand()) {
+		shown = append(shown, cmd.Example)
+	}
+	lines := regexp.MustCompile(`(?m)^ *runnel ([^'"|>&;#\n]*)(['"]?)`).FindAllStringSubmatch(strings.Join(shown, "\n"), -1)
+	tried := 0
+	for _, line := range lines {
+		if line[2] != "" {
+			continue
+		}
+		tried++
+		cmd, rest, err := i.rootCommand().Find(strings.Fields(line[1]))
+		if err == nil {
+			err = cmd.ParseFlags(rest)
+		}
+		if err != nil && !errors.Is(err, pflag.ErrHelp) {
+			t.Errorf("runnel %s: %v", line[1], err)
+		}
+	}
+	if tried < 40 {
+		t.Errorf("tried %d", tried)
 	}
 }

@@ -246,7 +246,7 @@ func (l *local) all(ctx context.Context) (list []tasks.Task, err error) {
 	}
 }
 
-// listedTask is a task as --json shows it: as tasks/get does, with the name of its tool and the size of its output.
+// listedTask is a task as -o json shows it: as tasks/get does, with the name of its tool and the size of its output.
 type listedTask struct {
 	mcp.Task
 	Tool        string `json:"tool"`
