@@ -57,6 +57,15 @@ func TestReadme(t *testing.T) {
 			t.Errorf("a link: %v", err)
 		}
 	}
+	anchors := map[string]bool{}
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(text), -1) {
+		anchors[strings.ReplaceAll(strings.ToLower(heading[1]), " ", "-")] = true
+	}
+	for _, link := range regexp.MustCompile(`\]\(#([^)]+)\)`).FindAllStringSubmatch(string(text), -1) {
+		if !anchors[link[1]] {
+			t.Errorf("no heading for #%s", link[1])
+		}
+	}
 	changing := regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[0-9:.]+Z`) // ids and times
 	args := regexp.MustCompile(`(?s)"?command"?\s*[:=]\s*"/usr/local/bin/runnel",?\s*"?args"?\s*[:=]\s*(\[[^\]]*\])`)
 	env := append(environ(t), noConfig, "PATH="+dir+":"+searchPath, "RUNNEL_STATE="+filepath.Join(dir, "state"))
