@@ -1,8 +1,10 @@
 package main
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -46,5 +48,37 @@ func TestEveryRequirementHasATranscript(t *testing.T) {
 		if strings.HasPrefix(name, "stateless/") && !shown[name] {
 			t.Errorf("%s is in no row of %s", name, requirementsFile)
 		}
+	}
+}
+
+// The tests that SECURITY.md names are there.
+func TestSecurityNamesTests(t *testing.T) {
+	text, err := os.ReadFile("SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	err = filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		for _, m := range declared.FindAllSubmatch(source, -1) {
+			tests[string(m[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`(Test\\w+)`").FindAllSubmatch(text, -1)
+	for _, m := range named {
+		if !tests[string(m[1])] {
+			t.Errorf("there is no %s", m[1])
+		}
+	}
+	if len(named) == 0 {
+		t.Error("it names none")
 	}
 }
