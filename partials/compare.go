@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // Comparison tells how the content that came in partials goes with the result's: "the concatenation of all partial
@@ -74,23 +75,40 @@ func (m *merged) add(items []json.RawMessage, replaces bool) (text int64) {
 const ended = Stderr + 1
 
 func textOf(item json.RawMessage) (text string, stream Stream, ok bool) {
-	var t struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
-		Meta struct {
-			Stream string `json:"runnel/stream"`
-		} `json:"_meta"`
-	}
-	if err := json.Unmarshal(item, &t); err != nil || t.Type != "text" {
+	if len(item) == 0 || item[0] != '{' {
 		return "", Stdout, false
 	}
-	switch t.Meta.Stream {
-	case mcp.StreamStderr:
-		stream = Stderr
-	case mcp.StreamEnd:
-		return strings.TrimPrefix(t.Text, "\n"), ended, true
+	var kind, said, meta []byte
+	rawjson.EachMember(item, func(name, value []byte) bool {
+		switch string(name) {
+		case "type":
+			kind = value
+		case "text":
+			said = value
+		case "_meta":
+			meta = value
+		}
+		return true
+	})
+	if rawjson.Unquote(kind) != "text" || len(said) > 0 && said[0] != '"' {
+		return "", Stdout, false
 	}
-	return t.Text, stream, true
+	text = rawjson.Unquote(said)
+	if len(meta) == 0 || meta[0] != '{' {
+		return text, Stdout, true
+	}
+	rawjson.EachMember(meta, func(name, value []byte) bool {
+		if string(name) == mcp.MetaStream {
+			switch rawjson.Unquote(value) {
+			case mcp.StreamStderr:
+				stream = Stderr
+			case mcp.StreamEnd:
+				text, stream = strings.TrimPrefix(text, "\n"), ended
+			}
+		}
+		return true
+	})
+	return text, stream, true
 }
 
 // appendOther appends an item that is no text: the same for two items that differ only in how their JSON is written.

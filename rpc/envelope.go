@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"unicode/utf8"
+
+	"runnel/rpc/rawjson"
 )
 
 // maxID bounds ids and session ids, in bytes as written: they are given back on every line that belongs to a request.
@@ -41,18 +43,18 @@ func checkJSON(line []byte) string {
 
 // split takes a valid JSON object apart, once. It returns the name of an envelope member that is there twice, "" if none is.
 func split(object []byte) (e envelope, twice string) {
-	it := members{rest: object[1:]}
-	for it.next() {
-		to := e.field(it.name)
+	it := rawjson.MembersOf(object)
+	for it.Next() {
+		to := e.field(it.Name)
 		if to == nil {
 			continue
 		}
 		if *to != nil {
-			twice = string(it.name)
+			twice = string(it.Name)
 			*to = []byte{} // of two values none is usable, nor is the envelope for more than its answerID and head
 			continue
 		}
-		*to = it.value
+		*to = it.Value
 	}
 	return e, twice
 }
@@ -172,14 +174,4 @@ func idKey(raw []byte) string {
 }
 
 // unquote returns the text of a JSON string, "" for anything else.
-func unquote(raw []byte) string {
-	if len(raw) < 2 || raw[0] != '"' {
-		return ""
-	}
-	if bytes.IndexByte(raw, '\\') < 0 {
-		return string(raw[1 : len(raw)-1])
-	}
-	var s string
-	_ = json.Unmarshal(raw, &s)
-	return s
-}
+func unquote(raw []byte) string { return rawjson.Unquote(raw) }

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+
+	"runnel/rpc/rawjson"
 )
 
 // Unmarshal is json.Unmarshal, but that a member of JSON is read into a field only if it has the name of the field's tag, letter
@@ -21,7 +23,7 @@ var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
 // exact is valid JSON without the members that would be read into fields of t by another name.
 func exact(data []byte, t reflect.Type) []byte {
-	data = skipBlanks(data)
+	data = rawjson.SkipBlanks(data)
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -46,11 +48,11 @@ func exact(data []byte, t reflect.Type) []byte {
 		return eachExact(data, func(string) (reflect.Type, bool) { return t.Elem(), true })
 	case kind == reflect.Slice && data[0] == '[':
 		changed := []byte{'['}
-		for it := (elements{rest: data[1:]}); it.next(); {
+		for it := rawjson.ElementsOf(data); it.Next(); {
 			if len(changed) > 1 {
 				changed = append(changed, ',')
 			}
-			changed = append(changed, exact(it.value, t.Elem())...)
+			changed = append(changed, exact(it.Value, t.Elem())...)
 		}
 		return append(changed, ']')
 	}
@@ -60,19 +62,19 @@ func exact(data []byte, t reflect.Type) []byte {
 // eachExact is exact for an object, of whose members read tells the type, nil if it does not matter, and whether to keep them.
 func eachExact(object []byte, read func(name string) (t reflect.Type, keep bool)) []byte {
 	changed := []byte{'{'}
-	for it := (members{rest: object[1:]}); it.next(); {
-		t, keep := read(string(it.name))
+	for it := rawjson.MembersOf(object); it.Next(); {
+		t, keep := read(string(it.Name))
 		if !keep {
 			continue
 		}
 		if len(changed) > 1 {
 			changed = append(changed, ',')
 		}
-		changed = append(append(changed, it.quoted...), ':')
+		changed = append(append(changed, it.Quoted...), ':')
 		if t == nil {
-			changed = append(changed, it.value...)
+			changed = append(changed, it.Value...)
 		} else {
-			changed = append(changed, exact(it.value, t)...)
+			changed = append(changed, exact(it.Value, t)...)
 		}
 	}
 	return append(changed, '}')

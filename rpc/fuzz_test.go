@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"runnel/rpc/rawjson"
 	"unicode/utf8"
 )
 
@@ -116,8 +118,8 @@ func FuzzSplit(f *testing.F) {
 			t.Fatal(err)
 		}
 		got := map[string]json.RawMessage{}
-		for it := (members{rest: b[1:]}); it.next(); {
-			got[string(it.name)] = it.value
+		for it := rawjson.MembersOf(b); it.Next(); {
+			got[string(it.Name)] = it.Value
 		}
 		if len(got) != len(want) {
 			t.Fatalf("got %d members of %q, want %d", len(got), b, len(want))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // builtin are the methods that rpc itself serves. They are answered by the reader.
@@ -111,14 +112,14 @@ func requestMeta(params []byte) *mcp.RequestMeta {
 	if len(params) == 0 || params[0] != '{' {
 		return meta
 	}
-	for it := (members{rest: params[1:]}); it.next(); {
-		if string(it.name) != "_meta" {
+	for it := rawjson.MembersOf(params); it.Next(); {
+		if string(it.Name) != "_meta" {
 			continue
 		}
 		if meta == &noMeta {
 			meta = &mcp.RequestMeta{}
 		}
-		_ = Unmarshal(it.value, meta)
+		_ = Unmarshal(it.Value, meta)
 		if checkID(meta.ProgressToken) != "" { // "progress tokens MUST be a string or integer value" (basic/utilities/progress)
 			meta.ProgressToken = nil
 		}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // read hands out what the server sends until it sends nothing more.
@@ -50,7 +51,12 @@ func (c *Client) read() {
 // take hands out one line. What is no message is dropped: "The server MUST NOT write anything to its stdout that is not a
 // valid MCP message" (basic/transports), and a banner of one that does is no reason to give up.
 func (c *Client) take(line []byte) {
-	if problem := checkJSON(line); problem != "" {
+	e, usual := scanLine(line)
+	problem := ""
+	if !usual {
+		problem = checkJSON(line)
+	}
+	if problem != "" {
 		c.opt.Log.Debug().Str("problem", problem).Msg("ignoring a line of the server")
 		if c.opt.OnGarbage != nil {
 			c.opt.OnGarbage(line)
@@ -60,9 +66,13 @@ func (c *Client) take(line []byte) {
 	if c.opt.OnMessage != nil {
 		c.opt.OnMessage(line)
 	}
+	if usual {
+		c.takeEnvelope(&e)
+		return
+	}
 	if line[0] == '[' {
-		for it := (elements{rest: line[1:]}); it.next(); {
-			c.takeMessage(it.value)
+		for it := rawjson.ElementsOf(line); it.Next(); {
+			c.takeMessage(it.Value)
 		}
 		return
 	}
@@ -78,13 +88,17 @@ func (c *Client) takeMessage(object []byte) {
 		c.opt.Log.Debug().Str("member", twice).Msg("ignoring a message of the server that has a member twice")
 		return
 	}
+	c.takeEnvelope(&e)
+}
+
+func (c *Client) takeEnvelope(e *envelope) {
 	switch kind, problem := e.classify(); kind {
 	case response:
-		c.response(&e)
+		c.response(e)
 	case notification:
 		c.notification(unquote(e.method), e.params)
 	case request:
-		c.request(&e)
+		c.request(e)
 	case invalid:
 		c.opt.Log.Debug().Str("problem", problem).Msg("ignoring a message of the server")
 		// No better answer will come, and without one the request waits for ever. A line of a log may have an id and an error, too.

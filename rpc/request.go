@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // Request is a request to the server.
@@ -89,13 +90,13 @@ func (c *Client) withMeta(params []byte, capabilities *mcp.ClientCapabilities) (
 	var merged bytes.Buffer
 	merged.WriteByte('{')
 	if params != nil {
-		for it := (members{rest: params[1:]}); it.next(); {
-			if string(it.name) != "_meta" {
-				appendMember(&merged, it.quoted, it.value)
+		for it := rawjson.MembersOf(params); it.Next(); {
+			if string(it.Name) != "_meta" {
+				appendMember(&merged, it.Quoted, it.Value)
 				continue
 			}
 			var theirs map[string]json.RawMessage
-			if err := json.Unmarshal(it.value, &theirs); err != nil {
+			if err := json.Unmarshal(it.Value, &theirs); err != nil {
 				return nil, fmt.Errorf("params._meta must be an object: %w", err)
 			}
 			for name, value := range theirs {

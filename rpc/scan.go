@@ -1,6 +1,9 @@
 package rpc
 
-import "bytes"
+import (
+	"bytes"
+	"unicode/utf8"
+)
 
 // scanner reads JSON text once: it checks the grammar (RFC 8259) and finds where values end. encoding/json takes three
 // passes to do as much for an envelope, each a call of a state function per byte; that was a third of a call's processor
@@ -194,6 +197,14 @@ func isHex(c byte) bool {
 func isCompact(text []byte) bool {
 	s := scanner{text: text}
 	return s.value(0, 0) == len(text) && !s.blanks
+}
+
+// scanLine is scanEnvelope of any line.
+func scanLine(line []byte) (e envelope, ok bool) {
+	if line[0] != '{' || !utf8.Valid(line) {
+		return e, false
+	}
+	return scanEnvelope(line)
 }
 
 // scanEnvelope checks a line that begins with a brace and takes it apart, all in one pass but for the check of UTF-8.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // discoverTTL is how long clients may keep what server/discover says: it changes only with the binary and its config.
@@ -109,15 +110,15 @@ func (s *Server) dress(c *Caller, result any) (json.RawMessage, error) {
 	var dressed, meta bytes.Buffer
 	dressed.WriteByte('{')
 	typed := false
-	for it := (members{rest: e.buf.Bytes()[1:]}); it.next(); {
-		switch string(it.name) {
+	for it := rawjson.MembersOf(e.buf.Bytes()); it.Next(); {
+		switch string(it.Name) {
 		case "_meta":
-			meta.Write(bytes.TrimSpace(it.value[1 : len(it.value)-1]))
+			meta.Write(bytes.TrimSpace(it.Value[1 : len(it.Value)-1]))
 			continue
 		case "resultType":
 			typed = true
 		}
-		appendMember(&dressed, it.quoted, it.value)
+		appendMember(&dressed, it.Quoted, it.Value)
 	}
 	if !typed {
 		appendMember(&dressed, []byte(`"resultType"`), []byte(`"`+mcp.ResultComplete+`"`))

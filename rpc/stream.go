@@ -5,9 +5,9 @@ import (
 	"io"
 	"reflect"
 	"strconv"
-	"unicode/utf8"
 
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // message is one message of the client. Its parts are valid until the next line is read.
@@ -30,7 +30,7 @@ type stream struct {
 	// Owned by the reader.
 	lines   lineReader
 	batch   *batch // being gone through, nil if none
-	rest    elements
+	rest    rawjson.Elements
 	current message
 	standIn map[string]reflect.Value // decoded stand-ins by their text
 }
@@ -117,8 +117,8 @@ func (st *stream) next() error {
 			default:
 				st.takeLine(line)
 			}
-		case st.rest.next():
-			st.takeValue(st.rest.value)
+		case st.rest.Next():
+			st.takeValue(st.rest.Value)
 		default:
 			st.batch.start()
 			st.batch = nil
@@ -131,11 +131,9 @@ func (st *stream) next() error {
 
 // takeLine makes a line the current message or, if it is a batch, begins to go through it. If it is invalid it is answered.
 func (st *stream) takeLine(line []byte) {
-	if line[0] == '{' && utf8.Valid(line) {
-		if e, ok := scanEnvelope(line); ok { // nearly always
-			st.takeEnvelope(e)
-			return
-		}
+	if e, ok := scanLine(line); ok { // nearly always
+		st.takeEnvelope(e)
+		return
 	}
 	if problem := checkJSON(line); problem != "" {
 		st.refuse(lineHead, nil, mcp.CodeParseError, problem)
@@ -158,7 +156,7 @@ func (st *stream) takeLine(line []byte) {
 // beginBatch begins to go through a batch.
 func (st *stream) beginBatch(line []byte) {
 	n := 0
-	for it := (elements{rest: line[1:]}); n <= maxBatch && it.next(); n++ {
+	for it := rawjson.ElementsOf(line); n <= maxBatch && it.Next(); n++ {
 	}
 	switch v := st.s.peer.Version; {
 	case v == nil || !v.Batches:
@@ -170,7 +168,7 @@ func (st *stream) beginBatch(line []byte) {
 	case st.s.held.Load()+int64(st.s.w.unread()) > maxUnread:
 		st.refuse(lineHead, nil, mcp.CodeBusy, "too many answers wait to be read: the limit for a batch is "+strconv.Itoa(maxUnread)+" bytes")
 	default:
-		st.batch, st.rest = &batch{w: st.s.w, held: &st.s.held, open: 1}, elements{rest: line[1:]}
+		st.batch, st.rest = &batch{w: st.s.w, held: &st.s.held, open: 1}, rawjson.ElementsOf(line)
 	}
 }
 

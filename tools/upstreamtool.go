@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 const (
@@ -157,19 +159,29 @@ func (c *upstreamCall) remark(text string) {
 
 // progress passes on what the server says of its progress. Its messages are output as long as no other output comes.
 func (c *upstreamCall) progress(params json.RawMessage) {
-	var p struct {
-		Progress, Total float64
-		Message         string
-		Partial         json.RawMessage `json:"partialResult"`
-	}
-	_ = rpc.Unmarshal(params, &p) // what is of the wrong type reads as absent
-	if p.Partial != nil {
+	var done, total float64
+	var message string
+	content := false
+	rpc.EachMember(params, func(name, value []byte) bool {
+		switch string(name) {
+		case "progress":
+			done, _ = strconv.ParseFloat(string(value), 64) // what is of the wrong type reads as absent
+		case "total":
+			total, _ = strconv.ParseFloat(string(value), 64)
+		case "message":
+			message = rawjson.Unquote(value)
+		case "partialResult":
+			content = string(value) != "null"
+		}
+		return true
+	})
+	if content {
 		return
 	}
 	c.deliver(func() {
-		c.out.Progress(p.Progress, p.Total, p.Message)
-		if p.Message != "" && !c.streams.Load() {
-			_ = c.out.WriteString(p.Message + "\n")
+		c.out.Progress(done, total, message)
+		if message != "" && !c.streams.Load() {
+			_ = c.out.WriteString(message + "\n")
 		}
 	})
 }
