@@ -57,6 +57,7 @@ func newCall(i *invocation, v *view, o *callOptions) *call {
 	}
 	c.remote = tools.NewRemote(tools.RemoteOptions{
 		Token:   json.RawMessage(progressToken),
+		Whole:   o.output.word == "json",
 		Content: c.content,
 		Gap:     c.gap,
 		Status: func(status mcp.TaskStatus, message string) {

@@ -145,6 +145,7 @@ tools:
 		{args: "call fails --no-task --config " + config, code: 7, stdout: `out\n`, stderr: `^bad\nexit code 7 after [0-9.]+ s\n$`},
 		{args: "call fails --mode streaming --config " + config, code: 7, stdout: `out\n`, stderr: `^bad\nexit code 7 after [0-9.]+ s\n$`},
 		{args: "call fails --protocol=2026-07-28 --config " + config, code: 7, stdout: `out\n`, stderr: `^bad\nexit code 7 after [0-9.]+ s\n$`},
+		{args: "call half --no-task -o json --config " + config, code: 3, stdout: `\{"content":\[\{"type":"text","text":"half\\nexit code 3 .*\n`},
 		{args: "call half --config " + config, code: 3, stdout: `half`, stderr: `exit code 3 after [0-9.]+ s\n$`},
 		{args: "call silent --config " + config, stderr: `^no output, exit code 0\n$`},
 		{args: "call silent --no-task --config " + config, stderr: `^no output, exit code 0\n$`},

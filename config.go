@@ -204,6 +204,7 @@ func (i *invocation) registry(config *tools.Config) (registry *tools.Registry, c
 			upstreams = append(upstreams, u)
 		}
 	}
+	i.upstreams = len(upstreams)
 	for _, u := range upstreams {
 		errs = append(errs, registry.AddUpstream(u))
 	}

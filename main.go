@@ -86,6 +86,8 @@ type invocation struct {
 	reloads bool        // the config file is watched
 	seen    os.FileInfo // of it, from before it was read last; nil = it was not there
 
+	upstreams int // of the config, once its registry is made
+
 	completing bool // a shell waits for words: no other server is started
 
 	untrusted *untrusted // why the config file in the current directory was left out, if it was

@@ -84,7 +84,7 @@ how to call it. Behind -- stands the command of any other MCP server that speaks
 				return writeLines(i, list)
 			}
 			if len(list) == 0 && len(server) == 0 {
-				i.say(zerolog.InfoLevel, "no tools: name some with --tool or in a config file")
+				i.say(zerolog.InfoLevel, i.noTools())
 			} else if len(list) == 0 {
 				i.say(zerolog.InfoLevel, "the server has no tools")
 			}
@@ -98,6 +98,14 @@ how to call it. Behind -- stands the command of any other MCP server that speaks
 	cmd.Flags().Var(protocol, "protocol", "speak this `VERSION` of the protocol; else the newest that both sides know")
 	addServeFlags(cmd.Flags(), serve, "config", "tool", "selftest", "state", "owner")
 	return cmd
+}
+
+// noTools says what to do about an empty list.
+func (i *invocation) noTools() string {
+	if i.upstreams > 0 {
+		return "no tools yet: a server of upstreams has not answered. Try again in a moment; runnel doctor says what it answers"
+	}
+	return "no tools: name some with --tool or in a config file"
 }
 
 // canTasks is what a client can do that wants no fallback tools in the list: they are for those without tasks.

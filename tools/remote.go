@@ -71,6 +71,8 @@ type remoteEnd struct {
 type RemoteOptions struct {
 	Token json.RawMessage // of the call, for its progress and its partials; one of its own on the connection
 
+	Whole bool // the result is wanted whole: no partials that it then leaves out (PR #383)
+
 	Content func(items []json.RawMessage, replaces bool) // see partials.TrackerOptions
 	Gap     func(partials.Gap)                           // likewise
 	Status  func(status mcp.TaskStatus, message string)  // of a task that has not ended; nil = nobody wants it
@@ -255,7 +257,7 @@ func (r *Remote) result(ctx context.Context, call *RemoteCall) (json.RawMessage,
 		if call.LogLevel != "" {
 			meta[mcp.MetaLogLevel] = call.LogLevel
 		}
-	default:
+	case !r.o.Whole:
 		meta["partialResults"] = true
 	}
 	for pause := leastPoll; ; pause = min(2*pause, defaultPoll) {
