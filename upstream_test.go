@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -186,4 +187,30 @@ func descendants(t *testing.T, of int) (pids []int) {
 		pids = append(pids, children...)
 	}
 	return pids
+}
+
+// What a result of the last hop leaves out is read where the first one says, by all ways that a runnel speaks to another.
+func TestCutOfTheLastHop(t *testing.T) {
+	t.Parallel()
+	config := writeConfig(t, "tools: {count: {command: [seq, '1', '3000'], maxResult: 1KiB, structured: summary}}")
+	for _, way := range []string{"subscription", "sep2998", "sep2679", "sep1905"} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			w := newWitness(t, reexec(t, append(chain(t, way, append(slices.Clip(config), "--state", "memory")...), "--state", t.TempDir())...))
+			a := w.call("tools/call", map[string]any{"name": "count"})
+			uris := map[string]bool{}
+			for _, uri := range regexp.MustCompile(`runnel://tasks/[^/]+/log`).FindAllString(string(a.Result), -1) {
+				uris[uri] = true
+			}
+			if len(uris) != 1 {
+				t.Errorf("it names %d logs: %s, %+v", len(uris), a.Result, a.Error)
+			}
+			for uri := range uris {
+				if read := w.call("resources/read", map[string]any{"uri": uri}); !strings.Contains(string(read.Result), `\n1500\n`) {
+					t.Errorf("%s: %+v", uri, read.Error)
+				}
+			}
+			w.end()
+		})
+	}
 }

@@ -36,10 +36,11 @@ func (c *upstreamCall) result(raw json.RawMessage) (*mcp.CallToolResult, error) 
 	}
 	compared := tracker.Compare(result.Content)
 	rest := tracker.Beyond(result.Content)
-	result.Content, rest = c.withoutLog(result.Content), c.withoutLog(rest)
+	id := c.theirTask(result.Content)
+	result.Content, rest = c.withoutLog(id, result.Content), c.withoutLog(id, rest)
 	if result.Meta[mcp.MetaCommand] != nil && compared != partials.NoneStreamed && compared != partials.ResultEmpty && !c.remote.CutShort() {
 		// Another runnel's command: the result shapes what has come.
-		c.renameLog(result.Content)
+		c.renameLog(id, result)
 		c.in.Repeats(tracker.Beyond(OnlyEnd(SplitEnd(result)))...)
 		return result, nil
 	}
@@ -60,9 +61,20 @@ func (c *upstreamCall) result(raw json.RawMessage) (*mcp.CallToolResult, error) 
 	return result, nil
 }
 
+// theirTask is the id of the server's task, "" if there is none. That of a plain call is known only where its result links to its log.
+func (c *upstreamCall) theirTask(content []mcp.ContentBlock) string {
+	id := c.remote.Tracker().TaskID()
+	for _, item := range content {
+		if id == "" && mcp.ContentType(item) == "resource_link" {
+			id, _, _ = parseLogURI(stringOf(item, "uri"))
+		}
+	}
+	return id
+}
+
 // withoutLog leaves out the link to the log of the server's task, which nobody here can read: this task has its own.
-func (c *upstreamCall) withoutLog(content []mcp.ContentBlock) (kept []mcp.ContentBlock) {
-	link := tasks.LogURI(c.remote.Tracker().TaskID())
+func (c *upstreamCall) withoutLog(id string, content []mcp.ContentBlock) (kept []mcp.ContentBlock) {
+	link := tasks.LogURI(id)
 	for _, item := range content {
 		if bytes.Contains(item, []byte(link)) && mcp.ContentType(item) == "resource_link" {
 			c.in.Truncated()
@@ -73,19 +85,22 @@ func (c *upstreamCall) withoutLog(content []mcp.ContentBlock) (kept []mcp.Conten
 	return kept
 }
 
-// renameLog puts the log of this task in the place of that of the server's task, which nobody here can read, where a text names it. Both
+// renameLog puts the log of this task in the place of that of the server's task, which nobody here can read, where a result names it. Both
 // hold the same.
-func (c *upstreamCall) renameLog(content []mcp.ContentBlock) {
-	id := c.remote.Tracker().TaskID()
+func (c *upstreamCall) renameLog(id string, result *mcp.CallToolResult) {
 	if id == "" {
 		return
 	}
-	for i, item := range content {
-		if bytes.Contains(item, []byte(tasks.LogURI(id))) {
-			content[i] = bytes.ReplaceAll(item, []byte(id), []byte(c.in.TaskID))
+	rename := func(text *json.RawMessage) {
+		if bytes.Contains(*text, []byte(tasks.LogURI(id))) {
+			*text = bytes.ReplaceAll(*text, []byte(id), []byte(c.in.TaskID))
 			c.in.Truncated()
 		}
 	}
+	for i := range result.Content {
+		rename(&result.Content[i])
+	}
+	rename(&result.StructuredContent)
 }
 
 // failure is what a call says that got no result.
