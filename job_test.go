@@ -39,7 +39,7 @@ tools:
 
 	s := process(t, cmd)
 	s.open()
-	s.sendLine(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"test","arguments":{"packages":["./rpc/mcp","./tasks"]},"task":{}}}`)
+	s.sendLine(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"test","arguments":{"packages":["./rpc/mcp","./tools/text"]},"task":{}}}`)
 	s.line()
 	var text strings.Builder
 	var taskID string
