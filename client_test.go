@@ -324,6 +324,7 @@ const (
 
 // Of a broken server's output each piece is shown once, and what is missing is told on stderr with its place.
 func TestCallOfBrokenServers(t *testing.T) {
+	t.Parallel()
 	partial := func(n int) string { return fmt.Sprintf(aPartial, n, n) + "\n" }
 	result := `{"jsonrpc":"2.0","id":4,"result":{"content":[{"type":"text","text":"0\n1\n2\n3\n"}]}}`
 	for _, c := range []struct {
@@ -367,22 +368,25 @@ func TestCallOfBrokenServers(t *testing.T) {
 			`tasks/result`, `{"jsonrpc":"2.0","id":5,"result":{"content":[{"type":"text","text":"abc"}]}}`},
 			0, "abc", ""},
 	} {
-		args := []string{"call", "t"}
-		if strings.Contains(c.name, "segment") {
-			args = append(args, "--mode=streaming")
-		}
-		if c.name == "hangs" {
-			args = append(args, "--timeout=2s")
-		}
-		args = append(args, "--protocol=2025-11-25")
-		server := script(t, c.answers...)
-		if strings.Contains(c.name, "the log") {
-			server[3] = strings.Replace(server[3], `"capabilities":{`, `"capabilities":{"resources":{},`, 1)
-		}
-		got := runClient(t, "", append(args, server...)...)
-		if got.code != c.code || got.stdout != c.stdout || !strings.Contains(got.stderr, c.stderr) || c.stderr == "" && got.stderr != "" {
-			t.Errorf("%s: exit code %d, want %d\nstdout %q\n  want %q\nstderr %q\n  want %q", c.name, got.code, c.code, got.stdout, c.stdout, got.stderr, c.stderr)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			args := []string{"call", "t"}
+			if strings.Contains(c.name, "segment") {
+				args = append(args, "--mode=streaming")
+			}
+			if c.name == "hangs" {
+				args = append(args, "--timeout=2s")
+			}
+			args = append(args, "--protocol=2025-11-25")
+			server := script(t, c.answers...)
+			if strings.Contains(c.name, "the log") {
+				server[3] = strings.Replace(server[3], `"capabilities":{`, `"capabilities":{"resources":{},`, 1)
+			}
+			got := runClient(t, "", append(args, server...)...)
+			if got.code != c.code || got.stdout != c.stdout || !strings.Contains(got.stderr, c.stderr) || c.stderr == "" && got.stderr != "" {
+				t.Errorf("exit code %d, want %d\nstdout %q\n  want %q\nstderr %q\n  want %q", got.code, c.code, got.stdout, c.stdout, got.stderr, c.stderr)
+			}
+		})
 	}
 }
 
