@@ -340,6 +340,8 @@ func TestBrokenAnswers(t *testing.T) {
 			`{"id":4,"result":{}}`,
 			`{"jsonrpc":"1.0","id":5,"result":{}}`,
 			`{"id":6,"error":{"code":-32601,"message":"method not found"}}`,
+			`{"jsonrpc":"2.0","id":7,"result":{"text":"` + "\xff" + `"}}`,
+			`{"jsonrpc":"2.0","id":8,"result":{},"result":{}}`,
 		}
 		c := play(t, DialOptions{}, func(s *scripted) {
 			for _, answer := range answers {

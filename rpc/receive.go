@@ -61,6 +61,10 @@ func (c *Client) take(line []byte) {
 		if c.opt.OnGarbage != nil {
 			c.opt.OnGarbage(line)
 		}
+		if line[0] == '{' && json.Valid(line) { // only some bytes of a text are wrong, that some program printed
+			e, _ := split(line)
+			c.brokenAnswer(&e, problem)
+		}
 		return
 	}
 	if c.opt.OnMessage != nil {
@@ -86,6 +90,7 @@ func (c *Client) takeMessage(object []byte) {
 	e, twice := split(object)
 	if twice != "" {
 		c.opt.Log.Debug().Str("member", twice).Msg("ignoring a message of the server that has a member twice")
+		c.brokenAnswer(&e, "it has \""+twice+"\" twice")
 		return
 	}
 	c.takeEnvelope(&e)
@@ -101,10 +106,15 @@ func (c *Client) takeEnvelope(e *envelope) {
 		c.request(e)
 	case invalid:
 		c.opt.Log.Debug().Str("problem", problem).Msg("ignoring a message of the server")
-		// No better answer will come, and without one the request waits for ever. A line of a log may have an id and an error, too.
-		if e.method == nil && (e.jsonrpc != nil || e.result != nil || e.err != nil && e.err[0] == '{') {
-			c.respond(e.id, Response{Err: Errorf(mcp.CodeInternalError, "the server's answer is no JSON-RPC response: %s", problem)})
-		}
+		c.brokenAnswer(e, problem)
+	}
+}
+
+// brokenAnswer fails the request that a message which cannot be used seems to answer: no better answer will come, and without one
+// the request waits for ever. A line of a log may have an id and an error, too.
+func (c *Client) brokenAnswer(e *envelope, problem string) {
+	if e.method == nil && (e.jsonrpc != nil || e.result != nil || bytes.HasPrefix(e.err, []byte("{"))) {
+		c.respond(e.id, Response{Err: Errorf(mcp.CodeInternalError, "the server's answer is no JSON-RPC response: %s", problem)})
 	}
 }
 
