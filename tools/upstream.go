@@ -297,15 +297,24 @@ func (u *Upstream) connected(ctx context.Context) (*link, error) {
 // failure is an error for who calls one of its tools.
 func (u *Upstream) failure(err error) error { return fmt.Errorf("upstream %s: %w", u.name, err) }
 
-// enter counts a call; it fails when the upstream is not wanted any more.
-func (u *Upstream) enter() error {
+// enter counts a call until leave, and waits for the server, which it starts if nobody has: what it has may be known from when it ran
+// last. It fails when the upstream is not wanted any more.
+func (u *Upstream) enter(ctx context.Context) (*link, error) {
 	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.retired {
-		return u.failure(errors.New("it was taken out of the config"))
+	retired := u.retired
+	if !retired {
+		u.calls++
 	}
-	u.calls++
-	return nil
+	u.mu.Unlock()
+	if retired {
+		return nil, u.failure(errors.New("it was taken out of the config"))
+	}
+	u.begin.Do(func() { u.registry.start(u) })
+	l, err := u.connected(ctx)
+	if err != nil {
+		u.leave()
+	}
+	return l, err
 }
 
 func (u *Upstream) leave() {

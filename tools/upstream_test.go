@@ -441,7 +441,7 @@ func TestUpstreamsAreReplaced(t *testing.T) {
 	case <-time.After(watchdog):
 		t.Error("what was taken out goes on")
 	}
-	if err := gone.enter(); err == nil {
+	if _, err := gone.enter(t.Context()); err == nil {
 		t.Error("what was taken out can be called")
 	}
 }

@@ -15,15 +15,11 @@ import (
 
 // forward passes a request on to an upstream, and its answer back.
 func (s *service) forward(ctx context.Context, c *rpc.Caller, u *Upstream, method string, params json.RawMessage) (json.RawMessage, error) {
-	if err := u.enter(); err != nil {
-		return nil, err
-	}
-	defer u.leave()
-	u.begin.Do(func() { s.registry.start(u) })
-	l, err := u.connected(ctx)
+	l, err := u.enter(ctx)
 	if err != nil {
 		return nil, &rpc.Error{Code: mcp.CodeInternalError, Message: err.Error()}
 	}
+	defer u.leave()
 	defer l.route()()
 	result, err := l.do(ctx, c, method, forwarded(params))
 	switch {

@@ -26,15 +26,11 @@ type upstreamSubscription struct {
 
 // subscribe begins to listen to a resource. tell gets the params of each notifications/resources/updated; it must not wait.
 func (s *service) subscribeAt(ctx context.Context, c *rpc.Caller, u *Upstream, uri string, tell func(json.RawMessage)) (stop func(), err error) {
-	if err := u.enter(); err != nil {
-		return nil, err
-	}
-	defer u.leave()
-	u.begin.Do(func() { s.registry.start(u) })
-	l, err := u.connected(ctx)
+	l, err := u.enter(ctx)
 	if err != nil {
 		return nil, &rpc.Error{Code: mcp.CodeInternalError, Message: err.Error()}
 	}
+	defer u.leave()
 	subs, t := &u.subscriptions, &tell
 	subs.mu.Lock()
 	sub := subs.byURI[uri]

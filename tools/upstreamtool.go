@@ -39,15 +39,11 @@ func (t *upstreamTool) Describe() mcp.Tool {
 // Call calls the tool at the server and writes what comes of it to out. What the server says is passed on as it is: content of any
 // kind, errors, questions. A server that dies or hangs gives an error that says so.
 func (t *upstreamTool) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToolResult, error) {
-	if err := t.u.enter(); err != nil {
-		return nil, err
-	}
-	defer t.u.leave()
-	t.u.begin.Do(func() { t.u.registry.start(t.u) }) // its tools may be known from when it ran last
-	l, err := t.u.connected(ctx)
+	l, err := t.u.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
+	defer t.u.leave()
 	out.log.Limit(int64(DefaultMaxOutput))
 	c := newUpstreamCall(l, in, out, &t.spec)
 	defer l.remove(c)
