@@ -50,7 +50,7 @@ func (g *ground) calm() {
 	g.within("every task has ended", func() string {
 		for _, s := range g.slots {
 			if n := g.cancelAll(s); n > 0 {
-				return fmt.Sprintf("%d run, as slot %d lists them", n, s.number)
+				return fmt.Sprintf("%d run, as slot %d lists them: %+v", n, s.number, g.list(s))
 			}
 		}
 		return ""
@@ -89,7 +89,7 @@ func (g *ground) within(what string, missing func() string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			g.t.Errorf("%s: not after %v: %s", what, groundPatience, said)
+			g.t.Errorf("%s: not after %v: %s\nsupervisors:\n%s", what, groundPatience, said, g.supervisors())
 			for _, s := range g.slots {
 				if strings.HasPrefix(said, fmt.Sprintf("slot %d:", s.number)) {
 					s.c.ended.Store(true)
@@ -99,6 +99,23 @@ func (g *ground) within(what string, missing func() string) {
 			return
 		}
 	}
+}
+
+// supervisors lets those that there are say where they are, and ends them.
+func (g *ground) supervisors() string {
+	file := filepath.Join(g.state(), "supervisor.log")
+	before, _ := os.ReadFile(file)
+	said := ""
+	for _, pid := range processes(childMark) {
+		if line := cmdline(pid); strings.HasPrefix(line, "runnel-supervisor") {
+			limits, _ := os.ReadFile(fmt.Sprintf("/proc/%d/limits", pid))
+			said += fmt.Sprintf("%d: %s\n%s", pid, line, limits)
+			_ = syscall.Kill(pid, abortSignal)
+		}
+	}
+	time.Sleep(time.Second)
+	after, _ := os.ReadFile(file)
+	return fmt.Sprintf("%s%s\n%s", said, before[max(0, len(before)-2000):], after[min(len(before), len(after)):])
 }
 
 // list is all tasks that a runnel lists.
@@ -256,7 +273,7 @@ func (g *ground) checkProcesses() {
 		for _, s := range g.slots {
 			live[s.mark()] = true
 		}
-		for _, pid := range processes("GROUND_SLOT=") {
+		for _, pid := range processes(childMark) {
 			line := cmdline(pid)
 			env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 			_, rest, ok := strings.Cut(string(env), "GROUND_SLOT=")

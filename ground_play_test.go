@@ -242,9 +242,8 @@ func (g *ground) limit(s *slot, n int, rng *rand.Rand, resource int, to uint64) 
 		g.t.Errorf("setting a limit: %v", err)
 		return
 	}
-	c := s.c
 	g.wrong(n, rng, func() {
-		if s.c == c {
+		for _, pid := range processes(childMark) { // those that it has started have inherited the limit
 			_ = unix.Prlimit(pid, resource, &unix.Rlimit{Cur: old.Max, Max: old.Max}, nil)
 		}
 	})
