@@ -3,7 +3,6 @@ package partials
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
 	"strconv"
 
 	"runnel/rpc/mcp"
@@ -178,7 +177,7 @@ func itemsOf(value []byte) (items []json.RawMessage) {
 		return nil
 	}
 	rawjson.EachElement(bytes.Clone(value), func(item []byte) bool {
-		items = append(items, slices.Clip(item))
+		items = append(items, item)
 		return true
 	})
 	return items

@@ -85,18 +85,33 @@ func (e *encoder) response(head, id []byte, result any, failure *Error) (err err
 	return err
 }
 
-// result appends a response's result.
+// result appends a response's result. After an error nothing of it stands in the line.
 func (e *encoder) result(result any) error {
+	begin := e.buf.Len()
+	e.buf.WriteString(`,"result":`)
+	err := e.value(result)
+	if err != nil {
+		e.buf.Truncate(begin)
+	}
+	return err
+}
+
+// value appends a result.
+func (e *encoder) value(result any) error {
 	switch r := result.(type) {
 	case Encoded:
-		e.raw("result", r)
+		e.buf.Write(r)
 		return nil
 	case *mcp.CallToolResult:
 		if e.toolResult(r) {
 			return nil
 		}
 	}
-	return e.member("result", result)
+	if err := e.json.Encode(result); err != nil {
+		return err
+	}
+	e.buf.Truncate(e.buf.Len() - 1) // Encode ends with a newline
+	return nil
 }
 
 // toolResult appends the result of most tool calls, whose content is encoded already, without another two passes of
@@ -110,7 +125,7 @@ func (e *encoder) toolResult(r *mcp.CallToolResult) bool {
 			return false
 		}
 	}
-	e.buf.WriteString(`,"result":{"content":[`)
+	e.buf.WriteString(`{"content":[`)
 	for i, c := range r.Content {
 		if i > 0 {
 			e.buf.WriteByte(',')

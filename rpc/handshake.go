@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 
@@ -119,7 +120,7 @@ func requestMeta(params []byte) *mcp.RequestMeta {
 		if meta == &noMeta {
 			meta = &mcp.RequestMeta{}
 		}
-		_ = Unmarshal(it.Value, meta)
+		readMeta(bytes.Clone(it.Value), meta)
 		if checkID(meta.ProgressToken) != "" { // "progress tokens MUST be a string or integer value" (basic/utilities/progress)
 			meta.ProgressToken = nil
 		}
@@ -128,6 +129,33 @@ func requestMeta(params []byte) *mcp.RequestMeta {
 		}
 	}
 	return meta
+}
+
+// readMeta reads a _meta, into which meta points from then on. A client of the stateless era sends a long one with each request.
+func readMeta(value []byte, meta *mcp.RequestMeta) {
+	if !IsObject(value) {
+		return
+	}
+	for it := rawjson.MembersOf(value); it.Next(); {
+		switch string(it.Name) {
+		case "progressToken":
+			meta.ProgressToken = it.Value
+		case "partialResults":
+			meta.PartialResults = string(it.Value) == "true"
+		case "partialResultToken":
+			meta.PartialResultToken = it.Value
+		case mcp.MetaVariables:
+			meta.Variables = it.Value
+		case mcp.MetaProtocolVersion:
+			meta.ProtocolVersion = it.Value
+		case mcp.MetaClientInfo:
+			meta.ClientInfo = it.Value
+		case mcp.MetaClientCapabilities:
+			meta.ClientCapabilities = it.Value
+		case mcp.MetaLogLevel:
+			meta.LogLevel = it.Value
+		}
+	}
 }
 
 // noMeta is read only.

@@ -44,6 +44,8 @@ type session struct {
 	drained  chan struct{} // closed when the Conn may hear of the end
 
 	// Owned by the reader.
+	last statelessClient // of the newest request of the stateless era
+
 	peer Caller // what initialize agreed on, copied into the Caller of each request; Version is nil before
 
 	spare   chan job     // takes what the reader starts when a goroutine is there that has answered a call; closed by the reader

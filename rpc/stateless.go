@@ -19,8 +19,8 @@ const discoverTTL = time.Hour
 // from previous requests" (2026-07-28 basic, "Statelessness").
 func (s *session) stateless(meta *mcp.RequestMeta) (Caller, *Error) {
 	c := Caller{Era: Stateless, session: s}
-	var name string
-	if Unmarshal(meta.ProtocolVersion, &name) != nil || name == "" {
+	name := unquote(meta.ProtocolVersion)
+	if name == "" {
 		return c, Errorf(mcp.CodeInvalidParams, "params._meta[%q] must be a protocol version", mcp.MetaProtocolVersion)
 	}
 	if c.Version = mcp.LookupVersion(name); c.Version == nil || !c.Version.Stateless {
@@ -37,10 +37,23 @@ func (s *session) stateless(meta *mcp.RequestMeta) (Caller, *Error) {
 	if meta.LogLevel != nil && !slices.Contains(logLevels, string(meta.LogLevel)) {
 		return c, Errorf(mcp.CodeInvalidParams, "params._meta[%q] must be one of %s", mcp.MetaLogLevel, strings.Join(logLevels, ", "))
 	}
-	// Unmarshal goes on behind a member of the wrong type, which then reads as absent.
-	_ = Unmarshal(meta.ClientCapabilities, &c.Capabilities)
-	_ = Unmarshal(meta.ClientInfo, &c.Client)
+	// To decode the same with each request would take longer than the rest of a call.
+	if l := &s.last; !bytes.Equal(l.clientInfo, meta.ClientInfo) || !bytes.Equal(l.clientCapabilities, meta.ClientCapabilities) {
+		*l = statelessClient{clientInfo: meta.ClientInfo, clientCapabilities: meta.ClientCapabilities}
+		// Unmarshal goes on behind a member of the wrong type, which then reads as absent.
+		_ = Unmarshal(meta.ClientCapabilities, &l.capabilities)
+		_ = Unmarshal(meta.ClientInfo, &l.client)
+	}
+	c.Capabilities, c.Client = s.last.capabilities, s.last.client
 	return c, nil
+}
+
+// statelessClient is what a request of the stateless era says of its client, as it is written and decoded. What is decoded is read only.
+type statelessClient struct {
+	clientInfo, clientCapabilities json.RawMessage
+
+	client       mcp.Implementation
+	capabilities mcp.ClientCapabilities
 }
 
 // logLevels are the values of logLevel, as they are encoded.
@@ -93,13 +106,13 @@ func (s *Server) discover(ctx context.Context, c *Caller, _ json.RawMessage) (an
 
 // dress makes of a result what the stateless era asks of every one: a resultType, and in _meta who the server is.
 // It works on the encoded result, so that no handler has to know.
-func (s *Server) dress(c *Caller, result any) (json.RawMessage, error) {
+func (s *Server) dress(c *Caller, result any) (Encoded, error) {
 	e := newEncoder()
 	defer e.free()
 	if result == nil {
 		result = struct{}{}
 	}
-	if err := e.json.Encode(result); err != nil {
+	if err := e.value(result); err != nil {
 		return nil, err
 	}
 	info, _ := s.introduction(c)
@@ -107,28 +120,42 @@ func (s *Server) dress(c *Caller, result any) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	var dressed, meta bytes.Buffer
-	dressed.WriteByte('{')
-	typed := false
-	for it := rawjson.MembersOf(e.buf.Bytes()); it.Next(); {
+	object := e.buf.Bytes()
+	if !IsObject(object) { // as another server has answered
+		return bytes.Clone(object), nil
+	}
+	typed, meta := false, []byte(nil)
+	for it := rawjson.MembersOf(object); it.Next(); {
 		switch string(it.Name) {
-		case "_meta":
-			meta.Write(bytes.TrimSpace(it.Value[1 : len(it.Value)-1]))
-			continue
 		case "resultType":
 			typed = true
+		case "_meta":
+			meta = it.Value
 		}
-		appendMember(&dressed, it.Quoted, it.Value)
+	}
+	var others bytes.Buffer // all but _meta
+	others.Grow(len(object) + len(server) + 128)
+	if meta == nil {
+		others.Write(object[:len(object)-1])
+	} else {
+		others.WriteByte('{')
+		for it := rawjson.MembersOf(object); it.Next(); {
+			if string(it.Name) != "_meta" {
+				appendMember(&others, it.Quoted, it.Value)
+			}
+		}
 	}
 	if !typed {
-		appendMember(&dressed, []byte(`"resultType"`), []byte(`"`+mcp.ResultComplete+`"`))
+		appendMember(&others, []byte(`"resultType"`), []byte(`"`+mcp.ResultComplete+`"`))
 	}
-	if meta.Len() > 0 {
-		meta.WriteByte(',')
+	var dressed bytes.Buffer
+	dressed.WriteByte('{')
+	if meta != nil {
+		dressed.Write(bytes.TrimSpace(meta[1 : len(meta)-1]))
 	}
-	meta.WriteString(`"` + mcp.MetaServerInfo + `":`)
-	meta.Write(server)
-	appendMember(&dressed, []byte(`"_meta"`), append(append([]byte{'{'}, meta.Bytes()...), '}'))
+	appendMember(&dressed, []byte(`"`+mcp.MetaServerInfo+`"`), server)
 	dressed.WriteByte('}')
-	return dressed.Bytes(), nil
+	appendMember(&others, []byte(`"_meta"`), dressed.Bytes())
+	others.WriteByte('}')
+	return others.Bytes(), nil
 }

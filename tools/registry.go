@@ -1,8 +1,10 @@
 package tools
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -48,6 +50,8 @@ type entry struct {
 	from   *Upstream                // nil: the tool is runnel's own
 	hidden func(c *rpc.Caller) bool // nil: every client's list shows it
 	waits  bool                     // bounded by itself: a call of it is never handed over
+
+	encoded sync.Map // by *mcp.Version: see inList
 
 	detach   bool // a call of it runs in another process
 	confirms bool // a call of it may have to wait for its user before it starts
@@ -170,12 +174,13 @@ const cursorPrefix = "after "
 // errCursor: "Invalid cursors SHOULD result in an error with code -32602" (server/utilities/pagination, "Error Handling").
 var errCursor = rpc.Errorf(mcp.CodeInvalidParams, "invalid cursor: use the nextCursor of the page before, or none")
 
-// list returns a page of the tools as the caller's version knows them. A cursor is the name of the last tool shown, encoded.
-func (r *Registry) list(c *rpc.Caller, cursor string) (mcp.ListToolsResult, error) {
+// list returns a page of the tools as the caller's version knows them, an mcp.ListToolsResult. A cursor is the name of the last tool shown,
+// encoded.
+func (r *Registry) list(c *rpc.Caller, cursor string) (rpc.Encoded, error) {
 	decoded, _ := base64.RawURLEncoding.DecodeString(cursor)
 	last, ours := strings.CutPrefix(string(decoded), cursorPrefix)
 	if cursor != "" && (!ours || !isToolName(last)) {
-		return mcp.ListToolsResult{}, errCursor
+		return nil, errCursor
 	}
 	r.shown.Store(true)
 	r.mu.RLock()
@@ -184,20 +189,38 @@ func (r *Registry) list(c *rpc.Caller, cursor string) (mcp.ListToolsResult, erro
 	if found {
 		i++
 	}
-	page := mcp.ListToolsResult{Tools: []mcp.Tool{}}
-	for size := 0; i < len(r.tools); i++ {
-		spec := r.tools[i].spec
-		if hidden := r.tools[i].hidden; hidden != nil && hidden(c) {
+	page, size := []byte(`{"tools":[`), 0
+	var shown *entry // last
+	for ; i < len(r.tools); i++ {
+		e := r.tools[i]
+		if e.hidden != nil && e.hidden(c) {
 			continue
 		}
-		size += toolSize(&spec)
-		if size > listPage && len(page.Tools) > 0 {
-			page.NextCursor = base64.RawURLEncoding.EncodeToString([]byte(cursorPrefix + page.Tools[len(page.Tools)-1].Name))
-			break
+		if size += toolSize(&e.spec); shown != nil {
+			if size > listPage {
+				return fmt.Appendf(page, `],"nextCursor":"%s"}`, base64.RawURLEncoding.EncodeToString([]byte(cursorPrefix+shown.spec.Name))), nil
+			}
+			page = append(page, ',')
 		}
-		page.Tools = append(page.Tools, dressTool(c.Version, spec))
+		page, shown = append(page, e.inList(c.Version)...), e
 	}
-	return page, nil
+	return append(page, "]}"...), nil
+}
+
+// inList is the tool as lists show it to a version, encoded. It is kept: hosts list the tools before each turn of a model.
+func (e *entry) inList(v *mcp.Version) []byte {
+	if b, ok := e.encoded.Load(v); ok {
+		return b.([]byte)
+	}
+	var b bytes.Buffer
+	to := json.NewEncoder(&b)
+	to.SetEscapeHTML(false)
+	if err := to.Encode(dressTool(v, e.spec)); err != nil {
+		panic("internal error: encoding a tool: " + err.Error())
+	}
+	encoded := bytes.TrimSpace(b.Bytes())
+	e.encoded.Store(v, encoded)
+	return encoded
 }
 
 // toolSize is how long a tool is in a list, in bytes and roughly.

@@ -31,7 +31,11 @@ func TestListHasPages(t *testing.T) {
 	caller := &rpc.Caller{Version: mcp.NewestHandshake()}
 	cursor := ""
 	for i := range 4 {
-		page, err := r.list(caller, cursor)
+		encoded, err := r.list(caller, cursor)
+		var page mcp.ListToolsResult
+		if err == nil {
+			err = json.Unmarshal(encoded, &page)
+		}
 		if cursor = page.NextCursor; err != nil || len(page.Tools) != 1 || (cursor == "") != (i == 3) {
 			t.Fatalf("page %d has %d tools, next %q, error %v", i, len(page.Tools), cursor, err)
 		}

@@ -59,8 +59,7 @@ func (s *service) readResourceStateless(ctx context.Context, c *rpc.Caller, para
 	if final {
 		ttl = logTTL
 	}
-	hints := encode(private(ttl))
-	return append(append(page[:len(page)-1], ','), hints[1:]...), nil
+	return withHints(page, private(ttl)), nil
 }
 
 // private are the hints for what belongs to an owner.

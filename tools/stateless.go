@@ -30,10 +30,12 @@ func (s *service) listStateless(ctx context.Context, c *rpc.Caller, params json.
 	if !s.registry.whole() {
 		fresh = 0
 	}
-	return mcp.CacheableTools{
-		ListToolsResult: list.(mcp.ListToolsResult),
-		Cacheable:       mcp.Cacheable{TTLMs: fresh.Milliseconds(), CacheScope: scope},
-	}, nil
+	return withHints(list.(rpc.Encoded), mcp.Cacheable{TTLMs: fresh.Milliseconds(), CacheScope: scope}), nil
+}
+
+// withHints is a result with caching hints.
+func withHints(result rpc.Encoded, hints mcp.Cacheable) rpc.Encoded {
+	return append(append(result[:len(result)-1], ','), encode(hints)[1:]...)
 }
 
 // callStateless answers tools/call of the stateless era. The server decides: what is finished soon is answered

@@ -4,6 +4,7 @@ package rawjson
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 )
 
 // Members walks over the members of a JSON object known to be valid, without recursion and without copying.
@@ -35,7 +36,7 @@ func (m *Members) Next() bool {
 	m.rest = SkipBlanks(m.rest[n:])
 	m.rest = SkipBlanks(m.rest[1:]) // the colon
 	n = valueLen(m.rest)
-	m.Value, m.rest = m.rest[:n], m.rest[n:]
+	m.Value, m.rest = m.rest[:n:n], m.rest[n:]
 	return true
 }
 
@@ -65,7 +66,7 @@ func (e *Elements) Next() bool {
 		return false
 	}
 	n := valueLen(e.rest)
-	e.Value, e.rest = e.rest[:n], e.rest[n:]
+	e.Value, e.rest = e.rest[:n:n], e.rest[n:]
 	return true
 }
 
@@ -129,7 +130,17 @@ func Unquote(raw []byte) string {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw[1 : len(raw)-1])
 	}
-	var s string
-	_ = json.Unmarshal(raw, &s)
-	return s
+	text, rest := make([]byte, 0, len(raw)), raw[1:len(raw)-1]
+	for i := bytes.IndexByte(rest, '\\'); i >= 0; i = bytes.IndexByte(rest, '\\') {
+		c := byte(0)
+		if at := strings.IndexByte(`"\/bfnrt`, rest[i+1]); at >= 0 {
+			c = "\"\\/\b\f\n\r\t"[at]
+		} else {
+			var s string // it has a code point
+			_ = json.Unmarshal(raw, &s)
+			return s
+		}
+		text, rest = append(append(text, rest[:i]...), c), rest[i+2:]
+	}
+	return string(append(text, rest...))
 }
