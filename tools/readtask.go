@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"runnel/partials"
 	"runnel/rpc"
@@ -182,7 +183,11 @@ func shapeLog(ctx context.Context, to textSink, t *tasks.Task, from int64) (next
 			return next, err
 		}
 		if gone := batch.Start - next; gone > 0 && len(batch.Chunks) > 0 {
-			to.Insert(fmt.Sprintf("[%d bytes of output are no longer kept]", gone), gone)
+			if words := lostWords(gone); words != "" {
+				to.Insert(words, gone)
+			} else {
+				to.Skip(gone)
+			}
 		}
 		for _, c := range batch.Chunks {
 			size := int64(len(c.Data))
@@ -201,6 +206,14 @@ func shapeLog(ctx context.Context, to textSink, t *tasks.Task, from int64) (next
 		next = end
 	}
 	return next, nil
+}
+
+// lostWords stand for output that is no longer kept; empty for less than that of a character: reading from inside of one begins behind it.
+func lostWords(bytes int64) string {
+	if bytes < utf8.UTFMax {
+		return ""
+	}
+	return fmt.Sprintf("[%d bytes of output are no longer kept]\n", bytes)
 }
 
 // writeEnding writes the text that the result of a task has beyond the output, and returns the rest of the result. What a command's

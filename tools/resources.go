@@ -222,7 +222,7 @@ func appendLog(ctx context.Context, dst []byte, log *partials.Log, after int64, 
 			return dst, max(next, r.Pos()), nil
 		}
 		if batch.Start > next {
-			dst = fmt.Appendf(dst, `[%d bytes of output are no longer kept]\n`, batch.Start-next)
+			dst = partials.AppendText(dst, []byte(lostWords(batch.Start-next)))
 		}
 		for _, c := range batch.Chunks {
 			if c.Kind == partials.Text {
