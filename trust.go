@@ -120,10 +120,27 @@ func hash(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// trustDir is where the files that the user trusts are kept in mind, one file each. It is the user's own, whatever a config says.
+// trustDir is where the files that the user trusts are kept in mind, one file each. It is the user's own, whatever a config says; where
+// others may write, they would decide what is trusted.
 func (i *invocation) trustDir() (string, error) {
 	state, err := tools.DefaultConfig().StateDir(i.getenv)
-	return filepath.Join(state, "trusted"), err
+	if err != nil {
+		return "", err
+	}
+	trusted := filepath.Join(state, "trusted")
+	for _, dir := range []string{state, trusted} {
+		info, err := os.Stat(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return "", err
+		case !isOwn(info):
+			return "", fmt.Errorf("%s, which says what is trusted, belongs to another user: set XDG_STATE_HOME to a directory of your own", dir)
+		case info.Mode().Perm()&0o022 != 0:
+			return "", fmt.Errorf("others may write %s, which says what is trusted: take their rights with chmod go-w %q", dir, dir)
+		}
+	}
+	return trusted, nil
 }
 
 // distrust says why a file with this content is not trusted, "" if it is.

@@ -214,6 +214,39 @@ func TestTrustMisused(t *testing.T) {
 	c.run("", "tools").is(t, exitFine, "", `is left out: neither XDG_STATE_HOME nor HOME is set`)
 }
 
+// What is trusted counts only where nobody else can say it.
+func TestTrustThatOthersMayWrite(t *testing.T) {
+	t.Parallel()
+	c := newCheckout(t)
+	state := t.TempDir()
+	c.env = append(c.env, "XDG_STATE_HOME="+state)
+	for _, args := range [][]string{{"trust"}, {"tools", "leave-mark"}} {
+		if got := c.run("", args...); got.code != exitFine {
+			t.Fatalf("%q: %+v", args, got)
+		}
+	}
+	for _, dir := range []string{filepath.Join(state, "runnel"), filepath.Join(state, "runnel", "trusted")} {
+		if err := os.Chmod(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		c.run("", "call", "leave-mark").is(t, exitFailure, "", "is left out: others may write "+regexp.QuoteMeta(dir)+", which says what is trusted: take their rights with chmod go-w")
+		c.run("", "trust").is(t, exitFailure, "", "others may write "+regexp.QuoteMeta(dir))
+		if err := os.Chmod(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c.marked() {
+		t.Error("it ran")
+	}
+	if os.Getuid() != 0 {
+		return // only root can give a directory away
+	}
+	if err := os.Chown(filepath.Join(state, "runnel", "trusted"), 65534, -1); err != nil {
+		t.Fatal(err)
+	}
+	c.run("", "call", "leave-mark").is(t, exitFailure, "", "is left out: .* belongs to another user: set XDG_STATE_HOME")
+}
+
 // The user's own config file is trusted also where it is the one in the current directory.
 func TestOwnDirectoryIsTrusted(t *testing.T) {
 	t.Parallel()
