@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// What people write out of habit from other programs' configs gets a message that says the same in runnel's words.
+// Habits from other programs' configs get a message that says the same in runnel's words.
 
 // pasted is what to write instead of an unknown key among its siblings, "" if nothing is known about it.
 func pasted(path, key string, value *yaml.Node, siblings []mapEntry) string {

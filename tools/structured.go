@@ -9,8 +9,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// What a command's result has in structuredContent, if its config asks for that. Hosts that find it there show their model nothing
-// else.
+// Kinds of structuredContent that a config may ask for. Hosts that find it in a result show their model nothing else.
 const (
 	structuredNone    = "none"
 	structuredSummary = "summary" // the output and what became of the command

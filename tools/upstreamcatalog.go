@@ -39,7 +39,7 @@ type listEntry struct {
 // maxUpstreamInstructions is how much of a server's instructions is passed on, in bytes.
 const maxUpstreamInstructions = 64 << 10
 
-// catalog asks the server for all that it has. Tools must be had; what else cannot be listEntry is left out.
+// catalog asks the server for all that it has. Without its tools it is of no use; any other list that cannot be read is left out.
 func (l *link) catalog(ctx context.Context) (*catalog, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.u.times.start)
 	defer cancel()

@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"slices"
@@ -53,7 +52,7 @@ func (r *Registry) clientCapabilities() mcp.ClientCapabilities {
 // tellSession passes a notification on, if there is a session. It is dropped where very much is unread.
 func (r *Registry) tellSession(method string, params json.RawMessage) {
 	if c := r.openSession(); c != nil {
-		_ = c.NotifyInPassing(method, bytes.Clone(params)) // fails only when nobody is there to read it
+		_ = c.NotifyInPassing(method, params) // fails only when nobody is there to read it
 	}
 }
 

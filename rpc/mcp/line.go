@@ -1,6 +1,6 @@
 package mcp
 
-// What goes into one line. Clients and routers read lines with limits, the shortest of them 1 MiB: every bound of content derives
+// Bounds of a line. Clients and routers read lines with limits, the shortest of them 1 MiB: every bound of content derives
 // from that.
 const (
 	// MaxLine is what each line that is written stays below, in bytes.

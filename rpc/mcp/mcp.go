@@ -44,10 +44,10 @@ const (
 	MetaSubscriptionID     = "io.modelcontextprotocol/subscriptionId"
 )
 
-// What MetaStream says.
+// Values of MetaStream.
 const (
 	StreamStderr = "stderr" // a command wrote it there
-	StreamEnd    = "end"    // it is no output, but tells how the command ended
+	StreamEnd    = "end"    // not output: how the command ended
 )
 
 // Implementation names a client or a server.
