@@ -197,13 +197,15 @@ func TestDoctorOfADamagedState(t *testing.T) {
 	if _, err := db.Exec("UPDATE task SET outcome = NULL"); err != nil {
 		t.Fatal(err)
 	}
-	doctor().is(t, exitFailure, `.*WRONG  state: `+state+` is damaged; .*task [0-9a-f-]{36}: it has ended, but its result is missing\n.*`, "")
+	doctor().is(t, exitFailure, `.*WRONG  state: some tasks in `+state+` are damaged; the others are not. Forget each with runnel tasks rm ID:\n +task [0-9a-f-]{36}: it has ended, but its result is missing\n.*`, "")
 	list := people(t, "tasks", "list", "--state", state)
 	id, _, _ := strings.Cut(list.stdout[strings.Index(list.stdout, "\n")+1:], " ") // below the heads
 	if !strings.Contains(list.stdout, id+"  failed") {
 		t.Errorf("listed: %s", list.stdout)
 	}
 	people(t, "tasks", "result", id, "--state", state).is(t, exitFailure, "", `.*the state is damaged, and the result of this task with it: it has ended, but its result is missing.*`)
+	people(t, "tasks", "rm", id, "--state", state).is(t, exitFine, "", `.*`)
+	doctor().is(t, exitFine, `.*ok     state: `+state+`: 0 tasks, 0 of them not ended, .*`, "")
 	if err := os.Chown(state, 65534, -1); os.IsPermission(err) {
 		t.Skip("only root can give files away")
 	} else if err != nil {

@@ -267,6 +267,8 @@ func (d *diagnosis) state(ctx context.Context, config *tools.Config) {
 		d.bad("state", "%s: %v", dir, err)
 	case r.Damage != nil:
 		d.bad("state", "%s is damaged; move it away:\n%s", dir, strings.Join(r.Damage, "\n"))
+	case r.Unsound != nil:
+		d.bad("state", "some tasks in %s are damaged; the others are not. Forget each with runnel tasks rm ID:\n%s", dir, strings.Join(r.Unsound, "\n"))
 	case r.Open != nil:
 		d.bad("state", "others may read it; take their rights with chmod go=:\n%s", strings.Join(r.Open, "\n"))
 	default:

@@ -19,7 +19,8 @@ type StateReport struct {
 	Working   int      // of them have not ended
 	Processes int      // that use the state
 	Open      []string // files that others than their owner may read
-	Damage    []string // what SQLite, or runnel in what SQLite finds sound, finds wrong; nil = nothing
+	Damage    []string // what SQLite finds wrong; nil = nothing
+	Unsound   []string // what runnel finds wrong with single tasks, in what SQLite finds sound; nil = nothing
 }
 
 // CheckSQLite looks at the state in a directory without changing it: it may be in use. fs.ErrNotExist = there is none. It
@@ -73,10 +74,10 @@ func CheckSQLite(ctx context.Context, dir string) (r StateReport, err error) {
 		return err
 	}, "PRAGMA quick_check(10)")
 	if err == nil && r.Damage == nil && version == len(migrations) {
-		r.Damage, err = d.damage(ctx)
+		r.Unsound, err = d.damage(ctx)
 	}
 	if err == nil && r.Damage == nil && version > 0 { // else a runnel ended while it made the state, and the next one goes on
-		err = explain(db.QueryRowContext(ctx, "SELECT count(*), count(keeper) FROM task WHERE expires >= 0").Scan(&r.Tasks, &r.Working))
+		err = explain(db.QueryRowContext(ctx, "SELECT count(*), count(keeper) FROM task WHERE expires > 0").Scan(&r.Tasks, &r.Working))
 	}
 	return r, err
 }

@@ -60,7 +60,7 @@ func TestSQLiteDamagedRows(t *testing.T) {
 			hurt.Merge = true
 			put(t, s, whole, hurt)
 			put(t, s, ended(whole, mcp.TaskCompleted, "fine"), ended(hurt, mcp.TaskCompleted, "fine"))
-			if r, err := CheckSQLite(ctx, s.Dir()); err != nil || r.Damage != nil {
+			if r, err := CheckSQLite(ctx, s.Dir()); err != nil || r.Damage != nil || r.Unsound != nil {
 				t.Fatalf("before: %+v, %v", r, err)
 			}
 			if _, err := s.db.w.db.Exec(c.damage); err != nil {
@@ -120,8 +120,8 @@ func TestSQLiteDamagedRows(t *testing.T) {
 			if task := get(t, s, "whole"); task.Status != mcp.TaskCompleted || readAll(t, task.Log) != "all of it\n" {
 				t.Errorf("the other task: %s", task.Status)
 			}
-			if r, err := CheckSQLite(ctx, s.Dir()); err != nil || len(r.Damage) != 1 || !strings.Contains(r.Damage[0], "hurt") {
-				t.Errorf("checked: %q, %v", r.Damage, err)
+			if r, err := CheckSQLite(ctx, s.Dir()); err != nil || len(r.Unsound) != 1 || !strings.Contains(r.Unsound[0], "hurt") {
+				t.Errorf("checked: %q, %v", r.Unsound, err)
 			}
 		})
 	}
