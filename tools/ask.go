@@ -126,6 +126,11 @@ func (a *asking) ask(ctx context.Context, q Question) (Answer, error) {
 
 // put puts a question to the user.
 func (a *asking) put(ctx context.Context, q Question) (answer Answer, err error) {
+	select {
+	case <-a.unreachable(): // else the client could still be told of the question before it is withdrawn
+		return Answer{}, errNobody
+	default:
+	}
 	a.mu.Lock()
 	if a.end.Has() {
 		a.mu.Unlock()
@@ -190,12 +195,8 @@ func readAnswer(q *tasks.Question, response json.RawMessage) (Answer, error) {
 func (a *asking) await(ctx context.Context, q *tasks.Question, params mcp.ElicitParams) (answer Answer, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var requested chan elicited     // nil: the server writes no requests
-	var unreachable <-chan struct{} // closed when nobody can answer any more
+	var requested chan elicited // nil: the server writes no requests
 	c := a.d.caller
-	if c.Version.Stateless && c.Patient() {
-		unreachable = c.InputEnded()
-	}
 	if !c.Version.Stateless {
 		if a.run.HasHandle() && c.Version.Tasks {
 			params.Meta = tasks.Related(a.run.ID())
@@ -213,7 +214,7 @@ func (a *asking) await(ctx context.Context, q *tasks.Question, params mcp.Elicit
 	case response := <-q.Answered():
 		answer, err = readAnswer(q, response)
 		cancel(errAnswered)
-	case <-unreachable:
+	case <-a.unreachable():
 		err = errNobody
 	case <-a.end.Done():
 		err = tasks.ErrEnded
@@ -225,6 +226,16 @@ func (a *asking) await(ctx context.Context, q *tasks.Question, params mcp.Elicit
 		<-requested // the client has been told that the question is withdrawn
 	}
 	return answer, err
+}
+
+// unreachable is closed when nobody can answer any more, though the call goes on. It is nil where the end of the input ends the call, too,
+// or the question's own request.
+func (a *asking) unreachable() <-chan struct{} {
+	c := a.d.caller
+	if c.Version.Stateless && c.Patient() {
+		return c.InputEnded()
+	}
+	return nil
 }
 
 // errNobody is what Ask returns when the session is closed while a question is open.
