@@ -189,22 +189,20 @@ func (r *Registry) list(c *rpc.Caller, cursor string) (rpc.Encoded, error) {
 	if found {
 		i++
 	}
-	page, size := []byte(`{"tools":[`), 0
-	var shown *entry // last
+	var shown [][]byte
+	end, size := "]}", 0
 	for ; i < len(r.tools); i++ {
 		e := r.tools[i]
 		if e.hidden != nil && e.hidden(c) {
 			continue
 		}
-		if size += toolSize(&e.spec); shown != nil {
-			if size > listPage {
-				return fmt.Appendf(page, `],"nextCursor":"%s"}`, base64.RawURLEncoding.EncodeToString([]byte(cursorPrefix+shown.spec.Name))), nil
-			}
-			page = append(page, ',')
+		if size += toolSize(&e.spec); size > listPage && len(shown) > 0 {
+			end = fmt.Sprintf(`],"nextCursor":"%s"}`, base64.RawURLEncoding.EncodeToString([]byte(cursorPrefix+last)))
+			break
 		}
-		page, shown = append(page, e.inList(c.Version)...), e
+		shown, last = append(shown, e.inList(c.Version)), e.spec.Name
 	}
-	return append(page, "]}"...), nil
+	return slices.Concat([]byte(`{"tools":[`), bytes.Join(shown, []byte(",")), []byte(end)), nil
 }
 
 // inList is the tool as lists show it to a version, encoded. It is kept: hosts list the tools before each turn of a model.
