@@ -55,7 +55,7 @@ func TestHostileGround(t *testing.T) {
 		playHostile(t, dir, seed, lasts)
 		return
 	}
-	dir, err := os.MkdirTemp("", "runnel-hostile")
+	dir, err := os.MkdirTemp("", "runnel-hostile") //nolint:usetesting // the other user could not enter what is around t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}
