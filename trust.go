@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -237,7 +238,7 @@ func (i *invocation) trustCommand() *cobra.Command {
 		Use:   "trust [FILE]",
 		Short: "Let the runnel.yaml of this directory run its commands",
 		Long: `A runnel.yaml in the current directory starts programs, and it may have come with somebody else's files. So runnel leaves it out until
-you trust it. Read it first: this command shows what it runs. It counts until the file changes; then runnel asks for trust again.
+you trust it. Read it first: this command shows it whole. It counts until the file changes; then runnel asks for trust again.
 
 A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config directory need no trust.`,
 		Example: `  runnel trust
@@ -288,7 +289,8 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
 			if err := i.trust(path, text); err != nil {
 				return fmt.Errorf("keeping the trust in mind: %w", err)
 			}
-			if err := i.summarize(file, config); err != nil {
+			// All of it: a summary would leave out what may matter, such as a variable that changes what a program does.
+			if _, err := io.WriteString(i.stdout, strings.TrimSuffix(printableLines(string(text)), "\n")+"\n"); err != nil {
 				return err
 			}
 			i.say(zerolog.InfoLevel, "trusted until it changes: "+shown(path))

@@ -120,7 +120,7 @@ func TestTrust(t *testing.T) {
 	t.Parallel()
 	c := newCheckout(t)
 	path := filepath.Join(c.dir, "runnel.yaml")
-	c.run("", "trust").is(t, exitFine, `runnel.yaml: fine, 1 tool and those of another server\n  leave-mark +touch .*\n  theirs +server: touch .*\n`, "^trusted until it changes: "+path+"\n$")
+	c.run("", "trust").is(t, exitFine, `tools:\n  leave-mark: \{command: \[touch, .*\]\}\nupstreams:\n  theirs: \{command: \[touch, .*\]\}\n`, "^trusted until it changes: "+path+"\n$")
 	c.run("", "config", "check").is(t, exitFine, ".*", "")
 	c.run("", "__complete", "call", "").is(t, exitFine, `leave-mark.*`, "Completion")
 	if c.marked() {
@@ -301,6 +301,15 @@ func TestServerKeepsWhatWasTrusted(t *testing.T) {
 	says("it has changed since it was trusted")
 	says("the tools stay as they were")
 	lists("one")
+	// What changes beside the file is not told as a change of it, again and again.
+	if err := os.WriteFile(filepath.Join(c.dir, "neighbour"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(3 * settle); time.Now().Before(deadline); time.Sleep(settle / 4) {
+		if n := strings.Count(s.stderr.String(), "the tools stay as they were"); n != 1 {
+			t.Fatalf("told %d times:\n%s", n, s.stderr)
+		}
+	}
 	c.run("", "trust").is(t, exitFine, ".*", "trusted until")
 	says("config read again")
 	lists("three")

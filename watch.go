@@ -119,10 +119,14 @@ func same(a, b os.FileInfo) bool {
 }
 
 func (i *invocation) readAgain(ctx context.Context, file string, began *tools.Config, registry *tools.Registry, log zerolog.Logger) {
-	if now, _ := os.Stat(file); now != nil && now.Mode()&os.ModeNamedPipe != 0 {
+	now, _ := os.Stat(file)
+	if now != nil && now.Mode()&os.ModeNamedPipe != 0 {
 		log.Warn().Str("config", file).Msg("the config is a pipe: waiting for somebody to write to it")
 	}
 	config, found, left, err := i.readConfigs(ctx)
+	if left != nil {
+		i.seen = now // else every change in its folder would count as one of the file
+	}
 	if ctx.Err() != nil {
 		return
 	}
