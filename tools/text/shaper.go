@@ -142,8 +142,10 @@ func (s *Shaper) add(p []byte, at int64) {
 	for len(p) > 0 {
 		switch n := bytes.IndexAny(p, "\r\n"); {
 		case n == 0 && p[0] == '\r':
-			s.returns++
-			n = 1
+			for n < len(p) && p[n] == '\r' {
+				n++
+			}
+			s.returns += n
 			p, at = p[n:], at+int64(n)
 		case n == 0:
 			end := "\n"
