@@ -126,7 +126,7 @@ func (i *invocation) aboutTask(use, short, long, example string, run func(cmd *c
 		case cmd.Context().Err() != nil:
 			return exitError(exitInterrupted)
 		case errors.Is(err, tasks.ErrNotFound):
-			return fmt.Errorf("task %s has expired", id)
+			return fmt.Errorf("task %s is gone: it has expired, was forgotten, or was a call that a host waited for and that has ended", id)
 		case errors.Is(err, syscall.EPIPE): // head has seen enough
 			return exitError(exitFailure)
 		}
