@@ -279,9 +279,11 @@ func TestManyIDs(t *testing.T) {
 	const many = 1_000_000
 	s := newRaw(t, "--selftest", "--state", "memory")
 	goesOn := s.goesOn(t)
+	unread := make(chan struct{}, 100_000) // whoever leaves 32 MiB of refusals unread does not get all of them
 	go func() {
 		out := bufio.NewWriterSize(s.in, 64<<10)
 		for i := range many {
+			unread <- struct{}{}
 			params := fmt.Sprintf(`{"taskId":"task-%d"}`, i)
 			if i%2 == 0 {
 				params = inEra(takes, fmt.Sprintf(`"progressToken":"token-%d"`, i), params[1:len(params)-1])
@@ -296,6 +298,7 @@ func TestManyIDs(t *testing.T) {
 		if line := s.take(t); !bytes.Contains(line, []byte(`"error"`)) {
 			t.Fatalf("answer %s", clipLine(line))
 		}
+		<-unread
 	}
 	goesOn()
 }
