@@ -23,7 +23,7 @@ type compiledSchema struct {
 	resolved *jsonschema.Resolved
 	parts    map[string]*schemaPart // by their JSON pointers
 
-	// Of all patterns.
+	// The sums over all patterns.
 	patternBytes, instructions int
 	resources                  map[string]*schemaResource
 }

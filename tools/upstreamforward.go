@@ -43,7 +43,7 @@ func (s *service) forward(ctx context.Context, c *rpc.Caller, u *Upstream, metho
 	return nil, &passed
 }
 
-// route counts a request that is no call, while it has no answer.
+// route counts a request other than a call while it has no answer.
 func (l *link) route() (end func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -68,7 +68,7 @@ func readList(ctx context.Context, client *rpc.Client, method, member string) (e
 			})
 		}
 		var next string
-		_ = json.Unmarshal(cursor, &next) // none, or one that is no string, is the end
+		_ = json.Unmarshal(cursor, &next) // the end is a missing cursor, or one that is not a string
 		if cut || next == "" {
 			return entries, cut, nil
 		}

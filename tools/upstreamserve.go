@@ -9,7 +9,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// What servers have beside tools is passed on as it is: a request goes to the server whose prompt, resource or template it names,
+// Everything that servers have beside tools is passed on as it is: a request goes to the server whose prompt, resource or template it names,
 // and its answer comes back. Nothing of it is a task.
 //
 //	request                                  goes to
@@ -24,7 +24,7 @@ import (
 //	list_changed                             all who listen, when the lists have been read again, at most once a second
 //	elicitation, sampling, roots             the client of the call; outside of calls the session
 //
-// What cannot be passed: outside of a tool call, questions to a client of 2026-07-28, to which a server writes no requests; progress of
+// These cannot be passed: outside of a tool call, questions to a client of 2026-07-28, to which a server writes no requests; progress of
 // other requests than calls; experimental capabilities and extensions; elicitation/create with URLs to a call of 2026-07-28.
 
 // serveUpstreams adds the methods that only upstreams have something for.

@@ -96,7 +96,7 @@ func (m *Model) Read() ([]Call, []Result) {
 	return slices.Clone(m.called), slices.Clone(m.results)
 }
 
-// Strangers returns where the host went that is no model: "CONNECT example.com:443".
+// Strangers returns the places other than the model where the host went: "CONNECT example.com:443".
 func (m *Model) Strangers() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
