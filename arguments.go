@@ -207,7 +207,7 @@ func quoted(text string) json.RawMessage {
 	return v
 }
 
-// isNumber tells whether text is a number as JSON writes it; with integer, one without a fraction.
+// isNumber reports whether text is a number as JSON writes it; with integer, one without a fraction.
 func isNumber(text string, integer bool) bool {
 	if text == "" || text[0] != '-' && (text[0] < '0' || text[0] > '9') || !json.Valid([]byte(text)) {
 		return false

@@ -206,7 +206,7 @@ func (a *audit) sentOne(line []byte) {
 	a.requests[string(e.ID)] = append(a.requests[string(e.ID)], r)
 }
 
-// merges tells whether a line is the merged result of a SEP-1905 stream.
+// merges reports whether a line is the merged result of a SEP-1905 stream.
 func (a *audit) merges(line []byte) bool {
 	var e envelope
 	if json.Unmarshal(line, &e) != nil || len(a.requests[string(e.ID)]) == 0 {

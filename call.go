@@ -75,7 +75,7 @@ func newCall(i *invocation, v *view, o *callOptions) *call {
 	return c
 }
 
-// asks tells whether questions can be answered.
+// asks reports whether questions can be answered.
 func (c *call) asks() bool {
 	if c.o.askGiven && !c.o.yes {
 		return c.o.ask

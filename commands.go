@@ -88,7 +88,7 @@ func (i *invocation) serveAlone() *cobra.Command {
 	return root
 }
 
-// onlyServes tells whether the arguments are flags of serve and nothing else: no command, no wish for help.
+// onlyServes reports whether the arguments are flags of serve and nothing else: no command, no wish for help.
 func onlyServes(flags *pflag.FlagSet, args []string) bool {
 	for n := 0; n < len(args); n++ {
 		name, found := strings.CutPrefix(args[n], "--")

@@ -33,7 +33,7 @@ func (i *invocation) say(level zerolog.Level, text string) {
 	_, _ = io.WriteString(i.stderr, printableLines(strings.TrimRight(text, "\n"))+"\n")
 }
 
-// isTerminal tells whether an input or output is one.
+// isTerminal reports whether an input or output is one.
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && isatty.IsTerminal(f.Fd())

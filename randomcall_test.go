@@ -91,12 +91,12 @@ func newRandomCall(rng *rand.Rand, id string, tasks, quick bool) *randomCall {
 	return c
 }
 
-// streams tells whether SEP-1905 streaming is the mode of a call that is not answered at once.
+// streams reports whether SEP-1905 streaming is the mode of a call that is not answered at once.
 func (c *randomCall) streams() bool {
 	return c.task && slices.Contains(c.modes, "streaming") && slices.Contains([]string{"stream", "fail", "blob"}, c.tool) // no other has output
 }
 
-// ended tells whether nothing more comes of the call.
+// ended reports whether nothing more comes of the call.
 func (c *randomCall) ended() bool {
 	if c.taskID != "" {
 		return c.status != ""
@@ -104,7 +104,7 @@ func (c *randomCall) ended() bool {
 	return c.answered || c.cancelled
 }
 
-// stopped tells whether the task ended before its tool had done all it does.
+// stopped reports whether the task ended before its tool had done all it does.
 func (c *randomCall) stopped() bool {
 	return c.status == "cancelled" || strings.Contains(c.message, "ttl") || c.cancelled && c.taskID == ""
 }
@@ -173,7 +173,7 @@ func (c *randomCall) seen() int64 {
 	return n
 }
 
-// whole tells whether all segments have come.
+// whole reports whether all segments have come.
 func (c *randomCall) whole() bool { return c.complete && c.seen() == c.highest }
 
 // checkSegments looks at all the segments of a stream.

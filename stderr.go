@@ -78,7 +78,7 @@ func (p *patient) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// room tells whether pipeRoom bytes can be written now, or soon if the last line could. A pipe that nobody will ever
+// room reports whether pipeRoom bytes can be written now, or soon if the last line could. A pipe that nobody will ever
 // read again counts as such: the error comes with what is written.
 func (p *patient) room() (room bool) {
 	wait := logPatience

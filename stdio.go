@@ -30,7 +30,7 @@ func pipe(f *os.File) (info os.FileInfo, ok bool) {
 	return info, err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0
 }
 
-// samePipe tells whether two files are one pipe or socket. NetBSD and OpenBSD number no pipe, so that each looks like any other:
+// samePipe reports whether two files are one pipe or socket. NetBSD and OpenBSD number no pipe, so that each looks like any other:
 // there it takes none for another.
 func samePipe(a, b *os.File) bool {
 	one, ok := pipe(a)

@@ -109,7 +109,7 @@ func folders(file string) (list []string) {
 	return append(list, filepath.Dir(at))
 }
 
-// same tells whether a file is as it was; nil = it is not there. A pipe stays as it is, whatever is written to it: once it has been
+// same reports whether a file is as it was; nil = it is not there. A pipe stays as it is, whatever is written to it: once it has been
 // read, to open it again would wait for who writes more.
 func same(a, b os.FileInfo) bool {
 	if a == nil || b == nil {

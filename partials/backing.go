@@ -56,7 +56,7 @@ func (l *Log) Unback() {
 	l.wakeAppends()
 }
 
-// Backed tells whether the log has a backing.
+// Backed reports whether the log has a backing.
 func (l *Log) Backed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

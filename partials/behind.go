@@ -39,7 +39,7 @@ func (l *Log) awaitReaders(ctx context.Context) {
 	}
 }
 
-// behind tells whether a reader that keeps up is further behind than far. A slow one that has come near the end keeps up again. l.mu is held.
+// behind reports whether a reader that keeps up is further behind than far. A slow one that has come near the end keeps up again. l.mu is held.
 func (l *Log) behind(far int64) bool {
 	return slices.ContainsFunc(l.readers, func(r *Reader) bool {
 		r.slow = r.slow && l.end-r.pos > nearEnd
@@ -47,7 +47,7 @@ func (l *Log) behind(far int64) bool {
 	})
 }
 
-// loses tells whether a reader is so far behind that the backing is about to leave out what it has not read: of a log with a
+// loses reports whether a reader is so far behind that the backing is about to leave out what it has not read: of a log with a
 // limit the middle goes. Append waits for it then, however slow it is. l.mu is held.
 func (l *Log) loses() bool {
 	far := max(l.limit/4, dueBytes) // the backing keeps more than that of the end

@@ -169,7 +169,7 @@ func (m *merged) beyond(content []json.RawMessage) (rest []json.RawMessage) {
 	return rest
 }
 
-// isExcerpt tells whether part is whole with a mark in place of its middle, perhaps with a line, or an item, or two behind that
+// isExcerpt reports whether part is whole with a mark in place of its middle, perhaps with a line, or an item, or two behind that
 // tell how it ended and where the whole is.
 func isExcerpt(whole, part []byte) bool {
 	head := 0

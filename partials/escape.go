@@ -148,7 +148,7 @@ func suspects(eight uint64) uint64 {
 	return (controlOrQuote | backslash | del) &^ eight & highest
 }
 
-// mayEndLine tells whether one of eight bytes is lineEnds.
+// mayEndLine reports whether one of eight bytes is lineEnds.
 func mayEndLine(eight uint64) bool {
 	zero := eight ^ lineEnds*lowest
 	return (zero-lowest)&^zero&highest != 0

@@ -164,7 +164,7 @@ func (l *Log) admit(ctx context.Context, size int64) error {
 	}
 }
 
-// hasRoom tells whether nobody is too far behind for size more. What is larger than maxPending waits until all is read. l.mu is held.
+// hasRoom reports whether nobody is too far behind for size more. What is larger than maxPending waits until all is read. l.mu is held.
 func (l *Log) hasRoom(size int64) bool {
 	pending := l.pending()
 	return !l.spilling && (pending == 0 || pending+size <= l.maxPending) && !l.loses()
@@ -290,7 +290,7 @@ func (l *Log) Close() {
 	}
 }
 
-// Closed tells whether the log has ended.
+// Closed reports whether the log has ended.
 func (l *Log) Closed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -161,7 +161,7 @@ func (p *Pump) turn(hurry bool) {
 	}
 }
 
-// ready tells whether there is something to write now; io.EOF says that it is the end. If not, the pump waits from here on.
+// ready reports whether there is something to write now; io.EOF says that it is the end. If not, the pump waits from here on.
 func (p *Pump) ready() (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

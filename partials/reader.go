@@ -192,14 +192,14 @@ func (r *Reader) load(ctx context.Context) error {
 	return nil
 }
 
-// atHand tells whether load has nothing to fetch.
+// atHand reports whether load has nothing to fetch.
 func (r *Reader) atHand() bool {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
 	return !r.needsLoad()
 }
 
-// needsLoad tells whether only the backing can have what r reads next. log.mu is held.
+// needsLoad reports whether only the backing can have what r reads next. log.mu is held.
 func (r *Reader) needsLoad() bool {
 	l := r.log
 	return !r.tail && l.backing != nil && r.pos < l.end && r.gap <= r.pos && r.source() == nil

@@ -232,7 +232,7 @@ func (s *Segments) collect(c *collector, next int64) int64 {
 	return next
 }
 
-// needs tells whether more of the log must have numbers for a page of limit bytes behind number last. s.mu is held.
+// needs reports whether more of the log must have numbers for a page of limit bytes behind number last. s.mu is held.
 func (s *Segments) needs(last int64, limit int) bool {
 	if last > int64(len(s.ends)) {
 		return s.ending != nil // only the ending may have something behind such a number, and it comes behind the whole log
@@ -240,7 +240,7 @@ func (s *Segments) needs(last int64, limit int) bool {
 	return s.end()-s.begin(last+1) < int64(limit)
 }
 
-// atEnd tells whether all of the log has numbers and no more will come. s.mu is held.
+// atEnd reports whether all of the log has numbers and no more will come. s.mu is held.
 func (s *Segments) atEnd() bool {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()

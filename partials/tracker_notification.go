@@ -9,7 +9,7 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// Notification takes a notification of the server's. It tells whether it belongs to the call.
+// Notification takes a notification of the server's. It reports whether it belongs to the call.
 func (t *Tracker) Notification(method string, params json.RawMessage) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -18,7 +18,7 @@ const (
 	spelled2998
 )
 
-// speaks tells whether a dialect is the one of this call.
+// speaks reports whether a dialect is the one of this call.
 func (t *Tracker) speaks(s spelled) bool {
 	if t.spelled == unspelled {
 		t.spelled = s
@@ -72,7 +72,7 @@ func (t *Tracker) number(s spelled, n int64, items []json.RawMessage) {
 	}
 }
 
-// holdsTooMuch tells whether what is missing must be given up. While it is being fetched, more may be held.
+// holdsTooMuch reports whether what is missing must be given up. While it is being fetched, more may be held.
 func (t *Tracker) holdsTooMuch() bool {
 	if t.fetching {
 		return t.seq.size > 2*t.bound
@@ -80,7 +80,7 @@ func (t *Tracker) holdsTooMuch() bool {
 	return len(t.seq.held) > t.o.Window || t.seq.size > t.bound
 }
 
-// isMissing tells whether a number was reported as missing.
+// isMissing reports whether a number was reported as missing.
 func (t *Tracker) isMissing(n int64) bool {
 	return slices.ContainsFunc(t.gaps, func(g Gap) bool { return g.From <= n && n <= g.To })
 }

@@ -36,7 +36,7 @@ const (
 	rangeRefused                   // it cannot be read: the numbers tell what is missing
 )
 
-// active tells whether there is something to read still.
+// active reports whether there is something to read still.
 func (r *ranged) active() bool { return r.phase == rangeAsked || r.phase == rangeReading }
 
 // note keeps the end of what is handed out.
@@ -74,7 +74,7 @@ func (t *Tracker) askRange() {
 	t.o.FetchRange(r.from)
 }
 
-// Ranging tells whether output is still to be read by FetchRange.
+// Ranging reports whether output is still to be read by FetchRange.
 func (t *Tracker) Ranging() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

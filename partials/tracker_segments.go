@@ -69,7 +69,7 @@ func (t *Tracker) Fetched(result json.RawMessage, err error) {
 	t.fetch()
 }
 
-// Rest tells whether there is output of SEP-1905 to fetch still, and behind which number.
+// Rest reports whether there is output of SEP-1905 to fetch still, and behind which number.
 func (t *Tracker) Rest() (lastSeqNr int64, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,7 +94,7 @@ func (t *Tracker) Poll() (lastSeqNr int64, ok bool) {
 	return lastSeqNr, true
 }
 
-// Fetching tells whether an answer to Fetch, or to what Poll told to ask for, is awaited.
+// Fetching reports whether an answer to Fetch, or to what Poll told to ask for, is awaited.
 func (t *Tracker) Fetching() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

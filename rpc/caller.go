@@ -29,7 +29,7 @@ func (c *Caller) ID() json.RawMessage { return c.id }
 // where the request had one, `,"sessionId":…`. It must not be changed.
 func (c *Caller) Head() []byte { return c.head }
 
-// Listens tells whether the client may send more: false once the input has ended.
+// Listens reports whether the client may send more: false once the input has ended.
 func (c *Caller) Listens() bool { return c.session.input.Err() == nil }
 
 // Notify sends a notification; params may be nil. It never waits for the client to read, so whoever calls it must bound
@@ -66,7 +66,7 @@ func (c *Caller) notify(method string, params any, write func(line []byte) error
 // such as a subscription, ends then; at the latest when what it tells about has ended, if the session waits for that (see Patient).
 func (c *Caller) InputEnded() <-chan struct{} { return c.session.input.Done() }
 
-// Patient tells whether the session goes on after the end of the input until all calls are done (Options.Drain < 0).
+// Patient reports whether the session goes on after the end of the input until all calls are done (Options.Drain < 0).
 func (c *Caller) Patient() bool { return c.session.srv.opt.Drain < 0 }
 
 // Answer answers the request while its handler goes on: it does not count what the handler returns, nor any later answer.

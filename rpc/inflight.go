@@ -100,7 +100,7 @@ func (f *inflight) has(key string) bool {
 	return f.byID[key] != nil || f.streams[key]
 }
 
-// stream tells whether more responses will come under an id.
+// stream reports whether more responses will come under an id.
 func (f *inflight) stream(key string, more bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -50,7 +50,7 @@ func (in *input) Read(p []byte) (int, error) {
 	}
 }
 
-// again tells whether a Read has ended because of a nudge.
+// again reports whether a Read has ended because of a nudge.
 func (in *input) again() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()

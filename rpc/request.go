@@ -21,7 +21,7 @@ type Request struct {
 	Capabilities *mcp.ClientCapabilities
 
 	// OnResponse, if set, gets the responses in the order on the wire, on the goroutine that reads, before Do returns the
-	// first one. It tells whether there may be more with the same id (SEP-1905 streams so); they come after Do has
+	// first one. It reports whether there may be more with the same id (SEP-1905 streams so); they come after Do has
 	// returned, and end with the connection at the latest.
 	OnResponse func(Response) (more bool)
 	// Until ends the wait for more responses; nil = never.

@@ -109,7 +109,7 @@ func (s *scanner) array(i, depth int) int {
 	}
 }
 
-// is tells whether c stands at i, which may be the end of the text.
+// is reports whether c stands at i, which may be the end of the text.
 func (s *scanner) is(i int, c byte) bool { return i < len(s.text) && s.text[i] == c }
 
 // skip passes over blanks.

@@ -64,7 +64,7 @@ func isStateless(meta *mcp.RequestMeta) bool {
 	return meta.ProtocolVersion != nil || meta.ClientCapabilities != nil
 }
 
-// IsObject tells whether encoded JSON is an object, and not anything else or nothing.
+// IsObject reports whether encoded JSON is an object, and not anything else or nothing.
 func IsObject(v []byte) bool { return len(v) > 0 && v[0] == '{' }
 
 // unsupported is the data of an UnsupportedProtocolVersionError.

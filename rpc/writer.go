@@ -106,12 +106,12 @@ func (w *writer) take() (taken []byte, slots int) {
 	return w.swap()
 }
 
-// due tells whether there is something for run: to write, or to end. mu is held.
+// due reports whether there is something for run: to write, or to end. mu is held.
 func (w *writer) due() bool {
 	return len(w.rest) > 0 || !w.empty() || w.closing || w.failed.Err() != nil
 }
 
-// empty tells whether there is nothing for swap. mu is held.
+// empty reports whether there is nothing for swap. mu is held.
 func (w *writer) empty() bool { return len(w.ahead) == 0 && len(w.buf) == 0 }
 
 // swap takes the cheap answers or the buffer, nil if there is nothing, and lets those who wait fill the other buffer. mu is held.

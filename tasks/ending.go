@@ -66,7 +66,7 @@ func (r *Run) Complete() {
 	r.errorCompletes = true
 }
 
-// completes tells whether an error result completes the task.
+// completes reports whether an error result completes the task.
 func (r *Run) completes() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -94,7 +94,7 @@ func (q *Question) Close() error {
 	return nil
 }
 
-// forget takes the question out of those that are open, and tells whether it was one, and whether the task waits for none any more.
+// forget takes the question out of those that are open, and reports whether it was one, and whether the task waits for none any more.
 func (q *Question) forget() (open, last bool) {
 	r := q.run
 	r.mu.Lock()
@@ -193,7 +193,7 @@ func (r *Run) Answer(responses map[string]json.RawMessage) {
 	}
 }
 
-// answer gives the answers out and tells whether it took some of the open questions and left others.
+// answer gives the answers out and reports whether it took some of the open questions and left others.
 func (r *Run) answer(responses map[string]json.RawMessage) (some bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -99,7 +99,7 @@ func (r *Run) Task() Task {
 // Worked is closed when the work has returned; the task ends when its output has been delivered, too.
 func (r *Run) Worked() <-chan struct{} { return r.worked.Done() }
 
-// HasHandle tells whether a client knows the task's id.
+// HasHandle reports whether a client knows the task's id.
 func (r *Run) HasHandle() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -45,7 +45,7 @@ type Shared interface {
 	// Take makes a task that another process has put, and has not begun, one of this process: a detached one. work says for
 	// people what runs it. t has the id, the owner, the log and the segments; the rest is returned.
 	Take(ctx context.Context, t Task, work []byte) (Task, error)
-	// Taken lets go of a task of this process if another one has taken it, and tells whether it has.
+	// Taken lets go of a task of this process if another one has taken it, and reports whether it has.
 	Taken(ctx context.Context, id string) (bool, error)
 	// Follow returns a task as Get does, but with a log and segments that Look can move on.
 	Follow(ctx context.Context, owner, id string) (Task, error)

@@ -39,7 +39,7 @@ func (q *Question) check(content json.RawMessage) error {
 	return nil
 }
 
-// takesSeveral tells whether the form has a field of several choices, the only kind of field that is an array (2025-11-25
+// takesSeveral reports whether the form has a field of several choices, the only kind of field that is an array (2025-11-25
 // client/elicitation, "Multi-select enum").
 func (q *Question) takesSeveral() bool {
 	var form struct {
@@ -74,7 +74,7 @@ func (c *Call) Ask(ctx context.Context, q Question) (Answer, error) {
 	return c.ask(ctx, q)
 }
 
-// canAsk tells whether the client that made the call can ask its user.
+// canAsk reports whether the client that made the call can ask its user.
 func (c *Call) canAsk() bool {
 	return c.caller != nil && c.caller.Version.Elicitation && c.caller.Capabilities.AsksByForm()
 }

@@ -110,7 +110,7 @@ func (c *Config) StateDir(getenv func(string) string) (string, error) {
 	return filepath.Abs(dir)
 }
 
-// inHome tells whether a directory is written as one of the user's: ~ or ~/x.
+// inHome reports whether a directory is written as one of the user's: ~ or ~/x.
 func inHome(dir string) bool { return dir == "~" || strings.HasPrefix(dir, "~/") }
 
 // CompatConfig relaxes what the specification asks.

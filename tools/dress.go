@@ -34,7 +34,7 @@ func dressTool(v *mcp.Version, t mcp.Tool) mcp.Tool {
 	return t
 }
 
-// isOfObject tells whether a schema is that of an object.
+// isOfObject reports whether a schema is that of an object.
 func isOfObject(schema json.RawMessage) (is bool) {
 	if !rpc.IsObject(schema) {
 		return false

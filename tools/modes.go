@@ -11,7 +11,7 @@ import (
 	"runnel/tasks"
 )
 
-// listed tells whether a client named a response mode in its request. One that named none does not know SEP-1905.
+// listed reports whether a client named a response mode in its request. One that named none does not know SEP-1905.
 func listed(modes []mcp.ResponseMode, mode mcp.ResponseMode) bool {
 	return slices.Contains(modes, mode)
 }

@@ -291,7 +291,7 @@ func (p *process) stop(grace time.Duration) time.Duration {
 	return max(0, time.Until(deadline))
 }
 
-// endsWithin waits for the child's end, so long at the most, and tells whether it has come.
+// endsWithin waits for the child's end, so long at the most, and reports whether it has come.
 func (p *process) endsWithin(d time.Duration) bool {
 	select {
 	case <-p.exited: // also if there is no time

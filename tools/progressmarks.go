@@ -152,7 +152,7 @@ func (m *progressMarks) keep(text []byte) {
 	}
 }
 
-// match reports the last mark of a line, if it is news, and tells whether the line has one.
+// match reports the last mark of a line, if it is news, and reports whether the line has one.
 func (m *progressMarks) match(line []byte) bool {
 	if len(line) == 0 || m.needed != 0 && bytes.IndexByte(line, m.needed) < 0 {
 		return false

@@ -139,7 +139,7 @@ func (r *Registry) Replace(with *Registry) {
 	r.tell(newTools || !same, newPrompts || !same, newResources || !same)
 }
 
-// sameList tells whether clients see no difference between two lists of tools.
+// sameList reports whether clients see no difference between two lists of tools.
 func sameList(a, b []*entry) bool {
 	return slices.EqualFunc(a, b, func(a, b *entry) bool { return reflect.DeepEqual(a.spec, b.spec) })
 }

@@ -113,7 +113,7 @@ func RemoteCapabilities(asks bool) mcp.ClientCapabilities {
 	return c
 }
 
-// TakesTask tells whether a client may augment calls of a tool with a task, which is so in 2025-11-25 only.
+// TakesTask reports whether a client may augment calls of a tool with a task, which is so in 2025-11-25 only.
 func TakesTask(client *rpc.Client, tool *mcp.Tool) bool {
 	tasks := client.Capabilities().Tasks
 	return client.Version().Tasks && tasks != nil && tasks.Requests != nil &&
@@ -137,7 +137,7 @@ func NewRemote(o RemoteOptions) *Remote {
 // Tracker is the tracker of the call's output.
 func (r *Remote) Tracker() *partials.Tracker { return r.tracker }
 
-// Notification takes a notification of the server's, in the order on the wire. It tells whether it belongs to the call.
+// Notification takes a notification of the server's, in the order on the wire. It reports whether it belongs to the call.
 func (r *Remote) Notification(method string, params json.RawMessage) bool {
 	mine := r.tracker.Notification(method, params)
 	if mine {

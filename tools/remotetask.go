@@ -61,7 +61,7 @@ func (r *Remote) follow(ctx context.Context, call *RemoteCall) (json.RawMessage,
 	return r.taskResult(ctx)
 }
 
-// gathered tells whether the task has ended and all of its output is here that can be had. What was not pushed it fetches.
+// gathered reports whether the task has ended and all of its output is here that can be had. What was not pushed it fetches.
 func (r *Remote) gathered(ctx context.Context) bool {
 	for {
 		if end, _ := r.tracker.End(); end == partials.Running || r.tracker.Ranging() {
@@ -122,7 +122,7 @@ func (r *Remote) listen(capabilities *mcp.ClientCapabilities) {
 	}
 }
 
-// takeSpoken tells whether the server has said something of the task since this was asked last.
+// takeSpoken reports whether the server has said something of the task since this was asked last.
 func (r *Remote) takeSpoken() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -279,7 +279,7 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 // drop is what becomes of a run whose client cancelled the request before it knew how to find the task.
 func drop(run *tasks.Run) func() { return func() { run.Cancel("cancelled by the client") } }
 
-// augmented tells whether the call was augmented with a task, and refuses what the tool does not
+// augmented reports whether the call was augmented with a task, and refuses what the tool does not
 // support: "Servers MUST return a -32601 (Method not found) error if a client does not attempt to"
 // use a task where one is required, and SHOULD where it is forbidden (2025-11-25 basic/utilities/tasks,
 // "Tool-Level Negotiation"). Older versions have no tasks: there, every tool is simply called.

@@ -72,7 +72,7 @@ func (s *service) callStateless(ctx context.Context, c *rpc.Caller, params json.
 	return s.answer(ctx, e, p, d)
 }
 
-// canTask tells whether a call may be answered with a task: "A server MUST NOT return CreateTaskResult to a client that
+// canTask reports whether a call may be answered with a task: "A server MUST NOT return CreateTaskResult to a client that
 // did not include the extension capability on its request".
 func canTask(c *rpc.Caller, e *entry) bool {
 	return c.Capabilities.Extends(mcp.ExtensionTasks) && e.taskSupport() != mcp.TaskForbidden
@@ -137,7 +137,7 @@ func (s *service) answer(ctx context.Context, e *entry, p *mcp.CallToolParams, d
 // detachPoll is how often a call looks whether its supervisor has taken it.
 const detachPoll = 10 * time.Millisecond
 
-// isDone tells whether a channel has been closed.
+// isDone reports whether a channel has been closed.
 func isDone(c <-chan struct{}) bool {
 	select {
 	case <-c:

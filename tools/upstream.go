@@ -334,7 +334,7 @@ func (u *Upstream) retire() {
 	}
 }
 
-// takes tells whether a tool of the server's is wanted.
+// takes reports whether a tool of the server's is wanted.
 func (u *Upstream) takes(tool string) bool {
 	return !slices.Contains(u.config.Deny, tool) && (len(u.config.Allow) == 0 || slices.Contains(u.config.Allow, tool))
 }

@@ -36,7 +36,7 @@ func (r *RestartPolicy) UnmarshalText(text []byte) error {
 	return oneOf((*string)(r), string(text), "on-failure", "always", "never")
 }
 
-// again tells whether a server is to be started again. failed: it could not be started, hung, or ended otherwise than with
+// again reports whether a server is to be started again. failed: it could not be started, hung, or ended otherwise than with
 // exit code 0.
 func (r RestartPolicy) again(failed bool) bool { return r == "always" || failed && r != "never" }
 
@@ -104,7 +104,7 @@ func (c *Config) Servers(vars []string, version string, log zerolog.Logger) ([]*
 	return list, joinByPlace(errs)
 }
 
-// same tells whether an upstream is what another one is: nothing about it has changed in the config.
+// same reports whether an upstream is what another one is: nothing about it has changed in the config.
 func (u *Upstream) same(as *Upstream) bool {
 	a, b := u.config, as.config
 	return u.name == as.name && slices.Equal(a.Command, b.Command) && a.Prefix == b.Prefix && slices.Equal(a.Allow, b.Allow) &&

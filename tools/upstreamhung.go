@@ -42,7 +42,7 @@ func (l *link) watch() {
 	}
 }
 
-// answers pings the server and tells whether anything comes in time, be it not the answer.
+// answers pings the server and reports whether anything comes in time, be it not the answer.
 func (l *link) answers(method string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), l.u.hungAfter)
 	defer cancel()

@@ -123,7 +123,7 @@ func (c *upstreamCall) failure(err error) error {
 	return c.link.u.failure(err)
 }
 
-// ownCode tells whether an error is about runnel's request and not about what its client asked for, or has a code that a server may not
+// ownCode reports whether an error is about runnel's request and not about what its client asked for, or has a code that a server may not
 // give of its own: those from -32020 to -32099 mean what the specification says only, and -32002 nothing any more (2026-07-28 basic,
 // "Error Codes").
 func ownCode(code int) bool {

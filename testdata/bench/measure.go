@@ -251,7 +251,7 @@ func notifications(_ string, s server) ([]value, error) {
 	}, nil
 }
 
-// ended tells whether a read ends with the terminal status of a task, which is the last line of it.
+// ended reports whether a read ends with the terminal status of a task, which is the last line of it.
 func ended(b []byte) bool {
 	return bytes.Contains(b[max(0, len(b)-1000):], []byte(`"status":"completed"`))
 }
