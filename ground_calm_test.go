@@ -156,7 +156,7 @@ func (g *ground) cancelAll(s *slot) (running int) {
 			k.cancelled = true
 		}
 		g.cancelled[task.TaskID] = true
-		_ = s.c.call2("tasks/cancel", map[string]any{"taskId": task.TaskID})
+		_ = s.c.patientCall("tasks/cancel", map[string]any{"taskId": task.TaskID})
 	}
 	return running
 }
@@ -173,13 +173,13 @@ func (g *ground) check(k *groundTask) {
 	}
 	for _, s := range g.slots {
 		if s.owner != k.owner {
-			if a := s.c.call2("tasks/get", map[string]any{"taskId": k.id}); a.Error == nil {
+			if a := s.c.patientCall("tasks/get", map[string]any{"taskId": k.id}); a.Error == nil {
 				g.t.Errorf("%v is seen by %s", k, s.owner)
 			}
 			continue
 		}
 		var task mcp.Task
-		a := s.c.call2("tasks/get", map[string]any{"taskId": k.id})
+		a := s.c.patientCall("tasks/get", map[string]any{"taskId": k.id})
 		if a.Error != nil {
 			s.c.lost(k, "tasks/get", a)
 			continue
@@ -345,8 +345,8 @@ func (g *ground) end() {
 	checkIntegrity(g.t, g.state())
 }
 
-// call2 is call for an answer that may be an error, with more patience than the witness has.
-func (c *groundClient) call2(method string, params any) answer {
+// patientCall is call for an answer that may be an error, with more patience than the witness has.
+func (c *groundClient) patientCall(method string, params any) answer {
 	c.t.Helper()
 	got := c.ask(method, params)
 	select {

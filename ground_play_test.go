@@ -169,7 +169,7 @@ func (g *ground) start(s *slot) {
 	s.c = g.newClient(s, cmd)
 	s.stopped = false
 	// Its first command makes it keep some threads: a Go program that has none left ends when it can have no more.
-	s.c.call2("tools/call", map[string]any{"name": "lines", "arguments": map[string]any{"count": 0, "every": 1}})
+	s.c.patientCall("tools/call", map[string]any{"name": "lines", "arguments": map[string]any{"count": 0, "every": 1}})
 }
 
 // step does one thing. What it does is drawn from the seed and the step's number alone: what came of the steps before changes nothing.

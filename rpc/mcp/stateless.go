@@ -26,12 +26,6 @@ type DiscoverResult struct {
 	Cacheable
 }
 
-// CacheableTools answers "tools/list".
-type CacheableTools struct {
-	ListToolsResult
-	Cacheable
-}
-
 // CacheableContents answers "resources/read".
 type CacheableContents struct {
 	ReadResourceResult
