@@ -12,7 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"runnel/partials"
+	"runnel/partials/tracker"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tools"
@@ -30,7 +30,7 @@ type call struct {
 	o       *callOptions
 	view    *view
 	remote  *tools.Remote
-	tracker *partials.Tracker // of remote
+	tracker *tracker.Tracker // of remote
 	asker   *asker
 
 	capabilities mcp.ClientCapabilities
@@ -123,7 +123,7 @@ func (c *call) written(err error) {
 	}
 }
 
-func (c *call) gap(g partials.Gap) { c.say(g.String()) }
+func (c *call) gap(g tracker.Gap) { c.say(g.String()) }
 
 // say tells something on stderr.
 func (c *call) say(text string) { c.i.say(zerolog.WarnLevel, "runnel: "+text) }
@@ -246,13 +246,13 @@ func (c *call) finish(raw json.RawMessage) error {
 	case "text":
 		content := tools.SplitEnd(&r)
 		compared := c.tracker.Compare(content)
-		if r.Meta[mcp.MetaCommand] != nil && compared != partials.NoneStreamed && !c.remote.CutShort() { // the output has come, as it was
-			content, compared = tools.OnlyEnd(content), partials.ResultAdds
+		if r.Meta[mcp.MetaCommand] != nil && compared != tracker.NoneStreamed && !c.remote.CutShort() { // the output has come, as it was
+			content, compared = tools.OnlyEnd(content), tracker.ResultAdds
 		}
 		switch compared {
-		case partials.NoneStreamed, partials.ResultAdds:
+		case tracker.NoneStreamed, tracker.ResultAdds:
 			c.show(c.tracker.Beyond(content))
-		case partials.Different:
+		case tracker.Different:
 			if c.tracker.Stats().Gaps > 0 {
 				c.say("the result is not what was streamed; -o json shows it")
 				break

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
-	"runnel/partials"
+	"runnel/partials/tracker"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
@@ -285,12 +285,12 @@ func (d *diagnosis) session(ctx context.Context, version string) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, checkTime, fmt.Errorf("no answer within %v", checkTime))
 	defer cancel()
-	tracker := partials.NewTracker(partials.TrackerOptions{Token: json.RawMessage(`"doctor"`)})
+	output := tracker.New(tracker.Options{Token: json.RawMessage(`"doctor"`)})
 	o := rpc.DialOptions{
 		Version:        version,
 		Info:           mcp.Implementation{Name: "runnel doctor", Version: "1"},
 		Capabilities:   mcp.ClientCapabilities{PartialResults: &mcp.Present{}},
-		OnNotification: func(method string, params json.RawMessage) { tracker.Notification(method, params) },
+		OnNotification: func(method string, params json.RawMessage) { output.Notification(method, params) },
 	}
 	registry := &tools.Registry{}
 	for _, tool := range tools.SelfTest() {
@@ -320,8 +320,8 @@ func (d *diagnosis) session(ctx context.Context, version string) {
 		d.bad(what, "tools/call: %v", err)
 		return
 	}
-	tracker.Response(raw)
-	stats := tracker.Stats()
+	output.Response(raw)
+	stats := output.Stats()
 	if stats.Gaps > 0 || stats.Partials == 0 {
 		d.bad(what, "%d partials of %d bytes, %d gaps", stats.Partials, stats.Bytes, stats.Gaps)
 		return

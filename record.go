@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"runnel/partials"
+	"runnel/partials/tracker"
 	"runnel/rpc/mcp"
 )
 
@@ -54,7 +54,7 @@ func byToken(token json.RawMessage) string { return "token " + string(token) }
 
 // tracked is a call whose partials are looked at.
 type tracked struct {
-	*partials.Tracker
+	*tracker.Tracker
 	notes *[]string
 }
 
@@ -208,10 +208,10 @@ func (t *record) track(token json.RawMessage) *tracked {
 		clear(t.tracked)
 	}
 	c := &tracked{notes: new([]string)}
-	c.Tracker = partials.NewTracker(partials.TrackerOptions{
+	c.Tracker = tracker.New(tracker.Options{
 		Token:  bytes.Clone(token),
 		Window: 1,
-		Gap:    func(g partials.Gap) { *c.notes = append(*c.notes, g.String()) },
+		Gap:    func(g tracker.Gap) { *c.notes = append(*c.notes, g.String()) },
 	})
 	if token != nil {
 		t.tracked[byToken(token)] = c
@@ -232,7 +232,7 @@ func (t *record) response(d direction, id, result json.RawMessage) (what string,
 			IsComplete bool `json:"isComplete"`
 		}
 		_ = json.Unmarshal(result, &r) // what is of the wrong type reads as absent
-		more = c.Response(result) != partials.AnswerResult && a.stream && !r.IsComplete
+		more = c.Response(result) != tracker.AnswerResult && a.stream && !r.IsComplete
 		if id := c.TaskID(); id != "" {
 			t.tracked[byTask(id)] = c
 			notes = append(notes, "task "+id)

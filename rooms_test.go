@@ -9,14 +9,15 @@ import (
 
 // What each room may import of the others. A room that is not here must be added with its reason.
 var rooms = map[string][]string{
-	"runnel/rpc/mcp":     {},
-	"runnel/rpc/rawjson": {}, // JSON text looked at without decoding it
-	"runnel/rpc":         {"runnel/rpc/mcp", "runnel/rpc/rawjson"},
-	"runnel/partials":    {"runnel/rpc/mcp", "runnel/rpc/rawjson"},
-	"runnel/tasks":       {"runnel/rpc", "runnel/partials", "runnel/rpc/mcp"},
-	"runnel/tools/text":  {}, // how the text of a result is shaped for a model; it knows nothing of tools
-	"runnel/tools":       {"runnel/tools/text", "runnel/tasks", "runnel/rpc", "runnel/partials", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
-	"runnel":             {"runnel/tools", "runnel/tasks", "runnel/rpc", "runnel/partials", "runnel/rpc/mcp"},
+	"runnel/rpc/mcp":          {},
+	"runnel/rpc/rawjson":      {}, // JSON text looked at without decoding it
+	"runnel/rpc":              {"runnel/rpc/mcp", "runnel/rpc/rawjson"},
+	"runnel/partials":         {"runnel/rpc/mcp", "runnel/rpc/rawjson"},
+	"runnel/partials/tracker": {"runnel/rpc/mcp", "runnel/rpc/rawjson"}, // the client's half
+	"runnel/tasks":            {"runnel/rpc", "runnel/partials", "runnel/rpc/mcp"},
+	"runnel/tools/text":       {}, // how the text of a result is shaped for a model; it knows nothing of tools
+	"runnel/tools":            {"runnel/tools/text", "runnel/tasks", "runnel/rpc", "runnel/partials", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
+	"runnel":                  {"runnel/tools", "runnel/tasks", "runnel/rpc", "runnel/partials", "runnel/partials/tracker", "runnel/rpc/mcp"},
 }
 
 func TestImportsPointDownwards(t *testing.T) {

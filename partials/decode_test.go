@@ -3,23 +3,25 @@ package partials
 import (
 	"encoding/json"
 	"fmt"
+
+	"runnel/rpc/mcp"
 )
 
 // DecodeSEP2679 reads a line that NewSEP2679's dialect wrote.
-func DecodeSEP2679(line []byte) (TaskPartial, error) {
+func DecodeSEP2679(line []byte) (mcp.TaskPartial, error) {
 	var m struct {
-		Method string      `json:"method"`
-		Params TaskPartial `json:"params"`
+		Method string          `json:"method"`
+		Params mcp.TaskPartial `json:"params"`
 	}
 	m.Params.Seq = -1
 	if err := json.Unmarshal(line, &m); err != nil {
-		return TaskPartial{}, fmt.Errorf("reading a partial: %w", err)
+		return mcp.TaskPartial{}, fmt.Errorf("reading a partial: %w", err)
 	}
 	if m.Params.Seq < 0 || len(m.Params.Content) == 0 {
-		return TaskPartial{}, fmt.Errorf("reading a partial: seq %d with %d content items", m.Params.Seq, len(m.Params.Content))
+		return mcp.TaskPartial{}, fmt.Errorf("reading a partial: seq %d with %d content items", m.Params.Seq, len(m.Params.Content))
 	}
 	if m.Method != "notifications/tasks/partial" {
-		return TaskPartial{}, fmt.Errorf("reading a partial: method is %q", m.Method)
+		return mcp.TaskPartial{}, fmt.Errorf("reading a partial: method is %q", m.Method)
 	}
 	return m.Params, nil
 }
@@ -95,20 +97,20 @@ func DecodePR383(line []byte) (PartialResult, error) {
 }
 
 // DecodeSEP2998 reads a line that NewSEP2998's dialect wrote.
-func DecodeSEP2998(line []byte) (PartialToolResult, error) {
+func DecodeSEP2998(line []byte) (mcp.PartialToolResult, error) {
 	var m struct {
-		Method string            `json:"method"`
-		Params PartialToolResult `json:"params"`
+		Method string                `json:"method"`
+		Params mcp.PartialToolResult `json:"params"`
 	}
 	m.Params.Seq = -1
 	if err := json.Unmarshal(line, &m); err != nil {
-		return PartialToolResult{}, fmt.Errorf("reading a partial result: %w", err)
+		return mcp.PartialToolResult{}, fmt.Errorf("reading a partial result: %w", err)
 	}
 	if m.Method != "notifications/tools/partial_result" {
-		return PartialToolResult{}, fmt.Errorf("reading a partial result: method is %q", m.Method)
+		return mcp.PartialToolResult{}, fmt.Errorf("reading a partial result: method is %q", m.Method)
 	}
 	if m.Params.Seq < 0 {
-		return PartialToolResult{}, fmt.Errorf("reading a partial result: seq is missing or negative")
+		return mcp.PartialToolResult{}, fmt.Errorf("reading a partial result: seq is missing or negative")
 	}
 	return m.Params, nil
 }

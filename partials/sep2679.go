@@ -84,10 +84,3 @@ func (e *lineEnd) raise() {
 }
 
 func (d *sep2679) End(dst []byte) []byte { return dst }
-
-// TaskPartial is the params of notifications/tasks/partial (SEP-2679, 1.2).
-type TaskPartial struct {
-	TaskID  string            `json:"taskId"`
-	Content []json.RawMessage `json:"content"`
-	Seq     int64             `json:"seq"`
-}

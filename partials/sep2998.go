@@ -36,11 +36,3 @@ func (d *sep2998) encode(dst []byte, b Batch, final bool) []byte {
 	dst = strconv.AppendBool(dst, final)
 	return append(dst, '}', '}', '\n')
 }
-
-// PartialToolResult is the params of notifications/tools/partial_result (SEP-2998).
-type PartialToolResult struct {
-	Token   json.RawMessage   `json:"partialResultToken"`
-	Seq     int64             `json:"seq"`
-	Content []json.RawMessage `json:"content"`
-	Final   bool              `json:"final"`
-}

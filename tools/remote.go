@@ -12,7 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"runnel/partials"
+	"runnel/partials/tracker"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
@@ -37,7 +37,7 @@ const (
 // for the result of a task that asks.
 type Remote struct {
 	o       RemoteOptions
-	tracker *partials.Tracker
+	tracker *tracker.Tracker
 
 	// Set by Run.
 	client *rpc.Client
@@ -73,8 +73,8 @@ type RemoteOptions struct {
 
 	Whole bool // the result is wanted whole: no partials that it then leaves out (PR #383)
 
-	Content func(items []json.RawMessage, replaces bool) // see partials.TrackerOptions
-	Gap     func(partials.Gap)                           // likewise
+	Content func(items []json.RawMessage, replaces bool) // see tracker.Options
+	Gap     func(tracker.Gap)                            // likewise
 	Status  func(status mcp.TaskStatus, message string)  // of a task that has not ended; nil = nobody wants it
 	Cancel  func()                                       // the server is about to be told; nil = nobody wants it
 	// Ask puts a question, the params of elicitation/create, to the user. An error of a call that was answered with the
@@ -123,7 +123,7 @@ func TakesTask(client *rpc.Client, tool *mcp.Tool) bool {
 // NewRemote makes what follows a call that is about to be made.
 func NewRemote(o RemoteOptions) *Remote {
 	r := &Remote{o: o, changed: make(chan struct{}, 1), fetches: make(chan int64, 1), ranges: make(chan int64, 1), early: make(chan remoteEnd, 1), answered: map[string]bool{}}
-	r.tracker = partials.NewTracker(partials.TrackerOptions{
+	r.tracker = tracker.New(tracker.Options{
 		Token:   o.Token,
 		Content: o.Content,
 		Gap:     o.Gap,
@@ -135,7 +135,7 @@ func NewRemote(o RemoteOptions) *Remote {
 }
 
 // Tracker is the tracker of the call's output.
-func (r *Remote) Tracker() *partials.Tracker { return r.tracker }
+func (r *Remote) Tracker() *tracker.Tracker { return r.tracker }
 
 // Notification takes a notification of the server's, in the order on the wire. It reports whether it belongs to the call.
 func (r *Remote) Notification(method string, params json.RawMessage) bool {
@@ -235,11 +235,11 @@ func (r *Remote) Run(ctx context.Context, client *rpc.Client, call *RemoteCall) 
 	switch {
 	case err == nil:
 	case errors.Is(err, rpc.ErrClosed):
-		r.tracker.Finish(partials.Lost, err.Error())
+		r.tracker.Finish(tracker.Lost, err.Error())
 	case ctx.Err() != nil:
-		r.tracker.Finish(partials.Cancelled, err.Error())
+		r.tracker.Finish(tracker.Cancelled, err.Error())
 	default:
-		r.tracker.Finish(partials.Failed, err.Error())
+		r.tracker.Finish(tracker.Failed, err.Error())
 	}
 	r.tracker.Flush()
 	return result, err
@@ -261,13 +261,13 @@ func (r *Remote) result(ctx context.Context, call *RemoteCall) (json.RawMessage,
 		meta["partialResults"] = true
 	}
 	for pause := leastPoll; ; pause = min(2*pause, defaultPoll) {
-		first := make(chan partials.Answer, 1) // of several responses
+		first := make(chan tracker.Answer, 1) // of several responses
 		raw, err := r.client.Do(ctx, &rpc.Request{Method: "tools/call", Params: params, Capabilities: call.Capabilities, Until: r.all, OnResponse: func(response rpc.Response) bool {
 			if response.Err != nil {
-				r.tracker.Finish(partials.Failed, response.Err.Message)
+				r.tracker.Finish(tracker.Failed, response.Err.Message)
 				return false
 			}
-			kind := partials.AnswerHandle
+			kind := tracker.AnswerHandle
 			if id := r.handedOver(response.Result); id != "" {
 				r.cutShort.Store(true)
 				r.tracker.Handle(id)
@@ -279,18 +279,18 @@ func (r *Remote) result(ctx context.Context, call *RemoteCall) (json.RawMessage,
 			default:
 			}
 			r.wake()
-			return kind == partials.AnswerSegments || kind == partials.AnswerHandle && call.Task != nil && call.Task.ResponseModes != nil
+			return kind == tracker.AnswerSegments || kind == tracker.AnswerHandle && call.Task != nil && call.Task.ResponseModes != nil
 		}})
 		if err != nil {
 			return nil, err
 		}
 		switch <-first {
-		case partials.AnswerQuestion:
+		case tracker.AnswerQuestion:
 			if err := r.answerAll(ctx, raw, params, pause); err != nil {
 				return nil, err
 			}
 			continue
-		case partials.AnswerResult:
+		case tracker.AnswerResult:
 			return raw, nil
 		}
 		return r.follow(ctx, call)

@@ -15,7 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"runnel/partials"
+	"runnel/partials/tracker"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
@@ -196,7 +196,7 @@ func TestFetchesBesideAPoll(t *testing.T) {
 					got += text
 				}
 			},
-			Gap: func(g partials.Gap) { got += g.String() },
+			Gap: func(g tracker.Gap) { got += g.String() },
 		})
 		select {
 		case err := <-ended:

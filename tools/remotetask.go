@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"runnel/partials"
+	"runnel/partials/tracker"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
@@ -51,11 +51,11 @@ func (r *Remote) follow(ctx context.Context, call *RemoteCall) (json.RawMessage,
 		}
 	}
 	switch end, message := r.tracker.End(); {
-	case end == partials.Expired:
+	case end == tracker.Expired:
 		return nil, errors.New("the task has expired: the server does not know it any more")
-	case end == partials.Cancelled && ctx.Err() != nil:
+	case end == tracker.Cancelled && ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	case end == partials.Cancelled:
+	case end == tracker.Cancelled:
 		return nil, fmt.Errorf("the task was cancelled: %s", message)
 	}
 	return r.taskResult(ctx)
@@ -64,7 +64,7 @@ func (r *Remote) follow(ctx context.Context, call *RemoteCall) (json.RawMessage,
 // gathered reports whether the task has ended and all of its output is here that can be had. What was not pushed it fetches.
 func (r *Remote) gathered(ctx context.Context) bool {
 	for {
-		if end, _ := r.tracker.End(); end == partials.Running || r.tracker.Ranging() {
+		if end, _ := r.tracker.End(); end == tracker.Running || r.tracker.Ranging() {
 			return false
 		}
 		if _, more := r.tracker.Rest(); !more {
@@ -141,7 +141,7 @@ func (r *Remote) poll(ctx context.Context, before time.Duration) time.Duration {
 	var e *rpc.Error
 	switch {
 	case errors.As(err, &e) && e.Code == mcp.CodeInvalidParams:
-		r.tracker.Finish(partials.Expired, e.Message)
+		r.tracker.Finish(tracker.Expired, e.Message)
 		return before
 	case err != nil:
 		return before

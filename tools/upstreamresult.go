@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"runnel/partials"
+	"runnel/partials/tracker"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
@@ -30,29 +30,29 @@ func (c *upstreamCall) result(raw json.RawMessage) (*mcp.CallToolResult, error) 
 			delete(result.Meta, key) // it is about the server's task, not this one
 		}
 	}
-	tracker := c.remote.Tracker()
-	if _, message := tracker.End(); result.IsError {
+	came := c.remote.Tracker()
+	if _, message := came.End(); result.IsError {
 		c.in.SetStatus(message)
 	}
-	compared := tracker.Compare(result.Content)
-	rest := tracker.Beyond(result.Content)
+	compared := came.Compare(result.Content)
+	rest := came.Beyond(result.Content)
 	id := c.theirTask(result.Content)
 	result.Content, rest = c.withoutLog(id, result.Content), c.withoutLog(id, rest)
-	if result.Meta[mcp.MetaCommand] != nil && compared != partials.NoneStreamed && compared != partials.ResultEmpty && !c.remote.CutShort() {
+	if result.Meta[mcp.MetaCommand] != nil && compared != tracker.NoneStreamed && compared != tracker.ResultEmpty && !c.remote.CutShort() {
 		// Another runnel's command: the result shapes what has come.
 		c.renameLog(id, result)
-		c.in.Repeats(tracker.Beyond(OnlyEnd(SplitEnd(result)))...)
+		c.in.Repeats(came.Beyond(OnlyEnd(SplitEnd(result)))...)
 		return result, nil
 	}
 	switch compared {
-	case partials.Same:
+	case tracker.Same:
 		c.in.Repeats()
-	case partials.Excerpt:
+	case tracker.Excerpt:
 		c.in.Repeats()
 		c.in.Truncated()
-	case partials.ResultAdds:
+	case tracker.ResultAdds:
 		c.in.Repeats(rest...)
-	case partials.ResultEmpty:
+	case tracker.ResultEmpty:
 		c.mu.Lock()
 		result.Content = c.came.all()
 		c.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"runnel/partials"
+	"runnel/partials/tracker"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
@@ -90,7 +90,7 @@ func newUpstreamCall(l *link, in *Call, out *Output, tool *mcp.Tool) *upstreamCa
 	c.remote = NewRemote(RemoteOptions{
 		Token:   c.token,
 		Content: c.content,
-		Gap:     func(g partials.Gap) { c.remark(g.String()) },
+		Gap:     func(g tracker.Gap) { c.remark(g.String()) },
 		Status:  c.status,
 		Ask:     c.ask,
 		Log:     l.u.log,

@@ -1,4 +1,4 @@
-package partials
+package tracker
 
 import (
 	"bytes"
@@ -55,14 +55,14 @@ func (m *merged) add(items []json.RawMessage, replaces bool) (text int64) {
 	}
 	for _, item := range items {
 		m.any = true
-		s, stream, isText := textOf(item)
+		s, from, isText := textOf(item)
 		text += int64(len(s))
 		switch {
 		case m.long:
 		case isText:
-			m.flat[stream] = append(m.flat[stream], s...)
+			m.flat[from] = append(m.flat[from], s...)
 		default:
-			m.flat[stream] = appendOther(m.flat[stream], item)
+			m.flat[from] = appendOther(m.flat[from], item)
 		}
 		if len(m.flat[0])+len(m.flat[1]) > m.most {
 			m.long, m.flat = true, [3][]byte{}
@@ -71,12 +71,18 @@ func (m *merged) add(items []json.RawMessage, replaces bool) (text int64) {
 	return text
 }
 
-// ended is where merged keeps how a command ended.
-const ended = Stderr + 1
+// stream says what text is, and where merged keeps it.
+type stream uint8
 
-func textOf(item json.RawMessage) (text string, stream Stream, ok bool) {
+const (
+	stdout stream = iota
+	stderr
+	ended // how a command ended
+)
+
+func textOf(item json.RawMessage) (text string, from stream, ok bool) {
 	if len(item) == 0 || item[0] != '{' {
-		return "", Stdout, false
+		return "", stdout, false
 	}
 	var kind, said, meta []byte
 	rawjson.EachMember(item, func(name, value []byte) bool {
@@ -91,24 +97,24 @@ func textOf(item json.RawMessage) (text string, stream Stream, ok bool) {
 		return true
 	})
 	if rawjson.Unquote(kind) != "text" || len(said) > 0 && said[0] != '"' {
-		return "", Stdout, false
+		return "", stdout, false
 	}
 	text = rawjson.Unquote(said)
 	if len(meta) == 0 || meta[0] != '{' {
-		return text, Stdout, true
+		return text, stdout, true
 	}
 	rawjson.EachMember(meta, func(name, value []byte) bool {
 		if string(name) == mcp.MetaStream {
 			switch rawjson.Unquote(value) {
 			case mcp.StreamStderr:
-				stream = Stderr
+				from = stderr
 			case mcp.StreamEnd:
-				text, stream = strings.TrimPrefix(text, "\n"), ended
+				text, from = strings.TrimPrefix(text, "\n"), ended
 			}
 		}
 		return true
 	})
-	return text, stream, true
+	return text, from, true
 }
 
 // appendOther appends an item that is no text: the same for two items that differ only in how their JSON is written.
@@ -156,8 +162,8 @@ func (m *merged) compare(content []json.RawMessage, emptied bool) Comparison {
 func (m *merged) beyond(content []json.RawMessage) (rest []json.RawMessage) {
 	flat := merged{most: maxMerge}
 	for n, item := range content {
-		text, stream, isText := textOf(item)
-		before, came := len(flat.flat[stream]), len(m.flat[stream])
+		text, from, isText := textOf(item)
+		before, came := len(flat.flat[from]), len(m.flat[from])
 		flat.add(content[n:n+1], false)
 		switch {
 		case before >= came:

@@ -1,4 +1,4 @@
-package partials
+package tracker
 
 import (
 	"encoding/json"
@@ -42,8 +42,8 @@ func (r *ranged) active() bool { return r.phase == rangeAsked || r.phase == rang
 // note keeps the end of what is handed out.
 func (r *ranged) note(items []json.RawMessage) {
 	for _, item := range items {
-		text, stream, ok := textOf(item)
-		r.other = r.other || !ok || stream != Stdout
+		text, from, ok := textOf(item)
+		r.other = r.other || !ok || from != stdout
 		r.tail = append(r.tail, text...)
 	}
 	if cut := len(r.tail) - rangeOverlap; cut > 0 {

@@ -1,4 +1,4 @@
-package partials
+package tracker
 
 import (
 	"bytes"
@@ -37,7 +37,7 @@ func (t *Tracker) Notification(method string, params json.RawMessage) bool {
 
 // partial takes one of SEP-2679.
 func (t *Tracker) partial(params []byte) bool {
-	p := TaskPartial{Seq: -1}
+	p := mcp.TaskPartial{Seq: -1}
 	eachParam(params, func(name, value []byte) bool {
 		switch string(name) {
 		case "taskId":
@@ -69,7 +69,7 @@ func (t *Tracker) partial(params []byte) bool {
 
 // toolResult takes one of SEP-2998.
 func (t *Tracker) toolResult(params []byte) bool {
-	p := PartialToolResult{Seq: -1}
+	p := mcp.PartialToolResult{Seq: -1}
 	eachParam(params, func(name, value []byte) bool {
 		switch string(name) {
 		case "partialResultToken":

@@ -1,4 +1,4 @@
-package partials
+package tracker
 
 import (
 	"encoding/json"
@@ -25,7 +25,7 @@ func TestRangeIsExactOrReported(t *testing.T) {
 		var got strings.Builder
 		var asked []int64
 		gaps := 0
-		tr := NewTracker(TrackerOptions{
+		tr := New(Options{
 			Window: 1 + r.IntN(5),
 			Content: func(items []json.RawMessage, _ bool) {
 				for _, item := range items {

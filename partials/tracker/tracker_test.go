@@ -1,4 +1,4 @@
-package partials
+package tracker
 
 import (
 	"encoding/json"
@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"runnel/partials"
 	"runnel/rpc/mcp"
 )
 
@@ -19,7 +20,7 @@ type watch struct {
 	out []string
 }
 
-func newWatch(o TrackerOptions) *watch {
+func newWatch(o Options) *watch {
 	w := &watch{}
 	if len(o.Token) == 0 {
 		o.Token = json.RawMessage(`"tok"`)
@@ -43,7 +44,7 @@ func newWatch(o TrackerOptions) *watch {
 		}
 		w.out = append(w.out, fmt.Sprintf("<%d-%d>", g.From, g.To))
 	}
-	w.Tracker = NewTracker(o)
+	w.Tracker = New(o)
 	return w
 }
 
@@ -206,7 +207,7 @@ func TestBrokenPeers(t *testing.T) {
 		{name: "the final one is missing", in: "r0 r1 result", out: "0 1 <2->", end: Done},
 		{name: "dies", in: "r0 lost", out: "0 <1->", end: Lost},
 	} {
-		o := TrackerOptions{Window: c.window}
+		o := Options{Window: c.window}
 		var fetches []int64
 		if c.fetches != nil {
 			fetches = []int64{}
@@ -242,7 +243,7 @@ func TestTrackerHandsOutObjects(t *testing.T) {
 		},
 	} {
 		var got []json.RawMessage
-		w := newWatch(TrackerOptions{})
+		w := newWatch(Options{})
 		w.o.Content = func(items []json.RawMessage, _ bool) { got = append(got, items...) }
 		take(w)
 		if want := `[{"text":"a","type":"text"} {"type":"x"} {"type":"text","text":"\u001bseqNr"}]`; fmt.Sprintf("%s", got) != want || w.Stats().Malformed != 4 {
@@ -263,7 +264,7 @@ func TestAnyOrder(t *testing.T) {
 		window := 1 + r.IntN(8)
 		came := disturb(r, lines, window)
 
-		w := newWatch(TrackerOptions{Window: window})
+		w := newWatch(Options{Window: window})
 		for _, i := range came {
 			w.message(t, lines[i])
 		}
@@ -323,28 +324,28 @@ func pick(lines [][]byte, arrived map[int]bool) (some [][]byte) {
 // spell writes n pieces of content as lines of a dialect.
 func spell(t *testing.T, kind string, n int) (lines [][]byte) {
 	head := []byte(`{"jsonrpc":"2.0"`)
-	l := NewLog(nil)
-	segments := NewSegments(l)
-	var d Dialect
+	l := partials.NewLog(nil)
+	segments := partials.NewSegments(l)
+	var d partials.Dialect
 	switch kind {
 	case "2679":
-		d = NewSEP2679(head, "t")
+		d = partials.NewSEP2679(head, "t")
 	case "1905":
-		d = NewSEP1905(head, json.RawMessage("1"), "t", segments)
+		d = partials.NewSEP1905(head, json.RawMessage("1"), "t", segments)
 	case "2998":
-		d = NewSEP2998(head, json.RawMessage(`"tok"`))
+		d = partials.NewSEP2998(head, json.RawMessage(`"tok"`))
 	}
 	var pos int64
 	for i := range n {
 		piece := []byte(fmt.Sprintf("%d;", i))
 		if kind == "1905" {
-			_ = l.Append(t.Context(), Chunk{Data: piece})
+			_ = l.Append(t.Context(), partials.Chunk{Data: piece})
 		}
-		lines = append(lines, d.Encode(nil, Batch{Start: pos, End: pos + int64(len(piece)), Chunks: []Chunk{{Data: piece}}}))
+		lines = append(lines, d.Encode(nil, partials.Batch{Start: pos, End: pos + int64(len(piece)), Chunks: []partials.Chunk{{Data: piece}}}))
 		pos += int64(len(piece))
 	}
 	if kind == "1905" {
-		segments.Finish(Ending{Rest: []json.RawMessage{[]byte(`{"type":"text","text":"end"}`)}})
+		segments.Finish(partials.Ending{Rest: []json.RawMessage{[]byte(`{"type":"text","text":"end"}`)}})
 		l.Close()
 	}
 	if end := d.End(nil); len(end) > 0 {
@@ -439,7 +440,7 @@ func TestCompare(t *testing.T) {
 		{text(long[:1605]), append(text(long[:500]+"\n[700 bytes are left out]\n"+long[1200:1605]), image), Excerpt},
 		{text(long), text(long[:500] + strings.Repeat("?", 300) + long[1200:]), Different},
 	} {
-		w := newWatch(TrackerOptions{})
+		w := newWatch(Options{})
 		w.Handle("t")
 		for i, item := range c.came {
 			w.Notification("notifications/tasks/partial", fmt.Appendf(nil, `{"taskId":"t","seq":%d,"content":[%s]}`, i, item))
@@ -452,7 +453,7 @@ func TestCompare(t *testing.T) {
 			t.Errorf("%.60s and %.60s: %v, want %v", c.came, c.result, got, c.want)
 		}
 	}
-	w := newWatch(TrackerOptions{})
+	w := newWatch(Options{})
 	w.merged.most = 10
 	for _, short := range strings.Fields("h p0 p1 done") {
 		w.feed(t, short)
@@ -461,7 +462,7 @@ func TestCompare(t *testing.T) {
 	if got := w.Compare(text("x")); got != NotCompared || len(w.merged.flat[0]) > 0 {
 		t.Errorf("more than is kept: %v", got)
 	}
-	w = newWatch(TrackerOptions{})
+	w = newWatch(Options{})
 	w.feed(t, "c1=")
 	w.feed(t, "c2!")
 	if got := w.Compare([]json.RawMessage{}); got != ResultEmpty {
@@ -471,7 +472,7 @@ func TestCompare(t *testing.T) {
 
 // A peer that skips a number and floods holds no more than the bound.
 func TestTrackerIsBounded(t *testing.T) {
-	w := newWatch(TrackerOptions{Fetch: func(int64) {}})
+	w := newWatch(Options{Fetch: func(int64) {}})
 	w.bound = 4000
 	big := strings.Repeat("x", 1000)
 	w.Response(json.RawMessage(`{"partial-content":[{"seqNr":1,"type":"text","text":"a"}],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t"}}}`))
@@ -487,7 +488,7 @@ func TestTrackerIsBounded(t *testing.T) {
 	if n := len(w.seq.held); n > 2*w.bound/messageBytes {
 		t.Errorf("%d small messages are held", n)
 	}
-	early := newWatch(TrackerOptions{})
+	early := newWatch(Options{})
 	early.bound = 4000
 	for i := range 6 {
 		early.Notification("notifications/tasks/partial", fmt.Appendf(nil, `{"taskId":"t","seq":%d,"content":[{"type":"text","text":"%s"}]}`, i, big))
@@ -505,7 +506,7 @@ func TestTrackerIsBounded(t *testing.T) {
 
 // A peer that skips every other number holds nobody up: what it costs to pass a gap does not depend on how much is held.
 func TestManyGapsArePassed(t *testing.T) {
-	tracker := NewTracker(TrackerOptions{Fetch: func(int64) {}}) // which nobody answers
+	tracker := New(Options{Fetch: func(int64) {}}) // which nobody answers
 	tracker.bound = 8 * maxHeld
 	tracker.speaks(spelled1905)
 	const last = 400_001

@@ -1,4 +1,4 @@
-package partials
+package tracker
 
 import (
 	"encoding/json"
@@ -13,24 +13,24 @@ import (
 // It starts nothing and waits for nothing. Its methods may be used by several goroutines; its functions are called with
 // its lock held and must not call it.
 type Tracker struct {
-	o TrackerOptions
+	o Options
 
 	mu      sync.Mutex
 	spelled spelled
 	bound   int // of what is held, in bytes: maxHeld
 
-	// The task (tracker_response.go).
+	// The task (response.go).
 	taskID string         // "" until the handle has come
 	early  []earlyMessage // what came before it
 	size   int            // bytes of early
 
-	// The order of what comes (tracker_order.go).
+	// The order of what comes (order.go).
 	seq   sequence // in dialects with numbers
 	seen  rising   // PR #383
 	begun bool     // content has come
 	last  bool     // the dialect's end mark has come, or that it did not come was reported
 
-	// How what is missing is fetched: by segments (tracker_segments.go), or as text (tracker_range.go).
+	// How what is missing is fetched: by segments (segments.go), or as text (range.go).
 	fetching bool  // an answer is awaited
 	fetched  int64 // behind which number the last fetch asked, -1 = none
 	ranged   ranged
@@ -39,12 +39,12 @@ type Tracker struct {
 	end     End
 	message string // of the end
 	merged  merged
-	stats   TrackerStats
+	stats   Stats
 	gaps    []Gap // the first ones
 }
 
-// TrackerOptions say whose output it is and who wants it. The zero value works.
-type TrackerOptions struct {
+// Options say whose output it is and who wants it. The zero value works.
+type Options struct {
 	Token json.RawMessage // the call's progressToken or partialResultToken, nil = none
 
 	// Content gets new content items; they may be kept. replaces: they stand in place of all that came before (PR #383).
@@ -55,7 +55,7 @@ type TrackerOptions struct {
 	// not wait for it. nil = nothing can be fetched.
 	Fetch func(lastSeqNr int64)
 
-	// FetchRange is to read the task's log as text from a position on, in bytes (partials/tracker_range.go), and to hand it to
+	// FetchRange is to read the task's log as text from a position on, in bytes (range.go), and to hand it to
 	// FetchedRange; it must not wait for it. nil = it cannot be read.
 	FetchRange func(after int64)
 
@@ -72,8 +72,8 @@ const (
 	maxNumber = 1 << 53
 )
 
-// TrackerStats counts what came.
-type TrackerStats struct {
+// Stats counts what came.
+type Stats struct {
 	Partials   int   // messages whose content was handed out
 	Bytes      int64 // of text in them
 	Duplicates int   // dropped
@@ -82,8 +82,8 @@ type TrackerStats struct {
 	Gaps       int
 }
 
-// NewTracker makes a tracker for a call that is about to be sent.
-func NewTracker(o TrackerOptions) *Tracker {
+// New makes a tracker for a call that is about to be sent.
+func New(o Options) *Tracker {
 	if o.Window == 0 {
 		o.Window = defaultWindow
 	}
@@ -105,7 +105,7 @@ func (t *Tracker) End() (End, string) {
 }
 
 // Stats counts what has come so far.
-func (t *Tracker) Stats() TrackerStats {
+func (t *Tracker) Stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.stats

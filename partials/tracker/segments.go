@@ -1,4 +1,4 @@
-package partials
+package tracker
 
 import "encoding/json"
 
