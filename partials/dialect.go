@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // Dialect spells output as lines of one client's protocol. It is pure: it starts nothing, waits for nothing and
@@ -34,9 +35,9 @@ func appendItems(dst []byte, chunks []Chunk, longest int) []byte {
 		switch c.Kind {
 		case Text:
 			dst = append(dst, `{"type":"text","text":"`...)
-			dst = AppendText(dst, c.Data)
+			dst = rawjson.AppendText(dst, c.Data)
 			for ; i < len(chunks) && chunks[i].Kind == Text && chunks[i].Stream == c.Stream; i++ {
-				dst = AppendText(dst, chunks[i].Data)
+				dst = rawjson.AppendText(dst, chunks[i].Data)
 			}
 			dst = append(dst, '"')
 			if c.Stream == Stderr {

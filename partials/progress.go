@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"runnel/rpc/rawjson"
 )
 
 // Progress is the dialect of clients that only know notifications/progress: a number that rises and, where the
@@ -116,7 +118,7 @@ func (p *Progress) encode(dst, message []byte) []byte {
 	dst = p.appendValue(append(dst, p.head...))
 	if p.message && len(message) > 0 {
 		dst = append(dst, `,"message":"`...)
-		dst = AppendText(dst, clipMessage(message))
+		dst = rawjson.AppendText(dst, clipMessage(message))
 		dst = append(dst, '"')
 	}
 	return append(dst, '}', '}', '\n')

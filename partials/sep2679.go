@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+
+	"runnel/rpc/rawjson"
 )
 
 // sep2679 is SEP-2679: notifications/tasks/partial. The end of the output is the task's terminal status.
@@ -54,7 +56,7 @@ func (d *sep2679) Lines(dst []byte, w writes) []byte {
 			continue
 		}
 		dst = append(dst, d.text...)
-		dst = AppendText(dst, data)
+		dst = rawjson.AppendText(dst, data)
 		dst = append(dst, d.end...)
 		d.end.raise()
 	}

@@ -12,6 +12,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tools/text"
 )
@@ -222,15 +223,15 @@ func appendLog(ctx context.Context, dst []byte, log *partials.Log, after int64, 
 			return dst, max(next, r.Pos()), nil
 		}
 		if batch.Start > next {
-			dst = partials.AppendText(dst, []byte(lostWords(batch.Start-next)))
+			dst = rawjson.AppendText(dst, []byte(lostWords(batch.Start-next)))
 		}
 		for _, c := range batch.Chunks {
 			if c.Kind == partials.Text {
-				dst = partials.AppendText(dst, c.Data)
+				dst = rawjson.AppendText(dst, c.Data)
 			} else if t, ok := mcp.TextOf(c.Data); ok {
-				dst = partials.AppendText(dst, []byte(text.Short(t, limit/2)))
+				dst = rawjson.AppendText(dst, []byte(text.Short(t, limit/2)))
 			} else {
-				dst = partials.AppendText(dst, fmt.Appendf(nil, "[%s]\n", mcp.ContentType(c.Data)))
+				dst = rawjson.AppendText(dst, fmt.Appendf(nil, "[%s]\n", mcp.ContentType(c.Data)))
 			}
 		}
 		if size > 0 && len(dst)-begin > limit {

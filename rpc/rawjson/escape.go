@@ -1,4 +1,4 @@
-package partials
+package rawjson
 
 import (
 	"encoding/binary"
