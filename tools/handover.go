@@ -8,6 +8,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tasks"
 )
 
@@ -92,10 +93,4 @@ type taskMeta struct {
 }
 
 // encode writes as JSON what certainly can be.
-func encode(v any) json.RawMessage {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic("internal error: encoding JSON: " + err.Error())
-	}
-	return b
-}
+func encode(v any) json.RawMessage { return rawjson.Encode(v) }

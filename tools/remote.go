@@ -15,6 +15,7 @@ import (
 	"runnel/partials/tracker"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 const (
@@ -312,7 +313,7 @@ func (r *Remote) put(ctx context.Context, q mcp.InputRequest) (answer json.RawMe
 			answer, err = nil, rpc.Errorf(mcp.CodeInternalError, "internal error")
 		}
 	}()
-	if q.Method == "elicitation/create" && (r.o.AskOther == nil || stringOf(q.Params, "mode") != "url") {
+	if q.Method == "elicitation/create" && (r.o.AskOther == nil || rawjson.StringMember(q.Params, "mode") != "url") {
 		answer, err := r.o.Ask(ctx, q.Params)
 		return encode(answer), err
 	}

@@ -169,7 +169,7 @@ func (s *service) findLog(ctx context.Context, c *rpc.Caller, params json.RawMes
 }
 
 func (s *service) readResource(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
-	if uri := stringOf(params, "uri"); s.isForeign(c, uri) {
+	if uri := rawjson.StringMember(params, "uri"); s.isForeign(c, uri) {
 		return s.forwardURI(ctx, c, uri, "resources/read", params)
 	}
 	page, _, err := s.read(ctx, c, params)

@@ -8,6 +8,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tasks"
 )
 
@@ -48,7 +49,7 @@ func (s *service) listTemplatesStateless(ctx context.Context, c *rpc.Caller, par
 }
 
 func (s *service) readResourceStateless(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
-	if uri := stringOf(params, "uri"); s.isForeign(c, uri) {
+	if uri := rawjson.StringMember(params, "uri"); s.isForeign(c, uri) {
 		return s.forwardURI(ctx, c, uri, "resources/read", params)
 	}
 	page, final, err := s.read(ctx, c, params)

@@ -8,6 +8,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tasks"
 )
 
@@ -204,7 +205,7 @@ func needCapabilities(c *rpc.Caller, questions map[string]mcp.InputRequest) erro
 	for _, q := range questions {
 		switch {
 		case canDo(c, q.Method, q.Params):
-		case q.Method == "elicitation/create" && stringOf(q.Params, "mode") != "url":
+		case q.Method == "elicitation/create" && rawjson.StringMember(q.Params, "mode") != "url":
 			return needElicitation(c)
 		default:
 			return &rpc.Error{Code: mcp.CodeMissingCapability, Message: "missing required client capability for " + q.Method,

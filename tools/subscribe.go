@@ -8,6 +8,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tasks"
 )
 
@@ -26,7 +27,7 @@ type logWatch struct{ cancel context.CancelFunc }
 
 // subscribe answers resources/subscribe (server/resources, "Subscriptions").
 func (s *service) subscribe(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
-	if uri := stringOf(params, "uri"); s.isForeign(c, uri) {
+	if uri := rawjson.StringMember(params, "uri"); s.isForeign(c, uri) {
 		return s.subscribeUpstream(ctx, c, uri)
 	}
 	t, uri, _, err := s.findLog(ctx, c, params)

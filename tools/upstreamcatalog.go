@@ -15,6 +15,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // catalog is what a server has told of itself and of what it has. It is kept with the state: a list is answered from it while the
@@ -83,7 +84,7 @@ func (l *link) entries(ctx context.Context, method, member, key string) (list []
 	wrong := 0
 	for _, entry := range raw {
 		var name string
-		if !rpc.IsObject(entry) || len(entry) > maxListEntry || json.Unmarshal(memberOf(entry, key), &name) != nil || name == "" || len(name) > maxURI {
+		if !rpc.IsObject(entry) || len(entry) > maxListEntry || json.Unmarshal(rawjson.Member(entry, key), &name) != nil || name == "" || len(name) > maxURI {
 			wrong++
 			continue
 		}
@@ -96,49 +97,6 @@ func (l *link) entries(ctx context.Context, method, member, key string) (list []
 		l.u.log.Warn().Str("list", method).Int("entries", wrong).Msg("entries of a list of an upstream are left out: they have no " + key + ", or are too large")
 	}
 	return list
-}
-
-// memberOf is a member of an object, nil if it has none.
-func memberOf(object []byte, member string) (found []byte) {
-	if !rpc.IsObject(object) {
-		return nil
-	}
-	rpc.EachMember(object, func(name, value []byte) bool {
-		if string(name) == member {
-			found = value
-		}
-		return found == nil
-	})
-	return found
-}
-
-// stringOf is a member that is a string, "" if there is none.
-func stringOf(object []byte, member string) (s string) {
-	_ = json.Unmarshal(memberOf(object, member), &s) // what is of the wrong type reads as absent
-	return s
-}
-
-// withMember is an object with another value for a member; nil = without it.
-func withMember(object []byte, member string, value any) json.RawMessage {
-	changed := []byte{'{'}
-	add := func(name, value []byte) {
-		if len(changed) > 1 {
-			changed = append(changed, ',')
-		}
-		changed = append(append(append(changed, encode(string(name))...), ':'), value...)
-	}
-	if rpc.IsObject(object) {
-		rpc.EachMember(object, func(name, value []byte) bool {
-			if string(name) != member {
-				add(name, value)
-			}
-			return true
-		})
-	}
-	if value != nil {
-		add([]byte(member), encode(value))
-	}
-	return append(changed, '}')
 }
 
 // catalogFolder is where catalogs are kept, in the directory of the state, and catalogAge how long one that nobody has used.

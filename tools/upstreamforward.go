@@ -11,6 +11,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // forward passes a request on to an upstream, and its answer back.
@@ -75,7 +76,7 @@ func (l *link) why(err error) error {
 
 // forwarded are params without what is between runnel and its own client.
 func forwarded(params json.RawMessage) json.RawMessage {
-	meta := memberOf(params, "_meta")
+	meta := rawjson.Member(params, "_meta")
 	if meta == nil {
 		if len(params) == 0 {
 			return json.RawMessage("{}")
@@ -92,9 +93,9 @@ func forwarded(params json.RawMessage) json.RawMessage {
 		})
 	}
 	if len(kept) == 0 {
-		return withMember(params, "_meta", nil)
+		return rawjson.WithMember(params, "_meta", nil)
 	}
-	return withMember(params, "_meta", kept)
+	return rawjson.WithMember(params, "_meta", kept)
 }
 
 // do sends a request. What a server of the stateless era wants to know first is asked of a session; a client of that era is answered with
@@ -107,7 +108,7 @@ func (l *link) do(ctx context.Context, c *rpc.Caller, method string, params json
 	request.Capabilities = askable(c)
 	for range maxRounds {
 		result, err := l.client.Do(ctx, request)
-		if err != nil || c.Era == rpc.Stateless || stringOf(result, "resultType") != string(mcp.ResultInputRequired) {
+		if err != nil || c.Era == rpc.Stateless || rawjson.StringMember(result, "resultType") != string(mcp.ResultInputRequired) {
 			return result, err
 		}
 		var required mcp.InputRequiredResult
@@ -120,7 +121,7 @@ func (l *link) do(ctx context.Context, c *rpc.Caller, method string, params json
 				return nil, err
 			}
 		}
-		request.Params = withMember(withMember(params, "inputResponses", answers), "requestState", nilIfEmpty(required.RequestState))
+		request.Params = rawjson.WithMember(rawjson.WithMember(params, "inputResponses", answers), "requestState", nilIfEmpty(required.RequestState))
 	}
 	return nil, errors.New("it asks without end")
 }
@@ -145,23 +146,23 @@ func dressForwarded(c *rpc.Caller, result json.RawMessage, method string) json.R
 	if !rpc.IsObject(result) {
 		return result
 	}
-	if meta := memberOf(result, "_meta"); memberOf(meta, mcp.MetaServerInfo) != nil {
-		if meta = withMember(meta, mcp.MetaServerInfo, nil); string(meta) == "{}" {
-			result = withMember(result, "_meta", nil)
+	if meta := rawjson.Member(result, "_meta"); rawjson.Member(meta, mcp.MetaServerInfo) != nil {
+		if meta = rawjson.WithMember(meta, mcp.MetaServerInfo, nil); string(meta) == "{}" {
+			result = rawjson.WithMember(result, "_meta", nil)
 		} else {
-			result = withMember(result, "_meta", json.RawMessage(meta))
+			result = rawjson.WithMember(result, "_meta", json.RawMessage(meta))
 		}
 	}
 	if c.Era == rpc.Handshake {
 		for _, member := range []string{"resultType", "ttlMs", "cacheScope"} {
-			if memberOf(result, member) != nil {
-				result = withMember(result, member, nil)
+			if rawjson.Member(result, member) != nil {
+				result = rawjson.WithMember(result, member, nil)
 			}
 		}
 		return result
 	}
-	if method == "resources/read" && memberOf(result, "ttlMs") == nil && stringOf(result, "resultType") != string(mcp.ResultInputRequired) {
-		result = withMember(withMember(result, "ttlMs", 0), "cacheScope", "private")
+	if method == "resources/read" && rawjson.Member(result, "ttlMs") == nil && rawjson.StringMember(result, "resultType") != string(mcp.ResultInputRequired) {
+		result = rawjson.WithMember(rawjson.WithMember(result, "ttlMs", 0), "cacheScope", "private")
 	}
 	return result
 }

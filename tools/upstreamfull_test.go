@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"runnel/rpc/rawjson"
 )
 
 // init adds a server that has everything to the children. Its argument is its name, which is in all that it has.
@@ -31,7 +33,7 @@ func fullMain(args []string) {
 		answer := func(format string, args ...any) {
 			say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, fmt.Sprintf(format, args...))
 		}
-		uri := stringOf(m.Params, "uri")
+		uri := rawjson.StringMember(m.Params, "uri")
 		switch m.Method {
 		case "initialize":
 			answer(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"prompts":{},"resources":{"subscribe":true},"completions":{},"logging":{}},"serverInfo":{"name":%q,"version":"1"},"instructions":%q}`, name, "use "+name)
@@ -44,11 +46,11 @@ func fullMain(args []string) {
 		case "prompts/list":
 			answer(`{"prompts":[{"name":"p","description":%q},{"name":"only-%s"},{"name":"empty"}]}`, "of "+name, name)
 		case "prompts/get":
-			if stringOf(m.Params, "name") == "empty" {
+			if rawjson.StringMember(m.Params, "name") == "empty" {
 				answer(`{"messages":[]}`)
 				continue
 			}
-			answer(`{"messages":[{"role":"user","content":{"type":"text","text":%q}}]}`, name+" "+stringOf(m.Params, "name"))
+			answer(`{"messages":[{"role":"user","content":{"type":"text","text":%q}}]}`, name+" "+rawjson.StringMember(m.Params, "name"))
 		case "resources/list":
 			answer(`{"resources":[{"uri":"%s://one","name":"one"},{"uri":"runnel://tasks/x/log","name":"not shown"},7,{"name":"no uri"}]}`, name)
 		case "resources/templates/list":
@@ -60,7 +62,7 @@ func fullMain(args []string) {
 			}
 			answer(`{"contents":[{"uri":%q,"text":%q}]}`, uri, name)
 		case "completion/complete":
-			answer(`{"completion":{"values":[%q,%q]}}`, name, stringOf(memberOf(m.Params, "ref"), "name")+stringOf(memberOf(m.Params, "ref"), "uri"))
+			answer(`{"completion":{"values":[%q,%q]}}`, name, rawjson.StringMember(rawjson.Member(m.Params, "ref"), "name")+rawjson.StringMember(rawjson.Member(m.Params, "ref"), "uri"))
 		case "resources/subscribe":
 			if !strings.HasSuffix(uri, "/early") {
 				answer(`{}`)
@@ -71,7 +73,7 @@ func fullMain(args []string) {
 			}
 		case "logging/setLevel":
 			answer(`{}`)
-			say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"warning","data":%q}}`, name+" is at "+stringOf(m.Params, "level"))
+			say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"warning","data":%q}}`, name+" is at "+rawjson.StringMember(m.Params, "level"))
 			say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"debug","data":"not wanted"}}`)
 		default:
 			if m.ID != nil {

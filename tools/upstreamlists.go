@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tasks"
 )
 
@@ -48,7 +49,7 @@ func (r *Registry) joinLists() {
 		}
 		for _, p := range u.catalog.Prompts {
 			if prefix := u.config.Prefix; prefix != "" {
-				p = listEntry{prefix + p.Key, withMember(p.Raw, "name", prefix+p.Key)}
+				p = listEntry{prefix + p.Key, rawjson.WithMember(p.Raw, "name", prefix+p.Key)}
 			}
 			r.lists.prompts = join(r.lists.prompts, u, "prompt", p)
 		}
@@ -96,8 +97,8 @@ func readShown(cursor string) (shown int, ok bool) {
 // dressEntry takes out of an entry what a version does not know.
 func dressEntry(v *mcp.Version, entry json.RawMessage) json.RawMessage {
 	for member, known := range map[string]bool{"title": v.Titles, "icons": v.Icons, "_meta": v.ContentMeta} {
-		if !known && memberOf(entry, member) != nil {
-			entry = withMember(entry, member, nil)
+		if !known && rawjson.Member(entry, member) != nil {
+			entry = rawjson.WithMember(entry, member, nil)
 		}
 	}
 	return entry

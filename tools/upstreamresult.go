@@ -10,6 +10,7 @@ import (
 	"runnel/partials/tracker"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tasks"
 )
 
@@ -66,7 +67,7 @@ func (c *upstreamCall) theirTask(content []mcp.ContentBlock) string {
 	id := c.remote.Tracker().TaskID()
 	for _, item := range content {
 		if id == "" && mcp.ContentType(item) == "resource_link" {
-			id, _, _ = parseLogURI(stringOf(item, "uri"))
+			id, _, _ = parseLogURI(rawjson.StringMember(item, "uri"))
 		}
 	}
 	return id

@@ -8,6 +8,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // What a server sends belongs to one of the calls on its link: it names the call's token, or the task that the call has become. For
@@ -57,7 +58,7 @@ func (l *link) notification(method string, params json.RawMessage) {
 func (l *link) request(ctx context.Context, method string, params json.RawMessage) (any, error) {
 	switch method {
 	case "elicitation/create":
-		if stringOf(params, "mode") == "url" {
+		if rawjson.StringMember(params, "mode") == "url" {
 			return l.askClient(ctx, method, params)
 		}
 	case "sampling/createMessage", "roots/list":

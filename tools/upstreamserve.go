@@ -7,6 +7,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // Everything that servers have beside tools is passed on as it is: a request goes to the server whose prompt, resource or template it names,
@@ -215,45 +216,45 @@ func (s *service) prompt(ctx context.Context, name string) (*Upstream, string) {
 }
 
 func (s *service) getPrompt(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
-	name := stringOf(params, "name")
+	name := rawjson.StringMember(params, "name")
 	u, theirs := s.prompt(ctx, name)
 	if u == nil {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "unknown prompt: %.100q", name)
 	}
-	result, err := s.forward(ctx, c, u, "prompts/get", withMember(params, "name", theirs))
+	result, err := s.forward(ctx, c, u, "prompts/get", rawjson.WithMember(params, "name", theirs))
 	return dressPrompt(c.Version, result), err
 }
 
 // complete answers completion/complete: "ref" names a prompt, or the template of a resource.
 func (s *service) complete(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
-	ref := memberOf(params, "ref")
-	switch stringOf(ref, "type") {
+	ref := rawjson.Member(params, "ref")
+	switch rawjson.StringMember(ref, "type") {
 	case "ref/prompt":
-		name := stringOf(ref, "name")
+		name := rawjson.StringMember(ref, "name")
 		u, theirs := s.prompt(ctx, name)
 		if u == nil {
 			return nil, rpc.Errorf(mcp.CodeInvalidParams, "unknown prompt: %.100q", name)
 		}
-		return s.forward(ctx, c, u, "completion/complete", withMember(params, "ref", withMember(ref, "name", theirs)))
+		return s.forward(ctx, c, u, "completion/complete", rawjson.WithMember(params, "ref", rawjson.WithMember(ref, "name", theirs)))
 	case "ref/resource":
-		return s.forwardURI(ctx, c, stringOf(ref, "uri"), "completion/complete", params)
+		return s.forwardURI(ctx, c, rawjson.StringMember(ref, "uri"), "completion/complete", params)
 	}
 	return nil, rpc.Errorf(mcp.CodeInvalidParams, `params.ref.type must be "ref/prompt" or "ref/resource"`)
 }
 
 // dressPrompt makes of the messages of a prompt what a version knows.
 func dressPrompt(v *mcp.Version, result json.RawMessage) json.RawMessage {
-	messages := memberOf(result, "messages")
+	messages := rawjson.Member(result, "messages")
 	if v.Audio && v.ResourceLinks && v.ContentMeta || len(messages) == 0 || messages[0] != '[' {
 		return result
 	}
 	dressed := []json.RawMessage{}
 	rpc.EachElement(messages, func(message []byte) bool {
-		if content := memberOf(message, "content"); rpc.IsObject(content) {
-			message = withMember(message, "content", dressContent(v, content))
+		if content := rawjson.Member(message, "content"); rpc.IsObject(content) {
+			message = rawjson.WithMember(message, "content", dressContent(v, content))
 		}
 		dressed = append(dressed, message)
 		return true
 	})
-	return withMember(result, "messages", dressed)
+	return rawjson.WithMember(result, "messages", dressed)
 }

@@ -7,6 +7,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // meet takes note of who asks first: what that client can do is what upstreams are told that they may ask for.
@@ -71,14 +72,14 @@ func (r *Registry) passMessage(c *upstreamCall, params json.RawMessage) {
 			return // "the server MUST NOT send notifications/message" then (2026-07-28 server/utilities/logging)
 		}
 	}
-	if to != nil && slices.Index(logLevels, stringOf(params, "level")) >= slices.Index(logLevels, least) {
+	if to != nil && slices.Index(logLevels, rawjson.StringMember(params, "level")) >= slices.Index(logLevels, least) {
 		_ = to.NotifyInPassing("notifications/message", forwarded(params))
 	}
 }
 
 // setLevel answers logging/setLevel: for all upstreams, also those that start later.
 func (s *service) setLevel(ctx context.Context, _ *rpc.Caller, params json.RawMessage) (any, error) {
-	level := stringOf(params, "level")
+	level := rawjson.StringMember(params, "level")
 	if !slices.Contains(logLevels, level) {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.level must be one of %v", logLevels)
 	}
@@ -174,7 +175,7 @@ func canDo(c *rpc.Caller, method string, params json.RawMessage) bool {
 		return c.Capabilities.Roots != nil
 	case "elicitation/create":
 		e := c.Capabilities.Elicitation
-		if stringOf(params, "mode") == "url" {
+		if rawjson.StringMember(params, "mode") == "url" {
 			return e != nil && e.URL != nil
 		}
 		return c.Version.Elicitation && c.Capabilities.AsksByForm()

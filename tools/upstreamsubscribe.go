@@ -10,6 +10,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // upstreamSubscriptions are the resources of an upstream's that somebody wants to hear of. They outlive a connection.
@@ -131,7 +132,7 @@ func (subs *upstreamSubscriptions) leave(u *Upstream, uri string, t *func(json.R
 // updated passes on that a resource has changed, to those who listen to it or to what it is part of: the URI "might be a sub-resource of
 // the one that the client actually subscribed to".
 func (subs *upstreamSubscriptions) updated(params json.RawMessage) {
-	uri := stringOf(params, "uri")
+	uri := rawjson.StringMember(params, "uri")
 	subs.mu.Lock()
 	var tell []*func(json.RawMessage)
 	for of, sub := range subs.byURI {
@@ -198,7 +199,7 @@ func (s *service) watchForeign(ctx context.Context, c *rpc.Caller, meta json.Raw
 		if !s.isForeign(c, uri) || slices.Contains(agreed, uri) {
 			continue
 		}
-		end, err := s.subscribeWhere(ctx, c, uri, func(params json.RawMessage) { updates.add(withMember(params, "_meta", meta)) })
+		end, err := s.subscribeWhere(ctx, c, uri, func(params json.RawMessage) { updates.add(rawjson.WithMember(params, "_meta", meta)) })
 		if err == nil {
 			agreed, stops = append(agreed, uri), append(stops, end)
 		}
