@@ -15,12 +15,18 @@ type turn struct {
 	over   chan error // one value when the turn has been had or will never come; capacity 1
 }
 
-// Write waits until its turn has come and there is room, then calls encode, which appends complete lines (each with its '\n')
-// to dst and returns it. What it appends is written; nothing of another lane or of the control messages comes between.
+// Write waits for the lane's turn; then the writer pulls: it calls encode, which appends complete lines (each with its '\n') to dst
+// and returns it. Lanes that wait are pulled one after the other, after all control messages that wait, as soon as the write
+// at hand is over. So encode is called as late as can be: a slow client makes for larger batches. Nothing of another lane
+// or of the control messages comes between the lines that encode appends, and what is queued after Write has returned comes
+// after them.
 //
-// encode is called under the writer's lock, possibly by another goroutine, at most once, and never after Write has returned.
-// It is not called at all when Write returns an error: ctx ended first, or the output is gone. It must not block, nor call back.
-// A client that does not read makes Write wait, and only ctx ends that.
+// encode is called at most once, on the writer's goroutine, and never after Write has returned. It is not called at all
+// when Write returns an error: ctx ended first, or the output is gone. It appends 64 KiB or so, and may take short locks; it must
+// not block, nor call back into this package. A client that does not read makes Write wait, and only ctx ends that.
+//
+// This is the whole contract: whoever streams is one loop that waits for something to say and calls Write. The rest of it
+// ([Lane.WriteNow]) is about to go.
 func (l *Lane) Write(ctx context.Context, encode func(dst []byte) []byte) error {
 	// Not even when there is room: a stream whose context has ended is a stream that must say nothing more.
 	if err := ctx.Err(); err != nil {
