@@ -16,6 +16,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tools"
+	"runnel/tools/remote"
 )
 
 // progressToken names the one call of a process.
@@ -29,7 +30,7 @@ type call struct {
 	i       *invocation
 	o       *callOptions
 	view    *view
-	remote  *tools.Remote
+	remote  *remote.Call
 	tracker *tracker.Tracker // of remote
 	asker   *asker
 
@@ -51,11 +52,11 @@ type call struct {
 func newCall(i *invocation, v *view, o *callOptions) *call {
 	c := &call{i: i, o: o, view: v}
 	c.asker = &asker{stdin: i.stdin, view: v, yes: o.yes}
-	c.capabilities = tools.RemoteCapabilities(c.asks())
+	c.capabilities = remote.Capabilities(c.asks())
 	if o.noTask {
 		c.capabilities.Extensions = nil
 	}
-	c.remote = tools.NewRemote(tools.RemoteOptions{
+	c.remote = remote.New(remote.Options{
 		Token:   json.RawMessage(progressToken),
 		Whole:   o.output.word == "json",
 		Content: c.content,
@@ -200,12 +201,12 @@ func (c *call) result(wanted context.Context) (json.RawMessage, error) {
 		return nil, c.detached(wanted)
 	}
 	tool := c.tool
-	call := &tools.RemoteCall{Tool: tool.Name, Arguments: c.arguments}
+	call := &remote.Params{Tool: tool.Name, Arguments: c.arguments}
 	_, takesTasks := c.client.Capabilities().Extensions[mcp.ExtensionTasks]
 	switch {
 	case c.o.mode.word != "" && c.client.Era() == rpc.Handshake && !c.client.Capabilities().Answers(mcp.ResponseMode(c.o.mode.word)):
 		return nil, fmt.Errorf("--mode %s does not go with this server, which does not declare that response mode (SEP-1905): leave --mode out", c.o.mode.word)
-	case !c.o.noTask && tools.TakesTask(c.client, tool):
+	case !c.o.noTask && remote.TakesTask(c.client, tool):
 		call.Task = &mcp.TaskMetadata{}
 		if c.o.mode.word != "" {
 			call.Task.ResponseModes = []mcp.ResponseMode{mcp.ResponseMode(c.o.mode.word)}

@@ -13,7 +13,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
-	"runnel/tools"
+	"runnel/tools/remote"
 )
 
 // callOptions are the flags of runnel call.
@@ -185,7 +185,7 @@ func (c *call) open(cmd *cobra.Command, name string, server []string, dial rpc.D
 
 // find finds the tool, among those of runnel itself where no server is named, and makes the arguments of its call.
 func (c *call) find(ctx context.Context, name string, server []string) error {
-	list, err := tools.ListTools(ctx, c.client)
+	list, err := remote.ListTools(ctx, c.client)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
-	"runnel/tools"
+	"runnel/tools/remote"
 )
 
 // mendCompletion makes of cobra's command for completions one that tells what is wrong, with examples.
@@ -61,7 +61,7 @@ func (i *invocation) completeCall(cmd *cobra.Command, args []string, toComplete 
 		return nil, silent
 	}
 	defer disconnect()
-	list, err := tools.ListTools(ctx, client)
+	list, err := remote.ListTools(ctx, client)
 	if err != nil {
 		return nil, silent
 	}

@@ -16,8 +16,9 @@ var rooms = map[string][]string{
 	"runnel/partials/tracker": {"runnel/rpc/mcp", "runnel/rpc/rawjson"}, // the client's half
 	"runnel/tasks":            {"runnel/rpc", "runnel/partials", "runnel/rpc/mcp"},
 	"runnel/tools/text":       {}, // how the text of a result is shaped for a model; it knows nothing of tools
-	"runnel/tools":            {"runnel/tools/text", "runnel/tasks", "runnel/rpc", "runnel/partials", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
-	"runnel":                  {"runnel/tools", "runnel/tasks", "runnel/rpc", "runnel/partials", "runnel/partials/tracker", "runnel/rpc/mcp"},
+	"runnel/tools/remote":     {"runnel/tasks", "runnel/rpc", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
+	"runnel/tools":            {"runnel/tools/text", "runnel/tools/remote", "runnel/tasks", "runnel/rpc", "runnel/partials", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
+	"runnel":                  {"runnel/tools", "runnel/tools/remote", "runnel/tasks", "runnel/rpc", "runnel/partials", "runnel/partials/tracker", "runnel/rpc/mcp"},
 }
 
 func TestImportsPointDownwards(t *testing.T) {

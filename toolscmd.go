@@ -15,7 +15,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
-	"runnel/tools"
+	"runnel/tools/remote"
 )
 
 // toolsCommand is "runnel tools". serve are the flags of serve.
@@ -63,7 +63,7 @@ how to call it. Behind -- stands the command of any other MCP server that speaks
 				return err
 			}
 			defer close()
-			list, err := tools.ListTools(cmd.Context(), client)
+			list, err := remote.ListTools(cmd.Context(), client)
 			if err != nil {
 				return err
 			}
@@ -183,7 +183,7 @@ func (i *invocation) helpWithTool(cmd *cobra.Command) (done bool, err error) {
 		return true, err
 	}
 	defer disconnect()
-	list, err := tools.ListTools(cmd.Context(), client)
+	list, err := remote.ListTools(cmd.Context(), client)
 	if err != nil {
 		return true, err
 	}

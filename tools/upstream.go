@@ -13,6 +13,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/tools/remote"
 )
 
 // Upstream is another MCP server, whose tools stand among runnel's own.
@@ -93,7 +94,7 @@ func newUpstream(name string, config UpstreamConfig, dir string, env []string, l
 		clashes: map[string]bool{},
 
 		registry:     &Registry{}, // until it is added to one
-		capabilities: RemoteCapabilities(true),
+		capabilities: remote.Capabilities(true),
 		changed:      make(chan struct{}),
 	}
 	if config.HungAfter != nil {

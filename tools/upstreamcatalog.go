@@ -16,6 +16,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
+	"runnel/tools/remote"
 )
 
 // catalog is what a server has told of itself and of what it has. It is kept with the state: a list is answered from it while the
@@ -52,7 +53,7 @@ func (l *link) catalog(ctx context.Context) (*catalog, error) {
 	}
 	var cut bool
 	var err error
-	if c.Tools, cut, err = readList(ctx, l.client, "tools/list", "tools"); err != nil {
+	if c.Tools, cut, err = remote.ReadList(ctx, l.client, "tools/list", "tools"); err != nil {
 		var e *rpc.Error
 		if caps.Tools != nil || !errors.As(err, &e) || e.Code != mcp.CodeMethodNotFound {
 			return nil, err
@@ -73,7 +74,7 @@ func (l *link) catalog(ctx context.Context) (*catalog, error) {
 
 // entries reads a list whose entries have a key. What cannot be read is left out, with a line in the log.
 func (l *link) entries(ctx context.Context, method, member, key string) (list []listEntry) {
-	raw, cut, err := readList(ctx, l.client, method, member)
+	raw, cut, err := remote.ReadList(ctx, l.client, method, member)
 	if err != nil {
 		l.u.log.Debug().Err(err).Msg("a list of an upstream cannot be read") // some declare resources and have no templates
 		return nil
@@ -104,7 +105,7 @@ const (
 	catalogFolder = "upstreams"
 	catalogAge    = 30 * 24 * time.Hour
 	// maxCatalog is as much as four full lists take.
-	maxCatalog = 5 * maxListBytes
+	maxCatalog = 5 * remote.MaxListBytes
 )
 
 // catalogFile is where the catalog of a server is kept: by what is started, and what it is told of its client, which may decide

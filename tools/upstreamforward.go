@@ -12,6 +12,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
+	"runnel/tools/remote"
 )
 
 // forward passes a request on to an upstream, and its answer back.
@@ -112,7 +113,7 @@ func (l *link) do(ctx context.Context, c *rpc.Caller, method string, params json
 			return result, err
 		}
 		var required mcp.InputRequiredResult
-		if err := json.Unmarshal(result, &required); err != nil || len(required.InputRequests) > maxAsking {
+		if err := json.Unmarshal(result, &required); err != nil || len(required.InputRequests) > remote.MaxAsking {
 			return nil, errors.New("its questions cannot be read")
 		}
 		answers := map[string]json.RawMessage{}

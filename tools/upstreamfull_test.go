@@ -26,7 +26,11 @@ func fullMain(args []string) {
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(os.Stdout, format+"\n", args...) }
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
-		var m received
+		var m struct {
+			ID     json.RawMessage
+			Method string
+			Params json.RawMessage
+		}
 		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
 			panic(err)
 		}

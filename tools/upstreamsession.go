@@ -8,6 +8,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
+	"runnel/tools/remote"
 )
 
 // meet takes note of who asks first: what that client can do is what upstreams are told that they may ask for.
@@ -40,9 +41,9 @@ func (r *Registry) clientCapabilities() mcp.ClientCapabilities {
 	c := r.client
 	r.mu.RUnlock()
 	if c == nil {
-		return RemoteCapabilities(true)
+		return remote.Capabilities(true)
 	}
-	caps := RemoteCapabilities(c.Era == rpc.Stateless || c.Version.Elicitation && c.Capabilities.AsksByForm())
+	caps := remote.Capabilities(c.Era == rpc.Stateless || c.Version.Elicitation && c.Capabilities.AsksByForm())
 	caps.Roots, caps.Sampling = c.Capabilities.Roots, c.Capabilities.Sampling
 	if e := c.Capabilities.Elicitation; c.Era == rpc.Handshake && c.Version.Elicitation && e != nil && e.URL != nil {
 		caps.Elicitation = e

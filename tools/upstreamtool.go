@@ -13,6 +13,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
+	"runnel/tools/remote"
 )
 
 const (
@@ -47,11 +48,11 @@ func (t *upstreamTool) Call(ctx context.Context, in *Call, out *Output) (*mcp.Ca
 	out.log.Limit(int64(DefaultMaxOutput))
 	c := newUpstreamCall(l, in, out, &t.spec)
 	defer l.remove(c)
-	capabilities := RemoteCapabilities(in.canAsk())
+	capabilities := remote.Capabilities(in.canAsk())
 	if in.caller != nil {
 		capabilities.Roots, capabilities.Sampling = in.caller.Capabilities.Roots, in.caller.Capabilities.Sampling
 	}
-	raw, err := c.remote.Run(ctx, l.client, &RemoteCall{
+	raw, err := c.remote.Run(ctx, l.client, &remote.Params{
 		Tool: t.spec.Name, Arguments: in.Arguments, Task: c.task, Capabilities: &capabilities, LogLevel: upstreamLogLevel,
 	})
 	if n := c.remote.Tracker().Stats().Malformed; n > 0 {
@@ -73,7 +74,7 @@ type upstreamCall struct {
 	out    *Output
 	task   *mcp.TaskMetadata
 	token  json.RawMessage
-	remote *Remote
+	remote *remote.Call
 
 	streams atomic.Bool // content comes in a dialect: messages about the work are no output
 
@@ -87,7 +88,7 @@ func newUpstreamCall(l *link, in *Call, out *Output, tool *mcp.Tool) *upstreamCa
 	task, streams := l.way(tool)
 	c.task = task
 	c.streams.Store(streams)
-	c.remote = NewRemote(RemoteOptions{
+	c.remote = remote.New(remote.Options{
 		Token:   c.token,
 		Content: c.content,
 		Gap:     func(g tracker.Gap) { c.remark(g.String()) },
@@ -108,7 +109,7 @@ func (l *link) way(tool *mcp.Tool) (task *mcp.TaskMetadata, streams bool) {
 		_, streams = l.client.Capabilities().Extensions[mcp.ExtensionTaskPartials]
 		return nil, streams
 	}
-	if !TakesTask(l.client, tool) {
+	if !remote.TakesTask(l.client, tool) {
 		return nil, false
 	}
 	task = &mcp.TaskMetadata{TTL: json.RawMessage(upstreamTTL)}

@@ -1,4 +1,4 @@
-package tools
+package remote
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 )
 
 // follow waits for the end of a task and gets its result.
-func (r *Remote) follow(ctx context.Context, call *RemoteCall) (json.RawMessage, error) {
+func (r *Call) follow(ctx context.Context, call *Params) (json.RawMessage, error) {
 	if r.client.Era() == rpc.Stateless {
 		r.background.Go(func() { r.listen(call.Capabilities) })
 	}
@@ -62,7 +62,7 @@ func (r *Remote) follow(ctx context.Context, call *RemoteCall) (json.RawMessage,
 }
 
 // gathered reports whether the task has ended and all of its output is here that can be had. What was not pushed it fetches.
-func (r *Remote) gathered(ctx context.Context) bool {
+func (r *Call) gathered(ctx context.Context) bool {
 	for {
 		if end, _ := r.tracker.End(); end == tracker.Running || r.tracker.Ranging() {
 			return false
@@ -77,7 +77,7 @@ func (r *Remote) gathered(ctx context.Context) bool {
 }
 
 // taskResult gets the result of a task that has ended.
-func (r *Remote) taskResult(ctx context.Context) (json.RawMessage, error) {
+func (r *Call) taskResult(ctx context.Context) (json.RawMessage, error) {
 	params := mcp.TaskParams{TaskID: r.tracker.TaskID()}
 	if r.client.Era() == rpc.Stateless {
 		var t struct {
@@ -111,7 +111,7 @@ func (r *Remote) taskResult(ctx context.Context) (json.RawMessage, error) {
 }
 
 // listen subscribes to a task of the stateless era: its states and its output.
-func (r *Remote) listen(capabilities *mcp.ClientCapabilities) {
+func (r *Call) listen(capabilities *mcp.ClientCapabilities) {
 	_, err := r.client.Do(r.all, &rpc.Request{
 		Method:       "subscriptions/listen",
 		Params:       mcp.ListenParams{Notifications: &mcp.SubscriptionFilter{TaskIDs: []string{r.tracker.TaskID()}}},
@@ -123,7 +123,7 @@ func (r *Remote) listen(capabilities *mcp.ClientCapabilities) {
 }
 
 // takeSpoken reports whether the server has said something of the task since this was asked last.
-func (r *Remote) takeSpoken() bool {
+func (r *Call) takeSpoken() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	spoken := r.spoken
@@ -132,7 +132,7 @@ func (r *Remote) takeSpoken() bool {
 }
 
 // poll asks for the task; it returns when to ask again.
-func (r *Remote) poll(ctx context.Context, before time.Duration) time.Duration {
+func (r *Call) poll(ctx context.Context, before time.Duration) time.Duration {
 	var t struct {
 		mcp.DetailedTask
 		PollInterval int64 `json:"pollInterval"`
@@ -160,7 +160,7 @@ func (r *Remote) poll(ctx context.Context, before time.Duration) time.Duration {
 
 // pull asks for segments that were not pushed (SEP-1905), unless the answer to such a request is awaited already. got: some came, or
 // are being fetched behind what has come, so there may be more.
-func (r *Remote) pull(ctx context.Context) (asked, got bool) {
+func (r *Call) pull(ctx context.Context) (asked, got bool) {
 	last, ok := r.tracker.Poll()
 	if !ok {
 		return false, false
@@ -170,14 +170,14 @@ func (r *Remote) pull(ctx context.Context) (asked, got bool) {
 	return true, ok && (after > last || r.tracker.Fetching())
 }
 
-func (r *Remote) fetch(ctx context.Context, last int64) {
+func (r *Call) fetch(ctx context.Context, last int64) {
 	var page json.RawMessage
 	err := r.client.Call(ctx, "tasks/result", mcp.TaskParams{TaskID: r.tracker.TaskID(), LastSeqNr: fmt.Append(nil, last)}, &page)
 	r.tracker.Fetched(page, err)
 }
 
 // resume gets what is missing in a stream.
-func (r *Remote) resume() {
+func (r *Call) resume() {
 	for {
 		select {
 		case <-r.all.Done():
@@ -192,7 +192,7 @@ func (r *Remote) resume() {
 }
 
 // readLog reads the task's log from a position on, where the server is a runnel.
-func (r *Remote) readLog(ctx context.Context, after int64) (text string, next int64, err error) {
+func (r *Call) readLog(ctx context.Context, after int64) (text string, next int64, err error) {
 	if r.client.Capabilities().Resources == nil {
 		return "", 0, errors.New("the server has no resources")
 	}
@@ -215,7 +215,7 @@ func (r *Remote) readLog(ctx context.Context, after int64) (text string, next in
 }
 
 // cancel asks for the end of the task. That it has ended just before is no error.
-func (r *Remote) cancel(ctx context.Context) error {
+func (r *Call) cancel(ctx context.Context) error {
 	if r.o.Cancel != nil {
 		r.o.Cancel()
 	}

@@ -1,4 +1,4 @@
-package tools
+package remote
 
 import (
 	"bufio"
@@ -19,6 +19,9 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
+
+// watchdog is how long a test waits for what must happen soon.
+const watchdog = 30 * time.Second
 
 // received is what a played server reads.
 type received struct {
@@ -75,9 +78,9 @@ func (s *played) result(m received, format string, args ...any) {
 }
 
 // follow makes a call with o; what becomes of it comes on the channel.
-func follow(ctx context.Context, client *rpc.Client, call RemoteCall, o RemoteOptions) <-chan error {
+func follow(ctx context.Context, client *rpc.Client, call Params, o Options) <-chan error {
 	call.Tool, call.Arguments, o.Token = "tool", json.RawMessage(`{}`), json.RawMessage(`"1"`)
-	r := NewRemote(o)
+	r := New(o)
 	ended := make(chan error, 1)
 	go func() {
 		_, err := r.Run(ctx, client, &call)
@@ -115,11 +118,11 @@ func TestCancelledCallLeavesNothingOpen(t *testing.T) {
 						answers["tasks/get"] = `{"taskId":"t","status":"cancelled"}`
 					}
 				})
-				var call RemoteCall
+				var call Params
 				if era == rpc.Handshake {
 					call.Task = &mcp.TaskMetadata{}
 				}
-				ended := follow(ctx, client, call, RemoteOptions{Ask: func(ctx context.Context, _ json.RawMessage) (mcp.ElicitResult, error) {
+				ended := follow(ctx, client, call, Options{Ask: func(ctx context.Context, _ json.RawMessage) (mcp.ElicitResult, error) {
 					asked = true
 					<-ctx.Done()
 					return mcp.ElicitResult{}, ctx.Err()
@@ -189,7 +192,7 @@ func TestFetchesBesideAPoll(t *testing.T) {
 		})
 		got := ""
 		task := &mcp.TaskMetadata{ResponseModes: []mcp.ResponseMode{mcp.ModeStreaming}}
-		ended := follow(t.Context(), client, RemoteCall{Task: task}, RemoteOptions{
+		ended := follow(t.Context(), client, Params{Task: task}, Options{
 			Content: func(items []json.RawMessage, _ bool) {
 				for _, item := range items {
 					text, _ := mcp.TextOf(item)
@@ -221,7 +224,7 @@ func TestCallAgainAndAgain(t *testing.T) {
 		})
 		ctx, cancel := context.WithCancelCause(t.Context())
 		enough := errors.New("enough")
-		ended := follow(ctx, client, RemoteCall{}, RemoteOptions{})
+		ended := follow(ctx, client, Params{}, Options{})
 		time.Sleep(time.Minute)
 		if synctest.Wait(); calls < 30 || calls > 40 {
 			t.Errorf("%d calls in a minute", calls)
@@ -239,7 +242,7 @@ func TestPanicOfAQuestion(t *testing.T) {
 		client := play(t, rpc.Stateless, func(s *played, m received) {
 			s.result(m, `{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{}}}}`)
 		})
-		ended := follow(t.Context(), client, RemoteCall{}, RemoteOptions{
+		ended := follow(t.Context(), client, Params{}, Options{
 			Ask: func(context.Context, json.RawMessage) (mcp.ElicitResult, error) { panic("a bug") },
 		})
 		if err := <-ended; err == nil || !strings.Contains(err.Error(), "internal error") {
@@ -269,10 +272,10 @@ func TestCallAgainCarriesWhatWasGiven(t *testing.T) {
 			got = append(got, string(p.InputResponses)+string(p.RequestState))
 			s.result(m, "%s", words[len(got)-1])
 		})
-		o := RemoteOptions{Ask: func(context.Context, json.RawMessage) (mcp.ElicitResult, error) {
+		o := Options{Ask: func(context.Context, json.RawMessage) (mcp.ElicitResult, error) {
 			return mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
 		}}
-		if err := <-follow(t.Context(), client, RemoteCall{}, o); err != nil {
+		if err := <-follow(t.Context(), client, Params{}, o); err != nil {
 			t.Errorf("the call ended with %v", err)
 		}
 		if want := []string{"", `{"q":{"action":"decline"}}`, `"busy"`, ""}; !slices.Equal(got, want) {
@@ -284,7 +287,7 @@ func TestCallAgainCarriesWhatWasGiven(t *testing.T) {
 // A server may ask only so much at once: a call that it answers with more fails, and of a task the rest waits.
 func TestQuestionsAtOnceAreBounded(t *testing.T) {
 	questions := `"status":"input_required","inputRequests":{"last":{"method":"elicitation/create","params":{}}`
-	for i := range maxAsking {
+	for i := range MaxAsking {
 		questions += fmt.Sprintf(`,"%d":{"method":"elicitation/create","params":{}}`, i)
 	}
 	questions += "}"
@@ -293,10 +296,10 @@ func TestQuestionsAtOnceAreBounded(t *testing.T) {
 			client := play(t, rpc.Stateless, func(s *played, m received) {
 				s.result(m, `{"resultType":"input_required",%s}`, questions)
 			})
-			o := RemoteOptions{Ask: func(context.Context, json.RawMessage) (mcp.ElicitResult, error) {
+			o := Options{Ask: func(context.Context, json.RawMessage) (mcp.ElicitResult, error) {
 				return mcp.ElicitResult{}, errors.New("it was asked")
 			}}
-			if err := <-follow(t.Context(), client, RemoteCall{}, o); err == nil || err.Error() != "the server asks 65 questions at once: the limit is 64" {
+			if err := <-follow(t.Context(), client, Params{}, o); err == nil || err.Error() != "the server asks 65 questions at once: the limit is 64" {
 				t.Errorf("the call ended with %v", err)
 			}
 		})
@@ -311,24 +314,24 @@ func TestQuestionsAtOnceAreBounded(t *testing.T) {
 				case m.Method == "tasks/update":
 					updates++
 					s.result(m, `{}`)
-				case updates <= maxAsking:
+				case updates <= MaxAsking:
 					s.result(m, `{"taskId":"t",%s}`, questions)
 				default:
 					s.result(m, `{"taskId":"t","status":"completed","result":{}}`)
 				}
 			})
-			asked, answer := make(chan struct{}, 2*maxAsking), make(chan struct{})
-			ended := follow(t.Context(), client, RemoteCall{}, RemoteOptions{Ask: func(context.Context, json.RawMessage) (mcp.ElicitResult, error) {
+			asked, answer := make(chan struct{}, 2*MaxAsking), make(chan struct{})
+			ended := follow(t.Context(), client, Params{}, Options{Ask: func(context.Context, json.RawMessage) (mcp.ElicitResult, error) {
 				asked <- struct{}{}
 				<-answer
 				return mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
 			}})
 			time.Sleep(time.Minute)
-			if len(asked) != maxAsking {
+			if len(asked) != MaxAsking {
 				t.Errorf("%d questions at once", len(asked))
 			}
 			close(answer)
-			if err := <-ended; err != nil || len(asked) != maxAsking+1 {
+			if err := <-ended; err != nil || len(asked) != MaxAsking+1 {
 				t.Errorf("%v; %d questions", err, len(asked))
 			}
 		})
@@ -354,7 +357,7 @@ func TestQuestionIsPutOnce(t *testing.T) {
 			}
 		})
 		asked := 0
-		err := <-follow(t.Context(), client, RemoteCall{}, RemoteOptions{Ask: func(context.Context, json.RawMessage) (mcp.ElicitResult, error) {
+		err := <-follow(t.Context(), client, Params{}, Options{Ask: func(context.Context, json.RawMessage) (mcp.ElicitResult, error) {
 			asked++
 			time.Sleep(time.Minute)
 			return mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
@@ -410,11 +413,11 @@ func TestNoQuestionIsPutForNothing(t *testing.T) {
 			s.result(m, `{"resultType":"input_required","inputRequests":{%s}}`, questions)
 		})
 		asked := atomic.Int32{}
-		o := RemoteOptions{Ask: func(context.Context, json.RawMessage) (mcp.ElicitResult, error) {
+		o := Options{Ask: func(context.Context, json.RawMessage) (mcp.ElicitResult, error) {
 			asked.Add(1)
 			return mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
 		}}
-		err := <-follow(t.Context(), client, RemoteCall{}, o)
+		err := <-follow(t.Context(), client, Params{}, o)
 		if synctest.Wait(); err == nil || err.Error() != `the server asks for "sampling/createMessage", which cannot be given` || asked.Load() > 0 {
 			t.Errorf("asked %d times, error %v", asked.Load(), err)
 		}

@@ -1,4 +1,4 @@
-package tools
+package remote
 
 import (
 	"context"
@@ -25,19 +25,19 @@ const (
 	// cancelGrace is how long a call may take to end when it has been cancelled: longer than the 5 s that a command gets
 	// between TERM and KILL.
 	cancelGrace = 8 * time.Second
-	// maxAsking is how many questions of a server of the stateless era are put at once in one call, as many as rpc.Client lets one of
+	// MaxAsking is how many questions of a server of the stateless era are put at once in one call, as many as rpc.Client lets one of
 	// the handshake era put.
-	maxAsking = 64
+	MaxAsking = 64
 )
 
-// Remote is one call of a tool of another server, made and followed to its end in whatever era and dialect that server
+// Call is one call of a tool of another server, made and followed to its end in whatever era and dialect that server
 // speaks: plainly or as a task, with partials in any spelling, questions and a cancel.
 //
 // Goroutines: Run's own; the client's reader, which hands over what comes. While Run lasts: one that fetches what a stream
 // lacks, one that holds the subscription of a task of the stateless era, one for each question of such a task, one that waits
 // for the result of a task that asks.
-type Remote struct {
-	o       RemoteOptions
+type Call struct {
+	o       Options
 	tracker *tracker.Tracker
 
 	// Set by Run.
@@ -48,10 +48,10 @@ type Remote struct {
 	cutShort atomic.Bool // the server has handed the call over
 
 	background sync.WaitGroup
-	changed    chan struct{}  // capacity 1: something about the call has come
-	fetches    chan int64     // capacity 1: what the tracker wants fetched, one at a time
-	ranges     chan int64     // capacity 1, likewise
-	early      chan remoteEnd // capacity 1: the answer to awaitResult
+	changed    chan struct{}      // capacity 1: something about the call has come
+	fetches    chan int64         // capacity 1: what the tracker wants fetched, one at a time
+	ranges     chan int64         // capacity 1, likewise
+	early      chan resultOrError // capacity 1: the answer to awaitResult
 
 	mu       sync.Mutex
 	ended    bool            // nothing more may be started in the background
@@ -61,15 +61,15 @@ type Remote struct {
 	asking   int             // of them have no answer yet
 }
 
-// remoteEnd is the answer to tasks/result.
-type remoteEnd struct {
+// resultOrError is the answer to tasks/result.
+type resultOrError struct {
 	result json.RawMessage
 	err    error
 }
 
-// RemoteOptions say who wants to hear what of a call. All functions but Ask are called where something comes: on the goroutine that
+// Options say who wants to hear what of a call. All functions but Ask are called where something comes: on the goroutine that
 // reads the connection, on Run's and on those beside it. Content and Gap are called one at a time, in order. None may wait for the server.
-type RemoteOptions struct {
+type Options struct {
 	Token json.RawMessage // of the call, for its progress and its partials; one of its own on the connection
 
 	Whole bool // the result is wanted whole: no partials that it then leaves out (PR #383)
@@ -86,8 +86,8 @@ type RemoteOptions struct {
 	Log      zerolog.Logger
 }
 
-// RemoteCall is what is called, and how.
-type RemoteCall struct {
+// Params is what is called, and how.
+type Params struct {
 	Tool      string
 	Arguments json.RawMessage // an object
 	// Task augments the call with a task (2025-11-25 only); nil = it is made plainly, and in the stateless era the server decides.
@@ -98,8 +98,8 @@ type RemoteCall struct {
 	LogLevel     string
 }
 
-// RemoteCapabilities are those of a client that follows its calls with Remote. asks: it answers questions.
-func RemoteCapabilities(asks bool) mcp.ClientCapabilities {
+// Capabilities are those of a client that follows its calls with Remote. asks: it answers questions.
+func Capabilities(asks bool) mcp.ClientCapabilities {
 	c := mcp.ClientCapabilities{
 		Tasks: &mcp.ClientTasks{
 			Streaming: &mcp.TaskStreaming{Partial: &mcp.Present{}},
@@ -121,9 +121,9 @@ func TakesTask(client *rpc.Client, tool *mcp.Tool) bool {
 		tool.Execution != nil && (tool.Execution.TaskSupport == mcp.TaskOptional || tool.Execution.TaskSupport == mcp.TaskRequired)
 }
 
-// NewRemote makes what follows a call that is about to be made.
-func NewRemote(o RemoteOptions) *Remote {
-	r := &Remote{o: o, changed: make(chan struct{}, 1), fetches: make(chan int64, 1), ranges: make(chan int64, 1), early: make(chan remoteEnd, 1), answered: map[string]bool{}}
+// New makes what follows a call that is about to be made.
+func New(o Options) *Call {
+	r := &Call{o: o, changed: make(chan struct{}, 1), fetches: make(chan int64, 1), ranges: make(chan int64, 1), early: make(chan resultOrError, 1), answered: map[string]bool{}}
 	r.tracker = tracker.New(tracker.Options{
 		Token:   o.Token,
 		Content: o.Content,
@@ -136,10 +136,10 @@ func NewRemote(o RemoteOptions) *Remote {
 }
 
 // Tracker is the tracker of the call's output.
-func (r *Remote) Tracker() *tracker.Tracker { return r.tracker }
+func (r *Call) Tracker() *tracker.Tracker { return r.tracker }
 
 // Notification takes a notification of the server's, in the order on the wire. It reports whether it belongs to the call.
-func (r *Remote) Notification(method string, params json.RawMessage) bool {
+func (r *Call) Notification(method string, params json.RawMessage) bool {
 	mine := r.tracker.Notification(method, params)
 	if mine {
 		r.mu.Lock()
@@ -155,7 +155,7 @@ func (r *Remote) Notification(method string, params json.RawMessage) bool {
 	return mine
 }
 
-func (r *Remote) wake() {
+func (r *Call) wake() {
 	select {
 	case r.changed <- struct{}{}:
 	default:
@@ -163,7 +163,7 @@ func (r *Remote) wake() {
 }
 
 // status looks at what a task says of itself.
-func (r *Remote) status(t *mcp.DetailedTask) {
+func (r *Call) status(t *mcp.DetailedTask) {
 	if r.o.Status != nil && !t.Status.Terminal() {
 		r.o.Status(t.Status, t.StatusMessage)
 	}
@@ -175,7 +175,7 @@ func (r *Remote) status(t *mcp.DetailedTask) {
 
 // awaitResult asks for the result of a task that has not ended: "When the requestor encounters the input_required status, it
 // SHOULD preemptively call tasks/result", since some servers ask only then (2025-11-25 tasks, "Input Required Status").
-func (r *Remote) awaitResult(taskID string) {
+func (r *Call) awaitResult(taskID string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.awaits || r.ended {
@@ -183,18 +183,18 @@ func (r *Remote) awaitResult(taskID string) {
 	}
 	r.awaits = true
 	r.background.Go(func() {
-		var end remoteEnd
+		var end resultOrError
 		end.err = r.client.Call(r.all, "tasks/result", mcp.TaskParams{TaskID: taskID}, &end.result)
 		r.early <- end
 	})
 }
 
 // questions answers those of a task of the stateless era, each once. What is too much at once comes again with the next state.
-func (r *Remote) questions(taskID string, open map[string]mcp.InputRequest) {
+func (r *Call) questions(taskID string, open map[string]mcp.InputRequest) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, q := range open {
-		if r.answered[key] || r.ended || r.asking == maxAsking || !r.canPut(q) {
+		if r.answered[key] || r.ended || r.asking == MaxAsking || !r.canPut(q) {
 			continue
 		}
 		r.answered[key] = true
@@ -207,7 +207,7 @@ func (r *Remote) questions(taskID string, open map[string]mcp.InputRequest) {
 			}()
 			response, err := r.put(r.all, q)
 			if err != nil && q.Method == "elicitation/create" {
-				response, err = encode(mcp.ElicitResult{Action: mcp.ElicitCancel}), nil
+				response, err = rawjson.Encode(mcp.ElicitResult{Action: mcp.ElicitCancel}), nil
 			}
 			if err == nil {
 				err = r.client.Call(r.all, "tasks/update", mcp.UpdateTaskParams{TaskID: taskID, InputResponses: map[string]json.RawMessage{key: response}}, nil)
@@ -222,7 +222,7 @@ func (r *Remote) questions(taskID string, open map[string]mcp.InputRequest) {
 // Run makes the call and returns its result as it came. When ctx ends, it cancels the call, waits 8 s at most for its end, and
 // returns the cause of ctx. Errors of the server are of type *rpc.Error; a connection that is lost gives one that wraps
 // [rpc.ErrClosed]. When it returns, all of the output has been handed over. It is called once.
-func (r *Remote) Run(ctx context.Context, client *rpc.Client, call *RemoteCall) (json.RawMessage, error) {
+func (r *Call) Run(ctx context.Context, client *rpc.Client, call *Params) (json.RawMessage, error) {
 	r.client, r.tool = client, call.Tool
 	var stop context.CancelFunc
 	r.all, stop = context.WithCancel(client.Context())
@@ -247,7 +247,7 @@ func (r *Remote) Run(ctx context.Context, client *rpc.Client, call *RemoteCall) 
 }
 
 // result makes the call and returns its result, however it comes.
-func (r *Remote) result(ctx context.Context, call *RemoteCall) (json.RawMessage, error) {
+func (r *Call) result(ctx context.Context, call *Params) (json.RawMessage, error) {
 	meta := map[string]any{"progressToken": r.o.Token}
 	params := map[string]any{"name": call.Tool, "arguments": call.Arguments, "_meta": meta}
 	switch {
@@ -299,14 +299,14 @@ func (r *Remote) result(ctx context.Context, call *RemoteCall) (json.RawMessage,
 }
 
 // canPut reports whether a request of the server's can be put to anybody.
-func (r *Remote) canPut(q mcp.InputRequest) bool {
+func (r *Call) canPut(q mcp.InputRequest) bool {
 	return q.Method == "elicitation/create" || r.o.AskOther != nil
 }
 
 // put puts it.
 //
 // A panic fails the question: this is no goroutine of the call's work, and would end the process.
-func (r *Remote) put(ctx context.Context, q mcp.InputRequest) (answer json.RawMessage, err error) {
+func (r *Call) put(ctx context.Context, q mcp.InputRequest) (answer json.RawMessage, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.o.Log.Error().Str("tool", r.tool).Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("putting a question panicked")
@@ -315,20 +315,23 @@ func (r *Remote) put(ctx context.Context, q mcp.InputRequest) (answer json.RawMe
 	}()
 	if q.Method == "elicitation/create" && (r.o.AskOther == nil || rawjson.StringMember(q.Params, "mode") != "url") {
 		answer, err := r.o.Ask(ctx, q.Params)
-		return encode(answer), err
+		return rawjson.Encode(answer), err
 	}
 	return r.o.AskOther(ctx, q.Method, q.Params)
 }
 
 // CutShort reports whether the server has stopped sending the output before its end: what comes after that is in the result only.
-func (r *Remote) CutShort() bool { return r.cutShort.Load() }
+func (r *Call) CutShort() bool { return r.cutShort.Load() }
 
 // handedOver is the task to which a runnel has handed over a plain call that took too long, "" if it has not, or if the task cannot
 // be followed: the tasks methods are not there.
-func (r *Remote) handedOver(result json.RawMessage) string {
+func (r *Call) handedOver(result json.RawMessage) string {
 	var m struct {
 		Meta struct {
-			Task    taskMeta        `json:"runnel/task"`
+			Task struct {
+				TaskID string         `json:"taskId"`
+				Status mcp.TaskStatus `json:"status"`
+			} `json:"runnel/task"`
 			Related mcp.RelatedTask `json:"io.modelcontextprotocol/related-task"` // which a tool that tells of a task does not have
 		} `json:"_meta"`
 	}
@@ -342,13 +345,13 @@ func (r *Remote) handedOver(result json.RawMessage) string {
 // answerAll answers what a call was answered with: questions (basic/patterns/mrtr). params is then the call to send again. An
 // answer without questions is how a server asks for that alone; it "MAY" be done "immediately", but a server that goes on so
 // would be called in a loop: there is a pause then.
-func (r *Remote) answerAll(ctx context.Context, raw json.RawMessage, params map[string]any, pause time.Duration) error {
+func (r *Call) answerAll(ctx context.Context, raw json.RawMessage, params map[string]any, pause time.Duration) error {
 	var required mcp.InputRequiredResult
 	if err := json.Unmarshal(raw, &required); err != nil {
 		return fmt.Errorf("reading the questions: %w", err)
 	}
-	if n := len(required.InputRequests); n > maxAsking {
-		return fmt.Errorf("the server asks %d questions at once: the limit is %d", n, maxAsking)
+	if n := len(required.InputRequests); n > MaxAsking {
+		return fmt.Errorf("the server asks %d questions at once: the limit is %d", n, MaxAsking)
 	}
 	for _, q := range required.InputRequests { // before anything is asked for nothing
 		if !r.canPut(q) {

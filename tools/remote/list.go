@@ -1,0 +1,99 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+const (
+	// maxListEntries and MaxListBytes bound what is taken of one list of a server: tools, prompts, resources or templates. The rest
+	// is cut.
+	maxListEntries = 10_000
+	MaxListBytes   = 8 << 20
+	// maxListPages is of a server whose cursors never end, maxListRead of one whose pages hold little that is a list.
+	maxListPages = 1000
+	maxListRead  = 32 << 20
+	// maxCursor is how long a cursor may be: it is sent back.
+	maxCursor = 64 << 10
+	// maxUnreadable is how many entries of a list are named that are no tools.
+	maxUnreadable = 20
+)
+
+// ReadList reads a list of a server's, which is a member of the results of a method, page by page. An entry is copied out of its page when it
+// is taken: a page of millions of entries costs no more memory than its line. cut: the list has more than is taken.
+func ReadList(ctx context.Context, client *rpc.Client, method, member string) (entries []json.RawMessage, cut bool, err error) {
+	params := map[string]any{}
+	read, kept := 0, 0
+	for range maxListPages {
+		raw, err := client.Do(ctx, &rpc.Request{Method: method, Params: params})
+		if err != nil {
+			return nil, false, fmt.Errorf("%s: %w", method, err)
+		}
+		var list, cursor []byte
+		if rpc.IsObject(raw) {
+			rpc.EachMember(raw, func(name, value []byte) bool {
+				switch string(name) {
+				case member:
+					list = value
+				case "nextCursor":
+					cursor = value
+				}
+				return true
+			})
+		}
+		if len(list) > 0 && list[0] != '[' {
+			return nil, false, fmt.Errorf("%s: %s is no array", method, member)
+		}
+		if len(list) > 0 {
+			rpc.EachElement(list, func(entry []byte) bool {
+				kept += len(entry)
+				cut = len(entries) == maxListEntries || kept > MaxListBytes
+				if !cut {
+					var compact bytes.Buffer          // as it is kept, so that what has not changed is the same
+					_ = json.Compact(&compact, entry) // it is valid
+					entries = append(entries, compact.Bytes())
+				}
+				return !cut
+			})
+		}
+		var next string
+		_ = json.Unmarshal(cursor, &next) // the end is a missing cursor, or one that is not a string
+		if cut || next == "" {
+			return entries, cut, nil
+		}
+		if read += len(raw); read > maxListRead || len(next) > maxCursor {
+			break
+		}
+		params["cursor"] = next
+	}
+	return entries, true, nil
+}
+
+// ListTools asks a server for its tools, page by page: 10,000 tools and 8 MiB at most. A tool that cannot be read is an error, beside
+// which the others are returned.
+func ListTools(ctx context.Context, client *rpc.Client) (list []mcp.Tool, err error) {
+	entries, _, err := ReadList(ctx, client, "tools/list", "tools")
+	list, unreadable := ReadTools(entries)
+	if err == nil && len(unreadable) > 0 {
+		err = fmt.Errorf("tools/list: a tool cannot be read: %.1000s", unreadable[0])
+	}
+	return list, err
+}
+
+// ReadTools reads the entries of a list of tools, and tells apart the first of those that are no tools.
+func ReadTools(entries []json.RawMessage) (list []mcp.Tool, unreadable []json.RawMessage) {
+	for _, raw := range entries {
+		var t mcp.Tool
+		if json.Unmarshal(raw, &t) == nil {
+			list = append(list, t)
+		} else if len(unreadable) < maxUnreadable {
+			unreadable = append(unreadable, raw)
+		}
+	}
+	return list, unreadable
+}
