@@ -42,9 +42,9 @@ func TestDressStructured(t *testing.T) {
 func TestDressEveryWay(t *testing.T) {
 	array := &Function{
 		Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`), Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},
-		begin: untyped(func(context.Context, *Call, *Output) (*mcp.CallToolResult, error) {
+		Do: func(context.Context, *Call, *Output) (*mcp.CallToolResult, error) {
 			return &mcp.CallToolResult{StructuredContent: json.RawMessage("[1]")}, nil
-		}),
+		},
 	}
 	c := serveStateless(t, array)
 	send := func(format string, a ...any) string {
@@ -79,11 +79,11 @@ func TestQuestionOfSeveralChoices(t *testing.T) {
 	} {
 		c := serveStateless(t, &Function{
 			Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`)},
-			begin: untyped(func(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
+			Do: func(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
 				schema := `{"type":"object","properties":{"why":{"type":"string"},"tags":{"type":"array","items":{"type":"string","enum":["a","b"]}}}}`
 				_, err := call.Ask(ctx, Question{Message: "Which?", Schema: json.RawMessage(schema)})
 				return mcp.Result("asked"), err
-			}),
+			},
 		})
 		for _, line := range []string{
 			`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + version + `","capabilities":{"elicitation":{}}}}`,

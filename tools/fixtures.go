@@ -13,13 +13,13 @@ import (
 
 // The tools in this file are what the specification's conformance suite looks for on a server with tasks.
 
-func fixture(name, description string, support mcp.TaskSupport, properties, required string, call func(context.Context, *Call, *Output) (*mcp.CallToolResult, error)) *Function {
-	return written(name, "Conformance fixture: "+description, support, properties, required, untyped(call))
+func fixture(name, description string, support mcp.TaskSupport, properties, required string, do do) *Function {
+	return written(name, "Conformance fixture: "+description, support, properties, required, do)
 }
 
 func greet(_ context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
 	var in struct{ Name string }
-	if err := json.Unmarshal(call.Arguments, &in); err != nil {
+	if err := call.Decode(&in); err != nil {
 		return nil, err
 	}
 	return mcp.Result("Hello, " + in.Name + "!"), nil
@@ -30,7 +30,7 @@ func slowCompute(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResul
 		Seconds float64
 		Label   string
 	}
-	if err := json.Unmarshal(call.Arguments, &in); err != nil {
+	if err := call.Decode(&in); err != nil {
 		return nil, err
 	}
 	if err := wait(ctx, int(min(in.Seconds*1000, math.MaxInt32))); err != nil {
@@ -55,7 +55,7 @@ func protocolErrorJob(ctx context.Context, _ *Call, _ *Output) (*mcp.CallToolRes
 
 func confirmDelete(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
 	var in struct{ Filename string }
-	if err := json.Unmarshal(call.Arguments, &in); err != nil {
+	if err := call.Decode(&in); err != nil {
 		return nil, err
 	}
 	answer, err := call.Ask(ctx, Question{

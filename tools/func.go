@@ -6,22 +6,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"reflect"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"runnel/rpc/mcp"
 )
 
-// Function is a Go function as a tool.
+// Function is a Go function as a tool. [Func] makes one of a function whose arguments are a struct.
 type Function struct {
 	Tool mcp.Tool // what tools/list shows; may be changed until the tool is added to a Registry
 
-	begin func(in *Call) begun
+	Do func(ctx context.Context, in *Call, out *Output) (*mcp.CallToolResult, error) // runs the tool: see Tool.Call
 }
-
-// begun is a call whose arguments have been read.
-type begun func(ctx context.Context, out *Output) (*mcp.CallToolResult, error)
 
 // Func makes a tool of a Go function. The input schema comes from In, a struct: `json:"name,omitempty"`
 // names an argument that may be missing, `jsonschema:"text"` describes it. The tool may be
@@ -50,42 +46,13 @@ func Func[In any](name, description string, f func(ctx context.Context, in In, o
 			InputSchema: input,
 			Execution:   &mcp.ToolExecution{TaskSupport: mcp.TaskOptional},
 		},
-		begin: typed(f),
-	}
-}
-
-// typed reads the arguments for f.
-func typed[In any](f func(ctx context.Context, in In, out *Output) (*mcp.CallToolResult, error)) func(*Call) begun {
-	plain := plainStructOf(reflect.TypeFor[In]())
-	return func(call *Call) begun {
-		in, err := readArguments[In](call.Arguments, plain)
-		return func(ctx context.Context, out *Output) (*mcp.CallToolResult, error) {
-			if err != nil {
+		Do: func(ctx context.Context, call *Call, out *Output) (*mcp.CallToolResult, error) {
+			var in In
+			if err := call.Decode(&in); err != nil {
 				return nil, err
 			}
 			return f(ctx, in, out)
-		}
-	}
-}
-
-func readArguments[In any](arguments json.RawMessage, plain plainStruct) (in In, err error) {
-	if plain.read(arguments, reflect.ValueOf(&in).Elem()) {
-		return in, nil
-	}
-	err = json.Unmarshal(arguments, &in)
-	if err != nil { // an integer may be written 1.0 (JSON Schema), which encoding/json does not take for one
-		err = json.Unmarshal(plainIntegers(arguments), &in)
-	}
-	if err != nil {
-		return in, fmt.Errorf("reading the arguments: %w", err)
-	}
-	return in, nil
-}
-
-// untyped is for an f that reads its arguments itself.
-func untyped(f func(ctx context.Context, in *Call, out *Output) (*mcp.CallToolResult, error)) func(*Call) begun {
-	return func(in *Call) begun {
-		return func(ctx context.Context, out *Output) (*mcp.CallToolResult, error) { return f(ctx, in, out) }
+		},
 	}
 }
 
@@ -100,7 +67,19 @@ func (f *Function) Describe() mcp.Tool { return f.Tool }
 
 // Call implements Tool.
 func (f *Function) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToolResult, error) {
-	return f.begin(in)(ctx, out)
+	return f.Do(ctx, in, out)
+}
+
+// Decode reads the arguments into a struct, as encoding/json does.
+func (c *Call) Decode(arguments any) error {
+	err := json.Unmarshal(c.Arguments, arguments)
+	if err != nil { // an integer may be written 1.0 (JSON Schema), which encoding/json does not take for one
+		err = json.Unmarshal(plainIntegers(c.Arguments), arguments)
+	}
+	if err != nil {
+		return fmt.Errorf("reading the arguments: %w", err)
+	}
+	return nil
 }
 
 // plainIntegers writes the integers of a JSON value without a fraction or an exponent.

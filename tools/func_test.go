@@ -12,7 +12,6 @@ import (
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
-	"runnel/tasks"
 )
 
 // What is an integer by the schema is one for the function, however it is written.
@@ -107,56 +106,5 @@ func TestStreamEndsWithItsContext(t *testing.T) {
 				t.Fatal("it goes on")
 			}
 		})
-	}
-}
-
-// witness is an argument that tells when it is read.
-type witness struct{}
-
-var whenRead func()
-
-func (*witness) UnmarshalJSON([]byte) error {
-	whenRead()
-	return nil
-}
-
-// Arguments are read before the task begins, whose stack stays small then. Those that panic fail the task that they are for, and nothing else.
-func TestArgumentsAreReadBeforeTheTaskBegins(t *testing.T) {
-	e, err := newEntry(written("f", "", mcp.TaskOptional, `"a":{"type":"string"}`, `"a"`, typed(func(context.Context, struct{ A witness }, *Output) (*mcp.CallToolResult, error) {
-		return mcp.Result("done"), nil
-	})))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		panics  bool
-		reads   int
-		status  mcp.TaskStatus
-		message string
-	}{
-		{false, 1, mcp.TaskCompleted, ""},
-		{true, 2, mcp.TaskFailed, "internal error"},
-	} {
-		runner := tasks.NewRunner(tasks.Options{})
-		reads := 0
-		whenRead = func() {
-			if reads++; c.panics {
-				panic("these arguments cannot be read")
-			}
-		}
-		spec := (&service{runner: runner}).spec(e, json.RawMessage(`{"a":""}`), deliverResult(nil), tasks.Spec{Handle: true})
-		if reads != 1 {
-			t.Errorf("panics %v: read %d times before the task", c.panics, reads)
-		}
-		run, err := runner.Start(t.Context(), spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		run.Delivered()
-		<-run.Ended()
-		if task := run.Task(); task.Status != c.status || task.StatusMessage != c.message || reads != c.reads {
-			t.Errorf("panics %v: ended %s %q, read %d times", c.panics, task.Status, task.StatusMessage, reads)
-		}
-		runner.Close()
 	}
 }

@@ -242,13 +242,13 @@ func (e *entry) taskSupport() mcp.TaskSupport {
 // error) is a result with isError: "Input validation errors" are tool execution errors, which "contain
 // actionable feedback that language models can use to self-correct" (2025-11-25 server/tools, "Error Handling").
 func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, progress func(done, total float64, message string)) (*mcp.CallToolResult, string, error) {
-	if in.begun == nil && e.schema != nil {
+	if e.schema != nil {
 		if err := e.schema.check(in.Arguments); err != nil {
 			return mcp.ErrorResult(err.Error()), err.Error(), nil
 		}
 	}
 	out := NewOutput(ctx, log, progress)
-	result, err := e.call(ctx, in, out)
+	result, err := e.tool.Call(ctx, in, out)
 	out.end()
 	wire, isWire := errors.AsType[*rpc.Error](err)
 	switch {
@@ -274,30 +274,6 @@ func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, progress f
 		}
 	}
 	return result, in.status, nil
-}
-
-// begin reads the arguments of a call on the goroutine of its request: encoding/json needs 8 KiB of stack, which a goroutine
-// keeps, and a task that need not read them does with 4. It returns nil where reading may take long, or panics: then the task
-// reads them, and that is its own matter.
-func (e *entry) begin(in *Call) (call begun) {
-	f, ok := e.tool.(*Function)
-	if !ok || !e.schema.fits(in.Arguments) {
-		return nil
-	}
-	defer func() {
-		if recover() != nil {
-			call = nil
-		}
-	}()
-	return f.begin(in)
-}
-
-// call calls the tool, whose arguments are valid.
-func (e *entry) call(ctx context.Context, in *Call, out *Output) (*mcp.CallToolResult, error) {
-	if in.begun != nil {
-		return in.begun(ctx, out)
-	}
-	return e.tool.Call(ctx, in, out)
 }
 
 func firstText(result *mcp.CallToolResult) string {

@@ -27,11 +27,11 @@ func SelfTest() []Tool {
 			`"intervalMs":{"type":"integer","description":"milliseconds before each chunk but the first"},`+
 			`"message":{"type":"string","description":"what the error says"},`+
 			`"protocol":{"type":"boolean","description":"fail with a JSON-RPC error, not a tool error"}`, `"message"`, typed(fail)).Streams(),
-		written("panic", "Panics.", mcp.TaskOptional, "", "", untyped(func(context.Context, *Call, *Output) (*mcp.CallToolResult, error) {
+		written("panic", "Panics.", mcp.TaskOptional, "", "", func(context.Context, *Call, *Output) (*mcp.CallToolResult, error) {
 			panic("the self-test tool panic was called")
-		})),
+		}),
 		written("ask", "Asks the user a question.", mcp.TaskOptional,
-			`"message":{"type":"string"},"delayMs":{"type":"integer","description":"how long it works before it asks"}`, `"message"`, untyped(ask)),
+			`"message":{"type":"string"},"delayMs":{"type":"integer","description":"how long it works before it asks"}`, `"message"`, ask),
 		written("blob", "Returns an image of some bytes.", mcp.TaskOptional,
 			`"bytes":{"type":"integer","description":"bytes of the image before it is encoded, 716800 at most"}`, `"bytes"`, typed(blob)).Streams(),
 		fixture("test_simple_text", "a text.", mcp.TaskOptional, "", "", func(context.Context, *Call, *Output) (*mcp.CallToolResult, error) {
@@ -53,7 +53,7 @@ func SelfTest() []Tool {
 
 // written is a tool whose input schema is written down, not inferred from a struct as Func does it: for the tools above that took
 // a tenth of a start.
-func written(name, description string, support mcp.TaskSupport, properties, required string, begin func(*Call) begun) *Function {
+func written(name, description string, support mcp.TaskSupport, properties, required string, do do) *Function {
 	return &Function{
 		Tool: mcp.Tool{
 			Name:        name,
@@ -61,7 +61,21 @@ func written(name, description string, support mcp.TaskSupport, properties, requ
 			InputSchema: json.RawMessage(`{"type":"object","properties":{` + properties + `},"required":[` + required + `],"additionalProperties":false}`),
 			Execution:   &mcp.ToolExecution{TaskSupport: support},
 		},
-		begin: begin,
+		Do: do,
+	}
+}
+
+// do is what a tool does.
+type do = func(context.Context, *Call, *Output) (*mcp.CallToolResult, error)
+
+// typed reads the arguments for f.
+func typed[In any](f func(context.Context, In, *Output) (*mcp.CallToolResult, error)) do {
+	return func(ctx context.Context, call *Call, out *Output) (*mcp.CallToolResult, error) {
+		var in In
+		if err := call.Decode(&in); err != nil {
+			return nil, err
+		}
+		return f(ctx, in, out)
 	}
 }
 
@@ -179,7 +193,7 @@ func ask(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error
 		Message string
 		DelayMs int
 	}
-	if err := json.Unmarshal(call.Arguments, &in); err != nil {
+	if err := call.Decode(&in); err != nil {
 		return nil, err
 	}
 	if err := wait(ctx, in.DelayMs); err != nil {

@@ -170,7 +170,6 @@ func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec ta
 	spec.Tool = e.spec.Name
 	spec.Prepare = d.prepare
 	in := &Call{Arguments: arguments, caller: d.caller, ask: d.asking.ask, askOther: d.asking.askOther, detaching: s.o.Detaching}
-	in.begun = e.begin(in)
 	in.polls = func() bool { return s.polls || d.caller != nil && s.fallbackListed(d.caller) }
 	spec.Work = func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
 		in.TaskID, in.run = run.ID(), run

@@ -109,7 +109,7 @@ func TestParkedCallIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tool := &Function{
 			Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`), Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},
-			begin: untyped(func(ctx context.Context, call *Call, out *Output) (*mcp.CallToolResult, error) {
+			Do: func(ctx context.Context, call *Call, out *Output) (*mcp.CallToolResult, error) {
 				_ = out.WriteString("before\n")
 				working := make(chan struct{})
 				go func() {
@@ -126,7 +126,7 @@ func TestParkedCallIsSilent(t *testing.T) {
 				out.Progress(2, 2, "")
 				_ = out.WriteString("after\n")
 				return mcp.Result(string(answer.Action)), nil
-			}),
+			},
 		}
 		c := serveStateless(t, tool)
 		c.call(1, "")
@@ -170,14 +170,14 @@ func TestParkedCallIsSilent(t *testing.T) {
 func TestOneComesBack(t *testing.T) {
 	tool := &Function{
 		Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`), Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},
-		begin: untyped(func(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
+		Do: func(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
 			for range 2 {
 				if _, err := call.Ask(ctx, Question{Message: "Why?", Schema: json.RawMessage(`{"type":"object","properties":{}}`)}); err != nil {
 					return nil, err
 				}
 			}
 			return mcp.Result("done"), nil
-		}),
+		},
 	}
 	c := serveStateless(t, tool)
 	id := 0
@@ -239,7 +239,7 @@ func TestManyQuestionsComeInTurns(t *testing.T) {
 		}
 		tool := &Function{
 			Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`)},
-			begin: untyped(func(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
+			Do: func(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
 				answers := make(chan error, questions)
 				for range questions {
 					go func() {
@@ -253,7 +253,7 @@ func TestManyQuestionsComeInTurns(t *testing.T) {
 					}
 				}
 				return mcp.Result("done"), nil
-			}),
+			},
 		}
 		c := serveStateless(t, tool)
 		c.call(1, "")

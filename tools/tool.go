@@ -39,7 +39,6 @@ type Call struct {
 	TaskID string
 
 	run       *tasks.Run // nil in a test
-	begun     begun      // nil: its arguments have not been read
 	caller    *rpc.Caller
 	ask       func(ctx context.Context, q Question) (Answer, error)
 	askOther  func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) // of the stateless era; nil = nobody can be asked
