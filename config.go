@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"runnel/tools"
+	"runnel/tools/selftest"
 )
 
 // loadConfig reads the config file, if there is one, and sets over it what flags and variables say.
@@ -189,7 +190,7 @@ func (i *invocation) registry(config *tools.Config) (registry *tools.Registry, c
 		add(c, c.Describe().Name, flag("tool"))
 	}
 	if i.options.selftest {
-		for _, tool := range tools.SelfTest() {
+		for _, tool := range selftest.Tools() {
 			add(tool, tool.Describe().Name, flag("selftest"))
 		}
 	}

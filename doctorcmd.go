@@ -22,6 +22,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tools"
+	"runnel/tools/selftest"
 )
 
 // checkTime is how long one of doctor's sessions may take, and a server to start. A test shortens it.
@@ -293,7 +294,7 @@ func (d *diagnosis) session(ctx context.Context, version string) {
 		OnNotification: func(method string, params json.RawMessage) { output.Notification(method, params) },
 	}
 	registry := &tools.Registry{}
-	for _, tool := range tools.SelfTest() {
+	for _, tool := range selftest.Tools() {
 		if err := registry.Add(tool); err != nil {
 			d.bad(what, "%v", err)
 			return

@@ -18,7 +18,8 @@ var rooms = map[string][]string{
 	"runnel/tools/text":       {}, // how the text of a result is shaped for a model; it knows nothing of tools
 	"runnel/tools/remote":     {"runnel/tasks", "runnel/rpc", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
 	"runnel/tools":            {"runnel/tools/text", "runnel/tools/remote", "runnel/tasks", "runnel/rpc", "runnel/partials", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
-	"runnel":                  {"runnel/tools", "runnel/tools/remote", "runnel/tasks", "runnel/rpc", "runnel/partials", "runnel/partials/tracker", "runnel/rpc/mcp"},
+	"runnel":                  {"runnel/tools/selftest", "runnel/tools", "runnel/tools/remote", "runnel/tasks", "runnel/rpc", "runnel/partials", "runnel/partials/tracker", "runnel/rpc/mcp"},
+	"runnel/tools/selftest":   {"runnel/tools", "runnel/rpc", "runnel/rpc/mcp"},
 }
 
 func TestImportsPointDownwards(t *testing.T) {

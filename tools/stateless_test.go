@@ -114,7 +114,7 @@ func TestParkedCallIsSilent(t *testing.T) {
 				working := make(chan struct{})
 				go func() {
 					defer close(working)
-					_ = wait(ctx, 1000)
+					time.Sleep(time.Second)
 					out.Progress(1, 2, "")
 					_ = out.WriteString("meanwhile\n")
 				}()

@@ -1,4 +1,4 @@
-package tools
+package selftest
 
 import (
 	"context"
@@ -12,12 +12,13 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/tools"
 )
 
-// SelfTest returns tools that exercise every feature: for people who write clients, for runnel's own
+// Tools returns tools that exercise every feature: for people who write clients, for runnel's own
 // tests, and (names that begin with test_) for the conformance suite of the specification.
-func SelfTest() []Tool {
-	return []Tool{
+func Tools() []tools.Tool {
+	return []tools.Tool{
 		written("echo", "Returns its text.", mcp.TaskOptional, `"text":{"type":"string"}`, `"text"`, typed(echo)),
 		written("stream", "Writes count chunks of one line each.", mcp.TaskOptional, `"count":{"type":"integer","description":"how many chunks"},`+
 			`"bytes":{"type":"integer","description":"bytes of a chunk, its newline included; at least 14; default 50"},`+
@@ -27,17 +28,17 @@ func SelfTest() []Tool {
 			`"intervalMs":{"type":"integer","description":"milliseconds before each chunk but the first"},`+
 			`"message":{"type":"string","description":"what the error says"},`+
 			`"protocol":{"type":"boolean","description":"fail with a JSON-RPC error, not a tool error"}`, `"message"`, typed(fail)).Streams(),
-		written("panic", "Panics.", mcp.TaskOptional, "", "", func(context.Context, *Call, *Output) (*mcp.CallToolResult, error) {
+		written("panic", "Panics.", mcp.TaskOptional, "", "", func(context.Context, *tools.Call, *tools.Output) (*mcp.CallToolResult, error) {
 			panic("the self-test tool panic was called")
 		}),
 		written("ask", "Asks the user a question.", mcp.TaskOptional,
 			`"message":{"type":"string"},"delayMs":{"type":"integer","description":"how long it works before it asks"}`, `"message"`, ask),
 		written("blob", "Returns an image of some bytes.", mcp.TaskOptional,
 			`"bytes":{"type":"integer","description":"bytes of the image before it is encoded, 716800 at most"}`, `"bytes"`, typed(blob)).Streams(),
-		fixture("test_simple_text", "a text.", mcp.TaskOptional, "", "", func(context.Context, *Call, *Output) (*mcp.CallToolResult, error) {
+		fixture("test_simple_text", "a text.", mcp.TaskOptional, "", "", func(context.Context, *tools.Call, *tools.Output) (*mcp.CallToolResult, error) {
 			return mcp.Result("This is a simple text response for testing."), nil
 		}),
-		fixture("test_error_handling", "a tool error.", mcp.TaskOptional, "", "", func(context.Context, *Call, *Output) (*mcp.CallToolResult, error) {
+		fixture("test_error_handling", "a tool error.", mcp.TaskOptional, "", "", func(context.Context, *tools.Call, *tools.Output) (*mcp.CallToolResult, error) {
 			return mcp.ErrorResult("This tool intentionally returns an error for testing"), nil
 		}),
 		fixture("test_tool_with_progress", "progress 0, 50, 100 of 100.", mcp.TaskOptional, "", "", testProgress),
@@ -53,8 +54,8 @@ func SelfTest() []Tool {
 
 // written is a tool whose input schema is written down, not inferred from a struct as Func does it: for the tools above that took
 // a tenth of a start.
-func written(name, description string, support mcp.TaskSupport, properties, required string, do do) *Function {
-	return &Function{
+func written(name, description string, support mcp.TaskSupport, properties, required string, do do) *tools.Function {
+	return &tools.Function{
 		Tool: mcp.Tool{
 			Name:        name,
 			Description: description,
@@ -66,11 +67,11 @@ func written(name, description string, support mcp.TaskSupport, properties, requ
 }
 
 // do is what a tool does.
-type do = func(context.Context, *Call, *Output) (*mcp.CallToolResult, error)
+type do = func(context.Context, *tools.Call, *tools.Output) (*mcp.CallToolResult, error)
 
 // typed reads the arguments for f.
-func typed[In any](f func(context.Context, In, *Output) (*mcp.CallToolResult, error)) do {
-	return func(ctx context.Context, call *Call, out *Output) (*mcp.CallToolResult, error) {
+func typed[In any](f func(context.Context, In, *tools.Output) (*mcp.CallToolResult, error)) do {
+	return func(ctx context.Context, call *tools.Call, out *tools.Output) (*mcp.CallToolResult, error) {
 		var in In
 		if err := call.Decode(&in); err != nil {
 			return nil, err
@@ -81,7 +82,7 @@ func typed[In any](f func(context.Context, In, *Output) (*mcp.CallToolResult, er
 
 func echo(_ context.Context, in struct {
 	Text string `json:"text"`
-}, _ *Output) (*mcp.CallToolResult, error) {
+}, _ *tools.Output) (*mcp.CallToolResult, error) {
 	return mcp.Result(in.Text), nil
 }
 
@@ -97,7 +98,7 @@ const minChunk = 14
 // maxChunk is as much as one write should be.
 const maxChunk = 16 << 20
 
-func stream(ctx context.Context, in streamInput, out *Output) (*mcp.CallToolResult, error) {
+func stream(ctx context.Context, in streamInput, out *tools.Output) (*mcp.CallToolResult, error) {
 	if in.Bytes == 0 {
 		in.Bytes = 50
 	}
@@ -149,7 +150,7 @@ func appendChunk(line []byte, i int, in streamInput) []byte {
 
 func sleep(ctx context.Context, in struct {
 	Ms int `json:"ms"`
-}, _ *Output) (*mcp.CallToolResult, error) {
+}, _ *tools.Output) (*mcp.CallToolResult, error) {
 	if err := wait(ctx, in.Ms); err != nil {
 		return nil, err
 	}
@@ -161,7 +162,7 @@ func fail(ctx context.Context, in struct {
 	IntervalMs  int    `json:"intervalMs,omitempty"`
 	Message     string `json:"message"`
 	Protocol    bool   `json:"protocol,omitempty"`
-}, out *Output) (*mcp.CallToolResult, error) {
+}, out *tools.Output) (*mcp.CallToolResult, error) {
 	if _, err := stream(ctx, streamInput{Count: in.AfterChunks, IntervalMs: in.IntervalMs}, out); err != nil {
 		return nil, err
 	}
@@ -176,7 +177,7 @@ const maxBlob = (mcp.MaxContent - 1<<10) / 4 * 3
 
 func blob(_ context.Context, in struct {
 	Bytes int `json:"bytes"`
-}, out *Output) (*mcp.CallToolResult, error) {
+}, out *tools.Output) (*mcp.CallToolResult, error) {
 	if in.Bytes < 0 || in.Bytes > maxBlob {
 		return nil, fmt.Errorf("argument \"bytes\": must be 0 to %d", maxBlob)
 	}
@@ -188,7 +189,7 @@ func blob(_ context.Context, in struct {
 	return &mcp.CallToolResult{Content: []mcp.ContentBlock{image}}, nil
 }
 
-func ask(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
+func ask(ctx context.Context, call *tools.Call, _ *tools.Output) (*mcp.CallToolResult, error) {
 	var in struct {
 		Message string
 		DelayMs int
@@ -199,7 +200,7 @@ func ask(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error
 	if err := wait(ctx, in.DelayMs); err != nil {
 		return nil, err
 	}
-	answer, err := call.Ask(ctx, Question{
+	answer, err := call.Ask(ctx, tools.Question{
 		Message: in.Message,
 		Schema:  json.RawMessage(`{"type":"object","properties":{"answer":{"type":"string"}},"required":["answer"]}`),
 	})
@@ -220,7 +221,7 @@ func ask(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error
 	}
 }
 
-func testProgress(ctx context.Context, _ *Call, out *Output) (*mcp.CallToolResult, error) {
+func testProgress(ctx context.Context, _ *tools.Call, out *tools.Output) (*mcp.CallToolResult, error) {
 	for done := 0.0; done <= 100; done += 50 {
 		if done > 0 {
 			if err := wait(ctx, 50); err != nil {

@@ -1,4 +1,4 @@
-package tools
+package selftest
 
 import (
 	"context"
@@ -9,15 +9,16 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/tools"
 )
 
 // The tools in this file are what the specification's conformance suite looks for on a server with tasks.
 
-func fixture(name, description string, support mcp.TaskSupport, properties, required string, do do) *Function {
+func fixture(name, description string, support mcp.TaskSupport, properties, required string, do do) *tools.Function {
 	return written(name, "Conformance fixture: "+description, support, properties, required, do)
 }
 
-func greet(_ context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
+func greet(_ context.Context, call *tools.Call, _ *tools.Output) (*mcp.CallToolResult, error) {
 	var in struct{ Name string }
 	if err := call.Decode(&in); err != nil {
 		return nil, err
@@ -25,7 +26,7 @@ func greet(_ context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error
 	return mcp.Result("Hello, " + in.Name + "!"), nil
 }
 
-func slowCompute(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
+func slowCompute(ctx context.Context, call *tools.Call, _ *tools.Output) (*mcp.CallToolResult, error) {
 	var in struct {
 		Seconds float64
 		Label   string
@@ -39,26 +40,26 @@ func slowCompute(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResul
 	return mcp.Result(fmt.Sprintf("computed %s for %v s", in.Label, in.Seconds)), nil
 }
 
-func failingJob(ctx context.Context, _ *Call, _ *Output) (*mcp.CallToolResult, error) {
+func failingJob(ctx context.Context, _ *tools.Call, _ *tools.Output) (*mcp.CallToolResult, error) {
 	if err := wait(ctx, 1000); err != nil {
 		return nil, err
 	}
 	return mcp.ErrorResult("the job failed"), nil
 }
 
-func protocolErrorJob(ctx context.Context, _ *Call, _ *Output) (*mcp.CallToolResult, error) {
+func protocolErrorJob(ctx context.Context, _ *tools.Call, _ *tools.Output) (*mcp.CallToolResult, error) {
 	if err := wait(ctx, 200); err != nil {
 		return nil, err
 	}
 	return nil, rpc.Errorf(mcp.CodeInternalError, "the job failed with a protocol error")
 }
 
-func confirmDelete(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
+func confirmDelete(ctx context.Context, call *tools.Call, _ *tools.Output) (*mcp.CallToolResult, error) {
 	var in struct{ Filename string }
 	if err := call.Decode(&in); err != nil {
 		return nil, err
 	}
-	answer, err := call.Ask(ctx, Question{
+	answer, err := call.Ask(ctx, tools.Question{
 		Message: fmt.Sprintf("Really delete %s?", in.Filename),
 		Schema:  json.RawMessage(`{"type":"object","properties":{"confirm":{"type":"boolean"}},"required":["confirm"]}`),
 	})
@@ -73,7 +74,7 @@ func confirmDelete(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolRes
 	return mcp.Result("Deleted " + in.Filename), nil
 }
 
-func multiInput(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
+func multiInput(ctx context.Context, call *tools.Call, _ *tools.Output) (*mcp.CallToolResult, error) {
 	var wg sync.WaitGroup
 	var answers [2]string
 	var errs [2]error
@@ -89,7 +90,7 @@ func multiInput(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult
 	return mcp.Result(fmt.Sprintf("name: %s, color: %s", answers[0], answers[1])), nil
 }
 
-func testToolWithTask(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
+func testToolWithTask(ctx context.Context, call *tools.Call, _ *tools.Output) (*mcp.CallToolResult, error) {
 	name, err := askFor(ctx, call, "user_name")
 	if err != nil {
 		return nil, err
@@ -101,8 +102,8 @@ func testToolWithTask(ctx context.Context, call *Call, _ *Output) (*mcp.CallTool
 }
 
 // askFor asks for one text. Whatever the text is, it is the property name of the answer: the suite answers each of these questions with one.
-func askFor(ctx context.Context, call *Call, what string) (string, error) {
-	answer, err := call.Ask(ctx, Question{
+func askFor(ctx context.Context, call *tools.Call, what string) (string, error) {
+	answer, err := call.Ask(ctx, tools.Question{
 		Message: "Please enter " + what + ".",
 		Schema:  json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`),
 	})
