@@ -32,7 +32,7 @@ man: build ## the man pages, in bin/man/man1
 test: check lint vuln race fuzz-short hosts-short ## all that CI checks
 
 check: ## format, modules, vet, also for systems that the tests do not run on
-	@unformatted=$$(gofmt -l *.go rpc partials tasks tools testdata/bench testdata/cast testdata/examples testdata/hosts testdata/interop/go); \
+	@unformatted=$$(gofmt -l main.go internal rpc partials tasks tools testdata/bench testdata/cast testdata/examples testdata/hosts testdata/interop/go); \
 	if [ -n "$$unformatted" ]; then echo "not formatted (gofmt -w):"; echo "$$unformatted"; exit 1; fi
 	go mod tidy -diff
 	go vet ./... ./testdata/cast ./testdata/examples/...
@@ -50,13 +50,13 @@ race: ## every test, under the race detector. -parallel: most tests wait for pro
 	go test -race -parallel 4 -timeout 30m ./...
 
 crash: ## kill -9 of runnel 200 times, of supervisors 100 times, processes that share a state for a minute (make test does some of each)
-	RUNNEL_TEST_CRASH_ROUNDS=200 RUNNEL_TEST_SHARED_TIME=1m go test -race -count=1 -v -timeout 1h -run 'AnyMoment$$|TestProcessesShareAState' .
+	RUNNEL_TEST_CRASH_ROUNDS=200 RUNNEL_TEST_SHARED_TIME=1m go test -race -count=1 -v -timeout 1h -run 'AnyMoment$$|TestProcessesShareAState' ./internal/e2e
 
 soak: ## 100,000 short tasks and one that streams all the time: what the process holds and how large the state is (make test runs 3,000)
-	RUNNEL_TEST_SOAK_TASKS=100000 go test -count=1 -v -timeout 2h -run TestSoak .
+	RUNNEL_TEST_SOAK_TASKS=100000 go test -count=1 -v -timeout 2h -run TestSoak ./internal/e2e
 
 hostile: ## on Linux, several runnels on one state for $(RUNNEL_HOSTILE_TIME), and all that can go wrong around them; .ci/run does ten minutes of it
-	RUNNEL_HOSTILE_TIME=$(RUNNEL_HOSTILE_TIME) RUNNEL_HOSTILE_SEED=$(RUNNEL_HOSTILE_SEED) go test -race -count=1 -v -timeout 24h -run '^TestHostileGround$$' .
+	RUNNEL_HOSTILE_TIME=$(RUNNEL_HOSTILE_TIME) RUNNEL_HOSTILE_SEED=$(RUNNEL_HOSTILE_SEED) go test -race -count=1 -v -timeout 24h -run '^TestHostileGround$$' ./internal/e2e
 
 fuzz: ## every fuzz target $(FUZZTIME), and $(RANDOM_SESSIONS) random sessions
 	@for package in $$(go list ./...); do \
@@ -65,7 +65,7 @@ fuzz: ## every fuzz target $(FUZZTIME), and $(RANDOM_SESSIONS) random sessions
 			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5s $$package || exit 1; \
 		done; \
 	done
-	RUNNEL_TEST_RUNS=$(RANDOM_SESSIONS) go test -race -timeout 2h -run '^TestRandomSessions$$' .
+	RUNNEL_TEST_RUNS=$(RANDOM_SESSIONS) go test -race -timeout 2h -run '^TestRandomSessions$$' ./internal/e2e
 
 fuzz-short:
 	$(MAKE) fuzz FUZZTIME=10000x RANDOM_SESSIONS=1

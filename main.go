@@ -1,33 +1,15 @@
 // Runnel serves command line programs as MCP tools over stdin and stdout: they run as tasks and stream
 // their output while they run.
-//
-// Package main wires the rooms: flags, variables and the config file become options (flags.go,
-// config.go), serve (serve.go) connects the server, the tasks and the tools. The commands stand in a file each.
 package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"os/signal"
-	"slices"
-	"strings"
 	"syscall"
-	"time"
 
-	"github.com/rs/zerolog"
-)
-
-// Exit codes.
-const (
-	exitFine    = 0 // EOF on stdin and SIGTERM are the ways to end
-	exitFailure = 1 // something failed at run time
-	exitUsage   = 2 // wrong flags or config
-
-	exitInterrupted = 130 // after Ctrl-C: 128 + SIGINT, as shells give it
+	"runnel/internal/cli"
 )
 
 func main() {
@@ -39,177 +21,26 @@ func main() {
 	// A file that may not grow (ulimit -f) is one, too.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGXFSZ)
 
-	easeCollector()
+	// The signals first: one that ended the process later would leave the pipes non-blocking for whoever shares them.
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	hangups := make(chan os.Signal, 1)
 	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup
 		signal.Notify(hangups, syscall.SIGHUP)
 	}
-
-	// Not before the signals: one that ended the process would leave the pipes non-blocking for whoever shares them.
-	in, restoreIn := polled(os.Stdin)
-	out, restoreOut := polled(stdout)
 	ctx, interrupt := context.WithCancelCause(context.Background())
 	again := make(chan os.Signal, 1)
 	go func() { // the one that hears SIGINT and SIGTERM: the first ends what runs, the second leaves at once
 		interrupt(fmt.Errorf("%v signal received", <-signals))
 		again <- <-signals
 	}()
-	i := &invocation{env: os.Environ(), stdin: in, stdout: out, stderr: os.Stderr, again: again, lastWords: make(chan func(), 1), hangups: hangups, reloads: true}
-	if samePipe(os.Stderr, stdout) { // as 2>&1 makes it: it does not block any more, and what has no room would be lost
-		i.stderr = out
-	}
-	code := i.run(ctx, os.Args[1:])
-	restoreOut()
-	restoreIn()
-	if i.killedBy != 0 {
-		signal.Reset(i.killedBy)
-		_ = syscall.Kill(os.Getpid(), i.killedBy)
+
+	p := &cli.Process{Env: os.Environ(), Stdin: os.Stdin, Stdout: stdout, Stderr: os.Stderr, Again: again, Hangups: hangups}
+	code, killedBy := p.Main(ctx, os.Args[1:])
+	if killedBy != 0 {
+		signal.Reset(killedBy)
+		_ = syscall.Kill(os.Getpid(), killedBy)
 		select {} // any thread may take it
 	}
 	os.Exit(code)
 }
-
-// invocation is one run of the program and what surrounds it.
-type invocation struct {
-	env    []string // "NAME=value"
-	stdin  io.Reader
-	stdout io.Writer
-	stderr io.Writer
-
-	again     <-chan os.Signal // a second SIGINT or SIGTERM: nothing more is waited for; nil = none comes
-	killedBy  syscall.Signal   // what ended the process as if it had not been caught; 0 = nothing
-	hangups   <-chan os.Signal // SIGHUP; nil = none comes
-	lastWords chan func()      // of a call: takes away the line that it draws; capacity 1
-
-	reloads bool        // the config file is watched
-	seen    os.FileInfo // of it, from before it was read last; nil = it was not there
-
-	upstreams int // of the config, once its registry is made
-
-	completing bool // a shell waits for words: no other server is started
-
-	untrusted *untrusted // why the config file in the current directory was left out, if it was
-
-	detach string // the tool whose calls are detached, whatever the config says
-
-	only    string   // the one tool that is wanted of those in this process; "" = all
-	wrapped []string // the server that runnel stands before; nil = none
-
-	args []string
-
-	options options
-
-	unwritten error // why the help could not be written: cobra takes no error of it
-}
-
-// run is the whole program but for the process around it; it returns the exit code. It ends when ctx does.
-func (i *invocation) run(ctx context.Context, args []string) int {
-	i.args = args
-	root := i.serveAlone()
-	root.SetIn(i.stdin)
-	root.SetOut(i.stdout)
-	root.SetErr(i.stderr)
-	if !onlyServes(root.Flags(), args) {
-		i.addCommands(root)
-	}
-	root.SetArgs(append([]string{}, args...)) // not nil, which would mean os.Args
-	ended := make(chan error, 1)
-	go func() { ended <- root.ExecuteContext(ctx) }()
-	var err error
-	select {
-	case err = <-ended:
-	case s := <-i.again:
-		return i.leave(s.(syscall.Signal))
-	}
-	if err != nil && i.options.from == nil { // the variables have not been read, and one says how it is told
-		_ = i.readEnvironment(root)
-	}
-	if err == nil {
-		err = i.unwritten
-	}
-	if err == nil {
-		return exitFine
-	}
-	// The error itself, and not one that wraps it: a server's says "writing to the client", and is told.
-	if write, ok := err.(*fs.PathError); ok && write.Path == "/dev/stdout" && errors.Is(write, syscall.EPIPE) {
-		return exitFailure // head has seen enough
-	}
-	if exit, ok := errors.AsType[exitError](err); ok {
-		return int(exit)
-	}
-	if usage, ok := errors.AsType[*usageError](err); ok {
-		i.say(zerolog.ErrorLevel, usage.Error())
-		return exitUsage
-	}
-	i.say(zerolog.ErrorLevel, "runnel: "+err.Error())
-	return exitFailure
-}
-
-// leave ends the process though a command still runs. Only a call has last words: the line that it draws is taken away.
-func (i *invocation) leave(s syscall.Signal) int {
-	var end func()
-	select {
-	case end = <-i.lastWords:
-	default:
-		i.killedBy = s
-		return exitFailure
-	}
-	const patience = 100 * time.Millisecond // a terminal that has been stopped takes no word
-	ended := make(chan struct{})
-	go func() { defer close(ended); end() }()
-	select {
-	case <-ended:
-	case <-time.After(patience):
-	}
-	return exitInterrupted
-}
-
-var errHangup = errors.New("the terminal has gone (SIGHUP)")
-
-// untilHangup ends with ctx or with SIGHUP.
-func (i *invocation) untilHangup(ctx context.Context) context.Context {
-	if i.hangups == nil {
-		return ctx
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	go func() {
-		select {
-		case <-i.hangups:
-			cancel(errHangup)
-		case <-ctx.Done():
-		}
-	}()
-	return ctx
-}
-
-// getenv returns the value of a variable, "" if it is not set.
-func (i *invocation) getenv(name string) string {
-	for _, variable := range slices.Backward(i.env) {
-		if value, ok := strings.CutPrefix(variable, name+"="); ok {
-			return value
-		}
-	}
-	return ""
-}
-
-// usageError is something that the user has to change: flags, variables, config.
-type usageError struct {
-	err  error
-	hint string
-}
-
-func (e *usageError) Error() string {
-	if e.hint == "" {
-		return e.err.Error()
-	}
-	return e.err.Error() + "\n" + e.hint
-}
-
-func (e *usageError) Unwrap() error { return e.err }
-
-// exitError is an end that needs no words, or whose words have been said.
-type exitError int
-
-func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }

@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"runnel/rpc/mcp"
+)
+
+// asker puts a server's questions to the user of a terminal, one at a time.
+//
+// Goroutines: one reads stdin from the first question on. A read of a terminal cannot be ended, so it is left behind for
+// the exit of the process.
+type asker struct {
+	stdin io.Reader
+	view  *view
+	yes   bool // nobody is asked: all is accepted
+
+	turn  sync.Mutex
+	lines chan string // nil before the first question; closed at the end of stdin
+}
+
+// ask asks one question, the params of elicitation/create.
+func (a *asker) ask(ctx context.Context, params json.RawMessage) mcp.ElicitResult {
+	var p mcp.ElicitParams
+	_ = json.Unmarshal(params, &p) // what is of the wrong type reads as absent
+	fields := readSchema(p.RequestedSchema).properties
+	if a.yes {
+		return accept(fields)
+	}
+	a.turn.Lock()
+	defer a.turn.Unlock()
+	if ctx.Err() != nil {
+		return mcp.ElicitResult{Action: mcp.ElicitCancel}
+	}
+	defer a.view.hush()()
+	_, _ = fmt.Fprintf(a.view, "? %s\n", printable(p.Message))
+	if len(fields) == 0 {
+		for {
+			line, ok := a.read(ctx, "  [y]es or [n]o: ")
+			switch strings.ToLower(line) {
+			case "y", "yes":
+				return mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage("{}")}
+			case "n", "no":
+				return mcp.ElicitResult{Action: mcp.ElicitDecline}
+			}
+			if !ok {
+				return mcp.ElicitResult{Action: mcp.ElicitCancel}
+			}
+		}
+	}
+	content := map[string]json.RawMessage{}
+	for _, f := range fields {
+		v, action := a.field(ctx, &f)
+		if action != mcp.ElicitAccept {
+			return mcp.ElicitResult{Action: action}
+		}
+		if v != nil {
+			content[f.name] = v
+		}
+	}
+	b, _ := json.Marshal(content)
+	return mcp.ElicitResult{Action: mcp.ElicitAccept, Content: b}
+}
+
+// field asks for one value; nil = left out. Nothing where something must be declines the question.
+func (a *asker) field(ctx context.Context, f *property) (json.RawMessage, mcp.ElicitAction) {
+	prompt := "  " + printable(f.name)
+	if f.Description != "" {
+		prompt += " (" + printable(f.Description) + ")"
+	}
+	words := f.words()
+	if slices.Contains(f.allTypes(), "boolean") {
+		words = []string{"yes", "no"}
+	}
+	if len(words) > 0 {
+		prompt += " [" + printable(strings.Join(words, ", ")) + "]"
+	}
+	switch {
+	case f.Default != nil:
+		prompt += " (empty: " + printable(unquoted(f.Default)) + ")"
+	case f.required:
+		prompt += " (empty: decline)"
+	}
+	for {
+		line, ok := a.read(ctx, prompt+": ")
+		switch {
+		case !ok && line == "":
+			return nil, mcp.ElicitCancel
+		case line == "" && f.Default == nil && f.required:
+			return nil, mcp.ElicitDecline
+		case line == "":
+			return f.Default, mcp.ElicitAccept
+		}
+		if slices.Contains(f.allTypes(), "boolean") {
+			switch strings.ToLower(line) {
+			case "y", "yes":
+				line = "true"
+			case "n", "no":
+				line = "false"
+			}
+		} else if len(words) > 0 && !slices.Contains(words, line) {
+			_, _ = fmt.Fprintf(a.view, "  one of: %s\n", printable(strings.Join(words, ", ")))
+			continue
+		}
+		v, err := f.value(line)
+		if err == nil {
+			return v, mcp.ElicitAccept
+		}
+		_, _ = fmt.Fprintf(a.view, "  %s\n", printable(err.Error()))
+	}
+}
+
+// read shows a prompt and reads a line; ok is false at the end of stdin and of ctx.
+func (a *asker) read(ctx context.Context, prompt string) (line string, ok bool) {
+	if a.lines == nil {
+		a.lines = make(chan string)
+		go func(lines chan<- string) {
+			defer close(lines)
+			for s := bufio.NewScanner(a.stdin); s.Scan(); {
+				lines <- strings.TrimSpace(s.Text())
+			}
+		}(a.lines)
+	}
+	_, _ = io.WriteString(a.view, prompt)
+	select {
+	case line, ok = <-a.lines:
+		return line, ok
+	case <-ctx.Done():
+		_, _ = io.WriteString(a.view, "\n")
+		return "", false
+	}
+}
+
+// accept is what --yes answers: a value for what proposes one or must be there.
+func accept(fields []property) mcp.ElicitResult {
+	content := map[string]json.RawMessage{}
+	for _, f := range fields {
+		if f.required || f.Default != nil || len(f.values()) > 0 || slices.Contains(f.allTypes(), "boolean") {
+			content[f.name] = f.plainest()
+		}
+	}
+	b, _ := json.Marshal(content)
+	return mcp.ElicitResult{Action: mcp.ElicitAccept, Content: b}
+}
+
+// plainest is what a field proposes, else the first or the plainest value that it takes.
+func (p *property) plainest() json.RawMessage {
+	values, types := p.values(), p.allTypes()
+	switch {
+	case p.Default != nil:
+		return p.Default
+	case len(values) > 0:
+		return values[0]
+	case slices.Contains(types, "boolean"):
+		return json.RawMessage("true")
+	case slices.Contains(types, "integer"), slices.Contains(types, "number"):
+		return json.RawMessage("0")
+	case slices.Contains(types, "array") && p.Items != nil:
+		return slices.Concat([]byte{'['}, p.Items.plainest(), []byte{']'})
+	case slices.Contains(types, "array"):
+		return json.RawMessage("[]")
+	}
+	return json.RawMessage(`"yes"`)
+}

@@ -1,0 +1,312 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"runnel/partials/tracker"
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/tools"
+	"runnel/tools/remote"
+)
+
+// progressToken names the one call of a process.
+const progressToken = `"runnel-call"`
+
+// errTimeout cancels a call that takes too long.
+var errTimeout = errors.New("timed out")
+
+// call is one call of a tool, and how it is shown.
+type call struct {
+	i       *invocation
+	o       *callOptions
+	view    *view
+	remote  *remote.Call
+	tracker *tracker.Tracker // of remote
+	asker   *asker
+
+	capabilities mcp.ClientCapabilities
+
+	// Set by open.
+	client    *rpc.Client
+	tool      *mcp.Tool
+	arguments json.RawMessage
+
+	began time.Time
+
+	mu     sync.Mutex
+	first  time.Duration // when the first content came
+	lost   error         // of stdout: nobody reads it
+	failed context.CancelCauseFunc
+}
+
+func newCall(i *invocation, v *view, o *callOptions) *call {
+	c := &call{i: i, o: o, view: v}
+	c.asker = &asker{stdin: i.stdin, view: v, yes: o.yes}
+	c.capabilities = remote.Capabilities(c.asks())
+	if o.noTask {
+		c.capabilities.Extensions = nil
+	}
+	c.remote = remote.New(remote.Options{
+		Token:   json.RawMessage(progressToken),
+		Whole:   o.output.word == "json",
+		Content: c.content,
+		Gap:     c.gap,
+		Status: func(status mcp.TaskStatus, message string) {
+			if status == mcp.TaskWorking && message != "" {
+				c.view.say(message)
+			}
+		},
+		Cancel: func() { c.view.say("cancelling") },
+		Ask: func(ctx context.Context, params json.RawMessage) (mcp.ElicitResult, error) {
+			return c.asker.ask(ctx, params), nil
+		},
+		Log: i.logger(),
+	})
+	c.tracker = c.remote.Tracker()
+	return c
+}
+
+// asks reports whether questions can be answered.
+func (c *call) asks() bool {
+	if c.o.askGiven && !c.o.yes {
+		return c.o.ask
+	}
+	return c.o.yes || isTerminal(c.i.stdin)
+}
+
+// content shows what has come.
+func (c *call) content(items []json.RawMessage, replaces bool) {
+	c.mu.Lock()
+	if c.first == 0 {
+		c.first = time.Since(c.began)
+	}
+	c.mu.Unlock()
+	if replaces {
+		c.say("what follows replaces the output so far")
+	}
+	c.show(items)
+}
+
+// show writes content items to stdout, what a command wrote to stderr to stderr.
+func (c *call) show(items []json.RawMessage) {
+	for _, item := range items {
+		text, isText, stderr := itemText(item)
+		if c.o.output.word != "text" {
+			c.view.say(text)
+		} else if err := c.view.output(text, isText, stderr); !stderr {
+			c.written(err)
+		}
+	}
+}
+
+// written ends the call when nobody reads its output any more, as head does.
+func (c *call) written(err error) {
+	if err == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lost == nil {
+		c.lost = err
+		if c.failed != nil {
+			c.failed(err)
+		}
+	}
+}
+
+func (c *call) gap(g tracker.Gap) { c.say(g.String()) }
+
+// say tells something on stderr.
+func (c *call) say(text string) { c.i.say(zerolog.WarnLevel, "runnel: "+text) }
+
+// message gets every message of the server's.
+func (c *call) message(line []byte) {
+	if c.o.output.word == "ndjson" {
+		c.written(c.view.content(string(line) + "\n"))
+	}
+}
+
+// notified gets the server's notifications, in their order.
+func (c *call) notified(method string, params json.RawMessage) {
+	if !c.o.detach {
+		c.remote.Notification(method, params)
+	}
+	if method == "notifications/progress" {
+		var p struct {
+			Token           json.RawMessage `json:"progressToken"`
+			Progress, Total float64
+			Message         string
+		}
+		if json.Unmarshal(params, &p) == nil && string(p.Token) == progressToken {
+			c.view.progress(p.Progress, p.Total, p.Message)
+		}
+	}
+}
+
+// request answers the server's requests: questions.
+func (c *call) request(ctx context.Context, method string, params json.RawMessage) (any, error) {
+	if method != "elicitation/create" {
+		return nil, rpc.Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
+	}
+	return c.asker.ask(ctx, params), nil
+}
+
+// run makes the call and shows it. ctx ends when the user wants no more of it.
+func (c *call) run(ctx context.Context) error {
+	c.began = time.Now()
+	wanted, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	if c.o.timeout > 0 {
+		defer time.AfterFunc(c.o.timeout, func() { giveUp(errTimeout) }).Stop()
+	}
+	c.mu.Lock()
+	c.failed = giveUp
+	if c.lost != nil { // with what came before the call
+		giveUp(c.lost)
+	}
+	c.mu.Unlock()
+
+	result, err := c.result(wanted)
+	if err == nil && !c.o.detach {
+		err = c.finish(result)
+	}
+	c.view.end()
+	c.summarize(result, err)
+	switch cause := context.Cause(wanted); {
+	case cause != nil && cause == context.Cause(ctx):
+		return exitError(exitInterrupted)
+	case cause == errTimeout:
+		return fmt.Errorf("timed out after %v", c.o.timeout)
+	case cause != nil && !errors.Is(cause, syscall.EPIPE):
+		return fmt.Errorf("writing the output: %w", cause)
+	case errors.Is(cause, syscall.EPIPE): // head has seen enough
+		return exitError(exitFailure)
+	}
+	return err
+}
+
+// result makes the call and returns its result.
+func (c *call) result(wanted context.Context) (json.RawMessage, error) {
+	if c.o.detach {
+		return nil, c.detached(wanted)
+	}
+	tool := c.tool
+	call := &remote.Params{Tool: tool.Name, Arguments: c.arguments}
+	_, takesTasks := c.client.Capabilities().Extensions[mcp.ExtensionTasks]
+	switch {
+	case c.o.mode.word != "" && c.client.Era() == rpc.Handshake && !c.client.Capabilities().Answers(mcp.ResponseMode(c.o.mode.word)):
+		return nil, fmt.Errorf("--mode %s does not go with this server, which does not declare that response mode (SEP-1905): leave --mode out", c.o.mode.word)
+	case !c.o.noTask && remote.TakesTask(c.client, tool):
+		call.Task = &mcp.TaskMetadata{}
+		if c.o.mode.word != "" {
+			call.Task.ResponseModes = []mcp.ResponseMode{mcp.ResponseMode(c.o.mode.word)}
+		}
+	case c.o.mode.word != "" && c.client.Era() == rpc.Stateless:
+		return nil, fmt.Errorf("%s cannot be called with --mode: the server speaks %s only, which has no response modes", tool.Name, c.client.Version().Name)
+	case c.o.task && c.client.Era() == rpc.Stateless && takesTasks:
+		// there the server decides what becomes a task
+	case c.o.task || c.o.mode.word != "":
+		return nil, fmt.Errorf("%s cannot be called as a task: the server or the tool does not take it", tool.Name)
+	}
+	result, err := c.remote.Run(wanted, c.client, call)
+	var e *rpc.Error
+	switch {
+	case errors.Is(err, rpc.ErrClosed):
+		err = fmt.Errorf("connection lost: %w", c.client.Err())
+	case errors.As(err, &e):
+		err = fmt.Errorf("%s: %w", tool.Name, err)
+	}
+	return result, err
+}
+
+// finish shows what the result has beyond what came, and makes an exit code of it.
+func (c *call) finish(raw json.RawMessage) error {
+	var r mcp.CallToolResult
+	if err := json.Unmarshal(raw, &r); err != nil {
+		if _, partly := errors.AsType[*json.UnmarshalTypeError](err); !partly {
+			return fmt.Errorf("reading the result: %w", err)
+		}
+	}
+	switch c.o.output.word {
+	case "json":
+		var line bytes.Buffer
+		if err := json.Compact(&line, raw); err != nil {
+			return fmt.Errorf("reading the result: %w", err)
+		}
+		c.written(c.view.content(line.String() + "\n"))
+	case "text":
+		content := tools.SplitEnd(&r)
+		compared := c.tracker.Compare(content)
+		if r.Meta[mcp.MetaCommand] != nil && compared != tracker.NoneStreamed && !c.remote.CutShort() { // the output has come, as it was
+			content, compared = tools.OnlyEnd(content), tracker.ResultAdds
+		}
+		switch compared {
+		case tracker.NoneStreamed, tracker.ResultAdds:
+			c.show(c.tracker.Beyond(content))
+		case tracker.Different:
+			if c.tracker.Stats().Gaps > 0 {
+				c.say("the result is not what was streamed; -o json shows it")
+				break
+			}
+			// What was streamed was about the work, the result is what came of it.
+			c.view.newLine()
+			c.show(content)
+		}
+	}
+	return exitOf(&r)
+}
+
+// exitOf makes an exit code of a result: that of its command, else 0, or 1 for an error.
+func exitOf(r *mcp.CallToolResult) error {
+	var s struct {
+		ExitCode int `json:"exitCode"` // null after a signal
+	}
+	said := r.StructuredContent
+	if command := r.Meta[mcp.MetaCommand]; command != nil {
+		said, _ = json.Marshal(command) // it was JSON before
+	}
+	_ = json.Unmarshal(said, &s) // most results have none
+	switch {
+	case s.ExitCode&0xff != 0:
+		return exitError(s.ExitCode & 0xff)
+	case r.IsError:
+		return exitError(exitFailure)
+	}
+	return nil
+}
+
+// summarize tells on stderr what came.
+func (c *call) summarize(raw json.RawMessage, err error) {
+	if !c.o.summary {
+		return
+	}
+	var r mcp.CallToolResult
+	_ = json.Unmarshal(raw, &r)
+	stats := c.tracker.Stats()
+	end, _ := c.tracker.End()
+	compared := "no result"
+	if raw != nil {
+		compared = c.tracker.Compare(tools.SplitEnd(&r)).String()
+	}
+	c.mu.Lock()
+	first := c.first
+	c.mu.Unlock()
+	code := exitFine
+	if exit, ok := errors.AsType[exitError](err); ok {
+		code = int(exit)
+	} else if err != nil {
+		code = exitFailure
+	}
+	c.i.say(zerolog.InfoLevel, fmt.Sprintf("%d partials, gaps %d, first after %d ms; %d bytes, %s; exit code %d, %v after %d ms",
+		stats.Partials, stats.Gaps, first.Milliseconds(), stats.Bytes, compared, code, end, time.Since(c.began).Milliseconds()))
+}

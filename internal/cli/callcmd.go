@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/tools/remote"
+)
+
+// callOptions are the flags of runnel call.
+type callOptions struct {
+	object    string
+	task      bool
+	noTask    bool
+	mode      *chosen
+	output    *chosen
+	progress  *chosen
+	timeout   time.Duration
+	ask       bool
+	yes       bool
+	summary   bool
+	protocol  *chosen
+	detach    bool
+	askGiven  bool
+	arguments []string
+}
+
+const callExamples = `  # a tool of the config file; its output comes as it is written
+  runnel call test packages=./rpc/... packages=./tasks
+
+  # which arguments does it take?
+  runnel call test --help
+
+  # a tool of any other MCP server
+  runnel call echo message=hello -- npx -y @modelcontextprotocol/server-everything
+
+  # arguments as JSON, one of them from a file; the result as JSON
+  runnel call search --json '{"limit": 10}' pattern=@pattern.txt -o json | jq -r '.content[0].text'
+
+  # no longer than a minute, and yes to all questions
+  runnel call deploy host=web1 --timeout 1m --yes
+
+  # start it, leave, and come back for it
+  id=$(runnel call test --detach); runnel tasks result "$id"`
+
+// callCommand is "runnel call". serve are the flags of serve.
+func (i *invocation) callCommand(serve *pflag.FlagSet) *cobra.Command {
+	o := &callOptions{
+		mode:     choiceOf("", "immediate", "streaming", "task"),
+		progress: choiceOf("auto", "always", "never"),
+		protocol: choiceOfVersions(),
+	}
+	cmd := &cobra.Command{
+		Use:   "call [flags] TOOL [KEY=VALUE...] [-- SERVER [ARGUMENT...]]",
+		Short: "Call a tool and show its output as it arrives",
+		Long: `Calls a tool that runnel serves with the same flags and config. Behind -- stands the command of any other MCP server that speaks on
+stdin and stdout; then the tool is one of that server. Output goes to stdout as it arrives, progress and errors go to stderr.
+
+An argument is KEY=VALUE; KEY=@FILE takes the content of a file (KEY=@@x is the text @x). Give a KEY several times to fill an array,
+or give the array as JSON. "runnel call TOOL --help" shows what a tool takes.
+
+Ctrl-C cancels the call and waits until it has ended; a second Ctrl-C leaves at once.
+
+The exit code is that of the command which the tool ran, if the result has one; else 0, or 1 for an error. 2 means wrong flags or
+arguments, 130 that it was ended by Ctrl-C. The other flags of runnel serve are taken, too.`,
+		Example: callExamples,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.askGiven = cmd.Flags().Changed("ask")
+			own, server, err := splitServer(cmd, args)
+			switch {
+			case err != nil:
+				return err
+			case len(own) == 0:
+				return &usageError{errors.New("runnel call: which tool?"), hint(cmd)}
+			case o.detach && len(server) > 0:
+				return &usageError{errors.New("runnel call: --detach is for runnel's own tools: a server behind -- ends with this call, and its tasks with it"), hint(cmd)}
+			case o.detach && (o.noTask || o.mode.word != "" || o.protocol.word != "" || o.timeout > 0):
+				return &usageError{errors.New("runnel call: --detach does not go with --no-task, --mode, --protocol or --timeout: it leaves when the task runs"), hint(cmd)}
+			case o.noTask && (o.task || o.mode.word != ""):
+				return &usageError{errors.New("runnel call: --no-task does not go with --task or --mode"), hint(cmd)}
+			}
+			if o.detach {
+				i.detach, o.task = own[0], true
+			}
+			if len(server) == 0 {
+				i.only = own[0]
+			}
+			o.arguments = own[1:]
+			return i.call(cmd, own[0], server, o)
+		},
+	}
+	cmd.ValidArgsFunction = i.completeCall
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&o.object, "json", "", "arguments as a JSON `OBJECT`; KEY=VALUE wins over it")
+	flags.BoolVar(&o.task, "task", false, "call it as a task; an error if that cannot be")
+	flags.BoolVar(&o.noTask, "no-task", false, "call it without a task")
+	flags.Var(o.mode, "mode", "ask for the response `MODE` immediate, streaming or task (SEP-1905)")
+	o.output = outputFlag(flags, "json (the result on one line)", "ndjson (every message received)")
+	flags.Var(o.progress, "progress", "`WHEN` to show progress on stderr: auto (on a terminal), always, never")
+	flags.Var((*span)(&o.timeout), "timeout", "cancel the call after this `DURATION`; 0 = never")
+	flags.BoolVar(&o.ask, "ask", false, "ask you what the tool asks (the default on a terminal)")
+	flags.BoolVar(&o.yes, "yes", false, "say yes to what the tool asks, with the values that it proposes")
+	flags.BoolVar(&o.summary, "summary", false, "at the end, say on stderr how much output came, and when")
+	flags.BoolVar(&o.detach, "detach", false, "start it as a task that goes on by itself, print its id and leave")
+	flags.Var(o.protocol, "protocol", "speak this `VERSION` of the protocol; else the newest that both sides know")
+	addServeFlags(flags, serve, "config", "tool", "selftest", "state", "owner")
+	return cmd
+}
+
+// call calls a tool once.
+func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *callOptions) error {
+	v := newView(i.stdout, i.stderr, o.progress.word, i.getenv("TERM"))
+	defer v.end()
+	select {
+	case i.lastWords <- v.end:
+	default: // no signal comes
+	}
+	stderr := i.stderr
+	i.stderr = v
+	defer func() { i.stderr = stderr }()
+	v.say(name)
+
+	c := newCall(i, v, o)
+	dial := rpc.DialOptions{
+		Version:        o.protocol.word,
+		Capabilities:   c.capabilities,
+		OnNotification: c.notified,
+		OnMessage:      c.message,
+	}
+	if c.asks() {
+		dial.OnRequest = c.request
+	}
+	if dial.Version == "" && (len(server) == 0 || o.task || o.mode.word != "") {
+		// Only there a client says what is to be a task, and how; and output streams from the first byte on.
+		dial.Version = mcp.NewestHandshake().Name
+	}
+	ctx := cmd.Context()
+	if o.timeout > 0 {
+		opening, stop := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("timed out after %v", o.timeout))
+		defer stop()
+		cmd.SetContext(opening)
+	}
+	disconnect, err := c.open(cmd, name, server, dial)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return exitError(exitInterrupted)
+	case err != nil:
+		return err
+	}
+	defer disconnect()
+	return c.run(ctx)
+}
+
+// open connects to the server, finds the tool, and makes the arguments of its call.
+func (c *call) open(cmd *cobra.Command, name string, server []string, dial rpc.DialOptions) (disconnect func(), err error) {
+	client, disconnect, err := c.i.dial(cmd, server, dial)
+	if errors.As(err, new(*rpc.Error)) && c.o.protocol.word == "" && dial.Version != "" {
+		// It does not take the handshake that was asked for because of its tasks: is it of the newer era only?
+		dial.Version = ""
+		var later error
+		if client, disconnect, later = c.i.dial(cmd, server, dial); later == nil {
+			err = nil
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.client = client
+	if err := c.find(cmd.Context(), name, server); err != nil {
+		disconnect()
+		return nil, err
+	}
+	return disconnect, nil
+}
+
+// find finds the tool, among those of runnel itself where no server is named, and makes the arguments of its call.
+func (c *call) find(ctx context.Context, name string, server []string) error {
+	list, err := remote.ListTools(ctx, c.client)
+	if err != nil {
+		return err
+	}
+	if c.tool, err = findTool(list, name, server); err != nil {
+		return err
+	}
+	if c.arguments, err = parseArguments(c.tool.InputSchema, c.o.arguments, c.o.object); err != nil {
+		return &usageError{err, fmt.Sprintf("the arguments of %s are: %s", name, cmp.Or(usageOf(c.tool), "none"))}
+	}
+	return nil
+}
+
+// usageOf is how the arguments of a tool are written, "" if it has none.
+func usageOf(tool *mcp.Tool) string {
+	var usage []string
+	for _, p := range readSchema(tool.InputSchema).properties {
+		usage = append(usage, p.usage())
+	}
+	return strings.Join(usage, " ")
+}

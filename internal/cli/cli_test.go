@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// environ is an environment with nothing of the machine's own configuration.
+func environ(t testing.TB) []string {
+	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TERM=dumb", "XDG_CONFIG_HOME=" + t.TempDir(), "XDG_STATE_HOME=" + t.TempDir(), "RUNNEL_STATE=memory"}
+}
+
+// outcome is what a run of the program with an empty input gives.
+type outcome struct {
+	code           int
+	stdout, stderr string
+}
+
+func runCommand(t *testing.T, args ...string) outcome {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code := Run(t.Context(), args, append(environ(t), "RUNNEL_CONFIG="+os.DevNull), strings.NewReader(""), &stdout, &stderr)
+	return outcome{code, stdout.String(), stderr.String()}
+}
+
+func (o outcome) is(t *testing.T, code int, stdout, stderr string) {
+	t.Helper()
+	if o.code != code || !regexp.MustCompile("^(?s:"+stdout+")$").MatchString(o.stdout) || !regexp.MustCompile(stderr).MatchString(o.stderr) || stderr == "" && o.stderr != "" {
+		t.Errorf("exit code %d, want %d\nstdout %.500q\n  want %q\nstderr %.500q\n  want %q", o.code, code, o.stdout, stdout, o.stderr, stderr)
+	}
+}
+
+// rootCommand is the whole command line.
+func (i *invocation) rootCommand() *cobra.Command {
+	root := i.serveAlone()
+	i.addCommands(root)
+	return root
+}
+
+// A flag wins over its variable, a variable over the file, the file over the default.
+func TestPrecedence(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "runnel.yaml")
+	if err := os.WriteFile(file, []byte("limits: {maxInFlight: 7}\nserver: {owner: file}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args, env []string
+		inFlight  int
+		owner     string
+		tools     string
+	}{
+		{inFlight: 256, owner: "local"},
+		{env: []string{"RUNNEL_CONFIG=" + file}, inFlight: 7, owner: "file"},
+		{args: []string{"--config", file}, env: []string{"RUNNEL_CONFIG=/nothing/here"}, inFlight: 7, owner: "file"},
+		{args: []string{"--config", file}, env: []string{"RUNNEL_MAX_IN_FLIGHT=8", "RUNNEL_OWNER="}, inFlight: 8, owner: "file"},
+		{args: []string{"--config", file, "--max-in-flight=9", "--owner", "flag"}, env: []string{"RUNNEL_MAX_IN_FLIGHT=8", "RUNNEL_OWNER=env"}, inFlight: 9, owner: "flag"},
+		{env: []string{"RUNNEL_TOOL=a=x, y"}, inFlight: 256, owner: "local", tools: "a=x, y"},
+		{args: []string{"--tool=b=x", "--tool=c=y"}, env: []string{"RUNNEL_TOOL=a=x"}, inFlight: 256, owner: "local", tools: "b=x|c=y"},
+	} {
+		i := &invocation{env: append(environ(t), c.env...)}
+		root := i.rootCommand()
+		if err := root.ParseFlags(c.args); err != nil {
+			t.Fatal(err)
+		}
+		if err := i.readEnvironment(root); err != nil {
+			t.Fatal(err)
+		}
+		config, _, err := i.loadConfig(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if config.Limits.MaxInFlight != c.inFlight || config.Server.Owner != c.owner || strings.Join(i.options.tools, "|") != c.tools {
+			t.Errorf("%q %q: maxInFlight %d, owner %s, tools %q", c.args, c.env, config.Limits.MaxInFlight, config.Server.Owner, i.options.tools)
+		}
+	}
+}
+
+// Who only serves gets no other commands. What that is must be what the command line with all of them takes for it.
+func TestOnlyServes(t *testing.T) {
+	t.Parallel()
+	words := []string{"--state", "memory", "--state=memory", "--selftest", "--selftest=false", "--tool", "serve", "tasks", "completion", "help", "--help", "-h",
+		"--", "-", "--no-such", "--completion", "__complete", "--config", "--version", "--tool=--help", ""}
+	lists := [][]string{nil}
+	for _, a := range words {
+		lists = append(lists, []string{a})
+		for _, b := range words {
+			lists = append(lists, []string{a, b})
+			for _, c := range words {
+				lists = append(lists, []string{a, b, c})
+			}
+		}
+	}
+	alone := 0
+	for _, args := range lists {
+		i := &invocation{}
+		root := i.serveAlone()
+		if !onlyServes(root.Flags(), args) {
+			continue
+		}
+		alone++
+		i = &invocation{}
+		root = i.rootCommand()
+		cmd, _, err := root.Find(args)
+		if err != nil || cmd != root {
+			t.Errorf("%q: %v, %v", args, cmd, err)
+			continue
+		}
+		if err := root.ParseFlags(args); err == nil && root.Flags().NArg() > 0 || errors.Is(err, pflag.ErrHelp) {
+			t.Errorf("%q: %v, %q", args, err, root.Flags().Args())
+		}
+	}
+	for _, args := range [][]string{nil, {"--state", "memory"}, {"--selftest", "--tool=a=b"}} {
+		if !onlyServes((&invocation{}).serveAlone().Flags(), args) {
+			t.Errorf("%q: more than that", args)
+		}
+	}
+	t.Logf("%d of %d", alone, len(lists))
+}

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/tools/remote"
+)
+
+// mendCompletion makes of cobra's command for completions one that tells what is wrong, with examples.
+func mendCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	cmd, _, _ := root.Find([]string{"completion"})
+	cmd.Use = "completion SHELL"
+	cmd.Short = "Write the script that lets a shell complete runnel's commands"
+	cmd.Long = "It completes commands, flags, tools, their arguments and the ids of tasks. It starts no other server and runs no tool."
+	cmd.Example = "  source <(runnel completion bash)"
+	cmd.Args = noArguments
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return &usageError{errors.New("runnel completion: of which shell? bash, fish, powershell or zsh"), hint(cmd)}
+	}
+	examples := map[string]string{
+		"bash":       "  source <(runnel completion bash)",
+		"fish":       "  runnel completion fish | source",
+		"powershell": "  runnel completion powershell | Out-String | Invoke-Expression",
+		"zsh":        `  runnel completion zsh > "${fpath[1]}/_runnel"`,
+	}
+	for _, shell := range cmd.Commands() {
+		shell.Short = "Write the completion script for " + shell.Name()
+		shell.Example, shell.Args = examples[shell.Name()], noArguments
+	}
+}
+
+// completionTime is how long a shell may be kept waiting for a server.
+const completionTime = 3 * time.Second
+
+// completeCall completes the name of a tool that runnel itself serves, then its arguments.
+func (i *invocation) completeCall(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	const silent = cobra.ShellCompDirectiveNoFileComp
+	if slices.Contains(i.args[:len(i.args)-1], "--") { // cobra adds one of its own: cmd does not tell
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	i.stderr = io.Discard
+	i.completing = true
+	i.options.tools = slices.Compact(slices.Sorted(slices.Values(i.options.tools))) // cobra has read the flags twice
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+	defer cancel()
+	cmd.SetContext(ctx)
+	client, disconnect, err := i.dial(cmd, nil, rpc.DialOptions{Capabilities: canTasks()})
+	if err != nil {
+		return nil, silent
+	}
+	defer disconnect()
+	list, err := remote.ListTools(ctx, client)
+	if err != nil {
+		return nil, silent
+	}
+	if len(args) == 0 {
+		var names []cobra.Completion
+		for _, tool := range list {
+			first, _, _ := strings.Cut(tool.Description, "\n")
+			names = append(names, cobra.CompletionWithDesc(printable(tool.Name), printable(first)))
+		}
+		return names, silent
+	}
+	tool, err := findTool(list, args[0], nil)
+	if err != nil {
+		return nil, silent
+	}
+	return completeArgument(tool, args[1:], toComplete)
+}
+
+// completeTool completes the name of a tool that runnel itself serves.
+func (i *invocation) completeTool(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	words, directive := i.completeCall(cmd, nil, toComplete)
+	if len(args) > 0 && directive != cobra.ShellCompDirectiveDefault {
+		words = nil
+	}
+	return words, directive
+}
+
+// completeArgument completes key= and, of what has a list of values, the value.
+func completeArgument(tool *mcp.Tool, given []string, toComplete string) (words []cobra.Completion, d cobra.ShellCompDirective) {
+	s := readSchema(tool.InputSchema)
+	if key, _, ok := strings.Cut(toComplete, "="); ok {
+		p := s.find(key)
+		if p == nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		values := p.words()
+		for _, t := range p.allTypes() {
+			if t == "boolean" {
+				values = append(values, "true", "false")
+			}
+		}
+		for _, v := range values {
+			words = append(words, printable(key+"="+v))
+		}
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+	has := map[string]bool{}
+	for _, word := range given {
+		key, _, _ := strings.Cut(word, "=")
+		has[key] = true
+	}
+	for _, p := range s.properties {
+		if !has[p.name] {
+			words = append(words, cobra.CompletionWithDesc(printable(p.name+"="), printable(p.Description)))
+		}
+	}
+	return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// completeTask completes the id of a task.
+func (i *invocation) completeTask(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	const silent = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	if len(args) > 0 {
+		return nil, silent
+	}
+	i.stderr = io.Discard
+	l, err := i.openLocal(cmd)
+	if err != nil {
+		return nil, silent
+	}
+	defer l.close()
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+	defer cancel()
+	list, _ := l.all(ctx) // what could be read is proposed
+	var ids []cobra.Completion
+	for _, t := range slices.Backward(list) {
+		switch ended := t.Status.Terminal(); {
+		case cmd.Name() == "cancel" && ended, cmd.Name() == "rm" && !ended: // which it cannot do
+		default:
+			ids = append(ids, cobra.CompletionWithDesc(t.ID, fmt.Sprintf("%s %s, %s old", t.Tool, t.Status, age(time.Since(t.CreatedAt)))))
+		}
+	}
+	return ids, silent
+}
+
+// completeFlags completes the values of flags that take one of some words.
+func completeFlags(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if v, ok := f.Value.(*chosen); ok {
+			words := slices.DeleteFunc(slices.Clone(v.words), func(word string) bool { return word == "" })
+			// An error says that the flag has been there: serve shares those of root.
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+		}
+	})
+	for _, sub := range cmd.Commands() {
+		completeFlags(sub)
+	}
+}

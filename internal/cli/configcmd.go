@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"runnel/tools"
+)
+
+// configCommand is "runnel config". file is the flag --config.
+func (i *invocation) configCommand(file *pflag.Flag) *cobra.Command {
+	check := &cobra.Command{
+		Use:     "check [FILE]",
+		Short:   "Check a config file and show its tools",
+		Long:    "Checks the config file FILE, else the one that runnel would read. What is wrong is written to stderr, with its place; the exit code is then 2.",
+		Example: "  runnel config check runnel.yaml",
+		Args: func(cmd *cobra.Command, args []string) error {
+			return noArguments(cmd, args[min(len(args), 1):])
+		},
+		RunE: i.checkConfig,
+	}
+	check.Flags().AddFlag(file)
+	schema := &cobra.Command{
+		Use:     "schema",
+		Short:   "Print a JSON Schema of the config file, for editors",
+		Example: "  runnel config schema > runnel.schema.json\n  # then, on the first line of runnel.yaml:\n  # yaml-language-server: $schema=runnel.schema.json",
+		Args:    noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := i.stdout.Write(tools.ConfigSchema())
+			return err
+		},
+	}
+	config := &cobra.Command{
+		Use:     "config COMMAND",
+		Short:   "Check the config file, print its schema",
+		Example: "  runnel config check runnel.yaml",
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return &usageError{errors.New("runnel config: which one? check or schema"), hint(cmd)}
+		},
+	}
+	config.AddCommand(check, schema)
+	return config
+}
+
+func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
+	if err := i.readEnvironment(cmd); err != nil {
+		return err
+	}
+	if len(args) > 0 {
+		i.options.config = args[0]
+		delete(i.options.from, "config")
+	} else if _, err := os.Stat(tools.ConfigFile); err == nil && i.options.config == "" {
+		i.options.config = tools.ConfigFile // trusted or not: nothing of it runs here
+	}
+	config, file, err := i.loadConfig(cmd.Context())
+	if err != nil {
+		return err
+	}
+	if file == "" {
+		places := strings.Join(tools.ConfigPlaces(i.getenv), ", ")
+		return &usageError{fmt.Errorf("no config file: there is none at %s", places), hint(cmd)}
+	}
+	if err := i.checkWhole(config); err != nil {
+		return &usageError{err, ""}
+	}
+	if err := i.summarize(file, config); err != nil {
+		return err
+	}
+	i.tellTrust(file)
+	return nil
+}
+
+// checkWhole reports all that is wrong with a config. It starts nothing.
+func (i *invocation) checkWhole(config *tools.Config) error {
+	_, err := config.Commands(i.env)
+	_, wrong := config.Servers(i.env, version(), i.logger())
+	return errors.Join(config.Check(), err, wrong)
+}
+
+// tellTrust says of a file that would have to be found in the current directory whether it would be taken.
+func (i *invocation) tellTrust(file string) {
+	if filepath.Base(file) != tools.ConfigFile {
+		return
+	}
+	path, err := placeOf(file)
+	text, _, wrong := readRegular(file)
+	if err != nil || wrong != nil || i.isOwn(path) { // it was read just now, from a pipe perhaps
+		return
+	}
+	if why := i.distrust(path, text); why != "" {
+		i.say(zerolog.WarnLevel, fmt.Sprintf("It is not trusted (%s): where it is only found, it is left out until you run: runnel trust %s", why, shown(path)))
+	}
+}
+
+func (i *invocation) summarize(file string, config *tools.Config) error {
+	if _, err := fmt.Fprintf(i.stdout, "%s: fine, %s%s\n", file, count(len(config.Tools), "tool"), andServers(config)); err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(i.stdout, 0, 0, 2, ' ', 0)
+	for _, name := range slices.Sorted(maps.Keys(config.Tools)) {
+		tool := config.Tools[name]
+		runs := strings.Join(tool.Command, " ")
+		if tool.Shell != "" {
+			runs = "sh: " + strings.Join(strings.Split(strings.TrimSpace(tool.Shell), "\n"), "; ")
+		}
+		if _, err := fmt.Fprintf(table, "  %s\t%s\n", name, shorten(printable(runs))); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(config.Upstreams)) {
+		runs := strings.Join(config.Upstreams[name].Command, " ")
+		if _, err := fmt.Fprintf(table, "  %s\tserver: %s\n", name, shorten(printable(runs))); err != nil {
+			return err
+		}
+	}
+	return table.Flush()
+}
+
+// andServers is what follows a number of tools: those of upstreams are not in it, and are known only when these run.
+func andServers(config *tools.Config) string {
+	switch n := len(config.Upstreams); n {
+	case 0:
+		return ""
+	case 1:
+		return " and those of another server"
+	default:
+		return fmt.Sprintf(" and those of %d other servers", n)
+	}
+}

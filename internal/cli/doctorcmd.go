@@ -1,0 +1,331 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"runnel/partials/tracker"
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tools"
+	"runnel/tools/selftest"
+)
+
+// checkTime is how long one of doctor's sessions may take, and a server to start. A test shortens it.
+var checkTime = 30 * time.Second
+
+// doctorCommand is "runnel doctor". serve are the flags of serve.
+func (i *invocation) doctorCommand(serve *pflag.FlagSet) *cobra.Command {
+	var host bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check that runnel can work here: config, commands, other servers, state, a session",
+		Long: `Checks the config file and the state directory, looks for the commands of the tools, starts each server under "upstreams" and says
+what it answers, and serves itself a short session in each era of the protocol. Give it the same flags as the host gives runnel, and it sees what
+the host would get. The exit code is 1 if something is wrong.
+
+With --host it serves one tool, doctor, to the host that starts it. The tool says what that host can do: tasks, partial output,
+progress, questions. The same goes to stderr, which most hosts keep in a log.`,
+		Example: `  runnel doctor
+  runnel doctor --config runnel.yaml
+
+  # what can a host do? In its config, for a while, instead of the command that it starts:
+  "command": "/usr/local/bin/runnel", "args": ["doctor", "--host"]`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case host && isTerminal(i.stdin):
+				return &usageError{errors.New("runnel doctor --host speaks MCP with the host that starts it, and this is a terminal: put it into the host's config as the examples show, or leave --host out to check what is here"), hint(cmd)}
+			case host:
+				return i.doctorHost(cmd)
+			}
+			return i.doctor(cmd, args)
+		},
+	}
+	cmd.Flags().SortFlags = false
+	cmd.Flags().BoolVar(&host, "host", false, "serve the host that starts this, and say what it can do")
+	cmd.Flags().AddFlagSet(serve)
+	return cmd
+}
+
+// diagnosis collects what doctor finds.
+type diagnosis struct {
+	i     *invocation
+	wrong int
+	err   error // of stdout
+}
+
+func (d *diagnosis) fine(what, format string, args ...any) { d.print("ok   ", what, format, args...) }
+
+func (d *diagnosis) bad(what, format string, args ...any) {
+	d.wrong++
+	d.print("WRONG", what, format, args...)
+}
+
+func (d *diagnosis) print(verdict, what, format string, args ...any) {
+	text := strings.ReplaceAll(strings.TrimSpace(printableLines(fmt.Sprintf(format, args...))), "\n", "\n        ")
+	if _, err := fmt.Fprintf(d.i.stdout, "%s  %s: %s\n", verdict, what, text); !errors.Is(err, syscall.EPIPE) { // who does not read it does not want it
+		d.err = cmp.Or(d.err, err)
+	}
+}
+
+func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
+	if err := i.readEnvironment(cmd); err != nil {
+		return err
+	}
+	d := &diagnosis{i: i}
+	d.fine("version", "runnel %s", version())
+	config, file, left, err := i.readConfigs(cmd.Context())
+	if left != nil {
+		d.bad("config", "%v", left)
+	}
+	switch {
+	case err != nil:
+		d.bad("config", "%v", err)
+	case file == "":
+		d.fine("config", "no file; looked for %s", strings.Join(tools.ConfigPlaces(i.getenv), ", "))
+	default:
+		d.fine("config", "%s", file)
+	}
+	if config != nil {
+		d.programs(config)
+		d.upstreams(cmd.Context(), config)
+		switch _, count, err := i.registry(config); {
+		case err != nil:
+			d.bad("tools", "%v", err)
+		case count+len(config.Upstreams) == 0:
+			d.fine("tools", "none; name some with --tool or in a config file")
+		default:
+			d.fine("tools", "%d%s", count, andServers(config))
+		}
+	}
+	d.temporary()
+	if config != nil {
+		d.state(cmd.Context(), config)
+		d.limits(config)
+	}
+	for _, version := range []string{mcp.NewestHandshake().Name, ""} {
+		d.session(cmd.Context(), version)
+	}
+	switch {
+	case d.err != nil:
+		return fmt.Errorf("writing the output: %w", d.err)
+	case d.wrong > 0:
+		return exitError(exitFailure)
+	}
+	return nil
+}
+
+// programs looks for what the tools start. What else is wrong with them is the registry's to tell.
+func (d *diagnosis) programs(config *tools.Config) {
+	if _, err := tools.ThisProgram(); err != nil {
+		d.bad("commands", "none can be started: %v", err)
+	}
+	commands, _ := config.Commands(d.i.env)
+	for _, spec := range d.i.options.tools {
+		if c, err := tools.NewCommandLine(spec, tools.Environment{Vars: d.i.env}); err == nil {
+			commands = append(commands, c)
+		}
+	}
+	for _, c := range commands {
+		d.program("tool "+c.Describe().Name, c.Program)
+	}
+}
+
+// upstreams starts each of the other servers, all at once, and says what it answers.
+func (d *diagnosis) upstreams(ctx context.Context, config *tools.Config) {
+	list, _ := config.Servers(d.i.env, version(), zerolog.Nop()) // what is wrong with them is the registry's to tell
+	type answer struct {
+		tools.Probed
+		err error
+	}
+	answers := make([]chan answer, len(list))
+	for n, u := range list {
+		answers[n] = make(chan answer, 1)
+		go func() {
+			p, err := u.Probe(ctx, checkTime)
+			answers[n] <- answer{p, err}
+		}()
+	}
+	for n, u := range list {
+		switch a := <-answers[n]; {
+		case a.err != nil:
+			d.bad("upstream "+u.Name(), "%v", a.err)
+		default:
+			d.fine("upstream "+u.Name(), "%s, protocol %s, %s, %d ms", printable(strings.TrimSpace(a.Server.Name+" "+a.Server.Version)), a.Protocol, count(a.Tools, "tool"), a.After.Milliseconds())
+		}
+	}
+}
+
+// count is a number of things.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+func (d *diagnosis) program(what string, find func() (string, error)) {
+	switch found, err := find(); {
+	case err != nil:
+		d.bad(what, "%v", err)
+	case found != "": // else it is known only when the tool is called
+		d.fine(what, "%s", found)
+	}
+}
+
+// temporary checks that files can be written where tools write theirs.
+func (d *diagnosis) temporary() {
+	if err := tryWriting(os.TempDir()); err != nil {
+		d.bad("temporary files", "%v; TMPDIR names another directory", err)
+		return
+	}
+	d.fine("temporary files", "%s", os.TempDir())
+}
+
+// tryWriting writes a file into a directory, for a moment: on a full disk one can be made, but nothing be written to it.
+func tryWriting(dir string) error {
+	f, err := os.CreateTemp(dir, ".runnel-doctor-")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(make([]byte, 64<<10)) // about what a state takes that holds nothing
+	return errors.Join(err, f.Close(), os.Remove(f.Name()))
+}
+
+// littleRoom is how many free bytes of the state's disk are few: some logs of builds.
+const littleRoom = 100 << 20
+
+// limits compares what the system allows with what the config allows, to be done at once.
+func (d *diagnosis) limits(config *tools.Config) {
+	calls := config.Tasks.MaxLive + config.Limits.MaxInFlight
+	fine := true
+	for _, l := range []struct {
+		what     string
+		resource int
+		flag     string // of ulimit
+		need     int
+	}{
+		{"open files", unix.RLIMIT_NOFILE, "-n", 64 + 4*calls + 4*len(config.Upstreams)}, // a command's pipes, and what watches it
+		{"processes", unix.RLIMIT_NPROC, "-u", 32 + 2*calls + len(config.Upstreams)},     // a shell, and what it runs
+	} {
+		var limit unix.Rlimit
+		if err := unix.Getrlimit(l.resource, &limit); err == nil && limit.Cur < uint64(l.need) {
+			fine = false
+			d.bad("limits", "%d %s are allowed, and %d calls at once (tasks.maxLive and limits.maxInFlight together) may need %d: allow more (ulimit %s %[4]d), or fewer calls",
+				limit.Cur, l.what, calls, l.need, l.flag)
+		}
+	}
+	if fine {
+		d.fine("limits", "enough files and processes for %d calls at once", calls)
+	}
+}
+
+// state looks at where tasks live. It leaves nothing there.
+func (d *diagnosis) state(ctx context.Context, config *tools.Config) {
+	if config.State.InMemory() {
+		d.fine("state", "memory: tasks end with their process")
+		return
+	}
+	dir, err := config.StateDir(d.i.getenv)
+	if errors.Is(err, tools.ErrNoHome) {
+		d.bad("state", "%v: tasks would end with their process; name a directory with --state", err)
+		return
+	} else if err != nil {
+		d.bad("state", "%v", err)
+		return
+	}
+	there := nearest(dir)
+	if err := tryWriting(there); err != nil {
+		d.bad("state", "%s cannot be written: %v", there, err)
+		return
+	}
+	if room := tasks.DiskRoom(there); room < littleRoom {
+		d.bad("disk", "%.1f MiB are free for %s, and new tasks are refused when it is full: free some of it, or name a directory on another one with --state",
+			float64(room)/(1<<20), there)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, checkTime, fmt.Errorf("no answer within %v", checkTime))
+	defer cancel()
+	r, err := tasks.CheckSQLite(ctx, dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		d.fine("state", "%s: not there yet, the first task makes it", dir)
+	case err != nil:
+		d.bad("state", "%s: %v", dir, err)
+	case r.Damage != nil:
+		d.bad("state", "%s is damaged; move it away:\n%s", dir, strings.Join(r.Damage, "\n"))
+	case r.Unsound != nil:
+		d.bad("state", "some tasks in %s are damaged; the others are not. Forget each with runnel tasks rm ID:\n%s", dir, strings.Join(r.Unsound, "\n"))
+	case r.Open != nil:
+		d.bad("state", "others may read it; take their rights with chmod go=:\n%s", strings.Join(r.Open, "\n"))
+	default:
+		d.fine("state", "%s: %d tasks, %d of them not ended, %d runnels using it, %.1f MiB", dir, r.Tasks, r.Working, r.Processes, float64(r.Bytes)/(1<<20))
+	}
+}
+
+// session serves itself, with the self-test tools alone, and calls one whose output streams.
+func (d *diagnosis) session(ctx context.Context, version string) {
+	const chunks = 100
+	what := "session, stateless era"
+	if version != "" {
+		what = "session, " + version
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, checkTime, fmt.Errorf("no answer within %v", checkTime))
+	defer cancel()
+	output := tracker.New(tracker.Options{Token: json.RawMessage(`"doctor"`)})
+	o := rpc.DialOptions{
+		Version:        version,
+		Info:           mcp.Implementation{Name: "runnel doctor", Version: "1"},
+		Capabilities:   mcp.ClientCapabilities{PartialResults: &mcp.Present{}},
+		OnNotification: func(method string, params json.RawMessage) { output.Notification(method, params) },
+	}
+	registry := &tools.Registry{}
+	for _, tool := range selftest.Tools() {
+		if err := registry.Add(tool); err != nil {
+			d.bad(what, "%v", err)
+			return
+		}
+	}
+	wait := d.i.connectInProcess(ctx, &o, tools.DefaultConfig(), registry, memory{tasks.NewMemory()})
+	defer wait()
+	began := time.Now()
+	client, err := rpc.Dial(ctx, o)
+	if err != nil {
+		_ = o.In.Close()
+		d.bad(what, "%v", err)
+		return
+	}
+	defer func() { _ = client.Close() }() // how it ends is its own affair
+	params := map[string]any{"name": "stream", "arguments": map[string]any{"count": chunks}}
+	meta := map[string]any{"progressToken": "doctor", "partialResults": true}
+	if client.Era() == rpc.Stateless {
+		meta = map[string]any{"partialResultToken": "doctor"}
+	}
+	params["_meta"] = meta
+	raw, err := client.Do(ctx, &rpc.Request{Method: "tools/call", Params: params})
+	if err != nil {
+		d.bad(what, "tools/call: %v", err)
+		return
+	}
+	output.Response(raw)
+	stats := output.Stats()
+	if stats.Gaps > 0 || stats.Partials == 0 {
+		d.bad(what, "%d partials of %d bytes, %d gaps", stats.Partials, stats.Bytes, stats.Gaps)
+		return
+	}
+	d.fine(what, "%s, a tool's output streamed whole, %d ms", client.Version().Name, time.Since(began).Milliseconds())
+}

@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tools"
+)
+
+// hostReport collects what a host says of itself: what a record notes of its requests.
+type hostReport struct {
+	i *invocation
+
+	mu   sync.Mutex
+	seen []string
+}
+
+// Write takes a line of a record (record.go).
+func (h *hostReport) Write(p []byte) (int, error) {
+	what, _, _ := strings.Cut(string(p), " | ")
+	_, what, fromHost := strings.Cut(what, " --> ")
+	if fromHost && strings.Contains(what, ": ") {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if !slices.Contains(h.seen, what) && len(h.seen) < maxSeen {
+			h.seen = append(h.seen, what)
+			h.i.say(zerolog.InfoLevel, "runnel doctor: the host: "+what)
+		}
+	}
+	return len(p), nil
+}
+
+// maxSeen bounds what is kept of a host that never says the same twice.
+const maxSeen = 100
+
+func (h *hostReport) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return strings.Join(h.seen, "\n")
+}
+
+// doctorHost serves the host that started this process, and tells what it can do.
+func (i *invocation) doctorHost(cmd *cobra.Command) error {
+	i.stderr = i.patientStderr()
+	report := &hostReport{i: i}
+	registry := &tools.Registry{}
+	err := registry.Add(tools.Func("doctor", "Tells what this host can do with runnel.", func(context.Context, struct{}, *tools.Output) (*mcp.CallToolResult, error) {
+		return mcp.Result("What this host says, and asks for:\n" + report.String()), nil
+	}))
+	if err != nil {
+		return err
+	}
+	inner := *i
+	inner.stdin = io.TeeReader(i.stdin, &tap{to: io.Discard, note: newRecord(report, nil).lines(fromHost)})
+	return inner.connect(cmd.Context(), tools.DefaultConfig(), registry, memory{tasks.NewMemory()}, i.logger())
+}

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// commandsOf are all commands that help shows.
+func commandsOf(cmd *cobra.Command) []*cobra.Command {
+	all := []*cobra.Command{cmd}
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			all = append(all, commandsOf(sub)...)
+		}
+	}
+	return all
+}
+
+// The help of each command shows examples before all else.
+func TestHelpShowsExamplesFirst(t *testing.T) {
+	i := &invocation{env: environ(t)}
+	for _, cmd := range commandsOf(i.rootCommand()) {
+		help := runCommand(t, append(strings.Fields(cmd.CommandPath())[1:], "--help")...)
+		_, rest, _ := strings.Cut(help.stdout, "\n\n")
+		if help.code != exitFine || !strings.HasPrefix(rest, "Examples:\n  ") {
+			t.Errorf("%s --help: exit code %d\n%.300s", cmd.CommandPath(), help.code, help.stdout)
+		}
+		if !strings.Contains(cmd.Example, cmd.CommandPath()) {
+			t.Errorf("no example of %s calls it:\n%s", cmd.CommandPath(), cmd.Example)
+		}
+	}
+}
+
+// There is a man page of each command, which man can read.
+func TestManPages(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "man", "man1")
+	runCommand(t, "man", dir).is(t, exitFine, "", "")
+	runCommand(t, "man").is(t, exitUsage, "", `^runnel man: which directory\?`)
+	runCommand(t, "man", dir, "b").is(t, exitUsage, "", `^runnel man: unknown argument "b"`)
+	i := &invocation{env: environ(t)}
+	for _, cmd := range commandsOf(i.rootCommand()) {
+		page, err := os.ReadFile(filepath.Join(dir, manName(cmd)+".1"))
+		if err != nil || !strings.HasPrefix(string(page), ".TH RUNNEL") || !strings.Contains(string(page), ".SH EXAMPLES\n") {
+			t.Errorf("%s: %v\n%.300s", cmd.CommandPath(), err, page)
+		}
+	}
+	if groff, err := exec.LookPath("groff"); err == nil {
+		out, err := exec.Command("sh", "-c", groff+" -man -Tutf8 -ww "+dir+"/*.1 2>&1 >/dev/null").CombinedOutput()
+		if err != nil || len(out) > 0 {
+			t.Errorf("groff: %v\n%.1000s", err, out)
+		}
+	}
+}
+
+// A flag means one thing: --json is arguments, in call only, and -o is how a command prints, but in trace, where it is the file.
+func TestFlagsMeanOneThing(t *testing.T) {
+	i := &invocation{env: environ(t)}
+	for _, cmd := range commandsOf(i.rootCommand()) {
+		if f := cmd.Flags().Lookup("json"); f != nil && cmd.CommandPath() != "runnel call" {
+			t.Errorf("%s has --json", cmd.CommandPath())
+		}
+		if cmd.Flags().Lookup("ndjson") != nil {
+			t.Errorf("%s has --ndjson", cmd.CommandPath())
+		}
+		if f := cmd.Flags().Lookup("output"); f != nil && cmd.CommandPath() != "runnel trace" {
+			if c, ok := f.Value.(*chosen); !ok || f.Shorthand != "o" || c.words[0] != "text" || c.words[1] != "json" {
+				t.Errorf("%s: -o is %v", cmd.CommandPath(), f.Value)
+			}
+		}
+	}
+}
+
+// Commands that README.md and the help show are commands, with flags that they have. Those with quotes are tried elsewhere.
+func TestShownCommandsParse(t *testing.T) {
+	i := &invocation{env: environ(t)}
+	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown []string
+	for _, block := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllStringSubmatch(string(readme), -1) {
+		shown = append(shown, block[1])
+	}
+	for _, cmd := range commandsOf(i.rootCommand()) {
+		shown = append(shown, cmd.Example)
+	}
+	lines := regexp.MustCompile(`(?m)^ *runnel ([^'"|>&;#\n]*)(['"]?)`).FindAllStringSubmatch(strings.Join(shown, "\n"), -1)
+	tried := 0
+	for _, line := range lines {
+		if line[2] != "" {
+			continue
+		}
+		tried++
+		cmd, rest, err := i.rootCommand().Find(strings.Fields(line[1]))
+		if err == nil {
+			err = cmd.ParseFlags(rest)
+		}
+		if err != nil && !errors.Is(err, pflag.ErrHelp) {
+			t.Errorf("runnel %s: %v", line[1], err)
+		}
+	}
+	if tried < 40 {
+		t.Errorf("tried %d", tried)
+	}
+}

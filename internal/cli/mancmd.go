@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// manCommand is "runnel man".
+func manCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "man DIR",
+		Short:   "Write the man pages into a directory",
+		Long:    "Writes a man page of each command into DIR, which is made if it is not there.",
+		Example: "  runnel man ~/.local/share/man/man1 && man runnel-call",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return noArguments(cmd, args[1:])
+			}
+			if len(args) == 0 {
+				return &usageError{fmt.Errorf("runnel man: which directory?"), hint(cmd)}
+			}
+			if err := os.MkdirAll(args[0], 0o755); err != nil {
+				return err
+			}
+			return writeManPages(cmd.Root(), args[0])
+		},
+	}
+}
+
+func writeManPages(cmd *cobra.Command, dir string) error {
+	if !cmd.IsAvailableCommand() && cmd.HasParent() {
+		return nil
+	}
+	file := filepath.Join(dir, manName(cmd)+".1")
+	if err := os.WriteFile(file, []byte(manPage(cmd)), 0o644); err != nil {
+		return err
+	}
+	for _, sub := range cmd.Commands() {
+		if err := writeManPages(sub, dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func manName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
+
+// manPage is what --help says of a command, as man(7) wants it: the examples stand first here, too.
+func manPage(cmd *cobra.Command) string {
+	var b strings.Builder
+	section := func(name, text string) {
+		if text = strings.Trim(text, "\n"); text != "" {
+			fmt.Fprintf(&b, ".SH %s\n%s\n", name, text)
+		}
+	}
+	fmt.Fprintf(&b, ".TH %s 1 \"\" \"runnel %s\"\n", strings.ToUpper(manName(cmd)), roff(version()))
+	section("NAME", manName(cmd)+" \\- "+roff(cmd.Short))
+	section("SYNOPSIS", ".B "+roff(cmd.UseLine()))
+	if cmd.Example != "" {
+		section("EXAMPLES", ".nf\n"+roff(cmd.Example)+"\n.fi")
+	}
+	section("DESCRIPTION", strings.ReplaceAll(roff(cmd.Long), "\n\n", "\n.PP\n"))
+	var flags, commands strings.Builder
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
+		value, usage := pflag.UnquoteUsage(f)
+		name := "--" + f.Name
+		if f.Shorthand != "" {
+			name = "-" + f.Shorthand + ", " + name
+		}
+		fmt.Fprintf(&flags, ".TP\n.B %s\n%s\n", roff(strings.TrimSpace(name+" "+value)), roff(usage))
+	})
+	section("OPTIONS", flags.String())
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			fmt.Fprintf(&commands, ".TP\n.BR %s (1)\n%s\n", manName(sub), roff(sub.Short))
+		}
+	}
+	section("COMMANDS", commands.String())
+	return b.String()
+}
+
+// roff escapes what man(7) would take for its own.
+func roff(text string) string {
+	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(strings.TrimRight(text, "\n"))
+	lines := strings.Split(text, "\n")
+	for n, line := range lines {
+		if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
+			lines[n] = `\&` + line
+		}
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	stdlog "log"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	prometheus "github.com/VictoriaMetrics/metrics" // client_golang takes 1.5 ms of each start, this 0.1 ms
+	"github.com/rs/zerolog"
+
+	"runnel/rpc/mcp"
+)
+
+// metrics counts what happens to tasks, for Prometheus. It is a tasks.Observer.
+type metrics struct {
+	set       *prometheus.Set
+	live      *prometheus.Gauge
+	retrieved *prometheus.Counter
+}
+
+func newMetrics() *metrics {
+	prometheus.ExposeMetadata(true)
+	set := prometheus.NewSet()
+	return &metrics{
+		set:       set,
+		live:      set.NewGauge("runnel_tasks_live", nil),
+		retrieved: set.NewCounter("runnel_task_results_retrieved_total"),
+	}
+}
+
+func (m *metrics) Created(tool string) {
+	m.count("runnel_tasks_created_total{tool=%q}", tool)
+	m.live.Inc()
+}
+
+func (m *metrics) count(format string, labels ...any) {
+	m.set.GetOrCreateCounter(fmt.Sprintf(format, labels...)).Inc()
+}
+
+// buckets are upper bounds in seconds: 10 ms to 44 min.
+var buckets = []float64{0.01, 0.04, 0.16, 0.64, 2.56, 10.24, 40.96, 163.84, 655.36, 2621.44}
+
+// Ended counts by status, and in a histogram as Prometheus has it: the library's own have another kind of bucket.
+func (m *metrics) Ended(tool string, status mcp.TaskStatus, took time.Duration) {
+	m.count("runnel_tasks_ended_total{status=%q,tool=%q}", string(status), tool)
+	m.live.Dec()
+	for _, bound := range buckets {
+		within := 0 // a bucket is there from the first task on
+		if took.Seconds() <= bound {
+			within = 1
+		}
+		m.set.GetOrCreateCounter(fmt.Sprintf("runnel_task_duration_seconds_bucket{tool=%q,le=\"%g\"}", tool, bound)).Add(within)
+	}
+	m.count("runnel_task_duration_seconds_bucket{tool=%q,le=\"+Inf\"}", tool)
+	m.count("runnel_task_duration_seconds_count{tool=%q}", tool)
+	m.set.GetOrCreateFloatCounter(fmt.Sprintf("runnel_task_duration_seconds_sum{tool=%q}", tool)).Add(took.Seconds())
+}
+
+func (m *metrics) Retrieved() { m.retrieved.Inc() }
+
+func (m *metrics) Refused(limit string) { m.count("runnel_refusals_total{limit=%q}", limit) }
+
+// ServeHTTP answers a scrape.
+func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	m.set.WritePrometheus(w)
+	prometheus.WriteProcessMetrics(w)
+	prometheus.WriteFDMetrics(w)
+}
+
+// address is where metrics are served: on loopback unless a host is named.
+type address string
+
+func (a *address) String() string { return string(*a) }
+
+func (a *address) Type() string { return "address" }
+
+func (a *address) Set(text string) error {
+	host, port, err := net.SplitHostPort(text)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil {
+		return fmt.Errorf("%q is no address; allowed: :PORT (loopback) or HOST:PORT", text)
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	*a = address(net.JoinHostPort(host, port))
+	return nil
+}
+
+// serveMetrics serves /metrics until ctx ends. An address that is taken is no reason not to serve: a host
+// may start the same server twice.
+func serveMetrics(ctx context.Context, address string, m *metrics, log zerolog.Logger) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		log.Warn().Err(err).Msg("no metrics")
+		return
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", m)
+	const patience = 5 * time.Second // a scrape is one small request and a page
+	server := &http.Server{
+		Handler: mux, ReadTimeout: patience, WriteTimeout: patience, MaxHeaderBytes: 16 << 10,
+		ErrorLog: stdlog.New(warnings{log}, "", 0),
+	}
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	log.Info().Str("address", listener.Addr().String()).Msg("serving metrics")
+	go func() {
+		if err := server.Serve(&fewConnections{listener, make(chan struct{}, maxScrapes)}); !errors.Is(err, http.ErrServerClosed) {
+			log.Error().Err(err).Msg("serving metrics")
+		}
+	}()
+}
+
+// warnings are lines of a log of the standard library.
+type warnings struct{ log zerolog.Logger }
+
+func (w warnings) Write(line []byte) (int, error) {
+	w.log.Warn().Msg("serving metrics: " + strings.TrimSpace(string(line)))
+	return len(line), nil
+}
+
+// maxScrapes is how many connections are served at once: each takes a descriptor, which tasks need for their commands. One that says
+// nothing is closed in time; the others wait in the kernel.
+const maxScrapes = 16
+
+// fewConnections is a listener that has no more connections open than its channel has room for.
+type fewConnections struct {
+	net.Listener
+	open chan struct{}
+}
+
+func (l *fewConnections) Accept() (net.Conn, error) {
+	l.open <- struct{}{} // connections end by their timeouts, and when the server is closed
+	c, err := l.Listener.Accept()
+	if err != nil {
+		<-l.open
+		return nil, err
+	}
+	return &countedConnection{c, sync.OnceFunc(func() { <-l.open })}, nil
+}
+
+type countedConnection struct {
+	net.Conn
+	leave func()
+}
+
+func (c *countedConnection) Close() error {
+	defer c.leave()
+	return c.Conn.Close()
+}

@@ -1,0 +1,55 @@
+package cli
+
+import (
+	stdlog "log"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"runnel/rpc/mcp"
+)
+
+// What the standard library says of a connection is a line of the log.
+func TestMetricsWarnings(t *testing.T) {
+	var out strings.Builder
+	stdlog.New(warnings{zerolog.New(&out)}, "", 0).Print("http: Accept error: too many open files")
+	if want := `{"level":"warn","message":"serving metrics: http: Accept error: too many open files"}` + "\n"; out.String() != want {
+		t.Errorf("%q", out.String())
+	}
+}
+
+func TestMetricsAddress(t *testing.T) {
+	for text, want := range map[string]string{":9090": "127.0.0.1:9090", "0.0.0.0:9090": "0.0.0.0:9090", "[::1]:1": "[::1]:1", "9090": "", "": "", ":99999": "", ":no-such-service": ""} {
+		var got address
+		if err := got.Set(text); string(got) != want || (err != nil) != (want == "") {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
+	}
+}
+
+// A label may hold anything; a histogram's buckets count what is below them.
+func TestMetricsPage(t *testing.T) {
+	t.Parallel()
+	m := newMetrics()
+	m.Created("a\"b")
+	m.Ended("a\"b", mcp.TaskCompleted, 50*time.Millisecond)
+	answer := httptest.NewRecorder()
+	m.ServeHTTP(answer, nil)
+	page := answer.Body.String()
+	for _, want := range []string{
+		"# TYPE runnel_tasks_created_total counter\n",
+		`runnel_task_duration_seconds_bucket{tool="a\"b",le="0.04"} 0` + "\n",
+		`runnel_task_duration_seconds_bucket{tool="a\"b",le="0.16"} 1` + "\n",
+		`runnel_task_duration_seconds_bucket{tool="a\"b",le="+Inf"} 1` + "\n",
+		`runnel_task_duration_seconds_sum{tool="a\"b"} 0.05` + "\n",
+		"runnel_tasks_live 0\n", "runnel_task_results_retrieved_total 0\n", "go_goroutines ", "process_resident_memory_bytes ",
+		"process_cpu_seconds_total ", "process_start_time_seconds ",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %s in:\n%s", want, page)
+		}
+	}
+}

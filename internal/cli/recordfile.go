@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// createPrivate opens a file to write, of which nobody but its user may read: it is made so, or the open fails. A link is followed
+// if it is the user's own. Devices stay as they are.
+func createPrivate(file string) (*os.File, error) {
+	const flags = os.O_WRONLY | os.O_CREATE // without O_TRUNC: nothing of somebody else's is emptied
+	f, err := os.OpenFile(file, flags|syscall.O_NOFOLLOW, 0o600)
+	if link, _ := os.Lstat(file); err != nil && link != nil && link.Mode()&fs.ModeSymlink != 0 {
+		if !isOwn(link) {
+			return nil, fmt.Errorf("%s is a link that another user made: name the file itself", file)
+		}
+		f, err = os.OpenFile(file, flags, 0o600)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := makePrivate(f); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func makePrivate(f *os.File) error {
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return err
+	case info.Mode()&fs.ModeDevice != 0:
+		return nil
+	case !isOwn(info):
+		return fmt.Errorf("%s belongs to another user: name a file of your own", f.Name())
+	}
+	if err := f.Chmod(0o600); err != nil {
+		return err
+	}
+	if info.Mode().IsRegular() {
+		return f.Truncate(0)
+	}
+	return nil
+}
+
+// isOwn reports whether a file belongs to the user of this process.
+func isOwn(info os.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) == os.Geteuid()
+}

@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"runnel/partials"
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tools"
+)
+
+// serve runs until the input ends, ctx does, or the output fails.
+func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
+	if err := i.readEnvironment(cmd); err != nil {
+		return err
+	}
+	i.stderr = i.patientStderr()
+	ctx := cmd.Context()
+	starting, started := context.WithCancel(ctx)
+	defer started()
+	starting = i.untilHangup(starting) // there is nothing to read again yet
+	config, file, err := i.loadConfig(starting)
+	if err != nil && starting.Err() != nil { // a signal is a way to end
+		i.say(zerolog.WarnLevel, "runnel: "+err.Error())
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	registry, count, err := i.registry(config)
+	if err != nil {
+		return err
+	}
+	log := i.logger()
+	if isTerminal(i.stdin) {
+		i.say(zerolog.InfoLevel, "runnel speaks MCP, one JSON message a line, with the host that starts it; this is a terminal. Ctrl-D ends it, runnel --help tells more.")
+	}
+	if count+len(config.Upstreams) == 0 && i.wrapped == nil {
+		log.Warn().Msg("no tools: name some with --tool or in a config file")
+	}
+	store, err := i.store(config, log)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := store.Close(); err != nil {
+			log.Error().Err(err).Msg("closing the state")
+		}
+	}()
+	warnOfState(store, log)
+	log.Info().Str("version", version()).Str("config", file).Int("tools", count).Int("upstreams", len(config.Upstreams)).Msg("serving")
+	switch {
+	case file == "":
+		ctx = starting // nor will there be
+	case i.reloads:
+		started() // a SIGHUP until now needs nothing: reload looks whether the file has changed
+		watch, stop := context.WithCancel(ctx)
+		ended := make(chan struct{})
+		go func() { defer close(ended); i.reload(watch, file, config, registry, log) }()
+		defer func() { stop(); <-ended }()
+	}
+	return i.connect(ctx, config, registry, store, log)
+}
+
+// detaching is what the supervisors of detached tasks need to know, nil if nothing outlives this process.
+func detaching(config *tools.Config, store closingStore) *tools.Detaching {
+	s, ok := store.(*tasks.SQLite)
+	if !ok {
+		return nil
+	}
+	return &tools.Detaching{
+		StateDir:       tools.RawText(s.Dir()),
+		MaxState:       config.State.MaxState,
+		Owner:          tools.RawText(config.Server.Owner),
+		MaxPending:     config.Partials.MaxPending,
+		ErrorsComplete: config.Tasks.FailedExit == "completed",
+	}
+}
+
+// observer counts what happens to tasks, if somebody wants to know; it is nil if not.
+func (i *invocation) observer(ctx context.Context, log zerolog.Logger) tasks.Observer {
+	if i.options.metrics == "" {
+		return nil
+	}
+	m := newMetrics()
+	serveMetrics(ctx, string(i.options.metrics), m, log)
+	return m
+}
+
+func limits(config *tools.Config) tasks.Limits {
+	return tasks.Limits{
+		MaxLive:              config.Tasks.MaxLive,
+		MaxStartsPerMinute:   config.Tasks.MaxStartsPerMinute,
+		MaxRequestsPerSecond: config.Tasks.MaxRequestsPerSecond,
+	}
+}
+
+// connect wires the rooms and serves one client.
+func (i *invocation) connect(ctx context.Context, config *tools.Config, registry *tools.Registry, store closingStore, log zerolog.Logger) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	tools.CollectOrphans(ctx)
+	recoverState(ctx, store, log)
+	server := rpc.NewServer(&rpc.Options{
+		Info:         mcp.Implementation{Name: config.Server.Name, Version: version()},
+		Instructions: i.instructions(config),
+		MaxLine:      int(config.Limits.MaxLine),
+		MaxInFlight:  config.Limits.MaxInFlight,
+		Drain:        drain(config.Limits.Drain),
+		Log:          log,
+	})
+	runner := tasks.NewRunner(tasks.Options{
+		Store:        store,
+		Owner:        config.Server.Owner,
+		TTL:          time.Duration(config.Tasks.TTL),
+		MaxTTL:       time.Duration(config.Tasks.MaxTTL),
+		PollInterval: time.Duration(config.Tasks.PollInterval),
+		Limits:       limits(config),
+		Observer:     i.observer(ctx, log),
+		MaxPending:   int(config.Partials.MaxPending),
+		Log:          log,
+
+		ErrorsComplete: config.Tasks.FailedExit == "completed",
+	})
+	if s, ok := store.(*tasks.SQLite); ok {
+		registry.KeepIn(s.Dir())
+	}
+	// When the input has ended or a signal has come, no child is left behind.
+	stop := sync.OnceFunc(func() { stopTasks(runner.Close, registry.Close, runner.GiveUp, registry.Grace()) })
+	defer registry.Close()
+	defer stop()
+	runner.Register(server)
+	tools.Serve(server, registry, runner, tools.ServeOptions{
+		Pump:                partials.PumpOptions{Pace: time.Duration(config.Partials.Pace), MaxBytes: int(config.Partials.MaxBytes)},
+		SyncWait:            time.Duration(config.Tasks.SyncWait),
+		ImmediateWait:       time.Duration(config.Tasks.ImmediateWait),
+		Heartbeat:           time.Duration(config.Tasks.Heartbeat),
+		FallbackTools:       config.FallbackTools,
+		MaxResult:           config.Tasks.MaxResult,
+		RequiredFallthrough: config.Compat.RequiredFallthrough,
+		Detaching:           detaching(config, store),
+		Wraps:               i.wrapped != nil,
+		Log:                 log,
+	})
+	server.OnDrain(func(ctx context.Context) { _ = runner.Wait(ctx) }) // its error only says that ctx has ended
+	server.OnStop(stop)
+	err := server.Serve(ctx, i.stdin, i.stdout)
+	if err != nil && ctx.Err() != nil {
+		return nil // a signal is a way to end
+	}
+	return err
+}
+
+// instructions are the config's, and why a config is not there.
+func (i *invocation) instructions(config *tools.Config) string {
+	text := config.Server.Instructions
+	if i.untrusted != nil {
+		text = strings.TrimSpace(text + "\n\n" + i.untrusted.instructions())
+	}
+	return text
+}
+
+// taskGrace is how long tasks may take to end: longer than commands by default, and than calls of other servers.
+const taskGrace = 10 * time.Second
+
+// lastGrace is how long they may take then: longer than upstreams, which are killed when they do not end.
+const lastGrace = 15 * time.Second
+
+// stopTasks ends all tasks. When they take too long the upstreams are ended under them: no call outlasts its connection. What has
+// not ended then, nor within the grace of the commands, is left to the end of the process.
+func stopTasks(end, endUpstreams, giveUp func(), grace time.Duration) {
+	defer time.AfterFunc(taskGrace, endUpstreams).Stop()
+	defer time.AfterFunc(max(taskGrace, grace)+lastGrace, giveUp).Stop()
+	end()
+}
+
+// drain spells a time as rpc.Options does, where 0 means the default.
+func drain(d tools.Drain) time.Duration {
+	if d == 0 {
+		return time.Nanosecond
+	}
+	return time.Duration(d)
+}

@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+
+	"runnel/tasks"
+	"runnel/tools"
+)
+
+// recoverDelay is when a state that is there is opened, if no task has opened it: tasks of a runnel that is gone
+// have their end then. A client that starts a server only to probe it has ended it by then.
+const recoverDelay = time.Second
+
+// closingStore is a store that is closed in the end.
+type closingStore interface {
+	tasks.Store
+	io.Closer
+}
+
+type memory struct{ *tasks.Memory }
+
+func (memory) Close() error { return nil }
+
+// store is where tasks live.
+func (i *invocation) store(config *tools.Config, log zerolog.Logger) (closingStore, error) {
+	if config.State.InMemory() {
+		return memory{tasks.NewMemory()}, nil
+	}
+	dir, err := config.StateDir(i.getenv)
+	switch {
+	case errors.Is(err, tools.ErrNoHome) && config.Detaches() != "":
+		return nil, &usageError{fmt.Errorf("tools.%s.detach needs tasks on disk, and %w; name a directory with --state", config.Detaches(), err), ""}
+	case errors.Is(err, tools.ErrNoHome): // some hosts start their servers with next to no environment
+		log.Warn().Err(err).Msg("tasks live in memory: name a directory with --state to keep them")
+		return memory{tasks.NewMemory()}, nil
+	case err != nil:
+		return nil, &usageError{err, ""}
+	}
+	return tasks.NewSQLite(tasks.SQLiteOptions{Dir: dir, MaxState: int64(config.State.MaxState), Limits: limits(config), Log: log}), nil
+}
+
+// warnOfState tells of a state that cannot be written before the first task fails of it.
+func warnOfState(store closingStore, log zerolog.Logger) {
+	s, ok := store.(*tasks.SQLite)
+	if !ok {
+		return
+	}
+	there := nearest(s.Dir())
+	if err := unix.Access(there+"/.", unix.W_OK|unix.X_OK); err != nil { // the dot: a file is no directory, whatever may be done with it
+		log.Warn().Err(err).Str("dir", there).Msg("tasks cannot be kept: name another directory with --state, or --state memory")
+	}
+}
+
+// nearest is a directory, or the first above it that is there: in it the others are made.
+func nearest(dir string) string {
+	for {
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// recoverState opens a state that is there, after a while, for what has to be recovered in it. It ends when ctx does.
+func recoverState(ctx context.Context, store closingStore, log zerolog.Logger) {
+	s, ok := store.(*tasks.SQLite)
+	if !ok || !s.Exists() {
+		return
+	}
+	timer := time.AfterFunc(recoverDelay, func() {
+		if err := s.Open(); err != nil && ctx.Err() == nil {
+			log.Error().Err(err).Msg("recovering tasks")
+		}
+	})
+	context.AfterFunc(ctx, func() { timer.Stop() })
+}

@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// logPatience is how long a log line waits for somebody to read stderr: who reads it at all does so at once.
+const logPatience = 100 * time.Millisecond
+
+// pipeRoom is POSIX's PIPE_BUF: what can be written to a pipe without waiting when poll says that something can, and in one piece, which
+// no line of another process interrupts.
+var pipeRoom = func() int {
+	if runtime.GOOS == "linux" {
+		return 4096
+	}
+	return 512 // the least that it may be
+}()
+
+// patient is the stderr of a server. Some hosts give it a pipe that they never read; it is full after a few hundred tasks,
+// and whoever then logged would wait for ever. So lines that have no room are left out, and how many is told when there is
+// some again. The pipe is not made non-blocking for it: other processes may write to it.
+type patient struct {
+	f    *os.File
+	note func(lines int) // tells that so many were left out: less than pipeRoom, to f
+
+	mu     sync.Mutex
+	left   int  // lines that were left out since the last one that was written
+	middle bool // of a line that was left out a part has been written
+}
+
+// patientStderr is stderr where it is a pipe or socket; what else it may be is written to as it is.
+func (i *invocation) patientStderr() io.Writer {
+	f, ok := i.stderr.(*os.File)
+	if !ok {
+		return i.stderr
+	}
+	if _, ok := pipe(f); !ok {
+		return f
+	}
+	direct := *i
+	return &patient{f: f, note: func(lines int) {
+		log := direct.logger()
+		log.Warn().Int("lines", lines).Msg("log lines were left out: nobody read stderr")
+	}}
+}
+
+// Write writes a line, or leaves it out.
+func (p *patient) Write(line []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for rest := line; len(rest) > 0; {
+		switch {
+		case !p.room():
+			p.left++
+			p.middle = p.middle || len(rest) < len(line)
+			return len(line), nil
+		case p.middle:
+			p.middle = false
+			if _, err := io.WriteString(p.f, "\n"); err != nil {
+				return 0, err
+			}
+		case p.left > 0:
+			p.note(p.left)
+			p.left = 0
+		default:
+			n, err := p.f.Write(rest[:min(len(rest), pipeRoom)])
+			if rest = rest[n:]; err != nil {
+				return len(line) - len(rest), err
+			}
+		}
+	}
+	return len(line), nil
+}
+
+// room reports whether pipeRoom bytes can be written now, or soon if the last line could. A pipe that nobody will ever
+// read again counts as such: the error comes with what is written.
+func (p *patient) room() (room bool) {
+	wait := logPatience
+	if p.left > 0 {
+		wait = 0
+	}
+	raw, err := p.f.SyscallConn()
+	if err != nil {
+		return true
+	}
+	_ = raw.Control(func(fd uintptr) { // an error comes with what is written
+		for {
+			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, int(wait.Milliseconds()))
+			if err != unix.EINTR {
+				room = n > 0 || err != nil
+				return
+			}
+		}
+	})
+	return room
+}

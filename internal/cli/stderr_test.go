@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Who reads stderr late is told what is missing; a line of which a part had room ends there.
+func TestPatientStderr(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	i := &invocation{stderr: w}
+	i.options.logLevel.word, i.options.logFormat.word = "info", "auto"
+	stderr := i.patientStderr().(*patient)
+	long := strings.Repeat("x", 3*pipeRoom) + "\n"
+	lines := 0
+	write := func(line string) {
+		lines++
+		if n, err := stderr.Write([]byte(line)); n != len(line) || err != nil {
+			t.Fatalf("%d bytes, %v", n, err)
+		}
+	}
+	for range 200 { // several pipes full
+		write(long)
+	}
+	var all []byte
+	for some := make([]byte, len(long)); stderr.left > 0; {
+		n, err := r.Read(some)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, some[:n]...)
+		write("again\n")
+	}
+	_ = w.Close()
+	rest, _ := io.ReadAll(r)
+	for line := range strings.Lines(string(all) + string(rest)) {
+		var note struct{ Lines int }
+		switch {
+		case line == long || line == "again\n":
+			lines--
+		case strings.Contains(line, "nobody read stderr") && json.Unmarshal([]byte(line), &note) == nil:
+			lines -= note.Lines
+		case strings.Trim(line, "x") != "\n":
+			t.Errorf("no whole line, and no part of one: %q", line)
+		}
+	}
+	if lines != 0 {
+		t.Errorf("%d lines are missing, and not told", lines)
+	}
+}
+
+// A line that fits is written in one piece: another process may write to the same pipe.
+func TestPatientStderrWritesWholeLines(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere fewer lines fit")
+	}
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET, 0) // what is written in one piece is read in one piece
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w := os.NewFile(uintptr(ends[0]), "read"), os.NewFile(uintptr(ends[1]), "written")
+	defer r.Close()
+	defer w.Close()
+	line := strings.Repeat("x", 4095) + "\n"
+	if _, err := (&patient{f: w}).Write([]byte(line)); err != nil {
+		t.Fatal(err)
+	}
+	piece := make([]byte, 2*len(line))
+	if n, err := r.Read(piece); err != nil || string(piece[:n]) != line {
+		t.Errorf("%d bytes in one piece, %v", n, err)
+	}
+}

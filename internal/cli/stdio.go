@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"os"
+	"runtime"
+	"syscall"
+)
+
+// polled gives a pipe or socket that the process inherited to the runtime's poller. A blocked Read then costs no thread
+// that the scheduler has to notice and replace (a ping's round trip takes half the time), and a deadline can end it. Files
+// and terminals stay as they are. restore undoes it: O_NONBLOCK belongs to the pipe's end, which the processes
+// that this one was started by, or that it leaves behind, may share.
+func polled(f *os.File) (file *os.File, restore func()) {
+	if _, ok := pipe(f); !ok {
+		return f, func() {}
+	}
+	fd := int(f.Fd()) // which makes it blocking, if it was not
+	if syscall.SetNonblock(fd, true) != nil {
+		return f, func() {}
+	}
+	return os.NewFile(uintptr(fd), f.Name()), func() {
+		_ = syscall.SetNonblock(fd, false)
+		runtime.KeepAlive(f) // or the collector would close the descriptor
+	}
+}
+
+// pipe describes a file that is a pipe or socket.
+func pipe(f *os.File) (info os.FileInfo, ok bool) {
+	info, err := f.Stat()
+	return info, err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0
+}
+
+// samePipe reports whether two files are one pipe or socket. NetBSD and OpenBSD number no pipe, so that each looks like any other:
+// there it takes none for another.
+func samePipe(a, b *os.File) bool {
+	one, ok := pipe(a)
+	other, too := pipe(b)
+	return ok && too && os.SameFile(one, other) && numbered(one)
+}
+
+func numbered(info os.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && stat.Ino != 0
+}

@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestPolled(t *testing.T) {
+	ends := make([]int, 2)
+	if err := syscall.Pipe(ends); err != nil {
+		t.Fatal(err)
+	}
+	inherited, other := os.NewFile(uintptr(ends[0]), "in"), os.NewFile(uintptr(ends[1]), "out")
+	defer other.Close()
+	in, restore := polled(inherited)
+	if err := in.SetReadDeadline(time.Now()); err != nil {
+		t.Errorf("an inherited pipe takes no deadline: %v", err)
+	}
+	if _, err := in.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a Read at its deadline: %v", err)
+	}
+	restore()
+	if flags, err := unix.FcntlInt(uintptr(ends[0]), unix.F_GETFL, 0); err != nil || flags&unix.O_NONBLOCK != 0 {
+		t.Errorf("the pipe was left with flags %#x (%v)", flags, err)
+	}
+
+	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if same, _ := polled(file); same != file {
+		t.Error("a file was given to the poller")
+	}
+}

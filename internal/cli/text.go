@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"runnel/rpc/mcp"
+)
+
+// printable makes of a server's words what may stand in a line of a terminal. What can move the cursor, change colors, write to the
+// clipboard or turn the direction of the text becomes blank. Only a tool's own output reaches a terminal without it or printableLines.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == utf8.RuneError || unicode.Is(unicode.Bidi_Control, r) {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// printableLines is printable for text that may have several lines.
+func printableLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = printable(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
+// clip cuts text to some columns. What may be two columns wide is counted so.
+func clip(s string, most int) string {
+	n := 0
+	for at, r := range s {
+		n++
+		if r >= 0x1100 && (r < 0x2000 || r >= 0x2e80) { // all but punctuation, arrows, lines and the spinner
+			n++
+		}
+		if n > most {
+			return s[:at]
+		}
+	}
+	return s
+}
+
+// shorten keeps a command on one line of a terminal.
+func shorten(s string) string {
+	const most = 60
+	r := []rune(s)
+	if len(r) <= most {
+		return s
+	}
+	return string(r[:most-1]) + "…"
+}
+
+// clipText keeps an error on a line.
+func clipText(s string) string { return shorten(strings.ReplaceAll(s, "\n", " ")) }
+
+// itemText is a content item as a terminal shows it, whether that is text of its own or a line about it, and whether it belongs on
+// stderr: a command wrote it there, or it tells how the command ended.
+func itemText(item json.RawMessage) (text string, isText, stderr bool) {
+	var m struct {
+		Type     string `json:"type"`
+		Text     string `json:"text"`
+		MimeType string `json:"mimeType"`
+		URI      string `json:"uri"`
+		Data     string `json:"data"`
+		Meta     struct {
+			Stream string `json:"runnel/stream"`
+		} `json:"_meta"`
+		Resource struct {
+			URI  string `json:"uri"`
+			Text string `json:"text"`
+		} `json:"resource"`
+	}
+	_ = json.Unmarshal(item, &m) // what is of the wrong type reads as absent
+	isText = true
+	switch {
+	case m.Type == "text":
+		text = m.Text
+	case m.Resource.Text != "":
+		text = m.Resource.Text
+	default:
+		isText = false
+		words := strings.Fields(printable(strings.Join([]string{m.Type, m.MimeType, m.URI, m.Resource.URI, size(m.Data)}, " ")))
+		text = fmt.Sprintf("[%s]\n", strings.Join(words, " "))
+	}
+	if m.Meta.Stream == mcp.StreamEnd {
+		text = strings.TrimPrefix(text, "\n") + "\n"
+	}
+	return text, isText, m.Meta.Stream == mcp.StreamStderr || m.Meta.Stream == mcp.StreamEnd
+}
+
+func size(base64 string) string {
+	if base64 == "" {
+		return ""
+	}
+	return fmt.Sprintf("%d bytes", len(base64)/4*3-strings.Count(base64[max(len(base64)-2, 0):], "="))
+}

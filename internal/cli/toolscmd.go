@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/tools/remote"
+)
+
+// toolsCommand is "runnel tools". serve are the flags of serve.
+func (i *invocation) toolsCommand(serve *pflag.FlagSet) *cobra.Command {
+	var output *chosen
+	protocol := choiceOfVersions()
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "tools [flags] [NAME] [-- SERVER [ARGUMENT...]]",
+		Short: "List the tools, or show one with its arguments",
+		Long: `Lists the tools that runnel serves with the same flags and config. With a NAME it shows that tool: what it does, its arguments, and
+how to call it. Behind -- stands the command of any other MCP server that speaks on stdin and stdout; then its tools are shown.`,
+		Example: `  # which tools are there?
+  runnel tools
+
+  # what does one of them do, and how is it called?
+  runnel tools test
+
+  # those of another server
+  runnel tools -- npx -y @modelcontextprotocol/server-everything
+
+  # their names, for a script
+  runnel tools -o ndjson | jq -r .name`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			own, server, err := splitServer(cmd, args)
+			if err == nil && len(own) > 1 {
+				err = noArguments(cmd, own[1:])
+			}
+			if err != nil {
+				return err
+			}
+			if timeout > 0 {
+				ctx, stop := context.WithTimeoutCause(cmd.Context(), timeout, fmt.Errorf("timed out after %v", timeout))
+				defer stop()
+				cmd.SetContext(ctx)
+			}
+			if len(own) > 0 {
+				i.only = own[0]
+			}
+			client, close, err := i.dial(cmd, server, rpc.DialOptions{
+				Version:      protocol.word,
+				Capabilities: canTasks(),
+			})
+			if err != nil {
+				return err
+			}
+			defer close()
+			list, err := remote.ListTools(cmd.Context(), client)
+			if err != nil {
+				return err
+			}
+			if len(own) > 0 {
+				tool, err := findTool(list, own[0], server)
+				switch {
+				case err != nil:
+					return err
+				case output.word != "text":
+					return i.writeJSON(tool)
+				}
+				return i.printTool(tool, server)
+			}
+			switch output.word {
+			case "json":
+				return i.writeJSON(mcp.ListToolsResult{Tools: append([]mcp.Tool{}, list...)}) // not null
+			case "ndjson":
+				return writeLines(i, list)
+			}
+			if len(list) == 0 && len(server) == 0 {
+				i.say(zerolog.InfoLevel, i.noTools())
+			} else if len(list) == 0 {
+				i.say(zerolog.InfoLevel, "the server has no tools")
+			}
+			return i.printTools(list)
+		},
+	}
+	cmd.ValidArgsFunction = i.completeTool
+	cmd.Flags().SortFlags = false
+	output = outputFlag(cmd.Flags(), "json (the list on one line)", "ndjson (a tool on each line)")
+	cmd.Flags().Var((*span)(&timeout), "timeout", "give up after this `DURATION`; 0 = never")
+	cmd.Flags().Var(protocol, "protocol", "speak this `VERSION` of the protocol; else the newest that both sides know")
+	addServeFlags(cmd.Flags(), serve, "config", "tool", "selftest", "state", "owner")
+	return cmd
+}
+
+// noTools says what to do about an empty list.
+func (i *invocation) noTools() string {
+	if i.upstreams > 0 {
+		return "no tools yet: a server of upstreams has not answered. Try again in a moment; runnel doctor says what it answers"
+	}
+	return "no tools: name some with --tool or in a config file"
+}
+
+// canTasks is what a client can do that wants no fallback tools in the list: they are for those without tasks.
+func canTasks() mcp.ClientCapabilities {
+	return mcp.ClientCapabilities{Tasks: &mcp.ClientTasks{}, Extensions: map[string]any{mcp.ExtensionTasks: struct{}{}}}
+}
+
+// printTools lists tools: the name and what it does, on a terminal as much as fits on a line.
+func (i *invocation) printTools(list []mcp.Tool) error {
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	for _, tool := range list {
+		_, _ = fmt.Fprintf(table, "%s\t%s\n", printable(tool.Name), printable(firstLine(cmp.Or(strings.TrimSpace(tool.Description), tool.Title))))
+	}
+	_ = table.Flush() // memory takes all
+	if err := i.printNarrow(text.String()); err != nil || len(list) == 0 {
+		return err
+	}
+	if isTerminal(i.stdout) {
+		i.say(zerolog.InfoLevel, "\nrunnel tools NAME shows the arguments of one, runnel call NAME calls it.")
+	}
+	return nil
+}
+
+func firstLine(text string) string {
+	first, _, _ := strings.Cut(text, "\n")
+	return first
+}
+
+// printTool shows a tool as a person wants to know it who is about to call it. server is the command behind "--", if there is one.
+func (i *invocation) printTool(tool *mcp.Tool, server []string) error {
+	var b strings.Builder
+	title := tool.Title
+	if title == "" && tool.Annotations != nil {
+		title = tool.Annotations.Title
+	}
+	b.WriteString(printable(tool.Name))
+	if title != "" && title != tool.Name {
+		b.WriteString(": " + printable(title))
+	}
+	b.WriteByte('\n')
+	if text := strings.TrimSpace(tool.Description); text != "" {
+		b.WriteByte('\n')
+		for line := range strings.Lines(text) {
+			b.WriteString(printable(strings.TrimRight(line, "\r\n")) + "\n")
+		}
+	}
+	call := "runnel call " + strings.TrimSpace(printable(tool.Name)+" "+usageOf(tool))
+	if len(server) > 0 {
+		call += " -- " + printable(strings.Join(server, " "))
+	}
+	fmt.Fprintf(&b, "\nCall it:\n  %s\n", call)
+	properties := readSchema(tool.InputSchema).properties
+	if len(properties) > 0 {
+		b.WriteString("\nArguments:\n")
+		table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		for _, p := range properties {
+			_, _ = fmt.Fprintf(table, "  %s\t%s\n", strings.Trim(p.usage(), "[]"), printable(p.about()))
+		}
+		_ = table.Flush() // memory takes all
+	}
+	_, err := io.WriteString(i.stdout, b.String())
+	return err
+}
+
+// helpWithTool is the help of "runnel call NAME": that of the tool, if one is named.
+func (i *invocation) helpWithTool(cmd *cobra.Command) (done bool, err error) {
+	own, server, err := splitServer(cmd, cmd.Flags().Args())
+	if err != nil || len(own) == 0 {
+		return false, nil
+	}
+	i.only = own[0]
+	client, disconnect, err := i.dial(cmd, server, rpc.DialOptions{Capabilities: canTasks()})
+	if err != nil {
+		return true, err
+	}
+	defer disconnect()
+	list, err := remote.ListTools(cmd.Context(), client)
+	if err != nil {
+		return true, err
+	}
+	tool, err := findTool(list, own[0], server)
+	if err != nil {
+		return true, err
+	}
+	if err := i.printTool(tool, server); err != nil {
+		return true, err
+	}
+	_, err = io.WriteString(i.stdout, "\nThe flags of runnel call: see runnel call --help\n")
+	return true, err
+}
+
+// choiceOfVersions takes a version of the protocol; "" is the newest that both sides know.
+func choiceOfVersions() *chosen {
+	words := []string{""}
+	for _, v := range mcp.Versions {
+		words = append(words, v.Name)
+	}
+	return choiceOf(words...)
+}

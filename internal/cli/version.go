@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+)
+
+// version is that of the module, "devel" where the build did not note one.
+var version = sync.OnceValue(func() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "devel"
+	}
+	return info.Main.Version
+})
+
+// builtFrom says what was built, from when, with what: commit and date where the build noted them ("go build" in a checkout does).
+func builtFrom() string {
+	var parts []string
+	info, _ := debug.ReadBuildInfo()
+	settings := map[string]string{}
+	if info != nil {
+		for _, s := range info.Settings {
+			settings[s.Key] = s.Value
+		}
+	}
+	if commit := settings["vcs.revision"]; commit != "" {
+		const enough = 12
+		parts = append(parts, "commit "+commit[:min(len(commit), enough)])
+	}
+	if settings["vcs.modified"] == "true" {
+		parts = append(parts, "modified")
+	}
+	if day, _, ok := strings.Cut(settings["vcs.time"], "T"); ok {
+		parts = append(parts, day)
+	}
+	return strings.Join(append(parts, runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH), ", ")
+}
+
+func (i *invocation) printVersion() error {
+	_, err := fmt.Fprintf(i.stdout, "runnel %s (%s)\n", version(), builtFrom())
+	return err
+}
+
+func (i *invocation) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version, its commit and its date",
+		Example: "  runnel version",
+		Args:    noArguments,
+		RunE:    func(*cobra.Command, []string) error { return i.printVersion() },
+	}
+}

@@ -1,0 +1,238 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// tick is how often the spinner moves.
+	tick = 100 * time.Millisecond
+	// showAfter keeps a call that is over at once from flashing.
+	showAfter = 200 * time.Millisecond
+
+	barWidth     = 24 // columns
+	defaultWidth = 80 // columns, where the terminal does not tell
+
+	defaultHeight = 24 // lines
+	clearLine     = "\r\x1b[K"
+)
+
+// view is what a person sees of a call: content on stdout as it arrives and, on stderr, a line at the bottom that tells
+// how it goes: a bar when the total is known, else a spinner with the time and the last line. All that is written to
+// either goes through it, so that nothing is written into that line.
+//
+// Goroutines: one moves the spinner, if there is one.
+type view struct {
+	stdout, stderr io.Writer
+	live           bool // the line is drawn
+	plain          bool // progress is written as lines of their own: --progress always, and no terminal
+	shared         bool // stdout is a terminal, too: the line must stand below its text
+	began          time.Time
+
+	mu          sync.Mutex
+	last        string // the last line of output, or what the server says
+	done, total float64
+	frame       int
+	drawn       bool
+	open        bool // stdout stands in the middle of a line
+	middle      bool // and the terminal does
+	quiet       bool // somebody is asked something
+
+	stop func() // the spinner, and waits for its end
+}
+
+// newView makes the view of a call. progress is auto, always or never.
+func newView(stdout, stderr io.Writer, progress, term string) *view {
+	v := &view{stdout: stdout, stderr: stderr, began: time.Now(), stop: func() {}}
+	terminal := isTerminal(stderr) && term != "dumb"
+	v.live = terminal && progress != "never"
+	v.plain = !terminal && progress == "always"
+	v.shared = isTerminal(stdout)
+	if v.live {
+		stop, stopped := make(chan struct{}), make(chan struct{})
+		go func() { defer close(stopped); v.spin(stop) }()
+		v.stop = sync.OnceFunc(func() { close(stop); <-stopped })
+	}
+	return v
+}
+
+func (v *view) spin(stop <-chan struct{}) {
+	t := time.NewTicker(tick)
+	defer t.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-t.C:
+		}
+		v.mu.Lock()
+		v.frame++
+		if time.Since(v.began) >= showAfter {
+			v.draw()
+		}
+		v.mu.Unlock()
+	}
+}
+
+// end takes the line away, for good. A call that is left at once may end it in the same moment as the call itself does.
+func (v *view) end() {
+	v.stop()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.clear()
+	if v.middle {
+		_, _ = io.WriteString(v.stderr, "\n")
+		v.middle = false
+	}
+	v.live = false
+}
+
+// content writes output of the tool to stdout. It tells when nobody reads it any more.
+func (v *view) content(text string) error {
+	if text == "" {
+		return nil
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.clear()
+	_, err := io.WriteString(v.stdout, text)
+	v.open = !strings.HasSuffix(text, "\n")
+	v.middle = v.shared && v.open
+	v.note(text)
+	return err
+}
+
+// newLine lets what comes begin at the margin.
+func (v *view) newLine() {
+	v.mu.Lock()
+	open := v.open
+	v.mu.Unlock()
+	if open {
+		_ = v.content("\n") // an error comes again with what follows
+	}
+}
+
+// output writes what a task wrote. What is no text, but a line about an item, begins at the margin.
+func (v *view) output(text string, isText, stderr bool) error {
+	if stderr {
+		_, err := v.Write([]byte(text))
+		return err
+	}
+	if !isText {
+		v.newLine()
+	}
+	return v.content(text)
+}
+
+// note remembers the last line that is not blank. mu is held.
+func (v *view) note(text string) {
+	text = strings.TrimRight(text, " \t\r\n")
+	if cut := strings.LastIndexAny(text, "\r\n"); cut >= 0 {
+		text = text[cut+1:]
+	}
+	if text != "" {
+		v.last = text
+	}
+}
+
+// Write writes to stderr, as a log does: whole lines.
+func (v *view) Write(p []byte) (int, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.clear()
+	if v.middle { // what is written begins at the margin
+		_, _ = io.WriteString(v.stderr, "\n")
+		v.middle = false
+	}
+	return v.stderr.Write(p)
+}
+
+// progress takes what the server tells; total 0 = unknown.
+func (v *view) progress(done, total float64, message string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.done, v.total = done, total; message != "" {
+		v.note(message)
+	}
+	if v.plain && (total > 0 || message != "") {
+		_, _ = fmt.Fprintln(v.stderr, strings.TrimSpace(v.bar()+" "+printable(message)))
+	}
+}
+
+// say sets what stands in the line before there is anything else.
+func (v *view) say(text string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.note(text)
+}
+
+// hush takes the line away while somebody is asked something; it returns what brings it back.
+func (v *view) hush() (back func()) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.clear()
+	v.quiet = true
+	return func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.quiet = false
+	}
+}
+
+// clear takes the line away. mu is held.
+func (v *view) clear() {
+	if v.drawn {
+		_, _ = io.WriteString(v.stderr, clearLine)
+		v.drawn = false
+	}
+}
+
+// draw draws the line. mu is held.
+func (v *view) draw() {
+	if !v.live || v.quiet || v.middle {
+		return
+	}
+	frames := []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
+	line := string(frames[v.frame%len(frames)])
+	if v.total > 0 {
+		line = v.bar()
+	}
+	line += " " + time.Since(v.began).Truncate(time.Second).String()
+	if v.last != "" {
+		line += "  " + printable(v.last)
+	}
+	_, _ = io.WriteString(v.stderr, clearLine+clip(line, v.width()-1))
+	v.drawn = true
+}
+
+// bar shows how far it is, "" if that is not known.
+func (v *view) bar() string {
+	if v.total <= 0 {
+		return ""
+	}
+	part := min(max(v.done/v.total, 0), 1)
+	full := int(part * barWidth)
+	return fmt.Sprintf("[%s%s] %3.0f%%", strings.Repeat("#", full), strings.Repeat("-", barWidth-full), part*100)
+}
+
+func (v *view) width() int {
+	width, _ := terminalSize(v.stderr)
+	return width
+}
+
+// terminalSize is the size of a terminal in characters.
+func terminalSize(w io.Writer) (width, height int) {
+	if f, ok := w.(*os.File); ok {
+		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 && size.Row > 0 {
+			return int(size.Col), int(size.Row)
+		}
+	}
+	return defaultWidth, defaultHeight
+}

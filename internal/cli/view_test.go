@@ -1,0 +1,26 @@
+package cli
+
+import (
+	"io"
+	"sync"
+	"testing"
+
+	"github.com/creack/pty"
+)
+
+// Who leaves a call by a second Ctrl-C ends its view, whether or not the call does so in that moment.
+func TestViewEndsOnce(t *testing.T) {
+	terminal, stderr, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer terminal.Close()
+	defer stderr.Close()
+	for range 1000 {
+		v := newView(io.Discard, stderr, "auto", "xterm")
+		var ends sync.WaitGroup
+		ends.Go(v.end)
+		ends.Go(v.end)
+		ends.Wait()
+	}
+}

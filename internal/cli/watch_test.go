@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+
+	"runnel/tools"
+)
+
+// events are lines of the log.
+type events chan string
+
+func (e events) Write(line []byte) (int, error) {
+	var m struct {
+		Message  string
+		Sections []string
+	}
+	if err := json.Unmarshal(line, &m); err != nil {
+		return 0, err
+	}
+	e <- fmt.Sprint(m.Message, m.Sections)
+	return len(line), nil
+}
+
+// want waits for a line, and does something again and again until it comes.
+func (e events) want(t *testing.T, line string, again func()) {
+	t.Helper()
+	for range 50 {
+		again()
+		for waiting := true; waiting; {
+			select {
+			case got := <-e:
+				if got == line {
+					return
+				}
+			case <-time.After(2 * settle):
+				waiting = false
+			}
+		}
+	}
+	t.Fatalf("no log line %q", line)
+}
+
+// A config that is a link is read again when its target changes, or any link on the way to it, and one whose folder was made anew after
+// a SIGHUP. So is one that changed when it had been read and was not watched yet. What only a start takes up is named.
+func TestConfigIsWatched(t *testing.T) {
+	dir := t.TempDir()
+	target, link := filepath.Join(dir, "target", "real.yaml"), filepath.Join(dir, "runnel.yaml")
+	n := 0
+	write := func() {
+		n++
+		if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		longer := strings.Repeat(" ", n) // for where times are coarse
+		if err := os.WriteFile(target, fmt.Appendf(nil, "limits: {maxInFlight: %d}\ntools: {hello: {command: [echo]}}\n"+longer, n), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write()
+	relink := func(name, target string) {
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(target, name+".new"); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(name+".new", name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	versions := filepath.Join(dir, "versions")
+	relink(link, "versions/current/runnel.yaml")
+	relink(filepath.Join(versions, "current"), "1")
+	relink(filepath.Join(versions, "1", "runnel.yaml"), target)
+	hangups := make(chan os.Signal)
+	i := &invocation{env: os.Environ(), stderr: os.Stderr, hangups: hangups}
+	i.options.config = link
+	config, _, err := i.loadConfig(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	write() // before it is watched
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	log := make(events, 1000)
+	go func() {
+		defer close(ended)
+		i.reload(ctx, link, config, &tools.Registry{}, zerolog.New(log))
+	}()
+	defer func() { stop(); <-ended }()
+
+	log.want(t, "config read again[]", func() {})
+	log.want(t, "only tools and upstreams change while runnel runs: start it again for what these sections say[limits]", write)
+	if err := os.Rename(filepath.Dir(target), filepath.Join(dir, "old")); err != nil {
+		t.Fatal(err)
+	}
+	write()
+	log.want(t, "config read again[]", func() { hangups <- syscall.SIGHUP })
+	for len(log) > 0 {
+		<-log
+	}
+	log.want(t, "config read again[]", write)
+
+	for n, name := range []string{"1/runnel.yaml", "current"} {
+		log.want(t, "config read again[]", func() {
+			target := filepath.Join(t.TempDir(), "another.yaml")
+			if err := os.WriteFile(target, fmt.Appendf(nil, "tools: {tool-%d: {command: [echo]}}\n", n), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if name == "current" {
+				relink(filepath.Join(filepath.Dir(target), "runnel.yaml"), target)
+				target = filepath.Dir(target)
+			}
+			relink(filepath.Join(versions, name), target)
+		})
+	}
+}
+
+// A config that is a pipe is read once: runnel would wait for more of it, and not end, when its input has.
+func TestConfigIsAPipe(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = os.WriteFile(pipe, []byte("tools: {a: {command: [echo]}}\n"), 0) }()
+	i := &invocation{}
+	i.options.config = pipe
+	if config, _, err := i.loadConfig(t.Context()); err != nil || len(config.Tools) != 1 {
+		t.Fatalf("%+v, %v", config, err)
+	}
+	later := time.Now().Add(time.Hour)
+	if err := os.Chtimes(pipe, later, later); err != nil { // as who writes to it does
+		t.Fatal(err)
+	}
+	if now, err := os.Stat(pipe); err != nil || !same(now, i.seen) {
+		t.Errorf("it is read again: %v", err)
+	}
+}

@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"runnel/tools"
+)
+
+// wrapCommand is "runnel wrap". serve are the flags of serve.
+func (i *invocation) wrapCommand(serve *pflag.FlagSet) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "wrap [flags] -- SERVER [ARGUMENT...]",
+		Short: "Serve another MCP server, with tasks, streaming and everything else that runnel adds",
+		Long: `Serves what another MCP server has: its tools run as tasks, and everything else is passed on. The server starts when something of it
+is needed. Its lists are kept with the tasks, so that the next runnel can answer at once.
+
+No config file is read unless you name one; its tools then stand beside those of the server.`,
+		Example: `  runnel wrap -- npx -y @modelcontextprotocol/server-everything
+  runnel wrap --sync-wait 100s --fallback-tools always -- uvx mcp-server-git`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			own, server, err := splitServer(cmd, args)
+			if err == nil {
+				err = noArguments(cmd, own)
+			}
+			if err == nil && len(server) == 0 {
+				err = &usageError{errors.New("runnel wrap: which server? Its command stands behind --"), hint(cmd)}
+			}
+			if err != nil {
+				return err
+			}
+			i.wrapped = server
+			return i.serve(cmd, nil)
+		},
+	}
+	cmd.Flags().SortFlags = false
+	cmd.Flags().AddFlagSet(serve)
+	return cmd
+}
+
+// wrappedUpstream is the server behind "runnel wrap --".
+func (i *invocation) wrappedUpstream() (*tools.Upstream, error) {
+	return tools.NewUpstream(tools.WrappedName, tools.UpstreamConfig{Command: i.wrapped}, tools.Environment{Vars: i.env, Version: version()}, i.logger())
+}

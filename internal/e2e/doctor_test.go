@@ -1,0 +1,237 @@
+package e2e
+
+import (
+	"database/sql"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"runnel/internal/cli"
+
+	"github.com/creack/pty"
+)
+
+func TestDoctor(t *testing.T) {
+	good := writeConfig(t, "tools:\n  list:\n    command: [ls, -l]\n  any:\n    shell: echo\n")
+	elsewhere := writeConfig(t, `
+tools:
+  below: {command: [sub/run]}
+  inside: {command: [./run], dir: sub}
+  plain: {command: [/etc/passwd]}
+  lost: {command: [ls], dir: /nonexistent}
+  named: {command: ["{{it}}"], input: {it: {type: string}}}
+upstreams:
+  here: {command: [sub/run]}
+  gone: {command: [no-such-server]}
+`)
+	sub := filepath.Join(filepath.Dir(elsewhere[1]), "sub")
+	if err := os.MkdirAll(sub, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(sub, "run"), []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	missing := writeConfig(t, "tools:\n  gone:\n    command: [no-such-program]\n  here:\n    command: [./program]\n    dir: /\n")
+	wrong := filepath.Join("testdata", "config", "wrong", "documents.yaml")
+	itself := "{command: [" + racedProgram(t) + ", --selftest, --log-level, error], env: {GORACE: atexit_sleep_ms=0, RUNNEL_CONFIG: /dev/null}"
+	outer := writeConfig(t, "tools: {a: {command: [ls]}}\nupstreams: {b: "+itself+"}, c: "+itself+", allow: [echo]}}")
+	for _, c := range []struct {
+		args []string
+		code int
+		says []string
+	}{
+		{nil, exitFine, []string{`ok     version: runnel`, `ok     config: /dev/null`, `ok     session, 2025-11-25: 2025-11-25, `, `ok     session, stateless era: 2026-07-28, `}},
+		{good, exitFine, []string{`ok     config: .*runnel.yaml$`, `ok     tools: 2$`, `ok     tool any: /.*/sh`, `ok     tool list: /.*/ls`}},
+		{outer, exitFine, []string{`ok     tools: 1 and those of 2 other servers$`,
+			`ok     upstream b: runnel devel, protocol 20\d\d-\d\d-\d\d, \d+ tools, \d+ ms$`, `ok     upstream c: runnel devel, protocol .*, 1 tool, \d+ ms$`}},
+		{missing, exitFailure, []string{`WRONG  tool gone: cannot start no-such-program: not found in PATH=`, `WRONG  tool here: `}},
+		{elsewhere, exitFailure, []string{ // what a call would find, not what the directory of doctor has
+			`ok     tool below: ` + sub + `/run$`, `ok     tool inside: ` + sub + `/run$`, `WRONG  upstream here: cannot start: .*`,
+			`WRONG  tool plain: cannot start /etc/passwd: /etc/passwd: permission denied$`,
+			`WRONG  tool lost: cannot start ls: directory /nonexistent: no such file or directory$`,
+			`WRONG  upstream gone: cannot start no-such-server: not found in PATH=`}},
+		{[]string{"--tool", "x=no-such-program"}, exitFailure, []string{`WRONG  tool x: cannot start no-such-program: not found in PATH=`}},
+		{[]string{"--config", wrong}, exitFailure, []string{`WRONG  config: .*documents.yaml:4:1: `, `ok     session, 2025-11-25`}},
+		{[]string{"--tool", "x"}, exitFailure, []string{`WRONG  tools: --tool: "x" is no tool`}},
+	} {
+		got := runClient(t, "", append([]string{"doctor"}, c.args...)...)
+		if got.code != c.code || got.stderr != "" {
+			t.Errorf("%q: exit code %d, stderr %q", c.args, got.code, got.stderr)
+		}
+		for _, want := range c.says {
+			if !regexp.MustCompile("(?m)^" + want).MatchString(got.stdout) {
+				t.Errorf("%q does not say %q:\n%s", c.args, want, got.stdout)
+			}
+		}
+	}
+}
+
+// A disk that is full is told: a file can be made there, but holds nothing.
+func TestDoctorOfAFullDisk(t *testing.T) {
+	const script = `mount -t tmpfs -o size=64k none "$0" && { mkdir "$0/state"; : >"$0/state/runnel.db"; dd if=/dev/zero of="$0/fill" 2>/dev/null; "$@"; code=$?; umount "$0"; exit $code; }`
+	dir := t.TempDir()
+	if out, err := exec.Command("unshare", "-m", "sh", "-c", script, dir, "true").CombinedOutput(); err != nil {
+		t.Skipf("no disk can be mounted here: %v %s", err, out)
+	}
+	cmd := exec.Command("unshare", "-m", "sh", "-c", script, dir, builtProgram(t), "doctor", "--config", "/dev/null", "--state", dir+"/state")
+	cmd.Env = append(environ(t), "TMPDIR="+dir)
+	out, err := cmd.CombinedOutput()
+	for _, want := range []string{"WRONG  state: " + dir + "/state cannot be written: ", "WRONG  temporary files: .*; TMPDIR names another directory"} {
+		if err == nil || !regexp.MustCompile("(?m)^"+want).Match(out) {
+			t.Errorf("%v: it does not say %q:\n%s", err, want, out)
+		}
+	}
+}
+
+// Where there is no /proc, as in some chroots, no command can be started: what to do about it is told.
+func TestWithoutProc(t *testing.T) {
+	hidden := func(args ...string) *exec.Cmd {
+		return exec.Command("unshare", append([]string{"-m", "sh", "-c", `mount -t tmpfs none /proc && exec "$@"`, "sh"}, args...)...)
+	}
+	if out, err := hidden("true").CombinedOutput(); err != nil {
+		t.Skipf("nothing can be mounted here: %v %s", err, out)
+	}
+	for _, args := range [][]string{{"doctor"}, {"call", "echo"}} {
+		cmd := hidden(append(append([]string{builtProgram(t)}, args...), "--config", "/dev/null", "--state", "memory", "--tool", "echo=echo")...)
+		cmd.Env = environ(t)
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "; mount /proc") {
+			t.Errorf("%s: %v\n%s", args[0], err, out)
+		}
+	}
+}
+
+// A shell is the one that a call takes, whatever the PATH.
+func TestDoctorWithoutPath(t *testing.T) {
+	flags := append(writeConfig(t, "tools: {a: {shell: echo}}"), "--state", "memory")
+	var stdout, stderr syncBuffer
+	code := cli.Run(t.Context(), append([]string{"doctor"}, flags...), nil, strings.NewReader(""), &stdout, &stderr)
+	if code != exitFine || !strings.Contains(stdout.String(), "ok     tool a: /bin/sh\n") {
+		t.Errorf("exit code %d\n%s%s", code, &stdout, &stderr)
+	}
+}
+
+// The state is looked at while it is in use, and what is wrong with it is told.
+func TestDoctorOfAState(t *testing.T) {
+	t.Parallel()
+	state := filepath.Join(t.TempDir(), "state")
+	doctor := func() outcome { return people(t, "doctor", "--state", state) }
+	doctor().is(t, exitFine, `.*ok     state: `+state+`: not there yet, the first task makes it\n.*`, "")
+	if _, err := os.Stat(state); err == nil {
+		t.Error("looking makes a state")
+	}
+	host := newWitness(t, programCommand(t, "--selftest", "--state", state))
+	host.call("tools/call", map[string]any{"name": "sleep", "arguments": map[string]any{"ms": 600000}, "task": map[string]any{}})
+	doctor().is(t, exitFine, `.*ok     state: `+state+`: 1 tasks, 1 of them not ended, 1 runnels using it, .*`, "")
+	host.end()
+	if err := os.Chmod(state, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	doctor().is(t, exitFailure, `.*WRONG  state: .*others may write `+state+` \(drwxrwxrwx\): take their rights with chmod .*`, "")
+	if err := os.Chmod(state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(state, "runnel.db"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	doctor().is(t, exitFailure, `.*WRONG  state: others may read it; .*`+state+`/runnel.db \(-rw-r--r--\)\n.*`, "")
+	if err := os.WriteFile(filepath.Join(state, "runnel.db"), []byte(strings.Repeat("no database ", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	doctor().is(t, exitFailure, `.*WRONG  state: .*damaged or no state of runnel.*`, "")
+	people(t, "doctor", "--state", "memory").is(t, exitFine, `.*ok     state: memory.*`, "")
+	people(t, "doctor", "--state", "/dev/null/no").is(t, exitFailure, `.*WRONG  state: .*not a directory\n.*`, "")
+}
+
+// A host that starts it is told, and tells its user, what it can do.
+func TestDoctorOfAHost(t *testing.T) {
+	for flags, want := range map[string]string{
+		"--protocol=2025-11-25": `initialize: runnel devel speaks 2025-11-25; it can do .*partials \(SEP-2679\).*\ntools/call doctor: as a task; with progress\n?`,
+		"--protocol=2026-07-28": `server/discover: runnel devel speaks 2026-07-28; it can do .*tasks \(extension\).*\ntools/call doctor: with progress; with partial results\n?`,
+	} {
+		args := append([]string{"call", "doctor", flags, "--"}, builtProgram(t), "doctor", "--host")
+		runClient(t, "", args...).is(t, exitFine, `What this host says, and asks for:\n`+want, `runnel doctor: the host: tools/call doctor: `)
+	}
+}
+
+// On a terminal there is no host to serve: it says so, and does not wait for one.
+func TestDoctorHostOnATerminal(t *testing.T) {
+	t.Parallel()
+	cmd := programCommand(t, "doctor", "--host")
+	terminal, err := pty.Start(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer terminal.Close()
+	watch := time.AfterFunc(watchdog, func() { _ = cmd.Process.Kill() })
+	defer watch.Stop()
+	said, _ := io.ReadAll(terminal) // a terminal ends with an error
+	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != exitUsage || !strings.Contains(string(said), "this is a terminal: put it into the host's config") {
+		t.Errorf("%v: %s", cmd.ProcessState, said)
+	}
+}
+
+// A state that another user has made, and rows that SQLite finds sound but no runnel has written, are found.
+func TestDoctorOfADamagedState(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	host := newWitness(t, programCommand(t, "--selftest", "--state", state))
+	host.call("tools/call", map[string]any{"name": "sleep", "arguments": map[string]any{"ms": 600000}, "task": map[string]any{}})
+	host.end()
+	doctor := func() outcome { return people(t, "doctor", "--state", state) }
+	doctor().is(t, exitFine, `.*ok     state: `+state+`: 1 tasks, 0 of them not ended, .*`, "")
+	db, err := sql.Open("sqlite", filepath.Join(state, "runnel.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("UPDATE task SET outcome = NULL"); err != nil {
+		t.Fatal(err)
+	}
+	doctor().is(t, exitFailure, `.*WRONG  state: some tasks in `+state+` are damaged; the others are not. Forget each with runnel tasks rm ID:\n +task [0-9a-f-]{36}: it has ended, but its result is missing\n.*`, "")
+	list := people(t, "tasks", "list", "--state", state)
+	id, _, _ := strings.Cut(list.stdout[strings.Index(list.stdout, "\n")+1:], " ") // below the heads
+	if !strings.Contains(list.stdout, id+"  failed") {
+		t.Errorf("listed: %s", list.stdout)
+	}
+	people(t, "tasks", "result", id, "--state", state).is(t, exitFailure, "", `.*the state is damaged, and the result of this task with it: it has ended, but its result is missing.*`)
+	people(t, "tasks", "rm", id, "--state", state).is(t, exitFine, "", `.*`)
+	doctor().is(t, exitFine, `.*ok     state: `+state+`: 0 tasks, 0 of them not ended, .*`, "")
+	if err := os.Chown(state, 65534, -1); os.IsPermission(err) {
+		t.Skip("only root can give files away")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	doctor().is(t, exitFailure, `.*WRONG  state: .*`+state+` belongs to another user \(65534\): .*chown -R .*`, "")
+}
+
+// Where there is little room on the disk, or the system allows fewer files and processes than the config needs, it is told.
+func TestDoctorOfScarcity(t *testing.T) {
+	const script = `mount -t tmpfs -o size=20m none "$0" && { "$@"; code=$?; umount "$0"; exit $code; }`
+	dir := t.TempDir()
+	small := func(args ...string) *exec.Cmd {
+		cmd := exec.Command("unshare", append([]string{"-m", "sh", "-c", script, dir}, args...)...)
+		cmd.Env = append(environ(t), noConfig)
+		return cmd
+	}
+	if out, err := small("prlimit", "--nofile=300", "--nproc=100", "true").CombinedOutput(); err != nil {
+		t.Skipf("no disk can be mounted here: %v %s", err, out)
+	}
+	out, _ := small("prlimit", "--nofile=300", "--nproc=100", builtProgram(t), "doctor", "--state", dir).CombinedOutput()
+	for _, want := range []string{
+		`WRONG  disk: [0-9.]+ MiB are free for ` + dir + `, `,
+		`WRONG  limits: 300 open files are allowed, and 356 calls at once .* \(ulimit -n 1488\)`,
+		`WRONG  limits: 100 processes are allowed, .* \(ulimit -u 744\)`,
+	} {
+		if !regexp.MustCompile("(?m)^" + want).Match(out) {
+			t.Errorf("it does not say %q:\n%s", want, out)
+		}
+	}
+	out, err := exec.Command("prlimit", "--nofile=300", builtProgram(t), "doctor", "--config", writeConfig(t, "tasks: {maxLive: 4}\nlimits: {maxInFlight: 8}\n")[1], "--state", "memory").CombinedOutput()
+	if err != nil || !regexp.MustCompile(`(?m)^ok     limits: enough files and processes for 12 calls at once$`).Match(out) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,311 @@
+//go:build linux
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"runnel/rpc/mcp"
+)
+
+// groundTask is a call, and what a client knows of its task.
+type groundTask struct {
+	slot     *slot
+	client   *groundClient // that made the call
+	owner    string
+	tool     string
+	since    time.Time
+	chunks   int    // of output, of knownBytes each; -1: the output is not known
+	want     string // the result's text, "" if it is the output
+	ttl      int64  // milliseconds
+	detached bool
+	endless  bool // it does not end by itself
+	fails    bool // in any case
+	anyEnd   bool // an upstream decides
+
+	troubled  bool // something went wrong while it ran: it may have failed
+	cancelled bool
+	id        string
+	created   time.Time
+	status    mcp.TaskStatus // the end, once a client has been told of it
+	result    string         // what tasks/result answered, "" before
+	told      string         // by whom
+}
+
+func (k *groundTask) known() bool { return k.id != "" }
+
+func (k *groundTask) String() string {
+	return fmt.Sprintf("task %s of %s (%s, slot %d, troubled %t, cancelled %t)", k.id, k.owner, k.tool, k.slot.number, k.troubled, k.cancelled)
+}
+
+// readable reports whether the ttl is not over, and has not been for any position that the clock had.
+func (k *groundTask) readable(g *ground) bool {
+	g.now()
+	return g.highest.Before(k.created.Add(time.Duration(k.ttl)*time.Millisecond - 10*time.Second))
+}
+
+// groundClient is a client of one runnel. It sends without waiting, and may stop reading.
+type groundClient struct {
+	*witness
+	g     *ground
+	slot  *slot
+	audit *audit
+	ended atomic.Bool // somebody has ended the runnel
+
+	mu   sync.Mutex
+	gate chan struct{}               // closed while it reads
+	text map[string]*strings.Builder // what partials carried
+
+	open []*openRequest // the driver's
+}
+
+// openRequest has not been answered yet.
+type openRequest struct {
+	what   string
+	since  time.Time
+	answer chan answer
+	take   func(a answer)
+}
+
+func (g *ground) newClient(s *slot, cmd *exec.Cmd) *groundClient {
+	c := &groundClient{g: g, slot: s, audit: newAudit(g.t), gate: make(chan struct{}), text: map[string]*strings.Builder{}}
+	close(c.gate)
+	c.witness = newWatchedWitness(g.t, cmd, c)
+	c.in = newSender(c.in)
+	return c
+}
+
+func (c *groundClient) sent(line []byte) { c.audit.sent(append(line[:len(line):len(line)], '\n')) }
+
+// received is called by who reads the server's lines.
+func (c *groundClient) received(line []byte) {
+	c.mu.Lock()
+	gate := c.gate
+	c.mu.Unlock()
+	<-gate
+	if err := c.audit.received(line, time.Time{}); err != nil {
+		c.t.Errorf("slot %d: %s\n    %v", c.slot.number, clipLine(line), err)
+	}
+	if p, err := decodePartial(line); err == nil && p.Params.TaskID != "" {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.text[p.Params.TaskID] == nil {
+			c.text[p.Params.TaskID] = &strings.Builder{}
+		}
+		c.text[p.Params.TaskID].WriteString(p.text())
+	}
+}
+
+func (c *groundClient) stall() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-c.gate:
+		c.gate = make(chan struct{})
+	default:
+	}
+}
+
+func (c *groundClient) resume() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-c.gate:
+	default:
+		close(c.gate)
+	}
+}
+
+func (c *groundClient) kill() {
+	c.ended.Store(true)
+	c.resume()
+	c.witness.kill()
+	c.checkLog()
+}
+
+func (c *groundClient) closeInput() { _ = c.in.Close() }
+
+// abort makes a runnel that hangs say where.
+func (c *groundClient) abort() {
+	_ = c.cmd.Process.Signal(abortSignal)
+	select {
+	case <-c.gone:
+	case <-time.After(10 * time.Second):
+	}
+	c.t.Errorf("where it hung:\n%s", &c.log)
+	_ = c.cmd.Process.Kill()
+	<-c.gone
+}
+
+var broken = regexp.MustCompile(`(?m)^WARNING: DATA RACE|^panic: |^fatal error: |^\[signal SIG|^runtime: `)
+
+func (c *groundClient) checkLog() {
+	if text := c.log.String(); broken.MatchString(text) {
+		c.t.Errorf("slot %d, stderr:\n%s", c.slot.number, text)
+	}
+}
+
+func (c *groundClient) askFor(what, method string, params any, take func(a answer)) {
+	c.open = append(c.open, &openRequest{what, time.Now(), c.ask(method, params), take})
+}
+
+func (c *groundClient) askOther(method string, params any) {
+	c.askFor(method, method, params, func(answer) {})
+}
+
+func (c *groundClient) raw(line string) {
+	c.audit.sent([]byte(line + "\n"))
+	_, _ = c.in.Write([]byte(line + "\n"))
+}
+
+// call asks for a task, and notes its id when it comes.
+func (c *groundClient) call(k *groundTask, method string, params any) {
+	k.client = c
+	c.g.tasks = append(c.g.tasks, k)
+	c.askFor("a call of "+k.tool, method, params, func(a answer) {
+		var created struct {
+			mcp.Task
+			Handle mcp.Task `json:"task"`
+			Meta   struct {
+				Task struct{ TaskID string } `json:"runnel/task"` // of a call that was handed over
+			} `json:"_meta"`
+		}
+		if a.Error != nil || json.Unmarshal(a.Result, &created) != nil {
+			return
+		}
+		task := created.Handle
+		if task.TaskID == "" {
+			task = created.Task
+		}
+		if task.TaskID == "" {
+			return // answered at once, or a call that was handed over, whose ttl is not told
+		}
+		at, err := time.Parse(time.RFC3339Nano, task.CreatedAt)
+		if err != nil {
+			c.t.Errorf("a task was created at %q", task.CreatedAt)
+		}
+		k.id, k.created = task.TaskID, at
+		if k.ttl > 3600_000 && created.Handle.TaskID == "" {
+			k.ttl = 3600_000 // a stateless one has the default
+		}
+	})
+}
+
+// saw notes the end that somebody was told of, once and for all.
+func (k *groundTask) saw(c *groundClient, status mcp.TaskStatus, by string) {
+	switch {
+	case !status.Terminal():
+		if k.status != "" {
+			c.t.Errorf("%v: %s by %s in slot %d, had ended %s by %s", k, status, by, c.slot.number, k.status, k.told)
+		}
+	case k.status == "":
+		k.status, k.told = status, fmt.Sprintf("%s in slot %d", by, c.slot.number)
+	case k.status != status:
+		c.t.Errorf("%v: %s by %s in slot %d, had ended %s by %s", k, status, by, c.slot.number, k.status, k.told)
+	}
+}
+
+func (c *groundClient) get(k *groundTask, method string) {
+	ended := k.status // asked after that was told
+	c.askFor(method, method, map[string]any{"taskId": k.id}, func(a answer) {
+		var task mcp.Task
+		if a.Error != nil {
+			c.lost(k, method, a)
+		} else if json.Unmarshal(a.Result, &task) == nil && (ended != "" || task.Status.Terminal()) {
+			k.saw(c, task.Status, method)
+		}
+	})
+}
+
+func (c *groundClient) result(k *groundTask) {
+	c.askFor("tasks/result", "tasks/result", map[string]any{"taskId": k.id}, func(a answer) {
+		var result struct {
+			Content json.RawMessage
+			IsError bool
+		}
+		if a.Error != nil {
+			c.lost(k, "tasks/result", a)
+			if k.result == "" {
+				k.result = a.Error.Message
+			}
+			return
+		}
+		if err := json.Unmarshal(a.Result, &result); err != nil {
+			c.t.Errorf("%v: %v", k, err)
+			return
+		}
+		text := fmt.Sprintf("%t %s", result.IsError, result.Content)
+		if k.result == "" {
+			k.result = text
+		}
+		if k.result != text && k.status == mcp.TaskCompleted {
+			c.t.Errorf("%v: its result in slot %d is %.300s, was %.300s", k, c.slot.number, text, k.result)
+		}
+	})
+}
+
+// lost holds that a task that a client was told of is not unknown before its ttl is over.
+func (c *groundClient) lost(k *groundTask, method string, a answer) {
+	if strings.Contains(a.Error.Message, "unknown or has expired") && k.readable(c.g) {
+		c.t.Errorf("%v: %s in slot %d: %s; created %v, ttl %d ms, the clock %v", k, method, c.slot.number, a.Error.Message, k.created, k.ttl, c.g.now())
+	}
+}
+
+// foreign asks for what belongs to another owner.
+func (c *groundClient) foreign(k *groundTask, method string) {
+	c.askFor(method, method, map[string]any{"taskId": k.id}, func(a answer) {
+		if a.Error == nil {
+			c.t.Errorf("%v is seen by %s: %s", k, c.slot.owner, a.Result)
+		}
+	})
+}
+
+// take takes the answers that have come.
+func (c *groundClient) take() {
+	rest := c.open[:0]
+	for _, r := range c.open {
+		select {
+		case a := <-r.answer:
+			r.take(a)
+		default:
+			rest = append(rest, r)
+		}
+	}
+	c.open = rest
+}
+
+// sender is a pipe to a process that may have stopped: who writes does not wait.
+type sender struct {
+	lines chan []byte
+	once  sync.Once
+}
+
+func newSender(to io.WriteCloser) *sender {
+	s := &sender{lines: make(chan []byte, 10_000)}
+	go func() {
+		for line := range s.lines {
+			_, _ = to.Write(line) // fails when the process is gone
+		}
+		_ = to.Close()
+	}()
+	return s
+}
+
+func (s *sender) Write(line []byte) (int, error) {
+	s.lines <- line
+	return len(line), nil
+}
+
+// Close is the last that its user calls.
+func (s *sender) Close() error {
+	s.once.Do(func() { close(s.lines) })
+	return nil
+}

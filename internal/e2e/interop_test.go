@@ -1,0 +1,104 @@
+package e2e
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// interopTimeout is for a client that hangs, and for a slow registry.
+const interopTimeout = 3 * time.Minute
+
+const interopConfig = `
+tasks: {pollInterval: 50ms}
+tools:
+  hello:
+    command: [echo, "hello {{who}}"]
+    input: {who: {type: string}}
+    required: [who]
+    structured: summary # its outputSchema is what the clients check
+  must:
+    command: [echo, ran]
+    structured: summary
+    task: required
+`
+
+// The official TypeScript SDK works with the program as it is: the one of the handshake era. Its schemas reject nothing
+// of what the program says in any dialect.
+func TestInteropTypeScript(t *testing.T) { interopNode(t, "ts", "client.mjs", "strict.mjs") }
+
+// The official TypeScript client of 2026-07-28, which finds the era and falls back.
+func TestInteropTypeScript2(t *testing.T) { interopNode(t, "ts2", "client.mjs") }
+
+func interopNode(t *testing.T, folder string, scripts ...string) {
+	t.Parallel()
+	dir := filepath.Join("testdata", "interop", folder)
+	npmCI(t, dir)
+	for _, script := range scripts {
+		interop(t, dir, "node", script)
+	}
+}
+
+// The official Go SDK likewise, in both eras. It is a module of its own, so that the program does not depend on it.
+func TestInteropGo(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join("testdata", "interop", "go")
+	client := filepath.Join(t.TempDir(), "client")
+	build := exec.Command("go", "build", "-o", client, ".")
+	build.Dir = dir
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("the Go SDK's client cannot be built, which needs the Go module proxy once: %v\n%s", err, out)
+	}
+	interop(t, dir, client)
+}
+
+// interop runs a client, which starts the program itself.
+func interop(t *testing.T, dir, name string, args ...string) {
+	t.Helper()
+	config, err := filepath.Abs(writeConfig(t, interopConfig)[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), interopTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, append(args, builtProgram(t), config)...)
+	cmd.Dir = dir
+	cmd.Env = environ(t)
+	cmd.WaitDelay = watchdog
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, out)
+	}
+	t.Log(strings.TrimSpace(string(out)))
+}
+
+// npmCI installs the packages of the lock file, unless they are installed already.
+func npmCI(t testing.TB, dir string) {
+	t.Helper()
+	lock, err := os.ReadFile(filepath.Join(dir, "package-lock.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(lock)
+	want := hex.EncodeToString(sum[:])
+	mark := filepath.Join(dir, "node_modules", ".installed-lock")
+	if have, err := os.ReadFile(mark); err == nil && string(have) == want {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), interopTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("npm ci: %v: interop with the TypeScript SDK needs node 20 or later, npm, and an npm registry that can be reached\n%s", err, out)
+	}
+	if err := os.WriteFile(mark, []byte(want), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

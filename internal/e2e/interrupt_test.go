@@ -1,0 +1,55 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Who presses Ctrl-C twice leaves at once with 130, however quickly: no command, server or pipe is waited for, and no signal kills
+// runnel before its last words.
+func TestDoubleInterrupt(t *testing.T) {
+	t.Parallel()
+	deaf := writeConfig(t, `tools: {deaf: {shell: "trap '' TERM; echo begun; sleep 1000 & wait; wait", grace: 20s}}`)
+	slow := []string{"--", "sh", "-c", "echo begun >&2; trap '' TERM; while kill -0 $PPID; do sleep 0.1; done"}
+	for n := range 60 {
+		args := append([]string{"call", "deaf"}, deaf...)
+		if n%3 == 2 { // it does not even answer
+			args = append([]string{"call", "deaf"}, slow...)
+		}
+		gap := time.Duration(n%20) * time.Millisecond
+		t.Run(fmt.Sprint(gap, " ", n), func(t *testing.T) {
+			cmd := programCommand(t, args...)
+			pressed := make(chan time.Time, 1)
+			begun := &trigger{text: "begun", do: func() {
+				pressed <- time.Now()
+				for range 2 {
+					_ = cmd.Process.Signal(syscall.SIGINT)
+					time.Sleep(gap)
+				}
+				// Two signals at the same time are one to the kernel: then it takes a third.
+				time.AfterFunc(time.Second, func() { _ = cmd.Process.Signal(syscall.SIGINT) }) // none if it has left
+			}}
+			cmd.Stdout, cmd.Stderr = begun, begun
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer time.AfterFunc(watchdog, func() { _ = cmd.Process.Kill() }).Stop()
+			cmd.WaitDelay = 100 * time.Millisecond // what is left behind may hold the pipes
+			_ = cmd.Wait()
+			select {
+			case at := <-pressed:
+				if took := time.Since(at); took > 4*time.Second {
+					t.Errorf("left after %v", took)
+				}
+			default:
+				t.Fatalf("ended before it had begun: %v; %s", cmd.ProcessState, begun.String())
+			}
+			if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() || status.ExitStatus() != exitInterrupted {
+				t.Errorf("%v; %s", cmd.ProcessState, strings.TrimSpace(begun.String()))
+			}
+		})
+	}
+}

@@ -1,0 +1,37 @@
+package e2e
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"runnel/rpc"
+	"runnel/tasks"
+	"runnel/tools"
+)
+
+var updateMethods = flag.Bool("update-methods", false, "rewrite testdata/methods.txt")
+
+// testdata/methods.txt is the whole surface: every method that is served, with its era. What is not there is -32601.
+func TestMethodsAreTheGoldenList(t *testing.T) {
+	server := rpc.NewServer(nil)
+	runner := tasks.NewRunner(tasks.Options{})
+	defer runner.Close()
+	runner.Register(server)
+	tools.Serve(server, &tools.Registry{}, runner, tools.ServeOptions{})
+	got := strings.Join(server.Methods(), "\n") + "\n"
+	const file = "testdata/methods.txt"
+	if *updateMethods {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("the methods are\n%s%s says\n%s(go test -run TestMethods -update-methods . rewrites it)", got, file, want)
+	}
+}

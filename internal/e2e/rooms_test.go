@@ -1,0 +1,59 @@
+package e2e
+
+import (
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What each room may import of the others. A room that is not here must be added with its reason.
+var rooms = map[string][]string{
+	"runnel/rpc/mcp":          {},
+	"runnel/rpc/rawjson":      {}, // JSON text looked at without decoding it
+	"runnel/rpc":              {"runnel/rpc/mcp", "runnel/rpc/rawjson"},
+	"runnel/partials":         {"runnel/rpc/mcp", "runnel/rpc/rawjson"},
+	"runnel/partials/tracker": {"runnel/rpc/mcp", "runnel/rpc/rawjson"}, // the client's half
+	"runnel/tasks":            {"runnel/rpc", "runnel/partials", "runnel/rpc/mcp"},
+	"runnel/tools/text":       {}, // how the text of a result is shaped for a model; it knows nothing of tools
+	"runnel/tools/remote":     {"runnel/tasks", "runnel/rpc", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
+	"runnel/tools":            {"runnel/tools/text", "runnel/tools/remote", "runnel/tasks", "runnel/rpc", "runnel/partials", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
+	"runnel/tools/selftest":   {"runnel/tools", "runnel/rpc", "runnel/rpc/mcp"},
+
+	"runnel/internal/cli": nil, // on top: it may import all of the above
+	"runnel/internal/e2e": {},  // tests alone
+	"runnel":              {"runnel/internal/cli"},
+}
+
+// The top level is main.go and folders.
+func TestTopLevelIsMain(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil || !slices.Equal(files, []string{"main.go"}) {
+		t.Errorf("%q, %v", files, err)
+	}
+}
+
+func TestImportsPointDownwards(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, out)
+	}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		room, imports := fields[0], fields[1:]
+		allowed, ok := rooms[room]
+		if !ok {
+			t.Errorf("%s is no room", room)
+		}
+		for _, path := range imports {
+			first, _, _ := strings.Cut(path, "/")
+			switch {
+			case first == "runnel" && allowed != nil && !slices.Contains(allowed, path):
+				t.Errorf("%s imports %s", room, path)
+			case room == "runnel/rpc/mcp" && strings.Contains(first, "."):
+				t.Errorf("%s imports %s: it may import the standard library only", room, path)
+			}
+		}
+	}
+}

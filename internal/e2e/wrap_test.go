@@ -1,0 +1,58 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A server answers through "runnel wrap --" as it does directly, method by method: to the official TypeScript clients of both eras, and to the
+// Inspector.
+func TestWrappedServerAnswersTheSame(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join("testdata", "interop", "wrap")
+	npmCI(t, dir)
+	for _, args := range [][]string{{"compare.mjs", "2025"}, {"compare.mjs", "2026"}, {"inspector.mjs"}} {
+		t.Run(args[0]+" "+args[len(args)-1], func(t *testing.T) { interop(t, dir, "node", args...) })
+	}
+}
+
+// What is asked of one of runnel's own tools starts no upstream, not even one that hangs.
+func TestLocalToolStartsNoUpstream(t *testing.T) {
+	t.Parallel()
+	started := filepath.Join(t.TempDir(), "started")
+	config := func(upstream string) []string {
+		return writeConfig(t, fmt.Sprintf("tools:\n  hi: {command: [echo, hi]}\n%s", upstream))
+	}
+	alone := config("")
+	beside := config(fmt.Sprintf("upstreams:\n  hung: {command: [sh, -c, 'echo x >> %s; exec sleep 600'], prefix: h_}", started))
+	for _, args := range [][]string{{"call", "hi"}, {"tools", "hi"}, {"call", "hi", "--help"}, {"__complete", "call", ""}} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			best := func(config []string) (least time.Duration) {
+				least = time.Hour
+				for range 5 {
+					began := time.Now()
+					got := runClient(t, "", append(args[:len(args):len(args)], config...)...)
+					least = min(least, time.Since(began))
+					if got.code != exitFine || !strings.Contains(got.stdout, "hi") && args[0] != "__complete" {
+						t.Fatalf("exit code %d\n%q\n%s", got.code, got.stdout, got.stderr)
+					}
+				}
+				return least
+			}
+			if args[0] == "__complete" { // whose last word is what is completed
+				args = append([]string{"__complete", "call"}, beside...)
+				runClient(t, "", append(args, "")...)
+			} else {
+				without, with := best(alone), best(beside)
+				t.Logf("best of 5: %v without the upstream, %v with it", without, with)
+			}
+			if _, err := os.Stat(started); err == nil {
+				t.Error("the upstream was started")
+			}
+		})
+	}
+}

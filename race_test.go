@@ -1,6 +1,0 @@
-//go:build race
-
-package main
-
-// raceFactor is how much more memory the race detector takes: every word has a shadow, every goroutine a history.
-const raceFactor = 2
