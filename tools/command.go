@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"runnel/rpc/mcp"
+	"runnel/tools/process"
 )
 
 // Environment is what the commands of one configuration find around them.
@@ -45,8 +46,8 @@ type Command struct {
 	outputSchema json.RawMessage // nil = none
 	outputs      *schema         // checks what is printed; nil = any object
 
-	slots chan struct{} // holds one element per running call; nil = no limit
-	queue *queue        // of a supervisor: instead of slots, for the calls in all processes
+	slots chan struct{}  // holds one element per running call; nil = no limit
+	queue *process.Slots // of a supervisor: instead of slots, for the calls in all processes
 }
 
 var _ Tool = (*Command)(nil)
@@ -89,20 +90,21 @@ func (c *Command) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToo
 		return mcp.ErrorResult(err.Error()), nil
 	}
 	defer variables.remove()
-	spec.env = append(slices.Clone(spec.env), variablesVariable+"="+variables.path)
+	spec.Env = append(slices.Clone(spec.Env), variablesVariable+"="+variables.path)
 
 	began := time.Now()
-	p, err := startProcess(spec)
+	p, err := process.Start(spec)
 	if err != nil {
 		return mcp.ErrorResult(err.Error()), nil
 	}
 	out.log.Limit(int64(*c.config.MaxOutput))
 	r := newRecord(&c.config, c.marks(), out)
-	ending := p.run(ctx, r, limits{
-		timeout: time.Duration(c.config.Timeout),
-		idle:    time.Duration(c.config.IdleTimeout),
-		grace:   time.Duration(*c.config.Grace),
+	ending := p.Run(ctx, &r.stdout, &r.stderr, process.Limits{
+		Timeout: time.Duration(c.config.Timeout),
+		Idle:    time.Duration(c.config.IdleTimeout),
+		Grace:   time.Duration(*c.config.Grace),
 	})
+	r.finish()
 	o := r.outcome(ending, time.Since(began))
 	c.checkOutput(o)
 	if err := variables.merge(ctx, in); err != nil {
@@ -147,13 +149,13 @@ func (c *Command) confirm(ctx context.Context, in *Call) (*mcp.CallToolResult, e
 }
 
 // prepare fills the placeholders and finds the program.
-func (c *Command) prepare(in *Call) (*processSpec, error) {
+func (c *Command) prepare(in *Call) (*process.Spec, error) {
 	args, err := c.in.parseArguments(in.Arguments)
 	if err != nil {
 		return nil, err
 	}
-	s := &processSpec{dir: c.dir, env: c.env(), pty: c.config.Pty, stderr: c.config.Stderr}
-	if s.argv, err = expand(c.argv, args); err != nil {
+	s := &process.Spec{Dir: c.dir, Env: c.env(), Pty: c.config.Pty, Stderr: c.config.Stderr}
+	if s.Argv, err = expand(c.argv, args); err != nil {
 		return nil, err
 	}
 	if len(c.argv[0].names) > 0 {
@@ -162,18 +164,18 @@ func (c *Command) prepare(in *Call) (*processSpec, error) {
 		}
 	}
 	if c.config.Shell != "" {
-		s.env = slices.Clone(c.env())
+		s.Env = slices.Clone(c.env())
 		for _, name := range c.in.names {
 			if a, ok := args[name]; ok {
-				s.env = append(s.env, name+"="+a.joined())
+				s.Env = append(s.Env, name+"="+a.joined())
 			}
 		}
 	}
 	if c.stdin != nil {
 		text := c.stdin.fill(func(name string) string { return args[name].joined() })
-		s.stdin = &text
+		s.Stdin = &text
 	}
-	s.path, err = c.find(s.argv[0])
+	s.Path, err = c.find(s.Argv[0])
 	return s, err
 }
 
@@ -191,10 +193,10 @@ func (c *Command) find(program string) (string, error) {
 		if err == nil {
 			err = syscall.ENOTDIR
 		}
-		return "", fmt.Errorf("cannot start %s: directory %s: %w", program, c.dir, rootCause(err))
+		return "", fmt.Errorf("cannot start %s: directory %s: %w", program, c.dir, process.RootCause(err))
 	}
 	path, _ := lookupEnv(c.env(), "PATH")
-	return findProgram(program, c.dir, path)
+	return process.FindProgram(program, c.dir, path)
 }
 
 // enter waits for a slot of maxConcurrent, until leave is called: a model that calls a tool twice at once gets both answers,
@@ -204,7 +206,7 @@ func (c *Command) enter(ctx context.Context, out *Output) (leave func(), err err
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case c.queue != nil:
-		return c.queue.enter(ctx)
+		return c.queue.Enter(ctx)
 	case c.slots == nil:
 		return func() {}, nil
 	}

@@ -222,7 +222,7 @@ func noGoroutines(t *testing.T) {
 	buf := make([]byte, 1<<20)
 	for {
 		stacks := string(buf[:runtime.Stack(buf, true)])
-		if !strings.Contains(stacks, "tools.(*process)") && !strings.Contains(stacks, "tools.(*textStream)") {
+		if !strings.Contains(stacks, "process.(*Child)") && !strings.Contains(stacks, "tools.(*textStream)") {
 			return
 		}
 		if time.Now().After(deadline) {

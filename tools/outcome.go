@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"runnel/rpc/mcp"
+	"runnel/tools/process"
 	"runnel/tools/text"
 )
 
@@ -38,40 +39,40 @@ type outcome struct {
 }
 
 // outcome is called when the streams have ended.
-func (r *record) outcome(e ending, took time.Duration) *outcome {
+func (r *record) outcome(e process.Ending, took time.Duration) *outcome {
 	o := &outcome{
 		DurationMs:  took.Milliseconds(),
 		StdoutBytes: r.stdout.bytes,
 		StderrBytes: r.stderr.bytes,
 		Truncated:   r.streamed > *r.config.MaxOutput, // the store keeps the head and the tail
-		TimedOut:    e.stop == stopTimeout || e.stop == stopIdle,
+		TimedOut:    e.Stop == process.TimedOut || e.Stop == process.Idle,
 		stdout:      &r.stdout,
 		stderr:      &r.stderr,
 		config:      r.config,
 		last:        r.last,
 	}
-	if e.state == nil {
+	if e.State == nil {
 		o.Signal = "SIGKILL"
-	} else if status, ok := e.state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+	} else if status, ok := e.State.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		o.Signal = unix.SignalName(status.Signal())
 		if o.Signal == "" {
 			o.Signal = fmt.Sprintf("signal %d", status.Signal())
 		}
 	} else {
-		o.ExitCode = new(e.state.ExitCode())
+		o.ExitCode = new(e.State.ExitCode())
 	}
 	switch {
-	case e.stop == stopTimeout:
-		o.verdict = "timed out after " + Duration(e.limit).String()
-	case e.stop == stopIdle:
-		o.verdict = "no output for " + Duration(e.limit).String()
+	case e.Stop == process.TimedOut:
+		o.verdict = "timed out after " + Duration(e.Limit).String()
+	case e.Stop == process.Idle:
+		o.verdict = "no output for " + Duration(e.Limit).String()
 	case o.Signal != "":
 		o.verdict, o.timed = "killed by "+o.Signal, true
 	case !slices.Contains(r.config.OkExitCodes, *o.ExitCode):
 		o.verdict, o.timed = fmt.Sprintf("exit code %d", *o.ExitCode), true
 	}
-	if e.state == nil {
-		o.verdict += fmt.Sprintf("; it is not gone %v after KILL", killWait)
+	if e.State == nil {
+		o.verdict += fmt.Sprintf("; it is not gone %v after KILL", process.KillWait)
 		o.timed = false
 	}
 	return o

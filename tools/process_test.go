@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -112,18 +111,6 @@ func TestStoppedRunnelIsNoSilence(t *testing.T) {
 	_ = stdin.Close()
 	if line, err := said.ReadString('\n'); err != nil || line != "runs\n" {
 		t.Errorf("the command: %s%v", line, err)
-	}
-}
-
-func TestSlowClientIsNoSilence(t *testing.T) {
-	r := newRecord(&CommandConfig{ANSI: "keep", MaxResult: new(minMaxResult)}, nil, nil)
-	r.began = time.Now().Add(-time.Hour)
-	if r.silence() < time.Hour {
-		t.Error("an hour without output is no silence")
-	}
-	r.waiting.Add(1)
-	if r.silence() != 0 {
-		t.Error("waiting for the client counts as silence of the command")
 	}
 }
 
@@ -337,139 +324,6 @@ func TestNothingOutlivesARunnelThatIsKilledAtOnce(t *testing.T) {
 	}
 	line.gone()
 	isEmptied(t, folder)
-}
-
-// A guard that somebody kills is replaced while commands run: the next one may be long in coming, and runnel may be killed before.
-func TestGuardIsReplaced(t *testing.T) {
-	line := newLifeline(t)
-	c := mustCommand(t, CommandConfig{Shell: hold, Env: map[string]string{"LINE": line.path}})
-	r := start(t, c, `{}`)
-	r.waitFor("ready\n")
-	old := killGuard(t, guards)
-	for deadline := time.Now().Add(watchdog); guardID(guards) == old || guardID(guards) == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the guard was not replaced")
-		}
-	}
-	call(t, mustCommand(t, CommandConfig{Shell: "true"}), `{}`)
-	r.cancel()
-	r.end()
-	line.gone()
-}
-
-// killGuard kills a guard, and returns its id when it has ended.
-func killGuard(t *testing.T, g *guard) (pid int) {
-	t.Helper()
-	g.mu.Lock()
-	pid, ended := g.process.Pid, g.ended
-	if err := g.process.Kill(); err != nil {
-		t.Error(err)
-	}
-	g.mu.Unlock()
-	<-ended
-	return pid
-}
-
-func guardID(g *guard) int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.process == nil {
-		return 0
-	}
-	return g.process.Pid
-}
-
-// desert leaves a guard as if runnel had ended, and returns when it has done its work.
-func desert(g *guard) {
-	g.mu.Lock()
-	clear(g.groups) // it is not replaced
-	clear(g.folders)
-	_ = g.pipe.Close()
-	ended := g.ended
-	g.mu.Unlock()
-	<-ended
-}
-
-func TestGuardKillsItsGroups(t *testing.T) {
-	line := newLifeline(t)
-	victim := exec.Command("/bin/sh", "-c", hold)
-	victim.Env = append(os.Environ(), "LINE="+line.path)
-	victim.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	out, err := victim.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := victim.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
-
-	g := newGuard()
-	if err := g.add(victim.Process.Pid); err != nil {
-		t.Fatal(err)
-	}
-	_ = g.add(1) // a guard never kills more than a group
-	desert(g)
-	line.gone()
-	_ = victim.Wait()
-}
-
-// What has the mark of a runnel that went is killed, whatever the guard was told about it, and nothing else. A folder is removed,
-// unless that was retracted.
-func TestGuardKillsWhatIsMarked(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux tells whose a process is")
-	}
-	g := newGuard()
-	line, other := newLifeline(t), newLifeline(t)
-	holder(t, g.newMark(), line)
-	holder(t, g.newMark(), line)
-	holder(t, newGuard().newMark(), other)
-
-	dir := t.TempDir()
-	for _, name := range []string{"left", "retracted"} {
-		folder := filepath.Join(dir, name)
-		if err := errors.Join(os.Mkdir(folder, 0o700), g.announce(folder)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	g.retract(filepath.Join(dir, "retracted"))
-	// A new guard is told what the last one knew.
-	killGuard(t, g)
-	if err := g.add(1<<22 + 1); err != nil { // the id of no process
-		t.Fatal(err)
-	}
-	desert(g)
-	line.gone()
-	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || left[0].Name() != "retracted" {
-		t.Errorf("left are %v, %v", left, err)
-	}
-	other.isHeld()
-}
-
-// holder starts a group of processes that have a mark in their environment, and hold a line. It returns its id.
-func holder(t *testing.T, mark string, line *lifeline) (pgid int) {
-	t.Helper()
-	c := exec.Command("/bin/sh", "-c", `(`+hold+`) & wait`)
-	c.Env = append(os.Environ(), "LINE="+line.path, mark)
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		signalGroup(c.Process.Pid, syscall.SIGKILL)
-		_ = c.Wait()
-	})
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
-	return c.Process.Pid
 }
 
 // A command that cannot be guarded is not started, and says so.

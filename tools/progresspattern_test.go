@@ -66,7 +66,7 @@ func BenchmarkProgressMarks(b *testing.B) {
 		{"each", `\[(\d+)/(\d+)\]`, "[1/2] " + line},
 	} {
 		b.Run(log.name, func(b *testing.B) {
-			text := []byte(strings.Repeat(log.text, readSize/len(log.text)))
+			text := []byte(strings.Repeat(log.text, (32<<10)/len(log.text)))
 			m := newProgressMarks(regexp.MustCompile(log.pattern), func(_, _ float64, _ string) {})
 			for b.Loop() {
 				m.scan(text)

@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"runnel/tasks"
+	"runnel/tools/process"
 )
 
 // supervised is what a supervisor runs. It reads it from stdin, so that neither arguments nor variables stand in a
@@ -48,8 +49,6 @@ func (t *RawText) UnmarshalJSON(encoded []byte) error {
 }
 
 const (
-	// supervisorName is the argv[0] that makes the program a supervisor; argv[1] is the task's id, for people.
-	supervisorName = "runnel-supervisor"
 	// supervisorLog is the file beside a state to which its supervisors write how their tasks end, and what goes wrong.
 	supervisorLog = "supervisor.log"
 	// maxSupervisorLog is how long that file may be, in bytes, before the next supervisor begins it anew.
@@ -66,7 +65,7 @@ func startSupervisor(s *supervised) error {
 	if err != nil {
 		return err
 	}
-	program, err := ThisProgram()
+	program, err := process.ThisProgram()
 	if err != nil {
 		return err
 	}
@@ -87,8 +86,8 @@ func startSupervisor(s *supervised) error {
 	}
 	defer fromIt.Close()
 	defer out.Close()
-	sealInherited()
-	process, err := forks.start(program, []string{supervisorName, s.TaskID}, &os.ProcAttr{
+	// The second argument is for people.
+	child, err := process.Fork(program, []string{process.SupervisorName, s.TaskID}, &os.ProcAttr{
 		Dir:   "/",
 		Env:   environmentOutside(),
 		Files: []*os.File{in, out, log},
@@ -97,8 +96,9 @@ func startSupervisor(s *supervised) error {
 	if err != nil {
 		return fmt.Errorf("starting its supervisor: %w", err)
 	}
-	go func() { _, _ = forks.wait(process) }() // ends with the supervisor or with this process
-	closeAll([]*os.File{in, out})
+	go func() { _, _ = process.Wait(child) }() // ends with the supervisor or with this process
+	_ = in.Close()
+	_ = out.Close()
 	answer, err := converse(spec, toIt, fromIt)
 	switch {
 	case answer == taken:
@@ -108,7 +108,7 @@ func startSupervisor(s *supervised) error {
 	case err == nil:
 		err = fmt.Errorf("it ended at once; see %s", log.Name())
 	}
-	_ = process.Kill()
+	_ = child.Kill()
 	return fmt.Errorf("starting its supervisor: %w", err)
 }
 
@@ -130,7 +130,7 @@ func converse(spec []byte, toIt, fromIt *os.File) (answer string, err error) {
 // call's runnel and its guard are not to take a supervisor for a part of it.
 func environmentOutside() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, markVariable+"=") || strings.HasPrefix(v, variablesVariable+"=")
+		return strings.HasPrefix(v, process.MarkVariable+"=") || strings.HasPrefix(v, variablesVariable+"=")
 	})
 }
 
@@ -150,7 +150,7 @@ func openSupervisorLog(dir string) (*os.File, error) {
 
 // init, and not a call in main, as for the guard: every binary that has command tools must be able to be their supervisor.
 func init() {
-	if os.Args[0] == supervisorName {
+	if os.Args[0] == process.SupervisorName {
 		answer := os.NewFile(uintptr(syscall.Stdout), "answer") // not the stdout of MCP: the pipe to who started this
 		if err := supervise(os.Stdin, answer); err != nil {
 			fmt.Fprintln(os.Stderr, time.Now().UTC().Format(time.RFC3339), strings.Join(os.Args, " ")+":", err)
@@ -223,7 +223,7 @@ func (s *supervised) command() (*Command, error) {
 	}
 	c, err := NewCommand(s.Tool, config, Environment{Dir: string(s.Dir), Vars: strings.Split(string(s.Env), "\x00")})
 	if n := s.Config.MaxConcurrent; err == nil && n > 0 {
-		c.queue = newQueue(string(s.StateDir), string(s.Owner+"\x00"+s.Dir)+"\x00"+s.Tool, n)
+		c.queue = process.NewSlots(string(s.StateDir), string(s.Owner+"\x00"+s.Dir)+"\x00"+s.Tool, n)
 	}
 	return c, err
 }

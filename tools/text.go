@@ -1,28 +1,16 @@
 package tools
 
 import (
-	"errors"
-	"os"
 	"regexp"
 	"sync"
-	"sync/atomic"
-	"syscall"
-	"time"
 	"unicode/utf8"
 
 	"runnel/partials"
 	"runnel/tools/text"
 )
 
-const (
-	// readSize is how much of a pipe is read at once: half of what one holds, so that the command goes on meanwhile.
-	readSize = 32 << 10
-	// widePipe is what the pipe of a command holds that prints faster than it is read. The two wait for each other less often: a command
-	// that writes 4 KiB at a time has a third fewer switches between threads, and takes an eighth less time.
-	widePipe = 256 << 10
-	// lastKept is how much of the end of the output is kept for the status message, more than one can hold.
-	lastKept = 4 << 10
-)
+// lastKept is how much of the end of the output is kept for the status message, more than one can hold.
+const lastKept = 4 << 10
 
 // record takes what one run of a command prints: it streams it to the log as it comes and keeps
 // of it what the result shows.
@@ -32,32 +20,17 @@ type record struct {
 	stdout textStream
 	stderr textStream
 
-	active  atomic.Int64 // when output was read or delivered last, in nanoseconds since began
-	waiting atomic.Int32 // streams that wait for the client
-	began   time.Time
-
 	mu       sync.Mutex
 	streamed Size   // bytes of text in the log
 	last     []byte // the end of both streams, as they came
 }
 
 func newRecord(config *CommandConfig, marks *regexp.Regexp, out *Output) *record {
-	r := &record{config: config, out: out, began: time.Now()}
+	r := &record{config: config, out: out}
 	r.stdout.init(r, partials.Stdout, marks)
 	r.stderr.init(r, partials.Stderr, marks)
 	return r
 }
-
-// silence is how long the command has printed nothing. While runnel waits for a slow client, the command
-// cannot print: that is no silence.
-func (r *record) silence() time.Duration {
-	if r.waiting.Load() > 0 {
-		return 0
-	}
-	return time.Since(r.began) - time.Duration(r.active.Load())
-}
-
-func (r *record) touch() { r.active.Store(int64(time.Since(r.began))) }
 
 // remember keeps the end of the output.
 func (r *record) remember(text []byte) {
@@ -107,60 +80,10 @@ func (s *textStream) init(r *record, sink partials.Stream, marks *regexp.Regexp)
 	}
 }
 
-// pump reads f until its end, or until its deadline and then what is in it already.
-func (s *textStream) pump(f *os.File) {
-	buf := make([]byte, readSize)
-	wide := false
-	for {
-		n, err := f.Read(buf)
-		if n == len(buf) && !wide {
-			widenPipe(f, widePipe)
-			wide = true
-		}
-		s.take(buf[:n])
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			s.collect(f, buf)
-		}
-		if err != nil { // of a terminal whose other end is closed: EIO
-			break
-		}
-	}
-	s.finish()
-}
-
-// collect reads what f holds without waiting for more. The command has ended: all it wrote is there, also
-// when the deadline passed while the pump waited for a slow client.
-func (s *textStream) collect(f *os.File, buf []byte) {
-	_ = f.SetReadDeadline(time.Time{})
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return
-	}
-	for total := 0; total < collectMax; {
-		n := 0
-		_ = raw.Read(func(fd uintptr) bool {
-			for {
-				n, err = syscall.Read(int(fd), buf)
-				if !errors.Is(err, syscall.EINTR) {
-					return true
-				}
-			}
-		})
-		if err != nil || n <= 0 {
-			return
-		}
-		s.take(buf[:n])
-		total += n
-	}
-}
-
-// take turns bytes into text.
-func (s *textStream) take(p []byte) {
-	if len(p) == 0 {
-		return
-	}
-	s.bytes += int64(len(p))
-	s.r.touch()
+// Write turns bytes into text. It never fails.
+func (s *textStream) Write(p []byte) (int, error) {
+	n := len(p)
+	s.bytes += int64(n)
 	if s.strip != nil {
 		p = s.strip.filter(p)
 	}
@@ -171,9 +94,15 @@ func (s *textStream) take(p []byte) {
 	cut := unfinishedRune(p)
 	s.rest = append(s.rest[:0], p[cut:]...)
 	s.put(validText(p[:cut]))
+	return n, nil
 }
 
-// finish gives out what waited for more.
+// finish gives out what waited for more, when the command has ended.
+func (r *record) finish() {
+	r.stdout.finish()
+	r.stderr.finish()
+}
+
 func (s *textStream) finish() {
 	tail := append([]byte(nil), s.rest...)
 	if s.strip != nil {
@@ -214,15 +143,12 @@ func (s *textStream) append(text []byte, ends []int) {
 	if s.gone {
 		return
 	}
-	s.r.waiting.Add(1)
 	var err error
 	if out := s.r.out; len(ends) > 0 {
 		err = out.log.AppendLines(out.ctx, s.sink, text, ends)
 	} else {
 		err = out.log.Append(out.ctx, partials.Chunk{Stream: s.sink, Data: text, Whole: s.r.config.Output == "lines"})
 	}
-	s.r.waiting.Add(-1)
-	s.r.touch()
 	s.gone = err != nil
 }
 

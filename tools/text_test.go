@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"runnel/partials"
@@ -107,7 +105,7 @@ func feedStream(t *testing.T, config CommandConfig, in []byte, rng *rand.Rand) (
 	r := newRecord(&c.config, nil, NewOutput(ctx, log, nil))
 	for len(in) > 0 {
 		n := min(len(in), 1+rng.IntN(200))
-		r.stdout.take(bytes.Clone(in[:n]))
+		_, _ = r.stdout.Write(bytes.Clone(in[:n]))
 		in = in[n:]
 	}
 	r.stdout.finish()
@@ -152,30 +150,6 @@ func TestStreamIsValidAndWhole(t *testing.T) {
 				t.Errorf("%d bytes counted, want %d", r.stdout.bytes, len(in))
 			}
 		}
-	}
-}
-
-// A pump whose deadline passed while it waited for a slow client reads what the command left in the pipe, also where another process
-// holds the pipe open.
-func TestPumpReadsWhatIsLeft(t *testing.T) {
-	out, in, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close()
-	defer in.Close()
-	text := strings.Repeat("0123456\n", 6<<10)
-	if _, err := in.WriteString(text); err != nil {
-		t.Fatal(err)
-	}
-	if err := out.SetReadDeadline(time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	log := partials.NewLog(nil)
-	r := newRecord(&CommandConfig{ANSI: "keep", MaxResult: new(minMaxResult)}, nil, NewOutput(t.Context(), log, nil))
-	r.stdout.pump(out)
-	if log.Size() != int64(len(text)) {
-		t.Errorf("%d bytes in the log, want %d", log.Size(), len(text))
 	}
 }
 
@@ -228,7 +202,7 @@ func BenchmarkStream(b *testing.B) {
 			b.SetBytes(int64(len(line)))
 			b.ReportAllocs()
 			for b.Loop() {
-				r.stdout.take(line)
+				_, _ = r.stdout.Write(line)
 			}
 		})
 	}

@@ -13,6 +13,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/tools/process"
 	"runnel/tools/remote"
 )
 
@@ -155,7 +156,7 @@ func (u *Upstream) run(publish func(*catalog)) {
 // Program finds the program of the server.
 func (u *Upstream) Program() (string, error) {
 	path, _ := lookupEnv(u.env, "PATH")
-	return findProgram(u.config.Command[0], u.dir, path)
+	return process.FindProgram(u.config.Command[0], u.dir, path)
 }
 
 // start starts the server and reads what it has.
@@ -166,8 +167,8 @@ func (u *Upstream) start() (*link, *catalog, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(u.ctx, u.times.start, fmt.Errorf("it did not start within %v", u.times.start))
 	defer cancel()
-	sealInherited()
-	mark := guards.newMark()
+	process.SealInherited()
+	mark := process.NewMark()
 	l := newLink(u)
 	l.client, err = rpc.Dial(ctx, rpc.DialOptions{
 		Command:        append([]string{program}, u.config.Command[1:]...),
@@ -176,7 +177,7 @@ func (u *Upstream) start() (*link, *catalog, error) {
 		Stderr:         l.stderr,
 		OnStart:        l.stderr.forget,
 		Guard:          guardGroup(u.log),
-		EndGroup:       func(pgid int) { (&family{leader: pgid, mark: mark}).endRest() },
+		EndGroup:       func(pgid int) { process.EndFamily(pgid, mark) },
 		Info:           mcp.Implementation{Name: "runnel", Version: u.version},
 		Capabilities:   u.capabilities,
 		Log:            u.log,
@@ -256,10 +257,10 @@ func (u *Upstream) serve(publish func(*catalog)) error {
 // guardGroup makes the guard end a server's processes when runnel is gone.
 func guardGroup(log zerolog.Logger) func(pgid int) func() {
 	return func(pgid int) func() {
-		if err := guards.add(pgid); err != nil {
+		if err := process.Guard(pgid); err != nil {
 			log.Warn().Err(err).Msg("a server is not guarded: it may outlive a runnel that is killed")
 		}
-		return func() { guards.release(pgid) }
+		return func() { process.Release(pgid) }
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"runnel/rpc"
+	"runnel/tools/process"
 )
 
 // variablesVariable names the file in which a command finds its task's variables. What the file says when the command has
@@ -33,7 +34,7 @@ func newVariablesFile(in *Call) (*variablesFile, error) {
 	temporary, err := filepath.Abs(os.TempDir()) // TMPDIR may name it from here: the command runs elsewhere, and so does the guard
 	f := &variablesFile{path: filepath.Join(temporary, "runnel-"+rand.Text(), "variables.json"), before: in.Variables()}
 	if err == nil {
-		err = guards.announce(f.folder())
+		err = process.GuardFolder(f.folder())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the command: %w", err)
@@ -81,7 +82,7 @@ func (f *variablesFile) folder() string { return filepath.Dir(f.path) }
 
 func (f *variablesFile) remove() {
 	_ = os.RemoveAll(f.folder())
-	guards.retract(f.folder())
+	process.ReleaseFolder(f.folder())
 }
 
 // Variables are the variables of the call's task, a JSON object.

@@ -22,6 +22,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tools"
+	"runnel/tools/process"
 	"runnel/tools/selftest"
 )
 
@@ -132,7 +133,7 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 
 // programs looks for what the tools start. What else is wrong with them is the registry's to tell.
 func (d *diagnosis) programs(config *tools.Config) {
-	if _, err := tools.ThisProgram(); err != nil {
+	if _, err := process.ThisProgram(); err != nil {
 		d.bad("commands", "none can be started: %v", err)
 	}
 	commands, _ := config.Commands(d.i.env)

@@ -15,6 +15,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tools"
+	"runnel/tools/process"
 )
 
 // splitServer takes the command of a server, which stands behind "--", from the arguments of a command.
@@ -46,7 +47,8 @@ func (i *invocation) dial(cmd *cobra.Command, server []string, o rpc.DialOptions
 				return nil, nil, &usageError{fmt.Errorf("--%s says what runnel itself serves: it does not go with a server behind --", flag), hint(cmd)}
 			}
 		}
-		o.Command, o.Env, o.Stderr, o.EndGroup = server, i.env, i.stderr, tools.EndGroup
+		o.Command, o.Env, o.Stderr = server, i.env, i.stderr
+		o.EndGroup = func(pgid int) { process.EndFamily(pgid, "") }
 		var wrote atomic.Pointer[string]
 		o.OnGarbage = func(line []byte) { wrote.Store(new(clipText(printable(string(line))))) }
 		defer time.AfterFunc(dialPatience, func() {

@@ -14,6 +14,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tools"
+	"runnel/tools/process"
 )
 
 // serve runs until the input ends, ctx does, or the output fails.
@@ -106,7 +107,7 @@ func limits(config *tools.Config) tasks.Limits {
 func (i *invocation) connect(ctx context.Context, config *tools.Config, registry *tools.Registry, store closingStore, log zerolog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	tools.CollectOrphans(ctx)
+	process.CollectOrphans(ctx)
 	recoverState(ctx, store, log)
 	server := rpc.NewServer(&rpc.Options{
 		Info:         mcp.Implementation{Name: config.Server.Name, Version: version()},

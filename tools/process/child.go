@@ -1,4 +1,4 @@
-package tools
+package process
 
 import (
 	"context"
@@ -13,20 +13,12 @@ import (
 	"time"
 
 	"github.com/creack/pty"
-	"golang.org/x/sys/unix"
 )
 
 const (
-	// killWait is how long a child, and then its group, may take to be gone after KILL before the call ends without it
+	// KillWait is how long a child, and then its group, may take to be gone after KILL before the call ends without it
 	// (a process may be in an uninterruptible wait, or a debugger may hold it).
-	killWait = 2 * time.Second
-	// collectDelay is how long output is read on once the command's group is gone and someone else, who left
-	// the group, holds the pipe still. What is in the pipe by then is read too.
-	collectDelay = 100 * time.Millisecond
-	// collectMax bounds what is read then, if that someone goes on writing: more than the
-	// command itself can have left in a pipe (pipe-max-size of Linux).
-	collectMax = 1 << 20
-
+	KillWait = 2 * time.Second
 	// maxDying bounds the commands that were stopped and are not gone yet. Their calls count no more, and a grace may be
 	// long: without it a client that calls and cancels, again and again, could have any number of them.
 	maxDying = 128
@@ -37,20 +29,20 @@ const (
 // dying is how many commands were stopped and are not gone yet.
 var dying atomic.Int64
 
-// processSpec is one command, ready to be started.
-type processSpec struct {
-	path   string
-	argv   []string
-	dir    string
-	env    []string
-	stdin  *string // nil = the null device
-	stderr string  // merge, separate, discard
-	pty    bool
+// Spec is one command, ready to be started.
+type Spec struct {
+	Path   string
+	Argv   []string
+	Dir    string
+	Env    []string
+	Stdin  *string // nil = the null device
+	Stderr string  // merge, separate, discard
+	Pty    bool
 }
 
-// process is a running child and its group. Its goroutines: one waits for the child, one reads
+// Child is a running process and its group. Its goroutines: one waits for it, one reads
 // each output pipe, one writes stdin if there is any.
-type process struct {
+type Child struct {
 	pid    int // also the id of its process group
 	family family
 	input  string
@@ -60,22 +52,26 @@ type process struct {
 
 	exited chan struct{}    // closed when the child has been waited for
 	state  *os.ProcessState // valid after exited
+
+	began   time.Time    // when Run was called
+	active  atomic.Int64 // when output was read or taken last, in nanoseconds since began
+	writing atomic.Int32 // pumps whose writer takes what they have read
 }
 
-// startProcess starts a child in a group of its own. The guard knows the group before startProcess returns.
-func startProcess(s *processSpec) (*process, error) {
-	p := &process{exited: make(chan struct{})}
-	if s.stdin != nil {
-		p.input = *s.stdin
+// Start starts a child in a group of its own. The guard knows the group before Start returns.
+func Start(s *Spec) (*Child, error) {
+	p := &Child{exited: make(chan struct{})}
+	if s.Stdin != nil {
+		p.input = *s.Stdin
 	}
 	if n := dying.Load(); n >= maxDying {
-		return nil, fmt.Errorf("cannot start %s: %d commands that were stopped have not ended yet, the limit is %d; try again later", s.argv[0], n, maxDying)
+		return nil, fmt.Errorf("cannot start %s: %d commands that were stopped have not ended yet, the limit is %d; try again later", s.Argv[0], n, maxDying)
 	}
 	files, err := p.open(s)
 	defer closeAll(files)
 	if err != nil {
 		p.closePipes()
-		return nil, fmt.Errorf("cannot start %s: %w", s.argv[0], err)
+		return nil, fmt.Errorf("cannot start %s: %w", s.Argv[0], err)
 	}
 
 	// An ignored SIGPIPE would be ignored in the child too: `yes | head` would complain instead of ending.
@@ -84,17 +80,16 @@ func startProcess(s *processSpec) (*process, error) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	}
 
-	sealInherited()
 	mark := guards.newMark()
-	child, err := forks.start(s.path, s.argv, &os.ProcAttr{
-		Dir:   s.dir,
-		Env:   append(slices.Clip(s.env), mark),
+	child, err := forks.start(s.Path, s.Argv, &os.ProcAttr{
+		Dir:   s.Dir,
+		Env:   append(slices.Clip(s.Env), mark),
 		Files: files,
-		Sys:   sysProcAttr(s.pty),
+		Sys:   sysProcAttr(s.Pty),
 	})
 	if err != nil {
 		p.closePipes()
-		return nil, fmt.Errorf("cannot start %s: %s: %w", s.argv[0], s.path, rootCause(err))
+		return nil, fmt.Errorf("cannot start %s: %s: %w", s.Argv[0], s.Path, RootCause(err))
 	}
 	p.pid = child.Pid
 	p.family = family{leader: p.pid, mark: mark}
@@ -107,9 +102,9 @@ func startProcess(s *processSpec) (*process, error) {
 }
 
 // open makes the pipes: the child's ends are returned, runnel's are kept. All are close-on-exec.
-func (p *process) open(s *processSpec) (files []*os.File, err error) {
+func (p *Child) open(s *Spec) (files []*os.File, err error) {
 	var in, out *os.File
-	if s.stdin != nil {
+	if s.Stdin != nil {
 		in, p.stdin, err = os.Pipe()
 	} else {
 		in, err = os.Open(os.DevNull)
@@ -119,7 +114,7 @@ func (p *process) open(s *processSpec) (files []*os.File, err error) {
 	}
 	files = append(files, in)
 
-	if s.pty {
+	if s.Pty {
 		p.stdout, out, err = openTerminal()
 	} else {
 		p.stdout, out, err = os.Pipe()
@@ -130,7 +125,7 @@ func (p *process) open(s *processSpec) (files []*os.File, err error) {
 	files = append(files, out)
 
 	second := out // merged: one pipe keeps the order of the two
-	switch s.stderr {
+	switch s.Stderr {
 	case "separate":
 		p.stderr, second, err = os.Pipe()
 	case "discard":
@@ -150,7 +145,7 @@ func openTerminal() (runnel, child *os.File, err error) {
 	return runnel, child, err
 }
 
-func (p *process) closePipes() { closeAll([]*os.File{p.stdin, p.stdout, p.stderr}) }
+func (p *Child) closePipes() { closeAll([]*os.File{p.stdin, p.stdout, p.stderr}) }
 
 func closeAll(files []*os.File) {
 	for _, f := range files {
@@ -160,47 +155,49 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// limits are how long a process may go on.
-type limits struct {
-	timeout, idle time.Duration // 0 = no limit
-	grace         time.Duration
+// Limits are how long a process may go on.
+type Limits struct {
+	Timeout, Idle time.Duration // 0 = no limit
+	Grace         time.Duration
 }
 
-// ending is how a process came to its end.
-type ending struct {
-	state *os.ProcessState // nil: it was killed, and is not gone
-	stop  stopReason
-	limit time.Duration // the one that was reached, if stop says so
+// Ending is how a process came to its end.
+type Ending struct {
+	State *os.ProcessState // nil: it was killed, and is not gone
+	Stop  StopReason
+	Limit time.Duration // the one that was reached, if Stop says so
 }
 
-// stopReason is why runnel stopped a process.
-type stopReason uint8
+// StopReason is why runnel stopped a process.
+type StopReason uint8
 
 const (
-	notStopped stopReason = iota
-	stopCancelled
-	stopTimeout
-	stopIdle
+	notStopped StopReason = iota
+	Cancelled
+	TimedOut
+	Idle
 )
 
-// run reads the output into r until the process has ended, or stops it, and leaves nothing of it behind.
-func (p *process) run(ctx context.Context, r *record, l limits) ending {
+// Run passes the output to stdout and stderr, a goroutine each, until the child has ended, or stops it, and leaves nothing of it
+// behind. It may be called once.
+func (p *Child) Run(ctx context.Context, stdout, stderr io.Writer, l Limits) Ending {
+	p.began = time.Now()
 	var pumps sync.WaitGroup
-	pumps.Go(func() { r.stdout.pump(p.stdout) })
+	pumps.Go(func() { p.pump(p.stdout, stdout) })
 	if p.stderr != nil {
-		pumps.Go(func() { r.stderr.pump(p.stderr) })
+		pumps.Go(func() { p.pump(p.stderr, stderr) })
 	}
 	if p.stdin != nil {
 		pumps.Go(p.feed)
 	}
 
-	e := p.watch(ctx, r, l)
-	if e.stop == notStopped {
+	e := p.watch(ctx, l)
+	if e.Stop == notStopped {
 		p.family.endRest()
 	} else {
 		dying.Add(1)
 		defer p.gone(func() { dying.Add(-1) })
-		p.family.end(p.stop(l.grace))
+		p.family.end(p.stop(l.Grace))
 	}
 	guards.release(p.pid)
 
@@ -213,36 +210,36 @@ func (p *process) run(ctx context.Context, r *record, l limits) ending {
 	pumps.Wait()
 	closeAll([]*os.File{p.stdout, p.stderr})
 	if p.endsWithin(0) {
-		e.state = p.state
+		e.State = p.state
 	}
 	return e
 }
 
 // watch returns when the process has ended or must be stopped.
-func (p *process) watch(ctx context.Context, r *record, l limits) ending {
+func (p *Child) watch(ctx context.Context, l Limits) Ending {
 	var timeout, idle <-chan time.Time
-	if l.timeout > 0 {
-		t := time.NewTimer(l.timeout)
+	if l.Timeout > 0 {
+		t := time.NewTimer(l.Timeout)
 		defer t.Stop()
 		timeout = t.C
 	}
 	var idleTimer *time.Timer
 	looked := false // at a silence that was long enough
-	if l.idle > 0 {
-		idleTimer = time.NewTimer(l.idle)
+	if l.Idle > 0 {
+		idleTimer = time.NewTimer(l.Idle)
 		defer idleTimer.Stop()
 		idle = idleTimer.C
 	}
 	for {
 		select {
 		case <-p.exited:
-			return ending{}
+			return Ending{}
 		case <-ctx.Done():
-			return ending{stop: stopCancelled}
+			return Ending{Stop: Cancelled}
 		case <-timeout:
-			return ending{stop: stopTimeout, limit: l.timeout}
+			return Ending{Stop: TimedOut, Limit: l.Timeout}
 		case <-idle:
-			switch left := l.idle - r.silence(); {
+			switch left := l.Idle - p.silence(); {
 			case left > 0:
 				looked = false
 				idleTimer.Reset(left)
@@ -251,7 +248,7 @@ func (p *process) watch(ctx context.Context, r *record, l limits) ending {
 				looked = true
 				idleTimer.Reset(idleLook)
 			default:
-				return ending{stop: stopIdle, limit: l.idle}
+				return Ending{Stop: Idle, Limit: l.Idle}
 			}
 		}
 	}
@@ -260,39 +257,20 @@ func (p *process) watch(ctx context.Context, r *record, l limits) ending {
 // idleLook is how long a command that seems to be silent is looked at.
 const idleLook = 100 * time.Millisecond
 
-// unread reports whether the command has printed what its pumps have not read yet.
-func (p *process) unread() (found bool) {
-	for _, f := range []*os.File{p.stdout, p.stderr} {
-		if f == nil {
-			continue
-		}
-		raw, err := f.SyscallConn()
-		if err != nil {
-			continue
-		}
-		_ = raw.Control(func(fd uintptr) {
-			ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-			_, _ = unix.Poll(ready, 0)
-			found = found || ready[0].Revents&unix.POLLIN != 0
-		})
-	}
-	return found
-}
-
 // stop sends TERM to the family, and KILL when the child is still there after the grace. It returns what is
 // left of the grace for the rest of the family.
-func (p *process) stop(grace time.Duration) time.Duration {
+func (p *Child) stop(grace time.Duration) time.Duration {
 	deadline := time.Now().Add(grace)
 	p.family.signal(syscall.SIGTERM)
 	if !p.endsWithin(grace) {
 		p.family.signal(syscall.SIGKILL)
-		p.endsWithin(killWait)
+		p.endsWithin(KillWait)
 	}
 	return max(0, time.Until(deadline))
 }
 
 // endsWithin waits for the child's end, so long at the most, and reports whether it has come.
-func (p *process) endsWithin(d time.Duration) bool {
+func (p *Child) endsWithin(d time.Duration) bool {
 	select {
 	case <-p.exited: // also if there is no time
 		return true
@@ -309,7 +287,7 @@ func (p *process) endsWithin(d time.Duration) bool {
 }
 
 // gone calls f when the child has ended, be it later.
-func (p *process) gone(f func()) {
+func (p *Child) gone(f func()) {
 	if p.endsWithin(0) {
 		f()
 		return
@@ -318,7 +296,7 @@ func (p *process) gone(f func()) {
 }
 
 // feed writes stdin. A command that does not read it, or not all of it, is fine.
-func (p *process) feed() {
+func (p *Child) feed() {
 	_, _ = io.WriteString(p.stdin, p.input)
 	_ = p.stdin.Close()
 }

@@ -1,4 +1,4 @@
-package tools
+package process
 
 import (
 	"bufio"
@@ -80,7 +80,7 @@ func keepGuard(in *os.File, mark string, runnel int) {
 	}
 	if len(groups)+len(folders) > 0 {
 		began := time.Now()
-		for killMarked(mark, runnel) && time.Since(began) < killWait || time.Since(began) < guardLook {
+		for killMarked(mark, runnel) && time.Since(began) < KillWait || time.Since(began) < guardLook {
 			time.Sleep(groupPoll)
 		}
 	}
@@ -89,7 +89,25 @@ func keepGuard(in *os.File, mark string, runnel int) {
 	}
 }
 
+// SupervisorName is the argv[0] of what runs a detached task. It and what it starts outlive the command that started them.
+const SupervisorName = "runnel-supervisor"
+
 var guards = newGuard()
+
+// NewMark makes the variable that marks what is about to be started as this program's, and as one family: see [EndFamily].
+func NewMark() string { return guards.newMark() }
+
+// Guard names a process group that must not outlive this program, until Release.
+func Guard(pgid int) error { return guards.add(pgid) }
+
+// Release takes back Guard.
+func Release(pgid int) { guards.release(pgid) }
+
+// GuardFolder names a folder that must not outlive this program, until ReleaseFolder. It may be made later.
+func GuardFolder(folder string) error { return guards.announce(folder) }
+
+// ReleaseFolder takes back GuardFolder, when the folder has been removed.
+func ReleaseFolder(folder string) { guards.retract(folder) }
 
 func newGuard() *guard {
 	return &guard{mark: rand.Text(), groups: map[int]bool{}, folders: map[string]bool{}}
@@ -111,12 +129,12 @@ type guard struct {
 	linger  *time.Timer
 }
 
-// markVariable is the variable of the mark. It holds one for each command, and for each start of a server.
-const markVariable = "RUNNEL_MARK"
+// MarkVariable is the variable of the mark. It holds one for each command, and for each start of a server.
+const MarkVariable = "RUNNEL_MARK"
 
 // newMark makes the mark of what is about to be started.
 func (g *guard) newMark() string {
-	return fmt.Sprintf("%s=%s.%d", markVariable, g.mark, g.marked.Add(1))
+	return fmt.Sprintf("%s=%s.%d", MarkVariable, g.mark, g.marked.Add(1))
 }
 
 // announce names the folder of a command that is to be started, until retract.
@@ -264,7 +282,6 @@ func (g *guard) start() error {
 		return err
 	}
 	defer r.Close()
-	sealInherited()
 	// Its parent may be gone before it can ask for its group.
 	process, err := forks.start(program, []string{guardName, strconv.Itoa(syscall.Getpgrp()), g.mark}, &os.ProcAttr{
 		Dir:   "/",

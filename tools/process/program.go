@@ -1,4 +1,4 @@
-package tools
+package process
 
 import (
 	"errors"
@@ -9,16 +9,16 @@ import (
 	"syscall"
 )
 
-// findProgram looks a command up as execvp does, in the PATH that the command itself will see.
+// FindProgram looks a command up as execvp does, in the PATH that the command itself will see.
 // As in os/exec, a relative directory in PATH is not searched.
-func findProgram(name, dir, path string) (string, error) {
+func FindProgram(name, dir, path string) (string, error) {
 	if strings.Contains(name, "/") {
 		full := name
 		if !filepath.IsAbs(full) {
 			full = filepath.Join(dir, name)
 		}
 		if err := executable(full); err != nil {
-			return "", fmt.Errorf("cannot start %s: %s: %w", name, full, rootCause(err))
+			return "", fmt.Errorf("cannot start %s: %s: %w", name, full, RootCause(err))
 		}
 		return full, nil
 	}
@@ -52,8 +52,8 @@ func executable(path string) error {
 	return nil
 }
 
-// rootCause drops what an error of os says before its cause: the message around it names the path already.
-func rootCause(err error) error {
+// RootCause drops what an error of os says before its cause: the message around it names the path already.
+func RootCause(err error) error {
 	for {
 		next := errors.Unwrap(err)
 		if next == nil {

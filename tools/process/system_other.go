@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package tools
+package process
 
 import (
 	"context"
@@ -20,7 +20,7 @@ func sysProcAttr(terminal bool) *syscall.SysProcAttr {
 // await waits for a child.
 func await(child *os.Process) (*os.ProcessState, error) { return child.Wait() }
 
-func sealInherited() {}
+func SealInherited() {}
 
 // killMarked does nothing: environments are not shown.
 func killMarked(string, int) bool { return false }

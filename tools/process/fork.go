@@ -1,4 +1,4 @@
-package tools
+package process
 
 import (
 	"errors"
@@ -24,8 +24,16 @@ var forks = forker{own: map[int]bool{}}
 
 var errTooManyProcesses = errors.New("no more processes may be started: wait until others have ended, or raise the limit (ulimit -u, or the pids limit of the container)")
 
-// start starts a child, which must be waited for with wait.
+// Fork starts a program, which must be waited for with Wait. It has none of the files that this program's host left open.
+func Fork(program string, argv []string, attr *os.ProcAttr) (child *os.Process, err error) {
+	return forks.start(program, argv, attr)
+}
+
+// Wait waits for the end of what Fork started.
+func Wait(child *os.Process) (*os.ProcessState, error) { return forks.wait(child) }
+
 func (f *forker) start(program string, argv []string, attr *os.ProcAttr) (child *os.Process, err error) {
+	SealInherited()
 	reserveThreads()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -51,7 +59,6 @@ func (f *forker) start(program string, argv []string, attr *os.ProcAttr) (child 
 	return child, err
 }
 
-// wait waits for the end of a child.
 func (f *forker) wait(child *os.Process) (*os.ProcessState, error) {
 	pid := child.Pid
 	state, err := await(child)

@@ -1,4 +1,4 @@
-package tools
+package process
 
 import (
 	"errors"
@@ -22,11 +22,10 @@ type family struct {
 	seen   map[int]string // strays by their id, and when they began
 }
 
-// EndGroup ends what is left of a process group whose leader has ended by itself and has been waited for: by TERM, and by KILL
-// half a second later. It returns when nothing is left, 2 s after KILL at the latest.
-func EndGroup(pgid int) { (&family{leader: pgid}).endRest() }
+// EndFamily ends what is left of a process group whose leader has ended by itself and has been waited for, and of what has the mark of
+// [NewMark], "" if none: by TERM, and by KILL half a second later. It returns when nothing is left, 2 s after KILL at the latest.
+func EndFamily(pgid int, mark string) { (&family{leader: pgid, mark: mark}).endRest() }
 
-// endRest is EndGroup for the family.
 func (f *family) endRest() {
 	if !f.gone() {
 		f.signal(syscall.SIGTERM)
@@ -38,7 +37,7 @@ func (f *family) endRest() {
 func (f *family) end(grace time.Duration) {
 	if !f.wait(grace) {
 		f.signal(syscall.SIGKILL)
-		f.wait(killWait)
+		f.wait(KillWait)
 	}
 }
 

@@ -1,4 +1,4 @@
-package tools
+package process
 
 import (
 	"bytes"
@@ -46,9 +46,9 @@ func await(child *os.Process) (*os.ProcessState, error) {
 	return child.Wait()
 }
 
-// sealInherited keeps from the children what runnel's host left open when it started runnel, such as the
+// SealInherited keeps from the children what runnel's host left open when it started runnel, such as the
 // pipes of its other servers. What Go opens itself is close-on-exec.
-var sealInherited = sync.OnceFunc(func() {
+var SealInherited = sync.OnceFunc(func() {
 	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) // fails before Linux 5.11: then they stay open
 })
 
@@ -72,7 +72,7 @@ func processes() (pids []int) {
 // cannot outrun a signal, however fast it forks.
 func killMarked(prefix string, except int) (found bool) {
 	for _, pid := range processes() {
-		if !hasMark(pid, markVariable+"="+prefix+".") {
+		if !hasMark(pid, MarkVariable+"="+prefix+".") {
 			continue
 		}
 		if pgid, err := syscall.Getpgid(pid); err == nil && pgid > 1 && pgid != except {
@@ -171,7 +171,7 @@ func (f *family) strays() []int {
 
 func isSupervisor(pid int) bool {
 	line, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
-	return bytes.HasPrefix(line, []byte(supervisorName+"\x00"))
+	return bytes.HasPrefix(line, []byte(SupervisorName+"\x00"))
 }
 
 // onlyZombies reports whether the processes of a group have all ended and wait for a parent that does not

@@ -1,0 +1,17 @@
+// Package process runs one child of this program and sees to it that nothing of it is left. It knows nothing of tools.
+//
+//	Spec ─ Start ─▶ forker (one thread for all) ─▶ child ─┐
+//	                guard (a second process) ◀─ its group  │ pipes
+//	Run ◀─ watch: exit, cancel, timeout, silence           ├─▶ pump ─▶ stdout, stderr (io.Writer)
+//	 └─▶ family: TERM, grace, KILL, then strays            ┘
+//
+// Goroutines: one forks for all children, on a thread of its own, while there are any; per child one waits for it, one reads each
+// output pipe, one writes stdin; one waits for the guard and replaces it. [CollectOrphans] has one.
+//
+// Locks: guard.mu before forker.mu.
+//
+//	child    the process that Start made, and the leader of its group
+//	family   the child, its group, and who has left that: strays
+//	mark     a variable in the environment of a family, by which strays are found
+//	guard    a second process of this program that kills families when this one is gone
+package process

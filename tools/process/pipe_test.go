@@ -1,0 +1,60 @@
+package process
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// blocked is a writer that waits.
+type blocked chan struct{}
+
+func (b blocked) Write(p []byte) (int, error) { <-b; return len(p), nil }
+
+func TestSlowReaderIsNoSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &Child{began: time.Now()}
+		time.Sleep(time.Hour)
+		if p.silence() != time.Hour {
+			t.Errorf("an hour without output is a silence of %v", p.silence())
+		}
+		to := make(blocked)
+		go p.pass([]byte("text"), to)
+		synctest.Wait()
+		time.Sleep(time.Hour)
+		if p.silence() != 0 {
+			t.Error("waiting for the reader counts as silence of the child")
+		}
+		to <- struct{}{}
+		synctest.Wait()
+		time.Sleep(time.Second)
+		if p.silence() != time.Second {
+			t.Errorf("a second after the reader took its output: %v", p.silence())
+		}
+	})
+}
+
+// A pump whose deadline passed while it waited for a slow client reads what the command left in the pipe, also where another process
+// holds the pipe open.
+func TestPumpReadsWhatIsLeft(t *testing.T) {
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	defer in.Close()
+	text := strings.Repeat("0123456\n", 6<<10)
+	if _, err := in.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.SetReadDeadline(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	var printed strings.Builder
+	(&Child{}).pump(out, &printed)
+	if printed.String() != text {
+		t.Errorf("%d bytes are passed on, want %d", printed.Len(), len(text))
+	}
+}

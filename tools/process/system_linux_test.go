@@ -1,0 +1,166 @@
+package process
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func init() {
+	// first is the first process of a container. It runs a command whose daemons end before it and with it, and says when they are
+	// all collected.
+	children["first"] = func([]string) {
+		CollectOrphans(context.Background())
+		p, err := Start(shell(`setsid -f true; setsid -f sleep 600; sleep 0.1`))
+		if err != nil {
+			panic(err)
+		}
+		p.Run(context.Background(), io.Discard, io.Discard, Limits{})
+		fmt.Println("orphans:", len(zombies()) > 0)
+		for len(zombies()) > 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		fmt.Println("collected")
+	}
+	// announcer is a runnel that is killed as soon as it has a guard, before that can have asked for anything.
+	children["announcer"] = func(args []string) {
+		guards.mark = args[1]
+		if err := errors.Join(os.Mkdir(args[0], 0o700), guards.announce(args[0])); err != nil {
+			panic(err)
+		}
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+	// guarded is a runnel whose host has left file 3 open. It starts a guard before any command, and closes the file.
+	children["guarded"] = func(args []string) {
+		if err := guards.announce(args[0]); err != nil {
+			panic(err)
+		}
+		if err := unix.Close(3); err != nil {
+			panic(err)
+		}
+		fmt.Println("ready")
+		time.Sleep(time.Hour)
+	}
+}
+
+// What has the mark of a command in its environment outlives a killed runnel if it is of runnel's own group: its host may be, which a
+// runnel that is called by a command shares.
+func TestGuardSparesTheGroupOfItsRunnel(t *testing.T) {
+	dir := t.TempDir()
+	host, command := newLifeline(t), newLifeline(t)
+	const mark = MarkVariable + "=test.1"
+	group := holder(t, mark, host)
+	holder(t, mark, command)
+	runnel := exec.Command(os.Args[0], filepath.Join(dir, "folder"), "test")
+	runnel.Env = append(os.Environ(), childVar+"=announcer")
+	runnel.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: group}
+	if err := runnel.Run(); err == nil || err.Error() != "signal: killed" {
+		t.Fatal(err)
+	}
+	command.gone()
+	for deadline := time.Now().Add(watchdog); ; time.Sleep(10 * time.Millisecond) { // which the guard does last
+		if left, err := os.ReadDir(dir); err == nil && len(left) == 0 {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatalf("left: %v, %v", left, err)
+		}
+	}
+	host.isHeld()
+}
+
+// A guard has none of the files that runnel's host left open.
+func TestGuardHasNoFilesOfTheHost(t *testing.T) {
+	read, left, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	runnel := exec.Command(os.Args[0], t.TempDir())
+	runnel.Env = append(os.Environ(), childVar+"=guarded")
+	runnel.ExtraFiles = []*os.File{left}
+	out, err := runnel.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = runnel.Start()
+	_ = left.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = runnel.Process.Kill()
+		_ = runnel.Wait()
+	}()
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	_ = read.SetReadDeadline(time.Now().Add(watchdog))
+	if _, err := read.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the file is still open: %v", err)
+	}
+}
+
+// The pipe of a command is widened when it holds more than one read takes, and no wide one is made narrower.
+func TestWidePipe(t *testing.T) {
+	for _, test := range []struct{ holds, prints, want int }{
+		{64 << 10, 60 << 10, widePipe},
+		{64 << 10, 1 << 10, 64 << 10},
+		{2 * widePipe, 60 << 10, 2 * widePipe},
+	} {
+		out, in, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer out.Close()
+		widenPipe(out, test.holds)
+		text := strings.Repeat("0123456\n", test.prints/8)
+		if _, err := in.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+		in.Close()
+		var printed strings.Builder
+		(&Child{}).pump(out, &printed)
+		raw, err := out.SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = raw.Control(func(fd uintptr) {
+			if n, err := unix.FcntlInt(fd, unix.F_GETPIPE_SZ, 0); n != test.want || err != nil {
+				t.Errorf("a pipe of %d bytes holds %d after %d bytes of output (%v), want %d", test.holds, n, test.prints, err, test.want)
+			}
+		})
+		if printed.String() != text {
+			t.Errorf("%d bytes are passed on, want %d", printed.Len(), len(text))
+		}
+	}
+}
+
+// The first process of a container collects what was started by others.
+func TestFirstProcessCollectsOrphans(t *testing.T) {
+	unshare := func(args ...string) *exec.Cmd {
+		return exec.Command("unshare", append([]string{"--pid", "--fork", "--kill-child", "--mount-proc"}, args...)...)
+	}
+	if err := unshare("true").Run(); err != nil {
+		t.Skip("no process namespace can be made: ", err)
+	}
+	runnel := unshare(os.Args[0])
+	runnel.Env = append(os.Environ(), childVar+"=first")
+	var out strings.Builder
+	runnel.Stdout, runnel.Stderr = &out, os.Stderr
+	ended := time.AfterFunc(watchdog, func() { _ = runnel.Process.Kill() })
+	defer ended.Stop()
+	if err := runnel.Run(); err != nil || out.String() != "orphans: true\ncollected\n" {
+		t.Errorf("%v: %s", err, &out)
+	}
+}
