@@ -8,11 +8,12 @@ import (
 	"runtime/debug"
 
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // request answers a request of the server's. Until the server reads the answer, the request counts as being answered.
 func (c *Client) request(e *envelope) {
-	id, method := bytes.Clone(e.id), unquote(e.method)
+	id, method := bytes.Clone(e.id), rawjson.Unquote(e.method)
 	switch {
 	case method == "ping":
 		c.answerCheaply(id, nil)

@@ -8,6 +8,7 @@ import (
 	"github.com/sourcegraph/jsonrpc2"
 
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // Handle is called by the Conn, on the goroutine that reads, with a stand-in; see stream.
@@ -17,7 +18,7 @@ func (s *session) Handle(context.Context, *jsonrpc2.Conn, *jsonrpc2.Request) {
 		s.requested(m)
 		return
 	}
-	method := unquote(m.part.method)
+	method := rawjson.Unquote(m.part.method)
 	if method == "notifications/cancelled" {
 		s.cancelled(m.part.params)
 	} else if f := s.srv.notices[method]; f != nil && s.peer.Version != nil { // others are ignored
@@ -35,7 +36,7 @@ func (s *session) requested(m *message) {
 		s.reply(m.batch, e.head(), e.id, nil, Errorf(mcp.CodeInvalidRequest, "the id %.100s is still in flight", e.id))
 		return
 	}
-	method := unquote(e.method)
+	method := rawjson.Unquote(e.method)
 	meta := requestMeta(e.params)
 	switch {
 	case isStateless(meta): // which has neither

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // lineHead is what a line begins with that belongs to no session id.
@@ -117,11 +118,11 @@ func (e *encoder) value(result any) error {
 // toolResult appends the result of most tool calls, whose content is encoded already, without another two passes of
 // encoding/json over it. It reports false, and appends nothing, for all others.
 func (e *encoder) toolResult(r *mcp.CallToolResult) bool {
-	if r.Meta != nil || r.Content == nil || len(r.StructuredContent) > 0 && !isCompact(r.StructuredContent) {
+	if r.Meta != nil || r.Content == nil || len(r.StructuredContent) > 0 && !rawjson.IsCompact(r.StructuredContent) {
 		return false
 	}
 	for _, c := range r.Content {
-		if !isCompact(c) {
+		if !rawjson.IsCompact(c) {
 			return false
 		}
 	}
@@ -165,4 +166,14 @@ func (e *encoder) line() []byte {
 	}
 	e.buf.WriteByte('\n')
 	return e.buf.Bytes()
+}
+
+// appendMember appends a member to an object that has been begun. Its name is quoted.
+func appendMember(to *bytes.Buffer, name, value []byte) {
+	if to.Len() > 1 {
+		to.WriteByte(',')
+	}
+	to.Write(name)
+	to.WriteByte(':')
+	to.Write(value)
 }

@@ -28,14 +28,14 @@ const (
 	response
 )
 
-// checkJSON says what is wrong with a line as JSON text, "" if nothing is.
-// encoding/json refuses nesting above 10,000 levels, so everything behind this may recurse.
-func checkJSON(line []byte) string {
+// maxValues bounds the values in a line, those within others too: a byte or two each, millions of them would take
+// hundreds of MiB once they are decoded.
+const maxValues = 100_000
+
+// parseError says what is wrong with a line that rawjson.Scan has refused.
+func parseError(line []byte) string {
 	if !utf8.Valid(line) {
 		return "parse error: not valid UTF-8"
-	}
-	if json.Valid(line) {
-		return ""
 	}
 	var raw json.RawMessage
 	return fmt.Sprintf("parse error: %v", json.Unmarshal(line, &raw))
@@ -85,7 +85,7 @@ func (e *envelope) classify() (kind, string) {
 	switch {
 	case e.jsonrpc == nil:
 		return invalid, `"jsonrpc" is missing`
-	case unquote(e.jsonrpc) != "2.0":
+	case rawjson.Unquote(e.jsonrpc) != "2.0":
 		return invalid, `"jsonrpc" is not "2.0"`
 	case e.method == nil && e.result == nil && e.err == nil:
 		return invalid, `it has no "method", no "result" and no "error"`
@@ -168,10 +168,7 @@ func isInteger(raw []byte) bool {
 // idKey is what two ids have in common when they are the same: a string may be written with escapes.
 func idKey(raw []byte) string {
 	if raw[0] == '"' && bytes.IndexByte(raw, '\\') >= 0 {
-		return `"` + unquote(raw) + `"` // what no other id is: one without escapes has no quote inside
+		return `"` + rawjson.Unquote(raw) + `"` // what no other id is: one without escapes has no quote inside
 	}
 	return string(raw)
 }
-
-// unquote returns the text of a JSON string, "" for anything else.
-func unquote(raw []byte) string { return rawjson.Unquote(raw) }

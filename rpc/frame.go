@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"runnel/rpc/rawjson"
 )
 
 const (
@@ -27,8 +29,8 @@ type lineReader struct {
 	buf        []byte
 	start, end int // buf[start:end] is read and not yet given out
 	err        error
-	begun      bool      // the first line has been given out
-	long       idScanner // looks for the id of a line that is too long to keep
+	begun      bool             // the first line has been given out
+	long       rawjson.IDFinder // looks for the id of a line that is too long to keep
 }
 
 var bom = []byte("\xef\xbb\xbf")
@@ -55,8 +57,8 @@ func (l *lineReader) line() ([]byte, error) {
 			line := l.buf[l.start : l.start+scanned+i]
 			l.start += len(line) + 1
 			if len(line) > l.max {
-				l.long.reset()
-				l.long.feed(line)
+				l.long = rawjson.IDFinder{Max: maxID}
+				l.long.Feed(line)
 				return nil, errLineTooLong
 			}
 			return line, nil
@@ -77,19 +79,27 @@ func (l *lineReader) line() ([]byte, error) {
 	}
 }
 
+// longID is the id of a line that was too long, nil if it has no usable one.
+func (l *lineReader) longID() []byte {
+	if id := l.long.ID(); checkID(id) == "" {
+		return id
+	}
+	return nil
+}
+
 // discard reads on to the end of a line that is too long.
 func (l *lineReader) discard() {
-	l.long.reset()
-	l.long.feed(l.buf[l.start:l.end])
+	l.long = rawjson.IDFinder{Max: maxID}
+	l.long.Feed(l.buf[l.start:l.end])
 	l.buf, l.start, l.end = nil, 0, 0
 	for l.err == nil {
 		l.fill()
 		if i := bytes.IndexByte(l.buf[:l.end], '\n'); i >= 0 {
-			l.long.feed(l.buf[:i])
+			l.long.Feed(l.buf[:i])
 			l.start = i + 1
 			return
 		}
-		l.long.feed(l.buf[:l.end])
+		l.long.Feed(l.buf[:l.end])
 		l.start, l.end = 0, 0
 	}
 }

@@ -110,7 +110,7 @@ func FuzzSplit(f *testing.F) {
 	f.Add([]byte("{\t\"a\"\r:\n1\t,\r\"b\"\n:\t[\r1\n]\t}"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		b = bytes.Trim(b, " \t\r\n")
-		if checkJSON(b) != "" || b[0] != '{' {
+		if _, ok := rawjson.Scan(b); !ok || b[0] != '{' {
 			return
 		}
 		var want map[string]json.RawMessage
@@ -130,12 +130,12 @@ func FuzzSplit(f *testing.F) {
 			}
 		}
 		// The scanner for long lines sees the same id in any pieces.
-		var s idScanner
+		l := lineReader{long: rawjson.IDFinder{Max: maxID}}
 		for i := range b {
-			s.feed(b[i : i+1])
+			l.long.Feed(b[i : i+1])
 		}
-		if e, twice := split(b); twice == "" && e.answerID() != nil && !strings.Contains(string(b), `\u`) && !bytes.Equal(s.id(), e.id) {
-			t.Errorf("the scanner found %q in %q", s.id(), b)
+		if e, twice := split(b); twice == "" && e.answerID() != nil && !strings.Contains(string(b), `\u`) && !bytes.Equal(l.longID(), e.id) {
+			t.Errorf("the scanner found %q in %q", l.longID(), b)
 		}
 	})
 }

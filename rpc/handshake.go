@@ -52,7 +52,7 @@ func (s *session) initialize(params []byte) (any, *Error) {
 	}
 	var p mcp.InitializeParams
 	// Unmarshal goes on behind a member of the wrong type, which then reads as absent: a capability unknown here is no reason to refuse.
-	_ = Unmarshal(params, &p)
+	_ = rawjson.Unmarshal(params, &p)
 	if p.ProtocolVersion == "" {
 		return nil, Errorf(mcp.CodeInvalidParams, `initialize: "protocolVersion" is missing`)
 	}
@@ -100,7 +100,7 @@ func (s *session) welcomeLater(m *message, key string, opened func()) bool {
 // initialize never is, so it cannot be cancelled.
 func (s *session) cancelled(params []byte) {
 	var p mcp.CancelledParams
-	if Unmarshal(params, &p) != nil || checkID(p.RequestID) != "" {
+	if rawjson.Unmarshal(params, &p) != nil || checkID(p.RequestID) != "" {
 		s.log.Debug().Msg("ignoring notifications/cancelled without a usable requestId")
 		return
 	}
@@ -133,7 +133,7 @@ func requestMeta(params []byte) *mcp.RequestMeta {
 
 // readMeta reads a _meta, into which meta points from then on. A client of the stateless era sends a long one with each request.
 func readMeta(value []byte, meta *mcp.RequestMeta) {
-	if !IsObject(value) {
+	if !rawjson.IsObject(value) {
 		return
 	}
 	for it := rawjson.MembersOf(value); it.Next(); {

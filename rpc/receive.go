@@ -28,7 +28,7 @@ func (c *Client) read() {
 	for {
 		line, err := lines.next()
 		if err == errLineTooLong {
-			c.tooLong(lines.long.id())
+			c.tooLong(lines.longID())
 			continue
 		}
 		if err != nil {
@@ -51,12 +51,8 @@ func (c *Client) read() {
 // take hands out one line. What is no message is dropped: "The server MUST NOT write anything to its stdout that is not a
 // valid MCP message" (basic/transports), and a banner of one that does is no reason to give up.
 func (c *Client) take(line []byte) {
-	e, usual := scanLine(line)
-	problem := ""
-	if !usual {
-		problem = checkJSON(line)
-	}
-	if problem != "" {
+	if _, ok := rawjson.Scan(line); !ok {
+		problem := parseError(line)
 		c.opt.Log.Debug().Str("problem", problem).Msg("ignoring a line of the server")
 		if c.opt.OnGarbage != nil {
 			c.opt.OnGarbage(line)
@@ -69,10 +65,6 @@ func (c *Client) take(line []byte) {
 	}
 	if c.opt.OnMessage != nil {
 		c.opt.OnMessage(line)
-	}
-	if usual {
-		c.takeEnvelope(&e)
-		return
 	}
 	if line[0] == '[' {
 		for it := rawjson.ElementsOf(line); it.Next(); {
@@ -93,20 +85,16 @@ func (c *Client) takeMessage(object []byte) {
 		c.brokenAnswer(&e, "it has \""+twice+"\" twice")
 		return
 	}
-	c.takeEnvelope(&e)
-}
-
-func (c *Client) takeEnvelope(e *envelope) {
 	switch kind, problem := e.classify(); kind {
 	case response:
-		c.response(e)
+		c.response(&e)
 	case notification:
-		c.notification(unquote(e.method), e.params)
+		c.notification(rawjson.Unquote(e.method), e.params)
 	case request:
-		c.request(e)
+		c.request(&e)
 	case invalid:
 		c.opt.Log.Debug().Str("problem", problem).Msg("ignoring a message of the server")
-		c.brokenAnswer(e, problem)
+		c.brokenAnswer(&e, problem)
 	}
 }
 
@@ -156,7 +144,7 @@ func (c *Client) tooLong(id []byte) {
 func (c *Client) notification(method string, params []byte) {
 	if method == "notifications/cancelled" {
 		var p mcp.CancelledParams
-		if Unmarshal(params, &p) == nil && checkID(p.RequestID) == "" {
+		if rawjson.Unmarshal(params, &p) == nil && checkID(p.RequestID) == "" {
 			c.mu.Lock()
 			cancel := c.answering[idKey(p.RequestID)]
 			c.mu.Unlock()

@@ -19,7 +19,7 @@ const discoverTTL = time.Hour
 // from previous requests" (2026-07-28 basic, "Statelessness").
 func (s *session) stateless(meta *mcp.RequestMeta) (Caller, *Error) {
 	c := Caller{Era: Stateless, session: s}
-	name := unquote(meta.ProtocolVersion)
+	name := rawjson.Unquote(meta.ProtocolVersion)
 	if name == "" {
 		return c, Errorf(mcp.CodeInvalidParams, "params._meta[%q] must be a protocol version", mcp.MetaProtocolVersion)
 	}
@@ -30,7 +30,7 @@ func (s *session) stateless(meta *mcp.RequestMeta) (Caller, *Error) {
 		}
 		return c, &Error{Code: mcp.CodeUnsupportedVersion, Message: message, Data: unsupported{supportedVersions(), name[:min(len(name), maxID)]}}
 	}
-	if !IsObject(meta.ClientCapabilities) {
+	if !rawjson.IsObject(meta.ClientCapabilities) {
 		return c, Errorf(mcp.CodeInvalidParams, "params._meta[%q] must be an object", mcp.MetaClientCapabilities)
 	}
 	// "If the [logLevel] is not a recognized log level, the server SHOULD reject that request" (server/utilities/logging)
@@ -41,8 +41,8 @@ func (s *session) stateless(meta *mcp.RequestMeta) (Caller, *Error) {
 	if l := &s.last; !bytes.Equal(l.clientInfo, meta.ClientInfo) || !bytes.Equal(l.clientCapabilities, meta.ClientCapabilities) {
 		*l = statelessClient{clientInfo: meta.ClientInfo, clientCapabilities: meta.ClientCapabilities}
 		// Unmarshal goes on behind a member of the wrong type, which then reads as absent.
-		_ = Unmarshal(meta.ClientCapabilities, &l.capabilities)
-		_ = Unmarshal(meta.ClientInfo, &l.client)
+		_ = rawjson.Unmarshal(meta.ClientCapabilities, &l.capabilities)
+		_ = rawjson.Unmarshal(meta.ClientInfo, &l.client)
 	}
 	c.Capabilities, c.Client = s.last.capabilities, s.last.client
 	return c, nil
@@ -63,9 +63,6 @@ var logLevels = []string{`"debug"`, `"info"`, `"notice"`, `"warning"`, `"error"`
 func isStateless(meta *mcp.RequestMeta) bool {
 	return meta.ProtocolVersion != nil || meta.ClientCapabilities != nil
 }
-
-// IsObject reports whether encoded JSON is an object, and not anything else or nothing.
-func IsObject(v []byte) bool { return len(v) > 0 && v[0] == '{' }
 
 // unsupported is the data of an UnsupportedProtocolVersionError.
 type unsupported struct {
@@ -121,7 +118,7 @@ func (s *Server) dress(c *Caller, result any) (Encoded, error) {
 		return nil, err
 	}
 	object := e.buf.Bytes()
-	if !IsObject(object) { // as another server has answered
+	if !rawjson.IsObject(object) { // as another server has answered
 		return bytes.Clone(object), nil
 	}
 	typed, meta := false, []byte(nil)

@@ -111,7 +111,7 @@ func (st *stream) next() error {
 			line, err := st.lines.next()
 			switch {
 			case err == errLineTooLong:
-				st.refuse(lineHead, st.lines.long.id(), mcp.CodeInvalidRequest, "message too long: the limit is "+strconv.Itoa(st.lines.max)+" bytes a line")
+				st.refuse(lineHead, st.lines.longID(), mcp.CodeInvalidRequest, "message too long: the limit is "+strconv.Itoa(st.lines.max)+" bytes a line")
 			case err != nil:
 				return err
 			default:
@@ -131,16 +131,11 @@ func (st *stream) next() error {
 
 // takeLine makes a line the current message or, if it is a batch, begins to go through it. If it is invalid it is answered.
 func (st *stream) takeLine(line []byte) {
-	if e, ok := scanLine(line); ok { // nearly always
-		st.takeEnvelope(e)
-		return
-	}
-	if problem := checkJSON(line); problem != "" {
-		st.refuse(lineHead, nil, mcp.CodeParseError, problem)
-		return
-	}
+	values, ok := rawjson.Scan(line)
 	switch {
-	case tooMany(line):
+	case !ok:
+		st.refuse(lineHead, nil, mcp.CodeParseError, parseError(line))
+	case values > maxValues:
 		var e envelope
 		if line[0] == '{' {
 			e, _ = split(line)
@@ -184,12 +179,6 @@ func (st *stream) takeValue(value []byte) {
 		st.refuse(e.head(), e.answerID(), mcp.CodeInvalidRequest, `"`+twice+`" is there twice`)
 		return
 	}
-	st.takeEnvelope(e)
-}
-
-// takeEnvelope makes a message that has been taken apart the current one. If it is invalid it is answered.
-func (st *stream) takeEnvelope(e envelope) {
-	st.current = message{batch: st.batch}
 	kind, problem := e.classify()
 	if kind == invalid {
 		st.refuse(e.head(), e.answerID(), mcp.CodeInvalidRequest, problem)

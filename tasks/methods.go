@@ -10,6 +10,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // pageSize is how many tasks one tasks/list result shows.
@@ -67,7 +68,7 @@ func withTasks(h rpc.Handler) rpc.Handler {
 func withTask(h func(ctx context.Context, c *rpc.Caller, p mcp.TaskParams) (any, error)) rpc.Handler {
 	return withTasks(func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 		var p mcp.TaskParams
-		if err := rpc.Unmarshal(params, &p); err != nil || p.TaskID == "" {
+		if err := rawjson.Unmarshal(params, &p); err != nil || p.TaskID == "" {
 			return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.taskId must be a task's id")
 		}
 		return h(ctx, c, p)

@@ -9,6 +9,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // Question is something that a task's work wants to know from the client. While one is open the task is
@@ -170,13 +171,13 @@ func (r *Run) CheckResponses(responses map[string]json.RawMessage) error {
 // an object.
 func (q *Question) Read(response json.RawMessage) (mcp.ElicitResult, error) {
 	if q.Request.Method != "elicitation/create" {
-		if !rpc.IsObject(response) {
+		if !rawjson.IsObject(response) {
 			return mcp.ElicitResult{}, errors.New("must be the result of " + q.Request.Method + ", an object")
 		}
 		return mcp.ElicitResult{}, nil
 	}
 	var r mcp.ElicitResult
-	if rpc.Unmarshal(response, &r) != nil || !r.Action.Valid() {
+	if rawjson.Unmarshal(response, &r) != nil || !r.Action.Valid() {
 		return mcp.ElicitResult{}, errors.New("must be an elicitation result with action accept, decline or cancel")
 	}
 	if r.Action != mcp.ElicitAccept || q.Check == nil {

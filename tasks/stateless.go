@@ -7,6 +7,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // registerStateless adds the methods of the tasks extension (ext-tasks, "Tasks") to srv. tasks/result and
@@ -46,7 +47,7 @@ func extended(h func(ctx context.Context, p mcp.UpdateTaskParams) (any, error)) 
 			return nil, err
 		}
 		var p mcp.UpdateTaskParams
-		if err := rpc.Unmarshal(params, &p); err != nil || p.TaskID == "" {
+		if err := rawjson.Unmarshal(params, &p); err != nil || p.TaskID == "" {
 			return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.taskId must be a task's id, and params.inputResponses an object")
 		}
 		return h(ctx, p)

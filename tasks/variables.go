@@ -10,6 +10,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // A task's variables are a small JSON object that its tool and its client both read and set.
@@ -147,7 +148,7 @@ func (r *Runner) setVariables(ctx context.Context, _ *rpc.Caller, params json.Ra
 		TaskID string          `json:"taskId"`
 		Set    json.RawMessage `json:"set"`
 	}
-	if err := rpc.Unmarshal(params, &p); err != nil || p.TaskID == "" {
+	if err := rawjson.Unmarshal(params, &p); err != nil || p.TaskID == "" {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params must be {\"taskId\": a task's id, \"set\": an object}; without set the variables are only shown")
 	}
 	run := r.Running(p.TaskID)

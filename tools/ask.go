@@ -9,6 +9,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tasks"
 )
 
@@ -26,7 +27,7 @@ func (q *Question) check(content json.RawMessage) error {
 	if len(content) == 0 {
 		content = json.RawMessage("{}")
 	}
-	if !rpc.IsObject(content) {
+	if !rawjson.IsObject(content) {
 		return errors.New("has content that is not an object")
 	}
 	if len(q.Schema) == 0 {

@@ -10,6 +10,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tasks"
 )
 
@@ -21,7 +22,7 @@ func callParams(v *mcp.Version, params json.RawMessage) (*mcp.CallToolParams, er
 	if ok {
 		return p, nil
 	}
-	if !rpc.IsObject(params) {
+	if !rawjson.IsObject(params) {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params must be an object with a name and arguments")
 	}
 	if err := checkCallMembers(params); err != nil {
@@ -29,7 +30,7 @@ func callParams(v *mcp.Version, params json.RawMessage) (*mcp.CallToolParams, er
 	}
 	p = &mcp.CallToolParams{}
 	var err error
-	rpc.EachMember(params, func(name, value []byte) bool {
+	rawjson.EachMember(params, func(name, value []byte) bool {
 		switch member := string(name); {
 		case member == "name":
 			err = readParam("params."+member, value, &p.Name)
@@ -67,7 +68,7 @@ func plainCallParams(params json.RawMessage) (p *mcp.CallToolParams, ok bool) {
 	}
 	p, ok = &mcp.CallToolParams{}, true
 	meta := false
-	rpc.EachMember(params, func(name, value []byte) bool {
+	rawjson.EachMember(params, func(name, value []byte) bool {
 		switch {
 		case string(name) == "_meta" && !meta:
 			meta = true
@@ -87,7 +88,7 @@ func plainCallParams(params json.RawMessage) (p *mcp.CallToolParams, ok bool) {
 // looks at calls on their way, to let some tools through and not others, must see the tool that is called.
 func checkCallMembers(params json.RawMessage) (err error) {
 	seen := map[string]bool{}
-	rpc.EachMember(params, func(name, _ []byte) bool {
+	rawjson.EachMember(params, func(name, _ []byte) bool {
 		for _, known := range []string{"name", "arguments", "task", "inputResponses", "requestState", "_meta"} {
 			switch {
 			case !strings.EqualFold(known, string(name)):
@@ -106,7 +107,7 @@ func checkCallMembers(params json.RawMessage) (err error) {
 
 // readParam reads the params, or a member of them, and says where they hold what does not belong there.
 func readParam(name string, value []byte, to any) error {
-	err := rpc.Unmarshal(value, to)
+	err := rawjson.Unmarshal(value, to)
 	if err == nil {
 		return nil
 	}

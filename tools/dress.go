@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"runnel/partials"
-	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // dressTool takes out of a tool what a version does not know: "the server never sends what the
@@ -36,10 +36,10 @@ func dressTool(v *mcp.Version, t mcp.Tool) mcp.Tool {
 
 // isOfObject reports whether a schema is that of an object.
 func isOfObject(schema json.RawMessage) (is bool) {
-	if !rpc.IsObject(schema) {
+	if !rawjson.IsObject(schema) {
 		return false
 	}
-	rpc.EachMember(schema, func(name, value []byte) bool {
+	rawjson.EachMember(schema, func(name, value []byte) bool {
 		is = string(name) == "type" && string(value) == `"object"`
 		return !is
 	})

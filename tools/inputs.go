@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"runnel/rpc"
+	"runnel/rpc/rawjson"
 )
 
 // inputs is what a command's configuration says about its arguments.
@@ -112,7 +112,7 @@ func (in *inputs) allowed() string {
 func objectMembers(object json.RawMessage) map[string]json.RawMessage {
 	members := map[string]json.RawMessage{}
 	if object[0] == '{' {
-		rpc.EachMember(object, func(name, value []byte) bool {
+		rawjson.EachMember(object, func(name, value []byte) bool {
 			members[string(name)] = slices.Clip(value)
 			return true
 		})
@@ -125,7 +125,7 @@ func objectKeys(object json.RawMessage) (keys []string) {
 	if object[0] != '{' {
 		return nil
 	}
-	rpc.EachMember(object, func(name, _ []byte) bool {
+	rawjson.EachMember(object, func(name, _ []byte) bool {
 		if key := string(name); !slices.Contains(keys, key) {
 			keys = append(keys, key)
 		}

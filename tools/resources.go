@@ -152,7 +152,7 @@ func (s *service) listTemplates(ctx context.Context, c *rpc.Caller, params json.
 // findLog returns the task whose log params.uri names.
 func (s *service) findLog(ctx context.Context, c *rpc.Caller, params json.RawMessage) (t tasks.Task, uri string, after int64, err error) {
 	var p mcp.ResourceParams
-	if err := rpc.Unmarshal(params, &p); err != nil || p.URI == "" {
+	if err := rawjson.Unmarshal(params, &p); err != nil || p.URI == "" {
 		return t, "", 0, rpc.Errorf(mcp.CodeInvalidParams, "params.uri must be a resource's URI, such as %s", logTemplate)
 	}
 	if len(p.URI) > maxURI {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"runnel/rpc"
+	"runnel/rpc/rawjson"
 )
 
 // schema checks a tool's arguments. It is compiled when a shape does not do, so that a server with many tools starts at once.
@@ -35,7 +35,7 @@ func (s *schema) check(arguments []byte) error {
 // fits reports whether arguments are certainly valid, which is quickly known.
 func (s *schema) fits(arguments []byte) bool {
 	s.shapeOnce.Do(func() { s.shape = shapeOf(s.source) })
-	return s.shape != nil && rpc.IsObject(arguments) && s.shape.fits(arguments)
+	return s.shape != nil && rawjson.IsObject(arguments) && s.shape.fits(arguments)
 }
 
 func (s *schema) checkSlowly(arguments []byte) error {

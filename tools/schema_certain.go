@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"runnel/rpc"
+	"runnel/rpc/rawjson"
 )
 
 // certainInput reports whether a tool's input schema is certainly right, and its defaults with it: then it is not compiled before
@@ -18,9 +18,9 @@ func certainInput(in *inputs) bool {
 		return false
 	}
 	certain := true
-	rpc.EachMember(in.schema, func(keyword, properties []byte) bool {
+	rawjson.EachMember(in.schema, func(keyword, properties []byte) bool {
 		if string(keyword) == "properties" {
-			rpc.EachMember(properties, func(name, property []byte) bool {
+			rawjson.EachMember(properties, func(name, property []byte) bool {
 				value, given := in.defaults[string(name)]
 				certain = certain && (!given || value[0] == 'n' || certainlyFits(value, property))
 				return certain
@@ -37,7 +37,7 @@ func certainSchema(source []byte) bool {
 		return source[0] == 't' || source[0] == 'f'
 	}
 	certain := true
-	rpc.EachMember(source, func(keyword, value []byte) bool {
+	rawjson.EachMember(source, func(keyword, value []byte) bool {
 		certain = certainKeyword(string(keyword), value)
 		return certain
 	})
@@ -57,7 +57,7 @@ func certainKeyword(keyword string, value []byte) bool {
 	case "properties":
 		certain := value[0] == '{'
 		if certain {
-			rpc.EachMember(value, func(_, property []byte) bool {
+			rawjson.EachMember(value, func(_, property []byte) bool {
 				certain = certainSchema(property)
 				return certain
 			})
@@ -78,7 +78,7 @@ func certainlyFits(value, schema []byte) bool {
 		return schema[0] == 't'
 	}
 	kind, items, certain := "", []byte("true"), true
-	rpc.EachMember(schema, func(keyword, value []byte) bool {
+	rawjson.EachMember(schema, func(keyword, value []byte) bool {
 		switch string(keyword) {
 		case "type":
 			kind = string(bytes.Trim(value, `"`))

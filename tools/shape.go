@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"runnel/rpc"
+	"runnel/rpc/rawjson"
 )
 
 // shape is what most input schemas say: an object, the plain types of its members, which of them must be there, and
@@ -83,7 +83,7 @@ func shapeOf(source []byte) *shape {
 // fits reports whether arguments, a valid JSON object, are certainly valid.
 func (s *shape) fits(arguments []byte) bool {
 	fits, seen := true, uint64(0)
-	rpc.EachMember(arguments, func(name, value []byte) bool {
+	rawjson.EachMember(arguments, func(name, value []byte) bool {
 		kind, known := s.types[string(name)]
 		if fits = hasType(value, kind) && (known || !s.closed); !fits {
 			return false

@@ -69,7 +69,7 @@ func (s *service) subscribe(ctx context.Context, c *rpc.Caller, params json.RawM
 
 func (s *service) unsubscribe(_ context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	var p mcp.ResourceParams
-	if err := rpc.Unmarshal(params, &p); err != nil || p.URI == "" {
+	if err := rawjson.Unmarshal(params, &p); err != nil || p.URI == "" {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.uri must be a resource's URI, such as %s", logTemplate)
 	}
 	key := string(c.Head()) + p.URI

@@ -85,7 +85,7 @@ func (l *link) entries(ctx context.Context, method, member, key string) (list []
 	wrong := 0
 	for _, entry := range raw {
 		var name string
-		if !rpc.IsObject(entry) || len(entry) > maxListEntry || json.Unmarshal(rawjson.Member(entry, key), &name) != nil || name == "" || len(name) > maxURI {
+		if !rawjson.IsObject(entry) || len(entry) > maxListEntry || json.Unmarshal(rawjson.Member(entry, key), &name) != nil || name == "" || len(name) > maxURI {
 			wrong++
 			continue
 		}

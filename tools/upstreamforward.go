@@ -85,8 +85,8 @@ func forwarded(params json.RawMessage) json.RawMessage {
 		return params
 	}
 	kept := map[string]json.RawMessage{}
-	if rpc.IsObject(meta) {
-		rpc.EachMember(meta, func(name, value []byte) bool {
+	if rawjson.IsObject(meta) {
+		rawjson.EachMember(meta, func(name, value []byte) bool {
 			if n := string(name); !strings.HasPrefix(n, "io.modelcontextprotocol/") && n != "progressToken" {
 				kept[n] = value
 			}
@@ -144,7 +144,7 @@ func askable(c *rpc.Caller) *mcp.ClientCapabilities {
 
 // dressForwarded makes of a result of either era one of the client's.
 func dressForwarded(c *rpc.Caller, result json.RawMessage, method string) json.RawMessage {
-	if !rpc.IsObject(result) {
+	if !rawjson.IsObject(result) {
 		return result
 	}
 	if meta := rawjson.Member(result, "_meta"); rawjson.Member(meta, mcp.MetaServerInfo) != nil {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tools/remote"
 )
 
@@ -69,7 +69,7 @@ func checkForeign(t *mcp.Tool) error {
 	if !isOfObject(t.InputSchema) {
 		return errors.New("its input schema is not that of an object")
 	}
-	if t.OutputSchema != nil && !rpc.IsObject(t.OutputSchema) || t.Meta != nil && !rpc.IsObject(t.Meta) || t.Icons != nil && t.Icons[0] != '[' {
+	if t.OutputSchema != nil && !rawjson.IsObject(t.OutputSchema) || t.Meta != nil && !rawjson.IsObject(t.Meta) || t.Icons != nil && t.Icons[0] != '[' {
 		return errors.New("its output schema or _meta is no object, or its icons are no array")
 	}
 	if n := toolSize(t); n > maxListEntry {

@@ -94,18 +94,18 @@ func (l *link) only(params json.RawMessage) *upstreamCall {
 
 // find finds the call that a message names by its token or its task.
 func (l *link) find(params json.RawMessage) *upstreamCall {
-	if !rpc.IsObject(params) {
+	if !rawjson.IsObject(params) {
 		return nil
 	}
 	var token, task []byte
-	rpc.EachMember(params, func(name, value []byte) bool {
+	rawjson.EachMember(params, func(name, value []byte) bool {
 		switch string(name) {
 		case "progressToken", "partialResultToken":
 			token = value
 		case "taskId":
 			task = value
 		case "_meta":
-			if task == nil && rpc.IsObject(value) {
+			if task == nil && rawjson.IsObject(value) {
 				task = namedTask(value)
 			}
 		}
@@ -128,9 +128,9 @@ func (l *link) find(params json.RawMessage) *upstreamCall {
 
 // namedTask is the id, in quotes, of the task that a _meta names; nil if it names none.
 func namedTask(meta []byte) (task []byte) {
-	rpc.EachMember(meta, func(name, value []byte) bool {
-		if string(name) == mcp.MetaRelatedTask && rpc.IsObject(value) {
-			rpc.EachMember(value, func(name, value []byte) bool {
+	rawjson.EachMember(meta, func(name, value []byte) bool {
+		if string(name) == mcp.MetaRelatedTask && rawjson.IsObject(value) {
+			rawjson.EachMember(value, func(name, value []byte) bool {
 				if string(name) == "taskId" {
 					task = value
 				}

@@ -249,8 +249,8 @@ func dressPrompt(v *mcp.Version, result json.RawMessage) json.RawMessage {
 		return result
 	}
 	dressed := []json.RawMessage{}
-	rpc.EachElement(messages, func(message []byte) bool {
-		if content := rawjson.Member(message, "content"); rpc.IsObject(content) {
+	rawjson.EachElement(messages, func(message []byte) bool {
+		if content := rawjson.Member(message, "content"); rawjson.IsObject(content) {
 			message = rawjson.WithMember(message, "content", dressContent(v, content))
 		}
 		dressed = append(dressed, message)

@@ -159,7 +159,7 @@ func (c *upstreamCall) progress(params json.RawMessage) {
 	var done, total float64
 	var message string
 	content := false
-	rpc.EachMember(params, func(name, value []byte) bool {
+	rawjson.EachMember(params, func(name, value []byte) bool {
 		switch string(name) {
 		case "progress":
 			done, _ = strconv.ParseFloat(string(value), 64) // what is of the wrong type reads as absent
@@ -205,7 +205,7 @@ func (c *upstreamCall) logLine(params json.RawMessage) {
 		Logger string          `json:"logger"`
 		Data   json.RawMessage `json:"data"`
 	}
-	_ = rpc.Unmarshal(params, &p) // as above
+	_ = rawjson.Unmarshal(params, &p) // as above
 	text := string(p.Data)
 	var s string
 	if json.Unmarshal(p.Data, &s) == nil {
@@ -223,7 +223,7 @@ func (c *upstreamCall) ask(ctx context.Context, params json.RawMessage) (mcp.Eli
 		mcp.ElicitParams
 		Mode string `json:"mode"`
 	}
-	if err := rpc.Unmarshal(params, &p); err != nil || p.Mode != "" && p.Mode != "form" {
+	if err := rawjson.Unmarshal(params, &p); err != nil || p.Mode != "" && p.Mode != "form" {
 		return mcp.ElicitResult{}, rpc.Errorf(mcp.CodeInvalidParams, "only questions by form can be asked")
 	}
 	if n := len(encode(p.RequestedSchema)); n > maxQuestionSchema {

@@ -15,7 +15,7 @@ var rooms = map[string][]string{
 	"runnel/rpc":              {"runnel/rpc/mcp", "runnel/rpc/rawjson"},
 	"runnel/partials":         {"runnel/rpc/mcp", "runnel/rpc/rawjson"},
 	"runnel/partials/tracker": {"runnel/rpc/mcp", "runnel/rpc/rawjson"}, // the client's half
-	"runnel/tasks":            {"runnel/rpc", "runnel/partials", "runnel/rpc/mcp"},
+	"runnel/tasks":            {"runnel/rpc", "runnel/partials", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
 	"runnel/tools/process":    {}, // a child, its family and its guard; it knows nothing of tools
 	"runnel/tools/text":       {}, // how the text of a result is shaped for a model; it knows nothing of tools
 	"runnel/tools/remote":     {"runnel/tasks", "runnel/rpc", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/rpc/rawjson"},

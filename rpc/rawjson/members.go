@@ -122,6 +122,9 @@ func stringLen(b []byte) int {
 	}
 }
 
+// IsObject reports whether encoded JSON is an object, and not anything else or nothing.
+func IsObject(v []byte) bool { return len(v) > 0 && v[0] == '{' }
+
 // Unquote returns the text of a JSON string, "" for anything else.
 func Unquote(raw []byte) string {
 	if len(raw) < 2 || raw[0] != '"' {

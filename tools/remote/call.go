@@ -148,7 +148,7 @@ func (r *Call) Notification(method string, params json.RawMessage) bool {
 	}
 	if mine && (method == "notifications/tasks/status" || method == "notifications/tasks") {
 		var t mcp.DetailedTask
-		_ = rpc.Unmarshal(params, &t) // what is of the wrong type reads as absent
+		_ = rawjson.Unmarshal(params, &t) // what is of the wrong type reads as absent
 		r.status(&t)
 		r.wake()
 	}

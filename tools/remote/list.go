@@ -8,6 +8,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 const (
@@ -35,8 +36,8 @@ func ReadList(ctx context.Context, client *rpc.Client, method, member string) (e
 			return nil, false, fmt.Errorf("%s: %w", method, err)
 		}
 		var list, cursor []byte
-		if rpc.IsObject(raw) {
-			rpc.EachMember(raw, func(name, value []byte) bool {
+		if rawjson.IsObject(raw) {
+			rawjson.EachMember(raw, func(name, value []byte) bool {
 				switch string(name) {
 				case member:
 					list = value
@@ -50,7 +51,7 @@ func ReadList(ctx context.Context, client *rpc.Client, method, member string) (e
 			return nil, false, fmt.Errorf("%s: %s is no array", method, member)
 		}
 		if len(list) > 0 {
-			rpc.EachElement(list, func(entry []byte) bool {
+			rawjson.EachElement(list, func(entry []byte) bool {
 				kept += len(entry)
 				cut = len(entries) == maxListEntries || kept > MaxListBytes
 				if !cut {

@@ -1,11 +1,15 @@
-package rpc
+package rawjson
 
-import "bytes"
+import (
+	"bytes"
+)
 
-// idScanner looks for the top-level "id" of an object that passes by in pieces and is too long to keep,
-// so that the client that waits for its answer gets one. The TypeScript SDK writes the id behind the params.
-// It does not check the JSON: an id that is no id by itself is not used.
-type idScanner struct {
+// IDFinder looks for the top-level "id" of an object that passes by in pieces and is too long to keep,
+// so that the client that waits for its answer gets one. The TypeScript SDK writes the id after the params.
+// It does not check the JSON.
+type IDFinder struct {
+	Max int // bytes of an id; a longer one is cut after Max+1
+
 	depth    int
 	inString bool
 	escaped  bool
@@ -17,17 +21,16 @@ type idScanner struct {
 	found    int  // how many there were; two are none
 }
 
-func (s *idScanner) reset() { *s = idScanner{name: s.name[:0], value: s.value[:0]} }
-
-// id returns the id, nil if there was none or several.
-func (s *idScanner) id() []byte {
-	if s.found != 1 || checkID(s.value) != "" {
+// ID returns what stands as the value of "id", whatever it is; nil if there was none or several.
+func (s *IDFinder) ID() []byte {
+	if s.found != 1 {
 		return nil
 	}
 	return s.value
 }
 
-func (s *idScanner) feed(b []byte) {
+// Feed takes the next piece.
+func (s *IDFinder) Feed(b []byte) {
 	for i := 0; i < len(b); i++ {
 		if s.inString && !s.escaped && !s.isKey && !s.taking {
 			// What makes a line long is mostly the inside of strings.
@@ -41,7 +44,7 @@ func (s *idScanner) feed(b []byte) {
 	}
 }
 
-func (s *idScanner) byte(c byte) {
+func (s *IDFinder) byte(c byte) {
 	switch {
 	case s.inString:
 		s.text(c)
@@ -76,7 +79,7 @@ func (s *idScanner) byte(c byte) {
 }
 
 // text takes a byte of a string, quotes excluded at the front.
-func (s *idScanner) text(c byte) {
+func (s *IDFinder) text(c byte) {
 	s.take(c)
 	switch {
 	case s.escaped:
@@ -92,8 +95,8 @@ func (s *idScanner) text(c byte) {
 	}
 }
 
-func (s *idScanner) take(c byte) {
-	if s.taking && len(s.value) <= maxID {
+func (s *IDFinder) take(c byte) {
+	if s.taking && len(s.value) <= s.Max {
 		s.value = append(s.value, c)
 	}
 }

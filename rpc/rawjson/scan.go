@@ -1,15 +1,14 @@
-package rpc
+package rawjson
 
 import (
 	"bytes"
 	"unicode/utf8"
 )
 
-// scanner reads JSON text once: it checks the grammar (RFC 8259) and finds where values end. encoding/json takes three
-// passes to do as much for an envelope, each a call of a state function per byte; that was a third of a call's processor
-// time. The tests hold it to json.Valid, and scanEnvelope to checkJSON and split, on random input.
+// scanner reads JSON text once and checks the grammar (RFC 8259). json.Valid calls a state function per byte, which was
+// a third of a call's processor time. The tests hold it to json.Valid on random input.
 //
-// Its methods take the position where something begins and return the one behind it, or no.
+// Its methods take the position where something begins and return the one after it, or no.
 type scanner struct {
 	text   []byte
 	blanks bool // some were passed over
@@ -18,10 +17,6 @@ type scanner struct {
 
 // maxDepth is encoding/json's own limit of nesting.
 const maxDepth = 10_000
-
-// maxValues bounds the values in a line, those within others too: a byte or two each, millions of them would take
-// hundreds of MiB once they are decoded.
-const maxValues = 100_000
 
 // no stands for a position where the text is not valid.
 const no = -1
@@ -36,7 +31,7 @@ func (s *scanner) value(i, depth int) int {
 	case c == '"':
 		return s.str(i)
 	case c == '{':
-		return s.object(i, depth, nil)
+		return s.object(i, depth)
 	case c == '[':
 		return s.array(i, depth)
 	case c == '-' || c >= '0' && c <= '9':
@@ -51,8 +46,7 @@ func (s *scanner) value(i, depth int) int {
 	return no
 }
 
-// object reads an object, and hands each member's name, quotes included, and value to member, which may be nil.
-func (s *scanner) object(i, depth int, member func(name, value []byte)) int {
+func (s *scanner) object(i, depth int) int {
 	if depth == maxDepth {
 		return no
 	}
@@ -60,23 +54,17 @@ func (s *scanner) object(i, depth int, member func(name, value []byte)) int {
 		return i + 1
 	}
 	for {
-		name := i
 		if !s.is(i, '"') {
 			return no
 		}
 		if i = s.str(i); i == no {
 			return no
 		}
-		nameEnd := i
 		if i = s.skip(i); !s.is(i, ':') {
 			return no
 		}
-		value := s.skip(i + 1)
-		if i = s.value(value, depth+1); i == no {
+		if i = s.value(s.skip(i+1), depth+1); i == no {
 			return no
-		}
-		if member != nil {
-			member(s.text[name:nameEnd], s.text[value:i])
 		}
 		if i = s.skip(i); s.is(i, '}') {
 			return i + 1
@@ -193,40 +181,15 @@ func isHex(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
 }
 
-// isCompact reports whether text is one JSON value without blanks between its parts.
-func isCompact(text []byte) bool {
+// IsCompact reports whether text is one JSON value without blanks between its parts. UTF-8 is not checked.
+func IsCompact(text []byte) bool {
 	s := scanner{text: text}
 	return s.value(0, 0) == len(text) && !s.blanks
 }
 
-// scanLine is scanEnvelope of any line.
-func scanLine(line []byte) (e envelope, ok bool) {
-	if line[0] != '{' || !utf8.Valid(line) {
-		return e, false
-	}
-	return scanEnvelope(line)
-}
-
-// scanEnvelope checks a line that begins with a brace and takes it apart, all in one pass but for the check of UTF-8.
-// ok is false if it is not valid, or anything about it is unusual: then checkJSON and split tell what.
-func scanEnvelope(line []byte) (e envelope, ok bool) {
-	s := scanner{text: line}
-	unusual := false
-	end := s.object(0, 0, func(name, value []byte) {
-		to := e.field(name[1 : len(name)-1])
-		if to == nil {
-			unusual = unusual || bytes.IndexByte(name, '\\') >= 0 // it may be one of them, written with escapes
-			return
-		}
-		unusual = unusual || *to != nil
-		*to = value
-	})
-	return e, end == len(line) && !unusual && s.values <= maxValues
-}
-
-// tooMany reports whether a line that is valid has more than maxValues values.
-func tooMany(line []byte) bool {
-	s := scanner{text: line}
-	s.value(0, 0)
-	return s.values > maxValues
+// Scan reports whether text is one JSON value in UTF-8, with no blanks around it, and how many values it has, those within others too.
+func Scan(text []byte) (values int, ok bool) {
+	s := scanner{text: text}
+	ok = utf8.Valid(text) && s.value(0, 0) == len(text)
+	return s.values, ok
 }

@@ -1,4 +1,4 @@
-package rpc
+package rawjson
 
 import (
 	"bytes"
@@ -27,7 +27,10 @@ func FuzzScan(f *testing.F) {
 		if got, want := s.value(0, 0) == len(trimmed), json.Valid(text); got != want {
 			t.Fatalf("%q: scanned %v, json.Valid %v", text, got, want)
 		}
-		if isCompact(text) {
+		if values, ok := Scan(trimmed); ok != (json.Valid(text) && utf8.Valid(text)) || ok && values != count(trimmed) {
+			t.Fatalf("%q: scanned %v, %d values", text, ok, values)
+		}
+		if IsCompact(text) {
 			var compact bytes.Buffer
 			if err := json.Compact(&compact, text); err != nil || !bytes.Equal(compact.Bytes(), text) {
 				t.Fatalf("%q is not compact: %s, %v", text, &compact, err)
@@ -36,45 +39,15 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// Where scanEnvelope has an answer it is the one of the slow way.
-func FuzzScanEnvelope(f *testing.F) {
-	for _, s := range scanSeeds {
-		f.Add([]byte(s))
+// count is how many values are in valid JSON.
+func count(value []byte) (values int) {
+	switch value[0] {
+	case '{':
+		EachMember(value, func(_, member []byte) bool { values += count(member); return true })
+	case '[':
+		EachElement(value, func(element []byte) bool { values += count(element); return true })
 	}
-	f.Fuzz(func(t *testing.T, line []byte) {
-		line = bytes.Trim(line, " \t\r\n")
-		if len(line) == 0 || line[0] != '{' || !utf8.Valid(line) {
-			return
-		}
-		got, ok := scanEnvelope(line)
-		if problem := checkJSON(line); problem != "" {
-			if ok {
-				t.Fatalf("%q was taken for good: %s", line, problem)
-			}
-			return
-		}
-		want, twice := split(line)
-		if !ok {
-			if twice == "" && !bytes.Contains(line, []byte(`\`)) {
-				t.Fatalf("%q was refused", line)
-			}
-			return
-		}
-		if twice != "" || !equalEnvelopes(got, want) {
-			t.Fatalf("%q: got %q, want %q; twice %q", line, got, want, twice)
-		}
-	})
-}
-
-func equalEnvelopes(a, b envelope) bool {
-	x := [][]byte{a.jsonrpc, a.id, a.method, a.params, a.result, a.err, a.session}
-	y := [][]byte{b.jsonrpc, b.id, b.method, b.params, b.result, b.err, b.session}
-	for i := range x {
-		if !bytes.Equal(x[i], y[i]) || (x[i] == nil) != (y[i] == nil) {
-			return false
-		}
-	}
-	return true
+	return values + 1
 }
 
 func TestScanDepth(t *testing.T) {
@@ -87,10 +60,10 @@ func TestScanDepth(t *testing.T) {
 	}
 }
 
-func TestScanEnvelopeAllocates(t *testing.T) {
+func TestScanAllocates(t *testing.T) {
 	line := []byte(anEcho)
 	if n := testing.AllocsPerRun(1000, func() {
-		if _, ok := scanEnvelope(line); !ok {
+		if _, ok := Scan(line); !ok {
 			t.Fatal("refused")
 		}
 	}); n > 0 {
@@ -98,17 +71,16 @@ func TestScanEnvelopeAllocates(t *testing.T) {
 	}
 }
 
-func BenchmarkEnvelope(b *testing.B) {
+func BenchmarkScan(b *testing.B) {
 	line := []byte(anEcho)
 	b.Run("scan", func(b *testing.B) {
 		for b.Loop() {
-			scanEnvelope(line)
+			Scan(line)
 		}
 	})
 	b.Run("json", func(b *testing.B) {
 		for b.Loop() {
-			checkJSON(line)
-			split(line)
+			json.Valid(line)
 		}
 	})
 }

@@ -1,12 +1,10 @@
-package rpc
+package rawjson
 
 import (
 	"encoding/json"
 	"reflect"
 	"strings"
 	"sync"
-
-	"runnel/rpc/rawjson"
 )
 
 // Unmarshal is json.Unmarshal, but that a member of JSON is read into a field only if it has the name of the field's tag, letter
@@ -23,7 +21,7 @@ var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
 // exact is valid JSON without the members that would be read into fields of t by another name.
 func exact(data []byte, t reflect.Type) []byte {
-	data = rawjson.SkipBlanks(data)
+	data = SkipBlanks(data)
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -48,7 +46,7 @@ func exact(data []byte, t reflect.Type) []byte {
 		return eachExact(data, func(string) (reflect.Type, bool) { return t.Elem(), true })
 	case kind == reflect.Slice && data[0] == '[':
 		changed := []byte{'['}
-		for it := rawjson.ElementsOf(data); it.Next(); {
+		for it := ElementsOf(data); it.Next(); {
 			if len(changed) > 1 {
 				changed = append(changed, ',')
 			}
@@ -62,7 +60,7 @@ func exact(data []byte, t reflect.Type) []byte {
 // eachExact is exact for an object, of whose members read tells the type, nil if it does not matter, and whether to keep them.
 func eachExact(object []byte, read func(name string) (t reflect.Type, keep bool)) []byte {
 	changed := []byte{'{'}
-	for it := rawjson.MembersOf(object); it.Next(); {
+	for it := MembersOf(object); it.Next(); {
 		t, keep := read(string(it.Name))
 		if !keep {
 			continue
