@@ -11,6 +11,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
+	"runnel/tools/text"
 )
 
 // Question is what a tool asks the user of the client.
@@ -139,7 +140,7 @@ func (a *asking) put(ctx context.Context, q Question) (answer Answer, err error)
 	}
 	a.open.Add(1)
 	a.mu.Unlock()
-	q.Message = clipText(q.Message, maxQuestion)
+	q.Message = text.Clip(q.Message, maxQuestion)
 	params := mcp.ElicitParams{Message: q.Message, RequestedSchema: q.Schema}
 	question := &tasks.Question{
 		Request: mcp.InputRequest{Method: "elicitation/create", Params: encode(params)},
@@ -265,11 +266,3 @@ const _ = uint(mcp.MaxContent - maxTurns*(6*maxQuestion+maxQuestionSchema))
 
 // maxQuestionSchema is how large the schema of a server's question may be, in bytes as it is written to runnel's client.
 const maxQuestionSchema = 64 << 10
-
-// clipText cuts a text to n bytes, between characters.
-func clipText(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return s[:unfinishedRune([]byte(s[:n]))] + "…"
-}

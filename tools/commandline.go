@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runnel/tools/text"
 	"slices"
 	"strings"
 )
@@ -129,7 +130,7 @@ func (f *CommandConfig) commandLine() string {
 		}
 		line = strings.Join(words, " ")
 	}
-	if short := clipText(line, maxCommandLine); len(short) < len(line) {
+	if short := text.Clip(line, maxCommandLine); len(short) < len(line) {
 		return short + "..."
 	}
 	return line

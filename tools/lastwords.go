@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 
+	"runnel/tools/text"
+
 	"github.com/rs/zerolog"
 )
 
@@ -52,7 +54,7 @@ func (w *lastWords) forget() {
 func (w *lastWords) explain(err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if last := lastLines(w.kept, lastKeptWords); last != "" {
+	if last := text.LastLines(w.kept, lastKeptWords); last != "" {
 		return fmt.Errorf("%w; it wrote last:\n%s", err, last)
 	}
 	return err

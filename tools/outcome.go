@@ -1,14 +1,12 @@
 package tools
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -196,33 +194,9 @@ func (f *CommandConfig) shape(s *text.Shaper) {
 // statusMessage is the verdict and the last lines of output: all that many hosts show of a task that failed.
 func (o *outcome) statusMessage() string {
 	room := maxStatusMessage - len(o.verdict) - len("\n")
-	tail := lastLines(o.last, room)
+	tail := text.LastLines(o.last, room)
 	if tail == "" {
 		return o.verdict
 	}
 	return o.verdict + "\n" + tail
-}
-
-// lastLines returns the end of a text in most bytes or less: whole lines if there are any, each as a terminal
-// would show it in the end (what follows its last \r), without escape sequences.
-func lastLines(text []byte, most int) string {
-	text = stripANSI(bytes.ToValidUTF8(text, nil))
-	lines := strings.Split(strings.TrimRight(string(text), " \t\r\n"), "\n")
-	for i, line := range lines {
-		line = strings.TrimRight(line, "\r")
-		lines[i] = line[strings.LastIndexByte(line, '\r')+1:]
-	}
-	s := strings.Join(lines, "\n")
-	if len(s) <= most {
-		return s
-	}
-	from := len(s) - most
-	if i := strings.IndexByte(s[from-1:], '\n'); i >= 0 {
-		return s[from+i:]
-	}
-	s = s[from:]
-	for len(s) > 0 && !utf8.RuneStart(s[0]) {
-		s = s[1:]
-	}
-	return s
 }

@@ -10,27 +10,6 @@ import (
 	"runnel/rpc/mcp"
 )
 
-func TestLastLines(t *testing.T) {
-	for _, test := range []struct {
-		in   string
-		max  int
-		want string
-	}{
-		{"", 10, ""},
-		{"a\nb\n\n", 10, "a\nb"},
-		{"aaaa\nbbbb\ncccc\n", 9, "bbbb\ncccc"},
-		{"aaaa\nbbbb\ncccc\n", 8, "cccc"},
-		{"ééééé", 5, "éé"},
-		{" 1%\r 2%\r 3%\r\nok\r\n", 20, " 3%\nok"},
-		{"\x1b[1mbold\x1b[0m\n", 20, "bold"},
-		{"\xa9cut\n", 20, "cut"},
-	} {
-		if got := lastLines([]byte(test.in), test.max); got != test.want {
-			t.Errorf("%q in %d: %q, want %q", test.in, test.max, got, test.want)
-		}
-	}
-}
-
 func TestStatusMessageIsBounded(t *testing.T) {
 	o := &outcome{stdout: &textStream{}, stderr: &textStream{}, verdict: "timed out after 30m", last: []byte(strings.Repeat("x", 5000))}
 	if got := o.statusMessage(); len(got) != maxStatusMessage || !strings.HasPrefix(got, "timed out after 30m\nxxx") {

@@ -10,6 +10,7 @@ import (
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
+	"runnel/tools/text"
 )
 
 // Output is where a tool writes while it runs: an append to its task's log, from which every
@@ -131,24 +132,24 @@ func (w *textWriter) writeSlowly(p []byte) (int, error) {
 	defer w.mu.Unlock()
 	w.open.Store(true)
 	defer func() { w.open.Store(len(w.rest) > 0) }()
-	text := p
+	whole := p
 	if len(w.rest) > 0 {
-		text = append(w.rest, p...)
+		whole = append(w.rest, p...)
 		w.rest = nil
 	}
-	if cut := unfinishedRune(text); cut < len(text) {
-		w.rest = append([]byte(nil), text[cut:]...)
-		text = text[:cut]
+	if cut := text.Whole(whole); cut < len(whole) {
+		w.rest = append([]byte(nil), whole[cut:]...)
+		whole = whole[:cut]
 	}
-	for text = validText(text); len(text) > 0; {
-		piece := text
+	for whole = text.Valid(whole); len(whole) > 0; {
+		piece := whole
 		if len(piece) > maxPiece {
-			piece = piece[:unfinishedRune(piece[:maxPiece])]
+			piece = piece[:text.Whole(piece[:maxPiece])]
 		}
 		if err := w.append(piece); err != nil {
 			return 0, err
 		}
-		text = text[len(piece):]
+		whole = whole[len(piece):]
 	}
 	return len(p), nil
 }
@@ -156,25 +157,12 @@ func (w *textWriter) writeSlowly(p []byte) (int, error) {
 // maxPiece is how much one append takes of a long text: what is not yet delivered is bounded between two of them.
 const maxPiece = 64 << 10
 
-// unfinishedRune returns where a character begins that p cuts off at its end, len(p) if none does.
-func unfinishedRune(p []byte) int {
-	for i := len(p) - 1; i >= 0 && i > len(p)-utf8.UTFMax; i-- {
-		if utf8.RuneStart(p[i]) {
-			if utf8.FullRune(p[i:]) {
-				break
-			}
-			return i
-		}
-	}
-	return len(p)
-}
-
 // end writes what is left of a character that was never finished.
 func (o *Output) end() {
 	for _, w := range []*textWriter{&o.stdout, &o.stderr} {
 		w.mu.Lock()
 		if len(w.rest) > 0 {
-			_ = w.append(validText(w.rest))
+			_ = w.append(text.Valid(w.rest))
 			w.rest = nil
 		}
 		w.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"runnel/partials"
+	"runnel/tools/text"
 )
 
 // What is written goes into the log as the slow way writes it, wherever characters are cut.
@@ -13,10 +14,10 @@ func FuzzTextWriter(f *testing.F) {
 	f.Add([]byte("plain ä€😀 text"), uint8(3))
 	f.Add([]byte("\xff\xc3(\xe2\x82\xac\xf0\x9f\x98"), uint8(2))
 	f.Add([]byte("ä"), uint8(1))
-	f.Fuzz(func(t *testing.T, text []byte, step uint8) {
+	f.Fuzz(func(t *testing.T, said []byte, step uint8) {
 		fast, slow := partials.NewLog(nil), partials.NewLog(nil)
 		a, b := NewOutput(context.Background(), fast, nil), NewOutput(context.Background(), slow, nil)
-		for rest := text; len(rest) > 0; {
+		for rest := said; len(rest) > 0; {
 			n := min(int(step)+1, len(rest))
 			if m, err := a.Write(rest[:n]); m != n || err != nil {
 				t.Fatalf("%d, %v", m, err)
@@ -39,7 +40,7 @@ func FuzzTextWriter(f *testing.F) {
 				t.Fatalf("chunk %d is %q, want %q", i, got[i].Data, want[i].Data)
 			}
 		}
-		if valid := validText(text); !bytes.Equal(whole, valid) { // wherever it is cut
+		if valid := text.Valid(said); !bytes.Equal(whole, valid) { // wherever it is cut
 			t.Fatalf("%q, want %q", whole, valid)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"regexp/syntax"
+	"runnel/tools/text"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -157,7 +158,7 @@ func (m *progressMarks) match(line []byte) bool {
 	if len(line) == 0 || m.needed != 0 && bytes.IndexByte(line, m.needed) < 0 {
 		return false
 	}
-	line = stripANSI(line)
+	line = text.StripANSI(line)
 	for _, groups := range slices.Backward(m.marks.FindAllSubmatch(line, -1)) {
 		total, wrong := 100.0, error(nil)
 		done, err := markNumber(groups[1])

@@ -3,7 +3,6 @@ package tools
 import (
 	"regexp"
 	"sync"
-	"unicode/utf8"
 
 	"runnel/partials"
 	"runnel/tools/text"
@@ -54,11 +53,11 @@ type textStream struct {
 	r    *record
 	sink partials.Stream
 
-	bytes int64      // as read
-	strip *stripper  // nil with "ansi: keep"
-	rest  []byte     // the beginning of a character whose end has not been read yet
-	whole []byte     // rest and a read
-	lines lineBuffer // with "output: lines"
+	bytes int64          // as read
+	strip *text.Stripper // nil with "ansi: keep"
+	rest  []byte         // the beginning of a character whose end has not been read yet
+	whole []byte         // rest and a read
+	lines lineBuffer     // with "output: lines"
 	marks *progressMarks
 	kept  text.Shaper
 	exact *wholeText // nil: it is not needed
@@ -70,7 +69,7 @@ func (s *textStream) init(r *record, sink partials.Stream, marks *regexp.Regexp)
 	s.r, s.sink = r, sink
 	r.config.shape(&s.kept)
 	if r.config.ANSI == "strip" {
-		s.strip = &stripper{crlf: r.config.Pty}
+		s.strip = &text.Stripper{CRLF: r.config.Pty}
 	}
 	if r.config.Structured == structuredJSON && sink == partials.Stdout {
 		s.exact = &wholeText{}
@@ -85,15 +84,15 @@ func (s *textStream) Write(p []byte) (int, error) {
 	n := len(p)
 	s.bytes += int64(n)
 	if s.strip != nil {
-		p = s.strip.filter(p)
+		p = s.strip.Filter(p)
 	}
 	if len(s.rest) > 0 {
 		s.whole = append(append(s.whole[:0], s.rest...), p...)
 		p = s.whole
 	}
-	cut := unfinishedRune(p)
+	cut := text.Whole(p)
 	s.rest = append(s.rest[:0], p[cut:]...)
-	s.put(validText(p[:cut]))
+	s.put(text.Valid(p[:cut]))
 	return n, nil
 }
 
@@ -106,9 +105,9 @@ func (r *record) finish() {
 func (s *textStream) finish() {
 	tail := append([]byte(nil), s.rest...)
 	if s.strip != nil {
-		tail = append(tail, s.strip.flush()...)
+		tail = append(tail, s.strip.Flush()...)
 	}
-	s.put(validText(tail))
+	s.put(text.Valid(tail))
 	s.lines.flush(s.append)
 }
 
@@ -150,18 +149,4 @@ func (s *textStream) append(text []byte, ends []int) {
 		err = out.log.Append(out.ctx, partials.Chunk{Stream: s.sink, Data: text, Whole: s.r.config.Output == "lines"})
 	}
 	s.gone = err != nil
-}
-
-// validText returns p with each byte that is not UTF-8 as U+FFFD.
-func validText(p []byte) []byte {
-	if utf8.Valid(p) {
-		return p
-	}
-	text := make([]byte, 0, len(p)+len(p)/2)
-	for len(p) > 0 {
-		r, n := utf8.DecodeRune(p)
-		text = utf8.AppendRune(text, r)
-		p = p[n:]
-	}
-	return text
 }

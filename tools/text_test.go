@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -13,35 +12,6 @@ import (
 	"runnel/partials"
 	"runnel/tools/text"
 )
-
-func TestStripANSI(t *testing.T) {
-	for in, want := range map[string]string{
-		"plain\ttext\r\n\a":                      "plain\ttext\r\n\a",
-		"\x1b[1;31mred\x1b[0m":                   "red",
-		"\x1b[?25l\x1b[2Ka\x1b[10;20Hb":          "ab",
-		"\x1b]0;title\aa\x1b]8;;http://x\x1b\\b": "ab",
-		"\x1bPq#0\x1b\\a\x1b(Bb\x1b=c\x1b7d":     "abcd",
-		"\x1b]never ended\nnext":                 "\nnext",
-		"\x1b[12\nnext":                          "\nnext",
-		"\x1b[31é":                               "é",
-		"end\x1b[3":                              "end",
-		"\x1b\x1b[1mx":                           "x",
-		"\x1b]0;t\x1b[1mx":                       "x",
-	} {
-		if got := string(stripANSI([]byte(in))); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
-	}
-}
-
-// stripSlowly is what a stripper must equal: one byte after the other.
-func stripSlowly(p []byte, crlf bool) []byte {
-	s := stripper{crlf: crlf}
-	for _, b := range p {
-		s.next(b)
-	}
-	return append(bytes.Clone(s.buf), s.flush()...)
-}
 
 // lineEndSlowly is what lineEnd must equal.
 func lineEndSlowly(text []byte) int {
@@ -67,26 +37,6 @@ func FuzzLineEnd(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if got, want := lineEnd(text, bytes.IndexByte(text, '\n')+1), lineEndSlowly(text); got != want {
 			t.Errorf("lineEnd(%q) = %d, want %d", text, got, want)
-		}
-	})
-}
-
-// What the stripper returns does not depend on how its input was read.
-func FuzzStripper(f *testing.F) {
-	f.Add([]byte("a\x1b[1mb\r\nc\rd\x1b]0;t\x1b\\e"), uint8(3), true)
-	f.Fuzz(func(t *testing.T, in []byte, size uint8, crlf bool) {
-		want := stripSlowly(in, crlf)
-		parts := stripper{crlf: crlf}
-		var got []byte
-		for part := range slices.Chunk(in, int(size)+1) {
-			got = append(got, parts.filter(bytes.Clone(part))...)
-		}
-		got = append(got, parts.flush()...)
-		if !bytes.Equal(got, want) {
-			t.Errorf("byte by byte %q, in reads of %d %q", want, size+1, got)
-		}
-		if crlf && bytes.Contains(got, []byte("\r\n")) {
-			t.Errorf("a \\r\\n is left in %q", got)
 		}
 	})
 }
@@ -127,7 +77,7 @@ func TestStreamIsValidAndWhole(t *testing.T) {
 		for i := range in {
 			in[i] = pieces[(i+rng.IntN(2))%len(pieces)]
 		}
-		want := string(validText(stripANSI(in)))
+		want := string(text.Valid(text.StripANSI(in)))
 		for _, output := range []string{"text", "lines"} {
 			chunks, r := feedStream(t, CommandConfig{Output: output}, in, rng)
 			var got strings.Builder

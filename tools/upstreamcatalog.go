@@ -17,6 +17,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tools/remote"
+	"runnel/tools/text"
 )
 
 // catalog is what a server has told of itself and of what it has. It is kept with the state: a list is answered from it while the
@@ -46,7 +47,7 @@ func (l *link) catalog(ctx context.Context) (*catalog, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.u.times.start)
 	defer cancel()
 	caps := *l.client.Capabilities()
-	c := &catalog{Server: l.client.Server(), Instructions: clipText(l.client.Instructions(), maxUpstreamInstructions), Capabilities: caps}
+	c := &catalog{Server: l.client.Server(), Instructions: text.Clip(l.client.Instructions(), maxUpstreamInstructions), Capabilities: caps}
 	c.Capabilities.Extensions = nil // nobody asks for them here
 	if c.Server.Icons != nil && c.Server.Icons[0] != '[' || len(c.Server.Icons) > maxListEntry {
 		c.Server.Icons = nil

@@ -11,6 +11,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tools/remote"
+	"runnel/tools/text"
 )
 
 const (
@@ -27,7 +28,7 @@ func (u *Upstream) toolEntries(list []json.RawMessage, told bool) []*entry {
 		log = zerolog.Nop()
 	}
 	for _, raw := range unreadable {
-		log.Warn().Str("entry", clipText(string(raw), maxLogLine)).Msg("a tool of an upstream is left out: it cannot be read")
+		log.Warn().Str("entry", text.Clip(string(raw), maxLogLine)).Msg("a tool of an upstream is left out: it cannot be read")
 	}
 	named := map[string]bool{}
 	var entries []*entry
@@ -41,7 +42,7 @@ func (u *Upstream) toolEntries(list []json.RawMessage, told bool) []*entry {
 			err = checkForeign(&t)
 		}
 		if err != nil {
-			log.Warn().Err(err).Str("tool", clipText(t.Name, maxLogLine)).Msg("a tool of an upstream is left out")
+			log.Warn().Err(err).Str("tool", text.Clip(t.Name, maxLogLine)).Msg("a tool of an upstream is left out")
 			continue
 		}
 		e.from, e.schema = u, nil // the server checks its arguments itself

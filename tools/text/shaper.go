@@ -13,7 +13,6 @@ import (
 	"cmp"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 // Shaper shapes a text that is written to it piece by piece. Where the pieces are cut makes no difference. However long the text
@@ -53,7 +52,7 @@ func (s *Shaper) Write(p []byte) (int, error) {
 		p = append(s.rest, p...)
 		s.rest = nil
 	}
-	if whole := wholeRunes(p); whole < len(p) {
+	if whole := Whole(p); whole < len(p) {
 		s.rest = bytes.Clone(p[whole:])
 		p = p[:whole]
 	}
@@ -99,19 +98,6 @@ func (s *Shaper) flush() {
 		s.add(s.rest, s.pos()-int64(len(s.rest)))
 		s.rest = nil
 	}
-}
-
-// wholeRunes is how many bytes of p are before a character that p cuts off at its end.
-func wholeRunes(p []byte) int {
-	for n := len(p) - 1; n >= 0 && n > len(p)-utf8.UTFMax; n-- {
-		if utf8.RuneStart(p[n]) {
-			if utf8.FullRune(p[n:]) {
-				break
-			}
-			return n
-		}
-	}
-	return len(p)
 }
 
 // pos is the position of the next byte.

@@ -1,18 +1,18 @@
-package tools
+package text
 
 import "bytes"
 
-// stripper takes the escape sequences of terminals (ECMA-48) out of a stream, also those that two reads
+// Stripper takes the escape sequences of terminals (ECMA-48) out of a stream, also those that two reads
 // share. Text without any passes as it is. A sequence that is never ended costs at most the rest of its line.
 //
-// On a terminal the driver ends lines with \r\n: there crlf turns each \r\n and \r\r\n into one \n. A \r alone, with which programs
+// On a terminal the driver ends lines with \r\n: there CRLF turns each \r\n and \r\r\n into one \n. A \r alone, with which programs
 // draw a line over, stays.
-type stripper struct {
-	crlf bool
+type Stripper struct {
+	CRLF bool
 
 	state stripState
 	cr    bool   // one \r or more have been read, and what they mean depends on the next byte
-	buf   []byte // what filter returned last
+	buf   []byte // what Filter returned last
 }
 
 type stripState uint8
@@ -27,9 +27,9 @@ const (
 
 const escape = 0x1b
 
-// filter returns p without its sequences, valid until the next call.
-func (s *stripper) filter(p []byte) []byte {
-	if s.state == stripGround && !s.cr && bytes.IndexByte(p, escape) < 0 && (!s.crlf || bytes.IndexByte(p, '\r') < 0) {
+// Filter returns p without its sequences, valid until the next call.
+func (s *Stripper) Filter(p []byte) []byte {
+	if s.state == stripGround && !s.cr && bytes.IndexByte(p, escape) < 0 && (!s.CRLF || bytes.IndexByte(p, '\r') < 0) {
 		return p
 	}
 	s.buf = s.buf[:0]
@@ -50,7 +50,7 @@ func (s *stripper) filter(p []byte) []byte {
 
 // sequence is how long the CSI sequence is that p begins with, 0 if none does that ends in p too. Nearly all are such, colours above
 // all; to take them byte by byte through next was a third of what coloured text costs.
-func (s *stripper) sequence(p []byte) int {
+func (s *Stripper) sequence(p []byte) int {
 	if s.state != stripGround || s.cr || len(p) < 3 || p[0] != escape || p[1] != '[' {
 		return 0
 	}
@@ -66,14 +66,14 @@ func (s *stripper) sequence(p []byte) int {
 }
 
 // plain is how many bytes p begins with that pass as they are.
-func (s *stripper) plain(p []byte) int {
+func (s *Stripper) plain(p []byte) int {
 	if s.state != stripGround || s.cr {
 		return 0
 	}
 	if i := bytes.IndexByte(p, escape); i >= 0 {
 		p = p[:i]
 	}
-	if s.crlf {
+	if s.CRLF {
 		if i := bytes.IndexByte(p, '\r'); i >= 0 {
 			p = p[:i]
 		}
@@ -81,8 +81,8 @@ func (s *stripper) plain(p []byte) int {
 	return len(p)
 }
 
-// flush returns what waited for a next byte that will not come.
-func (s *stripper) flush() []byte {
+// Flush returns what waited for a next byte that will not come.
+func (s *Stripper) Flush() []byte {
 	s.buf = s.buf[:0]
 	if s.cr {
 		s.cr = false
@@ -91,7 +91,7 @@ func (s *stripper) flush() []byte {
 	return s.buf
 }
 
-func (s *stripper) next(b byte) {
+func (s *Stripper) next(b byte) {
 	switch s.state {
 	case stripEscape:
 		switch {
@@ -141,7 +141,7 @@ func (s *stripper) next(b byte) {
 	s.text(b)
 }
 
-func (s *stripper) text(b byte) {
+func (s *Stripper) text(b byte) {
 	if s.cr && b != '\r' {
 		s.cr = false
 		if b != '\n' {
@@ -151,15 +151,15 @@ func (s *stripper) text(b byte) {
 	switch {
 	case b == escape:
 		s.state = stripEscape
-	case b == '\r' && s.crlf:
+	case b == '\r' && s.CRLF:
 		s.cr = true
 	default:
 		s.buf = append(s.buf, b)
 	}
 }
 
-// stripANSI returns a text without escape sequences.
-func stripANSI(p []byte) []byte {
-	var s stripper
-	return s.filter(p)
+// StripANSI returns a text without escape sequences.
+func StripANSI(p []byte) []byte {
+	var s Stripper
+	return s.Filter(p)
 }

@@ -1,0 +1,66 @@
+package text
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+)
+
+// Valid returns p with each byte that is not UTF-8 as U+FFFD.
+func Valid(p []byte) []byte {
+	if utf8.Valid(p) {
+		return p
+	}
+	text := make([]byte, 0, len(p)+len(p)/2)
+	for len(p) > 0 {
+		r, n := utf8.DecodeRune(p)
+		text = utf8.AppendRune(text, r)
+		p = p[n:]
+	}
+	return text
+}
+
+// Whole returns how much of p is whole characters: where the one begins that its end cuts off, else len(p).
+func Whole(p []byte) int {
+	for i := len(p) - 1; i >= 0 && i > len(p)-utf8.UTFMax; i-- {
+		if utf8.RuneStart(p[i]) {
+			if utf8.FullRune(p[i:]) {
+				break
+			}
+			return i
+		}
+	}
+	return len(p)
+}
+
+// Clip cuts a text to n bytes, between characters.
+func Clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return s[:Whole([]byte(s[:n]))] + "…"
+}
+
+// LastLines returns the end of a text in most bytes or less: whole lines if there are any, each as a terminal
+// would show it in the end (what follows its last \r), without escape sequences.
+func LastLines(output []byte, most int) string {
+	output = StripANSI(bytes.ToValidUTF8(output, nil))
+	lines := strings.Split(strings.TrimRight(string(output), " \t\r\n"), "\n")
+	for i, line := range lines {
+		line = strings.TrimRight(line, "\r")
+		lines[i] = line[strings.LastIndexByte(line, '\r')+1:]
+	}
+	s := strings.Join(lines, "\n")
+	if len(s) <= most {
+		return s
+	}
+	from := len(s) - most
+	if i := strings.IndexByte(s[from-1:], '\n'); i >= 0 {
+		return s[from+i:]
+	}
+	s = s[from:]
+	for len(s) > 0 && !utf8.RuneStart(s[0]) {
+		s = s[1:]
+	}
+	return s
+}
