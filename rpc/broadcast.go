@@ -2,33 +2,33 @@ package rpc
 
 import "sync"
 
-// Changes tells of changes of something to those who watch it. The zero value has nobody to tell.
-type Changes struct {
+// Broadcast wakes all who watch something whenever it changes, such as the list of tools. The zero value has no watchers.
+type Broadcast struct {
 	mu       sync.Mutex
 	watchers map[chan struct{}]struct{}
 }
 
-// Watch begins to watch: changed receives after one or more changes. stop ends it.
-func (c *Changes) Watch() (changed <-chan struct{}, stop func()) {
+// Watch begins to watch: changed receives after one or more calls of Send. stop ends it.
+func (b *Broadcast) Watch() (changed <-chan struct{}, stop func()) {
 	watcher := make(chan struct{}, 1)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.watchers == nil {
-		c.watchers = map[chan struct{}]struct{}{}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.watchers == nil {
+		b.watchers = map[chan struct{}]struct{}{}
 	}
-	c.watchers[watcher] = struct{}{}
+	b.watchers[watcher] = struct{}{}
 	return watcher, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.watchers, watcher)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.watchers, watcher)
 	}
 }
 
-// Tell tells of a change.
-func (c *Changes) Tell() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for watcher := range c.watchers {
+// Send wakes all watchers. It does not wait for them.
+func (b *Broadcast) Send() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for watcher := range b.watchers {
 		select {
 		case watcher <- struct{}{}:
 		default:

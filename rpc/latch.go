@@ -2,43 +2,43 @@ package rpc
 
 import "sync"
 
-// Event happens once. Its channel is made when somebody waits for it, which for most events of a small call nobody does.
-// The zero value is one that has not happened.
-type Event struct {
-	mu       sync.Mutex
-	happened bool
-	done     chan struct{} // nil: nobody has waited
+// Latch is closed once and stays so. Use it instead of a channel where most latches are never waited for: its channel
+// is made when somebody asks for it. The zero value is open.
+type Latch struct {
+	mu   sync.Mutex
+	set  bool
+	done chan struct{} // nil: nobody has waited
 }
 
-// Happen tells all who wait. It may be called again.
-func (e *Event) Happen() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.happened {
+// Set closes it. It may be called again.
+func (l *Latch) Set() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.set {
 		return
 	}
-	e.happened = true
-	if e.done != nil {
-		close(e.done)
+	l.set = true
+	if l.done != nil {
+		close(l.done)
 	}
 }
 
-// Has reports whether it has happened.
-func (e *Event) Has() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.happened
+// IsSet reports whether Set has been called.
+func (l *Latch) IsSet() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.set
 }
 
-// Done is closed when it happens.
-func (e *Event) Done() <-chan struct{} {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.done == nil {
-		e.done = make(chan struct{})
-		if e.happened {
-			close(e.done)
+// Done is closed by Set.
+func (l *Latch) Done() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.done == nil {
+		l.done = make(chan struct{})
+		if l.set {
+			close(l.done)
 		}
 	}
-	return e.done
+	return l.done
 }

@@ -179,24 +179,24 @@ func TestGoroutinesAnswerAgain(t *testing.T) {
 }
 
 // An Event happens once, whoever waits for it and when.
-func TestEvent(t *testing.T) {
+func TestLatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var e Event
+		var e Latch
 		waiting := e.Done()
 		woken := false
 		go func() { <-waiting; woken = true }()
 		synctest.Wait()
-		if e.Has() || woken {
-			t.Error("it happened too soon")
+		if e.IsSet() || woken {
+			t.Error("set too soon")
 		}
-		e.Happen()
-		e.Happen()
+		e.Set()
+		e.Set()
 		synctest.Wait()
-		if <-e.Done(); !e.Has() || !woken {
-			t.Error("it did not happen")
+		if <-e.Done(); !e.IsSet() || !woken {
+			t.Error("not set")
 		}
-		var early Event
-		early.Happen()
+		var early Latch
+		early.Set()
 		<-early.Done()
 	})
 }

@@ -30,24 +30,24 @@ func (c *Caller) ID() json.RawMessage { return c.id }
 func (c *Caller) Head() []byte { return c.head }
 
 // Listens reports whether the client may send more: false once the input has ended.
-func (c *Caller) Listens() bool { return c.session.input.Err() == nil }
+func (c *Caller) InputOpen() bool { return c.session.input.Err() == nil }
 
 // Notify sends a notification; params may be nil. It never waits for the client to read, so whoever calls it must bound
-// how often: what comes again and again is for [Caller.NotifyInTurn], a stream of notifications for a [Lane].
+// how often: what comes again and again is for [Caller.NotifyWait], a stream of notifications for a [Lane].
 func (c *Caller) Notify(method string, params any) error {
 	return c.notify(method, params, func(line []byte) error { return c.session.w.control(line, 0) })
 }
 
-// NotifyInPassing is Notify for what the client can do without: it is dropped where very much is unread.
-func (c *Caller) NotifyInPassing(method string, params any) error {
+// TryNotify is Notify for what the client can do without: it is dropped while the client leaves very much unread.
+func (c *Caller) TryNotify(method string, params any) error {
 	return c.notify(method, params, func(line []byte) error {
 		c.session.w.passing(line)
 		return nil
 	})
 }
 
-// NotifyInTurn is Notify that waits for its turn and for room, or for the end of ctx, as [Lane.Write] does.
-func (c *Caller) NotifyInTurn(ctx context.Context, method string, params any) error {
+// NotifyWait is Notify for what comes again and again: it waits for its turn, or for the end of ctx, as [Lane.Write] does.
+func (c *Caller) NotifyWait(ctx context.Context, method string, params any) error {
 	return c.notify(method, params, func(line []byte) error {
 		return c.Lane().Write(ctx, func(dst []byte) []byte { return append(dst, line...) })
 	})

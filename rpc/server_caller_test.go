@@ -137,7 +137,7 @@ func TestRepeatedQuestionsWaitForRoom(t *testing.T) {
 				if err := c.Request(ctx, "elicitation/create", text, nil); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("Request: %v", err)
 				}
-				_ = c.NotifyInTurn(ctx, "notifications/x", text)
+				_ = c.NotifyWait(ctx, "notifications/x", text)
 				cancel()
 			}
 			w := c.session.w

@@ -49,8 +49,8 @@ func (r *Run) release() {
 // drain tells, once, that the last of the output has been written. That cannot be while the work goes on: a delivery
 // that has nothing to write returns at once, and the work may still ask, which holds another one. r.mu is held.
 func (r *Run) drain() {
-	if r.worked.Has() && r.deliveries == 0 { // one may be held again, by a call that was parked while its work ended
-		r.drained.Happen()
+	if r.worked.IsSet() && r.deliveries == 0 { // one may be held again, by a call that was parked while its work ended
+		r.drained.Set()
 	}
 }
 
@@ -60,10 +60,10 @@ func (r *Run) drain() {
 func (r *Run) awaitDelivery() {
 	r.log.Close()
 	r.mu.Lock()
-	r.worked.Happen()
+	r.worked.Set()
 	r.drain()
 	r.mu.Unlock()
-	if r.drained.Has() {
+	if r.drained.IsSet() {
 		return
 	}
 	select {

@@ -46,7 +46,7 @@ func (r *Run) Detach(ctx context.Context, start func() error) error {
 		return err
 	}
 	r.task.Detached = true
-	r.detached.Happen()
+	r.detached.Set()
 	return nil
 }
 
@@ -79,7 +79,7 @@ func (r *Run) finishAway(cause error) bool {
 	if err != nil {
 		r.runner.o.Log.Error().Err(err).Str("taskId", r.id).Msg("a detached task could not be cancelled")
 	}
-	if r.worked.Has() {
+	if r.worked.IsSet() {
 		r.ctx.Cancel(cause) // it has ended there, and only the delivery of its output is waited for here
 	}
 	return err == nil

@@ -53,7 +53,7 @@ func (r *Runner) startFollower(t Task) *Run {
 	run := r.newRun(Spec{Tool: t.Tool, Handle: true}, t)
 	run.follower = true
 	run.deliveries = 0 // there may be none
-	run.detached.Happen()
+	run.detached.Set()
 	r.live[t.ID] = run
 	r.all.Go(run.follow)
 	return run
@@ -87,7 +87,7 @@ func (r *Run) follow() {
 	r.finishing = true
 	r.mu.Unlock()
 	r.stop(err)
-	r.worked.Happen()
+	r.worked.Set()
 	r.door.Lock()
 	defer r.door.Unlock()
 	if t.Status.Terminal() {
@@ -101,7 +101,7 @@ func (r *Run) follow() {
 	r.mu.Lock()
 	r.task = t
 	r.mu.Unlock()
-	r.ended.Happen()
+	r.ended.Set()
 }
 
 // lookOn brings the run up to date until the task has ended, which it returns as it is then. It fails with ErrNotFound when the task
@@ -146,7 +146,7 @@ func (r *Run) lookOn() (Task, error) {
 			if r.spec.Status != nil {
 				r.spec.Status(t.wire(r.runner.o.PollInterval))
 			}
-			r.changes.Tell()
+			r.changes.Send()
 		}
 	}
 }

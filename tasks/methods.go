@@ -59,7 +59,7 @@ func withTasks(h rpc.Handler) rpc.Handler {
 		if !c.Version.Tasks {
 			return nil, rpc.Errorf(mcp.CodeMethodNotFound, "protocol version %s has no tasks", c.Version.Name)
 		}
-		Used(c).Happen()
+		Used(c).Set()
 		return h(ctx, c, params)
 	}
 }
@@ -209,7 +209,7 @@ func (r *Runner) Cancel(ctx context.Context, id string) (Task, error) {
 		if !run.endsWithin(ctx, r.o.AskTimeout) {
 			return run.Task(), ErrEnding
 		}
-		if run.Cancel("cancelled by the client") && !run.detached.Has() {
+		if run.Cancel("cancelled by the client") && !run.detached.IsSet() {
 			return run.Task(), nil
 		}
 	}

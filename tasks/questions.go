@@ -25,7 +25,7 @@ type Question struct {
 	number int
 	key    string
 	answer chan json.RawMessage // capacity 1: only the first answer counts
-	closed rpc.Event
+	closed rpc.Latch
 }
 
 // questions are a run's, guarded by its mu.
@@ -59,7 +59,7 @@ func (r *Run) Ask(q *Question) error {
 	}
 	r.mu.Unlock()
 	if waits {
-		r.changes.Tell()
+		r.changes.Send()
 	} else if err := r.move(mcp.TaskInputRequired, q.Message); err != nil {
 		if _, last := q.forget(); last {
 			_ = r.move(mcp.TaskWorking, "") // which cannot be stored either, but it is told
@@ -81,7 +81,7 @@ func (q *Question) Answered() <-chan json.RawMessage { return q.answer }
 
 // Close ends the question, answered or not. The task goes on when it was the last one.
 func (q *Question) Close() error {
-	q.closed.Happen()
+	q.closed.Set()
 	q.run.door.Lock()
 	defer q.run.door.Unlock()
 	open, last := q.forget()
@@ -89,7 +89,7 @@ func (q *Question) Close() error {
 		return q.run.move(mcp.TaskWorking, "")
 	}
 	if open {
-		q.run.changes.Tell()
+		q.run.changes.Send()
 	}
 	q.run.storeRestated()
 	return nil
@@ -190,7 +190,7 @@ func (q *Question) Read(response json.RawMessage) (mcp.ElicitResult, error) {
 // already been answered, and keys whose corresponding request has been superseded" (ext-tasks).
 func (r *Run) Answer(responses map[string]json.RawMessage) {
 	if r.answer(responses) {
-		r.changes.Tell() // when the last one is answered, its Close tells
+		r.changes.Send() // when the last one is answered, its Close tells
 	}
 }
 

@@ -82,6 +82,6 @@ func (q *Question) send(waits context.Context, c *rpc.Caller) {
 	q.Sent = false
 	q.run.mu.Unlock()
 	if waits.Err() != nil {
-		q.run.changes.Tell()
+		q.run.changes.Send()
 	}
 }

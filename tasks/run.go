@@ -44,11 +44,11 @@ type Run struct {
 	segments *partials.Segments
 	ctx      rpc.Context
 
-	detached rpc.Event // another process runs the task
+	detached rpc.Latch // another process runs the task
 
-	worked, drained, ended rpc.Event
+	worked, drained, ended rpc.Latch
 
-	changes rpc.Changes // of the status and the questions
+	changes rpc.Broadcast // of the status and the questions
 
 	// door lets one change of the status or the variables through at a time, with its storing and its telling, so that they
 	// are in the same order for everybody. It is taken before mu, and held across I/O.
@@ -164,7 +164,7 @@ func (r *Run) move(status mcp.TaskStatus, message string) error {
 	r.task.Status, r.task.StatusMessage, r.task.UpdatedAt = status, clip(message), time.Now()
 	t, handle := r.task, r.handle
 	r.mu.Unlock()
-	defer r.changes.Tell()
+	defer r.changes.Send()
 	if !handle {
 		return nil
 	}
@@ -224,7 +224,7 @@ func (r *Run) cut() error {
 func (r *Run) Do() {
 	defer r.runner.done(r)
 	result, message, err := r.work()
-	if r.detached.Has() { // the work was to hand the task over
+	if r.detached.IsSet() { // the work was to hand the task over
 		r.follow()
 		return
 	}
@@ -286,7 +286,7 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 		<-r.ended.Done()
 		return false
 	}
-	if r.detached.Has() {
+	if r.detached.IsSet() {
 		r.mu.Unlock()
 		return r.finishAway(cause)
 	}
@@ -350,6 +350,6 @@ func (r *Run) conclude(t Task, handle bool) {
 			r.runner.tellEnded(&t)
 		}
 	}
-	r.ended.Happen()
-	r.changes.Tell()
+	r.ended.Set()
+	r.changes.Send()
 }

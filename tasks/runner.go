@@ -339,7 +339,7 @@ func (r *Runner) GiveUp() {
 	working := slices.Collect(maps.Keys(r.working))
 	r.mu.Unlock()
 	for _, run := range working {
-		if !run.worked.Has() { // else its end is being stored, and finish waits for that
+		if !run.worked.IsSet() { // else its end is being stored, and finish waits for that
 			r.o.Log.Error().Str("taskId", run.id).Str("owner", r.o.Owner).Str("tool", run.spec.Tool).Msg("a tool has not stopped: it is left behind")
 		}
 		run.cutOff(errClosed)

@@ -71,7 +71,7 @@ func (r *Runner) updateTask(ctx context.Context, p mcp.UpdateTaskParams) (any, e
 	if p.InputResponses == nil {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.inputResponses must be an object")
 	}
-	if run := r.Running(p.TaskID); run != nil && !run.detached.Has() {
+	if run := r.Running(p.TaskID); run != nil && !run.detached.IsSet() {
 		if err := run.CheckResponses(p.InputResponses); err != nil {
 			return nil, err
 		}

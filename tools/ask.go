@@ -90,7 +90,7 @@ type asking struct {
 
 	mu   sync.Mutex
 	turn chan struct{}  // holds an element for each open question, as many as may be; nil before the first
-	end  rpc.Event      // of the task
+	end  rpc.Latch      // of the task
 	open sync.WaitGroup // questions
 }
 
@@ -134,7 +134,7 @@ func (a *asking) put(ctx context.Context, q Question) (answer Answer, err error)
 	default:
 	}
 	a.mu.Lock()
-	if a.end.Has() {
+	if a.end.IsSet() {
 		a.mu.Unlock()
 		return Answer{}, tasks.ErrEnded
 	}
@@ -250,7 +250,7 @@ var errAnswered = errors.New("answered elsewhere")
 // of it, as far as it reads.
 func (a *asking) withdraw() {
 	a.mu.Lock()
-	a.end.Happen() // under mu: after it, no question is opened
+	a.end.Set() // under mu: after it, no question is opened
 	a.mu.Unlock()
 	a.open.Wait()
 }

@@ -31,7 +31,7 @@ type delivery struct {
 	current   *atomic.Pointer[delivery] // the run's delivery of now: another one when the client has answered questions with another request
 
 	mu    sync.Mutex // held while a status is queued, so that they come in order
-	begun rpc.Event
+	begun rpc.Latch
 	held  []mcp.Task // the statuses from before that
 	early func()     // tells the last progress from before that; nil if there is none
 
@@ -169,7 +169,7 @@ func (d *delivery) await(ctx context.Context) error {
 // begin lets the client hear of the call from now on.
 func (d *delivery) begin() {
 	d.mu.Lock()
-	d.begun.Happen()
+	d.begun.Set()
 	for _, t := range d.held {
 		d.notify(t)
 	}
@@ -185,7 +185,7 @@ func (d *delivery) begin() {
 func (d *delivery) status(t mcp.Task) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.begun.Has() {
+	if d.begun.IsSet() {
 		d.notify(t)
 	} else {
 		d.held = append(d.held, t)
@@ -193,7 +193,7 @@ func (d *delivery) status(t mcp.Task) {
 }
 
 func (d *delivery) notify(t mcp.Task) {
-	notify := d.caller.NotifyInPassing // a task can ask, and so change, without end
+	notify := d.caller.TryNotify // a task can ask, and so change, without end
 	if t.Status.Terminal() {
 		notify = d.caller.Notify
 	}

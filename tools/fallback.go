@@ -58,14 +58,14 @@ func (s *service) fallbackListed(c *rpc.Caller) bool {
 // canGoOn reports whether a client that is answered with a task in the place of its result finds the rest: by the fallback tools,
 // or by the tasks methods. Who has closed the input can ask for nothing more.
 func (s *service) canGoOn(c *rpc.Caller) bool {
-	return c.Listens() && (s.fallbackListed(c) || tasks.CanUse(c))
+	return c.InputOpen() && (s.fallbackListed(c) || tasks.CanUse(c))
 }
 
 type fallbackSeenKey struct{}
 
 // fallbackSeen happens when a session's list shows the fallback tools.
-func fallbackSeen(c *rpc.Caller) *rpc.Event {
-	return c.SessionValue(fallbackSeenKey{}, func() any { return &rpc.Event{} }).(*rpc.Event)
+func fallbackSeen(c *rpc.Caller) *rpc.Latch {
+	return c.SessionValue(fallbackSeenKey{}, func() any { return &rpc.Latch{} }).(*rpc.Latch)
 }
 
 // fallbackTool is one of the tools that use tasks.

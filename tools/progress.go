@@ -13,7 +13,7 @@ func (d *delivery) report(done, total float64, message string) {
 		return
 	}
 	d.mu.Lock()
-	if !d.begun.Has() {
+	if !d.begun.IsSet() {
 		d.early = func() { d.tellProgress(done, total, message) }
 		d.mu.Unlock()
 		return

@@ -23,10 +23,10 @@ import (
 // Registry holds the tools that clients can call, sorted by name: those that were added to it, and those of its upstreams.
 type Registry struct {
 	upstreamRuns sync.WaitGroup
-	changes      rpc.Changes // of the list
+	changes      rpc.Broadcast // of the list
 	only         string      // see Narrow
 
-	promptChanges, resourceChanges rpc.Changes // of the upstreams' lists
+	promptChanges, resourceChanges rpc.Broadcast // of the upstreams' lists
 
 	mu        sync.RWMutex
 	tools     []*entry

@@ -56,7 +56,7 @@ func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOpt
 		changed, stop := registry.changes.Watch()
 		runner.Go(func(ctx context.Context) {
 			defer stop()
-			tellChanges(ctx, changed, func() error { return c.NotifyInTurn(ctx, "notifications/tools/list_changed", nil) })
+			tellChanges(ctx, changed, func() error { return c.NotifyWait(ctx, "notifications/tools/list_changed", nil) })
 		})
 		runner.Go(func(ctx context.Context) { s.tellUsed(ctx, c) })
 	})
@@ -97,7 +97,7 @@ func tellChanges(ctx context.Context, changed <-chan struct{}, tell func() error
 func (s *service) tellUsed(ctx context.Context, c *rpc.Caller) {
 	select {
 	case <-tasks.Used(c).Done():
-		if fallbackSeen(c).Has() && !s.fallbackListed(c) {
+		if fallbackSeen(c).IsSet() && !s.fallbackListed(c) {
 			_ = c.Notify("notifications/tools/list_changed", nil) // fails only when nobody is there to read it
 		}
 	case <-ctx.Done():
@@ -112,7 +112,7 @@ func (s *service) list(ctx context.Context, c *rpc.Caller, params json.RawMessag
 	s.registry.meet(c)
 	s.registry.need(ctx)
 	if s.fallbackListed(c) {
-		fallbackSeen(c).Happen()
+		fallbackSeen(c).Set()
 	}
 	return s.registry.list(c, cursor)
 }
@@ -237,7 +237,7 @@ func (s *service) callPlain(ctx context.Context, c *rpc.Caller, e *entry, p *mcp
 
 // callTask answers a call that was augmented with a task.
 func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.CallToolParams) (any, error) {
-	tasks.Used(c).Happen()
+	tasks.Used(c).Set()
 	mode, fallback := chooseMode(e, p.Task.ResponseModes)
 	d := s.deliver(c, true, mode)
 	ttl, err := ttl(p.Task)

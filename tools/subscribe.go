@@ -59,7 +59,7 @@ func (s *service) subscribe(ctx context.Context, c *rpc.Caller, params json.RawM
 				defer s.drop(key, sub)
 				defer context.AfterFunc(ctx, cancel)()
 				s.watchLog(watch, t.ID, t.Log.Size(), func() error {
-					return c.NotifyInTurn(watch, "notifications/resources/updated", mcp.ResourceParams{URI: uri})
+					return c.NotifyWait(watch, "notifications/resources/updated", mcp.ResourceParams{URI: uri})
 				})
 			})
 		},

@@ -45,7 +45,7 @@ func (s *service) listen(ctx context.Context, c *rpc.Caller, params json.RawMess
 	for _, list := range []struct {
 		name   string
 		agreed bool
-		*rpc.Changes
+		*rpc.Broadcast
 	}{
 		{"tools", agreed.ToolsListChanged, &s.registry.changes}, {"prompts", agreed.PromptsListChanged, &s.registry.promptChanges},
 		{"resources", agreed.ResourcesListChanged, &s.registry.resourceChanges},

@@ -64,7 +64,7 @@ func (a *asking) enter(ctx context.Context) (leave func(), err error) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.end.Has() {
+	if a.end.IsSet() {
 		<-a.turn
 		return nil, tasks.ErrEnded
 	}

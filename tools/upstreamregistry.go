@@ -154,13 +154,13 @@ func (r *Registry) take(u *Upstream, c *catalog, told bool) {
 // tell tells which lists have changed.
 func (r *Registry) tell(tools, prompts, resources bool) {
 	if tools {
-		r.changes.Tell()
+		r.changes.Send()
 	}
 	if prompts {
-		r.promptChanges.Tell()
+		r.promptChanges.Send()
 	}
 	if resources {
-		r.resourceChanges.Tell()
+		r.resourceChanges.Send()
 	}
 }
 

@@ -48,11 +48,11 @@ func (s *service) serveUpstreams(srv *rpc.Server) {
 		if !r.hasUpstreams() {
 			return // nothing was declared that could change, be there upstreams later
 		}
-		for method, changes := range map[string]*rpc.Changes{"notifications/prompts/list_changed": &r.promptChanges, "notifications/resources/list_changed": &r.resourceChanges} {
+		for method, changes := range map[string]*rpc.Broadcast{"notifications/prompts/list_changed": &r.promptChanges, "notifications/resources/list_changed": &r.resourceChanges} {
 			changed, stop := changes.Watch()
 			s.runner.Go(func(ctx context.Context) {
 				defer stop()
-				tellChanges(ctx, changed, func() error { return c.NotifyInTurn(ctx, method, nil) })
+				tellChanges(ctx, changed, func() error { return c.NotifyWait(ctx, method, nil) })
 			})
 		}
 	})

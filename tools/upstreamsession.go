@@ -54,7 +54,7 @@ func (r *Registry) clientCapabilities() mcp.ClientCapabilities {
 // tellSession passes a notification on, if there is a session. It is dropped where very much is unread.
 func (r *Registry) tellSession(method string, params json.RawMessage) {
 	if c := r.openSession(); c != nil {
-		_ = c.NotifyInPassing(method, params) // fails only when nobody is there to read it
+		_ = c.TryNotify(method, params) // fails only when nobody is there to read it
 	}
 }
 
@@ -74,7 +74,7 @@ func (r *Registry) passMessage(c *upstreamCall, params json.RawMessage) {
 		}
 	}
 	if to != nil && slices.Index(logLevels, rawjson.StringMember(params, "level")) >= slices.Index(logLevels, least) {
-		_ = to.NotifyInPassing("notifications/message", forwarded(params))
+		_ = to.TryNotify("notifications/message", forwarded(params))
 	}
 }
 

@@ -159,7 +159,7 @@ func (s *service) subscribeUpstream(ctx context.Context, c *rpc.Caller, uri stri
 		return nil, errSubscriptions
 	}
 	stop, err := s.subscribeWhere(ctx, c, uri, func(params json.RawMessage) {
-		_ = c.NotifyInPassing("notifications/resources/updated", params) // fails only when nobody is there to read it
+		_ = c.TryNotify("notifications/resources/updated", params) // fails only when nobody is there to read it
 	})
 	if err != nil {
 		return nil, err
@@ -192,7 +192,7 @@ func (s *service) subscribeWhere(ctx context.Context, c *rpc.Caller, uri string,
 // watchForeign subscribes to those of some resources that are upstreams'; what is not there is not agreed to. Nothing is told before begin.
 func (s *service) watchForeign(ctx context.Context, c *rpc.Caller, meta json.RawMessage, uris []string) (agreed []string, begin, stop func()) {
 	updates := earlyUpdates{tell: func(params json.RawMessage) {
-		_ = c.NotifyInPassing("notifications/resources/updated", params) // as in subscribeUpstream
+		_ = c.TryNotify("notifications/resources/updated", params) // as in subscribeUpstream
 	}}
 	var stops []func()
 	for _, uri := range uris {
