@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"runnel/internal/term"
 	"runnel/partials/tracker"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -29,10 +30,10 @@ var errTimeout = errors.New("timed out")
 type call struct {
 	i       *invocation
 	o       *callOptions
-	view    *view
+	view    *term.View
 	remote  *remote.Call
 	tracker *tracker.Tracker // of remote
-	asker   *asker
+	asker   *term.Asker
 
 	capabilities mcp.ClientCapabilities
 
@@ -49,9 +50,9 @@ type call struct {
 	failed context.CancelCauseFunc
 }
 
-func newCall(i *invocation, v *view, o *callOptions) *call {
+func newCall(i *invocation, v *term.View, o *callOptions) *call {
 	c := &call{i: i, o: o, view: v}
-	c.asker = &asker{stdin: i.stdin, view: v, yes: o.yes}
+	c.asker = &term.Asker{Stdin: i.stdin, View: v, Yes: o.yes}
 	c.capabilities = remote.Capabilities(c.asks())
 	if o.noTask {
 		c.capabilities.Extensions = nil
@@ -63,12 +64,12 @@ func newCall(i *invocation, v *view, o *callOptions) *call {
 		Gap:     c.gap,
 		Status: func(status mcp.TaskStatus, message string) {
 			if status == mcp.TaskWorking && message != "" {
-				c.view.say(message)
+				c.view.Say(message)
 			}
 		},
-		Cancel: func() { c.view.say("cancelling") },
+		Cancel: func() { c.view.Say("cancelling") },
 		Ask: func(ctx context.Context, params json.RawMessage) (mcp.ElicitResult, error) {
-			return c.asker.ask(ctx, params), nil
+			return c.asker.Ask(ctx, params), nil
 		},
 		Log: i.logger(),
 	})
@@ -81,7 +82,7 @@ func (c *call) asks() bool {
 	if c.o.askGiven && !c.o.yes {
 		return c.o.ask
 	}
-	return c.o.yes || isTerminal(c.i.stdin)
+	return c.o.yes || term.IsTerminal(c.i.stdin)
 }
 
 // content shows what has come.
@@ -100,10 +101,10 @@ func (c *call) content(items []json.RawMessage, replaces bool) {
 // show writes content items to stdout, what a command wrote to stderr to stderr.
 func (c *call) show(items []json.RawMessage) {
 	for _, item := range items {
-		text, isText, stderr := itemText(item)
+		text, isText, stderr := term.Item(item)
 		if c.o.output.word != "text" {
-			c.view.say(text)
-		} else if err := c.view.output(text, isText, stderr); !stderr {
+			c.view.Say(text)
+		} else if err := c.view.Output(text, isText, stderr); !stderr {
 			c.written(err)
 		}
 	}
@@ -132,7 +133,7 @@ func (c *call) say(text string) { c.i.say(zerolog.WarnLevel, "runnel: "+text) }
 // message gets every message of the server's.
 func (c *call) message(line []byte) {
 	if c.o.output.word == "ndjson" {
-		c.written(c.view.content(string(line) + "\n"))
+		c.written(c.view.Content(string(line) + "\n"))
 	}
 }
 
@@ -148,7 +149,7 @@ func (c *call) notified(method string, params json.RawMessage) {
 			Message         string
 		}
 		if json.Unmarshal(params, &p) == nil && string(p.Token) == progressToken {
-			c.view.progress(p.Progress, p.Total, p.Message)
+			c.view.Progress(p.Progress, p.Total, p.Message)
 		}
 	}
 }
@@ -158,7 +159,7 @@ func (c *call) request(ctx context.Context, method string, params json.RawMessag
 	if method != "elicitation/create" {
 		return nil, rpc.Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
 	}
-	return c.asker.ask(ctx, params), nil
+	return c.asker.Ask(ctx, params), nil
 }
 
 // run makes the call and shows it. ctx ends when the user wants no more of it.
@@ -180,7 +181,7 @@ func (c *call) run(ctx context.Context) error {
 	if err == nil && !c.o.detach {
 		err = c.finish(result)
 	}
-	c.view.end()
+	c.view.End()
 	c.summarize(result, err)
 	switch cause := context.Cause(wanted); {
 	case cause != nil && cause == context.Cause(ctx):
@@ -243,7 +244,7 @@ func (c *call) finish(raw json.RawMessage) error {
 		if err := json.Compact(&line, raw); err != nil {
 			return fmt.Errorf("reading the result: %w", err)
 		}
-		c.written(c.view.content(line.String() + "\n"))
+		c.written(c.view.Content(line.String() + "\n"))
 	case "text":
 		content := tools.SplitEnd(&r)
 		compared := c.tracker.Compare(content)
@@ -259,7 +260,7 @@ func (c *call) finish(raw json.RawMessage) error {
 				break
 			}
 			// What was streamed was about the work, the result is what came of it.
-			c.view.newLine()
+			c.view.NewLine()
 			c.show(content)
 		}
 	}

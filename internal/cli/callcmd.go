@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"runnel/internal/term"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tools/remote"
@@ -119,16 +120,16 @@ arguments, 130 that it was ended by Ctrl-C. The other flags of runnel serve are 
 
 // call calls a tool once.
 func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *callOptions) error {
-	v := newView(i.stdout, i.stderr, o.progress.word, i.getenv("TERM"))
-	defer v.end()
+	v := term.NewView(i.stdout, i.stderr, o.progress.word, i.getenv("TERM"))
+	defer v.End()
 	select {
-	case i.lastWords <- v.end:
+	case i.lastWords <- v.End:
 	default: // no signal comes
 	}
 	stderr := i.stderr
 	i.stderr = v
 	defer func() { i.stderr = stderr }()
-	v.say(name)
+	v.Say(name)
 
 	c := newCall(i, v, o)
 	dial := rpc.DialOptions{
@@ -201,8 +202,8 @@ func (c *call) find(ctx context.Context, name string, server []string) error {
 // usageOf is how the arguments of a tool are written, "" if it has none.
 func usageOf(tool *mcp.Tool) string {
 	var usage []string
-	for _, p := range readSchema(tool.InputSchema).properties {
-		usage = append(usage, p.usage())
+	for _, p := range term.ReadForm(tool.InputSchema).Fields {
+		usage = append(usage, p.Usage())
 	}
 	return strings.Join(usage, " ")
 }

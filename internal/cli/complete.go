@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"runnel/internal/term"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tools/remote"
@@ -69,7 +70,7 @@ func (i *invocation) completeCall(cmd *cobra.Command, args []string, toComplete 
 		var names []cobra.Completion
 		for _, tool := range list {
 			first, _, _ := strings.Cut(tool.Description, "\n")
-			names = append(names, cobra.CompletionWithDesc(printable(tool.Name), printable(first)))
+			names = append(names, cobra.CompletionWithDesc(term.Printable(tool.Name), term.Printable(first)))
 		}
 		return names, silent
 	}
@@ -91,20 +92,20 @@ func (i *invocation) completeTool(cmd *cobra.Command, args []string, toComplete 
 
 // completeArgument completes key= and, of what has a list of values, the value.
 func completeArgument(tool *mcp.Tool, given []string, toComplete string) (words []cobra.Completion, d cobra.ShellCompDirective) {
-	s := readSchema(tool.InputSchema)
+	s := term.ReadForm(tool.InputSchema)
 	if key, _, ok := strings.Cut(toComplete, "="); ok {
-		p := s.find(key)
+		p := s.Find(key)
 		if p == nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		values := p.words()
-		for _, t := range p.allTypes() {
+		values := p.Words()
+		for _, t := range p.AllTypes() {
 			if t == "boolean" {
 				values = append(values, "true", "false")
 			}
 		}
 		for _, v := range values {
-			words = append(words, printable(key+"="+v))
+			words = append(words, term.Printable(key+"="+v))
 		}
 		return words, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -113,9 +114,9 @@ func completeArgument(tool *mcp.Tool, given []string, toComplete string) (words 
 		key, _, _ := strings.Cut(word, "=")
 		has[key] = true
 	}
-	for _, p := range s.properties {
-		if !has[p.name] {
-			words = append(words, cobra.CompletionWithDesc(printable(p.name+"="), printable(p.Description)))
+	for _, p := range s.Fields {
+		if !has[p.Name] {
+			words = append(words, cobra.CompletionWithDesc(term.Printable(p.Name+"="), term.Printable(p.Description)))
 		}
 	}
 	return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
@@ -141,7 +142,7 @@ func (i *invocation) completeTask(cmd *cobra.Command, args []string, toComplete 
 		switch ended := t.Status.Terminal(); {
 		case cmd.Name() == "cancel" && ended, cmd.Name() == "rm" && !ended: // which it cannot do
 		default:
-			ids = append(ids, cobra.CompletionWithDesc(t.ID, fmt.Sprintf("%s %s, %s old", t.Tool, t.Status, age(time.Since(t.CreatedAt)))))
+			ids = append(ids, cobra.CompletionWithDesc(t.ID, fmt.Sprintf("%s %s, %s old", t.Tool, t.Status, term.Age(time.Since(t.CreatedAt)))))
 		}
 	}
 	return ids, silent

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"runnel/internal/term"
 	"runnel/tools"
 )
 
@@ -114,13 +115,13 @@ func (i *invocation) summarize(file string, config *tools.Config) error {
 		if tool.Shell != "" {
 			runs = "sh: " + strings.Join(strings.Split(strings.TrimSpace(tool.Shell), "\n"), "; ")
 		}
-		if _, err := fmt.Fprintf(table, "  %s\t%s\n", name, shorten(printable(runs))); err != nil {
+		if _, err := fmt.Fprintf(table, "  %s\t%s\n", name, term.Shorten(term.Printable(runs))); err != nil {
 			return err
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(config.Upstreams)) {
 		runs := strings.Join(config.Upstreams[name].Command, " ")
-		if _, err := fmt.Fprintf(table, "  %s\tserver: %s\n", name, shorten(printable(runs))); err != nil {
+		if _, err := fmt.Fprintf(table, "  %s\tserver: %s\n", name, term.Shorten(term.Printable(runs))); err != nil {
 			return err
 		}
 	}

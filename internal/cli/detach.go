@@ -55,7 +55,7 @@ func (c *call) detached(wanted context.Context) error {
 		case wanted.Err() != nil:
 			return errors.Join(context.Cause(wanted), c.client.Call(ctx, "tasks/cancel", id, nil))
 		case t.Meta.Detached:
-			c.written(c.view.content(t.TaskID + "\n"))
+			c.written(c.view.Content(t.TaskID + "\n"))
 			return nil
 		case t.Status.Terminal():
 			return fmt.Errorf("%s: %s", c.tool.Name, t.StatusMessage)

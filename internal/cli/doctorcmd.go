@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"runnel/internal/term"
 	"runnel/partials/tracker"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -49,7 +50,7 @@ progress, questions. The same goes to stderr, which most hosts keep in a log.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case host && isTerminal(i.stdin):
+			case host && term.IsTerminal(i.stdin):
 				return &usageError{errors.New("runnel doctor --host speaks MCP with the host that starts it, and this is a terminal: put it into the host's config as the examples show, or leave --host out to check what is here"), hint(cmd)}
 			case host:
 				return i.doctorHost(cmd)
@@ -78,7 +79,7 @@ func (d *diagnosis) bad(what, format string, args ...any) {
 }
 
 func (d *diagnosis) print(verdict, what, format string, args ...any) {
-	text := strings.ReplaceAll(strings.TrimSpace(printableLines(fmt.Sprintf(format, args...))), "\n", "\n        ")
+	text := strings.ReplaceAll(strings.TrimSpace(term.PrintableLines(fmt.Sprintf(format, args...))), "\n", "\n        ")
 	if _, err := fmt.Fprintf(d.i.stdout, "%s  %s: %s\n", verdict, what, text); !errors.Is(err, syscall.EPIPE) { // who does not read it does not want it
 		d.err = cmp.Or(d.err, err)
 	}
@@ -167,7 +168,7 @@ func (d *diagnosis) upstreams(ctx context.Context, config *tools.Config) {
 		case a.err != nil:
 			d.bad("upstream "+u.Name(), "%v", a.err)
 		default:
-			d.fine("upstream "+u.Name(), "%s, protocol %s, %s, %d ms", printable(strings.TrimSpace(a.Server.Name+" "+a.Server.Version)), a.Protocol, count(a.Tools, "tool"), a.After.Milliseconds())
+			d.fine("upstream "+u.Name(), "%s, protocol %s, %s, %d ms", term.Printable(strings.TrimSpace(a.Server.Name+" "+a.Server.Version)), a.Protocol, count(a.Tools, "tool"), a.After.Milliseconds())
 		}
 	}
 }

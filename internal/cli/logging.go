@@ -2,10 +2,10 @@ package cli
 
 import (
 	"io"
-	"os"
 	"strings"
 
-	"github.com/mattn/go-isatty"
+	"runnel/internal/term"
+
 	"github.com/rs/zerolog"
 )
 
@@ -16,8 +16,8 @@ func (i *invocation) logger() zerolog.Logger {
 		panic("internal error: log level: " + err.Error())
 	}
 	w := zerolog.SyncWriter(i.stderr)
-	if f := i.options.logFormat.word; f == "console" || f == "auto" && isTerminal(i.stderr) {
-		w = zerolog.ConsoleWriter{Out: w, NoColor: i.getenv("NO_COLOR") != "" || !isTerminal(i.stderr)}
+	if f := i.options.logFormat.word; f == "console" || f == "auto" && term.IsTerminal(i.stderr) {
+		w = zerolog.ConsoleWriter{Out: w, NoColor: i.getenv("NO_COLOR") != "" || !term.IsTerminal(i.stderr)}
 	}
 	return zerolog.New(w).Level(level).With().Timestamp().Logger()
 }
@@ -30,11 +30,5 @@ func (i *invocation) say(level zerolog.Level, text string) {
 		log.WithLevel(level).Msg(text)
 		return
 	}
-	_, _ = io.WriteString(i.stderr, printableLines(strings.TrimRight(text, "\n"))+"\n")
-}
-
-// isTerminal reports whether an input or output is one.
-func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	return ok && isatty.IsTerminal(f.Fd())
+	_, _ = io.WriteString(i.stderr, term.PrintableLines(strings.TrimRight(text, "\n"))+"\n")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"runnel/internal/term"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tools"
@@ -50,7 +51,7 @@ func (i *invocation) dial(cmd *cobra.Command, server []string, o rpc.DialOptions
 		o.Command, o.Env, o.Stderr = server, i.env, i.stderr
 		o.EndGroup = func(pgid int) { process.EndFamily(pgid, "") }
 		var wrote atomic.Pointer[string]
-		o.OnGarbage = func(line []byte) { wrote.Store(new(clipText(printable(string(line))))) }
+		o.OnGarbage = func(line []byte) { wrote.Store(new(term.OneLine(term.Printable(string(line))))) }
 		defer time.AfterFunc(dialPatience, func() {
 			if cmd.Context().Err() != nil { // it is being ended
 				return
@@ -134,5 +135,5 @@ func findTool(list []mcp.Tool, name string, server []string) (*mcp.Tool, error) 
 		return nil, fmt.Errorf("there is no tool %q: the server has none", name)
 	}
 	err := didYouMean(fmt.Errorf("there is no tool %q", name), name, names)
-	return nil, fmt.Errorf("%w; there are: %s", err, printable(strings.Join(names, ", ")))
+	return nil, fmt.Errorf("%w; there are: %s", err, term.Printable(strings.Join(names, ", ")))
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"runnel/internal/term"
 	"runnel/partials/tracker"
 	"runnel/rpc/mcp"
 )
@@ -156,7 +157,7 @@ func (t *record) message(d direction, line []byte, length int) {
 		}
 	}
 	if len(notes) > 0 {
-		what += ": " + printable(strings.Join(notes, "; "))
+		what += ": " + term.Printable(strings.Join(notes, "; "))
 	}
 	t.print("%12.6f %s %s | %s\n", at, arrow, what, line)
 }
@@ -183,7 +184,7 @@ func (t *record) request(d direction, id json.RawMessage, method string, params 
 		var info mcp.Implementation
 		_ = json.Unmarshal(p.Meta.ClientCapabilities, &c)
 		_ = json.Unmarshal(p.Meta.ClientInfo, &info)
-		notes = append(notes, fmt.Sprintf("%s %s speaks %s; %s", info.Name, info.Version, unquoted(p.Meta.ProtocolVersion), abilities(&c)))
+		notes = append(notes, fmt.Sprintf("%s %s speaks %s; %s", info.Name, info.Version, term.Unquoted(p.Meta.ProtocolVersion), abilities(&c)))
 	case "tools/call":
 		a.tool, a.stream = p.Name, slices.Contains(p.Task.ResponseModes, mcp.ModeStreaming)
 		token := p.Meta.ProgressToken

@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"runnel/internal/term"
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -40,7 +41,7 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	log := i.logger()
-	if isTerminal(i.stdin) {
+	if term.IsTerminal(i.stdin) {
 		i.say(zerolog.InfoLevel, "runnel speaks MCP, one JSON message a line, with the host that starts it; this is a terminal. Ctrl-D ends it, runnel --help tells more.")
 	}
 	if count+len(config.Upstreams) == 0 && i.wrapped == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"runnel/internal/term"
 	"runnel/partials"
 	"runnel/tasks"
 	"runnel/tools"
@@ -37,7 +38,7 @@ func (i *invocation) listCommand() *cobra.Command {
   runnel tasks list -o ndjson | jq -r 'select(.status == "failed").taskId'`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if watch && (output.word != "text" || !isTerminal(i.stdout)) {
+			if watch && (output.word != "text" || !term.IsTerminal(i.stdout)) {
 				return &usageError{errors.New("runnel tasks list: --watch draws on a terminal; a script waits with runnel tasks wait ID"), hint(cmd)}
 			}
 			l, err := i.openLocal(cmd)
@@ -101,7 +102,7 @@ func (i *invocation) watchTasks(ctx context.Context, l *local, running bool) err
 		if err != nil {
 			return err
 		}
-		_, height := terminalSize(i.stdout)
+		_, height := term.Size(i.stdout)
 		list = list[max(len(list)-(height-2), 0):] // the head, and the line of the cursor
 		if _, err := io.WriteString(i.stdout, home); err != nil {
 			return err
@@ -140,24 +141,10 @@ func (i *invocation) printTasks(ctx context.Context, l *local, list []tasks.Task
 			}
 		}
 		says, _, _ = strings.Cut(says, "\n")
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", printable(short[t.ID]), printable(string(t.Status)), printable(t.Tool), age(time.Since(t.CreatedAt)), age(took), shorten(printable(says)))
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", term.Printable(short[t.ID]), term.Printable(string(t.Status)), term.Printable(t.Tool), term.Age(time.Since(t.CreatedAt)), term.Age(took), term.Shorten(term.Printable(says)))
 	}
 	_ = table.Flush() // memory takes all
-	return i.printNarrow(text.String())
-}
-
-// printNarrow prints lines; on a terminal, as much of each as fits.
-func (i *invocation) printNarrow(text string) error {
-	if isTerminal(i.stdout) {
-		width, _ := terminalSize(i.stdout)
-		var cut strings.Builder
-		for line := range strings.Lines(text) {
-			cut.WriteString(strings.TrimRight(clip(strings.TrimRight(line, "\n"), width), " ") + "\n")
-		}
-		text = cut.String()
-	}
-	_, err := io.WriteString(i.stdout, text)
-	return err
+	return term.PrintLines(i.stdout, text.String())
 }
 
 // shortIDs are the beginnings of ids, 8 characters or as many as tell one from the others.
@@ -182,20 +169,6 @@ func shortIDs(list []tasks.Task) map[string]string {
 	return short
 }
 
-// age is a time for people: its largest unit, or two of them where one says little.
-func age(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.1fs", max(d, 0).Seconds())
-	case d < time.Hour:
-		return strings.Replace(d.Truncate(time.Second).String(), "m0s", "m", 1)
-	case d < 2*day:
-		return strings.Replace(d.Truncate(time.Minute).String(), "m0s", "m", 1)
-	}
-	return fmt.Sprintf("%dd", d/day)
-}
-
 func (i *invocation) getCommand() *cobra.Command {
 	var output *chosen
 	cmd := i.aboutTask("get ID", "Show a task", "Shows a task: its tool, its status, its times, the size of its output.",
@@ -212,7 +185,7 @@ func (i *invocation) getCommand() *cobra.Command {
 			}
 			table := tabwriter.NewWriter(i.stdout, 0, 0, 2, ' ', 0)
 			line := func(name, format string, args ...any) {
-				text := strings.ReplaceAll(strings.TrimSpace(printableLines(fmt.Sprintf(format, args...))), "\n", "\n\t")
+				text := strings.ReplaceAll(strings.TrimSpace(term.PrintableLines(fmt.Sprintf(format, args...))), "\n", "\n\t")
 				_, _ = fmt.Fprintf(table, "%s:\t%s\n", name, text)
 			}
 			line("id", "%s", t.ID)
@@ -222,9 +195,9 @@ func (i *invocation) getCommand() *cobra.Command {
 			if t.StatusMessage != "" {
 				line("message", "%s", t.StatusMessage)
 			}
-			line("started", "%s (%s ago)", t.CreatedAt.Format(time.DateTime), age(time.Since(t.CreatedAt)))
+			line("started", "%s (%s ago)", t.CreatedAt.Format(time.DateTime), term.Age(time.Since(t.CreatedAt)))
 			if t.Status.Terminal() {
-				line("ended", "%s (took %s)", t.UpdatedAt.Format(time.DateTime), age(t.UpdatedAt.Sub(t.CreatedAt)))
+				line("ended", "%s (took %s)", t.UpdatedAt.Format(time.DateTime), term.Age(t.UpdatedAt.Sub(t.CreatedAt)))
 			}
 			line("expires", "%s", t.CreatedAt.Add(t.TTL).Format(time.DateTime))
 			line("output", "%d bytes", size)
@@ -252,7 +225,7 @@ leaves it, and the task goes on. What the command wrote to stderr, where that is
   # what has come since
   runnel tasks tail 4d8a --after 5120`,
 		func(cmd *cobra.Command, l *local, id string) error {
-			at, v := after, newView(i.stdout, i.stderr, "never", "")
+			at, v := after, term.NewView(i.stdout, i.stderr, "never", "")
 			if lines >= 0 {
 				if after > 0 {
 					return &usageError{errors.New("runnel tasks tail: -n does not go with --after"), hint(cmd)}
@@ -270,9 +243,9 @@ leaves it, and the task goes on. What the command wrote to stderr, where that is
 				for _, c := range b.Chunks {
 					text, isText, stderr := string(c.Data), true, c.Stream == partials.Stderr
 					if c.Kind == partials.Item {
-						text, isText, stderr = itemText(c.Data)
+						text, isText, stderr = term.Item(c.Data)
 					}
-					if err := v.output(text, isText, stderr); err != nil {
+					if err := v.Output(text, isText, stderr); err != nil {
 						return err
 					}
 				}
@@ -336,10 +309,10 @@ func (i *invocation) resultCommand() *cobra.Command {
 			if output.word == "json" {
 				err = i.writeJSON(result)
 			} else {
-				v := newView(i.stdout, i.stderr, "never", "")
+				v := term.NewView(i.stdout, i.stderr, "never", "")
 				for _, item := range tools.SplitEnd(result) {
-					if text, isText, stderr := itemText(item); err == nil {
-						err = v.output(text, isText, stderr)
+					if text, isText, stderr := term.Item(item); err == nil {
+						err = v.Output(text, isText, stderr)
 					}
 				}
 			}

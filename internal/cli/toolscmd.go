@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"runnel/internal/term"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tools/remote"
@@ -118,13 +119,13 @@ func (i *invocation) printTools(list []mcp.Tool) error {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	for _, tool := range list {
-		_, _ = fmt.Fprintf(table, "%s\t%s\n", printable(tool.Name), printable(firstLine(cmp.Or(strings.TrimSpace(tool.Description), tool.Title))))
+		_, _ = fmt.Fprintf(table, "%s\t%s\n", term.Printable(tool.Name), term.Printable(firstLine(cmp.Or(strings.TrimSpace(tool.Description), tool.Title))))
 	}
 	_ = table.Flush() // memory takes all
-	if err := i.printNarrow(text.String()); err != nil || len(list) == 0 {
+	if err := term.PrintLines(i.stdout, text.String()); err != nil || len(list) == 0 {
 		return err
 	}
-	if isTerminal(i.stdout) {
+	if term.IsTerminal(i.stdout) {
 		i.say(zerolog.InfoLevel, "\nrunnel tools NAME shows the arguments of one, runnel call NAME calls it.")
 	}
 	return nil
@@ -142,28 +143,28 @@ func (i *invocation) printTool(tool *mcp.Tool, server []string) error {
 	if title == "" && tool.Annotations != nil {
 		title = tool.Annotations.Title
 	}
-	b.WriteString(printable(tool.Name))
+	b.WriteString(term.Printable(tool.Name))
 	if title != "" && title != tool.Name {
-		b.WriteString(": " + printable(title))
+		b.WriteString(": " + term.Printable(title))
 	}
 	b.WriteByte('\n')
 	if text := strings.TrimSpace(tool.Description); text != "" {
 		b.WriteByte('\n')
 		for line := range strings.Lines(text) {
-			b.WriteString(printable(strings.TrimRight(line, "\r\n")) + "\n")
+			b.WriteString(term.Printable(strings.TrimRight(line, "\r\n")) + "\n")
 		}
 	}
-	call := "runnel call " + strings.TrimSpace(printable(tool.Name)+" "+usageOf(tool))
+	call := "runnel call " + strings.TrimSpace(term.Printable(tool.Name)+" "+usageOf(tool))
 	if len(server) > 0 {
-		call += " -- " + printable(strings.Join(server, " "))
+		call += " -- " + term.Printable(strings.Join(server, " "))
 	}
 	fmt.Fprintf(&b, "\nCall it:\n  %s\n", call)
-	properties := readSchema(tool.InputSchema).properties
+	properties := term.ReadForm(tool.InputSchema).Fields
 	if len(properties) > 0 {
 		b.WriteString("\nArguments:\n")
 		table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 		for _, p := range properties {
-			_, _ = fmt.Fprintf(table, "  %s\t%s\n", strings.Trim(p.usage(), "[]"), printable(p.about()))
+			_, _ = fmt.Fprintf(table, "  %s\t%s\n", strings.Trim(p.Usage(), "[]"), term.Printable(p.About()))
 		}
 		_ = table.Flush() // memory takes all
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"runnel/internal/term"
 	"runnel/tools"
 )
 
@@ -290,7 +291,7 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
 				return fmt.Errorf("keeping the trust in mind: %w", err)
 			}
 			// All of it: a summary would leave out what may matter, such as a variable that changes what a program does.
-			if _, err := io.WriteString(i.stdout, strings.TrimSuffix(printableLines(string(text)), "\n")+"\n"); err != nil {
+			if _, err := io.WriteString(i.stdout, strings.TrimSuffix(term.PrintableLines(string(text)), "\n")+"\n"); err != nil {
 				return err
 			}
 			i.say(zerolog.InfoLevel, "trusted until it changes: "+shown(path))

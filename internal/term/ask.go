@@ -1,4 +1,4 @@
-package cli
+package term
 
 import (
 	"bufio"
@@ -13,25 +13,25 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// asker puts a server's questions to the user of a terminal, one at a time.
+// Asker puts a server's questions to the user of a terminal, one at a time.
 //
 // Goroutines: one reads stdin from the first question on. A read of a terminal cannot be ended, so it is left behind for
 // the exit of the process.
-type asker struct {
-	stdin io.Reader
-	view  *view
-	yes   bool // nobody is asked: all is accepted
+type Asker struct {
+	Stdin io.Reader
+	View  *View
+	Yes   bool // nobody is asked: all is accepted
 
 	turn  sync.Mutex
 	lines chan string // nil before the first question; closed at the end of stdin
 }
 
-// ask asks one question, the params of elicitation/create.
-func (a *asker) ask(ctx context.Context, params json.RawMessage) mcp.ElicitResult {
+// Ask asks one question, the params of elicitation/create.
+func (a *Asker) Ask(ctx context.Context, params json.RawMessage) mcp.ElicitResult {
 	var p mcp.ElicitParams
 	_ = json.Unmarshal(params, &p) // what is of the wrong type reads as absent
-	fields := readSchema(p.RequestedSchema).properties
-	if a.yes {
+	fields := ReadForm(p.RequestedSchema).Fields
+	if a.Yes {
 		return accept(fields)
 	}
 	a.turn.Lock()
@@ -39,8 +39,8 @@ func (a *asker) ask(ctx context.Context, params json.RawMessage) mcp.ElicitResul
 	if ctx.Err() != nil {
 		return mcp.ElicitResult{Action: mcp.ElicitCancel}
 	}
-	defer a.view.hush()()
-	_, _ = fmt.Fprintf(a.view, "? %s\n", printable(p.Message))
+	defer a.View.hush()()
+	_, _ = fmt.Fprintf(a.View, "? %s\n", Printable(p.Message))
 	if len(fields) == 0 {
 		for {
 			line, ok := a.read(ctx, "  [y]es or [n]o: ")
@@ -62,7 +62,7 @@ func (a *asker) ask(ctx context.Context, params json.RawMessage) mcp.ElicitResul
 			return mcp.ElicitResult{Action: action}
 		}
 		if v != nil {
-			content[f.name] = v
+			content[f.Name] = v
 		}
 	}
 	b, _ := json.Marshal(content)
@@ -70,21 +70,21 @@ func (a *asker) ask(ctx context.Context, params json.RawMessage) mcp.ElicitResul
 }
 
 // field asks for one value; nil = left out. Nothing where something must be declines the question.
-func (a *asker) field(ctx context.Context, f *property) (json.RawMessage, mcp.ElicitAction) {
-	prompt := "  " + printable(f.name)
+func (a *Asker) field(ctx context.Context, f *Field) (json.RawMessage, mcp.ElicitAction) {
+	prompt := "  " + Printable(f.Name)
 	if f.Description != "" {
-		prompt += " (" + printable(f.Description) + ")"
+		prompt += " (" + Printable(f.Description) + ")"
 	}
-	words := f.words()
-	if slices.Contains(f.allTypes(), "boolean") {
+	words := f.Words()
+	if slices.Contains(f.AllTypes(), "boolean") {
 		words = []string{"yes", "no"}
 	}
 	if len(words) > 0 {
-		prompt += " [" + printable(strings.Join(words, ", ")) + "]"
+		prompt += " [" + Printable(strings.Join(words, ", ")) + "]"
 	}
 	switch {
 	case f.Default != nil:
-		prompt += " (empty: " + printable(unquoted(f.Default)) + ")"
+		prompt += " (empty: " + Printable(Unquoted(f.Default)) + ")"
 	case f.required:
 		prompt += " (empty: decline)"
 	}
@@ -98,7 +98,7 @@ func (a *asker) field(ctx context.Context, f *property) (json.RawMessage, mcp.El
 		case line == "":
 			return f.Default, mcp.ElicitAccept
 		}
-		if slices.Contains(f.allTypes(), "boolean") {
+		if slices.Contains(f.AllTypes(), "boolean") {
 			switch strings.ToLower(line) {
 			case "y", "yes":
 				line = "true"
@@ -106,44 +106,44 @@ func (a *asker) field(ctx context.Context, f *property) (json.RawMessage, mcp.El
 				line = "false"
 			}
 		} else if len(words) > 0 && !slices.Contains(words, line) {
-			_, _ = fmt.Fprintf(a.view, "  one of: %s\n", printable(strings.Join(words, ", ")))
+			_, _ = fmt.Fprintf(a.View, "  one of: %s\n", Printable(strings.Join(words, ", ")))
 			continue
 		}
-		v, err := f.value(line)
+		v, err := f.Value(line)
 		if err == nil {
 			return v, mcp.ElicitAccept
 		}
-		_, _ = fmt.Fprintf(a.view, "  %s\n", printable(err.Error()))
+		_, _ = fmt.Fprintf(a.View, "  %s\n", Printable(err.Error()))
 	}
 }
 
 // read shows a prompt and reads a line; ok is false at the end of stdin and of ctx.
-func (a *asker) read(ctx context.Context, prompt string) (line string, ok bool) {
+func (a *Asker) read(ctx context.Context, prompt string) (line string, ok bool) {
 	if a.lines == nil {
 		a.lines = make(chan string)
 		go func(lines chan<- string) {
 			defer close(lines)
-			for s := bufio.NewScanner(a.stdin); s.Scan(); {
+			for s := bufio.NewScanner(a.Stdin); s.Scan(); {
 				lines <- strings.TrimSpace(s.Text())
 			}
 		}(a.lines)
 	}
-	_, _ = io.WriteString(a.view, prompt)
+	_, _ = io.WriteString(a.View, prompt)
 	select {
 	case line, ok = <-a.lines:
 		return line, ok
 	case <-ctx.Done():
-		_, _ = io.WriteString(a.view, "\n")
+		_, _ = io.WriteString(a.View, "\n")
 		return "", false
 	}
 }
 
 // accept is what --yes answers: a value for what proposes one or must be there.
-func accept(fields []property) mcp.ElicitResult {
+func accept(fields []Field) mcp.ElicitResult {
 	content := map[string]json.RawMessage{}
 	for _, f := range fields {
-		if f.required || f.Default != nil || len(f.values()) > 0 || slices.Contains(f.allTypes(), "boolean") {
-			content[f.name] = f.plainest()
+		if f.required || f.Default != nil || len(f.values()) > 0 || slices.Contains(f.AllTypes(), "boolean") {
+			content[f.Name] = f.plainest()
 		}
 	}
 	b, _ := json.Marshal(content)
@@ -151,8 +151,8 @@ func accept(fields []property) mcp.ElicitResult {
 }
 
 // plainest is what a field proposes, else the first or the plainest value that it takes.
-func (p *property) plainest() json.RawMessage {
-	values, types := p.values(), p.allTypes()
+func (p *Field) plainest() json.RawMessage {
+	values, types := p.values(), p.AllTypes()
 	switch {
 	case p.Default != nil:
 		return p.Default

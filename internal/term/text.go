@@ -1,4 +1,4 @@
-package cli
+package term
 
 import (
 	"encoding/json"
@@ -10,9 +10,9 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// printable makes of a server's words what may stand in a line of a terminal. What can move the cursor, change colors, write to the
-// clipboard or turn the direction of the text becomes blank. Only a tool's own output reaches a terminal without it or printableLines.
-func printable(s string) string {
+// Printable makes of a server's words what may stand in a line of a terminal. What can move the cursor, change colors, write to the
+// clipboard or turn the direction of the text becomes blank. Only a tool's own output reaches a terminal without it or PrintableLines.
+func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == utf8.RuneError || unicode.Is(unicode.Bidi_Control, r) {
 			return ' '
@@ -21,11 +21,11 @@ func printable(s string) string {
 	}, s)
 }
 
-// printableLines is printable for text that may have several lines.
-func printableLines(s string) string {
+// PrintableLines is printable for text that may have several lines.
+func PrintableLines(s string) string {
 	lines := strings.Split(s, "\n")
 	for i := range lines {
-		lines[i] = printable(lines[i])
+		lines[i] = Printable(lines[i])
 	}
 	return strings.Join(lines, "\n")
 }
@@ -45,8 +45,8 @@ func clip(s string, most int) string {
 	return s
 }
 
-// shorten keeps a command on one line of a terminal.
-func shorten(s string) string {
+// Shorten keeps a command on one line of a terminal.
+func Shorten(s string) string {
 	const most = 60
 	r := []rune(s)
 	if len(r) <= most {
@@ -55,12 +55,12 @@ func shorten(s string) string {
 	return string(r[:most-1]) + "…"
 }
 
-// clipText keeps an error on a line.
-func clipText(s string) string { return shorten(strings.ReplaceAll(s, "\n", " ")) }
+// OneLine keeps an error on a line.
+func OneLine(s string) string { return Shorten(strings.ReplaceAll(s, "\n", " ")) }
 
-// itemText is a content item as a terminal shows it, whether that is text of its own or a line about it, and whether it belongs on
+// Item is a content item as a terminal shows it, whether that is text of its own or a line about it, and whether it belongs on
 // stderr: a command wrote it there, or it tells how the command ended.
-func itemText(item json.RawMessage) (text string, isText, stderr bool) {
+func Item(item json.RawMessage) (text string, isText, stderr bool) {
 	var m struct {
 		Type     string `json:"type"`
 		Text     string `json:"text"`
@@ -84,7 +84,7 @@ func itemText(item json.RawMessage) (text string, isText, stderr bool) {
 		text = m.Resource.Text
 	default:
 		isText = false
-		words := strings.Fields(printable(strings.Join([]string{m.Type, m.MimeType, m.URI, m.Resource.URI, size(m.Data)}, " ")))
+		words := strings.Fields(Printable(strings.Join([]string{m.Type, m.MimeType, m.URI, m.Resource.URI, size(m.Data)}, " ")))
 		text = fmt.Sprintf("[%s]\n", strings.Join(words, " "))
 	}
 	if m.Meta.Stream == mcp.StreamEnd {

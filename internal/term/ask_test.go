@@ -1,4 +1,4 @@
-package cli
+package term
 
 import (
 	"bytes"
@@ -22,27 +22,27 @@ func TestQuestions(t *testing.T) {
 		{"Ann\n", `{"action":"cancel"}`},
 	} {
 		var out bytes.Buffer
-		a := &asker{stdin: strings.NewReader(c.input), view: newView(&out, &out, "never", "")}
-		got, _ := json.Marshal(a.ask(t.Context(), json.RawMessage(params)))
+		a := &Asker{Stdin: strings.NewReader(c.input), View: NewView(&out, &out, "never", "")}
+		got, _ := json.Marshal(a.Ask(t.Context(), json.RawMessage(params)))
 		if string(got) != c.want || strings.Contains(out.String(), "\x1b") {
 			t.Errorf("%q: %s, want %s\n%s", c.input, got, c.want, &out)
 		}
 	}
-	yes := &asker{yes: true}
-	got, _ := json.Marshal(yes.ask(t.Context(), json.RawMessage(params)))
+	yes := &Asker{Yes: true}
+	got, _ := json.Marshal(yes.Ask(t.Context(), json.RawMessage(params)))
 	if want := `{"action":"accept","content":{"age":7,"color":"red","name":"yes","ok":true}}`; string(got) != want {
 		t.Errorf("--yes: %s, want %s", got, want)
 	}
 	several := `{"requestedSchema":{"type":"object","properties":{
 		"colors":{"type":"array","items":{"type":"string","enum":["red","blue"]}},"counts":{"type":"array","items":{"type":"integer"}},
 		"any":{"type":"array"},"left":{"type":"array"}},"required":["colors","counts","any"]}}`
-	got, _ = json.Marshal(yes.ask(t.Context(), json.RawMessage(several)))
+	got, _ = json.Marshal(yes.Ask(t.Context(), json.RawMessage(several)))
 	if want := `{"action":"accept","content":{"any":[],"colors":["red"],"counts":[0]}}`; string(got) != want {
 		t.Errorf("--yes: %s, want %s", got, want)
 	}
 	for input, want := range map[string]string{"perhaps\nyes\n": "accept", "N\n": "decline", "": "cancel"} {
-		a := &asker{stdin: strings.NewReader(input), view: newView(io.Discard, io.Discard, "never", "")}
-		if got := a.ask(t.Context(), json.RawMessage(`{"message":"sure?"}`)); string(got.Action) != want {
+		a := &Asker{Stdin: strings.NewReader(input), View: NewView(io.Discard, io.Discard, "never", "")}
+		if got := a.Ask(t.Context(), json.RawMessage(`{"message":"sure?"}`)); string(got.Action) != want {
 			t.Errorf("%q: %s", input, got.Action)
 		}
 	}
@@ -50,8 +50,8 @@ func TestQuestions(t *testing.T) {
 	defer cancel()
 	r, w := io.Pipe()
 	defer w.Close()
-	a := &asker{stdin: r, view: newView(io.Discard, io.Discard, "never", "")}
-	if got := a.ask(ctx, json.RawMessage(`{"message":"sure?"}`)); got.Action != "cancel" {
+	a := &Asker{Stdin: r, View: NewView(io.Discard, io.Discard, "never", "")}
+	if got := a.Ask(ctx, json.RawMessage(`{"message":"sure?"}`)); got.Action != "cancel" {
 		t.Errorf("withdrawn: %s", got.Action)
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package term
 
 import (
 	"io"
@@ -17,10 +17,10 @@ func TestViewEndsOnce(t *testing.T) {
 	defer terminal.Close()
 	defer stderr.Close()
 	for range 1000 {
-		v := newView(io.Discard, stderr, "auto", "xterm")
+		v := NewView(io.Discard, stderr, "auto", "xterm")
 		var ends sync.WaitGroup
-		ends.Go(v.end)
-		ends.Go(v.end)
+		ends.Go(v.End)
+		ends.Go(v.End)
 		ends.Wait()
 	}
 }

@@ -1,14 +1,11 @@
-package cli
+package term
 
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -17,19 +14,16 @@ const (
 	// showAfter keeps a call that is over at once from flashing.
 	showAfter = 200 * time.Millisecond
 
-	barWidth     = 24 // columns
-	defaultWidth = 80 // columns, where the terminal does not tell
-
-	defaultHeight = 24 // lines
-	clearLine     = "\r\x1b[K"
+	barWidth  = 24 // columns
+	clearLine = "\r\x1b[K"
 )
 
-// view is what a person sees of a call: content on stdout as it arrives and, on stderr, a line at the bottom that tells
+// View is what a person sees of a call: content on stdout as it arrives and, on stderr, a line at the bottom that tells
 // how it goes: a bar when the total is known, else a spinner with the time and the last line. All that is written to
 // either goes through it, so that nothing is written into that line.
 //
 // Goroutines: one moves the spinner, if there is one.
-type view struct {
+type View struct {
 	stdout, stderr io.Writer
 	live           bool // the line is drawn
 	plain          bool // progress is written as lines of their own: --progress always, and no terminal
@@ -48,13 +42,13 @@ type view struct {
 	stop func() // the spinner, and waits for its end
 }
 
-// newView makes the view of a call. progress is auto, always or never.
-func newView(stdout, stderr io.Writer, progress, term string) *view {
-	v := &view{stdout: stdout, stderr: stderr, began: time.Now(), stop: func() {}}
-	terminal := isTerminal(stderr) && term != "dumb"
+// NewView makes the view of a call. progress is auto, always or never.
+func NewView(stdout, stderr io.Writer, progress, term string) *View {
+	v := &View{stdout: stdout, stderr: stderr, began: time.Now(), stop: func() {}}
+	terminal := IsTerminal(stderr) && term != "dumb"
 	v.live = terminal && progress != "never"
 	v.plain = !terminal && progress == "always"
-	v.shared = isTerminal(stdout)
+	v.shared = IsTerminal(stdout)
 	if v.live {
 		stop, stopped := make(chan struct{}), make(chan struct{})
 		go func() { defer close(stopped); v.spin(stop) }()
@@ -63,7 +57,7 @@ func newView(stdout, stderr io.Writer, progress, term string) *view {
 	return v
 }
 
-func (v *view) spin(stop <-chan struct{}) {
+func (v *View) spin(stop <-chan struct{}) {
 	t := time.NewTicker(tick)
 	defer t.Stop()
 	for {
@@ -81,8 +75,8 @@ func (v *view) spin(stop <-chan struct{}) {
 	}
 }
 
-// end takes the line away, for good. A call that is left at once may end it in the same moment as the call itself does.
-func (v *view) end() {
+// End takes the line away, for good. A call that is left at once may end it in the same moment as the call itself does.
+func (v *View) End() {
 	v.stop()
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -94,8 +88,8 @@ func (v *view) end() {
 	v.live = false
 }
 
-// content writes output of the tool to stdout. It tells when nobody reads it any more.
-func (v *view) content(text string) error {
+// Content writes output of the tool to stdout. It tells when nobody reads it any more.
+func (v *View) Content(text string) error {
 	if text == "" {
 		return nil
 	}
@@ -109,30 +103,30 @@ func (v *view) content(text string) error {
 	return err
 }
 
-// newLine lets what comes begin at the margin.
-func (v *view) newLine() {
+// NewLine lets what comes begin at the margin.
+func (v *View) NewLine() {
 	v.mu.Lock()
 	open := v.open
 	v.mu.Unlock()
 	if open {
-		_ = v.content("\n") // an error comes again with what follows
+		_ = v.Content("\n") // an error comes again with what follows
 	}
 }
 
-// output writes what a task wrote. What is no text, but a line about an item, begins at the margin.
-func (v *view) output(text string, isText, stderr bool) error {
+// Output writes what a task wrote. What is no text, but a line about an item, begins at the margin.
+func (v *View) Output(text string, isText, stderr bool) error {
 	if stderr {
 		_, err := v.Write([]byte(text))
 		return err
 	}
 	if !isText {
-		v.newLine()
+		v.NewLine()
 	}
-	return v.content(text)
+	return v.Content(text)
 }
 
 // note remembers the last line that is not blank. mu is held.
-func (v *view) note(text string) {
+func (v *View) note(text string) {
 	text = strings.TrimRight(text, " \t\r\n")
 	if cut := strings.LastIndexAny(text, "\r\n"); cut >= 0 {
 		text = text[cut+1:]
@@ -143,7 +137,7 @@ func (v *view) note(text string) {
 }
 
 // Write writes to stderr, as a log does: whole lines.
-func (v *view) Write(p []byte) (int, error) {
+func (v *View) Write(p []byte) (int, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.clear()
@@ -154,27 +148,27 @@ func (v *view) Write(p []byte) (int, error) {
 	return v.stderr.Write(p)
 }
 
-// progress takes what the server tells; total 0 = unknown.
-func (v *view) progress(done, total float64, message string) {
+// Progress takes what the server tells; total 0 = unknown.
+func (v *View) Progress(done, total float64, message string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.done, v.total = done, total; message != "" {
 		v.note(message)
 	}
 	if v.plain && (total > 0 || message != "") {
-		_, _ = fmt.Fprintln(v.stderr, strings.TrimSpace(v.bar()+" "+printable(message)))
+		_, _ = fmt.Fprintln(v.stderr, strings.TrimSpace(v.bar()+" "+Printable(message)))
 	}
 }
 
-// say sets what stands in the line before there is anything else.
-func (v *view) say(text string) {
+// Say sets what stands in the line before there is anything else.
+func (v *View) Say(text string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.note(text)
 }
 
 // hush takes the line away while somebody is asked something; it returns what brings it back.
-func (v *view) hush() (back func()) {
+func (v *View) hush() (back func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.clear()
@@ -187,7 +181,7 @@ func (v *view) hush() (back func()) {
 }
 
 // clear takes the line away. mu is held.
-func (v *view) clear() {
+func (v *View) clear() {
 	if v.drawn {
 		_, _ = io.WriteString(v.stderr, clearLine)
 		v.drawn = false
@@ -195,7 +189,7 @@ func (v *view) clear() {
 }
 
 // draw draws the line. mu is held.
-func (v *view) draw() {
+func (v *View) draw() {
 	if !v.live || v.quiet || v.middle {
 		return
 	}
@@ -206,14 +200,14 @@ func (v *view) draw() {
 	}
 	line += " " + time.Since(v.began).Truncate(time.Second).String()
 	if v.last != "" {
-		line += "  " + printable(v.last)
+		line += "  " + Printable(v.last)
 	}
 	_, _ = io.WriteString(v.stderr, clearLine+clip(line, v.width()-1))
 	v.drawn = true
 }
 
 // bar shows how far it is, "" if that is not known.
-func (v *view) bar() string {
+func (v *View) bar() string {
 	if v.total <= 0 {
 		return ""
 	}
@@ -222,17 +216,7 @@ func (v *view) bar() string {
 	return fmt.Sprintf("[%s%s] %3.0f%%", strings.Repeat("#", full), strings.Repeat("-", barWidth-full), part*100)
 }
 
-func (v *view) width() int {
-	width, _ := terminalSize(v.stderr)
+func (v *View) width() int {
+	width, _ := Size(v.stderr)
 	return width
-}
-
-// terminalSize is the size of a terminal in characters.
-func terminalSize(w io.Writer) (width, height int) {
-	if f, ok := w.(*os.File); ok {
-		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 && size.Row > 0 {
-			return int(size.Col), int(size.Row)
-		}
-	}
-	return defaultWidth, defaultHeight
 }

@@ -1,0 +1,223 @@
+package term
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+)
+
+// Form is what a tool's input schema says of the arguments, as far as a command line needs it.
+type Form struct {
+	Fields []Field // in the order of the schema
+}
+
+// Field is one argument of a tool, or one field of a question.
+type Field struct {
+	Name     string `json:"-"`
+	required bool
+
+	Types       types             `json:"type"`
+	Title       string            `json:"title"`
+	Description string            `json:"description"`
+	Enum        []json.RawMessage `json:"enum"`
+	Default     json.RawMessage   `json:"default"`
+	Items       *Field            `json:"items"`
+	AnyOf       []Field           `json:"anyOf"`
+	OneOf       []Field           `json:"oneOf"`
+	Const       json.RawMessage   `json:"const"`
+}
+
+// types is a schema's type: a word or several.
+type types []string
+
+// UnmarshalJSON never fails: a type that is none reads as absent.
+func (t *types) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		*t = types{one}
+		return nil
+	}
+	_ = json.Unmarshal(b, (*[]string)(t))
+	return nil
+}
+
+// ReadForm reads a schema. What cannot be read is left out: the server checks the arguments, not this.
+func ReadForm(schema json.RawMessage) (s Form) {
+	var o struct {
+		Properties json.RawMessage `json:"properties"`
+		Required   []string        `json:"required"`
+	}
+	_ = json.Unmarshal(schema, &o)
+	members := json.NewDecoder(bytes.NewReader(o.Properties))
+	if t, err := members.Token(); err != nil || t != json.Delim('{') {
+		return s
+	}
+	for members.More() {
+		name, err := members.Token()
+		var p Field
+		var raw json.RawMessage
+		if err != nil || members.Decode(&raw) != nil {
+			return s
+		}
+		_ = json.Unmarshal(raw, &p) // true is a schema, too
+		p.Name, _ = name.(string)
+		p.required = slices.Contains(o.Required, p.Name)
+		s.Fields = append(s.Fields, p)
+	}
+	return s
+}
+
+func (s *Form) Find(name string) *Field {
+	for n := range s.Fields {
+		if s.Fields[n].Name == name {
+			return &s.Fields[n]
+		}
+	}
+	return nil
+}
+
+// Usage is how an argument is written: name=type, in brackets if it may be left out.
+func (p *Field) Usage() string {
+	of := p
+	if p.Items != nil && slices.Equal(p.AllTypes(), []string{"array"}) {
+		of = p.Items // one is given at a time
+	}
+	kind := cmp.Or(strings.Join(of.Words(), "|"), strings.ToUpper(strings.Join(of.AllTypes(), "|")), "VALUE")
+	text := p.Name + "=" + kind
+	if slices.Contains(p.AllTypes(), "array") {
+		text += "..."
+	}
+	if !p.required {
+		text = "[" + text + "]"
+	}
+	return Printable(text)
+}
+
+// About is what a person needs to know of an argument beside its type.
+func (p *Field) About() string {
+	parts := []string{}
+	if text := strings.Join(strings.Fields(cmp.Or(p.Description, p.Title)), " "); text != "" {
+		parts = append(parts, text)
+	}
+	switch {
+	case p.Default != nil:
+		parts = append(parts, "(default "+OneLine(Unquoted(p.Default))+")")
+	case p.required:
+		parts = append(parts, "(required)")
+	}
+	return strings.Join(parts, " ")
+}
+
+// AllTypes are the types that a value may have, nil if any.
+func (p *Field) AllTypes() (all []string) {
+	all = slices.Clone(p.Types)
+	for _, other := range append(slices.Clone(p.AnyOf), p.OneOf...) {
+		for _, t := range other.AllTypes() {
+			if !slices.Contains(all, t) {
+				all = append(all, t)
+			}
+		}
+	}
+	return all
+}
+
+// values are those of an enumeration.
+func (p *Field) values() []json.RawMessage {
+	values := slices.Clone(p.Enum)
+	for _, other := range append(slices.Clone(p.AnyOf), p.OneOf...) {
+		if other.Const != nil {
+			values = append(values, other.Const)
+		}
+	}
+	return values
+}
+
+// Words are the values of an enumeration, as they are written on a command line.
+func (p *Field) Words() (words []string) {
+	for _, v := range p.values() {
+		words = append(words, Unquoted(v))
+	}
+	return words
+}
+
+// Unquoted is a JSON value as it is written on a command line: a string without its quotes.
+func Unquoted(v json.RawMessage) string {
+	var s string
+	if json.Unmarshal(v, &s) == nil {
+		return s
+	}
+	return string(v)
+}
+
+// Value makes of text what the schema asks for.
+func (p *Field) Value(text string) (json.RawMessage, error) {
+	for _, v := range p.values() {
+		if Unquoted(v) == text {
+			return v, nil
+		}
+	}
+	kinds := p.AllTypes()
+	for _, kind := range kinds {
+		if v, ok := p.valueOf(kind, text); ok {
+			return v, nil
+		}
+	}
+	switch {
+	case slices.Contains(kinds, "string"):
+		return quoted(text), nil
+	case len(kinds) == 0:
+		if v, ok := asJSON(text, 0); ok {
+			return v, nil
+		}
+		return quoted(text), nil
+	}
+	return nil, fmt.Errorf("%q is no %s", OneLine(text), strings.Join(kinds, " and no "))
+}
+
+// valueOf makes of text a value of a type other than string, if it is one. An array may be given by one of its elements.
+func (p *Field) valueOf(kind, text string) (v json.RawMessage, ok bool) {
+	switch v = json.RawMessage(text); kind {
+	case "null":
+		return v, text == "null"
+	case "boolean":
+		return v, text == "true" || text == "false"
+	case "integer", "number":
+		return v, isNumber(text, kind == "integer")
+	case "object":
+		return asJSON(text, '{')
+	case "array":
+		if v, ok := asJSON(text, '['); ok {
+			return v, true
+		}
+		element, err := cmp.Or(p.Items, &Field{}).Value(text)
+		return slices.Concat([]byte{'['}, element, []byte{']'}), err == nil
+	}
+	return nil, false
+}
+
+func quoted(text string) json.RawMessage {
+	v, _ := json.Marshal(text)
+	return v
+}
+
+// isNumber reports whether text is a number as JSON writes it; with integer, one without a fraction.
+func isNumber(text string, integer bool) bool {
+	if text == "" || text[0] != '-' && (text[0] < '0' || text[0] > '9') || !json.Valid([]byte(text)) {
+		return false
+	}
+	r, ok := new(big.Rat).SetString(text)
+	return !integer || ok && r.IsInt()
+}
+
+// asJSON takes text that is a JSON value already, one that begins with a byte if that is not 0.
+func asJSON(text string, first byte) (json.RawMessage, bool) {
+	trimmed := strings.TrimSpace(text)
+	if trimmed == "" || first != 0 && trimmed[0] != first || !json.Valid([]byte(trimmed)) {
+		return nil, false
+	}
+	return json.RawMessage(trimmed), true
+}

@@ -1,0 +1,62 @@
+package term
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/mattn/go-isatty"
+	"golang.org/x/sys/unix"
+)
+
+// PrintLines prints lines; on a terminal, as much of each as fits.
+func PrintLines(w io.Writer, text string) error {
+	if IsTerminal(w) {
+		width, _ := Size(w)
+		var cut strings.Builder
+		for line := range strings.Lines(text) {
+			cut.WriteString(strings.TrimRight(clip(strings.TrimRight(line, "\n"), width), " ") + "\n")
+		}
+		text = cut.String()
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+// Age is a time for people: its largest unit, or two of them where one says little.
+func Age(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", max(d, 0).Seconds())
+	case d < time.Hour:
+		return strings.Replace(d.Truncate(time.Second).String(), "m0s", "m", 1)
+	case d < 2*day:
+		return strings.Replace(d.Truncate(time.Minute).String(), "m0s", "m", 1)
+	}
+	return fmt.Sprintf("%dd", d/day)
+}
+
+// The size of a terminal that does not tell its own.
+const (
+	defaultWidth  = 80 // columns
+	defaultHeight = 24 // lines
+)
+
+// Size is the size of a terminal in characters.
+func Size(w io.Writer) (width, height int) {
+	if f, ok := w.(*os.File); ok {
+		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 && size.Row > 0 {
+			return int(size.Col), int(size.Row)
+		}
+	}
+	return defaultWidth, defaultHeight
+}
+
+// IsTerminal reports whether an input or output is one.
+func IsTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && isatty.IsTerminal(f.Fd())
+}
