@@ -50,7 +50,7 @@ type Command struct {
 	queue *process.Slots // of a supervisor: instead of slots, for the calls in all processes
 }
 
-var _ Tool = (*Command)(nil)
+var _ Kind = (*Command)(nil)
 
 // Describe tells what tools/list shows.
 func (c *Command) Describe() mcp.Tool {
@@ -225,12 +225,21 @@ func (c *Command) enter(ctx context.Context, out *Output) (leave func(), err err
 	}
 }
 
-// keepSlots lets the calls of a command that run count among those of the command that takes its place, as long as the limit is the same.
-func keepSlots(before, after Tool) {
-	from, ok := before.(*Command)
-	to, too := after.(*Command)
-	if ok && too && cap(from.slots) == cap(to.slots) {
-		to.slots = from.slots
+// Traits tells what the server needs to know.
+func (c *Command) Traits() Traits {
+	return Traits{
+		Grace:      time.Duration(*c.config.Grace),
+		Detached:   c.config.Detach,
+		Confirms:   c.asks != nil,
+		MaxResult:  int(*c.config.MaxResult),
+		KeepFrames: c.config.ANSI == "keep",
+	}
+}
+
+// Replace lets the calls that run of the command before count among those of this one, as long as the limit is the same.
+func (c *Command) Replace(before Tool) {
+	if b, ok := before.(*Command); ok && cap(b.slots) == cap(c.slots) {
+		c.slots = b.slots
 	}
 }
 

@@ -53,7 +53,6 @@ type CommandConfig struct {
 const (
 	DefaultGrace     = Duration(5 * time.Second) // as long as most programs need to clean up
 	DefaultMaxOutput = Size(256 << 20)
-	DefaultMaxResult = Size(32 << 10) // what most hosts show their model whole
 
 	// minMaxResult leaves room for the line that says what is left out, and something around it.
 	minMaxResult = Size(1 << 10)

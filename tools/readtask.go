@@ -156,13 +156,11 @@ func (s *service) awaitTask(ctx context.Context, id string, limit time.Duration)
 
 // shaper shapes what is shown of a task's output as its result would be.
 func (s *service) shaper(t *tasks.Task, from int64) *text.Shaper {
-	shaper := &text.Shaper{Limit: int(cmp.Or(s.o.MaxResult, DefaultMaxResult)), From: from}
+	var traits Traits
 	if e := s.registry.lookup(t.Tool); e != nil {
-		if c, ok := e.tool.(*Command); ok {
-			c.config.shape(shaper)
-		}
+		traits = e.traits
 	}
-	return shaper
+	return &text.Shaper{Limit: cmp.Or(traits.MaxResult, s.o.MaxResult, DefaultMaxResult), KeepFrames: traits.KeepFrames, From: from}
 }
 
 // textSink takes a text, and words in the place of what is not text.

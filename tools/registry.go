@@ -39,22 +39,19 @@ type Registry struct {
 	level     string      // see setLevel
 	shown     atomic.Bool // somebody has seen the list
 	closed    bool
-	grace     time.Duration // longest of all commands that it has held: calls of those that Replace takes out go on
+	grace     time.Duration // longest of all tools that it has held: calls of those that Replace takes out go on
 }
 
 // entry is a tool with what was read of it once.
 type entry struct {
 	tool   Tool
 	spec   mcp.Tool
+	traits Traits
 	schema *schema                  // nil: the arguments are checked elsewhere
 	from   *Upstream                // nil: the tool is runnel's own
 	hidden func(c *rpc.Caller) bool // nil: every client's list shows it
-	waits  bool                     // bounded by itself: a call of it is never handed over
 
 	encoded sync.Map // by *mcp.Version: see inList
-
-	detach   bool // a call of it runs in another process
-	confirms bool // a call of it may have to wait for its user before it starts
 }
 
 // isToolName reports whether a tool may be called so (2025-11-25 server/tools, "Tool Names"). The regular expression
@@ -82,7 +79,7 @@ func (r *Registry) addFallback(t *fallbackTool, hidden func(c *rpc.Caller) bool)
 	if err != nil {
 		return err
 	}
-	e.hidden, e.waits = hidden, true
+	e.hidden, e.traits.Bounded = hidden, true
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.fallback = append(r.fallback, e)
@@ -95,8 +92,8 @@ func newEntry(t Tool) (*entry, error) {
 		return nil, fmt.Errorf("tool name %q: use 1 to 128 letters, digits, underscores, hyphens and dots", spec.Name)
 	}
 	e := &entry{tool: t, spec: spec, schema: &schema{source: spec.InputSchema}}
-	if c, ok := t.(*Command); ok {
-		e.detach, e.confirms = c.config.Detach, c.asks != nil
+	if k, ok := t.(Kind); ok {
+		e.traits = k.Traits()
 	}
 	return e, nil
 }
@@ -108,9 +105,7 @@ func (r *Registry) insert(e *entry) error {
 		return fmt.Errorf("two tools are named %q", e.spec.Name)
 	}
 	r.tools = slices.Insert(r.tools, i, e)
-	if c, ok := e.tool.(*Command); ok {
-		r.grace = max(r.grace, time.Duration(*c.config.Grace))
-	}
+	r.grace = max(r.grace, e.traits.Grace)
 	return nil
 }
 
@@ -122,7 +117,9 @@ func (r *Registry) Replace(with *Registry) {
 	r.mu.Lock()
 	for _, e := range r.tools {
 		if at, taken := next.find(e.spec.Name); taken {
-			keepSlots(e.tool, next.tools[at].tool)
+			if k, ok := next.tools[at].tool.(Kind); ok {
+				k.Replace(e.tool)
+			}
 		}
 	}
 	for _, e := range r.fallback {
@@ -144,7 +141,7 @@ func sameList(a, b []*entry) bool {
 	return slices.EqualFunc(a, b, func(a, b *entry) bool { return reflect.DeepEqual(a.spec, b.spec) })
 }
 
-// Grace is how long its commands may take to end, the one with the longest grace.
+// Grace is how long calls of its tools may take to end, of the one that may take longest.
 func (r *Registry) Grace() time.Duration {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -23,13 +23,16 @@ type ServeOptions struct {
 	ImmediateWait       time.Duration // how long a call may take before its answer is a handle, where its client lets the server choose
 	Heartbeat           time.Duration // longest silence towards a client that asked for progress; 0 = no heartbeat
 	FallbackTools       FallbackTools // "" = auto
-	MaxResult           Size          // how much of the output of a tool that is not a command get_task_result shows at once; 0 = DefaultMaxResult
+	MaxResult           int           // how much of the output of a tool that is not a command get_task_result shows at once; 0 = DefaultMaxResult
 	RequiredFallthrough bool          // a tool that requires a task runs without one, too
 	Detaching           *Detaching    // what supervisors need to know; nil = nothing outlives this process
 	Log                 zerolog.Logger
 
 	Wraps bool // the server is another one's front: that of the upstream named WrappedName
 }
+
+// DefaultMaxResult is what most hosts show their model whole, in bytes.
+const DefaultMaxResult = 32 << 10
 
 // WrappedName is the name of the upstream whose front runnel is.
 const WrappedName = "wrapped"
@@ -151,7 +154,7 @@ func (s *service) called(ctx context.Context, c *rpc.Caller, params json.RawMess
 // start starts a call of a tool. One that is detached and has nothing to ask runs elsewhere when start returns.
 func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage, d *delivery, spec tasks.Spec) (*tasks.Run, error) {
 	run, err := s.runner.Start(ctx, s.spec(e, arguments, d, spec))
-	if err != nil || !e.detach || e.confirms {
+	if err != nil || !e.traits.Detached || e.traits.Confirms {
 		return run, err
 	}
 	select {
@@ -204,7 +207,7 @@ func giveUp(ctx context.Context, run *tasks.Run) {
 // on the request's goroutine: to start another one and to be woken by it was a fifth of a small call's processor time.
 func (s *service) callPlain(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.CallToolParams) (any, error) {
 	d := s.deliver(c, false, "")
-	run, err := s.runner.New(ctx, s.spec(e, p.Arguments, d, tasks.Spec{Late: !e.waits}))
+	run, err := s.runner.New(ctx, s.spec(e, p.Arguments, d, tasks.Spec{Late: !e.traits.Bounded}))
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +216,7 @@ func (s *service) callPlain(ctx context.Context, c *rpc.Caller, e *entry, p *mcp
 		giveUp(ctx, run)
 		c.Answer(nil, context.Cause(ctx))
 	})
-	if s.o.SyncWait > 0 && !e.waits {
+	if s.o.SyncWait > 0 && !e.traits.Bounded {
 		var late sync.WaitGroup
 		late.Add(1)
 		t := time.AfterFunc(s.o.SyncWait, func() {
@@ -248,7 +251,7 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 	if err != nil {
 		return nil, err
 	}
-	immediate := listed(p.Task.ResponseModes, mcp.ModeImmediate) && !e.detach
+	immediate := listed(p.Task.ResponseModes, mcp.ModeImmediate) && !e.traits.Detached
 	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Handle: true, TTL: ttl, Status: d.status, Variables: variables,
 		Merge: mode == mcp.ModeStreaming && !immediate})
 	if err != nil {

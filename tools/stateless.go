@@ -63,7 +63,7 @@ func (s *service) callStateless(ctx context.Context, c *rpc.Caller, params json.
 	if err != nil {
 		return nil, err
 	}
-	spec := tasks.Spec{Handle: task, Variables: variables, Late: canTask(c, e) || !e.waits}
+	spec := tasks.Spec{Handle: task, Variables: variables, Late: canTask(c, e) || !e.traits.Bounded}
 	if _, err := s.start(ctx, e, p.Arguments, d, spec); err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (s *service) answer(ctx context.Context, e *entry, p *mcp.CallToolParams, d
 			case len(questions) > 0:
 				// "SHOULD resolve all MRTR exchanges synchronously before responding with a CreateTaskResult"
 				return s.park(p, d, questions)
-			case e.detach && !isDone(run.Detached()) && !isDone(run.Worked()):
+			case e.traits.Detached && !isDone(run.Detached()) && !isDone(run.Worked()):
 				late.Reset(detachPoll) // its handle is for what outlives this process
 			case run.Promote(ctx) == nil:
 				return created(d), nil
@@ -150,7 +150,7 @@ func isDone(c <-chan struct{}) bool {
 
 // patience is how long a client waits that cannot take a task.
 func (s *service) patience(e *entry) time.Duration {
-	if s.o.SyncWait == 0 || e.waits {
+	if s.o.SyncWait == 0 || e.traits.Bounded {
 		return math.MaxInt64
 	}
 	return s.o.SyncWait

@@ -11,6 +11,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -28,6 +29,30 @@ type Tool interface {
 	// An error of type *rpc.Error is sent as a JSON-RPC error. Any other error becomes a tool error:
 	// a result with isError and the error's text, for the model to read (tools, "Error Handling").
 	Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToolResult, error)
+}
+
+// Kind is a Tool that says of itself what the server needs to know and no client sees.
+type Kind interface {
+	Tool
+
+	// Traits is called once, when the tool is added to a Registry.
+	Traits() Traits
+
+	// Replace is called before the tool takes the place of the one that had its name, whose calls go on.
+	Replace(before Tool)
+}
+
+// Traits are what a Kind says of itself. A Tool that is none has those of the zero value.
+type Traits struct {
+	Grace    time.Duration // how long a call may take to end when it is stopped
+	Detached bool          // a call runs in another process, and outlives this one
+	Confirms bool          // a call may have to wait for its user before it starts
+	Bounded  bool          // a call ends soon: it is never handed over
+	Foreign  bool          // another server checks the arguments and the results
+
+	// How a call's output is shown that has not ended: see text.Shaper.
+	MaxResult  int // bytes; 0 = ServeOptions.MaxResult
+	KeepFrames bool
 }
 
 // Call is one call of a tool.

@@ -145,7 +145,7 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, registry
 		ImmediateWait:       time.Duration(config.Tasks.ImmediateWait),
 		Heartbeat:           time.Duration(config.Tasks.Heartbeat),
 		FallbackTools:       config.FallbackTools,
-		MaxResult:           config.Tasks.MaxResult,
+		MaxResult:           int(config.Tasks.MaxResult),
 		RequiredFallthrough: config.Compat.RequiredFallthrough,
 		Detaching:           detaching(config, store),
 		Wraps:               i.wrapped != nil,
