@@ -68,16 +68,7 @@ func (r *Runner) refuse(id, tool, why string, err error) error {
 	return err
 }
 
-// refusal is why a store refused a new task.
-type refusal struct {
-	why string
-	err error
-}
-
-func (e *refusal) Error() string { return e.err.Error() }
-func (e *refusal) Unwrap() error { return e.err }
-
-// refused words why a task could not be stored.
+// refused tells of a task that a limit or the store has refused, and returns the error for the client.
 func (r *Runner) refused(run *Run, err error) error {
 	if limit, ok := errors.AsType[*refusal](err); ok {
 		return r.refuse(run.id, run.spec.Tool, limit.why, limit.err)

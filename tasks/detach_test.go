@@ -1,4 +1,4 @@
-package tasks
+package tasks_test
 
 import (
 	"context"
@@ -14,26 +14,29 @@ import (
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tasks/sqlite"
+	"runnel/tasks/statetest"
 )
 
 // threeProcesses are runners on one state: a starter, a supervisor, and one that looks on.
-func threeProcesses(t *testing.T) (starter, supervisor, third *Runner) {
+func threeProcesses(t *testing.T) (starter, supervisor, third *tasks.Runner) {
 	t.Helper()
 	dir := t.TempDir()
-	var list [3]*Runner
+	var list [3]*tasks.Runner
 	for n := range list {
-		list[n] = newRunner(t, Options{Store: openStore(t, SQLiteOptions{Dir: dir}), Log: zerolog.Nop()})
+		list[n] = statetest.NewRunner(t, tasks.Options{Store: openStore(t, sqlite.Options{Dir: dir}), Log: zerolog.Nop()})
 	}
 	return list[0], list[1], list[2]
 }
 
 // detached starts a task whose work another runner takes. It returns the starter's run and the supervisor's.
-func detached(t *testing.T, starter, supervisor *Runner, spec Spec, work Work) (here, there *Run) {
+func detached(t *testing.T, starter, supervisor *tasks.Runner, spec tasks.Spec, work tasks.Work) (here, there *tasks.Run) {
 	t.Helper()
-	taken := make(chan *Run, 1)
-	spec.Work = func(ctx context.Context, run *Run) (*mcp.CallToolResult, string, error) {
+	taken := make(chan *tasks.Run, 1)
+	spec.Work = func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
 		return nil, "", run.Detach(ctx, func() error {
-			there, err := supervisor.Take(ctx, run.ID(), []byte("{}"), Spec{Tool: "tool", Work: work})
+			there, err := supervisor.Take(ctx, run.ID(), []byte("{}"), tasks.Spec{Tool: "tool", Work: work})
 			if err == nil {
 				there.Delivered()
 				taken <- there
@@ -66,7 +69,7 @@ func segments(t *testing.T, line []byte) []json.RawMessage {
 func TestDetachedEndIsTheNewest(t *testing.T) {
 	starter, supervisor, _ := threeProcesses(t)
 	end := make(chan struct{})
-	here, there := detached(t, starter, supervisor, Spec{Handle: true}, func(context.Context, *Run) (*mcp.CallToolResult, string, error) {
+	here, there := detached(t, starter, supervisor, tasks.Spec{Handle: true}, func(context.Context, *tasks.Run) (*mcp.CallToolResult, string, error) {
 		<-end
 		return mcp.Result("fine"), "", nil
 	})
@@ -85,7 +88,7 @@ func TestDetachedEndIsTheNewest(t *testing.T) {
 func TestDetachedOutputIsOne(t *testing.T) {
 	starter, supervisor, third := threeProcesses(t)
 	step := make(chan struct{})
-	here, there := detached(t, starter, supervisor, Spec{Handle: true, Merge: true}, func(ctx context.Context, run *Run) (*mcp.CallToolResult, string, error) {
+	here, there := detached(t, starter, supervisor, tasks.Spec{Handle: true, Merge: true}, func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
 		for n := range 400 {
 			if n%100 == 50 {
 				<-step
@@ -125,7 +128,7 @@ func TestDetachedOutputIsOne(t *testing.T) {
 			}
 		}
 	})
-	page := func(r *Runner, last int64) (items []json.RawMessage) {
+	page := func(r *tasks.Runner, last int64) (items []json.RawMessage) {
 		task, err := r.Get(t.Context(), here.ID())
 		if err != nil {
 			t.Fatal(err)
@@ -137,7 +140,7 @@ func TestDetachedOutputIsOne(t *testing.T) {
 	}
 	var early [][]json.RawMessage
 	for range 4 {
-		eventually(t, func() bool { return len(page(third, 0)) > 2*len(early) })
+		statetest.Eventually(t, func() bool { return len(page(third, 0)) > 2*len(early) })
 		early = append(early, page(third, 0))
 		step <- struct{}{}
 	}
@@ -154,7 +157,7 @@ func TestDetachedOutputIsOne(t *testing.T) {
 	if last := page(third, int64(len(got)-1)); len(last) != 1 || !strings.Contains(string(last[0]), "the end") {
 		t.Errorf("the last segment: %s", last)
 	}
-	for name, r := range map[string]*Runner{"starter": starter, "third": third} {
+	for name, r := range map[string]*tasks.Runner{"starter": starter, "third": third} {
 		task, err := r.Get(t.Context(), here.ID())
 		if err != nil {
 			t.Fatal(err)
@@ -174,7 +177,7 @@ func TestDetachedOutputIsOne(t *testing.T) {
 func TestFollow(t *testing.T) {
 	starter, supervisor, third := threeProcesses(t)
 	step := make(chan struct{})
-	here, _ := detached(t, starter, supervisor, Spec{Handle: true}, func(ctx context.Context, run *Run) (*mcp.CallToolResult, string, error) {
+	here, _ := detached(t, starter, supervisor, tasks.Spec{Handle: true}, func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
 		for range 2 {
 			<-step
 			_ = run.Log().Append(ctx, partials.Chunk{Data: []byte("more\n")})
@@ -183,7 +186,7 @@ func TestFollow(t *testing.T) {
 		return mcp.Result("done"), "", nil
 	})
 	here.Delivered()
-	follow := func() (*Run, func()) {
+	follow := func() (*tasks.Run, func()) {
 		run, release, err := third.Follow(t.Context(), here.ID())
 		if err != nil || run == nil {
 			t.Fatalf("%v, %v", run, err)
@@ -215,7 +218,7 @@ func TestFollow(t *testing.T) {
 	}
 	again, release := follow()
 	defer release()
-	waiting := make(chan Task)
+	waiting := make(chan tasks.Task)
 	go func() {
 		task, err := third.Await(context.Background(), here.ID())
 		if err != nil {
@@ -236,16 +239,16 @@ func TestFollow(t *testing.T) {
 // Who follows a task anew while the last follower before has let go, and is not gone yet, gets a run that goes on.
 func TestFollowWhileTheLastOneLetsGo(t *testing.T) {
 	starter, supervisor, third := threeProcesses(t)
-	here, there := detached(t, starter, supervisor, Spec{Handle: true}, untilDone)
+	here, there := detached(t, starter, supervisor, tasks.Spec{Handle: true}, statetest.UntilDone)
 	here.Delivered()
 	first, release, err := third.Follow(t.Context(), here.ID())
 	if err != nil {
 		t.Fatal(err)
 	}
-	first.door.Lock() // so that it cannot end
+	first.Door().Lock() // so that it cannot end
 	release()
 	second, releaseSecond, err := third.Follow(t.Context(), here.ID())
-	first.door.Unlock()
+	first.Door().Unlock()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,10 +271,10 @@ func TestDetachIsNotTornApart(t *testing.T) {
 			starter, supervisor, third := threeProcesses(t)
 			var statuses []mcp.TaskStatus
 			meanwhile := make(chan bool, 1)
-			run, err := starter.Start(t.Context(), Spec{Handle: true, Status: func(s mcp.Task) { statuses = append(statuses, s.Status) },
-				Work: func(ctx context.Context, run *Run) (*mcp.CallToolResult, string, error) {
+			run, err := starter.Start(t.Context(), tasks.Spec{Handle: true, Status: func(s mcp.Task) { statuses = append(statuses, s.Status) },
+				Work: func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
 					return nil, "", run.Detach(ctx, func() error {
-						there, err := supervisor.Take(ctx, run.ID(), []byte("{}"), Spec{Work: untilDone})
+						there, err := supervisor.Take(ctx, run.ID(), []byte("{}"), tasks.Spec{Work: statetest.UntilDone})
 						if err != nil {
 							return err
 						}
@@ -311,14 +314,14 @@ func TestDetachIsNotTornApart(t *testing.T) {
 func TestDetachedExpires(t *testing.T) {
 	starter, supervisor, third := threeProcesses(t)
 	told := make(chan mcp.Task, 1)
-	here, there := detached(t, starter, supervisor, Spec{Handle: true, TTL: time.Second, Status: func(s mcp.Task) { told <- s }}, untilDone)
+	here, there := detached(t, starter, supervisor, tasks.Spec{Handle: true, TTL: time.Second, Status: func(s mcp.Task) { told <- s }}, statetest.UntilDone)
 	here.Delivered()
 	<-there.Ended()
 	<-here.Ended()
-	if status := <-told; status.Status != mcp.TaskFailed || status.StatusMessage != expiredMessage {
+	if status := <-told; status.Status != mcp.TaskFailed || status.StatusMessage != tasks.ExpiredMessage {
 		t.Errorf("told %+v", status)
 	}
-	if _, err := third.Get(t.Context(), here.ID()); !errors.Is(err, ErrNotFound) {
+	if _, err := third.Get(t.Context(), here.ID()); !errors.Is(err, tasks.ErrNotFound) {
 		t.Errorf("an expired task: %v", err)
 	}
 }
@@ -327,13 +330,13 @@ func TestDetachedExpires(t *testing.T) {
 func TestDetachFails(t *testing.T) {
 	starter, _, third := threeProcesses(t)
 	broken := errors.New("no process")
-	run := start(t, starter, func(ctx context.Context, run *Run) (*mcp.CallToolResult, string, error) {
+	run := statetest.Start(t, starter, func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
 		if err := run.Detach(ctx, func() error { return broken }); err != broken {
 			t.Errorf("error %v", err)
 		}
 		return mcp.ErrorResult("not detached"), "not detached", nil
 	})
-	run.Deliver(delivered)
+	run.Delivered()
 	<-run.Ended()
 	if task, err := third.Get(t.Context(), run.ID()); err != nil || task.Status != mcp.TaskFailed || task.StatusMessage != "not detached" || task.Detached {
 		t.Errorf("%+v, %v", task, err)
@@ -343,15 +346,17 @@ func TestDetachFails(t *testing.T) {
 // A client that does not read cannot hold the end of a detached task back from who cancels it, nor beyond its ttl.
 func TestDetachedEndIsNotHeldBack(t *testing.T) {
 	starter, supervisor, _ := threeProcesses(t)
-	done := func(context.Context, *Run) (*mcp.CallToolResult, string, error) { return mcp.Result("done"), "", nil }
+	done := func(context.Context, *tasks.Run) (*mcp.CallToolResult, string, error) {
+		return mcp.Result("done"), "", nil
+	}
 	stalled := func(ctx context.Context) { <-ctx.Done() }
-	here, _ := detached(t, starter, supervisor, Spec{Handle: true}, done)
+	here, _ := detached(t, starter, supervisor, tasks.Spec{Handle: true}, done)
 	here.Deliver(stalled)
 	<-here.Worked()
-	if task, err := starter.Cancel(t.Context(), here.ID()); !errors.Is(err, ErrEnded) || task.Status != mcp.TaskCompleted {
+	if task, err := starter.Cancel(t.Context(), here.ID()); !errors.Is(err, tasks.ErrEnded) || task.Status != mcp.TaskCompleted {
 		t.Errorf("cancelled: %s, %v", task.Status, err)
 	}
-	here, _ = detached(t, starter, supervisor, Spec{Handle: true, TTL: time.Second}, done)
+	here, _ = detached(t, starter, supervisor, tasks.Spec{Handle: true, TTL: time.Second}, done)
 	here.Deliver(stalled)
 	<-here.Ended()
 }

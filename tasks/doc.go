@@ -15,5 +15,5 @@
 //   - A tasks/result that waits has one that looks for questions, and two for each question that it puts (relay.go).
 //   - While a task with a handle runs on a Shared store, one looks for what others ask (elsewhere.go). It, and what Runner.Go
 //     starts, ends with Runner.Close.
-//   - Those of a SQLite store are told there.
+//   - Those of a state on disk are told there (package sqlite).
 package tasks

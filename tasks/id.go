@@ -6,9 +6,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// newID makes a task's id: a random UUID whose first 16 bits are the clock's milliseconds. So ids of one moment stand beside each
+// NewID makes a task's id: a random UUID whose first 16 bits are the clock's milliseconds. So ids of one moment stand beside each
 // other in a store's index, where each would change a page of its own; 106 random bits are left to be the secret.
-func newID(now time.Time) string {
+func NewID(now time.Time) string {
 	id := uuid.New()
 	ms := now.UnixMilli()
 	id[0], id[1] = byte(ms>>8), byte(ms)

@@ -14,7 +14,7 @@ func TestIDsOfOneMoment(t *testing.T) {
 	seen := map[string]bool{}
 	var ones, zeros uuid.UUID // bits that were 1 in any, or 0
 	for range ids {
-		id := newID(now)
+		id := NewID(now)
 		if id[:4] != "89ab" || seen[id] {
 			t.Fatalf("the id is %s", id)
 		}

@@ -18,16 +18,27 @@ type Limits struct {
 
 const defaultMaxLive = 100
 
-func tooManyLive(limit int) error {
-	return rpc.Errorf(mcp.CodeInternalError, "too many live tasks: the limit is %d (--max-tasks, tasks.maxLive); wait for one to end or cancel one", limit)
+// refusal is a limit that was reached.
+type refusal struct {
+	why string // RefusedLive or RefusedStarts
+	err error  // for the client
 }
 
-func tooManyStarts(limit int) error {
-	return rpc.Errorf(mcp.CodeInternalError, "too many tasks started: the limit is %d a minute (tasks.maxStartsPerMinute); try again later", limit)
+func (e *refusal) Error() string { return e.err.Error() }
+func (e *refusal) Unwrap() error { return e.err }
+
+// TooManyLive is the refusal of a task beyond MaxLive.
+func (l *Limits) TooManyLive() error {
+	return &refusal{RefusedLive, rpc.Errorf(mcp.CodeInternalError, "too many live tasks: the limit is %d (--max-tasks, tasks.maxLive); wait for one to end or cancel one", l.MaxLive)}
 }
 
-func tooManyRequests(limit int) error {
-	return rpc.Errorf(mcp.CodeInternalError, "too many task requests: the limit is %d a second (tasks.maxRequestsPerSecond); try again later", limit)
+// TooManyStarts is the refusal of a task beyond MaxStartsPerMinute.
+func (l *Limits) TooManyStarts() error {
+	return &refusal{RefusedStarts, rpc.Errorf(mcp.CodeInternalError, "too many tasks started: the limit is %d a minute (tasks.maxStartsPerMinute); try again later", l.MaxStartsPerMinute)}
+}
+
+func (l *Limits) tooManyRequests() error {
+	return rpc.Errorf(mcp.CodeInternalError, "too many task requests: the limit is %d a second (tasks.maxRequestsPerSecond); try again later", l.MaxRequestsPerSecond)
 }
 
 // bucket is a token bucket: it fills evenly and holds what one period allows.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -59,50 +58,6 @@ func TestWindowAllowsSoManyInAnyPeriod(t *testing.T) {
 			}
 		}
 	})
-}
-
-// Limits hold for an owner over all processes, and for no other owner.
-func TestLimitsHoldOverProcesses(t *testing.T) {
-	dir := t.TempDir()
-	limits := Limits{MaxLive: 3, MaxStartsPerMinute: 5}
-	runner := func(owner string) *Runner {
-		return newRunner(t, Options{Store: openStore(t, SQLiteOptions{Dir: dir, Limits: limits}), Owner: owner, Limits: limits})
-	}
-	one, two, other := runner("local"), runner("local"), runner("other")
-	var runs []*started
-	for _, r := range []*Runner{one, two, one} {
-		runs = append(runs, start(t, r, untilDone))
-	}
-	refused := func(r *Runner, says string) {
-		t.Helper()
-		_, err := r.Start(t.Context(), Spec{Handle: true, Work: untilDone})
-		var wire *rpc.Error
-		if !errors.As(err, &wire) || !strings.Contains(wire.Message, says) {
-			t.Errorf("got %v, want an error that says %q", err, says)
-		}
-	}
-	refused(two, "limit is 3 (--max-tasks")
-	runs = append(runs, start(t, other, untilDone))
-	for _, run := range runs[:3] {
-		run.Deliver(delivered)
-		run.Cancel("")
-	}
-	for range 2 {
-		start(t, two, untilDone).Cancel("")
-	}
-	refused(two, "limit is 5 a minute (tasks.maxStartsPerMinute)")
-	start(t, other, untilDone)
-}
-
-// Tasks from before the clock was set back do not count until it has come to where it was.
-func TestLimitWhenTheClockIsSetBack(t *testing.T) {
-	s := openStore(t, SQLiteOptions{Limits: Limits{MaxStartsPerMinute: 1}})
-	before := working("before")
-	before.CreatedAt = time.Now().Add(time.Hour)
-	put(t, s, before, working("behind"))
-	if err := s.Put(t.Context(), working("one too many")); err == nil {
-		t.Error("a second task in a minute is stored")
-	}
 }
 
 // Task events go to the log with ids and owner, and never with content.

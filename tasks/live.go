@@ -16,7 +16,7 @@ const tailBytes = 4 << 10
 // Status is the task as it is now, with a message that says what it does.
 func (r *Run) Status(message string) mcp.Task {
 	t := r.show(message)
-	t.StatusMessage = clip(message)
+	t.StatusMessage = Clip(message)
 	return t.wire(r.runner.o.PollInterval)
 }
 
@@ -25,7 +25,7 @@ func (r *Run) live() Task {
 	line := partials.LastLine(r.log.Tail(tailBytes))
 	t := r.show(line)
 	if t.Status == mcp.TaskWorking {
-		t.StatusMessage = clip(line)
+		t.StatusMessage = Clip(line)
 	}
 	return t
 }

@@ -47,7 +47,7 @@ func (r *Runner) Register(srv *rpc.Server) {
 func (r *Runner) limited(h rpc.Handler) rpc.Handler {
 	return func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 		if !r.requests.take() {
-			return nil, r.refuse("", "", RefusedRequests, tooManyRequests(r.o.MaxRequestsPerSecond))
+			return nil, r.refuse("", "", RefusedRequests, r.o.tooManyRequests())
 		}
 		return h(ctx, c, params)
 	}
@@ -255,7 +255,7 @@ func WireError(err error) error {
 		return rpc.Errorf(mcp.CodeInvalidParams, "task not found: it is unknown or has expired")
 	case errors.Is(err, ErrCursor):
 		return rpc.Errorf(mcp.CodeInvalidParams, "invalid cursor: use the nextCursor of the page before, or none")
-	case errors.As(err, new(explained)) || errors.Is(err, ErrAsked) || errors.Is(err, ErrEnding): // somebody has to do something about it
+	case errors.As(err, new(Trouble)) || errors.Is(err, ErrAsked) || errors.Is(err, ErrEnding): // somebody has to do something about it
 		return rpc.Errorf(mcp.CodeInternalError, "%v", err)
 	default:
 		return err

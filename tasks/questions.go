@@ -117,7 +117,7 @@ func (r *Run) restate() {
 		}
 	}
 	if first != nil && r.task.Status == mcp.TaskInputRequired {
-		r.task.StatusMessage, r.task.UpdatedAt = clip(first.Message), time.Now()
+		r.task.StatusMessage, r.task.UpdatedAt = Clip(first.Message), time.Now()
 	}
 }
 

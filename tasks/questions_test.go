@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
 
@@ -55,82 +54,6 @@ func TestQuestionsMoveTheTask(t *testing.T) {
 		}
 		r.Close()
 	})
-}
-
-// runElsewhere is a task that another runner on the same state runs.
-func runElsewhere(t *testing.T) (here, there *Runner, s *started) {
-	dir := t.TempDir()
-	here, there = newRunner(t, Options{Store: openStore(t, SQLiteOptions{Dir: dir})}), newRunner(t, Options{Store: openStore(t, SQLiteOptions{Dir: dir})})
-	s = start(t, there, untilDone)
-	s.Deliver(delivered)
-	return here, there, s
-}
-
-// Questions are known to the process that runs the task only. Another one acknowledges no answer that nobody gets; what comes
-// when the task asks no more is ignored, as it is where the task runs.
-func TestQuestionsElsewhere(t *testing.T) {
-	here, there, s := runElsewhere(t)
-	q := question(t, s.Run)
-	answer := mcp.UpdateTaskParams{TaskID: s.ID(), InputResponses: map[string]json.RawMessage{q.key: json.RawMessage(`{"action":"decline"}`)}}
-	var refused *rpc.Error
-	if _, err := here.updateTask(t.Context(), answer); !errors.As(err, &refused) || refused.Code != mcp.CodeInvalidParams {
-		t.Errorf("answered elsewhere: %v", err)
-	}
-	_, release, err := here.Follow(t.Context(), s.ID())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := here.updateTask(t.Context(), answer); !errors.As(err, &refused) || refused.Code != mcp.CodeInvalidParams {
-		t.Errorf("answered where it is followed: %v", err)
-	}
-	release()
-	if _, err := there.updateTask(t.Context(), answer); err != nil {
-		t.Errorf("answered there: %v", err)
-	}
-	<-q.Answered()
-	if err := q.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := here.updateTask(t.Context(), answer); err != nil {
-		t.Errorf("answered later: %v", err)
-	}
-	s.Cancel("")
-	<-s.Ended()
-	if _, err := here.updateTask(t.Context(), answer); err != nil {
-		t.Errorf("answered in the end: %v", err)
-	}
-}
-
-// Other processes see a question that is open, not one that has been answered.
-func TestStatusElsewhereSaysWhatIsAsked(t *testing.T) {
-	here, _, s := runElsewhere(t)
-	says := func(want mcp.TaskStatus, message string) {
-		t.Helper()
-		got, err := here.Get(t.Context(), s.ID())
-		if err != nil || got.Status != want || got.StatusMessage != message || want == mcp.TaskInputRequired && !got.UpdatedAt.Equal(s.Task().UpdatedAt) {
-			t.Errorf("status %s %q of %v, %v; want %s %q", got.Status, got.StatusMessage, got.UpdatedAt, err, want, message)
-		}
-	}
-	var asked []*Question
-	for _, message := range []string{"first?", "second?", "third?"} {
-		q := &Question{Message: message}
-		if err := s.Ask(q); err != nil {
-			t.Fatal(err)
-		}
-		asked = append(asked, q)
-		says(mcp.TaskInputRequired, "first?")
-	}
-	s.Answer(map[string]json.RawMessage{asked[0].key: json.RawMessage(`{}`)})
-	for i, want := range []string{"second?", "third?"} {
-		if err := asked[i].Close(); err != nil { // the first has been answered, the second is taken back
-			t.Fatal(err)
-		}
-		says(mcp.TaskInputRequired, want)
-	}
-	if err := asked[2].Close(); err != nil {
-		t.Fatal(err)
-	}
-	says(mcp.TaskWorking, "")
 }
 
 // questionless stores no task that waits for an answer.

@@ -13,9 +13,9 @@ import (
 // goneOutput is how much of the output, its end, the result of a task shows that was cut off.
 const goneOutput = mcp.MaxText
 
-// remains is the end of a log as content: of a task that was cut off, and has no result of its own. What is left out is told, also to
+// Remains is the end of a log as content: of a task that was cut off, and has no result of its own. What is left out is told, also to
 // somebody who has seen the output come, up to where it was cut off.
-func remains(ctx context.Context, log *partials.Log) (content []mcp.ContentBlock) {
+func Remains(ctx context.Context, log *partials.Log) (content []mcp.ContentBlock) {
 	var text strings.Builder
 	flush := func() {
 		if text.Len() > 0 {

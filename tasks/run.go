@@ -161,7 +161,7 @@ func (r *Run) move(status mcp.TaskStatus, message string) error {
 		r.mu.Unlock()
 		return err
 	}
-	r.task.Status, r.task.StatusMessage, r.task.UpdatedAt = status, clip(message), time.Now()
+	r.task.Status, r.task.StatusMessage, r.task.UpdatedAt = status, Clip(message), time.Now()
 	t, handle := r.task, r.handle
 	r.mu.Unlock()
 	defer r.changes.Send()
@@ -305,14 +305,14 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	}
 	r.stop(cause)
 	if cause != nil && r.HasHandle() {
-		outcome.Result.Content = append(remains(context.Background(), r.log), outcome.Result.Content...)
+		outcome.Result.Content = append(Remains(context.Background(), r.log), outcome.Result.Content...)
 	}
 	r.door.Lock() // not before: who holds it may wait for what stop ends
 	defer r.door.Unlock()
 	r.mu.Lock()
 	t, handle := r.task, r.handle
 	r.mu.Unlock()
-	t.Status, t.StatusMessage, t.Outcome, t.UpdatedAt = status, clip(message), outcome, time.Now()
+	t.Status, t.StatusMessage, t.Outcome, t.UpdatedAt = status, Clip(message), outcome, time.Now()
 	if handle {
 		// The outcome is stored before the terminal status can be seen.
 		t = r.runner.settle(t)

@@ -144,7 +144,7 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 func (r *Runner) New(ctx context.Context, spec Spec) (*Run, error) {
 	now := r.o.now()
 	run := r.newRun(spec, Task{
-		ID:        newID(now),
+		ID:        NewID(now),
 		Owner:     r.o.Owner,
 		Tool:      spec.Tool,
 		Status:    mcp.TaskWorking,
@@ -216,11 +216,11 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 	r.mu.Lock()
 	if len(r.live) >= r.o.MaxLive {
 		r.mu.Unlock()
-		return r.refuse(run.id, run.spec.Tool, RefusedLive, tooManyLive(r.o.MaxLive))
+		return r.refused(run, r.o.TooManyLive())
 	}
 	if !r.starts.take() {
 		r.mu.Unlock()
-		return r.refuse(run.id, run.spec.Tool, RefusedStarts, tooManyStarts(r.o.MaxStartsPerMinute))
+		return r.refused(run, r.o.TooManyStarts())
 	}
 	return r.enter(ctx, run)
 }
@@ -287,7 +287,7 @@ func (r *Runner) Get(ctx context.Context, id string) (Task, error) {
 	}
 	t, err := r.o.Store.Get(ctx, r.o.Owner, id)
 	if err == nil && t.Status == mcp.TaskWorking { // elsewhere
-		t.StatusMessage = clip(t.LastLine(ctx))
+		t.StatusMessage = Clip(t.LastLine(ctx))
 	}
 	return t, err
 }

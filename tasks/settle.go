@@ -17,7 +17,7 @@ const settleRetry = 5 * time.Second
 // process holds the state, which each try waits for: the work of an hour is not lost to that.
 func (r *Runner) settle(t Task) Task {
 	err := r.o.Store.Put(context.Background(), t)
-	for told := false; isBusy(err) && t.Status != mcp.TaskCancelled && r.ctx.Err() == nil && !t.Expired(r.o.now()); told = true {
+	for told := false; errors.Is(err, ErrBusy) && t.Status != mcp.TaskCancelled && r.ctx.Err() == nil && !t.Expired(r.o.now()); told = true {
 		if !told {
 			r.o.Log.Warn().Err(err).Str("taskId", t.ID).Str("owner", t.Owner).Msg("end of task waits to be stored")
 		}
@@ -31,7 +31,7 @@ func (r *Runner) settle(t Task) Task {
 	}
 	r.o.Log.Error().Err(err).Str("taskId", t.ID).Str("owner", t.Owner).Msg("end of task not stored")
 	if t.Status != mcp.TaskCancelled {
-		message := clip("the end of the task could not be stored: " + err.Error())
+		message := Clip("the end of the task could not be stored: " + err.Error())
 		t.Status, t.StatusMessage, t.Outcome = mcp.TaskFailed, message, &Outcome{Err: rpc.Errorf(mcp.CodeInternalError, "%s", message)}
 	}
 	r.mu.Lock()

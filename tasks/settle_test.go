@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,87 +74,4 @@ func TestEndIsStoredSlowly(t *testing.T) {
 			t.Error(log.String())
 		}
 	})
-}
-
-// The end of a task waits for a process that holds the state, however long. When its runner is closed it waits no more.
-func TestEndWaitsForTheState(t *testing.T) {
-	s := openStore(t, SQLiteOptions{})
-	var log counted
-	r := NewRunner(Options{Store: s, Log: zerolog.New(&log), AskTimeout: time.Millisecond})
-	end := make(chan struct{})
-	begin := func() *started {
-		run := start(t, r, func(context.Context, *Run) (*mcp.CallToolResult, string, error) {
-			<-end
-			return mcp.Result("fine"), "", nil
-		})
-		run.Delivered()
-		return run
-	}
-	first := begin()
-	impatient(t, s)
-	letGo := hold(t, s.Dir())
-	end <- struct{}{}
-	eventually(t, func() bool { return log.lines.Load() == 2 })
-	if _, err := r.Cancel(t.Context(), first.ID()); !errors.Is(err, ErrEnding) {
-		t.Errorf("cancelled while its end waits: %v", err)
-	}
-	if task, err := r.Get(t.Context(), first.ID()); err != nil || task.Status != mcp.TaskWorking {
-		t.Errorf("a task whose end waits is %s, %v", task.Status, err)
-	}
-	letGo()
-	<-first.Ended()
-	if task := get(t, s, first.ID()); task.Status != mcp.TaskCompleted || string(task.Outcome.Result.Content[0]) != string(mcp.Text("fine")) {
-		t.Errorf("stored as %s: %v", task.Status, task.Outcome)
-	}
-	second := begin()
-	letGo = hold(t, s.Dir())
-	end <- struct{}{}
-	told := log.lines.Load()
-	eventually(t, func() bool { return log.lines.Load() > told })
-	r.Close()
-	if task := second.Task(); task.Status != mcp.TaskFailed {
-		t.Errorf("a task whose end could not be stored is %s", task.Status)
-	}
-	letGo()
-}
-
-// blind is a shared store that cannot be read, as one on a full disk.
-type blind struct {
-	Shared
-	task Task
-}
-
-func (s *blind) Put(context.Context, Task) error { return nil }
-
-func (s *blind) Asked(context.Context) ([]string, error) { return nil, errors.New("no room") }
-
-func (s *blind) Lost(context.Context) ([]string, error) { return nil, errors.New("no room") }
-
-func (s *blind) Follow(context.Context, string, string) (Task, error) { return s.task, nil }
-
-func (s *blind) Look(context.Context, *Task) error { return errors.New("no room") }
-
-// A state that cannot be read for long is told once, and not with every look.
-func TestLooksThatFailAreToldOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log counted
-		r := NewRunner(Options{Store: &blind{task: logged("elsewhere")}, Log: zerolog.New(&log).Level(zerolog.WarnLevel)})
-		start(t, r, untilDone).Delivered()
-		if _, _, err := r.Follow(t.Context(), "elsewhere"); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Minute)
-		if n := log.lines.Load(); n != 2 {
-			t.Errorf("%d lines, want one of who looks for cancelled tasks and one of who follows", n)
-		}
-		r.Close()
-	})
-}
-
-// counted counts the lines that are logged.
-type counted struct{ lines atomic.Int64 }
-
-func (c *counted) Write(line []byte) (int, error) {
-	c.lines.Add(1)
-	return len(line), nil
 }

@@ -11,9 +11,20 @@ var (
 	ErrNotFound = errors.New("task not found")
 	// ErrTaken refuses to store what a process has of a task that is not its own any more.
 	ErrTaken = errors.New("another runnel has ended the task, since it took this one for gone")
+	// ErrRemoved refuses to store in a place that nobody will find: what has been told as stored would be gone with the process.
+	ErrRemoved = errors.New("the state was removed or replaced while runnel used it")
+	// ErrBusy refuses what may succeed when it is tried again: another process keeps this one from writing.
+	ErrBusy = errors.New("another process has held the state locked")
 	// ErrCursor refuses a cursor that tasks/list did not give.
 	ErrCursor = errors.New("invalid cursor")
 )
+
+// Trouble is an error of a store in words for the user, who has to do something about it. Clients are told it, too; the text of other
+// errors stays in the log.
+type Trouble struct{ Err error }
+
+func (e Trouble) Error() string { return e.Err.Error() }
+func (e Trouble) Unwrap() error { return e.Err }
 
 // Store keeps tasks. Its methods may be called by several goroutines.
 type Store interface {

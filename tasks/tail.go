@@ -10,7 +10,7 @@ import (
 
 const (
 	// tailPoll is how often the output of a task of another process is looked for: as often as that process stores it.
-	tailPoll = flushDelay
+	tailPoll = 100 * time.Millisecond
 	// tailPage is how many bytes are read at a time.
 	tailPage = 256 << 10
 )

@@ -64,8 +64,8 @@ func Related(id string) map[string]any {
 	return map[string]any{mcp.MetaRelatedTask: mcp.RelatedTask{TaskID: id}}
 }
 
-// clip cuts a message to maxStatusMessage bytes, between characters.
-func clip(s string) string {
+// Clip cuts a message to maxStatusMessage bytes, between characters.
+func Clip(s string) string {
 	n := maxStatusMessage
 	if len(s) <= n {
 		return s

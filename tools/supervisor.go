@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"runnel/tasks"
+	"runnel/tasks/sqlite"
 	"runnel/tools/process"
 )
 
@@ -171,7 +172,7 @@ func supervise(in io.Reader, answer io.WriteCloser) error {
 		return fmt.Errorf("reading what to run: %w", err)
 	}
 	log := zerolog.New(os.Stderr).Level(zerolog.InfoLevel).With().Timestamp().Logger()
-	store := tasks.NewSQLite(tasks.SQLiteOptions{Dir: string(s.StateDir), MaxState: int64(s.MaxState), Log: log})
+	store := sqlite.New(sqlite.Options{Dir: string(s.StateDir), MaxState: int64(s.MaxState), Log: log})
 	runner := tasks.NewRunner(tasks.Options{Store: store, Owner: string(s.Owner), MaxPending: int(s.MaxPending), ErrorsComplete: s.ErrorsComplete, Log: log})
 	run, err := s.take(ctx, runner, log)
 	told := taken

@@ -22,6 +22,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/sqlite"
 	"runnel/tools"
 	"runnel/tools/process"
 	"runnel/tools/selftest"
@@ -256,13 +257,13 @@ func (d *diagnosis) state(ctx context.Context, config *tools.Config) {
 		d.bad("state", "%s cannot be written: %v", there, err)
 		return
 	}
-	if room := tasks.DiskRoom(there); room < littleRoom {
+	if room := sqlite.DiskRoom(there); room < littleRoom {
 		d.bad("disk", "%.1f MiB are free for %s, and new tasks are refused when it is full: free some of it, or name a directory on another one with --state",
 			float64(room)/(1<<20), there)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, checkTime, fmt.Errorf("no answer within %v", checkTime))
 	defer cancel()
-	r, err := tasks.CheckSQLite(ctx, dir)
+	r, err := sqlite.Check(ctx, dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		d.fine("state", "%s: not there yet, the first task makes it", dir)

@@ -14,6 +14,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/sqlite"
 	"runnel/tools"
 	"runnel/tools/process"
 )
@@ -73,7 +74,7 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 
 // detaching is what the supervisors of detached tasks need to know, nil if nothing outlives this process.
 func detaching(config *tools.Config, store closingStore) *tools.Detaching {
-	s, ok := store.(*tasks.SQLite)
+	s, ok := store.(*sqlite.State)
 	if !ok {
 		return nil
 	}
@@ -131,7 +132,7 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, registry
 
 		ErrorsComplete: config.Tasks.FailedExit == "completed",
 	})
-	if s, ok := store.(*tasks.SQLite); ok {
+	if s, ok := store.(*sqlite.State); ok {
 		registry.KeepIn(s.Dir())
 	}
 	// When the input has ended or a signal has come, no child is left behind.

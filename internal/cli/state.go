@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"runnel/tasks"
+	"runnel/tasks/sqlite"
 	"runnel/tools"
 )
 
@@ -46,12 +47,12 @@ func (i *invocation) store(config *tools.Config, log zerolog.Logger) (closingSto
 	case err != nil:
 		return nil, &usageError{err, ""}
 	}
-	return tasks.NewSQLite(tasks.SQLiteOptions{Dir: dir, MaxState: int64(config.State.MaxState), Limits: limits(config), Log: log}), nil
+	return sqlite.New(sqlite.Options{Dir: dir, MaxState: int64(config.State.MaxState), Limits: limits(config), Log: log}), nil
 }
 
 // warnOfState tells of a state that cannot be written before the first task fails of it.
 func warnOfState(store closingStore, log zerolog.Logger) {
-	s, ok := store.(*tasks.SQLite)
+	s, ok := store.(*sqlite.State)
 	if !ok {
 		return
 	}
@@ -73,7 +74,7 @@ func nearest(dir string) string {
 
 // recoverState opens a state that is there, after a while, for what has to be recovered in it. It ends when ctx does.
 func recoverState(ctx context.Context, store closingStore, log zerolog.Logger) {
-	s, ok := store.(*tasks.SQLite)
+	s, ok := store.(*sqlite.State)
 	if !ok || !s.Exists() {
 		return
 	}

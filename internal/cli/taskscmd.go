@@ -14,13 +14,14 @@ import (
 
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/sqlite"
 )
 
 // local are the tasks of an owner in the state of this machine, whichever processes run them.
 type local struct {
 	dir    string
 	owner  string
-	store  *tasks.SQLite
+	store  *sqlite.State
 	runner *tasks.Runner
 }
 
@@ -73,7 +74,7 @@ func (i *invocation) openLocal(cmd *cobra.Command) (*local, error) {
 	}
 	// Not the config's limit: this may be another one than that of the processes which use the state.
 	const noLimit = 1 << 44
-	l := &local{dir: dir, owner: config.Server.Owner, store: tasks.NewSQLite(tasks.SQLiteOptions{Dir: dir, MaxState: noLimit, Calls: true, Log: i.logger()})}
+	l := &local{dir: dir, owner: config.Server.Owner, store: sqlite.New(sqlite.Options{Dir: dir, MaxState: noLimit, Calls: true, Log: i.logger()})}
 	if !l.store.Exists() {
 		return nil, fmt.Errorf("%w in %s: no task has run there; --state names another directory", errNoState, dir)
 	}

@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"runnel/tasks"
+	"runnel/tasks/sqlite"
 )
 
 // To list and to forget many tasks takes as long as they are many, and not the square of it.
 func TestManyTasks(t *testing.T) {
 	const many = 50_000
 	state := filepath.Join(t.TempDir(), "state")
-	store := tasks.NewSQLite(tasks.SQLiteOptions{Dir: state})
+	store := sqlite.New(sqlite.Options{Dir: state})
 	if err := store.Open(); err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/sqlite"
 )
 
 // people runs the real program, as somebody at a terminal beside the hosts does.
@@ -209,7 +210,7 @@ func TestTasksKept(t *testing.T) {
 // A line about an item begins at the margin, whatever stands before it.
 func TestTasksShowItems(t *testing.T) {
 	dir := t.TempDir()
-	store := tasks.NewSQLite(tasks.SQLiteOptions{Dir: dir})
+	store := sqlite.New(sqlite.Options{Dir: dir})
 	runner := tasks.NewRunner(tasks.Options{Store: store})
 	image := mcp.Image([]byte("pixels"), "image/png")
 	run, err := runner.Start(t.Context(), tasks.Spec{Tool: "draw", Handle: true, Work: func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {

@@ -1,0 +1,453 @@
+package tasks_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+
+	"runnel/partials"
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tasks/sqlite"
+	"runnel/tasks/statetest"
+)
+
+func TestMain(m *testing.M) {
+	unix.Umask(0o022) // a state that the user's group may write is refused
+	os.Exit(m.Run())
+}
+
+func openStore(t testing.TB, o sqlite.Options) *sqlite.State {
+	t.Helper()
+	if o.Dir == "" {
+		o.Dir = filepath.Join(t.TempDir(), "state")
+	}
+	o.Log = zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)
+	s := sqlite.New(o)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func question(t *testing.T, r *tasks.Run) *tasks.Question {
+	t.Helper()
+	q := &tasks.Question{Message: "really?"}
+	if err := r.Ask(q); err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// Cancelling and waiting reach a task that another process runs.
+func TestTaskElsewhere(t *testing.T) {
+	dir := t.TempDir()
+	here, there := tasks.NewRunner(tasks.Options{Store: openStore(t, sqlite.Options{Dir: dir})}), tasks.NewRunner(tasks.Options{Store: openStore(t, sqlite.Options{Dir: dir})})
+	defer here.Close()
+	defer there.Close()
+	first, second := statetest.Start(t, there, statetest.UntilDone), statetest.Start(t, there, func(context.Context, *tasks.Run) (*mcp.CallToolResult, string, error) {
+		return mcp.Result("done there"), "", nil
+	})
+	first.Deliver(func(ctx context.Context) { <-ctx.Done() })
+	got, err := here.Get(t.Context(), first.ID())
+	if err != nil || got.Status != mcp.TaskWorking {
+		t.Fatalf("%s, %v", got.Status, err)
+	}
+	if got, err = here.Cancel(t.Context(), first.ID()); err != nil || got.Status != mcp.TaskCancelled {
+		t.Errorf("cancelled from elsewhere: %s, %v", got.Status, err)
+	}
+	<-first.Ended()
+	if got, err = here.Cancel(t.Context(), first.ID()); !errors.Is(err, tasks.ErrEnded) {
+		t.Errorf("cancelled again: %s, %v", got.Status, err)
+	}
+	awaited := make(chan tasks.Task)
+	go func() {
+		task, err := here.Await(context.Background(), second.ID())
+		if err != nil {
+			t.Error(err)
+		}
+		awaited <- task
+	}()
+	second.Delivered()
+	if task := <-awaited; task.Status != mcp.TaskCompleted || task.Outcome == nil {
+		t.Errorf("awaited from elsewhere: %+v", task)
+	}
+	other := tasks.NewRunner(tasks.Options{Store: openStore(t, sqlite.Options{Dir: dir}), Owner: "other"})
+	defer other.Close()
+	if _, err := other.Cancel(t.Context(), second.ID()); !errors.Is(err, tasks.ErrNotFound) {
+		t.Errorf("cancelled by somebody else: %v", err)
+	}
+}
+
+// slowAsk is a store whose write lock another process holds for a while: to ask for a cancellation takes long, and is followed at once.
+type slowAsk struct {
+	tasks.Shared
+	task  tasks.Task
+	asked time.Time
+}
+
+func (s *slowAsk) Ask(context.Context, string, string) error {
+	time.Sleep(time.Minute)
+	s.asked = time.Now()
+	return nil
+}
+
+func (s *slowAsk) Get(context.Context, string, string) (tasks.Task, error) {
+	if !s.asked.IsZero() && time.Since(s.asked) >= time.Second {
+		s.task.Status = mcp.TaskCancelled
+	}
+	return s.task, nil
+}
+
+// Who runs a task has all of its time to cancel it from when it could know of that.
+func TestAskTimeoutBeginsWhenAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := statetest.NewRunner(t, tasks.Options{Store: &slowAsk{task: statetest.Logged("a")}, AskTimeout: 10 * time.Second})
+		if task, err := r.Cancel(t.Context(), "a"); err != nil || task.Status != mcp.TaskCancelled {
+			t.Errorf("%s, %v", task.Status, err)
+		}
+	})
+}
+
+// Two runnels on one state give one number to a segment of a task that one of them runs.
+func TestNumbersElsewhere(t *testing.T) {
+	dir := t.TempDir()
+	here, there := statetest.NewRunner(t, tasks.Options{Store: openStore(t, sqlite.Options{Dir: dir})}), statetest.NewRunner(t, tasks.Options{Store: openStore(t, sqlite.Options{Dir: dir})})
+	lines := make(chan string)
+	run, err := here.Start(t.Context(), tasks.Spec{Handle: true, Merge: true, Work: func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
+		for line := range lines {
+			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte(line)}); err != nil {
+				return nil, "", err
+			}
+		}
+		run.Rest(nil)
+		return &mcp.CallToolResult{}, "", nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.Delivered()
+	page := func(r *tasks.Runner, last int64) string {
+		task, err := r.Get(t.Context(), run.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(task.Segments.After(last, 1<<20).Content)
+	}
+	end := sync.OnceFunc(func() { close(lines) })
+	defer end()
+	lines <- "one\n"
+	statetest.Eventually(t, func() bool { return page(here, 0) != "[]" })
+	want := `[{"seqNr":2,"type":"text","text":"two\n"}]`
+	lines <- "two\n"
+	statetest.Eventually(t, func() bool { return page(there, 1) != "[]" })
+	if got := page(there, 1); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	lines <- "three\n"
+	statetest.Eventually(t, func() bool { return page(there, 2) != "[]" })
+	end()
+	<-run.Ended()
+	want = `[{"seqNr":2,"type":"text","text":"two\n"},{"seqNr":3,"type":"text","text":"three\n"}]`
+	for _, r := range []*tasks.Runner{here, there} {
+		if got := page(r, 1); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// What a task of another process says is the last line of its output, also behind a large chunk.
+func TestSaysElsewhere(t *testing.T) {
+	dir := t.TempDir()
+	here, there := tasks.NewRunner(tasks.Options{Store: openStore(t, sqlite.Options{Dir: dir})}), tasks.NewRunner(tasks.Options{Store: openStore(t, sqlite.Options{Dir: dir})})
+	defer here.Close()
+	defer there.Close()
+	run := statetest.Start(t, there, func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
+		for _, text := range []string{strings.Repeat("much ", tasks.TailBytes) + "\n", "the last line\n"} {
+			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte(text)}); err != nil {
+				t.Error(err)
+			}
+		}
+		return statetest.UntilDone(ctx, run)
+	})
+	statetest.Eventually(t, func() bool {
+		got, err := here.Get(t.Context(), run.ID())
+		return err == nil && got.StatusMessage == "the last line"
+	})
+}
+
+// hasty is a store on which another process cancels a task while the one that runs it still stores it.
+type hasty struct {
+	*sqlite.State
+	other  *sqlite.State
+	runner *tasks.Runner
+}
+
+func (s *hasty) Put(ctx context.Context, t tasks.Task) error {
+	if err := s.State.Put(ctx, t); err != nil || t.Status.Terminal() {
+		return err
+	}
+	run := s.runner.Running(t.ID)
+	if err := s.other.Ask(ctx, t.Owner, t.ID); err != nil {
+		return err
+	}
+	<-run.Context().Done() // it is heeded
+	select {
+	case <-run.Ended():
+	case <-time.After(100 * time.Millisecond): // it must not end yet, however long this takes
+	}
+	return nil
+}
+
+// lives notes what an Observer is told of tasks.
+type lives struct {
+	tasks.Observer
+	told []string
+}
+
+func (l *lives) Created(string) { l.told = append(l.told, "created") }
+
+func (l *lives) Ended(_ string, status mcp.TaskStatus, _ time.Duration) {
+	l.told = append(l.told, string(status))
+}
+
+// A task that is cancelled from elsewhere before its start is over ends behind it, and its expiry with it.
+func TestCancelledWhileItIsStored(t *testing.T) {
+	for name, handle := range map[string]bool{"started": true, "promoted": false} {
+		t.Run(name, func(t *testing.T) {
+			dir, told := t.TempDir(), &lives{}
+			store := &hasty{State: openStore(t, sqlite.Options{Dir: dir}), other: openStore(t, sqlite.Options{Dir: dir})}
+			store.runner = statetest.NewRunner(t, tasks.Options{Store: store, Observer: told})
+			run, err := store.runner.Start(t.Context(), tasks.Spec{Handle: handle, Work: func(context.Context, *tasks.Run) (*mcp.CallToolResult, string, error) {
+				return mcp.Result("done"), "", nil
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := run.Promote(t.Context()); !handle && err != nil {
+				t.Error(err)
+			}
+			<-run.Ended()
+			if got := run.Task().Status; got != mcp.TaskCancelled || store.runner.Running(run.ID()) != nil {
+				t.Errorf("status %s, still running: %v", got, store.runner.Running(run.ID()) != nil)
+			}
+			if want := []string{"created", "cancelled"}; !slices.Equal(told.told, want) {
+				t.Errorf("told %q, want %q", told.told, want)
+			}
+			if run.ExpiryWaits() {
+				t.Error("its expiry is still waited for")
+			}
+		})
+	}
+}
+
+// runElsewhere is a task that another runner on the same state runs.
+func runElsewhere(t *testing.T) (here, there *tasks.Runner, s *tasks.Run) {
+	dir := t.TempDir()
+	here, there = statetest.NewRunner(t, tasks.Options{Store: openStore(t, sqlite.Options{Dir: dir})}), statetest.NewRunner(t, tasks.Options{Store: openStore(t, sqlite.Options{Dir: dir})})
+	s = statetest.Start(t, there, statetest.UntilDone)
+	s.Delivered()
+	return here, there, s
+}
+
+// Questions are known to the process that runs the task only. Another one acknowledges no answer that nobody gets; what comes
+// when the task asks no more is ignored, as it is where the task runs.
+func TestQuestionsElsewhere(t *testing.T) {
+	here, there, s := runElsewhere(t)
+	q := question(t, s)
+	answer := mcp.UpdateTaskParams{TaskID: s.ID(), InputResponses: map[string]json.RawMessage{q.Key(): json.RawMessage(`{"action":"decline"}`)}}
+	var refused *rpc.Error
+	if _, err := here.UpdateTask(t.Context(), answer); !errors.As(err, &refused) || refused.Code != mcp.CodeInvalidParams {
+		t.Errorf("answered elsewhere: %v", err)
+	}
+	_, release, err := here.Follow(t.Context(), s.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := here.UpdateTask(t.Context(), answer); !errors.As(err, &refused) || refused.Code != mcp.CodeInvalidParams {
+		t.Errorf("answered where it is followed: %v", err)
+	}
+	release()
+	if _, err := there.UpdateTask(t.Context(), answer); err != nil {
+		t.Errorf("answered there: %v", err)
+	}
+	<-q.Answered()
+	if err := q.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := here.UpdateTask(t.Context(), answer); err != nil {
+		t.Errorf("answered later: %v", err)
+	}
+	s.Cancel("")
+	<-s.Ended()
+	if _, err := here.UpdateTask(t.Context(), answer); err != nil {
+		t.Errorf("answered in the end: %v", err)
+	}
+}
+
+// Other processes see a question that is open, not one that has been answered.
+func TestStatusElsewhereSaysWhatIsAsked(t *testing.T) {
+	here, _, s := runElsewhere(t)
+	says := func(want mcp.TaskStatus, message string) {
+		t.Helper()
+		got, err := here.Get(t.Context(), s.ID())
+		if err != nil || got.Status != want || got.StatusMessage != message || want == mcp.TaskInputRequired && !got.UpdatedAt.Equal(s.Task().UpdatedAt) {
+			t.Errorf("status %s %q of %v, %v; want %s %q", got.Status, got.StatusMessage, got.UpdatedAt, err, want, message)
+		}
+	}
+	var asked []*tasks.Question
+	for _, message := range []string{"first?", "second?", "third?"} {
+		q := &tasks.Question{Message: message}
+		if err := s.Ask(q); err != nil {
+			t.Fatal(err)
+		}
+		asked = append(asked, q)
+		says(mcp.TaskInputRequired, "first?")
+	}
+	s.Answer(map[string]json.RawMessage{asked[0].Key(): json.RawMessage(`{}`)})
+	for i, want := range []string{"second?", "third?"} {
+		if err := asked[i].Close(); err != nil { // the first has been answered, the second is taken back
+			t.Fatal(err)
+		}
+		says(mcp.TaskInputRequired, want)
+	}
+	if err := asked[2].Close(); err != nil {
+		t.Fatal(err)
+	}
+	says(mcp.TaskWorking, "")
+}
+
+// Limits hold for an owner over all processes, and for no other owner.
+func TestLimitsHoldOverProcesses(t *testing.T) {
+	dir := t.TempDir()
+	limits := tasks.Limits{MaxLive: 3, MaxStartsPerMinute: 5}
+	runner := func(owner string) *tasks.Runner {
+		return statetest.NewRunner(t, tasks.Options{Store: openStore(t, sqlite.Options{Dir: dir, Limits: limits}), Owner: owner, Limits: limits})
+	}
+	one, two, other := runner("local"), runner("local"), runner("other")
+	var runs []*tasks.Run
+	for _, r := range []*tasks.Runner{one, two, one} {
+		runs = append(runs, statetest.Start(t, r, statetest.UntilDone))
+	}
+	refused := func(r *tasks.Runner, says string) {
+		t.Helper()
+		_, err := r.Start(t.Context(), tasks.Spec{Handle: true, Work: statetest.UntilDone})
+		var wire *rpc.Error
+		if !errors.As(err, &wire) || !strings.Contains(wire.Message, says) {
+			t.Errorf("got %v, want an error that says %q", err, says)
+		}
+	}
+	refused(two, "limit is 3 (--max-tasks")
+	runs = append(runs, statetest.Start(t, other, statetest.UntilDone))
+	for _, run := range runs[:3] {
+		run.Delivered()
+		run.Cancel("")
+	}
+	for range 2 {
+		statetest.Start(t, two, statetest.UntilDone).Cancel("")
+	}
+	refused(two, "limit is 5 a minute (tasks.maxStartsPerMinute)")
+	statetest.Start(t, other, statetest.UntilDone)
+}
+
+// Tasks whose ttl has passed in a sleep are stopped when the machine wakes, whoever runs them.
+func TestTTLPassesInSleep(t *testing.T) {
+	for name, store := range map[string]func(*tasks.WallClock) tasks.Store{
+		"memory": func(c *tasks.WallClock) tasks.Store { m := tasks.NewMemory(); m.SetClock(c.Now); return m },
+		"sqlite": func(c *tasks.WallClock) tasks.Store { return openStore(t, sqlite.Options{Now: c.Now}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var clock tasks.WallClock
+			r := statetest.NewRunner(t, tasks.Options{Store: store(&clock), TTL: time.Hour}.WithClock(clock.Now))
+			run := statetest.Start(t, r, statetest.UntilDone)
+			run.Delivered()
+			if shared, ok := r.Store().(tasks.Shared); ok { // the supervisor of a detached one, too
+				statetest.Put(t, shared, statetest.Working("detached"))
+				other := statetest.NewRunner(t, tasks.Options{Store: openStore(t, sqlite.Options{Dir: shared.(*sqlite.State).Dir(), Now: clock.Now})}.WithClock(clock.Now))
+				taken, err := other.Take(t.Context(), "detached", []byte("{}"), tasks.Spec{Work: statetest.UntilDone})
+				if err != nil {
+					t.Fatal(err)
+				}
+				taken.Delivered()
+				defer func() {
+					select {
+					case <-taken.Ended():
+					case <-time.After(20 * tasks.WakeInterval):
+						t.Error("the supervisor runs on")
+					}
+				}()
+			}
+			clock.Sleep(2 * time.Hour)
+			select {
+			case <-run.Ended():
+			case <-time.After(20 * tasks.WakeInterval):
+				t.Fatal("it runs on")
+			}
+			if task := run.Task(); task.Status != mcp.TaskFailed || task.StatusMessage != tasks.ExpiredMessage {
+				t.Errorf("ended as %s: %s", task.Status, task.StatusMessage)
+			}
+			if _, err := r.Get(t.Context(), run.ID()); !errors.Is(err, tasks.ErrNotFound) {
+				t.Errorf("get: %v", err)
+			}
+			if _, err := r.Await(t.Context(), run.ID()); !errors.Is(err, tasks.ErrNotFound) {
+				t.Errorf("await: %v", err)
+			}
+		})
+	}
+}
+
+// blind is a shared store that cannot be read, as one on a full disk.
+type blind struct {
+	tasks.Shared
+	task tasks.Task
+}
+
+func (s *blind) Put(context.Context, tasks.Task) error { return nil }
+
+func (s *blind) Asked(context.Context) ([]string, error) { return nil, errors.New("no room") }
+
+func (s *blind) Lost(context.Context) ([]string, error) { return nil, errors.New("no room") }
+
+func (s *blind) Follow(context.Context, string, string) (tasks.Task, error) { return s.task, nil }
+
+func (s *blind) Look(context.Context, *tasks.Task) error { return errors.New("no room") }
+
+// A state that cannot be read for long is told once, and not with every look.
+func TestLooksThatFailAreToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log counted
+		r := tasks.NewRunner(tasks.Options{Store: &blind{task: statetest.Logged("elsewhere")}, Log: zerolog.New(&log).Level(zerolog.WarnLevel)})
+		statetest.Start(t, r, statetest.UntilDone).Delivered()
+		if _, _, err := r.Follow(t.Context(), "elsewhere"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if n := log.lines.Load(); n != 2 {
+			t.Errorf("%d lines, want one of who looks for cancelled tasks and one of who follows", n)
+		}
+		r.Close()
+	})
+}
+
+// counted counts the lines that are logged.
+type counted struct{ lines atomic.Int64 }
+
+func (c *counted) Write(line []byte) (int, error) {
+	c.lines.Add(1)
+	return len(line), nil
+}

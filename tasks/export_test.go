@@ -1,0 +1,38 @@
+package tasks
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"runnel/rpc/mcp"
+)
+
+// What the tests in tasks_test, which use a state on disk, look at.
+
+const (
+	ExpiredMessage = expiredMessage
+	TailBytes      = tailBytes
+	WakeInterval   = wakeInterval
+	MaxMemory      = maxMemory
+)
+
+// WithClock is o with another wall clock.
+func (o Options) WithClock(now func() time.Time) Options { o.now = now; return o }
+
+func (m *Memory) SetClock(now func() time.Time) { m.now = now }
+
+func (r *Run) Door() *sync.Mutex { return &r.door }
+
+// ExpiryWaits reports whether the run's expiry was still waited for. It is not any more.
+func (r *Run) ExpiryWaits() bool { return r.expiry.stop() }
+
+func (q *Question) Key() string { return q.key }
+
+func (r *Runner) UpdateTask(ctx context.Context, p mcp.UpdateTaskParams) (any, error) {
+	return r.updateTask(ctx, p)
+}
+
+func (m *Memory) Held() int64 { return m.held }
+
+func (r *Runner) Store() Store { return r.o.Store }

@@ -1,0 +1,113 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tasks/statetest"
+)
+
+// What does a task cost from its first state to its last, 64 at a time, on the disk?
+func BenchmarkSQLiteTasks(b *testing.B) {
+	s := openStore(b, Options{Dir: b.TempDir(), Limits: tasks.Limits{MaxLive: 2000}})
+	const together = 64
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range together {
+		wg.Go(func() {
+			for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
+				t := statetest.Logged(tasks.NewID(time.Now())) // the ids decide how many pages a commit writes
+				if err := s.Put(context.Background(), t); err != nil {
+					b.Error(err)
+				}
+				t.Log.Close()
+				if err := s.Put(context.Background(), statetest.Ended(t, mcp.TaskCompleted, "hello")); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Does a task cost the same however many are stored?
+func BenchmarkSQLiteGrowth(b *testing.B) {
+	for _, stored := range []int{10, 1000, 100_000} {
+		s := openStore(b, Options{Dir: b.TempDir()})
+		var wg sync.WaitGroup
+		for part := range 64 {
+			wg.Go(func() {
+				for i := part; i < stored; i += 64 {
+					t := statetest.Ended(statetest.Logged(fmt.Sprint("old", i)), mcp.TaskCompleted, "hello")
+					t.Log.Close()
+					if err := s.Put(context.Background(), t); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		_, middle, err := s.List(context.Background(), "local", "", max(min(stored/2, 5000), 1))
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(fmt.Sprintf("%d/get", stored), func(b *testing.B) {
+			for i := 0; b.Loop(); i++ {
+				if _, err := s.Get(context.Background(), "local", fmt.Sprint("old", i%stored)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("%d/list", stored), func(b *testing.B) {
+			for b.Loop() {
+				if _, _, err := s.List(context.Background(), "local", middle, 10); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("%d/expire", stored), func(b *testing.B) {
+			i := 0
+			for b.Loop() {
+				b.StopTimer()
+				i++
+				t := statetest.Logged(fmt.Sprintf("new%d-%d", b.N, i))
+				t.TTL, t.CreatedAt = time.Second, time.Now().Add(-time.Minute)
+				t = statetest.Ended(t, mcp.TaskCompleted, "hello")
+				t.Log.Close()
+				if err := s.Put(context.Background(), t); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+				if err := s.db.sweep.sweep(context.Background()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// Does a chunk cost the same however long the log is? A stretch is 64 KiB; the log goes to 1 GB.
+func BenchmarkSQLiteLog(b *testing.B) {
+	s := openStore(b, Options{Dir: b.TempDir(), MaxState: 4 << 30})
+	t := statetest.Logged("long")
+	if err := s.Put(context.Background(), t); err != nil {
+		b.Fatal(err)
+	}
+	line := []byte("chunk 000123 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n")
+	b.SetBytes(int64(len(line)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := t.Log.Append(context.Background(), partials.Chunk{Data: line}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package sqlite
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tasks/statetest"
+)
+
+// onDisk runs the test again in a process of its own, with a disk of a size, and reports "" here and the disk's directory there.
+func onDisk(t *testing.T, size string) string {
+	t.Helper()
+	const variable = "RUNNEL_TEST_DISK"
+	if dir := os.Getenv(variable); dir != "" {
+		return dir
+	}
+	dir := t.TempDir()
+	flags := "-Urm" // as root of a namespace of one's own, where that is allowed
+	if os.Geteuid() == 0 {
+		flags = "-m"
+	}
+	mounted := func(args ...string) *exec.Cmd {
+		const script = `mount -t tmpfs -o size="$1" none "$0" && shift && exec "$@"`
+		cmd := exec.Command("unshare", append([]string{flags, "sh", "-c", script, dir, size}, args...)...)
+		cmd.Env = append(os.Environ(), variable+"="+dir)
+		return cmd
+	}
+	if out, err := mounted("true").CombinedOutput(); err != nil {
+		t.Skipf("no disk can be mounted here: %v %s", err, out)
+	}
+	out, err := mounted(os.Args[0], "-test.v", "-test.run=^"+t.Name()+"$").CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Error(err)
+	}
+	return ""
+}
+
+// fill leaves no room on a disk.
+func fill(t *testing.T, dir string) (file string) {
+	t.Helper()
+	file = filepath.Join(dir, "fill")
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size := 1 << 20; size > 0; size /= 2 {
+		for err = nil; err == nil; {
+			_, err = f.Write(make([]byte, size))
+		}
+	}
+	_ = f.Close()
+	return file
+}
+
+// On a disk that others have filled nothing is deleted for it: new tasks are refused, with what to do, until there is room again.
+func TestSQLiteOnAFullDisk(t *testing.T) {
+	dir := onDisk(t, "16m")
+	if dir == "" {
+		return
+	}
+	const stored = 100
+	var log bytes.Buffer
+	s := New(Options{Dir: filepath.Join(dir, "state"), Log: zerolog.New(&log)})
+	defer s.Close()
+	result := strings.Repeat("x", 32<<10)
+	for i := range stored {
+		task := statetest.Logged(fmt.Sprint("old", i))
+		task.Owner = fmt.Sprint("owner", i%2)
+		statetest.Put(t, s, statetest.Ended(task, mcp.TaskCompleted, result))
+	}
+	running := statetest.Logged("running")
+	statetest.Put(t, s, running)
+	file := fill(t, dir)
+	for i := range 20 {
+		task := statetest.Ended(statetest.Logged(fmt.Sprint("new", i)), mcp.TaskCompleted, strings.Repeat("y", 1<<20))
+		if err := s.Put(t.Context(), task); err == nil || !strings.Contains(err.Error(), "free some of the disk") {
+			t.Errorf("a task on a full disk: %v", err)
+		}
+	}
+	left := 0
+	for i := range stored {
+		if got, err := s.Get(t.Context(), fmt.Sprint("owner", i%2), fmt.Sprint("old", i)); err == nil && got.Outcome != nil {
+			left++
+		} else if !errors.Is(err, tasks.ErrNotFound) {
+			t.Error(err)
+		}
+	}
+	if left != stored {
+		t.Errorf("%d of %d results are left", left, stored)
+	}
+	if n := strings.Count(log.String(), "the disk is full"); n != 1 {
+		t.Errorf("told %d times:\n%s", n, &log)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	statetest.Put(t, s, statetest.Logged("later"), statetest.Ended(running, mcp.TaskCompleted, result))
+}

@@ -1,0 +1,64 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"runnel/tasks"
+
+	"golang.org/x/sys/unix"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// explain words what SQLite and the system report for somebody who has to do something about it, once, however often it is
+// asked to.
+func explain(err error) error {
+	switch {
+	case err == nil || errors.As(err, new(tasks.Trouble)):
+		return err
+	case errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EROFS):
+		return tasks.Trouble{Err: fmt.Errorf("%w; --state names another directory, or memory", err)}
+	case errors.Is(err, errFull):
+		return tasks.Trouble{Err: fmt.Errorf("%w: wait for tasks to end or cancel some, or raise the limit (state.maxState)", err)}
+	case errors.Is(err, errPinned):
+		return tasks.Trouble{Err: fmt.Errorf("%w: let it go on (kill -CONT) or end it; lsof of that file names it", err)}
+	case errors.Is(err, unix.ENOSPC):
+		return tasks.Trouble{Err: fmt.Errorf("%w; free some of the disk, or name a directory on another one with --state", err)}
+	}
+	switch primaryCode(err) {
+	case sqlite3.SQLITE_FULL:
+		return tasks.Trouble{Err: fmt.Errorf("the disk is full: free some of the disk, or name a directory on another one with --state: %w", err)}
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+		return tasks.Trouble{Err: fmt.Errorf("%w for %v: %w", tasks.ErrBusy, busyTimeout, err)}
+	case sqlite3.SQLITE_IOERR:
+		return tasks.Trouble{Err: fmt.Errorf("the disk could not be read or written (is it full? then free some of it): %w", err)}
+	case sqlite3.SQLITE_CANTOPEN:
+		return tasks.Trouble{Err: fmt.Errorf("%s cannot be opened: are too many files open (ulimit -n), or is its path longer than 500 bytes? then name another directory with --state: %w", databaseFile, err)}
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return tasks.Trouble{Err: fmt.Errorf("%s is damaged or no state of runnel; move it away or use another directory (--state): %w", databaseFile, err)}
+	}
+	return err
+}
+
+// errFull refuses to make the state larger than its limit. To delete tasks that have ended may mend it.
+var errFull = errors.New("the state is as large as it may be, and what is left in it has not ended")
+
+// isDiskFull reports whether the disk has no room. To delete tasks is no way to make some: it is not the state that has filled it.
+func isDiskFull(err error) bool { return primaryCode(err) == sqlite3.SQLITE_FULL }
+
+// isBusy reports whether another process keeps this one from writing: it has held the state locked for all of busyTimeout, or stopped
+// while it read.
+func isBusy(err error) bool {
+	return primaryCode(err) == sqlite3.SQLITE_BUSY || errors.Is(err, tasks.ErrBusy)
+}
+
+// primaryCode is SQLite's code of an error without the detail in its upper bits, SQLITE_OK if it is none of SQLite's.
+func primaryCode(err error) int {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	if !ok {
+		return sqlite3.SQLITE_OK
+	}
+	return e.Code() & 0xff
+}

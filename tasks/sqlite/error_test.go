@@ -1,0 +1,123 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tasks/statetest"
+)
+
+// A state that is removed while it is used takes no task any more, and no result: nobody would find them. It says so.
+func TestSQLiteIsRemoved(t *testing.T) {
+	for name, remove := range map[string]func(dir string) error{
+		"removed": os.RemoveAll,
+		"replaced": func(dir string) error {
+			other := filepath.Join(dir, "other")
+			return errors.Join(os.WriteFile(other, nil, 0o600), os.Rename(other, filepath.Join(dir, databaseFile)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openStore(t, Options{})
+			r := statetest.NewRunner(t, tasks.Options{Store: s})
+			done := make(chan struct{})
+			running := statetest.Start(t, r, func(context.Context, *tasks.Run) (*mcp.CallToolResult, string, error) {
+				<-done
+				return mcp.Result("fine"), "", nil
+			})
+			running.Delivered()
+			if err := remove(s.o.Dir); err != nil {
+				t.Fatal(err)
+			}
+			s.seen = time.Now().Add(-seenInterval)
+			_, err := r.Start(t.Context(), tasks.Spec{Tool: "test", Handle: true, Work: statetest.UntilDone})
+			if err == nil || !strings.Contains(err.Error(), tasks.ErrRemoved.Error()) || !strings.Contains(err.Error(), s.o.Dir) {
+				t.Errorf("a new task: %v", err)
+			}
+			close(done)
+			<-running.Ended()
+			if got, err := r.Get(t.Context(), running.ID()); err != nil || got.Status != mcp.TaskFailed || !strings.Contains(got.StatusMessage, tasks.ErrRemoved.Error()) {
+				t.Errorf("a task that ends: %+v, %v", got, err)
+			}
+			if err := r.Settled(t.Context()); !errors.Is(err, tasks.ErrRemoved) {
+				t.Errorf("its end: %v", err)
+			}
+		})
+	}
+}
+
+func TestSQLiteWordsItsTroubles(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	garbage, newer, folder := t.TempDir(), t.TempDir(), t.TempDir()
+	if err := os.Mkdir(filepath.Join(folder, databaseFile), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(garbage, databaseFile), bytes.Repeat([]byte("garbage "), 1000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := openStore(t, Options{Dir: newer})
+	statetest.Put(t, s, statetest.Working("a"))
+	db, err := sql.Open("sqlite", dsn(filepath.Join(newer, databaseFile)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec("PRAGMA user_version = 1000"); err != nil {
+		t.Fatal(err)
+	}
+	_ = db.Close()
+	long := t.TempDir() + strings.Repeat("/long", 100) // SQLite takes 512 bytes
+	for dir, says := range map[string]string{
+		filepath.Join(file, "state"): "not a directory", garbage: "damaged", newer: "newer runnel", folder: "is a directory", long: "its path longer",
+	} {
+		s := openStore(t, Options{Dir: dir})
+		if err := s.Put(t.Context(), statetest.Working("a")); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), dir) {
+			t.Errorf("%s: %v", dir, err)
+		}
+		_, err := s.Get(t.Context(), "", "a")
+		var told *rpc.Error // what else the client gets is "internal error"
+		if err := tasks.WireError(err); !errors.As(err, &told) || !strings.Contains(told.Message, says) || !strings.Contains(told.Message, dir) {
+			t.Errorf("%s: a client is told %v", dir, err)
+		}
+	}
+	if _, err := Check(t.Context(), newer); err == nil || !strings.Contains(err.Error(), "newer runnel") {
+		t.Errorf("a check of the state of a newer runnel finds %v", err)
+	}
+}
+
+// A runnel that is killed while it makes its state leaves an empty file, with which the next one goes on.
+func TestCheckSQLiteOfAnEmptyFile(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, databaseFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Check(t.Context(), dir); err != nil || r.Tasks != 0 || r.Damage != nil {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// What is wrong is said once, with what to do.
+func TestExplainedOnce(t *testing.T) {
+	full := explain(fmt.Errorf("writing: %w", unix.ENOSPC))
+	want := "writing: no space left on device; free some of the disk, or name a directory on another one with --state"
+	if again := explain(fmt.Errorf("opening: %w", full)); again.Error() != "opening: "+want || !errors.Is(again, unix.ENOSPC) {
+		t.Errorf("%v, want opening: %s", again, want)
+	}
+	if err := explain(errors.New("other")); err.Error() != "other" {
+		t.Errorf("%v", err)
+	}
+}

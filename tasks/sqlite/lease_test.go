@@ -1,0 +1,128 @@
+package sqlite
+
+import (
+	"context"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tasks/statetest"
+)
+
+// logBuffer is a log that several goroutines write.
+type logBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// A lease's file that a cleaner has removed is taken again, before others look for it.
+func TestLeaseIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, Options{Dir: dir})
+	here, there := statetest.NewRunner(t, tasks.Options{Store: s}), statetest.NewRunner(t, tasks.Options{Store: openStore(t, Options{Dir: dir})})
+	run := statetest.Start(t, here, statetest.UntilDone)
+	run.Deliver(func(ctx context.Context) { <-ctx.Done() })
+	if err := os.RemoveAll(dir + "/" + leaseDir); err != nil { // the folder, too
+		t.Fatal(err)
+	}
+	statetest.Eventually(t, func() bool { return leaseHeld(dir+"/"+leaseDir, s.db.lease.name) })
+	if task, err := there.Get(t.Context(), run.ID()); err != nil || task.Status != mcp.TaskWorking {
+		t.Errorf("seen from elsewhere: %s, %v", task.Status, err)
+	}
+	if task, err := there.Cancel(t.Context(), run.ID()); err != nil || task.Status != mcp.TaskCancelled {
+		t.Errorf("cancelled from elsewhere: %s, %v", task.Status, err)
+	}
+	<-run.Ended()
+}
+
+// A task that others have ended, since the file was away, has one end: the one that they have stored. Its work is stopped, no output
+// comes behind its end, and the log says it.
+func TestTaskEndedByOthers(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  string // what others have done to the row
+		says string
+	}{
+		"recovered": {"UPDATE task SET keeper = NULL, status = 'failed', message = 'its runnel is gone', outcome = CAST('{\"result\":{\"content\":[],\"isError\":true}}' AS BLOB)", "its runnel is gone"},
+		"deleted":   {"DELETE FROM task", tasks.ErrTaken.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log logBuffer
+			s := openStore(t, Options{})
+			r := tasks.NewRunner(tasks.Options{Store: s, Log: zerolog.New(&log)})
+			defer r.Close()
+			done, more := make(chan struct{}), make(chan struct{})
+			quiet := statetest.Start(t, r, func(context.Context, *tasks.Run) (*mcp.CallToolResult, string, error) {
+				<-done
+				return mcp.Result("fine"), "", nil
+			})
+			loud := statetest.Start(t, r, func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
+				<-more
+				err := run.Log().Append(ctx, partials.Chunk{Data: []byte("too late")})
+				<-ctx.Done() // it is stopped
+				return mcp.Result("fine"), "", err
+			})
+			quiet.Delivered()
+			loud.Delivered()
+			if _, err := s.db.w.db.Exec(c.end); err != nil {
+				t.Fatal(err)
+			}
+			close(more)
+			<-loud.Ended()
+			close(done)
+			<-quiet.Ended()
+			for name, run := range map[string]*tasks.Run{"quiet": quiet, "loud": loud} {
+				if task := run.Task(); task.Status != mcp.TaskFailed || !strings.Contains(task.StatusMessage, c.says) || task.Outcome == nil {
+					t.Errorf("%s: %s: %s", name, task.Status, task.StatusMessage)
+				}
+				if !strings.Contains(log.String(), run.ID()) {
+					t.Errorf("%s: not told:\n%s", name, &log)
+				}
+			}
+			var rows int
+			if err := s.db.read.QueryRow("SELECT count(*) FROM log").Scan(&rows); err != nil || rows > 0 {
+				t.Errorf("%d rows of output behind the end, %v", rows, err)
+			}
+		})
+	}
+}
+
+// A lease that is lost costs the tasks that others have ended meanwhile, at once, and no others.
+func TestLeaseIsLost(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, Options{Dir: dir})
+	r := statetest.NewRunner(t, tasks.Options{Store: s, Log: zerolog.Nop()})
+	var runs []*tasks.Run
+	for range 2 {
+		run := statetest.Start(t, r, statetest.UntilDone)
+		run.Deliver(func(ctx context.Context) { <-ctx.Done() })
+		runs = append(runs, run)
+	}
+	if _, err := s.db.w.db.Exec(`UPDATE task SET keeper = NULL, status = 'failed', outcome = CAST('{"error":{"code":1,"message":"gone"}}' AS BLOB) WHERE id = ?`, runs[0].ID()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(s.db.lease.path); err != nil {
+		t.Fatal(err)
+	}
+	<-runs[0].Ended()
+	if status := runs[1].Task().Status; status != mcp.TaskWorking {
+		t.Errorf("the other one: %s", status)
+	}
+}

@@ -1,0 +1,216 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"sync/atomic"
+
+	"runnel/partials"
+	"runnel/tasks"
+)
+
+// keeping is one task's output in the database: a partials.Backing. Of a task that has ended, or that another
+// process runs, it only reads.
+type keeping struct {
+	db   *database
+	task int64 // its number
+
+	// Nil if it only reads.
+	log      *partials.Log
+	segments *partials.Segments
+	hidden   atomic.Bool // hidden.go
+
+	// Of the writer's goroutine.
+	written, pending extent
+	numbers          bool // all that is stored has numbers: in another process, and after kill -9, it is numbered as it was here
+}
+
+// extent is how much of a long log is kept: its head, and what follows it without the middle.
+type extent struct {
+	head int64 // where the head ends, 0 while it is not full
+	kept int64 // bytes
+	end  int64
+
+	segments int   // how many have numbers
+	last     int64 // where the last of them ends
+}
+
+// stretchBytes is how much output makes one row.
+const stretchBytes = 64 << 10
+
+// Due implements partials.Backing.
+func (k *keeping) Due(full bool) { k.db.w.flush(k, full) }
+
+// job writes what is due.
+func (k *keeping) job() job {
+	return job{do: k.write, committed: k.committed, undone: k.undone, answer: func(err error) {
+		switch {
+		case err != nil && k.hidden.Load():
+			k.log.Unback() // the call goes on without
+		case isBusy(err) && k.log.Closed(): // it comes with the task's end
+		case isBusy(err) && k.db.w.flushLater(k): // it waits in memory and, when that is full, its tool does: as for a slow disk
+		case err != nil:
+			k.log.Fail(err)
+		}
+	}}
+}
+
+// write stores what the log has and the store has not.
+func (k *keeping) write(tx *transaction) error {
+	if k.log == nil {
+		return nil
+	}
+	limit, size := k.log.Limits(), int64(stretchBytes)
+	if limit > 0 {
+		size = max(min(size, limit/16), 1) // head and tail are kept in whole stretches
+	}
+	for {
+		s, ok := k.log.Unkept(int(size))
+		if !ok {
+			break
+		}
+		own, err := tx.change("INSERT INTO log (task, start, stop, marks, data) SELECT ?1, ?, ?, ?, ? WHERE EXISTS (SELECT 1 FROM task WHERE number = ?1 AND keeper = ?)",
+			k.task, s.Start, s.End(), s.Marks, s.Data, k.db.lease.name)
+		if err != nil {
+			return err
+		}
+		if own == 0 {
+			return tasks.ErrTaken
+		}
+		tx.bytes += int64(len(s.Data))
+		e := &k.pending
+		e.kept += s.End() - s.Start
+		e.end = s.End()
+		if e.head == 0 && limit > 0 && e.end >= limit/8*3 {
+			e.head = e.end
+		}
+	}
+	if err := k.number(tx); err != nil {
+		return err
+	}
+	return k.cut(tx, limit)
+}
+
+// number stores the numbers that were given to segments.
+func (k *keeping) number(tx *transaction) error {
+	if k.segments == nil {
+		return nil
+	}
+	e := &k.pending
+	if k.numbers {
+		k.segments.Number(e.end)
+	}
+	given := k.segments.Given(e.segments, e.end)
+	if len(given) == 0 {
+		return nil
+	}
+	var ends []byte
+	for _, end := range given {
+		ends = binary.AppendVarint(ends, end-e.last)
+		e.last = end
+	}
+	_, err := tx.exec("INSERT INTO segment (task, first, ends) VALUES (?, ?, ?)", k.task, e.segments+1, ends)
+	e.segments += len(given)
+	return err
+}
+
+// loadSegments reads the numbers that were given behind number n, whose segment ends at position last, up to position end. A row
+// that goes beyond end has been stored since end was read. It is left whole to the next reading, which begins with a row.
+func (k *keeping) loadSegments(ctx context.Context, n int, last, end int64) (ends []int64, err error) {
+	beyond := false
+	err = k.db.each(ctx, func(scan func(...any) error) error {
+		var first int64
+		var stored []byte
+		if err := scan(&first, &stored); err != nil || beyond {
+			return err
+		}
+		row, err := decodeSegments(first, stored, n+len(ends), last)
+		if err != nil || len(row) == 0 {
+			return err
+		}
+		if row[len(row)-1] > end {
+			beyond = true
+			return nil
+		}
+		ends, last = append(ends, row...), row[len(row)-1]
+		return nil
+	}, "SELECT first, ends FROM segment WHERE task = ? AND first > ? ORDER BY first", k.task, n)
+	return ends, err
+}
+
+// segmentsOf reads all numbers of a row's task, which has failed if they are damaged.
+func (k *keeping) segmentsOf(ctx context.Context, r *row) ([]int64, error) {
+	ends, err := k.loadSegments(ctx, 0, 0, r.end)
+	if errors.Is(err, errSegments) {
+		r.fail(err.Error())
+		k.db.tell(r.number, r.ID, r.damage)
+		return nil, nil
+	}
+	return ends, err
+}
+
+// cut deletes the middle of a log that is longer than its limit, down to three quarters of it: not for each stretch anew.
+func (k *keeping) cut(tx *transaction, limit int64) error {
+	e := &k.pending
+	if limit <= 0 || e.kept <= limit {
+		return nil
+	}
+	to := e.end - limit/8*3
+	rows, err := tx.query("DELETE FROM log WHERE task = ? AND start >= ? AND stop <= ? RETURNING stop - start", k.task, e.head, to)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var bytes int64
+		if err := rows.Scan(&bytes); err != nil {
+			return err
+		}
+		e.kept -= bytes
+	}
+	return rows.Err()
+}
+
+func (k *keeping) committed() {
+	k.written = k.pending
+	if k.log != nil {
+		k.log.Kept()
+	}
+}
+
+func (k *keeping) undone() {
+	k.pending = k.written
+	if k.log != nil {
+		k.log.Retry()
+	}
+}
+
+// Load implements partials.Backing.
+func (k *keeping) Load(ctx context.Context, pos int64, limit int) ([]partials.Stretch, error) {
+	rows, err := k.db.read.QueryContext(ctx, `SELECT start, stop, marks, data FROM log WHERE task = ?1 AND stop > ?2 AND start >=
+		coalesce((SELECT max(start) FROM log WHERE task = ?1 AND start <= ?2), 0) ORDER BY start`, k.task, pos)
+	if err != nil {
+		return nil, explain(err)
+	}
+	defer rows.Close()
+	var list []partials.Stretch
+	for size, last := 0, int64(0); size < limit && rows.Next(); {
+		var s partials.Stretch
+		var stop int64
+		if err := rows.Scan(&s.Start, &stop, &s.Marks, &s.Data); err != nil {
+			return nil, explain(err)
+		}
+		if err := checkStretch(&s, stop, last); err != nil {
+			k.db.tell(k.task, "", "its output: "+err.Error())
+			continue // it counts as no longer kept
+		}
+		last = s.End()
+		if n := len(list); n > 0 && list[n-1].End() != s.Start {
+			break // behind a gap
+		}
+		list = append(list, s)
+		size += len(s.Data)
+	}
+	return list, explain(rows.Err())
+}

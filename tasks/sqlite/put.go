@@ -1,0 +1,184 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"math"
+	"time"
+
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// Put implements tasks.Store. A task that this process puts for the first time is its own to run: until a terminal
+// status is put, its log is written to the store as it grows.
+func (s *State) Put(_ context.Context, t tasks.Task) error {
+	d, err := s.openToPut()
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	k := d.live[t.ID]
+	d.mu.Unlock()
+	if k != nil && k.hidden.Load() {
+		if err := d.reveal(k, t); err != nil || !t.Status.Terminal() {
+			return err
+		}
+	}
+	if k == nil {
+		working := t
+		if t.Status.Terminal() {
+			// A task whose first state is its last: its log must be there before its end can be seen.
+			working.Status, working.Outcome = mcp.TaskWorking, nil
+		}
+		if k, err = d.insert(working, false); err != nil || !t.Status.Terminal() {
+			return err
+		}
+	}
+	return d.update(k, t)
+}
+
+// insert stores a new task. One that is hidden is found by nobody, counts against no limit, and need not outlive a loss of power.
+func (d *database) insert(t tasks.Task, hidden bool) (*keeping, error) {
+	k := &keeping{db: d, log: t.Log, segments: t.Segments, numbers: t.Merge}
+	k.hidden.Store(hidden)
+	expires := expires(&t)
+	if hidden {
+		expires = hiddenExpires
+	}
+	var refused error
+	err := d.w.do(job{durable: !hidden, do: func(tx *transaction) (err error) {
+		if !hidden {
+			if refused, err = d.admit(tx, &t); err != nil || refused != nil {
+				return err
+			}
+		}
+		r, err := tx.exec(`INSERT INTO task (id, owner, tool, status, message, created, updated, ttl, expires, merge, variables, keeper)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			t.ID, t.Owner, t.Tool, t.Status, t.StatusMessage, t.CreatedAt.UnixNano(), t.UpdatedAt.UnixNano(),
+			int64(t.TTL), expires, t.Merge, []byte(t.Variables), d.lease.name)
+		tx.bytes += rowBytes + int64(len(t.Variables))
+		if err == nil {
+			if !hidden {
+				tx.live[t.Owner]++
+			}
+			k.task, err = r.LastInsertId()
+		}
+		return err
+	}})
+	if err == nil {
+		err = refused
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	d.live[t.ID] = k
+	d.mu.Unlock()
+	if t.Log != nil {
+		t.Log.Back(k)
+	}
+	return k, nil
+}
+
+// admit refuses a new task while the disk is full, and one of an owner who has too many, counting those of all processes in the
+// transaction that stores it.
+func (d *database) admit(tx *transaction, t *tasks.Task) (refused, err error) {
+	if refused := d.w.room(); refused != nil {
+		return refused, nil
+	}
+	if t.Ending {
+		return nil, nil
+	}
+	owner := t.Owner
+	if limit := d.o.Limits.MaxLive; limit > 0 {
+		n, counted := tx.live[owner]
+		if !counted {
+			if n, err = tx.count("SELECT count(*) FROM task INDEXED BY task_keeper WHERE keeper IS NOT NULL AND owner = ? AND expires >= 0", owner); err != nil {
+				return nil, err
+			}
+			tx.live[owner] = n
+		}
+		if n >= limit {
+			return d.o.Limits.TooManyLive(), nil
+		}
+	}
+	if limit := d.o.Limits.MaxStartsPerMinute; limit > 0 {
+		now := time.Now() // behind it are tasks from before the clock was set back
+		n, err := tx.count("SELECT count(*) FROM (SELECT created FROM task WHERE owner = ? AND expires >= 0 ORDER BY number DESC LIMIT ?) WHERE created > ? AND created <= ?",
+			owner, limit, now.Add(-time.Minute).UnixNano(), now.UnixNano())
+		if err != nil || n >= limit {
+			return d.o.Limits.TooManyStarts(), err
+		}
+	}
+	return nil, nil
+}
+
+// update stores a later state. All that the log holds is stored with a terminal one, in the same transaction.
+func (d *database) update(k *keeping, t tasks.Task) error {
+	outcome, err := encodeOutcome(&t)
+	if err != nil {
+		return err
+	}
+	keeper := sql.NullString{String: d.lease.name, Valid: !t.Status.Terminal()}
+	var found int64
+	store := job{durable: true, do: func(tx *transaction) (err error) {
+		k.numbers = k.numbers || t.Merge
+		if t.Status.Terminal() || t.Merge { // Run.Merge may come when some has been stored
+			if err := k.write(tx); err != nil {
+				return err
+			}
+		}
+		found, err = tx.change("UPDATE task SET status = ?, message = ?, updated = ?, outcome = ?, merge = ?, keeper = ? WHERE number = ? AND keeper = ?",
+			t.Status, t.StatusMessage, t.UpdatedAt.UnixNano(), outcome, t.Merge, keeper, k.task, d.lease.name)
+		tx.bytes += int64(len(outcome))
+		if err == nil && found == 0 {
+			err = tasks.ErrTaken
+		}
+		if _, counted := tx.live[t.Owner]; counted && t.Status.Terminal() {
+			tx.live[t.Owner] -= int(found)
+		}
+		return err
+	}, committed: k.committed, undone: k.undone}
+	err = d.w.do(store)
+	if t.Status.Terminal() && (err == nil || errors.Is(err, tasks.ErrTaken)) {
+		d.forget(t.ID)
+	}
+	return err
+}
+
+func (d *database) forget(id string) {
+	d.mu.Lock()
+	delete(d.live, id)
+	d.mu.Unlock()
+}
+
+func expires(t *tasks.Task) int64 {
+	created := t.CreatedAt.UnixNano()
+	if int64(t.TTL) > math.MaxInt64-created {
+		return math.MaxInt64
+	}
+	return created + int64(t.TTL)
+}
+
+// Delete implements tasks.Store.
+func (s *State) Delete(_ context.Context, id string) error {
+	d, err := s.open()
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	k := d.live[id]
+	delete(d.live, id)
+	d.mu.Unlock()
+	if k != nil && k.log != nil {
+		k.log.Unback() // nothing more of it is written
+	}
+	// To delete a long log takes a while: that is the sweeper's work.
+	defer d.w.callSweeper()
+	return d.w.do(job{do: func(tx *transaction) error {
+		_, err := tx.exec("UPDATE task SET expires = 0, keeper = NULL WHERE id = ?", id)
+		return err
+	}})
+}

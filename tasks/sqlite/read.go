@@ -1,0 +1,178 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"runnel/partials"
+	"runnel/tasks"
+)
+
+// taskColumns are what scanTask reads.
+const taskColumns = "number, id, owner, tool, status, message, created, updated, ttl, merge, work IS NOT NULL, keeper, coalesce(length(outcome), 0) > 0"
+
+// visible is the condition for a task that can be seen at a time, as Task.Expired has it, and is not hidden, unless that is wanted.
+func (o *Options) visible() string {
+	if o.Calls {
+		return "(expires > ? OR keeper IS NOT NULL)"
+	}
+	return "(expires > ? OR keeper IS NOT NULL AND expires >= 0)"
+}
+
+// row is a task as it stands in the database.
+type row struct {
+	tasks.Task
+	number int64
+	keeper string // "" once the task has ended
+	end    int64  // of the log
+	ending *partials.Ending
+	damage string // what is wrong with it (damage.go)
+}
+
+// scanTask reads taskColumns, and more if the query has more.
+func scanTask(scan func(...any) error, more ...any) (r row, err error) {
+	var created, updated int64
+	var keeper sql.NullString
+	var stored bool
+	err = scan(append([]any{&r.number, &r.ID, &r.Owner, &r.Tool, &r.Status, &r.StatusMessage, &created, &updated, &r.TTL, &r.Merge, &r.Detached, &keeper, &stored}, more...)...)
+	r.CreatedAt, r.UpdatedAt, r.keeper = time.Unix(0, created), time.Unix(0, updated), keeper.String
+	if err == nil {
+		r.check(stored)
+	}
+	return r, err
+}
+
+// Get implements tasks.Store. The log of a task that another process runs is what has been stored of it by now.
+func (s *State) Get(ctx context.Context, owner, id string) (tasks.Task, error) {
+	d, err := s.open()
+	if err != nil {
+		return tasks.Task{}, err
+	}
+	r, err := d.current(ctx, owner, id)
+	if err != nil {
+		return tasks.Task{}, err
+	}
+	return d.stored(ctx, &r)
+}
+
+// current is a task as it stands in the database, when it was seen to that its keeper lives.
+func (d *database) current(ctx context.Context, owner, id string) (row, error) {
+	r, err := d.row(ctx, owner, id)
+	if err == nil && d.orphaned(r.keeper) {
+		if err = d.recover(r.keeper); err == nil {
+			r, err = d.row(ctx, owner, id)
+		}
+	}
+	return r, err
+}
+
+func (d *database) row(ctx context.Context, owner, id string) (row, error) {
+	var outcome, variables []byte
+	var end sql.NullInt64
+	r, err := scanTask(d.read.QueryRowContext(ctx, "SELECT "+taskColumns+`, outcome, variables, (SELECT stop FROM log WHERE task = number ORDER BY start DESC LIMIT 1)
+		FROM task WHERE id = ? AND owner = ? AND `+d.o.visible(), id, owner, d.o.Now().UnixNano()).Scan, &outcome, &variables, &end)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return row{}, tasks.ErrNotFound
+	case err != nil:
+		return row{}, explain(err)
+	}
+	r.end = max(end.Int64, 0)
+	r.decode(outcome, variables)
+	if r.damage != "" {
+		d.tell(r.number, r.ID, r.damage)
+	}
+	return r, nil
+}
+
+// stored is the task of a row with what is stored of its output.
+func (d *database) stored(ctx context.Context, r *row) (tasks.Task, error) {
+	k := &keeping{db: d, task: r.number}
+	ends, err := k.segmentsOf(ctx, r)
+	r.Log = partials.Stored(k, r.end)
+	r.Segments = partials.RestoreSegments(r.Log, ends, r.ending)
+	if r.keeper != "" {
+		r.Segments.Follow()
+	}
+	return r.Task, err
+}
+
+// List implements tasks.Store. A cursor spells the number of the last task shown.
+func (s *State) List(ctx context.Context, owner, cursor string, n int) ([]tasks.Task, string, error) {
+	var after int64
+	if cursor != "" {
+		var err error
+		if after, err = s.cursors.open(cursor); err != nil {
+			return nil, "", err
+		}
+	}
+	d, err := s.open()
+	if err != nil {
+		return nil, "", err
+	}
+	page, err := d.list(ctx, owner, after, n+1)
+	for i := range page {
+		if d.orphaned(page[i].keeper) {
+			if err = d.recover(page[i].keeper); err != nil {
+				return nil, "", err
+			}
+			page, err = d.list(ctx, owner, after, n+1)
+			break
+		}
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	next := ""
+	if len(page) > n {
+		page = page[:n]
+		next = s.cursors.seal(page[n-1].number)
+	}
+	list := make([]tasks.Task, len(page))
+	for i := range page {
+		list[i] = page[i].Task
+	}
+	return list, next, nil
+}
+
+func (d *database) list(ctx context.Context, owner string, after int64, n int) ([]row, error) {
+	var page []row
+	err := d.each(ctx, func(scan func(...any) error) error {
+		r, err := scanTask(scan)
+		page = append(page, r)
+		if r.damage != "" {
+			d.tell(r.number, r.ID, r.damage)
+		}
+		return err
+	}, "SELECT "+taskColumns+" FROM task WHERE owner = ? AND number > ? AND "+d.o.visible()+" ORDER BY number LIMIT ?",
+		owner, after, d.o.Now().UnixNano(), n)
+	return page, err
+}
+
+// each calls f with every row of a query.
+func (d *database) each(ctx context.Context, f func(scan func(...any) error) error, query string, args ...any) error {
+	rows, err := d.read.QueryContext(ctx, query, args...)
+	if err != nil {
+		return explain(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := f(rows.Scan); err != nil {
+			return explain(err)
+		}
+	}
+	return explain(rows.Err())
+}
+
+// ids are those of the tasks that a condition holds for.
+func (d *database) ids(ctx context.Context, condition string, args ...any) (ids []string, err error) {
+	err = d.each(ctx, func(scan func(...any) error) error {
+		var id string
+		err := scan(&id)
+		ids = append(ids, id)
+		return err
+	}, "SELECT id FROM task WHERE "+condition, args...)
+	return ids, err
+}

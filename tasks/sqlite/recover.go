@@ -1,0 +1,117 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"path/filepath"
+	"sync"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// orphaned reports whether a task's keeper is gone: the task has not ended, and nobody runs it.
+func (d *database) orphaned(keeper string) bool {
+	return keeper != "" && d.gone(keeper)
+}
+
+// gone reports whether the process that took a lease is gone.
+func (d *database) gone(keeper string) bool {
+	return keeper != d.lease.name && !leaseHeld(filepath.Join(d.o.Dir, leaseDir), keeper)
+}
+
+// recoverAll ends the tasks of all processes that are gone.
+func (d *database) recoverAll(ctx context.Context) error {
+	var gone []string
+	err := d.each(ctx, func(scan func(...any) error) error {
+		var keeper string
+		err := scan(&keeper)
+		if err == nil && d.gone(keeper) {
+			gone = append(gone, keeper)
+		}
+		return err
+	}, "SELECT DISTINCT keeper FROM task WHERE keeper IS NOT NULL")
+	if err != nil {
+		return err
+	}
+	for _, keeper := range gone {
+		if err := d.recover(keeper); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const (
+	goneMessage    = "the runnel that ran this task is gone (killed, or it crashed); the output up to then is kept"
+	goneSupervisor = "the supervisor that ran this detached task is gone (killed, or it crashed); the output up to then is kept"
+)
+
+// recovering makes one recovery at a time in this process; those of others find nothing left to do.
+var recovering sync.Mutex
+
+// recover ends the tasks of a process that is gone: they have failed, with what they had written.
+func (d *database) recover(keeper string) error {
+	recovering.Lock()
+	defer recovering.Unlock()
+	ctx := context.Background()
+	var left []row
+	err := d.each(ctx, func(scan func(...any) error) error {
+		var r row
+		err := scan(&r.number, &r.ID, &r.Owner, &r.Tool, &r.Detached)
+		left = append(left, r)
+		return err
+	}, "SELECT number, id, owner, tool, work IS NOT NULL FROM task WHERE keeper = ? AND expires >= 0", keeper)
+	if err != nil {
+		return err
+	}
+	if err := d.w.do(job{do: func(tx *transaction) error {
+		if !d.gone(keeper) {
+			return nil
+		}
+		_, err := tx.exec("UPDATE task SET keeper = NULL WHERE keeper = ? AND expires < 0", keeper)
+		return err
+	}}); err != nil {
+		return err
+	}
+	for i := range left {
+		r := &left[i]
+		message := goneMessage
+		if r.Detached {
+			message = goneSupervisor
+		}
+		outcome, err := encodeOutcome(d.remains(ctx, r.number, message))
+		if err != nil {
+			return err
+		}
+		var ended int64
+		if err := d.w.do(job{durable: true, do: func(tx *transaction) (err error) {
+			if !d.gone(keeper) { // it has taken its lease again
+				return nil
+			}
+			ended, err = tx.change("UPDATE task SET status = ?, message = ?, updated = ?, outcome = ?, keeper = NULL WHERE number = ? AND keeper = ?",
+				mcp.TaskFailed, message, d.o.Now().UnixNano(), outcome, r.number, keeper)
+			return err
+		}}); err != nil {
+			return err
+		}
+		if ended > 0 {
+			d.o.Log.Info().Str("taskId", r.ID).Str("owner", r.Owner).Str("tool", r.Tool).Msg("task recovered: its runnel is gone")
+		}
+	}
+	return nil
+}
+
+// remains is a task that was cut off: its result is the end of its output, and that it was cut off.
+func (d *database) remains(ctx context.Context, number int64, message string) *tasks.Task {
+	var end sql.NullInt64
+	_ = d.read.QueryRowContext(ctx, "SELECT max(stop) FROM log WHERE task = ?", number).Scan(&end) // what can be read is shown
+	log := partials.Stored(&keeping{db: d, task: number}, end.Int64)
+	result := &mcp.CallToolResult{IsError: true, Content: tasks.Remains(ctx, log)}
+	gone := mcp.Text(message)
+	result.Content = append(result.Content, gone)
+	t := &tasks.Task{Outcome: &tasks.Outcome{Result: result}, Segments: partials.NewSegments(log)}
+	t.Segments.Finish(partials.Ending{Rest: []mcp.ContentBlock{gone}, IsError: true})
+	return t
+}

@@ -1,0 +1,147 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tasks/statetest"
+)
+
+// The tasks of a process that is gone have failed, once, with what they wrote; those of a live one go on.
+func TestSQLiteRecovers(t *testing.T) {
+	dir := t.TempDir()
+	gone, live := openStore(t, Options{Dir: dir}), openStore(t, Options{Dir: dir})
+	lost, kept := statetest.Logged("lost", "what it wrote\n"), statetest.Logged("kept", "x")
+	statetest.Put(t, gone, lost, statetest.Ended(statetest.Logged("ended"), mcp.TaskCompleted, "whole result"))
+	statetest.Put(t, live, kept)
+	statetest.Eventually(t, func() bool { return statetest.Get(t, live, "lost").Log.Size() > 0 })
+	gone.die()
+
+	var stores []*State
+	var all sync.WaitGroup
+	for range 4 {
+		s := openStore(t, Options{Dir: dir})
+		stores = append(stores, s)
+		all.Go(func() {
+			if err := s.Open(); err != nil {
+				t.Error(err)
+			}
+			if task, err := s.Get(context.Background(), "local", "lost"); err != nil || task.Status != mcp.TaskFailed {
+				t.Errorf("lost: %s, %v", task.Status, err)
+			}
+		})
+	}
+	all.Wait()
+	first := statetest.Get(t, live, "lost")
+	for _, s := range stores {
+		task := statetest.Get(t, s, "lost")
+		if !task.UpdatedAt.Equal(first.UpdatedAt) || task.StatusMessage != goneMessage {
+			t.Errorf("ended twice: %v %q, %v", task.UpdatedAt, task.StatusMessage, first.UpdatedAt)
+		}
+		if got := statetest.ReadAll(t, task.Log); got != "what it wrote\n" {
+			t.Errorf("its log: %q", got)
+		}
+		if text, _ := mcp.TextOf(task.Outcome.Result.Content[0]); text != "what it wrote\n" || !task.Outcome.Result.IsError {
+			t.Errorf("its result: %s", task.Outcome.Result.Content)
+		}
+		if page := task.Segments.After(0, 1000); page.Count != 2 || !page.Complete || !page.IsError {
+			t.Errorf("its segments: %+v", page)
+		}
+		if task := statetest.Get(t, s, "kept"); task.Status != mcp.TaskWorking || task.Outcome != nil {
+			t.Errorf("the task of a live process: %+v", task)
+		}
+		if task := statetest.Get(t, s, "ended"); task.Status != mcp.TaskCompleted {
+			t.Errorf("a task that had ended: %+v", task)
+		}
+	}
+	statetest.Put(t, live, statetest.Ended(kept, mcp.TaskCompleted, "fine"))
+	if task := statetest.Get(t, stores[0], "kept"); task.Status != mcp.TaskCompleted {
+		t.Errorf("kept: %s", task.Status)
+	}
+	// Who lists them sees it, too.
+	other := openStore(t, Options{Dir: dir})
+	statetest.Put(t, other, statetest.Logged("listed"))
+	other.die()
+	list, _, err := live.List(t.Context(), "local", "", 10)
+	if i := slices.IndexFunc(list, func(t tasks.Task) bool { return t.ID == "listed" }); err != nil || i < 0 || list[i].Status != mcp.TaskFailed {
+		t.Errorf("listed: %+v, %v", list, err)
+	}
+	// The other side of it: an end that comes after others have ended the task is no end.
+	stale := openStore(t, Options{Dir: dir})
+	late := statetest.Logged("late")
+	statetest.Put(t, stale, late)
+	stale.db.lease.release()
+	if task := statetest.Get(t, live, "late"); task.Status != mcp.TaskFailed {
+		t.Errorf("late: %s", task.Status)
+	}
+	if err := stale.Put(t.Context(), statetest.Ended(late, mcp.TaskCompleted, "too late")); !errors.Is(err, tasks.ErrTaken) {
+		t.Errorf("an end after the end: %v", err)
+	}
+	if task := statetest.Get(t, live, "late"); task.Status != mcp.TaskFailed {
+		t.Errorf("late: %s", task.Status)
+	}
+}
+
+// Who looks for a lease of a process that is gone is not misled by who removes it at the same time.
+func TestLeaseWhileItIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	for range 300 {
+		l, err := takeLease(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = l.file.Close()
+		var all sync.WaitGroup
+		all.Go(func() { dropDeadLeases(dir) })
+		for range 3 {
+			all.Go(func() {
+				for range 10 {
+					if leaseHeld(dir, l.name) {
+						t.Error("a lease that is being removed counts as held")
+					}
+				}
+			})
+		}
+		all.Wait()
+	}
+}
+
+func TestLeases(t *testing.T) {
+	dir := t.TempDir()
+	var all sync.WaitGroup
+	for range 8 { // takers and sweepers at once: nobody loses a lease that is held
+		all.Go(func() {
+			for range 50 {
+				l, err := takeLease(dir)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				dropDeadLeases(dir)
+				if !leaseHeld(dir, l.name) {
+					t.Error("a lease that is held counts as gone")
+				}
+				l.release()
+				if leaseHeld(dir, l.name) {
+					t.Error("a lease that was released counts as held")
+				}
+			}
+		})
+	}
+	all.Wait()
+	dead, err := takeLease(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = dead.file.Close()
+	dropDeadLeases(dir)
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}

@@ -1,0 +1,207 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"maps"
+
+	"runnel/partials"
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// Ask implements tasks.Shared.
+func (s *State) Ask(_ context.Context, owner, id string) error {
+	d, err := s.open()
+	if err != nil {
+		return err
+	}
+	return d.w.do(job{do: func(tx *transaction) error {
+		_, err := tx.exec("UPDATE task SET asked = 1 WHERE id = ? AND owner = ? AND keeper IS NOT NULL", id, owner)
+		return err
+	}})
+}
+
+// Asked implements tasks.Shared.
+func (s *State) Asked(ctx context.Context) ([]string, error) {
+	d, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	return d.ids(ctx, "keeper = ? AND asked = 1", d.lease.name)
+}
+
+// Lost implements tasks.Shared. Others look for this process's lease, whose file a cleaner of old files may remove.
+func (s *State) Lost(context.Context) (lost []string, err error) {
+	d, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	if retaken, err := d.lease.retake(); err != nil || !retaken {
+		return nil, err
+	}
+	d.o.Log.Error().Str("file", d.lease.path).Msg("somebody has removed the file that says that this runnel lives; it is made anew")
+	d.mu.Lock()
+	live := maps.Clone(d.live)
+	d.mu.Unlock()
+	// In a transaction: recover looks for the lease in one, which has ended then.
+	err = d.w.do(job{do: func(tx *transaction) error {
+		lost = nil
+		for id, k := range live {
+			own, err := tx.count("SELECT count(*) FROM task WHERE number = ? AND keeper = ?", k.task, d.lease.name)
+			if err != nil {
+				return err
+			}
+			if own == 0 {
+				lost = append(lost, id)
+			}
+		}
+		return nil
+	}})
+	return lost, err
+}
+
+// A detached task changes its keeper once: from the process that stored it to the supervisor that runs it. All others
+// follow what the supervisor writes.
+
+// Take implements tasks.Shared.
+func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task, error) {
+	d, err := s.open()
+	if err != nil {
+		return tasks.Task{}, err
+	}
+	var taken int64
+	err = d.w.do(job{durable: true, do: func(tx *transaction) (err error) {
+		taken, err = tx.change("UPDATE task SET keeper = ?, work = ? WHERE id = ? AND owner = ? AND keeper IS NOT NULL AND work IS NULL", d.lease.name, work, t.ID, t.Owner)
+		return err
+	}})
+	if err == nil && taken == 0 {
+		err = errors.New("the task has ended, or another process runs it")
+	}
+	if err != nil {
+		return tasks.Task{}, err
+	}
+	r, err := d.row(ctx, t.Owner, t.ID)
+	if err != nil {
+		return tasks.Task{}, err
+	}
+	r.Log, r.Segments = t.Log, t.Segments
+	k := &keeping{db: d, task: r.number, log: t.Log, segments: t.Segments, numbers: true}
+	d.mu.Lock()
+	d.live[t.ID] = k
+	d.mu.Unlock()
+	t.Log.Back(k)
+	return r.Task, nil
+}
+
+// Taken implements tasks.Shared.
+func (s *State) Taken(ctx context.Context, id string) (bool, error) {
+	d, err := s.open()
+	if err != nil {
+		return false, err
+	}
+	var work []byte
+	switch err := d.read.QueryRowContext(ctx, "SELECT work FROM task WHERE id = ?", id).Scan(&work); {
+	case errors.Is(err, sql.ErrNoRows): // it has ended since, and was deleted
+	case err != nil:
+		return false, explain(err)
+	case work == nil:
+		return false, nil
+	}
+	d.forget(id)
+	return true, nil
+}
+
+// SetVariables implements tasks.Shared.
+func (s *State) SetVariables(_ context.Context, owner, id string, patch []byte) (merged []byte, err error) {
+	d, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	var refused error
+	err = d.w.do(job{do: func(tx *transaction) error {
+		refused = nil // of the last time that this was done
+		var current []byte
+		err := tx.one(&current, "SELECT variables FROM task WHERE id = ? AND owner = ? AND keeper IS NOT NULL", id, owner)
+		if errors.Is(err, sql.ErrNoRows) {
+			refused = tasks.ErrEnded
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if merged, err = tasks.MergeVariables(current, patch); err != nil {
+			refused = rpc.Errorf(mcp.CodeInvalidParams, "%v", err)
+			return nil
+		}
+		_, err = tx.exec("UPDATE task SET variables = ? WHERE id = ?", merged, id)
+		return err
+	}})
+	if err == nil {
+		err = refused
+	}
+	return merged, err
+}
+
+// Follow implements tasks.Shared.
+func (s *State) Follow(ctx context.Context, owner, id string) (tasks.Task, error) {
+	d, err := s.open()
+	if err != nil {
+		return tasks.Task{}, err
+	}
+	r, err := d.current(ctx, owner, id)
+	if err != nil || r.Status.Terminal() {
+		return r.Task, err
+	}
+	k := &keeping{db: d, task: r.number}
+	ends, err := k.segmentsOf(ctx, &r)
+	if err != nil || r.Status.Terminal() {
+		return r.Task, err
+	}
+	r.Log = partials.Followed(k, r.end)
+	r.Segments = partials.RestoreSegments(r.Log, ends, nil)
+	r.Segments.Follow()
+	return r.Task, err
+}
+
+// lookBytes is how much new output a follower takes into memory at once: as much as the log keeps there.
+const lookBytes = 256 << 10
+
+// Look implements tasks.Shared.
+func (s *State) Look(ctx context.Context, t *tasks.Task) error {
+	d, err := s.open()
+	if err != nil {
+		return err
+	}
+	r, err := d.current(ctx, t.Owner, t.ID)
+	if err != nil {
+		return err
+	}
+	k := &keeping{db: d, task: r.number}
+	if size := t.Log.Size(); r.end > size {
+		tail, err := k.Load(ctx, max(size, r.end-lookBytes), 2*lookBytes) // the first stretch may begin before
+		if err != nil {
+			return err
+		}
+		for n := len(tail); n > 0 && tail[n-1].End() > r.end; n-- {
+			tail = tail[:n-1] // written since
+		}
+		n, last := t.Segments.Numbered()
+		ends, err := k.loadSegments(ctx, n, last, r.end)
+		if errors.Is(err, errSegments) {
+			r.fail(err.Error())
+		} else if err != nil {
+			return err
+		}
+		if err := t.Segments.Grow(r.end, tail, ends); err != nil {
+			return err
+		}
+	}
+	if r.ending != nil {
+		t.Segments.Finish(*r.ending)
+	}
+	r.Log, r.Segments = t.Log, t.Segments
+	*t = r.Task
+	return nil
+}

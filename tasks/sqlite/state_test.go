@@ -1,0 +1,279 @@
+package sqlite
+
+import (
+	"bytes"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+
+	"runnel/partials"
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tasks/statetest"
+)
+
+func TestMain(m *testing.M) {
+	unix.Umask(0o022) // a state that the user's group may write is refused
+	os.Exit(m.Run())
+}
+
+func openStore(t testing.TB, o Options) *State {
+	t.Helper()
+	if o.Dir == "" {
+		o.Dir = filepath.Join(t.TempDir(), "state")
+	}
+	o.Log = zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)
+	s := New(o)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// die does to a store what the end of its process does: what is not written is lost, the lease lets go.
+func (s *State) die() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	db := s.db
+	s.db, s.closed = nil, true
+	db.w.mu.Lock()
+	db.w.due, db.w.jobs, db.w.stopping = nil, nil, true
+	db.w.mu.Unlock()
+	db.sweep.close()
+	_ = db.w.close()
+	_ = db.read.Close()
+	_ = db.lease.file.Close()
+}
+
+func TestState(t *testing.T) {
+	statetest.Run(t, func(t *testing.T) tasks.Store { return openStore(t, Options{}) })
+}
+
+// What was put is there for the next process, byte for byte: status, result, log, segments.
+func TestSQLiteKeepsAll(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a state % with ? odd # name")
+	s := openStore(t, Options{Dir: dir})
+	done, failed := statetest.Logged("done", "one\n", "two\n"), statetest.Logged("failed")
+	statetest.Put(t, s, done, failed)
+	if err := done.Log.Append(t.Context(), partials.Chunk{Kind: partials.Item, Data: []byte(`{"type":"image"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	given := done.Segments.After(0, 1000)
+	done = statetest.Ended(done, mcp.TaskCompleted, "fine")
+	done.Outcome.Result.StructuredContent = []byte(`{"exitCode":0}`)
+	failed.Merge = true
+	failed = statetest.Ended(failed, mcp.TaskFailed, "")
+	failed.Outcome = &tasks.Outcome{Err: rpc.Errorf(-32602, "no such thing")}
+	statetest.Put(t, s, done, failed, statetest.Ended(statetest.Logged("at once", "x"), mcp.TaskCompleted, "at once"))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	s = openStore(t, Options{Dir: dir})
+	for _, want := range []tasks.Task{done, failed} {
+		got := statetest.Get(t, s, want.ID)
+		if got.Status != want.Status || got.StatusMessage != want.StatusMessage || got.TTL != want.TTL || got.Merge != want.Merge ||
+			!got.CreatedAt.Equal(want.CreatedAt) || got.Tool != want.Tool || got.Owner != want.Owner {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+		g, err := encodeOutcome(&got)
+		w, err2 := encodeOutcome(&want)
+		if err != nil || err2 != nil || !bytes.Equal(g, w) {
+			t.Errorf("outcome %s, want %s", g, w)
+		}
+	}
+	if got := statetest.ReadAll(t, statetest.Get(t, s, "done").Log); got != "one\ntwo\n"+`{"type":"image"}` {
+		t.Errorf("log %q", got)
+	}
+	if got := statetest.ReadAll(t, statetest.Get(t, s, "at once").Log); got != "x" {
+		t.Errorf("log of a task whose first state is its last: %q", got)
+	}
+	again := statetest.Get(t, s, "done").Segments.After(0, 1000)
+	if want := bytes.TrimSuffix(given.Content, []byte("]")); !bytes.HasPrefix(again.Content, want) || again.Count != given.Count+1 || !again.Complete {
+		t.Errorf("segments %s, want them to begin with %s", again.Content, want)
+	}
+}
+
+// Output that is stored has its numbers there: who was sent some of it gets the rest behind them, also when the client is slow, and
+// when runnel is killed before more is written.
+func TestSQLiteNumbersWhatItStores(t *testing.T) {
+	for name, early := range map[string]bool{"begun so": true, "known when some is stored": false} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := openStore(t, Options{Dir: dir})
+			task := statetest.Logged("t")
+			task.Merge = early
+			statetest.Put(t, s, task)
+			var want strings.Builder
+			for i := range 200 {
+				line := fmt.Sprintf("line %d %s\n", i, strings.Repeat("x", 1000))
+				want.WriteString(line)
+				if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte(line)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			statetest.Eventually(t, func() bool { return statetest.Get(t, s, "t").Log.Size() == task.Log.Size() })
+			task.Merge = true
+			statetest.Put(t, s, task)
+			var got strings.Builder
+			last := int64(0)
+			read := func(line []byte) {
+				for _, item := range segments(t, line) {
+					text, _ := mcp.TextOf(item)
+					got.WriteString(text)
+					last++
+				}
+			}
+			d, r := partials.NewSEP1905([]byte(`{"jsonrpc":"2.0"`), []byte("1"), "t", task.Segments), task.Log.NewReader(0)
+			for last == 0 {
+				b, _ := r.Next(8 << 10)
+				if line := d.Encode(nil, b); len(line) > 0 {
+					read(line)
+				}
+			}
+			s.die()
+			rest := statetest.Get(t, openStore(t, Options{Dir: dir}), "t").Segments.Resume(last, "t", 1<<20)
+			read(fmt.Appendf(nil, `{"result":%s}`, rest))
+			if rest, ok := strings.CutPrefix(got.String(), want.String()); !ok || rest != goneMessage {
+				t.Errorf("%d bytes came of %d", got.Len(), want.Len())
+			}
+		})
+	}
+}
+
+// Files are for the user alone.
+func TestSQLiteModes(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new", "state")
+	s := openStore(t, Options{Dir: dir})
+	statetest.Put(t, s, statetest.Working("a"))
+	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		want := os.FileMode(0o600)
+		if e.IsDir() {
+			want = 0o700
+		}
+		if info.Mode().Perm() != want {
+			t.Errorf("%s: mode %v, want %v", path, info.Mode().Perm(), want)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Nothing is made before the first task: a client may start a server only to probe it.
+func TestSQLiteOpensLate(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	s := openStore(t, Options{Dir: dir})
+	if s.Exists() {
+		t.Error("it exists")
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the directory: %v", err)
+	}
+	statetest.Put(t, s, statetest.Working("a"))
+	if !s.Exists() {
+		t.Error("it does not exist after the first task")
+	}
+}
+
+// A reader that fell behind reads from the store, and slows nobody.
+func TestSQLiteReadersBehind(t *testing.T) {
+	s := openStore(t, Options{})
+	task := statetest.Logged("task")
+	statetest.Put(t, s, task)
+	slow := task.Log.NewReader(0)
+	defer slow.Close()
+	var want bytes.Buffer
+	rng := rand.New(rand.NewPCG(1, 1))
+	for want.Len() < 6<<20 {
+		line := fmt.Sprintf("%d %s\n", want.Len(), strings.Repeat("x", rng.IntN(2000)))
+		want.WriteString(line)
+		if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte(line)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	statetest.Eventually(t, func() bool { return task.Log.Held() < 1<<20 })
+	task.Log.Close()
+	var got bytes.Buffer
+	batches := 0
+	for {
+		err := slow.Wait(t.Context(), 1)
+		if err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		b, _ := slow.Next(64 << 10)
+		for _, c := range b.Chunks {
+			got.Write(c.Data)
+		}
+		batches++
+	}
+	if !bytes.Equal(got.Bytes(), want.Bytes()) {
+		t.Errorf("read %d bytes, want %d", got.Len(), want.Len())
+	}
+	if batches > 6<<20/(32<<10) {
+		t.Errorf("%d batches for %d bytes: it should catch up in large ones", batches, want.Len())
+	}
+	statetest.Put(t, s, statetest.Ended(task, mcp.TaskCompleted, "done"))
+	if stored := statetest.ReadAll(t, statetest.Get(t, s, "task").Log); stored != want.String() {
+		t.Errorf("stored %d bytes, want %d", len(stored), want.Len())
+	}
+}
+
+// Migrations bring a state of every version that ever was to the newest. A state of an old version is made by the
+// migrations up to it, since those never change.
+func TestMigrationsFromEveryVersion(t *testing.T) {
+	for version := range len(migrations) {
+		dir := t.TempDir()
+		db, err := sql.Open("sqlite", dsn(filepath.Join(dir, databaseFile)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range migrations[:version] {
+			if _, err := db.Exec(m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := db.Exec(fmt.Sprintf("PRAGMA user_version = %d", version)); err != nil {
+			t.Fatal(err)
+		}
+		_ = db.Close()
+		s := openStore(t, Options{Dir: dir})
+		statetest.Put(t, s, statetest.Working("a"))
+	}
+}
+
+// segments are those of a response.
+func segments(t *testing.T, line []byte) []json.RawMessage {
+	var m struct {
+		Result struct {
+			Content []json.RawMessage `json:"partial-content"`
+		}
+	}
+	if err := json.Unmarshal(line, &m); err != nil {
+		t.Errorf("%v: %s", err, line)
+	}
+	return m.Result.Content
+}

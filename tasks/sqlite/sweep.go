@@ -1,0 +1,185 @@
+package sqlite
+
+import (
+	"context"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// sweeper keeps the state in order: it ends the tasks of processes that are gone, deletes what has expired and,
+// when the state has grown too large, what ended first. Each process has one; what two of them do at once is
+// done once, because every step is one transaction that looks again.
+type sweeper struct {
+	db   *database
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+const (
+	// sweepInterval is how long an expired task may take up space.
+	sweepInterval = 30 * time.Second
+	// sweepRest is the least time between two sweeps, and how long a hurried one waits for more of the kind.
+	sweepRest = time.Second
+	// sliceRows bounds one deleting transaction: 32 MiB, some ten milliseconds in which no other process can write.
+	sliceRows = 512
+	// vacuumPages are given back to the file system at a time: 32 MiB.
+	vacuumPages = 4096
+)
+
+func startSweeper(db *database) *sweeper {
+	ctx, stop := context.WithCancel(context.Background())
+	s := &sweeper{db: db, stop: stop, done: make(chan struct{})}
+	go s.run(ctx)
+	return s
+}
+
+func (s *sweeper) close() {
+	s.stop()
+	<-s.done
+}
+
+func (s *sweeper) run(ctx context.Context) {
+	defer close(s.done)
+	for {
+		if err := s.sweep(ctx); err != nil && ctx.Err() == nil {
+			s.db.o.Log.Error().Err(err).Msg("sweeping the state")
+		}
+		rest := time.NewTimer(sweepRest)
+		select {
+		case <-rest.C:
+		case <-ctx.Done():
+			rest.Stop()
+			return
+		}
+		rest.Reset(sweepInterval)
+		select {
+		case <-s.db.w.sweepSoon:
+		case <-rest.C:
+		case <-ctx.Done():
+		}
+		rest.Stop()
+	}
+}
+
+func (s *sweeper) sweep(ctx context.Context) error {
+	if err := s.db.recoverAll(ctx); err != nil {
+		return err
+	}
+	s.db.lease.touch()
+	dropDeadLeases(filepath.Join(s.db.o.Dir, leaseDir))
+	if err := s.db.dropExpired(ctx); err != nil {
+		return err
+	}
+	if err := s.evict(ctx); err != nil {
+		return err
+	}
+	return s.db.shrink(ctx)
+}
+
+// evict deletes the tasks that ended first until an eighth of the state is free.
+func (s *sweeper) evict(ctx context.Context) error {
+	for {
+		used, err := s.db.used(ctx)
+		if err != nil || used <= s.db.o.MaxState-s.db.o.MaxState/8 {
+			return err
+		}
+		n, err := s.db.drop(ctx, endedFirst)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			s.db.o.Log.Warn().Int64("bytes", used).Msg("the state is nearly full, and all of it is of tasks that have not ended")
+			return nil
+		}
+	}
+}
+
+// used is how many bytes of the database file hold something.
+func (d *database) used(ctx context.Context) (int64, error) {
+	var used int64
+	err := d.read.QueryRowContext(ctx, `SELECT (page_count - freelist_count) * page_size FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()`).Scan(&used)
+	return used, explain(err)
+}
+
+// What drop may delete, and in which order. What nobody finds any more expires at 0.
+const (
+	expired    = "expires <= ? AND keeper IS NULL ORDER BY expires LIMIT 512"
+	endedFirst = "keeper IS NULL ORDER BY updated LIMIT 16" // few more than need be
+)
+
+// dropExpired deletes all that has expired.
+func (d *database) dropExpired(ctx context.Context) error {
+	for {
+		// Looked for by a reader: a transaction that finds nothing to delete would wait for whoever writes, too.
+		some, err := d.anyExpired(ctx)
+		if err != nil || !some {
+			return err
+		}
+		if _, err := d.drop(ctx, expired, d.o.Now().UnixNano()); err != nil {
+			return err
+		}
+	}
+}
+
+func (d *database) anyExpired(ctx context.Context) (some bool, err error) {
+	err = d.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM task WHERE "+expired+")", d.o.Now().UnixNano()).Scan(&some)
+	return some, explain(err)
+}
+
+// drop deletes some of the tasks that a condition names, and tells how many it found.
+func (d *database) drop(ctx context.Context, which string, args ...any) (n int, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	err = d.w.do(job{do: func(tx *transaction) error {
+		n, err = tx.drop(which, args...)
+		return err
+	}})
+	return n, err
+}
+
+// drop deletes some of the tasks that a condition names, with at most sliceRows rows of output. Of a task that has more only a
+// part is deleted, and it is not found from then on: the rest goes with the next calls.
+func (tx *transaction) drop(which string, args ...any) (n int, err error) {
+	numbers, err := tx.numbers("SELECT number FROM task WHERE "+which, args...)
+	if err != nil {
+		return 0, err
+	}
+	for room := int64(sliceRows); n < len(numbers) && room > 0; n++ {
+		rows, err := tx.change("DELETE FROM log WHERE rowid IN (SELECT rowid FROM log WHERE task = ? LIMIT ?)", numbers[n], room)
+		if err != nil {
+			return 0, err
+		}
+		if room -= rows; room == 0 {
+			_, err = tx.exec("UPDATE task SET expires = 0, updated = 0 WHERE number = ?", numbers[n])
+		} else if _, err = tx.exec("DELETE FROM segment WHERE task = ?", numbers[n]); err == nil {
+			_, err = tx.exec("DELETE FROM task WHERE number = ?", numbers[n])
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+}
+
+// shrink gives free pages back, if there are many of them.
+func (d *database) shrink(ctx context.Context) error {
+	var free, all int64
+	if err := d.read.QueryRowContext(ctx, "SELECT freelist_count, page_count FROM pragma_freelist_count(), pragma_page_count()").Scan(&free, &all); err != nil {
+		return explain(err)
+	}
+	if free < vacuumPages || free < all/4 {
+		return nil
+	}
+	return d.w.do(job{do: func(tx *transaction) error {
+		rows, err := tx.query("PRAGMA incremental_vacuum(" + strconv.Itoa(vacuumPages) + ")")
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() { // a page a step
+		}
+		return rows.Err()
+	}})
+}

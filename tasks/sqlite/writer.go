@@ -1,0 +1,293 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"math"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// writer is the one goroutine of a process that writes to the state. Two kinds of work come to it: jobs, whose callers wait (do), and
+// the output of logs, for which nobody does (flush). All that there is when it begins a transaction is written in that one, so that
+// many small writes cost no more than a few. If a part of it cannot be written, each part is tried by itself.
+type writer struct {
+	o    Options
+	db   *sql.DB
+	wake chan struct{} // capacity 1
+	done chan struct{} // closed when the goroutine has ended
+
+	mu       sync.Mutex
+	jobs     []job
+	due      []*keeping // logs that have output to write
+	now      bool       // due is written without waiting for more output
+	waiting  bool       // a timer of flushDelay runs, which sets now
+	stopping bool
+
+	sweepSoon  chan struct{} // capacity 1: the sweeper is wanted before its time
+	sweepBytes int64         // it is when so much has been written
+
+	// Of the goroutine.
+	tx       *transaction
+	pinned   bool // a stopped reader was told of
+	diskFull bool // something could not be written, and there was no room since
+}
+
+// job is something to write. For each call of do, one of committed and undone is called when its transaction has ended.
+type job struct {
+	do        func(tx *transaction) error // called again if its transaction has failed, be it by another job
+	durable   bool                        // must survive a loss of power, not only the end of the process
+	committed func()                      // may be nil
+	undone    func()                      // what do has written is not there; may be nil
+	answer    func(err error)             // called once, at last
+}
+
+const (
+	// flushDelay is how long output waits for more of it before it is written: a batch costs as much as a line.
+	flushDelay = 100 * time.Millisecond
+	// sweepShare is the part of a state's size, a sixteenth, that a process writes before the sweeper looks again: half of what the
+	// sweeper keeps free, so that there is room until it is done.
+	sweepShare = 16
+	// politeTime is how long a transaction goes on before it lets other goroutines run: many rows take ten milliseconds. Not after
+	// each row, because other processes wait for its end.
+	politeTime = 500 * time.Microsecond
+	// maxJobs is how many jobs go into one transaction; the others wait for its end.
+	maxJobs = 512
+	// minRoom is what must be free of a disk that was full before a new task is stored: to fail each when it has run is worse.
+	minRoom = 4 << 20
+)
+
+func openWriter(file string, o Options) (*writer, error) {
+	db, err := sql.Open("sqlite", dsn(file))
+	if err != nil {
+		return nil, err
+	}
+	w := &writer{o: o, db: db, wake: make(chan struct{}, 1), done: make(chan struct{}), sweepSoon: make(chan struct{}, 1), sweepBytes: o.MaxState / sweepShare}
+	ctx := context.Background()
+	c, err := db.Conn(ctx)
+	if err != nil {
+		_ = db.Close()
+		return nil, err
+	}
+	w.tx = &transaction{conn: c, prepared: map[string]*sql.Stmt{}, wal: file + "-wal", longestWAL: longestWAL(o.MaxState)}
+	if w.tx.mostPages, err = setUp(ctx, c, o); err != nil {
+		w.tx.close()
+		_ = db.Close()
+		return nil, err
+	}
+	go w.run()
+	return w, nil
+}
+
+// do writes j and returns when it is written.
+func (w *writer) do(j job) error {
+	answer := make(chan error, 1)
+	j.answer = func(err error) { answer <- err }
+	w.mu.Lock()
+	if w.stopping {
+		w.mu.Unlock()
+		return errors.New("the state is closed")
+	}
+	w.jobs = append(w.jobs, j)
+	w.mu.Unlock()
+	w.poke()
+	return <-answer
+}
+
+// flush lets a log's output be written: now, or when flushDelay has gathered more of it. It does not block.
+func (w *writer) flush(k *keeping, now bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.due = append(w.due, k)
+	switch {
+	case now:
+		w.now = true
+		w.poke()
+	case !w.waiting:
+		w.waiting = true
+		time.AfterFunc(flushDelay, func() {
+			w.mu.Lock()
+			w.now, w.waiting = true, false
+			w.mu.Unlock()
+			w.poke()
+		})
+	}
+}
+
+// flushLater is flush for output that could not be written just now. It reports false if the writer ends, and can try no more.
+func (w *writer) flushLater(k *keeping) bool {
+	w.mu.Lock()
+	stopping := w.stopping
+	w.mu.Unlock()
+	if !stopping {
+		w.flush(k, false)
+	}
+	return !stopping
+}
+
+func (w *writer) poke() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// close returns when all is written that has come.
+func (w *writer) close() error {
+	w.mu.Lock()
+	w.stopping = true
+	w.mu.Unlock()
+	w.poke()
+	<-w.done
+	return w.db.Close()
+}
+
+func (w *writer) run() {
+	defer close(w.done)
+	defer w.tx.close()
+	for range w.wake {
+		for {
+			jobs, stop := w.take()
+			if stop {
+				return
+			}
+			if len(jobs) == 0 {
+				break
+			}
+			w.write(jobs)
+		}
+	}
+}
+
+// take returns what is to be written now: output first, so that a task's end in the same transaction comes behind it.
+func (w *writer) take() (jobs []job, stop bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.jobs) > 0 || w.now || w.stopping {
+		for _, k := range w.due {
+			jobs = append(jobs, k.job())
+		}
+		w.due, w.now = nil, false
+	}
+	n := min(len(w.jobs), maxJobs)
+	jobs = append(jobs, w.jobs[:n]...)
+	w.jobs = w.jobs[n:]
+	return jobs, w.stopping && len(jobs) == 0
+}
+
+// write writes the jobs together or, if one of them cannot be written, each by itself: one task's trouble is no other's.
+func (w *writer) write(jobs []job) {
+	if err := w.commit(jobs); err == nil || isBusy(err) || len(jobs) == 1 && !errors.Is(err, errFull) {
+		w.answer(jobs, err)
+		return
+	}
+	for i := range jobs {
+		one := jobs[i : i+1]
+		err := w.commit(one)
+		for errors.Is(err, errFull) && w.makeRoom() {
+			err = w.commit(one)
+		}
+		if isBusy(err) { // each of the others would wait as long for the process that holds the state
+			w.answer(jobs[i:], err)
+			return
+		}
+		w.answer(one, err)
+	}
+}
+
+// makeRoom deletes what has expired or else what ended first, a part at a time. It reports false if there is nothing,
+// or if that needs room too.
+func (w *writer) makeRoom() bool {
+	deleted := 0
+	err := w.commit([]job{{do: func(tx *transaction) (err error) {
+		if deleted, err = tx.drop(expired, w.o.Now().UnixNano()); err == nil && deleted == 0 {
+			deleted, err = tx.drop(endedFirst)
+		}
+		return err
+	}}})
+	w.callSweeper() // there is more to do
+	return err == nil && deleted > 0
+}
+
+// callSweeper asks for a sweep soon.
+func (w *writer) callSweeper() {
+	select {
+	case w.sweepSoon <- struct{}{}:
+	default:
+	}
+}
+
+func (w *writer) answer(jobs []job, err error) {
+	if isDiskFull(err) && !w.diskFull {
+		w.diskFull = true
+		w.o.Log.Error().Msg("the disk is full: new tasks are refused until some of it is free")
+	}
+	pinned := errors.Is(err, errPinned)
+	if pinned && !w.pinned {
+		w.o.Log.Error().Err(explain(err)).Msg("nothing can be written to the state: output waits, and new tasks are refused")
+	}
+	w.pinned = pinned
+	for _, j := range jobs {
+		j.answer(explain(err))
+	}
+}
+
+// room refuses new tasks while the disk is full. It is of the goroutine.
+func (w *writer) room() error {
+	if w.diskFull && DiskRoom(w.o.Dir) < minRoom {
+		return explain(unix.ENOSPC)
+	}
+	w.diskFull = false
+	return nil
+}
+
+// DiskRoom is how many bytes of a directory's disk are free.
+func DiskRoom(dir string) int64 {
+	var disk unix.Statfs_t
+	if unix.Statfs(dir, &disk) != nil {
+		return math.MaxInt64 // in doubt enough
+	}
+	return int64(disk.Bavail) * int64(disk.Bsize) //nolint:unconvert // of other types on other systems
+}
+
+// commit does the jobs in one transaction.
+func (w *writer) commit(jobs []job) (err error) {
+	durable := false
+	for _, j := range jobs {
+		durable = durable || j.durable
+	}
+	if err := w.tx.begin(durable); err != nil {
+		return err
+	}
+	n, began := 0, time.Now()
+	for ; n < len(jobs) && err == nil; n++ {
+		if time.Since(began) > politeTime {
+			runtime.Gosched() // a goroutine that was woken on this processor would wait for a thousand rows
+			began = time.Now()
+		}
+		err = jobs[n].do(w.tx)
+	}
+	if err == nil {
+		err = w.tx.commit()
+	}
+	if err != nil {
+		_, _ = w.tx.conn.ExecContext(context.Background(), "ROLLBACK") // fails if SQLite has done it
+	}
+	for _, j := range jobs[:n] {
+		switch {
+		case err == nil && j.committed != nil:
+			j.committed()
+		case err != nil && j.undone != nil:
+			j.undone()
+		}
+	}
+	if w.tx.bytes >= w.tx.told+w.sweepBytes {
+		w.tx.told = w.tx.bytes
+		w.callSweeper()
+	}
+	return err
+}

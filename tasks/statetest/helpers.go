@@ -1,0 +1,137 @@
+package statetest
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// owner is whose tasks those of this package are.
+const owner = "local"
+
+// Working is a task that works, without a log.
+func Working(id string) tasks.Task {
+	return tasks.Task{ID: id, Owner: owner, Status: mcp.TaskWorking, CreatedAt: time.Now(), TTL: time.Hour}
+}
+
+// Logged is a task that works, with a log and some output.
+func Logged(id string, output ...string) tasks.Task {
+	t := Working(id)
+	t.Log = partials.NewLog(nil)
+	t.Segments = partials.NewSegments(t.Log)
+	for _, line := range output {
+		if err := t.Log.Append(context.Background(), partials.Chunk{Data: []byte(line)}); err != nil {
+			panic(err)
+		}
+	}
+	return t
+}
+
+// Ended is a task of Logged when it has ended, with a text as its result.
+func Ended(t tasks.Task, status mcp.TaskStatus, text string) tasks.Task {
+	t.Log.Close()
+	t.Status, t.StatusMessage = status, "message of "+t.ID
+	t.Outcome = &tasks.Outcome{Result: mcp.Result(text)}
+	t.Segments.Finish(partials.Ending{Rest: []mcp.ContentBlock{mcp.Text(text)}})
+	return t
+}
+
+// Put stores tasks, or fails the test.
+func Put(t testing.TB, s tasks.Store, list ...tasks.Task) {
+	t.Helper()
+	for _, task := range list {
+		if err := s.Put(context.Background(), task); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Get returns a task, or fails the test.
+func Get(t testing.TB, s tasks.Store, id string) tasks.Task {
+	t.Helper()
+	task, err := s.Get(context.Background(), owner, id)
+	if err != nil {
+		t.Fatalf("%s: %v", id, err)
+	}
+	return task
+}
+
+// IDs are those of all tasks, listed in pages of n.
+func IDs(t testing.TB, s tasks.Store, n int) []string {
+	t.Helper()
+	var all []string
+	for cursor := ""; ; {
+		page, next, err := s.List(context.Background(), owner, cursor, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, task := range page {
+			all = append(all, task.ID)
+		}
+		if next == "" {
+			return all
+		}
+		if len(page) != n {
+			t.Fatalf("a page that is not the last has %d tasks, want %d", len(page), n)
+		}
+		cursor = next
+	}
+}
+
+// ReadAll is what can be read of a log.
+func ReadAll(t testing.TB, l *partials.Log) string {
+	t.Helper()
+	var b strings.Builder
+	for pos := int64(0); pos < l.Size(); {
+		batch, next, err := l.ReadAt(context.Background(), pos, 64<<10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range batch.Chunks {
+			b.Write(c.Data)
+		}
+		pos = next
+	}
+	return b.String()
+}
+
+// Eventually waits for what another process, or another goroutine, does.
+func Eventually(t testing.TB, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not happen")
+		}
+	}
+}
+
+// NewRunner is a runner that is closed at the end of the test.
+func NewRunner(t testing.TB, o tasks.Options) *tasks.Runner {
+	o.Log = zerolog.Nop()
+	r := tasks.NewRunner(o)
+	t.Cleanup(r.Close)
+	return r
+}
+
+// Start runs work as a task with a handle and delivers nothing.
+func Start(t testing.TB, r *tasks.Runner, work tasks.Work) *tasks.Run {
+	t.Helper()
+	run, err := r.Start(t.Context(), tasks.Spec{Tool: "test", Handle: true, Work: work})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+// UntilDone is work that ends when it is cut off.
+func UntilDone(ctx context.Context, _ *tasks.Run) (*mcp.CallToolResult, string, error) {
+	<-ctx.Done()
+	return nil, "", context.Cause(ctx)
+}
