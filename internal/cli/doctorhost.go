@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"runnel/internal/trace"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tools"
@@ -59,6 +60,6 @@ func (i *invocation) doctorHost(cmd *cobra.Command) error {
 		return err
 	}
 	inner := *i
-	inner.stdin = io.TeeReader(i.stdin, &tap{to: io.Discard, note: newRecord(report, nil).lines(fromHost)})
+	inner.stdin = io.TeeReader(i.stdin, &trace.Tap{To: io.Discard, Note: trace.New(report, "").Lines(trace.FromHost)})
 	return inner.connect(cmd.Context(), tools.DefaultConfig(), registry, memory{tasks.NewMemory()}, i.logger())
 }

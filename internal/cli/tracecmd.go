@@ -4,22 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os/exec"
-	"sync"
-	"syscall"
-	"time"
+
+	"runnel/internal/trace"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
-)
-
-const (
-	// stopGrace is how long a traced server may take to end when runnel trace is told to end: longer than
-	// the 5 s that a runnel gives to its own children.
-	stopGrace = 6 * time.Second
-	// restGrace is how long output is read on when the server has ended and a child of its own holds the pipe open.
-	restGrace = 500 * time.Millisecond
 )
 
 // traceCommand is "runnel trace".
@@ -55,82 +44,22 @@ Put it in front of the command in a host's config. The exit code is the server's
 	return cmd
 }
 
-// trace runs a server between this process's stdin and stdout.
-//
-// Goroutines: one for each direction. The one from the host may wait in a read that nothing can end; it is left behind for
-// the exit of the process.
 func (i *invocation) trace(ctx context.Context, file string, server []string) error {
-	out, err := createPrivate(file) // what is said may be secret
+	out, err := trace.CreateFile(file) // what is said may be secret
 	if err != nil {
 		return &usageError{fmt.Errorf("-o: %w", err), ""}
 	}
 	defer out.Close()
-	t := newRecord(out, server)
-
-	cmd := exec.Command(server[0], server[1:]...)
-	cmd.Env, cmd.Stderr = i.env, i.stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is passed on, and comes once
-	cmd.WaitDelay = restGrace
-	stdin, err := cmd.StdinPipe()
+	t := trace.New(out, fmt.Sprintf("runnel %s traces %q", version(), server))
+	code, err := trace.Run(ctx, t, &trace.Session{Command: server, Env: i.env, Stdin: i.stdin, Stdout: i.stdout, Stderr: i.stderr})
 	if err != nil {
 		return err
 	}
-	toHost := &tap{to: i.stdout, note: t.lines(fromServer)}
-	toServer := &tap{to: stdin, note: t.lines(fromHost)}
-	cmd.Stdout = toHost
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("cannot start the server: %w", err)
-	}
-	go func() {
-		_, _ = io.Copy(toServer, i.stdin) // ends with either side
-		toServer.note(nil)
-		t.event("the host closed its output")
-		_ = stdin.Close()
-	}()
-	exited := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		select {
-		case <-exited:
-			return
-		case <-ctx.Done():
-		}
-		t.event("runnel trace was told to end")
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) // fails when it has ended
-		select {
-		case <-exited:
-		case <-time.After(stopGrace):
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		}
-	})
-	waited := cmd.Wait()
-	close(exited)
-	wg.Wait()
-	toHost.note(nil)
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left behind
-	state := cmd.ProcessState
-	t.event(fmt.Sprintf("the server ended: %v", state))
-	if err := t.failure(); err != nil {
+	if err := t.Failure(); err != nil {
 		i.say(zerolog.WarnLevel, fmt.Sprintf("runnel: %s is not complete: %v", file, err))
 	}
-	switch status, ok := state.Sys().(syscall.WaitStatus); {
-	case ctx.Err() != nil && ok && status.Signaled(), state.Success() && (waited == nil || errors.Is(waited, exec.ErrWaitDelay)):
-		return nil // also of a server that ended by the signal that was passed on
-	case ok && status.Signaled():
-		return exitError(128 + int(status.Signal()))
-	case !state.Success():
-		return exitError(state.ExitCode())
+	if code != exitFine {
+		return exitError(code)
 	}
-	return nil // the host has gone
-}
-
-// tap notes bytes and passes them on, in this order: what a message is answered with is noted behind it.
-type tap struct {
-	to   io.Writer
-	note func([]byte)
-}
-
-func (t *tap) Write(p []byte) (int, error) {
-	t.note(p)
-	return t.to.Write(p)
+	return nil
 }

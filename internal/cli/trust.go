@@ -302,3 +302,9 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
 	cmd.Flags().BoolVar(&remove, "remove", false, "trust the file no more")
 	return cmd
 }
+
+// isOwn reports whether a file belongs to the user of this process.
+func isOwn(info os.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) == os.Geteuid()
+}

@@ -24,10 +24,11 @@ var rooms = map[string][]string{
 	"runnel/tools":            {"runnel/tools/process", "runnel/tools/text", "runnel/tools/remote", "runnel/tasks", "runnel/tasks/sqlite", "runnel/rpc", "runnel/partials", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
 	"runnel/tools/selftest":   {"runnel/tools", "runnel/rpc", "runnel/rpc/mcp"},
 
-	"runnel/internal/term": {"runnel/rpc/mcp"}, // all that a person sees
-	"runnel/internal/cli":  nil,                // on top: it may import all of the above
-	"runnel/internal/e2e":  {},                 // tests alone
-	"runnel":               {"runnel/internal/cli"},
+	"runnel/internal/term":  {"runnel/rpc/mcp"},                                                    // all that a person sees
+	"runnel/internal/trace": {"runnel/internal/term", "runnel/partials/tracker", "runnel/rpc/mcp"}, // the record of a session
+	"runnel/internal/cli":   nil,                                                                   // on top: it may import all of the above
+	"runnel/internal/e2e":   {},                                                                    // tests alone
+	"runnel":                {"runnel/internal/cli"},
 }
 
 // The top level is main.go and folders.

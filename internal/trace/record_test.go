@@ -1,4 +1,4 @@
-package cli
+package trace
 
 import (
 	"bytes"
@@ -17,8 +17,8 @@ const (
 // What a broken server does is told on the line where it is seen.
 func TestTraceOfABrokenServer(t *testing.T) {
 	var out bytes.Buffer
-	r := newRecord(&out, []string{"s"})
-	host, server := r.lines(fromHost), r.lines(fromServer)
+	r := New(&out, "")
+	host, server := r.Lines(FromHost), r.Lines(fromServer)
 	write := func(to func([]byte), lines ...string) {
 		for _, line := range lines {
 			to([]byte(line[:len(line)/2])) // in pieces
@@ -55,8 +55,8 @@ func TestTraceOfABrokenServer(t *testing.T) {
 			t.Fatalf("line %d is not %q:\n%s", n, want, strings.Join(got, "\n"))
 		}
 	}
-	broken := newRecord(failing{}, nil)
-	if broken.failure() == nil {
+	broken := New(failing{}, "")
+	if broken.Failure() == nil {
 		t.Error("a file that cannot be written is no error")
 	}
 }
@@ -67,11 +67,11 @@ func (failing) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 
 // A side that never answers fills no memory.
 func TestTraceIsBounded(t *testing.T) {
-	r := newRecord(io.Discard, nil)
+	r := New(io.Discard, "")
 	for id := range 2 * maxTracked {
-		r.message(fromHost, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"ping"}`, id), 0)
+		r.message(FromHost, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"ping"}`, id), 0)
 	}
-	if n := len(r.asked[fromHost]); n > maxTracked {
+	if n := len(r.asked[FromHost]); n > maxTracked {
 		t.Errorf("%d requests are kept", n)
 	}
 }

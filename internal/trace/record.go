@@ -1,4 +1,4 @@
-package cli
+package trace
 
 import (
 	"bufio"
@@ -22,16 +22,16 @@ const maxNoted = 1 << 20
 type direction uint8
 
 const (
-	fromHost direction = iota
+	FromHost direction = iota
 	fromServer
 )
 
-// record writes down a session: one message a line,
+// Record writes down a session: one message a line,
 //
 //	TIME ARROW WHAT: REMARKS | MESSAGE
 //
 // TIME in seconds from the start, --> from the host and <-- from the server. A line that begins with # is no message.
-type record struct {
+type Record struct {
 	began time.Time
 
 	mu      sync.Mutex
@@ -59,21 +59,22 @@ type tracked struct {
 	notes *[]string
 }
 
-func newRecord(out io.Writer, server []string) *record {
-	t := &record{began: time.Now(), out: bufio.NewWriter(out), asked: [2]map[string]asked{{}, {}}, tracked: map[string]*tracked{}}
-	t.event(fmt.Sprintf("runnel %s traces %q, %s", version(), server, t.began.Format(time.RFC3339)))
+// New begins a record with a line that says what it is of.
+func New(out io.Writer, title string) *Record {
+	t := &Record{began: time.Now(), out: bufio.NewWriter(out), asked: [2]map[string]asked{{}, {}}, tracked: map[string]*tracked{}}
+	t.event(title + ", " + t.began.Format(time.RFC3339))
 	return t
 }
 
 // event writes what is no message.
-func (t *record) event(text string) {
+func (t *Record) event(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.print("# %10.6f %s\n", time.Since(t.began).Seconds(), text)
 }
 
 // print writes and flushes: somebody may be looking on. mu is held.
-func (t *record) print(format string, args ...any) {
+func (t *Record) print(format string, args ...any) {
 	if _, err := fmt.Fprintf(t.out, format, args...); err != nil && t.err == nil {
 		t.err = err
 	}
@@ -82,15 +83,15 @@ func (t *record) print(format string, args ...any) {
 	}
 }
 
-// failure is why the record is not complete, nil if it is.
-func (t *record) failure() error {
+// Failure is why the record is not complete, nil if it is.
+func (t *Record) Failure() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.err
 }
 
-// lines makes what takes the bytes of one direction, in pieces; nil is their end.
-func (t *record) lines(d direction) func([]byte) {
+// Lines makes what takes the bytes of one direction, in pieces; nil is their end.
+func (t *Record) Lines(d direction) func([]byte) {
 	var line []byte
 	long := 0
 	return func(p []byte) {
@@ -121,7 +122,7 @@ func (t *record) lines(d direction) func([]byte) {
 }
 
 // message writes one message and what there is to say of it.
-func (t *record) message(d direction, line []byte, length int) {
+func (t *Record) message(d direction, line []byte, length int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at, arrow := time.Since(t.began).Seconds(), [...]string{"-->", "<--"}[d]
@@ -162,7 +163,7 @@ func (t *record) message(d direction, line []byte, length int) {
 	t.print("%12.6f %s %s | %s\n", at, arrow, what, line)
 }
 
-func (t *record) request(d direction, id json.RawMessage, method string, params []byte) (what string, notes []string) {
+func (t *Record) request(d direction, id json.RawMessage, method string, params []byte) (what string, notes []string) {
 	if _, twice := t.asked[d][string(id)]; twice {
 		notes = append(notes, "THE ID IS IN FLIGHT")
 	}
@@ -204,7 +205,7 @@ func (t *record) request(d direction, id json.RawMessage, method string, params 
 // maxTracked is how many calls are looked at, and requests without an answer: a host that goes on for days makes more.
 const maxTracked = 10000
 
-func (t *record) track(token json.RawMessage) *tracked {
+func (t *Record) track(token json.RawMessage) *tracked {
 	if len(t.tracked) >= maxTracked {
 		clear(t.tracked)
 	}
@@ -221,7 +222,7 @@ func (t *record) track(token json.RawMessage) *tracked {
 }
 
 // response says what a message answers. A request may have several responses (SEP-1905).
-func (t *record) response(d direction, id, result json.RawMessage) (what string, notes []string) {
+func (t *Record) response(d direction, id, result json.RawMessage) (what string, notes []string) {
 	a, ok := t.asked[1-d][string(id)]
 	if !ok {
 		return "a response", []string{"IT ANSWERS NOTHING"}
@@ -246,7 +247,7 @@ func (t *record) response(d direction, id, result json.RawMessage) (what string,
 	return strings.TrimSpace("response to " + a.method + " " + a.tool), notes
 }
 
-func (t *record) notification(d direction, method string, params json.RawMessage) (notes []string) {
+func (t *Record) notification(d direction, method string, params json.RawMessage) (notes []string) {
 	if d != fromServer {
 		return nil
 	}
@@ -268,7 +269,7 @@ func (t *record) notification(d direction, method string, params json.RawMessage
 		}
 	}
 	if calls == nil && p.TaskID != "" { // it may be of a call that has no answer yet
-		for _, a := range t.asked[fromHost] {
+		for _, a := range t.asked[FromHost] {
 			if a.call != nil {
 				calls = append(calls, a.call)
 			}

@@ -1,4 +1,4 @@
-package cli
+package trace
 
 import (
 	"fmt"
@@ -7,13 +7,13 @@ import (
 	"syscall"
 )
 
-// createPrivate opens a file to write, of which nobody but its user may read: it is made so, or the open fails. A link is followed
+// CreateFile opens a file to write, of which nobody but its user may read: it is made so, or the open fails. A link is followed
 // if it is the user's own. Devices stay as they are.
-func createPrivate(file string) (*os.File, error) {
+func CreateFile(file string) (*os.File, error) {
 	const flags = os.O_WRONLY | os.O_CREATE // without O_TRUNC: nothing of somebody else's is emptied
 	f, err := os.OpenFile(file, flags|syscall.O_NOFOLLOW, 0o600)
 	if link, _ := os.Lstat(file); err != nil && link != nil && link.Mode()&fs.ModeSymlink != 0 {
-		if !isOwn(link) {
+		if !ownFile(link) {
 			return nil, fmt.Errorf("%s is a link that another user made: name the file itself", file)
 		}
 		f, err = os.OpenFile(file, flags, 0o600)
@@ -35,7 +35,7 @@ func makePrivate(f *os.File) error {
 		return err
 	case info.Mode()&fs.ModeDevice != 0:
 		return nil
-	case !isOwn(info):
+	case !ownFile(info):
 		return fmt.Errorf("%s belongs to another user: name a file of your own", f.Name())
 	}
 	if err := f.Chmod(0o600); err != nil {
@@ -47,8 +47,8 @@ func makePrivate(f *os.File) error {
 	return nil
 }
 
-// isOwn reports whether a file belongs to the user of this process.
-func isOwn(info os.FileInfo) bool {
+// ownFile reports whether a file belongs to the user of this process.
+func ownFile(info os.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(stat.Uid) == os.Geteuid()
 }

@@ -1,0 +1,97 @@
+package trace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// stopGrace is how long a traced server may take to end when runnel trace is told to end: longer than
+	// the 5 s that a runnel gives to its own children.
+	stopGrace = 6 * time.Second
+	// restGrace is how long output is read on when the server has ended and a child of its own holds the pipe open.
+	restGrace = 500 * time.Millisecond
+)
+
+// Session is a server to be traced, and the pipes of its host.
+type Session struct {
+	Command, Env   []string
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+}
+
+// Run runs a server between its host's pipes until it ends or ctx does, and returns its exit code, as a shell has it.
+//
+// Goroutines: one for each direction. The one from the host may wait in a read that nothing can end; it is left behind for
+// the exit of the process.
+func Run(ctx context.Context, t *Record, s *Session) (code int, err error) {
+	cmd := exec.Command(s.Command[0], s.Command[1:]...)
+	cmd.Env, cmd.Stderr = s.Env, s.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is passed on, and comes once
+	cmd.WaitDelay = restGrace
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return 0, err
+	}
+	toHost := &Tap{To: s.Stdout, Note: t.Lines(fromServer)}
+	toServer := &Tap{To: stdin, Note: t.Lines(FromHost)}
+	cmd.Stdout = toHost
+	if err := cmd.Start(); err != nil {
+		return 0, fmt.Errorf("cannot start the server: %w", err)
+	}
+	go func() {
+		_, _ = io.Copy(toServer, s.Stdin) // ends with either side
+		toServer.Note(nil)
+		t.event("the host closed its output")
+		_ = stdin.Close()
+	}()
+	exited := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-exited:
+			return
+		case <-ctx.Done():
+		}
+		t.event("runnel trace was told to end")
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) // fails when it has ended
+		select {
+		case <-exited:
+		case <-time.After(stopGrace):
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		}
+	})
+	waited := cmd.Wait()
+	close(exited)
+	wg.Wait()
+	toHost.Note(nil)
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left behind
+	state := cmd.ProcessState
+	t.event(fmt.Sprintf("the server ended: %v", state))
+	switch status, ok := state.Sys().(syscall.WaitStatus); {
+	case ctx.Err() != nil && ok && status.Signaled(), state.Success() && (waited == nil || errors.Is(waited, exec.ErrWaitDelay)):
+		return 0, nil // also of a server that ended by the signal that was passed on
+	case ok && status.Signaled():
+		return 128 + int(status.Signal()), nil
+	case !state.Success():
+		return state.ExitCode(), nil
+	}
+	return 0, nil // the host has gone
+}
+
+// Tap notes bytes and passes them on, in this order: what a message is answered with is noted behind it.
+type Tap struct {
+	To   io.Writer
+	Note func([]byte)
+}
+
+func (t *Tap) Write(p []byte) (int, error) {
+	t.Note(p)
+	return t.To.Write(p)
+}
