@@ -11,6 +11,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
+	"runnel/tools/schema"
 	"runnel/tools/text"
 )
 
@@ -34,8 +35,7 @@ func (q *Question) check(content json.RawMessage) error {
 	if len(q.Schema) == 0 {
 		return nil
 	}
-	s := schema{source: q.Schema, of: "field"}
-	if err := s.check(content); err != nil {
+	if err := schema.New(q.Schema, "field").Check(content); err != nil {
 		return fmt.Errorf("has %w", err)
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 
 	"runnel/rpc/mcp"
 	"runnel/tools/process"
+	"runnel/tools/schema"
 )
 
 // Environment is what the commands of one configuration find around them.
@@ -44,7 +45,7 @@ type Command struct {
 	marks  func() *regexp.Regexp // "progress"; of none, it is nil
 
 	outputSchema json.RawMessage // nil = none
-	outputs      *schema         // checks what is printed; nil = any object
+	outputs      *schema.Schema  // checks what is printed; nil = any object
 
 	slots chan struct{}  // holds one element per running call; nil = no limit
 	queue *process.Slots // of a supervisor: instead of slots, for the calls in all processes

@@ -122,7 +122,7 @@ func (s *service) startTask(ctx context.Context, in *Call) (*mcp.CallToolResult,
 		p.Arguments = json.RawMessage("{}")
 	}
 	if e.schema != nil {
-		if err := e.schema.check(p.Arguments); err != nil {
+		if err := e.schema.Check(p.Arguments); err != nil {
 			return nil, fmt.Errorf("%w; %s has not been started", err, p.Tool)
 		}
 	}

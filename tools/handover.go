@@ -10,6 +10,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
+	"runnel/tools/schema"
 )
 
 // handOver answers a plain call whose tool is still running before its host gives up on it: with how to go on, and with what
@@ -51,7 +52,7 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 	result.Meta[mcp.MetaTask] = task
 	switch {
 	case e.spec.OutputSchema == nil:
-	case e.from == nil && (&schema{source: e.spec.OutputSchema}).check(encode(task)) == nil:
+	case e.from == nil && schema.New(e.spec.OutputSchema, "").Check(encode(task)) == nil:
 		result.StructuredContent = encode(task)
 	default: // clients check all other results by the schema
 		result.IsError = true

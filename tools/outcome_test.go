@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"runnel/rpc/mcp"
+	"runnel/tools/schema"
 )
 
 func TestStatusMessageIsBounded(t *testing.T) {
@@ -115,7 +116,7 @@ func TestStructuredSummary(t *testing.T) {
 	if want := `{"output":"out\n",` + string(encode(&o))[1:]; string(result.StructuredContent) != want {
 		t.Errorf("%s, want %s", result.StructuredContent, want)
 	}
-	if err := (&schema{source: c.Describe().OutputSchema}).check(result.StructuredContent); err != nil {
+	if err := schema.New(c.Describe().OutputSchema, "").Check(result.StructuredContent); err != nil {
 		t.Error(err)
 	}
 }

@@ -18,13 +18,14 @@ import (
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/tools/schema"
 )
 
 // Registry holds the tools that clients can call, sorted by name: those that were added to it, and those of its upstreams.
 type Registry struct {
 	upstreamRuns sync.WaitGroup
 	changes      rpc.Broadcast // of the list
-	only         string      // see Narrow
+	only         string        // see Narrow
 
 	promptChanges, resourceChanges rpc.Broadcast // of the upstreams' lists
 
@@ -47,7 +48,7 @@ type entry struct {
 	tool   Tool
 	spec   mcp.Tool
 	traits Traits
-	schema *schema                  // nil: the arguments are checked elsewhere
+	schema *schema.Schema           // nil: the arguments are checked elsewhere
 	from   *Upstream                // nil: the tool is runnel's own
 	hidden func(c *rpc.Caller) bool // nil: every client's list shows it
 
@@ -91,7 +92,7 @@ func newEntry(t Tool) (*entry, error) {
 	if !isToolName(spec.Name) {
 		return nil, fmt.Errorf("tool name %q: use 1 to 128 letters, digits, underscores, hyphens and dots", spec.Name)
 	}
-	e := &entry{tool: t, spec: spec, schema: &schema{source: spec.InputSchema}}
+	e := &entry{tool: t, spec: spec, schema: schema.New(spec.InputSchema, "")}
 	if k, ok := t.(Kind); ok {
 		e.traits = k.Traits()
 	}
@@ -240,7 +241,7 @@ func (e *entry) taskSupport() mcp.TaskSupport {
 // actionable feedback that language models can use to self-correct" (2025-11-25 server/tools, "Error Handling").
 func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, progress func(done, total float64, message string)) (*mcp.CallToolResult, string, error) {
 	if e.schema != nil {
-		if err := e.schema.check(in.Arguments); err != nil {
+		if err := e.schema.Check(in.Arguments); err != nil {
 			return mcp.ErrorResult(err.Error()), err.Error(), nil
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"runnel/rpc/mcp"
+	"runnel/tools/schema"
 )
 
 // Kinds of structuredContent that a config may ask for. Hosts that find it in a result show their model nothing else.
@@ -76,10 +77,10 @@ func (c *Command) buildOutputSchema(source json.RawMessage) error {
 		return &ConfigError{Key: "outputSchema.type", Problem: kind + ": what a tool returns is an object", Allowed: "object"}
 	}
 	c.outputSchema = source
-	if _, err := compileSchema(source); err != nil {
+	if _, err := schema.Compile(source); err != nil {
 		return badSchema(func(location []string) string { return keyOf("outputSchema", location) }, err)
 	}
-	c.outputs = &schema{source: source, of: "member"}
+	c.outputs = schema.New(source, "member")
 	return nil
 }
 
@@ -120,7 +121,7 @@ func (w *wholeText) add(text []byte) {
 }
 
 // check reports where the text is not a JSON object that a schema allows; nil allows all.
-func (w *wholeText) check(outputs *schema) error {
+func (w *wholeText) check(outputs *schema.Schema) error {
 	if w.long {
 		return fmt.Errorf("it is too long: the limit is %d bytes", maxStructured)
 	}
@@ -145,5 +146,5 @@ func (w *wholeText) check(outputs *schema) error {
 	if outputs == nil {
 		return nil
 	}
-	return outputs.check(object)
+	return outputs.Check(object)
 }

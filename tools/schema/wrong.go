@@ -1,4 +1,4 @@
-package tools
+package schema
 
 import (
 	"encoding/json"
@@ -15,9 +15,9 @@ import (
 const exploding = "the schema explodes on this value, which is too deep or too large for it"
 
 // validate returns what is wrong with a value from readValue, whose JSON has so many bytes, nil if nothing is.
-func (c *compiledSchema) validate(value any, size int) *schemaError {
+func (c *Compiled) validate(value any, size int) *Error {
 	if !c.affordable(value, size) {
-		return &schemaError{nil, exploding}
+		return &Error{nil, exploding}
 	}
 	if err := c.resolved.Validate(value); err != nil {
 		return c.explain(err, c.root, value)
@@ -25,11 +25,22 @@ func (c *compiledSchema) validate(value any, size int) *schemaError {
 	return nil
 }
 
-// validateMember is validate for a property alone.
-func (c *compiledSchema) validateMember(name string, value any, size int) *schemaError {
+// CheckMember returns what is wrong with the JSON value of a property, alone.
+func (c *Compiled) CheckMember(name string, source []byte) error {
+	value, err := readValue(source)
+	if err != nil {
+		return err
+	}
+	if wrong := c.validateMember(name, value, len(source)); wrong != nil {
+		return wrong
+	}
+	return nil
+}
+
+func (c *Compiled) validateMember(name string, value any, size int) *Error {
 	member := terseObject{name: value}
 	if !c.affordable(member, size) {
-		return &schemaError{nil, exploding}
+		return &Error{nil, exploding}
 	}
 	if c.resolved.Validate(member) == nil {
 		return nil
@@ -37,7 +48,7 @@ func (c *compiledSchema) validateMember(name string, value any, size int) *schem
 	p := c.root.members[name] // it, or others are missing
 	alone, err := c.alone(p)
 	if err != nil {
-		return &schemaError{nil, err.Error()}
+		return &Error{nil, err.Error()}
 	}
 	if err := alone.Validate(value); err != nil {
 		return c.explain(err, p, value)
@@ -49,10 +60,10 @@ func (c *compiledSchema) validateMember(name string, value any, size int) *schem
 // schemas that it names lead to the place in the value, which p was applied to.
 //
 // Which of several parts of a value is wrong is found by validating them again; where that takes too long, the place ends with "...".
-func (c *compiledSchema) explain(err error, p *schemaPart, value any) *schemaError {
+func (c *Compiled) explain(err error, p *schemaPart, value any) *Error {
 	const patience = 100 * time.Millisecond
 	began := time.Now()
-	wrong := &schemaError{}
+	wrong := &Error{}
 	outermost, of := true, ""
 	for inner := errors.Unwrap(err); inner != nil; err, inner = inner, errors.Unwrap(inner) {
 		name := strings.TrimPrefix(strings.TrimSuffix(err.Error(), ": "+inner.Error()), "validating ")
@@ -62,25 +73,25 @@ func (c *compiledSchema) explain(err error, p *schemaPart, value any) *schemaErr
 			continue
 		}
 		if time.Since(began) > patience {
-			wrong.place = append(wrong.place, "...")
-			wrong.problem = "does not fit"
+			wrong.Place = append(wrong.Place, "...")
+			wrong.Problem = "does not fit"
 			return wrong
 		}
 		var step string
 		if step, value = c.step(p, to, value); step != "" {
-			wrong.place = append(wrong.place, step)
+			wrong.Place = append(wrong.Place, step)
 		}
 		if p.names == to {
 			of = "its name: "
 		}
 		p = to
 	}
-	wrong.problem = of + p.problem(err.Error(), value)
+	wrong.Problem = of + p.problem(err.Error(), value)
 	return wrong
 }
 
 // named is the part that the library names so.
-func (c *compiledSchema) named(name string) *schemaPart {
+func (c *Compiled) named(name string) *schemaPart {
 	if name == "root" {
 		return c.root
 	}
@@ -96,7 +107,7 @@ func (c *compiledSchema) named(name string) *schemaPart {
 }
 
 // step finds the part of a value that the schema to was applied to, by p. It is not named if it is the value itself.
-func (c *compiledSchema) step(p, to *schemaPart, value any) (name string, part any) {
+func (c *Compiled) step(p, to *schemaPart, value any) (name string, part any) {
 	var names []string // of those that it may be
 	parts := map[string]any{}
 	candidate := func(name string, part any) {

@@ -1,4 +1,4 @@
-package tools
+package schema
 
 import (
 	"fmt"
@@ -20,14 +20,14 @@ type patternSize int
 func (s patternSize) steps(bytes int) int { return int(s) * (bytes + 1) / 100 }
 
 // addPattern compiles a pattern of a schema, unless all of them together are too large.
-func (c *compiledSchema) addPattern(pattern string, place []string) (*regexp.Regexp, patternSize, error) {
-	tooLarge := &schemaError{place, fmt.Sprintf("the schema explodes: its patterns are larger than %d bytes or %d steps together", maxPatternBytes, maxInstructions)}
+func (c *Compiled) addPattern(pattern string, place []string) (*regexp.Regexp, patternSize, error) {
+	tooLarge := &Error{place, fmt.Sprintf("the schema explodes: its patterns are larger than %d bytes or %d steps together", maxPatternBytes, maxInstructions)}
 	if c.patternBytes += len(pattern); c.patternBytes > maxPatternBytes {
 		return nil, 0, tooLarge
 	}
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
-		return nil, 0, &schemaError{place, fmt.Sprintf("%q is no regular expression: %v", clip(pattern), err)}
+		return nil, 0, &Error{place, fmt.Sprintf("%q is no regular expression: %v", clip(pattern), err)}
 	}
 	size := instructions(parsed)
 	if c.instructions += size; c.instructions > maxInstructions {
@@ -35,7 +35,7 @@ func (c *compiledSchema) addPattern(pattern string, place []string) (*regexp.Reg
 	}
 	compiled, err := regexp.Compile(pattern)
 	if err != nil {
-		return nil, 0, &schemaError{place, fmt.Sprintf("%q is no regular expression: %v", clip(pattern), err)}
+		return nil, 0, &Error{place, fmt.Sprintf("%q is no regular expression: %v", clip(pattern), err)}
 	}
 	return compiled, patternSize(size), nil
 }

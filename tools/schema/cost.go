@@ -1,4 +1,4 @@
-package tools
+package schema
 
 import (
 	"encoding/json"
@@ -14,15 +14,15 @@ import (
 const maxSchemaCost = 100_000
 
 // checkCost refuses a schema that explodes, or of which a part applies itself to the same value again.
-func (c *compiledSchema) checkCost() error {
+func (c *Compiled) checkCost() error {
 	known := map[*schemaPart]bool{}
 	for _, pointer := range slices.Sorted(maps.Keys(c.parts)) {
 		if loop := c.parts[pointer].loop(known); loop != nil {
-			return &schemaError{loop.place, "refers to itself without end"}
+			return &Error{loop.place, "refers to itself without end"}
 		}
 	}
 	if c.root.cost(map[*schemaPart]int{}) >= maxSchemaCost {
-		return &schemaError{nil, fmt.Sprintf("the schema explodes: by its references, more than %d parts of it would be applied to one value", maxSchemaCost)}
+		return &Error{nil, fmt.Sprintf("the schema explodes: by its references, more than %d parts of it would be applied to one value", maxSchemaCost)}
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func (p *schemaPart) cost(known map[*schemaPart]int) int {
 
 // affordable reports whether a value, whose JSON has so many bytes, can be validated in reasonable time and memory: the library
 // cannot be interrupted, and a schema that applies itself twice to a part of a value does so 2^depth times.
-func (c *compiledSchema) affordable(value any, size int) bool {
+func (c *Compiled) affordable(value any, size int) bool {
 	const (
 		steps             = 60_000      // 200 ms at worst: a step takes 1 µs, and where it fails and is told of 3 µs
 		most, mostPerByte = 16 << 20, 8 // of errors

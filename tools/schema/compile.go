@@ -1,4 +1,4 @@
-package tools
+package schema
 
 import (
 	"encoding/json"
@@ -15,9 +15,9 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// compiledSchema is a schema that a library validates with, beside what the library keeps to itself or does not tell:
+// Compiled is a schema that a library validates with, beside what the library keeps to itself or does not tell:
 // where its parts are, what they apply, and where a value is wrong.
-type compiledSchema struct {
+type Compiled struct {
 	root     *schemaPart
 	source   *jsonschema.Schema
 	resolved *jsonschema.Resolved
@@ -60,17 +60,17 @@ type schemaResource struct {
 	anchors map[string]*schemaPart
 }
 
-// schemaError is something that is wrong with a schema, or with a value.
-type schemaError struct {
-	place   []string // the names and indexes that lead to it; empty: the whole
-	problem string
+// Error is something that is wrong with a schema, or with a value.
+type Error struct {
+	Place   []string // the names and indexes that lead to it; empty: the whole
+	Problem string
 }
 
-func (e *schemaError) Error() string {
-	if len(e.place) == 0 {
-		return e.problem
+func (e *Error) Error() string {
+	if len(e.Place) == 0 {
+		return e.Problem
 	}
-	return strings.Join(e.place, "/") + ": " + e.problem
+	return strings.Join(e.Place, "/") + ": " + e.Problem
 }
 
 const (
@@ -80,9 +80,9 @@ const (
 
 var baseURI = &url.URL{Scheme: "file", Path: "/input.json"} // which nothing reads; an $id may be relative
 
-// compileSchema compiles a schema of draft 2020-12, or of draft-07 if its $schema says so. The error is a *schemaError with a
+// Compile compiles a schema of draft 2020-12, or of draft-07 if its $schema says so. The error is a *Error with a
 // place in the schema. It loads nothing: a reference to another document is an error.
-func compileSchema(source []byte) (*compiledSchema, error) {
+func Compile(source []byte) (*Compiled, error) {
 	s := &jsonschema.Schema{}
 	if err := json.Unmarshal(source, s); err != nil {
 		return nil, misread(source, nil, err)
@@ -93,9 +93,9 @@ func compileSchema(source []byte) (*compiledSchema, error) {
 	case "json-schema.org/draft-07/schema":
 		s.Schema = draft07
 	default:
-		return nil, &schemaError{[]string{"$schema"}, fmt.Sprintf("%q is not known here; use %s or %s", s.Schema, draft2020, draft07)}
+		return nil, &Error{[]string{"$schema"}, fmt.Sprintf("%q is not known here; use %s or %s", s.Schema, draft2020, draft07)}
 	}
-	c := &compiledSchema{source: s, parts: map[string]*schemaPart{}, resources: map[string]*schemaResource{}}
+	c := &Compiled{source: s, parts: map[string]*schemaPart{}, resources: map[string]*schemaResource{}}
 	whole := &schemaResource{uri: baseURI, anchors: map[string]*schemaPart{}}
 	c.resources[baseURI.String()] = whole
 	var err error
@@ -111,7 +111,7 @@ func compileSchema(source []byte) (*compiledSchema, error) {
 		return nil, err
 	}
 	if c.resolved, err = s.Resolve(&jsonschema.ResolveOptions{BaseURI: baseURI.String()}); err != nil {
-		return nil, &schemaError{nil, strings.TrimPrefix(err.Error(), "jsonschema: ")}
+		return nil, &Error{nil, strings.TrimPrefix(err.Error(), "jsonschema: ")}
 	}
 	return c, nil
 }
@@ -149,9 +149,9 @@ func misread(source []byte, place []string, err error) error {
 				return misread(part, at(there, strconv.Itoa(i)), err)
 			}
 		}
-		return &schemaError{there, misreadProblem(err)}
+		return &Error{there, misreadProblem(err)}
 	}
-	return &schemaError{place, misreadProblem(err)}
+	return &Error{place, misreadProblem(err)}
 }
 
 func misreadProblem(err error) string {
@@ -181,18 +181,18 @@ func pointer(place []string) string {
 var typeNames = []string{"array", "boolean", "integer", "null", "number", "object", "string"}
 
 // add notes a schema that stands at a place, and those within. It looks for mistakes that the library lets pass, or tells without a place.
-func (c *compiledSchema) add(s *jsonschema.Schema, place []string, in *schemaResource) (*schemaPart, error) {
+func (c *Compiled) add(s *jsonschema.Schema, place []string, in *schemaResource) (*schemaPart, error) {
 	if s == nil {
-		return nil, &schemaError{place, "got null, want boolean or object"}
+		return nil, &Error{place, "got null, want boolean or object"}
 	}
 	old := c.source.Schema == draft07
 	for _, name := range append(s.Types, s.Type) {
 		if name != "" && !slices.Contains(typeNames, name) {
-			return nil, &schemaError{at(place, "type"), "value must be one of " + strings.Join(typeNames, ", ")}
+			return nil, &Error{at(place, "type"), "value must be one of " + strings.Join(typeNames, ", ")}
 		}
 	}
 	if s.ItemsArray != nil && !old {
-		return nil, &schemaError{at(place, "items"), "got array, want boolean or object; use prefixItems"}
+		return nil, &Error{at(place, "items"), "got array, want boolean or object; use prefixItems"}
 	}
 	_, pattern, err := c.addPattern(s.Pattern, at(place, "pattern"))
 	if err != nil {
@@ -204,7 +204,7 @@ func (c *compiledSchema) add(s *jsonschema.Schema, place []string, in *schemaRes
 		uri, err := in.uri.Parse(s.ID)
 		switch {
 		case err != nil || uri.Fragment != "" && !old:
-			return nil, &schemaError{at(place, "$id"), fmt.Sprintf("%q is no URI without a fragment", s.ID)}
+			return nil, &Error{at(place, "$id"), fmt.Sprintf("%q is no URI without a fragment", s.ID)}
 		case uri.Fragment != "": // an anchor's older spelling
 			anchor = uri.Fragment
 		default:
@@ -223,7 +223,7 @@ func (c *compiledSchema) add(s *jsonschema.Schema, place []string, in *schemaRes
 }
 
 // addParts adds the schemas within one.
-func (c *compiledSchema) addParts(p *schemaPart) (err error) {
+func (c *Compiled) addParts(p *schemaPart) (err error) {
 	add := func(s *jsonschema.Schema, where ...string) (part *schemaPart) {
 		if err == nil {
 			part, err = c.add(s, at(p.place, where...), p.resource)
@@ -278,14 +278,14 @@ func (c *compiledSchema) addParts(p *schemaPart) (err error) {
 }
 
 // link adds what the references of a part refer to.
-func (c *compiledSchema) link(p *schemaPart) error {
+func (c *Compiled) link(p *schemaPart) error {
 	for keyword, ref := range map[string]string{"$ref": p.Ref, "$dynamicRef": p.DynamicRef} {
 		if ref == "" {
 			continue
 		}
 		to, err := c.resolve(p.resource, ref)
 		if err != nil {
-			return &schemaError{at(p.place, keyword), err.Error()}
+			return &Error{at(p.place, keyword), err.Error()}
 		}
 		p.here = append(p.here, to)
 		_, name, _ := strings.Cut(ref, "#")
@@ -299,7 +299,7 @@ func (c *compiledSchema) link(p *schemaPart) error {
 }
 
 // resolve finds what a reference in a resource refers to.
-func (c *compiledSchema) resolve(from *schemaResource, ref string) (*schemaPart, error) {
+func (c *Compiled) resolve(from *schemaResource, ref string) (*schemaPart, error) {
 	uri, err := from.uri.Parse(ref)
 	if err != nil {
 		return nil, fmt.Errorf("%q is no reference", ref)
@@ -321,7 +321,7 @@ func (c *compiledSchema) resolve(from *schemaResource, ref string) (*schemaPart,
 }
 
 // alone is one part of the schema, to validate with.
-func (c *compiledSchema) alone(p *schemaPart) (*jsonschema.Resolved, error) {
+func (c *Compiled) alone(p *schemaPart) (*jsonschema.Resolved, error) {
 	ref := *baseURI
 	ref.Fragment = p.pointer
 	s := &jsonschema.Schema{Schema: c.source.Schema, Ref: ref.String()}

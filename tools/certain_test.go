@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"runnel/tools/schema"
 )
 
 // What is taken for certain must be what the compiler accepts, defaults and all.
@@ -29,7 +31,7 @@ func FuzzCertainInput(f *testing.F) {
 		if err != nil || !certainInput(in) {
 			return
 		}
-		compiled, err := compileSchema(in.schema)
+		compiled, err := schema.Compile(in.schema)
 		if err != nil {
 			t.Fatalf("%s: %v", in.schema, err)
 		}

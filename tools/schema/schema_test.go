@@ -1,4 +1,4 @@
-package tools
+package schema
 
 import (
 	"errors"
@@ -44,7 +44,7 @@ func TestSchemaNamesWhatIsWrong(t *testing.T) {
 		{`{"properties":{"a":{"enum":["` + strings.Repeat("long", 200) + `"]}}}`, `{"a":1}`, `argument "a": value must be one of "` + strings.Repeat("long", 75)[:299] + `...`},
 		{`true`, `{"a":1e999}`, `number 1e999 is out of range`},
 	} {
-		err := (&schema{source: []byte(c.schema)}).checkSlowly([]byte(c.value))
+		err := (&Schema{source: []byte(c.schema)}).checkSlowly([]byte(c.value))
 		got := ""
 		if err != nil {
 			got = strings.TrimPrefix(strings.TrimPrefix(err.Error(), "invalid arguments: "), "reading the arguments: ")
@@ -81,11 +81,11 @@ func TestSchemaMistakesHaveAPlace(t *testing.T) {
 		`{"$schema":"https://json-schema.org/draft/2019-09/schema"}`: `$schema: "https://json-schema.org/draft/2019-09/schema" is not known here; use ` + draft2020 + ` or ` + draft07,
 		`{"$defs":{"a":{"type":1}}}`:                                 `$defs/a/type: invalid value for "type": "1"`,
 	} {
-		_, err := compileSchema([]byte(schema))
+		_, err := Compile([]byte(schema))
 		if err == nil || err.Error() != want {
 			t.Errorf("%s:\n got %v\nwant %s", schema, err, want)
 		}
-		if at := (*schemaError)(nil); !errors.As(err, &at) {
+		if at := (*Error)(nil); !errors.As(err, &at) {
 			t.Errorf("%s: %T", schema, err)
 		}
 	}
@@ -107,10 +107,10 @@ func TestExplodingSchemasAreRefused(t *testing.T) {
 		`{"anyOf":[NEXT,NEXT]}`, `{"allOf":[NEXT,NEXT]}`, `{"oneOf":[NEXT,NEXT]}`, `{"if":NEXT,"then":NEXT,"else":NEXT}`,
 		`{"anyOf":[{"properties":{"x":NEXT}},{"properties":{"x":NEXT}}]}`, `{"anyOf":[{"items":NEXT},{"items":NEXT}]}`,
 	} {
-		if _, err := compileSchema(doubling(40, by)); err == nil || !strings.Contains(err.Error(), "explodes") {
+		if _, err := Compile(doubling(40, by)); err == nil || !strings.Contains(err.Error(), "explodes") {
 			t.Errorf("%s: %v", by, err)
 		}
-		if _, err := compileSchema(doubling(5, by)); err != nil {
+		if _, err := Compile(doubling(5, by)); err != nil {
 			t.Errorf("%s, five of it: %v", by, err)
 		}
 	}
@@ -133,7 +133,7 @@ func TestPatternsAreBounded(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		began := time.Now()
-		err := (&schema{source: []byte(c.schema)}).check([]byte(c.value))
+		err := (&Schema{source: []byte(c.schema)}).Check([]byte(c.value))
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %.200v, want %s", name, err, c.want)
 		}
@@ -154,7 +154,7 @@ func TestDearestArguments(t *testing.T) {
 		`{"oneOf":[{"properties":{"l":{"$ref":"#"}}},{"required":["q"],"properties":{"l":{"$ref":"#"}}}]}`,
 		`{"not":{"required":["q"],"allOf":[{"properties":{"l":{"$ref":"#"}}},{"properties":{"l":{"$ref":"#"}}}]}}`,
 	} {
-		schema := &schema{source: []byte(s)}
+		schema := &Schema{source: []byte(s)}
 		for depth := 1; ; depth++ {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
@@ -191,7 +191,7 @@ func TestRecursiveSchemas(t *testing.T) {
 		{`{"properties":{"x":{"anyOf":[` + strings.TrimSuffix(strings.Repeat(`{"pattern":"^a"},`, 1000), ",") + `]}}}`, `{"x":"` + strings.Repeat("b", 100_000) + `"}`, "explodes"},
 	} {
 		start := time.Now()
-		err := (&schema{source: []byte(c.schema)}).checkSlowly([]byte(c.value))
+		err := (&Schema{source: []byte(c.schema)}).checkSlowly([]byte(c.value))
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.60s of %.60s: %v, want %s", c.value, c.schema, err, c.want)
 		}

@@ -1,4 +1,4 @@
-package tools
+package schema
 
 import (
 	"bytes"
@@ -9,30 +9,8 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// certainInput reports whether a tool's input schema is certainly right, and its defaults with it: then it is not compiled before
-// a call that may be wrong. Compiling was half of the time that a config of 50 tools took from spawn to the first answer. This
-// knows what most tools say; all else, and every message, is the compiler's. FuzzCertainInput holds what it accepts to what that accepts.
-func certainInput(in *inputs) bool {
-	const most = 64 << 10 // bytes: fewer parts than checkCost refuses
-	if len(in.schema) > most || !certainSchema(in.schema) {
-		return false
-	}
-	certain := true
-	rawjson.EachMember(in.schema, func(keyword, properties []byte) bool {
-		if string(keyword) == "properties" {
-			rawjson.EachMember(properties, func(name, property []byte) bool {
-				value, given := in.defaults[string(name)]
-				certain = certain && (!given || value[0] == 'n' || certainlyFits(value, property))
-				return certain
-			})
-		}
-		return certain
-	})
-	return certain
-}
-
-// certainSchema reports whether valid JSON is certainly a schema.
-func certainSchema(source []byte) bool {
+// Certain reports whether valid JSON is certainly a schema.
+func Certain(source []byte) bool {
 	if source[0] != '{' {
 		return source[0] == 't' || source[0] == 'f'
 	}
@@ -53,12 +31,12 @@ func certainKeyword(keyword string, value []byte) bool {
 	case "default": // it stands beside what it must fit
 		return true
 	case "items", "additionalProperties":
-		return certainSchema(value)
+		return Certain(value)
 	case "properties":
 		certain := value[0] == '{'
 		if certain {
 			rawjson.EachMember(value, func(_, property []byte) bool {
-				certain = certainSchema(property)
+				certain = Certain(property)
 				return certain
 			})
 		}
@@ -72,8 +50,8 @@ func certainKeyword(keyword string, value []byte) bool {
 	return false
 }
 
-// certainlyFits reports whether a value certainly fits a schema that is certain.
-func certainlyFits(value, schema []byte) bool {
+// CertainlyFits reports whether a value certainly fits a schema that is certain.
+func CertainlyFits(value, schema []byte) bool {
 	if schema[0] != '{' {
 		return schema[0] == 't'
 	}
@@ -95,5 +73,5 @@ func certainlyFits(value, schema []byte) bool {
 	}
 	var list []json.RawMessage
 	return certain && value[0] == '[' && json.Unmarshal(value, &list) == nil &&
-		!slices.ContainsFunc(list, func(item json.RawMessage) bool { return !certainlyFits(item, items) })
+		!slices.ContainsFunc(list, func(item json.RawMessage) bool { return !CertainlyFits(item, items) })
 }

@@ -1,4 +1,4 @@
-package tools
+package schema
 
 import (
 	"bytes"
@@ -24,13 +24,13 @@ func FuzzShape(f *testing.F) {
 		if s == nil {
 			return
 		}
-		if _, err := compileSchema(source); err != nil {
+		if _, err := Compile(source); err != nil {
 			t.Fatalf("%s has a shape: %v", source, err)
 		}
 		if !s.fits(arguments) {
 			return
 		}
-		if err := (&schema{source: source}).checkSlowly(arguments); err != nil {
+		if err := (&Schema{source: source}).checkSlowly(arguments); err != nil {
 			t.Errorf("%s fits the shape of %s: %v", arguments, source, err)
 		}
 	})

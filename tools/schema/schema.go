@@ -1,4 +1,4 @@
-package tools
+package schema
 
 import (
 	"cmp"
@@ -11,21 +11,24 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// schema checks a tool's arguments. It is compiled when a shape does not do, so that a server with many tools starts at once.
-type schema struct {
+// Schema checks a tool's arguments. It is compiled when a shape does not do, so that a server with many tools starts at once.
+type Schema struct {
 	source []byte
 	of     string // what is checked, for messages; "" = argument
 
 	once     sync.Once
-	compiled *compiledSchema
+	compiled *Compiled
 	err      error
 
 	shapeOnce sync.Once
 	shape     *shape // nil: the schema says more
 }
 
-// check returns an error that names an argument that is wrong and what is allowed.
-func (s *schema) check(arguments []byte) error {
+// New is a schema of a tool's arguments, or of what else is checked with it: fields, members.
+func New(source []byte, of string) *Schema { return &Schema{source: source, of: of} }
+
+// Check returns an error that names an argument that is wrong and what is allowed.
+func (s *Schema) Check(arguments []byte) error {
 	if s.fits(arguments) {
 		return nil
 	}
@@ -33,13 +36,13 @@ func (s *schema) check(arguments []byte) error {
 }
 
 // fits reports whether arguments are certainly valid, which is quickly known.
-func (s *schema) fits(arguments []byte) bool {
+func (s *Schema) fits(arguments []byte) bool {
 	s.shapeOnce.Do(func() { s.shape = shapeOf(s.source) })
 	return s.shape != nil && rawjson.IsObject(arguments) && s.shape.fits(arguments)
 }
 
-func (s *schema) checkSlowly(arguments []byte) error {
-	s.once.Do(func() { s.compiled, s.err = compileSchema(s.source) })
+func (s *Schema) checkSlowly(arguments []byte) error {
+	s.once.Do(func() { s.compiled, s.err = Compile(s.source) })
 	if s.err != nil {
 		return s.err
 	}
@@ -52,10 +55,10 @@ func (s *schema) checkSlowly(arguments []byte) error {
 		return nil
 	}
 	of := cmp.Or(s.of, "argument")
-	if len(wrong.place) == 0 {
-		return fmt.Errorf("invalid %ss: %s", of, wrong.problem)
+	if len(wrong.Place) == 0 {
+		return fmt.Errorf("invalid %ss: %s", of, wrong.Problem)
 	}
-	return fmt.Errorf("invalid %ss: %s %q: %s", of, of, strings.Join(wrong.place, "/"), wrong.problem)
+	return fmt.Errorf("invalid %ss: %s %q: %s", of, of, strings.Join(wrong.Place, "/"), wrong.Problem)
 }
 
 // readValue reads JSON as the library takes it.
