@@ -1,12 +1,16 @@
 package tasks
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Deliver starts a delivery: a goroutine of the run that writes the task's output out and
 // returns when it has written all that it ever will.
 func (r *Run) Deliver(deliver func(ctx context.Context)) {
+	r.beginDelivery()
 	r.runner.all.Go(func() {
-		defer r.release()
+		defer r.endDelivery()
 		deliver(&r.ctx)
 	})
 }
@@ -14,21 +18,25 @@ func (r *Run) Deliver(deliver func(ctx context.Context)) {
 // DeliverBy is Deliver for a delivery that has no goroutine while it waits: deliver returns at once, and done is called when
 // all is written that ever will be.
 func (r *Run) DeliverBy(deliver func(done func())) {
+	r.beginDelivery()
 	r.runner.all.Add(1)
 	deliver(func() {
-		r.release()
+		r.endDelivery()
 		r.runner.all.Done()
 	})
 }
 
 // Delivered is instead of Deliver where nothing is written while the work goes on.
-func (r *Run) Delivered() { r.release() }
+func (r *Run) Delivered() {
+	r.beginDelivery()
+	r.endDelivery()
+}
 
 // Hold makes the run wait for one more Deliver: the client will come back for it with another request.
 func (r *Run) Hold() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.deliveries++
+	r.owed++
 }
 
 // SilenceBy gives the run the means to silence its deliveries: silence must not block, and after it
@@ -39,24 +47,30 @@ func (r *Run) SilenceBy(silence func()) {
 	r.silence = silence
 }
 
-func (r *Run) release() {
+func (r *Run) beginDelivery() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.deliveries--
+	r.owed--
+	r.delivering++
+}
+
+func (r *Run) endDelivery() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.delivering--
 	r.drain()
 }
 
 // drain tells, once, that the last of the output has been written. That cannot be while the work goes on: a delivery
 // that has nothing to write returns at once, and the work may still ask, which holds another one. r.mu is held.
 func (r *Run) drain() {
-	if r.worked.IsSet() && r.deliveries == 0 { // one may be held again, by a call that was parked while its work ended
+	if (r.worked.IsSet() || r.finishing) && r.owed+r.delivering == 0 { // one may be held again, by a call that was parked while its work ended
 		r.drained.Set()
 	}
 }
 
-// awaitDelivery closes the log and waits until the last of it has been delivered. "Drain, then end": the terminal status
-// comes behind the last partial. A delivery whose client does not read holds the task back; cancelling, expiry and
-// shutdown do not wait for it.
+// awaitDelivery closes the log and waits until the last of it has been delivered, or the task is cut off. "Drain, then end": the
+// terminal status comes behind the last partial. A delivery whose client does not read holds the task back.
 func (r *Run) awaitDelivery() {
 	r.log.Close()
 	r.mu.Lock()
@@ -69,5 +83,32 @@ func (r *Run) awaitDelivery() {
 	select {
 	case <-r.drained.Done():
 	case <-r.ctx.Done():
+	}
+}
+
+const (
+	// cutOffWaits is how often, and cutOffWait how long each time, a task that is cut off waits for its deliveries: together as long as
+	// a client may take to read the last that runnel says. A process that is stopped meanwhile loses one wait, not all of its time.
+	cutOffWaits = 20
+	cutOffWait  = 100 * time.Millisecond
+)
+
+// deliverRest lets the deliveries of a task that is cut off write what the log holds, if their client reads: no partial is missing before
+// the end there either. finishing is set.
+func (r *Run) deliverRest() {
+	r.log.Close()
+	for range cutOffWaits {
+		r.mu.Lock()
+		r.drain()
+		waits := r.delivering > 0 || r.owed > 0 && r.handle // a call that is parked is owed one for which nobody may come
+		r.mu.Unlock()
+		if !waits {
+			return
+		}
+		select {
+		case <-r.drained.Done():
+			return
+		case <-time.After(cutOffWait):
+		}
 	}
 }

@@ -88,7 +88,7 @@ func (r *Runner) heed(ctx context.Context, shared Shared) {
 		failed = err != nil
 		for _, id := range lost {
 			if run := r.Running(id); run != nil {
-				run.cutOff(ErrTaken)
+				r.Go(func(context.Context) { run.cutOff(ErrTaken) })
 			}
 		}
 		for _, id := range ids {

@@ -52,7 +52,7 @@ func (r *Runner) Follow(ctx context.Context, id string) (run *Run, release func(
 func (r *Runner) startFollower(t Task) *Run {
 	run := r.newRun(Spec{Tool: t.Tool, Handle: true}, t)
 	run.follower = true
-	run.deliveries = 0 // there may be none
+	run.owed = 0 // there may be none
 	run.detached.Set()
 	r.live[t.ID] = run
 	r.all.Go(run.follow)
@@ -86,6 +86,9 @@ func (r *Run) follow() {
 	r.mu.Lock()
 	r.finishing = true
 	r.mu.Unlock()
+	if t.Status.Terminal() && t.Status != mcp.TaskCancelled {
+		r.deliverRest()
+	}
 	r.stop(err)
 	r.worked.Set()
 	r.door.Lock()

@@ -67,7 +67,8 @@ type Run struct {
 	silence        func()           // silences the deliveries: nothing of the task is written after it returns
 
 	handing    chan struct{} // closed when it is known whether another process has taken the task; nil while none is asked to
-	deliveries int           // that have not written the last of the output, with the one that is still to be started
+	owed       int           // deliveries that are still to be started
+	delivering int           // deliveries that have not written the last of the output
 	questions  questions
 
 	follower  bool // made by Runner.Follow: the task was never run here
@@ -294,14 +295,21 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 		panic("internal error: " + err.Error())
 	}
 	r.finishing = true
-	r.mu.Unlock()
-
 	if outcome.Result != nil {
 		// For work that is still under way: who asks for segments from now on is told that this is the end.
-		r.segments.Finish(partials.Ending{Rest: outcome.Result.Content, IsError: outcome.Result.IsError})
+		ending := partials.Ending{Rest: outcome.Result.Content, IsError: outcome.Result.IsError}
+		if r.segments.Finish(ending); r.ending == nil {
+			r.ending = &ending
+		}
 	}
+	r.mu.Unlock()
+
 	if r.hider != nil {
 		r.hider.Stop()
+	}
+	if cause != errCancelled { // "Receivers SHOULD stop emitting partial notifications as soon as a task is marked as cancelled" (SEP-2679)
+		r.ctx.Cancel(cause)
+		r.deliverRest()
 	}
 	r.stop(cause)
 	if cause != nil && r.HasHandle() {

@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -148,6 +149,64 @@ func TestCancelStopsDeliveryFirst(t *testing.T) {
 		}
 		r.Close()
 	})
+}
+
+// Whatever cuts a task off, its output is delivered before its end is told; a client that does not read is not waited for, and nothing is
+// written for it afterwards.
+func TestCutOffDeliversFirst(t *testing.T) {
+	for name, cut := range map[string]func(r *Runner, run *Run){
+		"stopped": func(r *Runner, _ *Run) { go r.Close() },
+		"lost":    func(_ *Runner, run *Run) { run.Log().Fail(errors.New("disk full")) },
+		"taken":   func(_ *Runner, run *Run) { go run.cutOff(ErrTaken) },
+		"expired": func(*Runner, *Run) { time.Sleep(time.Minute) },
+	} {
+		for _, reads := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, " ", reads), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := newRunner(t, Options{})
+					var order []string
+					run, err := r.New(t.Context(), Spec{Handle: true, TTL: time.Minute, Work: untilDone,
+						Status: func(task mcp.Task) { order = append(order, string(task.Status)) }})
+					if err != nil {
+						t.Fatal(err)
+					}
+					silenced := make(chan struct{})
+					run.SilenceBy(func() { order = append(order, "silenced"); close(silenced) })
+					if err := run.Log().Append(t.Context(), partials.Chunk{Data: []byte("output")}); err != nil {
+						t.Fatal(err)
+					}
+					go run.Do()
+					reader := run.Log().NewReader(0)
+					run.Deliver(func(context.Context) {
+						defer reader.Close()
+						for reader.Wait(context.Background(), 100) == nil { // all that there is, when it is closed
+							time.Sleep(time.Second)
+							if !reads {
+								<-silenced
+								return
+							}
+							b, _ := reader.Next(100)
+							order = append(order, string(b.Chunks[0].Data))
+						}
+					})
+					synctest.Wait()
+					began := time.Now()
+					cut(r, run)
+					<-run.Ended()
+					took := time.Since(began)
+					synctest.Wait()
+					want, limit := "output silenced failed", time.Minute+time.Second
+					if !reads {
+						want, limit = "silenced failed", time.Minute+cutOffWaits*cutOffWait
+					}
+					if got := strings.Join(order, " "); got != want || took > limit {
+						t.Errorf("after %v: %s, want %s", took, got, want)
+					}
+					r.Close()
+				})
+			})
+		}
+	}
 }
 
 func TestExpiryStopsWork(t *testing.T) {

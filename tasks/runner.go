@@ -177,7 +177,7 @@ func (r *Runner) newRun(spec Spec, t Task) *Run {
 		task:   t,
 		handle: spec.Handle,
 
-		deliveries: 1,
+		owed: 1,
 	}
 	run.ctx.Parent = r.ctx
 	if t.Log == nil {
@@ -338,11 +338,13 @@ func (r *Runner) GiveUp() {
 	r.mu.Lock()
 	working := slices.Collect(maps.Keys(r.working))
 	r.mu.Unlock()
+	var cut sync.WaitGroup // each waits for its client
 	for _, run := range working {
 		if !run.worked.IsSet() { // else its end is being stored, and finish waits for that
 			r.o.Log.Error().Str("taskId", run.id).Str("owner", r.o.Owner).Str("tool", run.spec.Tool).Msg("a tool has not stopped: it is left behind")
 		}
-		run.cutOff(errClosed)
+		cut.Go(func() { run.cutOff(errClosed) })
 	}
+	cut.Wait()
 	r.giveUp()
 }

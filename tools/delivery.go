@@ -75,7 +75,7 @@ func deliverResult(c *rpc.Caller) *delivery {
 func (d *delivery) prepare(run *tasks.Run) {
 	c := d.caller
 	d.run = run
-	d.ctx.Parent = run.Context()
+	d.ctx.Parent = context.Background() // and not the run's: what the log holds when that ends is written before the end is told
 	if len(d.token) > 0 {
 		id := ""
 		if d.handle {
