@@ -211,9 +211,11 @@ func (g *ground) check(k *groundTask) {
 // than what the client got that the call was made by.
 func (g *ground) checkOutput(k *groundTask, s *slot, task mcp.Task) {
 	output := s.c.output(k.id)
-	// Who cancels does not wait for what the others still write, or for who does not read.
-	if carried, whole := k.client.carried(k.id); whole && !strings.HasPrefix(carried, output) && (k.status != mcp.TaskCancelled || !strings.HasPrefix(output, carried)) {
-		g.t.Errorf("%v: its end was told after partials of %d bytes, its log has %d:\n%.300q\n%.300q", k, len(carried), len(output), carried, output)
+	// Partials of a cancelled task stop at once, and who does not read is not waited for when a task is cut off.
+	cut := k.status == mcp.TaskCancelled || k.status == mcp.TaskFailed && k.unread
+	if carried, whole := k.client.carried(k.id); whole && !strings.HasPrefix(carried, output) && (!cut || !strings.HasPrefix(output, carried)) {
+		g.t.Errorf("%v: its end, %q, was told after partials of %d bytes, its log has %d:\n%.300q\n%.300q\nstderr:\n%s",
+			k, task.StatusMessage, len(carried), len(output), carried, output, &k.client.log)
 	}
 	if short := k.ttl < 3600_000; !k.troubled && !k.cancelled && !k.endless && !k.anyEnd && !short {
 		want := mcp.TaskCompleted

@@ -33,6 +33,7 @@ type groundTask struct {
 
 	troubled  bool // something went wrong while it ran: it may have failed
 	cancelled bool
+	unread    bool // its client stopped reading while it ran
 	id        string
 	created   time.Time
 	status    mcp.TaskStatus // the end, once a client has been told of it
@@ -114,6 +115,17 @@ func (c *groundClient) stall() {
 	}
 }
 
+func (c *groundClient) stalled() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-c.gate:
+		return false
+	default:
+		return true
+	}
+}
+
 func (c *groundClient) resume() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,7 +180,7 @@ func (c *groundClient) raw(line string) {
 
 // call asks for a task, and notes its id when it comes.
 func (c *groundClient) call(k *groundTask, method string, params any) {
-	k.client = c
+	k.client, k.unread = c, c.stalled()
 	c.g.tasks = append(c.g.tasks, k)
 	c.askFor("a call of "+k.tool, method, params, func(a answer) {
 		var created struct {

@@ -165,6 +165,9 @@ func (g *ground) opStall(s *slot, rng *rand.Rand, n int) {
 	until := n + 1 + rng.IntN(30)
 	c := s.c
 	c.stall()
+	for _, k := range g.tasks {
+		k.unread = k.unread || k.client == c
+	}
 	g.faults = append(g.faults, &fault{until: until, mend: c.resume})
 }
 
