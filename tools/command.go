@@ -91,7 +91,7 @@ func (c *Command) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToo
 		return mcp.ErrorResult(err.Error()), nil
 	}
 	defer variables.remove()
-	spec.Env = append(slices.Clone(spec.Env), variablesVariable+"="+variables.path)
+	spec.Env = append(slices.Clone(spec.Env), VariablesVariable+"="+variables.path)
 
 	began := time.Now()
 	p, err := process.Start(spec)

@@ -224,7 +224,7 @@ func (c *Command) buildEnvironment(env Environment) error {
 
 // environment is what a command inherits, and what its config adds.
 func (c *Command) environment(vars []string) []string {
-	drop := map[string]bool{"PWD": true, variablesVariable: true, process.MarkVariable: true} // the last two are of a call that runnel itself is the command of
+	drop := map[string]bool{"PWD": true, VariablesVariable: true, process.MarkVariable: true} // the last two are of a call that runnel itself is the command of
 	if c.config.Shell != "" {
 		for _, name := range c.in.names {
 			drop[name] = true // a variable of runnel's own must not pass for an argument that the call did not give

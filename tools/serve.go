@@ -19,13 +19,13 @@ import (
 // for FallbackTools only; the durations mean what they say.
 type ServeOptions struct {
 	Pump                partials.PumpOptions
-	SyncWait            time.Duration // when a plain call that is not finished is handed over; 0 = never
-	ImmediateWait       time.Duration // how long a call may take before its answer is a handle, where its client lets the server choose
-	Heartbeat           time.Duration // longest silence towards a client that asked for progress; 0 = no heartbeat
-	FallbackTools       FallbackTools // "" = auto
-	MaxResult           int           // how much of the output of a tool that is not a command get_task_result shows at once; 0 = DefaultMaxResult
-	RequiredFallthrough bool          // a tool that requires a task runs without one, too
-	Detaching           *Detaching    // what supervisors need to know; nil = nothing outlives this process
+	SyncWait            time.Duration         // when a plain call that is not finished is handed over; 0 = never
+	ImmediateWait       time.Duration         // how long a call may take before its answer is a handle, where its client lets the server choose
+	Heartbeat           time.Duration         // longest silence towards a client that asked for progress; 0 = no heartbeat
+	FallbackTools       FallbackTools         // "" = auto
+	MaxResult           int                   // how much of the output of a tool that is not a command get_task_result shows at once; 0 = DefaultMaxResult
+	RequiredFallthrough bool                  // a tool that requires a task runs without one, too
+	Detach              func(*Detached) error // starts the process that goes on with a call; nil = nothing outlives this process
 	Log                 zerolog.Logger
 
 	Wraps bool // the server is another one's front: that of the upstream named WrappedName
@@ -172,7 +172,7 @@ func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage
 func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec tasks.Spec) tasks.Spec {
 	spec.Tool = e.spec.Name
 	spec.Prepare = d.prepare
-	in := &Call{Arguments: arguments, caller: d.caller, ask: d.asking.ask, askOther: d.asking.askOther, detaching: s.o.Detaching}
+	in := &Call{Arguments: arguments, caller: d.caller, ask: d.asking.ask, askOther: d.asking.askOther, detach: s.o.Detach}
 	in.polls = func() bool { return s.polls || d.caller != nil && s.fallbackListed(d.caller) }
 	spec.Work = func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
 		in.TaskID, in.run = run.ID(), run

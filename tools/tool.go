@@ -63,13 +63,13 @@ type Call struct {
 	// TaskID names the task that this call runs as.
 	TaskID string
 
-	run       *tasks.Run // nil in a test
-	caller    *rpc.Caller
-	ask       func(ctx context.Context, q Question) (Answer, error)
-	askOther  func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) // of the stateless era; nil = nobody can be asked
-	status    string
-	polls     func() bool // whether get_task_result is listed for the client
-	detaching *Detaching  // nil: nothing outlives this process
+	run      *tasks.Run // nil in a test
+	caller   *rpc.Caller
+	ask      func(ctx context.Context, q Question) (Answer, error)
+	askOther func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) // of the stateless era; nil = nobody can be asked
+	status   string
+	polls    func() bool           // whether get_task_result is listed for the client
+	detach   func(*Detached) error // nil: nothing outlives this process
 
 	cut  bool // the result does not show all of the output
 	rest *[]mcp.ContentBlock

@@ -16,9 +16,9 @@ import (
 	"runnel/tools/process"
 )
 
-// variablesVariable names the file in which a command finds its task's variables. What the file says when the command has
+// VariablesVariable names the file in which a command finds its task's variables. What the file says when the command has
 // ended is merged into them.
-const variablesVariable = "RUNNEL_VARIABLES"
+const VariablesVariable = "RUNNEL_VARIABLES"
 
 // maxVariablesFile is how much of it is read: more than any variables may take.
 const maxVariablesFile = 2 << 20

@@ -167,7 +167,7 @@ func (i *invocation) registry(config *tools.Config) (registry *tools.Registry, c
 		}
 		sources[name] = from
 		if name == i.detach {
-			errs = append(errs, detach(tool, config))
+			errs = append(errs, outlive(tool, config))
 		}
 		if err := registry.Add(tool); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", from(), err))

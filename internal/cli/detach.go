@@ -11,8 +11,8 @@ import (
 	"runnel/tools"
 )
 
-// detach lets the calls of a tool outlive this process.
-func detach(tool tools.Tool, config *tools.Config) error {
+// outlive lets the calls of a tool outlive this process.
+func outlive(tool tools.Tool, config *tools.Config) error {
 	command, ok := tool.(*tools.Command)
 	switch {
 	case !ok:

@@ -16,6 +16,7 @@ import (
 	"runnel/tasks"
 	"runnel/tasks/sqlite"
 	"runnel/tools"
+	"runnel/tools/detach"
 	"runnel/tools/process"
 )
 
@@ -72,19 +73,19 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 	return i.connect(ctx, config, registry, store, log)
 }
 
-// detaching is what the supervisors of detached tasks need to know, nil if nothing outlives this process.
-func detaching(config *tools.Config, store closingStore) *tools.Detaching {
+// supervisors starts what goes on with detached calls, nil if nothing outlives this process.
+func supervisors(config *tools.Config, store closingStore) func(*tools.Detached) error {
 	s, ok := store.(*sqlite.State)
 	if !ok {
 		return nil
 	}
-	return &tools.Detaching{
+	return (&detach.Supervisors{
 		StateDir:       tools.RawText(s.Dir()),
-		MaxState:       config.State.MaxState,
+		MaxState:       int64(config.State.MaxState),
 		Owner:          tools.RawText(config.Server.Owner),
-		MaxPending:     config.Partials.MaxPending,
+		MaxPending:     int(config.Partials.MaxPending),
 		ErrorsComplete: config.Tasks.FailedExit == "completed",
-	}
+	}).Start
 }
 
 // observer counts what happens to tasks, if somebody wants to know; it is nil if not.
@@ -148,7 +149,7 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, registry
 		FallbackTools:       config.FallbackTools,
 		MaxResult:           int(config.Tasks.MaxResult),
 		RequiredFallthrough: config.Compat.RequiredFallthrough,
-		Detaching:           detaching(config, store),
+		Detach:              supervisors(config, store),
 		Wraps:               i.wrapped != nil,
 		Log:                 log,
 	})

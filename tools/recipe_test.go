@@ -19,20 +19,20 @@ func TestConfigReachesTheSupervisor(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range commands {
-		arguments := &Call{Arguments: json.RawMessage(`{"run": "a b", "packages": ["x", "y"], "host": "h"}`), detaching: &Detaching{}, polls: func() bool { return true }}
-		sent := c.supervised(arguments)
+		arguments := &Call{Arguments: json.RawMessage(`{"run": "a b", "packages": ["x", "y"], "host": "h"}`)}
+		sent := c.recipe()
 		encoded, err := json.Marshal(sent)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var arrived supervised
+		var arrived Recipe
 		if err := json.Unmarshal(encoded, &arrived); err != nil {
 			t.Fatal(err)
 		}
-		if !arrived.Polls || !reflect.DeepEqual(arrived.Config, sent.Config) {
+		if !reflect.DeepEqual(arrived.Config, sent.Config) {
 			t.Errorf("%s: sent %+v, arrived %+v", c.name, sent.Config, arrived.Config)
 		}
-		there, err := arrived.command()
+		there, err := arrived.Make("", "")
 		if err != nil {
 			t.Fatal(err)
 		}

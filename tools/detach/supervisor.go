@@ -1,4 +1,4 @@
-package tools
+package detach
 
 import (
 	"context"
@@ -18,35 +18,23 @@ import (
 
 	"runnel/tasks"
 	"runnel/tasks/sqlite"
+	"runnel/tools"
 	"runnel/tools/process"
 )
 
-// supervised is what a supervisor runs. It reads it from stdin, so that neither arguments nor variables stand in a
-// list of processes.
-type supervised struct {
-	Detaching
-	TaskID    string
-	Tool      string
-	Config    CommandConfig // but for Command
-	Command   []RawText
-	Dir       RawText
-	Env       RawText // variables with a NUL between two
-	Arguments json.RawMessage
-	Polls     bool // get_task_result is listed for the client
+// Supervisors start the processes that go on with detached calls, and are what these must know of this one.
+type Supervisors struct {
+	StateDir       tools.RawText // absolute
+	MaxState       int64
+	Owner          tools.RawText
+	MaxPending     int  // tasks.Options.MaxPending
+	ErrorsComplete bool // tasks.Options.ErrorsComplete
 }
 
-// RawText is a path or what else the system takes as it is: JSON would make U+FFFD of what is not UTF-8.
-type RawText string
-
-// MarshalJSON writes the bytes as base64.
-func (t RawText) MarshalJSON() ([]byte, error) { return json.Marshal([]byte(t)) }
-
-// UnmarshalJSON reads what MarshalJSON wrote.
-func (t *RawText) UnmarshalJSON(encoded []byte) error {
-	var raw []byte
-	err := json.Unmarshal(encoded, &raw)
-	*t = RawText(raw)
-	return err
+// order is what a supervisor runs. It reads it from stdin, so that neither arguments nor variables stand in a list of processes.
+type order struct {
+	Supervisors
+	Call *tools.Detached
 }
 
 const (
@@ -60,9 +48,9 @@ const (
 	taken = "taken"
 )
 
-// startSupervisor returns when a supervisor has taken its task, or why it has not.
-func startSupervisor(s *supervised) error {
-	spec, err := json.Marshal(s)
+// Start returns when a supervisor has taken the task of a call, or why it has not.
+func (s *Supervisors) Start(call *tools.Detached) error {
+	spec, err := json.Marshal(order{*s, call})
 	if err != nil {
 		return err
 	}
@@ -88,7 +76,7 @@ func startSupervisor(s *supervised) error {
 	defer fromIt.Close()
 	defer out.Close()
 	// The second argument is for people.
-	child, err := process.Fork(program, []string{process.SupervisorName, s.TaskID}, &os.ProcAttr{
+	child, err := process.Fork(program, []string{process.SupervisorName, call.TaskID}, &os.ProcAttr{
 		Dir:   "/",
 		Env:   environmentOutside(),
 		Files: []*os.File{in, out, log},
@@ -131,7 +119,7 @@ func converse(spec []byte, toIt, fromIt *os.File) (answer string, err error) {
 // call's runnel and its guard are not to take a supervisor for a part of it.
 func environmentOutside() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, process.MarkVariable+"=") || strings.HasPrefix(v, variablesVariable+"=")
+		return strings.HasPrefix(v, process.MarkVariable+"=") || strings.HasPrefix(v, tools.VariablesVariable+"=")
 	})
 }
 
@@ -167,14 +155,14 @@ func supervise(in io.Reader, answer io.WriteCloser) error {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGXFSZ)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	var s supervised
-	if err := json.NewDecoder(in).Decode(&s); err != nil {
+	var o order
+	if err := json.NewDecoder(in).Decode(&o); err != nil {
 		return fmt.Errorf("reading what to run: %w", err)
 	}
 	log := zerolog.New(os.Stderr).Level(zerolog.InfoLevel).With().Timestamp().Logger()
-	store := sqlite.New(sqlite.Options{Dir: string(s.StateDir), MaxState: int64(s.MaxState), Log: log})
-	runner := tasks.NewRunner(tasks.Options{Store: store, Owner: string(s.Owner), MaxPending: int(s.MaxPending), ErrorsComplete: s.ErrorsComplete, Log: log})
-	run, err := s.take(ctx, runner, log)
+	store := sqlite.New(sqlite.Options{Dir: string(o.StateDir), MaxState: o.MaxState, Log: log})
+	runner := tasks.NewRunner(tasks.Options{Store: store, Owner: string(o.Owner), MaxPending: o.MaxPending, ErrorsComplete: o.ErrorsComplete, Log: log})
+	run, err := o.take(ctx, runner, log)
 	told := taken
 	if err != nil {
 		told = err.Error()
@@ -193,38 +181,14 @@ func supervise(in io.Reader, answer io.WriteCloser) error {
 }
 
 // take takes the task over and starts its work.
-func (s *supervised) take(ctx context.Context, runner *tasks.Runner, log zerolog.Logger) (*tasks.Run, error) {
-	command, err := s.command()
+func (o *order) take(ctx context.Context, runner *tasks.Runner, log zerolog.Logger) (*tasks.Run, error) {
+	var recipe tools.Recipe
+	if err := json.Unmarshal(o.Call.Tool, &recipe); err != nil {
+		return nil, err
+	}
+	command, err := recipe.Make(string(o.StateDir), string(o.Owner))
 	if err != nil {
 		return nil, err
 	}
-	e, err := newEntry(command)
-	if err != nil {
-		return nil, err
-	}
-	work, err := json.Marshal(map[string]int{"pid": os.Getpid()})
-	if err != nil {
-		return nil, err
-	}
-	svc := &service{runner: runner, polls: s.Polls, o: ServeOptions{Log: log}}
-	d := deliverResult(nil)
-	run, err := runner.Take(ctx, s.TaskID, work, svc.spec(e, s.Arguments, d, tasks.Spec{}))
-	if err != nil {
-		return nil, err
-	}
-	run.Delivered()
-	return run, nil
-}
-
-// command is the command that the supervisor runs.
-func (s *supervised) command() (*Command, error) {
-	config := s.Config
-	for _, element := range s.Command {
-		config.Command = append(config.Command, string(element))
-	}
-	c, err := NewCommand(s.Tool, config, Environment{Dir: string(s.Dir), Vars: strings.Split(string(s.Env), "\x00")})
-	if n := s.Config.MaxConcurrent; err == nil && n > 0 {
-		c.queue = process.NewSlots(string(s.StateDir), string(s.Owner+"\x00"+s.Dir)+"\x00"+s.Tool, n)
-	}
-	return c, err
+	return tools.Take(ctx, runner, o.Call, command, fmt.Appendf(nil, `{"pid":%d}`, os.Getpid()), log)
 }
