@@ -97,8 +97,8 @@ var errStopped = errors.New("pump stopped")
 // time would be held up by a write for each chunk; a goroutine that follows it writes many at once.
 const quiet = time.Millisecond
 
-// Start writes out what is appended to the log until the log is closed and all of it is written (nil), or until Stop, the
-// lane or the backing ends it; then it calls done, once. It does not wait for that, nor for the client. When ctx has ended nothing more
+// Start writes out what is appended to the log until the log is closed and all of it is written (nil), or until Stop or
+// the lane ends it; then it calls done, once. It does not wait for that, nor for the client. When ctx has ended nothing more
 // is written and what a goroutine of the pump waits for ends, but only Stop wakes a pump that waits; ctx must end soon after it.
 func (p *Pump) Start(ctx context.Context, done func(error)) {
 	p.ctx, p.done = ctx, done
@@ -149,7 +149,7 @@ func (p *Pump) turn(hurry bool) {
 				go p.turn(false)
 				return
 			}
-		} else if err = p.r.load(p.ctx); err == nil {
+		} else if err = p.load(); err == nil {
 			err = p.lane.Write(p.ctx, p.emit)
 		}
 		if err != nil || p.end {
@@ -159,6 +159,29 @@ func (p *Pump) turn(hurry bool) {
 		p.last = time.Now()
 		p.next = p.last.Add(p.o.Pace)
 	}
+}
+
+const (
+	// loadTries is how often, and loadRetry how soon, output is looked for again that cannot be read: a process may have no file left
+	// for a moment.
+	loadTries = 100
+	loadRetry = 100 * time.Millisecond
+)
+
+// load fetches what comes next. What cannot be read at last is left out, and the client told so: the end says that there is no more.
+func (p *Pump) load() error {
+	for range loadTries {
+		if p.r.load(p.ctx) == nil {
+			return nil
+		}
+		select {
+		case <-time.After(loadRetry):
+		case <-p.ctx.Done():
+			return context.Cause(p.ctx)
+		}
+	}
+	p.r.leaveOut()
+	return nil
 }
 
 // ready reports whether there is something to write now; io.EOF says that it is the end. If not, the pump waits from here on.

@@ -3,7 +3,10 @@ package partials
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -112,4 +115,62 @@ func TestPumpOfAnEndedContextIsSilent(t *testing.T) {
 		t.Error("it ended well")
 	}
 	lane.want(t, 0, 0)
+}
+
+// failing cannot be read until then.
+type failing struct {
+	*shelf
+	until time.Time
+}
+
+func (f failing) Load(ctx context.Context, pos int64, limit int) ([]Stretch, error) {
+	if time.Now().Before(f.until) {
+		return nil, errors.New("too many open files")
+	}
+	return f.shelf.Load(ctx, pos, limit)
+}
+
+// A backing that cannot be read for a moment ends no delivery; what it cannot give back at all is left out, and the client is told.
+func TestPumpReadsAgain(t *testing.T) {
+	long := strings.Repeat("x", maxText)
+	for name, c := range map[string]struct {
+		fails time.Duration
+		want  string
+	}{
+		"soon":  {time.Second, strings.Repeat(long, 8)},
+		"never": {time.Hour, "\n[... 262144 bytes left out ...]\n" + strings.Repeat(long, 4)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, s := NewLog(&LogOptions{MaxPending: 1 << 30}), &shelf{}
+				l.Back(failing{s, time.Now().Add(c.fails)})
+				for range 8 {
+					mustAppend(t, l, text(long))
+				}
+				s.keep(l)
+				var out buffer
+				ended := make(chan error, 1)
+				NewPump(l.NewReader(0), NewSEP2679(head, "id"), &out, PumpOptions{}).Start(t.Context(), func(err error) { ended <- err })
+				l.Close()
+				if err := <-ended; err != nil {
+					t.Fatal(err)
+				}
+				var got strings.Builder
+				for line := range strings.Lines(out.String()) {
+					var m struct {
+						Params struct{ Content []struct{ Text string } }
+					}
+					if err := json.Unmarshal([]byte(line), &m); err != nil {
+						t.Fatal(err)
+					}
+					for _, item := range m.Params.Content {
+						got.WriteString(item.Text)
+					}
+				}
+				if got.String() != c.want {
+					t.Errorf("%d bytes %.60q, want %d %.60q", got.Len(), got.String(), len(c.want), c.want)
+				}
+			})
+		})
+	}
 }

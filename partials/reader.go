@@ -192,6 +192,13 @@ func (r *Reader) load(ctx context.Context) error {
 	return nil
 }
 
+// leaveOut passes over what only the backing has.
+func (r *Reader) leaveOut() {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	r.gap = r.log.memory()
+}
+
 // atHand reports whether load has nothing to fetch.
 func (r *Reader) atHand() bool {
 	r.log.mu.Lock()
