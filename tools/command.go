@@ -98,8 +98,8 @@ func (c *Command) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToo
 	if err != nil {
 		return mcp.ErrorResult(err.Error()), nil
 	}
-	out.log.Limit(int64(*c.config.MaxOutput))
-	r := newRecord(&c.config, c.marks(), out)
+	out.Log().Limit(int64(*c.config.MaxOutput))
+	r := newRecord(ctx, &c.config, c.marks(), out)
 	ending := p.Run(ctx, &r.stdout, &r.stderr, process.Limits{
 		Timeout: time.Duration(c.config.Timeout),
 		Idle:    time.Duration(c.config.IdleTimeout),
@@ -112,12 +112,12 @@ func (c *Command) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToo
 		o.verdict = cmp.Or(o.verdict, err.Error())
 	}
 	if o.failed() {
-		in.SetStatus(o.statusMessage())
+		in.Said.Status = o.statusMessage()
 	}
-	in.Repeats(o.end()...)
-	result := o.result(in.leftOut(ctx))
+	in.Said.Rest = new(o.end())
+	result := o.result(in.LeftOut(ctx))
 	if o.Truncated {
-		in.Truncated()
+		in.Said.Truncated = true
 	}
 	return result, nil
 }

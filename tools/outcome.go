@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tools/process"
 	"runnel/tools/text"
 )
@@ -114,7 +115,7 @@ func (o *outcome) newline() string {
 
 // streamText is text that says in its _meta what it is.
 func streamText(t, stream string) mcp.ContentBlock {
-	return encode(mcp.TextContent{Type: "text", Text: t, Meta: map[string]any{mcp.MetaStream: stream}})
+	return rawjson.Encode(mcp.TextContent{Type: "text", Text: t, Meta: map[string]any{mcp.MetaStream: stream}})
 }
 
 // result is the tool's result: the output as text, and how the command ended as its last line where the output does not show
@@ -149,7 +150,7 @@ func (o *outcome) result(left func(text.Gap) string) *mcp.CallToolResult {
 		result.Content = append(result.Content, streamText(second, mcp.StreamStderr))
 	}
 	result.StructuredContent = o.structured(first + second)
-	result.Meta = map[string]any{mcp.MetaCommand: encode(o)}
+	result.Meta = map[string]any{mcp.MetaCommand: rawjson.Encode(o)}
 	return result
 }
 
@@ -160,7 +161,7 @@ func SplitEnd(r *mcp.CallToolResult) []mcp.ContentBlock {
 		ExitCode int `json:"exitCode"`
 	}
 	if len(r.Content) == 0 || r.Meta[mcp.MetaCommand] == nil || len(OnlyEnd(r.Content)) > 0 ||
-		json.Unmarshal(encode(r.Meta[mcp.MetaCommand]), &command) != nil {
+		json.Unmarshal(rawjson.Encode(r.Meta[mcp.MetaCommand]), &command) != nil {
 		return r.Content
 	}
 	output, ok := mcp.TextOf(r.Content[0])

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tools/schema"
 )
 
@@ -21,8 +22,8 @@ func TestStatusMessageIsBounded(t *testing.T) {
 func TestResultOfAGoodEnd(t *testing.T) {
 	c := mustCommand(t, CommandConfig{Command: []string{"printf", "out\nno newline"}})
 	result, o, r := call(t, c, `{}`)
-	if len(result.Content) != 1 || contentText(t, result.Content[0]) != "out\nno newline" || result.IsError || r.in.status != "" {
-		t.Errorf("result %+v, status message %q", result, r.in.status)
+	if len(result.Content) != 1 || contentText(t, result.Content[0]) != "out\nno newline" || result.IsError || r.in.Said.Status != "" {
+		t.Errorf("result %+v, status message %q", result, r.in.Said.Status)
 	}
 	o.DurationMs = 12
 	b, _ := json.Marshal(o)
@@ -42,14 +43,14 @@ func TestResultOfABadEnd(t *testing.T) {
 		if ok, _ := regexp.MatchString("^"+want.output+want.verdict+` after [0-9.]+ s$`, got); !ok || !result.IsError {
 			t.Errorf("%s: text %q, isError %v", shell, got, result.IsError)
 		}
-		if command := string(encode(result.Meta[mcp.MetaCommand])); !strings.Contains(command, want.command) {
+		if command := string(rawjson.Encode(result.Meta[mcp.MetaCommand])); !strings.Contains(command, want.command) {
 			t.Errorf("%s: _meta %s", shell, command)
 		}
-		if r.in.status != want.status {
-			t.Errorf("%s: status message %q", shell, r.in.status)
+		if r.in.Said.Status != want.status {
+			t.Errorf("%s: status message %q", shell, r.in.Said.Status)
 		}
 		// A client that was sent the output gets the last line behind it, on a line of its own.
-		if rest := *r.in.rest; len(rest) != 1 || r.text()+contentText(t, rest[0]) != got || !strings.Contains(string(rest[0]), `"_meta":{"runnel/stream":"end"}`) {
+		if rest := *r.in.Said.Rest; len(rest) != 1 || r.text()+contentText(t, rest[0]) != got || !strings.Contains(string(rest[0]), `"_meta":{"runnel/stream":"end"}`) {
 			t.Errorf("%s: streamed %q, and then %s", shell, r.text(), rest)
 		}
 	}
@@ -59,10 +60,10 @@ func TestResultOfABadEnd(t *testing.T) {
 func TestResultOfASilentEnd(t *testing.T) {
 	for shell, want := range map[string]string{"exit 7": "no output, exit code 7", ":": "no output, exit code 0", `printf '\033[m'`: "no output, exit code 0"} {
 		result, _, r := call(t, mustCommand(t, CommandConfig{Shell: shell, OkExitCodes: []int{0, 7}}), `{}`)
-		if result.IsError || r.in.status != "" || len(result.Content) != 1 || contentText(t, result.Content[0]) != want {
+		if result.IsError || r.in.Said.Status != "" || len(result.Content) != 1 || contentText(t, result.Content[0]) != want {
 			t.Errorf("%s: %+v", shell, result)
 		}
-		if rest := *r.in.rest; len(rest) != 1 || string(rest[0]) != string(streamText(want, "end")) {
+		if rest := *r.in.Said.Rest; len(rest) != 1 || string(rest[0]) != string(streamText(want, "end")) {
 			t.Errorf("%s: behind the output %s", shell, rest)
 		}
 	}
@@ -113,7 +114,7 @@ func TestTruncatedSaysWhatIsLeftOut(t *testing.T) {
 func TestStructuredSummary(t *testing.T) {
 	c := mustCommand(t, CommandConfig{Shell: "echo out; exit 3", Structured: "summary"})
 	result, o, _ := call(t, c, `{}`)
-	if want := `{"output":"out\n",` + string(encode(&o))[1:]; string(result.StructuredContent) != want {
+	if want := `{"output":"out\n",` + string(rawjson.Encode(&o))[1:]; string(result.StructuredContent) != want {
 		t.Errorf("%s, want %s", result.StructuredContent, want)
 	}
 	if err := schema.New(c.Describe().OutputSchema, "").Check(result.StructuredContent); err != nil {
@@ -146,8 +147,8 @@ func TestStructuredJSON(t *testing.T) {
 			continue
 		}
 		text := contentText(t, result.Content[0])
-		if want := "its output is not the JSON that it should be: " + test.last; !strings.HasSuffix(text, want) || !strings.HasPrefix(text, r.text()[:min(len(r.text()), 100)]) || !strings.HasPrefix(r.in.status, want) {
-			t.Errorf("%s: text %q, status %q", test.shell, text[max(0, len(text)-300):], r.in.status)
+		if want := "its output is not the JSON that it should be: " + test.last; !strings.HasSuffix(text, want) || !strings.HasPrefix(text, r.text()[:min(len(r.text()), 100)]) || !strings.HasPrefix(r.in.Said.Status, want) {
+			t.Errorf("%s: text %q, status %q", test.shell, text[max(0, len(text)-300):], r.in.Said.Status)
 		}
 	}
 	if got := string(mustCommand(t, CommandConfig{Shell: ":", Structured: "json", OutputSchema: Object(schema)}).Describe().OutputSchema); got != `{"type":"object",`+schema[1:] {

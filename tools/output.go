@@ -41,6 +41,9 @@ func NewOutput(ctx context.Context, log *partials.Log, progress func(done, total
 	return o
 }
 
+// Log is what is written to.
+func (o *Output) Log() *partials.Log { return o.log }
+
 // Write appends text. Each byte that is not UTF-8 becomes U+FFFD; a character that p cuts in two waits for its rest.
 func (o *Output) Write(p []byte) (int, error) { return o.stdout.Write(p) }
 

@@ -61,8 +61,8 @@ func TestTimeout(t *testing.T) {
 	if !o.TimedOut || !result.IsError || o.Signal != "SIGTERM" || o.ExitCode != nil {
 		t.Errorf("outcome %+v, isError %v", o, result.IsError)
 	}
-	if want := "timed out after 1s\nready"; r.in.status != want {
-		t.Errorf("status message %q, want %q", r.in.status, want)
+	if want := "timed out after 1s\nready"; r.in.Said.Status != want {
+		t.Errorf("status message %q, want %q", r.in.Said.Status, want)
 	}
 }
 
@@ -76,8 +76,8 @@ func TestIdleTimeoutCountsFromTheLastOutput(t *testing.T) {
 	if took := time.Since(began); took < 1200*time.Millisecond {
 		t.Errorf("stopped after %v", took)
 	}
-	if !strings.HasPrefix(r.in.status, "no output for 600ms\n") {
-		t.Errorf("status message %q", r.in.status)
+	if !strings.HasPrefix(r.in.Said.Status, "no output for 600ms\n") {
+		t.Errorf("status message %q", r.in.Said.Status)
 	}
 }
 

@@ -262,16 +262,16 @@ func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, progress f
 	if result.Content == nil {
 		result.Content = []mcp.ContentBlock{}
 	}
-	if result.IsError && in.status == "" {
-		in.status = firstText(result)
+	if result.IsError && in.Said.Status == "" {
+		in.Said.Status = firstText(result)
 	}
 	result = fit(result)
-	if in.rest == nil {
+	if in.Said.Rest == nil {
 		if rest, some := out.beyond(result.Content); some {
 			in.Repeats(rest...)
 		}
 	}
-	return result, in.status, nil
+	return result, in.Said.Status, nil
 }
 
 func firstText(result *mcp.CallToolResult) string {

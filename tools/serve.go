@@ -179,11 +179,11 @@ func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec ta
 		result, message, err := e.run(ctx, in, run.Log(), func(done, total float64, message string) {
 			d.current.Load().report(done, total, message)
 		})
-		if in.cut && result != nil && in.keep(ctx) && (d.caller == nil || d.caller.Version.ResourceLinks) {
+		if in.Said.Truncated && result != nil && in.keep(ctx) && (d.caller == nil || d.caller.Version.ResourceLinks) {
 			linkLog(result, run)
 		}
-		if in.rest != nil {
-			run.Rest(*in.rest)
+		if in.Said.Rest != nil {
+			run.Rest(*in.Said.Rest)
 		}
 		return result, message, err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tools/schema"
 )
 
@@ -99,7 +100,7 @@ func (c *Command) checkOutput(o *outcome) {
 func (o *outcome) structured(output string) json.RawMessage {
 	switch {
 	case o.config.Structured == structuredSummary:
-		return encode(struct {
+		return rawjson.Encode(struct {
 			Output string `json:"output"`
 			*outcome
 		}{output, o})

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"context"
 	"regexp"
 	"sync"
 
@@ -14,6 +15,7 @@ const lastKept = 4 << 10
 // record takes what one run of a command prints: it streams it to the log as it comes and keeps
 // of it what the result shows.
 type record struct {
+	ctx    context.Context
 	config *CommandConfig
 	out    *Output
 	stdout textStream
@@ -24,8 +26,8 @@ type record struct {
 	last     []byte // the end of both streams, as they came
 }
 
-func newRecord(config *CommandConfig, marks *regexp.Regexp, out *Output) *record {
-	r := &record{config: config, out: out}
+func newRecord(ctx context.Context, config *CommandConfig, marks *regexp.Regexp, out *Output) *record {
+	r := &record{ctx: ctx, config: config, out: out}
 	r.stdout.init(r, partials.Stdout, marks)
 	r.stderr.init(r, partials.Stderr, marks)
 	return r
@@ -144,9 +146,9 @@ func (s *textStream) append(text []byte, ends []int) {
 	}
 	var err error
 	if out := s.r.out; len(ends) > 0 {
-		err = out.log.AppendLines(out.ctx, s.sink, text, ends)
+		err = out.Log().AppendLines(s.r.ctx, s.sink, text, ends)
 	} else {
-		err = out.log.Append(out.ctx, partials.Chunk{Stream: s.sink, Data: text, Whole: s.r.config.Output == "lines"})
+		err = out.Log().Append(s.r.ctx, partials.Chunk{Stream: s.sink, Data: text, Whole: s.r.config.Output == "lines"})
 	}
 	s.gone = err != nil
 }

@@ -52,7 +52,7 @@ func feedStream(t *testing.T, config CommandConfig, in []byte, rng *rand.Rand) (
 	log := partials.NewLog(&partials.LogOptions{MaxPending: 64 << 20})
 	reader := log.NewReader(0)
 	defer reader.Close()
-	r := newRecord(&c.config, nil, NewOutput(ctx, log, nil))
+	r := newRecord(ctx, &c.config, nil, NewOutput(ctx, log, nil))
 	for len(in) > 0 {
 		n := min(len(in), 1+rng.IntN(200))
 		_, _ = r.stdout.Write(bytes.Clone(in[:n]))
@@ -148,7 +148,7 @@ func BenchmarkStream(b *testing.B) {
 				b.Fatal(err)
 			}
 			ctx := b.Context()
-			r := newRecord(&c.config, nil, NewOutput(ctx, partials.NewLog(nil), nil))
+			r := newRecord(ctx, &c.config, nil, NewOutput(ctx, partials.NewLog(nil), nil))
 			b.SetBytes(int64(len(line)))
 			b.ReportAllocs()
 			for b.Loop() {

@@ -63,24 +63,36 @@ type Call struct {
 	// TaskID names the task that this call runs as.
 	TaskID string
 
+	// Said is what the tool says of its result, beside the result itself.
+	Said Said
+
 	run      *tasks.Run // nil in a test
 	caller   *rpc.Caller
 	ask      func(ctx context.Context, q Question) (Answer, error)
 	askOther func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) // of the stateless era; nil = nobody can be asked
-	status   string
-	polls    func() bool           // whether get_task_result is listed for the client
-	detach   func(*Detached) error // nil: nothing outlives this process
-
-	cut  bool // the result does not show all of the output
-	rest *[]mcp.ContentBlock
+	polls    func() bool                                                                               // whether get_task_result is listed for the client
+	detach   func(*Detached) error                                                                     // nil: nothing outlives this process
 }
 
-// SetStatus gives the task the statusMessage it ends with, 2 KiB at most; hosts that see a task
-// fail often read nothing else. Without it a failed task shows the beginning of its result's text.
-func (c *Call) SetStatus(message string) { c.status = message }
+// Said is what a tool says of its result.
+type Said struct {
+	// Status is the statusMessage that the task ends with, 2 KiB at most; hosts that see a task fail often read nothing else.
+	// Without it a failed task shows the beginning of its result's text.
+	Status string
 
-// leftOut are the words for what the call's result leaves out. They make its log readable first.
-func (c *Call) leftOut(ctx context.Context) func(text.Gap) string {
+	// Truncated: the result does not show all of the output. It gets a link to the task's log.
+	Truncated bool
+
+	// Rest are, if it is not nil, the only items of the result that do not repeat what was written to the Output. A client that was sent
+	// the output as it came gets them after it, and nothing twice.
+	Rest *[]mcp.ContentBlock
+}
+
+// SetStatus sets Said.Status.
+func (c *Call) SetStatus(message string) { c.Said.Status = message }
+
+// LeftOut are the words for what the call's result leaves out. They make its log readable first.
+func (c *Call) LeftOut(ctx context.Context) func(text.Gap) string {
 	return func(g text.Gap) string {
 		if !c.keep(ctx) {
 			return text.LeftOut(g)
@@ -106,9 +118,25 @@ func (c *Call) keep(ctx context.Context) bool {
 	return c.run != nil && c.run.Keep(context.WithoutCancel(ctx)) == nil
 }
 
-// Truncated tells that the result does not show all of the output: it gets a link to the task's log.
-func (c *Call) Truncated() { c.cut = true }
+// Truncated sets Said.Truncated.
+func (c *Call) Truncated() { c.Said.Truncated = true }
 
-// Repeats tells that the content of the result only repeats what was written to the Output, but for
-// these items. A client that was sent the output as it came gets them behind it, and nothing twice.
-func (c *Call) Repeats(but ...mcp.ContentBlock) { c.rest = &but }
+// Repeats sets Said.Rest.
+func (c *Call) Repeats(but ...mcp.ContentBlock) { c.Said.Rest = &but }
+
+// Variables are the variables of the call's task, a JSON object.
+func (c *Call) Variables() json.RawMessage {
+	if c.run == nil || c.run.Variables() == nil {
+		return json.RawMessage("{}")
+	}
+	return c.run.Variables()
+}
+
+// SetVariables merges an object into the variables of the call's task; null deletes a key. It returns them all. It fails like
+// [tasks.Run.SetVariables].
+func (c *Call) SetVariables(ctx context.Context, patch json.RawMessage) (json.RawMessage, error) {
+	if c.run == nil {
+		return patch, nil
+	}
+	return c.run.SetVariables(ctx, patch)
+}

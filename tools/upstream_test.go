@@ -175,7 +175,7 @@ func TestUpstreamTalks(t *testing.T) {
 	// A result whose content was streamed (PR #383) is whole here.
 	in := &Call{}
 	result, output, err = b.call("chunks", in)
-	if err != nil || firstText(result) != "chunk 0\nchunk 1\nchunk 2\n" || output != firstText(result) || string(result.StructuredContent) != `{"n":1}` || in.rest == nil || len(*in.rest) > 0 {
+	if err != nil || firstText(result) != "chunk 0\nchunk 1\nchunk 2\n" || output != firstText(result) || string(result.StructuredContent) != `{"n":1}` || in.Said.Rest == nil || len(*in.Said.Rest) > 0 {
 		t.Errorf("%+v, %v, output %q", result, err, output)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -83,21 +82,4 @@ func (f *variablesFile) folder() string { return filepath.Dir(f.path) }
 func (f *variablesFile) remove() {
 	_ = os.RemoveAll(f.folder())
 	process.ReleaseFolder(f.folder())
-}
-
-// Variables are the variables of the call's task, a JSON object.
-func (c *Call) Variables() json.RawMessage {
-	if c.run == nil || c.run.Variables() == nil {
-		return json.RawMessage("{}")
-	}
-	return c.run.Variables()
-}
-
-// SetVariables merges an object into the variables of the call's task; null deletes a key. It returns them all. It fails like
-// [tasks.Run.SetVariables].
-func (c *Call) SetVariables(ctx context.Context, patch json.RawMessage) (json.RawMessage, error) {
-	if c.run == nil {
-		return patch, nil
-	}
-	return c.run.SetVariables(ctx, patch)
 }
