@@ -1,6 +1,10 @@
 package rpc
 
-import "sync"
+import (
+	"context"
+	"sync"
+	"time"
+)
 
 // Broadcast wakes all who watch something whenever it changes, such as the list of tools. The zero value has no watchers.
 type Broadcast struct {
@@ -32,6 +36,29 @@ func (b *Broadcast) Send() {
 		select {
 		case watcher <- struct{}{}:
 		default:
+		}
+	}
+}
+
+// ListPace is the least time between two notifications that a list has changed: a client reads it again after each.
+const ListPace = time.Second
+
+// Announce calls tell for the changes of a list that come on changed: once for those that come in less than a second, or while tell
+// waits. It ends with ctx, or when tell fails.
+func Announce(ctx context.Context, changed <-chan struct{}, tell func() error) {
+	for {
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+		if tell() != nil {
+			return
+		}
+		select {
+		case <-time.After(ListPace):
+		case <-ctx.Done():
+			return
 		}
 	}
 }

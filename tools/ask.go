@@ -76,8 +76,8 @@ func (c *Call) Ask(ctx context.Context, q Question) (Answer, error) {
 	return c.ask(ctx, q)
 }
 
-// canAsk reports whether the client that made the call can ask its user.
-func (c *Call) canAsk() bool {
+// CanAsk reports whether the client that made the call can ask its user.
+func (c *Call) CanAsk() bool {
 	return c.caller != nil && c.caller.Version.Elicitation && c.caller.Capabilities.AsksByForm()
 }
 

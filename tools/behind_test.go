@@ -149,7 +149,7 @@ func upstreamMain(names []string) {
 // behind is a registry with upstreams.
 type behind struct {
 	t *testing.T
-	*Registry
+	*UpstreamSet
 	logs *syncedBuffer
 }
 
@@ -172,11 +172,11 @@ func (b *syncedBuffer) String() string {
 
 func newBehind(t *testing.T, upstreams ...*Upstream) *behind {
 	t.Helper()
-	b := &behind{t: t, Registry: &Registry{}, logs: &syncedBuffer{}}
+	b := &behind{t: t, UpstreamSet: NewUpstreamSet(&Registry{}), logs: &syncedBuffer{}}
 	b.shown.Store(true) // so that each change is told
 	for _, u := range upstreams {
 		u.log = zerolog.New(b.logs).With().Str("upstream", u.name).Logger()
-		if err := b.AddUpstream(u); err != nil {
+		if err := b.Add(u); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -202,12 +202,10 @@ func fake(t *testing.T, name string, change func(*UpstreamConfig), tools ...stri
 
 // names are the tools in the list.
 func (b *behind) names() string {
-	b.need(b.t.Context())
-	b.mu.RLock()
-	defer b.mu.RUnlock()
+	b.Need(b.t.Context(), nil)
 	var names []string
-	for _, e := range b.tools {
-		names = append(names, e.spec.Name)
+	for _, tool := range b.Tools.Tools() {
+		names = append(names, tool.Describe().Name)
 	}
 	return strings.Join(names, " ")
 }
@@ -215,7 +213,7 @@ func (b *behind) names() string {
 // await waits until the list is so.
 func (b *behind) await(want string) {
 	b.t.Helper()
-	changed, stop := b.changes.Watch()
+	changed, stop := b.Tools.Changes().Watch()
 	defer stop()
 	late := time.After(watchdog)
 	for b.names() != want {
@@ -230,16 +228,16 @@ func (b *behind) await(want string) {
 // call calls a tool; output is its log, stderr in angle brackets.
 func (b *behind) call(name string, in *Call) (result *mcp.CallToolResult, output string, err error) {
 	b.t.Helper()
-	b.need(b.t.Context())
-	e := b.lookup(name)
-	if e == nil {
+	b.Need(b.t.Context(), nil)
+	tool := b.Tools.Lookup(name)
+	if tool == nil {
 		b.t.Fatalf("no tool %s: %s\n%s", name, b.names(), b.logs)
 	}
 	ctx, cancel := context.WithTimeout(b.t.Context(), watchdog)
 	defer cancel()
 	log := partials.NewLog(nil)
 	in.Arguments = json.RawMessage(`{}`)
-	result, err = e.tool.Call(ctx, in, NewOutput(ctx, log, nil))
+	result, err = tool.Call(ctx, in, NewOutput(ctx, log, nil))
 	batch, _, _ := log.ReadAt(ctx, 0, 1<<20)
 	for _, c := range batch.Chunks {
 		text := string(c.Data)

@@ -52,7 +52,7 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 	result.Meta[mcp.MetaTask] = task
 	switch {
 	case e.spec.OutputSchema == nil:
-	case e.from == nil && schema.New(e.spec.OutputSchema, "").Check(encode(task)) == nil:
+	case !e.joined && schema.New(e.spec.OutputSchema, "").Check(encode(task)) == nil:
 		result.StructuredContent = encode(task)
 	default: // clients check all other results by the schema
 		result.IsError = true

@@ -12,7 +12,6 @@ import (
 	"sort"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"runnel/partials"
@@ -21,26 +20,14 @@ import (
 	"runnel/tools/schema"
 )
 
-// Registry holds the tools that clients can call, sorted by name: those that were added to it, and those of its upstreams.
+// Registry holds the tools that clients can call, sorted by name: those that were added to it, and those that have joined them.
 type Registry struct {
-	upstreamRuns sync.WaitGroup
-	changes      rpc.Broadcast // of the list
-	only         string        // see Narrow
+	changes rpc.Broadcast // of the list
 
-	promptChanges, resourceChanges rpc.Broadcast // of the upstreams' lists
-
-	mu        sync.RWMutex
-	tools     []*entry
-	fallback  []*entry    // that stand among them, or would if their names were not taken
-	upstreams []*Upstream // by name
-	lists     lists       // of what else the upstreams have
-	dir       string      // see KeepIn
-	client    *rpc.Caller // the first who asked for anything: its capabilities are those that upstreams are told; nil: nobody yet
-	session   *rpc.Caller // of the handshake era: takes what upstreams say and ask outside of calls; nil: there is none
-	level     string      // see setLevel
-	shown     atomic.Bool // somebody has seen the list
-	closed    bool
-	grace     time.Duration // longest of all tools that it has held: calls of those that Replace takes out go on
+	mu       sync.RWMutex
+	tools    []*entry
+	fallback []*entry      // that stand among them, or would if their names were not taken
+	grace    time.Duration // longest of all tools that it has held: calls of those that Replace takes out go on
 }
 
 // entry is a tool with what was read of it once.
@@ -49,7 +36,7 @@ type entry struct {
 	spec   mcp.Tool
 	traits Traits
 	schema *schema.Schema           // nil: the arguments are checked elsewhere
-	from   *Upstream                // nil: the tool is runnel's own
+	joined bool                     // see Join
 	hidden func(c *rpc.Caller) bool // nil: every client's list shows it
 
 	encoded sync.Map // by *mcp.Version: see inList
@@ -60,6 +47,14 @@ type entry struct {
 func isToolName(name string) bool {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	return name != "" && len(name) <= 128 && strings.Trim(name, letters+"0123456789_.-") == ""
+}
+
+// CheckName says what is wrong with the name of a tool.
+func CheckName(name string) error {
+	if !isToolName(name) {
+		return fmt.Errorf("tool name %q: use 1 to 128 letters, digits, underscores, hyphens and dots", name)
+	}
+	return nil
 }
 
 // Add adds a tool. Its name must be free, and 1 to 128 letters, digits, _, - and . (2025-11-25 server/tools, "Tool Names"), its
@@ -89,8 +84,8 @@ func (r *Registry) addFallback(t *fallbackTool, hidden func(c *rpc.Caller) bool)
 
 func newEntry(t Tool) (*entry, error) {
 	spec := t.Describe()
-	if !isToolName(spec.Name) {
-		return nil, fmt.Errorf("tool name %q: use 1 to 128 letters, digits, underscores, hyphens and dots", spec.Name)
+	if err := CheckName(spec.Name); err != nil {
+		return nil, err
 	}
 	e := &entry{tool: t, spec: spec, schema: schema.New(spec.InputSchema, "")}
 	if k, ok := t.(Kind); ok {
@@ -110,11 +105,35 @@ func (r *Registry) insert(e *entry) error {
 	return nil
 }
 
-// Replace makes the list hold the tools of another registry, and the fallback tools, instead of those it held. Calls
-// that run go on. Upstreams that are the same go on, too, others end with their last call. Clients that listen are told, if
-// what they can see is not the same.
-func (r *Registry) Replace(with *Registry) {
-	next := Registry{tools: slices.Clone(with.tools)}
+// Join makes the tools of a Source stand in the list, instead of those that have joined it before. Who calls one of them checks its
+// arguments itself. Those whose names are taken are left out and returned; changed reports whether clients see a difference.
+func (r *Registry) Join(tools []Tool) (changed bool, leftOut []Tool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.tools
+	r.tools = slices.DeleteFunc(slices.Clone(r.tools), isJoined)
+	for _, t := range tools {
+		e, err := newEntry(t)
+		if err == nil {
+			e.joined, e.schema = true, nil
+			err = r.insert(e)
+		}
+		if err != nil {
+			leftOut = append(leftOut, t)
+		}
+	}
+	return !sameList(before, r.tools), leftOut
+}
+
+func isJoined(e *entry) bool { return e.joined }
+
+// Changes are those of the list.
+func (r *Registry) Changes() *rpc.Broadcast { return &r.changes }
+
+// Replace makes the list hold the tools of another registry, and the fallback tools, instead of those it held. Calls that run go on.
+// Clients that listen are told, if what they can see is not the same, which it reports.
+func (r *Registry) Replace(with *Registry) (changed bool) {
+	next := Registry{tools: slices.DeleteFunc(slices.Clone(with.tools), isJoined)}
 	r.mu.Lock()
 	for _, e := range r.tools {
 		if at, taken := next.find(e.spec.Name); taken {
@@ -126,15 +145,18 @@ func (r *Registry) Replace(with *Registry) {
 	for _, e := range r.fallback {
 		_ = next.insert(e) // fails where a tool of the user's has its name
 	}
-	before, upstreams, lists := r.tools, r.upstreams, r.lists
+	for _, e := range with.tools {
+		if e.joined {
+			_ = next.insert(e) // fails where a fallback tool has its name
+		}
+	}
+	changed = !sameList(r.tools, next.tools)
 	r.tools, r.grace = next.tools, max(r.grace, with.grace)
-	r.replaceUpstreams(with.upstreams)
-	// A new upstream starts when the list is asked for, which clients do when they are told.
-	same := slices.Equal(upstreams, r.upstreams)
-	newPrompts, newResources := r.lists.changes(&lists)
-	newTools := !sameList(before, r.tools)
 	r.mu.Unlock()
-	r.tell(newTools || !same, newPrompts || !same, newResources || !same)
+	if changed {
+		r.changes.Send()
+	}
+	return changed
 }
 
 // sameList reports whether clients see no difference between two lists of tools.
@@ -154,6 +176,24 @@ func (r *Registry) find(name string) (int, bool) {
 	return sort.Find(len(r.tools), func(i int) int { return strings.Compare(name, r.tools[i].spec.Name) })
 }
 
+// Lookup returns the tool of a name, nil if there is none.
+func (r *Registry) Lookup(name string) Tool {
+	if e := r.lookup(name); e != nil {
+		return e.tool
+	}
+	return nil
+}
+
+// Tools returns all tools, sorted by name.
+func (r *Registry) Tools() (list []Tool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, e := range r.tools {
+		list = append(list, e.tool)
+	}
+	return list
+}
+
 func (r *Registry) lookup(name string) *entry {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -169,18 +209,14 @@ const listPage = mcp.MaxPage / 2
 // cursorPrefix tells a cursor of ours from text that only looks like one.
 const cursorPrefix = "after "
 
-// errCursor: "Invalid cursors SHOULD result in an error with code -32602" (server/utilities/pagination, "Error Handling").
-var errCursor = rpc.Errorf(mcp.CodeInvalidParams, "invalid cursor: use the nextCursor of the page before, or none")
-
 // list returns a page of the tools as the caller's version knows them, an mcp.ListToolsResult. A cursor is the name of the last tool shown,
 // encoded.
 func (r *Registry) list(c *rpc.Caller, cursor string) (rpc.Encoded, error) {
 	decoded, _ := base64.RawURLEncoding.DecodeString(cursor)
 	last, ours := strings.CutPrefix(string(decoded), cursorPrefix)
 	if cursor != "" && (!ours || !isToolName(last)) {
-		return nil, errCursor
+		return nil, rpc.ErrCursor
 	}
-	r.shown.Store(true)
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	i, found := r.find(last)

@@ -52,6 +52,30 @@ func parseLogURI(uri string) (id string, after int64, err error) {
 	return id, after, nil
 }
 
+// Others has resources that are not logs: those of other servers.
+type Others interface {
+	// Meet says who asks, and reports whether there are other servers. Without them nothing else is called.
+	Meet(c *rpc.Caller) bool
+
+	// Resources and Templates return a page of entries. Ours reports whether a cursor is one of theirs; "" is the first page.
+	Resources(ctx context.Context, c *rpc.Caller, cursor string) (page []json.RawMessage, next string)
+	Templates(ctx context.Context, c *rpc.Caller, cursor string) (page []json.RawMessage, next string)
+	Ours(cursor string) bool
+	// Hints say how long a list may be kept (2026-07-28 server/utilities/caching).
+	Hints() mcp.Cacheable
+
+	// Read answers resources/read. Subscribe calls tell, which must not wait, with the params of each notifications/resources/updated
+	// until stop is called.
+	Read(ctx context.Context, c *rpc.Caller, uri string, params json.RawMessage) (json.RawMessage, error)
+	Subscribe(ctx context.Context, c *rpc.Caller, uri string, tell func(params json.RawMessage)) (stop func(), err error)
+
+	// Changes are those of the lists of prompts and of resources.
+	Changes() (prompts, resources *rpc.Broadcast)
+}
+
+// hasOthers reports whether there are resources of other servers. c asks.
+func (s *service) hasOthers(c *rpc.Caller) bool { return s.o.Others != nil && s.o.Others.Meet(c) }
+
 // serveResources adds the resources methods to srv.
 func (s *service) serveResources(srv *rpc.Server) {
 	srv.Declare(func(_ *mcp.Version, caps *mcp.ServerCapabilities) {
@@ -73,8 +97,8 @@ func (s *service) listResources(ctx context.Context, c *rpc.Caller, params json.
 		return nil, err
 	}
 	result := listedResources{Resources: []json.RawMessage{}}
-	shown, ofUpstreams := readShown(cursor)
-	if !ofUpstreams {
+	others := s.hasOthers(c)
+	if !others || !s.o.Others.Ours(cursor) {
 		page, next, err := s.runner.List(ctx, cursor, resourcePage)
 		if err != nil {
 			return nil, tasks.WireError(err)
@@ -83,12 +107,12 @@ func (s *service) listResources(ctx context.Context, c *rpc.Caller, params json.
 		for i, t := range page {
 			result.Resources[i] = encode(logResource(c.Version, &t))
 		}
-		if next != "" {
+		if next != "" || !others {
 			return result, nil
 		}
+		cursor = ""
 	}
-	s.registry.meet(c)
-	more, next := entryPage(c.Version, s.lists(ctx).resources, shown, listPage)
+	more, next := s.o.Others.Resources(ctx, c, cursor)
 	result.Resources, result.NextCursor = append(result.Resources, more...), next
 	return result, nil
 }
@@ -128,13 +152,16 @@ func (s *service) listTemplates(ctx context.Context, c *rpc.Caller, params json.
 	if err != nil {
 		return nil, err
 	}
-	shown, ofUpstreams := readShown(cursor)
-	if cursor != "" && !ofUpstreams {
-		return nil, errCursor
+	others := s.hasOthers(c)
+	if cursor != "" && !(others && s.o.Others.Ours(cursor)) {
+		return nil, rpc.ErrCursor
 	}
-	s.registry.meet(c)
-	page, next := entryPage(c.Version, s.lists(ctx).templates, shown, listPage)
-	if ofUpstreams {
+	var page []json.RawMessage
+	next := ""
+	if others {
+		page, next = s.o.Others.Templates(ctx, c, cursor)
+	}
+	if cursor != "" {
 		return listedTemplates{page, next}, nil
 	}
 	t := mcp.ResourceTemplate{
@@ -170,7 +197,7 @@ func (s *service) findLog(ctx context.Context, c *rpc.Caller, params json.RawMes
 
 func (s *service) readResource(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	if uri := rawjson.StringMember(params, "uri"); s.isForeign(c, uri) {
-		return s.forwardURI(ctx, c, uri, "resources/read", params)
+		return s.o.Others.Read(ctx, c, uri, params)
 	}
 	page, _, err := s.read(ctx, c, params)
 	if err != nil {
@@ -179,13 +206,19 @@ func (s *service) readResource(ctx context.Context, c *rpc.Caller, params json.R
 	return page, nil
 }
 
-// isForeign reports whether a URI is none of runnel's own, and may be an upstream's.
+// isForeign reports whether a URI is none of runnel's own, and may be one of another server.
 func (s *service) isForeign(c *rpc.Caller, uri string) bool {
-	if uri == "" || len(uri) > maxURI || strings.HasPrefix(uri, ownURIs) || !s.registry.hasUpstreams() {
-		return false
+	return uri != "" && len(uri) <= maxURI && !strings.HasPrefix(uri, tasks.LogPrefix) && s.hasOthers(c)
+}
+
+// notFound is the error for a resource that is not there: "Resource not found: -32002", and -32602 since 2026-07-28, whether it never was,
+// has expired or is somebody else's.
+func notFound(c *rpc.Caller, uri string) *rpc.Error {
+	code := mcp.CodeResourceNotFound
+	if c.Era == rpc.Stateless {
+		code = mcp.CodeInvalidParams
 	}
-	s.registry.meet(c)
-	return true
+	return &rpc.Error{Code: code, Message: "resource not found: it is unknown or has expired", Data: mcp.ResourceParams{URI: uri}}
 }
 
 // read reads a page of a log; final tells that the page will never say anything else. The result is written out by hand: encoding/json took a

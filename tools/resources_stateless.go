@@ -39,8 +39,8 @@ func (s *service) listTemplatesStateless(ctx context.Context, c *rpc.Caller, par
 		return nil, err
 	}
 	hints := mcp.Cacheable{TTLMs: listTTL.Milliseconds(), CacheScope: "public"}
-	if s.registry.hasUpstreams() {
-		hints = *s.cacheable()
+	if s.hasOthers(c) {
+		hints = s.o.Others.Hints()
 	}
 	return struct {
 		listedTemplates
@@ -50,7 +50,7 @@ func (s *service) listTemplatesStateless(ctx context.Context, c *rpc.Caller, par
 
 func (s *service) readResourceStateless(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	if uri := rawjson.StringMember(params, "uri"); s.isForeign(c, uri) {
-		return s.forwardURI(ctx, c, uri, "resources/read", params)
+		return s.o.Others.Read(ctx, c, uri, params)
 	}
 	page, final, err := s.read(ctx, c, params)
 	if err != nil {

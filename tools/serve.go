@@ -28,14 +28,29 @@ type ServeOptions struct {
 	Detach              func(*Detached) error // starts the process that goes on with a call; nil = nothing outlives this process
 	Log                 zerolog.Logger
 
-	Wraps bool // the server is another one's front: that of the upstream named WrappedName
+	Source Source // nil = all tools are known from the start
+	Others Others // nil = there are no resources but logs
 }
 
 // DefaultMaxResult is what most hosts show their model whole, in bytes.
 const DefaultMaxResult = 32 << 10
 
-// WrappedName is the name of the upstream whose front runnel is.
-const WrappedName = "wrapped"
+// Source joins tools to the registry that are not known from the start, such as other servers'.
+type Source interface {
+	// Need waits, for a while, until the tools that c may see have joined.
+	Need(ctx context.Context, c *rpc.Caller)
+	// NeedTool is Need for a tool of a name that the registry does not have.
+	NeedTool(ctx context.Context, name string)
+	// Whole reports whether all of its tools have joined.
+	Whole() bool
+}
+
+// noSource joins nothing.
+type noSource struct{}
+
+func (noSource) Need(context.Context, *rpc.Caller) {}
+func (noSource) NeedTool(context.Context, string)  {}
+func (noSource) Whole() bool                       { return true }
 
 type service struct {
 	registry *Registry
@@ -50,6 +65,9 @@ type service struct {
 
 // Serve adds tools/list, tools/call and the resources methods to srv, and the fallback tools to the registry.
 func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOptions) {
+	if o.Source == nil {
+		o.Source = noSource{}
+	}
 	s := &service{registry: registry, runner: runner, parked: newParking(), o: o}
 	s.addFallbackTools()
 	srv.Declare(func(_ *mcp.Version, caps *mcp.ServerCapabilities) {
@@ -59,7 +77,7 @@ func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOpt
 		changed, stop := registry.changes.Watch()
 		runner.Go(func(ctx context.Context) {
 			defer stop()
-			tellChanges(ctx, changed, func() error { return c.NotifyWait(ctx, "notifications/tools/list_changed", nil) })
+			rpc.Announce(ctx, changed, func() error { return c.NotifyWait(ctx, "notifications/tools/list_changed", nil) })
 		})
 		runner.Go(func(ctx context.Context) { s.tellUsed(ctx, c) })
 	})
@@ -70,30 +88,6 @@ func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOpt
 	srv.Handle(rpc.Stateless, "tools/call", s.callStateless)
 	srv.Handle(rpc.Stateless, "subscriptions/listen", s.listen)
 	s.serveResources(srv)
-	s.serveUpstreams(srv)
-}
-
-// listPace is the least time between two notifications that a list has changed: a client reads it again after each.
-const listPace = time.Second
-
-// tellChanges tells of changes of a list, of those that come in less than a second, or while the client does not read, once. It ends
-// with ctx, or when nobody is there to read it.
-func tellChanges(ctx context.Context, changed <-chan struct{}, tell func() error) {
-	for {
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return
-		}
-		if tell() != nil {
-			return
-		}
-		select {
-		case <-time.After(listPace):
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // tellUsed tells a session that has seen the fallback tools, and then uses tasks, that its list has none of them any more.
@@ -112,8 +106,7 @@ func (s *service) list(ctx context.Context, c *rpc.Caller, params json.RawMessag
 	if err != nil {
 		return nil, err
 	}
-	s.registry.meet(c)
-	s.registry.need(ctx)
+	s.o.Source.Need(ctx, c)
 	if s.fallbackListed(c) {
 		fallbackSeen(c).Set()
 	}
@@ -149,6 +142,15 @@ func (s *service) called(ctx context.Context, c *rpc.Caller, params json.RawMess
 		return nil, nil, rpc.Errorf(mcp.CodeInvalidParams, "unknown tool: %q", p.Name)
 	}
 	return p, e, nil
+}
+
+// lookup returns the tool of a name, nil if there is none.
+func (s *service) lookup(ctx context.Context, name string) *entry {
+	if e := s.registry.lookup(name); e != nil {
+		return e
+	}
+	s.o.Source.NeedTool(ctx, name)
+	return s.registry.lookup(name)
 }
 
 // start starts a call of a tool. One that is detached and has nothing to ask runs elsewhere when start returns.

@@ -28,7 +28,7 @@ func (s *service) listStateless(ctx context.Context, c *rpc.Caller, params json.
 		scope = "private"
 	}
 	fresh := listTTL
-	if !s.registry.whole() {
+	if !s.o.Source.Whole() {
 		fresh = 0
 	}
 	return withHints(list.(rpc.Encoded), mcp.Cacheable{TTLMs: fresh.Milliseconds(), CacheScope: scope}), nil

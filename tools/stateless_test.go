@@ -21,9 +21,6 @@ type statelessClient struct {
 	t     *testing.T
 	in    io.WriteCloser
 	lines chan string
-
-	opening string   // the answer to initialize, of speak
-	kept    []string // by await
 }
 
 func serveStateless(t *testing.T, tool Tool) *statelessClient {

@@ -28,7 +28,7 @@ type logWatch struct{ cancel context.CancelFunc }
 // subscribe answers resources/subscribe (server/resources, "Subscriptions").
 func (s *service) subscribe(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	if uri := rawjson.StringMember(params, "uri"); s.isForeign(c, uri) {
-		return s.subscribeUpstream(ctx, c, uri)
+		return s.subscribeOthers(ctx, c, uri)
 	}
 	t, uri, _, err := s.findLog(ctx, c, params)
 	if err != nil {
@@ -145,4 +145,36 @@ func (s *service) grown(ctx context.Context, id string, size *int64) (ended bool
 		return ended, nil
 	}
 	return false, errSame
+}
+
+// subscribeOthers answers resources/subscribe for a resource of another server.
+func (s *service) subscribeOthers(ctx context.Context, c *rpc.Caller, uri string) (any, error) {
+	key := string(c.Head()) + uri
+	s.mu.Lock()
+	there, many := s.watches[key] != nil, len(s.watches) >= maxSubscriptions
+	s.mu.Unlock()
+	switch {
+	case there:
+		return struct{}{}, nil
+	case many:
+		return nil, errSubscriptions
+	}
+	stop, err := s.o.Others.Subscribe(ctx, c, uri, func(params json.RawMessage) {
+		_ = c.TryNotify("notifications/resources/updated", params) // fails only when nobody is there to read it
+	})
+	if err != nil {
+		return nil, err
+	}
+	sub := &logWatch{stop}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.watches[key] != nil {
+		go stop() // the client has asked twice at once
+		return struct{}{}, nil
+	}
+	if s.watches == nil {
+		s.watches = map[string]*logWatch{}
+	}
+	s.watches[key] = sub
+	return rpc.After{Result: struct{}{}, Drop: func() { s.drop(key, sub) }}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tasks"
 )
 
@@ -38,17 +39,19 @@ func (s *service) listen(ctx context.Context, c *rpc.Caller, params json.RawMess
 	if logs, agreed.ResourceSubscriptions, err = s.watchedLogs(ctx, wanted.ResourceSubscriptions); err != nil {
 		return nil, err
 	}
-	s.registry.meet(c)
-	agreed.PromptsListChanged = wanted.PromptsListChanged && s.registry.hasUpstreams()
-	agreed.ResourcesListChanged = wanted.ResourcesListChanged && s.registry.hasUpstreams()
+	var prompts, resources *rpc.Broadcast
+	if s.hasOthers(c) {
+		prompts, resources = s.o.Others.Changes()
+		agreed.PromptsListChanged, agreed.ResourcesListChanged = wanted.PromptsListChanged, wanted.ResourcesListChanged
+	}
 	changes := map[string]<-chan struct{}{}
 	for _, list := range []struct {
 		name   string
 		agreed bool
 		*rpc.Broadcast
 	}{
-		{"tools", agreed.ToolsListChanged, &s.registry.changes}, {"prompts", agreed.PromptsListChanged, &s.registry.promptChanges},
-		{"resources", agreed.ResourcesListChanged, &s.registry.resourceChanges},
+		{"tools", agreed.ToolsListChanged, &s.registry.changes},
+		{"prompts", agreed.PromptsListChanged, prompts}, {"resources", agreed.ResourcesListChanged, resources},
 	} {
 		if list.agreed {
 			changed, stop := list.Watch()
@@ -56,7 +59,7 @@ func (s *service) listen(ctx context.Context, c *rpc.Caller, params json.RawMess
 			changes["notifications/"+list.name+"/list_changed"] = changed
 		}
 	}
-	updates, beginUpdates, stopUpdates := s.watchForeign(ctx, c, l.meta, wanted.ResourceSubscriptions)
+	updates, beginUpdates, stopUpdates := s.watchOthers(ctx, c, l.meta, wanted.ResourceSubscriptions)
 	defer stopUpdates()
 	agreed.ResourceSubscriptions = append(agreed.ResourceSubscriptions, updates...)
 	// "The server MUST send notifications/subscriptions/acknowledged as the first message"
@@ -72,7 +75,7 @@ func (s *service) listen(ctx context.Context, c *rpc.Caller, params json.RawMess
 	following, stop := context.WithCancel(ctx)
 	defer stop() // first
 	for method, changed := range changes {
-		lists.Go(func() { tellChanges(following, changed, func() error { return l.notify(following, method, nil) }) })
+		lists.Go(func() { rpc.Announce(following, changed, func() error { return l.notify(following, method, nil) }) })
 	}
 	for _, f := range follow {
 		wg.Go(func() { l.follow(following, f) })
@@ -264,4 +267,59 @@ func (s *service) logOf(ctx context.Context, id string) *partials.Log {
 		return nil
 	}
 	return t.Log
+}
+
+// watchOthers subscribes to those of some resources that are other servers'; what is not there is not agreed to. Nothing is told before begin.
+func (s *service) watchOthers(ctx context.Context, c *rpc.Caller, meta json.RawMessage, uris []string) (agreed []string, begin, stop func()) {
+	updates := earlyUpdates{tell: func(params json.RawMessage) {
+		_ = c.TryNotify("notifications/resources/updated", params) // as in subscribeOthers
+	}}
+	var stops []func()
+	for _, uri := range uris {
+		if !s.isForeign(c, uri) || slices.Contains(agreed, uri) {
+			continue
+		}
+		end, err := s.o.Others.Subscribe(ctx, c, uri, func(params json.RawMessage) { updates.add(rawjson.WithMember(params, "_meta", meta)) })
+		if err == nil {
+			agreed, stops = append(agreed, uri), append(stops, end)
+		}
+	}
+	return agreed, updates.begin, func() {
+		for _, end := range stops {
+			end()
+		}
+	}
+}
+
+// maxEarly is how much of updates waits for the acknowledgement of their subscription, in bytes. What is above it is dropped.
+const maxEarly = 64 << 10
+
+// earlyUpdates keeps updates until the subscription has been acknowledged.
+type earlyUpdates struct {
+	tell func(params json.RawMessage)
+
+	mu    sync.Mutex
+	begun bool
+	kept  []json.RawMessage
+	size  int // of kept
+}
+
+func (e *earlyUpdates) add(params json.RawMessage) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.begun:
+		e.tell(params)
+	case e.size+len(params) <= maxEarly:
+		e.kept, e.size = append(e.kept, params), e.size+len(params)
+	}
+}
+
+func (e *earlyUpdates) begin() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, params := range e.kept {
+		e.tell(params)
+	}
+	e.kept, e.begun = nil, true
 }

@@ -74,6 +74,9 @@ type Call struct {
 	detach   func(*Detached) error                                                                     // nil: nothing outlives this process
 }
 
+// Caller is the client that made the call, nil in a test.
+func (c *Call) Caller() *rpc.Caller { return c.caller }
+
 // Said is what a tool says of its result.
 type Said struct {
 	// Status is the statusMessage that the task ends with, 2 KiB at most; hosts that see a task fail often read nothing else.

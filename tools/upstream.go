@@ -35,7 +35,7 @@ type Upstream struct {
 	hungAfter time.Duration
 	times     upstreamTimes
 
-	registry     *Registry              // that it belongs to; set before it can be called
+	set          *UpstreamSet           // that it belongs to; set before it can be called
 	capabilities mcp.ClientCapabilities // that it is told; set with remember
 	remember     sync.Once
 
@@ -44,10 +44,10 @@ type Upstream struct {
 	begin   sync.Once
 	settled chan struct{} // closed when the tools are known, when the first start has failed, or when it takes too long
 
-	// Of the registry that it belongs to, and guarded by that one's lock.
+	// Of the set that it belongs to, and guarded by that one's lock.
 	told    bool            // it has said what it has, or it is not started again
 	catalog *catalog        // what it has, or had when it ran last; nil: not known, or it is not started again
-	entries []*entry        // its tools
+	tools   []Tool          // of it that are wanted
 	clashes map[string]bool // names that were taken, and warned of
 
 	subscriptions upstreamSubscriptions
@@ -83,7 +83,7 @@ var defaultUpstreamTimes = upstreamTimes{
 	steady:    time.Minute,
 	pingAfter: 10 * time.Second,
 	exit:      2 * time.Second,
-	relist:    listPace,
+	relist:    rpc.ListPace,
 }
 
 func newUpstream(name string, config UpstreamConfig, dir string, env []string, log zerolog.Logger) *Upstream {
@@ -94,7 +94,7 @@ func newUpstream(name string, config UpstreamConfig, dir string, env []string, l
 		settled: make(chan struct{}),
 		clashes: map[string]bool{},
 
-		registry:     &Registry{}, // until it is added to one
+		set:          NewUpstreamSet(&Registry{}), // until it is added to one
 		capabilities: remote.Capabilities(true),
 		changed:      make(chan struct{}),
 	}
@@ -126,7 +126,7 @@ func (u *Upstream) run(publish func(*catalog)) {
 		began := time.Now()
 		err := u.serve(func(c *catalog) { publish(c); settle() })
 		if u.ctx.Err() != nil {
-			u.set(nil, errors.New("runnel is shutting down, or its config has changed"), true)
+			u.connect(nil, errors.New("runnel is shutting down, or its config has changed"), true)
 			return
 		}
 		failed := err != nil
@@ -135,7 +135,7 @@ func (u *Upstream) run(publish func(*catalog)) {
 		}
 		if !u.config.Restart.again(failed) {
 			u.log.Error().Err(err).Str("restart", string(u.config.Restart)).Msg("upstream has ended: its tools are gone")
-			u.set(nil, fmt.Errorf("%w; it is not started again (restart: %s)", err, u.config.Restart), true)
+			u.connect(nil, fmt.Errorf("%w; it is not started again (restart: %s)", err, u.config.Restart), true)
 			publish(nil)
 			return
 		}
@@ -143,7 +143,7 @@ func (u *Upstream) run(publish func(*catalog)) {
 			pause = u.times.pause
 		}
 		u.log.Warn().Err(err).Stringer("pause", pause).Msg("upstream is down: it will be started again")
-		u.set(nil, err, false)
+		u.connect(nil, err, false)
 		settle()
 		select {
 		case <-time.After(pause):
@@ -208,7 +208,7 @@ func (u *Upstream) serve(publish func(*catalog)) error {
 	}
 	client := l.client
 	publish(has)
-	u.set(l, nil, false)
+	u.connect(l, nil, false)
 	u.log.Info().Str("server", client.Server().Name).Str("protocol", client.Version().Name).Int("tools", len(has.Tools)).
 		Stringer("after", time.Since(began).Round(time.Millisecond)).Msg("upstream is up")
 	var background sync.WaitGroup
@@ -236,7 +236,7 @@ func (u *Upstream) serve(publish func(*catalog)) error {
 		}
 	}
 	hung := errors.Is(client.Err(), errHung)
-	u.set(nil, errors.New("it is being stopped"), false) // before the calls on it end: who calls again then gets the next one
+	u.connect(nil, errors.New("it is being stopped"), false) // before the calls on it end: who calls again then gets the next one
 	if hung {
 		l.end(fmt.Errorf("%w for %v", errHung, u.hungAfter))
 	}
@@ -264,7 +264,7 @@ func guardGroup(log zerolog.Logger) func(pgid int) func() {
 	}
 }
 
-func (u *Upstream) set(l *link, down error, over bool) {
+func (u *Upstream) connect(l *link, down error, over bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.link, u.down, u.over = l, down, over
@@ -311,7 +311,7 @@ func (u *Upstream) enter(ctx context.Context) (*link, error) {
 	if retired {
 		return nil, u.failure(errors.New("it was taken out of the config"))
 	}
-	u.begin.Do(func() { u.registry.start(u) })
+	u.begin.Do(func() { u.set.start(u) })
 	l, err := u.connected(ctx)
 	if err != nil {
 		u.leave()

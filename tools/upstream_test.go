@@ -91,7 +91,7 @@ func TestUpstreamBackoff(t *testing.T) {
 	}
 	missing := fake(t, "missing", func(u *UpstreamConfig) { u.Command = []string{"no-such-program"} })
 	missing.times.call = time.Millisecond
-	newBehind(t, missing).need(t.Context())
+	newBehind(t, missing).Need(t.Context(), nil)
 	if _, err := missing.connected(t.Context()); err == nil || !strings.Contains(err.Error(), "upstream missing: cannot start no-such-program: not found in PATH=") {
 		t.Errorf("got %v", err)
 	}
@@ -133,7 +133,7 @@ func TestHungUpstreamIsTakenOutFirst(t *testing.T) {
 	u := fake(t, "fake", nil, "hang")
 	u.times.pingAfter, u.hungAfter = 50*time.Millisecond, 50*time.Millisecond
 	b := newBehind(t, u)
-	b.need(t.Context())
+	b.Need(t.Context(), nil)
 	l, err := u.connected(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -184,12 +184,12 @@ func TestUpstreamTalks(t *testing.T) {
 func TestUpstreamProgress(t *testing.T) {
 	t.Parallel()
 	b := newBehind(t, fake(t, "fake", nil, "talk"))
-	b.need(t.Context())
+	b.Need(t.Context(), nil)
 	progress := partials.NewProgress([]byte(`{"jsonrpc":"2.0"`), json.RawMessage(`"t"`), "", true)
 	log := partials.NewLog(nil)
 	var got []byte
 	out := NewOutput(t.Context(), log, func(done, total float64, message string) { got = progress.Report(got, done, total, message) })
-	if _, err := b.lookup("talk").tool.Call(t.Context(), &Call{Arguments: json.RawMessage(`{}`)}, out); err != nil {
+	if _, err := b.Tools.Lookup("talk").Call(t.Context(), &Call{Arguments: json.RawMessage(`{}`)}, out); err != nil {
 		t.Fatal(err)
 	}
 	batch, _, _ := log.ReadAt(t.Context(), 0, 1<<20)
@@ -338,8 +338,8 @@ func TestUpstreamListChanges(t *testing.T) {
 func TestUpstreamDescribes(t *testing.T) {
 	t.Parallel()
 	b := newBehind(t, fake(t, "fake", func(u *UpstreamConfig) { u.Prefix = "f_" }, "pid"))
-	b.need(t.Context())
-	got, _ := json.Marshal(b.lookup("f_pid").spec)
+	b.Need(t.Context(), nil)
+	got, _ := json.Marshal(b.Tools.Lookup("f_pid").Describe())
 	want := `{"name":"f_pid","title":"T","inputSchema":{"type":"object"},"outputSchema":{"type":"object"},"annotations":{"readOnlyHint":false},` +
 		`"execution":{"taskSupport":"optional","streamPartial":true},"icons":[{"src":"data:,"}],"_meta":{"x":1}}`
 	if string(got) != want {
@@ -355,17 +355,17 @@ func TestUpstreamLeavesOut(t *testing.T) {
 	}, "x", "y")
 	b := newBehind(t, fake(t, "c", nil, "p.x", "z", "own"), odd, fake(t, "b", func(u *UpstreamConfig) { u.Deny = []string{"secret"} }, "z", "secret", "w"))
 	own := Func("own", "", func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) { return mcp.Result("mine"), nil })
-	if err := b.Add(own); err != nil {
+	if err := b.Tools.Add(own); err != nil {
 		t.Fatal(err)
 	}
 	b.await("own p.nulls p.x w z")
-	if nulls, _ := json.Marshal(b.lookup("p.nulls").spec); bytes.Contains(nulls, []byte("null,")) || bytes.Contains(nulls, []byte("null}")) {
+	if nulls, _ := json.Marshal(b.Tools.Lookup("p.nulls").Describe()); bytes.Contains(nulls, []byte("null,")) || bytes.Contains(nulls, []byte("null}")) {
 		t.Errorf("the list has %s", nulls)
 	}
 	if got := b.mustCall("own"); got != "mine" {
 		t.Errorf("own says %q", got)
 	}
-	if from := b.lookup("z").from.name; from != "b" {
+	if from := b.Tools.Lookup("z").(*upstreamTool).u.name; from != "b" {
 		t.Errorf("z is of %s", from)
 	}
 	for _, want := range []string{
@@ -422,9 +422,9 @@ func TestUpstreamsAreReplaced(t *testing.T) {
 	first := b.mustCall("pid")
 	gone := b.upstreams[0]
 
-	next := &Registry{}
+	next := NewUpstreamSet(&Registry{})
 	for _, u := range []*Upstream{same(fake(t, "kept", count, "pid")), fake(t, "new", nil, "env")} {
-		if err := next.AddUpstream(u); err != nil {
+		if err := next.Add(u); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -495,7 +495,7 @@ func TestUpstreamIsStoppedInAPause(t *testing.T) {
 	})
 	bad.times.pause = time.Hour
 	b := newBehind(t, bad)
-	b.need(t.Context())
+	b.Need(t.Context(), nil)
 	before, err := os.ReadFile(starts)
 	if err != nil {
 		t.Fatal(err)

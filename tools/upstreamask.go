@@ -6,8 +6,33 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tasks"
 )
+
+// Request puts a request that is no form, such as sampling/createMessage, to the client of the call. One of the stateless era finds it in
+// the answer to the call, or in its task.
+func (c *Call) Request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	switch {
+	case c.caller.Era == rpc.Handshake:
+		return Request(ctx, c.caller, method, params)
+	case c.askOther == nil:
+		return nil, errCannotDo(method)
+	}
+	return c.askOther(ctx, method, params)
+}
+
+// Request puts a request to a client of the handshake era.
+func Request(ctx context.Context, c *rpc.Caller, method string, params json.RawMessage) (answer json.RawMessage, err error) {
+	if !canDo(c, method, params) {
+		return nil, errCannotDo(method)
+	}
+	if len(params) > maxAsked {
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "%s: the params have %d bytes: the limit is %d", method, len(params), maxAsked)
+	}
+	err = c.Request(ctx, method, params, &answer)
+	return answer, err
+}
 
 // askOther puts a request of a server's that is no form to the client of a call, in the stateless era: who waits for the call's answer, or
 // for its task, finds it there, as asking.ask does with forms.
@@ -70,4 +95,28 @@ func (a *asking) enter(ctx context.Context) (leave func(), err error) {
 	}
 	a.open.Add(1)
 	return func() { <-a.turn }, nil
+}
+
+// maxAsked is how long a request of a server's to the client may be, in bytes: its line stays below the 1 MiB that clients read.
+const maxAsked = mcp.MaxContent
+
+// canDo reports whether a client takes a request of a server's.
+func canDo(c *rpc.Caller, method string, params json.RawMessage) bool {
+	switch method {
+	case "sampling/createMessage":
+		return c.Capabilities.Sampling != nil
+	case "roots/list":
+		return c.Capabilities.Roots != nil
+	case "elicitation/create":
+		e := c.Capabilities.Elicitation
+		if rawjson.StringMember(params, "mode") == "url" {
+			return e != nil && e.URL != nil
+		}
+		return c.Version.Elicitation && c.Capabilities.AsksByForm()
+	}
+	return false
+}
+
+func errCannotDo(method string) *rpc.Error {
+	return rpc.Errorf(mcp.CodeMethodNotFound, "%s: the client does not support it", method)
 }

@@ -16,6 +16,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
+	"runnel/tasks"
 	"runnel/tools/remote"
 	"runnel/tools/text"
 )
@@ -90,7 +91,7 @@ func (l *link) entries(ctx context.Context, method, member, key string) (list []
 			wrong++
 			continue
 		}
-		if key == "uri" && strings.HasPrefix(name, ownURIs) {
+		if key == "uri" && strings.HasPrefix(name, tasks.LogPrefix) {
 			continue // the logs of a runnel's tasks: those of this one have their own
 		}
 		list = append(list, listEntry{name, entry})

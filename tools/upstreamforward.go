@@ -16,7 +16,7 @@ import (
 )
 
 // forward passes a request on to an upstream, and its answer back.
-func (s *service) forward(ctx context.Context, c *rpc.Caller, u *Upstream, method string, params json.RawMessage) (json.RawMessage, error) {
+func (s *UpstreamSet) forward(ctx context.Context, c *rpc.Caller, u *Upstream, method string, params json.RawMessage) (json.RawMessage, error) {
 	l, err := u.enter(ctx)
 	if err != nil {
 		return nil, &rpc.Error{Code: mcp.CodeInternalError, Message: err.Error()}
@@ -118,7 +118,7 @@ func (l *link) do(ctx context.Context, c *rpc.Caller, method string, params json
 		}
 		answers := map[string]json.RawMessage{}
 		for key, q := range required.InputRequests {
-			if answers[key], err = askSession(ctx, c, q.Method, q.Params); err != nil {
+			if answers[key], err = Request(ctx, c, q.Method, forwarded(q.Params)); err != nil {
 				return nil, err
 			}
 		}
@@ -169,19 +169,19 @@ func dressForwarded(c *rpc.Caller, result json.RawMessage, method string) json.R
 }
 
 // upstreamsOf are the upstreams where a URI or a template may belong, the first most likely.
-func (s *service) upstreamsOf(ctx context.Context, uri string) (list []*Upstream) {
-	r := s.registry
-	r.recall()
-	if list = r.owners(uri); list == nil {
-		r.need(ctx) // one that has not said what it has may have this
-		list = r.owners(uri)
+func (s *UpstreamSet) upstreamsOf(ctx context.Context, c *rpc.Caller, uri string) (list []*Upstream) {
+	s.Meet(c)
+	s.recall()
+	if list = s.owners(uri); list == nil {
+		s.Need(ctx, c) // one that has not said what it has may have this
+		list = s.owners(uri)
 	}
 	if list != nil {
 		return list
 	}
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	for _, u := range r.upstreams {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, u := range s.upstreams {
 		if u.catalog != nil && u.catalog.Capabilities.Resources != nil {
 			list = append(list, u)
 		}
@@ -190,18 +190,18 @@ func (s *service) upstreamsOf(ctx context.Context, uri string) (list []*Upstream
 }
 
 // owners is the upstream that lists a URI or a template, or whose template it fits best; nil if there is none.
-func (r *Registry) owners(uri string) []*Upstream {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
+func (s *UpstreamSet) owners(uri string) []*Upstream {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	is := func(e shownEntry) bool { return e.Key == uri }
-	for _, list := range [][]shownEntry{r.lists.resources, r.lists.templates} {
+	for _, list := range [][]shownEntry{s.lists.resources, s.lists.templates} {
 		if i := slices.IndexFunc(list, is); i >= 0 {
 			return []*Upstream{list[i].from}
 		}
 	}
 	best := -1
 	var owner []*Upstream
-	for _, t := range r.lists.templates {
+	for _, t := range s.lists.templates {
 		if score := matchTemplate(t.Key, uri); score > best {
 			best, owner = score, []*Upstream{t.from}
 		}
@@ -210,8 +210,8 @@ func (r *Registry) owners(uri string) []*Upstream {
 }
 
 // forwardURI passes on a request that is about a resource: to where it belongs, or to each in turn that may have it.
-func (s *service) forwardURI(ctx context.Context, c *rpc.Caller, uri, method string, params json.RawMessage) (result json.RawMessage, err error) {
-	for _, u := range s.upstreamsOf(ctx, uri) {
+func (s *UpstreamSet) forwardURI(ctx context.Context, c *rpc.Caller, uri, method string, params json.RawMessage) (result json.RawMessage, err error) {
+	for _, u := range s.upstreamsOf(ctx, c, uri) {
 		if result, err = s.forward(ctx, c, u, method, params); err == nil || ctx.Err() != nil {
 			return result, err
 		}
@@ -222,14 +222,4 @@ func (s *service) forwardURI(ctx context.Context, c *rpc.Caller, uri, method str
 // isNotFound reports whether an error says that there is no such resource.
 func isNotFound(e *rpc.Error, method string) bool {
 	return e.Code == mcp.CodeResourceNotFound && strings.HasPrefix(method, "resources/")
-}
-
-// notFound is the error for a resource that is not there: "Resource not found: -32002", and -32602 since 2026-07-28, whether it never was,
-// has expired or is somebody else's.
-func notFound(c *rpc.Caller, uri string) *rpc.Error {
-	code := mcp.CodeResourceNotFound
-	if c.Era == rpc.Stateless {
-		code = mcp.CodeInvalidParams
-	}
-	return &rpc.Error{Code: code, Message: "resource not found: it is unknown or has expired", Data: mcp.ResourceParams{URI: uri}}
 }

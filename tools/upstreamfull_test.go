@@ -2,6 +2,7 @@ package tools
 
 import (
 	"bufio"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -12,7 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"runnel/rpc"
 	"runnel/rpc/rawjson"
+	"runnel/tasks"
 )
 
 // init adds a server that has everything to the children. Its argument is its name, which is in all that it has.
@@ -101,24 +104,60 @@ func full(t *testing.T, name string, env ...string) *Upstream {
 	return u
 }
 
-// speak serves upstreams to a session.
-func speak(t *testing.T, dir string, upstreams ...*Upstream) *statelessClient {
+// session is a client of a set in a test.
+type session struct {
+	t       *testing.T
+	in      io.Writer
+	lines   chan string
+	opening string   // the answer to initialize, of speak
+	kept    []string // by await
+}
+
+func serveSet(t *testing.T, set *UpstreamSet) *session {
 	t.Helper()
-	r := &Registry{}
-	r.KeepIn(dir)
+	srv := rpc.NewServer(nil)
+	runner := tasks.NewRunner(tasks.Options{})
+	runner.Register(srv)
+	set.Serve(srv, runner, false, ServeOptions{ImmediateWait: 100 * time.Millisecond, FallbackTools: "never"})
+	inReader, in := io.Pipe()
+	out, outWriter := io.Pipe()
+	c := &session{t: t, in: in, lines: make(chan string, 1000)}
+	served, read := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = srv.Serve(context.Background(), inReader, outWriter)
+		runner.Close()
+		_ = outWriter.Close()
+	}()
+	go func() {
+		defer close(read)
+		s := bufio.NewScanner(out)
+		for s.Buffer(nil, 64<<20); s.Scan(); {
+			c.lines <- s.Text()
+		}
+	}()
+	t.Cleanup(func() { _ = in.Close(); <-served; <-read })
+	return c
+}
+
+// speak serves upstreams to a session.
+func speak(t *testing.T, dir string, upstreams ...*Upstream) *session {
+	t.Helper()
+	set := NewUpstreamSet(&Registry{})
+	set.KeepIn(dir)
 	for _, u := range upstreams {
-		if err := r.AddUpstream(u); err != nil {
+		if err := set.Add(u); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c := serveRegistry(t, r)
-	t.Cleanup(r.Close)
+	c := serveSet(t, set)
+	t.Cleanup(set.Close)
 	c.opening = c.ask(0, "initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`)
 	return c
 }
 
 // ask sends a request and waits for its answer. What comes before that is kept for await.
-func (c *statelessClient) ask(id int, method, params string) string {
+func (c *session) ask(id int, method, params string) string {
 	c.t.Helper()
 	if _, err := fmt.Fprintf(c.in, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`+"\n", id, method, params); err != nil {
 		c.t.Fatal(err)
@@ -127,7 +166,7 @@ func (c *statelessClient) ask(id int, method, params string) string {
 }
 
 // await waits for a line that holds a text.
-func (c *statelessClient) await(text string) string {
+func (c *session) await(text string) string {
 	c.t.Helper()
 	for i, line := range c.kept {
 		if strings.Contains(line, text) {
@@ -247,12 +286,12 @@ func TestUpdatesWaitForTheAcknowledgement(t *testing.T) {
 // A list that has nothing is empty in every version, not null.
 func TestEmptyListsAreLists(t *testing.T) {
 	t.Parallel()
-	r := &Registry{}
-	if err := r.AddUpstream(full(t, "a")); err != nil {
+	set := NewUpstreamSet(&Registry{})
+	if err := set.Add(full(t, "a")); err != nil {
 		t.Fatal(err)
 	}
-	c := serveRegistry(t, r)
-	t.Cleanup(r.Close)
+	c := serveSet(t, set)
+	t.Cleanup(set.Close)
 	c.ask(0, "initialize", `{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`)
 	if got := c.ask(1, "prompts/get", `{"name":"a_empty"}`); !strings.Contains(got, `"messages":[]`) {
 		t.Errorf("a prompt without messages: %s", got)

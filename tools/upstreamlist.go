@@ -19,9 +19,9 @@ const (
 	maxListEntry = listPage
 )
 
-// toolEntries makes entries of the tools that are wanted. told: they are as the server has just told them, and what is wrong with
-// them is logged.
-func (u *Upstream) toolEntries(list []json.RawMessage, told bool) []*entry {
+// wanted are the tools of a list that are wanted and can be served. told: they are as the server has just told them, and what is wrong
+// with them is logged.
+func (u *Upstream) wanted(list []json.RawMessage, told bool) (wanted []Tool) {
 	tools, unreadable := remote.ReadTools(list)
 	log := u.log
 	if !told {
@@ -31,29 +31,28 @@ func (u *Upstream) toolEntries(list []json.RawMessage, told bool) []*entry {
 		log.Warn().Str("entry", text.Clip(string(raw), maxLogLine)).Msg("a tool of an upstream is left out: it cannot be read")
 	}
 	named := map[string]bool{}
-	var entries []*entry
-	for _, t := range tools {
-		if named[t.Name] = true; !u.takes(t.Name) {
+	for _, spec := range tools {
+		if named[spec.Name] = true; !u.takes(spec.Name) {
 			continue
 		}
-		dropNulls(&t)
-		e, err := newEntry(&upstreamTool{u: u, spec: t})
+		dropNulls(&spec)
+		t := &upstreamTool{u: u, spec: spec}
+		err := CheckName(t.Describe().Name)
 		if err == nil {
-			err = checkForeign(&t)
+			err = checkForeign(&spec)
 		}
 		if err != nil {
-			log.Warn().Err(err).Str("tool", text.Clip(t.Name, maxLogLine)).Msg("a tool of an upstream is left out")
+			log.Warn().Err(err).Str("tool", text.Clip(spec.Name, maxLogLine)).Msg("a tool of an upstream is left out")
 			continue
 		}
-		e.from, e.schema = u, nil // the server checks its arguments itself
-		entries = append(entries, e)
+		wanted = append(wanted, t)
 	}
 	for _, name := range slices.Concat(u.config.Allow, u.config.Deny) {
 		if !named[name] {
 			log.Warn().Str("tool", name).Msg("allow or deny name a tool that the upstream does not have")
 		}
 	}
-	return entries
+	return wanted
 }
 
 // dropNulls takes the optional members for absent that are null: no schema allows that, but servers write it.

@@ -10,11 +10,7 @@ import (
 
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
-	"runnel/tasks"
 )
-
-// ownURIs begin the URIs of runnel's own resources. What an upstream has of them is not shown.
-const ownURIs = tasks.LogPrefix
 
 // lists are the prompts, resources and templates of all upstreams. They are replaced, never changed.
 type lists struct {
@@ -27,9 +23,9 @@ type shownEntry struct {
 	from *Upstream
 }
 
-// joinLists makes the lists of all upstreams. r.mu is held.
-func (r *Registry) joinLists() {
-	r.lists = lists{}
+// joinLists makes the lists of all upstreams. s.mu is held.
+func (s *UpstreamSet) joinLists() {
+	s.lists = lists{}
 	owners := map[string]*Upstream{} // by kind and key
 	join := func(list []shownEntry, u *Upstream, kind string, e listEntry) []shownEntry {
 		key := kind + " " + e.Key
@@ -43,7 +39,7 @@ func (r *Registry) joinLists() {
 		owners[key] = u
 		return append(list, shownEntry{e, u})
 	}
-	for _, u := range r.upstreams {
+	for _, u := range s.upstreams {
 		if u.catalog == nil {
 			continue
 		}
@@ -51,13 +47,13 @@ func (r *Registry) joinLists() {
 			if prefix := u.config.Prefix; prefix != "" {
 				p = listEntry{prefix + p.Key, rawjson.WithMember(p.Raw, "name", prefix+p.Key)}
 			}
-			r.lists.prompts = join(r.lists.prompts, u, "prompt", p)
+			s.lists.prompts = join(s.lists.prompts, u, "prompt", p)
 		}
 		for _, e := range u.catalog.Resources {
-			r.lists.resources = join(r.lists.resources, u, "resource", e)
+			s.lists.resources = join(s.lists.resources, u, "resource", e)
 		}
 		for _, e := range u.catalog.Templates {
-			r.lists.templates = join(r.lists.templates, u, "template", e)
+			s.lists.templates = join(s.lists.templates, u, "template", e)
 		}
 	}
 }
@@ -71,8 +67,10 @@ func (l *lists) changes(from *lists) (prompts, resources bool) {
 }
 
 // entryPage is a page of a list of the upstreams', as a version knows its entries. A cursor says how many entries have been shown.
-func entryPage(v *mcp.Version, list []shownEntry, shown, room int) (page []json.RawMessage, next string) {
+func entryPage(v *mcp.Version, list []shownEntry, cursor string) (page []json.RawMessage, next string) {
+	shown, _ := readShown(cursor)
 	page = []json.RawMessage{}
+	room := listPage
 	for i := min(shown, len(list)); i < len(list); i++ {
 		entry := dressEntry(v, list[i].Raw)
 		if room -= len(entry); room < 0 && (len(page) > 0 || room < -maxListEntry) {

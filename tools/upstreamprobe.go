@@ -25,7 +25,7 @@ func (u *Upstream) Probe(ctx context.Context, limit time.Duration) (Probed, erro
 	if err != nil {
 		return Probed{}, err
 	}
-	p := Probed{l.client.Server(), l.client.Version().Name, len(u.toolEntries(has.Tools, false)), time.Since(began)}
+	p := Probed{l.client.Server(), l.client.Version().Name, len(u.wanted(has.Tools, false)), time.Since(began)}
 	_ = l.client.Close() // how it ends is its own affair
 	return p, nil
 }

@@ -5,81 +5,110 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
+
+	"runnel/rpc"
 )
 
-// AddUpstream adds a server, whose tools, prompts and resources join the lists when it has told them. A tool of runnel's own wins over one of its
+// UpstreamSet are the tools of a registry together with other servers, whose tools join them, and whose prompts and resources it lists.
+type UpstreamSet struct {
+	Tools *Registry
+
+	runs  sync.WaitGroup
+	only  string      // see Narrow
+	shown atomic.Bool // somebody has seen a list
+
+	promptChanges, resourceChanges rpc.Broadcast // of its lists
+
+	mu        sync.RWMutex
+	upstreams []*Upstream // by name
+	lists     lists       // of what they have beside tools
+	dir       string      // see KeepIn
+	client    *rpc.Caller // the first who asked for anything: its capabilities are those that upstreams are told; nil: nobody yet
+	session   *rpc.Caller // of the handshake era: takes what upstreams say and ask outside of calls; nil: there is none
+	level     string      // see setLevel
+	closed    bool
+}
+
+// NewUpstreamSet makes a set without servers.
+func NewUpstreamSet(registry *Registry) *UpstreamSet { return &UpstreamSet{Tools: registry} }
+
+// Add adds a server, whose tools, prompts and resources join the lists when it has told them. A tool of runnel's own wins over one of its
 // name, and of two upstreams the one whose name comes first.
-func (r *Registry) AddUpstream(u *Upstream) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	i, taken := slices.BinarySearchFunc(r.upstreams, u.name, func(u *Upstream, name string) int { return strings.Compare(u.name, name) })
+func (s *UpstreamSet) Add(u *Upstream) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i, taken := slices.BinarySearchFunc(s.upstreams, u.name, func(u *Upstream, name string) int { return strings.Compare(u.name, name) })
 	if taken {
 		return fmt.Errorf("two upstreams are named %q", u.name)
 	}
-	u.registry = r
-	r.upstreams = slices.Insert(r.upstreams, i, u)
+	u.set = s
+	s.upstreams = slices.Insert(s.upstreams, i, u)
 	return nil
 }
 
 // Close ends all upstreams and returns when nothing is left of them. Calls of theirs fail.
-func (r *Registry) Close() {
-	r.mu.Lock()
-	r.closed = true
-	for _, u := range r.upstreams {
+func (s *UpstreamSet) Close() {
+	s.mu.Lock()
+	s.closed = true
+	for _, u := range s.upstreams {
 		u.stop()
 	}
-	r.mu.Unlock()
-	r.upstreamRuns.Wait()
+	s.mu.Unlock()
+	s.runs.Wait()
 }
 
 // KeepIn keeps what upstreams have in a directory, for the next runnel: that of the state.
-func (r *Registry) KeepIn(dir string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.dir = dir
+func (s *UpstreamSet) KeepIn(dir string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dir = dir
 }
 
 // Narrow says that the only client will use no tool but the one of a name: no upstream is started that cannot have it.
-func (r *Registry) Narrow(tool string) { r.only = tool }
+func (s *UpstreamSet) Narrow(tool string) { s.only = tool }
 
-// need starts the upstreams that have not been started, and waits until it is known what they have; not longer than an upstream may
+// Need starts the upstreams that have not been started, and waits until it is known what they have; not longer than an upstream may
 // keep a client waiting: what comes later is told as a change of the list.
-func (r *Registry) need(ctx context.Context) {
-	if r.only != "" {
-		r.needTool(ctx, r.only)
+func (s *UpstreamSet) Need(ctx context.Context, c *rpc.Caller) {
+	s.Meet(c)
+	defer s.shown.Store(true)
+	if s.only != "" {
+		s.NeedTool(ctx, s.only)
 		return
 	}
-	r.recall()
-	for _, u := range r.begin(func(*Upstream) bool { return true }) {
-		if r.catalogOf(u) == nil {
+	s.recall()
+	for _, u := range s.begin(func(*Upstream) bool { return true }) {
+		if s.catalogOf(u) == nil {
 			u.awaitSettled(ctx)
 		}
 	}
 }
 
-// needTool is need for the upstreams that may have a tool, none if its name is known.
-func (r *Registry) needTool(ctx context.Context, name string) {
-	r.recall()
-	if r.lookup(name) == nil {
-		r.needFresh(ctx, func(u *Upstream) bool { return strings.HasPrefix(name, u.config.Prefix) })
+// NeedTool is Need for the upstreams that may have a tool, none if its name is known.
+func (s *UpstreamSet) NeedTool(ctx context.Context, name string) {
+	s.recall()
+	if s.Tools.Lookup(name) == nil {
+		s.needFresh(ctx, func(u *Upstream) bool { return strings.HasPrefix(name, u.config.Prefix) })
 	}
 }
 
-// needFresh is need for what some of the upstreams have now, whatever they had when they ran last.
-func (r *Registry) needFresh(ctx context.Context, wanted func(*Upstream) bool) {
-	for _, u := range r.begin(wanted) {
+// needFresh is Need for what some of the upstreams have now, whatever they had when they ran last.
+func (s *UpstreamSet) needFresh(ctx context.Context, wanted func(*Upstream) bool) {
+	for _, u := range s.begin(wanted) {
 		u.awaitSettled(ctx)
 	}
 }
 
 // begin starts some of the upstreams.
-func (r *Registry) begin(wanted func(*Upstream) bool) (begun []*Upstream) {
-	r.mu.RLock()
-	list := r.upstreams
-	r.mu.RUnlock()
+func (s *UpstreamSet) begin(wanted func(*Upstream) bool) (begun []*Upstream) {
+	s.mu.RLock()
+	list := s.upstreams
+	s.mu.RUnlock()
 	for _, u := range list {
 		if wanted(u) {
-			u.begin.Do(func() { r.start(u) })
+			u.begin.Do(func() { s.start(u) })
 			begun = append(begun, u)
 		}
 	}
@@ -94,32 +123,32 @@ func (u *Upstream) awaitSettled(ctx context.Context) {
 }
 
 // recall reads what the upstreams had when they ran last.
-func (r *Registry) recall() {
-	r.mu.RLock()
-	list, dir := r.upstreams, r.dir
-	r.mu.RUnlock()
+func (s *UpstreamSet) recall() {
+	s.mu.RLock()
+	list, dir := s.upstreams, s.dir
+	s.mu.RUnlock()
 	for _, u := range list {
 		u.remember.Do(func() {
-			u.capabilities = r.clientCapabilities()
+			u.capabilities = s.clientCapabilities()
 			if c := u.recall(dir); c != nil {
-				r.take(u, c, false)
+				s.take(u, c, false)
 			}
 		})
 	}
 }
 
-func (r *Registry) start(u *Upstream) {
-	r.recall()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed || u.ctx.Err() != nil { // taken out of the config before it was needed
+func (s *UpstreamSet) start(u *Upstream) {
+	s.recall()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || u.ctx.Err() != nil { // taken out of the config before it was needed
 		close(u.settled)
 		return
 	}
-	dir := r.dir
-	r.upstreamRuns.Go(func() {
+	dir := s.dir
+	s.runs.Go(func() {
 		u.run(func(c *catalog) {
-			r.take(u, c, true)
+			s.take(u, c, true)
 			if c != nil {
 				if err := u.keep(dir, c); err != nil {
 					u.log.Debug().Err(err).Msg("what the upstream has is not kept: the next runnel has to start it for its lists")
@@ -130,54 +159,56 @@ func (r *Registry) start(u *Upstream) {
 }
 
 // take takes what an upstream has, instead of what it had. told: it has just said so.
-func (r *Registry) take(u *Upstream, c *catalog, told bool) {
-	var entries []*entry
+func (s *UpstreamSet) take(u *Upstream, c *catalog, told bool) {
+	var tools []Tool
 	if c != nil {
-		entries = u.toolEntries(c.Tools, told)
+		tools = u.wanted(c.Tools, told)
 	}
-	r.mu.Lock()
-	if !slices.Contains(r.upstreams, u) || u.told && !told { // it has been taken out of the config, or has been faster
-		r.mu.Unlock()
+	s.mu.Lock()
+	if !slices.Contains(s.upstreams, u) || u.told && !told { // it has been taken out of the config, or has been faster
+		s.mu.Unlock()
 		return
 	}
-	u.entries, u.catalog, u.told = entries, c, told
-	tools, lists := r.tools, r.lists
-	r.joinUpstreams()
-	newTools := !sameList(tools, r.tools)
-	newPrompts, newResources := r.lists.changes(&lists)
-	r.mu.Unlock()
-	if r.shown.Load() {
-		r.tell(newTools, newPrompts, newResources)
+	u.tools, u.catalog, u.told = tools, c, told
+	before := s.lists
+	newTools := s.join(s.Tools)
+	newPrompts, newResources := s.lists.changes(&before)
+	s.mu.Unlock()
+	if s.shown.Load() {
+		s.tell(newTools, newPrompts, newResources)
 	}
 }
 
 // tell tells which lists have changed.
-func (r *Registry) tell(tools, prompts, resources bool) {
+func (s *UpstreamSet) tell(tools, prompts, resources bool) {
 	if tools {
-		r.changes.Send()
+		s.Tools.Changes().Send()
 	}
 	if prompts {
-		r.promptChanges.Send()
+		s.promptChanges.Send()
 	}
 	if resources {
-		r.resourceChanges.Send()
+		s.resourceChanges.Send()
 	}
 }
 
-// whole reports whether the lists have what all upstreams have.
-func (r *Registry) whole() bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return !slices.ContainsFunc(r.upstreams, func(u *Upstream) bool { return !u.told })
+// Whole reports whether the lists have what all upstreams have.
+func (s *UpstreamSet) Whole() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return !slices.ContainsFunc(s.upstreams, func(u *Upstream) bool { return !u.told })
 }
 
-// replaceUpstreams takes new upstreams instead of the old ones, which go on where they are the same. r.mu is held.
-func (r *Registry) replaceUpstreams(with []*Upstream) {
-	next := slices.Clone(with)
+// Replace takes the tools and the servers of another set instead of its own. Servers that are the same go on, others end with their last
+// call. Clients that listen are told, if what they can see is not the same.
+func (s *UpstreamSet) Replace(with *UpstreamSet) {
+	next := slices.Clone(with.upstreams)
+	s.mu.Lock()
+	before, lists := s.upstreams, s.lists
 	for _, u := range next {
-		u.registry = r
+		u.set = s
 	}
-	for _, old := range r.upstreams {
+	for _, old := range s.upstreams {
 		i := slices.IndexFunc(next, old.same)
 		if i < 0 {
 			old.retire()
@@ -186,29 +217,31 @@ func (r *Registry) replaceUpstreams(with []*Upstream) {
 		next[i].stop()
 		next[i] = old
 	}
-	r.upstreams = next
-	r.joinUpstreams()
+	s.upstreams = next
+	s.join(with.Tools)
+	told := s.Tools.Replace(with.Tools)
+	// A new upstream starts when the list is asked for, which clients do when they are told.
+	same := slices.Equal(before, s.upstreams)
+	newPrompts, newResources := s.lists.changes(&lists)
+	s.mu.Unlock()
+	s.tell(!same && !told, newPrompts || !same, newResources || !same)
 }
 
-// joinUpstreams puts what the upstreams have into the lists, instead of what stood there. r.mu is held.
-func (r *Registry) joinUpstreams() {
-	r.tools = slices.DeleteFunc(slices.Clone(r.tools), func(e *entry) bool { return e.from != nil })
-	for _, u := range r.upstreams {
-		for _, e := range u.entries {
-			if err := r.insert(e); err != nil && !u.clashes[e.spec.Name] {
-				u.clashes[e.spec.Name] = true
-				u.log.Warn().Str("tool", e.spec.Name).Msg("a tool of an upstream is left out: there is another one of its name; give the upstream a prefix")
-			}
+// join makes the lists of what the upstreams have, and puts their tools into those of a registry; it reports whether clients see a
+// difference there. s.mu is held.
+func (s *UpstreamSet) join(registry *Registry) bool {
+	s.joinLists()
+	var list []Tool
+	for _, u := range s.upstreams {
+		list = append(list, u.tools...)
+	}
+	changed, leftOut := registry.Join(list)
+	for _, t := range leftOut {
+		u := t.(*upstreamTool).u
+		if name := t.Describe().Name; !u.clashes[name] {
+			u.clashes[name] = true
+			u.log.Warn().Str("tool", name).Msg("a tool of an upstream is left out: there is another one of its name; give the upstream a prefix")
 		}
 	}
-	r.joinLists()
-}
-
-// lookup returns the tool of a name, which an upstream may have to tell first; nil if there is none.
-func (s *service) lookup(ctx context.Context, name string) *entry {
-	if e := s.registry.lookup(name); e != nil {
-		return e
-	}
-	s.registry.needTool(ctx, name)
-	return s.registry.lookup(name)
+	return changed
 }

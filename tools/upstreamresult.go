@@ -112,7 +112,7 @@ func (c *upstreamCall) failure(err error) error {
 		err = c.link.why(err)
 	case errors.Is(err, ErrCannotAsk), errors.Is(err, tasks.ErrEnded):
 		return err
-	case errors.As(err, &wire) && wire.Code == mcp.CodeMissingCapability && !c.in.canAsk():
+	case errors.As(err, &wire) && wire.Code == mcp.CodeMissingCapability && !c.in.CanAsk():
 		return ErrCannotAsk // nothing else that runnel does not declare could be asked for
 	case errors.As(err, &wire):
 		passed := *wire

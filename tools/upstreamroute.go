@@ -25,10 +25,10 @@ func (l *link) notification(method string, params json.RawMessage) {
 	case "notifications/resources/updated":
 		l.u.subscriptions.updated(params)
 	case "notifications/elicitation/complete":
-		l.u.registry.tellSession(method, params)
+		l.u.set.tellSession(method, params)
 	case "notifications/message":
 		c := l.only(params)
-		l.u.registry.passMessage(c, params)
+		l.u.set.passMessage(c, params)
 		if c != nil {
 			c.logLine(params)
 		} else {
@@ -70,7 +70,7 @@ func (l *link) request(ctx context.Context, method string, params json.RawMessag
 	if calls := l.under(); c == nil && len(calls) > 0 {
 		c = calls[len(calls)-1]
 		for _, other := range calls {
-			if !bytes.Equal(other.in.caller.Head(), c.in.caller.Head()) {
+			if !bytes.Equal(other.in.Caller().Head(), c.in.Caller().Head()) {
 				return nil, rpc.Errorf(mcp.CodeInternalError, "whose question is this? %d calls of several clients are under way, and it names no task", len(calls))
 			}
 		}

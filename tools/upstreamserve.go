@@ -8,6 +8,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
+	"runnel/tasks"
 )
 
 // Everything that servers have beside tools is passed on as it is: a request goes to the server whose prompt, resource or template it names,
@@ -28,73 +29,70 @@ import (
 // These cannot be passed: outside of a tool call, questions to a client of 2026-07-28, to which a server writes no requests; progress of
 // other requests than calls; experimental capabilities and extensions; elicitation/create with URLs to a call of 2026-07-28.
 
-// serveUpstreams adds the methods that only upstreams have something for.
-func (s *service) serveUpstreams(srv *rpc.Server) {
-	r := s.registry
-	srv.Declare(func(_ *mcp.Version, caps *mcp.ServerCapabilities) { r.declare(caps) })
-	if s.o.Wraps {
+// WrappedName is the name of the upstream whose front runnel is.
+const WrappedName = "wrapped"
+
+// Serve is tools.Serve for the tools of the set, and adds the methods that only upstreams have something for. With wraps the server is
+// the front of the upstream named WrappedName.
+func (s *UpstreamSet) Serve(srv *rpc.Server, runner *tasks.Runner, wraps bool, o ServeOptions) {
+	o.Source, o.Others = s, s
+	Serve(srv, s.Tools, runner, o)
+	srv.Declare(func(_ *mcp.Version, caps *mcp.ServerCapabilities) { s.declare(caps) })
+	if wraps {
 		srv.Prepare(func(ctx context.Context, c *rpc.Caller) {
-			r.meet(c)
-			r.recall()
-			r.needFresh(ctx, func(u *Upstream) bool { return r.catalogOf(u) == nil })
+			s.Meet(c)
+			s.recall()
+			s.needFresh(ctx, func(u *Upstream) bool { return s.catalogOf(u) == nil })
 		})
 	}
 	srv.Introduce(func(c *rpc.Caller, info mcp.Implementation, instructions string) (mcp.Implementation, string) {
-		r.meet(c)
-		return r.introduce(info, instructions, s.o.Wraps)
+		s.Meet(c)
+		return s.introduce(info, instructions, wraps)
 	})
 	srv.OnSession(func(c *rpc.Caller) {
-		r.open(c)
-		if !r.hasUpstreams() {
+		if !s.open(c) {
 			return // nothing was declared that could change, be there upstreams later
 		}
-		for method, changes := range map[string]*rpc.Broadcast{"notifications/prompts/list_changed": &r.promptChanges, "notifications/resources/list_changed": &r.resourceChanges} {
+		for method, changes := range map[string]*rpc.Broadcast{"notifications/prompts/list_changed": &s.promptChanges, "notifications/resources/list_changed": &s.resourceChanges} {
 			changed, stop := changes.Watch()
-			s.runner.Go(func(ctx context.Context) {
+			runner.Go(func(ctx context.Context) {
 				defer stop()
-				tellChanges(ctx, changed, func() error { return c.NotifyWait(ctx, method, nil) })
+				rpc.Announce(ctx, changed, func() error { return c.NotifyWait(ctx, method, nil) })
 			})
 		}
 	})
-	srv.HandleNotification("notifications/roots/list_changed", func(*rpc.Caller, json.RawMessage) { r.rootsChanged() })
+	srv.HandleNotification("notifications/roots/list_changed", func(*rpc.Caller, json.RawMessage) { s.rootsChanged() })
 	for _, era := range []rpc.Era{rpc.Handshake, rpc.Stateless} {
-		s.handleBehind(srv, era, "prompts/list", s.listPrompts)
-		s.handleBehind(srv, era, "prompts/get", s.getPrompt)
-		s.handleBehind(srv, era, "completion/complete", s.complete)
+		s.handle(srv, era, "prompts/list", s.listPrompts)
+		s.handle(srv, era, "prompts/get", s.getPrompt)
+		s.handle(srv, era, "completion/complete", s.complete)
 	}
-	s.handleBehind(srv, rpc.Handshake, "logging/setLevel", s.setLevel)
+	s.handle(srv, rpc.Handshake, "logging/setLevel", s.setLevel)
 }
 
-// handleBehind registers the handler of a method that runnel does not have without upstreams.
-func (s *service) handleBehind(srv *rpc.Server, era rpc.Era, method string, h rpc.Handler) {
+// handle registers the handler of a method that runnel does not have without upstreams.
+func (s *UpstreamSet) handle(srv *rpc.Server, era rpc.Era, method string, h rpc.Handler) {
 	srv.Handle(era, method, func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
-		if !s.registry.hasUpstreams() {
+		if !s.Meet(c) {
 			return nil, rpc.Errorf(mcp.CodeMethodNotFound, "method not found: %q", method)
 		}
-		s.registry.meet(c)
 		return h(ctx, c, params)
 	})
 }
 
-func (r *Registry) hasUpstreams() bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return len(r.upstreams) > 0
-}
-
 // catalogOf is what an upstream has, nil if that is not known.
-func (r *Registry) catalogOf(u *Upstream) *catalog {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
+func (s *UpstreamSet) catalogOf(u *Upstream) *catalog {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	return u.catalog
 }
 
 // declare adds what the upstreams can do, and what one may be able to that has not said so yet.
-func (r *Registry) declare(caps *mcp.ServerCapabilities) {
-	r.recall()
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	for _, u := range r.upstreams {
+func (s *UpstreamSet) declare(caps *mcp.ServerCapabilities) {
+	s.recall()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, u := range s.upstreams {
 		unknown := u.catalog == nil && !u.told
 		var has mcp.ServerCapabilities
 		if u.catalog != nil {
@@ -116,15 +114,15 @@ func (r *Registry) declare(caps *mcp.ServerCapabilities) {
 }
 
 // introduce says who the server is: the one that is wrapped, where it is known. Instructions are those of all.
-func (r *Registry) introduce(info mcp.Implementation, instructions string, wraps bool) (mcp.Implementation, string) {
-	r.recall()
-	r.mu.RLock()
-	defer r.mu.RUnlock()
+func (s *UpstreamSet) introduce(info mcp.Implementation, instructions string, wraps bool) (mcp.Implementation, string) {
+	s.recall()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	var parts []string
 	if instructions != "" {
 		parts = append(parts, instructions)
 	}
-	for _, u := range r.upstreams {
+	for _, u := range s.upstreams {
 		if u.catalog == nil {
 			continue
 		}
@@ -150,64 +148,86 @@ func (u *Upstream) title() string {
 	return u.name + " (tools and prompts whose names begin with " + u.config.Prefix + ")"
 }
 
-func (s *service) listPrompts(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+func (s *UpstreamSet) listPrompts(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	cursor, err := rpc.Cursor(params)
 	if err != nil {
 		return nil, err
 	}
-	shown, ok := readShown(cursor)
-	if cursor != "" && !ok {
-		return nil, errCursor
+	if cursor != "" && !s.Ours(cursor) {
+		return nil, rpc.ErrCursor
 	}
-	list := s.lists(ctx).prompts
 	var result struct {
 		Prompts    []json.RawMessage `json:"prompts"`
 		NextCursor string            `json:"nextCursor,omitempty"`
 		*mcp.Cacheable
 	}
-	result.Prompts, result.NextCursor = entryPage(c.Version, list, shown, listPage)
+	s.Need(ctx, c)
+	result.Prompts, result.NextCursor = entryPage(c.Version, s.joined().prompts, cursor)
 	if c.Era == rpc.Stateless {
-		result.Cacheable = s.cacheable()
+		hints := s.Hints()
+		result.Cacheable = &hints
 	}
 	return result, nil
 }
 
-// lists are those of all upstreams, which start for them.
-func (s *service) lists(ctx context.Context) lists {
-	r := s.registry
-	r.need(ctx)
-	r.shown.Store(true)
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.lists
+// Resources is a page of the resources of all upstreams, which start for them.
+func (s *UpstreamSet) Resources(ctx context.Context, c *rpc.Caller, cursor string) (page []json.RawMessage, next string) {
+	s.Need(ctx, c)
+	return entryPage(c.Version, s.joined().resources, cursor)
 }
 
-// cacheable are the hints for a list of the upstreams'.
-func (s *service) cacheable() *mcp.Cacheable {
+// Templates is a page of the templates of resources of all upstreams, which start for them.
+func (s *UpstreamSet) Templates(ctx context.Context, c *rpc.Caller, cursor string) (page []json.RawMessage, next string) {
+	s.Need(ctx, c)
+	return entryPage(c.Version, s.joined().templates, cursor)
+}
+
+// Ours reports whether a cursor is one of Resources or Templates.
+func (s *UpstreamSet) Ours(cursor string) bool {
+	_, ok := readShown(cursor)
+	return ok
+}
+
+// Read answers resources/read.
+func (s *UpstreamSet) Read(ctx context.Context, c *rpc.Caller, uri string, params json.RawMessage) (json.RawMessage, error) {
+	return s.forwardURI(ctx, c, uri, "resources/read", params)
+}
+
+// Changes are those of the lists of prompts and of resources.
+func (s *UpstreamSet) Changes() (prompts, resources *rpc.Broadcast) {
+	return &s.promptChanges, &s.resourceChanges
+}
+
+// joined are the lists of all upstreams.
+func (s *UpstreamSet) joined() lists {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.lists
+}
+
+// Hints are the caching hints for a list of the upstreams'.
+func (s *UpstreamSet) Hints() mcp.Cacheable {
 	ttl := listTTL
-	if !s.registry.whole() {
+	if !s.Whole() {
 		ttl = 0
 	}
-	return &mcp.Cacheable{TTLMs: ttl.Milliseconds(), CacheScope: "private"}
+	return mcp.Cacheable{TTLMs: ttl.Milliseconds(), CacheScope: "private"}
 }
 
 // prompt finds the upstream that has a prompt, and the name that it has there.
-func (s *service) prompt(ctx context.Context, name string) (*Upstream, string) {
-	r := s.registry
+func (s *UpstreamSet) prompt(ctx context.Context, name string) (*Upstream, string) {
 	find := func() *Upstream {
-		r.mu.RLock()
-		defer r.mu.RUnlock()
-		for _, p := range r.lists.prompts {
+		for _, p := range s.joined().prompts {
 			if p.Key == name {
 				return p.from
 			}
 		}
 		return nil
 	}
-	r.recall()
+	s.recall()
 	u := find()
 	if u == nil {
-		r.needFresh(ctx, func(u *Upstream) bool { return strings.HasPrefix(name, u.config.Prefix) })
+		s.needFresh(ctx, func(u *Upstream) bool { return strings.HasPrefix(name, u.config.Prefix) })
 		if u = find(); u == nil {
 			return nil, ""
 		}
@@ -215,7 +235,7 @@ func (s *service) prompt(ctx context.Context, name string) (*Upstream, string) {
 	return u, name[len(u.config.Prefix):]
 }
 
-func (s *service) getPrompt(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+func (s *UpstreamSet) getPrompt(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	name := rawjson.StringMember(params, "name")
 	u, theirs := s.prompt(ctx, name)
 	if u == nil {
@@ -226,7 +246,7 @@ func (s *service) getPrompt(ctx context.Context, c *rpc.Caller, params json.RawM
 }
 
 // complete answers completion/complete: "ref" names a prompt, or the template of a resource.
-func (s *service) complete(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+func (s *UpstreamSet) complete(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	ref := rawjson.Member(params, "ref")
 	switch rawjson.StringMember(ref, "type") {
 	case "ref/prompt":

@@ -26,7 +26,7 @@ type upstreamSubscription struct {
 }
 
 // subscribe begins to listen to a resource. tell gets the params of each notifications/resources/updated; it must not wait.
-func (s *service) subscribeAt(ctx context.Context, c *rpc.Caller, u *Upstream, uri string, tell func(json.RawMessage)) (stop func(), err error) {
+func (s *UpstreamSet) subscribeAt(ctx context.Context, c *rpc.Caller, u *Upstream, uri string, tell func(json.RawMessage)) (stop func(), err error) {
 	l, err := u.enter(ctx)
 	if err != nil {
 		return nil, &rpc.Error{Code: mcp.CodeInternalError, Message: err.Error()}
@@ -146,100 +146,13 @@ func (subs *upstreamSubscriptions) updated(params json.RawMessage) {
 	}
 }
 
-// subscribeUpstream answers resources/subscribe for a resource of an upstream's.
-func (s *service) subscribeUpstream(ctx context.Context, c *rpc.Caller, uri string) (any, error) {
-	key := string(c.Head()) + uri
-	s.mu.Lock()
-	there, many := s.watches[key] != nil, len(s.watches) >= maxSubscriptions
-	s.mu.Unlock()
-	switch {
-	case there:
-		return struct{}{}, nil
-	case many:
-		return nil, errSubscriptions
-	}
-	stop, err := s.subscribeWhere(ctx, c, uri, func(params json.RawMessage) {
-		_ = c.TryNotify("notifications/resources/updated", params) // fails only when nobody is there to read it
-	})
-	if err != nil {
-		return nil, err
-	}
-	sub := &logWatch{stop}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.watches[key] != nil {
-		go stop() // the client has asked twice at once
-		return struct{}{}, nil
-	}
-	if s.watches == nil {
-		s.watches = map[string]*logWatch{}
-	}
-	s.watches[key] = sub
-	return rpc.After{Result: struct{}{}, Drop: func() { s.drop(key, sub) }}, nil
-}
-
-// subscribeWhere subscribes where a resource belongs.
-func (s *service) subscribeWhere(ctx context.Context, c *rpc.Caller, uri string, tell func(json.RawMessage)) (stop func(), err error) {
+// Subscribe subscribes where a resource belongs.
+func (s *UpstreamSet) Subscribe(ctx context.Context, c *rpc.Caller, uri string, tell func(json.RawMessage)) (stop func(), err error) {
 	err = notFound(c, uri)
-	for _, u := range s.upstreamsOf(ctx, uri) {
+	for _, u := range s.upstreamsOf(ctx, c, uri) {
 		if stop, err = s.subscribeAt(ctx, c, u, uri, tell); err == nil || ctx.Err() != nil {
 			break
 		}
 	}
 	return stop, err
-}
-
-// watchForeign subscribes to those of some resources that are upstreams'; what is not there is not agreed to. Nothing is told before begin.
-func (s *service) watchForeign(ctx context.Context, c *rpc.Caller, meta json.RawMessage, uris []string) (agreed []string, begin, stop func()) {
-	updates := earlyUpdates{tell: func(params json.RawMessage) {
-		_ = c.TryNotify("notifications/resources/updated", params) // as in subscribeUpstream
-	}}
-	var stops []func()
-	for _, uri := range uris {
-		if !s.isForeign(c, uri) || slices.Contains(agreed, uri) {
-			continue
-		}
-		end, err := s.subscribeWhere(ctx, c, uri, func(params json.RawMessage) { updates.add(rawjson.WithMember(params, "_meta", meta)) })
-		if err == nil {
-			agreed, stops = append(agreed, uri), append(stops, end)
-		}
-	}
-	return agreed, updates.begin, func() {
-		for _, end := range stops {
-			end()
-		}
-	}
-}
-
-// maxEarly is how much of updates waits for the acknowledgement of their subscription, in bytes. What is above it is dropped.
-const maxEarly = 64 << 10
-
-// earlyUpdates keeps updates until the subscription has been acknowledged.
-type earlyUpdates struct {
-	tell func(params json.RawMessage)
-
-	mu    sync.Mutex
-	begun bool
-	kept  []json.RawMessage
-	size  int // of kept
-}
-
-func (e *earlyUpdates) add(params json.RawMessage) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch {
-	case e.begun:
-		e.tell(params)
-	case e.size+len(params) <= maxEarly:
-		e.kept, e.size = append(e.kept, params), e.size+len(params)
-	}
-}
-
-func (e *earlyUpdates) begin() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, params := range e.kept {
-		e.tell(params)
-	}
-	e.kept, e.begun = nil, true
 }

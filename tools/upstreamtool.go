@@ -45,12 +45,12 @@ func (t *upstreamTool) Call(ctx context.Context, in *Call, out *Output) (*mcp.Ca
 		return nil, err
 	}
 	defer t.u.leave()
-	out.log.Limit(int64(DefaultMaxOutput))
+	out.Log().Limit(int64(DefaultMaxOutput))
 	c := newUpstreamCall(l, in, out, &t.spec)
 	defer l.remove(c)
-	capabilities := remote.Capabilities(in.canAsk())
-	if in.caller != nil {
-		capabilities.Roots, capabilities.Sampling = in.caller.Capabilities.Roots, in.caller.Capabilities.Sampling
+	capabilities := remote.Capabilities(in.CanAsk())
+	if in.Caller() != nil {
+		capabilities.Roots, capabilities.Sampling = in.Caller().Capabilities.Roots, in.Caller().Capabilities.Sampling
 	}
 	raw, err := c.remote.Run(ctx, l.client, &remote.Params{
 		Tool: t.spec.Name, Arguments: in.Arguments, Task: c.task, Capabilities: &capabilities, LogLevel: upstreamLogLevel,
@@ -96,7 +96,9 @@ func newUpstreamCall(l *link, in *Call, out *Output, tool *mcp.Tool) *upstreamCa
 		Ask:     c.ask,
 		Log:     l.u.log,
 
-		AskOther: c.askOther,
+		AskOther: func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+			return in.Request(ctx, method, forwarded(params))
+		},
 	})
 	l.add(c)
 	return c

@@ -156,8 +156,8 @@ func (i *invocation) configError(err error) error {
 
 // registry holds the tools of the config, of --tool and of --selftest, and the upstreams; count is of the tools alone. It reports all
 // that is wrong with the config.
-func (i *invocation) registry(config *tools.Config) (registry *tools.Registry, count int, err error) {
-	registry = &tools.Registry{}
+func (i *invocation) registry(config *tools.Config) (set *tools.UpstreamSet, count int, err error) {
+	set = tools.NewUpstreamSet(&tools.Registry{})
 	sources := map[string]func() string{} // told only with a mistake
 	var errs []error
 	add := func(tool tools.Tool, name string, from func() string) {
@@ -169,7 +169,7 @@ func (i *invocation) registry(config *tools.Config) (registry *tools.Registry, c
 		if name == i.detach {
 			errs = append(errs, outlive(tool, config))
 		}
-		if err := registry.Add(tool); err != nil {
+		if err := set.Tools.Add(tool); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", from(), err))
 		}
 	}
@@ -207,11 +207,11 @@ func (i *invocation) registry(config *tools.Config) (registry *tools.Registry, c
 	}
 	i.upstreams = len(upstreams)
 	for _, u := range upstreams {
-		errs = append(errs, registry.AddUpstream(u))
+		errs = append(errs, set.Add(u))
 	}
-	registry.Narrow(i.only)
+	set.Narrow(i.only)
 	if err := errors.Join(errs...); err != nil {
 		return nil, 0, &usageError{err, ""}
 	}
-	return registry, len(sources), nil
+	return set, len(sources), nil
 }

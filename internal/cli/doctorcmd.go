@@ -296,14 +296,14 @@ func (d *diagnosis) session(ctx context.Context, version string) {
 		Capabilities:   mcp.ClientCapabilities{PartialResults: &mcp.Present{}},
 		OnNotification: func(method string, params json.RawMessage) { output.Notification(method, params) },
 	}
-	registry := &tools.Registry{}
+	set := tools.NewUpstreamSet(&tools.Registry{})
 	for _, tool := range selftest.Tools() {
-		if err := registry.Add(tool); err != nil {
+		if err := set.Tools.Add(tool); err != nil {
 			d.bad(what, "%v", err)
 			return
 		}
 	}
-	wait := d.i.connectInProcess(ctx, &o, tools.DefaultConfig(), registry, memory{tasks.NewMemory()})
+	wait := d.i.connectInProcess(ctx, &o, tools.DefaultConfig(), set, memory{tasks.NewMemory()})
 	defer wait()
 	began := time.Now()
 	client, err := rpc.Dial(ctx, o)

@@ -52,8 +52,8 @@ func (h *hostReport) String() string {
 func (i *invocation) doctorHost(cmd *cobra.Command) error {
 	i.stderr = i.patientStderr()
 	report := &hostReport{i: i}
-	registry := &tools.Registry{}
-	err := registry.Add(tools.Func("doctor", "Tells what this host can do with runnel.", func(context.Context, struct{}, *tools.Output) (*mcp.CallToolResult, error) {
+	set := tools.NewUpstreamSet(&tools.Registry{})
+	err := set.Tools.Add(tools.Func("doctor", "Tells what this host can do with runnel.", func(context.Context, struct{}, *tools.Output) (*mcp.CallToolResult, error) {
 		return mcp.Result("What this host says, and asks for:\n" + report.String()), nil
 	}))
 	if err != nil {
@@ -61,5 +61,5 @@ func (i *invocation) doctorHost(cmd *cobra.Command) error {
 	}
 	inner := *i
 	inner.stdin = io.TeeReader(i.stdin, &trace.Tap{To: io.Discard, Note: trace.New(report, "").Lines(trace.FromHost)})
-	return inner.connect(cmd.Context(), tools.DefaultConfig(), registry, memory{tasks.NewMemory()}, i.logger())
+	return inner.connect(cmd.Context(), tools.DefaultConfig(), set, memory{tasks.NewMemory()}, i.logger())
 }

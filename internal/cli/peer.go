@@ -88,7 +88,7 @@ func (i *invocation) serveInProcess(ctx context.Context, o *rpc.DialOptions) (wa
 	if i.options.from["sync-wait"] == "" {
 		config.Tasks.SyncWait = 0 // nobody here gives up on a long call
 	}
-	registry, _, err := i.registry(config)
+	set, _, err := i.registry(config)
 	if err != nil {
 		return nil, err
 	}
@@ -96,11 +96,11 @@ func (i *invocation) serveInProcess(ctx context.Context, o *rpc.DialOptions) (wa
 	if err != nil {
 		return nil, err
 	}
-	return i.connectInProcess(ctx, o, config, registry, store), nil
+	return i.connectInProcess(ctx, o, config, set, store), nil
 }
 
 // connectInProcess serves a registry to o.In and o.Out, which it makes. It closes the store in the end.
-func (i *invocation) connectInProcess(ctx context.Context, o *rpc.DialOptions, config *tools.Config, registry *tools.Registry, store closingStore) (wait func()) {
+func (i *invocation) connectInProcess(ctx context.Context, o *rpc.DialOptions, config *tools.Config, set *tools.UpstreamSet, store closingStore) (wait func()) {
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
 	o.In, o.Out = toServer, fromServer
@@ -109,7 +109,7 @@ func (i *invocation) connectInProcess(ctx context.Context, o *rpc.DialOptions, c
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		err := inner.connect(context.WithoutCancel(ctx), config, registry, store, o.Log)
+		err := inner.connect(context.WithoutCancel(ctx), config, set, store, o.Log)
 		if closed := store.Close(); err == nil {
 			err = closed
 		}

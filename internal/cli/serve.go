@@ -38,7 +38,7 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	registry, count, err := i.registry(config)
+	set, count, err := i.registry(config)
 	if err != nil {
 		return err
 	}
@@ -67,10 +67,10 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 		started() // a SIGHUP until now needs nothing: reload looks whether the file has changed
 		watch, stop := context.WithCancel(ctx)
 		ended := make(chan struct{})
-		go func() { defer close(ended); i.reload(watch, file, config, registry, log) }()
+		go func() { defer close(ended); i.reload(watch, file, config, set, log) }()
 		defer func() { stop(); <-ended }()
 	}
-	return i.connect(ctx, config, registry, store, log)
+	return i.connect(ctx, config, set, store, log)
 }
 
 // supervisors starts what goes on with detached calls, nil if nothing outlives this process.
@@ -107,7 +107,7 @@ func limits(config *tools.Config) tasks.Limits {
 }
 
 // connect wires the rooms and serves one client.
-func (i *invocation) connect(ctx context.Context, config *tools.Config, registry *tools.Registry, store closingStore, log zerolog.Logger) error {
+func (i *invocation) connect(ctx context.Context, config *tools.Config, set *tools.UpstreamSet, store closingStore, log zerolog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	process.CollectOrphans(ctx)
@@ -134,14 +134,14 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, registry
 		ErrorsComplete: config.Tasks.FailedExit == "completed",
 	})
 	if s, ok := store.(*sqlite.State); ok {
-		registry.KeepIn(s.Dir())
+		set.KeepIn(s.Dir())
 	}
 	// When the input has ended or a signal has come, no child is left behind.
-	stop := sync.OnceFunc(func() { stopTasks(runner.Close, registry.Close, runner.GiveUp, registry.Grace()) })
-	defer registry.Close()
+	stop := sync.OnceFunc(func() { stopTasks(runner.Close, set.Close, runner.GiveUp, set.Tools.Grace()) })
+	defer set.Close()
 	defer stop()
 	runner.Register(server)
-	tools.Serve(server, registry, runner, tools.ServeOptions{
+	set.Serve(server, runner, i.wrapped != nil, tools.ServeOptions{
 		Pump:                partials.PumpOptions{Pace: time.Duration(config.Partials.Pace), MaxBytes: int(config.Partials.MaxBytes)},
 		SyncWait:            time.Duration(config.Tasks.SyncWait),
 		ImmediateWait:       time.Duration(config.Tasks.ImmediateWait),
@@ -150,7 +150,6 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, registry
 		MaxResult:           int(config.Tasks.MaxResult),
 		RequiredFallthrough: config.Compat.RequiredFallthrough,
 		Detach:              supervisors(config, store),
-		Wraps:               i.wrapped != nil,
 		Log:                 log,
 	})
 	server.OnDrain(func(ctx context.Context) { _ = runner.Wait(ctx) }) // its error only says that ctx has ended

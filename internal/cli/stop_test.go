@@ -44,9 +44,9 @@ func TestStopWaitsForTheGraceOfCommands(t *testing.T) {
 func TestDeafToolsAreLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		released := make(chan struct{})
-		registry := &tools.Registry{}
+		set := tools.NewUpstreamSet(&tools.Registry{})
 		for name, output := range map[string]string{"blocks": "", "writes": "on and on\n"} {
-			err := registry.Add(tools.Func(name, "", func(_ context.Context, _ struct{}, out *tools.Output) (*mcp.CallToolResult, error) {
+			err := set.Tools.Add(tools.Func(name, "", func(_ context.Context, _ struct{}, out *tools.Output) (*mcp.CallToolResult, error) {
 				for pause := time.NewTicker(time.Second); ; {
 					select {
 					case <-released:
@@ -68,7 +68,7 @@ func TestDeafToolsAreLeftBehind(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			failed = i.connect(t.Context(), tools.DefaultConfig(), registry, store, zerolog.New(zerolog.SyncWriter(stderr)))
+			failed = i.connect(t.Context(), tools.DefaultConfig(), set, store, zerolog.New(zerolog.SyncWriter(stderr)))
 		}()
 		for _, line := range []string{
 			`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`,

@@ -19,7 +19,7 @@ const settle = 200 * time.Millisecond
 
 // reload keeps the tools what the config file says: it is read again on SIGHUP and when it changes. Only the tools
 // change; what else the file says holds from the next start on. A file with a mistake changes nothing. It ends with ctx.
-func (i *invocation) reload(ctx context.Context, file string, config *tools.Config, registry *tools.Registry, log zerolog.Logger) {
+func (i *invocation) reload(ctx context.Context, file string, config *tools.Config, set *tools.UpstreamSet, log zerolog.Logger) {
 	trusted := "" // where it shows that the file is trusted again
 	if file == tools.ConfigFile && i.options.config == "" {
 		trusted, _ = i.trustDir() // it is there: the file is trusted
@@ -60,7 +60,7 @@ func (i *invocation) reload(ctx context.Context, file string, config *tools.Conf
 			if w != nil {
 				watch(w, file, trusted) // first: a change from now on is seen
 			}
-			i.readAgain(ctx, file, config, registry, log)
+			i.readAgain(ctx, file, config, set, log)
 		}
 	}
 }
@@ -118,7 +118,7 @@ func same(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && (!a.Mode().IsRegular() || a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()))
 }
 
-func (i *invocation) readAgain(ctx context.Context, file string, began *tools.Config, registry *tools.Registry, log zerolog.Logger) {
+func (i *invocation) readAgain(ctx context.Context, file string, began *tools.Config, set *tools.UpstreamSet, log zerolog.Logger) {
 	now, _ := os.Stat(file)
 	if now != nil && now.Mode()&os.ModeNamedPipe != 0 {
 		log.Warn().Str("config", file).Msg("the config is a pipe: waiting for somebody to write to it")
@@ -137,10 +137,10 @@ func (i *invocation) readAgain(ctx context.Context, file string, began *tools.Co
 		err = fmt.Errorf("%s is gone", file)
 	}
 	if err == nil {
-		var next *tools.Registry
+		var next *tools.UpstreamSet
 		var count int
 		if next, count, err = i.registry(config); err == nil {
-			registry.Replace(next)
+			set.Replace(next)
 			log.Info().Str("config", file).Int("tools", count).Int("upstreams", len(config.Upstreams)).Msg("config read again")
 			if waiting := config.Differs(began); len(waiting) > 0 {
 				log.Warn().Strs("sections", waiting).Msg("only tools and upstreams change while runnel runs: start it again for what these sections say")

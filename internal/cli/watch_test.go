@@ -96,7 +96,7 @@ func TestConfigIsWatched(t *testing.T) {
 	log := make(events, 1000)
 	go func() {
 		defer close(ended)
-		i.reload(ctx, link, config, &tools.Registry{}, zerolog.New(log))
+		i.reload(ctx, link, config, tools.NewUpstreamSet(&tools.Registry{}), zerolog.New(log))
 	}()
 	defer func() { stop(); <-ended }()
 
