@@ -91,7 +91,7 @@ func (c *Command) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToo
 		return mcp.ErrorResult(err.Error()), nil
 	}
 	defer variables.remove()
-	spec.Env = append(slices.Clone(spec.Env), VariablesVariable+"="+variables.path)
+	spec.Env = append(slices.Clone(spec.Env), process.VariablesVariable+"="+variables.path)
 
 	began := time.Now()
 	p, err := process.Start(spec)
@@ -196,7 +196,7 @@ func (c *Command) find(program string) (string, error) {
 		}
 		return "", fmt.Errorf("cannot start %s: directory %s: %w", program, c.dir, process.RootCause(err))
 	}
-	path, _ := lookupEnv(c.env(), "PATH")
+	path, _ := process.LookupEnv(c.env(), "PATH")
 	return process.FindProgram(program, c.dir, path)
 }
 
@@ -242,13 +242,4 @@ func (c *Command) Replace(before Tool) {
 	if b, ok := before.(*Command); ok && cap(b.slots) == cap(c.slots) {
 		c.slots = b.slots
 	}
-}
-
-func lookupEnv(vars []string, name string) (string, bool) {
-	for _, variable := range slices.Backward(vars) {
-		if value, ok := strings.CutPrefix(variable, name+"="); ok {
-			return value, true
-		}
-	}
-	return "", false
 }

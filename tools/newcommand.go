@@ -3,7 +3,6 @@ package tools
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -199,7 +198,7 @@ func (c *Command) buildEnvironment(env Environment) error {
 	dir := c.config.Dir
 	switch {
 	case inHome(dir):
-		home, _ := lookupEnv(vars, "HOME")
+		home, _ := process.LookupEnv(vars, "HOME")
 		if !filepath.IsAbs(home) {
 			return &ConfigError{Key: "dir", Problem: dir + ": HOME is not set", Allowed: "a path from / or from the config file's directory"}
 		}
@@ -224,26 +223,12 @@ func (c *Command) buildEnvironment(env Environment) error {
 
 // environment is what a command inherits, and what its config adds.
 func (c *Command) environment(vars []string) []string {
-	drop := map[string]bool{"PWD": true, VariablesVariable: true, process.MarkVariable: true} // the last two are of a call that runnel itself is the command of
+	var drop []string
 	if c.config.Shell != "" {
-		for _, name := range c.in.names {
-			drop[name] = true // a variable of runnel's own must not pass for an argument that the call did not give
-		}
+		drop = c.in.names // a variable of runnel's own must not pass for an argument that the call did not give
 	}
-	for name := range c.config.Env {
-		drop[name] = true
-	}
-	env := make([]string, 0, len(vars)+len(c.config.Env)+2)
-	for _, v := range vars {
-		if name, _, _ := strings.Cut(v, "="); !drop[name] {
-			env = append(env, v)
-		}
-	}
-	env = append(env, "PWD="+c.dir)
-	for _, name := range slices.Sorted(maps.Keys(c.config.Env)) {
-		env = append(env, name+"="+c.config.Env[name])
-	}
-	if _, ok := lookupEnv(env, "TERM"); c.config.Pty && !ok {
+	env := process.Environ(vars, c.dir, c.config.Env, drop...)
+	if _, ok := process.LookupEnv(env, "TERM"); c.config.Pty && !ok {
 		env = append(env, "TERM=xterm-256color")
 	}
 	return env

@@ -155,7 +155,7 @@ func (u *Upstream) run(publish func(*catalog)) {
 
 // Program finds the program of the server.
 func (u *Upstream) Program() (string, error) {
-	path, _ := lookupEnv(u.env, "PATH")
+	path, _ := process.LookupEnv(u.env, "PATH")
 	return process.FindProgram(u.config.Command[0], u.dir, path)
 }
 

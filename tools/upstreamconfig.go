@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"runnel/tools/process"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,7 +67,7 @@ func NewUpstream(name string, config UpstreamConfig, env Environment, log zerolo
 	if err := inherits.buildEnvironment(env); err != nil {
 		return nil, err
 	}
-	before, _ := lookupEnv(inherits.env(), hopsVariable)
+	before, _ := process.LookupEnv(inherits.env(), hopsVariable)
 	hops, _ := strconv.Atoi(before) // "" is 0
 	if hops >= maxHops {
 		return nil, &ConfigError{Problem: fmt.Sprintf("there are %d runnels before this one already, each the upstream of another", hops), Allowed: "a config for the upstream, by --config, that does not name itself"}

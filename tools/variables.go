@@ -15,10 +15,6 @@ import (
 	"runnel/tools/process"
 )
 
-// VariablesVariable names the file in which a command finds its task's variables. What the file says when the command has
-// ended is merged into them.
-const VariablesVariable = "RUNNEL_VARIABLES"
-
 // maxVariablesFile is how much of it is read: more than any variables may take.
 const maxVariablesFile = 2 << 20
 

@@ -119,7 +119,7 @@ func converse(spec []byte, toIt, fromIt *os.File) (answer string, err error) {
 // call's runnel and its guard are not to take a supervisor for a part of it.
 func environmentOutside() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, process.MarkVariable+"=") || strings.HasPrefix(v, tools.VariablesVariable+"=")
+		return strings.HasPrefix(v, process.MarkVariable+"=") || strings.HasPrefix(v, process.VariablesVariable+"=")
 	})
 }
 

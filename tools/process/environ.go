@@ -1,0 +1,39 @@
+package process
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// VariablesVariable names the file in which a command finds its task's variables. What the file says when the command has ended is merged
+// into them.
+const VariablesVariable = "RUNNEL_VARIABLES"
+
+// Environ is the environment of a child that runs in dir: vars without those to drop, and what is added. What runnel itself found in its
+// own because it is the command of a call is dropped, too.
+func Environ(vars []string, dir string, add map[string]string, drop ...string) []string {
+	drop = slices.Concat(drop, []string{"PWD", VariablesVariable, MarkVariable})
+	env := make([]string, 0, len(vars)+len(add)+2)
+	for _, v := range vars {
+		name, _, _ := strings.Cut(v, "=")
+		if _, added := add[name]; !added && !slices.Contains(drop, name) {
+			env = append(env, v)
+		}
+	}
+	env = append(env, "PWD="+dir)
+	for _, name := range slices.Sorted(maps.Keys(add)) {
+		env = append(env, name+"="+add[name])
+	}
+	return env
+}
+
+// LookupEnv returns the value of a variable.
+func LookupEnv(vars []string, name string) (string, bool) {
+	for _, variable := range slices.Backward(vars) {
+		if value, ok := strings.CutPrefix(variable, name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}
