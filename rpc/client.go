@@ -182,5 +182,5 @@ func (c *Client) Notify(method string, params any) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", method, err)
 	}
-	return c.w.control(appendMethod([]byte(`{"jsonrpc":"2.0"`), method, encoded), 0)
+	return c.w.queue(appendMethod([]byte(`{"jsonrpc":"2.0"`), method, encoded), 0)
 }

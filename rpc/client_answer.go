@@ -89,8 +89,7 @@ func (c *Client) answer(id []byte, result any, failure *Error) []byte {
 
 // answerCheaply sends a response that can be dropped when the server does not read.
 func (c *Client) answerCheaply(id []byte, failure *Error) {
-	c.w.cheap(c.answer(id, nil, failure))
-	c.w.signal()
+	c.w.try(c.answer(id, nil, failure))
 }
 
 var errCancelledByServer = errors.New("cancelled by the server")

@@ -414,7 +414,7 @@ func TestServerThatDoesNotRead(t *testing.T) {
 			cancel()
 		}
 		c.w.mu.Lock()
-		n := len(c.w.buf) + c.w.writing
+		n := len(c.w.control) + c.w.writing
 		c.w.mu.Unlock()
 		if limit := maxUnread + laneRoom + 3*len(long); n > limit {
 			t.Errorf("%d bytes wait for the server, want at most %d", n, limit)

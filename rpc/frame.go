@@ -22,9 +22,8 @@ var errLineTooLong = errors.New("line too long")
 // lineReader splits a stream into lines. It holds at most one line and what came behind it in the same Read;
 // of a line above the limit it keeps nothing.
 type lineReader struct {
-	r    io.Reader
-	max  int    // bytes of a line without its newline
-	wait func() // called before a Read, which may wait; nil for nothing
+	r   io.Reader
+	max int // bytes of a line without its newline
 
 	buf        []byte
 	start, end int // buf[start:end] is read and not yet given out
@@ -119,9 +118,6 @@ func (l *lineReader) fill() {
 			l.buf = make([]byte, size)
 		}
 		l.start, l.end = 0, copy(l.buf, pending)
-	}
-	if l.wait != nil {
-		l.wait()
 	}
 	n, err := l.r.Read(l.buf[l.end:])
 	l.end += n

@@ -1,17 +1,17 @@
 package rpc
 
 import (
-	"container/list"
 	"context"
+	"slices"
 )
 
-// Lane carries the notifications of one stream. Lanes take turns: each Write goes behind those that waited before it.
+// Lane is where a stream is written: it waits for its turn among all others that have something.
 type Lane struct{ w *writer }
 
 // turn is a Write that waits.
 type turn struct {
 	encode func(dst []byte) []byte
-	place  *list.Element
+	slots  int        // requests in flight that it answers
 	over   chan error // one value when the turn has been had or will never come; capacity 1
 }
 
@@ -24,76 +24,53 @@ type turn struct {
 // encode is called at most once, on the writer's goroutine, and never after Write has returned. It is not called at all
 // when Write returns an error: ctx ended first, or the output is gone. It appends 64 KiB or so, and may take short locks; it must
 // not block, nor call back into this package. A client that does not read makes Write wait, and only ctx ends that.
-//
-// This is the whole contract: whoever streams is one loop that waits for something to say and calls Write. The rest of it
-// ([Lane.WriteNow]) is about to go.
 func (l *Lane) Write(ctx context.Context, encode func(dst []byte) []byte) error {
-	// Not even when there is room: a stream whose context has ended is a stream that must say nothing more.
+	return l.w.awaitTurn(ctx, 0, encode)
+}
+
+// WriteNow is about to go.
+func (l *Lane) WriteNow(func(dst []byte) []byte) (bool, error) { return false, nil }
+
+// awaitTurn is [Lane.Write]. slots is how many requests in flight it answers.
+func (w *writer) awaitTurn(ctx context.Context, slots int, encode func(dst []byte) []byte) error {
+	// A stream whose context has ended must say nothing more.
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	t, err := l.enter(encode)
-	if t == nil {
+	t := &turn{encode: encode, slots: slots, over: make(chan error, 1)}
+	if err := w.enter(t); err != nil {
 		return err
 	}
-	defer func() { t.encode, t.place = nil, nil; l.w.turns.Put(t) }()
 	select {
 	case err := <-t.over:
 		return err
 	case <-ctx.Done():
-		return l.leave(t, ctx.Err())
+		if w.leave(t) {
+			return ctx.Err()
+		}
+		return <-t.over
 	}
 }
 
-// WriteNow is Write for those who must not wait: it reports false where Write would, and asks the same of encode. What it writes is
-// with the client when it returns, unless others write or the client does not read.
-func (l *Lane) WriteNow(encode func(dst []byte) []byte) (bool, error) {
-	w := l.w
-	w.mu.Lock()
-	if err := w.ended(); err != nil {
-		w.mu.Unlock()
-		return false, err
-	}
-	room := w.waiting.Len() == 0 && len(w.buf) < laneRoom
-	if room {
-		w.buf = encode(w.buf)
-	}
-	w.mu.Unlock()
-	if room {
-		w.writeNow()
-	}
-	return room, nil
-}
-
-// enter encodes at once if there is room and nobody waits, else it queues.
-func (l *Lane) enter(encode func([]byte) []byte) (*turn, error) {
-	w := l.w
+// enter puts a turn behind those that wait.
+func (w *writer) enter(t *turn) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.ended(); err != nil {
-		return nil, err
-	}
-	if w.waiting.Len() == 0 && len(w.buf) < laneRoom {
-		w.buf = encode(w.buf)
-		w.signal()
-		return nil, nil
-	}
-	t := w.turns.Get().(*turn)
-	t.encode = encode
-	t.place = w.waiting.PushBack(t)
-	return t, nil
-}
-
-// leave gives up a turn, unless it has just been had.
-func (l *Lane) leave(t *turn, cause error) error {
-	w := l.w
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	select {
-	case err := <-t.over:
 		return err
-	default:
-		w.waiting.Remove(t.place)
-		return cause
 	}
+	w.turns = append(w.turns, t)
+	w.signal()
+	return nil
+}
+
+// leave gives up a turn. It reports false if it is too late for that: the writer is at it, or the output has ended.
+func (w *writer) leave(t *turn) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := slices.Index(w.turns, t)
+	if i >= 0 {
+		w.turns = slices.Delete(w.turns, i, i+1)
+	}
+	return i >= 0
 }

@@ -59,10 +59,9 @@ func (b *batch) leave() {
 	switch {
 	case !last || len(b.line) == 0:
 	case b.slots == 0:
-		b.w.cheap(append(b.line, "]\n"...))
-		b.w.signal()
+		b.w.try(append(b.line, "]\n"...))
 	default:
-		err := b.w.control(append(b.line, "]\n"...), b.slots)
+		err := b.w.queue(append(b.line, "]\n"...), b.slots)
 		for _, a := range b.after {
 			a.settle(err == nil)
 		}

@@ -35,13 +35,13 @@ func (c *Caller) InputOpen() bool { return c.session.input.Err() == nil }
 // Notify sends a notification; params may be nil. It never waits for the client to read, so whoever calls it must bound
 // how often: what comes again and again is for [Caller.NotifyWait], a stream of notifications for a [Lane].
 func (c *Caller) Notify(method string, params any) error {
-	return c.notify(method, params, func(line []byte) error { return c.session.w.control(line, 0) })
+	return c.notify(method, params, func(line []byte) error { return c.session.w.queue(line, 0) })
 }
 
 // TryNotify is Notify for what the client can do without: it is dropped while the client leaves very much unread.
 func (c *Caller) TryNotify(method string, params any) error {
 	return c.notify(method, params, func(line []byte) error {
-		c.session.w.passing(line)
+		c.session.w.try(line)
 		return nil
 	})
 }

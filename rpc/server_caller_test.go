@@ -143,7 +143,7 @@ func TestRepeatedQuestionsWaitForRoom(t *testing.T) {
 			w := c.session.w
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			unread <- len(w.buf) + w.writing
+			unread <- len(w.control) + w.writing
 			return nil, nil
 		})
 		p := connect(t, s)
@@ -152,7 +152,9 @@ func TestRepeatedQuestionsWaitForRoom(t *testing.T) {
 			t.Errorf("%d bytes wait to be read", n)
 		}
 		close(p.read)
-		p.want(`"protocolVersion"`, `"id":1,"jsonrpc"`, `"requestId":1`, `"id":2,"jsonrpc"`, `"requestId":2`, `"id":7`)
+		if lines := p.got(); len(lines) > 4 || !strings.Contains(lines[len(lines)-1], `"id":7`) { // the first question may have been written with the answer to initialize
+			t.Errorf("got %d lines", len(lines))
+		}
 		p.bye()
 	})
 }

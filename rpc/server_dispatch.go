@@ -109,5 +109,5 @@ func (s *session) reply(b *batch, head, id []byte, result any, failure *Error) {
 		b.add(e.buf.Bytes(), 0, After{})
 		return
 	}
-	s.w.cheap(e.line())
+	s.w.try(e.line())
 }

@@ -14,9 +14,8 @@ import (
 // A slot is taken until the writer takes the first response to hand it to the client: a client that does not read cannot pile
 // up responses.
 type inflight struct {
-	max      int    // slots
-	maxBytes int64  // of params in all requests that run
-	flush    func() // writes out what the reader has answered, before it waits
+	max      int   // slots
+	maxBytes int64 // of params in all requests that run
 
 	mu      sync.Mutex
 	byID    map[string]*call
@@ -66,7 +65,6 @@ func (f *inflight) awaitSlot(limit time.Duration) {
 	room := make(chan struct{})
 	f.room = room
 	f.mu.Unlock()
-	f.flush()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {

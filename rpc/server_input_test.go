@@ -8,8 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-
-	"github.com/rs/zerolog"
 )
 
 // What a nudge does to the reader shows in nothing but the time: it loses nothing, and does not outlive its Read.
@@ -110,22 +108,4 @@ func TestNudgeRaces(t *testing.T) {
 	}
 	over.Store(true)
 	<-nudging
-}
-
-// The writer looks for something to read when it has written much, and only then.
-func TestFlooded(t *testing.T) {
-	w := newWriter(io.Discard, func(int) {}, zerolog.Nop())
-	floods := 0
-	w.flooded = func() { floods++ }
-	w.control([]byte(strings.Repeat("x", laneRoom)), 0)
-	w.close()
-	w.run()
-	if floods != 1 {
-		t.Errorf("%d floods", floods)
-	}
-	w = newWriter(io.Discard, func(int) {}, zerolog.Nop())
-	w.flooded = func() { t.Error("no flood") }
-	w.control([]byte("x"), 0)
-	w.close()
-	w.run()
 }

@@ -67,8 +67,6 @@ func newSession(ctx context.Context, srv *Server, in io.Reader, out io.Writer) *
 	s.input, s.endInput = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.calls = &inflight{max: srv.opt.MaxInFlight, maxBytes: inFlightLines * int64(srv.opt.MaxLine), byID: map[string]*call{}}
 	s.w = newWriter(out, s.calls.release, s.log)
-	s.w.flooded = s.in.nudge
-	s.calls.flush = s.w.writeNow
 	s.stream = newStream(s, srv.opt.MaxLine)
 	return s
 }
@@ -142,7 +140,8 @@ func (s *session) flush(ctx context.Context, out io.Writer) {
 		return
 	case <-time.After(flushGrace):
 	}
-	lost := s.w.fail(errUnread)
+	lost := s.w.unread()
+	s.w.fail(errUnread)
 	s.log.Warn().Int("bytes", lost).Msg("the client does not read: the rest of the output is lost")
 	if interrupt(out) {
 		waitFor(s.w.done)

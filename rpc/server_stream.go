@@ -39,7 +39,7 @@ func newStream(s *session, maxLine int) *stream {
 	return &stream{
 		s:       s,
 		started: make(chan struct{}),
-		lines:   lineReader{r: s.in, max: maxLine, wait: s.w.writeNow},
+		lines:   lineReader{r: s.in, max: maxLine},
 		standIn: map[string]reflect.Value{},
 	}
 }
@@ -59,7 +59,6 @@ func (st *stream) ReadObject(v any) error {
 	}
 	for {
 		if err := st.next(); err != nil {
-			st.s.w.writeNow()
 			st.s.endInput(err)
 			close(st.s.spare)
 			<-st.s.drained
@@ -199,7 +198,7 @@ func (st *stream) WriteObject(obj any) error {
 	if err != nil {
 		return err
 	}
-	return st.s.w.control(append(b, '\n'), 0)
+	return st.s.w.queue(append(b, '\n'), 0)
 }
 
 // Close does nothing: the session ends reading and writing itself.

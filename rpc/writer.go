@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"container/list"
 	"context"
 	"fmt"
 	"io"
@@ -11,165 +10,173 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// fewAnswers is how many bytes of answers alone are not worth a write while others are being made.
-const fewAnswers = 4 << 10
-
-// writer is the only one that writes to the client: on its own goroutine (run), or on that of who has something to say (writeNow), one
-// at a time. Everything that goes out is appended to a buffer (queue.go, lane.go), so the order of appending is the order on the wire;
-// while one buffer is being written another one fills. Only cheap answers overtake: they have a buffer of their own.
+// What bounds the memory that a peer who does not read takes:
 //
-//	buf, ahead ─ swap ─▶ taken ─ out.Write ─▶ client
-//	                       └──── attempt ───▶ client, and what it does not take at once ─▶ rest ─ out.Write ─▶ client
+//   - lanes, large replies and requests wait for their turn, which does not come;
+//   - small replies are bounded by the requests in flight, whose slots are released when the writer takes their replies;
+//   - what the peer can do without (answers to pings, refusals, notifications that may be lost) is dropped above maxUnread;
+//   - other control lines never wait: whoever sends them bounds how many.
+const (
+	// laneRoom is from where on no further lane is pulled for one write: half of what a Linux pipe takes at once. With more,
+	// an answer waits longer behind a flood, which comes no faster.
+	laneRoom = 32 << 10
+	// maxUnread is how much may wait before what the peer can do without is dropped.
+	maxUnread = 32 << 20
+	// largeReply is from where on a reply waits for its turn, as a lane does: as many small ones as there are slots fit into
+	// memory, as many large ones do not.
+	largeReply = 64 << 10
+)
+
+// writer is the one goroutine that writes to the peer (run). For each write it takes the control lines that wait, then pulls the
+// lanes that have something, in turn. So the order on the wire is: control lines as they were queued, each lane's lines as they were
+// written, and what is queued after [Lane.Write] has returned comes after what that wrote.
+//
+//	control lines ─ appended ─▶ control ─┐
+//	lanes ─ wait in turn ─▶ turns ─ encode ─▶ one buffer ─ out.Write ─▶ peer
 type writer struct {
 	out     io.Writer
-	peer    string           // who reads: client or server
-	attempt func([]byte) int // writes what out takes without being waited for; nil if that cannot be known
-	release func(slots int)  // gives back the slots of the replies that are about to be written
-	flooded func()           // called after each long write; nil for nothing
+	peer    string          // who reads: client or server
+	release func(slots int) // gives back the slots of the replies that are about to be written
 	log     zerolog.Logger
 
-	wake chan struct{} // there may be something for run; capacity 1
-	done chan struct{} // closed when run has ended
-
-	turns  sync.Pool       // of *turn; not one for all writers: a channel made in a synctest bubble cannot leave it
+	wake   chan struct{}   // there may be something to write; capacity 1
+	done   chan struct{}   // closed when run has ended
 	failed context.Context // ends when nothing more can be written; its cause tells why
-	broken context.CancelCauseFunc
+	fail   context.CancelCauseFunc
 
-	mu       sync.Mutex
-	closing  bool      // write what is there, then end
-	buf      []byte    // what waits to be written
-	slots    int       // of the replies in buf
-	ahead    []byte    // cheap answers: written before buf
-	overtook bool      // ahead was written last: now it is buf's turn, whatever else comes
-	waiting  list.List // of *turn: lanes in the order in which they came, while buf has no room
-	dropped  int       // cheap answers and passing lines
-
-	// What is being written.
-	writing int    // bytes, rest included
-	now     bool   // writeNow writes: run must not
-	rest    []byte // what writeNow could not write; it comes before all else
-	spare   []byte // a buffer that has been written: the next buf
+	mu      sync.Mutex
+	closing bool    // write what is there, then end
+	control []byte  // lines that go first
+	slots   int     // of the replies in control
+	turns   []*turn // lanes that wait to be pulled
+	writing int     // bytes of the write at hand
+	dropped int     // lines that the peer could do without
 }
 
 func newWriter(out io.Writer, release func(int), log zerolog.Logger) *writer {
-	w := &writer{out: out, peer: "client", release: release, log: log, wake: make(chan struct{}, 1), done: make(chan struct{}), attempt: nonblocking(out)}
-	w.turns.New = func() any { return &turn{over: make(chan error, 1)} }
-	w.failed, w.broken = context.WithCancelCause(context.Background())
+	w := &writer{out: out, peer: "client", release: release, log: log, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	w.failed, w.fail = context.WithCancelCause(context.Background())
+	context.AfterFunc(w.failed, w.signal)
 	return w
 }
 
 // run writes until close or an error.
 func (w *writer) run() {
 	defer close(w.done)
-	for {
-		taken, slots := w.take()
-		if taken == nil {
-			return
-		}
+	var buf []byte
+	for w.await() {
+		var slots int
+		buf, slots = w.take(buf[:0])
 		// Released before the write: as soon as the client sees an answer it may send its next request.
 		w.release(slots)
-		if _, err := w.out.Write(taken); err != nil {
+		if len(buf) == 0 {
+			continue
+		}
+		if _, err := w.out.Write(buf); err != nil {
 			w.fail(fmt.Errorf("writing to the %s: %w", w.peer, err))
-			return
 		}
+		if cap(buf) > keepBuffer {
+			buf = nil
+		}
+	}
+	w.turnAway()
+}
+
+// await waits for something to write. It reports false when run is to end.
+func (w *writer) await() bool {
+	for {
 		w.mu.Lock()
-		w.written(taken)
+		w.writing = 0
+		due, closing := len(w.control) > 0 || len(w.turns) > 0, w.closing
 		w.mu.Unlock()
-		if w.flooded != nil && len(taken) >= laneRoom {
-			w.flooded()
+		switch {
+		case w.failed.Err() != nil, closing && !due:
+			return false
+		case due:
+			return true
 		}
+		<-w.wake
+		// The first answer of many has woken this goroutine, which runs at once: let those run that make the others.
+		runtime.Gosched()
 	}
 }
 
-// take waits for something to write. It returns nil when run is to end.
-func (w *writer) take() (taken []byte, slots int) {
+// take moves what there is into a buffer that has been written, and lets the control lines fill that.
+func (w *writer) take(buf []byte) (taken []byte, slots int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for w.now || !w.due() {
+	taken, w.control = w.control, buf
+	slots, w.slots = w.slots, 0
+	// One lane is pulled whatever the control lines take: a client that pings all the time gets the rest, too.
+	for first := true; len(w.turns) > 0 && (first || len(taken) < laneRoom); first = false {
+		t := w.turns[0]
+		w.turns = w.turns[1:]
+		w.writing = len(taken)
 		w.mu.Unlock()
-		<-w.wake
+		taken = t.encode(taken)
 		w.mu.Lock()
-		if w.slots > 0 && len(w.buf) < fewAnswers {
-			// The first answer of many has woken this goroutine, which runs at once. Behind those that make the others there are ten to write.
-			w.mu.Unlock()
-			runtime.Gosched()
-			w.mu.Lock()
-		}
-	}
-	if w.failed.Err() != nil {
-		return nil, 0
-	}
-	if taken = w.rest; len(taken) > 0 {
-		w.rest = nil
-		return taken, 0
-	}
-	return w.swap()
-}
-
-// due reports whether there is something for run: to write, or to end. mu is held.
-func (w *writer) due() bool {
-	return len(w.rest) > 0 || !w.empty() || w.closing || w.failed.Err() != nil
-}
-
-// empty reports whether there is nothing for swap. mu is held.
-func (w *writer) empty() bool { return len(w.ahead) == 0 && len(w.buf) == 0 }
-
-// swap takes the cheap answers or the buffer, nil if there is nothing, and lets those who wait fill the other buffer. mu is held.
-func (w *writer) swap() (taken []byte, slots int) {
-	if w.empty() {
-		return nil, 0
-	}
-	if len(w.ahead) > 0 && (len(w.buf) == 0 || !w.overtook) {
-		taken, w.ahead, w.overtook, w.writing = w.ahead, nil, true, len(w.ahead)
-		return taken, 0
-	}
-	taken, slots = w.buf, w.slots
-	w.buf, w.spare, w.slots, w.overtook, w.writing = w.spare, nil, 0, false, len(taken)
-	for w.waiting.Len() > 0 && len(w.buf) < laneRoom {
-		t := w.waiting.Remove(w.waiting.Front()).(*turn)
-		w.buf = t.encode(w.buf)
+		slots += t.slots
 		t.over <- nil
 	}
+	w.writing = len(taken)
 	return taken, slots
 }
 
-// written takes back a buffer that has been written. mu is held.
-func (w *writer) written(taken []byte) {
-	if w.writing = 0; cap(taken) <= keepBuffer && cap(taken) > cap(w.spare) {
-		w.spare = taken[:0]
+// queue appends a control line. slots is how many requests in flight it answers.
+func (w *writer) queue(line []byte, slots int) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.ended(); err != nil {
+		return err
+	}
+	w.control = append(w.control, line...)
+	w.slots += slots
+	w.signal()
+	return nil
+}
+
+// try is queue for what the peer can do without: it is dropped while too much is unread.
+func (w *writer) try(line []byte) {
+	if unread := w.unread(); unread <= maxUnread {
+		_ = w.queue(line, 0) // fails only when nobody is there to read it
+	} else if w.drop() {
+		w.log.Warn().Int("unread", unread).Msgf("the %s does not read: dropping what it can do without", w.peer)
 	}
 }
 
-// writeNow writes what is there on the caller's goroutine, as far as the client takes it without being waited for, if nobody else
-// writes; all else is left to run. To wake run for one small line takes longer than to write it.
-func (w *writer) writeNow() {
+// drop counts a line that is dropped, and reports whether it is the first.
+func (w *writer) drop() bool {
 	w.mu.Lock()
-	switch {
-	case w.empty():
-		w.mu.Unlock()
-		return
-	case w.attempt == nil || w.writing > 0 || w.closing || w.failed.Err() != nil:
-		w.mu.Unlock()
-		w.signal()
-		return
+	defer w.mu.Unlock()
+	w.dropped++
+	return w.dropped == 1
+}
+
+// reply queues the response to a request in flight. A large one waits for its turn until ctx ends; then, at the end of the
+// session, it is queued like the others.
+func (w *writer) reply(ctx context.Context, line []byte) error {
+	if len(line) > largeReply {
+		err := w.awaitTurn(ctx, 1, func(dst []byte) []byte { return append(dst, line...) })
+		if err == nil || ctx.Err() == nil {
+			return err
+		}
 	}
-	taken, slots := w.swap()
-	w.now = true
-	w.mu.Unlock()
-	w.release(slots)
-	n := w.attempt(taken)
+	return w.queue(line, 1)
+}
+
+// unread is how many bytes wait to be written.
+func (w *writer) unread() int {
 	w.mu.Lock()
-	w.now = false
-	if n == len(taken) {
-		w.written(taken)
-	} else {
-		w.rest, w.writing = taken[n:], len(taken)-n
+	defer w.mu.Unlock()
+	return len(w.control) + w.writing
+}
+
+// ended says why nothing more can be written. mu is held.
+func (w *writer) ended() error {
+	if w.closing {
+		return ErrClosed
 	}
-	due := w.due()
-	w.mu.Unlock()
-	if due {
-		w.signal()
-	}
+	return context.Cause(w.failed)
 }
 
 // signal wakes run.
@@ -180,37 +187,25 @@ func (w *writer) signal() {
 	}
 }
 
-// close lets run end when what has been appended is written. Lanes that wait are told ErrClosed.
+// close lets run end when what has been queued is written. Lanes that wait are told ErrClosed.
 func (w *writer) close() {
 	w.mu.Lock()
 	w.closing = true
-	w.turnAway(ErrClosed)
 	dropped := w.dropped
 	w.mu.Unlock()
 	if dropped > 0 {
 		w.log.Warn().Int("count", dropped).Msgf("lines were dropped because the %s did not read", w.peer)
 	}
+	w.turnAway()
 	w.signal()
 }
 
-// fail ends everything: nothing more can be written. It returns how many bytes are lost. Only the first error counts.
-func (w *writer) fail(err error) (lost int) {
+// turnAway ends every wait for a turn, once the output has ended.
+func (w *writer) turnAway() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.failed.Err() != nil {
-		return 0
+	for _, t := range w.turns {
+		t.over <- w.ended()
 	}
-	lost = w.behind()
-	w.ahead, w.buf = nil, nil
-	w.broken(err)
-	w.turnAway(err)
-	w.signal()
-	return lost
-}
-
-// turnAway ends every wait for a turn. mu is held.
-func (w *writer) turnAway(err error) {
-	for w.waiting.Len() > 0 {
-		w.waiting.Remove(w.waiting.Front()).(*turn).over <- err
-	}
+	w.turns = nil
 }
