@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -52,10 +53,8 @@ func (r *Runner) tellEnded(t *Task) {
 
 // TellRetrieved notes that a client has got a task's result. Until then "runnel tasks prune" leaves the task.
 func (r *Runner) TellRetrieved(id string) {
-	if s, ok := r.o.Store.(Fetcher); ok {
-		if err := s.MarkFetched(r.o.Owner, id); err != nil { // the client gets its result all the same
-			r.o.Log.Warn().Err(err).Str("taskId", id).Msg("noting that the result was fetched")
-		}
+	if err := r.o.State.MarkFetched(context.Background(), r.o.Owner, id); err != nil { // the client gets its result all the same
+		r.o.Log.Warn().Err(err).Str("taskId", id).Msg("noting that the result was fetched")
 	}
 	r.event(id).Msg("task result retrieved")
 	r.o.Observer.Retrieved()

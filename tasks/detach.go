@@ -13,10 +13,6 @@ func (r *Run) Detach(ctx context.Context, start func() error) error {
 	if err := r.Promote(ctx); err != nil {
 		return err
 	}
-	shared, ok := r.runner.o.Store.(Shared)
-	if !ok {
-		panic("internal error: nothing outlives this process")
-	}
 	r.mu.Lock()
 	if r.finishing {
 		r.mu.Unlock()
@@ -30,7 +26,7 @@ func (r *Run) Detach(ctx context.Context, start func() error) error {
 	r.door.Lock()
 	defer r.door.Unlock()
 	err := start()
-	taken, unknown := shared.Taken(context.WithoutCancel(ctx), r.id)
+	taken, unknown := r.runner.o.State.Taken(context.WithoutCancel(ctx), r.id)
 	if unknown != nil { // the store cannot be asked
 		taken = err == nil
 	}
@@ -75,7 +71,7 @@ func (r *Run) finishAway(cause error) bool {
 	default:
 		return false
 	}
-	err := r.runner.o.Store.(Shared).Ask(context.Background(), r.runner.o.Owner, r.id)
+	err := r.runner.o.State.Ask(context.Background(), r.runner.o.Owner, r.id)
 	if err != nil {
 		r.runner.o.Log.Error().Err(err).Str("taskId", r.id).Msg("a detached task could not be cancelled")
 	}
@@ -89,7 +85,7 @@ func (r *Run) finishAway(cause error) bool {
 func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*Run, error) {
 	spec.Handle = true
 	run := r.newRun(spec, Task{ID: id, Owner: r.o.Owner})
-	t, err := r.o.Store.(Shared).Take(ctx, run.task, work)
+	t, err := r.o.State.Take(ctx, run.task, work)
 	if err != nil {
 		run.ctx.Cancel(err)
 		return nil, err

@@ -25,7 +25,7 @@ func threeProcesses(t *testing.T) (starter, supervisor, third *tasks.Runner) {
 	dir := t.TempDir()
 	var list [3]*tasks.Runner
 	for n := range list {
-		list[n] = statetest.NewRunner(t, tasks.Options{Store: openStore(t, sqlite.Options{Dir: dir}), Log: zerolog.Nop()})
+		list[n] = statetest.NewRunner(t, tasks.Options{State: openStore(t, sqlite.Options{Dir: dir}), Log: zerolog.Nop()})
 	}
 	return list[0], list[1], list[2]
 }

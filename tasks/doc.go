@@ -13,7 +13,7 @@
 //     follows it, or with Runner.Close.
 //   - What Run.Deliver starts ends with the run.
 //   - A tasks/result that waits has one that looks for questions, and two for each question that it puts (relay.go).
-//   - While a task with a handle runs on a Shared store, one looks for what others ask (elsewhere.go). It, and what Runner.Go
-//     starts, ends with Runner.Close.
+//   - While a task runs that others can see, one looks for what they ask (heed.go). It, and what Runner.Go starts, ends with
+//     Runner.Close.
 //   - Those of a state on disk are told there (package sqlite).
 package tasks

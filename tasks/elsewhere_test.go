@@ -57,7 +57,7 @@ func question(t *testing.T, r *tasks.Run) *tasks.Question {
 // Cancelling and waiting reach a task that another process runs.
 func TestTaskElsewhere(t *testing.T) {
 	dir := t.TempDir()
-	here, there := tasks.NewRunner(tasks.Options{Store: openStore(t, sqlite.Options{Dir: dir})}), tasks.NewRunner(tasks.Options{Store: openStore(t, sqlite.Options{Dir: dir})})
+	here, there := tasks.NewRunner(tasks.Options{State: openStore(t, sqlite.Options{Dir: dir})}), tasks.NewRunner(tasks.Options{State: openStore(t, sqlite.Options{Dir: dir})})
 	defer here.Close()
 	defer there.Close()
 	first, second := statetest.Start(t, there, statetest.UntilDone), statetest.Start(t, there, func(context.Context, *tasks.Run) (*mcp.CallToolResult, string, error) {
@@ -87,7 +87,7 @@ func TestTaskElsewhere(t *testing.T) {
 	if task := <-awaited; task.Status != mcp.TaskCompleted || task.Outcome == nil {
 		t.Errorf("awaited from elsewhere: %+v", task)
 	}
-	other := tasks.NewRunner(tasks.Options{Store: openStore(t, sqlite.Options{Dir: dir}), Owner: "other"})
+	other := tasks.NewRunner(tasks.Options{State: openStore(t, sqlite.Options{Dir: dir}), Owner: "other"})
 	defer other.Close()
 	if _, err := other.Cancel(t.Context(), second.ID()); !errors.Is(err, tasks.ErrNotFound) {
 		t.Errorf("cancelled by somebody else: %v", err)
@@ -96,7 +96,7 @@ func TestTaskElsewhere(t *testing.T) {
 
 // slowAsk is a store whose write lock another process holds for a while: to ask for a cancellation takes long, and is followed at once.
 type slowAsk struct {
-	tasks.Shared
+	tasks.State
 	task  tasks.Task
 	asked time.Time
 }
@@ -107,17 +107,30 @@ func (s *slowAsk) Ask(context.Context, string, string) error {
 	return nil
 }
 
-func (s *slowAsk) Get(context.Context, string, string) (tasks.Task, error) {
-	if !s.asked.IsZero() && time.Since(s.asked) >= time.Second {
-		s.task.Status = mcp.TaskCancelled
+func (s *slowAsk) Follow(context.Context, string, string) (tasks.Task, error) { return s.task, nil }
+
+func (s *slowAsk) Watch(ctx context.Context, t *tasks.Task) error {
+	select {
+	case <-time.After(time.Second):
+		t.Status = mcp.TaskCancelled
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	return s.task, nil
+}
+
+func (s *slowAsk) Get(context.Context, string, string) (tasks.Task, error) {
+	t := s.task
+	if !s.asked.IsZero() && time.Since(s.asked) >= time.Second {
+		t.Status = mcp.TaskCancelled
+	}
+	return t, nil
 }
 
 // Who runs a task has all of its time to cancel it from when it could know of that.
 func TestAskTimeoutBeginsWhenAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := statetest.NewRunner(t, tasks.Options{Store: &slowAsk{task: statetest.Logged("a")}, AskTimeout: 10 * time.Second})
+		r := statetest.NewRunner(t, tasks.Options{State: &slowAsk{task: statetest.Logged("a")}, AskTimeout: 10 * time.Second})
 		if task, err := r.Cancel(t.Context(), "a"); err != nil || task.Status != mcp.TaskCancelled {
 			t.Errorf("%s, %v", task.Status, err)
 		}
@@ -127,7 +140,7 @@ func TestAskTimeoutBeginsWhenAsked(t *testing.T) {
 // Two runnels on one state give one number to a segment of a task that one of them runs.
 func TestNumbersElsewhere(t *testing.T) {
 	dir := t.TempDir()
-	here, there := statetest.NewRunner(t, tasks.Options{Store: openStore(t, sqlite.Options{Dir: dir})}), statetest.NewRunner(t, tasks.Options{Store: openStore(t, sqlite.Options{Dir: dir})})
+	here, there := statetest.NewRunner(t, tasks.Options{State: openStore(t, sqlite.Options{Dir: dir})}), statetest.NewRunner(t, tasks.Options{State: openStore(t, sqlite.Options{Dir: dir})})
 	lines := make(chan string)
 	run, err := here.Start(t.Context(), tasks.Spec{Handle: true, Merge: true, Work: func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
 		for line := range lines {
@@ -174,7 +187,7 @@ func TestNumbersElsewhere(t *testing.T) {
 // What a task of another process says is the last line of its output, also behind a large chunk.
 func TestSaysElsewhere(t *testing.T) {
 	dir := t.TempDir()
-	here, there := tasks.NewRunner(tasks.Options{Store: openStore(t, sqlite.Options{Dir: dir})}), tasks.NewRunner(tasks.Options{Store: openStore(t, sqlite.Options{Dir: dir})})
+	here, there := tasks.NewRunner(tasks.Options{State: openStore(t, sqlite.Options{Dir: dir})}), tasks.NewRunner(tasks.Options{State: openStore(t, sqlite.Options{Dir: dir})})
 	defer here.Close()
 	defer there.Close()
 	run := statetest.Start(t, there, func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
@@ -232,7 +245,7 @@ func TestCancelledWhileItIsStored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir, told := t.TempDir(), &lives{}
 			store := &hasty{State: openStore(t, sqlite.Options{Dir: dir}), other: openStore(t, sqlite.Options{Dir: dir})}
-			store.runner = statetest.NewRunner(t, tasks.Options{Store: store, Observer: told})
+			store.runner = statetest.NewRunner(t, tasks.Options{State: store, Observer: told})
 			run, err := store.runner.Start(t.Context(), tasks.Spec{Handle: handle, Work: func(context.Context, *tasks.Run) (*mcp.CallToolResult, string, error) {
 				return mcp.Result("done"), "", nil
 			}})
@@ -259,7 +272,7 @@ func TestCancelledWhileItIsStored(t *testing.T) {
 // runElsewhere is a task that another runner on the same state runs.
 func runElsewhere(t *testing.T) (here, there *tasks.Runner, s *tasks.Run) {
 	dir := t.TempDir()
-	here, there = statetest.NewRunner(t, tasks.Options{Store: openStore(t, sqlite.Options{Dir: dir})}), statetest.NewRunner(t, tasks.Options{Store: openStore(t, sqlite.Options{Dir: dir})})
+	here, there = statetest.NewRunner(t, tasks.Options{State: openStore(t, sqlite.Options{Dir: dir})}), statetest.NewRunner(t, tasks.Options{State: openStore(t, sqlite.Options{Dir: dir})})
 	s = statetest.Start(t, there, statetest.UntilDone)
 	s.Delivered()
 	return here, there, s
@@ -337,7 +350,7 @@ func TestLimitsHoldOverProcesses(t *testing.T) {
 	dir := t.TempDir()
 	limits := tasks.Limits{MaxLive: 3, MaxStartsPerMinute: 5}
 	runner := func(owner string) *tasks.Runner {
-		return statetest.NewRunner(t, tasks.Options{Store: openStore(t, sqlite.Options{Dir: dir, Limits: limits}), Owner: owner, Limits: limits})
+		return statetest.NewRunner(t, tasks.Options{State: openStore(t, sqlite.Options{Dir: dir, Limits: limits}), Owner: owner, Limits: limits})
 	}
 	one, two, other := runner("local"), runner("local"), runner("other")
 	var runs []*tasks.Run
@@ -367,18 +380,18 @@ func TestLimitsHoldOverProcesses(t *testing.T) {
 
 // Tasks whose ttl has passed in a sleep are stopped when the machine wakes, whoever runs them.
 func TestTTLPassesInSleep(t *testing.T) {
-	for name, store := range map[string]func(*tasks.WallClock) tasks.Store{
-		"memory": func(c *tasks.WallClock) tasks.Store { m := tasks.NewMemory(); m.SetClock(c.Now); return m },
-		"sqlite": func(c *tasks.WallClock) tasks.Store { return openStore(t, sqlite.Options{Now: c.Now}) },
+	for name, store := range map[string]func(*tasks.WallClock) tasks.State{
+		"memory": func(c *tasks.WallClock) tasks.State { m := tasks.NewMemory(); m.SetClock(c.Now); return m },
+		"sqlite": func(c *tasks.WallClock) tasks.State { return openStore(t, sqlite.Options{Now: c.Now}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			var clock tasks.WallClock
-			r := statetest.NewRunner(t, tasks.Options{Store: store(&clock), TTL: time.Hour}.WithClock(clock.Now))
+			r := statetest.NewRunner(t, tasks.Options{State: store(&clock), TTL: time.Hour}.WithClock(clock.Now))
 			run := statetest.Start(t, r, statetest.UntilDone)
 			run.Delivered()
-			if shared, ok := r.Store().(tasks.Shared); ok { // the supervisor of a detached one, too
+			if shared, ok := r.State().(*sqlite.State); ok { // the supervisor of a detached one, too
 				statetest.Put(t, shared, statetest.Working("detached"))
-				other := statetest.NewRunner(t, tasks.Options{Store: openStore(t, sqlite.Options{Dir: shared.(*sqlite.State).Dir(), Now: clock.Now})}.WithClock(clock.Now))
+				other := statetest.NewRunner(t, tasks.Options{State: openStore(t, sqlite.Options{Dir: shared.Dir(), Now: clock.Now})}.WithClock(clock.Now))
 				taken, err := other.Take(t.Context(), "detached", []byte("{}"), tasks.Spec{Work: statetest.UntilDone})
 				if err != nil {
 					t.Fatal(err)
@@ -413,25 +426,29 @@ func TestTTLPassesInSleep(t *testing.T) {
 
 // blind is a shared store that cannot be read, as one on a full disk.
 type blind struct {
-	tasks.Shared
+	tasks.State
 	task tasks.Task
 }
 
 func (s *blind) Put(context.Context, tasks.Task) error { return nil }
 
-func (s *blind) Asked(context.Context) ([]string, error) { return nil, errors.New("no room") }
-
-func (s *blind) Lost(context.Context) ([]string, error) { return nil, errors.New("no room") }
+func (s *blind) Heed(ctx context.Context) (asked, fenced []string, err error) {
+	select {
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+	}
+	return nil, nil, errors.New("no room")
+}
 
 func (s *blind) Follow(context.Context, string, string) (tasks.Task, error) { return s.task, nil }
 
-func (s *blind) Look(context.Context, *tasks.Task) error { return errors.New("no room") }
+func (s *blind) Watch(context.Context, *tasks.Task) error { return errors.New("no room") }
 
 // A state that cannot be read for long is told once, and not with every look.
 func TestLooksThatFailAreToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log counted
-		r := tasks.NewRunner(tasks.Options{Store: &blind{task: statetest.Logged("elsewhere")}, Log: zerolog.New(&log).Level(zerolog.WarnLevel)})
+		r := tasks.NewRunner(tasks.Options{State: &blind{task: statetest.Logged("elsewhere")}, Log: zerolog.New(&log).Level(zerolog.WarnLevel)})
 		statetest.Start(t, r, statetest.UntilDone).Delivered()
 		if _, _, err := r.Follow(t.Context(), "elsewhere"); err != nil {
 			t.Fatal(err)

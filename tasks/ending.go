@@ -52,7 +52,7 @@ func (r *Run) Merge(ctx context.Context) error {
 	if finishing {
 		return nil // the end is stored behind this, or has been
 	}
-	if err := r.runner.o.Store.Put(ctx, t); err != nil {
+	if err := r.runner.o.State.Put(ctx, t); err != nil {
 		return r.runner.refused(r, err)
 	}
 	return nil

@@ -35,4 +35,4 @@ func (r *Runner) UpdateTask(ctx context.Context, p mcp.UpdateTaskParams) (any, e
 
 func (m *Memory) Held() int64 { return m.held }
 
-func (r *Runner) Store() Store { return r.o.Store }
+func (r *Runner) State() State { return r.o.State }

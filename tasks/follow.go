@@ -3,37 +3,42 @@ package tasks
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"runnel/rpc/mcp"
 )
 
-// A task that another process runs is followed here while somebody wants its output as it comes: its Run looks into the store,
-// again and again, and makes its own log grow as the other's does. It is the Run that has detached the task, which goes on to the
-// task's end, or one of Runner.Follow, which ends with the last who needs it. Who only waits for the end needs no Run (elsewhere.go).
+// A task that another process runs is followed here while somebody wants to see how it goes on or ends: its Run is brought up to date by
+// the state, and makes its own log grow as the other's does. It is the Run that has detached the task, which goes on to the
+// task's end, or one of Runner.Follow, which ends with the last who needs it.
 
-const (
-	// lookFirst and lookMost are how often the store is looked at for a task that is followed: soon while output comes, then less.
-	lookFirst = 50 * time.Millisecond
-	lookMost  = 400 * time.Millisecond
+// lookAgain is when a task that is followed is looked at again after that has failed.
+const lookAgain = 400 * time.Millisecond
+
+var (
+	// errLeft is why a run ends that nobody follows any more.
+	errLeft = errors.New("not followed any more")
+	// ErrAsked tells that a task is asked to cancel, but has not ended yet.
+	ErrAsked = errors.New("the task is asked to cancel, but the process that runs it has not done it")
 )
-
-// errLeft is why a run ends that nobody follows any more.
-var errLeft = errors.New("not followed any more")
 
 // Follow returns the run of a task: the one that there is, or a new one that follows it. It is nil if the task has ended.
 // release must be called in the end.
 func (r *Runner) Follow(ctx context.Context, id string) (run *Run, release func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if run = r.live[id]; run == nil {
+	if run = r.running(id); run == nil {
+		if _, ok := r.unsettled[id]; ok {
+			return nil, func() {}, nil
+		}
 		r.mu.Unlock()
-		t, err := r.followable(ctx, id)
+		t, err := r.o.State.Follow(ctx, r.o.Owner, id)
 		r.mu.Lock()
-		if err != nil || t.Log == nil {
+		if err != nil || t.Status.Terminal() {
 			return nil, func() {}, err
 		}
-		if run = r.live[id]; run == nil { // else somebody follows it by now
+		if run = r.running(id); run == nil { // else somebody follows it by now
 			run = r.startFollower(t)
 		}
 	}
@@ -52,20 +57,11 @@ func (r *Runner) Follow(ctx context.Context, id string) (run *Run, release func(
 func (r *Runner) startFollower(t Task) *Run {
 	run := r.newRun(Spec{Tool: t.Tool, Handle: true}, t)
 	run.follower = true
-	run.owed = 0 // there may be none
+	run.owed = 0 // there may be no delivery
 	run.detached.Set()
-	r.live[t.ID] = run
+	r.followed[t.ID] = run
 	r.all.Go(run.follow)
 	return run
-}
-
-// followable is a task that another process runs, with a log that can grow; without one if it has ended.
-func (r *Runner) followable(ctx context.Context, id string) (Task, error) {
-	shared, ok := r.o.Store.(Shared)
-	if _, unstored := r.unstored(id); !ok || unstored {
-		return Task{}, nil
-	}
-	return shared.Follow(ctx, r.o.Owner, id)
 }
 
 // follow returns when the task has ended where it runs, when nobody follows it any more, or when the Runner is closed.
@@ -110,17 +106,10 @@ func (r *Run) follow() {
 // lookOn brings the run up to date until the task has ended, which it returns as it is then. It fails with ErrNotFound when the task
 // is gone, and with the cause of the run's context.
 func (r *Run) lookOn() (Task, error) {
-	shared := r.runner.o.Store.(Shared)
-	failed := false
-	for wait := lookFirst; ; {
+	for failed := false; ; {
 		t := r.Task()
-		select {
-		case <-time.After(wait):
-		case <-r.ctx.Done():
-			return t, context.Cause(&r.ctx)
-		}
-		before, size := t, r.log.Size()
-		switch err := shared.Look(&r.ctx, &t); {
+		before := t.Status
+		switch err := r.runner.o.State.Watch(&r.ctx, &t); {
 		case errors.Is(err, ErrNotFound):
 			return t, err
 		case r.ctx.Err() != nil:
@@ -129,15 +118,16 @@ func (r *Run) lookOn() (Task, error) {
 			if !failed { // a full disk stays full for many looks
 				r.runner.o.Log.Warn().Err(err).Str("taskId", r.id).Msg("looking at a task that another process runs")
 			}
-			failed, wait = true, lookMost
+			failed = true
+			select {
+			case <-time.After(lookAgain):
+			case <-r.ctx.Done():
+			}
 			continue
 		case t.Status.Terminal():
 			return t, nil
 		}
 		failed = false
-		if wait = min(2*wait, lookMost); r.log.Size() > size {
-			wait = lookFirst
-		}
 		r.mu.Lock()
 		t.Merge = t.Merge || r.task.Merge
 		if t.UpdatedAt.Before(r.task.UpdatedAt) {
@@ -145,11 +135,59 @@ func (r *Run) lookOn() (Task, error) {
 		}
 		r.task = t
 		r.mu.Unlock()
-		if t.Status != before.Status {
+		if t.Status != before {
 			if r.spec.Status != nil {
 				r.spec.Status(t.wire(r.runner.o.PollInterval))
 			}
 			r.changes.Send()
 		}
 	}
+}
+
+// Await returns a task when it has ended.
+func (r *Runner) Await(ctx context.Context, id string) (Task, error) {
+	run, release, err := r.Follow(ctx, id)
+	if err != nil {
+		return Task{}, err
+	}
+	defer release()
+	if run == nil {
+		return r.Get(ctx, id)
+	}
+	select {
+	case <-run.Ended():
+	case <-ctx.Done():
+		return Task{}, context.Cause(ctx)
+	}
+	t := run.Task()
+	switch {
+	case !t.Status.Terminal(): // only the following of it has ended, with the Runner, and so does the request
+		<-ctx.Done()
+		return t, context.Cause(ctx)
+	case run.detached.IsSet(): // it may have been forgotten where it ran
+		return r.Get(ctx, id)
+	case t.Expired(r.o.now()):
+		return Task{}, ErrNotFound
+	}
+	return t, nil
+}
+
+// cancelElsewhere asks for a task's cancellation and returns the task once it has ended, with ErrEnded if it ended otherwise.
+func (r *Runner) cancelElsewhere(ctx context.Context, id string) (Task, error) {
+	if err := r.o.State.Ask(ctx, r.o.Owner, id); err != nil {
+		return Task{}, err
+	}
+	wait, cancel := context.WithTimeout(ctx, r.o.AskTimeout) // from here on: to ask may have waited for the state
+	defer cancel()
+	t, err := r.Await(wait, id)
+	if err != nil && ctx.Err() == nil && wait.Err() != nil {
+		return t, fmt.Errorf("%w in %v", ErrAsked, r.o.AskTimeout)
+	}
+	if errors.Is(err, ErrNotFound) {
+		t.ID, t.Status, err = id, mcp.TaskCancelled, nil // a call without a handle, which is forgotten when it ends
+	}
+	if err == nil && t.Status != mcp.TaskCancelled {
+		err = ErrEnded
+	}
+	return t, err
 }

@@ -8,7 +8,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Limits are what one owner may do. A Shared store counts tasks over all its processes; requests are
+// Limits are what one owner may do. A state counts tasks over all its processes; requests are
 // counted in each, which serves one client.
 type Limits struct {
 	MaxLive              int // tasks with a handle that have not ended; 0 = 100

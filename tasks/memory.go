@@ -2,17 +2,21 @@ package tasks
 
 import (
 	"context"
+	"errors"
 	"sort"
 	"strconv"
 	"sync"
 	"time"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
 )
 
 // maxMemory bounds what ended tasks hold of a Memory store, in bytes of results and logs;
 // beyond it the tasks that ended first are forgotten before their ttl is over.
 const maxMemory = 64 << 20
 
-// Memory is a Store in memory. It ends with the process.
+// Memory is a State in memory, of one process, with which it ends.
 type Memory struct {
 	now func() time.Time // time.Now but in tests
 
@@ -37,7 +41,7 @@ type stored struct {
 // NewMemory makes an empty store.
 func NewMemory() *Memory { return &Memory{now: time.Now, tasks: map[string]*stored{}} }
 
-// Put implements Store.
+// Put implements State.
 func (m *Memory) Put(_ context.Context, t Task) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -47,13 +51,15 @@ func (m *Memory) Put(_ context.Context, t Task) error {
 		s = &stored{number: m.last}
 		m.tasks[t.ID] = s
 		m.order = append(m.order, s)
+	} else {
+		t.Variables = s.Variables
 	}
 	s.Task = t
 	if t.Status.Terminal() && s.bytes == 0 {
 		s.bytes = weight(&t)
 		m.held += s.bytes
 		m.ended = append(m.ended, s)
-		s.expiry = time.AfterFunc(time.Until(t.CreatedAt.Add(t.TTL)), func() { _ = m.Delete(context.Background(), t.ID) })
+		s.expiry = time.AfterFunc(time.Until(t.CreatedAt.Add(t.TTL)), func() { _ = m.Delete(context.Background(), t.Owner, t.ID) })
 		for m.held > maxMemory && len(m.ended) > 1 {
 			m.remove(m.ended[0])
 		}
@@ -61,7 +67,7 @@ func (m *Memory) Put(_ context.Context, t Task) error {
 	return nil
 }
 
-// Get implements Store.
+// Get implements State.
 func (m *Memory) Get(_ context.Context, owner, id string) (Task, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,7 +78,23 @@ func (m *Memory) Get(_ context.Context, owner, id string) (Task, error) {
 	return s.Task, nil
 }
 
-// List implements Store. A cursor is the number of the last task shown.
+// SetVariables implements State.
+func (m *Memory) SetVariables(_ context.Context, owner, id string, patch []byte) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.tasks[id]
+	if s == nil || s.Owner != owner || s.Status.Terminal() {
+		return nil, ErrEnded
+	}
+	merged, err := MergeVariables(s.Variables, patch)
+	if err != nil {
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "%v", err)
+	}
+	s.Variables = merged
+	return merged, nil
+}
+
+// List implements State. A cursor is the number of the last task shown.
 func (m *Memory) List(_ context.Context, owner, cursor string, n int) ([]Task, string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,15 +122,51 @@ func (m *Memory) List(_ context.Context, owner, cursor string, n int) ([]Task, s
 	return page, "", nil
 }
 
-// Delete implements Store.
-func (m *Memory) Delete(_ context.Context, id string) error {
+// Delete implements State.
+func (m *Memory) Delete(_ context.Context, owner, id string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if s := m.tasks[id]; s != nil {
+	if s := m.tasks[id]; s != nil && s.Owner == owner {
 		m.remove(s)
 	}
 	return nil
 }
+
+// What follows is for tasks of other processes, and for people: there are none.
+
+// Hide implements State: there is no better place than the memory of the log.
+func (m *Memory) Hide(Task) error { return errors.ErrUnsupported }
+
+// MarkFetched implements State.
+func (m *Memory) MarkFetched(context.Context, string, string) error { return nil }
+
+// Ask implements State.
+func (m *Memory) Ask(context.Context, string, string) error { return nil }
+
+// Heed implements State: nobody ever asks.
+func (m *Memory) Heed(ctx context.Context) (asked, fenced []string, err error) {
+	<-ctx.Done()
+	return nil, nil, context.Cause(ctx)
+}
+
+// Take implements State.
+func (m *Memory) Take(context.Context, Task, []byte) (Task, error) {
+	return Task{}, errors.ErrUnsupported
+}
+
+// Taken implements State.
+func (m *Memory) Taken(context.Context, string) (bool, error) { return false, nil }
+
+// Follow implements State.
+func (m *Memory) Follow(ctx context.Context, owner, id string) (Task, error) {
+	return m.Get(ctx, owner, id)
+}
+
+// Watch implements State.
+func (m *Memory) Watch(context.Context, *Task) error { return ErrNotFound }
+
+// Close implements State.
+func (m *Memory) Close() error { return nil }
 
 // remove forgets s. m.mu is held.
 func (m *Memory) remove(s *stored) {

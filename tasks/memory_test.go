@@ -16,7 +16,7 @@ import (
 )
 
 func TestMemory(t *testing.T) {
-	statetest.Run(t, func(*testing.T) tasks.Store { return tasks.NewMemory() })
+	statetest.Run(t, func(*testing.T) tasks.State { return tasks.NewMemory() })
 }
 
 func TestMemoryHidesWhatHasExpired(t *testing.T) {
@@ -71,7 +71,7 @@ func BenchmarkMemoryGrowth(b *testing.B) {
 				_ = m.Put(context.Background(), task)
 				_, _ = m.Get(context.Background(), "local", "new")
 				_, _, _ = m.List(context.Background(), "local", middle, 10)
-				_ = m.Delete(context.Background(), "new")
+				_ = m.Delete(context.Background(), "local", "new")
 			}
 		})
 	}

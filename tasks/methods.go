@@ -172,27 +172,6 @@ func (r *Runner) resume(ctx context.Context, p mcp.TaskParams) (any, error) {
 	return t.Segments.Resume(min(last, maxSeqNr), t.ID, maxResumed), nil
 }
 
-// Await returns a task when it has ended.
-func (r *Runner) Await(ctx context.Context, id string) (Task, error) {
-	run := r.Running(id)
-	if run == nil {
-		return r.endElsewhere(ctx, id)
-	}
-	select {
-	case <-run.Ended():
-	case <-ctx.Done():
-		return Task{}, context.Cause(ctx)
-	}
-	t := run.Task()
-	if !t.Status.Terminal() {
-		return r.endElsewhere(ctx, id) // only the following of it has ended
-	}
-	if t.Expired(r.o.now()) {
-		return Task{}, ErrNotFound
-	}
-	return t, nil
-}
-
 func (r *Runner) cancelTask(ctx context.Context, _ *rpc.Caller, p mcp.TaskParams) (any, error) {
 	t, err := r.Cancel(ctx, p.TaskID)
 	if errors.Is(err, ErrEnded) {

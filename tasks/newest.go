@@ -57,7 +57,7 @@ func (r *Runner) olderThan(ctx context.Context, n int, before string, own bool) 
 	const page = 200
 	for cursor := ""; ; {
 		var some []Task
-		if some, cursor, err = r.o.Store.List(ctx, r.o.Owner, cursor, page); err != nil {
+		if some, cursor, err = r.o.State.List(ctx, r.o.Owner, cursor, page); err != nil {
 			return nil, err
 		}
 		for _, t := range some {

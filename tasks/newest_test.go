@@ -11,7 +11,7 @@ import (
 
 func TestNewest(t *testing.T) {
 	store := NewMemory()
-	one, two := newRunner(t, Options{Store: store}), newRunner(t, Options{Store: store})
+	one, two := newRunner(t, Options{State: store}), newRunner(t, Options{State: store})
 	var made []string // oldest first; every second one is of the other process
 	for n := range 6 {
 		r := []*Runner{one, two}[n%2]

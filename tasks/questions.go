@@ -128,7 +128,7 @@ func (r *Run) storeRestated() {
 	t, shown := r.task, r.handle && !r.finishing && r.task.Status == mcp.TaskInputRequired
 	r.mu.Unlock()
 	if shown {
-		_ = r.runner.o.Store.Put(&r.ctx, t)
+		_ = r.runner.o.State.Put(&r.ctx, t)
 	}
 }
 

@@ -69,7 +69,7 @@ func (s questionless) Put(ctx context.Context, t Task) error {
 // A task does not wait for the answer to a question that was not put.
 func TestQuestionThatIsNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, Options{Store: questionless{NewMemory()}})
+		r := newRunner(t, Options{State: questionless{NewMemory()}})
 		s := start(t, r, untilDone)
 		s.Deliver(delivered)
 		if err := s.Ask(&Question{Message: "really?"}); err == nil {
@@ -185,7 +185,7 @@ func TestPromoteAfterTheEndStoresNothing(t *testing.T) {
 	if err := run.Promote(t.Context()); !errors.Is(err, ErrEnded) {
 		t.Errorf("promoted: %v", err)
 	}
-	if n := len(r.o.Store.(*Memory).tasks); n != 0 {
+	if n := len(r.o.State.(*Memory).tasks); n != 0 {
 		t.Errorf("%d tasks stored", n)
 	}
 }

@@ -27,7 +27,7 @@ var (
 // The end has one door, finish. Who comes first ends the task, whatever its work does just then, and the others wait for ended:
 //
 //	Do      when it is drained: completed or failed, as the work says
-//	Cancel  for a client of this process or of another one (elsewhere.go)
+//	Cancel  for a client of this process or of another one (heed.go)
 //	expire  when its ttl is over
 //	cutOff  when its output is lost, and when the Runner is closed or gives it up
 //
@@ -172,7 +172,7 @@ func (r *Run) move(status mcp.TaskStatus, message string) error {
 	if r.spec.Status != nil {
 		r.spec.Status(t.wire(r.runner.o.PollInterval))
 	}
-	return r.runner.o.Store.Put(&r.ctx, t)
+	return r.runner.o.State.Put(&r.ctx, t)
 }
 
 // endsWithin waits for an end that is being stored. It reports false if that takes too long.
@@ -325,7 +325,7 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 		// The outcome is stored before the terminal status can be seen.
 		t = r.runner.settle(t)
 	} else if r.hidden {
-		r.unspill()
+		r.unspill(&t)
 	}
 	r.conclude(t, handle)
 	return true

@@ -92,7 +92,7 @@ func TestRunEnds(t *testing.T) {
 				if len(s.told) != 1 || s.told[0].Status != c.status {
 					t.Errorf("told %v, want one terminal status", s.told)
 				}
-				if stored, err := r.o.Store.Get(t.Context(), "local", s.ID()); err != nil || stored.Status != c.status {
+				if stored, err := r.o.State.Get(t.Context(), "local", s.ID()); err != nil || stored.Status != c.status {
 					t.Errorf("stored %s (%v), want %s", stored.Status, err, c.status)
 				}
 				if s.Cancel("late") {
@@ -157,7 +157,7 @@ func TestCutOffDeliversFirst(t *testing.T) {
 	for name, cut := range map[string]func(r *Runner, run *Run){
 		"stopped": func(r *Runner, _ *Run) { go r.Close() },
 		"lost":    func(_ *Runner, run *Run) { run.Log().Fail(errors.New("disk full")) },
-		"taken":   func(_ *Runner, run *Run) { go run.cutOff(ErrTaken) },
+		"taken":   func(_ *Runner, run *Run) { go run.cutOff(ErrFenced) },
 		"expired": func(*Runner, *Run) { time.Sleep(time.Minute) },
 	} {
 		for _, reads := range []bool{true, false} {
@@ -227,7 +227,7 @@ func TestExpiryStopsWork(t *testing.T) {
 		if _, err := r.Get(t.Context(), s.ID()); !errors.Is(err, ErrNotFound) {
 			t.Errorf("after it: %v", err)
 		}
-		if n := len(r.o.Store.(*Memory).tasks); n != 0 {
+		if n := len(r.o.State.(*Memory).tasks); n != 0 {
 			t.Errorf("%d tasks stored after expiry", n)
 		}
 		r.Close()

@@ -15,9 +15,9 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Options of a Runner. The zero value works: a store, an owner or a time that is zero means what its comment begins with.
+// Options of a Runner. The zero value works: a state, an owner or a time that is zero means what its comment begins with.
 type Options struct {
-	Store        Store         // NewMemory
+	State        State         // NewMemory
 	Owner        string        // "local": whose tasks are run and found
 	TTL          time.Duration // 1 h: for a task whose requestor asks for none
 	MaxTTL       time.Duration // 24 h
@@ -53,22 +53,23 @@ type Runner struct {
 	starts   window
 	requests bucket
 
-	mu      sync.Mutex
-	live    map[string]*Run   // Runs with a handle that have not ended
-	hidden  map[string]*Run   // Runs without a handle that the store keeps
-	made    []string          // the ids of the last tasks that got a handle here, oldest first
-	working map[*Run]struct{} // Runs with a handle whose [Run.Do] has not returned, though they may have ended
+	mu       sync.Mutex
+	live     map[string]*Run   // Runs with a handle that have not ended
+	followed map[string]*Run   // Runs of Follow: of tasks that other processes run
+	hidden   map[string]*Run   // Runs without a handle that the store keeps
+	made     []string          // the ids of the last tasks that got a handle here, oldest first
+	working  map[*Run]struct{} // Runs with a handle whose [Run.Do] has not returned, though they may have ended
 
 	unsettled map[string]Task // ended, but their end could not be stored (settle.go)
 	lost      error           // why none of these will be
-	watching  bool            // for what others ask (elsewhere.go)
+	watching  bool            // for what others ask (heed.go)
 	watchers  sync.WaitGroup
 }
 
 // NewRunner makes a runner.
 func NewRunner(o Options) *Runner {
-	if o.Store == nil {
-		o.Store = NewMemory()
+	if o.State == nil {
+		o.State = NewMemory()
 	}
 	if o.Owner == "" {
 		o.Owner = "local"
@@ -97,7 +98,7 @@ func NewRunner(o Options) *Runner {
 	ctx, end := context.WithCancel(context.Background())
 	givenUp, giveUp := context.WithCancel(context.Background())
 	return &Runner{o: o, ctx: ctx, end: end, givenUp: givenUp, giveUp: giveUp,
-		live: map[string]*Run{}, hidden: map[string]*Run{}, working: map[*Run]struct{}{}, unsettled: map[string]Task{},
+		live: map[string]*Run{}, followed: map[string]*Run{}, hidden: map[string]*Run{}, working: map[*Run]struct{}{}, unsettled: map[string]Task{},
 		merging:  make(chan struct{}, maxMerging),
 		starts:   window{limit: o.MaxStartsPerMinute, period: time.Minute},
 		requests: bucket{limit: o.MaxRequestsPerSecond, period: time.Second},
@@ -182,7 +183,7 @@ func (r *Runner) newRun(spec Spec, t Task) *Run {
 	run.ctx.Parent = r.ctx
 	if t.Log == nil {
 		o := partials.LogOptions{MaxPending: r.o.MaxPending, Memory: &r.memory, Lost: run.ctx.Cancel}
-		if _, ok := r.o.Store.(Hider); ok && spec.Late && !spec.Handle {
+		if spec.Late && !spec.Handle {
 			o.Spill = run.spill
 			run.hider = time.AfterFunc(hideAfter, run.spill)
 		}
@@ -232,7 +233,7 @@ func (r *Runner) enter(ctx context.Context, run *Run) error {
 	r.mu.Unlock()
 	// A task is stored before its handle is sent.
 	task := run.Task()
-	if err := r.o.Store.Put(ctx, task); err != nil {
+	if err := r.o.State.Put(ctx, task); err != nil {
 		r.forget(run)
 		return r.refused(run, err)
 	}
@@ -265,8 +266,10 @@ func (r *Runner) forget(run *Run) {
 
 // drop is forget under mu. Another run may follow the same task by now.
 func (r *Runner) drop(run *Run) {
-	if r.live[run.id] == run {
-		delete(r.live, run.id)
+	for _, list := range []map[string]*Run{r.live, r.followed} {
+		if list[run.id] == run {
+			delete(list, run.id)
+		}
 	}
 }
 
@@ -274,7 +277,15 @@ func (r *Runner) drop(run *Run) {
 func (r *Runner) Running(id string) *Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.live[id]
+	return r.running(id)
+}
+
+// running is Running under mu.
+func (r *Runner) running(id string) *Run {
+	if run := r.live[id]; run != nil {
+		return run
+	}
+	return r.followed[id]
 }
 
 // Get returns a task of the owner as it is now, or ErrNotFound.
@@ -285,7 +296,7 @@ func (r *Runner) Get(ctx context.Context, id string) (Task, error) {
 	if t, ok := r.unstored(id); ok {
 		return t, nil
 	}
-	t, err := r.o.Store.Get(ctx, r.o.Owner, id)
+	t, err := r.o.State.Get(ctx, r.o.Owner, id)
 	if err == nil && t.Status == mcp.TaskWorking { // elsewhere
 		t.StatusMessage = Clip(t.LastLine(ctx))
 	}
@@ -294,7 +305,7 @@ func (r *Runner) Get(ctx context.Context, id string) (Task, error) {
 
 // List returns a page of the owner's tasks (see Store).
 func (r *Runner) List(ctx context.Context, cursor string, n int) ([]Task, string, error) {
-	page, next, err := r.o.Store.List(ctx, r.o.Owner, cursor, n)
+	page, next, err := r.o.State.List(ctx, r.o.Owner, cursor, n)
 	for i := range page {
 		if run := r.Running(page[i].ID); run != nil {
 			page[i] = run.live()

@@ -16,17 +16,17 @@ const settleRetry = 5 * time.Second
 // shown as one: it would be gone with the process. The task has failed then, and says why. It works on while another
 // process holds the state, which each try waits for: the work of an hour is not lost to that.
 func (r *Runner) settle(t Task) Task {
-	err := r.o.Store.Put(context.Background(), t)
+	err := r.o.State.Put(context.Background(), t)
 	for told := false; errors.Is(err, ErrBusy) && t.Status != mcp.TaskCancelled && r.ctx.Err() == nil && !t.Expired(r.o.now()); told = true {
 		if !told {
 			r.o.Log.Warn().Err(err).Str("taskId", t.ID).Str("owner", t.Owner).Msg("end of task waits to be stored")
 		}
-		err = r.o.Store.Put(context.Background(), t)
+		err = r.o.State.Put(context.Background(), t)
 	}
 	if err == nil {
 		return t
 	}
-	if errors.Is(err, ErrTaken) {
+	if errors.Is(err, ErrFenced) {
 		return r.overruled(t)
 	}
 	r.o.Log.Error().Err(err).Str("taskId", t.ID).Str("owner", t.Owner).Msg("end of task not stored")
@@ -45,14 +45,14 @@ func (r *Runner) settle(t Task) Task {
 // finds from now on. What the task came to here is not shown: it would contradict that.
 func (r *Runner) overruled(t Task) Task {
 	came := t.Status
-	stored, err := r.o.Store.Get(context.Background(), t.Owner, t.ID)
+	stored, err := r.o.State.Get(context.Background(), t.Owner, t.ID)
 	if err == nil && stored.Status.Terminal() {
 		t.Status, t.StatusMessage, t.Outcome = stored.Status, stored.StatusMessage, stored.Outcome
 	} else {
-		message := ErrTaken.Error() + ", or has deleted it"
+		message := ErrFenced.Error() + ", or has deleted it"
 		t.Status, t.StatusMessage, t.Outcome = mcp.TaskFailed, message, &Outcome{Err: rpc.Errorf(mcp.CodeInternalError, "%s", message)}
 	}
-	r.o.Log.Error().Err(ErrTaken).Str("taskId", t.ID).Str("owner", t.Owner).Str("came", string(came)).Str("stored", string(t.Status)).Msg("end of task not stored")
+	r.o.Log.Error().Err(ErrFenced).Str("taskId", t.ID).Str("owner", t.Owner).Str("came", string(came)).Str("stored", string(t.Status)).Msg("end of task not stored")
 	return t
 }
 
@@ -75,7 +75,7 @@ func (r *Runner) resettle(id string) {
 	if !ok || r.ctx.Err() != nil {
 		return
 	}
-	if err := r.o.Store.Put(context.Background(), t); err != nil && !errors.Is(err, ErrTaken) && !t.Expired(r.o.now()) {
+	if err := r.o.State.Put(context.Background(), t); err != nil && !errors.Is(err, ErrFenced) && !t.Expired(r.o.now()) {
 		r.resettleLater(id, err)
 		return
 	}

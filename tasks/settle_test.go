@@ -26,7 +26,7 @@ func (s endless) Put(ctx context.Context, t Task) error {
 // An end that cannot be stored is waited for until its task has expired, and no longer: a supervisor would never end.
 func TestSettledWhenExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, Options{Store: endless{NewMemory()}, TTL: 2*settleRetry + time.Second})
+		r := newRunner(t, Options{State: endless{NewMemory()}, TTL: 2*settleRetry + time.Second})
 		s := start(t, r, func(context.Context, *Run) (*mcp.CallToolResult, string, error) {
 			return mcp.Result("fine"), "", nil
 		})
@@ -59,7 +59,7 @@ func (s slowEnd) Put(ctx context.Context, t Task) error {
 func TestEndIsStoredSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		r := NewRunner(Options{Store: slowEnd{NewMemory()}, Log: zerolog.New(&log)})
+		r := NewRunner(Options{State: slowEnd{NewMemory()}, Log: zerolog.New(&log)})
 		s := start(t, r, func(ctx context.Context, _ *Run) (*mcp.CallToolResult, string, error) {
 			<-ctx.Done()
 			return mcp.Result("stopped"), "", nil
@@ -67,7 +67,7 @@ func TestEndIsStoredSlowly(t *testing.T) {
 		s.Delivered()
 		time.AfterFunc(time.Second, r.GiveUp)
 		r.Close()
-		if task, err := r.o.Store.Get(t.Context(), "local", s.ID()); err != nil || task.Status != mcp.TaskFailed {
+		if task, err := r.o.State.Get(t.Context(), "local", s.ID()); err != nil || task.Status != mcp.TaskFailed {
 			t.Errorf("stored as %s, %v", task.Status, err)
 		}
 		if strings.Contains(log.String(), "has not stopped") {

@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -24,7 +25,9 @@ func (r *Run) spill() {
 	if needless {
 		return
 	}
-	if err := r.runner.o.Store.(Hider).Hide(t); err != nil {
+	if err := r.runner.o.State.Hide(t); errors.Is(err, errors.ErrUnsupported) {
+		return
+	} else if err != nil {
 		r.runner.o.Log.Warn().Err(err).Str("taskId", r.id).Msg("a call cannot be stored: memory keeps the end of its output")
 		return
 	}
@@ -48,9 +51,9 @@ func (r *Run) setHidden(hidden bool) {
 }
 
 // unspill deletes what the store kept for a run that has ended without a handle. The door is held.
-func (r *Run) unspill() {
+func (r *Run) unspill(t *Task) {
 	r.setHidden(false)
-	if err := r.runner.o.Store.Delete(context.Background(), r.id); err != nil {
+	if err := r.runner.o.State.Delete(context.Background(), t.Owner, t.ID); err != nil {
 		r.runner.o.Log.Warn().Err(err).Str("taskId", r.id).Msg("deleting the stored output of a call")
 	}
 }

@@ -119,15 +119,14 @@ func (r *Run) SetVariables(ctx context.Context, patch json.RawMessage) (json.Raw
 
 // mergeVariables merges a patch into the variables of a task, where they are kept.
 func (r *Runner) mergeVariables(ctx context.Context, t *Task, handle bool, patch json.RawMessage) (json.RawMessage, error) {
-	shared, ok := r.o.Store.(Shared)
-	if !ok || !handle {
+	if !handle {
 		merged, err := MergeVariables(t.Variables, patch)
 		if err != nil {
 			err = rpc.Errorf(mcp.CodeInvalidParams, "%v", err)
 		}
 		return merged, err
 	}
-	merged, err := shared.SetVariables(ctx, t.Owner, t.ID, patch)
+	merged, err := r.o.State.SetVariables(ctx, t.Owner, t.ID, patch)
 	var wire *rpc.Error
 	if err != nil && !errors.Is(err, ErrEnded) && !errors.As(err, &wire) {
 		err = rpc.Errorf(mcp.CodeInternalError, "the variables could not be stored: %v", err)

@@ -303,7 +303,7 @@ func (d *diagnosis) session(ctx context.Context, version string) {
 			return
 		}
 	}
-	wait := d.i.connectInProcess(ctx, &o, tools.DefaultConfig(), set, memory{tasks.NewMemory()})
+	wait := d.i.connectInProcess(ctx, &o, tools.DefaultConfig(), set, tasks.NewMemory())
 	defer wait()
 	began := time.Now()
 	client, err := rpc.Dial(ctx, o)

@@ -61,5 +61,5 @@ func (i *invocation) doctorHost(cmd *cobra.Command) error {
 	}
 	inner := *i
 	inner.stdin = io.TeeReader(i.stdin, &trace.Tap{To: io.Discard, Note: trace.New(report, "").Lines(trace.FromHost)})
-	return inner.connect(cmd.Context(), tools.DefaultConfig(), set, memory{tasks.NewMemory()}, i.logger())
+	return inner.connect(cmd.Context(), tools.DefaultConfig(), set, tasks.NewMemory(), i.logger())
 }

@@ -15,6 +15,7 @@ import (
 	"runnel/internal/term"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/tasks"
 	"runnel/tools"
 	"runnel/tools/process"
 )
@@ -100,7 +101,7 @@ func (i *invocation) serveInProcess(ctx context.Context, o *rpc.DialOptions) (wa
 }
 
 // connectInProcess serves a registry to o.In and o.Out, which it makes. It closes the store in the end.
-func (i *invocation) connectInProcess(ctx context.Context, o *rpc.DialOptions, config *tools.Config, set *tools.UpstreamSet, store closingStore) (wait func()) {
+func (i *invocation) connectInProcess(ctx context.Context, o *rpc.DialOptions, config *tools.Config, set *tools.UpstreamSet, store tasks.State) (wait func()) {
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
 	o.In, o.Out = toServer, fromServer

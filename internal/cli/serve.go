@@ -74,7 +74,7 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 }
 
 // supervisors starts what goes on with detached calls, nil if nothing outlives this process.
-func supervisors(config *tools.Config, store closingStore) func(*tools.Detached) error {
+func supervisors(config *tools.Config, store tasks.State) func(*tools.Detached) error {
 	s, ok := store.(*sqlite.State)
 	if !ok {
 		return nil
@@ -107,7 +107,7 @@ func limits(config *tools.Config) tasks.Limits {
 }
 
 // connect wires the rooms and serves one client.
-func (i *invocation) connect(ctx context.Context, config *tools.Config, set *tools.UpstreamSet, store closingStore, log zerolog.Logger) error {
+func (i *invocation) connect(ctx context.Context, config *tools.Config, set *tools.UpstreamSet, store tasks.State, log zerolog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	process.CollectOrphans(ctx)
@@ -121,7 +121,7 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, set *too
 		Log:          log,
 	})
 	runner := tasks.NewRunner(tasks.Options{
-		Store:        store,
+		State:        store,
 		Owner:        config.Server.Owner,
 		TTL:          time.Duration(config.Tasks.TTL),
 		MaxTTL:       time.Duration(config.Tasks.MaxTTL),

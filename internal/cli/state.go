@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -22,20 +21,10 @@ import (
 // have their end then. A client that starts a server only to probe it has ended it by then.
 const recoverDelay = time.Second
 
-// closingStore is a store that is closed in the end.
-type closingStore interface {
-	tasks.Store
-	io.Closer
-}
-
-type memory struct{ *tasks.Memory }
-
-func (memory) Close() error { return nil }
-
 // store is where tasks live.
-func (i *invocation) store(config *tools.Config, log zerolog.Logger) (closingStore, error) {
+func (i *invocation) store(config *tools.Config, log zerolog.Logger) (tasks.State, error) {
 	if config.State.InMemory() {
-		return memory{tasks.NewMemory()}, nil
+		return tasks.NewMemory(), nil
 	}
 	dir, err := config.StateDir(i.getenv)
 	switch {
@@ -43,7 +32,7 @@ func (i *invocation) store(config *tools.Config, log zerolog.Logger) (closingSto
 		return nil, &usageError{fmt.Errorf("tools.%s.detach needs tasks on disk, and %w; name a directory with --state", config.Detaches(), err), ""}
 	case errors.Is(err, tools.ErrNoHome): // some hosts start their servers with next to no environment
 		log.Warn().Err(err).Msg("tasks live in memory: name a directory with --state to keep them")
-		return memory{tasks.NewMemory()}, nil
+		return tasks.NewMemory(), nil
 	case err != nil:
 		return nil, &usageError{err, ""}
 	}
@@ -51,7 +40,7 @@ func (i *invocation) store(config *tools.Config, log zerolog.Logger) (closingSto
 }
 
 // warnOfState tells of a state that cannot be written before the first task fails of it.
-func warnOfState(store closingStore, log zerolog.Logger) {
+func warnOfState(store tasks.State, log zerolog.Logger) {
 	s, ok := store.(*sqlite.State)
 	if !ok {
 		return
@@ -73,7 +62,7 @@ func nearest(dir string) string {
 }
 
 // recoverState opens a state that is there, after a while, for what has to be recovered in it. It ends when ctx does.
-func recoverState(ctx context.Context, store closingStore, log zerolog.Logger) {
+func recoverState(ctx context.Context, store tasks.State, log zerolog.Logger) {
 	s, ok := store.(*sqlite.State)
 	if !ok || !s.Exists() {
 		return

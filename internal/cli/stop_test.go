@@ -62,7 +62,7 @@ func TestDeafToolsAreLeftBehind(t *testing.T) {
 		}
 		in, input := io.Pipe()
 		stderr := &bytes.Buffer{}
-		store := memory{tasks.NewMemory()}
+		store := tasks.NewMemory()
 		i := &invocation{stdin: in, stdout: io.Discard, stderr: stderr}
 		var failed error
 		ended := make(chan struct{})

@@ -81,7 +81,7 @@ func (i *invocation) openLocal(cmd *cobra.Command) (*local, error) {
 	if err := l.store.Open(); err != nil {
 		return nil, err
 	}
-	l.runner = tasks.NewRunner(tasks.Options{Store: l.store, Owner: l.owner, AskTimeout: cancelPatience, Log: i.logger()})
+	l.runner = tasks.NewRunner(tasks.Options{State: l.store, Owner: l.owner, AskTimeout: cancelPatience, Log: i.logger()})
 	return l, nil
 }
 
@@ -189,7 +189,7 @@ func (i *invocation) rmCommand() *cobra.Command {
 			if !t.Status.Terminal() {
 				return fmt.Errorf("task %s has not ended: end it with runnel tasks cancel %s", id, id)
 			}
-			return l.store.Delete(cmd.Context(), id)
+			return l.store.Delete(cmd.Context(), l.owner, id)
 		})
 }
 

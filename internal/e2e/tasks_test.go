@@ -211,7 +211,7 @@ func TestTasksKept(t *testing.T) {
 func TestTasksShowItems(t *testing.T) {
 	dir := t.TempDir()
 	store := sqlite.New(sqlite.Options{Dir: dir})
-	runner := tasks.NewRunner(tasks.Options{Store: store})
+	runner := tasks.NewRunner(tasks.Options{State: store})
 	image := mcp.Image([]byte("pixels"), "image/png")
 	run, err := runner.Start(t.Context(), tasks.Spec{Tool: "draw", Handle: true, Work: func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
 		err := run.Log().Append(ctx, partials.Chunk{Data: []byte("no end")}, partials.Chunk{Kind: partials.Item, Data: image}, partials.Chunk{Data: []byte("more\n")}, partials.Chunk{Kind: partials.Item, Data: image})

@@ -68,7 +68,7 @@ func TestSQLiteDamagedRows(t *testing.T) {
 			if _, err := s.db.w.db.Exec(c.damage); err != nil {
 				t.Fatal(err)
 			}
-			r := statetest.NewRunner(t, tasks.Options{Store: s})
+			r := statetest.NewRunner(t, tasks.Options{State: s})
 			read := make(chan struct{})
 			go func() {
 				defer close(read)

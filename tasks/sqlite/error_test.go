@@ -31,7 +31,7 @@ func TestSQLiteIsRemoved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openStore(t, Options{})
-			r := statetest.NewRunner(t, tasks.Options{Store: s})
+			r := statetest.NewRunner(t, tasks.Options{State: s})
 			done := make(chan struct{})
 			running := statetest.Start(t, r, func(context.Context, *tasks.Run) (*mcp.CallToolResult, string, error) {
 				<-done

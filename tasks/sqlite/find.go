@@ -18,8 +18,8 @@ func (s *State) Find(ctx context.Context, owner, prefix string, most int) ([]str
 		owner, prefix, d.o.Now().UnixNano(), most)
 }
 
-// MarkFetched implements tasks.Fetcher.
-func (s *State) MarkFetched(owner, id string) error {
+// MarkFetched implements tasks.State.
+func (s *State) MarkFetched(_ context.Context, owner, id string) error {
 	d, err := s.open()
 	if err != nil {
 		return err

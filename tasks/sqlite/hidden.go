@@ -8,7 +8,7 @@ import "runnel/tasks"
 // hiddenExpires is when a hidden row expires: no reader asks for what has, and the sweeper lets it be while it has a keeper.
 const hiddenExpires = -1
 
-// Hide implements tasks.Hider.
+// Hide implements tasks.State.
 func (s *State) Hide(t tasks.Task) error {
 	d, err := s.open()
 	if err == nil {
@@ -27,7 +27,7 @@ func (d *database) reveal(k *keeping, t tasks.Task) error {
 		own, err := tx.change("UPDATE task SET status = ?, message = ?, updated = ?, expires = ?, merge = ?, variables = ? WHERE number = ? AND keeper = ?",
 			t.Status, t.StatusMessage, t.UpdatedAt.UnixNano(), expires(&t), t.Merge, []byte(t.Variables), k.task, d.lease.name)
 		if err == nil && own == 0 {
-			err = tasks.ErrTaken
+			err = tasks.ErrFenced
 		}
 		if err == nil {
 			tx.live[t.Owner]++

@@ -37,7 +37,7 @@ func (b *logBuffer) String() string {
 func TestLeaseIsRemoved(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir})
-	here, there := statetest.NewRunner(t, tasks.Options{Store: s}), statetest.NewRunner(t, tasks.Options{Store: openStore(t, Options{Dir: dir})})
+	here, there := statetest.NewRunner(t, tasks.Options{State: s}), statetest.NewRunner(t, tasks.Options{State: openStore(t, Options{Dir: dir})})
 	run := statetest.Start(t, here, statetest.UntilDone)
 	run.Deliver(func(ctx context.Context) { <-ctx.Done() })
 	if err := os.RemoveAll(dir + "/" + leaseDir); err != nil { // the folder, too
@@ -61,12 +61,12 @@ func TestTaskEndedByOthers(t *testing.T) {
 		says string
 	}{
 		"recovered": {"UPDATE task SET keeper = NULL, status = 'failed', message = 'its runnel is gone', outcome = CAST('{\"result\":{\"content\":[],\"isError\":true}}' AS BLOB)", "its runnel is gone"},
-		"deleted":   {"DELETE FROM task", tasks.ErrTaken.Error()},
+		"deleted":   {"DELETE FROM task", tasks.ErrFenced.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log logBuffer
 			s := openStore(t, Options{})
-			r := tasks.NewRunner(tasks.Options{Store: s, Log: zerolog.New(&log)})
+			r := tasks.NewRunner(tasks.Options{State: s, Log: zerolog.New(&log)})
 			defer r.Close()
 			done, more := make(chan struct{}), make(chan struct{})
 			quiet := statetest.Start(t, r, func(context.Context, *tasks.Run) (*mcp.CallToolResult, string, error) {
@@ -108,7 +108,7 @@ func TestTaskEndedByOthers(t *testing.T) {
 func TestLeaseIsLost(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir})
-	r := statetest.NewRunner(t, tasks.Options{Store: s, Log: zerolog.Nop()})
+	r := statetest.NewRunner(t, tasks.Options{State: s, Log: zerolog.Nop()})
 	var runs []*tasks.Run
 	for range 2 {
 		run := statetest.Start(t, r, statetest.UntilDone)

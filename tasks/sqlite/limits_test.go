@@ -197,7 +197,7 @@ func TestSQLiteGivesRoomBack(t *testing.T) {
 // One running task that fills the state fails, with a reason; the others do not.
 func TestSQLiteFullFailsTheTask(t *testing.T) {
 	s := openStore(t, Options{MaxState: 4 << 20})
-	r := tasks.NewRunner(tasks.Options{Store: s, Log: zerolog.Nop()})
+	r := tasks.NewRunner(tasks.Options{State: s, Log: zerolog.Nop()})
 	defer r.Close()
 	small := statetest.Start(t, r, statetest.UntilDone)
 	small.Delivered()

@@ -76,7 +76,7 @@ func (k *keeping) write(tx *transaction) error {
 			return err
 		}
 		if own == 0 {
-			return tasks.ErrTaken
+			return tasks.ErrFenced
 		}
 		tx.bytes += int64(len(s.Data))
 		e := &k.pending

@@ -11,7 +11,7 @@ import (
 	"runnel/tasks"
 )
 
-// Put implements tasks.Store. A task that this process puts for the first time is its own to run: until a terminal
+// Put implements tasks.State. A task that this process puts for the first time is its own to run: until a terminal
 // status is put, its log is written to the store as it grows.
 func (s *State) Put(_ context.Context, t tasks.Task) error {
 	d, err := s.openToPut()
@@ -134,7 +134,7 @@ func (d *database) update(k *keeping, t tasks.Task) error {
 			t.Status, t.StatusMessage, t.UpdatedAt.UnixNano(), outcome, t.Merge, keeper, k.task, d.lease.name)
 		tx.bytes += int64(len(outcome))
 		if err == nil && found == 0 {
-			err = tasks.ErrTaken
+			err = tasks.ErrFenced
 		}
 		if _, counted := tx.live[t.Owner]; counted && t.Status.Terminal() {
 			tx.live[t.Owner] -= int(found)
@@ -142,7 +142,7 @@ func (d *database) update(k *keeping, t tasks.Task) error {
 		return err
 	}, committed: k.committed, undone: k.undone}
 	err = d.w.do(store)
-	if t.Status.Terminal() && (err == nil || errors.Is(err, tasks.ErrTaken)) {
+	if t.Status.Terminal() && (err == nil || errors.Is(err, tasks.ErrFenced)) {
 		d.forget(t.ID)
 	}
 	return err
@@ -162,8 +162,8 @@ func expires(t *tasks.Task) int64 {
 	return created + int64(t.TTL)
 }
 
-// Delete implements tasks.Store.
-func (s *State) Delete(_ context.Context, id string) error {
+// Delete implements tasks.State.
+func (s *State) Delete(_ context.Context, owner, id string) error {
 	d, err := s.open()
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ func (s *State) Delete(_ context.Context, id string) error {
 	// To delete a long log takes a while: that is the sweeper's work.
 	defer d.w.callSweeper()
 	return d.w.do(job{do: func(tx *transaction) error {
-		_, err := tx.exec("UPDATE task SET expires = 0, keeper = NULL WHERE id = ?", id)
+		_, err := tx.exec("UPDATE task SET expires = 0, keeper = NULL WHERE id = ? AND owner = ?", id, owner)
 		return err
 	}})
 }

@@ -44,7 +44,7 @@ func scanTask(scan func(...any) error, more ...any) (r row, err error) {
 	return r, err
 }
 
-// Get implements tasks.Store. The log of a task that another process runs is what has been stored of it by now.
+// Get implements tasks.State. The log of a task that another process runs is what has been stored of it by now.
 func (s *State) Get(ctx context.Context, owner, id string) (tasks.Task, error) {
 	d, err := s.open()
 	if err != nil {
@@ -99,7 +99,7 @@ func (d *database) stored(ctx context.Context, r *row) (tasks.Task, error) {
 	return r.Task, err
 }
 
-// List implements tasks.Store. A cursor spells the number of the last task shown.
+// List implements tasks.State. A cursor spells the number of the last task shown.
 func (s *State) List(ctx context.Context, owner, cursor string, n int) ([]tasks.Task, string, error) {
 	var after int64
 	if cursor != "" {

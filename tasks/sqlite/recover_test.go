@@ -80,7 +80,7 @@ func TestSQLiteRecovers(t *testing.T) {
 	if task := statetest.Get(t, live, "late"); task.Status != mcp.TaskFailed {
 		t.Errorf("late: %s", task.Status)
 	}
-	if err := stale.Put(t.Context(), statetest.Ended(late, mcp.TaskCompleted, "too late")); !errors.Is(err, tasks.ErrTaken) {
+	if err := stale.Put(t.Context(), statetest.Ended(late, mcp.TaskCompleted, "too late")); !errors.Is(err, tasks.ErrFenced) {
 		t.Errorf("an end after the end: %v", err)
 	}
 	if task := statetest.Get(t, live, "late"); task.Status != mcp.TaskFailed {

@@ -29,7 +29,7 @@ func TestLimitWhenTheClockIsSetBack(t *testing.T) {
 func TestEndWaitsForTheState(t *testing.T) {
 	s := openStore(t, Options{})
 	var log counted
-	r := tasks.NewRunner(tasks.Options{Store: s, Log: zerolog.New(&log), AskTimeout: time.Millisecond})
+	r := tasks.NewRunner(tasks.Options{State: s, Log: zerolog.New(&log), AskTimeout: time.Millisecond})
 	end := make(chan struct{})
 	begin := func() *tasks.Run {
 		run := statetest.Start(t, r, func(context.Context, *tasks.Run) (*mcp.CallToolResult, string, error) {
@@ -71,7 +71,7 @@ func TestEndWaitsForTheState(t *testing.T) {
 func TestExpiredTaskThatRuns(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir})
-	here, there := statetest.NewRunner(t, tasks.Options{Store: openStore(t, Options{Dir: dir}), AskTimeout: 20 * time.Second}), statetest.NewRunner(t, tasks.Options{Store: s})
+	here, there := statetest.NewRunner(t, tasks.Options{State: openStore(t, Options{Dir: dir}), AskTimeout: 20 * time.Second}), statetest.NewRunner(t, tasks.Options{State: s})
 	run := statetest.Start(t, there, statetest.UntilDone)
 	run.Deliver(func(ctx context.Context) { <-ctx.Done() })
 	if _, err := s.db.w.db.Exec("UPDATE task SET expires = 1"); err != nil { // as a wall clock that has passed it makes it look

@@ -1,10 +1,12 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"maps"
+	"time"
 
 	"runnel/partials"
 	"runnel/rpc"
@@ -12,7 +14,7 @@ import (
 	"runnel/tasks"
 )
 
-// Ask implements tasks.Shared.
+// Ask implements tasks.State.
 func (s *State) Ask(_ context.Context, owner, id string) error {
 	d, err := s.open()
 	if err != nil {
@@ -24,49 +26,64 @@ func (s *State) Ask(_ context.Context, owner, id string) error {
 	}})
 }
 
-// Asked implements tasks.Shared.
-func (s *State) Asked(ctx context.Context) ([]string, error) {
+// heedInterval is how often a process that runs tasks looks for what others ask of it.
+const heedInterval = 250 * time.Millisecond
+
+// Heed implements tasks.State.
+func (s *State) Heed(ctx context.Context) (asked, fenced []string, err error) {
 	d, err := s.open()
-	if err != nil {
-		return nil, err
+	select {
+	case <-time.After(heedInterval):
+	case <-ctx.Done():
+		return nil, nil, context.Cause(ctx)
 	}
-	return d.ids(ctx, "keeper = ? AND asked = 1", d.lease.name)
+	if err != nil {
+		return nil, nil, err
+	}
+	fenced, err = d.fenced()
+	asked, unread := d.ids(ctx, "keeper = ? AND asked = 1", d.lease.name)
+	return asked, fenced, errors.Join(err, unread)
 }
 
-// Lost implements tasks.Shared. Others look for this process's lease, whose file a cleaner of old files may remove.
-func (s *State) Lost(context.Context) (lost []string, err error) {
-	d, err := s.open()
-	if err != nil {
-		return nil, err
+// fenced returns the tasks of this process that others have ended: those look for its lease, whose file a cleaner of old files may remove.
+func (d *database) fenced() (fenced []string, err error) {
+	retaken, err := d.lease.retake()
+	if retaken {
+		d.o.Log.Error().Str("file", d.lease.path).Msg("somebody has removed the file that says that this runnel lives; it is made anew")
 	}
-	if retaken, err := d.lease.retake(); err != nil || !retaken {
-		return nil, err
-	}
-	d.o.Log.Error().Str("file", d.lease.path).Msg("somebody has removed the file that says that this runnel lives; it is made anew")
 	d.mu.Lock()
-	live := maps.Clone(d.live)
+	d.doubted = d.doubted || retaken
+	live, doubted := maps.Clone(d.live), d.doubted
 	d.mu.Unlock()
+	if err != nil || !doubted {
+		return nil, err
+	}
 	// In a transaction: recover looks for the lease in one, which has ended then.
 	err = d.w.do(job{do: func(tx *transaction) error {
-		lost = nil
+		fenced = nil
 		for id, k := range live {
 			own, err := tx.count("SELECT count(*) FROM task WHERE number = ? AND keeper = ?", k.task, d.lease.name)
 			if err != nil {
 				return err
 			}
 			if own == 0 {
-				lost = append(lost, id)
+				fenced = append(fenced, id)
 			}
 		}
 		return nil
 	}})
-	return lost, err
+	if err == nil {
+		d.mu.Lock()
+		d.doubted = false
+		d.mu.Unlock()
+	}
+	return fenced, err
 }
 
 // A detached task changes its keeper once: from the process that stored it to the supervisor that runs it. All others
 // follow what the supervisor writes.
 
-// Take implements tasks.Shared.
+// Take implements tasks.State.
 func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task, error) {
 	d, err := s.open()
 	if err != nil {
@@ -96,7 +113,7 @@ func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task
 	return r.Task, nil
 }
 
-// Taken implements tasks.Shared.
+// Taken implements tasks.State.
 func (s *State) Taken(ctx context.Context, id string) (bool, error) {
 	d, err := s.open()
 	if err != nil {
@@ -114,7 +131,7 @@ func (s *State) Taken(ctx context.Context, id string) (bool, error) {
 	return true, nil
 }
 
-// SetVariables implements tasks.Shared.
+// SetVariables implements tasks.State.
 func (s *State) SetVariables(_ context.Context, owner, id string, patch []byte) (merged []byte, err error) {
 	d, err := s.open()
 	if err != nil {
@@ -144,7 +161,7 @@ func (s *State) SetVariables(_ context.Context, owner, id string, patch []byte) 
 	return merged, err
 }
 
-// Follow implements tasks.Shared.
+// Follow implements tasks.State.
 func (s *State) Follow(ctx context.Context, owner, id string) (tasks.Task, error) {
 	d, err := s.open()
 	if err != nil {
@@ -168,12 +185,37 @@ func (s *State) Follow(ctx context.Context, owner, id string) (tasks.Task, error
 // lookBytes is how much new output a follower takes into memory at once: as much as the log keeps there.
 const lookBytes = 256 << 10
 
-// Look implements tasks.Shared.
-func (s *State) Look(ctx context.Context, t *tasks.Task) error {
+const (
+	// lookFirst and lookMost are how often a task of another process is looked at: soon while output comes, then less.
+	lookFirst = 50 * time.Millisecond
+	lookMost  = 400 * time.Millisecond
+)
+
+// Watch implements tasks.State. Nothing tells of a change in the database: it is looked at again and again.
+func (s *State) Watch(ctx context.Context, t *tasks.Task) error {
 	d, err := s.open()
 	if err != nil {
 		return err
 	}
+	before, size := *t, t.Log.Size()
+	for wait := lookFirst; ; wait = min(2*wait, lookMost) {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if err := d.look(ctx, t); err != nil {
+			return err
+		}
+		if t.Status != before.Status || t.StatusMessage != before.StatusMessage || t.Merge != before.Merge || t.Log.Size() > size ||
+			!bytes.Equal(t.Variables, before.Variables) {
+			return nil
+		}
+	}
+}
+
+// look brings a task of another process up to date.
+func (d *database) look(ctx context.Context, t *tasks.Task) error {
 	r, err := d.current(ctx, t.Owner, t.ID)
 	if err != nil {
 		return err

@@ -56,7 +56,7 @@ func spiller(t *testing.T, r *tasks.Runner) (run *tasks.Run, want []byte, done c
 // What a call wrote before it became a task is there, however much, and nothing of it shows before.
 func TestLateHandleKeepsAll(t *testing.T) {
 	s := openStore(t, Options{Limits: tasks.Limits{MaxLive: 1, MaxStartsPerMinute: 1}})
-	r := statetest.NewRunner(t, tasks.Options{Store: s})
+	r := statetest.NewRunner(t, tasks.Options{State: s})
 	run, want, done := spiller(t, r)
 	if _, err := s.Get(t.Context(), "local", run.ID()); !errors.Is(err, tasks.ErrNotFound) {
 		t.Errorf("before it has a handle: %v, want ErrNotFound", err)
@@ -111,7 +111,7 @@ func awaitNoRows(t *testing.T, dir string) {
 func TestSpilledWithoutHandle(t *testing.T) {
 	t.Run("ended", func(t *testing.T) {
 		s := openStore(t, Options{})
-		run, _, done := spiller(t, statetest.NewRunner(t, tasks.Options{Store: s}))
+		run, _, done := spiller(t, statetest.NewRunner(t, tasks.Options{State: s}))
 		if rows(t, s.Dir()) == 0 {
 			t.Fatal("nothing was stored")
 		}
@@ -124,7 +124,7 @@ func TestSpilledWithoutHandle(t *testing.T) {
 	})
 	t.Run("died", func(t *testing.T) {
 		s := openStore(t, Options{})
-		run, _, _ := spiller(t, statetest.NewRunner(t, tasks.Options{Store: s}))
+		run, _, _ := spiller(t, statetest.NewRunner(t, tasks.Options{State: s}))
 		s.die()
 		if rows(t, s.Dir()) == 0 {
 			t.Fatal("nothing was stored")
@@ -180,7 +180,7 @@ func TestRevealedBehindWhatIsStored(t *testing.T) {
 // A call whose output the state has no room for goes on, and becomes a task that keeps the end of it.
 func TestSpillWithoutRoom(t *testing.T) {
 	s := openStore(t, Options{MaxState: 12 << 20})
-	run, want, done := spiller(t, statetest.NewRunner(t, tasks.Options{Store: s}))
+	run, want, done := spiller(t, statetest.NewRunner(t, tasks.Options{State: s}))
 	close(done)
 	<-run.Ended()
 	if got := run.Task().Outcome; got == nil || got.Result == nil || got.Result.IsError {

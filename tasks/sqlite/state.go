@@ -29,7 +29,7 @@ type Options struct {
 	Now func() time.Time // nil = time.Now
 }
 
-// State is a tasks.Store in a directory. What it has stored survives the process; several processes may use the
+// State is a tasks.State in a directory. What it has stored survives the process; several processes may use the
 // directory at once. It opens with the first use, so that a process that only answers a probe takes nothing.
 type State struct {
 	o       Options
@@ -53,6 +53,7 @@ type database struct {
 	mu   sync.Mutex
 	live map[string]*keeping // tasks of this process that have not ended
 
+	doubted bool           // the lease was away: others may have ended tasks of this process
 	damaged map[int64]bool // tasks whose damage was told
 }
 

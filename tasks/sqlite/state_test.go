@@ -59,7 +59,7 @@ func (s *State) die() {
 }
 
 func TestState(t *testing.T) {
-	statetest.Run(t, func(t *testing.T) tasks.Store { return openStore(t, Options{}) })
+	statetest.Run(t, func(t *testing.T) tasks.State { return openStore(t, Options{}) })
 }
 
 // What was put is there for the next process, byte for byte: status, result, log, segments.

@@ -20,7 +20,7 @@ import (
 func TestSQLiteWithAStoppedReader(t *testing.T) {
 	const maxState = 64 << 20
 	s := openStore(t, Options{MaxState: maxState})
-	r := statetest.NewRunner(t, tasks.Options{Store: s})
+	r := statetest.NewRunner(t, tasks.Options{State: s})
 	statetest.Put(t, s, statetest.Logged("a"), statetest.Logged("b"))
 	file := filepath.Join(s.Dir(), databaseFile)
 	reader, err := sql.Open("sqlite", dsn(file, "query_only(1)"))

@@ -44,7 +44,7 @@ func Ended(t tasks.Task, status mcp.TaskStatus, text string) tasks.Task {
 }
 
 // Put stores tasks, or fails the test.
-func Put(t testing.TB, s tasks.Store, list ...tasks.Task) {
+func Put(t testing.TB, s tasks.State, list ...tasks.Task) {
 	t.Helper()
 	for _, task := range list {
 		if err := s.Put(context.Background(), task); err != nil {
@@ -54,7 +54,7 @@ func Put(t testing.TB, s tasks.Store, list ...tasks.Task) {
 }
 
 // Get returns a task, or fails the test.
-func Get(t testing.TB, s tasks.Store, id string) tasks.Task {
+func Get(t testing.TB, s tasks.State, id string) tasks.Task {
 	t.Helper()
 	task, err := s.Get(context.Background(), owner, id)
 	if err != nil {
@@ -64,7 +64,7 @@ func Get(t testing.TB, s tasks.Store, id string) tasks.Task {
 }
 
 // IDs are those of all tasks, listed in pages of n.
-func IDs(t testing.TB, s tasks.Store, n int) []string {
+func IDs(t testing.TB, s tasks.State, n int) []string {
 	t.Helper()
 	var all []string
 	for cursor := ""; ; {

@@ -13,8 +13,8 @@ import (
 )
 
 // Run holds the states that open makes, each empty, against the contract of tasks.Store.
-func Run(t *testing.T, open func(t *testing.T) tasks.Store) {
-	for name, test := range map[string]func(*testing.T, tasks.Store){
+func Run(t *testing.T, open func(t *testing.T) tasks.State) {
+	for name, test := range map[string]func(*testing.T, tasks.State){
 		"pages":                     pages,
 		"hides foreign and expired": hides,
 	} {
@@ -23,7 +23,7 @@ func Run(t *testing.T, open func(t *testing.T) tasks.Store) {
 }
 
 // Pages of any size show an owner's tasks once and in order.
-func pages(t *testing.T, s tasks.Store) {
+func pages(t *testing.T, s tasks.State) {
 	var want []string
 	for i := range 25 {
 		task := Working(fmt.Sprint("task", i))
@@ -40,7 +40,7 @@ func pages(t *testing.T, s tasks.Store) {
 		}
 	}
 	for i := range 20 {
-		if err := s.Delete(t.Context(), fmt.Sprint("task", i)); err != nil {
+		if err := s.Delete(t.Context(), owner, fmt.Sprint("task", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -55,7 +55,7 @@ func pages(t *testing.T, s tasks.Store) {
 }
 
 // What is somebody else's, expired or unknown is not found.
-func hides(t *testing.T, s tasks.Store) {
+func hides(t *testing.T, s tasks.State) {
 	old := Ended(Logged("old"), mcp.TaskCompleted, "done")
 	old.CreatedAt = time.Now().Add(-time.Hour)
 	Put(t, s, Working("mine"), old)

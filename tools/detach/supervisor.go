@@ -161,7 +161,7 @@ func supervise(in io.Reader, answer io.WriteCloser) error {
 	}
 	log := zerolog.New(os.Stderr).Level(zerolog.InfoLevel).With().Timestamp().Logger()
 	store := sqlite.New(sqlite.Options{Dir: string(o.StateDir), MaxState: o.MaxState, Log: log})
-	runner := tasks.NewRunner(tasks.Options{Store: store, Owner: string(o.Owner), MaxPending: o.MaxPending, ErrorsComplete: o.ErrorsComplete, Log: log})
+	runner := tasks.NewRunner(tasks.Options{State: store, Owner: string(o.Owner), MaxPending: o.MaxPending, ErrorsComplete: o.ErrorsComplete, Log: log})
 	run, err := o.take(ctx, runner, log)
 	told := taken
 	if err != nil {

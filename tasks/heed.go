@@ -1,0 +1,57 @@
+package tasks
+
+import "context"
+
+// A task may be run by another process on the same state. Who wants it cancelled asks there, and so this process looks for what others
+// ask while it runs something that they can see.
+
+// watch starts to look for what others ask, until nothing runs any more that they can see. r.mu is held.
+func (r *Runner) watch() {
+	if !r.watching {
+		r.watching = true
+		r.Go(r.heed)
+	}
+}
+
+// heed cancels the tasks of this process that others ask to cancel, and stops those that others have ended.
+func (r *Runner) heed(ctx context.Context) {
+	for failed := false; ctx.Err() == nil && r.watched(); {
+		asked, fenced, err := r.o.State.Heed(ctx)
+		if err != nil && !failed && ctx.Err() == nil {
+			r.o.Log.Warn().Err(err).Msg("looking for what other runnels ask and have done")
+		}
+		failed = err != nil
+		for _, id := range fenced {
+			if run := r.Running(id); run != nil {
+				r.Go(func(context.Context) { run.cutOff(ErrFenced) })
+			}
+		}
+		for _, id := range asked {
+			switch run := r.asked(id); {
+			case run == nil:
+			case run.Task().Detached: // always by another one
+				run.Cancel("cancelled by the client")
+			default:
+				run.Cancel("cancelled by the client, by another runnel")
+			}
+		}
+	}
+}
+
+// asked is the run that others ask something of, nil if it has ended.
+func (r *Runner) asked(id string) *Run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if run := r.hidden[id]; run != nil {
+		return run
+	}
+	return r.live[id]
+}
+
+// watched reports whether there is something to watch for, and else that nobody watches any more.
+func (r *Runner) watched() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.watching = len(r.live)+len(r.hidden) > 0
+	return r.watching
+}
