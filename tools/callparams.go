@@ -1,10 +1,10 @@
 package tools
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,21 +17,31 @@ import (
 // callParams reads the params of a call. A member that the version does not know is ignored, whatever it holds: "Receivers that
 // do not declare the task capability [...] MUST process requests of that type normally, ignoring any task-augmentation metadata"
 // (2025-11-25 basic/utilities/tasks), and since 2026-07-28 "servers MUST ignore it (treat the field as unknown)" (SEP-2663).
+//
+// It refuses what one reader of JSON takes otherwise than another: "Name" for "name", and the second of two. Who looks at calls on
+// their way, to let some tools through and not others, must see the tool that is called.
 func callParams(v *mcp.Version, params json.RawMessage) (*mcp.CallToolParams, error) {
-	p, ok := plainCallParams(params)
-	if ok {
-		return p, nil
-	}
 	if !rawjson.IsObject(params) {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params must be an object with a name and arguments")
 	}
-	if err := checkCallMembers(params); err != nil {
-		return nil, err
-	}
-	p = &mcp.CallToolParams{}
+	p := &mcp.CallToolParams{}
+	var seen [len(callMembers)]bool
 	var err error
 	rawjson.EachMember(params, func(name, value []byte) bool {
-		switch member := string(name); {
+		i := slices.IndexFunc(callMembers[:], func(known string) bool { return strings.EqualFold(known, string(name)) })
+		switch {
+		case i < 0:
+			return true
+		case callMembers[i] != string(name):
+			err = rpc.Errorf(mcp.CodeInvalidParams, "params.%s is written %q", name, callMembers[i])
+		case seen[i]:
+			err = rpc.Errorf(mcp.CodeInvalidParams, "params.%s is there twice", name)
+		}
+		if err != nil {
+			return false
+		}
+		seen[i] = true
+		switch member := callMembers[i]; {
 		case member == "name":
 			err = readParam("params."+member, value, &p.Name)
 		case member == "arguments":
@@ -45,13 +55,11 @@ func callParams(v *mcp.Version, params json.RawMessage) (*mcp.CallToolParams, er
 		}
 		return err == nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	if p.Name == "" {
-		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.name must be a tool's name")
-	}
 	switch {
+	case err != nil:
+		return nil, err
+	case p.Name == "":
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.name must be a tool's name")
 	case len(p.Arguments) == 0 || string(p.Arguments) == "null":
 		p.Arguments = json.RawMessage("{}")
 	case p.Arguments[0] != '{':
@@ -60,50 +68,8 @@ func callParams(v *mcp.Version, params json.RawMessage) (*mcp.CallToolParams, er
 	return p, nil
 }
 
-// plainCallParams reads the params of most calls, a name and an object of arguments beside _meta, without
-// encoding/json, which took a sixth of a small call's time. ok is false for all others.
-func plainCallParams(params json.RawMessage) (p *mcp.CallToolParams, ok bool) {
-	if len(params) == 0 || params[0] != '{' {
-		return nil, false
-	}
-	p, ok = &mcp.CallToolParams{}, true
-	meta := false
-	rawjson.EachMember(params, func(name, value []byte) bool {
-		switch {
-		case string(name) == "_meta" && !meta:
-			meta = true
-		case string(name) == "name" && p.Name == "" && len(value) > len(`""`) && value[0] == '"' && bytes.IndexByte(value, '\\') < 0:
-			p.Name = string(value[1 : len(value)-1])
-		case string(name) == "arguments" && p.Arguments == nil && value[0] == '{':
-			p.Arguments = value
-		default:
-			ok = false
-		}
-		return ok
-	})
-	return p, ok && p.Name != "" && p.Arguments != nil
-}
-
-// checkCallMembers refuses what one reader of JSON takes otherwise than another: "Name" for "name", and the second of two. Who
-// looks at calls on their way, to let some tools through and not others, must see the tool that is called.
-func checkCallMembers(params json.RawMessage) (err error) {
-	seen := map[string]bool{}
-	rawjson.EachMember(params, func(name, _ []byte) bool {
-		for _, known := range []string{"name", "arguments", "task", "inputResponses", "requestState", "_meta"} {
-			switch {
-			case !strings.EqualFold(known, string(name)):
-			case known != string(name):
-				err = rpc.Errorf(mcp.CodeInvalidParams, "params.%s is written %q", name, known)
-			case seen[known]:
-				err = rpc.Errorf(mcp.CodeInvalidParams, "params.%s is there twice", known)
-			default:
-				seen[known] = true
-			}
-		}
-		return err == nil
-	})
-	return err
-}
+// callMembers are those that the params of a call may have.
+var callMembers = [...]string{"name", "arguments", "task", "inputResponses", "requestState", "_meta"}
 
 // readParam reads the params, or a member of them, and says where they hold what does not belong there.
 func readParam(name string, value []byte, to any) error {
