@@ -30,10 +30,6 @@ func (b *buffer) Write(ctx context.Context, encode func([]byte) []byte) error {
 	return nil
 }
 
-func (b *buffer) WriteNow(encode func([]byte) []byte) (bool, error) {
-	return true, b.Write(context.Background(), encode)
-}
-
 func (b *buffer) lines() []string {
 	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 }
@@ -152,13 +148,6 @@ func (l *stallingLane) Write(ctx context.Context, encode func([]byte) []byte) er
 	return l.buffer.Write(ctx, encode)
 }
 
-func (l *stallingLane) WriteNow(encode func([]byte) []byte) (bool, error) {
-	if l.rng.IntN(5) == 0 {
-		return false, nil
-	}
-	return l.buffer.WriteNow(encode)
-}
-
 func TestPumpKeepsItsPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLog(nil)
@@ -198,8 +187,6 @@ func TestPumpKeepsItsPace(t *testing.T) {
 type laneFunc func(encode func([]byte) []byte)
 
 func (f laneFunc) Write(_ context.Context, encode func([]byte) []byte) error { f(encode); return nil }
-
-func (f laneFunc) WriteNow(func([]byte) []byte) (bool, error) { return false, nil }
 
 func TestPaceZeroKeepsWritesApart(t *testing.T) {
 	l := NewLog(nil)

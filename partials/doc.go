@@ -9,6 +9,6 @@
 //
 //	tool ─ Append ─▶ Log ◀─ Next ─ Reader ─ Pump ─ Dialect.Encode ─▶ Lane ─▶ output
 //
-// Goroutines: a Pump has one while it writes and may have to wait for the client, none while it waits for output or for its time; what is appended
-// to a quiet log is written by who appends.
+// Goroutines: one for each [Pump.Run], which waits for output, for its time or for the client. The log has none: what waits in Append
+// and in Wait is woken by whom it waits for.
 package partials

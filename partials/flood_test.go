@@ -25,10 +25,12 @@ type clientLane struct {
 
 func (l *clientLane) Write(ctx context.Context, encode func([]byte) []byte) error {
 	for ctx.Err() == nil {
-		if written, _ := l.WriteNow(encode); written {
+		l.mu.Lock()
+		if len(l.buf) == 0 {
+			l.buf = encode(l.buf)
+			l.mu.Unlock()
 			return nil
 		}
-		l.mu.Lock()
 		if l.empty == nil {
 			l.empty = make(chan struct{})
 		}
@@ -39,17 +41,7 @@ func (l *clientLane) Write(ctx context.Context, encode func([]byte) []byte) erro
 		case <-ctx.Done():
 		}
 	}
-	return ctx.Err()
-}
-
-func (l *clientLane) WriteNow(encode func([]byte) []byte) (bool, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.buf) > 0 {
-		return false, nil
-	}
-	l.buf = encode(l.buf)
-	return true, nil
+	return context.Cause(ctx)
 }
 
 // read is what the client has read so far.
@@ -83,7 +75,8 @@ func floods(t *testing.T, rng *rand.Rand) {
 		lanes[i] = lane
 		o := PumpOptions{MaxBytes: 1 << (11 + rng.IntN(5)), Pace: time.Duration(rng.IntN(4)/3) * time.Millisecond}
 		readers[i] = l.NewReader(0)
-		NewPump(readers[i], NewSEP2679(head, "id"), lane, o).Start(t.Context(), func(err error) { ended <- err })
+		p := NewPump(readers[i], NewSEP2679(head, "id"), lane, o)
+		go func() { ended <- p.Run(t.Context()) }()
 		most := 32 << rng.IntN(6) // µs between two looks
 		clients.Go(func() {
 			for !closed(stop) {
@@ -94,7 +87,7 @@ func floods(t *testing.T, rng *rand.Rand) {
 	}
 	stopped := &clientLane{}
 	p := NewPump(l.NewReader(0), NewSEP2679(head, "id"), stopped, PumpOptions{MaxBytes: 1 << 11})
-	p.Start(t.Context(), func(err error) { ended <- err })
+	go func() { ended <- p.Run(t.Context()) }()
 	when := time.Duration(rng.IntN(20)) * time.Millisecond
 	clients.Go(func() {
 		for began := time.Now(); time.Since(began) < when; time.Sleep(50 * time.Microsecond) {
@@ -102,7 +95,7 @@ func floods(t *testing.T, rng *rand.Rand) {
 		}
 		p.Stop()
 		before := len(stopped.read())
-		time.Sleep(10 * quiet)
+		time.Sleep(10 * time.Millisecond)
 		if more := len(stopped.read()) - before; more > 0 {
 			t.Errorf("%d bytes come after Stop", more)
 		}
@@ -134,7 +127,7 @@ func floods(t *testing.T, rng *rand.Rand) {
 	}
 	tools.Wait()
 	// The log is still open.
-	for began := time.Now(); slices.ContainsFunc(readers, func(r *Reader) bool { return r.Pos() < l.Size() }); time.Sleep(quiet) {
+	for began := time.Now(); slices.ContainsFunc(readers, func(r *Reader) bool { return r.Pos() < l.Size() }); time.Sleep(time.Millisecond) {
 		if time.Since(began) > time.Minute {
 			t.Error("some of it is not written")
 			break

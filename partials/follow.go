@@ -48,8 +48,6 @@ func (l *Log) Grow(end int64, tail []Stretch) error {
 	l.keptCost = l.cost
 	l.end, l.kept = end, end
 	l.trim()
-	if wake := l.wakeReaders(); wake != nil {
-		go wake(false) // Segments.Grow holds its lock
-	}
+	l.wakeReaders()
 	return nil
 }

@@ -56,8 +56,8 @@ func FuzzLines(f *testing.F) {
 		o := PumpOptions{MaxBytes: int(maxBytes)}
 		write := func(r *Reader, d Dialect) (lines []byte) {
 			p := NewPump(r, d, nil, o)
-			for p.ctx = t.Context(); ; {
-				if err := r.load(p.ctx); err != nil {
+			for {
+				if err := r.load(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				before := len(lines)

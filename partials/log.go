@@ -3,6 +3,7 @@ package partials
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"runnel/rpc/mcp"
@@ -41,7 +42,7 @@ const (
 //   - Append waits for room (admit): without a backing until the slowest reader has read on, with one until the backing has taken
 //     what there is, and for readers only as behind.go says. A reader that has read on or is closed calls wakeAppends, and so does
 //     the backing's owner (Kept).
-//   - A reader waits for output (Wait, park). Append, Grow and Close wake it (wakeReaders).
+//   - A reader waits for output (Wait). Append, Grow and Close wake it (wakeReaders).
 //   - The backing's owner waits for Due, which Append calls.
 //
 // The lock of the log covers its readers' positions, too. It is the innermost: a lane's lock, Pump.mu and Segments.mu are taken before
@@ -66,7 +67,7 @@ type Log struct {
 
 	// Who waits.
 	readers []*Reader     // those that Append waits for
-	waiting []*Reader     // those in Wait, and those that are parked
+	waiting []*Reader     // those in Wait
 	room    chan struct{} // closed when a reader or the backing has moved on; nil if no Append waits
 
 	// The backing (backing.go, keeper.go).
@@ -138,11 +139,8 @@ func (l *Log) publish() {
 	l.share(!l.closed && l.backing == nil && l.cost >= backedRetain)
 	l.trim()
 	l.tell()
-	wake := l.wakeReaders()
+	l.wakeReaders()
 	l.mu.Unlock()
-	if wake != nil {
-		wake(true)
-	}
 }
 
 // admit waits until size more may be appended. l.mu is held before and after, and not while it waits.
@@ -245,25 +243,15 @@ func (l *Log) trim() {
 	l.blocks = l.blocks[drop:]
 }
 
-// wakeReaders wakes the readers that have what they wait for. What it returns, if anything, wakes one that is parked: it must be
-// called when l.mu is not held any more. l.mu is held.
-func (l *Log) wakeReaders() (parked func(hurry bool)) {
-	kept := l.waiting[:0]
-	for _, r := range l.waiting {
-		switch {
-		case !l.closed && l.end-r.pos < r.want:
-			kept = append(kept, r)
-		case r.wake == nil:
-			r.ready <- struct{}{} // never blocks: a reader waits at most once at a time
-		case parked == nil:
-			parked = r.wake
-		default:
-			go r.wake(false)
+// wakeReaders wakes the readers that have what they wait for. l.mu is held.
+func (l *Log) wakeReaders() {
+	l.waiting = slices.DeleteFunc(l.waiting, func(r *Reader) bool {
+		if !l.closed && l.end-r.pos < r.want {
+			return false
 		}
-	}
-	clear(l.waiting[len(kept):])
-	l.waiting = kept
-	return parked
+		r.ready <- struct{}{} // never blocks: a reader waits at most once at a time
+		return true
+	})
 }
 
 // wakeAppends lets the appends that wait for room look again. l.mu is held.
@@ -276,17 +264,13 @@ func (l *Log) wakeAppends() {
 
 // Close ends the log: readers read what is there, then io.EOF.
 func (l *Log) Close() {
-	var wake func(bool)
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if !l.closed {
 		l.closed = true
 		l.share(false)
-		wake = l.wakeReaders()
+		l.wakeReaders()
 		l.wakeAppends()
-	}
-	l.mu.Unlock()
-	if wake != nil {
-		wake(true)
 	}
 }
 

@@ -12,12 +12,10 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Lane is where a pump writes. Write waits for its turn and for room, and calls encode at most once; what encode
-// appends to dst is written. An error means that encode was not called. WriteNow is Write for those who must not wait: it
-// reports false where Write would.
+// Lane is where a pump writes. Write waits for its turn and for room; then encode is called, and what it appends to dst is written.
+// An error means that encode was not and will not be called.
 type Lane interface {
 	Write(ctx context.Context, encode func(dst []byte) []byte) error
-	WriteNow(encode func(dst []byte) []byte) (bool, error)
 }
 
 // PumpOptions of a Pump.
@@ -41,35 +39,20 @@ const (
 
 // Pump moves a task's output from a reader through a dialect to a lane: the first of it at once, then at most one
 // notification per pace. When the client does not read, the lane waits, and the next notification carries more.
-//
-// It has no goroutine while it waits, for more in the log or for the time of the next notification: whichever comes gives
-// it its next turn. What is appended to a log that was quiet is written by the one who appends. That spares a thousand tasks
-// that write now and then a thousand stacks, and each of their chunks two goroutines that must be woken one after the other.
-//
-// So either one goroutine has the turn (turn), or the pump waits (waits) and whoever sets waits to false takes the turn, or it has
-// ended (finish).
 type Pump struct {
 	r       *Reader
 	dialect Dialect
 	liner   liner // dialect, if it is one and each write is a notification
 	lane    Lane
 	o       PumpOptions
-	emit    func(dst []byte) []byte // encode
-	wake    func(hurry bool)        // woken
-	ctx     context.Context
-	done    func(error)
 
-	// Owned by who has the turn.
+	// Owned by Run.
 	next time.Time // of the next notification
-	last time.Time // of the last one
-	end  bool      // what is written now is the end
 
 	mu      sync.Mutex // held while a line is encoded; taken under the lane's lock, so nothing may wait for the lane under it
-	waits   bool
-	timer   *time.Timer // runs while the pump waits for its time; nil before the first time
 	stopped bool
-	stop    context.CancelFunc // nil but in Run
-	pos     int64              // behind what was encoded
+	stop    context.CancelCauseFunc // nil but in Run
+	pos     int64                   // after what was encoded
 }
 
 // NewPump makes a pump. It closes r when it is done.
@@ -85,80 +68,67 @@ func NewPump(r *Reader, d Dialect, lane Lane, o PumpOptions) *Pump {
 	} else {
 		r.joins = true // to look at each of a thousand small chunks again was a fifth of what they cost
 	}
-	p := &Pump{r: r, dialect: d, lane: lane, o: o, pos: r.Pos(), liner: lines}
-	p.emit, p.wake = p.encode, p.woken
-	return p
+	return &Pump{r: r, dialect: d, lane: lane, o: o, pos: r.Pos(), liner: lines}
 }
 
 // errStopped is why a pump that was stopped returns.
 var errStopped = errors.New("pump stopped")
 
-// quiet is how long a pump must have written nothing for an append to be written by the one who appends. A tool that appends all the
-// time would be held up by a write for each chunk; a goroutine that follows it writes many at once.
-const quiet = time.Millisecond
-
-// Start writes out what is appended to the log until the log is closed and all of it is written (nil), or until Stop or
-// the lane ends it; then it calls done, once. It does not wait for that, nor for the client. When ctx has ended nothing more
-// is written and what a goroutine of the pump waits for ends, but only Stop wakes a pump that waits; ctx must end soon after it.
-func (p *Pump) Start(ctx context.Context, done func(error)) {
-	p.ctx, p.done = ctx, done
+// Run writes out what is appended to the log until the log is closed and all of it is written (nil), or until Stop, ctx or the
+// lane ends it.
+func (p *Pump) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer p.r.Close()
+	p.mu.Lock()
+	if p.stop = cancel; p.stopped {
+		cancel(errStopped)
+	}
+	p.mu.Unlock()
 	if p.o.Sparse {
 		p.next = time.Now().Add(p.o.Pace)
 	}
-	p.turn(true)
+	encode := p.encode
+	for ctx.Err() == nil {
+		switch err := p.await(ctx); err {
+		case nil:
+		case io.EOF:
+			return p.lane.Write(ctx, p.encodeEnd)
+		default:
+			return err
+		}
+		if err := p.load(ctx); err != nil {
+			return err
+		}
+		if err := p.lane.Write(ctx, encode); err != nil {
+			return err
+		}
+		p.next = time.Now().Add(p.o.Pace)
+	}
+	return context.Cause(ctx)
 }
 
-// Run is Start for those who wait for the end. The end of ctx is one, too.
-func (p *Pump) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	p.mu.Lock()
-	p.stop = cancel
-	p.mu.Unlock()
-	done := make(chan error, 1)
-	p.Start(ctx, func(err error) { done <- err })
-	select {
-	case err := <-done:
+// await returns when there is something to write and it is time for it. What fills a notification, and the end, need no time. It returns
+// io.EOF when all is written.
+func (p *Pump) await(ctx context.Context) error {
+	err := p.r.await(ctx, 1)
+	if err != nil || p.o.Pace == 0 || !time.Now().Before(p.next) {
 		return err
-	case <-ctx.Done():
-		p.Stop()
-		return <-done
 	}
-}
-
-// turn writes what there is to write. When it returns, the pump waits for its next turn, has ended, or goes on in a
-// goroutine: with hurry, all that may have to wait is left to that, and so is what has come meanwhile.
-func (p *Pump) turn(hurry bool) {
-	for first := true; ; first = false {
-		ready, err := p.ready()
-		switch {
-		case err == io.EOF:
-			p.end, err = true, nil
-		case err != nil:
-			p.finish(err)
-			return
-		case !ready:
-			return
-		}
-		if hurry {
-			written := false
-			if first && p.r.atHand() {
-				written, err = p.lane.WriteNow(p.emit)
-			}
-			if err == nil && !written {
-				go p.turn(false)
-				return
-			}
-		} else if err = p.load(); err == nil {
-			err = p.lane.Write(p.ctx, p.emit)
-		}
-		if err != nil || p.end {
-			p.finish(err)
-			return
-		}
-		p.last = time.Now()
-		p.next = p.last.Add(p.o.Pace)
+	full := int64(p.o.MaxBytes)
+	if p.r.tail {
+		full = math.MaxInt64 // what it shows is never much
 	}
+	timed, cancel := context.WithDeadline(ctx, p.next)
+	defer cancel()
+	err = p.r.await(timed, full)
+	switch {
+	case timed.Err() != nil && ctx.Err() == nil: // it is time
+		return nil
+	case err == nil && p.o.Sparse && p.r.tail: // the log was closed, and what is left is not wanted
+		return io.EOF
+	}
+	return err
 }
 
 const (
@@ -169,94 +139,19 @@ const (
 )
 
 // load fetches what comes next. What cannot be read at last is left out, and the client told so: the end says that there is no more.
-func (p *Pump) load() error {
+func (p *Pump) load(ctx context.Context) error {
 	for range loadTries {
-		if p.r.load(p.ctx) == nil {
+		if p.r.load(ctx) == nil {
 			return nil
 		}
 		select {
 		case <-time.After(loadRetry):
-		case <-p.ctx.Done():
-			return context.Cause(p.ctx)
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
 	p.r.leaveOut()
 	return nil
-}
-
-// ready reports whether there is something to write now; io.EOF says that it is the end. If not, the pump waits from here on.
-func (p *Pump) ready() (bool, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.stopped {
-		return false, errStopped
-	}
-	if p.ctx.Err() != nil {
-		return false, context.Cause(p.ctx)
-	}
-	ready, err := p.r.park(1, p.wake)
-	if left := p.left(); ready && left > 0 {
-		ready, err = p.early(left)
-	}
-	p.waits = !ready && err == nil
-	return ready, err
-}
-
-// early is ready before the time of the next notification, which is left: for a batch that is full, and at the end. p.mu is held.
-func (p *Pump) early(left time.Duration) (bool, error) {
-	full := int64(p.o.MaxBytes)
-	if p.r.tail {
-		full = math.MaxInt64 // what it shows is never much
-	}
-	ready, err := p.r.park(full, p.wake)
-	switch {
-	case ready && p.o.Sparse && p.r.tail:
-		return true, io.EOF // the log was closed, and what is left is not wanted
-	case ready:
-	case p.timer == nil:
-		p.timer = time.AfterFunc(left, func() { p.woken(false) })
-	default:
-		p.timer.Reset(left)
-	}
-	return ready, err
-}
-
-// left is how long it is until the next notification may be written.
-func (p *Pump) left() time.Duration {
-	if p.o.Pace == 0 {
-		return 0
-	}
-	return time.Until(p.next)
-}
-
-// woken gives the pump its next turn if it waits. With hurry it comes from an append.
-func (p *Pump) woken(hurry bool) {
-	p.mu.Lock()
-	waited := p.waits
-	p.unwait()
-	p.mu.Unlock()
-	switch {
-	case !waited:
-	case hurry && p.o.Pace < quiet && time.Since(p.last) < quiet:
-		go p.turn(false)
-	default:
-		p.turn(hurry)
-	}
-}
-
-// unwait takes back what the pump waits for. p.mu is held.
-func (p *Pump) unwait() {
-	p.waits = false
-	p.r.unpark()
-	if p.timer != nil {
-		p.timer.Stop()
-	}
-}
-
-// finish ends the pump. Whoever has the turn calls it.
-func (p *Pump) finish(err error) {
-	p.r.Close()
-	p.done(err)
 }
 
 // Stop silences the pump: when it returns, nothing more of the output will be written. It does not wait for the client.
@@ -265,12 +160,7 @@ func (p *Pump) Stop() {
 	defer p.mu.Unlock()
 	p.stopped = true
 	if p.stop != nil {
-		p.stop()
-	}
-	p.r.Close()
-	if p.waits {
-		p.unwait()
-		go p.finish(errStopped)
+		p.stop(errStopped)
 	}
 }
 
@@ -278,11 +168,8 @@ func (p *Pump) Stop() {
 func (p *Pump) encode(dst []byte) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch {
-	case p.stopped:
+	if p.stopped {
 		return dst
-	case p.end:
-		return p.dialect.End(dst)
 	}
 	if p.liner != nil {
 		if lines := p.lines(dst, p.liner); len(lines) > len(dst) {
@@ -310,6 +197,16 @@ func (p *Pump) encode(dst []byte) []byte {
 		}
 	}
 	return dst
+}
+
+// encodeEnd is encode for the end of the output.
+func (p *Pump) encodeEnd(dst []byte) []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped {
+		return dst
+	}
+	return p.dialect.End(dst)
 }
 
 // tellLost tells a client whose reader came late, when the log had let its beginning go, what it has missed.

@@ -23,9 +23,7 @@ type Reader struct {
 	cost int64 // of what stands before pos (costOf), about
 	slow bool  // Append does not wait for it before it is near the end (behind.go)
 
-	// What park waits for.
-	want int64            // bytes
-	wake func(hurry bool) // nil: it is Wait
+	want int64 // bytes that Wait waits for
 
 	// What the backing has at pos, if memory does not.
 	loaded []*block
@@ -96,28 +94,30 @@ func (r *Reader) last(n int64) (b Batch, ok bool) {
 // Wait returns when at least n bytes are there to read or the log is closed, having fetched from the backing what memory does not
 // hold; io.EOF when it is closed and all is read; or ctx's error. What is there already is returned even when ctx is done.
 func (r *Reader) Wait(ctx context.Context, n int64) error {
+	if err := r.await(ctx, n); err != nil {
+		return err
+	}
+	return r.load(ctx)
+}
+
+// await is Wait, and leaves what must be fetched to load.
+func (r *Reader) await(ctx context.Context, n int64) error {
 	for {
-		if err := r.load(ctx); err != nil {
-			return err
-		}
-		if there, err := r.park(n, nil); there || err != nil {
+		if there, err := r.enqueue(n); there || err != nil {
 			return err
 		}
 		select {
 		case <-r.ready:
 		case <-ctx.Done():
-			if !r.unpark() {
-				<-r.ready
-			}
+			r.leave()
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// park reports whether at least n bytes are there to read, or any if the log is closed; io.EOF when it is closed and all is read.
-// If not, it calls wake when that has come, once, unless unpark comes before: with hurry where an append waits for the call.
-// If wake is nil, r.ready receives instead.
-func (r *Reader) park(n int64, wake func(hurry bool)) (bool, error) {
+// enqueue reports whether at least n bytes are there to read, or any if the log is closed; io.EOF when it is closed and all is read.
+// If not, r.ready receives when that has come.
+func (r *Reader) enqueue(n int64) (bool, error) {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
 	switch pending := r.log.end - r.pos; {
@@ -126,21 +126,20 @@ func (r *Reader) park(n int64, wake func(hurry bool)) (bool, error) {
 	case r.log.closed:
 		return false, io.EOF
 	}
-	r.want, r.wake = n, wake
+	r.want = n
 	r.log.waiting = append(r.log.waiting, r)
 	return false, nil
 }
 
-// unpark takes back what park asked for. It reports false if nothing waits any more: wake may be about to be called all the same.
-func (r *Reader) unpark() bool {
+// leave takes back what enqueue asked for.
+func (r *Reader) leave() {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
-	i := slices.Index(r.log.waiting, r)
-	if i < 0 {
-		return false
+	if i := slices.Index(r.log.waiting, r); i >= 0 {
+		r.log.waiting = slices.Delete(r.log.waiting, i, i+1)
+	} else {
+		<-r.ready
 	}
-	r.log.waiting = slices.Delete(r.log.waiting, i, i+1)
-	return true
 }
 
 // Pos is the position behind what was read.
@@ -197,13 +196,6 @@ func (r *Reader) leaveOut() {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
 	r.gap = r.log.memory()
-}
-
-// atHand reports whether load has nothing to fetch.
-func (r *Reader) atHand() bool {
-	r.log.mu.Lock()
-	defer r.log.mu.Unlock()
-	return !r.needsLoad()
 }
 
 // needsLoad reports whether only the backing can have what r reads next. log.mu is held.

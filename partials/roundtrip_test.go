@@ -149,15 +149,6 @@ func (l *slowLane) Write(ctx context.Context, encode func([]byte) []byte) error 
 	return l.buffer.Write(ctx, encode)
 }
 
-func (l *slowLane) WriteNow(encode func([]byte) []byte) (bool, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.rng.IntN(3) == 0 {
-		return false, nil
-	}
-	return l.buffer.WriteNow(encode)
-}
-
 // eachLine calls f with every line that was written.
 func (l *slowLane) eachLine(t *testing.T, f func(line []byte)) {
 	for line := range bytes.Lines(l.Bytes()) {
@@ -525,10 +516,6 @@ type notingLane struct {
 
 func (l notingLane) Write(ctx context.Context, encode func([]byte) []byte) error {
 	return l.lane.Write(ctx, l.noting(encode))
-}
-
-func (l notingLane) WriteNow(encode func([]byte) []byte) (bool, error) {
-	return l.lane.WriteNow(l.noting(encode))
 }
 
 func (l notingLane) noting(encode func([]byte) []byte) func([]byte) []byte {

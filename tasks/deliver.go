@@ -15,17 +15,6 @@ func (r *Run) Deliver(deliver func(ctx context.Context)) {
 	})
 }
 
-// DeliverBy is Deliver for a delivery that has no goroutine while it waits: deliver returns at once, and done is called when
-// all is written that ever will be.
-func (r *Run) DeliverBy(deliver func(done func())) {
-	r.beginDelivery()
-	r.runner.all.Add(1)
-	deliver(func() {
-		r.endDelivery()
-		r.runner.all.Done()
-	})
-}
-
 // Delivered is instead of Deliver where nothing is written while the work goes on.
 func (r *Run) Delivered() {
 	r.beginDelivery()

@@ -122,23 +122,14 @@ func (d *delivery) start() {
 		return
 	}
 	d.started = true
-	if d.progress != nil {
-		d.run.Deliver(func(context.Context) { // what may have to wait for the client: progress, and signs of life
-			d.begin()
-			defer d.beat()()
-			if d.pump != nil {
-				_ = d.pump.Run(&d.ctx)
-			}
-		})
-		return
-	}
-	d.run.DeliverBy(func(done func()) {
+	d.run.Deliver(func(context.Context) {
 		d.begin()
-		if d.pump == nil {
-			done()
-			return
+		if d.progress != nil {
+			defer d.beat()()
 		}
-		d.pump.Start(&d.ctx, func(error) { done() }) // fails when the task is stopped or nobody is there to read it
+		if d.pump != nil {
+			_ = d.pump.Run(&d.ctx) // fails when the task is stopped or nobody is there to read it
+		}
 	})
 }
 
