@@ -11,7 +11,7 @@ func TestArguments(t *testing.T) {
 		"s":{"type":"string"},"i":{"type":"integer"},"n":{"type":"number"},"b":{"type":"boolean"},"o":{"type":"object"},
 		"list":{"type":"array","items":{"type":"integer"}},"words":{"type":"array"},"maybe":{"type":["null","integer","string"]},
 		"any":{},"true":true,"either":{"anyOf":[{"type":"boolean"},{"type":"string"}]},"one":{"enum":["1","2"]},"some":{"enum":[1,2,true,null]},"const":{"oneOf":[{"const":4},{"const":"x"}]}},"required":["s"]}`)
-	for _, c := range []struct{ words, want string }{
+	for _, c := range []struct{ Words, want string }{
 		{"", `{}`},
 		{"s=1", `{"s":"1"}`}, {"s=", `{"s":""}`}, {"s=a=b", `{"s":"a=b"}`}, {`s="`, `{"s":"\""}`},
 		{"i=-3", `{"i":-3}`}, {"i=1e3", `{"i":1e3}`}, {"i=1.5", `i: "1.5" is no integer`}, {"i=0x1", `i: "0x1" is no integer`},
@@ -27,13 +27,13 @@ func TestArguments(t *testing.T) {
 		{"s=\xff", "s: the text is not UTF-8, as JSON must be; base64 makes text of any bytes"}, {"unknown=\xff", "unknown: the text is not UTF-8, as JSON must be; base64 makes text of any bytes"},
 		{"unknown=1", `{"unknown":1}`}, {"s", `"s" is no argument (allowed: key=value, key=@file)`}, {"s=@/no/such", `s: open /no/such: no such file or directory`},
 	} {
-		got, err := parseArguments(schema, strings.Fields(c.words), "")
+		got, err := parseArguments(schema, strings.Fields(c.Words), "")
 		text := string(got)
 		if err != nil {
 			text = err.Error()
 		}
 		if text != c.want {
-			t.Errorf("%s: %s, want %s", c.words, text, c.want)
+			t.Errorf("%s: %s, want %s", c.Words, text, c.want)
 		}
 	}
 	if got, err := parseArguments(schema, nil, "{\"s\":\"\xff\"}"); err == nil || err.Error() != "--json: the object is not UTF-8, as JSON must be" {

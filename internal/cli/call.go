@@ -52,14 +52,14 @@ type call struct {
 
 func newCall(i *invocation, v *term.View, o *callOptions) *call {
 	c := &call{i: i, o: o, view: v}
-	c.asker = &term.Asker{Stdin: i.stdin, View: v, Yes: o.yes}
+	c.asker = &term.Asker{Stdin: i.Stdin, View: v, Yes: o.yes}
 	c.capabilities = remote.Capabilities(c.asks())
 	if o.noTask {
 		c.capabilities.Extensions = nil
 	}
 	c.remote = remote.New(remote.Options{
 		Token:   json.RawMessage(progressToken),
-		Whole:   o.output.word == "json",
+		Whole:   o.output.Word == "json",
 		Content: c.content,
 		Gap:     c.gap,
 		Status: func(status mcp.TaskStatus, message string) {
@@ -71,7 +71,7 @@ func newCall(i *invocation, v *term.View, o *callOptions) *call {
 		Ask: func(ctx context.Context, params json.RawMessage) (mcp.ElicitResult, error) {
 			return c.asker.Ask(ctx, params), nil
 		},
-		Log: i.logger(),
+		Log: i.Logger(),
 	})
 	c.tracker = c.remote.Tracker()
 	return c
@@ -82,7 +82,7 @@ func (c *call) asks() bool {
 	if c.o.askGiven && !c.o.yes {
 		return c.o.ask
 	}
-	return c.o.yes || term.IsTerminal(c.i.stdin)
+	return c.o.yes || term.IsTerminal(c.i.Stdin)
 }
 
 // content shows what has come.
@@ -102,7 +102,7 @@ func (c *call) content(items []json.RawMessage, replaces bool) {
 func (c *call) show(items []json.RawMessage) {
 	for _, item := range items {
 		text, isText, stderr := term.Item(item)
-		if c.o.output.word != "text" {
+		if c.o.output.Word != "text" {
 			c.view.Say(text)
 		} else if err := c.view.Output(text, isText, stderr); !stderr {
 			c.written(err)
@@ -128,11 +128,11 @@ func (c *call) written(err error) {
 func (c *call) gap(g tracker.Gap) { c.say(g.String()) }
 
 // say tells something on stderr.
-func (c *call) say(text string) { c.i.say(zerolog.WarnLevel, "runnel: "+text) }
+func (c *call) say(text string) { c.i.Say(zerolog.WarnLevel, "runnel: "+text) }
 
 // message gets every message of the server's.
 func (c *call) message(line []byte) {
-	if c.o.output.word == "ndjson" {
+	if c.o.output.Word == "ndjson" {
 		c.written(c.view.Content(string(line) + "\n"))
 	}
 }
@@ -205,18 +205,18 @@ func (c *call) result(wanted context.Context) (json.RawMessage, error) {
 	call := &remote.Params{Tool: tool.Name, Arguments: c.arguments}
 	_, takesTasks := c.client.Capabilities().Extensions[mcp.ExtensionTasks]
 	switch {
-	case c.o.mode.word != "" && c.client.Era() == rpc.Handshake && !c.client.Capabilities().Answers(mcp.ResponseMode(c.o.mode.word)):
-		return nil, fmt.Errorf("--mode %s does not go with this server, which does not declare that response mode (SEP-1905): leave --mode out", c.o.mode.word)
+	case c.o.mode.Word != "" && c.client.Era() == rpc.Handshake && !c.client.Capabilities().Answers(mcp.ResponseMode(c.o.mode.Word)):
+		return nil, fmt.Errorf("--mode %s does not go with this server, which does not declare that response mode (SEP-1905): leave --mode out", c.o.mode.Word)
 	case !c.o.noTask && remote.TakesTask(c.client, tool):
 		call.Task = &mcp.TaskMetadata{}
-		if c.o.mode.word != "" {
-			call.Task.ResponseModes = []mcp.ResponseMode{mcp.ResponseMode(c.o.mode.word)}
+		if c.o.mode.Word != "" {
+			call.Task.ResponseModes = []mcp.ResponseMode{mcp.ResponseMode(c.o.mode.Word)}
 		}
-	case c.o.mode.word != "" && c.client.Era() == rpc.Stateless:
+	case c.o.mode.Word != "" && c.client.Era() == rpc.Stateless:
 		return nil, fmt.Errorf("%s cannot be called with --mode: the server speaks %s only, which has no response modes", tool.Name, c.client.Version().Name)
 	case c.o.task && c.client.Era() == rpc.Stateless && takesTasks:
 		// there the server decides what becomes a task
-	case c.o.task || c.o.mode.word != "":
+	case c.o.task || c.o.mode.Word != "":
 		return nil, fmt.Errorf("%s cannot be called as a task: the server or the tool does not take it", tool.Name)
 	}
 	result, err := c.remote.Run(wanted, c.client, call)
@@ -238,7 +238,7 @@ func (c *call) finish(raw json.RawMessage) error {
 			return fmt.Errorf("reading the result: %w", err)
 		}
 	}
-	switch c.o.output.word {
+	switch c.o.output.Word {
 	case "json":
 		var line bytes.Buffer
 		if err := json.Compact(&line, raw); err != nil {
@@ -308,6 +308,6 @@ func (c *call) summarize(raw json.RawMessage, err error) {
 	} else if err != nil {
 		code = exitFailure
 	}
-	c.i.say(zerolog.InfoLevel, fmt.Sprintf("%d partials, gaps %d, first after %d ms; %d bytes, %s; exit code %d, %v after %d ms",
+	c.i.Say(zerolog.InfoLevel, fmt.Sprintf("%d partials, gaps %d, first after %d ms; %d bytes, %s; exit code %d, %v after %d ms",
 		stats.Partials, stats.Gaps, first.Milliseconds(), stats.Bytes, compared, code, end, time.Since(c.began).Milliseconds()))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"runnel/internal/serve"
 	"runnel/internal/term"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -22,14 +23,14 @@ type callOptions struct {
 	object    string
 	task      bool
 	noTask    bool
-	mode      *chosen
-	output    *chosen
-	progress  *chosen
+	mode      *serve.Choice
+	output    *serve.Choice
+	progress  *serve.Choice
 	timeout   time.Duration
 	ask       bool
 	yes       bool
 	summary   bool
-	protocol  *chosen
+	protocol  *serve.Choice
 	detach    bool
 	askGiven  bool
 	arguments []string
@@ -53,11 +54,11 @@ const callExamples = `  # a tool of the config file; its output comes as it is w
   # start it, leave, and come back for it
   id=$(runnel call test --detach); runnel tasks result "$id"`
 
-// callCommand is "runnel call". serve are the flags of serve.
-func (i *invocation) callCommand(serve *pflag.FlagSet) *cobra.Command {
+// callCommand is "runnel call". serveFlags are those of runnel serve.
+func (i *invocation) callCommand(serveFlags *pflag.FlagSet) *cobra.Command {
 	o := &callOptions{
-		mode:     choiceOf("", "immediate", "streaming", "task"),
-		progress: choiceOf("auto", "always", "never"),
+		mode:     serve.OneOf("", "immediate", "streaming", "task"),
+		progress: serve.OneOf("auto", "always", "never"),
 		protocol: choiceOfVersions(),
 	}
 	cmd := &cobra.Command{
@@ -81,19 +82,19 @@ arguments, 130 that it was ended by Ctrl-C. The other flags of runnel serve are 
 			case err != nil:
 				return err
 			case len(own) == 0:
-				return &usageError{errors.New("runnel call: which tool?"), hint(cmd)}
+				return &serve.UsageError{Err: errors.New("runnel call: which tool?"), Hint: hint(cmd)}
 			case o.detach && len(server) > 0:
-				return &usageError{errors.New("runnel call: --detach is for runnel's own tools: a server behind -- ends with this call, and its tasks with it"), hint(cmd)}
-			case o.detach && (o.noTask || o.mode.word != "" || o.protocol.word != "" || o.timeout > 0):
-				return &usageError{errors.New("runnel call: --detach does not go with --no-task, --mode, --protocol or --timeout: it leaves when the task runs"), hint(cmd)}
-			case o.noTask && (o.task || o.mode.word != ""):
-				return &usageError{errors.New("runnel call: --no-task does not go with --task or --mode"), hint(cmd)}
+				return &serve.UsageError{Err: errors.New("runnel call: --detach is for runnel's own tools: a server behind -- ends with this call, and its tasks with it"), Hint: hint(cmd)}
+			case o.detach && (o.noTask || o.mode.Word != "" || o.protocol.Word != "" || o.timeout > 0):
+				return &serve.UsageError{Err: errors.New("runnel call: --detach does not go with --no-task, --mode, --protocol or --timeout: it leaves when the task runs"), Hint: hint(cmd)}
+			case o.noTask && (o.task || o.mode.Word != ""):
+				return &serve.UsageError{Err: errors.New("runnel call: --no-task does not go with --task or --mode"), Hint: hint(cmd)}
 			}
 			if o.detach {
-				i.detach, o.task = own[0], true
+				i.Detach, o.task = own[0], true
 			}
 			if len(server) == 0 {
-				i.only = own[0]
+				i.Only = own[0]
 			}
 			o.arguments = own[1:]
 			return i.call(cmd, own[0], server, o)
@@ -114,26 +115,26 @@ arguments, 130 that it was ended by Ctrl-C. The other flags of runnel serve are 
 	flags.BoolVar(&o.summary, "summary", false, "at the end, say on stderr how much output came, and when")
 	flags.BoolVar(&o.detach, "detach", false, "start it as a task that goes on by itself, print its id and leave")
 	flags.Var(o.protocol, "protocol", "speak this `VERSION` of the protocol; else the newest that both sides know")
-	addServeFlags(flags, serve, "config", "tool", "selftest", "state", "owner")
+	addServeFlags(flags, serveFlags, "config", "tool", "selftest", "state", "owner")
 	return cmd
 }
 
 // call calls a tool once.
 func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *callOptions) error {
-	v := term.NewView(i.stdout, i.stderr, o.progress.word, i.getenv("TERM"))
+	v := term.NewView(i.Stdout, i.Stderr, o.progress.Word, i.Getenv("TERM"))
 	defer v.End()
 	select {
 	case i.lastWords <- v.End:
 	default: // no signal comes
 	}
-	stderr := i.stderr
-	i.stderr = v
-	defer func() { i.stderr = stderr }()
+	stderr := i.Stderr
+	i.Stderr = v
+	defer func() { i.Stderr = stderr }()
 	v.Say(name)
 
 	c := newCall(i, v, o)
 	dial := rpc.DialOptions{
-		Version:        o.protocol.word,
+		Version:        o.protocol.Word,
 		Capabilities:   c.capabilities,
 		OnNotification: c.notified,
 		OnMessage:      c.message,
@@ -141,7 +142,7 @@ func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *c
 	if c.asks() {
 		dial.OnRequest = c.request
 	}
-	if dial.Version == "" && (len(server) == 0 || o.task || o.mode.word != "") {
+	if dial.Version == "" && (len(server) == 0 || o.task || o.mode.Word != "") {
 		// Only there a client says what is to be a task, and how; and output streams from the first byte on.
 		dial.Version = mcp.NewestHandshake().Name
 	}
@@ -165,7 +166,7 @@ func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *c
 // open connects to the server, finds the tool, and makes the arguments of its call.
 func (c *call) open(cmd *cobra.Command, name string, server []string, dial rpc.DialOptions) (disconnect func(), err error) {
 	client, disconnect, err := c.i.dial(cmd, server, dial)
-	if errors.As(err, new(*rpc.Error)) && c.o.protocol.word == "" && dial.Version != "" {
+	if errors.As(err, new(*rpc.Error)) && c.o.protocol.Word == "" && dial.Version != "" {
 		// It does not take the handshake that was asked for because of its tasks: is it of the newer era only?
 		dial.Version = ""
 		var later error
@@ -194,7 +195,7 @@ func (c *call) find(ctx context.Context, name string, server []string) error {
 		return err
 	}
 	if c.arguments, err = parseArguments(c.tool.InputSchema, c.o.arguments, c.o.object); err != nil {
-		return &usageError{err, fmt.Sprintf("the arguments of %s are: %s", name, cmp.Or(usageOf(c.tool), "none"))}
+		return &serve.UsageError{Err: err, Hint: fmt.Sprintf("the arguments of %s are: %s", name, cmp.Or(usageOf(c.tool), "none"))}
 	}
 	return nil
 }

@@ -1,5 +1,3 @@
-// Package cli is the command line: flags, variables and the config file become options (flags.go, config.go), serve (serve.go)
-// connects the server, the tasks and the tools. The commands stand in a file each.
 package cli
 
 import (
@@ -9,10 +7,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
-	"strings"
 	"syscall"
 	"time"
+
+	"runnel/internal/serve"
 
 	"github.com/rs/zerolog"
 )
@@ -37,14 +35,17 @@ type Process struct {
 // Main runs the program; the first SIGINT or SIGTERM ends ctx. killedBy is the signal that the process ends by as if it had not been
 // caught, 0 if it exits with code.
 func (p *Process) Main(ctx context.Context, args []string) (code int, killedBy syscall.Signal) {
-	easeCollector()
-	in, restoreIn := polled(p.Stdin)
+	serve.EaseCollector()
+	in, restoreIn := serve.Polled(p.Stdin)
 	defer restoreIn()
-	out, restoreOut := polled(p.Stdout)
+	out, restoreOut := serve.Polled(p.Stdout)
 	defer restoreOut()
-	i := &invocation{env: p.Env, stdin: in, stdout: out, stderr: p.Stderr, again: p.Again, lastWords: make(chan func(), 1), hangups: p.Hangups, reloads: true}
-	if samePipe(p.Stderr, p.Stdout) { // as 2>&1 makes it: it does not block any more, and what has no room would be lost
-		i.stderr = out
+	i := &invocation{
+		Setup: serve.Setup{Env: p.Env, Stdin: in, Stdout: out, Stderr: p.Stderr, Hangups: p.Hangups, Watches: true},
+		again: p.Again, lastWords: make(chan func(), 1),
+	}
+	if serve.SamePipe(p.Stderr, p.Stdout) { // as 2>&1 makes it: it does not block any more, and what has no room would be lost
+		i.Stderr = out
 	}
 	code = i.run(ctx, args)
 	return code, i.killedBy
@@ -52,40 +53,19 @@ func (p *Process) Main(ctx context.Context, args []string) (code int, killedBy s
 
 // Run is the whole program in goroutines of this process: no signal comes, and the config is not watched.
 func Run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	i := &invocation{env: env, stdin: stdin, stdout: stdout, stderr: stderr}
+	i := &invocation{Setup: serve.Setup{Env: env, Stdin: stdin, Stdout: stdout, Stderr: stderr}}
 	return i.run(ctx, args)
 }
 
-// invocation is one run of the program and what surrounds it.
+// invocation is one run of the program.
 type invocation struct {
-	env    []string // "NAME=value"
-	stdin  io.Reader
-	stdout io.Writer
-	stderr io.Writer
+	serve.Setup
 
 	again     <-chan os.Signal // a second SIGINT or SIGTERM: nothing more is waited for; nil = none comes
 	killedBy  syscall.Signal   // what ended the process as if it had not been caught; 0 = nothing
-	hangups   <-chan os.Signal // SIGHUP; nil = none comes
 	lastWords chan func()      // of a call: takes away the line that it draws; capacity 1
 
-	reloads bool        // the config file is watched
-	seen    os.FileInfo // of it, from before it was read last; nil = it was not there
-
-	upstreams int // of the config, once its registry is made
-
-	completing bool // a shell waits for words: no other server is started
-
-	untrusted *untrusted // why the config file in the current directory was left out, if it was
-
-	detach string // the tool whose calls are detached, whatever the config says
-
-	only    string   // the one tool that is wanted of those in this process; "" = all
-	wrapped []string // the server that runnel stands before; nil = none
-
-	args []string
-
-	options options
-
+	args      []string
 	unwritten error // why the help could not be written: cobra takes no error of it
 }
 
@@ -93,9 +73,9 @@ type invocation struct {
 func (i *invocation) run(ctx context.Context, args []string) int {
 	i.args = args
 	root := i.serveAlone()
-	root.SetIn(i.stdin)
-	root.SetOut(i.stdout)
-	root.SetErr(i.stderr)
+	root.SetIn(i.Stdin)
+	root.SetOut(i.Stdout)
+	root.SetErr(i.Stderr)
 	if !onlyServes(root.Flags(), args) {
 		i.addCommands(root)
 	}
@@ -108,7 +88,7 @@ func (i *invocation) run(ctx context.Context, args []string) int {
 	case s := <-i.again:
 		return i.leave(s.(syscall.Signal))
 	}
-	if err != nil && i.options.from == nil { // the variables have not been read, and one says how it is told
+	if err != nil && i.Options.From == nil { // the variables have not been read, and one says how it is told
 		_ = i.readEnvironment(root)
 	}
 	if err == nil {
@@ -124,11 +104,11 @@ func (i *invocation) run(ctx context.Context, args []string) int {
 	if exit, ok := errors.AsType[exitError](err); ok {
 		return int(exit)
 	}
-	if usage, ok := errors.AsType[*usageError](err); ok {
-		i.say(zerolog.ErrorLevel, usage.Error())
+	if usage, ok := errors.AsType[*serve.UsageError](err); ok {
+		i.Say(zerolog.ErrorLevel, usage.Error())
 		return exitUsage
 	}
-	i.say(zerolog.ErrorLevel, "runnel: "+err.Error())
+	i.Say(zerolog.ErrorLevel, "runnel: "+err.Error())
 	return exitFailure
 }
 
@@ -150,49 +130,6 @@ func (i *invocation) leave(s syscall.Signal) int {
 	}
 	return exitInterrupted
 }
-
-var errHangup = errors.New("the terminal has gone (SIGHUP)")
-
-// untilHangup ends with ctx or with SIGHUP.
-func (i *invocation) untilHangup(ctx context.Context) context.Context {
-	if i.hangups == nil {
-		return ctx
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	go func() {
-		select {
-		case <-i.hangups:
-			cancel(errHangup)
-		case <-ctx.Done():
-		}
-	}()
-	return ctx
-}
-
-// getenv returns the value of a variable, "" if it is not set.
-func (i *invocation) getenv(name string) string {
-	for _, variable := range slices.Backward(i.env) {
-		if value, ok := strings.CutPrefix(variable, name+"="); ok {
-			return value
-		}
-	}
-	return ""
-}
-
-// usageError is something that the user has to change: flags, variables, config.
-type usageError struct {
-	err  error
-	hint string
-}
-
-func (e *usageError) Error() string {
-	if e.hint == "" {
-		return e.err.Error()
-	}
-	return e.err.Error() + "\n" + e.hint
-}
-
-func (e *usageError) Unwrap() error { return e.err }
 
 // exitError is an end that needs no words, or whose words have been said.
 type exitError int

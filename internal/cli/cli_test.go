@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"runnel/internal/serve"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -65,7 +67,7 @@ func TestPrecedence(t *testing.T) {
 		{env: []string{"RUNNEL_TOOL=a=x, y"}, inFlight: 256, owner: "local", tools: "a=x, y"},
 		{args: []string{"--tool=b=x", "--tool=c=y"}, env: []string{"RUNNEL_TOOL=a=x"}, inFlight: 256, owner: "local", tools: "b=x|c=y"},
 	} {
-		i := &invocation{env: append(environ(t), c.env...)}
+		i := &invocation{Setup: serve.Setup{Env: append(environ(t), c.env...)}}
 		root := i.rootCommand()
 		if err := root.ParseFlags(c.args); err != nil {
 			t.Fatal(err)
@@ -73,12 +75,12 @@ func TestPrecedence(t *testing.T) {
 		if err := i.readEnvironment(root); err != nil {
 			t.Fatal(err)
 		}
-		config, _, err := i.loadConfig(t.Context())
+		config, _, err := i.LoadConfig(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if config.Limits.MaxInFlight != c.inFlight || config.Server.Owner != c.owner || strings.Join(i.options.tools, "|") != c.tools {
-			t.Errorf("%q %q: maxInFlight %d, owner %s, tools %q", c.args, c.env, config.Limits.MaxInFlight, config.Server.Owner, i.options.tools)
+		if config.Limits.MaxInFlight != c.inFlight || config.Server.Owner != c.owner || strings.Join(i.Options.Tools, "|") != c.tools {
+			t.Errorf("%q %q: maxInFlight %d, owner %s, tools %q", c.args, c.env, config.Limits.MaxInFlight, config.Server.Owner, i.Options.Tools)
 		}
 	}
 }

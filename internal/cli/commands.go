@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"runnel/internal/serve"
 	"runnel/tools"
 )
 
@@ -80,9 +81,9 @@ func (i *invocation) serveAlone() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	i.options.register(root.Flags())
+	i.Options.Register(root.Flags())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &usageError{flagError(cmd, err), hint(cmd)}
+		return &serve.UsageError{Err: flagError(cmd, err), Hint: hint(cmd)}
 	})
 	root.CompletionOptions.DisableDefaultCmd = true
 	return root
@@ -105,21 +106,21 @@ func onlyServes(flags *pflag.FlagSet, args []string) bool {
 }
 
 func (i *invocation) addCommands(root *cobra.Command) {
-	i.options.showDefaults(root.Flags())
+	i.Options.ShowDefaults(root.Flags())
 	root.CompletionOptions.DisableDefaultCmd = false
-	serve := &cobra.Command{
+	serveCmd := &cobra.Command{
 		Use:     "serve",
 		Short:   "Serve MCP on stdin and stdout (runnel without a command does the same)",
 		Example: "  # what a host starts\n  runnel serve --config runnel.yaml",
 		Args:    noArguments,
 		RunE:    i.serve,
 	}
-	serve.Flags().SortFlags = false
-	serve.Flags().AddFlagSet(root.Flags())
-	root.AddCommand(serve, i.wrapCommand(root.Flags()), i.toolsCommand(root.Flags()), i.callCommand(root.Flags()), i.tasksCommand(root.Flags()), i.traceCommand(), i.doctorCommand(root.Flags()), i.configCommand(root.Flags().Lookup("config")), i.trustCommand(), manCommand(), i.versionCommand())
+	serveCmd.Flags().SortFlags = false
+	serveCmd.Flags().AddFlagSet(root.Flags())
+	root.AddCommand(serveCmd, i.wrapCommand(root.Flags()), i.toolsCommand(root.Flags()), i.callCommand(root.Flags()), i.tasksCommand(root.Flags()), i.traceCommand(), i.doctorCommand(root.Flags()), i.configCommand(root.Flags().Lookup("config")), i.trustCommand(), manCommand(), i.versionCommand())
 	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
-		if cmd != root && cmd != serve && cmd.Name() != "wrap" { // to a server it may mean to read its config again
-			cmd.SetContext(i.untilHangup(cmd.Context()))
+		if cmd != root && cmd != serveCmd && cmd.Name() != "wrap" { // to a server it may mean to read its config again
+			cmd.SetContext(i.UntilHangup(cmd.Context()))
 		}
 	}
 	asked := root.Flags().Bool("version", false, "print the version, its commit and its date")
@@ -166,7 +167,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 		err = fmt.Errorf("unknown command %q", args[0])
 		err = didYouMean(err, args[0], commandNames(cmd))
 	}
-	return &usageError{err, hint(cmd)}
+	return &serve.UsageError{Err: err, Hint: hint(cmd)}
 }
 
 func commandNames(cmd *cobra.Command) (names []string) {
@@ -174,6 +175,14 @@ func commandNames(cmd *cobra.Command) (names []string) {
 		names = append(names, sub.Name())
 	}
 	return names
+}
+
+// serve is "runnel", "runnel serve" and, with a server to stand before, "runnel wrap".
+func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
+	if err := i.readEnvironment(cmd); err != nil {
+		return err
+	}
+	return i.Setup.Serve(cmd.Context())
 }
 
 // didYouMean adds to an error about a name the one that may have been meant, if any is like it.

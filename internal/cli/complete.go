@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"runnel/internal/serve"
 	"runnel/internal/term"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -28,7 +29,7 @@ func mendCompletion(root *cobra.Command) {
 	cmd.Example = "  source <(runnel completion bash)"
 	cmd.Args = noArguments
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return &usageError{errors.New("runnel completion: of which shell? bash, fish, powershell or zsh"), hint(cmd)}
+		return &serve.UsageError{Err: errors.New("runnel completion: of which shell? bash, fish, powershell or zsh"), Hint: hint(cmd)}
 	}
 	examples := map[string]string{
 		"bash":       "  source <(runnel completion bash)",
@@ -51,9 +52,9 @@ func (i *invocation) completeCall(cmd *cobra.Command, args []string, toComplete 
 	if slices.Contains(i.args[:len(i.args)-1], "--") { // cobra adds one of its own: cmd does not tell
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	i.stderr = io.Discard
-	i.completing = true
-	i.options.tools = slices.Compact(slices.Sorted(slices.Values(i.options.tools))) // cobra has read the flags twice
+	i.Stderr = io.Discard
+	i.NoUpstreams = true
+	i.Options.Tools = slices.Compact(slices.Sorted(slices.Values(i.Options.Tools))) // cobra has read the flags twice
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()
 	cmd.SetContext(ctx)
@@ -128,7 +129,7 @@ func (i *invocation) completeTask(cmd *cobra.Command, args []string, toComplete 
 	if len(args) > 0 {
 		return nil, silent
 	}
-	i.stderr = io.Discard
+	i.Stderr = io.Discard
 	l, err := i.openLocal(cmd)
 	if err != nil {
 		return nil, silent
@@ -151,8 +152,8 @@ func (i *invocation) completeTask(cmd *cobra.Command, args []string, toComplete 
 // completeFlags completes the values of flags that take one of some words.
 func completeFlags(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if v, ok := f.Value.(*chosen); ok {
-			words := slices.DeleteFunc(slices.Clone(v.words), func(word string) bool { return word == "" })
+		if v, ok := f.Value.(*serve.Choice); ok {
+			words := slices.DeleteFunc(slices.Clone(v.Words), func(word string) bool { return word == "" })
 			// An error says that the flag has been there: serve shares those of root.
 			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"runnel/internal/serve"
 	"runnel/internal/term"
 	"runnel/tools"
 )
@@ -37,7 +38,7 @@ func (i *invocation) configCommand(file *pflag.Flag) *cobra.Command {
 		Example: "  runnel config schema > runnel.schema.json\n  # then, on the first line of runnel.yaml:\n  # yaml-language-server: $schema=runnel.schema.json",
 		Args:    noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := i.stdout.Write(tools.ConfigSchema())
+			_, err := i.Stdout.Write(tools.ConfigSchema())
 			return err
 		},
 	}
@@ -47,7 +48,7 @@ func (i *invocation) configCommand(file *pflag.Flag) *cobra.Command {
 		Example: "  runnel config check runnel.yaml",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return &usageError{errors.New("runnel config: which one? check or schema"), hint(cmd)}
+			return &serve.UsageError{Err: errors.New("runnel config: which one? check or schema"), Hint: hint(cmd)}
 		},
 	}
 	config.AddCommand(check, schema)
@@ -59,21 +60,21 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if len(args) > 0 {
-		i.options.config = args[0]
-		delete(i.options.from, "config")
-	} else if _, err := os.Stat(tools.ConfigFile); err == nil && i.options.config == "" {
-		i.options.config = tools.ConfigFile // trusted or not: nothing of it runs here
+		i.Options.Config = args[0]
+		delete(i.Options.From, "config")
+	} else if _, err := os.Stat(tools.ConfigFile); err == nil && i.Options.Config == "" {
+		i.Options.Config = tools.ConfigFile // trusted or not: nothing of it runs here
 	}
-	config, file, err := i.loadConfig(cmd.Context())
+	config, file, err := i.LoadConfig(cmd.Context())
 	if err != nil {
 		return err
 	}
 	if file == "" {
-		places := strings.Join(tools.ConfigPlaces(i.getenv), ", ")
-		return &usageError{fmt.Errorf("no config file: there is none at %s", places), hint(cmd)}
+		places := strings.Join(tools.ConfigPlaces(i.Getenv), ", ")
+		return &serve.UsageError{Err: fmt.Errorf("no config file: there is none at %s", places), Hint: hint(cmd)}
 	}
 	if err := i.checkWhole(config); err != nil {
-		return &usageError{err, ""}
+		return &serve.UsageError{Err: err}
 	}
 	if err := i.summarize(file, config); err != nil {
 		return err
@@ -84,8 +85,8 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 
 // checkWhole reports all that is wrong with a config. It starts nothing.
 func (i *invocation) checkWhole(config *tools.Config) error {
-	_, err := config.Commands(i.env)
-	_, wrong := config.Servers(i.env, version(), i.logger())
+	_, err := config.Commands(i.Env)
+	_, wrong := config.Servers(i.Env, serve.Version(), i.Logger())
 	return errors.Join(config.Check(), err, wrong)
 }
 
@@ -94,21 +95,21 @@ func (i *invocation) tellTrust(file string) {
 	if filepath.Base(file) != tools.ConfigFile {
 		return
 	}
-	path, err := placeOf(file)
-	text, _, wrong := readRegular(file)
-	if err != nil || wrong != nil || i.isOwn(path) { // it was read just now, from a pipe perhaps
+	path, err := serve.PlaceOf(file)
+	text, _, wrong := serve.ReadRegular(file)
+	if err != nil || wrong != nil || i.IsOwn(path) { // it was read just now, from a pipe perhaps
 		return
 	}
-	if why := i.distrust(path, text); why != "" {
-		i.say(zerolog.WarnLevel, fmt.Sprintf("It is not trusted (%s): where it is only found, it is left out until you run: runnel trust %s", why, shown(path)))
+	if why := i.Distrust(path, text); why != "" {
+		i.Say(zerolog.WarnLevel, fmt.Sprintf("It is not trusted (%s): where it is only found, it is left out until you run: runnel trust %s", why, serve.ShownPath(path)))
 	}
 }
 
 func (i *invocation) summarize(file string, config *tools.Config) error {
-	if _, err := fmt.Fprintf(i.stdout, "%s: fine, %s%s\n", file, count(len(config.Tools), "tool"), andServers(config)); err != nil {
+	if _, err := fmt.Fprintf(i.Stdout, "%s: fine, %s%s\n", file, count(len(config.Tools), "tool"), andServers(config)); err != nil {
 		return err
 	}
-	table := tabwriter.NewWriter(i.stdout, 0, 0, 2, ' ', 0)
+	table := tabwriter.NewWriter(i.Stdout, 0, 0, 2, ' ', 0)
 	for _, name := range slices.Sorted(maps.Keys(config.Tools)) {
 		tool := config.Tools[name]
 		runs := strings.Join(tool.Command, " ")

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"runnel/internal/serve"
 	"runnel/internal/term"
 	"runnel/partials/tracker"
 	"runnel/rpc"
@@ -31,8 +32,8 @@ import (
 // checkTime is how long one of doctor's sessions may take, and a server to start. A test shortens it.
 var checkTime = 30 * time.Second
 
-// doctorCommand is "runnel doctor". serve are the flags of serve.
-func (i *invocation) doctorCommand(serve *pflag.FlagSet) *cobra.Command {
+// doctorCommand is "runnel doctor". serveFlags are those of runnel serve.
+func (i *invocation) doctorCommand(serveFlags *pflag.FlagSet) *cobra.Command {
 	var host bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -51,8 +52,8 @@ progress, questions. The same goes to stderr, which most hosts keep in a log.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case host && term.IsTerminal(i.stdin):
-				return &usageError{errors.New("runnel doctor --host speaks MCP with the host that starts it, and this is a terminal: put it into the host's config as the examples show, or leave --host out to check what is here"), hint(cmd)}
+			case host && term.IsTerminal(i.Stdin):
+				return &serve.UsageError{Err: errors.New("runnel doctor --host speaks MCP with the host that starts it, and this is a terminal: put it into the host's config as the examples show, or leave --host out to check what is here"), Hint: hint(cmd)}
 			case host:
 				return i.doctorHost(cmd)
 			}
@@ -61,7 +62,7 @@ progress, questions. The same goes to stderr, which most hosts keep in a log.`,
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().BoolVar(&host, "host", false, "serve the host that starts this, and say what it can do")
-	cmd.Flags().AddFlagSet(serve)
+	cmd.Flags().AddFlagSet(serveFlags)
 	return cmd
 }
 
@@ -81,7 +82,7 @@ func (d *diagnosis) bad(what, format string, args ...any) {
 
 func (d *diagnosis) print(verdict, what, format string, args ...any) {
 	text := strings.ReplaceAll(strings.TrimSpace(term.PrintableLines(fmt.Sprintf(format, args...))), "\n", "\n        ")
-	if _, err := fmt.Fprintf(d.i.stdout, "%s  %s: %s\n", verdict, what, text); !errors.Is(err, syscall.EPIPE) { // who does not read it does not want it
+	if _, err := fmt.Fprintf(d.i.Stdout, "%s  %s: %s\n", verdict, what, text); !errors.Is(err, syscall.EPIPE) { // who does not read it does not want it
 		d.err = cmp.Or(d.err, err)
 	}
 }
@@ -91,8 +92,8 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	d := &diagnosis{i: i}
-	d.fine("version", "runnel %s", version())
-	config, file, left, err := i.readConfigs(cmd.Context())
+	d.fine("version", "runnel %s", serve.Version())
+	config, file, left, err := i.ReadConfigs(cmd.Context())
 	if left != nil {
 		d.bad("config", "%v", left)
 	}
@@ -100,14 +101,14 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 	case err != nil:
 		d.bad("config", "%v", err)
 	case file == "":
-		d.fine("config", "no file; looked for %s", strings.Join(tools.ConfigPlaces(i.getenv), ", "))
+		d.fine("config", "no file; looked for %s", strings.Join(tools.ConfigPlaces(i.Getenv), ", "))
 	default:
 		d.fine("config", "%s", file)
 	}
 	if config != nil {
 		d.programs(config)
 		d.upstreams(cmd.Context(), config)
-		switch _, count, err := i.registry(config); {
+		switch _, count, err := i.Registry(config); {
 		case err != nil:
 			d.bad("tools", "%v", err)
 		case count+len(config.Upstreams) == 0:
@@ -138,9 +139,9 @@ func (d *diagnosis) programs(config *tools.Config) {
 	if _, err := process.ThisProgram(); err != nil {
 		d.bad("commands", "none can be started: %v", err)
 	}
-	commands, _ := config.Commands(d.i.env)
-	for _, spec := range d.i.options.tools {
-		if c, err := tools.NewCommandLine(spec, tools.Environment{Vars: d.i.env}); err == nil {
+	commands, _ := config.Commands(d.i.Env)
+	for _, spec := range d.i.Options.Tools {
+		if c, err := tools.NewCommandLine(spec, tools.Environment{Vars: d.i.Env}); err == nil {
 			commands = append(commands, c)
 		}
 	}
@@ -151,7 +152,7 @@ func (d *diagnosis) programs(config *tools.Config) {
 
 // upstreams starts each of the other servers, all at once, and says what it answers.
 func (d *diagnosis) upstreams(ctx context.Context, config *tools.Config) {
-	list, _ := config.Servers(d.i.env, version(), zerolog.Nop()) // what is wrong with them is the registry's to tell
+	list, _ := config.Servers(d.i.Env, serve.Version(), zerolog.Nop()) // what is wrong with them is the registry's to tell
 	type answer struct {
 		tools.Probed
 		err error
@@ -244,7 +245,7 @@ func (d *diagnosis) state(ctx context.Context, config *tools.Config) {
 		d.fine("state", "memory: tasks end with their process")
 		return
 	}
-	dir, err := config.StateDir(d.i.getenv)
+	dir, err := config.StateDir(d.i.Getenv)
 	if errors.Is(err, tools.ErrNoHome) {
 		d.bad("state", "%v: tasks would end with their process; name a directory with --state", err)
 		return
@@ -252,7 +253,7 @@ func (d *diagnosis) state(ctx context.Context, config *tools.Config) {
 		d.bad("state", "%v", err)
 		return
 	}
-	there := nearest(dir)
+	there := serve.NearestDir(dir)
 	if err := tryWriting(there); err != nil {
 		d.bad("state", "%s cannot be written: %v", there, err)
 		return
@@ -303,7 +304,7 @@ func (d *diagnosis) session(ctx context.Context, version string) {
 			return
 		}
 	}
-	wait := d.i.connectInProcess(ctx, &o, tools.DefaultConfig(), set, tasks.NewMemory())
+	wait := d.i.ConnectInProcess(ctx, &o, tools.DefaultConfig(), set, tasks.NewMemory())
 	defer wait()
 	began := time.Now()
 	client, err := rpc.Dial(ctx, o)

@@ -33,7 +33,7 @@ func (h *hostReport) Write(p []byte) (int, error) {
 		defer h.mu.Unlock()
 		if !slices.Contains(h.seen, what) && len(h.seen) < maxSeen {
 			h.seen = append(h.seen, what)
-			h.i.say(zerolog.InfoLevel, "runnel doctor: the host: "+what)
+			h.i.Say(zerolog.InfoLevel, "runnel doctor: the host: "+what)
 		}
 	}
 	return len(p), nil
@@ -50,7 +50,7 @@ func (h *hostReport) String() string {
 
 // doctorHost serves the host that started this process, and tells what it can do.
 func (i *invocation) doctorHost(cmd *cobra.Command) error {
-	i.stderr = i.patientStderr()
+	i.Stderr = i.PatientStderr()
 	report := &hostReport{i: i}
 	set := tools.NewUpstreamSet(&tools.Registry{})
 	err := set.Tools.Add(tools.Func("doctor", "Tells what this host can do with runnel.", func(context.Context, struct{}, *tools.Output) (*mcp.CallToolResult, error) {
@@ -60,6 +60,6 @@ func (i *invocation) doctorHost(cmd *cobra.Command) error {
 		return err
 	}
 	inner := *i
-	inner.stdin = io.TeeReader(i.stdin, &trace.Tap{To: io.Discard, Note: trace.New(report, "").Lines(trace.FromHost)})
-	return inner.connect(cmd.Context(), tools.DefaultConfig(), set, tasks.NewMemory(), i.logger())
+	inner.Stdin = io.TeeReader(i.Stdin, &trace.Tap{To: io.Discard, Note: trace.New(report, "").Lines(trace.FromHost)})
+	return inner.Connect(cmd.Context(), tools.DefaultConfig(), set, tasks.NewMemory(), i.Logger())
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"runnel/internal/serve"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -26,7 +28,7 @@ func commandsOf(cmd *cobra.Command) []*cobra.Command {
 
 // The help of each command shows examples before all else.
 func TestHelpShowsExamplesFirst(t *testing.T) {
-	i := &invocation{env: environ(t)}
+	i := &invocation{Setup: serve.Setup{Env: environ(t)}}
 	for _, cmd := range commandsOf(i.rootCommand()) {
 		help := runCommand(t, append(strings.Fields(cmd.CommandPath())[1:], "--help")...)
 		_, rest, _ := strings.Cut(help.stdout, "\n\n")
@@ -45,7 +47,7 @@ func TestManPages(t *testing.T) {
 	runCommand(t, "man", dir).is(t, exitFine, "", "")
 	runCommand(t, "man").is(t, exitUsage, "", `^runnel man: which directory\?`)
 	runCommand(t, "man", dir, "b").is(t, exitUsage, "", `^runnel man: unknown argument "b"`)
-	i := &invocation{env: environ(t)}
+	i := &invocation{Setup: serve.Setup{Env: environ(t)}}
 	for _, cmd := range commandsOf(i.rootCommand()) {
 		page, err := os.ReadFile(filepath.Join(dir, manName(cmd)+".1"))
 		if err != nil || !strings.HasPrefix(string(page), ".TH RUNNEL") || !strings.Contains(string(page), ".SH EXAMPLES\n") {
@@ -62,7 +64,7 @@ func TestManPages(t *testing.T) {
 
 // A flag means one thing: --json is arguments, in call only, and -o is how a command prints, but in trace, where it is the file.
 func TestFlagsMeanOneThing(t *testing.T) {
-	i := &invocation{env: environ(t)}
+	i := &invocation{Setup: serve.Setup{Env: environ(t)}}
 	for _, cmd := range commandsOf(i.rootCommand()) {
 		if f := cmd.Flags().Lookup("json"); f != nil && cmd.CommandPath() != "runnel call" {
 			t.Errorf("%s has --json", cmd.CommandPath())
@@ -71,7 +73,7 @@ func TestFlagsMeanOneThing(t *testing.T) {
 			t.Errorf("%s has --ndjson", cmd.CommandPath())
 		}
 		if f := cmd.Flags().Lookup("output"); f != nil && cmd.CommandPath() != "runnel trace" {
-			if c, ok := f.Value.(*chosen); !ok || f.Shorthand != "o" || c.words[0] != "text" || c.words[1] != "json" {
+			if c, ok := f.Value.(*serve.Choice); !ok || f.Shorthand != "o" || c.Words[0] != "text" || c.Words[1] != "json" {
 				t.Errorf("%s: -o is %v", cmd.CommandPath(), f.Value)
 			}
 		}
@@ -80,7 +82,7 @@ func TestFlagsMeanOneThing(t *testing.T) {
 
 // Commands that README.md and the help show are commands, with flags that they have. Those with quotes are tried elsewhere.
 func TestShownCommandsParse(t *testing.T) {
-	i := &invocation{env: environ(t)}
+	i := &invocation{Setup: serve.Setup{Env: environ(t)}}
 	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	if err != nil {
 		t.Fatal(err)

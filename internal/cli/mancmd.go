@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"runnel/internal/serve"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -22,7 +24,7 @@ func manCommand() *cobra.Command {
 				return noArguments(cmd, args[1:])
 			}
 			if len(args) == 0 {
-				return &usageError{fmt.Errorf("runnel man: which directory?"), hint(cmd)}
+				return &serve.UsageError{Err: fmt.Errorf("runnel man: which directory?"), Hint: hint(cmd)}
 			}
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return err
@@ -58,7 +60,7 @@ func manPage(cmd *cobra.Command) string {
 			fmt.Fprintf(&b, ".SH %s\n%s\n", name, text)
 		}
 	}
-	fmt.Fprintf(&b, ".TH %s 1 \"\" \"runnel %s\"\n", strings.ToUpper(manName(cmd)), roff(version()))
+	fmt.Fprintf(&b, ".TH %s 1 \"\" \"runnel %s\"\n", strings.ToUpper(manName(cmd)), roff(serve.Version()))
 	section("NAME", manName(cmd)+" \\- "+roff(cmd.Short))
 	section("SYNOPSIS", ".B "+roff(cmd.UseLine()))
 	if cmd.Example != "" {

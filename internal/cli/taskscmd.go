@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"runnel/internal/serve"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tasks/sqlite"
@@ -25,8 +26,8 @@ type local struct {
 	runner *tasks.Runner
 }
 
-// tasksCommand is "runnel tasks". serve are the flags of serve.
-func (i *invocation) tasksCommand(serve *pflag.FlagSet) *cobra.Command {
+// tasksCommand is "runnel tasks". serveFlags are those of runnel serve.
+func (i *invocation) tasksCommand(serveFlags *pflag.FlagSet) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tasks COMMAND",
 		Short: "Look at the tasks of all hosts on this machine, and end them",
@@ -42,13 +43,13 @@ call that a host waits for is among them while it runs. An id may be cut short, 
   runnel tasks cancel 4d8a`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return &usageError{errors.New("runnel tasks: which one? list, get, tail, wait, result, cancel, rm or prune"), hint(cmd)}
+			return &serve.UsageError{Err: errors.New("runnel tasks: which one? list, get, tail, wait, result, cancel, rm or prune"), Hint: hint(cmd)}
 		},
 	}
 	cmd.AddCommand(i.listCommand(), i.getCommand(), i.tailCommand(), i.waitCommand(), i.resultCommand(), i.cancelCommand(), i.rmCommand(), i.pruneCommand())
 	for _, sub := range cmd.Commands() {
 		sub.Flags().SortFlags = false
-		addServeFlags(sub.Flags(), serve, "config", "state", "owner")
+		addServeFlags(sub.Flags(), serveFlags, "config", "state", "owner")
 	}
 	return cmd
 }
@@ -61,27 +62,27 @@ func (i *invocation) openLocal(cmd *cobra.Command) (*local, error) {
 	if err := i.readEnvironmentQuietly(cmd); err != nil {
 		return nil, err
 	}
-	config, _, err := i.loadConfig(cmd.Context())
+	config, _, err := i.LoadConfig(cmd.Context())
 	if err != nil {
 		return nil, err
 	}
 	if config.State.InMemory() {
-		return nil, &usageError{errors.New("the state is memory: such tasks are known to their own process only; name a directory with --state"), ""}
+		return nil, &serve.UsageError{Err: errors.New("the state is memory: such tasks are known to their own process only; name a directory with --state")}
 	}
-	dir, err := config.StateDir(i.getenv)
+	dir, err := config.StateDir(i.Getenv)
 	if err != nil {
-		return nil, &usageError{fmt.Errorf("%w: name the state directory with --state", err), ""}
+		return nil, &serve.UsageError{Err: fmt.Errorf("%w: name the state directory with --state", err)}
 	}
 	// Not the config's limit: this may be another one than that of the processes which use the state.
 	const noLimit = 1 << 44
-	l := &local{dir: dir, owner: config.Server.Owner, store: sqlite.New(sqlite.Options{Dir: dir, MaxState: noLimit, Calls: true, Log: i.logger()})}
+	l := &local{dir: dir, owner: config.Server.Owner, store: sqlite.New(sqlite.Options{Dir: dir, MaxState: noLimit, Calls: true, Log: i.Logger()})}
 	if !l.store.Exists() {
 		return nil, fmt.Errorf("%w in %s: no task has run there; --state names another directory", errNoState, dir)
 	}
 	if err := l.store.Open(); err != nil {
 		return nil, err
 	}
-	l.runner = tasks.NewRunner(tasks.Options{State: l.store, Owner: l.owner, AskTimeout: cancelPatience, Log: i.logger()})
+	l.runner = tasks.NewRunner(tasks.Options{State: l.store, Owner: l.owner, AskTimeout: cancelPatience, Log: i.Logger()})
 	return l, nil
 }
 
@@ -110,7 +111,7 @@ func (i *invocation) aboutTask(use, short, long, example string, run func(cmd *c
 	withTask := func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) == 0 || args[0] == "":
-			return &usageError{fmt.Errorf("%s: which task? runnel tasks list shows their ids", cmd.CommandPath()), hint(cmd)}
+			return &serve.UsageError{Err: fmt.Errorf("%s: which task? runnel tasks list shows their ids", cmd.CommandPath()), Hint: hint(cmd)}
 		case len(args) > 1:
 			return noArguments(cmd, args[1:])
 		}
@@ -153,7 +154,7 @@ func (i *invocation) cancelCommand() *cobra.Command {
 			case err != nil:
 				return err
 			}
-			_, err = fmt.Fprintf(i.stdout, "%s %s\n", id, t.Status)
+			_, err = fmt.Fprintf(i.Stdout, "%s %s\n", id, t.Status)
 			return err
 		})
 }
@@ -167,7 +168,7 @@ func (i *invocation) waitCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err := fmt.Fprintf(i.stdout, "%s %s\n", id, t.Status); err != nil {
+			if _, err := fmt.Fprintf(i.Stdout, "%s %s\n", id, t.Status); err != nil {
 				return err
 			}
 			if t.Outcome.Err != nil {
@@ -209,7 +210,7 @@ has fetched its result yet (a host, or "runnel tasks result"): --force deletes t
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := i.openLocal(cmd)
 			if errors.Is(err, errNoState) {
-				i.say(zerolog.InfoLevel, err.Error())
+				i.Say(zerolog.InfoLevel, err.Error())
 				return nil
 			}
 			if err != nil {
@@ -224,7 +225,7 @@ has fetched its result yet (a host, or "runnel tasks result"): --force deletes t
 			if kept > 0 {
 				text += fmt.Sprintf(", %d kept whose results nobody has fetched (--force forgets them too)", kept)
 			}
-			i.say(zerolog.InfoLevel, text)
+			i.Say(zerolog.InfoLevel, text)
 			return err
 		},
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"runnel/internal/serve"
 	"runnel/internal/term"
 	"runnel/partials"
 	"runnel/tasks"
@@ -22,7 +23,7 @@ import (
 
 func (i *invocation) listCommand() *cobra.Command {
 	var running, watch bool
-	var output *chosen
+	var output *serve.Choice
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
@@ -38,13 +39,13 @@ func (i *invocation) listCommand() *cobra.Command {
   runnel tasks list -o ndjson | jq -r 'select(.status == "failed").taskId'`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if watch && (output.word != "text" || !term.IsTerminal(i.stdout)) {
-				return &usageError{errors.New("runnel tasks list: --watch draws on a terminal; a script waits with runnel tasks wait ID"), hint(cmd)}
+			if watch && (output.Word != "text" || !term.IsTerminal(i.Stdout)) {
+				return &serve.UsageError{Err: errors.New("runnel tasks list: --watch draws on a terminal; a script waits with runnel tasks wait ID"), Hint: hint(cmd)}
 			}
 			l, err := i.openLocal(cmd)
 			switch {
 			case errors.Is(err, errNoState):
-				i.say(zerolog.InfoLevel, err.Error())
+				i.Say(zerolog.InfoLevel, err.Error())
 			case err != nil:
 				return err
 			default:
@@ -61,14 +62,14 @@ func (i *invocation) listCommand() *cobra.Command {
 			for n, t := range list {
 				shown[n] = listedTask{Task: t.Shown(), Tool: t.Tool}
 			}
-			switch output.word {
+			switch output.Word {
 			case "json":
 				return i.writeJSON(map[string]any{"tasks": shown})
 			case "ndjson":
 				return writeLines(i, shown)
 			}
 			if len(list) == 0 && l != nil {
-				i.say(zerolog.InfoLevel, fmt.Sprintf("none of owner %q in %s", l.owner, l.dir))
+				i.Say(zerolog.InfoLevel, fmt.Sprintf("none of owner %q in %s", l.owner, l.dir))
 			}
 			return i.printTasks(cmd.Context(), l, list)
 		},
@@ -102,16 +103,16 @@ func (i *invocation) watchTasks(ctx context.Context, l *local, running bool) err
 		if err != nil {
 			return err
 		}
-		_, height := term.Size(i.stdout)
+		_, height := term.Size(i.Stdout)
 		list = list[max(len(list)-(height-2), 0):] // the head, and the line of the cursor
-		if _, err := io.WriteString(i.stdout, home); err != nil {
+		if _, err := io.WriteString(i.Stdout, home); err != nil {
 			return err
 		}
 		if err := i.printTasks(ctx, l, list); err != nil {
 			return err
 		}
 		if len(list) == 0 {
-			if _, err := fmt.Fprintln(i.stdout, "no tasks"); err != nil {
+			if _, err := fmt.Fprintln(i.Stdout, "no tasks"); err != nil {
 				return err
 			}
 		}
@@ -144,7 +145,7 @@ func (i *invocation) printTasks(ctx context.Context, l *local, list []tasks.Task
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", term.Printable(short[t.ID]), term.Printable(string(t.Status)), term.Printable(t.Tool), term.Age(time.Since(t.CreatedAt)), term.Age(took), term.Shorten(term.Printable(says)))
 	}
 	_ = table.Flush() // memory takes all
-	return term.PrintLines(i.stdout, text.String())
+	return term.PrintLines(i.Stdout, text.String())
 }
 
 // shortIDs are the beginnings of ids, 8 characters or as many as tell one from the others.
@@ -170,7 +171,7 @@ func shortIDs(list []tasks.Task) map[string]string {
 }
 
 func (i *invocation) getCommand() *cobra.Command {
-	var output *chosen
+	var output *serve.Choice
 	cmd := i.aboutTask("get ID", "Show a task", "Shows a task: its tool, its status, its times, the size of its output.",
 		`  runnel tasks get 4d8a223b
   runnel tasks get 4d8a223b -o json | jq -r .status`,
@@ -180,10 +181,10 @@ func (i *invocation) getCommand() *cobra.Command {
 				return err
 			}
 			size := t.Log.Size()
-			if output.word == "json" {
+			if output.Word == "json" {
 				return i.writeJSON(listedTask{Task: t.Shown(), Tool: t.Tool, OutputBytes: &size})
 			}
-			table := tabwriter.NewWriter(i.stdout, 0, 0, 2, ' ', 0)
+			table := tabwriter.NewWriter(i.Stdout, 0, 0, 2, ' ', 0)
 			line := func(name, format string, args ...any) {
 				text := strings.ReplaceAll(strings.TrimSpace(term.PrintableLines(fmt.Sprintf(format, args...))), "\n", "\n\t")
 				_, _ = fmt.Fprintf(table, "%s:\t%s\n", name, text)
@@ -225,10 +226,10 @@ leaves it, and the task goes on. What the command wrote to stderr, where that is
   # what has come since
   runnel tasks tail 4d8a --after 5120`,
 		func(cmd *cobra.Command, l *local, id string) error {
-			at, v := after, term.NewView(i.stdout, i.stderr, "never", "")
+			at, v := after, term.NewView(i.Stdout, i.Stderr, "never", "")
 			if lines >= 0 {
 				if after > 0 {
-					return &usageError{errors.New("runnel tasks tail: -n does not go with --after"), hint(cmd)}
+					return &serve.UsageError{Err: errors.New("runnel tasks tail: -n does not go with --after"), Hint: hint(cmd)}
 				}
 				var err error
 				if at, err = l.lastLines(cmd.Context(), id, int(min(lines, maxTail))); err != nil {
@@ -237,7 +238,7 @@ leaves it, and the task goes on. What the command wrote to stderr, where that is
 			}
 			_, err := l.runner.Tail(cmd.Context(), id, at, follow, func(b partials.Batch) error {
 				if b.Start > at {
-					i.say(zerolog.WarnLevel, fmt.Sprintf("runnel: gap: %d bytes of the output are no longer kept (after %d bytes)", b.Start-at, at))
+					i.Say(zerolog.WarnLevel, fmt.Sprintf("runnel: gap: %d bytes of the output are no longer kept (after %d bytes)", b.Start-at, at))
 				}
 				at = b.End
 				for _, c := range b.Chunks {
@@ -291,7 +292,7 @@ func (l *local) lastLines(ctx context.Context, id string, n int) (int64, error) 
 }
 
 func (i *invocation) resultCommand() *cobra.Command {
-	var output *chosen
+	var output *serve.Choice
 	cmd := i.aboutTask("result ID", "Wait for the result of a task and write it",
 		"Waits until the task has ended and writes the content of its result. The exit code is as that of runnel call: the command's own, else 0, or 1 for an error.",
 		`  runnel tasks result 4d8a223b
@@ -306,10 +307,10 @@ func (i *invocation) resultCommand() *cobra.Command {
 				return fmt.Errorf("%s: %w", t.Tool, t.Outcome.Err)
 			}
 			result := t.Result()
-			if output.word == "json" {
+			if output.Word == "json" {
 				err = i.writeJSON(result)
 			} else {
-				v := term.NewView(i.stdout, i.stderr, "never", "")
+				v := term.NewView(i.Stdout, i.Stderr, "never", "")
 				for _, item := range tools.SplitEnd(result) {
 					if text, isText, stderr := term.Item(item); err == nil {
 						err = v.Output(text, isText, stderr)
@@ -337,7 +338,7 @@ func writeLines[T any](i *invocation, list []T) error {
 
 // writeJSON writes a value on one line.
 func (i *invocation) writeJSON(v any) error {
-	e := json.NewEncoder(i.stdout)
+	e := json.NewEncoder(i.Stdout)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
 }

@@ -13,15 +13,16 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"runnel/internal/serve"
 	"runnel/internal/term"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tools/remote"
 )
 
-// toolsCommand is "runnel tools". serve are the flags of serve.
-func (i *invocation) toolsCommand(serve *pflag.FlagSet) *cobra.Command {
-	var output *chosen
+// toolsCommand is "runnel tools". serveFlags are those of runnel serve.
+func (i *invocation) toolsCommand(serveFlags *pflag.FlagSet) *cobra.Command {
+	var output *serve.Choice
 	protocol := choiceOfVersions()
 	var timeout time.Duration
 	cmd := &cobra.Command{
@@ -54,10 +55,10 @@ how to call it. Behind -- stands the command of any other MCP server that speaks
 				cmd.SetContext(ctx)
 			}
 			if len(own) > 0 {
-				i.only = own[0]
+				i.Only = own[0]
 			}
 			client, close, err := i.dial(cmd, server, rpc.DialOptions{
-				Version:      protocol.word,
+				Version:      protocol.Word,
 				Capabilities: canTasks(),
 			})
 			if err != nil {
@@ -73,21 +74,21 @@ how to call it. Behind -- stands the command of any other MCP server that speaks
 				switch {
 				case err != nil:
 					return err
-				case output.word != "text":
+				case output.Word != "text":
 					return i.writeJSON(tool)
 				}
 				return i.printTool(tool, server)
 			}
-			switch output.word {
+			switch output.Word {
 			case "json":
 				return i.writeJSON(mcp.ListToolsResult{Tools: append([]mcp.Tool{}, list...)}) // not null
 			case "ndjson":
 				return writeLines(i, list)
 			}
 			if len(list) == 0 && len(server) == 0 {
-				i.say(zerolog.InfoLevel, i.noTools())
+				i.Say(zerolog.InfoLevel, i.noTools())
 			} else if len(list) == 0 {
-				i.say(zerolog.InfoLevel, "the server has no tools")
+				i.Say(zerolog.InfoLevel, "the server has no tools")
 			}
 			return i.printTools(list)
 		},
@@ -97,13 +98,13 @@ how to call it. Behind -- stands the command of any other MCP server that speaks
 	output = outputFlag(cmd.Flags(), "json (the list on one line)", "ndjson (a tool on each line)")
 	cmd.Flags().Var((*span)(&timeout), "timeout", "give up after this `DURATION`; 0 = never")
 	cmd.Flags().Var(protocol, "protocol", "speak this `VERSION` of the protocol; else the newest that both sides know")
-	addServeFlags(cmd.Flags(), serve, "config", "tool", "selftest", "state", "owner")
+	addServeFlags(cmd.Flags(), serveFlags, "config", "tool", "selftest", "state", "owner")
 	return cmd
 }
 
 // noTools says what to do about an empty list.
 func (i *invocation) noTools() string {
-	if i.upstreams > 0 {
+	if i.Upstreams > 0 {
 		return "no tools yet: a server of upstreams has not answered. Try again in a moment; runnel doctor says what it answers"
 	}
 	return "no tools: name some with --tool or in a config file"
@@ -122,11 +123,11 @@ func (i *invocation) printTools(list []mcp.Tool) error {
 		_, _ = fmt.Fprintf(table, "%s\t%s\n", term.Printable(tool.Name), term.Printable(firstLine(cmp.Or(strings.TrimSpace(tool.Description), tool.Title))))
 	}
 	_ = table.Flush() // memory takes all
-	if err := term.PrintLines(i.stdout, text.String()); err != nil || len(list) == 0 {
+	if err := term.PrintLines(i.Stdout, text.String()); err != nil || len(list) == 0 {
 		return err
 	}
-	if term.IsTerminal(i.stdout) {
-		i.say(zerolog.InfoLevel, "\nrunnel tools NAME shows the arguments of one, runnel call NAME calls it.")
+	if term.IsTerminal(i.Stdout) {
+		i.Say(zerolog.InfoLevel, "\nrunnel tools NAME shows the arguments of one, runnel call NAME calls it.")
 	}
 	return nil
 }
@@ -168,7 +169,7 @@ func (i *invocation) printTool(tool *mcp.Tool, server []string) error {
 		}
 		_ = table.Flush() // memory takes all
 	}
-	_, err := io.WriteString(i.stdout, b.String())
+	_, err := io.WriteString(i.Stdout, b.String())
 	return err
 }
 
@@ -178,7 +179,7 @@ func (i *invocation) helpWithTool(cmd *cobra.Command) (done bool, err error) {
 	if err != nil || len(own) == 0 {
 		return false, nil
 	}
-	i.only = own[0]
+	i.Only = own[0]
 	client, disconnect, err := i.dial(cmd, server, rpc.DialOptions{Capabilities: canTasks()})
 	if err != nil {
 		return true, err
@@ -195,15 +196,15 @@ func (i *invocation) helpWithTool(cmd *cobra.Command) (done bool, err error) {
 	if err := i.printTool(tool, server); err != nil {
 		return true, err
 	}
-	_, err = io.WriteString(i.stdout, "\nThe flags of runnel call: see runnel call --help\n")
+	_, err = io.WriteString(i.Stdout, "\nThe flags of runnel call: see runnel call --help\n")
 	return true, err
 }
 
 // choiceOfVersions takes a version of the protocol; "" is the newest that both sides know.
-func choiceOfVersions() *chosen {
+func choiceOfVersions() *serve.Choice {
 	words := []string{""}
 	for _, v := range mcp.Versions {
 		words = append(words, v.Name)
 	}
-	return choiceOf(words...)
+	return serve.OneOf(words...)
 }

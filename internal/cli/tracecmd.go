@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"runnel/internal/serve"
 	"runnel/internal/trace"
 
 	"github.com/rs/zerolog"
@@ -33,9 +34,9 @@ Put it in front of the command in a host's config. The exit code is the server's
 			case err != nil:
 				return err
 			case len(server) == 0:
-				return &usageError{errors.New("runnel trace: which server? its command comes behind --"), hint(cmd)}
+				return &serve.UsageError{Err: errors.New("runnel trace: which server? its command comes behind --"), Hint: hint(cmd)}
 			case file == "":
-				return &usageError{errors.New("runnel trace: which file? name it with -o"), hint(cmd)}
+				return &serve.UsageError{Err: errors.New("runnel trace: which file? name it with -o"), Hint: hint(cmd)}
 			}
 			return i.trace(cmd.Context(), file, server)
 		},
@@ -47,16 +48,16 @@ Put it in front of the command in a host's config. The exit code is the server's
 func (i *invocation) trace(ctx context.Context, file string, server []string) error {
 	out, err := trace.CreateFile(file) // what is said may be secret
 	if err != nil {
-		return &usageError{fmt.Errorf("-o: %w", err), ""}
+		return &serve.UsageError{Err: fmt.Errorf("-o: %w", err)}
 	}
 	defer out.Close()
-	t := trace.New(out, fmt.Sprintf("runnel %s traces %q", version(), server))
-	code, err := trace.Run(ctx, t, &trace.Session{Command: server, Env: i.env, Stdin: i.stdin, Stdout: i.stdout, Stderr: i.stderr})
+	t := trace.New(out, fmt.Sprintf("runnel %s traces %q", serve.Version(), server))
+	code, err := trace.Run(ctx, t, &trace.Session{Command: server, Env: i.Env, Stdin: i.Stdin, Stdout: i.Stdout, Stderr: i.Stderr})
 	if err != nil {
 		return err
 	}
 	if err := t.Failure(); err != nil {
-		i.say(zerolog.WarnLevel, fmt.Sprintf("runnel: %s is not complete: %v", file, err))
+		i.Say(zerolog.WarnLevel, fmt.Sprintf("runnel: %s is not complete: %v", file, err))
 	}
 	if code != exitFine {
 		return exitError(code)

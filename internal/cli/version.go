@@ -5,19 +5,11 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
-	"sync"
+
+	"runnel/internal/serve"
 
 	"github.com/spf13/cobra"
 )
-
-// version is that of the module, "devel" where the build did not note one.
-var version = sync.OnceValue(func() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "devel"
-	}
-	return info.Main.Version
-})
 
 // builtFrom says what was built, from when, with what: commit and date where the build noted them ("go build" in a checkout does).
 func builtFrom() string {
@@ -43,7 +35,7 @@ func builtFrom() string {
 }
 
 func (i *invocation) printVersion() error {
-	_, err := fmt.Fprintf(i.stdout, "runnel %s (%s)\n", version(), builtFrom())
+	_, err := fmt.Fprintf(i.Stdout, "runnel %s (%s)\n", serve.Version(), builtFrom())
 	return err
 }
 

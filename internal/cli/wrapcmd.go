@@ -3,14 +3,14 @@ package cli
 import (
 	"errors"
 
+	"runnel/internal/serve"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"runnel/tools"
 )
 
-// wrapCommand is "runnel wrap". serve are the flags of serve.
-func (i *invocation) wrapCommand(serve *pflag.FlagSet) *cobra.Command {
+// wrapCommand is "runnel wrap". serveFlags are those of runnel serve.
+func (i *invocation) wrapCommand(serveFlags *pflag.FlagSet) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wrap [flags] -- SERVER [ARGUMENT...]",
 		Short: "Serve another MCP server, with tasks, streaming and everything else that runnel adds",
@@ -26,21 +26,16 @@ No config file is read unless you name one; its tools then stand beside those of
 				err = noArguments(cmd, own)
 			}
 			if err == nil && len(server) == 0 {
-				err = &usageError{errors.New("runnel wrap: which server? Its command stands behind --"), hint(cmd)}
+				err = &serve.UsageError{Err: errors.New("runnel wrap: which server? Its command stands behind --"), Hint: hint(cmd)}
 			}
 			if err != nil {
 				return err
 			}
-			i.wrapped = server
+			i.Wrapped = server
 			return i.serve(cmd, nil)
 		},
 	}
 	cmd.Flags().SortFlags = false
-	cmd.Flags().AddFlagSet(serve)
+	cmd.Flags().AddFlagSet(serveFlags)
 	return cmd
-}
-
-// wrappedUpstream is the server behind "runnel wrap --".
-func (i *invocation) wrappedUpstream() (*tools.Upstream, error) {
-	return tools.NewUpstream(tools.WrappedName, tools.UpstreamConfig{Command: i.wrapped}, tools.Environment{Vars: i.env, Version: version()}, i.logger())
 }

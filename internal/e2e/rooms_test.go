@@ -28,7 +28,8 @@ var rooms = map[string][]string{
 
 	"runnel/internal/term":  {"runnel/rpc/mcp"},                                                    // all that a person sees
 	"runnel/internal/trace": {"runnel/internal/term", "runnel/partials/tracker", "runnel/rpc/mcp"}, // the record of a session
-	"runnel/internal/cli":   nil,                                                                   // on top: it may import all of the above
+	"runnel/internal/serve": nil,                                                                   // it may import all of the above
+	"runnel/internal/cli":   nil,                                                                   // so may this
 	"runnel/internal/e2e":   {},                                                                    // tests alone
 	"runnel":                {"runnel/internal/cli"},
 }

@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"context"
@@ -19,10 +19,10 @@ const settle = 200 * time.Millisecond
 
 // reload keeps the tools what the config file says: it is read again on SIGHUP and when it changes. Only the tools
 // change; what else the file says holds from the next start on. A file with a mistake changes nothing. It ends with ctx.
-func (i *invocation) reload(ctx context.Context, file string, config *tools.Config, set *tools.UpstreamSet, log zerolog.Logger) {
+func (s *Setup) reload(ctx context.Context, file string, config *tools.Config, set *tools.UpstreamSet, log zerolog.Logger) {
 	trusted := "" // where it shows that the file is trusted again
-	if file == tools.ConfigFile && i.options.config == "" {
-		trusted, _ = i.trustDir() // it is there: the file is trusted
+	if file == tools.ConfigFile && s.Options.Config == "" {
+		trusted, _ = s.trustDir() // it is there: the file is trusted
 	}
 	var events <-chan fsnotify.Event
 	var errs <-chan error
@@ -35,7 +35,7 @@ func (i *invocation) reload(ctx context.Context, file string, config *tools.Conf
 	timer := time.NewTimer(0)
 	<-timer.C
 	defer timer.Stop()
-	if now, _ := os.Stat(file); !same(now, i.seen) { // it changed before it was watched
+	if now, _ := os.Stat(file); !same(now, s.seen) { // it changed before it was watched
 		timer.Reset(settle)
 	}
 	for {
@@ -47,20 +47,20 @@ func (i *invocation) reload(ctx context.Context, file string, config *tools.Conf
 			switch {
 			case filepath.Dir(e.Name) == trusted: // perhaps in this file, as it is
 				timer.Reset(settle)
-			case e.Op != fsnotify.Chmod && !same(now, i.seen):
-				i.seen = now
+			case e.Op != fsnotify.Chmod && !same(now, s.seen):
+				s.seen = now
 				timer.Reset(settle)
 			}
 		case err := <-errs: // events were lost, or the folder is
 			log.Warn().Err(err).Msg("watching the config")
 			timer.Reset(settle)
-		case <-i.hangups:
+		case <-s.Hangups:
 			timer.Reset(0)
 		case <-timer.C:
 			if w != nil {
 				watch(w, file, trusted) // first: a change from now on is seen
 			}
-			i.readAgain(ctx, file, config, set, log)
+			s.readAgain(ctx, file, config, set, log)
 		}
 	}
 }
@@ -118,14 +118,14 @@ func same(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && (!a.Mode().IsRegular() || a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()))
 }
 
-func (i *invocation) readAgain(ctx context.Context, file string, began *tools.Config, set *tools.UpstreamSet, log zerolog.Logger) {
+func (s *Setup) readAgain(ctx context.Context, file string, began *tools.Config, set *tools.UpstreamSet, log zerolog.Logger) {
 	now, _ := os.Stat(file)
 	if now != nil && now.Mode()&os.ModeNamedPipe != 0 {
 		log.Warn().Str("config", file).Msg("the config is a pipe: waiting for somebody to write to it")
 	}
-	config, found, left, err := i.readConfigs(ctx)
+	config, found, left, err := s.ReadConfigs(ctx)
 	if left != nil {
-		i.seen = now // else every change in its folder would count as one of the file
+		s.seen = now // else every change in its folder would count as one of the file
 	}
 	if ctx.Err() != nil {
 		return
@@ -139,7 +139,7 @@ func (i *invocation) readAgain(ctx context.Context, file string, began *tools.Co
 	if err == nil {
 		var next *tools.UpstreamSet
 		var count int
-		if next, count, err = i.registry(config); err == nil {
+		if next, count, err = s.Registry(config); err == nil {
 			set.Replace(next)
 			log.Info().Str("config", file).Int("tools", count).Int("upstreams", len(config.Upstreams)).Msg("config read again")
 			if waiting := config.Differs(began); len(waiting) > 0 {

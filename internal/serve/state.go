@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"context"
@@ -21,20 +21,20 @@ import (
 // have their end then. A client that starts a server only to probe it has ended it by then.
 const recoverDelay = time.Second
 
-// store is where tasks live.
-func (i *invocation) store(config *tools.Config, log zerolog.Logger) (tasks.State, error) {
+// OpenStore is where tasks live.
+func (s *Setup) OpenStore(config *tools.Config, log zerolog.Logger) (tasks.State, error) {
 	if config.State.InMemory() {
 		return tasks.NewMemory(), nil
 	}
-	dir, err := config.StateDir(i.getenv)
+	dir, err := config.StateDir(s.Getenv)
 	switch {
 	case errors.Is(err, tools.ErrNoHome) && config.Detaches() != "":
-		return nil, &usageError{fmt.Errorf("tools.%s.detach needs tasks on disk, and %w; name a directory with --state", config.Detaches(), err), ""}
+		return nil, &UsageError{Err: fmt.Errorf("tools.%s.detach needs tasks on disk, and %w; name a directory with --state", config.Detaches(), err)}
 	case errors.Is(err, tools.ErrNoHome): // some hosts start their servers with next to no environment
 		log.Warn().Err(err).Msg("tasks live in memory: name a directory with --state to keep them")
 		return tasks.NewMemory(), nil
 	case err != nil:
-		return nil, &usageError{err, ""}
+		return nil, &UsageError{Err: err}
 	}
 	return sqlite.New(sqlite.Options{Dir: dir, MaxState: int64(config.State.MaxState), Limits: limits(config), Log: log}), nil
 }
@@ -45,14 +45,14 @@ func warnOfState(store tasks.State, log zerolog.Logger) {
 	if !ok {
 		return
 	}
-	there := nearest(s.Dir())
+	there := NearestDir(s.Dir())
 	if err := unix.Access(there+"/.", unix.W_OK|unix.X_OK); err != nil { // the dot: a file is no directory, whatever may be done with it
 		log.Warn().Err(err).Str("dir", there).Msg("tasks cannot be kept: name another directory with --state, or --state memory")
 	}
 }
 
-// nearest is a directory, or the first above it that is there: in it the others are made.
-func nearest(dir string) string {
+// NearestDir is a directory, or the first above it that is there: in it the others are made.
+func NearestDir(dir string) string {
 	for {
 		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 			return dir

@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"os"
@@ -14,12 +14,12 @@ const (
 	smallPercent, largePercent = 300, 50
 )
 
-// easeCollector makes garbage collections rare as long as little memory is in use. By default the heap is collected whenever
+// EaseCollector makes garbage collections rare as long as little memory is in use. By default the heap is collected whenever
 // it has 4 MiB, which 64 calls in flight fill a hundred times a second: a fifth of a call's processor time. What is not
 // small grows by half, so that a thousand tasks take little more memory than they need: that is seldom collected, or holds the
 // output of one task, in which there is nothing to look for. The heap before its first collection is left to the default,
 // so that what reads the config does not leave 12 MiB behind.
-func easeCollector() {
+func EaseCollector() {
 	if os.Getenv("GOGC") == "" { // who sets it knows better
 		afterCollection(adjustCollector)
 	}

@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"io"
@@ -34,18 +34,18 @@ type patient struct {
 	middle bool // of a line that was left out a part has been written
 }
 
-// patientStderr is stderr where it is a pipe or socket; what else it may be is written to as it is.
-func (i *invocation) patientStderr() io.Writer {
-	f, ok := i.stderr.(*os.File)
+// PatientStderr is stderr where it is a pipe or socket; what else it may be is written to as it is.
+func (s *Setup) PatientStderr() io.Writer {
+	f, ok := s.Stderr.(*os.File)
 	if !ok {
-		return i.stderr
+		return s.Stderr
 	}
 	if _, ok := pipe(f); !ok {
 		return f
 	}
-	direct := *i
+	direct := *s
 	return &patient{f: f, note: func(lines int) {
-		log := direct.logger()
+		log := direct.Logger()
 		log.Warn().Int("lines", lines).Msg("log lines were left out: nobody read stderr")
 	}}
 }

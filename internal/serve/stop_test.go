@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"bytes"
@@ -63,12 +63,12 @@ func TestDeafToolsAreLeftBehind(t *testing.T) {
 		in, input := io.Pipe()
 		stderr := &bytes.Buffer{}
 		store := tasks.NewMemory()
-		i := &invocation{stdin: in, stdout: io.Discard, stderr: stderr}
+		i := &Setup{Stdin: in, Stdout: io.Discard, Stderr: stderr}
 		var failed error
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			failed = i.connect(t.Context(), tools.DefaultConfig(), set, store, zerolog.New(zerolog.SyncWriter(stderr)))
+			failed = i.Connect(t.Context(), tools.DefaultConfig(), set, store, zerolog.New(zerolog.SyncWriter(stderr)))
 		}()
 		for _, line := range []string{
 			`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`,

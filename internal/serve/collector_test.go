@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"runtime"
@@ -18,7 +18,7 @@ func TestCollectorFollowsTheHeap(t *testing.T) {
 	t.Setenv("GOGC", "")
 	defer debug.SetGCPercent(debug.SetGCPercent(smallPercent))
 	held := make([]byte, 64<<20)
-	easeCollector()
+	EaseCollector()
 	gogc := []runtimemetrics.Sample{{Name: "/gc/gogc:percent"}}
 	for deadline := time.Now().Add(time.Minute); ; runtime.GC() {
 		if runtimemetrics.Read(gogc); gogc[0].Value.Uint64() == largePercent {

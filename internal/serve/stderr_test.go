@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"encoding/json"
@@ -18,9 +18,9 @@ func TestPatientStderr(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	i := &invocation{stderr: w}
-	i.options.logLevel.word, i.options.logFormat.word = "info", "auto"
-	stderr := i.patientStderr().(*patient)
+	i := &Setup{Stderr: w}
+	i.Options.LogLevel.Word, i.Options.logFormat.Word = "info", "auto"
+	stderr := i.PatientStderr().(*patient)
 	long := strings.Repeat("x", 3*pipeRoom) + "\n"
 	lines := 0
 	write := func(line string) {

@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"context"
@@ -84,9 +84,9 @@ func TestConfigIsWatched(t *testing.T) {
 	relink(filepath.Join(versions, "current"), "1")
 	relink(filepath.Join(versions, "1", "runnel.yaml"), target)
 	hangups := make(chan os.Signal)
-	i := &invocation{env: os.Environ(), stderr: os.Stderr, hangups: hangups}
-	i.options.config = link
-	config, _, err := i.loadConfig(t.Context())
+	i := &Setup{Env: os.Environ(), Stderr: os.Stderr, Hangups: hangups}
+	i.Options.Config = link
+	config, _, err := i.LoadConfig(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,9 +134,9 @@ func TestConfigIsAPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() { _ = os.WriteFile(pipe, []byte("tools: {a: {command: [echo]}}\n"), 0) }()
-	i := &invocation{}
-	i.options.config = pipe
-	if config, _, err := i.loadConfig(t.Context()); err != nil || len(config.Tools) != 1 {
+	i := &Setup{}
+	i.Options.Config = pipe
+	if config, _, err := i.LoadConfig(t.Context()); err != nil || len(config.Tools) != 1 {
 		t.Fatalf("%+v, %v", config, err)
 	}
 	later := time.Now().Add(time.Hour)

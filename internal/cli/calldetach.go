@@ -8,23 +8,7 @@ import (
 	"time"
 
 	"runnel/rpc/mcp"
-	"runnel/tools"
 )
-
-// outlive lets the calls of a tool outlive this process.
-func outlive(tool tools.Tool, config *tools.Config) error {
-	command, ok := tool.(*tools.Command)
-	switch {
-	case !ok:
-		return fmt.Errorf("--detach: %s is no command: only commands can go on by themselves", tool.Describe().Name)
-	case config.State.InMemory():
-		return errors.New("--detach needs tasks on disk, and they live in memory: name a directory with --state")
-	}
-	if err := command.Detach(); err != nil {
-		return fmt.Errorf("--detach: %w", err)
-	}
-	return nil
-}
 
 // detachPoll is how often a call looks whether its task goes on by itself: it may have to be confirmed before.
 const detachPoll = 50 * time.Millisecond

@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"os"
@@ -6,11 +6,11 @@ import (
 	"syscall"
 )
 
-// polled gives a pipe or socket that the process inherited to the runtime's poller. A blocked Read then costs no thread
+// Polled gives a pipe or socket that the process inherited to the runtime's poller. A blocked Read then costs no thread
 // that the scheduler has to notice and replace (a ping's round trip takes half the time), and a deadline can end it. Files
 // and terminals stay as they are. restore undoes it: O_NONBLOCK belongs to the pipe's end, which the processes
 // that this one was started by, or that it leaves behind, may share.
-func polled(f *os.File) (file *os.File, restore func()) {
+func Polled(f *os.File) (file *os.File, restore func()) {
 	if _, ok := pipe(f); !ok {
 		return f, func() {}
 	}
@@ -30,9 +30,9 @@ func pipe(f *os.File) (info os.FileInfo, ok bool) {
 	return info, err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0
 }
 
-// samePipe reports whether two files are one pipe or socket. NetBSD and OpenBSD number no pipe, so that each looks like any other:
+// SamePipe reports whether two files are one pipe or socket. NetBSD and OpenBSD number no pipe, so that each looks like any other:
 // there it takes none for another.
-func samePipe(a, b *os.File) bool {
+func SamePipe(a, b *os.File) bool {
 	one, ok := pipe(a)
 	other, too := pipe(b)
 	return ok && too && os.SameFile(one, other) && numbered(one)

@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"github.com/spf13/cobra"
 
 	"runnel/internal/term"
 	"runnel/partials"
@@ -20,36 +19,32 @@ import (
 	"runnel/tools/process"
 )
 
-// serve runs until the input ends, ctx does, or the output fails.
-func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
-	if err := i.readEnvironment(cmd); err != nil {
-		return err
-	}
-	i.stderr = i.patientStderr()
-	ctx := cmd.Context()
+// Serve runs until the input ends, ctx does, or the output fails.
+func (s *Setup) Serve(ctx context.Context) error {
+	s.Stderr = s.PatientStderr()
 	starting, started := context.WithCancel(ctx)
 	defer started()
-	starting = i.untilHangup(starting) // there is nothing to read again yet
-	config, file, err := i.loadConfig(starting)
+	starting = s.UntilHangup(starting) // there is nothing to read again yet
+	config, file, err := s.LoadConfig(starting)
 	if err != nil && starting.Err() != nil { // a signal is a way to end
-		i.say(zerolog.WarnLevel, "runnel: "+err.Error())
+		s.Say(zerolog.WarnLevel, "runnel: "+err.Error())
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	set, count, err := i.registry(config)
+	set, count, err := s.Registry(config)
 	if err != nil {
 		return err
 	}
-	log := i.logger()
-	if term.IsTerminal(i.stdin) {
-		i.say(zerolog.InfoLevel, "runnel speaks MCP, one JSON message a line, with the host that starts it; this is a terminal. Ctrl-D ends it, runnel --help tells more.")
+	log := s.Logger()
+	if term.IsTerminal(s.Stdin) {
+		s.Say(zerolog.InfoLevel, "runnel speaks MCP, one JSON message a line, with the host that starts it; this is a terminal. Ctrl-D ends it, runnel --help tells more.")
 	}
-	if count+len(config.Upstreams) == 0 && i.wrapped == nil {
+	if count+len(config.Upstreams) == 0 && s.Wrapped == nil {
 		log.Warn().Msg("no tools: name some with --tool or in a config file")
 	}
-	store, err := i.store(config, log)
+	store, err := s.OpenStore(config, log)
 	if err != nil {
 		return err
 	}
@@ -59,18 +54,18 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 		}
 	}()
 	warnOfState(store, log)
-	log.Info().Str("version", version()).Str("config", file).Int("tools", count).Int("upstreams", len(config.Upstreams)).Msg("serving")
+	log.Info().Str("version", Version()).Str("config", file).Int("tools", count).Int("upstreams", len(config.Upstreams)).Msg("serving")
 	switch {
 	case file == "":
 		ctx = starting // nor will there be
-	case i.reloads:
+	case s.Watches:
 		started() // a SIGHUP until now needs nothing: reload looks whether the file has changed
 		watch, stop := context.WithCancel(ctx)
 		ended := make(chan struct{})
-		go func() { defer close(ended); i.reload(watch, file, config, set, log) }()
+		go func() { defer close(ended); s.reload(watch, file, config, set, log) }()
 		defer func() { stop(); <-ended }()
 	}
-	return i.connect(ctx, config, set, store, log)
+	return s.Connect(ctx, config, set, store, log)
 }
 
 // supervisors starts what goes on with detached calls, nil if nothing outlives this process.
@@ -89,12 +84,12 @@ func supervisors(config *tools.Config, store tasks.State) func(*tools.Detached) 
 }
 
 // observer counts what happens to tasks, if somebody wants to know; it is nil if not.
-func (i *invocation) observer(ctx context.Context, log zerolog.Logger) tasks.Observer {
-	if i.options.metrics == "" {
+func (s *Setup) observer(ctx context.Context, log zerolog.Logger) tasks.Observer {
+	if s.Options.metrics == "" {
 		return nil
 	}
 	m := newMetrics()
-	serveMetrics(ctx, string(i.options.metrics), m, log)
+	serveMetrics(ctx, string(s.Options.metrics), m, log)
 	return m
 }
 
@@ -106,15 +101,15 @@ func limits(config *tools.Config) tasks.Limits {
 	}
 }
 
-// connect wires the rooms and serves one client.
-func (i *invocation) connect(ctx context.Context, config *tools.Config, set *tools.UpstreamSet, store tasks.State, log zerolog.Logger) error {
+// Connect wires the rooms and serves one client.
+func (s *Setup) Connect(ctx context.Context, config *tools.Config, set *tools.UpstreamSet, store tasks.State, log zerolog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	process.CollectOrphans(ctx)
 	recoverState(ctx, store, log)
 	server := rpc.NewServer(&rpc.Options{
-		Info:         mcp.Implementation{Name: config.Server.Name, Version: version()},
-		Instructions: i.instructions(config),
+		Info:         mcp.Implementation{Name: config.Server.Name, Version: Version()},
+		Instructions: s.instructions(config),
 		MaxLine:      int(config.Limits.MaxLine),
 		MaxInFlight:  config.Limits.MaxInFlight,
 		Drain:        drain(config.Limits.Drain),
@@ -127,7 +122,7 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, set *too
 		MaxTTL:       time.Duration(config.Tasks.MaxTTL),
 		PollInterval: time.Duration(config.Tasks.PollInterval),
 		Limits:       limits(config),
-		Observer:     i.observer(ctx, log),
+		Observer:     s.observer(ctx, log),
 		MaxPending:   int(config.Partials.MaxPending),
 		Log:          log,
 
@@ -141,7 +136,7 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, set *too
 	defer set.Close()
 	defer stop()
 	runner.Register(server)
-	set.Serve(server, runner, i.wrapped != nil, tools.ServeOptions{
+	set.Serve(server, runner, s.Wrapped != nil, tools.ServeOptions{
 		Pump:                partials.PumpOptions{Pace: time.Duration(config.Partials.Pace), MaxBytes: int(config.Partials.MaxBytes)},
 		SyncWait:            time.Duration(config.Tasks.SyncWait),
 		ImmediateWait:       time.Duration(config.Tasks.ImmediateWait),
@@ -154,7 +149,7 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, set *too
 	})
 	server.OnDrain(func(ctx context.Context) { _ = runner.Wait(ctx) }) // its error only says that ctx has ended
 	server.OnStop(stop)
-	err := server.Serve(ctx, i.stdin, i.stdout)
+	err := server.Serve(ctx, s.Stdin, s.Stdout)
 	if err != nil && ctx.Err() != nil {
 		return nil // a signal is a way to end
 	}
@@ -162,10 +157,10 @@ func (i *invocation) connect(ctx context.Context, config *tools.Config, set *too
 }
 
 // instructions are the config's, and why a config is not there.
-func (i *invocation) instructions(config *tools.Config) string {
+func (s *Setup) instructions(config *tools.Config) string {
 	text := config.Server.Instructions
-	if i.untrusted != nil {
-		text = strings.TrimSpace(text + "\n\n" + i.untrusted.instructions())
+	if s.untrusted != nil {
+		text = strings.TrimSpace(text + "\n\n" + s.untrusted.instructions())
 	}
 	return text
 }

@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"errors"
@@ -18,7 +18,7 @@ func TestPolled(t *testing.T) {
 	}
 	inherited, other := os.NewFile(uintptr(ends[0]), "in"), os.NewFile(uintptr(ends[1]), "out")
 	defer other.Close()
-	in, restore := polled(inherited)
+	in, restore := Polled(inherited)
 	if err := in.SetReadDeadline(time.Now()); err != nil {
 		t.Errorf("an inherited pipe takes no deadline: %v", err)
 	}
@@ -35,7 +35,7 @@ func TestPolled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if same, _ := polled(file); same != file {
+	if same, _ := Polled(file); same != file {
 		t.Error("a file was given to the poller")
 	}
 }

@@ -1,0 +1,154 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"runnel/tools"
+)
+
+// LoadConfig reads the config file, if there is one, and sets over it what flags and variables say.
+// file is "" if there is none. A file that is left out is told of on stderr.
+func (s *Setup) LoadConfig(ctx context.Context) (config *tools.Config, file string, err error) {
+	config, file, s.untrusted, err = s.ReadConfigs(ctx)
+	if s.untrusted != nil {
+		s.Say(zerolog.WarnLevel, "runnel: "+s.untrusted.Error())
+	}
+	return config, file, err
+}
+
+// ReadConfigs is loadConfig without a word on stderr; left is why the file in the current directory is left out, if it is.
+func (s *Setup) ReadConfigs(ctx context.Context) (config *tools.Config, file string, left *untrusted, err error) {
+	var text []byte
+	file = s.Options.Config
+	if file == "" && s.Wrapped == nil {
+		if text, s.seen, left = s.readHere(); s.seen != nil {
+			file = tools.ConfigFile
+			config, err = tools.ParseConfig(file, text)
+		} else if file, err = tools.FindConfig(tools.ConfigPlaces(s.Getenv)[1:]); err != nil {
+			return nil, "", left, &UsageError{Err: fmt.Errorf("looking for a config file: %w", err), Hint: "name one with --config (/dev/null is an empty one), or set HOME or XDG_CONFIG_HOME to a directory that can be read"}
+
+		}
+	}
+	switch {
+	case file == "":
+		config = tools.DefaultConfig()
+	case config == nil && err == nil:
+		for {
+			s.seen, _ = os.Stat(file)
+			if config, err = readConfig(ctx, file, s.seen); err != errReplaced {
+				break
+			}
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		err = s.configError(err)
+	}
+	if err != nil {
+		return nil, "", left, err
+	}
+	for _, f := range s.Options.settings {
+		if from := s.Options.From[f.flag]; from != "" {
+			if err := config.Set(f.path, f.text, from); err != nil {
+				return nil, "", left, &UsageError{Err: fmt.Errorf("%s: %w", from, err)}
+			}
+		}
+	}
+	return config, file, left, nil
+}
+
+// errReplaced is why a pipe is not waited for any longer.
+var errReplaced = errors.New("it is another file now")
+
+// readConfig reads a config file. A pipe waits for who writes to it, which may be nobody: until ctx ends, or another file has its name.
+func readConfig(ctx context.Context, file string, info os.FileInfo) (*tools.Config, error) {
+	if info == nil || info.Mode().IsRegular() {
+		return tools.LoadConfig(file)
+	}
+	// Opened so, a pipe does not wait for its writer, and a read of it can be ended.
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("reading the config: %w", err)
+	}
+	defer f.Close()
+	if info.Mode()&fs.ModeNamedPipe == 0 {
+		return parseConfig(file, f)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Now()) })()
+	go endWhenReplaced(ctx, cancel, file, info)
+	first, err := firstByte(f)
+	var config *tools.Config
+	if err == nil {
+		config, err = parseConfig(file, io.MultiReader(bytes.NewReader(first), f))
+	}
+	switch cause := context.Cause(ctx); {
+	case err == nil || cause == nil:
+		return config, err
+	case cause == errReplaced:
+		return nil, errReplaced
+	default:
+		return nil, fmt.Errorf("reading the config %s: its end has not come: %w", file, cause)
+	}
+}
+
+func parseConfig(file string, from io.Reader) (*tools.Config, error) {
+	text, err := tools.ReadConfig(from)
+	if err != nil {
+		return nil, fmt.Errorf("reading the config: %w", err)
+	}
+	return tools.ParseConfig(file, text)
+}
+
+// firstByte waits for the first byte of a pipe.
+func firstByte(f *os.File) ([]byte, error) {
+	// As long as nobody writes to it, a pipe that nobody has opened for writing is at its end.
+	if w, err := os.OpenFile(f.Name(), os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
+		defer w.Close()
+	} // else it is one that cannot be opened twice, and has its writer
+	b := make([]byte, 1)
+	if _, err := io.ReadFull(f, b); err != nil {
+		return nil, fmt.Errorf("reading the config %s: %w", f.Name(), err)
+	}
+	return b, nil
+}
+
+// endWhenReplaced ends a context when a name stands for another file.
+func endWhenReplaced(ctx context.Context, end context.CancelCauseFunc, file string, was os.FileInfo) {
+	t := time.NewTicker(settle)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			if now, _ := os.Stat(file); now == nil || !os.SameFile(now, was) {
+				end(errReplaced)
+				return
+			}
+		}
+	}
+}
+
+// configError names what named a file that cannot be read.
+func (s *Setup) configError(err error) error {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("there is no config file %s", path.Path)
+		}
+		if from := s.Options.From["config"]; from != "" {
+			err = fmt.Errorf("%s: %w", from, err)
+		}
+	}
+	return &UsageError{Err: err}
+}

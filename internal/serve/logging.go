@@ -1,0 +1,34 @@
+package serve
+
+import (
+	"io"
+	"strings"
+
+	"runnel/internal/term"
+
+	"github.com/rs/zerolog"
+)
+
+// Logger writes to stderr: JSON, or text where somebody reads it on a terminal.
+func (s *Setup) Logger() zerolog.Logger {
+	level, err := zerolog.ParseLevel(s.Options.LogLevel.Word)
+	if err != nil {
+		panic("internal error: log level: " + err.Error())
+	}
+	w := zerolog.SyncWriter(s.Stderr)
+	if f := s.Options.logFormat.Word; f == "console" || f == "auto" && term.IsTerminal(s.Stderr) {
+		w = zerolog.ConsoleWriter{Out: w, NoColor: s.Getenv("NO_COLOR") != "" || !term.IsTerminal(s.Stderr)}
+	}
+	return zerolog.New(w).Level(level).With().Timestamp().Logger()
+}
+
+// Say writes text for a person to stderr, or a log line where all of stderr must be JSON. It is no log, which a level may
+// leave out.
+func (s *Setup) Say(level zerolog.Level, text string) {
+	if s.Options.logFormat.Word == "json" {
+		log := s.Logger().Level(zerolog.TraceLevel)
+		log.WithLevel(level).Msg(text)
+		return
+	}
+	_, _ = io.WriteString(s.Stderr, term.PrintableLines(strings.TrimRight(text, "\n"))+"\n")
+}

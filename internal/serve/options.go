@@ -1,0 +1,144 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"runnel/tools"
+)
+
+// Options are what flags and variables say. A flag wins over its variable (RUNNEL_MAX_LINE for
+// --max-line), a variable over the config file.
+type options struct {
+	Config    string
+	Tools     []string
+	selftest  bool
+	metrics   address
+	LogLevel  Choice
+	logFormat Choice
+	settings  []*setting
+
+	From map[string]string // what gave a flag its value: --max-line or RUNNEL_MAX_LINE
+}
+
+// setting is a flag that sets a value of the config.
+type setting struct {
+	flag, path, usage string
+
+	text    string // as it was written
+	scratch *tools.Config
+}
+
+// Register defines the flags of serve.
+func (o *options) Register(flags *pflag.FlagSet) {
+	flags.SortFlags = false
+	flags.StringVar(&o.Config, "config", "", "read tools and settings from `FILE`; else from ./runnel.yaml, if you trust it (runnel trust),\nelse from runnel/runnel.yaml in $XDG_CONFIG_HOME or ~/.config")
+	flags.StringArrayVar(&o.Tools, "tool", nil, "add a tool, `NAME=COMMAND`; repeatable. Quotes work as in a shell, but no shell runs;\n{{name}} in the command is an argument that a call must give")
+	flags.BoolVar(&o.selftest, "selftest", false, "add tools to try a client with: echo, stream, sleep, fail and others")
+	o.settings = []*setting{
+		{flag: "state", path: "state.dir", usage: "keep tasks in `DIR` (else $XDG_STATE_HOME/runnel or ~/.local/state/runnel); memory = nothing on disk"},
+		{flag: "owner", path: "server.owner", usage: "run and see the tasks of this `NAME` only"},
+		{flag: "pace", path: "partials.pace", usage: "send a task's new output once in this `DURATION`; 0 = each piece at once"},
+		{flag: "sync-wait", path: "tasks.syncWait", usage: "after this `DURATION` a call goes on as a background task; 0 = never"},
+		{flag: "immediate-wait", path: "tasks.immediateWait", usage: "after this `DURATION` a call in immediate mode becomes a task"},
+		{flag: "fallback-tools", path: "fallbackTools", usage: "`WHEN` to list start_task, get_task_result, list_tasks and cancel_task:\nauto (for clients that cannot do tasks), always, never"},
+		{flag: "max-result", path: "tasks.maxResult", usage: "show a model `BYTES` of what a command prints; of more the head and the tail"},
+		{flag: "max-tasks", path: "tasks.maxLive", usage: "run `N` tasks at once at most"},
+		{flag: "max-in-flight", path: "limits.maxInFlight", usage: "answer `N` requests at once at most"},
+		{flag: "max-line", path: "limits.maxLine", usage: "refuse an incoming line of more `BYTES`, such as 512KiB"},
+		{flag: "drain", path: "limits.drain", usage: "when the input has ended, let calls and tasks go on for this `DURATION`; -1 = until all are done"},
+	}
+	scratch := tools.DefaultConfig()
+	for _, s := range o.settings {
+		s.scratch = scratch
+		flags.Var(s, s.flag, s.usage)
+	}
+	flags.Var(&o.metrics, "metrics", "serve metrics for Prometheus at `ADDR`, path /metrics; :PORT = for this machine only")
+	o.LogLevel = Choice{Words: []string{"debug", "info", "warn", "error"}, Word: "info"}
+	o.logFormat = *OneOf("auto", "json", "console")
+	flags.Var(&o.LogLevel, "log-level", "log what is of this `LEVEL` or graver to stderr: debug, info, warn, error")
+	flags.Var(&o.logFormat, "log-format", "`FORMAT` of the log: json, console, or auto (console on a terminal)")
+}
+
+// ShowDefaults makes the defaults of the settings known, for those who ask for help.
+func (o *options) ShowDefaults(flags *pflag.FlagSet) {
+	defaults := tools.DefaultConfig()
+	for _, s := range o.settings {
+		s.text = defaults.Text(s.path)
+		flags.Lookup(s.flag).DefValue = s.text
+	}
+}
+
+// String is the value as text; pflag shows it as the default.
+func (s *setting) String() string { return s.text }
+
+// Set takes a value if the config can have it.
+func (s *setting) Set(text string) error {
+	if err := s.scratch.Set(s.path, text, s.flag); err != nil {
+		return err
+	}
+	s.text = text
+	return nil
+}
+
+// Type is only for pflag; the usage names the value.
+func (s *setting) Type() string { return "value" }
+
+// Choice is a flag that takes one of some words.
+type Choice struct {
+	Words []string
+	Word  string
+}
+
+// OneOf makes one of which the first word is the default.
+func OneOf(words ...string) *Choice { return &Choice{Words: words, Word: words[0]} }
+
+func (c *Choice) String() string { return c.Word }
+
+func (c *Choice) Type() string { return "word" }
+
+func (c *Choice) Set(text string) error {
+	if !slices.Contains(c.Words, text) {
+		return fmt.Errorf("%q is unknown; allowed: %s", text, strings.TrimPrefix(strings.Join(c.Words, ", "), ", "))
+	}
+	c.Word = text
+	return nil
+}
+
+// AllowedInParentheses writes an error of a value as errors of the config are written.
+func AllowedInParentheses(err error) string {
+	problem, allowed, ok := strings.Cut(err.Error(), "; allowed: ")
+	if ok {
+		return problem + " (allowed: " + allowed + ")"
+	}
+	return problem
+}
+
+// ReadEnvironment gives each flag that was not set the value of its variable; an empty one counts as not set.
+func (o *options) ReadEnvironment(flags *pflag.FlagSet, getenv func(name string) string) error {
+	o.From = map[string]string{}
+	var errs []error
+	flags.VisitAll(func(f *pflag.Flag) {
+		variable := "RUNNEL_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		value := getenv(variable)
+		switch {
+		case f.Name == "help" || f.Name == "version":
+		case f.Changed:
+			o.From[f.Name] = "--" + f.Name
+		case value == "":
+		default:
+			o.From[f.Name] = variable
+			if err := f.Value.Set(value); err != nil {
+				if f.Value.Type() == "bool" {
+					err = fmt.Errorf("%q is no truth value; allowed: true, false", value)
+				}
+				errs = append(errs, fmt.Errorf("%s: %s", variable, AllowedInParentheses(err)))
+			}
+		}
+	})
+	return errors.Join(errs...)
+}

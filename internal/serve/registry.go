@@ -1,0 +1,91 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+
+	"runnel/tools"
+	"runnel/tools/selftest"
+)
+
+// Registry holds the tools of the config, of --tool and of --selftest, and the upstreams; count is of the tools alone. It reports all
+// that is wrong with the config.
+func (s *Setup) Registry(config *tools.Config) (set *tools.UpstreamSet, count int, err error) {
+	set = tools.NewUpstreamSet(&tools.Registry{})
+	sources := map[string]func() string{} // told only with a mistake
+	var errs []error
+	add := func(tool tools.Tool, name string, from func() string) {
+		if other, taken := sources[name]; taken {
+			errs = append(errs, fmt.Errorf("%s: tool %q is there already, from %s", from(), name, other()))
+			return
+		}
+		sources[name] = from
+		if name == s.Detach {
+			errs = append(errs, outlive(tool, config))
+		}
+		if err := set.Tools.Add(tool); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", from(), err))
+		}
+	}
+	commands, err := config.Commands(s.Env)
+	upstreams, wrong := config.Servers(s.Env, Version(), s.Logger())
+	errs = append(errs, config.Check(), err, wrong)
+	for _, c := range commands {
+		name := c.Describe().Name
+		add(c, name, func() string { return config.Origin("tools." + name) })
+	}
+	flag := func(name string) func() string { return func() string { return s.Options.From[name] } }
+	for _, spec := range s.Options.Tools {
+		c, err := tools.NewCommandLine(spec, tools.Environment{Vars: s.Env, MaxResult: config.Tasks.MaxResult})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %s", s.Options.From["tool"], AllowedInParentheses(err)))
+			continue
+		}
+		add(c, c.Describe().Name, flag("tool"))
+	}
+	if s.Options.selftest {
+		for _, tool := range selftest.Tools() {
+			add(tool, tool.Describe().Name, flag("selftest"))
+		}
+	}
+	if s.NoUpstreams {
+		upstreams = nil
+	}
+	if s.Wrapped != nil {
+		u, err := s.wrappedUpstream()
+		if err != nil {
+			errs = append(errs, err)
+		} else {
+			upstreams = append(upstreams, u)
+		}
+	}
+	s.Upstreams = len(upstreams)
+	for _, u := range upstreams {
+		errs = append(errs, set.Add(u))
+	}
+	set.Narrow(s.Only)
+	if err := errors.Join(errs...); err != nil {
+		return nil, 0, &UsageError{Err: err}
+	}
+	return set, len(sources), nil
+}
+
+// wrappedUpstream is the server behind "runnel wrap --".
+func (s *Setup) wrappedUpstream() (*tools.Upstream, error) {
+	return tools.NewUpstream(tools.WrappedName, tools.UpstreamConfig{Command: s.Wrapped}, tools.Environment{Vars: s.Env, Version: Version()}, s.Logger())
+}
+
+// outlive lets the calls of a tool outlive this process.
+func outlive(tool tools.Tool, config *tools.Config) error {
+	command, ok := tool.(*tools.Command)
+	switch {
+	case !ok:
+		return fmt.Errorf("--detach: %s is no command: only commands can go on by themselves", tool.Describe().Name)
+	case config.State.InMemory():
+		return errors.New("--detach needs tasks on disk, and they live in memory: name a directory with --state")
+	}
+	if err := command.Detach(); err != nil {
+		return fmt.Errorf("--detach: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Setup is what a server is made of: what is around it, and what its flags and variables say.
+type Setup struct {
+	Env            []string // "NAME=value"
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Hangups        <-chan os.Signal // SIGHUP; nil = none comes
+
+	Options options
+
+	Wrapped     []string // the server that runnel stands before; nil = none
+	Detach      string   // the tool whose calls are detached, whatever the config says
+	Only        string   // the one tool that is wanted of those in this process; "" = all
+	NoUpstreams bool     // no other server is started: a shell waits for words
+	Watches     bool     // the config file is watched
+
+	seen      os.FileInfo // the config file before it was last read; nil = it was not there
+	untrusted *untrusted  // why the config file in the current directory was left out, if it was
+	Upstreams int         // of the config, once its registry is made
+}
+
+var errHangup = errors.New("the terminal has gone (SIGHUP)")
+
+// UntilHangup ends with ctx or with SIGHUP.
+func (s *Setup) UntilHangup(ctx context.Context) context.Context {
+	if s.Hangups == nil {
+		return ctx
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-s.Hangups:
+			cancel(errHangup)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx
+}
+
+// Getenv returns the value of a variable, "" if it is not set.
+func (s *Setup) Getenv(name string) string {
+	for _, variable := range slices.Backward(s.Env) {
+		if value, ok := strings.CutPrefix(variable, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// UsageError is something that the user has to change: flags, variables, config.
+type UsageError struct {
+	Err  error
+	Hint string
+}
+
+func (e *UsageError) Error() string {
+	if e.Hint == "" {
+		return e.Err.Error()
+	}
+	return e.Err.Error() + "\n" + e.Hint
+}
+
+func (e *UsageError) Unwrap() error { return e.Err }
+
+// Version is that of the module, "devel" where the build did not note one.
+var Version = sync.OnceValue(func() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "devel"
+	}
+	return info.Main.Version
+})

@@ -1,0 +1,234 @@
+package serve
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"runnel/tools"
+)
+
+// A config file says which programs run. One that was only found in the current directory may be anybody's: it came with a
+// repository, or lay in a folder for downloads. It counts once its user has said "runnel trust", as long as neither its
+// place nor its content changes. What it starts (a script beside it) may change.
+
+// untrusted is why the config file in the current directory is left out.
+type untrusted struct {
+	path string // absolute; relative where the current directory has none
+	why  string
+}
+
+func (u *untrusted) Error() string {
+	return fmt.Sprintf("%s is left out: %s. Read it, then run: runnel trust %s", ShownPath(u.path), u.why, ShownPath(u.path))
+}
+
+// instructions tell a model why tools are missing. It may have a shell: the file is for a person to judge.
+func (u *untrusted) instructions() string {
+	return fmt.Sprintf("The tools of %s are not here: %s. Only the user can decide that. If the user asks for them: read the file, run runnel trust %s in a terminal, then restart this server.",
+		ShownPath(u.path), u.why, ShownPath(u.path))
+}
+
+// ShownPath is a path as a shell and a model can take it, whatever a stranger has named the folder.
+func ShownPath(path string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:,"
+	if strings.Trim(path, plain) == "" {
+		return path
+	}
+	return strconv.Quote(path)
+}
+
+// readHere reads the config file in the current directory if its user trusts it; info is nil if there is none, or if it is left out.
+// The text that is checked is the one that is returned: the file may be another one by now.
+func (s *Setup) readHere() (text []byte, info os.FileInfo, left *untrusted) {
+	file := tools.ConfigFile
+	text, info, err := ReadRegular(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	path, placeErr := PlaceOf(file)
+	if placeErr != nil {
+		return nil, nil, &untrusted{file, placeErr.Error()}
+	}
+	if s.IsOwn(path) {
+		return nil, nil, nil // it is looked at next
+	}
+	if err != nil {
+		return nil, nil, &untrusted{path, err.Error()}
+	}
+	if why := s.Distrust(path, text); why != "" {
+		return nil, nil, &untrusted{path, why}
+	}
+	return text, info, nil
+}
+
+// ReadRegular reads a config file that is a regular file: a pipe might never end, and opening it might do something.
+func ReadRegular(file string) (text []byte, info os.FileInfo, err error) {
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	if info, err = f.Stat(); err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is not a regular file")
+	}
+	if err == nil {
+		text, err = tools.ReadConfig(f)
+	}
+	return text, info, err
+}
+
+// PlaceOf is the absolute path of a file, without links in its folder: the commands of a config run there. The file itself may be
+// a link, of which the content counts.
+func PlaceOf(file string) (string, error) {
+	path, err := filepath.Abs(file)
+	if err != nil {
+		return "", err
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+	return filepath.Join(dir, filepath.Base(path)), err
+}
+
+// IsOwn reports whether a place is the one in the user's config directory.
+func (s *Setup) IsOwn(path string) bool {
+	for _, own := range tools.ConfigPlaces(s.Getenv)[1:] {
+		if place, err := PlaceOf(own); err == nil && place == path {
+			return true
+		}
+	}
+	return false
+}
+
+// trust is what is kept of a file that a user trusts.
+type trust struct {
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256"` // of the content
+}
+
+func hash(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// trustDir is where the files that the user trusts are kept in mind, one file each. It is the user's own, whatever a config says; where
+// others may write, they would decide what is trusted.
+func (s *Setup) trustDir() (string, error) {
+	state, err := tools.DefaultConfig().StateDir(s.Getenv)
+	if err != nil {
+		return "", err
+	}
+	trusted := filepath.Join(state, "trusted")
+	for _, dir := range []string{state, trusted} {
+		info, err := os.Stat(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return "", err
+		case !isOwn(info):
+			return "", fmt.Errorf("%s, which says what is trusted, belongs to another user: set XDG_STATE_HOME to a directory of your own", dir)
+		case info.Mode().Perm()&0o022 != 0:
+			return "", fmt.Errorf("others may write %s, which says what is trusted: take their rights with chmod go-w %q", dir, dir)
+		}
+	}
+	return trusted, nil
+}
+
+// Distrust says why a file with this content is not trusted, "" if it is.
+func (s *Setup) Distrust(path string, text []byte) string {
+	dir, err := s.trustDir()
+	if err != nil {
+		return err.Error()
+	}
+	kept, err := os.ReadFile(filepath.Join(dir, hash([]byte(path))))
+	var t trust
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "nobody has trusted it yet"
+	case err != nil:
+		return err.Error()
+	case json.Unmarshal(kept, &t) != nil || t.Path != path || t.SHA256 != hash(text):
+		return "it has changed since it was trusted"
+	}
+	return ""
+}
+
+// Trust keeps in mind that the user trusts a file with this content.
+func (s *Setup) Trust(path string, text []byte) error {
+	dir, err := s.trustDir()
+	if err != nil {
+		return fmt.Errorf("%w: a named file (--config) needs no trust", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ".new-") // which nobody else may read
+	if err != nil {
+		return err
+	}
+	line, _ := json.Marshal(trust{path, hash(text)})
+	_, err = f.Write(append(line, '\n'))
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(dir, hash([]byte(path))))
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// ListTrust prints what is trusted.
+func (s *Setup) ListTrust() error {
+	dir, err := s.trustDir()
+	if err != nil {
+		return err
+	}
+	kept, err := filepath.Glob(filepath.Join(dir, "*")) // not what begins with a dot: it is being written
+	for _, file := range kept {
+		var t trust
+		line, err := os.ReadFile(file)
+		if err == nil {
+			err = json.Unmarshal(line, &t)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		note := ""
+		if text, _, err := ReadRegular(t.Path); err != nil || hash(text) != t.SHA256 {
+			note = "  (changed or gone since)"
+		}
+		if _, err := fmt.Fprintln(s.Stdout, ShownPath(t.Path)+note); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// EndTrust forgets that the user trusts a file.
+func (s *Setup) EndTrust(file string) error {
+	path, err := PlaceOf(file)
+	if err != nil {
+		return err
+	}
+	dir, err := s.trustDir()
+	if err != nil {
+		return err
+	}
+	if err = os.Remove(filepath.Join(dir, hash([]byte(path)))); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s is not trusted", ShownPath(path))
+	}
+	return err
+}
+
+// isOwn reports whether a file belongs to the user of this process.
+func isOwn(info os.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) == os.Geteuid()
+}
