@@ -88,7 +88,7 @@ func (s *service) getTaskResult(ctx context.Context, in *Call) (*mcp.CallToolRes
 	if err := json.Unmarshal(in.Arguments, &p); err != nil {
 		return nil, err
 	}
-	lines, err := newLineFilter(p.Grep, p.Context, p.Tail)
+	lines, err := text.NewFilter(p.Grep, p.Context, p.Tail)
 	if err != nil {
 		return nil, err
 	}
@@ -112,9 +112,9 @@ func (s *service) getTaskResult(ctx context.Context, in *Call) (*mcp.CallToolRes
 	var content []mcp.ContentBlock
 	read := taskPlace{ended: t.Status.Terminal()}
 	shaper := s.shaper(&t, from.next)
-	var sink textSink = shaper
+	var sink text.Sink = shaper
 	if lines != nil {
-		lines.to = shaper
+		lines.To = shaper
 		sink = lines
 	}
 	if read.next, err = shapeLog(ctx, sink, &t, from.next); err != nil {
@@ -125,7 +125,7 @@ func (s *service) getTaskResult(ctx context.Context, in *Call) (*mcp.CallToolRes
 	}
 	words := leftOut(s.fallbackListed(in.caller), t.ID)
 	if lines != nil {
-		lines.end()
+		lines.End()
 		words, read, content = text.LeftOut, last, nil // positions in what was picked say nothing
 	}
 	readsOf(in.caller).set(t.ID, read)
@@ -163,18 +163,11 @@ func (s *service) shaper(t *tasks.Task, from int64) *text.Shaper {
 	return &text.Shaper{Limit: cmp.Or(traits.MaxResult, s.o.MaxResult, DefaultMaxResult), KeepFrames: traits.KeepFrames, From: from}
 }
 
-// textSink takes a text, and words in the place of what is not text.
-type textSink interface {
-	Write(p []byte) (int, error)
-	Insert(words string, size int64) // size: bytes of the log that they stand for
-	Skip(size int64)                 // of bytes of the log that are not shown
-}
-
 // logPiece is how much of a log is read at a time.
 const logPiece = 64 << 10
 
 // shapeLog writes what the log of a task has from a position on, as far as it goes now, and returns where it ends.
-func shapeLog(ctx context.Context, to textSink, t *tasks.Task, from int64) (next int64, err error) {
+func shapeLog(ctx context.Context, to text.Sink, t *tasks.Task, from int64) (next int64, err error) {
 	for next = from; next < t.Log.Size(); {
 		batch, end, err := t.Log.ReadAt(ctx, next, logPiece)
 		if err != nil {
@@ -216,7 +209,7 @@ func lostWords(bytes int64) string {
 
 // writeEnding writes the text that the result of a task has beyond the output, and returns the rest of the result. What a command's
 // result has beyond it, the line about the end says.
-func writeEnding(to textSink, t *tasks.Task) (rest []mcp.ContentBlock) {
+func writeEnding(to text.Sink, t *tasks.Task) (rest []mcp.ContentBlock) {
 	result := t.Outcome.Result
 	if result == nil {
 		to.Insert(t.Outcome.Err.Message, 0)

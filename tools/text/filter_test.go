@@ -1,4 +1,4 @@
-package tools
+package text
 
 import (
 	"bytes"
@@ -6,8 +6,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-
-	"runnel/tools/text"
 )
 
 func TestLineFilter(t *testing.T) {
@@ -33,40 +31,28 @@ func TestLineFilter(t *testing.T) {
 		{numbers.String(), "line 1", 0, 3, "line 17\nline 18\nline 19\n"},
 	} {
 		for _, size := range []int{1, 3, 1000} { // of the pieces in which it comes
-			f, err := newLineFilter(c.grep, c.context, c.tail)
+			f, err := NewFilter(c.grep, c.context, c.tail)
 			if err != nil {
 				t.Fatal(err)
 			}
-			shaper := &text.Shaper{Limit: 1 << 20}
-			f.to = shaper
+			shaper := &Shaper{Limit: 1 << 20}
+			f.To = shaper
 			for rest := []byte(c.in); len(rest) > 0; {
 				n := min(size, len(rest))
 				_, _ = f.Write(rest[:n])
 				rest = rest[n:]
 			}
-			f.end()
-			if got, _ := shaper.Text(shaper.Limit, text.LeftOut); got != c.want {
+			f.End()
+			if got, _ := shaper.Text(shaper.Limit, LeftOut); got != c.want {
 				t.Errorf("%.20q, grep %q, context %v, tail %v, in pieces of %d: %q, want %q", c.in, c.grep, c.context, c.tail, size, got, c.want)
 			}
 		}
 	}
-	if f, err := newLineFilter("", 3, 0); f != nil || err != nil {
+	if f, err := NewFilter("", 3, 0); f != nil || err != nil {
 		t.Errorf("nothing is asked for: %v, %v", f, err)
 	}
-	if _, err := newLineFilter("(", 0, 0); err == nil {
+	if _, err := NewFilter("(", 0, 0); err == nil {
 		t.Error("a bad expression is taken")
-	}
-}
-
-// What a session has read is remembered of so many tasks, the last ones.
-func TestReadsAreBounded(t *testing.T) {
-	r := &reads{places: map[string]taskPlace{}}
-	for n := range 2 * maxReads {
-		r.set(fmt.Sprint(n), taskPlace{next: 1})
-		r.set(fmt.Sprint(n), taskPlace{next: int64(n)})
-	}
-	if len(r.places) != maxReads || len(r.oldest) != maxReads || r.place("0").next != 0 || r.place(fmt.Sprint(2*maxReads-1)).next != 2*maxReads-1 {
-		t.Errorf("%d places, %d in order", len(r.places), len(r.oldest))
 	}
 }
 

@@ -1,4 +1,4 @@
-package tools
+package text
 
 import (
 	"bytes"
@@ -6,15 +6,22 @@ import (
 	"regexp"
 )
 
+// Sink takes a text, and words in the place of what is not text. Shaper and Filter are such.
+type Sink interface {
+	Write(p []byte) (int, error)     // never fails
+	Insert(words string, size int64) // size: bytes of the log that they stand for
+	Skip(size int64)                 // bytes of the log that are not shown
+}
+
 // maxFilteredLine is how long a line may be that is looked at as one.
 const maxFilteredLine = 64 << 10
 
-// lineFilter picks lines of a text: those that match, with lines around them, and of what is left the last ones. A line that was
+// Filter picks lines of a text: those that match, with lines around them, and of what is left the last ones. A line that was
 // drawn over with \r is its last state.
 //
-//	Write ─▶ line ─▶ match ─▶ last ─▶ to
-type lineFilter struct {
-	to textSink
+//	Write ─▶ line ─▶ match ─▶ last ─▶ To
+type Filter struct {
+	To Sink // set before the first Write
 
 	line []byte
 	over bool // what comes next draws over the line
@@ -30,12 +37,12 @@ type lineFilter struct {
 	last lineRing
 }
 
-// newLineFilter makes a filter that nothing is written from before to is set; nil if nothing is asked for.
-func newLineFilter(grep string, context, tail float64) (*lineFilter, error) {
+// NewFilter makes a filter, nil if nothing is asked for.
+func NewFilter(grep string, context, tail float64) (*Filter, error) {
 	if grep == "" && tail == 0 {
 		return nil, nil
 	}
-	f := &lineFilter{context: int(min(context, maxRing)), tail: int(min(tail, maxRing))}
+	f := &Filter{context: int(min(context, maxRing)), tail: int(min(tail, maxRing))}
 	if grep != "" {
 		var err error
 		if f.grep, err = regexp.Compile(grep); err != nil {
@@ -45,7 +52,8 @@ func newLineFilter(grep string, context, tail float64) (*lineFilter, error) {
 	return f, nil
 }
 
-func (f *lineFilter) Write(p []byte) (int, error) {
+// Write takes a piece of the text.
+func (f *Filter) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {
 		end := bytes.IndexAny(p, "\r\n")
@@ -71,7 +79,7 @@ func (f *lineFilter) Write(p []byte) (int, error) {
 }
 
 // Insert takes words as a line of their own.
-func (f *lineFilter) Insert(words string, _ int64) {
+func (f *Filter) Insert(words string, _ int64) {
 	if len(f.line) > 0 {
 		f.endLine()
 	}
@@ -81,14 +89,15 @@ func (f *lineFilter) Insert(words string, _ int64) {
 	}
 }
 
-func (f *lineFilter) Skip(int64) {}
+// Skip does nothing: positions in what was picked say nothing.
+func (f *Filter) Skip(int64) {}
 
-func (f *lineFilter) endLine() {
+func (f *Filter) endLine() {
 	f.match(append(f.line, '\n'))
 	f.line, f.over = f.line[:0], false
 }
 
-func (f *lineFilter) match(line []byte) {
+func (f *Filter) match(line []byte) {
 	switch {
 	case f.grep == nil:
 		f.pick(line)
@@ -110,23 +119,23 @@ func (f *lineFilter) match(line []byte) {
 	}
 }
 
-func (f *lineFilter) pick(line []byte) {
+func (f *Filter) pick(line []byte) {
 	if f.tail == 0 {
-		_, _ = f.to.Write(line)
+		_, _ = f.To.Write(line)
 	} else {
 		f.last.add(line, f.tail)
 	}
 }
 
-// end writes what waits for more.
-func (f *lineFilter) end() {
+// End writes what waits for more.
+func (f *Filter) End() {
 	if len(f.line) > 0 {
 		f.endLine()
 	}
 	if f.grep != nil && !f.picked {
-		f.to.Insert("no line matches", 0)
+		f.To.Insert("no line matches", 0)
 	}
-	f.last.each(func(line []byte) { _, _ = f.to.Write(line) })
+	f.last.each(func(line []byte) { _, _ = f.To.Write(line) })
 }
 
 const (
