@@ -8,14 +8,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-)
 
-// A placeholder is {{name}}. Only a plain name makes one, so what other programs write in double
-// braces ({{.Names}} of docker, {{ "x" }}) stays as it is. No regular expression is compiled at each start: with
-// what it takes of the stack, one can be a tenth of a millisecond.
-var placeholder = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\{\{\s*([A-Za-z_][A-Za-z0-9_-]*)\s*\}\}`)
-})
+	"runnel/tools/config"
+)
 
 // template is a string with placeholders: an element of an argv, or a command's stdin.
 // What fills it never passes through a shell, so a value cannot become more than the text it is.
@@ -30,7 +25,7 @@ func parseTemplate(s string) template {
 	}
 	var t template
 	end := 0
-	for _, m := range placeholder().FindAllStringSubmatchIndex(s, -1) {
+	for _, m := range config.Placeholder().FindAllStringSubmatchIndex(s, -1) {
 		t.text = append(t.text, s[end:m[0]])
 		t.names = append(t.names, s[m[2]:m[3]])
 		end = m[1]
@@ -188,7 +183,7 @@ func (in *inputs) template(key, text string) (*template, error) {
 		}
 		for _, m := range unclosed().FindAllStringSubmatch(between, -1) {
 			if m[2] != "" || slices.Contains(in.names, m[1]) { // else another program may be meant
-				return nil, &ConfigError{Key: key, Problem: fmt.Sprintf("%q is not closed", m[0]), Allowed: "{{" + m[1] + "}}"}
+				return nil, &config.Error{Key: key, Problem: fmt.Sprintf("%q is not closed", m[0]), Allowed: "{{" + m[1] + "}}"}
 			}
 		}
 	}
@@ -196,14 +191,14 @@ func (in *inputs) template(key, text string) (*template, error) {
 	for _, name := range t.names {
 		in.use(name)
 		if !slices.Contains(in.names, name) {
-			return nil, &ConfigError{Key: key, Problem: fmt.Sprintf("placeholder {{%s}} names no input", name), Allowed: in.allowed()}
+			return nil, &config.Error{Key: key, Problem: fmt.Sprintf("placeholder {{%s}} names no input", name), Allowed: in.allowed()}
 		}
 		if in.arrays[name] && !slices.Contains(lists, name) {
 			lists = append(lists, name)
 		}
 	}
 	if len(lists) > 1 {
-		return nil, &ConfigError{Key: key, Problem: fmt.Sprintf("{{%s}} and {{%s}} are both arrays", lists[0], lists[1]), Allowed: "one array in an element"}
+		return nil, &config.Error{Key: key, Problem: fmt.Sprintf("{{%s}} and {{%s}} are both arrays", lists[0], lists[1]), Allowed: "one array in an element"}
 	}
 	return &t, nil
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"runnel/tools/config"
 )
 
 func TestExpand(t *testing.T) {
@@ -30,7 +32,7 @@ func TestExpand(t *testing.T) {
 		{command: []string{"{{s}}"}, args: []string{`"s":"{{n}}","n":1`}, want: []string{"{{n}}"}},
 		{command: []string{"{{.Names}}", "{{json .}}", "{s}", "{{ }}"}, args: nil, want: []string{"{{.Names}}", "{{json .}}", "{s}", "{{ }}"}},
 	} {
-		c, err := NewCommand("t", CommandConfig{Command: append([]string{"prog"}, test.command...), Input: Object(input)}, Environment{})
+		c, err := NewCommand("t", config.Command{Command: append([]string{"prog"}, test.command...), Input: config.Object(input)}, Environment{})
 		if err != nil {
 			t.Errorf("%q: %v", test.command, err)
 			continue
@@ -49,7 +51,7 @@ func TestExpand(t *testing.T) {
 
 // A keyword of JSON Schema has one spelling; encoding/json would take Default for default.
 func TestInputsReadKeywordsAsTheyAreSpelt(t *testing.T) {
-	in, err := parseInputs(Object(`{"a":{"Type":"array","DEFAULT":1},"b":{"type":"array","default":null},"c":true,"\u0064":{"default":[2]}}`), []string{"d"})
+	in, err := parseInputs(config.Object(`{"a":{"Type":"array","DEFAULT":1},"b":{"type":"array","default":null},"c":true,"\u0064":{"default":[2]}}`), []string{"d"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,8 +62,8 @@ func TestInputsReadKeywordsAsTheyAreSpelt(t *testing.T) {
 		t.Errorf("defaults: %s", in.defaults)
 	}
 	for input, key := range map[string]string{`[]`: "input", `{"a":1`: "input", `{"a":[]}`: "input.a", `{"type":"object","properties":[]}`: "input.properties"} {
-		_, err := parseInputs(Object(input), nil)
-		var wrong *ConfigError
+		_, err := parseInputs(config.Object(input), nil)
+		var wrong *config.Error
 		if !errors.As(err, &wrong) || wrong.Key != key {
 			t.Errorf("%s: %v, want a mistake of %s", input, err, key)
 		}
@@ -69,7 +71,7 @@ func TestInputsReadKeywordsAsTheyAreSpelt(t *testing.T) {
 }
 
 func TestArgumentsThatNoCommandCanTake(t *testing.T) {
-	c := mustCommand(t, CommandConfig{Command: []string{"echo", "{{a}}{{b}}"}, Input: Object(`{"a":{},"b":{}}`)})
+	c := mustCommand(t, config.Command{Command: []string{"echo", "{{a}}{{b}}"}, Input: config.Object(`{"a":{},"b":{}}`)})
 	for args, want := range map[string]string{
 		`{"a":"x\u0000y","b":""}`: `argument "a" holds a NUL character`,
 		`{"a":[1],"b":[2]}`:       `arguments "a" and "b" are both arrays`,
@@ -90,7 +92,7 @@ func TestCommandLine(t *testing.T) {
 		"a\t b  |  c > d $HOME *":  {"a", "b", "|", "c", ">", "d", "$HOME", "*"},
 		`a -x="{{b}}"'{{c}}'`:      {"a", "-x={{b}}{{c}}"},
 	} {
-		got, err := splitWords(line)
+		got, err := config.SplitWords(line)
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %q, %v, want %q", line, got, err, want)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
+	"runnel/tools/config"
 )
 
 // init adds a server of the handshake era to the children. Its arguments are the names of its tools, which are also what they do.
@@ -185,14 +186,14 @@ func newBehind(t *testing.T, upstreams ...*Upstream) *behind {
 }
 
 // fake is an upstream with some tools.
-func fake(t *testing.T, name string, change func(*UpstreamConfig), tools ...string) *Upstream {
+func fake(t *testing.T, name string, change func(*config.Upstream), tools ...string) *Upstream {
 	t.Helper()
 	command := child("upstream", tools...)
-	config := UpstreamConfig{Command: command.Command, Env: command.Env}
+	conf := config.Upstream{Command: command.Command, Env: command.Env}
 	if change != nil {
-		change(&config)
+		change(&conf)
 	}
-	u, err := NewUpstream(name, config, Environment{Dir: t.TempDir()}, zerolog.Nop())
+	u, err := NewUpstream(name, conf, Environment{Dir: t.TempDir()}, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"runnel/tools/config"
 	"runnel/tools/schema"
 )
 
@@ -27,7 +28,7 @@ func FuzzCertainInput(f *testing.F) {
 		if !json.Valid(source) {
 			return
 		}
-		in, err := parseInputs(Object(source), nil)
+		in, err := parseInputs(config.Object(source), nil)
 		if err != nil || !certainInput(in) {
 			return
 		}
@@ -70,7 +71,7 @@ func TestCertainInputs(t *testing.T) {
 		`{"type":"object","properties":{"a":true},"$ref":"#/properties/a"}`:     false,
 		`{"type":"object","properties":{"a":{"enum":["x"],"default":"other"}}}`: false,
 	} {
-		in, err := parseInputs(Object(input), nil)
+		in, err := parseInputs(config.Object(input), nil)
 		if err != nil {
 			t.Errorf("%s: %v", input, err)
 			continue

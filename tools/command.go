@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"runnel/rpc/mcp"
+	"runnel/tools/config"
 	"runnel/tools/process"
 	"runnel/tools/schema"
 )
@@ -25,7 +26,7 @@ type Environment struct {
 
 	Version string // of runnel, for upstreams
 
-	MaxResult Size // of commands whose config says none; 0 = DefaultMaxResult
+	MaxResult config.Size // of commands whose config says none; 0 = text.DefaultMaxResult
 }
 
 // Command is a tool that runs a program and streams what it prints.
@@ -35,7 +36,7 @@ type Environment struct {
 // itself is stopped too. Call returns when the whole group is gone, or 2 s after KILL, whoever still holds the output pipe.
 type Command struct {
 	name   string
-	config CommandConfig // defaults filled in
+	config config.Command // defaults filled in
 	in     *inputs
 	argv   []template
 	stdin  *template // nil = the null device
@@ -58,7 +59,7 @@ func (c *Command) Describe() mcp.Tool {
 	return mcp.Tool{
 		Name:         c.name,
 		Title:        c.config.Title,
-		Description:  cmp.Or(c.config.Description, c.config.commandLine()),
+		Description:  cmp.Or(c.config.Description, commandLine(&c.config)),
 		InputSchema:  c.in.schema,
 		OutputSchema: c.outputSchema,
 		Annotations:  c.config.Annotations,

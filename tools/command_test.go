@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"runnel/tools/config"
 )
 
 func TestCommandThatCannotStart(t *testing.T) {
@@ -17,18 +19,18 @@ func TestCommandThatCannotStart(t *testing.T) {
 	}
 	env := Environment{Dir: dir, Vars: []string{"PATH=" + dir + ":/nowhere", "HOME=" + dir + "/home"}}
 	for _, test := range []struct {
-		config CommandConfig
+		config config.Command
 		want   string
 	}{
-		{CommandConfig{Command: []string{"gotest"}}, "cannot start gotest: not found in PATH=" + dir + ":/nowhere"},
-		{CommandConfig{Command: []string{"plain"}}, "cannot start plain: not executable in PATH=" + dir},
-		{CommandConfig{Command: []string{"x"}, Env: map[string]string{"PATH": "/own"}}, "not found in PATH=/own"},
-		{CommandConfig{Command: []string{"./plain"}}, "cannot start ./plain: " + dir + "/plain: permission denied"},
-		{CommandConfig{Command: []string{"/bin/sh"}, Dir: "missing"}, "directory " + dir + "/missing: no such file"},
-		{CommandConfig{Command: []string{"/bin/sh"}, Dir: "~/missing"}, "directory " + dir + "/home/missing: no such file"},
-		{CommandConfig{Command: []string{"/bin/sh"}, Dir: "plain"}, "directory " + dir + "/plain: not a directory"},
-		{CommandConfig{Command: []string{"{{cmd}}", "/bin/sh"}, Input: Object(`{"cmd":{}}`)}, "names the command to run has no value"},
-		{CommandConfig{Command: []string{"/bin/sh", "{{big}}"}, Input: Object(`{"big":{"default":"` + strings.Repeat("x", 1<<18) + `"}}`)}, "argument list too long"},
+		{config.Command{Command: []string{"gotest"}}, "cannot start gotest: not found in PATH=" + dir + ":/nowhere"},
+		{config.Command{Command: []string{"plain"}}, "cannot start plain: not executable in PATH=" + dir},
+		{config.Command{Command: []string{"x"}, Env: map[string]string{"PATH": "/own"}}, "not found in PATH=/own"},
+		{config.Command{Command: []string{"./plain"}}, "cannot start ./plain: " + dir + "/plain: permission denied"},
+		{config.Command{Command: []string{"/bin/sh"}, Dir: "missing"}, "directory " + dir + "/missing: no such file"},
+		{config.Command{Command: []string{"/bin/sh"}, Dir: "~/missing"}, "directory " + dir + "/home/missing: no such file"},
+		{config.Command{Command: []string{"/bin/sh"}, Dir: "plain"}, "directory " + dir + "/plain: not a directory"},
+		{config.Command{Command: []string{"{{cmd}}", "/bin/sh"}, Input: config.Object(`{"cmd":{}}`)}, "names the command to run has no value"},
+		{config.Command{Command: []string{"/bin/sh", "{{big}}"}, Input: config.Object(`{"big":{"default":"` + strings.Repeat("x", 1<<18) + `"}}`)}, "argument list too long"},
 	} {
 		c, err := NewCommand("t", test.config, env)
 		if err != nil {
@@ -42,7 +44,7 @@ func TestCommandThatCannotStart(t *testing.T) {
 }
 
 func TestHomeThatIsNotSet(t *testing.T) {
-	_, err := NewCommand("t", CommandConfig{Command: []string{"ls"}, Dir: "~/x"}, Environment{Vars: []string{}})
+	_, err := NewCommand("t", config.Command{Command: []string{"ls"}, Dir: "~/x"}, Environment{Vars: []string{}})
 	if want := "dir: ~/x: HOME is not set; allowed: a path from / or from the config file's directory"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
@@ -52,7 +54,7 @@ func TestEndedCallStartsNothing(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("cancelled by the client")
 	cancel(why)
-	c := mustCommand(t, CommandConfig{Command: []string{"/bin/sh", "-c", "touch started"}})
+	c := mustCommand(t, config.Command{Command: []string{"/bin/sh", "-c", "touch started"}})
 	if result, err := c.Call(ctx, &Call{}, nil); result != nil || !errors.Is(err, why) {
 		t.Errorf("%+v, %v", result, err)
 	}
@@ -63,9 +65,9 @@ func TestEndedCallStartsNothing(t *testing.T) {
 
 func TestShellArguments(t *testing.T) {
 	t.Setenv("LEAK", "from runnel")
-	c, err := NewCommand("t", CommandConfig{
+	c, err := NewCommand("t", config.Command{
 		Shell: `printf '%s|' "$host" "$list" "$n" "$LEAK" "${other-unset}" "${given-unset}" "$CONFIG"; pwd`,
-		Input: Object(`{"type":"object","properties":{"host":{},"list":{},"n":{"default":3},"LEAK":{},"given":{}}}`),
+		Input: config.Object(`{"type":"object","properties":{"host":{},"list":{},"n":{"default":3},"LEAK":{},"given":{}}}`),
 		Env:   map[string]string{"CONFIG": "c"},
 		Dir:   "/",
 	}, Environment{})
@@ -80,7 +82,7 @@ func TestShellArguments(t *testing.T) {
 
 func TestEnvironmentOfACommand(t *testing.T) {
 	dir := t.TempDir()
-	c, err := NewCommand("t", CommandConfig{Command: []string{"env"}, Env: map[string]string{"B": "config"}, Dir: "."},
+	c, err := NewCommand("t", config.Command{Command: []string{"env"}, Env: map[string]string{"B": "config"}, Dir: "."},
 		Environment{Dir: dir, Vars: []string{"PATH=" + os.Getenv("PATH"), "A=runnel", "B=runnel", "PWD=/wrong", "RUNNEL_VARIABLES=/outer"}})
 	if err != nil {
 		t.Fatal(err)
@@ -94,16 +96,16 @@ func TestEnvironmentOfACommand(t *testing.T) {
 
 func TestDescribeWholeSchema(t *testing.T) {
 	schema := `{"type":"object","properties":{"b":{"type":"string"},"a":true},"required":["b"]}`
-	c := mustCommand(t, CommandConfig{Command: []string{"echo", "{{a}}", "{{b}}"}, Input: Object(schema)})
+	c := mustCommand(t, config.Command{Command: []string{"echo", "{{a}}", "{{b}}"}, Input: config.Object(schema)})
 	if got := string(c.Describe().InputSchema); got != schema {
 		t.Errorf("input schema %s", got)
 	}
-	none := mustCommand(t, CommandConfig{Command: []string{"echo"}})
+	none := mustCommand(t, config.Command{Command: []string{"echo"}})
 	if got := string(none.Describe().InputSchema); got != `{"type":"object","properties":{},"additionalProperties":false}` {
 		t.Errorf("input schema %s", got)
 	}
 	// A property may be named type.
-	typed := mustCommand(t, CommandConfig{Command: []string{"echo", "{{type}}"}, Input: Object(`{"type":{"type":"string"}}`)})
+	typed := mustCommand(t, config.Command{Command: []string{"echo", "{{type}}"}, Input: config.Object(`{"type":{"type":"string"}}`)})
 	if !json.Valid(typed.Describe().InputSchema) || len(typed.in.names) != 1 {
 		t.Errorf("input schema %s", typed.Describe().InputSchema)
 	}
@@ -113,7 +115,7 @@ func TestDescribeWholeSchema(t *testing.T) {
 func TestVariablesInARelativeFolder(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("TMPDIR", ".")
-	c := mustCommand(t, CommandConfig{Shell: `cat "$RUNNEL_VARIABLES"`, Dir: "/"})
+	c := mustCommand(t, config.Command{Shell: `cat "$RUNNEL_VARIABLES"`, Dir: "/"})
 	result, _, _ := call(t, c, `{}`)
 	if got := contentText(t, result.Content[0]); result.IsError || got != "{}" {
 		t.Errorf("got %q", got)
@@ -122,7 +124,7 @@ func TestVariablesInARelativeFolder(t *testing.T) {
 
 // A command that puts a pipe where its variables stood holds nobody up.
 func TestVariablesThatAreNoFile(t *testing.T) {
-	c := mustCommand(t, CommandConfig{Shell: `rm "$RUNNEL_VARIABLES"; mkfifo "$RUNNEL_VARIABLES"; echo made`})
+	c := mustCommand(t, config.Command{Shell: `rm "$RUNNEL_VARIABLES"; mkfifo "$RUNNEL_VARIABLES"; echo made`})
 	result, _, _ := call(t, c, `{}`)
 	if got := contentText(t, result.Content[0]); !result.IsError || !strings.HasPrefix(got, "made\nthe variables that the command wrote are not taken: ") || !strings.HasSuffix(got, " is no file any more") {
 		t.Errorf("got %q", got)

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"runnel/rpc/rawjson"
+	"runnel/tools/config"
 )
 
 // inputs is what a command's configuration says about its arguments.
@@ -23,17 +24,17 @@ type inputs struct {
 // parseInputs reads "input" and "required" of a tool. input is a whole JSON Schema if its "type" is
 // a string (a property named type would have a schema there); else it is the schema's properties,
 // and then nothing but them may be given: a misspelt argument gets an error instead of silence.
-func parseInputs(input Object, required []string) (*inputs, error) {
+func parseInputs(input config.Object, required []string) (*inputs, error) {
 	in := &inputs{defaults: map[string]json.RawMessage{}, arrays: map[string]bool{}}
 	if len(input) == 0 || bytes.Equal(input, []byte("null")) {
-		input = Object("{}")
+		input = config.Object("{}")
 	}
 	if input[0] != '{' || !json.Valid(input) {
-		return nil, &ConfigError{Key: "input", Problem: "is no mapping", Allowed: "properties, or a JSON Schema of type object"}
+		return nil, &config.Error{Key: "input", Problem: "is no mapping", Allowed: "properties, or a JSON Schema of type object"}
 	}
 
 	if !utf8.Valid(input) { // of a caller in Go: a file that is not is refused before
-		return nil, &ConfigError{Key: "input", Problem: "is not UTF-8"}
+		return nil, &config.Error{Key: "input", Problem: "is not UTF-8"}
 	}
 
 	top := objectMembers(json.RawMessage(input))
@@ -42,10 +43,10 @@ func parseInputs(input Object, required []string) (*inputs, error) {
 	whole := json.Unmarshal(top["type"], &kind) == nil && kind != ""
 	if whole {
 		if kind != "object" {
-			return nil, &ConfigError{Key: "input.type", Problem: fmt.Sprintf("a schema of type %s cannot be a tool's input", kind), Allowed: "object"}
+			return nil, &config.Error{Key: "input.type", Problem: fmt.Sprintf("a schema of type %s cannot be a tool's input", kind), Allowed: "object"}
 		}
 		if len(required) > 0 {
-			return nil, &ConfigError{Key: "required", Problem: "stands beside a whole schema", Allowed: "required inside of input"}
+			return nil, &config.Error{Key: "required", Problem: "stands beside a whole schema", Allowed: "required inside of input"}
 		}
 		in.schema = json.RawMessage(input)
 		if properties = top["properties"]; len(properties) == 0 {
@@ -57,7 +58,7 @@ func parseInputs(input Object, required []string) (*inputs, error) {
 	}
 	for _, name := range required {
 		if !slices.Contains(in.names, name) {
-			return nil, &ConfigError{Key: "required", Problem: fmt.Sprintf("%q names no input", name), Allowed: in.allowed()}
+			return nil, &config.Error{Key: "required", Problem: fmt.Sprintf("%q names no input", name), Allowed: in.allowed()}
 		}
 	}
 	if !whole {
@@ -68,7 +69,7 @@ func parseInputs(input Object, required []string) (*inputs, error) {
 
 func (in *inputs) readProperties(properties json.RawMessage) error {
 	if properties[0] != '{' && properties[0] != 'n' {
-		return &ConfigError{Key: "input.properties", Problem: "is no mapping", Allowed: "names of arguments, each with its JSON Schema"}
+		return &config.Error{Key: "input.properties", Problem: "is no mapping", Allowed: "names of arguments, each with its JSON Schema"}
 	}
 	in.names = objectKeys(properties)
 	for name, schema := range objectMembers(properties) {
@@ -76,7 +77,7 @@ func (in *inputs) readProperties(properties json.RawMessage) error {
 			continue
 		}
 		if schema[0] != '{' {
-			return &ConfigError{Key: "input." + name, Problem: "is no JSON Schema", Allowed: "a mapping such as {type: string, description: ...}"}
+			return &config.Error{Key: "input." + name, Problem: "is no JSON Schema", Allowed: "a mapping such as {type: string, description: ...}"}
 		}
 		keywords := objectMembers(schema)
 		if value := keywords["default"]; value != nil {

@@ -17,6 +17,7 @@ import (
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
+	"runnel/tools/config"
 )
 
 // watchdog is how long a test waits for what must happen soon.
@@ -57,7 +58,7 @@ func noChildren() int {
 var children = map[string]func(args []string){
 	// runnel is a program that runs one shell command as a tool, for a test that kills it.
 	"runnel": func(args []string) {
-		c, err := NewCommand("test", CommandConfig{Shell: args[0]}, Environment{Vars: withoutChild(os.Environ())})
+		c, err := NewCommand("test", config.Command{Shell: args[0]}, Environment{Vars: withoutChild(os.Environ())})
 		if err != nil {
 			panic(err)
 		}
@@ -74,7 +75,7 @@ var children = map[string]func(args []string){
 	// impatient runs args[1] with an idleTimeout of args[0] until stdin ends, and says whether it runs still.
 	"impatient": func(args []string) {
 		idle, _ := time.ParseDuration(args[0])
-		c, err := NewCommand("test", CommandConfig{Shell: args[1], IdleTimeout: Duration(idle)}, Environment{Vars: withoutChild(os.Environ())})
+		c, err := NewCommand("test", config.Command{Shell: args[1], IdleTimeout: config.Duration(idle)}, Environment{Vars: withoutChild(os.Environ())})
 		if err != nil {
 			panic(err)
 		}
@@ -99,7 +100,7 @@ var children = map[string]func(args []string){
 	},
 	// runnels starts args[0] as several tools at once, says when, and is killed then.
 	"runnels": func(args []string) {
-		c, err := NewCommand("test", CommandConfig{Shell: args[0]}, Environment{Vars: withoutChild(os.Environ())})
+		c, err := NewCommand("test", config.Command{Shell: args[0]}, Environment{Vars: withoutChild(os.Environ())})
 		if err != nil {
 			panic(err)
 		}
@@ -170,8 +171,8 @@ func withoutChild(vars []string) []string {
 }
 
 // child is a command that runs the test binary as one of the children.
-func child(name string, args ...string) CommandConfig {
-	return CommandConfig{Command: append([]string{os.Args[0]}, args...), Env: map[string]string{childVar: name, "GORACE": "atexit_sleep_ms=0"}}
+func child(name string, args ...string) config.Command {
+	return config.Command{Command: append([]string{os.Args[0]}, args...), Env: map[string]string{childVar: name, "GORACE": "atexit_sleep_ms=0"}}
 }
 
 // running is a call of a command in a test.
@@ -187,9 +188,9 @@ type running struct {
 	err    error
 }
 
-func mustCommand(t *testing.T, config CommandConfig) *Command {
+func mustCommand(t *testing.T, conf config.Command) *Command {
 	t.Helper()
-	c, err := NewCommand("test", config, Environment{Dir: t.TempDir()})
+	c, err := NewCommand("test", conf, Environment{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,34 +11,36 @@ import (
 	"sync"
 
 	"runnel/rpc/mcp"
+	"runnel/tools/config"
 	"runnel/tools/process"
+	"runnel/tools/text"
 )
 
 // NewCommand checks a configuration and makes the tool. What is wrong with it is a *ConfigError.
-func NewCommand(name string, config CommandConfig, env Environment) (*Command, error) {
-	in, err := parseInputs(config.Input, config.Required)
+func NewCommand(name string, conf config.Command, env Environment) (*Command, error) {
+	in, err := parseInputs(conf.Input, conf.Required)
 	if err != nil {
 		return nil, err
 	}
-	return newCommand(name, config, in, env)
+	return newCommand(name, conf, in, env)
 }
 
-func newCommand(name string, config CommandConfig, in *inputs, env Environment) (*Command, error) {
-	c := &Command{name: name, config: config, in: in}
+func newCommand(name string, conf config.Command, in *inputs, env Environment) (*Command, error) {
+	c := &Command{name: name, config: conf, in: in}
 	if !isToolName(name) {
-		return nil, &ConfigError{Problem: fmt.Sprintf("%q is no name for a tool", name), Allowed: "1 to 128 letters, digits, _, - and ."}
+		return nil, &config.Error{Problem: fmt.Sprintf("%q is no name for a tool", name), Allowed: "1 to 128 letters, digits, _, - and ."}
 	}
-	if err := config.checkNUL(); err != nil {
+	if err := checkNUL(&conf); err != nil {
 		return nil, err
 	}
 	if err := c.fillDefaults(); err != nil {
 		return nil, err
 	}
 	if c.config.MaxResult == nil {
-		c.config.MaxResult = new(cmp.Or(env.MaxResult, DefaultMaxResult))
+		c.config.MaxResult = new(cmp.Or(env.MaxResult, text.DefaultMaxResult))
 	}
 	var err error
-	if config.Shell != "" {
+	if conf.Shell != "" {
 		err = c.buildShell()
 	} else {
 		err = c.buildArgv()
@@ -46,31 +48,31 @@ func newCommand(name string, config CommandConfig, in *inputs, env Environment) 
 	if err != nil {
 		return nil, err
 	}
-	if config.Stdin != "" {
-		if c.stdin, err = in.template("stdin", config.Stdin); err != nil {
+	if conf.Stdin != "" {
+		if c.stdin, err = in.template("stdin", conf.Stdin); err != nil {
 			return nil, err
 		}
 	}
-	if config.Confirm != "" {
-		if c.asks, err = in.template("confirm", config.Confirm); err != nil {
+	if conf.Confirm != "" {
+		if c.asks, err = in.template("confirm", conf.Confirm); err != nil {
 			return nil, err
 		}
 	}
-	if err := checkProgress(config.Progress); err != nil {
+	if err := checkProgress(conf.Progress); err != nil {
 		return nil, err
 	}
 	if err := c.buildOutput(); err != nil {
 		return nil, err
 	}
-	c.marks = sync.OnceValue(func() *regexp.Regexp { return compileProgress(config.Progress) })
-	if config.MaxConcurrent > 0 {
-		c.slots = make(chan struct{}, config.MaxConcurrent)
+	c.marks = sync.OnceValue(func() *regexp.Regexp { return compileProgress(conf.Progress) })
+	if conf.MaxConcurrent > 0 {
+		c.slots = make(chan struct{}, conf.MaxConcurrent)
 	}
 	return c, c.buildEnvironment(env)
 }
 
 // checkNUL refuses what the system would refuse at each call.
-func (f *CommandConfig) checkNUL() error {
+func checkNUL(f *config.Command) error {
 	texts := map[string]string{"shell": f.Shell, "dir": f.Dir}
 	for i, element := range f.Command {
 		texts[fmt.Sprintf("command[%d]", i)] = element
@@ -80,7 +82,7 @@ func (f *CommandConfig) checkNUL() error {
 	}
 	for key, text := range texts {
 		if strings.IndexByte(text, 0) >= 0 {
-			return &ConfigError{Key: key, Problem: "holds a NUL character, which no command can take"}
+			return &config.Error{Key: key, Problem: "holds a NUL character, which no command can take"}
 		}
 	}
 	return nil
@@ -107,21 +109,21 @@ func (c *Command) fillDefaults() error {
 			*choice.value = choice.allowed[0]
 		}
 		if !slices.Contains(choice.allowed, *choice.value) {
-			return &ConfigError{Key: choice.key, Problem: fmt.Sprintf("%q is unknown", *choice.value), Allowed: strings.Join(choice.allowed, ", ")}
+			return &config.Error{Key: choice.key, Problem: fmt.Sprintf("%q is unknown", *choice.value), Allowed: strings.Join(choice.allowed, ", ")}
 		}
 	}
 	if f.Pty && f.Stderr != "merge" {
-		return &ConfigError{Key: "stderr", Problem: f.Stderr + " cannot be had with pty: a terminal is one stream", Allowed: "merge"}
+		return &config.Error{Key: "stderr", Problem: f.Stderr + " cannot be had with pty: a terminal is one stream", Allowed: "merge"}
 	}
 	if f.Detach && f.Task == mcp.TaskForbidden {
-		return &ConfigError{Key: "detach", Problem: "cannot be had with task: forbidden: what is detached is a task", Allowed: "false"}
+		return &config.Error{Key: "detach", Problem: "cannot be had with task: forbidden: what is detached is a task", Allowed: "false"}
 	}
 	if f.Grace == nil {
-		f.Grace = new(DefaultGrace)
+		f.Grace = new(config.DefaultGrace)
 	}
-	for key, d := range map[string]Duration{"timeout": f.Timeout, "idleTimeout": f.IdleTimeout, "grace": *f.Grace} {
+	for key, d := range map[string]config.Duration{"timeout": f.Timeout, "idleTimeout": f.IdleTimeout, "grace": *f.Grace} {
 		if d < 0 {
-			return &ConfigError{Key: key, Problem: d.String() + " is negative", Allowed: "0 or more"}
+			return &config.Error{Key: key, Problem: d.String() + " is negative", Allowed: "0 or more"}
 		}
 	}
 	if f.OkExitCodes == nil {
@@ -129,30 +131,30 @@ func (c *Command) fillDefaults() error {
 	}
 	for i, code := range f.OkExitCodes {
 		if code < 0 || code > 255 {
-			return &ConfigError{Key: fmt.Sprintf("okExitCodes[%d]", i), Problem: fmt.Sprintf("%d is no exit code", code), Allowed: "0 to 255"}
+			return &config.Error{Key: fmt.Sprintf("okExitCodes[%d]", i), Problem: fmt.Sprintf("%d is no exit code", code), Allowed: "0 to 255"}
 		}
 	}
 	if f.MaxConcurrent < 0 {
-		return &ConfigError{Key: "maxConcurrent", Problem: fmt.Sprintf("%d is negative", f.MaxConcurrent), Allowed: "1 or more; 0 = no limit"}
+		return &config.Error{Key: "maxConcurrent", Problem: fmt.Sprintf("%d is negative", f.MaxConcurrent), Allowed: "1 or more; 0 = no limit"}
 	}
 	if f.MaxOutput == nil {
-		f.MaxOutput = new(DefaultMaxOutput)
+		f.MaxOutput = new(config.DefaultMaxOutput)
 	}
 	if *f.MaxOutput == 0 {
-		return &ConfigError{Key: "maxOutput", Problem: "0 is out of range", Allowed: "1 or more"}
+		return &config.Error{Key: "maxOutput", Problem: "0 is out of range", Allowed: "1 or more"}
 	}
-	if f.MaxResult != nil && (*f.MaxResult < minMaxResult || *f.MaxResult > limitMaxResult) {
-		return &ConfigError{Key: "maxResult", Problem: f.MaxResult.String() + " is out of range", Allowed: minMaxResult.String() + " to " + limitMaxResult.String()}
+	if f.MaxResult != nil && (*f.MaxResult < config.MinMaxResult || *f.MaxResult > config.LimitMaxResult) {
+		return &config.Error{Key: "maxResult", Problem: f.MaxResult.String() + " is out of range", Allowed: config.MinMaxResult.String() + " to " + config.LimitMaxResult.String()}
 	}
 	return nil
 }
 
 func (c *Command) buildArgv() error {
 	if len(c.config.Command) == 0 {
-		return &ConfigError{Problem: "says nothing to run", Allowed: "command (a list of words) or shell (a script)"}
+		return &config.Error{Problem: "says nothing to run", Allowed: "command (a list of words) or shell (a script)"}
 	}
 	if c.config.Command[0] == "" {
-		return &ConfigError{Key: "command[0]", Problem: "is empty", Allowed: "a program's name or path"}
+		return &config.Error{Key: "command[0]", Problem: "is empty", Allowed: "a program's name or path"}
 	}
 	for i, element := range c.config.Command {
 		t, err := c.in.template(fmt.Sprintf("command[%d]", i), element)
@@ -172,16 +174,16 @@ var variableName = sync.OnceValue(func() *regexp.Regexp {
 // no value is ever read as a part of the script.
 func (c *Command) buildShell() error {
 	if len(c.config.Command) > 0 {
-		return &ConfigError{Key: "shell", Problem: "stands beside command", Allowed: "one of the two"}
+		return &config.Error{Key: "shell", Problem: "stands beside command", Allowed: "one of the two"}
 	}
 	for _, name := range c.in.names {
 		if !variableName().MatchString(name) {
-			return &ConfigError{Key: "input." + name, Problem: "cannot be an environment variable, which it would be for shell", Allowed: "letters, digits and _, no digit first"}
+			return &config.Error{Key: "input." + name, Problem: "cannot be an environment variable, which it would be for shell", Allowed: "letters, digits and _, no digit first"}
 		}
 	}
-	for _, m := range placeholder().FindAllStringSubmatch(c.config.Shell, -1) {
+	for _, m := range config.Placeholder().FindAllStringSubmatch(c.config.Shell, -1) {
 		if slices.Contains(c.in.names, m[1]) {
-			return &ConfigError{Key: "shell", Problem: m[0] + " is not filled in a script", Allowed: `"$` + m[1] + `"`}
+			return &config.Error{Key: "shell", Problem: m[0] + " is not filled in a script", Allowed: `"$` + m[1] + `"`}
 		}
 	}
 	for _, word := range []string{"/bin/sh", "-c", c.config.Shell} {
@@ -197,10 +199,10 @@ func (c *Command) buildEnvironment(env Environment) error {
 	}
 	dir := c.config.Dir
 	switch {
-	case inHome(dir):
+	case config.InHome(dir):
 		home, _ := process.LookupEnv(vars, "HOME")
 		if !filepath.IsAbs(home) {
-			return &ConfigError{Key: "dir", Problem: dir + ": HOME is not set", Allowed: "a path from / or from the config file's directory"}
+			return &config.Error{Key: "dir", Problem: dir + ": HOME is not set", Allowed: "a path from / or from the config file's directory"}
 		}
 		dir = filepath.Join(home, dir[1:])
 	case !filepath.IsAbs(dir):
@@ -214,7 +216,7 @@ func (c *Command) buildEnvironment(env Environment) error {
 
 	for name := range c.config.Env {
 		if name == "" || strings.ContainsAny(name, "= \t\n\x00") {
-			return &ConfigError{Key: "env", Problem: fmt.Sprintf("%q is no name for a variable", name), Allowed: "a name without = and blanks"}
+			return &config.Error{Key: "env", Problem: fmt.Sprintf("%q is no name for a variable", name), Allowed: "a name without = and blanks"}
 		}
 	}
 	c.env = sync.OnceValue(func() []string { return c.environment(vars) }) // of a tool that is called

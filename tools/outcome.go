@@ -12,6 +12,7 @@ import (
 
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
+	"runnel/tools/config"
 	"runnel/tools/process"
 	"runnel/tools/text"
 )
@@ -33,7 +34,7 @@ type outcome struct {
 	timed   bool   // how long it took belongs to that
 	stdout  *textStream
 	stderr  *textStream
-	config  *CommandConfig
+	config  *config.Command
 	last    []byte
 }
 
@@ -62,9 +63,9 @@ func (r *record) outcome(e process.Ending, took time.Duration) *outcome {
 	}
 	switch {
 	case e.Stop == process.TimedOut:
-		o.verdict = "timed out after " + Duration(e.Limit).String()
+		o.verdict = "timed out after " + config.Duration(e.Limit).String()
 	case e.Stop == process.Idle:
-		o.verdict = "no output for " + Duration(e.Limit).String()
+		o.verdict = "no output for " + config.Duration(e.Limit).String()
 	case o.Signal != "":
 		o.verdict, o.timed = "killed by "+o.Signal, true
 	case !slices.Contains(r.config.OkExitCodes, *o.ExitCode):
@@ -122,7 +123,7 @@ func streamText(t, stream string) mcp.ContentBlock {
 // that. left says what is left out of it.
 func (o *outcome) result(left func(text.Gap) string) *mcp.CallToolResult {
 	last := o.lastLine()
-	budget := o.config.maxText()
+	budget := maxText(o.config)
 	if last != "" {
 		budget -= len(last) + len(`\n`)
 	}
@@ -188,7 +189,7 @@ func OnlyEnd(content []mcp.ContentBlock) (end []mcp.ContentBlock) {
 }
 
 // shape says how the output is shown in a result.
-func (f *CommandConfig) shape(s *text.Shaper) {
+func shape(f *config.Command, s *text.Shaper) {
 	s.Limit, s.KeepFrames = int(*f.MaxResult), f.ANSI == "keep"
 }
 

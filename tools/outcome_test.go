@@ -9,6 +9,7 @@ import (
 
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
+	"runnel/tools/config"
 	"runnel/tools/schema"
 )
 
@@ -20,7 +21,7 @@ func TestStatusMessageIsBounded(t *testing.T) {
 }
 
 func TestResultOfAGoodEnd(t *testing.T) {
-	c := mustCommand(t, CommandConfig{Command: []string{"printf", "out\nno newline"}})
+	c := mustCommand(t, config.Command{Command: []string{"printf", "out\nno newline"}})
 	result, o, r := call(t, c, `{}`)
 	if len(result.Content) != 1 || contentText(t, result.Content[0]) != "out\nno newline" || result.IsError || r.in.Said.Status != "" {
 		t.Errorf("result %+v, status message %q", result, r.in.Said.Status)
@@ -38,7 +39,7 @@ func TestResultOfABadEnd(t *testing.T) {
 		"exit 1":                  {"", "exit code 1", `"exitCode":1,"signal":""`, "exit code 1"},
 		"printf half; kill -9 $$": {"half\n", "killed by SIGKILL", `"exitCode":null,"signal":"SIGKILL"`, "killed by SIGKILL\nhalf"},
 	} {
-		result, _, r := call(t, mustCommand(t, CommandConfig{Shell: shell}), `{}`)
+		result, _, r := call(t, mustCommand(t, config.Command{Shell: shell}), `{}`)
 		got := contentText(t, result.Content[0])
 		if ok, _ := regexp.MatchString("^"+want.output+want.verdict+` after [0-9.]+ s$`, got); !ok || !result.IsError {
 			t.Errorf("%s: text %q, isError %v", shell, got, result.IsError)
@@ -59,7 +60,7 @@ func TestResultOfABadEnd(t *testing.T) {
 // A silent success says so: an empty text reads as one that is missing.
 func TestResultOfASilentEnd(t *testing.T) {
 	for shell, want := range map[string]string{"exit 7": "no output, exit code 7", ":": "no output, exit code 0", `printf '\033[m'`: "no output, exit code 0"} {
-		result, _, r := call(t, mustCommand(t, CommandConfig{Shell: shell, OkExitCodes: []int{0, 7}}), `{}`)
+		result, _, r := call(t, mustCommand(t, config.Command{Shell: shell, OkExitCodes: []int{0, 7}}), `{}`)
 		if result.IsError || r.in.Said.Status != "" || len(result.Content) != 1 || contentText(t, result.Content[0]) != want {
 			t.Errorf("%s: %+v", shell, result)
 		}
@@ -67,7 +68,7 @@ func TestResultOfASilentEnd(t *testing.T) {
 			t.Errorf("%s: behind the output %s", shell, rest)
 		}
 	}
-	result, _, _ := call(t, mustCommand(t, CommandConfig{Shell: "echo warning >&2", Stderr: "separate"}), `{}`)
+	result, _, _ := call(t, mustCommand(t, config.Command{Shell: "echo warning >&2", Stderr: "separate"}), `{}`)
 	if len(result.Content) != 1 || string(result.Content[0]) != string(streamText("warning\n", "stderr")) {
 		t.Errorf("only stderr: %s", result.Content)
 	}
@@ -76,7 +77,7 @@ func TestResultOfASilentEnd(t *testing.T) {
 func TestOutputOfABarIsItsLastState(t *testing.T) {
 	shell := `i=0; while [ $i -lt 200 ]; do i=$((i+1)); printf '\rdownloading %d of 200' $i; done; echo; echo done`
 	for _, pty := range []bool{false, true} {
-		result, o, r := call(t, mustCommand(t, CommandConfig{Shell: shell, Pty: pty}), `{}`)
+		result, o, r := call(t, mustCommand(t, config.Command{Shell: shell, Pty: pty}), `{}`)
 		if got := contentText(t, result.Content[0]); got != "downloading 200 of 200\ndone\n" || o.Truncated {
 			t.Errorf("pty %v: %q", pty, got)
 		}
@@ -84,7 +85,7 @@ func TestOutputOfABarIsItsLastState(t *testing.T) {
 			t.Errorf("pty %v: the log has %d states, want all of them", pty, n)
 		}
 	}
-	result, _, _ := call(t, mustCommand(t, CommandConfig{Shell: `printf '1%%\r2%%\n'`, ANSI: "keep"}), `{}`)
+	result, _, _ := call(t, mustCommand(t, config.Command{Shell: `printf '1%%\r2%%\n'`, ANSI: "keep"}), `{}`)
 	if got := contentText(t, result.Content[0]); got != "1%\r2%\n" {
 		t.Errorf("ansi: keep: %q", got)
 	}
@@ -94,7 +95,7 @@ func TestOutputOfABarIsItsLastState(t *testing.T) {
 func TestTruncatedSaysWhatIsLeftOut(t *testing.T) {
 	for name, c := range map[string]struct {
 		shell     string
-		max       Size
+		max       config.Size
 		truncated bool
 		size      int
 	}{
@@ -103,7 +104,7 @@ func TestTruncatedSaysWhatIsLeftOut(t *testing.T) {
 		"950 of 960 KiB":       {"seq 1 149400 | head -c 888888", 960 << 10, true, 0}, // each newline takes two bytes in JSON
 		"lines that are equal": {"yes again | head -100000", 1 << 10, false, len("again (100000 times)\n")},
 	} {
-		result, o, _ := call(t, mustCommand(t, CommandConfig{Shell: c.shell, MaxResult: &c.max}), `{}`)
+		result, o, _ := call(t, mustCommand(t, config.Command{Shell: c.shell, MaxResult: &c.max}), `{}`)
 		got := contentText(t, result.Content[0])
 		if cut := strings.Contains(got, "bytes left out"); o.Truncated != c.truncated || cut != c.truncated || c.size > 0 && len(got) != c.size {
 			t.Errorf("%s: %d bytes, truncated %v, cut %v", name, len(got), o.Truncated, cut)
@@ -112,7 +113,7 @@ func TestTruncatedSaysWhatIsLeftOut(t *testing.T) {
 }
 
 func TestStructuredSummary(t *testing.T) {
-	c := mustCommand(t, CommandConfig{Shell: "echo out; exit 3", Structured: "summary"})
+	c := mustCommand(t, config.Command{Shell: "echo out; exit 3", Structured: "summary"})
 	result, o, _ := call(t, c, `{}`)
 	if want := `{"output":"out\n",` + string(rawjson.Encode(&o))[1:]; string(result.StructuredContent) != want {
 		t.Errorf("%s, want %s", result.StructuredContent, want)
@@ -134,11 +135,11 @@ func TestStructuredJSON(t *testing.T) {
 		{`:`, schema, "", "it is empty"},
 		{`seq 1 200000`, schema, "", "it is too long: the limit is 507904 bytes"},
 	} {
-		config := CommandConfig{Shell: test.shell, Structured: "json"}
+		conf := config.Command{Shell: test.shell, Structured: "json"}
 		if test.schema != "" {
-			config.OutputSchema = Object(test.schema)
+			conf.OutputSchema = config.Object(test.schema)
 		}
-		c := mustCommand(t, config)
+		c := mustCommand(t, conf)
 		result, _, r := call(t, c, `{}`)
 		if string(result.StructuredContent) != test.structured || result.IsError != (test.last != "") {
 			t.Errorf("%s: %s, isError %v", test.shell, result.StructuredContent, result.IsError)
@@ -151,10 +152,10 @@ func TestStructuredJSON(t *testing.T) {
 			t.Errorf("%s: text %q, status %q", test.shell, text[max(0, len(text)-300):], r.in.Said.Status)
 		}
 	}
-	if got := string(mustCommand(t, CommandConfig{Shell: ":", Structured: "json", OutputSchema: Object(schema)}).Describe().OutputSchema); got != `{"type":"object",`+schema[1:] {
+	if got := string(mustCommand(t, config.Command{Shell: ":", Structured: "json", OutputSchema: config.Object(schema)}).Describe().OutputSchema); got != `{"type":"object",`+schema[1:] {
 		t.Errorf("outputSchema %s", got)
 	}
-	if got := mustCommand(t, CommandConfig{Shell: ":"}).Describe().OutputSchema; got != nil {
+	if got := mustCommand(t, config.Command{Shell: ":"}).Describe().OutputSchema; got != nil {
 		t.Errorf("outputSchema %s, want none", got)
 	}
 }
@@ -169,7 +170,7 @@ func TestStderr(t *testing.T) {
 		"separate": {[]string{"1\n3\n", "2\n"}, 4, 2},
 		"discard":  {[]string{"1\n3\n"}, 4, 0},
 	} {
-		result, o, r := call(t, mustCommand(t, CommandConfig{Shell: shell, Stderr: mode}), `{}`)
+		result, o, r := call(t, mustCommand(t, config.Command{Shell: shell, Stderr: mode}), `{}`)
 		if len(result.Content) != len(want.content) || o.StdoutBytes != want.stdout || o.StderrBytes != want.stderr {
 			t.Errorf("%s: %s, %+v", mode, result.Content, o)
 			continue
@@ -192,8 +193,8 @@ func TestStderr(t *testing.T) {
 
 func TestHugeOutput(t *testing.T) {
 	const size = 6_888_896
-	config := CommandConfig{Shell: "seq 1 1000000", MaxOutput: new(Size(1 << 20)), MaxResult: new(Size(8 << 10))}
-	result, o, r := call(t, mustCommand(t, config), `{}`)
+	conf := config.Command{Shell: "seq 1 1000000", MaxOutput: new(config.Size(1 << 20)), MaxResult: new(config.Size(8 << 10))}
+	result, o, r := call(t, mustCommand(t, conf), `{}`)
 	if o.StdoutBytes != size || !o.Truncated || result.IsError {
 		t.Errorf("outcome %+v", o)
 	}
@@ -208,7 +209,7 @@ func TestHugeOutput(t *testing.T) {
 }
 
 func TestBothStreamsShareTheResult(t *testing.T) {
-	c := mustCommand(t, CommandConfig{Shell: `seq 1 20000; seq 1 20000 >&2`, Stderr: "separate", MaxResult: new(Size(4096))})
+	c := mustCommand(t, config.Command{Shell: `seq 1 20000; seq 1 20000 >&2`, Stderr: "separate", MaxResult: new(config.Size(4096))})
 	result, o, _ := call(t, c, `{}`)
 	out, err := contentText(t, result.Content[0]), contentText(t, result.Content[1])
 	a, _ := json.Marshal(out)
@@ -219,7 +220,7 @@ func TestBothStreamsShareTheResult(t *testing.T) {
 }
 
 func TestBinaryOutput(t *testing.T) {
-	c := mustCommand(t, CommandConfig{Command: []string{"printf", `\377\000\303\251\303`}})
+	c := mustCommand(t, config.Command{Command: []string{"printf", `\377\000\303\251\303`}})
 	result, o, r := call(t, c, `{}`)
 	want := "\uFFFD\x00é\uFFFD"
 	if got := contentText(t, result.Content[0]); got != want || r.text() != want || o.StdoutBytes != 5 {
@@ -228,7 +229,7 @@ func TestBinaryOutput(t *testing.T) {
 }
 
 func TestProgressOfACommand(t *testing.T) {
-	c := mustCommand(t, CommandConfig{Shell: `printf '[1/2] one\n[2/2] two\n'`, Progress: `\[(\d+)/(\d+)\]`})
+	c := mustCommand(t, config.Command{Shell: `printf '[1/2] one\n[2/2] two\n'`, Progress: `\[(\d+)/(\d+)\]`})
 	if c.marks() == nil {
 		t.Fatal("no marks")
 	}
@@ -238,7 +239,7 @@ func TestProgressOfACommand(t *testing.T) {
 }
 
 func TestDuration(t *testing.T) {
-	c := mustCommand(t, CommandConfig{Shell: "sleep 0.2"})
+	c := mustCommand(t, config.Command{Shell: "sleep 0.2"})
 	if _, o, _ := call(t, c, `{}`); time.Duration(o.DurationMs)*time.Millisecond < 200*time.Millisecond {
 		t.Errorf("%d ms", o.DurationMs)
 	}

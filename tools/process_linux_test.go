@@ -20,6 +20,7 @@ import (
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
+	"runnel/tools/config"
 )
 
 func init() {
@@ -47,7 +48,7 @@ func init() {
 		if err := syscall.Setrlimit(unix.RLIMIT_NPROC, &syscall.Rlimit{Cur: n, Max: n}); err != nil {
 			panic(err)
 		}
-		c, err := NewCommand("test", CommandConfig{Command: []string{"sleep", "600"}}, Environment{Dir: "/", Vars: withoutChild(os.Environ())})
+		c, err := NewCommand("test", config.Command{Command: []string{"sleep", "600"}}, Environment{Dir: "/", Vars: withoutChild(os.Environ())})
 		if err != nil {
 			panic(err)
 		}
@@ -69,7 +70,7 @@ func init() {
 		}
 		cancel()
 		calls.Wait()
-		c, err = NewCommand("test", CommandConfig{Shell: "echo fine"}, Environment{Dir: "/", Vars: withoutChild(os.Environ())})
+		c, err = NewCommand("test", config.Command{Shell: "echo fine"}, Environment{Dir: "/", Vars: withoutChild(os.Environ())})
 		if err != nil {
 			panic(err)
 		}
@@ -132,7 +133,7 @@ func TestStrayEndsWithItsCommand(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			line := newLifeline(t)
 			env := map[string]string{"LINE": line.path, "HOLD": hold}
-			r := start(t, mustCommand(t, CommandConfig{Shell: shell, Env: env, Grace: duration(100 * time.Millisecond)}), `{}`)
+			r := start(t, mustCommand(t, config.Command{Shell: shell, Env: env, Grace: duration(100 * time.Millisecond)}), `{}`)
 			r.waitFor("ready\n")
 			r.cancel()
 			r.end()
@@ -141,7 +142,7 @@ func TestStrayEndsWithItsCommand(t *testing.T) {
 	}
 	t.Run("good end", func(t *testing.T) {
 		line := newLifeline(t)
-		c := mustCommand(t, CommandConfig{Shell: `setsid -f sh -c "$HOLD"; read x < "$GATE"`, Env: map[string]string{"LINE": line.path, "HOLD": hold, "GATE": newGate(t)}})
+		c := mustCommand(t, config.Command{Shell: `setsid -f sh -c "$HOLD"; read x < "$GATE"`, Env: map[string]string{"LINE": line.path, "HOLD": hold, "GATE": newGate(t)}})
 		r := start(t, c, `{}`)
 		r.waitFor("ready\n")
 		openGate(t, c)
@@ -156,7 +157,7 @@ func TestStrayEndsWithItsCommand(t *testing.T) {
 func TestStrayEndsWithItsServer(t *testing.T) {
 	line := newLifeline(t)
 	ready := filepath.Join(t.TempDir(), "ready")
-	b := newBehind(t, fake(t, "fake", func(u *UpstreamConfig) {
+	b := newBehind(t, fake(t, "fake", func(u *config.Upstream) {
 		u.Env["LINE"], u.Env["READY"], u.Env["PROGRAM"] = line.path, ready, u.Command[0]
 		u.Command = []string{"sh", "-c", `mkfifo "$READY"; setsid -f sh -c 'exec 9>"$LINE"; exec >"$READY" 2>&1; sleep 600'; : < "$READY"; exec "$PROGRAM" pid`}
 	}))
@@ -195,9 +196,9 @@ func TestStrayEndsWithAKilledRunnel(t *testing.T) {
 
 // A command that is not gone after KILL, here because a debugger looks at it, keeps its call open no longer.
 func TestChildThatIsNotGoneAfterKill(t *testing.T) {
-	config := child("held")
-	config.Grace = duration(0)
-	r := start(t, mustCommand(t, config), `{}`)
+	conf := child("held")
+	conf.Grace = duration(0)
+	r := start(t, mustCommand(t, conf), `{}`)
 	r.waitFor("far\n")
 	pid := strings.Fields(r.text())[1]
 	debugger := exec.Command(os.Args[0], pid)
@@ -242,12 +243,12 @@ func TestNoZombieIsLeft(t *testing.T) {
 	}
 	t.Run("command", func(t *testing.T) {
 		left := filepath.Join(t.TempDir(), "left")
-		call(t, mustCommand(t, CommandConfig{Shell: leave + "true", Env: map[string]string{"LEFT": left}}), `{}`)
+		call(t, mustCommand(t, config.Command{Shell: leave + "true", Env: map[string]string{"LEFT": left}}), `{}`)
 		gone(t, left)
 	})
 	t.Run("upstream", func(t *testing.T) {
 		left := filepath.Join(t.TempDir(), "left")
-		b := newBehind(t, fake(t, "fake", func(u *UpstreamConfig) {
+		b := newBehind(t, fake(t, "fake", func(u *config.Upstream) {
 			u.Env["LEFT"], u.Env["PROGRAM"] = left, u.Command[0]
 			u.Command = []string{"sh", "-c", leave + `exec "$PROGRAM" pid`}
 		}))

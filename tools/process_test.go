@@ -17,10 +17,11 @@ import (
 	"time"
 
 	"runnel/partials"
+	"runnel/tools/config"
 )
 
-func duration(d time.Duration) *Duration {
-	v := Duration(d)
+func duration(d time.Duration) *config.Duration {
+	v := config.Duration(d)
 	return &v
 }
 
@@ -29,7 +30,7 @@ const hold = `exec 9>"$LINE"; echo ready; sleep 600; sleep 600`
 
 func TestCancelStopsTheGroup(t *testing.T) {
 	line := newLifeline(t)
-	c := mustCommand(t, CommandConfig{Shell: `trap 'echo bye; exit 3' TERM; exec 9>"$LINE"; echo ready; sleep 600 & wait`, Env: map[string]string{"LINE": line.path}})
+	c := mustCommand(t, config.Command{Shell: `trap 'echo bye; exit 3' TERM; exec 9>"$LINE"; echo ready; sleep 600 & wait`, Env: map[string]string{"LINE": line.path}})
 	r := start(t, c, `{}`)
 	r.waitFor("ready\n")
 	r.cancel()
@@ -42,7 +43,7 @@ func TestCancelStopsTheGroup(t *testing.T) {
 
 func TestChildThatIgnoresTermIsKilled(t *testing.T) {
 	line := newLifeline(t)
-	c := mustCommand(t, CommandConfig{Shell: `trap '' TERM; ` + hold, Env: map[string]string{"LINE": line.path}, Grace: duration(50 * time.Millisecond)})
+	c := mustCommand(t, config.Command{Shell: `trap '' TERM; ` + hold, Env: map[string]string{"LINE": line.path}, Grace: duration(50 * time.Millisecond)})
 	r := start(t, c, `{}`)
 	r.waitFor("ready\n")
 	r.cancel()
@@ -55,7 +56,7 @@ func TestChildThatIgnoresTermIsKilled(t *testing.T) {
 
 func TestTimeout(t *testing.T) {
 	line := newLifeline(t)
-	c := mustCommand(t, CommandConfig{Shell: hold, Env: map[string]string{"LINE": line.path}, Timeout: Duration(time.Second)})
+	c := mustCommand(t, config.Command{Shell: hold, Env: map[string]string{"LINE": line.path}, Timeout: config.Duration(time.Second)})
 	result, o, r := call(t, c, `{}`)
 	line.gone()
 	if !o.TimedOut || !result.IsError || o.Signal != "SIGTERM" || o.ExitCode != nil {
@@ -68,7 +69,7 @@ func TestTimeout(t *testing.T) {
 
 func TestIdleTimeoutCountsFromTheLastOutput(t *testing.T) {
 	began := time.Now()
-	c := mustCommand(t, CommandConfig{Shell: `for i in 1 2 3 4; do echo $i; sleep 0.2; done; sleep 600`, IdleTimeout: Duration(600 * time.Millisecond)})
+	c := mustCommand(t, config.Command{Shell: `for i in 1 2 3 4; do echo $i; sleep 0.2; done; sleep 600`, IdleTimeout: config.Duration(600 * time.Millisecond)})
 	_, o, r := call(t, c, `{}`)
 	if !o.TimedOut || r.text() != "1\n2\n3\n4\n" {
 		t.Errorf("outcome %+v, output %q", o, r.text())
@@ -118,7 +119,7 @@ func TestGrandchildDoesNotKeepTheCallOpen(t *testing.T) {
 	for name, trap := range map[string]string{"plain": "", "ignores TERM": "trap '' TERM; "} {
 		t.Run(name, func(t *testing.T) {
 			line := newLifeline(t)
-			c := mustCommand(t, CommandConfig{Shell: `(` + trap + hold + `) & read x < "$GATE"; echo done; exit 4`, Env: map[string]string{"LINE": line.path, "GATE": newGate(t)}})
+			c := mustCommand(t, config.Command{Shell: `(` + trap + hold + `) & read x < "$GATE"; echo done; exit 4`, Env: map[string]string{"LINE": line.path, "GATE": newGate(t)}})
 			r := start(t, c, `{}`)
 			r.waitFor("ready\n")
 			openGate(t, c)
@@ -133,9 +134,9 @@ func TestGrandchildDoesNotKeepTheCallOpen(t *testing.T) {
 
 func TestProcessThatLeftTheGroupDoesNotKeepTheCallOpen(t *testing.T) {
 	line := newLifeline(t)
-	config := child("escape", `exec 9>"$LINE"; echo ready; while echo noise; do :; done`)
-	config.Env["LINE"] = line.path
-	_, o, r := call(t, mustCommand(t, config), `{}`)
+	conf := child("escape", `exec 9>"$LINE"; echo ready; while echo noise; do :; done`)
+	conf.Env["LINE"] = line.path
+	_, o, r := call(t, mustCommand(t, conf), `{}`)
 	if runtime.GOOS == "linux" {
 		line.gone()
 	}
@@ -151,15 +152,15 @@ func TestProcessThatLeftTheGroupDoesNotKeepTheCallOpen(t *testing.T) {
 }
 
 func TestOutputBeforeTheEndIsNotLost(t *testing.T) {
-	config := child("flood", "100000")
-	_, o, r := call(t, mustCommand(t, config), `{}`)
+	conf := child("flood", "100000")
+	_, o, r := call(t, mustCommand(t, conf), `{}`)
 	if want := 100000 * 64; len(r.text()) != want || o.StdoutBytes != int64(want) {
 		t.Errorf("%d bytes streamed, %d counted, want %d", len(r.text()), o.StdoutBytes, want)
 	}
 }
 
 func TestStdoutClosedEarly(t *testing.T) {
-	c := mustCommand(t, CommandConfig{Shell: `echo last; exec >&- 2>&-; read x < "$GATE"; exit 5`, Env: map[string]string{"GATE": newGate(t)}})
+	c := mustCommand(t, config.Command{Shell: `echo last; exec >&- 2>&-; read x < "$GATE"; exit 5`, Env: map[string]string{"GATE": newGate(t)}})
 	r := start(t, c, `{}`)
 	r.waitFor("last\n")
 	openGate(t, c)
@@ -186,7 +187,7 @@ func TestStdin(t *testing.T) {
 		{"not read", "{{text}}", "echo bye", `{"text":"` + big + `"}`, "bye\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := mustCommand(t, CommandConfig{Command: []string{"sh", "-c", test.shell}, Stdin: test.stdin, Input: Object(`{"text":{},"list":{}}`)})
+			c := mustCommand(t, config.Command{Command: []string{"sh", "-c", test.shell}, Stdin: test.stdin, Input: config.Object(`{"text":{},"list":{}}`)})
 			result, _, _ := call(t, c, test.args)
 			if got := contentText(t, result.Content[0]); got != test.want {
 				t.Errorf("output %q, want %q", got, test.want)
@@ -197,7 +198,7 @@ func TestStdin(t *testing.T) {
 
 func TestFirstOutputComesAtOnce(t *testing.T) {
 	for _, output := range []string{"text", "lines"} {
-		c := mustCommand(t, CommandConfig{Shell: `echo first; read x < "$GATE"; echo last`, Output: output, Env: map[string]string{"GATE": newGate(t)}})
+		c := mustCommand(t, config.Command{Shell: `echo first; read x < "$GATE"; echo last`, Output: output, Env: map[string]string{"GATE": newGate(t)}})
 		r := start(t, c, `{}`)
 		r.waitFor("first\n")
 		openGate(t, c)
@@ -211,7 +212,7 @@ func TestPty(t *testing.T) {
 		"strip": "terminal\nno input\n24 80\nbc\nxterm-256color\n",
 		"keep":  "terminal\r\nno input\r\n24 80\r\na\rb\033[1mc\033[0m\r\nxterm-256color\r\n",
 	} {
-		c, err := NewCommand("test", CommandConfig{Shell: shell, Pty: true, ANSI: ansi}, Environment{Vars: []string{"PATH=" + os.Getenv("PATH")}})
+		c, err := NewCommand("test", config.Command{Shell: shell, Pty: true, ANSI: ansi}, Environment{Vars: []string{"PATH=" + os.Getenv("PATH")}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -227,7 +228,7 @@ func TestPty(t *testing.T) {
 
 func TestPtyIsStopped(t *testing.T) {
 	line := newLifeline(t)
-	c := mustCommand(t, CommandConfig{Shell: hold, Pty: true, Env: map[string]string{"LINE": line.path}})
+	c := mustCommand(t, config.Command{Shell: hold, Pty: true, Env: map[string]string{"LINE": line.path}})
 	r := start(t, c, `{}`)
 	r.waitFor("ready\n")
 	r.cancel()
@@ -236,9 +237,9 @@ func TestPtyIsStopped(t *testing.T) {
 }
 
 func TestPtyOutputIsNotLost(t *testing.T) {
-	config := child("flood", "5000")
-	config.Pty = true
-	_, _, r := call(t, mustCommand(t, config), `{}`)
+	conf := child("flood", "5000")
+	conf.Pty = true
+	_, _, r := call(t, mustCommand(t, conf), `{}`)
 	if want := 5000 * 64; len(r.text()) != want {
 		t.Errorf("%d bytes streamed, want %d", len(r.text()), want)
 	}
@@ -248,7 +249,7 @@ func TestPtyOutputIsNotLost(t *testing.T) {
 func TestChildHasDefaultSIGPIPE(t *testing.T) {
 	signal.Ignore(syscall.SIGPIPE)
 	defer signal.Reset(syscall.SIGPIPE)
-	c := mustCommand(t, CommandConfig{Shell: `(yes; echo "yes: $?" >&2) | head -n 1`})
+	c := mustCommand(t, config.Command{Shell: `(yes; echo "yes: $?" >&2) | head -n 1`})
 	result, _, _ := call(t, c, `{}`)
 	if got := contentText(t, result.Content[0]); !strings.Contains(got, "yes: 141\n") || strings.Contains(got, "roken") {
 		t.Errorf("output %q, want yes to end with SIGPIPE", got)
@@ -337,7 +338,7 @@ func TestCommandThatCannotBeGuarded(t *testing.T) {
 }
 
 func TestManyAtOnce(t *testing.T) {
-	c := mustCommand(t, CommandConfig{Shell: `echo "$n"; echo "$n"`, Input: Object(`{"n":{"type":"integer"}}`)})
+	c := mustCommand(t, config.Command{Shell: `echo "$n"; echo "$n"`, Input: config.Object(`{"n":{"type":"integer"}}`)})
 	var runs []*running
 	for i := range 40 {
 		runs = append(runs, start(t, c, fmt.Sprintf(`{"n":%d}`, i)))
@@ -351,7 +352,7 @@ func TestManyAtOnce(t *testing.T) {
 }
 
 func TestMaxConcurrent(t *testing.T) {
-	c := mustCommand(t, CommandConfig{Shell: `echo in; read x < "$GATE"`, MaxConcurrent: 1, Env: map[string]string{"GATE": newGate(t)}})
+	c := mustCommand(t, config.Command{Shell: `echo in; read x < "$GATE"`, MaxConcurrent: 1, Env: map[string]string{"GATE": newGate(t)}})
 	first := start(t, c, `{}`)
 	first.waitFor("in\n")
 
@@ -377,8 +378,8 @@ func TestMaxConcurrent(t *testing.T) {
 
 // Calls that run when the config is read again count on.
 func TestMaxConcurrentIsKept(t *testing.T) {
-	config := CommandConfig{Shell: `echo in; read x < "$GATE"`, MaxConcurrent: 1, Env: map[string]string{"GATE": newGate(t)}}
-	before, after := mustCommand(t, config), mustCommand(t, config)
+	conf := config.Command{Shell: `echo in; read x < "$GATE"`, MaxConcurrent: 1, Env: map[string]string{"GATE": newGate(t)}}
+	before, after := mustCommand(t, conf), mustCommand(t, conf)
 	var registry, next Registry
 	if err := errors.Join(registry.Add(before), next.Add(after)); err != nil {
 		t.Fatal(err)

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"regexp"
 	"regexp/syntax"
-	"runnel/tools/text"
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"runnel/tools/config"
+	"runnel/tools/text"
 )
 
 // checkProgress checks the key "progress". Parsing finds all that is wrong with a regular expression; compiling it takes twice
@@ -19,10 +21,10 @@ func checkProgress(pattern string) error {
 	}
 	re, err := syntax.Parse(pattern, syntax.Perl) // as regexp.Compile does
 	if err != nil {
-		return &ConfigError{Key: "progress", Problem: err.Error(), Allowed: "a regular expression as Go knows them (RE2)"}
+		return &config.Error{Key: "progress", Problem: err.Error(), Allowed: "a regular expression as Go knows them (RE2)"}
 	}
 	if n := re.MaxCap(); n != 1 && n != 2 {
-		return &ConfigError{Key: "progress", Problem: fmt.Sprintf("has %d groups", n), Allowed: "one group (percent) or two (done, total)"}
+		return &config.Error{Key: "progress", Problem: fmt.Sprintf("has %d groups", n), Allowed: "one group (percent) or two (done, total)"}
 	}
 	return nil
 }

@@ -160,7 +160,7 @@ func (s *service) shaper(t *tasks.Task, from int64) *text.Shaper {
 	if e := s.registry.lookup(t.Tool); e != nil {
 		traits = e.traits
 	}
-	return &text.Shaper{Limit: cmp.Or(traits.MaxResult, s.o.MaxResult, DefaultMaxResult), KeepFrames: traits.KeepFrames, From: from}
+	return &text.Shaper{Limit: cmp.Or(traits.MaxResult, s.o.MaxResult, text.DefaultMaxResult), KeepFrames: traits.KeepFrames, From: from}
 }
 
 // logPiece is how much of a log is read at a time.

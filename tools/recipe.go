@@ -7,13 +7,14 @@ import (
 	"strings"
 
 	"runnel/partials"
+	"runnel/tools/config"
 	"runnel/tools/process"
 )
 
 // Recipe is all that makes a command: for the supervisor of a call that is detached.
 type Recipe struct {
 	Tool    string
-	Config  CommandConfig // but for Command
+	Config  config.Command // but for Command
 	Command []RawText
 	Dir     RawText
 	Env     RawText // variables with a NUL between two

@@ -5,16 +5,18 @@ import (
 	"path/filepath"
 	"reflect"
 	"testing"
+
+	"runnel/tools/config"
 )
 
 // A supervisor gets the configuration of its command and what stands around it as JSON: all of it arrives, and makes the same command.
 func TestConfigReachesTheSupervisor(t *testing.T) {
-	config, err := LoadConfig(filepath.Join("..", "testdata", "config", "good", "full.yaml"))
+	conf, err := config.Load(filepath.Join("..", "testdata", "config", "good", "full.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	vars := []string{"PATH=/bin", "HOME=/nowhere", "PWD=/elsewhere", "LATIN=\xe9\xff", "LINES=a\nb", "EMPTY="}
-	commands, err := config.Commands(vars)
+	commands, err := Commands(conf, vars)
 	if err != nil {
 		t.Fatal(err)
 	}

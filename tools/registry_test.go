@@ -10,6 +10,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/tools/config"
 )
 
 // A list counts all that a tool says of itself: each page stays below what clients read in a line.
@@ -64,8 +65,8 @@ func TestFallbackToolComesBack(t *testing.T) {
 // A command that the config has no more may have calls: they keep their grace.
 func TestGraceOfACommandThatWasTakenOut(t *testing.T) {
 	r, next := &Registry{}, &Registry{}
-	long := CommandConfig{Command: []string{"true"}, Grace: duration(time.Hour)}
-	short := CommandConfig{Command: []string{"true"}, Grace: duration(time.Minute)}
+	long := config.Command{Command: []string{"true"}, Grace: duration(time.Hour)}
+	short := config.Command{Command: []string{"true"}, Grace: duration(time.Minute)}
 	if err := errors.Join(r.Add(mustCommand(t, short)), next.Add(mustCommand(t, long))); err != nil {
 		t.Fatal(err)
 	}

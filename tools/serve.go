@@ -22,8 +22,8 @@ type ServeOptions struct {
 	SyncWait            time.Duration         // when a plain call that is not finished is handed over; 0 = never
 	ImmediateWait       time.Duration         // how long a call may take before its answer is a handle, where its client lets the server choose
 	Heartbeat           time.Duration         // longest silence towards a client that asked for progress; 0 = no heartbeat
-	FallbackTools       FallbackTools         // "" = auto
-	MaxResult           int                   // how much of the output of a tool that is not a command get_task_result shows at once; 0 = DefaultMaxResult
+	FallbackTools       string                // auto, always, never; "" = auto
+	MaxResult           int                   // how much of the output of a tool that is not a command get_task_result shows at once; 0 = text.DefaultMaxResult
 	RequiredFallthrough bool                  // a tool that requires a task runs without one, too
 	Detach              func(*Detached) error // starts the process that goes on with a call; nil = nothing outlives this process
 	Log                 zerolog.Logger
@@ -31,9 +31,6 @@ type ServeOptions struct {
 	Source Source // nil = all tools are known from the start
 	Others Others // nil = there are no resources but logs
 }
-
-// DefaultMaxResult is what most hosts show their model whole, in bytes.
-const DefaultMaxResult = 32 << 10
 
 // Source joins tools to the registry that are not known from the start, such as other servers'.
 type Source interface {

@@ -8,6 +8,7 @@ import (
 
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
+	"runnel/tools/config"
 	"runnel/tools/schema"
 )
 
@@ -37,11 +38,11 @@ var summarySchema = json.RawMessage(`{"type":"object","properties":{` +
 	`"next":{"type":"integer"}}}`)
 
 // maxText is how much text the result has.
-func (f *CommandConfig) maxText() int {
+func maxText(f *config.Command) int {
 	if f.Structured == structuredNone {
 		return int(*f.MaxResult)
 	}
-	return int(min(*f.MaxResult, maxStructured-minMaxResult))
+	return int(min(*f.MaxResult, maxStructured-config.MinMaxResult))
 }
 
 // buildOutput checks what the config says about structuredContent.
@@ -55,14 +56,14 @@ func (c *Command) buildOutput() error {
 		return c.buildOutputSchema(json.RawMessage(source))
 	}
 	if given && c.config.Structured != structuredJSON {
-		return &ConfigError{Key: "outputSchema", Problem: "describes what the command prints, which is not in the result as JSON", Allowed: "structured: json beside it"}
+		return &config.Error{Key: "outputSchema", Problem: "describes what the command prints, which is not in the result as JSON", Allowed: "structured: json beside it"}
 	}
 	return nil
 }
 
 func (c *Command) buildOutputSchema(source json.RawMessage) error {
 	if source[0] != '{' || !json.Valid(source) {
-		return &ConfigError{Key: "outputSchema", Problem: "is no mapping", Allowed: "a JSON Schema of type object"}
+		return &config.Error{Key: "outputSchema", Problem: "is no mapping", Allowed: "a JSON Schema of type object"}
 	}
 	members := objectMembers(source)
 	switch kind := string(members["type"]); kind {
@@ -75,7 +76,7 @@ func (c *Command) buildOutputSchema(source json.RawMessage) error {
 		}
 		source = append([]byte(begin), source[1:]...)
 	default:
-		return &ConfigError{Key: "outputSchema.type", Problem: kind + ": what a tool returns is an object", Allowed: "object"}
+		return &config.Error{Key: "outputSchema.type", Problem: kind + ": what a tool returns is an object", Allowed: "object"}
 	}
 	c.outputSchema = source
 	if _, err := schema.Compile(source); err != nil {

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"runnel/partials"
+	"runnel/tools/config"
 	"runnel/tools/text"
 )
 
@@ -16,17 +17,17 @@ const lastKept = 4 << 10
 // of it what the result shows.
 type record struct {
 	ctx    context.Context
-	config *CommandConfig
+	config *config.Command
 	out    *Output
 	stdout textStream
 	stderr textStream
 
 	mu       sync.Mutex
-	streamed Size   // bytes of text in the log
-	last     []byte // the end of both streams, as they came
+	streamed config.Size // bytes of text in the log
+	last     []byte      // the end of both streams, as they came
 }
 
-func newRecord(ctx context.Context, config *CommandConfig, marks *regexp.Regexp, out *Output) *record {
+func newRecord(ctx context.Context, config *config.Command, marks *regexp.Regexp, out *Output) *record {
 	r := &record{ctx: ctx, config: config, out: out}
 	r.stdout.init(r, partials.Stdout, marks)
 	r.stderr.init(r, partials.Stderr, marks)
@@ -47,7 +48,7 @@ func (r *record) remember(text []byte) {
 func (r *record) count(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.streamed += Size(n)
+	r.streamed += config.Size(n)
 }
 
 // textStream is one of a command's two outputs. Its pump goroutine owns it until the pump has ended.
@@ -69,7 +70,7 @@ type textStream struct {
 
 func (s *textStream) init(r *record, sink partials.Stream, marks *regexp.Regexp) {
 	s.r, s.sink = r, sink
-	r.config.shape(&s.kept)
+	shape(r.config, &s.kept)
 	if r.config.ANSI == "strip" {
 		s.strip = &text.Stripper{CRLF: r.config.Pty}
 	}

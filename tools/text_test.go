@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"runnel/partials"
+	"runnel/tools/config"
 	"runnel/tools/text"
 )
 
@@ -42,9 +43,9 @@ func FuzzLineEnd(f *testing.F) {
 }
 
 // feedStream gives a stream its input in reads of random size and returns the chunks it made.
-func feedStream(t *testing.T, config CommandConfig, in []byte, rng *rand.Rand) ([]partials.Chunk, *record) {
+func feedStream(t *testing.T, conf config.Command, in []byte, rng *rand.Rand) ([]partials.Chunk, *record) {
 	t.Helper()
-	c, err := NewCommand("t", CommandConfig{Command: []string{"x"}, ANSI: config.ANSI, Output: config.Output, MaxOutput: config.MaxOutput}, Environment{})
+	c, err := NewCommand("t", config.Command{Command: []string{"x"}, ANSI: conf.ANSI, Output: conf.Output, MaxOutput: conf.MaxOutput}, Environment{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func TestStreamIsValidAndWhole(t *testing.T) {
 		}
 		want := string(text.Valid(text.StripANSI(in)))
 		for _, output := range []string{"text", "lines"} {
-			chunks, r := feedStream(t, CommandConfig{Output: output}, in, rng)
+			chunks, r := feedStream(t, config.Command{Output: output}, in, rng)
 			var got strings.Builder
 			for i, c := range chunks {
 				if !utf8.Valid(c.Data) {
@@ -105,7 +106,7 @@ func TestStreamIsValidAndWhole(t *testing.T) {
 
 func TestLongLineGoesOutUnfinished(t *testing.T) {
 	in := []byte(strings.Repeat("x", maxHeldLine+1000) + "\nend")
-	chunks, _ := feedStream(t, CommandConfig{Output: "lines"}, in, rand.New(rand.NewPCG(1, 1)))
+	chunks, _ := feedStream(t, config.Command{Output: "lines"}, in, rand.New(rand.NewPCG(1, 1)))
 	if n := len(chunks); n < 3 || string(chunks[n-1].Data) != "end" {
 		t.Errorf("%d chunks", n)
 	}
@@ -143,7 +144,7 @@ func BenchmarkStream(b *testing.B) {
 	line := []byte(strings.Repeat("ok  \tgithub.com/example/package\t0.012s\n", 800))
 	for _, output := range []string{"text", "lines"} {
 		b.Run(output, func(b *testing.B) {
-			c, err := NewCommand("t", CommandConfig{Command: []string{"x"}, Output: output, MaxOutput: new(Size(1 << 50))}, Environment{})
+			c, err := NewCommand("t", config.Command{Command: []string{"x"}, Output: output, MaxOutput: new(config.Size(1 << 50))}, Environment{})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -13,6 +13,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/tools/config"
 	"runnel/tools/process"
 	"runnel/tools/remote"
 )
@@ -27,7 +28,7 @@ import (
 // holds the subscription to the list of a server of the stateless era, and those of rpc.Client.
 type Upstream struct {
 	name      string
-	config    UpstreamConfig
+	config    config.Upstream
 	dir       string
 	env       []string
 	version   string // of runnel
@@ -86,10 +87,10 @@ var defaultUpstreamTimes = upstreamTimes{
 	relist:    rpc.ListPace,
 }
 
-func newUpstream(name string, config UpstreamConfig, dir string, env []string, log zerolog.Logger) *Upstream {
-	config.Restart = cmp.Or(config.Restart, "on-failure")
+func newUpstream(name string, conf config.Upstream, dir string, env []string, log zerolog.Logger) *Upstream {
+	conf.Restart = cmp.Or(conf.Restart, "on-failure")
 	u := &Upstream{
-		name: name, config: config, dir: dir, env: env, times: defaultUpstreamTimes, hungAfter: time.Duration(DefaultHungAfter),
+		name: name, config: conf, dir: dir, env: env, times: defaultUpstreamTimes, hungAfter: time.Duration(config.DefaultHungAfter),
 		log:     log.With().Str("upstream", name).Logger(),
 		settled: make(chan struct{}),
 		clashes: map[string]bool{},
@@ -98,8 +99,8 @@ func newUpstream(name string, config UpstreamConfig, dir string, env []string, l
 		capabilities: remote.Capabilities(true),
 		changed:      make(chan struct{}),
 	}
-	if config.HungAfter != nil {
-		u.hungAfter = time.Duration(*config.HungAfter)
+	if conf.HungAfter != nil {
+		u.hungAfter = time.Duration(*conf.HungAfter)
 	}
 	u.ctx, u.stop = context.WithCancel(context.Background())
 	return u
@@ -133,7 +134,7 @@ func (u *Upstream) run(publish func(*catalog)) {
 		if !failed {
 			err = errors.New("the server ended (exit code 0)")
 		}
-		if !u.config.Restart.again(failed) {
+		if !u.config.Restart.Again(failed) {
 			u.log.Error().Err(err).Str("restart", string(u.config.Restart)).Msg("upstream has ended: its tools are gone")
 			u.connect(nil, fmt.Errorf("%w; it is not started again (restart: %s)", err, u.config.Restart), true)
 			publish(nil)

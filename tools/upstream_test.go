@@ -19,6 +19,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/tools/config"
 )
 
 // What dies is told with its exit code and its last words, and started again: the next call works.
@@ -39,7 +40,7 @@ func TestUpstreamDies(t *testing.T) {
 func TestUpstreamRestarts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		policy RestartPolicy
+		policy config.RestartPolicy
 		end    string
 		again  bool
 	}{
@@ -47,7 +48,7 @@ func TestUpstreamRestarts(t *testing.T) {
 	} {
 		t.Run(string(c.policy)+" "+c.end, func(t *testing.T) {
 			t.Parallel()
-			b := newBehind(t, fake(t, "fake", func(u *UpstreamConfig) { u.Restart = c.policy }, c.end, "pid"))
+			b := newBehind(t, fake(t, "fake", func(u *config.Upstream) { u.Restart = c.policy }, c.end, "pid"))
 			b.mustCall("pid")
 			if _, _, err := b.call(c.end, &Call{}); err == nil {
 				t.Error("no error")
@@ -68,7 +69,7 @@ func TestUpstreamRestarts(t *testing.T) {
 // A server that cannot be started is tried again after pauses that grow up to a limit; nothing else suffers.
 func TestUpstreamBackoff(t *testing.T) {
 	t.Parallel()
-	bad := fake(t, "bad", func(u *UpstreamConfig) { u.Command = []string{"sh", "-c", "echo no licence >&2; exit 7"} })
+	bad := fake(t, "bad", func(u *config.Upstream) { u.Command = []string{"sh", "-c", "echo no licence >&2; exit 7"} })
 	bad.times.longest = 40 * time.Millisecond
 	b := newBehind(t, bad, fake(t, "good", nil, "pid"))
 	if got := b.names(); got != "pid" {
@@ -89,7 +90,7 @@ func TestUpstreamBackoff(t *testing.T) {
 	if !strings.Contains(b.logs.String(), `cannot start: initialize: the server ended with exit status 7; it wrote last:\nno licence",`) { // once, though it is started twice
 		t.Errorf("the log does not tell why:\n%s", b.logs)
 	}
-	missing := fake(t, "missing", func(u *UpstreamConfig) { u.Command = []string{"no-such-program"} })
+	missing := fake(t, "missing", func(u *config.Upstream) { u.Command = []string{"no-such-program"} })
 	missing.times.call = time.Millisecond
 	newBehind(t, missing).Need(t.Context(), nil)
 	if _, err := missing.connected(t.Context()); err == nil || !strings.Contains(err.Error(), "upstream missing: cannot start no-such-program: not found in PATH=") {
@@ -328,7 +329,7 @@ func TestUpstreamCodes(t *testing.T) {
 // The list follows the server's.
 func TestUpstreamListChanges(t *testing.T) {
 	t.Parallel()
-	b := newBehind(t, fake(t, "fake", func(u *UpstreamConfig) { u.Prefix = "f." }, "grow"))
+	b := newBehind(t, fake(t, "fake", func(u *config.Upstream) { u.Prefix = "f." }, "grow"))
 	b.await("f.grow")
 	b.mustCall("f.grow")
 	b.await("f.grow f.grown")
@@ -337,7 +338,7 @@ func TestUpstreamListChanges(t *testing.T) {
 // What a tool is said to be is passed on unchanged, but for its name and how it can be called.
 func TestUpstreamDescribes(t *testing.T) {
 	t.Parallel()
-	b := newBehind(t, fake(t, "fake", func(u *UpstreamConfig) { u.Prefix = "f_" }, "pid"))
+	b := newBehind(t, fake(t, "fake", func(u *config.Upstream) { u.Prefix = "f_" }, "pid"))
 	b.Need(t.Context(), nil)
 	got, _ := json.Marshal(b.Tools.Lookup("f_pid").Describe())
 	want := `{"name":"f_pid","title":"T","inputSchema":{"type":"object"},"outputSchema":{"type":"object"},"annotations":{"readOnlyHint":false},` +
@@ -350,10 +351,10 @@ func TestUpstreamDescribes(t *testing.T) {
 // Tools that clients could not take, that config does not want, or whose names are taken are left out, each with a line in the log.
 func TestUpstreamLeavesOut(t *testing.T) {
 	t.Parallel()
-	odd := fake(t, "a", func(u *UpstreamConfig) {
+	odd := fake(t, "a", func(u *config.Upstream) {
 		u.Env["ODD"], u.Allow, u.Prefix = "1", []string{"x", "two words", "text", "none", "missing", "odd-output", "odd-icons", "odd-meta", "nulls"}, "p."
 	}, "x", "y")
-	b := newBehind(t, fake(t, "c", nil, "p.x", "z", "own"), odd, fake(t, "b", func(u *UpstreamConfig) { u.Deny = []string{"secret"} }, "z", "secret", "w"))
+	b := newBehind(t, fake(t, "c", nil, "p.x", "z", "own"), odd, fake(t, "b", func(u *config.Upstream) { u.Deny = []string{"secret"} }, "z", "secret", "w"))
 	own := Func("own", "", func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) { return mcp.Result("mine"), nil })
 	if err := b.Tools.Add(own); err != nil {
 		t.Fatal(err)
@@ -385,7 +386,7 @@ func TestUpstreamLeavesOut(t *testing.T) {
 func TestUpstreamStartsSlowly(t *testing.T) {
 	t.Parallel()
 	gate := newGate(t)
-	slow := fake(t, "slow", func(u *UpstreamConfig) { u.Env["GATE"] = gate }, "pid")
+	slow := fake(t, "slow", func(u *config.Upstream) { u.Env["GATE"] = gate }, "pid")
 	slow.times.list, slow.times.call = 10*time.Millisecond, 10*time.Millisecond
 	b := newBehind(t, slow)
 	if got := b.names(); got != "" {
@@ -407,7 +408,7 @@ func TestUpstreamStartsSlowly(t *testing.T) {
 func TestUpstreamsAreReplaced(t *testing.T) {
 	t.Parallel()
 	starts := filepath.Join(t.TempDir(), "starts")
-	count := func(u *UpstreamConfig) { u.Env["STARTS"] = starts }
+	count := func(u *config.Upstream) { u.Env["STARTS"] = starts }
 	dir := t.TempDir()
 	same := func(u *Upstream) *Upstream {
 		u.dir, u.env = dir, nil
@@ -449,7 +450,7 @@ func TestUpstreamsAreReplaced(t *testing.T) {
 // What a server inherits is what a command inherits: the environment of runnel, and what config adds.
 func TestUpstreamEnvironment(t *testing.T) {
 	t.Parallel()
-	b := newBehind(t, fake(t, "fake", func(u *UpstreamConfig) { u.Env["ADDED"] = "yes" }, "env"))
+	b := newBehind(t, fake(t, "fake", func(u *config.Upstream) { u.Env["ADDED"] = "yes" }, "env"))
 	got := "\n" + b.mustCall("env") + "\n"
 	for _, want := range []string{"\nADDED=yes\n", "\nPATH=" + os.Getenv("PATH") + "\n"} {
 		if !strings.Contains(got, want) {
@@ -461,7 +462,7 @@ func TestUpstreamEnvironment(t *testing.T) {
 // A runnel that is its own upstream does not start itself for ever.
 func TestUpstreamOfItself(t *testing.T) {
 	t.Parallel()
-	_, err := NewUpstream("self", UpstreamConfig{Command: []string{"runnel"}}, Environment{Vars: []string{"RUNNEL_HOPS=8"}}, zerolog.Nop())
+	_, err := NewUpstream("self", config.Upstream{Command: []string{"runnel"}}, Environment{Vars: []string{"RUNNEL_HOPS=8"}}, zerolog.Nop())
 	if err == nil || !strings.Contains(err.Error(), "there are 8 runnels before this one") {
 		t.Errorf("got %v", err)
 	}
@@ -476,7 +477,7 @@ func TestUpstreamLeavesNothing(t *testing.T) {
 	t.Parallel()
 	line := newLifeline(t)
 	script := `exec 9>"$LINE"; sleep 600 & exec "$PROGRAM" pid`
-	u := fake(t, "fake", func(u *UpstreamConfig) {
+	u := fake(t, "fake", func(u *config.Upstream) {
 		u.Env["LINE"], u.Env["PROGRAM"] = line.path, u.Command[0]
 		u.Command = []string{"sh", "-c", script}
 	})
@@ -490,7 +491,7 @@ func TestUpstreamLeavesNothing(t *testing.T) {
 func TestUpstreamIsStoppedInAPause(t *testing.T) {
 	t.Parallel()
 	starts := filepath.Join(t.TempDir(), "starts")
-	bad := fake(t, "bad", func(u *UpstreamConfig) {
+	bad := fake(t, "bad", func(u *config.Upstream) {
 		u.Command, u.Env["STARTS"] = []string{"sh", "-c", `printf x >> "$STARTS"; exit 1`}, starts
 	})
 	bad.times.pause = time.Hour

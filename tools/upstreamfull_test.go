@@ -16,6 +16,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
+	"runnel/tools/config"
 )
 
 // init adds a server that has everything to the children. Its argument is its name, which is in all that it has.
@@ -93,7 +94,7 @@ func fullMain(args []string) {
 // full is an upstream that has everything, with its name and _ before the names of what it has.
 func full(t *testing.T, name string, env ...string) *Upstream {
 	t.Helper()
-	u := fake(t, name, func(u *UpstreamConfig) {
+	u := fake(t, name, func(u *config.Upstream) {
 		command := child("full", name)
 		u.Command, u.Env, u.Prefix = command.Command, command.Env, name+"_"
 		for i := 0; i < len(env); i += 2 {

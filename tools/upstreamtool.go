@@ -13,6 +13,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
+	"runnel/tools/config"
 	"runnel/tools/remote"
 )
 
@@ -45,7 +46,7 @@ func (t *upstreamTool) Call(ctx context.Context, in *Call, out *Output) (*mcp.Ca
 		return nil, err
 	}
 	defer t.u.leave()
-	out.Log().Limit(int64(DefaultMaxOutput))
+	out.Log().Limit(int64(config.DefaultMaxOutput))
 	c := newUpstreamCall(l, in, out, &t.spec)
 	defer l.remove(c)
 	capabilities := remote.Capabilities(in.CanAsk())

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"runnel/internal/serve"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"runnel/internal/serve"
 )
 
 // environ is an environment with nothing of the machine's own configuration.
@@ -75,12 +75,12 @@ func TestPrecedence(t *testing.T) {
 		if err := i.readEnvironment(root); err != nil {
 			t.Fatal(err)
 		}
-		config, _, err := i.LoadConfig(t.Context())
+		conf, _, err := i.LoadConfig(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if config.Limits.MaxInFlight != c.inFlight || config.Server.Owner != c.owner || strings.Join(i.Options.Tools, "|") != c.tools {
-			t.Errorf("%q %q: maxInFlight %d, owner %s, tools %q", c.args, c.env, config.Limits.MaxInFlight, config.Server.Owner, i.Options.Tools)
+		if conf.Limits.MaxInFlight != c.inFlight || conf.Server.Owner != c.owner || strings.Join(i.Options.Tools, "|") != c.tools {
+			t.Errorf("%q %q: maxInFlight %d, owner %s, tools %q", c.args, c.env, conf.Limits.MaxInFlight, conf.Server.Owner, i.Options.Tools)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"runnel/internal/serve"
-	"runnel/tools"
+	"runnel/tools/text"
 )
 
 const about = `An MCP host (an assistant, an IDE, a script) starts runnel and calls its tools. Each call runs as a task: its output arrives while it
@@ -187,7 +187,7 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 
 // didYouMean adds to an error about a name the one that may have been meant, if any is like it.
 func didYouMean(err error, name string, names []string) error {
-	if near := tools.Nearest(name, names); len(near) > 0 {
+	if near := text.Nearest(name, names); len(near) > 0 {
 		return fmt.Errorf("%w (did you mean %s?)", err, near[0])
 	}
 	return err

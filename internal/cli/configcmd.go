@@ -17,6 +17,7 @@ import (
 	"runnel/internal/serve"
 	"runnel/internal/term"
 	"runnel/tools"
+	"runnel/tools/config"
 )
 
 // configCommand is "runnel config". file is the flag --config.
@@ -38,11 +39,11 @@ func (i *invocation) configCommand(file *pflag.Flag) *cobra.Command {
 		Example: "  runnel config schema > runnel.schema.json\n  # then, on the first line of runnel.yaml:\n  # yaml-language-server: $schema=runnel.schema.json",
 		Args:    noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := i.Stdout.Write(tools.ConfigSchema())
+			_, err := i.Stdout.Write(config.Schema())
 			return err
 		},
 	}
-	config := &cobra.Command{
+	conf := &cobra.Command{
 		Use:     "config COMMAND",
 		Short:   "Check the config file, print its schema",
 		Example: "  runnel config check runnel.yaml",
@@ -51,8 +52,8 @@ func (i *invocation) configCommand(file *pflag.Flag) *cobra.Command {
 			return &serve.UsageError{Err: errors.New("runnel config: which one? check or schema"), Hint: hint(cmd)}
 		},
 	}
-	config.AddCommand(check, schema)
-	return config
+	conf.AddCommand(check, schema)
+	return conf
 }
 
 func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
@@ -62,21 +63,21 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		i.Options.Config = args[0]
 		delete(i.Options.From, "config")
-	} else if _, err := os.Stat(tools.ConfigFile); err == nil && i.Options.Config == "" {
-		i.Options.Config = tools.ConfigFile // trusted or not: nothing of it runs here
+	} else if _, err := os.Stat(config.FileName); err == nil && i.Options.Config == "" {
+		i.Options.Config = config.FileName // trusted or not: nothing of it runs here
 	}
-	config, file, err := i.LoadConfig(cmd.Context())
+	conf, file, err := i.LoadConfig(cmd.Context())
 	if err != nil {
 		return err
 	}
 	if file == "" {
-		places := strings.Join(tools.ConfigPlaces(i.Getenv), ", ")
+		places := strings.Join(config.Places(i.Getenv), ", ")
 		return &serve.UsageError{Err: fmt.Errorf("no config file: there is none at %s", places), Hint: hint(cmd)}
 	}
-	if err := i.checkWhole(config); err != nil {
+	if err := i.checkWhole(conf); err != nil {
 		return &serve.UsageError{Err: err}
 	}
-	if err := i.summarize(file, config); err != nil {
+	if err := i.summarize(file, conf); err != nil {
 		return err
 	}
 	i.tellTrust(file)
@@ -84,15 +85,15 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 }
 
 // checkWhole reports all that is wrong with a config. It starts nothing.
-func (i *invocation) checkWhole(config *tools.Config) error {
-	_, err := config.Commands(i.Env)
-	_, wrong := config.Servers(i.Env, serve.Version(), i.Logger())
-	return errors.Join(config.Check(), err, wrong)
+func (i *invocation) checkWhole(conf *config.Config) error {
+	_, err := tools.Commands(conf, i.Env)
+	_, wrong := tools.Servers(conf, i.Env, serve.Version(), i.Logger())
+	return errors.Join(conf.Check(), err, wrong)
 }
 
 // tellTrust says of a file that would have to be found in the current directory whether it would be taken.
 func (i *invocation) tellTrust(file string) {
-	if filepath.Base(file) != tools.ConfigFile {
+	if filepath.Base(file) != config.FileName {
 		return
 	}
 	path, err := serve.PlaceOf(file)
@@ -105,13 +106,13 @@ func (i *invocation) tellTrust(file string) {
 	}
 }
 
-func (i *invocation) summarize(file string, config *tools.Config) error {
-	if _, err := fmt.Fprintf(i.Stdout, "%s: fine, %s%s\n", file, count(len(config.Tools), "tool"), andServers(config)); err != nil {
+func (i *invocation) summarize(file string, conf *config.Config) error {
+	if _, err := fmt.Fprintf(i.Stdout, "%s: fine, %s%s\n", file, count(len(conf.Tools), "tool"), andServers(conf)); err != nil {
 		return err
 	}
 	table := tabwriter.NewWriter(i.Stdout, 0, 0, 2, ' ', 0)
-	for _, name := range slices.Sorted(maps.Keys(config.Tools)) {
-		tool := config.Tools[name]
+	for _, name := range slices.Sorted(maps.Keys(conf.Tools)) {
+		tool := conf.Tools[name]
 		runs := strings.Join(tool.Command, " ")
 		if tool.Shell != "" {
 			runs = "sh: " + strings.Join(strings.Split(strings.TrimSpace(tool.Shell), "\n"), "; ")
@@ -120,8 +121,8 @@ func (i *invocation) summarize(file string, config *tools.Config) error {
 			return err
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(config.Upstreams)) {
-		runs := strings.Join(config.Upstreams[name].Command, " ")
+	for _, name := range slices.Sorted(maps.Keys(conf.Upstreams)) {
+		runs := strings.Join(conf.Upstreams[name].Command, " ")
 		if _, err := fmt.Fprintf(table, "  %s\tserver: %s\n", name, term.Shorten(term.Printable(runs))); err != nil {
 			return err
 		}
@@ -130,8 +131,8 @@ func (i *invocation) summarize(file string, config *tools.Config) error {
 }
 
 // andServers is what follows a number of tools: those of upstreams are not in it, and are known only when these run.
-func andServers(config *tools.Config) string {
-	switch n := len(config.Upstreams); n {
+func andServers(conf *config.Config) string {
+	switch n := len(conf.Upstreams); n {
 	case 0:
 		return ""
 	case 1:

@@ -25,6 +25,7 @@ import (
 	"runnel/tasks"
 	"runnel/tasks/sqlite"
 	"runnel/tools"
+	"runnel/tools/config"
 	"runnel/tools/process"
 	"runnel/tools/selftest"
 )
@@ -93,7 +94,7 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 	}
 	d := &diagnosis{i: i}
 	d.fine("version", "runnel %s", serve.Version())
-	config, file, left, err := i.ReadConfigs(cmd.Context())
+	conf, file, left, err := i.ReadConfigs(cmd.Context())
 	if left != nil {
 		d.bad("config", "%v", left)
 	}
@@ -101,26 +102,26 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 	case err != nil:
 		d.bad("config", "%v", err)
 	case file == "":
-		d.fine("config", "no file; looked for %s", strings.Join(tools.ConfigPlaces(i.Getenv), ", "))
+		d.fine("config", "no file; looked for %s", strings.Join(config.Places(i.Getenv), ", "))
 	default:
 		d.fine("config", "%s", file)
 	}
-	if config != nil {
-		d.programs(config)
-		d.upstreams(cmd.Context(), config)
-		switch _, count, err := i.Registry(config); {
+	if conf != nil {
+		d.programs(conf)
+		d.upstreams(cmd.Context(), conf)
+		switch _, count, err := i.Registry(conf); {
 		case err != nil:
 			d.bad("tools", "%v", err)
-		case count+len(config.Upstreams) == 0:
+		case count+len(conf.Upstreams) == 0:
 			d.fine("tools", "none; name some with --tool or in a config file")
 		default:
-			d.fine("tools", "%d%s", count, andServers(config))
+			d.fine("tools", "%d%s", count, andServers(conf))
 		}
 	}
 	d.temporary()
-	if config != nil {
-		d.state(cmd.Context(), config)
-		d.limits(config)
+	if conf != nil {
+		d.state(cmd.Context(), conf)
+		d.limits(conf)
 	}
 	for _, version := range []string{mcp.NewestHandshake().Name, ""} {
 		d.session(cmd.Context(), version)
@@ -135,11 +136,11 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 }
 
 // programs looks for what the tools start. What else is wrong with them is the registry's to tell.
-func (d *diagnosis) programs(config *tools.Config) {
+func (d *diagnosis) programs(conf *config.Config) {
 	if _, err := process.ThisProgram(); err != nil {
 		d.bad("commands", "none can be started: %v", err)
 	}
-	commands, _ := config.Commands(d.i.Env)
+	commands, _ := tools.Commands(conf, d.i.Env)
 	for _, spec := range d.i.Options.Tools {
 		if c, err := tools.NewCommandLine(spec, tools.Environment{Vars: d.i.Env}); err == nil {
 			commands = append(commands, c)
@@ -151,8 +152,8 @@ func (d *diagnosis) programs(config *tools.Config) {
 }
 
 // upstreams starts each of the other servers, all at once, and says what it answers.
-func (d *diagnosis) upstreams(ctx context.Context, config *tools.Config) {
-	list, _ := config.Servers(d.i.Env, serve.Version(), zerolog.Nop()) // what is wrong with them is the registry's to tell
+func (d *diagnosis) upstreams(ctx context.Context, conf *config.Config) {
+	list, _ := tools.Servers(conf, d.i.Env, serve.Version(), zerolog.Nop()) // what is wrong with them is the registry's to tell
 	type answer struct {
 		tools.Probed
 		err error
@@ -215,8 +216,8 @@ func tryWriting(dir string) error {
 const littleRoom = 100 << 20
 
 // limits compares what the system allows with what the config allows, to be done at once.
-func (d *diagnosis) limits(config *tools.Config) {
-	calls := config.Tasks.MaxLive + config.Limits.MaxInFlight
+func (d *diagnosis) limits(conf *config.Config) {
+	calls := conf.Tasks.MaxLive + conf.Limits.MaxInFlight
 	fine := true
 	for _, l := range []struct {
 		what     string
@@ -224,8 +225,8 @@ func (d *diagnosis) limits(config *tools.Config) {
 		flag     string // of ulimit
 		need     int
 	}{
-		{"open files", unix.RLIMIT_NOFILE, "-n", 64 + 4*calls + 4*len(config.Upstreams)}, // a command's pipes, and what watches it
-		{"processes", unix.RLIMIT_NPROC, "-u", 32 + 2*calls + len(config.Upstreams)},     // a shell, and what it runs
+		{"open files", unix.RLIMIT_NOFILE, "-n", 64 + 4*calls + 4*len(conf.Upstreams)}, // a command's pipes, and what watches it
+		{"processes", unix.RLIMIT_NPROC, "-u", 32 + 2*calls + len(conf.Upstreams)},     // a shell, and what it runs
 	} {
 		var limit unix.Rlimit
 		if err := unix.Getrlimit(l.resource, &limit); err == nil && limit.Cur < uint64(l.need) {
@@ -240,13 +241,13 @@ func (d *diagnosis) limits(config *tools.Config) {
 }
 
 // state looks at where tasks live. It leaves nothing there.
-func (d *diagnosis) state(ctx context.Context, config *tools.Config) {
-	if config.State.InMemory() {
+func (d *diagnosis) state(ctx context.Context, conf *config.Config) {
+	if conf.State.InMemory() {
 		d.fine("state", "memory: tasks end with their process")
 		return
 	}
-	dir, err := config.StateDir(d.i.Getenv)
-	if errors.Is(err, tools.ErrNoHome) {
+	dir, err := conf.StateDir(d.i.Getenv)
+	if errors.Is(err, config.ErrNoHome) {
 		d.bad("state", "%v: tasks would end with their process; name a directory with --state", err)
 		return
 	} else if err != nil {
@@ -304,7 +305,7 @@ func (d *diagnosis) session(ctx context.Context, version string) {
 			return
 		}
 	}
-	wait := d.i.ConnectInProcess(ctx, &o, tools.DefaultConfig(), set, tasks.NewMemory())
+	wait := d.i.ConnectInProcess(ctx, &o, config.Default(), set, tasks.NewMemory())
 	defer wait()
 	began := time.Now()
 	client, err := rpc.Dial(ctx, o)

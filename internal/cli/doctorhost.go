@@ -14,6 +14,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tools"
+	"runnel/tools/config"
 )
 
 // hostReport collects what a host says of itself: what a record notes of its requests.
@@ -61,5 +62,5 @@ func (i *invocation) doctorHost(cmd *cobra.Command) error {
 	}
 	inner := *i
 	inner.Stdin = io.TeeReader(i.Stdin, &trace.Tap{To: io.Discard, Note: trace.New(report, "").Lines(trace.FromHost)})
-	return inner.Connect(cmd.Context(), tools.DefaultConfig(), set, tasks.NewMemory(), i.Logger())
+	return inner.Connect(cmd.Context(), config.Default(), set, tasks.NewMemory(), i.Logger())
 }

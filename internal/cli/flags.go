@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"runnel/internal/serve"
-	"runnel/tools"
+	"runnel/tools/config"
 )
 
 // addServeFlags adds the flags of serve to a command. Those that change nothing most people care about there are taken, since a host's
@@ -45,13 +45,13 @@ func (s *span) String() string {
 	if *s == 0 {
 		return "0" // which help does not show as a default
 	}
-	return tools.Duration(*s).String()
+	return config.Duration(*s).String()
 }
 
 func (s *span) Type() string { return "duration" }
 
 func (s *span) Set(text string) error {
-	var d tools.Duration
+	var d config.Duration
 	if err := d.UnmarshalText([]byte(text)); err != nil {
 		return err
 	}

@@ -62,20 +62,20 @@ func (i *invocation) openLocal(cmd *cobra.Command) (*local, error) {
 	if err := i.readEnvironmentQuietly(cmd); err != nil {
 		return nil, err
 	}
-	config, _, err := i.LoadConfig(cmd.Context())
+	conf, _, err := i.LoadConfig(cmd.Context())
 	if err != nil {
 		return nil, err
 	}
-	if config.State.InMemory() {
+	if conf.State.InMemory() {
 		return nil, &serve.UsageError{Err: errors.New("the state is memory: such tasks are known to their own process only; name a directory with --state")}
 	}
-	dir, err := config.StateDir(i.Getenv)
+	dir, err := conf.StateDir(i.Getenv)
 	if err != nil {
 		return nil, &serve.UsageError{Err: fmt.Errorf("%w: name the state directory with --state", err)}
 	}
 	// Not the config's limit: this may be another one than that of the processes which use the state.
 	const noLimit = 1 << 44
-	l := &local{dir: dir, owner: config.Server.Owner, store: sqlite.New(sqlite.Options{Dir: dir, MaxState: noLimit, Calls: true, Log: i.Logger()})}
+	l := &local{dir: dir, owner: conf.Server.Owner, store: sqlite.New(sqlite.Options{Dir: dir, MaxState: noLimit, Calls: true, Log: i.Logger()})}
 	if !l.store.Exists() {
 		return nil, fmt.Errorf("%w in %s: no task has run there; --state names another directory", errNoState, dir)
 	}

@@ -13,7 +13,7 @@ import (
 
 	"runnel/internal/serve"
 	"runnel/internal/term"
-	"runnel/tools"
+	"runnel/tools/config"
 )
 
 // trustCommand is "runnel trust".
@@ -44,15 +44,15 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
 			if list {
 				return i.ListTrust()
 			}
-			file := tools.ConfigFile
+			file := config.FileName
 			if len(args) > 0 {
 				file = args[0]
 			}
 			if remove {
 				return i.EndTrust(file)
 			}
-			if filepath.Base(file) != tools.ConfigFile {
-				return &serve.UsageError{Err: fmt.Errorf("%s needs no trust: only a file named %s is ever found without being named", serve.ShownPath(file), tools.ConfigFile), Hint: hint(cmd)}
+			if filepath.Base(file) != config.FileName {
+				return &serve.UsageError{Err: fmt.Errorf("%s needs no trust: only a file named %s is ever found without being named", serve.ShownPath(file), config.FileName), Hint: hint(cmd)}
 			}
 			text, _, err := serve.ReadRegular(file)
 			if errors.Is(err, fs.ErrNotExist) {
@@ -64,9 +64,9 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
 			if err != nil {
 				return err
 			}
-			config, err := tools.ParseConfig(file, text)
+			conf, err := config.Parse(file, text)
 			if err == nil {
-				err = i.checkWhole(config)
+				err = i.checkWhole(conf)
 			}
 			if err != nil {
 				return &serve.UsageError{Err: err, Hint: "it is not trusted: mend it first"}

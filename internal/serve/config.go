@@ -13,39 +13,39 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"runnel/tools"
+	"runnel/tools/config"
 )
 
 // LoadConfig reads the config file, if there is one, and sets over it what flags and variables say.
 // file is "" if there is none. A file that is left out is told of on stderr.
-func (s *Setup) LoadConfig(ctx context.Context) (config *tools.Config, file string, err error) {
-	config, file, s.untrusted, err = s.ReadConfigs(ctx)
+func (s *Setup) LoadConfig(ctx context.Context) (conf *config.Config, file string, err error) {
+	conf, file, s.untrusted, err = s.ReadConfigs(ctx)
 	if s.untrusted != nil {
 		s.Say(zerolog.WarnLevel, "runnel: "+s.untrusted.Error())
 	}
-	return config, file, err
+	return conf, file, err
 }
 
 // ReadConfigs is loadConfig without a word on stderr; left is why the file in the current directory is left out, if it is.
-func (s *Setup) ReadConfigs(ctx context.Context) (config *tools.Config, file string, left *untrusted, err error) {
+func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file string, left *untrusted, err error) {
 	var text []byte
 	file = s.Options.Config
 	if file == "" && s.Wrapped == nil {
 		if text, s.seen, left = s.readHere(); s.seen != nil {
-			file = tools.ConfigFile
-			config, err = tools.ParseConfig(file, text)
-		} else if file, err = tools.FindConfig(tools.ConfigPlaces(s.Getenv)[1:]); err != nil {
+			file = config.FileName
+			conf, err = config.Parse(file, text)
+		} else if file, err = config.Find(config.Places(s.Getenv)[1:]); err != nil {
 			return nil, "", left, &UsageError{Err: fmt.Errorf("looking for a config file: %w", err), Hint: "name one with --config (/dev/null is an empty one), or set HOME or XDG_CONFIG_HOME to a directory that can be read"}
 
 		}
 	}
 	switch {
 	case file == "":
-		config = tools.DefaultConfig()
-	case config == nil && err == nil:
+		conf = config.Default()
+	case conf == nil && err == nil:
 		for {
 			s.seen, _ = os.Stat(file)
-			if config, err = readConfig(ctx, file, s.seen); err != errReplaced {
+			if conf, err = readConfig(ctx, file, s.seen); err != errReplaced {
 				break
 			}
 		}
@@ -58,21 +58,21 @@ func (s *Setup) ReadConfigs(ctx context.Context) (config *tools.Config, file str
 	}
 	for _, f := range s.Options.settings {
 		if from := s.Options.From[f.flag]; from != "" {
-			if err := config.Set(f.path, f.text, from); err != nil {
+			if err := conf.Set(f.path, f.text, from); err != nil {
 				return nil, "", left, &UsageError{Err: fmt.Errorf("%s: %w", from, err)}
 			}
 		}
 	}
-	return config, file, left, nil
+	return conf, file, left, nil
 }
 
 // errReplaced is why a pipe is not waited for any longer.
 var errReplaced = errors.New("it is another file now")
 
 // readConfig reads a config file. A pipe waits for who writes to it, which may be nobody: until ctx ends, or another file has its name.
-func readConfig(ctx context.Context, file string, info os.FileInfo) (*tools.Config, error) {
+func readConfig(ctx context.Context, file string, info os.FileInfo) (*config.Config, error) {
 	if info == nil || info.Mode().IsRegular() {
-		return tools.LoadConfig(file)
+		return config.Load(file)
 	}
 	// Opened so, a pipe does not wait for its writer, and a read of it can be ended.
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -88,13 +88,13 @@ func readConfig(ctx context.Context, file string, info os.FileInfo) (*tools.Conf
 	defer context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Now()) })()
 	go endWhenReplaced(ctx, cancel, file, info)
 	first, err := firstByte(f)
-	var config *tools.Config
+	var conf *config.Config
 	if err == nil {
-		config, err = parseConfig(file, io.MultiReader(bytes.NewReader(first), f))
+		conf, err = parseConfig(file, io.MultiReader(bytes.NewReader(first), f))
 	}
 	switch cause := context.Cause(ctx); {
 	case err == nil || cause == nil:
-		return config, err
+		return conf, err
 	case cause == errReplaced:
 		return nil, errReplaced
 	default:
@@ -102,12 +102,12 @@ func readConfig(ctx context.Context, file string, info os.FileInfo) (*tools.Conf
 	}
 }
 
-func parseConfig(file string, from io.Reader) (*tools.Config, error) {
-	text, err := tools.ReadConfig(from)
+func parseConfig(file string, from io.Reader) (*config.Config, error) {
+	text, err := config.Read(from)
 	if err != nil {
 		return nil, fmt.Errorf("reading the config: %w", err)
 	}
-	return tools.ParseConfig(file, text)
+	return config.Parse(file, text)
 }
 
 // firstByte waits for the first byte of a pipe.

@@ -7,30 +7,31 @@ import (
 	"runnel/rpc"
 	"runnel/tasks"
 	"runnel/tools"
+	"runnel/tools/config"
 )
 
 // ServeInProcess serves to o.In and o.Out. It goes on until its input ends: what ends the command must not end it first.
 func (s *Setup) ServeInProcess(ctx context.Context, o *rpc.DialOptions) (wait func(), err error) {
-	config, _, err := s.LoadConfig(ctx)
+	conf, _, err := s.LoadConfig(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if s.Options.From["sync-wait"] == "" {
-		config.Tasks.SyncWait = 0 // nobody here gives up on a long call
+		conf.Tasks.SyncWait = 0 // nobody here gives up on a long call
 	}
-	set, _, err := s.Registry(config)
+	set, _, err := s.Registry(conf)
 	if err != nil {
 		return nil, err
 	}
-	store, err := s.OpenStore(config, o.Log)
+	store, err := s.OpenStore(conf, o.Log)
 	if err != nil {
 		return nil, err
 	}
-	return s.ConnectInProcess(ctx, o, config, set, store), nil
+	return s.ConnectInProcess(ctx, o, conf, set, store), nil
 }
 
 // ConnectInProcess serves a registry to o.In and o.Out, which it makes. It closes the store in the end.
-func (s *Setup) ConnectInProcess(ctx context.Context, o *rpc.DialOptions, config *tools.Config, set *tools.UpstreamSet, store tasks.State) (wait func()) {
+func (s *Setup) ConnectInProcess(ctx context.Context, o *rpc.DialOptions, conf *config.Config, set *tools.UpstreamSet, store tasks.State) (wait func()) {
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
 	o.In, o.Out = toServer, fromServer
@@ -39,7 +40,7 @@ func (s *Setup) ConnectInProcess(ctx context.Context, o *rpc.DialOptions, config
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		err := inner.Connect(context.WithoutCancel(ctx), config, set, store, o.Log)
+		err := inner.Connect(context.WithoutCancel(ctx), conf, set, store, o.Log)
 		if closed := store.Close(); err == nil {
 			err = closed
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"runnel/tools"
+	"runnel/tools/config"
 )
 
 // Options are what flags and variables say. A flag wins over its variable (RUNNEL_MAX_LINE for
@@ -30,7 +30,7 @@ type setting struct {
 	flag, path, usage string
 
 	text    string // as it was written
-	scratch *tools.Config
+	scratch *config.Config
 }
 
 // Register defines the flags of serve.
@@ -52,7 +52,7 @@ func (o *options) Register(flags *pflag.FlagSet) {
 		{flag: "max-line", path: "limits.maxLine", usage: "refuse an incoming line of more `BYTES`, such as 512KiB"},
 		{flag: "drain", path: "limits.drain", usage: "when the input has ended, let calls and tasks go on for this `DURATION`; -1 = until all are done"},
 	}
-	scratch := tools.DefaultConfig()
+	scratch := config.Default()
 	for _, s := range o.settings {
 		s.scratch = scratch
 		flags.Var(s, s.flag, s.usage)
@@ -66,7 +66,7 @@ func (o *options) Register(flags *pflag.FlagSet) {
 
 // ShowDefaults makes the defaults of the settings known, for those who ask for help.
 func (o *options) ShowDefaults(flags *pflag.FlagSet) {
-	defaults := tools.DefaultConfig()
+	defaults := config.Default()
 	for _, s := range o.settings {
 		s.text = defaults.Text(s.path)
 		flags.Lookup(s.flag).DefValue = s.text

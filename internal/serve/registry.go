@@ -5,12 +5,13 @@ import (
 	"fmt"
 
 	"runnel/tools"
+	"runnel/tools/config"
 	"runnel/tools/selftest"
 )
 
 // Registry holds the tools of the config, of --tool and of --selftest, and the upstreams; count is of the tools alone. It reports all
 // that is wrong with the config.
-func (s *Setup) Registry(config *tools.Config) (set *tools.UpstreamSet, count int, err error) {
+func (s *Setup) Registry(conf *config.Config) (set *tools.UpstreamSet, count int, err error) {
 	set = tools.NewUpstreamSet(&tools.Registry{})
 	sources := map[string]func() string{} // told only with a mistake
 	var errs []error
@@ -21,22 +22,22 @@ func (s *Setup) Registry(config *tools.Config) (set *tools.UpstreamSet, count in
 		}
 		sources[name] = from
 		if name == s.Detach {
-			errs = append(errs, outlive(tool, config))
+			errs = append(errs, outlive(tool, conf))
 		}
 		if err := set.Tools.Add(tool); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", from(), err))
 		}
 	}
-	commands, err := config.Commands(s.Env)
-	upstreams, wrong := config.Servers(s.Env, Version(), s.Logger())
-	errs = append(errs, config.Check(), err, wrong)
+	commands, err := tools.Commands(conf, s.Env)
+	upstreams, wrong := tools.Servers(conf, s.Env, Version(), s.Logger())
+	errs = append(errs, conf.Check(), err, wrong)
 	for _, c := range commands {
 		name := c.Describe().Name
-		add(c, name, func() string { return config.Origin("tools." + name) })
+		add(c, name, func() string { return conf.Origin("tools." + name) })
 	}
 	flag := func(name string) func() string { return func() string { return s.Options.From[name] } }
 	for _, spec := range s.Options.Tools {
-		c, err := tools.NewCommandLine(spec, tools.Environment{Vars: s.Env, MaxResult: config.Tasks.MaxResult})
+		c, err := tools.NewCommandLine(spec, tools.Environment{Vars: s.Env, MaxResult: conf.Tasks.MaxResult})
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %s", s.Options.From["tool"], AllowedInParentheses(err)))
 			continue
@@ -72,16 +73,16 @@ func (s *Setup) Registry(config *tools.Config) (set *tools.UpstreamSet, count in
 
 // wrappedUpstream is the server behind "runnel wrap --".
 func (s *Setup) wrappedUpstream() (*tools.Upstream, error) {
-	return tools.NewUpstream(tools.WrappedName, tools.UpstreamConfig{Command: s.Wrapped}, tools.Environment{Vars: s.Env, Version: Version()}, s.Logger())
+	return tools.NewUpstream(tools.WrappedName, config.Upstream{Command: s.Wrapped}, tools.Environment{Vars: s.Env, Version: Version()}, s.Logger())
 }
 
 // outlive lets the calls of a tool outlive this process.
-func outlive(tool tools.Tool, config *tools.Config) error {
+func outlive(tool tools.Tool, conf *config.Config) error {
 	command, ok := tool.(*tools.Command)
 	switch {
 	case !ok:
 		return fmt.Errorf("--detach: %s is no command: only commands can go on by themselves", tool.Describe().Name)
-	case config.State.InMemory():
+	case conf.State.InMemory():
 		return errors.New("--detach needs tasks on disk, and they live in memory: name a directory with --state")
 	}
 	if err := command.Detach(); err != nil {

@@ -15,6 +15,7 @@ import (
 	"runnel/tasks"
 	"runnel/tasks/sqlite"
 	"runnel/tools"
+	"runnel/tools/config"
 	"runnel/tools/detach"
 	"runnel/tools/process"
 )
@@ -25,7 +26,7 @@ func (s *Setup) Serve(ctx context.Context) error {
 	starting, started := context.WithCancel(ctx)
 	defer started()
 	starting = s.UntilHangup(starting) // there is nothing to read again yet
-	config, file, err := s.LoadConfig(starting)
+	conf, file, err := s.LoadConfig(starting)
 	if err != nil && starting.Err() != nil { // a signal is a way to end
 		s.Say(zerolog.WarnLevel, "runnel: "+err.Error())
 		return nil
@@ -33,7 +34,7 @@ func (s *Setup) Serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	set, count, err := s.Registry(config)
+	set, count, err := s.Registry(conf)
 	if err != nil {
 		return err
 	}
@@ -41,10 +42,10 @@ func (s *Setup) Serve(ctx context.Context) error {
 	if term.IsTerminal(s.Stdin) {
 		s.Say(zerolog.InfoLevel, "runnel speaks MCP, one JSON message a line, with the host that starts it; this is a terminal. Ctrl-D ends it, runnel --help tells more.")
 	}
-	if count+len(config.Upstreams) == 0 && s.Wrapped == nil {
+	if count+len(conf.Upstreams) == 0 && s.Wrapped == nil {
 		log.Warn().Msg("no tools: name some with --tool or in a config file")
 	}
-	store, err := s.OpenStore(config, log)
+	store, err := s.OpenStore(conf, log)
 	if err != nil {
 		return err
 	}
@@ -54,7 +55,7 @@ func (s *Setup) Serve(ctx context.Context) error {
 		}
 	}()
 	warnOfState(store, log)
-	log.Info().Str("version", Version()).Str("config", file).Int("tools", count).Int("upstreams", len(config.Upstreams)).Msg("serving")
+	log.Info().Str("version", Version()).Str("config", file).Int("tools", count).Int("upstreams", len(conf.Upstreams)).Msg("serving")
 	switch {
 	case file == "":
 		ctx = starting // nor will there be
@@ -62,24 +63,24 @@ func (s *Setup) Serve(ctx context.Context) error {
 		started() // a SIGHUP until now needs nothing: reload looks whether the file has changed
 		watch, stop := context.WithCancel(ctx)
 		ended := make(chan struct{})
-		go func() { defer close(ended); s.reload(watch, file, config, set, log) }()
+		go func() { defer close(ended); s.reload(watch, file, conf, set, log) }()
 		defer func() { stop(); <-ended }()
 	}
-	return s.Connect(ctx, config, set, store, log)
+	return s.Connect(ctx, conf, set, store, log)
 }
 
 // supervisors starts what goes on with detached calls, nil if nothing outlives this process.
-func supervisors(config *tools.Config, store tasks.State) func(*tools.Detached) error {
+func supervisors(conf *config.Config, store tasks.State) func(*tools.Detached) error {
 	s, ok := store.(*sqlite.State)
 	if !ok {
 		return nil
 	}
 	return (&detach.Supervisors{
 		StateDir:       tools.RawText(s.Dir()),
-		MaxState:       int64(config.State.MaxState),
-		Owner:          tools.RawText(config.Server.Owner),
-		MaxPending:     int(config.Partials.MaxPending),
-		ErrorsComplete: config.Tasks.FailedExit == "completed",
+		MaxState:       int64(conf.State.MaxState),
+		Owner:          tools.RawText(conf.Server.Owner),
+		MaxPending:     int(conf.Partials.MaxPending),
+		ErrorsComplete: conf.Tasks.FailedExit == "completed",
 	}).Start
 }
 
@@ -93,40 +94,40 @@ func (s *Setup) observer(ctx context.Context, log zerolog.Logger) tasks.Observer
 	return m
 }
 
-func limits(config *tools.Config) tasks.Limits {
+func limits(conf *config.Config) tasks.Limits {
 	return tasks.Limits{
-		MaxLive:              config.Tasks.MaxLive,
-		MaxStartsPerMinute:   config.Tasks.MaxStartsPerMinute,
-		MaxRequestsPerSecond: config.Tasks.MaxRequestsPerSecond,
+		MaxLive:              conf.Tasks.MaxLive,
+		MaxStartsPerMinute:   conf.Tasks.MaxStartsPerMinute,
+		MaxRequestsPerSecond: conf.Tasks.MaxRequestsPerSecond,
 	}
 }
 
 // Connect wires the rooms and serves one client.
-func (s *Setup) Connect(ctx context.Context, config *tools.Config, set *tools.UpstreamSet, store tasks.State, log zerolog.Logger) error {
+func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *tools.UpstreamSet, store tasks.State, log zerolog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	process.CollectOrphans(ctx)
 	recoverState(ctx, store, log)
 	server := rpc.NewServer(&rpc.Options{
-		Info:         mcp.Implementation{Name: config.Server.Name, Version: Version()},
-		Instructions: s.instructions(config),
-		MaxLine:      int(config.Limits.MaxLine),
-		MaxInFlight:  config.Limits.MaxInFlight,
-		Drain:        drain(config.Limits.Drain),
+		Info:         mcp.Implementation{Name: conf.Server.Name, Version: Version()},
+		Instructions: s.instructions(conf),
+		MaxLine:      int(conf.Limits.MaxLine),
+		MaxInFlight:  conf.Limits.MaxInFlight,
+		Drain:        drain(conf.Limits.Drain),
 		Log:          log,
 	})
 	runner := tasks.NewRunner(tasks.Options{
 		State:        store,
-		Owner:        config.Server.Owner,
-		TTL:          time.Duration(config.Tasks.TTL),
-		MaxTTL:       time.Duration(config.Tasks.MaxTTL),
-		PollInterval: time.Duration(config.Tasks.PollInterval),
-		Limits:       limits(config),
+		Owner:        conf.Server.Owner,
+		TTL:          time.Duration(conf.Tasks.TTL),
+		MaxTTL:       time.Duration(conf.Tasks.MaxTTL),
+		PollInterval: time.Duration(conf.Tasks.PollInterval),
+		Limits:       limits(conf),
 		Observer:     s.observer(ctx, log),
-		MaxPending:   int(config.Partials.MaxPending),
+		MaxPending:   int(conf.Partials.MaxPending),
 		Log:          log,
 
-		ErrorsComplete: config.Tasks.FailedExit == "completed",
+		ErrorsComplete: conf.Tasks.FailedExit == "completed",
 	})
 	if s, ok := store.(*sqlite.State); ok {
 		set.KeepIn(s.Dir())
@@ -137,14 +138,14 @@ func (s *Setup) Connect(ctx context.Context, config *tools.Config, set *tools.Up
 	defer stop()
 	runner.Register(server)
 	set.Serve(server, runner, s.Wrapped != nil, tools.ServeOptions{
-		Pump:                partials.PumpOptions{Pace: time.Duration(config.Partials.Pace), MaxBytes: int(config.Partials.MaxBytes)},
-		SyncWait:            time.Duration(config.Tasks.SyncWait),
-		ImmediateWait:       time.Duration(config.Tasks.ImmediateWait),
-		Heartbeat:           time.Duration(config.Tasks.Heartbeat),
-		FallbackTools:       config.FallbackTools,
-		MaxResult:           int(config.Tasks.MaxResult),
-		RequiredFallthrough: config.Compat.RequiredFallthrough,
-		Detach:              supervisors(config, store),
+		Pump:                partials.PumpOptions{Pace: time.Duration(conf.Partials.Pace), MaxBytes: int(conf.Partials.MaxBytes)},
+		SyncWait:            time.Duration(conf.Tasks.SyncWait),
+		ImmediateWait:       time.Duration(conf.Tasks.ImmediateWait),
+		Heartbeat:           time.Duration(conf.Tasks.Heartbeat),
+		FallbackTools:       string(conf.FallbackTools),
+		MaxResult:           int(conf.Tasks.MaxResult),
+		RequiredFallthrough: conf.Compat.RequiredFallthrough,
+		Detach:              supervisors(conf, store),
 		Log:                 log,
 	})
 	server.OnDrain(func(ctx context.Context) { _ = runner.Wait(ctx) }) // its error only says that ctx has ended
@@ -157,8 +158,8 @@ func (s *Setup) Connect(ctx context.Context, config *tools.Config, set *tools.Up
 }
 
 // instructions are the config's, and why a config is not there.
-func (s *Setup) instructions(config *tools.Config) string {
-	text := config.Server.Instructions
+func (s *Setup) instructions(conf *config.Config) string {
+	text := conf.Server.Instructions
 	if s.untrusted != nil {
 		text = strings.TrimSpace(text + "\n\n" + s.untrusted.instructions())
 	}
@@ -180,7 +181,7 @@ func stopTasks(end, endUpstreams, giveUp func(), grace time.Duration) {
 }
 
 // drain spells a time as rpc.Options does, where 0 means the default.
-func drain(d tools.Drain) time.Duration {
+func drain(d config.Drain) time.Duration {
 	if d == 0 {
 		return time.Nanosecond
 	}

@@ -14,7 +14,7 @@ import (
 
 	"runnel/tasks"
 	"runnel/tasks/sqlite"
-	"runnel/tools"
+	"runnel/tools/config"
 )
 
 // recoverDelay is when a state that is there is opened, if no task has opened it: tasks of a runnel that is gone
@@ -22,21 +22,21 @@ import (
 const recoverDelay = time.Second
 
 // OpenStore is where tasks live.
-func (s *Setup) OpenStore(config *tools.Config, log zerolog.Logger) (tasks.State, error) {
-	if config.State.InMemory() {
+func (s *Setup) OpenStore(conf *config.Config, log zerolog.Logger) (tasks.State, error) {
+	if conf.State.InMemory() {
 		return tasks.NewMemory(), nil
 	}
-	dir, err := config.StateDir(s.Getenv)
+	dir, err := conf.StateDir(s.Getenv)
 	switch {
-	case errors.Is(err, tools.ErrNoHome) && config.Detaches() != "":
-		return nil, &UsageError{Err: fmt.Errorf("tools.%s.detach needs tasks on disk, and %w; name a directory with --state", config.Detaches(), err)}
-	case errors.Is(err, tools.ErrNoHome): // some hosts start their servers with next to no environment
+	case errors.Is(err, config.ErrNoHome) && conf.Detaches() != "":
+		return nil, &UsageError{Err: fmt.Errorf("tools.%s.detach needs tasks on disk, and %w; name a directory with --state", conf.Detaches(), err)}
+	case errors.Is(err, config.ErrNoHome): // some hosts start their servers with next to no environment
 		log.Warn().Err(err).Msg("tasks live in memory: name a directory with --state to keep them")
 		return tasks.NewMemory(), nil
 	case err != nil:
 		return nil, &UsageError{Err: err}
 	}
-	return sqlite.New(sqlite.Options{Dir: dir, MaxState: int64(config.State.MaxState), Limits: limits(config), Log: log}), nil
+	return sqlite.New(sqlite.Options{Dir: dir, MaxState: int64(conf.State.MaxState), Limits: limits(conf), Log: log}), nil
 }
 
 // warnOfState tells of a state that cannot be written before the first task fails of it.

@@ -15,6 +15,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tools"
+	"runnel/tools/config"
 )
 
 // Upstreams go on until the tasks have ended. A task that waits for one, and for nothing else, keeps runnel no longer than the grace.
@@ -68,7 +69,7 @@ func TestDeafToolsAreLeftBehind(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			failed = i.Connect(t.Context(), tools.DefaultConfig(), set, store, zerolog.New(zerolog.SyncWriter(stderr)))
+			failed = i.Connect(t.Context(), config.Default(), set, store, zerolog.New(zerolog.SyncWriter(stderr)))
 		}()
 		for _, line := range []string{
 			`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`,

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"syscall"
 
-	"runnel/tools"
+	"runnel/tools/config"
 )
 
 // A config file says which programs run. One that was only found in the current directory may be anybody's: it came with a
@@ -48,7 +48,7 @@ func ShownPath(path string) string {
 // readHere reads the config file in the current directory if its user trusts it; info is nil if there is none, or if it is left out.
 // The text that is checked is the one that is returned: the file may be another one by now.
 func (s *Setup) readHere() (text []byte, info os.FileInfo, left *untrusted) {
-	file := tools.ConfigFile
+	file := config.FileName
 	text, info, err := ReadRegular(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
@@ -80,7 +80,7 @@ func ReadRegular(file string) (text []byte, info os.FileInfo, err error) {
 		err = errors.New("it is not a regular file")
 	}
 	if err == nil {
-		text, err = tools.ReadConfig(f)
+		text, err = config.Read(f)
 	}
 	return text, info, err
 }
@@ -98,7 +98,7 @@ func PlaceOf(file string) (string, error) {
 
 // IsOwn reports whether a place is the one in the user's config directory.
 func (s *Setup) IsOwn(path string) bool {
-	for _, own := range tools.ConfigPlaces(s.Getenv)[1:] {
+	for _, own := range config.Places(s.Getenv)[1:] {
 		if place, err := PlaceOf(own); err == nil && place == path {
 			return true
 		}
@@ -120,7 +120,7 @@ func hash(text []byte) string {
 // trustDir is where the files that the user trusts are kept in mind, one file each. It is the user's own, whatever a config says; where
 // others may write, they would decide what is trusted.
 func (s *Setup) trustDir() (string, error) {
-	state, err := tools.DefaultConfig().StateDir(s.Getenv)
+	state, err := config.Default().StateDir(s.Getenv)
 	if err != nil {
 		return "", err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"runnel/tools"
+	"runnel/tools/config"
 )
 
 // settle is how long a config file must stay as it is before it is read again: editors write it in several steps.
@@ -19,9 +20,9 @@ const settle = 200 * time.Millisecond
 
 // reload keeps the tools what the config file says: it is read again on SIGHUP and when it changes. Only the tools
 // change; what else the file says holds from the next start on. A file with a mistake changes nothing. It ends with ctx.
-func (s *Setup) reload(ctx context.Context, file string, config *tools.Config, set *tools.UpstreamSet, log zerolog.Logger) {
+func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, set *tools.UpstreamSet, log zerolog.Logger) {
 	trusted := "" // where it shows that the file is trusted again
-	if file == tools.ConfigFile && s.Options.Config == "" {
+	if file == config.FileName && s.Options.Config == "" {
 		trusted, _ = s.trustDir() // it is there: the file is trusted
 	}
 	var events <-chan fsnotify.Event
@@ -60,7 +61,7 @@ func (s *Setup) reload(ctx context.Context, file string, config *tools.Config, s
 			if w != nil {
 				watch(w, file, trusted) // first: a change from now on is seen
 			}
-			s.readAgain(ctx, file, config, set, log)
+			s.readAgain(ctx, file, conf, set, log)
 		}
 	}
 }
@@ -118,12 +119,12 @@ func same(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && (!a.Mode().IsRegular() || a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()))
 }
 
-func (s *Setup) readAgain(ctx context.Context, file string, began *tools.Config, set *tools.UpstreamSet, log zerolog.Logger) {
+func (s *Setup) readAgain(ctx context.Context, file string, began *config.Config, set *tools.UpstreamSet, log zerolog.Logger) {
 	now, _ := os.Stat(file)
 	if now != nil && now.Mode()&os.ModeNamedPipe != 0 {
 		log.Warn().Str("config", file).Msg("the config is a pipe: waiting for somebody to write to it")
 	}
-	config, found, left, err := s.ReadConfigs(ctx)
+	conf, found, left, err := s.ReadConfigs(ctx)
 	if left != nil {
 		s.seen = now // else every change in its folder would count as one of the file
 	}
@@ -131,7 +132,7 @@ func (s *Setup) readAgain(ctx context.Context, file string, began *tools.Config,
 		return
 	}
 	switch {
-	case left != nil && file == tools.ConfigFile:
+	case left != nil && file == config.FileName:
 		err = left // the last trusted content stays
 	case err == nil && found != file:
 		err = fmt.Errorf("%s is gone", file)
@@ -139,10 +140,10 @@ func (s *Setup) readAgain(ctx context.Context, file string, began *tools.Config,
 	if err == nil {
 		var next *tools.UpstreamSet
 		var count int
-		if next, count, err = s.Registry(config); err == nil {
+		if next, count, err = s.Registry(conf); err == nil {
 			set.Replace(next)
-			log.Info().Str("config", file).Int("tools", count).Int("upstreams", len(config.Upstreams)).Msg("config read again")
-			if waiting := config.Differs(began); len(waiting) > 0 {
+			log.Info().Str("config", file).Int("tools", count).Int("upstreams", len(conf.Upstreams)).Msg("config read again")
+			if waiting := conf.Differs(began); len(waiting) > 0 {
 				log.Warn().Strs("sections", waiting).Msg("only tools and upstreams change while runnel runs: start it again for what these sections say")
 			}
 			return

@@ -86,7 +86,7 @@ func TestConfigIsWatched(t *testing.T) {
 	hangups := make(chan os.Signal)
 	i := &Setup{Env: os.Environ(), Stderr: os.Stderr, Hangups: hangups}
 	i.Options.Config = link
-	config, _, err := i.LoadConfig(t.Context())
+	conf, _, err := i.LoadConfig(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestConfigIsWatched(t *testing.T) {
 	log := make(events, 1000)
 	go func() {
 		defer close(ended)
-		i.reload(ctx, link, config, tools.NewUpstreamSet(&tools.Registry{}), zerolog.New(log))
+		i.reload(ctx, link, conf, tools.NewUpstreamSet(&tools.Registry{}), zerolog.New(log))
 	}()
 	defer func() { stop(); <-ended }()
 
@@ -136,8 +136,8 @@ func TestConfigIsAPipe(t *testing.T) {
 	go func() { _ = os.WriteFile(pipe, []byte("tools: {a: {command: [echo]}}\n"), 0) }()
 	i := &Setup{}
 	i.Options.Config = pipe
-	if config, _, err := i.LoadConfig(t.Context()); err != nil || len(config.Tools) != 1 {
-		t.Fatalf("%+v, %v", config, err)
+	if conf, _, err := i.LoadConfig(t.Context()); err != nil || len(conf.Tools) != 1 {
+		t.Fatalf("%+v, %v", conf, err)
 	}
 	later := time.Now().Add(time.Hour)
 	if err := os.Chtimes(pipe, later, later); err != nil { // as who writes to it does

@@ -15,6 +15,9 @@ import (
 	"strings"
 )
 
+// DefaultMaxResult is what most hosts show their model whole, in bytes.
+const DefaultMaxResult = 32 << 10
+
 // Shaper shapes a text that is written to it piece by piece. Where the pieces are cut makes no difference. However long the text
 // is, it takes memory of some ten times Limit, and 16 bytes for each line that is kept and was shortened.
 //

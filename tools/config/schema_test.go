@@ -1,4 +1,4 @@
-package tools
+package config
 
 import (
 	"bytes"
@@ -31,7 +31,7 @@ type schemaNode struct {
 func readConfigSchema(t *testing.T) *schemaNode {
 	t.Helper()
 	var n schemaNode
-	if err := json.Unmarshal(ConfigSchema(), &n); err != nil {
+	if err := json.Unmarshal(Schema(), &n); err != nil {
 		t.Fatal(err)
 	}
 	return &n
@@ -40,9 +40,9 @@ func readConfigSchema(t *testing.T) *schemaNode {
 // Every key of the structs is in the schema with a description and the default it has, and no other key is.
 func TestSchemaIsTheStructs(t *testing.T) {
 	schema := readConfigSchema(t)
-	compareSchema(t, "", schema, reflect.ValueOf(DefaultConfig()).Elem())
-	compareSchema(t, "tools.*", schema.Defs["tool"], reflect.ValueOf(CommandConfig{}))
-	compareSchema(t, "upstreams.*", schema.Defs["upstream"], reflect.ValueOf(UpstreamConfig{}))
+	compareSchema(t, "", schema, reflect.ValueOf(Default()).Elem())
+	compareSchema(t, "tools.*", schema.Defs["tool"], reflect.ValueOf(Command{}))
+	compareSchema(t, "upstreams.*", schema.Defs["upstream"], reflect.ValueOf(Upstream{}))
 }
 
 func compareSchema(t *testing.T, path string, n *schemaNode, v reflect.Value) {
@@ -54,7 +54,7 @@ func compareSchema(t *testing.T, path string, n *schemaNode, v reflect.Value) {
 	for key, f := range structFields(v.Type()) {
 		value := v.FieldByIndex(f.Index)
 		keys = append(keys, key)
-		p, at := n.Properties[key], join(path, key)
+		p, at := n.Properties[key], Join(path, key)
 		switch {
 		case p == nil:
 			t.Errorf("%s: not in the schema", at)
@@ -76,7 +76,7 @@ func compareSchema(t *testing.T, path string, n *schemaNode, v reflect.Value) {
 	}
 	for key := range n.Properties {
 		if !slices.Contains(keys, key) {
-			t.Errorf("%s: in the schema but not in the struct", join(path, key))
+			t.Errorf("%s: in the schema but not in the struct", Join(path, key))
 		}
 	}
 }
@@ -106,37 +106,9 @@ func schemaType(t reflect.Type) string {
 	return "#/$defs/text"
 }
 
-// The defaults of a command that the schema shows are those that NewCommand fills in.
-func TestSchemaShowsCommandDefaults(t *testing.T) {
-	c, err := NewCommand("x", CommandConfig{Command: []string{"x"}}, Environment{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	filled := reflect.ValueOf(c.config)
-	for key, p := range readConfigSchema(t).Defs["tool"].Properties {
-		if p.Default == nil || key == "dir" {
-			continue
-		}
-		f, _ := field(filled.Type(), key)
-		v := reflect.Indirect(filled.FieldByIndex(f.Index))
-		if got, want := fmt.Sprint(p.Default), fmt.Sprint(v.Interface()); got != want && (got != "0" || !v.IsZero()) {
-			t.Errorf("%s: the schema says %s, the command has %s", key, got, want)
-		}
-		if p.Enum != nil {
-			for _, word := range p.Enum {
-				config := CommandConfig{Command: []string{"x"}}
-				reflect.ValueOf(&config).Elem().FieldByIndex(f.Index).SetString(word)
-				if _, err := NewCommand("x", config, Environment{}); err != nil {
-					t.Errorf("%s: the schema allows %s: %v", key, word, err)
-				}
-			}
-		}
-	}
-}
-
 func compileConfigSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(ConfigSchema()))
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package tools
+package config
 
 import (
 	"bytes"
@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// ParseConfig reads the text of a config file over the defaults. Reading is strict: a key that is unknown
+// Parse reads the text of a config file over the defaults. Reading is strict: a key that is unknown
 // and a value of another type are errors, of which it reports all, each a *FileError.
 //
 // The YAML library parses; its tree is decoded here, because an error must tell the place and what is
 // allowed there, because text must stay what was written (1.10 is not 1.1, and yes is not true, in an argv),
 // and because errors that are found later need the places too.
-func ParseConfig(file string, text []byte) (*Config, error) {
-	c := DefaultConfig()
+func Parse(file string, text []byte) (*Config, error) {
+	c := Default()
 	c.file, c.lines = file, strings.Split(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n")
 	if err := c.tooMuch(text); err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func ParseConfig(file string, text []byte) (*Config, error) {
 	}
 	// Only mistakes are told with their places, and most files have none: of 50 tools there are a thousand.
 	c.places = sync.OnceValue(func() map[string]place {
-		again := &decoder{config: DefaultConfig(), places: map[string]place{}}
+		again := &decoder{config: Default(), places: map[string]place{}}
 		_ = again.decode(text) // it went well before
 		return again.places
 	})

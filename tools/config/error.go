@@ -1,4 +1,4 @@
-package tools
+package config
 
 import (
 	"cmp"
@@ -38,8 +38,8 @@ func (e *FileError) Summary() string {
 	return s
 }
 
-// joinByPlace joins errors in the order of the file.
-func joinByPlace(errs []error) error {
+// JoinErrors joins errors in the order of the file.
+func JoinErrors(errs []error) error {
 	place := func(err error) (line, column int) {
 		if at, ok := errors.AsType[*FileError](err); ok {
 			return at.Line, at.Column
@@ -80,14 +80,14 @@ func (c *Config) mistake(p position, problem, allowed string) *FileError {
 // maxSource is how much of a line is shown with a mistake, in characters.
 const maxSource = 200
 
-// A ConfigError is a value in the configuration of a command that cannot be used.
-type ConfigError struct {
+// An Error is a value in the configuration of a command that cannot be used.
+type Error struct {
 	Key     string // path below the tool, such as "command[2]" or "input.name"; "" = the tool as a whole
 	Problem string
 	Allowed string // what may stand there instead; may be empty
 }
 
-func (e *ConfigError) Error() string {
+func (e *Error) Error() string {
 	s := e.Problem
 	if e.Key != "" {
 		s = e.Key + ": " + s
@@ -98,14 +98,14 @@ func (e *ConfigError) Error() string {
 	return s
 }
 
-// locate turns an error about the value at a path (or, if it is a *ConfigError, about one of its keys)
+// Locate turns an error about the value at a path (or, if it is a *Error, about one of its keys)
 // into one that says what set the value: a flag, a variable, or a place in the file.
-func (c *Config) locate(path string, err error) error {
+func (c *Config) Locate(path string, err error) error {
 	problem, allowed, key := err.Error(), "", ""
-	if about, ok := errors.AsType[*ConfigError](err); ok {
+	if about, ok := errors.AsType[*Error](err); ok {
 		problem, allowed, key = about.Problem, allow(about.Allowed), about.Key
 	}
-	full := join(path, key)
+	full := Join(path, key)
 	if from := c.set[full]; from != "" {
 		return fmt.Errorf("%s: %s%s", from, problem, parenthesis(allowed))
 	}
@@ -130,7 +130,8 @@ func (c *Config) locate(path string, err error) error {
 	}
 }
 
-func join(path, key string) string {
+// Join is the path of a key below a path.
+func Join(path, key string) string {
 	if path == "" || key == "" {
 		return path + key
 	}

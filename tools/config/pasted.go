@@ -1,4 +1,4 @@
-package tools
+package config
 
 import (
 	"encoding/json"
@@ -52,7 +52,7 @@ func commandOf(server *yaml.Node) string {
 
 // wordsOf is text as the list of words that a shell would make of it.
 func wordsOf(text string) string {
-	words, err := splitWords(text)
+	words, err := SplitWords(text)
 	if err != nil { // a quote is not closed
 		words = strings.Fields(text)
 	}

@@ -1,4 +1,4 @@
-package tools
+package config
 
 import (
 	"time"
@@ -6,9 +6,9 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// CommandConfig is one entry of "tools:" in the config file: a command that runs as a tool.
+// Command is one entry of "tools:" in the config file: a command that runs as a tool.
 // What a key leaves out has the default that stands beside it.
-type CommandConfig struct {
+type Command struct {
 	Title       string               `yaml:"title"`
 	Description string               `yaml:"description"`
 	Annotations *mcp.ToolAnnotations `yaml:"annotations"`
@@ -54,8 +54,8 @@ const (
 	DefaultGrace     = Duration(5 * time.Second) // as long as most programs need to clean up
 	DefaultMaxOutput = Size(256 << 20)
 
-	// minMaxResult leaves room for the line that says what is left out, and something around it.
-	minMaxResult = Size(1 << 10)
-	// limitMaxResult leaves room for a link to the log and the like.
-	limitMaxResult = Size(mcp.MaxContent - 32<<10)
+	// MinMaxResult leaves room for the line that says what is left out, and something around it.
+	MinMaxResult = Size(1 << 10)
+	// LimitMaxResult leaves room for a link to the log and the like.
+	LimitMaxResult = Size(mcp.MaxContent - 32<<10)
 )

@@ -1,26 +1,18 @@
-package tools
+package config
 
 import (
 	"encoding/binary"
-	"encoding/json"
-	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf16"
-
-	"github.com/rs/zerolog"
 )
 
-var update = flag.Bool("update", false, "write what is said now into the files of testdata/config/wrong")
-
-const configFiles = "../testdata/config"
+const configFiles = "../../testdata/config"
 
 // configFile names the files of a directory.
 func configFile(t *testing.T, dir string) []string {
@@ -32,63 +24,8 @@ func configFile(t *testing.T, dir string) []string {
 	return files
 }
 
-// mistakes are all errors that a config gives, in the order in which a user sees them.
-func mistakes(c *Config, err error) []error {
-	if err == nil {
-		_, err = c.Commands(nil)
-		_, wrong := c.Servers(nil, "", zerolog.Nop())
-		err = errors.Join(c.Check(), err, wrong)
-	}
-	return flatten(err)
-}
-
-func flatten(err error) (list []error) {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, e := range joined.Unwrap() {
-			list = append(list, flatten(e)...)
-		}
-		return list
-	}
-	if err != nil {
-		list = append(list, err)
-	}
-	return list
-}
-
-// Each file in testdata/config/wrong ends with what must be said about it, a line for each mistake:
-// "# want: LINE:COLUMN: what is wrong (what is allowed)".
-func TestWrongConfigs(t *testing.T) {
-	for _, file := range configFile(t, "wrong") {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			yaml, wants, _ := strings.Cut(string(text), "# want: ")
-			var got strings.Builder
-			for _, err := range mistakes(ParseConfig("F", []byte(yaml))) {
-				var at *FileError
-				if !errors.As(err, &at) {
-					t.Errorf("has no place: %v", err)
-					continue
-				}
-				got.WriteString("# want: " + strings.TrimPrefix(at.Summary(), "F:") + "\n")
-			}
-			if *update {
-				if err := os.WriteFile(file, []byte(yaml+got.String()), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if want := "# want: " + wants; got.String() != want {
-				t.Errorf("got:\n%swant:\n%s", &got, want)
-			}
-		})
-	}
-}
-
 func TestErrorShowsTheLine(t *testing.T) {
-	_, err := ParseConfig("dir/runnel.yaml", []byte("tools:\n  test:\n    timout: 30m\n"))
+	_, err := Parse("dir/runnel.yaml", []byte("tools:\n  test:\n    timout: 30m\n"))
 	want := `dir/runnel.yaml:3:5: tools.test: unknown key "timout" (did you mean timeout?)
     3 |     timout: 30m
       |     ^`
@@ -97,29 +34,20 @@ func TestErrorShowsTheLine(t *testing.T) {
 	}
 }
 
-func TestGoodConfigs(t *testing.T) {
-	for _, file := range configFile(t, "good") {
-		c, err := LoadConfig(file)
-		for _, err := range mistakes(c, err) {
-			t.Error(err)
-		}
-	}
-}
-
 func TestConfigOverridesDefaults(t *testing.T) {
-	c, err := LoadConfig(filepath.Join(configFiles, "good", "full.yaml"))
+	c, err := Load(filepath.Join(configFiles, "good", "full.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := DefaultConfig()
-	want.Server = ServerConfig{Name: "build", Instructions: "Run the project's tests with test.", Owner: "ci"}
-	want.Limits = LimitsConfig{MaxLine: 1 << 20, MaxInFlight: 16, Drain: -1}
-	want.Partials = PartialsConfig{Pace: 0, MaxBytes: 16 << 10, MaxPending: 2 << 20}
-	want.Tasks = TasksConfig{TTL: Duration(30 * time.Minute), MaxTTL: Duration(2 * time.Hour), PollInterval: Duration(500 * time.Millisecond), MaxLive: 8,
+	want := Default()
+	want.Server = Server{Name: "build", Instructions: "Run the project's tests with test.", Owner: "ci"}
+	want.Limits = Limits{MaxLine: 1 << 20, MaxInFlight: 16, Drain: -1}
+	want.Partials = Partials{Pace: 0, MaxBytes: 16 << 10, MaxPending: 2 << 20}
+	want.Tasks = Tasks{TTL: Duration(30 * time.Minute), MaxTTL: Duration(2 * time.Hour), PollInterval: Duration(500 * time.Millisecond), MaxLive: 8,
 		MaxStartsPerMinute: 60, MaxRequestsPerSecond: 100,
 		SyncWait: Duration(20 * time.Second), ImmediateWait: Duration(50 * time.Millisecond), Heartbeat: Duration(5 * time.Second), FailedExit: "completed", MaxResult: 16 << 10}
-	want.State = StateConfig{Dir: "~/tasks", MaxState: 1 << 30}
-	want.FallbackTools, want.Compat = "always", CompatConfig{RequiredFallthrough: true}
+	want.State = State{Dir: "~/tasks", MaxState: 1 << 30}
+	want.FallbackTools, want.Compat = "always", Compat{RequiredFallthrough: true}
 	for _, section := range []string{"server", "limits", "partials", "tasks", "state", "fallbackTools", "compat"} {
 		if got, want := c.Text(section), want.Text(section); got != want {
 			t.Errorf("%s: %s, want %s", section, got, want)
@@ -139,24 +67,10 @@ func TestConfigOverridesDefaults(t *testing.T) {
 	if test.Grace == nil || *test.Grace != Duration(time.Second) {
 		t.Errorf("grace %v", test.Grace)
 	}
-	commands, err := c.Commands(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, command := range commands {
-		names = append(names, command.name)
-		if want := filepath.Join(configFiles, "good", "sub", "dir"); command.name == "test" && !strings.HasSuffix(command.dir, strings.TrimPrefix(want, "..")) {
-			t.Errorf("dir %q, want %q: relative to the file", command.dir, want)
-		}
-	}
-	if want := []string{"deploy", "test"}; !slices.Equal(names, want) {
-		t.Errorf("tools %q, want %q", names, want)
-	}
 }
 
 func TestAliasesAndMerges(t *testing.T) {
-	c, err := LoadConfig(filepath.Join(configFiles, "good", "aliases.yaml"))
+	c, err := Load(filepath.Join(configFiles, "good", "aliases.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +85,7 @@ func TestAliasesAndMerges(t *testing.T) {
 
 // What a flag or a variable sets wins, and is what an error names.
 func TestSetWinsOverTheFile(t *testing.T) {
-	c, err := ParseConfig("F", []byte("tasks: {maxLive: 5}\n"))
+	c, err := Parse("F", []byte("tasks: {maxLive: 5}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +109,7 @@ func TestPlacesInUTF16(t *testing.T) {
 	for _, unit := range utf16.Encode([]rune("# \u0d0a\ntasks: {ttl: 1ms}\n")) {
 		text = binary.BigEndian.AppendUint16(text, unit)
 	}
-	c, err := ParseConfig("F", text)
+	c, err := Parse("F", text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +121,7 @@ func TestPlacesInUTF16(t *testing.T) {
 // One mistake is one error.
 func TestBoundsOfOneAnother(t *testing.T) {
 	for _, size := range []string{"2MiB", "10GiB"} {
-		c, err := ParseConfig("F", []byte("partials: {maxBytes: "+size+"}\n"))
+		c, err := Parse("F", []byte("partials: {maxBytes: "+size+"}\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +147,7 @@ func TestFindConfig(t *testing.T) {
 	}
 	found := func(want string) {
 		t.Helper()
-		if file, err := FindConfig(ConfigPlaces(getenv)); file != want || err != nil {
+		if file, err := Find(Places(getenv)); file != want || err != nil {
 			t.Errorf("found %q, %v; want %q", file, err, want)
 		}
 	}
@@ -248,48 +162,6 @@ func TestFindConfig(t *testing.T) {
 	found(dir + "/xdg/runnel/runnel.yaml")
 	write("runnel.yaml")
 	found("runnel.yaml")
-}
-
-// Whatever the file holds, it is read or gets errors with a place; what is read can be checked.
-func FuzzConfig(f *testing.F) {
-	for _, dir := range []string{"good", "wrong"} {
-		files, _ := filepath.Glob(filepath.Join(configFiles, dir, "*.yaml"))
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				f.Fatal(err)
-			}
-			f.Add(text)
-		}
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		c, err := ParseConfig("F", text)
-		for _, err := range mistakes(c, err) {
-			var at *FileError
-			if !errors.As(err, &at) || at.Line < 1 || at.Column < 1 || at.Problem == "" {
-				t.Errorf("no place: %v", err)
-			}
-		}
-		if err == nil {
-			for name, tool := range c.Tools {
-				if len(tool.Input) > 0 && !json.Valid(tool.Input) {
-					t.Errorf("%s: input is no JSON: %s", name, tool.Input)
-				}
-			}
-		}
-	})
-}
-
-func TestNearest(t *testing.T) {
-	names := []string{"timeout", "idleTimeout", "task", "title", "maxOutput", "maxResult"}
-	for _, c := range []struct{ name, want string }{
-		{"timout", "timeout"}, {"Timeout", "timeout"}, {"tiemout", "timeout"}, {"tasks", "task"},
-		{"max", "maxOutput maxResult"}, {"image", ""}, {"maxoutput", "maxOutput"},
-	} {
-		if got := fmt.Sprint(Nearest(c.name, names)); got != "["+c.want+"]" {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
-	}
 }
 
 func TestStateDir(t *testing.T) {
@@ -310,18 +182,18 @@ func TestStateDir(t *testing.T) {
 		{"", "/abs/dir", nil, "/abs/dir"},
 		{"/etc/runnel.yaml", "tasks", nil, "/etc/tasks"},
 	} {
-		config := DefaultConfig()
+		config := Default()
 		config.file, config.State.Dir = c.file, c.dir
 		got, err := config.StateDir(func(name string) string { return c.env[name] })
 		if got != c.want || (err != nil) != (c.want == "") {
 			t.Errorf("%+v: %q, %v", c, got, err)
 		}
 	}
-	if _, err := DefaultConfig().StateDir(func(name string) string { return map[string]string{"HOME": "relative"}[name] }); err == nil || err.Error() != "neither XDG_STATE_HOME nor HOME is set to an absolute path" {
+	if _, err := Default().StateDir(func(name string) string { return map[string]string{"HOME": "relative"}[name] }); err == nil || err.Error() != "neither XDG_STATE_HOME nor HOME is set to an absolute path" {
 		t.Errorf("a relative home: %v", err)
 	}
 	// A flag names a directory from where the user is, whatever file is read.
-	config := DefaultConfig()
+	config := Default()
 	config.file = "/etc/runnel.yaml"
 	if err := config.Set("state.dir", "tasks", "--state"); err != nil {
 		t.Fatal(err)
@@ -342,16 +214,16 @@ func TestConfigIsBounded(t *testing.T) {
 		"\n" + strings.Repeat("- ", 100_000) + "a":   "F:2:2001: the file is nested too deep",
 		strings.Repeat("# comment\n", maxFile/10+10): "F:1:1: the file is too large (allowed: 1MiB at most)",
 	} {
-		if _, err := ParseConfig("F", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Parse("F", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: %v, want %s", text, err, want)
 		}
 	}
 	// Of what has no end no more is read than that takes.
-	if _, err := LoadConfig("/dev/zero"); err == nil || !strings.Contains(err.Error(), "the file is too large") {
+	if _, err := Load("/dev/zero"); err == nil || !strings.Contains(err.Error(), "the file is too large") {
 		t.Errorf("/dev/zero: %v", err)
 	}
 	fine := "tools:\n  a:\n    shell: |\n      " + strings.Repeat("-", 2000) + strings.Repeat("\n      [[ -n $a ]] && b=( -x - - - )", 5000)
-	if _, err := ParseConfig("F", []byte(fine)); err != nil {
+	if _, err := Parse("F", []byte(fine)); err != nil {
 		t.Errorf("a long script: %v", err)
 	}
 }
@@ -374,7 +246,7 @@ func TestManyMistakes(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := LoadConfig(file)
+		_, err := Load(file)
 		if err == nil {
 			t.Fatalf("%s: no mistake was found", name)
 		}
@@ -386,7 +258,7 @@ func TestManyMistakes(t *testing.T) {
 
 // JSON is YAML but for the pairs of surrogates that many programs write.
 func TestConfigReadsSurrogates(t *testing.T) {
-	c, err := ParseConfig("F", []byte(`{"server":{"instructions":"\ud83d\ude00 \\ud83d\\ude00 \u00e4"}}`))
+	c, err := Parse("F", []byte(`{"server":{"instructions":"\ud83d\ude00 \\ud83d\\ude00 \u00e4"}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -403,7 +275,7 @@ func TestLongLineIsCutAroundTheMistake(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := LoadConfig(file)
+		_, err := Load(file)
 		if err == nil {
 			t.Fatal("no mistake was found")
 		}

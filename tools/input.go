@@ -9,18 +9,19 @@ import (
 	"strings"
 
 	"runnel/rpc/rawjson"
+	"runnel/tools/config"
 	"runnel/tools/schema"
 )
 
 // newCheckedCommand is NewCommand with errors about the input that name the place within it.
-func newCheckedCommand(name string, config CommandConfig, env Environment) (*Command, error) {
-	in, err := parseInputs(config.Input, config.Required)
+func newCheckedCommand(name string, conf config.Command, env Environment) (*Command, error) {
+	in, err := parseInputs(conf.Input, conf.Required)
 	if err != nil {
 		return nil, err
 	}
-	key := inputKey{whole: bytes.Equal(in.schema, config.Input)}
+	key := inputKey{whole: bytes.Equal(in.schema, conf.Input)}
 	if certainInput(in) {
-		return newUsingAll(name, config, in, env, key)
+		return newUsingAll(name, conf, in, env, key)
 	}
 	compiled, err := schema.Compile(in.schema)
 	if err != nil {
@@ -31,19 +32,19 @@ func newCheckedCommand(name string, config CommandConfig, env Environment) (*Com
 			return nil, err
 		}
 	}
-	return newUsingAll(name, config, in, env, key)
+	return newUsingAll(name, conf, in, env, key)
 }
 
 // newUsingAll is newCommand, but it refuses an input that no placeholder has: a call would give it for nothing. In a script each is
 // a variable, which the programs that the script starts may read.
-func newUsingAll(name string, config CommandConfig, in *inputs, env Environment, key inputKey) (*Command, error) {
-	c, err := newCommand(name, config, in, env)
-	if err != nil || config.Shell != "" {
+func newUsingAll(name string, conf config.Command, in *inputs, env Environment, key inputKey) (*Command, error) {
+	c, err := newCommand(name, conf, in, env)
+	if err != nil || conf.Shell != "" {
 		return c, err
 	}
 	for _, input := range in.names {
 		if !slices.Contains(in.used, input) {
-			return nil, &ConfigError{Key: key.of([]string{"properties", input}), Problem: "the command does not use it", Allowed: "{{" + input + "}} in command or stdin"}
+			return nil, &config.Error{Key: key.of([]string{"properties", input}), Problem: "the command does not use it", Allowed: "{{" + input + "}} in command or stdin"}
 		}
 	}
 	return c, nil
@@ -60,7 +61,7 @@ func badSchema(keyOf func(location []string) string, err error) error {
 	if !ok {
 		wrong = &schema.Error{Problem: err.Error()}
 	}
-	return &ConfigError{Key: keyOf(wrong.Place), Problem: "is no JSON Schema: " + wrong.Problem, Allowed: "JSON Schema 2020-12"}
+	return &config.Error{Key: keyOf(wrong.Place), Problem: "is no JSON Schema: " + wrong.Problem, Allowed: "JSON Schema 2020-12"}
 }
 
 // keyOf is the key of a place in a schema that stands under a key.
@@ -95,10 +96,10 @@ func (k inputKey) checkDefault(compiled *schema.Compiled, property string, sourc
 	place := []string{"properties", property, "default"}
 	err := compiled.CheckMember(property, source)
 	if wrong, ok := errors.AsType[*schema.Error](err); ok {
-		return &ConfigError{Key: k.of(append(place, wrong.Place...)), Problem: "does not fit its own schema: " + wrong.Problem}
+		return &config.Error{Key: k.of(append(place, wrong.Place...)), Problem: "does not fit its own schema: " + wrong.Problem}
 	}
 	if err != nil {
-		return &ConfigError{Key: k.of(place), Problem: err.Error()}
+		return &config.Error{Key: k.of(place), Problem: err.Error()}
 	}
 	return nil
 }

@@ -4,14 +4,16 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"runnel/tools/config"
 )
 
 // How long does a config of 50 tools take, before a client has its answer?
 func BenchmarkConfig(b *testing.B) {
-	var config strings.Builder
-	config.WriteString("tools:\n")
+	var file strings.Builder
+	file.WriteString("tools:\n")
 	for i := range 50 {
-		fmt.Fprintf(&config, `  tool%d:
+		fmt.Fprintf(&file, `  tool%d:
     title: Tool %d
     description: Runs the program number %d on some files, and says what it did
     command: [echo, "-n={{count}}", "{{files}}"]
@@ -23,23 +25,23 @@ func BenchmarkConfig(b *testing.B) {
     progress: '\[(\d+)/(\d+)\]'
 `, i, i, i)
 	}
-	text := []byte(config.String())
+	text := []byte(file.String())
 	b.Run("read", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := ParseConfig("bench.yaml", text); err != nil {
+			if _, err := config.Parse("bench.yaml", text); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
 	b.Run("make", func(b *testing.B) {
-		c, err := ParseConfig("bench.yaml", text)
+		c, err := config.Parse("bench.yaml", text)
 		if err != nil {
 			b.Fatal(err)
 		}
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := c.Commands(nil); err != nil {
+			if _, err := Commands(c, nil); err != nil {
 				b.Fatal(err)
 			}
 		}

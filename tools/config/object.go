@@ -1,4 +1,4 @@
-package tools
+package config
 
 import (
 	"encoding/json"
@@ -45,7 +45,7 @@ func (d *decoder) appendJSON(dst []byte, path string, n *yaml.Node, depth int) [
 				dst = append(dst, ',')
 			}
 			dst = append(appendString(dst, e.name), ':')
-			at := join(path, e.name)
+			at := Join(path, e.name)
 			d.noteKey(at, e)
 			dst = d.appendJSON(dst, at, e.value, depth+1)
 		}

@@ -1,4 +1,4 @@
-package tools
+package config
 
 import (
 	"fmt"
@@ -13,9 +13,9 @@ import (
 func (c *Config) Check() error {
 	var errs []error
 	for _, e := range c.outOfBounds() {
-		errs = append(errs, c.locate("", e))
+		errs = append(errs, c.Locate("", e))
 	}
-	return joinByPlace(errs)
+	return JoinErrors(errs)
 }
 
 // Bounds of what can be configured, each with its reason.
@@ -30,9 +30,9 @@ const (
 	limitState   = 16 << 40 // 2^32 pages
 )
 
-func (c *Config) outOfBounds() (list []*ConfigError) {
+func (c *Config) outOfBounds() (list []*Error) {
 	bad := func(key string, value any, problem, allowed string) {
-		list = append(list, &ConfigError{Key: key, Problem: fmt.Sprintf("%v %s", value, problem), Allowed: allowed})
+		list = append(list, &Error{Key: key, Problem: fmt.Sprintf("%v %s", value, problem), Allowed: allowed})
 	}
 	size := func(key string, v, least, most Size) {
 		if v < least || v > most {
@@ -78,7 +78,7 @@ func (c *Config) outOfBounds() (list []*ConfigError) {
 			bad(key, d, "is negative", "0 or more")
 		}
 	}
-	size("tasks.maxResult", c.Tasks.MaxResult, minMaxResult, limitMaxResult)
+	size("tasks.maxResult", c.Tasks.MaxResult, MinMaxResult, LimitMaxResult)
 	size("state.maxState", c.State.MaxState, minState, limitState)
 	if c.Tasks.Heartbeat < Duration(time.Millisecond) {
 		bad("tasks.heartbeat", c.Tasks.Heartbeat, "is out of range", "1ms or more")
@@ -86,6 +86,6 @@ func (c *Config) outOfBounds() (list []*ConfigError) {
 	if name := c.Detaches(); name != "" && c.State.InMemory() {
 		bad("tools."+name+".detach", true, "needs tasks on disk, and they live in memory", "false, or a directory in state.dir (--state)")
 	}
-	slices.SortFunc(list, func(a, b *ConfigError) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortFunc(list, func(a, b *Error) int { return strings.Compare(a.Key, b.Key) })
 	return list
 }

@@ -1,4 +1,4 @@
-package tools
+package config
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"runnel/tools/text"
 )
 
 // decoder decodes one document.
@@ -31,7 +33,7 @@ func (d *decoder) decode(text []byte) error {
 		}
 		d.value("", document, reflect.ValueOf(d.config).Elem(), 0)
 	}
-	return joinByPlace(d.errs)
+	return JoinErrors(d.errs)
 }
 
 func (d *decoder) fail(at *yaml.Node, problem, allowed string) {
@@ -84,7 +86,7 @@ func (d *decoder) value(path string, n *yaml.Node, v reflect.Value, depth int) {
 
 func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value, depth int) {
 	list, ok := d.entries(n, depth)
-	if !ok && isText(n) && v.Type() == reflect.TypeFor[CommandConfig]() {
+	if !ok && isText(n) && v.Type() == reflect.TypeFor[Command]() {
 		d.tell(n, about(path)+"text where a mapping belongs", "write {command: "+wordsOf(n.Value)+"}")
 		return
 	}
@@ -97,7 +99,7 @@ func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value, depth in
 		if !ok {
 			names := fieldNames(v.Type())
 			hint := allow(strings.Join(names, ", "))
-			if near := Nearest(e.name, names); len(near) > 0 {
+			if near := text.Nearest(e.name, names); len(near) > 0 {
 				hint = "did you mean " + strings.Join(near, " or ") + "?"
 			}
 			if instead := pasted(path, e.name, e.value, list); instead != "" {
@@ -106,7 +108,7 @@ func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value, depth in
 			d.tell(e.key, fmt.Sprintf("%sunknown key %.100q", about(path), e.name), hint)
 			continue
 		}
-		at := join(path, e.name)
+		at := Join(path, e.name)
 		d.noteKey(at, e)
 		d.value(at, e.value, v.Field(f), depth+1)
 	}
@@ -137,7 +139,7 @@ func (d *decoder) mapping(path string, n *yaml.Node, v reflect.Value, depth int)
 	v.Set(reflect.MakeMap(v.Type()))
 	for _, e := range list {
 		item := reflect.New(v.Type().Elem()).Elem()
-		at := join(path, e.name)
+		at := Join(path, e.name)
 		d.noteKey(at, e)
 		if isNull(e.value) && item.Kind() == reflect.String {
 			d.fail(e.key, about(at)+"nothing where text belongs", `text; "" is empty text`)

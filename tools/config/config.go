@@ -1,4 +1,4 @@
-package tools
+package config
 
 import (
 	"errors"
@@ -13,21 +13,22 @@ import (
 	"time"
 
 	"runnel/partials"
+	"runnel/tools/text"
 )
 
 // Config is what a config file can say. Flags and environment variables are set over it.
 type Config struct {
-	Server   ServerConfig   `yaml:"server"`
-	Limits   LimitsConfig   `yaml:"limits"`
-	Partials PartialsConfig `yaml:"partials"`
-	Tasks    TasksConfig    `yaml:"tasks"`
-	State    StateConfig    `yaml:"state"`
+	Server   Server   `yaml:"server"`
+	Limits   Limits   `yaml:"limits"`
+	Partials Partials `yaml:"partials"`
+	Tasks    Tasks    `yaml:"tasks"`
+	State    State    `yaml:"state"`
 	// FallbackTools says when the tools for clients without tasks are listed: auto (in sessions that have not shown that they can do tasks), always, never.
-	FallbackTools FallbackTools            `yaml:"fallbackTools"`
-	Compat        CompatConfig             `yaml:"compat"`
-	Tools         map[string]CommandConfig `yaml:"tools"`
+	FallbackTools FallbackTools      `yaml:"fallbackTools"`
+	Compat        Compat             `yaml:"compat"`
+	Tools         map[string]Command `yaml:"tools"`
 
-	Upstreams map[string]UpstreamConfig `yaml:"upstreams"` // other servers, whose tools are served, too
+	Upstreams map[string]Upstream `yaml:"upstreams"` // other servers, whose tools are served, too
 
 	file   string                  // the file's name, "" if there is none
 	lines  []string                // the file's text
@@ -35,29 +36,29 @@ type Config struct {
 	set    map[string]string       // what set a value over the file, such as --max-line, by its path
 }
 
-// ServerConfig is what clients are told about the server.
-type ServerConfig struct {
+// Server is what clients are told about the server.
+type Server struct {
 	Name         string `yaml:"name"`
 	Instructions string `yaml:"instructions"`
 	Owner        string `yaml:"owner"` // whose tasks this process sees
 }
 
-// LimitsConfig bounds a session.
-type LimitsConfig struct {
+// Limits bounds a session.
+type Limits struct {
 	MaxLine     Size  `yaml:"maxLine"`     // longest incoming line
 	MaxInFlight int   `yaml:"maxInFlight"` // requests being answered at once
 	Drain       Drain `yaml:"drain"`       // after EOF, how long calls in flight may go on
 }
 
-// PartialsConfig is how output is delivered while a tool runs.
-type PartialsConfig struct {
+// Partials is how output is delivered while a tool runs.
+type Partials struct {
 	Pace       Duration `yaml:"pace"`       // least time between two partials of a task; 0 = each chunk its own notification
 	MaxBytes   Size     `yaml:"maxBytes"`   // content of one notification
 	MaxPending Size     `yaml:"maxPending"` // undelivered output of one task; beyond it the tool waits
 }
 
-// TasksConfig is how long tasks are kept, and how many.
-type TasksConfig struct {
+// Tasks is how long tasks are kept, and how many.
+type Tasks struct {
 	TTL          Duration `yaml:"ttl"`          // of a task whose requestor asks for none
 	MaxTTL       Duration `yaml:"maxTtl"`       // of any task
 	PollInterval Duration `yaml:"pollInterval"` // what tasks suggest to clients that poll
@@ -73,14 +74,14 @@ type TasksConfig struct {
 	MaxResult     Size       `yaml:"maxResult"`     // text in the result of a command whose own config says nothing
 }
 
-// StateConfig is where tasks live.
-type StateConfig struct {
+// State is where tasks live.
+type State struct {
 	Dir      string `yaml:"dir"`      // "" = the user's state directory, memory = nowhere
 	MaxState Size   `yaml:"maxState"` // of all tasks together; beyond it those that ended first are forgotten
 }
 
 // InMemory tells that nothing is kept on disk.
-func (s *StateConfig) InMemory() bool { return s.Dir == "memory" }
+func (s *State) InMemory() bool { return s.Dir == "memory" }
 
 // ErrNoHome is what StateDir returns when no directory was named and the user has none.
 var ErrNoHome = errors.New("neither XDG_STATE_HOME nor HOME is set to an absolute path")
@@ -99,7 +100,7 @@ func (c *Config) StateDir(getenv func(string) string) (string, error) {
 			return "", ErrNoHome
 		}
 		return filepath.Join(home, ".local", "state", "runnel"), nil
-	case inHome(dir):
+	case InHome(dir):
 		if !filepath.IsAbs(home) {
 			return "", fmt.Errorf("state.dir %s: HOME is not set to an absolute path", dir)
 		}
@@ -110,11 +111,11 @@ func (c *Config) StateDir(getenv func(string) string) (string, error) {
 	return filepath.Abs(dir)
 }
 
-// inHome reports whether a directory is written as one of the user's: ~ or ~/x.
-func inHome(dir string) bool { return dir == "~" || strings.HasPrefix(dir, "~/") }
+// InHome reports whether a directory is written as one of the user's: ~ or ~/x.
+func InHome(dir string) bool { return dir == "~" || strings.HasPrefix(dir, "~/") }
 
-// CompatConfig relaxes what the specification asks.
-type CompatConfig struct {
+// Compat relaxes what the specification asks.
+type Compat struct {
 	RequiredFallthrough bool `yaml:"requiredFallthrough"` // a tool that requires a task runs without one, too
 }
 
@@ -169,21 +170,21 @@ func (d Drain) String() string {
 	return Duration(d).String()
 }
 
-// DefaultConfig is what holds where nothing is said.
-func DefaultConfig() *Config {
+// Default is what holds where nothing is said.
+func Default() *Config {
 	return &Config{
-		Server: ServerConfig{Name: "runnel", Owner: "local"},
-		Limits: LimitsConfig{
+		Server: Server{Name: "runnel", Owner: "local"},
+		Limits: Limits{
 			MaxLine:     16 << 20,
 			MaxInFlight: 256,
 			Drain:       Drain(2 * time.Second), // what is about to finish does; a host does not wait long after it closed the pipe
 		},
-		Partials: PartialsConfig{
+		Partials: Partials{
 			Pace:       Duration(partials.DefaultPace), // as fast as an eye follows
 			MaxBytes:   partials.DefaultMaxBytes,
 			MaxPending: 1 << 20,
 		},
-		Tasks: TasksConfig{
+		Tasks: Tasks{
 			TTL:          Duration(time.Hour),
 			MaxTTL:       Duration(24 * time.Hour),
 			PollInterval: Duration(2 * time.Second),
@@ -193,29 +194,29 @@ func DefaultConfig() *Config {
 			ImmediateWait: Duration(100 * time.Millisecond),
 			Heartbeat:     Duration(10 * time.Second),
 			FailedExit:    "failed",
-			MaxResult:     DefaultMaxResult,
+			MaxResult:     text.DefaultMaxResult,
 		},
-		State:         StateConfig{MaxState: 4 << 30},
+		State:         State{MaxState: 4 << 30},
 		FallbackTools: "auto",
 	}
 }
 
-// LoadConfig reads a config file over the defaults. Its errors are those of ParseConfig, or that of reading.
-func LoadConfig(file string) (*Config, error) {
+// Load reads a config file over the defaults. Its errors are those of ParseConfig, or that of reading.
+func Load(file string) (*Config, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("reading the config: %w", err)
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	text, err := ReadConfig(f)
+	text, err := Read(f)
 	if err != nil {
 		return nil, fmt.Errorf("reading the config: %w", err)
 	}
-	return ParseConfig(file, text)
+	return Parse(file, text)
 }
 
-// ReadConfig reads the text of a config file, as much as ParseConfig needs to refuse one that is too large: /dev/zero has no end.
-func ReadConfig(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, maxFile+1)) }
+// Read reads the text of a config file, as much as ParseConfig needs to refuse one that is too large: /dev/zero has no end.
+func Read(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, maxFile+1)) }
 
 // Set sets a value by its path, such as limits.maxLine, over what the file says. from names what sets
 // it, such as --max-line, for the errors that Check may find.
@@ -277,6 +278,18 @@ func (c *Config) place(path string) (p place, ok bool) {
 	return p, ok
 }
 
+// Dir is the directory of the file, where its commands run: "" if there is none.
+func (c *Config) Dir() string {
+	if c.file == "" {
+		return ""
+	}
+	dir := filepath.Dir(c.file)
+	if abs, err := filepath.Abs(dir); err == nil {
+		return abs
+	}
+	return dir
+}
+
 // Detaches names a tool whose calls are detached, "" if there is none.
 func (c *Config) Detaches() string {
 	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
@@ -285,27 +298,4 @@ func (c *Config) Detaches() string {
 		}
 	}
 	return ""
-}
-
-// Commands makes the tools that the config describes, sorted by name. They run in the directory of the
-// config file, in an environment of vars ("NAME=value"; nil = runnel's own).
-func (c *Config) Commands(vars []string) ([]*Command, error) {
-	env := Environment{Vars: vars, MaxResult: c.Tasks.MaxResult}
-	if c.file != "" {
-		env.Dir = filepath.Dir(c.file)
-		if dir, err := filepath.Abs(env.Dir); err == nil { // asks the system once, not for each tool; there its error is told
-			env.Dir = dir
-		}
-	}
-	var list []*Command
-	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
-		tool, err := newCheckedCommand(name, c.Tools[name], env)
-		if err != nil {
-			errs = append(errs, c.locate(join("tools", name), err))
-			continue
-		}
-		list = append(list, tool)
-	}
-	return list, joinByPlace(errs)
 }

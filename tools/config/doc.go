@@ -1,0 +1,11 @@
+// Package config is what a config file can say: values with the places where they stand. It knows nothing of tools.
+//
+//	text ─ Parse ─▶ bounds ─▶ the YAML library ─▶ decoder: tree ─▶ Config (structs, by the tag "yaml")
+//	                                               └▶ places, once somebody asks: Locate(path, error) ─▶ FILE:LINE:COL
+//	flags, variables ─ Set ─▶ Config, over the file
+//
+// It has no goroutines. A Config may be read by any number of them.
+//
+//	path   where a value stands in the file: tools.test.command[2]
+//	place  where its key and itself stand: line and column, from 1
+package config

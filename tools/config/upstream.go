@@ -1,0 +1,31 @@
+package config
+
+import "time"
+
+// Upstream is one entry of "upstreams:" in the config file: another MCP server, whose tools become runnel's.
+type Upstream struct {
+	Command []string          `yaml:"command"` // the server's program and its arguments; it runs in the config file's directory
+	Env     map[string]string `yaml:"env"`     // added to runnel's own environment
+	Prefix  string            `yaml:"prefix"`  // stands before the names of its tools; default: none
+	// Allow and Deny name tools as the server does, without the prefix. Without Allow all are taken that Deny does not name.
+	Allow     []string      `yaml:"allow"`
+	Deny      []string      `yaml:"deny"`
+	Restart   RestartPolicy `yaml:"restart"`   // default on-failure
+	HungAfter *Duration     `yaml:"hungAfter"` // how long it may leave a ping unanswered; 0 = for ever; default DefaultHungAfter
+}
+
+// DefaultHungAfter is how long a server may leave a ping unanswered before it counts as hung: many have one thread, and answer
+// nothing while a tool computes.
+const DefaultHungAfter = Duration(time.Minute)
+
+// RestartPolicy says when a server that has ended is started again: on-failure, always or never.
+type RestartPolicy string
+
+// UnmarshalText reads one of the three words.
+func (r *RestartPolicy) UnmarshalText(text []byte) error {
+	return oneOf((*string)(r), string(text), "on-failure", "always", "never")
+}
+
+// Again reports whether a server is to be started again. failed: it could not be started, hung, or ended otherwise than with
+// exit code 0.
+func (r RestartPolicy) Again(failed bool) bool { return r == "always" || failed && r != "never" }

@@ -1,0 +1,191 @@
+package tools
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"runnel/tools/config"
+)
+
+var update = flag.Bool("update", false, "write what is said now into the files of testdata/config/wrong")
+
+const configFiles = "../testdata/config"
+
+// mistakes are all errors that a config gives, in the order in which a user sees them.
+func mistakes(c *config.Config, err error) []error {
+	if err == nil {
+		_, err = Commands(c, nil)
+		_, wrong := Servers(c, nil, "", zerolog.Nop())
+		err = errors.Join(c.Check(), err, wrong)
+	}
+	return flatten(err)
+}
+
+func flatten(err error) (list []error) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			list = append(list, flatten(e)...)
+		}
+		return list
+	}
+	if err != nil {
+		list = append(list, err)
+	}
+	return list
+}
+
+// Each file in testdata/config/wrong ends with what must be said about it, a line for each mistake:
+// "# want: LINE:COLUMN: what is wrong (what is allowed)".
+func TestWrongConfigs(t *testing.T) {
+	for _, file := range configFile(t, "wrong") {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			yaml, wants, _ := strings.Cut(string(text), "# want: ")
+			var got strings.Builder
+			for _, err := range mistakes(config.Parse("F", []byte(yaml))) {
+				var at *config.FileError
+				if !errors.As(err, &at) {
+					t.Errorf("has no place: %v", err)
+					continue
+				}
+				got.WriteString("# want: " + strings.TrimPrefix(at.Summary(), "F:") + "\n")
+			}
+			if *update {
+				if err := os.WriteFile(file, []byte(yaml+got.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if want := "# want: " + wants; got.String() != want {
+				t.Errorf("got:\n%swant:\n%s", &got, want)
+			}
+		})
+	}
+}
+
+func TestGoodConfigs(t *testing.T) {
+	for _, file := range configFile(t, "good") {
+		c, err := config.Load(file)
+		for _, err := range mistakes(c, err) {
+			t.Error(err)
+		}
+	}
+}
+
+// Whatever the file holds, it is read or gets errors with a place; what is read can be checked.
+func FuzzConfig(f *testing.F) {
+	for _, dir := range []string{"good", "wrong"} {
+		files, _ := filepath.Glob(filepath.Join(configFiles, dir, "*.yaml"))
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(text)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, err := config.Parse("F", text)
+		for _, err := range mistakes(c, err) {
+			var at *config.FileError
+			if !errors.As(err, &at) || at.Line < 1 || at.Column < 1 || at.Problem == "" {
+				t.Errorf("no place: %v", err)
+			}
+		}
+		if err == nil {
+			for name, tool := range c.Tools {
+				if len(tool.Input) > 0 && !json.Valid(tool.Input) {
+					t.Errorf("%s: input is no JSON: %s", name, tool.Input)
+				}
+			}
+		}
+	})
+}
+
+// configFile names the files of a directory.
+func configFile(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(configFiles, dir, "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	return files
+}
+
+func TestToolsOfAConfig(t *testing.T) {
+	c, err := config.Load(filepath.Join(configFiles, "good", "full.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands, err := Commands(c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, command := range commands {
+		names = append(names, command.name)
+		if want := filepath.Join(configFiles, "good", "sub", "dir"); command.name == "test" && !strings.HasSuffix(command.dir, strings.TrimPrefix(want, "..")) {
+			t.Errorf("dir %q, want %q: relative to the file", command.dir, want)
+		}
+	}
+	if want := []string{"deploy", "test"}; !slices.Equal(names, want) {
+		t.Errorf("tools %q, want %q", names, want)
+	}
+}
+
+// The defaults of a command that the schema shows are those that NewCommand fills in.
+func TestSchemaShowsCommandDefaults(t *testing.T) {
+	var schema struct {
+		Defs struct {
+			Tool struct {
+				Properties map[string]*struct {
+					Enum    []string
+					Default any
+				}
+			}
+		} `json:"$defs"`
+	}
+	if err := json.Unmarshal(config.Schema(), &schema); err != nil {
+		t.Fatal(err)
+	}
+	c, err := NewCommand("x", config.Command{Command: []string{"x"}}, Environment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	filled := reflect.ValueOf(c.config)
+	for key, p := range schema.Defs.Tool.Properties {
+		if p.Default == nil || key == "dir" {
+			continue
+		}
+		f, _ := filled.Type().FieldByNameFunc(func(name string) bool {
+			f, _ := filled.Type().FieldByName(name)
+			return f.Tag.Get("yaml") == key
+		})
+		v := reflect.Indirect(filled.FieldByIndex(f.Index))
+		if got, want := fmt.Sprint(p.Default), fmt.Sprint(v.Interface()); got != want && (got != "0" || !v.IsZero()) {
+			t.Errorf("%s: the schema says %s, the command has %s", key, got, want)
+		}
+		if p.Enum != nil {
+			for _, word := range p.Enum {
+				conf := config.Command{Command: []string{"x"}}
+				reflect.ValueOf(&conf).Elem().FieldByIndex(f.Index).SetString(word)
+				if _, err := NewCommand("x", conf, Environment{}); err != nil {
+					t.Errorf("%s: the schema allows %s: %v", key, word, err)
+				}
+			}
+		}
+	}
+}
