@@ -5,14 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
-	"runnel/tasks"
 	"runnel/tools/schema"
-	"runnel/tools/text"
 )
 
 // Question is what a tool asks the user of the client.
@@ -81,188 +78,50 @@ func (c *Call) CanAsk() bool {
 	return c.caller != nil && c.caller.Version.Elicitation && c.caller.Capabilities.AsksByForm()
 }
 
-// asking is how a call asks the client it came from. In the handshake era the question goes out as elicitation/create,
-// at once and not only when tasks/result is called: some hosts only ever call tasks/get. In the stateless era the
-// server writes no requests: who waits for the call's answer, or for its task, finds the question there.
-type asking struct {
-	d   *delivery
-	run *tasks.Run
-
-	mu   sync.Mutex
-	turn chan struct{}  // holds an element for each open question, as many as may be; nil before the first
-	end  rpc.Latch      // of the task
-	open sync.WaitGroup // questions
-}
-
-// ask asks. Who is asked is the client of the newest request of the call: capabilities are each request's own.
-func (a *asking) ask(ctx context.Context, q Question) (Answer, error) {
-	c := a.d.current.Load().caller
-	if !c.Version.Elicitation || !c.Capabilities.AsksByForm() {
-		return Answer{}, ErrCannotAsk
-	}
-	if !c.Version.MultiSelect && q.takesSeveral() {
-		return Answer{}, fmt.Errorf("this client cannot ask its user: protocol version %s has no field of several choices", c.Version.Name)
-	}
-	most := 1 // so that each is told as a status of its own
-	if c.Version.Stateless {
-		if a.run.HasHandle() && !c.Capabilities.Extends(mcp.ExtensionTasks) {
-			return Answer{}, ErrCannotAsk // a call that was handed over: its client sees no questions of tasks
-		}
-		most = maxTurns
-	} else if err := a.d.await(ctx); err != nil {
-		return Answer{}, err
-	}
-	a.mu.Lock()
-	if a.turn == nil {
-		a.turn = make(chan struct{}, most)
-	}
-	a.mu.Unlock()
-	select {
-	case a.turn <- struct{}{}:
-		defer func() { <-a.turn }()
-	case <-ctx.Done():
-		return Answer{}, context.Cause(ctx)
-	}
-	return a.put(ctx, q)
-}
-
-// put puts a question to the user.
-func (a *asking) put(ctx context.Context, q Question) (answer Answer, err error) {
-	select {
-	case <-a.unreachable(): // else the client could still be told of the question before it is withdrawn
-		return Answer{}, errNobody
-	default:
-	}
-	a.mu.Lock()
-	if a.end.IsSet() {
-		a.mu.Unlock()
-		return Answer{}, tasks.ErrEnded
-	}
-	a.open.Add(1)
-	a.mu.Unlock()
-	q.Message = text.Clip(q.Message, maxQuestion)
-	params := mcp.ElicitParams{Message: q.Message, RequestedSchema: q.Schema}
-	question := &tasks.Question{
-		Request: mcp.InputRequest{Method: "elicitation/create", Params: encode(params)},
-		Message: q.Message,
-		Sent:    !a.d.caller.Version.Stateless,
-		Check:   q.check,
-	}
-	if err := a.run.Ask(question); err != nil {
-		a.open.Done()
-		return Answer{}, err
-	}
-	// Deferred, so that a panic leaves no question open, for which the end of the task would wait. Done comes first: Close waits for
-	// an end that has begun, and that waits for Done.
-	defer func() {
-		if closed := question.Close(); err == nil {
-			err = closed
-		}
-	}()
-	defer a.open.Done()
-	return a.await(ctx, question, params)
-}
-
-// elicited is what became of an elicitation/create.
-type elicited struct {
-	result json.RawMessage
-	err    error
-}
-
-// answer is what the tool is told of it.
-func (e *elicited) answer(q *tasks.Question) (Answer, error) {
-	refused, isRefused := errors.AsType[*rpc.Error](e.err)
+// Request puts a request that is no form, such as sampling/createMessage, to the client of the call. One of the stateless era finds it in
+// the answer to the call, or in its task.
+func (c *Call) Request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	switch {
-	case isRefused:
-		// The client's error says nothing of the call that it made: it is the tool's to deal with.
-		return Answer{}, fmt.Errorf("the client could not ask its user: %s", refused.Message)
-	case errors.Is(e.err, rpc.ErrClosed):
-		return Answer{}, errNobody
-	case e.err != nil:
-		return Answer{}, e.err
+	case c.caller.Era == rpc.Handshake:
+		return Request(ctx, c.caller, method, params)
+	case c.askOther == nil:
+		return nil, errCannotDo(method)
 	}
-	return readAnswer(q, e.result)
+	return c.askOther(ctx, method, params)
 }
 
-// readAnswer is what the tool is told of a client's answer.
-func readAnswer(q *tasks.Question, response json.RawMessage) (Answer, error) {
-	r, err := q.Read(response)
-	if err != nil {
-		return Answer{}, fmt.Errorf("the client's answer %w", err)
+// Request puts a request to a client of the handshake era.
+func Request(ctx context.Context, c *rpc.Caller, method string, params json.RawMessage) (answer json.RawMessage, err error) {
+	if !canDo(c, method, params) {
+		return nil, errCannotDo(method)
 	}
-	return Answer{Action: r.Action, Content: r.Content}, nil
-}
-
-// await waits for the answer, from wherever it comes.
-func (a *asking) await(ctx context.Context, q *tasks.Question, params mcp.ElicitParams) (answer Answer, err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var requested chan elicited // nil: the server writes no requests
-	c := a.d.caller
-	if !c.Version.Stateless {
-		if a.run.HasHandle() && c.Version.Tasks {
-			params.Meta = tasks.Related(a.run.ID())
-		}
-		requested = make(chan elicited, 1)
-		go func() {
-			var e elicited
-			e.err = c.Request(ctx, "elicitation/create", params, &e.result)
-			requested <- e
-		}()
+	if len(params) > maxAsked {
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "%s: the params have %d bytes: the limit is %d", method, len(params), maxAsked)
 	}
-	select {
-	case e := <-requested:
-		return e.answer(q)
-	case response := <-q.Answered():
-		answer, err = readAnswer(q, response)
-		cancel(errAnswered)
-	case <-a.unreachable():
-		err = errNobody
-	case <-a.end.Done():
-		err = tasks.ErrEnded
-		cancel(err)
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	}
-	if requested != nil {
-		<-requested // the client has been told that the question is withdrawn
-	}
+	err = c.Request(ctx, method, params, &answer)
 	return answer, err
 }
 
-// unreachable is closed when nobody can answer any more, though the call goes on. It is nil where the end of the input ends the call, too,
-// or the question's own request.
-func (a *asking) unreachable() <-chan struct{} {
-	c := a.d.caller
-	if c.Version.Stateless && c.Patient() {
-		return c.InputEnded()
+// maxAsked is how long a request of a server's to the client may be, in bytes: its line stays below the 1 MiB that clients read.
+const maxAsked = mcp.MaxContent
+
+// canDo reports whether a client takes a request of a server's.
+func canDo(c *rpc.Caller, method string, params json.RawMessage) bool {
+	switch method {
+	case "sampling/createMessage":
+		return c.Capabilities.Sampling != nil
+	case "roots/list":
+		return c.Capabilities.Roots != nil
+	case "elicitation/create":
+		e := c.Capabilities.Elicitation
+		if rawjson.StringMember(params, "mode") == "url" {
+			return e != nil && e.URL != nil
+		}
+		return c.Version.Elicitation && c.Capabilities.AsksByForm()
 	}
-	return nil
+	return false
 }
 
-// errNobody is what Ask returns when the session is closed while a question is open.
-var errNobody = errors.New("nobody can answer the question: the input has ended")
-
-// errAnswered is why a question is withdrawn that was answered by tasks/update.
-var errAnswered = errors.New("answered elsewhere")
-
-// withdraw takes open questions back and lets no new ones through; when it returns the client has been told
-// of it, as far as it reads.
-func (a *asking) withdraw() {
-	a.mu.Lock()
-	a.end.Set() // under mu: after it, no question is opened
-	a.mu.Unlock()
-	a.open.Wait()
+func errCannotDo(method string) *rpc.Error {
+	return rpc.Errorf(mcp.CodeMethodNotFound, "%s: the client does not support it", method)
 }
-
-// maxQuestion is how long a question may be, in bytes: a person reads it.
-const maxQuestion = 16 << 10
-
-// maxTurns is how many questions of a call are open at once in the stateless era, where all of them go out in one line:
-// they fit, with messages of control characters.
-const maxTurns = 4
-
-const _ = uint(mcp.MaxContent - maxTurns*(6*maxQuestion+maxQuestionSchema))
-
-// maxQuestionSchema is how large the schema of a server's question may be, in bytes as it is written to runnel's client.
-const maxQuestionSchema = 64 << 10

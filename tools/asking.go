@@ -1,0 +1,235 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tools/text"
+)
+
+// asking is how a call asks the client it came from. In the handshake era the question goes out as elicitation/create,
+// at once and not only when tasks/result is called: some hosts only ever call tasks/get. In the stateless era the
+// server writes no requests: who waits for the call's answer, or for its task, finds the question there.
+type asking struct {
+	d   *delivery
+	run *tasks.Run
+
+	mu        sync.Mutex
+	turn      chan struct{}  // holds an element for each open question, as many as may be; nil before the first
+	end       rpc.Latch      // of the task
+	questions sync.WaitGroup // that are open
+}
+
+// ask asks. Who is asked is the client of the newest request of the call: capabilities are each request's own.
+func (a *asking) ask(ctx context.Context, q Question) (Answer, error) {
+	c := a.d.current.Load().caller
+	if !c.Version.Elicitation || !c.Capabilities.AsksByForm() {
+		return Answer{}, ErrCannotAsk
+	}
+	if !c.Version.MultiSelect && q.takesSeveral() {
+		return Answer{}, fmt.Errorf("this client cannot ask its user: protocol version %s has no field of several choices", c.Version.Name)
+	}
+	if a.handedOver(c) {
+		return Answer{}, ErrCannotAsk
+	}
+	q.Message = text.Clip(q.Message, maxQuestion)
+	params := mcp.ElicitParams{Message: q.Message, RequestedSchema: q.Schema}
+	question := &tasks.Question{
+		Request: mcp.InputRequest{Method: "elicitation/create", Params: encode(params)},
+		Message: q.Message,
+		Sent:    !c.Version.Stateless,
+		Check:   q.check,
+	}
+	var request func(context.Context) (json.RawMessage, error)
+	if !c.Version.Stateless {
+		if err := a.d.await(ctx); err != nil {
+			return Answer{}, err
+		}
+		request = func(ctx context.Context) (json.RawMessage, error) { return a.request(ctx, params) }
+	}
+	response, err := a.put(ctx, question, request)
+	if err != nil {
+		return Answer{}, err
+	}
+	r, err := question.Read(response)
+	if err != nil {
+		return Answer{}, fmt.Errorf("the client's answer %w", err)
+	}
+	return Answer{Action: r.Action, Content: r.Content}, nil
+}
+
+// request sends a question to a client of the handshake era.
+func (a *asking) request(ctx context.Context, params mcp.ElicitParams) (response json.RawMessage, err error) {
+	c := a.d.caller
+	if a.run.HasHandle() && c.Version.Tasks {
+		params.Meta = tasks.Related(a.run.ID())
+	}
+	err = c.Request(ctx, "elicitation/create", params, &response)
+	if refused, ok := errors.AsType[*rpc.Error](err); ok {
+		// The client's error says nothing of the call that it made: it is the tool's to deal with.
+		err = fmt.Errorf("the client could not ask its user: %s", refused.Message)
+	} else if errors.Is(err, rpc.ErrClosed) {
+		err = errNobody
+	}
+	return response, err
+}
+
+// askOther puts a request that is no form to the client of a call, in the stateless era: who waits for the call's answer, or for its task,
+// finds it there, as ask does with forms.
+func (a *asking) askOther(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	c := a.d.current.Load().caller
+	if !canDo(c, method, params) || a.handedOver(c) {
+		return nil, errCannotDo(method)
+	}
+	if len(params) > maxAsked/maxTurns {
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "%s: the params have %d bytes: the limit is %d", method, len(params), maxAsked/maxTurns)
+	}
+	question := &tasks.Question{Request: mcp.InputRequest{Method: method, Params: params}, Message: "waits for the client: " + method}
+	return a.put(ctx, question, nil)
+}
+
+// handedOver reports whether the call has become a task whose questions its client does not see.
+func (a *asking) handedOver(c *rpc.Caller) bool {
+	return c.Version.Stateless && a.run.HasHandle() && !c.Capabilities.Extends(mcp.ExtensionTasks)
+}
+
+// put opens a question when its turn comes, and closes it when it is answered or nobody can answer it any more. With request the client
+// is asked at once, too.
+func (a *asking) put(ctx context.Context, q *tasks.Question, request func(context.Context) (json.RawMessage, error)) (response json.RawMessage, err error) {
+	leave, err := a.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	if err := a.open(q); err != nil {
+		return nil, err
+	}
+	// Deferred, so that a panic leaves no question open, for which the end of the task would wait. Done comes first: Close waits for
+	// an end that has begun, and that waits for Done.
+	defer func() {
+		if closed := q.Close(); err == nil {
+			err = closed
+		}
+	}()
+	defer a.questions.Done()
+	return a.await(ctx, q, request)
+}
+
+// enter takes a turn to ask.
+func (a *asking) enter(ctx context.Context) (leave func(), err error) {
+	most := 1 // so that each is told as a status of its own
+	if a.d.caller.Version.Stateless {
+		most = maxTurns
+	}
+	a.mu.Lock()
+	if a.turn == nil {
+		a.turn = make(chan struct{}, most)
+	}
+	a.mu.Unlock()
+	select {
+	case a.turn <- struct{}{}:
+		return func() { <-a.turn }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// open opens a question: a.questions waits for it then.
+func (a *asking) open(q *tasks.Question) error {
+	select {
+	case <-a.unreachable(): // else the client could still be told of the question before it is withdrawn
+		return errNobody
+	default:
+	}
+	a.mu.Lock()
+	if a.end.IsSet() {
+		a.mu.Unlock()
+		return tasks.ErrEnded
+	}
+	a.questions.Add(1)
+	a.mu.Unlock()
+	err := a.run.Ask(q)
+	if err != nil {
+		a.questions.Done()
+	}
+	return err
+}
+
+// await waits for the answer, from wherever it comes.
+func (a *asking) await(ctx context.Context, q *tasks.Question, request func(context.Context) (json.RawMessage, error)) (response json.RawMessage, err error) {
+	type elicited struct {
+		response json.RawMessage
+		err      error
+	}
+	var requested chan elicited
+	if request != nil {
+		ctx, cancel := context.WithCancelCause(ctx)
+		requested = make(chan elicited, 1)
+		go func() {
+			response, err := request(ctx)
+			requested <- elicited{response, err}
+			close(requested)
+		}()
+		defer func() {
+			cancel(cmp.Or(err, errAnswered))
+			for range requested { // the client has been told that the question is withdrawn
+			}
+		}()
+	}
+	select {
+	case e := <-requested:
+		return e.response, e.err
+	case response = <-q.Answered():
+	case <-a.unreachable():
+		err = errNobody
+	case <-a.end.Done():
+		err = tasks.ErrEnded
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	return response, err
+}
+
+// unreachable is closed when nobody can answer any more, though the call goes on. It is nil where the end of the input ends the call, too,
+// or the question's own request.
+func (a *asking) unreachable() <-chan struct{} {
+	c := a.d.caller
+	if c.Version.Stateless && c.Patient() {
+		return c.InputEnded()
+	}
+	return nil
+}
+
+// errNobody is what Ask returns when the session is closed while a question is open.
+var errNobody = errors.New("nobody can answer the question: the input has ended")
+
+// errAnswered is why a question is withdrawn that was answered by tasks/update.
+var errAnswered = errors.New("answered elsewhere")
+
+// withdraw takes open questions back and lets no new ones through; when it returns the client has been told
+// of it, as far as it reads.
+func (a *asking) withdraw() {
+	a.mu.Lock()
+	a.end.Set() // under mu: after it, no question is opened
+	a.mu.Unlock()
+	a.questions.Wait()
+}
+
+// maxQuestion is how long a question may be, in bytes: a person reads it.
+const maxQuestion = 16 << 10
+
+// maxTurns is how many questions of a call are open at once in the stateless era, where all of them go out in one line:
+// they fit, with messages of control characters.
+const maxTurns = 4
+
+const _ = uint(mcp.MaxContent - maxTurns*(6*maxQuestion+maxQuestionSchema))
+
+// maxQuestionSchema is how large the schema of a server's question may be, in bytes as it is written to runnel's client.
+const maxQuestionSchema = 64 << 10
