@@ -6,7 +6,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// The log of each task is a resource (package tools serves them).
+// The log of each task is a resource (package logs serves them).
 const (
 	LogPrefix = "runnel://tasks/"
 	LogSuffix = "/log"

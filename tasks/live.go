@@ -10,6 +10,10 @@ import (
 
 // While a task works, its status message is the last line of its output, which is all that some hosts show.
 
+// LinePace is the least time between two status notifications that only show the last line of output, the handle
+// counted as one and the terminal one not: a task that is over sooner shows none.
+const LinePace = time.Second
+
 // tailBytes is how much of the end of the output a last line is looked for in.
 const tailBytes = 4 << 10
 

@@ -2,7 +2,6 @@ package tools
 
 import (
 	"encoding/json"
-	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -43,15 +42,15 @@ func callParams(v *mcp.Version, params json.RawMessage) (*mcp.CallToolParams, er
 		seen[i] = true
 		switch member := callMembers[i]; {
 		case member == "name":
-			err = readParam("params."+member, value, &p.Name)
+			err = rpc.ReadParam("params."+member, value, &p.Name)
 		case member == "arguments":
 			p.Arguments = value
 		case member == "task" && v.Tasks:
-			err = readParam("params."+member, value, &p.Task)
+			err = rpc.ReadParam("params."+member, value, &p.Task)
 		case member == "inputResponses" && v.Stateless:
-			err = readParam("params."+member, value, &p.InputResponses)
+			err = rpc.ReadParam("params."+member, value, &p.InputResponses)
 		case member == "requestState" && v.Stateless:
-			err = readParam("params."+member, value, &p.RequestState)
+			err = rpc.ReadParam("params."+member, value, &p.RequestState)
 		}
 		return err == nil
 	})
@@ -70,22 +69,6 @@ func callParams(v *mcp.Version, params json.RawMessage) (*mcp.CallToolParams, er
 
 // callMembers are those that the params of a call may have.
 var callMembers = [...]string{"name", "arguments", "task", "inputResponses", "requestState", "_meta"}
-
-// readParam reads the params, or a member of them, and says where they hold what does not belong there.
-func readParam(name string, value []byte, to any) error {
-	err := rawjson.Unmarshal(value, to)
-	if err == nil {
-		return nil
-	}
-	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
-	if !ok {
-		return rpc.Errorf(mcp.CodeInvalidParams, "%s cannot be read", name)
-	}
-	if wrong.Field != "" {
-		name += "." + wrong.Field
-	}
-	return rpc.Errorf(mcp.CodeInvalidParams, "%s: a JSON %s does not belong there", name, wrong.Value)
-}
 
 // callVariables are the variables that a call's task begins with, nil if there are none.
 func callVariables(c *rpc.Caller) (json.RawMessage, error) {

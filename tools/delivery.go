@@ -109,7 +109,7 @@ func (d *delivery) openPump(run *tasks.Run) {
 		d.reader, d.dialect = log.NewTail(), d.progress
 	case byStatus:
 		d.reader, d.dialect = log.NewTail(), &statusDialect{head: c.Head(), run: run}
-		d.o.Pace, d.o.Sparse = max(d.o.Pace, statusPace), true
+		d.o.Pace, d.o.Sparse = max(d.o.Pace, tasks.LinePace), true
 	}
 	if d.dialect != nil {
 		d.pump = partials.NewPump(d.reader, d.dialect, d.lane, d.o)

@@ -1,13 +1,11 @@
 package tools
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 
-	"runnel/partials"
 	"runnel/rpc/mcp"
 )
 
@@ -43,30 +41,5 @@ func TestFit(t *testing.T) {
 	small := &mcp.CallToolResult{Content: []mcp.ContentBlock{mcp.Text("small")}}
 	if fit(small) != small {
 		t.Error("a small result was changed")
-	}
-}
-
-// What a page of a log shows of an item that is longer than the page loses its middle.
-func TestPageOfALargeItem(t *testing.T) {
-	log := partials.NewLog(nil)
-	out := NewOutput(t.Context(), log, nil)
-	written := make(chan error, 1)
-	go func() {
-		err := out.Content(mcp.Text("head" + strings.Repeat("x", 3<<20) + "tail"))
-		_, _ = out.Write([]byte("more"))
-		log.Close()
-		written <- err
-	}()
-	reader := log.NewReader(0) // who lets the writer go on
-	defer reader.Close()
-	for reader.Wait(t.Context(), 1) == nil {
-		reader.Next(1 << 20)
-	}
-	if err := <-written; err != nil {
-		t.Fatal(err)
-	}
-	text, next, err := appendLog(t.Context(), nil, log, 0, 96<<10)
-	if err != nil || len(text) > 96<<10 || next != log.Size() || !bytes.HasPrefix(text, []byte("headx")) || !bytes.HasSuffix(text, []byte("xtailmore")) {
-		t.Errorf("%d bytes: %.20q, up to %d of %d, error %v", len(text), text, next, log.Size(), err)
 	}
 }

@@ -10,12 +10,12 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/logs"
 	"runnel/tools/text"
 )
 
@@ -174,7 +174,7 @@ func shapeLog(ctx context.Context, to text.Sink, t *tasks.Task, from int64) (nex
 			return next, err
 		}
 		if gone := batch.Start - next; gone > 0 && len(batch.Chunks) > 0 {
-			if words := lostWords(gone); words != "" {
+			if words := logs.LostWords(gone); words != "" {
 				to.Insert(words, gone)
 			} else {
 				to.Skip(gone)
@@ -197,14 +197,6 @@ func shapeLog(ctx context.Context, to text.Sink, t *tasks.Task, from int64) (nex
 		next = end
 	}
 	return next, nil
-}
-
-// lostWords stand for output that is no longer kept; empty for less than that of a character: reading from inside of one begins behind it.
-func lostWords(bytes int64) string {
-	if bytes < utf8.UTFMax {
-		return ""
-	}
-	return fmt.Sprintf("[%d bytes of output are no longer kept]\n", bytes)
 }
 
 // writeEnding writes the text that the result of a task has beyond the output, and returns the rest of the result. What a command's

@@ -13,6 +13,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/logs"
 )
 
 // ServeOptions are how calls are answered and their output is delivered. Zero means what the config file's default is
@@ -28,8 +29,8 @@ type ServeOptions struct {
 	Detach              func(*Detached) error // starts the process that goes on with a call; nil = nothing outlives this process
 	Log                 zerolog.Logger
 
-	Source Source // nil = all tools are known from the start
-	Others Others // nil = there are no resources but logs
+	Source Source      // nil = all tools are known from the start
+	Others logs.Others // nil = there are no resources but logs
 }
 
 // Source joins tools to the registry that are not known from the start, such as other servers'.
@@ -55,9 +56,6 @@ type service struct {
 	parked   *parking
 	o        ServeOptions
 	polls    bool // of a supervisor: the fallback tools are listed for the client that made the call
-
-	mu      sync.Mutex
-	watches map[string]*logWatch // of resources, by sessionId and URI
 }
 
 // Serve adds tools/list, tools/call and the resources methods to srv, and the fallback tools to the registry.
@@ -83,8 +81,7 @@ func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOpt
 	srv.Handle(rpc.Handshake, "tools/call", s.call)
 	srv.Handle(rpc.Stateless, "tools/list", s.listStateless)
 	srv.Handle(rpc.Stateless, "tools/call", s.callStateless)
-	srv.Handle(rpc.Stateless, "subscriptions/listen", s.listen)
-	s.serveResources(srv)
+	logs.Serve(srv, runner, logs.Options{Pump: o.Pump, Tools: &registry.changes, Others: o.Others})
 }
 
 // tellUsed tells a session that has seen the fallback tools, and then uses tasks, that its list has none of them any more.

@@ -2,7 +2,6 @@ package tools
 
 import (
 	"fmt"
-	"time"
 
 	"runnel/partials"
 	"runnel/rpc"
@@ -82,7 +81,3 @@ func (d *statusDialect) Encode(dst []byte, b partials.Batch) []byte {
 }
 
 func (d *statusDialect) End(dst []byte) []byte { return dst }
-
-// statusPace is the least time between two status notifications that only show the last line of output, the handle
-// counted as one and the terminal one not: a task that is over sooner shows none.
-const statusPace = time.Second

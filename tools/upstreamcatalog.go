@@ -17,6 +17,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
+	"runnel/tasks/logs"
 	"runnel/tools/remote"
 	"runnel/tools/text"
 )
@@ -87,7 +88,7 @@ func (l *link) entries(ctx context.Context, method, member, key string) (list []
 	wrong := 0
 	for _, entry := range raw {
 		var name string
-		if !rawjson.IsObject(entry) || len(entry) > maxListEntry || json.Unmarshal(rawjson.Member(entry, key), &name) != nil || name == "" || len(name) > maxURI {
+		if !rawjson.IsObject(entry) || len(entry) > maxListEntry || json.Unmarshal(rawjson.Member(entry, key), &name) != nil || name == "" || len(name) > logs.MaxURI {
 			wrong++
 			continue
 		}

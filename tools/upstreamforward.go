@@ -12,6 +12,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
+	"runnel/tasks/logs"
 	"runnel/tools/remote"
 )
 
@@ -216,7 +217,7 @@ func (s *UpstreamSet) forwardURI(ctx context.Context, c *rpc.Caller, uri, method
 			return result, err
 		}
 	}
-	return nil, cmp.Or(err, error(notFound(c, uri)))
+	return nil, cmp.Or(err, error(logs.NotFound(c, uri)))
 }
 
 // isNotFound reports whether an error says that there is no such resource.

@@ -12,6 +12,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
+	"runnel/tasks/logs"
 )
 
 // result is the server's result as this call's.
@@ -67,7 +68,7 @@ func (c *upstreamCall) theirTask(content []mcp.ContentBlock) string {
 	id := c.remote.Tracker().TaskID()
 	for _, item := range content {
 		if id == "" && mcp.ContentType(item) == "resource_link" {
-			id, _, _ = parseLogURI(rawjson.StringMember(item, "uri"))
+			id, _, _ = logs.ParseURI(rawjson.StringMember(item, "uri"))
 		}
 	}
 	return id

@@ -11,6 +11,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
+	"runnel/tasks/logs"
 )
 
 // upstreamSubscriptions are the resources of an upstream's that somebody wants to hear of. They outlive a connection.
@@ -148,7 +149,7 @@ func (subs *upstreamSubscriptions) updated(params json.RawMessage) {
 
 // Subscribe subscribes where a resource belongs.
 func (s *UpstreamSet) Subscribe(ctx context.Context, c *rpc.Caller, uri string, tell func(json.RawMessage)) (stop func(), err error) {
-	err = notFound(c, uri)
+	err = logs.NotFound(c, uri)
 	for _, u := range s.upstreamsOf(ctx, c, uri) {
 		if stop, err = s.subscribeAt(ctx, c, u, uri, tell); err == nil || ctx.Err() != nil {
 			break

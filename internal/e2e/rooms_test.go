@@ -16,14 +16,15 @@ var rooms = map[string][]string{
 	"runnel/partials":         {"runnel/rpc/mcp", "runnel/rpc/rawjson"},
 	"runnel/partials/tracker": {"runnel/rpc/mcp", "runnel/rpc/rawjson"}, // the client's half
 	"runnel/tasks":            {"runnel/rpc", "runnel/partials", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
-	"runnel/tasks/sqlite":     {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson"}, // the state on disk
-	"runnel/tasks/statetest":  {"runnel/tasks", "runnel/partials", "runnel/rpc/mcp"},                                     // what every state must do
-	"runnel/tools/process":    {},                                                                                        // a child, its family and its guard; it knows nothing of tools
-	"runnel/tools/schema":     {"runnel/rpc/rawjson"},                                                                    // checks JSON values; it knows nothing of tools
-	"runnel/tools/config":     {"runnel/partials", "runnel/rpc/mcp", "runnel/tools/text"},                                // what a config file can say
-	"runnel/tools/text":       {},                                                                                        // how the text of a result is shaped for a model; it knows nothing of tools
+	"runnel/tasks/sqlite":     {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson"},                      // the state on disk
+	"runnel/tasks/logs":       {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tools/text"}, // text knows nothing of tools
+	"runnel/tasks/statetest":  {"runnel/tasks", "runnel/partials", "runnel/rpc/mcp"},                                                          // what every state must do
+	"runnel/tools/process":    {},                                                                                                             // a child, its family and its guard; it knows nothing of tools
+	"runnel/tools/schema":     {"runnel/rpc/rawjson"},                                                                                         // checks JSON values; it knows nothing of tools
+	"runnel/tools/config":     {"runnel/partials", "runnel/rpc/mcp", "runnel/tools/text"},                                                     // what a config file can say
+	"runnel/tools/text":       {},                                                                                                             // how the text of a result is shaped for a model; it knows nothing of tools
 	"runnel/tools/remote":     {"runnel/tasks", "runnel/rpc", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
-	"runnel/tools":            {"runnel/tools/config", "runnel/tools/schema", "runnel/tools/process", "runnel/tools/text", "runnel/tools/remote", "runnel/tasks", "runnel/rpc", "runnel/partials", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
+	"runnel/tools":            {"runnel/tools/config", "runnel/tools/schema", "runnel/tools/process", "runnel/tools/text", "runnel/tools/remote", "runnel/tasks", "runnel/tasks/logs", "runnel/rpc", "runnel/partials", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
 	"runnel/tools/detach":     {"runnel/tools/config", "runnel/tools", "runnel/tools/process", "runnel/tasks", "runnel/tasks/sqlite"},
 	"runnel/tools/selftest":   {"runnel/tools", "runnel/rpc", "runnel/rpc/mcp"},
 

@@ -1,4 +1,4 @@
-package tools
+package logs
 
 import (
 	"context"
@@ -18,10 +18,13 @@ import (
 // logTTL is how long the log of a task that has ended may be kept: it does not change, but it is gone with its task.
 const logTTL = time.Minute
 
+// templatesTTL is how long the list of templates may be kept: runnel has one, and it never changes.
+const templatesTTL = time.Minute
+
 // maxResourceURIs bounds the goroutines that one subscriptions/listen starts: one log has any number of URIs.
 const maxResourceURIs = maxSubscriptions
 
-func (s *service) listResourcesStateless(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+func (s *server) listResourcesStateless(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	list, err := s.listResources(ctx, c, params)
 	if err != nil {
 		return nil, err
@@ -33,12 +36,12 @@ func (s *service) listResourcesStateless(ctx context.Context, c *rpc.Caller, par
 	}{list.(listedResources), private(0)}, nil
 }
 
-func (s *service) listTemplatesStateless(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+func (s *server) listTemplatesStateless(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	list, err := s.listTemplates(ctx, c, params)
 	if err != nil {
 		return nil, err
 	}
-	hints := mcp.Cacheable{TTLMs: listTTL.Milliseconds(), CacheScope: "public"}
+	hints := mcp.Cacheable{TTLMs: templatesTTL.Milliseconds(), CacheScope: "public"}
 	if s.hasOthers(c) {
 		hints = s.o.Others.Hints()
 	}
@@ -48,7 +51,7 @@ func (s *service) listTemplatesStateless(ctx context.Context, c *rpc.Caller, par
 	}{list.(listedTemplates), hints}, nil
 }
 
-func (s *service) readResourceStateless(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+func (s *server) readResourceStateless(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	if uri := rawjson.StringMember(params, "uri"); s.isForeign(c, uri) {
 		return s.o.Others.Read(ctx, c, uri, params)
 	}
@@ -60,7 +63,7 @@ func (s *service) readResourceStateless(ctx context.Context, c *rpc.Caller, para
 	if final {
 		ttl = logTTL
 	}
-	return withHints(page, private(ttl)), nil
+	return append(append(page[:len(page)-1], ','), rawjson.Encode(private(ttl))[1:]...), nil
 }
 
 // private are the hints for what belongs to an owner.
@@ -76,12 +79,12 @@ type watchedLog struct {
 }
 
 // watchedLogs finds the logs that a subscription asks for; what is not there is not agreed to.
-func (s *service) watchedLogs(ctx context.Context, uris []string) (logs []watchedLog, agreed []string, err error) {
+func (s *server) watchedLogs(ctx context.Context, uris []string) (logs []watchedLog, agreed []string, err error) {
 	if len(uris) > maxResourceURIs {
 		return nil, nil, rpc.Errorf(mcp.CodeInvalidParams, "params.notifications.resourceSubscriptions: too many: the limit is %d", maxResourceURIs)
 	}
 	for _, uri := range uris {
-		id, _, err := parseLogURI(uri)
+		id, _, err := ParseURI(uri)
 		if err != nil || slices.Contains(agreed, uri) {
 			continue
 		}
@@ -95,7 +98,7 @@ func (s *service) watchedLogs(ctx context.Context, uris []string) (logs []watche
 
 // watchLog tells when a log has grown, and once more when its task has ended.
 func (l *subscription) watchLog(ctx context.Context, log watchedLog) {
-	l.service.watchLog(ctx, log.task.ID, log.size, func() error {
+	l.server.watchLog(ctx, log.task.ID, log.size, func() error {
 		return l.notify(ctx, "notifications/resources/updated", mcp.ResourceParams{URI: log.uri})
 	})
 }

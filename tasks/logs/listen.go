@@ -1,4 +1,4 @@
-package tools
+package logs
 
 import (
 	"context"
@@ -16,12 +16,12 @@ import (
 
 // listen answers subscriptions/listen: the request stays open, and what it asked for is told in notifications that carry
 // its id (2026-07-28 basic/patterns/subscriptions). It is answered when the server ends it.
-func (s *service) listen(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+func (s *server) listen(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	wanted, err := listenParams(c, params)
 	if err != nil {
 		return nil, err
 	}
-	l := &subscription{service: s, caller: c, lane: c.Lane(), meta: fmt.Appendf(nil, `{%q:%s}`, mcp.MetaSubscriptionID, c.ID())}
+	l := &subscription{server: s, caller: c, lane: c.Lane(), meta: fmt.Appendf(nil, `{%q:%s}`, mcp.MetaSubscriptionID, c.ID())}
 	agreed := mcp.SubscriptionFilter{ToolsListChanged: wanted.ToolsListChanged}
 	var follow []*followed
 	for _, id := range wanted.TaskIDs {
@@ -50,7 +50,7 @@ func (s *service) listen(ctx context.Context, c *rpc.Caller, params json.RawMess
 		agreed bool
 		*rpc.Broadcast
 	}{
-		{"tools", agreed.ToolsListChanged, &s.registry.changes},
+		{"tools", agreed.ToolsListChanged, s.o.Tools},
 		{"prompts", agreed.PromptsListChanged, prompts}, {"resources", agreed.ResourcesListChanged, resources},
 	} {
 		if list.agreed {
@@ -103,7 +103,7 @@ func (s *service) listen(ctx context.Context, c *rpc.Caller, params json.RawMess
 // listenParams reads what a client wants to be told.
 func listenParams(c *rpc.Caller, params json.RawMessage) (*mcp.SubscriptionFilter, error) {
 	var p mcp.ListenParams
-	if err := readParam("params", params, &p); err != nil {
+	if err := rpc.ReadParam("params", params, &p); err != nil {
 		return nil, err
 	}
 	if p.Notifications == nil {
@@ -132,7 +132,7 @@ type followed struct {
 }
 
 // follow begins to follow a task. It is called before the acknowledgement: from there on nothing is missed.
-func (s *service) follow(ctx context.Context, id string) (*followed, error) {
+func (s *server) follow(ctx context.Context, id string) (*followed, error) {
 	run, release, err := s.runner.Follow(ctx, id)
 	if err != nil {
 		return nil, tasks.WireError(err)
@@ -147,10 +147,10 @@ func (s *service) follow(ctx context.Context, id string) (*followed, error) {
 
 // subscription is one subscriptions/listen request.
 type subscription struct {
-	service *service
-	caller  *rpc.Caller
-	lane    *rpc.Lane
-	meta    json.RawMessage // with the subscription's id
+	server *server
+	caller *rpc.Caller
+	lane   *rpc.Lane
+	meta   json.RawMessage // with the subscription's id
 }
 
 // closed is the answer that tells a "graceful end".
@@ -170,7 +170,7 @@ func (l *subscription) notify(ctx context.Context, method string, params any) er
 func (l *subscription) line(method string, params any) []byte {
 	encoded := []byte("{}")
 	if params != nil {
-		encoded = encode(params)
+		encoded = rawjson.Encode(params)
 	}
 	line := fmt.Appendf(nil, `%s,"method":%q,"params":{"_meta":%s`, l.caller.Head(), method, l.meta)
 	if len(encoded) > len("{}") {
@@ -183,8 +183,8 @@ func (l *subscription) line(method string, params any) []byte {
 // runnel/task-partials is told all from the beginning of its log, and every other one the last line, in the state.
 func (l *subscription) follow(ctx context.Context, f *followed) {
 	if f.run == nil {
-		l.tellOutput(ctx, f.id, l.service.logOf(ctx, f.id))
-		if t, err := l.service.runner.Detailed(ctx, f.id); err == nil {
+		l.tellOutput(ctx, f.id, l.server.logOf(ctx, f.id))
+		if t, err := l.server.runner.Detailed(ctx, f.id); err == nil {
 			l.tell(ctx, t)
 		}
 		return
@@ -230,7 +230,7 @@ func (l *subscription) takesPartials() bool {
 
 // tellLines writes the task's state when its last line of output has changed, as often as to a client of 2025-11-25.
 func (l *subscription) tellLines(ctx context.Context, run *tasks.Run) {
-	o := partials.PumpOptions{Pace: max(l.service.o.Pump.Pace, statusPace), Sparse: true}
+	o := partials.PumpOptions{Pace: max(l.server.o.Pump.Pace, tasks.LinePace), Sparse: true}
 	_ = partials.NewPump(run.Log().NewTail(), &lineDialect{l, run}, l.lane, o).Run(ctx) // fails when nobody is there to read it
 }
 
@@ -257,11 +257,11 @@ func (l *subscription) tellOutput(ctx context.Context, id string, log *partials.
 		return
 	}
 	dialect := partials.NewSEP2679OnSubscription(l.caller.Head(), id, l.meta)
-	_ = partials.NewPump(log.NewReader(0), dialect, l.lane, l.service.o.Pump).Run(ctx) // fails when nobody is there to read it
+	_ = partials.NewPump(log.NewReader(0), dialect, l.lane, l.server.o.Pump).Run(ctx) // fails when nobody is there to read it
 }
 
 // logOf is the log of a task that has ended, nil if there is none.
-func (s *service) logOf(ctx context.Context, id string) *partials.Log {
+func (s *server) logOf(ctx context.Context, id string) *partials.Log {
 	t, err := s.runner.Get(ctx, id)
 	if err != nil {
 		return nil
@@ -270,7 +270,7 @@ func (s *service) logOf(ctx context.Context, id string) *partials.Log {
 }
 
 // watchOthers subscribes to those of some resources that are other servers'; what is not there is not agreed to. Nothing is told before begin.
-func (s *service) watchOthers(ctx context.Context, c *rpc.Caller, meta json.RawMessage, uris []string) (agreed []string, begin, stop func()) {
+func (s *server) watchOthers(ctx context.Context, c *rpc.Caller, meta json.RawMessage, uris []string) (agreed []string, begin, stop func()) {
 	updates := earlyUpdates{tell: func(params json.RawMessage) {
 		_ = c.TryNotify("notifications/resources/updated", params) // as in subscribeOthers
 	}}

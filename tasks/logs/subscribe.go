@@ -1,4 +1,4 @@
-package tools
+package logs
 
 import (
 	"context"
@@ -26,7 +26,7 @@ var errSubscriptions = rpc.Errorf(mcp.CodeInternalError, "too many subscriptions
 type logWatch struct{ cancel context.CancelFunc }
 
 // subscribe answers resources/subscribe (server/resources, "Subscriptions").
-func (s *service) subscribe(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+func (s *server) subscribe(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	if uri := rawjson.StringMember(params, "uri"); s.isForeign(c, uri) {
 		return s.subscribeOthers(ctx, c, uri)
 	}
@@ -67,7 +67,7 @@ func (s *service) subscribe(ctx context.Context, c *rpc.Caller, params json.RawM
 	}, nil
 }
 
-func (s *service) unsubscribe(_ context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+func (s *server) unsubscribe(_ context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	var p mcp.ResourceParams
 	if err := rawjson.Unmarshal(params, &p); err != nil || p.URI == "" {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.uri must be a resource's URI, such as %s", logTemplate)
@@ -82,7 +82,7 @@ func (s *service) unsubscribe(_ context.Context, c *rpc.Caller, params json.RawM
 	return struct{}{}, nil
 }
 
-func (s *service) drop(key string, sub *logWatch) {
+func (s *server) drop(key string, sub *logWatch) {
 	sub.cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +92,7 @@ func (s *service) drop(key string, sub *logWatch) {
 }
 
 // watchLog tells when a task's log is longer than size, and once more when the task has ended.
-func (s *service) watchLog(ctx context.Context, id string, size int64, tell func() error) {
+func (s *server) watchLog(ctx context.Context, id string, size int64, tell func() error) {
 	for {
 		next := time.NewTimer(updatePace)
 		ended, err := s.grown(ctx, id, &size)
@@ -118,7 +118,7 @@ func (s *service) watchLog(ctx context.Context, id string, size int64, tell func
 var errSame = errors.New("nothing new")
 
 // grown waits, where it can, until a task's log is longer than size, and sets size; ended tells that the task has.
-func (s *service) grown(ctx context.Context, id string, size *int64) (ended bool, err error) {
+func (s *server) grown(ctx context.Context, id string, size *int64) (ended bool, err error) {
 	if run := s.runner.Running(id); run != nil {
 		if err := run.Log().Grown(ctx, *size); err == nil {
 			*size = run.Log().Size()
@@ -148,7 +148,7 @@ func (s *service) grown(ctx context.Context, id string, size *int64) (ended bool
 }
 
 // subscribeOthers answers resources/subscribe for a resource of another server.
-func (s *service) subscribeOthers(ctx context.Context, c *rpc.Caller, uri string) (any, error) {
+func (s *server) subscribeOthers(ctx context.Context, c *rpc.Caller, uri string) (any, error) {
 	key := string(c.Head()) + uri
 	s.mu.Lock()
 	there, many := s.watches[key] != nil, len(s.watches) >= maxSubscriptions

@@ -1,13 +1,12 @@
-package tools
+package logs
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
-	"strconv"
 	"strings"
+	"sync"
 
 	"runnel/partials"
 	"runnel/rpc"
@@ -17,40 +16,16 @@ import (
 	"runnel/tools/text"
 )
 
-// The log of each task is a resource (2025-11-25 server/resources): runnel://tasks/ID/log, with ?after=N
+// The log of each task is a resource: runnel://tasks/ID/log, with ?after=N
 // the part of it from position N on. Each content tells in its _meta the position to go on from, since one
 // answer shows a page only.
 
 const (
 	logTemplate = tasks.LogPrefix + "{id}" + tasks.LogSuffix
 
-	// maxURI is how long a URI may be, in bytes: answers repeat it.
-	maxURI = 4 << 10
 	// resourcePage is how many entries one resources/list result shows.
 	resourcePage = 200
 )
-
-// parseLogURI reads a log's URI. id is "" if it is none.
-func parseLogURI(uri string) (id string, after int64, err error) {
-	path, query, _ := strings.Cut(uri, "?")
-	id, ok := strings.CutPrefix(path, tasks.LogPrefix)
-	if !ok {
-		return "", 0, nil
-	}
-	if id, ok = strings.CutSuffix(id, tasks.LogSuffix); !ok || strings.ContainsAny(id, "/#") {
-		return "", 0, nil
-	}
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return id, 0, rpc.Errorf(mcp.CodeInvalidParams, "%.200q: the query cannot be read", uri)
-	}
-	if values.Has("after") {
-		if after, err = strconv.ParseInt(values.Get("after"), 10, 64); err != nil || after < 0 {
-			return id, 0, rpc.Errorf(mcp.CodeInvalidParams, "after must be a position: 0, or what _meta[%q] said", mcp.MetaNext)
-		}
-	}
-	return id, after, nil
-}
 
 // Others has resources that are not logs: those of other servers.
 type Others interface {
@@ -74,10 +49,27 @@ type Others interface {
 }
 
 // hasOthers reports whether there are resources of other servers. c asks.
-func (s *service) hasOthers(c *rpc.Caller) bool { return s.o.Others != nil && s.o.Others.Meet(c) }
+func (s *server) hasOthers(c *rpc.Caller) bool { return s.o.Others != nil && s.o.Others.Meet(c) }
 
-// serveResources adds the resources methods to srv.
-func (s *service) serveResources(srv *rpc.Server) {
+// Options of Serve.
+type Options struct {
+	Pump   partials.PumpOptions // how output is delivered on a subscription
+	Tools  *rpc.Broadcast       // the list of tools has changed
+	Others Others               // nil = there are no resources but logs
+}
+
+// server answers requests about resources and subscriptions.
+type server struct {
+	runner *tasks.Runner
+	o      Options
+
+	mu      sync.Mutex
+	watches map[string]*logWatch // of resources, by sessionId and URI
+}
+
+// Serve adds the resources methods and subscriptions/listen to srv.
+func Serve(srv *rpc.Server, runner *tasks.Runner, o Options) {
+	s := &server{runner: runner, o: o}
 	srv.Declare(func(_ *mcp.Version, caps *mcp.ServerCapabilities) {
 		caps.Resources = &mcp.ResourcesCapability{Subscribe: true}
 	})
@@ -89,9 +81,10 @@ func (s *service) serveResources(srv *rpc.Server) {
 	srv.Handle(rpc.Stateless, "resources/list", s.listResourcesStateless)
 	srv.Handle(rpc.Stateless, "resources/templates/list", s.listTemplatesStateless)
 	srv.Handle(rpc.Stateless, "resources/read", s.readResourceStateless)
+	srv.Handle(rpc.Stateless, "subscriptions/listen", s.listen)
 }
 
-func (s *service) listResources(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+func (s *server) listResources(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	cursor, err := rpc.Cursor(params)
 	if err != nil {
 		return nil, err
@@ -105,7 +98,7 @@ func (s *service) listResources(ctx context.Context, c *rpc.Caller, params json.
 		}
 		result = listedResources{Resources: make([]json.RawMessage, len(page)), NextCursor: next}
 		for i, t := range page {
-			result.Resources[i] = encode(logResource(c.Version, &t))
+			result.Resources[i] = rawjson.Encode(logResource(c.Version, &t))
 		}
 		if next != "" || !others {
 			return result, nil
@@ -147,7 +140,7 @@ func logResource(v *mcp.Version, t *tasks.Task) mcp.Resource {
 	return r
 }
 
-func (s *service) listTemplates(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+func (s *server) listTemplates(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	cursor, err := rpc.Cursor(params)
 	if err != nil {
 		return nil, err
@@ -173,29 +166,29 @@ func (s *service) listTemplates(ctx context.Context, c *rpc.Caller, params json.
 	if c.Version.Titles {
 		t.Title = "Log of a task"
 	}
-	return listedTemplates{append([]json.RawMessage{encode(t)}, page...), next}, nil
+	return listedTemplates{append([]json.RawMessage{rawjson.Encode(t)}, page...), next}, nil
 }
 
 // findLog returns the task whose log params.uri names.
-func (s *service) findLog(ctx context.Context, c *rpc.Caller, params json.RawMessage) (t tasks.Task, uri string, after int64, err error) {
+func (s *server) findLog(ctx context.Context, c *rpc.Caller, params json.RawMessage) (t tasks.Task, uri string, after int64, err error) {
 	var p mcp.ResourceParams
 	if err := rawjson.Unmarshal(params, &p); err != nil || p.URI == "" {
 		return t, "", 0, rpc.Errorf(mcp.CodeInvalidParams, "params.uri must be a resource's URI, such as %s", logTemplate)
 	}
-	if len(p.URI) > maxURI {
-		return t, "", 0, rpc.Errorf(mcp.CodeInvalidParams, "params.uri has %d bytes: the limit is %d; a log's is such as %s", len(p.URI), maxURI, logTemplate)
+	if len(p.URI) > MaxURI {
+		return t, "", 0, rpc.Errorf(mcp.CodeInvalidParams, "params.uri has %d bytes: the limit is %d; a log's is such as %s", len(p.URI), MaxURI, logTemplate)
 	}
-	id, after, err := parseLogURI(p.URI)
+	id, after, err := ParseURI(p.URI)
 	if err != nil {
 		return t, p.URI, 0, err
 	}
 	if t, err = s.runner.Get(ctx, id); errors.Is(err, tasks.ErrNotFound) {
-		err = notFound(c, p.URI)
+		err = NotFound(c, p.URI)
 	}
 	return t, p.URI, after, tasks.WireError(err)
 }
 
-func (s *service) readResource(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+func (s *server) readResource(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	if uri := rawjson.StringMember(params, "uri"); s.isForeign(c, uri) {
 		return s.o.Others.Read(ctx, c, uri, params)
 	}
@@ -207,29 +200,19 @@ func (s *service) readResource(ctx context.Context, c *rpc.Caller, params json.R
 }
 
 // isForeign reports whether a URI is none of runnel's own, and may be one of another server.
-func (s *service) isForeign(c *rpc.Caller, uri string) bool {
-	return uri != "" && len(uri) <= maxURI && !strings.HasPrefix(uri, tasks.LogPrefix) && s.hasOthers(c)
-}
-
-// notFound is the error for a resource that is not there: "Resource not found: -32002", and -32602 since 2026-07-28, whether it never was,
-// has expired or is somebody else's.
-func notFound(c *rpc.Caller, uri string) *rpc.Error {
-	code := mcp.CodeResourceNotFound
-	if c.Era == rpc.Stateless {
-		code = mcp.CodeInvalidParams
-	}
-	return &rpc.Error{Code: code, Message: "resource not found: it is unknown or has expired", Data: mcp.ResourceParams{URI: uri}}
+func (s *server) isForeign(c *rpc.Caller, uri string) bool {
+	return uri != "" && len(uri) <= MaxURI && !strings.HasPrefix(uri, tasks.LogPrefix) && s.hasOthers(c)
 }
 
 // read reads a page of a log; final tells that the page will never say anything else. The result is written out by hand: encoding/json took a
 // third of the time.
-func (s *service) read(ctx context.Context, c *rpc.Caller, params json.RawMessage) (page rpc.Encoded, final bool, err error) {
+func (s *server) read(ctx context.Context, c *rpc.Caller, params json.RawMessage) (page rpc.Encoded, final bool, err error) {
 	t, uri, after, err := s.findLog(ctx, c, params)
 	if err != nil {
 		return nil, false, err
 	}
-	page = make([]byte, 0, min(mcp.MaxPage, t.Log.Size()-min(after, t.Log.Size()))+maxURI)
-	page = append(append(page, `{"contents":[{"uri":`...), encode(uri)...)
+	page = make([]byte, 0, min(mcp.MaxPage, t.Log.Size()-min(after, t.Log.Size()))+MaxURI)
+	page = append(append(page, `{"contents":[{"uri":`...), rawjson.Encode(uri)...)
 	page = append(page, `,"mimeType":"`+tasks.LogType+`","text":"`...)
 	page, next, err := appendLog(ctx, page, t.Log, after, mcp.MaxPage)
 	if err != nil {
@@ -256,7 +239,7 @@ func appendLog(ctx context.Context, dst []byte, log *partials.Log, after int64, 
 			return dst, max(next, r.Pos()), nil
 		}
 		if batch.Start > next {
-			dst = rawjson.AppendText(dst, []byte(lostWords(batch.Start-next)))
+			dst = rawjson.AppendText(dst, []byte(LostWords(batch.Start-next)))
 		}
 		for _, c := range batch.Chunks {
 			if c.Kind == partials.Text {

@@ -1,0 +1,56 @@
+package logs
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// MaxURI is how long a URI may be, in bytes: answers repeat it.
+const MaxURI = 4 << 10
+
+// ParseURI reads a log's URI. id is "" if it is none.
+func ParseURI(uri string) (id string, after int64, err error) {
+	path, query, _ := strings.Cut(uri, "?")
+	id, ok := strings.CutPrefix(path, tasks.LogPrefix)
+	if !ok {
+		return "", 0, nil
+	}
+	if id, ok = strings.CutSuffix(id, tasks.LogSuffix); !ok || strings.ContainsAny(id, "/#") {
+		return "", 0, nil
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return id, 0, rpc.Errorf(mcp.CodeInvalidParams, "%.200q: the query cannot be read", uri)
+	}
+	if values.Has("after") {
+		if after, err = strconv.ParseInt(values.Get("after"), 10, 64); err != nil || after < 0 {
+			return id, 0, rpc.Errorf(mcp.CodeInvalidParams, "after must be a position: 0, or what _meta[%q] said", mcp.MetaNext)
+		}
+	}
+	return id, after, nil
+}
+
+// NotFound is the error for a resource that is not there: "Resource not found: -32002", and -32602 since 2026-07-28, whether it never was,
+// has expired or is somebody else's.
+func NotFound(c *rpc.Caller, uri string) *rpc.Error {
+	code := mcp.CodeResourceNotFound
+	if c.Era == rpc.Stateless {
+		code = mcp.CodeInvalidParams
+	}
+	return &rpc.Error{Code: code, Message: "resource not found: it is unknown or has expired", Data: mcp.ResourceParams{URI: uri}}
+}
+
+// LostWords stand for output that is no longer kept; empty for less than that of a character: reading from inside of one begins behind it.
+func LostWords(bytes int64) string {
+	if bytes < utf8.UTFMax {
+		return ""
+	}
+	return fmt.Sprintf("[%d bytes of output are no longer kept]\n", bytes)
+}
