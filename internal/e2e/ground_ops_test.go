@@ -18,6 +18,9 @@ import (
 // groundStart is how long a supervisor may take, here, until it has taken its task.
 const groundStart = 20 * time.Second
 
+// groundFlood is how many times as much some tools write: more than memory keeps of a log, and than a disk that is nearly full takes at once.
+const groundFlood = 32
+
 // operation is one of the things that can happen. rng is drawn from only in do.
 type operation struct {
 	name   string
@@ -52,8 +55,11 @@ func (g *ground) opCall(s *slot, rng *rand.Rand, n int) {
 	count, every, ms := rng.IntN(1<<rng.IntN(9)), 1+rng.IntN(20), rng.IntN(1500)
 	k := &groundTask{slot: s, owner: s.owner, since: time.Now(), troubled: len(g.faults) > 0, ttl: []int64{2_000, 3600_000, 3600_000, 24 * 3600_000}[rng.IntN(4)]}
 	var arguments map[string]any
-	switch rng.IntN(14) {
+	switch which := rng.IntN(14); which {
 	case 0, 1, 2:
+		if which == 0 {
+			count *= groundFlood
+		}
 		k.tool, k.chunks, k.want = "stream", count, fmt.Sprintf("streamed %d chunks", count)
 		arguments = map[string]any{"count": count, "bytes": knownBytes, "intervalMs": rng.IntN(3)}
 	case 3, 4:
@@ -272,9 +278,12 @@ func (g *ground) opReload(s *slot, rng *rand.Rand, n int) {
 	g.trouble(func(k *groundTask) bool { return k.anyEnd })
 }
 
-func (g *ground) opDisk(_ *slot, rng *rand.Rand, n int) {
+// opDisk fills the disk, and lets somebody write more than there is room for: what has ended must not pay for it.
+func (g *ground) opDisk(s *slot, rng *rand.Rand, n int) {
 	file := g.fill(uint64(rng.IntN(1 << rng.IntN(20))))
 	g.wrong(n, rng, func() { _ = os.Remove(file) })
+	k := &groundTask{slot: s, owner: s.owner, since: time.Now(), troubled: true, tool: "stream", chunks: rng.IntN(groundFlood << 8), ttl: 3600_000}
+	s.c.call(k, "tools/call", map[string]any{"name": k.tool, "arguments": map[string]any{"count": k.chunks, "bytes": knownBytes}, "task": map[string]any{"ttl": k.ttl}})
 }
 
 func (g *ground) opNoFiles(s *slot, rng *rand.Rand, n int) {
