@@ -341,6 +341,7 @@ func (r *Runner) Close() {
 	r.end()
 	_ = r.Wait(r.givenUp) // its error says that GiveUp has been called
 	r.watchers.Wait()
+	r.settleLast()
 }
 
 // GiveUp lets Close return though there is work that has not: nothing can stop a Go function that does not look at its context.

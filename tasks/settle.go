@@ -3,6 +3,8 @@ package tasks
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"runnel/rpc"
@@ -82,6 +84,19 @@ func (r *Runner) resettle(id string) {
 	r.mu.Lock()
 	delete(r.unsettled, id)
 	r.mu.Unlock()
+}
+
+// settleLast tries a last time to store the ends that could not be stored. What the state still refuses then is found failed by whoever
+// recovers the task.
+func (r *Runner) settleLast() {
+	r.mu.Lock()
+	left := slices.Collect(maps.Values(r.unsettled))
+	r.mu.Unlock()
+	for _, t := range left {
+		if err := r.o.State.Put(context.Background(), t); err != nil && !errors.Is(err, ErrFenced) {
+			return // nor would it take the others
+		}
+	}
 }
 
 // unstored returns a task whose end is known here only.

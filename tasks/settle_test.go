@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,6 +43,38 @@ func TestSettledWhenExpired(t *testing.T) {
 			t.Errorf("settled after %v, before the task has expired", took)
 		}
 		r.Close()
+	})
+}
+
+// full stores no end of a task while it is full.
+type full struct {
+	*Memory
+	full atomic.Bool
+}
+
+func (s *full) Put(ctx context.Context, t Task) error {
+	if t.Status.Terminal() && s.full.Load() {
+		return errors.New("no room")
+	}
+	return s.Memory.Put(ctx, t)
+}
+
+// A client was told of a cancellation that could not be stored: it is stored when there is room, at the latest when runnel ends.
+func TestUnstoredEndIsTriedAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		state := &full{Memory: NewMemory()}
+		state.full.Store(true)
+		r := newRunner(t, Options{State: state})
+		s := start(t, r, untilDone)
+		s.Delivered()
+		if !s.Cancel("enough") || s.Task().Status != mcp.TaskCancelled {
+			t.Fatalf("it is %s", s.Task().Status)
+		}
+		state.full.Store(false)
+		r.Close()
+		if task, err := state.Get(t.Context(), "local", s.ID()); err != nil || task.Status != mcp.TaskCancelled {
+			t.Errorf("stored as %s, %v", task.Status, err)
+		}
 	})
 }
 

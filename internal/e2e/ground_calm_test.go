@@ -192,7 +192,9 @@ func (g *ground) check(k *groundTask) {
 			g.t.Errorf("%v: %s in slot %d when everything has ended", k, task.Status, s.number)
 			continue
 		}
-		k.saw(s.c, task.Status, "tasks/get")
+		if !k.forgotten(task) {
+			k.saw(s.c, task.Status, "tasks/get")
+		}
 		s.c.result(k)
 		g.within("a result", func() string {
 			s.c.take()

@@ -225,13 +225,19 @@ func (k *groundTask) saw(c *groundClient, status mcp.TaskStatus, by string) {
 	}
 }
 
+// forgotten reports whether a runnel told its client that a task was cancelled, could not store that, and was killed. A cancelled task
+// is told as such all the same: "receivers MUST transition the task to cancelled status before sending the response".
+func (k *groundTask) forgotten(task mcp.Task) bool {
+	return k.troubled && k.status == mcp.TaskCancelled && strings.HasPrefix(task.StatusMessage, "the runnel that ran this task is gone")
+}
+
 func (c *groundClient) get(k *groundTask, method string) {
 	ended := k.status // asked after that was told
 	c.askFor(method, method, map[string]any{"taskId": k.id}, func(a answer) {
 		var task mcp.Task
 		if a.Error != nil {
 			c.lost(k, method, a)
-		} else if json.Unmarshal(a.Result, &task) == nil && (ended != "" || task.Status.Terminal()) {
+		} else if json.Unmarshal(a.Result, &task) == nil && !k.forgotten(task) && (ended != "" || task.Status.Terminal()) {
 			k.saw(c, task.Status, method)
 		}
 	})
