@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"runnel/internal/serve"
 	"runnel/internal/term"
 	"runnel/partials/tracker"
 	"runnel/rpc"
@@ -310,4 +311,22 @@ func (c *call) summarize(raw json.RawMessage, err error) {
 	}
 	c.i.Say(zerolog.InfoLevel, fmt.Sprintf("%d partials, gaps %d, first after %d ms; %d bytes, %s; exit code %d, %v after %d ms",
 		stats.Partials, stats.Gaps, first.Milliseconds(), stats.Bytes, compared, code, end, time.Since(c.began).Milliseconds()))
+}
+
+// callOptions are the flags of runnel call.
+type callOptions struct {
+	object    string
+	task      bool
+	noTask    bool
+	mode      *serve.Choice
+	output    *serve.Choice
+	progress  *serve.Choice
+	timeout   time.Duration
+	ask       bool
+	yes       bool
+	summary   bool
+	protocol  *serve.Choice
+	detach    bool
+	askGiven  bool
+	arguments []string
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -17,24 +16,6 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/tools/remote"
 )
-
-// callOptions are the flags of runnel call.
-type callOptions struct {
-	object    string
-	task      bool
-	noTask    bool
-	mode      *serve.Choice
-	output    *serve.Choice
-	progress  *serve.Choice
-	timeout   time.Duration
-	ask       bool
-	yes       bool
-	summary   bool
-	protocol  *serve.Choice
-	detach    bool
-	askGiven  bool
-	arguments []string
-}
 
 const callExamples = `  # a tool of the config file; its output comes as it is written
   runnel call test packages=./rpc/... packages=./tasks
@@ -82,13 +63,13 @@ arguments, 130 that it was ended by Ctrl-C. The other flags of runnel serve are 
 			case err != nil:
 				return err
 			case len(own) == 0:
-				return &serve.UsageError{Err: errors.New("runnel call: which tool?"), Hint: hint(cmd)}
+				return misuse(cmd, "runnel call: which tool?")
 			case o.detach && len(server) > 0:
-				return &serve.UsageError{Err: errors.New("runnel call: --detach is for runnel's own tools: a server behind -- ends with this call, and its tasks with it"), Hint: hint(cmd)}
+				return misuse(cmd, "runnel call: --detach is for runnel's own tools: a server behind -- ends with this call, and its tasks with it")
 			case o.detach && (o.noTask || o.mode.Word != "" || o.protocol.Word != "" || o.timeout > 0):
-				return &serve.UsageError{Err: errors.New("runnel call: --detach does not go with --no-task, --mode, --protocol or --timeout: it leaves when the task runs"), Hint: hint(cmd)}
+				return misuse(cmd, "runnel call: --detach does not go with --no-task, --mode, --protocol or --timeout: it leaves when the task runs")
 			case o.noTask && (o.task || o.mode.Word != ""):
-				return &serve.UsageError{Err: errors.New("runnel call: --no-task does not go with --task or --mode"), Hint: hint(cmd)}
+				return misuse(cmd, "runnel call: --no-task does not go with --task or --mode")
 			}
 			if o.detach {
 				i.Detach, o.task = own[0], true
@@ -101,6 +82,12 @@ arguments, 130 that it was ended by Ctrl-C. The other flags of runnel serve are 
 		},
 	}
 	cmd.ValidArgsFunction = i.completeCall
+	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		var done bool
+		if done, i.unwritten = i.helpWithTool(cmd); !done {
+			i.help(cmd, args)
+		}
+	})
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&o.object, "json", "", "arguments as a JSON `OBJECT`; KEY=VALUE wins over it")

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -29,7 +27,7 @@ func mendCompletion(root *cobra.Command) {
 	cmd.Example = "  source <(runnel completion bash)"
 	cmd.Args = noArguments
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return &serve.UsageError{Err: errors.New("runnel completion: of which shell? bash, fish, powershell or zsh"), Hint: hint(cmd)}
+		return misuse(cmd, "runnel completion: of which shell? bash, fish, powershell or zsh")
 	}
 	examples := map[string]string{
 		"bash":       "  source <(runnel completion bash)",
@@ -121,32 +119,6 @@ func completeArgument(tool *mcp.Tool, given []string, toComplete string) (words 
 		}
 	}
 	return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-}
-
-// completeTask completes the id of a task.
-func (i *invocation) completeTask(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	const silent = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
-	if len(args) > 0 {
-		return nil, silent
-	}
-	i.Stderr = io.Discard
-	l, err := i.openLocal(cmd)
-	if err != nil {
-		return nil, silent
-	}
-	defer l.close()
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
-	defer cancel()
-	list, _ := l.all(ctx) // what could be read is proposed
-	var ids []cobra.Completion
-	for _, t := range slices.Backward(list) {
-		switch ended := t.Status.Terminal(); {
-		case cmd.Name() == "cancel" && ended, cmd.Name() == "rm" && !ended: // which it cannot do
-		default:
-			ids = append(ids, cobra.CompletionWithDesc(t.ID, fmt.Sprintf("%s %s, %s old", t.Tool, t.Status, term.Age(time.Since(t.CreatedAt)))))
-		}
-	}
-	return ids, silent
 }
 
 // completeFlags completes the values of flags that take one of some words.

@@ -49,7 +49,7 @@ func (i *invocation) configCommand(file *pflag.Flag) *cobra.Command {
 		Example: "  runnel config check runnel.yaml",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return &serve.UsageError{Err: errors.New("runnel config: which one? check or schema"), Hint: hint(cmd)}
+			return misuse(cmd, "runnel config: which one? check or schema")
 		},
 	}
 	conf.AddCommand(check, schema)
@@ -72,7 +72,7 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 	}
 	if file == "" {
 		places := strings.Join(config.Places(i.Getenv), ", ")
-		return &serve.UsageError{Err: fmt.Errorf("no config file: there is none at %s", places), Hint: hint(cmd)}
+		return misuse(cmd, "no config file: there is none at %s", places)
 	}
 	if err := i.checkWhole(conf); err != nil {
 		return &serve.UsageError{Err: err}

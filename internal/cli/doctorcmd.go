@@ -54,7 +54,7 @@ progress, questions. The same goes to stderr, which most hosts keep in a log.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case host && term.IsTerminal(i.Stdin):
-				return &serve.UsageError{Err: errors.New("runnel doctor --host speaks MCP with the host that starts it, and this is a terminal: put it into the host's config as the examples show, or leave --host out to check what is here"), Hint: hint(cmd)}
+				return misuse(cmd, "runnel doctor --host speaks MCP with the host that starts it, and this is a terminal: put it into the host's config as the examples show, or leave --host out to check what is here")
 			case host:
 				return i.doctorHost(cmd)
 			}

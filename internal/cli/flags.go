@@ -1,18 +1,17 @@
 package cli
 
 import (
-	"cmp"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"runnel/internal/serve"
+	"runnel/rpc/mcp"
 	"runnel/tools/config"
 )
 
@@ -78,55 +77,28 @@ func (p *position) Set(text string) error {
 	return nil
 }
 
-// readEnvironment gives the flags of a command that were not set the values of their variables.
-func (i *invocation) readEnvironment(cmd *cobra.Command) error {
-	if err := i.Options.ReadEnvironment(cmd.Flags(), i.Getenv); err != nil {
-		return &serve.UsageError{Err: err, Hint: hint(cmd)}
+// writeLines writes each of some values on a line of its own.
+func writeLines[T any](i *invocation, list []T) error {
+	for _, v := range list {
+		if err := i.writeJSON(v); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// readEnvironmentQuietly is readEnvironment for a command whose output stands beside the log: what a host wants to know of is noise
-// there, unless somebody asks for it.
-func (i *invocation) readEnvironmentQuietly(cmd *cobra.Command) error {
-	err := i.readEnvironment(cmd)
-	if i.Options.From["log-level"] == "" {
-		i.Options.LogLevel.Word = "warn"
-	}
-	return err
+// writeJSON writes a value on one line.
+func (i *invocation) writeJSON(v any) error {
+	e := json.NewEncoder(i.Stdout)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
 }
 
-// flagError words what pflag found wrong with the flags of a command.
-func flagError(cmd *cobra.Command, err error) error {
-	var value *pflag.InvalidValueError
-	var unknown *pflag.NotExistError
-	var missing *pflag.ValueRequiredError
-	switch {
-	case errors.As(err, &value):
-		cause := errors.Unwrap(value)
-		if value.GetFlag().Value.Type() == "bool" {
-			cause = fmt.Errorf("%q is no truth value; allowed: true, false", value.GetValue())
-		}
-		err = fmt.Errorf("--%s: %s", value.GetFlag().Name, serve.AllowedInParentheses(cause))
-	case errors.As(err, &unknown):
-		name, letters := unknown.GetSpecifiedName(), unknown.GetSpecifiedShortnames()
-		names := commandNames(cmd) // --doctor
-		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-		if f := cmd.Flags().Lookup("output"); f != nil && f.Shorthand == "o" && (name == "json" || name == "ndjson") {
-			return fmt.Errorf("unknown flag --%s (write -o %s)", name, name)
-		}
-		err = didYouMean(fmt.Errorf("unknown flag %s", dashed(name, letters)), "--"+cmp.Or(letters, name), names) // -config
-	case errors.As(err, &missing):
-		name, _ := pflag.UnquoteUsage(missing.GetFlag())
-		err = fmt.Errorf("%s needs a value: %s", dashed(missing.GetSpecifiedName(), missing.GetSpecifiedShortnames()), name)
+// choiceOfVersions takes a version of the protocol; "" is the newest that both sides know.
+func choiceOfVersions() *serve.Choice {
+	words := []string{""}
+	for _, v := range mcp.Versions {
+		words = append(words, v.Name)
 	}
-	return err
-}
-
-// dashed is a flag as it was written: letters are those that stood behind a single dash, if one did.
-func dashed(name, letters string) string {
-	if letters != "" {
-		return "-" + name
-	}
-	return "--" + name
+	return serve.OneOf(words...)
 }

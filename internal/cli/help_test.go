@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"runnel/internal/serve"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"runnel/internal/serve"
 )
 
 // commandsOf are all commands that help shows.
@@ -29,7 +29,7 @@ func commandsOf(cmd *cobra.Command) []*cobra.Command {
 // The help of each command shows examples before all else.
 func TestHelpShowsExamplesFirst(t *testing.T) {
 	i := &invocation{Setup: serve.Setup{Env: environ(t)}}
-	for _, cmd := range commandsOf(i.rootCommand()) {
+	for _, cmd := range commandsOf(i.command()) {
 		help := runCommand(t, append(strings.Fields(cmd.CommandPath())[1:], "--help")...)
 		_, rest, _ := strings.Cut(help.stdout, "\n\n")
 		if help.code != exitFine || !strings.HasPrefix(rest, "Examples:\n  ") {
@@ -48,7 +48,7 @@ func TestManPages(t *testing.T) {
 	runCommand(t, "man").is(t, exitUsage, "", `^runnel man: which directory\?`)
 	runCommand(t, "man", dir, "b").is(t, exitUsage, "", `^runnel man: unknown argument "b"`)
 	i := &invocation{Setup: serve.Setup{Env: environ(t)}}
-	for _, cmd := range commandsOf(i.rootCommand()) {
+	for _, cmd := range commandsOf(i.command()) {
 		page, err := os.ReadFile(filepath.Join(dir, manName(cmd)+".1"))
 		if err != nil || !strings.HasPrefix(string(page), ".TH RUNNEL") || !strings.Contains(string(page), ".SH EXAMPLES\n") {
 			t.Errorf("%s: %v\n%.300s", cmd.CommandPath(), err, page)
@@ -65,7 +65,7 @@ func TestManPages(t *testing.T) {
 // A flag means one thing: --json is arguments, in call only, and -o is how a command prints, but in trace, where it is the file.
 func TestFlagsMeanOneThing(t *testing.T) {
 	i := &invocation{Setup: serve.Setup{Env: environ(t)}}
-	for _, cmd := range commandsOf(i.rootCommand()) {
+	for _, cmd := range commandsOf(i.command()) {
 		if f := cmd.Flags().Lookup("json"); f != nil && cmd.CommandPath() != "runnel call" {
 			t.Errorf("%s has --json", cmd.CommandPath())
 		}
@@ -91,7 +91,7 @@ func TestShownCommandsParse(t *testing.T) {
 	for _, block := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllStringSubmatch(string(readme), -1) {
 		shown = append(shown, block[1])
 	}
-	for _, cmd := range commandsOf(i.rootCommand()) {
+	for _, cmd := range commandsOf(i.command()) {
 		shown = append(shown, cmd.Example)
 	}
 	lines := regexp.MustCompile(`(?m)^ *runnel ([^'"|>&;#\n]*)(['"]?)`).FindAllStringSubmatch(strings.Join(shown, "\n"), -1)
@@ -101,7 +101,7 @@ func TestShownCommandsParse(t *testing.T) {
 			continue
 		}
 		tried++
-		cmd, rest, err := i.rootCommand().Find(strings.Fields(line[1]))
+		cmd, rest, err := i.command().Find(strings.Fields(line[1]))
 		if err == nil {
 			err = cmd.ParseFlags(rest)
 		}

@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"runnel/internal/serve"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"runnel/internal/serve"
 )
 
 // manCommand is "runnel man".
@@ -24,7 +24,7 @@ func manCommand() *cobra.Command {
 				return noArguments(cmd, args[1:])
 			}
 			if len(args) == 0 {
-				return &serve.UsageError{Err: fmt.Errorf("runnel man: which directory?"), Hint: hint(cmd)}
+				return misuse(cmd, "runnel man: which directory?")
 			}
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return err

@@ -1,11 +1,10 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"syscall"
+	"text/tabwriter"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -13,18 +12,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"runnel/internal/serve"
-	"runnel/rpc/mcp"
+	"runnel/internal/term"
 	"runnel/tasks"
-	"runnel/tasks/sqlite"
 )
-
-// local are the tasks of an owner in the state of this machine, whichever processes run them.
-type local struct {
-	dir    string
-	owner  string
-	store  *sqlite.State
-	runner *tasks.Runner
-}
 
 // tasksCommand is "runnel tasks". serveFlags are those of runnel serve.
 func (i *invocation) tasksCommand(serveFlags *pflag.FlagSet) *cobra.Command {
@@ -43,7 +33,7 @@ call that a host waits for is among them while it runs. An id may be cut short, 
   runnel tasks cancel 4d8a`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return &serve.UsageError{Err: errors.New("runnel tasks: which one? list, get, tail, wait, result, cancel, rm or prune"), Hint: hint(cmd)}
+			return misuse(cmd, "runnel tasks: which one? list, get, tail, wait, result, cancel, rm or prune")
 		},
 	}
 	cmd.AddCommand(i.listCommand(), i.getCommand(), i.tailCommand(), i.waitCommand(), i.resultCommand(), i.cancelCommand(), i.rmCommand(), i.pruneCommand())
@@ -52,89 +42,6 @@ call that a host waits for is among them while it runs. An id may be cut short, 
 		addServeFlags(sub.Flags(), serveFlags, "config", "state", "owner")
 	}
 	return cmd
-}
-
-// errNoState tells that no task has been kept where this command looks.
-var errNoState = errors.New("there is no state")
-
-// openLocal opens the tasks that a command's flags and config name.
-func (i *invocation) openLocal(cmd *cobra.Command) (*local, error) {
-	if err := i.readEnvironmentQuietly(cmd); err != nil {
-		return nil, err
-	}
-	conf, _, err := i.LoadConfig(cmd.Context())
-	if err != nil {
-		return nil, err
-	}
-	if conf.State.InMemory() {
-		return nil, &serve.UsageError{Err: errors.New("the state is memory: such tasks are known to their own process only; name a directory with --state")}
-	}
-	dir, err := conf.StateDir(i.Getenv)
-	if err != nil {
-		return nil, &serve.UsageError{Err: fmt.Errorf("%w: name the state directory with --state", err)}
-	}
-	// Not the config's limit: this may be another one than that of the processes which use the state.
-	const noLimit = 1 << 44
-	l := &local{dir: dir, owner: conf.Server.Owner, store: sqlite.New(sqlite.Options{Dir: dir, MaxState: noLimit, Calls: true, Log: i.Logger()})}
-	if !l.store.Exists() {
-		return nil, fmt.Errorf("%w in %s: no task has run there; --state names another directory", errNoState, dir)
-	}
-	if err := l.store.Open(); err != nil {
-		return nil, err
-	}
-	l.runner = tasks.NewRunner(tasks.Options{State: l.store, Owner: l.owner, AskTimeout: cancelPatience, Log: i.Logger()})
-	return l, nil
-}
-
-func (l *local) close() {
-	l.runner.Close()
-	_ = l.store.Close() // what was to be written has been
-}
-
-// find completes a task's id.
-func (l *local) find(ctx context.Context, prefix string) (string, error) {
-	const most = 5 // are named
-	ids, err := l.store.Find(ctx, l.owner, prefix, most)
-	switch {
-	case err != nil:
-		return "", err
-	case len(ids) == 0:
-		return "", fmt.Errorf("there is no task %s of owner %q in %s", prefix, l.owner, l.dir)
-	case len(ids) > 1:
-		return "", fmt.Errorf("%s is the beginning of several ids: %s", prefix, strings.Join(ids, ", "))
-	}
-	return ids[0], nil
-}
-
-// aboutTask makes a command about one task.
-func (i *invocation) aboutTask(use, short, long, example string, run func(cmd *cobra.Command, l *local, id string) error) *cobra.Command {
-	withTask := func(cmd *cobra.Command, args []string) error {
-		switch {
-		case len(args) == 0 || args[0] == "":
-			return &serve.UsageError{Err: fmt.Errorf("%s: which task? runnel tasks list shows their ids", cmd.CommandPath()), Hint: hint(cmd)}
-		case len(args) > 1:
-			return noArguments(cmd, args[1:])
-		}
-		l, err := i.openLocal(cmd)
-		if err != nil {
-			return err
-		}
-		defer l.close()
-		id, err := l.find(cmd.Context(), args[0])
-		if err == nil {
-			err = run(cmd, l, id)
-		}
-		switch {
-		case cmd.Context().Err() != nil:
-			return exitError(exitInterrupted)
-		case errors.Is(err, tasks.ErrNotFound):
-			return fmt.Errorf("task %s is gone: it has expired, was forgotten, or was a call that a host waited for and that has ended", id)
-		case errors.Is(err, syscall.EPIPE): // head has seen enough
-			return exitError(exitFailure)
-		}
-		return err
-	}
-	return &cobra.Command{Use: use, Short: short, Long: long, Example: example, RunE: withTask, ValidArgsFunction: i.completeTask}
 }
 
 // cancelPatience is how long a cancellation may take: an owner that runs looks for it several times a second.
@@ -234,23 +141,43 @@ has fetched its result yet (a host, or "runnel tasks result"): --force deletes t
 	return cmd
 }
 
-// all are the owner's tasks, in the order in which they were made.
-func (l *local) all(ctx context.Context) (list []tasks.Task, err error) {
-	const page = 200
-	for cursor := ""; ; {
-		var some []tasks.Task
-		if some, cursor, err = l.runner.List(ctx, cursor, page); err != nil {
-			return list, err
-		}
-		if list = append(list, some...); cursor == "" {
-			return list, nil
-		}
-	}
-}
-
-// listedTask is a task as -o json shows it: as tasks/get does, with the name of its tool and the size of its output.
-type listedTask struct {
-	mcp.Task
-	Tool        string `json:"tool"`
-	OutputBytes *int64 `json:"outputBytes,omitempty"`
+func (i *invocation) getCommand() *cobra.Command {
+	var output *serve.Choice
+	cmd := i.aboutTask("get ID", "Show a task", "Shows a task: its tool, its status, its times, the size of its output.",
+		`  runnel tasks get 4d8a223b
+  runnel tasks get 4d8a223b -o json | jq -r .status`,
+		func(cmd *cobra.Command, l *local, id string) error {
+			t, err := l.runner.Get(cmd.Context(), id)
+			if err != nil {
+				return err
+			}
+			size := t.Log.Size()
+			if output.Word == "json" {
+				return i.writeJSON(listedTask{Task: t.Shown(), Tool: t.Tool, OutputBytes: &size})
+			}
+			table := tabwriter.NewWriter(i.Stdout, 0, 0, 2, ' ', 0)
+			line := func(name, format string, args ...any) {
+				text := strings.ReplaceAll(strings.TrimSpace(term.PrintableLines(fmt.Sprintf(format, args...))), "\n", "\n\t")
+				_, _ = fmt.Fprintf(table, "%s:\t%s\n", name, text)
+			}
+			line("id", "%s", t.ID)
+			line("tool", "%s", t.Tool)
+			line("owner", "%s", t.Owner)
+			line("status", "%s", t.Status)
+			if t.StatusMessage != "" {
+				line("message", "%s", t.StatusMessage)
+			}
+			line("started", "%s (%s ago)", t.CreatedAt.Format(time.DateTime), term.Age(time.Since(t.CreatedAt)))
+			if t.Status.Terminal() {
+				line("ended", "%s (took %s)", t.UpdatedAt.Format(time.DateTime), term.Age(t.UpdatedAt.Sub(t.CreatedAt)))
+			}
+			line("expires", "%s", t.CreatedAt.Add(t.TTL).Format(time.DateTime))
+			line("output", "%d bytes", size)
+			if len(t.Variables) > 0 {
+				line("variables", "%s", t.Variables)
+			}
+			return table.Flush()
+		})
+	output = outputFlag(cmd.Flags(), "json (on one line, as tasks/get gives it)")
+	return cmd
 }

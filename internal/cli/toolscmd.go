@@ -110,11 +110,6 @@ func (i *invocation) noTools() string {
 	return "no tools: name some with --tool or in a config file"
 }
 
-// canTasks is what a client can do that wants no fallback tools in the list: they are for those without tasks.
-func canTasks() mcp.ClientCapabilities {
-	return mcp.ClientCapabilities{Tasks: &mcp.ClientTasks{}, Extensions: map[string]any{mcp.ExtensionTasks: struct{}{}}}
-}
-
 // printTools lists tools: the name and what it does, on a terminal as much as fits on a line.
 func (i *invocation) printTools(list []mcp.Tool) error {
 	var text strings.Builder
@@ -198,13 +193,4 @@ func (i *invocation) helpWithTool(cmd *cobra.Command) (done bool, err error) {
 	}
 	_, err = io.WriteString(i.Stdout, "\nThe flags of runnel call: see runnel call --help\n")
 	return true, err
-}
-
-// choiceOfVersions takes a version of the protocol; "" is the newest that both sides know.
-func choiceOfVersions() *serve.Choice {
-	words := []string{""}
-	for _, v := range mcp.Versions {
-		words = append(words, v.Name)
-	}
-	return serve.OneOf(words...)
 }

@@ -2,14 +2,13 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-
-	"runnel/internal/serve"
-	"runnel/internal/trace"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
+
+	"runnel/internal/serve"
+	"runnel/internal/trace"
 )
 
 // traceCommand is "runnel trace".
@@ -34,9 +33,9 @@ Put it in front of the command in a host's config. The exit code is the server's
 			case err != nil:
 				return err
 			case len(server) == 0:
-				return &serve.UsageError{Err: errors.New("runnel trace: which server? its command comes behind --"), Hint: hint(cmd)}
+				return misuse(cmd, "runnel trace: which server? its command comes behind --")
 			case file == "":
-				return &serve.UsageError{Err: errors.New("runnel trace: which file? name it with -o"), Hint: hint(cmd)}
+				return misuse(cmd, "runnel trace: which file? name it with -o")
 			}
 			return i.trace(cmd.Context(), file, server)
 		},

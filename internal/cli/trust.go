@@ -52,11 +52,11 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
 				return i.EndTrust(file)
 			}
 			if filepath.Base(file) != config.FileName {
-				return &serve.UsageError{Err: fmt.Errorf("%s needs no trust: only a file named %s is ever found without being named", serve.ShownPath(file), config.FileName), Hint: hint(cmd)}
+				return misuse(cmd, "%s needs no trust: only a file named %s is ever found without being named", serve.ShownPath(file), config.FileName)
 			}
 			text, _, err := serve.ReadRegular(file)
 			if errors.Is(err, fs.ErrNotExist) {
-				return &serve.UsageError{Err: fmt.Errorf("there is no %s", serve.ShownPath(file)), Hint: hint(cmd)}
+				return misuse(cmd, "there is no %s", serve.ShownPath(file))
 			} else if err != nil {
 				return fmt.Errorf("%s: %w", serve.ShownPath(file), err)
 			}

@@ -6,9 +6,9 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"runnel/internal/serve"
-
 	"github.com/spf13/cobra"
+
+	"runnel/internal/serve"
 )
 
 // builtFrom says what was built, from when, with what: commit and date where the build noted them ("go build" in a checkout does).

@@ -1,10 +1,6 @@
 package cli
 
 import (
-	"errors"
-
-	"runnel/internal/serve"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -26,7 +22,7 @@ No config file is read unless you name one; its tools then stand beside those of
 				err = noArguments(cmd, own)
 			}
 			if err == nil && len(server) == 0 {
-				err = &serve.UsageError{Err: errors.New("runnel wrap: which server? Its command stands behind --"), Hint: hint(cmd)}
+				err = misuse(cmd, "runnel wrap: which server? Its command stands behind --")
 			}
 			if err != nil {
 				return err

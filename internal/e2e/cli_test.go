@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"runnel/internal/cli"
-
 	"github.com/creack/pty"
+
+	"runnel/internal/cli"
 )
 
 // The exit codes that README.md names.

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"runnel/internal/cli"
-
 	"github.com/creack/pty"
+
+	"runnel/internal/cli"
 )
 
 func TestDoctor(t *testing.T) {

@@ -4,9 +4,9 @@ import (
 	"io"
 	"strings"
 
-	"runnel/internal/term"
-
 	"github.com/rs/zerolog"
+
+	"runnel/internal/term"
 )
 
 // Logger writes to stderr: JSON, or text where somebody reads it on a terminal.

@@ -54,7 +54,7 @@ func (o *options) Register(flags *pflag.FlagSet) {
 	}
 	scratch := config.Default()
 	for _, s := range o.settings {
-		s.scratch = scratch
+		s.scratch, s.text = scratch, scratch.Text(s.path)
 		flags.Var(s, s.flag, s.usage)
 	}
 	flags.Var(&o.metrics, "metrics", "serve metrics for Prometheus at `ADDR`, path /metrics; :PORT = for this machine only")
@@ -62,15 +62,6 @@ func (o *options) Register(flags *pflag.FlagSet) {
 	o.logFormat = *OneOf("auto", "json", "console")
 	flags.Var(&o.LogLevel, "log-level", "log what is of this `LEVEL` or graver to stderr: debug, info, warn, error")
 	flags.Var(&o.logFormat, "log-format", "`FORMAT` of the log: json, console, or auto (console on a terminal)")
-}
-
-// ShowDefaults makes the defaults of the settings known, for those who ask for help.
-func (o *options) ShowDefaults(flags *pflag.FlagSet) {
-	defaults := config.Default()
-	for _, s := range o.settings {
-		s.text = defaults.Text(s.path)
-		flags.Lookup(s.flag).DefValue = s.text
-	}
 }
 
 // String is the value as text; pflag shows it as the default.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -24,7 +23,7 @@ func splitServer(cmd *cobra.Command, args []string) (own, server []string, err e
 	case n < 0:
 		return args, nil, nil
 	case n == len(args):
-		return nil, nil, &serve.UsageError{Err: errors.New("no server behind --"), Hint: hint(cmd)}
+		return nil, nil, misuse(cmd, "no server behind --")
 	}
 	return args[:n], args[n:], nil
 }
@@ -43,7 +42,7 @@ func (i *invocation) dial(cmd *cobra.Command, server []string, o rpc.DialOptions
 	if len(server) > 0 {
 		for _, flag := range []string{"config", "tool", "selftest"} {
 			if i.Options.From[flag] == "--"+flag {
-				return nil, nil, &serve.UsageError{Err: fmt.Errorf("--%s says what runnel itself serves: it does not go with a server behind --", flag), Hint: hint(cmd)}
+				return nil, nil, misuse(cmd, "--%s says what runnel itself serves: it does not go with a server behind --", flag)
 			}
 		}
 		o.Command, o.Env, o.Stderr = server, i.Env, i.Stderr
@@ -94,4 +93,9 @@ func findTool(list []mcp.Tool, name string, server []string) (*mcp.Tool, error) 
 	}
 	err := didYouMean(fmt.Errorf("there is no tool %q", name), name, names)
 	return nil, fmt.Errorf("%w; there are: %s", err, term.Printable(strings.Join(names, ", ")))
+}
+
+// canTasks is what a client can do that wants no fallback tools in the list: they are for those without tasks.
+func canTasks() mcp.ClientCapabilities {
+	return mcp.ClientCapabilities{Tasks: &mcp.ClientTasks{}, Extensions: map[string]any{mcp.ExtensionTasks: struct{}{}}}
 }

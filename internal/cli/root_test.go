@@ -2,15 +2,11 @@ package cli
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"runnel/internal/serve"
 )
@@ -40,13 +36,6 @@ func (o outcome) is(t *testing.T, code int, stdout, stderr string) {
 	}
 }
 
-// rootCommand is the whole command line.
-func (i *invocation) rootCommand() *cobra.Command {
-	root := i.serveAlone()
-	i.addCommands(root)
-	return root
-}
-
 // A flag wins over its variable, a variable over the file, the file over the default.
 func TestPrecedence(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "runnel.yaml")
@@ -68,7 +57,7 @@ func TestPrecedence(t *testing.T) {
 		{args: []string{"--tool=b=x", "--tool=c=y"}, env: []string{"RUNNEL_TOOL=a=x"}, inFlight: 256, owner: "local", tools: "b=x|c=y"},
 	} {
 		i := &invocation{Setup: serve.Setup{Env: append(environ(t), c.env...)}}
-		root := i.rootCommand()
+		root := i.command()
 		if err := root.ParseFlags(c.args); err != nil {
 			t.Fatal(err)
 		}
@@ -83,46 +72,4 @@ func TestPrecedence(t *testing.T) {
 			t.Errorf("%q %q: maxInFlight %d, owner %s, tools %q", c.args, c.env, conf.Limits.MaxInFlight, conf.Server.Owner, i.Options.Tools)
 		}
 	}
-}
-
-// Who only serves gets no other commands. What that is must be what the command line with all of them takes for it.
-func TestOnlyServes(t *testing.T) {
-	t.Parallel()
-	words := []string{"--state", "memory", "--state=memory", "--selftest", "--selftest=false", "--tool", "serve", "tasks", "completion", "help", "--help", "-h",
-		"--", "-", "--no-such", "--completion", "__complete", "--config", "--version", "--tool=--help", ""}
-	lists := [][]string{nil}
-	for _, a := range words {
-		lists = append(lists, []string{a})
-		for _, b := range words {
-			lists = append(lists, []string{a, b})
-			for _, c := range words {
-				lists = append(lists, []string{a, b, c})
-			}
-		}
-	}
-	alone := 0
-	for _, args := range lists {
-		i := &invocation{}
-		root := i.serveAlone()
-		if !onlyServes(root.Flags(), args) {
-			continue
-		}
-		alone++
-		i = &invocation{}
-		root = i.rootCommand()
-		cmd, _, err := root.Find(args)
-		if err != nil || cmd != root {
-			t.Errorf("%q: %v, %v", args, cmd, err)
-			continue
-		}
-		if err := root.ParseFlags(args); err == nil && root.Flags().NArg() > 0 || errors.Is(err, pflag.ErrHelp) {
-			t.Errorf("%q: %v, %q", args, err, root.Flags().Args())
-		}
-	}
-	for _, args := range [][]string{nil, {"--state", "memory"}, {"--selftest", "--tool=a=b"}} {
-		if !onlyServes((&invocation{}).serveAlone().Flags(), args) {
-			t.Errorf("%q: more than that", args)
-		}
-	}
-	t.Logf("%d of %d", alone, len(lists))
 }

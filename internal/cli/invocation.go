@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"runnel/internal/serve"
+	"runnel/tools/text"
+)
+
+// Exit codes.
+const (
+	exitFine    = 0 // EOF on stdin and SIGTERM are the ways to end
+	exitFailure = 1 // something failed at run time
+	exitUsage   = 2 // wrong flags or config
+
+	exitInterrupted = 130 // after Ctrl-C: 128 + SIGINT, as shells give it
+)
+
+// invocation is one run of the program.
+type invocation struct {
+	serve.Setup
+
+	again     <-chan os.Signal // a second SIGINT or SIGTERM: nothing more is waited for; nil = none comes
+	killedBy  syscall.Signal   // what ended the process as if it had not been caught; 0 = nothing
+	lastWords chan func()      // of a call: takes away the line that it draws; capacity 1
+
+	args      []string
+	unwritten error // why the help could not be written: cobra takes no error of it
+}
+
+// exitError is an end that needs no words, or whose words have been said.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// misuse is an error of whoever typed a command, which its help can put right.
+func misuse(cmd *cobra.Command, format string, args ...any) error {
+	return &serve.UsageError{Err: fmt.Errorf(format, args...), Hint: fmt.Sprintf("see %s --help", cmd.CommandPath())}
+}
+
+// noArguments refuses arguments.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("%s: unknown argument %q", cmd.CommandPath(), args[0])
+	if cmd.HasAvailableSubCommands() {
+		err = fmt.Errorf("unknown command %q", args[0])
+		err = didYouMean(err, args[0], commandNames(cmd))
+	}
+	return misuse(cmd, "%w", err)
+}
+
+func commandNames(cmd *cobra.Command) (names []string) {
+	for _, sub := range cmd.Commands() {
+		names = append(names, sub.Name())
+	}
+	return names
+}
+
+// didYouMean adds to an error about a name the one that may have been meant, if any is like it.
+func didYouMean(err error, name string, names []string) error {
+	if near := text.Nearest(name, names); len(near) > 0 {
+		return fmt.Errorf("%w (did you mean %s?)", err, near[0])
+	}
+	return err
+}
+
+// readEnvironment gives the flags of a command that were not set the values of their variables.
+func (i *invocation) readEnvironment(cmd *cobra.Command) error {
+	if err := i.Options.ReadEnvironment(cmd.Flags(), i.Getenv); err != nil {
+		return misuse(cmd, "%w", err)
+	}
+	return nil
+}
+
+// readEnvironmentQuietly is readEnvironment for a command whose output stands beside the log: what a host wants to know of is noise
+// there, unless somebody asks for it.
+func (i *invocation) readEnvironmentQuietly(cmd *cobra.Command) error {
+	err := i.readEnvironment(cmd)
+	if i.Options.From["log-level"] == "" {
+		i.Options.LogLevel.Word = "warn"
+	}
+	return err
+}

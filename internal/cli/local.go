@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"runnel/internal/serve"
+	"runnel/internal/term"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tasks/sqlite"
+)
+
+// local are the tasks of an owner in the state of this machine, whichever processes run them.
+type local struct {
+	dir    string
+	owner  string
+	store  *sqlite.State
+	runner *tasks.Runner
+}
+
+// errNoState tells that no task has been kept where this command looks.
+var errNoState = errors.New("there is no state")
+
+// openLocal opens the tasks that a command's flags and config name.
+func (i *invocation) openLocal(cmd *cobra.Command) (*local, error) {
+	if err := i.readEnvironmentQuietly(cmd); err != nil {
+		return nil, err
+	}
+	conf, _, err := i.LoadConfig(cmd.Context())
+	if err != nil {
+		return nil, err
+	}
+	if conf.State.InMemory() {
+		return nil, &serve.UsageError{Err: errors.New("the state is memory: such tasks are known to their own process only; name a directory with --state")}
+	}
+	dir, err := conf.StateDir(i.Getenv)
+	if err != nil {
+		return nil, &serve.UsageError{Err: fmt.Errorf("%w: name the state directory with --state", err)}
+	}
+	// Not the conf's limit: this may be another one than that of the processes which use the state.
+	const noLimit = 1 << 44
+	l := &local{dir: dir, owner: conf.Server.Owner, store: sqlite.New(sqlite.Options{Dir: dir, MaxState: noLimit, Calls: true, Log: i.Logger()})}
+	if !l.store.Exists() {
+		return nil, fmt.Errorf("%w in %s: no task has run there; --state names another directory", errNoState, dir)
+	}
+	if err := l.store.Open(); err != nil {
+		return nil, err
+	}
+	l.runner = tasks.NewRunner(tasks.Options{State: l.store, Owner: l.owner, AskTimeout: cancelPatience, Log: i.Logger()})
+	return l, nil
+}
+
+func (l *local) close() {
+	l.runner.Close()
+	_ = l.store.Close() // what was to be written has been
+}
+
+// find completes a task's id.
+func (l *local) find(ctx context.Context, prefix string) (string, error) {
+	const most = 5 // are named
+	ids, err := l.store.Find(ctx, l.owner, prefix, most)
+	switch {
+	case err != nil:
+		return "", err
+	case len(ids) == 0:
+		return "", fmt.Errorf("there is no task %s of owner %q in %s", prefix, l.owner, l.dir)
+	case len(ids) > 1:
+		return "", fmt.Errorf("%s is the beginning of several ids: %s", prefix, strings.Join(ids, ", "))
+	}
+	return ids[0], nil
+}
+
+// aboutTask makes a command about one task.
+func (i *invocation) aboutTask(use, short, long, example string, run func(cmd *cobra.Command, l *local, id string) error) *cobra.Command {
+	withTask := func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0 || args[0] == "":
+			return misuse(cmd, "%s: which task? runnel tasks list shows their ids", cmd.CommandPath())
+		case len(args) > 1:
+			return noArguments(cmd, args[1:])
+		}
+		l, err := i.openLocal(cmd)
+		if err != nil {
+			return err
+		}
+		defer l.close()
+		id, err := l.find(cmd.Context(), args[0])
+		if err == nil {
+			err = run(cmd, l, id)
+		}
+		switch {
+		case cmd.Context().Err() != nil:
+			return exitError(exitInterrupted)
+		case errors.Is(err, tasks.ErrNotFound):
+			return fmt.Errorf("task %s is gone: it has expired, was forgotten, or was a call that a host waited for and that has ended", id)
+		case errors.Is(err, syscall.EPIPE): // head has seen enough
+			return exitError(exitFailure)
+		}
+		return err
+	}
+	return &cobra.Command{Use: use, Short: short, Long: long, Example: example, RunE: withTask, ValidArgsFunction: i.completeTask}
+}
+
+// all are the owner's tasks, in the order in which they were made.
+func (l *local) all(ctx context.Context) (list []tasks.Task, err error) {
+	const page = 200
+	for cursor := ""; ; {
+		var some []tasks.Task
+		if some, cursor, err = l.runner.List(ctx, cursor, page); err != nil {
+			return list, err
+		}
+		if list = append(list, some...); cursor == "" {
+			return list, nil
+		}
+	}
+}
+
+// listedTask is a task as -o json shows it: as tasks/get does, with the name of its tool and the size of its output.
+type listedTask struct {
+	mcp.Task
+	Tool        string `json:"tool"`
+	OutputBytes *int64 `json:"outputBytes,omitempty"`
+}
+
+// completeTask completes the id of a task.
+func (i *invocation) completeTask(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	const silent = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	if len(args) > 0 {
+		return nil, silent
+	}
+	i.Stderr = io.Discard
+	l, err := i.openLocal(cmd)
+	if err != nil {
+		return nil, silent
+	}
+	defer l.close()
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+	defer cancel()
+	list, _ := l.all(ctx) // what could be read is proposed
+	var ids []cobra.Completion
+	for _, t := range slices.Backward(list) {
+		switch ended := t.Status.Terminal(); {
+		case cmd.Name() == "cancel" && ended, cmd.Name() == "rm" && !ended: // which it cannot do
+		default:
+			ids = append(ids, cobra.CompletionWithDesc(t.ID, fmt.Sprintf("%s %s, %s old", t.Tool, t.Status, term.Age(time.Since(t.CreatedAt)))))
+		}
+	}
+	return ids, silent
+}

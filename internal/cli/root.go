@@ -1,0 +1,209 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"runnel/internal/serve"
+)
+
+// Process is the process that runnel runs in: what main hands over.
+type Process struct {
+	Env                   []string // "NAME=value"
+	Stdin, Stdout, Stderr *os.File
+	Again                 <-chan os.Signal // a second SIGINT or SIGTERM: nothing more is waited for
+	Hangups               <-chan os.Signal // SIGHUP; nothing comes under nohup
+}
+
+// Main runs the program; the first SIGINT or SIGTERM ends ctx. killedBy is the signal that the process ends by as if it had not been
+// caught, 0 if it exits with code.
+func (p *Process) Main(ctx context.Context, args []string) (code int, killedBy syscall.Signal) {
+	serve.EaseCollector()
+	in, restoreIn := serve.Polled(p.Stdin)
+	defer restoreIn()
+	out, restoreOut := serve.Polled(p.Stdout)
+	defer restoreOut()
+	i := &invocation{
+		Setup: serve.Setup{Env: p.Env, Stdin: in, Stdout: out, Stderr: p.Stderr, Hangups: p.Hangups, Watches: true},
+		again: p.Again, lastWords: make(chan func(), 1),
+	}
+	if serve.SamePipe(p.Stderr, p.Stdout) { // as 2>&1 makes it: it does not block any more, and what has no room would be lost
+		i.Stderr = out
+	}
+	code = i.run(ctx, args)
+	return code, i.killedBy
+}
+
+// Run is the whole program in goroutines of this process: no signal comes, and the config is not watched.
+func Run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	i := &invocation{Setup: serve.Setup{Env: env, Stdin: stdin, Stdout: stdout, Stderr: stderr}}
+	return i.run(ctx, args)
+}
+
+// run is the whole program but for the process around it; it returns the exit code. It ends when ctx does.
+func (i *invocation) run(ctx context.Context, args []string) int {
+	i.args = args
+	root := i.command()
+	root.SetArgs(append([]string{}, args...)) // not nil, which would mean os.Args
+	ended := make(chan error, 1)
+	go func() { ended <- root.ExecuteContext(ctx) }()
+	var err error
+	select {
+	case err = <-ended:
+	case s := <-i.again:
+		return i.leave(s.(syscall.Signal))
+	}
+	if err != nil && i.Options.From == nil { // the variables have not been read, and one says how it is told
+		_ = i.readEnvironment(root)
+	}
+	if err == nil {
+		err = i.unwritten
+	}
+	if err == nil {
+		return exitFine
+	}
+	// The error itself, and not one that wraps it: a server's says "writing to the client", and is told.
+	if write, ok := err.(*fs.PathError); ok && write.Path == "/dev/stdout" && errors.Is(write, syscall.EPIPE) {
+		return exitFailure // head has seen enough
+	}
+	if exit, ok := errors.AsType[exitError](err); ok {
+		return int(exit)
+	}
+	if usage, ok := errors.AsType[*serve.UsageError](err); ok {
+		i.Say(zerolog.ErrorLevel, usage.Error())
+		return exitUsage
+	}
+	i.Say(zerolog.ErrorLevel, "runnel: "+err.Error())
+	return exitFailure
+}
+
+// leave ends the process though a command still runs. Only a call has last words: the line that it draws is taken away.
+func (i *invocation) leave(s syscall.Signal) int {
+	var end func()
+	select {
+	case end = <-i.lastWords:
+	default:
+		i.killedBy = s
+		return exitFailure
+	}
+	const patience = 100 * time.Millisecond // a terminal that has been stopped takes no word
+	ended := make(chan struct{})
+	go func() { defer close(ended); end() }()
+	select {
+	case <-ended:
+	case <-time.After(patience):
+	}
+	return exitInterrupted
+}
+
+// flagError words what pflag found wrong with the flags of a command.
+func flagError(cmd *cobra.Command, err error) error {
+	var value *pflag.InvalidValueError
+	var unknown *pflag.NotExistError
+	var missing *pflag.ValueRequiredError
+	switch {
+	case errors.As(err, &value):
+		cause := errors.Unwrap(value)
+		if value.GetFlag().Value.Type() == "bool" {
+			cause = fmt.Errorf("%q is no truth value; allowed: true, false", value.GetValue())
+		}
+		err = fmt.Errorf("--%s: %s", value.GetFlag().Name, serve.AllowedInParentheses(cause))
+	case errors.As(err, &unknown):
+		name, letters := unknown.GetSpecifiedName(), unknown.GetSpecifiedShortnames()
+		names := commandNames(cmd) // --doctor
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+		if f := cmd.Flags().Lookup("output"); f != nil && f.Shorthand == "o" && (name == "json" || name == "ndjson") {
+			return fmt.Errorf("unknown flag --%s (write -o %s)", name, name)
+		}
+		err = didYouMean(fmt.Errorf("unknown flag %s", dashed(name, letters)), "--"+cmp.Or(letters, name), names) // -config
+	case errors.As(err, &missing):
+		name, _ := pflag.UnquoteUsage(missing.GetFlag())
+		err = fmt.Errorf("%s needs a value: %s", dashed(missing.GetSpecifiedName(), missing.GetSpecifiedShortnames()), name)
+	}
+	return err
+}
+
+// dashed is a flag as it was written: letters are those that stood behind a single dash, if one did.
+func dashed(name, letters string) string {
+	if letters != "" {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+const about = `An MCP host (an assistant, an IDE, a script) starts runnel and calls its tools. Each call runs as a task: its output arrives while it
+runs, long work goes on in the background, and its result is kept until somebody fetches it.
+
+Without a command, runnel serves on stdin and stdout, as "runnel serve" does. Every flag has an environment variable, RUNNEL_MAX_LINE
+for --max-line. A flag wins over its variable, and the variable wins over the config file.`
+
+const examples = `  # one tool, without a config file: what a host would start
+  runnel --tool 'gotest=go test -v {{package}}'
+
+  # try that tool in a shell
+  runnel call gotest package=./... --tool 'gotest=go test -v {{package}}'
+
+  # tools from a file; is the file right?
+  runnel --config runnel.yaml
+  runnel config check runnel.yaml
+
+  # what are my hosts running right now?
+  runnel tasks list
+
+  # does all of it work here?
+  runnel doctor
+
+  # from a script: write requests, wait for all answers
+  printf '%s\n' "$INITIALIZE" "$CALL" | runnel --drain -1 --tool 'hello=echo hello {{who}}'`
+
+// command is the whole command line.
+func (i *invocation) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "runnel",
+		Short:         "Serve commands as MCP tools whose output streams while they run",
+		Long:          about,
+		Example:       examples,
+		Args:          noArguments,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetIn(i.Stdin)
+	root.SetOut(i.Stdout)
+	root.SetErr(i.Stderr)
+	flags := root.Flags()
+	i.Options.Register(flags)
+	servers := []*cobra.Command{root, i.serveCommand(flags), i.wrapCommand(flags)}
+	root.AddCommand(servers[1:]...)
+	root.AddCommand(i.toolsCommand(flags), i.callCommand(flags), i.tasksCommand(flags), i.traceCommand(), i.doctorCommand(flags),
+		i.configCommand(flags.Lookup("config")), i.trustCommand(), manCommand(), i.versionCommand())
+	version := flags.Bool("version", false, "print the version, its commit and its date")
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if *version {
+			return i.printVersion()
+		}
+		return i.serve(cmd, args)
+	}
+	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
+		if !slices.Contains(servers, cmd) { // to a server it may mean to read its config again
+			cmd.SetContext(i.UntilHangup(cmd.Context()))
+		}
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misuse(cmd, "%w", flagError(cmd, err)) })
+	root.SetHelpFunc(i.help)
+	completeFlags(root)
+	mendCompletion(root)
+	mendHelp(root)
+	return root
+}

@@ -1,0 +1,28 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// serveCommand is "runnel serve".
+func (i *invocation) serveCommand(flags *pflag.FlagSet) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "serve",
+		Short:   "Serve MCP on stdin and stdout (runnel without a command does the same)",
+		Example: "  # what a host starts\n  runnel serve --config runnel.yaml",
+		Args:    noArguments,
+		RunE:    i.serve,
+	}
+	cmd.Flags().SortFlags = false
+	cmd.Flags().AddFlagSet(flags)
+	return cmd
+}
+
+// serve is "runnel", "runnel serve" and, with a server to stand before, "runnel wrap".
+func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
+	if err := i.readEnvironment(cmd); err != nil {
+		return err
+	}
+	return i.Setup.Serve(cmd.Context())
+}

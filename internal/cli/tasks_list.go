@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"runnel/internal/serve"
+	"runnel/internal/term"
+	"runnel/tasks"
+)
+
+func (i *invocation) listCommand() *cobra.Command {
+	var running, watch bool
+	var output *serve.Choice
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the tasks: id, status, tool, age, the last line",
+		Long:    "Lists the tasks, the newest last. A line ends with the last line of output of a task that runs, or with how the task ended.",
+		Example: `  # what are my hosts running right now?
+  runnel tasks list --running
+
+  # watch them
+  runnel tasks list --watch
+
+  # the ids of the tasks that failed
+  runnel tasks list -o ndjson | jq -r 'select(.status == "failed").taskId'`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if watch && (output.Word != "text" || !term.IsTerminal(i.Stdout)) {
+				return misuse(cmd, "runnel tasks list: --watch draws on a terminal; a script waits with runnel tasks wait ID")
+			}
+			l, err := i.openLocal(cmd)
+			switch {
+			case errors.Is(err, errNoState):
+				i.Say(zerolog.InfoLevel, err.Error())
+			case err != nil:
+				return err
+			default:
+				defer l.close()
+			}
+			if watch && l != nil {
+				return i.watchTasks(cmd.Context(), l, running)
+			}
+			list, err := l.some(cmd.Context(), running)
+			if err != nil {
+				return err
+			}
+			shown := make([]listedTask, len(list))
+			for n, t := range list {
+				shown[n] = listedTask{Task: t.Shown(), Tool: t.Tool}
+			}
+			switch output.Word {
+			case "json":
+				return i.writeJSON(map[string]any{"tasks": shown})
+			case "ndjson":
+				return writeLines(i, shown)
+			}
+			if len(list) == 0 && l != nil {
+				i.Say(zerolog.InfoLevel, fmt.Sprintf("none of owner %q in %s", l.owner, l.dir))
+			}
+			return i.printTasks(cmd.Context(), l, list)
+		},
+	}
+	cmd.Flags().BoolVar(&running, "running", false, "only those that have not ended")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show the list again every second, until Ctrl-C")
+	output = outputFlag(cmd.Flags(), "json (the list on one line)", "ndjson (a task on each line)")
+	return cmd
+}
+
+// some are the owner's tasks, or those that have not ended. Without a state there are none.
+func (l *local) some(ctx context.Context, running bool) ([]tasks.Task, error) {
+	if l == nil {
+		return nil, nil
+	}
+	list, err := l.all(ctx)
+	if running {
+		list = slices.DeleteFunc(list, func(t tasks.Task) bool { return t.Status.Terminal() })
+	}
+	return list, err
+}
+
+// watchTasks shows the list again and again, as many of the newest as fit.
+func (i *invocation) watchTasks(ctx context.Context, l *local, running bool) error {
+	const home = "\x1b[H\x1b[J"
+	for {
+		list, err := l.some(ctx, running)
+		if ctx.Err() != nil {
+			return exitError(exitInterrupted)
+		}
+		if err != nil {
+			return err
+		}
+		_, height := term.Size(i.Stdout)
+		list = list[max(len(list)-(height-2), 0):] // the head, and the line of the cursor
+		if _, err := io.WriteString(i.Stdout, home); err != nil {
+			return err
+		}
+		if err := i.printTasks(ctx, l, list); err != nil {
+			return err
+		}
+		if len(list) == 0 {
+			if _, err := fmt.Fprintln(i.Stdout, "no tasks"); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return exitError(exitInterrupted)
+		}
+	}
+}
+
+// printTasks writes a table. l may be nil if there are no tasks.
+func (i *invocation) printTasks(ctx context.Context, l *local, list []tasks.Task) error {
+	if len(list) == 0 {
+		return nil
+	}
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "ID\tSTATUS\tTOOL\tAGE\tTOOK\t")
+	short := shortIDs(list)
+	for _, t := range list {
+		took, says := t.UpdatedAt.Sub(t.CreatedAt), t.StatusMessage
+		if !t.Status.Terminal() {
+			took = time.Since(t.CreatedAt)
+			if whole, err := l.runner.Get(ctx, t.ID); err == nil && says == "" {
+				says = whole.StatusMessage
+			}
+		}
+		says, _, _ = strings.Cut(says, "\n")
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", term.Printable(short[t.ID]), term.Printable(string(t.Status)), term.Printable(t.Tool), term.Age(time.Since(t.CreatedAt)), term.Age(took), term.Shorten(term.Printable(says)))
+	}
+	_ = table.Flush() // memory takes all
+	return term.PrintLines(i.Stdout, text.String())
+}
+
+// shortIDs are the beginnings of ids, 8 characters or as many as tell one from the others.
+func shortIDs(list []tasks.Task) map[string]string {
+	ids := make([]string, len(list))
+	for i := range list {
+		ids[i] = list[i].ID
+	}
+	slices.Sort(ids) // those that begin alike stand beside each other
+	short := make(map[string]string, len(ids))
+	before := 0 // how many characters tell it from the one before
+	for i, id := range ids {
+		behind := 0
+		if i+1 < len(ids) {
+			for next := ids[i+1]; behind < min(len(id), len(next)) && id[behind] == next[behind]; behind++ {
+			}
+			behind++
+		}
+		short[id] = id[:min(max(8, before, behind), len(id))]
+		before = behind
+	}
+	return short
+}
