@@ -193,7 +193,7 @@ func fake(t *testing.T, name string, change func(*config.Upstream), tools ...str
 	if change != nil {
 		change(&conf)
 	}
-	u, err := NewUpstream(name, conf, Environment{Dir: t.TempDir()}, zerolog.Nop())
+	u, err := NewUpstream(name, conf, config.Environment{Dir: t.TempDir()}, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
-	"runnel/tools/config"
 )
 
 // A list counts all that a tool says of itself: each page stays below what clients read in a line.
@@ -62,12 +61,20 @@ func TestFallbackToolComesBack(t *testing.T) {
 	}
 }
 
-// A command that the config has no more may have calls: they keep their grace.
-func TestGraceOfACommandThatWasTakenOut(t *testing.T) {
+// graceful is a kind of tool that may take long to end.
+type graceful struct {
+	*Function
+	grace time.Duration
+}
+
+func (g graceful) Traits() Traits { return Traits{Grace: g.grace} }
+func (g graceful) Replace(Tool)   {}
+
+// A tool that the config has no more may have calls: they keep their grace.
+func TestGraceOfAToolThatWasTakenOut(t *testing.T) {
 	r, next := &Registry{}, &Registry{}
-	long := config.Command{Command: []string{"true"}, Grace: duration(time.Hour)}
-	short := config.Command{Command: []string{"true"}, Grace: duration(time.Minute)}
-	if err := errors.Join(r.Add(mustCommand(t, short)), next.Add(mustCommand(t, long))); err != nil {
+	tool := Func("tool", "", func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) { return nil, nil })
+	if err := errors.Join(r.Add(graceful{tool, time.Minute}), next.Add(graceful{tool, time.Hour})); err != nil {
 		t.Fatal(err)
 	}
 	for _, with := range []*Registry{next, {}} {

@@ -18,13 +18,13 @@ const maxPrefix = 64
 
 // NewUpstream checks a configuration and makes the upstream of a name, which starts when its tools are needed first. What is
 // wrong with it is a *ConfigError.
-func NewUpstream(name string, conf config.Upstream, env Environment, log zerolog.Logger) (*Upstream, error) {
+func NewUpstream(name string, conf config.Upstream, env config.Environment, log zerolog.Logger) (*Upstream, error) {
 	switch {
 	case len(conf.Command) == 0:
 		return nil, &config.Error{Problem: "says no server to start", Allowed: "command (a list of words)"}
 	case conf.Command[0] == "":
 		return nil, &config.Error{Key: "command[0]", Problem: "is empty", Allowed: "a program's name or path"}
-	case conf.Prefix != "" && !isToolName(conf.Prefix) || len(conf.Prefix) > maxPrefix:
+	case conf.Prefix != "" && CheckName(conf.Prefix) != nil || len(conf.Prefix) > maxPrefix:
 		return nil, &config.Error{Key: "prefix", Problem: fmt.Sprintf("%q cannot stand in a tool's name", conf.Prefix), Allowed: fmt.Sprintf("up to %d letters, digits, _, - and .", maxPrefix)}
 	case conf.HungAfter != nil && *conf.HungAfter < 0:
 		return nil, &config.Error{Key: "hungAfter", Problem: conf.HungAfter.String() + " is negative", Allowed: "0 (for ever) or more"}
@@ -34,18 +34,18 @@ func NewUpstream(name string, conf config.Upstream, env Environment, log zerolog
 			return nil, &config.Error{Key: "deny", Problem: fmt.Sprintf("%q stands in allow, too", tool), Allowed: "one of the two"}
 		}
 	}
-	// What a server inherits is what a command inherits.
-	inherits := Command{name: name, config: config.Command{Env: conf.Env}}
-	if err := inherits.buildEnvironment(env); err != nil {
+	dir, inherited, err := env.Inherit("", conf.Env)
+	if err != nil {
 		return nil, err
 	}
-	before, _ := process.LookupEnv(inherits.env(), hopsVariable)
+	vars := process.Environ(inherited, dir, conf.Env)
+	before, _ := process.LookupEnv(vars, hopsVariable)
 	hops, _ := strconv.Atoi(before) // "" is 0
 	if hops >= maxHops {
 		return nil, &config.Error{Problem: fmt.Sprintf("there are %d runnels before this one already, each the upstream of another", hops), Allowed: "a config for the upstream, by --config, that does not name itself"}
 	}
-	vars := append(inherits.env(), fmt.Sprintf("%s=%d", hopsVariable, hops+1))
-	u := newUpstream(name, conf, inherits.dir, vars, log)
+	vars = append(vars, fmt.Sprintf("%s=%d", hopsVariable, hops+1))
+	u := newUpstream(name, conf, dir, vars, log)
 	u.version = env.Version
 	return u, nil
 }
@@ -60,7 +60,7 @@ const (
 // Servers makes the upstreams that the config describes, sorted by name. They run as commands do; see Commands.
 // version is runnel's, which they are told.
 func Servers(c *config.Config, vars []string, version string, log zerolog.Logger) ([]*Upstream, error) {
-	env := Environment{Dir: c.Dir(), Vars: vars, Version: version}
+	env := config.Environment{Dir: c.Dir(), Vars: vars, Version: version}
 	var list []*Upstream
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {

@@ -17,6 +17,7 @@ import (
 	"runnel/internal/serve"
 	"runnel/internal/term"
 	"runnel/tools"
+	"runnel/tools/command"
 	"runnel/tools/config"
 )
 
@@ -86,7 +87,7 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 
 // checkWhole reports all that is wrong with a config. It starts nothing.
 func (i *invocation) checkWhole(conf *config.Config) error {
-	_, err := tools.Commands(conf, i.Env)
+	_, err := command.All(conf, i.Env)
 	_, wrong := tools.Servers(conf, i.Env, serve.Version(), i.Logger())
 	return errors.Join(conf.Check(), err, wrong)
 }

@@ -25,6 +25,7 @@ import (
 	"runnel/tasks"
 	"runnel/tasks/sqlite"
 	"runnel/tools"
+	"runnel/tools/command"
 	"runnel/tools/config"
 	"runnel/tools/process"
 	"runnel/tools/selftest"
@@ -140,9 +141,9 @@ func (d *diagnosis) programs(conf *config.Config) {
 	if _, err := process.ThisProgram(); err != nil {
 		d.bad("commands", "none can be started: %v", err)
 	}
-	commands, _ := tools.Commands(conf, d.i.Env)
+	commands, _ := command.All(conf, d.i.Env)
 	for _, spec := range d.i.Options.Tools {
-		if c, err := tools.NewCommandLine(spec, tools.Environment{Vars: d.i.Env}); err == nil {
+		if c, err := command.FromLine(spec, config.Environment{Vars: d.i.Env}); err == nil {
 			commands = append(commands, c)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 	"runnel/partials"
 	"runnel/tools"
+	"runnel/tools/command"
 	"runnel/tools/config"
 )
 
@@ -66,8 +67,8 @@ func TestMain(m *testing.M) {
 // holdGuard runs a command until letGo. The guard, and the thread that starts commands, are there as long as commands run and serve all
 // of the process: one that came to be in a bubble of testing/synctest would keep it from its end, and could not serve another bubble.
 func holdGuard() (letGo func()) {
-	c, err := tools.NewCommand("hold", config.Command{Shell: "echo held; exec tail -f " + os.DevNull},
-		tools.Environment{Vars: []string{"PATH=" + searchPath, childMark}})
+	c, err := command.New("hold", config.Command{Shell: "echo held; exec tail -f " + os.DevNull},
+		config.Environment{Vars: []string{"PATH=" + searchPath, childMark}})
 	if err != nil {
 		panic(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"runnel/tools"
+	"runnel/tools/command"
 	"runnel/tools/config"
 	"runnel/tools/selftest"
 )
@@ -28,7 +29,7 @@ func (s *Setup) Registry(conf *config.Config) (set *tools.UpstreamSet, count int
 			errs = append(errs, fmt.Errorf("%s: %w", from(), err))
 		}
 	}
-	commands, err := tools.Commands(conf, s.Env)
+	commands, err := command.All(conf, s.Env)
 	upstreams, wrong := tools.Servers(conf, s.Env, Version(), s.Logger())
 	errs = append(errs, conf.Check(), err, wrong)
 	for _, c := range commands {
@@ -37,7 +38,7 @@ func (s *Setup) Registry(conf *config.Config) (set *tools.UpstreamSet, count int
 	}
 	flag := func(name string) func() string { return func() string { return s.Options.From[name] } }
 	for _, spec := range s.Options.Tools {
-		c, err := tools.NewCommandLine(spec, tools.Environment{Vars: s.Env, MaxResult: conf.Tasks.MaxResult})
+		c, err := command.FromLine(spec, config.Environment{Vars: s.Env, MaxResult: conf.Tasks.MaxResult})
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %s", s.Options.From["tool"], AllowedInParentheses(err)))
 			continue
@@ -73,12 +74,12 @@ func (s *Setup) Registry(conf *config.Config) (set *tools.UpstreamSet, count int
 
 // wrappedUpstream is the server behind "runnel wrap --".
 func (s *Setup) wrappedUpstream() (*tools.Upstream, error) {
-	return tools.NewUpstream(tools.WrappedName, config.Upstream{Command: s.Wrapped}, tools.Environment{Vars: s.Env, Version: Version()}, s.Logger())
+	return tools.NewUpstream(tools.WrappedName, config.Upstream{Command: s.Wrapped}, config.Environment{Vars: s.Env, Version: Version()}, s.Logger())
 }
 
 // outlive lets the calls of a tool outlive this process.
 func outlive(tool tools.Tool, conf *config.Config) error {
-	command, ok := tool.(*tools.Command)
+	command, ok := tool.(*command.Command)
 	switch {
 	case !ok:
 		return fmt.Errorf("--detach: %s is no command: only commands can go on by themselves", tool.Describe().Name)

@@ -15,6 +15,7 @@ import (
 	"runnel/tasks"
 	"runnel/tasks/sqlite"
 	"runnel/tools"
+	"runnel/tools/command"
 	"runnel/tools/config"
 	"runnel/tools/detach"
 	"runnel/tools/process"
@@ -76,9 +77,9 @@ func supervisors(conf *config.Config, store tasks.State) func(*tools.Detached) e
 		return nil
 	}
 	return (&detach.Supervisors{
-		StateDir:       tools.RawText(s.Dir()),
+		StateDir:       command.RawText(s.Dir()),
 		MaxState:       int64(conf.State.MaxState),
-		Owner:          tools.RawText(conf.Server.Owner),
+		Owner:          command.RawText(conf.Server.Owner),
 		MaxPending:     int(conf.Partials.MaxPending),
 		ErrorsComplete: conf.Tasks.FailedExit == "completed",
 	}).Start

@@ -19,14 +19,15 @@ import (
 	"runnel/tasks"
 	"runnel/tasks/sqlite"
 	"runnel/tools"
+	"runnel/tools/command"
 	"runnel/tools/process"
 )
 
 // Supervisors start the processes that go on with detached calls, and are what these must know of this one.
 type Supervisors struct {
-	StateDir       tools.RawText // absolute
+	StateDir       command.RawText // absolute
 	MaxState       int64
-	Owner          tools.RawText
+	Owner          command.RawText
 	MaxPending     int  // tasks.Options.MaxPending
 	ErrorsComplete bool // tasks.Options.ErrorsComplete
 }
@@ -182,13 +183,13 @@ func supervise(in io.Reader, answer io.WriteCloser) error {
 
 // take takes the task over and starts its work.
 func (o *order) take(ctx context.Context, runner *tasks.Runner, log zerolog.Logger) (*tasks.Run, error) {
-	var recipe tools.Recipe
+	var recipe command.Recipe
 	if err := json.Unmarshal(o.Call.Tool, &recipe); err != nil {
 		return nil, err
 	}
-	command, err := recipe.Make(string(o.StateDir), string(o.Owner))
+	c, err := recipe.Make(string(o.StateDir), string(o.Owner))
 	if err != nil {
 		return nil, err
 	}
-	return tools.Take(ctx, runner, o.Call, command, fmt.Appendf(nil, `{"pid":%d}`, os.Getpid()), log)
+	return tools.Take(ctx, runner, o.Call, c, fmt.Appendf(nil, `{"pid":%d}`, os.Getpid()), log)
 }

@@ -1,4 +1,4 @@
-package tools
+package command
 
 import (
 	"bufio"
@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"runnel/partials"
+	"runnel/tools"
 	"runnel/tools/config"
 )
 
@@ -212,7 +213,7 @@ func TestPty(t *testing.T) {
 		"strip": "terminal\nno input\n24 80\nbc\nxterm-256color\n",
 		"keep":  "terminal\r\nno input\r\n24 80\r\na\rb\033[1mc\033[0m\r\nxterm-256color\r\n",
 	} {
-		c, err := NewCommand("test", config.Command{Shell: shell, Pty: true, ANSI: ansi}, Environment{Vars: []string{"PATH=" + os.Getenv("PATH")}})
+		c, err := New("test", config.Command{Shell: shell, Pty: true, ANSI: ansi}, config.Environment{Vars: []string{"PATH=" + os.Getenv("PATH")}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -380,7 +381,7 @@ func TestMaxConcurrent(t *testing.T) {
 func TestMaxConcurrentIsKept(t *testing.T) {
 	conf := config.Command{Shell: `echo in; read x < "$GATE"`, MaxConcurrent: 1, Env: map[string]string{"GATE": newGate(t)}}
 	before, after := mustCommand(t, conf), mustCommand(t, conf)
-	var registry, next Registry
+	var registry, next tools.Registry
 	if err := errors.Join(registry.Add(before), next.Add(after)); err != nil {
 		t.Fatal(err)
 	}
@@ -391,8 +392,8 @@ func TestMaxConcurrentIsKept(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	waits, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
-		out := NewOutput(ctx, partials.NewLog(nil), func(_, _ float64, message string) { waits <- message })
-		_, err := after.Call(ctx, &Call{Arguments: json.RawMessage(`{}`)}, out)
+		out := tools.NewOutput(ctx, partials.NewLog(nil), func(_, _ float64, message string) { waits <- message })
+		_, err := after.Call(ctx, &tools.Call{Arguments: json.RawMessage(`{}`)}, out)
 		ended <- err
 	}()
 	select {

@@ -1,7 +1,6 @@
-package tools
+package command
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
+	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/process"
 	"runnel/tools/text"
@@ -88,14 +88,10 @@ func (o *outcome) lastLine() string {
 	case o.failed():
 		return o.verdict
 	case o.stdout.kept.Size() == 0 && o.stderr.kept.Size() == 0:
-		return silentEnd(*o.ExitCode)
+		return tools.SilentEnd(*o.ExitCode)
 	}
 	return ""
 }
-
-// silentEnd is all that there is to say of a command that ended well and printed nothing: hosts and models take an empty text for
-// something that is missing.
-func silentEnd(exitCode int) string { return fmt.Sprintf("no output, exit code %d", exitCode) }
 
 // end is the last line as content of its own, for a client that was sent the output as it came.
 func (o *outcome) end() []mcp.ContentBlock {
@@ -103,7 +99,7 @@ func (o *outcome) end() []mcp.ContentBlock {
 	if line == "" {
 		return nil
 	}
-	return []mcp.ContentBlock{streamText(o.newline()+line, mcp.StreamEnd)}
+	return []mcp.ContentBlock{tools.StreamText(o.newline()+line, mcp.StreamEnd)}
 }
 
 // newline stands before the last line if stdout does not end with one.
@@ -112,11 +108,6 @@ func (o *outcome) newline() string {
 		return "\n"
 	}
 	return ""
-}
-
-// streamText is text that says in its _meta what it is.
-func streamText(t, stream string) mcp.ContentBlock {
-	return rawjson.Encode(mcp.TextContent{Type: "text", Text: t, Meta: map[string]any{mcp.MetaStream: stream}})
 }
 
 // result is the tool's result: the output as text, and how the command ended as its last line where the output does not show
@@ -148,44 +139,11 @@ func (o *outcome) result(left func(text.Gap) string) *mcp.CallToolResult {
 		result.Content = append(result.Content, mcp.Text(shown))
 	}
 	if second != "" {
-		result.Content = append(result.Content, streamText(second, mcp.StreamStderr))
+		result.Content = append(result.Content, tools.StreamText(second, mcp.StreamStderr))
 	}
 	result.StructuredContent = o.structured(first + second)
 	result.Meta = map[string]any{mcp.MetaCommand: rawjson.Encode(o)}
 	return result
-}
-
-// SplitEnd is the content of a result with the line that says how a command ended, if it has one, as an item of its own behind the
-// rest: it is for people, and no output.
-func SplitEnd(r *mcp.CallToolResult) []mcp.ContentBlock {
-	var command struct {
-		ExitCode int `json:"exitCode"`
-	}
-	if len(r.Content) == 0 || r.Meta[mcp.MetaCommand] == nil || len(OnlyEnd(r.Content)) > 0 ||
-		json.Unmarshal(rawjson.Encode(r.Meta[mcp.MetaCommand]), &command) != nil {
-		return r.Content
-	}
-	output, ok := mcp.TextOf(r.Content[0])
-	if !ok || !r.IsError && output != silentEnd(command.ExitCode) {
-		return r.Content
-	}
-	begin := strings.LastIndexByte(output, '\n') + 1
-	var split []mcp.ContentBlock
-	if begin > 0 {
-		split = append(split, mcp.Text(output[:begin]))
-	}
-	split = append(split, r.Content[1:]...)
-	return append(split, streamText(output[begin:], mcp.StreamEnd))
-}
-
-// OnlyEnd are the items of content that say how a command ended.
-func OnlyEnd(content []mcp.ContentBlock) (end []mcp.ContentBlock) {
-	for _, item := range content {
-		if mcp.IsEnd(item) {
-			end = append(end, item)
-		}
-	}
-	return end
 }
 
 // shape says how the output is shown in a result.

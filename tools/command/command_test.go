@@ -1,4 +1,4 @@
-package tools
+package command
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"runnel/tools"
 	"runnel/tools/config"
 )
 
@@ -17,7 +18,7 @@ func TestCommandThatCannotStart(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "plain"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	env := Environment{Dir: dir, Vars: []string{"PATH=" + dir + ":/nowhere", "HOME=" + dir + "/home"}}
+	env := config.Environment{Dir: dir, Vars: []string{"PATH=" + dir + ":/nowhere", "HOME=" + dir + "/home"}}
 	for _, test := range []struct {
 		config config.Command
 		want   string
@@ -32,11 +33,11 @@ func TestCommandThatCannotStart(t *testing.T) {
 		{config.Command{Command: []string{"{{cmd}}", "/bin/sh"}, Input: config.Object(`{"cmd":{}}`)}, "names the command to run has no value"},
 		{config.Command{Command: []string{"/bin/sh", "{{big}}"}, Input: config.Object(`{"big":{"default":"` + strings.Repeat("x", 1<<18) + `"}}`)}, "argument list too long"},
 	} {
-		c, err := NewCommand("t", test.config, env)
+		c, err := New("t", test.config, env)
 		if err != nil {
 			t.Fatal(err)
 		}
-		result, err := c.Call(t.Context(), &Call{}, nil)
+		result, err := c.Call(t.Context(), &tools.Call{}, nil)
 		if err != nil || !result.IsError || !strings.Contains(contentText(t, result.Content[0]), test.want) {
 			t.Errorf("%v: %+v, %v, want %q", test.config.Command, result, err, test.want)
 		}
@@ -44,7 +45,7 @@ func TestCommandThatCannotStart(t *testing.T) {
 }
 
 func TestHomeThatIsNotSet(t *testing.T) {
-	_, err := NewCommand("t", config.Command{Command: []string{"ls"}, Dir: "~/x"}, Environment{Vars: []string{}})
+	_, err := New("t", config.Command{Command: []string{"ls"}, Dir: "~/x"}, config.Environment{Vars: []string{}})
 	if want := "dir: ~/x: HOME is not set; allowed: a path from / or from the config file's directory"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
@@ -55,7 +56,7 @@ func TestEndedCallStartsNothing(t *testing.T) {
 	why := errors.New("cancelled by the client")
 	cancel(why)
 	c := mustCommand(t, config.Command{Command: []string{"/bin/sh", "-c", "touch started"}})
-	if result, err := c.Call(ctx, &Call{}, nil); result != nil || !errors.Is(err, why) {
+	if result, err := c.Call(ctx, &tools.Call{}, nil); result != nil || !errors.Is(err, why) {
 		t.Errorf("%+v, %v", result, err)
 	}
 	if _, err := os.Stat(filepath.Join(c.dir, "started")); err == nil {
@@ -65,12 +66,12 @@ func TestEndedCallStartsNothing(t *testing.T) {
 
 func TestShellArguments(t *testing.T) {
 	t.Setenv("LEAK", "from runnel")
-	c, err := NewCommand("t", config.Command{
+	c, err := New("t", config.Command{
 		Shell: `printf '%s|' "$host" "$list" "$n" "$LEAK" "${other-unset}" "${given-unset}" "$CONFIG"; pwd`,
 		Input: config.Object(`{"type":"object","properties":{"host":{},"list":{},"n":{"default":3},"LEAK":{},"given":{}}}`),
 		Env:   map[string]string{"CONFIG": "c"},
 		Dir:   "/",
-	}, Environment{})
+	}, config.Environment{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,8 +83,8 @@ func TestShellArguments(t *testing.T) {
 
 func TestEnvironmentOfACommand(t *testing.T) {
 	dir := t.TempDir()
-	c, err := NewCommand("t", config.Command{Command: []string{"env"}, Env: map[string]string{"B": "config"}, Dir: "."},
-		Environment{Dir: dir, Vars: []string{"PATH=" + os.Getenv("PATH"), "A=runnel", "B=runnel", "PWD=/wrong", "RUNNEL_VARIABLES=/outer"}})
+	c, err := New("t", config.Command{Command: []string{"env"}, Env: map[string]string{"B": "config"}, Dir: "."},
+		config.Environment{Dir: dir, Vars: []string{"PATH=" + os.Getenv("PATH"), "A=runnel", "B=runnel", "PWD=/wrong", "RUNNEL_VARIABLES=/outer"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package tools
+package command
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"runnel/tools"
 	"runnel/tools/config"
 )
 
@@ -32,7 +33,7 @@ func TestExpand(t *testing.T) {
 		{command: []string{"{{s}}"}, args: []string{`"s":"{{n}}","n":1`}, want: []string{"{{n}}"}},
 		{command: []string{"{{.Names}}", "{{json .}}", "{s}", "{{ }}"}, args: nil, want: []string{"{{.Names}}", "{{json .}}", "{s}", "{{ }}"}},
 	} {
-		c, err := NewCommand("t", config.Command{Command: append([]string{"prog"}, test.command...), Input: config.Object(input)}, Environment{})
+		c, err := New("t", config.Command{Command: append([]string{"prog"}, test.command...), Input: config.Object(input)}, config.Environment{})
 		if err != nil {
 			t.Errorf("%q: %v", test.command, err)
 			continue
@@ -76,7 +77,7 @@ func TestArgumentsThatNoCommandCanTake(t *testing.T) {
 		`{"a":"x\u0000y","b":""}`: `argument "a" holds a NUL character`,
 		`{"a":[1],"b":[2]}`:       `arguments "a" and "b" are both arrays`,
 	} {
-		result, err := c.Call(t.Context(), &Call{Arguments: json.RawMessage(args)}, nil)
+		result, err := c.Call(t.Context(), &tools.Call{Arguments: json.RawMessage(args)}, nil)
 		if err != nil || !result.IsError || !strings.Contains(contentText(t, result.Content[0]), want) {
 			t.Errorf("%s: %+v, %v, want %q", args, result, err, want)
 		}
@@ -98,7 +99,7 @@ func TestCommandLine(t *testing.T) {
 		}
 	}
 
-	c, err := NewCommandLine(`search=grep -rn {{pattern}} {{dir}} --e={{pattern}}`, Environment{})
+	c, err := FromLine(`search=grep -rn {{pattern}} {{dir}} --e={{pattern}}`, config.Environment{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func TestCommandLine(t *testing.T) {
 	if tool.Name != "search" || string(tool.InputSchema) != want {
 		t.Errorf("tool %q with input %s, want %s", tool.Name, tool.InputSchema, want)
 	}
-	apart, err := NewCommandLine(`print=echo '{{' 'x}}'`, Environment{}) // no placeholder
+	apart, err := FromLine(`print=echo '{{' 'x}}'`, config.Environment{}) // no placeholder
 	if err != nil || len(apart.in.names) > 0 {
 		t.Errorf("arguments %q, error %v", apart.in.names, err)
 	}
@@ -119,7 +120,7 @@ func TestCommandLine(t *testing.T) {
 		`x=echo "hi`: "double quote is not closed",
 		`x=echo \`:   "backslash",
 	} {
-		if _, err := NewCommandLine(spec, Environment{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := FromLine(spec, config.Environment{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", spec, err, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package tools
+package command
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"runnel/rpc"
+	"runnel/tools"
 	"runnel/tools/process"
 )
 
@@ -25,7 +26,7 @@ type variablesFile struct {
 }
 
 // newVariablesFile writes the variables of a call to a file. The guard knows of the directory before it is there.
-func newVariablesFile(in *Call) (*variablesFile, error) {
+func newVariablesFile(in *tools.Call) (*variablesFile, error) {
 	temporary, err := filepath.Abs(os.TempDir()) // TMPDIR may name it from here: the command runs elsewhere, and so does the guard
 	f := &variablesFile{path: filepath.Join(temporary, "runnel-"+rand.Text(), "variables.json"), before: in.Variables()}
 	if err == nil {
@@ -46,7 +47,7 @@ func newVariablesFile(in *Call) (*variablesFile, error) {
 }
 
 // merge takes over what the command wrote.
-func (f *variablesFile) merge(ctx context.Context, in *Call) error {
+func (f *variablesFile) merge(ctx context.Context, in *tools.Call) error {
 	file, err := os.OpenFile(f.path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // to open a pipe would wait for who writes to it
 	if err != nil {
 		return fmt.Errorf("reading the variables that the command wrote: %w", err)

@@ -1,4 +1,4 @@
-package tools
+package command
 
 import (
 	"encoding/json"
@@ -6,22 +6,23 @@ import (
 	"reflect"
 	"testing"
 
+	"runnel/tools"
 	"runnel/tools/config"
 )
 
 // A supervisor gets the configuration of its command and what stands around it as JSON: all of it arrives, and makes the same command.
 func TestConfigReachesTheSupervisor(t *testing.T) {
-	conf, err := config.Load(filepath.Join("..", "testdata", "config", "good", "full.yaml"))
+	conf, err := config.Load(filepath.Join("..", "..", "testdata", "config", "good", "full.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	vars := []string{"PATH=/bin", "HOME=/nowhere", "PWD=/elsewhere", "LATIN=\xe9\xff", "LINES=a\nb", "EMPTY="}
-	commands, err := Commands(conf, vars)
+	commands, err := All(conf, vars)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range commands {
-		arguments := &Call{Arguments: json.RawMessage(`{"run": "a b", "packages": ["x", "y"], "host": "h"}`)}
+		arguments := &tools.Call{Arguments: json.RawMessage(`{"run": "a b", "packages": ["x", "y"], "host": "h"}`)}
 		sent := c.recipe()
 		encoded, err := json.Marshal(sent)
 		if err != nil {

@@ -1,4 +1,4 @@
-package tools
+package command
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
+	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/schema"
 )
@@ -64,12 +65,12 @@ func TestResultOfASilentEnd(t *testing.T) {
 		if result.IsError || r.in.Said.Status != "" || len(result.Content) != 1 || contentText(t, result.Content[0]) != want {
 			t.Errorf("%s: %+v", shell, result)
 		}
-		if rest := *r.in.Said.Rest; len(rest) != 1 || string(rest[0]) != string(streamText(want, "end")) {
+		if rest := *r.in.Said.Rest; len(rest) != 1 || string(rest[0]) != string(tools.StreamText(want, "end")) {
 			t.Errorf("%s: behind the output %s", shell, rest)
 		}
 	}
 	result, _, _ := call(t, mustCommand(t, config.Command{Shell: "echo warning >&2", Stderr: "separate"}), `{}`)
-	if len(result.Content) != 1 || string(result.Content[0]) != string(streamText("warning\n", "stderr")) {
+	if len(result.Content) != 1 || string(result.Content[0]) != string(tools.StreamText("warning\n", "stderr")) {
 		t.Errorf("only stderr: %s", result.Content)
 	}
 }

@@ -1,4 +1,4 @@
-package tools
+package command
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"runnel/partials"
+	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/text"
 )
@@ -18,7 +19,7 @@ const lastKept = 4 << 10
 type record struct {
 	ctx    context.Context
 	config *config.Command
-	out    *Output
+	out    *tools.Output
 	stdout textStream
 	stderr textStream
 
@@ -27,7 +28,7 @@ type record struct {
 	last     []byte      // the end of both streams, as they came
 }
 
-func newRecord(ctx context.Context, config *config.Command, marks *regexp.Regexp, out *Output) *record {
+func newRecord(ctx context.Context, config *config.Command, marks *regexp.Regexp, out *tools.Output) *record {
 	r := &record{ctx: ctx, config: config, out: out}
 	r.stdout.init(r, partials.Stdout, marks)
 	r.stderr.init(r, partials.Stderr, marks)

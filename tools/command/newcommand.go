@@ -1,23 +1,22 @@
-package tools
+package command
 
 import (
 	"cmp"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"runnel/rpc/mcp"
+	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/process"
 	"runnel/tools/text"
 )
 
-// NewCommand checks a configuration and makes the tool. What is wrong with it is a *ConfigError.
-func NewCommand(name string, conf config.Command, env Environment) (*Command, error) {
+// New checks a configuration and makes the tool. What is wrong with it is a *ConfigError.
+func New(name string, conf config.Command, env config.Environment) (*Command, error) {
 	in, err := parseInputs(conf.Input, conf.Required)
 	if err != nil {
 		return nil, err
@@ -25,9 +24,9 @@ func NewCommand(name string, conf config.Command, env Environment) (*Command, er
 	return newCommand(name, conf, in, env)
 }
 
-func newCommand(name string, conf config.Command, in *inputs, env Environment) (*Command, error) {
+func newCommand(name string, conf config.Command, in *inputs, env config.Environment) (*Command, error) {
 	c := &Command{name: name, config: conf, in: in}
-	if !isToolName(name) {
+	if tools.CheckName(name) != nil {
 		return nil, &config.Error{Problem: fmt.Sprintf("%q is no name for a tool", name), Allowed: "1 to 128 letters, digits, _, - and ."}
 	}
 	if err := checkNUL(&conf); err != nil {
@@ -68,7 +67,10 @@ func newCommand(name string, conf config.Command, in *inputs, env Environment) (
 	if conf.MaxConcurrent > 0 {
 		c.slots = make(chan struct{}, conf.MaxConcurrent)
 	}
-	return c, c.buildEnvironment(env)
+	dir, vars, err := env.Inherit(c.config.Dir, c.config.Env)
+	c.dir = dir
+	c.env = sync.OnceValue(func() []string { return c.environment(vars) }) // of a tool that is called
+	return c, err
 }
 
 // checkNUL refuses what the system would refuse at each call.
@@ -189,37 +191,6 @@ func (c *Command) buildShell() error {
 	for _, word := range []string{"/bin/sh", "-c", c.config.Shell} {
 		c.argv = append(c.argv, template{text: []string{word}})
 	}
-	return nil
-}
-
-func (c *Command) buildEnvironment(env Environment) error {
-	vars := env.Vars
-	if vars == nil {
-		vars = os.Environ()
-	}
-	dir := c.config.Dir
-	switch {
-	case config.InHome(dir):
-		home, _ := process.LookupEnv(vars, "HOME")
-		if !filepath.IsAbs(home) {
-			return &config.Error{Key: "dir", Problem: dir + ": HOME is not set", Allowed: "a path from / or from the config file's directory"}
-		}
-		dir = filepath.Join(home, dir[1:])
-	case !filepath.IsAbs(dir):
-		dir = filepath.Join(env.Dir, dir)
-	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return fmt.Errorf("finding the directory of %q: %w", c.name, err)
-	}
-	c.dir = dir
-
-	for name := range c.config.Env {
-		if name == "" || strings.ContainsAny(name, "= \t\n\x00") {
-			return &config.Error{Key: "env", Problem: fmt.Sprintf("%q is no name for a variable", name), Allowed: "a name without = and blanks"}
-		}
-	}
-	c.env = sync.OnceValue(func() []string { return c.environment(vars) }) // of a tool that is called
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package tools
+package command
 
 import (
 	"cmp"
@@ -14,20 +14,11 @@ import (
 	"time"
 
 	"runnel/rpc/mcp"
+	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/process"
 	"runnel/tools/schema"
 )
-
-// Environment is what the commands of one configuration find around them.
-type Environment struct {
-	Dir  string   // where commands run, and what a relative "dir" starts from; "" = runnel's own directory
-	Vars []string // "NAME=value"; nil = runnel's own environment
-
-	Version string // of runnel, for upstreams
-
-	MaxResult config.Size // of commands whose config says none; 0 = text.DefaultMaxResult
-}
 
 // Command is a tool that runs a program and streams what it prints.
 //
@@ -52,7 +43,7 @@ type Command struct {
 	queue *process.Slots // of a supervisor: instead of slots, for the calls in all processes
 }
 
-var _ Kind = (*Command)(nil)
+var _ tools.Kind = (*Command)(nil)
 
 // Describe tells what tools/list shows.
 func (c *Command) Describe() mcp.Tool {
@@ -70,7 +61,7 @@ func (c *Command) Describe() mcp.Tool {
 
 // Call runs the command once. A command that could not be started, or that ended badly, gives a
 // result with isError; Call itself returns an error only if ctx ended before the command began.
-func (c *Command) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToolResult, error) {
+func (c *Command) Call(ctx context.Context, in *tools.Call, out *tools.Output) (*mcp.CallToolResult, error) {
 	spec, err := c.prepare(in)
 	if err != nil {
 		return mcp.ErrorResult(err.Error()), nil
@@ -124,7 +115,7 @@ func (c *Command) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToo
 }
 
 // confirm asks the user whether to run the command. It returns the result of a call that may not run.
-func (c *Command) confirm(ctx context.Context, in *Call) (*mcp.CallToolResult, error) {
+func (c *Command) confirm(ctx context.Context, in *tools.Call) (*mcp.CallToolResult, error) {
 	if c.asks == nil {
 		return nil, nil
 	}
@@ -133,11 +124,11 @@ func (c *Command) confirm(ctx context.Context, in *Call) (*mcp.CallToolResult, e
 		return nil, err
 	}
 	question := c.asks.fill(func(name string) string { return strings.Join(args[name].values, " ") })
-	answer, err := in.Ask(ctx, Question{Message: question, Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
+	answer, err := in.Ask(ctx, tools.Question{Message: question, Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
 	switch {
-	case errors.Is(err, ErrCannotAsk) && c.config.ConfirmFallback == "run":
+	case errors.Is(err, tools.ErrCannotAsk) && c.config.ConfirmFallback == "run":
 		return nil, nil
-	case errors.Is(err, ErrCannotAsk):
+	case errors.Is(err, tools.ErrCannotAsk):
 		return nil, fmt.Errorf("not run: %s must be confirmed by the user, and %w", c.name, err)
 	case err != nil:
 		return nil, fmt.Errorf("asking the user: %w", err)
@@ -151,7 +142,7 @@ func (c *Command) confirm(ctx context.Context, in *Call) (*mcp.CallToolResult, e
 }
 
 // prepare fills the placeholders and finds the program.
-func (c *Command) prepare(in *Call) (*process.Spec, error) {
+func (c *Command) prepare(in *tools.Call) (*process.Spec, error) {
 	args, err := c.in.parseArguments(in.Arguments)
 	if err != nil {
 		return nil, err
@@ -203,7 +194,7 @@ func (c *Command) find(program string) (string, error) {
 
 // enter waits for a slot of maxConcurrent, until leave is called: a model that calls a tool twice at once gets both answers,
 // one after the other. The timeouts begin with the command, not with the wait.
-func (c *Command) enter(ctx context.Context, out *Output) (leave func(), err error) {
+func (c *Command) enter(ctx context.Context, out *tools.Output) (leave func(), err error) {
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
@@ -228,8 +219,8 @@ func (c *Command) enter(ctx context.Context, out *Output) (leave func(), err err
 }
 
 // Traits tells what the server needs to know.
-func (c *Command) Traits() Traits {
-	return Traits{
+func (c *Command) Traits() tools.Traits {
+	return tools.Traits{
 		Grace:      time.Duration(*c.config.Grace),
 		Detached:   c.config.Detach,
 		Confirms:   c.asks != nil,
@@ -239,7 +230,7 @@ func (c *Command) Traits() Traits {
 }
 
 // Replace lets the calls that run of the command before count among those of this one, as long as the limit is the same.
-func (c *Command) Replace(before Tool) {
+func (c *Command) Replace(before tools.Tool) {
 	if b, ok := before.(*Command); ok && cap(b.slots) == cap(c.slots) {
 		c.slots = b.slots
 	}

@@ -1,4 +1,4 @@
-package tools
+package command
 
 import (
 	"encoding/json"
@@ -10,9 +10,9 @@ import (
 	"runnel/tools/text"
 )
 
-// NewCommandLine makes a command tool from NAME=COMMAND, the value of the flag --tool. The command is
+// FromLine makes a command tool from NAME=COMMAND, the value of the flag --tool. The command is
 // split into words as a shell splits them, but no shell runs; each {{name}} is a required string argument.
-func NewCommandLine(spec string, env Environment) (*Command, error) {
+func FromLine(spec string, env config.Environment) (*Command, error) {
 	name, line, ok := strings.Cut(spec, "=")
 	if !ok {
 		return nil, fmt.Errorf("%q is no tool; allowed: NAME=COMMAND, such as 'search=grep -rn {{pattern}} .'", spec)
@@ -38,7 +38,7 @@ func NewCommandLine(spec string, env Environment) (*Command, error) {
 		properties.Write(key)
 		properties.WriteString(`:{"type":"string"}`)
 	}
-	c, err := NewCommand(name, config.Command{
+	c, err := New(name, config.Command{
 		Description: "Run " + line,
 		Command:     words,
 		Input:       config.Object("{" + properties.String() + "}"),

@@ -1,4 +1,4 @@
-package tools
+package command
 
 import (
 	"bytes"
@@ -13,8 +13,8 @@ import (
 	"runnel/tools/schema"
 )
 
-// newCheckedCommand is NewCommand with errors about the input that name the place within it.
-func newCheckedCommand(name string, conf config.Command, env Environment) (*Command, error) {
+// newChecked is New with errors about the input that name the place within it.
+func newChecked(name string, conf config.Command, env config.Environment) (*Command, error) {
 	in, err := parseInputs(conf.Input, conf.Required)
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func newCheckedCommand(name string, conf config.Command, env Environment) (*Comm
 
 // newUsingAll is newCommand, but it refuses an input that no placeholder has: a call would give it for nothing. In a script each is
 // a variable, which the programs that the script starts may read.
-func newUsingAll(name string, conf config.Command, in *inputs, env Environment, key inputKey) (*Command, error) {
+func newUsingAll(name string, conf config.Command, in *inputs, env config.Environment, key inputKey) (*Command, error) {
 	c, err := newCommand(name, conf, in, env)
 	if err != nil || conf.Shell != "" {
 		return c, err

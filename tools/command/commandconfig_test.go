@@ -1,4 +1,4 @@
-package tools
+package command
 
 import (
 	"errors"
@@ -47,7 +47,7 @@ func TestConfigErrors(t *testing.T) {
 		{config.Command{Command: []string{"echo", "\x00"}}, "command[1]", "NUL"},
 		{config.Command{Shell: "echo \x00"}, "shell", "NUL"},
 	} {
-		_, err := NewCommand("t", test.config, Environment{})
+		_, err := New("t", test.config, config.Environment{})
 		var ce *config.Error
 		if !errors.As(err, &ce) || ce.Key != test.key || !strings.Contains(err.Error(), test.problem) {
 			t.Errorf("%+v:\nerror %v, want key %q and %q", test.config, err, test.key, test.problem)

@@ -1,31 +1,30 @@
-package tools
+package serve
 
 import (
 	"encoding/json"
 	"errors"
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rs/zerolog"
 
+	"runnel/tools"
+	"runnel/tools/command"
 	"runnel/tools/config"
 )
 
 var update = flag.Bool("update", false, "write what is said now into the files of testdata/config/wrong")
 
-const configFiles = "../testdata/config"
+const configFiles = "../../testdata/config"
 
 // mistakes are all errors that a config gives, in the order in which a user sees them.
 func mistakes(c *config.Config, err error) []error {
 	if err == nil {
-		_, err = Commands(c, nil)
-		_, wrong := Servers(c, nil, "", zerolog.Nop())
+		_, err = command.All(c, nil)
+		_, wrong := tools.Servers(c, nil, "", zerolog.Nop())
 		err = errors.Join(c.Check(), err, wrong)
 	}
 	return flatten(err)
@@ -123,69 +122,4 @@ func configFile(t *testing.T, dir string) []string {
 		t.Fatalf("no files: %v", err)
 	}
 	return files
-}
-
-func TestToolsOfAConfig(t *testing.T) {
-	c, err := config.Load(filepath.Join(configFiles, "good", "full.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	commands, err := Commands(c, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, command := range commands {
-		names = append(names, command.name)
-		if want := filepath.Join(configFiles, "good", "sub", "dir"); command.name == "test" && !strings.HasSuffix(command.dir, strings.TrimPrefix(want, "..")) {
-			t.Errorf("dir %q, want %q: relative to the file", command.dir, want)
-		}
-	}
-	if want := []string{"deploy", "test"}; !slices.Equal(names, want) {
-		t.Errorf("tools %q, want %q", names, want)
-	}
-}
-
-// The defaults of a command that the schema shows are those that NewCommand fills in.
-func TestSchemaShowsCommandDefaults(t *testing.T) {
-	var schema struct {
-		Defs struct {
-			Tool struct {
-				Properties map[string]*struct {
-					Enum    []string
-					Default any
-				}
-			}
-		} `json:"$defs"`
-	}
-	if err := json.Unmarshal(config.Schema(), &schema); err != nil {
-		t.Fatal(err)
-	}
-	c, err := NewCommand("x", config.Command{Command: []string{"x"}}, Environment{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	filled := reflect.ValueOf(c.config)
-	for key, p := range schema.Defs.Tool.Properties {
-		if p.Default == nil || key == "dir" {
-			continue
-		}
-		f, _ := filled.Type().FieldByNameFunc(func(name string) bool {
-			f, _ := filled.Type().FieldByName(name)
-			return f.Tag.Get("yaml") == key
-		})
-		v := reflect.Indirect(filled.FieldByIndex(f.Index))
-		if got, want := fmt.Sprint(p.Default), fmt.Sprint(v.Interface()); got != want && (got != "0" || !v.IsZero()) {
-			t.Errorf("%s: the schema says %s, the command has %s", key, got, want)
-		}
-		if p.Enum != nil {
-			for _, word := range p.Enum {
-				conf := config.Command{Command: []string{"x"}}
-				reflect.ValueOf(&conf).Elem().FieldByIndex(f.Index).SetString(word)
-				if _, err := NewCommand("x", conf, Environment{}); err != nil {
-					t.Errorf("%s: the schema allows %s: %v", key, word, err)
-				}
-			}
-		}
-	}
 }

@@ -1,4 +1,4 @@
-package tools
+package command
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"runnel/partials"
+	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/process"
 )
@@ -46,12 +47,12 @@ func (c *Command) recipe() *Recipe {
 
 // Make makes the command. Its calls count among those that other supervisors of the owner run on the state.
 func (r *Recipe) Make(stateDir, owner string) (*Command, error) {
-	config := r.Config
+	conf := r.Config
 	for _, element := range r.Command {
-		config.Command = append(config.Command, string(element))
+		conf.Command = append(conf.Command, string(element))
 	}
-	c, err := NewCommand(r.Tool, config, Environment{Dir: string(r.Dir), Vars: strings.Split(string(r.Env), "\x00")})
-	if n := config.MaxConcurrent; err == nil && n > 0 {
+	c, err := New(r.Tool, conf, config.Environment{Dir: string(r.Dir), Vars: strings.Split(string(r.Env), "\x00")})
+	if n := conf.MaxConcurrent; err == nil && n > 0 {
 		c.queue = process.NewSlots(stateDir, owner+"\x00"+string(r.Dir)+"\x00"+r.Tool, n)
 	}
 	return c, err
@@ -70,7 +71,7 @@ func (c *Command) Detach() error {
 }
 
 // detach hands a call to a supervisor.
-func (c *Command) detach(ctx context.Context, in *Call, out *Output) error {
+func (c *Command) detach(ctx context.Context, in *tools.Call, out *tools.Output) error {
 	var follow func(context.Context, *partials.Reader)
 	if pattern := c.marks(); pattern != nil {
 		follow = func(ctx context.Context, output *partials.Reader) {

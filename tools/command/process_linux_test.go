@@ -1,4 +1,4 @@
-package tools
+package command
 
 import (
 	"bufio"
@@ -20,6 +20,7 @@ import (
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
+	"runnel/tools"
 	"runnel/tools/config"
 )
 
@@ -48,7 +49,7 @@ func init() {
 		if err := syscall.Setrlimit(unix.RLIMIT_NPROC, &syscall.Rlimit{Cur: n, Max: n}); err != nil {
 			panic(err)
 		}
-		c, err := NewCommand("test", config.Command{Command: []string{"sleep", "600"}}, Environment{Dir: "/", Vars: withoutChild(os.Environ())})
+		c, err := New("test", config.Command{Command: []string{"sleep", "600"}}, config.Environment{Dir: "/", Vars: withoutChild(os.Environ())})
 		if err != nil {
 			panic(err)
 		}
@@ -57,7 +58,7 @@ func init() {
 		for refused := 0; refused < 20; {
 			result := make(chan *mcp.CallToolResult, 1)
 			calls.Go(func() {
-				r, _ := c.Call(ctx, &Call{}, NewOutput(ctx, partials.NewLog(nil), nil))
+				r, _ := c.Call(ctx, &tools.Call{}, tools.NewOutput(ctx, partials.NewLog(nil), nil))
 				result <- r
 			})
 			select {
@@ -70,11 +71,11 @@ func init() {
 		}
 		cancel()
 		calls.Wait()
-		c, err = NewCommand("test", config.Command{Shell: "echo fine"}, Environment{Dir: "/", Vars: withoutChild(os.Environ())})
+		c, err = New("test", config.Command{Shell: "echo fine"}, config.Environment{Dir: "/", Vars: withoutChild(os.Environ())})
 		if err != nil {
 			panic(err)
 		}
-		r, err := c.Call(context.Background(), &Call{}, NewOutput(context.Background(), partials.NewLog(nil), nil))
+		r, err := c.Call(context.Background(), &tools.Call{}, tools.NewOutput(context.Background(), partials.NewLog(nil), nil))
 		fmt.Println(string(r.Content[0]), err)
 	}
 }
@@ -153,21 +154,7 @@ func TestStrayEndsWithItsCommand(t *testing.T) {
 	})
 }
 
-// What a server starts ends with it, too.
-func TestStrayEndsWithItsServer(t *testing.T) {
-	line := newLifeline(t)
-	ready := filepath.Join(t.TempDir(), "ready")
-	b := newBehind(t, fake(t, "fake", func(u *config.Upstream) {
-		u.Env["LINE"], u.Env["READY"], u.Env["PROGRAM"] = line.path, ready, u.Command[0]
-		u.Command = []string{"sh", "-c", `mkfifo "$READY"; setsid -f sh -c 'exec 9>"$LINE"; exec >"$READY" 2>&1; sleep 600'; : < "$READY"; exec "$PROGRAM" pid`}
-	}))
-	b.mustCall("pid")
-	line.isHeld()
-	b.Close()
-	line.gone()
-}
-
-// It ends with a runnel that is killed, too. What hides its mark and has lost its parent is not found then.
+// A stray ends with a runnel that is killed, too. What hides its mark and has lost its parent is not found then.
 func TestStrayEndsWithAKilledRunnel(t *testing.T) {
 	for name, shell := range strays {
 		if name == "no mark" {
@@ -224,36 +211,20 @@ func TestChildThatIsNotGoneAfterKill(t *testing.T) {
 	}
 }
 
-// Where runnel is the first process of a container, what a command or a server leaves behind becomes its child: it is collected.
+// Where runnel is the first process of a container, what a command leaves behind becomes its child: it is collected.
 func TestNoZombieIsLeft(t *testing.T) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		t.Skip(err)
 	}
 	defer func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) }()
-	const leave = `sleep 600 >&2 & echo $! > "$LEFT"; `
-	gone := func(t *testing.T, left string) {
-		text, _ := os.ReadFile(left)
-		pid := 0
-		if _, err := fmt.Sscan(string(text), &pid); err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
-			t.Errorf("process %d is there still: %v", pid, err)
-		}
+	left := filepath.Join(t.TempDir(), "left")
+	call(t, mustCommand(t, config.Command{Shell: `sleep 600 >&2 & echo $! > "$LEFT"; true`, Env: map[string]string{"LEFT": left}}), `{}`)
+	text, _ := os.ReadFile(left)
+	pid := 0
+	if _, err := fmt.Sscan(string(text), &pid); err != nil {
+		t.Fatal(err)
 	}
-	t.Run("command", func(t *testing.T) {
-		left := filepath.Join(t.TempDir(), "left")
-		call(t, mustCommand(t, config.Command{Shell: leave + "true", Env: map[string]string{"LEFT": left}}), `{}`)
-		gone(t, left)
-	})
-	t.Run("upstream", func(t *testing.T) {
-		left := filepath.Join(t.TempDir(), "left")
-		b := newBehind(t, fake(t, "fake", func(u *config.Upstream) {
-			u.Env["LEFT"], u.Env["PROGRAM"] = left, u.Command[0]
-			u.Command = []string{"sh", "-c", leave + `exec "$PROGRAM" pid`}
-		}))
-		b.mustCall("pid")
-		b.Close()
-		gone(t, left)
-	})
+	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("process %d is there still: %v", pid, err)
+	}
 }

@@ -1,4 +1,4 @@
-package tools
+package command
 
 import (
 	"fmt"
@@ -41,7 +41,7 @@ func BenchmarkConfig(b *testing.B) {
 		}
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := Commands(c, nil); err != nil {
+			if _, err := All(c, nil); err != nil {
 				b.Fatal(err)
 			}
 		}

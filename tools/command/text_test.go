@@ -1,4 +1,4 @@
-package tools
+package command
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"runnel/partials"
+	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/text"
 )
@@ -45,7 +46,7 @@ func FuzzLineEnd(f *testing.F) {
 // feedStream gives a stream its input in reads of random size and returns the chunks it made.
 func feedStream(t *testing.T, conf config.Command, in []byte, rng *rand.Rand) ([]partials.Chunk, *record) {
 	t.Helper()
-	c, err := NewCommand("t", config.Command{Command: []string{"x"}, ANSI: conf.ANSI, Output: conf.Output, MaxOutput: conf.MaxOutput}, Environment{})
+	c, err := New("t", config.Command{Command: []string{"x"}, ANSI: conf.ANSI, Output: conf.Output, MaxOutput: conf.MaxOutput}, config.Environment{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func feedStream(t *testing.T, conf config.Command, in []byte, rng *rand.Rand) ([
 	log := partials.NewLog(&partials.LogOptions{MaxPending: 64 << 20})
 	reader := log.NewReader(0)
 	defer reader.Close()
-	r := newRecord(ctx, &c.config, nil, NewOutput(ctx, log, nil))
+	r := newRecord(ctx, &c.config, nil, tools.NewOutput(ctx, log, nil))
 	for len(in) > 0 {
 		n := min(len(in), 1+rng.IntN(200))
 		_, _ = r.stdout.Write(bytes.Clone(in[:n]))
@@ -144,12 +145,12 @@ func BenchmarkStream(b *testing.B) {
 	line := []byte(strings.Repeat("ok  \tgithub.com/example/package\t0.012s\n", 800))
 	for _, output := range []string{"text", "lines"} {
 		b.Run(output, func(b *testing.B) {
-			c, err := NewCommand("t", config.Command{Command: []string{"x"}, Output: output, MaxOutput: new(config.Size(1 << 50))}, Environment{})
+			c, err := New("t", config.Command{Command: []string{"x"}, Output: output, MaxOutput: new(config.Size(1 << 50))}, config.Environment{})
 			if err != nil {
 				b.Fatal(err)
 			}
 			ctx := b.Context()
-			r := newRecord(ctx, &c.config, nil, NewOutput(ctx, partials.NewLog(nil), nil))
+			r := newRecord(ctx, &c.config, nil, tools.NewOutput(ctx, partials.NewLog(nil), nil))
 			b.SetBytes(int64(len(line)))
 			b.ReportAllocs()
 			for b.Loop() {

@@ -1,0 +1,18 @@
+// Package command is the kind of tool that runs a program and streams what it prints.
+//
+//	config.Command ─ New ─▶ Command
+//	arguments ─ inputs, templates ─▶ argv, environment, stdin ─▶ process.Child
+//	stdout, stderr ─▶ textStream (UTF-8, escape sequences, lines) ─▶ the task's log
+//	                     ├─▶ text.Shaper: what the result shows
+//	                     └─▶ progressMarks: how far it is
+//	exit, signal, timeout ─▶ outcome ─▶ result, status
+//
+// Goroutines: those of process.Child; one per output pipe writes to the text streams. All have ended when Call returns.
+//
+// Locks: record.mu alone.
+//
+//	template   a word with placeholders, {{name}}
+//	inputs     what the arguments may be: names, defaults, the JSON Schema
+//	outcome    how a command ended
+//	recipe     all that makes a command anew in another process
+package command

@@ -1,0 +1,58 @@
+package tools
+
+import (
+	"encoding/json"
+	"fmt"
+	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
+	"strings"
+)
+
+// commandResult reports whether a result is a command's, and its exit code; 0 if a signal ended it.
+func commandResult(r *mcp.CallToolResult) (exitCode int, is bool) {
+	var command struct{ ExitCode int }
+	is = r.Meta[mcp.MetaCommand] != nil && json.Unmarshal(encode(r.Meta[mcp.MetaCommand]), &command) == nil
+	return command.ExitCode, is
+}
+
+// SilentEnd is all that there is to say of a command that ended well and printed nothing: hosts and models take an empty text for
+// something that is missing.
+func SilentEnd(exitCode int) string { return fmt.Sprintf("no output, exit code %d", exitCode) }
+
+// StreamText is text that says in its _meta what it is.
+func StreamText(t, stream string) mcp.ContentBlock {
+	return rawjson.Encode(mcp.TextContent{Type: "text", Text: t, Meta: map[string]any{mcp.MetaStream: stream}})
+}
+
+// SplitEnd is the content of a result with the line that says how a command ended, if it has one, as an item of its own behind the
+// rest: it is for people, and no output.
+func SplitEnd(r *mcp.CallToolResult) []mcp.ContentBlock {
+	var command struct {
+		ExitCode int `json:"exitCode"`
+	}
+	if len(r.Content) == 0 || r.Meta[mcp.MetaCommand] == nil || len(OnlyEnd(r.Content)) > 0 ||
+		json.Unmarshal(rawjson.Encode(r.Meta[mcp.MetaCommand]), &command) != nil {
+		return r.Content
+	}
+	output, ok := mcp.TextOf(r.Content[0])
+	if !ok || !r.IsError && output != SilentEnd(command.ExitCode) {
+		return r.Content
+	}
+	begin := strings.LastIndexByte(output, '\n') + 1
+	var split []mcp.ContentBlock
+	if begin > 0 {
+		split = append(split, mcp.Text(output[:begin]))
+	}
+	split = append(split, r.Content[1:]...)
+	return append(split, StreamText(output[begin:], mcp.StreamEnd))
+}
+
+// OnlyEnd are the items of content that say how a command ended.
+func OnlyEnd(content []mcp.ContentBlock) (end []mcp.ContentBlock) {
+	for _, item := range content {
+		if mcp.IsEnd(item) {
+			end = append(end, item)
+		}
+	}
+	return end
+}

@@ -1,0 +1,47 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"runnel/tools/process"
+)
+
+// Environment is what the commands and the servers of one configuration find around them.
+type Environment struct {
+	Dir  string   // where they run, and what a relative "dir" starts from; "" = runnel's own directory
+	Vars []string // "NAME=value"; nil = runnel's own environment
+
+	Version   string // of runnel, for servers
+	MaxResult Size   // of commands whose config says none; 0 = text.DefaultMaxResult
+}
+
+// Inherit returns where a child runs whose config says dir, and the variables that it inherits. add are those that its config adds
+// to them, which are only checked. What is wrong is an *Error.
+func (e *Environment) Inherit(dir string, add map[string]string) (where string, vars []string, err error) {
+	vars = e.Vars
+	if vars == nil {
+		vars = os.Environ()
+	}
+	switch {
+	case InHome(dir):
+		home, _ := process.LookupEnv(vars, "HOME")
+		if !filepath.IsAbs(home) {
+			return "", nil, &Error{Key: "dir", Problem: dir + ": HOME is not set", Allowed: "a path from / or from the config file's directory"}
+		}
+		dir = filepath.Join(home, dir[1:])
+	case !filepath.IsAbs(dir):
+		dir = filepath.Join(e.Dir, dir)
+	}
+	if where, err = filepath.Abs(dir); err != nil {
+		return "", nil, fmt.Errorf("finding the directory: %w", err)
+	}
+	for name := range add {
+		if name == "" || strings.ContainsAny(name, "= \t\n\x00") {
+			return "", nil, &Error{Key: "env", Problem: fmt.Sprintf("%q is no name for a variable", name), Allowed: "a name without = and blanks"}
+		}
+	}
+	return where, vars, nil
+}

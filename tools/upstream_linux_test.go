@@ -1,0 +1,51 @@
+package tools
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"runnel/tools/config"
+
+	"golang.org/x/sys/unix"
+)
+
+// What a server starts ends with it, too.
+func TestStrayEndsWithItsServer(t *testing.T) {
+	line := newLifeline(t)
+	ready := filepath.Join(t.TempDir(), "ready")
+	b := newBehind(t, fake(t, "fake", func(u *config.Upstream) {
+		u.Env["LINE"], u.Env["READY"], u.Env["PROGRAM"] = line.path, ready, u.Command[0]
+		u.Command = []string{"sh", "-c", `mkfifo "$READY"; setsid -f sh -c 'exec 9>"$LINE"; exec >"$READY" 2>&1; sleep 600'; : < "$READY"; exec "$PROGRAM" pid`}
+	}))
+	b.mustCall("pid")
+	line.isHeld()
+	b.Close()
+	line.gone()
+}
+
+// Where runnel is the first process of a container, what a server leaves becomes its child: it is collected.
+func TestNoZombieOfAServerIsLeft(t *testing.T) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		t.Skip(err)
+	}
+	defer func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) }()
+	left := filepath.Join(t.TempDir(), "left")
+	b := newBehind(t, fake(t, "fake", func(u *config.Upstream) {
+		u.Env["LEFT"], u.Env["PROGRAM"] = left, u.Command[0]
+		u.Command = []string{"sh", "-c", `sleep 600 >&2 & echo $! > "$LEFT"; exec "$PROGRAM" pid`}
+	}))
+	b.mustCall("pid")
+	b.Close()
+	text, _ := os.ReadFile(left)
+	pid := 0
+	if _, err := fmt.Sscan(string(text), &pid); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("process %d is there still: %v", pid, err)
+	}
+}
