@@ -203,7 +203,7 @@ func TestControlOvertakes(t *testing.T) {
 		w.try([]byte("ping 1\n"))
 		p.take <- struct{}{}
 		synctest.Wait()
-		w.try([]byte("ping 2 "+large+"\n"))
+		w.try([]byte("ping 2 " + large + "\n"))
 		got := strings.NewReplacer(" "+large, "", " "+strings.Repeat("x", laneRoom), "").Replace(p.readAll())
 		if want := "first\ncontrol\nping 1\npartial 0\nping 2\npartial 1\n"; got != want {
 			t.Errorf("got %q, want %q", got, want)
