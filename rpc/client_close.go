@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"time"
@@ -40,18 +41,19 @@ func (c *Client) close() {
 		c.child.end()
 	}
 	// The server closes its output when it ends; one that does not is not waited for.
+	silent := c.conn.DisconnectNotify()
 	t.Reset(closeGrace)
 	select {
-	case <-c.silent:
+	case <-silent:
 	case <-t.C:
 	}
 	if out, ok := c.opt.Out.(io.Closer); ok {
 		_ = out.Close()
-		<-c.silent
-		c.answerers.Wait()
+		<-silent
+		c.incoming.wait(context.Background())
 	}
 }
 
 // Abandon gives up a server that does not answer: requests fail with [ErrClosed] and the reason from now on, and what still
 // comes is dropped. Close is to be called all the same.
-func (c *Client) Abandon(reason error) { c.ended(reason) }
+func (c *Client) Abandon(reason error) { c.endInput(reason) }

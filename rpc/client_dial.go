@@ -129,8 +129,7 @@ func begin(o *DialOptions) (*Client, error) {
 	if child != nil && o.EndGroup != nil {
 		child.endGroup = o.EndGroup
 	}
-	go c.w.run()
-	go c.read()
+	c.start()
 	return c, nil
 }
 

@@ -324,8 +324,8 @@ func TestCancelOnTheWire(t *testing.T) {
 			t.Errorf("the call gives %v", err)
 		}
 		synctest.Wait()
-		if len(c.waiting) != 0 {
-			t.Errorf("%d requests are kept", len(c.waiting))
+		if len(c.outgoing.waiting) != 0 {
+			t.Errorf("%d requests are kept", len(c.outgoing.waiting))
 		}
 		c.Close()
 	})

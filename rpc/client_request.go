@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
@@ -34,28 +33,16 @@ type Response struct {
 	Err    *Error
 }
 
-// line encodes a request. In the stateless era its _meta says what initialize would have.
-func (c *Client) line(id uint64, r *Request) ([]byte, error) {
+// params are those of a request, nil if there are none. In the stateless era their _meta says what initialize would have.
+func (c *Client) params(r *Request) (any, error) {
 	params, err := encodeParams(r.Params)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", r.Method, err)
+	if err == nil && c.version != nil && c.version.Stateless {
+		params, err = c.withMeta(params, r.Capabilities)
 	}
-	if c.version != nil && c.version.Stateless {
-		if params, err = c.withMeta(params, r.Capabilities); err != nil {
-			return nil, fmt.Errorf("%s: %w", r.Method, err)
-		}
+	if err != nil || params == nil {
+		return nil, err
 	}
-	line := strconv.AppendUint([]byte(`{"jsonrpc":"2.0","id":`), id, 10)
-	return appendMethod(line, r.Method, params), nil
-}
-
-func appendMethod(line []byte, method string, params []byte) []byte {
-	name, _ := json.Marshal(method)
-	line = append(append(line, `,"method":`...), name...)
-	if params != nil {
-		line = append(append(line, `,"params":`...), params...)
-	}
-	return append(line, '}', '\n')
+	return json.RawMessage(params), nil
 }
 
 // encodeParams encodes params, which must be an object; nil if there are none.

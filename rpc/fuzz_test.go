@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 
 	"runnel/rpc/rawjson"
@@ -56,24 +57,43 @@ func FuzzServerLines(f *testing.F) {
 		f.Add([]byte(line))
 	}
 	f.Fuzz(func(t *testing.T, garbage []byte) {
-		c := newClient(DialOptions{In: nopCloser{io.Discard}, MaxLine: 2000, OnNotification: func(string, json.RawMessage) {},
-			Out:       io.MultiReader(bytes.NewReader(garbage), strings.NewReader("\n"+`{"jsonrpc":"2.0","id":99,"result":{"good":true}}`+"\n")),
+		asked := make(chan struct{})
+		c := newClient(DialOptions{In: &firstWrite{done: asked}, MaxLine: 2000, OnNotification: func(string, json.RawMessage) {},
+			Out:       readAfter{asked, io.MultiReader(bytes.NewReader(garbage), strings.NewReader("\n"+`{"jsonrpc":"2.0","id":99,"result":{"good":true}}`+"\n"))},
 			OnRequest: func(context.Context, string, json.RawMessage) (any, error) { return nil, nil }}, nil)
-		w := &awaited{answer: make(chan Response, 1)}
-		c.waiting[99] = w
-		go c.w.run()
-		c.read()
-		c.answerers.Wait()
-		c.w.close()
-		if r := <-w.answer; string(r.Result) != `{"good":true}` && !bytes.Contains(garbage, []byte("99")) {
-			t.Errorf("the good answer was not taken: %s", r.Result)
+		c.outgoing.last = 98
+		c.start()
+		answer, err := c.Do(t.Context(), &Request{Method: "m"})
+		if string(answer) != `{"good":true}` && !bytes.Contains(garbage, []byte("99")) {
+			t.Errorf("the good answer was not taken: %s, %v", answer, err)
 		}
+		c.Close()
 	})
 }
 
-type nopCloser struct{ io.Writer }
+// firstWrite closes done at the first Write.
+type firstWrite struct {
+	once sync.Once
+	done chan struct{}
+}
 
-func (nopCloser) Close() error { return nil }
+func (w *firstWrite) Write(p []byte) (int, error) {
+	w.once.Do(func() { close(w.done) })
+	return len(p), nil
+}
+
+func (w *firstWrite) Close() error { return nil }
+
+// readAfter reads when a channel is closed.
+type readAfter struct {
+	when chan struct{}
+	io.Reader
+}
+
+func (r readAfter) Read(p []byte) (int, error) {
+	<-r.when
+	return r.Reader.Read(p)
+}
 
 // checkLine checks that a line is one JSON-RPC response or a batch of them: the fuzzed server says nothing else.
 func checkLine(t *testing.T, line string) {

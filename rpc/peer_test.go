@@ -13,8 +13,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// peer is the client's side of a session, over pipes without any buffer.
-type peer struct {
+// testPeer is the client's side of a session, over pipes without any buffer.
+type testPeer struct {
 	t    *testing.T
 	in   *io.PipeWriter
 	out  *io.PipeReader
@@ -27,8 +27,8 @@ type peer struct {
 }
 
 // connect serves srv to a new peer. It must run inside a synctest bubble.
-func connect(t *testing.T, srv *Server) *peer {
-	p := &peer{t: t, err: make(chan error, 1), read: make(chan struct{})}
+func connect(t *testing.T, srv *Server) *testPeer {
+	p := &testPeer{t: t, err: make(chan error, 1), read: make(chan struct{})}
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	p.in, p.out = inW, outR
@@ -53,14 +53,14 @@ func connect(t *testing.T, srv *Server) *peer {
 }
 
 // dial connects a client that reads.
-func dial(t *testing.T, srv *Server) *peer {
+func dial(t *testing.T, srv *Server) *testPeer {
 	p := connect(t, srv)
 	close(p.read)
 	return p
 }
 
 // open connects a client that reads and has a session with the version.
-func open(t *testing.T, srv *Server, version string) *peer {
+func open(t *testing.T, srv *Server, version string) *testPeer {
 	p := dial(t, srv)
 	p.send(initializeLine(version))
 	p.want(`"protocolVersion":"` + version + `"`)
@@ -75,7 +75,7 @@ func initializeLine(version string) string {
 func newest() string { return mcp.NewestHandshake().Name }
 
 // send writes lines; it returns when the server has read them all.
-func (p *peer) send(lines ...string) {
+func (p *testPeer) send(lines ...string) {
 	p.t.Helper()
 	if _, err := io.WriteString(p.in, strings.Join(lines, "\n")+"\n"); err != nil {
 		p.t.Fatalf("sending: %v", err)
@@ -83,7 +83,7 @@ func (p *peer) send(lines ...string) {
 }
 
 // got takes the lines that have come, when nothing more happens.
-func (p *peer) got() []string {
+func (p *testPeer) got() []string {
 	synctest.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,7 +98,7 @@ func (p *peer) got() []string {
 }
 
 // want takes the lines that have come and compares each with what it must contain.
-func (p *peer) want(parts ...string) {
+func (p *testPeer) want(parts ...string) {
 	p.t.Helper()
 	lines := p.got()
 	if len(lines) != len(parts) {
@@ -112,7 +112,7 @@ func (p *peer) want(parts ...string) {
 }
 
 // wantExactly compares whole lines.
-func (p *peer) wantExactly(want ...string) {
+func (p *testPeer) wantExactly(want ...string) {
 	p.t.Helper()
 	if got := strings.Join(p.got(), "\n"); got != strings.Join(want, "\n") {
 		p.t.Errorf("got:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
@@ -120,7 +120,7 @@ func (p *peer) wantExactly(want ...string) {
 }
 
 // bye ends the input and returns what Serve returned.
-func (p *peer) bye() error {
+func (p *testPeer) bye() error {
 	p.in.Close()
 	return <-p.err
 }

@@ -155,30 +155,7 @@ func TestContext(t *testing.T) {
 	})
 }
 
-// Goroutines that have answered a call answer the next ones, and none is left at the end (which synctest sees).
-func TestGoroutinesAnswerAgain(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		srv := NewServer(nil)
-		g := newGate(srv)
-		p := open(t, srv, newest())
-		for round := range 3 {
-			for i := range maxSpare + 10 {
-				p.send(waitLine(fmt.Sprint(i), fmt.Sprint(i)))
-			}
-			for i := range maxSpare + 10 {
-				g.open(fmt.Sprint(i)) <- result{"done"}
-			}
-			if n := len(p.got()); n != maxSpare+10 {
-				t.Fatalf("round %d: %d answers", round, n)
-			}
-		}
-		if err := p.bye(); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// An Event happens once, whoever waits for it and when.
+// A Latch stays set, whoever waits for it and when.
 func TestLatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var e Latch

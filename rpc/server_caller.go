@@ -16,14 +16,13 @@ type Caller struct {
 	Capabilities mcp.ClientCapabilities
 	Meta         mcp.RequestMeta // params._meta of the request; what is unusable in it reads as absent
 
-	id      json.RawMessage
-	head    []byte
 	session *session
+	head    []byte
 	call    *call // nil for those of OnSession and HandleNotification
 }
 
 // ID is the id of the request, byte for byte as the client wrote it.
-func (c *Caller) ID() json.RawMessage { return c.id }
+func (c *Caller) ID() json.RawMessage { return c.call.id }
 
 // Head is what every line for this caller begins with: `{"jsonrpc":"2.0"` and,
 // where the request had one, `,"sessionId":…`. It must not be changed.
@@ -35,12 +34,12 @@ func (c *Caller) InputOpen() bool { return c.session.input.Err() == nil }
 // Notify sends a notification; params may be nil. It never waits for the client to read, so whoever calls it must bound
 // how often: what comes again and again is for [Caller.NotifyWait], a stream of notifications for a [Lane].
 func (c *Caller) Notify(method string, params any) error {
-	return c.notify(method, params, func(line []byte) error { return c.session.w.queue(line, 0) })
+	return c.session.notify(c.head, method, params, c.session.now)
 }
 
 // TryNotify is Notify for what the client can do without: it is dropped while the client leaves very much unread.
 func (c *Caller) TryNotify(method string, params any) error {
-	return c.notify(method, params, func(line []byte) error {
+	return c.session.notify(c.head, method, params, func(line []byte) error {
 		c.session.w.try(line)
 		return nil
 	})
@@ -48,18 +47,9 @@ func (c *Caller) TryNotify(method string, params any) error {
 
 // NotifyWait is Notify for what comes again and again: it waits for its turn, or for the end of ctx, as [Lane.Write] does.
 func (c *Caller) NotifyWait(ctx context.Context, method string, params any) error {
-	return c.notify(method, params, func(line []byte) error {
+	return c.session.notify(c.head, method, params, func(line []byte) error {
 		return c.Lane().Write(ctx, func(dst []byte) []byte { return append(dst, line...) })
 	})
-}
-
-func (c *Caller) notify(method string, params any, write func(line []byte) error) error {
-	e := newEncoder()
-	defer e.free()
-	if err := e.notification(c.head, method, params); err != nil {
-		return err
-	}
-	return write(e.line())
 }
 
 // InputEnded is closed when the client will send nothing more. A request that is answered only when its client says so,
@@ -73,15 +63,48 @@ func (c *Caller) Patient() bool { return c.session.srv.opt.Drain < 0 }
 func (c *Caller) Answer(result any, err error) { c.call.answer(result, err) }
 
 // OnCancel sets what runs, in a goroutine of its own, when the request's context ends before the request has been answered.
-func (c *Caller) OnCancel(f func()) { c.session.calls.onCancel(c.call, f) }
+func (c *Caller) OnCancel(f func()) { c.session.incoming.onCancel(c.call, f) }
 
 // Stream keeps the request's id in flight behind its response: more of them will go out under it. end must be called before the last
 // one is written, since the client may use the id again then. It may be called again.
 func (c *Caller) Stream() (end func()) {
-	calls, key := c.session.calls, c.call.key
+	calls, key := &c.session.incoming, c.call.key
 	calls.stream(key, true)
 	return sync.OnceFunc(func() { calls.stream(key, false) })
 }
 
 // Lane makes a new lane of the output, for one stream.
 func (c *Caller) Lane() *Lane { return &Lane{w: c.session.w} }
+
+// Request asks the client and waits for its answer, which is decoded into result (nil = not wanted). params may be nil.
+// It returns the client's error as an *[Error], and [ErrClosed] when the client can answer no more.
+// If ctx ends first, the client is told by notifications/cancelled. A client that does not read is asked when it does.
+func (c *Caller) Request(ctx context.Context, method string, params, result any) error {
+	q := &question{method: method, params: params, head: c.head}
+	if asked, ok := params.(mcp.ElicitParams); ok {
+		// "All requests, notifications, and responses related to a task MUST include" its id (2025-11-25 basic/utilities/tasks)
+		q.meta = asked.Meta
+	}
+	_, answer, err := c.session.ask(ctx, q)
+	switch {
+	case err != nil && err == context.Cause(ctx):
+		return ctx.Err()
+	case err != nil || result == nil:
+		return err
+	}
+	return json.Unmarshal(answer, result)
+}
+
+// SessionValue returns what a room remembers of the caller's session under a key of its own, made by fresh for the first who
+// asks. It lives as long as the session. fresh must not ask for another one.
+func (c *Caller) SessionValue(key any, fresh func() any) any {
+	s := c.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	value, ok := s.values[key]
+	if !ok {
+		value = fresh()
+		s.values[key] = value
+	}
+	return value
+}

@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 
@@ -34,38 +33,63 @@ func (s *session) admit(method string, meta *mcp.RequestMeta) (Caller, Handler, 
 	switch {
 	case h == nil && s.srv.methods[methodKey{Stateless, method}] != nil:
 		// "A request missing any required field is malformed" (2026-07-28 basic, "_meta")
-		return s.peer, nil, Errorf(mcp.CodeInvalidParams, "%s needs params._meta with %q and %q", method, mcp.MetaProtocolVersion, mcp.MetaClientCapabilities)
+		return s.agreed, nil, Errorf(mcp.CodeInvalidParams, "%s needs params._meta with %q and %q", method, mcp.MetaProtocolVersion, mcp.MetaClientCapabilities)
 	case h == nil:
 		// Before initialize too: clients probe for other eras with methods that are unknown here, and take this for an answer.
-		return s.peer, nil, Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
-	case s.peer.Version == nil:
+		return s.agreed, nil, Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
+	case s.agreed.Version == nil:
 		// "The client SHOULD NOT send requests other than pings before the server has responded to the initialize request" (basic/lifecycle).
-		return s.peer, nil, Errorf(mcp.CodeInvalidRequest, "no session: send initialize first")
+		return s.agreed, nil, Errorf(mcp.CodeInvalidRequest, "no session: send initialize first")
 	}
-	return s.peer, h, nil
+	return s.agreed, h, nil
 }
 
-// initialize opens the session (basic/lifecycle, "Initialization").
-func (s *session) initialize(params []byte) (any, *Error) {
-	if s.peer.Version != nil {
-		return nil, Errorf(mcp.CodeInvalidRequest, "initialize: the session is open already, with %s", s.peer.Version.Name)
+// initialize answers the request that opens the session. When the server is to be prepared, that comes first; what the client sends
+// meanwhile, which few do before they have the answer, is answered.
+func (s *session) initialize(c *call) {
+	if err := s.open(c); err != nil {
+		s.answer(c, nil, err)
+		return
+	}
+	s.belongTo(c, s.agreed)
+	opened := func() {
+		for _, f := range s.srv.onOpen {
+			f(&c.caller)
+		}
+	}
+	if s.srv.prepare == nil || c.admit("initialize") != nil {
+		s.answer(c, s.srv.welcome(&c.caller), nil)
+		opened()
+		return
+	}
+	c.start(func(ctx context.Context, caller *Caller, _ json.RawMessage) (any, error) {
+		s.srv.prepare(ctx, caller)
+		return After{Result: s.srv.welcome(caller), Do: opened}, nil
+	})
+}
+
+// open opens the session (basic/lifecycle, "Initialization").
+func (s *session) open(c *call) *Error {
+	switch {
+	case c.batch != nil:
+		return Errorf(mcp.CodeInvalidRequest, "initialize cannot be part of a batch") // basic/lifecycle (2025-03-26): "MUST NOT be part of a JSON-RPC batch"
+	case s.agreed.Version != nil:
+		return Errorf(mcp.CodeInvalidRequest, "initialize: the session is open already, with %s", s.agreed.Version.Name)
 	}
 	var p mcp.InitializeParams
-	// Unmarshal goes on behind a member of the wrong type, which then reads as absent: a capability unknown here is no reason to refuse.
-	_ = rawjson.Unmarshal(params, &p)
+	// Unmarshal goes on after a member of the wrong type, which then reads as absent: a capability unknown here is no reason to refuse.
+	_ = rawjson.Unmarshal(c.params, &p)
 	if p.ProtocolVersion == "" {
-		return nil, Errorf(mcp.CodeInvalidParams, `initialize: "protocolVersion" is missing`)
+		return Errorf(mcp.CodeInvalidParams, `initialize: "protocolVersion" is missing`)
 	}
 	v := mcp.LookupVersion(p.ProtocolVersion)
 	if v == nil || v.Stateless {
 		v = mcp.NewestHandshake()
 	}
-	s.peer = Caller{Era: Handshake, Version: v, Client: p.ClientInfo, Capabilities: p.Capabilities, session: s}
+	s.agreed = Caller{Era: Handshake, Version: v, Client: p.ClientInfo, Capabilities: p.Capabilities}
 	s.log.Info().Str("client", p.ClientInfo.Name).Str("clientVersion", p.ClientInfo.Version).
 		Str("protocol", v.Name).Str("asked", p.ProtocolVersion).Msg("session opened")
-
-	peer := s.peer
-	return s.srv.welcome(&peer), nil
+	return nil
 }
 
 // welcome is the answer to initialize.
@@ -76,35 +100,6 @@ func (s *Server) welcome(c *Caller) *mcp.InitializeResult {
 		f(c.Version, &r.Capabilities)
 	}
 	return r
-}
-
-// welcomeLater answers an initialize that has opened the session when the server is prepared. What the client sends behind it, which
-// few do before they have the answer, is answered meanwhile. It reports false where it cannot.
-func (s *session) welcomeLater(m *message, key string, opened func()) bool {
-	if s.srv.prepare == nil {
-		return false
-	}
-	c := s.newCall(m, key, "initialize", s.peer)
-	if s.calls.admit(c) != nil {
-		return false
-	}
-	s.start(job{c, func(ctx context.Context, caller *Caller, _ json.RawMessage) (any, error) {
-		s.srv.prepare(ctx, caller)
-		return After{Result: s.srv.welcome(caller), Do: opened}, nil
-	}})
-	return true
-}
-
-// cancelled obeys notifications/cancelled: the handler's context ends and no response is sent ("Receivers of a cancellation
-// notification SHOULD ... Not send a response for the cancelled request"). What is not in flight is ignored;
-// initialize never is, so it cannot be cancelled.
-func (s *session) cancelled(params []byte) {
-	var p mcp.CancelledParams
-	if rawjson.Unmarshal(params, &p) != nil || checkID(p.RequestID) != "" {
-		s.log.Debug().Msg("ignoring notifications/cancelled without a usable requestId")
-		return
-	}
-	s.calls.cancel(idKey(p.RequestID))
 }
 
 // requestMeta reads params._meta. What is unusable reads as absent.
@@ -120,7 +115,7 @@ func requestMeta(params []byte) *mcp.RequestMeta {
 		if meta == &noMeta {
 			meta = &mcp.RequestMeta{}
 		}
-		readMeta(bytes.Clone(it.Value), meta)
+		readMeta(it.Value, meta)
 		if checkID(meta.ProgressToken) != "" { // "progress tokens MUST be a string or integer value" (basic/utilities/progress)
 			meta.ProgressToken = nil
 		}

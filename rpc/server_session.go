@@ -8,9 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/rs/zerolog"
-	"github.com/sourcegraph/jsonrpc2"
 )
 
 const (
@@ -23,51 +20,28 @@ const (
 	interruptGrace = time.Second
 )
 
-// inFlightLines bounds the params of all requests in flight together, in longest lines.
-const inFlightLines = 4
-
 // session is one Serve: one client on two pipes.
 type session struct {
-	srv    *Server
-	log    zerolog.Logger
-	in     *input
-	w      *writer
-	calls  *inflight
-	conn   *jsonrpc2.Conn
-	stream *stream
-
-	ctx    context.Context // of the handlers
-	cancel context.CancelCauseFunc
-
-	input    context.Context // ends when the client sends nothing more; its cause tells why
-	endInput context.CancelCauseFunc
-	drained  chan struct{} // closed when the Conn may hear of the end
+	*peer
+	srv *Server
+	in  *input
 
 	// Owned by the reader.
-	last statelessClient // of the newest request of the stateless era
+	last   statelessClient // of the newest request of the stateless era
+	agreed Caller          // what initialize has brought, copied into the Caller of each request; Version is nil before
 
-	peer Caller // what initialize agreed on, copied into the Caller of each request; Version is nil before
+	held atomic.Int64 // of batch
 
-	spare   chan job     // takes what the reader starts when a goroutine is there that has answered a call; closed by the reader
-	waiting atomic.Int32 // such goroutines
-	held    atomic.Int64 // of batch
-
-	mu      sync.Mutex
-	askedID uint64
-	asked   map[uint64]*question // our requests without an answer
-	moot    []uint64             // those that were taken back, until the Conn has forgotten them
-
-	values sessionValues
+	mu     sync.Mutex
+	values map[any]any // what rooms remember of the session
 }
 
 func newSession(ctx context.Context, srv *Server, in io.Reader, out io.Writer) *session {
-	s := &session{srv: srv, log: srv.opt.Log, in: newInput(in), drained: make(chan struct{}), spare: make(chan job), asked: map[uint64]*question{}}
+	s := &session{srv: srv, in: newInput(in), values: map[any]any{}}
+	s.peer = newPeer(s.in, out, srv.opt.MaxLine, srv.opt.MaxInFlight, srv.opt.Log)
+	s.role, s.maxValues = s, maxValues
 	// Not derived from ctx, so that the handlers see ErrShutdown as the cause of every end.
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	s.input, s.endInput = context.WithCancelCause(context.WithoutCancel(ctx))
-	s.calls = &inflight{max: srv.opt.MaxInFlight, maxBytes: inFlightLines * int64(srv.opt.MaxLine), byID: map[string]*call{}}
-	s.w = newWriter(out, s.calls.release, s.log)
-	s.stream = newStream(s, srv.opt.MaxLine)
 	return s
 }
 
@@ -79,9 +53,7 @@ func newSession(ctx context.Context, srv *Server, in io.Reader, out io.Writer) *
 // if one of that can be done; a blocked Read of a terminal or of an inherited pipe cannot be ended, and is left behind for the exit of the process.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	ss := newSession(ctx, s, in, out)
-	go ss.w.run()
-	ss.conn = jsonrpc2.NewConn(context.Background(), ss.stream, ss, jsonrpc2.SetLogger(connLog{ss.log}))
-	close(ss.stream.started)
+	ss.start()
 
 	select {
 	case <-ss.input.Done():
@@ -104,7 +76,7 @@ func (s *session) drain(ctx context.Context) {
 	if !patient {
 		defer time.AfterFunc(s.srv.opt.Drain, cancel).Stop()
 	}
-	s.calls.wait(ctx)
+	s.incoming.wait(ctx)
 	if patient {
 		for _, f := range s.srv.onDrain {
 			f(ctx)
@@ -115,10 +87,10 @@ func (s *session) drain(ctx context.Context) {
 // stopHandlers ends what is still in flight.
 func (s *session) stopHandlers() {
 	s.cancel(ErrShutdown)
-	s.calls.close()
+	s.incoming.close()
 	ctx, cancel := context.WithTimeout(context.Background(), handlerGrace)
 	defer cancel()
-	if n := s.calls.wait(ctx); n > 0 {
+	if n := s.incoming.wait(ctx); n > 0 {
 		s.log.Warn().Int("count", n).Dur("after", handlerGrace).Msg("leaving handlers behind that did not end")
 	}
 	for _, f := range s.srv.onStop {
@@ -150,7 +122,7 @@ func (s *session) flush(ctx context.Context, out io.Writer) {
 
 // stopReader lets the Conn hear of the end, and ends a Read that waits.
 func (s *session) stopReader() {
-	close(s.drained)
+	s.stop()
 	if s.input.Err() == nil && !s.in.interrupt() {
 		_ = s.conn.Close() // it says only whether it was closed before
 		return
@@ -197,8 +169,3 @@ func waitFor(done <-chan struct{}) {
 	case <-time.After(interruptGrace):
 	}
 }
-
-// connLog takes what the Conn has to say, which is nothing that a user can act on.
-type connLog struct{ log zerolog.Logger }
-
-func (l connLog) Printf(format string, v ...any) { l.log.Debug().Msgf(format, v...) }

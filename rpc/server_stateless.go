@@ -18,7 +18,7 @@ const discoverTTL = time.Hour
 // stateless makes the caller of a request of the stateless era from its _meta alone: "no state should be inferred
 // from previous requests" (2026-07-28 basic, "Statelessness").
 func (s *session) stateless(meta *mcp.RequestMeta) (Caller, *Error) {
-	c := Caller{Era: Stateless, session: s}
+	c := Caller{Era: Stateless}
 	name := rawjson.Unquote(meta.ProtocolVersion)
 	if name == "" {
 		return c, Errorf(mcp.CodeInvalidParams, "params._meta[%q] must be a protocol version", mcp.MetaProtocolVersion)

@@ -15,7 +15,7 @@ const maxBatch = 1000
 type batch struct {
 	w     *writer
 	held  *atomic.Int64 // bytes of answers in all batches that are not complete
-	calls []job         // owned by the reader, which starts them when it has gone through the batch
+	calls []func()      // start those in it; owned by the reader, which calls them when it has gone through the batch
 
 	mu    sync.Mutex
 	open  int    // members without an answer, and the reader while it goes through them
@@ -68,10 +68,10 @@ func (b *batch) leave() {
 	}
 }
 
-// start starts the calls of the batch. Not before the reader has left: what stands behind the answers (After.Do) must not run on its goroutine.
+// start starts the calls of the batch. Not before the reader has left: what follows the answers (After.Do) must not run on its goroutine.
 func (b *batch) start() {
 	b.leave()
-	for _, j := range b.calls {
-		j.call.session.start(j)
+	for _, start := range b.calls {
+		start()
 	}
 }

@@ -8,25 +8,28 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// inflight holds the requests that are being answered.
+// incoming holds the requests of the other side that are being answered.
 //
 // An id is in flight until the last of its responses is about to be sent or, if none is sent, until its handler has returned.
-// A slot is taken until the writer takes the first response to hand it to the client: a client that does not read cannot pile
+// A slot is taken until the writer takes the first response to hand it to the other side: one that does not read cannot pile
 // up responses.
-type inflight struct {
+type incoming struct {
 	max      int   // slots
 	maxBytes int64 // of params in all requests that run
+	cause    error // of the contexts of requests that are cancelled
 
-	mu      sync.Mutex
-	byID    map[string]*call
-	streams map[string]bool // ids under which more responses come
-	slots   int
-	moved   time.Time     // when a slot was taken or became free last
-	room    chan struct{} // closed when one becomes free; nil unless the reader waits
-	bytes   int64
-	running int           // handlers
-	closed  bool          // nothing more is admitted
-	idle    chan struct{} // closed when no handler runs; nil unless somebody waits
+	mu       sync.Mutex
+	last     uint64
+	byNumber map[uint64]*call
+	byID     map[string]*call
+	streams  map[string]bool // ids under which more responses come
+	slots    int
+	moved    time.Time     // when a slot was taken or became free last
+	room     chan struct{} // closed when one becomes free; nil unless the reader waits
+	bytes    int64
+	running  int           // handlers
+	closed   bool          // nothing more is admitted
+	idle     chan struct{} // closed when no handler runs; nil unless somebody waits
 }
 
 // slotPatience is how long ago a slot may have been taken or become free where the reader waits for the next one. Quick calls come
@@ -34,9 +37,42 @@ type inflight struct {
 // are refused at once.
 const slotPatience = 50 * time.Millisecond
 
-// admit takes a slot and starts to count a request. Its handler must run then, and end with leave. It waits for a slot while
+// add numbers a request, whose id must not be in flight.
+func (f *incoming) add(c *call) *Error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.byID[c.key] != nil || f.streams[c.key] {
+		return Errorf(mcp.CodeInvalidRequest, "the id %.100s is still in flight", c.id)
+	}
+	f.last++
+	c.number = f.last
+	f.byNumber[c.number], f.byID[c.key] = c, c
+	return nil
+}
+
+// call is the request with a number.
+func (f *incoming) call(number uint64) *call {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.byNumber[number]
+}
+
+// remove takes back what add has done.
+func (f *incoming) remove(c *call) {
+	f.mu.Lock()
+	f.forget(c)
+	f.mu.Unlock()
+}
+
+// forget frees a request's id. mu is held.
+func (f *incoming) forget(c *call) {
+	delete(f.byNumber, c.number)
+	delete(f.byID, c.key)
+}
+
+// admit takes a slot and begins to count a request. Its handler must run then, and end with leave. It waits for a slot while
 // they become free (slotPatience).
-func (f *inflight) admit(c *call) *Error {
+func (f *incoming) admit(c *call) *Error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for f.slots >= f.max && !f.closed {
@@ -52,7 +88,6 @@ func (f *inflight) admit(c *call) *Error {
 	case f.bytes > 0 && f.bytes+int64(len(c.params)) > f.maxBytes:
 		return Errorf(mcp.CodeBusy, "requests in flight are too large together: the limit is %d bytes", f.maxBytes)
 	}
-	f.byID[c.key] = c
 	f.slots++
 	f.moved = time.Now()
 	f.running++
@@ -61,7 +96,7 @@ func (f *inflight) admit(c *call) *Error {
 }
 
 // awaitSlot waits until a slot becomes free, so long at the most. mu is held, but not meanwhile.
-func (f *inflight) awaitSlot(limit time.Duration) {
+func (f *incoming) awaitSlot(limit time.Duration) {
 	room := make(chan struct{})
 	f.room = room
 	f.mu.Unlock()
@@ -75,7 +110,7 @@ func (f *inflight) awaitSlot(limit time.Duration) {
 }
 
 // free makes slots free. mu is held.
-func (f *inflight) free(slots int) {
+func (f *incoming) free(slots int) {
 	f.slots -= slots
 	if slots > 0 {
 		f.moved = time.Now()
@@ -84,22 +119,15 @@ func (f *inflight) free(slots int) {
 }
 
 // wakeReader ends awaitSlot. mu is held.
-func (f *inflight) wakeReader() {
+func (f *incoming) wakeReader() {
 	if f.room != nil {
 		close(f.room)
 		f.room = nil
 	}
 }
 
-// has reports whether an id is in flight.
-func (f *inflight) has(key string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.byID[key] != nil || f.streams[key]
-}
-
 // stream reports whether more responses will come under an id.
-func (f *inflight) stream(key string, more bool) {
+func (f *incoming) stream(key string, more bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !more {
@@ -113,24 +141,24 @@ func (f *inflight) stream(key string, more bool) {
 }
 
 // cancel ends a request by its id, once. Unknown ones are ignored: the answer may have been on its way (basic/utilities/cancellation).
-func (f *inflight) cancel(key string) {
+func (f *incoming) cancel(key string) {
 	f.mu.Lock()
 	c := f.byID[key]
-	if c == nil || c.cancelled {
+	if c == nil || c.cancelled || c.cancel == nil {
 		f.mu.Unlock()
 		return
 	}
 	c.cancelled = true
 	tell := c.onCancel
 	f.mu.Unlock()
-	c.ctx.Cancel(ErrCancelled)
+	c.cancel(f.cause)
 	if tell != nil {
 		go tell()
 	}
 }
 
 // onCancel sets what runs when a request's context ends before its answer.
-func (f *inflight) onCancel(c *call, tell func()) {
+func (f *incoming) onCancel(c *call, tell func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if c.onCancel = tell; c.cancelled || f.closed {
@@ -140,14 +168,14 @@ func (f *inflight) onCancel(c *call, tell func()) {
 
 // finish frees the id of a request whose response is about to be sent, first. If it is not wanted the client has cancelled
 // the request, no response must be sent, and its slot is free.
-func (f *inflight) finish(c *call) (first, wanted bool) {
+func (f *incoming) finish(c *call) (first, wanted bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if c.answered {
 		return false, false
 	}
 	c.answered = true
-	delete(f.byID, c.key)
+	f.forget(c)
 	if c.cancelled {
 		f.free(1)
 	}
@@ -155,14 +183,14 @@ func (f *inflight) finish(c *call) (first, wanted bool) {
 }
 
 // release frees the slots of responses that are about to be written.
-func (f *inflight) release(slots int) {
+func (f *incoming) release(slots int) {
 	f.mu.Lock()
 	f.free(slots)
 	f.mu.Unlock()
 }
 
 // leave ends what admit began.
-func (f *inflight) leave(c *call) {
+func (f *incoming) leave(c *call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.bytes -= int64(len(c.params))
@@ -173,7 +201,7 @@ func (f *inflight) leave(c *call) {
 }
 
 // close admits nothing more, and tells who wants to know that the contexts have ended.
-func (f *inflight) close() {
+func (f *incoming) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closed = true
@@ -186,7 +214,7 @@ func (f *inflight) close() {
 }
 
 // wait waits until no handler runs and reports how many still do.
-func (f *inflight) wait(ctx context.Context) (running int) {
+func (f *incoming) wait(ctx context.Context) (running int) {
 	f.mu.Lock()
 	if f.running == 0 {
 		f.mu.Unlock()

@@ -1,0 +1,148 @@
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"runnel/rpc/mcp"
+)
+
+// call is a request of the other side's.
+type call struct {
+	peer   *peer
+	number uint64          // the Conn knows it by
+	id     json.RawMessage // as the other side wrote it
+	key    string          // what all spellings of the id have in common
+	head   []byte          // what each line that belongs to it begins with
+	params json.RawMessage // nil if there are none
+	batch  *batch          // it came in; nil if it came alone
+
+	// Set when it is started.
+	method string
+	caller Caller
+	dress  func(result any) (Encoded, error) // adds what the era asks of a result; nil: nothing
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	// Guarded by incoming.mu.
+	cancelled bool
+	answered  bool
+	onCancel  func() // nil: nobody wants to know
+}
+
+// newCall copies out of the line what a request needs.
+func newCall(p *peer, m *message) *call {
+	e := &m.part
+	raw := append(append(make([]byte, 0, len(e.id)+len(e.params)), e.id...), e.params...)
+	c := &call{peer: p, id: raw[:len(e.id):len(e.id)], key: idKey(e.id), head: e.head(), batch: m.batch}
+	if e.params != nil {
+		c.params = raw[len(e.id):]
+	}
+	return c
+}
+
+// admit makes a request ready to be started, if there is room for one.
+func (c *call) admit(method string) *Error {
+	c.method = method
+	c.ctx, c.cancel = context.WithCancelCause(c.peer.ctx)
+	err := c.peer.incoming.admit(c)
+	if err != nil {
+		c.cancel(nil)
+	}
+	return err
+}
+
+// start answers a request that was admitted, in a goroutine of its own; those of a batch when the reader has gone through it.
+func (c *call) start(h Handler) {
+	if c.batch == nil {
+		go c.run(h)
+		return
+	}
+	c.batch.join()
+	c.batch.calls = append(c.batch.calls, func() { go c.run(h) })
+}
+
+func (c *call) run(h Handler) { c.answer(c.handle(h)) }
+
+// answer sends the response. Only the first answer counts.
+//
+// It does not go through Conn.Reply, which would encode it three times, and write "<" as six bytes; it knows neither the other side's own id nor
+// batches. The Conn keeps nothing of a request that it has handed over, so it misses nothing.
+func (c *call) answer(result any, err error) {
+	p := c.peer
+	first, wanted := p.incoming.finish(c)
+	if !first {
+		return
+	}
+	defer p.incoming.leave(c)
+	defer c.cancel(nil)
+	if c.batch != nil {
+		defer c.batch.leave()
+	}
+	a, ok := result.(After)
+	if !ok {
+		a = After{Result: result}
+	}
+	if !wanted {
+		a.settle(false)
+		return
+	}
+	e := newEncoder()
+	defer e.free()
+	failure := c.failure(err)
+	if failure == nil && c.dress != nil {
+		if a.Result, err = c.dress(a.Result); err != nil {
+			p.log.Error().Err(err).Str("method", c.method).Msg("a result cannot be encoded")
+			failure = errInternal
+		}
+	}
+	if err := e.response(c.head, c.id, a.Result, failure); err != nil {
+		p.log.Error().Err(err).Str("method", c.method).Msg("a result cannot be encoded")
+	}
+	if c.batch != nil {
+		c.batch.add(e.buf.Bytes(), 1, a)
+		return
+	}
+	a.settle(p.w.reply(p.ctx, e.line()) == nil)
+}
+
+// handle calls the handler. A panic of one handler is its own.
+func (c *call) handle(h Handler) (result any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.peer.log.Error().Str("method", c.method).Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("a handler panicked")
+			result, err = nil, errInternal
+		}
+	}()
+	return h(c.ctx, &c.caller, c.params)
+}
+
+// failure turns a handler's error into what the client is told, nil if there is none.
+// It is the only place where an error gets its code.
+func (c *call) failure(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	var e *Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case context.Cause(c.ctx) == ErrShutdown && (errors.Is(err, context.Canceled) || errors.Is(err, ErrShutdown)):
+		return Errorf(mcp.CodeBusy, "%v", ErrShutdown)
+	}
+	c.peer.log.Error().Err(err).Str("method", c.method).Msg("a request failed")
+	return errInternal
+}
+
+// settle runs what follows the response.
+func (a *After) settle(sent bool) {
+	switch {
+	case sent && a.Do != nil:
+		a.Do()
+	case !sent && a.Drop != nil:
+		a.Drop()
+	}
+}

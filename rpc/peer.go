@@ -1,0 +1,291 @@
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"strconv"
+
+	"github.com/rs/zerolog"
+	"github.com/sourcegraph/jsonrpc2"
+
+	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
+)
+
+// peer is one end of a connection. It reads what the other side sends, matches answers with requests, and writes. What it does
+// with a request depends on its role: server (session) or client ([Client]).
+//
+// Requests and answers pass through a jsonrpc2.Conn, which reads them from ReadObject and calls Handle on the goroutine that
+// reads. Left alone with the pipes, the Conn would close the connection at the first malformed line, and it knows no batches, no
+// negative ids and no second answer to a request. So it gets
+//
+//   - a request with its method and a number as its id, under which [incoming] keeps the other side's own id, byte for byte, and the
+//     params, which stay as they are: through the Conn's decoder they would take ten times as long as all else that is done with them;
+//   - the first answer to a request of ours, as a string: anything else would be decoded into an any, which loses large numbers and makes
+//     hundreds of MiB of 16 MiB of "1,1,1".
+//
+// Notifications, which answer nothing and get no answer, go past it. So do the replies (see [call.answer]).
+type peer struct {
+	role      role
+	log       zerolog.Logger
+	maxValues int   // in a line; 0 = any number
+	eof       error // why the input has ended when it was closed
+
+	w        *writer
+	incoming incoming
+	outgoing outgoing
+	conn     *jsonrpc2.Conn
+	started  chan struct{} // closed when conn is known
+
+	input    context.Context // ends when nothing more comes; its cause tells why
+	endInput context.CancelCauseFunc
+	drained  chan struct{} // closed when the Conn may hear of that: it forgets all requests then
+
+	ctx    context.Context // of the handlers
+	cancel context.CancelCauseFunc
+
+	// Owned by the reader.
+	lines lineReader
+	batch *batch            // being gone through; nil: none, or one whose answers are not collected
+	rest  *rawjson.Elements // of the array being gone through
+}
+
+// role is what a peer does with what it reads. All is called by the reader, and must not wait.
+type role interface {
+	// request begins to answer a request: by [call.start] or [peer.answer].
+	request(c *call, method string)
+	// notification gets a notification, whose parts are valid until it returns.
+	notification(e *envelope)
+	// array begins to go through an array of messages.
+	array(line []byte) (*batch, *Error)
+	// refuse gets what is no message. It returns the error of the request that this was to answer, nil if it is not an answer.
+	refuse(m *message, line []byte) *Error
+	// saw gets each line that is JSON.
+	saw(line []byte)
+}
+
+// message is one of the other side's. Its parts are valid until the next line is read.
+type message struct {
+	kind    kind
+	part    envelope
+	batch   *batch
+	problem *Error // why it is invalid
+}
+
+// start begins to read and to write.
+func (p *peer) start() {
+	go p.w.run()
+	p.conn = jsonrpc2.NewConn(context.Background(), p, p, jsonrpc2.SetLogger(connLog{p.log}))
+	close(p.started)
+}
+
+// newPeer makes a peer. Its role and ctx are still to be set.
+func newPeer(in io.Reader, out io.Writer, maxLine, maxInFlight int, log zerolog.Logger) *peer {
+	p := &peer{log: log, eof: io.EOF, started: make(chan struct{}), drained: make(chan struct{}), lines: lineReader{r: in, max: maxLine}}
+	p.input, p.endInput = context.WithCancelCause(context.Background())
+	p.incoming = incoming{max: maxInFlight, maxBytes: inFlightLines * int64(maxLine), byNumber: map[uint64]*call{}, byID: map[string]*call{}, cause: ErrCancelled}
+	p.outgoing = outgoing{waiting: map[uint64]*question{}}
+	p.w = newWriter(out, p.incoming.release, log)
+	return p
+}
+
+// inFlightLines bounds the params of all requests in flight together, in longest lines.
+const inFlightLines = 4
+
+// ReadObject gives the Conn the next request or answer, and hands out all else. At the end of the input it waits until
+// nobody is interested in what the Conn would forget.
+func (p *peer) ReadObject(v any) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			p.log.Error().Str("panic", fmt.Sprint(r)).Bytes("stack", debug.Stack()).Msg("taking a message panicked")
+			p.endInput(errInternal)
+			err = io.EOF
+		}
+	}()
+	<-p.started
+	text := p.outgoing.madeUp()
+	for text == nil {
+		m, line, err := p.next()
+		if err != nil {
+			p.endInput(err)
+			<-p.drained
+			return io.EOF
+		}
+		text = p.take(&m, line)
+	}
+	return json.Unmarshal(text, v)
+}
+
+// take hands out a message. It returns what the Conn gets instead, nil for nothing.
+func (p *peer) take(m *message, line []byte) []byte {
+	e := &m.part
+	switch m.kind {
+	case request:
+		c := newCall(p, m)
+		if err := p.incoming.add(c); err != nil {
+			p.reply(m.batch, c.head, c.id, nil, err)
+			return nil
+		}
+		text := strconv.AppendUint([]byte(`{"id":`), c.number, 10)
+		return append(append(append(text, `,"method":`...), e.method...), '}')
+	case notification:
+		p.role.notification(e)
+	case response:
+		r := Response{Result: e.result}
+		if e.err != nil {
+			r.Err = &Error{}
+			_ = json.Unmarshal(e.err, r.Err) // what is of the wrong type reads as absent
+		}
+		return p.answered(e, r)
+	case invalid:
+		p.log.Debug().Int("code", m.problem.Code).Str("problem", m.problem.Message).Msg("refusing a message")
+		if failure := p.role.refuse(m, line); failure != nil {
+			return p.answered(e, Response{Err: failure})
+		}
+	}
+	return nil
+}
+
+// Handle is called by the Conn with a request that it got from ReadObject.
+func (p *peer) Handle(_ context.Context, _ *jsonrpc2.Conn, req *jsonrpc2.Request) {
+	p.role.request(p.incoming.call(req.ID.Num), req.Method)
+}
+
+// WriteObject queues what the Conn sends: requests of ours.
+func (p *peer) WriteObject(obj any) error {
+	b, err := json.Marshal(obj)
+	if err != nil {
+		return err
+	}
+	return p.w.queue(append(b, '\n'), 0)
+}
+
+// Close does nothing: the roles end reading and writing themselves.
+func (p *peer) Close() error { return nil }
+
+// next reads the next message.
+func (p *peer) next() (m message, line []byte, err error) {
+	for {
+		if p.rest != nil {
+			if p.rest.Next() {
+				return p.message(p.rest.Value), nil, nil
+			}
+			if p.batch != nil {
+				p.batch.start()
+			}
+			p.batch, p.rest = nil, nil
+		}
+		line, err = p.lines.next()
+		switch {
+		case err == errLineTooLong:
+			m.part.id = p.lines.longID()
+			m.problem = Errorf(mcp.CodeInvalidRequest, "message too long: the limit is %d bytes a line", p.lines.max)
+			return m, nil, nil
+		case err == io.EOF:
+			return m, nil, p.eof
+		case err != nil:
+			return m, nil, err
+		case p.input.Err() != nil: // the other side has been given up
+			continue
+		}
+		values, ok := rawjson.Scan(line)
+		if !ok {
+			m.problem = Errorf(mcp.CodeParseError, "%s", parseError(line))
+			return m, line, nil
+		}
+		p.role.saw(line)
+		switch {
+		case p.maxValues > 0 && values > p.maxValues:
+			if line[0] == '{' {
+				m.part, _ = split(line)
+			}
+			m.problem = Errorf(mcp.CodeInvalidRequest, "too many values in a message: the limit is %d", p.maxValues)
+		case line[0] == '[':
+			if p.batch, m.problem = p.role.array(line); m.problem == nil {
+				rest := rawjson.ElementsOf(line)
+				p.rest = &rest
+				continue
+			}
+		default:
+			m = p.message(line)
+		}
+		return m, line, nil
+	}
+}
+
+// message takes a value apart.
+func (p *peer) message(value []byte) message {
+	m := message{batch: p.batch}
+	if value[0] != '{' {
+		m.problem = Errorf(mcp.CodeInvalidRequest, "a message is a JSON object")
+		return m
+	}
+	var twice, problem string
+	if m.part, twice = split(value); twice != "" {
+		problem = `"` + twice + `" is there twice`
+	} else {
+		m.kind, problem = m.part.classify()
+	}
+	if m.kind == invalid {
+		m.problem = Errorf(mcp.CodeInvalidRequest, "%s", problem)
+	}
+	return m
+}
+
+// cancelled obeys notifications/cancelled: the handler's context ends and no response is sent ("Receivers of a cancellation
+// notification SHOULD ... Not send a response for the cancelled request"). What is not in flight is ignored.
+func (p *peer) cancelled(params []byte) {
+	var c mcp.CancelledParams
+	if rawjson.Unmarshal(params, &c) != nil || checkID(c.RequestID) != "" {
+		p.log.Debug().Msg("ignoring notifications/cancelled without a usable requestId")
+		return
+	}
+	p.incoming.cancel(idKey(c.RequestID))
+}
+
+// answer answers a request that has not been started.
+func (p *peer) answer(c *call, result any, failure *Error) {
+	p.incoming.remove(c)
+	p.reply(c.batch, c.head, c.id, result, failure)
+}
+
+// reply answers a message that takes no slot in flight: the answer is dropped where very much is unread.
+func (p *peer) reply(b *batch, head, id []byte, result any, failure *Error) {
+	e := newEncoder()
+	defer e.free()
+	if err := e.response(head, id, result, failure); err != nil {
+		p.log.Error().Err(err).Msg("a result cannot be encoded")
+	}
+	if b != nil {
+		b.add(e.buf.Bytes(), 0, After{})
+		return
+	}
+	p.w.try(e.line())
+}
+
+// notify queues a notification.
+func (p *peer) notify(head []byte, method string, params any, write func(line []byte) error) error {
+	e := newEncoder()
+	defer e.free()
+	if err := e.notification(head, method, params); err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	return write(e.line())
+}
+
+// now queues a line at once.
+func (p *peer) now(line []byte) error { return p.w.queue(line, 0) }
+
+// stop lets the Conn hear of the end of the input.
+func (p *peer) stop() { close(p.drained) }
+
+// closed says why no answer can come.
+func (p *peer) closed() error { return fmt.Errorf("%w: %w", ErrClosed, context.Cause(p.input)) }
+
+// connLog takes what the Conn has to say, which is nothing that a user can act on.
+type connLog struct{ log zerolog.Logger }
+
+func (l connLog) Printf(format string, v ...any) { l.log.Debug().Msgf(format, v...) }
