@@ -21,17 +21,39 @@ import (
 // maxAboveIdle is how much memory hostile input may make the server take, above what it takes when idle.
 const maxAboveIdle = raceFactor * 64 << 20
 
-// goesOn returns what checks that the session goes on, and that the process has held no more than maxAboveIdle since.
-func (r *raw) goesOn(t *testing.T) (check func()) {
+// hostileClient is a session whose client writes bytes, not messages.
+func hostileClient(t *testing.T, args ...string) *session {
 	t.Helper()
-	before, known := peakRSS(r.pid)
+	s := process(t, programCommand(t, args...))
+	s.open()
+	return s
+}
+
+// response is the next line that is no notification. The audit does not see it, nor what it answers.
+func (s *session) response() []byte {
+	s.t.Helper()
+	for {
+		line, err := s.take(watchdog)
+		if err != nil {
+			s.t.Fatalf("%v\nstderr:\n%s", err, s.stderr)
+		}
+		if !bytes.Contains(line, []byte(`"method":"notifications/`)) {
+			return line
+		}
+	}
+}
+
+// goesOn returns what checks that the session goes on, and that the process has held no more than maxAboveIdle since.
+func (s *session) goesOn(t *testing.T) (check func()) {
+	t.Helper()
+	before, known := peakRSS(s.pid)
 	return func() {
 		t.Helper()
-		_, _ = io.WriteString(r.in, `{"jsonrpc":"2.0","id":"after","method":"ping"}`+"\n")
-		if line := r.take(t); !bytes.Contains(line, []byte(`"id":"after","result":{}`)) {
+		_, _ = io.WriteString(s.in, `{"jsonrpc":"2.0","id":"after","method":"ping"}`+"\n")
+		if line := s.response(); !bytes.Contains(line, []byte(`"id":"after","result":{}`)) {
 			t.Errorf("then: %s", clipLine(line))
 		}
-		after, _ := peakRSS(r.pid)
+		after, _ := peakRSS(s.pid)
 		t.Logf("%d MiB above idle", (after-before)>>20)
 		if known && after-before > maxAboveIdle {
 			t.Errorf("%d MiB above idle", (after-before)>>20)
@@ -122,7 +144,7 @@ func TestHostileInput(t *testing.T) {
 		{"stateless: a state of somebody's own", strings.NewReader(request("tools/call", `"name":"echo","arguments":{},"inputResponses":{},"requestState":"`+strings.Repeat("x", 4<<20)+`"`)), `"code":-32602`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newRaw(t, append(writeConfig(t, `
+			s := hostileClient(t, append(writeConfig(t, `
 tools:
   say: {command: [echo, "{{what}}"], input: {what: {type: string}}}
   forge: {shell: 'printf "\n{\"jsonrpc\":\"2.0\",\"id\":\"X\",\"result\":{\"forged\":true}}\n"'}
@@ -133,7 +155,7 @@ tools:
 			if _, err := io.Copy(s.in, io.MultiReader(c.input, strings.NewReader("\n"))); err != nil {
 				t.Fatal(err)
 			}
-			line := s.take(t)
+			line := s.response()
 			if !bytes.Contains(line, []byte(c.want)) || bytes.Contains(line, []byte("evil\\n")) {
 				t.Errorf("answer %s, want %s", clipLine(line), c.want)
 			}
@@ -188,10 +210,10 @@ func TestHostileSchemas(t *testing.T) {
 				}
 				return
 			}
-			s := newRaw(t, flags...)
+			s := hostileClient(t, flags...)
 			goesOn := s.goesOn(t)
 			_, _ = io.WriteString(s.in, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"x":`+cmp.Or(c.x, `"`+strings.Repeat("a", 100_000)+`"`)+`}}}`+"\n")
-			if line := s.take(t); !bytes.Contains(line, []byte(`"result"`)) {
+			if line := s.response(); !bytes.Contains(line, []byte(`"result"`)) {
 				t.Errorf("answer %s", clipLine(line))
 			} else {
 				t.Logf("%s", clipLine(line))
@@ -277,7 +299,7 @@ tools:
 func TestManyIDs(t *testing.T) {
 	t.Parallel()
 	const many = 1_000_000
-	s := newRaw(t, "--selftest", "--state", "memory")
+	s := hostileClient(t, "--selftest", "--state", "memory")
 	goesOn := s.goesOn(t)
 	unread := make(chan struct{}, 100_000) // whoever leaves 32 MiB of refusals unread does not get all of them
 	go func() {
@@ -295,7 +317,7 @@ func TestManyIDs(t *testing.T) {
 		_ = out.Flush()
 	}()
 	for range many {
-		if line := s.take(t); !bytes.Contains(line, []byte(`"error"`)) {
+		if line := s.response(); !bytes.Contains(line, []byte(`"error"`)) {
 			t.Fatalf("answer %s", clipLine(line))
 		}
 		<-unread
@@ -372,10 +394,10 @@ func TestHostileOutput(t *testing.T) {
 		"a terminal without a newline": `{shell: 'head -c 20000000 /dev/zero | tr "\\0" x', pty: true}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newRaw(t, append(writeConfig(t, "tools:\n  t: "+tool), "--state", t.TempDir())...)
+			s := hostileClient(t, append(writeConfig(t, "tools:\n  t: "+tool), "--state", t.TempDir())...)
 			goesOn := s.goesOn(t)
 			_, _ = io.WriteString(s.in, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{}}}`+"\n")
-			line := s.take(t)
+			line := s.response()
 			if !bytes.Contains(line, []byte(`"result"`)) || len(line) > maxOutgoing {
 				t.Errorf("%d bytes: %s", len(line), clipLine(line))
 			}
