@@ -55,7 +55,7 @@ func (s *span) Set(text string) error {
 		return err
 	}
 	if d < 0 {
-		return fmt.Errorf("%s is negative; allowed: 0 or more", text)
+		return config.Wrong("0 or more", "%s is negative", text)
 	}
 	*s = span(d)
 	return nil
@@ -71,7 +71,7 @@ func (p *position) Type() string { return "bytes" }
 func (p *position) Set(text string) error {
 	n, err := strconv.ParseUint(text, 10, 63)
 	if err != nil {
-		return fmt.Errorf("%q is no position; allowed: a whole number of bytes, 0 or more", text)
+		return config.Wrong("a whole number of bytes, 0 or more", "%q is no position", text)
 	}
 	*p = position(n)
 	return nil

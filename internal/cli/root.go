@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"runnel/internal/serve"
+	"runnel/tools/config"
 )
 
 // Process is the process that runnel runs in: what main hands over.
@@ -117,9 +118,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &value):
 		cause := errors.Unwrap(value)
 		if value.GetFlag().Value.Type() == "bool" {
-			cause = fmt.Errorf("%q is no truth value; allowed: true, false", value.GetValue())
+			cause = config.Wrong("true, false", "%q is no truth value", value.GetValue())
 		}
-		err = fmt.Errorf("--%s: %s", value.GetFlag().Name, serve.AllowedInParentheses(cause))
+		err = fmt.Errorf("--%s: %w", value.GetFlag().Name, cause)
 	case errors.As(err, &unknown):
 		name, letters := unknown.GetSpecifiedName(), unknown.GetSpecifiedShortnames()
 		names := commandNames(cmd) // --doctor

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"runnel/rpc/mcp"
+	"runnel/tools/config"
 )
 
 // metrics counts what happens to tasks, for Prometheus. It is a tasks.Observer.
@@ -87,7 +88,7 @@ func (a *address) Set(text string) error {
 		_, err = net.LookupPort("tcp", port)
 	}
 	if err != nil {
-		return fmt.Errorf("%q is no address; allowed: :PORT (loopback) or HOST:PORT", text)
+		return config.Wrong(":PORT (loopback) or HOST:PORT", "%q is no address", text)
 	}
 	if host == "" {
 		host = "127.0.0.1"

@@ -94,19 +94,10 @@ func (c *Choice) Type() string { return "word" }
 
 func (c *Choice) Set(text string) error {
 	if !slices.Contains(c.Words, text) {
-		return fmt.Errorf("%q is unknown; allowed: %s", text, strings.TrimPrefix(strings.Join(c.Words, ", "), ", "))
+		return config.Wrong(strings.TrimPrefix(strings.Join(c.Words, ", "), ", "), "%q is unknown", text)
 	}
 	c.Word = text
 	return nil
-}
-
-// AllowedInParentheses writes an error of a value as errors of the config are written.
-func AllowedInParentheses(err error) string {
-	problem, allowed, ok := strings.Cut(err.Error(), "; allowed: ")
-	if ok {
-		return problem + " (allowed: " + allowed + ")"
-	}
-	return problem
 }
 
 // ReadEnvironment gives each flag that was not set the value of its variable; an empty one counts as not set.
@@ -125,9 +116,9 @@ func (o *options) ReadEnvironment(flags *pflag.FlagSet, getenv func(name string)
 			o.From[f.Name] = variable
 			if err := f.Value.Set(value); err != nil {
 				if f.Value.Type() == "bool" {
-					err = fmt.Errorf("%q is no truth value; allowed: true, false", value)
+					err = config.Wrong("true, false", "%q is no truth value", value)
 				}
-				errs = append(errs, fmt.Errorf("%s: %s", variable, AllowedInParentheses(err)))
+				errs = append(errs, fmt.Errorf("%s: %w", variable, err))
 			}
 		}
 	})

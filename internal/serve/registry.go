@@ -40,7 +40,7 @@ func (s *Setup) Registry(conf *config.Config) (set *tools.UpstreamSet, count int
 	for _, spec := range s.Options.Tools {
 		c, err := command.FromLine(spec, config.Environment{Vars: s.Env, MaxResult: conf.Tasks.MaxResult})
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %s", s.Options.From["tool"], AllowedInParentheses(err)))
+			errs = append(errs, fmt.Errorf("%s: %w", s.Options.From["tool"], err))
 			continue
 		}
 		add(c, c.Describe().Name, flag("tool"))

@@ -46,7 +46,7 @@ func TestCommandThatCannotStart(t *testing.T) {
 
 func TestHomeThatIsNotSet(t *testing.T) {
 	_, err := New("t", config.Command{Command: []string{"ls"}, Dir: "~/x"}, config.Environment{Vars: []string{}})
-	if want := "dir: ~/x: HOME is not set; allowed: a path from / or from the config file's directory"; err == nil || err.Error() != want {
+	if want := "dir: ~/x: HOME is not set (allowed: a path from / or from the config file's directory)"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 }

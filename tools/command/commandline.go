@@ -15,7 +15,7 @@ import (
 func FromLine(spec string, env config.Environment) (*Command, error) {
 	name, line, ok := strings.Cut(spec, "=")
 	if !ok {
-		return nil, fmt.Errorf("%q is no tool; allowed: NAME=COMMAND, such as 'search=grep -rn {{pattern}} .'", spec)
+		return nil, config.Wrong("NAME=COMMAND, such as 'search=grep -rn {{pattern}} .'", "%q is no tool", spec)
 	}
 	words, err := config.SplitWords(line)
 	if err != nil {

@@ -137,7 +137,7 @@ func (f *FailedExit) UnmarshalText(text []byte) error {
 
 func oneOf(to *string, text string, allowed ...string) error {
 	if !slices.Contains(allowed, text) {
-		return fmt.Errorf("%q is unknown; allowed: %s", text, strings.Join(allowed, ", "))
+		return Wrong(strings.Join(allowed, ", "), "%q is unknown", text)
 	}
 	*to = text
 	return nil
@@ -154,7 +154,7 @@ func (d *Drain) UnmarshalText(text []byte) error {
 	}
 	var v Duration
 	if err := v.UnmarshalText(text); err != nil || v < 0 {
-		return fmt.Errorf("%q is no duration; allowed: such as 500ms or 2s, or -1 = until all calls are done", text)
+		return Wrong("such as 500ms or 2s, or -1 = until all calls are done", "%q is no duration", text)
 	}
 	*d = Drain(v)
 	return nil

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -187,7 +188,10 @@ func (d *decoder) scalar(path string, n *yaml.Node, v reflect.Value) {
 		return
 	}
 	if err != nil {
-		problem, allowed, _ := strings.Cut(err.Error(), "; allowed: ")
+		problem, allowed := err.Error(), ""
+		if wrong, ok := errors.AsType[*Error](err); ok {
+			problem, allowed = wrong.Problem, wrong.Allowed
+		}
 		d.fail(n, about(path)+problem, allowed)
 	}
 }

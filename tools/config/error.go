@@ -80,20 +80,22 @@ func (c *Config) mistake(p position, problem, allowed string) *FileError {
 // maxSource is how much of a line is shown with a mistake, in characters.
 const maxSource = 200
 
-// An Error is a value in the configuration of a command that cannot be used.
+// An Error is a value that cannot be used.
 type Error struct {
 	Key     string // path below the tool, such as "command[2]" or "input.name"; "" = the tool as a whole
 	Problem string
 	Allowed string // what may stand there instead; may be empty
 }
 
+// Wrong makes an Error about text that has no key.
+func Wrong(allowed, problem string, args ...any) error {
+	return &Error{Problem: fmt.Sprintf(problem, args...), Allowed: allowed}
+}
+
 func (e *Error) Error() string {
-	s := e.Problem
+	s := e.Problem + parenthesis(allow(e.Allowed))
 	if e.Key != "" {
 		s = e.Key + ": " + s
-	}
-	if e.Allowed != "" {
-		s += "; allowed: " + e.Allowed
 	}
 	return s
 }

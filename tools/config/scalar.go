@@ -3,7 +3,6 @@ package config
 import (
 	"encoding"
 	"encoding/json"
-	"fmt"
 	"reflect"
 	"strings"
 )
@@ -31,7 +30,7 @@ func setText(v reflect.Value, text string) error {
 	default:
 		panic("internal error: config type " + v.Type().String())
 	}
-	return fmt.Errorf("%q is no %s; allowed: %s", text, strings.TrimPrefix(wanted(v), "a "), scalarAllowed(v))
+	return Wrong(scalarAllowed(v), "%q is no %s", text, strings.TrimPrefix(wanted(v), "a "))
 }
 
 func scalarAllowed(v reflect.Value) string {

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -15,7 +14,7 @@ type Duration time.Duration
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil {
-		return fmt.Errorf("%q is no duration; allowed: a number and its unit, such as 300ms, 5s, 30m, 1h30m", text)
+		return Wrong("a number and its unit, such as 300ms, 5s, 30m, 1h30m", "%q is no duration", text)
 	}
 	*d = Duration(v)
 	return nil
@@ -58,7 +57,7 @@ func ParseSize(s string) (Size, error) {
 		}
 		return Size(int64(n) * unit.bytes), nil
 	}
-	return 0, fmt.Errorf("%q is no size; allowed: a number of bytes, or one with KiB, MiB or GiB, such as 64KiB", s)
+	return 0, Wrong("a number of bytes, or one with KiB, MiB or GiB, such as 64KiB", "%q is no size", s)
 }
 
 // UnmarshalText reads a size as ParseSize does.
