@@ -229,7 +229,7 @@ const maxQuestion = 16 << 10
 // they fit, with messages of control characters.
 const maxTurns = 4
 
-const _ = uint(mcp.MaxContent - maxTurns*(6*maxQuestion+maxQuestionSchema))
+const _ = uint(mcp.MaxContent - maxTurns*(6*maxQuestion+MaxQuestionSchema))
 
-// maxQuestionSchema is how large the schema of a server's question may be, in bytes as it is written to runnel's client.
-const maxQuestionSchema = 64 << 10
+// MaxQuestionSchema is how large the schema of a server's question may be, in bytes as it is written to runnel's client.
+const MaxQuestionSchema = 64 << 10

@@ -199,7 +199,7 @@ func (d *delivery) ending() partials.Ending {
 		return e
 	}
 	for _, item := range d.run.Ending().Rest {
-		e.Rest = append(e.Rest, dressContent(d.caller.Version, item))
+		e.Rest = append(e.Rest, DressContent(d.caller.Version, item))
 	}
 	return e
 }

@@ -19,7 +19,7 @@ func dressTool(v *mcp.Version, t mcp.Tool) mcp.Tool {
 	if !v.Titles {
 		t.Title = ""
 	}
-	if !v.StructuredContent || !v.AnyStructured && !isOfObject(t.OutputSchema) {
+	if !v.StructuredContent || !v.AnyStructured && rawjson.StringMember(t.OutputSchema, "type") != "object" {
 		t.OutputSchema = nil
 	}
 	if !v.ContentMeta {
@@ -34,18 +34,6 @@ func dressTool(v *mcp.Version, t mcp.Tool) mcp.Tool {
 	return t
 }
 
-// isOfObject reports whether a schema is that of an object.
-func isOfObject(schema json.RawMessage) (is bool) {
-	if !rawjson.IsObject(schema) {
-		return false
-	}
-	rawjson.EachMember(schema, func(name, value []byte) bool {
-		is = string(name) == "type" && string(value) == `"object"`
-		return !is
-	})
-	return is
-}
-
 // dressResult makes of a result what a version knows; content of an unknown type becomes a text that names it.
 func dressResult(v *mcp.Version, r *mcp.CallToolResult) *mcp.CallToolResult {
 	r = r.For(v)
@@ -55,12 +43,12 @@ func dressResult(v *mcp.Version, r *mcp.CallToolResult) *mcp.CallToolResult {
 	dressed := *r
 	dressed.Content = make([]mcp.ContentBlock, len(r.Content))
 	for i, c := range r.Content {
-		dressed.Content[i] = dressContent(v, c)
+		dressed.Content[i] = DressContent(v, c)
 	}
 	return &dressed
 }
 
-func dressContent(v *mcp.Version, c mcp.ContentBlock) mcp.ContentBlock {
+func DressContent(v *mcp.Version, c mcp.ContentBlock) mcp.ContentBlock {
 	if !v.ContentMeta {
 		c = withoutMeta(c)
 	}
@@ -96,7 +84,7 @@ func (d dressed) Encode(dst []byte, b partials.Batch) []byte {
 	for i := range chunks {
 		c := &chunks[i]
 		if c.Kind == partials.Item {
-			c.Data = dressContent(d.version, c.Data)
+			c.Data = DressContent(d.version, c.Data)
 		} else if !d.version.ContentMeta {
 			c.Stream = partials.Stdout // the mark of stderr is _meta
 		}

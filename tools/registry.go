@@ -203,9 +203,6 @@ func (r *Registry) lookup(name string) *entry {
 	return nil
 }
 
-// listPage is how many bytes of tools one tools/list result shows, roughly.
-const listPage = mcp.MaxPage / 2
-
 // cursorPrefix tells a cursor of ours from text that only looks like one.
 const cursorPrefix = "after "
 
@@ -230,7 +227,7 @@ func (r *Registry) list(c *rpc.Caller, cursor string) (rpc.Encoded, error) {
 		if e.hidden != nil && e.hidden(c) {
 			continue
 		}
-		if size += toolSize(&e.spec); size > listPage && len(shown) > 0 {
+		if size += toolSize(&e.spec); size > mcp.MaxListPage && len(shown) > 0 {
 			end = fmt.Sprintf(`],"nextCursor":"%s"}`, base64.RawURLEncoding.EncodeToString([]byte(cursorPrefix+last)))
 			break
 		}

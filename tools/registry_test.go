@@ -14,7 +14,7 @@ import (
 
 // A list counts all that a tool says of itself: each page stays below what clients read in a line.
 func TestListHasPages(t *testing.T) {
-	large := json.RawMessage(`{"x":"` + strings.Repeat("x", listPage*2/3) + `"}`)
+	large := json.RawMessage(`{"x":"` + strings.Repeat("x", mcp.MaxListPage*2/3) + `"}`)
 	r := &Registry{}
 	for name, change := range map[string]func(*mcp.Tool){
 		"title":       func(tool *mcp.Tool) { tool.Title = string(large) },

@@ -232,7 +232,7 @@ func TestManyQuestionsComeInTurns(t *testing.T) {
 		const questions = 2*maxTurns + 1
 		longest := Question{
 			Message: strings.Repeat("\x01", maxQuestion),
-			Schema:  encode(map[string]any{"type": "object", "title": strings.Repeat("x", maxQuestionSchema-len(`{"title":"","type":"object"}`))}),
+			Schema:  encode(map[string]any{"type": "object", "title": strings.Repeat("x", MaxQuestionSchema-len(`{"title":"","type":"object"}`))}),
 		}
 		tool := &Function{
 			Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`)},

@@ -48,7 +48,6 @@ type Traits struct {
 	Detached bool          // a call runs in another process, and outlives this one
 	Confirms bool          // a call may have to wait for its user before it starts
 	Bounded  bool          // a call ends soon: it is never handed over
-	Foreign  bool          // another server checks the arguments and the results
 
 	// How a call's output is shown that has not ended: see text.Shaper.
 	MaxResult  int // bytes; 0 = ServeOptions.MaxResult

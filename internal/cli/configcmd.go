@@ -16,9 +16,9 @@ import (
 
 	"runnel/internal/serve"
 	"runnel/internal/term"
-	"runnel/tools"
 	"runnel/tools/command"
 	"runnel/tools/config"
+	"runnel/tools/upstream"
 )
 
 // configCommand is "runnel config". file is the flag --config.
@@ -88,7 +88,7 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 // checkWhole reports all that is wrong with a config. It starts nothing.
 func (i *invocation) checkWhole(conf *config.Config) error {
 	_, err := command.All(conf, i.Env)
-	_, wrong := tools.Servers(conf, i.Env, serve.Version(), i.Logger())
+	_, wrong := upstream.Servers(conf, i.Env, serve.Version(), i.Logger())
 	return errors.Join(conf.Check(), err, wrong)
 }
 

@@ -29,6 +29,7 @@ import (
 	"runnel/tools/config"
 	"runnel/tools/process"
 	"runnel/tools/selftest"
+	"runnel/tools/upstream"
 )
 
 // checkTime is how long one of doctor's sessions may take, and a server to start. A test shortens it.
@@ -154,9 +155,9 @@ func (d *diagnosis) programs(conf *config.Config) {
 
 // upstreams starts each of the other servers, all at once, and says what it answers.
 func (d *diagnosis) upstreams(ctx context.Context, conf *config.Config) {
-	list, _ := tools.Servers(conf, d.i.Env, serve.Version(), zerolog.Nop()) // what is wrong with them is the registry's to tell
+	list, _ := upstream.Servers(conf, d.i.Env, serve.Version(), zerolog.Nop()) // what is wrong with them is the registry's to tell
 	type answer struct {
-		tools.Probed
+		upstream.Probed
 		err error
 	}
 	answers := make([]chan answer, len(list))
@@ -299,7 +300,7 @@ func (d *diagnosis) session(ctx context.Context, version string) {
 		Capabilities:   mcp.ClientCapabilities{PartialResults: &mcp.Present{}},
 		OnNotification: func(method string, params json.RawMessage) { output.Notification(method, params) },
 	}
-	set := tools.NewUpstreamSet(&tools.Registry{})
+	set := upstream.NewSet(&tools.Registry{})
 	for _, tool := range selftest.Tools() {
 		if err := set.Tools.Add(tool); err != nil {
 			d.bad(what, "%v", err)

@@ -15,6 +15,7 @@ import (
 	"runnel/tasks"
 	"runnel/tools"
 	"runnel/tools/config"
+	"runnel/tools/upstream"
 )
 
 // hostReport collects what a host says of itself: what a record notes of its requests.
@@ -53,7 +54,7 @@ func (h *hostReport) String() string {
 func (i *invocation) doctorHost(cmd *cobra.Command) error {
 	i.Stderr = i.PatientStderr()
 	report := &hostReport{i: i}
-	set := tools.NewUpstreamSet(&tools.Registry{})
+	set := upstream.NewSet(&tools.Registry{})
 	err := set.Tools.Add(tools.Func("doctor", "Tells what this host can do with runnel.", func(context.Context, struct{}, *tools.Output) (*mcp.CallToolResult, error) {
 		return mcp.Result("What this host says, and asks for:\n" + report.String()), nil
 	}))

@@ -6,8 +6,8 @@ import (
 
 	"runnel/rpc"
 	"runnel/tasks"
-	"runnel/tools"
 	"runnel/tools/config"
+	"runnel/tools/upstream"
 )
 
 // ServeInProcess serves to o.In and o.Out. It goes on until its input ends: what ends the command must not end it first.
@@ -31,7 +31,7 @@ func (s *Setup) ServeInProcess(ctx context.Context, o *rpc.DialOptions) (wait fu
 }
 
 // ConnectInProcess serves a registry to o.In and o.Out, which it makes. It closes the store in the end.
-func (s *Setup) ConnectInProcess(ctx context.Context, o *rpc.DialOptions, conf *config.Config, set *tools.UpstreamSet, store tasks.State) (wait func()) {
+func (s *Setup) ConnectInProcess(ctx context.Context, o *rpc.DialOptions, conf *config.Config, set *upstream.Set, store tasks.State) (wait func()) {
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
 	o.In, o.Out = toServer, fromServer

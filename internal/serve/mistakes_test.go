@@ -11,9 +11,9 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"runnel/tools"
 	"runnel/tools/command"
 	"runnel/tools/config"
+	"runnel/tools/upstream"
 )
 
 var update = flag.Bool("update", false, "write what is said now into the files of testdata/config/wrong")
@@ -24,7 +24,7 @@ const configFiles = "../../testdata/config"
 func mistakes(c *config.Config, err error) []error {
 	if err == nil {
 		_, err = command.All(c, nil)
-		_, wrong := tools.Servers(c, nil, "", zerolog.Nop())
+		_, wrong := upstream.Servers(c, nil, "", zerolog.Nop())
 		err = errors.Join(c.Check(), err, wrong)
 	}
 	return flatten(err)

@@ -8,12 +8,13 @@ import (
 	"runnel/tools/command"
 	"runnel/tools/config"
 	"runnel/tools/selftest"
+	"runnel/tools/upstream"
 )
 
 // Registry holds the tools of the config, of --tool and of --selftest, and the upstreams; count is of the tools alone. It reports all
 // that is wrong with the config.
-func (s *Setup) Registry(conf *config.Config) (set *tools.UpstreamSet, count int, err error) {
-	set = tools.NewUpstreamSet(&tools.Registry{})
+func (s *Setup) Registry(conf *config.Config) (set *upstream.Set, count int, err error) {
+	set = upstream.NewSet(&tools.Registry{})
 	sources := map[string]func() string{} // told only with a mistake
 	var errs []error
 	add := func(tool tools.Tool, name string, from func() string) {
@@ -30,7 +31,7 @@ func (s *Setup) Registry(conf *config.Config) (set *tools.UpstreamSet, count int
 		}
 	}
 	commands, err := command.All(conf, s.Env)
-	upstreams, wrong := tools.Servers(conf, s.Env, Version(), s.Logger())
+	upstreams, wrong := upstream.Servers(conf, s.Env, Version(), s.Logger())
 	errs = append(errs, conf.Check(), err, wrong)
 	for _, c := range commands {
 		name := c.Describe().Name
@@ -73,8 +74,8 @@ func (s *Setup) Registry(conf *config.Config) (set *tools.UpstreamSet, count int
 }
 
 // wrappedUpstream is the server behind "runnel wrap --".
-func (s *Setup) wrappedUpstream() (*tools.Upstream, error) {
-	return tools.NewUpstream(tools.WrappedName, config.Upstream{Command: s.Wrapped}, config.Environment{Vars: s.Env, Version: Version()}, s.Logger())
+func (s *Setup) wrappedUpstream() (*upstream.Server, error) {
+	return upstream.New(upstream.WrappedName, config.Upstream{Command: s.Wrapped}, config.Environment{Vars: s.Env, Version: Version()}, s.Logger())
 }
 
 // outlive lets the calls of a tool outlive this process.

@@ -19,6 +19,7 @@ import (
 	"runnel/tools/config"
 	"runnel/tools/detach"
 	"runnel/tools/process"
+	"runnel/tools/upstream"
 )
 
 // Serve runs until the input ends, ctx does, or the output fails.
@@ -104,7 +105,7 @@ func limits(conf *config.Config) tasks.Limits {
 }
 
 // Connect wires the rooms and serves one client.
-func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *tools.UpstreamSet, store tasks.State, log zerolog.Logger) error {
+func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.Set, store tasks.State, log zerolog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	process.CollectOrphans(ctx)

@@ -16,6 +16,7 @@ import (
 	"runnel/tasks"
 	"runnel/tools"
 	"runnel/tools/config"
+	"runnel/tools/upstream"
 )
 
 // Upstreams go on until the tasks have ended. A task that waits for one, and for nothing else, keeps runnel no longer than the grace.
@@ -45,7 +46,7 @@ func TestStopWaitsForTheGraceOfCommands(t *testing.T) {
 func TestDeafToolsAreLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		released := make(chan struct{})
-		set := tools.NewUpstreamSet(&tools.Registry{})
+		set := upstream.NewSet(&tools.Registry{})
 		for name, output := range map[string]string{"blocks": "", "writes": "on and on\n"} {
 			err := set.Tools.Add(tools.Func(name, "", func(_ context.Context, _ struct{}, out *tools.Output) (*mcp.CallToolResult, error) {
 				for pause := time.NewTicker(time.Second); ; {

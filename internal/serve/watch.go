@@ -11,8 +11,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"github.com/rs/zerolog"
 
-	"runnel/tools"
 	"runnel/tools/config"
+	"runnel/tools/upstream"
 )
 
 // settle is how long a config file must stay as it is before it is read again: editors write it in several steps.
@@ -20,7 +20,7 @@ const settle = 200 * time.Millisecond
 
 // reload keeps the tools what the config file says: it is read again on SIGHUP and when it changes. Only the tools
 // change; what else the file says holds from the next start on. A file with a mistake changes nothing. It ends with ctx.
-func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, set *tools.UpstreamSet, log zerolog.Logger) {
+func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, set *upstream.Set, log zerolog.Logger) {
 	trusted := "" // where it shows that the file is trusted again
 	if file == config.FileName && s.Options.Config == "" {
 		trusted, _ = s.trustDir() // it is there: the file is trusted
@@ -119,7 +119,7 @@ func same(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && (!a.Mode().IsRegular() || a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()))
 }
 
-func (s *Setup) readAgain(ctx context.Context, file string, began *config.Config, set *tools.UpstreamSet, log zerolog.Logger) {
+func (s *Setup) readAgain(ctx context.Context, file string, began *config.Config, set *upstream.Set, log zerolog.Logger) {
 	now, _ := os.Stat(file)
 	if now != nil && now.Mode()&os.ModeNamedPipe != 0 {
 		log.Warn().Str("config", file).Msg("the config is a pipe: waiting for somebody to write to it")
@@ -138,7 +138,7 @@ func (s *Setup) readAgain(ctx context.Context, file string, began *config.Config
 		err = fmt.Errorf("%s is gone", file)
 	}
 	if err == nil {
-		var next *tools.UpstreamSet
+		var next *upstream.Set
 		var count int
 		if next, count, err = s.Registry(conf); err == nil {
 			set.Replace(next)

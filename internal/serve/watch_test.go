@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"runnel/tools"
+	"runnel/tools/upstream"
 )
 
 // events are lines of the log.
@@ -96,7 +97,7 @@ func TestConfigIsWatched(t *testing.T) {
 	log := make(events, 1000)
 	go func() {
 		defer close(ended)
-		i.reload(ctx, link, conf, tools.NewUpstreamSet(&tools.Registry{}), zerolog.New(log))
+		i.reload(ctx, link, conf, upstream.NewSet(&tools.Registry{}), zerolog.New(log))
 	}()
 	defer func() { stop(); <-ended }()
 

@@ -9,6 +9,8 @@ const (
 	MaxContent = MaxLine - 32<<10
 	// MaxPage is how much content one of several answers carries, where the client asks for the next.
 	MaxPage = MaxLine / 2
+	// MaxListPage is how much of a list, roughly, one of several answers shows.
+	MaxListPage = MaxPage / 2
 	// MaxText is how many bytes of text always fit, whatever they are: a control character takes six bytes in JSON.
 	MaxText = MaxLine / 8
 )

@@ -1,4 +1,4 @@
-package tools
+package upstream
 
 import (
 	"cmp"
@@ -13,12 +13,13 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/process"
 	"runnel/tools/remote"
 )
 
-// Upstream is another MCP server, whose tools stand among runnel's own.
+// Server is another MCP server, whose tools stand among runnel's own.
 //
 // It starts when something of its own is needed, not before: some hosts start their servers only to see what they are. What it had
 // when it ran last is known meanwhile (upstreamcatalog.go). It is started again, after a pause that grows, as its restart policy says. While it is down its tools stay in the list, and a
@@ -26,7 +27,7 @@ import (
 //
 // Goroutines: run's, which starts the server and waits for its end; per connection one that pings, one that
 // holds the subscription to the list of a server of the stateless era, and those of rpc.Client.
-type Upstream struct {
+type Server struct {
 	name      string
 	config    config.Upstream
 	dir       string
@@ -34,9 +35,9 @@ type Upstream struct {
 	version   string // of runnel
 	log       zerolog.Logger
 	hungAfter time.Duration
-	times     upstreamTimes
+	times     times
 
-	set          *UpstreamSet           // that it belongs to; set before it can be called
+	set          *Set                   // that it belongs to; set before it can be called
 	capabilities mcp.ClientCapabilities // that it is told; set with remember
 	remember     sync.Once
 
@@ -48,10 +49,10 @@ type Upstream struct {
 	// Of the set that it belongs to, and guarded by that one's lock.
 	told    bool            // it has said what it has, or it is not started again
 	catalog *catalog        // what it has, or had when it ran last; nil: not known, or it is not started again
-	tools   []Tool          // of it that are wanted
+	tools   []tools.Tool    // of it that are wanted
 	clashes map[string]bool // names that were taken, and warned of
 
-	subscriptions upstreamSubscriptions
+	subscriptions subscriptions
 
 	mu      sync.Mutex
 	link    *link         // nil: it is being started, pauses before a start, or is over
@@ -62,8 +63,8 @@ type Upstream struct {
 	retired bool // it ends with its last call
 }
 
-// upstreamTimes are the times of an upstream, which tests shorten.
-type upstreamTimes struct {
+// times are the times of an upstream, which tests shorten.
+type times struct {
 	start     time.Duration // a server may take to start: npx downloads it then
 	list      time.Duration // who asks for the list of tools waits for a server that starts
 	call      time.Duration // a call waits for a server that is down
@@ -75,7 +76,7 @@ type upstreamTimes struct {
 	relist    time.Duration // least time between two looks at lists that change
 }
 
-var defaultUpstreamTimes = upstreamTimes{
+var defaultTimes = times{
 	start:     2 * time.Minute,
 	list:      10 * time.Second, // hosts wait for a list for 30 s or more, and not all listen to its changes
 	call:      10 * time.Second,
@@ -87,15 +88,15 @@ var defaultUpstreamTimes = upstreamTimes{
 	relist:    rpc.ListPace,
 }
 
-func newUpstream(name string, conf config.Upstream, dir string, env []string, log zerolog.Logger) *Upstream {
+func newServer(name string, conf config.Upstream, dir string, env []string, log zerolog.Logger) *Server {
 	conf.Restart = cmp.Or(conf.Restart, "on-failure")
-	u := &Upstream{
-		name: name, config: conf, dir: dir, env: env, times: defaultUpstreamTimes, hungAfter: time.Duration(config.DefaultHungAfter),
+	u := &Server{
+		name: name, config: conf, dir: dir, env: env, times: defaultTimes, hungAfter: time.Duration(config.DefaultHungAfter),
 		log:     log.With().Str("upstream", name).Logger(),
 		settled: make(chan struct{}),
 		clashes: map[string]bool{},
 
-		set:          NewUpstreamSet(&Registry{}), // until it is added to one
+		set:          NewSet(&tools.Registry{}), // until it is added to one
 		capabilities: remote.Capabilities(true),
 		changed:      make(chan struct{}),
 	}
@@ -107,11 +108,11 @@ func newUpstream(name string, conf config.Upstream, dir string, env []string, lo
 }
 
 // Name is the name in the config.
-func (u *Upstream) Name() string { return u.name }
+func (u *Server) Name() string { return u.name }
 
 // run starts the server, again and again as the policy says, until it is not wanted any more. publish takes what it has; nil
 // means nothing any more.
-func (u *Upstream) run(publish func(*catalog)) {
+func (u *Server) run(publish func(*catalog)) {
 	settle := sync.OnceFunc(func() { close(u.settled) })
 	defer settle()
 	defer time.AfterFunc(u.times.list, func() {
@@ -155,13 +156,13 @@ func (u *Upstream) run(publish func(*catalog)) {
 }
 
 // Program finds the program of the server.
-func (u *Upstream) Program() (string, error) {
+func (u *Server) Program() (string, error) {
 	path, _ := process.LookupEnv(u.env, "PATH")
 	return process.FindProgram(u.config.Command[0], u.dir, path)
 }
 
 // start starts the server and reads what it has.
-func (u *Upstream) start() (*link, *catalog, error) {
+func (u *Server) start() (*link, *catalog, error) {
 	program, err := u.Program()
 	if err != nil {
 		return nil, nil, err
@@ -198,7 +199,7 @@ func (u *Upstream) start() (*link, *catalog, error) {
 }
 
 // serve starts the server once and returns when it has ended, and how: nil = with exit code 0.
-func (u *Upstream) serve(publish func(*catalog)) error {
+func (u *Server) serve(publish func(*catalog)) error {
 	if err := u.ctx.Err(); err != nil { // it was stopped while it paused
 		return err
 	}
@@ -265,7 +266,7 @@ func guardGroup(log zerolog.Logger) func(pgid int) func() {
 	}
 }
 
-func (u *Upstream) connect(l *link, down error, over bool) {
+func (u *Server) connect(l *link, down error, over bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.link, u.down, u.over = l, down, over
@@ -274,7 +275,7 @@ func (u *Upstream) connect(l *link, down error, over bool) {
 }
 
 // connected waits until the server is there, for a while.
-func (u *Upstream) connected(ctx context.Context) (*link, error) {
+func (u *Server) connected(ctx context.Context) (*link, error) {
 	late := time.NewTimer(u.times.call)
 	defer late.Stop()
 	for {
@@ -298,11 +299,11 @@ func (u *Upstream) connected(ctx context.Context) (*link, error) {
 }
 
 // failure is an error for who calls one of its tools.
-func (u *Upstream) failure(err error) error { return fmt.Errorf("upstream %s: %w", u.name, err) }
+func (u *Server) failure(err error) error { return fmt.Errorf("upstream %s: %w", u.name, err) }
 
 // enter counts a call until leave, and waits for the server, which it starts if nobody has: what it has may be known from when it ran
 // last. It fails when the upstream is not wanted any more.
-func (u *Upstream) enter(ctx context.Context) (*link, error) {
+func (u *Server) enter(ctx context.Context) (*link, error) {
 	u.mu.Lock()
 	retired := u.retired
 	if !retired {
@@ -320,7 +321,7 @@ func (u *Upstream) enter(ctx context.Context) (*link, error) {
 	return l, err
 }
 
-func (u *Upstream) leave() {
+func (u *Server) leave() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.calls--; u.calls == 0 && u.retired {
@@ -329,7 +330,7 @@ func (u *Upstream) leave() {
 }
 
 // retire ends the upstream when its last call has.
-func (u *Upstream) retire() {
+func (u *Server) retire() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.retired = true; u.calls == 0 {
@@ -338,6 +339,6 @@ func (u *Upstream) retire() {
 }
 
 // takes reports whether a tool of the server's is wanted.
-func (u *Upstream) takes(tool string) bool {
+func (u *Server) takes(tool string) bool {
 	return !slices.Contains(u.config.Deny, tool) && (len(u.config.Allow) == 0 || slices.Contains(u.config.Allow, tool))
 }

@@ -1,4 +1,4 @@
-package tools
+package upstream
 
 import (
 	"context"
@@ -9,11 +9,13 @@ import (
 	"sync/atomic"
 
 	"runnel/rpc"
+
+	"runnel/tools"
 )
 
-// UpstreamSet are the tools of a registry together with other servers, whose tools join them, and whose prompts and resources it lists.
-type UpstreamSet struct {
-	Tools *Registry
+// Set are the tools of a registry together with other servers, whose tools join them, and whose prompts and resources it lists.
+type Set struct {
+	Tools *tools.Registry
 
 	runs  sync.WaitGroup
 	only  string      // see Narrow
@@ -21,38 +23,38 @@ type UpstreamSet struct {
 
 	promptChanges, resourceChanges rpc.Broadcast // of its lists
 
-	mu        sync.RWMutex
-	upstreams []*Upstream // by name
-	lists     lists       // of what they have beside tools
-	dir       string      // see KeepIn
-	client    *rpc.Caller // the first who asked for anything: its capabilities are those that upstreams are told; nil: nobody yet
-	session   *rpc.Caller // of the handshake era: takes what upstreams say and ask outside of calls; nil: there is none
-	level     string      // see setLevel
-	closed    bool
+	mu      sync.RWMutex
+	servers []*Server   // by name
+	lists   lists       // of what they have beside tools
+	dir     string      // see KeepIn
+	client  *rpc.Caller // the first who asked for anything: its capabilities are those that upstreams are told; nil: nobody yet
+	session *rpc.Caller // of the handshake era: takes what upstreams say and ask outside of calls; nil: there is none
+	level   string      // see setLevel
+	closed  bool
 }
 
-// NewUpstreamSet makes a set without servers.
-func NewUpstreamSet(registry *Registry) *UpstreamSet { return &UpstreamSet{Tools: registry} }
+// NewSet makes a set without servers.
+func NewSet(registry *tools.Registry) *Set { return &Set{Tools: registry} }
 
 // Add adds a server, whose tools, prompts and resources join the lists when it has told them. A tool of runnel's own wins over one of its
 // name, and of two upstreams the one whose name comes first.
-func (s *UpstreamSet) Add(u *Upstream) error {
+func (s *Set) Add(u *Server) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i, taken := slices.BinarySearchFunc(s.upstreams, u.name, func(u *Upstream, name string) int { return strings.Compare(u.name, name) })
+	i, taken := slices.BinarySearchFunc(s.servers, u.name, func(u *Server, name string) int { return strings.Compare(u.name, name) })
 	if taken {
 		return fmt.Errorf("two upstreams are named %q", u.name)
 	}
 	u.set = s
-	s.upstreams = slices.Insert(s.upstreams, i, u)
+	s.servers = slices.Insert(s.servers, i, u)
 	return nil
 }
 
 // Close ends all upstreams and returns when nothing is left of them. Calls of theirs fail.
-func (s *UpstreamSet) Close() {
+func (s *Set) Close() {
 	s.mu.Lock()
 	s.closed = true
-	for _, u := range s.upstreams {
+	for _, u := range s.servers {
 		u.stop()
 	}
 	s.mu.Unlock()
@@ -60,18 +62,18 @@ func (s *UpstreamSet) Close() {
 }
 
 // KeepIn keeps what upstreams have in a directory, for the next runnel: that of the state.
-func (s *UpstreamSet) KeepIn(dir string) {
+func (s *Set) KeepIn(dir string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dir = dir
 }
 
 // Narrow says that the only client will use no tool but the one of a name: no upstream is started that cannot have it.
-func (s *UpstreamSet) Narrow(tool string) { s.only = tool }
+func (s *Set) Narrow(tool string) { s.only = tool }
 
 // Need starts the upstreams that have not been started, and waits until it is known what they have; not longer than an upstream may
 // keep a client waiting: what comes later is told as a change of the list.
-func (s *UpstreamSet) Need(ctx context.Context, c *rpc.Caller) {
+func (s *Set) Need(ctx context.Context, c *rpc.Caller) {
 	s.Meet(c)
 	defer s.shown.Store(true)
 	if s.only != "" {
@@ -79,7 +81,7 @@ func (s *UpstreamSet) Need(ctx context.Context, c *rpc.Caller) {
 		return
 	}
 	s.recall()
-	for _, u := range s.begin(func(*Upstream) bool { return true }) {
+	for _, u := range s.begin(func(*Server) bool { return true }) {
 		if s.catalogOf(u) == nil {
 			u.awaitSettled(ctx)
 		}
@@ -87,24 +89,24 @@ func (s *UpstreamSet) Need(ctx context.Context, c *rpc.Caller) {
 }
 
 // NeedTool is Need for the upstreams that may have a tool, none if its name is known.
-func (s *UpstreamSet) NeedTool(ctx context.Context, name string) {
+func (s *Set) NeedTool(ctx context.Context, name string) {
 	s.recall()
 	if s.Tools.Lookup(name) == nil {
-		s.needFresh(ctx, func(u *Upstream) bool { return strings.HasPrefix(name, u.config.Prefix) })
+		s.needFresh(ctx, func(u *Server) bool { return strings.HasPrefix(name, u.config.Prefix) })
 	}
 }
 
 // needFresh is Need for what some of the upstreams have now, whatever they had when they ran last.
-func (s *UpstreamSet) needFresh(ctx context.Context, wanted func(*Upstream) bool) {
+func (s *Set) needFresh(ctx context.Context, wanted func(*Server) bool) {
 	for _, u := range s.begin(wanted) {
 		u.awaitSettled(ctx)
 	}
 }
 
 // begin starts some of the upstreams.
-func (s *UpstreamSet) begin(wanted func(*Upstream) bool) (begun []*Upstream) {
+func (s *Set) begin(wanted func(*Server) bool) (begun []*Server) {
 	s.mu.RLock()
-	list := s.upstreams
+	list := s.servers
 	s.mu.RUnlock()
 	for _, u := range list {
 		if wanted(u) {
@@ -115,7 +117,7 @@ func (s *UpstreamSet) begin(wanted func(*Upstream) bool) (begun []*Upstream) {
 	return begun
 }
 
-func (u *Upstream) awaitSettled(ctx context.Context) {
+func (u *Server) awaitSettled(ctx context.Context) {
 	select {
 	case <-u.settled:
 	case <-ctx.Done():
@@ -123,9 +125,9 @@ func (u *Upstream) awaitSettled(ctx context.Context) {
 }
 
 // recall reads what the upstreams had when they ran last.
-func (s *UpstreamSet) recall() {
+func (s *Set) recall() {
 	s.mu.RLock()
-	list, dir := s.upstreams, s.dir
+	list, dir := s.servers, s.dir
 	s.mu.RUnlock()
 	for _, u := range list {
 		u.remember.Do(func() {
@@ -137,7 +139,7 @@ func (s *UpstreamSet) recall() {
 	}
 }
 
-func (s *UpstreamSet) start(u *Upstream) {
+func (s *Set) start(u *Server) {
 	s.recall()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,13 +161,13 @@ func (s *UpstreamSet) start(u *Upstream) {
 }
 
 // take takes what an upstream has, instead of what it had. told: it has just said so.
-func (s *UpstreamSet) take(u *Upstream, c *catalog, told bool) {
-	var tools []Tool
+func (s *Set) take(u *Server, c *catalog, told bool) {
+	var tools []tools.Tool
 	if c != nil {
 		tools = u.wanted(c.Tools, told)
 	}
 	s.mu.Lock()
-	if !slices.Contains(s.upstreams, u) || u.told && !told { // it has been taken out of the config, or has been faster
+	if !slices.Contains(s.servers, u) || u.told && !told { // it has been taken out of the config, or has been faster
 		s.mu.Unlock()
 		return
 	}
@@ -180,7 +182,7 @@ func (s *UpstreamSet) take(u *Upstream, c *catalog, told bool) {
 }
 
 // tell tells which lists have changed.
-func (s *UpstreamSet) tell(tools, prompts, resources bool) {
+func (s *Set) tell(tools, prompts, resources bool) {
 	if tools {
 		s.Tools.Changes().Send()
 	}
@@ -193,22 +195,22 @@ func (s *UpstreamSet) tell(tools, prompts, resources bool) {
 }
 
 // Whole reports whether the lists have what all upstreams have.
-func (s *UpstreamSet) Whole() bool {
+func (s *Set) Whole() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return !slices.ContainsFunc(s.upstreams, func(u *Upstream) bool { return !u.told })
+	return !slices.ContainsFunc(s.servers, func(u *Server) bool { return !u.told })
 }
 
 // Replace takes the tools and the servers of another set instead of its own. Servers that are the same go on, others end with their last
 // call. Clients that listen are told, if what they can see is not the same.
-func (s *UpstreamSet) Replace(with *UpstreamSet) {
-	next := slices.Clone(with.upstreams)
+func (s *Set) Replace(with *Set) {
+	next := slices.Clone(with.servers)
 	s.mu.Lock()
-	before, lists := s.upstreams, s.lists
+	before, lists := s.servers, s.lists
 	for _, u := range next {
 		u.set = s
 	}
-	for _, old := range s.upstreams {
+	for _, old := range s.servers {
 		i := slices.IndexFunc(next, old.same)
 		if i < 0 {
 			old.retire()
@@ -217,11 +219,11 @@ func (s *UpstreamSet) Replace(with *UpstreamSet) {
 		next[i].stop()
 		next[i] = old
 	}
-	s.upstreams = next
+	s.servers = next
 	s.join(with.Tools)
 	told := s.Tools.Replace(with.Tools)
 	// A new upstream starts when the list is asked for, which clients do when they are told.
-	same := slices.Equal(before, s.upstreams)
+	same := slices.Equal(before, s.servers)
 	newPrompts, newResources := s.lists.changes(&lists)
 	s.mu.Unlock()
 	s.tell(!same && !told, newPrompts || !same, newResources || !same)
@@ -229,15 +231,15 @@ func (s *UpstreamSet) Replace(with *UpstreamSet) {
 
 // join makes the lists of what the upstreams have, and puts their tools into those of a registry; it reports whether clients see a
 // difference there. s.mu is held.
-func (s *UpstreamSet) join(registry *Registry) bool {
+func (s *Set) join(registry *tools.Registry) bool {
 	s.joinLists()
-	var list []Tool
-	for _, u := range s.upstreams {
+	var list []tools.Tool
+	for _, u := range s.servers {
 		list = append(list, u.tools...)
 	}
 	changed, leftOut := registry.Join(list)
 	for _, t := range leftOut {
-		u := t.(*upstreamTool).u
+		u := t.(*tool).u
 		if name := t.Describe().Name; !u.clashes[name] {
 			u.clashes[name] = true
 			u.log.Warn().Str("tool", name).Msg("a tool of an upstream is left out: there is another one of its name; give the upstream a prefix")

@@ -1,4 +1,4 @@
-package tools
+package upstream
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/tools"
 	"runnel/tools/config"
 )
 
@@ -27,7 +29,7 @@ func TestUpstreamDies(t *testing.T) {
 	t.Parallel()
 	b := newBehind(t, fake(t, "fake", nil, "die", "pid"))
 	first := b.mustCall("pid")
-	_, _, err := b.call("die", &Call{})
+	_, _, err := b.call("die", &tools.Call{})
 	if err == nil || err.Error() != "upstream fake: the server ended with exit status 3; it wrote last:\nfirst words\nlast words" {
 		t.Errorf("got %v", err)
 	}
@@ -50,7 +52,7 @@ func TestUpstreamRestarts(t *testing.T) {
 			t.Parallel()
 			b := newBehind(t, fake(t, "fake", func(u *config.Upstream) { u.Restart = c.policy }, c.end, "pid"))
 			b.mustCall("pid")
-			if _, _, err := b.call(c.end, &Call{}); err == nil {
+			if _, _, err := b.call(c.end, &tools.Call{}); err == nil {
 				t.Error("no error")
 			}
 			if c.again {
@@ -58,7 +60,7 @@ func TestUpstreamRestarts(t *testing.T) {
 				return
 			}
 			b.await("")
-			_, err := b.upstreams[0].connected(t.Context())
+			_, err := b.servers[0].connected(t.Context())
 			if err == nil || !strings.Contains(err.Error(), "it is not started again (restart: "+string(c.policy)+")") {
 				t.Errorf("got %v", err)
 			}
@@ -102,7 +104,7 @@ func TestUpstreamBackoff(t *testing.T) {
 // it is started again.
 func TestUpstreamHangs(t *testing.T) {
 	t.Parallel()
-	impatient := func(u *Upstream) *Upstream {
+	impatient := func(u *Server) *Server {
 		u.times.pingAfter, u.hungAfter = 50*time.Millisecond, 4*time.Second
 		return u
 	}
@@ -118,7 +120,7 @@ func TestUpstreamHangs(t *testing.T) {
 		b := newBehind(t, impatient(fake(t, "fake", nil, "hang", "pid")))
 		first := b.mustCall("pid")
 		began := time.Now()
-		_, _, err := b.call("hang", &Call{})
+		_, _, err := b.call("hang", &tools.Call{})
 		if !errors.Is(err, errHung) || !strings.Contains(err.Error(), "upstream fake: the server hangs: while a call was silent it left a ping unanswered for 4s") {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
@@ -141,7 +143,7 @@ func TestHungUpstreamIsTakenOutFirst(t *testing.T) {
 	}
 	ended := make(chan error)
 	go func() {
-		_, _, err := b.call("hang", &Call{})
+		_, _, err := b.call("hang", &tools.Call{})
 		ended <- err
 	}()
 	for late := time.Now().Add(watchdog); !l.busy(); time.Sleep(time.Millisecond) {
@@ -166,7 +168,7 @@ func TestHungUpstreamIsTakenOutFirst(t *testing.T) {
 func TestUpstreamTalks(t *testing.T) {
 	t.Parallel()
 	b := newBehind(t, fake(t, "fake", nil, "talk", "chunks"))
-	result, output, err := b.call("talk", &Call{})
+	result, output, err := b.call("talk", &tools.Call{})
 	if err != nil || firstText(result) != "done" {
 		t.Errorf("%+v, %v", result, err)
 	}
@@ -174,7 +176,7 @@ func TestUpstreamTalks(t *testing.T) {
 		t.Errorf("output %q, want %q", output, want)
 	}
 	// A result whose content was streamed (PR #383) is whole here.
-	in := &Call{}
+	in := &tools.Call{}
 	result, output, err = b.call("chunks", in)
 	if err != nil || firstText(result) != "chunk 0\nchunk 1\nchunk 2\n" || output != firstText(result) || string(result.StructuredContent) != `{"n":1}` || in.Said.Rest == nil || len(*in.Said.Rest) > 0 {
 		t.Errorf("%+v, %v, output %q", result, err, output)
@@ -189,8 +191,8 @@ func TestUpstreamProgress(t *testing.T) {
 	progress := partials.NewProgress([]byte(`{"jsonrpc":"2.0"`), json.RawMessage(`"t"`), "", true)
 	log := partials.NewLog(nil)
 	var got []byte
-	out := NewOutput(t.Context(), log, func(done, total float64, message string) { got = progress.Report(got, done, total, message) })
-	if _, err := b.Tools.Lookup("talk").Call(t.Context(), &Call{Arguments: json.RawMessage(`{}`)}, out); err != nil {
+	out := tools.NewOutput(t.Context(), log, func(done, total float64, message string) { got = progress.Report(got, done, total, message) })
+	if _, err := b.Tools.Lookup("talk").Call(t.Context(), &tools.Call{Arguments: json.RawMessage(`{}`)}, out); err != nil {
 		t.Fatal(err)
 	}
 	batch, _, _ := log.ReadAt(t.Context(), 0, 1<<20)
@@ -210,24 +212,31 @@ func TestUpstreamProgress(t *testing.T) {
 
 func TestUpstreamAsks(t *testing.T) {
 	t.Parallel()
-	b := newBehind(t, fake(t, "fake", nil, "ask", "askAtLength"))
-	in := &Call{ask: func(_ context.Context, q Question) (Answer, error) {
-		if q.Message != "Who?" || !strings.Contains(string(q.Schema), `"name"`) {
-			t.Errorf("question %+v", q)
-		}
-		return Answer{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"name":"Ada"}`)}, nil
-	}}
-	result, _, err := b.call("ask", in)
-	if err != nil || firstText(result) != `got {"action":"accept","content":{"name":"Ada"}}` {
-		t.Errorf("%+v, %v", result, err)
+	set := NewSet(&tools.Registry{})
+	if err := set.Add(fake(t, "fake", nil, "ask", "askAtLength")); err != nil {
+		t.Fatal(err)
 	}
-	result, _, err = b.call("ask", &Call{})
-	if err != nil || !strings.Contains(firstText(result), ErrCannotAsk.Error()) {
-		t.Errorf("%+v, %v", result, err)
+	c := serveSet(t, set)
+	t.Cleanup(set.Close)
+	c.ask(0, "initialize", `{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"t","version":"1"}}`)
+	c.send(1, "tools/call", `{"name":"ask"}`)
+	question := c.await(`"method":"elicitation/create"`)
+	if !strings.Contains(question, `"Who?"`) || !strings.Contains(question, `"name"`) {
+		t.Errorf("question %s", question)
 	}
-	result, _, err = b.call("askAtLength", in)
-	if err != nil || !strings.Contains(firstText(result), "the limit is 65536") {
-		t.Errorf("%.200s, %v", firstText(result), err)
+	_, id, _ := strings.Cut(question, `"id":`)
+	id, _, _ = strings.Cut(id, ",")
+	_, _ = fmt.Fprintf(c.in, `{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"name":"Ada"}}}`+"\n", id)
+	if got := c.await(`"id":1,`); !strings.Contains(got, `got {\"action\":\"accept\",\"content\":{\"name\":\"Ada\"}}`) {
+		t.Errorf("the answer becomes %s", got)
+	}
+	if got := c.ask(2, "tools/call", `{"name":"askAtLength"}`); !strings.Contains(got, "the limit is 65536") {
+		t.Errorf("a long question: %s", got)
+	}
+	b := newBehind(t, fake(t, "other", nil, "ask"))
+	result, _, err := b.call("ask", &tools.Call{})
+	if err != nil || !strings.Contains(firstText(result), tools.ErrCannotAsk.Error()) {
+		t.Errorf("%+v, %v", result, err)
 	}
 }
 
@@ -255,16 +264,12 @@ func TestWhoseQuestionIsIt(t *testing.T) {
 		{[]*rpc.Caller{one, other}, 0, "whose question is this? 2 calls of several clients"},
 		{[]*rpc.Caller{one, other, one}, 0, "whose question is this? 3 calls of several clients"},
 	} {
-		asked := 0
 		l := &link{}
-		for i, caller := range test.callers {
-			l.calls = append(l.calls, &upstreamCall{in: &Call{caller: caller, ask: func(context.Context, Question) (Answer, error) {
-				asked = i + 1
-				return Answer{Action: mcp.ElicitDecline}, nil
-			}}})
+		for _, caller := range test.callers {
+			l.calls = append(l.calls, &call{caller: caller})
 		}
-		_, err := l.request(t.Context(), "elicitation/create", json.RawMessage(`{"message":"Who?"}`))
-		if asked != test.asked || (err == nil) != (test.complaint == "") || err != nil && !strings.Contains(err.Error(), test.complaint) {
+		c, err := l.asks(json.RawMessage(`{"message":"Who?"}`))
+		if asked := slices.Index(l.calls, c) + 1; asked != test.asked || (err == nil) != (test.complaint == "") || err != nil && !strings.Contains(err.Error(), test.complaint) {
 			t.Errorf("of %d calls %d is asked, %v; want %d, %q", len(test.callers), asked, err, test.asked, test.complaint)
 		}
 	}
@@ -284,14 +289,14 @@ func TestUpstreamTalksRubbish(t *testing.T) {
 func TestUpstreamContentIsObjects(t *testing.T) {
 	t.Parallel()
 	b := newBehind(t, fake(t, "fake", nil, "no-objects", "no-result"))
-	result, output, err := b.call("no-objects", &Call{})
+	result, output, err := b.call("no-objects", &tools.Call{})
 	if err != nil || firstText(result) != "good" || output != "good" {
 		t.Errorf("got %+v, %v, output %q", result, err, output)
 	}
 	if logs := b.logs.String(); !strings.Contains(logs, `"count":4`) || !strings.Contains(logs, "it is left out") {
 		t.Errorf("the log does not tell of it:\n%s", logs)
 	}
-	if _, _, err = b.call("no-result", &Call{}); err == nil || err.Error() != "upstream fake: its result cannot be read: content[1] is no object" {
+	if _, _, err = b.call("no-result", &tools.Call{}); err == nil || err.Error() != "upstream fake: its result cannot be read: content[1] is no object" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -300,7 +305,7 @@ func TestUpstreamContentIsObjects(t *testing.T) {
 func TestUpstreamRefuses(t *testing.T) {
 	t.Parallel()
 	b := newBehind(t, fake(t, "fake", nil, "wrong"))
-	_, _, err := b.call("wrong", &Call{})
+	_, _, err := b.call("wrong", &tools.Call{})
 	var wire *rpc.Error
 	if !errors.As(err, &wire) || wire.Code != mcp.CodeInvalidParams || wire.Message != "upstream fake: no such thing" || wire.Data == nil {
 		t.Errorf("got %+v", err)
@@ -314,13 +319,13 @@ func TestUpstreamCodes(t *testing.T) {
 	codes := []string{"-32002", "-32020", "-32022", "-32042", "-32099"}
 	b := newBehind(t, fake(t, "fake", nil, append(codes, "-32001")...))
 	for _, code := range codes {
-		_, _, err := b.call(code, &Call{})
+		_, _, err := b.call(code, &tools.Call{})
 		var wire *rpc.Error
 		if !errors.As(err, &wire) || wire.Code != mcp.CodeInternalError || wire.Message != "upstream fake: no" || wire.Data != nil {
 			t.Errorf("%s comes as %+v", code, err)
 		}
 	}
-	_, _, err := b.call("-32001", &Call{})
+	_, _, err := b.call("-32001", &tools.Call{})
 	if wire, ok := err.(*rpc.Error); !ok || wire.Code != -32001 || wire.Data == nil {
 		t.Errorf("-32001 comes as %+v", err)
 	}
@@ -355,7 +360,9 @@ func TestUpstreamLeavesOut(t *testing.T) {
 		u.Env["ODD"], u.Allow, u.Prefix = "1", []string{"x", "two words", "text", "none", "missing", "odd-output", "odd-icons", "odd-meta", "nulls"}, "p."
 	}, "x", "y")
 	b := newBehind(t, fake(t, "c", nil, "p.x", "z", "own"), odd, fake(t, "b", func(u *config.Upstream) { u.Deny = []string{"secret"} }, "z", "secret", "w"))
-	own := Func("own", "", func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) { return mcp.Result("mine"), nil })
+	own := tools.Func("own", "", func(context.Context, struct{}, *tools.Output) (*mcp.CallToolResult, error) {
+		return mcp.Result("mine"), nil
+	})
 	if err := b.Tools.Add(own); err != nil {
 		t.Fatal(err)
 	}
@@ -366,7 +373,7 @@ func TestUpstreamLeavesOut(t *testing.T) {
 	if got := b.mustCall("own"); got != "mine" {
 		t.Errorf("own says %q", got)
 	}
-	if from := b.Tools.Lookup("z").(*upstreamTool).u.name; from != "b" {
+	if from := b.Tools.Lookup("z").(*tool).u.name; from != "b" {
 		t.Errorf("z is of %s", from)
 	}
 	for _, want := range []string{
@@ -410,7 +417,7 @@ func TestUpstreamsAreReplaced(t *testing.T) {
 	starts := filepath.Join(t.TempDir(), "starts")
 	count := func(u *config.Upstream) { u.Env["STARTS"] = starts }
 	dir := t.TempDir()
-	same := func(u *Upstream) *Upstream {
+	same := func(u *Server) *Server {
 		u.dir, u.env = dir, nil
 		u.env = append(os.Environ(), "STARTS="+starts, childVar+"=upstream")
 		return u
@@ -421,10 +428,10 @@ func TestUpstreamsAreReplaced(t *testing.T) {
 	}
 	b.await("die leave pid")
 	first := b.mustCall("pid")
-	gone := b.upstreams[0]
+	gone := b.servers[0]
 
-	next := NewUpstreamSet(&Registry{})
-	for _, u := range []*Upstream{same(fake(t, "kept", count, "pid")), fake(t, "new", nil, "env")} {
+	next := NewSet(&tools.Registry{})
+	for _, u := range []*Server{same(fake(t, "kept", count, "pid")), fake(t, "new", nil, "env")} {
 		if err := next.Add(u); err != nil {
 			t.Fatal(err)
 		}
@@ -462,7 +469,7 @@ func TestUpstreamEnvironment(t *testing.T) {
 // A runnel that is its own upstream does not start itself for ever.
 func TestUpstreamOfItself(t *testing.T) {
 	t.Parallel()
-	_, err := NewUpstream("self", config.Upstream{Command: []string{"runnel"}}, config.Environment{Vars: []string{"RUNNEL_HOPS=8"}}, zerolog.Nop())
+	_, err := New("self", config.Upstream{Command: []string{"runnel"}}, config.Environment{Vars: []string{"RUNNEL_HOPS=8"}}, zerolog.Nop())
 	if err == nil || !strings.Contains(err.Error(), "there are 8 runnels before this one") {
 		t.Errorf("got %v", err)
 	}

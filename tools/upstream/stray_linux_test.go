@@ -1,4 +1,4 @@
-package tools
+package upstream
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a server starts ends with it, too.
+// What a server starts ends with it, though it has left its group.
 func TestStrayEndsWithItsServer(t *testing.T) {
 	line := newLifeline(t)
 	ready := filepath.Join(t.TempDir(), "ready")
@@ -27,8 +27,8 @@ func TestStrayEndsWithItsServer(t *testing.T) {
 	line.gone()
 }
 
-// Where runnel is the first process of a container, what a server leaves becomes its child: it is collected.
-func TestNoZombieOfAServerIsLeft(t *testing.T) {
+// Where runnel is the first process of a container, what a server leaves behind becomes its child: it is collected.
+func TestNoZombieIsLeft(t *testing.T) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		t.Skip(err)
 	}

@@ -1,4 +1,4 @@
-package tools
+package upstream
 
 import (
 	"bufio"
@@ -16,12 +16,11 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
+	"runnel/tools"
 	"runnel/tools/config"
 )
 
-// init adds a server that has everything to the children. Its argument is its name, which is in all that it has.
-func init() { children["full"] = fullMain }
-
+// fullMain is a server that has everything. Its argument is its name, which is in all that it has.
 func fullMain(args []string) {
 	name := args[0]
 	if gate := os.Getenv("GATE"); gate != "" {
@@ -92,7 +91,7 @@ func fullMain(args []string) {
 }
 
 // full is an upstream that has everything, with its name and _ before the names of what it has.
-func full(t *testing.T, name string, env ...string) *Upstream {
+func full(t *testing.T, name string, env ...string) *Server {
 	t.Helper()
 	u := fake(t, name, func(u *config.Upstream) {
 		command := child("full", name)
@@ -114,12 +113,12 @@ type session struct {
 	kept    []string // by await
 }
 
-func serveSet(t *testing.T, set *UpstreamSet) *session {
+func serveSet(t *testing.T, set *Set) *session {
 	t.Helper()
 	srv := rpc.NewServer(nil)
 	runner := tasks.NewRunner(tasks.Options{})
 	runner.Register(srv)
-	set.Serve(srv, runner, false, ServeOptions{ImmediateWait: 100 * time.Millisecond, FallbackTools: "never"})
+	set.Serve(srv, runner, false, tools.ServeOptions{ImmediateWait: 100 * time.Millisecond, FallbackTools: "never"})
 	inReader, in := io.Pipe()
 	out, outWriter := io.Pipe()
 	c := &session{t: t, in: in, lines: make(chan string, 1000)}
@@ -142,9 +141,9 @@ func serveSet(t *testing.T, set *UpstreamSet) *session {
 }
 
 // speak serves upstreams to a session.
-func speak(t *testing.T, dir string, upstreams ...*Upstream) *session {
+func speak(t *testing.T, dir string, upstreams ...*Server) *session {
 	t.Helper()
-	set := NewUpstreamSet(&Registry{})
+	set := NewSet(&tools.Registry{})
 	set.KeepIn(dir)
 	for _, u := range upstreams {
 		if err := set.Add(u); err != nil {
@@ -160,10 +159,15 @@ func speak(t *testing.T, dir string, upstreams ...*Upstream) *session {
 // ask sends a request and waits for its answer. What comes before that is kept for await.
 func (c *session) ask(id int, method, params string) string {
 	c.t.Helper()
+	c.send(id, method, params)
+	return c.await(fmt.Sprintf(`"id":%d,`, id))
+}
+
+func (c *session) send(id int, method, params string) {
+	c.t.Helper()
 	if _, err := fmt.Fprintf(c.in, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`+"\n", id, method, params); err != nil {
 		c.t.Fatal(err)
 	}
-	return c.await(fmt.Sprintf(`"id":%d,`, id))
 }
 
 // await waits for a line that holds a text.
@@ -287,7 +291,7 @@ func TestUpdatesWaitForTheAcknowledgement(t *testing.T) {
 // A list that has nothing is empty in every version, not null.
 func TestEmptyListsAreLists(t *testing.T) {
 	t.Parallel()
-	set := NewUpstreamSet(&Registry{})
+	set := NewSet(&tools.Registry{})
 	if err := set.Add(full(t, "a")); err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,10 @@
-package tools
+package upstream
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,25 +14,26 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
+	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/remote"
 )
 
 const (
-	// upstreamTTL is the ttl that tasks at a server are given, in milliseconds, a day: runnel's own task has its own ttl.
-	upstreamTTL = "86400000"
-	// upstreamLogLevel is the level from which on a server of the stateless era sends log lines.
-	upstreamLogLevel = "info"
+	// taskTTL is the ttl that tasks at a server are given, in milliseconds, a day: runnel's own task has its own ttl.
+	taskTTL = "86400000"
+	// logLevel is the level from which on a server of the stateless era sends log lines.
+	logLevel = "info"
 )
 
-// upstreamTool is one tool of an upstream.
-type upstreamTool struct {
-	u    *Upstream
+// tool is one tool of an upstream.
+type tool struct {
+	u    *Server
 	spec mcp.Tool // as the server describes it
 }
 
 // Describe tells what the server tells, with the prefix; how it can be called is runnel's to say.
-func (t *upstreamTool) Describe() mcp.Tool {
+func (t *tool) Describe() mcp.Tool {
 	spec := t.spec
 	spec.Name = t.u.config.Prefix + spec.Name
 	spec.Execution = &mcp.ToolExecution{TaskSupport: mcp.TaskOptional, StreamPartial: true}
@@ -40,21 +42,21 @@ func (t *upstreamTool) Describe() mcp.Tool {
 
 // Call calls the tool at the server and writes what comes of it to out. What the server says is passed on as it is: content of any
 // kind, errors, questions. A server that dies or hangs gives an error that says so.
-func (t *upstreamTool) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToolResult, error) {
+func (t *tool) Call(ctx context.Context, in *tools.Call, out *tools.Output) (*mcp.CallToolResult, error) {
 	l, err := t.u.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer t.u.leave()
 	out.Log().Limit(int64(config.DefaultMaxOutput))
-	c := newUpstreamCall(l, in, out, &t.spec)
+	c := newCall(l, in, out, &t.spec)
 	defer l.remove(c)
 	capabilities := remote.Capabilities(in.CanAsk())
 	if in.Caller() != nil {
 		capabilities.Roots, capabilities.Sampling = in.Caller().Capabilities.Roots, in.Caller().Capabilities.Sampling
 	}
 	raw, err := c.remote.Run(ctx, l.client, &remote.Params{
-		Tool: t.spec.Name, Arguments: in.Arguments, Task: c.task, Capabilities: &capabilities, LogLevel: upstreamLogLevel,
+		Tool: t.spec.Name, Arguments: in.Arguments, Task: c.task, Capabilities: &capabilities, LogLevel: logLevel,
 	})
 	if n := c.remote.Tracker().Stats().Malformed; n > 0 {
 		l.u.log.Warn().Int("count", n).Str("tool", t.spec.Name).Msg("an upstream sent output that makes no sense: it is left out")
@@ -68,11 +70,12 @@ func (t *upstreamTool) Call(ctx context.Context, in *Call, out *Output) (*mcp.Ca
 	return nil, c.failure(err)
 }
 
-// upstreamCall is one call of a tool of an upstream.
-type upstreamCall struct {
+// call is one call of a tool of an upstream.
+type call struct {
 	link   *link
-	in     *Call
-	out    *Output
+	in     *tools.Call
+	caller *rpc.Caller // of in
+	out    *tools.Output
 	task   *mcp.TaskMetadata
 	token  json.RawMessage
 	remote *remote.Call
@@ -84,8 +87,8 @@ type upstreamCall struct {
 	came streamed // of a plain call of the handshake era
 }
 
-func newUpstreamCall(l *link, in *Call, out *Output, tool *mcp.Tool) *upstreamCall {
-	c := &upstreamCall{link: l, in: in, out: out, token: l.token()}
+func newCall(l *link, in *tools.Call, out *tools.Output, tool *mcp.Tool) *call {
+	c := &call{link: l, in: in, caller: in.Caller(), out: out, token: l.token()}
 	task, streams := l.way(tool)
 	c.task = task
 	c.streams.Store(streams)
@@ -115,11 +118,11 @@ func (l *link) way(tool *mcp.Tool) (task *mcp.TaskMetadata, streams bool) {
 	if !remote.TakesTask(l.client, tool) {
 		return nil, false
 	}
-	task = &mcp.TaskMetadata{TTL: json.RawMessage(upstreamTTL)}
+	task = &mcp.TaskMetadata{TTL: json.RawMessage(taskTTL)}
 	switch server := l.client.Capabilities().Tasks; {
 	case server.Streaming != nil && server.Streaming.Partial != nil:
 		return task, true
-	case server.Responses != nil && listed(server.Responses.Modes, mcp.ModeStreaming):
+	case server.Responses != nil && slices.Contains(server.Responses.Modes, mcp.ModeStreaming):
 		task.ResponseModes = []mcp.ResponseMode{mcp.ModeStreaming, mcp.ModeTask}
 		return task, true
 	case tool.Execution.TaskSupport == mcp.TaskRequired:
@@ -129,14 +132,14 @@ func (l *link) way(tool *mcp.Tool) (task *mcp.TaskMetadata, streams bool) {
 }
 
 // deliver writes to the output of the call and waits where runnel's own client is too far behind; mostly it is the link's reader that does.
-func (c *upstreamCall) deliver(write func()) {
+func (c *call) deliver(write func()) {
 	c.link.waiting.Add(1)
 	write()
 	c.link.touch()
 	c.link.waiting.Add(-1)
 }
 
-func (c *upstreamCall) content(items []json.RawMessage, replaces bool) {
+func (c *call) content(items []json.RawMessage, replaces bool) {
 	c.streams.Store(true)
 	if replaces {
 		c.remark("what follows replaces the output so far")
@@ -153,12 +156,12 @@ func (c *upstreamCall) content(items []json.RawMessage, replaces bool) {
 }
 
 // remark says something about the output, apart from it.
-func (c *upstreamCall) remark(text string) {
+func (c *call) remark(text string) {
 	c.deliver(func() { _, _ = fmt.Fprintf(c.out.Stderr(), "[%s]\n", text) })
 }
 
 // progress passes on what the server says of its progress. Its messages are output as long as no other output comes.
-func (c *upstreamCall) progress(params json.RawMessage) {
+func (c *call) progress(params json.RawMessage) {
 	var done, total float64
 	var message string
 	content := false
@@ -188,7 +191,7 @@ func (c *upstreamCall) progress(params json.RawMessage) {
 
 // status makes output of what a task says while it works, likewise. A notification and the answer to a poll may come at the same time:
 // nothing tells which of them is the later.
-func (c *upstreamCall) status(status mcp.TaskStatus, message string) {
+func (c *call) status(status mcp.TaskStatus, message string) {
 	if status != mcp.TaskWorking || message == "" || c.streams.Load() {
 		return
 	}
@@ -202,7 +205,7 @@ func (c *upstreamCall) status(status mcp.TaskStatus, message string) {
 }
 
 // logLine makes output of a log line, beside the rest as what a command writes to stderr.
-func (c *upstreamCall) logLine(params json.RawMessage) {
+func (c *call) logLine(params json.RawMessage) {
 	var p struct {
 		Level  string          `json:"level"`
 		Logger string          `json:"logger"`
@@ -221,7 +224,7 @@ func (c *upstreamCall) logLine(params json.RawMessage) {
 }
 
 // ask puts a question of the server's to the user.
-func (c *upstreamCall) ask(ctx context.Context, params json.RawMessage) (mcp.ElicitResult, error) {
+func (c *call) ask(ctx context.Context, params json.RawMessage) (mcp.ElicitResult, error) {
 	var p struct {
 		mcp.ElicitParams
 		Mode string `json:"mode"`
@@ -229,9 +232,9 @@ func (c *upstreamCall) ask(ctx context.Context, params json.RawMessage) (mcp.Eli
 	if err := rawjson.Unmarshal(params, &p); err != nil || p.Mode != "" && p.Mode != "form" {
 		return mcp.ElicitResult{}, rpc.Errorf(mcp.CodeInvalidParams, "only questions by form can be asked")
 	}
-	if n := len(encode(p.RequestedSchema)); n > maxQuestionSchema {
-		return mcp.ElicitResult{}, rpc.Errorf(mcp.CodeInvalidParams, "the requestedSchema has %d bytes: the limit is %d", n, maxQuestionSchema)
+	if n := len(rawjson.Encode(p.RequestedSchema)); n > tools.MaxQuestionSchema {
+		return mcp.ElicitResult{}, rpc.Errorf(mcp.CodeInvalidParams, "the requestedSchema has %d bytes: the limit is %d", n, tools.MaxQuestionSchema)
 	}
-	answer, err := c.in.Ask(ctx, Question{Message: p.Message, Schema: p.RequestedSchema})
+	answer, err := c.in.Ask(ctx, tools.Question{Message: p.Message, Schema: p.RequestedSchema})
 	return mcp.ElicitResult{Action: answer.Action, Content: answer.Content}, err
 }

@@ -1,4 +1,4 @@
-package tools
+package upstream
 
 import (
 	"bytes"
@@ -66,23 +66,33 @@ func (l *link) request(ctx context.Context, method string, params json.RawMessag
 	default:
 		return nil, rpc.Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
 	}
-	c := l.only(params)
-	if calls := l.under(); c == nil && len(calls) > 0 {
-		c = calls[len(calls)-1]
-		for _, other := range calls {
-			if !bytes.Equal(other.in.Caller().Head(), c.in.Caller().Head()) {
-				return nil, rpc.Errorf(mcp.CodeInternalError, "whose question is this? %d calls of several clients are under way, and it names no task", len(calls))
-			}
-		}
-	}
-	if c == nil {
-		return nil, rpc.Errorf(mcp.CodeInternalError, "no call is under way: there is nobody to ask")
+	c, err := l.asks(params)
+	if err != nil {
+		return nil, err
 	}
 	return c.ask(ctx, params)
 }
 
+// asks is the call whose question it is.
+func (l *link) asks(params json.RawMessage) (*call, error) {
+	if c := l.only(params); c != nil {
+		return c, nil
+	}
+	calls := l.under()
+	if len(calls) == 0 {
+		return nil, rpc.Errorf(mcp.CodeInternalError, "no call is under way: there is nobody to ask")
+	}
+	c := calls[len(calls)-1]
+	for _, other := range calls {
+		if !bytes.Equal(other.caller.Head(), c.caller.Head()) {
+			return nil, rpc.Errorf(mcp.CodeInternalError, "whose question is this? %d calls of several clients are under way, and it names no task", len(calls))
+		}
+	}
+	return c, nil
+}
+
 // only is the call that a message must be of: the one that it names, else the one that is under way.
-func (l *link) only(params json.RawMessage) *upstreamCall {
+func (l *link) only(params json.RawMessage) *call {
 	if c := l.find(params); c != nil {
 		return c
 	}
@@ -93,7 +103,7 @@ func (l *link) only(params json.RawMessage) *upstreamCall {
 }
 
 // find finds the call that a message names by its token or its task.
-func (l *link) find(params json.RawMessage) *upstreamCall {
+func (l *link) find(params json.RawMessage) *call {
 	if !rawjson.IsObject(params) {
 		return nil
 	}
@@ -143,7 +153,7 @@ func namedTask(meta []byte) (task []byte) {
 }
 
 // under are the calls that are under way.
-func (l *link) under() []*upstreamCall {
+func (l *link) under() []*call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.calls)

@@ -1,4 +1,4 @@
-package tools
+package upstream
 
 import (
 	"context"
@@ -8,22 +8,23 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
+	"runnel/tools"
 	"runnel/tools/remote"
 )
 
 // Meet takes note of who asks first: what that client can do is what upstreams are told that they may ask for. It reports whether there
 // are upstreams.
-func (s *UpstreamSet) Meet(c *rpc.Caller) bool {
+func (s *Set) Meet(c *rpc.Caller) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.client == nil {
 		s.client = c
 	}
-	return len(s.upstreams) > 0
+	return len(s.servers) > 0
 }
 
 // open takes note of the session: it takes what upstreams say and ask outside of calls.
-func (s *UpstreamSet) open(c *rpc.Caller) (any bool) {
+func (s *Set) open(c *rpc.Caller) (any bool) {
 	any = s.Meet(c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,7 +32,7 @@ func (s *UpstreamSet) open(c *rpc.Caller) (any bool) {
 	return any
 }
 
-func (s *UpstreamSet) openSession() *rpc.Caller {
+func (s *Set) openSession() *rpc.Caller {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.session
@@ -39,7 +40,7 @@ func (s *UpstreamSet) openSession() *rpc.Caller {
 
 // clientCapabilities are what upstreams are told of runnel: what it does itself, and what the client does. One of the stateless era says
 // that anew with each request, so that calls may ask for more than the first request allows.
-func (s *UpstreamSet) clientCapabilities() mcp.ClientCapabilities {
+func (s *Set) clientCapabilities() mcp.ClientCapabilities {
 	s.mu.RLock()
 	c := s.client
 	s.mu.RUnlock()
@@ -55,7 +56,7 @@ func (s *UpstreamSet) clientCapabilities() mcp.ClientCapabilities {
 }
 
 // tellSession passes a notification on, if there is a session. It is dropped where very much is unread.
-func (s *UpstreamSet) tellSession(method string, params json.RawMessage) {
+func (s *Set) tellSession(method string, params json.RawMessage) {
 	if c := s.openSession(); c != nil {
 		_ = c.TryNotify(method, params) // fails only when nobody is there to read it
 	}
@@ -66,12 +67,12 @@ var logLevels = []string{"debug", "info", "notice", "warning", "error", "critica
 
 // passMessage passes on a log message of an upstream: to the session, from the level on that it has asked for, or to the client of
 // the call, if it asked for log messages with it. c is nil if the message is of no call, or nobody knows of which.
-func (s *UpstreamSet) passMessage(c *upstreamCall, params json.RawMessage) {
+func (s *Set) passMessage(c *call, params json.RawMessage) {
 	s.mu.RLock()
 	to, least := s.session, s.level
 	s.mu.RUnlock()
-	if c != nil && c.in.Caller() != nil && c.in.Caller().Era == rpc.Stateless {
-		to, least = c.in.Caller(), ""
+	if c != nil && c.caller != nil && c.caller.Era == rpc.Stateless {
+		to, least = c.caller, ""
 		if _ = json.Unmarshal(to.Meta.LogLevel, &least); least == "" {
 			return // "the server MUST NOT send notifications/message" then (2026-07-28 server/utilities/logging)
 		}
@@ -82,14 +83,14 @@ func (s *UpstreamSet) passMessage(c *upstreamCall, params json.RawMessage) {
 }
 
 // setLevel answers logging/setLevel: for all upstreams, also those that start later.
-func (s *UpstreamSet) setLevel(ctx context.Context, _ *rpc.Caller, params json.RawMessage) (any, error) {
+func (s *Set) setLevel(ctx context.Context, _ *rpc.Caller, params json.RawMessage) (any, error) {
 	level := rawjson.StringMember(params, "level")
 	if !slices.Contains(logLevels, level) {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.level must be one of %v", logLevels)
 	}
 	s.mu.Lock()
 	s.level = level
-	list := s.upstreams
+	list := s.servers
 	s.mu.Unlock()
 	for _, u := range list {
 		u.mu.Lock()
@@ -117,9 +118,9 @@ func (l *link) setLevel(ctx context.Context) {
 }
 
 // rootsChanged tells the upstreams that the client's roots have changed.
-func (s *UpstreamSet) rootsChanged() {
+func (s *Set) rootsChanged() {
 	s.mu.RLock()
-	list := s.upstreams
+	list := s.servers
 	s.mu.RUnlock()
 	for _, u := range list {
 		u.mu.Lock()
@@ -134,11 +135,11 @@ func (s *UpstreamSet) rootsChanged() {
 // askClient puts a request of a server's to the client: to that of the call which it belongs to, if that can be told, else to the session.
 func (l *link) askClient(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	params = forwarded(params)
-	if c := l.only(params); c != nil && c.in.Caller() != nil {
+	if c := l.only(params); c != nil && c.caller != nil {
 		return c.in.Request(ctx, method, params)
 	}
 	if c := l.u.set.openSession(); c != nil {
-		return Request(ctx, c, method, params)
+		return tools.Request(ctx, c, method, params)
 	}
 	return nil, rpc.Errorf(mcp.CodeInternalError, "%s: no call is under way: there is nobody to ask", method)
 }

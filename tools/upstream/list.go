@@ -1,4 +1,4 @@
-package tools
+package upstream
 
 import (
 	"encoding/json"
@@ -10,19 +10,20 @@ import (
 
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
+	"runnel/tools"
 	"runnel/tools/remote"
 	"runnel/tools/text"
 )
 
 const (
 	// maxListEntry is how large an entry may be, in bytes of JSON: it must fit on a page of runnel's own list.
-	maxListEntry = listPage
+	maxListEntry = mcp.MaxListPage
 )
 
 // wanted are the tools of a list that are wanted and can be served. told: they are as the server has just told them, and what is wrong
 // with them is logged.
-func (u *Upstream) wanted(list []json.RawMessage, told bool) (wanted []Tool) {
-	tools, unreadable := remote.ReadTools(list)
+func (u *Server) wanted(list []json.RawMessage, told bool) (wanted []tools.Tool) {
+	specs, unreadable := remote.ReadTools(list)
 	log := u.log
 	if !told {
 		log = zerolog.Nop()
@@ -31,13 +32,13 @@ func (u *Upstream) wanted(list []json.RawMessage, told bool) (wanted []Tool) {
 		log.Warn().Str("entry", text.Clip(string(raw), maxLogLine)).Msg("a tool of an upstream is left out: it cannot be read")
 	}
 	named := map[string]bool{}
-	for _, spec := range tools {
+	for _, spec := range specs {
 		if named[spec.Name] = true; !u.takes(spec.Name) {
 			continue
 		}
 		dropNulls(&spec)
-		t := &upstreamTool{u: u, spec: spec}
-		err := CheckName(t.Describe().Name)
+		t := &tool{u: u, spec: spec}
+		err := tools.CheckName(t.Describe().Name)
 		if err == nil {
 			err = checkForeign(&spec)
 		}
@@ -66,13 +67,13 @@ func dropNulls(t *mcp.Tool) {
 
 // checkForeign refuses a tool that would spoil the list for clients.
 func checkForeign(t *mcp.Tool) error {
-	if !isOfObject(t.InputSchema) {
+	if rawjson.StringMember(t.InputSchema, "type") != "object" {
 		return errors.New("its input schema is not that of an object")
 	}
 	if t.OutputSchema != nil && !rawjson.IsObject(t.OutputSchema) || t.Meta != nil && !rawjson.IsObject(t.Meta) || t.Icons != nil && t.Icons[0] != '[' {
 		return errors.New("its output schema or _meta is no object, or its icons are no array")
 	}
-	if n := toolSize(t); n > maxListEntry {
+	if n := len(rawjson.Encode(t)); n > maxListEntry {
 		return fmt.Errorf("it is described in %d bytes: the limit is %d", n, maxListEntry)
 	}
 	return nil

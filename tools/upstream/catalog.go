@@ -1,4 +1,4 @@
-package tools
+package upstream
 
 import (
 	"context"
@@ -41,15 +41,15 @@ type listEntry struct {
 	Raw json.RawMessage `json:"raw"`
 }
 
-// maxUpstreamInstructions is how much of a server's instructions is passed on, in bytes.
-const maxUpstreamInstructions = 64 << 10
+// maxInstructions is how much of a server's instructions is passed on, in bytes.
+const maxInstructions = 64 << 10
 
 // catalog asks the server for all that it has. Without its tools it is of no use; any other list that cannot be read is left out.
 func (l *link) catalog(ctx context.Context) (*catalog, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.u.times.start)
 	defer cancel()
 	caps := *l.client.Capabilities()
-	c := &catalog{Server: l.client.Server(), Instructions: text.Clip(l.client.Instructions(), maxUpstreamInstructions), Capabilities: caps}
+	c := &catalog{Server: l.client.Server(), Instructions: text.Clip(l.client.Instructions(), maxInstructions), Capabilities: caps}
 	c.Capabilities.Extensions = nil // nobody asks for them here
 	if c.Server.Icons != nil && c.Server.Icons[0] != '[' || len(c.Server.Icons) > maxListEntry {
 		c.Server.Icons = nil
@@ -113,8 +113,8 @@ const (
 
 // catalogFile is where the catalog of a server is kept: by what is started, and what it is told of its client, which may decide
 // what it has.
-func (u *Upstream) catalogFile(dir string) string {
-	definition := encode(struct {
+func (u *Server) catalogFile(dir string) string {
+	definition := rawjson.Encode(struct {
 		Command []string
 		Env     map[string]string
 		Dir     string
@@ -125,7 +125,7 @@ func (u *Upstream) catalogFile(dir string) string {
 }
 
 // recall reads the catalog that is kept of the server, nil if there is none that can be read.
-func (u *Upstream) recall(dir string) *catalog {
+func (u *Server) recall(dir string) *catalog {
 	if dir == "" {
 		return nil
 	}
@@ -143,7 +143,7 @@ func (u *Upstream) recall(dir string) *catalog {
 }
 
 // keep keeps the catalog for the next runnel, and forgets those that nobody has used for long.
-func (u *Upstream) keep(dir string, c *catalog) error {
+func (u *Server) keep(dir string, c *catalog) error {
 	if dir == "" {
 		return nil
 	}

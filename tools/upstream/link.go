@@ -1,4 +1,4 @@
-package tools
+package upstream
 
 import (
 	"encoding/json"
@@ -15,7 +15,7 @@ import (
 // link is one connection to an upstream, and the calls on it. What comes is handed out by the client's reader; where a call's
 // output waits for runnel's own client, the reader waits, and with it the server: nothing is kept that is not delivered.
 type link struct {
-	u      *Upstream
+	u      *Server
 	client *rpc.Client
 	stderr *lastWords
 	relist chan struct{} // capacity 1: a list has changed
@@ -28,12 +28,12 @@ type link struct {
 	err   error // how the server ended; valid after ended
 
 	mu     sync.Mutex
-	last   int64           // the last token
-	routed int             // requests other than calls that have no answer yet
-	calls  []*upstreamCall // oldest first
+	last   int64   // the last token
+	routed int     // requests other than calls that have no answer yet
+	calls  []*call // oldest first
 }
 
-func newLink(u *Upstream) *link {
+func newLink(u *Server) *link {
 	return &link{u: u, stderr: &lastWords{log: u.log}, relist: make(chan struct{}, 1), began: time.Now(), ended: make(chan struct{})}
 }
 
@@ -70,7 +70,7 @@ func (l *link) token() json.RawMessage {
 	return fmt.Appendf(nil, `"%d"`, l.last)
 }
 
-func (l *link) add(c *upstreamCall) {
+func (l *link) add(c *call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.calls) == 0 {
@@ -79,8 +79,8 @@ func (l *link) add(c *upstreamCall) {
 	l.calls = append(l.calls, c)
 }
 
-func (l *link) remove(c *upstreamCall) {
+func (l *link) remove(c *call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.calls = slices.DeleteFunc(l.calls, func(other *upstreamCall) bool { return other == c })
+	l.calls = slices.DeleteFunc(l.calls, func(other *call) bool { return other == c })
 }

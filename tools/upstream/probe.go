@@ -1,4 +1,4 @@
-package tools
+package upstream
 
 import (
 	"context"
@@ -16,7 +16,7 @@ type Probed struct {
 }
 
 // Probe starts the server as a session would, asks for its tools, and ends it. The error says why it cannot be used.
-func (u *Upstream) Probe(ctx context.Context, limit time.Duration) (Probed, error) {
+func (u *Server) Probe(ctx context.Context, limit time.Duration) (Probed, error) {
 	defer context.AfterFunc(ctx, u.stop)()
 	defer u.stop()
 	u.times.start = limit

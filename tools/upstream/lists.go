@@ -1,4 +1,4 @@
-package tools
+package upstream
 
 import (
 	"bytes"
@@ -20,14 +20,14 @@ type lists struct {
 // shownEntry is an entry of a list of an upstream's as clients see it.
 type shownEntry struct {
 	listEntry
-	from *Upstream
+	from *Server
 }
 
 // joinLists makes the lists of all upstreams. s.mu is held.
-func (s *UpstreamSet) joinLists() {
+func (s *Set) joinLists() {
 	s.lists = lists{}
-	owners := map[string]*Upstream{} // by kind and key
-	join := func(list []shownEntry, u *Upstream, kind string, e listEntry) []shownEntry {
+	owners := map[string]*Server{} // by kind and key
+	join := func(list []shownEntry, u *Server, kind string, e listEntry) []shownEntry {
 		key := kind + " " + e.Key
 		if other := owners[key]; other != nil && other != u {
 			if !u.clashes[key] {
@@ -39,7 +39,7 @@ func (s *UpstreamSet) joinLists() {
 		owners[key] = u
 		return append(list, shownEntry{e, u})
 	}
-	for _, u := range s.upstreams {
+	for _, u := range s.servers {
 		if u.catalog == nil {
 			continue
 		}
@@ -70,7 +70,7 @@ func (l *lists) changes(from *lists) (prompts, resources bool) {
 func entryPage(v *mcp.Version, list []shownEntry, cursor string) (page []json.RawMessage, next string) {
 	shown, _ := readShown(cursor)
 	page = []json.RawMessage{}
-	room := listPage
+	room := mcp.MaxListPage
 	for i := min(shown, len(list)); i < len(list); i++ {
 		entry := dressEntry(v, list[i].Raw)
 		if room -= len(entry); room < 0 && (len(page) > 0 || room < -maxListEntry) {

@@ -1,4 +1,4 @@
-package tools
+package upstream
 
 import (
 	"bufio"
@@ -16,12 +16,11 @@ import (
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
+	"runnel/tools"
 	"runnel/tools/config"
 )
 
-// init adds a server of the handshake era to the children. Its arguments are the names of its tools, which are also what they do.
-func init() { children["upstream"] = upstreamMain }
-
+// upstreamMain is a server of the handshake era. Its arguments are the names of its tools, which are also what they do.
 func upstreamMain(names []string) {
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(os.Stdout, format+"\n", args...) }
 	tool := func(name string) string {
@@ -123,7 +122,7 @@ func upstreamMain(names []string) {
 				asked = m.ID
 				title := ""
 				if m.Params.Name == "askAtLength" {
-					title = strings.Repeat("<", maxQuestionSchema/6) // of which each is written as \u003c
+					title = strings.Repeat("<", tools.MaxQuestionSchema/6) // of which each is written as \u003c
 				}
 				say(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string","title":%q}}}}}`, title)
 			case "grow":
@@ -150,7 +149,7 @@ func upstreamMain(names []string) {
 // behind is a registry with upstreams.
 type behind struct {
 	t *testing.T
-	*UpstreamSet
+	*Set
 	logs *syncedBuffer
 }
 
@@ -171,9 +170,9 @@ func (b *syncedBuffer) String() string {
 	return b.b.String()
 }
 
-func newBehind(t *testing.T, upstreams ...*Upstream) *behind {
+func newBehind(t *testing.T, upstreams ...*Server) *behind {
 	t.Helper()
-	b := &behind{t: t, UpstreamSet: NewUpstreamSet(&Registry{}), logs: &syncedBuffer{}}
+	b := &behind{t: t, Set: NewSet(&tools.Registry{}), logs: &syncedBuffer{}}
 	b.shown.Store(true) // so that each change is told
 	for _, u := range upstreams {
 		u.log = zerolog.New(b.logs).With().Str("upstream", u.name).Logger()
@@ -186,14 +185,13 @@ func newBehind(t *testing.T, upstreams ...*Upstream) *behind {
 }
 
 // fake is an upstream with some tools.
-func fake(t *testing.T, name string, change func(*config.Upstream), tools ...string) *Upstream {
+func fake(t *testing.T, name string, change func(*config.Upstream), tools ...string) *Server {
 	t.Helper()
-	command := child("upstream", tools...)
-	conf := config.Upstream{Command: command.Command, Env: command.Env}
+	conf := child("upstream", tools...)
 	if change != nil {
 		change(&conf)
 	}
-	u, err := NewUpstream(name, conf, config.Environment{Dir: t.TempDir()}, zerolog.Nop())
+	u, err := New(name, conf, config.Environment{Dir: t.TempDir()}, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +225,7 @@ func (b *behind) await(want string) {
 }
 
 // call calls a tool; output is its log, stderr in angle brackets.
-func (b *behind) call(name string, in *Call) (result *mcp.CallToolResult, output string, err error) {
+func (b *behind) call(name string, in *tools.Call) (result *mcp.CallToolResult, output string, err error) {
 	b.t.Helper()
 	b.Need(b.t.Context(), nil)
 	tool := b.Tools.Lookup(name)
@@ -238,7 +236,7 @@ func (b *behind) call(name string, in *Call) (result *mcp.CallToolResult, output
 	defer cancel()
 	log := partials.NewLog(nil)
 	in.Arguments = json.RawMessage(`{}`)
-	result, err = tool.Call(ctx, in, NewOutput(ctx, log, nil))
+	result, err = tool.Call(ctx, in, tools.NewOutput(ctx, log, nil))
 	batch, _, _ := log.ReadAt(ctx, 0, 1<<20)
 	for _, c := range batch.Chunks {
 		text := string(c.Data)
@@ -255,9 +253,14 @@ func (b *behind) call(name string, in *Call) (result *mcp.CallToolResult, output
 
 func (b *behind) mustCall(name string) string {
 	b.t.Helper()
-	result, _, err := b.call(name, &Call{})
+	result, _, err := b.call(name, &tools.Call{})
 	if err != nil {
 		b.t.Fatalf("%s: %v\n%s", name, err, b.logs)
 	}
 	return firstText(result)
+}
+
+func firstText(result *mcp.CallToolResult) string {
+	text, _ := mcp.TextOf(result.Content[0])
+	return text
 }

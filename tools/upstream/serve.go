@@ -1,14 +1,17 @@
-package tools
+package upstream
 
 import (
 	"context"
 	"encoding/json"
 	"strings"
+	"time"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
+
+	"runnel/tools"
 )
 
 // Everything that servers have beside tools is passed on as it is: a request goes to the server whose prompt, resource or template it names,
@@ -29,20 +32,23 @@ import (
 // These cannot be passed: outside of a tool call, questions to a client of 2026-07-28, to which a server writes no requests; progress of
 // other requests than calls; experimental capabilities and extensions; elicitation/create with URLs to a call of 2026-07-28.
 
+// listTTL is how long clients may keep a list that has what all upstreams have: who listens is told of changes at once.
+const listTTL = time.Minute
+
 // WrappedName is the name of the upstream whose front runnel is.
 const WrappedName = "wrapped"
 
 // Serve is tools.Serve for the tools of the set, and adds the methods that only upstreams have something for. With wraps the server is
 // the front of the upstream named WrappedName.
-func (s *UpstreamSet) Serve(srv *rpc.Server, runner *tasks.Runner, wraps bool, o ServeOptions) {
+func (s *Set) Serve(srv *rpc.Server, runner *tasks.Runner, wraps bool, o tools.ServeOptions) {
 	o.Source, o.Others = s, s
-	Serve(srv, s.Tools, runner, o)
+	tools.Serve(srv, s.Tools, runner, o)
 	srv.Declare(func(_ *mcp.Version, caps *mcp.ServerCapabilities) { s.declare(caps) })
 	if wraps {
 		srv.Prepare(func(ctx context.Context, c *rpc.Caller) {
 			s.Meet(c)
 			s.recall()
-			s.needFresh(ctx, func(u *Upstream) bool { return s.catalogOf(u) == nil })
+			s.needFresh(ctx, func(u *Server) bool { return s.catalogOf(u) == nil })
 		})
 	}
 	srv.Introduce(func(c *rpc.Caller, info mcp.Implementation, instructions string) (mcp.Implementation, string) {
@@ -71,7 +77,7 @@ func (s *UpstreamSet) Serve(srv *rpc.Server, runner *tasks.Runner, wraps bool, o
 }
 
 // handle registers the handler of a method that runnel does not have without upstreams.
-func (s *UpstreamSet) handle(srv *rpc.Server, era rpc.Era, method string, h rpc.Handler) {
+func (s *Set) handle(srv *rpc.Server, era rpc.Era, method string, h rpc.Handler) {
 	srv.Handle(era, method, func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 		if !s.Meet(c) {
 			return nil, rpc.Errorf(mcp.CodeMethodNotFound, "method not found: %q", method)
@@ -81,18 +87,18 @@ func (s *UpstreamSet) handle(srv *rpc.Server, era rpc.Era, method string, h rpc.
 }
 
 // catalogOf is what an upstream has, nil if that is not known.
-func (s *UpstreamSet) catalogOf(u *Upstream) *catalog {
+func (s *Set) catalogOf(u *Server) *catalog {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return u.catalog
 }
 
 // declare adds what the upstreams can do, and what one may be able to that has not said so yet.
-func (s *UpstreamSet) declare(caps *mcp.ServerCapabilities) {
+func (s *Set) declare(caps *mcp.ServerCapabilities) {
 	s.recall()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	for _, u := range s.upstreams {
+	for _, u := range s.servers {
 		unknown := u.catalog == nil && !u.told
 		var has mcp.ServerCapabilities
 		if u.catalog != nil {
@@ -114,7 +120,7 @@ func (s *UpstreamSet) declare(caps *mcp.ServerCapabilities) {
 }
 
 // introduce says who the server is: the one that is wrapped, where it is known. Instructions are those of all.
-func (s *UpstreamSet) introduce(info mcp.Implementation, instructions string, wraps bool) (mcp.Implementation, string) {
+func (s *Set) introduce(info mcp.Implementation, instructions string, wraps bool) (mcp.Implementation, string) {
 	s.recall()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -122,7 +128,7 @@ func (s *UpstreamSet) introduce(info mcp.Implementation, instructions string, wr
 	if instructions != "" {
 		parts = append(parts, instructions)
 	}
-	for _, u := range s.upstreams {
+	for _, u := range s.servers {
 		if u.catalog == nil {
 			continue
 		}
@@ -141,14 +147,14 @@ func (s *UpstreamSet) introduce(info mcp.Implementation, instructions string, wr
 }
 
 // title names an upstream to a model.
-func (u *Upstream) title() string {
+func (u *Server) title() string {
 	if u.config.Prefix == "" {
 		return u.name
 	}
 	return u.name + " (tools and prompts whose names begin with " + u.config.Prefix + ")"
 }
 
-func (s *UpstreamSet) listPrompts(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+func (s *Set) listPrompts(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	cursor, err := rpc.Cursor(params)
 	if err != nil {
 		return nil, err
@@ -171,42 +177,42 @@ func (s *UpstreamSet) listPrompts(ctx context.Context, c *rpc.Caller, params jso
 }
 
 // Resources is a page of the resources of all upstreams, which start for them.
-func (s *UpstreamSet) Resources(ctx context.Context, c *rpc.Caller, cursor string) (page []json.RawMessage, next string) {
+func (s *Set) Resources(ctx context.Context, c *rpc.Caller, cursor string) (page []json.RawMessage, next string) {
 	s.Need(ctx, c)
 	return entryPage(c.Version, s.joined().resources, cursor)
 }
 
 // Templates is a page of the templates of resources of all upstreams, which start for them.
-func (s *UpstreamSet) Templates(ctx context.Context, c *rpc.Caller, cursor string) (page []json.RawMessage, next string) {
+func (s *Set) Templates(ctx context.Context, c *rpc.Caller, cursor string) (page []json.RawMessage, next string) {
 	s.Need(ctx, c)
 	return entryPage(c.Version, s.joined().templates, cursor)
 }
 
 // Ours reports whether a cursor is one of Resources or Templates.
-func (s *UpstreamSet) Ours(cursor string) bool {
+func (s *Set) Ours(cursor string) bool {
 	_, ok := readShown(cursor)
 	return ok
 }
 
 // Read answers resources/read.
-func (s *UpstreamSet) Read(ctx context.Context, c *rpc.Caller, uri string, params json.RawMessage) (json.RawMessage, error) {
+func (s *Set) Read(ctx context.Context, c *rpc.Caller, uri string, params json.RawMessage) (json.RawMessage, error) {
 	return s.forwardURI(ctx, c, uri, "resources/read", params)
 }
 
 // Changes are those of the lists of prompts and of resources.
-func (s *UpstreamSet) Changes() (prompts, resources *rpc.Broadcast) {
+func (s *Set) Changes() (prompts, resources *rpc.Broadcast) {
 	return &s.promptChanges, &s.resourceChanges
 }
 
 // joined are the lists of all upstreams.
-func (s *UpstreamSet) joined() lists {
+func (s *Set) joined() lists {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.lists
 }
 
 // Hints are the caching hints for a list of the upstreams'.
-func (s *UpstreamSet) Hints() mcp.Cacheable {
+func (s *Set) Hints() mcp.Cacheable {
 	ttl := listTTL
 	if !s.Whole() {
 		ttl = 0
@@ -215,8 +221,8 @@ func (s *UpstreamSet) Hints() mcp.Cacheable {
 }
 
 // prompt finds the upstream that has a prompt, and the name that it has there.
-func (s *UpstreamSet) prompt(ctx context.Context, name string) (*Upstream, string) {
-	find := func() *Upstream {
+func (s *Set) prompt(ctx context.Context, name string) (*Server, string) {
+	find := func() *Server {
 		for _, p := range s.joined().prompts {
 			if p.Key == name {
 				return p.from
@@ -227,7 +233,7 @@ func (s *UpstreamSet) prompt(ctx context.Context, name string) (*Upstream, strin
 	s.recall()
 	u := find()
 	if u == nil {
-		s.needFresh(ctx, func(u *Upstream) bool { return strings.HasPrefix(name, u.config.Prefix) })
+		s.needFresh(ctx, func(u *Server) bool { return strings.HasPrefix(name, u.config.Prefix) })
 		if u = find(); u == nil {
 			return nil, ""
 		}
@@ -235,7 +241,7 @@ func (s *UpstreamSet) prompt(ctx context.Context, name string) (*Upstream, strin
 	return u, name[len(u.config.Prefix):]
 }
 
-func (s *UpstreamSet) getPrompt(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+func (s *Set) getPrompt(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	name := rawjson.StringMember(params, "name")
 	u, theirs := s.prompt(ctx, name)
 	if u == nil {
@@ -246,7 +252,7 @@ func (s *UpstreamSet) getPrompt(ctx context.Context, c *rpc.Caller, params json.
 }
 
 // complete answers completion/complete: "ref" names a prompt, or the template of a resource.
-func (s *UpstreamSet) complete(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+func (s *Set) complete(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	ref := rawjson.Member(params, "ref")
 	switch rawjson.StringMember(ref, "type") {
 	case "ref/prompt":
@@ -271,7 +277,7 @@ func dressPrompt(v *mcp.Version, result json.RawMessage) json.RawMessage {
 	dressed := []json.RawMessage{}
 	rawjson.EachElement(messages, func(message []byte) bool {
 		if content := rawjson.Member(message, "content"); rawjson.IsObject(content) {
-			message = rawjson.WithMember(message, "content", dressContent(v, content))
+			message = rawjson.WithMember(message, "content", tools.DressContent(v, content))
 		}
 		dressed = append(dressed, message)
 		return true

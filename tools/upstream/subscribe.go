@@ -1,4 +1,4 @@
-package tools
+package upstream
 
 import (
 	"context"
@@ -14,20 +14,20 @@ import (
 	"runnel/tasks/logs"
 )
 
-// upstreamSubscriptions are the resources of an upstream's that somebody wants to hear of. They outlive a connection.
-type upstreamSubscriptions struct {
+// subscriptions are the resources of an upstream's that somebody wants to hear of. They outlive a connection.
+type subscriptions struct {
 	mu    sync.Mutex
-	byURI map[string]*upstreamSubscription
+	byURI map[string]*subscription
 }
 
-// upstreamSubscription is one resource. The server is asked once, however many listen.
-type upstreamSubscription struct {
+// subscription is one resource. The server is asked once, however many listen.
+type subscription struct {
 	tell   []*func(params json.RawMessage)
 	cancel context.CancelFunc // of the subscriptions/listen of a server of the stateless era; nil: there is none
 }
 
 // subscribe begins to listen to a resource. tell gets the params of each notifications/resources/updated; it must not wait.
-func (s *UpstreamSet) subscribeAt(ctx context.Context, c *rpc.Caller, u *Upstream, uri string, tell func(json.RawMessage)) (stop func(), err error) {
+func (s *Set) subscribeAt(ctx context.Context, c *rpc.Caller, u *Server, uri string, tell func(json.RawMessage)) (stop func(), err error) {
 	l, err := u.enter(ctx)
 	if err != nil {
 		return nil, &rpc.Error{Code: mcp.CodeInternalError, Message: err.Error()}
@@ -38,9 +38,9 @@ func (s *UpstreamSet) subscribeAt(ctx context.Context, c *rpc.Caller, u *Upstrea
 	sub := subs.byURI[uri]
 	first := sub == nil
 	if first {
-		sub = &upstreamSubscription{}
+		sub = &subscription{}
 		if subs.byURI == nil {
-			subs.byURI = map[string]*upstreamSubscription{}
+			subs.byURI = map[string]*subscription{}
 		}
 		subs.byURI[uri] = sub
 	}
@@ -57,7 +57,7 @@ func (s *UpstreamSet) subscribeAt(ctx context.Context, c *rpc.Caller, u *Upstrea
 }
 
 // ask asks the server to tell of a resource.
-func (subs *upstreamSubscriptions) ask(ctx context.Context, l *link, uri string) error {
+func (subs *subscriptions) ask(ctx context.Context, l *link, uri string) error {
 	if l.client.Era() == rpc.Handshake {
 		return l.client.Call(ctx, "resources/subscribe", mcp.ResourceParams{URI: uri}, nil)
 	}
@@ -83,7 +83,7 @@ func (subs *upstreamSubscriptions) ask(ctx context.Context, l *link, uri string)
 }
 
 // renew asks a server that has been started again for what is listened to.
-func (subs *upstreamSubscriptions) renew(l *link) {
+func (subs *subscriptions) renew(l *link) {
 	subs.mu.Lock()
 	var uris []string
 	for uri := range subs.byURI {
@@ -101,7 +101,7 @@ func (subs *upstreamSubscriptions) renew(l *link) {
 const unsubscribeTime = 10 * time.Second
 
 // leave ends one who listens, and with the last one the subscription.
-func (subs *upstreamSubscriptions) leave(u *Upstream, uri string, t *func(json.RawMessage)) {
+func (subs *subscriptions) leave(u *Server, uri string, t *func(json.RawMessage)) {
 	subs.mu.Lock()
 	sub := subs.byURI[uri]
 	if sub == nil {
@@ -132,7 +132,7 @@ func (subs *upstreamSubscriptions) leave(u *Upstream, uri string, t *func(json.R
 
 // updated passes on that a resource has changed, to those who listen to it or to what it is part of: the URI "might be a sub-resource of
 // the one that the client actually subscribed to".
-func (subs *upstreamSubscriptions) updated(params json.RawMessage) {
+func (subs *subscriptions) updated(params json.RawMessage) {
 	uri := rawjson.StringMember(params, "uri")
 	subs.mu.Lock()
 	var tell []*func(json.RawMessage)
@@ -148,9 +148,9 @@ func (subs *upstreamSubscriptions) updated(params json.RawMessage) {
 }
 
 // Subscribe subscribes where a resource belongs.
-func (s *UpstreamSet) Subscribe(ctx context.Context, c *rpc.Caller, uri string, tell func(json.RawMessage)) (stop func(), err error) {
+func (s *Set) Subscribe(ctx context.Context, c *rpc.Caller, uri string, tell func(json.RawMessage)) (stop func(), err error) {
 	err = logs.NotFound(c, uri)
-	for _, u := range s.upstreamsOf(ctx, c, uri) {
+	for _, u := range s.serversOf(ctx, c, uri) {
 		if stop, err = s.subscribeAt(ctx, c, u, uri, tell); err == nil || ctx.Err() != nil {
 			break
 		}

@@ -1,4 +1,4 @@
-package tools
+package upstream
 
 import (
 	"bytes"
@@ -13,10 +13,12 @@ import (
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tasks/logs"
+
+	"runnel/tools"
 )
 
 // result is the server's result as this call's.
-func (c *upstreamCall) result(raw json.RawMessage) (*mcp.CallToolResult, error) {
+func (c *call) result(raw json.RawMessage) (*mcp.CallToolResult, error) {
 	result := &mcp.CallToolResult{}
 	if err := json.Unmarshal(raw, result); err != nil {
 		return nil, c.link.u.failure(fmt.Errorf("its result cannot be read: %w", err))
@@ -43,7 +45,7 @@ func (c *upstreamCall) result(raw json.RawMessage) (*mcp.CallToolResult, error) 
 	if result.Meta[mcp.MetaCommand] != nil && compared != tracker.NoneStreamed && compared != tracker.ResultEmpty && !c.remote.CutShort() {
 		// Another runnel's command: the result shapes what has come.
 		c.renameLog(id, result)
-		c.in.Repeats(came.Beyond(OnlyEnd(SplitEnd(result)))...)
+		c.in.Repeats(came.Beyond(tools.OnlyEnd(tools.SplitEnd(result)))...)
 		return result, nil
 	}
 	switch compared {
@@ -64,7 +66,7 @@ func (c *upstreamCall) result(raw json.RawMessage) (*mcp.CallToolResult, error) 
 }
 
 // theirTask is the id of the server's task, "" if there is none. That of a plain call is known only where its result links to its log.
-func (c *upstreamCall) theirTask(content []mcp.ContentBlock) string {
+func (c *call) theirTask(content []mcp.ContentBlock) string {
 	id := c.remote.Tracker().TaskID()
 	for _, item := range content {
 		if id == "" && mcp.ContentType(item) == "resource_link" {
@@ -75,7 +77,7 @@ func (c *upstreamCall) theirTask(content []mcp.ContentBlock) string {
 }
 
 // withoutLog leaves out the link to the log of the server's task, which nobody here can read: this task has its own.
-func (c *upstreamCall) withoutLog(id string, content []mcp.ContentBlock) (kept []mcp.ContentBlock) {
+func (c *call) withoutLog(id string, content []mcp.ContentBlock) (kept []mcp.ContentBlock) {
 	link := tasks.LogURI(id)
 	for _, item := range content {
 		if bytes.Contains(item, []byte(link)) && mcp.ContentType(item) == "resource_link" {
@@ -89,7 +91,7 @@ func (c *upstreamCall) withoutLog(id string, content []mcp.ContentBlock) (kept [
 
 // renameLog puts the log of this task in the place of that of the server's task, which nobody here can read, where a result names it. Both
 // hold the same.
-func (c *upstreamCall) renameLog(id string, result *mcp.CallToolResult) {
+func (c *call) renameLog(id string, result *mcp.CallToolResult) {
 	if id == "" {
 		return
 	}
@@ -106,15 +108,15 @@ func (c *upstreamCall) renameLog(id string, result *mcp.CallToolResult) {
 }
 
 // failure is what a call says that got no result.
-func (c *upstreamCall) failure(err error) error {
+func (c *call) failure(err error) error {
 	var wire *rpc.Error
 	switch {
 	case errors.Is(err, rpc.ErrClosed):
 		err = c.link.why(err)
-	case errors.Is(err, ErrCannotAsk), errors.Is(err, tasks.ErrEnded):
+	case errors.Is(err, tools.ErrCannotAsk), errors.Is(err, tasks.ErrEnded):
 		return err
 	case errors.As(err, &wire) && wire.Code == mcp.CodeMissingCapability && !c.in.CanAsk():
-		return ErrCannotAsk // nothing else that runnel does not declare could be asked for
+		return tools.ErrCannotAsk // nothing else that runnel does not declare could be asked for
 	case errors.As(err, &wire):
 		passed := *wire
 		if passed.Message = c.link.u.failure(errors.New(wire.Message)).Error(); ownCode(wire.Code) {

@@ -1,4 +1,4 @@
-package tools
+package upstream
 
 import (
 	"cmp"
@@ -13,11 +13,12 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks/logs"
+	"runnel/tools"
 	"runnel/tools/remote"
 )
 
 // forward passes a request on to an upstream, and its answer back.
-func (s *UpstreamSet) forward(ctx context.Context, c *rpc.Caller, u *Upstream, method string, params json.RawMessage) (json.RawMessage, error) {
+func (s *Set) forward(ctx context.Context, c *rpc.Caller, u *Server, method string, params json.RawMessage) (json.RawMessage, error) {
 	l, err := u.enter(ctx)
 	if err != nil {
 		return nil, &rpc.Error{Code: mcp.CodeInternalError, Message: err.Error()}
@@ -119,7 +120,7 @@ func (l *link) do(ctx context.Context, c *rpc.Caller, method string, params json
 		}
 		answers := map[string]json.RawMessage{}
 		for key, q := range required.InputRequests {
-			if answers[key], err = Request(ctx, c, q.Method, forwarded(q.Params)); err != nil {
+			if answers[key], err = tools.Request(ctx, c, q.Method, forwarded(q.Params)); err != nil {
 				return nil, err
 			}
 		}
@@ -169,8 +170,8 @@ func dressForwarded(c *rpc.Caller, result json.RawMessage, method string) json.R
 	return result
 }
 
-// upstreamsOf are the upstreams where a URI or a template may belong, the first most likely.
-func (s *UpstreamSet) upstreamsOf(ctx context.Context, c *rpc.Caller, uri string) (list []*Upstream) {
+// serversOf are the upstreams where a URI or a template may belong, the first most likely.
+func (s *Set) serversOf(ctx context.Context, c *rpc.Caller, uri string) (list []*Server) {
 	s.Meet(c)
 	s.recall()
 	if list = s.owners(uri); list == nil {
@@ -182,7 +183,7 @@ func (s *UpstreamSet) upstreamsOf(ctx context.Context, c *rpc.Caller, uri string
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	for _, u := range s.upstreams {
+	for _, u := range s.servers {
 		if u.catalog != nil && u.catalog.Capabilities.Resources != nil {
 			list = append(list, u)
 		}
@@ -191,28 +192,28 @@ func (s *UpstreamSet) upstreamsOf(ctx context.Context, c *rpc.Caller, uri string
 }
 
 // owners is the upstream that lists a URI or a template, or whose template it fits best; nil if there is none.
-func (s *UpstreamSet) owners(uri string) []*Upstream {
+func (s *Set) owners(uri string) []*Server {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	is := func(e shownEntry) bool { return e.Key == uri }
 	for _, list := range [][]shownEntry{s.lists.resources, s.lists.templates} {
 		if i := slices.IndexFunc(list, is); i >= 0 {
-			return []*Upstream{list[i].from}
+			return []*Server{list[i].from}
 		}
 	}
 	best := -1
-	var owner []*Upstream
+	var owner []*Server
 	for _, t := range s.lists.templates {
 		if score := matchTemplate(t.Key, uri); score > best {
-			best, owner = score, []*Upstream{t.from}
+			best, owner = score, []*Server{t.from}
 		}
 	}
 	return owner
 }
 
 // forwardURI passes on a request that is about a resource: to where it belongs, or to each in turn that may have it.
-func (s *UpstreamSet) forwardURI(ctx context.Context, c *rpc.Caller, uri, method string, params json.RawMessage) (result json.RawMessage, err error) {
-	for _, u := range s.upstreamsOf(ctx, c, uri) {
+func (s *Set) forwardURI(ctx context.Context, c *rpc.Caller, uri, method string, params json.RawMessage) (result json.RawMessage, err error) {
+	for _, u := range s.serversOf(ctx, c, uri) {
 		if result, err = s.forward(ctx, c, u, method, params); err == nil || ctx.Err() != nil {
 			return result, err
 		}
