@@ -87,9 +87,9 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 
 // checkWhole reports all that is wrong with a config. It starts nothing.
 func (i *invocation) checkWhole(conf *config.Config) error {
-	_, err := command.All(conf, i.Env)
+	commands, err := command.All(conf, i.Env)
 	_, wrong := upstream.Servers(conf, i.Env, serve.Version(), i.Logger())
-	return errors.Join(conf.Check(), err, wrong)
+	return errors.Join(conf.Check(), err, wrong, command.CheckSchemas(conf, commands))
 }
 
 // tellTrust says of a file that would have to be found in the current directory whether it would be taken.

@@ -23,9 +23,10 @@ const configFiles = "../../testdata/config"
 // mistakes are all errors that a config gives, in the order in which a user sees them.
 func mistakes(c *config.Config, err error) []error {
 	if err == nil {
-		_, err = command.All(c, nil)
+		var commands []*command.Command
+		commands, err = command.All(c, nil)
 		_, wrong := upstream.Servers(c, nil, "", zerolog.Nop())
-		err = errors.Join(c.Check(), err, wrong)
+		err = errors.Join(c.Check(), err, wrong, command.CheckSchemas(c, commands))
 	}
 	return flatten(err)
 }

@@ -3,6 +3,7 @@ package serve
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"runnel/tools"
 	"runnel/tools/command"
@@ -14,6 +15,14 @@ import (
 // Registry holds the tools of the config, of --tool and of --selftest, and the upstreams; count is of the tools alone. It reports all
 // that is wrong with the config.
 func (s *Setup) Registry(conf *config.Config) (set *upstream.Set, count int, err error) {
+	return s.registry(conf, true)
+}
+
+// schemaDelay is how long the schemas of tools wait when a server starts: its first answers come first.
+const schemaDelay = time.Second
+
+// registry is Registry, but what is wrong with the schemas of tools is only logged, and later, if not whole.
+func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, count int, err error) {
 	set = upstream.NewSet(&tools.Registry{})
 	sources := map[string]func() string{} // told only with a mistake
 	var errs []error
@@ -33,6 +42,16 @@ func (s *Setup) Registry(conf *config.Config) (set *upstream.Set, count int, err
 	commands, err := command.All(conf, s.Env)
 	upstreams, wrong := upstream.Servers(conf, s.Env, Version(), s.Logger())
 	errs = append(errs, conf.Check(), err, wrong)
+	if whole {
+		errs = append(errs, command.CheckSchemas(conf, commands))
+	} else {
+		log := s.Logger()
+		time.AfterFunc(schemaDelay, func() {
+			if err := command.CheckSchemas(conf, commands); err != nil {
+				log.Error().Err(err).Msg("calls of a tool will fail")
+			}
+		})
+	}
 	for _, c := range commands {
 		name := c.Describe().Name
 		add(c, name, func() string { return conf.Origin("tools." + name) })

@@ -36,7 +36,7 @@ func (s *Setup) Serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	set, count, err := s.Registry(conf)
+	set, count, err := s.registry(conf, false)
 	if err != nil {
 		return err
 	}

@@ -8,31 +8,17 @@ import (
 	"strconv"
 	"strings"
 
-	"runnel/rpc/rawjson"
 	"runnel/tools/config"
 	"runnel/tools/schema"
 )
 
-// newChecked is New with errors about the input that name the place within it.
+// newChecked is New for a config: its schemas are left to CheckSchemas and to the first call.
 func newChecked(name string, conf config.Command, env config.Environment) (*Command, error) {
 	in, err := parseInputs(conf.Input, conf.Required)
 	if err != nil {
 		return nil, err
 	}
-	key := inputKey{whole: bytes.Equal(in.schema, conf.Input)}
-	if certainInput(in) {
-		return newUsingAll(name, conf, in, env, key)
-	}
-	compiled, err := schema.Compile(in.schema)
-	if err != nil {
-		return nil, key.schemaError(err)
-	}
-	for _, property := range in.names {
-		if err := key.checkDefault(compiled, property, in.defaults[property]); err != nil {
-			return nil, err
-		}
-	}
-	return newUsingAll(name, conf, in, env, key)
+	return newUsingAll(name, conf, in, env, inputKey{whole: bytes.Equal(in.schema, conf.Input)})
 }
 
 // newUsingAll is newCommand, but it refuses an input that no placeholder has: a call would give it for nothing. In a script each is
@@ -50,9 +36,36 @@ func newUsingAll(name string, conf config.Command, in *inputs, env config.Enviro
 	return c, nil
 }
 
-// schemaError says where in "input" the schema is wrong.
-func (k inputKey) schemaError(err error) error {
-	return badSchema(k.of, err)
+// CheckSchemas reports what is wrong with the schemas of the commands of a config. To compile those of 50 tools takes longer than all
+// else that a start does: a server that starts leaves it to the first call of each.
+func CheckSchemas(c *config.Config, commands []*Command) error {
+	var errs []error
+	for _, command := range commands {
+		if err := command.checkSchemas(); err != nil {
+			errs = append(errs, c.Locate(config.Join("tools", command.name), err))
+		}
+	}
+	return config.JoinErrors(errs)
+}
+
+func (c *Command) checkSchemas() error {
+	key := inputKey{whole: bytes.Equal(c.in.schema, c.config.Input)}
+	input := schema.New(c.in.schema, "")
+	if err := input.Compile(); err != nil {
+		return badSchema(key.of, err)
+	}
+	for _, property := range c.in.names {
+		if err := key.checkDefault(input, property, c.in.defaults[property]); err != nil {
+			return err
+		}
+	}
+	if c.outputs == nil {
+		return nil
+	}
+	if err := c.outputs.Compile(); err != nil {
+		return badSchema(func(location []string) string { return keyOf("outputSchema", location) }, err)
+	}
+	return nil
 }
 
 // badSchema is an error of a schema, with the key of the place where it is wrong.
@@ -89,39 +102,20 @@ func (k inputKey) of(location []string) string {
 }
 
 // checkDefault refuses a default that a call could not give.
-func (k inputKey) checkDefault(compiled *schema.Compiled, property string, source json.RawMessage) error {
+func (k inputKey) checkDefault(input *schema.Schema, property string, source json.RawMessage) error {
 	if source == nil || string(source) == "null" { // null: no value
 		return nil
 	}
 	place := []string{"properties", property, "default"}
-	err := compiled.CheckMember(property, source)
+	err := input.CheckProperty(property, source)
 	if wrong, ok := errors.AsType[*schema.Error](err); ok {
+		if i := slices.Index(wrong.Place, "*"); i >= 0 { // an item whose index is not known
+			wrong.Place = wrong.Place[:i]
+		}
 		return &config.Error{Key: k.of(append(place, wrong.Place...)), Problem: "does not fit its own schema: " + wrong.Problem}
 	}
 	if err != nil {
 		return &config.Error{Key: k.of(place), Problem: err.Error()}
 	}
 	return nil
-}
-
-// certainInput reports whether a tool's input schema is certainly right, and its defaults with it: then it is not compiled before
-// a call that may be wrong. Compiling was half of the time that a config of 50 tools took from spawn to the first answer. This
-// knows what most tools say; all else, and every message, is the compiler's. FuzzCertainInput holds what it accepts to what that accepts.
-func certainInput(in *inputs) bool {
-	const most = 64 << 10 // bytes: fewer parts than checkCost refuses
-	if len(in.schema) > most || !schema.Certain(in.schema) {
-		return false
-	}
-	certain := true
-	rawjson.EachMember(in.schema, func(keyword, properties []byte) bool {
-		if string(keyword) == "properties" {
-			rawjson.EachMember(properties, func(name, property []byte) bool {
-				value, given := in.defaults[string(name)]
-				certain = certain && (!given || value[0] == 'n' || schema.CertainlyFits(value, property))
-				return certain
-			})
-		}
-		return certain
-	})
-	return certain
 }

@@ -3,7 +3,6 @@ package schema
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -14,39 +13,34 @@ import (
 const maxSchemaCost = 100_000
 
 // checkCost refuses a schema that explodes, or of which a part applies itself to the same value again.
-func (c *Compiled) checkCost() error {
-	known := map[*schemaPart]bool{}
-	for _, pointer := range slices.Sorted(maps.Keys(c.parts)) {
-		if loop := c.parts[pointer].loop(known); loop != nil {
+func (c *compiled) checkCost() error {
+	known := map[*part]bool{}
+	for _, p := range c.parts {
+		if loop := c.loop(p, known); loop != nil {
 			return &Error{loop.place, "refers to itself without end"}
 		}
 	}
-	if c.root.cost(map[*schemaPart]int{}) >= maxSchemaCost {
+	if c.parts[0].cost(map[*part]int{}) >= maxSchemaCost {
 		return &Error{nil, fmt.Sprintf("the schema explodes: by its references, more than %d parts of it would be applied to one value", maxSchemaCost)}
 	}
 	return nil
 }
 
-// parts are those that p applies to a value or to what is in it.
-func (p *schemaPart) parts() []*schemaPart {
-	parts := slices.Concat(p.here, p.either, p.first, p.items)
-	for _, part := range p.members {
-		parts = append(parts, part)
-	}
-	for _, pattern := range p.patterns {
-		parts = append(parts, pattern.part)
-	}
-	for _, part := range []*schemaPart{p.additional, p.unevaluated, p.names} {
-		if part != nil {
-			parts = append(parts, part)
+// applied are the parts that p applies to the value itself, but for those of anyOf.
+func (c *compiled) applied(p *part) []*part {
+	list := slices.Clone(p.refs)
+	for _, inner := range p.inner {
+		switch inner.place[len(p.place)] {
+		case "allOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies":
+			list = append(list, inner)
 		}
 	}
-	return parts
+	return list
 }
 
 // loop finds a part that is applied to a value to which it is being applied already. known are those that have been
 // looked at, true while they are open.
-func (p *schemaPart) loop(known map[*schemaPart]bool) *schemaPart {
+func (c *compiled) loop(p *part, known map[*part]bool) *part {
 	if open, ok := known[p]; ok {
 		if open {
 			return p
@@ -54,8 +48,12 @@ func (p *schemaPart) loop(known map[*schemaPart]bool) *schemaPart {
 		return nil
 	}
 	known[p] = true
-	for _, part := range slices.Concat(p.here, p.either) {
-		if loop := part.loop(known); loop != nil {
+	here := slices.Clone(p.here)
+	for _, s := range p.AnyOf {
+		here = append(here, c.of[s])
+	}
+	for _, to := range here {
+		if loop := c.loop(to, known); loop != nil {
 			return loop
 		}
 	}
@@ -65,14 +63,14 @@ func (p *schemaPart) loop(known map[*schemaPart]bool) *schemaPart {
 
 // cost counts the parts of a schema, those that are referred to each time anew. known are those that have been counted,
 // 1 while they are open: a reference back to them ends with the value's depth.
-func (p *schemaPart) cost(known map[*schemaPart]int) int {
+func (p *part) cost(known map[*part]int) int {
 	if c, ok := known[p]; ok {
 		return c
 	}
 	known[p] = 1
 	c := 1
-	for _, part := range p.parts() {
-		c = min(c+part.cost(known), maxSchemaCost)
+	for _, to := range slices.Concat(p.inner, p.refs) {
+		c = min(c+to.cost(known), maxSchemaCost)
 	}
 	known[p] = c
 	return c
@@ -80,18 +78,19 @@ func (p *schemaPart) cost(known map[*schemaPart]int) int {
 
 // affordable reports whether a value, whose JSON has so many bytes, can be validated in reasonable time and memory: the library
 // cannot be interrupted, and a schema that applies itself twice to a part of a value does so 2^depth times.
-func (c *Compiled) affordable(value any, size int) bool {
+func (c *compiled) affordable(p *part, value any, size int) bool {
 	const (
 		steps             = 60_000      // 200 ms at worst: a step takes 1 µs, and where it fails and is told of 3 µs
 		most, mostPerByte = 16 << 20, 8 // of errors
 	)
-	e := &effort{steps: steps + min(size, 2_000_000)} // a step for each byte: what is large takes its time with any schema
-	e.apply(c.root, value)
+	e := &effort{compiled: c, steps: steps + min(size, 2_000_000)} // a step for each byte: what is large takes its time with any schema
+	e.apply(p, value)
 	return e.steps >= 0 && e.most <= most+mostPerByte*size
 }
 
 // effort counts what the library would do.
 type effort struct {
+	*compiled
 	steps int // left
 	most  int // bytes of errors at once
 }
@@ -104,19 +103,23 @@ func (s *errorSize) orElse(other errorSize) {
 	s.text, s.held = max(s.text, other.text), max(s.held, other.held)
 }
 
-func (s *errorSize) with(other errorSize) { s.text, s.held = s.text+other.text, s.held+other.held }
-
 // apply takes the steps of applying p to a value, whether or not it fits.
-func (e *effort) apply(p *schemaPart, value any) (size errorSize) {
+func (e *effort) apply(p *part, value any) (size errorSize) {
 	if e.steps -= p.steps; e.steps < 0 {
 		return size
 	}
-	for _, part := range p.here {
-		size.orElse(e.apply(part, value))
+	apply := func(s *jsonschema.Schema, value any) {
+		if s != nil {
+			size.orElse(e.apply(e.of[s], value))
+		}
+	}
+	for _, to := range p.here {
+		size.orElse(e.apply(to, value))
 	}
 	var either errorSize
-	for _, part := range p.either {
-		either.with(e.apply(part, value))
+	for _, s := range p.AnyOf {
+		one := e.apply(e.of[s], value)
+		either.text, either.held = either.text+one.text, either.held+one.held
 	}
 	e.most = max(e.most, either.held+either.text)
 	size.orElse(errorSize{either.text, either.text})
@@ -125,44 +128,59 @@ func (e *effort) apply(p *schemaPart, value any) (size errorSize) {
 	case terseText:
 		if p.Pattern != "" || p.MinLength != nil || p.MaxLength != nil {
 			quoted = len(v)
-			e.steps -= p.pattern.steps(len(v))
+			e.steps -= e.patterns[p.Pattern].steps(len(v))
 		}
 	case terseList:
 		if p.UniqueItems {
 			e.steps -= values(v)
 		}
+		first := append(slices.Clip(p.PrefixItems), p.ItemsArray...)
 		for i, item := range v {
-			if i < len(p.first) {
-				size.orElse(e.apply(p.first[i], item))
+			if i < len(first) {
+				apply(first[i], item)
 			}
-			for _, part := range p.items {
-				size.orElse(e.apply(part, item))
+			for _, s := range []*jsonschema.Schema{p.Items, p.AdditionalItems, p.Contains, p.UnevaluatedItems} {
+				apply(s, item)
 			}
 		}
 	case terseObject:
 		for name, member := range v {
-			for _, pattern := range p.patterns {
-				e.steps -= pattern.size.steps(len(name))
+			for pattern := range p.PatternProperties {
+				e.steps -= e.patterns[pattern].steps(len(name))
 			}
 			if e.steps < 0 {
 				return size
 			}
-			for _, part := range p.forMember(name) {
-				size.orElse(e.apply(part, member))
+			for _, s := range e.forMember(p, name) {
+				apply(s, member)
 			}
-			if p.names != nil {
-				size.orElse(e.apply(p.names, terseText(name)))
-			}
-			if p.additional != nil { // which may forbid them
+			apply(p.PropertyNames, terseText(name))
+			if p.AdditionalProperties != nil { // which may forbid them
 				quoted += len(name)
 			}
 		}
 	}
-	const reason = 50 // bytes
+	const reason = 100 // bytes
 	size.text = max(size.text, quoted+reason) + len("validating : ") + len(p.pointer)
 	size.held += size.text
 	e.most = max(e.most, size.held)
 	return size
+}
+
+// forMember are the schemas that may be applied to a member.
+func (e *effort) forMember(p *part, name string) (list []*jsonschema.Schema) {
+	if s := p.Properties[name]; s != nil {
+		list = append(list, s)
+	}
+	for pattern, s := range p.PatternProperties {
+		if e.patterns[pattern].MatchString(name) {
+			list = append(list, s)
+		}
+	}
+	if len(list) == 0 {
+		list = append(list, p.AdditionalProperties)
+	}
+	return append(list, p.UnevaluatedProperties)
 }
 
 // ownSteps are those of applying a schema to a value, but for what it applies to it in turn.
@@ -185,24 +203,4 @@ func values(v any) (n int) {
 		}
 	}
 	return n + 1
-}
-
-// forMember are the parts that may be applied to a member.
-func (p *schemaPart) forMember(name string) []*schemaPart {
-	var parts []*schemaPart
-	if part := p.members[name]; part != nil {
-		parts = append(parts, part)
-	}
-	for _, pattern := range p.patterns {
-		if pattern.MatchString(name) {
-			parts = append(parts, pattern.part)
-		}
-	}
-	if len(parts) == 0 && p.additional != nil {
-		parts = append(parts, p.additional)
-	}
-	if p.unevaluated != nil {
-		parts = append(parts, p.unevaluated)
-	}
-	return parts
 }

@@ -1,7 +1,7 @@
-// Package schema checks JSON values with JSON Schemas (drafts 2020-12 and 07), whoever wrote these: what a check costs is bounded.
+// Package schema checks JSON values with JSON Schemas (drafts 2020-12 and 07), whoever wrote these. A library does that, and says what
+// is wrong; this package finds the place, and bounds what a check costs.
 //
-//	New ─▶ Check(arguments) ─▶ shape: most are certainly valid
-//	                          └▶ Compile, once ─▶ cost: too much is refused ─▶ the library ─▶ words and place
+//	New ─▶ Check(arguments) ─▶ compile, once ─▶ cost: too much is refused ─▶ the library ─▶ its words, and the place
 //
 // It has no goroutines; a Schema may be used by any number of them.
 package schema

@@ -13,31 +13,31 @@ const (
 	maxInstructions = 50_000
 )
 
-// patternSize is how many instructions a pattern is compiled to, about.
-type patternSize int
+// pattern is a pattern and how many instructions it is compiled to, about.
+type pattern struct {
+	*regexp.Regexp
+	size int
+}
 
 // steps are those of matching a text of so many bytes. An instruction and a byte take some 10 ns, a step of effort 1 µs.
-func (s patternSize) steps(bytes int) int { return int(s) * (bytes + 1) / 100 }
+func (p pattern) steps(bytes int) int { return p.size * (bytes + 1) / 100 }
 
 // addPattern compiles a pattern of a schema, unless all of them together are too large.
-func (c *Compiled) addPattern(pattern string, place []string) (*regexp.Regexp, patternSize, error) {
+func (c *compiled) addPattern(text string, place []string) error {
 	tooLarge := &Error{place, fmt.Sprintf("the schema explodes: its patterns are larger than %d bytes or %d steps together", maxPatternBytes, maxInstructions)}
-	if c.patternBytes += len(pattern); c.patternBytes > maxPatternBytes {
-		return nil, 0, tooLarge
+	if c.patternBytes += len(text); c.patternBytes > maxPatternBytes {
+		return tooLarge
 	}
-	parsed, err := syntax.Parse(pattern, syntax.Perl)
+	parsed, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		return nil, 0, &Error{place, fmt.Sprintf("%q is no regular expression: %v", clip(pattern), err)}
+		return &Error{place, fmt.Sprintf("%q is no regular expression: %v", clip(text), err)}
 	}
 	size := instructions(parsed)
 	if c.instructions += size; c.instructions > maxInstructions {
-		return nil, 0, tooLarge
+		return tooLarge
 	}
-	compiled, err := regexp.Compile(pattern)
-	if err != nil {
-		return nil, 0, &Error{place, fmt.Sprintf("%q is no regular expression: %v", clip(pattern), err)}
-	}
-	return compiled, patternSize(size), nil
+	c.patterns[text] = pattern{regexp.MustCompile(text), size}
+	return nil
 }
 
 // instructions are about those of a compiled pattern, and not many more than maxInstructions.

@@ -7,58 +7,74 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-
-	"runnel/rpc/rawjson"
 )
 
-// Schema checks a tool's arguments. It is compiled when a shape does not do, so that a server with many tools starts at once.
+// Schema checks a tool's arguments. It is compiled when it is needed first, so that a server with many tools starts at once.
 type Schema struct {
 	source []byte
-	of     string // what is checked, for messages; "" = argument
+	of     string // what is checked, for messages
 
 	once     sync.Once
-	compiled *Compiled
+	compiled *compiled
 	err      error
-
-	shapeOnce sync.Once
-	shape     *shape // nil: the schema says more
 }
 
-// New is a schema of a tool's arguments, or of what else is checked with it: fields, members.
-func New(source []byte, of string) *Schema { return &Schema{source: source, of: of} }
+// New is a schema of a tool's arguments, or of what else is checked with it: "field", "member"; "" = "argument".
+func New(source []byte, of string) *Schema {
+	return &Schema{source: source, of: cmp.Or(of, "argument")}
+}
 
-// Check returns an error that names an argument that is wrong and what is allowed.
-func (s *Schema) Check(arguments []byte) error {
-	if s.fits(arguments) {
-		return nil
+// Error is something that is wrong with a schema, or with a value.
+type Error struct {
+	Place   []string // the names and indexes that lead to it, "*" for any; empty: the whole
+	Problem string
+}
+
+func (e *Error) Error() string {
+	if len(e.Place) == 0 {
+		return e.Problem
 	}
-	return s.checkSlowly(arguments)
+	return strings.Join(e.Place, "/") + ": " + e.Problem
 }
 
-// fits reports whether arguments are certainly valid, which is quickly known.
-func (s *Schema) fits(arguments []byte) bool {
-	s.shapeOnce.Do(func() { s.shape = shapeOf(s.source) })
-	return s.shape != nil && rawjson.IsObject(arguments) && s.shape.fits(arguments)
+// Compile returns what is wrong with the schema itself, an [*Error].
+func (s *Schema) Compile() error {
+	s.once.Do(func() { s.compiled, s.err = compile(s.source) })
+	return s.err
 }
 
-func (s *Schema) checkSlowly(arguments []byte) error {
-	s.once.Do(func() { s.compiled, s.err = Compile(s.source) })
-	if s.err != nil {
-		return s.err
+// Check returns an error that says what is wrong with arguments, and where.
+func (s *Schema) Check(arguments []byte) error {
+	if err := s.Compile(); err != nil {
+		return err
 	}
 	value, err := readValue(arguments)
 	if err != nil {
 		return fmt.Errorf("reading the arguments: %w", err)
 	}
-	wrong := s.compiled.validate(value, len(arguments))
-	if wrong == nil {
+	wrong := s.compiled.check(value, len(arguments))
+	switch {
+	case wrong == nil:
 		return nil
+	case len(wrong.Place) == 0:
+		return fmt.Errorf("invalid %ss: %s", s.of, wrong.Problem)
 	}
-	of := cmp.Or(s.of, "argument")
-	if len(wrong.Place) == 0 {
-		return fmt.Errorf("invalid %ss: %s", of, wrong.Problem)
+	return fmt.Errorf("invalid %ss: %s %q: %s", s.of, s.of, strings.Join(wrong.Place, "/"), wrong.Problem)
+}
+
+// CheckProperty returns what is wrong with the JSON value of a property alone: its default.
+func (s *Schema) CheckProperty(name string, source []byte) error {
+	if err := s.Compile(); err != nil {
+		return err
 	}
-	return fmt.Errorf("invalid %ss: %s %q: %s", of, of, strings.Join(wrong.Place, "/"), wrong.Problem)
+	value, err := readValue(source)
+	if err != nil {
+		return err
+	}
+	if wrong := s.compiled.checkProperty(name, value, len(source)); wrong != nil {
+		return wrong
+	}
+	return nil
 }
 
 // readValue reads JSON as the library takes it.
@@ -80,17 +96,22 @@ func clip(s string) string {
 	return s
 }
 
-// The library prints the values that do not fit, and prints them again for each schema that they are in: these are
-// printed short. What is said of them comes from explain.
+// The library prints the values that do not fit, and prints them again for each schema that they are in: these are printed short.
 type (
 	terseText   string
 	terseObject map[string]any
 	terseList   []any
 )
 
-func (terseText) String() string   { return "string" }
-func (terseObject) String() string { return "object" }
-func (terseList) String() string   { return "array" }
+func (s terseText) String() string {
+	const most = 40
+	if len(s) > most {
+		s = s[:most] + "..."
+	}
+	return fmt.Sprintf("%q", string(s))
+}
+func (terseObject) String() string { return "an object" }
+func (terseList) String() string   { return "a list" }
 
 func terse(v any) any {
 	switch v := v.(type) {
