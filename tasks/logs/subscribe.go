@@ -93,15 +93,18 @@ func (s *server) drop(key string, sub *logWatch) {
 
 // watchLog tells when a task's log is longer than size, and once more when the task has ended.
 func (s *server) watchLog(ctx context.Context, id string, size int64, tell func() error) {
-	for {
+	run, release, err := s.runner.Follow(ctx, id)
+	defer release()
+	if run == nil && (err == nil || errors.Is(err, tasks.ErrNotFound)) {
+		_ = tell() // it has ended since; fails only when nobody is there to read it
+	}
+	if run == nil {
+		return
+	}
+	for run.Log().Grown(ctx, size) == nil {
 		next := time.NewTimer(updatePace)
-		ended, err := s.grown(ctx, id, &size)
-		if errors.Is(err, errSame) {
-			err = nil
-		} else if err == nil {
-			err = tell()
-		}
-		if err != nil || ended {
+		size = run.Log().Size()
+		if tell() != nil {
 			next.Stop()
 			return
 		}
@@ -112,39 +115,13 @@ func (s *server) watchLog(ctx context.Context, id string, size int64, tell func(
 			return
 		}
 	}
-}
-
-// errSame says that a log has not grown.
-var errSame = errors.New("nothing new")
-
-// grown waits, where it can, until a task's log is longer than size, and sets size; ended tells that the task has.
-func (s *server) grown(ctx context.Context, id string, size *int64) (ended bool, err error) {
-	if run := s.runner.Running(id); run != nil {
-		if err := run.Log().Grown(ctx, *size); err == nil {
-			*size = run.Log().Size()
-			return false, nil
-		} else if ctx.Err() != nil {
-			return false, err
+	select { // the log is closed and nothing came, or ctx has ended
+	case <-run.Ended():
+		if t := run.Task(); t.Status.Terminal() { // else the runner is closed
+			_ = tell()
 		}
-		select { // the log is closed and nothing came: the end is near
-		case <-run.Ended():
-			return true, nil
-		case <-ctx.Done():
-			return false, ctx.Err()
-		}
+	case <-ctx.Done():
 	}
-	t, err := s.runner.Get(ctx, id)
-	if errors.Is(err, tasks.ErrNotFound) {
-		return true, nil
-	} else if err != nil {
-		return false, err
-	}
-	ended = t.Status.Terminal()
-	if n := t.Log.Size(); n > *size || ended {
-		*size = n
-		return ended, nil
-	}
-	return false, errSame
 }
 
 // subscribeOthers answers resources/subscribe for a resource of another server.
