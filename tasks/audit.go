@@ -3,7 +3,6 @@ package tasks
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/rs/zerolog"
 
@@ -12,29 +11,6 @@ import (
 )
 
 // What happens to tasks is told twice: to the log, with ids and owner and never with content, and to an Observer that counts.
-
-// Observer counts what happens to the tasks of a Runner. Its methods must not block.
-type Observer interface {
-	Created(tool string)
-	Ended(tool string, status mcp.TaskStatus, took time.Duration)
-	Retrieved()         // a result
-	Refused(why string) // RefusedLive, RefusedStarts, RefusedRequests or RefusedStore
-}
-
-// Why a task or a request about one was refused.
-const (
-	RefusedLive     = "live"     // MaxLive
-	RefusedStarts   = "starts"   // MaxStartsPerMinute
-	RefusedRequests = "requests" // MaxRequestsPerSecond
-	RefusedStore    = "store"    // it could not be stored
-)
-
-type unobserved struct{}
-
-func (unobserved) Created(string)                              {}
-func (unobserved) Ended(string, mcp.TaskStatus, time.Duration) {}
-func (unobserved) Retrieved()                                  {}
-func (unobserved) Refused(string)                              {}
 
 func (r *Runner) event(id string) *zerolog.Event {
 	return r.o.Log.Info().Str("taskId", id).Str("owner", r.o.Owner)

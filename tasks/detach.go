@@ -46,41 +46,6 @@ func (r *Run) Detach(ctx context.Context, start func() error) error {
 	return nil
 }
 
-// Detached is closed when another process runs the task.
-func (r *Run) Detached() <-chan struct{} { return r.detached.Done() }
-
-// lockAfterHanding locks mu once it is known which process runs the task.
-func (r *Run) lockAfterHanding() {
-	r.mu.Lock()
-	for r.handing != nil {
-		handing := r.handing
-		r.mu.Unlock()
-		<-handing
-		r.mu.Lock()
-	}
-}
-
-// finishAway is finish for a task that another process runs: that one is asked to cancel it, and reports true if it could be asked.
-// At its ttl only the following ends; with this process nothing ends but Do, which sees that for itself.
-func (r *Run) finishAway(cause error) bool {
-	switch cause {
-	case errExpired:
-		r.ctx.Cancel(cause)
-		return false
-	case errCancelled:
-	default:
-		return false
-	}
-	err := r.runner.o.State.Ask(context.Background(), r.runner.o.Owner, r.id)
-	if err != nil {
-		r.runner.o.Log.Error().Err(err).Str("taskId", r.id).Msg("a detached task could not be cancelled")
-	}
-	if r.worked.IsSet() {
-		r.ctx.Cancel(cause) // it has ended there, and only the delivery of its output is waited for here
-	}
-	return err == nil
-}
-
 // Take runs spec.Work as a task that another process has stored: as its supervisor. work says for people what that is.
 func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*Run, error) {
 	spec.Handle = true

@@ -16,13 +16,6 @@ import (
 // lookAgain is when a task that is followed is looked at again after that has failed.
 const lookAgain = 400 * time.Millisecond
 
-var (
-	// errLeft is why a run ends that nobody follows any more.
-	errLeft = errors.New("not followed any more")
-	// ErrAsked tells that a task is asked to cancel, but has not ended yet.
-	ErrAsked = errors.New("the task is asked to cancel, but the process that runs it has not done it")
-)
-
 // Follow returns the run of a task: the one that there is, or a new one that follows it. It is nil if the task has ended.
 // release must be called in the end.
 func (r *Runner) Follow(ctx context.Context, id string) (run *Run, release func(), err error) {
@@ -170,6 +163,27 @@ func (r *Runner) Await(ctx context.Context, id string) (Task, error) {
 		return Task{}, ErrNotFound
 	}
 	return t, nil
+}
+
+// Cancel cancels a task of the owner. It returns the task as it is then, with ErrEnded if it had ended before.
+func (r *Runner) Cancel(ctx context.Context, id string) (Task, error) {
+	if run := r.Running(id); run != nil {
+		if !run.endsWithin(ctx, r.o.AskTimeout) {
+			return run.Task(), ErrEnding
+		}
+		if run.Cancel("cancelled by the client") && !run.detached.IsSet() {
+			return run.Task(), nil
+		}
+	}
+	t, err := r.Get(ctx, id)
+	switch {
+	case err != nil:
+	case t.Status.Terminal():
+		err = ErrEnded
+	default:
+		t, err = r.cancelElsewhere(ctx, id)
+	}
+	return t, err
 }
 
 // cancelElsewhere asks for a task's cancellation and returns the task once it has ended, with ErrEnded if it ended otherwise.

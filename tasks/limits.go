@@ -18,6 +18,14 @@ type Limits struct {
 
 const defaultMaxLive = 100
 
+// Why a task or a request about one was refused.
+const (
+	RefusedLive     = "live"     // MaxLive
+	RefusedStarts   = "starts"   // MaxStartsPerMinute
+	RefusedRequests = "requests" // MaxRequestsPerSecond
+	RefusedStore    = "store"    // it could not be stored
+)
+
 // refusal is a limit that was reached.
 type refusal struct {
 	why string // RefusedLive or RefusedStarts
@@ -25,6 +33,7 @@ type refusal struct {
 }
 
 func (e *refusal) Error() string { return e.err.Error() }
+
 func (e *refusal) Unwrap() error { return e.err }
 
 // TooManyLive is the refusal of a task beyond MaxLive.

@@ -21,16 +21,16 @@ type Memory struct {
 	now func() time.Time // time.Now but in tests
 
 	mu    sync.Mutex
-	tasks map[string]*stored
-	order []*stored // by number; holes left by Delete are closed when half of it is holes
+	tasks map[string]*inMemory
+	order []*inMemory // by number; holes left by Delete are closed when half of it is holes
 	holes int
 	last  uint64 // the number of the newest task
 
-	ended []*stored // in the order in which they ended
+	ended []*inMemory // in the order in which they ended
 	held  int64     // bytes of ended tasks
 }
 
-type stored struct {
+type inMemory struct {
 	Task
 	number  uint64
 	bytes   int64       // counted in held, 0 while the task runs
@@ -39,7 +39,7 @@ type stored struct {
 }
 
 // NewMemory makes an empty store.
-func NewMemory() *Memory { return &Memory{now: time.Now, tasks: map[string]*stored{}} }
+func NewMemory() *Memory { return &Memory{now: time.Now, tasks: map[string]*inMemory{}} }
 
 // Put implements State.
 func (m *Memory) Put(_ context.Context, t Task) error {
@@ -48,7 +48,7 @@ func (m *Memory) Put(_ context.Context, t Task) error {
 	s := m.tasks[t.ID]
 	if s == nil {
 		m.last++
-		s = &stored{number: m.last}
+		s = &inMemory{number: m.last}
 		m.tasks[t.ID] = s
 		m.order = append(m.order, s)
 	} else {
@@ -169,7 +169,7 @@ func (m *Memory) Watch(context.Context, *Task) error { return ErrNotFound }
 func (m *Memory) Close() error { return nil }
 
 // remove forgets s. m.mu is held.
-func (m *Memory) remove(s *stored) {
+func (m *Memory) remove(s *inMemory) {
 	delete(m.tasks, s.ID)
 	m.held -= s.bytes
 	if s.expiry != nil {
@@ -188,7 +188,7 @@ func (m *Memory) remove(s *stored) {
 	}
 }
 
-func compact(list []*stored) []*stored {
+func compact(list []*inMemory) []*inMemory {
 	kept := list[:0:0]
 	for _, s := range list {
 		if !s.deleted {

@@ -12,30 +12,6 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// Question is something that a task's work wants to know from the client. While one is open the task is
-// input_required ("Input Required Status"); whoever has the task's id may see and answer it.
-type Question struct {
-	// Set by who asks.
-	Request mcp.InputRequest
-	Message string                              // what the task's status says
-	Sent    bool                                // a client has been sent it, or will be: it is left out of what tasks/result asks
-	Check   func(content json.RawMessage) error // what is wrong with the content of an accepted answer; nil = nothing ever is
-
-	run    *Run
-	number int
-	key    string
-	answer chan json.RawMessage // capacity 1: only the first answer counts
-	closed rpc.Latch
-}
-
-// questions are a run's, guarded by its mu.
-type questions struct {
-	last  int // "Each request key in inputRequests MUST be unique over the lifetime of a single task" (ext-tasks)
-	open  map[string]mcp.InputRequest
-	byKey map[string]*Question
-	asked chan struct{} // capacity 1: something was asked; nil until somebody listens or asks
-}
-
 // Ask opens a question. It fails with ErrEnded.
 func (r *Run) Ask(q *Question) error {
 	r.door.Lock()
@@ -106,6 +82,30 @@ func (q *Question) forget() (open, last bool) {
 		r.restate()
 	}
 	return open, len(r.questions.open) == 0 && r.task.Status == mcp.TaskInputRequired
+}
+
+// move moves the task between working and input_required, and tells of it. The door is held.
+func (r *Run) move(status mcp.TaskStatus, message string) error {
+	r.mu.Lock()
+	if r.finishing {
+		r.mu.Unlock()
+		return ErrEnded
+	}
+	if err := checkMove(r.task.Status, status); err != nil {
+		r.mu.Unlock()
+		return err
+	}
+	r.task.Status, r.task.StatusMessage, r.task.UpdatedAt = status, Clip(message), time.Now()
+	t, handle := r.task, r.handle
+	r.mu.Unlock()
+	defer r.changes.Send()
+	if !handle {
+		return nil
+	}
+	if r.spec.Status != nil {
+		r.spec.Status(t.wire(r.runner.o.PollInterval))
+	}
+	return r.runner.o.State.Put(&r.ctx, t)
 }
 
 // restate makes the status say the first of the questions that are open now, when they have changed. r.mu is held.

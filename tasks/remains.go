@@ -50,3 +50,22 @@ func Remains(ctx context.Context, log *partials.Log) (content []mcp.ContentBlock
 	flush()
 	return content
 }
+
+// tailBytes is how much of the end of the output a last line is looked for in.
+const tailBytes = 4 << 10
+
+// LastLine is the last line of a task's output that is not blank, as far as its end shows it.
+func (t *Task) LastLine(ctx context.Context) string {
+	var line string
+	for pos := max(t.Log.Size()-tailBytes, 0); pos < t.Log.Size(); {
+		b, next, err := t.Log.ReadAt(ctx, pos, tailBytes)
+		if err != nil || next <= pos {
+			break
+		}
+		if last := partials.LastLine(b); last != "" {
+			line = last
+		}
+		pos = next
+	}
+	return line
+}

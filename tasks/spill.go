@@ -1,7 +1,6 @@
 package tasks
 
 import (
-	"context"
 	"errors"
 	"time"
 )
@@ -31,29 +30,9 @@ func (r *Run) spill() {
 		r.runner.o.Log.Warn().Err(err).Str("taskId", r.id).Msg("a call cannot be stored: memory keeps the end of its output")
 		return
 	}
-	r.setHidden(true)
-}
-
-// setHidden notes whether the store keeps the run, so that it hears what others ask of it. The door is held.
-func (r *Run) setHidden(hidden bool) {
-	if r.hidden == hidden {
-		return
-	}
-	r.hidden = hidden
+	r.hidden = true
 	r.runner.mu.Lock()
 	defer r.runner.mu.Unlock()
-	if !hidden {
-		delete(r.runner.hidden, r.id)
-		return
-	}
 	r.runner.hidden[r.id] = r
 	r.runner.watch()
-}
-
-// unspill deletes what the store kept for a run that has ended without a handle. The door is held.
-func (r *Run) unspill(t *Task) {
-	r.setHidden(false)
-	if err := r.runner.o.State.Delete(context.Background(), t.Owner, t.ID); err != nil {
-		r.runner.o.Log.Warn().Err(err).Str("taskId", r.id).Msg("deleting the stored output of a call")
-	}
 }

@@ -1,30 +1,6 @@
 package tasks
 
-import (
-	"context"
-	"errors"
-)
-
-var (
-	// ErrNotFound is the one error for ids that are unknown, expired or somebody else's:
-	// what does not belong to the owner is never hinted at.
-	ErrNotFound = errors.New("task not found")
-	// ErrCursor refuses a cursor that List did not give.
-	ErrCursor = errors.New("invalid cursor")
-	// ErrFenced refuses to store what a process has of a task whose keeper it is no longer.
-	ErrFenced = errors.New("another runnel has ended the task, since it took this one for gone")
-	// ErrBusy refuses what may succeed when it is tried again: another process keeps this one from writing.
-	ErrBusy = errors.New("another process has held the state locked")
-	// ErrRemoved refuses to store in a place that nobody will find: what has been told as stored would be gone with the process.
-	ErrRemoved = errors.New("the state was removed or replaced while runnel used it")
-)
-
-// Trouble is an error of a state in words for the user, who has to do something about it. Clients are told it, too; the text of other
-// errors stays in the log.
-type Trouble struct{ Err error }
-
-func (e Trouble) Error() string { return e.Err.Error() }
-func (e Trouble) Unwrap() error { return e.Err }
+import "context"
 
 // State keeps tasks: in the memory of one process ([Memory]), or where several processes find them. Several goroutines call its methods.
 // The package statetest holds a state against this contract.

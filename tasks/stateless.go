@@ -10,20 +10,6 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// registerStateless adds the methods of the tasks extension (ext-tasks, "Tasks") to srv. tasks/result and
-// tasks/list are not among them.
-func (r *Runner) registerStateless(srv *rpc.Server) {
-	srv.Handle(rpc.Stateless, "tasks/get", r.limited(extended(r.getDetailed)))
-	srv.Handle(rpc.Stateless, "tasks/update", r.limited(extended(r.updateTask)))
-	srv.Handle(rpc.Stateless, "tasks/cancel", r.limited(extended(r.cancelDetailed)))
-	srv.Handle(rpc.Stateless, "runnel/tasks/variables", r.limited(func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
-		if err := NeedTasks(c); err != nil {
-			return nil, err
-		}
-		return r.setVariables(ctx, c, params)
-	}))
-}
-
 // NeedTasks refuses, with -32021, a request of a client that did not declare the tasks extension.
 func NeedTasks(c *rpc.Caller) error {
 	if c.Capabilities.Extends(mcp.ExtensionTasks) {

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"runnel/partials"
-	"runnel/rpc/mcp"
 )
 
 // tailPage is how many bytes are read at a time.
@@ -57,11 +56,4 @@ func tail(ctx context.Context, log *partials.Log, after int64, write func(partia
 		after = next
 	}
 	return after, nil
-}
-
-// Shown is the task as tasks/get shows it.
-func (t *Task) Shown() mcp.Task {
-	shown := t.wire(0)
-	shown.Meta = WithVariables(nil, t, 0)
-	return shown
 }

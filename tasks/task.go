@@ -2,8 +2,12 @@ package tasks
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
+
+	"github.com/google/uuid"
 
 	"runnel/partials"
 	"runnel/rpc"
@@ -36,8 +40,23 @@ type Outcome struct {
 	Err    *rpc.Error
 }
 
-// maxStatusMessage bounds statusMessage: hosts show it in one place, and it is repeated in every status.
-const maxStatusMessage = 2 << 10
+// transitions are the moves a task may make (2025-11-25 basic/utilities/tasks, "Task Status Lifecycle").
+// A move to the status it has is none: it is refused like any other that is not here.
+var transitions = map[mcp.TaskStatus][]mcp.TaskStatus{
+	mcp.TaskWorking:       {mcp.TaskInputRequired, mcp.TaskCompleted, mcp.TaskFailed, mcp.TaskCancelled},
+	mcp.TaskInputRequired: {mcp.TaskWorking, mcp.TaskCompleted, mcp.TaskFailed, mcp.TaskCancelled},
+	mcp.TaskCompleted:     nil, // "Tasks with a completed, failed, or cancelled status are in a terminal state and MUST NOT transition"
+	mcp.TaskFailed:        nil,
+	mcp.TaskCancelled:     nil,
+}
+
+// checkMove returns an error if a task may not go from one status to the other.
+func checkMove(from, to mcp.TaskStatus) error {
+	if slices.Contains(transitions[from], to) {
+		return nil
+	}
+	return fmt.Errorf("task status cannot change: %s to %s", from, to)
+}
 
 // Expired reports whether the task has ended and its ttl is over: from then on it is as good as unknown. While it works it can be seen,
 // also at the end of its ttl, when it is stopped.
@@ -45,24 +64,17 @@ func (t *Task) Expired(now time.Time) bool {
 	return t.Status.Terminal() && !now.Before(t.CreatedAt.Round(0).Add(t.TTL)) // by the wall clock
 }
 
-// wire is the task as a client of 2025-11-25 sees it.
-func (t *Task) wire(pollInterval time.Duration) mcp.Task {
-	ttl := t.TTL.Milliseconds()
-	return mcp.Task{
-		TaskID:        t.ID,
-		Status:        t.Status,
-		StatusMessage: t.StatusMessage,
-		CreatedAt:     t.CreatedAt.UTC().Format(time.RFC3339Nano),
-		LastUpdatedAt: t.UpdatedAt.UTC().Format(time.RFC3339Nano),
-		TTL:           &ttl,
-		PollInterval:  pollInterval.Milliseconds(),
-	}
+// NewID makes a task's id: a random UUID whose first 16 bits are the clock's milliseconds. So ids of one moment stand beside each
+// other in a store's index, where each would change a page of its own; 106 random bits are left to be the secret.
+func NewID(now time.Time) string {
+	id := uuid.New()
+	ms := now.UnixMilli()
+	id[0], id[1] = byte(ms>>8), byte(ms)
+	return id.String()
 }
 
-// Related is the _meta that ties a message to its task: "io.modelcontextprotocol/related-task" (2025-11-25).
-func Related(id string) map[string]any {
-	return map[string]any{mcp.MetaRelatedTask: mcp.RelatedTask{TaskID: id}}
-}
+// maxStatusMessage bounds statusMessage: hosts show it in one place, and it is repeated in every status.
+const maxStatusMessage = 2 << 10
 
 // Clip cuts a message to maxStatusMessage bytes, between characters.
 func Clip(s string) string {

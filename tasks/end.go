@@ -1,0 +1,206 @@
+package tasks
+
+import (
+	"context"
+	"time"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+)
+
+// Cancel ends the run as cancelled. It reports false if the task had ended already.
+func (r *Run) Cancel(message string) bool {
+	return r.finish(errCancelled, mcp.TaskCancelled, message, &Outcome{Result: mcp.ErrorResult("The task was cancelled.")})
+}
+
+const expiredMessage = "the task's ttl is over"
+
+// expire stops the work of a task whose ttl is over.
+func (r *Run) expire() {
+	r.finish(errExpired, mcp.TaskFailed, expiredMessage, &Outcome{Result: mcp.ErrorResult("The task's ttl is over.")})
+}
+
+// cutOff ends the run as failed, whatever its work may still come to.
+func (r *Run) cutOff(why error) {
+	r.finish(errClosed, mcp.TaskFailed, why.Error(), &Outcome{Result: mcp.ErrorResult(why.Error())})
+}
+
+// cut is why the task ends as failed whatever its work has come to, nil if there is no such reason.
+func (r *Run) cut() error {
+	if err := r.log.Failed(); err != nil {
+		return err
+	}
+	if r.runner.ctx.Err() != nil {
+		return errClosed
+	}
+	return nil
+}
+
+// finish moves the task to a terminal status. cause is why it is cut off, nil at its own end. It reports false, after the end,
+// if somebody else was first.
+func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome *Outcome) bool {
+	r.lockAfterHanding()
+	if r.finishing {
+		r.mu.Unlock()
+		<-r.ended.Done()
+		return false
+	}
+	if r.detached.IsSet() {
+		r.mu.Unlock()
+		return r.finishAway(cause)
+	}
+	if err := checkMove(r.task.Status, status); err != nil {
+		panic("internal error: " + err.Error())
+	}
+	r.finishing = true
+	if outcome.Result != nil {
+		// For work that is still under way: who asks for segments from now on is told that this is the end.
+		ending := partials.Ending{Rest: outcome.Result.Content, IsError: outcome.Result.IsError}
+		if r.segments.Finish(ending); r.ending == nil {
+			r.ending = &ending
+		}
+	}
+	r.mu.Unlock()
+
+	if r.hider != nil {
+		r.hider.Stop()
+	}
+	if cause != errCancelled { // "Receivers SHOULD stop emitting partial notifications as soon as a task is marked as cancelled" (SEP-2679)
+		r.ctx.Cancel(cause)
+		r.deliverRest()
+	}
+	r.stop(cause)
+	if cause != nil && r.HasHandle() {
+		outcome.Result.Content = append(Remains(context.Background(), r.log), outcome.Result.Content...)
+	}
+	r.door.Lock() // not before: who holds it may wait for what stop ends
+	defer r.door.Unlock()
+	r.mu.Lock()
+	t, handle := r.task, r.handle
+	r.mu.Unlock()
+	t.Status, t.StatusMessage, t.Outcome, t.UpdatedAt = status, Clip(message), outcome, time.Now()
+	if handle {
+		// The outcome is stored before the terminal status can be seen.
+		t = r.runner.settle(t)
+	} else if r.hidden {
+		r.unspill(&t)
+	}
+	r.conclude(t, handle)
+	return true
+}
+
+// lockAfterHanding locks mu once it is known which process runs the task.
+func (r *Run) lockAfterHanding() {
+	r.mu.Lock()
+	for r.handing != nil {
+		handing := r.handing
+		r.mu.Unlock()
+		<-handing
+		r.mu.Lock()
+	}
+}
+
+// finishAway is finish for a task that another process runs: that one is asked to cancel it, and reports true if it could be asked.
+// At its ttl only the following ends; with this process nothing ends but Do, which sees that for itself.
+func (r *Run) finishAway(cause error) bool {
+	switch cause {
+	case errExpired:
+		r.ctx.Cancel(cause)
+		return false
+	case errCancelled:
+	default:
+		return false
+	}
+	err := r.runner.o.State.Ask(context.Background(), r.runner.o.Owner, r.id)
+	if err != nil {
+		r.runner.o.Log.Error().Err(err).Str("taskId", r.id).Msg("a detached task could not be cancelled")
+	}
+	if r.worked.IsSet() {
+		r.ctx.Cancel(cause) // it has ended there, and only the delivery of its output is waited for here
+	}
+	return err == nil
+}
+
+// stop ends the deliveries, the work's context and the log. finishing is set.
+func (r *Run) stop(cause error) {
+	r.mu.Lock()
+	silence := r.silence
+	r.mu.Unlock()
+	if silence != nil {
+		// "Receivers MUST NOT send notifications/tasks/partial after the task reaches a terminal status" (SEP-2679, 1.3.2)
+		silence()
+	}
+	r.ctx.Cancel(cause)
+	r.log.Close()
+}
+
+// conclude makes t the task's last state, and tells of it. The door is held.
+func (r *Run) conclude(t Task, handle bool) {
+	r.mu.Lock()
+	r.task = t
+	r.mu.Unlock()
+	if r.spec.Status != nil {
+		r.spec.Status(t.wire(r.runner.o.PollInterval))
+	}
+	if handle {
+		r.runner.forget(r)
+		if !r.follower { // else that is told where it runs
+			r.runner.tellEnded(&t)
+		}
+	}
+	r.ended.Set()
+	r.changes.Send()
+}
+
+// endsWithin waits for an end that is being stored. It reports false if that takes too long.
+func (r *Run) endsWithin(ctx context.Context, limit time.Duration) bool {
+	r.mu.Lock()
+	finishing := r.finishing
+	r.mu.Unlock()
+	if !finishing {
+		return true
+	}
+	ctx, stop := context.WithTimeout(ctx, limit)
+	defer stop()
+	select {
+	case <-r.ended.Done():
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// forget takes a run out of the live ones. Its door is held.
+func (r *Runner) forget(run *Run) {
+	if run.expiry != nil {
+		run.expiry.stop()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.drop(run)
+}
+
+// drop is forget under mu. Another run may follow the same task by now.
+func (r *Runner) drop(run *Run) {
+	for _, list := range []map[string]*Run{r.live, r.followed} {
+		if list[run.id] == run {
+			delete(list, run.id)
+		}
+	}
+}
+
+// unhide lets go of a run that the state keeps hidden: it has a handle now, or has ended. The door is held.
+func (r *Run) unhide() {
+	r.hidden = false
+	r.runner.mu.Lock()
+	defer r.runner.mu.Unlock()
+	delete(r.runner.hidden, r.id)
+}
+
+// unspill deletes what the store kept for a run that has ended without a handle. The door is held.
+func (r *Run) unspill(t *Task) {
+	r.unhide()
+	if err := r.runner.o.State.Delete(context.Background(), t.Owner, t.ID); err != nil {
+		r.runner.o.Log.Warn().Err(err).Str("taskId", r.id).Msg("deleting the stored output of a call")
+	}
+}

@@ -1,0 +1,158 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+)
+
+// Running returns the Run of a task that has a handle and has not ended, nil otherwise.
+func (r *Runner) Running(id string) *Run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.running(id)
+}
+
+// running is Running under mu.
+func (r *Runner) running(id string) *Run {
+	if run := r.live[id]; run != nil {
+		return run
+	}
+	return r.followed[id]
+}
+
+// Get returns a task of the owner as it is now, or ErrNotFound.
+func (r *Runner) Get(ctx context.Context, id string) (Task, error) {
+	if run := r.Running(id); run != nil {
+		return run.live(), nil
+	}
+	if t, ok := r.unstored(id); ok {
+		return t, nil
+	}
+	t, err := r.o.State.Get(ctx, r.o.Owner, id)
+	if err == nil && t.Status == mcp.TaskWorking { // elsewhere
+		t.StatusMessage = Clip(t.LastLine(ctx))
+	}
+	return t, err
+}
+
+// List returns a page of the owner's tasks (see Store).
+func (r *Runner) List(ctx context.Context, cursor string, n int) ([]Task, string, error) {
+	page, next, err := r.o.State.List(ctx, r.o.Owner, cursor, n)
+	for i := range page {
+		if run := r.Running(page[i].ID); run != nil {
+			page[i] = run.live()
+		} else if t, ok := r.unstored(page[i].ID); ok {
+			page[i] = t
+		}
+	}
+	return page, next, err
+}
+
+// While a task works, its status message is the last line of its output, which is all that some hosts show.
+
+// LinePace is the least time between two status notifications that only show the last line of output, the handle
+// counted as one and the terminal one not: a task that is over sooner shows none.
+const LinePace = time.Second
+
+// Status is the task as it is now, with a message that says what it does.
+func (r *Run) Status(message string) mcp.Task {
+	t := r.show(message)
+	t.StatusMessage = Clip(message)
+	return t.wire(r.runner.o.PollInterval)
+}
+
+// live is the task as it is now; while it works, it says the last line of its output.
+func (r *Run) live() Task {
+	line := partials.LastLine(r.log.Tail(tailBytes))
+	t := r.show(line)
+	if t.Status == mcp.TaskWorking {
+		t.StatusMessage = Clip(line)
+	}
+	return t
+}
+
+// show is the task as it is now. A line that was not the last one when the task was last shown updates it: lastUpdatedAt changes.
+func (r *Run) show(line string) Task {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.task.Status == mcp.TaskWorking && line != r.shown {
+		r.shown, r.task.UpdatedAt = line, time.Now()
+	}
+	return r.task
+}
+
+// maxMade is how many of the tasks that this process has made it remembers as its own.
+const maxMade = 10_000
+
+// remember notes a task of this process. r.mu is held.
+func (r *Runner) remember(id string) {
+	if len(r.made) == maxMade {
+		r.made = append(r.made[:0], r.made[maxMade/2:]...)
+	}
+	r.made = append(r.made, id)
+}
+
+// Newest returns up to n of the owner's tasks, the newest first: those that are older than the one with the id before, if it is not
+// empty; with own only those that this process has made. more tells that there are more of them. It fails with ErrCursor if there is
+// no task before.
+func (r *Runner) Newest(ctx context.Context, n int, before string, own bool) (page []Task, more bool, err error) {
+	ids, err := r.olderThan(ctx, n, before, own)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, id := range slices.Backward(ids) {
+		t, err := r.Get(ctx, id)
+		switch {
+		case errors.Is(err, ErrNotFound): // it has expired
+			continue
+		case err != nil:
+			return nil, false, err
+		case len(page) == n:
+			return page, true, nil
+		}
+		page = append(page, t)
+	}
+	return page, false, nil
+}
+
+// olderThan are the ids of the tasks that Newest looks at: of all, the last n and one.
+func (r *Runner) olderThan(ctx context.Context, n int, before string, own bool) (ids []string, err error) {
+	if own {
+		r.mu.Lock()
+		ids = slices.Clone(r.made)
+		r.mu.Unlock()
+		if before == "" {
+			return ids, nil
+		}
+		if i := slices.Index(ids, before); i >= 0 {
+			return ids[:i], nil
+		}
+		return nil, ErrCursor
+	}
+	const page = 200
+	for cursor := ""; ; {
+		var some []Task
+		if some, cursor, err = r.o.State.List(ctx, r.o.Owner, cursor, page); err != nil {
+			return nil, err
+		}
+		for _, t := range some {
+			if t.ID == before {
+				return ids, nil
+			}
+			ids = append(ids, t.ID)
+		}
+		ids = ids[max(0, len(ids)-n-1):]
+		if cursor == "" {
+			break
+		}
+	}
+	if before != "" {
+		return nil, ErrCursor
+	}
+	return ids, nil
+}

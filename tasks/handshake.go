@@ -1,0 +1,118 @@
+package tasks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+// pageSize is how many tasks one tasks/list result shows.
+const pageSize = 50
+
+// Handle is the answer to the task-augmented request that started the run.
+func (r *Run) Handle() mcp.CreateTaskResult {
+	// The status of a handle is working, whatever happened since ("Task Status Lifecycle":
+	// tasks begin in the working status); what came after it is told after it.
+	t := r.Task()
+	t.Status, t.StatusMessage, t.UpdatedAt = mcp.TaskWorking, "", t.CreatedAt
+	return mcp.CreateTaskResult{
+		Task: t.wire(r.runner.o.PollInterval),
+		Meta: map[string]any{mcp.MetaModelResponse: fmt.Sprintf("%s runs as task %s. Its result comes when it is done.", t.Tool, t.ID)},
+	}
+}
+
+func (r *Runner) getTask(ctx context.Context, _ *rpc.Caller, p mcp.TaskParams) (any, error) {
+	t, err := r.Get(ctx, p.TaskID)
+	if err != nil {
+		return nil, WireError(err)
+	}
+	shown := t.wire(r.o.PollInterval)
+	shown.Meta = WithVariables(nil, &t, 0)
+	if t.Detached {
+		shown.Meta = with(shown.Meta, mcp.MetaDetached, true)
+	}
+	return shown, nil
+}
+
+// taskResult answers with what the task's own request would have returned. "When a receiver receives a
+// tasks/result request for a task in any other non-terminal status, it MUST block the response until the
+// task reaches a terminal status" (basic/utilities/tasks, "Result Retrieval").
+func (r *Runner) taskResult(ctx context.Context, c *rpc.Caller, p mcp.TaskParams) (any, error) {
+	if len(p.LastSeqNr) > 0 {
+		return r.resume(ctx, p)
+	}
+	if run := r.Running(p.TaskID); run != nil {
+		defer run.relay(ctx, c)()
+	}
+	t, err := r.Await(ctx, p.TaskID)
+	if err != nil {
+		return nil, WireError(err)
+	}
+	r.TellRetrieved(t.ID)
+	if t.Outcome.Err != nil {
+		return nil, t.Outcome.Err
+	}
+	if !t.Merge {
+		return t.Result().For(c.Version), nil
+	}
+	// Merged results are large, and stay in memory until the client has read up to them.
+	select {
+	case r.merging <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	done := func() { <-r.merging }
+	return rpc.After{Result: t.Result().For(c.Version), Do: done, Drop: done}, nil
+}
+
+const (
+	// maxResumed is how much content a response that resumes carries.
+	maxResumed = mcp.MaxPage
+	// maxSeqNr is beyond every segment, and one more does not overflow.
+	maxSeqNr = 1 << 53
+)
+
+// resume answers tasks/result with lastSeqNr: it does not wait (SEP-1905, "Resuming Streaming").
+func (r *Runner) resume(ctx context.Context, p mcp.TaskParams) (any, error) {
+	last, err := strconv.ParseInt(string(p.LastSeqNr), 10, 64)
+	if err != nil || last < 1 {
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.lastSeqNr must be a positive integer: segments are numbered from 1")
+	}
+	t, err := r.Get(ctx, p.TaskID)
+	if err != nil {
+		return nil, WireError(err)
+	}
+	return t.Segments.Resume(min(last, maxSeqNr), t.ID, maxResumed), nil
+}
+
+func (r *Runner) cancelTask(ctx context.Context, _ *rpc.Caller, p mcp.TaskParams) (any, error) {
+	t, err := r.Cancel(ctx, p.TaskID)
+	if errors.Is(err, ErrEnded) {
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "cannot cancel task: already in terminal status %q", t.Status)
+	} else if err != nil {
+		return nil, WireError(err)
+	}
+	return t.wire(r.o.PollInterval), nil
+}
+
+func (r *Runner) listTasks(ctx context.Context, _ *rpc.Caller, params json.RawMessage) (any, error) {
+	const _ = uint(mcp.MaxContent - pageSize*(6*maxStatusMessage+1<<10)) // they fit, each with a statusMessage of control characters
+	cursor, err := rpc.Cursor(params)
+	if err != nil {
+		return nil, err
+	}
+	page, next, err := r.List(ctx, cursor, pageSize)
+	if err != nil {
+		return nil, WireError(err)
+	}
+	result := mcp.ListTasksResult{Tasks: make([]mcp.Task, len(page)), NextCursor: next}
+	for i, t := range page {
+		result.Tasks[i] = t.wire(r.o.PollInterval)
+	}
+	return result, nil
+}

@@ -1,0 +1,98 @@
+package tasks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
+)
+
+// SetVariables merges a patch into the task's variables and returns them all. It fails with ErrEnded, when the patch cannot be
+// merged (see MergeVariables), and when the variables cannot be stored.
+func (r *Run) SetVariables(ctx context.Context, patch json.RawMessage) (json.RawMessage, error) {
+	// One at a time, so that the store does not get an older state last.
+	r.door.Lock()
+	defer r.door.Unlock()
+	r.mu.Lock()
+	if r.finishing {
+		r.mu.Unlock()
+		return nil, ErrEnded
+	}
+	t, handle := r.task, r.handle
+	r.mu.Unlock()
+	merged, err := r.runner.mergeVariables(ctx, &t, handle, patch)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.task.Variables = merged
+	return merged, nil
+}
+
+// mergeVariables merges a patch into the variables of a task, where they are kept.
+func (r *Runner) mergeVariables(ctx context.Context, t *Task, handle bool, patch json.RawMessage) (json.RawMessage, error) {
+	if !handle {
+		merged, err := MergeVariables(t.Variables, patch)
+		if err != nil {
+			err = rpc.Errorf(mcp.CodeInvalidParams, "%v", err)
+		}
+		return merged, err
+	}
+	merged, err := r.o.State.SetVariables(ctx, t.Owner, t.ID, patch)
+	var wire *rpc.Error
+	if err != nil && !errors.Is(err, ErrEnded) && !errors.As(err, &wire) {
+		err = rpc.Errorf(mcp.CodeInternalError, "the variables could not be stored: %v", err)
+	}
+	return merged, err
+}
+
+// setVariables answers runnel/tasks/variables: with the variables, after it has set some if it shall.
+func (r *Runner) setVariables(ctx context.Context, _ *rpc.Caller, params json.RawMessage) (any, error) {
+	var p struct {
+		TaskID string          `json:"taskId"`
+		Set    json.RawMessage `json:"set"`
+	}
+	if err := rawjson.Unmarshal(params, &p); err != nil || p.TaskID == "" {
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params must be {\"taskId\": a task's id, \"set\": an object}; without set the variables are only shown")
+	}
+	run := r.Running(p.TaskID)
+	if run != nil && len(p.Set) > 0 {
+		return setAnswer(run.SetVariables(ctx, p.Set))
+	}
+	t, err := r.Get(ctx, p.TaskID)
+	switch {
+	case err != nil:
+		return nil, WireError(err)
+	case len(p.Set) == 0:
+		return shownVariables(t.Variables), nil
+	case t.Detached && !t.Status.Terminal():
+		return setAnswer(r.mergeVariables(ctx, &t, true, p.Set))
+	}
+	return nil, rpc.Errorf(mcp.CodeInvalidParams, "the variables of a task can be set while it runs, where it runs")
+}
+
+// setAnswer is the answer to who has set variables.
+func setAnswer(merged json.RawMessage, err error) (any, error) {
+	switch {
+	case errors.Is(err, ErrEnded):
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "the variables of a task can be set while it runs; it has ended")
+	case err != nil:
+		return nil, err
+	}
+	return shownVariables(merged), nil
+}
+
+// shownVariables is the answer to runnel/tasks/variables.
+func shownVariables(v json.RawMessage) any {
+	switch {
+	case v == nil:
+		v = json.RawMessage("{}")
+	case len(v) > mcp.MaxContent:
+		return map[string]any{"_meta": map[string]any{mcp.MetaVariablesBytes: len(v)}}
+	}
+	return map[string]json.RawMessage{"variables": v}
+}

@@ -1,0 +1,161 @@
+package tasks
+
+import (
+	"context"
+	"time"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+)
+
+// New makes a new task of spec.Work, which its caller must let [Run.Do] do. It fails, with an *rpc.Error, when there are too many
+// live tasks or the task cannot be stored.
+func (r *Runner) New(ctx context.Context, spec Spec) (*Run, error) {
+	now := r.o.now()
+	run := r.newRun(spec, Task{
+		ID:        NewID(now),
+		Owner:     r.o.Owner,
+		Tool:      spec.Tool,
+		Status:    mcp.TaskWorking,
+		CreatedAt: now,
+		UpdatedAt: now,
+		TTL:       r.ttl(spec.TTL),
+		Variables: spec.Variables,
+		Merge:     spec.Merge,
+	})
+	if spec.Handle {
+		// An end that another process asks for as soon as the task is stored waits for the door.
+		run.door.Lock()
+		err := r.admit(ctx, run)
+		run.door.Unlock()
+		if err != nil {
+			run.ctx.Cancel(err)
+			return nil, err
+		}
+	}
+	r.begin(run)
+	return run, nil
+}
+
+// newRun makes a run of a task, with a log of its own if the task has none.
+func (r *Runner) newRun(spec Spec, t Task) *Run {
+	run := &Run{
+		id:     t.ID,
+		runner: r,
+		spec:   spec,
+		task:   t,
+		handle: spec.Handle,
+
+		owed: 1,
+	}
+	run.ctx.Parent = r.ctx
+	if t.Log == nil {
+		o := partials.LogOptions{MaxPending: r.o.MaxPending, Memory: &r.memory, Lost: run.ctx.Cancel}
+		if spec.Late && !spec.Handle {
+			o.Spill = run.spill
+			run.hider = time.AfterFunc(hideAfter, run.spill)
+		}
+		run.task.Log = partials.NewLog(&o)
+		run.task.Segments = partials.NewSegments(run.task.Log)
+	}
+	run.log, run.segments = run.task.Log, run.task.Segments
+	return run
+}
+
+// ttl is the ttl that is granted: what was asked for, within bounds.
+func (r *Runner) ttl(asked time.Duration) time.Duration {
+	if asked == 0 {
+		asked = r.o.TTL
+	}
+	return min(max(asked, minTTL), r.o.MaxTTL)
+}
+
+// begin makes a run ready for [Run.Do], which Close waits for from then on.
+func (r *Runner) begin(run *Run) {
+	if run.spec.Prepare != nil {
+		run.spec.Prepare(run)
+	}
+	r.all.Add(1)
+}
+
+// done is called when Do returns.
+func (r *Runner) done(run *Run) {
+	if run.HasHandle() { // a lock that small calls do not share
+		r.mu.Lock()
+		delete(r.working, run)
+		r.mu.Unlock()
+	}
+	r.all.Done()
+}
+
+// admit counts and stores a task that gets a handle. The run's door is held.
+func (r *Runner) admit(ctx context.Context, run *Run) error {
+	r.mu.Lock()
+	if len(r.live) >= r.o.MaxLive {
+		r.mu.Unlock()
+		return r.refused(run, r.o.TooManyLive())
+	}
+	if !r.starts.take() {
+		r.mu.Unlock()
+		return r.refused(run, r.o.TooManyStarts())
+	}
+	return r.enter(ctx, run)
+}
+
+// enter is admit without the limits. The run's door is held, and r.mu, which it gives back.
+func (r *Runner) enter(ctx context.Context, run *Run) error {
+	r.live[run.id] = run
+	r.watch()
+	r.mu.Unlock()
+	// A task is stored before its handle is sent.
+	task := run.Task()
+	if err := r.o.State.Put(ctx, task); err != nil {
+		r.forget(run)
+		return r.refused(run, err)
+	}
+	r.mu.Lock()
+	r.working[run] = struct{}{}
+	r.remember(run.id)
+	r.mu.Unlock()
+	run.expiry = setAlarm(r.o.now, task.CreatedAt.Add(task.TTL), run.expire)
+	r.tellCreated(&task)
+	return nil
+}
+
+// Promote gives a handle to a run, if it has none. It fails like Start, or with ErrEnded.
+func (r *Run) Promote(ctx context.Context) error { return r.promote(ctx, r.runner.admit) }
+
+// Keep gives a handle to a run whose work is done, so that its output can be read afterwards. It fails if the task cannot be
+// stored, and not at a limit: those are for work that goes on.
+func (r *Run) Keep(ctx context.Context) error {
+	return r.promote(ctx, func(ctx context.Context, run *Run) error {
+		r.mu.Lock()
+		r.task.Ending = true
+		r.mu.Unlock()
+		r.runner.mu.Lock()
+		return r.runner.enter(ctx, run)
+	})
+}
+
+func (r *Run) promote(ctx context.Context, admit func(context.Context, *Run) error) error {
+	r.door.Lock()
+	defer r.door.Unlock()
+	r.mu.Lock()
+	finishing, handle := r.finishing, r.handle
+	r.mu.Unlock()
+	if finishing {
+		return ErrEnded
+	}
+	if handle {
+		return nil
+	}
+	// An end that begins from here on waits for the door, and finds the handle.
+	if err := admit(ctx, r); err != nil {
+		return err
+	}
+	r.unhide()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.handle = true
+	return nil
+}

@@ -1,0 +1,84 @@
+package tasks
+
+import (
+	"encoding/json"
+	"maps"
+	"time"
+
+	"runnel/rpc/mcp"
+)
+
+// wire is the task as a client of 2025-11-25 sees it.
+func (t *Task) wire(pollInterval time.Duration) mcp.Task {
+	ttl := t.TTL.Milliseconds()
+	return mcp.Task{
+		TaskID:        t.ID,
+		Status:        t.Status,
+		StatusMessage: t.StatusMessage,
+		CreatedAt:     t.CreatedAt.UTC().Format(time.RFC3339Nano),
+		LastUpdatedAt: t.UpdatedAt.UTC().Format(time.RFC3339Nano),
+		TTL:           &ttl,
+		PollInterval:  pollInterval.Milliseconds(),
+	}
+}
+
+// Shown is the task as tasks/get shows it.
+func (t *Task) Shown() mcp.Task {
+	shown := t.wire(0)
+	shown.Meta = WithVariables(nil, t, 0)
+	return shown
+}
+
+// maxMerged keeps a merged result below the 10 MiB that clients read.
+const maxMerged = 8 << 20
+
+// Result is the result of a task that ended with one: the merged segments, if that is what it was asked for.
+func (t *Task) Result() *mcp.CallToolResult {
+	result := WithRelated(t.Outcome.Result, t.ID)
+	if t.Merge {
+		result.Content = nil // Unmarshal would write over the items that the outcome and the segments hold
+		merged, cut := t.Segments.Merged(maxMerged)
+		if err := json.Unmarshal(merged, &result.Content); err != nil {
+			panic("internal error: merged segments: " + err.Error())
+		}
+		if cut {
+			result.Content = append(result.Content, LinkLog(t))
+		}
+	}
+	result.Meta = WithVariables(result.Meta, t, result.Size())
+	return result
+}
+
+// Related is the _meta that ties a message to its task: "io.modelcontextprotocol/related-task" (2025-11-25).
+func Related(id string) map[string]any {
+	return map[string]any{mcp.MetaRelatedTask: mcp.RelatedTask{TaskID: id}}
+}
+
+// WithRelated is result with the _meta that names its task.
+func WithRelated(result *mcp.CallToolResult, id string) *mcp.CallToolResult {
+	tied := *result
+	tied.Meta = Related(id)
+	maps.Copy(tied.Meta, result.Meta)
+	return &tied
+}
+
+// WithVariables adds a task's variables, if it has any, to a _meta, which may be nil. Beside is how long the rest
+// of the answer is: variables for which it leaves no room are left out, and a mark says how long they are.
+func WithVariables(meta map[string]any, t *Task, beside int) map[string]any {
+	if t.Variables == nil {
+		return meta
+	}
+	if beside+len(t.Variables) > mcp.MaxContent {
+		return with(meta, mcp.MetaVariablesBytes, len(t.Variables))
+	}
+	return with(meta, mcp.MetaVariables, t.Variables)
+}
+
+// with sets a member of a _meta, which may be nil.
+func with(meta map[string]any, name string, value any) map[string]any {
+	if meta == nil {
+		meta = map[string]any{}
+	}
+	meta[name] = value
+	return meta
+}

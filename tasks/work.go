@@ -1,0 +1,77 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+// Start runs spec.Work as a new task, in a goroutine of its own. It fails like New.
+func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
+	run, err := r.New(ctx, spec)
+	if err == nil {
+		go run.Do()
+	}
+	return run, err
+}
+
+// Do does the work of a run that [Runner.New] has made, and returns when the run has ended.
+func (r *Run) Do() {
+	defer r.runner.done(r)
+	result, message, err := r.work()
+	if r.detached.IsSet() { // the work was to hand the task over
+		r.follow()
+		return
+	}
+	var wire *rpc.Error
+	if err != nil {
+		wire = r.wireError(err)
+	}
+	if why := r.cut(); why != nil { // what the work says then is not how the task ends
+		result, wire = mcp.ErrorResult(why.Error()), nil
+		r.Rest(result.Content)
+	}
+	r.setEnding(result, wire)
+	r.awaitDelivery()
+	switch why := r.cut(); {
+	case why != nil:
+		r.cutOff(why)
+	case wire != nil:
+		r.finish(nil, mcp.TaskFailed, wire.Message, &Outcome{Err: wire})
+	case result.IsError && !r.completes():
+		// "when the tool result has isError set to true, the task should reach failed status" (tasks, "Task Execution Errors")
+		r.finish(nil, mcp.TaskFailed, message, &Outcome{Result: result})
+	default:
+		r.finish(nil, mcp.TaskCompleted, message, &Outcome{Result: result})
+	}
+}
+
+// work calls the tool and makes an error of its panic.
+func (r *Run) work() (result *mcp.CallToolResult, message string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.runner.o.Log.Error().Str("taskId", r.ID()).Str("owner", r.runner.o.Owner).Str("tool", r.spec.Tool).
+				Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("tool panicked")
+			err = rpc.Errorf(mcp.CodeInternalError, "internal error")
+		}
+	}()
+	result, message, err = r.spec.Work(&r.ctx, r)
+	if err == nil && result == nil {
+		result = &mcp.CallToolResult{}
+	}
+	return result, message, err
+}
+
+// wireError is the JSON-RPC error that a work's error is; what is none of those stays in the log.
+func (r *Run) wireError(err error) *rpc.Error {
+	wire, ok := errors.AsType[*rpc.Error](err)
+	if !ok {
+		r.runner.o.Log.Error().Err(err).Str("taskId", r.id).Str("owner", r.runner.o.Owner).Str("tool", r.spec.Tool).Msg("tool failed")
+		wire = rpc.Errorf(mcp.CodeInternalError, "internal error")
+	}
+	return wire
+}
