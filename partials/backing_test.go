@@ -290,7 +290,7 @@ func TestUnkeptIsWhatIsRead(t *testing.T) {
 				continue
 			}
 			for b, ok := r.Next(limit); ok; b, ok = r.Next(limit) {
-				for _, c := range b.Chunks {
+				for _, c := range b.Chunks() {
 					read = append(read, record{uint32(len(c.Data)), c.Kind, c.Stream, c.More, c.Whole})
 					readData = append(readData, c.Data...)
 				}
@@ -381,7 +381,7 @@ func TestGapIsMarked(t *testing.T) {
 		t.Errorf("from within the gap: %q at %d, next %d", data(b), b.Start, next)
 	}
 	s.kept = s.kept[:1]
-	if b, next := readAt(t, l, 50, 1000); len(b.Chunks) > 0 && !b.Lost || next != 108 {
+	if b, next := readAt(t, l, 50, 1000); len(b.Chunks()) > 0 && !b.Lost || next != 108 {
 		t.Errorf("behind all that is kept: %q, next %d", data(b), next)
 	}
 

@@ -102,18 +102,5 @@ func find(blocks []*block, pos int64) (i, n, begin int) {
 	return i, n, begin
 }
 
-// locate is the block that holds the chunk which begins at a position, which of its chunks that is, and where in its data; nil where
-// none begins: next has cut one.
-func locate(blocks []*block, pos int64) (b *block, n, begin int) {
-	if len(blocks) == 0 || pos < blocks[0].start || pos >= blocks[len(blocks)-1].end() {
-		return nil, 0, 0
-	}
-	i, n, begin := find(blocks, pos)
-	if b = blocks[i]; b.start+int64(begin) != pos {
-		return nil, 0, 0
-	}
-	return b, n, begin
-}
-
 // costOf is what a chunk of n bytes counts in memory, with its record.
 func costOf(n int) int64 { return max(int64(n), minCost) }

@@ -32,14 +32,6 @@ type Chunk struct {
 	Whole  bool // Text that is not cut, such as a line; 64 KiB at most
 }
 
-// Batch is a run of chunks. Its data belongs to the log and must not be changed.
-type Batch struct {
-	Chunks []Chunk
-	Start  int64 // position of the first byte
-	End    int64 // position after the last one
-	Lost   bool  // what stood from Start to End is no longer kept; the one chunk says so
-}
-
 // cutText returns how much of data to take, limit bytes at most: whole lines if there are any, else whole characters.
 func cutText(data []byte, limit int) int {
 	if i := bytes.LastIndexByte(data[:limit], '\n'); i >= 0 {
@@ -53,22 +45,4 @@ func cutText(data []byte, limit int) int {
 		_, cut = utf8.DecodeRune(data)
 	}
 	return cut
-}
-
-// take takes the chunks up to a position out of a batch.
-func (b *Batch) take(pos int64) []Chunk {
-	n := 0
-	for n < len(b.Chunks) && b.Start+int64(len(b.Chunks[n].Data)) <= pos {
-		b.Start += int64(len(b.Chunks[n].Data))
-		n++
-	}
-	chunks := b.Chunks[:n:n]
-	b.Chunks = b.Chunks[n:]
-	if left := pos - b.Start; left > 0 && len(b.Chunks) > 0 { // a part of one
-		c := b.Chunks[0]
-		c.Data, b.Chunks[0].Data = c.Data[:left], c.Data[left:]
-		b.Start = pos
-		chunks = append(chunks, c)
-	}
-	return chunks
 }

@@ -16,39 +16,37 @@ type Dialect interface {
 	End(dst []byte) []byte
 }
 
-// appendContent appends the content items that carry chunks, as a JSON array. Text of one stream that
+// appendContent appends the content items that carry a batch, as a JSON array. Text of one stream that
 // follows itself is one item ("Two notifications with content: ["a"] then content: ["b"] are semantically
 // equivalent to one notification", SEP-2679 1.3.11, holds within one as well).
-func appendContent(dst []byte, chunks []Chunk) []byte {
-	return appendItems(dst, chunks, mcp.MaxContent)
+func appendContent(dst []byte, b *Batch) []byte {
+	return append(appendItems(append(dst, '['), b, mcp.MaxContent), ']')
 }
 
-// appendItems is appendContent with items of up to longest bytes.
-func appendItems(dst []byte, chunks []Chunk, longest int) []byte {
-	dst = append(dst, '[')
-	for i := 0; i < len(chunks); {
+// appendItems appends content items of up to longest bytes.
+func appendItems(dst []byte, b *Batch, longest int) []byte {
+	at := b.begin
+	for i := 0; i < len(b.records); {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		c := &chunks[i]
-		i++
-		switch c.Kind {
-		case Text:
-			dst = append(dst, `{"type":"text","text":"`...)
-			dst = rawjson.AppendText(dst, c.Data)
-			for ; i < len(chunks) && chunks[i].Kind == Text && chunks[i].Stream == c.Stream; i++ {
-				dst = rawjson.AppendText(dst, chunks[i].Data)
-			}
-			dst = append(dst, '"')
-			if c.Stream == Stderr {
-				dst = append(dst, `,"_meta":{"runnel/stream":"stderr"}`...)
-			}
-			dst = append(dst, '}')
-		default:
-			dst = appendItem(dst, c.Data, longest)
+		r, begin := &b.records[i], at
+		for i++; i < len(b.records) && b.records[i].continues(r); i++ {
 		}
+		at = int(b.records[i-1].end)
+		if r.kind == Item {
+			dst = appendItem(dst, b.data[begin:at], longest)
+			continue
+		}
+		dst = append(dst, `{"type":"text","text":"`...)
+		dst = rawjson.AppendText(dst, b.data[begin:at])
+		dst = append(dst, '"')
+		if r.stream == Stderr {
+			dst = append(dst, `,"_meta":{"runnel/stream":"stderr"}`...)
+		}
+		dst = append(dst, '}')
 	}
-	return append(dst, ']')
+	return dst
 }
 
 // appendItem appends an item, or what stands for one that is too long for a line.

@@ -285,7 +285,7 @@ func TestLinesStayBelowOneMiB(t *testing.T) {
 func TestProgress(t *testing.T) {
 	type step func(p *Progress) []byte
 	say := func(s string) step {
-		return func(p *Progress) []byte { return p.Encode(nil, Batch{Chunks: []Chunk{text(s)}}) }
+		return func(p *Progress) []byte { return p.Encode(nil, NewBatch(0, text(s))) }
 	}
 	tell := func(done, total float64, message string) step {
 		return func(p *Progress) []byte { return p.Report(nil, done, total, message) }
@@ -343,7 +343,7 @@ func TestLastLine(t *testing.T) {
 		"90%":   {text("10%\r50%\r90%")},
 		"done":  {text("done"), {Kind: Item, Data: []byte("{}")}},
 	} {
-		if got := LastLine(Batch{Chunks: chunks}); got != want {
+		if got := LastLine(NewBatch(0, chunks...)); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -359,7 +359,7 @@ func FuzzSEP2679(f *testing.F) {
 		chunks, want := mixedChunks(out, errs, int(n)+1)
 		for _, d := range []Dialect{NewSEP2679(head, id), NewSEP2679OnSubscription(head, id, subscription)} {
 			for seq := range int64(3) {
-				p, err := DecodeSEP2679(d.Encode(nil, Batch{Chunks: chunks}))
+				p, err := DecodeSEP2679(d.Encode(nil, NewBatch(0, chunks...)))
 				if err != nil || p.Seq != seq || p.TaskID != id {
 					t.Fatalf("seq %d of %q, want %d of %q (%v)", p.Seq, p.TaskID, seq, id, err)
 				}
@@ -458,7 +458,7 @@ func TestLostOutputIsOneSegment(t *testing.T) {
 func TestLineEnd(t *testing.T) {
 	e := newLineEnd()
 	for i := range 12345 {
-		if want := fmt.Sprintf("\"}],\"seq\":%d}}\n", i); string(e) != want {
+		if want := fmt.Sprintf(",\"seq\":%d}}\n", i); string(e) != want {
 			t.Fatalf("%s, want %s", e, want)
 		}
 		e.raise()

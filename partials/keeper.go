@@ -37,46 +37,20 @@ func (l *Log) Unkept(limit int) (Stretch, bool) {
 	if l.backing == nil || l.failed != nil {
 		return Stretch{}, false
 	}
-	if s, ok := l.keeper.stretch(limit); ok {
-		return s, true
-	}
-	b, ok := l.keeper.next(limit)
-	if !ok {
+	blocks, n, at := l.keeper.place()
+	if blocks == nil {
 		l.told = nothingDue
 		return Stretch{}, false
 	}
-	s := Stretch{Start: b.Start, Data: make([]byte, 0, b.End-b.Start)}
-	for i := range b.Chunks {
-		c := &b.Chunks[i]
-		s.Data = append(s.Data, c.Data...)
-		s.mark(&record{kind: c.Kind, stream: c.Stream, more: c.More, whole: c.Whole}, len(c.Data))
+	b := l.keeper.take(blocks[:1], n, at, limit) // of one block, so that nothing is copied
+	s := Stretch{Start: b.Start, Marks: make([]byte, 0, 2*len(b.records)), Data: b.bytes()}
+	begin := b.begin
+	for i := range b.records {
+		r := &b.records[i]
+		s.mark(r, int(r.end)-begin)
+		begin = int(r.end)
 	}
 	return s, true
-}
-
-// stretch reads what next would, as a stretch, where that is whole writes of one block: nearly always. The data is not copied,
-// and of a chunk only its mark is made. log.mu is held.
-func (r *Reader) stretch(limit int) (Stretch, bool) {
-	b, n, begin := locate(r.log.blocks, r.pos)
-	if b == nil {
-		return Stretch{}, false
-	}
-	s := Stretch{Start: r.pos, Marks: make([]byte, 0, 2*(len(b.records)-n))}
-	at, cost := begin, int64(0)
-	whole, marks, wholeCost := begin, 0, int64(0) // of whole writes
-	for ; n < len(b.records) && int(b.records[n].end) <= begin+limit; n++ {
-		rec := &b.records[n]
-		size := int(rec.end) - at
-		s.mark(rec, size)
-		cost += costOf(size)
-		if at = int(rec.end); !rec.more {
-			whole, marks, wholeCost = at, len(s.Marks), cost
-		}
-	}
-	s.Marks, s.Data = s.Marks[:marks], b.data[begin:whole:whole]
-	r.pos += int64(len(s.Data))
-	r.cost += wholeCost
-	return s, whole > begin
 }
 
 // Kept tells that the backing has all that Unkept returned.

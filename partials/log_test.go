@@ -27,7 +27,7 @@ func mustAppend(t testing.TB, l *Log, chunks ...Chunk) {
 // data is what a batch holds.
 func data(b Batch) string {
 	var s strings.Builder
-	for _, c := range b.Chunks {
+	for _, c := range b.Chunks() {
 		s.Write(c.Data)
 	}
 	return s.String()
@@ -55,8 +55,8 @@ func TestReadersReadAllInOrder(t *testing.T) {
 			i := rng.IntN(len(readers))
 			limit := 1 + rng.IntN(100_000)
 			b, _ := readers[i].Next(limit)
-			if s := data(b); !utf8.ValidString(s) || len(s) > limit && len(b.Chunks) > 1 {
-				t.Fatalf("round %d: limit %d gave %d bytes in %d chunks, valid %v", round, limit, len(s), len(b.Chunks), utf8.ValidString(s))
+			if s := data(b); !utf8.ValidString(s) || len(s) > limit && len(b.Chunks()) > 1 {
+				t.Fatalf("round %d: limit %d gave %d bytes in %d chunks, valid %v", round, limit, len(s), len(b.Chunks()), utf8.ValidString(s))
 			}
 			got[i].WriteString(data(b))
 		}
@@ -263,7 +263,7 @@ func TestTailReaderShowsTheLast(t *testing.T) {
 	if b, _ := r.Next(1); !utf8.ValidString(data(b)) {
 		t.Error("a tail begins inside a character")
 	}
-	if b, next := readAt(t, NewLog(nil), -1, 10); len(b.Chunks) > 0 || next != 0 {
+	if b, next := readAt(t, NewLog(nil), -1, 10); len(b.Chunks()) > 0 || next != 0 {
 		t.Errorf("an empty log holds %v, next %d", b, next)
 	}
 }
@@ -333,8 +333,8 @@ func TestReadBehindACharacter(t *testing.T) {
 	l := NewLog(nil)
 	mustAppend(t, l, text("é"))
 	mustAppend(t, l, text("x"))
-	if b, next := readAt(t, l, 1, 10); len(b.Chunks) != 1 || data(b) != "x" || b.Start != 2 || next != 3 {
-		t.Errorf("got %d chunks, %q, from %d to %d", len(b.Chunks), data(b), b.Start, next)
+	if b, next := readAt(t, l, 1, 10); len(b.Chunks()) != 1 || data(b) != "x" || b.Start != 2 || next != 3 {
+		t.Errorf("got %d chunks, %q, from %d to %d", len(b.Chunks()), data(b), b.Start, next)
 	}
 }
 

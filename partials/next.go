@@ -6,7 +6,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// next returns up to limit bytes of what comes next, whole writes where they fit, and moves on behind it. It returns false where memory,
+// next returns up to limit bytes of what comes next, whole writes where they fit, and moves on past it. It returns false where memory,
 // or what was loaded, has nothing at r.pos. log.mu is held.
 func (r *Reader) next(limit int) (Batch, bool) {
 	blocks, n, at := r.place()
@@ -14,62 +14,10 @@ func (r *Reader) next(limit int) (Batch, bool) {
 		pos := min(r.pos, r.log.end)
 		return Batch{Start: pos, End: pos}, false
 	}
-	b := blocks[0]
-	start := b.start + int64(at)
-	chunks := r.chunks[:0]
-	whole := 0    // how many of them are whole writes
-	var sum total // of them
-	for {
-		rec := &b.records[n]
-		data := b.data[at:rec.end]
-		size, weight := len(data)+r.overhead, rec.weight(len(data))
-		if k := len(chunks) - 1; k < 0 || rec.kind == Item || chunks[k].Kind == Item || chunks[k].Stream != rec.stream {
-			size += itemOverhead // it begins a content item
-		}
-		if whole > 0 && sum.size+size > limit || len(chunks) > 0 && sum.weight+weight > mcp.MaxContent {
-			break
-		}
-		if rec.kind == Text && !rec.whole && len(data) > limit {
-			data = data[:cutText(data, limit)]
-		}
-		chunks = append(chunks, Chunk{Kind: rec.kind, Stream: rec.stream, Data: data, More: rec.more, Whole: rec.whole})
-		sum.size += size
-		sum.weight += weight
-		sum.cost += costOf(len(data))
-		at += len(data)
-		cut := at < int(rec.end)
-		if !rec.more || cut {
-			whole = len(chunks)
-		}
-		if cut {
-			break
-		}
-		if r.joins && rec.kind == Text && !rec.more {
-			n, at, sum = chunks[len(chunks)-1].join(b, n, at, sum, limit)
-		}
-		if n++; n == len(b.records) {
-			if blocks = blocks[1:]; len(blocks) == 0 {
-				break
-			}
-			b, n, at = blocks[0], 0, 0
-		}
-	}
-	if whole > 0 { // else half a write is all that there is room for
-		for i := range chunks[whole:] {
-			sum.cost -= costOf(len(chunks[whole+i].Data))
-		}
-		chunks = chunks[:whole]
-	}
-	batch := Batch{Chunks: chunks, Start: start, End: start}
-	for i := range chunks {
-		batch.End += int64(len(chunks[i].Data))
-	}
-	r.chunks, r.pos = chunks, batch.End
-	r.cost += sum.cost
-	return batch, true
+	return r.take(blocks, n, at, limit), true
 }
 
-// place finds r.pos, or what comes behind it if memory has let that go: the block and those that follow, which record of the block, and
+// place finds r.pos, or what comes after it if memory has let that go: the block and those that follow, which record of the block, and
 // where in its data. Where there is nothing it returns no blocks. log.mu is held.
 func (r *Reader) place() (from []*block, n, at int) {
 	for r.pos < r.log.end {
@@ -97,39 +45,83 @@ func (r *Reader) place() (from []*block, n, at int) {
 	return nil, 0, 0
 }
 
-// total is what the chunks of a batch come to.
-type total struct {
-	size   int   // of the data, and about what goes around it in the notification
-	weight int   // as JSON at worst
-	cost   int64 // see costOf
-}
-
-// weight is how long n bytes of a record are as JSON at worst.
-func (r *record) weight(n int) int {
-	if r.kind == Text {
-		n *= 6 // \u0000
-	}
-	return n + itemOverhead
-}
-
-// join lets a chunk go on over the writes to the same stream that follow it in its block. The chunk is a whole write of text, of record n, and
-// ends at at. What it does with each is what the loop of next would, and no more than that, since lines are many. It returns where it
-// ends then, and the new sum.
-func (last *Chunk) join(b *block, n, at int, sum total, limit int) (int, int, total) {
-	begin := at - len(last.Data)
-	for n+1 < len(b.records) {
-		rec := &b.records[n+1]
-		size := int(rec.end) - at
-		weight := rec.weight(size)
-		if rec.kind != Text || rec.stream != last.Stream || rec.more || sum.size+size > limit || sum.weight+weight > mcp.MaxContent {
+// take reads blocks from a record of the first one on, and there from at on. What lies in one block is not copied. log.mu is held.
+func (r *Reader) take(blocks []*block, n, at, limit int) (b Batch) {
+	f := filling{limit: limit, overhead: r.overhead}
+	for i, block := range blocks {
+		start := block.start + int64(at)
+		part := Batch{Start: start, End: block.end(), data: block.data, begin: at, records: block.records[n:]}
+		part = part.split(f.fit(part.records, at))
+		if i == 0 {
+			b = part
+		} else {
+			if i == 1 {
+				r.buffer.hold(b)
+			}
+			r.buffer.add(part)
+			b = r.buffer
+		}
+		if f.full {
 			break
 		}
-		sum.size += size
-		sum.weight += weight
-		sum.cost += costOf(size)
-		at += size
-		n++
+		n, at = 0, 0
 	}
-	last.Data = b.data[begin:at]
-	return n, at, sum
+	if text := b.bytes(); len(b.records) == 1 && b.records[0].tooLong(len(text), limit) {
+		b = b.cut(b.Start + int64(cutText(text, limit)))
+	} else if f.whole > 0 { // else half a write is all that there is room for
+		b = b.split(f.whole)
+	}
+	r.pos = b.End
+	r.cost += b.cost()
+	return b
+}
+
+// filling measures what fits into a batch.
+type filling struct {
+	limit, overhead int
+
+	chunks int
+	whole  int    // how many of them are whole writes
+	size   int    // of their data, and about what goes around it in the notification
+	weight int    // as JSON at worst
+	last   record // the last chunk
+	full   bool
+}
+
+// fit returns how many of the records fit, the first of which begins at at.
+func (f *filling) fit(records []record, at int) int {
+	for i := range records {
+		r := &records[i]
+		n := int(r.end) - at
+		size, weight := n+f.overhead, n+itemOverhead
+		if !r.continues(&f.last) || f.chunks == 0 {
+			size += itemOverhead
+		}
+		if r.kind == Text {
+			weight += 5 * n // each byte may be \u0000
+		}
+		long := r.tooLong(n, f.limit)
+		if f.chunks > 0 && (f.weight+weight > mcp.MaxContent || (f.whole > 0 || long) && f.size+size > f.limit) {
+			f.full = true
+			return i
+		}
+		f.chunks, f.size, f.weight, f.last = f.chunks+1, f.size+size, f.weight+weight, *r
+		at = int(r.end)
+		if !r.more {
+			f.whole = f.chunks
+		}
+		if long { // a part of it goes
+			f.full = true
+			return i + 1
+		}
+	}
+	return len(records)
+}
+
+// tooLong reports whether a chunk of n bytes is a text of which only a part goes into limit.
+func (r *record) tooLong(n, limit int) bool { return r.kind == Text && !r.whole && n > limit }
+
+// continues reports whether a chunk goes on with the text of the one before it: both are one content item.
+func (r *record) continues(before *record) bool {
+	return r.kind == Text && before.kind == Text && r.stream == before.stream
 }

@@ -21,10 +21,10 @@ func NewPR383(progress *Progress, ending func() Ending) Dialect {
 }
 
 func (d *pr383) Encode(dst []byte, b Batch) []byte {
-	if len(b.Chunks) == 0 {
+	if len(b.records) == 0 {
 		return dst
 	}
-	return d.chunk(dst, appendContent(nil, b.Chunks), false)
+	return d.chunk(dst, appendContent(nil, &b), false)
 }
 
 // End appends the last chunk; its content may be empty. What does not fit into its line goes before it.

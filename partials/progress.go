@@ -54,7 +54,7 @@ func NewProgress(head []byte, token json.RawMessage, taskID string, message bool
 
 // Encode implements Dialect: it shows the last line that is not blank, or that there is one where the version has no message.
 func (p *Progress) Encode(dst []byte, b Batch) []byte {
-	line := lastLine(b.Chunks)
+	line := b.lastLine()
 	if len(line) == 0 || p.told && p.total > 0 && p.last >= p.total || slices.Contains(p.reports[:], string(clipMessage(line))) {
 		return dst // behind the total, nothing but the end is left to tell
 	}
@@ -108,7 +108,7 @@ func (p *Progress) Report(dst []byte, done, total float64, message string) []byt
 }
 
 func (p *Progress) remember(message string) {
-	line := lastLine([]Chunk{{Data: []byte(message)}})
+	line := lastLine([]byte(message))
 	p.reports[p.report%len(p.reports)] = string(clipMessage(line))
 	p.report++
 }
@@ -137,32 +137,31 @@ func (p *Progress) appendValue(dst []byte) []byte {
 func appendNumber(dst []byte, n float64) []byte { return strconv.AppendFloat(dst, n, 'f', -1, 64) }
 
 // LastLine returns the last line of text in a batch that is not blank.
-func LastLine(b Batch) string { return string(lastLine(b.Chunks)) }
+func LastLine(b Batch) string { return string(b.lastLine()) }
 
-func lastLine(chunks []Chunk) []byte {
-	for i := len(chunks) - 1; i >= 0; i-- {
-		if chunks[i].Kind != Text {
-			continue
+func (b *Batch) lastLine() []byte {
+	for last := len(b.records); last > 0; {
+		first := last - 1
+		for first > 0 && b.records[first].kind == Text && b.records[first-1].kind == Text {
+			first--
 		}
-		text := bytes.TrimRight(chunks[i].Data, " \t\r\n")
-		if len(text) == 0 {
-			continue
+		begin := b.begin
+		if first > 0 {
+			begin = int(b.records[first-1].end)
 		}
-		if cut := bytes.LastIndexAny(text, "\r\n"); cut >= 0 {
-			return bytes.TrimSpace(text[cut+1:])
-		}
-		// The line began in an earlier chunk.
-		line := text
-		for i--; i >= 0 && chunks[i].Kind == Text; i-- {
-			cut := bytes.LastIndexAny(chunks[i].Data, "\r\n")
-			line = append(bytes.Clone(chunks[i].Data[cut+1:]), line...)
-			if cut >= 0 || len(line) > maxMessage {
-				break
+		if b.records[first].kind == Text {
+			if line := lastLine(b.data[begin:b.records[last-1].end]); len(line) > 0 {
+				return line
 			}
 		}
-		return bytes.TrimSpace(line)
+		last = first
 	}
 	return nil
+}
+
+func lastLine(text []byte) []byte {
+	text = bytes.TrimRight(text, " \t\r\n")
+	return bytes.TrimSpace(text[bytes.LastIndexAny(text, "\r\n")+1:])
 }
 
 // clipMessage cuts a message to maxMessage bytes, between characters.

@@ -42,7 +42,6 @@ const (
 type Pump struct {
 	r       *Reader
 	dialect Dialect
-	liner   liner // dialect, if it is one and each write is a notification
 	lane    Lane
 	o       PumpOptions
 
@@ -61,14 +60,10 @@ func NewPump(r *Reader, d Dialect, lane Lane, o PumpOptions) *Pump {
 		o.MaxBytes = DefaultMaxBytes
 	}
 	o.MaxBytes = min(o.MaxBytes, mcp.MaxText)
-	var lines liner
 	if o.Pace == 0 {
 		r.overhead = lineOverhead
-		lines, _ = d.(liner)
-	} else {
-		r.joins = true // to look at each of a thousand small chunks again was a fifth of what they cost
 	}
-	return &Pump{r: r, dialect: d, lane: lane, o: o, pos: r.Pos(), liner: lines}
+	return &Pump{r: r, dialect: d, lane: lane, o: o, pos: r.Pos()}
 }
 
 // errStopped is why a pump that was stopped returns.
@@ -171,11 +166,6 @@ func (p *Pump) encode(dst []byte) []byte {
 	if p.stopped {
 		return dst
 	}
-	if p.liner != nil {
-		if lines := p.lines(dst, p.liner); len(lines) > len(dst) {
-			return lines
-		}
-	}
 	b, ok := p.r.Next(p.o.MaxBytes)
 	if !ok {
 		return dst
@@ -187,14 +177,12 @@ func (p *Pump) encode(dst []byte) []byte {
 	if p.o.Pace > 0 || p.r.tail || b.Lost {
 		return p.dialect.Encode(dst, b)
 	}
-	write := Batch{Start: b.Start, End: b.Start}
-	for begin, i := 0, 0; i < len(b.Chunks); i++ {
-		write.End += int64(len(b.Chunks[i].Data))
-		if !b.Chunks[i].More || i == len(b.Chunks)-1 {
-			write.Chunks = b.Chunks[begin : i+1]
-			dst = p.dialect.Encode(dst, write)
-			write.Start, begin = write.End, i+1
+	for len(b.records) > 0 { // each write is a notification
+		n := 1
+		for n < len(b.records) && b.records[n-1].more {
+			n++
 		}
+		dst = p.dialect.Encode(dst, b.split(n))
 	}
 	return dst
 }
@@ -211,6 +199,5 @@ func (p *Pump) encodeEnd(dst []byte) []byte {
 
 // tellLost tells a client whose reader came late, when the log had let its beginning go, what it has missed.
 func (p *Pump) tellLost(dst []byte, start int64) []byte {
-	note := Chunk{Data: fmt.Appendf(nil, "[%d bytes of output are no longer kept]\n", start-p.pos)}
-	return p.dialect.Encode(dst, Batch{Chunks: []Chunk{note}, Start: p.pos, End: start, Lost: true})
+	return p.dialect.Encode(dst, lostBatch(p.pos, start, fmt.Appendf(nil, "[%d bytes of output are no longer kept]\n", start-p.pos)))
 }

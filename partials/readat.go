@@ -39,34 +39,25 @@ func (l *Log) Tail(n int) Batch {
 	return b
 }
 
-// between returns the chunks from position begin to end, nil if they are not all kept.
-func (l *Log) between(begin, end int64) []Chunk {
-	var chunks []Chunk
-	for r := (Reader{log: l, pos: begin}); r.pos < end; {
-		at := r.pos
+// between returns what stands from position begin to end, and reports whether all of it is kept.
+func (l *Log) between(begin, end int64) (all Batch, ok bool) {
+	all = Batch{Start: begin, End: begin}
+	for r := (Reader{log: l, pos: begin}); all.End < end; {
 		if r.load(context.Background()) != nil {
-			return nil
+			return all, false
 		}
 		l.mu.Lock()
-		b, ok := r.next(int(min(end-at, math.MaxInt)))
-		gone := r.gap > at || !ok && at >= l.end // the backing says so, or there never was any: a stored position is damaged
+		b, ok := r.next(int(min(end-all.End, math.MaxInt)))
+		gone := r.gap > all.End || !ok && all.End >= l.end // the backing says so, or there never was any: a stored position is damaged
 		l.mu.Unlock()
-		if !ok && !gone {
-			continue // memory has let it go since load looked: the backing has it
-		}
-		if gone || b.Start > at {
-			return nil
-		}
-		for _, c := range b.Chunks {
-			if left := end - at; int64(len(c.Data)) > left {
-				c.Data = c.Data[:left]
-			}
-			if at += int64(len(c.Data)); len(c.Data) > 0 {
-				chunks = append(chunks, c)
-			}
+		switch {
+		case gone || ok && b.Start > all.End:
+			return all, false
+		case ok: // else memory has let it go since load looked: the backing has it
+			all.add(b.cut(end))
 		}
 	}
-	return chunks
+	return all, true
 }
 
 // lostTo is where the log begins that can be read: before it, memory has let go what no backing has.

@@ -15,8 +15,7 @@ type Reader struct {
 	ready chan struct{} // receives where Wait waits; capacity 1
 
 	// Set by a pump, if anybody.
-	overhead int  // what each chunk counts in a batch beside its data, where each makes a line
-	joins    bool // text that follows itself in memory is one chunk of a batch, however it was written
+	overhead int // what each chunk counts in a batch beside its data, where each makes a line
 
 	// Guarded by log.mu.
 	pos  int64
@@ -29,7 +28,7 @@ type Reader struct {
 	loaded []*block
 	gap    int64 // beyond pos: the backing has let go what stands up to here
 
-	chunks []Chunk // of the last batch, reused
+	buffer Batch // memory for batches of more than one block
 }
 
 // NewReader returns a reader from position pos on, for which Append waits if there is no backing. It must be closed.
@@ -220,8 +219,7 @@ func (r *Reader) source() []*block {
 
 // passGap is the batch that stands for output that is not kept. log.mu is held.
 func (r *Reader) passGap() Batch {
-	b := Batch{Start: r.pos, End: r.gap, Lost: true}
-	b.Chunks = []Chunk{{Data: fmt.Appendf(nil, "\n[... %d bytes left out ...]\n", r.gap-r.pos)}}
+	b := lostBatch(r.pos, r.gap, fmt.Appendf(nil, "\n[... %d bytes left out ...]\n", r.gap-r.pos))
 	r.cost += r.gap - r.pos
 	r.pos = r.gap
 	return b

@@ -654,7 +654,7 @@ func FuzzPR383(f *testing.F) {
 		var lines []byte
 		for i := range chunks {
 			lines = progress.Report(lines, done*float64(i), 100, "")
-			lines = d.Encode(lines, Batch{Chunks: chunks[i : i+1]})
+			lines = d.Encode(lines, NewBatch(0, chunks[i]))
 		}
 		lines = d.End(lines)
 		if n := bytes.Count(lines, []byte("\n")); progress.Written() != n {

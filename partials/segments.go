@@ -1,7 +1,6 @@
 package partials
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -273,7 +272,7 @@ func (s *Segments) number(limit int) bool {
 
 // numberRead gives numbers to what ReadAt has returned. s.mu is held.
 func (s *Segments) numberRead(batch Batch, next int64) {
-	if len(batch.Chunks) == 0 || batch.Lost {
+	if len(batch.records) == 0 || batch.Lost {
 		s.numberTo(next)
 		return
 	}
@@ -287,14 +286,10 @@ func (s *Segments) numberBatch(b Batch) {
 		s.numberTo(b.End)
 		return
 	}
-	pos := b.Start
-	for i := range b.Chunks {
-		c := &b.Chunks[i]
-		pos += int64(len(c.Data))
-		if i+1 < len(b.Chunks) && c.Kind == Text && b.Chunks[i+1].Kind == Text && c.Stream == b.Chunks[i+1].Stream {
-			continue
+	for i := range b.records {
+		if i+1 == len(b.records) || !b.records[i+1].continues(&b.records[i]) {
+			s.numberTo(b.Start + int64(b.records[i].end) - int64(b.begin))
 		}
-		s.numberTo(pos)
 	}
 }
 
@@ -308,11 +303,11 @@ func (s *Segments) numberTo(pos int64) {
 // logged is segment n as it stands in the log, if it is an item of up to longest bytes. s.mu is held.
 func (s *Segments) logged(n int64, longest int) []byte {
 	begin, end := s.begin(n), s.ends[n-1]
-	chunks := s.log.between(begin, end)
-	if chunks == nil {
+	b, ok := s.log.between(begin, end)
+	if !ok {
 		return fmt.Appendf(nil, noLongerKept, end-begin)
 	}
-	return bytes.TrimSuffix(appendItems(nil, chunks, longest)[1:], []byte("]"))
+	return appendItems(nil, &b, longest)
 }
 
 // noLongerKept stands for output that is gone.

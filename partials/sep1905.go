@@ -3,7 +3,6 @@ package partials
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"runnel/rpc/mcp"
@@ -47,8 +46,10 @@ func (d *sep1905) Encode(dst []byte, b Batch) []byte {
 			c.put(s.last, item)
 		}
 	}
-	d.held.take(s.begin(min(s.last, int64(len(s.ends))) + 1))
-	d.held.Chunks = slices.Clone(d.held.Chunks) // the batch's are the reader's
+	d.held.cut(s.begin(min(s.last, int64(len(s.ends))) + 1))
+	rest := d.held
+	d.held = Batch{}
+	d.held.hold(rest) // the memory of b is the reader's
 	if c.page.Count == 0 {
 		return dst
 	}
@@ -72,23 +73,21 @@ func (d *sep1905) hold(b Batch) {
 	switch {
 	case b.Lost:
 		d.held = Batch{}
-	case len(d.held.Chunks) == 0 || d.held.End != b.Start:
+	case len(d.held.records) == 0 || d.held.End != b.Start:
 		d.held = b
 	default:
-		d.held.Chunks = append(d.held.Chunks, b.Chunks...)
-		d.held.End = b.End
+		d.held.add(b)
 	}
 }
 
 // item is segment n: what was read of it, since to read it again might wait for the disk. s.mu is held.
 func (d *sep1905) item(n int64) []byte {
 	begin, end := d.segments.begin(n), d.segments.ends[n-1]
-	d.held.take(begin)
+	d.held.cut(begin)
 	if d.held.Start == begin {
-		chunks := d.held.take(end)
+		item := d.held.cut(end)
 		if d.held.Start == end {
-			item := appendContent(nil, chunks)
-			return item[1 : len(item)-1]
+			return appendItems(nil, &item, mcp.MaxContent)
 		}
 	}
 	return d.segments.logged(n, mcp.MaxContent) // some of it is no longer kept

@@ -4,14 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-
-	"runnel/rpc/rawjson"
 )
 
 // sep2679 is SEP-2679: notifications/tasks/partial. The end of the output is the task's terminal status.
 type sep2679 struct {
 	head []byte // a line up to the content
-	text []byte // a line up to what its only item says, a text
 	end  lineEnd
 }
 
@@ -30,47 +27,26 @@ func NewSEP2679OnSubscription(head []byte, taskID string, meta json.RawMessage) 
 }
 
 func newSEP2679(head []byte) Dialect {
-	return &sep2679{head: head, text: append(slices.Clip(head), `[{"type":"text","text":"`...), end: newLineEnd()}
+	return &sep2679{head: head, end: newLineEnd()}
 }
 
 func (d *sep2679) Encode(dst []byte, b Batch) []byte {
-	if len(b.Chunks) == 0 {
+	if len(b.records) == 0 {
 		return dst // "The content field MUST contain at least one item" (1.3.5)
 	}
 	dst = append(dst, d.head...)
-	dst = appendContent(dst, b.Chunks)
-	dst = append(dst, d.end[len(endText):]...)
+	dst = appendContent(dst, &b)
+	dst = append(dst, d.end...)
 	d.end.raise()
 	return dst
 }
 
-// Lines implements liner.
-func (d *sep2679) Lines(dst []byte, w writes) []byte {
-	at := w.begin
-	for i := range w.records {
-		r := &w.records[i]
-		data := w.data[at:r.end]
-		at = int(r.end)
-		if r.kind != Text || r.stream != Stdout {
-			dst = d.Encode(dst, Batch{Chunks: []Chunk{{Kind: r.kind, Stream: r.stream, Data: data}}})
-			continue
-		}
-		dst = append(dst, d.text...)
-		dst = rawjson.AppendText(dst, data)
-		dst = append(dst, d.end...)
-		d.end.raise()
-	}
-	return dst
-}
-
-// lineEnd is what follows the text of a line's only item: `"}],"seq":0}}` and a newline. "seq MUST start at 0 for the first partial of a
+// lineEnd is what follows the content of a line: `,"seq":0}}` and a newline. "seq MUST start at 0 for the first partial of a
 // given task and MUST increment by exactly 1" (1.2). To raise the number where it stands costs a tenth of formatting it anew, which was a
 // twentieth of a small chunk's processor time.
 type lineEnd []byte
 
-const endText = `"}]` // of lineEnd, what ends the text and the content
-
-func newLineEnd() lineEnd { return lineEnd(endText + `,"seq":0}}` + "\n") }
+func newLineEnd() lineEnd { return lineEnd(`,"seq":0}}` + "\n") }
 
 func (e *lineEnd) raise() {
 	b := *e

@@ -18,7 +18,7 @@ func NewSEP2998(head []byte, token json.RawMessage) Dialect {
 }
 
 func (d *sep2998) Encode(dst []byte, b Batch) []byte {
-	if len(b.Chunks) == 0 {
+	if len(b.records) == 0 {
 		return dst
 	}
 	return d.encode(dst, b, false)
@@ -31,7 +31,7 @@ func (d *sep2998) encode(dst []byte, b Batch, final bool) []byte {
 	dst = strconv.AppendInt(dst, d.seq, 10)
 	d.seq++
 	dst = append(dst, `,"content":`...)
-	dst = appendContent(dst, b.Chunks)
+	dst = appendContent(dst, &b)
 	dst = append(dst, `,"final":`...)
 	dst = strconv.AppendBool(dst, final)
 	return append(dst, '}', '}', '\n')

@@ -24,7 +24,7 @@ func FuzzSEP2998(f *testing.F) {
 			d := NewSEP2998(head, token)
 			var lines [][]byte
 			for range 3 {
-				lines = append(lines, d.Encode(nil, Batch{Chunks: chunks}))
+				lines = append(lines, d.Encode(nil, NewBatch(0, chunks...)))
 			}
 			if line := d.Encode(nil, Batch{}); len(line) > 0 {
 				t.Fatalf("nothing is spelled %s", line)

@@ -37,7 +37,7 @@ func Remains(ctx context.Context, log *partials.Log) (content []mcp.ContentBlock
 			fmt.Fprintf(&text, "[%s%d bytes of output are left out here]\n", which, left)
 		}
 		shown = next
-		for _, c := range b.Chunks {
+		for _, c := range b.Chunks() {
 			if c.Kind == partials.Item {
 				flush()
 				content = append(content, slices.Clone(c.Data))

@@ -186,7 +186,7 @@ func TestCutOffDeliversFirst(t *testing.T) {
 								return
 							}
 							b, _ := reader.Next(100)
-							order = append(order, string(b.Chunks[0].Data))
+							order = append(order, string(b.Chunks()[0].Data))
 						}
 					})
 					synctest.Wait()

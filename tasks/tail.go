@@ -48,7 +48,7 @@ func tail(ctx context.Context, log *partials.Log, after int64, write func(partia
 		if err != nil {
 			return after, err
 		}
-		if len(b.Chunks) > 0 {
+		if b.End > b.Start {
 			if err := write(b); err != nil {
 				return after, err
 			}

@@ -3,7 +3,6 @@ package tools
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
@@ -80,7 +79,7 @@ type dressed struct {
 }
 
 func (d dressed) Encode(dst []byte, b partials.Batch) []byte {
-	chunks := slices.Clone(b.Chunks) // the batch is the reader's
+	chunks := b.Chunks()
 	for i := range chunks {
 		c := &chunks[i]
 		if c.Kind == partials.Item {
@@ -89,6 +88,5 @@ func (d dressed) Encode(dst []byte, b partials.Batch) []byte {
 			c.Stream = partials.Stdout // the mark of stderr is _meta
 		}
 	}
-	b.Chunks = chunks
-	return d.Dialect.Encode(dst, b)
+	return d.Dialect.Encode(dst, partials.NewBatch(b.Start, chunks...))
 }

@@ -51,5 +51,5 @@ func allChunks(t *testing.T, log *partials.Log) []partials.Chunk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b.Chunks
+	return b.Chunks()
 }

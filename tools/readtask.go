@@ -173,14 +173,14 @@ func shapeLog(ctx context.Context, to text.Sink, t *tasks.Task, from int64) (nex
 		if err != nil {
 			return next, err
 		}
-		if gone := batch.Start - next; gone > 0 && len(batch.Chunks) > 0 {
+		if gone := batch.Start - next; gone > 0 && batch.End > batch.Start {
 			if words := logs.LostWords(gone); words != "" {
 				to.Insert(words, gone)
 			} else {
 				to.Skip(gone)
 			}
 		}
-		for _, c := range batch.Chunks {
+		for _, c := range batch.Chunks() {
 			size := int64(len(c.Data))
 			if c.Kind == partials.Text {
 				_, _ = to.Write(c.Data) // never fails

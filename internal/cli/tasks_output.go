@@ -43,7 +43,7 @@ leaves it, and the task goes on. What the command wrote to stderr, where that is
 					i.Say(zerolog.WarnLevel, fmt.Sprintf("runnel: gap: %d bytes of the output are no longer kept (after %d bytes)", b.Start-at, at))
 				}
 				at = b.End
-				for _, c := range b.Chunks {
+				for _, c := range b.Chunks() {
 					text, isText, stderr := string(c.Data), true, c.Stream == partials.Stderr
 					if c.Kind == partials.Item {
 						text, isText, stderr = term.Item(c.Data)
@@ -75,7 +75,7 @@ func (l *local) lastLines(ctx context.Context, id string, n int) (int64, error) 
 	_, err := l.runner.Tail(ctx, id, 0, false, func(b partials.Batch) error {
 		size = b.End
 		at := b.Start
-		for _, c := range b.Chunks {
+		for _, c := range b.Chunks() {
 			for k, char := range c.Data {
 				if begin && n > 0 {
 					begins = append(begins[max(len(begins)+1-n, 0):], at+int64(k))

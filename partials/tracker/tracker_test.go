@@ -341,7 +341,7 @@ func spell(t *testing.T, kind string, n int) (lines [][]byte) {
 		if kind == "1905" {
 			_ = l.Append(t.Context(), partials.Chunk{Data: piece})
 		}
-		lines = append(lines, d.Encode(nil, partials.Batch{Start: pos, End: pos + int64(len(piece)), Chunks: []partials.Chunk{{Data: piece}}}))
+		lines = append(lines, d.Encode(nil, partials.NewBatch(pos, partials.Chunk{Data: piece})))
 		pos += int64(len(piece))
 	}
 	if kind == "1905" {

@@ -235,13 +235,13 @@ func appendLog(ctx context.Context, dst []byte, log *partials.Log, after int64, 
 		if err != nil {
 			return dst, next, err
 		}
-		if len(batch.Chunks) == 0 {
+		if batch.End == batch.Start {
 			return dst, max(next, r.Pos()), nil
 		}
 		if batch.Start > next {
 			dst = rawjson.AppendText(dst, []byte(LostWords(batch.Start-next)))
 		}
-		for _, c := range batch.Chunks {
+		for _, c := range batch.Chunks() {
 			if c.Kind == partials.Text {
 				dst = rawjson.AppendText(dst, c.Data)
 			} else if t, ok := mcp.TextOf(c.Data); ok {

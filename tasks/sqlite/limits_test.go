@@ -92,7 +92,7 @@ func TestSQLiteLimitsLogs(t *testing.T) {
 			t.Fatal(err)
 		}
 		gap = gap || b.Start > pos
-		for _, c := range b.Chunks {
+		for _, c := range b.Chunks() {
 			if gap {
 				tail.Write(c.Data)
 			} else {

@@ -225,7 +225,7 @@ func TestSQLiteReadersBehind(t *testing.T) {
 			t.Fatal(err)
 		}
 		b, _ := slow.Next(64 << 10)
-		for _, c := range b.Chunks {
+		for _, c := range b.Chunks() {
 			got.Write(c.Data)
 		}
 		batches++

@@ -94,7 +94,7 @@ func ReadAll(t testing.TB, l *partials.Log) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, c := range batch.Chunks {
+		for _, c := range batch.Chunks() {
 			b.Write(c.Data)
 		}
 		pos = next

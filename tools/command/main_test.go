@@ -70,7 +70,7 @@ var children = map[string]func(args []string){
 		r := log.NewReader(0)
 		for r.Wait(context.Background(), 1) == nil {
 			b, _ := r.Next(1 << 20)
-			for _, chunk := range b.Chunks {
+			for _, chunk := range b.Chunks() {
 				_, _ = os.Stdout.Write(chunk.Data)
 			}
 		}
@@ -255,7 +255,7 @@ func (r *running) read() {
 		if !ok {
 			return
 		}
-		for _, c := range b.Chunks {
+		for _, c := range b.Chunks() {
 			c.Data = bytes.Clone(c.Data)
 			r.chunks = append(r.chunks, c)
 		}

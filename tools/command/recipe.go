@@ -88,7 +88,7 @@ func (c *Command) detach(ctx context.Context, in *tools.Call, out *tools.Output)
 func scanMarks(ctx context.Context, output *partials.Reader, marks *progressMarks) {
 	for output.Wait(ctx, 1) == nil {
 		if b, ok := output.Next(lineBytes); ok {
-			for _, chunk := range b.Chunks {
+			for _, chunk := range b.Chunks() {
 				marks.scan(chunk.Data)
 			}
 		}

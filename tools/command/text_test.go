@@ -67,7 +67,7 @@ func feedStream(t *testing.T, conf config.Command, in []byte, rng *rand.Rand) ([
 		if !ok {
 			return chunks, r
 		}
-		chunks = append(chunks, b.Chunks...)
+		chunks = append(chunks, b.Chunks()...)
 	}
 }
 

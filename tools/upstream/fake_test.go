@@ -238,7 +238,7 @@ func (b *behind) call(name string, in *tools.Call) (result *mcp.CallToolResult, 
 	in.Arguments = json.RawMessage(`{}`)
 	result, err = tool.Call(ctx, in, tools.NewOutput(ctx, log, nil))
 	batch, _, _ := log.ReadAt(ctx, 0, 1<<20)
-	for _, c := range batch.Chunks {
+	for _, c := range batch.Chunks() {
 		text := string(c.Data)
 		if s, ok := mcp.TextOf(c.Data); ok && c.Kind == partials.Item {
 			text = s

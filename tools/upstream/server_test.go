@@ -196,9 +196,9 @@ func TestUpstreamProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	batch, _, _ := log.ReadAt(t.Context(), 0, 1<<20)
-	for i := range batch.Chunks {
-		if batch.Chunks[i].Stream == partials.Stdout {
-			got = progress.Encode(got, partials.Batch{Chunks: batch.Chunks[i : i+1]})
+	for _, c := range batch.Chunks() {
+		if c.Stream == partials.Stdout {
+			got = progress.Encode(got, partials.NewBatch(0, c))
 		}
 	}
 	want := ""
