@@ -49,9 +49,10 @@ func (r *Reader) place() (from []*block, n, at int) {
 func (r *Reader) take(blocks []*block, n, at, limit int) (b Batch) {
 	f := filling{limit: limit, overhead: r.overhead}
 	for i, block := range blocks {
-		start := block.start + int64(at)
-		part := Batch{Start: start, End: block.end(), data: block.data, begin: at, records: block.records[n:]}
-		part = part.split(f.fit(part.records, at))
+		records := block.records[n:]
+		part := Batch{data: block.data, begin: at, records: records[:f.fit(records, at)]}
+		part.Start = block.start + int64(at)
+		part.End = part.Start + int64(part.stop()-at)
 		if i == 0 {
 			b = part
 		} else {
@@ -68,7 +69,7 @@ func (r *Reader) take(blocks []*block, n, at, limit int) (b Batch) {
 	}
 	if text := b.bytes(); len(b.records) == 1 && b.records[0].tooLong(len(text), limit) {
 		b = b.cut(b.Start + int64(cutText(text, limit)))
-	} else if f.whole > 0 { // else half a write is all that there is room for
+	} else if f.whole > 0 && f.whole < f.chunks { // else half a write is all that there is room for
 		b = b.split(f.whole)
 	}
 	r.pos = b.End
