@@ -27,7 +27,7 @@ type Memory struct {
 	last  uint64 // the number of the newest task
 
 	ended []*inMemory // in the order in which they ended
-	held  int64     // bytes of ended tasks
+	held  int64       // bytes of ended tasks
 }
 
 type inMemory struct {

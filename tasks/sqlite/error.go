@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 
-	"runnel/tasks"
-
 	"golang.org/x/sys/unix"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"runnel/tasks"
 )
 
 // explain words what SQLite and the system report for somebody who has to do something about it, once, however often it is
@@ -44,6 +44,15 @@ func explain(err error) error {
 
 // errFull refuses to make the state larger than its limit. To delete tasks that have ended may mend it.
 var errFull = errors.New("the state is as large as it may be, and what is left in it has not ended")
+
+// errPinned tells that a reader keeps the write-ahead log from being emptied.
+var errPinned error = pinned{}
+
+type pinned struct{}
+
+func (pinned) Error() string { return "a process that reads the state has stopped in the middle" }
+
+func (pinned) Is(target error) bool { return target == tasks.ErrBusy }
 
 // isDiskFull reports whether the disk has no room. To delete tasks is no way to make some: it is not the state that has filled it.
 func isDiskFull(err error) bool { return primaryCode(err) == sqlite3.SQLITE_FULL }

@@ -4,43 +4,18 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"sync/atomic"
+	"fmt"
+	"math"
 
 	"runnel/partials"
 	"runnel/tasks"
 )
 
-// keeping is one task's output in the database: a partials.Backing. Of a task that has ended, or that another
-// process runs, it only reads.
-type keeping struct {
-	db   *database
-	task int64 // its number
-
-	// Nil if it only reads.
-	log      *partials.Log
-	segments *partials.Segments
-	hidden   atomic.Bool // hidden.go
-
-	// Of the writer's goroutine.
-	written, pending extent
-	numbers          bool // all that is stored has numbers: in another process, and after kill -9, it is numbered as it was here
-}
-
-// extent is how much of a long log is kept: its head, and what follows it without the middle.
-type extent struct {
-	head int64 // where the head ends, 0 while it is not full
-	kept int64 // bytes
-	end  int64
-
-	segments int   // how many have numbers
-	last     int64 // where the last of them ends
-}
-
 // stretchBytes is how much output makes one row.
 const stretchBytes = 64 << 10
 
 // Due implements partials.Backing.
-func (k *keeping) Due(full bool) { k.db.w.flush(k, full) }
+func (k *keeping) Due(full bool) { k.db.w.flush(k.job(), full) }
 
 // job writes what is due.
 func (k *keeping) job() job {
@@ -49,7 +24,7 @@ func (k *keeping) job() job {
 		case err != nil && k.hidden.Load():
 			k.log.Unback() // the call goes on without
 		case isBusy(err) && k.log.Closed(): // it comes with the task's end
-		case isBusy(err) && k.db.w.flushLater(k): // it waits in memory and, when that is full, its tool does: as for a slow disk
+		case isBusy(err) && k.db.w.flushLater(k.job()): // it waits in memory and, when that is full, its tool does: as for a slow disk
 		case err != nil:
 			k.log.Fail(err)
 		}
@@ -115,41 +90,6 @@ func (k *keeping) number(tx *transaction) error {
 	return err
 }
 
-// loadSegments reads the numbers that were given behind number n, whose segment ends at position last, up to position end. A row
-// that goes beyond end has been stored since end was read. It is left whole to the next reading, which begins with a row.
-func (k *keeping) loadSegments(ctx context.Context, n int, last, end int64) (ends []int64, err error) {
-	beyond := false
-	err = k.db.each(ctx, func(scan func(...any) error) error {
-		var first int64
-		var stored []byte
-		if err := scan(&first, &stored); err != nil || beyond {
-			return err
-		}
-		row, err := decodeSegments(first, stored, n+len(ends), last)
-		if err != nil || len(row) == 0 {
-			return err
-		}
-		if row[len(row)-1] > end {
-			beyond = true
-			return nil
-		}
-		ends, last = append(ends, row...), row[len(row)-1]
-		return nil
-	}, "SELECT first, ends FROM segment WHERE task = ? AND first > ? ORDER BY first", k.task, n)
-	return ends, err
-}
-
-// segmentsOf reads all numbers of a row's task, which has failed if they are damaged.
-func (k *keeping) segmentsOf(ctx context.Context, r *row) ([]int64, error) {
-	ends, err := k.loadSegments(ctx, 0, 0, r.end)
-	if errors.Is(err, errSegments) {
-		r.fail(err.Error())
-		k.db.tell(r.number, r.ID, r.damage)
-		return nil, nil
-	}
-	return ends, err
-}
-
 // cut deletes the middle of a log that is longer than its limit, down to three quarters of it: not for each stretch anew.
 func (k *keeping) cut(tx *transaction, limit int64) error {
 	e := &k.pending
@@ -213,4 +153,67 @@ func (k *keeping) Load(ctx context.Context, pos int64, limit int) ([]partials.St
 		size += len(s.Data)
 	}
 	return list, explain(rows.Err())
+}
+
+// checkStretch finds what is wrong with a row of output behind position last.
+func checkStretch(s *partials.Stretch, stop, last int64) error {
+	if s.Start < last || stop != s.End() {
+		return fmt.Errorf("a row from %d to %d of %d bytes behind %d", s.Start, stop, len(s.Data), last)
+	}
+	return s.Check()
+}
+
+// loadSegments reads the numbers that were given behind number n, whose segment ends at position last, up to position end. A row
+// that goes beyond end has been stored since end was read. It is left whole to the next reading, which begins with a row.
+func (k *keeping) loadSegments(ctx context.Context, n int, last, end int64) (ends []int64, err error) {
+	beyond := false
+	err = k.db.each(ctx, func(scan func(...any) error) error {
+		var first int64
+		var stored []byte
+		if err := scan(&first, &stored); err != nil || beyond {
+			return err
+		}
+		row, err := decodeSegments(first, stored, n+len(ends), last)
+		if err != nil || len(row) == 0 {
+			return err
+		}
+		if row[len(row)-1] > end {
+			beyond = true
+			return nil
+		}
+		ends, last = append(ends, row...), row[len(row)-1]
+		return nil
+	}, "SELECT first, ends FROM segment WHERE task = ? AND first > ? ORDER BY first", k.task, n)
+	return ends, err
+}
+
+// segmentsOf reads all numbers of a row's task, which has failed if they are damaged.
+func (k *keeping) segmentsOf(ctx context.Context, r *row) ([]int64, error) {
+	ends, err := k.loadSegments(ctx, 0, 0, r.end)
+	if errors.Is(err, errSegments) {
+		r.fail(err.Error())
+		k.db.tell(r.number, r.ID, r.damage)
+		return nil, nil
+	}
+	return ends, err
+}
+
+// errSegments tells that numbers of segments are damaged.
+var errSegments = errors.New("the numbers of its segments cannot be read")
+
+// decodeSegments reads a row of the segments that follow number n, which ends at position last: where they end.
+func decodeSegments(first int64, stored []byte, n int, last int64) (ends []int64, err error) {
+	if first != int64(n)+1 {
+		return nil, errSegments
+	}
+	for len(stored) > 0 {
+		d, size := binary.Varint(stored)
+		if size <= 0 || d <= 0 || d > math.MaxInt64-last {
+			return nil, errSegments
+		}
+		last += d
+		ends = append(ends, last)
+		stored = stored[size:]
+	}
+	return ends, nil
 }

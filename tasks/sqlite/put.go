@@ -39,6 +39,21 @@ func (s *State) Put(_ context.Context, t tasks.Task) error {
 	return d.update(k, t)
 }
 
+// Hide implements tasks.State.
+func (s *State) Hide(t tasks.Task) error {
+	d, err := s.open()
+	if err == nil {
+		_, err = d.insert(t, true)
+	}
+	return err
+}
+
+// A hidden task is a row of a run that has no handle (Run.spill): it stands in the state, with its output, before any client knows its
+// id. It gets a handle (reveal) or is deleted when the run ends; of a process that died, recover leaves it to the sweeper.
+
+// hiddenExpires is when a hidden row expires: no reader asks for what has, and the sweeper lets it be while it has a keeper.
+const hiddenExpires = -1
+
 // insert stores a new task. One that is hidden is found by nobody, counts against no limit, and need not outlive a loss of power.
 func (d *database) insert(t tasks.Task, hidden bool) (*keeping, error) {
 	k := &keeping{db: d, log: t.Log, segments: t.Segments, numbers: t.Merge}
@@ -115,6 +130,39 @@ func (d *database) admit(tx *transaction, t *tasks.Task) (refused, err error) {
 	return nil, nil
 }
 
+// reveal makes a hidden task one like any other.
+func (d *database) reveal(k *keeping, t tasks.Task) error {
+	var refused error
+	err := d.w.do(job{durable: true, do: func(tx *transaction) (err error) {
+		if refused, err = d.admit(tx, &t); err != nil || refused != nil {
+			return err
+		}
+		own, err := tx.change("UPDATE task SET status = ?, message = ?, updated = ?, expires = ?, merge = ?, variables = ? WHERE number = ? AND keeper = ?",
+			t.Status, t.StatusMessage, t.UpdatedAt.UnixNano(), expires(&t), t.Merge, []byte(t.Variables), k.task, d.lease.name)
+		if err == nil && own == 0 {
+			err = tasks.ErrFenced
+		}
+		if err == nil {
+			tx.live[t.Owner]++
+		}
+		return err
+	}, committed: func() {
+		if refused == nil {
+			k.hidden.Store(false) // here, where it is known what a write that fails means
+		}
+	}})
+	if err == nil {
+		err = refused
+	}
+	if err != nil {
+		return err
+	}
+	if !k.log.Backed() { // it could not be written once
+		k.log.Back(k)
+	}
+	return nil
+}
+
 // update stores a later state. All that the log holds is stored with a terminal one, in the same transaction.
 func (d *database) update(k *keeping, t tasks.Task) error {
 	outcome, err := encodeOutcome(&t)
@@ -148,18 +196,24 @@ func (d *database) update(k *keeping, t tasks.Task) error {
 	return err
 }
 
-func (d *database) forget(id string) {
-	d.mu.Lock()
-	delete(d.live, id)
-	d.mu.Unlock()
-}
-
 func expires(t *tasks.Task) int64 {
 	created := t.CreatedAt.UnixNano()
 	if int64(t.TTL) > math.MaxInt64-created {
 		return math.MaxInt64
 	}
 	return created + int64(t.TTL)
+}
+
+// MarkFetched implements tasks.State.
+func (s *State) MarkFetched(_ context.Context, owner, id string) error {
+	d, err := s.open()
+	if err != nil {
+		return err
+	}
+	return d.w.do(job{do: func(tx *transaction) error {
+		_, err := tx.exec("UPDATE task SET fetched = 1 WHERE id = ? AND owner = ?", id, owner)
+		return err
+	}})
 }
 
 // Delete implements tasks.State.

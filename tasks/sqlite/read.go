@@ -4,45 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"time"
 
 	"runnel/partials"
 	"runnel/tasks"
 )
-
-// taskColumns are what scanTask reads.
-const taskColumns = "number, id, owner, tool, status, message, created, updated, ttl, merge, work IS NOT NULL, keeper, coalesce(length(outcome), 0) > 0"
-
-// visible is the condition for a task that can be seen at a time, as Task.Expired has it, and is not hidden, unless that is wanted.
-func (o *Options) visible() string {
-	if o.Calls {
-		return "(expires > ? OR keeper IS NOT NULL)"
-	}
-	return "(expires > ? OR keeper IS NOT NULL AND expires >= 0)"
-}
-
-// row is a task as it stands in the database.
-type row struct {
-	tasks.Task
-	number int64
-	keeper string // "" once the task has ended
-	end    int64  // of the log
-	ending *partials.Ending
-	damage string // what is wrong with it (damage.go)
-}
-
-// scanTask reads taskColumns, and more if the query has more.
-func scanTask(scan func(...any) error, more ...any) (r row, err error) {
-	var created, updated int64
-	var keeper sql.NullString
-	var stored bool
-	err = scan(append([]any{&r.number, &r.ID, &r.Owner, &r.Tool, &r.Status, &r.StatusMessage, &created, &updated, &r.TTL, &r.Merge, &r.Detached, &keeper, &stored}, more...)...)
-	r.CreatedAt, r.UpdatedAt, r.keeper = time.Unix(0, created), time.Unix(0, updated), keeper.String
-	if err == nil {
-		r.check(stored)
-	}
-	return r, err
-}
 
 // Get implements tasks.State. The log of a task that another process runs is what has been stored of it by now.
 func (s *State) Get(ctx context.Context, owner, id string) (tasks.Task, error) {
@@ -149,30 +114,4 @@ func (d *database) list(ctx context.Context, owner string, after int64, n int) (
 	}, "SELECT "+taskColumns+" FROM task WHERE owner = ? AND number > ? AND "+d.o.visible()+" ORDER BY number LIMIT ?",
 		owner, after, d.o.Now().UnixNano(), n)
 	return page, err
-}
-
-// each calls f with every row of a query.
-func (d *database) each(ctx context.Context, f func(scan func(...any) error) error, query string, args ...any) error {
-	rows, err := d.read.QueryContext(ctx, query, args...)
-	if err != nil {
-		return explain(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := f(rows.Scan); err != nil {
-			return explain(err)
-		}
-	}
-	return explain(rows.Err())
-}
-
-// ids are those of the tasks that a condition holds for.
-func (d *database) ids(ctx context.Context, condition string, args ...any) (ids []string, err error) {
-	err = d.each(ctx, func(scan func(...any) error) error {
-		var id string
-		err := scan(&id)
-		ids = append(ids, id)
-		return err
-	}, "SELECT id FROM task WHERE "+condition, args...)
-	return ids, err
 }

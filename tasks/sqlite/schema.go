@@ -12,6 +12,7 @@ import (
 // A task's output stands in log, in stretches (partials.Stretch) that do not overlap. keeper is the lease of the
 // process that runs the task, NULL once it has ended. Times are nanoseconds since 1970.
 var migrations = []string{`
+
 CREATE TABLE task (
 	number    INTEGER PRIMARY KEY AUTOINCREMENT,
 	id        TEXT NOT NULL UNIQUE,

@@ -6,28 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
-	"runnel/tasks"
-
-	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
+
+	"runnel/tasks"
 )
-
-// Options of a State.
-type Options struct {
-	Dir      string       // made with mode 0700 if it is not there
-	MaxState int64        // bytes of the database; 0 = 4 GiB
-	Limits   tasks.Limits // of each owner, over all processes
-	Calls    bool         // finds calls without a handle that run, too: for people, never for clients
-	Log      zerolog.Logger
-
-	Now func() time.Time // nil = time.Now
-}
 
 // State is a tasks.State in a directory. What it has stored survives the process; several processes may use the
 // directory at once. It opens with the first use, so that a process that only answers a probe takes nothing.
@@ -40,37 +28,6 @@ type State struct {
 	seen   time.Time // when the database file was last seen in its place
 	closed bool
 }
-
-// database is an open state.
-type database struct {
-	o     Options
-	file  os.FileInfo // of the database
-	lease *lease
-	read  *sql.DB // for reading only, several connections
-	w     *writer
-	sweep *sweeper
-
-	mu   sync.Mutex
-	live map[string]*keeping // tasks of this process that have not ended
-
-	doubted bool           // the lease was away: others may have ended tasks of this process
-	damaged map[int64]bool // tasks whose damage was told
-}
-
-const (
-	defaultMaxState = 4 << 30
-	// busyTimeout is how long a write waits for another process: far longer than any transaction takes.
-	busyTimeout = 10 * time.Second
-	readers     = 4   // connections that read
-	rowBytes    = 512 // about what a task takes up, beside its output and its result
-	// cacheKiB of pages are kept by each connection, which take half as much again. Twice as many buy nothing: what is read again is
-	// in the system's memory, too.
-	cacheKiB     = 1024
-	databaseFile = "runnel.db"
-	leaseDir     = "alive"
-	// seenInterval is the least time between two looks whether the database file is in its place.
-	seenInterval = time.Second
-)
 
 // New returns a store in o.Dir. It touches nothing yet.
 func New(o Options) *State {
@@ -205,6 +162,22 @@ func openDatabase(o Options) (_ *database, err error) {
 	return db, nil
 }
 
+func (d *database) close() (err error) {
+	if d.sweep != nil {
+		d.sweep.close()
+	}
+	if d.read != nil {
+		_ = d.read.Close()
+	}
+	if d.w != nil {
+		err = d.w.close()
+	}
+	if d.lease != nil {
+		d.lease.release()
+	}
+	return err
+}
+
 // lockFor locks a file, and gives up after a while.
 func lockFor(f *os.File, most time.Duration) error {
 	const poll = 10 * time.Millisecond // flock has no timeout
@@ -220,27 +193,28 @@ func lockFor(f *os.File, most time.Duration) error {
 	}
 }
 
-// dsn names a database file and what holds for every connection.
-func dsn(file string, pragmas ...string) string {
-	q := url.Values{"_pragma": append([]string{
-		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()),
-		fmt.Sprintf("cache_size(-%d)", cacheKiB),
-	}, pragmas...)}
-	return (&url.URL{Scheme: "file", OmitHost: true, Path: file, RawQuery: q.Encode()}).String()
-}
+// stateFiles are the names of what a state consists of, its directory first.
+var stateFiles = []string{".", leaseDir, "lock", databaseFile, databaseFile + "-wal", databaseFile + "-shm"}
 
-func (d *database) close() (err error) {
-	if d.sweep != nil {
-		d.sweep.close()
+// checkAccess refuses a state that others than this user may change: they could let runnel tell its clients anything. What is not
+// there passes. The directories above may be anybody's, such as /tmp: what others put in the place of the state is theirs, and
+// refused the next time.
+func checkAccess(dir string) error {
+	for _, name := range stateFiles {
+		path := filepath.Join(dir, name)
+		info, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		const elsewhere = "or name another directory with --state"
+		if owner := info.Sys().(*syscall.Stat_t).Uid; int(owner) != os.Geteuid() {
+			return fmt.Errorf("%s belongs to another user (%d): use runnel as that user, take it over with chown -R %d %q, %s", path, owner, os.Geteuid(), dir, elsewhere)
+		}
+		if info.Mode().Perm()&0o022 != 0 {
+			return fmt.Errorf("others may write %s (%v): take their rights with chmod -R go-w %q, %s", path, info.Mode(), dir, elsewhere)
+		}
 	}
-	if d.read != nil {
-		_ = d.read.Close()
-	}
-	if d.w != nil {
-		err = d.w.close()
-	}
-	if d.lease != nil {
-		d.lease.release()
-	}
-	return err
+	return nil
 }

@@ -7,22 +7,11 @@ import (
 	"time"
 )
 
-// sweeper keeps the state in order: it ends the tasks of processes that are gone, deletes what has expired and,
-// when the state has grown too large, what ended first. Each process has one; what two of them do at once is
-// done once, because every step is one transaction that looks again.
-type sweeper struct {
-	db   *database
-	stop context.CancelFunc
-	done chan struct{}
-}
-
 const (
 	// sweepInterval is how long an expired task may take up space.
 	sweepInterval = 30 * time.Second
 	// sweepRest is the least time between two sweeps, and how long a hurried one waits for more of the kind.
 	sweepRest = time.Second
-	// sliceRows bounds one deleting transaction: 32 MiB, some ten milliseconds in which no other process can write.
-	sliceRows = 512
 	// vacuumPages are given back to the file system at a time: 32 MiB.
 	vacuumPages = 4096
 )
@@ -102,12 +91,6 @@ func (d *database) used(ctx context.Context) (int64, error) {
 	return used, explain(err)
 }
 
-// What drop may delete, and in which order. What nobody finds any more expires at 0.
-const (
-	expired    = "expires <= ? AND keeper IS NULL ORDER BY expires LIMIT 512"
-	endedFirst = "keeper IS NULL ORDER BY updated LIMIT 16" // few more than need be
-)
-
 // dropExpired deletes all that has expired.
 func (d *database) dropExpired(ctx context.Context) error {
 	for {
@@ -137,30 +120,6 @@ func (d *database) drop(ctx context.Context, which string, args ...any) (n int, 
 		return err
 	}})
 	return n, err
-}
-
-// drop deletes some of the tasks that a condition names, with at most sliceRows rows of output. Of a task that has more only a
-// part is deleted, and it is not found from then on: the rest goes with the next calls.
-func (tx *transaction) drop(which string, args ...any) (n int, err error) {
-	numbers, err := tx.numbers("SELECT number FROM task WHERE "+which, args...)
-	if err != nil {
-		return 0, err
-	}
-	for room := int64(sliceRows); n < len(numbers) && room > 0; n++ {
-		rows, err := tx.change("DELETE FROM log WHERE rowid IN (SELECT rowid FROM log WHERE task = ? LIMIT ?)", numbers[n], room)
-		if err != nil {
-			return 0, err
-		}
-		if room -= rows; room == 0 {
-			_, err = tx.exec("UPDATE task SET expires = 0, updated = 0 WHERE number = ?", numbers[n])
-		} else if _, err = tx.exec("DELETE FROM segment WHERE task = ?", numbers[n]); err == nil {
-			_, err = tx.exec("DELETE FROM task WHERE number = ?", numbers[n])
-		}
-		if err != nil {
-			return 0, err
-		}
-	}
-	return n, nil
 }
 
 // shrink gives free pages back, if there are many of them.

@@ -23,9 +23,9 @@ type writer struct {
 
 	mu       sync.Mutex
 	jobs     []job
-	due      []*keeping // logs that have output to write
-	now      bool       // due is written without waiting for more output
-	waiting  bool       // a timer of flushDelay runs, which sets now
+	due      []job // the output of logs
+	now      bool  // due is written without waiting for more output
+	waiting  bool  // a timer of flushDelay runs, which sets now
 	stopping bool
 
 	sweepSoon  chan struct{} // capacity 1: the sweeper is wanted before its time
@@ -99,10 +99,10 @@ func (w *writer) do(j job) error {
 }
 
 // flush lets a log's output be written: now, or when flushDelay has gathered more of it. It does not block.
-func (w *writer) flush(k *keeping, now bool) {
+func (w *writer) flush(output job, now bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.due = append(w.due, k)
+	w.due = append(w.due, output)
 	switch {
 	case now:
 		w.now = true
@@ -119,12 +119,12 @@ func (w *writer) flush(k *keeping, now bool) {
 }
 
 // flushLater is flush for output that could not be written just now. It reports false if the writer ends, and can try no more.
-func (w *writer) flushLater(k *keeping) bool {
+func (w *writer) flushLater(output job) bool {
 	w.mu.Lock()
 	stopping := w.stopping
 	w.mu.Unlock()
 	if !stopping {
-		w.flush(k, false)
+		w.flush(output, false)
 	}
 	return !stopping
 }
@@ -168,9 +168,7 @@ func (w *writer) take() (jobs []job, stop bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.jobs) > 0 || w.now || w.stopping {
-		for _, k := range w.due {
-			jobs = append(jobs, k.job())
-		}
+		jobs = append(jobs, w.due...)
 		w.due, w.now = nil, false
 	}
 	n := min(len(w.jobs), maxJobs)

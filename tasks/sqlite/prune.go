@@ -18,18 +18,6 @@ func (s *State) Find(ctx context.Context, owner, prefix string, most int) ([]str
 		owner, prefix, d.o.Now().UnixNano(), most)
 }
 
-// MarkFetched implements tasks.State.
-func (s *State) MarkFetched(_ context.Context, owner, id string) error {
-	d, err := s.open()
-	if err != nil {
-		return err
-	}
-	return d.w.do(job{do: func(tx *transaction) error {
-		_, err := tx.exec("UPDATE task SET fetched = 1 WHERE id = ? AND owner = ?", id, owner)
-		return err
-	}})
-}
-
 // Forget deletes an owner's tasks that have ended by a time, and returns them as List does. What has not ended stays and, unless
 // forced, those whose result nobody has fetched: so many are kept.
 func (s *State) Forget(ctx context.Context, owner string, ended time.Time, force bool) (gone []tasks.Task, kept int, err error) {

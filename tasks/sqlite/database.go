@@ -1,0 +1,104 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"runnel/partials"
+)
+
+// database is an open state.
+type database struct {
+	o     Options
+	file  os.FileInfo // of the database
+	lease *lease
+	read  *sql.DB // for reading only, several connections
+	w     *writer
+	sweep *sweeper
+
+	mu   sync.Mutex
+	live map[string]*keeping // tasks of this process that have not ended
+
+	doubted bool           // the lease was away: others may have ended tasks of this process
+	damaged map[int64]bool // tasks whose damage was told
+}
+
+// keeping is one task's output in the database: a partials.Backing. Of a task that has ended, or that another
+// process runs, it only reads.
+type keeping struct {
+	db   *database
+	task int64 // its number
+
+	// Nil if it only reads.
+	log      *partials.Log
+	segments *partials.Segments
+	hidden   atomic.Bool // a client does not know its id (put.go)
+
+	// Of the writer's goroutine.
+	written, pending extent
+	numbers          bool // all that is stored has numbers: in another process, and after kill -9, it is numbered as it was here
+}
+
+// extent is how much of a long log is kept: its head, and what follows it without the middle.
+type extent struct {
+	head int64 // where the head ends, 0 while it is not full
+	kept int64 // bytes
+	end  int64
+
+	segments int   // how many have numbers
+	last     int64 // where the last of them ends
+}
+
+// sweeper keeps the state in order: it ends the tasks of processes that are gone, deletes what has expired and,
+// when the state has grown too large, what ended first. Each process has one; what two of them do at once is
+// done once, because every step is one transaction that looks again.
+type sweeper struct {
+	db   *database
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+// each calls f with every row of a query.
+func (d *database) each(ctx context.Context, f func(scan func(...any) error) error, query string, args ...any) error {
+	rows, err := d.read.QueryContext(ctx, query, args...)
+	if err != nil {
+		return explain(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := f(rows.Scan); err != nil {
+			return explain(err)
+		}
+	}
+	return explain(rows.Err())
+}
+
+// ids are those of the tasks that a condition holds for.
+func (d *database) ids(ctx context.Context, condition string, args ...any) (ids []string, err error) {
+	err = d.each(ctx, func(scan func(...any) error) error {
+		var id string
+		err := scan(&id)
+		ids = append(ids, id)
+		return err
+	}, "SELECT id FROM task WHERE "+condition, args...)
+	return ids, err
+}
+
+// tell logs damage, once for each task.
+func (d *database) tell(number int64, id, why string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.damaged[number] {
+		d.damaged[number] = true
+		d.o.Log.Error().Str("taskId", id).Int64("task", number).Str("damage", why).Msg("the state is damaged: a task cannot be read")
+	}
+}
+
+func (d *database) forget(id string) {
+	d.mu.Lock()
+	delete(d.live, id)
+	d.mu.Unlock()
+}
