@@ -2,9 +2,8 @@ package tools
 
 import (
 	"context"
-	"encoding/json"
+	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"runnel/partials"
@@ -13,33 +12,25 @@ import (
 	"runnel/tasks"
 )
 
-// delivery is how one call's output reaches the client that made the call. It goes through four steps:
+// delivery is what the client hears of a call through one request. It goes through four steps:
 //
-//	prepare  the run is known, and its output is read from its beginning on, or from where another request has left it
+//	open     the run is known, and its output is read from its beginning on, or from where another request has left it
 //	start    the output is written out, by a pump, until all of it is written
 //	begin    the client may hear of the call, as start tells: what comes before, such as a task's handle, has been queued
 //	silence  nothing more is written
 type delivery struct {
-	caller    *rpc.Caller
-	lane      *rpc.Lane
-	token     json.RawMessage // nil: the client did not ask for progress
-	handle    bool
-	spelling  spelling
-	o         partials.PumpOptions
-	heartbeat time.Duration
-	from      int64                     // position in the log: what comes before was delivered with another request
-	current   *atomic.Pointer[delivery] // the run's delivery of now: another one when the client has answered questions with another request
+	audience *audience
+	caller   *rpc.Caller // nil: nobody
+	spelling spelling
+	handle   bool          // the request is answered with a task
+	from     int64         // position in the log: what comes before was delivered with another request
+	o        *ServeOptions // nil by result
 
-	mu    sync.Mutex // held while a status is queued, so that they come in order
-	begun rpc.Latch
-	held  []mcp.Task // the statuses from before that
-	early func()     // tells the last progress from before that; nil if there is none
-
-	// Set by prepare.
+	// Set by open.
 	run      *tasks.Run
-	asking   asking
-	ctx      rpc.Context        // ends when nothing more may be written
-	progress *partials.Progress // nil: no token. Used under the lane's lock only
+	ctx      context.Context    // ends when nothing more may be written
+	end      context.CancelFunc // ends ctx
+	progress *partials.Progress // nil: no token. Used on the writer's goroutine only
 	dialect  partials.Dialect   // of the pump
 	reader   *partials.Reader   // of the pump
 	pump     *partials.Pump     // nil: nothing is written while the tool runs
@@ -49,71 +40,77 @@ type delivery struct {
 	started   bool
 	elsewhere bool // the result does not answer this request. Set when the pump has stopped
 
-	speech sync.Mutex // held while write encodes; taken under the lane's lock, so nothing may wait for the lane under it
-	silent bool       // nothing more is written
+	mu     sync.Mutex // taken on the writer's goroutine, too: nothing may be waited for under it
+	begun  rpc.Latch
+	silent bool            // nothing more is written
+	held   []mcp.Task      // the statuses from before begun
+	early  *progressReport // the last progress from before begun; nil if there is none
 }
 
+// progressReport is what a tool says of its progress.
+type progressReport struct {
+	done, total float64
+	message     string
+}
+
+// deliver makes the delivery of a call's first request.
 func (s *service) deliver(c *rpc.Caller, handle bool, mode mcp.ResponseMode) *delivery {
-	return &delivery{
-		caller:    c,
-		lane:      c.Lane(),
-		token:     c.Meta.ProgressToken,
-		handle:    handle,
-		spelling:  chooseSpelling(c, handle, mode),
-		o:         s.o.Pump,
-		heartbeat: s.o.Heartbeat,
-		current:   &atomic.Pointer[delivery]{},
-	}
+	d := &delivery{audience: &audience{}, caller: c, handle: handle, spelling: chooseSpelling(c, handle, mode), o: &s.o}
+	d.audience.current.Store(d)
+	return d
 }
 
-// deliverResult is the delivery of a call whose client is told nothing until it asks.
+// deliverResult makes the delivery of a call whose client is told nothing until it asks.
 func deliverResult(c *rpc.Caller) *delivery {
-	return &delivery{caller: c, spelling: byResult, current: &atomic.Pointer[delivery]{}}
+	d := &delivery{audience: &audience{}, caller: c, spelling: byResult}
+	d.audience.current.Store(d)
+	return d
 }
 
-// prepare is called with the run before it starts, so that its output is read from the beginning.
-func (d *delivery) prepare(run *tasks.Run) {
-	c := d.caller
-	d.run = run
-	d.ctx.Parent = context.Background() // and not the run's: what the log holds when that ends is written before the end is told
-	if len(d.token) > 0 {
+// deliverRest makes the delivery of a call that has come back with answers.
+func (s *service) deliverRest(c *rpc.Caller, a *audience, from int64) *delivery {
+	d := &delivery{audience: a, caller: c, spelling: chooseSpelling(c, false, ""), from: from, o: &s.o}
+	d.open()
+	a.current.Store(d)
+	return d
+}
+
+// open begins to read the output, in the way of its spelling.
+func (d *delivery) open() {
+	d.run = d.audience.run
+	if d.spelling == byResult {
+		return
+	}
+	// Not the run's: what the log holds when that ends is written before the end is told.
+	d.ctx, d.end = context.WithCancel(context.Background())
+	c, log, o := d.caller, d.run.Log(), d.o.Pump
+	if len(c.Meta.ProgressToken) > 0 {
 		id := ""
 		if d.handle {
-			id = run.ID()
+			id = d.run.ID()
 		}
-		d.progress = partials.NewProgress(c.Head(), d.token, id, c.Version.ProgressMessage)
+		d.progress = partials.NewProgress(c.Head(), c.Meta.ProgressToken, id, c.Version.ProgressMessage)
 	}
-	d.openPump(run)
-	d.asking.d, d.asking.run = d, run
-	d.current.Store(d)
-	run.SilenceBy(func() {
-		d.silence()
-		d.asking.withdraw()
-	})
-}
-
-// openPump begins to read the output, in the way of its spelling.
-func (d *delivery) openPump(run *tasks.Run) {
-	c, log := d.caller, run.Log()
 	switch d.spelling {
 	case bySEP1905:
 		d.streamed = c.Stream()
-		d.reader, d.dialect = log.NewReader(d.from), streaming{partials.NewSEP1905(c.Head(), c.ID(), run.ID(), run.Segments()), d.streamed}
+		d.dialect = streaming{partials.NewSEP1905(c.Head(), c.ID(), d.run.ID(), d.run.Segments()), d.streamed}
 	case byPR383:
-		d.reader, d.dialect = log.NewReader(d.from), dressed{partials.NewPR383(d.progress, d.ending), c.Version}
+		d.dialect = dressed{partials.NewPR383(d.progress, d.ending), c.Version}
 	case bySEP2998:
-		d.reader, d.dialect = log.NewReader(d.from), partials.NewSEP2998(c.Head(), c.Meta.PartialResultToken)
+		d.dialect = partials.NewSEP2998(c.Head(), c.Meta.PartialResultToken)
 	case bySEP2679:
-		d.reader, d.dialect = log.NewReader(d.from), partials.NewSEP2679(c.Head(), run.ID())
+		d.dialect = partials.NewSEP2679(c.Head(), d.run.ID())
 	case byProgress:
 		d.reader, d.dialect = log.NewTail(), d.progress
 	case byStatus:
-		d.reader, d.dialect = log.NewTail(), &statusDialect{head: c.Head(), run: run}
-		d.o.Pace, d.o.Sparse = max(d.o.Pace, tasks.LinePace), true
+		d.reader, d.dialect = log.NewTail(), &statusDialect{head: c.Head(), run: d.run}
+		o.Pace, o.Sparse = max(o.Pace, tasks.LinePace), true
 	}
-	if d.dialect != nil {
-		d.pump = partials.NewPump(d.reader, d.dialect, d.lane, d.o)
+	if d.reader == nil {
+		d.reader = log.NewReader(d.from)
 	}
+	d.pump = partials.NewPump(d.reader, d.dialect, c.Lane(), o)
 }
 
 // start writes the output out until all of it is written, and gives signs of life meanwhile. It may be called again.
@@ -122,32 +119,64 @@ func (d *delivery) start() {
 		return
 	}
 	d.started = true
+	if d.pump == nil {
+		d.begin()
+		d.run.Delivered()
+		return
+	}
 	d.run.Deliver(func(context.Context) {
 		d.begin()
-		if d.progress != nil {
-			defer d.beat()()
+		if d.progress != nil && d.o.Heartbeat > 0 {
+			ctx, stop := context.WithCancel(d.ctx)
+			var beats sync.WaitGroup
+			beats.Go(func() { d.beat(ctx) })
+			defer beats.Wait()
+			defer stop()
 		}
-		if d.pump != nil {
-			_ = d.pump.Run(&d.ctx) // fails when the task is stopped or nobody is there to read it
-		}
+		_ = d.pump.Run(d.ctx) // fails when the task is stopped or nobody is there to read it
 	})
+}
+
+// beat gives a sign of life when nothing has been said for a while: a silent tool is told apart from a hung one, and hosts that
+// wait longer while there is progress do.
+func (d *delivery) beat(ctx context.Context) {
+	// Looked at twice in a heartbeat, no silence is longer than one.
+	t := time.NewTicker(d.o.Heartbeat / 2)
+	defer t.Stop()
+	began, seen := time.Now(), -1 // -1: silent for less than half a heartbeat
+	for {
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return
+		}
+		d.write(func(dst []byte) []byte {
+			if n := d.progress.Written(); n != seen {
+				seen = n
+				return dst
+			}
+			seen = -1
+			return d.progress.Beat(dst, fmt.Appendf(nil, "running for %v", time.Since(began).Round(time.Second)))
+		})
+	}
 }
 
 // silence ends the delivery: nothing more is written when it returns. It does not wait for the client.
 func (d *delivery) silence() {
-	if d.pump != nil {
-		d.pump.Stop()
+	if d.pump == nil {
+		return
 	}
-	d.speech.Lock()
+	d.pump.Stop()
+	d.mu.Lock()
 	d.silent = true
-	d.speech.Unlock()
-	d.ctx.Cancel(nil)
+	d.mu.Unlock()
+	d.end()
 	if d.streamed != nil {
 		d.streamed()
 	}
 }
 
-// await waits until the client may hear of the call: behind the handle, because it does not know the task before it.
+// await waits until the client may hear of the call: after the handle, because it does not know the task before it.
 func (d *delivery) await(ctx context.Context) error {
 	select {
 	case <-d.begun.Done():
@@ -168,11 +197,11 @@ func (d *delivery) begin() {
 	d.held, d.early = nil, nil
 	d.mu.Unlock()
 	if early != nil {
-		early()
+		d.report(*early)
 	}
 }
 
-// status tells the client of a change of the task's status, behind the handle.
+// status tells the client of a change of the task's status, after the handle.
 func (d *delivery) status(t mcp.Task) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -191,6 +220,36 @@ func (d *delivery) notify(t mcp.Task) {
 	_ = notify("notifications/tasks/status", t) // fails only when nobody is there to read it
 }
 
+// report passes on what the tool says of its progress. It waits for its turn on the output, as long as the call
+// lasts. What is said before the client may hear of the call is kept, the last of it: a tool that waited there would
+// never be done in time for an immediate result.
+func (d *delivery) report(r progressReport) {
+	if d.progress == nil {
+		return
+	}
+	d.mu.Lock()
+	begun := d.begun.IsSet()
+	if !begun {
+		d.early = &r
+	}
+	d.mu.Unlock()
+	if begun {
+		d.write(func(dst []byte) []byte { return d.progress.Report(dst, r.done, r.total, r.message) })
+	}
+}
+
+// write writes progress, unless the delivery has ended.
+func (d *delivery) write(encode func(dst []byte) []byte) {
+	_ = d.caller.Lane().Write(d.ctx, func(dst []byte) []byte {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.silent { // ended while the lane was waited for
+			return dst
+		}
+		return encode(dst)
+	})
+}
+
 // ending is what the result has beyond the output, nothing if the result goes another way. The pump asks for it at
 // the end of the log, which is closed only when the ending is known.
 func (d *delivery) ending() partials.Ending {
@@ -204,23 +263,18 @@ func (d *delivery) ending() partials.Ending {
 	return e
 }
 
-// answer is that of a plain call whose run has ended.
+// answer is that of a plain call whose run has ended: what the client's version knows of the result, without what it was sent already,
+// "content: []" (PR #383, after LSP's partial results: the final result is empty then).
 func (d *delivery) answer() (any, error) {
 	outcome := d.run.Task().Outcome
 	if outcome.Err != nil {
 		return nil, outcome.Err
 	}
-	return d.dress(outcome.Result), nil
-}
-
-// dress makes of a plain call's result what the client's version knows, without what the client was sent already: "content: []"
-// (PR #383, after LSP's partial results: the final result is empty then).
-func (d *delivery) dress(result *mcp.CallToolResult) *mcp.CallToolResult {
-	dressed := dressResult(d.caller.Version, result)
-	if d.spelling != byPR383 || len(result.Content) == 0 { // then what dressed has is structured content as text, which was not sent
-		return dressed
+	dressed := dressResult(d.caller.Version, outcome.Result)
+	if d.spelling != byPR383 || len(outcome.Result.Content) == 0 { // then what dressed has is structured content as text, which was not sent
+		return dressed, nil
 	}
 	empty := *dressed
 	empty.Content = []mcp.ContentBlock{}
-	return &empty
+	return &empty, nil
 }

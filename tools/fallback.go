@@ -37,30 +37,6 @@ func (s *service) addFallbackTools() {
 	}
 }
 
-// fallbackHidden reports whether a client's list leaves out the fallback tools, since it can do tasks.
-func (s *service) fallbackHidden(c *rpc.Caller) bool {
-	return s.o.FallbackTools != "always" && tasks.CanUse(c)
-}
-
-// fallbackListed reports whether the fallback tools are listed for a client, so that its model can be told to call them.
-func (s *service) fallbackListed(c *rpc.Caller) bool {
-	if s.o.FallbackTools == "never" || s.fallbackHidden(c) {
-		return false
-	}
-	e := s.registry.lookup("get_task_result") // a tool of the user's may have its name
-	if e == nil {
-		return false
-	}
-	_, ours := e.tool.(*fallbackTool)
-	return ours
-}
-
-// canGoOn reports whether a client that is answered with a task in the place of its result finds the rest: by the fallback tools,
-// or by the tasks methods. Who has closed the input can ask for nothing more.
-func (s *service) canGoOn(c *rpc.Caller) bool {
-	return c.InputOpen() && (s.fallbackListed(c) || tasks.CanUse(c))
-}
-
 type fallbackSeenKey struct{}
 
 // fallbackSeen happens when a session's list shows the fallback tools.

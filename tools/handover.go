@@ -14,9 +14,12 @@ import (
 )
 
 // handOver answers a plain call whose tool is still running before its host gives up on it: with how to go on, and with what
-// there is of the output. It returns nil if the task cannot be kept; then the call waits on.
+// there is of the output. It returns nil if the client could not go on, or the task cannot be kept; then the call waits on.
 func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.CallToolResult {
 	c, run := d.caller, d.run
+	if !s.canGoOn(c) {
+		return nil
+	}
 	if err := run.Promote(ctx); err != nil {
 		if !errors.Is(err, tasks.ErrEnded) {
 			s.o.Log.Warn().Err(err).Str("taskId", run.ID()).Msg("a long call cannot be handed over: it waits on")

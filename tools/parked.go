@@ -10,12 +10,10 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
-	"runnel/tasks"
 )
 
 // parkedTTL is how long a call waits for the answers to its questions: as long as a person may take.
@@ -35,9 +33,8 @@ type parking struct {
 
 // parkedCall is a call that waits.
 type parkedCall struct {
-	run      *tasks.Run
+	audience *audience
 	position int64 // where the output goes on that its client has not seen
-	current  *atomic.Pointer[delivery]
 	number   int64 // of its requestState: the one from before counts no more when the call is parked again
 	expiry   *time.Timer
 }
@@ -61,7 +58,7 @@ const maxParked = 100
 
 // leave parks a call and returns its requestState, and what gives it up when the client never hears of that.
 func (p *parking) leave(request *mcp.CallToolParams, call parkedCall) (requestState string, drop func(), err error) {
-	id := call.run.ID()
+	id := call.audience.run.ID()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -98,7 +95,7 @@ func (p *parking) take(request *mcp.CallToolParams) (*parkedCall, error) {
 		return nil, invalid("has expired")
 	}
 	if call := p.find(state.Run, state.Number); call != nil {
-		if err := call.run.CheckResponses(request.InputResponses); err != nil {
+		if err := call.audience.run.CheckResponses(request.InputResponses); err != nil {
 			return nil, err
 		}
 	}
@@ -137,8 +134,8 @@ func (p *parking) close() {
 
 // giveUp cancels a call that still waits.
 func (p *parking) giveUp(call *parkedCall, why string) {
-	if p.remove(call.run.ID(), call.number) != nil {
-		call.run.Cancel(why)
+	if p.remove(call.audience.run.ID(), call.number) != nil {
+		call.audience.run.Cancel(why)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -14,12 +15,15 @@ import (
 	"runnel/tools/text"
 )
 
-// asking is how a call asks the client it came from. In the handshake era the question goes out as elicitation/create,
-// at once and not only when tasks/result is called: some hosts only ever call tasks/get. In the stateless era the
-// server writes no requests: who waits for the call's answer, or for its task, finds the question there.
-type asking struct {
-	d   *delivery
-	run *tasks.Run
+// audience is the client of a call. In the stateless era a call may be answered with questions, and come back as another request: what
+// it hears then is another delivery, and all else goes on.
+//
+// In the handshake era a question goes out as elicitation/create, at once and not only when tasks/result is called: some hosts only
+// ever call tasks/get. In the stateless era the server writes no requests: who waits for the call's answer, or for its task, finds
+// the question there.
+type audience struct {
+	run     *tasks.Run // set by prepare
+	current atomic.Pointer[delivery]
 
 	mu        sync.Mutex
 	turn      chan struct{}  // holds an element for each open question, as many as may be; nil before the first
@@ -27,9 +31,27 @@ type asking struct {
 	questions sync.WaitGroup // that are open
 }
 
-// ask asks. Who is asked is the client of the newest request of the call: capabilities are each request's own.
-func (a *asking) ask(ctx context.Context, q Question) (Answer, error) {
-	c := a.d.current.Load().caller
+// prepare is called with the run before it starts, so that its output is read from the beginning.
+func (a *audience) prepare(run *tasks.Run) {
+	a.run = run
+	a.current.Load().open()
+	run.SilenceBy(func() {
+		a.current.Load().silence()
+		a.withdraw()
+	})
+}
+
+// report passes on what the tool says of its progress.
+func (a *audience) report(done, total float64, message string) {
+	a.current.Load().report(progressReport{done, total, message})
+}
+
+// caller is who made the newest request of the call: capabilities are each request's own.
+func (a *audience) caller() *rpc.Caller { return a.current.Load().caller }
+
+// ask asks the user.
+func (a *audience) ask(ctx context.Context, q Question) (Answer, error) {
+	c := a.caller()
 	if !c.Version.Elicitation || !c.Capabilities.AsksByForm() {
 		return Answer{}, ErrCannotAsk
 	}
@@ -49,7 +71,7 @@ func (a *asking) ask(ctx context.Context, q Question) (Answer, error) {
 	}
 	var request func(context.Context) (json.RawMessage, error)
 	if !c.Version.Stateless {
-		if err := a.d.await(ctx); err != nil {
+		if err := a.current.Load().await(ctx); err != nil {
 			return Answer{}, err
 		}
 		request = func(ctx context.Context) (json.RawMessage, error) { return a.request(ctx, params) }
@@ -66,8 +88,8 @@ func (a *asking) ask(ctx context.Context, q Question) (Answer, error) {
 }
 
 // request sends a question to a client of the handshake era.
-func (a *asking) request(ctx context.Context, params mcp.ElicitParams) (response json.RawMessage, err error) {
-	c := a.d.caller
+func (a *audience) request(ctx context.Context, params mcp.ElicitParams) (response json.RawMessage, err error) {
+	c := a.caller()
 	if a.run.HasHandle() && c.Version.Tasks {
 		params.Meta = tasks.Related(a.run.ID())
 	}
@@ -83,8 +105,8 @@ func (a *asking) request(ctx context.Context, params mcp.ElicitParams) (response
 
 // askOther puts a request that is no form to the client of a call, in the stateless era: who waits for the call's answer, or for its task,
 // finds it there, as ask does with forms.
-func (a *asking) askOther(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-	c := a.d.current.Load().caller
+func (a *audience) askOther(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	c := a.caller()
 	if !canDo(c, method, params) || a.handedOver(c) {
 		return nil, errCannotDo(method)
 	}
@@ -96,13 +118,13 @@ func (a *asking) askOther(ctx context.Context, method string, params json.RawMes
 }
 
 // handedOver reports whether the call has become a task whose questions its client does not see.
-func (a *asking) handedOver(c *rpc.Caller) bool {
+func (a *audience) handedOver(c *rpc.Caller) bool {
 	return c.Version.Stateless && a.run.HasHandle() && !c.Capabilities.Extends(mcp.ExtensionTasks)
 }
 
 // put opens a question when its turn comes, and closes it when it is answered or nobody can answer it any more. With request the client
 // is asked at once, too.
-func (a *asking) put(ctx context.Context, q *tasks.Question, request func(context.Context) (json.RawMessage, error)) (response json.RawMessage, err error) {
+func (a *audience) put(ctx context.Context, q *tasks.Question, request func(context.Context) (json.RawMessage, error)) (response json.RawMessage, err error) {
 	leave, err := a.enter(ctx)
 	if err != nil {
 		return nil, err
@@ -123,9 +145,9 @@ func (a *asking) put(ctx context.Context, q *tasks.Question, request func(contex
 }
 
 // enter takes a turn to ask.
-func (a *asking) enter(ctx context.Context) (leave func(), err error) {
+func (a *audience) enter(ctx context.Context) (leave func(), err error) {
 	most := 1 // so that each is told as a status of its own
-	if a.d.caller.Version.Stateless {
+	if a.caller().Version.Stateless {
 		most = maxTurns
 	}
 	a.mu.Lock()
@@ -142,7 +164,7 @@ func (a *asking) enter(ctx context.Context) (leave func(), err error) {
 }
 
 // open opens a question: a.questions waits for it then.
-func (a *asking) open(q *tasks.Question) error {
+func (a *audience) open(q *tasks.Question) error {
 	select {
 	case <-a.unreachable(): // else the client could still be told of the question before it is withdrawn
 		return errNobody
@@ -163,7 +185,7 @@ func (a *asking) open(q *tasks.Question) error {
 }
 
 // await waits for the answer, from wherever it comes.
-func (a *asking) await(ctx context.Context, q *tasks.Question, request func(context.Context) (json.RawMessage, error)) (response json.RawMessage, err error) {
+func (a *audience) await(ctx context.Context, q *tasks.Question, request func(context.Context) (json.RawMessage, error)) (response json.RawMessage, err error) {
 	type elicited struct {
 		response json.RawMessage
 		err      error
@@ -199,8 +221,8 @@ func (a *asking) await(ctx context.Context, q *tasks.Question, request func(cont
 
 // unreachable is closed when nobody can answer any more, though the call goes on. It is nil where the end of the input ends the call, too,
 // or the question's own request.
-func (a *asking) unreachable() <-chan struct{} {
-	c := a.d.caller
+func (a *audience) unreachable() <-chan struct{} {
+	c := a.caller()
 	if c.Version.Stateless && c.Patient() {
 		return c.InputEnded()
 	}
@@ -215,7 +237,7 @@ var errAnswered = errors.New("answered elsewhere")
 
 // withdraw takes open questions back and lets no new ones through; when it returns the client has been told
 // of it, as far as it reads.
-func (a *asking) withdraw() {
+func (a *audience) withdraw() {
 	a.mu.Lock()
 	a.end.Set() // under mu: after it, no question is opened
 	a.mu.Unlock()

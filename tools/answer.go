@@ -4,40 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"math"
-	"time"
-
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
+	"time"
 )
-
-// listTTL is how long clients may keep a tool list: it changes only with the config and with upstreams, and who listens is told
-// at once. One that lacks an upstream's tools is not to be kept.
-const listTTL = time.Minute
-
-func (s *service) listStateless(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
-	list, err := s.list(ctx, c, params)
-	if err != nil {
-		return nil, err
-	}
-	// The fallback tools are shown to clients without tasks only: "private is appropriate [...] for filtered list
-	// results" (2026-07-28 server/utilities/caching).
-	scope := "public"
-	if s.o.FallbackTools == "" || s.o.FallbackTools == "auto" {
-		scope = "private"
-	}
-	fresh := listTTL
-	if !s.o.Source.Whole() {
-		fresh = 0
-	}
-	return withHints(list.(rpc.Encoded), mcp.Cacheable{TTLMs: fresh.Milliseconds(), CacheScope: scope}), nil
-}
-
-// withHints is a result with caching hints.
-func withHints(result rpc.Encoded, hints mcp.Cacheable) rpc.Encoded {
-	return append(append(result[:len(result)-1], ','), encode(hints)[1:]...)
-}
 
 // callStateless answers tools/call of the stateless era. The server decides: what is finished soon is answered
 // with its result; what is not becomes a task if the client can take one (ext-tasks, "Capability Negotiation"), else the
@@ -54,7 +26,7 @@ func (s *service) callStateless(ctx context.Context, c *rpc.Caller, params json.
 		}
 	}
 	if p.RequestState != "" {
-		return s.goOn(ctx, c, e, p)
+		return s.resume(ctx, c, e, p)
 	}
 	// A tool that requires a task gets one before it starts: a refusal must find nothing under way.
 	task := canTask(c, e) && e.taskSupport() == mcp.TaskRequired
@@ -76,67 +48,116 @@ func (s *service) callStateless(ctx context.Context, c *rpc.Caller, params json.
 // canTask reports whether a call may be answered with a task: "A server MUST NOT return CreateTaskResult to a client that
 // did not include the extension capability on its request".
 func canTask(c *rpc.Caller, e *entry) bool {
-	return c.Capabilities.Extends(mcp.ExtensionTasks) && e.taskSupport() != mcp.TaskForbidden
+	return c.Version.Stateless && c.Capabilities.Extends(mcp.ExtensionTasks) && e.taskSupport() != mcp.TaskForbidden
 }
 
-// answer answers a call with what there is to say first: its result, its questions, or that it takes longer. A client that can take
-// a task gets one after ImmediateWait, and until then nothing is written, because the task's handle comes before its output. Any
-// other client waits for the result as long as its patience lasts, and is handed over then.
+// answer answers a call with what there is to say first: its result, its questions, or that it takes longer.
 func (s *service) answer(ctx context.Context, e *entry, p *mcp.CallToolParams, d *delivery) (any, error) {
-	c, run := d.caller, d.run
-	task, worked := canTask(c, e), run.Worked()
-	late := time.NewTimer(s.o.ImmediateWait)
-	defer late.Stop()
-	waitForResult := func() {
-		task, worked = false, run.Worked()
-		d.start()
-		late.Reset(s.patience(e))
+	if canTask(d.caller, e) {
+		return s.answerSoon(ctx, e, p, d)
+	}
+	return s.answerInTime(ctx, e, p, d, s.patience(e))
+}
+
+// answerSoon answers a client that can take a task with one when the work takes longer than ImmediateWait. Until then nothing is
+// written, because the task's handle comes before its output.
+func (s *service) answerSoon(ctx context.Context, e *entry, p *mcp.CallToolParams, d *delivery) (any, error) {
+	run, worked := d.run, d.run.Worked()
+	if s.o.ImmediateWait == 0 {
+		worked = nil // nothing is done so soon
+	}
+	soon, stop := context.WithTimeout(ctx, s.o.ImmediateWait)
+	defer stop()
+	what, questions := d.next(ctx, worked, soon.Done())
+	if what == isLate && e.traits.Detached { // its handle is for what outlives this process
+		what, questions = d.next(ctx, run.Worked(), run.Detached())
+	}
+	if what == isLate {
+		// "SHOULD resolve all MRTR exchanges synchronously before responding with a CreateTaskResult"
+		if questions = run.Questions(); len(questions) > 0 {
+			what = isAsked
+		}
 	}
 	switch {
-	case !task:
-		waitForResult()
-	case s.o.ImmediateWait == 0:
-		worked = nil // nothing is done so soon
+	case what == isWorked: // it ends as soon as its output has been written
+		return s.answerInTime(ctx, e, p, d, forever)
+	case what != isLate:
+		return s.say(ctx, what, questions, p, d)
+	case run.Promote(ctx) == nil:
+		return created(d), nil
+	default: // there is no room for one more task
+		return s.answerInTime(ctx, e, p, d, s.patience(e))
+	}
+}
+
+// answerInTime answers a client that waits for the result, as long as its patience lasts. Then it is handed over, if that can be.
+func (s *service) answerInTime(ctx context.Context, e *entry, p *mcp.CallToolParams, d *delivery, patience time.Duration) (any, error) {
+	d.start()
+	late, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	what, questions := d.next(ctx, nil, late.Done())
+	if what == isLate {
+		if result := s.handOver(ctx, e, d); result != nil {
+			return rpc.After{Result: dressResult(d.caller.Version, result), Drop: drop(d.run)}, nil
+		}
+		what, questions = d.next(ctx, nil, nil)
+	}
+	return s.say(ctx, what, questions, p, d)
+}
+
+// event is what happens first to a call that is waited for.
+type event int
+
+const (
+	isEnded event = iota
+	isWorked
+	isAsked
+	isCancelled
+	isLate
+)
+
+// next waits for the first event, and returns the questions of isAsked.
+func (d *delivery) next(ctx context.Context, worked, late <-chan struct{}) (event, map[string]mcp.InputRequest) {
+	var asked <-chan struct{} // nil: questions go to the client as requests
+	if d.caller.Version.Stateless {
+		asked = d.run.Asked()
 	}
 	for {
 		select {
-		case <-run.Ended():
-			return d.answer()
-		case <-run.Asked():
-			if questions := run.Questions(); len(questions) > 0 {
-				return s.park(p, d, questions)
+		case <-d.run.Ended():
+			return isEnded, nil
+		case <-worked:
+			return isWorked, nil
+		case <-asked:
+			if questions := d.run.Questions(); len(questions) > 0 {
+				return isAsked, questions
 			}
 		case <-ctx.Done():
-			giveUp(ctx, run)
-			return nil, context.Cause(ctx)
-		case <-worked: // the run ends as soon as its output has been written
-			worked = nil
-			late.Stop()
-			d.start()
-		case <-late.C:
-			switch questions := run.Questions(); {
-			case isDone(worked): // at the same time
-			case !task && s.canGoOn(c):
-				if result := s.handOver(ctx, e, d); result != nil {
-					return rpc.After{Result: dressResult(c.Version, result), Drop: drop(run)}, nil
-				}
-			case !task:
-			case len(questions) > 0:
-				// "SHOULD resolve all MRTR exchanges synchronously before responding with a CreateTaskResult"
-				return s.park(p, d, questions)
-			case e.traits.Detached && !isDone(run.Detached()) && !isDone(run.Worked()):
-				late.Reset(detachPoll) // its handle is for what outlives this process
-			case run.Promote(ctx) == nil:
-				return created(d), nil
-			default: // there is no room for one more task
-				waitForResult()
+			return isCancelled, nil
+		case <-late:
+			switch { // at the same time
+			case ctx.Err() != nil:
+				return isCancelled, nil
+			case isDone(worked):
+				return isWorked, nil
 			}
+			return isLate, nil
 		}
 	}
 }
 
-// detachPoll is how often a call looks whether its supervisor has taken it.
-const detachPoll = 10 * time.Millisecond
+// say answers a call as an event asks for.
+func (s *service) say(ctx context.Context, what event, questions map[string]mcp.InputRequest, p *mcp.CallToolParams, d *delivery) (any, error) {
+	switch what {
+	case isAsked:
+		return s.park(p, d, questions)
+	case isCancelled:
+		giveUp(ctx, d.run)
+		return nil, context.Cause(ctx)
+	default:
+		return d.answer()
+	}
+}
 
 // isDone reports whether a channel has been closed.
 func isDone(c <-chan struct{}) bool {
@@ -148,10 +169,13 @@ func isDone(c <-chan struct{}) bool {
 	}
 }
 
+// forever is as long as it takes.
+const forever = time.Duration(math.MaxInt64)
+
 // patience is how long a client waits that cannot take a task.
 func (s *service) patience(e *entry) time.Duration {
 	if s.o.SyncWait == 0 || e.traits.Bounded {
-		return math.MaxInt64
+		return forever
 	}
 	return s.o.SyncWait
 }
@@ -189,7 +213,7 @@ func (s *service) park(p *mcp.CallToolParams, d *delivery, questions map[string]
 	if d.started && d.spelling == byPR383 {
 		d.endPartials()
 	}
-	state, drop, err := s.parked.leave(p, parkedCall{run: run, position: position, current: d.current})
+	state, drop, err := s.parked.leave(p, parkedCall{audience: d.audience, position: position})
 	if err != nil {
 		run.Cancel(err.Error())
 		return nil, err
@@ -235,18 +259,15 @@ func needElicitation(c *rpc.Caller) error {
 	}
 }
 
-// goOn takes a call up again that was answered with questions.
-func (s *service) goOn(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.CallToolParams) (any, error) {
+// resume takes a call up again that was answered with questions.
+func (s *service) resume(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.CallToolParams) (any, error) {
 	parked, err := s.parked.take(p)
 	if err != nil {
 		return nil, err
 	}
-	run := parked.run
-	d := s.deliver(c, false, "")
-	d.from, d.current = parked.position, parked.current
-	d.prepare(run)
-	run.Answer(p.InputResponses)
-	if questions := run.Questions(); len(questions) > 0 {
+	d := s.deliverRest(c, parked.audience, parked.position)
+	d.run.Answer(p.InputResponses)
+	if questions := d.run.Questions(); len(questions) > 0 {
 		// "the server SHOULD respond with a new InputRequiredResult requesting the missing information again"
 		return s.park(p, d, questions)
 	}

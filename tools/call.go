@@ -1,0 +1,151 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"slices"
+	"time"
+)
+
+// call answers tools/call. Every call runs as a task; what differs is what the client is told, and when:
+// a plain call waits for the end, one that was augmented with a task gets a handle, or what SEP-1905
+// lets it choose.
+func (s *service) call(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+	p, e, err := s.called(ctx, c, params)
+	if err != nil {
+		return nil, err
+	}
+	augmented, err := s.augmented(c, e, p)
+	if err != nil {
+		return nil, err
+	}
+	if augmented {
+		return s.callTask(ctx, c, e, p)
+	}
+	d := s.deliver(c, false, "")
+	if _, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Late: !e.traits.Bounded}); err != nil {
+		return nil, err
+	}
+	return s.answer(ctx, e, p, d)
+}
+
+// augmented reports whether the call was augmented with a task, and refuses what the tool does not
+// support: "Servers MUST return a -32601 (Method not found) error if a client does not attempt to"
+// use a task where one is required, and SHOULD where it is forbidden (2025-11-25 basic/utilities/tasks,
+// "Tool-Level Negotiation"). Older versions have no tasks: there, every tool is simply called.
+func (s *service) augmented(c *rpc.Caller, e *entry, p *mcp.CallToolParams) (bool, error) {
+	if !c.Version.Tasks {
+		return false, nil
+	}
+	switch support := e.taskSupport(); {
+	case p.Task == nil && support == mcp.TaskRequired && !s.o.RequiredFallthrough:
+		return false, rpc.Errorf(mcp.CodeMethodNotFound, "tool %q runs only as a task: add \"task\": {} to the params", p.Name)
+	case p.Task != nil && support == mcp.TaskForbidden:
+		return false, rpc.Errorf(mcp.CodeMethodNotFound, "tool %q cannot run as a task: leave \"task\" out of the params", p.Name)
+	}
+	return p.Task != nil, nil
+}
+
+// callTask answers a call that was augmented with a task.
+func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.CallToolParams) (any, error) {
+	tasks.Used(c).Set()
+	mode, fallback := chooseMode(e, p.Task.ResponseModes)
+	d := s.deliver(c, true, mode)
+	ttl, err := ttl(p.Task)
+	if err != nil {
+		return nil, err
+	}
+	variables, err := callVariables(c)
+	if err != nil {
+		return nil, err
+	}
+	immediate := listed(p.Task.ResponseModes, mcp.ModeImmediate) && !e.traits.Detached
+	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Handle: true, TTL: ttl, Status: d.status, Variables: variables,
+		Merge: mode == mcp.ModeStreaming && !immediate})
+	if err != nil {
+		return nil, err
+	}
+	if immediate && s.finishes(ctx, run) {
+		defer s.runner.TellRetrieved(run.ID())
+		return d.immediate()
+	}
+	if mode == mcp.ModeStreaming {
+		if immediate { // it took too long for that
+			if err := run.Merge(ctx); err != nil {
+				run.Cancel("refused")
+				return nil, err
+			}
+		}
+		return rpc.After{Result: s.firstResponse(ctx, d), Do: d.start, Drop: drop(run)}, nil
+	}
+	handle := run.Handle()
+	if fallback {
+		handle.Meta[mcp.MetaFallbackMode] = string(mcp.ModeTask)
+	}
+	// "The response with the handle comes first, then partials."
+	return rpc.After{Result: handle, Do: d.start, Drop: drop(run)}, nil
+}
+
+// listed reports whether a client named a response mode in its request. One that named none does not know SEP-1905.
+func listed(modes []mcp.ResponseMode, mode mcp.ResponseMode) bool {
+	return slices.Contains(modes, mode)
+}
+
+// chooseMode is how a call is answered that has no immediate result (SEP-1905, "Server Response Decision Process"):
+// streaming if the client listed it and the tool's results are "produced incrementally", else task; fallback
+// if the client did not list task, which is where "it MUST fall back to" all the same and SHOULD say so.
+func chooseMode(e *entry, modes []mcp.ResponseMode) (mode mcp.ResponseMode, fallback bool) {
+	if listed(modes, mcp.ModeStreaming) && e.spec.Execution != nil && e.spec.Execution.StreamPartial {
+		return mcp.ModeStreaming, false
+	}
+	return mcp.ModeTask, len(modes) > 0 && !listed(modes, mcp.ModeTask)
+}
+
+// finishes waits for the work to be done, as long as an immediate result may take.
+func (s *service) finishes(ctx context.Context, run *tasks.Run) bool {
+	t := time.NewTimer(s.o.ImmediateWait)
+	defer t.Stop()
+	select {
+	case <-run.Worked():
+		return true
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// immediate is case 1 of SEP-1905: the whole result, with a completed task behind it. Nothing is told of that task but
+// its result.
+func (d *delivery) immediate() (any, error) {
+	run := d.run
+	d.silence()
+	run.Complete()
+	run.Deliver(func(context.Context) {})
+	<-run.Ended()
+	outcome := run.Task().Outcome
+	if outcome.Err != nil {
+		return nil, outcome.Err
+	}
+	return tasks.WithRelated(dressResult(d.caller.Version, outcome.Result), run.ID()), nil
+}
+
+// firstResponse is case 3 of SEP-1905: the task, and what there is of its output. It waits a little for the
+// first segment: lastSeqNr 0 is invalid, so an empty first response would leave nothing to resume from.
+func (s *service) firstResponse(ctx context.Context, d *delivery) json.RawMessage {
+	run := d.run
+	wait, cancel := context.WithTimeout(ctx, s.o.ImmediateWait)
+	defer cancel()
+	r := run.Log().NewTail()
+	_ = r.Wait(wait, 1) // whatever comes of it, what there is goes out
+	handle := run.Handle()
+	maps.Copy(handle.Meta, tasks.Related(run.ID()))
+	first, complete := run.Segments().First(encode(handle.Task), encode(handle.Meta), mcp.MaxPage)
+	if complete && d.streamed != nil {
+		d.streamed()
+	}
+	return first
+}
