@@ -32,6 +32,7 @@ func itself(t *testing.T, flags ...string) []string {
 
 // Whatever the version and the way of the call, the same comes out: in process and from a server of its own.
 func TestCallInEveryDialect(t *testing.T) {
+	t.Parallel()
 	chunks := ""
 	for n := range 5 {
 		chunks += fmt.Sprintf("chunk %06d xx\n", n)
@@ -91,6 +92,7 @@ func TestCallWithSlowReader(t *testing.T) {
 
 // What a call gives on stdout, on stderr and as its exit code.
 func TestCall(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "text")
 	if err := os.WriteFile(file, []byte("from a file\n"), 0o600); err != nil {
@@ -244,6 +246,7 @@ func (w *trigger) Write(p []byte) (int, error) {
 
 // An interrupt cancels the call, waits for its end, and gives 130; nothing of the command is left.
 func TestInterrupt(t *testing.T) {
+	t.Parallel()
 	mark := filepath.Join(t.TempDir(), "ended")
 	tool := fmt.Sprintf(`
 tools:
@@ -418,6 +421,7 @@ func TestCallRefusesModes(t *testing.T) {
 
 // A server's words move no cursor, wherever they are shown: only the output of a tool is passed on as it is.
 func TestWordsArePrintable(t *testing.T) {
+	t.Parallel()
 	const evil = `\u001b]52;c;eA==\u0007\u001b[31m\u009b2J\u202e`
 	state := []string{"--state", t.TempDir(), "--selftest"}
 	shown := map[string]string{}

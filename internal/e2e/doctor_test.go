@@ -17,6 +17,7 @@ import (
 )
 
 func TestDoctor(t *testing.T) {
+	t.Parallel()
 	good := writeConfig(t, "tools:\n  list:\n    command: [ls, -l]\n  any:\n    shell: echo\n")
 	elsewhere := writeConfig(t, `
 tools:

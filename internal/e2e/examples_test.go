@@ -12,6 +12,7 @@ import (
 
 // The examples compile, are as short as they claim, and do what they say.
 func TestExamples(t *testing.T) {
+	t.Parallel()
 	const most = 30 // lines
 	dir := t.TempDir()
 	if out, err := exec.Command("go", "build", "-o", dir, "./testdata/examples/...").CombinedOutput(); err != nil {
@@ -43,6 +44,7 @@ func TestExamples(t *testing.T) {
 // What README.md shows is so: its scripts and its pipe write what stands below them, its configs are right, hosts can start
 // runnel as its snippets say, and its tool in Go is a server.
 func TestReadme(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 // then partials 0, 1, 2 ... while the tests run, then one terminal status, then the result with the exit code.
 // (The audit of the session checks the order.)
 func TestGoTestAsTask(t *testing.T) {
+	t.Parallel()
 	root, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)

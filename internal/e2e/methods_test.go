@@ -9,6 +9,7 @@ import (
 	"runnel/rpc"
 	"runnel/tasks"
 	"runnel/tools"
+	"runnel/tools/upstream"
 )
 
 var updateMethods = flag.Bool("update-methods", false, "rewrite testdata/methods.txt")
@@ -19,7 +20,7 @@ func TestMethodsAreTheGoldenList(t *testing.T) {
 	runner := tasks.NewRunner(tasks.Options{})
 	defer runner.Close()
 	runner.Register(server)
-	tools.Serve(server, &tools.Registry{}, runner, tools.ServeOptions{})
+	upstream.NewSet(&tools.Registry{}).Serve(server, runner, false, tools.ServeOptions{})
 	got := strings.Join(server.Methods(), "\n") + "\n"
 	const file = "testdata/methods.txt"
 	if *updateMethods {
@@ -32,6 +33,6 @@ func TestMethodsAreTheGoldenList(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("the methods are\n%s%s says\n%s(go test -run TestMethods -update-methods . rewrites it)", got, file, want)
+		t.Errorf("the methods are\n%s%s says\n%s(go test ./internal/e2e -run TestMethods -update-methods rewrites it)", got, file, want)
 	}
 }

@@ -53,6 +53,7 @@ func TestEveryRequirementHasATranscript(t *testing.T) {
 
 // The tests that SECURITY.md names are there.
 func TestSecurityNamesTests(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("SECURITY.md")
 	if err != nil {
 		t.Fatal(err)

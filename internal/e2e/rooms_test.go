@@ -47,6 +47,7 @@ func TestTopLevelIsMain(t *testing.T) {
 }
 
 func TestImportsPointDownwards(t *testing.T) {
+	t.Parallel()
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...").CombinedOutput()
 	if err != nil {
 		t.Fatalf("go list: %v\n%s", err, out)

@@ -32,6 +32,7 @@ func TestInitsAllocateLittle(t *testing.T) {
 
 // Packages whose weight would be paid at each start, and what is here instead.
 func TestHeavyPackagesAreLeftOut(t *testing.T) {
+	t.Parallel()
 	out, err := exec.Command("go", "list", "-deps", "-f", "{{.ImportPath}}", ".").Output()
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 // To list and to forget many tasks takes as long as they are many, and not the square of it.
 func TestManyTasks(t *testing.T) {
+	t.Parallel()
 	const many = 50_000
 	state := filepath.Join(t.TempDir(), "state")
 	store := sqlite.New(sqlite.Options{Dir: state})

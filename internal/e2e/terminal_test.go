@@ -71,6 +71,7 @@ func (term *terminal) wait(pattern string) string {
 
 // What a person sees of a call: the output, below it a line that tells how it goes, and in the end only the output.
 func TestTerminal(t *testing.T) {
+	t.Parallel()
 	term := newTerminal(t)
 	config := writeConfig(t, `
 tools:

@@ -15,6 +15,7 @@ import (
 
 // Bytes pass a trace unchanged, whatever they are; the exit code is the server's, and the file tells what passed.
 func TestTrace(t *testing.T) {
+	t.Parallel()
 	const longestNoted = 1 << 20 // the longest line that a trace shows
 	file := filepath.Join(t.TempDir(), "trace")
 	input := "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\r\n\xff\x00 no message\n\n[1]\n" + strings.Repeat("x", longestNoted+10) + "\nno newline"
@@ -95,6 +96,7 @@ func TestTraceIsPrivate(t *testing.T) {
 
 // A signal ends the server, as it wishes to end.
 func TestTraceIsToldToEnd(t *testing.T) {
+	t.Parallel()
 	for server, code := range map[string]int{
 		`trap "exit 5" TERM; echo up; while :; do sleep 0.05; done`: 5,
 		`trap "exit 0" TERM; echo up; while :; do sleep 0.05; done`: 0,
@@ -116,6 +118,7 @@ func TestTraceIsToldToEnd(t *testing.T) {
 
 // A call through a trace is as one without, and the trace tells who asked, what was answered when, and each number.
 func TestTraceOfACall(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "trace")
 	for _, c := range []struct {
 		flags string

@@ -34,6 +34,7 @@ func npmUpstreams(t testing.TB) string {
 
 // What two hops add to a partial: from when the last runnel has the chunk to when the client has read the partial.
 func TestTwoHops(t *testing.T) {
+	t.Parallel()
 	const (
 		chunks = 40
 		most   = time.Second // of the median, even on a busy machine
