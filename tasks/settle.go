@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
@@ -35,6 +36,11 @@ func (r *Runner) settle(t Task) Task {
 	if t.Status != mcp.TaskCancelled {
 		message := Clip("the end of the task could not be stored: " + err.Error())
 		t.Status, t.StatusMessage, t.Outcome = mcp.TaskFailed, message, &Outcome{Err: rpc.Errorf(mcp.CodeInternalError, "%s", message)}
+	}
+	if errors.Is(err, partials.ErrLost) { // without that output it can be stored
+		if err = r.o.State.Put(context.Background(), t); err == nil {
+			return t
+		}
 	}
 	r.mu.Lock()
 	r.unsettled[t.ID] = t

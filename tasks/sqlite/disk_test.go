@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tasks/statetest"
@@ -106,4 +108,32 @@ func TestSQLiteOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	statetest.Put(t, s, statetest.Logged("later"), statetest.Ended(running, mcp.TaskCompleted, result))
+}
+
+// late is a state whose disk is full when the last output of a task is written, and not when its end is.
+type late struct{ *State }
+
+func (s late) Put(ctx context.Context, t tasks.Task) error {
+	if t.Status.Terminal() {
+		t.Log.Fail(errors.New("the disk is full"))
+	}
+	return s.State.Put(ctx, t)
+}
+
+// A task whose last output could not be stored has not completed: that would say that all of it is there.
+func TestLostOutputIsNotCompleted(t *testing.T) {
+	s := New(Options{Dir: t.TempDir()})
+	defer s.Close()
+	r := statetest.NewRunner(t, tasks.Options{State: late{s}})
+	run := statetest.Start(t, r, func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
+		return mcp.Result("done"), "", run.Log().Append(ctx, partials.Chunk{Data: []byte("output")})
+	})
+	run.Delivered()
+	<-run.Ended()
+	for name, task := range map[string]tasks.Task{"told": run.Task(), "stored": statetest.Get(t, s, run.ID())} {
+		if task.Status != mcp.TaskFailed || !strings.Contains(task.StatusMessage, "the disk is full") {
+			t.Errorf("%s as %s %q", name, task.Status, task.StatusMessage)
+		}
+	}
+	r.Close()
 }

@@ -178,6 +178,9 @@ func (d *database) update(k *keeping, t tasks.Task) error {
 				return err
 			}
 		}
+		if t.Status == mcp.TaskCompleted && k.log != nil && k.log.Failed() != nil { // perhaps a moment ago, in this transaction's first try
+			return k.log.Failed()
+		}
 		found, err = tx.change("UPDATE task SET status = ?, message = ?, updated = ?, outcome = ?, merge = ?, keeper = ? WHERE number = ? AND keeper = ?",
 			t.Status, t.StatusMessage, t.UpdatedAt.UnixNano(), outcome, t.Merge, keeper, k.task, d.lease.name)
 		tx.bytes += int64(len(outcome))
