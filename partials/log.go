@@ -288,6 +288,16 @@ func (l *Log) Size() int64 {
 	return l.end
 }
 
+// Lag is how many bytes the reader that is furthest behind has not read.
+func (l *Log) Lag() (lag int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.readers {
+		lag = max(lag, l.end-r.pos)
+	}
+	return lag
+}
+
 // Grown returns when the log is longer than size, with io.EOF when it never will be, or with ctx's error.
 func (l *Log) Grown(ctx context.Context, size int64) error {
 	r := Reader{log: l, tail: true, pos: size, ready: make(chan struct{}, 1)}

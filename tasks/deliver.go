@@ -80,28 +80,36 @@ func (r *Run) awaitDelivery() {
 }
 
 const (
-	// cutOffWaits is how often, and cutOffWait how long each time, a task that is cut off waits for its deliveries: together as long as
-	// a client may take to read the last that runnel says. A process that is stopped meanwhile loses one wait, not all of its time.
-	cutOffWaits = 20
-	cutOffWait  = 100 * time.Millisecond
+	// cutOffWait is how long a task that is cut off waits for its deliveries at a time. A process that is stopped meanwhile loses one
+	// such wait, not all of its time.
+	cutOffWait = 100 * time.Millisecond
+	// cutOffIdle is how many of them a client may take to read anything: together as long as it has at the end of the session.
+	cutOffIdle = 20
+	// cutOffWaits is how many there are, for a client that reads slowly.
+	cutOffWaits = 100
 )
 
-// deliverRest lets the deliveries of a task that is cut off write what the log holds, if their client reads: no partial is missing before
-// the end there either. finishing is set.
+// deliverRest lets the deliveries of a task that is cut off write what the log holds, while their client reads: no partial is missing
+// before the end there either. finishing is set.
 func (r *Run) deliverRest() {
 	r.log.Close()
+	lag, idle := r.log.Lag(), 0
 	for range cutOffWaits {
 		r.mu.Lock()
 		r.drain()
 		waits := r.delivering > 0 || r.owed > 0 && r.handle // a call that is parked is owed one for which nobody may come
 		r.mu.Unlock()
-		if !waits {
+		if !waits || idle == cutOffIdle {
 			return
 		}
 		select {
 		case <-r.drained.Done():
 			return
 		case <-time.After(cutOffWait):
+		}
+		idle++
+		if left := r.log.Lag(); left < lag {
+			lag, idle = left, 0
 		}
 	}
 }

@@ -197,7 +197,7 @@ func TestCutOffDeliversFirst(t *testing.T) {
 					synctest.Wait()
 					want, limit := "output silenced failed", time.Minute+time.Second
 					if !reads {
-						want, limit = "silenced failed", time.Minute+cutOffWaits*cutOffWait
+						want, limit = "silenced failed", time.Minute+cutOffIdle*cutOffWait
 					}
 					if got := strings.Join(order, " "); got != want || took > limit {
 						t.Errorf("after %v: %s, want %s", took, got, want)
@@ -206,6 +206,40 @@ func TestCutOffDeliversFirst(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// A client that reads slowly is waited for as long as it reads, and no longer than that.
+func TestCutOffWaitsForASlowClient(t *testing.T) {
+	for _, c := range []struct {
+		reads int
+		took  time.Duration
+	}{{4, 5720 * time.Millisecond}, {2, 4900 * time.Millisecond}} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRunner(t, Options{})
+			s := start(t, r, untilDone)
+			if err := s.Log().Append(t.Context(), partials.Chunk{Data: make([]byte, 40)}); err != nil {
+				t.Fatal(err)
+			}
+			silenced := make(chan struct{})
+			s.SilenceBy(func() { close(silenced) })
+			reader := s.Log().NewReader(0)
+			s.Deliver(func(context.Context) {
+				defer reader.Close()
+				for range c.reads {
+					time.Sleep(1430 * time.Millisecond)
+					reader.Next(10)
+				}
+				if c.reads < 4 {
+					<-silenced
+				}
+			})
+			began := time.Now()
+			r.Close()
+			if took := time.Since(began); took != c.took {
+				t.Errorf("after %d reads it ended after %v, want %v", c.reads, took, c.took)
+			}
+		})
 	}
 }
 
