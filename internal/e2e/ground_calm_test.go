@@ -219,6 +219,9 @@ func (g *ground) checkOutput(k *groundTask, s *slot, task mcp.Task) {
 		g.t.Errorf("%v: its end, %q, was told after partials of %d bytes, its log has %d:\n%.300q\n%.300q\nstderr:\n%s",
 			k, task.StatusMessage, len(carried), len(output), carried, output, &k.client.log)
 	}
+	if k.tool == "chatter" && strings.Contains(task.StatusMessage, "no output") {
+		g.t.Errorf("%v: %s %q, and it prints all the time", k, task.Status, task.StatusMessage)
+	}
 	if short := k.ttl < 3600_000; !k.troubled && !k.cancelled && !k.endless && !k.anyEnd && !short {
 		want := mcp.TaskCompleted
 		if k.fails {
@@ -286,7 +289,7 @@ func (g *ground) checkProcesses() {
 			}
 			number, _, _ := strings.Cut(rest, "\x00")
 			mark := "GROUND_SLOT=" + number
-			command := strings.Contains(line, "sleep 601") || strings.Contains(line, "printf")
+			command := strings.Contains(line, "sleep 601") || strings.Contains(line, "printf") || strings.Contains(line, "echo on")
 			if command || !live[mark] {
 				return fmt.Sprintf("%d of %s: %s", pid, mark, line)
 			}
@@ -306,7 +309,7 @@ func (g *ground) checkResources() {
 		return u.goroutines > g.first.goroutines+groundGoroutines || u.files > g.first.files+groundFiles ||
 			u.heap > g.first.heap+groundHeap || u.resident > groundResident
 	}
-	for deadline := time.Now().Add(20 * time.Second); grown(u) && time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+	for deadline := time.Now().Add(groundPatience); grown(u) && time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
 		u = resourcesOf(g.t, g.metrics)
 	}
 	if grown(u) {
@@ -349,7 +352,7 @@ func (g *ground) end() {
 	checkIntegrity(g.t, g.state())
 }
 
-// patientCall is call for an answer that may be an error, with more patience than the witness has.
+// patientCall is call for an answer that may be an error, and lets one that does not come say where it hangs.
 func (c *groundClient) patientCall(method string, params any) answer {
 	c.t.Helper()
 	got := c.ask(method, params)
@@ -358,7 +361,7 @@ func (c *groundClient) patientCall(method string, params any) answer {
 		return a
 	case <-c.gone:
 		c.t.Fatalf("%s: the process is gone\nstderr:\n%s", method, &c.log)
-	case <-time.After(groundPatience):
+	case <-time.After(c.patience):
 		c.ended.Store(true)
 		c.t.Errorf("%s %v: no answer in slot %d", method, params, c.slot.number)
 		c.abort()

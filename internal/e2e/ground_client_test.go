@@ -8,6 +8,7 @@ import (
 	"io"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -79,19 +80,59 @@ type openRequest struct {
 func (g *ground) newClient(s *slot, cmd *exec.Cmd) *groundClient {
 	c := &groundClient{g: g, slot: s, audit: newAudit(g.t), gate: make(chan struct{}), text: map[string]*strings.Builder{}}
 	close(c.gate)
-	c.witness = newWatchedWitness(g.t, cmd, c)
+	c.witness = startWitness(&witness{t: g.t, watch: c, patience: groundPatience, asked: true}, cmd)
 	c.in = newSender(c.in)
 	return c
 }
 
 func (c *groundClient) sent(line []byte) { c.audit.sent(append(line[:len(line):len(line)], '\n')) }
 
-// received is called by who reads the server's lines.
+// reading reads at once what there is, while the client reads at all: to look at it takes long.
+func (c *groundClient) reading(out io.Reader) io.Reader {
+	e := &eager{}
+	e.more.L = &e.mu
+	go func() {
+		for buf := make([]byte, 4<<10); ; {
+			c.mu.Lock()
+			gate := c.gate
+			c.mu.Unlock()
+			<-gate
+			n, err := out.Read(buf)
+			e.mu.Lock()
+			e.pending, e.err = append(e.pending, buf[:n]...), err
+			e.more.Signal()
+			e.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return e
+}
+
+// eager is what was read and not looked at yet.
+type eager struct {
+	mu      sync.Mutex
+	more    sync.Cond
+	pending []byte
+	err     error
+}
+
+func (e *eager) Read(p []byte) (n int, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for len(e.pending) == 0 && e.err == nil {
+		e.more.Wait()
+	}
+	if n = copy(p, e.pending); n == 0 {
+		return 0, e.err
+	}
+	e.pending = e.pending[n:]
+	return n, nil
+}
+
+// received is called by who looks at the server's lines.
 func (c *groundClient) received(line []byte) {
-	c.mu.Lock()
-	gate := c.gate
-	c.mu.Unlock()
-	<-gate
 	if err := c.audit.received(line, time.Time{}); err != nil {
 		c.t.Errorf("slot %d: %s\n    %v", c.slot.number, clipLine(line), err)
 	}
@@ -102,6 +143,23 @@ func (c *groundClient) received(line []byte) {
 			c.text[p.Params.TaskID] = &strings.Builder{}
 		}
 		c.text[p.Params.TaskID].WriteString(p.text())
+	}
+	c.answerQuestion(line)
+}
+
+// answerQuestion answers what a runnel asks the user: well, with a refusal, with nonsense, or never, as its number says.
+func (c *groundClient) answerQuestion(line []byte) {
+	var question struct {
+		ID     int
+		Method string
+	}
+	if json.Unmarshal(line, &question) != nil || question.Method != "elicitation/create" {
+		return
+	}
+	answers := []string{`"result":{"action":"accept","content":{"answer":"yes"}}`, `"result":{"action":"decline"}`, `"result":{"action":"accept","content":{"answer":1}}`, ""}
+	if answer := answers[question.ID%len(answers)]; answer != "" {
+		c.audit.crosses(strconv.Itoa(question.ID))
+		c.raw(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,%s}`, question.ID, answer))
 	}
 }
 
@@ -302,8 +360,9 @@ func (c *groundClient) take() {
 
 // sender is a pipe to a process that may have stopped: who writes does not wait.
 type sender struct {
-	lines chan []byte
-	once  sync.Once
+	mu     sync.Mutex
+	lines  chan []byte
+	closed bool
 }
 
 func newSender(to io.WriteCloser) *sender {
@@ -318,12 +377,21 @@ func newSender(to io.WriteCloser) *sender {
 }
 
 func (s *sender) Write(line []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return 0, io.ErrClosedPipe
+	}
 	s.lines <- line
 	return len(line), nil
 }
 
-// Close is the last that its user calls.
 func (s *sender) Close() error {
-	s.once.Do(func() { close(s.lines) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.closed = true
+		close(s.lines)
+	}
 	return nil
 }

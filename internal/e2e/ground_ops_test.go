@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -15,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// groundStart is how long a supervisor may take, here, until it has taken its task.
-const groundStart = 20 * time.Second
+// groundStart is how long a supervisor may take until it has taken its task: longer than runnel gives it.
+const groundStart = 40 * time.Second
 
 // groundFlood is how many times as much some tools write: more than memory keeps of a log, and than a disk that is nearly full takes at once.
 const groundFlood = 32
@@ -41,6 +42,7 @@ func init() {
 		{"end", 2, (*ground).opEnd},
 		{"kill a child", 3, (*ground).opKillChild},
 		{"stop", 3, (*ground).opStop},
+		{"sleep", 1, (*ground).opSleep},
 		{"reload", 4, (*ground).opReload},
 		{"full disk", 3, (*ground).opDisk},
 		{"no files", 2, (*ground).opNoFiles},
@@ -55,7 +57,7 @@ func (g *ground) opCall(s *slot, rng *rand.Rand, n int) {
 	count, every, ms := rng.IntN(1<<rng.IntN(9)), 1+rng.IntN(20), rng.IntN(1500)
 	k := &groundTask{slot: s, owner: s.owner, since: time.Now(), troubled: len(g.faults) > 0, ttl: []int64{2_000, 3600_000, 3600_000, 24 * 3600_000}[rng.IntN(4)]}
 	var arguments map[string]any
-	switch which := rng.IntN(14); which {
+	switch which := rng.IntN(15); which {
 	case 0, 1, 2:
 		if which == 0 {
 			count *= groundFlood
@@ -84,6 +86,9 @@ func (g *ground) opCall(s *slot, rng *rand.Rand, n int) {
 	case 12:
 		k.tool, k.chunks, k.anyEnd = "liar_work", -1, true
 		arguments = map[string]any{"how": rng.IntN(16)}
+	case 13:
+		k.tool, k.chunks, k.endless = []string{"ask", "steady_ask"}[rng.IntN(2)], -1, true
+		arguments = map[string]any{"message": "well?", "delayMs": rng.IntN(500)}
 	default:
 		k.tool, k.chunks, k.anyEnd = "steady_stream", -1, true
 		arguments = map[string]any{"count": count, "intervalMs": rng.IntN(20)}
@@ -255,6 +260,26 @@ func (g *ground) opStop(s *slot, rng *rand.Rand, n int) {
 			_ = c.cmd.Process.Signal(syscall.SIGCONT)
 		}
 	})
+}
+
+// opSleep stops a runnel for longer than a command may be silent, while that prints all the time.
+func (g *ground) opSleep(s *slot, rng *rand.Rand, _ int) {
+	if rng.IntN(2) == 0 || s.stopped || s.c.stalled() { // half of the times: it takes long
+		return
+	}
+	k := &groundTask{slot: s, owner: s.owner, since: time.Now(), troubled: true, tool: "chatter", chunks: -1, endless: true, ttl: 3600_000}
+	s.c.call(k, "tools/call", map[string]any{"name": k.tool, "arguments": map[string]any{}, "task": map[string]any{"ttl": k.ttl}})
+	g.within("the handle of a chatter", func() string {
+		s.c.take()
+		if slices.ContainsFunc(s.c.open, func(r *openRequest) bool { return r.what == "a call of chatter" }) {
+			return fmt.Sprintf("slot %d:", s.number)
+		}
+		return ""
+	})
+	g.trouble(func(k *groundTask) bool { return k.slot == s })
+	g.signal(s, syscall.SIGSTOP)
+	time.Sleep(groundIdle + time.Second)
+	g.signal(s, syscall.SIGCONT)
 }
 
 // opReload changes the config, for good or for bad.

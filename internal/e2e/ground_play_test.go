@@ -26,7 +26,9 @@ const (
 	// groundPause is how long a step waits for the next, at most.
 	groundPause = 100 * time.Millisecond
 	// groundPatience is how long what must come may take once nothing is wrong any more: everything here is slow.
-	groundPatience = 2 * time.Minute
+	groundPatience = 5 * time.Minute
+	// groundIdle is how long a command may be silent that prints all the time.
+	groundIdle = 5 * time.Second
 )
 
 // ground is where a driver does what it likes: some runnels on one state, on a small disk, with a clock.
@@ -131,6 +133,7 @@ tools:
   lines: {shell: %[1]q, input: {count: {type: integer}, every: {type: integer}}}
   detached: {shell: %[1]q, input: {count: {type: integer}, every: {type: integer}}, detach: true}
   family: {shell: 'setsid sleep 601 & sleep 601 & (trap "" TERM HUP; sleep 601) & echo up; wait', grace: 300ms}
+  chatter: {shell: 'exec 2>/dev/null; while echo on; do sleep 0.05 || exit; done', idleTimeout: %[10]v, grace: 300ms}
   stubborn: {shell: 'trap "" TERM; echo up; sleep 601; sleep 601', grace: 200ms}
   noise: {shell: 'head -c 20000 /dev/urandom; printf "\033]0;title\007\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n"'}
   reloaded%[4]d: {command: [echo, "%[5]d"]}
@@ -141,7 +144,7 @@ upstreams:
 
 func (g *ground) writeConfig(n uint64) {
 	text := fmt.Sprintf(groundConfig, groundLines, []string{"0s", "300ms", "50s"}[n%3], []string{"0s", "5ms", "50ms"}[n/3%3], n%5, n,
-		filepath.Join(g.dir, groundDriver), asLiar, g.seed, filepath.Join(g.dir, groundProgram))
+		filepath.Join(g.dir, groundDriver), asLiar, g.seed, filepath.Join(g.dir, groundProgram), groundIdle)
 	g.replaceConfig(text)
 }
 

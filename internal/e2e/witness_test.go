@@ -30,11 +30,15 @@ type witness struct {
 	acks     map[int]chan string // what each subscriptions/listen agrees to
 	gone     chan struct{}
 
-	watch watcher // may be nil
+	watch    watcher       // may be nil
+	patience time.Duration // how long what must come may take
+	asked    bool          // its user can be asked: the watcher answers
 }
 
 // watcher sees each line of both directions; the server's is seen before the witness looks at it.
 type watcher interface {
+	// reading is asked once, for how the server's output is read.
+	reading(out io.Reader) io.Reader
 	sent(line []byte)
 	received(line []byte)
 }
@@ -49,13 +53,19 @@ type answer struct {
 
 func newWitness(t testing.TB, cmd *exec.Cmd) *witness {
 	t.Helper()
-	return newWatchedWitness(t, cmd, nil)
+	return startWitness(&witness{t: t, patience: watchdog}, cmd)
 }
 
-func newWatchedWitness(t testing.TB, cmd *exec.Cmd, watch watcher) *witness {
+func startWitness(w *witness, cmd *exec.Cmd) *witness {
+	t := w.t
 	t.Helper()
-	w := &witness{t: t, cmd: cmd, watch: watch, answers: map[int]chan answer{}, statuses: map[string]mcp.Task{}, updates: map[string]int{}, partials: map[string]int{}, acks: map[int]chan string{}, gone: make(chan struct{})}
-	in, out := pipes(t, cmd)
+	w.cmd, w.gone = cmd, make(chan struct{})
+	w.answers, w.statuses, w.updates, w.partials, w.acks = map[int]chan answer{}, map[string]mcp.Task{}, map[string]int{}, map[string]int{}, map[int]chan string{}
+	in, pipe := pipes(t, cmd)
+	out := io.Reader(pipe)
+	if w.watch != nil {
+		out = w.watch.reading(pipe)
+	}
 	w.in, cmd.Stderr = in, &w.log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -63,8 +73,11 @@ func newWatchedWitness(t testing.TB, cmd *exec.Cmd, watch watcher) *witness {
 	go w.read(out)
 	t.Cleanup(w.kill)
 	var opened mcp.InitializeResult
-	w.must(&opened, "initialize", map[string]any{"protocolVersion": newestHandshake, "clientInfo": map[string]any{"name": "witness", "version": "1"},
-		"capabilities": map[string]any{"tasks": map[string]any{"streaming": map[string]any{"partial": map[string]any{}}}}})
+	capabilities := map[string]any{"tasks": map[string]any{"streaming": map[string]any{"partial": map[string]any{}}}}
+	if w.asked {
+		capabilities["elicitation"] = map[string]any{}
+	}
+	w.must(&opened, "initialize", map[string]any{"protocolVersion": newestHandshake, "clientInfo": map[string]any{"name": "witness", "version": "1"}, "capabilities": capabilities})
 	return w
 }
 
@@ -102,6 +115,7 @@ func (w *witness) read(out io.Reader) {
 		}
 		w.mu.Lock()
 		switch {
+		case m.ID != nil && m.Method != "": // a question
 		case m.ID != nil && w.answers[*m.ID] != nil:
 			w.answers[*m.ID] <- m.answer
 			delete(w.answers, *m.ID)
@@ -169,7 +183,7 @@ func (w *witness) call(method string, params any) answer {
 		return a
 	case <-w.gone:
 		w.t.Fatalf("%s: the process is gone\nstderr:\n%s", method, &w.log)
-	case <-time.After(watchdog):
+	case <-time.After(w.patience):
 		w.t.Fatalf("%s: no answer\nstderr:\n%s", method, &w.log)
 	}
 	return answer{}
@@ -228,7 +242,7 @@ func (w *witness) acknowledged(request int) string {
 	select {
 	case said := <-ack:
 		return said
-	case <-time.After(watchdog):
+	case <-time.After(w.patience):
 		w.t.Fatalf("subscriptions/listen: no acknowledgement\nstderr:\n%s", &w.log)
 	}
 	return ""
@@ -262,7 +276,7 @@ func (w *witness) end() {
 	_ = w.in.Close()
 	select {
 	case <-w.gone:
-	case <-time.After(watchdog):
+	case <-time.After(w.patience):
 		w.t.Fatal("the server does not exit")
 	}
 	_ = w.cmd.Wait()
