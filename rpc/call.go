@@ -65,7 +65,10 @@ func (c *call) start(h Handler) {
 	c.batch.calls = append(c.batch.calls, func() { go c.run(h) })
 }
 
-func (c *call) run(h Handler) { c.answer(c.handle(h)) }
+func (c *call) run(h Handler) {
+	growStack()
+	c.answer(c.handle(h))
+}
 
 // answer sends the response. Only the first answer counts.
 //

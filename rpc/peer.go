@@ -116,7 +116,7 @@ func (p *peer) ReadObject(v any) (err error) {
 		}
 		text = p.take(&m, line)
 	}
-	return json.Unmarshal(text, v)
+	return v.(json.Unmarshaler).UnmarshalJSON(text)
 }
 
 // take hands out a message. It returns what the Conn gets instead, nil for nothing.
