@@ -28,9 +28,6 @@ func (l *Lane) Write(ctx context.Context, encode func(dst []byte) []byte) error 
 	return l.w.awaitTurn(ctx, 0, encode)
 }
 
-// WriteNow is about to go.
-func (l *Lane) WriteNow(func(dst []byte) []byte) (bool, error) { return false, nil }
-
 // awaitTurn is [Lane.Write]. slots is how many requests in flight it answers.
 func (w *writer) awaitTurn(ctx context.Context, slots int, encode func(dst []byte) []byte) error {
 	// A stream whose context has ended must say nothing more.
