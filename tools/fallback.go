@@ -97,10 +97,8 @@ func (s *service) startTask(ctx context.Context, in *Call) (*mcp.CallToolResult,
 	if len(p.Arguments) == 0 {
 		p.Arguments = json.RawMessage("{}")
 	}
-	if e.schema != nil {
-		if err := e.schema.Check(p.Arguments); err != nil {
-			return nil, fmt.Errorf("%w; %s has not been started", err, p.Tool)
-		}
+	if err := e.check(p.Arguments); err != nil {
+		return nil, fmt.Errorf("%w; %s has not been started", err, p.Tool)
 	}
 	d := deliverResult(in.caller)
 	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Handle: true})

@@ -269,15 +269,17 @@ func (e *entry) taskSupport() mcp.TaskSupport {
 	return e.spec.Execution.TaskSupport
 }
 
-// run checks the arguments and calls the tool. What a model can mend (bad arguments, a tool's plain
-// error) is a result with isError: "Input validation errors" are tool execution errors, which "contain
+// check says what is wrong with the arguments of a call.
+func (e *entry) check(arguments json.RawMessage) error {
+	if e.schema == nil {
+		return nil
+	}
+	return e.schema.Check(arguments)
+}
+
+// run calls the tool. What a model can mend (bad arguments, a tool's plain error) is a result with isError: "Input validation errors" are tool execution errors, which "contain
 // actionable feedback that language models can use to self-correct" (2025-11-25 server/tools, "Error Handling").
 func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, progress func(done, total float64, message string)) (*mcp.CallToolResult, string, error) {
-	if e.schema != nil {
-		if err := e.schema.Check(in.Arguments); err != nil {
-			return mcp.ErrorResult(err.Error()), err.Error(), nil
-		}
-	}
 	out := NewOutput(ctx, log, progress)
 	result, err := e.tool.Call(ctx, in, out)
 	out.end()

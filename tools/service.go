@@ -102,7 +102,12 @@ func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec ta
 	spec.Prepare = d.audience.prepare
 	in := &Call{Arguments: arguments, caller: d.caller, ask: d.audience.ask, askOther: d.audience.askOther, detach: s.o.Detach}
 	in.polls = func() bool { return s.polls || d.caller != nil && s.fallbackListed(d.caller) }
+	// On the goroutine of the request: the check needs stack, which that of a task would keep.
+	invalid := e.check(arguments)
 	spec.Work = func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
+		if invalid != nil {
+			return mcp.ErrorResult(invalid.Error()), invalid.Error(), nil
+		}
 		in.TaskID, in.run = run.ID(), run
 		result, message, err := e.run(ctx, in, run.Log(), d.audience.report)
 		if in.Said.Truncated && result != nil && in.keep(ctx) && (d.caller == nil || d.caller.Version.ResourceLinks) {
