@@ -30,10 +30,10 @@ type Config struct {
 
 	Upstreams map[string]Upstream `yaml:"upstreams"` // other servers, whose tools are served, too
 
-	file   string                  // the file's name, "" if there is none
-	lines  []string                // the file's text
-	places func() map[string]place // where the values stand in the file, by their paths, such as tools.test.command[2]; nil if there is none
-	set    map[string]string       // what set a value over the file, such as --max-line, by its path
+	file   string            // the file's name, "" if there is none
+	lines  []string          // the file's text
+	places map[string]place  // where the values stand in the file, by their paths, such as tools.test.command[2]
+	set    map[string]string // what set a value over the file, such as --max-line, by its path
 }
 
 // Server is what clients are told about the server.
@@ -264,18 +264,10 @@ func (c *Config) Origin(path string) string {
 	if from := c.set[path]; from != "" {
 		return from
 	}
-	if p, ok := c.place(path); ok {
+	if p, ok := c.places[path]; ok {
 		return fmt.Sprintf("%s:%d:%d", c.file, p.key.line, p.key.column)
 	}
 	return ""
-}
-
-// place tells where a value stands in the file. The first time, it reads the file's text once more.
-func (c *Config) place(path string) (p place, ok bool) {
-	if c.places != nil {
-		p, ok = c.places()[path]
-	}
-	return p, ok
 }
 
 // Dir is the directory of the file, where its commands run: "" if there is none.

@@ -14,7 +14,6 @@ import (
 // decoder decodes one document.
 type decoder struct {
 	config  *Config
-	places  map[string]place                // where the values stand, nil if nobody asks
 	fields  map[reflect.Type]map[string]int // see fieldIndex
 	nodes   int                             // that have been read, those behind aliases too
 	unfolds bool                            // to too many nodes, or too deep: nothing more is read
@@ -117,18 +116,14 @@ func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value, depth in
 
 // noteKey notes where the key of an entry stands.
 func (d *decoder) noteKey(path string, e mapEntry) {
-	if d.places != nil {
-		d.places[path] = place{key: nodePosition(e.key)}
-	}
+	d.config.places[path] = place{key: nodePosition(e.key)}
 }
 
 // noteValue notes where a value stands.
 func (d *decoder) noteValue(path string, n *yaml.Node) {
-	if d.places != nil {
-		p := d.places[path]
-		p.value = nodePosition(n)
-		d.places[path] = p
-	}
+	p := d.config.places[path]
+	p.value = nodePosition(n)
+	d.config.places[path] = p
 }
 
 func (d *decoder) mapping(path string, n *yaml.Node, v reflect.Value, depth int) {

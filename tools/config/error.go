@@ -113,7 +113,7 @@ func (c *Config) Locate(path string, err error) error {
 	}
 	problem = full + ": " + problem
 	for try := full; ; {
-		if p, ok := c.place(try); ok {
+		if p, ok := c.places[try]; ok {
 			at := p.value
 			if try == path || at == (position{}) {
 				at = p.key // it concerns the tool as a whole, or a key
