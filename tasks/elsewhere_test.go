@@ -127,6 +127,10 @@ func (s *slowAsk) Get(context.Context, string, string) (tasks.Task, error) {
 	return t, nil
 }
 
+func (s *slowAsk) Head(ctx context.Context, owner, id string) (tasks.Task, error) {
+	return s.Get(ctx, owner, id)
+}
+
 // Who runs a task has all of its time to cancel it from when it could know of that.
 func TestAskTimeoutBeginsWhenAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -27,20 +27,29 @@ func (r *Runner) running(id string) *Run {
 
 // Get returns a task of the owner as it is now, or ErrNotFound.
 func (r *Runner) Get(ctx context.Context, id string) (Task, error) {
+	return r.get(ctx, id, r.o.State.Get)
+}
+
+// Head is Get for who needs neither the outcome nor the segments of a task that has ended.
+func (r *Runner) Head(ctx context.Context, id string) (Task, error) {
+	return r.get(ctx, id, r.o.State.Head)
+}
+
+func (r *Runner) get(ctx context.Context, id string, stored func(ctx context.Context, owner, id string) (Task, error)) (Task, error) {
 	if run := r.Running(id); run != nil {
 		return run.live(), nil
 	}
 	if t, ok := r.unstored(id); ok {
 		return t, nil
 	}
-	t, err := r.o.State.Get(ctx, r.o.Owner, id)
+	t, err := stored(ctx, r.o.Owner, id)
 	if err == nil && t.Status == mcp.TaskWorking { // elsewhere
 		t.StatusMessage = Clip(t.LastLine(ctx))
 	}
 	return t, err
 }
 
-// List returns a page of the owner's tasks (see Store).
+// List returns a page of the owner's tasks (see State).
 func (r *Runner) List(ctx context.Context, cursor string, n int) ([]Task, string, error) {
 	page, next, err := r.o.State.List(ctx, r.o.Owner, cursor, n)
 	for i := range page {
@@ -89,12 +98,18 @@ func (r *Run) show(line string) Task {
 // maxMade is how many of the tasks that this process has made it remembers as its own.
 const maxMade = 10_000
 
+// madeTask is a task that this process has made.
+type madeTask struct {
+	id      string
+	expires time.Time
+}
+
 // remember notes a task of this process. r.mu is held.
-func (r *Runner) remember(id string) {
+func (r *Runner) remember(t *Task) {
 	if len(r.made) == maxMade {
 		r.made = append(r.made[:0], r.made[maxMade/2:]...)
 	}
-	r.made = append(r.made, id)
+	r.made = append(r.made, madeTask{t.ID, t.CreatedAt.Round(0).Add(t.TTL)})
 }
 
 // Newest returns up to n of the owner's tasks, the newest first: those that are older than the one with the id before, if it is not
@@ -106,7 +121,7 @@ func (r *Runner) Newest(ctx context.Context, n int, before string, own bool) (pa
 		return nil, false, err
 	}
 	for _, id := range slices.Backward(ids) {
-		t, err := r.Get(ctx, id)
+		t, err := r.Head(ctx, id)
 		switch {
 		case errors.Is(err, ErrNotFound): // it has expired
 			continue
@@ -124,15 +139,19 @@ func (r *Runner) Newest(ctx context.Context, n int, before string, own bool) (pa
 func (r *Runner) olderThan(ctx context.Context, n int, before string, own bool) (ids []string, err error) {
 	if own {
 		r.mu.Lock()
-		ids = slices.Clone(r.made)
-		r.mu.Unlock()
-		if before == "" {
-			return ids, nil
+		defer r.mu.Unlock()
+		for _, made := range r.made {
+			if made.id == before {
+				return ids, nil
+			}
+			if r.live[made.id] != nil || r.o.now().Before(made.expires) { // in a long session most have expired
+				ids = append(ids, made.id)
+			}
 		}
-		if i := slices.Index(ids, before); i >= 0 {
-			return ids[:i], nil
+		if before != "" {
+			return nil, ErrCursor
 		}
-		return nil, ErrCursor
+		return ids, nil
 	}
 	const page = 200
 	for cursor := ""; ; {

@@ -175,7 +175,7 @@ func (r *Runner) Cancel(ctx context.Context, id string) (Task, error) {
 			return run.Task(), nil
 		}
 	}
-	t, err := r.Get(ctx, id)
+	t, err := r.Head(ctx, id)
 	switch {
 	case err != nil:
 	case t.Status.Terminal():

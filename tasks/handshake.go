@@ -27,7 +27,7 @@ func (r *Run) Handle() mcp.CreateTaskResult {
 }
 
 func (r *Runner) getTask(ctx context.Context, _ *rpc.Caller, p mcp.TaskParams) (any, error) {
-	t, err := r.Get(ctx, p.TaskID)
+	t, err := r.Head(ctx, p.TaskID)
 	if err != nil {
 		return nil, WireError(err)
 	}

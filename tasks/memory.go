@@ -78,6 +78,11 @@ func (m *Memory) Get(_ context.Context, owner, id string) (Task, error) {
 	return s.Task, nil
 }
 
+// Head implements State.
+func (m *Memory) Head(ctx context.Context, owner, id string) (Task, error) {
+	return m.Get(ctx, owner, id)
+}
+
 // SetVariables implements State.
 func (m *Memory) SetVariables(_ context.Context, owner, id string, patch []byte) ([]byte, error) {
 	m.mu.Lock()

@@ -62,7 +62,7 @@ type Runner struct {
 	live     map[string]*Run   // Runs with a handle that have not ended
 	followed map[string]*Run   // Runs of Follow: of tasks that other processes run
 	hidden   map[string]*Run   // Runs without a handle that the store keeps
-	made     []string          // the ids of the last tasks that got a handle here, oldest first
+	made     []madeTask        // the last tasks that got a handle here, oldest first
 	working  map[*Run]struct{} // Runs with a handle whose [Run.Do] has not returned, though they may have ended
 
 	unsettled map[string]Task // ended, but their end could not be stored (settle.go)

@@ -63,7 +63,7 @@ func (r *Runner) setVariables(ctx context.Context, _ *rpc.Caller, params json.Ra
 	if run != nil && len(p.Set) > 0 {
 		return setAnswer(run.SetVariables(ctx, p.Set))
 	}
-	t, err := r.Get(ctx, p.TaskID)
+	t, err := r.Head(ctx, p.TaskID)
 	switch {
 	case err != nil:
 		return nil, WireError(err)

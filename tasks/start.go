@@ -115,7 +115,7 @@ func (r *Runner) enter(ctx context.Context, run *Run) error {
 	}
 	r.mu.Lock()
 	r.working[run] = struct{}{}
-	r.remember(run.id)
+	r.remember(&task)
 	r.mu.Unlock()
 	run.expiry = setAlarm(r.o.now, task.CreatedAt.Add(task.TTL), run.expire)
 	r.tellCreated(&task)

@@ -17,6 +17,9 @@ type State interface {
 	Put(ctx context.Context, t Task) error
 	// Get returns an owner's task, or ErrNotFound. A task can be seen until it has ended and its ttl is over.
 	Get(ctx context.Context, owner, id string) (Task, error)
+	// Head returns a task as Get does, but without its segments and, if it has ended, without its outcome: whatever their size, it costs
+	// the same. A task whose outcome is damaged may look as if it were not, until Get has read it.
+	Head(ctx context.Context, owner, id string) (Task, error)
 	// List returns up to n of an owner's tasks in the order in which they were made, and the cursor of the rest ("" if there is none).
 	// The first page has the cursor "". Outcomes, logs and segments may be left out.
 	List(ctx context.Context, owner, cursor string, n int) ([]Task, string, error)

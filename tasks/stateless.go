@@ -64,7 +64,7 @@ func (r *Runner) updateTask(ctx context.Context, p mcp.UpdateTaskParams) (any, e
 		run.Answer(p.InputResponses)
 		return nil, nil
 	}
-	t, err := r.Get(ctx, p.TaskID)
+	t, err := r.Head(ctx, p.TaskID)
 	if err != nil {
 		return nil, WireError(err)
 	}

@@ -34,7 +34,7 @@ func (r *Runner) Tail(ctx context.Context, id string, after int64, follow bool, 
 			return Task{ID: id}, context.Cause(ctx)
 		}
 	}
-	t, err := r.Get(ctx, id)
+	t, err := r.Head(ctx, id)
 	if err == nil {
 		_, err = tail(ctx, t.Log, after, write)
 	}

@@ -25,7 +25,7 @@ func (s *server) listen(ctx context.Context, c *rpc.Caller, params json.RawMessa
 	agreed := mcp.SubscriptionFilter{ToolsListChanged: wanted.ToolsListChanged}
 	var follow []*followed
 	for _, id := range wanted.TaskIDs {
-		if _, err := s.runner.Get(ctx, id); err != nil || slices.Contains(agreed.TaskIDs, id) {
+		if _, err := s.runner.Head(ctx, id); err != nil || slices.Contains(agreed.TaskIDs, id) {
 			continue // what is not there is not agreed to
 		}
 		f, err := s.follow(ctx, id)
@@ -262,7 +262,7 @@ func (l *subscription) tellOutput(ctx context.Context, id string, log *partials.
 
 // logOf is the log of a task that has ended, nil if there is none.
 func (s *server) logOf(ctx context.Context, id string) *partials.Log {
-	t, err := s.runner.Get(ctx, id)
+	t, err := s.runner.Head(ctx, id)
 	if err != nil {
 		return nil
 	}

@@ -182,7 +182,7 @@ func (s *server) findLog(ctx context.Context, c *rpc.Caller, params json.RawMess
 	if err != nil {
 		return t, p.URI, 0, err
 	}
-	if t, err = s.runner.Get(ctx, id); errors.Is(err, tasks.ErrNotFound) {
+	if t, err = s.runner.Head(ctx, id); errors.Is(err, tasks.ErrNotFound) {
 		err = NotFound(c, p.URI)
 	}
 	return t, p.URI, after, tasks.WireError(err)

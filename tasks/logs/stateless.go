@@ -88,7 +88,7 @@ func (s *server) watchedLogs(ctx context.Context, uris []string) (logs []watched
 		if err != nil || slices.Contains(agreed, uri) {
 			continue
 		}
-		if t, err := s.runner.Get(ctx, id); err == nil {
+		if t, err := s.runner.Head(ctx, id); err == nil {
 			agreed = append(agreed, uri)
 			logs = append(logs, watchedLog{uri, t, t.Log.Size()})
 		}

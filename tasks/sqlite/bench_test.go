@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -108,6 +109,24 @@ func BenchmarkSQLiteLog(b *testing.B) {
 	for b.Loop() {
 		if err := t.Log.Append(context.Background(), partials.Chunk{Data: line}); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// Does it cost the same to look at a task that has ended, however large its result is?
+func BenchmarkSQLiteHead(b *testing.B) {
+	s := openStore(b, Options{Dir: b.TempDir()})
+	for _, kib := range []int{1, 64, 512} {
+		id := fmt.Sprint("result", kib)
+		statetest.Put(b, s, statetest.Ended(statetest.Logged(id), mcp.TaskCompleted, strings.Repeat("x", kib<<10)))
+		for name, read := range map[string]func(context.Context, string, string) (tasks.Task, error){"head": s.Head, "get": s.Get} {
+			b.Run(fmt.Sprintf("%s/%dKiB", name, kib), func(b *testing.B) {
+				for b.Loop() {
+					if _, err := read(b.Context(), "local", id); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"os"
@@ -22,8 +23,8 @@ type database struct {
 	mu   sync.Mutex
 	live map[string]*keeping // tasks of this process that have not ended
 
-	doubted bool           // the lease was away: others may have ended tasks of this process
-	damaged map[int64]bool // tasks whose damage was told
+	doubted bool             // the lease was away: others may have ended tasks of this process
+	damaged map[int64]string // tasks whose damage was told, and what made them fail; "" = only some of their output cannot be read
 }
 
 // keeping is one task's output in the database: a partials.Backing. Of a task that has ended, or that another
@@ -31,6 +32,7 @@ type database struct {
 type keeping struct {
 	db   *database
 	task int64 // its number
+	id   string
 
 	// Nil if it only reads.
 	log      *partials.Log
@@ -87,14 +89,22 @@ func (d *database) ids(ctx context.Context, condition string, args ...any) (ids 
 	return ids, err
 }
 
-// tell logs damage, once for each task.
-func (d *database) tell(number int64, id, why string) {
+// tell logs damage, once for each task. failed is what has made the task fail, if it has.
+func (d *database) tell(number int64, id, why, failed string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.damaged[number] {
-		d.damaged[number] = true
+	before, told := d.damaged[number]
+	d.damaged[number] = cmp.Or(before, failed)
+	if !told {
 		d.o.Log.Error().Str("taskId", id).Int64("task", number).Str("damage", why).Msg("the state is damaged: a task cannot be read")
 	}
+}
+
+// told is what made a task fail when it was read before.
+func (d *database) told(number int64) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.damaged[number]
 }
 
 func (d *database) forget(id string) {

@@ -142,7 +142,7 @@ func (k *keeping) Load(ctx context.Context, pos int64, limit int) ([]partials.St
 			return nil, explain(err)
 		}
 		if err := checkStretch(&s, stop, last); err != nil {
-			k.db.tell(k.task, "", "its output: "+err.Error())
+			k.db.tell(k.task, k.id, "its output: "+err.Error(), "")
 			continue // it counts as no longer kept
 		}
 		last = s.End()
@@ -192,7 +192,7 @@ func (k *keeping) segmentsOf(ctx context.Context, r *row) ([]int64, error) {
 	ends, err := k.loadSegments(ctx, 0, 0, r.end)
 	if errors.Is(err, errSegments) {
 		r.fail(err.Error())
-		k.db.tell(r.number, r.ID, r.damage)
+		k.db.tell(r.number, r.ID, r.damage, r.damage)
 		return nil, nil
 	}
 	return ends, err

@@ -56,7 +56,7 @@ const hiddenExpires = -1
 
 // insert stores a new task. One that is hidden is found by nobody, counts against no limit, and need not outlive a loss of power.
 func (d *database) insert(t tasks.Task, hidden bool) (*keeping, error) {
-	k := &keeping{db: d, log: t.Log, segments: t.Segments, numbers: t.Merge}
+	k := &keeping{db: d, id: t.ID, log: t.Log, segments: t.Segments, numbers: t.Merge}
 	k.hidden.Store(hidden)
 	expires := expires(&t)
 	if hidden {

@@ -15,28 +15,49 @@ func (s *State) Get(ctx context.Context, owner, id string) (tasks.Task, error) {
 	if err != nil {
 		return tasks.Task{}, err
 	}
-	r, err := d.current(ctx, owner, id)
+	r, err := d.current(ctx, owner, id, "outcome")
 	if err != nil {
 		return tasks.Task{}, err
 	}
-	return d.stored(ctx, &r)
+	k := d.output(&r)
+	ends, err := k.segmentsOf(ctx, &r)
+	r.Log = partials.Stored(k, r.end)
+	r.Segments = partials.RestoreSegments(r.Log, ends, r.ending)
+	if r.keeper != "" {
+		r.Segments.Follow()
+	}
+	return r.Task, err
 }
 
-// current is a task as it stands in the database, when it was seen to that its keeper lives.
-func (d *database) current(ctx context.Context, owner, id string) (row, error) {
-	r, err := d.row(ctx, owner, id)
+// Head implements tasks.State.
+func (s *State) Head(ctx context.Context, owner, id string) (tasks.Task, error) {
+	d, err := s.open()
+	if err != nil {
+		return tasks.Task{}, err
+	}
+	r, err := d.current(ctx, owner, id, "NULL")
+	r.Log = partials.Stored(d.output(&r), r.end)
+	return r.Task, err
+}
+
+// output is what is stored of a task's output, to be read.
+func (d *database) output(r *row) *keeping { return &keeping{db: d, task: r.number, id: r.ID} }
+
+// current is a task as it stands in the database, when it was seen to that its keeper lives. outcome is what is read as its outcome.
+func (d *database) current(ctx context.Context, owner, id, outcome string) (row, error) {
+	r, err := d.row(ctx, owner, id, outcome)
 	if err == nil && d.orphaned(r.keeper) {
 		if err = d.recover(r.keeper); err == nil {
-			r, err = d.row(ctx, owner, id)
+			r, err = d.row(ctx, owner, id, outcome)
 		}
 	}
 	return r, err
 }
 
-func (d *database) row(ctx context.Context, owner, id string) (row, error) {
+func (d *database) row(ctx context.Context, owner, id, outcomeColumn string) (row, error) {
 	var outcome, variables []byte
 	var end sql.NullInt64
-	r, err := scanTask(d.read.QueryRowContext(ctx, "SELECT "+taskColumns+`, outcome, variables, (SELECT stop FROM log WHERE task = number ORDER BY start DESC LIMIT 1)
+	r, err := scanTask(d.read.QueryRowContext(ctx, "SELECT "+taskColumns+", "+outcomeColumn+`, variables, (SELECT stop FROM log WHERE task = number ORDER BY start DESC LIMIT 1)
 		FROM task WHERE id = ? AND owner = ? AND `+d.o.visible(), id, owner, d.o.Now().UnixNano()).Scan, &outcome, &variables, &end)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -47,21 +68,11 @@ func (d *database) row(ctx context.Context, owner, id string) (row, error) {
 	r.end = max(end.Int64, 0)
 	r.decode(outcome, variables)
 	if r.damage != "" {
-		d.tell(r.number, r.ID, r.damage)
+		d.tell(r.number, r.ID, r.damage, r.damage)
+	} else if why := d.told(r.number); why != "" {
+		r.fail(why)
 	}
 	return r, nil
-}
-
-// stored is the task of a row with what is stored of its output.
-func (d *database) stored(ctx context.Context, r *row) (tasks.Task, error) {
-	k := &keeping{db: d, task: r.number}
-	ends, err := k.segmentsOf(ctx, r)
-	r.Log = partials.Stored(k, r.end)
-	r.Segments = partials.RestoreSegments(r.Log, ends, r.ending)
-	if r.keeper != "" {
-		r.Segments.Follow()
-	}
-	return r.Task, err
 }
 
 // List implements tasks.State. A cursor spells the number of the last task shown.
@@ -108,7 +119,7 @@ func (d *database) list(ctx context.Context, owner string, after int64, n int) (
 		r, err := scanTask(scan)
 		page = append(page, r)
 		if r.damage != "" {
-			d.tell(r.number, r.ID, r.damage)
+			d.tell(r.number, r.ID, r.damage, r.damage)
 		}
 		return err
 	}, "SELECT "+taskColumns+" FROM task WHERE owner = ? AND number > ? AND "+d.o.visible()+" ORDER BY number LIMIT ?",

@@ -100,12 +100,12 @@ func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task
 	if err != nil {
 		return tasks.Task{}, err
 	}
-	r, err := d.row(ctx, t.Owner, t.ID)
+	r, err := d.row(ctx, t.Owner, t.ID, "outcome")
 	if err != nil {
 		return tasks.Task{}, err
 	}
 	r.Log, r.Segments = t.Log, t.Segments
-	k := &keeping{db: d, task: r.number, log: t.Log, segments: t.Segments, numbers: true}
+	k := &keeping{db: d, task: r.number, id: r.ID, log: t.Log, segments: t.Segments, numbers: true}
 	d.mu.Lock()
 	d.live[t.ID] = k
 	d.mu.Unlock()
@@ -167,11 +167,11 @@ func (s *State) Follow(ctx context.Context, owner, id string) (tasks.Task, error
 	if err != nil {
 		return tasks.Task{}, err
 	}
-	r, err := d.current(ctx, owner, id)
+	r, err := d.current(ctx, owner, id, "outcome")
 	if err != nil || r.Status.Terminal() {
 		return r.Task, err
 	}
-	k := &keeping{db: d, task: r.number}
+	k := d.output(&r)
 	ends, err := k.segmentsOf(ctx, &r)
 	if err != nil || r.Status.Terminal() {
 		return r.Task, err
@@ -216,11 +216,11 @@ func (s *State) Watch(ctx context.Context, t *tasks.Task) error {
 
 // look brings a task of another process up to date.
 func (d *database) look(ctx context.Context, t *tasks.Task) error {
-	r, err := d.current(ctx, t.Owner, t.ID)
+	r, err := d.current(ctx, t.Owner, t.ID, "outcome")
 	if err != nil {
 		return err
 	}
-	k := &keeping{db: d, task: r.number}
+	k := d.output(&r)
 	if size := t.Log.Size(); r.end > size {
 		tail, err := k.Load(ctx, max(size, r.end-lookBytes), 2*lookBytes) // the first stretch may begin before
 		if err != nil {
