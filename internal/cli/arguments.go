@@ -13,7 +13,7 @@ import (
 )
 
 // parseArguments makes the arguments of a call of key=value words and of a JSON object, over which the words win.
-func parseArguments(schema json.RawMessage, words []string, object string) (json.RawMessage, error) {
+func parseArguments(s term.Form, words []string, object string) (json.RawMessage, error) {
 	arguments := map[string]json.RawMessage{}
 	if object != "" {
 		if !utf8.ValidString(object) {
@@ -23,7 +23,6 @@ func parseArguments(schema json.RawMessage, words []string, object string) (json
 			return nil, fmt.Errorf("--json: %q is no JSON object", term.OneLine(object))
 		}
 	}
-	s := term.ReadForm(schema)
 	given := map[string]bool{}
 	var errs []error
 	for _, word := range words {

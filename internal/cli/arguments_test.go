@@ -4,13 +4,15 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"runnel/internal/term"
 )
 
 func TestArguments(t *testing.T) {
-	schema := json.RawMessage(`{"type":"object","properties":{
+	schema := term.ReadForm(json.RawMessage(`{"type":"object","properties":{
 		"s":{"type":"string"},"i":{"type":"integer"},"n":{"type":"number"},"b":{"type":"boolean"},"o":{"type":"object"},
 		"list":{"type":"array","items":{"type":"integer"}},"words":{"type":"array"},"maybe":{"type":["null","integer","string"]},
-		"any":{},"true":true,"either":{"anyOf":[{"type":"boolean"},{"type":"string"}]},"one":{"enum":["1","2"]},"some":{"enum":[1,2,true,null]},"const":{"oneOf":[{"const":4},{"const":"x"}]}},"required":["s"]}`)
+		"any":{},"true":true,"either":{"anyOf":[{"type":"boolean"},{"type":"string"}]},"one":{"enum":["1","2"]},"some":{"enum":[1,2,true,null]},"const":{"oneOf":[{"const":4},{"const":"x"}]}},"required":["s"]}`))
 	for _, c := range []struct{ Words, want string }{
 		{"", `{}`},
 		{"s=1", `{"s":"1"}`}, {"s=", `{"s":""}`}, {"s=a=b", `{"s":"a=b"}`}, {`s="`, `{"s":"\""}`},

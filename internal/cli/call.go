@@ -200,7 +200,11 @@ func (c *call) run(ctx context.Context) error {
 // result makes the call and returns its result.
 func (c *call) result(wanted context.Context) (json.RawMessage, error) {
 	if c.o.detach {
-		return nil, c.detached(wanted)
+		id, err := detach(wanted, c.client, c.tool.Name, c.arguments)
+		if err == nil {
+			c.written(c.view.Content(id + "\n"))
+		}
+		return nil, err
 	}
 	tool := c.tool
 	call := &remote.Params{Tool: tool.Name, Arguments: c.arguments}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -181,17 +180,9 @@ func (c *call) find(ctx context.Context, name string, server []string) error {
 	if c.tool, err = findTool(list, name, server); err != nil {
 		return err
 	}
-	if c.arguments, err = parseArguments(c.tool.InputSchema, c.o.arguments, c.o.object); err != nil {
-		return &serve.UsageError{Err: err, Hint: fmt.Sprintf("the arguments of %s are: %s", name, cmp.Or(usageOf(c.tool), "none"))}
+	form := term.ReadForm(c.tool.InputSchema)
+	if c.arguments, err = parseArguments(form, c.o.arguments, c.o.object); err != nil {
+		return &serve.UsageError{Err: err, Hint: fmt.Sprintf("the arguments of %s are: %s", name, cmp.Or(form.Usage(), "none"))}
 	}
 	return nil
-}
-
-// usageOf is how the arguments of a tool are written, "" if it has none.
-func usageOf(tool *mcp.Tool) string {
-	var usage []string
-	for _, p := range term.ReadForm(tool.InputSchema).Fields {
-		usage = append(usage, p.Usage())
-	}
-	return strings.Join(usage, " ")
 }

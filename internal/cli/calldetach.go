@@ -7,22 +7,23 @@ import (
 	"fmt"
 	"time"
 
+	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
 
 // detachPoll is how often a call looks whether its task goes on by itself: it may have to be confirmed before.
 const detachPoll = 50 * time.Millisecond
 
-// detached calls a tool as a task and prints its id when it goes on without this process.
-func (c *call) detached(wanted context.Context) error {
+// detach calls a tool as a task and returns its id when it goes on without this process.
+func detach(wanted context.Context, client *rpc.Client, tool string, arguments json.RawMessage) (string, error) {
 	ctx := context.WithoutCancel(wanted) // who is interrupted learns what there is to cancel
 	var handle mcp.CreateTaskResult
-	err := c.client.Call(ctx, "tools/call", map[string]any{
-		"name": c.tool.Name, "arguments": c.arguments,
+	err := client.Call(ctx, "tools/call", map[string]any{
+		"name": tool, "arguments": arguments,
 		"task": mcp.TaskMetadata{TTL: json.RawMessage("null")}, // the longest: nobody waits for it
 	}, &handle)
 	if err != nil {
-		return fmt.Errorf("%s: %w", c.tool.Name, err)
+		return "", fmt.Errorf("%s: %w", tool, err)
 	}
 	id := mcp.TaskParams{TaskID: handle.Task.TaskID}
 	for {
@@ -32,17 +33,16 @@ func (c *call) detached(wanted context.Context) error {
 				Detached bool `json:"runnel/detached"`
 			} `json:"_meta"`
 		}
-		if err := c.client.Call(ctx, "tasks/get", id, &t); err != nil {
-			return fmt.Errorf("%s: %w", c.tool.Name, err)
+		if err := client.Call(ctx, "tasks/get", id, &t); err != nil {
+			return "", fmt.Errorf("%s: %w", tool, err)
 		}
 		switch {
 		case wanted.Err() != nil:
-			return errors.Join(context.Cause(wanted), c.client.Call(ctx, "tasks/cancel", id, nil))
+			return "", errors.Join(context.Cause(wanted), client.Call(ctx, "tasks/cancel", id, nil))
 		case t.Meta.Detached:
-			c.written(c.view.Content(t.TaskID + "\n"))
-			return nil
+			return t.TaskID, nil
 		case t.Status.Terminal():
-			return fmt.Errorf("%s: %s", c.tool.Name, t.StatusMessage)
+			return "", fmt.Errorf("%s: %s", tool, t.StatusMessage)
 		}
 		select {
 		case <-time.After(detachPoll):

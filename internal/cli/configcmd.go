@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -81,7 +80,9 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 	if err := i.summarize(file, conf); err != nil {
 		return err
 	}
-	i.tellTrust(file)
+	if why := i.Trust().Refuses(file); why != "" {
+		i.Say(zerolog.WarnLevel, why)
+	}
 	return nil
 }
 
@@ -92,23 +93,8 @@ func (i *invocation) checkWhole(conf *config.Config) error {
 	return errors.Join(conf.Check(), err, wrong, command.CheckSchemas(conf, commands))
 }
 
-// tellTrust says of a file that would have to be found in the current directory whether it would be taken.
-func (i *invocation) tellTrust(file string) {
-	if filepath.Base(file) != config.FileName {
-		return
-	}
-	path, err := serve.PlaceOf(file)
-	text, _, wrong := serve.ReadRegular(file)
-	if err != nil || wrong != nil || i.IsOwn(path) { // it was read just now, from a pipe perhaps
-		return
-	}
-	if why := i.Distrust(path, text); why != "" {
-		i.Say(zerolog.WarnLevel, fmt.Sprintf("It is not trusted (%s): where it is only found, it is left out until you run: runnel trust %s", why, serve.ShownPath(path)))
-	}
-}
-
 func (i *invocation) summarize(file string, conf *config.Config) error {
-	if _, err := fmt.Fprintf(i.Stdout, "%s: fine, %s%s\n", file, count(len(conf.Tools), "tool"), andServers(conf)); err != nil {
+	if _, err := fmt.Fprintf(i.Stdout, "%s: fine, %s%s\n", file, term.Count(len(conf.Tools), "tool"), andServers(conf)); err != nil {
 		return err
 	}
 	table := tabwriter.NewWriter(i.Stdout, 0, 0, 2, ' ', 0)

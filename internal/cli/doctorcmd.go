@@ -173,17 +173,9 @@ func (d *diagnosis) upstreams(ctx context.Context, conf *config.Config) {
 		case a.err != nil:
 			d.bad("upstream "+u.Name(), "%v", a.err)
 		default:
-			d.fine("upstream "+u.Name(), "%s, protocol %s, %s, %d ms", term.Printable(strings.TrimSpace(a.Server.Name+" "+a.Server.Version)), a.Protocol, count(a.Tools, "tool"), a.After.Milliseconds())
+			d.fine("upstream "+u.Name(), "%s, protocol %s, %s, %d ms", term.Printable(strings.TrimSpace(a.Server.Name+" "+a.Server.Version)), a.Protocol, term.Count(a.Tools, "tool"), a.After.Milliseconds())
 		}
 	}
-}
-
-// count is a number of things.
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 func (d *diagnosis) program(what string, find func() (string, error)) {

@@ -27,6 +27,9 @@ type local struct {
 	runner *tasks.Runner
 }
 
+// cancelPatience is how long a cancellation may take: an owner that runs looks for it several times a second.
+const cancelPatience = 3 * time.Second
+
 // errNoState tells that no task has been kept where this command looks.
 var errNoState = errors.New("there is no state")
 

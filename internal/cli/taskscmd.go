@@ -44,9 +44,6 @@ call that a host waits for is among them while it runs. An id may be cut short, 
 	return cmd
 }
 
-// cancelPatience is how long a cancellation may take: an owner that runs looks for it several times a second.
-const cancelPatience = 3 * time.Second
-
 func (i *invocation) cancelCommand() *cobra.Command {
 	return i.aboutTask("cancel ID", "Cancel a task, whichever runnel runs it",
 		"Asks the runnel that runs the task to cancel it, and waits until that has happened: its command has ended then, or is being ended.",

@@ -150,16 +150,16 @@ func (i *invocation) printTool(tool *mcp.Tool, server []string) error {
 			b.WriteString(term.Printable(strings.TrimRight(line, "\r\n")) + "\n")
 		}
 	}
-	call := "runnel call " + strings.TrimSpace(term.Printable(tool.Name)+" "+usageOf(tool))
+	form := term.ReadForm(tool.InputSchema)
+	call := "runnel call " + strings.TrimSpace(term.Printable(tool.Name)+" "+form.Usage())
 	if len(server) > 0 {
 		call += " -- " + term.Printable(strings.Join(server, " "))
 	}
 	fmt.Fprintf(&b, "\nCall it:\n  %s\n", call)
-	properties := term.ReadForm(tool.InputSchema).Fields
-	if len(properties) > 0 {
+	if len(form.Fields) > 0 {
 		b.WriteString("\nArguments:\n")
 		table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-		for _, p := range properties {
+		for _, p := range form.Fields {
 			_, _ = fmt.Fprintf(table, "  %s\t%s\n", strings.Trim(p.Usage(), "[]"), term.Printable(p.About()))
 		}
 		_ = table.Flush() // memory takes all

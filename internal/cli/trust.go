@@ -42,14 +42,20 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
 				return err
 			}
 			if list {
-				return i.ListTrust()
+				lines, err := i.Trust().List()
+				for _, line := range lines {
+					if _, err := fmt.Fprintln(i.Stdout, line); err != nil {
+						return err
+					}
+				}
+				return err
 			}
 			file := config.FileName
 			if len(args) > 0 {
 				file = args[0]
 			}
 			if remove {
-				return i.EndTrust(file)
+				return i.Trust().Remove(file)
 			}
 			if filepath.Base(file) != config.FileName {
 				return misuse(cmd, "%s needs no trust: only a file named %s is ever found without being named", serve.ShownPath(file), config.FileName)
@@ -60,10 +66,6 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
 			} else if err != nil {
 				return fmt.Errorf("%s: %w", serve.ShownPath(file), err)
 			}
-			path, err := serve.PlaceOf(file)
-			if err != nil {
-				return err
-			}
 			conf, err := config.Parse(file, text)
 			if err == nil {
 				err = i.checkWhole(conf)
@@ -71,7 +73,8 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
 			if err != nil {
 				return &serve.UsageError{Err: err, Hint: "it is not trusted: mend it first"}
 			}
-			if err := i.Trust(path, text); err != nil {
+			path, err := i.Trust().Add(file, text)
+			if err != nil {
 				return fmt.Errorf("keeping the trust in mind: %w", err)
 			}
 			// All of it: a summary would leave out what may matter, such as a variable that changes what a program does.

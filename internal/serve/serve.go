@@ -96,14 +96,6 @@ func (s *Setup) observer(ctx context.Context, log zerolog.Logger) tasks.Observer
 	return m
 }
 
-func limits(conf *config.Config) tasks.Limits {
-	return tasks.Limits{
-		MaxLive:              conf.Tasks.MaxLive,
-		MaxStartsPerMinute:   conf.Tasks.MaxStartsPerMinute,
-		MaxRequestsPerSecond: conf.Tasks.MaxRequestsPerSecond,
-	}
-}
-
 // Connect wires the rooms and serves one client.
 func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.Set, store tasks.State, log zerolog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)

@@ -49,6 +49,9 @@ func (s *Setup) UntilHangup(ctx context.Context) context.Context {
 	return ctx
 }
 
+// Trust is what the user trusts.
+func (s *Setup) Trust() Trust { return Trust{s.Getenv} }
+
 // Getenv returns the value of a variable, "" if it is not set.
 func (s *Setup) Getenv(name string) string {
 	for _, variable := range slices.Backward(s.Env) {

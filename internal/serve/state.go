@@ -74,3 +74,11 @@ func recoverState(ctx context.Context, store tasks.State, log zerolog.Logger) {
 	})
 	context.AfterFunc(ctx, func() { timer.Stop() })
 }
+
+func limits(conf *config.Config) tasks.Limits {
+	return tasks.Limits{
+		MaxLive:              conf.Tasks.MaxLive,
+		MaxStartsPerMinute:   conf.Tasks.MaxStartsPerMinute,
+		MaxRequestsPerSecond: conf.Tasks.MaxRequestsPerSecond,
+	}
+}

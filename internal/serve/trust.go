@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,6 +20,11 @@ import (
 // A config file says which programs run. One that was only found in the current directory may be anybody's: it came with a
 // repository, or lay in a folder for downloads. It counts once its user has said "runnel trust", as long as neither its
 // place nor its content changes. What it starts (a script beside it) may change.
+
+// Trust knows which config files the user trusts.
+type Trust struct {
+	Getenv func(name string) string
+}
 
 // untrusted is why the config file in the current directory is left out.
 type untrusted struct {
@@ -47,23 +53,23 @@ func ShownPath(path string) string {
 
 // readHere reads the config file in the current directory if its user trusts it; info is nil if there is none, or if it is left out.
 // The text that is checked is the one that is returned: the file may be another one by now.
-func (s *Setup) readHere() (text []byte, info os.FileInfo, left *untrusted) {
+func (t Trust) readHere() (text []byte, info os.FileInfo, left *untrusted) {
 	file := config.FileName
 	text, info, err := ReadRegular(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	}
-	path, placeErr := PlaceOf(file)
+	path, placeErr := placeOf(file)
 	if placeErr != nil {
 		return nil, nil, &untrusted{file, placeErr.Error()}
 	}
-	if s.IsOwn(path) {
+	if t.places(path) {
 		return nil, nil, nil // it is looked at next
 	}
 	if err != nil {
 		return nil, nil, &untrusted{path, err.Error()}
 	}
-	if why := s.Distrust(path, text); why != "" {
+	if why := t.distrust(path, text); why != "" {
 		return nil, nil, &untrusted{path, why}
 	}
 	return text, info, nil
@@ -85,9 +91,9 @@ func ReadRegular(file string) (text []byte, info os.FileInfo, err error) {
 	return text, info, err
 }
 
-// PlaceOf is the absolute path of a file, without links in its folder: the commands of a config run there. The file itself may be
+// placeOf is the absolute path of a file, without links in its folder: the commands of a config run there. The file itself may be
 // a link, of which the content counts.
-func PlaceOf(file string) (string, error) {
+func placeOf(file string) (string, error) {
 	path, err := filepath.Abs(file)
 	if err != nil {
 		return "", err
@@ -96,18 +102,16 @@ func PlaceOf(file string) (string, error) {
 	return filepath.Join(dir, filepath.Base(path)), err
 }
 
-// IsOwn reports whether a place is the one in the user's config directory.
-func (s *Setup) IsOwn(path string) bool {
-	for _, own := range config.Places(s.Getenv)[1:] {
-		if place, err := PlaceOf(own); err == nil && place == path {
-			return true
-		}
-	}
-	return false
+// places reports whether runnel finds the file at a place without being told, in the user's own config directory.
+func (t Trust) places(path string) bool {
+	return slices.ContainsFunc(config.Places(t.Getenv)[1:], func(own string) bool {
+		place, err := placeOf(own)
+		return err == nil && place == path
+	})
 }
 
-// trust is what is kept of a file that a user trusts.
-type trust struct {
+// kept is what is kept of a file that a user trusts.
+type kept struct {
 	Path   string `json:"path"`
 	SHA256 string `json:"sha256"` // of the content
 }
@@ -117,10 +121,10 @@ func hash(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// trustDir is where the files that the user trusts are kept in mind, one file each. It is the user's own, whatever a config says; where
+// dir is where the files that the user trusts are kept in mind, one file each. It is the user's own, whatever a config says; where
 // others may write, they would decide what is trusted.
-func (s *Setup) trustDir() (string, error) {
-	state, err := config.Default().StateDir(s.Getenv)
+func (t Trust) dir() (string, error) {
+	state, err := config.Default().StateDir(t.Getenv)
 	if err != nil {
 		return "", err
 	}
@@ -140,39 +144,62 @@ func (s *Setup) trustDir() (string, error) {
 	return trusted, nil
 }
 
-// Distrust says why a file with this content is not trusted, "" if it is.
-func (s *Setup) Distrust(path string, text []byte) string {
-	dir, err := s.trustDir()
+// Refuses says why a file, if it is only found in the current directory, is left out, "" if it is not.
+func (t Trust) Refuses(file string) string {
+	path, err := placeOf(file)
+	text, _, wrong := ReadRegular(file)
+	if filepath.Base(file) != config.FileName || err != nil || wrong != nil || t.places(path) { // it may have been a pipe
+		return ""
+	}
+	if why := t.distrust(path, text); why != "" {
+		return fmt.Sprintf("It is not trusted (%s): where it is only found, it is left out until you run: runnel trust %s", why, ShownPath(path))
+	}
+	return ""
+}
+
+// distrust says why a file with this content is not trusted, "" if it is.
+func (t Trust) distrust(path string, text []byte) string {
+	dir, err := t.dir()
 	if err != nil {
 		return err.Error()
 	}
-	kept, err := os.ReadFile(filepath.Join(dir, hash([]byte(path))))
-	var t trust
+	k, err := readKept(filepath.Join(dir, hash([]byte(path))))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "nobody has trusted it yet"
-	case err != nil:
+	case errors.As(err, new(*fs.PathError)):
 		return err.Error()
-	case json.Unmarshal(kept, &t) != nil || t.Path != path || t.SHA256 != hash(text):
+	case err != nil || k.Path != path || k.SHA256 != hash(text):
 		return "it has changed since it was trusted"
 	}
 	return ""
 }
 
-// Trust keeps in mind that the user trusts a file with this content.
-func (s *Setup) Trust(path string, text []byte) error {
-	dir, err := s.trustDir()
+func readKept(file string) (k kept, err error) {
+	line, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(line, &k)
+	}
+	return k, err
+}
+
+// Add keeps in mind that the user trusts a file with this content.
+func (t Trust) Add(file string, text []byte) (path string, err error) {
+	if path, err = placeOf(file); err != nil {
+		return "", err
+	}
+	dir, err := t.dir()
 	if err != nil {
-		return fmt.Errorf("%w: a named file (--config) needs no trust", err)
+		return "", fmt.Errorf("%w: a named file (--config) needs no trust", err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
+		return "", err
 	}
 	f, err := os.CreateTemp(dir, ".new-") // which nobody else may read
 	if err != nil {
-		return err
+		return "", err
 	}
-	line, _ := json.Marshal(trust{path, hash(text)})
+	line, _ := json.Marshal(kept{path, hash(text)})
 	_, err = f.Write(append(line, '\n'))
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
@@ -181,43 +208,37 @@ func (s *Setup) Trust(path string, text []byte) error {
 	if err != nil {
 		_ = os.Remove(f.Name())
 	}
-	return err
+	return path, err
 }
 
-// ListTrust prints what is trusted.
-func (s *Setup) ListTrust() error {
-	dir, err := s.trustDir()
+// List says what is trusted, a line a file.
+func (t Trust) List() (lines []string, err error) {
+	dir, err := t.dir()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	kept, err := filepath.Glob(filepath.Join(dir, "*")) // not what begins with a dot: it is being written
-	for _, file := range kept {
-		var t trust
-		line, err := os.ReadFile(file)
-		if err == nil {
-			err = json.Unmarshal(line, &t)
-		}
+	files, err := filepath.Glob(filepath.Join(dir, "*")) // not what begins with a dot: it is being written
+	for _, file := range files {
+		k, err := readKept(file)
 		if err != nil {
-			return fmt.Errorf("%s: %w", file, err)
+			return lines, fmt.Errorf("%s: %w", file, err)
 		}
-		note := ""
-		if text, _, err := ReadRegular(t.Path); err != nil || hash(text) != t.SHA256 {
-			note = "  (changed or gone since)"
+		line := ShownPath(k.Path)
+		if text, _, err := ReadRegular(k.Path); err != nil || hash(text) != k.SHA256 {
+			line += "  (changed or gone since)"
 		}
-		if _, err := fmt.Fprintln(s.Stdout, ShownPath(t.Path)+note); err != nil {
-			return err
-		}
+		lines = append(lines, line)
 	}
-	return err
+	return lines, err
 }
 
-// EndTrust forgets that the user trusts a file.
-func (s *Setup) EndTrust(file string) error {
-	path, err := PlaceOf(file)
+// Remove forgets that the user trusts a file.
+func (t Trust) Remove(file string) error {
+	path, err := placeOf(file)
 	if err != nil {
 		return err
 	}
-	dir, err := s.trustDir()
+	dir, err := t.dir()
 	if err != nil {
 		return err
 	}

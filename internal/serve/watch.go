@@ -23,7 +23,7 @@ const settle = 200 * time.Millisecond
 func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, set *upstream.Set, log zerolog.Logger) {
 	trusted := "" // where it shows that the file is trusted again
 	if file == config.FileName && s.Options.Config == "" {
-		trusted, _ = s.trustDir() // it is there: the file is trusted
+		trusted, _ = s.Trust().dir() // it is there: the file is trusted
 	}
 	var events <-chan fsnotify.Event
 	var errs <-chan error

@@ -71,6 +71,15 @@ func ReadForm(schema json.RawMessage) (s Form) {
 	return s
 }
 
+// Usage is how all arguments are written, "" if there are none.
+func (s *Form) Usage() string {
+	var usage []string
+	for _, f := range s.Fields {
+		usage = append(usage, f.Usage())
+	}
+	return strings.Join(usage, " ")
+}
+
 func (s *Form) Find(name string) *Field {
 	for n := range s.Fields {
 		if s.Fields[n].Name == name {

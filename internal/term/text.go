@@ -99,3 +99,11 @@ func size(base64 string) string {
 	}
 	return fmt.Sprintf("%d bytes", len(base64)/4*3-strings.Count(base64[max(len(base64)-2, 0):], "="))
 }
+
+// Count is a number of things.
+func Count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
