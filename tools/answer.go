@@ -6,7 +6,6 @@ import (
 	"math"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
-	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"time"
 )
@@ -222,41 +221,6 @@ func (s *service) park(p *mcp.CallToolParams, d *delivery, questions map[string]
 		Result: mcp.InputRequiredResult{ResultType: mcp.ResultInputRequired, InputRequests: questions, RequestState: state},
 		Drop:   drop,
 	}, nil
-}
-
-// needCapabilities refuses to put questions to a client that cannot answer one of them.
-func needCapabilities(c *rpc.Caller, questions map[string]mcp.InputRequest) error {
-	for _, q := range questions {
-		switch {
-		case canDo(c, q.Method, q.Params):
-		case q.Method == "elicitation/create" && rawjson.StringMember(q.Params, "mode") != "url":
-			return needElicitation(c)
-		default:
-			return &rpc.Error{Code: mcp.CodeMissingCapability, Message: "missing required client capability for " + q.Method,
-				Data: json.RawMessage(requiredFor[q.Method])}
-		}
-	}
-	return nil
-}
-
-// requiredFor is the data of the error about a missing capability, by what is asked.
-var requiredFor = map[string]string{
-	"elicitation/create":     `{"requiredCapabilities":{"elicitation":{"url":{}}}}`,
-	"sampling/createMessage": `{"requiredCapabilities":{"sampling":{}}}`,
-	"roots/list":             `{"requiredCapabilities":{"roots":{}}}`,
-}
-
-// needElicitation refuses what asks the user of a client that cannot: "If processing a request requires a capability the
-// client did not include [...], the server MUST return a MissingRequiredClientCapabilityError" (2026-07-28 basic, "_meta").
-func needElicitation(c *rpc.Caller) error {
-	if c.Capabilities.AsksByForm() {
-		return nil
-	}
-	return &rpc.Error{
-		Code:    mcp.CodeMissingCapability,
-		Message: "missing required client capability: elicitation by form",
-		Data:    json.RawMessage(`{"requiredCapabilities":{"elicitation":{"form":{}}}}`),
-	}
 }
 
 // resume takes a call up again that was answered with questions.

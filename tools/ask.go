@@ -12,14 +12,6 @@ import (
 	"runnel/tools/schema"
 )
 
-// Question is what a tool asks the user of the client.
-type Question struct {
-	Message string
-	// Schema of the answer's content: a JSON Schema object with properties of primitive types
-	// (2025-06-18 client/elicitation, "Requested Schema").
-	Schema json.RawMessage
-}
-
 // check says what is wrong with the content of an answer. Servers "SHOULD validate received data matches the requested
 // schema" (client/elicitation, "Security Considerations"). No content is an empty form.
 func (q *Question) check(content json.RawMessage) error {
@@ -54,15 +46,6 @@ func (q *Question) takesSeveral() bool {
 	}
 	return false
 }
-
-// Answer is what the user did with a question.
-type Answer struct {
-	Action  mcp.ElicitAction
-	Content json.RawMessage // with mcp.ElicitAccept: what the schema asked for
-}
-
-// ErrCannotAsk is what Ask returns when the client has no way to ask its user.
-var ErrCannotAsk = errors.New("this client cannot ask its user: it does not support elicitation")
 
 // Ask asks the user and waits for the answer, for as long as ctx lasts; meanwhile the task is input_required.
 // It returns ErrCannotAsk at once if the client cannot ask. Several questions may be asked at once.
@@ -124,4 +107,39 @@ func canDo(c *rpc.Caller, method string, params json.RawMessage) bool {
 
 func errCannotDo(method string) *rpc.Error {
 	return rpc.Errorf(mcp.CodeMethodNotFound, "%s: the client does not support it", method)
+}
+
+// needCapabilities refuses to put questions to a client that cannot answer one of them.
+func needCapabilities(c *rpc.Caller, questions map[string]mcp.InputRequest) error {
+	for _, q := range questions {
+		switch {
+		case canDo(c, q.Method, q.Params):
+		case q.Method == "elicitation/create" && rawjson.StringMember(q.Params, "mode") != "url":
+			return needElicitation(c)
+		default:
+			return &rpc.Error{Code: mcp.CodeMissingCapability, Message: "missing required client capability for " + q.Method,
+				Data: json.RawMessage(requiredFor[q.Method])}
+		}
+	}
+	return nil
+}
+
+// requiredFor is the data of the error about a missing capability, by what is asked.
+var requiredFor = map[string]string{
+	"elicitation/create":     `{"requiredCapabilities":{"elicitation":{"url":{}}}}`,
+	"sampling/createMessage": `{"requiredCapabilities":{"sampling":{}}}`,
+	"roots/list":             `{"requiredCapabilities":{"roots":{}}}`,
+}
+
+// needElicitation refuses what asks the user of a client that cannot: "If processing a request requires a capability the
+// client did not include [...], the server MUST return a MissingRequiredClientCapabilityError" (2026-07-28 basic, "_meta").
+func needElicitation(c *rpc.Caller) error {
+	if c.Capabilities.AsksByForm() {
+		return nil
+	}
+	return &rpc.Error{
+		Code:    mcp.CodeMissingCapability,
+		Message: "missing required client capability: elicitation by form",
+		Data:    json.RawMessage(`{"requiredCapabilities":{"elicitation":{"form":{}}}}`),
+	}
 }

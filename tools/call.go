@@ -6,6 +6,7 @@ import (
 	"maps"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"slices"
 	"time"
@@ -143,7 +144,7 @@ func (s *service) firstResponse(ctx context.Context, d *delivery) json.RawMessag
 	_ = r.Wait(wait, 1) // whatever comes of it, what there is goes out
 	handle := run.Handle()
 	maps.Copy(handle.Meta, tasks.Related(run.ID()))
-	first, complete := run.Segments().First(encode(handle.Task), encode(handle.Meta), mcp.MaxPage)
+	first, complete := run.Segments().First(rawjson.Encode(handle.Task), rawjson.Encode(handle.Meta), mcp.MaxPage)
 	if complete && d.streamed != nil {
 		d.streamed()
 	}

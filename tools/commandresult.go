@@ -11,7 +11,7 @@ import (
 // commandResult reports whether a result is a command's, and its exit code; 0 if a signal ended it.
 func commandResult(r *mcp.CallToolResult) (exitCode int, is bool) {
 	var command struct{ ExitCode int }
-	is = r.Meta[mcp.MetaCommand] != nil && json.Unmarshal(encode(r.Meta[mcp.MetaCommand]), &command) == nil
+	is = r.Meta[mcp.MetaCommand] != nil && json.Unmarshal(rawjson.Encode(r.Meta[mcp.MetaCommand]), &command) == nil
 	return command.ExitCode, is
 }
 

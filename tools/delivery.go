@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"runnel/partials"
@@ -53,27 +54,39 @@ type progressReport struct {
 	message     string
 }
 
-// deliver makes the delivery of a call's first request.
-func (s *service) deliver(c *rpc.Caller, handle bool, mode mcp.ResponseMode) *delivery {
-	d := &delivery{audience: &audience{}, caller: c, handle: handle, spelling: chooseSpelling(c, handle, mode), o: &s.o}
-	d.audience.current.Store(d)
-	return d
+// audience is the client of a call. In the stateless era a call may be answered with questions, and come back as another request: what
+// it hears then is another delivery, and all else goes on.
+//
+// In the handshake era a question goes out as elicitation/create, at once and not only when tasks/result is called: some hosts only
+// ever call tasks/get. In the stateless era the server writes no requests: who waits for the call's answer, or for its task, finds
+// the question there.
+type audience struct {
+	run     *tasks.Run // set by prepare
+	current atomic.Pointer[delivery]
+
+	mu        sync.Mutex
+	turn      chan struct{}  // holds an element for each open question, as many as may be; nil before the first
+	end       rpc.Latch      // of the task
+	questions sync.WaitGroup // that are open
 }
 
-// deliverResult makes the delivery of a call whose client is told nothing until it asks.
-func deliverResult(c *rpc.Caller) *delivery {
-	d := &delivery{audience: &audience{}, caller: c, spelling: byResult}
-	d.audience.current.Store(d)
-	return d
+// prepare is called with the run before it starts, so that its output is read from the beginning.
+func (a *audience) prepare(run *tasks.Run) {
+	a.run = run
+	a.current.Load().open()
+	run.SilenceBy(func() {
+		a.current.Load().silence()
+		a.withdraw()
+	})
 }
 
-// deliverRest makes the delivery of a call that has come back with answers.
-func (s *service) deliverRest(c *rpc.Caller, a *audience, from int64) *delivery {
-	d := &delivery{audience: a, caller: c, spelling: chooseSpelling(c, false, ""), from: from, o: &s.o}
-	d.open()
-	a.current.Store(d)
-	return d
+// report passes on what the tool says of its progress.
+func (a *audience) report(done, total float64, message string) {
+	a.current.Load().report(progressReport{done, total, message})
 }
+
+// caller is who made the newest request of the call: capabilities are each request's own.
+func (a *audience) caller() *rpc.Caller { return a.current.Load().caller }
 
 // open begins to read the output, in the way of its spelling.
 func (d *delivery) open() {

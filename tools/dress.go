@@ -69,7 +69,7 @@ func withoutMeta(c mcp.ContentBlock) mcp.ContentBlock {
 		return c
 	}
 	delete(block, "_meta")
-	return encode(block)
+	return rawjson.Encode(block)
 }
 
 // dressed is a dialect whose content is what a version knows.

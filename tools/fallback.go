@@ -72,13 +72,6 @@ func (t *fallbackTool) Call(ctx context.Context, in *Call, _ *Output) (*mcp.Call
 	return result, err
 }
 
-// aboutTask is a result that says something about a task.
-func aboutTask(text string, task taskMeta) *mcp.CallToolResult {
-	r := mcp.Result(text)
-	r.Meta = map[string]any{mcp.MetaTask: task}
-	return r
-}
-
 func (s *service) startTask(ctx context.Context, in *Call) (*mcp.CallToolResult, error) {
 	var p struct {
 		Tool      string          `json:"tool"`
@@ -109,9 +102,6 @@ func (s *service) startTask(ctx context.Context, in *Call) (*mcp.CallToolResult,
 	return aboutTask(fmt.Sprintf("%s runs as task %s. Call get_task_result with {\"task_id\": %q} to wait for its output and its result; cancel_task stops it.",
 		p.Tool, run.ID(), run.ID()), taskMeta{TaskID: run.ID(), Status: mcp.TaskWorking}), nil
 }
-
-// errNoTask is a task id that is unknown, expired or somebody else's.
-func errNoTask(id string) error { return fmt.Errorf("task %q is unknown or has expired", id) }
 
 func (s *service) cancelTask(ctx context.Context, in *Call) (*mcp.CallToolResult, error) {
 	var p struct {

@@ -55,8 +55,8 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 	result.Meta[mcp.MetaTask] = task
 	switch {
 	case e.spec.OutputSchema == nil:
-	case !e.joined && schema.New(e.spec.OutputSchema, "").Check(encode(task)) == nil:
-		result.StructuredContent = encode(task)
+	case !e.joined && schema.New(e.spec.OutputSchema, "").Check(rawjson.Encode(task)) == nil:
+		result.StructuredContent = rawjson.Encode(task)
 	default: // clients check all other results by the schema
 		result.IsError = true
 	}
@@ -88,13 +88,3 @@ func (d *delivery) endPartials() {
 	}
 	_ = d.caller.Notify(m.Method, m.Params) // fails only when nobody is there to read it
 }
-
-// taskMeta is what results that are about a task tell programs, in _meta.
-type taskMeta struct {
-	TaskID string         `json:"taskId"`
-	Status mcp.TaskStatus `json:"status"`
-	Next   int64          `json:"next"` // position in the log behind what was shown
-}
-
-// encode writes as JSON what certainly can be.
-func encode(v any) json.RawMessage { return rawjson.Encode(v) }

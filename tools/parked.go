@@ -14,6 +14,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // parkedTTL is how long a call waits for the answers to its questions: as long as a person may take.
@@ -71,7 +72,7 @@ func (p *parking) leave(request *mcp.CallToolParams, call parkedCall) (requestSt
 	call.number = p.last
 	call.expiry = time.AfterFunc(parkedTTL, func() { p.giveUp(&call, "its questions were not answered in time") })
 	p.calls[id] = &call
-	state := encode(parkedState{Run: id, Number: call.number, Expires: time.Now().Add(parkedTTL).Unix(), Request: digest(request)})
+	state := rawjson.Encode(parkedState{Run: id, Number: call.number, Expires: time.Now().Add(parkedTTL).Unix(), Request: digest(request)})
 	return base64.RawURLEncoding.EncodeToString(append(p.sign(state), state...)), func() { p.giveUp(&call, "cancelled by the client") }, nil
 }
 
@@ -161,6 +162,6 @@ func (p *parking) sign(state []byte) []byte {
 func digest(request *mcp.CallToolParams) []byte {
 	var arguments any
 	_ = json.Unmarshal(request.Arguments, &arguments) // an object: checked before
-	h := sha256.Sum256(encode([]any{request.Name, arguments}))
+	h := sha256.Sum256(rawjson.Encode([]any{request.Name, arguments}))
 	return h[:]
 }

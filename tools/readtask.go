@@ -8,11 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"runnel/partials"
-	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tasks/logs"
@@ -23,46 +21,7 @@ const (
 	// defaultWait and maxWait are how long get_task_result waits: below the 60 s after which some hosts give up.
 	defaultWait = 20 * time.Second
 	maxWait     = 45 * time.Second
-	// maxReads is how many tasks a session's positions are kept for. Of one that is older, the output comes from its beginning again.
-	maxReads = 1000
 )
-
-// reads are the positions up to which a session has read the output of its tasks.
-type reads struct {
-	mu     sync.Mutex
-	places map[string]taskPlace
-	oldest []string
-}
-
-// taskPlace is where the reading of a task goes on.
-type taskPlace struct {
-	next  int64
-	ended bool // what the result has beyond the output was shown, too
-}
-
-type readsKey struct{}
-
-func readsOf(c *rpc.Caller) *reads {
-	return c.SessionValue(readsKey{}, func() any { return &reads{places: map[string]taskPlace{}} }).(*reads)
-}
-
-func (r *reads) place(id string) taskPlace {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.places[id]
-}
-
-func (r *reads) set(id string, p taskPlace) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, known := r.places[id]; !known {
-		if r.oldest = append(r.oldest, id); len(r.oldest) > maxReads {
-			delete(r.places, r.oldest[0])
-			r.oldest = r.oldest[1:]
-		}
-	}
-	r.places[id] = p
-}
 
 // readParams are the arguments of get_task_result. Numbers are integers by the schema, which has 1.0 and 1e3, too.
 type readParams struct {

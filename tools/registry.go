@@ -70,7 +70,7 @@ func (r *Registry) Add(t Tool) error {
 }
 
 // addFallback adds a tool that the lists of some clients leave out. One whose name is taken joins the list when Replace frees it.
-func (r *Registry) addFallback(t *fallbackTool, hidden func(c *rpc.Caller) bool) error {
+func (r *Registry) addFallback(t Tool, hidden func(c *rpc.Caller) bool) error {
 	e, err := newEntry(t)
 	if err != nil {
 		return err

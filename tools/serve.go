@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tasks/logs"
 	"time"
@@ -83,5 +84,5 @@ func (s *service) listStateless(ctx context.Context, c *rpc.Caller, params json.
 
 // withHints is a result with caching hints.
 func withHints(result rpc.Encoded, hints mcp.Cacheable) rpc.Encoded {
-	return append(append(result[:len(result)-1], ','), encode(hints)[1:]...)
+	return append(append(result[:len(result)-1], ','), rawjson.Encode(hints)[1:]...)
 }

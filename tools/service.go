@@ -4,49 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
-	"runnel/tasks/logs"
-	"time"
-
-	"github.com/rs/zerolog"
 )
-
-// ServeOptions are how calls are answered and their output is delivered. Zero means what the config file's default is
-// for FallbackTools only; the durations mean what they say.
-type ServeOptions struct {
-	Pump                partials.PumpOptions
-	SyncWait            time.Duration         // when a plain call that is not finished is handed over; 0 = never
-	ImmediateWait       time.Duration         // how long a call may take before its answer is a handle, where its client lets the server choose
-	Heartbeat           time.Duration         // longest silence towards a client that asked for progress; 0 = no heartbeat
-	FallbackTools       string                // auto, always, never; "" = auto
-	MaxResult           int                   // how much of the output of a tool that is not a command get_task_result shows at once; 0 = text.DefaultMaxResult
-	RequiredFallthrough bool                  // a tool that requires a task runs without one, too
-	Detach              func(*Detached) error // starts the process that goes on with a call; nil = nothing outlives this process
-	Log                 zerolog.Logger
-
-	Source Source      // nil = all tools are known from the start
-	Others logs.Others // nil = there are no resources but logs
-}
-
-// Source joins tools to the registry that are not known from the start, such as other servers'.
-type Source interface {
-	// Need waits, for a while, until the tools that c may see have joined.
-	Need(ctx context.Context, c *rpc.Caller)
-	// NeedTool is Need for a tool of a name that the registry does not have.
-	NeedTool(ctx context.Context, name string)
-	// Whole reports whether all of its tools have joined.
-	Whole() bool
-}
-
-// noSource joins nothing.
-type noSource struct{}
-
-func (noSource) Need(context.Context, *rpc.Caller) {}
-func (noSource) NeedTool(context.Context, string)  {}
-func (noSource) Whole() bool                       { return true }
 
 // service answers calls.
 type service struct {
@@ -125,6 +86,28 @@ func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec ta
 func linkLog(result *mcp.CallToolResult, run *tasks.Run) {
 	t := run.Task()
 	result.Content = append(result.Content, tasks.LinkLog(&t))
+}
+
+// deliver makes the delivery of a call's first request.
+func (s *service) deliver(c *rpc.Caller, handle bool, mode mcp.ResponseMode) *delivery {
+	d := &delivery{audience: &audience{}, caller: c, handle: handle, spelling: chooseSpelling(c, handle, mode), o: &s.o}
+	d.audience.current.Store(d)
+	return d
+}
+
+// deliverResult makes the delivery of a call whose client is told nothing until it asks.
+func deliverResult(c *rpc.Caller) *delivery {
+	d := &delivery{audience: &audience{}, caller: c, spelling: byResult}
+	d.audience.current.Store(d)
+	return d
+}
+
+// deliverRest makes the delivery of a call that has come back with answers.
+func (s *service) deliverRest(c *rpc.Caller, a *audience, from int64) *delivery {
+	d := &delivery{audience: a, caller: c, spelling: chooseSpelling(c, false, ""), from: from, o: &s.o}
+	d.open()
+	a.current.Store(d)
+	return d
 }
 
 // giveUp cancels a call whose request has ended without an answer. When the server stops, the runner ends what is to end.

@@ -6,6 +6,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tasks"
 )
 
@@ -77,7 +78,7 @@ func (d *statusDialect) Encode(dst []byte, b partials.Batch) []byte {
 	if t.Status != mcp.TaskWorking || t.StatusMessage == "" {
 		return dst
 	}
-	return fmt.Appendf(dst, "%s,\"method\":\"notifications/tasks/status\",\"params\":%s}\n", d.head, encode(t))
+	return fmt.Appendf(dst, "%s,\"method\":\"notifications/tasks/status\",\"params\":%s}\n", d.head, rawjson.Encode(t))
 }
 
 func (d *statusDialect) End(dst []byte) []byte { return dst }

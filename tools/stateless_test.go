@@ -13,6 +13,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tasks"
 )
 
@@ -232,7 +233,7 @@ func TestManyQuestionsComeInTurns(t *testing.T) {
 		const questions = 2*maxTurns + 1
 		longest := Question{
 			Message: strings.Repeat("\x01", maxQuestion),
-			Schema:  encode(map[string]any{"type": "object", "title": strings.Repeat("x", MaxQuestionSchema-len(`{"title":"","type":"object"}`))}),
+			Schema:  rawjson.Encode(map[string]any{"type": "object", "title": strings.Repeat("x", MaxQuestionSchema-len(`{"title":"","type":"object"}`))}),
 		}
 		tool := &Function{
 			Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`)},
@@ -275,7 +276,7 @@ func TestManyQuestionsComeInTurns(t *testing.T) {
 				responses[key] = mcp.ElicitResult{Action: mcp.ElicitDecline}
 			}
 			answered += len(responses)
-			c.call(id, fmt.Sprintf(`,"requestState":%q,"inputResponses":%s`, m.Result.RequestState, encode(responses)))
+			c.call(id, fmt.Sprintf(`,"requestState":%q,"inputResponses":%s`, m.Result.RequestState, rawjson.Encode(responses)))
 		}
 	})
 }

@@ -10,6 +10,7 @@ package tools
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -141,4 +142,29 @@ func (c *Call) SetVariables(ctx context.Context, patch json.RawMessage) (json.Ra
 		return patch, nil
 	}
 	return c.run.SetVariables(ctx, patch)
+}
+
+// Question is what a tool asks the user of the client.
+type Question struct {
+	Message string
+	// Schema of the answer's content: a JSON Schema object with properties of primitive types
+	// (2025-06-18 client/elicitation, "Requested Schema").
+	Schema json.RawMessage
+}
+
+// Answer is what the user did with a question.
+type Answer struct {
+	Action  mcp.ElicitAction
+	Content json.RawMessage // with mcp.ElicitAccept: what the schema asked for
+}
+
+// ErrCannotAsk is what Ask returns when the client has no way to ask its user.
+var ErrCannotAsk = errors.New("this client cannot ask its user: it does not support elicitation")
+
+// Detached is a call that goes on in another process, its supervisor.
+type Detached struct {
+	TaskID    string
+	Tool      json.RawMessage // what makes the tool anew there
+	Arguments json.RawMessage
+	Polls     bool // get_task_result is listed for the client
 }

@@ -2,7 +2,6 @@ package tools
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	"github.com/rs/zerolog"
@@ -11,14 +10,6 @@ import (
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
 )
-
-// Detached is a call that goes on in another process, its supervisor.
-type Detached struct {
-	TaskID    string
-	Tool      json.RawMessage // what makes the tool anew there
-	Arguments json.RawMessage
-	Polls     bool // get_task_result is listed for the client
-}
 
 // Detach hands the call over to a supervisor: it makes the tool anew of what tool is as JSON, and runs it with the call's arguments. When
 // Detach has returned nil, the tool must return, whatever it returns. follow, if it is not nil, reads the output for a client that

@@ -6,48 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tools/text"
 )
-
-// audience is the client of a call. In the stateless era a call may be answered with questions, and come back as another request: what
-// it hears then is another delivery, and all else goes on.
-//
-// In the handshake era a question goes out as elicitation/create, at once and not only when tasks/result is called: some hosts only
-// ever call tasks/get. In the stateless era the server writes no requests: who waits for the call's answer, or for its task, finds
-// the question there.
-type audience struct {
-	run     *tasks.Run // set by prepare
-	current atomic.Pointer[delivery]
-
-	mu        sync.Mutex
-	turn      chan struct{}  // holds an element for each open question, as many as may be; nil before the first
-	end       rpc.Latch      // of the task
-	questions sync.WaitGroup // that are open
-}
-
-// prepare is called with the run before it starts, so that its output is read from the beginning.
-func (a *audience) prepare(run *tasks.Run) {
-	a.run = run
-	a.current.Load().open()
-	run.SilenceBy(func() {
-		a.current.Load().silence()
-		a.withdraw()
-	})
-}
-
-// report passes on what the tool says of its progress.
-func (a *audience) report(done, total float64, message string) {
-	a.current.Load().report(progressReport{done, total, message})
-}
-
-// caller is who made the newest request of the call: capabilities are each request's own.
-func (a *audience) caller() *rpc.Caller { return a.current.Load().caller }
 
 // ask asks the user.
 func (a *audience) ask(ctx context.Context, q Question) (Answer, error) {
@@ -64,7 +29,7 @@ func (a *audience) ask(ctx context.Context, q Question) (Answer, error) {
 	q.Message = text.Clip(q.Message, maxQuestion)
 	params := mcp.ElicitParams{Message: q.Message, RequestedSchema: q.Schema}
 	question := &tasks.Question{
-		Request: mcp.InputRequest{Method: "elicitation/create", Params: encode(params)},
+		Request: mcp.InputRequest{Method: "elicitation/create", Params: rawjson.Encode(params)},
 		Message: q.Message,
 		Sent:    !c.Version.Stateless,
 		Check:   q.check,

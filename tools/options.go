@@ -1,0 +1,45 @@
+package tools
+
+import (
+	"context"
+	"runnel/partials"
+	"runnel/rpc"
+	"runnel/tasks/logs"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// ServeOptions are how calls are answered and their output is delivered. Zero means what the config file's default is
+// for FallbackTools only; the durations mean what they say.
+type ServeOptions struct {
+	Pump                partials.PumpOptions
+	SyncWait            time.Duration         // when a plain call that is not finished is handed over; 0 = never
+	ImmediateWait       time.Duration         // how long a call may take before its answer is a handle, where its client lets the server choose
+	Heartbeat           time.Duration         // longest silence towards a client that asked for progress; 0 = no heartbeat
+	FallbackTools       string                // auto, always, never; "" = auto
+	MaxResult           int                   // how much of the output of a tool that is not a command get_task_result shows at once; 0 = text.DefaultMaxResult
+	RequiredFallthrough bool                  // a tool that requires a task runs without one, too
+	Detach              func(*Detached) error // starts the process that goes on with a call; nil = nothing outlives this process
+	Log                 zerolog.Logger
+
+	Source Source      // nil = all tools are known from the start
+	Others logs.Others // nil = there are no resources but logs
+}
+
+// Source joins tools to the registry that are not known from the start, such as other servers'.
+type Source interface {
+	// Need waits, for a while, until the tools that c may see have joined.
+	Need(ctx context.Context, c *rpc.Caller)
+	// NeedTool is Need for a tool of a name that the registry does not have.
+	NeedTool(ctx context.Context, name string)
+	// Whole reports whether all of its tools have joined.
+	Whole() bool
+}
+
+// noSource joins nothing.
+type noSource struct{}
+
+func (noSource) Need(context.Context, *rpc.Caller) {}
+func (noSource) NeedTool(context.Context, string)  {}
+func (noSource) Whole() bool                       { return true }

@@ -1,0 +1,67 @@
+package tools
+
+import (
+	"fmt"
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"sync"
+)
+
+// taskMeta is what results that are about a task tell programs, in _meta.
+type taskMeta struct {
+	TaskID string         `json:"taskId"`
+	Status mcp.TaskStatus `json:"status"`
+	Next   int64          `json:"next"` // position in the log behind what was shown
+}
+
+// aboutTask is a result that says something about a task.
+func aboutTask(text string, task taskMeta) *mcp.CallToolResult {
+	r := mcp.Result(text)
+	r.Meta = map[string]any{mcp.MetaTask: task}
+	return r
+}
+
+// errNoTask is a task id that is unknown, expired or somebody else's.
+func errNoTask(id string) error { return fmt.Errorf("task %q is unknown or has expired", id) }
+
+// reads are the positions up to which a session has read the output of its tasks.
+type reads struct {
+	mu     sync.Mutex
+	places map[string]taskPlace
+	oldest []string
+}
+
+// taskPlace is where the reading of a task goes on.
+type taskPlace struct {
+	next  int64
+	ended bool // what the result has beyond the output was shown, too
+}
+
+type readsKey struct{}
+
+func readsOf(c *rpc.Caller) *reads {
+	return c.SessionValue(readsKey{}, func() any { return &reads{places: map[string]taskPlace{}} }).(*reads)
+}
+
+func (r *reads) place(id string) taskPlace {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.places[id]
+}
+
+func (r *reads) set(id string, p taskPlace) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.places[id]; !known {
+		if r.oldest = append(r.oldest, id); len(r.oldest) > maxReads {
+			delete(r.places, r.oldest[0])
+			r.oldest = r.oldest[1:]
+		}
+	}
+	r.places[id] = p
+}
+
+const (
+	// maxReads is how many tasks a session's positions are kept for. Of one that is older, the output comes from its beginning again.
+	maxReads = 1000
+)
