@@ -169,7 +169,7 @@ func (g *ground) check(k *groundTask) {
 	k.cancelled = k.cancelled || g.cancelled[k.id] // perhaps before the handle had come
 	c := k.client
 	if end, told := c.toldEnd(k.id); told {
-		k.saw(c, end.Status, "a notification")
+		k.saw(c, end, "a notification")
 	}
 	for _, s := range g.slots {
 		if s.owner != k.owner {
@@ -192,9 +192,7 @@ func (g *ground) check(k *groundTask) {
 			g.t.Errorf("%v: %s in slot %d when everything has ended", k, task.Status, s.number)
 			continue
 		}
-		if !k.forgotten(task) {
-			k.saw(s.c, task.Status, "tasks/get")
-		}
+		k.saw(s.c, task, "tasks/get")
 		s.c.result(k)
 		g.within("a result", func() string {
 			s.c.take()

@@ -38,6 +38,7 @@ type groundTask struct {
 	id        string
 	created   time.Time
 	status    mcp.TaskStatus // the end, once a client has been told of it
+	message   string         // of the end
 	result    string         // what tasks/result answered, "" before
 	told      string         // by whom
 }
@@ -269,24 +270,28 @@ func (c *groundClient) call(k *groundTask, method string, params any) {
 	})
 }
 
-// saw notes the end that somebody was told of, once and for all.
-func (k *groundTask) saw(c *groundClient, status mcp.TaskStatus, by string) {
+// saw notes the end that somebody was told of, once and for all. But one that could not be stored is known to its own runnel alone, and lost
+// with it: for the others the task works on, and has failed when that runnel is gone.
+func (k *groundTask) saw(c *groundClient, task mcp.Task, by string) {
 	switch {
-	case !status.Terminal():
-		if k.status != "" {
-			c.t.Errorf("%v: %s by %s in slot %d, had ended %s by %s", k, status, by, c.slot.number, k.status, k.told)
-		}
+	case k.status == "" && !task.Status.Terminal(), k.status == task.Status:
 	case k.status == "":
-		k.status, k.told = status, fmt.Sprintf("%s in slot %d", by, c.slot.number)
-	case k.status != status:
-		c.t.Errorf("%v: %s by %s in slot %d, had ended %s by %s", k, status, by, c.slot.number, k.status, k.told)
+		k.status, k.message, k.told = task.Status, task.StatusMessage, fmt.Sprintf("%s in slot %d", by, c.slot.number)
+	case k.troubled && unstored(k.status, k.message) && (!task.Status.Terminal() || recovered(task.StatusMessage)):
+	case k.troubled && recovered(k.message) && unstored(task.Status, task.StatusMessage):
+	default:
+		c.t.Errorf("%v: %s %q by %s in slot %d, had ended %s %q by %s", k, task.Status, task.StatusMessage, by, c.slot.number, k.status, k.message, k.told)
 	}
 }
 
-// forgotten reports whether a runnel told its client that a task was cancelled, could not store that, and was killed. A cancelled task
-// is told as such all the same: "receivers MUST transition the task to cancelled status before sending the response".
-func (k *groundTask) forgotten(task mcp.Task) bool {
-	return k.troubled && k.status == mcp.TaskCancelled && strings.HasPrefix(task.StatusMessage, "the runnel that ran this task is gone")
+// unstored reports whether an end may not have been stored when it was told. A cancelled task is told as such in any case: "receivers MUST
+// transition the task to cancelled status before sending the response".
+func unstored(status mcp.TaskStatus, message string) bool {
+	return status == mcp.TaskCancelled || strings.Contains(message, "could not be stored")
+}
+
+func recovered(message string) bool {
+	return strings.HasPrefix(message, "the runnel that ran this task is gone")
 }
 
 func (c *groundClient) get(k *groundTask, method string) {
@@ -295,8 +300,8 @@ func (c *groundClient) get(k *groundTask, method string) {
 		var task mcp.Task
 		if a.Error != nil {
 			c.lost(k, method, a)
-		} else if json.Unmarshal(a.Result, &task) == nil && !k.forgotten(task) && (ended != "" || task.Status.Terminal()) {
-			k.saw(c, task.Status, method)
+		} else if json.Unmarshal(a.Result, &task) == nil && (ended != "" || task.Status.Terminal()) {
+			k.saw(c, task, method)
 		}
 	})
 }
