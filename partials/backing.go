@@ -1,35 +1,25 @@
 package partials
 
-import "context"
+import (
+	"errors"
+	"fmt"
+)
 
-// Backing keeps the output of one log beyond what memory holds of it. With one, Append waits for the backing
-// and for no slow reader: a reader that fell behind, or came late, reads what the backing has kept. Only for one that would
-// lose something by it Append waits (see Limit).
+// With a backing, Append waits for the backing and for no slow reader: a reader that lags, or came late, reads what the backing has
+// saved. Append waits only for one that would lose something by it (SetLimit).
 //
-//	Append ─▶ Log ─ Unkept ─▶ the backing's owner writes ─ Kept ─▶ memory is let go
+//	Append ─▶ Log ─ Unsaved ─▶ the backing's owner writes ─ MarkSaved ─▶ memory is let go
 //	           └─ Next ─ Reader ◀─ Load ─ backing
-type Backing interface {
-	// Due tells that the log has output that the backing does not have; full, that Append may soon wait for it.
-	// It is called under the log's lock: it must not block, nor call the log.
-	Due(full bool)
-
-	// Load returns stretches that follow each other, about limit bytes together: from the one that holds
-	// position pos on, or, if what stood there is gone, from the next one behind it. None means that nothing
-	// from pos on is kept.
-	Load(ctx context.Context, pos int64, limit int) ([]Stretch, error)
-}
 
 const (
 	// loadBytes is what a reader that is behind takes from the backing at once: a full partial of the default size.
 	loadBytes = 64 << 10
-	// backedRetain is what memory keeps of a log with a backing, so that a reader that is nearly there needs no disk.
-	backedRetain = 256 << 10
 	// dueBytes is when a log's backing is hurried: well before Append waits.
 	dueBytes = 128 << 10
 )
 
 // Back gives the log a backing, for all that memory still holds and all that comes. A log has one at a time; one that comes back
-// after Unback goes on behind what it has kept. Back may be called while the log is written and read.
+// after Unback goes on after what it has saved. Back may be called while the log is written and read.
 func (l *Log) Back(b Backing) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -39,11 +29,11 @@ func (l *Log) Back(b Backing) {
 	l.backing, l.told = b, nothingDue
 	l.retain = min(l.retain, backedRetain)
 	l.share(false)
-	l.kept = max(l.kept, l.memory())
-	l.keeper = Reader{log: l, pos: l.kept, cost: l.cost - (l.end - l.kept)}
-	l.keptCost = l.keeper.cost
+	l.saved = max(l.saved, l.held.from())
+	l.saver = cursor{pos: l.saved, cost: l.cost - (l.end - l.saved)}
+	l.savedCost = l.saver.cost
 	l.wakeAppends()
-	if l.kept < l.end {
+	if l.saved < l.end {
 		l.tell()
 	}
 }
@@ -63,24 +53,98 @@ func (l *Log) Backed() bool {
 	return l.backing != nil
 }
 
-// memory is the position from which on memory holds the log. l.mu is held.
-func (l *Log) memory() int64 {
-	if len(l.blocks) == 0 {
-		return l.end
-	}
-	return l.blocks[0].start
-}
-
-// Limit bounds what a backing keeps of the log, in bytes: the head and the tail of it, each more than a quarter.
-func (l *Log) Limit(bytes int64) {
+// SetLimit bounds what a backing keeps of the log, in bytes: the head and the tail of it, each more than a quarter.
+func (l *Log) SetLimit(bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.limit = bytes
 }
 
-// Limits returns what Limit has set, 0 if nothing.
-func (l *Log) Limits() int64 {
+// Limit is what SetLimit has set, 0 if nothing.
+func (l *Log) Limit() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.limit
+}
+
+// tell tells the backing what is due, each urgency once until it has taken everything. l.mu is held.
+func (l *Log) tell() {
+	if l.backing == nil || l.failed != nil || l.saved == l.end {
+		return
+	}
+	now := somethingDue
+	if l.cost-l.savedCost >= dueBytes {
+		now = muchDue
+	}
+	if now > l.told {
+		l.told = now
+		l.backing.Due(now == muchDue)
+	}
+}
+
+// Unsaved returns the next extent that the backing does not have, of about limit bytes. Its owner calls it until
+// there is none, writes what it got, and calls MarkSaved or, if it could not be written, Fail or Retry.
+func (l *Log) Unsaved(limit int) (Extent, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.backing == nil || l.failed != nil {
+		return Extent{}, false
+	}
+	blocks, n, at := place(l.blocks, l.saver.pos)
+	if blocks == nil {
+		l.told = nothingDue
+		return Extent{}, false
+	}
+	b := fill(blocks[:1], n, at, limit, 0, nil) // of one block, so that nothing is copied
+	l.saver.pos, l.saver.cost = b.End, l.saver.cost+b.cost()
+	s := Extent{Start: b.Start, Marks: make([]byte, 0, 2*len(b.records)), Data: b.bytes()}
+	begin := b.begin
+	for i := range b.records {
+		r := &b.records[i]
+		s.mark(r, int(r.end)-begin)
+		begin = int(r.end)
+	}
+	return s, true
+}
+
+// MarkSaved says that the backing has all that Unsaved returned.
+func (l *Log) MarkSaved() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.saved, l.savedCost = l.saver.pos, l.saver.cost
+	l.trim()
+	l.wakeAppends()
+	l.tell()
+}
+
+// Retry gives back what Unsaved returned since MarkSaved: it could not be written.
+func (l *Log) Retry() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.saver.pos, l.saver.cost, l.told = l.saved, l.savedCost, nothingDue
+}
+
+// ErrLost refuses an append to a log whose backing has failed.
+var ErrLost = errors.New("the output could not be stored")
+
+// Fail tells that the backing cannot keep the output. Appends fail from now on, with ErrLost and the reason.
+func (l *Log) Fail(reason error) {
+	l.mu.Lock()
+	first := l.failed == nil
+	if first {
+		l.failed = fmt.Errorf("%w: %w", ErrLost, reason)
+		l.wakeAppends()
+	}
+	failed, lost := l.failed, l.lost
+	l.mu.Unlock()
+	if first && lost != nil {
+		lost(failed)
+	}
+}
+
+// Failed is why the log's output could not be stored, nil if it could.
+func (l *Log) Failed() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed
 }

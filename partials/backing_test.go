@@ -17,19 +17,19 @@ import (
 // shelf is a Backing in memory.
 type shelf struct {
 	dues  []bool
-	kept  []Stretch
+	kept  []Extent
 	loads int
 	err   error
 }
 
 func (s *shelf) Due(full bool) { s.dues = append(s.dues, full) }
 
-func (s *shelf) Load(_ context.Context, pos int64, limit int) ([]Stretch, error) {
+func (s *shelf) Load(_ context.Context, pos int64, limit int) ([]Extent, error) {
 	s.loads++
 	if s.err != nil {
 		return nil, s.err
 	}
-	i := slices.IndexFunc(s.kept, func(k Stretch) bool { return k.End() > pos })
+	i := slices.IndexFunc(s.kept, func(k Extent) bool { return k.End() > pos })
 	if i < 0 {
 		return nil, nil
 	}
@@ -43,13 +43,13 @@ func (s *shelf) Load(_ context.Context, pos int64, limit int) ([]Stretch, error)
 // keep writes all that is due to the shelf.
 func (s *shelf) keep(l *Log) {
 	for {
-		k, ok := l.Unkept(64 << 10)
+		k, ok := l.Unsaved(64 << 10)
 		if !ok {
 			break
 		}
 		s.kept = append(s.kept, k)
 	}
-	l.Kept()
+	l.MarkSaved()
 }
 
 func readAt(t *testing.T, l *Log, pos int64, limit int) (Batch, int64) {
@@ -89,7 +89,7 @@ func TestBackedReadersReadAllInOrder(t *testing.T) {
 				}
 			case 1:
 				if backed && rng.IntN(3) == 0 {
-					_, _ = l.Unkept(1000)
+					_, _ = l.Unsaved(1000)
 					l.Retry()
 				} else if backed {
 					s.keep(l)
@@ -137,7 +137,7 @@ func TestAppendWaitsForBackingOnly(t *testing.T) {
 		line := text(strings.Repeat("x", 1023) + "\n")
 		for range 10 << 10 {
 			mustAppend(t, l, line)
-			if l.cost-l.keptCost >= 512<<10 {
+			if l.cost-l.savedCost >= 512<<10 {
 				s.keep(l)
 			}
 		}
@@ -236,7 +236,7 @@ func TestAppendWaitsForWhoWouldLose(t *testing.T) {
 		const limit = 4 << 20
 		l, s := NewLog(nil), &shelf{}
 		l.Back(s)
-		l.Limit(limit)
+		l.SetLimit(limit)
 		r := l.NewReader(0)
 		chunk := text(strings.Repeat("x", 64<<10))
 		appended := make(chan error, 1)
@@ -268,8 +268,8 @@ func TestAppendWaitsForWhoWouldLose(t *testing.T) {
 	})
 }
 
-// Whether a stretch is taken from a block as it stands, or made of what a reader reads, it has the same chunks.
-func TestUnkeptIsWhatIsRead(t *testing.T) {
+// Whether an extent is taken from a block as it stands, or made of what a reader reads, it has the same chunks.
+func TestUnsavedIsWhatIsRead(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for round := range 300 {
 		limit := 1 + rng.IntN(1<<(2+rng.IntN(16)))
@@ -296,13 +296,13 @@ func TestUnkeptIsWhatIsRead(t *testing.T) {
 				}
 			}
 			for {
-				s, ok := l.Unkept(limit)
+				s, ok := l.Unsaved(limit)
 				if !ok {
 					break
 				}
 				b, err := s.block()
 				if err != nil || s.Start != int64(len(keptData)) {
-					t.Fatalf("round %d: a stretch at %d behind %d: %v", round, s.Start, len(keptData), err)
+					t.Fatalf("round %d: an extent at %d behind %d: %v", round, s.Start, len(keptData), err)
 				}
 				begin := uint32(0)
 				for _, rec := range b.records {
@@ -311,9 +311,9 @@ func TestUnkeptIsWhatIsRead(t *testing.T) {
 				}
 				keptData = append(keptData, s.Data...)
 			}
-			l.Kept()
-			if l.kept != l.end || l.keptCost != r.cost {
-				t.Fatalf("round %d: %d bytes of %d are kept, at a cost of %d, want %d", round, l.kept, l.end, l.keptCost, r.cost)
+			l.MarkSaved()
+			if l.saved != l.end || l.savedCost != r.cost {
+				t.Fatalf("round %d: %d bytes of %d are kept, at a cost of %d, want %d", round, l.saved, l.end, l.savedCost, r.cost)
 			}
 		}
 		if !slices.Equal(kept, read) || !bytes.Equal(keptData, readData) {
@@ -359,7 +359,7 @@ func TestFailedBackingEndsTheLog(t *testing.T) {
 
 // Head and tail are kept of a long log; a mark stands for the rest.
 func TestGapIsMarked(t *testing.T) {
-	s := &shelf{kept: []Stretch{
+	s := &shelf{kept: []Extent{
 		{Start: 0, Marks: []byte{4 << 4}, Data: []byte("head")},
 		{Start: 104, Marks: []byte{4 << 4}, Data: []byte("tail")},
 	}}
@@ -414,7 +414,7 @@ type lockless struct {
 	segments *Segments
 }
 
-func (s *lockless) Load(ctx context.Context, pos int64, limit int) ([]Stretch, error) {
+func (s *lockless) Load(ctx context.Context, pos int64, limit int) ([]Extent, error) {
 	if s.segments.mu.TryLock() {
 		s.segments.mu.Unlock()
 	} else {
@@ -457,7 +457,7 @@ func readWithoutLock(t *testing.T, sent bool) {
 
 func TestDamagedStretchIsAnError(t *testing.T) {
 	for _, marks := range [][]byte{nil, {5 << 4}, {3 << 4}, {0x80}} {
-		l := Stored(&shelf{kept: []Stretch{{Marks: marks, Data: []byte("data")}}}, 4)
+		l := Stored(&shelf{kept: []Extent{{Marks: marks, Data: []byte("data")}}}, 4)
 		if _, _, err := l.ReadAt(t.Context(), 0, 10); err == nil {
 			t.Errorf("marks %v: no error", marks)
 		}
@@ -472,7 +472,7 @@ func TestDamagedStretchIsAnError(t *testing.T) {
 func TestDamagedTailGivesNoNumbers(t *testing.T) {
 	s := RestoreSegments(Followed(&shelf{}, 0), nil, nil)
 	s.Follow()
-	if err := s.Grow(4, []Stretch{{Marks: []byte{5 << 4}, Data: []byte("data")}}, []int64{4}); err == nil {
+	if err := s.Grow(4, []Extent{{Marks: []byte{5 << 4}, Data: []byte("data")}}, []int64{4}); err == nil {
 		t.Error("no error")
 	}
 	if page := s.After(0, 100); page.Count != 0 {
@@ -509,7 +509,7 @@ func TestFollowedLogGrows(t *testing.T) {
 	l := Followed(s, 0)
 	r := l.NewReader(0)
 	defer r.Close()
-	s.kept = append(s.kept, Stretch{Marks: []byte{4 << 4}, Data: []byte("more")})
+	s.kept = append(s.kept, Extent{Marks: []byte{4 << 4}, Data: []byte("more")})
 	if err := l.Grow(4, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -534,9 +534,9 @@ func TestFollowedLogHasATail(t *testing.T) {
 	l := Followed(s, 0)
 	grow := func(kept bool, texts ...string) {
 		t.Helper()
-		end, tail := l.Size(), []Stretch(nil)
+		end, tail := l.Size(), []Extent(nil)
 		for _, text := range texts {
-			tail = append(tail, Stretch{Start: end, Marks: binary.AppendUvarint(nil, uint64(len(text))<<4), Data: []byte(text)})
+			tail = append(tail, Extent{Start: end, Marks: binary.AppendUvarint(nil, uint64(len(text))<<4), Data: []byte(text)})
 			end += int64(len(text))
 		}
 		s.kept = append(s.kept, tail...)
@@ -564,22 +564,22 @@ func TestFollowedLogHasATail(t *testing.T) {
 	if all != "one\ntwo\nsix\ngap\nend\n" {
 		t.Errorf("all of it is %q", all)
 	}
-	if err := l.Grow(100, []Stretch{{Start: 20, Data: []byte("x")}}); err == nil {
-		t.Error("a damaged stretch is taken")
+	if err := l.Grow(100, []Extent{{Start: 20, Data: []byte("x")}}); err == nil {
+		t.Error("a damaged extent is taken")
 	}
 	for range 2 * backedRetain / 100 {
 		grow(true, strings.Repeat("x", 100))
 	}
-	if n := l.Size() - l.memory(); n < backedRetain || n > backedRetain+100 {
+	if n := l.Size() - l.held.from(); n < backedRetain || n > backedRetain+100 {
 		t.Errorf("memory keeps %d bytes, want %d", n, backedRetain)
 	}
 }
 
-// FuzzStretch: a stretch that cannot be decoded is an error, whatever it is; one that can carries its data.
+// FuzzStretch: an extent that cannot be decoded is an error, whatever it is; one that can carries its data.
 func FuzzStretch(f *testing.F) {
 	f.Add([]byte{4 << 4}, []byte("data"))
 	f.Fuzz(func(t *testing.T, marks, stored []byte) {
-		s := Stretch{Marks: marks, Data: stored}
+		s := Extent{Marks: marks, Data: stored}
 		if b, err := s.block(); err == nil && b.end() != int64(len(stored)) {
 			t.Errorf("block ends at %d of %d", b.end(), len(stored))
 		}

@@ -13,6 +13,23 @@ type Batch struct {
 	records []record // of the chunks; they end where data ends, or before
 }
 
+// record says where a chunk ends and what it is.
+type record struct {
+	end    uint32 // in data
+	kind   Kind
+	stream Stream
+	more   bool
+	whole  bool
+}
+
+// tooLong reports whether a chunk of n bytes is a text of which only a part goes into limit.
+func (r *record) tooLong(n, limit int) bool { return r.kind == Text && !r.whole && n > limit }
+
+// continues reports whether a chunk goes on with the text of the one before it: both are one content item.
+func (r *record) continues(before *record) bool {
+	return r.kind == Text && before.kind == Text && r.stream == before.stream
+}
+
 // NewBatch makes a batch of chunks that follow each other in a log from position start on.
 func NewBatch(start int64, chunks ...Chunk) Batch {
 	b := Batch{Start: start, End: start}
@@ -80,6 +97,12 @@ func (b *Batch) cost() int64 {
 	}
 	return cost
 }
+
+// minCost is what a chunk counts at least, in bytes of memory: its record counts too.
+const minCost = 16
+
+// costOf is what a chunk of n bytes counts in memory, with its record.
+func costOf(n int) int64 { return max(int64(n), minCost) }
 
 // split takes the first n chunks out of b.
 func (b *Batch) split(n int) Batch {

@@ -3,6 +3,15 @@ package partials
 import (
 	"slices"
 	"sort"
+	"unicode/utf8"
+
+	"runnel/rpc/mcp"
+)
+
+const (
+	firstBlock = 1 << 10         // most logs are short
+	maxBlock   = 64 << 10        // large enough that a block costs nothing, small enough to be let go soon
+	maxText    = mcp.MaxText / 2 // longer text is cut when it is appended
 )
 
 // block holds chunks that follow each other. data never grows beyond its capacity, so what a
@@ -14,69 +23,99 @@ type block struct {
 	records []record
 }
 
-type record struct {
-	end    uint32 // in data
-	kind   Kind
-	stream Stream
-	more   bool
-	whole  bool
-}
-
 func (b *block) end() int64 { return b.start + int64(len(b.data)) }
 
-// write adds one chunk, text longer than maxText in pieces. l.mu is held.
-func (l *Log) write(c *Chunk) {
+// held is what memory holds of a log.
+type held struct {
+	end    int64    // of the log
+	cost   int64    // of all that was appended (costOf)
+	gone   int64    // of that, what memory has let go
+	blocks []*block // oldest first; data before blocks[0].start is gone
+}
+
+// from is the position from which on memory holds the log.
+func (h *held) from() int64 {
+	if len(h.blocks) == 0 {
+		return h.end
+	}
+	return h.blocks[0].start
+}
+
+// drop lets go of blocks that end at position pos or before, as long as more than retain is held.
+func (h *held) drop(pos, retain int64) {
+	n := 0
+	for n < len(h.blocks)-1 && h.blocks[n].end() <= pos && h.cost-h.blocks[n].cost >= retain {
+		n++
+	}
+	if n > 0 {
+		h.gone = h.blocks[n-1].cost
+	}
+	clear(h.blocks[:n])
+	h.blocks = h.blocks[n:]
+}
+
+// size is how many bytes of memory it takes.
+func (h *held) size() int64 {
+	n := int64(0)
+	for _, b := range h.blocks {
+		n += int64(cap(b.data)) + int64(cap(b.records))*8
+	}
+	return n
+}
+
+// write adds one chunk, text longer than maxText in pieces.
+func (h *held) write(c *Chunk) {
 	data := c.Data
 	for c.Kind == Text && len(data) > maxText {
 		cut := cutText(data, maxText)
-		l.record(data[:cut], record{kind: Text, stream: c.Stream, more: c.More})
+		h.mark(data[:cut], record{kind: Text, stream: c.Stream, more: c.More})
 		data = data[cut:]
 	}
 	if len(data) > 0 {
-		l.record(data, record{kind: c.Kind, stream: c.Stream, more: c.More, whole: c.Whole})
+		h.mark(data, record{kind: c.Kind, stream: c.Stream, more: c.More, whole: c.Whole})
 	}
 }
 
-// writeLines adds lines, and copies as many at once as a block has room for. l.mu is held.
-func (l *Log) writeLines(stream Stream, text []byte, ends []int) {
+// writeLines adds lines, and copies as many at once as a block has room for.
+func (h *held) writeLines(stream Stream, text []byte, ends []int) {
 	for begin := 0; len(ends) > 0; {
 		if line := text[begin:ends[0]]; len(line) > maxText { // what a command wrote has grown: of each byte that is no UTF-8 three are made
-			l.write(&Chunk{Stream: stream, Data: line, Whole: true})
+			h.write(&Chunk{Stream: stream, Data: line, Whole: true})
 			begin, ends = ends[0], ends[1:]
 			continue
 		}
-		b := l.roomy(ends[0] - begin)
+		b := h.roomy(ends[0] - begin)
 		full := begin + cap(b.data) - len(b.data) // where in text the block's room ends
 		n, _ := slices.BinarySearch(ends, full+1)
 		shift := len(b.data) - begin // from text to b.data
 		b.data = append(b.data, text[begin:ends[n-1]]...)
-		l.end += int64(ends[n-1] - begin)
+		h.end += int64(ends[n-1] - begin)
 		for _, end := range ends[:n] {
 			b.records = append(b.records, record{end: uint32(end + shift), stream: stream, whole: true})
-			l.cost += costOf(end - begin)
+			h.cost += costOf(end - begin)
 			begin = end
 		}
-		b.cost = l.cost
+		b.cost = h.cost
 		ends = ends[n:]
 	}
 }
 
-// record adds one chunk. l.mu is held.
-func (l *Log) record(data []byte, r record) {
-	b := l.roomy(len(data))
+// record adds one chunk.
+func (h *held) mark(data []byte, r record) {
+	b := h.roomy(len(data))
 	b.data = append(b.data, data...)
 	r.end = uint32(len(b.data))
 	b.records = append(b.records, r)
-	l.end += int64(len(data))
-	l.cost += costOf(len(data))
-	b.cost = l.cost
+	h.end += int64(len(data))
+	h.cost += costOf(len(data))
+	b.cost = h.cost
 }
 
-// roomy is the last block, a new one if that has no room for n bytes. l.mu is held.
-func (l *Log) roomy(n int) *block {
+// roomy is the last block, a new one if that has no room for n bytes.
+func (h *held) roomy(n int) *block {
 	var b *block
-	if last := len(l.blocks) - 1; last >= 0 {
-		b = l.blocks[last]
+	if last := len(h.blocks) - 1; last >= 0 {
+		b = h.blocks[last]
 	}
 	if b == nil || cap(b.data)-len(b.data) < n {
 		size, records := firstBlock, 0
@@ -84,23 +123,35 @@ func (l *Log) roomy(n int) *block {
 			size = min(2*cap(b.data), maxBlock)
 			records = int(int64(len(b.records))*int64(size)/int64(cap(b.data))) + 1 // if it goes on like this
 		}
-		b = &block{start: l.end, data: make([]byte, 0, max(size, n)), records: make([]record, 0, records)}
-		l.blocks = append(l.blocks, b)
+		b = &block{start: h.end, data: make([]byte, 0, max(size, n)), records: make([]record, 0, records)}
+		h.blocks = append(h.blocks, b)
 	}
 	return b
 }
 
-// find is which block holds a position, which of its chunks does, and where in its data that chunk begins. The blocks must hold it.
-func find(blocks []*block, pos int64) (i, n, begin int) {
-	i = sort.Search(len(blocks), func(i int) bool { return blocks[i].end() > pos })
-	b := blocks[i]
-	at := int(pos - b.start)
-	n = sort.Search(len(b.records), func(n int) bool { return int(b.records[n].end) > at })
-	if n > 0 {
-		begin = int(b.records[n-1].end)
+// place finds a position in blocks, or the next one at which a chunk or a character begins: the block that holds it and those that follow,
+// which chunk of that block, and where in its data. Where there is none it returns no blocks.
+func place(blocks []*block, pos int64) (from []*block, n, at int) {
+	if len(blocks) == 0 || pos >= blocks[len(blocks)-1].end() {
+		return nil, 0, 0
 	}
-	return i, n, begin
+	pos = max(pos, blocks[0].start)
+	i := sort.Search(len(blocks), func(i int) bool { return blocks[i].end() > pos })
+	b := blocks[i]
+	at = int(pos - b.start)
+	n = sort.Search(len(b.records), func(n int) bool { return int(b.records[n].end) > at })
+	if b.records[n].kind == Item { // a position inside an item is its beginning
+		at = 0
+		if n > 0 {
+			at = int(b.records[n-1].end)
+		}
+	}
+	end := int(b.records[n].end)
+	for at < end && !utf8.RuneStart(b.data[at]) {
+		at++ // a position inside a character is its end
+	}
+	if at == end {
+		return place(blocks[i:], b.start+int64(end))
+	}
+	return blocks[i:], n, at
 }
-
-// costOf is what a chunk of n bytes counts in memory, with its record.
-func costOf(n int) int64 { return max(int64(n), minCost) }

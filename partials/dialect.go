@@ -1,6 +1,8 @@
 package partials
 
 import (
+	"encoding/json"
+	"fmt"
 	"strconv"
 
 	"runnel/rpc/mcp"
@@ -57,4 +59,10 @@ func appendItem(dst, item []byte, longest int) []byte {
 	dst = append(dst, `{"type":"text","text":"[an item of `...)
 	dst = strconv.AppendInt(dst, int64(len(item)), 10)
 	return append(dst, ` bytes: it is in the task's result]"}`...)
+}
+
+// relatedTask is the _meta of what belongs to a task.
+func relatedTask(id string) []byte {
+	quoted, _ := json.Marshal(id)
+	return fmt.Appendf(nil, `{"io.modelcontextprotocol/related-task":{"taskId":%s}}`, quoted)
 }

@@ -421,7 +421,7 @@ func TestLostOutputIsOneSegment(t *testing.T) {
 			mustAppend(t, short, text("line\n"))
 		}
 		short.Close()
-		cut := Stored(&shelf{kept: []Stretch{
+		cut := Stored(&shelf{kept: []Extent{
 			{Start: 0, Marks: []byte{4 << 4}, Data: []byte("head")},
 			{Start: far, Marks: []byte{4 << 4}, Data: []byte("tail")},
 		}}, far+4)

@@ -3,8 +3,8 @@ package partials
 // Stored makes a log of what a backing has kept, up to position end. It is closed: nothing can be appended.
 func Stored(b Backing, end int64) *Log {
 	l := NewLog(nil)
-	l.backing, l.end, l.kept, l.closed = b, end, end, true
-	l.keeper = Reader{log: l, pos: end}
+	l.backing, l.end, l.saved, l.closed = b, end, end, true
+	l.saver.pos = end
 	return l
 }
 
@@ -22,9 +22,9 @@ func (l *Log) Follow() {
 	l.followed = true
 }
 
-// Grow moves the end of a followed log; Close ends it as it ends any other. tail are the last stretches before the new end, for
+// Grow moves the end of a followed log; Close ends it as it ends any other. tail are the last extents before the new end, for
 // readers that are nearly there; without them they read the backing.
-func (l *Log) Grow(end int64, tail []Stretch) error {
+func (l *Log) Grow(end int64, tail []Extent) error {
 	blocks, err := decode(tail)
 	if err != nil {
 		return err
@@ -45,8 +45,8 @@ func (l *Log) Grow(end int64, tail []Stretch) error {
 		b.cost = l.cost - (end - b.end())
 	}
 	l.blocks = append(l.blocks, blocks...)
-	l.keptCost = l.cost
-	l.end, l.kept = end, end
+	l.savedCost = l.cost
+	l.end, l.saved = end, end
 	l.trim()
 	l.wakeReaders()
 	return nil

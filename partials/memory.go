@@ -8,23 +8,15 @@ type Memory struct {
 	long atomic.Int64 // logs that are being written and hold more than the least
 }
 
-// sharedRetain is more than one log keeps, so that one alone, or a short one, notices nothing of the others.
-const sharedRetain = 12 << 20
+const (
+	defaultRetain = 8 << 20
+	// backedRetain is what memory keeps of a log with a backing, so that a reader that is nearly there needs no disk.
+	backedRetain = 256 << 10
+	// sharedRetain is more than one log keeps, so that one alone, or a short one, notices nothing of the others.
+	sharedRetain = 12 << 20
+)
 
 // each is what one of the long logs may keep that would keep retain alone.
 func (m *Memory) each(retain int64) int64 {
 	return min(retain, max(sharedRetain/max(m.long.Load(), 1), backedRetain))
-}
-
-// share makes shared count the log if it is long, or no more. l.mu is held.
-func (l *Log) share(long bool) {
-	if l.shared == nil || l.long == long {
-		return
-	}
-	l.long = long
-	if long {
-		l.shared.long.Add(1)
-	} else {
-		l.shared.long.Add(-1)
-	}
 }

@@ -61,7 +61,7 @@ func NewPump(r *Reader, d Dialect, lane Lane, o PumpOptions) *Pump {
 	}
 	o.MaxBytes = min(o.MaxBytes, mcp.MaxText)
 	if o.Pace == 0 {
-		r.overhead = lineOverhead
+		r.each = lineOverhead
 	}
 	return &Pump{r: r, dialect: d, lane: lane, o: o, pos: r.Pos()}
 }
@@ -106,7 +106,7 @@ func (p *Pump) Run(ctx context.Context) error {
 // await returns when there is something to write and it is time for it. What fills a notification, and the end, need no time. It returns
 // io.EOF when all is written.
 func (p *Pump) await(ctx context.Context) error {
-	err := p.r.await(ctx, 1)
+	err := p.r.log.await(ctx, &p.r.cursor, 1)
 	if err != nil || p.o.Pace == 0 || !time.Now().Before(p.next) {
 		return err
 	}
@@ -116,7 +116,7 @@ func (p *Pump) await(ctx context.Context) error {
 	}
 	timed, cancel := context.WithDeadline(ctx, p.next)
 	defer cancel()
-	err = p.r.await(timed, full)
+	err = p.r.log.await(timed, &p.r.cursor, full)
 	switch {
 	case timed.Err() != nil && ctx.Err() == nil: // it is time
 		return nil

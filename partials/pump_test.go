@@ -66,7 +66,7 @@ type failing struct {
 	until time.Time
 }
 
-func (f failing) Load(ctx context.Context, pos int64, limit int) ([]Stretch, error) {
+func (f failing) Load(ctx context.Context, pos int64, limit int) ([]Extent, error) {
 	if time.Now().Before(f.until) {
 		return nil, errors.New("too many open files")
 	}

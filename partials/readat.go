@@ -6,7 +6,7 @@ import (
 )
 
 // ReaderAt returns a reader from position pos on, for which Append does not wait and which is read with Read. It need not be closed.
-func (l *Log) ReaderAt(pos int64) *Reader { return &Reader{log: l, pos: max(pos, 0)} }
+func (l *Log) ReaderAt(pos int64) *Reader { return &Reader{log: l, cursor: cursor{pos: max(pos, 0)}} }
 
 // Read returns up to limit bytes of whole chunks, at least one chunk if there is any, and moves on behind them. It waits for no output,
 // only for the backing. What is no longer kept is passed over: Batch.Start tells where the batch begins. It is valid until the next call.
@@ -42,7 +42,7 @@ func (l *Log) Tail(n int) Batch {
 // between returns what stands from position begin to end, and reports whether all of it is kept.
 func (l *Log) between(begin, end int64) (all Batch, ok bool) {
 	all = Batch{Start: begin, End: begin}
-	for r := (Reader{log: l, pos: begin}); all.End < end; {
+	for r := (Reader{log: l, cursor: cursor{pos: begin}}); all.End < end; {
 		if r.load(context.Background()) != nil {
 			return all, false
 		}

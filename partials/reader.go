@@ -3,26 +3,17 @@ package partials
 import (
 	"context"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 )
 
 // Reader reads a log at its own pace. It is used by one goroutine.
 type Reader struct {
-	log   *Log
-	tail  bool          // see NewTail
-	ready chan struct{} // receives where Wait waits; capacity 1
+	log  *Log
+	tail bool // see NewTail
+	each int  // what each chunk counts in a batch beside its data, where each makes a line
 
-	// Set by a pump, if anybody.
-	overhead int // what each chunk counts in a batch beside its data, where each makes a line
-
-	// Guarded by log.mu.
-	pos  int64
-	cost int64 // of what stands before pos (costOf), about
-	slow bool  // Append does not wait for it before it is near the end (behind.go)
-
-	want int64 // bytes that Wait waits for
+	cursor // guarded by log.mu
 
 	// What the backing has at pos, if memory does not.
 	loaded []*block
@@ -33,22 +24,22 @@ type Reader struct {
 
 // NewReader returns a reader from position pos on, for which Append waits if there is no backing. It must be closed.
 func (l *Log) NewReader(pos int64) *Reader {
-	r := &Reader{log: l, pos: pos, ready: make(chan struct{}, 1), slow: true}
+	r := &Reader{log: l, cursor: cursor{pos: pos, ready: make(chan struct{}, 1), slow: true}}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if pos <= l.memory() {
+	if pos <= l.held.from() {
 		r.cost = l.gone // Append does not wait for what is not in memory
 	} else {
-		r.cost = l.cost - (l.end - pos) // at most: small chunks behind pos count more
+		r.cost = l.cost - (l.end - pos) // at most: small chunks after pos count more
 	}
-	l.readers = append(l.readers, r)
+	l.readers = append(l.readers, &r.cursor)
 	return r
 }
 
 // NewTail returns a reader that shows only the last of what there is (about 4 KiB) each time it reads,
 // and for which Append does not wait.
 func (l *Log) NewTail() *Reader {
-	return &Reader{log: l, tail: true, ready: make(chan struct{}, 1)}
+	return &Reader{log: l, tail: true, cursor: cursor{ready: make(chan struct{}, 1)}}
 }
 
 // tailBytes is what a tail reader looks at: enough for a last line.
@@ -77,6 +68,25 @@ func (r *Reader) Next(limit int) (Batch, bool) {
 	return b, ok
 }
 
+// next is Next within what is in memory or loaded: it returns false where that has nothing at r.pos. log.mu is held.
+func (r *Reader) next(limit int) (Batch, bool) {
+	source := r.source()
+	if len(source) > 0 && r.pos < source[0].start {
+		r.cost = r.log.gone
+	}
+	blocks, n, at := place(source, r.pos)
+	if blocks == nil {
+		if len(source) > 0 { // r.pos may be inside the last character
+			r.pos = max(r.pos, source[len(source)-1].end())
+		}
+		pos := min(r.pos, r.log.end)
+		return Batch{Start: pos, End: pos}, false
+	}
+	b := fill(blocks, n, at, limit, r.each, &r.buffer)
+	r.pos, r.cost = b.End, r.cost+b.cost()
+	return b, true
+}
+
 // last reads what stands at the end of the log, about n bytes: the last batch of them, which is mostly the only one (an item that
 // reaches into them may be one of its own). log.mu is held.
 func (r *Reader) last(n int64) (b Batch, ok bool) {
@@ -93,52 +103,10 @@ func (r *Reader) last(n int64) (b Batch, ok bool) {
 // Wait returns when at least n bytes are there to read or the log is closed, having fetched from the backing what memory does not
 // hold; io.EOF when it is closed and all is read; or ctx's error. What is there already is returned even when ctx is done.
 func (r *Reader) Wait(ctx context.Context, n int64) error {
-	if err := r.await(ctx, n); err != nil {
+	if err := r.log.await(ctx, &r.cursor, n); err != nil {
 		return err
 	}
 	return r.load(ctx)
-}
-
-// await is Wait, and leaves what must be fetched to load.
-func (r *Reader) await(ctx context.Context, n int64) error {
-	for {
-		if there, err := r.enqueue(n); there || err != nil {
-			return err
-		}
-		select {
-		case <-r.ready:
-		case <-ctx.Done():
-			r.leave()
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// enqueue reports whether at least n bytes are there to read, or any if the log is closed; io.EOF when it is closed and all is read.
-// If not, r.ready receives when that has come.
-func (r *Reader) enqueue(n int64) (bool, error) {
-	r.log.mu.Lock()
-	defer r.log.mu.Unlock()
-	switch pending := r.log.end - r.pos; {
-	case pending > 0 && (pending >= n || r.log.closed):
-		return true, nil
-	case r.log.closed:
-		return false, io.EOF
-	}
-	r.want = n
-	r.log.waiting = append(r.log.waiting, r)
-	return false, nil
-}
-
-// leave takes back what enqueue asked for.
-func (r *Reader) leave() {
-	r.log.mu.Lock()
-	defer r.log.mu.Unlock()
-	if i := slices.Index(r.log.waiting, r); i >= 0 {
-		r.log.waiting = slices.Delete(r.log.waiting, i, i+1)
-	} else {
-		<-r.ready
-	}
 }
 
 // Pos is the position behind what was read.
@@ -152,7 +120,7 @@ func (r *Reader) Pos() int64 {
 func (r *Reader) Close() {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
-	if i := slices.Index(r.log.readers, r); i >= 0 {
+	if i := slices.Index(r.log.readers, &r.cursor); i >= 0 {
 		r.log.readers = slices.Delete(r.log.readers, i, i+1)
 		r.log.wakeAppends()
 		r.log.trim()
@@ -167,14 +135,14 @@ func (r *Reader) load(ctx context.Context) error {
 		l.mu.Unlock()
 		return nil
 	}
-	backing, pos, end := l.backing, r.pos, l.memory()
+	backing, pos, end := l.backing, r.pos, l.held.from()
 	l.mu.Unlock()
 
-	stretches, err := backing.Load(ctx, pos, loadBytes)
+	extents, err := backing.Load(ctx, pos, loadBytes)
 	if err != nil {
 		return err
 	}
-	loaded, err := decode(stretches)
+	loaded, err := decode(extents)
 	if err != nil {
 		return err
 	}
@@ -194,7 +162,7 @@ func (r *Reader) load(ctx context.Context) error {
 func (r *Reader) leaveOut() {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
-	r.gap = r.log.memory()
+	r.gap = r.log.held.from()
 }
 
 // needsLoad reports whether only the backing can have what r reads next. log.mu is held.
@@ -211,7 +179,7 @@ func (r *Reader) source() []*block {
 		}
 		r.loaded = nil
 	}
-	if r.log.backing != nil && !r.tail && r.pos < r.log.memory() {
+	if r.log.backing != nil && !r.tail && r.pos < r.log.held.from() {
 		return nil
 	}
 	return r.log.blocks

@@ -47,7 +47,7 @@ func (s *Segments) Follow() {
 }
 
 // Grow moves the end of a followed log (Log.Grow) and takes the numbers that were given up to there, by where segments end.
-func (s *Segments) Grow(end int64, tail []Stretch, ends []int64) error {
+func (s *Segments) Grow(end int64, tail []Extent, ends []int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.log.Grow(end, tail); err != nil {

@@ -164,8 +164,3 @@ func (s *Segments) First(task, meta []byte, limit int) (response json.RawMessage
 func (s *Segments) Resume(last int64, taskID string, limit int) json.RawMessage {
 	return appendResult(nil, "partial-content", s.After(last, limit), relatedTask(taskID))
 }
-
-func relatedTask(id string) []byte {
-	quoted, _ := json.Marshal(id)
-	return fmt.Appendf(nil, `{"io.modelcontextprotocol/related-task":{"taskId":%s}}`, quoted)
-}

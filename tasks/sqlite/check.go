@@ -111,7 +111,7 @@ func (d *database) damage(ctx context.Context) (found []string, err error) {
 	var id string // whose rows are read
 	var last int64
 	err = d.each(ctx, func(scan func(...any) error) error {
-		var s partials.Stretch
+		var s partials.Extent
 		var next string
 		var stop int64
 		if err := scan(&next, &s.Start, &stop, &s.Marks, &s.Data); err != nil {
@@ -120,7 +120,7 @@ func (d *database) damage(ctx context.Context) (found []string, err error) {
 		if next != id {
 			id, last = next, 0
 		}
-		if err := checkStretch(&s, stop, last); err != nil {
+		if err := checkExtent(&s, stop, last); err != nil {
 			tell(id, "its output: "+err.Error())
 			return nil
 		}

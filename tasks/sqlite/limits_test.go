@@ -70,7 +70,7 @@ func TestSQLiteRefusedIsNotKept(t *testing.T) {
 func TestSQLiteLimitsLogs(t *testing.T) {
 	s := openStore(t, Options{})
 	task := statetest.Logged("task")
-	task.Log.Limit(1 << 20)
+	task.Log.SetLimit(1 << 20)
 	statetest.Put(t, s, task)
 	var want bytes.Buffer
 	for i := 0; want.Len() < 8<<20; i++ {

@@ -36,12 +36,12 @@ func (k *keeping) write(tx *transaction) error {
 	if k.log == nil {
 		return nil
 	}
-	limit, size := k.log.Limits(), int64(stretchBytes)
+	limit, size := k.log.Limit(), int64(stretchBytes)
 	if limit > 0 {
 		size = max(min(size, limit/16), 1) // head and tail are kept in whole stretches
 	}
 	for {
-		s, ok := k.log.Unkept(int(size))
+		s, ok := k.log.Unsaved(int(size))
 		if !ok {
 			break
 		}
@@ -115,7 +115,7 @@ func (k *keeping) cut(tx *transaction, limit int64) error {
 func (k *keeping) committed() {
 	k.written = k.pending
 	if k.log != nil {
-		k.log.Kept()
+		k.log.MarkSaved()
 	}
 }
 
@@ -127,21 +127,21 @@ func (k *keeping) undone() {
 }
 
 // Load implements partials.Backing.
-func (k *keeping) Load(ctx context.Context, pos int64, limit int) ([]partials.Stretch, error) {
+func (k *keeping) Load(ctx context.Context, pos int64, limit int) ([]partials.Extent, error) {
 	rows, err := k.db.read.QueryContext(ctx, `SELECT start, stop, marks, data FROM log WHERE task = ?1 AND stop > ?2 AND start >=
 		coalesce((SELECT max(start) FROM log WHERE task = ?1 AND start <= ?2), 0) ORDER BY start`, k.task, pos)
 	if err != nil {
 		return nil, explain(err)
 	}
 	defer rows.Close()
-	var list []partials.Stretch
+	var list []partials.Extent
 	for size, last := 0, int64(0); size < limit && rows.Next(); {
-		var s partials.Stretch
+		var s partials.Extent
 		var stop int64
 		if err := rows.Scan(&s.Start, &stop, &s.Marks, &s.Data); err != nil {
 			return nil, explain(err)
 		}
-		if err := checkStretch(&s, stop, last); err != nil {
+		if err := checkExtent(&s, stop, last); err != nil {
 			k.db.tell(k.task, k.id, "its output: "+err.Error(), "")
 			continue // it counts as no longer kept
 		}
@@ -155,8 +155,8 @@ func (k *keeping) Load(ctx context.Context, pos int64, limit int) ([]partials.St
 	return list, explain(rows.Err())
 }
 
-// checkStretch finds what is wrong with a row of output behind position last.
-func checkStretch(s *partials.Stretch, stop, last int64) error {
+// checkExtent finds what is wrong with a row of output behind position last.
+func checkExtent(s *partials.Extent, stop, last int64) error {
 	if s.Start < last || stop != s.End() {
 		return fmt.Errorf("a row from %d to %d of %d bytes behind %d", s.Start, stop, len(s.Data), last)
 	}

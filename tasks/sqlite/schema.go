@@ -9,7 +9,7 @@ import (
 // migrations make a state of version n of one of version n-1. What is here is never changed: a state that a
 // released runnel has written must be found by every later one.
 //
-// A task's output stands in log, in stretches (partials.Stretch) that do not overlap. keeper is the lease of the
+// A task's output stands in log, in stretches (partials.Extent) that do not overlap. keeper is the lease of the
 // process that runs the task, NULL once it has ended. Times are nanoseconds since 1970.
 var migrations = []string{`
 

@@ -90,7 +90,7 @@ func (c *Command) Call(ctx context.Context, in *tools.Call, out *tools.Output) (
 	if err != nil {
 		return mcp.ErrorResult(err.Error()), nil
 	}
-	out.Log().Limit(int64(*c.config.MaxOutput))
+	out.Log().SetLimit(int64(*c.config.MaxOutput))
 	r := newRecord(ctx, &c.config, c.marks(), out)
 	ending := p.Run(ctx, &r.stdout, &r.stderr, process.Limits{
 		Timeout: time.Duration(c.config.Timeout),

@@ -48,7 +48,7 @@ func (t *tool) Call(ctx context.Context, in *tools.Call, out *tools.Output) (*mc
 		return nil, err
 	}
 	defer t.u.leave()
-	out.Log().Limit(int64(config.DefaultMaxOutput))
+	out.Log().SetLimit(int64(config.DefaultMaxOutput))
 	c := newCall(l, in, out, &t.spec)
 	defer l.remove(c)
 	capabilities := remote.Capabilities(in.CanAsk())

@@ -9,18 +9,18 @@ import (
 	"unicode/utf8"
 )
 
-// Stretch is a part of a log as a backing keeps it: whole chunks, and whole writes where they are not very long.
-type Stretch struct {
+// Extent is a part of a log as a backing keeps it: whole chunks, and whole writes where they are not very long.
+type Extent struct {
 	Start int64  // position of the first byte of Data
-	Marks []byte // where the chunks end and what they are, as Unkept gave them
+	Marks []byte // where the chunks end and what they are, as Unsaved gave them
 	Data  []byte
 }
 
-// End is the position behind the stretch.
-func (s *Stretch) End() int64 { return s.Start + int64(len(s.Data)) }
+// End is the position behind the extent.
+func (s *Extent) End() int64 { return s.Start + int64(len(s.Data)) }
 
 // mark adds a chunk's length, and what it is in four bits.
-func (s *Stretch) mark(r *record, size int) {
+func (s *Extent) mark(r *record, size int) {
 	m := uint64(size)<<4 | uint64(r.kind)&1 | uint64(r.stream)&1<<1
 	if r.more {
 		m |= 1 << 2
@@ -31,8 +31,8 @@ func (s *Stretch) mark(r *record, size int) {
 	s.Marks = binary.AppendUvarint(s.Marks, m)
 }
 
-// block decodes a stretch. A damaged one gives an error.
-func (s *Stretch) block() (*block, error) {
+// block decodes an extent. A damaged one gives an error.
+func (s *Extent) block() (*block, error) {
 	b := &block{start: s.Start, data: s.Data}
 	at := uint64(0)
 	for rest := s.Marks; len(rest) > 0; {
@@ -56,9 +56,9 @@ func (s *Stretch) block() (*block, error) {
 	return b, nil
 }
 
-// Check finds what is wrong with a stretch that was stored: what Unkept gave has marks for all of its data, of text that is UTF-8 and
+// Check finds what is wrong with an extent that was stored: what Unsaved gave has marks for all of its data, of text that is UTF-8 and
 // of items that are JSON on one line.
-func (s *Stretch) Check() error {
+func (s *Extent) Check() error {
 	b, err := s.block()
 	if err != nil {
 		return err
@@ -74,9 +74,9 @@ func (s *Stretch) Check() error {
 	return nil
 }
 
-func decode(stretches []Stretch) (blocks []*block, err error) {
-	for i := range stretches {
-		b, err := stretches[i].block()
+func decode(extents []Extent) (blocks []*block, err error) {
+	for i := range extents {
+		b, err := extents[i].block()
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,153 @@
+package partials
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// Append adds the chunks of one write and copies their data. It waits while the slowest reader, or else the
+// backing if there is one, is too far behind, until ctx ends. The chunks stay together, in the order of the calls.
+func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
+	size := int64(0)
+	for i := range chunks {
+		size += costOf(len(chunks[i].Data))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.admit(ctx, size); err != nil {
+		return err
+	}
+	for i := range chunks {
+		l.write(&chunks[i])
+	}
+	l.publish()
+	return nil
+}
+
+// AppendLines is Append of the lines of a text, each a write and a chunk of its own, and Whole. ends are where they end in text, the last one at its
+// end. To make chunks of them took three times as long for short lines.
+func (l *Log) AppendLines(ctx context.Context, stream Stream, text []byte, ends []int) error {
+	size, begin := int64(0), 0
+	for _, end := range ends {
+		size += costOf(end - begin)
+		begin = end
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.admit(ctx, size); err != nil {
+		return err
+	}
+	l.writeLines(stream, text, ends)
+	l.publish()
+	return nil
+}
+
+// publish ends an append. l.mu is held.
+func (l *Log) publish() {
+	l.share(!l.closed && l.backing == nil && l.cost >= backedRetain)
+	l.trim()
+	l.tell()
+	l.wakeReaders()
+}
+
+// admit waits until size more may be appended. l.mu is held before and after, and not while it waits.
+func (l *Log) admit(ctx context.Context, size int64) error {
+	l.awaitReaders(ctx)
+	for {
+		switch {
+		case l.closed || l.followed:
+			return ErrClosed
+		case l.failed != nil:
+			return l.failed
+		case l.spill != nil && l.backing == nil && l.cost+size >= l.retain:
+			l.spillNow()
+		case l.hasRoom(size):
+			return nil
+		case !l.awaitRoom(ctx.Done()):
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// hasRoom reports whether nobody is too far behind for size more. What is larger than maxPending waits until all is read. l.mu is held.
+func (l *Log) hasRoom(size int64) bool {
+	pending := l.pending()
+	return !l.spilling && (pending == 0 || pending+size <= l.maxPending) && !l.loses()
+}
+
+// awaitRoom waits until a reader or the backing has moved on, and reports false if stop comes first. l.mu is held before
+// and after, and not meanwhile.
+func (l *Log) awaitRoom(stop <-chan struct{}) bool {
+	if l.room == nil {
+		l.room = make(chan struct{})
+	}
+	room := l.room
+	l.mu.Unlock()
+	defer l.mu.Lock()
+	select {
+	case <-room:
+		return true
+	case <-stop:
+		return false
+	}
+}
+
+// spillNow calls spill. l.mu is held before and after, and not meanwhile.
+func (l *Log) spillNow() {
+	spill := l.spill
+	l.spill, l.spilling = nil, true
+	l.mu.Unlock()
+	spill()
+	l.mu.Lock()
+	l.spilling = false
+	l.wakeAppends()
+}
+
+// Append waits for the readers of a log with a backing, too:
+//
+//   - for a moment, for one that keeps up (awaitReaders), so that it finds in memory what comes next;
+//   - for one that would miss what the backing is about to leave out (loses), however slow it is.
+
+const (
+	// mostLag is how far behind a reader may be before Append waits for it: a little less than what memory keeps.
+	mostLag = backedRetain - 2*maxBlock
+	// leastLag is how far behind it may be when Append goes on.
+	leastLag = mostLag / 2
+	// patience is how long Append waits for readers to come from one to the other: it holds no tool below some 3 MiB/s.
+	patience = 20 * time.Millisecond
+)
+
+// awaitReaders lets readers that keep up stay in memory. A tool is mostly faster than its reader, which must encode and write
+// what the tool only appends. A reader that has to read from the backing needs half as long again, and never catches up. One that is not
+// near the end when patience is over is slow, and left behind until it is near. l.mu is held before and after, and not while it waits.
+func (l *Log) awaitReaders(ctx context.Context) {
+	if l.backing == nil || !l.lagging(mostLag) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for l.lagging(leastLag) && !l.closed && l.failed == nil {
+		if !l.awaitRoom(ctx.Done()) {
+			for _, r := range l.readers {
+				r.slow = r.slow || l.end-r.pos > leastLag
+			}
+			return
+		}
+	}
+}
+
+// lagging reports whether a reader that keeps up lags by more than far. A slow one that has come near the end keeps up again. l.mu is held.
+func (l *Log) lagging(far int64) bool {
+	return slices.ContainsFunc(l.readers, func(r *cursor) bool {
+		r.slow = r.slow && l.end-r.pos > leastLag
+		return !r.slow && l.end-r.pos > far
+	})
+}
+
+// loses reports whether a reader is so far behind that the backing is about to leave out what it has not read: of a log with a
+// limit the middle goes. Append waits for it then, however slow it is. l.mu is held.
+func (l *Log) loses() bool {
+	far := max(l.limit/4, dueBytes) // the backing keeps more than that of the end
+	return l.backing != nil && l.limit > 0 && slices.ContainsFunc(l.readers, func(r *cursor) bool { return l.end-r.pos > far })
+}

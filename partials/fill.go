@@ -1,0 +1,79 @@
+package partials
+
+import "runnel/rpc/mcp"
+
+const itemOverhead = 64 // of a content item around its text, in bytes
+
+// fill makes a batch of up to limit bytes of blocks, from mark n of the first one on, and there from at on: whole writes where they fit.
+// each is what a chunk counts beside its data. What lies in one block is not copied, other batches are made in buffer's memory.
+func fill(blocks []*block, n, at, limit, each int, buffer *Batch) (b Batch) {
+	f := filling{limit: limit, each: each}
+	for i, block := range blocks {
+		records := block.records[n:]
+		part := Batch{data: block.data, begin: at, records: records[:f.fit(records, at)]}
+		part.Start = block.start + int64(at)
+		part.End = part.Start + int64(part.stop()-at)
+		switch i {
+		case 0:
+			b = part
+		case 1:
+			buffer.hold(b)
+			fallthrough
+		default:
+			buffer.add(part)
+			b = *buffer
+		}
+		if f.full {
+			break
+		}
+		n, at = 0, 0
+	}
+	if text := b.bytes(); len(b.records) == 1 && b.records[0].tooLong(len(text), limit) {
+		b = b.cut(b.Start + int64(cutText(text, limit)))
+	} else if f.whole > 0 && f.whole < f.chunks { // else half a write is all that there is room for
+		b = b.split(f.whole)
+	}
+	return b
+}
+
+// filling measures what fits into a batch.
+type filling struct {
+	limit, each int
+
+	chunks int
+	whole  int    // how many of them are whole writes
+	size   int    // of their data, and about what goes around it in the notification
+	weight int    // as JSON at worst
+	last   record // the last chunk
+	full   bool
+}
+
+// fit returns how many of the records fit, the first of which begins at at.
+func (f *filling) fit(records []record, at int) int {
+	for i := range records {
+		r := &records[i]
+		n := int(r.end) - at
+		size, weight := n+f.each, n+itemOverhead
+		if !r.continues(&f.last) || f.chunks == 0 {
+			size += itemOverhead
+		}
+		if r.kind == Text {
+			weight += 5 * n // each byte may be \u0000
+		}
+		long := r.tooLong(n, f.limit)
+		if f.chunks > 0 && (f.weight+weight > mcp.MaxContent || (f.whole > 0 || long) && f.size+size > f.limit) {
+			f.full = true
+			return i
+		}
+		f.chunks, f.size, f.weight, f.last = f.chunks+1, f.size+size, f.weight+weight, *r
+		at = int(r.end)
+		if !r.more {
+			f.whole = f.chunks
+		}
+		if long { // a part of it goes
+			f.full = true
+			return i + 1
+		}
+	}
+	return len(records)
+}
