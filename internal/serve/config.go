@@ -16,6 +16,9 @@ import (
 	"runnel/tools/config"
 )
 
+// settle is how long a config file must stay as it is before it is read again: editors write it in several steps.
+const settle = 200 * time.Millisecond
+
 // LoadConfig reads the config file, if there is one, and sets over it what flags and variables say.
 // file is "" if there is none. A file that is left out is told of on stderr.
 func (s *Setup) LoadConfig(ctx context.Context) (conf *config.Config, file string, err error) {

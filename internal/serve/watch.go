@@ -15,9 +15,6 @@ import (
 	"runnel/tools/upstream"
 )
 
-// settle is how long a config file must stay as it is before it is read again: editors write it in several steps.
-const settle = 200 * time.Millisecond
-
 // reload keeps the tools what the config file says: it is read again on SIGHUP and when it changes. Only the tools
 // change; what else the file says holds from the next start on. A file with a mistake changes nothing. It ends with ctx.
 func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, set *upstream.Set, log zerolog.Logger) {
