@@ -9,7 +9,7 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// Comparison tells how the content that came in partials goes with the result's: "the concatenation of all partial
+// Comparison says how the content that came in partials compares with the result's: "the concatenation of all partial
 // content items is not guaranteed to equal the final tasks/result content" (SEP-2679, 1.3.8).
 type Comparison uint8
 
@@ -39,7 +39,7 @@ const (
 )
 
 // merged is content in one piece: its text, and its other items between marks that no text contains. What a command
-// wrote to stderr is apart: a result has it behind the rest.
+// wrote to stderr is apart: a result has it after the rest.
 type merged struct {
 	flat [3][]byte // stdout, stderr, and how a command ended
 	most int       // bytes to keep
@@ -158,7 +158,7 @@ func (m *merged) compare(content []json.RawMessage, emptied bool) Comparison {
 	return worst
 }
 
-// beyond is what a result has behind what came, if it begins with that.
+// beyond is what a result has after what came, if it begins with that.
 func (m *merged) beyond(content []json.RawMessage) (rest []json.RawMessage) {
 	flat := merged{most: maxMerge}
 	for n, item := range content {
@@ -175,7 +175,7 @@ func (m *merged) beyond(content []json.RawMessage) (rest []json.RawMessage) {
 	return rest
 }
 
-// isExcerpt reports whether part is whole with a mark in place of its middle, perhaps with a line, or an item, or two behind that
+// isExcerpt reports whether part is whole with a mark in place of its middle, perhaps with a line, or an item, or two after that
 // tell how it ended and where the whole is.
 func isExcerpt(whole, part []byte) bool {
 	head := 0
@@ -184,7 +184,7 @@ func isExcerpt(whole, part []byte) bool {
 	}
 	least := len(part) / 8 // what head and tail have at least: a quarter, but for the rest of a line
 	for range 3 {
-		// The tail begins somewhere behind the head, within a mark's length.
+		// The tail begins somewhere after the head, within a mark's length.
 		for begin := head; begin <= head+maxMark && len(part)-begin > least; begin++ {
 			if bytes.HasSuffix(whole[head:], part[begin:]) {
 				return head > least

@@ -2,23 +2,6 @@ package tracker
 
 import "runnel/rpc/mcp"
 
-// End tells how a call ended.
-type End uint8
-
-// The ends. Running is none.
-const (
-	Running   End = iota
-	Done          // completed, or a result without isError
-	Failed        // failed, or a result with isError, or an error
-	Cancelled     // by tasks/cancel
-	Expired       // the server does not know the task any more
-	Lost          // the connection ended first
-)
-
-func (e End) String() string {
-	return [...]string{"running", "completed", "failed", "cancelled", "expired", "connection lost"}[e]
-}
-
 // Status takes the task's status as tasks/get or tasks/cancel says it.
 func (t *Tracker) Status(s mcp.TaskStatus, message string) {
 	t.mu.Lock()
@@ -37,7 +20,7 @@ func (t *Tracker) status(s mcp.TaskStatus, message string) {
 	}
 }
 
-// Finish tells of an end that the server does not tell of: Expired, Lost, or Failed by an error. The first end counts.
+// Finish takes an end that the server does not report: Expired, Lost, or Failed by an error. The first end counts.
 func (t *Tracker) Finish(e End, message string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -55,7 +38,7 @@ func (t *Tracker) finish(e End, message string) {
 	}
 }
 
-// Flush tells that nothing more comes: what is held is handed out, and what is missing reported. Of a call that has
+// Flush says that nothing more comes: what is held is handed out, and what is missing reported. Of a call that has
 // ended only SEP-1905 may have a rest.
 func (t *Tracker) Flush() {
 	t.mu.Lock()
@@ -69,11 +52,9 @@ func (t *Tracker) flush() {
 		t.askRange()
 		return
 	}
-	for len(t.seq.held) > 0 && t.ranged.phase != rangeAsked {
-		t.skip()
-	}
+	t.skipAll()
 	switch missing := t.seq.missing(); {
-	case t.spelled == unspelled || t.spelled == spelled2679: // there is no end mark: Compare tells
+	case t.spelled == unspelled || t.spelled == spelled2679: // there is no end mark: Compare shows it
 	case missing.To >= missing.From:
 		t.gap(missing)
 		t.seq.next = missing.To + 1
@@ -84,4 +65,12 @@ func (t *Tracker) flush() {
 		t.last = true
 		t.gap(Gap{From: t.next(), To: -1})
 	}
+}
+
+// next is the number that comes next, or the count in a dialect without numbers.
+func (t *Tracker) next() int64 {
+	if t.spelled == spelled383 {
+		return int64(t.stats.Partials)
+	}
+	return t.seq.next
 }

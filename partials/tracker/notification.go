@@ -51,7 +51,7 @@ func (t *Tracker) partial(params []byte) bool {
 	})
 	if p.Seq < 0 || p.Seq > maxNumber || len(p.Content) == 0 || p.TaskID == "" {
 		if p.TaskID == t.taskID && t.taskID != "" {
-			t.stats.Malformed++ // the number behind it shows the gap
+			t.stats.Malformed++ // the number after it shows the gap
 			return true
 		}
 		return false

@@ -7,17 +7,6 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// spelled is the dialect in which content came first. No other is listened to: "exactly one carries the content".
-type spelled uint8
-
-const (
-	unspelled spelled = iota
-	spelled2679
-	spelled1905
-	spelled383
-	spelled2998
-)
-
 // speaks reports whether a dialect is the one of this call.
 func (t *Tracker) speaks(s spelled) bool {
 	if t.spelled == unspelled {
@@ -31,53 +20,32 @@ func (t *Tracker) speaks(s spelled) bool {
 
 // number takes content with a number.
 func (t *Tracker) number(s spelled, n int64, items []json.RawMessage) {
-	if !t.speaks(s) {
-		return
-	}
-	if s == spelled2679 && t.end != Running {
+	switch {
+	case !t.speaks(s):
+	case s == spelled2679 && t.end != Running:
 		// "Requestors SHOULD discard any partial notifications received after observing a terminal task status"
 		t.stats.Late++
-		return
-	}
-	switch t.ranged.phase {
-	case rangeReading: // the number only tells that there is more
+	case t.ranged.phase == rangeReading: // the number only tells that there is more
 		t.seq.next = max(t.seq.next, n+1)
 		t.askRange()
-		return
-	case rangeOver:
-		return
-	}
-	switch t.seq.put(n, items) {
-	case seenBefore:
-		if t.isMissing(n) {
-			t.stats.Late++
-		} else {
-			t.stats.Duplicates++ // 1.3.10: "it SHOULD discard the duplicate"
-		}
-		return
-	case tooLate:
-		t.stats.Late++ // behind the last
-		return
-	}
-	t.hand()
-	t.fetch()
-	switch {
-	case t.ranged.phase == rangeAsked && len(t.seq.held) == 0:
-		t.ranged.phase = rangeIdle // what was late has come
-	case t.ranged.phase == rangeAsked && t.seq.size > 2*t.bound:
-		t.giveUp()
-	}
-	for t.ranged.phase != rangeAsked && t.holdsTooMuch() {
-		t.skip()
+	case t.ranged.phase == rangeOver:
+	case t.put(n, items):
+		t.hand()
+		t.fetch()
+		t.limit()
 	}
 }
 
-// holdsTooMuch reports whether what is missing must be given up. While it is being fetched, more may be held.
-func (t *Tracker) holdsTooMuch() bool {
-	if t.fetching {
-		return t.seq.size > 2*t.bound
+// put puts content in order. It reports false if that has come before, or its turn is over.
+func (t *Tracker) put(n int64, items []json.RawMessage) bool {
+	at := t.seq.put(n, items)
+	switch {
+	case at == seenBefore && !t.isMissing(n):
+		t.stats.Duplicates++ // 1.3.10: "it SHOULD discard the duplicate"
+	case at != inTime:
+		t.stats.Late++
 	}
-	return len(t.seq.held) > t.o.Window || t.seq.size > t.bound
+	return at == inTime
 }
 
 // isMissing reports whether a number was reported as missing.
@@ -96,9 +64,32 @@ func (t *Tracker) hand() {
 	}
 }
 
+// limit gives up what is missing where too much waits for it. While it is being fetched, more may wait.
+func (t *Tracker) limit() {
+	asked := t.ranged.phase == rangeAsked
+	if asked && len(t.seq.held) == 0 {
+		t.ranged.phase = rangeIdle // what was late has come
+		return
+	}
+	if asked && t.seq.size > 2*t.bound {
+		t.giveUp()
+	}
+	for t.ranged.phase != rangeAsked && t.holdsTooMuch() {
+		t.skip()
+	}
+}
+
+// holdsTooMuch reports whether what is missing must be given up.
+func (t *Tracker) holdsTooMuch() bool {
+	if t.fetching {
+		return t.seq.size > 2*t.bound
+	}
+	return len(t.seq.held) > t.o.Window || t.seq.size > t.bound
+}
+
 // skip gives up what is missing before the first number that is held, if one is.
 func (t *Tracker) skip() {
-	if t.read() {
+	if t.readOn() {
 		return
 	}
 	from := t.seq.next
@@ -108,6 +99,60 @@ func (t *Tracker) skip() {
 	}
 	t.gap(Gap{From: from, To: to})
 	t.hand()
+}
+
+// skipAll gives up all that is missing.
+func (t *Tracker) skipAll() {
+	for len(t.seq.held) > 0 && t.ranged.phase != rangeAsked {
+		t.skip()
+	}
+}
+
+// fetch asks for what is missing, if there is a way to.
+func (t *Tracker) fetch() {
+	after := t.seq.next - 1
+	switch {
+	case t.o.Fetch == nil || t.fetching || t.spelled != spelled1905 || len(t.seq.held) == 0:
+	case after < 1 || after == t.fetched: // lastSeqNr is 1 or more; what was asked for in vain is not asked for again
+		t.skip()
+	default:
+		t.fetching, t.fetched = true, after
+		t.o.Fetch(after)
+	}
+}
+
+// readOn begins to read what is missing, and reports false if that cannot be read.
+func (t *Tracker) readOn() bool {
+	if t.o.FetchRange == nil || t.spelled != spelled2679 || t.ranged.phase >= rangeOver || t.ranged.other {
+		return false
+	}
+	t.ranged.phase = rangeAsked
+	t.askRange()
+	return true
+}
+
+func (t *Tracker) askRange() {
+	r := &t.ranged
+	if r.asking {
+		r.more = true
+		return
+	}
+	r.asking, r.more, r.from = true, false, t.stats.Bytes-int64(len(r.tail))
+	t.o.FetchRange(r.from)
+}
+
+// giveUp reports what could not be read.
+func (t *Tracker) giveUp() {
+	switch t.ranged.phase {
+	case rangeAsked:
+		t.ranged.phase = rangeRefused
+		for len(t.seq.held) > 0 && (t.end != Running || len(t.seq.held) > t.o.Window) {
+			t.skip()
+		}
+	case rangeReading:
+		t.ranged.phase = rangeOver
+		t.gap(Gap{From: t.seq.next, To: -1})
+	}
 }
 
 // gap reports what is missing.
@@ -140,12 +185,4 @@ func (t *Tracker) emit(came []json.RawMessage, replaces bool) {
 	if t.o.Content != nil && (len(items) > 0 || replaces) {
 		t.o.Content(items, replaces)
 	}
-}
-
-// next is the number that comes next, or the count in a dialect without numbers.
-func (t *Tracker) next() int64 {
-	if t.spelled == spelled383 {
-		return int64(t.stats.Partials)
-	}
-	return t.seq.next
 }

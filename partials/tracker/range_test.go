@@ -99,7 +99,7 @@ func TestRangeIsExactOrReported(t *testing.T) {
 		for len(asked) > 0 { // what comes too late is not handed out
 			was := got.Len()
 			if answer(); got.Len() > was {
-				t.Fatalf("seed %d: %q came behind the end", seed, got.String()[was:])
+				t.Fatalf("seed %d: %q came after the end", seed, got.String()[was:])
 			}
 		}
 		// In order, and only what was written.

@@ -17,7 +17,7 @@ const (
 	AnswerQuestion               // input_required: the call is to be sent again, with answers
 )
 
-// Response takes a result of the call, the first or a later one, and tells what it is.
+// Response takes a result of the call, the first or a later one, and says what it is.
 func (t *Tracker) Response(result json.RawMessage) Answer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,15 +87,6 @@ func (t *Tracker) follow(id string) {
 			t.number(spelled2679, m.seq, m.items)
 		}
 	}
-}
-
-// earlyMessage is a partial or a status that came before its task was known: the handle may come behind it.
-type earlyMessage struct {
-	taskID string
-	seq    int64
-	items  []json.RawMessage
-	status mcp.TaskStatus // "" = a partial
-	text   string
 }
 
 func (t *Tracker) keep(m earlyMessage, size int) {

@@ -43,7 +43,7 @@ func (s *sequence) put(n int64, items []json.RawMessage) place {
 	return inTime
 }
 
-// close tells which number is the last.
+// close says which number is the last.
 func (s *sequence) close(last int64) {
 	if !s.closed {
 		s.closed, s.last = true, last
@@ -109,7 +109,7 @@ func weigh(items []json.RawMessage) int {
 	return size
 }
 
-// rising tells messages apart whose numbers only rise, by steps of any size.
+// rising tells messages apart by numbers that only rise, by steps of any size.
 type rising struct {
 	begun  bool
 	last   float64

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"sync"
+
+	"runnel/rpc/mcp"
 )
 
 // Tracker follows the output of one call, as its client sees it: whichever dialect the server speaks, in goes what
@@ -30,9 +32,9 @@ type Tracker struct {
 	begun bool     // content has come
 	last  bool     // the dialect's end mark has come, or that it did not come was reported
 
-	// How what is missing is fetched: by segments (segments.go), or as text (range.go).
+	// How what is missing is fetched: by segments, or as text (fetched.go).
 	fetching bool  // an answer is awaited
-	fetched  int64 // behind which number the last fetch asked, -1 = none
+	fetched  int64 // after which number the last fetch asked, -1 = none
 	ranged   ranged
 
 	// What has come of it.
@@ -49,9 +51,9 @@ type Options struct {
 
 	// Content gets new content items; they may be kept. replaces: they stand in place of all that came before (PR #383).
 	Content func(items []json.RawMessage, replaces bool)
-	// Gap is told what is missing, between the Content before and behind it.
+	// Gap is told what is missing, between the Content before and after it.
 	Gap func(Gap)
-	// Fetch is to ask for what comes behind a number (tasks/result with lastSeqNr) and to hand the answer to Fetched; it must
+	// Fetch is to ask for what comes after a number (tasks/result with lastSeqNr) and to hand the answer to Fetched; it must
 	// not wait for it. nil = nothing can be fetched.
 	Fetch func(lastSeqNr int64)
 
@@ -77,9 +79,46 @@ type Stats struct {
 	Partials   int   // messages whose content was handed out
 	Bytes      int64 // of text in them
 	Duplicates int   // dropped
-	Late       int   // dropped: behind a reported gap, or behind the end
+	Late       int   // dropped: after a reported gap, or after the end
 	Malformed  int   // dropped
 	Gaps       int
+}
+
+// End is how a call ended.
+type End uint8
+
+// The ends, and Running, which is none.
+const (
+	Running   End = iota
+	Done          // completed, or a result without isError
+	Failed        // failed, or a result with isError, or an error
+	Cancelled     // by tasks/cancel
+	Expired       // the server does not know the task any more
+	Lost          // the connection ended first
+)
+
+func (e End) String() string {
+	return [...]string{"running", "completed", "failed", "cancelled", "expired", "connection lost"}[e]
+}
+
+// spelled is the dialect in which content came first. No other is listened to: "exactly one carries the content".
+type spelled uint8
+
+const (
+	unspelled spelled = iota
+	spelled2679
+	spelled1905
+	spelled383
+	spelled2998
+)
+
+// earlyMessage is a partial or a status that came before its task was known: the handle may come after it.
+type earlyMessage struct {
+	taskID string
+	seq    int64
+	items  []json.RawMessage
+	status mcp.TaskStatus // "" = a partial
+	text   string
 }
 
 // New makes a tracker for a call that is about to be sent.
@@ -97,7 +136,7 @@ func (t *Tracker) TaskID() string {
 	return t.taskID
 }
 
-// End tells how the call ended, and what the server said to that.
+// End says how the call ended, and what the server said to that.
 func (t *Tracker) End() (End, string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,14 +157,14 @@ func (t *Tracker) Gaps() []Gap {
 	return slices.Clone(t.gaps)
 }
 
-// Compare tells how what came goes with the result's content, the canonical one.
+// Compare says how what came compares with the result's content, the canonical one.
 func (t *Tracker) Compare(content []json.RawMessage) Comparison {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.merged.compare(content, t.spelled == spelled383)
 }
 
-// Beyond is what the result's content has behind what came. It is for a result that Compare says ResultAdds or
+// Beyond is what the result's content has after what came. It is for a result that Compare says ResultAdds or
 // NoneStreamed of.
 func (t *Tracker) Beyond(content []json.RawMessage) []json.RawMessage {
 	t.mu.Lock()

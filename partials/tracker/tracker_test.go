@@ -151,7 +151,7 @@ func TestBrokenPeers(t *testing.T) {
 		{name: "reordered", in: "h p1 p0 p3 p2 done", out: "0 1 2 3", end: Done},
 		{name: "all backwards", in: "h p3 p2 p1 p0 done", out: "0 1 2 3", end: Done},
 		{name: "reordered further than the window", in: "h p0 p2 p3 p4 p1 p5 done", window: 2, out: "0 <1-1> 2 3 4 5", end: Done},
-		{name: "late behind the window, then repeated", in: "h p1 p2 p3 p0 p0 done", window: 2, out: "<0-0> 1 2 3", end: Done},
+		{name: "late after the window, then repeated", in: "h p1 p2 p3 p0 p0 done", window: 2, out: "<0-0> 1 2 3", end: Done},
 		{name: "two gaps", in: "h p1 p3 done", out: "<0-0> 1 <2-2> 3", end: Done},
 		{name: "early partials", in: "p0 x0 p1 h p2 done", out: "0 1 2", end: Done},
 		{name: "early partials out of order", in: "p1 p0 h done", out: "0 1", end: Done},
@@ -186,7 +186,7 @@ func TestBrokenPeers(t *testing.T) {
 		{name: "the end is missing and polled for", in: "s1 s2 done f3! flush", out: "1 2 3", end: Done},
 		{name: "the end came empty", in: "s1 s2 s! done flush", out: "1 2", end: Done},
 		{name: "the end came first", in: "s1 s4! s3 s2 done flush", out: "1 2 3 4", end: Done},
-		{name: "segments behind the last", in: "s1 s2! s3 done flush", out: "1 2", end: Done},
+		{name: "segments after the last", in: "s1 s2! s3 done flush", out: "1 2", end: Done},
 		{name: "segments that begin at 0", in: "s0,1 s2! done flush", out: "1 2", end: Done},
 		{name: "the server dies", in: "s1 s3 lost", out: "1 <2-2> 3 <4->", end: Lost},
 
@@ -194,7 +194,7 @@ func TestBrokenPeers(t *testing.T) {
 		{name: "chunks", in: "c1= c2 c3! result", out: "1 2 3", end: Done},
 		{name: "chunks repeated", in: "c1= c1= c2 c2 c1= c3! c3! result", out: "1 2 3", end: Done},
 		{name: "progress between chunks", in: "g1 c2= g3 c4 c5! result", out: "2 4 5", end: Done},
-		{name: "a chunk behind the progress", in: "c1= g4 c3 c5! result", out: "1 <1-1> 5", end: Done},
+		{name: "a chunk after the progress", in: "c1= g4 c3 c5! result", out: "1 <1-1> 5", end: Done},
 		{name: "a late chunk", in: "c1= c3 c2 c4! result", out: "1 3 <2-2> 4", end: Done},
 		{name: "the first chunk is missing", in: "c2 c3! result", out: "<0-0> 2 3", end: Done},
 		{name: "the last chunk is missing", in: "c1= c2 result", out: "1 2 <2->", end: Done},
@@ -482,7 +482,7 @@ func TestTrackerIsBounded(t *testing.T) {
 			t.Fatalf("%d bytes are held", w.seq.size)
 		}
 	}
-	for i := range 1000 { // of next to nothing each, behind a fetch that nobody answers
+	for i := range 1000 { // of next to nothing each, after a fetch that nobody answers
 		w.Response(fmt.Appendf(nil, `{"partial-content":[{"seqNr":%d}]}`, 1000+i))
 	}
 	if n := len(w.seq.held); n > 2*w.bound/messageBytes {

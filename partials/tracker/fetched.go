@@ -1,6 +1,11 @@
 package tracker
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+
+	"runnel/rpc/mcp"
+)
 
 // Segments of SEP-1905 come in responses, and what did not come can be asked for: tasks/result with lastSeqNr ("Resuming Streaming").
 
@@ -41,19 +46,6 @@ func cutSeqNr(item json.RawMessage) (n int64, bare json.RawMessage, ok bool) {
 	return n, bare, err == nil
 }
 
-// fetch asks for what is missing, if there is a way to.
-func (t *Tracker) fetch() {
-	after := t.seq.next - 1
-	switch {
-	case t.o.Fetch == nil || t.fetching || t.spelled != spelled1905 || len(t.seq.held) == 0:
-	case after < 1 || after == t.fetched: // lastSeqNr is 1 or more; what was asked for in vain is not asked for again
-		t.skip()
-	default:
-		t.fetching, t.fetched = true, after
-		t.o.Fetch(after)
-	}
-}
-
 // Fetched takes the answer to Fetch, or to what Poll told to ask for: a result with partial-content, or the error that came instead.
 func (t *Tracker) Fetched(result json.RawMessage, err error) {
 	t.mu.Lock()
@@ -69,7 +61,7 @@ func (t *Tracker) Fetched(result json.RawMessage, err error) {
 	t.fetch()
 }
 
-// Rest reports whether there is output of SEP-1905 to fetch still, and behind which number.
+// Rest reports whether there is output of SEP-1905 to fetch still, and after which number.
 func (t *Tracker) Rest() (lastSeqNr int64, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -99,4 +91,39 @@ func (t *Tracker) Fetching() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.fetching
+}
+
+// Ranging reports whether output is still to be read by FetchRange.
+func (t *Tracker) Ranging() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ranged.active()
+}
+
+// FetchedRange takes the answer to FetchRange: text from that position up to next, or the error that came instead.
+func (t *Tracker) FetchedRange(text string, next int64, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := &t.ranged
+	r.asking = false
+	if !r.active() {
+		return
+	}
+	has := t.stats.Bytes - r.from // of the text, at least the tail: it may have grown since
+	// Where text stands for something else (an image, output that is no longer kept) it has another length.
+	if err != nil || r.from+int64(len(text)) != next || has > int64(len(text)) || !strings.HasSuffix(text[:has], string(r.tail)) {
+		t.giveUp()
+		return
+	}
+	r.phase = rangeReading
+	t.seq.drop()
+	if text = text[has:]; text != "" {
+		t.emit([]json.RawMessage{mcp.Text(text)}, false)
+	}
+	switch {
+	case text != "" || r.more:
+		t.askRange()
+	case t.end != Running: // it was asked for after the end, and there was nothing more
+		r.phase = rangeOver
+	}
 }
