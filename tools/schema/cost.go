@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -13,34 +12,22 @@ import (
 const maxSchemaCost = 100_000
 
 // checkCost refuses a schema that explodes, or of which a part applies itself to the same value again.
-func (c *compiled) checkCost() error {
+func (t *tree) checkCost() error {
 	known := map[*part]bool{}
-	for _, p := range c.parts {
-		if loop := c.loop(p, known); loop != nil {
+	for _, p := range t.parts {
+		if loop := t.loop(p, known); loop != nil {
 			return &Error{loop.place, "refers to itself without end"}
 		}
 	}
-	if c.parts[0].cost(map[*part]int{}) >= maxSchemaCost {
+	if t.parts[0].cost(map[*part]int{}) >= maxSchemaCost {
 		return &Error{nil, fmt.Sprintf("the schema explodes: by its references, more than %d parts of it would be applied to one value", maxSchemaCost)}
 	}
 	return nil
 }
 
-// applied are the parts that p applies to the value itself, but for those of anyOf.
-func (c *compiled) applied(p *part) []*part {
-	list := slices.Clone(p.refs)
-	for _, inner := range p.inner {
-		switch inner.place[len(p.place)] {
-		case "allOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies":
-			list = append(list, inner)
-		}
-	}
-	return list
-}
-
 // loop finds a part that is applied to a value to which it is being applied already. known are those that have been
 // looked at, true while they are open.
-func (c *compiled) loop(p *part, known map[*part]bool) *part {
+func (t *tree) loop(p *part, known map[*part]bool) *part {
 	if open, ok := known[p]; ok {
 		if open {
 			return p
@@ -50,10 +37,10 @@ func (c *compiled) loop(p *part, known map[*part]bool) *part {
 	known[p] = true
 	here := slices.Clone(p.here)
 	for _, s := range p.AnyOf {
-		here = append(here, c.of[s])
+		here = append(here, t.of[s])
 	}
 	for _, to := range here {
-		if loop := c.loop(to, known); loop != nil {
+		if loop := t.loop(to, known); loop != nil {
 			return loop
 		}
 	}
@@ -78,19 +65,19 @@ func (p *part) cost(known map[*part]int) int {
 
 // affordable reports whether a value, whose JSON has so many bytes, can be validated in reasonable time and memory: the library
 // cannot be interrupted, and a schema that applies itself twice to a part of a value does so 2^depth times.
-func (c *compiled) affordable(p *part, value any, size int) bool {
+func (t *tree) affordable(p *part, value any, size int) bool {
 	const (
 		steps             = 60_000      // 200 ms at worst: a step takes 1 µs, and where it fails and is told of 3 µs
 		most, mostPerByte = 16 << 20, 8 // of errors
 	)
-	e := &effort{compiled: c, steps: steps + min(size, 2_000_000)} // a step for each byte: what is large takes its time with any schema
+	e := &effort{tree: t, steps: steps + min(size, 2_000_000)} // a step for each byte: what is large takes its time with any schema
 	e.apply(p, value)
 	return e.steps >= 0 && e.most <= most+mostPerByte*size
 }
 
 // effort counts what the library would do.
 type effort struct {
-	*compiled
+	*tree
 	steps int // left
 	most  int // bytes of errors at once
 }
@@ -128,7 +115,7 @@ func (e *effort) apply(p *part, value any) (size errorSize) {
 	case terseText:
 		if p.Pattern != "" || p.MinLength != nil || p.MaxLength != nil {
 			quoted = len(v)
-			e.steps -= e.patterns[p.Pattern].steps(len(v))
+			e.steps -= e.patterns.all[p.Pattern].steps(len(v))
 		}
 	case terseList:
 		if p.UniqueItems {
@@ -146,7 +133,7 @@ func (e *effort) apply(p *part, value any) (size errorSize) {
 	case terseObject:
 		for name, member := range v {
 			for pattern := range p.PatternProperties {
-				e.steps -= e.patterns[pattern].steps(len(name))
+				e.steps -= e.patterns.all[pattern].steps(len(name))
 			}
 			if e.steps < 0 {
 				return size
@@ -173,7 +160,7 @@ func (e *effort) forMember(p *part, name string) (list []*jsonschema.Schema) {
 		list = append(list, s)
 	}
 	for pattern, s := range p.PatternProperties {
-		if e.patterns[pattern].MatchString(name) {
+		if e.patterns.all[pattern].MatchString(name) {
 			list = append(list, s)
 		}
 	}
@@ -181,13 +168,6 @@ func (e *effort) forMember(p *part, name string) (list []*jsonschema.Schema) {
 		list = append(list, p.AdditionalProperties)
 	}
 	return append(list, p.UnevaluatedProperties)
-}
-
-// ownSteps are those of applying a schema to a value, but for what it applies to it in turn.
-func ownSteps(s *jsonschema.Schema) int {
-	const equal, looked = 64, 8 // bytes that are compared in a step, names that are looked up
-	listed, _ := json.Marshal([]any{s.Enum, s.Const})
-	return 1 + len(listed)/equal + (len(s.Properties)+len(s.Required))/looked
 }
 
 // values is how many values there are in one, and itself.

@@ -22,10 +22,16 @@ type pattern struct {
 // steps are those of matching a text of so many bytes. An instruction and a byte take some 10 ns, a step of effort 1 µs.
 func (p pattern) steps(bytes int) int { return p.size * (bytes + 1) / 100 }
 
-// addPattern compiles a pattern of a schema, unless all of them together are too large.
-func (c *compiled) addPattern(text string, place []string) error {
+// patterns are those of a schema, by their text.
+type patterns struct {
+	all                 map[string]pattern
+	bytes, instructions int // of all together
+}
+
+// add compiles a pattern, unless all of them together are too large.
+func (p *patterns) add(text string, place []string) error {
 	tooLarge := &Error{place, fmt.Sprintf("the schema explodes: its patterns are larger than %d bytes or %d steps together", maxPatternBytes, maxInstructions)}
-	if c.patternBytes += len(text); c.patternBytes > maxPatternBytes {
+	if p.bytes += len(text); p.bytes > maxPatternBytes {
 		return tooLarge
 	}
 	parsed, err := syntax.Parse(text, syntax.Perl)
@@ -33,10 +39,10 @@ func (c *compiled) addPattern(text string, place []string) error {
 		return &Error{place, fmt.Sprintf("%q is no regular expression: %v", clip(text), err)}
 	}
 	size := instructions(parsed)
-	if c.instructions += size; c.instructions > maxInstructions {
+	if p.instructions += size; p.instructions > maxInstructions {
 		return tooLarge
 	}
-	c.patterns[text] = pattern{regexp.MustCompile(text), size}
+	p.all[text] = pattern{regexp.MustCompile(text), size}
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -37,6 +38,14 @@ func (c *compiled) validate(p *part, with *jsonschema.Resolved, value any, size 
 		return c.explain(err)
 	}
 	return nil
+}
+
+// alone is one part of the schema, to validate with.
+func (c *compiled) alone(p *part) (*jsonschema.Resolved, error) {
+	ref := *baseURI
+	ref.Fragment = p.pointer
+	s := &jsonschema.Schema{Schema: c.source.Schema, Ref: ref.String()}
+	return s.Resolve(&jsonschema.ResolveOptions{Loader: func(*url.URL) (*jsonschema.Schema, error) { return c.source, nil }})
 }
 
 // explain reads the library's error: "validating root: validating /properties/a/items: type: 1 has type ...". The schemas that it

@@ -1,0 +1,75 @@
+package schema
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Error is something that is wrong with a schema, or with a value.
+type Error struct {
+	Place   []string // the names and indexes that lead to it, "*" for any; empty: the whole
+	Problem string
+}
+
+func (e *Error) Error() string {
+	if len(e.Place) == 0 {
+		return e.Problem
+	}
+	return strings.Join(e.Place, "/") + ": " + e.Problem
+}
+
+// readValue reads JSON as the library takes it.
+func readValue(source []byte) (any, error) {
+	var v any
+	err := json.Unmarshal(source, &v)
+	if number, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // the only thing that any cannot hold
+		return nil, fmt.Errorf("%s is out of range", clip(number.Value))
+	}
+	return terse(v), err
+}
+
+// clip shortens what is shown of a schema or a value.
+func clip(s string) string {
+	const most = 300
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "..."
+	}
+	return s
+}
+
+// The library prints the values that do not fit, and prints them again for each schema that they are in: these are printed short.
+type (
+	terseText   string
+	terseObject map[string]any
+	terseList   []any
+)
+
+func (s terseText) String() string {
+	const most = 40
+	if len(s) > most {
+		s = s[:most] + "..."
+	}
+	return fmt.Sprintf("%q", string(s))
+}
+func (terseObject) String() string { return "an object" }
+func (terseList) String() string   { return "a list" }
+
+func terse(v any) any {
+	switch v := v.(type) {
+	case string:
+		return terseText(v)
+	case map[string]any:
+		for name, member := range v {
+			v[name] = terse(member)
+		}
+		return terseObject(v)
+	case []any:
+		for i, item := range v {
+			v[i] = terse(item)
+		}
+		return terseList(v)
+	}
+	return v
+}
