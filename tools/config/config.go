@@ -3,9 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -30,8 +28,7 @@ type Config struct {
 
 	Upstreams map[string]Upstream `yaml:"upstreams"` // other servers, whose tools are served, too
 
-	file   string            // the file's name, "" if there is none
-	lines  []string          // the file's text
+	source
 	places map[string]place  // where the values stand in the file, by their paths, such as tools.test.command[2]
 	set    map[string]string // what set a value over the file, such as --max-line, by its path
 }
@@ -135,14 +132,6 @@ func (f *FailedExit) UnmarshalText(text []byte) error {
 	return oneOf((*string)(f), string(text), "failed", "completed")
 }
 
-func oneOf(to *string, text string, allowed ...string) error {
-	if !slices.Contains(allowed, text) {
-		return Wrong(strings.Join(allowed, ", "), "%q is unknown", text)
-	}
-	*to = text
-	return nil
-}
-
 // Drain is a Duration, or -1: as long as it takes.
 type Drain time.Duration
 
@@ -200,23 +189,6 @@ func Default() *Config {
 		FallbackTools: "auto",
 	}
 }
-
-// Load reads a config file over the defaults. Its errors are those of ParseConfig, or that of reading.
-func Load(file string) (*Config, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, fmt.Errorf("reading the config: %w", err)
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	text, err := Read(f)
-	if err != nil {
-		return nil, fmt.Errorf("reading the config: %w", err)
-	}
-	return Parse(file, text)
-}
-
-// Read reads the text of a config file, as much as ParseConfig needs to refuse one that is too large: /dev/zero has no end.
-func Read(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, maxFile+1)) }
 
 // Set sets a value by its path, such as limits.maxLine, over what the file says. from names what sets
 // it, such as --max-line, for the errors that Check may find.
@@ -290,4 +262,36 @@ func (c *Config) Detaches() string {
 		}
 	}
 	return ""
+}
+
+// Locate turns an error about the value at a path (or, if it is a *Error, about one of its keys)
+// into one that says what set the value: a flag, a variable, or a place in the file.
+func (c *Config) Locate(path string, err error) error {
+	problem, allowed, key := err.Error(), "", ""
+	if about, ok := errors.AsType[*Error](err); ok {
+		problem, allowed, key = about.Problem, allow(about.Allowed), about.Key
+	}
+	full := Join(path, key)
+	if from := c.set[full]; from != "" {
+		return fmt.Errorf("%s: %s%s", from, problem, parenthesis(allowed))
+	}
+	problem = full + ": " + problem
+	for try := full; ; {
+		if p, ok := c.places[try]; ok {
+			at := p.value
+			if try == path || at == (position{}) {
+				at = p.key // it concerns the tool as a whole, or a key
+			}
+			return c.mistake(at, problem, allowed)
+		}
+		cut := strings.LastIndexAny(try, ".[")
+		if cut <= len(path) {
+			if try == path {
+				return fmt.Errorf("%s%s", problem, parenthesis(allowed))
+			}
+			try = path
+			continue
+		}
+		try = try[:cut]
+	}
 }

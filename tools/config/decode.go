@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -10,15 +11,6 @@ import (
 
 	"runnel/tools/text"
 )
-
-// decoder decodes one document.
-type decoder struct {
-	config  *Config
-	fields  map[reflect.Type]map[string]int // see fieldIndex
-	nodes   int                             // that have been read, those behind aliases too
-	unfolds bool                            // to too many nodes, or too deep: nothing more is read
-	errs    []error
-}
 
 // decode reads the values of a text.
 func (d *decoder) decode(text []byte) error {
@@ -34,23 +26,6 @@ func (d *decoder) decode(text []byte) error {
 		d.value("", document, reflect.ValueOf(d.config).Elem(), 0)
 	}
 	return JoinErrors(d.errs)
-}
-
-func (d *decoder) fail(at *yaml.Node, problem, allowed string) {
-	d.tell(at, problem, allow(allowed))
-}
-
-// maxMistakes is how many are told. Nobody reads more, and a file of 1 MiB can be made to have more of them than fit into memory.
-const maxMistakes = 100
-
-// tell records a mistake. The one behind maxMistakes says that there are more.
-func (d *decoder) tell(at *yaml.Node, problem, hint string) {
-	switch {
-	case len(d.errs) < maxMistakes:
-		d.errs = append(d.errs, d.config.mistake(nodePosition(at), problem, hint))
-	case len(d.errs) == maxMistakes:
-		d.errs = append(d.errs, d.config.mistake(nodePosition(at), fmt.Sprintf("there are more than %d mistakes", maxMistakes), ""))
-	}
 }
 
 var objectType = reflect.TypeFor[Object]()
@@ -95,7 +70,7 @@ func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value, depth in
 		return
 	}
 	for _, e := range list {
-		f, ok := d.fieldIndex(v.Type(), e.name)
+		f, ok := d.fields.of(v.Type(), e.name)
 		if !ok {
 			names := fieldNames(v.Type())
 			hint := allow(strings.Join(names, ", "))
@@ -197,4 +172,63 @@ func about(path string) string {
 		return ""
 	}
 	return path + ": "
+}
+
+// object decodes a mapping into JSON that keeps the order of its keys.
+func (d *decoder) object(path string, n *yaml.Node, v reflect.Value, depth int) {
+	if n.Kind != yaml.MappingNode {
+		d.fail(n, about(path)+kind(n)+" where a mapping belongs", "a mapping of names to JSON Schemas, or a JSON Schema of type object")
+		return
+	}
+	v.SetBytes(d.appendJSON(nil, path, n, depth))
+}
+
+func (d *decoder) appendJSON(dst []byte, path string, n *yaml.Node, depth int) []byte {
+	if n = d.plain(n, depth); n == nil {
+		return append(dst, "null"...)
+	}
+	d.noteValue(path, n)
+	if list, ok := d.entries(n, depth); ok {
+		dst = append(dst, '{')
+		for i, e := range list {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = append(appendString(dst, e.name), ':')
+			at := Join(path, e.name)
+			d.noteKey(at, e)
+			dst = d.appendJSON(dst, at, e.value, depth+1)
+		}
+		return append(dst, '}')
+	}
+	switch {
+	case n.Kind == yaml.SequenceNode:
+		dst = append(dst, '[')
+		for i, item := range n.Content {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = d.appendJSON(dst, fmt.Sprintf("%s[%d]", path, i), item, depth+1)
+		}
+		return append(dst, ']')
+	case isText(n):
+		return appendString(dst, n.Value)
+	case isNull(n):
+		return append(dst, "null"...)
+	case json.Valid([]byte(n.Value)):
+		return append(dst, n.Value...)
+	}
+	var value any // 0x10 is 16
+	if n.Decode(&value) == nil {
+		if b, err := json.Marshal(value); err == nil { // neither infinite nor no number
+			return append(dst, b...)
+		}
+	}
+	d.fail(n, about(path)+kind(n)+" is no value that JSON knows", "")
+	return append(dst, "null"...)
+}
+
+func appendString(dst []byte, s string) []byte {
+	b, _ := json.Marshal(s) // a string always can be
+	return append(dst, b...)
 }

@@ -60,8 +60,14 @@ type position struct{ line, column int }
 // place is where a value and the key before it stand.
 type place struct{ key, value position }
 
+// source is the text of a config file.
+type source struct {
+	file  string   // its name, "" if there is none
+	lines []string // nil until it is read
+}
+
 // mistake makes the error for a position.
-func (c *Config) mistake(p position, problem, allowed string) *FileError {
+func (c *source) mistake(p position, problem, allowed string) *FileError {
 	e := &FileError{File: c.file, Line: p.line, Column: p.column, Problem: problem, Allowed: allowed}
 	if p.line >= 1 && p.line <= len(c.lines) {
 		line := c.lines[p.line-1]
@@ -98,38 +104,6 @@ func (e *Error) Error() string {
 		s = e.Key + ": " + s
 	}
 	return s
-}
-
-// Locate turns an error about the value at a path (or, if it is a *Error, about one of its keys)
-// into one that says what set the value: a flag, a variable, or a place in the file.
-func (c *Config) Locate(path string, err error) error {
-	problem, allowed, key := err.Error(), "", ""
-	if about, ok := errors.AsType[*Error](err); ok {
-		problem, allowed, key = about.Problem, allow(about.Allowed), about.Key
-	}
-	full := Join(path, key)
-	if from := c.set[full]; from != "" {
-		return fmt.Errorf("%s: %s%s", from, problem, parenthesis(allowed))
-	}
-	problem = full + ": " + problem
-	for try := full; ; {
-		if p, ok := c.places[try]; ok {
-			at := p.value
-			if try == path || at == (position{}) {
-				at = p.key // it concerns the tool as a whole, or a key
-			}
-			return c.mistake(at, problem, allowed)
-		}
-		cut := strings.LastIndexAny(try, ".[")
-		if cut <= len(path) {
-			if try == path {
-				return fmt.Errorf("%s%s", problem, parenthesis(allowed))
-			}
-			try = path
-			continue
-		}
-		try = try[:cut]
-	}
 }
 
 // Join is the path of a key below a path.

@@ -34,17 +34,16 @@ func fieldNames(t reflect.Type) (names []string) {
 	return names
 }
 
-// fieldIndex is field for structs that are decoded again and again, as fifty tools are: the tags of each type are read once.
-func (d *decoder) fieldIndex(t reflect.Type, name string) (index int, ok bool) {
-	if d.fields[t] == nil {
-		if d.fields == nil {
-			d.fields = map[reflect.Type]map[string]int{}
-		}
-		d.fields[t] = map[string]int{}
-		for key, f := range structFields(t) {
-			d.fields[t][key] = f.Index[0]
+// fieldIndexes is field for structs that are decoded again and again, as fifty tools are: the tags of each type are read once.
+type fieldIndexes map[reflect.Type]map[string]int
+
+func (f fieldIndexes) of(t reflect.Type, name string) (index int, ok bool) {
+	if f[t] == nil {
+		f[t] = map[string]int{}
+		for key, field := range structFields(t) {
+			f[t][key] = field.Index[0]
 		}
 	}
-	index, ok = d.fields[t][name]
+	index, ok = f[t][name]
 	return index, ok
 }

@@ -1,6 +1,9 @@
 package config
 
 import (
+	"fmt"
+	"io"
+	"os"
 	"strings"
 )
 
@@ -17,15 +20,28 @@ func Parse(file string, text []byte) (*Config, error) {
 	if len(text) > maxFile {
 		return nil, c.mistake(position{1, 1}, "the file is too large", allow(Size(maxFile).String()+" at most"))
 	}
-	if err := (&decoder{config: c}).decode(text); err != nil {
+	if err := (&decoder{config: c, fields: fieldIndexes{}}).decode(text); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-const (
-	maxFile = 1 << 20
-	// Aliases can make very much of a small file.
-	maxNodes = 100_000 // thousands of tools
-	maxDepth = 100     // deeper than any schema that people write
-)
+// maxFile bounds what the library is given to parse.
+const maxFile = 1 << 20
+
+// Load reads a config file over the defaults. Its errors are those of ParseConfig, or that of reading.
+func Load(file string) (*Config, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading the config: %w", err)
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	text, err := Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("reading the config: %w", err)
+	}
+	return Parse(file, text)
+}
+
+// Read reads the text of a config file, as much as ParseConfig needs to refuse one that is too large: /dev/zero has no end.
+func Read(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, maxFile+1)) }

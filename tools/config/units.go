@@ -2,6 +2,7 @@ package config
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -80,4 +81,13 @@ func (s Size) String() string {
 		}
 	}
 	return strconv.FormatInt(int64(s), 10)
+}
+
+// oneOf reads one of the allowed words.
+func oneOf(to *string, text string, allowed ...string) error {
+	if !slices.Contains(allowed, text) {
+		return Wrong(strings.Join(allowed, ", "), "%q is unknown", text)
+	}
+	*to = text
+	return nil
 }

@@ -13,6 +13,38 @@ import (
 	"go.yaml.in/yaml/v4/plugin/loaderlimits"
 )
 
+const (
+	// Aliases can make very much of a small file.
+	maxNodes = 100_000 // thousands of tools
+	maxDepth = 100     // deeper than any schema that people write
+)
+
+// decoder decodes one document (decode.go).
+type decoder struct {
+	config  *Config
+	fields  fieldIndexes
+	nodes   int  // that have been read, those behind aliases too
+	unfolds bool // to too many nodes, or too deep: nothing more is read
+	errs    []error
+}
+
+func (d *decoder) fail(at *yaml.Node, problem, allowed string) {
+	d.tell(at, problem, allow(allowed))
+}
+
+// maxMistakes is how many are told. Nobody reads more, and a file of 1 MiB can be made to have more of them than fit into memory.
+const maxMistakes = 100
+
+// tell records a mistake. The one behind maxMistakes says that there are more.
+func (d *decoder) tell(at *yaml.Node, problem, hint string) {
+	switch {
+	case len(d.errs) < maxMistakes:
+		d.errs = append(d.errs, d.config.mistake(nodePosition(at), problem, hint))
+	case len(d.errs) == maxMistakes:
+		d.errs = append(d.errs, d.config.mistake(nodePosition(at), fmt.Sprintf("there are more than %d mistakes", maxMistakes), ""))
+	}
+}
+
 // parse returns the values of the documents of a text that hold one. The library is the one of the YAML organization: of
 // 50 tools it makes a tree in 1.0 ms and 0.5 MB, where goccy/go-yaml, whose errors are worded better, takes 2.7 ms and 2 MB.
 func (d *decoder) parse(text []byte) (documents []*yaml.Node, err error) {
