@@ -13,11 +13,13 @@ import (
 	"syscall"
 	"time"
 
+	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/process"
 	"runnel/tools/schema"
+	"runnel/tools/text"
 )
 
 // Command is a tool that runs a program and streams what it prints.
@@ -99,7 +101,7 @@ func (c *Command) Call(ctx context.Context, in *tools.Call, out *tools.Output) (
 	})
 	r.finish()
 	o := r.outcome(ending, time.Since(began))
-	c.checkOutput(o)
+	o.check(c.outputs)
 	if err := variables.merge(ctx, in); err != nil {
 		o.verdict = cmp.Or(o.verdict, err.Error())
 	}
@@ -234,4 +236,63 @@ func (c *Command) Replace(before tools.Tool) {
 	if b, ok := before.(*Command); ok && cap(b.slots) == cap(c.slots) {
 		c.slots = b.slots
 	}
+}
+
+// maxCommandLine is how much of a command line describes its tool, in bytes.
+const maxCommandLine = 500
+
+// commandLine is the command as a shell reads it, or the script: what describes a tool whose config does not.
+func commandLine(f *config.Command) string {
+	line := strings.TrimSpace(f.Shell)
+	if line == "" {
+		words := make([]string, len(f.Command))
+		for i, word := range f.Command {
+			if words[i] = word; word == "" || strings.ContainsAny(word, " \t\n'\"\\$`|&;<>()*?#~") {
+				words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+			}
+		}
+		line = strings.Join(words, " ")
+	}
+	if short := text.Clip(line, maxCommandLine); len(short) < len(line) {
+		return short + "..."
+	}
+	return line
+}
+
+// detach hands a call to a supervisor.
+func (c *Command) detach(ctx context.Context, in *tools.Call, out *tools.Output) error {
+	var follow func(context.Context, *partials.Reader)
+	if pattern := c.marks(); pattern != nil {
+		follow = func(ctx context.Context, output *partials.Reader) {
+			scanMarks(ctx, output, newProgressMarks(pattern, out.Progress))
+		}
+	}
+	if err := in.Detach(ctx, c.recipe(), follow); err != nil {
+		return fmt.Errorf("%s cannot be detached: %w", c.name, err)
+	}
+	return nil
+}
+
+// scanMarks finds the marks of progress in the output of a call that is followed here.
+func scanMarks(ctx context.Context, output *partials.Reader, marks *progressMarks) {
+	for output.Wait(ctx, 1) == nil {
+		if b, ok := output.Next(lineBytes); ok {
+			for _, chunk := range b.Chunks() {
+				marks.scan(chunk.Data)
+			}
+		}
+	}
+}
+
+// lineBytes is how much output is looked at together for marks of progress.
+const lineBytes = 4 << 10
+
+// recipe is what the supervisor of a call is told of the command.
+func (c *Command) recipe() *Recipe {
+	r := &Recipe{Tool: c.name, Config: c.config, Dir: RawText(c.dir), Env: RawText(strings.Join(c.env(), "\x00"))}
+	r.Config.Detach, r.Config.Confirm, r.Config.Dir, r.Config.Command = false, "", "", nil // Dir and Env say it all
+	for _, element := range c.config.Command {
+		r.Command = append(r.Command, RawText(element))
+	}
+	return r
 }

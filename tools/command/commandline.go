@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"runnel/tools/config"
-	"runnel/tools/text"
 )
 
 // FromLine makes a command tool from NAME=COMMAND, the value of the flag --tool. The command is
@@ -48,25 +47,4 @@ func FromLine(spec string, env config.Environment) (*Command, error) {
 		return nil, fmt.Errorf("tool %q: %w", name, err)
 	}
 	return c, nil
-}
-
-// maxCommandLine is how much of a command line describes its tool, in bytes.
-const maxCommandLine = 500
-
-// commandLine is the command as a shell reads it, or the script: what describes a tool whose config does not.
-func commandLine(f *config.Command) string {
-	line := strings.TrimSpace(f.Shell)
-	if line == "" {
-		words := make([]string, len(f.Command))
-		for i, word := range f.Command {
-			if words[i] = word; word == "" || strings.ContainsAny(word, " \t\n'\"\\$`|&;<>()*?#~") {
-				words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-			}
-		}
-		line = strings.Join(words, " ")
-	}
-	if short := text.Clip(line, maxCommandLine); len(short) < len(line) {
-		return short + "..."
-	}
-	return line
 }

@@ -15,4 +15,5 @@
 //	inputs     what the arguments may be: names, defaults, the JSON Schema
 //	outcome    how a command ended
 //	recipe     all that makes a command anew in another process
+//	record     what one run prints, as the log and the result have it
 package command

@@ -15,6 +15,7 @@ import (
 // inputs is what a command's configuration says about its arguments.
 type inputs struct {
 	schema   json.RawMessage            // the JSON Schema that tools/list shows
+	whole    bool                       // "input" is that schema, and not only its properties
 	names    []string                   // the declared properties, in the order they were written
 	defaults map[string]json.RawMessage // of the properties that have one
 	arrays   map[string]bool            // the properties that are of type array
@@ -40,8 +41,8 @@ func parseInputs(input config.Object, required []string) (*inputs, error) {
 	top := objectMembers(json.RawMessage(input))
 	properties := json.RawMessage(input)
 	var kind string
-	whole := json.Unmarshal(top["type"], &kind) == nil && kind != ""
-	if whole {
+	in.whole = json.Unmarshal(top["type"], &kind) == nil && kind != ""
+	if in.whole {
 		if kind != "object" {
 			return nil, &config.Error{Key: "input.type", Problem: fmt.Sprintf("a schema of type %s cannot be a tool's input", kind), Allowed: "object"}
 		}
@@ -61,7 +62,7 @@ func parseInputs(input config.Object, required []string) (*inputs, error) {
 			return nil, &config.Error{Key: "required", Problem: fmt.Sprintf("%q names no input", name), Allowed: in.allowed()}
 		}
 	}
-	if !whole {
+	if !in.whole {
 		in.schema = in.build(properties, required)
 	}
 	return in, nil

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/process"
+	"runnel/tools/schema"
 	"runnel/tools/text"
 )
 
@@ -146,11 +149,6 @@ func (o *outcome) result(left func(text.Gap) string) *mcp.CallToolResult {
 	return result
 }
 
-// shape says how the output is shown in a result.
-func shape(f *config.Command, s *text.Shaper) {
-	s.Limit, s.KeepFrames = int(*f.MaxResult), f.ANSI == "keep"
-}
-
 // statusMessage is the verdict and the last lines of output: all that many hosts show of a task that failed.
 func (o *outcome) statusMessage() string {
 	room := maxStatusMessage - len(o.verdict) - len("\n")
@@ -159,4 +157,37 @@ func (o *outcome) statusMessage() string {
 		return o.verdict
 	}
 	return o.verdict + "\n" + tail
+}
+
+// maxText is how much text the result has.
+func maxText(f *config.Command) int {
+	if f.Structured == structuredNone {
+		return int(*f.MaxResult)
+	}
+	return int(min(*f.MaxResult, maxStructured-config.MinMaxResult))
+}
+
+// structured is the result's structuredContent, nil if it has none. A result that is an error has none that is JSON: hosts would show
+// that instead of what went wrong.
+func (o *outcome) structured(output string) json.RawMessage {
+	switch {
+	case o.config.Structured == structuredSummary:
+		return rawjson.Encode(struct {
+			Output string `json:"output"`
+			*outcome
+		}{output, o})
+	case o.config.Structured == structuredJSON && !o.failed():
+		return bytes.TrimSpace(o.stdout.exact.text)
+	}
+	return nil
+}
+
+// check makes an error of a command that was to print JSON and has not.
+func (o *outcome) check(outputs *schema.Schema) {
+	if o.config.Structured != structuredJSON || o.failed() {
+		return
+	}
+	if err := o.stdout.exact.check(outputs); err != nil {
+		o.verdict = "its output is not the JSON that it should be: " + err.Error()
+	}
 }

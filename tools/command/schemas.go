@@ -1,8 +1,6 @@
 package command
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
@@ -11,30 +9,6 @@ import (
 	"runnel/tools/config"
 	"runnel/tools/schema"
 )
-
-// newChecked is New for a config: its schemas are left to CheckSchemas and to the first call.
-func newChecked(name string, conf config.Command, env config.Environment) (*Command, error) {
-	in, err := parseInputs(conf.Input, conf.Required)
-	if err != nil {
-		return nil, err
-	}
-	return newUsingAll(name, conf, in, env, inputKey{whole: bytes.Equal(in.schema, conf.Input)})
-}
-
-// newUsingAll is newCommand, but it refuses an input that no placeholder has: a call would give it for nothing. In a script each is
-// a variable, which the programs that the script starts may read.
-func newUsingAll(name string, conf config.Command, in *inputs, env config.Environment, key inputKey) (*Command, error) {
-	c, err := newCommand(name, conf, in, env)
-	if err != nil || conf.Shell != "" {
-		return c, err
-	}
-	for _, input := range in.names {
-		if !slices.Contains(in.used, input) {
-			return nil, &config.Error{Key: key.of([]string{"properties", input}), Problem: "the command does not use it", Allowed: "{{" + input + "}} in command or stdin"}
-		}
-	}
-	return c, nil
-}
 
 // CheckSchemas reports what is wrong with the schemas of the commands of a config. To compile those of 50 tools takes longer than all
 // else that a start does: a server that starts leaves it to the first call of each.
@@ -49,13 +23,12 @@ func CheckSchemas(c *config.Config, commands []*Command) error {
 }
 
 func (c *Command) checkSchemas() error {
-	key := inputKey{whole: bytes.Equal(c.in.schema, c.config.Input)}
 	input := schema.New(c.in.schema, "")
 	if err := input.Compile(); err != nil {
-		return badSchema(key.of, err)
+		return badSchema(c.in.key, err)
 	}
 	for _, property := range c.in.names {
-		if err := key.checkDefault(input, property, c.in.defaults[property]); err != nil {
+		if err := c.in.checkDefault(input, property); err != nil {
 			return err
 		}
 	}
@@ -91,18 +64,17 @@ func keyOf(key string, location []string) string {
 	return b.String()
 }
 
-// inputKey tells where in "input" a place of the whole schema is: input is the schema, or only its properties.
-type inputKey struct{ whole bool }
-
-func (k inputKey) of(location []string) string {
-	if !k.whole && len(location) > 0 && location[0] == "properties" {
+// key is the key of a place in the schema, under "input".
+func (in *inputs) key(location []string) string {
+	if !in.whole && len(location) > 0 && location[0] == "properties" {
 		location = location[1:]
 	}
 	return keyOf("input", location)
 }
 
 // checkDefault refuses a default that a call could not give.
-func (k inputKey) checkDefault(input *schema.Schema, property string, source json.RawMessage) error {
+func (in *inputs) checkDefault(input *schema.Schema, property string) error {
+	source := in.defaults[property]
 	if source == nil || string(source) == "null" { // null: no value
 		return nil
 	}
@@ -112,10 +84,10 @@ func (k inputKey) checkDefault(input *schema.Schema, property string, source jso
 		if i := slices.Index(wrong.Place, "*"); i >= 0 { // an item whose index is not known
 			wrong.Place = wrong.Place[:i]
 		}
-		return &config.Error{Key: k.of(append(place, wrong.Place...)), Problem: "does not fit its own schema: " + wrong.Problem}
+		return &config.Error{Key: in.key(append(place, wrong.Place...)), Problem: "does not fit its own schema: " + wrong.Problem}
 	}
 	if err != nil {
-		return &config.Error{Key: k.of(place), Problem: err.Error()}
+		return &config.Error{Key: in.key(place), Problem: err.Error()}
 	}
 	return nil
 }

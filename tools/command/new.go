@@ -2,7 +2,9 @@ package command
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,19 +14,36 @@ import (
 	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/process"
+	"runnel/tools/schema"
 	"runnel/tools/text"
 )
 
-// New checks a configuration and makes the tool. What is wrong with it is a *ConfigError.
+// All makes the tools that the config describes, sorted by name. They run in the directory of the
+// config file, in an environment of vars ("NAME=value"; nil = runnel's own).
+func All(c *config.Config, vars []string) ([]*Command, error) {
+	env := config.Environment{Dir: c.Dir(), Vars: vars, MaxResult: c.Tasks.MaxResult}
+	var list []*Command
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
+		tool, err := New(name, c.Tools[name], env)
+		if err == nil {
+			err = tool.checkUsed()
+		}
+		if err != nil {
+			errs = append(errs, c.Locate(config.Join("tools", name), err))
+			continue
+		}
+		list = append(list, tool)
+	}
+	return list, config.JoinErrors(errs)
+}
+
+// New checks a configuration, but for its schemas and for inputs that nothing uses, and makes the tool. What is wrong with it is a *config.Error.
 func New(name string, conf config.Command, env config.Environment) (*Command, error) {
 	in, err := parseInputs(conf.Input, conf.Required)
 	if err != nil {
 		return nil, err
 	}
-	return newCommand(name, conf, in, env)
-}
-
-func newCommand(name string, conf config.Command, in *inputs, env config.Environment) (*Command, error) {
 	c := &Command{name: name, config: conf, in: in}
 	if tools.CheckName(name) != nil {
 		return nil, &config.Error{Problem: fmt.Sprintf("%q is no name for a tool", name), Allowed: "1 to 128 letters, digits, _, - and ."}
@@ -38,7 +57,6 @@ func newCommand(name string, conf config.Command, in *inputs, env config.Environ
 	if c.config.MaxResult == nil {
 		c.config.MaxResult = new(cmp.Or(env.MaxResult, text.DefaultMaxResult))
 	}
-	var err error
 	if conf.Shell != "" {
 		err = c.buildShell()
 	} else {
@@ -71,6 +89,17 @@ func newCommand(name string, conf config.Command, in *inputs, env config.Environ
 	c.dir = dir
 	c.env = sync.OnceValue(func() []string { return c.environment(vars) }) // of a tool that is called
 	return c, err
+}
+
+// checkUsed refuses an input that no placeholder has: a call would give it for nothing. In a script each is a variable, which the
+// programs that the script starts may read.
+func (c *Command) checkUsed() error {
+	for _, name := range c.in.names {
+		if c.config.Shell == "" && !slices.Contains(c.in.used, name) {
+			return &config.Error{Key: c.in.key([]string{"properties", name}), Problem: "the command does not use it", Allowed: "{{" + name + "}} in command or stdin"}
+		}
+	}
+	return nil
 }
 
 // checkNUL refuses what the system would refuse at each call.
@@ -205,4 +234,67 @@ func (c *Command) environment(vars []string) []string {
 		env = append(env, "TERM=xterm-256color")
 	}
 	return env
+}
+
+// buildOutput checks what the config says about structuredContent.
+func (c *Command) buildOutput() error {
+	source := c.config.OutputSchema
+	given := len(source) > 0 && string(source) != "{}"
+	switch {
+	case c.config.Structured == structuredSummary:
+		c.outputSchema = summarySchema
+	case c.config.Structured == structuredJSON && len(source) > 0:
+		return c.buildOutputSchema(json.RawMessage(source))
+	}
+	if given && c.config.Structured != structuredJSON {
+		return &config.Error{Key: "outputSchema", Problem: "describes what the command prints, which is not in the result as JSON", Allowed: "structured: json beside it"}
+	}
+	return nil
+}
+
+func (c *Command) buildOutputSchema(source json.RawMessage) error {
+	if source[0] != '{' || !json.Valid(source) {
+		return &config.Error{Key: "outputSchema", Problem: "is no mapping", Allowed: "a JSON Schema of type object"}
+	}
+	members := objectMembers(source)
+	switch kind := string(members["type"]); kind {
+	case `"object"`:
+	case "":
+		// "type" must be there (server/tools, "Output Schema", before 2026-07-28).
+		begin := `{"type":"object"`
+		if len(members) > 0 {
+			begin += ","
+		}
+		source = append([]byte(begin), source[1:]...)
+	default:
+		return &config.Error{Key: "outputSchema.type", Problem: kind + ": what a tool returns is an object", Allowed: "object"}
+	}
+	c.outputSchema = source
+	c.outputs = schema.New(source, "member")
+	return nil
+}
+
+// Make makes the command. Its calls count among those that other supervisors of the owner run on the state.
+func (r *Recipe) Make(stateDir, owner string) (*Command, error) {
+	conf := r.Config
+	for _, element := range r.Command {
+		conf.Command = append(conf.Command, string(element))
+	}
+	c, err := New(r.Tool, conf, config.Environment{Dir: string(r.Dir), Vars: strings.Split(string(r.Env), "\x00")})
+	if n := conf.MaxConcurrent; err == nil && n > 0 {
+		c.queue = process.NewSlots(stateDir, owner+"\x00"+string(r.Dir)+"\x00"+r.Tool, n)
+	}
+	return c, err
+}
+
+// Detach makes calls of the command detached, whatever its configuration says.
+func (c *Command) Detach() error {
+	config := c.config
+	config.Detach = true
+	detached := Command{config: config}
+	if err := detached.fillDefaults(); err != nil {
+		return err
+	}
+	c.config = detached.config
+	return nil
 }

@@ -154,3 +154,8 @@ func (s *textStream) append(text []byte, ends []int) {
 	}
 	s.gone = err != nil
 }
+
+// shape says how the output is shown in a result.
+func shape(f *config.Command, s *text.Shaper) {
+	s.Limit, s.KeepFrames = int(*f.MaxResult), f.ANSI == "keep"
+}
