@@ -10,6 +10,16 @@ import (
 	"runnel/rpc/mcp"
 )
 
+// After is a handler's result with something to do behind it.
+type After struct {
+	Result any
+	// Do runs in the handler's goroutine as soon as the response stands in the output:
+	// whatever Do writes or starts comes behind the response on the wire.
+	Do func()
+	// Drop, if set, runs instead of Do when the response is not sent: the client cancelled the request, or the output is gone.
+	Drop func()
+}
+
 // call is a request of the other side's.
 type call struct {
 	peer   *peer
@@ -22,7 +32,6 @@ type call struct {
 
 	// Set when it is started.
 	method string
-	caller Caller
 	dress  func(result any) (Encoded, error) // adds what the era asks of a result; nil: nothing
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -56,7 +65,7 @@ func (c *call) admit(method string) *Error {
 }
 
 // start answers a request that was admitted, in a goroutine of its own; those of a batch when the reader has gone through it.
-func (c *call) start(h Handler) {
+func (c *call) start(h func(context.Context) (any, error)) {
 	if c.batch == nil {
 		go c.run(h)
 		return
@@ -65,7 +74,7 @@ func (c *call) start(h Handler) {
 	c.batch.calls = append(c.batch.calls, func() { go c.run(h) })
 }
 
-func (c *call) run(h Handler) {
+func (c *call) run(h func(context.Context) (any, error)) {
 	growStack()
 	c.answer(c.handle(h))
 }
@@ -113,14 +122,14 @@ func (c *call) answer(result any, err error) {
 }
 
 // handle calls the handler. A panic of one handler is its own.
-func (c *call) handle(h Handler) (result any, err error) {
+func (c *call) handle(h func(context.Context) (any, error)) (result any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			c.peer.log.Error().Str("method", c.method).Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("a handler panicked")
 			result, err = nil, errInternal
 		}
 	}()
-	return h(c.ctx, &c.caller, c.params)
+	return h(c.ctx)
 }
 
 // failure turns a handler's error into what the client is told, nil if there is none.

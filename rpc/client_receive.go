@@ -52,8 +52,8 @@ func (c *Client) request(r *call, method string) {
 		err = Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
 	default:
 		if err = r.admit(method); err == nil {
-			r.start(func(ctx context.Context, _ *Caller, params json.RawMessage) (any, error) {
-				result, err := c.opt.OnRequest(ctx, method, params)
+			r.start(func(ctx context.Context) (any, error) {
+				result, err := c.opt.OnRequest(ctx, method, r.params)
 				if err != nil && !errors.As(err, new(*Error)) {
 					err = Errorf(mcp.CodeInternalError, "%v", err)
 				}

@@ -13,6 +13,9 @@ import (
 // lineHead is what a line begins with that belongs to no session id.
 var lineHead = slices.Clip([]byte(`{"jsonrpc":"2.0"`))
 
+// keepBuffer is the largest buffer kept for reuse after a long line or a burst of output, so that one does not hold memory for ever.
+const keepBuffer = 1 << 20
+
 // encoder builds one line. Text is not escaped for HTML, which would make "<" six bytes long.
 type encoder struct {
 	buf  bytes.Buffer

@@ -9,12 +9,8 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-const (
-	// readSize is what one Read asks for at least: a full Linux pipe.
-	readSize = 64 << 10
-	// keepBuffer is the largest buffer kept for reuse after a long line or a burst of output, so that one does not hold memory for ever.
-	keepBuffer = 1 << 20
-)
+// readSize is what one Read asks for at least: a full Linux pipe.
+const readSize = 64 << 10
 
 // errLineTooLong is returned by lineReader.next once for each line above the limit.
 var errLineTooLong = errors.New("line too long")

@@ -1,25 +1,29 @@
 package rpc
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"strconv"
 	"sync"
 
-	"github.com/sourcegraph/jsonrpc2"
+	"github.com/rs/zerolog"
 
-	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 )
 
 // outgoing holds our requests that have no answer yet, or not all of their answers.
 type outgoing struct {
+	log zerolog.Logger
+
 	mu       sync.Mutex
 	last     uint64
 	waiting  map[uint64]*question
 	recalled []uint64 // those that nobody waits for any more, until the Conn has forgotten them
+}
+
+// Response is an answer of the other side: a result, or an error.
+type Response struct {
+	Result json.RawMessage
+	Err    *Error
 }
 
 // question is a request of ours.
@@ -85,71 +89,16 @@ func (o *outgoing) madeUp() []byte {
 	return encodeAnswer(id, Response{Err: errInternal})
 }
 
-// ask sends a question, as soon as the other side has read what came before it, and waits for its first answer. It returns the
-// other side's error as an *[Error], and an error that wraps [ErrClosed] when no answer can come. If ctx ends first, the other side is told by
-// notifications/cancelled, and ask returns the cause of ctx.
-func (p *peer) ask(ctx context.Context, q *question) (id uint64, answer json.RawMessage, err error) {
-	wait, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(p.input, cancel)()
-	if err := p.w.awaitTurn(wait, 0, func(dst []byte) []byte { return dst }); err != nil {
-		return 0, nil, p.unanswered(ctx, err)
-	}
-	id = p.outgoing.add(q)
-	opts := []jsonrpc2.CallOption{jsonrpc2.PickID(jsonrpc2.ID{Num: id})}
-	if _, session, ok := bytes.Cut(q.head, []byte(`,"sessionId":`)); ok {
-		opts = append(opts, jsonrpc2.ExtraField("sessionId", json.RawMessage(session)))
-	}
-	waiter, err := p.conn.DispatchCall(wait, q.method, q.params, opts...)
-	if err != nil {
-		p.outgoing.forget(id)
-		return id, nil, p.unanswered(ctx, err)
-	}
-	var text string
-	err = waiter.Wait(wait, &text)
-	if err != nil && err == wait.Err() && !p.outgoing.recall(id, q) { // an answer that is there counts, whatever else has happened
-		err = waiter.Wait(context.Background(), &text)
-	}
-	var failure *jsonrpc2.Error
-	switch {
-	case err == nil:
-		return id, json.RawMessage(text), nil
-	case errors.As(err, &failure):
-		e := &Error{Code: int(failure.Code), Message: failure.Message}
-		if failure.Data != nil {
-			_ = json.Unmarshal(*failure.Data, &e.Data)
-		}
-		return id, nil, e
-	}
-	p.outgoing.forget(id)
-	if err = p.unanswered(ctx, err); ctx.Err() != nil && p.input.Err() == nil && q.method != "initialize" { // "The initialize request MUST NOT be cancelled by clients"
-		c := mcp.CancelledParams{RequestID: strconv.AppendUint(nil, id, 10), Reason: err.Error(), Meta: q.meta}
-		_ = p.notify(q.head, "notifications/cancelled", c, p.now)
-	}
-	return id, nil, err
-}
-
-// unanswered says why a question has no answer.
-func (p *peer) unanswered(ctx context.Context, err error) error {
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case p.input.Err() != nil, errors.Is(err, jsonrpc2.ErrClosed):
-		return p.closed()
-	}
-	return err
-}
-
 // answered takes an answer of the other side, and returns it for the Conn if it is the first one. One that answers nothing is ignored.
-func (p *peer) answered(e *envelope, r Response) []byte {
+func (o *outgoing) answered(e *envelope, r Response) []byte {
 	id, err := strconv.ParseUint(string(e.id), 10, 64)
-	q, first := p.outgoing.answer(id)
+	q, first := o.answer(id)
 	if err != nil || q == nil {
-		p.log.Debug().Bytes("id", e.id).Bytes("error", e.err).Msg("ignoring a response to nothing")
+		o.log.Debug().Bytes("id", e.id).Bytes("error", e.err).Msg("ignoring a response to nothing")
 		return nil
 	}
 	if q.onResponse == nil || !q.onResponse(r) {
-		p.outgoing.forget(id)
+		o.forget(id)
 	}
 	if !first {
 		return nil

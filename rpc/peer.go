@@ -87,7 +87,7 @@ func newPeer(in io.Reader, out io.Writer, maxLine, maxInFlight int, log zerolog.
 	p := &peer{log: log, eof: io.EOF, started: make(chan struct{}), drained: make(chan struct{}), lines: lineReader{r: in, max: maxLine}}
 	p.input, p.endInput = context.WithCancelCause(context.Background())
 	p.incoming = incoming{max: maxInFlight, maxBytes: inFlightLines * int64(maxLine), byNumber: map[uint64]*call{}, byID: map[string]*call{}, cause: ErrCancelled}
-	p.outgoing = outgoing{waiting: map[uint64]*question{}}
+	p.outgoing = outgoing{log: log, waiting: map[uint64]*question{}}
 	p.w = newWriter(out, p.incoming.release, log)
 	return p
 }
@@ -139,11 +139,11 @@ func (p *peer) take(m *message, line []byte) []byte {
 			r.Err = &Error{}
 			_ = json.Unmarshal(e.err, r.Err) // what is of the wrong type reads as absent
 		}
-		return p.answered(e, r)
+		return p.outgoing.answered(e, r)
 	case invalid:
 		p.log.Debug().Int("code", m.problem.Code).Str("problem", m.problem.Message).Msg("refusing a message")
 		if failure := p.role.refuse(m, line); failure != nil {
-			return p.answered(e, Response{Err: failure})
+			return p.outgoing.answered(e, Response{Err: failure})
 		}
 	}
 	return nil
@@ -281,9 +281,6 @@ func (p *peer) now(line []byte) error { return p.w.queue(line, 0) }
 
 // stop lets the Conn hear of the end of the input.
 func (p *peer) stop() { close(p.drained) }
-
-// closed says why no answer can come.
-func (p *peer) closed() error { return fmt.Errorf("%w: %w", ErrClosed, context.Cause(p.input)) }
 
 // connLog takes what the Conn has to say, which is nothing that a user can act on.
 type connLog struct{ log zerolog.Logger }

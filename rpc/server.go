@@ -54,16 +54,6 @@ const (
 // params is what the client sent, nil if nothing; the handler may keep it.
 type Handler func(ctx context.Context, c *Caller, params json.RawMessage) (any, error)
 
-// After is a handler's result with something to do behind it.
-type After struct {
-	Result any
-	// Do runs in the handler's goroutine as soon as the response stands in the output:
-	// whatever Do writes or starts comes behind the response on the wire.
-	Do func()
-	// Drop, if set, runs instead of Do when the response is not sent: the client cancelled the request, or the output is gone.
-	Drop func()
-}
-
 // Server holds the method table. Rooms register on it before [Server.Serve].
 type Server struct {
 	opt     Options
@@ -82,6 +72,16 @@ type methodKey struct {
 	name string
 }
 
+// builtin are the methods that rpc itself serves.
+var builtin = []methodKey{
+	{Handshake, "initialize"},
+	{Handshake, "notifications/initialized"},
+	{Handshake, "notifications/cancelled"},
+	{Handshake, "ping"},
+	{Stateless, "notifications/cancelled"},
+	{Stateless, "server/discover"},
+}
+
 // NewServer makes a server that serves initialize, ping and cancellation, and nothing else yet.
 func NewServer(o *Options) *Server {
 	s := &Server{methods: map[methodKey]Handler{}}
@@ -91,7 +91,6 @@ func NewServer(o *Options) *Server {
 	s.opt.MaxLine = cmp.Or(s.opt.MaxLine, defaultMaxLine)
 	s.opt.MaxInFlight = cmp.Or(s.opt.MaxInFlight, defaultMaxInFlight)
 	s.opt.Drain = cmp.Or(s.opt.Drain, defaultDrain)
-	s.Handle(Stateless, "server/discover", s.discover)
 	return s
 }
 

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"bytes"
+	"context"
 
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
@@ -19,17 +20,17 @@ func (s *session) request(c *call, method string) {
 		s.initialize(c)
 		return
 	}
-	caller, h, err := s.admit(method, meta)
+	who, h, err := s.admit(method, meta)
 	if err == nil {
-		caller.Meta = *meta
-		s.belongTo(c, caller)
 		err = c.admit(method)
 	}
 	if err != nil {
 		s.answer(c, nil, err)
 		return
 	}
-	c.start(h)
+	who.Meta = *meta
+	caller := s.belongTo(c, who)
+	c.start(func(ctx context.Context) (any, error) { return h(ctx, caller, c.params) })
 }
 
 // notification obeys a cancellation, and tells who has asked for others.
@@ -73,12 +74,3 @@ func (s *session) refuse(m *message, _ []byte) *Error {
 }
 
 func (s *session) saw([]byte) {}
-
-// belongTo sets who has sent a request.
-func (s *session) belongTo(c *call, caller Caller) {
-	caller.session, caller.head, caller.call = s, c.head, c
-	c.caller = caller
-	if caller.Era == Stateless {
-		c.dress = func(result any) (Encoded, error) { return s.srv.dress(&c.caller, result) }
-	}
-}

@@ -2,20 +2,10 @@ package rpc
 
 import (
 	"context"
-	"encoding/json"
 
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 )
-
-// builtin are the methods that rpc itself serves. They are answered by the reader.
-var builtin = []methodKey{
-	{Handshake, "initialize"},
-	{Handshake, "notifications/initialized"},
-	{Handshake, "notifications/cancelled"},
-	{Handshake, "ping"},
-	{Stateless, "notifications/cancelled"},
-}
 
 // admit decides the era of a request and finds its handler. It is the only place where the eras meet: "A request
 // carrying modern per-request _meta is served statelessly", any other one by the session that initialize
@@ -24,6 +14,9 @@ func (s *session) admit(method string, meta *mcp.RequestMeta) (Caller, Handler, 
 	if isStateless(meta) {
 		c, err := s.stateless(meta)
 		h := s.srv.methods[methodKey{Stateless, method}]
+		if method == "server/discover" {
+			h = s.srv.discover
+		}
 		if err == nil && h == nil {
 			err = Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
 		}
@@ -51,18 +44,18 @@ func (s *session) initialize(c *call) {
 		s.answer(c, nil, err)
 		return
 	}
-	s.belongTo(c, s.agreed)
+	caller := s.belongTo(c, s.agreed)
 	opened := func() {
 		for _, f := range s.srv.onOpen {
-			f(&c.caller)
+			f(caller)
 		}
 	}
 	if s.srv.prepare == nil || c.admit("initialize") != nil {
-		s.answer(c, s.srv.welcome(&c.caller), nil)
+		s.answer(c, s.srv.welcome(caller), nil)
 		opened()
 		return
 	}
-	c.start(func(ctx context.Context, caller *Caller, _ json.RawMessage) (any, error) {
+	c.start(func(ctx context.Context) (any, error) {
 		s.srv.prepare(ctx, caller)
 		return After{Result: s.srv.welcome(caller), Do: opened}, nil
 	})

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// input is what a session reads, and how the writer wakes who reads it. The runtime looks for what can be read when a processor has
-// nothing to do, which is seldom while a task streams flat out: the slow pings waited longer to be noticed than for anything else.
-// So who has written much looks as well (see nudge).
+// input is what a session reads. Whoever has written much wakes its reader (see nudger): the runtime looks for what can be read when a
+// processor has nothing to do, which is seldom while a task streams flat out, and the slow pings waited longer to be noticed than for anything
+// else. Without it the slowest hundredth of the pings beside a flood took half as long again (390 µs, then 490; 510, then 870).
 type input struct {
 	io.Reader
 	file pollable
@@ -26,6 +26,20 @@ type input struct {
 type pollable interface {
 	syscall.Conn
 	SetReadDeadline(time.Time) error
+}
+
+// nudger is an output. After each long write it wakes the reader of the input if there is something to read.
+type nudger struct {
+	io.Writer
+	in *input
+}
+
+func (n nudger) Write(p []byte) (int, error) {
+	written, err := n.Writer.Write(p)
+	if len(p) >= laneRoom {
+		n.in.nudge()
+	}
+	return written, err
 }
 
 func newInput(r io.Reader) *input {
@@ -93,4 +107,20 @@ func (in *input) interrupt() bool {
 	in.ended = true
 	in.mu.Unlock()
 	return interrupt(in.Reader)
+}
+
+// interrupt makes a Read or Write that waits return, if that can be done.
+func interrupt(pipe any) bool {
+	var err error
+	switch p := pipe.(type) {
+	case interface{ SetDeadline(time.Time) error }:
+		// An os.File that the runtime does not poll (a terminal, an inherited pipe) has no deadlines,
+		// and closing it would not end the Read or Write either.
+		err = p.SetDeadline(time.Now())
+	case io.Closer:
+		err = p.Close()
+	default:
+		return false
+	}
+	return err == nil
 }

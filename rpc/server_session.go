@@ -2,12 +2,15 @@ package rpc
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"runnel/rpc/mcp"
 )
 
 const (
@@ -36,9 +39,17 @@ type session struct {
 	values map[any]any // what rooms remember of the session
 }
 
+// statelessClient is what a request of the stateless era says of its client, as it is written and decoded. What is decoded is read only.
+type statelessClient struct {
+	clientInfo, clientCapabilities json.RawMessage
+
+	client       mcp.Implementation
+	capabilities mcp.ClientCapabilities
+}
+
 func newSession(ctx context.Context, srv *Server, in io.Reader, out io.Writer) *session {
 	s := &session{srv: srv, in: newInput(in), values: map[any]any{}}
-	s.peer = newPeer(s.in, out, srv.opt.MaxLine, srv.opt.MaxInFlight, srv.opt.Log)
+	s.peer = newPeer(s.in, nudger{out, s.in}, srv.opt.MaxLine, srv.opt.MaxInFlight, srv.opt.Log)
 	s.role, s.maxValues = s, maxValues
 	// Not derived from ctx, so that the handlers see ErrShutdown as the cause of every end.
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -146,22 +157,6 @@ func (s *session) end() error {
 }
 
 var errUnread = errors.New("the client does not read")
-
-// interrupt makes a Read or Write that waits return, if that can be done.
-func interrupt(pipe any) bool {
-	var err error
-	switch p := pipe.(type) {
-	case interface{ SetDeadline(time.Time) error }:
-		// An os.File that the runtime does not poll (a terminal, an inherited pipe) has no deadlines,
-		// and closing it would not end the Read or Write either.
-		err = p.SetDeadline(time.Now())
-	case io.Closer:
-		err = p.Close()
-	default:
-		return false
-	}
-	return err == nil
-}
 
 func waitFor(done <-chan struct{}) {
 	select {

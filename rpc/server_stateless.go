@@ -48,14 +48,6 @@ func (s *session) stateless(meta *mcp.RequestMeta) (Caller, *Error) {
 	return c, nil
 }
 
-// statelessClient is what a request of the stateless era says of its client, as it is written and decoded. What is decoded is read only.
-type statelessClient struct {
-	clientInfo, clientCapabilities json.RawMessage
-
-	client       mcp.Implementation
-	capabilities mcp.ClientCapabilities
-}
-
 // logLevels are the values of logLevel, as they are encoded.
 var logLevels = []string{`"debug"`, `"info"`, `"notice"`, `"warning"`, `"error"`, `"critical"`, `"alert"`, `"emergency"`}
 

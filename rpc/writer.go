@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/rs/zerolog"
@@ -51,6 +52,13 @@ type writer struct {
 	turns   []*turn // lanes that wait to be pulled
 	writing int     // bytes of the write at hand
 	dropped int     // lines that the peer could do without
+}
+
+// turn is a Write that waits.
+type turn struct {
+	encode func(dst []byte) []byte
+	slots  int        // requests in flight that it answers
+	over   chan error // one value when the turn has been had or will never come; capacity 1
 }
 
 func newWriter(out io.Writer, release func(int), log zerolog.Logger) *writer {
@@ -162,6 +170,50 @@ func (w *writer) reply(ctx context.Context, line []byte) error {
 		}
 	}
 	return w.queue(line, 1)
+}
+
+// awaitTurn is [Lane.Write]. slots is how many requests in flight it answers.
+func (w *writer) awaitTurn(ctx context.Context, slots int, encode func(dst []byte) []byte) error {
+	// A stream whose context has ended must say nothing more.
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	t := &turn{encode: encode, slots: slots, over: make(chan error, 1)}
+	if err := w.enter(t); err != nil {
+		return err
+	}
+	select {
+	case err := <-t.over:
+		return err
+	case <-ctx.Done():
+		if w.leave(t) {
+			return ctx.Err()
+		}
+		return <-t.over
+	}
+}
+
+// enter puts a turn behind those that wait.
+func (w *writer) enter(t *turn) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.ended(); err != nil {
+		return err
+	}
+	w.turns = append(w.turns, t)
+	w.signal()
+	return nil
+}
+
+// leave gives up a turn. It reports false if it is too late for that: the writer is at it, or the output has ended.
+func (w *writer) leave(t *turn) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := slices.Index(w.turns, t)
+	if i >= 0 {
+		w.turns = slices.Delete(w.turns, i, i+1)
+	}
+	return i >= 0
 }
 
 // unread is how many bytes wait to be written.
