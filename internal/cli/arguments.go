@@ -12,7 +12,7 @@ import (
 	"runnel/internal/term"
 )
 
-// parseArguments makes the arguments of a call of key=value words and of a JSON object, over which the words win.
+// parseArguments makes the arguments of a call from key=value words and a JSON object; a word wins over the object.
 func parseArguments(s term.Form, words []string, object string) (json.RawMessage, error) {
 	arguments := map[string]json.RawMessage{}
 	if object != "" {
@@ -51,7 +51,7 @@ func parseArguments(s term.Form, words []string, object string) (json.RawMessage
 	return json.Marshal(arguments)
 }
 
-// argument reads one value; nil is an argument that the schema does not know. "@file" is what the file holds, "@@" an @.
+// argument reads one value; p is nil if the schema does not know it. "@file" stands for the file's content, "@@" for @.
 func argument(p *term.Field, text string) (json.RawMessage, error) {
 	from := "the text"
 	if file, ok := strings.CutPrefix(text, "@"); ok && !strings.HasPrefix(file, "@") {
@@ -71,7 +71,7 @@ func argument(p *term.Field, text string) (json.RawMessage, error) {
 	}
 	v, err := p.Value(text)
 	if err != nil {
-		// A file ends with a newline that belongs to no number.
+		// A file ends with a newline, which a number does not have.
 		if trimmed := strings.TrimSpace(text); trimmed != text {
 			return p.Value(trimmed)
 		}
@@ -79,7 +79,7 @@ func argument(p *term.Field, text string) (json.RawMessage, error) {
 	return v, err
 }
 
-// appendTo adds to an array what is given again.
+// appendTo adds elements to an array that is given again.
 func appendTo(list, more json.RawMessage, p *term.Field) (json.RawMessage, error) {
 	var a, b []json.RawMessage
 	if p == nil || !slices.Contains(p.AllTypes(), "array") || json.Unmarshal(list, &a) != nil || json.Unmarshal(more, &b) != nil {

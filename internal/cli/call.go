@@ -33,7 +33,7 @@ type call struct {
 	o       *callOptions
 	view    *term.View
 	remote  *remote.Call
-	tracker *tracker.Tracker // of remote
+	tracker *tracker.Tracker // remote's
 	asker   *term.Asker
 
 	capabilities mcp.ClientCapabilities
@@ -47,7 +47,7 @@ type call struct {
 
 	mu     sync.Mutex
 	first  time.Duration // when the first content came
-	lost   error         // of stdout: nobody reads it
+	lost   error         // why stdout is not read any more
 	failed context.CancelCauseFunc
 }
 
@@ -99,7 +99,7 @@ func (c *call) content(items []json.RawMessage, replaces bool) {
 	c.show(items)
 }
 
-// show writes content items to stdout, what a command wrote to stderr to stderr.
+// show writes content items to stdout, and to stderr what a command wrote there.
 func (c *call) show(items []json.RawMessage) {
 	for _, item := range items {
 		text, isText, stderr := term.Item(item)
@@ -128,10 +128,10 @@ func (c *call) written(err error) {
 
 func (c *call) gap(g tracker.Gap) { c.say(g.String()) }
 
-// say tells something on stderr.
+// say writes a warning to stderr.
 func (c *call) say(text string) { c.i.Say(zerolog.WarnLevel, "runnel: "+text) }
 
-// message gets every message of the server's.
+// message gets every message of the server.
 func (c *call) message(line []byte) {
 	if c.o.output.Word == "ndjson" {
 		c.written(c.view.Content(string(line) + "\n"))
@@ -173,7 +173,7 @@ func (c *call) run(ctx context.Context) error {
 	}
 	c.mu.Lock()
 	c.failed = giveUp
-	if c.lost != nil { // with what came before the call
+	if c.lost != nil { // already before the call
 		giveUp(c.lost)
 	}
 	c.mu.Unlock()
@@ -220,7 +220,7 @@ func (c *call) result(wanted context.Context) (json.RawMessage, error) {
 	case c.o.mode.Word != "" && c.client.Era() == rpc.Stateless:
 		return nil, fmt.Errorf("%s cannot be called with --mode: the server speaks %s only, which has no response modes", tool.Name, c.client.Version().Name)
 	case c.o.task && c.client.Era() == rpc.Stateless && takesTasks:
-		// there the server decides what becomes a task
+		// the server decides what becomes a task
 	case c.o.task || c.o.mode.Word != "":
 		return nil, fmt.Errorf("%s cannot be called as a task: the server or the tool does not take it", tool.Name)
 	}
@@ -235,7 +235,7 @@ func (c *call) result(wanted context.Context) (json.RawMessage, error) {
 	return result, err
 }
 
-// finish shows what the result has beyond what came, and makes an exit code of it.
+// finish shows what the result adds to the streamed output, and turns it into an exit code.
 func (c *call) finish(raw json.RawMessage) error {
 	var r mcp.CallToolResult
 	if err := json.Unmarshal(raw, &r); err != nil {
@@ -253,7 +253,7 @@ func (c *call) finish(raw json.RawMessage) error {
 	case "text":
 		content := tools.SplitEnd(&r)
 		compared := c.tracker.Compare(content)
-		if r.Meta[mcp.MetaCommand] != nil && compared != tracker.NoneStreamed && !c.remote.CutShort() { // the output has come, as it was
+		if r.Meta[mcp.MetaCommand] != nil && compared != tracker.NoneStreamed && !c.remote.CutShort() { // all output has come
 			content, compared = tools.OnlyEnd(content), tracker.ResultAdds
 		}
 		switch compared {
@@ -264,7 +264,7 @@ func (c *call) finish(raw json.RawMessage) error {
 				c.say("the result is not what was streamed; -o json shows it")
 				break
 			}
-			// What was streamed was about the work, the result is what came of it.
+			// The stream was about the work; the result is its outcome.
 			c.view.NewLine()
 			c.show(content)
 		}
@@ -272,7 +272,7 @@ func (c *call) finish(raw json.RawMessage) error {
 	return exitOf(&r)
 }
 
-// exitOf makes an exit code of a result: that of its command, else 0, or 1 for an error.
+// exitOf turns a result into an exit code: that of its command, else 0, or 1 for an error.
 func exitOf(r *mcp.CallToolResult) error {
 	var s struct {
 		ExitCode int `json:"exitCode"` // null after a signal
@@ -291,7 +291,7 @@ func exitOf(r *mcp.CallToolResult) error {
 	return nil
 }
 
-// summarize tells on stderr what came.
+// summarize says on stderr what came.
 func (c *call) summarize(raw json.RawMessage, err error) {
 	if !c.o.summary {
 		return

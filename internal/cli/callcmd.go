@@ -129,7 +129,7 @@ func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *c
 		dial.OnRequest = c.request
 	}
 	if dial.Version == "" && (len(server) == 0 || o.task || o.mode.Word != "") {
-		// Only there a client says what is to be a task, and how; and output streams from the first byte on.
+		// Only in that era can a client say what is to be a task, and how; and output streams from the first byte on.
 		dial.Version = mcp.NewestHandshake().Name
 	}
 	ctx := cmd.Context()
@@ -153,7 +153,7 @@ func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *c
 func (c *call) open(cmd *cobra.Command, name string, server []string, dial rpc.DialOptions) (disconnect func(), err error) {
 	client, disconnect, err := c.i.dial(cmd, server, dial)
 	if errors.As(err, new(*rpc.Error)) && c.o.protocol.Word == "" && dial.Version != "" {
-		// It does not take the handshake that was asked for because of its tasks: is it of the newer era only?
+		// It does not know the handshake, which was only asked for because of its tasks: it may be of the newer era.
 		dial.Version = ""
 		var later error
 		if client, disconnect, later = c.i.dial(cmd, server, dial); later == nil {

@@ -11,12 +11,12 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// detachPoll is how often a call looks whether its task goes on by itself: it may have to be confirmed before.
+// detachPoll is how often a call checks whether its task goes on by itself: the user may have to confirm it first.
 const detachPoll = 50 * time.Millisecond
 
 // detach calls a tool as a task and returns its id when it goes on without this process.
 func detach(wanted context.Context, client *rpc.Client, tool string, arguments json.RawMessage) (string, error) {
-	ctx := context.WithoutCancel(wanted) // who is interrupted learns what there is to cancel
+	ctx := context.WithoutCancel(wanted) // an interrupted call must still learn what to cancel
 	var handle mcp.CreateTaskResult
 	err := client.Call(ctx, "tools/call", map[string]any{
 		"name": tool, "arguments": arguments,

@@ -17,7 +17,7 @@ import (
 	"runnel/tools/remote"
 )
 
-// mendCompletion makes of cobra's command for completions one that tells what is wrong, with examples.
+// mendCompletion gives cobra's command for completions examples and better errors.
 func mendCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	cmd, _, _ := root.Find([]string{"completion"})
@@ -89,7 +89,7 @@ func (i *invocation) completeTool(cmd *cobra.Command, args []string, toComplete 
 	return words, directive
 }
 
-// completeArgument completes key= and, of what has a list of values, the value.
+// completeArgument completes key= and, if there is a list of values, the value.
 func completeArgument(tool *mcp.Tool, given []string, toComplete string) (words []cobra.Completion, d cobra.ShellCompDirective) {
 	s := term.ReadForm(tool.InputSchema)
 	if key, _, ok := strings.Cut(toComplete, "="); ok {
@@ -121,12 +121,12 @@ func completeArgument(tool *mcp.Tool, given []string, toComplete string) (words 
 	return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// completeFlags completes the values of flags that take one of some words.
+// completeFlags completes the values of flags that are a Choice.
 func completeFlags(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if v, ok := f.Value.(*serve.Choice); ok {
 			words := slices.DeleteFunc(slices.Clone(v.Words), func(word string) bool { return word == "" })
-			// An error says that the flag has been there: serve shares those of root.
+			// An error says that the flag has been registered: serve shares those of root.
 			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 		}
 	})

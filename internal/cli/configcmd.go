@@ -64,7 +64,7 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 		i.Options.Config = args[0]
 		delete(i.Options.From, "config")
 	} else if _, err := os.Stat(config.FileName); err == nil && i.Options.Config == "" {
-		i.Options.Config = config.FileName // trusted or not: nothing of it runs here
+		i.Options.Config = config.FileName // trusted or not: nothing in it runs here
 	}
 	conf, file, err := i.LoadConfig(cmd.Context())
 	if err != nil {
@@ -86,7 +86,7 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// checkWhole reports all that is wrong with a config. It starts nothing.
+// checkWhole reports everything that is wrong with a config. It starts nothing.
 func (i *invocation) checkWhole(conf *config.Config) error {
 	commands, err := command.All(conf, i.Env)
 	_, wrong := upstream.Servers(conf, i.Env, serve.Version(), i.Logger())
@@ -117,7 +117,7 @@ func (i *invocation) summarize(file string, conf *config.Config) error {
 	return table.Flush()
 }
 
-// andServers is what follows a number of tools: those of upstreams are not in it, and are known only when these run.
+// andServers follows a number of tools, which lacks those of the upstreams: they are known only when these run.
 func andServers(conf *config.Config) string {
 	switch n := len(conf.Upstreams); n {
 	case 0:

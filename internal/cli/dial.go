@@ -16,7 +16,7 @@ import (
 	"runnel/tools/process"
 )
 
-// splitServer takes the command of a server, which stands behind "--", from the arguments of a command.
+// splitServer splits the arguments of a command at "--": the command of a server comes after it.
 func splitServer(cmd *cobra.Command, args []string) (own, server []string, err error) {
 	n := cmd.ArgsLenAtDash()
 	switch {
@@ -28,11 +28,11 @@ func splitServer(cmd *cobra.Command, args []string) (own, server []string, err e
 	return args[:n], args[n:], nil
 }
 
-// dialPatience is how long a server may take to answer at all without a word: npx may have to fetch it first.
+// dialPatience is how long a server may take to answer before the user is told: npx may have to fetch it first.
 const dialPatience = 5 * time.Second
 
-// dial connects to the server of a command: the one behind "--" or, without one, what these flags and this config serve,
-// in process. close ends it, and returns when nothing of it is left.
+// dial connects to the server after "--" or, without one, to what these flags and this config serve, in process.
+// close ends it, and returns when nothing of it is left.
 func (i *invocation) dial(cmd *cobra.Command, server []string, o rpc.DialOptions) (client *rpc.Client, close func(), err error) {
 	if err := i.readEnvironmentQuietly(cmd); err != nil {
 		return nil, nil, err
@@ -62,7 +62,7 @@ func (i *invocation) dial(cmd *cobra.Command, server []string, o rpc.DialOptions
 		if client, err = rpc.Dial(cmd.Context(), o); err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", server[0], err)
 		}
-		return client, func() { _ = client.Close() }, nil // how it ends is its own affair
+		return client, func() { _ = client.Close() }, nil // how the server ends does not matter
 	}
 	wait, err := i.ServeInProcess(cmd.Context(), &o)
 	if err != nil {
@@ -95,7 +95,7 @@ func findTool(list []mcp.Tool, name string, server []string) (*mcp.Tool, error) 
 	return nil, fmt.Errorf("%w; there are: %s", err, term.Printable(strings.Join(names, ", ")))
 }
 
-// canTasks is what a client can do that wants no fallback tools in the list: they are for those without tasks.
+// canTasks are the capabilities of a client that wants no fallback tools in the list: they are for clients without tasks.
 func canTasks() mcp.ClientCapabilities {
 	return mcp.ClientCapabilities{Tasks: &mcp.ClientTasks{}, Extensions: map[string]any{mcp.ExtensionTasks: struct{}{}}}
 }

@@ -73,7 +73,7 @@ progress, questions. The same goes to stderr, which most hosts keep in a log.`,
 type diagnosis struct {
 	i     *invocation
 	wrong int
-	err   error // of stdout
+	err   error // from writing to stdout
 }
 
 func (d *diagnosis) fine(what, format string, args ...any) { d.print("ok   ", what, format, args...) }
@@ -85,7 +85,7 @@ func (d *diagnosis) bad(what, format string, args ...any) {
 
 func (d *diagnosis) print(verdict, what, format string, args ...any) {
 	text := strings.ReplaceAll(strings.TrimSpace(term.PrintableLines(fmt.Sprintf(format, args...))), "\n", "\n        ")
-	if _, err := fmt.Fprintf(d.i.Stdout, "%s  %s: %s\n", verdict, what, text); !errors.Is(err, syscall.EPIPE) { // who does not read it does not want it
+	if _, err := fmt.Fprintf(d.i.Stdout, "%s  %s: %s\n", verdict, what, text); !errors.Is(err, syscall.EPIPE) { // a reader that has left wants no more
 		d.err = cmp.Or(d.err, err)
 	}
 }
@@ -137,7 +137,7 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 	return nil
 }
 
-// programs looks for what the tools start. What else is wrong with them is the registry's to tell.
+// programs looks for what the tools start. The registry reports everything else about them.
 func (d *diagnosis) programs(conf *config.Config) {
 	if _, err := process.ThisProgram(); err != nil {
 		d.bad("commands", "none can be started: %v", err)
@@ -155,7 +155,7 @@ func (d *diagnosis) programs(conf *config.Config) {
 
 // upstreams starts each of the other servers, all at once, and says what it answers.
 func (d *diagnosis) upstreams(ctx context.Context, conf *config.Config) {
-	list, _ := upstream.Servers(conf, d.i.Env, serve.Version(), zerolog.Nop()) // what is wrong with them is the registry's to tell
+	list, _ := upstream.Servers(conf, d.i.Env, serve.Version(), zerolog.Nop()) // the registry reports the errors
 	type answer struct {
 		upstream.Probed
 		err error
@@ -202,21 +202,21 @@ func tryWriting(dir string) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(make([]byte, 64<<10)) // about what a state takes that holds nothing
+	_, err = f.Write(make([]byte, 64<<10)) // about the size of an empty state
 	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 
-// littleRoom is how many free bytes of the state's disk are few: some logs of builds.
+// littleRoom is when the state's disk has too few free bytes: room for some logs of builds.
 const littleRoom = 100 << 20
 
-// limits compares what the system allows with what the config allows, to be done at once.
+// limits compares how much the system and the config allow at once.
 func (d *diagnosis) limits(conf *config.Config) {
 	calls := conf.Tasks.MaxLive + conf.Limits.MaxInFlight
 	fine := true
 	for _, l := range []struct {
 		what     string
 		resource int
-		flag     string // of ulimit
+		flag     string // ulimit's
 		need     int
 	}{
 		{"open files", unix.RLIMIT_NOFILE, "-n", 64 + 4*calls + 4*len(conf.Upstreams)}, // a command's pipes, and what watches it
@@ -276,7 +276,7 @@ func (d *diagnosis) state(ctx context.Context, conf *config.Config) {
 	}
 }
 
-// session serves itself, with the self-test tools alone, and calls one whose output streams.
+// session serves the self-test tools in process, and calls one whose output streams.
 func (d *diagnosis) session(ctx context.Context, version string) {
 	const chunks = 100
 	what := "session, stateless era"
@@ -308,7 +308,7 @@ func (d *diagnosis) session(ctx context.Context, version string) {
 		d.bad(what, "%v", err)
 		return
 	}
-	defer func() { _ = client.Close() }() // how it ends is its own affair
+	defer func() { _ = client.Close() }() // how the server ends does not matter
 	params := map[string]any{"name": "stream", "arguments": map[string]any{"count": chunks}}
 	meta := map[string]any{"progressToken": "doctor", "partialResults": true}
 	if client.Era() == rpc.Stateless {

@@ -18,7 +18,7 @@ import (
 	"runnel/tools/upstream"
 )
 
-// hostReport collects what a host says of itself: what a record notes of its requests.
+// hostReport collects what a host says about itself, from the remarks of a record.
 type hostReport struct {
 	i *invocation
 
@@ -26,7 +26,7 @@ type hostReport struct {
 	seen []string
 }
 
-// Write takes a line of a record (record.go).
+// Write takes a line of a trace.Record.
 func (h *hostReport) Write(p []byte) (int, error) {
 	what, _, _ := strings.Cut(string(p), " | ")
 	_, what, fromHost := strings.Cut(what, " --> ")
@@ -41,7 +41,7 @@ func (h *hostReport) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// maxSeen bounds what is kept of a host that never says the same twice.
+// maxSeen bounds the report if a host never says the same twice.
 const maxSeen = 100
 
 func (h *hostReport) String() string {
@@ -50,7 +50,7 @@ func (h *hostReport) String() string {
 	return strings.Join(h.seen, "\n")
 }
 
-// doctorHost serves the host that started this process, and tells what it can do.
+// doctorHost serves the host that started this process, and says what the host can do.
 func (i *invocation) doctorHost(cmd *cobra.Command) error {
 	i.Stderr = i.PatientStderr()
 	report := &hostReport{i: i}

@@ -15,8 +15,8 @@ import (
 	"runnel/tools/config"
 )
 
-// addServeFlags adds the flags of serve to a command. Those that change nothing most people care about there are taken, since a host's
-// flags may be given as they are, but not shown.
+// addServeFlags adds the flags of serve to a command, so that the flags of a host can be given as they are. Help shows only those that
+// matter there.
 func addServeFlags(flags, serveFlags *pflag.FlagSet, shown ...string) {
 	serveFlags.VisitAll(func(f *pflag.Flag) {
 		own := *f
@@ -25,7 +25,7 @@ func addServeFlags(flags, serveFlags *pflag.FlagSet, shown ...string) {
 	})
 }
 
-// outputFlag adds -o, which says how a command prints: text and the formats that are described.
+// outputFlag adds -o, the format of what a command prints: text, and the formats that are described.
 func outputFlag(flags *pflag.FlagSet, formats ...string) *serve.Choice {
 	words := []string{"text"}
 	for _, f := range formats {
@@ -37,7 +37,7 @@ func outputFlag(flags *pflag.FlagSet, formats ...string) *serve.Choice {
 	return o
 }
 
-// span is the time of a flag: written as in the config, and not negative.
+// span is a duration as a flag: written as in the config, and not negative.
 type span time.Duration
 
 func (s *span) String() string {
@@ -61,7 +61,7 @@ func (s *span) Set(text string) error {
 	return nil
 }
 
-// position is a place in an output: how many bytes stand before it.
+// position is a place in an output: the number of bytes before it.
 type position int64
 
 func (p *position) String() string { return fmt.Sprint(int64(*p)) }
@@ -77,7 +77,7 @@ func (p *position) Set(text string) error {
 	return nil
 }
 
-// writeLines writes each of some values on a line of its own.
+// writeLines writes each value on its own line.
 func writeLines[T any](i *invocation, list []T) error {
 	for _, v := range list {
 		if err := i.writeJSON(v); err != nil {
@@ -94,7 +94,7 @@ func (i *invocation) writeJSON(v any) error {
 	return e.Encode(v)
 }
 
-// choiceOfVersions takes a version of the protocol; "" is the newest that both sides know.
+// choiceOfVersions is a flag for a version of the protocol; "" = the newest that both sides know.
 func choiceOfVersions() *serve.Choice {
 	words := []string{""}
 	for _, v := range mcp.Versions {

@@ -24,12 +24,12 @@ const (
 type invocation struct {
 	serve.Setup
 
-	again     <-chan os.Signal // a second SIGINT or SIGTERM: nothing more is waited for; nil = none comes
-	killedBy  syscall.Signal   // what ended the process as if it had not been caught; 0 = nothing
-	lastWords chan func()      // of a call: takes away the line that it draws; capacity 1
+	again     <-chan os.Signal // a second SIGINT or SIGTERM: leave at once; nil = none comes
+	killedBy  syscall.Signal   // the signal to end the process by, as if it had not been caught; 0 = none
+	lastWords chan func()      // removes the line that a call draws; capacity 1
 
 	args      []string
-	unwritten error // why the help could not be written: cobra takes no error of it
+	unwritten error // why the help could not be written: cobra has no place for the error
 }
 
 // exitError is an end that needs no words, or whose words have been said.
@@ -37,7 +37,7 @@ type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// misuse is an error of whoever typed a command, which its help can put right.
+// misuse is a mistake in how a command was called; its help tells more.
 func misuse(cmd *cobra.Command, format string, args ...any) error {
 	return &serve.UsageError{Err: fmt.Errorf(format, args...), Hint: fmt.Sprintf("see %s --help", cmd.CommandPath())}
 }
@@ -62,7 +62,7 @@ func commandNames(cmd *cobra.Command) (names []string) {
 	return names
 }
 
-// didYouMean adds to an error about a name the one that may have been meant, if any is like it.
+// didYouMean adds the nearest name to an error about an unknown one, if any is near.
 func didYouMean(err error, name string, names []string) error {
 	if near := text.Nearest(name, names); len(near) > 0 {
 		return fmt.Errorf("%w (did you mean %s?)", err, near[0])
@@ -78,8 +78,8 @@ func (i *invocation) readEnvironment(cmd *cobra.Command) error {
 	return nil
 }
 
-// readEnvironmentQuietly is readEnvironment for a command whose output stands beside the log: what a host wants to know of is noise
-// there, unless somebody asks for it.
+// readEnvironmentQuietly is readEnvironment for a command that a person reads: unless the user sets a level, the log has
+// warnings alone.
 func (i *invocation) readEnvironmentQuietly(cmd *cobra.Command) error {
 	err := i.readEnvironment(cmd)
 	if i.Options.From["log-level"] == "" {

@@ -19,7 +19,7 @@ import (
 	"runnel/tasks/sqlite"
 )
 
-// local are the tasks of an owner in the state of this machine, whichever processes run them.
+// local gives access to an owner's tasks in the state of this machine, whichever processes run them.
 type local struct {
 	dir    string
 	owner  string
@@ -30,7 +30,7 @@ type local struct {
 // cancelPatience is how long a cancellation may take: an owner that runs looks for it several times a second.
 const cancelPatience = 3 * time.Second
 
-// errNoState tells that no task has been kept where this command looks.
+// errNoState means that there are no tasks where this command looks.
 var errNoState = errors.New("there is no state")
 
 // openLocal opens the tasks that a command's flags and config name.
@@ -49,7 +49,7 @@ func (i *invocation) openLocal(cmd *cobra.Command) (*local, error) {
 	if err != nil {
 		return nil, &serve.UsageError{Err: fmt.Errorf("%w: name the state directory with --state", err)}
 	}
-	// Not the conf's limit: this may be another one than that of the processes which use the state.
+	// Not the config's limit: the processes that use the state may have another one.
 	const noLimit = 1 << 44
 	l := &local{dir: dir, owner: conf.Server.Owner, store: sqlite.New(sqlite.Options{Dir: dir, MaxState: noLimit, Calls: true, Log: i.Logger()})}
 	if !l.store.Exists() {
@@ -64,7 +64,7 @@ func (i *invocation) openLocal(cmd *cobra.Command) (*local, error) {
 
 func (l *local) close() {
 	l.runner.Close()
-	_ = l.store.Close() // what was to be written has been
+	_ = l.store.Close() // everything has been written
 }
 
 // find completes a task's id.
@@ -82,7 +82,7 @@ func (l *local) find(ctx context.Context, prefix string) (string, error) {
 	return ids[0], nil
 }
 
-// aboutTask makes a command about one task.
+// aboutTask makes a command that takes one task.
 func (i *invocation) aboutTask(use, short, long, example string, run func(cmd *cobra.Command, l *local, id string) error) *cobra.Command {
 	withTask := func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -127,7 +127,7 @@ func (l *local) all(ctx context.Context) (list []tasks.Task, err error) {
 	}
 }
 
-// listedTask is a task as -o json shows it: as tasks/get does, with the name of its tool and the size of its output.
+// listedTask is a task as -o json shows it: the fields of tasks/get, its tool and the size of its output.
 type listedTask struct {
 	mcp.Task
 	Tool        string `json:"tool"`
@@ -148,11 +148,11 @@ func (i *invocation) completeTask(cmd *cobra.Command, args []string, toComplete 
 	defer l.close()
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()
-	list, _ := l.all(ctx) // what could be read is proposed
+	list, _ := l.all(ctx) // those that could be read are proposed
 	var ids []cobra.Completion
 	for _, t := range slices.Backward(list) {
 		switch ended := t.Status.Terminal(); {
-		case cmd.Name() == "cancel" && ended, cmd.Name() == "rm" && !ended: // which it cannot do
+		case cmd.Name() == "cancel" && ended, cmd.Name() == "rm" && !ended: // the command would refuse it
 		default:
 			ids = append(ids, cobra.CompletionWithDesc(t.ID, fmt.Sprintf("%s %s, %s old", t.Tool, t.Status, term.Age(time.Since(t.CreatedAt)))))
 		}

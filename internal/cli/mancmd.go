@@ -52,7 +52,7 @@ func writeManPages(cmd *cobra.Command, dir string) error {
 
 func manName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
 
-// manPage is what --help says of a command, as man(7) wants it: the examples stand first here, too.
+// manPage is the help of a command in the language of man(7).
 func manPage(cmd *cobra.Command) string {
 	var b strings.Builder
 	section := func(name, text string) {
@@ -89,7 +89,7 @@ func manPage(cmd *cobra.Command) string {
 	return b.String()
 }
 
-// roff escapes what man(7) would take for its own.
+// roff escapes text for man(7).
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(strings.TrimRight(text, "\n"))
 	lines := strings.Split(text, "\n")

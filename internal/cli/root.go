@@ -20,11 +20,11 @@ import (
 	"runnel/tools/config"
 )
 
-// Process is the process that runnel runs in: what main hands over.
+// Process is what main knows of the process that runnel runs in.
 type Process struct {
 	Env                   []string // "NAME=value"
 	Stdin, Stdout, Stderr *os.File
-	Again                 <-chan os.Signal // a second SIGINT or SIGTERM: nothing more is waited for
+	Again                 <-chan os.Signal // a second SIGINT or SIGTERM: leave at once
 	Hangups               <-chan os.Signal // SIGHUP; nothing comes under nohup
 }
 
@@ -40,20 +40,20 @@ func (p *Process) Main(ctx context.Context, args []string) (code int, killedBy s
 		Setup: serve.Setup{Env: p.Env, Stdin: in, Stdout: out, Stderr: p.Stderr, Hangups: p.Hangups, Watches: true},
 		again: p.Again, lastWords: make(chan func(), 1),
 	}
-	if serve.SamePipe(p.Stderr, p.Stdout) { // as 2>&1 makes it: it does not block any more, and what has no room would be lost
+	if serve.SamePipe(p.Stderr, p.Stdout) { // by 2>&1: the pipe does not block any more, and a plain write would lose what has no room
 		i.Stderr = out
 	}
 	code = i.run(ctx, args)
 	return code, i.killedBy
 }
 
-// Run is the whole program in goroutines of this process: no signal comes, and the config is not watched.
+// Run is the whole program in goroutines of this process, without signals, and without a watch on the config.
 func Run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	i := &invocation{Setup: serve.Setup{Env: env, Stdin: stdin, Stdout: stdout, Stderr: stderr}}
 	return i.run(ctx, args)
 }
 
-// run is the whole program but for the process around it; it returns the exit code. It ends when ctx does.
+// run runs a command and returns the exit code. It ends when ctx does.
 func (i *invocation) run(ctx context.Context, args []string) int {
 	i.args = args
 	root := i.command()
@@ -66,7 +66,7 @@ func (i *invocation) run(ctx context.Context, args []string) int {
 	case s := <-i.again:
 		return i.leave(s.(syscall.Signal))
 	}
-	if err != nil && i.Options.From == nil { // the variables have not been read, and one says how it is told
+	if err != nil && i.Options.From == nil { // the variables have not been read, and one sets the format of the error
 		_ = i.readEnvironment(root)
 	}
 	if err == nil {
@@ -75,7 +75,7 @@ func (i *invocation) run(ctx context.Context, args []string) int {
 	if err == nil {
 		return exitFine
 	}
-	// The error itself, and not one that wraps it: a server's says "writing to the client", and is told.
+	// Not errors.As: a server wraps this error in "writing to the client", and that is reported.
 	if write, ok := err.(*fs.PathError); ok && write.Path == "/dev/stdout" && errors.Is(write, syscall.EPIPE) {
 		return exitFailure // head has seen enough
 	}
@@ -90,7 +90,7 @@ func (i *invocation) run(ctx context.Context, args []string) int {
 	return exitFailure
 }
 
-// leave ends the process though a command still runs. Only a call has last words: the line that it draws is taken away.
+// leave ends the process although a command still runs. A call first removes the line that it draws.
 func (i *invocation) leave(s syscall.Signal) int {
 	var end func()
 	select {
@@ -99,7 +99,7 @@ func (i *invocation) leave(s syscall.Signal) int {
 		i.killedBy = s
 		return exitFailure
 	}
-	const patience = 100 * time.Millisecond // a terminal that has been stopped takes no word
+	const patience = 100 * time.Millisecond // a terminal that is stopped takes no output
 	ended := make(chan struct{})
 	go func() { defer close(ended); end() }()
 	select {
@@ -136,7 +136,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// dashed is a flag as it was written: letters are those that stood behind a single dash, if one did.
+// dashed is a flag as it was typed; letters are those after a single dash, if there was one.
 func dashed(name, letters string) string {
 	if letters != "" {
 		return "-" + name
@@ -197,7 +197,7 @@ func (i *invocation) command() *cobra.Command {
 		return i.serve(cmd, args)
 	}
 	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
-		if !slices.Contains(servers, cmd) { // to a server it may mean to read its config again
+		if !slices.Contains(servers, cmd) { // a server reads its config again instead
 			cmd.SetContext(i.UntilHangup(cmd.Context()))
 		}
 	}

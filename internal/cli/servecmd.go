@@ -19,7 +19,7 @@ func (i *invocation) serveCommand(flags *pflag.FlagSet) *cobra.Command {
 	return cmd
 }
 
-// serve is "runnel", "runnel serve" and, with a server to stand before, "runnel wrap".
+// serve runs "runnel", "runnel serve" and "runnel wrap".
 func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 	if err := i.readEnvironment(cmd); err != nil {
 		return err

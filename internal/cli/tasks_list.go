@@ -77,7 +77,7 @@ func (i *invocation) listCommand() *cobra.Command {
 	return cmd
 }
 
-// some are the owner's tasks, or those that have not ended. Without a state there are none.
+// some are all tasks of the owner, or only those that run. Without a state there are none.
 func (l *local) some(ctx context.Context, running bool) ([]tasks.Task, error) {
 	if l == nil {
 		return nil, nil
@@ -101,7 +101,7 @@ func (i *invocation) watchTasks(ctx context.Context, l *local, running bool) err
 			return err
 		}
 		_, height := term.Size(i.Stdout)
-		list = list[max(len(list)-(height-2), 0):] // the head, and the line of the cursor
+		list = list[max(len(list)-(height-2), 0):] // without the head and the line of the cursor
 		if _, err := io.WriteString(i.Stdout, home); err != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ func (i *invocation) printTasks(ctx context.Context, l *local, list []tasks.Task
 	return term.PrintLines(i.Stdout, text.String())
 }
 
-// shortIDs are the beginnings of ids, 8 characters or as many as tell one from the others.
+// shortIDs are the beginnings of ids: 8 characters, or as many as it takes to tell them apart.
 func shortIDs(list []tasks.Task) map[string]string {
 	ids := make([]string, len(list))
 	for i := range list {
@@ -153,16 +153,16 @@ func shortIDs(list []tasks.Task) map[string]string {
 	}
 	slices.Sort(ids) // those that begin alike stand beside each other
 	short := make(map[string]string, len(ids))
-	before := 0 // how many characters tell it from the one before
+	before := 0 // how many characters tell it from the previous one
 	for i, id := range ids {
-		behind := 0
+		after := 0
 		if i+1 < len(ids) {
-			for next := ids[i+1]; behind < min(len(id), len(next)) && id[behind] == next[behind]; behind++ {
+			for next := ids[i+1]; after < min(len(id), len(next)) && id[after] == next[after]; after++ {
 			}
-			behind++
+			after++
 		}
-		short[id] = id[:min(max(8, before, behind), len(id))]
-		before = behind
+		short[id] = id[:min(max(8, before, after), len(id))]
+		before = after
 	}
 	return short
 }

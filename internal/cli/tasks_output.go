@@ -64,12 +64,12 @@ leaves it, and the task goes on. What the command wrote to stderr, where that is
 	return cmd
 }
 
-// maxTail bounds what is kept in mind of lines: 8 bytes each.
+// maxTail bounds the positions that are kept, 8 bytes a line.
 const maxTail = 1 << 20
 
 // lastLines is the position where the last n lines of a task's output begin.
 func (l *local) lastLines(ctx context.Context, id string, n int) (int64, error) {
-	var begins []int64 // of the last lines
+	var begins []int64 // where the last lines begin
 	var size int64
 	begin := true
 	_, err := l.runner.Tail(ctx, id, 0, false, func(b partials.Batch) error {
@@ -83,7 +83,7 @@ func (l *local) lastLines(ctx context.Context, id string, n int) (int64, error) 
 				begin = c.Kind == partials.Text && char == '\n'
 			}
 			at += int64(len(c.Data))
-			begin = begin || c.Kind == partials.Item // which is shown on a line of its own
+			begin = begin || c.Kind == partials.Item // an item is shown on its own line
 		}
 		return nil
 	})

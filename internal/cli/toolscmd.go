@@ -110,7 +110,7 @@ func (i *invocation) noTools() string {
 	return "no tools: name some with --tool or in a config file"
 }
 
-// printTools lists tools: the name and what it does, on a terminal as much as fits on a line.
+// printTools lists tools, name and description; on a terminal as much as fits on a line.
 func (i *invocation) printTools(list []mcp.Tool) error {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
@@ -132,7 +132,7 @@ func firstLine(text string) string {
 	return first
 }
 
-// printTool shows a tool as a person wants to know it who is about to call it. server is the command behind "--", if there is one.
+// printTool shows a tool to a person who is about to call it. server is the command after "--", if there is one.
 func (i *invocation) printTool(tool *mcp.Tool, server []string) error {
 	var b strings.Builder
 	title := tool.Title
@@ -168,7 +168,7 @@ func (i *invocation) printTool(tool *mcp.Tool, server []string) error {
 	return err
 }
 
-// helpWithTool is the help of "runnel call NAME": that of the tool, if one is named.
+// helpWithTool is the help of "runnel call NAME": it shows the tool, if one is named.
 func (i *invocation) helpWithTool(cmd *cobra.Command) (done bool, err error) {
 	own, server, err := splitServer(cmd, cmd.Flags().Args())
 	if err != nil || len(own) == 0 {

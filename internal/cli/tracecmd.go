@@ -45,7 +45,7 @@ Put it in front of the command in a host's config. The exit code is the server's
 }
 
 func (i *invocation) trace(ctx context.Context, file string, server []string) error {
-	out, err := trace.CreateFile(file) // what is said may be secret
+	out, err := trace.CreateFile(file) // messages may be secret
 	if err != nil {
 		return &serve.UsageError{Err: fmt.Errorf("-o: %w", err)}
 	}

@@ -77,7 +77,7 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
 			if err != nil {
 				return fmt.Errorf("keeping the trust in mind: %w", err)
 			}
-			// All of it: a summary would leave out what may matter, such as a variable that changes what a program does.
+			// The whole file: a summary could leave out what matters, such as a variable that changes what a program does.
 			if _, err := io.WriteString(i.Stdout, strings.TrimSuffix(term.PrintableLines(string(text)), "\n")+"\n"); err != nil {
 				return err
 			}

@@ -11,7 +11,7 @@ import (
 	"runnel/internal/serve"
 )
 
-// builtFrom says what was built, from when, with what: commit and date where the build noted them ("go build" in a checkout does).
+// builtFrom describes the build: commit and date if it noted them ("go build" in a checkout does), the compiler and the system.
 func builtFrom() string {
 	var parts []string
 	info, _ := debug.ReadBuildInfo()

@@ -8,19 +8,19 @@ import (
 )
 
 const (
-	// roomyHeap is more than there is in use, with its garbage, while calls are answered and few tasks run.
+	// roomyHeap is more than what is in use, garbage included, while calls are answered and few tasks run.
 	roomyHeap = 12 << 20
-	// What is much smaller or larger than that may grow by so much, in percent.
+	// A heap that is much smaller or larger than that may grow by this much, in percent.
 	smallPercent, largePercent = 300, 50
 )
 
 // EaseCollector makes garbage collections rare as long as little memory is in use. By default the heap is collected whenever
-// it has 4 MiB, which 64 calls in flight fill a hundred times a second: a fifth of a call's processor time. What is not
-// small grows by half, so that a thousand tasks take little more memory than they need: that is seldom collected, or holds the
-// output of one task, in which there is nothing to look for. The heap before its first collection is left to the default,
-// so that what reads the config does not leave 12 MiB behind.
+// it has 4 MiB, which 64 calls in flight fill a hundred times a second: a fifth of a call's processor time. A larger
+// heap grows by half, so that a thousand tasks take little more memory than they need: it is seldom collected, or holds the output
+// of one task, which has no pointers to follow. The heap before its first collection keeps the default, so that reading the config does
+// not cost 12 MiB for good.
 func EaseCollector() {
-	if os.Getenv("GOGC") == "" { // who sets it knows better
+	if os.Getenv("GOGC") == "" { // the user knows better
 		afterCollection(adjustCollector)
 	}
 }
@@ -32,7 +32,7 @@ func adjustCollector() {
 	afterCollection(adjustCollector)
 }
 
-// percentFor is by how much a heap may grow of which live bytes are in use.
+// percentFor returns by how much a heap with so many live bytes may grow.
 func percentFor(live uint64) int {
 	return int(min(max(roomyHeap*100/max(live, 1), largePercent+100)-100, smallPercent))
 }

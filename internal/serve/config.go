@@ -20,7 +20,7 @@ import (
 const settle = 200 * time.Millisecond
 
 // LoadConfig reads the config file, if there is one, and sets over it what flags and variables say.
-// file is "" if there is none. A file that is left out is told of on stderr.
+// file is "" if there is none. A file that is left out is reported on stderr.
 func (s *Setup) LoadConfig(ctx context.Context) (conf *config.Config, file string, err error) {
 	conf, file, s.untrusted, err = s.ReadConfigs(ctx)
 	if s.untrusted != nil {
@@ -29,7 +29,7 @@ func (s *Setup) LoadConfig(ctx context.Context) (conf *config.Config, file strin
 	return conf, file, err
 }
 
-// ReadConfigs is loadConfig without a word on stderr; left is why the file in the current directory is left out, if it is.
+// ReadConfigs is LoadConfig without a word on stderr; left says why the file in the current directory is left out, if it is.
 func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file string, left *untrusted, err error) {
 	var text []byte
 	file = s.Options.Config
@@ -69,15 +69,15 @@ func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file stri
 	return conf, file, left, nil
 }
 
-// errReplaced is why a pipe is not waited for any longer.
+// errReplaced ends the wait for a pipe.
 var errReplaced = errors.New("it is another file now")
 
-// readConfig reads a config file. A pipe waits for who writes to it, which may be nobody: until ctx ends, or another file has its name.
+// readConfig reads a config file. With a pipe it waits for a writer until ctx ends, or until another file has its name.
 func readConfig(ctx context.Context, file string, info os.FileInfo) (*config.Config, error) {
 	if info == nil || info.Mode().IsRegular() {
 		return config.Load(file)
 	}
-	// Opened so, a pipe does not wait for its writer, and a read of it can be ended.
+	// Opened like this, a pipe does not wait for its writer, and a read of it can be ended.
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("reading the config: %w", err)
@@ -115,10 +115,10 @@ func parseConfig(file string, from io.Reader) (*config.Config, error) {
 
 // firstByte waits for the first byte of a pipe.
 func firstByte(f *os.File) ([]byte, error) {
-	// As long as nobody writes to it, a pipe that nobody has opened for writing is at its end.
+	// A pipe that nobody has opened for writing is at its end.
 	if w, err := os.OpenFile(f.Name(), os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
 		defer w.Close()
-	} // else it is one that cannot be opened twice, and has its writer
+	} // else it cannot be opened twice, and has its writer
 	b := make([]byte, 1)
 	if _, err := io.ReadFull(f, b); err != nil {
 		return nil, fmt.Errorf("reading the config %s: %w", f.Name(), err)
@@ -126,7 +126,7 @@ func firstByte(f *os.File) ([]byte, error) {
 	return b, nil
 }
 
-// endWhenReplaced ends a context when a name stands for another file.
+// endWhenReplaced ends a context when another file has the name.
 func endWhenReplaced(ctx context.Context, end context.CancelCauseFunc, file string, was os.FileInfo) {
 	t := time.NewTicker(settle)
 	defer t.Stop()
@@ -143,7 +143,7 @@ func endWhenReplaced(ctx context.Context, end context.CancelCauseFunc, file stri
 	}
 }
 
-// configError names what named a file that cannot be read.
+// configError says which flag or variable named a file that cannot be read.
 func (s *Setup) configError(err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		if errors.Is(err, fs.ErrNotExist) {

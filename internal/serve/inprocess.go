@@ -10,7 +10,7 @@ import (
 	"runnel/tools/upstream"
 )
 
-// ServeInProcess serves to o.In and o.Out. It goes on until its input ends: what ends the command must not end it first.
+// ServeInProcess serves to o.In and o.Out. It goes on until its input ends: the end of the command must not end it first.
 func (s *Setup) ServeInProcess(ctx context.Context, o *rpc.DialOptions) (wait func(), err error) {
 	conf, _, err := s.LoadConfig(ctx)
 	if err != nil {

@@ -22,8 +22,8 @@ func (s *Setup) Logger() zerolog.Logger {
 	return zerolog.New(w).Level(level).With().Timestamp().Logger()
 }
 
-// Say writes text for a person to stderr, or a log line where all of stderr must be JSON. It is no log, which a level may
-// leave out.
+// Say writes text for a person to stderr, or a log line where all of stderr must be JSON. It is not part of
+// the log, so no level leaves it out.
 func (s *Setup) Say(level zerolog.Level, text string) {
 	if s.Options.logFormat.Word == "json" {
 		log := s.Logger().Level(zerolog.TraceLevel)

@@ -47,7 +47,7 @@ func (m *metrics) count(format string, labels ...any) {
 // buckets are upper bounds in seconds: 10 ms to 44 min.
 var buckets = []float64{0.01, 0.04, 0.16, 0.64, 2.56, 10.24, 40.96, 163.84, 655.36, 2621.44}
 
-// Ended counts by status, and in a histogram as Prometheus has it: the library's own have another kind of bucket.
+// Ended counts by status, and in a histogram of Prometheus's kind: the library's own have other buckets.
 func (m *metrics) Ended(tool string, status mcp.TaskStatus, took time.Duration) {
 	m.count("runnel_tasks_ended_total{status=%q,tool=%q}", string(status), tool)
 	m.live.Dec()
@@ -97,7 +97,7 @@ func (a *address) Set(text string) error {
 	return nil
 }
 
-// serveMetrics serves /metrics until ctx ends. An address that is taken is no reason not to serve: a host
+// serveMetrics serves /metrics until ctx ends. runnel serves without them if the address is taken: a host
 // may start the same server twice.
 func serveMetrics(ctx context.Context, address string, m *metrics, log zerolog.Logger) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
@@ -121,7 +121,7 @@ func serveMetrics(ctx context.Context, address string, m *metrics, log zerolog.L
 	}()
 }
 
-// warnings are lines of a log of the standard library.
+// warnings takes the log of the standard library's server.
 type warnings struct{ log zerolog.Logger }
 
 func (w warnings) Write(line []byte) (int, error) {
@@ -129,11 +129,11 @@ func (w warnings) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// maxScrapes is how many connections are served at once: each takes a descriptor, which tasks need for their commands. One that says
-// nothing is closed in time; the others wait in the kernel.
+// maxScrapes is how many connections are served at once: each takes a descriptor, which tasks need for their commands. A silent one is
+// closed in time; the others wait in the kernel.
 const maxScrapes = 16
 
-// fewConnections is a listener that has no more connections open than its channel has room for.
+// fewConnections is a listener with at most as many open connections as its channel has room for.
 type fewConnections struct {
 	net.Listener
 	open chan struct{}

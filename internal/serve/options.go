@@ -22,7 +22,7 @@ type options struct {
 	logFormat Choice
 	settings  []*setting
 
-	From map[string]string // what gave a flag its value: --max-line or RUNNEL_MAX_LINE
+	From map[string]string // where a flag's value is from: --max-line or RUNNEL_MAX_LINE
 }
 
 // setting is a flag that sets a value of the config.
@@ -79,13 +79,13 @@ func (s *setting) Set(text string) error {
 // Type is only for pflag; the usage names the value.
 func (s *setting) Type() string { return "value" }
 
-// Choice is a flag that takes one of some words.
+// Choice is a flag whose value is one of a few words.
 type Choice struct {
 	Words []string
 	Word  string
 }
 
-// OneOf makes one of which the first word is the default.
+// OneOf makes a Choice; the first word is the default.
 func OneOf(words ...string) *Choice { return &Choice{Words: words, Word: words[0]} }
 
 func (c *Choice) String() string { return c.Word }

@@ -24,7 +24,7 @@ const schemaDelay = time.Second
 // registry is Registry, but what is wrong with the schemas of tools is only logged, and later, if not whole.
 func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, count int, err error) {
 	set = upstream.NewSet(&tools.Registry{})
-	sources := map[string]func() string{} // told only with a mistake
+	sources := map[string]func() string{} // needed for errors only
 	var errs []error
 	add := func(tool tools.Tool, name string, from func() string) {
 		if other, taken := sources[name]; taken {
@@ -92,7 +92,7 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 	return set, len(sources), nil
 }
 
-// wrappedUpstream is the server behind "runnel wrap --".
+// wrappedUpstream is the server of "runnel wrap -- SERVER".
 func (s *Setup) wrappedUpstream() (*upstream.Server, error) {
 	return upstream.New(upstream.WrappedName, config.Upstream{Command: s.Wrapped}, config.Environment{Vars: s.Env, Version: Version()}, s.Logger())
 }

@@ -60,7 +60,7 @@ func (s *Setup) Serve(ctx context.Context) error {
 	log.Info().Str("version", Version()).Str("config", file).Int("tools", count).Int("upstreams", len(conf.Upstreams)).Msg("serving")
 	switch {
 	case file == "":
-		ctx = starting // nor will there be
+		ctx = starting // nor will there ever be
 	case s.Watches:
 		started() // a SIGHUP until now needs nothing: reload looks whether the file has changed
 		watch, stop := context.WithCancel(ctx)
@@ -71,7 +71,7 @@ func (s *Setup) Serve(ctx context.Context) error {
 	return s.Connect(ctx, conf, set, store, log)
 }
 
-// supervisors starts what goes on with detached calls, nil if nothing outlives this process.
+// supervisors returns the function that starts the supervisors of detached calls, nil if nothing outlives this process.
 func supervisors(conf *config.Config, store tasks.State) func(*tools.Detached) error {
 	s, ok := store.(*sqlite.State)
 	if !ok {
@@ -86,7 +86,7 @@ func supervisors(conf *config.Config, store tasks.State) func(*tools.Detached) e
 	}).Start
 }
 
-// observer counts what happens to tasks, if somebody wants to know; it is nil if not.
+// observer counts what happens to tasks; it is nil if no metrics are wanted.
 func (s *Setup) observer(ctx context.Context, log zerolog.Logger) tasks.Observer {
 	if s.Options.metrics == "" {
 		return nil
@@ -151,7 +151,7 @@ func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.
 	return err
 }
 
-// instructions are the config's, and why a config is not there.
+// instructions are those of the config, and the reason if one was left out.
 func (s *Setup) instructions(conf *config.Config) string {
 	text := conf.Server.Instructions
 	if s.untrusted != nil {
@@ -160,14 +160,14 @@ func (s *Setup) instructions(conf *config.Config) string {
 	return text
 }
 
-// taskGrace is how long tasks may take to end: longer than commands by default, and than calls of other servers.
+// taskGrace is how long tasks may take to end: longer than commands take by default, and calls of other servers.
 const taskGrace = 10 * time.Second
 
-// lastGrace is how long they may take then: longer than upstreams, which are killed when they do not end.
+// lastGrace is how long they may take after that: longer than upstreams, which are killed if they do not end.
 const lastGrace = 15 * time.Second
 
-// stopTasks ends all tasks. When they take too long the upstreams are ended under them: no call outlasts its connection. What has
-// not ended then, nor within the grace of the commands, is left to the end of the process.
+// stopTasks ends all tasks. When they take too long the upstreams are ended under them: no call outlasts its connection. Tasks
+// that have still not ended within the grace of their commands are left to the end of the process.
 func stopTasks(end, endUpstreams, giveUp func(), grace time.Duration) {
 	defer time.AfterFunc(taskGrace, endUpstreams).Stop()
 	defer time.AfterFunc(max(taskGrace, grace)+lastGrace, giveUp).Stop()

@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// Setup is what a server is made of: what is around it, and what its flags and variables say.
+// Setup is what a server is made from: its environment, and its flags and variables.
 type Setup struct {
 	Env            []string // "NAME=value"
 	Stdin          io.Reader
@@ -22,18 +22,18 @@ type Setup struct {
 
 	Wrapped     []string // the server that runnel stands before; nil = none
 	Detach      string   // the tool whose calls are detached, whatever the config says
-	Only        string   // the one tool that is wanted of those in this process; "" = all
-	NoUpstreams bool     // no other server is started: a shell waits for words
+	Only        string   // the only tool that is wanted in this process; "" = all
+	NoUpstreams bool     // start no other server: a shell waits for completions
 	Watches     bool     // the config file is watched
 
-	seen      os.FileInfo // the config file before it was last read; nil = it was not there
+	seen      os.FileInfo // the config file's info from before the last read; nil if it did not exist
 	untrusted *untrusted  // why the config file in the current directory was left out, if it was
-	Upstreams int         // of the config, once its registry is made
+	Upstreams int         // how many the config has, once its registry is made
 }
 
 var errHangup = errors.New("the terminal has gone (SIGHUP)")
 
-// UntilHangup ends with ctx or with SIGHUP.
+// UntilHangup returns a context that ends with ctx or with SIGHUP.
 func (s *Setup) UntilHangup(ctx context.Context) context.Context {
 	if s.Hangups == nil {
 		return ctx
@@ -49,7 +49,7 @@ func (s *Setup) UntilHangup(ctx context.Context) context.Context {
 	return ctx
 }
 
-// Trust is what the user trusts.
+// Trust knows what the user trusts.
 func (s *Setup) Trust() Trust { return Trust{s.Getenv} }
 
 // Getenv returns the value of a variable, "" if it is not set.
@@ -62,7 +62,7 @@ func (s *Setup) Getenv(name string) string {
 	return ""
 }
 
-// UsageError is something that the user has to change: flags, variables, config.
+// UsageError is a mistake that the user has to mend: in flags, variables or the config.
 type UsageError struct {
 	Err  error
 	Hint string
@@ -77,7 +77,7 @@ func (e *UsageError) Error() string {
 
 func (e *UsageError) Unwrap() error { return e.Err }
 
-// Version is that of the module, "devel" where the build did not note one.
+// Version is the module's version, "devel" if the build did not note one.
 var Version = sync.OnceValue(func() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {

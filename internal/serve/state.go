@@ -17,11 +17,11 @@ import (
 	"runnel/tools/config"
 )
 
-// recoverDelay is when a state that is there is opened, if no task has opened it: tasks of a runnel that is gone
-// have their end then. A client that starts a server only to probe it has ended it by then.
+// recoverDelay is when an existing state is opened if no task has opened it: the tasks of a runnel that is gone
+// get their end then. A client that only probes the server has left by then.
 const recoverDelay = time.Second
 
-// OpenStore is where tasks live.
+// OpenStore opens the state where tasks live.
 func (s *Setup) OpenStore(conf *config.Config, log zerolog.Logger) (tasks.State, error) {
 	if conf.State.InMemory() {
 		return tasks.NewMemory(), nil
@@ -39,19 +39,19 @@ func (s *Setup) OpenStore(conf *config.Config, log zerolog.Logger) (tasks.State,
 	return sqlite.New(sqlite.Options{Dir: dir, MaxState: int64(conf.State.MaxState), Limits: limits(conf), Log: log}), nil
 }
 
-// warnOfState tells of a state that cannot be written before the first task fails of it.
+// warnOfState warns of a state that cannot be written, before the first task fails for it.
 func warnOfState(store tasks.State, log zerolog.Logger) {
 	s, ok := store.(*sqlite.State)
 	if !ok {
 		return
 	}
 	there := NearestDir(s.Dir())
-	if err := unix.Access(there+"/.", unix.W_OK|unix.X_OK); err != nil { // the dot: a file is no directory, whatever may be done with it
+	if err := unix.Access(there+"/.", unix.W_OK|unix.X_OK); err != nil { // the dot: a file must not pass for a directory
 		log.Warn().Err(err).Str("dir", there).Msg("tasks cannot be kept: name another directory with --state, or --state memory")
 	}
 }
 
-// NearestDir is a directory, or the first above it that is there: in it the others are made.
+// NearestDir is a directory, or the first above it that exists: the others are made in it.
 func NearestDir(dir string) string {
 	for {
 		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
@@ -61,7 +61,7 @@ func NearestDir(dir string) string {
 	}
 }
 
-// recoverState opens a state that is there, after a while, for what has to be recovered in it. It ends when ctx does.
+// recoverState opens an existing state after a while, to recover the tasks in it. It ends when ctx does.
 func recoverState(ctx context.Context, store tasks.State, log zerolog.Logger) {
 	s, ok := store.(*sqlite.State)
 	if !ok || !s.Exists() {

@@ -10,31 +10,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// logPatience is how long a log line waits for somebody to read stderr: who reads it at all does so at once.
+// logPatience is how long a log line waits for somebody to read stderr: a reader reads at once, if there is one.
 const logPatience = 100 * time.Millisecond
 
-// pipeRoom is POSIX's PIPE_BUF: what can be written to a pipe without waiting when poll says that something can, and in one piece, which
-// no line of another process interrupts.
+// pipeRoom is POSIX's PIPE_BUF: so much can be written to a pipe without waiting when poll reports room, and in one piece that no
+// line of another process interrupts.
 var pipeRoom = func() int {
 	if runtime.GOOS == "linux" {
 		return 4096
 	}
-	return 512 // the least that it may be
+	return 512 // POSIX's minimum
 }()
 
 // patient is the stderr of a server. Some hosts give it a pipe that they never read; it is full after a few hundred tasks,
-// and whoever then logged would wait for ever. So lines that have no room are left out, and how many is told when there is
-// some again. The pipe is not made non-blocking for it: other processes may write to it.
+// and whoever logged after that would wait for ever. So lines without room are left out, and their number is logged when there is
+// room again. The pipe is not made non-blocking: other processes may write to it.
 type patient struct {
 	f    *os.File
-	note func(lines int) // tells that so many were left out: less than pipeRoom, to f
+	note func(lines int) // logs how many were left out, in less than pipeRoom
 
 	mu     sync.Mutex
-	left   int  // lines that were left out since the last one that was written
-	middle bool // of a line that was left out a part has been written
+	left   int  // lines left out since the last one that was written
+	middle bool // a part of a line that was left out has been written
 }
 
-// PatientStderr is stderr where it is a pipe or socket; what else it may be is written to as it is.
+// PatientStderr wraps stderr if it is a pipe or a socket; anything else is written to as it is.
 func (s *Setup) PatientStderr() io.Writer {
 	f, ok := s.Stderr.(*os.File)
 	if !ok {
@@ -79,7 +79,7 @@ func (p *patient) Write(line []byte) (int, error) {
 }
 
 // room reports whether pipeRoom bytes can be written now, or soon if the last line could. A pipe that nobody will ever
-// read again counts as such: the error comes with what is written.
+// read again has room: the write returns the error.
 func (p *patient) room() (room bool) {
 	wait := logPatience
 	if p.left > 0 {
@@ -89,7 +89,7 @@ func (p *patient) room() (room bool) {
 	if err != nil {
 		return true
 	}
-	_ = raw.Control(func(fd uintptr) { // an error comes with what is written
+	_ = raw.Control(func(fd uintptr) { // the write returns the error
 		for {
 			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, int(wait.Milliseconds()))
 			if err != unix.EINTR {

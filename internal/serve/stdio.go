@@ -8,8 +8,8 @@ import (
 
 // Polled gives a pipe or socket that the process inherited to the runtime's poller. A blocked Read then costs no thread
 // that the scheduler has to notice and replace (a ping's round trip takes half the time), and a deadline can end it. Files
-// and terminals stay as they are. restore undoes it: O_NONBLOCK belongs to the pipe's end, which the processes
-// that this one was started by, or that it leaves behind, may share.
+// and terminals stay as they are. restore undoes it: O_NONBLOCK belongs to the end of the pipe, which
+// other processes may share, such as the parent.
 func Polled(f *os.File) (file *os.File, restore func()) {
 	if _, ok := pipe(f); !ok {
 		return f, func() {}
@@ -30,8 +30,8 @@ func pipe(f *os.File) (info os.FileInfo, ok bool) {
 	return info, err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0
 }
 
-// SamePipe reports whether two files are one pipe or socket. NetBSD and OpenBSD number no pipe, so that each looks like any other:
-// there it takes none for another.
+// SamePipe reports whether two files are one pipe or socket. NetBSD and OpenBSD do not number pipes, so all look
+// alike: there it reports false.
 func SamePipe(a, b *os.File) bool {
 	one, ok := pipe(a)
 	other, too := pipe(b)

@@ -26,9 +26,9 @@ type Trust struct {
 	Getenv func(name string) string
 }
 
-// untrusted is why the config file in the current directory is left out.
+// untrusted says why the config file in the current directory is left out.
 type untrusted struct {
-	path string // absolute; relative where the current directory has none
+	path string // absolute; relative if the current directory has no path
 	why  string
 }
 
@@ -42,7 +42,7 @@ func (u *untrusted) instructions() string {
 		ShownPath(u.path), u.why, ShownPath(u.path))
 }
 
-// ShownPath is a path as a shell and a model can take it, whatever a stranger has named the folder.
+// ShownPath writes a path so that a shell and a model can take it, whatever a stranger has named the folder.
 func ShownPath(path string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:,"
 	if strings.Trim(path, plain) == "" {
@@ -91,8 +91,8 @@ func ReadRegular(file string) (text []byte, info os.FileInfo, err error) {
 	return text, info, err
 }
 
-// placeOf is the absolute path of a file, without links in its folder: the commands of a config run there. The file itself may be
-// a link, of which the content counts.
+// placeOf is the absolute path of a file with the links of its folder resolved: the commands of a config run there. The file itself may
+// be a link; its content counts.
 func placeOf(file string) (string, error) {
 	path, err := filepath.Abs(file)
 	if err != nil {
@@ -110,10 +110,10 @@ func (t Trust) places(path string) bool {
 	})
 }
 
-// kept is what is kept of a file that a user trusts.
+// kept is the record of a file that the user trusts.
 type kept struct {
 	Path   string `json:"path"`
-	SHA256 string `json:"sha256"` // of the content
+	SHA256 string `json:"sha256"` // the content's
 }
 
 func hash(text []byte) string {
@@ -121,8 +121,8 @@ func hash(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// dir is where the files that the user trusts are kept in mind, one file each. It is the user's own, whatever a config says; where
-// others may write, they would decide what is trusted.
+// dir holds a record of each file that the user trusts. It is the user's own, whatever a config says: others who could write there would
+// decide what is trusted.
 func (t Trust) dir() (string, error) {
 	state, err := config.Default().StateDir(t.Getenv)
 	if err != nil {
@@ -195,7 +195,7 @@ func (t Trust) Add(file string, text []byte) (path string, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
-	f, err := os.CreateTemp(dir, ".new-") // which nobody else may read
+	f, err := os.CreateTemp(dir, ".new-") // nobody else may read it
 	if err != nil {
 		return "", err
 	}

@@ -15,10 +15,10 @@ import (
 	"runnel/tools/upstream"
 )
 
-// reload keeps the tools what the config file says: it is read again on SIGHUP and when it changes. Only the tools
-// change; what else the file says holds from the next start on. A file with a mistake changes nothing. It ends with ctx.
+// reload reads the config file again on SIGHUP and when it changes, until ctx ends. Only the tools and upstreams follow;
+// everything else in the file counts from the next start on. A file with a mistake changes nothing.
 func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, set *upstream.Set, log zerolog.Logger) {
-	trusted := "" // where it shows that the file is trusted again
+	trusted := "" // the folder that changes when the file is trusted again
 	if file == config.FileName && s.Options.Config == "" {
 		trusted, _ = s.Trust().dir() // it is there: the file is trusted
 	}
@@ -26,7 +26,7 @@ func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, se
 	var errs <-chan error
 	w, err := fsnotify.NewWatcher()
 	if err == nil {
-		defer func() { _ = w.Close() }() // it watches nothing more
+		defer func() { _ = w.Close() }() // an error does not matter any more
 		events, errs = w.Events, w.Errors
 		watch(w, file, trusted)
 	}
@@ -43,13 +43,13 @@ func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, se
 		case e := <-events:
 			now, _ := os.Stat(file)
 			switch {
-			case filepath.Dir(e.Name) == trusted: // perhaps in this file, as it is
+			case filepath.Dir(e.Name) == trusted: // perhaps this file, as it is now
 				timer.Reset(settle)
 			case e.Op != fsnotify.Chmod && !same(now, s.seen):
 				s.seen = now
 				timer.Reset(settle)
 			}
-		case err := <-errs: // events were lost, or the folder is
+		case err := <-errs: // events were lost, or the folder is gone
 			log.Warn().Err(err).Msg("watching the config")
 			timer.Reset(settle)
 		case <-s.Hangups:
@@ -63,25 +63,25 @@ func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, se
 	}
 }
 
-// watch watches the folders where a change of a file shows, and one more if it is not "", instead of those that were watched: any of
-// them may be another one by now.
+// watch watches the folders where a change of a file shows, and one more if it is not "". Those watched before are dropped: any of
+// them may have been replaced.
 func watch(w *fsnotify.Watcher, file, more string) {
 	for _, dir := range w.WatchList() {
-		_ = w.Remove(dir) // it is gone if not there
+		_ = w.Remove(dir) // an error says that it is gone
 	}
 	for _, dir := range folders(file) {
-		_ = w.Add(dir) // what cannot be watched is read again on SIGHUP only
+		_ = w.Add(dir) // without a watch the file is read again on SIGHUP only
 	}
 	if more != "" {
 		_ = w.Add(more)
 	}
 }
 
-// maxLinks is how many links may stand on the way to a file: as many as Linux follows.
+// maxLinks is how many links may lead to a file: as many as Linux follows.
 const maxLinks = 40
 
-// folders are the one that a file stands in, because editors replace a file by another one of its name, and those of all links
-// on the way to it: of the file's name, and of folders in its path.
+// folders are the folder of a file, because editors replace the file, and the folders of all links that lead to it, whether links to
+// the file or to folders of its path.
 func folders(file string) (list []string) {
 	path, err := filepath.Abs(file)
 	if err != nil {
@@ -107,8 +107,8 @@ func folders(file string) (list []string) {
 	return append(list, filepath.Dir(at))
 }
 
-// same reports whether a file is as it was; nil = it is not there. A pipe stays as it is, whatever is written to it: once it has been
-// read, to open it again would wait for who writes more.
+// same reports whether a file is as it was; nil = it does not exist. A pipe stays the same, whatever is written to it: to open it again
+// would wait for another writer.
 func same(a, b os.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == b

@@ -15,12 +15,12 @@ import (
 
 // Asker puts a server's questions to the user of a terminal, one at a time.
 //
-// Goroutines: one reads stdin from the first question on. A read of a terminal cannot be ended, so it is left behind for
-// the exit of the process.
+// Goroutines: one reads stdin from the first question on. A read of a terminal cannot be ended, so it stays until
+// the process exits.
 type Asker struct {
 	Stdin io.Reader
 	View  *View
-	Yes   bool // nobody is asked: all is accepted
+	Yes   bool // ask nobody and accept everything
 
 	turn  sync.Mutex
 	lines chan string // nil before the first question; closed at the end of stdin
@@ -29,7 +29,7 @@ type Asker struct {
 // Ask asks one question, the params of elicitation/create.
 func (a *Asker) Ask(ctx context.Context, params json.RawMessage) mcp.ElicitResult {
 	var p mcp.ElicitParams
-	_ = json.Unmarshal(params, &p) // what is of the wrong type reads as absent
+	_ = json.Unmarshal(params, &p) // members of a wrong type read as absent
 	fields := ReadForm(p.RequestedSchema).Fields
 	if a.Yes {
 		return accept(fields)
@@ -69,7 +69,7 @@ func (a *Asker) Ask(ctx context.Context, params json.RawMessage) mcp.ElicitResul
 	return mcp.ElicitResult{Action: mcp.ElicitAccept, Content: b}
 }
 
-// field asks for one value; nil = left out. Nothing where something must be declines the question.
+// field asks for one value; nil = left out. An empty answer to a required field declines the question.
 func (a *Asker) field(ctx context.Context, f *Field) (json.RawMessage, mcp.ElicitAction) {
 	prompt := "  " + Printable(f.Name)
 	if f.Description != "" {
@@ -138,7 +138,7 @@ func (a *Asker) read(ctx context.Context, prompt string) (line string, ok bool) 
 	}
 }
 
-// accept is what --yes answers: a value for what proposes one or must be there.
+// accept is the answer of --yes: a value for each field that proposes one or is required.
 func accept(fields []Field) mcp.ElicitResult {
 	content := map[string]json.RawMessage{}
 	for _, f := range fields {
@@ -150,7 +150,7 @@ func accept(fields []Field) mcp.ElicitResult {
 	return mcp.ElicitResult{Action: mcp.ElicitAccept, Content: b}
 }
 
-// plainest is what a field proposes, else the first or the plainest value that it takes.
+// plainest is the default of a field, else the first or the plainest value that it takes.
 func (p *Field) plainest() json.RawMessage {
 	values, types := p.values(), p.AllTypes()
 	switch {

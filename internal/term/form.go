@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Form is what a tool's input schema says of the arguments, as far as a command line needs it.
+// Form is a tool's input schema, as far as a command line needs it.
 type Form struct {
 	Fields []Field // in the order of the schema
 }
@@ -31,10 +31,10 @@ type Field struct {
 	Const       json.RawMessage   `json:"const"`
 }
 
-// types is a schema's type: a word or several.
+// types is the type of a schema: one word or several.
 type types []string
 
-// UnmarshalJSON never fails: a type that is none reads as absent.
+// UnmarshalJSON never fails: a wrong type reads as absent.
 func (t *types) UnmarshalJSON(b []byte) error {
 	var one string
 	if json.Unmarshal(b, &one) == nil {
@@ -45,7 +45,7 @@ func (t *types) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// ReadForm reads a schema. What cannot be read is left out: the server checks the arguments, not this.
+// ReadForm reads a schema and leaves out the parts that it cannot read: the server checks the arguments.
 func ReadForm(schema json.RawMessage) (s Form) {
 	var o struct {
 		Properties json.RawMessage `json:"properties"`
@@ -106,7 +106,7 @@ func (p *Field) Usage() string {
 	return Printable(text)
 }
 
-// About is what a person needs to know of an argument beside its type.
+// About describes an argument, beside its type.
 func (p *Field) About() string {
 	parts := []string{}
 	if text := strings.Join(strings.Fields(cmp.Or(p.Description, p.Title)), " "); text != "" {
@@ -134,7 +134,7 @@ func (p *Field) AllTypes() (all []string) {
 	return all
 }
 
-// values are those of an enumeration.
+// values are the values of an enumeration.
 func (p *Field) values() []json.RawMessage {
 	values := slices.Clone(p.Enum)
 	for _, other := range append(slices.Clone(p.AnyOf), p.OneOf...) {
@@ -162,7 +162,7 @@ func Unquoted(v json.RawMessage) string {
 	return string(v)
 }
 
-// Value makes of text what the schema asks for.
+// Value turns text into the JSON value that the schema asks for.
 func (p *Field) Value(text string) (json.RawMessage, error) {
 	for _, v := range p.values() {
 		if Unquoted(v) == text {
@@ -187,7 +187,7 @@ func (p *Field) Value(text string) (json.RawMessage, error) {
 	return nil, fmt.Errorf("%q is no %s", OneLine(text), strings.Join(kinds, " and no "))
 }
 
-// valueOf makes of text a value of a type other than string, if it is one. An array may be given by one of its elements.
+// valueOf turns text into a value of a type other than string, if it is one. One element stands for an array.
 func (p *Field) valueOf(kind, text string) (v json.RawMessage, ok bool) {
 	switch v = json.RawMessage(text); kind {
 	case "null":
@@ -222,7 +222,7 @@ func isNumber(text string, integer bool) bool {
 	return !integer || ok && r.IsInt()
 }
 
-// asJSON takes text that is a JSON value already, one that begins with a byte if that is not 0.
+// asJSON takes text that is a JSON value already and, unless first is 0, begins with first.
 func asJSON(text string, first byte) (json.RawMessage, bool) {
 	trimmed := strings.TrimSpace(text)
 	if trimmed == "" || first != 0 && trimmed[0] != first || !json.Valid([]byte(trimmed)) {

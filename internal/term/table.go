@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PrintLines prints lines; on a terminal, as much of each as fits.
+// PrintLines prints lines, on a terminal as much of each as fits.
 func PrintLines(w io.Writer, text string) error {
 	if IsTerminal(w) {
 		width, _ := Size(w)
@@ -25,7 +25,7 @@ func PrintLines(w io.Writer, text string) error {
 	return err
 }
 
-// Age is a time for people: its largest unit, or two of them where one says little.
+// Age is a duration for people: its largest unit, or two where one says little.
 func Age(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
@@ -39,7 +39,7 @@ func Age(d time.Duration) string {
 	return fmt.Sprintf("%dd", d/day)
 }
 
-// The size of a terminal that does not tell its own.
+// The size of a terminal that does not report its own.
 const (
 	defaultWidth  = 80 // columns
 	defaultHeight = 24 // lines

@@ -10,8 +10,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Printable makes of a server's words what may stand in a line of a terminal. What can move the cursor, change colors, write to the
-// clipboard or turn the direction of the text becomes blank. Only a tool's own output reaches a terminal without it or PrintableLines.
+// Printable makes a stranger's words harmless on a terminal: characters that could move the cursor, change colours, write to the clipboard
+// or turn the direction of the text become blanks. Only a tool's own output reaches a terminal without it or PrintableLines.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == utf8.RuneError || unicode.Is(unicode.Bidi_Control, r) {
@@ -21,7 +21,7 @@ func Printable(s string) string {
 	}, s)
 }
 
-// PrintableLines is printable for text that may have several lines.
+// PrintableLines is Printable for text of several lines.
 func PrintableLines(s string) string {
 	lines := strings.Split(s, "\n")
 	for i := range lines {
@@ -30,12 +30,12 @@ func PrintableLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// clip cuts text to some columns. What may be two columns wide is counted so.
+// clip cuts text to some columns. A character that may take two counts as two.
 func clip(s string, most int) string {
 	n := 0
 	for at, r := range s {
 		n++
-		if r >= 0x1100 && (r < 0x2000 || r >= 0x2e80) { // all but punctuation, arrows, lines and the spinner
+		if r >= 0x1100 && (r < 0x2000 || r >= 0x2e80) { // everything but punctuation, arrows, lines and the spinner
 			n++
 		}
 		if n > most {
@@ -55,11 +55,11 @@ func Shorten(s string) string {
 	return string(r[:most-1]) + "…"
 }
 
-// OneLine keeps an error on a line.
+// OneLine is Shorten for text of several lines.
 func OneLine(s string) string { return Shorten(strings.ReplaceAll(s, "\n", " ")) }
 
-// Item is a content item as a terminal shows it, whether that is text of its own or a line about it, and whether it belongs on
-// stderr: a command wrote it there, or it tells how the command ended.
+// Item is a content item as a terminal shows it: its own text, or a line about it. It belongs on stderr if a command wrote it there,
+// or if it says how the command ended.
 func Item(item json.RawMessage) (text string, isText, stderr bool) {
 	var m struct {
 		Type     string `json:"type"`
@@ -75,7 +75,7 @@ func Item(item json.RawMessage) (text string, isText, stderr bool) {
 			Text string `json:"text"`
 		} `json:"resource"`
 	}
-	_ = json.Unmarshal(item, &m) // what is of the wrong type reads as absent
+	_ = json.Unmarshal(item, &m) // members of a wrong type read as absent
 	isText = true
 	switch {
 	case m.Type == "text":
@@ -100,7 +100,7 @@ func size(base64 string) string {
 	return fmt.Sprintf("%d bytes", len(base64)/4*3-strings.Count(base64[max(len(base64)-2, 0):], "="))
 }
 
-// Count is a number of things.
+// Count writes a number of things: "1 tool", "2 tools".
 func Count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

@@ -11,14 +11,14 @@ import (
 const (
 	// tick is how often the spinner moves.
 	tick = 100 * time.Millisecond
-	// showAfter keeps a call that is over at once from flashing.
+	// showAfter keeps a short call from flashing.
 	showAfter = 200 * time.Millisecond
 
 	barWidth  = 24 // columns
 	clearLine = "\r\x1b[K"
 )
 
-// View is what a person sees of a call: content on stdout as it arrives and, on stderr, a line at the bottom that tells
+// View is what a person sees of a call: content on stdout as it arrives and, on stderr, a line at the bottom that says
 // how it goes: a bar when the total is known, else a spinner with the time and the last line. All that is written to
 // either goes through it, so that nothing is written into that line.
 //
@@ -26,8 +26,8 @@ const (
 type View struct {
 	stdout, stderr io.Writer
 	live           bool // the line is drawn
-	plain          bool // progress is written as lines of their own: --progress always, and no terminal
-	shared         bool // stdout is a terminal, too: the line must stand below its text
+	plain          bool // progress is written as separate lines: --progress always, without a terminal
+	shared         bool // stdout is a terminal, too: the line stands below its text
 	began          time.Time
 
 	mu          sync.Mutex
@@ -35,11 +35,11 @@ type View struct {
 	done, total float64
 	frame       int
 	drawn       bool
-	open        bool // stdout stands in the middle of a line
-	middle      bool // and the terminal does
-	quiet       bool // somebody is asked something
+	open        bool // stdout is in the middle of a line
+	middle      bool // the terminal is
+	quiet       bool // the user is being asked
 
-	stop func() // the spinner, and waits for its end
+	stop func() // stops the spinner and waits for its end
 }
 
 // NewView makes the view of a call. progress is auto, always or never.
@@ -75,7 +75,7 @@ func (v *View) spin(stop <-chan struct{}) {
 	}
 }
 
-// End takes the line away, for good. A call that is left at once may end it in the same moment as the call itself does.
+// End removes the line for good. It may be called twice at once: by the call, and by a second Ctrl-C.
 func (v *View) End() {
 	v.stop()
 	v.mu.Lock()
@@ -88,7 +88,7 @@ func (v *View) End() {
 	v.live = false
 }
 
-// Content writes output of the tool to stdout. It tells when nobody reads it any more.
+// Content writes output of the tool to stdout. The error says that nobody reads it any more.
 func (v *View) Content(text string) error {
 	if text == "" {
 		return nil
@@ -103,17 +103,17 @@ func (v *View) Content(text string) error {
 	return err
 }
 
-// NewLine lets what comes begin at the margin.
+// NewLine ends a line that is not complete, so that the next text begins at the margin.
 func (v *View) NewLine() {
 	v.mu.Lock()
 	open := v.open
 	v.mu.Unlock()
 	if open {
-		_ = v.Content("\n") // an error comes again with what follows
+		_ = v.Content("\n") // the next write returns the error again
 	}
 }
 
-// Output writes what a task wrote. What is no text, but a line about an item, begins at the margin.
+// Output writes a task's output. A line about an item begins at the margin.
 func (v *View) Output(text string, isText, stderr bool) error {
 	if stderr {
 		_, err := v.Write([]byte(text))
@@ -141,14 +141,14 @@ func (v *View) Write(p []byte) (int, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.clear()
-	if v.middle { // what is written begins at the margin
+	if v.middle { // begin at the margin
 		_, _ = io.WriteString(v.stderr, "\n")
 		v.middle = false
 	}
 	return v.stderr.Write(p)
 }
 
-// Progress takes what the server tells; total 0 = unknown.
+// Progress takes a progress notification; total 0 = unknown.
 func (v *View) Progress(done, total float64, message string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -160,14 +160,14 @@ func (v *View) Progress(done, total float64, message string) {
 	}
 }
 
-// Say sets what stands in the line before there is anything else.
+// Say sets the text of the line until something else comes.
 func (v *View) Say(text string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.note(text)
 }
 
-// hush takes the line away while somebody is asked something; it returns what brings it back.
+// hush removes the line while the user is asked; back brings it back.
 func (v *View) hush() (back func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -180,7 +180,7 @@ func (v *View) hush() (back func()) {
 	}
 }
 
-// clear takes the line away. mu is held.
+// clear removes the line. mu is held.
 func (v *View) clear() {
 	if v.drawn {
 		_, _ = io.WriteString(v.stderr, clearLine)
@@ -206,7 +206,7 @@ func (v *View) draw() {
 	v.drawn = true
 }
 
-// bar shows how far it is, "" if that is not known.
+// bar shows the progress, "" if the total is unknown.
 func (v *View) bar() string {
 	if v.total <= 0 {
 		return ""

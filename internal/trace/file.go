@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// CreateFile opens a file to write, of which nobody but its user may read: it is made so, or the open fails. A link is followed
-// if it is the user's own. Devices stay as they are.
+// CreateFile opens a file for writing that only its user may read; it fails if the file cannot be made so. A link is followed if it is
+// the user's own. Devices stay as they are.
 func CreateFile(file string) (*os.File, error) {
-	const flags = os.O_WRONLY | os.O_CREATE // without O_TRUNC: nothing of somebody else's is emptied
+	const flags = os.O_WRONLY | os.O_CREATE // without O_TRUNC: another user's file must not be emptied
 	f, err := os.OpenFile(file, flags|syscall.O_NOFOLLOW, 0o600)
 	if link, _ := os.Lstat(file); err != nil && link != nil && link.Mode()&fs.ModeSymlink != 0 {
 		if !ownFile(link) {

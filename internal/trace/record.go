@@ -16,7 +16,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// maxNoted is the longest line that a record shows; of a longer one it tells the length.
+// maxNoted is the longest line that a record shows; a longer one is noted by its length.
 const maxNoted = 1 << 20
 
 type direction uint8
@@ -30,7 +30,7 @@ const (
 //
 //	TIME ARROW WHAT: REMARKS | MESSAGE
 //
-// TIME in seconds from the start, --> from the host and <-- from the server. A line that begins with # is no message.
+// TIME in seconds from the start, --> from the host and <-- from the server. A line that begins with # is not a message.
 type Record struct {
 	began time.Time
 
@@ -38,7 +38,7 @@ type Record struct {
 	out     *bufio.Writer
 	err     error
 	asked   [2]map[string]asked // open requests by their id, of each side
-	tracked map[string]*tracked // calls by the id of their request, their task and their token: see the keys
+	tracked map[string]*tracked // calls by their task and by their token: see the keys
 }
 
 type asked struct {
@@ -53,27 +53,27 @@ type asked struct {
 func byTask(id string) string              { return "task " + id }
 func byToken(token json.RawMessage) string { return "token " + string(token) }
 
-// tracked is a call whose partials are looked at.
+// tracked is a call whose partials are checked.
 type tracked struct {
 	*tracker.Tracker
 	notes *[]string
 }
 
-// New begins a record with a line that says what it is of.
+// New begins a record with a title.
 func New(out io.Writer, title string) *Record {
 	t := &Record{began: time.Now(), out: bufio.NewWriter(out), asked: [2]map[string]asked{{}, {}}, tracked: map[string]*tracked{}}
 	t.event(title + ", " + t.began.Format(time.RFC3339))
 	return t
 }
 
-// event writes what is no message.
+// event writes a line that is not a message.
 func (t *Record) event(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.print("# %10.6f %s\n", time.Since(t.began).Seconds(), text)
 }
 
-// print writes and flushes: somebody may be looking on. mu is held.
+// print writes and flushes: somebody may be watching. mu is held.
 func (t *Record) print(format string, args ...any) {
 	if _, err := fmt.Fprintf(t.out, format, args...); err != nil && t.err == nil {
 		t.err = err
@@ -83,14 +83,14 @@ func (t *Record) print(format string, args ...any) {
 	}
 }
 
-// Failure is why the record is not complete, nil if it is.
+// Failure says why the record is not complete, nil if it is.
 func (t *Record) Failure() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.err
 }
 
-// Lines makes what takes the bytes of one direction, in pieces; nil is their end.
+// Lines returns a function that takes the bytes of one direction, in pieces; nil ends them.
 func (t *Record) Lines(d direction) func([]byte) {
 	var line []byte
 	long := 0
@@ -121,7 +121,7 @@ func (t *Record) Lines(d direction) func([]byte) {
 	}
 }
 
-// message writes one message and what there is to say of it.
+// message writes one message with its remarks.
 func (t *Record) message(d direction, line []byte, length int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -176,7 +176,7 @@ func (t *Record) request(d direction, id json.RawMessage, method string, params 
 		Meta         mcp.RequestMeta        `json:"_meta"`
 		Task         mcp.TaskMetadata       `json:"task"`
 	}
-	_ = json.Unmarshal(params, &p) // what is of the wrong type reads as absent
+	_ = json.Unmarshal(params, &p) // members of a wrong type read as absent
 	switch method {
 	case "initialize":
 		notes = append(notes, fmt.Sprintf("%s %s speaks %s; %s", p.Info.Name, p.Info.Version, p.Version, abilities(&p.Capabilities)))
@@ -195,14 +195,14 @@ func (t *Record) request(d direction, id json.RawMessage, method string, params 
 		a.call = t.track(token)
 		notes = append(notes, wishes(params)...)
 	}
-	if len(t.asked[d]) >= maxTracked { // of a side that does not answer
+	if len(t.asked[d]) >= maxTracked { // the other side does not answer
 		clear(t.asked[d])
 	}
 	t.asked[d][string(id)] = a
 	return strings.TrimSpace(method + " " + a.tool), notes
 }
 
-// maxTracked is how many calls are looked at, and requests without an answer: a host that goes on for days makes more.
+// maxTracked is how many calls, and how many requests without an answer, are kept: a host that runs for days makes more.
 const maxTracked = 10000
 
 func (t *Record) track(token json.RawMessage) *tracked {
@@ -233,7 +233,7 @@ func (t *Record) response(d direction, id, result json.RawMessage) (what string,
 		var r struct {
 			IsComplete bool `json:"isComplete"`
 		}
-		_ = json.Unmarshal(result, &r) // what is of the wrong type reads as absent
+		_ = json.Unmarshal(result, &r) // members of a wrong type read as absent
 		more = c.Response(result) != tracker.AnswerResult && a.stream && !r.IsComplete
 		if id := c.TaskID(); id != "" {
 			t.tracked[byTask(id)] = c
@@ -258,7 +258,7 @@ func (t *Record) notification(d direction, method string, params json.RawMessage
 		Seq    *int64          `json:"seq"`
 		Status mcp.TaskStatus  `json:"status"`
 	}
-	_ = json.Unmarshal(params, &p) // what is of the wrong type reads as absent
+	_ = json.Unmarshal(params, &p) // members of a wrong type read as absent
 	if p.Status != "" {
 		notes = append(notes, string(p.Status))
 	}
@@ -268,7 +268,7 @@ func (t *Record) notification(d direction, method string, params json.RawMessage
 			calls = []*tracked{c}
 		}
 	}
-	if calls == nil && p.TaskID != "" { // it may be of a call that has no answer yet
+	if calls == nil && p.TaskID != "" { // its call may not have been answered yet
 		for _, a := range t.asked[FromHost] {
 			if a.call != nil {
 				calls = append(calls, a.call)
@@ -297,7 +297,7 @@ func (t *Record) notification(d direction, method string, params json.RawMessage
 	return notes
 }
 
-// take takes the gaps that were seen.
+// take returns the gaps seen since it was called last.
 func (c *tracked) take() (notes []string) {
 	for _, g := range *c.notes {
 		notes = append(notes, strings.ToUpper(g[:3])+g[3:])
@@ -316,7 +316,7 @@ func wishes(params []byte) (asks []string) {
 			Token    json.RawMessage `json:"partialResultToken"`
 		} `json:"_meta"`
 	}
-	_ = json.Unmarshal(params, &p) // what is of the wrong type reads as absent
+	_ = json.Unmarshal(params, &p) // members of a wrong type read as absent
 	for _, a := range []struct {
 		asks bool
 		what string

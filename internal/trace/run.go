@@ -28,12 +28,12 @@ type Session struct {
 
 // Run runs a server between its host's pipes until it ends or ctx does, and returns its exit code, as a shell has it.
 //
-// Goroutines: one for each direction. The one from the host may wait in a read that nothing can end; it is left behind for
-// the exit of the process.
+// Goroutines: one for each direction. The one from the host may wait in a read that nothing can end; it stays until
+// the process exits.
 func Run(ctx context.Context, t *Record, s *Session) (code int, err error) {
 	cmd := exec.Command(s.Command[0], s.Command[1:]...)
 	cmd.Env, cmd.Stderr = s.Env, s.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is passed on, and comes once
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is passed on, and must come once
 	cmd.WaitDelay = restGrace
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -71,12 +71,12 @@ func Run(ctx context.Context, t *Record, s *Session) (code int, err error) {
 	close(exited)
 	wg.Wait()
 	toHost.Note(nil)
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left behind
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // the children that it left
 	state := cmd.ProcessState
 	t.event(fmt.Sprintf("the server ended: %v", state))
 	switch status, ok := state.Sys().(syscall.WaitStatus); {
 	case ctx.Err() != nil && ok && status.Signaled(), state.Success() && (waited == nil || errors.Is(waited, exec.ErrWaitDelay)):
-		return 0, nil // also of a server that ended by the signal that was passed on
+		return 0, nil // even if the signal that was passed on ended the server
 	case ok && status.Signaled():
 		return 128 + int(status.Signal()), nil
 	case !state.Success():
@@ -85,7 +85,7 @@ func Run(ctx context.Context, t *Record, s *Session) (code int, err error) {
 	return 0, nil // the host has gone
 }
 
-// Tap notes bytes and passes them on, in this order: what a message is answered with is noted behind it.
+// Tap notes bytes, then passes them on: so an answer is noted after its request.
 type Tap struct {
 	To   io.Writer
 	Note func([]byte)
