@@ -14,6 +14,23 @@ import (
 	"runnel/tasks"
 )
 
+// subscription is one subscriptions/listen request.
+type subscription struct {
+	server *server
+	caller *rpc.Caller
+	lane   *rpc.Lane
+	meta   json.RawMessage // with the subscription's id
+	agreed mcp.SubscriptionFilter
+	feeds  []feed
+}
+
+// feed is one thing that a subscription tells about. It is watched from before the acknowledgement on: nothing is missed.
+type feed struct {
+	run  func(ctx context.Context) // tells until ctx ends, or nothing more will change
+	stop func()                    // ends the watching; may be nil
+	ends bool                      // run returns by itself
+}
+
 // listen answers subscriptions/listen: the request stays open, and what it asked for is told in notifications that carry
 // its id (2026-07-28 basic/patterns/subscriptions). It is answered when the server ends it.
 func (s *server) listen(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
@@ -22,71 +39,36 @@ func (s *server) listen(ctx context.Context, c *rpc.Caller, params json.RawMessa
 		return nil, err
 	}
 	l := &subscription{server: s, caller: c, lane: c.Lane(), meta: fmt.Appendf(nil, `{%q:%s}`, mcp.MetaSubscriptionID, c.ID())}
-	agreed := mcp.SubscriptionFilter{ToolsListChanged: wanted.ToolsListChanged}
-	var follow []*followed
-	for _, id := range wanted.TaskIDs {
-		if _, err := s.runner.Head(ctx, id); err != nil || slices.Contains(agreed.TaskIDs, id) {
-			continue // what is not there is not agreed to
+	defer func() {
+		for _, f := range l.feeds {
+			if f.stop != nil {
+				f.stop()
+			}
 		}
-		f, err := s.follow(ctx, id)
-		if err != nil {
-			return nil, err
-		}
-		defer f.release()
-		agreed.TaskIDs, follow = append(agreed.TaskIDs, id), append(follow, f)
-	}
-	var logs []watchedLog
-	if logs, agreed.ResourceSubscriptions, err = s.watchedLogs(ctx, wanted.ResourceSubscriptions); err != nil {
+	}()
+	if err := l.agree(ctx, wanted); err != nil {
 		return nil, err
 	}
-	var prompts, resources *rpc.Broadcast
-	if s.hasOthers(c) {
-		prompts, resources = s.o.Others.Changes()
-		agreed.PromptsListChanged, agreed.ResourcesListChanged = wanted.PromptsListChanged, wanted.ResourcesListChanged
-	}
-	changes := map[string]<-chan struct{}{}
-	for _, list := range []struct {
-		name   string
-		agreed bool
-		*rpc.Broadcast
-	}{
-		{"tools", agreed.ToolsListChanged, s.o.Tools},
-		{"prompts", agreed.PromptsListChanged, prompts}, {"resources", agreed.ResourcesListChanged, resources},
-	} {
-		if list.agreed {
-			changed, stop := list.Watch()
-			defer stop()
-			changes["notifications/"+list.name+"/list_changed"] = changed
-		}
-	}
-	updates, beginUpdates, stopUpdates := s.watchOthers(ctx, c, l.meta, wanted.ResourceSubscriptions)
-	defer stopUpdates()
-	agreed.ResourceSubscriptions = append(agreed.ResourceSubscriptions, updates...)
 	// "The server MUST send notifications/subscriptions/acknowledged as the first message"
 	if err := l.notify(ctx, "notifications/subscriptions/acknowledged", struct {
 		Notifications mcp.SubscriptionFilter `json:"notifications"`
-	}{agreed}); err != nil {
+	}{l.agreed}); err != nil {
 		return nil, err
 	}
-	beginUpdates()
-	var wg, lists sync.WaitGroup
-	defer lists.Wait()
-	defer wg.Wait()
+	var ending, endless sync.WaitGroup
+	defer endless.Wait()
+	defer ending.Wait()
 	following, stop := context.WithCancel(ctx)
 	defer stop() // first
-	for method, changed := range changes {
-		lists.Go(func() { rpc.Announce(following, changed, func() error { return l.notify(following, method, nil) }) })
-	}
-	for _, f := range follow {
-		wg.Go(func() { l.follow(following, f) })
-	}
-	for _, log := range logs {
-		if !log.task.Status.Terminal() { // else nothing will change
-			wg.Go(func() { l.watchLog(following, log) })
+	for _, f := range l.feeds {
+		wg := &endless
+		if f.ends {
+			wg = &ending
 		}
+		wg.Go(func() { f.run(following) })
 	}
 	told := make(chan struct{})
-	go func() { wg.Wait(); close(told) }()
+	go func() { ending.Wait(); close(told) }()
 	select {
 	case <-c.InputEnded():
 		if c.Patient() {
@@ -97,7 +79,114 @@ func (s *server) listen(ctx context.Context, c *rpc.Caller, params json.RawMessa
 		}
 	case <-ctx.Done():
 	}
-	return l.closed(), nil
+	// A "graceful end".
+	return struct {
+		ResultType mcp.ResultType  `json:"resultType"`
+		Meta       json.RawMessage `json:"_meta"`
+	}{mcp.ResultComplete, l.meta}, nil
+}
+
+// agree begins to watch what is wanted and is there: what is not is not agreed to.
+func (l *subscription) agree(ctx context.Context, wanted *mcp.SubscriptionFilter) error {
+	for _, id := range wanted.TaskIDs {
+		if err := l.watchTask(ctx, id); err != nil {
+			return err
+		}
+	}
+	for _, uri := range wanted.ResourceSubscriptions {
+		if slices.Contains(l.agreed.ResourceSubscriptions, uri) {
+			continue
+		}
+		if f, ok := l.watchResource(ctx, uri); ok {
+			l.agreed.ResourceSubscriptions, l.feeds = append(l.agreed.ResourceSubscriptions, uri), append(l.feeds, f)
+		}
+	}
+	if wanted.ToolsListChanged {
+		l.agreed.ToolsListChanged = true
+		l.watchList("notifications/tools/list_changed", l.server.o.Tools)
+	}
+	if !l.server.hasOthers(l.caller) {
+		return nil
+	}
+	prompts, resources := l.server.o.Others.Changes()
+	if wanted.PromptsListChanged {
+		l.agreed.PromptsListChanged = true
+		l.watchList("notifications/prompts/list_changed", prompts)
+	}
+	if wanted.ResourcesListChanged {
+		l.agreed.ResourcesListChanged = true
+		l.watchList("notifications/resources/list_changed", resources)
+	}
+	return nil
+}
+
+// watchList tells of changes of a list.
+func (l *subscription) watchList(method string, list *rpc.Broadcast) {
+	changed, stop := list.Watch()
+	l.feeds = append(l.feeds, feed{stop: stop, run: func(ctx context.Context) {
+		rpc.Announce(ctx, changed, func() error { return l.notify(ctx, method, nil) })
+	}})
+}
+
+// watchTask tells of a task, if it is there.
+func (l *subscription) watchTask(ctx context.Context, id string) error {
+	if _, err := l.server.runner.Head(ctx, id); err != nil || slices.Contains(l.agreed.TaskIDs, id) {
+		return nil
+	}
+	run, release, err := l.server.runner.Follow(ctx, id)
+	if err != nil {
+		return tasks.WireError(err)
+	}
+	f := feed{ends: true, run: func(ctx context.Context) { l.tellEnded(ctx, id) }, stop: release}
+	if run != nil {
+		changed, stop := run.Watch()
+		f.run, f.stop = func(ctx context.Context) { l.follow(ctx, run, changed) }, func() { stop(); release() }
+	}
+	l.agreed.TaskIDs, l.feeds = append(l.agreed.TaskIDs, id), append(l.feeds, f)
+	return nil
+}
+
+// maxUpdates is how many updates of a resource of another server wait for the client to read. What is above it is dropped.
+const maxUpdates = 100
+
+// watchResource tells of changes of a log, or of another server's resource.
+func (l *subscription) watchResource(ctx context.Context, uri string) (f feed, ok bool) {
+	const updated = "notifications/resources/updated"
+	if !l.server.isForeign(l.caller, uri) {
+		id, _, err := ParseURI(uri)
+		if err != nil {
+			return f, false
+		}
+		t, err := l.server.runner.Head(ctx, id)
+		if err != nil {
+			return f, false
+		}
+		size := t.Log.Size() // what comes from there on is told
+		return feed{ends: true, run: func(ctx context.Context) {
+			if !t.Status.Terminal() { // else nothing will change
+				l.server.watchLog(ctx, id, size, func() error { return l.notify(ctx, updated, mcp.ResourceParams{URI: uri}) })
+			}
+		}}, true
+	}
+	updates := make(chan json.RawMessage, maxUpdates)
+	stop, err := l.server.o.Others.Subscribe(ctx, l.caller, uri, func(params json.RawMessage) {
+		select {
+		case updates <- params:
+		default:
+		}
+	})
+	return feed{stop: stop, run: func(ctx context.Context) {
+		for {
+			select {
+			case params := <-updates:
+				if l.caller.NotifyWait(ctx, updated, rawjson.WithMember(params, "_meta", l.meta)) != nil {
+					return // nobody is there to read it
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}}, err == nil
 }
 
 // listenParams reads what a client wants to be told.
@@ -117,49 +206,17 @@ func listenParams(c *rpc.Caller, params json.RawMessage) (*mcp.SubscriptionFilte
 	if len(p.Notifications.TaskIDs) > maxTaskIDs {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.notifications.taskIds: too many: the limit is %d", maxTaskIDs)
 	}
+	if len(p.Notifications.ResourceSubscriptions) > maxResourceURIs {
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.notifications.resourceSubscriptions: too many: the limit is %d", maxResourceURIs)
+	}
 	return p.Notifications, nil
 }
 
 // maxTaskIDs bounds what one subscription looks up, and the goroutines that it starts.
 const maxTaskIDs = 1000
 
-// followed is a task that a subscription tells about.
-type followed struct {
-	id      string
-	run     *tasks.Run // nil: it has ended
-	changed <-chan struct{}
-	release func()
-}
-
-// follow begins to follow a task. It is called before the acknowledgement: from there on nothing is missed.
-func (s *server) follow(ctx context.Context, id string) (*followed, error) {
-	run, release, err := s.runner.Follow(ctx, id)
-	if err != nil {
-		return nil, tasks.WireError(err)
-	}
-	f := &followed{id: id, run: run, release: release}
-	if run != nil {
-		changed, stop := run.Watch()
-		f.changed, f.release = changed, func() { stop(); release() }
-	}
-	return f, nil
-}
-
-// subscription is one subscriptions/listen request.
-type subscription struct {
-	server *server
-	caller *rpc.Caller
-	lane   *rpc.Lane
-	meta   json.RawMessage // with the subscription's id
-}
-
-// closed is the answer that tells a "graceful end".
-func (l *subscription) closed() any {
-	return struct {
-		ResultType mcp.ResultType  `json:"resultType"`
-		Meta       json.RawMessage `json:"_meta"`
-	}{mcp.ResultComplete, l.meta}
-}
+// maxResourceURIs bounds the goroutines that one subscription starts: one log has any number of URIs.
+const maxResourceURIs = maxSubscriptions
 
 // notify writes a notification on the subscription, when the client has read what came before.
 func (l *subscription) notify(ctx context.Context, method string, params any) error {
@@ -179,37 +236,40 @@ func (l *subscription) line(method string, params any) []byte {
 	return append(line, '}', '}', '\n')
 }
 
+// tellEnded tells of a task that has ended.
+func (l *subscription) tellEnded(ctx context.Context, id string) {
+	if t, err := l.server.runner.Head(ctx, id); err == nil {
+		l.tellOutput(ctx, id, t.Log)
+	}
+	if t, err := l.server.runner.Detailed(ctx, id); err == nil {
+		l.tell(ctx, t)
+	}
+}
+
 // follow tells of a task until it has ended: its state on every change and its output. Of that, a client that declared
 // runnel/task-partials is told all from the beginning of its log, and every other one the last line, in the state.
-func (l *subscription) follow(ctx context.Context, f *followed) {
-	if f.run == nil {
-		l.tellOutput(ctx, f.id, l.server.logOf(ctx, f.id))
-		if t, err := l.server.runner.Detailed(ctx, f.id); err == nil {
-			l.tell(ctx, t)
-		}
-		return
-	}
+func (l *subscription) follow(ctx context.Context, run *tasks.Run, changed <-chan struct{}) {
 	output := make(chan struct{})
 	go func() {
 		defer close(output)
 		if l.takesPartials() {
-			l.tellOutput(ctx, f.id, f.run.Log())
+			l.tellOutput(ctx, run.ID(), run.Log())
 		} else {
-			l.tellLines(ctx, f.run)
+			l.tellLines(ctx, run)
 		}
 	}()
-	if t := f.run.Detailed(); t.Status == mcp.TaskInputRequired {
+	if t := run.Detailed(); t.Status == mcp.TaskInputRequired {
 		l.tell(ctx, t)
 	}
 	for {
 		select {
-		case <-f.changed:
-			if t := f.run.Detailed(); !t.Status.Terminal() {
+		case <-changed:
+			if t := run.Detailed(); !t.Status.Terminal() {
 				l.tell(ctx, t)
 			}
-		case <-f.run.Ended():
-			<-output                      // the last partial comes before the terminal status
-			l.tell(ctx, f.run.Detailed()) // of the run: the store forgets a task whose ttl is over
+		case <-run.Ended():
+			<-output                    // the last partial comes before the terminal status
+			l.tell(ctx, run.Detailed()) // of the run: the store forgets a task whose ttl is over
 			return
 		case <-ctx.Done():
 			<-output
@@ -253,73 +313,9 @@ func (d *lineDialect) End(dst []byte) []byte { return dst }
 
 // tellOutput writes the task's output as partials, if the client asked for them.
 func (l *subscription) tellOutput(ctx context.Context, id string, log *partials.Log) {
-	if log == nil || !l.takesPartials() {
+	if !l.takesPartials() {
 		return
 	}
 	dialect := partials.NewSEP2679OnSubscription(l.caller.Head(), id, l.meta)
 	_ = partials.NewPump(log.NewReader(0), dialect, l.lane, l.server.o.Pump).Run(ctx) // fails when nobody is there to read it
-}
-
-// logOf is the log of a task that has ended, nil if there is none.
-func (s *server) logOf(ctx context.Context, id string) *partials.Log {
-	t, err := s.runner.Head(ctx, id)
-	if err != nil {
-		return nil
-	}
-	return t.Log
-}
-
-// watchOthers subscribes to those of some resources that are other servers'; what is not there is not agreed to. Nothing is told before begin.
-func (s *server) watchOthers(ctx context.Context, c *rpc.Caller, meta json.RawMessage, uris []string) (agreed []string, begin, stop func()) {
-	updates := earlyUpdates{tell: func(params json.RawMessage) {
-		_ = c.TryNotify("notifications/resources/updated", params) // as in subscribeOthers
-	}}
-	var stops []func()
-	for _, uri := range uris {
-		if !s.isForeign(c, uri) || slices.Contains(agreed, uri) {
-			continue
-		}
-		end, err := s.o.Others.Subscribe(ctx, c, uri, func(params json.RawMessage) { updates.add(rawjson.WithMember(params, "_meta", meta)) })
-		if err == nil {
-			agreed, stops = append(agreed, uri), append(stops, end)
-		}
-	}
-	return agreed, updates.begin, func() {
-		for _, end := range stops {
-			end()
-		}
-	}
-}
-
-// maxEarly is how much of updates waits for the acknowledgement of their subscription, in bytes. What is above it is dropped.
-const maxEarly = 64 << 10
-
-// earlyUpdates keeps updates until the subscription has been acknowledged.
-type earlyUpdates struct {
-	tell func(params json.RawMessage)
-
-	mu    sync.Mutex
-	begun bool
-	kept  []json.RawMessage
-	size  int // of kept
-}
-
-func (e *earlyUpdates) add(params json.RawMessage) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch {
-	case e.begun:
-		e.tell(params)
-	case e.size+len(params) <= maxEarly:
-		e.kept, e.size = append(e.kept, params), e.size+len(params)
-	}
-}
-
-func (e *earlyUpdates) begin() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, params := range e.kept {
-		e.tell(params)
-	}
-	e.kept, e.begun = nil, true
 }

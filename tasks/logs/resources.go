@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
-	"sync"
 
 	"runnel/partials"
 	"runnel/rpc"
@@ -26,63 +24,6 @@ const (
 	// resourcePage is how many entries one resources/list result shows.
 	resourcePage = 200
 )
-
-// Others has resources that are not logs: those of other servers.
-type Others interface {
-	// Meet says who asks, and reports whether there are other servers. Without them nothing else is called.
-	Meet(c *rpc.Caller) bool
-
-	// Resources and Templates return a page of entries. Ours reports whether a cursor is one of theirs; "" is the first page.
-	Resources(ctx context.Context, c *rpc.Caller, cursor string) (page []json.RawMessage, next string)
-	Templates(ctx context.Context, c *rpc.Caller, cursor string) (page []json.RawMessage, next string)
-	Ours(cursor string) bool
-	// Hints say how long a list may be kept (2026-07-28 server/utilities/caching).
-	Hints() mcp.Cacheable
-
-	// Read answers resources/read. Subscribe calls tell, which must not wait, with the params of each notifications/resources/updated
-	// until stop is called.
-	Read(ctx context.Context, c *rpc.Caller, uri string, params json.RawMessage) (json.RawMessage, error)
-	Subscribe(ctx context.Context, c *rpc.Caller, uri string, tell func(params json.RawMessage)) (stop func(), err error)
-
-	// Changes are those of the lists of prompts and of resources.
-	Changes() (prompts, resources *rpc.Broadcast)
-}
-
-// hasOthers reports whether there are resources of other servers. c asks.
-func (s *server) hasOthers(c *rpc.Caller) bool { return s.o.Others != nil && s.o.Others.Meet(c) }
-
-// Options of Serve.
-type Options struct {
-	Pump   partials.PumpOptions // how output is delivered on a subscription
-	Tools  *rpc.Broadcast       // the list of tools has changed
-	Others Others               // nil = there are no resources but logs
-}
-
-// server answers requests about resources and subscriptions.
-type server struct {
-	runner *tasks.Runner
-	o      Options
-
-	mu      sync.Mutex
-	watches map[string]*logWatch // of resources, by sessionId and URI
-}
-
-// Serve adds the resources methods and subscriptions/listen to srv.
-func Serve(srv *rpc.Server, runner *tasks.Runner, o Options) {
-	s := &server{runner: runner, o: o}
-	srv.Declare(func(_ *mcp.Version, caps *mcp.ServerCapabilities) {
-		caps.Resources = &mcp.ResourcesCapability{Subscribe: true}
-	})
-	srv.Handle(rpc.Handshake, "resources/list", s.listResources)
-	srv.Handle(rpc.Handshake, "resources/templates/list", s.listTemplates)
-	srv.Handle(rpc.Handshake, "resources/read", s.readResource)
-	srv.Handle(rpc.Handshake, "resources/subscribe", s.subscribe)
-	srv.Handle(rpc.Handshake, "resources/unsubscribe", s.unsubscribe)
-	srv.Handle(rpc.Stateless, "resources/list", s.listResourcesStateless)
-	srv.Handle(rpc.Stateless, "resources/templates/list", s.listTemplatesStateless)
-	srv.Handle(rpc.Stateless, "resources/read", s.readResourceStateless)
-	srv.Handle(rpc.Stateless, "subscriptions/listen", s.listen)
-}
 
 func (s *server) listResources(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	cursor, err := rpc.Cursor(params)
@@ -197,11 +138,6 @@ func (s *server) readResource(ctx context.Context, c *rpc.Caller, params json.Ra
 		return nil, err
 	}
 	return page, nil
-}
-
-// isForeign reports whether a URI is none of runnel's own, and may be one of another server.
-func (s *server) isForeign(c *rpc.Caller, uri string) bool {
-	return uri != "" && len(uri) <= MaxURI && !strings.HasPrefix(uri, tasks.LogPrefix) && s.hasOthers(c)
 }
 
 // read reads a page of a log; final tells that the page will never say anything else. The result is written out by hand: encoding/json took a

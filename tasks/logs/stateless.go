@@ -3,13 +3,11 @@ package logs
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"time"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
-	"runnel/tasks"
 )
 
 // The resources of the stateless era say how long they may be kept (2026-07-28 server/utilities/caching), and are
@@ -20,9 +18,6 @@ const logTTL = time.Minute
 
 // templatesTTL is how long the list of templates may be kept: runnel has one, and it never changes.
 const templatesTTL = time.Minute
-
-// maxResourceURIs bounds the goroutines that one subscriptions/listen starts: one log has any number of URIs.
-const maxResourceURIs = maxSubscriptions
 
 func (s *server) listResourcesStateless(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	list, err := s.listResources(ctx, c, params)
@@ -69,36 +64,4 @@ func (s *server) readResourceStateless(ctx context.Context, c *rpc.Caller, param
 // private are the hints for what belongs to an owner.
 func private(ttl time.Duration) mcp.Cacheable {
 	return mcp.Cacheable{TTLMs: ttl.Milliseconds(), CacheScope: "private"}
-}
-
-// watchedLog is a log that a subscription tells about.
-type watchedLog struct {
-	uri  string
-	task tasks.Task
-	size int64 // of the log, before the acknowledgement: what comes from there on is told
-}
-
-// watchedLogs finds the logs that a subscription asks for; what is not there is not agreed to.
-func (s *server) watchedLogs(ctx context.Context, uris []string) (logs []watchedLog, agreed []string, err error) {
-	if len(uris) > maxResourceURIs {
-		return nil, nil, rpc.Errorf(mcp.CodeInvalidParams, "params.notifications.resourceSubscriptions: too many: the limit is %d", maxResourceURIs)
-	}
-	for _, uri := range uris {
-		id, _, err := ParseURI(uri)
-		if err != nil || slices.Contains(agreed, uri) {
-			continue
-		}
-		if t, err := s.runner.Head(ctx, id); err == nil {
-			agreed = append(agreed, uri)
-			logs = append(logs, watchedLog{uri, t, t.Log.Size()})
-		}
-	}
-	return logs, agreed, nil
-}
-
-// watchLog tells when a log has grown, and once more when its task has ended.
-func (l *subscription) watchLog(ctx context.Context, log watchedLog) {
-	l.server.watchLog(ctx, log.task.ID, log.size, func() error {
-		return l.notify(ctx, "notifications/resources/updated", mcp.ResourceParams{URI: log.uri})
-	})
 }

@@ -21,50 +21,64 @@ const (
 
 var errSubscriptions = rpc.Errorf(mcp.CodeInternalError, "too many subscriptions: the limit is %d", maxSubscriptions)
 
-// logWatch is one client's wish to be told when a resource has changed. The goroutine of a log's ends when the task has, with a last
-// notification, when it is taken back, or with the runner.
-type logWatch struct{ cancel context.CancelFunc }
-
 // subscribe answers resources/subscribe (server/resources, "Subscriptions").
 func (s *server) subscribe(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
-	if uri := rawjson.StringMember(params, "uri"); s.isForeign(c, uri) {
-		return s.subscribeOthers(ctx, c, uri)
-	}
-	t, uri, _, err := s.findLog(ctx, c, params)
-	if err != nil {
-		return nil, err
-	}
-	if t.Status.Terminal() {
-		return struct{}{}, nil // nothing will change
+	uri, size, id := rawjson.StringMember(params, "uri"), int64(0), ""
+	foreign := s.isForeign(c, uri)
+	if !foreign {
+		t, named, _, err := s.findLog(ctx, c, params)
+		if err != nil {
+			return nil, err
+		}
+		if t.Status.Terminal() {
+			return struct{}{}, nil // nothing will change
+		}
+		uri, size, id = named, t.Log.Size(), t.ID
 	}
 	key := string(c.Head()) + uri
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.watches[key] != nil {
-		return struct{}{}, nil
-	}
-	if len(s.watches) >= maxSubscriptions {
-		return nil, errSubscriptions
-	}
 	watch, cancel := context.WithCancel(context.Background())
 	sub := &logWatch{cancel}
-	if s.watches == nil {
+	if there, err := s.enter(key, sub); there || err != nil {
+		cancel()
+		return struct{}{}, err
+	}
+	answer := rpc.After{Result: struct{}{}, Drop: func() { s.drop(key, sub) }}
+	const updated = "notifications/resources/updated"
+	if foreign {
+		stop, err := s.o.Others.Subscribe(ctx, c, uri, func(params json.RawMessage) {
+			_ = c.TryNotify(updated, params) // fails only when nobody is there to read it
+		})
+		if err != nil {
+			s.drop(key, sub)
+			return nil, err
+		}
+		context.AfterFunc(watch, stop)
+		return answer, nil
+	}
+	answer.Do = func() {
+		s.runner.Go(func(ctx context.Context) {
+			defer s.drop(key, sub)
+			defer context.AfterFunc(ctx, cancel)()
+			s.watchLog(watch, id, size, func() error { return c.NotifyWait(watch, updated, mcp.ResourceParams{URI: uri}) })
+		})
+	}
+	return answer, nil
+}
+
+// enter notes a subscription, unless it is there already or there are too many.
+func (s *server) enter(key string, sub *logWatch) (there bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.watches[key] != nil:
+		return true, nil
+	case len(s.watches) >= maxSubscriptions:
+		return false, errSubscriptions
+	case s.watches == nil:
 		s.watches = map[string]*logWatch{}
 	}
 	s.watches[key] = sub
-	return rpc.After{
-		Result: struct{}{},
-		Do: func() {
-			s.runner.Go(func(ctx context.Context) {
-				defer s.drop(key, sub)
-				defer context.AfterFunc(ctx, cancel)()
-				s.watchLog(watch, t.ID, t.Log.Size(), func() error {
-					return c.NotifyWait(watch, "notifications/resources/updated", mcp.ResourceParams{URI: uri})
-				})
-			})
-		},
-		Drop: func() { s.drop(key, sub) },
-	}, nil
+	return false, nil
 }
 
 func (s *server) unsubscribe(_ context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
@@ -122,36 +136,4 @@ func (s *server) watchLog(ctx context.Context, id string, size int64, tell func(
 		}
 	case <-ctx.Done():
 	}
-}
-
-// subscribeOthers answers resources/subscribe for a resource of another server.
-func (s *server) subscribeOthers(ctx context.Context, c *rpc.Caller, uri string) (any, error) {
-	key := string(c.Head()) + uri
-	s.mu.Lock()
-	there, many := s.watches[key] != nil, len(s.watches) >= maxSubscriptions
-	s.mu.Unlock()
-	switch {
-	case there:
-		return struct{}{}, nil
-	case many:
-		return nil, errSubscriptions
-	}
-	stop, err := s.o.Others.Subscribe(ctx, c, uri, func(params json.RawMessage) {
-		_ = c.TryNotify("notifications/resources/updated", params) // fails only when nobody is there to read it
-	})
-	if err != nil {
-		return nil, err
-	}
-	sub := &logWatch{stop}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.watches[key] != nil {
-		go stop() // the client has asked twice at once
-		return struct{}{}, nil
-	}
-	if s.watches == nil {
-		s.watches = map[string]*logWatch{}
-	}
-	s.watches[key] = sub
-	return rpc.After{Result: struct{}{}, Drop: func() { s.drop(key, sub) }}, nil
 }

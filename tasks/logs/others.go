@@ -1,0 +1,62 @@
+package logs
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+
+	"runnel/partials"
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// Options of Serve.
+type Options struct {
+	Pump   partials.PumpOptions // how output is delivered on a subscription
+	Tools  *rpc.Broadcast       // the list of tools has changed
+	Others Others               // nil = there are no resources but logs
+}
+
+// server answers requests about resources and subscriptions.
+type server struct {
+	runner *tasks.Runner
+	o      Options
+
+	mu      sync.Mutex
+	watches map[string]*logWatch // of resources, by sessionId and URI
+}
+
+// logWatch is one client's wish to be told when a resource has changed. The goroutine of a log's ends when the task has, with a last
+// notification, when it is taken back, or with the runner.
+type logWatch struct{ cancel context.CancelFunc }
+
+// Others has resources that are not logs: those of other servers.
+type Others interface {
+	// Meet says who asks, and reports whether there are other servers. Without them nothing else is called.
+	Meet(c *rpc.Caller) bool
+
+	// Resources and Templates return a page of entries. Ours reports whether a cursor is one of theirs; "" is the first page.
+	Resources(ctx context.Context, c *rpc.Caller, cursor string) (page []json.RawMessage, next string)
+	Templates(ctx context.Context, c *rpc.Caller, cursor string) (page []json.RawMessage, next string)
+	Ours(cursor string) bool
+	// Hints say how long a list may be kept (2026-07-28 server/utilities/caching).
+	Hints() mcp.Cacheable
+
+	// Read answers resources/read. Subscribe calls tell, which must not wait, with the params of each notifications/resources/updated
+	// until stop is called.
+	Read(ctx context.Context, c *rpc.Caller, uri string, params json.RawMessage) (json.RawMessage, error)
+	Subscribe(ctx context.Context, c *rpc.Caller, uri string, tell func(params json.RawMessage)) (stop func(), err error)
+
+	// Changes are those of the lists of prompts and of resources.
+	Changes() (prompts, resources *rpc.Broadcast)
+}
+
+// hasOthers reports whether there are resources of other servers. c asks.
+func (s *server) hasOthers(c *rpc.Caller) bool { return s.o.Others != nil && s.o.Others.Meet(c) }
+
+// isForeign reports whether a URI is none of runnel's own, and may be one of another server.
+func (s *server) isForeign(c *rpc.Caller, uri string) bool {
+	return uri != "" && len(uri) <= MaxURI && !strings.HasPrefix(uri, tasks.LogPrefix) && s.hasOthers(c)
+}
