@@ -2,22 +2,20 @@ package upstream
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"reflect"
+	"slices"
 	"strings"
-	"time"
+
+	"github.com/rs/zerolog"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tasks/logs"
+	"runnel/tools"
 	"runnel/tools/remote"
 	"runnel/tools/text"
 )
@@ -33,6 +31,8 @@ type catalog struct {
 	Prompts   []listEntry       `json:"prompts,omitempty"`
 	Resources []listEntry       `json:"resources,omitempty"`
 	Templates []listEntry       `json:"templates,omitempty"`
+
+	unread map[string]bool // lists that could not be read this time, by their methods
 }
 
 // listEntry is an entry of a list that is not looked into.
@@ -41,144 +41,142 @@ type listEntry struct {
 	Raw json.RawMessage `json:"raw"`
 }
 
-// maxInstructions is how much of a server's instructions is passed on, in bytes.
-const maxInstructions = 64 << 10
+const (
+	// maxInstructions is how much of a server's instructions is passed on, in bytes.
+	maxInstructions = 64 << 10
+	// maxListEntry is how large an entry may be, in bytes of JSON: it must fit on a page of runnel's own list.
+	maxListEntry = mcp.MaxListPage
+)
 
-// catalog asks the server for all that it has. Without its tools it is of no use; any other list that cannot be read is left out.
-func (l *link) catalog(ctx context.Context) (*catalog, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.u.times.start)
-	defer cancel()
-	caps := *l.client.Capabilities()
-	c := &catalog{Server: l.client.Server(), Instructions: text.Clip(l.client.Instructions(), maxInstructions), Capabilities: caps}
+// readCatalog asks a server for all that it has. Without its tools it is of no use; any other list that cannot be read is left out.
+func readCatalog(ctx context.Context, client *rpc.Client, log zerolog.Logger) (*catalog, error) {
+	caps := *client.Capabilities()
+	c := &catalog{Server: client.Server(), Instructions: text.Clip(client.Instructions(), maxInstructions), Capabilities: caps, unread: map[string]bool{}}
 	c.Capabilities.Extensions = nil // nobody asks for them here
 	if c.Server.Icons != nil && c.Server.Icons[0] != '[' || len(c.Server.Icons) > maxListEntry {
 		c.Server.Icons = nil
 	}
 	var cut bool
 	var err error
-	if c.Tools, cut, err = remote.ReadList(ctx, l.client, "tools/list", "tools"); err != nil {
-		var e *rpc.Error
-		if caps.Tools != nil || !errors.As(err, &e) || e.Code != mcp.CodeMethodNotFound {
-			return nil, err
-		}
+	if c.Tools, cut, err = remote.ReadList(ctx, client, "tools/list", "tools"); err != nil && (caps.Tools != nil || !isMissing(err)) {
+		return nil, err
 	}
 	if cut {
-		l.u.log.Warn().Int("tools", len(c.Tools)).Msg("upstream has too many tools: the first are taken")
+		log.Warn().Int("tools", len(c.Tools)).Msg("upstream has too many tools: the first are taken")
 	}
 	if caps.Prompts != nil {
-		c.Prompts = l.entries(ctx, "prompts/list", "prompts", "name")
+		c.Prompts = c.read(ctx, client, log, "prompts/list", "prompts", "name")
 	}
 	if caps.Resources != nil {
-		c.Resources = l.entries(ctx, "resources/list", "resources", "uri")
-		c.Templates = l.entries(ctx, "resources/templates/list", "resourceTemplates", "uriTemplate")
+		c.Resources = c.read(ctx, client, log, "resources/list", "resources", "uri")
+		c.Templates = c.read(ctx, client, log, "resources/templates/list", "resourceTemplates", "uriTemplate")
 	}
 	return c, ctx.Err()
 }
 
-// entries reads a list whose entries have a key. What cannot be read is left out, with a line in the log.
-func (l *link) entries(ctx context.Context, method, member, key string) (list []listEntry) {
-	raw, cut, err := remote.ReadList(ctx, l.client, method, member)
+// isMissing reports whether a server has no method of the name: some declare resources and have no templates.
+func isMissing(err error) bool {
+	e, ok := errors.AsType[*rpc.Error](err)
+	return ok && e.Code == mcp.CodeMethodNotFound
+}
+
+// read reads a list whose entries have a key. What cannot be read is left out, with a line in the log.
+func (c *catalog) read(ctx context.Context, client *rpc.Client, log zerolog.Logger, method, member, key string) (list []listEntry) {
+	raw, cut, err := remote.ReadList(ctx, client, method, member)
 	if err != nil {
-		l.u.log.Debug().Err(err).Msg("a list of an upstream cannot be read") // some declare resources and have no templates
+		c.unread[method] = !isMissing(err)
+		log.Debug().Err(err).Msg("a list of an upstream cannot be read")
 		return nil
 	}
 	if cut {
-		l.u.log.Warn().Str("list", method).Int("entries", len(raw)).Msg("a list of an upstream is too long: the first entries are taken")
+		log.Warn().Str("list", method).Int("entries", len(raw)).Msg("a list of an upstream is too long: the first entries are taken")
 	}
 	wrong := 0
 	for _, entry := range raw {
-		var name string
-		if !rawjson.IsObject(entry) || len(entry) > maxListEntry || json.Unmarshal(rawjson.Member(entry, key), &name) != nil || name == "" || len(name) > logs.MaxURI {
+		name := rawjson.StringMember(entry, key)
+		switch {
+		case len(entry) > maxListEntry || name == "" || len(name) > logs.MaxURI:
 			wrong++
-			continue
+		case key == "uri" && strings.HasPrefix(name, tasks.LogPrefix): // the logs of a runnel's tasks: those of this one have their own
+		default:
+			list = append(list, listEntry{name, entry})
 		}
-		if key == "uri" && strings.HasPrefix(name, tasks.LogPrefix) {
-			continue // the logs of a runnel's tasks: those of this one have their own
-		}
-		list = append(list, listEntry{name, entry})
 	}
 	if wrong > 0 {
-		l.u.log.Warn().Str("list", method).Int("entries", wrong).Msg("entries of a list of an upstream are left out: they have no " + key + ", or are too large")
+		log.Warn().Str("list", method).Int("entries", wrong).Msg("entries of a list of an upstream are left out: they have no " + key + ", or are too large")
 	}
 	return list
 }
 
-// catalogFolder is where catalogs are kept, in the directory of the state, and catalogAge how long one that nobody has used.
-const (
-	catalogFolder = "upstreams"
-	catalogAge    = 30 * 24 * time.Hour
-	// maxCatalog is as much as four full lists take.
-	maxCatalog = 5 * remote.MaxListBytes
-)
-
-// catalogFile is where the catalog of a server is kept: by what is started, and what it is told of its client, which may decide
-// what it has.
-func (u *Server) catalogFile(dir string) string {
-	definition := rawjson.Encode(struct {
-		Command []string
-		Env     map[string]string
-		Dir     string
-		Client  mcp.ClientCapabilities
-	}{u.config.Command, u.config.Env, u.dir, u.capabilities})
-	sum := sha256.Sum256(definition)
-	return filepath.Join(dir, catalogFolder, hex.EncodeToString(sum[:16])+".json")
+// complete takes the lists that could not be read from what the server had before.
+func (c *catalog) complete(before *catalog) {
+	if before == nil {
+		return
+	}
+	if c.unread["prompts/list"] {
+		c.Prompts = before.Prompts
+	}
+	if c.unread["resources/list"] {
+		c.Resources = before.Resources
+	}
+	if c.unread["resources/templates/list"] {
+		c.Templates = before.Templates
+	}
 }
 
-// recall reads the catalog that is kept of the server, nil if there is none that can be read.
-func (u *Server) recall(dir string) *catalog {
-	if dir == "" {
-		return nil
-	}
-	file := u.catalogFile(dir)
-	info, err := os.Stat(file)
-	if err != nil || info.Size() > maxCatalog {
-		return nil
-	}
-	text, err := os.ReadFile(file)
-	c := &catalog{}
-	if err != nil || json.Unmarshal(text, c) != nil {
-		return nil
-	}
-	return c
-}
-
-// keep keeps the catalog for the next runnel, and forgets those that nobody has used for long.
-func (u *Server) keep(dir string, c *catalog) error {
-	if dir == "" {
-		return nil
-	}
-	file := u.catalogFile(dir)
-	if reflect.DeepEqual(u.recall(dir), c) {
-		now := time.Now()
-		return os.Chtimes(file, now, now)
-	}
-	folder := filepath.Dir(file)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return err
-	}
-	if old, err := os.ReadDir(folder); err == nil {
-		for _, f := range old {
-			if info, err := f.Info(); err == nil && time.Since(info.ModTime()) > catalogAge {
-				_ = os.Remove(filepath.Join(folder, f.Name())) // the next one tries again
-			}
+// isWhole reports whether all lists could be read.
+func (c *catalog) isWhole() bool {
+	for _, unread := range c.unread {
+		if unread {
+			return false
 		}
 	}
-	f, err := os.CreateTemp(folder, "new-*") // mode 0600
-	if err != nil {
+	return true
+}
+
+// tools are those that the config wants and that can be served. What is wrong with the others is logged.
+func (c *catalog) tools(def *definition, log zerolog.Logger) (wanted []mcp.Tool) {
+	specs, unreadable := remote.ReadTools(c.Tools)
+	for _, raw := range unreadable {
+		log.Warn().Str("entry", text.Clip(string(raw), maxLogLine)).Msg("a tool of an upstream is left out: it cannot be read")
+	}
+	named := map[string]bool{}
+	for _, spec := range specs {
+		if named[spec.Name] = true; !def.takes(spec.Name) {
+			continue
+		}
+		for _, member := range []*json.RawMessage{&spec.OutputSchema, &spec.Icons, &spec.Meta} {
+			if string(*member) == "null" { // no schema allows that, but servers write it
+				*member = nil
+			}
+		}
+		if err := checkTool(&spec, def.config.Prefix); err != nil {
+			log.Warn().Err(err).Str("tool", text.Clip(spec.Name, maxLogLine)).Msg("a tool of an upstream is left out")
+			continue
+		}
+		wanted = append(wanted, spec)
+	}
+	for _, name := range slices.Concat(def.config.Allow, def.config.Deny) {
+		if !named[name] {
+			log.Warn().Str("tool", name).Msg("allow or deny name a tool that the upstream does not have")
+		}
+	}
+	return wanted
+}
+
+// checkTool refuses a tool that would spoil the list for clients.
+func checkTool(t *mcp.Tool, prefix string) error {
+	if err := tools.CheckName(prefix + t.Name); err != nil {
 		return err
 	}
-	encoder := json.NewEncoder(f)
-	encoder.SetEscapeHTML(false) // else it would not be the same again
-	err = encoder.Encode(c)
-	if closed := f.Close(); err == nil {
-		err = closed
+	if rawjson.StringMember(t.InputSchema, "type") != "object" {
+		return errors.New("its input schema is not that of an object")
 	}
-	if err == nil {
-		err = os.Rename(f.Name(), file)
+	if t.OutputSchema != nil && !rawjson.IsObject(t.OutputSchema) || t.Meta != nil && !rawjson.IsObject(t.Meta) || t.Icons != nil && t.Icons[0] != '[' {
+		return errors.New("its output schema or _meta is no object, or its icons are no array")
 	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-		return fmt.Errorf("keeping what an upstream has: %w", err)
+	if n := len(rawjson.Encode(t)); n > maxListEntry {
+		return fmt.Errorf("it is described in %d bytes: the limit is %d", n, maxListEntry)
 	}
 	return nil
 }

@@ -1,25 +1,69 @@
 package upstream
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rs/zerolog"
 
+	"runnel/rpc"
 	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/process"
 )
 
-// maxPrefix leaves half of a tool's name to the server that it comes from.
-const maxPrefix = 64
+// definition is what a config says of a server, with the defaults filled in.
+type definition struct {
+	name      string
+	config    config.Upstream
+	dir       string
+	env       []string
+	version   string // of runnel, which the server is told
+	hungAfter time.Duration
+	times     times
+	log       zerolog.Logger
+}
 
-// New checks a configuration and makes the upstream of a name, which starts when its tools are needed first. What is
-// wrong with it is a *config.Error.
-func New(name string, conf config.Upstream, env config.Environment, log zerolog.Logger) (*Server, error) {
+// times are the times of a server, which tests shorten.
+type times struct {
+	start     time.Duration // a server may take to start: npx downloads it then
+	list      time.Duration // who asks for the list of tools waits for a server that starts
+	call      time.Duration // a call waits for a server that is down
+	pause     time.Duration // first pause before a start, doubled with each failure
+	longest   time.Duration // longest pause
+	steady    time.Duration // a server that has run so long has started well: the next pause is the first one
+	pingAfter time.Duration // silence of a server that has calls
+	exit      time.Duration // the failure of a call waits for how the server ended
+	relist    time.Duration // least time between two looks at lists that change
+}
+
+var defaultTimes = times{
+	start:     2 * time.Minute,
+	list:      10 * time.Second, // hosts wait for a list for 30 s or more, and not all listen to its changes
+	call:      10 * time.Second,
+	pause:     500 * time.Millisecond,
+	longest:   time.Minute,
+	steady:    time.Minute,
+	pingAfter: 10 * time.Second,
+	exit:      2 * time.Second,
+	relist:    rpc.ListPace,
+}
+
+const (
+	// maxPrefix leaves half of a tool's name to the server that it comes from.
+	maxPrefix = 64
+	// hopsVariable tells an upstream how many runnels stand before it. One that reads the config of the runnel that started it would
+	// start another one, and so on.
+	hopsVariable = "RUNNEL_HOPS"
+	maxHops      = 8
+)
+
+// define checks a configuration. What is wrong with it is a *config.Error.
+func define(name string, conf config.Upstream, env config.Environment, log zerolog.Logger) (*definition, error) {
 	switch {
 	case len(conf.Command) == 0:
 		return nil, &config.Error{Problem: "says no server to start", Allowed: "command (a list of words)"}
@@ -45,40 +89,46 @@ func New(name string, conf config.Upstream, env config.Environment, log zerolog.
 	if hops >= maxHops {
 		return nil, &config.Error{Problem: fmt.Sprintf("there are %d runnels before this one already, each the upstream of another", hops), Allowed: "a config for the upstream, by --config, that does not name itself"}
 	}
-	vars = append(vars, fmt.Sprintf("%s=%d", hopsVariable, hops+1))
-	u := newServer(name, conf, dir, vars, log)
-	u.version = env.Version
-	return u, nil
-}
-
-const (
-	// hopsVariable tells an upstream how many runnels stand before it. One that reads the config of the runnel that started it would
-	// start another one, and so on.
-	hopsVariable = "RUNNEL_HOPS"
-	maxHops      = 8
-)
-
-// Servers makes the upstreams that the config describes, sorted by name. They run in the directory of the
-// config file.
-func Servers(c *config.Config, vars []string, version string, log zerolog.Logger) ([]*Server, error) {
-	env := config.Environment{Dir: c.Dir(), Vars: vars, Version: version}
-	var list []*Server
-	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {
-		u, err := New(name, c.Upstreams[name], env, log)
-		if err != nil {
-			errs = append(errs, c.Locate(config.Join("upstreams", name), err))
-			continue
-		}
-		list = append(list, u)
+	hungAfter := config.DefaultHungAfter
+	if conf.HungAfter != nil {
+		hungAfter = *conf.HungAfter
 	}
-	return list, config.JoinErrors(errs)
+	conf.Restart = cmp.Or(conf.Restart, "on-failure")
+	return &definition{
+		name: name, config: conf, dir: dir, version: env.Version, hungAfter: time.Duration(hungAfter), times: defaultTimes,
+		env: append(vars, fmt.Sprintf("%s=%d", hopsVariable, hops+1)),
+		log: log.With().Str("upstream", name).Logger(),
+	}, nil
 }
 
-// same reports whether an upstream is what another one is: nothing about it has changed in the config.
-func (u *Server) same(as *Server) bool {
-	a, b := u.config, as.config
-	return u.name == as.name && slices.Equal(a.Command, b.Command) && a.Prefix == b.Prefix && slices.Equal(a.Allow, b.Allow) &&
-		slices.Equal(a.Deny, b.Deny) && a.Restart == b.Restart && u.hungAfter == as.hungAfter && u.dir == as.dir &&
-		strings.Join(u.env, "\x00") == strings.Join(as.env, "\x00")
+// same reports whether nothing about a server has changed in the config.
+func (d *definition) same(as *definition) bool {
+	a, b := d.config, as.config
+	return d.name == as.name && slices.Equal(a.Command, b.Command) && a.Prefix == b.Prefix && slices.Equal(a.Allow, b.Allow) &&
+		slices.Equal(a.Deny, b.Deny) && a.Restart == b.Restart && d.hungAfter == as.hungAfter && d.dir == as.dir && slices.Equal(d.env, as.env)
+}
+
+// takes reports whether a tool of the server's is wanted.
+func (d *definition) takes(tool string) bool {
+	return !slices.Contains(d.config.Deny, tool) && (len(d.config.Allow) == 0 || slices.Contains(d.config.Allow, tool))
+}
+
+// mayHave reports whether a tool or a prompt of a name may be the server's.
+func (d *definition) mayHave(name string) bool { return strings.HasPrefix(name, d.config.Prefix) }
+
+// title names the server to a model.
+func (d *definition) title() string {
+	if d.config.Prefix == "" {
+		return d.name
+	}
+	return d.name + " (tools and prompts whose names begin with " + d.config.Prefix + ")"
+}
+
+// failure is an error for who calls one of the server's tools.
+func (d *definition) failure(err error) error { return fmt.Errorf("upstream %s: %w", d.name, err) }
+
+// program finds the program of the server.
+func (d *definition) program() (string, error) {
+	path, _ := process.LookupEnv(d.env, "PATH")
+	return process.FindProgram(d.config.Command[0], d.dir, path)
 }

@@ -5,9 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"strings"
-	"time"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -17,29 +15,29 @@ import (
 	"runnel/tools/remote"
 )
 
-// forward passes a request on to an upstream, and its answer back.
+// forward passes a request on to a server, and its answer back.
 func (s *Set) forward(ctx context.Context, c *rpc.Caller, u *Server, method string, params json.RawMessage) (json.RawMessage, error) {
-	l, err := u.enter(ctx)
+	l, err := s.enter(ctx, u)
 	if err != nil {
 		return nil, &rpc.Error{Code: mcp.CodeInternalError, Message: err.Error()}
 	}
 	defer u.leave()
-	defer l.route()()
-	result, err := l.do(ctx, c, method, forwarded(params))
+	defer l.silence.owe()()
+	result, err := do(ctx, c, l.client, method, forwarded(params))
 	switch {
 	case err == nil:
 		return dressForwarded(c, result, method), nil
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}
-	var wire *rpc.Error
-	if !errors.As(err, &wire) {
+	wire, ok := errors.AsType[*rpc.Error](err)
+	if !ok {
 		return nil, &rpc.Error{Code: mcp.CodeInternalError, Message: u.failure(l.why(err)).Error()}
 	}
 	passed := *wire
 	switch {
 	case isNotFound(wire, method) && c.Era == rpc.Stateless:
-		passed.Code = mcp.CodeInvalidParams // as in readResource
+		passed.Code = mcp.CodeInvalidParams // as in logs.NotFound
 	case wire.Code == mcp.CodeResourceNotFound:
 	case ownCode(wire.Code) && wire.Code != mcp.CodeMethodNotFound:
 		passed.Code, passed.Data = mcp.CodeInternalError, nil
@@ -47,70 +45,16 @@ func (s *Set) forward(ctx context.Context, c *rpc.Caller, u *Server, method stri
 	return nil, &passed
 }
 
-// route counts a request other than a call while it has no answer.
-func (l *link) route() (end func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.calls)+l.routed == 0 {
-		l.touch() // its silence begins now
-	}
-	l.routed++
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.routed--
-	}
-}
-
-// why tells how the server ended, where a request failed of that.
-func (l *link) why(err error) error {
-	if !errors.Is(err, rpc.ErrClosed) {
-		return err
-	}
-	late := time.NewTimer(l.u.times.exit)
-	defer late.Stop()
-	select {
-	case <-l.ended:
-		return l.err
-	case <-late.C: // it has closed its output, and goes on
-		return err
-	}
-}
-
-// forwarded are params without what is between runnel and its own client.
-func forwarded(params json.RawMessage) json.RawMessage {
-	meta := rawjson.Member(params, "_meta")
-	if meta == nil {
-		if len(params) == 0 {
-			return json.RawMessage("{}")
-		}
-		return params
-	}
-	kept := map[string]json.RawMessage{}
-	if rawjson.IsObject(meta) {
-		rawjson.EachMember(meta, func(name, value []byte) bool {
-			if n := string(name); !strings.HasPrefix(n, "io.modelcontextprotocol/") && n != "progressToken" {
-				kept[n] = value
-			}
-			return true
-		})
-	}
-	if len(kept) == 0 {
-		return rawjson.WithMember(params, "_meta", nil)
-	}
-	return rawjson.WithMember(params, "_meta", kept)
-}
-
 // do sends a request. What a server of the stateless era wants to know first is asked of a session; a client of that era is answered with
 // the questions, and answers them with the next request.
-func (l *link) do(ctx context.Context, c *rpc.Caller, method string, params json.RawMessage) (json.RawMessage, error) {
+func do(ctx context.Context, c *rpc.Caller, client *rpc.Client, method string, params json.RawMessage) (json.RawMessage, error) {
 	request := &rpc.Request{Method: method, Params: params}
-	if l.client.Era() != rpc.Stateless {
-		return l.client.Do(ctx, request)
+	if client.Era() != rpc.Stateless {
+		return client.Do(ctx, request)
 	}
 	request.Capabilities = askable(c)
 	for range maxRounds {
-		result, err := l.client.Do(ctx, request)
+		result, err := client.Do(ctx, request)
 		if err != nil || c.Era == rpc.Stateless || rawjson.StringMember(result, "resultType") != string(mcp.ResultInputRequired) {
 			return result, err
 		}
@@ -170,16 +114,19 @@ func dressForwarded(c *rpc.Caller, result json.RawMessage, method string) json.R
 	return result
 }
 
-// serversOf are the upstreams where a URI or a template may belong, the first most likely.
+// serversOf are the servers where a URI or a template may belong, the first most likely.
 func (s *Set) serversOf(ctx context.Context, c *rpc.Caller, uri string) (list []*Server) {
 	s.Meet(c)
 	s.recall()
-	if list = s.owners(uri); list == nil {
-		s.Need(ctx, c) // one that has not said what it has may have this
-		list = s.owners(uri)
+	lists := s.joined()
+	u := lists.resource(uri)
+	if u == nil {
+		s.Need(ctx, c) // a server that has not said what it has may have this
+		lists = s.joined()
+		u = lists.resource(uri)
 	}
-	if list != nil {
-		return list
+	if u != nil {
+		return []*Server{u}
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -189,26 +136,6 @@ func (s *Set) serversOf(ctx context.Context, c *rpc.Caller, uri string) (list []
 		}
 	}
 	return list
-}
-
-// owners is the upstream that lists a URI or a template, or whose template it fits best; nil if there is none.
-func (s *Set) owners(uri string) []*Server {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	is := func(e shownEntry) bool { return e.Key == uri }
-	for _, list := range [][]shownEntry{s.lists.resources, s.lists.templates} {
-		if i := slices.IndexFunc(list, is); i >= 0 {
-			return []*Server{list[i].from}
-		}
-	}
-	best := -1
-	var owner []*Server
-	for _, t := range s.lists.templates {
-		if score := matchTemplate(t.Key, uri); score > best {
-			best, owner = score, []*Server{t.from}
-		}
-	}
-	return owner
 }
 
 // forwardURI passes on a request that is about a resource: to where it belongs, or to each in turn that may have it.
@@ -224,4 +151,24 @@ func (s *Set) forwardURI(ctx context.Context, c *rpc.Caller, uri, method string,
 // isNotFound reports whether an error says that there is no such resource.
 func isNotFound(e *rpc.Error, method string) bool {
 	return e.Code == mcp.CodeResourceNotFound && strings.HasPrefix(method, "resources/")
+}
+
+// Subscribe subscribes where a resource belongs.
+func (s *Set) Subscribe(ctx context.Context, c *rpc.Caller, uri string, tell func(json.RawMessage)) (stop func(), err error) {
+	err = logs.NotFound(c, uri)
+	for _, u := range s.serversOf(ctx, c, uri) {
+		if stop, err = s.subscribe(ctx, u, uri, tell); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return stop, err
+}
+
+func (s *Set) subscribe(ctx context.Context, u *Server, uri string, tell func(json.RawMessage)) (stop func(), err error) {
+	l, err := s.enter(ctx, u)
+	if err != nil {
+		return nil, &rpc.Error{Code: mcp.CodeInternalError, Message: err.Error()}
+	}
+	defer u.leave()
+	return u.subs.add(ctx, l.client, uri, tell)
 }

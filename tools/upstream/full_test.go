@@ -104,8 +104,8 @@ func full(t *testing.T, name string, env ...string) *Server {
 	return u
 }
 
-// session is a client of a set in a test.
-type session struct {
+// player is a client of a set in a test.
+type player struct {
 	t       *testing.T
 	in      io.Writer
 	lines   chan string
@@ -113,7 +113,7 @@ type session struct {
 	kept    []string // by await
 }
 
-func serveSet(t *testing.T, set *Set) *session {
+func serveSet(t *testing.T, set *Set) *player {
 	t.Helper()
 	srv := rpc.NewServer(nil)
 	runner := tasks.NewRunner(tasks.Options{})
@@ -121,7 +121,7 @@ func serveSet(t *testing.T, set *Set) *session {
 	set.Serve(srv, runner, false, tools.ServeOptions{ImmediateWait: 100 * time.Millisecond, FallbackTools: "never"})
 	inReader, in := io.Pipe()
 	out, outWriter := io.Pipe()
-	c := &session{t: t, in: in, lines: make(chan string, 1000)}
+	c := &player{t: t, in: in, lines: make(chan string, 1000)}
 	served, read := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(served)
@@ -141,7 +141,7 @@ func serveSet(t *testing.T, set *Set) *session {
 }
 
 // speak serves upstreams to a session.
-func speak(t *testing.T, dir string, upstreams ...*Server) *session {
+func speak(t *testing.T, dir string, upstreams ...*Server) *player {
 	t.Helper()
 	set := NewSet(&tools.Registry{})
 	set.KeepIn(dir)
@@ -157,13 +157,13 @@ func speak(t *testing.T, dir string, upstreams ...*Server) *session {
 }
 
 // ask sends a request and waits for its answer. What comes before that is kept for await.
-func (c *session) ask(id int, method, params string) string {
+func (c *player) ask(id int, method, params string) string {
 	c.t.Helper()
 	c.send(id, method, params)
 	return c.await(fmt.Sprintf(`"id":%d,`, id))
 }
 
-func (c *session) send(id int, method, params string) {
+func (c *player) send(id int, method, params string) {
 	c.t.Helper()
 	if _, err := fmt.Fprintf(c.in, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`+"\n", id, method, params); err != nil {
 		c.t.Fatal(err)
@@ -171,7 +171,7 @@ func (c *session) send(id int, method, params string) {
 }
 
 // await waits for a line that holds a text.
-func (c *session) await(text string) string {
+func (c *player) await(text string) string {
 	c.t.Helper()
 	for i, line := range c.kept {
 		if strings.Contains(line, text) {

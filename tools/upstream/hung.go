@@ -3,38 +3,67 @@ package upstream
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"runnel/rpc"
 )
 
-// A server hangs that has calls, has sent nothing for a while, and then leaves a ping unanswered for UpstreamConfig.HungAfter. What
-// it has sent and runnel's own client has not taken yet is no silence of the server's: its reader waits then (link.waiting).
-
 // errHung is why a server is given up that is silent and answers no ping.
 var errHung = errors.New("the server hangs: while a call was silent it left a ping unanswered")
 
-// watch pings a server that is silent while it has calls, and gives it up when it hangs. It ends with the connection.
-func (l *link) watch() {
-	u := l.u
-	method := "ping"
-	if l.client.Era() == rpc.Stateless {
-		method = "server/discover" // which has no ping
+// silence tells a server that hangs from one that works: it owes answers, has sent nothing for a while, and then leaves a ping unanswered for
+// the hungAfter of its config. What it has sent and runnel's own client has not taken yet is no silence of the server's: its reader waits then.
+type silence struct {
+	began   time.Time
+	seen    atomic.Int64 // when the server sent something last, in nanoseconds since began
+	waiting atomic.Int32 // how much of what has come waits for runnel's own client, mostly 0 or 1
+	owed    atomic.Int32 // answers
+}
+
+// touch ends the silence.
+func (s *silence) touch() { s.seen.Store(int64(time.Since(s.began))) }
+
+// owe counts an answer that the server owes until it is paid.
+func (s *silence) owe() (paid func()) {
+	if s.owed.Add(1) == 1 {
+		s.touch() // its silence begins now
 	}
-	pause := time.NewTimer(u.times.pingAfter)
+	return func() { s.owed.Add(-1) }
+}
+
+// deliver writes to the output of a call and waits where runnel's own client is too far behind; mostly it is the link's reader that does.
+func (s *silence) deliver(write func()) {
+	s.waiting.Add(1)
+	write()
+	s.touch()
+	s.waiting.Add(-1)
+}
+
+// length is how long the server has sent nothing though it could have.
+func (s *silence) length() time.Duration {
+	if s.waiting.Load() > 0 {
+		return 0
+	}
+	return time.Since(s.began) - time.Duration(s.seen.Load())
+}
+
+// watch pings a server that is silent while it owes answers, and gives it up when it hangs. It ends with the connection.
+func (s *silence) watch(client *rpc.Client, def *definition) {
+	pause := time.NewTimer(def.times.pingAfter)
 	defer pause.Stop()
 	for {
 		select {
-		case <-l.client.Done():
+		case <-client.Done():
 			return
 		case <-pause.C:
 		}
-		next := u.times.pingAfter - l.silence()
+		next := def.times.pingAfter - s.length()
 		if next <= 0 {
-			next = u.times.pingAfter
-			if u.hungAfter > 0 && l.busy() && !l.answers(method) {
-				u.log.Error().Stringer("after", u.hungAfter).Msg("upstream hangs: it is given up")
-				l.client.Abandon(errHung)
+			next = def.times.pingAfter
+			if def.hungAfter > 0 && s.owed.Load() > 0 && !s.pings(client, def.hungAfter) {
+				def.log.Error().Stringer("after", def.hungAfter).Msg("upstream hangs: it is given up")
+				client.Abandon(errHung)
 				return
 			}
 		}
@@ -42,26 +71,15 @@ func (l *link) watch() {
 	}
 }
 
-// answers pings the server and reports whether anything comes in time, be it not the answer.
-func (l *link) answers(method string) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), l.u.hungAfter)
-	defer cancel()
-	before := l.seen.Load()
-	_, err := l.client.Do(ctx, &rpc.Request{Method: method})
-	return !errors.Is(err, context.DeadlineExceeded) || l.seen.Load() != before || l.waiting.Load() > 0
-}
-
-// silence is how long the server has sent nothing though it could have.
-func (l *link) silence() time.Duration {
-	if l.waiting.Load() > 0 {
-		return 0
+// pings reports whether anything comes after a ping in time, be it not the answer.
+func (s *silence) pings(client *rpc.Client, limit time.Duration) bool {
+	method := "ping"
+	if client.Era() == rpc.Stateless {
+		method = "server/discover" // which has no ping
 	}
-	return time.Since(l.began) - time.Duration(l.seen.Load())
-}
-
-// busy reports whether the server owes answers.
-func (l *link) busy() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.calls)+l.routed > 0
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	before := s.seen.Load()
+	_, err := client.Do(ctx, &rpc.Request{Method: method})
+	return !errors.Is(err, context.DeadlineExceeded) || s.seen.Load() != before || s.waiting.Load() > 0
 }

@@ -1,40 +1,44 @@
 package upstream
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
+	"runnel/tools"
 )
 
-// link is one connection to an upstream, and the calls on it. What comes is handed out by the client's reader; where a call's
+// link is one connection to a server, and the calls on it. What comes is handed out by the client's reader; where a call's
 // output waits for runnel's own client, the reader waits, and with it the server: nothing is kept that is not delivered.
+//
+// What a server sends belongs to one of the calls: it names the call's token, or the task that the call has become. For what names
+// neither, each kind of message has its own rule.
 type link struct {
-	u      *Server
-	client *rpc.Client
-	stderr *lastWords
-	relist chan struct{} // capacity 1: a list has changed
-
-	seen    atomic.Int64 // when the server sent something last, in nanoseconds since began
-	waiting atomic.Int32 // how much of what has come waits for runnel's own client, mostly 0 or 1
-	began   time.Time
+	*definition
+	session *session
+	subs    *subscriptions
+	client  *rpc.Client
+	silence silence
+	relist  chan struct{} // capacity 1: a list has changed
 
 	ended chan struct{}
 	err   error // how the server ended; valid after ended
 
-	mu     sync.Mutex
-	last   int64   // the last token
-	routed int     // requests other than calls that have no answer yet
-	calls  []*call // oldest first
+	mu    sync.Mutex
+	last  int     // the last token
+	calls []*call // oldest first
 }
 
-func newLink(u *Server) *link {
-	return &link{u: u, stderr: &lastWords{log: u.log}, relist: make(chan struct{}, 1), began: time.Now(), ended: make(chan struct{})}
+func newLink(def *definition, session *session, subs *subscriptions) *link {
+	return &link{definition: def, session: session, subs: subs, silence: silence{began: time.Now()}, relist: make(chan struct{}, 1), ended: make(chan struct{})}
 }
 
 // end tells the calls how the server ended. The first end counts.
@@ -47,8 +51,42 @@ func (l *link) end(err error) {
 	}
 }
 
-// touch ends the server's silence.
-func (l *link) touch() { l.seen.Store(int64(time.Since(l.began))) }
+// why tells how the server ended, where a request failed of that.
+func (l *link) why(err error) error {
+	if !errors.Is(err, rpc.ErrClosed) {
+		return err
+	}
+	select {
+	case <-l.ended:
+		return l.err
+	case <-time.After(l.times.exit): // it has closed its output, and goes on
+		return err
+	}
+}
+
+// begin makes a call that the server owes an answer until end.
+func (l *link) begin(in *tools.Call, out *tools.Output, tool *mcp.Tool) (c *call, end func()) {
+	paid := l.silence.owe()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last++
+	c = &call{def: l.definition, client: l.client, silence: &l.silence, in: in, caller: in.Caller(), out: out, token: fmt.Appendf(nil, `"%d"`, l.last)}
+	c.follow(tool)
+	l.calls = append(l.calls, c)
+	return c, func() {
+		paid()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.calls = slices.DeleteFunc(l.calls, func(other *call) bool { return other == c })
+	}
+}
+
+// inFlight are the calls that have not ended.
+func (l *link) inFlight() []*call {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.calls)
+}
 
 // listen subscribes to changes of the lists of a server of the stateless era. It ends with the connection, or when the server does
 // not take the subscription.
@@ -56,31 +94,139 @@ func (l *link) listen() {
 	if l.client.Era() != rpc.Stateless {
 		return
 	}
-	err := l.client.Call(l.u.ctx, "subscriptions/listen", mcp.ListenParams{Notifications: &mcp.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true}}, nil)
-	if err != nil && l.client.Err() == nil && l.u.ctx.Err() == nil {
-		l.u.log.Debug().Err(err).Msg("upstream tells of no changes of its list")
+	filter := &mcp.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true}
+	err := l.client.Call(l.client.Context(), "subscriptions/listen", mcp.ListenParams{Notifications: filter}, nil)
+	if err != nil && l.client.Err() == nil {
+		l.log.Debug().Err(err).Msg("upstream tells of no changes of its list")
 	}
 }
 
-// token makes the token of a call.
-func (l *link) token() json.RawMessage {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.last++
-	return fmt.Appendf(nil, `"%d"`, l.last)
-}
-
-func (l *link) add(c *call) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.calls) == 0 {
-		l.touch() // its silence begins now
+// listsChanged makes the lists be read again.
+func (l *link) listsChanged() {
+	select {
+	case l.relist <- struct{}{}:
+	default:
 	}
-	l.calls = append(l.calls, c)
 }
 
-func (l *link) remove(c *call) {
+// notification takes a notification of the server's.
+func (l *link) notification(method string, params json.RawMessage) {
+	switch method {
+	case "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed":
+		l.listsChanged()
+	case "notifications/resources/updated":
+		l.subs.updated(params)
+	case "notifications/elicitation/complete":
+		l.session.tell(method, params)
+	case "notifications/message":
+		c := l.only(params)
+		if c == nil {
+			l.session.logMessage(nil, params)
+			l.log.Debug().Bytes("says", params[:min(len(params), maxLogLine)]).Msg("upstream, of no call or of one of several")
+			return
+		}
+		l.session.logMessage(c.caller, params)
+		c.logLine(params)
+	case "notifications/progress":
+		if c := l.find(params); c != nil {
+			c.remote.Notification(method, params)
+			c.progress(params)
+		}
+	default:
+		if c := l.find(params); c != nil {
+			c.remote.Notification(method, params)
+			return
+		}
+		// Of a task whose handle has not come yet, or of nothing.
+		for _, c := range l.inFlight() {
+			if c.remote.Tracker().TaskID() == "" {
+				c.remote.Notification(method, params)
+			}
+		}
+	}
+}
+
+// request answers a request of the server's. Forms are put to the user in a call, everything else to the client of the call which it
+// belongs to, if that can be told, else to the session.
+func (l *link) request(ctx context.Context, method string, params json.RawMessage) (any, error) {
+	switch {
+	case method == "elicitation/create" && rawjson.StringMember(params, "mode") != "url":
+		c, err := l.asks(params)
+		if err != nil {
+			return nil, err
+		}
+		return c.ask(ctx, params)
+	case method == "elicitation/create", method == "sampling/createMessage", method == "roots/list":
+		c := l.only(params)
+		params = forwarded(params)
+		if c != nil && c.caller != nil {
+			return c.in.Request(ctx, method, params)
+		}
+		return l.session.ask(ctx, method, params)
+	}
+	return nil, rpc.Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
+}
+
+// asks is the call whose question it is. One that names no task, while several calls are in flight, is put in the newest of them, unless
+// they are of several clients: nothing tells whose question it is.
+func (l *link) asks(params json.RawMessage) (*call, error) {
+	if c := l.only(params); c != nil {
+		return c, nil
+	}
+	calls := l.inFlight()
+	if len(calls) == 0 {
+		return nil, rpc.Errorf(mcp.CodeInternalError, "no call is under way: there is nobody to ask")
+	}
+	newest := calls[len(calls)-1]
+	for _, c := range calls {
+		if !bytes.Equal(c.caller.Head(), newest.caller.Head()) {
+			return nil, rpc.Errorf(mcp.CodeInternalError, "whose question is this? %d calls of several clients are under way, and it names no task", len(calls))
+		}
+	}
+	return newest, nil
+}
+
+// only is the call that a message must be of: the one that it names, else the one that is in flight.
+func (l *link) only(params json.RawMessage) *call {
+	if c := l.find(params); c != nil {
+		return c
+	}
+	if calls := l.inFlight(); len(calls) == 1 {
+		return calls[0]
+	}
+	return nil
+}
+
+// find finds the call that a message names by its token or its task.
+func (l *link) find(params json.RawMessage) *call {
+	if !rawjson.IsObject(params) {
+		return nil
+	}
+	var token, task []byte
+	rawjson.EachMember(params, func(name, value []byte) bool {
+		switch string(name) {
+		case "progressToken", "partialResultToken":
+			token = value
+		case "taskId":
+			task = value
+		case "_meta":
+			if task == nil {
+				task = rawjson.Member(rawjson.Member(value, mcp.MetaRelatedTask), "taskId")
+			}
+		}
+		return true
+	})
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.calls = slices.DeleteFunc(l.calls, func(other *call) bool { return other == c })
+	for _, c := range l.calls {
+		if token != nil && bytes.Equal(token, c.token) {
+			return c
+		}
+		if task != nil {
+			if id := c.remote.Tracker().TaskID(); id != "" && string(task) == `"`+id+`"` {
+				return c
+			}
+		}
+	}
+	return nil
 }

@@ -12,34 +12,33 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// lists are the prompts, resources and templates of all upstreams. They are replaced, never changed.
+// lists are the prompts, resources and templates of all servers. They are replaced, never changed.
 type lists struct {
 	prompts, resources, templates []shownEntry
 }
 
-// shownEntry is an entry of a list of an upstream's as clients see it.
+// shownEntry is an entry of a list of a server's as clients see it.
 type shownEntry struct {
 	listEntry
 	from *Server
 }
 
-// joinLists makes the lists of all upstreams. s.mu is held.
-func (s *Set) joinLists() {
-	s.lists = lists{}
+// joinLists makes the lists of all servers, of which the first has a name. The lock of their Set is held.
+func joinLists(servers []*Server) (l lists) {
 	owners := map[string]*Server{} // by kind and key
-	join := func(list []shownEntry, u *Server, kind string, e listEntry) []shownEntry {
+	join := func(list *[]shownEntry, u *Server, kind string, e listEntry) {
 		key := kind + " " + e.Key
-		if other := owners[key]; other != nil && other != u {
-			if !u.clashes[key] {
-				u.clashes[key] = true
-				u.log.Warn().Str(kind, e.Key).Str("other", other.name).Msg("an entry of a list of an upstream is left out: another upstream has one of its name")
-			}
-			return list
+		other := owners[key]
+		switch {
+		case other == nil || other == u:
+			owners[key] = u
+			*list = append(*list, shownEntry{e, u})
+		case !u.clashes[key]:
+			u.clashes[key] = true
+			u.log.Warn().Str(kind, e.Key).Str("other", other.name).Msg("an entry of a list of an upstream is left out: another upstream has one of its name")
 		}
-		owners[key] = u
-		return append(list, shownEntry{e, u})
 	}
-	for _, u := range s.servers {
+	for _, u := range servers {
 		if u.catalog == nil {
 			continue
 		}
@@ -47,15 +46,16 @@ func (s *Set) joinLists() {
 			if prefix := u.config.Prefix; prefix != "" {
 				p = listEntry{prefix + p.Key, rawjson.WithMember(p.Raw, "name", prefix+p.Key)}
 			}
-			s.lists.prompts = join(s.lists.prompts, u, "prompt", p)
+			join(&l.prompts, u, "prompt", p)
 		}
 		for _, e := range u.catalog.Resources {
-			s.lists.resources = join(s.lists.resources, u, "resource", e)
+			join(&l.resources, u, "resource", e)
 		}
 		for _, e := range u.catalog.Templates {
-			s.lists.templates = join(s.lists.templates, u, "template", e)
+			join(&l.templates, u, "template", e)
 		}
 	}
+	return l
 }
 
 // changes reports which lists differ for clients from what they were.
@@ -66,7 +66,36 @@ func (l *lists) changes(from *lists) (prompts, resources bool) {
 	return !same(l.prompts, from.prompts), !same(l.resources, from.resources) || !same(l.templates, from.templates)
 }
 
-// entryPage is a page of a list of the upstreams', as a version knows its entries. A cursor says how many entries have been shown.
+// prompt is the server that has a prompt, nil if there is none.
+func (l *lists) prompt(name string) *Server { return owner(l.prompts, name) }
+
+// resource is the server that lists a URI or a template, or whose template the URI fits best; nil if there is none.
+func (l *lists) resource(uri string) *Server {
+	if u := owner(l.resources, uri); u != nil {
+		return u
+	}
+	if u := owner(l.templates, uri); u != nil {
+		return u
+	}
+	best, u := -1, (*Server)(nil)
+	for _, t := range l.templates {
+		if score := matchTemplate(t.Key, uri); score > best {
+			best, u = score, t.from
+		}
+	}
+	return u
+}
+
+func owner(list []shownEntry, key string) *Server {
+	for _, e := range list {
+		if e.Key == key {
+			return e.from
+		}
+	}
+	return nil
+}
+
+// entryPage is a page of a list, as a version knows its entries. A cursor says how many entries have been shown.
 func entryPage(v *mcp.Version, list []shownEntry, cursor string) (page []json.RawMessage, next string) {
 	shown, _ := readShown(cursor)
 	page = []json.RawMessage{}
@@ -104,32 +133,26 @@ func dressEntry(v *mcp.Version, entry json.RawMessage) json.RawMessage {
 
 // matchTemplate reports how well a URI fits a template (RFC 6570): how many bytes of the template stand in it as they are, or -1. It is
 // asked only where a URI belongs, so that what may be in a variable is left to its server.
-func matchTemplate(template, uri string) int {
-	literal, rest, found := strings.Cut(template, "{")
-	if !strings.HasPrefix(uri, literal) {
+func matchTemplate(template, uri string) (score int) {
+	literal, rest, more := strings.Cut(template, "{")
+	if !strings.HasPrefix(uri, literal) || !more && uri != literal {
 		return -1
 	}
-	score := len(literal)
-	for uri = uri[len(literal):]; found; {
-		if _, rest, found = strings.Cut(rest, "}"); !found {
+	for score, uri = len(literal), uri[len(literal):]; more; {
+		_, rest, more = strings.Cut(rest, "}")
+		if !more {
 			return -1 // it is no template
 		}
-		literal, rest, found = strings.Cut(rest, "{")
+		literal, rest, more = strings.Cut(rest, "{")
 		score += len(literal)
-		if !found { // the last one
-			if !strings.HasSuffix(uri, literal) {
-				return -1
-			}
-			return score
-		}
 		at := strings.Index(uri, literal)
-		if at < 0 {
+		if !more {
+			at = len(uri) - len(literal)
+		}
+		if at < 0 || !strings.HasPrefix(uri[at:], literal) {
 			return -1
 		}
 		uri = uri[at+len(literal):]
-	}
-	if uri != "" {
-		return -1
 	}
 	return score
 }

@@ -48,7 +48,7 @@ func (s *Set) Serve(srv *rpc.Server, runner *tasks.Runner, wraps bool, o tools.S
 		srv.Prepare(func(ctx context.Context, c *rpc.Caller) {
 			s.Meet(c)
 			s.recall()
-			s.needFresh(ctx, func(u *Server) bool { return s.catalogOf(u) == nil })
+			s.needFresh(ctx, func(u *Server) bool { return !s.knows(u) })
 		})
 	}
 	srv.Introduce(func(c *rpc.Caller, info mcp.Implementation, instructions string) (mcp.Implementation, string) {
@@ -56,7 +56,8 @@ func (s *Set) Serve(srv *rpc.Server, runner *tasks.Runner, wraps bool, o tools.S
 		return s.introduce(info, instructions, wraps)
 	})
 	srv.OnSession(func(c *rpc.Caller) {
-		if !s.open(c) {
+		s.session.begin(c)
+		if !s.Meet(c) {
 			return // nothing was declared that could change, be there upstreams later
 		}
 		for method, changes := range map[string]*rpc.Broadcast{"notifications/prompts/list_changed": &s.promptChanges, "notifications/resources/list_changed": &s.resourceChanges} {
@@ -86,11 +87,28 @@ func (s *Set) handle(srv *rpc.Server, era rpc.Era, method string, h rpc.Handler)
 	})
 }
 
-// catalogOf is what an upstream has, nil if that is not known.
-func (s *Set) catalogOf(u *Server) *catalog {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return u.catalog
+// rootsChanged tells the servers that the client's roots have changed.
+func (s *Set) rootsChanged() {
+	servers, _ := s.all()
+	for _, u := range servers {
+		if l := u.up(); l != nil && l.client.Era() == rpc.Handshake && u.capabilities.Roots != nil {
+			_ = l.client.Notify("notifications/roots/list_changed", nil) // fails only when the server is gone
+		}
+	}
+}
+
+// setLevel answers logging/setLevel: for all servers, also those that start later.
+func (s *Set) setLevel(ctx context.Context, _ *rpc.Caller, params json.RawMessage) (any, error) {
+	if err := s.session.setLevel(rawjson.StringMember(params, "level")); err != nil {
+		return nil, err
+	}
+	servers, _ := s.all()
+	for _, u := range servers {
+		if l := u.up(); l != nil {
+			s.session.tellLevel(ctx, l.client, u.log)
+		}
+	}
+	return struct{}{}, nil
 }
 
 // declare adds what the upstreams can do, and what one may be able to that has not said so yet.
@@ -146,14 +164,6 @@ func (s *Set) introduce(info mcp.Implementation, instructions string, wraps bool
 	return info, strings.Join(parts, "\n\n")
 }
 
-// title names an upstream to a model.
-func (u *Server) title() string {
-	if u.config.Prefix == "" {
-		return u.name
-	}
-	return u.name + " (tools and prompts whose names begin with " + u.config.Prefix + ")"
-}
-
 func (s *Set) listPrompts(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	cursor, err := rpc.Cursor(params)
 	if err != nil {
@@ -204,13 +214,6 @@ func (s *Set) Changes() (prompts, resources *rpc.Broadcast) {
 	return &s.promptChanges, &s.resourceChanges
 }
 
-// joined are the lists of all upstreams.
-func (s *Set) joined() lists {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.lists
-}
-
 // Hints are the caching hints for a list of the upstreams'.
 func (s *Set) Hints() mcp.Cacheable {
 	ttl := listTTL
@@ -220,34 +223,26 @@ func (s *Set) Hints() mcp.Cacheable {
 	return mcp.Cacheable{TTLMs: ttl.Milliseconds(), CacheScope: "private"}
 }
 
-// prompt finds the upstream that has a prompt, and the name that it has there.
-func (s *Set) prompt(ctx context.Context, name string) (*Server, string) {
-	find := func() *Server {
-		for _, p := range s.joined().prompts {
-			if p.Key == name {
-				return p.from
-			}
-		}
-		return nil
-	}
+// forwardPrompt passes on a request about a prompt to the server that has it; params makes the request's of the name that it has there.
+func (s *Set) forwardPrompt(ctx context.Context, c *rpc.Caller, name, method string, params func(theirs string) json.RawMessage) (json.RawMessage, error) {
 	s.recall()
-	u := find()
+	lists := s.joined()
+	u := lists.prompt(name)
 	if u == nil {
-		s.needFresh(ctx, func(u *Server) bool { return strings.HasPrefix(name, u.config.Prefix) })
-		if u = find(); u == nil {
-			return nil, ""
-		}
+		s.needFresh(ctx, func(u *Server) bool { return u.mayHave(name) })
+		lists = s.joined()
+		u = lists.prompt(name)
 	}
-	return u, name[len(u.config.Prefix):]
-}
-
-func (s *Set) getPrompt(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
-	name := rawjson.StringMember(params, "name")
-	u, theirs := s.prompt(ctx, name)
 	if u == nil {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "unknown prompt: %.100q", name)
 	}
-	result, err := s.forward(ctx, c, u, "prompts/get", rawjson.WithMember(params, "name", theirs))
+	return s.forward(ctx, c, u, method, params(name[len(u.config.Prefix):]))
+}
+
+func (s *Set) getPrompt(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+	result, err := s.forwardPrompt(ctx, c, rawjson.StringMember(params, "name"), "prompts/get", func(theirs string) json.RawMessage {
+		return rawjson.WithMember(params, "name", theirs)
+	})
 	return dressPrompt(c.Version, result), err
 }
 
@@ -256,12 +251,9 @@ func (s *Set) complete(ctx context.Context, c *rpc.Caller, params json.RawMessag
 	ref := rawjson.Member(params, "ref")
 	switch rawjson.StringMember(ref, "type") {
 	case "ref/prompt":
-		name := rawjson.StringMember(ref, "name")
-		u, theirs := s.prompt(ctx, name)
-		if u == nil {
-			return nil, rpc.Errorf(mcp.CodeInvalidParams, "unknown prompt: %.100q", name)
-		}
-		return s.forward(ctx, c, u, "completion/complete", rawjson.WithMember(params, "ref", rawjson.WithMember(ref, "name", theirs)))
+		return s.forwardPrompt(ctx, c, rawjson.StringMember(ref, "name"), "completion/complete", func(theirs string) json.RawMessage {
+			return rawjson.WithMember(params, "ref", rawjson.WithMember(ref, "name", theirs))
+		})
 	case "ref/resource":
 		return s.forwardURI(ctx, c, rawjson.StringMember(ref, "uri"), "completion/complete", params)
 	}

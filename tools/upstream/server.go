@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -22,22 +23,10 @@ import (
 // Server is another MCP server, whose tools stand among runnel's own.
 //
 // It starts when something of its own is needed, not before: some hosts start their servers only to see what they are. What it had
-// when it ran last is known meanwhile (upstreamcatalog.go). It is started again, after a pause that grows, as its restart policy says. While it is down its tools stay in the list, and a
-// call waits a little for it; when it is not to be started again, they leave the list.
-//
-// Goroutines: run's, which starts the server and waits for its end; per connection one that pings, one that
-// holds the subscription to the list of a server of the stateless era, and those of rpc.Client.
+// when it ran last is known meanwhile (kept.go). It is started again, after a pause that grows, as its restart policy says. While it is
+// down its tools stay in the list, and a call waits a little for it; when it is not to be started again, they leave the list.
 type Server struct {
-	name      string
-	config    config.Upstream
-	dir       string
-	env       []string
-	version   string // of runnel
-	log       zerolog.Logger
-	hungAfter time.Duration
-	times     times
-
-	set          *Set                   // that it belongs to; set before it can be called
+	*definition
 	capabilities mcp.ClientCapabilities // that it is told; set with remember
 	remember     sync.Once
 
@@ -46,13 +35,13 @@ type Server struct {
 	begin   sync.Once
 	settled chan struct{} // closed when the tools are known, when the first start has failed, or when it takes too long
 
-	// Of the set that it belongs to, and guarded by that one's lock.
+	// Of the Set that it belongs to, and guarded by that one's lock.
+	session *session        // set before it can be called
+	subs    *subscriptions  // likewise
 	told    bool            // it has said what it has, or it is not started again
 	catalog *catalog        // what it has, or had when it ran last; nil: not known, or it is not started again
 	tools   []tools.Tool    // of it that are wanted
 	clashes map[string]bool // names that were taken, and warned of
-
-	subscriptions subscriptions
 
 	mu      sync.Mutex
 	link    *link         // nil: it is being started, pauses before a start, or is over
@@ -63,52 +52,70 @@ type Server struct {
 	retired bool // it ends with its last call
 }
 
-// times are the times of an upstream, which tests shorten.
-type times struct {
-	start     time.Duration // a server may take to start: npx downloads it then
-	list      time.Duration // who asks for the list of tools waits for a server that starts
-	call      time.Duration // a call waits for a server that is down
-	pause     time.Duration // first pause before a start, doubled with each failure
-	longest   time.Duration // longest pause
-	steady    time.Duration // a server that has run so long has started well: the next pause is the first one
-	pingAfter time.Duration // silence of a server that has calls
-	exit      time.Duration // the failure of a call waits for how the server ended
-	relist    time.Duration // least time between two looks at lists that change
-}
-
-var defaultTimes = times{
-	start:     2 * time.Minute,
-	list:      10 * time.Second, // hosts wait for a list for 30 s or more, and not all listen to its changes
-	call:      10 * time.Second,
-	pause:     500 * time.Millisecond,
-	longest:   time.Minute,
-	steady:    time.Minute,
-	pingAfter: 10 * time.Second,
-	exit:      2 * time.Second,
-	relist:    rpc.ListPace,
-}
-
-func newServer(name string, conf config.Upstream, dir string, env []string, log zerolog.Logger) *Server {
-	conf.Restart = cmp.Or(conf.Restart, "on-failure")
+// New checks a configuration and makes the server of a name, which starts when its tools are needed first. What is wrong with it is a
+// *config.Error.
+func New(name string, conf config.Upstream, env config.Environment, log zerolog.Logger) (*Server, error) {
+	def, err := define(name, conf, env, log)
+	if err != nil {
+		return nil, err
+	}
 	u := &Server{
-		name: name, config: conf, dir: dir, env: env, times: defaultTimes, hungAfter: time.Duration(config.DefaultHungAfter),
-		log:     log.With().Str("upstream", name).Logger(),
-		settled: make(chan struct{}),
-		clashes: map[string]bool{},
-
-		set:          NewSet(&tools.Registry{}), // until it is added to one
+		definition:   def,
 		capabilities: remote.Capabilities(true),
+		settled:      make(chan struct{}),
+		session:      &session{},
+		subs:         &subscriptions{log: def.log, byURI: map[string]*subscription{}},
+		clashes:      map[string]bool{},
 		changed:      make(chan struct{}),
 	}
-	if conf.HungAfter != nil {
-		u.hungAfter = time.Duration(*conf.HungAfter)
-	}
 	u.ctx, u.stop = context.WithCancel(context.Background())
-	return u
+	return u, nil
+}
+
+// Servers makes the servers that a config describes, sorted by name. They run in the directory of the config file, in an environment of
+// vars ("NAME=value"; nil = runnel's own). version is runnel's, which they are told.
+func Servers(c *config.Config, vars []string, version string, log zerolog.Logger) (list []*Server, err error) {
+	env := config.Environment{Dir: c.Dir(), Vars: vars, Version: version}
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {
+		u, err := New(name, c.Upstreams[name], env, log)
+		if err != nil {
+			errs = append(errs, c.Locate(config.Join("upstreams", name), err))
+			continue
+		}
+		list = append(list, u)
+	}
+	return list, config.JoinErrors(errs)
 }
 
 // Name is the name in the config.
 func (u *Server) Name() string { return u.name }
+
+// Program finds the program of the server.
+func (u *Server) Program() (string, error) { return u.program() }
+
+// Probed is what a server said when it was tried.
+type Probed struct {
+	Server   mcp.Implementation
+	Protocol string
+	Tools    int // that runnel would serve
+	After    time.Duration
+}
+
+// Probe starts the server as a session would, asks for its tools, and ends it. The error says why it cannot be used.
+func (u *Server) Probe(ctx context.Context, limit time.Duration) (Probed, error) {
+	defer context.AfterFunc(ctx, u.stop)()
+	defer u.stop()
+	u.times.start = limit
+	began := time.Now()
+	l, _, has, err := u.start()
+	if err != nil {
+		return Probed{}, err
+	}
+	p := Probed{l.client.Server(), l.client.Version().Name, len(has.tools(u.definition, zerolog.Nop())), time.Since(began)}
+	_ = l.client.Close() // how it ends is its own affair
+	return p, nil
+}
 
 // run starts the server, again and again as the policy says, until it is not wanted any more. publish takes what it has; nil
 // means nothing any more.
@@ -133,7 +140,7 @@ func (u *Server) run(publish func(*catalog)) {
 		}
 		failed := err != nil
 		if !failed {
-			err = errors.New("the server ended (exit code 0)")
+			err = errEnded
 		}
 		if !u.config.Restart.Again(failed) {
 			u.log.Error().Err(err).Str("restart", string(u.config.Restart)).Msg("upstream has ended: its tools are gone")
@@ -155,47 +162,60 @@ func (u *Server) run(publish func(*catalog)) {
 	}
 }
 
-// Program finds the program of the server.
-func (u *Server) Program() (string, error) {
-	path, _ := process.LookupEnv(u.env, "PATH")
-	return process.FindProgram(u.config.Command[0], u.dir, path)
-}
+// errEnded is how a server ends that nothing is wrong with.
+var errEnded = errors.New("the server ended (exit code 0)")
 
 // start starts the server and reads what it has.
-func (u *Server) start() (*link, *catalog, error) {
-	program, err := u.Program()
+func (u *Server) start() (*link, *lastWords, *catalog, error) {
+	program, err := u.program()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	ctx, cancel := context.WithTimeoutCause(u.ctx, u.times.start, fmt.Errorf("it did not start within %v", u.times.start))
 	defer cancel()
 	process.SealInherited()
 	mark := process.NewMark()
-	l := newLink(u)
+	stderr := &lastWords{log: u.log}
+	l := newLink(u.definition, u.session, u.subs)
 	l.client, err = rpc.Dial(ctx, rpc.DialOptions{
 		Command:        append([]string{program}, u.config.Command[1:]...),
 		Env:            append(slices.Clip(u.env), mark), // it takes the place of one that runnel itself has
 		Dir:            u.dir,
-		Stderr:         l.stderr,
-		OnStart:        l.stderr.forget,
-		Guard:          guardGroup(u.log),
+		Stderr:         stderr,
+		OnStart:        stderr.forget,
+		Guard:          u.guard,
 		EndGroup:       func(pgid int) { process.EndFamily(pgid, mark) },
 		Info:           mcp.Implementation{Name: "runnel", Version: u.version},
 		Capabilities:   u.capabilities,
 		Log:            u.log,
-		OnMessage:      func([]byte) { l.touch() },
+		OnMessage:      func([]byte) { l.silence.touch() },
 		OnNotification: l.notification,
 		OnRequest:      l.request,
 	})
 	if err != nil {
-		return nil, nil, l.stderr.explain(fmt.Errorf("cannot start: %w", err))
+		return nil, nil, nil, stderr.explain(fmt.Errorf("cannot start: %w", err))
 	}
-	has, err := l.catalog(ctx)
+	has, err := u.read(ctx, l)
 	if err != nil {
 		_ = l.client.Close()
-		return nil, nil, l.stderr.explain(err)
+		return nil, nil, nil, stderr.explain(err)
 	}
-	return l, has, nil
+	return l, stderr, has, nil
+}
+
+// guard makes the guard end the server's processes when runnel is gone.
+func (u *Server) guard(pgid int) (release func()) {
+	if err := process.Guard(pgid); err != nil {
+		u.log.Warn().Err(err).Msg("a server is not guarded: it may outlive a runnel that is killed")
+	}
+	return func() { process.Release(pgid) }
+}
+
+// read reads what the server has.
+func (u *Server) read(ctx context.Context, l *link) (*catalog, error) {
+	ctx, cancel := context.WithTimeout(ctx, u.times.start)
+	defer cancel()
+	return readCatalog(ctx, l.client, u.log)
 }
 
 // serve starts the server once and returns when it has ended, and how: nil = with exit code 0.
@@ -204,7 +224,7 @@ func (u *Server) serve(publish func(*catalog)) error {
 		return err
 	}
 	began := time.Now()
-	l, has, err := u.start()
+	l, stderr, has, err := u.start()
 	if err != nil {
 		return err
 	}
@@ -214,29 +234,13 @@ func (u *Server) serve(publish func(*catalog)) error {
 	u.log.Info().Str("server", client.Server().Name).Str("protocol", client.Version().Name).Int("tools", len(has.Tools)).
 		Stringer("after", time.Since(began).Round(time.Millisecond)).Msg("upstream is up")
 	var background sync.WaitGroup
-	background.Go(l.watch)
+	background.Go(func() { l.silence.watch(client, u.definition) })
 	background.Go(l.listen)
 	background.Go(func() {
-		l.setLevel(client.Context())
-		u.subscriptions.renew(l)
+		u.session.tellLevel(client.Context(), client, u.log)
+		u.subs.renew(client)
 	})
-	relist := l.relist
-	var rest <-chan time.Time // until the lists are read again
-	for client.Err() == nil && u.ctx.Err() == nil {
-		select {
-		case <-relist:
-			if has, err := l.catalog(u.ctx); err == nil {
-				publish(has)
-			} else if client.Err() == nil && u.ctx.Err() == nil {
-				u.log.Warn().Err(err).Msg("upstream: its lists cannot be read again")
-			}
-			relist, rest = nil, time.After(u.times.relist)
-		case <-rest:
-			relist = l.relist
-		case <-client.Done():
-		case <-u.ctx.Done():
-		}
-	}
+	u.relist(l, has, publish)
 	hung := errors.Is(client.Err(), errHung)
 	u.connect(nil, errors.New("it is being stopped"), false) // before the calls on it end: who calls again then gets the next one
 	if hung {
@@ -250,19 +254,42 @@ func (u *Server) serve(publish func(*catalog)) error {
 	case u.ctx.Err() != nil:
 		err = errors.New("it was stopped")
 	case err != nil:
-		err = l.stderr.explain(err)
+		err = stderr.explain(err)
 	}
-	l.end(cmp.Or(err, errors.New("the server ended (exit code 0)")))
+	l.end(cmp.Or(err, errEnded))
 	return err
 }
 
-// guardGroup makes the guard end a server's processes when runnel is gone.
-func guardGroup(log zerolog.Logger) func(pgid int) func() {
-	return func(pgid int) func() {
-		if err := process.Guard(pgid); err != nil {
-			log.Warn().Err(err).Msg("a server is not guarded: it may outlive a runnel that is killed")
+// relist reads the lists again when they have changed, at most once a second, and a few times more, after
+// pauses that grow, when one of them could not be read. It ends with the connection, or when the server is not wanted any more.
+func (u *Server) relist(l *link, has *catalog, publish func(*catalog)) {
+	var again <-chan time.Time // nil: the lists are whole
+	retry := u.times.relist
+	for changed, rest := l.relist, (<-chan time.Time)(nil); ; {
+		if again == nil && !has.isWhole() && retry <= u.times.longest {
+			again = time.After(retry)
+			retry *= 2
 		}
-		return func() { process.Release(pgid) }
+		select {
+		case <-rest:
+			changed = l.relist
+			continue
+		case <-l.client.Done():
+			return
+		case <-u.ctx.Done():
+			return
+		case <-changed:
+		case <-again:
+			again = nil
+		}
+		next, err := u.read(u.ctx, l)
+		if err == nil {
+			has = next
+			publish(has)
+		} else if l.client.Err() == nil && u.ctx.Err() == nil {
+			u.log.Warn().Err(err).Msg("upstream: its lists cannot be read again")
+		}
+		changed, rest = nil, time.After(u.times.relist)
 	}
 }
 
@@ -272,6 +299,13 @@ func (u *Server) connect(l *link, down error, over bool) {
 	u.link, u.down, u.over = l, down, over
 	close(u.changed)
 	u.changed = make(chan struct{})
+}
+
+// up is the connection, nil if there is none.
+func (u *Server) up() *link {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.link
 }
 
 // connected waits until the server is there, for a while.
@@ -298,27 +332,15 @@ func (u *Server) connected(ctx context.Context) (*link, error) {
 	}
 }
 
-// failure is an error for who calls one of its tools.
-func (u *Server) failure(err error) error { return fmt.Errorf("upstream %s: %w", u.name, err) }
-
-// enter counts a call until leave, and waits for the server, which it starts if nobody has: what it has may be known from when it ran
-// last. It fails when the upstream is not wanted any more.
-func (u *Server) enter(ctx context.Context) (*link, error) {
+// enter counts a call until leave. It fails when the server is not wanted any more.
+func (u *Server) enter() error {
 	u.mu.Lock()
-	retired := u.retired
-	if !retired {
-		u.calls++
+	defer u.mu.Unlock()
+	if u.retired {
+		return u.failure(errors.New("it was taken out of the config"))
 	}
-	u.mu.Unlock()
-	if retired {
-		return nil, u.failure(errors.New("it was taken out of the config"))
-	}
-	u.begin.Do(func() { u.set.start(u) })
-	l, err := u.connected(ctx)
-	if err != nil {
-		u.leave()
-	}
-	return l, err
+	u.calls++
+	return nil
 }
 
 func (u *Server) leave() {
@@ -329,16 +351,11 @@ func (u *Server) leave() {
 	}
 }
 
-// retire ends the upstream when its last call has.
+// retire ends the server when its last call has.
 func (u *Server) retire() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.retired = true; u.calls == 0 {
 		u.stop()
 	}
-}
-
-// takes reports whether a tool of the server's is wanted.
-func (u *Server) takes(tool string) bool {
-	return !slices.Contains(u.config.Deny, tool) && (len(u.config.Allow) == 0 || slices.Contains(u.config.Allow, tool))
 }

@@ -146,7 +146,7 @@ func TestHungUpstreamIsTakenOutFirst(t *testing.T) {
 		_, _, err := b.call("hang", &tools.Call{})
 		ended <- err
 	}()
-	for late := time.Now().Add(watchdog); !l.busy(); time.Sleep(time.Millisecond) {
+	for late := time.Now().Add(watchdog); l.silence.owed.Load() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(late) {
 			t.Fatal("the server is not called")
 		}
@@ -449,7 +449,7 @@ func TestUpstreamsAreReplaced(t *testing.T) {
 	case <-time.After(watchdog):
 		t.Error("what was taken out goes on")
 	}
-	if _, err := gone.enter(t.Context()); err == nil {
+	if err := gone.enter(); err == nil {
 		t.Error("what was taken out can be called")
 	}
 }

@@ -4,6 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rs/zerolog"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -12,38 +16,42 @@ import (
 	"runnel/tools/remote"
 )
 
-// Meet takes note of who asks first: what that client can do is what upstreams are told that they may ask for. It reports whether there
-// are upstreams.
-func (s *Set) Meet(c *rpc.Caller) bool {
+// session is the client of the servers: it takes what they say and ask outside of calls.
+type session struct {
+	mu    sync.Mutex
+	first *rpc.Caller // who asked for anything first: servers are told what it can do; nil: nobody yet
+	open  *rpc.Caller // of the handshake era; nil: there is none
+	level string      // from which on servers shall send log messages; "": nobody has said
+}
+
+func (s *session) meet(c *rpc.Caller) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.client == nil {
-		s.client = c
+	if s.first == nil {
+		s.first = c
 	}
-	return len(s.servers) > 0
 }
 
-// open takes note of the session: it takes what upstreams say and ask outside of calls.
-func (s *Set) open(c *rpc.Caller) (any bool) {
-	any = s.Meet(c)
+// begin opens the session.
+func (s *session) begin(c *rpc.Caller) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.session = c
-	return any
+	s.open = c
 }
 
-func (s *Set) openSession() *rpc.Caller {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.session
+// now returns the session, nil if there is none, and the level of its log messages.
+func (s *session) now() (c *rpc.Caller, level string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open, s.level
 }
 
-// clientCapabilities are what upstreams are told of runnel: what it does itself, and what the client does. One of the stateless era says
+// capabilities are what servers are told of runnel: what it does itself, and what the client does. One of the stateless era says
 // that anew with each request, so that calls may ask for more than the first request allows.
-func (s *Set) clientCapabilities() mcp.ClientCapabilities {
-	s.mu.RLock()
-	c := s.client
-	s.mu.RUnlock()
+func (s *session) capabilities() mcp.ClientCapabilities {
+	s.mu.Lock()
+	c := s.first
+	s.mu.Unlock()
 	if c == nil {
 		return remote.Capabilities(true)
 	}
@@ -55,25 +63,31 @@ func (s *Set) clientCapabilities() mcp.ClientCapabilities {
 	return caps
 }
 
-// tellSession passes a notification on, if there is a session. It is dropped where very much is unread.
-func (s *Set) tellSession(method string, params json.RawMessage) {
-	if c := s.openSession(); c != nil {
+// tell passes a notification on, if there is a session. It is dropped where very much is unread.
+func (s *session) tell(method string, params json.RawMessage) {
+	if c, _ := s.now(); c != nil {
 		_ = c.TryNotify(method, params) // fails only when nobody is there to read it
 	}
+}
+
+// ask puts a request of a server's to the session.
+func (s *session) ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	if c, _ := s.now(); c != nil {
+		return tools.Request(ctx, c, method, params)
+	}
+	return nil, rpc.Errorf(mcp.CodeInternalError, "%s: no call is under way: there is nobody to ask", method)
 }
 
 // logLevels are the levels of log messages, the least severe first.
 var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
-// passMessage passes on a log message of an upstream: to the session, from the level on that it has asked for, or to the client of
-// the call, if it asked for log messages with it. c is nil if the message is of no call, or nobody knows of which.
-func (s *Set) passMessage(c *call, params json.RawMessage) {
-	s.mu.RLock()
-	to, least := s.session, s.level
-	s.mu.RUnlock()
-	if c != nil && c.caller != nil && c.caller.Era == rpc.Stateless {
-		to, least = c.caller, ""
-		if _ = json.Unmarshal(to.Meta.LogLevel, &least); least == "" {
+// logMessage passes on a log message of a server: to the session, from the level on that it has asked for, or to the client of the call, if
+// it asked for log messages with it. caller is nil if the message is of no call, or nobody knows of which.
+func (s *session) logMessage(caller *rpc.Caller, params json.RawMessage) {
+	to, least := s.now()
+	if caller != nil && caller.Era == rpc.Stateless {
+		to, least = caller, rawjson.Unquote(caller.Meta.LogLevel)
+		if least == "" {
 			return // "the server MUST NOT send notifications/message" then (2026-07-28 server/utilities/logging)
 		}
 	}
@@ -82,64 +96,48 @@ func (s *Set) passMessage(c *call, params json.RawMessage) {
 	}
 }
 
-// setLevel answers logging/setLevel: for all upstreams, also those that start later.
-func (s *Set) setLevel(ctx context.Context, _ *rpc.Caller, params json.RawMessage) (any, error) {
-	level := rawjson.StringMember(params, "level")
+// setLevel takes the level of log messages, also for servers that start later.
+func (s *session) setLevel(level string) error {
 	if !slices.Contains(logLevels, level) {
-		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.level must be one of %v", logLevels)
+		return rpc.Errorf(mcp.CodeInvalidParams, "params.level must be one of %v", logLevels)
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.level = level
-	list := s.servers
-	s.mu.Unlock()
-	for _, u := range list {
-		u.mu.Lock()
-		l := u.link
-		u.mu.Unlock()
-		if l != nil {
-			l.setLevel(ctx)
-		}
-	}
-	return struct{}{}, nil
+	return nil
 }
 
-// setLevel tells the server from which level on it shall send log messages, if anybody has said so.
-func (l *link) setLevel(ctx context.Context) {
-	r := l.u.set
-	r.mu.RLock()
-	level := r.level
-	r.mu.RUnlock()
-	if level == "" || l.client.Era() == rpc.Stateless || l.client.Capabilities().Logging == nil {
+// tellLevel tells a server from which level on it shall send log messages, if anybody has said so.
+func (s *session) tellLevel(ctx context.Context, client *rpc.Client, log zerolog.Logger) {
+	_, level := s.now()
+	if level == "" || client.Era() == rpc.Stateless || client.Capabilities().Logging == nil {
 		return
 	}
-	if err := l.client.Call(ctx, "logging/setLevel", map[string]string{"level": level}, nil); err != nil {
-		l.u.log.Debug().Err(err).Msg("upstream does not take the level of log messages")
+	if err := client.Call(ctx, "logging/setLevel", map[string]string{"level": level}, nil); err != nil {
+		log.Debug().Err(err).Msg("upstream does not take the level of log messages")
 	}
 }
 
-// rootsChanged tells the upstreams that the client's roots have changed.
-func (s *Set) rootsChanged() {
-	s.mu.RLock()
-	list := s.servers
-	s.mu.RUnlock()
-	for _, u := range list {
-		u.mu.Lock()
-		l := u.link
-		u.mu.Unlock()
-		if l != nil && l.client.Era() == rpc.Handshake && u.capabilities.Roots != nil {
-			_ = l.client.Notify("notifications/roots/list_changed", nil) // fails only when the server is gone
-		}
+// forwarded are params without what is between runnel and its own client.
+func forwarded(params json.RawMessage) json.RawMessage {
+	if len(params) == 0 {
+		return json.RawMessage("{}")
 	}
-}
-
-// askClient puts a request of a server's to the client: to that of the call which it belongs to, if that can be told, else to the session.
-func (l *link) askClient(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-	params = forwarded(params)
-	if c := l.only(params); c != nil && c.caller != nil {
-		return c.in.Request(ctx, method, params)
+	meta := rawjson.Member(params, "_meta")
+	if meta == nil {
+		return params
 	}
-	if c := l.u.set.openSession(); c != nil {
-		return tools.Request(ctx, c, method, params)
+	kept := map[string]json.RawMessage{}
+	if rawjson.IsObject(meta) {
+		rawjson.EachMember(meta, func(name, value []byte) bool {
+			if n := string(name); !strings.HasPrefix(n, "io.modelcontextprotocol/") && n != "progressToken" {
+				kept[n] = value
+			}
+			return true
+		})
 	}
-	return nil, rpc.Errorf(mcp.CodeInternalError, "%s: no call is under way: there is nobody to ask", method)
+	if len(kept) == 0 {
+		return rawjson.WithMember(params, "_meta", nil)
+	}
+	return rawjson.WithMember(params, "_meta", kept)
 }

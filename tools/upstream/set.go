@@ -8,28 +8,29 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"runnel/rpc"
+	"github.com/rs/zerolog"
 
+	"runnel/rpc"
+	"runnel/rpc/mcp"
 	"runnel/tools"
+	"runnel/tools/config"
 )
 
 // Set are the tools of a registry together with other servers, whose tools join them, and whose prompts and resources it lists.
 type Set struct {
 	Tools *tools.Registry
 
-	runs  sync.WaitGroup
-	only  string      // see Narrow
-	shown atomic.Bool // somebody has seen a list
+	runs    sync.WaitGroup
+	only    string      // see Narrow
+	shown   atomic.Bool // somebody has seen a list
+	session session
 
 	promptChanges, resourceChanges rpc.Broadcast // of its lists
 
-	mu      sync.RWMutex
-	servers []*Server   // by name
-	lists   lists       // of what they have beside tools
-	dir     string      // see KeepIn
-	client  *rpc.Caller // the first who asked for anything: its capabilities are those that upstreams are told; nil: nobody yet
-	session *rpc.Caller // of the handshake era: takes what upstreams say and ask outside of calls; nil: there is none
-	level   string      // see setLevel
+	mu      sync.RWMutex // taken before that of Tools
+	servers []*Server    // by name
+	lists   lists        // of what they have beside tools
+	dir     string       // see KeepIn
 	closed  bool
 }
 
@@ -37,7 +38,7 @@ type Set struct {
 func NewSet(registry *tools.Registry) *Set { return &Set{Tools: registry} }
 
 // Add adds a server, whose tools, prompts and resources join the lists when it has told them. A tool of runnel's own wins over one of its
-// name, and of two upstreams the one whose name comes first.
+// name, and of two servers the one whose name comes first.
 func (s *Set) Add(u *Server) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,12 +46,12 @@ func (s *Set) Add(u *Server) error {
 	if taken {
 		return fmt.Errorf("two upstreams are named %q", u.name)
 	}
-	u.set = s
+	u.session = &s.session
 	s.servers = slices.Insert(s.servers, i, u)
 	return nil
 }
 
-// Close ends all upstreams and returns when nothing is left of them. Calls of theirs fail.
+// Close ends all servers and returns when nothing is left of them. Calls of theirs fail.
 func (s *Set) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -61,17 +62,46 @@ func (s *Set) Close() {
 	s.runs.Wait()
 }
 
-// KeepIn keeps what upstreams have in a directory, for the next runnel: that of the state.
+// KeepIn keeps what servers have in a directory, for the next runnel: that of the state.
 func (s *Set) KeepIn(dir string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dir = dir
 }
 
-// Narrow says that the only client will use no tool but the one of a name: no upstream is started that cannot have it.
+// Narrow says that the only client will use no tool but the one of a name: no server is started that cannot have it.
 func (s *Set) Narrow(tool string) { s.only = tool }
 
-// Need starts the upstreams that have not been started, and waits until it is known what they have; not longer than an upstream may
+// all returns the servers and where what they have is kept.
+func (s *Set) all() (servers []*Server, dir string) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.servers, s.dir
+}
+
+// joined are the lists of all servers.
+func (s *Set) joined() lists {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.lists
+}
+
+// knows reports whether it is known what a server has.
+func (s *Set) knows(u *Server) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return u.catalog != nil
+}
+
+// Meet takes note of who asks first: what that client can do is what servers are told that they may ask for. It reports whether there
+// are servers.
+func (s *Set) Meet(c *rpc.Caller) bool {
+	s.session.meet(c)
+	servers, _ := s.all()
+	return len(servers) > 0
+}
+
+// Need starts the servers that have not been started, and waits until it is known what they have; not longer than a server may
 // keep a client waiting: what comes later is told as a change of the list.
 func (s *Set) Need(ctx context.Context, c *rpc.Caller) {
 	s.Meet(c)
@@ -80,98 +110,120 @@ func (s *Set) Need(ctx context.Context, c *rpc.Caller) {
 		s.NeedTool(ctx, s.only)
 		return
 	}
-	s.recall()
-	for _, u := range s.begin(func(*Server) bool { return true }) {
-		if s.catalogOf(u) == nil {
-			u.awaitSettled(ctx)
-		}
+	servers, _ := s.all()
+	for _, u := range servers {
+		s.start(u)
 	}
+	s.await(ctx, servers, func(u *Server) bool { return !s.knows(u) })
 }
 
-// NeedTool is Need for the upstreams that may have a tool, none if its name is known.
+// NeedTool is Need for the servers that may have a tool, none if its name is known.
 func (s *Set) NeedTool(ctx context.Context, name string) {
 	s.recall()
 	if s.Tools.Lookup(name) == nil {
-		s.needFresh(ctx, func(u *Server) bool { return strings.HasPrefix(name, u.config.Prefix) })
+		s.needFresh(ctx, func(u *Server) bool { return u.mayHave(name) })
 	}
 }
 
-// needFresh is Need for what some of the upstreams have now, whatever they had when they ran last.
+// needFresh is Need for what some of the servers have now, whatever they had when they ran last.
 func (s *Set) needFresh(ctx context.Context, wanted func(*Server) bool) {
-	for _, u := range s.begin(wanted) {
-		u.awaitSettled(ctx)
-	}
-}
-
-// begin starts some of the upstreams.
-func (s *Set) begin(wanted func(*Server) bool) (begun []*Server) {
-	s.mu.RLock()
-	list := s.servers
-	s.mu.RUnlock()
-	for _, u := range list {
+	var begun []*Server
+	servers, _ := s.all()
+	for _, u := range servers {
 		if wanted(u) {
-			u.begin.Do(func() { s.start(u) })
+			s.start(u)
 			begun = append(begun, u)
 		}
 	}
-	return begun
+	s.await(ctx, begun, func(*Server) bool { return true })
 }
 
-func (u *Server) awaitSettled(ctx context.Context) {
-	select {
-	case <-u.settled:
-	case <-ctx.Done():
+// await waits for some of the servers until it is known what they have.
+func (s *Set) await(ctx context.Context, servers []*Server, wanted func(*Server) bool) {
+	for _, u := range servers {
+		if !wanted(u) {
+			continue
+		}
+		select {
+		case <-u.settled:
+		case <-ctx.Done():
+		}
 	}
 }
 
-// recall reads what the upstreams had when they ran last.
+// recall reads what the servers had when they ran last.
 func (s *Set) recall() {
-	s.mu.RLock()
-	list, dir := s.servers, s.dir
-	s.mu.RUnlock()
-	for _, u := range list {
+	servers, dir := s.all()
+	for _, u := range servers {
 		u.remember.Do(func() {
-			u.capabilities = s.clientCapabilities()
-			if c := u.recall(dir); c != nil {
+			u.capabilities = s.session.capabilities()
+			if c := loadCatalog(catalogFile(dir, u.definition, u.capabilities)); c != nil {
 				s.take(u, c, false)
 			}
 		})
 	}
 }
 
+// start starts a server, once.
 func (s *Set) start(u *Server) {
 	s.recall()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed || u.ctx.Err() != nil { // taken out of the config before it was needed
-		close(u.settled)
-		return
-	}
-	dir := s.dir
-	s.runs.Go(func() {
-		u.run(func(c *catalog) {
-			s.take(u, c, true)
-			if c != nil {
-				if err := u.keep(dir, c); err != nil {
+	u.begin.Do(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.closed || u.ctx.Err() != nil { // taken out of the config before it was needed
+			close(u.settled)
+			return
+		}
+		file := catalogFile(s.dir, u.definition, u.capabilities)
+		s.runs.Go(func() {
+			u.run(func(c *catalog) {
+				s.take(u, c, true)
+				if c == nil {
+					return
+				}
+				if err := c.keep(file); err != nil {
 					u.log.Debug().Err(err).Msg("what the upstream has is not kept: the next runnel has to start it for its lists")
 				}
-			}
+			})
 		})
 	})
 }
 
-// take takes what an upstream has, instead of what it had. told: it has just said so.
+// enter counts a call to a server until u.leave, and waits for the server, which it starts if nobody has: what it has may be known from
+// when it ran last.
+func (s *Set) enter(ctx context.Context, u *Server) (*link, error) {
+	if err := u.enter(); err != nil {
+		return nil, err
+	}
+	s.start(u)
+	l, err := u.connected(ctx)
+	if err != nil {
+		u.leave()
+	}
+	return l, err
+}
+
+// take takes what a server has, instead of what it had. told: it has just said so.
 func (s *Set) take(u *Server, c *catalog, told bool) {
-	var tools []tools.Tool
+	var list []tools.Tool
 	if c != nil {
-		tools = u.wanted(c.Tools, told)
+		log := u.log
+		if !told {
+			log = zerolog.Nop()
+		}
+		for _, spec := range c.tools(u.definition, log) {
+			list = append(list, &tool{set: s, u: u, spec: spec})
+		}
 	}
 	s.mu.Lock()
 	if !slices.Contains(s.servers, u) || u.told && !told { // it has been taken out of the config, or has been faster
 		s.mu.Unlock()
 		return
 	}
-	u.tools, u.catalog, u.told = tools, c, told
+	if c != nil {
+		c.complete(u.catalog)
+	}
+	u.tools, u.catalog, u.told = list, c, told
 	before := s.lists
 	newTools := s.join(s.Tools)
 	newPrompts, newResources := s.lists.changes(&before)
@@ -179,6 +231,25 @@ func (s *Set) take(u *Server, c *catalog, told bool) {
 	if s.shown.Load() {
 		s.tell(newTools, newPrompts, newResources)
 	}
+}
+
+// join makes the lists of what the servers have, and puts their tools into those of a registry; it reports whether clients see a
+// difference there. s.mu is held.
+func (s *Set) join(registry *tools.Registry) bool {
+	s.lists = joinLists(s.servers)
+	var list []tools.Tool
+	for _, u := range s.servers {
+		list = append(list, u.tools...)
+	}
+	changed, leftOut := registry.Join(list)
+	for _, t := range leftOut {
+		u := t.(*tool).u
+		if name := t.Describe().Name; !u.clashes[name] {
+			u.clashes[name] = true
+			u.log.Warn().Str("tool", name).Msg("a tool of an upstream is left out: there is another one of its name; give the upstream a prefix")
+		}
+	}
+	return changed
 }
 
 // tell tells which lists have changed.
@@ -194,7 +265,7 @@ func (s *Set) tell(tools, prompts, resources bool) {
 	}
 }
 
-// Whole reports whether the lists have what all upstreams have.
+// Whole reports whether the lists have what all servers have.
 func (s *Set) Whole() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -202,48 +273,77 @@ func (s *Set) Whole() bool {
 }
 
 // Replace takes the tools and the servers of another set instead of its own. Servers that are the same go on, others end with their last
-// call. Clients that listen are told, if what they can see is not the same.
+// call. Clients that listen are told, if what they can see is not the same. Who subscribed to a resource of a server that does not go on
+// is told that it has changed: it may be gone, or the next server of the name has it.
 func (s *Set) Replace(with *Set) {
 	next := slices.Clone(with.servers)
 	s.mu.Lock()
 	before, lists := s.servers, s.lists
 	for _, u := range next {
-		u.set = s
+		u.session = &s.session
 	}
-	for _, old := range s.servers {
-		i := slices.IndexFunc(next, old.same)
-		if i < 0 {
-			old.retire()
+	for _, old := range before {
+		i := slices.IndexFunc(next, func(u *Server) bool { return u.name == old.name })
+		switch {
+		case i >= 0 && old.same(next[i].definition):
+			next[i].stop()
+			next[i] = old
 			continue
+		case i >= 0:
+			next[i].subs = old.subs
 		}
-		next[i].stop()
-		next[i] = old
+		old.retire()
 	}
 	s.servers = next
 	s.join(with.Tools)
 	told := s.Tools.Replace(with.Tools)
-	// A new upstream starts when the list is asked for, which clients do when they are told.
+	// A new server starts when the list is asked for, which clients do when they are told.
 	same := slices.Equal(before, s.servers)
 	newPrompts, newResources := s.lists.changes(&lists)
 	s.mu.Unlock()
 	s.tell(!same && !told, newPrompts || !same, newResources || !same)
-}
-
-// join makes the lists of what the upstreams have, and puts their tools into those of a registry; it reports whether clients see a
-// difference there. s.mu is held.
-func (s *Set) join(registry *tools.Registry) bool {
-	s.joinLists()
-	var list []tools.Tool
-	for _, u := range s.servers {
-		list = append(list, u.tools...)
-	}
-	changed, leftOut := registry.Join(list)
-	for _, t := range leftOut {
-		u := t.(*tool).u
-		if name := t.Describe().Name; !u.clashes[name] {
-			u.clashes[name] = true
-			u.log.Warn().Str("tool", name).Msg("a tool of an upstream is left out: there is another one of its name; give the upstream a prefix")
+	for _, old := range before {
+		if slices.Contains(next, old) || !old.subs.tellAll() {
+			continue
+		}
+		if i := slices.IndexFunc(next, func(u *Server) bool { return u.name == old.name }); i >= 0 {
+			s.start(next[i]) // it takes the subscriptions again
 		}
 	}
-	return changed
+}
+
+// tool is one tool of a server.
+type tool struct {
+	set  *Set
+	u    *Server
+	spec mcp.Tool // as the server describes it
+}
+
+// Describe tells what the server tells, with the prefix; how it can be called is runnel's to say.
+func (t *tool) Describe() mcp.Tool {
+	spec := t.spec
+	spec.Name = t.u.config.Prefix + spec.Name
+	spec.Execution = &mcp.ToolExecution{TaskSupport: mcp.TaskOptional, StreamPartial: true}
+	return spec
+}
+
+// Call calls the tool at the server and writes what comes of it to out. What the server says is passed on as it is: content of any
+// kind, errors, questions. A server that dies or hangs gives an error that says so.
+func (t *tool) Call(ctx context.Context, in *tools.Call, out *tools.Output) (*mcp.CallToolResult, error) {
+	l, err := t.set.enter(ctx, t.u)
+	if err != nil {
+		return nil, err
+	}
+	defer t.u.leave()
+	out.Log().SetLimit(int64(config.DefaultMaxOutput))
+	c, end := l.begin(in, out, &t.spec)
+	defer end()
+	raw, err := c.run(ctx, t.spec.Name)
+	switch {
+	case err == nil:
+		return c.result(raw)
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	return nil, c.failure(l.why(err))
 }

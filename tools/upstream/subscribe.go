@@ -3,21 +3,27 @@ package upstream
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
-	"runnel/tasks/logs"
 )
 
-// subscriptions are the resources of an upstream's that somebody wants to hear of. They outlive a connection.
+// subscriptions are the resources of a server's that somebody wants to hear of. They outlive a connection, and a server whose config has
+// changed.
 type subscriptions struct {
-	mu    sync.Mutex
-	byURI map[string]*subscription
+	log zerolog.Logger
+
+	mu     sync.Mutex
+	client *rpc.Client // of the newest connection; nil before the first
+	byURI  map[string]*subscription
 }
 
 // subscription is one resource. The server is asked once, however many listen.
@@ -26,73 +32,62 @@ type subscription struct {
 	cancel context.CancelFunc // of the subscriptions/listen of a server of the stateless era; nil: there is none
 }
 
-// subscribe begins to listen to a resource. tell gets the params of each notifications/resources/updated; it must not wait.
-func (s *Set) subscribeAt(ctx context.Context, c *rpc.Caller, u *Server, uri string, tell func(json.RawMessage)) (stop func(), err error) {
-	l, err := u.enter(ctx)
-	if err != nil {
-		return nil, &rpc.Error{Code: mcp.CodeInternalError, Message: err.Error()}
-	}
-	defer u.leave()
-	subs, t := &u.subscriptions, &tell
-	subs.mu.Lock()
-	sub := subs.byURI[uri]
+// add begins to listen to a resource. tell gets the params of each notifications/resources/updated; it must not wait.
+func (s *subscriptions) add(ctx context.Context, client *rpc.Client, uri string, tell func(json.RawMessage)) (stop func(), err error) {
+	s.mu.Lock()
+	s.client = client
+	sub := s.byURI[uri]
 	first := sub == nil
 	if first {
 		sub = &subscription{}
-		if subs.byURI == nil {
-			subs.byURI = map[string]*subscription{}
-		}
-		subs.byURI[uri] = sub
+		s.byURI[uri] = sub
 	}
-	sub.tell = append(sub.tell, t)
-	subs.mu.Unlock()
-	stop = sync.OnceFunc(func() { subs.leave(u, uri, t) })
+	sub.tell = append(sub.tell, &tell)
+	s.mu.Unlock()
+	stop = sync.OnceFunc(func() { s.leave(uri, &tell) })
 	if first {
-		if err := subs.ask(ctx, l, uri); err != nil {
-			stop()
-			return nil, err
-		}
+		err = s.ask(ctx, client, uri)
+	}
+	if err != nil {
+		stop()
+		return nil, err
 	}
 	return stop, nil
 }
 
 // ask asks the server to tell of a resource.
-func (subs *subscriptions) ask(ctx context.Context, l *link, uri string) error {
-	if l.client.Era() == rpc.Handshake {
-		return l.client.Call(ctx, "resources/subscribe", mcp.ResourceParams{URI: uri}, nil)
+func (s *subscriptions) ask(ctx context.Context, client *rpc.Client, uri string) error {
+	if client.Era() == rpc.Handshake {
+		return client.Call(ctx, "resources/subscribe", mcp.ResourceParams{URI: uri}, nil)
 	}
-	listening, cancel := context.WithCancel(l.client.Context())
-	subs.mu.Lock()
-	sub := subs.byURI[uri]
-	if sub != nil {
-		sub.cancel = cancel
-	}
-	subs.mu.Unlock()
+	listening, cancel := context.WithCancel(client.Context())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sub := s.byURI[uri]
 	if sub == nil { // stopped meanwhile
 		cancel()
 		return nil
 	}
+	sub.cancel = cancel
 	go func() { // ends with the subscription, and with the connection
 		defer cancel()
-		_, err := l.client.Do(listening, &rpc.Request{Method: "subscriptions/listen", Params: mcp.ListenParams{Notifications: &mcp.SubscriptionFilter{ResourceSubscriptions: []string{uri}}}})
+		_, err := client.Do(listening, &rpc.Request{Method: "subscriptions/listen", Params: mcp.ListenParams{Notifications: &mcp.SubscriptionFilter{ResourceSubscriptions: []string{uri}}}})
 		if err != nil && listening.Err() == nil {
-			l.u.log.Debug().Err(err).Str("uri", uri).Msg("upstream does not tell of a resource")
+			s.log.Debug().Err(err).Str("uri", uri).Msg("upstream does not tell of a resource")
 		}
 	}()
 	return nil
 }
 
 // renew asks a server that has been started again for what is listened to.
-func (subs *subscriptions) renew(l *link) {
-	subs.mu.Lock()
-	var uris []string
-	for uri := range subs.byURI {
-		uris = append(uris, uri)
-	}
-	subs.mu.Unlock()
+func (s *subscriptions) renew(client *rpc.Client) {
+	s.mu.Lock()
+	s.client = client
+	uris := slices.Collect(maps.Keys(s.byURI))
+	s.mu.Unlock()
 	for _, uri := range uris {
-		if err := subs.ask(l.client.Context(), l, uri); err != nil && l.client.Err() == nil {
-			l.u.log.Warn().Err(err).Str("uri", uri).Msg("upstream does not take a subscription again")
+		if err := s.ask(client.Context(), client, uri); err != nil && client.Err() == nil {
+			s.log.Warn().Err(err).Str("uri", uri).Msg("upstream does not take a subscription again")
 		}
 	}
 }
@@ -101,59 +96,50 @@ func (subs *subscriptions) renew(l *link) {
 const unsubscribeTime = 10 * time.Second
 
 // leave ends one who listens, and with the last one the subscription.
-func (subs *subscriptions) leave(u *Server, uri string, t *func(json.RawMessage)) {
-	subs.mu.Lock()
-	sub := subs.byURI[uri]
-	if sub == nil {
-		subs.mu.Unlock()
-		return
-	}
+func (s *subscriptions) leave(uri string, t *func(json.RawMessage)) {
+	s.mu.Lock()
+	sub, client := s.byURI[uri], s.client
 	sub.tell = slices.DeleteFunc(sub.tell, func(other *func(json.RawMessage)) bool { return other == t })
-	last, cancel := len(sub.tell) == 0, sub.cancel
+	last := len(sub.tell) == 0
 	if last {
-		delete(subs.byURI, uri)
+		delete(s.byURI, uri)
 	}
-	subs.mu.Unlock()
+	s.mu.Unlock()
 	switch {
 	case !last:
-	case cancel != nil:
-		cancel()
+	case sub.cancel != nil:
+		sub.cancel()
 	default:
-		u.mu.Lock()
-		l := u.link
-		u.mu.Unlock()
-		if l != nil {
-			ctx, cancel := context.WithTimeout(l.client.Context(), unsubscribeTime)
-			defer cancel()
-			_ = l.client.Call(ctx, "resources/unsubscribe", mcp.ResourceParams{URI: uri}, nil) // what still comes is dropped
-		}
+		ctx, cancel := context.WithTimeout(client.Context(), unsubscribeTime)
+		defer cancel()
+		_ = client.Call(ctx, "resources/unsubscribe", mcp.ResourceParams{URI: uri}, nil) // what still comes is dropped
 	}
 }
 
 // updated passes on that a resource has changed, to those who listen to it or to what it is part of: the URI "might be a sub-resource of
 // the one that the client actually subscribed to".
-func (subs *subscriptions) updated(params json.RawMessage) {
+func (s *subscriptions) updated(params json.RawMessage) {
 	uri := rawjson.StringMember(params, "uri")
-	subs.mu.Lock()
+	s.mu.Lock()
 	var tell []*func(json.RawMessage)
-	for of, sub := range subs.byURI {
-		if rest, ok := strings.CutPrefix(uri, of); ok && (rest == "" || strings.HasSuffix(of, "/") || rest[0] == '/' || rest[0] == '?' || rest[0] == '#') {
+	for of, sub := range s.byURI {
+		if rest, ok := strings.CutPrefix(uri, of); ok && (rest == "" || strings.HasSuffix(of, "/") || strings.ContainsAny(rest[:1], "/?#")) {
 			tell = append(tell, sub.tell...)
 		}
 	}
-	subs.mu.Unlock()
+	s.mu.Unlock()
 	for _, t := range tell {
 		(*t)(forwarded(params))
 	}
 }
 
-// Subscribe subscribes where a resource belongs.
-func (s *Set) Subscribe(ctx context.Context, c *rpc.Caller, uri string, tell func(json.RawMessage)) (stop func(), err error) {
-	err = logs.NotFound(c, uri)
-	for _, u := range s.serversOf(ctx, c, uri) {
-		if stop, err = s.subscribeAt(ctx, c, u, uri, tell); err == nil || ctx.Err() != nil {
-			break
-		}
+// tellAll tells all who listen that their resources have changed: another server has them, or none. It reports whether anybody listens.
+func (s *subscriptions) tellAll() bool {
+	s.mu.Lock()
+	uris := slices.Collect(maps.Keys(s.byURI))
+	s.mu.Unlock()
+	for _, uri := range uris {
+		s.updated(rawjson.Encode(mcp.ResourceParams{URI: uri}))
 	}
-	return stop, err
+	return len(uris) > 0
 }

@@ -15,70 +15,28 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tools"
-	"runnel/tools/config"
 	"runnel/tools/remote"
+	"runnel/tools/text"
 )
 
 const (
 	// taskTTL is the ttl that tasks at a server are given, in milliseconds, a day: runnel's own task has its own ttl.
 	taskTTL = "86400000"
-	// logLevel is the level from which on a server of the stateless era sends log lines.
+	// logLevel is the level from which on a server of the stateless era sends log lines with a call.
 	logLevel = "info"
 )
 
-// tool is one tool of an upstream.
-type tool struct {
-	u    *Server
-	spec mcp.Tool // as the server describes it
-}
-
-// Describe tells what the server tells, with the prefix; how it can be called is runnel's to say.
-func (t *tool) Describe() mcp.Tool {
-	spec := t.spec
-	spec.Name = t.u.config.Prefix + spec.Name
-	spec.Execution = &mcp.ToolExecution{TaskSupport: mcp.TaskOptional, StreamPartial: true}
-	return spec
-}
-
-// Call calls the tool at the server and writes what comes of it to out. What the server says is passed on as it is: content of any
-// kind, errors, questions. A server that dies or hangs gives an error that says so.
-func (t *tool) Call(ctx context.Context, in *tools.Call, out *tools.Output) (*mcp.CallToolResult, error) {
-	l, err := t.u.enter(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer t.u.leave()
-	out.Log().SetLimit(int64(config.DefaultMaxOutput))
-	c := newCall(l, in, out, &t.spec)
-	defer l.remove(c)
-	capabilities := remote.Capabilities(in.CanAsk())
-	if in.Caller() != nil {
-		capabilities.Roots, capabilities.Sampling = in.Caller().Capabilities.Roots, in.Caller().Capabilities.Sampling
-	}
-	raw, err := c.remote.Run(ctx, l.client, &remote.Params{
-		Tool: t.spec.Name, Arguments: in.Arguments, Task: c.task, Capabilities: &capabilities, LogLevel: logLevel,
-	})
-	if n := c.remote.Tracker().Stats().Malformed; n > 0 {
-		l.u.log.Warn().Int("count", n).Str("tool", t.spec.Name).Msg("an upstream sent output that makes no sense: it is left out")
-	}
-	switch {
-	case err == nil:
-		return c.result(raw)
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	}
-	return nil, c.failure(err)
-}
-
-// call is one call of a tool of an upstream.
+// call is one call of a tool at a server.
 type call struct {
-	link   *link
-	in     *tools.Call
-	caller *rpc.Caller // of in
-	out    *tools.Output
-	task   *mcp.TaskMetadata
-	token  json.RawMessage
-	remote *remote.Call
+	def     *definition
+	client  *rpc.Client
+	silence *silence
+	in      *tools.Call
+	caller  *rpc.Caller // of in
+	out     *tools.Output
+	task    *mcp.TaskMetadata
+	token   json.RawMessage
+	remote  *remote.Call
 
 	streams atomic.Bool // content comes in a dialect: messages about the work are no output
 
@@ -87,10 +45,10 @@ type call struct {
 	came streamed // of a plain call of the handshake era
 }
 
-func newCall(l *link, in *tools.Call, out *tools.Output, tool *mcp.Tool) *call {
-	c := &call{link: l, in: in, caller: in.Caller(), out: out, token: l.token()}
-	task, streams := l.way(tool)
-	c.task = task
+// follow makes what follows the call.
+func (c *call) follow(tool *mcp.Tool) {
+	streams := false
+	c.task, streams = way(c.client, tool)
 	c.streams.Store(streams)
 	c.remote = remote.New(remote.Options{
 		Token:   c.token,
@@ -98,28 +56,40 @@ func newCall(l *link, in *tools.Call, out *tools.Output, tool *mcp.Tool) *call {
 		Gap:     func(g tracker.Gap) { c.remark(g.String()) },
 		Status:  c.status,
 		Ask:     c.ask,
-		Log:     l.u.log,
-
 		AskOther: func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-			return in.Request(ctx, method, forwarded(params))
+			return c.in.Request(ctx, method, forwarded(params))
 		},
+		Log: c.def.log,
 	})
-	l.add(c)
-	return c
+}
+
+// run makes the call and returns the result as it came.
+func (c *call) run(ctx context.Context, tool string) (json.RawMessage, error) {
+	capabilities := remote.Capabilities(c.in.CanAsk())
+	if c.caller != nil {
+		capabilities.Roots, capabilities.Sampling = c.caller.Capabilities.Roots, c.caller.Capabilities.Sampling
+	}
+	raw, err := c.remote.Run(ctx, c.client, &remote.Params{
+		Tool: tool, Arguments: c.in.Arguments, Task: c.task, Capabilities: &capabilities, LogLevel: logLevel,
+	})
+	if n := c.remote.Tracker().Stats().Malformed; n > 0 {
+		c.def.log.Warn().Int("count", n).Str("tool", tool).Msg("an upstream sent output that makes no sense: it is left out")
+	}
+	return raw, err
 }
 
 // way is how a tool is called, and whether its output is known to come as content. A task brings something only with a dialect
 // for its output, or where the tool requires one: else a plain call tells more, by its progress.
-func (l *link) way(tool *mcp.Tool) (task *mcp.TaskMetadata, streams bool) {
-	if l.client.Era() == rpc.Stateless {
-		_, streams = l.client.Capabilities().Extensions[mcp.ExtensionTaskPartials]
+func way(client *rpc.Client, tool *mcp.Tool) (task *mcp.TaskMetadata, streams bool) {
+	if client.Era() == rpc.Stateless {
+		_, streams = client.Capabilities().Extensions[mcp.ExtensionTaskPartials]
 		return nil, streams
 	}
-	if !remote.TakesTask(l.client, tool) {
+	if !remote.TakesTask(client, tool) {
 		return nil, false
 	}
 	task = &mcp.TaskMetadata{TTL: json.RawMessage(taskTTL)}
-	switch server := l.client.Capabilities().Tasks; {
+	switch server := client.Capabilities().Tasks; {
 	case server.Streaming != nil && server.Streaming.Partial != nil:
 		return task, true
 	case server.Responses != nil && slices.Contains(server.Responses.Modes, mcp.ModeStreaming):
@@ -131,20 +101,12 @@ func (l *link) way(tool *mcp.Tool) (task *mcp.TaskMetadata, streams bool) {
 	return nil, false
 }
 
-// deliver writes to the output of the call and waits where runnel's own client is too far behind; mostly it is the link's reader that does.
-func (c *call) deliver(write func()) {
-	c.link.waiting.Add(1)
-	write()
-	c.link.touch()
-	c.link.waiting.Add(-1)
-}
-
 func (c *call) content(items []json.RawMessage, replaces bool) {
 	c.streams.Store(true)
 	if replaces {
 		c.remark("what follows replaces the output so far")
 	}
-	if c.task == nil && c.link.client.Era() == rpc.Handshake {
+	if c.task == nil && c.client.Era() == rpc.Handshake {
 		c.mu.Lock()
 		if replaces {
 			c.came = streamed{}
@@ -152,12 +114,14 @@ func (c *call) content(items []json.RawMessage, replaces bool) {
 		c.came.add(items)
 		c.mu.Unlock()
 	}
-	c.deliver(func() { _ = c.out.Content(items...) }) // fails only when the call has ended
+	c.silence.deliver(func() { _ = c.out.Content(items...) }) // fails only when the call has ended
 }
 
 // remark says something about the output, apart from it.
-func (c *call) remark(text string) {
-	c.deliver(func() { _, _ = fmt.Fprintf(c.out.Stderr(), "[%s]\n", text) })
+func (c *call) remark(text string) { c.stderr("[" + text + "]\n") }
+
+func (c *call) stderr(text string) {
+	c.silence.deliver(func() { _, _ = c.out.Stderr().Write([]byte(text)) })
 }
 
 // progress passes on what the server says of its progress. Its messages are output as long as no other output comes.
@@ -181,7 +145,7 @@ func (c *call) progress(params json.RawMessage) {
 	if content {
 		return
 	}
-	c.deliver(func() {
+	c.silence.deliver(func() {
 		c.out.Progress(done, total, message)
 		if message != "" && !c.streams.Load() {
 			_ = c.out.WriteString(message + "\n")
@@ -200,7 +164,7 @@ func (c *call) status(status mcp.TaskStatus, message string) {
 	c.said = message
 	c.mu.Unlock()
 	if !again {
-		c.deliver(func() { _ = c.out.WriteString(message + "\n") })
+		c.silence.deliver(func() { _ = c.out.WriteString(message + "\n") })
 	}
 }
 
@@ -220,7 +184,7 @@ func (c *call) logLine(params json.RawMessage) {
 	if p.Logger != "" {
 		text = p.Logger + ": " + text
 	}
-	c.deliver(func() { _, _ = fmt.Fprintf(c.out.Stderr(), "%s: %s\n", p.Level, strings.TrimRight(text, "\n")) })
+	c.stderr(fmt.Sprintf("%s: %s\n", p.Level, strings.TrimRight(text, "\n")))
 }
 
 // ask puts a question of the server's to the user.
@@ -237,4 +201,42 @@ func (c *call) ask(ctx context.Context, params json.RawMessage) (mcp.ElicitResul
 	}
 	answer, err := c.in.Ask(ctx, tools.Question{Message: p.Message, Schema: p.RequestedSchema})
 	return mcp.ElicitResult{Action: answer.Action, Content: answer.Content}, err
+}
+
+// streamed is the content that came while a call ran, for a result that does not repeat it (PR #383). Texts are joined, and lose
+// their middle where they are long; so do all of them together, in a result.
+type streamed struct {
+	content []mcp.ContentBlock
+	size    int
+	text    *text.Shaper // the last item, if it is a text
+}
+
+func (s *streamed) add(items []mcp.ContentBlock) {
+	for _, item := range items {
+		t, ok := mcp.TextOf(item)
+		switch {
+		case ok && s.text == nil:
+			s.text = &text.Shaper{Limit: mcp.MaxContent, KeepFrames: true}
+			fallthrough
+		case ok:
+			_, _ = s.text.Write([]byte(t)) // never fails
+		case s.size < mcp.MaxContent: // what is behind would not fit into a result
+			s.flush()
+			s.content, s.size = append(s.content, item), s.size+len(item)
+		}
+	}
+}
+
+func (s *streamed) flush() {
+	if s.text == nil {
+		return
+	}
+	t, _ := s.text.Text(s.text.Limit, text.LeftOut)
+	s.content, s.size, s.text = append(s.content, mcp.Text(t)), s.size+len(t), nil
+}
+
+// all is the content; nothing may be added behind it.
+func (s *streamed) all() []mcp.ContentBlock {
+	s.flush()
+	return s.content
 }

@@ -1,0 +1,95 @@
+package upstream
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"time"
+
+	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
+	"runnel/tools/remote"
+)
+
+// catalogFolder is where catalogs are kept, in the directory of the state, and catalogAge how long one that nobody has used.
+const (
+	catalogFolder = "upstreams"
+	catalogAge    = 30 * 24 * time.Hour
+	// maxCatalog is as much as four full lists take.
+	maxCatalog = 5 * remote.MaxListBytes
+)
+
+// catalogFile is where the catalog of a server is kept: by what is started, and what it is told of its client, which may decide
+// what it has. "" if it is kept nowhere.
+func catalogFile(dir string, def *definition, client mcp.ClientCapabilities) string {
+	if dir == "" {
+		return ""
+	}
+	sum := sha256.Sum256(rawjson.Encode(struct {
+		Command []string
+		Env     map[string]string
+		Dir     string
+		Client  mcp.ClientCapabilities
+	}{def.config.Command, def.config.Env, def.dir, client}))
+	return filepath.Join(dir, catalogFolder, hex.EncodeToString(sum[:16])+".json")
+}
+
+// loadCatalog reads a catalog that was kept, nil if there is none that can be read.
+func loadCatalog(file string) *catalog {
+	info, err := os.Stat(file)
+	if err != nil || info.Size() > maxCatalog {
+		return nil
+	}
+	text, err := os.ReadFile(file)
+	c := &catalog{}
+	if err != nil || json.Unmarshal(text, c) != nil {
+		return nil
+	}
+	return c
+}
+
+// keep keeps the catalog for the next runnel, and forgets those that nobody has used for long. One that lacks a list is not kept.
+func (c *catalog) keep(file string) error {
+	if file == "" || !c.isWhole() {
+		return nil
+	}
+	whole := *c
+	whole.unread = nil
+	if reflect.DeepEqual(loadCatalog(file), &whole) {
+		now := time.Now()
+		return os.Chtimes(file, now, now)
+	}
+	folder := filepath.Dir(file)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	if old, err := os.ReadDir(folder); err == nil {
+		for _, f := range old {
+			if info, err := f.Info(); err == nil && time.Since(info.ModTime()) > catalogAge {
+				_ = os.Remove(filepath.Join(folder, f.Name())) // the next one tries again
+			}
+		}
+	}
+	f, err := os.CreateTemp(folder, "new-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	encoder := json.NewEncoder(f)
+	encoder.SetEscapeHTML(false) // else it would not be the same again
+	err = encoder.Encode(c)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), file)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return fmt.Errorf("keeping what an upstream has: %w", err)
+	}
+	return nil
+}
