@@ -2,7 +2,10 @@ package partials
 
 import (
 	"bytes"
+	"fmt"
 	"math"
+	"slices"
+	"sort"
 	"strconv"
 
 	"runnel/rpc/mcp"
@@ -14,6 +17,116 @@ type Page struct {
 	Count    int
 	Complete bool // nothing follows, ever
 	IsError  bool // with Complete: the task failed
+
+	last int64 // the number of the last segment, or of the one before the page if that is empty
+}
+
+// noLongerKept stands for output that is gone.
+const noLongerKept = `{"type":"text","text":"[%d bytes of output are no longer kept]"}`
+
+// numbering is where the segments of a log are. To read them may wait for the disk, so whoever reads has a copy of his own, and no lock.
+type numbering struct {
+	log    *Log
+	ends   []int64 // ends[n-1] is where segment n ends in the log
+	ending *Ending // nil until the work has returned: its items have the numbers after ends
+}
+
+// begin is where segment n begins in the log.
+func (s *numbering) begin(n int64) int64 {
+	if n == 1 {
+		return 0
+	}
+	return s.ends[n-2]
+}
+
+// end is where the last segment ends in the log.
+func (s *numbering) end() int64 { return s.begin(int64(len(s.ends)) + 1) }
+
+// rest are the segments after the log, nil while more of that may come.
+func (s *numbering) rest() (e Ending, ended bool) {
+	if s.ending == nil || !s.log.endsAt(s.end()) {
+		return Ending{}, false
+	}
+	return *s.ending, true
+}
+
+// item is segment n as it stands in the log, if it is an item of up to longest bytes.
+func (s *numbering) item(n int64, longest int) []byte {
+	begin, end := s.begin(n), s.ends[n-1]
+	b, ok := s.log.between(begin, end)
+	if !ok {
+		return fmt.Appendf(nil, noLongerKept, end-begin)
+	}
+	return appendItems(nil, &b, longest)
+}
+
+// page is the segments after number last, of about limit bytes.
+func (s *numbering) page(last int64, limit int) Page {
+	return s.fill(&collector{page: Page{Content: []byte{'['}}, limit: limit, numbered: true}, last)
+}
+
+// unnumbered is the page from the first segment on, without numbers. All that is gone is one item of it.
+func (s *numbering) unnumbered(limit int) Page {
+	c := &collector{page: Page{Content: []byte{'['}}, limit: limit}
+	gone := sort.Search(len(s.ends), func(i int) bool { return s.ends[i] >= s.log.lostTo() })
+	if s.log.lostTo() == 0 || gone == len(s.ends) {
+		return s.fill(c, 0)
+	}
+	c.put(0, fmt.Appendf(nil, noLongerKept, s.ends[gone]))
+	c.page.Count = gone + 1
+	return s.fill(c, int64(gone)+1)
+}
+
+// fill adds the segments after number last that have room.
+func (s *numbering) fill(c *collector, last int64) Page {
+	logged := int64(len(s.ends))
+	for last < logged && c.add(last+1, s.item(last+1, c.longest())) {
+		last++
+	}
+	ending, ended := s.rest()
+	for last >= logged && last < logged+int64(len(ending.Rest)) &&
+		c.add(last+1, appendItem(nil, ending.Rest[last-logged], c.longest())) {
+		last++
+	}
+	p := &c.page
+	p.Content, p.last = append(p.Content, ']'), last
+	p.Complete = ended && last >= logged+int64(len(ending.Rest))
+	p.IsError = p.Complete && ending.IsError
+	return *p
+}
+
+// merged is [Segments.Merged].
+func (s *numbering) merged(limit int) (items []byte, cut bool) {
+	head := s.unnumbered(limit / 2)
+	total := len(s.ends)
+	if s.ending != nil {
+		total += len(s.ending.Rest)
+	}
+	if head.Count == total {
+		return head.Content, false
+	}
+	var tail [][]byte
+	for n, size := total, 0; n > head.Count; n-- {
+		var item []byte
+		if n > len(s.ends) {
+			item = s.ending.Rest[n-len(s.ends)-1]
+		} else {
+			item = s.item(int64(n), math.MaxInt)
+		}
+		if size += len(item); size > limit/2 {
+			break
+		}
+		tail = append(tail, item)
+	}
+	c := collector{page: Page{Content: head.Content[:len(head.Content)-1], Count: head.Count}}
+	left := total - head.Count - len(tail)
+	if left > 0 {
+		c.put(0, fmt.Appendf(nil, `{"type":"text","text":"[%d segments of output are left out here]"}`, left))
+	}
+	for _, item := range slices.Backward(tail) {
+		c.put(0, item)
+	}
+	return append(c.page.Content, ']'), left > 0
 }
 
 // collector makes a page.

@@ -69,3 +69,10 @@ func (l *Log) lostTo() int64 {
 	}
 	return l.blocks[0].start
 }
+
+// endsAt reports whether the log is closed and has nothing after position pos.
+func (l *Log) endsAt(pos int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed && l.end <= pos
+}

@@ -3,6 +3,7 @@ package partials
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 
 	"runnel/rpc/mcp"
@@ -90,31 +91,32 @@ func (d *sep1905) item(n int64) []byte {
 			return appendItems(nil, &item, mcp.MaxContent)
 		}
 	}
-	return d.segments.logged(n, mcp.MaxContent) // some of it is no longer kept
+	return d.segments.item(n, mcp.MaxContent) // some of it is no longer kept
 }
 
 // End appends what nobody was sent yet, and the end, unless the first response told it: the last response, or more
 // than one if it would not fit into a line.
 func (d *sep1905) End(dst []byte) []byte {
 	s := d.segments
+	s.Number(math.MaxInt64)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.completed || s.ending == nil {
+	told, last, numbers := s.completed || s.ending == nil, s.last, s.numbering
+	s.completed = s.completed || s.ending != nil
+	s.mu.Unlock()
+	if told {
 		return dst
 	}
-	s.completed = true
-	if len(s.ends) == 0 && s.last == 0 && s.ending.IsError {
+	if last == 0 && len(numbers.ends) == 0 && numbers.ending.IsError {
 		// "If no partial results were generated or only an error message is available, the response SHOULD use
 		// standard content format with the error message"
-		page := s.after(0, mcp.MaxContent, false)
-		if len(page.Content) <= mcp.MaxContent {
+		if page := numbers.unnumbered(mcp.MaxContent); len(page.Content) <= mcp.MaxContent {
 			return d.end(dst, "content", page)
 		}
 	}
 	for {
-		page := s.after(s.last, mcp.MaxContent, true)
+		page := numbers.page(last, mcp.MaxContent)
 		dst = d.end(dst, "partial-content", page)
-		if page.Complete || page.Count == 0 {
+		if last = page.last; page.Complete || page.Count == 0 {
 			return dst
 		}
 	}
@@ -143,19 +145,19 @@ func appendResult(dst []byte, member string, page Page, meta []byte) []byte {
 // First is the result of the streaming call itself: the task and its _meta, both encoded, and what there is of its
 // output, about limit bytes.
 func (s *Segments) First(task, meta []byte, limit int) (response json.RawMessage, complete bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	page := s.after(0, limit, true)
+	s.numberFor(0, limit)
+	numbers := s.numbers()
+	page := numbers.page(0, limit)
+	s.sent(page, page.Complete)
 	result := fmt.Appendf(nil, `{"task":%s`, task)
 	if page.Count == 0 && !page.Complete {
 		// "Return only task": an empty first page would leave nothing to resume from.
 		return fmt.Appendf(result, `,"_meta":%s}`, meta), false
 	}
 	member := "partial-content"
-	if page.IsError && len(s.ends) == 0 {
-		member, page = "content", s.after(0, limit, false) // all of it was on the page, so it is here
+	if page.IsError && len(numbers.ends) == 0 {
+		member, page = "content", numbers.unnumbered(limit) // all of it was on the page, so it is here
 	}
-	s.completed = s.completed || page.Complete
 	result = append(result, ',')
 	return append(result, appendResult(nil, member, page, meta)[1:]...), page.Complete
 }
