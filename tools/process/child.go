@@ -16,9 +16,6 @@ import (
 )
 
 const (
-	// KillWait is how long a child, and then its group, may take to be gone after KILL before the call ends without it
-	// (a process may be in an uninterruptible wait, or a debugger may hold it).
-	KillWait = 2 * time.Second
 	// maxDying bounds the commands that were stopped and are not gone yet. Their calls count no more, and a grace may be
 	// long: without it a client that calls and cancels, again and again, could have any number of them.
 	maxDying = 128
@@ -53,9 +50,7 @@ type Child struct {
 	exited chan struct{}    // closed when the child has been waited for
 	state  *os.ProcessState // valid after exited
 
-	began   time.Time    // when Run was called
-	active  atomic.Int64 // when output was read or taken last, in nanoseconds since began
-	writing atomic.Int32 // pumps whose writer takes what they have read
+	output output
 }
 
 // Start starts a child in a group of its own. The guard knows the group before Start returns.
@@ -181,11 +176,11 @@ const (
 // Run passes the output to stdout and stderr, a goroutine each, until the child has ended, or stops it, and leaves nothing of it
 // behind. It may be called once.
 func (p *Child) Run(ctx context.Context, stdout, stderr io.Writer, l Limits) Ending {
-	p.began = time.Now()
+	p.output.began = time.Now()
 	var pumps sync.WaitGroup
-	pumps.Go(func() { p.pump(p.stdout, stdout) })
+	pumps.Go(func() { p.output.pump(p.stdout, stdout) })
 	if p.stderr != nil {
-		pumps.Go(func() { p.pump(p.stderr, stderr) })
+		pumps.Go(func() { p.output.pump(p.stderr, stderr) })
 	}
 	if p.stdin != nil {
 		pumps.Go(p.feed)
@@ -239,11 +234,11 @@ func (p *Child) watch(ctx context.Context, l Limits) Ending {
 		case <-timeout:
 			return Ending{Stop: TimedOut, Limit: l.Timeout}
 		case <-idle:
-			switch left := l.Idle - p.silence(); {
+			switch left := l.Idle - p.output.silence(); {
 			case left > 0:
 				looked = false
 				idleTimer.Reset(left)
-			case !looked || p.unread():
+			case !looked || unread(p.stdout, p.stderr):
 				// Runnel itself may have been stopped, not the command: what that has printed meanwhile is read before it is judged.
 				looked = true
 				idleTimer.Reset(idleLook)

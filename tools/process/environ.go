@@ -10,6 +10,9 @@ import (
 // into them.
 const VariablesVariable = "RUNNEL_VARIABLES"
 
+// MarkVariable is the variable of the mark. It holds one for each command, and for each start of a server.
+const MarkVariable = "RUNNEL_MARK"
+
 // Environ is the environment of a child that runs in dir: vars without those to drop, and what is added. What runnel itself found in its
 // own because it is the command of a call is dropped, too.
 func Environ(vars []string, dir string, add map[string]string, drop ...string) []string {

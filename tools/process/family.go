@@ -1,7 +1,8 @@
 package process
 
 import (
-	"errors"
+	"maps"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -10,8 +11,6 @@ const (
 	// leftoverGrace is how long processes that a command or a server leaves behind may take to end after TERM.
 	// Nobody asked for them to go on, and the call waits for them; a call that is stopped gives them its whole grace.
 	leftoverGrace = 500 * time.Millisecond
-	// groupPoll is how often a group that has lost its leader is looked at, since nothing tells of its end.
-	groupPoll = 10 * time.Millisecond
 )
 
 // family is a command or a server and all that it started: the process group of its leader, and who has left that (setsid, a daemon, a
@@ -61,6 +60,12 @@ func (f *family) wait(limit time.Duration) bool {
 
 func (f *family) gone() bool { return groupGone(f.leader) && len(f.strays()) == 0 }
 
+// strays are the processes of the family that have left its group.
+func (f *family) strays() []int {
+	f.seen = strays(f.leader, f.mark, f.seen)
+	return slices.Collect(maps.Keys(f.seen))
+}
+
 // signal signals the group of each, which cannot outrun that, but for the groups of others.
 func (f *family) signal(s syscall.Signal) {
 	strays := f.strays() // whose parents may end now
@@ -73,20 +78,3 @@ func (f *family) signal(s syscall.Signal) {
 		}
 	}
 }
-
-// groupGone reports whether a group without its leader has no running process any more. Its id cannot be
-// given to another process as long as it has one.
-func groupGone(pgid int) bool {
-	gone := errors.Is(syscall.Kill(-pgid, 0), syscall.ESRCH) || onlyZombies(pgid)
-	// Where runnel is the first process of a container, orphans become its children: it must wait for them, last for those
-	// that have ended just now.
-	for {
-		pid, err := syscall.Wait4(-pgid, nil, syscall.WNOHANG, nil)
-		if pid <= 0 && !errors.Is(err, syscall.EINTR) {
-			break
-		}
-	}
-	return gone
-}
-
-func signalGroup(pgid int, s syscall.Signal) { _ = syscall.Kill(-pgid, s) }

@@ -48,7 +48,7 @@ func Wait(child *os.Process) (*os.ProcessState, error) { return forks.wait(child
 
 func (f *forker) start(program string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	SealInherited()
-	reserveThreads()
+	ReserveThreads()
 	deadline := time.NewTimer(f.patience)
 	defer deadline.Stop()
 	select {
@@ -134,8 +134,9 @@ func (f *forker) rest() {
 // while others go on.
 const spareThreads = 16
 
-// reserveThreads makes the runtime start threads while there is room for them. It keeps them.
-var reserveThreads = sync.OnceFunc(func() {
+// ReserveThreads makes the runtime start threads while there is room for them, and returns when it has them. It keeps them. The first
+// child does so too; a server that has none yet needs them as well.
+var ReserveThreads = sync.OnceFunc(func() {
 	var all, locked sync.WaitGroup
 	locked.Add(spareThreads)
 	for range spareThreads {

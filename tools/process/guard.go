@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -80,7 +79,14 @@ func keepGuard(in *os.File, mark string, runnel int) {
 	}
 	if len(groups)+len(folders) > 0 {
 		began := time.Now()
-		for killMarked(mark, runnel) && time.Since(began) < KillWait || time.Since(began) < guardLook {
+		for {
+			left := marked(mark, runnel)
+			for _, pgid := range left { // a group cannot outrun a signal, however fast it forks
+				signalGroup(pgid, syscall.SIGKILL)
+			}
+			if took := time.Since(began); took >= guardLook && (len(left) == 0 || took >= KillWait) {
+				break
+			}
 			time.Sleep(groupPoll)
 		}
 	}
@@ -88,9 +94,6 @@ func keepGuard(in *os.File, mark string, runnel int) {
 		_ = os.RemoveAll(folder)
 	}
 }
-
-// SupervisorName is the argv[0] of what runs a detached task. It and what it starts outlive the command that started them.
-const SupervisorName = "runnel-supervisor"
 
 var guards = newGuard()
 
@@ -128,9 +131,6 @@ type guard struct {
 	ended   chan struct{} // closed when process has been waited for
 	linger  *time.Timer
 }
-
-// MarkVariable is the variable of the mark. It holds one for each command, and for each start of a server.
-const MarkVariable = "RUNNEL_MARK"
 
 // newMark makes the mark of what is about to be started.
 func (g *guard) newMark() string {
@@ -251,18 +251,6 @@ func (g *guard) watch(process *os.Process, ended chan struct{}) {
 			return
 		}
 	}
-}
-
-// ThisProgram is the file of the running program, which is its own guard and supervisor: without it no command is started.
-func ThisProgram() (string, error) {
-	if runtime.GOOS != "linux" {
-		return os.Executable()
-	}
-	const program = "/proc/self/exe" // still this program when its file has been replaced
-	if _, err := os.Lstat(program); err != nil {
-		return "", fmt.Errorf("%w: runnel finds its own program there; mount /proc", err)
-	}
-	return program, nil
 }
 
 // start starts a guard and tells it everything. It has a session of its own, so that what a terminal

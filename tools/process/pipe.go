@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -24,8 +25,15 @@ const (
 	collectMax = 1 << 20
 )
 
+// output is what a child prints: its pumps pass it on.
+type output struct {
+	began   time.Time    // when the pumps were started
+	active  atomic.Int64 // when output was read or taken last, in nanoseconds since began
+	writing atomic.Int32 // pumps whose writer takes what they have read
+}
+
 // pump passes what f holds to w until the end of f, or until its deadline and then what is in it already.
-func (p *Child) pump(f *os.File, w io.Writer) {
+func (o *output) pump(f *os.File, w io.Writer) {
 	buf := make([]byte, readSize)
 	wide := false
 	for {
@@ -34,9 +42,9 @@ func (p *Child) pump(f *os.File, w io.Writer) {
 			widenPipe(f, widePipe)
 			wide = true
 		}
-		p.pass(buf[:n], w)
+		o.pass(buf[:n], w)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			p.collect(f, buf, w)
+			o.collect(f, buf, w)
 		}
 		if err != nil { // of a terminal whose other end is closed: EIO
 			break
@@ -46,7 +54,7 @@ func (p *Child) pump(f *os.File, w io.Writer) {
 
 // collect reads what f holds without waiting for more. The command has ended: all it wrote is there, also
 // when the deadline passed while the pump waited for a slow client.
-func (p *Child) collect(f *os.File, buf []byte, w io.Writer) {
+func (o *output) collect(f *os.File, buf []byte, w io.Writer) {
 	_ = f.SetReadDeadline(time.Time{})
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -65,33 +73,33 @@ func (p *Child) collect(f *os.File, buf []byte, w io.Writer) {
 		if err != nil || n <= 0 {
 			return
 		}
-		p.pass(buf[:n], w)
+		o.pass(buf[:n], w)
 		total += n
 	}
 }
 
-func (p *Child) pass(b []byte, w io.Writer) {
+func (o *output) pass(b []byte, w io.Writer) {
 	if len(b) == 0 {
 		return
 	}
-	p.writing.Add(1)
+	o.writing.Add(1)
 	_, _ = w.Write(b)
-	p.active.Store(int64(time.Since(p.began)))
-	p.writing.Add(-1)
+	o.active.Store(int64(time.Since(o.began)))
+	o.writing.Add(-1)
 }
 
 // silence is how long the child has printed nothing. While a writer waits for a slow client, the child
 // cannot print: that is no silence.
-func (p *Child) silence() time.Duration {
-	if p.writing.Load() > 0 {
+func (o *output) silence() time.Duration {
+	if o.writing.Load() > 0 {
 		return 0
 	}
-	return time.Since(p.began) - time.Duration(p.active.Load())
+	return time.Since(o.began) - time.Duration(o.active.Load())
 }
 
-// unread reports whether the command has printed what its pumps have not read yet.
-func (p *Child) unread() (found bool) {
-	for _, f := range []*os.File{p.stdout, p.stderr} {
+// unread reports whether files hold what has not been read yet; some may be nil.
+func unread(files ...*os.File) (found bool) {
+	for _, f := range files {
 		if f == nil {
 			continue
 		}

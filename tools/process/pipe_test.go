@@ -15,7 +15,7 @@ func (b blocked) Write(p []byte) (int, error) { <-b; return len(p), nil }
 
 func TestSlowReaderIsNoSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &Child{began: time.Now()}
+		p := &output{began: time.Now()}
 		time.Sleep(time.Hour)
 		if p.silence() != time.Hour {
 			t.Errorf("an hour without output is a silence of %v", p.silence())
@@ -53,7 +53,7 @@ func TestPumpReadsWhatIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	var printed strings.Builder
-	(&Child{}).pump(out, &printed)
+	new(output).pump(out, &printed)
 	if printed.String() != text {
 		t.Errorf("%d bytes are passed on, want %d", printed.Len(), len(text))
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 )
@@ -61,4 +62,19 @@ func RootCause(err error) error {
 		}
 		err = next
 	}
+}
+
+// SupervisorName is the argv[0] of what runs a detached task. It and what it starts outlive the command that started them.
+const SupervisorName = "runnel-supervisor"
+
+// ThisProgram is the file of the running program, which is its own guard and supervisor: without it no command is started.
+func ThisProgram() (string, error) {
+	if runtime.GOOS != "linux" {
+		return os.Executable()
+	}
+	const program = "/proc/self/exe" // still this program when its file has been replaced
+	if _, err := os.Lstat(program); err != nil {
+		return "", fmt.Errorf("%w: runnel finds its own program there; mount /proc", err)
+	}
+	return program, nil
 }

@@ -3,7 +3,6 @@ package process
 import (
 	"bytes"
 	"errors"
-	"maps"
 	"math"
 	"os"
 	"slices"
@@ -68,19 +67,17 @@ func processes() (pids []int) {
 	return pids
 }
 
-// killMarked kills the groups, but for one, of the processes that have a mark that begins so, and reports whether it found any. A group
-// cannot outrun a signal, however fast it forks.
-func killMarked(prefix string, except int) (found bool) {
+// marked are the groups, but for one, of the processes that have a mark that begins so.
+func marked(prefix string, except int) (groups []int) {
 	for _, pid := range processes() {
 		if !hasMark(pid, MarkVariable+"="+prefix+".") {
 			continue
 		}
 		if pgid, err := syscall.Getpgid(pid); err == nil && pgid > 1 && pgid != except {
-			signalGroup(pgid, syscall.SIGKILL)
-			found = true
+			groups = append(groups, pgid)
 		}
 	}
-	return found
+	return groups
 }
 
 // hasMark reports whether a variable in the environment of a process begins so. Only those of the same user's processes are shown,
@@ -142,17 +139,17 @@ func processesSince(pid int) map[int]stat {
 	return all
 }
 
-// strays looks for the processes of the family that have left its group: they have its mark, or descend from its leader, or did
-// when they were seen last. Supervisors are not of the family, nor is what they start: their tasks are to outlive it.
-func (f *family) strays() []int {
-	all := processesSince(f.leader)
+// strays looks for the processes of a family that have left its group, and when they began: they have its mark, or descend from its
+// leader, or did when they were seen before. Supervisors are not of the family, nor is what they start: their tasks are to outlive it.
+func strays(leader int, mark string, before map[int]string) map[int]string {
+	all := processesSince(leader)
 	descends := func(pid int) bool {
 		for range len(all) {
 			s, ok := all[pid]
 			switch {
 			case !ok || isSupervisor(pid):
 				return false
-			case s.parent == f.leader || f.seen[s.parent] != "":
+			case s.parent == leader || before[s.parent] != "":
 				return true
 			}
 			pid = s.parent
@@ -161,12 +158,11 @@ func (f *family) strays() []int {
 	}
 	seen := map[int]string{}
 	for pid, s := range all {
-		if s.pgid != f.leader && (f.seen[pid] == s.start || f.mark != "" && hasMark(pid, f.mark+"\x00") || descends(pid)) {
+		if s.pgid != leader && (before[pid] == s.start || mark != "" && hasMark(pid, mark+"\x00") || descends(pid)) {
 			seen[pid] = s.start
 		}
 	}
-	f.seen = seen
-	return slices.Collect(maps.Keys(seen))
+	return seen
 }
 
 func isSupervisor(pid int) bool {

@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -33,6 +35,28 @@ func init() {
 		}
 		fmt.Println("collected")
 	}
+	// reserved may have no more threads than it has then, and has many system calls that wait. It has reserved threads if args[0] says so.
+	children["reserved"] = func(args []string) {
+		if args[0] == "reserve" {
+			ReserveThreads()
+		}
+		n := threadsOfUser()
+		if err := syscall.Setrlimit(unix.RLIMIT_NPROC, &syscall.Rlimit{Cur: n, Max: n}); err != nil {
+			panic(err)
+		}
+		var pipe [2]int
+		if err := syscall.Pipe(pipe[:]); err != nil {
+			panic(err)
+		}
+		var waiting sync.WaitGroup
+		for range spareThreads - 2 {
+			waiting.Go(func() { _, _ = syscall.Read(pipe[0], make([]byte, 1)) })
+		}
+		time.Sleep(100 * time.Millisecond) // until the runtime has missed their threads
+		_ = syscall.Close(pipe[1])
+		waiting.Wait()
+		fmt.Println("fine")
+	}
 	// announcer is a runnel that is killed as soon as it has a guard, before that can have asked for anything.
 	children["announcer"] = func(args []string) {
 		guards.mark = args[1]
@@ -51,6 +75,35 @@ func init() {
 		}
 		fmt.Println("ready")
 		time.Sleep(time.Hour)
+	}
+}
+
+// threadsOfUser is what RLIMIT_NPROC counts.
+func threadsOfUser() (n uint64) {
+	for _, pid := range processes() {
+		proc := "/proc/" + strconv.Itoa(pid)
+		if info, err := os.Stat(proc); err != nil || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Getuid()) {
+			continue
+		}
+		threads, _ := os.ReadDir(proc + "/task")
+		n += uint64(len(threads))
+	}
+	return n
+}
+
+// A user who may have no more threads does not lose a server that has started nothing yet: it has what it needs.
+func TestThreadsAreReserved(t *testing.T) {
+	for how, want := range map[string]bool{"reserve": true, "no": false} {
+		c := exec.Command("/proc/self/exe", how)
+		c.Env = append(os.Environ(), childVar+"=reserved", "GOMAXPROCS=4", "TMPDIR=/tmp")
+		c.Dir = "/"
+		if os.Getuid() == 0 { // whom no limit binds
+			c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65533, Gid: 65533}}
+		}
+		out, err := c.CombinedOutput()
+		if fine := err == nil && string(out) == "fine\n"; fine != want {
+			t.Errorf("%s: %v, %.300s", how, err, out)
+		}
 	}
 }
 
@@ -130,7 +183,7 @@ func TestWidePipe(t *testing.T) {
 		}
 		in.Close()
 		var printed strings.Builder
-		(&Child{}).pump(out, &printed)
+		new(output).pump(out, &printed)
 		raw, err := out.SyscallConn()
 		if err != nil {
 			t.Fatal(err)

@@ -22,10 +22,10 @@ func await(child *os.Process) (*os.ProcessState, error) { return child.Wait() }
 
 func SealInherited() {}
 
-// killMarked does nothing: environments are not shown.
-func killMarked(string, int) bool { return false }
+// marked finds nothing: environments are not shown.
+func marked(string, int) []int { return nil }
 
-func (f *family) strays() []int { return nil }
+func strays(int, string, map[int]string) map[int]string { return nil }
 
 func onlyZombies(int) bool { return false }
 
