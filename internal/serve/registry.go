@@ -18,8 +18,8 @@ func (s *Setup) Registry(conf *config.Config) (set *upstream.Set, count int, err
 	return s.registry(conf, true)
 }
 
-// schemaDelay is how long the schemas of tools wait when a server starts: its first answers come first.
-const schemaDelay = time.Second
+// startDelay is how long all waits that a server can do later when it starts: its first answers come first.
+const startDelay = time.Second
 
 // registry is Registry, but what is wrong with the schemas of tools is only logged, and later, if not whole.
 func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, count int, err error) {
@@ -46,7 +46,7 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 		errs = append(errs, command.CheckSchemas(conf, commands))
 	} else {
 		log := s.Logger()
-		time.AfterFunc(schemaDelay, func() {
+		time.AfterFunc(startDelay, func() {
 			if err := command.CheckSchemas(conf, commands); err != nil {
 				log.Error().Err(err).Msg("calls of a tool will fail")
 			}

@@ -58,6 +58,7 @@ func (s *Setup) Serve(ctx context.Context) error {
 	}()
 	warnOfState(store, log)
 	log.Info().Str("version", Version()).Str("config", file).Int("tools", count).Int("upstreams", len(conf.Upstreams)).Msg("serving")
+	time.AfterFunc(startDelay, func() { process.ReserveThreads() })
 	switch {
 	case file == "":
 		ctx = starting // nor will there ever be
