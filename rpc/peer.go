@@ -78,7 +78,7 @@ type message struct {
 // start begins to read and to write.
 func (p *peer) start() {
 	go p.w.run()
-	p.conn = jsonrpc2.NewConn(context.Background(), p, p, jsonrpc2.SetLogger(connLog{p.log}))
+	p.conn = jsonrpc2.NewConn(context.Background(), stream{p}, stream{p}, jsonrpc2.SetLogger(connLog{p.log}))
 	close(p.started)
 }
 
@@ -95,9 +95,12 @@ func newPeer(in io.Reader, out io.Writer, maxLine, maxInFlight int, log zerolog.
 // inFlightLines bounds the params of all requests in flight together, in longest lines.
 const inFlightLines = 4
 
+// stream is what the Conn sees of a peer.
+type stream struct{ *peer }
+
 // ReadObject gives the Conn the next request or answer, and hands out all else. At the end of the input it waits until
 // nobody is interested in what the Conn would forget.
-func (p *peer) ReadObject(v any) (err error) {
+func (p stream) ReadObject(v any) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			p.log.Error().Str("panic", fmt.Sprint(r)).Bytes("stack", debug.Stack()).Msg("taking a message panicked")
@@ -150,12 +153,12 @@ func (p *peer) take(m *message, line []byte) []byte {
 }
 
 // Handle is called by the Conn with a request that it got from ReadObject.
-func (p *peer) Handle(_ context.Context, _ *jsonrpc2.Conn, req *jsonrpc2.Request) {
+func (p stream) Handle(_ context.Context, _ *jsonrpc2.Conn, req *jsonrpc2.Request) {
 	p.role.request(p.incoming.call(req.ID.Num), req.Method)
 }
 
 // WriteObject queues what the Conn sends: requests of ours.
-func (p *peer) WriteObject(obj any) error {
+func (p stream) WriteObject(obj any) error {
 	b, err := json.Marshal(obj)
 	if err != nil {
 		return err
@@ -164,7 +167,7 @@ func (p *peer) WriteObject(obj any) error {
 }
 
 // Close does nothing: the roles end reading and writing themselves.
-func (p *peer) Close() error { return nil }
+func (p stream) Close() error { return nil }
 
 // next reads the next message.
 func (p *peer) next() (m message, line []byte, err error) {

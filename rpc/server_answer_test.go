@@ -3,7 +3,6 @@ package rpc
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -103,54 +102,6 @@ func TestOnCancelTellsOnce(t *testing.T) {
 		}
 		if n := len(told); n != 1 {
 			t.Errorf("told %d times", n)
-		}
-	})
-}
-
-// A Context is a context.WithCancelCause, whoever looks at it and when.
-func TestContext(t *testing.T) {
-	boom := errors.New("boom")
-	type key struct{}
-	synctest.Test(t, func(t *testing.T) {
-		for _, look := range []func(context.Context){
-			func(context.Context) {},
-			func(c context.Context) { c.Err() },
-			func(c context.Context) { c.Done() },
-		} {
-			root, endRoot := context.WithCancelCause(context.WithValue(t.Context(), key{}, 1))
-			own := &Context{Parent: root}
-			look(own)
-			own.Cancel(boom)
-			own.Cancel(errors.New("too late"))
-			other := &Context{Parent: root}
-			look(other)
-			child, endChild := context.WithCancel(other)
-			running := &Context{Parent: root}
-			if running.Err() != nil || running.Value(key{}) != 1 {
-				t.Error("a context does not begin as its parent")
-			}
-			told := false
-			context.AfterFunc(running, func() { told = true })
-			endRoot(ErrShutdown)
-			synctest.Wait()
-			born := &Context{Parent: root}
-			late := &Context{Parent: root} // the parent was first
-			look(late)
-			late.Cancel(boom)
-			<-child.Done()
-			for _, c := range []struct {
-				context.Context
-				cause error
-			}{{own, boom}, {other, ErrShutdown}, {child, ErrShutdown}, {running, ErrShutdown}, {born, ErrShutdown}, {late, ErrShutdown}} {
-				<-c.Done()
-				if c.Err() != context.Canceled || context.Cause(c.Context) != c.cause {
-					t.Errorf("ended with %v because of %v, want because of %v", c.Err(), context.Cause(c.Context), c.cause)
-				}
-			}
-			if !told {
-				t.Error("what waits for the end was not told")
-			}
-			endChild()
 		}
 	})
 }

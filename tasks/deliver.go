@@ -15,7 +15,7 @@ func (r *Run) Deliver(deliver func(ctx context.Context)) {
 	r.beginDelivery()
 	r.runner.all.Go(func() {
 		defer r.endDelivery()
-		deliver(&r.ctx)
+		deliver(r.ctx)
 	})
 }
 

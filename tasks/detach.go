@@ -52,7 +52,7 @@ func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*
 	run := r.newRun(spec, Task{ID: id, Owner: r.o.Owner})
 	t, err := r.o.State.Take(ctx, run.task, work)
 	if err != nil {
-		run.ctx.Cancel(err)
+		run.cancel(err)
 		return nil, err
 	}
 	run.task = t

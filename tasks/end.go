@@ -66,7 +66,7 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 		r.hider.Stop()
 	}
 	if cause != errCancelled { // "Receivers SHOULD stop emitting partial notifications as soon as a task is marked as cancelled" (SEP-2679)
-		r.ctx.Cancel(cause)
+		r.cancel(cause)
 		r.deliverRest()
 	}
 	r.stop(cause)
@@ -105,7 +105,7 @@ func (r *Run) lockAfterHanding() {
 func (r *Run) finishAway(cause error) bool {
 	switch cause {
 	case errExpired:
-		r.ctx.Cancel(cause)
+		r.cancel(cause)
 		return false
 	case errCancelled:
 	default:
@@ -116,7 +116,7 @@ func (r *Run) finishAway(cause error) bool {
 		r.runner.o.Log.Error().Err(err).Str("taskId", r.id).Msg("a detached task could not be cancelled")
 	}
 	if r.worked.IsSet() {
-		r.ctx.Cancel(cause) // it has ended there, and only the delivery of its output is waited for here
+		r.cancel(cause) // it has ended there, and only the delivery of its output is waited for here
 	}
 	return err == nil
 }
@@ -130,7 +130,7 @@ func (r *Run) stop(cause error) {
 		// "Receivers MUST NOT send notifications/tasks/partial after the task reaches a terminal status" (SEP-2679, 1.3.2)
 		silence()
 	}
-	r.ctx.Cancel(cause)
+	r.cancel(cause)
 	r.log.Close()
 }
 

@@ -41,7 +41,7 @@ func (r *Runner) Follow(ctx context.Context, id string) (run *Run, release func(
 		defer r.mu.Unlock()
 		if run.following--; run.following == 0 && run.follower {
 			r.drop(run)
-			run.ctx.Cancel(errLeft)
+			run.cancel(errLeft)
 		}
 	}, nil
 }
@@ -102,11 +102,11 @@ func (r *Run) lookOn() (Task, error) {
 	for failed := false; ; {
 		t := r.Task()
 		before := t.Status
-		switch err := r.runner.o.State.Watch(&r.ctx, &t); {
+		switch err := r.runner.o.State.Watch(r.ctx, &t); {
 		case errors.Is(err, ErrNotFound):
 			return t, err
 		case r.ctx.Err() != nil:
-			return t, context.Cause(&r.ctx)
+			return t, context.Cause(r.ctx)
 		case err != nil:
 			if !failed { // a full disk stays full for many looks
 				r.runner.o.Log.Warn().Err(err).Str("taskId", r.id).Msg("looking at a task that another process runs")

@@ -105,7 +105,7 @@ func (r *Run) move(status mcp.TaskStatus, message string) error {
 	if r.spec.Status != nil {
 		r.spec.Status(t.wire(r.runner.o.PollInterval))
 	}
-	return r.runner.o.State.Put(&r.ctx, t)
+	return r.runner.o.State.Put(r.ctx, t)
 }
 
 // restate makes the status say the first of the questions that are open now, when they have changed. r.mu is held.
@@ -128,7 +128,7 @@ func (r *Run) storeRestated() {
 	t, shown := r.task, r.handle && !r.finishing && r.task.Status == mcp.TaskInputRequired
 	r.mu.Unlock()
 	if shown {
-		_ = r.runner.o.State.Put(&r.ctx, t)
+		_ = r.runner.o.State.Put(r.ctx, t)
 	}
 }
 

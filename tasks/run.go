@@ -35,7 +35,8 @@ type Run struct {
 	spec     Spec
 	log      *partials.Log
 	segments *partials.Segments
-	ctx      rpc.Context
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
 
 	detached rpc.Latch // another process runs the task
 
@@ -102,7 +103,7 @@ func (r *Run) Log() *partials.Log { return r.log }
 func (r *Run) Segments() *partials.Segments { return r.segments }
 
 // Context ends when the work shall end.
-func (r *Run) Context() context.Context { return &r.ctx }
+func (r *Run) Context() context.Context { return r.ctx }
 
 // Worked is closed when the work has returned; the task ends when its output has been delivered, too.
 func (r *Run) Worked() <-chan struct{} { return r.worked.Done() }

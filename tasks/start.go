@@ -29,7 +29,7 @@ func (r *Runner) New(ctx context.Context, spec Spec) (*Run, error) {
 		err := r.admit(ctx, run)
 		run.door.Unlock()
 		if err != nil {
-			run.ctx.Cancel(err)
+			run.cancel(err)
 			return nil, err
 		}
 	}
@@ -48,9 +48,9 @@ func (r *Runner) newRun(spec Spec, t Task) *Run {
 
 		owed: 1,
 	}
-	run.ctx.Parent = r.ctx
+	run.ctx, run.cancel = context.WithCancelCause(r.ctx)
 	if t.Log == nil {
-		o := partials.LogOptions{MaxPending: r.o.MaxPending, Memory: &r.memory, Lost: run.ctx.Cancel}
+		o := partials.LogOptions{MaxPending: r.o.MaxPending, Memory: &r.memory, Lost: run.cancel}
 		if spec.Late && !spec.Handle {
 			o.Spill = run.spill
 			run.hider = time.AfterFunc(hideAfter, run.spill)

@@ -59,7 +59,7 @@ func (r *Run) work() (result *mcp.CallToolResult, message string, err error) {
 			err = rpc.Errorf(mcp.CodeInternalError, "internal error")
 		}
 	}()
-	result, message, err = r.spec.Work(&r.ctx, r)
+	result, message, err = r.spec.Work(r.ctx, r)
 	if err == nil && result == nil {
 		result = &mcp.CallToolResult{}
 	}
