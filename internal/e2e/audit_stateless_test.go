@@ -36,7 +36,7 @@ type subscriptionFilter struct {
 type auditSubscription struct {
 	request *request
 	agreed  *subscriptionFilter // nil before the acknowledgement
-	seq     map[string]int64    // of the next partial, by task
+	seq     map[string]int64    // the next partial's, by task
 	ended   map[string]bool     // tasks whose terminal state was told
 	closed  bool
 }

@@ -247,7 +247,7 @@ func (a *audit) resumeResult(s *schema, r *request, result json.RawMessage, obje
 	}
 	task := a.tasks[r.taskID]
 	if task == nil {
-		return nil // of a task that was handed over
+		return nil // the task was handed over
 	}
 	if task.ended && !*got.IsComplete && len(got.Segments) == 0 {
 		return errors.New("isComplete: false with nothing to come")

@@ -60,11 +60,11 @@ type request struct {
 type auditTask struct {
 	session  string
 	token    string
-	seq      int64 // of the next partial
+	seq      int64 // the next partial's
 	ended    bool  // a message showed a terminal status
 	notified bool  // by notifications/tasks/status
 
-	carrier string      // what carried content
+	carrier string      // the dialect that carried content
 	pushed  bool        // further responses to the call may come
 	pulls   bool        // the client has asked for segments
 	merged  bool        // the request listed the response mode streaming: the result is the merged segments

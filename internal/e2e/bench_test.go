@@ -14,7 +14,7 @@ import (
 	"runnel/rpc"
 )
 
-// What a partial costs on its way from the log over the pump and the dialect to the output, in either era, chunk by chunk
+// The cost of a partial on its way from the log over the pump and the dialect to the output, in either era, chunk by chunk
 // (pace 0) and in full batches: they must not differ by more than the bytes that the subscription's id takes.
 func BenchmarkPartials(b *testing.B) {
 	const task = "786512e2-9e0d-44bd-8f29-789f320fe840"
@@ -67,7 +67,7 @@ func benchmarkCaller(b *testing.B) *rpc.Caller {
 	return <-callers
 }
 
-// What a call costs in either era, from the request's line to the response's, through the whole program.
+// The cost of a call in either era, from the request's line to the response's, through the whole program.
 func BenchmarkEcho(b *testing.B) {
 	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{%s"name":"echo","arguments":{"text":"hello"}}}` + "\n"
 	for _, era := range []struct{ name, meta string }{

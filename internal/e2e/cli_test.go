@@ -132,7 +132,7 @@ func TestWrongUseAsJSON(t *testing.T) {
 	}
 }
 
-// What a command says for people it says as JSON, too, whatever the level of the log.
+// Messages for people are JSON, too, whatever the level of the log.
 func TestSaidAsJSON(t *testing.T) {
 	got := runEmpty(t, []string{"call", "echo", "text=x", "--selftest", "--summary", "--log-format", "json"})
 	if got.code != exitFine || !strings.HasPrefix(got.stderr, `{"level":"info"`) || !strings.Contains(got.stderr, "gaps 0") {

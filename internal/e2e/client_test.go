@@ -58,7 +58,7 @@ func TestCallInEveryDialect(t *testing.T) {
 	}
 }
 
-// Who reads slowly gets all of it in every version, also when the task has ended long ago.
+// A slow reader gets everything in every version, even when the task has ended long ago.
 func TestCallWithSlowReader(t *testing.T) {
 	t.Parallel()
 	const size = 12 << 20
@@ -90,9 +90,8 @@ func TestCallWithSlowReader(t *testing.T) {
 	}
 }
 
-// What a call gives on stdout, on stderr and as its exit code.
+// A call's stdout, stderr and exit code.
 func TestCall(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "text")
 	if err := os.WriteFile(file, []byte("from a file\n"), 0o600); err != nil {
@@ -291,7 +290,7 @@ func TestHangup(t *testing.T) {
 	}
 }
 
-// Who waits for a server that does not answer is told so, and what it wrote instead; tools gives up when it is told to.
+// A user who waits for a server that does not answer is told so, and what it wrote instead; tools gives up when told to.
 func TestServerThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	got := runClient(t, "", "tools", "--timeout", "5500ms", "--", "sh", "-c", "echo rubbish; exec sleep 500")
@@ -323,7 +322,7 @@ const (
 	aPartial = `{"jsonrpc":"2.0","method":"notifications/tasks/partial","params":{"taskId":"x","seq":%d,"content":[{"type":"text","text":"%d\n"}]}}`
 )
 
-// Of a broken server's output each piece is shown once, and what is missing is told on stderr with its place.
+// Each piece of a broken server's output is shown once; stderr says what is missing, and where.
 func TestCallOfBrokenServers(t *testing.T) {
 	t.Parallel()
 	partial := func(n int) string { return fmt.Sprintf(aPartial, n, n) + "\n" }

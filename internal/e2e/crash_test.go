@@ -40,7 +40,7 @@ type known struct {
 	detached bool // the output is the result's text
 }
 
-const knownBytes = 100 // of each chunk
+const knownBytes = 100 // bytes of a chunk
 
 // handle is a call whose task may have been answered before the process was killed.
 type handle struct {
@@ -111,7 +111,7 @@ func (k *known) check(w *witness) {
 	}
 }
 
-// What a client knows survives kill -9 of runnel at any moment: every end that it saw is there with its whole result,
+// Everything that a client knows survives kill -9 of runnel at any moment: every end that it saw is there with its whole result,
 // every task has one end, no id is unknown, the output is a prefix of what the tool wrote, no child lives on.
 func TestKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
@@ -316,7 +316,7 @@ func TestProcessesShareAState(t *testing.T) {
 				if text, _ := mcp.TextOf(result.Content[0]); tool == "stream" && text != fmt.Sprintf("streamed %d chunks", chunks) {
 					t.Errorf("result %q", text)
 				}
-				w.must(&result, "tasks/result", map[string]any{"taskId": other}) // of any process
+				w.must(&result, "tasks/result", map[string]any{"taskId": other}) // whichever process ran it
 				if result.IsError {
 					t.Errorf("%s: %s", other, result.Content)
 				}

@@ -173,7 +173,7 @@ func TestSupervisorIsNoPartOfACall(t *testing.T) {
 	w.end()
 }
 
-// Who listens at the next runnel (2026-07-28) gets the output of a detached task from its beginning, numbered without a gap, as it
+// A listener at the next runnel (2026-07-28) gets the output of a detached task from its beginning, numbered without a gap, as it
 // comes, and then its end.
 func TestDetachedTaskIsListenedToLater(t *testing.T) {
 	t.Parallel()
@@ -412,7 +412,7 @@ func TestSupervisorKilledAtAnyMoment(t *testing.T) {
 			}
 		}
 		gone(t, grandchild)
-		for _, id := range []string{k.id, tree} { // who follows a task learns of its end a little later than who looks
+		for _, id := range []string{k.id, tree} { // a follower learns of the end a little later than a reader
 			starter.must(&struct{}{}, "tasks/result", map[string]any{"taskId": id})
 		}
 		k.check(starter)

@@ -41,7 +41,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// What README.md shows is so: its scripts and its pipe write what stands below them, its configs are right, hosts can start
+// README.md is true: its scripts and its pipe write what stands below them, its configs are right, hosts can start
 // runnel as its snippets say, and its tool in Go is a server.
 func TestReadme(t *testing.T) {
 	t.Parallel()

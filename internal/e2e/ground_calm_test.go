@@ -17,7 +17,7 @@ import (
 
 const abortSignal = syscall.SIGABRT
 
-// What one runnel may hold at the end of a round more than at the end of the first, when it has nothing to do.
+// How much more an idle runnel may hold at the end of a round than at the end of the first.
 const (
 	groundGoroutines = 60
 	groundFiles      = 60
@@ -41,7 +41,7 @@ func (g *ground) calm() {
 			s.c.take()
 			g.lives(s)
 			if len(s.c.open) > 0 {
-				g.cancelAll(s) // what was started meanwhile
+				g.cancelAll(s) // those started meanwhile
 				return fmt.Sprintf("slot %d: %s of %v ago", s.number, s.c.open[0].what, time.Since(s.c.open[0].since))
 			}
 		}

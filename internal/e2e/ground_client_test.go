@@ -24,7 +24,7 @@ type groundTask struct {
 	owner    string
 	tool     string
 	since    time.Time
-	chunks   int    // of output, of knownBytes each; -1: the output is not known
+	chunks   int    // chunks of output, of knownBytes each; -1: the output is not known
 	want     string // the result's text, "" if it is the output
 	ttl      int64  // milliseconds
 	detached bool
@@ -38,8 +38,8 @@ type groundTask struct {
 	id        string
 	created   time.Time
 	status    mcp.TaskStatus // the end, once a client has been told of it
-	message   string         // of the end
-	result    string         // what tasks/result answered, "" before
+	message   string         // the end's
+	result    string         // the answer of tasks/result, "" before
 	told      string         // by whom
 }
 
@@ -65,7 +65,7 @@ type groundClient struct {
 
 	mu   sync.Mutex
 	gate chan struct{}               // closed while it reads
-	text map[string]*strings.Builder // what partials carried
+	text map[string]*strings.Builder // the text of partials
 
 	open []*openRequest // the driver's
 }
@@ -246,7 +246,7 @@ func (c *groundClient) call(k *groundTask, method string, params any) {
 			mcp.Task
 			Handle mcp.Task `json:"task"`
 			Meta   struct {
-				Task struct{ TaskID string } `json:"runnel/task"` // of a call that was handed over
+				Task struct{ TaskID string } `json:"runnel/task"` // if the call was handed over
 			} `json:"_meta"`
 		}
 		if a.Error != nil || json.Unmarshal(a.Result, &created) != nil {

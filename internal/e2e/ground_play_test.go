@@ -48,7 +48,7 @@ type ground struct {
 	metrics string // address of the first runnel's
 	first   resources
 
-	faults []*fault // what is wrong now
+	faults []*fault // those that are on now
 	round  int
 	counts map[string]int
 

@@ -179,7 +179,7 @@ func TestHostileSchemas(t *testing.T) {
 	const twice = `{"type":"object","properties":{"x":{"$ref":"#/$defs/n"}},"$defs":{"n":{"anyOf":[{"properties":{"x":{"$ref":"#/$defs/n"}},"required":["y"]},{"properties":{"x":{"$ref":"#/$defs/n"}},"required":["z"]}]}}}`
 	for _, c := range []struct {
 		name, schema string
-		refused      string // what is said then; "": the tool answers
+		refused      string // the error; "": the tool answers
 		x            string // the argument; "": a long string
 	}{
 		{"anyOf, twice each", double(60, `{"anyOf":[NEXT,NEXT]}`), "explodes", ""},

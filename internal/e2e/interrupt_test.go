@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Who presses Ctrl-C twice leaves at once with 130, however quickly: no command, server or pipe is waited for, and no signal kills
+// Ctrl-C pressed twice leaves at once with 130, however quickly: no command, server or pipe is waited for, and no signal kills
 // runnel before its last words.
 func TestDoubleInterrupt(t *testing.T) {
 	t.Parallel()
@@ -37,7 +37,7 @@ func TestDoubleInterrupt(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer time.AfterFunc(watchdog, func() { _ = cmd.Process.Kill() }).Stop()
-			cmd.WaitDelay = 100 * time.Millisecond // what is left behind may hold the pipes
+			cmd.WaitDelay = 100 * time.Millisecond // a child that is left may hold the pipes
 			_ = cmd.Wait()
 			select {
 			case at := <-pressed:

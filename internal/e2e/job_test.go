@@ -91,7 +91,7 @@ func clockMain() {
 func TestFirstPartialIsPrompt(t *testing.T) {
 	const (
 		runs = 20
-		most = time.Second // of the median
+		most = time.Second // the median's bound
 	)
 	s := process(t, programCommand(t, writeConfig(t, fmt.Sprintf(`
 tools:

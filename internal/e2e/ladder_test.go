@@ -10,7 +10,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// What a model pays for a call that it follows to its end by polling: its output once, and little for each poll.
+// A model that follows a call to its end by polling pays for its output once, and little for each poll.
 func TestPollingShowsOutputOnce(t *testing.T) {
 	t.Parallel()
 	const lines, polls = 140, 70
@@ -75,7 +75,7 @@ func firstTextOf(r *mcp.CallToolResult) string {
 	return text
 }
 
-// What runnel has to say of a task that it stopped is told, though the command's own end comes before that.
+// The reason why runnel stopped a task is told, even though the command's own end comes first.
 func TestAStoppedTaskTellsWhy(t *testing.T) {
 	t.Parallel()
 	flags := append(writeConfig(t, "tools: {slow: {shell: 'echo begun; exec sleep 600'}}"), "--state", t.TempDir())

@@ -13,12 +13,11 @@ import (
 // A thousand tasks write at once, each every 50 ms, and the client reads nothing for 3 s in the middle:
 // all is delivered, in order, and memory stays within bounds.
 func TestThousandTasks(t *testing.T) {
-	t.Parallel()
 	const (
 		tasks    = 1000
 		chunks   = 100 // 5 s of output
 		size     = 50
-		before   = time.Second // of reading, from the first task on
+		before   = time.Second // how long it reads, from the first task on
 		stalled  = 3 * time.Second
 		mostPeak = 192 << 20 // bytes: about 50 KiB a task (goroutines, log block, record), doubled by the collector, and the buffers
 	)
@@ -159,7 +158,6 @@ func (s *session) listed(tasks map[string]*strings.Builder) {
 // A tool that writes as fast as it can never outruns a client that reads nothing: it waits, so that what is
 // not delivered is bounded. When the client reads again it gets all of it.
 func TestFastTalkerIsBounded(t *testing.T) {
-	t.Parallel()
 	const (
 		chunks   = 200_000
 		size     = 50

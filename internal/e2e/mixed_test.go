@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	mixedClients = 10 // of each era, at once
-	mixedScripts = 10 // of each client
+	mixedClients = 10 // clients of each era at once
+	mixedScripts = 10 // scripts of each client
 	mixedLength  = 10 // requests of a script
 	mixedEach    = mixedClients * mixedScripts * mixedLength
 )
@@ -24,13 +24,12 @@ const (
 // Every answer and every notification has the shape of the era of the request that it belongs to (by its marks here, by its
 // schema in the session's audit), and every request has exactly one answer.
 func TestMixedEras(t *testing.T) {
-	t.Parallel()
 	s := inProcess(t, "--selftest", "--immediate-wait", "1ms", "--max-tasks", "1000")
 	s.open()
 	ctx, stop := context.WithTimeout(t.Context(), 2*watchdog)
 	defer stop()
 	m := &mixed{s: s, ctx: ctx, calls: map[string]*mixedCall{}, tasks: map[string]*mixedTask{}, seq: map[string]int{}}
-	first := make(chan error, 1) // what went wrong first; the rest follows from it
+	first := make(chan error, 1) // the first error; the others follow from it
 	failed := func(err error) {
 		select {
 		case first <- err:
@@ -113,7 +112,7 @@ func (m *mixedClient) cancelTask(call string) error {
 	return errors.Join(err, m.says("tasks/cancel", `{"taskId":"`+id+`"}`, `"cancelled"`), m.ends(id, "cancelled"))
 }
 
-// What clients of the stateless era can take.
+// Capabilities of clients of the stateless era.
 const (
 	elicits       = `"elicitation":{"form":{}}`
 	takes         = `"extensions":{"io.modelcontextprotocol/tasks":{},"runnel/task-partials":{}}`
@@ -195,7 +194,7 @@ type mixed struct {
 	mu            sync.Mutex
 	calls         map[string]*mixedCall // by the id's bytes
 	tasks         map[string]*mixedTask // by id
-	seq           map[string]int        // of the next partial, by what carries it: a task, a subscription, a token
+	seq           map[string]int        // the next partial's, by its carrier: a task, a subscription, a token
 	last          int64
 	lastStateless bool
 	turns         int

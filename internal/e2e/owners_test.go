@@ -11,7 +11,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// What belongs to another owner does not exist, in every method of both eras: it is answered byte for byte as what never was.
+// The tasks of another owner do not exist, in every method of both eras: the answers are byte for byte those for tasks that never were.
 func TestOthersTasks(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "state")

@@ -100,7 +100,7 @@ type wireMessage struct {
 		IsError    bool       `json:"isError"`
 		IsComplete *bool      `json:"isComplete"`
 		Meta       struct {
-			Task struct { // of a call that was handed over, and of get_task_result
+			Task struct { // if the call was handed over, and with get_task_result
 				TaskID string `json:"taskId"`
 				Status string `json:"status"`
 				Next   int64  `json:"next"`
@@ -202,7 +202,7 @@ func (c *randomClient) step(quick bool) {
 		call := c.some(func(call *randomCall) bool { return call.taskID != "" })
 		if call != nil && (!c.reads || c.rng.IntN(3) == 0) {
 			c.request("tasks/cancel", fmt.Sprintf(`{"taskId":%q}`, call.taskID), nil)
-			c.s.resume() // what waited for the client goes on as the task ends
+			c.s.resume() // output that waited for the client goes on as the task ends
 			c.reads = true
 		}
 	case 8:

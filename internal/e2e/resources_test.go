@@ -95,7 +95,7 @@ tools:
 	other.end()
 }
 
-// Who subscribes to a log is told when it has grown, not oftener than once a second, and when the task has ended.
+// A subscriber of a log is told when it has grown, at most once a second, and when the task has ended.
 func TestSubscription(t *testing.T) {
 	t.Parallel()
 	w := newWitness(t, programCommand(t, "--selftest", "--state", t.TempDir()))

@@ -9,7 +9,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// What a model pays for a plain call, in bytes of text as they stand in JSON. What is left out can be read all the same.
+// A model pays for a plain call so many bytes of text, as they stand in JSON. The part that is left out can still be read.
 func TestWhatAModelReads(t *testing.T) {
 	t.Parallel()
 	w := newWitness(t, programCommand(t, append(writeConfig(t, `

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What each room may import of the others. A room that is not here must be added with its reason.
+// The other rooms that each room may import. A new room must be added with its reason.
 var rooms = map[string][]string{
 	"runnel/rpc/mcp":          {},
 	"runnel/rpc/rawjson":      {}, // JSON text looked at without decoding it

@@ -25,11 +25,11 @@ const (
 type schema struct {
 	version       string
 	compiler      *jsonschema.Compiler
-	pointer       string            // what stands before the name of a type
+	pointer       string            // the prefix of a type's name
 	notifications map[string]string // type by method, of what a server may send
 	requests      map[string]string // likewise
 
-	elsewhere map[string]string // what stands before the name of a type of a proposal
+	elsewhere map[string]string // the prefix of a type's name in a proposal
 
 	mu    sync.Mutex
 	types map[string]*jsonschema.Schema

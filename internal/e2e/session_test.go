@@ -59,7 +59,7 @@ func environ(t testing.TB) []string {
 	return []string{
 		"PATH=" + searchPath, "HOME=" + t.TempDir(), "TERM=dumb",
 		"XDG_CONFIG_HOME=" + t.TempDir(), "XDG_STATE_HOME=" + t.TempDir(),
-		"RUNNEL_STATE=memory", // what is durable is the subject of some tests only: they name a directory
+		"RUNNEL_STATE=memory", // tests of a durable state name a directory
 		childMark,
 	}
 }

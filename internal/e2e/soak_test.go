@@ -116,7 +116,7 @@ tools:
 			var result mcp.CallToolResult
 			w.must(&result, "tools/call", map[string]any{"name": "child", "arguments": map[string]any{"text": text}})
 			return
-		case 3: // of the stateless era, with a subscription that the client takes back
+		case 3: // in the stateless era, with a subscription that the client takes back
 			var task mcp.DetailedTask
 			w.must(&task, "tools/call", json.RawMessage(inEra(takes, "", `"name":"stream","arguments":{"count":2,"intervalMs":20}`)))
 			if task.TaskID == "" {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What a start does before main is paid by each client. Bytes and not milliseconds: they are the same on every machine.
+// Each client pays for what a start does before main. Bytes, not milliseconds: they are the same on every machine.
 func TestInitsAllocateLittle(t *testing.T) {
 	t.Parallel()
 	const most = 256 << 10 // some 225 KiB today; one library that compiles its tables takes more

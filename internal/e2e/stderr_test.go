@@ -60,7 +60,7 @@ func TestNobodyReadsStderr(t *testing.T) {
 	}
 }
 
-// What is said on stderr is not lost where it is the pipe that stdout is, and that is full (runnel call ... 2>&1 | less).
+// Messages on stderr are not lost where it is the same pipe as stdout, and full (runnel call ... 2>&1 | less).
 func TestStderrIsStdout(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()

@@ -12,7 +12,7 @@ import (
 	"runnel/internal/cli"
 )
 
-// What prints a list ends without a word when nobody reads it any more, as head does it.
+// A command that prints a list ends without a word when nobody reads it any more, as with head.
 func TestNobodyReads(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"tools", "--selftest"}, {"config", "schema"}, {"version"}, {"completion", "bash"}, {"doctor", "--state", "memory"}} {
@@ -32,7 +32,7 @@ func TestNobodyReads(t *testing.T) {
 	}
 }
 
-// Who serves a host that reads nothing says so.
+// A server says that its host reads nothing.
 func TestHostReadsNothing(t *testing.T) {
 	for _, command := range []string{"", "serve", "doctor --host"} {
 		var stderr syncBuffer

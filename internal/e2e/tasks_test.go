@@ -41,7 +41,7 @@ func (o outcome) is(t *testing.T, code int, stdout, stderr string) {
 	}
 }
 
-// What the hosts of a machine run is seen from another process while it runs, can be read as it comes and cancelled.
+// Tasks of the hosts of a machine are seen from another process while they run, can be read as they write, and cancelled.
 func TestTasksOfALiveProcess(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
@@ -143,7 +143,7 @@ tools:
 	host.end()
 }
 
-// What is kept can be listed, read and forgotten when no runnel runs; scripts get JSON.
+// Stored tasks can be listed, read and forgotten when no runnel runs; scripts get JSON.
 func TestTasksKept(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
@@ -245,7 +245,7 @@ func TestTasksMisused(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, command := range []string{"list", "prune"} { // what cannot be read may be there
+	for _, command := range []string{"list", "prune"} { // tasks may be there that cannot be read
 		people(t, "tasks", command, "--state", file).is(t, exitFailure, "", "^runnel: opening the state in "+file+": .*not a directory; --state names another directory, or memory\n$")
 	}
 	people(t, "tasks", "list", "--state", "memory").is(t, exitUsage, "", "the state is memory")

@@ -69,7 +69,7 @@ func (term *terminal) wait(pattern string) string {
 	}
 }
 
-// What a person sees of a call: the output, below it a line that tells how it goes, and in the end only the output.
+// A person sees the output of a call, below it a line that shows progress, and in the end only the output.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	term := newTerminal(t)
@@ -114,7 +114,7 @@ tools:
 	term.run("runnel call stubborn --no-task " + flags)
 	term.wait(`(?m)^begun\n`)
 	term.keys("C-c")
-	term.wait(`\^C`)
+	term.wait(`\^C|cancelling`)
 	term.keys("C-c")
 	term.wait(`exit code=130`)
 

@@ -53,7 +53,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// What is said may be secret: its file is its user's alone, whatever it was before, and nobody's link leads it elsewhere.
+// Messages may be secret: their file is the user's alone, whatever it was before, and nobody's link leads it elsewhere.
 func TestTraceIsPrivate(t *testing.T) {
 	dir := t.TempDir()
 	file, link, foreign := filepath.Join(dir, "trace"), filepath.Join(dir, "link"), filepath.Join(dir, "foreign")

@@ -72,7 +72,7 @@ type transcript struct {
 }
 
 type step struct {
-	number  int // of the line in the file
+	number  int // the line's number in the file
 	kind    string
 	text    string
 	pattern pattern
@@ -266,7 +266,7 @@ type player struct {
 	captures map[string]string
 	last     []byte // the last line of the server
 	eof      bool
-	log      bytes.Buffer // what went over the wire, for the report
+	log      bytes.Buffer // everything that went over the wire, for the report
 }
 
 func play(t *testing.T, tr *transcript, s *session) {
@@ -295,7 +295,7 @@ func play(t *testing.T, tr *transcript, s *session) {
 
 func (p *player) fail(t *testing.T, what string) {
 	t.Helper()
-	for { // what else there is helps to understand
+	for { // the other lines help to understand
 		line, err := p.s.take(quiet)
 		if err != nil {
 			break

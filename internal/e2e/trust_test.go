@@ -115,7 +115,7 @@ func TestUntrustedDirectory(t *testing.T) {
 	}
 }
 
-// What is trusted is a place and a content: another one of either is not.
+// Trust is for one place and one content: another one of either is not trusted.
 func TestTrust(t *testing.T) {
 	t.Parallel()
 	c := newCheckout(t)
@@ -214,7 +214,7 @@ func TestTrustMisused(t *testing.T) {
 	c.run("", "tools").is(t, exitFine, "", `is left out: neither XDG_STATE_HOME nor HOME is set`)
 }
 
-// What is trusted counts only where nobody else can say it.
+// Trust counts only where nobody else can write it.
 func TestTrustThatOthersMayWrite(t *testing.T) {
 	t.Parallel()
 	c := newCheckout(t)

@@ -32,12 +32,12 @@ func npmUpstreams(t testing.TB) string {
 	return path
 }
 
-// What two hops add to a partial: from when the last runnel has the chunk to when the client has read the partial.
+// The delay that two hops add to a partial: from the chunk at the last runnel to the partial at the client.
 func TestTwoHops(t *testing.T) {
 	t.Parallel()
 	const (
 		chunks = 40
-		most   = time.Second // of the median, even on a busy machine
+		most   = time.Second // the median's bound, even on a busy machine
 	)
 	alone := delays(t, chunks, "--selftest")
 	t.Logf("alone: median %v, worst of %d %v", alone[chunks/2], chunks, alone[chunks-1])
@@ -190,7 +190,7 @@ func descendants(t *testing.T, of int) (pids []int) {
 	return pids
 }
 
-// What a result of the last hop leaves out is read where the first one says, by all ways that a runnel speaks to another.
+// The part that a result of the last hop leaves out is read where the first one says, in all ways that a runnel speaks to another.
 func TestCutOfTheLastHop(t *testing.T) {
 	t.Parallel()
 	config := writeConfig(t, "tools: {count: {command: [seq, '1', '3000'], maxResult: 1KiB, structured: summary}}")

@@ -26,8 +26,8 @@ type witness struct {
 	answers  map[int]chan answer
 	statuses map[string]mcp.Task // the terminal one of each task that was told
 	updates  map[string]int      // notifications/resources/updated, by URI
-	partials map[string]int      // of each task: without a gap, so that it is the seq of the next
-	acks     map[int]chan string // what each subscriptions/listen agrees to
+	partials map[string]int      // of a task, without a gap: so this is the next seq
+	acks     map[int]chan string // the acknowledgement of each subscriptions/listen
 	gone     chan struct{}
 
 	watch    watcher       // may be nil

@@ -20,7 +20,7 @@ func TestWrappedServerAnswersTheSame(t *testing.T) {
 	}
 }
 
-// What is asked of one of runnel's own tools starts no upstream, not even one that hangs.
+// A call of one of runnel's own tools starts no upstream, not even one that hangs.
 func TestLocalToolStartsNoUpstream(t *testing.T) {
 	t.Parallel()
 	started := filepath.Join(t.TempDir(), "started")
