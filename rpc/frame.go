@@ -117,7 +117,7 @@ func (l *lineReader) fill() {
 	}
 	n, err := l.r.Read(l.buf[l.end:])
 	l.end += n
-	if err != nil && err != io.EOF {
+	if err != nil && err != io.EOF && err != errLeftBehind { // which says it all
 		err = fmt.Errorf("reading messages: %w", err)
 	}
 	l.err = err
