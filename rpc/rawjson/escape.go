@@ -7,72 +7,15 @@ import (
 )
 
 // AppendText appends text as a JSON string without its quotes. It is written out by hand because every byte
-// of output passes here: encoding/json costs ten times as much for a short text. What is long and ASCII goes 64 bytes at a time, the rest eight,
-// and what is rare one. FuzzEscape holds it to a slow twin and to what encoding/json reads. text is valid UTF-8.
+// of output passes here: encoding/json costs ten times as much for a short text. It takes eight bytes at a time, and what is rare one by one.
+// FuzzEscape holds it to a slow twin and to what encoding/json reads. text is valid UTF-8.
 func AppendText(dst, text []byte) []byte {
-	for len(text) >= 2*blockSize {
-		block := (*[2 * blockSize]byte)(text)
-		if marks, ok := blockMarks(block); ok {
-			dst, text = appendBlock(dst, block, marks), text[blockSize:]
-		} else {
-			dst, text = appendEights(dst, text, min(len(text)&^7, 8*blockSize))
-		}
-	}
 	for len(text) >= 8 {
-		dst, text = appendEights(dst, text, len(text)&^7)
+		dst, text = appendEights(dst, text, min(len(text)&^7, 512)) // dst grows by what that may take at most
 	}
 	dst, _ = appendSlowly(dst, text, len(text))
 	return dst
 }
-
-// appendBlock appends the first blockSize bytes of block, all ASCII, of which marks are those that may have to be escaped. What is
-// between two of them is copied with what follows it, whatever that is: the next one overwrites what is too much. So nearly nothing depends on where
-// the escapes are. To look at each eight bytes and go one way or the other cost twice as much for source code, where the processor cannot
-// foresee which, and a quarter more for the lines of a log.
-func appendBlock(dst []byte, block *[2 * blockSize]byte, marks uint64) []byte {
-	dst = slices.Grow(dst, blockRoom)
-	out, at := (*[blockRoom]byte)(dst[len(dst):len(dst)+blockRoom]), 0
-	read := 0
-	for marks != 0 {
-		next := bits.TrailingZeros64(marks) & (blockSize - 1)
-		marks &= marks - 1
-		plain := next - read
-		// The masks change nothing: they tell the compiler what needs no check.
-		*(*[16]byte)(out[at&(blockRoom/2-1):]) = *(*[16]byte)(block[read&(blockSize-1):])
-		if plain > 16 {
-			*(*[48]byte)(out[(at+16)&(blockRoom/2-1):]) = *(*[48]byte)(block[(read+16)&(blockSize-1):])
-		}
-		at += plain
-		e := &escapes[block[next]]
-		binary.LittleEndian.PutUint64(out[at&(blockRoom/2-1):], e.text)
-		at += e.length
-		read = next + 1
-	}
-	*(*[blockSize]byte)(out[at&(blockRoom/2-1):]) = *(*[blockSize]byte)(block[read&(2*blockSize-1):])
-	return dst[:len(dst)+at+blockSize-read]
-}
-
-const (
-	blockSize = 64
-	// blockRoom is twice a power of two that is more than a block's escapes can take: what is copied too much has room, too.
-	blockRoom = 1 << 10
-)
-
-// blockMarks has a bit for each of the first blockSize bytes of block that suspects marks. It reports false if they are not all ASCII.
-func blockMarks(block *[2 * blockSize]byte) (marks uint64, ok bool) {
-	a, b, c, d := eightAt(block, 0), eightAt(block, 8), eightAt(block, 16), eightAt(block, 24)
-	e, f, g, h := eightAt(block, 32), eightAt(block, 40), eightAt(block, 48), eightAt(block, 56)
-	if (a|b|c|d|e|f|g|h)&highest != 0 {
-		return 0, false
-	}
-	return gathered(a) | gathered(b)<<8 | gathered(c)<<16 | gathered(d)<<24 |
-		gathered(e)<<32 | gathered(f)<<40 | gathered(g)<<48 | gathered(h)<<56, true
-}
-
-func eightAt(block *[2 * blockSize]byte, i int) uint64 { return binary.LittleEndian.Uint64(block[i:]) }
-
-// gathered is what suspects marks, a bit for a byte: the product brings the highest bits together in its highest byte.
-func gathered(eight uint64) uint64 { return suspects(eight) * 0x0002040810204081 >> 56 }
 
 // appendEights appends the first n bytes of text, a multiple of eight, or fewer, and returns what follows them.
 func appendEights(dst, text []byte, n int) (_, rest []byte) {
