@@ -4,10 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"math"
+	"time"
+
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
-	"time"
 )
 
 // callStateless answers tools/call of the stateless era. The server decides: what is finished soon is answered

@@ -4,12 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"slices"
+	"time"
+
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
-	"slices"
-	"time"
 )
 
 // call answers tools/call. Every call runs as a task; what differs is what the client is told, and when:

@@ -3,9 +3,10 @@ package tools
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
+
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
-	"strings"
 )
 
 // commandResult reports whether a result is a command's, and its exit code; 0 if a signal ended it.

@@ -2,12 +2,13 @@ package tools
 
 import (
 	"context"
-	"runnel/partials"
-	"runnel/rpc"
-	"runnel/tasks/logs"
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"runnel/partials"
+	"runnel/rpc"
+	"runnel/tasks/logs"
 )
 
 // ServeOptions are how calls are answered and their output is delivered. Zero means what the config file's default is

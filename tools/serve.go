@@ -3,12 +3,13 @@ package tools
 import (
 	"context"
 	"encoding/json"
+	"time"
+
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tasks/logs"
-	"time"
 )
 
 // Serve adds tools/list, tools/call and the resources methods to srv, and the fallback tools to the registry.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"

@@ -2,9 +2,10 @@ package tools
 
 import (
 	"fmt"
+	"sync"
+
 	"runnel/rpc"
 	"runnel/rpc/mcp"
-	"sync"
 )
 
 // taskMeta is what results that are about a task tell programs, in _meta.

@@ -1,10 +1,3 @@
-// Package tools is what a client can call: the registry of tools, the check of their input, commands
-// and Go functions as tools, the configuration that names them, and the methods tools/list and tools/call
-// (https://modelcontextprotocol.io/specification/2025-11-25/server/tools).
-//
-// A call runs as a task in the goroutine that the tasks room gives it, a plain one in that of its request. A command adds, per child process,
-// one goroutine that waits for it and one per output pipe; all of them have ended when Call returns. A detached command
-// runs in another process (detach.go), for whose end one goroutine waits.
 package tools
 
 import (

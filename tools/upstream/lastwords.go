@@ -6,9 +6,9 @@ import (
 	"strings"
 	"sync"
 
-	"runnel/tools/text"
-
 	"github.com/rs/zerolog"
+
+	"runnel/tools/text"
 )
 
 // lastWords takes what a server writes to stderr: each line goes to the log at level debug, the last of them are kept.

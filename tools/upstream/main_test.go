@@ -6,10 +6,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runnel/tools/config"
 	"syscall"
 	"testing"
 	"time"
+
+	"runnel/tools/config"
 )
 
 // watchdog is how long a test waits for what must happen soon.

@@ -13,7 +13,6 @@ import (
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tasks/logs"
-
 	"runnel/tools"
 )
 

@@ -10,7 +10,6 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
-
 	"runnel/tools"
 )
 

@@ -8,9 +8,9 @@ import (
 	"syscall"
 	"testing"
 
-	"runnel/tools/config"
-
 	"golang.org/x/sys/unix"
+
+	"runnel/tools/config"
 )
 
 // What a server starts ends with it, though it has left its group.

@@ -4,24 +4,22 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
+	"log"
+	"time"
 
-	"runnel/rpc"
 	"runnel/rpc/mcp"
-	"runnel/tasks"
 	"runnel/tools"
 )
 
 func main() {
-	var registry tools.Registry
-	_ = registry.Add(tools.Func("count", "Counts.", func(_ context.Context, in struct{ To int }, out *tools.Output) (*mcp.CallToolResult, error) {
+	count := tools.Func("count", "Counts, ten a second.", func(_ context.Context, in struct{ To int }, out *tools.Output) (*mcp.CallToolResult, error) {
 		for n := range in.To {
 			_, _ = fmt.Fprintln(out, n+1)
+			time.Sleep(time.Second / 10)
 		}
 		return mcp.Result("done"), nil
-	}).Streams())
-	server, runner := rpc.NewServer(nil), tasks.NewRunner(tasks.Options{})
-	runner.Register(server)
-	tools.Serve(server, &registry, runner, tools.ServeOptions{})
-	_ = server.Serve(context.Background(), os.Stdin, os.Stdout)
+	}).Streams()
+	if err := tools.ListenAndServe(context.Background(), count); err != nil {
+		log.Fatal(err)
+	}
 }

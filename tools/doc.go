@@ -1,0 +1,24 @@
+// Package tools serves tools to clients: [ListenAndServe] is all that a Go function needs to be one. It holds the methods tools/list and
+// tools/call (https://modelcontextprotocol.io/specification/2025-11-25/server/tools). What kinds of tools there are beside functions,
+// the packages below this one's folder know: a [Kind] says of itself what the server needs to know.
+//
+//	tools/call ─ callParams ─ Registry ─▶ start ─▶ tasks.Run ─ entry.run ─▶ Tool.Call
+//	     │                                                                      │ Output
+//	     │                              delivery ◀─ partials.Pump ◀─ log ◀──────┘
+//	     ▼
+//	  answer: the first of result, questions (park), too late (handOver, created)
+//
+// Goroutines: the one of a request waits for what there is to say first; one per run calls the tool; one per delivery writes its output,
+// and one gives signs of life to who asked for progress.
+//
+// Locks: delivery.mu and audience.mu are each taken alone; Registry.mu is never held across a call of a tool.
+//
+//	call        one tools/call; it runs as a task, whatever its client is told
+//	delivery    what the client hears of a call through one request
+//	audience    the client of a call, over all its requests
+//	spelling    the dialect that carries the output
+//	park        to answer a call with its questions, and wait for the client to come back
+//	hand over   to answer a call that takes too long with its task, for the fallback tools
+//	fallback    the tools by which a model uses tasks through a host that has none
+//	said        what a tool says of its result beside the result
+package tools

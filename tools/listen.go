@@ -1,0 +1,41 @@
+package tools
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"runnel/partials"
+	"runnel/rpc"
+	"runnel/tasks"
+)
+
+// DefaultServeOptions are those of a config file that says nothing.
+func DefaultServeOptions() ServeOptions {
+	return ServeOptions{
+		Pump:          partials.PumpOptions{Pace: partials.DefaultPace, MaxBytes: partials.DefaultMaxBytes},
+		SyncWait:      50 * time.Second, // the most common hosts give up after 60 s
+		ImmediateWait: 100 * time.Millisecond,
+		Heartbeat:     10 * time.Second,
+	}
+}
+
+// ListenAndServe serves tools to the client that has started this program, over stdin and stdout, until the input ends or ctx does. Tasks
+// live in memory. While it runs, os.Stdout is stderr: what else is printed must not come between the messages. For other options, use
+// [Serve].
+func ListenAndServe(ctx context.Context, tools ...Tool) error {
+	registry := &Registry{}
+	for _, t := range tools {
+		if err := registry.Add(t); err != nil {
+			return err
+		}
+	}
+	out := os.Stdout
+	os.Stdout = os.Stderr
+	defer func() { os.Stdout = out }()
+	server, runner := rpc.NewServer(nil), tasks.NewRunner(tasks.Options{})
+	defer runner.Close()
+	runner.Register(server)
+	Serve(server, registry, runner, DefaultServeOptions())
+	return server.Serve(ctx, os.Stdin, out)
+}
