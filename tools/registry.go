@@ -303,7 +303,7 @@ func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, progress f
 	result = fit(result)
 	if in.Said.Rest == nil {
 		if rest, some := out.beyond(result.Content); some {
-			in.Repeats(rest...)
+			in.Said.Rest = &rest
 		}
 	}
 	return result, in.Said.Status, nil

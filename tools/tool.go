@@ -84,9 +84,6 @@ type Said struct {
 	Rest *[]mcp.ContentBlock
 }
 
-// SetStatus sets Said.Status.
-func (c *Call) SetStatus(message string) { c.Said.Status = message }
-
 // LeftOut are the words for what the call's result leaves out. They make its log readable first.
 func (c *Call) LeftOut(ctx context.Context) func(text.Gap) string {
 	return func(g text.Gap) string {
@@ -113,12 +110,6 @@ func leftOut(polls bool, taskID string) func(text.Gap) string {
 func (c *Call) keep(ctx context.Context) bool {
 	return c.run != nil && c.run.Keep(context.WithoutCancel(ctx)) == nil
 }
-
-// Truncated sets Said.Truncated.
-func (c *Call) Truncated() { c.Said.Truncated = true }
-
-// Repeats sets Said.Rest.
-func (c *Call) Repeats(but ...mcp.ContentBlock) { c.Said.Rest = &but }
 
 // Variables are the variables of the call's task, a JSON object.
 func (c *Call) Variables() json.RawMessage {

@@ -35,7 +35,7 @@ func (c *call) result(raw json.RawMessage) (*mcp.CallToolResult, error) {
 	}
 	came := c.remote.Tracker()
 	if _, message := came.End(); result.IsError {
-		c.in.SetStatus(message)
+		c.in.Said.Status = message
 	}
 	compared := came.Compare(result.Content)
 	rest := came.Beyond(result.Content)
@@ -44,22 +44,22 @@ func (c *call) result(raw json.RawMessage) (*mcp.CallToolResult, error) {
 	if result.Meta[mcp.MetaCommand] != nil && compared != tracker.NoneStreamed && compared != tracker.ResultEmpty && !c.remote.CutShort() {
 		// Another runnel's command: the result shapes what has come.
 		c.renameLog(id, result)
-		c.in.Repeats(came.Beyond(tools.OnlyEnd(tools.SplitEnd(result)))...)
+		c.in.Said.Rest = new(came.Beyond(tools.OnlyEnd(tools.SplitEnd(result))))
 		return result, nil
 	}
 	switch compared {
 	case tracker.Same:
-		c.in.Repeats()
+		c.in.Said.Rest = &[]mcp.ContentBlock{}
 	case tracker.Excerpt:
-		c.in.Repeats()
-		c.in.Truncated()
+		c.in.Said.Rest = &[]mcp.ContentBlock{}
+		c.in.Said.Truncated = true
 	case tracker.ResultAdds:
-		c.in.Repeats(rest...)
+		c.in.Said.Rest = new(rest)
 	case tracker.ResultEmpty:
 		c.mu.Lock()
 		result.Content = c.came.all()
 		c.mu.Unlock()
-		c.in.Repeats()
+		c.in.Said.Rest = &[]mcp.ContentBlock{}
 	}
 	return result, nil
 }
@@ -80,7 +80,7 @@ func (c *call) withoutLog(id string, content []mcp.ContentBlock) (kept []mcp.Con
 	link := tasks.LogURI(id)
 	for _, item := range content {
 		if bytes.Contains(item, []byte(link)) && mcp.ContentType(item) == "resource_link" {
-			c.in.Truncated()
+			c.in.Said.Truncated = true
 			continue
 		}
 		kept = append(kept, item)
@@ -97,7 +97,7 @@ func (c *call) renameLog(id string, result *mcp.CallToolResult) {
 	rename := func(text *json.RawMessage) {
 		if bytes.Contains(*text, []byte(tasks.LogURI(id))) {
 			*text = bytes.ReplaceAll(*text, []byte(id), []byte(c.in.TaskID))
-			c.in.Truncated()
+			c.in.Said.Truncated = true
 		}
 	}
 	for i := range result.Content {
