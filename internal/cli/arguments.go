@@ -20,7 +20,7 @@ func parseArguments(s term.Form, words []string, object string) (json.RawMessage
 			return nil, errors.New("--json: the object is not UTF-8, as JSON must be")
 		}
 		if json.Unmarshal([]byte(object), &arguments) != nil || arguments == nil {
-			return nil, fmt.Errorf("--json: %q is no JSON object", term.OneLine(object))
+			return nil, fmt.Errorf("--json: %q is no JSON object", term.Shorten(object))
 		}
 	}
 	given := map[string]bool{}
@@ -28,11 +28,11 @@ func parseArguments(s term.Form, words []string, object string) (json.RawMessage
 	for _, word := range words {
 		key, text, ok := strings.Cut(word, "=")
 		if !ok || key == "" {
-			errs = append(errs, fmt.Errorf("%q is no argument (allowed: key=value, key=@file)", term.OneLine(word)))
+			errs = append(errs, fmt.Errorf("%q is no argument (allowed: key=value, key=@file)", term.Shorten(word)))
 			continue
 		}
 		if !utf8.ValidString(key) {
-			errs = append(errs, fmt.Errorf("the name %q is not UTF-8, as JSON must be", term.OneLine(key)))
+			errs = append(errs, fmt.Errorf("the name %q is not UTF-8, as JSON must be", term.Shorten(key)))
 			continue
 		}
 		v, err := argument(s.Find(key), text)

@@ -269,6 +269,9 @@ func (c *call) finish(raw json.RawMessage) error {
 			c.show(content)
 		}
 	}
+	if r.IsError && r.Meta[mcp.MetaCommand] == nil { // the error is not a command's output, which stays as it is
+		c.view.NewLine()
+	}
 	return exitOf(&r)
 }
 

@@ -48,7 +48,7 @@ func (i *invocation) dial(cmd *cobra.Command, server []string, o rpc.DialOptions
 		o.Command, o.Env, o.Stderr = server, i.Env, i.Stderr
 		o.EndGroup = func(pgid int) { process.EndFamily(pgid, "") }
 		var wrote atomic.Pointer[string]
-		o.OnGarbage = func(line []byte) { wrote.Store(new(term.OneLine(term.Printable(string(line))))) }
+		o.OnGarbage = func(line []byte) { wrote.Store(new(term.Shorten(term.Printable(string(line))))) }
 		defer time.AfterFunc(dialPatience, func() {
 			if cmd.Context().Err() != nil { // it is being ended
 				return

@@ -154,7 +154,7 @@ tools:
 		{args: "call bar --no-task --config " + config, stdout: `(1%\r2%\r)?3%\n`},
 		{args: "call long --summary --config " + config, stdout: `(?s)1\n2\n.*99999\n100000\n`, stderr: `588895 bytes, the result shows its head and tail; exit code 0, completed after \d+ ms\n`},
 		{args: "call bars --progress=always --config " + config, stdout: "(?s).*four\n", stderr: `(?s).*100%`},
-		{args: "call fail message=why afterChunks=1 --selftest", code: 1, stdout: `chunk 000000 x*\nwhy`},
+		{args: "call fail message=why afterChunks=1 --selftest", code: 1, stdout: `chunk 000000 x*\nwhy\n`},
 		{args: "call fail message=why protocol=true --selftest", code: 1, stderr: `^runnel: fail: why \(code -32603\)\n$`},
 		{args: "call sleep ms=60000 --timeout=50ms --selftest", code: 1, stderr: `^runnel: timed out after 50ms\n$`},
 		{args: "call sleep ms=60000 --timeout=50ms --no-task --selftest", code: 1, stderr: `^runnel: timed out after 50ms\n$`},
@@ -167,7 +167,7 @@ tools:
 		{args: "call ask message=who? --ask --protocol=2026-07-28 --immediate-wait=0 delayMs=50 --selftest", input: "me\n", stdout: "accepted: me", stderr: `\? who\?\n`},
 		{args: "call ask message=who? --ask --selftest", input: "\n", stdout: "declined", stderr: "decline"},
 		{args: "call ask message=who? --ask --selftest", input: "", stdout: "cancelled", stderr: "who"},
-		{args: "call ask message=who? --selftest", code: 1, stdout: ".*cannot ask.*"},
+		{args: "call ask message=who? --selftest", code: 1, stdout: ".*cannot ask.*\n"},
 
 		{args: "call", code: 2, stderr: `which tool\?\nsee runnel call --help\n$`},
 		{args: "call echo --task --no-task", code: 2, stderr: "does not go with"},

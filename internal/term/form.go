@@ -114,7 +114,7 @@ func (p *Field) About() string {
 	}
 	switch {
 	case p.Default != nil:
-		parts = append(parts, "(default "+OneLine(Unquoted(p.Default))+")")
+		parts = append(parts, "(default "+Shorten(Unquoted(p.Default))+")")
 	case p.required:
 		parts = append(parts, "(required)")
 	}
@@ -184,7 +184,7 @@ func (p *Field) Value(text string) (json.RawMessage, error) {
 		}
 		return quoted(text), nil
 	}
-	return nil, fmt.Errorf("%q is no %s", OneLine(text), strings.Join(kinds, " and no "))
+	return nil, fmt.Errorf("%q is no %s", Shorten(text), strings.Join(kinds, " and no "))
 }
 
 // valueOf turns text into a value of a type other than string, if it is one. One element stands for an array.

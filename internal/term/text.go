@@ -45,18 +45,15 @@ func clip(s string, most int) string {
 	return s
 }
 
-// Shorten keeps a command on one line of a terminal.
+// Shorten keeps text on one line of a terminal.
 func Shorten(s string) string {
 	const most = 60
-	r := []rune(s)
-	if len(r) <= most {
+	s = strings.ReplaceAll(s, "\n", " ")
+	if clip(s, most) == s {
 		return s
 	}
-	return string(r[:most-1]) + "…"
+	return clip(s, most-1) + "…"
 }
-
-// OneLine is Shorten for text of several lines.
-func OneLine(s string) string { return Shorten(strings.ReplaceAll(s, "\n", " ")) }
 
 // Item is a content item as a terminal shows it: its own text, or a line about it. It belongs on stderr if a command wrote it there,
 // or if it says how the command ended.
