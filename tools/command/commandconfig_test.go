@@ -22,6 +22,8 @@ func TestConfigErrors(t *testing.T) {
 		{config.Command{Command: []string{"echo", "{{x}}"}, Input: config.Object(`{"y":{}}`)}, "command[1]", "{{x}} names no input (allowed: y)"},
 		{config.Command{Command: []string{"echo", "{{x}}"}}, "command[1]", "allowed: none"},
 		{config.Command{Command: []string{"echo", "{{x}}{{y}}"}, Input: config.Object(`{"x":{"type":"array"},"y":{"type":"array"}}`)}, "command[1]", "both arrays"},
+		{config.Command{Command: []string{"/bin/bash", "-ec", "ls {{x}}"}, Input: config.Object(`{"x":{}}`)}, "command[2]", `the key shell, with "$x"`},
+		{config.Command{Command: []string{"env", "sh", "-c", "ls '{{x}}'"}, Input: config.Object(`{"x":{}}`)}, "command[3]", "would be code"},
 		{config.Command{Command: echo, Stdin: "{{x}}"}, "stdin", "{{x}} names no input"},
 		{config.Command{Command: echo, Required: []string{"x"}, Input: config.Object(`{"y":{}}`)}, "required", `"x" names no input (allowed: y)`},
 		{config.Command{Command: echo, Input: config.Object(`{"x":1}`)}, "input.x", "no JSON Schema"},
@@ -87,5 +89,14 @@ func TestDurationNeedsAUnit(t *testing.T) {
 	}
 	if err := d.UnmarshalText([]byte("1h30m")); err != nil || time.Duration(d) != 90*time.Minute {
 		t.Errorf("%v, %v", d, err)
+	}
+}
+
+// Where a placeholder is the script, or stands behind it, that is what the tool is for.
+func TestShellsWithArguments(t *testing.T) {
+	for _, argv := range [][]string{{"sh", "-c", "{{x}}"}, {"sh", "-c", `echo "$1"`, "sh", "{{x}}"}, {"python3", "-c", "print('{{x}}')"}, {"bash", "{{x}}"}} {
+		if _, err := New("t", config.Command{Command: argv, Input: config.Object(`{"x":{}}`)}, config.Environment{}); err != nil {
+			t.Errorf("%q: %v", argv, err)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -192,9 +193,24 @@ func (c *Command) buildArgv() error {
 		if err != nil {
 			return err
 		}
+		if i == scriptIn(c.config.Command) && len(t.names) > 0 && strings.Join(t.text, "") != "" {
+			name := t.names[0]
+			return &config.Error{Key: fmt.Sprintf("command[%d]", i), Problem: "{{" + name + "}} stands in a shell's script, where its value would be code", Allowed: `the key shell, with "$` + name + `" in its script`}
+		}
 		c.argv = append(c.argv, *t)
 	}
 	return nil
+}
+
+// scriptIn is the index of the script in the argv of a shell, such as [bash, -ec, script]; 0 if there is none.
+func scriptIn(argv []string) int {
+	for i := 2; i < len(argv); i++ {
+		flags, isFlag := strings.CutPrefix(argv[i-1], "-")
+		if isFlag && strings.Contains(flags, "c") && slices.Contains([]string{"sh", "bash", "dash", "ash", "zsh", "ksh"}, filepath.Base(argv[i-2])) {
+			return i
+		}
+	}
+	return 0
 }
 
 var variableName = sync.OnceValue(func() *regexp.Regexp {
