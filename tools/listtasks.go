@@ -75,8 +75,5 @@ func lastLineOf(ctx context.Context, t *tasks.Task) string {
 	if line == "" || t.Status == mcp.TaskInputRequired {
 		line, _, _ = strings.Cut(t.StatusMessage, "\n")
 	}
-	if len(line) > maxListedLine {
-		line = strings.ToValidUTF8(line[:maxListedLine], "") + "..."
-	}
-	return line
+	return text.Clip(line, maxListedLine)
 }

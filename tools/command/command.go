@@ -253,10 +253,7 @@ func commandLine(f *config.Command) string {
 		}
 		line = strings.Join(words, " ")
 	}
-	if short := text.Clip(line, maxCommandLine); len(short) < len(line) {
-		return short + "..."
-	}
-	return line
+	return text.Clip(line, maxCommandLine)
 }
 
 // detach hands a call to a supervisor.

@@ -41,7 +41,7 @@ func TestSchemaNamesWhatIsWrong(t *testing.T) {
 		{`{"properties":{"a/b~":{"type":"null"}}}`, `{"a/b~":1}`, `argument "a/b~": type: 1 has type "integer", want "null"`},
 		{`{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"items":[{"type":"string"}],"additionalItems":false}}}`, `{"a":["",2]}`, `argument "a/*": is not allowed`},
 		{`{"$schema":"http://json-schema.org/draft-07/schema","definitions":{"a":{"type":"string"}},"properties":{"x":{"$ref":"#/definitions/a","maxLength":0}}}`, `{"x":"y"}`, ``},
-		{`{"properties":{"a":{"enum":["` + strings.Repeat("long", 200) + `"]}}}`, `{"a":1}`, `argument "a": must be one of ["` + strings.Repeat("long", 75)[:298] + `...`},
+		{`{"properties":{"a":{"enum":["` + strings.Repeat("long", 200) + `"]}}}`, `{"a":1}`, `argument "a": must be one of ["` + strings.Repeat("long", 75)[:298] + `…`},
 		{`true`, `{"a":1e999}`, `number 1e999 is out of range`},
 	} {
 		err := New([]byte(c.schema), "").Check([]byte(c.value))

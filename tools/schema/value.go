@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"runnel/tools/text"
 )
 
 // Error is something that is wrong with a schema, or with a value.
@@ -31,13 +33,7 @@ func readValue(source []byte) (any, error) {
 }
 
 // clip shortens what is shown of a schema or a value.
-func clip(s string) string {
-	const most = 300
-	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "") + "..."
-	}
-	return s
-}
+func clip(s string) string { return text.Clip(s, 300) }
 
 // The library prints the values that do not fit, and prints them again for each schema that they are in: these are printed short.
 type (
@@ -47,11 +43,7 @@ type (
 )
 
 func (s terseText) String() string {
-	const most = 40
-	if len(s) > most {
-		s = s[:most] + "..."
-	}
-	return fmt.Sprintf("%q", string(s))
+	return fmt.Sprintf("%q", text.Clip(string(s), 40))
 }
 func (terseObject) String() string { return "an object" }
 func (terseList) String() string   { return "a list" }
