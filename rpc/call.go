@@ -10,16 +10,6 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// After is a handler's result with something to do behind it.
-type After struct {
-	Result any
-	// Do runs in the handler's goroutine as soon as the response stands in the output:
-	// whatever Do writes or starts comes behind the response on the wire.
-	Do func()
-	// Drop, if set, runs instead of Do when the response is not sent: the client cancelled the request, or the output is gone.
-	Drop func()
-}
-
 // call is a request of the other side's.
 type call struct {
 	peer   *peer
@@ -147,14 +137,4 @@ func (c *call) failure(err error) *Error {
 	}
 	c.peer.log.Error().Err(err).Str("method", c.method).Msg("a request failed")
 	return errInternal
-}
-
-// settle runs what follows the response.
-func (a *After) settle(sent bool) {
-	switch {
-	case sent && a.Do != nil:
-		a.Do()
-	case !sent && a.Drop != nil:
-		a.Drop()
-	}
 }

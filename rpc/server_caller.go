@@ -21,15 +21,6 @@ type Caller struct {
 	call    *call // nil for those of OnSession and HandleNotification
 }
 
-// belongTo says who has sent a request.
-func (s *session) belongTo(c *call, who Caller) *Caller {
-	who.session, who.head, who.call = s, c.head, c
-	if who.Era == Stateless {
-		c.dress = func(result any) (Encoded, error) { return s.srv.dress(&who, result) }
-	}
-	return &who
-}
-
 // ID is the id of the request, byte for byte as the client wrote it.
 func (c *Caller) ID() json.RawMessage { return c.call.id }
 

@@ -37,6 +37,15 @@ func (s *session) admit(method string, meta *mcp.RequestMeta) (Caller, Handler, 
 	return s.agreed, h, nil
 }
 
+// belongTo says who has sent a request.
+func (s *session) belongTo(c *call, who Caller) *Caller {
+	who.session, who.head, who.call = s, c.head, c
+	if who.Era == Stateless {
+		c.dress = func(result any) (Encoded, error) { return s.srv.dress(&who, result) }
+	}
+	return &who
+}
+
 // initialize answers the request that opens the session. When the server is to be prepared, that comes first; what the client sends
 // meanwhile, which few do before they have the answer, is answered.
 func (s *session) initialize(c *call) {

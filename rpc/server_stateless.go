@@ -114,25 +114,18 @@ func (s *Server) dress(c *Caller, result any) (Encoded, error) {
 		return bytes.Clone(object), nil
 	}
 	typed, meta := false, []byte(nil)
-	for it := rawjson.MembersOf(object); it.Next(); {
-		switch string(it.Name) {
-		case "resultType":
-			typed = true
-		case "_meta":
-			meta = it.Value
-		}
-	}
 	var others bytes.Buffer // all but _meta
 	others.Grow(len(object) + len(server) + 128)
-	if meta == nil {
-		others.Write(object[:len(object)-1])
-	} else {
-		others.WriteByte('{')
-		for it := rawjson.MembersOf(object); it.Next(); {
-			if string(it.Name) != "_meta" {
-				appendMember(&others, it.Quoted, it.Value)
-			}
+	others.WriteByte('{')
+	for it := rawjson.MembersOf(object); it.Next(); {
+		switch string(it.Name) {
+		case "_meta":
+			meta = it.Value
+			continue
+		case "resultType":
+			typed = true
 		}
+		appendMember(&others, it.Quoted, it.Value)
 	}
 	if !typed {
 		appendMember(&others, []byte(`"resultType"`), []byte(`"`+mcp.ResultComplete+`"`))
