@@ -7,7 +7,7 @@ import (
 )
 
 // Append adds the chunks of one write and copies their data. It waits while the slowest reader, or else the
-// backing if there is one, is too far behind, until ctx ends. The chunks stay together, in the order of the calls.
+// backing if there is one, lags too much, until ctx ends. The chunks stay together, in the order of the calls.
 func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
 	size := int64(0)
 	for i := range chunks {
@@ -47,7 +47,7 @@ func (l *Log) AppendLines(ctx context.Context, stream Stream, text []byte, ends 
 func (l *Log) publish() {
 	l.share(!l.closed && l.backing == nil && l.cost >= backedRetain)
 	l.trim()
-	l.tell()
+	l.due()
 	l.wakeReaders()
 }
 
@@ -70,7 +70,7 @@ func (l *Log) admit(ctx context.Context, size int64) error {
 	}
 }
 
-// hasRoom reports whether nobody is too far behind for size more. What is larger than maxPending waits until all is read. l.mu is held.
+// hasRoom reports whether nobody lags too much for size more. What is larger than maxPending waits until all is read. l.mu is held.
 func (l *Log) hasRoom(size int64) bool {
 	pending := l.pending()
 	return !l.spilling && (pending == 0 || pending+size <= l.maxPending) && !l.loses()
@@ -110,9 +110,9 @@ func (l *Log) spillNow() {
 //   - for one that would miss what the backing is about to leave out (loses), however slow it is.
 
 const (
-	// mostLag is how far behind a reader may be before Append waits for it: a little less than what memory keeps.
+	// mostLag is how far a reader may lag before Append waits for it: a little less than what memory keeps.
 	mostLag = backedRetain - 2*maxBlock
-	// leastLag is how far behind it may be when Append goes on.
+	// leastLag is how far it may lag when Append goes on.
 	leastLag = mostLag / 2
 	// patience is how long Append waits for readers to come from one to the other: it holds no tool below some 3 MiB/s.
 	patience = 20 * time.Millisecond
@@ -120,7 +120,7 @@ const (
 
 // awaitReaders lets readers that keep up stay in memory. A tool is mostly faster than its reader, which must encode and write
 // what the tool only appends. A reader that has to read from the backing needs half as long again, and never catches up. One that is not
-// near the end when patience is over is slow, and left behind until it is near. l.mu is held before and after, and not while it waits.
+// near the end when patience is over is slow, and not waited for until it is near. l.mu is held before and after, and not while it waits.
 func (l *Log) awaitReaders(ctx context.Context) {
 	if l.backing == nil || !l.lagging(mostLag) {
 		return
@@ -145,7 +145,7 @@ func (l *Log) lagging(far int64) bool {
 	})
 }
 
-// loses reports whether a reader is so far behind that the backing is about to leave out what it has not read: of a log with a
+// loses reports whether a reader lags so far that the backing is about to leave out what it has not read: of a log with a
 // limit the middle goes. Append waits for it then, however slow it is. l.mu is held.
 func (l *Log) loses() bool {
 	far := max(l.limit/4, dueBytes) // the backing keeps more than that of the end

@@ -12,7 +12,7 @@ import (
 //	           └─ Next ─ Reader ◀─ Load ─ backing
 
 const (
-	// loadBytes is what a reader that is behind takes from the backing at once: a full partial of the default size.
+	// loadBytes is what a reader that lags takes from the backing at once: a full partial of the default size.
 	loadBytes = 64 << 10
 	// dueBytes is when a log's backing is hurried: well before Append waits.
 	dueBytes = 128 << 10
@@ -34,7 +34,7 @@ func (l *Log) Back(b Backing) {
 	l.savedCost = l.saver.cost
 	l.wakeAppends()
 	if l.saved < l.end {
-		l.tell()
+		l.due()
 	}
 }
 
@@ -67,8 +67,8 @@ func (l *Log) Limit() int64 {
 	return l.limit
 }
 
-// tell tells the backing what is due, each urgency once until it has taken everything. l.mu is held.
-func (l *Log) tell() {
+// due tells the backing what is due, each urgency once until it has taken everything. l.mu is held.
+func (l *Log) due() {
 	if l.backing == nil || l.failed != nil || l.saved == l.end {
 		return
 	}
@@ -95,7 +95,7 @@ func (l *Log) Unsaved(limit int) (Extent, bool) {
 		l.told = nothingDue
 		return Extent{}, false
 	}
-	b := fill(blocks[:1], n, at, limit, 0, nil) // of one block, so that nothing is copied
+	b := fill(blocks[:1], n, at, limit, 0, nil) // one block, so that nothing is copied
 	l.saver.pos, l.saver.cost = b.End, l.saver.cost+b.cost()
 	s := Extent{Start: b.Start, Marks: make([]byte, 0, 2*len(b.records)), Data: b.bytes()}
 	begin := b.begin
@@ -114,7 +114,7 @@ func (l *Log) MarkSaved() {
 	l.saved, l.savedCost = l.saver.pos, l.saver.cost
 	l.trim()
 	l.wakeAppends()
-	l.tell()
+	l.due()
 }
 
 // Retry gives back what Unsaved returned since MarkSaved: it could not be written.
@@ -127,7 +127,7 @@ func (l *Log) Retry() {
 // ErrLost refuses an append to a log whose backing has failed.
 var ErrLost = errors.New("the output could not be stored")
 
-// Fail tells that the backing cannot keep the output. Appends fail from now on, with ErrLost and the reason.
+// Fail says that the backing cannot keep the output. Appends fail from now on, with ErrLost and the reason.
 func (l *Log) Fail(reason error) {
 	l.mu.Lock()
 	first := l.failed == nil

@@ -10,7 +10,7 @@ type Batch struct {
 
 	data    []byte   // the chunks, perhaps with others around them
 	begin   int      // where the first one begins in data
-	records []record // of the chunks; they end where data ends, or before
+	records []record // one a chunk; the last ends where data ends, or before
 }
 
 // record says where a chunk ends and what it is.
@@ -41,7 +41,7 @@ func NewBatch(start int64, chunks ...Chunk) Batch {
 	return b
 }
 
-// lostBatch stands for output that is no longer kept.
+// lostBatch makes the batch that stands for output that is no longer kept.
 func lostBatch(start, end int64, note []byte) Batch {
 	b := NewBatch(start, Chunk{Data: note})
 	b.End, b.Lost = end, true

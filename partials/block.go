@@ -18,7 +18,7 @@ const (
 // reader holds of it stays where it is.
 type block struct {
 	start   int64
-	cost    int64 // of the log up to here, the block included
+	cost    int64 // the log's up to here, the block included
 	data    []byte
 	records []record
 }
@@ -27,9 +27,9 @@ func (b *block) end() int64 { return b.start + int64(len(b.data)) }
 
 // held is what memory holds of a log.
 type held struct {
-	end    int64    // of the log
-	cost   int64    // of all that was appended (costOf)
-	gone   int64    // of that, what memory has let go
+	end    int64    // the log's
+	cost   int64    // all that was appended counts so much (costOf)
+	gone   int64    // the part of cost that memory has let go
 	blocks []*block // oldest first; data before blocks[0].start is gone
 }
 
@@ -79,7 +79,7 @@ func (h *held) write(c *Chunk) {
 // writeLines adds lines, and copies as many at once as a block has room for.
 func (h *held) writeLines(stream Stream, text []byte, ends []int) {
 	for begin := 0; len(ends) > 0; {
-		if line := text[begin:ends[0]]; len(line) > maxText { // what a command wrote has grown: of each byte that is no UTF-8 three are made
+		if line := text[begin:ends[0]]; len(line) > maxText { // a command's output has grown: a byte that is not UTF-8 becomes three
 			h.write(&Chunk{Stream: stream, Data: line, Whole: true})
 			begin, ends = ends[0], ends[1:]
 			continue

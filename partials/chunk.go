@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Stream tells where text comes from.
+// Stream is where text comes from.
 type Stream uint8
 
 // The streams of text.
@@ -14,7 +14,7 @@ const (
 	Stderr
 )
 
-// Kind tells what a chunk holds.
+// Kind is what a chunk holds.
 type Kind uint8
 
 // The kinds of chunks.
@@ -26,7 +26,7 @@ const (
 // Chunk is one piece of output, as it was written.
 type Chunk struct {
 	Kind   Kind
-	Stream Stream // of Text
+	Stream Stream // only Text has one
 	Data   []byte
 	More   bool // the next chunk belongs to the same write: both stay together in one notification
 	Whole  bool // Text that is not cut, such as a line; 64 KiB at most

@@ -83,7 +83,7 @@ func TestSEP2679CarriesAllInOrder(t *testing.T) {
 			l := NewLog(&LogOptions{MaxPending: 1 << (8 + rng.IntN(12))})
 			lane := &stallingLane{rng: rand.New(rand.NewPCG(uint64(round), 1))}
 			o := PumpOptions{Pace: time.Duration(rng.IntN(3)) * 20 * time.Millisecond, MaxBytes: 1 << (4 + rng.IntN(12))}
-			pump := NewPump(l.NewReader(0), NewSEP2679(head, "id"), lane, o)
+			pump := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), lane, o)
 			done := make(chan error, 1)
 			go func() { done <- pump.Run(t.Context()) }()
 			var want []piece
@@ -158,7 +158,7 @@ func TestPumpKeepsItsPace(t *testing.T) {
 				at = append(at, time.Since(begin))
 			}
 		})
-		pump := NewPump(l.NewReader(0), NewSEP2679(head, "id"), lane, PumpOptions{Pace: DefaultPace, MaxBytes: 1000})
+		pump := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), lane, PumpOptions{Pace: DefaultPace, MaxBytes: 1000})
 		done := make(chan error, 1)
 		go func() { done <- pump.Run(t.Context()) }()
 		sleep := func(d time.Duration) { time.Sleep(d); synctest.Wait() }
@@ -196,7 +196,7 @@ func TestPaceZeroKeepsWritesApart(t *testing.T) {
 	mustAppend(t, l, Chunk{Data: []byte("x"), More: true}, text("y"))
 	l.Close()
 	var lane buffer
-	if err := NewPump(l.NewReader(0), NewSEP2679(head, "id"), &lane, PumpOptions{}).Run(t.Context()); err != nil {
+	if err := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), &lane, PumpOptions{}).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	lines := lane.lines()
@@ -214,7 +214,7 @@ func TestStopSilences(t *testing.T) {
 			<-stalled
 			encoded += len(encode(nil))
 		})
-		pump := NewPump(l.NewReader(0), NewSEP2679(head, "id"), lane, PumpOptions{})
+		pump := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), lane, PumpOptions{})
 		done := make(chan error, 1)
 		go func() { done <- pump.Run(t.Context()) }()
 		mustAppend(t, l, text("output"))
@@ -256,7 +256,7 @@ func TestLinesStayBelowOneMiB(t *testing.T) {
 		Chunk{Data: bytes.Repeat([]byte("\x03"), 60<<10), More: true}, Chunk{Data: bytes.Repeat([]byte("\x04"), 60<<10)})
 	l.Close()
 	var lane buffer
-	if err := NewPump(l.NewReader(0), NewSEP2679(head, "id"), &lane, PumpOptions{Pace: 1}).Run(t.Context()); err != nil {
+	if err := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), &lane, PumpOptions{Pace: 1}).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for i, line := range lane.lines() {
@@ -343,7 +343,7 @@ func TestLastLine(t *testing.T) {
 		"90%":   {text("10%\r50%\r90%")},
 		"done":  {text("done"), {Kind: Item, Data: []byte("{}")}},
 	} {
-		if got := LastLine(NewBatch(0, chunks...)); got != want {
+		if got := NewBatch(0, chunks...).LastLine(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -357,7 +357,7 @@ func FuzzSEP2679(f *testing.F) {
 			return // the log holds valid UTF-8 only
 		}
 		chunks, want := mixedChunks(out, errs, int(n)+1)
-		for _, d := range []Dialect{NewSEP2679(head, id), NewSEP2679OnSubscription(head, id, subscription)} {
+		for _, d := range []Dialect{NewSEP2679(head, id, nil), NewSEP2679(head, id, subscription)} {
 			for seq := range int64(3) {
 				p, err := DecodeSEP2679(d.Encode(nil, NewBatch(0, chunks...)))
 				if err != nil || p.Seq != seq || p.TaskID != id {
@@ -402,7 +402,7 @@ func TestPumpTellsWhatIsNoLongerKept(t *testing.T) {
 	}
 	l.Close()
 	var lane buffer
-	if err := NewPump(l.NewReader(0), NewSEP2679(head, "id"), &lane, PumpOptions{Pace: 1}).Run(t.Context()); err != nil {
+	if err := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), &lane, PumpOptions{Pace: 1}).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if first := lane.lines()[0]; !strings.Contains(first, "bytes of output are no longer kept]") || !strings.Contains(first, `"seq":0`) {

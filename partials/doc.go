@@ -1,14 +1,27 @@
 // Package partials carries a task's output from the tool that writes it to whoever reads it, while it is written.
 //
 // A tool appends to its task's [Log]. Everything that leaves is a [Reader] of that log with a position of its
-// own: a slow one falls behind and catches up with larger batches, and slows no other. A [Pump] moves what one
+// own: a slow one lags and catches up with larger batches, and slows no other. A [Pump] moves what one
 // reader reads through a [Dialect] to a [Lane], at a pace. A dialect is a spelling: SEP-2679
 // (https://github.com/modelcontextprotocol/modelcontextprotocol/pull/2679) and progress notifications differ in a
 // method name, a counter and an end mark. It gives its numbers when a line is written, never before, so nothing
-// can be burnt, repeated or out of order.
+// can be burnt, repeated or out of order. The client's half is in package tracker.
 //
 //	tool ─ Append ─▶ Log ◀─ Next ─ Reader ─ Pump ─ Dialect.Encode ─▶ Lane ─▶ output
+//	                  └─ Unsaved ─▶ Backing ─ Load ─▶ Reader
+//
+// Pieces of output have four names:
+//
+//   - A chunk is what a tool appends: a piece of text, or a content item of MCP. A write is the chunks of one Append that stay together.
+//   - A batch is the chunks that a reader reads at once: one notification, at a pace.
+//   - A segment is what SEP-1905 gives a number: one content item as the client gets it.
+//   - An extent is what a backing keeps in one piece.
+//
+// Memory holds chunks in blocks, which nobody outside the log sees.
 //
 // Goroutines: one for each [Pump.Run], which waits for output, for its time or for the client. The log has none: what waits in Append
 // and in Wait is woken by whom it waits for.
+//
+// Locks, in the order in which they are taken: Pump.mu, Segments.mu, Log.mu. Nothing waits for the client or for a disk under them, but for
+// what SEP-1905 must read again.
 package partials

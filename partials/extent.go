@@ -16,7 +16,7 @@ type Extent struct {
 	Data  []byte
 }
 
-// End is the position behind the extent.
+// End is the position after the extent.
 func (s *Extent) End() int64 { return s.Start + int64(len(s.Data)) }
 
 // mark adds a chunk's length, and what it is in four bits.
@@ -57,7 +57,7 @@ func (s *Extent) block() (*block, error) {
 }
 
 // Check finds what is wrong with an extent that was stored: what Unsaved gave has marks for all of its data, of text that is UTF-8 and
-// of items that are JSON on one line.
+// items that are JSON on one line.
 func (s *Extent) Check() error {
 	b, err := s.block()
 	if err != nil {

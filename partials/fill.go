@@ -2,7 +2,7 @@ package partials
 
 import "runnel/rpc/mcp"
 
-const itemOverhead = 64 // of a content item around its text, in bytes
+const itemOverhead = 64 // bytes of a content item around its text
 
 // fill makes a batch of up to limit bytes of blocks, from mark n of the first one on, and there from at on: whole writes where they fit.
 // each is what a chunk counts beside its data. What lies in one block is not copied, other batches are made in buffer's memory.
@@ -42,7 +42,7 @@ type filling struct {
 
 	chunks int
 	whole  int    // how many of them are whole writes
-	size   int    // of their data, and about what goes around it in the notification
+	size   int    // bytes of their data, and about as many as go around it in the notification
 	weight int    // as JSON at worst
 	last   record // the last chunk
 	full   bool

@@ -8,14 +8,14 @@ func Stored(b Backing, end int64) *Log {
 	return l
 }
 
-// Followed makes a log of what a backing keeps while somebody else writes it. Grow tells how far it has come.
+// Followed makes a log of what a backing keeps while somebody else writes it. Grow says how far it has come.
 func Followed(b Backing, end int64) *Log {
 	l := Stored(b, end)
 	l.closed, l.followed, l.retain = false, true, backedRetain
 	return l
 }
 
-// Follow makes a log that has a backing and no output yet one that somebody else writes. Grow tells how far it has come.
+// Follow makes a log that has a backing and no output yet one that somebody else writes. Grow says how far it has come.
 func (l *Log) Follow() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,7 +38,7 @@ func (l *Log) Grow(end int64, tail []Extent) error {
 	if n == 0 || blocks[n-1].end() != end {
 		l.blocks, blocks = nil, nil
 	} else if blocks[0].start != l.end {
-		l.blocks = nil // what memory holds has no gap
+		l.blocks = nil // memory holds no gap
 	}
 	l.cost += end - l.end
 	for _, b := range blocks {

@@ -69,11 +69,11 @@ type Log struct {
 
 	// The backing (backing.go).
 	backing   Backing // nil if there is none
-	saver     cursor  // what Unsaved has returned
+	saver     cursor  // the end of the last extent that Unsaved returned
 	saved     int64   // the backing has what stands before this position
 	savedCost int64   // cost of that
-	told      urgency // what Due has said since Unsaved found nothing
-	limit     int64   // of SetLimit
+	told      urgency // the last one that Due has said since Unsaved found nothing
+	limit     int64   // see SetLimit
 	spill     func()  // LogOptions.Spill; nil once it has been called
 	spilling  bool    // it has not returned
 }
@@ -90,7 +90,7 @@ const (
 // cursor is how far somebody has read a log.
 type cursor struct {
 	pos  int64
-	cost int64 // of what stands before pos (costOf), about
+	cost int64 // about what stands before pos counts (costOf)
 	slow bool  // Append does not wait for it before it is near the end (append.go)
 
 	want  int64         // bytes that await waits for
@@ -250,7 +250,7 @@ func (l *Log) Size() int64 {
 	return l.end
 }
 
-// Lag is how many bytes the reader that is furthest behind has not read.
+// Lag is how many bytes the reader that lags most has not read.
 func (l *Log) Lag() (lag int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -247,8 +247,8 @@ func TestTailReaderShowsTheLast(t *testing.T) {
 		mustAppend(t, l, text(fmt.Sprintf("line %d\n", i))) // never waits for a tail
 	}
 	b, ok := r.Next(1)
-	if !ok || len(data(b)) > 2*tailBytes || LastLine(b) != "line 9999" {
-		t.Errorf("ok %v, %d bytes, last line %q", ok, len(data(b)), LastLine(b))
+	if !ok || len(data(b)) > 2*tailBytes || b.LastLine() != "line 9999" {
+		t.Errorf("ok %v, %d bytes, last line %q", ok, len(data(b)), b.LastLine())
 	}
 	if _, ok := r.Next(1); ok {
 		t.Error("shown twice")
@@ -256,8 +256,8 @@ func TestTailReaderShowsTheLast(t *testing.T) {
 	mustAppend(t, l, text("compi"))
 	r.Next(1)
 	mustAppend(t, l, text("ling foo"))
-	if b, _ := r.Next(1); LastLine(b) != "compiling foo" {
-		t.Errorf("a line in two halves: %q", LastLine(b))
+	if b, _ := r.Next(1); b.LastLine() != "compiling foo" {
+		t.Errorf("a line in two halves: %q", b.LastLine())
 	}
 	mustAppend(t, l, text(strings.Repeat("é", 5000)))
 	if b, _ := r.Next(1); !utf8.ValidString(data(b)) {
@@ -271,8 +271,8 @@ func TestTailReaderShowsTheLast(t *testing.T) {
 func TestAppendAndReadAllocateNothing(t *testing.T) {
 	const id = "786512e2-9e0d-44bd-8f29-789f320fe840"
 	for name, d := range map[string]Dialect{
-		"SEP-2679":                   NewSEP2679(head, id),
-		"SEP-2679 on a subscription": NewSEP2679OnSubscription(head, id, subscription),
+		"SEP-2679":                   NewSEP2679(head, id, nil),
+		"SEP-2679 on a subscription": NewSEP2679(head, id, subscription),
 		"SEP-2998":                   NewSEP2998(head, json.RawMessage(`"token"`)),
 	} {
 		l := NewLog(&LogOptions{Retain: 1})
@@ -297,7 +297,7 @@ func TestAppendAndReadAllocateNothing(t *testing.T) {
 func BenchmarkChunk(b *testing.B) {
 	l := NewLog(nil)
 	r := l.NewReader(0)
-	d := NewSEP2679([]byte(`{"jsonrpc":"2.0"`), "786512e2-9e0d-44bd-8f29-789f320fe840")
+	d := NewSEP2679([]byte(`{"jsonrpc":"2.0"`), "786512e2-9e0d-44bd-8f29-789f320fe840", nil)
 	chunk := text("chunk 000123 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n")
 	line := make([]byte, 0, 4096)
 	b.SetBytes(int64(len(chunk.Data)))

@@ -133,14 +133,14 @@ func (s *numbering) merged(limit int) (items []byte, cut bool) {
 type collector struct {
 	page     Page
 	limit    int
-	begin    int // of the page, in its content
+	begin    int // where the page begins in its content
 	numbered bool
 }
 
 // numberBytes is about what a number adds to an item.
 const numberBytes = 24
 
-// longest is how long an item may be: a result that is merged is no line that everybody must be able to read.
+// longest is how long an item may be: nobody must be able to read a merged result as a line.
 func (c *collector) longest() int {
 	if c.numbered {
 		return mcp.MaxContent

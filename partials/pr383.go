@@ -15,7 +15,7 @@ type pr383 struct {
 }
 
 // NewPR383 makes the dialect of PR #383 (https://github.com/modelcontextprotocol/modelcontextprotocol/pull/383) on top of the
-// progress of the same request. ending is called once, at the end of the output, and tells what of the result is beyond it.
+// progress of the same request. ending is called once, at the end of the output, for what the result has beyond it.
 func NewPR383(progress *Progress, ending func() Ending) Dialect {
 	return &pr383{progress: progress, ending: ending}
 }

@@ -19,13 +19,13 @@ type Progress struct {
 	head    []byte // a line up to the progress
 	message bool
 
-	scale float64 // of what the tool reports: 1, or more where lines of output got further than its first report
-	done  float64 // what the tool reported last, scaled
+	scale float64 // factor of the tool's reports: 1, or more where lines of output got further than its first report
+	done  float64 // the tool's last report, scaled
 	total float64 // likewise; 0: unknown
 	extra int     // notifications since then that were not the tool's report
 	begun bool
 	told  bool    // the tool has reported
-	last  float64 // what the last notification said
+	last  float64 // the progress of the last notification
 
 	reports [8]string // the last lines of its last reports' messages: as lines of output they are no news
 	report  int       // where the next one goes
@@ -36,7 +36,7 @@ type Progress struct {
 // maxMessage is the longest message, in bytes: hosts show it on one line.
 const maxMessage = 256
 
-// extraSteps is how many notifications that are no report of the tool's rise as far together as its last report
+// extraSteps is how many notifications that are not the tool's reports rise as far together as its last report
 // (or 1): so little each that the tool's next report is still above them.
 const extraSteps = 1e6
 
@@ -56,7 +56,7 @@ func NewProgress(head []byte, token json.RawMessage, taskID string, message bool
 func (p *Progress) Encode(dst []byte, b Batch) []byte {
 	line := b.lastLine()
 	if len(line) == 0 || p.told && p.total > 0 && p.last >= p.total || slices.Contains(p.reports[:], string(clipMessage(line))) {
-		return dst // behind the total, nothing but the end is left to tell
+		return dst // past the total, only the end is left to say
 	}
 	return p.Beat(dst, line)
 }
@@ -67,13 +67,13 @@ func (p *Progress) Written() int { return p.written }
 // End implements Dialect: the response is the end.
 func (p *Progress) End(dst []byte) []byte { return dst }
 
-// Beat appends a notification that is no report of the tool's: a sign of life, with a message or none.
+// Beat appends a notification that is not the tool's report: a sign of life, with a message or none.
 func (p *Progress) Beat(dst, message []byte) []byte {
 	p.tick()
 	return p.encode(dst, message)
 }
 
-// tick lets the progress rise: by one while it only counts notifications, by a little behind a report.
+// tick lets the progress rise: by one while it only counts notifications, by a little after a report.
 func (p *Progress) tick() {
 	p.extra++
 	p.begun, p.last = true, float64(p.extra)
@@ -85,20 +85,17 @@ func (p *Progress) tick() {
 // Report appends what a tool says of its progress, or nothing if that does not rise: "The progress value MUST increase
 // with each notification" (basic/utilities/progress). total 0 means unknown.
 func (p *Progress) Report(dst []byte, done, total float64, message string) []byte {
-	if math.IsNaN(done-total) || math.IsInf(done-total, 0) {
+	switch {
+	case !finite(done - total):
 		return dst
-	}
-	if !p.told {
-		switch {
-		case done == 0 && total == 0, p.begun && done <= 0:
-			p.remember(message)
-			return p.Beat(dst, []byte(message)) // nothing is done yet
-		case p.begun && done <= p.last:
-			p.scale = math.Ceil((p.last + 1) / done) // the share that is done stays what it is
-		}
+	case !p.told && (done == 0 && total == 0 || p.begun && done <= 0): // nothing is done yet
+		p.remember(message)
+		return p.Beat(dst, []byte(message))
+	case !p.told && p.begun && done <= p.last:
+		p.scale = math.Ceil((p.last + 1) / done) // the share that is done stays what it is
 	}
 	done, total = done*p.scale, total*p.scale
-	if p.begun && done <= p.last || math.IsInf(done-total, 0) || math.IsNaN(done-total) {
+	if p.begun && done <= p.last || !finite(done-total) {
 		return dst
 	}
 	p.done, p.total, p.extra, p.told = done, total, 0, true
@@ -106,6 +103,8 @@ func (p *Progress) Report(dst []byte, done, total float64, message string) []byt
 	p.remember(message)
 	return p.encode(dst, []byte(message))
 }
+
+func finite(n float64) bool { return !math.IsNaN(n) && !math.IsInf(n, 0) }
 
 func (p *Progress) remember(message string) {
 	line := lastLine([]byte(message))
@@ -124,7 +123,7 @@ func (p *Progress) encode(dst, message []byte) []byte {
 	return append(dst, '}', '}', '\n')
 }
 
-// appendValue appends the progress, with the total unless it is behind that: signs of life go on when all is done.
+// appendValue appends the progress, with the total unless it is past that: signs of life go on when all is done.
 func (p *Progress) appendValue(dst []byte) []byte {
 	dst = appendNumber(dst, p.last)
 	if p.total > 0 && p.last <= p.total {
@@ -137,7 +136,7 @@ func (p *Progress) appendValue(dst []byte) []byte {
 func appendNumber(dst []byte, n float64) []byte { return strconv.AppendFloat(dst, n, 'f', -1, 64) }
 
 // LastLine returns the last line of text in a batch that is not blank.
-func LastLine(b Batch) string { return string(b.lastLine()) }
+func (b Batch) LastLine() string { return string(b.lastLine()) }
 
 func (b *Batch) lastLine() []byte {
 	for last := len(b.records); last > 0; {

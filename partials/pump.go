@@ -46,7 +46,7 @@ type Pump struct {
 	o       PumpOptions
 
 	// Owned by Run.
-	next time.Time // of the next notification
+	next time.Time // when the next notification is due
 
 	mu      sync.Mutex // held while a line is encoded; taken under the lane's lock, so nothing may wait for the lane under it
 	stopped bool
@@ -112,7 +112,7 @@ func (p *Pump) await(ctx context.Context) error {
 	}
 	full := int64(p.o.MaxBytes)
 	if p.r.tail {
-		full = math.MaxInt64 // what it shows is never much
+		full = math.MaxInt64 // it shows little
 	}
 	timed, cancel := context.WithDeadline(ctx, p.next)
 	defer cancel()
@@ -133,7 +133,7 @@ const (
 	loadRetry = 100 * time.Millisecond
 )
 
-// load fetches what comes next. What cannot be read at last is left out, and the client told so: the end says that there is no more.
+// load fetches what comes next. After that it is left out, and the client is told: the end would say that there is no more.
 func (p *Pump) load(ctx context.Context) error {
 	for range loadTries {
 		if p.r.load(ctx) == nil {
@@ -171,7 +171,7 @@ func (p *Pump) encode(dst []byte) []byte {
 		return dst
 	}
 	if b.Start > p.pos && !p.r.tail {
-		dst = p.tellLost(dst, b.Start)
+		dst = p.encodeLost(dst, b.Start)
 	}
 	p.pos = b.End
 	if p.o.Pace > 0 || p.r.tail || b.Lost {
@@ -197,7 +197,7 @@ func (p *Pump) encodeEnd(dst []byte) []byte {
 	return p.dialect.End(dst)
 }
 
-// tellLost tells a client whose reader came late, when the log had let its beginning go, what it has missed.
-func (p *Pump) tellLost(dst []byte, start int64) []byte {
+// encodeLost tells a client whose reader came late, when the log had let its beginning go, what it has missed.
+func (p *Pump) encodeLost(dst []byte, start int64) []byte {
 	return p.dialect.Encode(dst, lostBatch(p.pos, start, fmt.Appendf(nil, "[%d bytes of output are no longer kept]\n", start-p.pos)))
 }

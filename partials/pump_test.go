@@ -16,7 +16,7 @@ func TestStopEndsAPumpThatWaits(t *testing.T) {
 		for _, o := range []PumpOptions{{}, {Pace: time.Hour}} {
 			for _, lane := range []Lane{&buffer{}, fullLane{}} {
 				l := NewLog(nil)
-				p := NewPump(l.NewReader(0), NewSEP2679(head, "id"), lane, o)
+				p := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), lane, o)
 				ended := make(chan error, 1)
 				go func() { ended <- p.Run(t.Context()) }()
 				mustAppend(t, l, text("first"))
@@ -52,7 +52,7 @@ func TestPumpOfAnEndedContextIsSilent(t *testing.T) {
 	mustAppend(t, l, text("too late"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := NewPump(l.NewReader(0), NewSEP2679(head, "id"), lane, PumpOptions{}).Run(ctx); err == nil {
+	if err := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), lane, PumpOptions{}).Run(ctx); err == nil {
 		t.Error("it ended well")
 	}
 	if lane.Len() > 0 {
@@ -93,7 +93,7 @@ func TestPumpReadsAgain(t *testing.T) {
 				s.keep(l)
 				var out buffer
 				l.Close()
-				if err := NewPump(l.NewReader(0), NewSEP2679(head, "id"), &out, PumpOptions{}).Run(t.Context()); err != nil {
+				if err := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), &out, PumpOptions{}).Run(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				var got strings.Builder

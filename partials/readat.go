@@ -8,8 +8,8 @@ import (
 // ReaderAt returns a reader from position pos on, for which Append does not wait and which is read with Read. It need not be closed.
 func (l *Log) ReaderAt(pos int64) *Reader { return &Reader{log: l, cursor: cursor{pos: max(pos, 0)}} }
 
-// Read returns up to limit bytes of whole chunks, at least one chunk if there is any, and moves on behind them. It waits for no output,
-// only for the backing. What is no longer kept is passed over: Batch.Start tells where the batch begins. It is valid until the next call.
+// Read returns up to limit bytes of whole chunks, at least one chunk if there is any, and moves on past them. It waits for no output,
+// only for the backing. What is no longer kept is passed over: Batch.Start says where the batch begins. It is valid until the next call.
 func (r *Reader) Read(ctx context.Context, limit int) (Batch, error) {
 	for {
 		if err := r.load(ctx); err != nil {

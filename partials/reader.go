@@ -11,11 +11,11 @@ import (
 type Reader struct {
 	log  *Log
 	tail bool // see NewTail
-	each int  // what each chunk counts in a batch beside its data, where each makes a line
+	each int  // bytes that each chunk counts in a batch beside its data, where each makes a line
 
 	cursor // guarded by log.mu
 
-	// What the backing has at pos, if memory does not.
+	// The backing's output at pos, if memory does not have it.
 	loaded []*block
 	gap    int64 // beyond pos: the backing has let go what stands up to here
 
@@ -45,7 +45,7 @@ func (l *Log) NewTail() *Reader {
 // tailBytes is what a tail reader looks at: enough for a last line.
 const tailBytes = 4 << 10
 
-// Next returns up to limit bytes of what comes next, whole writes where they fit, and moves on behind it.
+// Next returns up to limit bytes of what comes next, whole writes where they fit, and moves on past it.
 // It returns false if there is nothing now. The batch is valid until the next call.
 func (r *Reader) Next(limit int) (Batch, bool) {
 	r.log.mu.Lock()
@@ -95,7 +95,7 @@ func (r *Reader) last(n int64) (b Batch, ok bool) {
 		b, ok = r.next(math.MaxInt)
 	}
 	if !ok {
-		r.pos = r.log.end // of a followed log, memory may hold nothing
+		r.pos = r.log.end // memory may hold nothing of a followed log
 	}
 	return b, ok
 }
@@ -109,7 +109,7 @@ func (r *Reader) Wait(ctx context.Context, n int64) error {
 	return r.load(ctx)
 }
 
-// Pos is the position behind what was read.
+// Pos is the position after what was read.
 func (r *Reader) Pos() int64 {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()

@@ -196,7 +196,7 @@ func TestEveryDialectCarriesAll(t *testing.T) {
 
 func carrySEP2679(t *testing.T, rng *rand.Rand, s *script) (got, want []piece) {
 	l, lane := newScriptLog(rng), newSlowLane(rng)
-	pump := s.pump(rng, l.NewReader(0), NewSEP2679(head, "id"), lane)
+	pump := s.pump(rng, l.NewReader(0), NewSEP2679(head, "id", nil), lane)
 	go s.play(t, rng, l, func(Ending) {})
 	if err := pump.Run(t.Context()); err != nil {
 		t.Error(err)

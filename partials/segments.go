@@ -35,7 +35,7 @@ func RestoreSegments(log *Log, ends []int64, ending *Ending) *Segments {
 	return &Segments{numbering: numbering{log: log, ends: ends, ending: ending}}
 }
 
-// Follow leaves it to whoever writes the log to give numbers, until the output has ended; Grow tells of them.
+// Follow leaves it to whoever writes the log to give numbers, until the output has ended; Grow brings them.
 func (s *Segments) Follow() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,11 +105,11 @@ func (s *Segments) Ending() *Ending {
 	return s.ending
 }
 
-// Finish tells how the output ended; what was told first holds. It must be called before the log is closed.
+// Finish says how the output ended; the first call counts. It must be called before the log is closed.
 func (s *Segments) Finish(e Ending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.frozen = false // what has no number now was given none elsewhere
+	s.frozen = false // nobody else numbers the rest
 	if s.ending == nil {
 		first := e // e itself would be allocated each time
 		s.ending = &first

@@ -16,7 +16,7 @@ type sep1905 struct {
 	head     []byte // a line up to the result's members
 	meta     []byte // the result's last member
 
-	held Batch // what was read behind the last segment that was sent
+	held Batch // read after the last segment that was sent
 }
 
 // NewSEP1905 makes the dialect of SEP-1905 (https://github.com/modelcontextprotocol/modelcontextprotocol/pull/1905) for one call
@@ -57,7 +57,7 @@ func (d *sep1905) Encode(dst []byte, b Batch) []byte {
 	return d.close(c)
 }
 
-// page begins a response behind what is in dst.
+// page begins a response after what is in dst.
 func (d *sep1905) page(dst []byte) collector {
 	dst = append(append(dst, d.head...), `{"partial-content":[`...)
 	return collector{numbered: true, limit: mcp.MaxContent, begin: len(dst), page: Page{Content: dst}}
@@ -94,7 +94,7 @@ func (d *sep1905) item(n int64) []byte {
 	return d.segments.item(n, mcp.MaxContent) // some of it is no longer kept
 }
 
-// End appends what nobody was sent yet, and the end, unless the first response told it: the last response, or more
+// End appends what nobody was sent yet, and the end, unless the first response said so: the last response, or more
 // than one if it would not fit into a line.
 func (d *sep1905) End(dst []byte) []byte {
 	s := d.segments

@@ -13,21 +13,15 @@ type sep2679 struct {
 }
 
 // NewSEP2679 makes the dialect of SEP-2679 for one task. head is what every line begins with: `{"jsonrpc":"2.0"` and
-// what else its receiver needs.
-func NewSEP2679(head []byte, taskID string) Dialect {
+// what else its receiver needs. meta is nil but on a subscription of the stateless era: the _meta object that names it; seq counts from
+// 0 on each one.
+func NewSEP2679(head []byte, taskID string, meta json.RawMessage) Dialect {
+	head = fmt.Appendf(nil, `%s,"method":"notifications/tasks/partial","params":{`, head)
+	if meta != nil {
+		head = fmt.Appendf(head, `"_meta":%s,`, meta)
+	}
 	id, _ := json.Marshal(taskID)
-	return newSEP2679(fmt.Appendf(nil, `%s,"method":"notifications/tasks/partial","params":{"taskId":%s,"content":`, head, id))
-}
-
-// NewSEP2679OnSubscription makes the same dialect for a subscription of the stateless era: each partial carries meta, the
-// _meta object that names the subscription, and seq counts from 0 on each one.
-func NewSEP2679OnSubscription(head []byte, taskID string, meta json.RawMessage) Dialect {
-	id, _ := json.Marshal(taskID)
-	return newSEP2679(fmt.Appendf(nil, `%s,"method":"notifications/tasks/partial","params":{"_meta":%s,"taskId":%s,"content":`, head, meta, id))
-}
-
-func newSEP2679(head []byte) Dialect {
-	return &sep2679{head: head, end: newLineEnd()}
+	return &sep2679{head: fmt.Appendf(head, `"taskId":%s,"content":`, id), end: newLineEnd()}
 }
 
 func (d *sep2679) Encode(dst []byte, b Batch) []byte {

@@ -204,7 +204,7 @@ func TestFollow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if text := partials.LastLine(one.Log().Tail(100)); text != "more" {
+	if text := one.Log().Tail(100).LastLine(); text != "more" {
 		t.Errorf("the last line is %q", text)
 	}
 	release()

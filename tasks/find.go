@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"runnel/partials"
 	"runnel/rpc/mcp"
 )
 
@@ -77,7 +76,7 @@ func (r *Run) Status(message string) mcp.Task {
 
 // live is the task as it is now; while it works, it says the last line of its output.
 func (r *Run) live() Task {
-	line := partials.LastLine(r.log.Tail(tailBytes))
+	line := r.log.Tail(tailBytes).LastLine()
 	t := r.show(line)
 	if t.Status == mcp.TaskWorking {
 		t.StatusMessage = Clip(line)

@@ -62,7 +62,7 @@ func (t *Task) LastLine(ctx context.Context) string {
 		if err != nil || next <= pos {
 			break
 		}
-		if last := partials.LastLine(b); last != "" {
+		if last := b.LastLine(); last != "" {
 			line = last
 		}
 		pos = next

@@ -113,7 +113,7 @@ func (d *delivery) open() {
 	case bySEP2998:
 		d.dialect = partials.NewSEP2998(c.Head(), c.Meta.PartialResultToken)
 	case bySEP2679:
-		d.dialect = partials.NewSEP2679(c.Head(), d.run.ID())
+		d.dialect = partials.NewSEP2679(c.Head(), d.run.ID(), nil)
 	case byProgress:
 		d.reader, d.dialect = log.NewTail(), d.progress
 	case byStatus:

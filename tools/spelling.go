@@ -74,7 +74,7 @@ type statusDialect struct {
 }
 
 func (d *statusDialect) Encode(dst []byte, b partials.Batch) []byte {
-	t := d.run.Status(partials.LastLine(b))
+	t := d.run.Status(b.LastLine())
 	if t.Status != mcp.TaskWorking || t.StatusMessage == "" {
 		return dst
 	}

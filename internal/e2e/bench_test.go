@@ -23,9 +23,9 @@ func BenchmarkPartials(b *testing.B) {
 		name    string
 		dialect func(head []byte) partials.Dialect
 	}{
-		{"handshake", func(head []byte) partials.Dialect { return partials.NewSEP2679(head, task) }},
+		{"handshake", func(head []byte) partials.Dialect { return partials.NewSEP2679(head, task, nil) }},
 		{"stateless", func(head []byte) partials.Dialect {
-			return partials.NewSEP2679OnSubscription(head, task, json.RawMessage(`{"io.modelcontextprotocol/subscriptionId":1}`))
+			return partials.NewSEP2679(head, task, json.RawMessage(`{"io.modelcontextprotocol/subscriptionId":1}`))
 		}},
 	} {
 		for _, pace := range []time.Duration{0, partials.DefaultPace} {

@@ -117,7 +117,7 @@ func textOf(item json.RawMessage) (text string, from stream, ok bool) {
 	return text, from, true
 }
 
-// appendOther appends an item that is no text: the same for two items that differ only in how their JSON is written.
+// appendOther appends an item that is not text: the same for two items that differ only in how their JSON is written.
 func appendOther(dst []byte, item json.RawMessage) []byte {
 	var members map[string]any
 	if json.Unmarshal(item, &members) == nil {
@@ -176,13 +176,13 @@ func (m *merged) beyond(content []json.RawMessage) (rest []json.RawMessage) {
 }
 
 // isExcerpt reports whether part is whole with a mark in place of its middle, perhaps with a line, or an item, or two after that
-// tell how it ended and where the whole is.
+// say how it ended and where the whole is.
 func isExcerpt(whole, part []byte) bool {
 	head := 0
 	for head < len(part) && head < len(whole) && part[head] == whole[head] {
 		head++
 	}
-	least := len(part) / 8 // what head and tail have at least: a quarter, but for the rest of a line
+	least := len(part) / 8 // the least that head and tail have: a quarter, but for the rest of a line
 	for range 3 {
 		// The tail begins somewhere after the head, within a mark's length.
 		for begin := head; begin <= head+maxMark && len(part)-begin > least; begin++ {

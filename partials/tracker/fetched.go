@@ -51,7 +51,7 @@ func (t *Tracker) Fetched(result json.RawMessage, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err == nil {
-		t.fetching = true // what is missing in the middle of the answer is no reason to ask again
+		t.fetching = true // a gap in the middle of the answer is not a reason to ask again
 		t.segments(result)
 	}
 	t.fetching = false
@@ -109,7 +109,7 @@ func (t *Tracker) FetchedRange(text string, next int64, err error) {
 	if !r.active() {
 		return
 	}
-	has := t.stats.Bytes - r.from // of the text, at least the tail: it may have grown since
+	has := t.stats.Bytes - r.from // bytes of the text, at least the tail: it may have grown since
 	// Where text stands for something else (an image, output that is no longer kept) it has another length.
 	if err != nil || r.from+int64(len(text)) != next || has > int64(len(text)) || !strings.HasSuffix(text[:has], string(r.tail)) {
 		t.giveUp()

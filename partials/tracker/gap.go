@@ -5,7 +5,7 @@ import "fmt"
 // Gap is output that did not come.
 type Gap struct {
 	From, To int64 // the first and the last sequence number that is missing; To < From: up to an end that is not known
-	Bytes    int64 // of text that came before it
+	Bytes    int64 // text that came before it, in bytes
 }
 
 func (g Gap) String() string {

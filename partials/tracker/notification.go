@@ -22,7 +22,7 @@ func (t *Tracker) Notification(method string, params json.RawMessage) bool {
 		return t.progress(params)
 	case "notifications/tasks/status", "notifications/tasks":
 		var s mcp.Task
-		_ = json.Unmarshal(params, &s) // what is of the wrong type reads as absent
+		_ = json.Unmarshal(params, &s) // a member of the wrong type reads as absent
 		switch {
 		case s.TaskID == "":
 		case t.taskID == "" && t.end == Running:

@@ -25,7 +25,7 @@ func (t *Tracker) number(s spelled, n int64, items []json.RawMessage) {
 	case s == spelled2679 && t.end != Running:
 		// "Requestors SHOULD discard any partial notifications received after observing a terminal task status"
 		t.stats.Late++
-	case t.ranged.phase == rangeReading: // the number only tells that there is more
+	case t.ranged.phase == rangeReading: // the number only shows that there is more
 		t.seq.next = max(t.seq.next, n+1)
 		t.askRange()
 	case t.ranged.phase == rangeOver:
@@ -68,7 +68,7 @@ func (t *Tracker) hand() {
 func (t *Tracker) limit() {
 	asked := t.ranged.phase == rangeAsked
 	if asked && len(t.seq.held) == 0 {
-		t.ranged.phase = rangeIdle // what was late has come
+		t.ranged.phase = rangeIdle // the missing ones were only late
 		return
 	}
 	if asked && t.seq.size > 2*t.bound {

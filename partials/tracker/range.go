@@ -6,8 +6,8 @@ import (
 )
 
 // Where the server has the whole output as text that can be read from a position on (runnel://tasks/ID/log?after=N), what
-// SEP-2679 did not deliver is read there. Its numbers do not tell positions, so what comes after the gap cannot be put
-// together with what was read: from the gap on, all is read, and the notifications only tell when there is more.
+// SEP-2679 did not deliver is read there. Its numbers are not positions, so what comes after the gap cannot be put
+// together with what was read: from the gap on, all is read, and the notifications only show when there is more.
 
 // rangeOverlap is how many bytes of what has come are read again: if they differ, the position is not what it seems.
 const rangeOverlap = 256
@@ -19,7 +19,7 @@ type ranged struct {
 	from   int64
 	more   bool   // a notification came meanwhile
 	tail   []byte // the end of what has come, about rangeOverlap bytes at most
-	other  bool   // something that is no text on stdout has come: positions are not known
+	other  bool   // something other than text on stdout has come: positions are not known
 }
 
 // rangePhase is how far the reading has come.
@@ -30,7 +30,7 @@ const (
 	rangeAsked                     // something has, and no answer has come: what comes is held, since the gap may close by itself
 	rangeReading                   // there was an answer: from here on all is read
 	rangeOver                      // all has been read, or what could not be was reported
-	rangeRefused                   // it cannot be read: the numbers tell what is missing
+	rangeRefused                   // it cannot be read: the numbers show what is missing
 )
 
 // active reports whether there is something to read still.

@@ -13,7 +13,7 @@ type Answer uint8
 const (
 	AnswerResult   Answer = iota // the result, or what is none of the others
 	AnswerHandle                 // a task; its result comes by other ways
-	AnswerSegments               // of SEP-1905, with or without the task; more may follow with the same id
+	AnswerSegments               // segments of SEP-1905, with or without the task; more may follow with the same id
 	AnswerQuestion               // input_required: the call is to be sent again, with answers
 )
 
@@ -33,7 +33,7 @@ func (t *Tracker) Response(result json.RawMessage) Answer {
 			Related mcp.RelatedTask `json:"io.modelcontextprotocol/related-task"`
 		} `json:"_meta"`
 	}
-	_ = json.Unmarshal(result, &r) // what is of the wrong type reads as absent
+	_ = json.Unmarshal(result, &r) // a member of the wrong type reads as absent
 	switch {
 	case r.ResultType == mcp.ResultInputRequired:
 		return AnswerQuestion

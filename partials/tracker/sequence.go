@@ -114,7 +114,7 @@ type rising struct {
 	begun  bool
 	last   float64
 	recent map[float64]bool
-	order  []float64 // of recent
+	order  []float64 // the keys of recent, oldest first
 }
 
 // keepRecent is how many numbers are remembered, to tell one that came twice from one that came late.

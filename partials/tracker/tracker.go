@@ -19,11 +19,11 @@ type Tracker struct {
 
 	mu      sync.Mutex
 	spelled spelled
-	bound   int // of what is held, in bytes: maxHeld
+	bound   int // bytes that may be held: maxHeld
 
 	// The task (response.go).
 	taskID string         // "" until the handle has come
-	early  []earlyMessage // what came before it
+	early  []earlyMessage // messages that came before it
 	size   int            // bytes of early
 
 	// The order of what comes (order.go).
@@ -37,9 +37,9 @@ type Tracker struct {
 	fetched  int64 // after which number the last fetch asked, -1 = none
 	ranged   ranged
 
-	// What has come of it.
+	// The outcome.
 	end     End
-	message string // of the end
+	message string // the server's, about the end
 	merged  merged
 	stats   Stats
 	gaps    []Gap // the first ones
@@ -77,7 +77,7 @@ const (
 // Stats counts what came.
 type Stats struct {
 	Partials   int   // messages whose content was handed out
-	Bytes      int64 // of text in them
+	Bytes      int64 // their text
 	Duplicates int   // dropped
 	Late       int   // dropped: after a reported gap, or after the end
 	Malformed  int   // dropped

@@ -329,7 +329,7 @@ func spell(t *testing.T, kind string, n int) (lines [][]byte) {
 	var d partials.Dialect
 	switch kind {
 	case "2679":
-		d = partials.NewSEP2679(head, "t")
+		d = partials.NewSEP2679(head, "t", nil)
 	case "1905":
 		d = partials.NewSEP1905(head, json.RawMessage("1"), "t", segments)
 	case "2998":

@@ -316,6 +316,6 @@ func (l *subscription) tellOutput(ctx context.Context, id string, log *partials.
 	if !l.takesPartials() {
 		return
 	}
-	dialect := partials.NewSEP2679OnSubscription(l.caller.Head(), id, l.meta)
+	dialect := partials.NewSEP2679(l.caller.Head(), id, l.meta)
 	_ = partials.NewPump(log.NewReader(0), dialect, l.lane, l.server.o.Pump).Run(ctx) // fails when nobody is there to read it
 }
