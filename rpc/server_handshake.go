@@ -13,10 +13,7 @@ import (
 func (s *session) admit(method string, meta *mcp.RequestMeta) (Caller, Handler, *Error) {
 	if isStateless(meta) {
 		c, err := s.stateless(meta)
-		h := s.srv.methods[methodKey{Stateless, method}]
-		if method == "server/discover" {
-			h = s.srv.discover
-		}
+		h := s.srv.stateless(method)
 		if err == nil && h == nil {
 			err = Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
 		}
@@ -24,7 +21,7 @@ func (s *session) admit(method string, meta *mcp.RequestMeta) (Caller, Handler, 
 	}
 	h := s.srv.methods[methodKey{Handshake, method}]
 	switch {
-	case h == nil && s.srv.methods[methodKey{Stateless, method}] != nil:
+	case h == nil && s.srv.stateless(method) != nil:
 		// "A request missing any required field is malformed" (2026-07-28 basic, "_meta")
 		return s.agreed, nil, Errorf(mcp.CodeInvalidParams, "%s needs params._meta with %q and %q", method, mcp.MetaProtocolVersion, mcp.MetaClientCapabilities)
 	case h == nil:
@@ -35,6 +32,14 @@ func (s *session) admit(method string, meta *mcp.RequestMeta) (Caller, Handler, 
 		return s.agreed, nil, Errorf(mcp.CodeInvalidRequest, "no session: send initialize first")
 	}
 	return s.agreed, h, nil
+}
+
+// stateless is the handler of a method in the stateless era, nil if there is none.
+func (s *Server) stateless(method string) Handler {
+	if method == "server/discover" {
+		return s.discover
+	}
+	return s.methods[methodKey{Stateless, method}]
 }
 
 // belongTo says who has sent a request.
