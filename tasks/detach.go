@@ -1,10 +1,14 @@
 package tasks
 
-import "context"
+import (
+	"context"
+
+	"runnel/rpc/mcp"
+)
 
 // A detached task outlives the process that started it: another one, its supervisor, takes it and runs it. Both have a Run of it:
 // that of the supervisor (Runner.Take) is one like any other; that of the process which started it (Run.Detach) follows the task
-// from then on (follow.go).
+// from then on.
 
 // Detach hands the task to another process; the work calls it before it has written anything to the log. start starts that
 // process, and returns when it has taken the task (Runner.Take), or why it has not. When Detach has returned nil, the work must
@@ -44,6 +48,43 @@ func (r *Run) Detach(ctx context.Context, start func() error) error {
 	r.task.Detached = true
 	r.detached.Set()
 	return nil
+}
+
+// follow ends the run when the task has ended where it runs, or when the Runner is closed.
+func (r *Run) follow() {
+	t, err := r.lookOn(func(t mcp.Task) {
+		if r.spec.Status != nil {
+			r.spec.Status(t)
+		}
+	})
+	if err == nil && t.Status != mcp.TaskCancelled {
+		r.mu.Lock()
+		r.ending = t.Segments.Ending()
+		r.mu.Unlock()
+		r.awaitDelivery()
+	}
+	r.mu.Lock()
+	r.finishing = true
+	r.mu.Unlock()
+	if t.Status.Terminal() && t.Status != mcp.TaskCancelled {
+		r.deliverRest()
+	}
+	r.stop(err)
+	r.worked.Set()
+	r.door.Lock()
+	defer r.door.Unlock()
+	if t.Status.Terminal() {
+		if told := r.Task().UpdatedAt; t.UpdatedAt.Before(told) {
+			t.UpdatedAt = told // of output that this process saw before the end
+		}
+		r.conclude(t, true)
+		return
+	}
+	r.runner.forget(r)
+	r.mu.Lock()
+	r.task = t
+	r.mu.Unlock()
+	r.ended.Set()
 }
 
 // Take runs spec.Work as a task that another process has stored: as its supervisor. work says for people what that is.

@@ -186,7 +186,7 @@ func TestFollow(t *testing.T) {
 		return mcp.Result("done"), "", nil
 	})
 	here.Delivered()
-	follow := func() (*tasks.Run, func()) {
+	follow := func() (*tasks.View, func()) {
 		run, release, err := third.Follow(t.Context(), here.ID())
 		if err != nil || run == nil {
 			t.Fatalf("%v, %v", run, err)
@@ -213,7 +213,7 @@ func TestFollow(t *testing.T) {
 	if task := one.Task(); task.Status != mcp.TaskWorking {
 		t.Errorf("let go: %s", task.Status)
 	}
-	if third.Running(here.ID()) != nil {
+	if third.Followed(here.ID()) != nil {
 		t.Error("it is still followed")
 	}
 	again, release := follow()
@@ -245,17 +245,15 @@ func TestFollowWhileTheLastOneLetsGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first.Door().Lock() // so that it cannot end
 	release()
 	second, releaseSecond, err := third.Follow(t.Context(), here.ID())
-	first.Door().Unlock()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer releaseSecond()
 	<-first.Ended()
-	if second == first || third.Running(here.ID()) != second || second.Context().Err() != nil {
-		t.Errorf("the same run: %v; one runs: %v; it ends: %v", second == first, third.Running(here.ID()) != nil, second.Context().Err())
+	if second == first || third.Followed(here.ID()) != second || second.Context().Err() != nil {
+		t.Errorf("the same run: %v; one runs: %v; it ends: %v", second == first, third.Followed(here.ID()) != nil, second.Context().Err())
 	}
 	there.Cancel("enough")
 	<-second.Ended()

@@ -5,15 +5,36 @@
 // only whether the task is stored and who is told what. The terms are the specification's:
 // the receiver (runnel) runs a task for the requestor (the client).
 //
+//	Runner.New ─▶ Run ─ Do ─▶ Work ─ writes ─▶ Log ─ Deliver ─▶ the client
+//	                │                            │
+//	                │ finish: drained, stored,   │ Back
+//	                ▼         then told          ▼
+//	              State ◀──────────────────── output
+//	                │
+//	                ▼ Watch, Heed
+//	              View of a task elsewhere; what others ask of this process
+//
+// Words:
+//
+//	State   where tasks are kept: memory, or what several processes share
+//	keeper  the process that runs a task, and alone may change it
+//	Run     a task that this process runs
+//	View    a task as this process sees it, whoever runs it; every Run has one
+//	handle  the id of a task that a client knows; a run without one is a call that somebody waits for
+//	hidden  kept by the state, but found by nobody: a run without a handle
+//	fenced  ended by others, who took the keeper for gone
+//
 // Goroutines:
 //
 //   - One per Run, from Start until the work has returned. It is that of the request where somebody waits for the result, and one
 //     of its own where the task outlives the request. It ends when the work does, at the latest after Runner.Close has cancelled it.
-//     A Run whose task another process runs (detach.go) follows that instead, and ends with the task, with the last who
-//     follows it, or with Runner.Close.
+//     A Run that hands its task to another process (detach.go) follows it from then on, to the task's end or Runner.Close.
+//   - One for each task elsewhere that somebody follows (follow.go), until its end, the last who needs it, or Runner.Close.
 //   - What Run.Deliver starts ends with the run.
 //   - A tasks/result that waits has one that looks for questions, and two for each question that it puts (relay.go).
 //   - While a task runs that others can see, one looks for what they ask (heed.go). It, and what Runner.Go starts, ends with
 //     Runner.Close.
 //   - Those of a state on disk are told there (package sqlite).
+//
+// Locks: Run.door, which is held across I/O, then View.mu or Runner.mu, neither under the other.
 package tasks

@@ -144,9 +144,7 @@ func (r *Run) conclude(t Task, handle bool) {
 	}
 	if handle {
 		r.runner.forget(r)
-		if !r.follower { // else that is told where it runs
-			r.runner.tellEnded(&t)
-		}
+		r.runner.tellEnded(&t)
 	}
 	r.ended.Set()
 	r.changes.Send()
@@ -177,16 +175,7 @@ func (r *Runner) forget(run *Run) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.drop(run)
-}
-
-// drop is forget under mu. Another run may follow the same task by now.
-func (r *Runner) drop(run *Run) {
-	for _, list := range []map[string]*Run{r.live, r.followed} {
-		if list[run.id] == run {
-			delete(list, run.id)
-		}
-	}
+	delete(r.live, run.id)
 }
 
 // unhide lets go of a run that the state keeps hidden: it has a handle now, or has ended. The door is held.

@@ -2,7 +2,6 @@ package tasks
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"runnel/rpc/mcp"
@@ -22,8 +21,6 @@ func (o Options) WithClock(now func() time.Time) Options { o.now = now; return o
 
 func (m *Memory) SetClock(now func() time.Time) { m.now = now }
 
-func (r *Run) Door() *sync.Mutex { return &r.door }
-
 // ExpiryWaits reports whether the run's expiry was still waited for. It is not any more.
 func (r *Run) ExpiryWaits() bool { return r.expiry.stop() }
 
@@ -36,3 +33,7 @@ func (r *Runner) UpdateTask(ctx context.Context, p mcp.UpdateTaskParams) (any, e
 func (m *Memory) Held() int64 { return m.held }
 
 func (r *Runner) State() State { return r.o.State }
+
+func (r *Runner) Running(id string) *Run { return r.running(id) }
+
+func (r *Runner) Followed(id string) *View { return r.view(id) }

@@ -9,17 +9,24 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Running returns the Run of a task that has a handle and has not ended, nil otherwise.
-func (r *Runner) Running(id string) *Run {
+// running returns the Run of a task that has a handle and has not ended, nil otherwise.
+func (r *Runner) running(id string) *Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.running(id)
+	return r.live[id]
 }
 
-// running is Running under mu.
-func (r *Runner) running(id string) *Run {
+// view is the view of a task that runs here or is followed, nil if there is none.
+func (r *Runner) view(id string) *View {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.viewed(id)
+}
+
+// viewed is view under mu.
+func (r *Runner) viewed(id string) *View {
 	if run := r.live[id]; run != nil {
-		return run
+		return &run.View
 	}
 	return r.followed[id]
 }
@@ -35,8 +42,8 @@ func (r *Runner) Head(ctx context.Context, id string) (Task, error) {
 }
 
 func (r *Runner) get(ctx context.Context, id string, stored func(ctx context.Context, owner, id string) (Task, error)) (Task, error) {
-	if run := r.Running(id); run != nil {
-		return run.live(), nil
+	if v := r.view(id); v != nil {
+		return v.live(), nil
 	}
 	if t, ok := r.unstored(id); ok {
 		return t, nil
@@ -52,8 +59,8 @@ func (r *Runner) get(ctx context.Context, id string, stored func(ctx context.Con
 func (r *Runner) List(ctx context.Context, cursor string, n int) ([]Task, string, error) {
 	page, next, err := r.o.State.List(ctx, r.o.Owner, cursor, n)
 	for i := range page {
-		if run := r.Running(page[i].ID); run != nil {
-			page[i] = run.live()
+		if v := r.view(page[i].ID); v != nil {
+			page[i] = v.live()
 		} else if t, ok := r.unstored(page[i].ID); ok {
 			page[i] = t
 		}
@@ -68,16 +75,16 @@ func (r *Runner) List(ctx context.Context, cursor string, n int) ([]Task, string
 const LinePace = time.Second
 
 // Status is the task as it is now, with a message that says what it does.
-func (r *Run) Status(message string) mcp.Task {
-	t := r.show(message)
+func (v *View) Status(message string) mcp.Task {
+	t := v.show(message)
 	t.StatusMessage = Clip(message)
-	return t.wire(r.runner.o.PollInterval)
+	return t.wire(v.runner.o.PollInterval)
 }
 
 // live is the task as it is now; while it works, it says the last line of its output.
-func (r *Run) live() Task {
-	line := r.log.Tail(tailBytes).LastLine()
-	t := r.show(line)
+func (v *View) live() Task {
+	line := v.log.Tail(tailBytes).LastLine()
+	t := v.show(line)
 	if t.Status == mcp.TaskWorking {
 		t.StatusMessage = Clip(line)
 	}
@@ -85,23 +92,17 @@ func (r *Run) live() Task {
 }
 
 // show is the task as it is now. A line that was not the last one when the task was last shown updates it: lastUpdatedAt changes.
-func (r *Run) show(line string) Task {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.task.Status == mcp.TaskWorking && line != r.shown {
-		r.shown, r.task.UpdatedAt = line, time.Now()
+func (v *View) show(line string) Task {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.task.Status == mcp.TaskWorking && line != v.shown {
+		v.shown, v.task.UpdatedAt = line, time.Now()
 	}
-	return r.task
+	return v.task
 }
 
 // maxMade is how many of the tasks that this process has made it remembers as its own.
 const maxMade = 10_000
-
-// madeTask is a task that this process has made.
-type madeTask struct {
-	id      string
-	expires time.Time
-}
 
 // remember notes a task of this process. r.mu is held.
 func (r *Runner) remember(t *Task) {

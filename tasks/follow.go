@@ -9,19 +9,19 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// A task that another process runs is followed here while somebody wants to see how it goes on or ends: its Run is brought up to date by
-// the state, and makes its own log grow as the other's does. It is the Run that has detached the task, which goes on to the
-// task's end, or one of Runner.Follow, which ends with the last who needs it.
+// A task that another process runs is followed here while somebody wants to see how it goes on or ends: its View is brought up to date by
+// the state, and makes its own log grow as the other's does. It is the View of the Run that has detached the task, which goes on to the
+// task's end (detach.go), or one of Runner.Follow, which ends with the last who needs it.
 
 // lookAgain is when a task that is followed is looked at again after that has failed.
 const lookAgain = 400 * time.Millisecond
 
-// Follow returns the run of a task: the one that there is, or a new one that follows it. It is nil if the task has ended.
+// Follow returns the view of a task: the one that there is, or a new one that follows it. It is nil if the task has ended.
 // release must be called in the end.
-func (r *Runner) Follow(ctx context.Context, id string) (run *Run, release func(), err error) {
+func (r *Runner) Follow(ctx context.Context, id string) (v *View, release func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if run = r.running(id); run == nil {
+	if v = r.viewed(id); v == nil {
 		if _, ok := r.unsettled[id]; ok {
 			return nil, func() {}, nil
 		}
@@ -31,133 +31,108 @@ func (r *Runner) Follow(ctx context.Context, id string) (run *Run, release func(
 		if err != nil || t.Status.Terminal() {
 			return nil, func() {}, err
 		}
-		if run = r.running(id); run == nil { // else somebody follows it by now
-			run = r.startFollower(t)
+		if v = r.viewed(id); v == nil { // else somebody follows it by now
+			v = &View{id: id, runner: r, task: t, log: t.Log, segments: t.Segments}
+			v.ctx, v.cancel = context.WithCancelCause(r.ctx)
+			v.detached.Set()
+			r.followed[id] = v
+			r.all.Go(v.follow)
 		}
 	}
-	run.following++
-	return run, func() {
+	v.following++
+	return v, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if run.following--; run.following == 0 && run.follower {
-			r.drop(run)
-			run.cancel(errLeft)
+		if v.following--; v.following == 0 && r.followed[id] == v {
+			delete(r.followed, id)
+			v.cancel(errLeft)
 		}
 	}, nil
 }
 
-// startFollower makes the run of a task that was never run here. r.mu is held.
-func (r *Runner) startFollower(t Task) *Run {
-	run := r.newRun(Spec{Tool: t.Tool, Handle: true}, t)
-	run.follower = true
-	run.owed = 0 // there may be no delivery
-	run.detached.Set()
-	r.followed[t.ID] = run
-	r.all.Go(run.follow)
-	return run
-}
-
 // follow returns when the task has ended where it runs, when nobody follows it any more, or when the Runner is closed.
-func (r *Run) follow() {
-	t, err := r.lookOn()
-	switch {
-	case errors.Is(err, ErrNotFound), errors.Is(err, errExpired):
-		t.Status, t.StatusMessage, t.UpdatedAt = mcp.TaskFailed, expiredMessage, time.Now()
-		t.Outcome = &Outcome{Result: mcp.ErrorResult("The task's ttl is over.")}
-	case err != nil:
-		t.Outcome = &Outcome{Result: mcp.ErrorResult(errClosed.Error() + "; the task goes on")}
-	case t.Status != mcp.TaskCancelled:
-		r.mu.Lock()
-		r.ending = t.Segments.Ending()
-		r.mu.Unlock()
-		r.awaitDelivery()
+func (v *View) follow() {
+	t, err := v.lookOn(func(mcp.Task) {})
+	v.cancel(err)
+	v.log.Close()
+	v.runner.mu.Lock()
+	if v.runner.followed[v.id] == v { // else somebody follows it anew
+		delete(v.runner.followed, v.id)
 	}
-	r.mu.Lock()
-	r.finishing = true
-	r.mu.Unlock()
-	if t.Status.Terminal() && t.Status != mcp.TaskCancelled {
-		r.deliverRest()
-	}
-	r.stop(err)
-	r.worked.Set()
-	r.door.Lock()
-	defer r.door.Unlock()
-	if t.Status.Terminal() {
-		if told := r.Task().UpdatedAt; t.UpdatedAt.Before(told) {
-			t.UpdatedAt = told // of output that this process saw before the end
-		}
-		r.conclude(t, true)
-		return
-	}
-	r.runner.forget(r)
-	r.mu.Lock()
-	r.task = t
-	r.mu.Unlock()
-	r.ended.Set()
+	v.runner.mu.Unlock()
+	v.mu.Lock()
+	v.task = t
+	v.mu.Unlock()
+	v.ended.Set()
+	v.changes.Send()
 }
 
-// lookOn brings the run up to date until the task has ended, which it returns as it is then. It fails with ErrNotFound when the task
-// is gone, and with the cause of the run's context.
-func (r *Run) lookOn() (Task, error) {
+// lookOn brings the view up to date, and tells of each change of the status, until the task has ended. It returns the task as it is then,
+// or with the cause of the view's context as its error.
+func (v *View) lookOn(tell func(mcp.Task)) (Task, error) {
 	for failed := false; ; {
-		t := r.Task()
+		t := v.Task()
 		before := t.Status
-		switch err := r.runner.o.State.Watch(r.ctx, &t); {
-		case errors.Is(err, ErrNotFound):
-			return t, err
-		case r.ctx.Err() != nil:
-			return t, context.Cause(r.ctx)
+		switch err := v.runner.o.State.Watch(v.ctx, &t); {
+		case errors.Is(err, ErrNotFound) || errors.Is(context.Cause(v.ctx), errExpired):
+			t.Status, t.StatusMessage, t.UpdatedAt = mcp.TaskFailed, expiredMessage, time.Now()
+			t.Outcome = &Outcome{Result: mcp.ErrorResult("The task's ttl is over.")}
+			return t, errExpired
+		case v.ctx.Err() != nil:
+			t.Outcome = &Outcome{Result: mcp.ErrorResult(errClosed.Error() + "; the task goes on")}
+			return t, context.Cause(v.ctx)
 		case err != nil:
 			if !failed { // a full disk stays full for many looks
-				r.runner.o.Log.Warn().Err(err).Str("taskId", r.id).Msg("looking at a task that another process runs")
+				v.runner.o.Log.Warn().Err(err).Str("taskId", v.id).Msg("looking at a task that another process runs")
 			}
 			failed = true
 			select {
 			case <-time.After(lookAgain):
-			case <-r.ctx.Done():
+			case <-v.ctx.Done():
 			}
 			continue
-		case t.Status.Terminal():
-			return t, nil
 		}
 		failed = false
-		r.mu.Lock()
-		t.Merge = t.Merge || r.task.Merge
-		if t.UpdatedAt.Before(r.task.UpdatedAt) {
-			t.UpdatedAt = r.task.UpdatedAt // by its output
+		v.mu.Lock()
+		t.Merge = t.Merge || v.task.Merge
+		if t.UpdatedAt.Before(v.task.UpdatedAt) {
+			t.UpdatedAt = v.task.UpdatedAt // by its output, which this process saw before
 		}
-		r.task = t
-		r.mu.Unlock()
+		if !t.Status.Terminal() {
+			v.task = t
+		}
+		v.mu.Unlock()
+		if t.Status.Terminal() {
+			return t, nil
+		}
 		if t.Status != before {
-			if r.spec.Status != nil {
-				r.spec.Status(t.wire(r.runner.o.PollInterval))
-			}
-			r.changes.Send()
+			tell(t.wire(v.runner.o.PollInterval))
+			v.changes.Send()
 		}
 	}
 }
 
 // Await returns a task when it has ended.
 func (r *Runner) Await(ctx context.Context, id string) (Task, error) {
-	run, release, err := r.Follow(ctx, id)
+	v, release, err := r.Follow(ctx, id)
 	if err != nil {
 		return Task{}, err
 	}
 	defer release()
-	if run == nil {
+	if v == nil {
 		return r.Get(ctx, id)
 	}
 	select {
-	case <-run.Ended():
+	case <-v.Ended():
 	case <-ctx.Done():
 		return Task{}, context.Cause(ctx)
 	}
-	t := run.Task()
+	t := v.Task()
 	switch {
 	case !t.Status.Terminal(): // only the following of it has ended, with the Runner, and so does the request
 		<-ctx.Done()
 		return t, context.Cause(ctx)
-	case run.detached.IsSet(): // it may have been forgotten where it ran
+	case v.detached.IsSet(): // it may have been forgotten where it ran
 		return r.Get(ctx, id)
 	case t.Expired(r.o.now()):
 		return Task{}, ErrNotFound
@@ -167,7 +142,7 @@ func (r *Runner) Await(ctx context.Context, id string) (Task, error) {
 
 // Cancel cancels a task of the owner. It returns the task as it is then, with ErrEnded if it had ended before.
 func (r *Runner) Cancel(ctx context.Context, id string) (Task, error) {
-	if run := r.Running(id); run != nil {
+	if run := r.running(id); run != nil {
 		if !run.endsWithin(ctx, r.o.AskTimeout) {
 			return run.Task(), ErrEnding
 		}

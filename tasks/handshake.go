@@ -46,7 +46,7 @@ func (r *Runner) taskResult(ctx context.Context, c *rpc.Caller, p mcp.TaskParams
 	if len(p.LastSeqNr) > 0 {
 		return r.resume(ctx, p)
 	}
-	if run := r.Running(p.TaskID); run != nil {
+	if run := r.running(p.TaskID); run != nil {
 		defer run.relay(ctx, c)()
 	}
 	t, err := r.Await(ctx, p.TaskID)

@@ -22,7 +22,7 @@ func (r *Runner) heed(ctx context.Context) {
 		}
 		failed = err != nil
 		for _, id := range fenced {
-			if run := r.Running(id); run != nil {
+			if run := r.running(id); run != nil {
 				r.Go(func(context.Context) { run.cutOff(ErrFenced) })
 			}
 		}

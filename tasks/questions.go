@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"runnel/rpc"
@@ -24,10 +23,10 @@ func (r *Run) Ask(q *Question) error {
 	r.questions.last++
 	q.run, q.number, q.answer = r, r.questions.last, make(chan json.RawMessage, 1)
 	q.key = fmt.Sprintf("question-%d", q.number)
-	if r.questions.open == nil {
-		r.questions.open, r.questions.byKey = map[string]mcp.InputRequest{}, map[string]*Question{}
+	if r.open == nil {
+		r.open, r.questions.byKey = map[string]mcp.InputRequest{}, map[string]*Question{}
 	}
-	r.questions.open[q.key] = q.Request
+	r.open[q.key] = q.Request
 	r.questions.byKey[q.key] = q
 	waits := r.task.Status == mcp.TaskInputRequired
 	if waits {
@@ -77,11 +76,11 @@ func (q *Question) forget() (open, last bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if open = r.questions.byKey[q.key] == q; open {
-		delete(r.questions.open, q.key)
+		delete(r.open, q.key)
 		delete(r.questions.byKey, q.key)
 		r.restate()
 	}
-	return open, len(r.questions.open) == 0 && r.task.Status == mcp.TaskInputRequired
+	return open, len(r.open) == 0 && r.task.Status == mcp.TaskInputRequired
 }
 
 // move moves the task between working and input_required, and tells of it. The door is held.
@@ -144,13 +143,6 @@ func (r *Run) asked() chan struct{} {
 	return r.questions.asked
 }
 
-// Questions are those that are open, by their keys.
-func (r *Run) Questions() map[string]mcp.InputRequest {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return maps.Clone(r.questions.open)
-}
-
 // CheckResponses refuses answers to open questions that are no results of what was asked, or do not fit what was asked.
 func (r *Run) CheckResponses(responses map[string]json.RawMessage) error {
 	for key, response := range responses {
@@ -203,7 +195,7 @@ func (r *Run) answer(responses map[string]json.RawMessage) (some bool) {
 		if q == nil {
 			continue
 		}
-		delete(r.questions.open, key)
+		delete(r.open, key)
 		delete(r.questions.byKey, key)
 		q.answer <- response
 		some = true
@@ -211,5 +203,5 @@ func (r *Run) answer(responses map[string]json.RawMessage) (some bool) {
 	if some {
 		r.restate()
 	}
-	return some && len(r.questions.open) > 0
+	return some && len(r.open) > 0
 }

@@ -60,7 +60,7 @@ type Runner struct {
 
 	mu       sync.Mutex
 	live     map[string]*Run   // Runs with a handle that have not ended
-	followed map[string]*Run   // Runs of Follow: of tasks that other processes run
+	followed map[string]*View  // Follow: tasks that other processes run
 	hidden   map[string]*Run   // Runs without a handle that the store keeps
 	made     []madeTask        // the last tasks that got a handle here, oldest first
 	working  map[*Run]struct{} // Runs with a handle whose [Run.Do] has not returned, though they may have ended
@@ -69,6 +69,12 @@ type Runner struct {
 	lost      error           // why none of these will be
 	watching  bool            // for what others ask (heed.go)
 	watchers  sync.WaitGroup
+}
+
+// madeTask is a task that this process has made.
+type madeTask struct {
+	id      string
+	expires time.Time
 }
 
 // NewRunner makes a runner.
@@ -103,7 +109,7 @@ func NewRunner(o Options) *Runner {
 	ctx, end := context.WithCancel(context.Background())
 	givenUp, giveUp := context.WithCancel(context.Background())
 	return &Runner{o: o, ctx: ctx, end: end, givenUp: givenUp, giveUp: giveUp,
-		live: map[string]*Run{}, followed: map[string]*Run{}, hidden: map[string]*Run{}, working: map[*Run]struct{}{}, unsettled: map[string]Task{},
+		live: map[string]*Run{}, followed: map[string]*View{}, hidden: map[string]*Run{}, working: map[*Run]struct{}{}, unsettled: map[string]Task{},
 		merging:  make(chan struct{}, maxMerging),
 		starts:   window{limit: o.MaxStartsPerMinute, period: time.Minute},
 		requests: bucket{limit: o.MaxRequestsPerSecond, period: time.Second},

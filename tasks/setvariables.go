@@ -59,7 +59,7 @@ func (r *Runner) setVariables(ctx context.Context, _ *rpc.Caller, params json.Ra
 	if err := rawjson.Unmarshal(params, &p); err != nil || p.TaskID == "" {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params must be {\"taskId\": a task's id, \"set\": an object}; without set the variables are only shown")
 	}
-	run := r.Running(p.TaskID)
+	run := r.running(p.TaskID)
 	if run != nil && len(p.Set) > 0 {
 		return setAnswer(run.SetVariables(ctx, p.Set))
 	}

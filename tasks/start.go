@@ -37,28 +37,18 @@ func (r *Runner) New(ctx context.Context, spec Spec) (*Run, error) {
 	return run, nil
 }
 
-// newRun makes a run of a task, with a log of its own if the task has none.
+// newRun makes a run of a task, with a log of its own.
 func (r *Runner) newRun(spec Spec, t Task) *Run {
-	run := &Run{
-		id:     t.ID,
-		runner: r,
-		spec:   spec,
-		task:   t,
-		handle: spec.Handle,
-
-		owed: 1,
-	}
+	run := &Run{View: View{id: t.ID, runner: r, task: t}, spec: spec, handle: spec.Handle, owed: 1}
 	run.ctx, run.cancel = context.WithCancelCause(r.ctx)
-	if t.Log == nil {
-		o := partials.LogOptions{MaxPending: r.o.MaxPending, Memory: &r.memory, Lost: run.cancel}
-		if spec.Late && !spec.Handle {
-			o.Spill = run.spill
-			run.hider = time.AfterFunc(hideAfter, run.spill)
-		}
-		run.task.Log = partials.NewLog(&o)
-		run.task.Segments = partials.NewSegments(run.task.Log)
+	o := partials.LogOptions{MaxPending: r.o.MaxPending, Memory: &r.memory, Lost: run.cancel}
+	if spec.Late && !spec.Handle {
+		o.Spill = run.spill
+		run.hider = time.AfterFunc(hideAfter, run.spill)
 	}
-	run.log, run.segments = run.task.Log, run.task.Segments
+	run.log = partials.NewLog(&o)
+	run.segments = partials.NewSegments(run.log)
+	run.task.Log, run.task.Segments = run.log, run.segments
 	return run
 }
 

@@ -57,7 +57,7 @@ func (r *Runner) updateTask(ctx context.Context, p mcp.UpdateTaskParams) (any, e
 	if p.InputResponses == nil {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.inputResponses must be an object")
 	}
-	if run := r.Running(p.TaskID); run != nil && !run.detached.IsSet() {
+	if run := r.running(p.TaskID); run != nil && !run.detached.IsSet() {
 		if err := run.CheckResponses(p.InputResponses); err != nil {
 			return nil, err
 		}
@@ -85,8 +85,8 @@ func (r *Runner) cancelDetailed(ctx context.Context, p mcp.UpdateTaskParams) (an
 
 // Detailed is a task of the owner as clients of the tasks extension see it, with what its status adds.
 func (r *Runner) Detailed(ctx context.Context, id string) (mcp.DetailedTask, error) {
-	if run := r.Running(id); run != nil {
-		return run.Detailed(), nil
+	if v := r.view(id); v != nil {
+		return v.Detailed(), nil
 	}
 	t, err := r.Get(ctx, id)
 	if err != nil {
@@ -99,12 +99,12 @@ func (r *Runner) Detailed(ctx context.Context, id string) (mcp.DetailedTask, err
 }
 
 // Detailed is the task as it is now, with what its status adds.
-func (r *Run) Detailed() mcp.DetailedTask {
-	t, open := r.live(), r.Questions()
+func (v *View) Detailed() mcp.DetailedTask {
+	t, open := v.live(), v.Questions()
 	if len(open) == 0 && t.Status == mcp.TaskInputRequired {
 		t.Status = mcp.TaskWorking // just answered
 	}
-	return r.runner.detailed(&t, open)
+	return v.runner.detailed(&t, open)
 }
 
 func (r *Runner) detailed(t *Task, open map[string]mcp.InputRequest) mcp.DetailedTask {

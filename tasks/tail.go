@@ -14,19 +14,19 @@ const tailPage = 256 << 10
 // the error of write.
 func (r *Runner) Tail(ctx context.Context, id string, after int64, follow bool, write func(partials.Batch) error) (Task, error) {
 	if follow {
-		run, release, err := r.Follow(ctx, id)
+		v, release, err := r.Follow(ctx, id)
 		if err != nil {
 			return Task{}, err
 		}
 		defer release()
-		for run != nil && run.Log().Grown(ctx, after) == nil {
-			if after, err = tail(ctx, run.Log(), after, write); err != nil {
-				return run.Task(), err
+		for v != nil && v.Log().Grown(ctx, after) == nil {
+			if after, err = tail(ctx, v.Log(), after, write); err != nil {
+				return v.Task(), err
 			}
 		}
-		if run != nil && ctx.Err() == nil {
+		if v != nil && ctx.Err() == nil {
 			select {
-			case <-run.Ended():
+			case <-v.Ended():
 			case <-ctx.Done():
 			}
 		}

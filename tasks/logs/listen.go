@@ -248,7 +248,7 @@ func (l *subscription) tellEnded(ctx context.Context, id string) {
 
 // follow tells of a task until it has ended: its state on every change and its output. Of that, a client that declared
 // runnel/task-partials is told all from the beginning of its log, and every other one the last line, in the state.
-func (l *subscription) follow(ctx context.Context, run *tasks.Run, changed <-chan struct{}) {
+func (l *subscription) follow(ctx context.Context, run *tasks.View, changed <-chan struct{}) {
 	output := make(chan struct{})
 	go func() {
 		defer close(output)
@@ -289,7 +289,7 @@ func (l *subscription) takesPartials() bool {
 }
 
 // tellLines writes the task's state when its last line of output has changed, as often as to a client of 2025-11-25.
-func (l *subscription) tellLines(ctx context.Context, run *tasks.Run) {
+func (l *subscription) tellLines(ctx context.Context, run *tasks.View) {
 	o := partials.PumpOptions{Pace: max(l.server.o.Pump.Pace, tasks.LinePace), Sparse: true}
 	_ = partials.NewPump(run.Log().NewTail(), &lineDialect{l, run}, l.lane, o).Run(ctx) // fails when nobody is there to read it
 }
@@ -297,7 +297,7 @@ func (l *subscription) tellLines(ctx context.Context, run *tasks.Run) {
 // lineDialect shows the last line of output as the statusMessage of a working task on a subscription. It goes with a tail reader.
 type lineDialect struct {
 	*subscription
-	run *tasks.Run
+	run *tasks.View
 }
 
 func (d *lineDialect) Encode(dst []byte, _ partials.Batch) []byte {

@@ -1,4 +1,19 @@
 // Package sqlite keeps tasks in a directory: a SQLite database that several processes use at once.
 //
+//	Put, Ask, ...  ─ job ──▶ writer ─ one transaction for all that waits ─▶ runnel.db
+//	Log ─ Due ─ job ───────▶    │
+//	sweeper ─ job ─────────▶    ▼ committed, answer
+//	Get, List, Watch ◀─ row, stretches ─ four connections that only read ─ runnel.db
+//
+// Words:
+//
+//	lease     a locked file in alive/ that says that a process lives; its name is the keeper of the tasks that the process runs
+//	stretch   a row of output: up to 64 KiB of a log (partials.Stretch)
+//	keeping   one task's output as the database has it
+//	hidden    a row of a run without a handle, which nobody finds
+//	orphaned  a task whose keeper is gone; who finds one ends it as failed
+//
 // Goroutines, from the first use of a State to Close: one that writes (writer.go), one that sweeps (sweep.go).
+//
+// Locks: State.mu, which is held while the state is opened, then database.mu, writer.mu or lease.mu, never across a transaction.
 package sqlite

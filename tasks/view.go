@@ -1,0 +1,74 @@
+package tasks
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"sync"
+
+	"runnel/partials"
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+// View is a task as this process sees it: one that it runs (Run), or one that another process runs and this one follows (follow.go).
+type View struct {
+	id       string
+	runner   *Runner
+	log      *partials.Log
+	segments *partials.Segments
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	detached rpc.Latch     // another process runs the task
+	ended    rpc.Latch     // the terminal status is stored, and told; or nobody follows the task any more
+	changes  rpc.Broadcast // of the status and the questions
+
+	mu    sync.Mutex
+	task  Task
+	shown string                      // the last line of output as somebody was last shown it
+	open  map[string]mcp.InputRequest // the questions that are open, by their keys; none but of a Run
+
+	following int // how many who have called Follow have not released it; guarded by runner.mu
+}
+
+// ID is the task's id: a random UUID, the secret that gives access to the task.
+func (v *View) ID() string { return v.id }
+
+// Log is what the work writes to.
+func (v *View) Log() *partials.Log { return v.log }
+
+// Segments numbers the output for SEP-1905.
+func (v *View) Segments() *partials.Segments { return v.segments }
+
+// Context ends when the work shall end.
+func (v *View) Context() context.Context { return v.ctx }
+
+// Ended is closed when the task has its terminal status and its output has been delivered.
+func (v *View) Ended() <-chan struct{} { return v.ended.Done() }
+
+// Watch tells of changes of the task: changed receives after one or more of them. stop ends it.
+func (v *View) Watch() (changed <-chan struct{}, stop func()) { return v.changes.Watch() }
+
+// Task is the task as it is now.
+func (v *View) Task() Task {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.task
+}
+
+// Questions are those that are open, by their keys.
+func (v *View) Questions() map[string]mcp.InputRequest {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return maps.Clone(v.open)
+}
+
+// Variables are the task's variables, an encoded object; nil if there are none.
+func (v *View) Variables() json.RawMessage {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.task.Variables
+}
+
+// Detached is closed when another process runs the task.
+func (v *View) Detached() <-chan struct{} { return v.detached.Done() }
