@@ -23,7 +23,7 @@ import (
 // catalog is what a server has told of itself and of what it has. It is kept with the state: a list is answered from it while the
 // server starts, and nothing has to start for a list that nobody reads.
 type catalog struct {
-	Server       mcp.Implementation     `json:"server"`
+	Info         mcp.Implementation     `json:"server"`
 	Instructions string                 `json:"instructions,omitempty"`
 	Capabilities mcp.ServerCapabilities `json:"capabilities"`
 
@@ -51,10 +51,10 @@ const (
 // readCatalog asks a server for all that it has. Without its tools it is of no use; any other list that cannot be read is left out.
 func readCatalog(ctx context.Context, client *rpc.Client, log zerolog.Logger) (*catalog, error) {
 	caps := *client.Capabilities()
-	c := &catalog{Server: client.Server(), Instructions: text.Clip(client.Instructions(), maxInstructions), Capabilities: caps, unread: map[string]bool{}}
+	c := &catalog{Info: client.Server(), Instructions: text.Clip(client.Instructions(), maxInstructions), Capabilities: caps, unread: map[string]bool{}}
 	c.Capabilities.Extensions = nil // nobody asks for them here
-	if c.Server.Icons != nil && c.Server.Icons[0] != '[' || len(c.Server.Icons) > maxListEntry {
-		c.Server.Icons = nil
+	if c.Info.Icons != nil && c.Info.Icons[0] != '[' || len(c.Info.Icons) > maxListEntry {
+		c.Info.Icons = nil
 	}
 	var cut bool
 	var err error

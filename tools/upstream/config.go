@@ -32,7 +32,7 @@ type definition struct {
 type times struct {
 	start     time.Duration // a server may take to start: npx downloads it then
 	list      time.Duration // who asks for the list of tools waits for a server that starts
-	call      time.Duration // a call waits for a server that is down
+	down      time.Duration // a call waits for a server that is down
 	pause     time.Duration // first pause before a start, doubled with each failure
 	longest   time.Duration // longest pause
 	steady    time.Duration // a server that has run so long has started well: the next pause is the first one
@@ -44,7 +44,7 @@ type times struct {
 var defaultTimes = times{
 	start:     2 * time.Minute,
 	list:      10 * time.Second, // hosts wait for a list for 30 s or more, and not all listen to its changes
-	call:      10 * time.Second,
+	down:      10 * time.Second,
 	pause:     500 * time.Millisecond,
 	longest:   time.Minute,
 	steady:    time.Minute,

@@ -195,7 +195,7 @@ func fake(t *testing.T, name string, change func(*config.Upstream), tools ...str
 	if err != nil {
 		t.Fatal(err)
 	}
-	u.times.pause, u.times.list, u.times.call = 10*time.Millisecond, watchdog, watchdog
+	u.times.pause, u.times.list, u.times.down = 10*time.Millisecond, watchdog, watchdog
 	return u
 }
 

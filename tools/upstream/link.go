@@ -162,7 +162,7 @@ func (l *link) request(ctx context.Context, method string, params json.RawMessag
 		if c != nil && c.caller != nil {
 			return c.in.Request(ctx, method, params)
 		}
-		return l.session.ask(ctx, method, params)
+		return l.session.request(ctx, method, params)
 	}
 	return nil, rpc.Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
 }

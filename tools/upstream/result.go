@@ -77,9 +77,9 @@ func (c *call) theirTask(content []mcp.ContentBlock) string {
 
 // withoutLog leaves out the link to the log of the server's task, which nobody here can read: this task has its own.
 func (c *call) withoutLog(id string, content []mcp.ContentBlock) (kept []mcp.ContentBlock) {
-	link := tasks.LogURI(id)
+	uri := tasks.LogURI(id)
 	for _, item := range content {
-		if bytes.Contains(item, []byte(link)) && mcp.ContentType(item) == "resource_link" {
+		if bytes.Contains(item, []byte(uri)) && mcp.ContentType(item) == "resource_link" {
 			c.in.Said.Truncated = true
 			continue
 		}

@@ -149,8 +149,8 @@ func (s *Set) introduce(info mcp.Implementation, instructions string, wraps bool
 		if u.catalog == nil {
 			continue
 		}
-		if wraps && u.name == WrappedName && u.catalog.Server.Name != "" {
-			info = u.catalog.Server
+		if wraps && u.name == WrappedName && u.catalog.Info.Name != "" {
+			info = u.catalog.Info
 		}
 		switch text := u.catalog.Instructions; {
 		case text == "":

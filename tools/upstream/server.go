@@ -310,7 +310,7 @@ func (u *Server) up() *link {
 
 // connected waits until the server is there, for a while.
 func (u *Server) connected(ctx context.Context) (*link, error) {
-	late := time.NewTimer(u.times.call)
+	late := time.NewTimer(u.times.down)
 	defer late.Stop()
 	for {
 		u.mu.Lock()

@@ -93,7 +93,7 @@ func TestUpstreamBackoff(t *testing.T) {
 		t.Errorf("the log does not tell why:\n%s", b.logs)
 	}
 	missing := fake(t, "missing", func(u *config.Upstream) { u.Command = []string{"no-such-program"} })
-	missing.times.call = time.Millisecond
+	missing.times.down = time.Millisecond
 	newBehind(t, missing).Need(t.Context(), nil)
 	if _, err := missing.connected(t.Context()); err == nil || !strings.Contains(err.Error(), "upstream missing: cannot start no-such-program: not found in PATH=") {
 		t.Errorf("got %v", err)
@@ -373,7 +373,7 @@ func TestUpstreamLeavesOut(t *testing.T) {
 	if got := b.mustCall("own"); got != "mine" {
 		t.Errorf("own says %q", got)
 	}
-	if from := b.Tools.Lookup("z").(*tool).u.name; from != "b" {
+	if from := b.Tools.Lookup("z").(*servedTool).u.name; from != "b" {
 		t.Errorf("z is of %s", from)
 	}
 	for _, want := range []string{
@@ -394,7 +394,7 @@ func TestUpstreamStartsSlowly(t *testing.T) {
 	t.Parallel()
 	gate := newGate(t)
 	slow := fake(t, "slow", func(u *config.Upstream) { u.Env["GATE"] = gate }, "pid")
-	slow.times.list, slow.times.call = 10*time.Millisecond, 10*time.Millisecond
+	slow.times.list, slow.times.down = 10*time.Millisecond, 10*time.Millisecond
 	b := newBehind(t, slow)
 	if got := b.names(); got != "" {
 		t.Errorf("the list is %q", got)

@@ -71,7 +71,7 @@ func (s *session) tell(method string, params json.RawMessage) {
 }
 
 // ask puts a request of a server's to the session.
-func (s *session) ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+func (s *session) request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	if c, _ := s.now(); c != nil {
 		return tools.Request(ctx, c, method, params)
 	}

@@ -212,7 +212,7 @@ func (s *Set) take(u *Server, c *catalog, told bool) {
 			log = zerolog.Nop()
 		}
 		for _, spec := range c.tools(u.definition, log) {
-			list = append(list, &tool{set: s, u: u, spec: spec})
+			list = append(list, &servedTool{set: s, u: u, spec: spec})
 		}
 	}
 	s.mu.Lock()
@@ -243,7 +243,7 @@ func (s *Set) join(registry *tools.Registry) bool {
 	}
 	changed, leftOut := registry.Join(list)
 	for _, t := range leftOut {
-		u := t.(*tool).u
+		u := t.(*servedTool).u
 		if name := t.Describe().Name; !u.clashes[name] {
 			u.clashes[name] = true
 			u.log.Warn().Str("tool", name).Msg("a tool of an upstream is left out: there is another one of its name; give the upstream a prefix")
@@ -312,15 +312,15 @@ func (s *Set) Replace(with *Set) {
 	}
 }
 
-// tool is one tool of a server.
-type tool struct {
+// servedTool is one tool of a server.
+type servedTool struct {
 	set  *Set
 	u    *Server
 	spec mcp.Tool // as the server describes it
 }
 
 // Describe tells what the server tells, with the prefix; how it can be called is runnel's to say.
-func (t *tool) Describe() mcp.Tool {
+func (t *servedTool) Describe() mcp.Tool {
 	spec := t.spec
 	spec.Name = t.u.config.Prefix + spec.Name
 	spec.Execution = &mcp.ToolExecution{TaskSupport: mcp.TaskOptional, StreamPartial: true}
@@ -329,7 +329,7 @@ func (t *tool) Describe() mcp.Tool {
 
 // Call calls the tool at the server and writes what comes of it to out. What the server says is passed on as it is: content of any
 // kind, errors, questions. A server that dies or hangs gives an error that says so.
-func (t *tool) Call(ctx context.Context, in *tools.Call, out *tools.Output) (*mcp.CallToolResult, error) {
+func (t *servedTool) Call(ctx context.Context, in *tools.Call, out *tools.Output) (*mcp.CallToolResult, error) {
 	l, err := t.set.enter(ctx, t.u)
 	if err != nil {
 		return nil, err
