@@ -5,18 +5,97 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"runnel/partials/tracker"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tasks"
 )
 
-// follow waits for the end of a task and gets its result.
-func (r *Call) follow(ctx context.Context, call *Params) (json.RawMessage, error) {
-	if r.client.Era() == rpc.Stateless {
-		r.background.Go(func() { r.listen(call.Capabilities) })
+const (
+	// defaultPoll is how often a task is asked for that does not tell how often it may be.
+	defaultPoll = 2 * time.Second
+	leastPoll   = 100 * time.Millisecond
+	// cancelGrace is how long a call may take to end when it has been cancelled: longer than the 5 s that a command gets
+	// between TERM and KILL.
+	cancelGrace = 8 * time.Second
+)
+
+// task is what a call may become at the server. What goes on beside the call ends with it.
+type task struct {
+	o       *Options
+	asked   *questions
+	tracker *tracker.Tracker
+	changed chan struct{}      // capacity 1: something about the call has come
+	early   chan resultOrError // capacity 1: the answer to awaitResult
+
+	// Set when the call is made.
+	client *rpc.Client
+	tool   string
+	all    context.Context // ends with the call, and with the connection
+
+	background sync.WaitGroup
+
+	mu     sync.Mutex
+	ended  bool // nothing more may be started in the background
+	awaits bool // the result has been asked for
+	spoken bool // a notification has come since the last poll
+}
+
+// resultOrError is the answer to tasks/result.
+type resultOrError struct {
+	result json.RawMessage
+	err    error
+}
+
+// start starts something in the background.
+func (t *task) start(f func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.ended {
+		t.background.Go(f)
+	}
+}
+
+// end waits for all that goes on in the background, which stop ends.
+func (t *task) end(stop func()) {
+	t.mu.Lock()
+	t.ended = true
+	t.mu.Unlock()
+	stop()
+	t.background.Wait()
+}
+
+func (t *task) wake() {
+	select {
+	case t.changed <- struct{}{}:
+	default:
+	}
+}
+
+// speaks takes note of a notification of the task's.
+func (t *task) speaks() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.spoken = true
+}
+
+// spoke reports whether there was one since this was asked last.
+func (t *task) spoke() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	spoken := t.spoken
+	t.spoken = false
+	return spoken
+}
+
+// await waits until the task has ended and its output is here. When ctx ends it cancels the task, and waits a little.
+func (t *task) await(ctx context.Context, capabilities *mcp.ClientCapabilities) error {
+	if t.client.Era() == rpc.Stateless {
+		t.start(func() { t.listen(capabilities) })
 	}
 	poll := defaultPoll
 	seen := int64(0) // the last segment at the last poll
@@ -24,33 +103,53 @@ func (r *Call) follow(ctx context.Context, call *Params) (json.RawMessage, error
 	defer timer.Stop()
 	asking, cancelled := ctx, ctx.Done() // asking is for requests: one that the server does not answer ends with it
 	var deadline <-chan struct{}
-	for !r.gathered(asking) {
+	for !t.gathered(asking) {
 		select {
-		case <-r.changed:
-		case <-r.client.Done():
-			return nil, fmt.Errorf("%w: %w", rpc.ErrClosed, r.client.Err())
+		case <-t.changed:
+		case <-t.client.Done():
+			return fmt.Errorf("%w: %w", rpc.ErrClosed, t.client.Err())
 		case <-cancelled:
 			var stop context.CancelFunc
-			asking, stop = context.WithTimeout(r.all, cancelGrace)
+			asking, stop = context.WithTimeout(t.all, cancelGrace)
 			defer stop()
 			cancelled, deadline = nil, asking.Done()
-			if err := r.cancel(asking); err != nil {
-				return nil, err
+			if err := t.cancel(asking); err != nil {
+				return err
 			}
 		case <-deadline:
-			return nil, fmt.Errorf("cancelled, but it has not ended within %v", cancelGrace)
+			return fmt.Errorf("cancelled, but it has not ended within %v", cancelGrace)
 		case <-timer.C:
 			// "Requestors MUST NOT rely on receiving this notification": they poll.
-			poll = r.poll(asking, poll)
+			poll = t.poll(asking, poll)
 			timer.Reset(poll)
 			// A server of SEP-1905 that pushes nothing is asked for what there is.
-			if last, more := r.tracker.Rest(); more && last == seen {
-				r.pull(asking)
+			if last, more := t.tracker.Rest(); more && last == seen {
+				t.pull(asking)
 			}
-			seen, _ = r.tracker.Rest()
+			seen, _ = t.tracker.Rest()
 		}
 	}
-	switch end, message := r.tracker.End(); {
+	return nil
+}
+
+// gathered reports whether the task has ended and all of its output is here that can be had. What was not pushed it fetches.
+func (t *task) gathered(ctx context.Context) bool {
+	for {
+		if end, _ := t.tracker.End(); end == tracker.Running || t.tracker.Ranging() {
+			return false
+		}
+		if _, more := t.tracker.Rest(); !more {
+			return true
+		}
+		if asked, got := t.pull(ctx); !got {
+			return asked // else somebody else's answer is awaited
+		}
+	}
+}
+
+// result gets the result of a task that has ended.
+func (t *task) result(ctx context.Context) (json.RawMessage, error) {
+	switch end, message := t.tracker.End(); {
 	case end == tracker.Expired:
 		return nil, errors.New("the task has expired: the server does not know it any more")
 	case end == tracker.Cancelled && ctx.Err() != nil:
@@ -58,101 +157,110 @@ func (r *Call) follow(ctx context.Context, call *Params) (json.RawMessage, error
 	case end == tracker.Cancelled:
 		return nil, fmt.Errorf("the task was cancelled: %s", message)
 	}
-	return r.taskResult(ctx)
-}
-
-// gathered reports whether the task has ended and all of its output is here that can be had. What was not pushed it fetches.
-func (r *Call) gathered(ctx context.Context) bool {
-	for {
-		if end, _ := r.tracker.End(); end == tracker.Running || r.tracker.Ranging() {
-			return false
-		}
-		if _, more := r.tracker.Rest(); !more {
-			return true
-		}
-		if asked, got := r.pull(ctx); !got {
-			return asked // else somebody else's answer is awaited
-		}
-	}
-}
-
-// taskResult gets the result of a task that has ended.
-func (r *Call) taskResult(ctx context.Context) (json.RawMessage, error) {
-	params := mcp.TaskParams{TaskID: r.tracker.TaskID()}
-	if r.client.Era() == rpc.Stateless {
-		var t struct {
+	if t.client.Era() == rpc.Stateless {
+		var got struct {
 			Result json.RawMessage `json:"result"`
 			Error  *rpc.Error      `json:"error"`
 		}
-		if err := r.client.Call(ctx, "tasks/get", params, &t); err != nil {
-			return nil, err
+		err := t.client.Call(ctx, "tasks/get", mcp.TaskParams{TaskID: t.tracker.TaskID()}, &got)
+		if err == nil && got.Error != nil {
+			err = got.Error
 		}
-		if t.Error != nil {
-			return nil, t.Error
-		}
-		return t.Result, nil
-	}
-	r.mu.Lock()
-	early := r.awaits
-	r.awaits = true
-	r.mu.Unlock()
-	if early {
-		select {
-		case end := <-r.early:
-			return end.result, end.err
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
+		return got.Result, err
 	}
 	// "The canonical result MUST be retrieved via tasks/result" (SEP-2679 1.3.6).
-	var result json.RawMessage
-	err := r.client.Call(ctx, "tasks/result", params, &result)
-	return result, err
+	t.awaitResult(t.tracker.TaskID())
+	select {
+	case end := <-t.early:
+		return end.result, end.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// state looks at what the task says of itself.
+func (t *task) state(s *mcp.DetailedTask) {
+	if t.o.Status != nil && !s.Status.Terminal() {
+		t.o.Status(s.Status, s.StatusMessage)
+	}
+	if s.Status == mcp.TaskInputRequired && t.client.Era() == rpc.Handshake {
+		t.awaitResult(s.TaskID)
+	}
+	for key, q := range s.InputRequests {
+		if done, ok := t.asked.take(key, q); ok {
+			t.start(func() {
+				defer done()
+				t.answer(s.TaskID, key, q)
+			})
+		}
+	}
+}
+
+// awaitResult asks for the result, once. For a task that has not ended: "When the requestor encounters the input_required status, it
+// SHOULD preemptively call tasks/result", since some servers ask only then (2025-11-25 tasks, "Input Required Status").
+func (t *task) awaitResult(id string) {
+	t.mu.Lock()
+	again := t.awaits
+	t.awaits = true
+	t.mu.Unlock()
+	if again {
+		return
+	}
+	t.start(func() {
+		var end resultOrError
+		end.err = t.client.Call(t.all, "tasks/result", mcp.TaskParams{TaskID: id}, &end.result)
+		t.early <- end
+	})
+}
+
+// answer answers a question of a task of the stateless era.
+func (t *task) answer(id, key string, q mcp.InputRequest) {
+	response, err := t.asked.put(t.all, q)
+	if err != nil && q.Method == "elicitation/create" {
+		response, err = rawjson.Encode(mcp.ElicitResult{Action: mcp.ElicitCancel}), nil
+	}
+	if err == nil {
+		err = t.client.Call(t.all, "tasks/update", mcp.UpdateTaskParams{TaskID: id, InputResponses: map[string]json.RawMessage{key: response}}, nil)
+	}
+	if err != nil && t.all.Err() == nil {
+		t.o.Log.Warn().Err(err).Str("tool", t.tool).Msg("answering a question")
+	}
 }
 
 // listen subscribes to a task of the stateless era: its states and its output.
-func (r *Call) listen(capabilities *mcp.ClientCapabilities) {
-	_, err := r.client.Do(r.all, &rpc.Request{
+func (t *task) listen(capabilities *mcp.ClientCapabilities) {
+	_, err := t.client.Do(t.all, &rpc.Request{
 		Method:       "subscriptions/listen",
-		Params:       mcp.ListenParams{Notifications: &mcp.SubscriptionFilter{TaskIDs: []string{r.tracker.TaskID()}}},
+		Params:       mcp.ListenParams{Notifications: &mcp.SubscriptionFilter{TaskIDs: []string{t.tracker.TaskID()}}},
 		Capabilities: capabilities,
 	})
-	if err != nil && r.all.Err() == nil {
-		r.o.Log.Debug().Err(err).Str("tool", r.tool).Msg("no subscription: polling")
+	if err != nil && t.all.Err() == nil {
+		t.o.Log.Debug().Err(err).Str("tool", t.tool).Msg("no subscription: polling")
 	}
-}
-
-// takeSpoken reports whether the server has said something of the task since this was asked last.
-func (r *Call) takeSpoken() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	spoken := r.spoken
-	r.spoken = false
-	return spoken
 }
 
 // poll asks for the task; it returns when to ask again.
-func (r *Call) poll(ctx context.Context, before time.Duration) time.Duration {
-	var t struct {
+func (t *task) poll(ctx context.Context, before time.Duration) time.Duration {
+	var state struct {
 		mcp.DetailedTask
 		PollInterval int64 `json:"pollInterval"`
 	}
-	err := r.client.Call(ctx, "tasks/get", mcp.TaskParams{TaskID: r.tracker.TaskID()}, &t)
+	err := t.client.Call(ctx, "tasks/get", mcp.TaskParams{TaskID: t.tracker.TaskID()}, &state)
 	var e *rpc.Error
 	switch {
 	case errors.As(err, &e) && e.Code == mcp.CodeInvalidParams:
-		r.tracker.Finish(tracker.Expired, e.Message)
+		t.tracker.Finish(tracker.Expired, e.Message)
 		return before
 	case err != nil:
 		return before
 	}
-	if spoke := r.takeSpoken(); t.Status.Terminal() && spoke && r.client.Era() == rpc.Stateless {
+	if spoke := t.spoke(); state.Status.Terminal() && spoke && t.client.Era() == rpc.Stateless {
 		// The subscription goes on: what of the output is still on its way comes before the end that it tells.
 		return before
 	}
-	r.status(&t.DetailedTask)
-	r.tracker.Status(t.Status, t.StatusMessage)
-	if ms := max(t.PollInterval, t.PollIntervalMs); ms > 0 {
+	t.state(&state.DetailedTask)
+	t.tracker.Status(state.Status, state.StatusMessage)
+	if ms := max(state.PollInterval, state.PollIntervalMs); ms > 0 {
 		return max(time.Duration(ms)*time.Millisecond, leastPoll)
 	}
 	return before
@@ -160,43 +268,44 @@ func (r *Call) poll(ctx context.Context, before time.Duration) time.Duration {
 
 // pull asks for segments that were not pushed (SEP-1905), unless the answer to such a request is awaited already. got: some came, or
 // are being fetched behind what has come, so there may be more.
-func (r *Call) pull(ctx context.Context) (asked, got bool) {
-	last, ok := r.tracker.Poll()
+func (t *task) pull(ctx context.Context) (asked, got bool) {
+	last, ok := t.tracker.Poll()
 	if !ok {
 		return false, false
 	}
-	r.fetch(ctx, last)
-	after, ok := r.tracker.Rest()
-	return true, ok && (after > last || r.tracker.Fetching())
+	t.fetch(ctx, last)
+	after, ok := t.tracker.Rest()
+	return true, ok && (after > last || t.tracker.Fetching())
 }
 
-func (r *Call) fetch(ctx context.Context, last int64) {
+func (t *task) fetch(ctx context.Context, last int64) {
 	var page json.RawMessage
-	err := r.client.Call(ctx, "tasks/result", mcp.TaskParams{TaskID: r.tracker.TaskID(), LastSeqNr: fmt.Append(nil, last)}, &page)
-	r.tracker.Fetched(page, err)
+	err := t.client.Call(ctx, "tasks/result", mcp.TaskParams{TaskID: t.tracker.TaskID(), LastSeqNr: fmt.Append(nil, last)}, &page)
+	t.tracker.Fetched(page, err)
 }
 
 // resume gets what is missing in a stream.
-func (r *Call) resume() {
-	for {
-		select {
-		case <-r.all.Done():
-			return
-		case last := <-r.fetches:
-			r.fetch(r.all, last)
-		case after := <-r.ranges:
-			r.tracker.FetchedRange(r.readLog(r.all, after))
-		}
-		r.wake()
-	}
+func (t *task) resume(last int64) {
+	t.start(func() {
+		t.fetch(t.all, last)
+		t.wake()
+	})
+}
+
+// resumeRange is resume for what is read from the log.
+func (t *task) resumeRange(after int64) {
+	t.start(func() {
+		t.tracker.FetchedRange(t.readLog(t.all, after))
+		t.wake()
+	})
 }
 
 // readLog reads the task's log from a position on, where the server is a runnel.
-func (r *Call) readLog(ctx context.Context, after int64) (text string, next int64, err error) {
-	if r.client.Capabilities().Resources == nil {
+func (t *task) readLog(ctx context.Context, after int64) (text string, next int64, err error) {
+	if t.client.Capabilities().Resources == nil {
 		return "", 0, errors.New("the server has no resources")
 	}
-	uri := fmt.Sprintf("%s?after=%d", tasks.LogURI(r.tracker.TaskID()), after)
+	uri := fmt.Sprintf("%s?after=%d", tasks.LogURI(t.tracker.TaskID()), after)
 	var read struct {
 		Contents []struct {
 			Text string `json:"text"`
@@ -205,7 +314,7 @@ func (r *Call) readLog(ctx context.Context, after int64) (text string, next int6
 			} `json:"_meta"`
 		} `json:"contents"`
 	}
-	if err := r.client.Call(ctx, "resources/read", mcp.ResourceParams{URI: uri}, &read); err != nil {
+	if err := t.client.Call(ctx, "resources/read", mcp.ResourceParams{URI: uri}, &read); err != nil {
 		return "", 0, err
 	}
 	if len(read.Contents) != 1 {
@@ -214,19 +323,19 @@ func (r *Call) readLog(ctx context.Context, after int64) (text string, next int6
 	return read.Contents[0].Text, read.Contents[0].Meta.Next, nil
 }
 
-// cancel asks for the end of the task. That it has ended just before is no error.
-func (r *Call) cancel(ctx context.Context) error {
-	if r.o.Cancel != nil {
-		r.o.Cancel()
+// cancel asks for the end of the task. That it has ended just before is not an error.
+func (t *task) cancel(ctx context.Context) error {
+	if t.o.Cancel != nil {
+		t.o.Cancel()
 	}
-	var t mcp.Task
-	err := r.client.Call(ctx, "tasks/cancel", mcp.TaskParams{TaskID: r.tracker.TaskID()}, &t)
+	var state mcp.Task
+	err := t.client.Call(ctx, "tasks/cancel", mcp.TaskParams{TaskID: t.tracker.TaskID()}, &state)
 	var e *rpc.Error
 	if err != nil && !errors.As(err, &e) && ctx.Err() == nil {
 		return err
 	}
-	if err == nil && r.client.Era() == rpc.Handshake {
-		r.tracker.Status(t.Status, t.StatusMessage)
+	if err == nil && t.client.Era() == rpc.Handshake {
+		t.tracker.Status(state.Status, state.StatusMessage)
 	}
 	return nil
 }

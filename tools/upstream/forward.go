@@ -58,30 +58,23 @@ func do(ctx context.Context, c *rpc.Caller, client *rpc.Client, method string, p
 		if err != nil || c.Era == rpc.Stateless || rawjson.StringMember(result, "resultType") != string(mcp.ResultInputRequired) {
 			return result, err
 		}
-		var required mcp.InputRequiredResult
-		if err := json.Unmarshal(result, &required); err != nil || len(required.InputRequests) > remote.MaxAsking {
-			return nil, errors.New("its questions cannot be read")
+		asked, err := remote.ReadAsked(result)
+		if err != nil {
+			return nil, err
 		}
-		answers := map[string]json.RawMessage{}
-		for key, q := range required.InputRequests {
-			if answers[key], err = tools.Request(ctx, c, q.Method, forwarded(q.Params)); err != nil {
-				return nil, err
-			}
+		params, err = asked.Answer(ctx, params, func(ctx context.Context, q mcp.InputRequest) (json.RawMessage, error) {
+			return tools.Request(ctx, c, q.Method, forwarded(q.Params))
+		})
+		if err != nil {
+			return nil, err
 		}
-		request.Params = rawjson.WithMember(rawjson.WithMember(params, "inputResponses", answers), "requestState", nilIfEmpty(required.RequestState))
+		request.Params = params
 	}
 	return nil, errors.New("it asks without end")
 }
 
 // maxRounds is how often a server may ask before it answers.
 const maxRounds = 16
-
-func nilIfEmpty(s string) any {
-	if s == "" {
-		return nil
-	}
-	return s
-}
 
 // askable are the capabilities of a client that a server may use in one request.
 func askable(c *rpc.Caller) *mcp.ClientCapabilities {
