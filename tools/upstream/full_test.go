@@ -51,6 +51,10 @@ func fullMain(args []string) {
 			}
 			answer(`{"tools":[%s]}`, tools)
 		case "prompts/list":
+			if os.Remove(os.Getenv("FAIL")) == nil { // once
+				say(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"not now"}}`, m.ID)
+				continue
+			}
 			answer(`{"prompts":[{"name":"p","description":%q},{"name":"only-%s"},{"name":"empty"}]}`, "of "+name, name)
 		case "prompts/get":
 			if rawjson.StringMember(m.Params, "name") == "empty" {
@@ -269,6 +273,67 @@ func TestCatalogIsKept(t *testing.T) {
 		if strings.Contains(line, "prompts/list_changed") {
 			t.Errorf("told of what has not changed: %s", line)
 		}
+	}
+}
+
+// A list that cannot be read once is not taken, nor kept, for an empty one: it is read again.
+func TestListThatFailsOnce(t *testing.T) {
+	t.Parallel()
+	for name, relist := range map[string]time.Duration{"again": 10 * time.Millisecond, "kept": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			dir, fail := t.TempDir(), filepath.Join(t.TempDir(), "fail")
+			if err := os.WriteFile(fail, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			u := full(t, "a", "FAIL", fail)
+			u.times.relist = relist
+			c := speak(t, dir, u)
+			if relist == time.Hour {
+				if got := c.ask(1, "prompts/list", `{}`); !strings.Contains(got, `"prompts":[]`) {
+					t.Errorf("the list that failed is %s", got)
+				}
+				if kept, _ := os.ReadDir(filepath.Join(dir, catalogFolder)); len(kept) > 0 {
+					t.Errorf("what lacks a list is kept: %v", kept)
+				}
+				return
+			}
+			c.send(1, "prompts/list", `{}`)
+			for got := c.await(`"id":1,`); !strings.Contains(got, `"name":"a_p"`); got = c.ask(2, "prompts/list", `{}`) {
+				c.await("notifications/prompts/list_changed")
+			}
+		})
+	}
+}
+
+// Who subscribed to a resource is told when a reload takes its server away; the next server of the name is asked to tell of it.
+func TestSubscriptionsOutliveAReload(t *testing.T) {
+	t.Parallel()
+	set := NewSet(&tools.Registry{})
+	for _, name := range []string{"a", "b"} {
+		if err := set.Add(full(t, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := serveSet(t, set)
+	t.Cleanup(set.Close)
+	c.ask(0, "initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`)
+	updated := func(uri string) {
+		c.await(fmt.Sprintf(`"method":"notifications/resources/updated","params":{"uri":%q}`, uri))
+	}
+	for i, uri := range []string{"a://one", "b://one"} {
+		c.ask(i+1, "resources/subscribe", fmt.Sprintf(`{"uri":%q}`, uri))
+		updated(uri) // as the server tells at once
+	}
+	next := NewSet(&tools.Registry{})
+	if err := next.Add(full(t, "b", "CHANGED", "yes")); err != nil {
+		t.Fatal(err)
+	}
+	set.Replace(next)
+	updated("a://one") // it is gone
+	updated("b://one") // another server has it
+	updated("b://one") // which was subscribed to
+	if got := c.ask(9, "resources/unsubscribe", `{"uri":"b://one"}`); !strings.Contains(got, `"result":{}`) {
+		t.Errorf("unsubscribed: %s", got)
 	}
 }
 
