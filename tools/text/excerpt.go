@@ -99,6 +99,12 @@ func (e *excerpt) cut(limit int, end int64, words func(Gap) string) string {
 	return string(append(text, tail.text[from:]...))
 }
 
+// Gap is what Text leaves out.
+type Gap struct {
+	After int64 // its position
+	Bytes int64
+}
+
 // LeftOut are the words for a gap that nothing leads into.
 func LeftOut(g Gap) string { return fmt.Sprintf("[... %d bytes left out ...]", g.Bytes) }
 

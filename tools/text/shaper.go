@@ -275,12 +275,6 @@ func (s *Shaper) Size() int {
 	return s.whole.size
 }
 
-// Gap is what Text leaves out.
-type Gap struct {
-	After int64 // its position
-	Bytes int64
-}
-
 // Text is the text if it fits into limit, else its head and tail with a line between them that says what is left out: words, without
 // a newline and well below limit. cut says that something is.
 func (s *Shaper) Text(limit int, words func(Gap) string) (text string, cut bool) {
