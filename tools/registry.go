@@ -35,7 +35,7 @@ type entry struct {
 	tool   Tool
 	spec   mcp.Tool
 	traits Traits
-	schema *schema.Schema           // nil: the arguments are checked elsewhere
+	schema *schema.Checker          // nil: the arguments are checked elsewhere
 	joined bool                     // see Join
 	hidden func(c *rpc.Caller) bool // nil: every client's list shows it
 

@@ -39,7 +39,7 @@ type Command struct {
 	marks  func() *regexp.Regexp // "progress"; of none, it is nil
 
 	outputSchema json.RawMessage // nil = none
-	outputs      *schema.Schema  // checks what is printed; nil = any object
+	outputs      *schema.Checker // checks what is printed; nil = any object
 
 	slots chan struct{}  // holds one element per running call; nil = no limit
 	queue *process.Slots // of a supervisor: instead of slots, for the calls in all processes

@@ -183,7 +183,7 @@ func (o *outcome) structured(output string) json.RawMessage {
 }
 
 // check makes an error of a command that was to print JSON and has not.
-func (o *outcome) check(outputs *schema.Schema) {
+func (o *outcome) check(outputs *schema.Checker) {
 	if o.config.Structured != structuredJSON || o.failed() {
 		return
 	}

@@ -73,7 +73,7 @@ func (in *inputs) key(location []string) string {
 }
 
 // checkDefault refuses a default that a call could not give.
-func (in *inputs) checkDefault(input *schema.Schema, property string) error {
+func (in *inputs) checkDefault(input *schema.Checker, property string) error {
 	source := in.defaults[property]
 	if source == nil || string(source) == "null" { // null: no value
 		return nil

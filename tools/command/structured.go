@@ -47,7 +47,7 @@ func (w *wholeText) add(text []byte) {
 }
 
 // check reports where the text is not a JSON object that a schema allows; nil allows all.
-func (w *wholeText) check(outputs *schema.Schema) error {
+func (w *wholeText) check(outputs *schema.Checker) error {
 	if w.long {
 		return fmt.Errorf("it is too long: the limit is %d bytes", maxStructured)
 	}

@@ -3,5 +3,5 @@
 //
 //	New ─▶ Check(arguments) ─▶ compile, once ─▶ cost: too much is refused ─▶ the library ─▶ its words, and the place
 //
-// It has no goroutines; a Schema may be used by any number of them.
+// It has no goroutines; a Checker may be used by any number of them.
 package schema

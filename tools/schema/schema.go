@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Schema checks a tool's arguments. It is compiled when it is needed first, so that a server with many tools starts at once.
-type Schema struct {
+// Checker checks values with a schema: a tool's arguments. The schema is compiled when it is needed first, so that a server with many tools starts at once.
+type Checker struct {
 	source []byte
 	of     string // what is checked, for messages
 
@@ -18,18 +18,18 @@ type Schema struct {
 }
 
 // New is a schema of a tool's arguments, or of what else is checked with it: "field", "member"; "" = "argument".
-func New(source []byte, of string) *Schema {
-	return &Schema{source: source, of: cmp.Or(of, "argument")}
+func New(source []byte, of string) *Checker {
+	return &Checker{source: source, of: cmp.Or(of, "argument")}
 }
 
 // Compile returns what is wrong with the schema itself, an [*Error].
-func (s *Schema) Compile() error {
+func (s *Checker) Compile() error {
 	s.once.Do(func() { s.compiled, s.err = compile(s.source) })
 	return s.err
 }
 
 // Check returns an error that says what is wrong with arguments, and where.
-func (s *Schema) Check(arguments []byte) error {
+func (s *Checker) Check(arguments []byte) error {
 	if err := s.Compile(); err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (s *Schema) Check(arguments []byte) error {
 }
 
 // CheckProperty returns what is wrong with the JSON value of a property alone: its default.
-func (s *Schema) CheckProperty(name string, source []byte) error {
+func (s *Checker) CheckProperty(name string, source []byte) error {
 	if err := s.Compile(); err != nil {
 		return err
 	}
