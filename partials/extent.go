@@ -14,7 +14,11 @@ type Extent struct {
 	Start int64  // position of the first byte of Data
 	Marks []byte // where the chunks end and what they are, as Unsaved gave them
 	Data  []byte
+
+	decoded *block // by Check
 }
+
+var errDamaged = errors.New("reading stored output: it is damaged")
 
 // End is the position after the extent.
 func (s *Extent) End() int64 { return s.Start + int64(len(s.Data)) }
@@ -33,12 +37,21 @@ func (s *Extent) mark(r *record, size int) {
 
 // block decodes an extent. A damaged one gives an error.
 func (s *Extent) block() (*block, error) {
-	b := &block{start: s.Start, data: s.Data}
+	if s.decoded != nil {
+		return s.decoded, nil
+	}
+	chunks := 0
+	for _, m := range s.Marks {
+		if m < 0x80 { // the last byte of a mark
+			chunks++
+		}
+	}
+	b := &block{start: s.Start, data: s.Data, records: make([]record, 0, chunks)}
 	at := uint64(0)
 	for rest := s.Marks; len(rest) > 0; {
 		m, n := binary.Uvarint(rest)
 		if n <= 0 || m>>4 > uint64(len(s.Data))-at || uint64(len(s.Data)) > math.MaxUint32 {
-			return nil, errors.New("reading stored output: it is damaged")
+			return nil, errDamaged
 		}
 		rest = rest[n:]
 		at += m >> 4
@@ -51,7 +64,7 @@ func (s *Extent) block() (*block, error) {
 		})
 	}
 	if at != uint64(len(s.Data)) || len(s.Data) == 0 {
-		return nil, errors.New("reading stored output: it is damaged")
+		return nil, errDamaged
 	}
 	return b, nil
 }
@@ -68,9 +81,10 @@ func (s *Extent) Check() error {
 		data := b.data[begin:r.end]
 		begin = r.end
 		if !utf8.Valid(data) || r.kind == Item && (bytes.IndexByte(data, '\n') >= 0 || !json.Valid(data)) {
-			return errors.New("reading stored output: it is damaged")
+			return errDamaged
 		}
 	}
+	s.decoded = b
 	return nil
 }
 

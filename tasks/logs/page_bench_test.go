@@ -1,0 +1,36 @@
+package logs
+
+import (
+	"bytes"
+	"testing"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+	"runnel/tasks/sqlite"
+	"runnel/tasks/statetest"
+)
+
+// What does a page of a log cost that the state on disk keeps? 50-byte lines, read from its beginning.
+func BenchmarkStoredPage(b *testing.B) {
+	s := sqlite.New(sqlite.Options{Dir: b.TempDir()})
+	defer func() { _ = s.Close() }()
+	t := statetest.Logged("long")
+	if err := s.Put(b.Context(), t); err != nil {
+		b.Fatal(err)
+	}
+	line := bytes.Repeat([]byte("x"), 49)
+	for range 2 << 20 / 50 {
+		if err := t.Log.Append(b.Context(), partials.Chunk{Data: append(line, '\n')}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	t.Log.Close()
+	b.SetBytes(mcp.MaxPage)
+	page := make([]byte, 0, 2*mcp.MaxPage)
+	for b.Loop() {
+		var err error
+		if page, _, err = appendLog(b.Context(), page[:0], t.Log, 0, mcp.MaxPage); err != nil || len(page) < mcp.MaxPage*9/10 {
+			b.Fatal(len(page), err)
+		}
+	}
+}
