@@ -64,16 +64,7 @@ func (i *invocation) dial(cmd *cobra.Command, server []string, o rpc.DialOptions
 		}
 		return client, func() { _ = client.Close() }, nil // how the server ends does not matter
 	}
-	wait, err := i.ServeInProcess(cmd.Context(), &o)
-	if err != nil {
-		return nil, nil, err
-	}
-	if client, err = rpc.Dial(cmd.Context(), o); err != nil {
-		_ = o.In.Close()
-		wait()
-		return nil, nil, err
-	}
-	return client, func() { _ = client.Close(); wait() }, nil
+	return i.Dial(cmd.Context(), o)
 }
 
 // findTool finds a tool by its name, among those of runnel itself where no server is named.

@@ -19,7 +19,6 @@ import (
 
 	"runnel/internal/serve"
 	"runnel/internal/term"
-	"runnel/partials/tracker"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
@@ -28,6 +27,7 @@ import (
 	"runnel/tools/command"
 	"runnel/tools/config"
 	"runnel/tools/process"
+	"runnel/tools/remote"
 	"runnel/tools/selftest"
 	"runnel/tools/upstream"
 )
@@ -278,20 +278,13 @@ func (d *diagnosis) state(ctx context.Context, conf *config.Config) {
 
 // session serves the self-test tools in process, and calls one whose output streams.
 func (d *diagnosis) session(ctx context.Context, version string) {
-	const chunks = 100
 	what := "session, stateless era"
 	if version != "" {
 		what = "session, " + version
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, checkTime, fmt.Errorf("no answer within %v", checkTime))
 	defer cancel()
-	output := tracker.New(tracker.Options{Token: json.RawMessage(`"doctor"`)})
-	o := rpc.DialOptions{
-		Version:        version,
-		Info:           mcp.Implementation{Name: "runnel doctor", Version: "1"},
-		Capabilities:   mcp.ClientCapabilities{PartialResults: &mcp.Present{}},
-		OnNotification: func(method string, params json.RawMessage) { output.Notification(method, params) },
-	}
+	call := remote.New(remote.Options{Token: json.RawMessage(`"doctor"`)})
 	set := upstream.NewSet(&tools.Registry{})
 	for _, tool := range selftest.Tools() {
 		if err := set.Tools.Add(tool); err != nil {
@@ -299,29 +292,23 @@ func (d *diagnosis) session(ctx context.Context, version string) {
 			return
 		}
 	}
-	wait := d.i.ConnectInProcess(ctx, &o, config.Default(), set, tasks.NewMemory())
-	defer wait()
 	began := time.Now()
-	client, err := rpc.Dial(ctx, o)
+	client, disconnect, err := d.i.DialTools(ctx, rpc.DialOptions{
+		Version:        version,
+		Info:           mcp.Implementation{Name: "runnel doctor", Version: "1"},
+		Capabilities:   mcp.ClientCapabilities{PartialResults: &mcp.Present{}},
+		OnNotification: func(method string, params json.RawMessage) { call.Notification(method, params) },
+	}, config.Default(), set, tasks.NewMemory())
 	if err != nil {
-		_ = o.In.Close()
 		d.bad(what, "%v", err)
 		return
 	}
-	defer func() { _ = client.Close() }() // how the server ends does not matter
-	params := map[string]any{"name": "stream", "arguments": map[string]any{"count": chunks}}
-	meta := map[string]any{"progressToken": "doctor", "partialResults": true}
-	if client.Era() == rpc.Stateless {
-		meta = map[string]any{"partialResultToken": "doctor"}
-	}
-	params["_meta"] = meta
-	raw, err := client.Do(ctx, &rpc.Request{Method: "tools/call", Params: params})
-	if err != nil {
+	defer disconnect()
+	if _, err := call.Run(ctx, client, &remote.Params{Tool: "stream", Arguments: json.RawMessage(`{"count":100}`)}); err != nil {
 		d.bad(what, "tools/call: %v", err)
 		return
 	}
-	output.Response(raw)
-	stats := output.Stats()
+	stats := call.Tracker().Stats()
 	if stats.Gaps > 0 || stats.Partials == 0 {
 		d.bad(what, "%d partials of %d bytes, %d gaps", stats.Partials, stats.Bytes, stats.Gaps)
 		return

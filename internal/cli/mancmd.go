@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"runnel/internal/serve"
 )
@@ -67,19 +66,10 @@ func manPage(cmd *cobra.Command) string {
 		section("EXAMPLES", ".nf\n"+roff(cmd.Example)+"\n.fi")
 	}
 	section("DESCRIPTION", strings.ReplaceAll(roff(cmd.Long), "\n\n", "\n.PP\n"))
-	var flags, commands strings.Builder
-	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if f.Hidden {
-			return
-		}
-		value, usage := pflag.UnquoteUsage(f)
-		name := "--" + f.Name
-		if f.Shorthand != "" {
-			name = "-" + f.Shorthand + ", " + name
-		}
-		fmt.Fprintf(&flags, ".TP\n.B %s\n%s\n", roff(strings.TrimSpace(name+" "+value)), roff(usage))
-	})
-	section("OPTIONS", flags.String())
+	if cmd.HasAvailableLocalFlags() {
+		section("OPTIONS", ".nf\n"+roff(cmd.LocalFlags().FlagUsages())+"\n.fi")
+	}
+	var commands strings.Builder
 	for _, sub := range cmd.Commands() {
 		if sub.IsAvailableCommand() {
 			fmt.Fprintf(&commands, ".TP\n.BR %s (1)\n%s\n", manName(sub), roff(sub.Short))

@@ -5,7 +5,7 @@
 //	                 ▲                              │
 //	    watch, SIGHUP ┘─────────────────── Replace ◀┘
 //
-// Setup is what it all starts from. Serve is the whole of it, ServeInProcess the same for a command that calls its own tools.
+// Setup is what it all starts from. Serve is the whole of it, Dial the same for a command that calls its own tools.
 //
 // Goroutines: one watches the config (watch.go), one serves metrics (metrics.go), one serves in process (inprocess.go). No lock of
 // one file is held while another file's is taken.

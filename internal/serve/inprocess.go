@@ -10,28 +10,29 @@ import (
 	"runnel/tools/upstream"
 )
 
-// ServeInProcess serves to o.In and o.Out. It goes on until its input ends: the end of the command must not end it first.
-func (s *Setup) ServeInProcess(ctx context.Context, o *rpc.DialOptions) (wait func(), err error) {
+// Dial connects to what these flags and this config serve, in process. The server goes on until close: the end of a command must not
+// end it first.
+func (s *Setup) Dial(ctx context.Context, o rpc.DialOptions) (client *rpc.Client, close func(), err error) {
 	conf, _, err := s.LoadConfig(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if s.Options.From["sync-wait"] == "" {
 		conf.Tasks.SyncWait = 0 // nobody here gives up on a long call
 	}
 	set, _, err := s.Registry(conf)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	store, err := s.OpenStore(conf, o.Log)
+	state, err := s.OpenStore(conf, o.Log)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return s.ConnectInProcess(ctx, o, conf, set, store), nil
+	return s.DialTools(ctx, o, conf, set, state)
 }
 
-// ConnectInProcess serves a registry to o.In and o.Out, which it makes. It closes the store in the end.
-func (s *Setup) ConnectInProcess(ctx context.Context, o *rpc.DialOptions, conf *config.Config, set *upstream.Set, store tasks.State) (wait func()) {
+// DialTools is Dial for given tools. end ends the server and the state, and returns when nothing of them is left.
+func (s *Setup) DialTools(ctx context.Context, o rpc.DialOptions, conf *config.Config, set *upstream.Set, state tasks.State) (client *rpc.Client, end func(), err error) {
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
 	o.In, o.Out = toServer, fromServer
@@ -40,12 +41,17 @@ func (s *Setup) ConnectInProcess(ctx context.Context, o *rpc.DialOptions, conf *
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		err := inner.Connect(context.WithoutCancel(ctx), conf, set, store, o.Log)
-		if closed := store.Close(); err == nil {
+		err := inner.Connect(context.WithoutCancel(ctx), conf, set, state, o.Log)
+		if closed := state.Close(); err == nil {
 			err = closed
 		}
 		_ = out.CloseWithError(err) // nil: EOF
 		_ = in.Close()
 	}()
-	return func() { <-ended }
+	if client, err = rpc.Dial(ctx, o); err != nil {
+		_ = toServer.Close()
+		<-ended
+		return nil, nil, err
+	}
+	return client, func() { _ = client.Close(); <-ended }, nil
 }
