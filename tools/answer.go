@@ -213,14 +213,14 @@ func (s *service) park(p *mcp.CallToolParams, d *delivery, questions map[string]
 	if d.started && d.spelling == byPR383 {
 		d.endPartials()
 	}
-	state, drop, err := s.parked.leave(p, parkedCall{audience: d.audience, position: position})
+	state, err := s.parked.leave(p, &parkedCall{audience: d.audience, position: position})
 	if err != nil {
 		run.Cancel(err.Error())
 		return nil, err
 	}
 	return rpc.After{
 		Result: mcp.InputRequiredResult{ResultType: mcp.ResultInputRequired, InputRequests: questions, RequestState: state},
-		Drop:   drop,
+		Drop:   func() { s.parked.giveUp(state, "cancelled by the client") },
 	}, nil
 }
 
