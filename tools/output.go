@@ -1,11 +1,11 @@
 package tools
 
 import (
+	"bytes"
 	"context"
 	"hash/maphash"
 	"io"
 	"sync"
-	"sync/atomic"
 	"unicode/utf8"
 
 	"runnel/partials"
@@ -107,47 +107,32 @@ type textWriter struct {
 	stream partials.Stream
 
 	mu   sync.Mutex
-	rest []byte      // the beginning of a character whose end has not been written yet
-	open atomic.Bool // there is a rest, or a long text is being written in pieces
+	rest []byte // the beginning of a character whose end has not been written yet
 }
 
-// Write appends text that begins and ends with whole characters, which is nearly all, without w's lock: that was a tenth of what a small chunk costs.
+// Write appends text. What the end of p cuts off of a character waits for the rest.
 func (w *textWriter) Write(p []byte) (int, error) {
-	if len(p) <= maxPiece && !w.open.Load() && utf8.Valid(p) {
-		if err := w.append(p); err != nil {
-			return 0, err
-		}
-		return len(p), nil
-	}
-	return w.writeSlowly(p)
-}
-
-func (w *textWriter) append(text []byte) error {
-	if len(text) == 0 {
-		return nil
-	}
-	return w.out.log.Append(w.out.ctx, partials.Chunk{Stream: w.stream, Data: text})
-}
-
-// writeSlowly writes any bytes.
-func (w *textWriter) writeSlowly(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.open.Store(true)
-	defer func() { w.open.Store(len(w.rest) > 0) }()
 	whole := p
 	if len(w.rest) > 0 {
 		whole = append(w.rest, p...)
 		w.rest = nil
 	}
+	if len(p) <= maxPiece && utf8.Valid(whole) { // nearly always
+		if err := w.append(whole); err != nil {
+			return 0, err
+		}
+		return len(p), nil
+	}
 	if cut := text.Whole(whole); cut < len(whole) {
-		w.rest = append([]byte(nil), whole[cut:]...)
+		w.rest = bytes.Clone(whole[cut:])
 		whole = whole[:cut]
 	}
 	for whole = text.Valid(whole); len(whole) > 0; {
-		piece := whole
-		if len(piece) > maxPiece {
-			piece = piece[:text.Whole(piece[:maxPiece])]
+		piece := whole[:min(len(whole), maxPiece)]
+		if len(piece) < len(whole) {
+			piece = piece[:text.Whole(piece)]
 		}
 		if err := w.append(piece); err != nil {
 			return 0, err
@@ -155,6 +140,13 @@ func (w *textWriter) writeSlowly(p []byte) (int, error) {
 		whole = whole[len(piece):]
 	}
 	return len(p), nil
+}
+
+func (w *textWriter) append(text []byte) error {
+	if len(text) == 0 {
+		return nil
+	}
+	return w.out.log.Append(w.out.ctx, partials.Chunk{Stream: w.stream, Data: text})
 }
 
 // maxPiece is how much one append takes of a long text: what is not yet delivered is bounded between two of them.

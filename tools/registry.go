@@ -227,11 +227,12 @@ func (r *Registry) list(c *rpc.Caller, cursor string) (rpc.Encoded, error) {
 		if e.hidden != nil && e.hidden(c) {
 			continue
 		}
-		if size += toolSize(&e.spec); size > mcp.MaxListPage && len(shown) > 0 {
+		encoded := e.inList(c.Version)
+		if size += len(encoded); size > mcp.MaxListPage && len(shown) > 0 {
 			end = fmt.Sprintf(`],"nextCursor":"%s"}`, base64.RawURLEncoding.EncodeToString([]byte(cursorPrefix+last)))
 			break
 		}
-		shown, last = append(shown, e.inList(c.Version)), e.spec.Name
+		shown, last = append(shown, encoded), e.spec.Name
 	}
 	return slices.Concat([]byte(`{"tools":[`), bytes.Join(shown, []byte(",")), []byte(end)), nil
 }
@@ -250,15 +251,6 @@ func (e *entry) inList(v *mcp.Version) []byte {
 	encoded := bytes.TrimSpace(b.Bytes())
 	e.encoded.Store(v, encoded)
 	return encoded
-}
-
-// toolSize is how long a tool is in a list, in bytes and roughly.
-func toolSize(t *mcp.Tool) int {
-	n := len(t.Name) + len(t.Title) + len(t.Description) + len(t.InputSchema) + len(t.OutputSchema) + len(t.Icons) + len(t.Meta)
-	if t.Annotations != nil {
-		n += len(t.Annotations.Title)
-	}
-	return n
 }
 
 // taskSupport says whether the tool may be called as a task; silence forbids it (2025-11-25 tasks, "Tool-Level Negotiation").
