@@ -262,14 +262,16 @@ func (g *ground) opStop(s *slot, rng *rand.Rand, n int) {
 	})
 }
 
-// opSleep stops a runnel for longer than a command may be silent, while that prints all the time.
+// opSleep stops a runnel for longer than commands may be silent, while they print all the time.
 func (g *ground) opSleep(s *slot, rng *rand.Rand, _ int) {
 	if rng.IntN(2) == 0 || s.stopped || s.c.stalled() { // half of the times: it takes long
 		return
 	}
-	k := &groundTask{slot: s, owner: s.owner, since: time.Now(), troubled: true, tool: "chatter", chunks: -1, endless: true, ttl: 3600_000}
-	s.c.call(k, "tools/call", map[string]any{"name": k.tool, "arguments": map[string]any{}, "task": map[string]any{"ttl": k.ttl}})
-	g.within("the handle of a chatter", func() string {
+	for range 3 {
+		k := &groundTask{slot: s, owner: s.owner, since: time.Now(), troubled: true, tool: "chatter", chunks: -1, endless: true, ttl: 3600_000}
+		s.c.call(k, "tools/call", map[string]any{"name": k.tool, "arguments": map[string]any{}, "task": map[string]any{"ttl": k.ttl}})
+	}
+	g.within("the handles of chatters", func() string {
 		s.c.take()
 		if slices.ContainsFunc(s.c.open, func(r *openRequest) bool { return r.what == "a call of chatter" }) {
 			return fmt.Sprintf("slot %d:", s.number)
