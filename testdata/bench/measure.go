@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -27,6 +28,7 @@ var measurements = []measurement{
 	{"ping while a task streams", "", pingWhile},
 	{"echo, 64 in flight", "", echo},
 	{"burst", "", burst},
+	{"burst of commands", "runnel", burstOfCommands},
 	{"notifications", "", notifications},
 	{"coalesced", "runnel", coalesced},
 	{"command", "runnel", command},
@@ -201,31 +203,50 @@ func echoes(c *session, more string) ([]value, error) {
 // burst writes many calls at once, as a script does.
 func burst(_ string, s server) ([]value, error) {
 	var values []value
-	for _, n := range []int{1000, 10_000} {
+	for _, n := range []int{100, 1000, 10_000, 100_000} {
 		c, err := open(s)
 		if err != nil {
 			return nil, err
 		}
-		var requests []byte
-		for id := 1; id <= n; id++ {
-			requests = fmt.Appendf(requests, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}}}`+"\n", id)
-		}
-		go func() { _, _ = c.in.Write(requests) }()
-		answered, refused := 0, 0
-		err = c.each(func(line []byte) bool {
-			answered++
-			if bytes.Contains(line, []byte(`"error":{`)) {
-				refused++
-			}
-			return answered < n
-		})
+		refused, took, err := c.atOnce(n, "echo", `{"text":"hello"}`)
 		c.end()
 		if err != nil {
 			return nil, err
 		}
-		values = append(values, value{fmt.Sprintf("%d calls at once: refused", n), float64(refused), ""})
+		name := fmt.Sprintf("%d calls at once: ", n)
+		values = append(values, value{name + "refused", refused, ""}, value{name + "each", took / float64(n), "ns"})
 	}
 	return values, nil
+}
+
+// burstOfCommands is burst with commands, which take longer to start than calls to come.
+func burstOfCommands(_ string, s server) ([]value, error) {
+	c, err := open(s, "--tool", "true=true")
+	if err != nil {
+		return nil, err
+	}
+	defer c.end()
+	refused, _, err := c.atOnce(1000, "true", `{}`)
+	return []value{{"1000 commands at once: refused", refused, ""}}, err
+}
+
+// atOnce writes n calls of a tool, and returns how many were refused and the nanoseconds until all had their answer.
+func (c *session) atOnce(n int, tool, arguments string) (refused, took float64, err error) {
+	var requests []byte
+	for id := 1; id <= n; id++ {
+		requests = fmt.Appendf(requests, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s","arguments":%s}}`+"\n", id, tool, arguments)
+	}
+	began := time.Now()
+	go func() { _, _ = c.in.Write(requests) }()
+	answered := 0
+	err = c.each(func(line []byte) bool {
+		answered++
+		if bytes.Contains(line, []byte(`"error":{`)) {
+			refused++
+		}
+		return answered < n
+	})
+	return refused, float64(time.Since(began).Nanoseconds()), err
 }
 
 func notifications(_ string, s server) ([]value, error) {
@@ -308,6 +329,7 @@ func command(dir string, s server) ([]value, error) {
   colours: {command: [cat, %[2]s]}
   lines: {command: [cat, %[1]s], output: lines}
   seq: {command: [seq, "%[3]d"]}
+  progress: {command: [cat, %[1]s], progress: '(\d+)%%'}
 `, plain, colours, seqLast)
 	file := filepath.Join(dir, "commands.yaml")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
@@ -320,28 +342,44 @@ func command(dir string, s server) ([]value, error) {
 		{"colours", "cat " + colours, "cat of coloured text, ansi: strip"},
 		{"lines", "cat " + plain, "cat, output: lines"},
 		{"seq", fmt.Sprintf("seq %d", seqLast), "seq"},
+		{"progress", "cat " + plain, "cat, progress looked for"},
 	} {
-		began := time.Now()
-		if err := exec.Command("sh", "-c", tool.shell+" | cat > /dev/null").Run(); err != nil {
+		pipe, cat, err := piped(tool.shell)
+		if err != nil {
 			return nil, err
 		}
-		pipe := time.Since(began)
 		c, err := open(s, "--config", file, "--pace", "50ms")
 		if err != nil {
 			return nil, err
 		}
-		began = time.Now()
+		cpu, began := c.cpu(), time.Now()
 		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"%s","arguments":{},"task":{}}}`, tool.name)
 		_, err = c.untilEnded()
 		took := time.Since(began)
+		cpu = c.cpu() - cpu
 		c.end()
 		if err != nil {
 			return nil, err
 		}
 		values = append(values, value{tool.what + ", MiB/s", outputBytes / took.Seconds() / (1 << 20), "MiB/s"},
-			value{tool.what + ", of the shell's pipe", 100 * pipe.Seconds() / took.Seconds(), "%"})
+			value{tool.what + ", of the shell's pipe", 100 * pipe.Seconds() / took.Seconds(), "%"},
+			value{tool.what + ", CPU a byte", cpu / outputBytes, "ns"},
+			value{tool.what + ", CPU a byte of a cat that reads the same pipe", float64(cat.Nanoseconds()) / outputBytes, "ns"})
 	}
 	return values, nil
+}
+
+// piped runs a program whose output a cat reads, and returns how long that takes and the cat's processor time.
+func piped(program string) (took, cpu time.Duration, err error) {
+	began := time.Now()
+	writer, reader := exec.Command("sh", "-c", "exec "+program), exec.Command("cat")
+	if reader.Stdin, err = writer.StdoutPipe(); err != nil {
+		return 0, 0, err
+	}
+	if err := errors.Join(writer.Start(), reader.Start(), reader.Wait(), writer.Wait()); err != nil {
+		return 0, 0, err
+	}
+	return time.Since(began), reader.ProcessState.UserTime() + reader.ProcessState.SystemTime(), nil
 }
 
 func thousand(_ string, s server) ([]value, error) {
@@ -453,10 +491,20 @@ func idle(_ string, s server) ([]value, error) {
 	time.Sleep(rest)
 	switches := c.switches()
 	time.Sleep(watch)
-	return []value{
+	values := []value{
 		{"memory after the handshake", c.memory("VmRSS"), "MiB"},
 		{"idle: context switches in two seconds", c.switches() - switches, ""},
-	}, nil
+	}
+	const instances = 5 // with c
+	for range instances - 1 {
+		other, err := open(s)
+		if err != nil {
+			return nil, err
+		}
+		defer other.end()
+	}
+	time.Sleep(rest)
+	return append(values, value{"one of five: private memory", c.private(), "MiB"}, value{"one of five: proportional share (PSS)", c.rollup("Pss:"), "MiB"}), nil
 }
 
 // quantile of durations in nanoseconds.

@@ -202,10 +202,13 @@ func (c *session) memory(name string) float64 {
 }
 
 // private is the memory in MiB that the server shares with no other process.
-func (c *session) private() (mib float64) {
+func (c *session) private() (mib float64) { return c.rollup("Private_") }
+
+// rollup is the sum in MiB of the lines of /proc/PID/smaps_rollup that begin so.
+func (c *session) rollup(name string) (mib float64) {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", c.cmd.Process.Pid))
 	for line := range strings.Lines(string(b)) {
-		if strings.HasPrefix(line, "Private_") {
+		if strings.HasPrefix(line, name) {
 			kib, _ := strconv.ParseFloat(strings.Fields(line)[1], 64)
 			mib += kib / 1024
 		}

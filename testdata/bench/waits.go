@@ -18,13 +18,13 @@ func init() {
 		measurement{"tasks/get of a large result", "runnel", largeResult},
 		measurement{"upstreams", "runnel", upstreams},
 		measurement{"stateless echo", "runnel", statelessEcho},
-		measurement{"tools/list", "runnel", listTools},
+		measurement{"tools/list", "", listTools},
 	)
 }
 
 // logPages reads the log of a task that has ended from its beginning to its end: of a command, and of a tool that wrote a chunk for each line.
 func logPages(dir string, s server) (values []value, err error) {
-	const lines, perLine = 4_000_000, 50
+	const lines, perLine = 4_000_000, 50 // a million lines are 50 MB
 	file := filepath.Join(dir, "log")
 	line := []byte(strings.Repeat("x", perLine-len("\"quoted\" \n")) + "\"quoted\" \n")
 	for _, log := range []struct {
@@ -34,9 +34,12 @@ func logPages(dir string, s server) (values []value, err error) {
 		{"a command's log of 1 MB", "cat", lines / 200},
 		{"a command's log of 100 MB", "cat", lines / 2},
 		{"a log of 100 MB in lines", "stream", lines / 2},
+		{"the last 100 MB of a log of 1 GB in lines", "stream", lines * 5},
 	} {
-		if err := os.WriteFile(file, bytes.Repeat(line, log.lines), 0o600); err != nil {
-			return nil, err
+		if log.call == "cat" {
+			if err := os.WriteFile(file, bytes.Repeat(line, log.lines), 0o600); err != nil {
+				return nil, err
+			}
 		}
 		read, err := readLog(dir, s, file, log.call, log.lines)
 		if err != nil {
@@ -79,7 +82,9 @@ func readLog(dir string, s server, file, tool string, lines int) ([]value, error
 		return nil, err
 	}
 	var pages []time.Duration
-	cpu, next, size := c.cpu(), 0, 0
+	const most = 100_000_000 // of a longer log its end is read
+	begin := max(0, lines*50-most)
+	cpu, next, size := c.cpu(), begin, 0
 	for {
 		began, after := time.Now(), next
 		c.send(`{"jsonrpc":"2.0","id":2,"method":"resources/read","params":{"uri":"runnel://tasks/%s/log?after=%d"}}`, id, after)
@@ -104,7 +109,7 @@ func readLog(dir string, s server, file, tool string, lines int) ([]value, error
 	}
 	return []value{
 		{"a page", quantile(pages, 50), "ns"},
-		{"CPU a byte", (c.cpu() - cpu) / float64(next), "ns"},
+		{"CPU a byte", (c.cpu() - cpu) / float64(next-begin), "ns"},
 	}, nil
 }
 
@@ -178,6 +183,8 @@ func upstreams(dir string, s server) (values []value, err error) {
 	}{
 		{"an upstream, members as the Go SDK writes them", talker("go"), 500_000, 1},
 		{"an upstream, members as the TypeScript SDK writes them", talker("typescript"), 500_000, 1},
+		{"2 upstreams", talker("go"), 250_000, 2},
+		{"4 upstreams", talker("go"), 125_000, 4},
 		{"8 upstreams", talker("go"), 100_000, 8},
 		{"one hop: runnel before runnel", selftest, 300_000, 1},
 		{"two hops", runnel("--config", middle), 300_000, 1},
@@ -263,21 +270,33 @@ func statelessEcho(_ string, s server) ([]value, error) {
 
 // listTools asks for lists of tools, whole ones: of a session, and of the stateless era.
 func listTools(dir string, s server) (values []value, err error) {
+	if s.name == "floor" || s.name == "sourcegraph/jsonrpc2" {
+		return nil, errCannot
+	}
 	for _, many := range []int{10, 50, 1000} {
 		file, err := toolsConfig(dir, many)
 		if err != nil {
 			return nil, err
 		}
-		c, err := open(s, "--config", file)
+		offers := []string{"--config", file}
+		if !s.task {
+			offers = []string{"-tools", strconv.Itoa(many)}
+		}
+		c, err := open(s, offers...)
 		if err != nil {
 			return nil, err
 		}
-		session, err := c.median(`"method":"tools/list"`)
+		session, err := c.median(`"method":"tools/list","params":{}`)
 		c.end()
 		if err != nil {
 			return nil, err
 		}
-		if c, err = start(s, "--config", file); err != nil {
+		name := fmt.Sprintf("tools/list, %d tools", many)
+		values = append(values, value{name, session, "ns"})
+		if !s.task {
+			continue
+		}
+		if c, err = start(s, offers...); err != nil {
 			return nil, err
 		}
 		stateless, err := c.median(`"method":"tools/list","params":{` + statelessMeta + `}`)
@@ -285,8 +304,7 @@ func listTools(dir string, s server) (values []value, err error) {
 		if err != nil {
 			return nil, err
 		}
-		name := fmt.Sprintf("tools/list, %d tools", many)
-		values = append(values, value{name, session, "ns"}, value{name + ", stateless", stateless, "ns"})
+		values = append(values, value{name + ", stateless", stateless, "ns"})
 	}
 	return values, nil
 }

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -21,10 +22,24 @@ type streamInput struct {
 	IntervalMs int `json:"intervalMs,omitempty"`
 }
 
+// fileInput is what the tools of -tools take, as those of the config that runnel is given.
+type fileInput struct {
+	Files []string `json:"files"`
+	Count int      `json:"count,omitempty" jsonschema:"how many"`
+}
+
 func main() {
-	server := mcp.NewServer(&mcp.Implementation{Name: "gosdk", Version: "1"}, nil)
+	tools := flag.Int("tools", 0, "how many more tools to offer")
+	flag.Parse()
+	server := mcp.NewServer(&mcp.Implementation{Name: "gosdk", Version: "1"}, &mcp.ServerOptions{PageSize: max(1000, *tools+2)})
 	mcp.AddTool(server, &mcp.Tool{Name: "echo", Description: "Returns its text."}, echo)
 	mcp.AddTool(server, &mcp.Tool{Name: "stream", Description: "Writes count chunks."}, stream)
+	for i := range *tools {
+		tool := &mcp.Tool{Name: fmt.Sprint("tool", i), Title: fmt.Sprint("Tool ", i), Description: fmt.Sprintf("Runs the program number %d on some files, and says what it did", i)}
+		mcp.AddTool(server, tool, func(context.Context, *mcp.CallToolRequest, fileInput) (*mcp.CallToolResult, any, error) {
+			return result("done"), nil, nil
+		})
+	}
 	if err := server.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
 		os.Exit(1)
 	}

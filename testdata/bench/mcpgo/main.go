@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -13,10 +14,17 @@ import (
 )
 
 func main() {
+	tools := flag.Int("tools", 0, "how many more tools to offer, each with what those of the config have that runnel is given")
+	flag.Parse()
 	s := server.NewMCPServer("mcpgo", "1", server.WithToolCapabilities(false))
 	s.AddTool(mcp.NewTool("echo", mcp.WithDescription("Returns its text."), mcp.WithString("text", mcp.Required())), echo)
 	s.AddTool(mcp.NewTool("stream", mcp.WithDescription("Writes count chunks."),
 		mcp.WithNumber("count", mcp.Required()), mcp.WithNumber("bytes"), mcp.WithNumber("intervalMs")), stream)
+	for i := range *tools {
+		s.AddTool(mcp.NewTool(fmt.Sprint("tool", i), mcp.WithTitleAnnotation(fmt.Sprint("Tool ", i)),
+			mcp.WithDescription(fmt.Sprintf("Runs the program number %d on some files, and says what it did", i)),
+			mcp.WithArray("files", mcp.Required(), mcp.WithStringItems()), mcp.WithNumber("count", mcp.Description("how many"))), echo)
+	}
 	// Without a queue this long its workers refuse what a thousand tasks need.
 	if err := server.ServeStdio(s, server.WithWorkerPoolSize(100), server.WithQueueSize(10000)); err != nil {
 		os.Exit(1)
