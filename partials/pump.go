@@ -156,6 +156,8 @@ func (p *Pump) Stop() {
 	p.stopped = true
 	if p.stop != nil {
 		p.stop(errStopped)
+	} else {
+		p.r.Close() // Run may never be called, and Append would wait for the reader
 	}
 }
 

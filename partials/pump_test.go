@@ -38,6 +38,21 @@ func TestStopEndsAPumpThatWaits(t *testing.T) {
 	})
 }
 
+// Nobody waits for a pump that was stopped before it ran, as one is whose client got a handle and reads elsewhere.
+func TestAppendWaitsForNoStoppedPump(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLog(&LogOptions{MaxPending: 10})
+		NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), &buffer{}, PumpOptions{}).Stop()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		for range 3 {
+			if err := l.Append(ctx, text("more than ten bytes")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
 // fullLane is a lane whose client does not read.
 type fullLane struct{}
 
