@@ -43,7 +43,7 @@ func (r *Runner) refuse(id, tool, why string, err error) error {
 	return err
 }
 
-// refused tells of a task that a limit or the store has refused, and returns the error for the client.
+// refused tells of a task that a limit or the state has refused, and returns the error for the client.
 func (r *Runner) refused(run *Run, err error) error {
 	if limit, ok := errors.AsType[*refusal](err); ok {
 		return r.refuse(run.id, run.spec.Tool, limit.why, limit.err)

@@ -63,7 +63,7 @@ func (r *Run) drain() {
 }
 
 // awaitDelivery closes the log and waits until the last of it has been delivered, or the task is cut off. "Drain, then end": the
-// terminal status comes behind the last partial. A delivery whose client does not read holds the task back.
+// terminal status comes after the last partial. A delivery whose client does not read holds the task back.
 func (r *Run) awaitDelivery() {
 	r.log.Close()
 	r.mu.Lock()
@@ -114,7 +114,7 @@ func (r *Run) deliverRest() {
 	}
 }
 
-// Rest tells that the content of the result only repeats the output, but for items.
+// Rest says that the content of the result only repeats the output, except for items.
 func (r *Run) Rest(items []mcp.ContentBlock) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -153,7 +153,7 @@ func (r *Run) Merge(ctx context.Context) error {
 	t, finishing := r.task, r.finishing
 	r.mu.Unlock()
 	if finishing {
-		return nil // the end is stored behind this, or has been
+		return nil // the end is stored after this, or has been
 	}
 	if err := r.runner.o.State.Put(ctx, t); err != nil {
 		return r.runner.refused(r, err)

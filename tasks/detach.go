@@ -31,7 +31,7 @@ func (r *Run) Detach(ctx context.Context, start func() error) error {
 	defer r.door.Unlock()
 	err := start()
 	taken, unknown := r.runner.o.State.Taken(context.WithoutCancel(ctx), r.id)
-	if unknown != nil { // the store cannot be asked
+	if unknown != nil { // the state cannot be asked
 		taken = err == nil
 	}
 	if taken {
@@ -75,7 +75,7 @@ func (r *Run) follow() {
 	defer r.door.Unlock()
 	if t.Status.Terminal() {
 		if told := r.Task().UpdatedAt; t.UpdatedAt.Before(told) {
-			t.UpdatedAt = told // of output that this process saw before the end
+			t.UpdatedAt = told // by output that this process saw before the end
 		}
 		r.conclude(t, true)
 		return

@@ -186,7 +186,7 @@ func (r *Run) unhide() {
 	delete(r.runner.hidden, r.id)
 }
 
-// unspill deletes what the store kept for a run that has ended without a handle. The door is held.
+// unspill deletes what the state kept for a run that has ended without a handle. The door is held.
 func (r *Run) unspill(t *Task) {
 	r.unhide()
 	if err := r.runner.o.State.Delete(context.Background(), t.Owner, t.ID); err != nil {

@@ -23,7 +23,7 @@ var (
 	ErrEnded = errors.New("the task has ended")
 	// ErrEnding refuses to cancel a task whose work has ended, but whose end is not stored yet.
 	ErrEnding = errors.New("the task has ended, but its end waits to be stored: another process holds the state")
-	// ErrAsked tells that a task is asked to cancel, but has not ended yet.
+	// ErrAsked says that a task is asked to cancel, but has not ended yet.
 	ErrAsked = errors.New("the task is asked to cancel, but the process that runs it has not done it")
 )
 

@@ -12,7 +12,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// maxMemory bounds what ended tasks hold of a Memory store, in bytes of results and logs;
+// maxMemory bounds what ended tasks hold of a Memory, in bytes of results and logs;
 // beyond it the tasks that ended first are forgotten before their ttl is over.
 const maxMemory = 64 << 20
 
@@ -38,7 +38,7 @@ type inMemory struct {
 	deleted bool
 }
 
-// NewMemory makes an empty store.
+// NewMemory makes an empty state.
 func NewMemory() *Memory { return &Memory{now: time.Now, tasks: map[string]*inMemory{}} }
 
 // Put implements State.
@@ -137,7 +137,7 @@ func (m *Memory) Delete(_ context.Context, owner, id string) error {
 	return nil
 }
 
-// What follows is for tasks of other processes, and for people: there are none.
+// The rest of the contract is about other processes and people who look: there are none.
 
 // Hide implements State: there is no better place than the memory of the log.
 func (m *Memory) Hide(Task) error { return errors.ErrUnsupported }

@@ -143,7 +143,7 @@ func (r *Run) asked() chan struct{} {
 	return r.questions.asked
 }
 
-// CheckResponses refuses answers to open questions that are no results of what was asked, or do not fit what was asked.
+// CheckResponses refuses answers to open questions that are not results of the request, or do not fit it.
 func (r *Run) CheckResponses(responses map[string]json.RawMessage) error {
 	for key, response := range responses {
 		r.mu.Lock()

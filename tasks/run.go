@@ -39,11 +39,11 @@ type Run struct {
 	door   sync.Mutex
 	hidden bool        // the state keeps the output of a run without a handle; guarded by door
 	expiry *alarm      // nil without a handle; guarded by door
-	hider  *time.Timer // of a run without a handle that may get one; nil for others
+	hider  *time.Timer // hides a run without a handle that may get one; nil for others
 
 	// Guarded by mu.
 	handle         bool             // Spec.Handle, or promoted
-	ending         *partials.Ending // what the result has beyond the output; nil until Rest says so, or the work has returned
+	ending         *partials.Ending // how the result goes beyond the output; nil until Rest says so, or the work has returned
 	errorCompletes bool             // an error result completes the task, too
 	finishing      bool             // somebody is moving the task to a terminal status, or has
 	silence        func()           // silences the deliveries: nothing of the task is written after it returns
@@ -58,9 +58,9 @@ type Run struct {
 type Question struct {
 	// Set by who asks.
 	Request mcp.InputRequest
-	Message string                              // what the task's status says
+	Message string                              // the task's status message
 	Sent    bool                                // a client has been sent it, or will be: it is left out of what tasks/result asks
-	Check   func(content json.RawMessage) error // what is wrong with the content of an accepted answer; nil = nothing ever is
+	Check   func(content json.RawMessage) error // finds what is wrong with the content of an accepted answer; nil = any will do
 
 	run    *Run
 	number int

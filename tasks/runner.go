@@ -47,7 +47,7 @@ type Runner struct {
 	o   Options
 	ctx context.Context // ends the work of every Run
 	end context.CancelFunc
-	all sync.WaitGroup // of the Runs and their deliveries
+	all sync.WaitGroup // counts the Runs and their deliveries
 
 	givenUp context.Context // ended by GiveUp
 	giveUp  context.CancelFunc
@@ -61,7 +61,7 @@ type Runner struct {
 	mu       sync.Mutex
 	live     map[string]*Run   // Runs with a handle that have not ended
 	followed map[string]*View  // Follow: tasks that other processes run
-	hidden   map[string]*Run   // Runs without a handle that the store keeps
+	hidden   map[string]*Run   // Runs without a handle that the state keeps
 	made     []madeTask        // the last tasks that got a handle here, oldest first
 	working  map[*Run]struct{} // Runs with a handle whose [Run.Do] has not returned, though they may have ended
 
@@ -139,7 +139,7 @@ type Spec struct {
 }
 
 // Work does what a task is for. statusMessage is what the task's status says once it has ended;
-// an error that is no *rpc.Error is an internal one, whose text stays in the log.
+// the text of an error other than *rpc.Error stays in the log.
 type Work func(ctx context.Context, run *Run) (result *mcp.CallToolResult, statusMessage string, err error)
 
 // maxMerging is how many merged results are in memory at once.

@@ -13,7 +13,7 @@ import (
 // SetVariables merges a patch into the task's variables and returns them all. It fails with ErrEnded, when the patch cannot be
 // merged (see MergeVariables), and when the variables cannot be stored.
 func (r *Run) SetVariables(ctx context.Context, patch json.RawMessage) (json.RawMessage, error) {
-	// One at a time, so that the store does not get an older state last.
+	// One at a time, so that the state does not get an older state last.
 	r.door.Lock()
 	defer r.door.Unlock()
 	r.mu.Lock()

@@ -6,7 +6,7 @@ import (
 )
 
 // A run without a handle writes to memory only: most calls are over before anything needs to be stored. One that may still
-// get a handle must not lose what it wrote before, so a durable store takes its output when memory can keep no more of it.
+// get a handle must not lose what it wrote before, so a state on disk takes its output when memory can keep no more of it.
 //
 // One that runs for longer than hideAfter is stored, too, for people: they see what runs here (sqlite.Options.Calls) and may
 // cancel it. It counts against no limit, nobody else finds it, and it is forgotten when it ends, unless it has got a handle.
@@ -14,7 +14,7 @@ import (
 // hideAfter is how long a call runs before it is stored: a quick one pays nothing for it.
 const hideAfter = 300 * time.Millisecond
 
-// spill lets the store keep a run without a handle, and its output. If it cannot, the call goes on all the same.
+// spill lets the state keep a run without a handle, and its output. If it cannot, the call goes on all the same.
 func (r *Run) spill() {
 	r.door.Lock()
 	defer r.door.Unlock()

@@ -25,13 +25,13 @@ type Task struct {
 	UpdatedAt     time.Time
 	TTL           time.Duration // from CreatedAt
 	Outcome       *Outcome      // nil until the task has ended
-	Log           *partials.Log // what the tool wrote
+	Log           *partials.Log // the tool's output
 	Segments      *partials.Segments
 	Variables     json.RawMessage // an object (variables.go); nil if there are none
 	Merge         bool            // the result is the merged segments (SEP-1905 streaming)
 	Detached      bool            // a supervisor runs it, which outlives runnel
 
-	Ending bool // its work is done: a store takes it beyond the limits of live tasks and of starts. Not stored
+	Ending bool // its work is done: a state takes it beyond the limits of live tasks and of starts. Not stored
 }
 
 // Outcome is how a task ended: a result (also one with isError) or a JSON-RPC error, never both.
@@ -41,7 +41,7 @@ type Outcome struct {
 }
 
 // transitions are the moves a task may make (2025-11-25 basic/utilities/tasks, "Task Status Lifecycle").
-// A move to the status it has is none: it is refused like any other that is not here.
+// A move to the status that a task has already is refused like any other that is not here.
 var transitions = map[mcp.TaskStatus][]mcp.TaskStatus{
 	mcp.TaskWorking:       {mcp.TaskInputRequired, mcp.TaskCompleted, mcp.TaskFailed, mcp.TaskCancelled},
 	mcp.TaskInputRequired: {mcp.TaskWorking, mcp.TaskCompleted, mcp.TaskFailed, mcp.TaskCancelled},
@@ -65,7 +65,7 @@ func (t *Task) Expired(now time.Time) bool {
 }
 
 // NewID makes a task's id: a random UUID whose first 16 bits are the clock's milliseconds. So ids of one moment stand beside each
-// other in a store's index, where each would change a page of its own; 106 random bits are left to be the secret.
+// other in a state's index, where each would change a page of its own; 106 random bits are left to be the secret.
 func NewID(now time.Time) string {
 	id := uuid.New()
 	ms := now.UnixMilli()

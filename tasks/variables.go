@@ -14,7 +14,7 @@ import (
 const (
 	maxVariables     = 1 << 20  // bytes of all of them, encoded
 	maxVariableText  = 64 << 10 // bytes of one string, also of a name
-	maxVariableDepth = 10       // of objects and lists, the outermost included
+	maxVariableDepth = 10       // objects and lists, including the outermost
 )
 
 // MergeVariables sets in an encoded object (nil = empty) what patch, another, says; null deletes a key. An object that is empty

@@ -21,7 +21,7 @@ type View struct {
 	cancel   context.CancelCauseFunc
 	detached rpc.Latch     // another process runs the task
 	ended    rpc.Latch     // the terminal status is stored, and told; or nobody follows the task any more
-	changes  rpc.Broadcast // of the status and the questions
+	changes  rpc.Broadcast // changes of the status and the questions
 
 	mu    sync.Mutex
 	task  Task

@@ -66,7 +66,7 @@ func (r *Run) work() (result *mcp.CallToolResult, message string, err error) {
 	return result, message, err
 }
 
-// wireError is the JSON-RPC error that a work's error is; what is none of those stays in the log.
+// wireError is the JSON-RPC error that a work's error is; the text of any other stays in the log.
 func (r *Run) wireError(err error) *rpc.Error {
 	wire, ok := errors.AsType[*rpc.Error](err)
 	if !ok {

@@ -269,7 +269,7 @@ func (l *subscription) follow(ctx context.Context, run *tasks.View, changed <-ch
 			}
 		case <-run.Ended():
 			<-output                    // the last partial comes before the terminal status
-			l.tell(ctx, run.Detailed()) // of the run: the store forgets a task whose ttl is over
+			l.tell(ctx, run.Detailed()) // not from the state: that forgets a task whose ttl is over
 			return
 		case <-ctx.Done():
 			<-output

@@ -25,7 +25,7 @@ type server struct {
 	o      Options
 
 	mu      sync.Mutex
-	watches map[string]*logWatch // of resources, by sessionId and URI
+	watches map[string]*logWatch // watched resources, by session and URI
 }
 
 // logWatch is one client's wish to be told when a resource has changed. The goroutine of a log's ends when the task has, with a last
@@ -56,7 +56,7 @@ type Others interface {
 // hasOthers reports whether there are resources of other servers. c asks.
 func (s *server) hasOthers(c *rpc.Caller) bool { return s.o.Others != nil && s.o.Others.Meet(c) }
 
-// isForeign reports whether a URI is none of runnel's own, and may be one of another server.
+// isForeign reports whether a URI is not runnel's own, and may be another server's.
 func (s *server) isForeign(c *rpc.Caller, uri string) bool {
 	return uri != "" && len(uri) <= MaxURI && !strings.HasPrefix(uri, tasks.LogPrefix) && s.hasOthers(c)
 }

@@ -15,7 +15,7 @@ import (
 // MaxURI is how long a URI may be, in bytes: answers repeat it.
 const MaxURI = 4 << 10
 
-// ParseURI reads a log's URI. id is "" if it is none.
+// ParseURI reads a log's URI. id is "" if it is not one.
 func ParseURI(uri string) (id string, after int64, err error) {
 	path, query, _ := strings.Cut(uri, "?")
 	id, ok := strings.CutPrefix(path, tasks.LogPrefix)
@@ -47,7 +47,7 @@ func NotFound(c *rpc.Caller, uri string) *rpc.Error {
 	return &rpc.Error{Code: code, Message: "resource not found: it is unknown or has expired", Data: mcp.ResourceParams{URI: uri}}
 }
 
-// LostWords stand for output that is no longer kept; empty for less than that of a character: reading from inside of one begins behind it.
+// LostWords stand for output that is no longer kept; empty for less than a character: reading from inside one begins after it.
 func LostWords(bytes int64) string {
 	if bytes < utf8.UTFMax {
 		return ""

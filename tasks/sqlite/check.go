@@ -14,13 +14,13 @@ import (
 
 // Report is what Check finds in a directory.
 type Report struct {
-	Bytes     int64    // of the database, with what is not in its file yet
-	Tasks     int      // of all owners
-	Working   int      // of them have not ended
+	Bytes     int64    // size of the database, including what is not in its file yet
+	Tasks     int      // all owners'
+	Working   int      // tasks that have not ended
 	Processes int      // that use the state
 	Open      []string // files that others than their owner may read
-	Damage    []string // what SQLite finds wrong; nil = nothing
-	Unsound   []string // what runnel finds wrong with single tasks, in what SQLite finds sound; nil = nothing
+	Damage    []string // SQLite's findings; nil = none
+	Unsound   []string // runnel's findings in single tasks, where SQLite finds nothing; nil = none
 }
 
 // Check looks at the state in a directory without changing it: it may be in use. fs.ErrNotExist = there is none. It

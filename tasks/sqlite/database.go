@@ -14,7 +14,7 @@ import (
 // database is an open state.
 type database struct {
 	o     Options
-	file  os.FileInfo // of the database
+	file  os.FileInfo // the database file when it was opened
 	lease *lease
 	read  *sql.DB // for reading only, several connections
 	w     *writer
@@ -39,7 +39,7 @@ type keeping struct {
 	segments *partials.Segments
 	hidden   atomic.Bool // a client does not know its id (put.go)
 
-	// Of the writer's goroutine.
+	// Owned by the writer's goroutine.
 	written, pending extent
 	numbers          bool // all that is stored has numbers: in another process, and after kill -9, it is numbered as it was here
 }

@@ -45,7 +45,7 @@ func explain(err error) error {
 // errFull refuses to make the state larger than its limit. To delete tasks that have ended may mend it.
 var errFull = errors.New("the state is as large as it may be, and what is left in it has not ended")
 
-// errPinned tells that a reader keeps the write-ahead log from being emptied.
+// errPinned says that a reader keeps the write-ahead log from being emptied.
 var errPinned error = pinned{}
 
 type pinned struct{}
@@ -54,7 +54,7 @@ func (pinned) Error() string { return "a process that reads the state has stoppe
 
 func (pinned) Is(target error) bool { return target == tasks.ErrBusy }
 
-// isDiskFull reports whether the disk has no room. To delete tasks is no way to make some: it is not the state that has filled it.
+// isDiskFull reports whether the disk has no room. Deleting tasks does not help: the state has not filled it.
 func isDiskFull(err error) bool { return primaryCode(err) == sqlite3.SQLITE_FULL }
 
 // isBusy reports whether another process keeps this one from writing: it has held the state locked for all of busyTimeout, or stopped
@@ -63,7 +63,7 @@ func isBusy(err error) bool {
 	return primaryCode(err) == sqlite3.SQLITE_BUSY || errors.Is(err, tasks.ErrBusy)
 }
 
-// primaryCode is SQLite's code of an error without the detail in its upper bits, SQLITE_OK if it is none of SQLite's.
+// primaryCode is SQLite's code of an error without the detail in its upper bits, SQLITE_OK if SQLite did not report it.
 func primaryCode(err error) int {
 	e, ok := errors.AsType[*sqlite.Error](err)
 	if !ok {

@@ -31,7 +31,7 @@ func (k *keeping) job() job {
 	}}
 }
 
-// write stores what the log has and the store has not.
+// write stores what the log has and the state has not.
 func (k *keeping) write(tx *transaction) error {
 	if k.log == nil {
 		return nil
@@ -147,7 +147,7 @@ func (k *keeping) Load(ctx context.Context, pos int64, limit int) ([]partials.Ex
 		}
 		last = s.End()
 		if n := len(list); n > 0 && list[n-1].End() != s.Start {
-			break // behind a gap
+			break // a gap: the rest is read by itself
 		}
 		list = append(list, s)
 		size += len(s.Data)
@@ -155,7 +155,7 @@ func (k *keeping) Load(ctx context.Context, pos int64, limit int) ([]partials.Ex
 	return list, explain(rows.Err())
 }
 
-// checkExtent finds what is wrong with a row of output behind position last.
+// checkExtent finds what is wrong with a row of output after position last.
 func checkExtent(s *partials.Extent, stop, last int64) error {
 	if s.Start < last || stop != s.End() {
 		return fmt.Errorf("a row from %d to %d of %d bytes behind %d", s.Start, stop, len(s.Data), last)
@@ -163,7 +163,7 @@ func checkExtent(s *partials.Extent, stop, last int64) error {
 	return s.Check()
 }
 
-// loadSegments reads the numbers that were given behind number n, whose segment ends at position last, up to position end. A row
+// loadSegments reads the numbers that were given after number n, whose segment ends at position last, up to position end. A row
 // that goes beyond end has been stored since end was read. It is left whole to the next reading, which begins with a row.
 func (k *keeping) loadSegments(ctx context.Context, n int, last, end int64) (ends []int64, err error) {
 	beyond := false
@@ -198,7 +198,7 @@ func (k *keeping) segmentsOf(ctx context.Context, r *row) ([]int64, error) {
 	return ends, err
 }
 
-// errSegments tells that numbers of segments are damaged.
+// errSegments says that numbers of segments are damaged.
 var errSegments = errors.New("the numbers of its segments cannot be read")
 
 // decodeSegments reads a row of the segments that follow number n, which ends at position last: where they end.

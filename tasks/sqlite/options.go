@@ -14,7 +14,7 @@ import (
 type Options struct {
 	Dir      string       // made with mode 0700 if it is not there
 	MaxState int64        // bytes of the database; 0 = 4 GiB
-	Limits   tasks.Limits // of each owner, over all processes
+	Limits   tasks.Limits // for each owner, over all processes
 	Calls    bool         // finds calls without a handle that run, too: for people, never for clients
 	Log      zerolog.Logger
 

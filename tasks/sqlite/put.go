@@ -12,7 +12,7 @@ import (
 )
 
 // Put implements tasks.State. A task that this process puts for the first time is its own to run: until a terminal
-// status is put, its log is written to the store as it grows.
+// status is put, its log is written to the state as it grows.
 func (s *State) Put(_ context.Context, t tasks.Task) error {
 	d, err := s.openToPut()
 	if err != nil {
@@ -120,7 +120,7 @@ func (d *database) admit(tx *transaction, t *tasks.Task) (refused, err error) {
 		}
 	}
 	if limit := d.o.Limits.MaxStartsPerMinute; limit > 0 {
-		now := time.Now() // behind it are tasks from before the clock was set back
+		now := time.Now() // tasks from before the clock was set back may be younger
 		n, err := tx.count("SELECT count(*) FROM (SELECT created FROM task WHERE owner = ? AND expires >= 0 ORDER BY number DESC LIMIT ?) WHERE created > ? AND created <= ?",
 			owner, limit, now.Add(-time.Minute).UnixNano(), now.UnixNano())
 		if err != nil || n >= limit {

@@ -21,9 +21,9 @@ type row struct {
 	tasks.Task
 	number int64
 	keeper string // "" once the task has ended
-	end    int64  // of the log
+	end    int64  // where the log ends
 	ending *partials.Ending
-	damage string // what is wrong with it
+	damage string // why the row cannot be believed; "" = it can
 }
 
 // taskColumns are what scanTask reads.

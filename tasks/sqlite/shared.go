@@ -139,7 +139,7 @@ func (s *State) SetVariables(_ context.Context, owner, id string, patch []byte) 
 	}
 	var refused error
 	err = d.w.do(job{do: func(tx *transaction) error {
-		refused = nil // of the last time that this was done
+		refused = nil // it may have been set when this was done before
 		var current []byte
 		err := tx.one(&current, "SELECT variables FROM task WHERE id = ? AND owner = ? AND keeper IS NOT NULL", id, owner)
 		if errors.Is(err, sql.ErrNoRows) {

@@ -29,7 +29,7 @@ type State struct {
 	closed bool
 }
 
-// New returns a store in o.Dir. It touches nothing yet.
+// New returns a state in o.Dir. It touches nothing yet.
 func New(o Options) *State {
 	if o.MaxState <= 0 {
 		o.MaxState = defaultMaxState

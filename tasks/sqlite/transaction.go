@@ -16,9 +16,9 @@ type transaction struct {
 	durable  bool
 	live     map[string]int // how many of an owner's tasks have not ended, as far as this transaction has counted them
 	bytes    int64          // written by all transactions so far, of output and results: about what the state has grown by
-	told     int64          // what bytes was when the sweeper was called last
+	told     int64          // the value of bytes when the sweeper was called last
 
-	mostPages int // of the database: the limit of the state
+	mostPages int // the limit of the state, in pages of the database
 	pages     int // when the transaction began
 
 	wal        string // the write-ahead log
@@ -132,7 +132,7 @@ func (tx *transaction) prepare(query string) (*sql.Stmt, error) {
 	return s, nil
 }
 
-// What drop may delete, and in which order. What nobody finds any more expires at 0.
+// Conditions for what drop may delete, and in which order. A task that nobody finds any more expires at 0.
 const (
 	expired    = "expires <= ? AND keeper IS NULL ORDER BY expires LIMIT 512"
 	endedFirst = "keeper IS NULL ORDER BY updated LIMIT 16" // few more than need be

@@ -31,7 +31,7 @@ type writer struct {
 	sweepSoon  chan struct{} // capacity 1: the sweeper is wanted before its time
 	sweepBytes int64         // it is when so much has been written
 
-	// Of the goroutine.
+	// Owned by the goroutine.
 	tx       *transaction
 	pinned   bool // a stopped reader was told of
 	diskFull bool // something could not be written, and there was no room since
@@ -42,7 +42,7 @@ type job struct {
 	do        func(tx *transaction) error // called again if its transaction has failed, be it by another job
 	durable   bool                        // must survive a loss of power, not only the end of the process
 	committed func()                      // may be nil
-	undone    func()                      // what do has written is not there; may be nil
+	undone    func()                      // the writes of do are not there; may be nil
 	answer    func(err error)             // called once, at last
 }
 
@@ -163,7 +163,7 @@ func (w *writer) run() {
 	}
 }
 
-// take returns what is to be written now: output first, so that a task's end in the same transaction comes behind it.
+// take returns what is to be written now: output first, so that a task's end in the same transaction comes after it.
 func (w *writer) take() (jobs []job, stop bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -177,7 +177,7 @@ func (w *writer) take() (jobs []job, stop bool) {
 	return jobs, w.stopping && len(jobs) == 0
 }
 
-// write writes the jobs together or, if one of them cannot be written, each by itself: one task's trouble is no other's.
+// write writes the jobs together or, if one of them cannot be written, each by itself: one task's trouble costs no other.
 func (w *writer) write(jobs []job) {
 	if err := w.commit(jobs); err == nil || isBusy(err) || len(jobs) == 1 && !errors.Is(err, errFull) {
 		w.answer(jobs, err)
