@@ -64,6 +64,8 @@ func (p *peer) unanswered(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	case p.input.Err() != nil, errors.Is(err, jsonrpc2.ErrClosed):
 		return p.closed()
+	case p.w.failed.Err() != nil:
+		return fmt.Errorf("%w: %w", ErrClosed, context.Cause(p.w.failed))
 	}
 	return err
 }

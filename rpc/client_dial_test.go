@@ -577,3 +577,21 @@ func TestStatelessMeta(t *testing.T) {
 		c.Close()
 	})
 }
+
+// A request to a server that takes nothing more says so.
+func TestServerTakesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		in, out := io.Pipe()
+		defer out.Close()
+		theirs, ours := io.Pipe()
+		theirs.CloseWithError(io.ErrClosedPipe)
+		c := newClient(DialOptions{In: ours, Out: in, MaxLine: 1000}, nil)
+		c.start()
+		_ = c.Notify("n", nil) // its write fails
+		synctest.Wait()
+		if _, err := c.Do(t.Context(), &Request{Method: "m"}); !errors.Is(err, ErrClosed) || !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("Do: %v", err)
+		}
+		c.Close()
+	})
+}

@@ -103,3 +103,13 @@ func TestMethods(t *testing.T) {
 		t.Errorf("got %s", strings.Join(got, ", "))
 	}
 }
+
+// A probe of the stateless era without its _meta is told what is missing, whatever method of that era it is.
+func TestProbeWithoutMeta(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := dial(t, NewServer(nil))
+		p.send(`{"jsonrpc":"2.0","id":1,"method":"server/discover"}`)
+		p.want(`"error":{"code":-32602,"message":"server/discover needs params._meta`)
+		p.bye()
+	})
+}
