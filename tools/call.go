@@ -120,7 +120,7 @@ func (s *service) finishes(ctx context.Context, run *tasks.Run) bool {
 	return false
 }
 
-// immediate is case 1 of SEP-1905: the whole result, with a completed task behind it. Nothing is told of that task but
+// immediate is case 1 of SEP-1905: the whole result, and a completed task that it is the result of. Nothing is told of that task but
 // its result.
 func (d *delivery) immediate() (any, error) {
 	run := d.run

@@ -25,7 +25,7 @@ func StreamText(t, stream string) mcp.ContentBlock {
 	return rawjson.Encode(mcp.TextContent{Type: "text", Text: t, Meta: map[string]any{mcp.MetaStream: stream}})
 }
 
-// SplitEnd is the content of a result with the line that says how a command ended, if it has one, as an item of its own behind the
+// SplitEnd is the content of a result with the line that says how a command ended, if it has one, as an item of its own after the
 // rest: it is for people, and no output.
 func SplitEnd(r *mcp.CallToolResult) []mcp.ContentBlock {
 	var command struct {

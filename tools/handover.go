@@ -17,7 +17,7 @@ import (
 // there is of the output. It returns nil if the client could not go on, or the task cannot be kept; then the call waits on.
 func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.CallToolResult {
 	c, run := d.caller, d.run
-	if !s.canGoOn(c) {
+	if !s.canResume(c) {
 		return nil
 	}
 	if err := run.Promote(ctx); err != nil {
@@ -45,7 +45,7 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 	}
 	readsOf(c).set(run.ID(), taskPlace{next: next})
 	// The sentence comes first: of a long text, most hosts show their model the beginning only.
-	sentence := s.goOnSentence(c, run)
+	sentence := s.howToResume(c, run)
 	content := []mcp.ContentBlock{mcp.Text(sentence)}
 	if output != "" {
 		content = []mcp.ContentBlock{mcp.Text(sentence + " Its output so far:\n"), mcp.Text(output)}
@@ -63,8 +63,8 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 	return result
 }
 
-// goOnSentence tells a model how it goes on with a call that is handed over, by what it can call.
-func (s *service) goOnSentence(c *rpc.Caller, run *tasks.Run) string {
+// howToResume tells a model how it goes on with a call that is handed over, by what it can call.
+func (s *service) howToResume(c *rpc.Caller, run *tasks.Run) string {
 	running := fmt.Sprintf("%s is still running, as task %s.", run.Task().Tool, run.ID())
 	switch {
 	case s.fallbackListed(c):

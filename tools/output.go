@@ -14,7 +14,7 @@ import (
 )
 
 // Output is where a tool writes while it runs: an append to its task's log, from which every
-// partial is made. A write waits when the client is too far behind (partials.LogOptions.MaxPending).
+// partial is made. A write waits when the client lags too far (partials.LogOptions.MaxPending).
 // It fails when the call has ended, or is cancelled while it waits, and with [partials.ErrLost] when the output cannot be
 // stored: the tool should return then. An Output may be used by several goroutines.
 type Output struct {

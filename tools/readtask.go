@@ -61,7 +61,7 @@ func (s *service) getTaskResult(ctx context.Context, in *Call) (*mcp.CallToolRes
 	from := last
 	switch {
 	case p.After != nil:
-		from = taskPlace{next: t.Log.Size()} // no position is behind the end
+		from = taskPlace{next: t.Log.Size()} // no position is after the end
 		if *p.After < float64(from.next) {
 			from.next = int64(*p.After)
 		}

@@ -135,8 +135,8 @@ func (s *service) fallbackListed(c *rpc.Caller) bool {
 	return e != nil && e.hidden != nil // else a tool of the user's has its name
 }
 
-// canGoOn reports whether a client that is answered with a task in the place of its result finds the rest: by the fallback tools,
+// canResume reports whether a client that is answered with a task in the place of its result finds the rest: by the fallback tools,
 // or by the tasks methods. Who has closed the input can ask for nothing more.
-func (s *service) canGoOn(c *rpc.Caller) bool {
+func (s *service) canResume(c *rpc.Caller) bool {
 	return c.InputOpen() && (s.fallbackListed(c) || tasks.CanUse(c))
 }

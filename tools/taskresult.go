@@ -12,7 +12,7 @@ import (
 type taskMeta struct {
 	TaskID string         `json:"taskId"`
 	Status mcp.TaskStatus `json:"status"`
-	Next   int64          `json:"next"` // position in the log behind what was shown
+	Next   int64          `json:"next"` // position in the log after what was shown
 }
 
 // aboutTask is a result that says something about a task.

@@ -342,15 +342,6 @@ func (l *lifeline) gone() {
 	}
 }
 
-// isHeld tells that some who have opened the lifeline are still there.
-func (l *lifeline) isHeld() {
-	l.t.Helper()
-	_ = l.read.SetReadDeadline(time.Now().Add(100 * time.Millisecond)) // one that has passed would be told of without a look
-	if _, err := l.read.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
-		l.t.Errorf("a process was killed that was not to be: %v", err)
-	}
-}
-
 // newGate makes a named pipe on which a command, which knows it as $GATE, waits until openGate.
 func newGate(t *testing.T) string {
 	t.Helper()

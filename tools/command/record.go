@@ -14,8 +14,7 @@ import (
 // lastKept is how much of the end of the output is kept for the status message, more than one can hold.
 const lastKept = 4 << 10
 
-// record takes what one run of a command prints: it streams it to the log as it comes and keeps
-// of it what the result shows.
+// record takes what one run of a command prints: it streams that to the log as it comes, and keeps what the result shows.
 type record struct {
 	ctx    context.Context
 	config *config.Command
@@ -141,7 +140,7 @@ func (s *textStream) send(text []byte) {
 	}
 }
 
-// append appends text, in lines where ends has where they end. It waits where the client is too far behind.
+// append appends text, in lines where ends has where they end. It waits where the client lags too far.
 func (s *textStream) append(text []byte, ends []int) {
 	if s.gone {
 		return

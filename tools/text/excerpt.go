@@ -65,11 +65,11 @@ func (e *excerpt) need() int {
 	return e.size
 }
 
-// cut is the head and the tail in limit. end is the position behind the text.
+// cut is the head and the tail in limit. end is the position after the text.
 func (e *excerpt) cut(limit int, end int64, words func(Gap) string) string {
 	line := func(g Gap) []byte { return append([]byte(words(g)), '\n') }
 	_, room := fitHead(line(Gap{After: end, Bytes: end}), limit)
-	const newline = len(`\n`) // behind a head that is cut inside a line
+	const newline = len(`\n`) // after a head that is cut inside a line
 	n, size := fitHead(e.head.text, min(limit/4, limit-room-newline))
 	head := e.head.text[:n]
 	if i := bytes.LastIndexByte(head, '\n') + 1; i > 0 && n-i < min(maxSlack, n/2) {
@@ -129,7 +129,7 @@ func (s *stretch) add(text []byte, at int64) {
 	s.text = append(s.text, text...)
 }
 
-// at is the position of a byte, or behind the last one.
+// at is the position of a byte, or after the last one.
 func (s *stretch) at(offset int) int64 {
 	n := sort.Search(len(s.jumps), func(n int) bool { return s.jumps[n].offset > offset })
 	if n == 0 {
@@ -143,7 +143,7 @@ func (s *stretch) at(offset int) int64 {
 	return at
 }
 
-// each hands out the text in pieces whose bytes stand one behind the other.
+// each hands out the text in pieces whose bytes stand one after the other.
 func (s *stretch) each(add func(text []byte, at int64)) {
 	for n, j := range s.jumps {
 		end := len(s.text)

@@ -29,7 +29,7 @@ type Filter struct {
 	grep    *regexp.Regexp // nil: all lines match
 	context int
 	before  lineRing // lines that may stand before a match
-	after   int      // how many more stand behind the last one
+	after   int      // how many more stand after the last one
 	skipped bool     // lines before before were left out
 	picked  bool     // there was a match
 

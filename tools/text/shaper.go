@@ -33,7 +33,7 @@ type Shaper struct {
 
 	// The last state of the line that has not ended.
 	line    excerpt
-	returns int // how many \r came behind it; what they mean depends on the next byte
+	returns int // how many \r came after it; what they mean depends on the next byte
 
 	whole excerpt // all lines while they fit, else none
 
@@ -254,7 +254,7 @@ func (s *Shaper) endRun() {
 	s.count = 0
 }
 
-// end takes what has no newline behind it.
+// end takes what no newline ends.
 func (s *Shaper) end() {
 	if s.ended {
 		return
