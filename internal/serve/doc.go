@@ -1,7 +1,7 @@
 // Package serve makes a running server of a config.
 //
 //	flags, variables ─▶ Options ─┐
-//	config file ─▶ LoadConfig ───┴─▶ config ─▶ Registry, OpenStore ─▶ Connect: rpc, tasks, tools ─▶ one client
+//	config file ─▶ LoadConfig ───┴─▶ config ─▶ Registry, openState ─▶ Connect: rpc, tasks, tools ─▶ one client
 //	                 ▲                              │
 //	    watch, SIGHUP ┘─────────────────── Replace ◀┘
 //

@@ -24,7 +24,7 @@ func (s *Setup) Dial(ctx context.Context, o rpc.DialOptions) (client *rpc.Client
 	if err != nil {
 		return nil, nil, err
 	}
-	state, err := s.OpenStore(conf, o.Log)
+	state, err := s.openState(conf, o.Log)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -47,7 +47,7 @@ func (s *Setup) Serve(ctx context.Context) error {
 	if count+len(conf.Upstreams) == 0 && s.Wrapped == nil {
 		log.Warn().Msg("no tools: name some with --tool or in a config file")
 	}
-	store, err := s.OpenStore(conf, log)
+	store, err := s.openState(conf, log)
 	if err != nil {
 		return err
 	}

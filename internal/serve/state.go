@@ -21,8 +21,8 @@ import (
 // get their end then. A client that only probes the server has left by then.
 const recoverDelay = time.Second
 
-// OpenStore opens the state where tasks live.
-func (s *Setup) OpenStore(conf *config.Config, log zerolog.Logger) (tasks.State, error) {
+// openState opens the state where tasks live.
+func (s *Setup) openState(conf *config.Config, log zerolog.Logger) (tasks.State, error) {
 	if conf.State.InMemory() {
 		return tasks.NewMemory(), nil
 	}
