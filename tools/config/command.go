@@ -7,7 +7,7 @@ import (
 )
 
 // Command is one entry of "tools:" in the config file: a command that runs as a tool.
-// What a key leaves out has the default that stands beside it.
+// A key that is left out has the default that stands beside it.
 type Command struct {
 	Title       string               `yaml:"title"`
 	Description string               `yaml:"description"`
@@ -40,7 +40,7 @@ type Command struct {
 	MaxOutput     *Size           `yaml:"maxOutput"`     // output that is stored, its head and its tail; default DefaultMaxOutput
 	MaxResult     *Size           `yaml:"maxResult"`     // text in the result; default Environment.MaxResult
 
-	Structured   string `yaml:"structured"`   // what structuredContent has: none (default), summary, json
+	Structured   string `yaml:"structured"`   // the content of structuredContent: none (default), summary, json
 	OutputSchema Object `yaml:"outputSchema"` // with structured: json, what the command prints
 
 	Confirm         string `yaml:"confirm"`         // a question to the user, with placeholders, before the command is started

@@ -30,7 +30,7 @@ type Config struct {
 
 	source
 	places map[string]place  // where the values stand in the file, by their paths, such as tools.test.command[2]
-	set    map[string]string // what set a value over the file, such as --max-line, by its path
+	set    map[string]string // the flags and variables that set a value over the file, such as --max-line, by its path
 }
 
 // Server is what clients are told about the server.
@@ -56,13 +56,13 @@ type Partials struct {
 
 // Tasks is how long tasks are kept, and how many.
 type Tasks struct {
-	TTL          Duration `yaml:"ttl"`          // of a task whose requestor asks for none
-	MaxTTL       Duration `yaml:"maxTtl"`       // of any task
-	PollInterval Duration `yaml:"pollInterval"` // what tasks suggest to clients that poll
+	TTL          Duration `yaml:"ttl"`          // life of a task whose requestor asks for none
+	MaxTTL       Duration `yaml:"maxTtl"`       // longest life of a task
+	PollInterval Duration `yaml:"pollInterval"` // suggested to clients that poll
 	MaxLive      int      `yaml:"maxLive"`      // tasks that have not ended
 
 	MaxStartsPerMinute   int `yaml:"maxStartsPerMinute"`   // new tasks; 0 = no limit
-	MaxRequestsPerSecond int `yaml:"maxRequestsPerSecond"` // of the task methods, with a burst of one second's worth; 0 = no limit
+	MaxRequestsPerSecond int `yaml:"maxRequestsPerSecond"` // requests of the task methods, with a burst of one second's worth; 0 = no limit
 
 	SyncWait      Duration   `yaml:"syncWait"`      // when a plain call that is not finished is handed over; 0 = never
 	ImmediateWait Duration   `yaml:"immediateWait"` // how long an immediate-mode call may take before it becomes a task
@@ -74,7 +74,7 @@ type Tasks struct {
 // State is where tasks live.
 type State struct {
 	Dir      string `yaml:"dir"`      // "" = the user's state directory, memory = nowhere
-	MaxState Size   `yaml:"maxState"` // of all tasks together; beyond it those that ended first are forgotten
+	MaxState Size   `yaml:"maxState"` // size of all tasks together; beyond it those that ended first are forgotten
 }
 
 // InMemory tells that nothing is kept on disk.
@@ -166,7 +166,7 @@ func Default() *Config {
 		Limits: Limits{
 			MaxLine:     16 << 20,
 			MaxInFlight: 256,
-			Drain:       Drain(2 * time.Second), // what is about to finish does; a host does not wait long after it closed the pipe
+			Drain:       Drain(2 * time.Second), // a call that is about to finish does; a host does not wait long after it closed the pipe
 		},
 		Partials: Partials{
 			Pace:       Duration(partials.DefaultPace), // as fast as an eye follows
@@ -223,7 +223,7 @@ func (c *Config) at(path string) reflect.Value {
 func (c *Config) Differs(other *Config) (sections []string) {
 	a, b := reflect.ValueOf(c).Elem(), reflect.ValueOf(other).Elem()
 	for i := range a.NumField() {
-		name := a.Type().Field(i).Tag.Get("yaml") // "" is no section
+		name := a.Type().Field(i).Tag.Get("yaml") // "" is not a section
 		if name != "" && name != "tools" && name != "upstreams" && !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
 			sections = append(sections, name)
 		}

@@ -40,7 +40,7 @@ func (d *decoder) value(path string, n *yaml.Node, v reflect.Value, depth int) {
 		d.noteValue(path, n)
 	}
 	if isNull(n) {
-		return // "title:" with nothing behind it says nothing
+		return // "title:" with nothing after it says nothing
 	}
 	switch {
 	case v.Kind() == reflect.Pointer:

@@ -14,8 +14,8 @@ type Environment struct {
 	Dir  string   // where they run, and what a relative "dir" starts from; "" = runnel's own directory
 	Vars []string // "NAME=value"; nil = runnel's own environment
 
-	Version   string // of runnel, for servers
-	MaxResult Size   // of commands whose config says none; 0 = text.DefaultMaxResult
+	Version   string // runnel's, for servers
+	MaxResult Size   // for commands whose config says none; 0 = text.DefaultMaxResult
 }
 
 // Inherit returns where a child runs whose config says dir, and the variables that it inherits. add are those that its config adds

@@ -12,8 +12,8 @@ import (
 type FileError struct {
 	File         string
 	Line, Column int    // from 1
-	Problem      string // what is wrong
-	Allowed      string // what may stand there instead; may be empty
+	Problem      string // the mistake
+	Allowed      string // a hint at the right values; may be empty
 	Source       string // the line it stands on, of a long one what is around
 
 	mark int // characters of Source before the place
@@ -90,7 +90,7 @@ const maxSource = 200
 type Error struct {
 	Key     string // path below the tool, such as "command[2]" or "input.name"; "" = the tool as a whole
 	Problem string
-	Allowed string // what may stand there instead; may be empty
+	Allowed string // a hint at the right values; may be empty
 }
 
 // Wrong makes an Error about text that has no key.

@@ -23,7 +23,7 @@ const (
 type decoder struct {
 	config  *Config
 	fields  fieldIndexes
-	nodes   int  // that have been read, those behind aliases too
+	nodes   int  // read so far, those of aliases too
 	unfolds bool // to too many nodes, or too deep: nothing more is read
 	errs    []error
 }
@@ -35,7 +35,7 @@ func (d *decoder) fail(at *yaml.Node, problem, allowed string) {
 // maxMistakes is how many are told. Nobody reads more, and a file of 1 MiB can be made to have more of them than fit into memory.
 const maxMistakes = 100
 
-// tell records a mistake. The one behind maxMistakes says that there are more.
+// tell records a mistake. The one after maxMistakes says that there are more.
 func (d *decoder) tell(at *yaml.Node, problem, hint string) {
 	switch {
 	case len(d.errs) < maxMistakes:
@@ -125,7 +125,7 @@ type mapEntry struct {
 	value *yaml.Node
 }
 
-// entries are those of a mapping, in their order, behind them those that "<<" merges into it.
+// entries are those of a mapping, in their order, then those that "<<" merges into it.
 func (d *decoder) entries(n *yaml.Node, depth int) (list []mapEntry, ok bool) {
 	if n.Kind != yaml.MappingNode {
 		return nil, false

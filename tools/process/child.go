@@ -173,8 +173,8 @@ const (
 	Idle
 )
 
-// Run passes the output to stdout and stderr, a goroutine each, until the child has ended, or stops it, and leaves nothing of it
-// behind. It may be called once.
+// Run passes the output to stdout and stderr, a goroutine each, until the child has ended, or stops it. Nothing of it is left then.
+// It may be called once.
 func (p *Child) Run(ctx context.Context, stdout, stderr io.Writer, l Limits) Ending {
 	p.output.began = time.Now()
 	var pumps sync.WaitGroup

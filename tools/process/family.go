@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// leftoverGrace is how long processes that a command or a server leaves behind may take to end after TERM.
+	// leftoverGrace is how long processes that outlive a command or a server may take to end after TERM.
 	// Nobody asked for them to go on, and the call waits for them; a call that is stopped gives them its whole grace.
 	leftoverGrace = 500 * time.Millisecond
 )
@@ -17,7 +17,7 @@ const (
 // job of a shell), where the system shows whose a process is (Linux). It has one owner.
 type family struct {
 	leader int            // its id is that of the group
-	mark   string         // what its environment holds, "" if nothing
+	mark   string         // its variable of NewMark, "" if it has none
 	seen   map[int]string // strays by their id, and when they began
 }
 

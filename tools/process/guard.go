@@ -120,7 +120,7 @@ func newGuard() *guard {
 // because the order of the lines is what counts; they fit the pipe, so that this waits only for a guard that is stopped, and then
 // for guardWrite.
 type guard struct {
-	mark   string // what all that is guarded has in its environment begins with it
+	mark   string // the mark of all that is guarded begins with it
 	marked atomic.Int64
 
 	mu      sync.Mutex

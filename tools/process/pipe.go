@@ -46,7 +46,7 @@ func (o *output) pump(f *os.File, w io.Writer) {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			o.collect(f, buf, w)
 		}
-		if err != nil { // of a terminal whose other end is closed: EIO
+		if err != nil { // EIO, where the other end of a terminal is closed
 			break
 		}
 	}
@@ -89,7 +89,7 @@ func (o *output) pass(b []byte, w io.Writer) {
 }
 
 // silence is how long the child has printed nothing. While a writer waits for a slow client, the child
-// cannot print: that is no silence.
+// cannot print: that is not silence.
 func (o *output) silence() time.Duration {
 	if o.writing.Load() > 0 {
 		return 0

@@ -182,8 +182,8 @@ func onlyZombies(pgid int) bool {
 	return len(pids) > 0
 }
 
-// widenPipe lets a pipe hold so many bytes, if it holds less. What is no pipe stays as it is, and so does a pipe
-// of a user who has too many large ones.
+// widenPipe lets a pipe hold so many bytes, if it holds less. A file that is not a pipe stays as it is, and so does a
+// pipe whose user has too many large ones.
 func widenPipe(f *os.File, bytes int) {
 	raw, err := f.SyscallConn()
 	if err != nil {

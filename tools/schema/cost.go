@@ -68,7 +68,7 @@ func (p *part) cost(known map[*part]int) int {
 func (t *tree) affordable(p *part, value any, size int) bool {
 	const (
 		steps             = 60_000      // 200 ms at worst: a step takes 1 µs, and where it fails and is told of 3 µs
-		most, mostPerByte = 16 << 20, 8 // of errors
+		most, mostPerByte = 16 << 20, 8 // bytes of errors
 	)
 	e := &effort{tree: t, steps: steps + min(size, 2_000_000)} // a step for each byte: what is large takes its time with any schema
 	e.apply(p, value)
@@ -83,7 +83,7 @@ type effort struct {
 }
 
 // errorSize is how large the error about a value can get: its text, and with it the errors that it wraps. Each schema
-// that a value is in writes the text anew, behind its own place; anyOf makes one text of all its errors.
+// that a value is in writes the text anew, after its own place; anyOf makes one text of all its errors.
 type errorSize struct{ text, held int }
 
 func (s *errorSize) orElse(other errorSize) {

@@ -25,7 +25,7 @@ func (p pattern) steps(bytes int) int { return p.size * (bytes + 1) / 100 }
 // patterns are those of a schema, by their text.
 type patterns struct {
 	all                 map[string]pattern
-	bytes, instructions int // of all together
+	bytes, instructions int // the sums over all
 }
 
 // add compiles a pattern, unless all of them together are too large.

@@ -10,7 +10,7 @@ import (
 // Checker checks values with a schema: a tool's arguments. The schema is compiled when it is needed first, so that a server with many tools starts at once.
 type Checker struct {
 	source []byte
-	of     string // what is checked, for messages
+	of     string // the kind of thing that is checked, for messages
 
 	once     sync.Once
 	compiled *compiled

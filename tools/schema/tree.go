@@ -33,7 +33,7 @@ type part struct {
 	inner   []*part // that stand in it
 	refs    []*part // that it refers to
 	here    []*part // that it applies to the value itself, but for those of anyOf
-	steps   int     // of applying it, but for its parts and its patterns
+	steps   int     // the cost of applying it, but for its parts and its patterns
 }
 
 // resource is a part of a schema with an identifier of its own (core, 4.3.5), or all of it.
