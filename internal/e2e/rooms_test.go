@@ -18,7 +18,7 @@ var rooms = map[string][]string{
 	"runnel/tasks":            {"runnel/rpc", "runnel/partials", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
 	"runnel/tasks/sqlite":     {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson"},                      // the state on disk
 	"runnel/tasks/logs":       {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tools/text"}, // text knows nothing of tools
-	"runnel/tasks/statetest":  {"runnel/tasks", "runnel/partials", "runnel/rpc/mcp"},                                                          // what every state must do
+	"runnel/tasks/statetest":  {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp"},                                            // what every state must do
 	"runnel/tools/process":    {},                                                                                                             // a child, its family and its guard; it knows nothing of tools
 	"runnel/tools/schema":     {"runnel/tools/text"},                                                                                          // checks JSON values; it knows nothing of tools
 	"runnel/tools/config":     {"runnel/partials", "runnel/rpc/mcp", "runnel/tools/process", "runnel/tools/text"},                             // what a config file can say

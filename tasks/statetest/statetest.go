@@ -2,21 +2,27 @@
 package statetest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 )
 
-// Run holds the states that open makes, each empty, against the contract of tasks.Store.
+// Run holds the states that open makes, each empty, against the contract of tasks.State.
 func Run(t *testing.T, open func(t *testing.T) tasks.State) {
 	for name, test := range map[string]func(*testing.T, tasks.State){
 		"pages":                     pages,
 		"hides foreign and expired": hides,
+		"deletes for the owner":     deletes,
+		"variables":                 variables,
+		"head":                      head,
+		"hears who asks":            asks,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
@@ -66,5 +72,79 @@ func hides(t *testing.T, s tasks.State) {
 	}
 	if got := IDs(t, s, 10); !slices.Equal(got, []string{"mine"}) {
 		t.Errorf("listed: %v", got)
+	}
+}
+
+// A task is deleted for its owner, and for nobody else.
+func deletes(t *testing.T, s tasks.State) {
+	Put(t, s, Ended(Logged("a"), mcp.TaskCompleted, "done"))
+	if err := s.Delete(t.Context(), "other", "a"); err != nil {
+		t.Error(err)
+	}
+	Get(t, s, "a")
+	if err := s.Delete(t.Context(), owner, "a"); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Get(t.Context(), owner, "a"); !errors.Is(err, tasks.ErrNotFound) {
+		t.Errorf("deleted: %v, want ErrNotFound", err)
+	}
+}
+
+// Variables are merged while the task works, and no later state that is put takes them back.
+func variables(t *testing.T, s tasks.State) {
+	task := Logged("a")
+	Put(t, s, task)
+	for _, c := range []struct{ patch, want string }{
+		{`{"a":1,"b":2}`, `{"a":1,"b":2}`},
+		{`{"a":null,"c":3}`, `{"b":2,"c":3}`},
+	} {
+		if got, err := s.SetVariables(t.Context(), owner, "a", []byte(c.patch)); err != nil || string(got) != c.want {
+			t.Errorf("%s: %s, %v; want %s", c.patch, got, err, c.want)
+		}
+	}
+	var refused *rpc.Error
+	if _, err := s.SetVariables(t.Context(), owner, "a", []byte("[]")); !errors.As(err, &refused) {
+		t.Errorf("a list: %v", err)
+	}
+	if _, err := s.SetVariables(t.Context(), "other", "a", []byte("{}")); !errors.Is(err, tasks.ErrEnded) {
+		t.Errorf("another owner: %v", err)
+	}
+	Put(t, s, Ended(task, mcp.TaskCompleted, "done"))
+	if got := Get(t, s, "a").Variables; string(got) != `{"b":2,"c":3}` {
+		t.Errorf("in the end: %s", got)
+	}
+	if _, err := s.SetVariables(t.Context(), owner, "a", []byte(`{"a":1}`)); !errors.Is(err, tasks.ErrEnded) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+// The head of a task is what Get says of it, with its log.
+func head(t *testing.T, s tasks.State) {
+	Put(t, s, Ended(Logged("a", "line\n"), mcp.TaskFailed, "done"))
+	whole := Get(t, s, "a")
+	h, err := s.Head(t.Context(), owner, "a")
+	if err != nil || h.Status != whole.Status || h.StatusMessage != whole.StatusMessage || !h.UpdatedAt.Equal(whole.UpdatedAt) || h.TTL != whole.TTL {
+		t.Errorf("%+v, %v; want %+v", h, err, whole)
+	}
+	if got := ReadAll(t, h.Log); got != "line\n" {
+		t.Errorf("its log: %q", got)
+	}
+	if _, err := s.Head(t.Context(), "other", "a"); !errors.Is(err, tasks.ErrNotFound) {
+		t.Errorf("another owner: %v", err)
+	}
+}
+
+// To ask is not an error, whatever has become of the task; Heed ends with its context.
+func asks(t *testing.T, s tasks.State) {
+	Put(t, s, Ended(Logged("a"), mcp.TaskCompleted, "done"))
+	for _, id := range []string{"a", "unknown"} {
+		if err := s.Ask(t.Context(), owner, id); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if asked, fenced, _ := s.Heed(ctx); len(asked)+len(fenced) > 0 {
+		t.Errorf("asked %v, fenced %v", asked, fenced)
 	}
 }
