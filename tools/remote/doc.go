@@ -1,3 +1,14 @@
 // Package remote is another server seen from its client's side: one call of a tool, followed to its end in whatever era and dialect the
 // server speaks, and the lists of what it has, bounded as they come.
+//
+//	Call.Run ──▶ send ──▶ result
+//	              │ ├───▶ questions ──▶ send again
+//	              │ └───▶ task.await: poll, pull segments, cancel ──▶ task.result
+//	              └ responses ─┐
+//	notifications ─────────────┴▶ tracker ──▶ Options.Content
+//
+// Goroutines: Run's own; the client's reader, which hands over what comes. While Run lasts: one that fetches what a stream lacks, one that
+// holds the subscription of a task of the stateless era, one for each question of such a task, one that waits for a task's result.
+//
+// Locks: the tracker's comes before task.mu. That of questions is taken alone.
 package remote

@@ -37,7 +37,7 @@ func errCannotPut(r mcp.InputRequest) error {
 
 // put puts a request of the server's.
 //
-// A panic fails the question: this is no goroutine of the call's work, and would end the process.
+// A panic fails the question: its goroutine is not that of the call's work, and would end the process.
 func (q *questions) put(ctx context.Context, r mcp.InputRequest) (answer json.RawMessage, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -267,7 +267,7 @@ func (t *task) poll(ctx context.Context, before time.Duration) time.Duration {
 }
 
 // pull asks for segments that were not pushed (SEP-1905), unless the answer to such a request is awaited already. got: some came, or
-// are being fetched behind what has come, so there may be more.
+// are being fetched after what has come, so there may be more.
 func (t *task) pull(ctx context.Context) (asked, got bool) {
 	last, ok := t.tracker.Poll()
 	if !ok {

@@ -220,7 +220,7 @@ func (s *streamed) add(items []mcp.ContentBlock) {
 			fallthrough
 		case ok:
 			_, _ = s.text.Write([]byte(t)) // never fails
-		case s.size < mcp.MaxContent: // what is behind would not fit into a result
+		case s.size < mcp.MaxContent: // what comes after that would not fit into a result
 			s.flush()
 			s.content, s.size = append(s.content, item), s.size+len(item)
 		}
@@ -235,7 +235,7 @@ func (s *streamed) flush() {
 	s.content, s.size, s.text = append(s.content, mcp.Text(t)), s.size+len(t), nil
 }
 
-// all is the content; nothing may be added behind it.
+// all is the content; nothing may be added after it.
 func (s *streamed) all() []mcp.ContentBlock {
 	s.flush()
 	return s.content

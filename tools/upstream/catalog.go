@@ -173,7 +173,7 @@ func checkTool(t *mcp.Tool, prefix string) error {
 		return errors.New("its input schema is not that of an object")
 	}
 	if t.OutputSchema != nil && !rawjson.IsObject(t.OutputSchema) || t.Meta != nil && !rawjson.IsObject(t.Meta) || t.Icons != nil && t.Icons[0] != '[' {
-		return errors.New("its output schema or _meta is no object, or its icons are no array")
+		return errors.New("its output schema or _meta is not an object, or its icons are not an array")
 	}
 	if n := len(rawjson.Encode(t)); n > maxListEntry {
 		return fmt.Errorf("it is described in %d bytes: the limit is %d", n, maxListEntry)

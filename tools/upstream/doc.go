@@ -1,3 +1,22 @@
-// Package upstream makes the tools, prompts and resources of other MCP servers those of this one. A Server starts when something of its own
-// is needed, is started again as its policy says, and its calls go through tools/remote; a Set is all of them, beside a registry of tools.
+// Package upstream makes the tools, prompts and resources of other MCP servers those of this one.
+//
+//	tools/call ──▶ servedTool ─┐                      ┌▶ link ──▶ call ──▶ tools.Output
+//	prompts, resources, ... ───┴▶ Set ──▶ Server ─────┤             ▲
+//	                               ▲        │ run     └── rpc.Client reads: notification, request
+//	lists ◀── join ◀── take ◀── catalog ◀───┘                       │
+//	                               └ kept                           └▶ session, subscriptions: what is of no call
+//
+// A definition is what the config says of a server. A Server starts when something of its own is needed, and is started again as its policy
+// says. A link is one connection to it, a call one call of a tool on that, a catalog what the server has told of itself. The session is the
+// client outside of calls. A Set is all servers, beside a registry of tools.
+//
+// Goroutines of a server that is up:
+//
+//  1. run's, which starts the server, reads its lists again when they change, and waits for its end;
+//  2. silence.watch, which pings;
+//  3. link.listen, which holds the subscription to the lists of a server of the stateless era;
+//  4. one for each resource that is subscribed to there;
+//  5. those of rpc.Client, whose reader hands out what comes, and those of remote.Call for each call.
+//
+// Locks: Set.mu comes before those of the registry and of a Server, link.mu before that of a call's tracker. The others are taken alone.
 package upstream

@@ -32,7 +32,7 @@ func (s *silence) owe() (paid func()) {
 	return func() { s.owed.Add(-1) }
 }
 
-// deliver writes to the output of a call and waits where runnel's own client is too far behind; mostly it is the link's reader that does.
+// deliver writes to the output of a call and waits where runnel's own client is too far behind. Mostly it is the link's reader that does.
 func (s *silence) deliver(write func()) {
 	s.waiting.Add(1)
 	write()

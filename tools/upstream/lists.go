@@ -141,7 +141,7 @@ func matchTemplate(template, uri string) (score int) {
 	for score, uri = len(literal), uri[len(literal):]; more; {
 		_, rest, more = strings.Cut(rest, "}")
 		if !more {
-			return -1 // it is no template
+			return -1 // it is not a template
 		}
 		literal, rest, more = strings.Cut(rest, "{")
 		score += len(literal)
