@@ -15,8 +15,8 @@ type call struct {
 	peer   *peer
 	number uint64          // the Conn knows it by
 	id     json.RawMessage // as the other side wrote it
-	key    string          // what all spellings of the id have in common
-	head   []byte          // what each line that belongs to it begins with
+	key    string          // the id in one spelling
+	head   []byte          // every line that belongs to it begins with this
 	params json.RawMessage // nil if there are none
 	batch  *batch          // it came in; nil if it came alone
 

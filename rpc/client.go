@@ -147,7 +147,7 @@ func encodeParams(params any) ([]byte, error) {
 	if b.Bytes()[0] != '{' {
 		return nil, errors.New("params must be an object")
 	}
-	var line bytes.Buffer // what is given encoded may hold newlines
+	var line bytes.Buffer // params that were given encoded may hold newlines
 	err := json.Compact(&line, b.Bytes())
 	return line.Bytes(), err
 }

@@ -29,7 +29,7 @@ type child struct {
 	stdout *childOutput
 	exited chan struct{} // closed when it has been waited for
 
-	release  func() // of DialOptions.Guard
+	release  func() // from DialOptions.Guard
 	endGroup func(pgid int)
 }
 
@@ -66,7 +66,7 @@ func startChild(o *DialOptions) (*child, error) {
 }
 
 // childOutput is what a server writes. It ends with the pipe or, where somebody else holds that open, with the server's process, whose
-// end sets a deadline: then what the pipe holds is read, and nothing more. A helper that a dead server has left behind answers no calls.
+// end sets a deadline: then what the pipe holds is read, and nothing more. A helper that outlives its server answers no calls.
 type childOutput struct {
 	f    *os.File
 	over bool // the deadline has passed

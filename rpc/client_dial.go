@@ -108,7 +108,7 @@ func (c *Client) discover(ctx context.Context) error {
 			c.version = nil
 			return err
 		}
-		// Unmarshal goes on behind a member of the wrong type, which then reads as absent.
+		// Unmarshal goes on after a member of the wrong type, which then reads as absent.
 		_ = json.Unmarshal(raw, &r)
 		if !slices.Contains(r.SupportedVersions, c.version.Name) {
 			continue

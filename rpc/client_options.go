@@ -13,8 +13,8 @@ import (
 // DialOptions say which server to reach, how, and who asks. Either Command or In and Out must be set.
 type DialOptions struct {
 	Command []string  // the server's program and its arguments
-	Env     []string  // of the server, "NAME=value"; nil = that of this process
-	Dir     string    // of the server; "" = that of this process
+	Env     []string  // the server's, "NAME=value"; nil = that of this process
+	Dir     string    // the server's; "" = that of this process
 	Stderr  io.Writer // gets what the server writes to stderr; nil = nobody
 
 	// OnStart is called before each start of the server: there may be two (see Dial). nil = nobody.
@@ -22,7 +22,7 @@ type DialOptions struct {
 	// Guard is told the process group of a server that has been started; what it returns is called when the group is gone.
 	// nil = nobody.
 	Guard func(pgid int) (release func())
-	// EndGroup ends what a server that has ended leaves behind in its process group; nil = it gets KILL.
+	// EndGroup ends what still runs in the process group of a server that has ended; nil = it gets KILL.
 	EndGroup func(pgid int)
 
 	In  io.WriteCloser // instead of Command: what the server reads
@@ -35,7 +35,7 @@ type DialOptions struct {
 	MaxLine      int // bytes of the longest incoming line; 0 = 16 MiB
 	Log          zerolog.Logger
 
-	// What comes is handed out by the one goroutine that reads, in the order on the wire; while a function has not
+	// All messages are handed out by the one goroutine that reads, in the order on the wire; while a function has not
 	// returned nothing more is read. None of them may wait for an answer of the server's, and none may keep its bytes.
 
 	// OnMessage sees every message, before anything else does; nil = nobody.

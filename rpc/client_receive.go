@@ -20,7 +20,7 @@ func (c *Client) saw(line []byte) {
 // array begins to go through several messages, which some servers send in one line.
 func (c *Client) array([]byte) (*batch, *Error) { return nil, nil }
 
-// refuse drops what is no message: "The server MUST NOT write anything to its stdout that is not a valid MCP message"
+// refuse drops a line that is not a message: "The server MUST NOT write anything to its stdout that is not a valid MCP message"
 // (basic/transports), and a banner of one that does is no reason to give up. But a request that it seems to answer fails: no better answer will
 // come, and without one the request waits for ever. A line of a log may have an id and an error, too.
 func (c *Client) refuse(m *message, line []byte) *Error {
@@ -38,7 +38,7 @@ func (c *Client) refuse(m *message, line []byte) *Error {
 		return Errorf(mcp.CodeInternalError, "the response is too long: the limit is %d bytes a line", c.opt.MaxLine)
 	}
 	if e.method == nil && (e.jsonrpc != nil || e.result != nil || bytes.HasPrefix(e.err, []byte("{"))) {
-		return Errorf(mcp.CodeInternalError, "the server's answer is no JSON-RPC response: %s", m.problem.Message)
+		return Errorf(mcp.CodeInternalError, "the server's answer is not a JSON-RPC response: %s", m.problem.Message)
 	}
 	return nil
 }

@@ -35,11 +35,11 @@ type Encoded []byte
 // MarshalJSON implements json.Marshaler.
 func (e Encoded) MarshalJSON() ([]byte, error) { return e, nil }
 
-// After is a handler's result with something to do behind it.
+// After is a handler's result with something to do after it.
 type After struct {
 	Result any
 	// Do runs in the handler's goroutine as soon as the response stands in the output:
-	// whatever Do writes or starts comes behind the response on the wire.
+	// whatever Do writes or starts comes after the response on the wire.
 	Do func()
 	// Drop, if set, runs instead of Do when the response is not sent: the client cancelled the request, or the output is gone.
 	Drop func()

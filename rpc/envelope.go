@@ -51,7 +51,7 @@ func split(object []byte) (e envelope, twice string) {
 		}
 		if *to != nil {
 			twice = string(it.Name)
-			*to = []byte{} // of two values none is usable, nor is the envelope for more than its answerID and head
+			*to = []byte{} // neither of two values is usable; the envelope still has its answerID and head
 			continue
 		}
 		*to = it.Value
@@ -168,7 +168,7 @@ func isInteger(raw []byte) bool {
 // idKey is what two ids have in common when they are the same: a string may be written with escapes.
 func idKey(raw []byte) string {
 	if raw[0] == '"' && bytes.IndexByte(raw, '\\') >= 0 {
-		return `"` + rawjson.Unquote(raw) + `"` // what no other id is: one without escapes has no quote inside
+		return `"` + rawjson.Unquote(raw) + `"` // no other id reads so: one without escapes has no quote inside
 	}
 	return string(raw)
 }

@@ -15,7 +15,7 @@ const readSize = 64 << 10
 // errLineTooLong is returned by lineReader.next once for each line above the limit.
 var errLineTooLong = errors.New("line too long")
 
-// lineReader splits a stream into lines. It holds at most one line and what came behind it in the same Read;
+// lineReader splits a stream into lines. It holds at most one line and what came after it in the same Read;
 // of a line above the limit it keeps nothing.
 type lineReader struct {
 	r   io.Reader
@@ -99,7 +99,7 @@ func (l *lineReader) discard() {
 	}
 }
 
-// fill reads once, behind what is there.
+// fill reads once, and adds that to what is there.
 func (l *lineReader) fill() {
 	if l.start == l.end {
 		l.start, l.end = 0, 0

@@ -15,8 +15,8 @@ import (
 // up responses.
 type incoming struct {
 	max      int   // slots
-	maxBytes int64 // of params in all requests that run
-	cause    error // of the contexts of requests that are cancelled
+	maxBytes int64 // limit of the params of all requests that run
+	cause    error // why the context of a cancelled request ends
 
 	mu       sync.Mutex
 	last     uint64

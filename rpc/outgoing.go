@@ -30,8 +30,8 @@ type Response struct {
 type question struct {
 	method     string
 	params     any            // encodes to JSON; nil = none
-	head       []byte         // of the lines that belong to it
-	meta       map[string]any // of its cancellation
+	head       []byte         // every line that belongs to it begins with this
+	meta       map[string]any // goes into its cancellation
 	onResponse func(Response) (more bool)
 
 	answered bool // the Conn has its first answer, or will have it at once

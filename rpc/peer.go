@@ -44,13 +44,13 @@ type peer struct {
 	endInput context.CancelCauseFunc
 	drained  chan struct{} // closed when the Conn may hear of that: it forgets all requests then
 
-	ctx    context.Context // of the handlers
+	ctx    context.Context // parent of the handlers' contexts
 	cancel context.CancelCauseFunc
 
 	// Owned by the reader.
 	lines lineReader
 	batch *batch            // being gone through; nil: none, or one whose answers are not collected
-	rest  *rawjson.Elements // of the array being gone through
+	rest  *rawjson.Elements // what is left of the array being gone through
 }
 
 // role is what a peer does with what it reads. All is called by the reader, and must not wait.
@@ -61,7 +61,7 @@ type role interface {
 	notification(e *envelope)
 	// array begins to go through an array of messages.
 	array(line []byte) (*batch, *Error)
-	// refuse gets what is no message. It returns the error of the request that this was to answer, nil if it is not an answer.
+	// refuse gets a line that is not a message. It returns the error of the request that this was to answer, nil if it is not an answer.
 	refuse(m *message, line []byte) *Error
 	// saw gets each line that is JSON.
 	saw(line []byte)
@@ -140,7 +140,7 @@ func (p *peer) take(m *message, line []byte) []byte {
 		r := Response{Result: e.result}
 		if e.err != nil {
 			r.Err = &Error{}
-			_ = json.Unmarshal(e.err, r.Err) // what is of the wrong type reads as absent
+			_ = json.Unmarshal(e.err, r.Err) // a member of the wrong type reads as absent
 		}
 		return p.outgoing.answered(e, r)
 	case invalid:

@@ -141,7 +141,7 @@ func (s *Server) introduction(c *Caller) (info mcp.Implementation, instructions 
 // f returns when it is done or ctx ends.
 func (s *Server) OnDrain(f func(ctx context.Context)) { s.onDrain = append(s.onDrain, f) }
 
-// OnStop adds something that ends behind the handlers, such as tasks: what it has to say of that is still written. f returns
+// OnStop adds something that ends after the handlers, such as tasks: what it has to say of that is still written. f returns
 // when it has ended.
 func (s *Server) OnStop(f func()) { s.onStop = append(s.onStop, f) }
 

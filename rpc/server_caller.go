@@ -65,7 +65,7 @@ func (c *Caller) Answer(result any, err error) { c.call.answer(result, err) }
 // OnCancel sets what runs, in a goroutine of its own, when the request's context ends before the request has been answered.
 func (c *Caller) OnCancel(f func()) { c.session.incoming.onCancel(c.call, f) }
 
-// Stream keeps the request's id in flight behind its response: more of them will go out under it. end must be called before the last
+// Stream keeps the request's id in flight after its response: more of them will go out under it. end must be called before the last
 // one is written, since the client may use the id again then. It may be called again.
 func (c *Caller) Stream() (end func()) {
 	calls, key := &c.session.incoming, c.call.key

@@ -30,13 +30,13 @@ type session struct {
 	in  *input
 
 	// Owned by the reader.
-	last   statelessClient // of the newest request of the stateless era
-	agreed Caller          // what initialize has brought, copied into the Caller of each request; Version is nil before
+	last   statelessClient // the client of the newest request of the stateless era
+	agreed Caller          // the outcome of initialize, copied into the Caller of each request; Version is nil before
 
-	held atomic.Int64 // of batch
+	held atomic.Int64 // see batch
 
 	mu     sync.Mutex
-	values map[any]any // what rooms remember of the session
+	values map[any]any // see SessionValue
 }
 
 // statelessClient is what a request of the stateless era says of its client, as it is written and decoded. What is decoded is read only.
@@ -59,9 +59,9 @@ func newSession(ctx context.Context, srv *Server, in io.Reader, out io.Writer) *
 // Serve serves one client until in ends, ctx ends or out fails.
 //
 // When in ends (EOF), requests in flight go on for Options.Drain. Then, and at once when ctx ends, the contexts of the
-// rest end with [ErrShutdown]; what is queued by then is written, as long as the client reads. Both are no errors.
+// rest end with [ErrShutdown]; what is queued by then is written, as long as the client reads. Neither is an error.
 // Serve returns when all its goroutines have ended. If a Read or Write does not return, it sets a deadline on in or out or closes it,
-// if one of that can be done; a blocked Read of a terminal or of an inherited pipe cannot be ended, and is left behind for the exit of the process.
+// if one of that can be done; a blocked Read of a terminal or of an inherited pipe cannot be ended, and ends with the process.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	ss := newSession(ctx, s, in, out)
 	ss.start()
@@ -102,7 +102,7 @@ func (s *session) stopHandlers() {
 	ctx, cancel := context.WithTimeout(context.Background(), handlerGrace)
 	defer cancel()
 	if n := s.incoming.wait(ctx); n > 0 {
-		s.log.Warn().Int("count", n).Dur("after", handlerGrace).Msg("leaving handlers behind that did not end")
+		s.log.Warn().Int("count", n).Dur("after", handlerGrace).Msg("some handlers did not end: going on without them")
 	}
 	for _, f := range s.srv.onStop {
 		f()
