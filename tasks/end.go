@@ -65,7 +65,7 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	if r.hider != nil {
 		r.hider.Stop()
 	}
-	if cause != errCancelled { // "Receivers SHOULD stop emitting partial notifications as soon as a task is marked as cancelled" (SEP-2679)
+	if cause != nil && cause != errCancelled { // "Receivers SHOULD stop emitting partial notifications as soon as a task is marked as cancelled" (SEP-2679)
 		r.cancel(cause)
 		r.deliverRest()
 	}
