@@ -352,7 +352,7 @@ func TestBrokenAnswers(t *testing.T) {
 		for _, answer := range answers {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			var e *Error
-			if err := c.Call(ctx, "m", nil, nil); !errors.As(err, &e) || !strings.Contains(e.Message, "no JSON-RPC response: ") {
+			if err := c.Call(ctx, "m", nil, nil); !errors.As(err, &e) || !strings.Contains(e.Message, "not a JSON-RPC response: ") {
 				t.Errorf("%s: %v", answer, err)
 			}
 			cancel()
