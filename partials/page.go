@@ -2,6 +2,7 @@ package partials
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -19,6 +20,12 @@ type Page struct {
 	IsError  bool // with Complete: the task failed
 
 	last int64 // the number of the last segment, or of the one before the page if that is empty
+}
+
+// Ending is how a task's output ends.
+type Ending struct {
+	Rest    []json.RawMessage // content items, encoded, that the result has beyond the output: the last segments
+	IsError bool
 }
 
 // noLongerKept stands for output that is gone.

@@ -2,7 +2,6 @@ package partials
 
 import (
 	"context"
-	"encoding/json"
 	"math"
 	"slices"
 	"sort"
@@ -18,12 +17,6 @@ type Segments struct {
 	frozen    bool  // no numbers are given here: they are where the log is written (Follow)
 	last      int64 // the last number that was sent
 	completed bool  // the call was sent isComplete: true
-}
-
-// Ending is how a task's output ends.
-type Ending struct {
-	Rest    []json.RawMessage // content items, encoded, that the result has beyond the output: the last segments
-	IsError bool
 }
 
 // NewSegments numbers the output in log.
