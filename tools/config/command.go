@@ -46,7 +46,7 @@ type Command struct {
 	Confirm         string `yaml:"confirm"`         // a question to the user, with placeholders, before the command is started
 	ConfirmFallback string `yaml:"confirmFallback"` // for a client that cannot be asked: refuse (default), run
 
-	Detach bool `yaml:"detach"` // the command outlives runnel: a process of its own runs it (detach.go)
+	Detach bool `yaml:"detach"` // the command outlives runnel: a process of its own runs it (tools/detach)
 }
 
 // Defaults of a command tool.
