@@ -12,9 +12,9 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// MaxAsking is how many questions of a server of the stateless era are put at once in one call, as many as rpc.Client lets one of
+// maxAsking is how many questions of a server of the stateless era are put at once in one call, as many as rpc.Client lets one of
 // the handshake era put.
-const MaxAsking = 64
+const maxAsking = 64
 
 // questions puts those of a server to the user.
 type questions struct {
@@ -59,7 +59,7 @@ func (q *questions) put(ctx context.Context, r mcp.InputRequest) (answer json.Ra
 func (q *questions) take(key string, r mcp.InputRequest) (done func(), ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.answered[key] || q.open == MaxAsking || !q.canPut(r) {
+	if q.answered[key] || q.open == maxAsking || !q.canPut(r) {
 		return nil, false
 	}
 	if q.answered == nil {
@@ -83,8 +83,8 @@ func ReadAsked(result json.RawMessage) (*Asked, error) {
 	if err := json.Unmarshal(result, &a.InputRequiredResult); err != nil {
 		return nil, fmt.Errorf("reading the questions: %w", err)
 	}
-	if n := len(a.InputRequests); n > MaxAsking {
-		return nil, fmt.Errorf("the server asks %d questions at once: the limit is %d", n, MaxAsking)
+	if n := len(a.InputRequests); n > maxAsking {
+		return nil, fmt.Errorf("the server asks %d questions at once: the limit is %d", n, maxAsking)
 	}
 	return a, nil
 }

@@ -287,7 +287,7 @@ func TestCallAgainCarriesWhatWasGiven(t *testing.T) {
 // A server may ask only so much at once: a call that it answers with more fails, and of a task the rest waits.
 func TestQuestionsAtOnceAreBounded(t *testing.T) {
 	questions := `"status":"input_required","inputRequests":{"last":{"method":"elicitation/create","params":{}}`
-	for i := range MaxAsking {
+	for i := range maxAsking {
 		questions += fmt.Sprintf(`,"%d":{"method":"elicitation/create","params":{}}`, i)
 	}
 	questions += "}"
@@ -314,24 +314,24 @@ func TestQuestionsAtOnceAreBounded(t *testing.T) {
 				case m.Method == "tasks/update":
 					updates++
 					s.result(m, `{}`)
-				case updates <= MaxAsking:
+				case updates <= maxAsking:
 					s.result(m, `{"taskId":"t",%s}`, questions)
 				default:
 					s.result(m, `{"taskId":"t","status":"completed","result":{}}`)
 				}
 			})
-			asked, answer := make(chan struct{}, 2*MaxAsking), make(chan struct{})
+			asked, answer := make(chan struct{}, 2*maxAsking), make(chan struct{})
 			ended := follow(t.Context(), client, Params{}, Options{Ask: func(context.Context, json.RawMessage) (mcp.ElicitResult, error) {
 				asked <- struct{}{}
 				<-answer
 				return mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
 			}})
 			time.Sleep(time.Minute)
-			if len(asked) != MaxAsking {
+			if len(asked) != maxAsking {
 				t.Errorf("%d questions at once", len(asked))
 			}
 			close(answer)
-			if err := <-ended; err != nil || len(asked) != MaxAsking+1 {
+			if err := <-ended; err != nil || len(asked) != maxAsking+1 {
 				t.Errorf("%v; %d questions", err, len(asked))
 			}
 		})

@@ -127,8 +127,11 @@ func (d *definition) title() string {
 // failure is an error for who calls one of the server's tools.
 func (d *definition) failure(err error) error { return fmt.Errorf("upstream %s: %w", d.name, err) }
 
-// program finds the program of the server.
-func (d *definition) program() (string, error) {
+// Name is the name in the config.
+func (d *definition) Name() string { return d.name }
+
+// Program finds the program of the server.
+func (d *definition) Program() (string, error) {
 	path, _ := process.LookupEnv(d.env, "PATH")
 	return process.FindProgram(d.config.Command[0], d.dir, path)
 }

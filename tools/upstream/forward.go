@@ -36,7 +36,7 @@ func (s *Set) forward(ctx context.Context, c *rpc.Caller, u *Server, method stri
 	}
 	passed := *wire
 	switch {
-	case isNotFound(wire, method) && c.Era == rpc.Stateless:
+	case wire.Code == mcp.CodeResourceNotFound && strings.HasPrefix(method, "resources/") && c.Era == rpc.Stateless:
 		passed.Code = mcp.CodeInvalidParams // as in logs.NotFound
 	case wire.Code == mcp.CodeResourceNotFound:
 	case ownCode(wire.Code) && wire.Code != mcp.CodeMethodNotFound:
@@ -139,11 +139,6 @@ func (s *Set) forwardURI(ctx context.Context, c *rpc.Caller, uri, method string,
 		}
 	}
 	return nil, cmp.Or(err, error(logs.NotFound(c, uri)))
-}
-
-// isNotFound reports whether an error says that there is no such resource.
-func isNotFound(e *rpc.Error, method string) bool {
-	return e.Code == mcp.CodeResourceNotFound && strings.HasPrefix(method, "resources/")
 }
 
 // Subscribe subscribes where a resource belongs.

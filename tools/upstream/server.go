@@ -88,12 +88,6 @@ func Servers(c *config.Config, vars []string, version string, log zerolog.Logger
 	return list, config.JoinErrors(errs)
 }
 
-// Name is the name in the config.
-func (u *Server) Name() string { return u.name }
-
-// Program finds the program of the server.
-func (u *Server) Program() (string, error) { return u.program() }
-
 // Probed is what a server said when it was tried.
 type Probed struct {
 	Server   mcp.Implementation
@@ -167,7 +161,7 @@ var errEnded = errors.New("the server ended (exit code 0)")
 
 // start starts the server and reads what it has.
 func (u *Server) start() (*link, *lastWords, *catalog, error) {
-	program, err := u.program()
+	program, err := u.Program()
 	if err != nil {
 		return nil, nil, nil, err
 	}

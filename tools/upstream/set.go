@@ -114,7 +114,7 @@ func (s *Set) Need(ctx context.Context, c *rpc.Caller) {
 	for _, u := range servers {
 		s.start(u)
 	}
-	s.await(ctx, servers, func(u *Server) bool { return !s.knows(u) })
+	s.needFresh(ctx, func(u *Server) bool { return !s.knows(u) })
 }
 
 // NeedTool is Need for the servers that may have a tool, none if its name is known.
@@ -135,15 +135,7 @@ func (s *Set) needFresh(ctx context.Context, wanted func(*Server) bool) {
 			begun = append(begun, u)
 		}
 	}
-	s.await(ctx, begun, func(*Server) bool { return true })
-}
-
-// await waits for some of the servers until it is known what they have.
-func (s *Set) await(ctx context.Context, servers []*Server, wanted func(*Server) bool) {
-	for _, u := range servers {
-		if !wanted(u) {
-			continue
-		}
+	for _, u := range begun {
 		select {
 		case <-u.settled:
 		case <-ctx.Done():
