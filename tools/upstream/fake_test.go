@@ -125,6 +125,10 @@ func upstreamMain(names []string) {
 					title = strings.Repeat("<", tools.MaxQuestionSchema/6) // of which each is written as \u003c
 				}
 				say(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string","title":%q}}}}}`, title)
+			case "askURL":
+				asked = m.ID
+				say(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"mode":"url","message":"Sign in","url":"https://example.com/in","elicitationId":"e1"}}`)
+				say(`{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e1"}}`)
 			case "grow":
 				names = append(names, "grown")
 				say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)

@@ -42,6 +42,12 @@ func fullMain(args []string) {
 		}
 		uri := rawjson.StringMember(m.Params, "uri")
 		switch m.Method {
+		case "server/discover":
+			if os.Getenv("STATELESS") == "" {
+				say(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"method not found"}}`, m.ID)
+				continue
+			}
+			answer(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"prompts":{}},"ttlMs":0,"cacheScope":"private"}`)
 		case "initialize":
 			answer(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"prompts":{},"resources":{"subscribe":true},"completions":{},"logging":{}},"serverInfo":{"name":%q,"version":"1"},"instructions":%q}`, name, "use "+name)
 		case "tools/list":
@@ -59,6 +65,14 @@ func fullMain(args []string) {
 		case "prompts/get":
 			if rawjson.StringMember(m.Params, "name") == "empty" {
 				answer(`{"messages":[]}`)
+				continue
+			}
+			if os.Getenv("STATELESS") != "" && rawjson.Member(m.Params, "inputResponses") == nil {
+				answer(`{"resultType":"input_required","requestState":"s","inputRequests":{"q":{"method":"elicitation/create","params":{"mode":"form","message":"Which?","requestedSchema":{"type":"object","properties":{}}}}}}`)
+				continue
+			}
+			if os.Getenv("STATELESS") != "" {
+				answer(`{"resultType":"complete","ttlMs":5,"cacheScope":"public","messages":[{"role":"user","content":{"type":"text","text":%q}}]}`, rawjson.StringMember(m.Params, "requestState")+string(rawjson.Member(m.Params, "inputResponses")))
 				continue
 			}
 			answer(`{"messages":[{"role":"user","content":{"type":"text","text":%q}}]}`, name+" "+rawjson.StringMember(m.Params, "name"))
@@ -174,6 +188,16 @@ func (c *player) send(id int, method, params string) {
 	}
 }
 
+// answer answers a request of the server's.
+func (c *player) answer(request, result string) {
+	c.t.Helper()
+	_, id, _ := strings.Cut(request, `"id":`)
+	id, _, _ = strings.Cut(id, ",")
+	if _, err := fmt.Fprintf(c.in, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", id, result); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
 // await waits for a line that holds a text.
 func (c *player) await(text string) string {
 	c.t.Helper()
@@ -233,6 +257,59 @@ func TestUpstreamsAreRouted(t *testing.T) {
 		if strings.Contains(line, "not wanted") {
 			t.Errorf("below the level that was set: %s", line)
 		}
+	}
+}
+
+// A question with a URL goes to the client that can show one, and that it is done, too.
+func TestUpstreamAsksWithURL(t *testing.T) {
+	t.Parallel()
+	for capabilities, wants := range map[string]bool{`{"elicitation":{"url":{}}}`: true, `{"elicitation":{"form":{}}}`: false} {
+		set := NewSet(&tools.Registry{})
+		if err := set.Add(fake(t, "fake", nil, "askURL")); err != nil {
+			t.Fatal(err)
+		}
+		c := serveSet(t, set)
+		t.Cleanup(set.Close)
+		c.ask(0, "initialize", fmt.Sprintf(`{"protocolVersion":"2025-11-25","capabilities":%s,"clientInfo":{"name":"t","version":"1"}}`, capabilities))
+		c.send(1, "tools/call", `{"name":"askURL"}`)
+		if !wants {
+			if got := c.await(`"id":1,`); !strings.Contains(got, "the client does not support it") {
+				t.Errorf("a client without URLs is answered with %s", got)
+			}
+			continue
+		}
+		question := c.await(`"method":"elicitation/create"`)
+		for _, want := range []string{`"mode":"url"`, `"url":"https://example.com/in"`, `"elicitationId":"e1"`} {
+			if !strings.Contains(question, want) {
+				t.Errorf("the question lacks %s: %s", want, question)
+			}
+		}
+		c.await(`"method":"notifications/elicitation/complete","params":{"elicitationId":"e1"}`)
+		c.answer(question, `{"action":"accept"}`)
+		if got := c.await(`"id":1,`); !strings.Contains(got, `got {\"action\":\"accept\"}`) {
+			t.Errorf("the answer becomes %s", got)
+		}
+	}
+}
+
+// A prompt of a server of the stateless era that asks first: a session is asked, and reads nothing of that era.
+func TestStatelessUpstreamsPrompt(t *testing.T) {
+	t.Parallel()
+	set := NewSet(&tools.Registry{})
+	if err := set.Add(full(t, "a", "STATELESS", "yes")); err != nil {
+		t.Fatal(err)
+	}
+	c := serveSet(t, set)
+	t.Cleanup(set.Close)
+	c.ask(0, "initialize", `{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"t","version":"1"}}`)
+	if got := c.ask(1, "prompts/list", `{}`); !strings.Contains(got, `"name":"a_p"`) {
+		t.Errorf("the list is %s", got)
+	}
+	c.send(2, "prompts/get", `{"name":"a_p"}`)
+	c.answer(c.await(`"method":"elicitation/create"`), `{"action":"accept","content":{}}`)
+	got := c.await(`"id":2,`)
+	if !strings.Contains(got, `"text":"s{\"q\":{\"action\":\"accept\",\"content\":{}}}"`) || strings.Contains(got, "resultType") || strings.Contains(got, "ttlMs") {
+		t.Errorf("the prompt is %s", got)
 	}
 }
 
