@@ -28,8 +28,6 @@ type call struct {
 
 	// Guarded by incoming.mu.
 	cancelled bool
-	answered  bool
-	onCancel  func() // nil: nobody wants to know
 }
 
 // newCall copies out of the line what a request needs.
@@ -69,16 +67,13 @@ func (c *call) run(h func(context.Context) (any, error)) {
 	c.answer(c.handle(h))
 }
 
-// answer sends the response. Only the first answer counts.
+// answer sends the response.
 //
 // It does not go through Conn.Reply, which would encode the result three times, 5 µs or a fifth of an echo, and write "<" as six bytes; it
 // knows neither the other side's own id nor batches. The Conn keeps nothing of a request that it has handed over, so it misses nothing.
 func (c *call) answer(result any, err error) {
 	p := c.peer
-	first, wanted := p.incoming.finish(c)
-	if !first {
-		return
-	}
+	wanted := p.incoming.finish(c)
 	defer p.incoming.leave(c)
 	defer c.cancel(nil)
 	if c.batch != nil {

@@ -149,37 +149,20 @@ func (f *incoming) cancel(key string) {
 		return
 	}
 	c.cancelled = true
-	tell := c.onCancel
 	f.mu.Unlock()
 	c.cancel(f.cause)
-	if tell != nil {
-		go tell()
-	}
 }
 
-// onCancel sets what runs when a request's context ends before its answer.
-func (f *incoming) onCancel(c *call, tell func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if c.onCancel = tell; c.cancelled || f.closed {
-		go tell()
-	}
-}
-
-// finish frees the id of a request whose response is about to be sent, first. If it is not wanted the client has cancelled
+// finish frees the id of a request whose response is about to be sent. If it is not wanted the client has cancelled
 // the request, no response must be sent, and its slot is free.
-func (f *incoming) finish(c *call) (first, wanted bool) {
+func (f *incoming) finish(c *call) (wanted bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if c.answered {
-		return false, false
-	}
-	c.answered = true
 	f.forget(c)
 	if c.cancelled {
 		f.free(1)
 	}
-	return true, !c.cancelled
+	return !c.cancelled
 }
 
 // release frees the slots of responses that are about to be written.
@@ -200,17 +183,12 @@ func (f *incoming) leave(c *call) {
 	}
 }
 
-// close admits nothing more, and tells who wants to know that the contexts have ended.
+// close admits nothing more.
 func (f *incoming) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closed = true
 	f.wakeReader()
-	for _, c := range f.byID {
-		if c.onCancel != nil && !c.cancelled {
-			go c.onCancel()
-		}
-	}
 }
 
 // wait waits until no handler runs and reports how many still do.

@@ -59,12 +59,6 @@ func (c *Caller) InputEnded() <-chan struct{} { return c.session.input.Done() }
 // Patient reports whether the session goes on after the end of the input until all calls are done (Options.Drain < 0).
 func (c *Caller) Patient() bool { return c.session.srv.opt.Drain < 0 }
 
-// Answer answers the request while its handler goes on: it does not count what the handler returns, nor any later answer.
-func (c *Caller) Answer(result any, err error) { c.call.answer(result, err) }
-
-// OnCancel sets what runs, in a goroutine of its own, when the request's context ends before the request has been answered.
-func (c *Caller) OnCancel(f func()) { c.session.incoming.onCancel(c.call, f) }
-
 // Stream keeps the request's id in flight after its response: more of them will go out under it. end must be called before the last
 // one is written, since the client may use the id again then. It may be called again.
 func (c *Caller) Stream() (end func()) {
