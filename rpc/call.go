@@ -55,15 +55,14 @@ func (c *call) admit(method string) *Error {
 // start answers a request that was admitted, in a goroutine of its own; those of a batch when the reader has gone through it.
 func (c *call) start(h func(context.Context) (any, error)) {
 	if c.batch == nil {
-		go c.run(h)
+		Go(func() { c.run(h) })
 		return
 	}
 	c.batch.join()
-	c.batch.calls = append(c.batch.calls, func() { go c.run(h) })
+	c.batch.calls = append(c.batch.calls, func() { Go(func() { c.run(h) }) })
 }
 
 func (c *call) run(h func(context.Context) (any, error)) {
-	growStack()
 	c.answer(c.handle(h))
 }
 

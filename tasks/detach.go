@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 
+	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
 
@@ -105,6 +106,6 @@ func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*
 	r.watch()
 	r.mu.Unlock()
 	r.begin(run)
-	go run.Do()
+	rpc.Go(run.Do)
 	return run, nil
 }

@@ -14,7 +14,7 @@ import (
 func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 	run, err := r.New(ctx, spec)
 	if err == nil {
-		go run.Do()
+		rpc.Go(run.Do)
 	}
 	return run, err
 }
