@@ -1,0 +1,14 @@
+// Package text makes of bytes the text that a model reads.
+//
+//	Write ─▶ lines: a line that was drawn over with \r is its last state
+//	           ├─▶ whole: all of it, as long as it fits
+//	           └─▶ runs: three and more equal lines are one ─▶ excerpt: head and tail
+//
+// Sizes count text as it stands in JSON, where a control character takes six bytes and a quote two. Positions count the
+// bytes that were written, so they are positions of a task's log where that is what is written.
+//
+// Where things stand:
+//
+//	which text is shown whole, which cut    Shaper.Text (shaper.go)
+//	head, tail and the words between them   excerpt.cut (excerpt.go)
+package text
