@@ -25,4 +25,12 @@
 //
 // Words: a slot is room for one request in flight; a turn is a lane's place in the writer's round; the head of a line is what all
 // lines for one caller begin with.
+//
+// Where things stand:
+//
+//	a request is admitted, its era decided          session.admit (server_handshake.go)
+//	what a request of each era says of its client   session.open (server_handshake.go), session.stateless (server_stateless.go)
+//	an overload of requests is refused              incoming.admit (incoming.go)
+//	a malformed line is found                       peer.next, peer.message (peer.go)
+//	a malformed line is answered                    session.refuse (server_dispatch.go), Client.refuse (client_receive.go)
 package rpc

@@ -37,4 +37,13 @@
 //   - Those of a state on disk are told there (package sqlite).
 //
 // Locks: Run.door, which is held across I/O, then View.mu or Runner.mu, neither under the other.
+//
+// Where things stand:
+//
+//	the last partial comes before the end   Run.Do (work.go): Run.awaitDelivery (deliver.go), then Run.finish (end.go)
+//	the same, where a task is cut off       Run.deliverRest (deliver.go)
+//	no partial comes after the end          Run.stop (end.go)
+//	a lost lease is heard of                Runner.heed (heed.go); found in package sqlite
+//	the end that others stored counts       Runner.overruled (settle.go)
+//	too many tasks, or requests for them    limits.go
 package tasks

@@ -21,4 +21,10 @@
 //	hand over   to answer a call that takes too long with its task, for the fallback tools
 //	fallback    the tools by which a model uses tasks through a host that has none
 //	said        what a tool says of its result beside the result
+//
+// Where things stand:
+//
+//	which dialect carries the output   chooseSpelling (spelling.go)
+//	no output after the end            delivery.silence (delivery.go); the order is package tasks'
+//	what a model reads of an output    package text; fit.go is for the length of a line
 package tools

@@ -9,4 +9,8 @@
 //
 // Goroutines: one watches the config (watch.go), one serves metrics (metrics.go), one serves in process (inprocess.go). No lock of
 // one file is held while another file's is taken.
+//
+// Where things stand:
+//
+//	a config file that was only found needs trust   Trust.readHere, Trust.distrust (trust.go)
 package serve

@@ -5,4 +5,10 @@
 //	                                                      └─ missing ─▶ Fetch, FetchRange, or Gap
 //
 // It starts no goroutine and waits for nothing: a [Tracker] has one lock, and calls what it was given under it.
+//
+// Where things stand:
+//
+//	a gap is seen, and what is missing asked for   Tracker.fetch, Tracker.readOn, Tracker.skip (order.go)
+//	the answer is taken, the order goes on         Tracker.Fetched, Tracker.FetchedRange (fetched.go)
+//	the requests for it are sent                   task.resume, task.resumeRange (package remote, task.go)
 package tracker

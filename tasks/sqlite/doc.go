@@ -16,4 +16,11 @@
 // Goroutines, from the first use of a State to Close: one that writes (writer.go), one that sweeps (sweep.go).
 //
 // Locks: State.mu, which is held while the state is opened, then database.mu, writer.mu or lease.mu, never across a transaction.
+//
+// Where things stand:
+//
+//	a write for a task that others have ended is refused   database.update, database.reveal (put.go), keeping.write (log.go): tasks.ErrFenced
+//	a process looks whether others have ended its tasks    database.fenced (shared.go)
+//	the tasks of a process that is gone are ended          database.recover (recover.go)
+//	a process counts as gone                               database.gone (recover.go), leaseHeld (lease.go)
 package sqlite

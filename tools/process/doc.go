@@ -14,4 +14,10 @@
 //	family   the child, its group, and who has left that: strays
 //	mark     a variable in the environment of a family, by which strays are found
 //	guard    a second process of this program that kills families when this one is gone
+//
+// Where things stand:
+//
+//	a child is killed with all that it started   Child.stop (child.go), family.end, family.signal (family.go)
+//	who has left the group is found              strays (system_linux.go)
+//	this program was killed                      keepGuard (guard.go)
 package process

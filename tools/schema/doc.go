@@ -4,4 +4,9 @@
 //	New ─▶ Check(arguments) ─▶ compile, once ─▶ cost: too much is refused ─▶ the library ─▶ its words, and the place
 //
 // It has no goroutines; a Checker may be used by any number of them.
+//
+// Where things stand:
+//
+//	the cost of a schema is bounded             tree.checkCost (cost.go)
+//	the cost of a check of a value is bounded   tree.affordable (cost.go)
 package schema

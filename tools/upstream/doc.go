@@ -19,4 +19,10 @@
 //  5. those of rpc.Client, whose reader hands out what comes, and those of remote.Call for each call.
 //
 // Locks: Set.mu comes before those of the registry and of a Server, link.mu before that of a call's tracker. The others are taken alone.
+//
+// Where things stand:
+//
+//	a server that hangs is noticed   silence.watch (hung.go)
+//	a server that ended is noticed   Server.serve (server.go)
+//	either is started again          Server.run (server.go)
 package upstream
