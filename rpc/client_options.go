@@ -40,7 +40,7 @@ type DialOptions struct {
 
 	// OnMessage sees every message, before anything else does; nil = nobody.
 	OnMessage func(line []byte)
-	// OnGarbage sees every line that is no message; nil = nobody.
+	// OnGarbage sees every line that is not a message; nil = nobody.
 	OnGarbage func(line []byte)
 	// OnNotification gets the server's notifications; nil = they are dropped. params is nil if there are none.
 	OnNotification func(method string, params json.RawMessage)

@@ -21,7 +21,7 @@ func (c *Client) saw(line []byte) {
 func (c *Client) array([]byte) (*batch, *Error) { return nil, nil }
 
 // refuse drops a line that is not a message: "The server MUST NOT write anything to its stdout that is not a valid MCP message"
-// (basic/transports), and a banner of one that does is no reason to give up. But a request that it seems to answer fails: no better answer will
+// (basic/transports), but a banner of a server that does is not a reason to give up. A request that it seems to answer fails: no better answer will
 // come, and without one the request waits for ever. A line of a log may have an id and an error, too.
 func (c *Client) refuse(m *message, line []byte) *Error {
 	e := &m.part

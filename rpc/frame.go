@@ -15,8 +15,8 @@ const readSize = 64 << 10
 // errLineTooLong is returned by lineReader.next once for each line above the limit.
 var errLineTooLong = errors.New("line too long")
 
-// lineReader splits a stream into lines. It holds at most one line and what came after it in the same Read;
-// of a line above the limit it keeps nothing.
+// lineReader splits a stream into lines. It holds at most one line and what came after it in the same Read,
+// and nothing of a line above the limit.
 type lineReader struct {
 	r   io.Reader
 	max int // bytes of a line without its newline

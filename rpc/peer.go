@@ -50,7 +50,7 @@ type peer struct {
 	// Owned by the reader.
 	lines lineReader
 	batch *batch            // being gone through; nil: none, or one whose answers are not collected
-	rest  *rawjson.Elements // what is left of the array being gone through
+	rest  *rawjson.Elements // the rest of the array being gone through
 }
 
 // role is what a peer does with what it reads. All is called by the reader, and must not wait.

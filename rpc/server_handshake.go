@@ -84,7 +84,7 @@ func (s *session) open(c *call) *Error {
 		return Errorf(mcp.CodeInvalidRequest, "initialize: the session is open already, with %s", s.agreed.Version.Name)
 	}
 	var p mcp.InitializeParams
-	// Unmarshal goes on after a member of the wrong type, which then reads as absent: a capability unknown here is no reason to refuse.
+	// Unmarshal goes on after a member of the wrong type, which then reads as absent: a capability unknown here is not a reason to refuse.
 	_ = rawjson.Unmarshal(c.params, &p)
 	if p.ProtocolVersion == "" {
 		return Errorf(mcp.CodeInvalidParams, `initialize: "protocolVersion" is missing`)

@@ -11,7 +11,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// What bounds the memory that a peer who does not read takes:
+// These bound the memory that a peer who does not read takes:
 //
 //   - lanes, large replies and requests wait for their turn, which does not come;
 //   - small replies are bounded by the requests in flight, whose slots are released when the writer takes their replies;
@@ -19,7 +19,7 @@ import (
 //   - other control lines never wait: whoever sends them bounds how many.
 const (
 	// laneRoom is from where on no further lane is pulled for one write: half of what a Linux pipe takes at once. With more,
-	// an answer waits longer behind a flood, which comes no faster.
+	// an answer waits longer in a flood, which comes no faster.
 	laneRoom = 32 << 10
 	// maxUnread is how much may wait before what the peer can do without is dropped.
 	maxUnread = 32 << 20
@@ -48,7 +48,7 @@ type writer struct {
 	mu      sync.Mutex
 	closing bool    // write what is there, then end
 	control []byte  // lines that go first
-	slots   int     // of the replies in control
+	slots   int     // held by the replies in control
 	turns   []*turn // lanes that wait to be pulled
 	writing int     // bytes of the write at hand
 	dropped int     // lines that the peer could do without
@@ -209,7 +209,7 @@ func (w *writer) awaitTurn(ctx context.Context, slots int, encode func(dst []byt
 	}
 }
 
-// enter puts a turn behind those that wait.
+// enter puts a turn after those that wait.
 func (w *writer) enter(t *turn) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

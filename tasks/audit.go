@@ -10,7 +10,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// What happens to tasks is told twice: to the log, with ids and owner and never with content, and to an Observer that counts.
+// Each event of a task is told twice: to the log, with ids and owner and never with content, and to an Observer that counts.
 
 func (r *Runner) event(id string) *zerolog.Event {
 	return r.o.Log.Info().Str("taskId", id).Str("owner", r.o.Owner)

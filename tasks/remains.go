@@ -27,7 +27,7 @@ func Remains(ctx context.Context, log *partials.Log) (content []mcp.ContentBlock
 	for pos := max(end-goneOutput, 0); pos < end; {
 		b, next, err := log.ReadAt(ctx, pos, goneOutput)
 		if err != nil || next <= pos {
-			break // what can be read is shown
+			break // the part that can be read is shown
 		}
 		if left := b.Start - shown; left > 0 {
 			which := ""

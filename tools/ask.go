@@ -38,7 +38,7 @@ func (q *Question) takesSeveral() bool {
 			Type string `json:"type"`
 		} `json:"properties"`
 	}
-	_ = json.Unmarshal(q.Schema, &form) // what is of the wrong type reads as absent
+	_ = json.Unmarshal(q.Schema, &form) // a member of the wrong type reads as absent
 	for _, field := range form.Properties {
 		if field.Type == "array" {
 			return true
@@ -61,7 +61,7 @@ func (c *Call) CanAsk() bool {
 	return c.caller != nil && c.caller.Version.Elicitation && c.caller.Capabilities.AsksByForm()
 }
 
-// Request puts a request that is no form, such as sampling/createMessage, to the client of the call. One of the stateless era finds it in
+// Request puts a request that is not a form, such as sampling/createMessage, to the client of the call. One of the stateless era finds it in
 // the answer to the call, or in its task.
 func (c *Call) Request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	switch {

@@ -68,7 +68,7 @@ func (a *audience) request(ctx context.Context, params mcp.ElicitParams) (respon
 	return response, err
 }
 
-// askOther puts a request that is no form to the client of a call, in the stateless era: who waits for the call's answer, or for its task,
+// askOther puts a request that is not a form to the client of a call, in the stateless era: who waits for the call's answer, or for its task,
 // finds it there, as ask does with forms.
 func (a *audience) askOther(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	c := a.caller()

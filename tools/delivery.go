@@ -32,12 +32,12 @@ type delivery struct {
 	ctx      context.Context    // ends when nothing more may be written
 	end      context.CancelFunc // ends ctx
 	progress *partials.Progress // nil: no token. Used on the writer's goroutine only
-	dialect  partials.Dialect   // of the pump
-	reader   *partials.Reader   // of the pump
+	dialect  partials.Dialect   // the pump's
+	reader   *partials.Reader   // the pump's
 	pump     *partials.Pump     // nil: nothing is written while the tool runs
 	streamed func()             // frees the request's id; nil: one response goes out under it
 
-	// Of the goroutine that answers the call.
+	// Owned by the goroutine that answers the call.
 	started   bool
 	elsewhere bool // the result does not answer this request. Set when the pump has stopped
 
@@ -66,7 +66,7 @@ type audience struct {
 
 	mu        sync.Mutex
 	turn      chan struct{}  // holds an element for each open question, as many as may be; nil before the first
-	end       rpc.Latch      // of the task
+	end       rpc.Latch      // set when the task has ended
 	questions sync.WaitGroup // that are open
 }
 

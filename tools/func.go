@@ -14,7 +14,7 @@ import (
 
 // Function is a Go function as a tool. [Func] makes one of a function whose arguments are a struct.
 type Function struct {
-	Tool mcp.Tool // what tools/list shows; may be changed until the tool is added to a Registry
+	Tool mcp.Tool // the entry of tools/list; may be changed until the tool is added to a Registry
 
 	Do func(ctx context.Context, in *Call, out *Output) (*mcp.CallToolResult, error) // runs the tool: see Tool.Call
 }

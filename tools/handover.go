@@ -33,7 +33,7 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 	var output string
 	var next int64
 	if d.spelling == byPR383 {
-		next = d.reader.Pos() // what came before was sent
+		next = d.reader.Pos() // everything before it was sent
 	} else {
 		t := run.Task()
 		shaper := s.shaper(&t, 0)

@@ -22,7 +22,7 @@ import (
 
 // Registry holds the tools that clients can call, sorted by name: those that were added to it, and those that have joined them.
 type Registry struct {
-	changes rpc.Broadcast // of the list
+	changes rpc.Broadcast // told when the list changes
 
 	mu       sync.RWMutex
 	tools    []*entry

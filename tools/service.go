@@ -16,7 +16,7 @@ type service struct {
 	runner   *tasks.Runner
 	parked   *parking
 	o        ServeOptions
-	polls    bool // of a supervisor: the fallback tools are listed for the client that made the call
+	polls    bool // in a supervisor: the fallback tools are listed for the client that made the call
 }
 
 // called reads the params of a call and finds its tool.

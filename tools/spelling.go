@@ -34,7 +34,7 @@ const (
 //	a task                                                                  status, with the last line
 //	else                                                                    nothing
 //
-// What a tool reports by Output.Progress goes to a client that gave a token in every case.
+// Progress that a tool reports by Output.Progress goes to a client that gave a token in every case.
 func chooseSpelling(c *rpc.Caller, handle bool, mode mcp.ResponseMode) spelling {
 	token := len(c.Meta.ProgressToken) > 0
 	switch {

@@ -35,7 +35,7 @@ type reads struct {
 // taskPlace is where the reading of a task goes on.
 type taskPlace struct {
 	next  int64
-	ended bool // what the result has beyond the output was shown, too
+	ended bool // the rest of the result, beyond the output, was shown, too
 }
 
 type readsKey struct{}

@@ -62,7 +62,7 @@ type Call struct {
 	run      *tasks.Run // nil in a test
 	caller   *rpc.Caller
 	ask      func(ctx context.Context, q Question) (Answer, error)
-	askOther func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) // of the stateless era; nil = nobody can be asked
+	askOther func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) // in the stateless era; nil = nobody can be asked
 	polls    func() bool                                                                               // whether get_task_result is listed for the client
 	detach   func(*Detached) error                                                                     // nil: nothing outlives this process
 }
@@ -148,7 +148,7 @@ var ErrCannotAsk = errors.New("this client cannot ask its user: it does not supp
 // Detached is a call that goes on in another process, its supervisor.
 type Detached struct {
 	TaskID    string
-	Tool      json.RawMessage // what makes the tool anew there
+	Tool      json.RawMessage // makes the tool anew there
 	Arguments json.RawMessage
 	Polls     bool // get_task_result is listed for the client
 }

@@ -49,7 +49,7 @@ func ContentType(c ContentBlock) string {
 	return t.Type
 }
 
-// Received makes an item that another server has sent fit to be sent on, and reports false if it is no object. The item loses its
+// Received makes an item that another server has sent fit to be sent on, and reports false if it is not an object. The item loses its
 // seqNr: that number is given by who sends it (SEP-1905, "Sequence Number Requirements").
 func Received(c ContentBlock) (ContentBlock, bool) {
 	if len(c) == 0 || c[0] != '{' {

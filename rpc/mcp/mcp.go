@@ -15,7 +15,7 @@ const (
 	CodeMethodNotFound = -32601
 	CodeInvalidParams  = -32602
 	CodeInternalError  = -32603
-	// CodeBusy answers a request that is refused because a limit is reached. It is no code of its own:
+	// CodeBusy answers a request that is refused because a limit is reached. It has no code of its own:
 	// 2026-07-28 asks implementations to use none from -32000 to -32099 ("Error Codes").
 	CodeBusy = CodeInternalError
 	// CodeMissingCapability answers a request that needs a capability which its client did not declare (since 2026-07-28).
@@ -111,7 +111,7 @@ const (
 )
 
 // Extends reports whether the client declared an extension: "an empty object indicates support" (2026-07-28
-// basic/versioning), and what is no object does not.
+// basic/versioning), and anything but an object does not.
 func (c *ClientCapabilities) Extends(id string) bool {
 	_, ok := c.Extensions[id].(map[string]any)
 	return ok

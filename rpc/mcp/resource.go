@@ -3,7 +3,7 @@ package mcp
 // CodeResourceNotFound is the error of the handshake versions for a resource that is not there (server/resources, "Error Handling").
 const CodeResourceNotFound = -32002
 
-// MetaNext is the position to go on from behind what a resource's contents show.
+// MetaNext is the position to go on from, after what a resource's contents show.
 const MetaNext = "runnel/next"
 
 // ResourcesCapability is capabilities.resources.

@@ -28,7 +28,7 @@ func appendEights(dst, text []byte, n int) (_, rest []byte) {
 			break
 		}
 		left := 8
-		// What comes first in eight is written with all that follows it, and so is each escape: the next one overwrites what is too much.
+		// The first bytes of eight are written with all that follows them, and so is each escape: the next one overwrites what is too much.
 		for marks := suspects(eight); marks != 0; {
 			binary.LittleEndian.PutUint64(out[at:], eight)
 			plain := bits.TrailingZeros64(marks) &^ 7 // bits before the first mark
@@ -77,13 +77,13 @@ const (
 	// lineEnds is the first byte of U+2028 and U+2029 (and of 4,094 others).
 	lineEnds = 0xE2
 
-	// Of each of eight bytes.
+	// The lowest and the highest bit of each of eight bytes.
 	lowest, highest = 0x0101010101010101, 0x8080808080808080
 )
 
-// suspects marks the bytes of eight that are escaped, by their highest bit: all of those, and perhaps plain ones behind them. None that is not ASCII.
+// suspects marks the bytes of eight that are escaped, by their highest bit: all of those, and perhaps plain ones after them, but only ASCII.
 func suspects(eight uint64) uint64 {
-	// Of a byte below 0x80 the highest bit is set by taking away more than it is, and by adding one to 0x7F. 0x22 is the quote:
+	// The highest bit of a byte below 0x80 is set by taking away more than it is, and by adding one to 0x7F. 0x22 is the quote:
 	// with 2 flipped it is 0x20, and what was below 0x20 still is.
 	controlOrQuote := (eight ^ 2*lowest) - 0x21*lowest
 	backslash := (eight ^ '\\'*lowest) - lowest

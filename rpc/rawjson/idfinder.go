@@ -33,7 +33,7 @@ func (s *IDFinder) ID() []byte {
 func (s *IDFinder) Feed(b []byte) {
 	for i := 0; i < len(b); i++ {
 		if s.inString && !s.escaped && !s.isKey && !s.taking {
-			// What makes a line long is mostly the inside of strings.
+			// A long line is mostly the inside of strings.
 			n := bytes.IndexAny(b[i:], "\"\\")
 			if n < 0 {
 				return

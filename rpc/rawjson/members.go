@@ -12,7 +12,7 @@ type Members struct {
 	Name   []byte // unescaped
 	Value  []byte
 
-	rest []byte // behind the brace or the last value
+	rest []byte // after the brace or the last value
 }
 
 // MembersOf begins a walk over an object.
@@ -49,7 +49,7 @@ func EachMember(object []byte, f func(name, value []byte) bool) {
 type Elements struct {
 	Value []byte
 
-	rest []byte // behind the bracket or the last value
+	rest []byte // after the bracket or the last value
 }
 
 // ElementsOf begins a walk over an array.

@@ -8,7 +8,7 @@
 // Words:
 //
 //	lease     a locked file in alive/ that says that a process lives; its name is the keeper of the tasks that the process runs
-//	stretch   a row of output: up to 64 KiB of a log (partials.Stretch)
+//	stretch   a row of output: up to 64 KiB of a log (partials.Extent)
 //	keeping   one task's output as the database has it
 //	hidden    a row of a run without a handle, which nobody finds
 //	orphaned  a task whose keeper is gone; who finds one ends it as failed

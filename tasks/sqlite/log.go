@@ -158,7 +158,7 @@ func (k *keeping) Load(ctx context.Context, pos int64, limit int) ([]partials.Ex
 // checkExtent finds what is wrong with a row of output after position last.
 func checkExtent(s *partials.Extent, stop, last int64) error {
 	if s.Start < last || stop != s.End() {
-		return fmt.Errorf("a row from %d to %d of %d bytes behind %d", s.Start, stop, len(s.Data), last)
+		return fmt.Errorf("a row from %d to %d of %d bytes after %d", s.Start, stop, len(s.Data), last)
 	}
 	return s.Check()
 }

@@ -106,7 +106,7 @@ func (d *database) recover(keeper string) error {
 // remains is a task that was cut off: its result is the end of its output, and that it was cut off.
 func (d *database) remains(ctx context.Context, r *row, message string) *tasks.Task {
 	var end sql.NullInt64
-	_ = d.read.QueryRowContext(ctx, "SELECT max(stop) FROM log WHERE task = ?", r.number).Scan(&end) // what can be read is shown
+	_ = d.read.QueryRowContext(ctx, "SELECT max(stop) FROM log WHERE task = ?", r.number).Scan(&end) // the part that can be read is shown
 	log := partials.Stored(d.output(r), end.Int64)
 	result := &mcp.CallToolResult{IsError: true, Content: tasks.Remains(ctx, log)}
 	gone := mcp.Text(message)

@@ -60,7 +60,7 @@ func pages(t *testing.T, s tasks.State) {
 	}
 }
 
-// What is somebody else's, expired or unknown is not found.
+// A task that is somebody else's, expired or unknown is not found.
 func hides(t *testing.T, s tasks.State) {
 	old := Ended(Logged("old"), mcp.TaskCompleted, "done")
 	old.CreatedAt = time.Now().Add(-time.Hour)

@@ -13,7 +13,7 @@ import (
 )
 
 // template is a string with placeholders: an element of an argv, or a command's stdin.
-// What fills it never passes through a shell, so a value cannot become more than the text it is.
+// Its values never pass through a shell, so none can become more than the text it is.
 type template struct {
 	text  []string // text[i] stands before names[i], the last one after them all
 	names []string

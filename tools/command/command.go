@@ -42,7 +42,7 @@ type Command struct {
 	outputs      *schema.Checker // checks what is printed; nil = any object
 
 	slots chan struct{}  // holds one element per running call; nil = no limit
-	queue *process.Slots // of a supervisor: instead of slots, for the calls in all processes
+	queue *process.Slots // a supervisor's, instead of slots: for the calls in all processes
 }
 
 var _ tools.Kind = (*Command)(nil)

@@ -17,7 +17,7 @@ type inputs struct {
 	schema   json.RawMessage            // the JSON Schema that tools/list shows
 	whole    bool                       // "input" is that schema, and not only its properties
 	names    []string                   // the declared properties, in the order they were written
-	defaults map[string]json.RawMessage // of the properties that have one
+	defaults map[string]json.RawMessage // by property
 	arrays   map[string]bool            // the properties that are of type array
 	used     []string                   // the properties that a template has
 }
@@ -34,7 +34,7 @@ func parseInputs(input config.Object, required []string) (*inputs, error) {
 		return nil, &config.Error{Key: "input", Problem: "is no mapping", Allowed: "properties, or a JSON Schema of type object"}
 	}
 
-	if !utf8.Valid(input) { // of a caller in Go: a file that is not is refused before
+	if !utf8.Valid(input) { // from a caller in Go: a file that is not UTF-8 is refused before
 		return nil, &config.Error{Key: "input", Problem: "is not UTF-8"}
 	}
 

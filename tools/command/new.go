@@ -88,7 +88,7 @@ func New(name string, conf config.Command, env config.Environment) (*Command, er
 	}
 	dir, vars, err := env.Inherit(c.config.Dir, c.config.Env)
 	c.dir = dir
-	c.env = sync.OnceValue(func() []string { return c.environment(vars) }) // of a tool that is called
+	c.env = sync.OnceValue(func() []string { return c.environment(vars) }) // made at the first call
 	return c, err
 }
 

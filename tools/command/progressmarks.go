@@ -82,7 +82,7 @@ func rarity(b byte) int {
 
 // progressMarks finds how far a command is in what it prints. It looks at whole lines, and at the
 // unfinished one only where a \r has begun it: that is a line that is redrawn, and its end comes late or never.
-// Of one read only the last mark is reported.
+// Only the last mark of one read is reported.
 type progressMarks struct {
 	marks  *regexp.Regexp
 	needed byte // a line without it has no mark; 0 if there is no such

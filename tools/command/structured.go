@@ -14,7 +14,7 @@ import (
 const (
 	structuredNone    = "none"
 	structuredSummary = "summary" // the output and what became of the command
-	structuredJSON    = "json"    // what the command printed
+	structuredJSON    = "json"    // the object that the command printed
 )
 
 // maxStructured is how much structuredContent may take, in bytes of JSON: beside it the same stands as text.

@@ -51,7 +51,7 @@ func (c *Call) Notification(method string, params json.RawMessage) bool {
 	c.task.speaks()
 	if method == "notifications/tasks/status" || method == "notifications/tasks" {
 		var t mcp.DetailedTask
-		_ = rawjson.Unmarshal(params, &t) // what is of the wrong type reads as absent
+		_ = rawjson.Unmarshal(params, &t) // a member of the wrong type reads as absent
 		c.task.state(&t)
 		c.task.wake()
 	}
@@ -125,7 +125,7 @@ func (c *Call) params(call *Params) json.RawMessage {
 // send sends the request and returns its first response.
 func (c *Call) send(ctx context.Context, call *Params, params json.RawMessage) (raw json.RawMessage, kind tracker.Answer, err error) {
 	t := &c.task
-	first := make(chan tracker.Answer, 1) // of several responses
+	first := make(chan tracker.Answer, 1) // the first of several responses
 	raw, err = t.client.Do(ctx, &rpc.Request{Method: "tools/call", Params: params, Capabilities: call.Capabilities, Until: t.all, OnResponse: func(response rpc.Response) bool {
 		if response.Err != nil {
 			t.tracker.Finish(tracker.Failed, response.Err.Message)
@@ -163,7 +163,7 @@ func (c *Call) handedOver(result json.RawMessage) string {
 			Related mcp.RelatedTask `json:"io.modelcontextprotocol/related-task"` // which a tool that tells of a task does not have
 		} `json:"_meta"`
 	}
-	_ = json.Unmarshal(result, &m) // what is of the wrong type reads as absent
+	_ = json.Unmarshal(result, &m) // a member of the wrong type reads as absent
 	if v := c.task.client.Version(); !v.Tasks && !v.Stateless || m.Meta.Task.Status != mcp.TaskWorking || m.Meta.Task.TaskID != m.Meta.Related.TaskID {
 		return ""
 	}

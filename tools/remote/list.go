@@ -21,7 +21,7 @@ const (
 	maxListRead  = 32 << 20
 	// maxCursor is how long a cursor may be: it is sent back.
 	maxCursor = 64 << 10
-	// maxUnreadable is how many entries of a list are named that are no tools.
+	// maxUnreadable is how many entries of a list that are not tools are named.
 	maxUnreadable = 20
 )
 
@@ -48,7 +48,7 @@ func ReadList(ctx context.Context, client *rpc.Client, method, member string) (e
 			})
 		}
 		if len(list) > 0 && list[0] != '[' {
-			return nil, false, fmt.Errorf("%s: %s is no array", method, member)
+			return nil, false, fmt.Errorf("%s: %s is not an array", method, member)
 		}
 		if len(list) > 0 {
 			rawjson.EachElement(list, func(entry []byte) bool {
@@ -86,7 +86,7 @@ func ListTools(ctx context.Context, client *rpc.Client) (list []mcp.Tool, err er
 	return list, err
 }
 
-// ReadTools reads the entries of a list of tools, and tells apart the first of those that are no tools.
+// ReadTools reads the entries of a list of tools, and returns the first of those that are not tools apart.
 func ReadTools(entries []json.RawMessage) (list []mcp.Tool, unreadable []json.RawMessage) {
 	for _, raw := range entries {
 		var t mcp.Tool

@@ -14,13 +14,13 @@ import (
 // Options say who wants to hear what of a call. All functions but Ask are called where something comes: on the goroutine that
 // reads the connection, on Run's and on those beside it. Content and Gap are called one at a time, in order. None may wait for the server.
 type Options struct {
-	Token json.RawMessage // of the call, for its progress and its partials; one of its own on the connection
+	Token json.RawMessage // the call's, for its progress and its partials; one of its own on the connection
 
 	Whole bool // the result is wanted whole: no partials that it then leaves out (PR #383)
 
 	Content func(items []json.RawMessage, replaces bool) // see tracker.Options
 	Gap     func(tracker.Gap)                            // likewise
-	Status  func(status mcp.TaskStatus, message string)  // of a task that has not ended; nil = nobody wants it
+	Status  func(status mcp.TaskStatus, message string)  // called for a task that has not ended; nil = nobody wants it
 	Cancel  func()                                       // the server is about to be told; nil = nobody wants it
 	// Ask puts a question, the params of elicitation/create, to the user. An error of a call that was answered with the
 	// question is the call's; one of a task's question cancels the question.
@@ -36,7 +36,7 @@ type Params struct {
 	Arguments json.RawMessage // an object
 	// Task augments the call with a task (2025-11-25 only); nil = it is made plainly, and in the stateless era the server decides.
 	Task *mcp.TaskMetadata
-	// Of the stateless era: the capabilities of the client for this call, nil = those of the connection; and the level from
+	// In the stateless era: the capabilities of the client for this call, nil = those of the connection; and the level from
 	// which on the server may send log lines with it, "" = it sends none.
 	Capabilities *mcp.ClientCapabilities
 	LogLevel     string

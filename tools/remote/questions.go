@@ -23,7 +23,7 @@ type questions struct {
 
 	mu       sync.Mutex
 	answered map[string]bool // those of a task, by key
-	open     int             // of them
+	open     int             // how many of them wait for an answer
 }
 
 // canPut reports whether a request of the server's can be put to anybody.
@@ -106,7 +106,7 @@ func (a *Asked) Answer(ctx context.Context, params json.RawMessage, put func(con
 		})
 	}
 	asked.Wait()
-	// What the server has not given this time is left out: a client must not make up a requestState.
+	// A requestState that the server has not given this time is left out: a client must not make up a requestState.
 	var state any
 	if a.RequestState != "" {
 		state = a.RequestState

@@ -12,7 +12,7 @@ type Stripper struct {
 
 	state stripState
 	cr    bool   // one \r or more have been read, and what they mean depends on the next byte
-	buf   []byte // what Filter returned last
+	buf   []byte // the text that Filter returned last
 }
 
 type stripState uint8

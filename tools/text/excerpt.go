@@ -16,9 +16,9 @@ type excerpt struct {
 	max int // size of the head; bytes of the tail that are kept at least
 
 	head stretch
-	size int // of head
+	size int // the head's
 	full bool
-	tail stretch // what did not go into the head, or the end of it
+	tail stretch // the text after the head, or the end of it
 	gone bool    // there was more between head and tail
 }
 
@@ -80,7 +80,7 @@ func (e *excerpt) cut(limit int, end int64, words func(Gap) string) string {
 		size += newline
 	}
 	tail, from := &e.tail, 0
-	if !e.gone { // what is left of the head belongs to it
+	if !e.gone { // the rest of the head belongs to it
 		tail = &stretch{}
 		e.head.each(tail.add)
 		e.tail.each(tail.add)

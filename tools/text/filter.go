@@ -24,7 +24,7 @@ type Filter struct {
 	To Sink // set before the first Write
 
 	line []byte
-	over bool // what comes next draws over the line
+	over bool // the next text draws over the line
 
 	grep    *regexp.Regexp // nil: all lines match
 	context int

@@ -32,17 +32,17 @@ type call struct {
 	client  *rpc.Client
 	silence *silence
 	in      *tools.Call
-	caller  *rpc.Caller // of in
+	caller  *rpc.Caller // the client that sent in
 	out     *tools.Output
 	task    *mcp.TaskMetadata
 	token   json.RawMessage
 	remote  *remote.Call
 
-	streams atomic.Bool // content comes in a dialect: messages about the work are no output
+	streams atomic.Bool // content comes in a dialect: messages about the work are not output then
 
 	mu   sync.Mutex
 	said string   // the status message that was output last
-	came streamed // of a plain call of the handshake era
+	came streamed // in a plain call of the handshake era
 }
 
 // follow makes what follows the call.
@@ -132,7 +132,7 @@ func (c *call) progress(params json.RawMessage) {
 	rawjson.EachMember(params, func(name, value []byte) bool {
 		switch string(name) {
 		case "progress":
-			done, _ = strconv.ParseFloat(string(value), 64) // what is of the wrong type reads as absent
+			done, _ = strconv.ParseFloat(string(value), 64) // a value of the wrong type reads as absent
 		case "total":
 			total, _ = strconv.ParseFloat(string(value), 64)
 		case "message":
@@ -220,7 +220,7 @@ func (s *streamed) add(items []mcp.ContentBlock) {
 			fallthrough
 		case ok:
 			_, _ = s.text.Write([]byte(t)) // never fails
-		case s.size < mcp.MaxContent: // what comes after that would not fit into a result
+		case s.size < mcp.MaxContent: // more would not fit into a result
 			s.flush()
 			s.content, s.size = append(s.content, item), s.size+len(item)
 		}

@@ -22,7 +22,7 @@ type definition struct {
 	config    config.Upstream
 	dir       string
 	env       []string
-	version   string // of runnel, which the server is told
+	version   string // runnel's, which the server is told
 	hungAfter time.Duration
 	times     times
 	log       zerolog.Logger

@@ -13,7 +13,7 @@ import (
 var errHung = errors.New("the server hangs: while a call was silent it left a ping unanswered")
 
 // silence tells a server that hangs from one that works: it owes answers, has sent nothing for a while, and then leaves a ping unanswered for
-// the hungAfter of its config. What it has sent and runnel's own client has not taken yet is no silence of the server's: its reader waits then.
+// the hungAfter of its config. Output that runnel's own client has not taken yet does not count as silence of the server: its reader waits then.
 type silence struct {
 	began   time.Time
 	seen    atomic.Int64 // when the server sent something last, in nanoseconds since began
@@ -32,7 +32,7 @@ func (s *silence) owe() (paid func()) {
 	return func() { s.owed.Add(-1) }
 }
 
-// deliver writes to the output of a call and waits where runnel's own client is too far behind. Mostly it is the link's reader that does.
+// deliver writes to the output of a call and waits where runnel's own client lags too far. Mostly it is the link's reader that does.
 func (s *silence) deliver(write func()) {
 	s.waiting.Add(1)
 	write()

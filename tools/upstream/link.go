@@ -19,7 +19,7 @@ import (
 // link is one connection to a server, and the calls on it. What comes is handed out by the client's reader; where a call's
 // output waits for runnel's own client, the reader waits, and with it the server: nothing is kept that is not delivered.
 //
-// What a server sends belongs to one of the calls: it names the call's token, or the task that the call has become. For what names
+// Each message of a server belongs to one of the calls: it names the call's token, or the task that the call has become. For one that names
 // neither, each kind of message has its own rule.
 type link struct {
 	*definition
@@ -137,7 +137,7 @@ func (l *link) notification(method string, params json.RawMessage) {
 			c.remote.Notification(method, params)
 			return
 		}
-		// Of a task whose handle has not come yet, or of nothing.
+		// It belongs to a task whose handle has not come yet, or to nothing.
 		for _, c := range l.inFlight() {
 			if c.remote.Tracker().TaskID() == "" {
 				c.remote.Notification(method, params)

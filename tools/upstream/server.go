@@ -35,12 +35,12 @@ type Server struct {
 	begin   sync.Once
 	settled chan struct{} // closed when the tools are known, when the first start has failed, or when it takes too long
 
-	// Of the Set that it belongs to, and guarded by that one's lock.
+	// Owned by the Set that it belongs to, and guarded by that one's lock.
 	session *session        // set before it can be called
 	subs    *subscriptions  // likewise
 	told    bool            // it has said what it has, or it is not started again
-	catalog *catalog        // what it has, or had when it ran last; nil: not known, or it is not started again
-	tools   []tools.Tool    // of it that are wanted
+	catalog *catalog        // its lists, or those of when it ran last; nil: not known, or it is not started again
+	tools   []tools.Tool    // those that the config wants
 	clashes map[string]bool // names that were taken, and warned of
 
 	mu      sync.Mutex

@@ -20,7 +20,7 @@ import (
 type session struct {
 	mu    sync.Mutex
 	first *rpc.Caller // who asked for anything first: servers are told what it can do; nil: nobody yet
-	open  *rpc.Caller // of the handshake era; nil: there is none
+	open  *rpc.Caller // the client of the handshake era; nil: there is none
 	level string      // from which on servers shall send log messages; "": nobody has said
 }
 

@@ -25,11 +25,11 @@ type Set struct {
 	shown   atomic.Bool // somebody has seen a list
 	session session
 
-	promptChanges, resourceChanges rpc.Broadcast // of its lists
+	promptChanges, resourceChanges rpc.Broadcast // told when its lists change
 
 	mu      sync.RWMutex // taken before that of Tools
 	servers []*Server    // by name
-	lists   lists        // of what they have beside tools
+	lists   lists        // prompts, resources and templates, joined
 	dir     string       // see KeepIn
 	closed  bool
 }

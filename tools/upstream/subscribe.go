@@ -22,14 +22,14 @@ type subscriptions struct {
 	log zerolog.Logger
 
 	mu     sync.Mutex
-	client *rpc.Client // of the newest connection; nil before the first
+	client *rpc.Client // the newest connection's; nil before the first
 	byURI  map[string]*subscription
 }
 
 // subscription is one resource. The server is asked once, however many listen.
 type subscription struct {
 	tell   []*func(params json.RawMessage)
-	cancel context.CancelFunc // of the subscriptions/listen of a server of the stateless era; nil: there is none
+	cancel context.CancelFunc // ends the subscriptions/listen of a server of the stateless era; nil: there is none
 }
 
 // add begins to listen to a resource. tell gets the params of each notifications/resources/updated; it must not wait.
@@ -112,7 +112,7 @@ func (s *subscriptions) leave(uri string, t *func(json.RawMessage)) {
 	default:
 		ctx, cancel := context.WithTimeout(client.Context(), unsubscribeTime)
 		defer cancel()
-		_ = client.Call(ctx, "resources/unsubscribe", mcp.ResourceParams{URI: uri}, nil) // what still comes is dropped
+		_ = client.Call(ctx, "resources/unsubscribe", mcp.ResourceParams{URI: uri}, nil) // later updates are dropped
 	}
 }
 
