@@ -77,6 +77,7 @@ func (a *audience) prepare(run *tasks.Run) {
 	run.SilenceBy(func() {
 		a.current.Load().silence()
 		a.withdraw()
+		a.current.Load().silence() // of a call that has come back meanwhile; what comes back later finds a.end
 	})
 }
 

@@ -108,6 +108,9 @@ func (s *service) deliverRest(c *rpc.Caller, a *audience, from int64) *delivery 
 	d := &delivery{audience: a, caller: c, spelling: chooseSpelling(c, false, ""), from: from, o: &s.o}
 	d.open()
 	a.current.Store(d)
+	if a.end.IsSet() { // it was cut off while it was parked
+		d.silence()
+	}
 	return d
 }
 
