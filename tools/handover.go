@@ -22,7 +22,7 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 	}
 	if err := run.Promote(ctx); err != nil {
 		if !errors.Is(err, tasks.ErrEnded) {
-			s.o.Log.Warn().Err(err).Str("taskId", run.ID()).Msg("a long call cannot be handed over: it waits on")
+			s.o.Log.Warn().Err(err).Str("taskId", run.ID()).Msg("a long call cannot be handed over: it goes on waiting")
 		}
 		return nil
 	}

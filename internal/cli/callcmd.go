@@ -44,8 +44,8 @@ func (i *invocation) callCommand(serveFlags *pflag.FlagSet) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "call [flags] TOOL [KEY=VALUE...] [-- SERVER [ARGUMENT...]]",
 		Short: "Call a tool and show its output as it arrives",
-		Long: `Calls a tool that runnel serves with the same flags and config. Behind -- stands the command of any other MCP server that speaks on
-stdin and stdout; then the tool is one of that server. Output goes to stdout as it arrives, progress and errors go to stderr.
+		Long: `Calls a tool that runnel serves with the same flags and config. After -- comes the command of any other MCP server that speaks on
+stdin and stdout; then the tool is one of that server's. Output goes to stdout as it arrives, progress and errors go to stderr.
 
 An argument is KEY=VALUE; KEY=@FILE takes the content of a file (KEY=@@x is the text @x). Give a KEY several times to fill an array,
 or give the array as JSON. "runnel call TOOL --help" shows what a tool takes.
@@ -64,7 +64,7 @@ arguments, 130 that it was ended by Ctrl-C. The other flags of runnel serve are 
 			case len(own) == 0:
 				return misuse(cmd, "runnel call: which tool?")
 			case o.detach && len(server) > 0:
-				return misuse(cmd, "runnel call: --detach is for runnel's own tools: a server behind -- ends with this call, and its tasks with it")
+				return misuse(cmd, "runnel call: --detach is for runnel's own tools: a server after -- ends with this call, and its tasks with it")
 			case o.detach && (o.noTask || o.mode.Word != "" || o.protocol.Word != "" || o.timeout > 0):
 				return misuse(cmd, "runnel call: --detach does not go with --no-task, --mode, --protocol or --timeout: it leaves when the task runs")
 			case o.noTask && (o.task || o.mode.Word != ""):
@@ -90,14 +90,14 @@ arguments, 130 that it was ended by Ctrl-C. The other flags of runnel serve are 
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&o.object, "json", "", "arguments as a JSON `OBJECT`; KEY=VALUE wins over it")
-	flags.BoolVar(&o.task, "task", false, "call it as a task; an error if that cannot be")
+	flags.BoolVar(&o.task, "task", false, "call it as a task, or fail")
 	flags.BoolVar(&o.noTask, "no-task", false, "call it without a task")
 	flags.Var(o.mode, "mode", "ask for the response `MODE` immediate, streaming or task (SEP-1905)")
 	o.output = outputFlag(flags, "json (the result on one line)", "ndjson (every message received)")
 	flags.Var(o.progress, "progress", "`WHEN` to show progress on stderr: auto (on a terminal), always, never")
 	flags.Var((*span)(&o.timeout), "timeout", "cancel the call after this `DURATION`; 0 = never")
-	flags.BoolVar(&o.ask, "ask", false, "ask you what the tool asks (the default on a terminal)")
-	flags.BoolVar(&o.yes, "yes", false, "say yes to what the tool asks, with the values that it proposes")
+	flags.BoolVar(&o.ask, "ask", false, "put the tool's questions to you (the default on a terminal)")
+	flags.BoolVar(&o.yes, "yes", false, "answer yes to the tool's questions, with the values that it proposes")
 	flags.BoolVar(&o.summary, "summary", false, "at the end, say on stderr how much output came, and when")
 	flags.BoolVar(&o.detach, "detach", false, "start it as a task that goes on by itself, print its id and leave")
 	flags.Var(o.protocol, "protocol", "speak this `VERSION` of the protocol; else the newest that both sides know")

@@ -42,7 +42,7 @@ func (i *invocation) dial(cmd *cobra.Command, server []string, o rpc.DialOptions
 	if len(server) > 0 {
 		for _, flag := range []string{"config", "tool", "selftest"} {
 			if i.Options.From[flag] == "--"+flag {
-				return nil, nil, misuse(cmd, "--%s says what runnel itself serves: it does not go with a server behind --", flag)
+				return nil, nil, misuse(cmd, "--%s says what runnel itself serves: it does not go with a server after --", flag)
 			}
 		}
 		o.Command, o.Env, o.Stderr = server, i.Env, i.Stderr

@@ -42,7 +42,7 @@ func (i *invocation) doctorCommand(serveFlags *pflag.FlagSet) *cobra.Command {
 		Use:   "doctor",
 		Short: "Check that runnel can work here: config, commands, other servers, state, a session",
 		Long: `Checks the config file and the state directory, looks for the commands of the tools, starts each server under "upstreams" and says
-what it answers, and serves itself a short session in each era of the protocol. Give it the same flags as the host gives runnel, and it sees what
+what it answers, and holds a short session with itself in each era of the protocol. Give it the same flags as the host gives runnel, and it sees what
 the host would get. The exit code is 1 if something is wrong.
 
 With --host it serves one tool, doctor, to the host that starts it. The tool says what that host can do: tasks, partial output,

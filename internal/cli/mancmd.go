@@ -16,7 +16,7 @@ func manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "man DIR",
 		Short:   "Write the man pages into a directory",
-		Long:    "Writes a man page of each command into DIR, which is made if it is not there.",
+		Long:    "Writes a man page for each command into DIR, and makes DIR if it does not exist.",
 		Example: "  runnel man ~/.local/share/man/man1 && man runnel-call",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {

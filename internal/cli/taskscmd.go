@@ -21,8 +21,8 @@ func (i *invocation) tasksCommand(serveFlags *pflag.FlagSet) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tasks COMMAND",
 		Short: "Look at the tasks of all hosts on this machine, and end them",
-		Long: `Shows the tasks that are kept on this machine, also those that other runnels are running right now for their hosts. A
-call that a host waits for is among them while it runs. An id may be cut short, as long as no other one begins the same.`,
+		Long: `Shows the tasks that are kept on this machine, including those that other runnels are running right now for their hosts. A
+call that a host waits for is among them while it runs. The beginning of an id is enough, as long as no other id begins with it.`,
 		Example: `  # what is running?
   runnel tasks list
 
@@ -65,7 +65,7 @@ func (i *invocation) cancelCommand() *cobra.Command {
 
 func (i *invocation) waitCommand() *cobra.Command {
 	return i.aboutTask("wait ID", "Wait until a task has ended",
-		"Waits until the task has ended and says how. The exit code is as that of runnel call: the command's own, else 0, or 1 for an error.",
+		"Waits until the task has ended and says how. The exit code is like that of runnel call: the command's own, else 0, or 1 for an error.",
 		`  runnel tasks wait 4d8a && notify-send "the build is done"`,
 		func(cmd *cobra.Command, l *local, id string) error {
 			t, err := l.runner.Await(cmd.Context(), id)

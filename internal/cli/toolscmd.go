@@ -29,14 +29,14 @@ func (i *invocation) toolsCommand(serveFlags *pflag.FlagSet) *cobra.Command {
 		Use:   "tools [flags] [NAME] [-- SERVER [ARGUMENT...]]",
 		Short: "List the tools, or show one with its arguments",
 		Long: `Lists the tools that runnel serves with the same flags and config. With a NAME it shows that tool: what it does, its arguments, and
-how to call it. Behind -- stands the command of any other MCP server that speaks on stdin and stdout; then its tools are shown.`,
+how to call it. After -- comes the command of any other MCP server that speaks on stdin and stdout; then its tools are shown.`,
 		Example: `  # which tools are there?
   runnel tools
 
   # what does one of them do, and how is it called?
   runnel tools test
 
-  # those of another server
+  # the tools of another server
   runnel tools -- npx -y @modelcontextprotocol/server-everything
 
   # their names, for a script

@@ -23,12 +23,12 @@ func (i *invocation) trustCommand() *cobra.Command {
 		Use:   "trust [FILE]",
 		Short: "Let the runnel.yaml of this directory run its commands",
 		Long: `A runnel.yaml in the current directory starts programs, and it may have come with somebody else's files. So runnel leaves it out until
-you trust it. Read it first: this command shows it whole. It counts until the file changes; then runnel asks for trust again.
+you trust it. Read it first: this command shows all of it. Your trust lasts until the file changes; then runnel asks for it again.
 
 A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config directory need no trust.`,
 		Example: `  runnel trust
 
-  # of another directory
+  # the file of another directory
   runnel trust ~/src/app/runnel.yaml
 
   # which files are trusted? take that back
@@ -86,6 +86,6 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
 		},
 	}
 	cmd.Flags().BoolVar(&list, "list", false, "show the files that are trusted")
-	cmd.Flags().BoolVar(&remove, "remove", false, "trust the file no more")
+	cmd.Flags().BoolVar(&remove, "remove", false, "stop trusting the file")
 	return cmd
 }

@@ -10,8 +10,8 @@ func (i *invocation) wrapCommand(serveFlags *pflag.FlagSet) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wrap [flags] -- SERVER [ARGUMENT...]",
 		Short: "Serve another MCP server, with tasks, streaming and everything else that runnel adds",
-		Long: `Serves what another MCP server has: its tools run as tasks, and everything else is passed on. The server starts when something of it
-is needed. Its lists are kept with the tasks, so that the next runnel can answer at once.
+		Long: `Serves what another MCP server has: its tools run as tasks, and everything else is passed on. The server starts when it is first
+needed. Its lists are kept with the tasks, so that the next runnel can answer at once.
 
 No config file is read unless you name one; its tools then stand beside those of the server.`,
 		Example: `  runnel wrap -- npx -y @modelcontextprotocol/server-everything
@@ -22,7 +22,7 @@ No config file is read unless you name one; its tools then stand beside those of
 				err = noArguments(cmd, own)
 			}
 			if err == nil && len(server) == 0 {
-				err = misuse(cmd, "runnel wrap: which server? Its command stands behind --")
+				err = misuse(cmd, "runnel wrap: which server? Its command comes after --")
 			}
 			if err != nil {
 				return err

@@ -46,10 +46,10 @@ func (o *options) Register(flags *pflag.FlagSet) {
 		{flag: "sync-wait", path: "tasks.syncWait", usage: "after this `DURATION` a call goes on as a background task; 0 = never"},
 		{flag: "immediate-wait", path: "tasks.immediateWait", usage: "after this `DURATION` a call in immediate mode becomes a task"},
 		{flag: "fallback-tools", path: "fallbackTools", usage: "`WHEN` to list start_task, get_task_result, list_tasks and cancel_task:\nauto (for clients that cannot do tasks), always, never"},
-		{flag: "max-result", path: "tasks.maxResult", usage: "show a model `BYTES` of what a command prints; of more the head and the tail"},
-		{flag: "max-tasks", path: "tasks.maxLive", usage: "run `N` tasks at once at most"},
-		{flag: "max-in-flight", path: "limits.maxInFlight", usage: "answer `N` requests at once at most"},
-		{flag: "max-line", path: "limits.maxLine", usage: "refuse an incoming line of more `BYTES`, such as 512KiB"},
+		{flag: "max-result", path: "tasks.maxResult", usage: "show a model at most `BYTES` of what a command prints; of a longer output, its head and tail"},
+		{flag: "max-tasks", path: "tasks.maxLive", usage: "run at most `N` tasks at once"},
+		{flag: "max-in-flight", path: "limits.maxInFlight", usage: "answer at most `N` requests at once"},
+		{flag: "max-line", path: "limits.maxLine", usage: "refuse incoming lines longer than `BYTES`, such as 512KiB"},
 		{flag: "drain", path: "limits.drain", usage: "when the input has ended, let calls and tasks go on for this `DURATION`; -1 = until all are done"},
 	}
 	scratch := config.Default()
@@ -60,7 +60,7 @@ func (o *options) Register(flags *pflag.FlagSet) {
 	flags.Var(&o.metrics, "metrics", "serve metrics for Prometheus at `ADDR`, path /metrics; :PORT = for this machine only")
 	o.LogLevel = Choice{Words: []string{"debug", "info", "warn", "error"}, Word: "info"}
 	o.logFormat = *OneOf("auto", "json", "console")
-	flags.Var(&o.LogLevel, "log-level", "log what is of this `LEVEL` or graver to stderr: debug, info, warn, error")
+	flags.Var(&o.LogLevel, "log-level", "log messages of this `LEVEL` and above to stderr: debug, info, warn, error")
 	flags.Var(&o.logFormat, "log-format", "`FORMAT` of the log: json, console, or auto (console on a terminal)")
 }
 

@@ -49,7 +49,7 @@ func (s *State) Heed(ctx context.Context) (asked, fenced []string, err error) {
 func (d *database) fenced() (fenced []string, err error) {
 	retaken, err := d.lease.retake()
 	if retaken {
-		d.o.Log.Error().Str("file", d.lease.path).Msg("somebody has removed the file that says that this runnel lives; it is made anew")
+		d.o.Log.Error().Str("file", d.lease.path).Msg("somebody has removed the file that shows that this runnel is alive: making it again")
 	}
 	d.mu.Lock()
 	d.doubted = d.doubted || retaken

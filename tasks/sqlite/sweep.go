@@ -78,7 +78,7 @@ func (s *sweeper) evict(ctx context.Context) error {
 			return err
 		}
 		if n == 0 {
-			s.db.o.Log.Warn().Int64("bytes", used).Msg("the state is nearly full, and all of it is of tasks that have not ended")
+			s.db.o.Log.Warn().Int64("bytes", used).Msg("the state is nearly full of tasks that have not ended")
 			return nil
 		}
 	}

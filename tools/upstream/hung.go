@@ -62,7 +62,7 @@ func (s *silence) watch(client *rpc.Client, def *definition) {
 		if next <= 0 {
 			next = def.times.pingAfter
 			if def.hungAfter > 0 && s.owed.Load() > 0 && !s.pings(client, def.hungAfter) {
-				def.log.Error().Stringer("after", def.hungAfter).Msg("upstream hangs: it is given up")
+				def.log.Error().Stringer("after", def.hungAfter).Msg("upstream hangs: giving it up")
 				client.Abandon(errHung)
 				return
 			}

@@ -97,7 +97,7 @@ func (l *link) listen() {
 	filter := &mcp.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true}
 	err := l.client.Call(l.client.Context(), "subscriptions/listen", mcp.ListenParams{Notifications: filter}, nil)
 	if err != nil && l.client.Err() == nil {
-		l.log.Debug().Err(err).Msg("upstream tells of no changes of its list")
+		l.log.Debug().Err(err).Msg("upstream does not announce changes of its lists")
 	}
 }
 
@@ -122,7 +122,7 @@ func (l *link) notification(method string, params json.RawMessage) {
 		c := l.only(params)
 		if c == nil {
 			l.session.logMessage(nil, params)
-			l.log.Debug().Bytes("says", params[:min(len(params), maxLogLine)]).Msg("upstream, of no call or of one of several")
+			l.log.Debug().Bytes("says", params[:min(len(params), maxLogLine)]).Msg("upstream says something outside of any single call")
 			return
 		}
 		l.session.logMessage(c.caller, params)

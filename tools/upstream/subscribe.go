@@ -73,7 +73,7 @@ func (s *subscriptions) ask(ctx context.Context, client *rpc.Client, uri string)
 		defer cancel()
 		_, err := client.Do(listening, &rpc.Request{Method: "subscriptions/listen", Params: mcp.ListenParams{Notifications: &mcp.SubscriptionFilter{ResourceSubscriptions: []string{uri}}}})
 		if err != nil && listening.Err() == nil {
-			s.log.Debug().Err(err).Str("uri", uri).Msg("upstream does not tell of a resource")
+			s.log.Debug().Err(err).Str("uri", uri).Msg("upstream does not announce changes of a resource")
 		}
 	}()
 	return nil
