@@ -34,6 +34,7 @@ type question struct {
 	meta       map[string]any // goes into its cancellation
 	onResponse func(Response) (more bool)
 
+	sent     bool // before, there is nothing to answer: the Conn would drop it, and who asked would wait for ever
 	answered bool // the Conn has its first answer, or will have it at once
 }
 
@@ -44,6 +45,16 @@ func (o *outgoing) add(q *question) (id uint64) {
 	o.last++
 	o.waiting[o.last] = q
 	return o.last
+}
+
+// send notes that a question is about to be sent.
+func (o *outgoing) send(rawID []byte) {
+	id, _ := strconv.ParseUint(string(rawID), 10, 64) // we have numbered it
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if q := o.waiting[id]; q != nil {
+		q.sent = true
+	}
 }
 
 // forget drops all further answers to a question.
@@ -57,7 +68,7 @@ func (o *outgoing) forget(id uint64) {
 func (o *outgoing) answer(id uint64) (q *question, first bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if q = o.waiting[id]; q == nil {
+	if q = o.waiting[id]; q == nil || !q.sent {
 		return nil, false
 	}
 	first, q.answered = !q.answered, true

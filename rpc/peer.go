@@ -157,12 +157,13 @@ func (p stream) Handle(_ context.Context, _ *jsonrpc2.Conn, req *jsonrpc2.Reques
 	p.role.request(p.incoming.call(req.ID.Num), req.Method)
 }
 
-// WriteObject queues what the Conn sends: requests of ours.
+// WriteObject queues what the Conn sends: requests of ours. From now on the Conn knows them, and they can be answered.
 func (p stream) WriteObject(obj any) error {
 	b, err := json.Marshal(obj)
 	if err != nil {
 		return err
 	}
+	p.outgoing.send(rawjson.Member(b, "id"))
 	return p.w.queue(append(b, '\n'), 0)
 }
 

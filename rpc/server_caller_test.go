@@ -124,6 +124,35 @@ func TestTakenBackQuestionsAreForgotten(t *testing.T) {
 	})
 }
 
+// early is a question's params; while they are encoded the client answers.
+type early struct{ answer func() }
+
+func (e early) MarshalJSON() ([]byte, error) {
+	e.answer()
+	return []byte(`{}`), nil
+}
+
+// An answer that is there before its question answers nothing.
+func TestAnswerBeforeTheQuestion(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := NewServer(nil)
+		var p *testPeer
+		s.Handle(Handshake, "ask", func(ctx context.Context, c *Caller, _ json.RawMessage) (any, error) {
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			return nil, c.Request(ctx, "elicitation/create", early{func() {
+				p.send(`{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}`)
+				time.Sleep(time.Millisecond) // until it has been taken
+			}}, nil)
+		})
+		p = open(t, s, newest())
+		p.send(`{"jsonrpc":"2.0","id":7,"method":"ask"}`)
+		time.Sleep(2 * time.Second)
+		p.want(`"elicitation/create"`, `"notifications/cancelled"`, `"id":7,"error"`)
+		p.bye()
+	})
+}
+
 // What is asked and told again and again waits for a client that does not read: nothing piles up.
 func TestRepeatedQuestionsWaitForRoom(t *testing.T) {
 	bubble(t, func(t *testing.T) {
