@@ -331,6 +331,30 @@ func TestCancelOnTheWire(t *testing.T) {
 	})
 }
 
+// Requests that are given up are forgotten, here and in the Conn, though the server only tells of something else.
+func TestRecalledRequestsAreForgotten(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const many = 10
+		c := play(t, DialOptions{}, func(s *scripted) {
+			for range many {
+				s.want(`"method":"m"`)
+				s.want(`"method":"notifications/cancelled"`)
+				s.send(`{"jsonrpc":"2.0","method":"n"}`)
+			}
+		})
+		for range many {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_ = c.Call(ctx, "m", nil, nil)
+			cancel()
+		}
+		synctest.Wait()
+		if n := len(c.outgoing.recalled); n > 0 {
+			t.Errorf("%d of %d requests are still to be forgotten", n, many)
+		}
+		c.Close()
+	})
+}
+
 // An answer that is no response fails its request, which would wait for ever.
 func TestBrokenAnswers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -342,6 +366,7 @@ func TestBrokenAnswers(t *testing.T) {
 			`{"id":6,"error":{"code":-32601,"message":"method not found"}}`,
 			`{"jsonrpc":"2.0","id":7,"result":{"text":"` + "\xff" + `"}}`,
 			`{"jsonrpc":"2.0","id":8,"result":{},"result":{}}`,
+			`[1,{"id":9,"result":{}}]`,
 		}
 		c := play(t, DialOptions{}, func(s *scripted) {
 			for _, answer := range answers {

@@ -61,7 +61,7 @@ type role interface {
 	notification(e *envelope)
 	// array begins to go through an array of messages.
 	array(line []byte) (*batch, *Error)
-	// refuse gets a line that is not a message. It returns the error of the request that this was to answer, nil if it is not an answer.
+	// refuse gets what is not a message, nil if it is too long to keep. It returns the error of the request that this was to answer, nil if it is not an answer.
 	refuse(m *message, line []byte) *Error
 	// saw gets each line that is JSON.
 	saw(line []byte)
@@ -117,7 +117,9 @@ func (p stream) ReadObject(v any) (err error) {
 			<-p.drained
 			return io.EOF
 		}
-		text = p.take(&m, line)
+		if text = p.take(&m, line); text == nil { // notifications come without an end, too
+			text = p.outgoing.madeUp()
+		}
 	}
 	return v.(json.Unmarshaler).UnmarshalJSON(text)
 }
@@ -170,12 +172,12 @@ func (p stream) WriteObject(obj any) error {
 // Close does nothing: the roles end reading and writing themselves.
 func (p stream) Close() error { return nil }
 
-// next reads the next message.
+// next reads the next message. line is its text, nil if that is too long to keep.
 func (p *peer) next() (m message, line []byte, err error) {
 	for {
 		if p.rest != nil {
 			if p.rest.Next() {
-				return p.message(p.rest.Value), nil, nil
+				return p.message(p.rest.Value), p.rest.Value, nil
 			}
 			if p.batch != nil {
 				p.batch.start()
