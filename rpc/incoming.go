@@ -33,9 +33,10 @@ type incoming struct {
 }
 
 // slotPatience is how long ago a slot may have been taken or become free where the reader waits for the next one. Quick calls come
-// faster than they are answered when a script writes all of them at once. Once 50 ms have shown that calls are long, the next ones
-// are refused at once.
-const slotPatience = 50 * time.Millisecond
+// faster than they are answered when a script writes all of them at once. Once this time has shown that calls are long, the next ones
+// are refused at once. With 50 ms a busy machine of two cores, on which a process may not run for that long, refused 5 % of a burst of echo
+// calls. Longer is worse where slots do become free, but seldom: what comes after a call that waits, such as a cancellation, waits, too.
+const slotPatience = 250 * time.Millisecond
 
 // add numbers a request, whose id must not be in flight.
 func (f *incoming) add(c *call) *Error {

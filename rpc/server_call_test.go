@@ -260,7 +260,7 @@ func TestReaderWaitsForASlot(t *testing.T) {
 	})
 }
 
-// Calls above the limit are refused 50 ms after it was reached, and at once from then on. What was answered before is not held up.
+// Calls above the limit are refused slotPatience after it was reached, and at once from then on. What was answered before is not held up.
 func TestLongCallsAboveTheLimit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		srv := NewServer(&Options{MaxInFlight: 2})
