@@ -29,7 +29,7 @@ func (l *Log) Back(b Backing) {
 	l.backing, l.told = b, nothingDue
 	l.retain = min(l.retain, backedRetain)
 	l.share(false)
-	l.saved = max(l.saved, l.held.from())
+	l.saved = max(l.saved, l.from())
 	l.saver = cursor{pos: l.saved, cost: l.cost - (l.end - l.saved)}
 	l.savedCost = l.saver.cost
 	l.wakeAppends()

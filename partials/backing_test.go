@@ -570,7 +570,7 @@ func TestFollowedLogHasATail(t *testing.T) {
 	for range 2 * backedRetain / 100 {
 		grow(true, strings.Repeat("x", 100))
 	}
-	if n := l.Size() - l.held.from(); n < backedRetain || n > backedRetain+100 {
+	if n := l.Size() - l.from(); n < backedRetain || n > backedRetain+100 {
 		t.Errorf("memory keeps %d bytes, want %d", n, backedRetain)
 	}
 }

@@ -269,5 +269,5 @@ func (l *Log) Grown(ctx context.Context, size int64) error {
 func (l *Log) Held() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.held.size()
+	return l.size()
 }

@@ -27,7 +27,7 @@ func (l *Log) NewReader(pos int64) *Reader {
 	r := &Reader{log: l, cursor: cursor{pos: pos, ready: make(chan struct{}, 1), slow: true}}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if pos <= l.held.from() {
+	if pos <= l.from() {
 		r.cost = l.gone // Append does not wait for what is not in memory
 	} else {
 		r.cost = l.cost - (l.end - pos) // at most: small chunks after pos count more
@@ -135,7 +135,7 @@ func (r *Reader) load(ctx context.Context) error {
 		l.mu.Unlock()
 		return nil
 	}
-	backing, pos, end := l.backing, r.pos, l.held.from()
+	backing, pos, end := l.backing, r.pos, l.from()
 	l.mu.Unlock()
 
 	extents, err := backing.Load(ctx, pos, loadBytes)
@@ -162,7 +162,7 @@ func (r *Reader) load(ctx context.Context) error {
 func (r *Reader) leaveOut() {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
-	r.gap = r.log.held.from()
+	r.gap = r.log.from()
 }
 
 // needsLoad reports whether only the backing can have what r reads next. log.mu is held.
@@ -179,7 +179,7 @@ func (r *Reader) source() []*block {
 		}
 		r.loaded = nil
 	}
-	if r.log.backing != nil && !r.tail && r.pos < r.log.held.from() {
+	if r.log.backing != nil && !r.tail && r.pos < r.log.from() {
 		return nil
 	}
 	return r.log.blocks

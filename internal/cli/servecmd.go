@@ -24,5 +24,5 @@ func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
 	if err := i.readEnvironment(cmd); err != nil {
 		return err
 	}
-	return i.Setup.Serve(cmd.Context())
+	return i.Serve(cmd.Context())
 }

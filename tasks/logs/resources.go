@@ -87,7 +87,7 @@ func (s *server) listTemplates(ctx context.Context, c *rpc.Caller, params json.R
 		return nil, err
 	}
 	others := s.hasOthers(c)
-	if cursor != "" && !(others && s.o.Others.Ours(cursor)) {
+	if cursor != "" && (!others || !s.o.Others.Ours(cursor)) {
 		return nil, rpc.ErrCursor
 	}
 	var page []json.RawMessage
