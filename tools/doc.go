@@ -11,7 +11,8 @@
 // Goroutines: the one of a request waits for what there is to say first; one per run calls the tool; one per delivery writes its output,
 // and one gives signs of life to who asked for progress.
 //
-// Locks: delivery.mu and audience.mu are each taken alone; Registry.mu is never held across a call of a tool.
+// Locks: none of this package's is taken under another. delivery.mu is taken on the writer's goroutine, so nothing is waited for under it.
+// A textWriter's is held while the log takes a piece, which may wait for the client. Registry.mu is never held across a call of a tool.
 //
 //	call        one tools/call; it runs as a task, whatever its client is told
 //	delivery    what the client hears of a call through one request

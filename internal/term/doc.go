@@ -7,4 +7,8 @@
 //	text.go   a stranger's words made harmless; text cut to a line
 //
 // Nothing of a server or a tool reaches a terminal but through Printable, except the output of a tool itself.
+//
+// Goroutines: one moves the spinner of a View, and one reads stdin from an Asker's first question to the end of the process.
+//
+// Locks: Asker.turn, which is held while a question is open, before View.mu, which is held while the terminal is written to.
 package term

@@ -7,6 +7,8 @@
 // Sizes count text as it stands in JSON, where a control character takes six bytes and a quote two. Positions count the
 // bytes that were written, so they are positions of a task's log where that is what is written.
 //
+// It has no goroutines and no locks: whoever writes a text owns it.
+//
 // Where things stand:
 //
 //	which text is shown whole, which cut    Shaper.Text (shaper.go)
