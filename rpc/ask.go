@@ -33,7 +33,7 @@ func (p *peer) ask(ctx context.Context, q *question) (id uint64, answer json.Raw
 		p.outgoing.forget(id)
 		return id, nil, p.unanswered(ctx, err)
 	}
-	var text string
+	var text quoted
 	err = waiter.Wait(wait, &text)
 	if err != nil && err == wait.Err() && !p.outgoing.recall(id, q) { // an answer that is there counts, whatever else has happened
 		err = waiter.Wait(context.Background(), &text)
@@ -44,8 +44,9 @@ func (p *peer) ask(ctx context.Context, q *question) (id uint64, answer json.Raw
 		return id, json.RawMessage(text), nil
 	case errors.As(err, &failure):
 		e := &Error{Code: int(failure.Code), Message: failure.Message}
-		if failure.Data != nil {
-			_ = json.Unmarshal(*failure.Data, &e.Data)
+		var data quoted
+		if failure.Data != nil && json.Unmarshal(*failure.Data, &data) == nil && len(data) > 0 {
+			e.Data = json.RawMessage(data)
 		}
 		return id, nil, e
 	}

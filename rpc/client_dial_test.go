@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -267,7 +269,7 @@ func TestSeveralResponses(t *testing.T) {
 			got = append(got, s)
 		}
 		c := play(t, DialOptions{
-			MaxLine:        200,
+			MaxLine:        250,
 			OnMessage:      func(line []byte) { raw = append(raw, string(line)) },
 			OnNotification: func(method string, params json.RawMessage) { note(method + string(params)) },
 		}, func(s *scripted) {
@@ -279,7 +281,7 @@ func TestSeveralResponses(t *testing.T) {
 			s.want(`"id":3`)
 			s.send(`{"jsonrpc":"2.0","id":3,"result":{"text":"` + strings.Repeat("x", 1000) + `"}}`)
 			s.want(`"id":4`)
-			s.send(`{"jsonrpc":"2.0","id":4,"error":{"code":-32602,"message":"no","data":[1]}}`)
+			s.send(`{"jsonrpc":"2.0","id":4,"error":{"code":-32602,"message":"no","data":[12345678901234567890,"\"\u0000é"]}}`)
 		})
 		first, err := c.Do(t.Context(), &Request{Method: "m", OnResponse: func(r Response) bool {
 			note(string(r.Result))
@@ -292,8 +294,8 @@ func TestSeveralResponses(t *testing.T) {
 		if err := c.Call(t.Context(), "m", nil, nil); !errors.As(err, &e) || !strings.Contains(e.Message, "too long") {
 			t.Errorf("a response that is too long: %v", err)
 		}
-		if err := c.Call(t.Context(), "m", nil, nil); !errors.As(err, &e) || e.Code != mcp.CodeInvalidParams || e.Message != "no" {
-			t.Errorf("an error: %v", err)
+		if err := c.Call(t.Context(), "m", nil, nil); !errors.As(err, &e) || e.Code != mcp.CodeInvalidParams || e.Message != "no" || fmt.Sprintf("%s", e.Data) != `[12345678901234567890,"\"\u0000é"]` {
+			t.Errorf("an error: %v, data %s", err, e.Data)
 		}
 		if want := `n{"a":1} {"n":1} n {"n":2} {"n":3}`; strings.Join(got, " ") != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -353,6 +355,33 @@ func TestRecalledRequestsAreForgotten(t *testing.T) {
 		}
 		c.Close()
 	})
+}
+
+// A long answer is not copied more often than the way through the Conn asks for.
+func TestMemoryOfALongAnswer(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates, too")
+	}
+	const size = 1 << 20
+	item := `{"name":"tool","description":"says \"so\"","inputSchema":{"type":"object"}},`
+	list := "[" + strings.Repeat(item, size/len(item)) + "1]"
+	for _, answer := range []string{`"result":{"tools":` + list + `}`, `"error":{"code":1,"message":"m","data":` + list + `}`} {
+		line := []byte(`{"jsonrpc":"2.0","id":1,` + answer + "}\n")
+		asked := &firstWrite{done: make(chan struct{})}
+		c := newClient(DialOptions{In: asked, Out: readAfter{asked.done, bytes.NewReader(line)}, MaxLine: defaultMaxLine}, nil)
+		c.start()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := c.Do(t.Context(), &Request{Method: "m"})
+		runtime.ReadMemStats(&after)
+		var e *Error
+		if err != nil && !errors.As(err, &e) {
+			t.Fatal(err)
+		}
+		if times := float64(after.TotalAlloc-before.TotalAlloc) / size; times > 12 {
+			t.Errorf("an answer takes %.1f times its length: %.40s", times, answer)
+		}
+	}
 }
 
 // An answer that is no response fails its request, which would wait for ever.

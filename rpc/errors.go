@@ -13,7 +13,7 @@ import (
 type Error struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
-	Data    any    `json:"data,omitempty"`
+	Data    any    `json:"data,omitempty"` // a json.RawMessage in an error of the other side's
 }
 
 // maxMessage bounds the message of an error, in bytes: what it quotes may be as long as a line.

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -117,11 +118,44 @@ func (o *outgoing) answered(e *envelope, r Response) []byte {
 	return encodeAnswer(id, r)
 }
 
-// encodeAnswer is an answer as the Conn gets it.
+// encodeAnswer is an answer as the Conn gets it: JSON of the other side's is a string in it (see quoted).
 func encodeAnswer(id uint64, r Response) []byte {
 	text := strconv.AppendUint([]byte(`{"id":`), id, 10)
-	if r.Err != nil {
-		return append(append(append(text, `,"error":`...), rawjson.Encode(r.Err)...), '}')
+	if r.Err == nil {
+		return append(appendQuoted(append(text, `,"result":`...), r.Result), '}')
 	}
-	return append(rawjson.AppendText(append(text, `,"result":"`...), r.Result), `"}`...)
+	text = strconv.AppendInt(append(text, `,"error":{"code":`...), int64(r.Err.Code), 10)
+	text = append(append(text, `,"message":`...), rawjson.Encode(r.Err.Message)...)
+	data, _ := r.Err.Data.(json.RawMessage)
+	return append(appendQuoted(append(text, `,"data":`...), data), '}', '}')
+}
+
+// quoted is JSON that was written as a string. The Conn decodes an answer into an any first: a string costs that little, and loses nothing.
+type quoted json.RawMessage
+
+func appendQuoted(to, text []byte) []byte {
+	to = slices.Grow(to, len(text)+len(text)/4) // mostly, a character in four is a quote at most
+	return append(rawjson.AppendText(append(to, '"'), text), '"')
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (q *quoted) UnmarshalJSON(text []byte) error {
+	*q = rawjson.AppendUnquoted(nil, text)
+	return nil
+}
+
+// readError reads the other side's error. A member of the wrong type reads as absent. Data stays as it is: as an any it would take
+// twenty times as much.
+func readError(raw []byte) *Error {
+	var e struct {
+		Code    int             `json:"code"`
+		Message string          `json:"message"`
+		Data    json.RawMessage `json:"data"`
+	}
+	_ = json.Unmarshal(raw, &e)
+	failure := &Error{Code: e.Code, Message: e.Message}
+	if e.Data != nil && string(e.Data) != "null" {
+		failure.Data = e.Data
+	}
+	return failure
 }

@@ -141,8 +141,7 @@ func (p *peer) take(m *message, line []byte) []byte {
 	case response:
 		r := Response{Result: e.result}
 		if e.err != nil {
-			r.Err = &Error{}
-			_ = json.Unmarshal(e.err, r.Err) // a member of the wrong type reads as absent
+			r.Err = readError(e.err)
 		}
 		return p.outgoing.answered(e, r)
 	case invalid:

@@ -3,6 +3,7 @@ package rawjson
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -126,13 +127,18 @@ func IsObject(v []byte) bool { return len(v) > 0 && v[0] == '{' }
 
 // Unquote returns the text of a JSON string, "" for anything else.
 func Unquote(raw []byte) string {
-	if len(raw) < 2 || raw[0] != '"' {
-		return ""
-	}
-	if bytes.IndexByte(raw, '\\') < 0 {
+	if len(raw) >= 2 && raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw[1 : len(raw)-1])
 	}
-	text, rest := make([]byte, 0, len(raw)), raw[1:len(raw)-1]
+	return string(AppendUnquoted(nil, raw))
+}
+
+// AppendUnquoted appends the text of a JSON string, and nothing for anything else.
+func AppendUnquoted(dst, raw []byte) []byte {
+	if len(raw) < 2 || raw[0] != '"' {
+		return dst
+	}
+	text, rest := slices.Grow(dst, len(raw)), raw[1:len(raw)-1]
 	for i := bytes.IndexByte(rest, '\\'); i >= 0; i = bytes.IndexByte(rest, '\\') {
 		c := byte(0)
 		if at := strings.IndexByte(`"\/bfnrt`, rest[i+1]); at >= 0 {
@@ -140,9 +146,9 @@ func Unquote(raw []byte) string {
 		} else {
 			var s string // it has a code point
 			_ = json.Unmarshal(raw, &s)
-			return s
+			return append(dst, s...)
 		}
 		text, rest = append(append(text, rest[:i]...), c), rest[i+2:]
 	}
-	return string(append(text, rest...))
+	return append(text, rest...)
 }
