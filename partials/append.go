@@ -60,7 +60,7 @@ func (l *Log) admit(ctx context.Context, size int64) error {
 			return ErrClosed
 		case l.failed != nil:
 			return l.failed
-		case l.spill != nil && l.backing == nil && l.cost+size >= l.retain:
+		case l.spill != nil && l.backing == nil && l.cost+size >= l.keeps():
 			l.spillNow()
 		case l.hasRoom(size):
 			return nil

@@ -203,12 +203,20 @@ func (l *Log) slowest() int64 {
 // trim lets go of blocks that no reader needs and that are not kept for later ones. l.mu is held.
 func (l *Log) trim() {
 	retain := l.retain
-	if l.long && l.spill == nil { // with one, nothing is let go before it has been called
-		retain = l.shared.each(retain)
+	if l.spill == nil { // with one, nothing is let go before it has been called
+		retain = l.keeps()
 	}
 	if len(l.blocks) > 1 && l.cost-l.blocks[0].cost >= retain {
 		l.drop(l.slowest(), retain)
 	}
+}
+
+// keeps is how much memory keeps for readers still to come. l.mu is held.
+func (l *Log) keeps() int64 {
+	if l.long {
+		return l.shared.each(l.retain)
+	}
+	return l.retain
 }
 
 // share makes shared count the log if it is long, or no more. l.mu is held.

@@ -51,3 +51,29 @@ func TestSharedMemory(t *testing.T) {
 	}
 	alone()
 }
+
+// Logs that might get a backing, and then do not, keep no more together than others do, however little each has written.
+func TestSharedMemoryWithoutSpill(t *testing.T) {
+	const n = 100
+	var m Memory
+	var logs []*Log
+	spilled := 0
+	for range n {
+		logs = append(logs, NewLog(&LogOptions{Memory: &m, Spill: func() { spilled++ }}))
+	}
+	chunk := Chunk{Data: make([]byte, maxBlock)}
+	for range 2 << 20 / maxBlock {
+		for _, l := range logs {
+			if err := l.Append(context.Background(), chunk); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	held := int64(0)
+	for _, l := range logs {
+		held += l.Held()
+	}
+	if limit := int64(n * (backedRetain + 4*maxBlock)); held > limit || spilled != n {
+		t.Errorf("%d logs keep %d bytes, want at most %d; %d were asked to spill", n, held, limit, spilled)
+	}
+}
