@@ -67,7 +67,7 @@ func (l *Log) Limit() int64 {
 	return l.limit
 }
 
-// due tells the backing what is due, each urgency once until it has taken everything. l.mu is held.
+// due reports to the backing what is due, each urgency once until it has taken everything. l.mu is held.
 func (l *Log) due() {
 	if l.backing == nil || l.failed != nil || l.saved == l.end {
 		return

@@ -62,7 +62,7 @@ type Log struct {
 	followed bool  // somebody else writes the log (follow.go)
 	failed   error // why the backing cannot keep it
 
-	// Who waits.
+	// The waiters.
 	readers []*cursor     // those that Append waits for
 	waiting []*cursor     // those in await
 	room    chan struct{} // closed when a reader or the backing has moved on; nil if no Append waits

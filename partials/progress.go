@@ -27,7 +27,7 @@ type Progress struct {
 	told  bool    // the tool has reported
 	last  float64 // the progress of the last notification
 
-	reports [8]string // the last lines of its last reports' messages: as lines of output they are no news
+	reports [8]string // the last lines of its last reports' messages: as lines of output they are not news
 	report  int       // where the next one goes
 
 	written int // notifications

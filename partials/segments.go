@@ -10,7 +10,7 @@ import (
 
 // Segments numbers a task's output for SEP-1905: segment n, from 1, is one content item. A number is given when
 // the item is first sent, by whichever mechanism sends it, or before that, when it is stored (Number), and the item stays the same
-// from then on: who asks again gets the same bytes under the same number ("Sequence Number Requirements").
+// from then on: whoever asks again gets the same bytes under the same number ("Sequence Number Requirements").
 type Segments struct {
 	mu sync.Mutex // taken before the log's
 	numbering

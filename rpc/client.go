@@ -70,7 +70,7 @@ func (c *Client) Done() <-chan struct{} { return c.input.Done() }
 // Context ends when the server sends nothing more; its cause tells why.
 func (c *Client) Context() context.Context { return c.input }
 
-// Err tells why the server sends nothing more, nil while it may.
+// Err returns why the server sends nothing more, nil while it may.
 func (c *Client) Err() error { return context.Cause(c.input) }
 
 // Call sends a request and waits for its answer, which is decoded into result (nil = not wanted). See Do.

@@ -10,7 +10,7 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// saw tells OnMessage.
+// saw passes a line to OnMessage.
 func (c *Client) saw(line []byte) {
 	if c.opt.OnMessage != nil {
 		c.opt.OnMessage(line)

@@ -59,7 +59,7 @@ func split(object []byte) (e envelope, twice string) {
 	return e, twice
 }
 
-// field is where the value of a member belongs, nil if it is none of the envelope.
+// field is where the value of a member belongs, nil if the envelope has no such member.
 func (e *envelope) field(name []byte) *[]byte {
 	switch string(name) {
 	case "jsonrpc":
@@ -110,7 +110,7 @@ func (e *envelope) classifyResponse() (kind, string) {
 	if e.result != nil && e.err != nil {
 		return invalid, `a response has either "result" or "error"`
 	}
-	// An error without an id, or with null, tells that the peer could not read something (JSON-RPC 2.0, section 5).
+	// An error without an id, or with null, means that the peer could not read something (JSON-RPC 2.0, section 5).
 	if e.err != nil && (e.id == nil || e.id[0] == 'n') {
 		return response, ""
 	}

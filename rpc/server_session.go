@@ -142,7 +142,7 @@ func (s *session) stopReader() {
 	_ = s.conn.Close()
 }
 
-// end tells why the session has ended, nil if as it should.
+// end returns why the session has ended, nil if it ended as it should.
 func (s *session) end() error {
 	if err := context.Cause(s.w.failed); err != nil && err != errUnread {
 		return err

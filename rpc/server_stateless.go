@@ -51,7 +51,7 @@ func (s *session) stateless(meta *mcp.RequestMeta) (Caller, *Error) {
 // logLevels are the values of logLevel, as they are encoded.
 var logLevels = []string{`"debug"`, `"info"`, `"notice"`, `"warning"`, `"error"`, `"critical"`, `"alert"`, `"emergency"`}
 
-// isStateless tells the eras apart: only requests of the stateless era carry its fields in _meta.
+// isStateless reports whether a request is of the stateless era: only requests of the stateless era carry its fields in _meta.
 func isStateless(meta *mcp.RequestMeta) bool {
 	return meta.ProtocolVersion != nil || meta.ClientCapabilities != nil
 }

@@ -36,7 +36,7 @@ const (
 //	lanes ─ wait in turn ─▶ turns ─ encode ─▶ one buffer ─ out.Write ─▶ peer
 type writer struct {
 	out     io.Writer
-	peer    string          // who reads: client or server
+	peer    string          // the reader of the output: client or server
 	release func(slots int) // gives back the slots of the replies that are about to be written
 	log     zerolog.Logger
 

@@ -36,14 +36,14 @@ func (r *Runner) TellRetrieved(id string) {
 	r.o.Observer.Retrieved()
 }
 
-// refuse tells of a refusal and returns the error for the client.
+// refuse reports a refusal and returns the error for the client.
 func (r *Runner) refuse(id, tool, why string, err error) error {
 	r.o.Log.Warn().Str("taskId", id).Str("owner", r.o.Owner).Str("tool", tool).Str("limit", why).Msg("task refused")
 	r.o.Observer.Refused(why)
 	return err
 }
 
-// refused tells of a task that a limit or the state has refused, and returns the error for the client.
+// refused reports a task that a limit or the state has refused, and returns the error for the client.
 func (r *Runner) refused(run *Run, err error) error {
 	if limit, ok := errors.AsType[*refusal](err); ok {
 		return r.refuse(run.id, run.spec.Tool, limit.why, limit.err)

@@ -54,7 +54,7 @@ func (r *Run) endDelivery() {
 	r.drain()
 }
 
-// drain tells, once, that the last of the output has been written. That cannot be while the work goes on: a delivery
+// drain announces, once, that the last of the output has been written. That cannot be while the work goes on: a delivery
 // that has nothing to write returns at once, and the work may still ask, which holds another one. r.mu is held.
 func (r *Run) drain() {
 	if (r.worked.IsSet() || r.finishing) && r.owed+r.delivering == 0 { // one may be held again, by a call that was parked while its work ended

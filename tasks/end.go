@@ -54,7 +54,7 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	}
 	r.finishing = true
 	if outcome.Result != nil {
-		// For work that is still under way: who asks for segments from now on is told that this is the end.
+		// For work that is still under way: whoever asks for segments from now on is told that this is the end.
 		ending := partials.Ending{Rest: outcome.Result.Content, IsError: outcome.Result.IsError}
 		if r.segments.Finish(ending); r.ending == nil {
 			r.ending = &ending
@@ -134,7 +134,7 @@ func (r *Run) stop(cause error) {
 	r.log.Close()
 }
 
-// conclude makes t the task's last state, and tells of it. The door is held.
+// conclude makes t the task's last state, and announces it. The door is held.
 func (r *Run) conclude(t Task, handle bool) {
 	r.mu.Lock()
 	r.task = t

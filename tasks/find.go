@@ -113,7 +113,7 @@ func (r *Runner) remember(t *Task) {
 }
 
 // Newest returns up to n of the owner's tasks, the newest first: those that are older than the one with the id before, if it is not
-// empty; with own only those that this process has made. more tells that there are more of them. It fails with ErrCursor if there is
+// empty; with own only those that this process has made. more reports whether there are more of them. It fails with ErrCursor if there is
 // no task before.
 func (r *Runner) Newest(ctx context.Context, n int, before string, own bool) (page []Task, more bool, err error) {
 	ids, err := r.olderThan(ctx, n, before, own)

@@ -67,7 +67,7 @@ func (v *View) follow() {
 	v.changes.Send()
 }
 
-// lookOn brings the view up to date, and tells of each change of the status, until the task has ended. It returns the task as it is then,
+// lookOn brings the view up to date, and announces each change of the status, until the task has ended. It returns the task as it is then,
 // or with the cause of the view's context as its error.
 func (v *View) lookOn(tell func(mcp.Task)) (Task, error) {
 	for failed := false; ; {

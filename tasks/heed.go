@@ -2,7 +2,7 @@ package tasks
 
 import "context"
 
-// A task may be run by another process on the same state. Who wants it cancelled asks there, and so this process looks for what others
+// A task may be run by another process on the same state. Whoever wants it cancelled asks there, and so this process looks for what others
 // ask while it runs something that they can see.
 
 // watch starts to look for what others ask, until nothing runs any more that they can see. r.mu is held.

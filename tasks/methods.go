@@ -58,7 +58,7 @@ func (r *Runner) limited(h rpc.Handler) rpc.Handler {
 	}
 }
 
-// withTasks refuses a method in sessions of versions that do not have it. Who sends one in another session can do tasks.
+// withTasks refuses a method in sessions of versions that do not have it. A client that sends one in another session can do tasks.
 func withTasks(h rpc.Handler) rpc.Handler {
 	return func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 		if !c.Version.Tasks {

@@ -83,7 +83,7 @@ func (q *Question) forget() (open, last bool) {
 	return open, len(r.open) == 0 && r.task.Status == mcp.TaskInputRequired
 }
 
-// move moves the task between working and input_required, and tells of it. The door is held.
+// move moves the task between working and input_required, and announces it. The door is held.
 func (r *Run) move(status mcp.TaskStatus, message string) error {
 	r.mu.Lock()
 	if r.finishing {

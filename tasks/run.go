@@ -17,7 +17,7 @@ import (
 //	drained  the deliveries have written the last of the output (deliver.go)
 //	ended    the terminal status is stored, and told
 //
-// The end has one door, finish. Who comes first ends the task, whatever its work does just then, and the others wait for ended:
+// The end has one door, finish. The first to come ends the task, whatever its work does just then, and the others wait for ended:
 //
 //	Do      when it is drained: completed or failed, as the work says
 //	Cancel  for a client of this process or of another one (heed.go)
@@ -56,7 +56,7 @@ type Run struct {
 // Question is something that a task's work wants to know from the client. While one is open the task is
 // input_required ("Input Required Status"); whoever has the task's id may see and answer it.
 type Question struct {
-	// Set by who asks.
+	// Set by whoever asks.
 	Request mcp.InputRequest
 	Message string                              // the task's status message
 	Sent    bool                                // a client has been sent it, or will be: it is left out of what tasks/result asks

@@ -58,7 +58,7 @@ func checkMove(from, to mcp.TaskStatus) error {
 	return fmt.Errorf("task status cannot change: %s to %s", from, to)
 }
 
-// Expired reports whether the task has ended and its ttl is over: from then on it is as good as unknown. While it works it can be seen,
+// Expired reports whether the task has ended and its ttl is over: from then on it counts as unknown. While it works it can be seen,
 // also at the end of its ttl, when it is stopped.
 func (t *Task) Expired(now time.Time) bool {
 	return t.Status.Terminal() && !now.Before(t.CreatedAt.Round(0).Add(t.TTL)) // by the wall clock

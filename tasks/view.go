@@ -46,7 +46,7 @@ func (v *View) Context() context.Context { return v.ctx }
 // Ended is closed when the task has its terminal status and its output has been delivered.
 func (v *View) Ended() <-chan struct{} { return v.ended.Done() }
 
-// Watch tells of changes of the task: changed receives after one or more of them. stop ends it.
+// Watch announces changes of the task: changed receives after one or more of them. stop ends it.
 func (v *View) Watch() (changed <-chan struct{}, stop func()) { return v.changes.Watch() }
 
 // Task is the task as it is now.

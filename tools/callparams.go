@@ -17,7 +17,7 @@ import (
 // do not declare the task capability [...] MUST process requests of that type normally, ignoring any task-augmentation metadata"
 // (2025-11-25 basic/utilities/tasks), and since 2026-07-28 "servers MUST ignore it (treat the field as unknown)" (SEP-2663).
 //
-// It refuses what one reader of JSON takes otherwise than another: "Name" for "name", and the second of two. Who looks at calls on
+// It refuses what readers of JSON take differently: "Name" for "name", and the second of two. Whoever looks at calls on
 // their way, to let some tools through and not others, must see the tool that is called.
 func callParams(v *mcp.Version, params json.RawMessage) (*mcp.CallToolParams, error) {
 	if !rawjson.IsObject(params) {

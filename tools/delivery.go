@@ -215,7 +215,7 @@ func (d *delivery) begin() {
 	}
 }
 
-// status tells the client of a change of the task's status, after the handle.
+// status sends the client a change of the task's status, after the handle.
 func (d *delivery) status(t mcp.Task) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

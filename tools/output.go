@@ -78,7 +78,7 @@ func (o *Output) Content(items ...mcp.ContentBlock) error {
 	return nil
 }
 
-// beyond tells which items of a result's content were not written to the output. ok is false if none was: then all are beyond.
+// beyond returns the items of a result's content that were not written to the output. ok is false if no item was written: then all are beyond.
 func (o *Output) beyond(content []mcp.ContentBlock) (rest []mcp.ContentBlock, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -105,7 +105,7 @@ func (r *Registry) insert(e *entry) error {
 	return nil
 }
 
-// Join makes the tools of a Source stand in the list, instead of those that have joined it before. Who calls one of them checks its
+// Join makes the tools of a Source stand in the list, instead of those that have joined it before. Whoever calls one of them checks its
 // arguments itself. Those whose names are taken are left out and returned; changed reports whether clients see a difference.
 func (r *Registry) Join(tools []Tool) (changed bool, leftOut []Tool) {
 	r.mu.Lock()
@@ -203,7 +203,7 @@ func (r *Registry) lookup(name string) *entry {
 	return nil
 }
 
-// cursorPrefix tells a cursor of ours from text that only looks like one.
+// cursorPrefix distinguishes a cursor of ours from text that only looks like one.
 const cursorPrefix = "after "
 
 // list returns a page of the tools as the caller's version knows them, an mcp.ListToolsResult. A cursor is the name of the last tool shown,

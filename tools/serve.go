@@ -61,7 +61,7 @@ func (s *service) list(ctx context.Context, c *rpc.Caller, params json.RawMessag
 	return s.registry.list(c, cursor)
 }
 
-// listTTL is how long clients may keep a tool list: it changes only with the config and with upstreams, and who listens is told
+// listTTL is how long clients may keep a tool list: it changes only with the config and with upstreams, and whoever listens is told
 // at once. One that lacks an upstream's tools is not to be kept.
 const listTTL = time.Minute
 

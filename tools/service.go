@@ -139,7 +139,7 @@ func (s *service) fallbackListed(c *rpc.Caller) bool {
 }
 
 // canResume reports whether a client that is answered with a task in the place of its result finds the rest: by the fallback tools,
-// or by the tasks methods. Who has closed the input can ask for nothing more.
+// or by the tasks methods. A client that has closed the input can ask for nothing more.
 func (s *service) canResume(c *rpc.Caller) bool {
 	return c.InputOpen() && (s.fallbackListed(c) || tasks.CanUse(c))
 }

@@ -36,7 +36,7 @@ type Kind interface {
 	Replace(before Tool)
 }
 
-// Traits are what a Kind says of itself. A Tool that is none has those of the zero value.
+// Traits are what a Kind says of itself. A Tool that is not a Kind has the zero value.
 type Traits struct {
 	Grace    time.Duration // how long a call may take to end when it is stopped
 	Detached bool          // a call runs in another process, and outlives this one
@@ -95,7 +95,7 @@ func (c *Call) LeftOut(ctx context.Context) func(text.Gap) string {
 }
 
 // leftOut are the words for what is left out of a task's output: how much, and how to read it. polls reports whether
-// get_task_result is listed for who reads them.
+// get_task_result is listed for their reader.
 func leftOut(polls bool, taskID string) func(text.Gap) string {
 	return func(g text.Gap) string {
 		how := ""

@@ -153,7 +153,7 @@ func shortIDs(list []tasks.Task) map[string]string {
 	}
 	slices.Sort(ids) // those that begin alike stand beside each other
 	short := make(map[string]string, len(ids))
-	before := 0 // how many characters tell it from the previous one
+	before := 0 // how many characters distinguish it from the previous one
 	for i, id := range ids {
 		after := 0
 		if i+1 < len(ids) {

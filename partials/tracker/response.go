@@ -11,7 +11,7 @@ type Answer uint8
 
 // The kinds of answers.
 const (
-	AnswerResult   Answer = iota // the result, or what is none of the others
+	AnswerResult   Answer = iota // the result, or anything but the others
 	AnswerHandle                 // a task; its result comes by other ways
 	AnswerSegments               // segments of SEP-1905, with or without the task; more may follow with the same id
 	AnswerQuestion               // input_required: the call is to be sent again, with answers

@@ -109,7 +109,7 @@ func weigh(items []json.RawMessage) int {
 	return size
 }
 
-// rising tells messages apart by numbers that only rise, by steps of any size.
+// rising distinguishes messages by numbers that only rise, by steps of any size.
 type rising struct {
 	begun  bool
 	last   float64

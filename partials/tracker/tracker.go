@@ -87,7 +87,7 @@ type Stats struct {
 // End is how a call ended.
 type End uint8
 
-// The ends, and Running, which is none.
+// The ends, and Running, which is not one.
 const (
 	Running   End = iota
 	Done          // completed, or a result without isError

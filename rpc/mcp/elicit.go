@@ -15,7 +15,7 @@ type ElicitResult struct {
 	Content json.RawMessage `json:"content,omitempty"` // with ElicitAccept: an object that fits the schema
 }
 
-// ElicitAction tells the user's three ways to answer apart.
+// ElicitAction is one of the user's three ways to answer.
 type ElicitAction string
 
 // The ways to answer.

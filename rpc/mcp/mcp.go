@@ -117,7 +117,7 @@ func (c *ClientCapabilities) Extends(id string) bool {
 	return ok
 }
 
-// ElicitationCapability tells which kinds of questions a client can show; an empty one means forms.
+// ElicitationCapability says which kinds of questions a client can show; an empty one means forms.
 type ElicitationCapability struct {
 	Form *Present `json:"form,omitempty"`
 	URL  *Present `json:"url,omitempty"`

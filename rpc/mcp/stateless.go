@@ -2,7 +2,7 @@ package mcp
 
 import "encoding/json"
 
-// ResultType tells results of 2026-07-28 apart (basic, "ResultType").
+// ResultType distinguishes the results of 2026-07-28 (basic, "ResultType").
 type ResultType string
 
 // The types of results.

@@ -24,7 +24,7 @@ type ToolAnnotations struct {
 	OpenWorldHint   *bool  `json:"openWorldHint,omitempty" yaml:"openWorldHint"`
 }
 
-// ToolExecution tells how a tool may be called (2025-11-25) and that it streams (SEP-2679, 3).
+// ToolExecution says how a tool may be called (2025-11-25) and that it streams (SEP-2679, 3).
 type ToolExecution struct {
 	TaskSupport   TaskSupport `json:"taskSupport,omitempty"`
 	StreamPartial bool        `json:"streamPartial,omitempty"`

@@ -18,7 +18,7 @@ type IDFinder struct {
 	name     []byte
 	value    []byte
 	taking   bool // the value of "id" is passing by
-	found    int  // how many there were; two are none
+	found    int  // how many there were; with two there is no id
 }
 
 // ID returns what stands as the value of "id", whatever it is; nil if there was none or several.

@@ -24,7 +24,7 @@ type subscription struct {
 	feeds  []feed
 }
 
-// feed is one thing that a subscription tells about. It is watched from before the acknowledgement on: nothing is missed.
+// feed is one thing that a subscription announces. It is watched from before the acknowledgement on: nothing is missed.
 type feed struct {
 	run  func(ctx context.Context) // tells until ctx ends, or nothing more will change
 	stop func()                    // ends the watching; may be nil
@@ -120,7 +120,7 @@ func (l *subscription) agree(ctx context.Context, wanted *mcp.SubscriptionFilter
 	return nil
 }
 
-// watchList tells of changes of a list.
+// watchList announces changes of a list.
 func (l *subscription) watchList(method string, list *rpc.Broadcast) {
 	changed, stop := list.Watch()
 	l.feeds = append(l.feeds, feed{stop: stop, run: func(ctx context.Context) {
@@ -128,7 +128,7 @@ func (l *subscription) watchList(method string, list *rpc.Broadcast) {
 	}})
 }
 
-// watchTask tells of a task, if it is there.
+// watchTask announces changes of a task, if it is there.
 func (l *subscription) watchTask(ctx context.Context, id string) error {
 	if _, err := l.server.runner.Head(ctx, id); err != nil || slices.Contains(l.agreed.TaskIDs, id) {
 		return nil
@@ -149,7 +149,7 @@ func (l *subscription) watchTask(ctx context.Context, id string) error {
 // maxUpdates is how many updates of a resource of another server wait for the client to read. What is above it is dropped.
 const maxUpdates = 100
 
-// watchResource tells of changes of a log, or of another server's resource.
+// watchResource announces changes of a log, or of another server's resource.
 func (l *subscription) watchResource(ctx context.Context, uri string) (f feed, ok bool) {
 	const updated = "notifications/resources/updated"
 	if !l.server.isForeign(l.caller, uri) {
@@ -236,7 +236,7 @@ func (l *subscription) line(method string, params any) []byte {
 	return append(line, '}', '}', '\n')
 }
 
-// tellEnded tells of a task that has ended.
+// tellEnded announces a task that has ended.
 func (l *subscription) tellEnded(ctx context.Context, id string) {
 	if t, err := l.server.runner.Head(ctx, id); err == nil {
 		l.tellOutput(ctx, id, t.Log)
@@ -246,7 +246,7 @@ func (l *subscription) tellEnded(ctx context.Context, id string) {
 	}
 }
 
-// follow tells of a task until it has ended: its state on every change and its output. Of that, a client that declared
+// follow announces a task's changes until it has ended: its state on every change and its output. Of that, a client that declared
 // runnel/task-partials is told all from the beginning of its log, and every other one the last line, in the state.
 func (l *subscription) follow(ctx context.Context, run *tasks.View, changed <-chan struct{}) {
 	output := make(chan struct{})

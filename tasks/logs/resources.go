@@ -140,7 +140,7 @@ func (s *server) readResource(ctx context.Context, c *rpc.Caller, params json.Ra
 	return page, nil
 }
 
-// read reads a page of a log; final tells that the page will never say anything else. The result is written out by hand: encoding/json took a
+// read reads a page of a log; final reports that the page will never change. The result is written out by hand: encoding/json took a
 // third of the time.
 func (s *server) read(ctx context.Context, c *rpc.Caller, params json.RawMessage) (page rpc.Encoded, final bool, err error) {
 	t, uri, after, err := s.findLog(ctx, c, params)

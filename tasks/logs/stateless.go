@@ -24,7 +24,7 @@ func (s *server) listResourcesStateless(ctx context.Context, c *rpc.Caller, para
 	if err != nil {
 		return nil, err
 	}
-	// Any call may add a task, and no notification tells of it.
+	// Any call may add a task, and no notification announces it.
 	return struct {
 		listedResources
 		mcp.Cacheable

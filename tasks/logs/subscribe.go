@@ -105,7 +105,7 @@ func (s *server) drop(key string, sub *logWatch) {
 	}
 }
 
-// watchLog tells when a task's log is longer than size, and once more when the task has ended.
+// watchLog announces when a task's log is longer than size, and once more when the task has ended.
 func (s *server) watchLog(ctx context.Context, id string, size int64, tell func() error) {
 	run, release, err := s.runner.Follow(ctx, id)
 	defer release()

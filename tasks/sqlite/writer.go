@@ -33,7 +33,7 @@ type writer struct {
 
 	// Owned by the goroutine.
 	tx       *transaction
-	pinned   bool // a stopped reader was told of
+	pinned   bool // a stopped reader was reported
 	diskFull bool // something could not be written, and there was no room since
 }
 

@@ -47,7 +47,7 @@ type Command struct {
 
 var _ tools.Kind = (*Command)(nil)
 
-// Describe tells what tools/list shows.
+// Describe returns the entry of tools/list.
 func (c *Command) Describe() mcp.Tool {
 	return mcp.Tool{
 		Name:         c.name,
@@ -56,7 +56,7 @@ func (c *Command) Describe() mcp.Tool {
 		InputSchema:  c.in.schema,
 		OutputSchema: c.outputSchema,
 		Annotations:  c.config.Annotations,
-		// streamPartial tells what the tool does "when invoked as a task" (SEP-2679, 3).
+		// streamPartial says what the tool does "when invoked as a task" (SEP-2679, 3).
 		Execution: &mcp.ToolExecution{TaskSupport: c.config.Task, StreamPartial: c.config.Task != mcp.TaskForbidden},
 	}
 }
@@ -220,7 +220,7 @@ func (c *Command) enter(ctx context.Context, out *tools.Output) (leave func(), e
 	}
 }
 
-// Traits tells what the server needs to know.
+// Traits returns what the server needs to know.
 func (c *Command) Traits() tools.Traits {
 	return tools.Traits{
 		Grace:      time.Duration(*c.config.Grace),

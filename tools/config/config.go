@@ -77,7 +77,7 @@ type State struct {
 	MaxState Size   `yaml:"maxState"` // size of all tasks together; beyond it those that ended first are forgotten
 }
 
-// InMemory tells that nothing is kept on disk.
+// InMemory reports whether nothing is kept on disk.
 func (s *State) InMemory() bool { return s.Dir == "memory" }
 
 // ErrNoHome is what StateDir returns when no directory was named and the user has none.
@@ -219,7 +219,7 @@ func (c *Config) at(path string) reflect.Value {
 	return v
 }
 
-// Differs tells which sections say something else than those of other, but for the tools and the upstreams.
+// Differs returns the sections that differ from those of other, but for the tools and the upstreams.
 func (c *Config) Differs(other *Config) (sections []string) {
 	a, b := reflect.ValueOf(c).Elem(), reflect.ValueOf(other).Elem()
 	for i := range a.NumField() {
@@ -231,7 +231,7 @@ func (c *Config) Differs(other *Config) (sections []string) {
 	return sections
 }
 
-// Origin tells where a value comes from: a flag, a variable, or FILE:LINE:COL; "" for a default.
+// Origin returns where a value comes from: a flag, a variable, or FILE:LINE:COL; "" for a default.
 func (c *Config) Origin(path string) string {
 	if from := c.set[path]; from != "" {
 		return from

@@ -11,7 +11,7 @@ type Object json.RawMessage
 // MarshalJSON returns the object as it is.
 func (o Object) MarshalJSON() ([]byte, error) { return json.RawMessage(o).MarshalJSON() }
 
-// UnmarshalJSON takes the object as it is; null is none.
+// UnmarshalJSON takes the object as it is; null means no object.
 func (o *Object) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		*o = nil

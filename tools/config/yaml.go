@@ -66,7 +66,7 @@ func (d *decoder) parse(text []byte) (documents []*yaml.Node, err error) {
 	return nil, d.syntaxError(text, err)
 }
 
-// syntaxError tells what the library found wrong, and where. What has no end is told at its beginning.
+// syntaxError says what the library found wrong, and where. Something without an end is reported at its beginning.
 func (d *decoder) syntaxError(text []byte, err error) error {
 	wrong, ok := errors.AsType[*yaml.LoadError](err)
 	if !ok {

@@ -102,7 +102,7 @@ func (s *Supervisors) Start(call *tools.Detached) error {
 	return fmt.Errorf("starting its supervisor: %w", err)
 }
 
-// converse tells a supervisor what to run, and returns what it answers: "" if it has ended before.
+// converse tells a supervisor what to run, and returns its answer: "" if it has ended before.
 func converse(spec []byte, toIt, fromIt *os.File) (answer string, err error) {
 	deadline := time.Now().Add(supervisorStart)
 	_ = toIt.SetWriteDeadline(deadline)

@@ -27,7 +27,7 @@ import (
 //	+pgid "folder"  a group has been started, and a folder is about to be made
 //	-pgid "folder"  they are gone
 //
-// Most lines tell of one of the two: 0 stands for no group, "" for no folder. The end of the pipe is that of runnel.
+// Most lines are about one of the two: 0 stands for no group, "" for no folder. The end of the pipe is that of runnel.
 
 // guardName is the argv[0] that makes the program a guard.
 const guardName = "runnel-guard"

@@ -154,7 +154,7 @@ func (c *call) progress(params json.RawMessage) {
 }
 
 // status makes output of what a task says while it works, likewise. A notification and the answer to a poll may come at the same time:
-// nothing tells which of them is the later.
+// nothing shows which of them is the later.
 func (c *call) status(status mcp.TaskStatus, message string) {
 	if status != mcp.TaskWorking || message == "" || c.streams.Load() {
 		return

@@ -20,7 +20,7 @@ import (
 	"runnel/tools/text"
 )
 
-// catalog is what a server has told of itself and of what it has. It is kept with the state: a list is answered from it while the
+// catalog is what a server has said of itself and of what it has. It is kept with the state: a list is answered from it while the
 // server starts, and nothing has to start for a list that nobody reads.
 type catalog struct {
 	Info         mcp.Implementation     `json:"server"`

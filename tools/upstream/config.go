@@ -31,7 +31,7 @@ type definition struct {
 // times are the times of a server, which tests shorten.
 type times struct {
 	start     time.Duration // a server may take to start: npx downloads it then
-	list      time.Duration // who asks for the list of tools waits for a server that starts
+	list      time.Duration // how long a list of tools waits for a server that starts
 	down      time.Duration // a call waits for a server that is down
 	pause     time.Duration // first pause before a start, doubled with each failure
 	longest   time.Duration // longest pause

@@ -12,7 +12,7 @@ import (
 // errHung is why a server is given up that is silent and answers no ping.
 var errHung = errors.New("the server hangs: while a call was silent it left a ping unanswered")
 
-// silence tells a server that hangs from one that works: it owes answers, has sent nothing for a while, and then leaves a ping unanswered for
+// silence distinguishes a server that hangs from one that works: it owes answers, has sent nothing for a while, and then leaves a ping unanswered for
 // the hungAfter of its config. Output that runnel's own client has not taken yet does not count as silence of the server: its reader waits then.
 type silence struct {
 	began   time.Time

@@ -51,7 +51,7 @@ func (l *link) end(err error) {
 	}
 }
 
-// why tells how the server ended, where a request failed of that.
+// why returns how the server ended, where a request failed because of that.
 func (l *link) why(err error) error {
 	if !errors.Is(err, rpc.ErrClosed) {
 		return err

@@ -113,7 +113,7 @@ func entryPage(v *mcp.Version, list []shownEntry, cursor string) (page []json.Ra
 // shownPrefix begins the cursors of entryPage.
 const shownPrefix = "shown "
 
-// readShown reads such a cursor; ok is false if it is none.
+// readShown reads such a cursor; ok is false if it is not one.
 func readShown(cursor string) (shown int, ok bool) {
 	decoded, _ := base64.RawURLEncoding.DecodeString(cursor)
 	number, ours := strings.CutPrefix(string(decoded), shownPrefix)

@@ -31,7 +31,7 @@ import (
 // These cannot be passed: outside of a tool call, questions to a client of 2026-07-28, to which a server writes no requests; progress of
 // other requests than calls; experimental capabilities and extensions; elicitation/create with URLs to a call of 2026-07-28.
 
-// listTTL is how long clients may keep a list that has what all upstreams have: who listens is told of changes at once.
+// listTTL is how long clients may keep a list that has what all upstreams have: whoever listens is told of changes at once.
 const listTTL = time.Minute
 
 // WrappedName is the name of the upstream whose front runnel is.

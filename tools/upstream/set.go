@@ -93,7 +93,7 @@ func (s *Set) knows(u *Server) bool {
 	return u.catalog != nil
 }
 
-// Meet takes note of who asks first: what that client can do is what servers are told that they may ask for. It reports whether there
+// Meet takes note of the first client: servers are told that they may ask for what that client can do. It reports whether there
 // are servers.
 func (s *Set) Meet(c *rpc.Caller) bool {
 	s.session.meet(c)
@@ -244,7 +244,7 @@ func (s *Set) join(registry *tools.Registry) bool {
 	return changed
 }
 
-// tell tells which lists have changed.
+// tell announces which lists have changed.
 func (s *Set) tell(tools, prompts, resources bool) {
 	if tools {
 		s.Tools.Changes().Send()
@@ -265,7 +265,7 @@ func (s *Set) Whole() bool {
 }
 
 // Replace takes the tools and the servers of another set instead of its own. Servers that are the same go on, others end with their last
-// call. Clients that listen are told, if what they can see is not the same. Who subscribed to a resource of a server that does not go on
+// call. Clients that listen are told, if what they can see is not the same. A client that subscribed to a resource of a server that does not go on
 // is told that it has changed: it may be gone, or the next server of the name has it.
 func (s *Set) Replace(with *Set) {
 	next := slices.Clone(with.servers)
@@ -311,7 +311,7 @@ type servedTool struct {
 	spec mcp.Tool // as the server describes it
 }
 
-// Describe tells what the server tells, with the prefix; how it can be called is runnel's to say.
+// Describe returns the server's own description, with the prefix; how the tool can be called is runnel's to say.
 func (t *servedTool) Describe() mcp.Tool {
 	spec := t.spec
 	spec.Name = t.u.config.Prefix + spec.Name

@@ -55,7 +55,7 @@ func (s *subscriptions) add(ctx context.Context, client *rpc.Client, uri string,
 	return stop, nil
 }
 
-// ask asks the server to tell of a resource.
+// ask asks the server to announce changes of a resource.
 func (s *subscriptions) ask(ctx context.Context, client *rpc.Client, uri string) error {
 	if client.Era() == rpc.Handshake {
 		return client.Call(ctx, "resources/subscribe", mcp.ResourceParams{URI: uri}, nil)
@@ -95,7 +95,7 @@ func (s *subscriptions) renew(client *rpc.Client) {
 // unsubscribeTime is how long a server may take to answer that nobody listens any more.
 const unsubscribeTime = 10 * time.Second
 
-// leave ends one who listens, and with the last one the subscription.
+// leave ends one listener, and with the last one the subscription.
 func (s *subscriptions) leave(uri string, t *func(json.RawMessage)) {
 	s.mu.Lock()
 	sub, client := s.byURI[uri], s.client
