@@ -6,7 +6,7 @@ import "sort"
 type Batch struct {
 	Start int64 // position of the first byte
 	End   int64 // position after the last one
-	Lost  bool  // what stood from Start to End is no longer kept; the one chunk says so
+	Lost  bool  // the output from Start to End is no longer kept; the one chunk says so
 
 	data    []byte   // the chunks, perhaps with others around them
 	begin   int      // where the first one begins in data

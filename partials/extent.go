@@ -15,7 +15,7 @@ type Extent struct {
 	Marks []byte // where the chunks end and what they are, as Unsaved gave them
 	Data  []byte
 
-	decoded *block // by Check
+	decoded *block // set by Check
 }
 
 var errDamaged = errors.New("reading stored output: it is damaged")

@@ -163,7 +163,7 @@ func (s *Segments) numberRead(batch Batch, next int64) {
 		s.numberTo(next)
 		return
 	}
-	s.numberTo(batch.Start) // what the log has let go is one segment, which says so
+	s.numberTo(batch.Start) // output that the log has let go is one segment, which says so
 	s.numberBatch(batch)
 }
 

@@ -79,7 +79,7 @@ func (s *Server) discover(ctx context.Context, c *Caller, _ json.RawMessage) (an
 	ttl := discoverTTL
 	if s.prepare != nil {
 		s.prepare(ctx, c)
-		ttl = 0 // what other servers can do changes when they like
+		ttl = 0 // other servers change what they can do when they like
 	}
 	_, instructions := s.introduction(c)
 	r := mcp.DiscoverResult{

@@ -32,7 +32,7 @@ var (
 	errCancelled = errors.New("cancelled")
 	errExpired   = errors.New("expired")
 	errClosed    = errors.New("runnel was stopped")
-	errLeft      = errors.New("not followed any more") // by the last who needed it
+	errLeft      = errors.New("not followed any more") // the last who needed it has gone
 )
 
 // Trouble is an error of a state in words for the user, who has to do something about it. Clients are told it, too; the text of other

@@ -67,7 +67,7 @@ type Runner struct {
 
 	unsettled map[string]Task // ended, but their end could not be stored (settle.go)
 	lost      error           // why none of these will be
-	watching  bool            // for what others ask (heed.go)
+	watching  bool            // requests of other processes are looked for (heed.go)
 	watchers  sync.WaitGroup
 }
 

@@ -31,7 +31,7 @@ func (r *Run) Do() {
 	if err != nil {
 		wire = r.wireError(err)
 	}
-	if why := r.cut(); why != nil { // what the work says then is not how the task ends
+	if why := r.cut(); why != nil { // then the task does not end as the work says
 		result, wire = mcp.ErrorResult(why.Error()), nil
 		r.Rest(result.Content)
 	}

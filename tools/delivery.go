@@ -67,7 +67,7 @@ type audience struct {
 	mu        sync.Mutex
 	turn      chan struct{}  // holds an element for each open question, as many as may be; nil before the first
 	end       rpc.Latch      // set when the task has ended
-	questions sync.WaitGroup // that are open
+	questions sync.WaitGroup // those that are open
 }
 
 // prepare is called with the run before it starts, so that its output is read from the beginning.
@@ -77,7 +77,7 @@ func (a *audience) prepare(run *tasks.Run) {
 	run.SilenceBy(func() {
 		a.current.Load().silence()
 		a.withdraw()
-		a.current.Load().silence() // of a call that has come back meanwhile; what comes back later finds a.end
+		a.current.Load().silence() // the call may have come back meanwhile; one that comes back later finds a.end
 	})
 }
 

@@ -26,7 +26,7 @@ type Registry struct {
 
 	mu       sync.RWMutex
 	tools    []*entry
-	fallback []*entry      // that stand among them, or would if their names were not taken
+	fallback []*entry      // those that stand among the tools, or would if their names were not taken
 	grace    time.Duration // longest of all tools that it has held: calls of those that Replace takes out go on
 }
 

@@ -40,7 +40,7 @@ func (p *Process) Main(ctx context.Context, args []string) (code int, killedBy s
 		Setup: serve.Setup{Env: p.Env, Stdin: in, Stdout: out, Stderr: p.Stderr, Hangups: p.Hangups, Watches: true},
 		again: p.Again, lastWords: make(chan func(), 1),
 	}
-	if serve.SamePipe(p.Stderr, p.Stdout) { // by 2>&1: the pipe does not block any more, and a plain write would lose what has no room
+	if serve.SamePipe(p.Stderr, p.Stdout) { // as with 2>&1: the pipe does not block any more, and a plain write would lose what has no room
 		i.Stderr = out
 	}
 	code = i.run(ctx, args)

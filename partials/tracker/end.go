@@ -33,7 +33,7 @@ func (t *Tracker) finish(e End, message string) {
 	}
 	t.end, t.message = e, message
 	t.early = nil
-	if t.spelled != spelled1905 { // whose rest can be fetched still
+	if t.spelled != spelled1905 { // the rest of that can still be fetched
 		t.flush()
 	}
 }

@@ -161,7 +161,7 @@ func (l *subscription) watchResource(ctx context.Context, uri string) (f feed, o
 		if err != nil {
 			return f, false
 		}
-		size := t.Log.Size() // what comes from there on is told
+		size := t.Log.Size() // output from there on is announced
 		return feed{ends: true, run: func(ctx context.Context) {
 			if !t.Status.Terminal() { // else nothing will change
 				l.server.watchLog(ctx, id, size, func() error { return l.notify(ctx, updated, mcp.ResourceParams{URI: uri}) })

@@ -17,7 +17,7 @@ type Report struct {
 	Bytes     int64    // size of the database, including what is not in its file yet
 	Tasks     int      // all owners'
 	Working   int      // tasks that have not ended
-	Processes int      // that use the state
+	Processes int      // those that use the state
 	Open      []string // files that others than their owner may read
 	Damage    []string // SQLite's findings; nil = none
 	Unsound   []string // runnel's findings in single tasks, where SQLite finds nothing; nil = none
@@ -39,7 +39,7 @@ func Check(ctx context.Context, dir string) (r Report, err error) {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
 			return r, err
-		case !info.IsDir(): // to see names does no harm
+		case !info.IsDir(): // seeing names does no harm
 			r.Bytes += info.Size()
 			if info.Mode().Perm()&0o077 != 0 {
 				r.Open = append(r.Open, fmt.Sprintf("%s (%v)", path, info.Mode()))
@@ -108,7 +108,7 @@ func (d *database) damage(ctx context.Context) (found []string, err error) {
 	if err != nil {
 		return found, err
 	}
-	var id string // whose rows are read
+	var id string // the task whose rows are read
 	var last int64
 	err = d.each(ctx, func(scan func(...any) error) error {
 		var s partials.Extent

@@ -75,7 +75,7 @@ func setUp(ctx context.Context, c *sql.Conn, o Options) (mostPages int, err erro
 		return 0, err
 	}
 	const incremental = 2
-	if vacuum != incremental { // to set it again would wait for whoever writes, which may be a process that was stopped
+	if vacuum != incremental { // setting it again would wait for whoever writes, which may be a process that was stopped
 		for _, pragma := range []string{
 			"PRAGMA page_size = 8192",          // heeded only then, too; output comes in long rows, and each page costs three system calls
 			"PRAGMA auto_vacuum = INCREMENTAL", // heeded only before the first table is made

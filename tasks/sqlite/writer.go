@@ -247,9 +247,9 @@ func (w *writer) room() error {
 func DiskRoom(dir string) int64 {
 	var disk unix.Statfs_t
 	if unix.Statfs(dir, &disk) != nil {
-		return math.MaxInt64 // in doubt enough
+		return math.MaxInt64 // when in doubt, enough
 	}
-	return int64(disk.Bavail) * int64(disk.Bsize) //nolint:unconvert // of other types on other systems
+	return int64(disk.Bavail) * int64(disk.Bsize) //nolint:unconvert // other systems have other types
 }
 
 // commit does the jobs in one transaction.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What tasks cost that live on disk: the state is a new directory in each measurement. The other rows keep it in memory.
+// Tasks that live on disk, and what they cost: the state is a new directory in each measurement. The other rows keep it in memory.
 func init() {
 	measurements = append(measurements,
 		measurement{"durable: echo as tasks", "runnel", durableEcho},

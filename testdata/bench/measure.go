@@ -126,7 +126,7 @@ func pingWhile(_ string, s server) ([]value, error) {
 	}
 	defer func() { _ = c.cmd.Process.Kill(); c.end() }()
 	c.stream(1, 1<<40, 0)
-	const longest = 80 // of an answer to ping; a notification is longer
+	const longest = 80 // the longest answer to ping; a notification is longer
 	var all []time.Duration
 	var began time.Time
 	chunks := 0
@@ -487,7 +487,7 @@ func idle(_ string, s server) ([]value, error) {
 		return nil, err
 	}
 	defer c.end()
-	const rest, watch = 1500 * time.Millisecond, 2 * time.Second // what a start leaves behind has been done by then
+	const rest, watch = 1500 * time.Millisecond, 2 * time.Second // the rest of a start has been done by then
 	time.Sleep(rest)
 	switches := c.switches()
 	time.Sleep(watch)

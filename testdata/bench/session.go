@@ -182,7 +182,7 @@ func (c *session) cpu() float64 {
 	if err != nil {
 		return 0
 	}
-	const utime, tick = 11, 1e7 // behind the name in parentheses; USER_HZ is 100
+	const utime, tick = 11, 1e7 // after the name in parentheses; USER_HZ is 100
 	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+2:]))
 	user, _ := strconv.ParseFloat(fields[utime], 64)
 	system, _ := strconv.ParseFloat(fields[utime+1], 64)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Where a user waits: reading a stored log, asking for a task, a server behind this one, and what a client of the stateless era sends
+// Where a user waits: reading a stored log, asking for a task, a server through this one, and what a client of the stateless era sends
 // before and in each turn of a model. Each with what it may grow with.
 func init() {
 	measurements = append(measurements,
@@ -82,7 +82,7 @@ func readLog(dir string, s server, file, tool string, lines int) ([]value, error
 		return nil, err
 	}
 	var pages []time.Duration
-	const most = 100_000_000 // of a longer log its end is read
+	const most = 100_000_000 // only the end of a longer log is read
 	begin := max(0, lines*50-most)
 	cpu, next, size := c.cpu(), begin, 0
 	for {

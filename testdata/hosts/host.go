@@ -23,8 +23,8 @@ type Host struct {
 
 // Start is what a host is started with.
 type Start struct {
-	Home, Project string   // of its own; it is started in the project
-	URL           string   // of the model
+	Home, Project string   // its own; it is started in the project
+	URL           string   // the model's
 	Server        []string // runnel and its arguments
 }
 

@@ -25,8 +25,8 @@ type Model struct {
 	server *http.Server
 
 	mu        sync.Mutex
-	results   []Result        // of the longest conversation
-	called    []Call          // what the script called for them
+	results   []Result        // those of the longest conversation
+	called    []Call          // the calls of the script that they answer
 	strangers map[string]bool // requests that no model answers
 	trace     io.Writer
 }

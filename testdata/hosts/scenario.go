@@ -18,11 +18,11 @@ import (
 type Scenario struct {
 	Name     string
 	Config   string   // runnel.yaml; DIR is the run's directory
-	Flags    []string // of runnel
+	Flags    []string // runnel's
 	Play     func(run *Run, results []Result) []Call
-	During   func(run *Run) // what happens while the host runs
+	During   func(run *Run) // runs beside the host
 	Check    func(run *Run) // the oracle
-	Limit    time.Duration  // of the host's run, if it is not the usual one
+	Limit    time.Duration  // for the host's run, if it is not the usual one
 	NoGolden bool           // where the text depends on the time
 }
 
@@ -204,7 +204,7 @@ var Scenarios = []Scenario{
 			}
 		},
 		Check: func(run *Run) {
-			run.reads(0, "packages") // which is no argument of it
+			run.reads(0, "packages") // not one of its arguments
 			run.reads(1, "get_task_result")
 			run.reads(2, "[20/40] compiling package 20")
 			run.reads(3, "working")
@@ -450,7 +450,7 @@ func shorten(text string) string {
 	}
 	middle := text[shown : len(text)-shown]
 	note := fmt.Sprintf("\n[golden: %d bytes are left out here]\n", len(middle))
-	if i := strings.Index(middle, "get_task_result"); i >= 0 { // what the text says about its own gap
+	if i := strings.Index(middle, "get_task_result"); i >= 0 { // the words about its own gap
 		about := middle[max(0, i-shown/4):min(i+shown/4, len(middle))]
 		note = fmt.Sprintf("\n[golden: of %d bytes only these are shown]\n%s\n[golden: end of these]\n", len(middle), about)
 	}

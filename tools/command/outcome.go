@@ -33,7 +33,7 @@ type outcome struct {
 	Truncated   bool   `json:"truncated"`
 	TimedOut    bool   `json:"timedOut"`
 
-	verdict string // what went wrong, empty for a good end
+	verdict string // the mistake, empty for a good end
 	timed   bool   // how long it took belongs to that
 	stdout  *textStream
 	stderr  *textStream

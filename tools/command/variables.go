@@ -48,7 +48,7 @@ func newVariablesFile(in *tools.Call) (*variablesFile, error) {
 
 // merge takes over what the command wrote.
 func (f *variablesFile) merge(ctx context.Context, in *tools.Call) error {
-	file, err := os.OpenFile(f.path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // to open a pipe would wait for who writes to it
+	file, err := os.OpenFile(f.path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe would wait for its writer
 	if err != nil {
 		return fmt.Errorf("reading the variables that the command wrote: %w", err)
 	}

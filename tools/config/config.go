@@ -37,7 +37,7 @@ type Config struct {
 type Server struct {
 	Name         string `yaml:"name"`
 	Instructions string `yaml:"instructions"`
-	Owner        string `yaml:"owner"` // whose tasks this process sees
+	Owner        string `yaml:"owner"` // the owner whose tasks this process sees
 }
 
 // Limits bounds a session.

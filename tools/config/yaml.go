@@ -24,7 +24,7 @@ type decoder struct {
 	config  *Config
 	fields  fieldIndexes
 	nodes   int  // read so far, those of aliases too
-	unfolds bool // to too many nodes, or too deep: nothing more is read
+	unfolds bool // the document unfolds to too many nodes, or too deep: nothing more is read
 	errs    []error
 }
 

@@ -68,7 +68,7 @@ func (f *family) strays() []int {
 
 // signal signals the group of each, which cannot outrun that, but for the groups of others.
 func (f *family) signal(s syscall.Signal) {
-	strays := f.strays() // whose parents may end now
+	strays := f.strays() // their parents may end now
 	signalGroup(f.leader, s)
 	for _, pid := range strays {
 		if pgid, err := syscall.Getpgid(pid); err == nil && pgid != syscall.Getpgrp() && !guards.has(pgid) {

@@ -125,7 +125,7 @@ type guard struct {
 
 	mu      sync.Mutex
 	groups  map[int]bool
-	folders map[string]bool // that are made for commands
+	folders map[string]bool // those made for commands
 	pipe    *os.File
 	process *os.Process
 	ended   chan struct{} // closed when process has been waited for

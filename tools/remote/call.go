@@ -160,7 +160,7 @@ func (c *Call) handedOver(result json.RawMessage) string {
 				TaskID string         `json:"taskId"`
 				Status mcp.TaskStatus `json:"status"`
 			} `json:"runnel/task"`
-			Related mcp.RelatedTask `json:"io.modelcontextprotocol/related-task"` // which a tool that tells of a task does not have
+			Related mcp.RelatedTask `json:"io.modelcontextprotocol/related-task"` // a tool that reports on a task does not have it
 		} `json:"_meta"`
 	}
 	_ = json.Unmarshal(result, &m) // a member of the wrong type reads as absent

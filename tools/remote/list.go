@@ -55,7 +55,7 @@ func ReadList(ctx context.Context, client *rpc.Client, method, member string) (e
 				kept += len(entry)
 				cut = len(entries) == maxListEntries || kept > MaxListBytes
 				if !cut {
-					var compact bytes.Buffer          // as it is kept, so that what has not changed is the same
+					var compact bytes.Buffer          // the form that is kept, so that an unchanged entry is the same
 					_ = json.Compact(&compact, entry) // it is valid
 					entries = append(entries, compact.Bytes())
 				}

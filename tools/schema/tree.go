@@ -30,9 +30,9 @@ type part struct {
 	place   []string
 	pointer string
 	in      *resource
-	inner   []*part // that stand in it
-	refs    []*part // that it refers to
-	here    []*part // that it applies to the value itself, but for those of anyOf
+	inner   []*part // the parts that stand in it
+	refs    []*part // the parts that it refers to
+	here    []*part // the parts that it applies to the value itself, but for those of anyOf
 	steps   int     // the cost of applying it, but for its parts and its patterns
 }
 

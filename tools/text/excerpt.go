@@ -111,7 +111,7 @@ func LeftOut(g Gap) string { return fmt.Sprintf("[... %d bytes left out ...]", g
 // stretch is text, and where it stands.
 type stretch struct {
 	text  []byte
-	jumps []jump // where the next byte is not at the next position; the first at the beginning
+	jumps []jump // the places where the next byte is not at the next position; the first at the beginning
 }
 
 type jump struct {

@@ -27,7 +27,7 @@ import (
 // down its tools stay in the list, and a call waits a little for it; when it is not to be started again, they leave the list.
 type Server struct {
 	*definition
-	capabilities mcp.ClientCapabilities // that it is told; set with remember
+	capabilities mcp.ClientCapabilities // those that it is told; set with remember
 	remember     sync.Once
 
 	ctx     context.Context // ends when the server is not wanted any more
@@ -92,7 +92,7 @@ func Servers(c *config.Config, vars []string, version string, log zerolog.Logger
 type Probed struct {
 	Server   mcp.Implementation
 	Protocol string
-	Tools    int // that runnel would serve
+	Tools    int // those that runnel would serve
 	After    time.Duration
 }
 

@@ -21,7 +21,7 @@ type session struct {
 	mu    sync.Mutex
 	first *rpc.Caller // who asked for anything first: servers are told what it can do; nil: nobody yet
 	open  *rpc.Caller // the client of the handshake era; nil: there is none
-	level string      // from which on servers shall send log messages; "": nobody has said
+	level string      // servers shall send log messages from it on; "": nobody has said
 }
 
 func (s *session) meet(c *rpc.Caller) {

@@ -24,7 +24,7 @@ const (
 )
 
 var (
-	mu  sync.Mutex // of stdout
+	mu  sync.Mutex // guards stdout
 	out = make([]byte, 0, block)
 )
 
@@ -96,7 +96,7 @@ func stream(id []byte, count int, interval time.Duration) {
 	flush(append(append([]byte(head), id...), echo...))
 }
 
-// member is the value behind name, up to the next comma or brace.
+// member is the value after name, up to the next comma or brace.
 func member(line []byte, name string) []byte {
 	i := bytes.Index(line, []byte(name))
 	if i < 0 {

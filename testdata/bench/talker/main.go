@@ -1,6 +1,6 @@
 // Talker is the fastest server that runnel can stand before: its one tool writes progress notifications that were encoded
 // beforehand. It writes the members of a message in the order of an SDK: "go" (jsonrpc first) or "typescript" (jsonrpc last, and the
-// token behind the message).
+// token after the message).
 package main
 
 import (
@@ -64,7 +64,7 @@ func write(b []byte) {
 	}
 }
 
-// member is the value behind name, up to the next comma or brace.
+// member is the value after name, up to the next comma or brace.
 func member(line []byte, name string) []byte {
 	i := bytes.Index(line, []byte(name))
 	if i < 0 {
