@@ -121,7 +121,7 @@ func (r *Runner) Newest(ctx context.Context, n int, before string, own bool) (pa
 		return nil, false, err
 	}
 	for _, id := range slices.Backward(ids) {
-		t, err := r.Head(ctx, id)
+		t, err := r.Get(ctx, id)
 		switch {
 		case errors.Is(err, ErrNotFound): // it has expired
 			continue
