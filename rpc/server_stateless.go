@@ -37,7 +37,7 @@ func (s *session) stateless(meta *mcp.RequestMeta) (Caller, *Error) {
 	if meta.LogLevel != nil && !slices.Contains(logLevels, string(meta.LogLevel)) {
 		return c, Errorf(mcp.CodeInvalidParams, "params._meta[%q] must be one of %s", mcp.MetaLogLevel, strings.Join(logLevels, ", "))
 	}
-	// To decode the same with each request would take longer than the rest of a call.
+	// Decoding the same with each request would take longer than the rest of a call.
 	if l := &s.last; !bytes.Equal(l.clientInfo, meta.ClientInfo) || !bytes.Equal(l.clientCapabilities, meta.ClientCapabilities) {
 		*l = statelessClient{clientInfo: meta.ClientInfo, clientCapabilities: meta.ClientCapabilities}
 		// Unmarshal goes on after a member of the wrong type, which then reads as absent.

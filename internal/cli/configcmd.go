@@ -25,7 +25,7 @@ func (i *invocation) configCommand(file *pflag.Flag) *cobra.Command {
 	check := &cobra.Command{
 		Use:     "check [FILE]",
 		Short:   "Check a config file and show its tools",
-		Long:    "Checks the config file FILE, else the one that runnel would read. What is wrong is written to stderr, with its place; the exit code is then 2.",
+		Long:    "Checks the config file FILE, else the one that runnel would read. Mistakes are written to stderr with their places; the exit code is then 2.",
 		Example: "  runnel config check runnel.yaml",
 		Args: func(cmd *cobra.Command, args []string) error {
 			return noArguments(cmd, args[min(len(args), 1):])

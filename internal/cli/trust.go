@@ -75,7 +75,7 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
 			}
 			path, err := i.Trust().Add(file, text)
 			if err != nil {
-				return fmt.Errorf("keeping the trust in mind: %w", err)
+				return fmt.Errorf("storing the trust: %w", err)
 			}
 			// The whole file: a summary could leave out what matters, such as a variable that changes what a program does.
 			if _, err := io.WriteString(i.Stdout, strings.TrimSuffix(term.PrintableLines(string(text)), "\n")+"\n"); err != nil {

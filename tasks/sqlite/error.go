@@ -42,8 +42,8 @@ func explain(err error) error {
 	return err
 }
 
-// errFull refuses to make the state larger than its limit. To delete tasks that have ended may mend it.
-var errFull = errors.New("the state is as large as it may be, and what is left in it has not ended")
+// errFull refuses to make the state larger than its limit. Deleting tasks that have ended may help.
+var errFull = errors.New("the state has reached its limit, and all tasks that are left in it still run")
 
 // errPinned says that a reader keeps the write-ahead log from being emptied.
 var errPinned error = pinned{}

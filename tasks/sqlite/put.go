@@ -232,7 +232,7 @@ func (s *State) Delete(_ context.Context, owner, id string) error {
 	if k != nil && k.log != nil {
 		k.log.Unback() // nothing more of it is written
 	}
-	// To delete a long log takes a while: that is the sweeper's work.
+	// Deleting a long log takes a while: that is the sweeper's work.
 	defer d.w.callSweeper()
 	return d.w.do(job{do: func(tx *transaction) error {
 		_, err := tx.exec("UPDATE task SET expires = 0, keeper = NULL WHERE id = ? AND owner = ?", id, owner)

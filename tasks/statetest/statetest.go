@@ -134,7 +134,7 @@ func head(t *testing.T, s tasks.State) {
 	}
 }
 
-// To ask is not an error, whatever has become of the task; Heed ends with its context.
+// Asking is not an error, whatever has become of the task; Heed ends with its context.
 func asks(t *testing.T, s tasks.State) {
 	Put(t, s, Ended(Logged("a"), mcp.TaskCompleted, "done"))
 	for _, id := range []string{"a", "unknown"} {

@@ -46,7 +46,7 @@ func NewFilter(grep string, context, tail float64) (*Filter, error) {
 	if grep != "" {
 		var err error
 		if f.grep, err = regexp.Compile(grep); err != nil {
-			return nil, fmt.Errorf("grep is not a regular expression as RE2 has them: %w", err)
+			return nil, fmt.Errorf("grep is not a valid regular expression (RE2): %w", err)
 		}
 	}
 	return f, nil
