@@ -20,15 +20,7 @@ func (p *peer) ask(ctx context.Context, q *question) (id uint64, answer json.Raw
 	wait, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(p.input, cancel)()
-	if err := p.w.awaitTurn(wait, 0, func(dst []byte) []byte { return dst }); err != nil {
-		return 0, nil, p.unanswered(ctx, err)
-	}
-	id = p.outgoing.add(q)
-	opts := []jsonrpc2.CallOption{jsonrpc2.PickID(jsonrpc2.ID{Num: id})}
-	if _, session, ok := bytes.Cut(q.head, []byte(`,"sessionId":`)); ok {
-		opts = append(opts, jsonrpc2.ExtraField("sessionId", json.RawMessage(session)))
-	}
-	waiter, err := p.conn.DispatchCall(wait, q.method, q.params, opts...)
+	id, waiter, err := p.dispatch(wait, q)
 	if err != nil {
 		p.outgoing.forget(id)
 		return id, nil, p.unanswered(ctx, err)
@@ -56,6 +48,27 @@ func (p *peer) ask(ctx context.Context, q *question) (id uint64, answer json.Raw
 		_ = p.notify(q.head, "notifications/cancelled", c, p.now)
 	}
 	return id, nil, err
+}
+
+// dispatch sends a question when its turn has come. Its line is queued only after that, so one at a time waits for its turn: many that
+// have theirs together would all fill memory.
+func (p *peer) dispatch(ctx context.Context, q *question) (id uint64, waiter jsonrpc2.Waiter, err error) {
+	select {
+	case p.asking <- struct{}{}:
+	case <-ctx.Done():
+		return 0, waiter, ctx.Err()
+	}
+	defer func() { <-p.asking }()
+	if err := p.w.awaitTurn(ctx, 0, func(dst []byte) []byte { return dst }); err != nil {
+		return 0, waiter, err
+	}
+	id = p.outgoing.add(q)
+	opts := []jsonrpc2.CallOption{jsonrpc2.PickID(jsonrpc2.ID{Num: id})}
+	if _, session, ok := bytes.Cut(q.head, []byte(`,"sessionId":`)); ok {
+		opts = append(opts, jsonrpc2.ExtraField("sessionId", json.RawMessage(session)))
+	}
+	waiter, err = p.conn.DispatchCall(ctx, q.method, q.params, opts...)
+	return id, waiter, err
 }
 
 // unanswered says why a question has no answer.

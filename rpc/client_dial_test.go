@@ -478,6 +478,34 @@ func TestServerThatDoesNotRead(t *testing.T) {
 	})
 }
 
+// So do requests that many send at the same time.
+func TestManyRequestsWait(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const many = 100
+		long := strings.Repeat("x", 20<<10)
+		resume := make(chan struct{})
+		c := play(t, DialOptions{}, func(s *scripted) {
+			s.want(`"method":"m"`)
+			<-resume
+			for range many - 1 {
+				s.want(`"method":"m"`)
+			}
+		})
+		var asking sync.WaitGroup
+		for range many {
+			asking.Go(func() { _ = c.Call(t.Context(), "m", map[string]string{"long": long}, nil) })
+		}
+		synctest.Wait()
+		if n := c.w.unread(); n > laneRoom+3*len(long) {
+			t.Errorf("%d bytes wait for the server", n)
+		}
+		close(resume)
+		synctest.Wait()
+		c.Close()
+		asking.Wait()
+	})
+}
+
 // The server's requests are answered, at once even if the first one takes long, and can be cancelled.
 func TestServersRequests(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -39,6 +39,7 @@ type peer struct {
 	outgoing outgoing
 	conn     *jsonrpc2.Conn
 	started  chan struct{} // closed when conn is known
+	asking   chan struct{} // holds a value while a question waits for its turn; capacity 1
 
 	input    context.Context // ends when nothing more comes; its cause tells why
 	endInput context.CancelCauseFunc
@@ -84,7 +85,7 @@ func (p *peer) start() {
 
 // newPeer makes a peer. Its role and ctx are still to be set.
 func newPeer(in io.Reader, out io.Writer, maxLine, maxInFlight int, log zerolog.Logger) *peer {
-	p := &peer{log: log, eof: io.EOF, started: make(chan struct{}), drained: make(chan struct{}), lines: lineReader{r: in, max: maxLine}}
+	p := &peer{log: log, eof: io.EOF, started: make(chan struct{}), asking: make(chan struct{}, 1), drained: make(chan struct{}), lines: lineReader{r: in, max: maxLine}}
 	p.input, p.endInput = context.WithCancelCause(context.Background())
 	p.incoming = incoming{max: maxInFlight, maxBytes: inFlightLines * int64(maxLine), byNumber: map[uint64]*call{}, byID: map[string]*call{}, cause: ErrCancelled}
 	p.outgoing = outgoing{log: log, waiting: map[uint64]*question{}}
