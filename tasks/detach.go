@@ -58,16 +58,20 @@ func (r *Run) follow() {
 			r.spec.Status(t)
 		}
 	})
-	if err == nil && t.Status != mcp.TaskCancelled {
-		r.mu.Lock()
-		r.ending = t.Segments.Ending()
-		r.mu.Unlock()
-		r.awaitDelivery()
+	delivered := t.Status.Terminal() && t.Status != mcp.TaskCancelled
+	if delivered {
+		if e := t.Segments.Ending(); e != nil { // else its ttl is over, and only the outcome says so
+			r.Rest(e.Rest)
+		}
+		r.setEnding(t.Outcome.Result, t.Outcome.Err)
+		if err == nil {
+			r.awaitDelivery()
+		}
 	}
 	r.mu.Lock()
 	r.finishing = true
 	r.mu.Unlock()
-	if t.Status.Terminal() && t.Status != mcp.TaskCancelled {
+	if delivered {
 		r.deliverRest()
 	}
 	r.stop(err)

@@ -324,6 +324,30 @@ func TestDetachedExpires(t *testing.T) {
 	}
 }
 
+// How its output ends is known to what delivers it, before the log is closed, also where only the following of it ends.
+func TestDetachedExpiryIsAnEnding(t *testing.T) {
+	starter, supervisor, _ := threeProcesses(t)
+	here, there := detached(t, starter, supervisor, tasks.Spec{Handle: true, TTL: time.Second}, func(ctx context.Context, _ *tasks.Run) (*mcp.CallToolResult, string, error) {
+		<-ctx.Done()
+		return nil, "", ctx.Err()
+	})
+	var ending partials.Ending
+	here.Deliver(func(context.Context) {
+		defer func() { _ = recover() }() // a client would see the process end
+		r := here.Log().NewReader(0)
+		defer r.Close()
+		for r.Wait(context.Background(), 1) == nil {
+			r.Next(1 << 10)
+		}
+		ending = here.Ending()
+	})
+	<-here.Ended()
+	<-there.Ended()
+	if len(ending.Rest) != 1 || !strings.Contains(string(ending.Rest[0]), "ttl") || !ending.IsError {
+		t.Errorf("the output ended with %s", ending.Rest)
+	}
+}
+
 // A supervisor that does not come leaves the task where it is.
 func TestDetachFails(t *testing.T) {
 	starter, _, third := threeProcesses(t)
