@@ -93,9 +93,12 @@ func (s *service) answerSoon(ctx context.Context, e *entry, p *mcp.CallToolParam
 // answerInTime answers a client that waits for the result, as long as its patience lasts. Then it is handed over, if that can be.
 func (s *service) answerInTime(ctx context.Context, e *entry, p *mcp.CallToolParams, d *delivery, patience time.Duration) (any, error) {
 	d.start()
-	late, stop := context.WithTimeout(ctx, patience)
-	defer stop()
-	what, questions := d.next(ctx, nil, late.Done())
+	var late chan struct{} // nil: never
+	if patience != forever {
+		late = make(chan struct{})
+		defer time.AfterFunc(patience, func() { close(late) }).Stop()
+	}
+	what, questions := d.next(ctx, nil, late)
 	if what == isLate {
 		if result := s.handOver(ctx, e, d); result != nil {
 			return rpc.After{Result: dressResult(d.caller.Version, result), Drop: drop(d.run)}, nil
