@@ -44,6 +44,7 @@ type delivery struct {
 	mu     sync.Mutex // taken on the writer's goroutine, too: nothing may be waited for under it
 	begun  rpc.Latch
 	silent bool            // nothing more is written
+	told   bool            // the ending was written, with what the result has beyond the output
 	held   []mcp.Task      // the statuses from before begun
 	early  *progressReport // the last progress from before begun; nil if there is none
 }
@@ -271,6 +272,9 @@ func (d *delivery) ending() partials.Ending {
 	if d.elsewhere {
 		return e
 	}
+	d.mu.Lock()
+	d.told = true
+	d.mu.Unlock()
 	for _, item := range d.run.Ending().Rest {
 		e.Rest = append(e.Rest, DressContent(d.caller.Version, item))
 	}
@@ -285,7 +289,10 @@ func (d *delivery) answer() (any, error) {
 		return nil, outcome.Err
 	}
 	dressed := dressResult(d.caller.Version, outcome.Result)
-	if d.spelling != byPR383 || len(outcome.Result.Content) == 0 { // then what dressed has is structured content as text, which was not sent
+	d.mu.Lock()
+	told := d.told // not if the call was cut off
+	d.mu.Unlock()
+	if d.spelling != byPR383 || !told || len(outcome.Result.Content) == 0 { // then what dressed has is structured content as text, which was not sent
 		return dressed, nil
 	}
 	empty := *dressed

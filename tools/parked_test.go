@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -39,5 +40,28 @@ func TestCancelledWhileParked(t *testing.T) {
 			t.Errorf("not the answer: %s", line)
 		}
 		c.silence()
+	})
+}
+
+// What a call came to is in its answer where the partial results of PR #383 did not say it: "content: []" stands for what was sent.
+func TestCancelledAnswerSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tool := &Function{
+			Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`), Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},
+			Do: func(ctx context.Context, call *Call, out *Output) (*mcp.CallToolResult, error) {
+				_ = out.WriteString("before\n")
+				time.Sleep(time.Second)
+				call.run.Cancel("cancelled by somebody")
+				return nil, ctx.Err()
+			},
+		}
+		c := serveStateless(t, tool)
+		const meta = `{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"progressToken":1,"partialResults":true}`
+		if _, err := io.WriteString(c.in, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"tool","_meta":`+meta+`}}`+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		if line := c.response(); !strings.Contains(line, "The task was cancelled.") {
+			t.Errorf("the answer says nothing: %s", line)
+		}
 	})
 }
