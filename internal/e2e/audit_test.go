@@ -25,16 +25,17 @@ const maxOutgoing = 1 << 20
 type audit struct {
 	t testing.TB
 
-	mu       sync.Mutex
-	now      time.Time             // when the line came that is looked at
-	piece    []byte                // sent of a line that has no newline yet
-	version  string                // as answered to initialize; the newest handshake version before that
-	streams  bool                  // the client declared tasks.streaming.partial
-	pushes   bool                  // the client declared the response mode streaming
-	requests map[string][]*request // not answered yet, by the id's bytes
-	tasks    map[string]*auditTask
-	tokens   map[string]*auditToken // by the token's bytes
-	pushed   map[string]*auditTask  // streams, by the bytes of their call's id
+	mu         sync.Mutex
+	now        time.Time             // when the line came that is looked at
+	piece      []byte                // sent of a line that has no newline yet
+	inputEnded bool                  // the client has closed stdin: it can answer nothing any more
+	version    string                // as answered to initialize; the newest handshake version before that
+	streams    bool                  // the client declared tasks.streaming.partial
+	pushes     bool                  // the client declared the response mode streaming
+	requests   map[string][]*request // not answered yet, by the id's bytes
+	tasks      map[string]*auditTask
+	tokens     map[string]*auditToken // by the token's bytes
+	pushed     map[string]*auditTask  // streams, by the bytes of their call's id
 
 	opened    bool // by initialize
 	stateless statelessAudit
@@ -125,6 +126,7 @@ func (a *audit) closed() {
 	defer a.mu.Unlock()
 	a.sentLine(a.piece)
 	a.piece = nil
+	a.inputEnded = true
 }
 
 func (a *audit) sentLine(line []byte) {

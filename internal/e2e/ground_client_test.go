@@ -202,7 +202,10 @@ func (c *groundClient) kill() {
 	c.checkLog()
 }
 
-func (c *groundClient) closeInput() { _ = c.in.Close() }
+func (c *groundClient) closeInput() {
+	c.audit.closed()
+	_ = c.in.Close()
+}
 
 // abort makes a runnel that hangs say where.
 func (c *groundClient) abort() {
