@@ -83,8 +83,8 @@ const (
 	// cutOffWait is how long a task that is cut off waits for its deliveries at a time. A process that is stopped meanwhile loses one
 	// such wait, not all of its time.
 	cutOffWait = 100 * time.Millisecond
-	// cutOffIdle is how many of them a client may take to read anything. With the grace at the end of the session that is 3 s: some hosts kill after 4 s.
-	cutOffIdle = 10
+	// cutOffIdle is how many of them a client may take to read anything: together as long as it has at the end of the session.
+	cutOffIdle = 20
 	// cutOffWaits is how many there are, for a client that reads slowly.
 	cutOffWaits = 100
 )
