@@ -132,7 +132,8 @@ func (w *writer) take(buf []byte) (taken []byte, slots int) {
 	taken, w.control = w.control, buf
 	slots, w.slots = w.slots, 0
 	// One lane is pulled whatever the control lines take: a client that pings all the time gets the rest, too.
-	for first := true; len(w.turns) > 0 && (first || len(taken) < laneRoom); first = false {
+	// A control line that comes meanwhile ends the round: a lane may have been opened after it, such as a task's after its handle.
+	for first := true; len(w.turns) > 0 && len(w.control) == 0 && (first || len(taken) < laneRoom); first = false {
 		t := w.turns[0]
 		w.turns = w.turns[1:]
 		w.writing = len(taken)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -146,6 +147,39 @@ func TestLanesTakeTurns(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What a lane writes that is opened after a control line was queued comes after that, also when both happen while another
+// lane is pulled: a task's partials never come before its handle.
+func TestControlBeforeLaterLane(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, p := newStalled(t)
+		go func() {
+			(&Lane{w}).Write(t.Context(), func(dst []byte) []byte {
+				w.queue([]byte("handle\n"), 0)
+				go (&Lane{w}).Write(t.Context(), line("partial"))
+				awaitLane(w)
+				return append(dst, "other lane\n"...)
+			})
+		}()
+		synctest.Wait()
+		if got, want := p.readAll(), "first\nother lane\nhandle\npartial\n"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+// awaitLane returns when a lane waits for its turn.
+func awaitLane(w *writer) {
+	for {
+		w.mu.Lock()
+		waits := len(w.turns) > 0
+		w.mu.Unlock()
+		if waits {
+			return
+		}
+		runtime.Gosched()
+	}
 }
 
 func TestBrokenOutput(t *testing.T) {
