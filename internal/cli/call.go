@@ -68,7 +68,6 @@ func newCall(i *invocation, v *term.View, o *callOptions) *call {
 				c.view.Say(message)
 			}
 		},
-		Cancel: func() { c.view.Say("cancelling") },
 		Ask: func(ctx context.Context, params json.RawMessage) (mcp.ElicitResult, error) {
 			return c.asker.Ask(ctx, params), nil
 		},
@@ -171,6 +170,7 @@ func (c *call) run(ctx context.Context) error {
 	if c.o.timeout > 0 {
 		defer time.AfterFunc(c.o.timeout, func() { giveUp(errTimeout) }).Stop()
 	}
+	defer context.AfterFunc(ctx, func() { c.say("cancelling; press Ctrl-C again to leave at once") })()
 	c.mu.Lock()
 	c.failed = giveUp
 	if c.lost != nil { // already before the call

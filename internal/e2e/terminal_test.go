@@ -114,7 +114,7 @@ tools:
 	term.run("runnel call stubborn --no-task " + flags)
 	term.wait(`(?m)^begun\n`)
 	term.keys("C-c")
-	term.wait(`\^C|cancelling`)
+	term.wait(`cancelling; press Ctrl-C again`)
 	term.keys("C-c")
 	term.wait(`exit code=130`)
 

@@ -325,9 +325,6 @@ func (t *task) readLog(ctx context.Context, after int64) (text string, next int6
 
 // cancel asks for the end of the task. That it has ended just before is not an error.
 func (t *task) cancel(ctx context.Context) error {
-	if t.o.Cancel != nil {
-		t.o.Cancel()
-	}
 	var state mcp.Task
 	err := t.client.Call(ctx, "tasks/cancel", mcp.TaskParams{TaskID: t.tracker.TaskID()}, &state)
 	var e *rpc.Error
