@@ -258,7 +258,7 @@ tools:
 		var stderr syncBuffer
 		args := append(append([]string{"call", "work"}, strings.Fields(flags)...), writeConfig(t, tool)...)
 		code := cli.Run(ctx, args, append(environ(t), noConfig), strings.NewReader(""), stdout, &stderr)
-		if code != exitInterrupted || stderr.String() != "" || !strings.HasPrefix(stdout.String(), "begun\n") {
+		if code != exitInterrupted || stderr.String() != "runnel: cancelling; press Ctrl-C again to leave at once\n" || !strings.HasPrefix(stdout.String(), "begun\n") {
 			t.Errorf("%s: exit code %d, stdout %q, stderr %q", flags, code, stdout, &stderr)
 		}
 		if _, err := os.Stat(mark); err != nil {
