@@ -26,22 +26,22 @@ demo: build ## this project's own go test -v as a task: its output as it comes, 
 cast: build ## testdata/cast/session.svg, the picture in the README: a real session in a terminal, drawn anew
 	go run ./testdata/cast -o testdata/cast/session.svg bin/runnel
 
-man: build ## the man pages, in bin/man/man1
-	bin/runnel man bin/man/man1
+man: ## the man pages, in bin/man/man1
+	go run ./testdata/man bin/man/man1
 
 test: check lint vuln race fuzz-short hosts-short ## all that CI checks
 
 check: ## format, modules, vet, also for systems that the tests do not run on
-	@unformatted=$$(gofmt -l main.go internal rpc partials tasks tools testdata/bench testdata/cast testdata/examples testdata/hosts testdata/interop/go); \
+	@unformatted=$$(gofmt -l main.go internal rpc partials tasks tools testdata/bench testdata/cast testdata/examples testdata/hosts testdata/interop/go testdata/man); \
 	if [ -n "$$unformatted" ]; then echo "not formatted (gofmt -w):"; echo "$$unformatted"; exit 1; fi
 	go mod tidy -diff
-	go vet ./... ./testdata/cast ./testdata/examples/...
+	go vet ./... ./testdata/cast ./testdata/examples/... ./testdata/man
 	go -C testdata/hosts vet ./...
 	GOARCH=386 CGO_ENABLED=0 go vet ./...
 	GOOS=darwin GOARCH=arm64 go vet ./...
 
 lint:
-	$(GOLANGCI_LINT) run ./... ./testdata/cast ./testdata/examples/...
+	$(GOLANGCI_LINT) run ./... ./testdata/cast ./testdata/examples/... ./testdata/man
 
 vuln: ## known vulnerabilities; says so where it cannot know
 	.ci/vuln

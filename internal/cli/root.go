@@ -169,7 +169,10 @@ const examples = `  # one tool, without a config file: what a host would start
   # from a script: write requests, wait for all answers
   printf '%s\n' "$INITIALIZE" "$CALL" | runnel --drain -1 --tool 'hello=echo hello {{who}}'`
 
-// command is the whole command line.
+// Command is the whole command line, for its man pages.
+func Command() *cobra.Command { return new(invocation).command() }
+
+// command is the whole command line of this run.
 func (i *invocation) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "runnel",
@@ -188,7 +191,7 @@ func (i *invocation) command() *cobra.Command {
 	servers := []*cobra.Command{root, i.serveCommand(flags), i.wrapCommand(flags)}
 	root.AddCommand(servers[1:]...)
 	root.AddCommand(i.toolsCommand(flags), i.callCommand(flags), i.tasksCommand(flags), i.traceCommand(), i.doctorCommand(flags),
-		i.configCommand(flags.Lookup("config")), i.trustCommand(), manCommand(), i.versionCommand())
+		i.configCommand(flags.Lookup("config")), i.trustCommand(), i.versionCommand())
 	version := flags.Bool("version", false, "print the version, its commit and its date")
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if *version {
