@@ -1,11 +1,9 @@
 package serve
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"syscall"
@@ -46,12 +44,7 @@ func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file stri
 	case file == "":
 		conf = config.Default()
 	case conf == nil && err == nil:
-		for {
-			s.seen, _ = os.Stat(file)
-			if conf, err = readConfig(ctx, file, s.seen); err != errReplaced {
-				break
-			}
-		}
+		conf, err = s.readConfig(ctx, file)
 	}
 	if err != nil && ctx.Err() == nil {
 		err = s.configError(err)
@@ -69,12 +62,10 @@ func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file stri
 	return conf, file, left, nil
 }
 
-// errReplaced ends the wait for a pipe.
-var errReplaced = errors.New("it is another file now")
-
-// readConfig reads a config file. With a pipe it waits for a writer until ctx ends, or until another file has its name.
-func readConfig(ctx context.Context, file string, info os.FileInfo) (*config.Config, error) {
-	if info == nil || info.Mode().IsRegular() {
+// readConfig reads a config file. A pipe is waited for until somebody has written to it, or ctx ends; it may be replaced meanwhile.
+func (s *Setup) readConfig(ctx context.Context, file string) (*config.Config, error) {
+	s.seen, _ = os.Stat(file)
+	if s.seen == nil || s.seen.Mode()&fs.ModeNamedPipe == 0 {
 		return config.Load(file)
 	}
 	// Opened like this, a pipe does not wait for its writer, and a read of it can be ended.
@@ -83,62 +74,23 @@ func readConfig(ctx context.Context, file string, info os.FileInfo) (*config.Con
 		return nil, fmt.Errorf("reading the config: %w", err)
 	}
 	defer f.Close()
-	if info.Mode()&fs.ModeNamedPipe == 0 {
-		return parseConfig(file, f)
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Now()) })()
-	go endWhenReplaced(ctx, cancel, file, info)
-	first, err := firstByte(f)
-	var conf *config.Config
-	if err == nil {
-		conf, err = parseConfig(file, io.MultiReader(bytes.NewReader(first), f))
-	}
-	switch cause := context.Cause(ctx); {
-	case err == nil || cause == nil:
-		return conf, err
-	case cause == errReplaced:
-		return nil, errReplaced
-	default:
-		return nil, fmt.Errorf("reading the config %s: its end has not come: %w", file, cause)
-	}
-}
-
-func parseConfig(file string, from io.Reader) (*config.Config, error) {
-	text, err := config.Read(from)
-	if err != nil {
-		return nil, fmt.Errorf("reading the config: %w", err)
-	}
-	return config.Parse(file, text)
-}
-
-// firstByte waits for the first byte of a pipe.
-func firstByte(f *os.File) ([]byte, error) {
-	// A pipe that nobody has opened for writing is at its end.
-	if w, err := os.OpenFile(f.Name(), os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
-		defer w.Close()
-	} // else it cannot be opened twice, and has its writer
-	b := make([]byte, 1)
-	if _, err := io.ReadFull(f, b); err != nil {
-		return nil, fmt.Errorf("reading the config %s: %w", f.Name(), err)
-	}
-	return b, nil
-}
-
-// endWhenReplaced ends a context when another file has the name.
-func endWhenReplaced(ctx context.Context, end context.CancelCauseFunc, file string, was os.FileInfo) {
-	t := time.NewTicker(settle)
-	defer t.Stop()
 	for {
-		select {
+		text, err := config.Read(f)
+		switch {
+		case ctx.Err() != nil:
+			return nil, fmt.Errorf("reading the config %s: its end has not come: %w", file, context.Cause(ctx))
+		case err != nil:
+			return nil, fmt.Errorf("reading the config: %w", err)
+		case len(text) > 0:
+			return config.Parse(file, text)
+		}
+		select { // nobody has opened the pipe for writing
 		case <-ctx.Done():
-			return
-		case <-t.C:
-			if now, _ := os.Stat(file); now == nil || !os.SameFile(now, was) {
-				end(errReplaced)
-				return
-			}
+		case <-time.After(settle):
+		}
+		if now, _ := os.Stat(file); !os.SameFile(now, s.seen) {
+			return s.readConfig(ctx, file)
 		}
 	}
 }
