@@ -8,11 +8,11 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	prometheus "github.com/VictoriaMetrics/metrics" // client_golang takes 1.5 ms of each start, this 0.1 ms
 	"github.com/rs/zerolog"
+	"golang.org/x/net/netutil"
 
 	"runnel/rpc/mcp"
 	"runnel/tools/config"
@@ -115,11 +115,15 @@ func serveMetrics(ctx context.Context, address string, m *metrics, log zerolog.L
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	log.Info().Str("address", listener.Addr().String()).Msg("serving metrics")
 	go func() {
-		if err := server.Serve(&fewConnections{listener, make(chan struct{}, maxScrapes)}); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(netutil.LimitListener(listener, maxScrapes)); !errors.Is(err, http.ErrServerClosed) {
 			log.Error().Err(err).Msg("serving metrics")
 		}
 	}()
 }
+
+// maxScrapes is how many connections are served at once: each takes a descriptor, which tasks need for their commands. A silent one is
+// closed in time; the others wait in the kernel.
+const maxScrapes = 16
 
 // warnings takes the log of the standard library's server.
 type warnings struct{ log zerolog.Logger }
@@ -127,34 +131,4 @@ type warnings struct{ log zerolog.Logger }
 func (w warnings) Write(line []byte) (int, error) {
 	w.log.Warn().Msg("serving metrics: " + strings.TrimSpace(string(line)))
 	return len(line), nil
-}
-
-// maxScrapes is how many connections are served at once: each takes a descriptor, which tasks need for their commands. A silent one is
-// closed in time; the others wait in the kernel.
-const maxScrapes = 16
-
-// fewConnections is a listener with at most as many open connections as its channel has room for.
-type fewConnections struct {
-	net.Listener
-	open chan struct{}
-}
-
-func (l *fewConnections) Accept() (net.Conn, error) {
-	l.open <- struct{}{} // connections end by their timeouts, and when the server is closed
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.open
-		return nil, err
-	}
-	return &countedConnection{c, sync.OnceFunc(func() { <-l.open })}, nil
-}
-
-type countedConnection struct {
-	net.Conn
-	leave func()
-}
-
-func (c *countedConnection) Close() error {
-	defer c.leave()
-	return c.Conn.Close()
 }
