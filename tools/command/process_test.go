@@ -333,7 +333,7 @@ func TestCommandThatCannotBeGuarded(t *testing.T) {
 	c := exec.Command(os.Args[0])
 	c.Env = append(os.Environ(), childVar+"=unguarded")
 	out, err := c.Output()
-	if want := "cannot start the command: starting the guard: open /dev/null: too many open files\n"; err != nil || string(out) != want {
+	if want := "cannot start the command: starting the guard: pipe2: too many open files\n"; err != nil || string(out) != want {
 		t.Errorf("got %q, %v, want %q", out, err, want)
 	}
 }

@@ -33,13 +33,14 @@ func newVariablesFile(in *tools.Call) (*variablesFile, error) {
 		err = process.GuardFolder(f.folder())
 	}
 	if err != nil {
+		f.remove()
 		return nil, fmt.Errorf("cannot start the command: %w", err)
 	}
-	if err := os.Mkdir(f.folder(), 0o700); err != nil {
-		f.remove()
-		return nil, fmt.Errorf("making a place for the task's variables: %w; TMPDIR names the directory for it", err)
+	err = os.Mkdir(f.folder(), 0o700)
+	if err == nil {
+		err = os.WriteFile(f.path, f.before, 0o600)
 	}
-	if err := os.WriteFile(f.path, f.before, 0o600); err != nil {
+	if err != nil {
 		f.remove()
 		return nil, fmt.Errorf("writing the task's variables: %w; TMPDIR names the directory for them", err)
 	}

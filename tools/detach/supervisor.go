@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -77,16 +77,22 @@ func (s *Supervisors) Start(call *tools.Detached) error {
 	defer fromIt.Close()
 	defer out.Close()
 	// The second argument is for people.
-	child, err := process.Fork(program, []string{process.SupervisorName, call.TaskID}, &os.ProcAttr{
-		Dir:   "/",
-		Env:   environmentOutside(),
-		Files: []*os.File{in, out, log},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
-	})
-	if err != nil {
+	child := &exec.Cmd{
+		Path: program,
+		Args: []string{process.SupervisorName, call.TaskID},
+		Dir:  "/",
+		// Without what it holds about a call that this process may itself be the command of: that call's runnel and its guard are not to
+		// take a supervisor for a part of it.
+		Env:         process.Environ(os.Environ(), "/", nil),
+		Stdin:       in,
+		Stdout:      out,
+		Stderr:      log,
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
+	if err := process.Fork(child); err != nil {
 		return fmt.Errorf("starting its supervisor: %w", err)
 	}
-	go func() { _, _ = process.Wait(child) }() // ends with the supervisor or with this process
+	go func() { _, _ = process.Wait(child.Process) }() // ends with the supervisor or with this process
 	_ = in.Close()
 	_ = out.Close()
 	answer, err := converse(spec, toIt, fromIt)
@@ -98,7 +104,7 @@ func (s *Supervisors) Start(call *tools.Detached) error {
 	case err == nil:
 		err = fmt.Errorf("it ended at once; see %s", log.Name())
 	}
-	_ = child.Kill()
+	_ = child.Process.Kill()
 	return fmt.Errorf("starting its supervisor: %w", err)
 }
 
@@ -114,14 +120,6 @@ func converse(spec []byte, toIt, fromIt *os.File) (answer string, err error) {
 	}
 	said, err := io.ReadAll(io.LimitReader(fromIt, maxAnswer))
 	return string(said), err
-}
-
-// environmentOutside is this process's environment without what it holds about a call that it may itself be the command of: that
-// call's runnel and its guard are not to take a supervisor for a part of it.
-func environmentOutside() []string {
-	return slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, process.MarkVariable+"=") || strings.HasPrefix(v, process.VariablesVariable+"=")
-	})
 }
 
 // maxAnswer is how much of a supervisor's answer is read, in bytes.

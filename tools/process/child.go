@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"slices"
 	"sync"
@@ -62,13 +63,6 @@ func Start(s *Spec) (*Child, error) {
 	if n := dying.Load(); n >= maxDying {
 		return nil, fmt.Errorf("cannot start %s: %d commands that were stopped have not ended yet, the limit is %d; try again later", s.Argv[0], n, maxDying)
 	}
-	files, err := p.open(s)
-	defer closeAll(files)
-	if err != nil {
-		p.closePipes()
-		return nil, fmt.Errorf("cannot start %s: %w", s.Argv[0], err)
-	}
-
 	// An ignored SIGPIPE would be ignored in the child too: `yes | head` would complain instead of ending.
 	// Notify keeps runnel safe from it just as well, and is not inherited.
 	if signal.Ignored(syscall.SIGPIPE) {
@@ -76,60 +70,58 @@ func Start(s *Spec) (*Child, error) {
 	}
 
 	mark := guards.newMark()
-	child, err := forks.start(s.Path, s.Argv, &os.ProcAttr{
-		Dir:   s.Dir,
-		Env:   append(slices.Clip(s.Env), mark),
-		Files: files,
-		Sys:   sysProcAttr(s.Pty),
-	})
+	cmd := &exec.Cmd{Path: s.Path, Args: s.Argv, Dir: s.Dir, Env: append(slices.Clip(s.Env), mark), SysProcAttr: sysProcAttr(s.Pty)}
+	theirs, err := p.open(cmd, s)
+	if err == nil {
+		if err = forks.start(cmd); err != nil {
+			err = fmt.Errorf("%s: %w", s.Path, RootCause(err))
+		}
+	}
+	closeAll(theirs...)
 	if err != nil {
 		p.closePipes()
-		return nil, fmt.Errorf("cannot start %s: %s: %w", s.Argv[0], s.Path, RootCause(err))
+		return nil, fmt.Errorf("cannot start %s: %w", s.Argv[0], err)
 	}
-	p.pid = child.Pid
+	p.pid = cmd.Process.Pid
 	p.family = family{leader: p.pid, mark: mark}
-	_ = guards.add(p.pid) // a guard that cannot be started now is started later
+	_ = Guard(p.pid) // a guard that cannot be started now is started later
 	go func() {
-		p.state, _ = forks.wait(child)
+		p.state, _ = forks.wait(cmd.Process)
 		close(p.exited)
 	}()
 	return p, nil
 }
 
 // open makes the pipes: the child's ends are returned, runnel's are kept. All are close-on-exec.
-func (p *Child) open(s *Spec) (files []*os.File, err error) {
-	var in, out *os.File
+func (p *Child) open(cmd *exec.Cmd, s *Spec) (theirs []*os.File, err error) {
+	// pipe makes one of them, unless one could not be made before.
+	pipe := func(open func() (*os.File, *os.File, error)) (read, write *os.File) {
+		if err == nil {
+			read, write, err = open()
+		}
+		return read, write
+	}
 	if s.Stdin != nil {
-		in, p.stdin, err = os.Pipe()
-	} else {
-		in, err = os.Open(os.DevNull)
+		var in *os.File
+		in, p.stdin = pipe(os.Pipe)
+		cmd.Stdin, theirs = in, append(theirs, in)
 	}
-	if err != nil {
-		return nil, err
-	}
-	files = append(files, in)
-
+	var out *os.File
 	if s.Pty {
-		p.stdout, out, err = openTerminal()
+		p.stdout, out = pipe(openTerminal)
 	} else {
-		p.stdout, out, err = os.Pipe()
+		p.stdout, out = pipe(os.Pipe)
 	}
-	if err != nil {
-		return files, err
-	}
-	files = append(files, out)
-
-	second := out // merged: one pipe keeps the order of the two
+	cmd.Stdout, theirs = out, append(theirs, out)
 	switch s.Stderr {
+	case "merge":
+		cmd.Stderr = out // one pipe keeps the order of the two
 	case "separate":
-		p.stderr, second, err = os.Pipe()
-	case "discard":
-		second, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+		var second *os.File
+		p.stderr, second = pipe(os.Pipe)
+		cmd.Stderr, theirs = second, append(theirs, second)
 	}
-	if err != nil {
-		return files, err
-	}
-	return append(files, second), nil
+	return theirs, err
 }
 
 func openTerminal() (runnel, child *os.File, err error) {
@@ -140,13 +132,11 @@ func openTerminal() (runnel, child *os.File, err error) {
 	return runnel, child, err
 }
 
-func (p *Child) closePipes() { closeAll([]*os.File{p.stdin, p.stdout, p.stderr}) }
+func (p *Child) closePipes() { closeAll(p.stdin, p.stdout, p.stderr) }
 
-func closeAll(files []*os.File) {
+func closeAll(files ...*os.File) {
 	for _, f := range files {
-		if f != nil {
-			_ = f.Close()
-		}
+		_ = f.Close() // nil is fine
 	}
 }
 
@@ -194,16 +184,14 @@ func (p *Child) Run(ctx context.Context, stdout, stderr io.Writer, l Limits) End
 		defer p.gone(func() { dying.Add(-1) })
 		p.family.end(p.stop(l.Grace))
 	}
-	guards.release(p.pid)
+	Release(p.pid)
 
-	closeAll([]*os.File{p.stdin}) // feed may still be waiting for somebody to read
+	closeAll(p.stdin) // feed may still be waiting for somebody to read
 	deadline := time.Now().Add(collectDelay)
 	_ = p.stdout.SetReadDeadline(deadline)
-	if p.stderr != nil {
-		_ = p.stderr.SetReadDeadline(deadline)
-	}
+	_ = p.stderr.SetReadDeadline(deadline) // nil is fine
 	pumps.Wait()
-	closeAll([]*os.File{p.stdout, p.stderr})
+	p.closePipes()
 	if p.endsWithin(0) {
 		e.State = p.state
 	}

@@ -3,6 +3,7 @@ package process
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -71,7 +72,7 @@ func (f *family) signal(s syscall.Signal) {
 	strays := f.strays() // their parents may end now
 	signalGroup(f.leader, s)
 	for _, pid := range strays {
-		if pgid, err := syscall.Getpgid(pid); err == nil && pgid != syscall.Getpgrp() && !guards.has(pgid) {
+		if pgid, err := syscall.Getpgid(pid); err == nil && pgid != syscall.Getpgrp() && !guards.holds(strconv.Itoa(pgid)) {
 			signalGroup(pgid, s)
 		} else {
 			_ = syscall.Kill(pid, s)

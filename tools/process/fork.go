@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -18,116 +20,93 @@ import (
 // gone) holds it up, and Go's own lock for forks: after patience its start is given up, and so are those that wait for it.
 type forker struct {
 	patience time.Duration
-	turn     chan struct{} // holds an element while a program is being started; capacity 1
+	current  atomic.Value // the program that is being started, or was last
 
-	mu      sync.Mutex
-	own     map[int]bool  // the ids of the children that have been started and not been waited for
-	current string        // the program that is being started, or was last
-	starts  chan func()   // to the goroutine; nil if there is none
-	started chan struct{} // from the goroutine, after each start
+	mu       sync.Mutex
+	children int               // those that are to be started, or have not been waited for
+	starts   chan func() error // to the goroutine; nil if there are no children
+	started  chan error        // from the goroutine, after each start
 }
 
 // startPatience is how long a program may take to start, and wait for its turn: longer than any disk that works.
 const startPatience = 30 * time.Second
 
-var forks = newForker(startPatience)
-
-func newForker(patience time.Duration) *forker {
-	return &forker{patience: patience, turn: make(chan struct{}, 1), own: map[int]bool{}}
-}
+var forks = &forker{patience: startPatience}
 
 var errTooManyProcesses = errors.New("no more processes may be started: wait until others have ended, or raise the limit (ulimit -u, or the pids limit of the container)")
 
 // Fork starts a program, which must be waited for with Wait. It has none of the files that this program's host left open.
-func Fork(program string, argv []string, attr *os.ProcAttr) (child *os.Process, err error) {
-	return forks.start(program, argv, attr)
-}
+func Fork(cmd *exec.Cmd) error { return forks.start(cmd) }
 
 // Wait waits for the end of what Fork started.
 func Wait(child *os.Process) (*os.ProcessState, error) { return forks.wait(child) }
 
-func (f *forker) start(program string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
+func (f *forker) start(cmd *exec.Cmd) error {
 	SealInherited()
 	ReserveThreads()
-	deadline := time.NewTimer(f.patience)
-	defer deadline.Stop()
+	deadline := time.After(f.patience)
+	starts, started := f.enter()
 	select {
-	case f.turn <- struct{}{}:
-	case <-deadline.C:
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return nil, fmt.Errorf("it waits for %s, which has not started in %v: make its file system answer, or unmount it", f.current, f.patience)
+	case starts <- func() error {
+		f.current.Store(cmd.Path)
+		return cmd.Start()
+	}:
+	case <-deadline:
+		f.leave()
+		return fmt.Errorf("it waits for %s, which has not started in %v: make its file system answer, or unmount it", f.current.Load(), f.patience)
 	}
-	var child *os.Process
-	var err error
-	started := f.launch(program, func() { child, err = os.StartProcess(program, argv, attr) })
 	select {
-	case <-started:
-		f.launched(child, err)
-		if errors.Is(err, syscall.EAGAIN) {
-			err = errTooManyProcesses
+	case err := <-started:
+		if err != nil {
+			f.leave()
 		}
-		return child, err
-	case <-deadline.C:
+		if errors.Is(err, syscall.EAGAIN) {
+			return errTooManyProcesses
+		}
+		return err
+	case <-deadline:
 		go func() {
-			<-started
-			f.launched(child, err)
-			if err == nil { // after all: nobody wants it any more
-				_ = child.Kill()
-				_, _ = f.wait(child)
+			if <-started != nil {
+				f.leave()
+				return
 			}
+			_ = cmd.Process.Kill() // nobody wants it any more
+			_, _ = f.wait(cmd.Process)
 		}()
-		return nil, fmt.Errorf("it has not started in %v: make the file system that it stands on answer, or unmount it", f.patience)
+		return fmt.Errorf("it has not started in %v: make the file system that it stands on answer, or unmount it", f.patience)
 	}
 }
 
-// launch lets the goroutine start a program, whose turn it is. What it returns receives when that is done.
-func (f *forker) launch(program string, start func()) (started <-chan struct{}) {
+// enter counts a child that is to be started, and returns the ways to the goroutine and back.
+func (f *forker) enter() (chan<- func() error, <-chan error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.starts == nil {
-		f.starts, f.started = make(chan func(), 1), make(chan struct{})
-		go func(starts <-chan func(), started chan<- struct{}) {
+	if f.children++; f.children == 1 {
+		f.starts, f.started = make(chan func() error), make(chan error)
+		go func(starts <-chan func() error, started chan<- error) {
 			runtime.LockOSThread()
 			for start := range starts {
-				start()
-				started <- struct{}{}
+				started <- start()
 			}
 		}(f.starts, f.started)
 	}
-	f.current = program
-	f.starts <- start // never blocks: one has its turn
-	return f.started
+	return f.starts, f.started
 }
 
-// launched ends a turn.
-func (f *forker) launched(child *os.Process, err error) {
+// leave takes back enter, and ends the goroutine after the last child.
+func (f *forker) leave() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err == nil {
-		f.own[child.Pid] = true
+	if f.children--; f.children == 0 {
+		close(f.starts)
+		f.starts = nil
 	}
-	<-f.turn
-	f.rest()
 }
 
 // wait waits for the end of a child.
 func (f *forker) wait(child *os.Process) (*os.ProcessState, error) {
-	pid := child.Pid
-	state, err := await(child)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.own, pid)
-	f.rest()
-	return state, err
-}
-
-// rest ends the goroutine if there is no child, and none is being started. f.mu is held.
-func (f *forker) rest() {
-	if len(f.own) == 0 && len(f.turn) == 0 && f.starts != nil {
-		close(f.starts)
-		f.starts = nil
-	}
+	defer f.leave()
+	return await(child)
 }
 
 // spareThreads is how many threads Go may need when no more can be had: one for each system call that waits (a slow disk, a fork)

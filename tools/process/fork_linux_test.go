@@ -2,6 +2,7 @@ package process
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,10 +27,9 @@ func TestStartThatHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	f := newForker(watchdog)
-	attr := &os.ProcAttr{Env: []string{}}
-	other, err := f.start("/bin/sh", []string{"sh", "-c", "exit 0"}, attr)
-	if err != nil {
+	f := &forker{patience: watchdog}
+	other := exec.Command("/bin/sh", "-c", "exit 0")
+	if err := f.start(other); err != nil {
 		t.Fatal(err)
 	}
 	f.patience = 200 * time.Millisecond
@@ -37,27 +37,27 @@ func TestStartThatHangs(t *testing.T) {
 		t.Skipf("no lease: %v", err)
 	}
 	for _, want := range []string{"it has not started in 200ms", "it waits for " + program} {
-		if _, err := f.start(program, []string{"sh", "-c", "sleep 600"}, attr); err == nil || !strings.Contains(err.Error(), want) {
+		if err := f.start(exec.Command(program, "-c", "sleep 600")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	if state, err := f.wait(other); err != nil || !state.Success() {
+	if state, err := f.wait(other.Process); err != nil || !state.Success() {
 		t.Errorf("another child: %v %v", state, err)
 	}
 	if _, err := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_UNLCK); err != nil {
 		t.Fatal(err)
 	}
 	f.patience = watchdog
-	next, err := f.start("/bin/sh", []string{"sh", "-c", "exit 0"}, attr)
-	if err != nil {
+	next := exec.Command("/bin/sh", "-c", "exit 0")
+	if err := f.start(next); err != nil {
 		t.Fatal(err)
 	}
-	if state, err := f.wait(next); err != nil || !state.Success() {
+	if state, err := f.wait(next.Process); err != nil || !state.Success() {
 		t.Errorf("the next child: %v %v", state, err)
 	}
 	for deadline := time.Now().Add(watchdog); ; time.Sleep(time.Millisecond) {
 		f.mu.Lock()
-		left, thread := len(f.own), f.starts != nil
+		left, thread := f.children, f.starts != nil
 		f.mu.Unlock()
 		if left == 0 && !thread {
 			break

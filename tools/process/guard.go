@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -22,12 +24,12 @@ import (
 // the group. All that runnel starts finds a mark in its environment, and hands it on: what has it is looked for then, on Linux, which
 // shows environments.
 
-// Runnel tells it, a line each:
+// Runnel tells it a line each, with the thing quoted: a group by its id, a folder by its path.
 //
-//	+pgid "folder"  a group has been started, and a folder is about to be made
-//	-pgid "folder"  they are gone
+//	+thing  a group has been started, or a folder is about to be made
+//	-thing  it is gone
 //
-// Most lines are about one of the two: 0 stands for no group, "" for no folder. The end of the pipe is that of runnel.
+// The end of the pipe is that of runnel.
 
 // guardName is the argv[0] that makes the program a guard.
 const guardName = "runnel-guard"
@@ -56,28 +58,24 @@ const guardLook = 500 * time.Millisecond
 // own group, since its host may be in that.
 func keepGuard(in *os.File, mark string, runnel int) {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	groups, folders := map[int]bool{}, map[string]bool{}
+	held := map[string]bool{}
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
 		var sign rune
-		var pgid int
-		var folder string
-		if _, err := fmt.Sscanf(lines.Text(), "%c%d %q", &sign, &pgid, &folder); err != nil {
+		var thing string
+		if _, err := fmt.Sscanf(lines.Text(), "%c%q", &sign, &thing); err != nil {
 			continue
 		}
-		delete(groups, pgid)
-		delete(folders, folder)
-		if sign == '+' && pgid > 1 {
-			groups[pgid] = true
-		}
-		if sign == '+' && folder != "" {
-			folders[folder] = true
+		if delete(held, thing); sign == '+' {
+			held[thing] = true
 		}
 	}
-	for pgid := range groups {
-		signalGroup(pgid, syscall.SIGKILL)
+	for thing := range held {
+		if pgid, _ := strconv.Atoi(thing); pgid > 1 {
+			signalGroup(pgid, syscall.SIGKILL)
+		}
 	}
-	if len(groups)+len(folders) > 0 {
+	if len(held) > 0 {
 		began := time.Now()
 		for {
 			left := marked(mark, runnel)
@@ -90,8 +88,10 @@ func keepGuard(in *os.File, mark string, runnel int) {
 			time.Sleep(groupPoll)
 		}
 	}
-	for folder := range folders {
-		_ = os.RemoveAll(folder)
+	for thing := range held {
+		if filepath.IsAbs(thing) {
+			_ = os.RemoveAll(thing)
+		}
 	}
 }
 
@@ -101,20 +101,18 @@ var guards = newGuard()
 func NewMark() string { return guards.newMark() }
 
 // Guard names a process group that must not outlive this program, until Release.
-func Guard(pgid int) error { return guards.add(pgid) }
+func Guard(pgid int) error { return guards.hold(strconv.Itoa(pgid)) }
 
 // Release takes back Guard.
-func Release(pgid int) { guards.release(pgid) }
+func Release(pgid int) { guards.release(strconv.Itoa(pgid)) }
 
-// GuardFolder names a folder that must not outlive this program, until ReleaseFolder. It may be made later.
-func GuardFolder(folder string) error { return guards.announce(folder) }
+// GuardFolder names a folder that must not outlive this program, by its absolute path, until ReleaseFolder. It may be made later.
+func GuardFolder(folder string) error { return guards.hold(folder) }
 
 // ReleaseFolder takes back GuardFolder, when the folder has been removed.
-func ReleaseFolder(folder string) { guards.retract(folder) }
+func ReleaseFolder(folder string) { guards.release(folder) }
 
-func newGuard() *guard {
-	return &guard{mark: rand.Text(), groups: map[int]bool{}, folders: map[string]bool{}}
-}
+func newGuard() *guard { return &guard{mark: rand.Text(), held: map[string]bool{}} }
 
 // guard is runnel's side: all that the guard knows is kept here, too, for one that must be replaced. mu is held while a line is written,
 // because the order of the lines is what counts; they fit the pipe, so that this waits only for a guard that is stopped, and then
@@ -124,8 +122,7 @@ type guard struct {
 	marked atomic.Int64
 
 	mu      sync.Mutex
-	groups  map[int]bool
-	folders map[string]bool // those made for commands
+	held    map[string]bool // groups and folders, as the guard is told of them
 	pipe    *os.File
 	process *os.Process
 	ended   chan struct{} // closed when process has been waited for
@@ -137,52 +134,27 @@ func (g *guard) newMark() string {
 	return fmt.Sprintf("%s=%s.%d", MarkVariable, g.mark, g.marked.Add(1))
 }
 
-// announce names the folder of a command that is to be started, until retract.
-func (g *guard) announce(folder string) error {
+// hold names what must not outlive runnel, until release. Without a guard, a later one is told.
+func (g *guard) hold(thing string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.folders[folder] = true
-	err := g.tell('+', 0, folder)
-	if err != nil {
-		delete(g.folders, folder)
-	}
-	return err
+	g.held[thing] = true
+	return g.tell('+', thing)
 }
 
-// retract takes back announce, when the folder has been removed.
-func (g *guard) retract(folder string) {
+func (g *guard) holds(thing string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.folders, folder)
-	g.untell(0, folder)
+	return g.held[thing]
 }
 
-// add names a group that must not outlive runnel, until release.
-func (g *guard) add(pgid int) error {
+// release takes back hold. A guard that has nothing to guard then is dismissed in a while.
+func (g *guard) release(thing string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.groups[pgid] = true
-	return g.tell('+', pgid, "")
-}
-
-func (g *guard) has(pgid int) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.groups[pgid]
-}
-
-// release takes back add.
-func (g *guard) release(pgid int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.groups, pgid)
-	g.untell(pgid, "")
-}
-
-// untell takes a line back. A guard that has nothing to guard then is dismissed in a while.
-func (g *guard) untell(pgid int, folder string) {
-	_ = g.tell('-', pgid, folder)
-	if !g.idle() {
+	delete(g.held, thing)
+	_ = g.tell('-', thing)
+	if len(g.held) > 0 {
 		return
 	}
 	if g.linger == nil {
@@ -196,16 +168,14 @@ func (g *guard) untell(pgid int, folder string) {
 func (g *guard) dismiss() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.idle() {
+	if len(g.held) == 0 {
 		g.stop()
 	}
 }
 
-func (g *guard) idle() bool { return len(g.groups) == 0 && len(g.folders) == 0 }
-
 // tell writes one line, to a guard that is started if there is none. One that cannot take it is lost (somebody killed it) and replaced.
-func (g *guard) tell(sign byte, pgid int, folder string) error {
-	if g.pipe != nil && g.write(sign, pgid, folder) == nil {
+func (g *guard) tell(sign byte, thing string) error {
+	if g.pipe != nil && g.write(sign, thing) == nil {
 		return nil
 	}
 	g.stop()
@@ -215,9 +185,9 @@ func (g *guard) tell(sign byte, pgid int, folder string) error {
 	return nil
 }
 
-func (g *guard) write(sign byte, pgid int, folder string) error {
+func (g *guard) write(sign byte, thing string) error {
 	_ = g.pipe.SetWriteDeadline(time.Now().Add(guardWrite))
-	_, err := fmt.Fprintf(g.pipe, "%c%d %q\n", sign, pgid, folder)
+	_, err := fmt.Fprintf(g.pipe, "%c%q\n", sign, thing)
 	return err
 }
 
@@ -245,7 +215,7 @@ func (g *guard) watch(process *os.Process, ended chan struct{}) {
 		if g.process == process {
 			g.stop()
 		}
-		over := g.pipe != nil || g.idle() || g.start() == nil
+		over := g.pipe != nil || len(g.held) == 0 || g.start() == nil
 		g.mu.Unlock()
 		if over {
 			return
@@ -260,36 +230,27 @@ func (g *guard) start() error {
 	if err != nil {
 		return err
 	}
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer null.Close()
 	r, w, err := os.Pipe()
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	// Its parent may be gone before it can ask for its group.
-	process, err := forks.start(program, []string{guardName, strconv.Itoa(syscall.Getpgrp()), g.mark}, &os.ProcAttr{
-		Dir:   "/",
-		Env:   []string{"GOMAXPROCS=1"},
-		Files: []*os.File{r, null, null},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
-	})
-	if err != nil {
+	guard := &exec.Cmd{
+		Path:        program,
+		Args:        []string{guardName, strconv.Itoa(syscall.Getpgrp()), g.mark}, // its parent may be gone before it can ask for its group
+		Dir:         "/",
+		Env:         []string{"GOMAXPROCS=1"},
+		Stdin:       r,
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
+	if err := forks.start(guard); err != nil {
 		_ = w.Close()
 		return err
 	}
-	g.pipe, g.process, g.ended = w, process, make(chan struct{})
-	go g.watch(process, g.ended)
-	for pgid := range g.groups {
-		if err := g.write('+', pgid, ""); err != nil {
-			return err
-		}
-	}
-	for folder := range g.folders {
-		if err := g.write('+', 0, folder); err != nil {
+	g.pipe, g.process, g.ended = w, guard.Process, make(chan struct{})
+	go g.watch(g.process, g.ended)
+	for thing := range g.held {
+		if err := g.write('+', thing); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -51,8 +52,7 @@ func guardID(g *guard) int {
 // desert leaves a guard as if runnel had ended, and returns when it has done its work.
 func desert(g *guard) {
 	g.mu.Lock()
-	clear(g.groups) // it is not replaced
-	clear(g.folders)
+	clear(g.held) // it is not replaced
 	_ = g.pipe.Close()
 	ended := g.ended
 	g.mu.Unlock()
@@ -76,10 +76,10 @@ func TestGuardKillsItsGroups(t *testing.T) {
 	}
 
 	g := newGuard()
-	if err := g.add(victim.Process.Pid); err != nil {
+	if err := g.hold(strconv.Itoa(victim.Process.Pid)); err != nil {
 		t.Fatal(err)
 	}
-	_ = g.add(1) // a guard never kills more than a group
+	_ = g.hold("1") // a guard never kills more than a group
 	desert(g)
 	line.gone()
 	_ = victim.Wait()
@@ -100,14 +100,14 @@ func TestGuardKillsWhatIsMarked(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"left", "retracted"} {
 		folder := filepath.Join(dir, name)
-		if err := errors.Join(os.Mkdir(folder, 0o700), g.announce(folder)); err != nil {
+		if err := errors.Join(os.Mkdir(folder, 0o700), g.hold(folder)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	g.retract(filepath.Join(dir, "retracted"))
+	g.release(filepath.Join(dir, "retracted"))
 	// A new guard is told what the last one knew.
 	killGuard(t, g)
-	if err := g.add(1<<22 + 1); err != nil { // the id of no process
+	if err := g.hold(strconv.Itoa(1<<22 + 1)); err != nil { // the id of no process
 		t.Fatal(err)
 	}
 	desert(g)

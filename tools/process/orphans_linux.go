@@ -3,7 +3,6 @@ package process
 import (
 	"context"
 	"os"
-	"os/signal"
 	"syscall"
 	"time"
 )
@@ -17,23 +16,12 @@ func CollectOrphans(ctx context.Context) {
 	if os.Getpid() != 1 {
 		return
 	}
-	ended := make(chan os.Signal, 1)
-	signal.Notify(ended, syscall.SIGCHLD)
 	go func() {
-		defer signal.Stop(ended)
-		pause := time.NewTimer(orphanAge)
-		defer pause.Stop()
-		for seen := zombies(); ; {
-			if len(seen) == 0 {
-				select {
-				case <-ended:
-				case <-ctx.Done():
-					return
-				}
-			}
-			pause.Reset(orphanAge)
+		look := time.NewTicker(orphanAge)
+		defer look.Stop()
+		for seen := map[int]string{}; ; {
 			select {
-			case <-pause.C:
+			case <-look.C:
 			case <-ctx.Done():
 				return
 			}
@@ -41,7 +29,6 @@ func CollectOrphans(ctx context.Context) {
 			for pid, start := range now {
 				if seen[pid] == start {
 					_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
-					delete(now, pid)
 				}
 			}
 			seen = now

@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -56,25 +55,13 @@ func (o *output) pump(f *os.File, w io.Writer) {
 // when the deadline passed while the pump waited for a slow client.
 func (o *output) collect(f *os.File, buf []byte, w io.Writer) {
 	_ = f.SetReadDeadline(time.Time{})
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return
-	}
-	for total := 0; total < collectMax; {
-		n := 0
-		_ = raw.Read(func(fd uintptr) bool {
-			for {
-				n, err = syscall.Read(int(fd), buf)
-				if !errors.Is(err, syscall.EINTR) {
-					return true
-				}
-			}
-		})
-		if err != nil || n <= 0 {
-			return
-		}
+	for total := 0; total < collectMax && unread(f); {
+		n, err := f.Read(buf)
 		o.pass(buf[:n], w)
 		total += n
+		if err != nil {
+			return
+		}
 	}
 }
 
@@ -100,11 +87,8 @@ func (o *output) silence() time.Duration {
 // unread reports whether files hold what has not been read yet; some may be nil.
 func unread(files ...*os.File) (found bool) {
 	for _, f := range files {
-		if f == nil {
-			continue
-		}
 		raw, err := f.SyscallConn()
-		if err != nil {
+		if err != nil { // nil has none
 			continue
 		}
 		_ = raw.Control(func(fd uintptr) {

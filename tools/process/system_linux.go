@@ -123,12 +123,7 @@ func processesSince(pid int) map[int]stat {
 			ids = append(ids, id)
 		}
 	} else {
-		ids = slices.DeleteFunc(processes(), func(id int) bool {
-			if last < pid { // it has begun anew
-				return last < id && id <= pid
-			}
-			return id <= pid
-		})
+		ids = slices.DeleteFunc(processes(), func(id int) bool { return id <= pid && n >= 0 }) // below 0 it has begun anew
 	}
 	all := map[int]stat{}
 	for _, id := range ids {
@@ -182,16 +177,10 @@ func onlyZombies(pgid int) bool {
 	return len(pids) > 0
 }
 
-// widenPipe lets a pipe hold so many bytes, if it holds less. A file that is not a pipe stays as it is, and so does a
-// pipe whose user has too many large ones.
+// widenPipe lets a pipe hold so many bytes. A file that is not a pipe stays as it is, and so does a pipe whose user has too many
+// large ones.
 func widenPipe(f *os.File, bytes int) {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return
+	if raw, err := f.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, bytes) })
 	}
-	_ = raw.Control(func(fd uintptr) {
-		if n, err := unix.FcntlInt(fd, unix.F_GETPIPE_SZ, 0); err == nil && n < bytes {
-			_, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, bytes)
-		}
-	})
 }
