@@ -4,6 +4,5 @@
 //	host ◀── Tap ◀── stdout ─ server
 //	          └── Record.Lines ──▶ one line a message ──▶ file
 //
-// Goroutines: one for each direction, and one that ends the server when it is told to (Run). Record has a mutex: it takes
-// lines of both directions.
+// Goroutines: one for each direction (Run). Record has a mutex: it takes lines of both directions.
 package trace

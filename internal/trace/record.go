@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -35,33 +34,28 @@ type Record struct {
 	began time.Time
 
 	mu      sync.Mutex
-	out     *bufio.Writer
+	out     io.Writer
 	err     error
-	asked   [2]map[string]asked // open requests by their id, of each side
-	tracked map[string]*tracked // calls by their task and by their token: see the keys
+	notes   []string                    // remarks on the message at hand
+	asked   [2]map[string]asked         // open requests by their id, of each side
+	tracked map[string]*tracker.Tracker // calls by their task and by their token: see the keys
 }
 
 type asked struct {
 	method string
 	at     time.Time
 	tool   string
-	call   *tracked // nil: no tools/call
-	stream bool     // it may have several responses (SEP-1905)
+	call   *tracker.Tracker // nil: no tools/call
+	stream bool             // it may have several responses (SEP-1905)
 }
 
 // The keys of record.tracked.
 func byTask(id string) string              { return "task " + id }
 func byToken(token json.RawMessage) string { return "token " + string(token) }
 
-// tracked is a call whose partials are checked.
-type tracked struct {
-	*tracker.Tracker
-	notes *[]string
-}
-
 // New begins a record with a title.
 func New(out io.Writer, title string) *Record {
-	t := &Record{began: time.Now(), out: bufio.NewWriter(out), asked: [2]map[string]asked{{}, {}}, tracked: map[string]*tracked{}}
+	t := &Record{began: time.Now(), out: out, asked: [2]map[string]asked{{}, {}}, tracked: map[string]*tracker.Tracker{}}
 	t.event(title + ", " + t.began.Format(time.RFC3339))
 	return t
 }
@@ -73,14 +67,16 @@ func (t *Record) event(text string) {
 	t.print("# %10.6f %s\n", time.Since(t.began).Seconds(), text)
 }
 
-// print writes and flushes: somebody may be watching. mu is held.
+// print writes at once: somebody may be watching. mu is held.
 func (t *Record) print(format string, args ...any) {
-	if _, err := fmt.Fprintf(t.out, format, args...); err != nil && t.err == nil {
+	if _, err := t.out.Write(fmt.Appendf(nil, format, args...)); t.err == nil {
 		t.err = err
 	}
-	if err := t.out.Flush(); err != nil && t.err == nil {
-		t.err = err
-	}
+}
+
+// note adds a remark to the message at hand. mu is held.
+func (t *Record) note(format string, args ...any) {
+	t.notes = append(t.notes, fmt.Sprintf(format, args...))
 }
 
 // Failure says why the record is not complete, nil if it is.
@@ -100,23 +96,19 @@ func (t *Record) Lines(d direction) func([]byte) {
 			t.event("the line before it has no end: its reader may not take it for a message")
 			return
 		}
-		for {
-			cut := bytes.IndexByte(p, '\n')
-			piece := p
-			if cut >= 0 {
-				piece = p[:cut]
-			}
+		for len(p) > 0 {
+			piece, rest, ended := bytes.Cut(p, []byte("\n"))
 			long += len(piece)
 			if len(line) < maxNoted {
 				line = append(line, piece...)
 			}
-			if cut < 0 {
-				return
+			if ended {
+				if text := bytes.TrimSpace(line); len(text) > 0 {
+					t.message(d, text, long)
+				}
+				line, long = line[:0], 0
 			}
-			if text := bytes.TrimSpace(line); len(text) > 0 {
-				t.message(d, text, long)
-			}
-			line, long, p = line[:0], 0, p[cut+1:]
+			p = rest
 		}
 	}
 }
@@ -141,31 +133,35 @@ func (t *Record) message(d direction, line []byte, length int) {
 		} `json:"error"`
 	}
 	var what string
-	var notes []string
+	t.notes = nil
 	switch err := json.Unmarshal(line, &m); {
 	case err != nil && line[0] == '[' && json.Valid(line):
 		what = "a batch"
 	case !json.Valid(line):
-		what, notes = "NO MESSAGE", []string{err.Error()}
+		what = "NO MESSAGE"
+		t.note("%v", err)
 	case m.Method != "" && m.ID != nil:
-		what, notes = t.request(d, m.ID, m.Method, m.Params)
+		what = t.request(d, m.ID, m.Method, m.Params)
 	case m.Method != "":
-		what, notes = m.Method, t.notification(d, m.Method, m.Params)
+		what = m.Method
+		if d == fromServer {
+			t.notification(m.Method, m.Params)
+		}
 	default:
-		what, notes = t.response(d, m.ID, m.Result)
+		what = t.response(d, m.ID, m.Result)
 		if m.Error != nil {
-			notes = append(notes, fmt.Sprintf("error %d, %s", m.Error.Code, m.Error.Message))
+			t.note("error %d, %s", m.Error.Code, m.Error.Message)
 		}
 	}
-	if len(notes) > 0 {
-		what += ": " + term.Printable(strings.Join(notes, "; "))
+	if len(t.notes) > 0 {
+		what += ": " + term.Printable(strings.Join(t.notes, "; "))
 	}
 	t.print("%12.6f %s %s | %s\n", at, arrow, what, line)
 }
 
-func (t *Record) request(d direction, id json.RawMessage, method string, params []byte) (what string, notes []string) {
+func (t *Record) request(d direction, id json.RawMessage, method string, params []byte) (what string) {
 	if _, twice := t.asked[d][string(id)]; twice {
-		notes = append(notes, "THE ID IS IN FLIGHT")
+		t.note("THE ID IS IN FLIGHT")
 	}
 	a := asked{method: method, at: time.Now()}
 	var p struct {
@@ -174,46 +170,53 @@ func (t *Record) request(d direction, id json.RawMessage, method string, params 
 		Info         mcp.Implementation     `json:"clientInfo"`
 		Capabilities mcp.ClientCapabilities `json:"capabilities"`
 		Meta         mcp.RequestMeta        `json:"_meta"`
-		Task         mcp.TaskMetadata       `json:"task"`
+		Task         *mcp.TaskMetadata      `json:"task"`
 	}
 	_ = json.Unmarshal(params, &p) // members of a wrong type read as absent
 	switch method {
 	case "initialize":
-		notes = append(notes, fmt.Sprintf("%s %s speaks %s; %s", p.Info.Name, p.Info.Version, p.Version, abilities(&p.Capabilities)))
+		t.note("%s %s speaks %s; %s", p.Info.Name, p.Info.Version, p.Version, abilities(&p.Capabilities))
 	case "server/discover":
 		var c mcp.ClientCapabilities
 		var info mcp.Implementation
 		_ = json.Unmarshal(p.Meta.ClientCapabilities, &c)
 		_ = json.Unmarshal(p.Meta.ClientInfo, &info)
-		notes = append(notes, fmt.Sprintf("%s %s speaks %s; %s", info.Name, info.Version, term.Unquoted(p.Meta.ProtocolVersion), abilities(&c)))
+		t.note("%s %s speaks %s; %s", info.Name, info.Version, term.Unquoted(p.Meta.ProtocolVersion), abilities(&c))
 	case "tools/call":
-		a.tool, a.stream = p.Name, slices.Contains(p.Task.ResponseModes, mcp.ModeStreaming)
+		a.tool = p.Name
+		if p.Task != nil {
+			t.note("as a task")
+			a.stream = slices.Contains(p.Task.ResponseModes, mcp.ModeStreaming)
+		}
 		token := p.Meta.ProgressToken
-		if token == nil {
+		if token != nil {
+			t.note("with progress")
+		} else {
 			token = p.Meta.PartialResultToken
 		}
+		if bool(p.Meta.PartialResults) || p.Meta.PartialResultToken != nil {
+			t.note("with partial results")
+		}
 		a.call = t.track(token)
-		notes = append(notes, wishes(params)...)
 	}
 	if len(t.asked[d]) >= maxTracked { // the other side does not answer
 		clear(t.asked[d])
 	}
 	t.asked[d][string(id)] = a
-	return strings.TrimSpace(method + " " + a.tool), notes
+	return strings.TrimSpace(method + " " + a.tool)
 }
 
 // maxTracked is how many calls, and how many requests without an answer, are kept: a host that runs for days makes more.
 const maxTracked = 10000
 
-func (t *Record) track(token json.RawMessage) *tracked {
+func (t *Record) track(token json.RawMessage) *tracker.Tracker {
 	if len(t.tracked) >= maxTracked {
 		clear(t.tracked)
 	}
-	c := &tracked{notes: new([]string)}
-	c.Tracker = tracker.New(tracker.Options{
+	c := tracker.New(tracker.Options{
 		Token:  bytes.Clone(token),
 		Window: 1,
-		Gap:    func(g tracker.Gap) { *c.notes = append(*c.notes, g.String()) },
+		Gap:    func(g tracker.Gap) { t.note("GAP%s", strings.TrimPrefix(g.String(), "gap")) },
 	})
 	if token != nil {
 		t.tracked[byToken(token)] = c
@@ -222,12 +225,13 @@ func (t *Record) track(token json.RawMessage) *tracked {
 }
 
 // response says what a message answers. A request may have several responses (SEP-1905).
-func (t *Record) response(d direction, id, result json.RawMessage) (what string, notes []string) {
+func (t *Record) response(d direction, id, result json.RawMessage) (what string) {
 	a, ok := t.asked[1-d][string(id)]
 	if !ok {
-		return "a response", []string{"IT ANSWERS NOTHING"}
+		t.note("IT ANSWERS NOTHING")
+		return "a response"
 	}
-	notes = append(notes, fmt.Sprintf("after %.3f ms", float64(time.Since(a.at).Microseconds())/1000))
+	t.note("after %.3f ms", float64(time.Since(a.at).Microseconds())/1000)
 	more := false
 	if c := a.call; c != nil && result != nil {
 		var r struct {
@@ -237,20 +241,16 @@ func (t *Record) response(d direction, id, result json.RawMessage) (what string,
 		more = c.Response(result) != tracker.AnswerResult && a.stream && !r.IsComplete
 		if id := c.TaskID(); id != "" {
 			t.tracked[byTask(id)] = c
-			notes = append(notes, "task "+id)
+			t.note("task %s", id)
 		}
-		notes = append(notes, c.take()...)
 	}
 	if !more {
 		delete(t.asked[1-d], string(id))
 	}
-	return strings.TrimSpace("response to " + a.method + " " + a.tool), notes
+	return strings.TrimSpace("response to " + a.method + " " + a.tool)
 }
 
-func (t *Record) notification(d direction, method string, params json.RawMessage) (notes []string) {
-	if d != fromServer {
-		return nil
-	}
+func (t *Record) notification(method string, params json.RawMessage) {
 	var p struct {
 		TaskID string          `json:"taskId"`
 		Token  json.RawMessage `json:"progressToken"`
@@ -260,12 +260,12 @@ func (t *Record) notification(d direction, method string, params json.RawMessage
 	}
 	_ = json.Unmarshal(params, &p) // members of a wrong type read as absent
 	if p.Status != "" {
-		notes = append(notes, string(p.Status))
+		t.note("%s", p.Status)
 	}
-	var calls []*tracked
+	var calls []*tracker.Tracker
 	for _, key := range []string{byTask(p.TaskID), byToken(p.Token), byToken(p.Result)} {
 		if c := t.tracked[key]; c != nil {
-			calls = []*tracked{c}
+			calls = []*tracker.Tracker{c}
 		}
 	}
 	if calls == nil && p.TaskID != "" { // its call may not have been answered yet
@@ -276,60 +276,23 @@ func (t *Record) notification(d direction, method string, params json.RawMessage
 		}
 	}
 	if p.Seq != nil {
-		notes = append(notes, fmt.Sprintf("seq %d", *p.Seq))
+		t.note("seq %d", *p.Seq)
 	}
 	for _, c := range calls {
 		before := c.Stats()
 		c.Notification(method, params)
 		switch after := c.Stats(); {
 		case after.Duplicates > before.Duplicates:
-			notes = append(notes, "REPEATED")
+			t.note("REPEATED")
 		case after.Late > before.Late:
-			notes = append(notes, "TOO LATE")
+			t.note("TOO LATE")
 		case after.Malformed > before.Malformed:
-			notes = append(notes, "MALFORMED")
+			t.note("MALFORMED")
 		}
-		notes = append(notes, c.take()...)
 	}
 	if method == "notifications/tasks/partial" && calls == nil {
-		notes = append(notes, "OF NO CALL SEEN HERE")
+		t.note("OF NO CALL SEEN HERE")
 	}
-	return notes
-}
-
-// take returns the gaps seen since it was called last.
-func (c *tracked) take() (notes []string) {
-	for _, g := range *c.notes {
-		notes = append(notes, strings.ToUpper(g[:3])+g[3:])
-	}
-	*c.notes = nil
-	return notes
-}
-
-// wishes says how a host asks for a call to be made.
-func wishes(params []byte) (asks []string) {
-	var p struct {
-		Task json.RawMessage `json:"task"`
-		Meta struct {
-			Progress json.RawMessage `json:"progressToken"`
-			Partials bool            `json:"partialResults"`
-			Token    json.RawMessage `json:"partialResultToken"`
-		} `json:"_meta"`
-	}
-	_ = json.Unmarshal(params, &p) // members of a wrong type read as absent
-	for _, a := range []struct {
-		asks bool
-		what string
-	}{
-		{p.Task != nil, "as a task"},
-		{p.Meta.Progress != nil, "with progress"},
-		{p.Meta.Partials || p.Meta.Token != nil, "with partial results"},
-	} {
-		if a.asks {
-			asks = append(asks, a.what)
-		}
-	}
-	return asks
 }
 
 // abilities says what a host can do with a server like this one.

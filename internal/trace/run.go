@@ -6,18 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"sync"
 	"syscall"
 	"time"
 )
 
-const (
-	// stopGrace is how long a traced server may take to end when runnel trace is told to end: longer than
-	// the 5 s that a runnel gives to its own children.
-	stopGrace = 6 * time.Second
-	// restGrace is how long output is read on when the server has ended and a child of its own holds the pipe open.
-	restGrace = 500 * time.Millisecond
-)
+// stopGrace is how long a traced server may take to end when runnel trace is told to end: longer than the 5 s that a runnel gives to its
+// own children. So long output is read on, too, when the server has ended and a child of its own holds the pipe open.
+const stopGrace = 6 * time.Second
 
 // Session is a server to be traced, and the pipes of its host.
 type Session struct {
@@ -31,10 +26,14 @@ type Session struct {
 // Goroutines: one for each direction. The one from the host may wait in a read that nothing can end; it stays until
 // the process exits.
 func Run(ctx context.Context, t *Record, s *Session) (code int, err error) {
-	cmd := exec.Command(s.Command[0], s.Command[1:]...)
+	cmd := exec.CommandContext(ctx, s.Command[0], s.Command[1:]...)
 	cmd.Env, cmd.Stderr = s.Env, s.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is passed on, and must come once
-	cmd.WaitDelay = restGrace
+	cmd.WaitDelay = stopGrace
+	cmd.Cancel = func() error {
+		t.event("runnel trace was told to end")
+		return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+	}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return 0, err
@@ -51,25 +50,7 @@ func Run(ctx context.Context, t *Record, s *Session) (code int, err error) {
 		t.event("the host closed its output")
 		_ = stdin.Close()
 	}()
-	exited := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		select {
-		case <-exited:
-			return
-		case <-ctx.Done():
-		}
-		t.event("runnel trace was told to end")
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) // fails when it has ended
-		select {
-		case <-exited:
-		case <-time.After(stopGrace):
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		}
-	})
 	waited := cmd.Wait()
-	close(exited)
-	wg.Wait()
 	toHost.Note(nil)
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // the children that it left
 	state := cmd.ProcessState
