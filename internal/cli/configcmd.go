@@ -1,23 +1,19 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"runnel/internal/serve"
 	"runnel/internal/term"
-	"runnel/tools/command"
 	"runnel/tools/config"
-	"runnel/tools/upstream"
 )
 
 // configCommand is "runnel config". file is the flag --config.
@@ -74,8 +70,8 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 		places := strings.Join(config.Places(i.Getenv), ", ")
 		return misuse(cmd, "no config file: there is none at %s", places)
 	}
-	if err := i.checkWhole(conf); err != nil {
-		return &serve.UsageError{Err: err}
+	if _, _, err := i.Registry(conf); err != nil { // it starts nothing
+		return err
 	}
 	if err := i.summarize(file, conf); err != nil {
 		return err
@@ -86,35 +82,25 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// checkWhole reports everything that is wrong with a config. It starts nothing.
-func (i *invocation) checkWhole(conf *config.Config) error {
-	commands, err := command.All(conf, i.Env)
-	_, wrong := upstream.Servers(conf, i.Env, serve.Version(), i.Logger())
-	return errors.Join(conf.Check(), err, wrong, command.CheckSchemas(conf, commands))
-}
-
 func (i *invocation) summarize(file string, conf *config.Config) error {
 	if _, err := fmt.Fprintf(i.Stdout, "%s: fine, %s%s\n", file, term.Count(len(conf.Tools), "tool"), andServers(conf)); err != nil {
 		return err
 	}
-	table := tabwriter.NewWriter(i.Stdout, 0, 0, 2, ' ', 0)
+	var rows [][]string
 	for _, name := range slices.Sorted(maps.Keys(conf.Tools)) {
 		tool := conf.Tools[name]
 		runs := strings.Join(tool.Command, " ")
 		if tool.Shell != "" {
 			runs = "sh: " + strings.Join(strings.Split(strings.TrimSpace(tool.Shell), "\n"), "; ")
 		}
-		if _, err := fmt.Fprintf(table, "  %s\t%s\n", name, term.Shorten(term.Printable(runs))); err != nil {
-			return err
-		}
+		rows = append(rows, []string{"  " + name, term.Shorten(term.Printable(runs))})
 	}
 	for _, name := range slices.Sorted(maps.Keys(conf.Upstreams)) {
 		runs := strings.Join(conf.Upstreams[name].Command, " ")
-		if _, err := fmt.Fprintf(table, "  %s\tserver: %s\n", name, term.Shorten(term.Printable(runs))); err != nil {
-			return err
-		}
+		rows = append(rows, []string{"  " + name, "server: " + term.Shorten(term.Printable(runs))})
 	}
-	return table.Flush()
+	_, err := io.WriteString(i.Stdout, term.Table(rows))
+	return err
 }
 
 // andServers follows a number of tools, which lacks those of the upstreams: they are known only when these run.

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -156,25 +157,19 @@ func (d *diagnosis) programs(conf *config.Config) {
 // upstreams starts each of the other servers, all at once, and says what it answers.
 func (d *diagnosis) upstreams(ctx context.Context, conf *config.Config) {
 	list, _ := upstream.Servers(conf, d.i.Env, serve.Version(), zerolog.Nop()) // the registry reports the errors
-	type answer struct {
-		upstream.Probed
-		err error
-	}
-	answers := make([]chan answer, len(list))
+	probed, errs := make([]upstream.Probed, len(list)), make([]error, len(list))
+	var wg sync.WaitGroup
 	for n, u := range list {
-		answers[n] = make(chan answer, 1)
-		go func() {
-			p, err := u.Probe(ctx, checkTime)
-			answers[n] <- answer{p, err}
-		}()
+		wg.Go(func() { probed[n], errs[n] = u.Probe(ctx, checkTime) })
 	}
+	wg.Wait()
 	for n, u := range list {
-		switch a := <-answers[n]; {
-		case a.err != nil:
-			d.bad("upstream "+u.Name(), "%v", a.err)
-		default:
-			d.fine("upstream "+u.Name(), "%s, protocol %s, %s, %d ms", term.Printable(strings.TrimSpace(a.Server.Name+" "+a.Server.Version)), a.Protocol, term.Count(a.Tools, "tool"), a.After.Milliseconds())
+		if errs[n] != nil {
+			d.bad("upstream "+u.Name(), "%v", errs[n])
+			continue
 		}
+		p := probed[n]
+		d.fine("upstream "+u.Name(), "%s, protocol %s, %s, %d ms", term.Printable(strings.TrimSpace(p.Server.Name+" "+p.Server.Version)), p.Protocol, term.Count(p.Tools, "tool"), p.After.Milliseconds())
 	}
 }
 

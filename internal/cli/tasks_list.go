@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -126,9 +125,7 @@ func (i *invocation) printTasks(ctx context.Context, l *local, list []tasks.Task
 	if len(list) == 0 {
 		return nil
 	}
-	var text strings.Builder
-	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "ID\tSTATUS\tTOOL\tAGE\tTOOK\t")
+	rows := [][]string{{"ID", "STATUS", "TOOL", "AGE", "TOOK", ""}}
 	short := shortIDs(list)
 	for _, t := range list {
 		took, says := t.UpdatedAt.Sub(t.CreatedAt), t.StatusMessage
@@ -139,10 +136,9 @@ func (i *invocation) printTasks(ctx context.Context, l *local, list []tasks.Task
 			}
 		}
 		says, _, _ = strings.Cut(says, "\n")
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", term.Printable(short[t.ID]), term.Printable(string(t.Status)), term.Printable(t.Tool), term.Age(time.Since(t.CreatedAt)), term.Age(took), term.Shorten(term.Printable(says)))
+		rows = append(rows, []string{short[t.ID], string(t.Status), t.Tool, term.Age(time.Since(t.CreatedAt)), term.Age(took), term.Shorten(term.Printable(says))})
 	}
-	_ = table.Flush() // memory takes all
-	return term.PrintLines(i.Stdout, text.String())
+	return term.PrintLines(i.Stdout, term.Table(rows))
 }
 
 // shortIDs are the beginnings of ids: 8 characters, or as many as it takes to tell them apart.

@@ -3,8 +3,8 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -152,10 +152,13 @@ func (i *invocation) getCommand() *cobra.Command {
 			if output.Word == "json" {
 				return i.writeJSON(listedTask{Task: t.Shown(), Tool: t.Tool, OutputBytes: &size})
 			}
-			table := tabwriter.NewWriter(i.Stdout, 0, 0, 2, ' ', 0)
+			var rows [][]string
 			line := func(name, format string, args ...any) {
-				text := strings.ReplaceAll(strings.TrimSpace(term.PrintableLines(fmt.Sprintf(format, args...))), "\n", "\n\t")
-				_, _ = fmt.Fprintf(table, "%s:\t%s\n", name, text)
+				name += ":"
+				for text := range strings.SplitSeq(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n") {
+					rows = append(rows, []string{name, text})
+					name = ""
+				}
 			}
 			line("id", "%s", t.ID)
 			line("tool", "%s", t.Tool)
@@ -173,7 +176,8 @@ func (i *invocation) getCommand() *cobra.Command {
 			if len(t.Variables) > 0 {
 				line("variables", "%s", t.Variables)
 			}
-			return table.Flush()
+			_, err = io.WriteString(i.Stdout, term.Table(rows))
+			return err
 		})
 	output = outputFlag(cmd.Flags(), "json (on one line, as tasks/get gives it)")
 	return cmd

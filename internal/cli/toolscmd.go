@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -112,24 +111,18 @@ func (i *invocation) noTools() string {
 
 // printTools lists tools, name and description; on a terminal as much as fits on a line.
 func (i *invocation) printTools(list []mcp.Tool) error {
-	var text strings.Builder
-	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	var rows [][]string
 	for _, tool := range list {
-		_, _ = fmt.Fprintf(table, "%s\t%s\n", term.Printable(tool.Name), term.Printable(firstLine(cmp.Or(strings.TrimSpace(tool.Description), tool.Title))))
+		first, _, _ := strings.Cut(cmp.Or(strings.TrimSpace(tool.Description), tool.Title), "\n")
+		rows = append(rows, []string{tool.Name, first})
 	}
-	_ = table.Flush() // memory takes all
-	if err := term.PrintLines(i.Stdout, text.String()); err != nil || len(list) == 0 {
+	if err := term.PrintLines(i.Stdout, term.Table(rows)); err != nil || len(list) == 0 {
 		return err
 	}
 	if term.IsTerminal(i.Stdout) {
 		i.Say(zerolog.InfoLevel, "\nrunnel tools NAME shows the arguments of one, runnel call NAME calls it.")
 	}
 	return nil
-}
-
-func firstLine(text string) string {
-	first, _, _ := strings.Cut(text, "\n")
-	return first
 }
 
 // printTool shows a tool to a person who is about to call it. server is the command after "--", if there is one.
@@ -158,11 +151,11 @@ func (i *invocation) printTool(tool *mcp.Tool, server []string) error {
 	fmt.Fprintf(&b, "\nCall it:\n  %s\n", call)
 	if len(form.Fields) > 0 {
 		b.WriteString("\nArguments:\n")
-		table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		var rows [][]string
 		for _, p := range form.Fields {
-			_, _ = fmt.Fprintf(table, "  %s\t%s\n", strings.Trim(p.Usage(), "[]"), term.Printable(p.About()))
+			rows = append(rows, []string{"  " + strings.Trim(p.Usage(), "[]"), p.About()})
 		}
-		_ = table.Flush() // memory takes all
+		b.WriteString(term.Table(rows))
 	}
 	_, err := io.WriteString(i.Stdout, b.String())
 	return err

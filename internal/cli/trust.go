@@ -68,7 +68,7 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
 			}
 			conf, err := config.Parse(file, text)
 			if err == nil {
-				err = i.checkWhole(conf)
+				_, _, err = i.Registry(conf)
 			}
 			if err != nil {
 				return &serve.UsageError{Err: err, Hint: "it is not trusted: mend it first"}

@@ -32,7 +32,7 @@ func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file stri
 	var text []byte
 	file = s.Options.Config
 	if file == "" && s.Wrapped == nil {
-		if text, s.seen, left = s.Trust().readHere(); s.seen != nil {
+		if text, s.seen, left = s.Trust().read(config.FileName); s.seen != nil {
 			file = config.FileName
 			conf, err = config.Parse(file, text)
 		} else if file, err = config.Find(config.Places(s.Getenv)[1:]); err != nil {

@@ -13,5 +13,5 @@
 //
 // Where things stand:
 //
-//	a config file that was only found needs trust   Trust.readHere, Trust.distrust (trust.go)
+//	a config file that was only found needs trust   Trust.read, Trust.distrust (trust.go)
 package serve

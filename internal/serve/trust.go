@@ -51,10 +51,9 @@ func ShownPath(path string) string {
 	return strconv.Quote(path)
 }
 
-// readHere reads the config file in the current directory if its user trusts it; info is nil if there is none, or if it is left out.
+// read reads a config file that was only found, if its user trusts it; info is nil if there is none, or if it is left out.
 // The text that is checked is the one that is returned: the file may be another one by now.
-func (t Trust) readHere() (text []byte, info os.FileInfo, left *untrusted) {
-	file := config.FileName
+func (t Trust) read(file string) (text []byte, info os.FileInfo, left *untrusted) {
 	text, info, err := ReadRegular(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
@@ -135,7 +134,7 @@ func (t Trust) dir() (string, error) {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
 			return "", err
-		case !isOwn(info):
+		case int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid():
 			return "", fmt.Errorf("%s, which says what is trusted, belongs to another user: set XDG_STATE_HOME to a directory of your own", dir)
 		case info.Mode().Perm()&0o022 != 0:
 			return "", fmt.Errorf("others may write %s, which says what is trusted: take their rights with chmod go-w %q", dir, dir)
@@ -146,15 +145,11 @@ func (t Trust) dir() (string, error) {
 
 // Refuses says why a file, if it is only found in the current directory, is left out, "" if it is not.
 func (t Trust) Refuses(file string) string {
-	path, err := placeOf(file)
-	text, _, wrong := ReadRegular(file)
-	if filepath.Base(file) != config.FileName || err != nil || wrong != nil || t.places(path) { // it may have been a pipe
+	_, _, left := t.read(file)
+	if left == nil || filepath.Base(file) != config.FileName {
 		return ""
 	}
-	if why := t.distrust(path, text); why != "" {
-		return fmt.Sprintf("It is not trusted (%s): where it is only found, it is left out until you run: runnel trust %s", why, ShownPath(path))
-	}
-	return ""
+	return fmt.Sprintf("It is not trusted (%s): where it is only found, it is left out until you run: runnel trust %s", left.why, ShownPath(left.path))
 }
 
 // distrust says why a file with this content is not trusted, "" if it is.
@@ -195,20 +190,8 @@ func (t Trust) Add(file string, text []byte) (path string, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
-	f, err := os.CreateTemp(dir, ".new-") // nobody else may read it
-	if err != nil {
-		return "", err
-	}
 	line, _ := json.Marshal(kept{path, hash(text)})
-	_, err = f.Write(append(line, '\n'))
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, hash([]byte(path))))
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return path, err
+	return path, os.WriteFile(filepath.Join(dir, hash([]byte(path))), append(line, '\n'), 0o600) // half a line trusts nothing
 }
 
 // List says what is trusted, a line a file.
@@ -217,7 +200,7 @@ func (t Trust) List() (lines []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := filepath.Glob(filepath.Join(dir, "*")) // not what begins with a dot: it is being written
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	for _, file := range files {
 		k, err := readKept(file)
 		if err != nil {
@@ -246,10 +229,4 @@ func (t Trust) Remove(file string) error {
 		return fmt.Errorf("%s is not trusted", ShownPath(path))
 	}
 	return err
-}
-
-// isOwn reports whether a file belongs to the user of this process.
-func isOwn(info os.FileInfo) bool {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(stat.Uid) == os.Geteuid()
 }

@@ -5,11 +5,26 @@ import (
 	"io"
 	"os"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/mattn/go-isatty"
 	"golang.org/x/sys/unix"
 )
+
+// Table writes rows as lines with their cells below each other.
+func Table(rows [][]string) string {
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	for _, cells := range rows {
+		for n, cell := range cells {
+			cells[n] = Printable(cell)
+		}
+		_, _ = io.WriteString(table, strings.Join(cells, "\t")+"\n")
+	}
+	_ = table.Flush() // memory takes all
+	return text.String()
+}
 
 // PrintLines prints lines, on a terminal as much of each as fits.
 func PrintLines(w io.Writer, text string) error {

@@ -13,7 +13,7 @@ func CreateFile(file string) (*os.File, error) {
 	const flags = os.O_WRONLY | os.O_CREATE // without O_TRUNC: another user's file must not be emptied
 	f, err := os.OpenFile(file, flags|syscall.O_NOFOLLOW, 0o600)
 	if link, _ := os.Lstat(file); err != nil && link != nil && link.Mode()&fs.ModeSymlink != 0 {
-		if !ownFile(link) {
+		if int(link.Sys().(*syscall.Stat_t).Uid) != os.Geteuid() {
 			return nil, fmt.Errorf("%s is a link that another user made: name the file itself", file)
 		}
 		f, err = os.OpenFile(file, flags, 0o600)
@@ -35,7 +35,7 @@ func makePrivate(f *os.File) error {
 		return err
 	case info.Mode()&fs.ModeDevice != 0:
 		return nil
-	case !ownFile(info):
+	case int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid():
 		return fmt.Errorf("%s belongs to another user: name a file of your own", f.Name())
 	}
 	if err := f.Chmod(0o600); err != nil {
@@ -45,10 +45,4 @@ func makePrivate(f *os.File) error {
 		return f.Truncate(0)
 	}
 	return nil
-}
-
-// ownFile reports whether a file belongs to the user of this process.
-func ownFile(info os.FileInfo) bool {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(stat.Uid) == os.Geteuid()
 }
