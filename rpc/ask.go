@@ -23,7 +23,7 @@ func (p *peer) ask(ctx context.Context, q *question) (id uint64, answer json.Raw
 	id, waiter, err := p.dispatch(wait, q)
 	if err != nil {
 		p.outgoing.forget(id)
-		return id, nil, p.unanswered(ctx, err)
+		return id, nil, p.unanswered(ctx, q, err)
 	}
 	var text quoted
 	err = waiter.Wait(wait, &text)
@@ -43,9 +43,9 @@ func (p *peer) ask(ctx context.Context, q *question) (id uint64, answer json.Raw
 		return id, nil, e
 	}
 	p.outgoing.forget(id)
-	if err = p.unanswered(ctx, err); ctx.Err() != nil && p.input.Err() == nil && q.method != "initialize" { // "The initialize request MUST NOT be cancelled by clients"
+	if err = p.unanswered(ctx, q, err); ctx.Err() != nil && p.input.Err() == nil && q.method != "initialize" { // "The initialize request MUST NOT be cancelled by clients"
 		c := mcp.CancelledParams{RequestID: strconv.AppendUint(nil, id, 10), Reason: err.Error(), Meta: q.meta}
-		_ = p.notify(q.head, "notifications/cancelled", c, p.now)
+		_ = p.notify(q.head, "notifications/cancelled", c, q.w.now)
 	}
 	return id, nil, err
 }
@@ -59,7 +59,7 @@ func (p *peer) dispatch(ctx context.Context, q *question) (id uint64, waiter jso
 		return 0, waiter, ctx.Err()
 	}
 	defer func() { <-p.asking }()
-	if err := p.w.awaitTurn(ctx, 0, func(dst []byte) []byte { return dst }); err != nil {
+	if err := q.w.awaitTurn(ctx, &turn{encode: func(dst []byte) []byte { return dst }}); err != nil {
 		return 0, waiter, err
 	}
 	id = p.outgoing.add(q)
@@ -72,14 +72,14 @@ func (p *peer) dispatch(ctx context.Context, q *question) (id uint64, waiter jso
 }
 
 // unanswered says why a question has no answer.
-func (p *peer) unanswered(ctx context.Context, err error) error {
+func (p *peer) unanswered(ctx context.Context, q *question, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case p.input.Err() != nil, errors.Is(err, jsonrpc2.ErrClosed):
 		return p.closed()
-	case p.w.failed.Err() != nil:
-		return fmt.Errorf("%w: %w", ErrClosed, context.Cause(p.w.failed))
+	case q.w.failed.Err() != nil:
+		return fmt.Errorf("%w: %w", ErrClosed, context.Cause(q.w.failed))
 	}
 	return err
 }

@@ -59,7 +59,7 @@ func (b *batch) leave() {
 	switch {
 	case !last || len(b.line) == 0:
 	case b.slots == 0:
-		b.w.try(append(b.line, "]\n"...))
+		_ = b.w.try(append(b.line, "]\n"...)) // fails only when nobody is there to read it
 	default:
 		err := b.w.queue(append(b.line, "]\n"...), b.slots)
 		for _, a := range b.after {

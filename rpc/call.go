@@ -13,6 +13,7 @@ import (
 // call is a request of the other side's.
 type call struct {
 	peer   *peer
+	w      *writer         // what answers it; held until it is answered
 	number uint64          // the Conn knows it by
 	id     json.RawMessage // as the other side wrote it
 	key    string          // the id in one spelling
@@ -34,7 +35,8 @@ type call struct {
 func newCall(p *peer, m *message) *call {
 	e := &m.part
 	raw := append(append(make([]byte, 0, len(e.id)+len(e.params)), e.id...), e.params...)
-	c := &call{peer: p, id: raw[:len(e.id):len(e.id)], key: idKey(e.id), head: e.head(), batch: m.batch}
+	p.to.hold()
+	c := &call{peer: p, w: p.to, id: raw[:len(e.id):len(e.id)], key: idKey(e.id), head: e.head(), batch: m.batch}
 	if e.params != nil {
 		c.params = raw[len(e.id):]
 	}
@@ -76,6 +78,7 @@ func (c *call) answer(result any, err error) {
 	defer p.incoming.leave(c)
 	defer c.cancel(nil)
 	if c.batch != nil {
+		defer c.w.letGo()
 		defer c.batch.leave()
 	}
 	a, ok := result.(After)
@@ -84,6 +87,9 @@ func (c *call) answer(result any, err error) {
 	}
 	if !wanted {
 		a.settle(false)
+		if c.batch == nil {
+			c.w.letGo()
+		}
 		return
 	}
 	e := newEncoder()
@@ -102,7 +108,7 @@ func (c *call) answer(result any, err error) {
 		c.batch.add(e.buf.Bytes(), 1, a)
 		return
 	}
-	a.settle(p.w.reply(p.ctx, e.line()) == nil)
+	a.settle(c.w.reply(p.ctx, e.line()) == nil)
 }
 
 // handle calls the handler. A panic of one handler is its own.

@@ -31,7 +31,7 @@ type Client struct {
 const maxAnswering = 64
 
 func newClient(opt DialOptions, child *child) *Client {
-	c := &Client{opt: opt, child: child, peer: newPeer(opt.Out, opt.In, opt.MaxLine, maxAnswering, opt.Log)}
+	c := &Client{opt: opt, child: child, peer: newPeer(&lineReader{r: opt.Out, max: opt.MaxLine}, pipeOutput{opt.In}, opt.MaxLine, maxAnswering, opt.Log)}
 	c.role, c.w.peer, c.eof = c, "server", errClosedOutput
 	c.incoming.cause = errCancelledByServer
 	c.ctx = c.input
@@ -93,7 +93,7 @@ func (c *Client) Do(ctx context.Context, r *Request) (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.Method, err)
 	}
-	id, answer, err := c.ask(ctx, &question{method: r.Method, params: params, head: lineHead, onResponse: r.OnResponse})
+	id, answer, err := c.ask(ctx, &question{method: r.Method, params: params, head: lineHead, w: c.w, onResponse: r.OnResponse})
 	if r.Until != nil {
 		context.AfterFunc(r.Until, func() { c.outgoing.forget(id) })
 	}
@@ -102,7 +102,7 @@ func (c *Client) Do(ctx context.Context, r *Request) (json.RawMessage, error) {
 
 // Notify sends a notification; params may be nil.
 func (c *Client) Notify(method string, params any) error {
-	return c.notify(lineHead, method, params, c.now)
+	return c.notify(lineHead, method, params, c.w.now)
 }
 
 // Request is a request to the server.

@@ -160,10 +160,11 @@ func (f *incoming) finish(c *call) (wanted bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.forget(c)
-	if c.cancelled {
+	cancelled := c.cancelled || context.Cause(c.ctx) == f.cause // with all others of a Session
+	if cancelled {
 		f.free(1)
 	}
-	return !c.cancelled
+	return !cancelled
 }
 
 // release frees the slots of responses that are about to be written.

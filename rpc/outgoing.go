@@ -32,6 +32,7 @@ type question struct {
 	method     string
 	params     any            // encodes to JSON; nil = none
 	head       []byte         // every line that belongs to it begins with this
+	w          *writer        // what it is sent by
 	meta       map[string]any // goes into its cancellation
 	onResponse func(Response) (more bool)
 
@@ -48,14 +49,17 @@ func (o *outgoing) add(q *question) (id uint64) {
 	return o.last
 }
 
-// send notes that a question is about to be sent.
-func (o *outgoing) send(rawID []byte) {
+// send notes that a question is about to be sent, and returns by what.
+func (o *outgoing) send(rawID []byte) *writer {
 	id, _ := strconv.ParseUint(string(rawID), 10, 64) // we have numbered it
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if q := o.waiting[id]; q != nil {
-		q.sent = true
+	q := o.waiting[id]
+	if q == nil {
+		return nil
 	}
+	q.sent = true
+	return q.w
 }
 
 // forget drops all further answers to a question.

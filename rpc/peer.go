@@ -31,6 +31,7 @@ import (
 type peer struct {
 	role      role
 	log       zerolog.Logger
+	maxLine   int
 	maxValues int   // in a line; 0 = any number
 	eof       error // why the input has ended when it was closed
 
@@ -49,7 +50,8 @@ type peer struct {
 	cancel context.CancelCauseFunc
 
 	// Owned by the reader.
-	lines lineReader
+	lines lineSource
+	to    *writer           // what answers the line at hand
 	batch *batch            // being gone through; nil: none, or one whose answers are not collected
 	rest  *rawjson.Elements // the rest of the array being gone through
 }
@@ -76,6 +78,12 @@ type message struct {
 	problem *Error // why it is invalid
 }
 
+// lineSource is where lines come from.
+type lineSource interface {
+	next() ([]byte, error) // valid until the next call; errLineTooLong for a line that is not kept
+	longID() []byte        // the id of such a line
+}
+
 // start begins to read and to write.
 func (p *peer) start() {
 	go p.w.run()
@@ -84,12 +92,13 @@ func (p *peer) start() {
 }
 
 // newPeer makes a peer. Its role and ctx are still to be set.
-func newPeer(in io.Reader, out io.Writer, maxLine, maxInFlight int, log zerolog.Logger) *peer {
-	p := &peer{log: log, eof: io.EOF, started: make(chan struct{}), asking: make(chan struct{}, 1), drained: make(chan struct{}), lines: lineReader{r: in, max: maxLine}}
+func newPeer(lines lineSource, out Output, maxLine, maxInFlight int, log zerolog.Logger) *peer {
+	p := &peer{log: log, eof: io.EOF, started: make(chan struct{}), asking: make(chan struct{}, 1), drained: make(chan struct{}), lines: lines, maxLine: maxLine}
 	p.input, p.endInput = context.WithCancelCause(context.Background())
 	p.incoming = incoming{max: maxInFlight, maxBytes: inFlightLines * int64(maxLine), byNumber: map[uint64]*call{}, byID: map[string]*call{}, cause: ErrCancelled}
 	p.outgoing = outgoing{log: log, waiting: map[uint64]*question{}}
 	p.w = newWriter(out, p.incoming.release, log)
+	p.to = p.w
 	return p
 }
 
@@ -133,6 +142,7 @@ func (p *peer) take(m *message, line []byte) []byte {
 		c := newCall(p, m)
 		if err := p.incoming.add(c); err != nil {
 			p.reply(m.batch, c.head, c.id, nil, err)
+			c.w.letGo()
 			return nil
 		}
 		text := strconv.AppendUint([]byte(`{"id":`), c.number, 10)
@@ -165,8 +175,11 @@ func (p stream) WriteObject(obj any) error {
 	if err != nil {
 		return err
 	}
-	p.outgoing.send(rawjson.Member(b, "id"))
-	return p.w.queue(append(b, '\n'), 0)
+	w := p.outgoing.send(rawjson.Member(b, "id"))
+	if w == nil { // who asked has given up
+		return nil
+	}
+	return w.now(append(b, '\n'))
 }
 
 // Close does nothing: the roles end reading and writing themselves.
@@ -188,7 +201,7 @@ func (p *peer) next() (m message, line []byte, err error) {
 		switch {
 		case err == errLineTooLong:
 			m.part.id = p.lines.longID()
-			m.problem = Errorf(mcp.CodeInvalidRequest, "message too long: the limit is %d bytes a line", p.lines.max)
+			m.problem = Errorf(mcp.CodeInvalidRequest, "message too long: the limit is %d bytes a line", p.maxLine)
 			return m, nil, nil
 		case err == io.EOF:
 			return m, nil, p.eof
@@ -256,6 +269,7 @@ func (p *peer) cancelled(params []byte) {
 func (p *peer) answer(c *call, result any, failure *Error) {
 	p.incoming.remove(c)
 	p.reply(c.batch, c.head, c.id, result, failure)
+	c.w.letGo()
 }
 
 // reply answers a message that takes no slot in flight: the answer is dropped where very much is unread.
@@ -269,7 +283,7 @@ func (p *peer) reply(b *batch, head, id []byte, result any, failure *Error) {
 		b.add(e.buf.Bytes(), 0, After{})
 		return
 	}
-	p.w.try(e.line())
+	_ = p.to.try(e.line()) // fails only when nobody is there to read it
 }
 
 // notify queues a notification.
@@ -281,9 +295,6 @@ func (p *peer) notify(head []byte, method string, params any, write func(line []
 	}
 	return write(e.line())
 }
-
-// now queues a line at once.
-func (p *peer) now(line []byte) error { return p.w.queue(line, 0) }
 
 // stop lets the Conn hear of the end of the input.
 func (p *peer) stop() { close(p.drained) }

@@ -34,14 +34,15 @@ func (c *Caller) InputOpen() bool { return c.session.input.Err() == nil }
 // Notify sends a notification; params may be nil. It never waits for the client to read, so whoever calls it must bound
 // how often: what comes again and again is for [Caller.NotifyWait], a stream of notifications for a [Lane].
 func (c *Caller) Notify(method string, params any) error {
-	return c.session.notify(c.head, method, params, c.session.now)
+	return c.session.notify(c.head, method, params, func(line []byte) error {
+		return c.through(func(w *writer) error { return w.now(line) })
+	})
 }
 
 // TryNotify is Notify for what the client can do without: it is dropped while the client leaves very much unread.
 func (c *Caller) TryNotify(method string, params any) error {
 	return c.session.notify(c.head, method, params, func(line []byte) error {
-		c.session.w.try(line)
-		return nil
+		return c.through(func(w *writer) error { return w.try(line) })
 	})
 }
 
@@ -56,6 +57,9 @@ func (c *Caller) NotifyWait(ctx context.Context, method string, params any) erro
 // such as a subscription, ends then; at the latest when what it tells about has ended, if the session waits for that (see Patient).
 func (c *Caller) InputEnded() <-chan struct{} { return c.session.input.Done() }
 
+// Ended is closed when the session has ended: nothing that belongs to no request can be written any more.
+func (c *Caller) Ended() <-chan struct{} { return c.session.ctx.Done() }
+
 // Patient reports whether the session goes on after the end of the input until all calls are done (Options.Drain < 0).
 func (c *Caller) Patient() bool { return c.session.srv.opt.Drain < 0 }
 
@@ -68,13 +72,36 @@ func (c *Caller) Stream() (end func()) {
 }
 
 // Lane makes a new lane of the output, for one stream.
-func (c *Caller) Lane() *Lane { return &Lane{w: c.session.w} }
+func (c *Caller) Lane() *Lane { return &Lane{c} }
+
+// Hold keeps open what answers the request, so that what is written for it goes the same way, until end is called. Nothing else ends it.
+// It matters where each request has a way of its own, such as an HTTP response.
+func (c *Caller) Hold() (end func()) {
+	if c.call == nil || !c.call.w.hold() {
+		return func() {}
+	}
+	return sync.OnceFunc(c.call.w.letGo)
+}
+
+// through writes by what answers the request, or has answered it. Once that is closed, what is written goes with what belongs to no request.
+func (c *Caller) through(write func(*writer) error) error {
+	if c.call != nil && c.call.w != c.session.w {
+		if err := write(c.call.w); err != ErrClosed {
+			return err
+		}
+	}
+	return write(c.session.w)
+}
 
 // Request asks the client and waits for its answer, which is decoded into result (nil = not wanted). params may be nil.
 // It returns the client's error as an *[Error], and [ErrClosed] when the client can answer no more.
 // If ctx ends first, the client is told by notifications/cancelled. A client that does not read is asked when it does.
 func (c *Caller) Request(ctx context.Context, method string, params, result any) error {
-	q := &question{method: method, params: params, head: c.head}
+	q := &question{method: method, params: params, head: c.head, w: c.session.w}
+	if c.call != nil && c.call.w != q.w && c.call.w.hold() { // until it is answered
+		q.w = c.call.w
+		defer q.w.letGo()
+	}
 	if asked, ok := params.(mcp.ElicitParams); ok {
 		// "All requests, notifications, and responses related to a task MUST include" its id (2025-11-25 basic/utilities/tasks)
 		q.meta = asked.Meta

@@ -58,10 +58,10 @@ func (s *session) array(line []byte) (*batch, *Error) {
 		return nil, Errorf(mcp.CodeInvalidRequest, "empty batch")
 	case n > maxBatch:
 		return nil, Errorf(mcp.CodeInvalidRequest, "batch too long: the limit is %d messages", maxBatch)
-	case s.held.Load()+int64(s.w.unread()) > maxUnread:
+	case s.held.Load()+int64(s.to.unread()) > maxUnread:
 		return nil, Errorf(mcp.CodeBusy, "too many answers wait to be read: the limit for a batch is %d bytes", maxUnread)
 	}
-	return &batch{w: s.w, held: &s.held, open: 1}, nil
+	return &batch{w: s.to, held: &s.held, open: 1}, nil
 }
 
 // refuse answers a message with what is wrong with it.

@@ -23,11 +23,11 @@ const (
 	interruptGrace = time.Second
 )
 
-// session is one Serve: one client on two pipes.
+// session is one client: on two pipes (Serve), or one whose lines are brought (Session).
 type session struct {
 	*peer
 	srv *Server
-	in  *input
+	in  *input // nil for a Session
 
 	// Owned by the reader.
 	last   statelessClient // the client of the newest request of the stateless era
@@ -48,12 +48,18 @@ type statelessClient struct {
 }
 
 func newSession(ctx context.Context, srv *Server, in io.Reader, out io.Writer) *session {
-	s := &session{srv: srv, in: newInput(in), values: map[any]any{}}
-	s.peer = newPeer(s.in, nudger{out, s.in}, srv.opt.MaxLine, srv.opt.MaxInFlight, srv.opt.Log)
+	s := &session{srv: srv, in: newInput(in)}
+	s.begin(ctx, &lineReader{r: s.in, max: srv.opt.MaxLine}, pipeOutput{nudger{out, s.in}})
+	return s
+}
+
+// begin makes the session's peer.
+func (s *session) begin(ctx context.Context, lines lineSource, out Output) {
+	s.values = map[any]any{}
+	s.peer = newPeer(lines, out, s.srv.opt.MaxLine, s.srv.opt.MaxInFlight, s.srv.opt.Log)
 	s.role, s.maxValues = s, maxValues
 	// Not derived from ctx, so that the handlers see ErrShutdown as the cause of every end.
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	return s
 }
 
 // Serve serves one client until in ends, ctx ends or out fails.
@@ -97,15 +103,20 @@ func (s *session) drain(ctx context.Context) {
 
 // stopHandlers ends what is still in flight.
 func (s *session) stopHandlers() {
-	s.cancel(ErrShutdown)
+	s.endHandlers(ErrShutdown)
+	for _, f := range s.srv.onStop {
+		f()
+	}
+}
+
+// endHandlers waits for the handlers, whose contexts end with a cause.
+func (s *session) endHandlers(cause error) {
+	s.cancel(cause)
 	s.incoming.close()
 	ctx, cancel := context.WithTimeout(context.Background(), handlerGrace)
 	defer cancel()
 	if n := s.incoming.wait(ctx); n > 0 {
 		s.log.Warn().Int("count", n).Dur("after", handlerGrace).Msg("some handlers did not end: going on without them")
-	}
-	for _, f := range s.srv.onStop {
-		f()
 	}
 }
 

@@ -35,7 +35,7 @@ const (
 //	control lines ─ appended ─▶ control ─┐
 //	lanes ─ wait in turn ─▶ turns ─ encode ─▶ one buffer ─ out.Write ─▶ peer
 type writer struct {
-	out     io.Writer
+	out     Output
 	peer    string          // the reader of the output: client or server
 	release func(slots int) // gives back the slots of the replies that are about to be written
 	log     zerolog.Logger
@@ -47,6 +47,7 @@ type writer struct {
 
 	mu      sync.Mutex
 	closing bool    // write what is there, then end
+	holds   int     // who may still have something to write: with the last of them, the writer begins to close
 	control []byte  // lines that go first
 	slots   int     // held by the replies in control
 	turns   []*turn // lanes that wait to be pulled
@@ -54,8 +55,22 @@ type writer struct {
 	dropped int     // lines that the peer could do without
 }
 
+// Output is where a writer writes.
+type Output interface {
+	// WriteLines takes complete lines, which it must not keep; nothing comes after the last. A wait for whom they are for ends with ctx.
+	WriteLines(ctx context.Context, lines []byte, last bool) error
+}
+
+// pipeOutput is the output of a session on two pipes.
+type pipeOutput struct{ io.Writer }
+
+func (p pipeOutput) WriteLines(_ context.Context, lines []byte, _ bool) error {
+	_, err := p.Write(lines)
+	return err
+}
+
 // Lane is where a stream is written: it waits for its turn among all others that have something.
-type Lane struct{ w *writer }
+type Lane struct{ c *Caller }
 
 // Write waits for the lane's turn; then the writer pulls: it calls encode, which appends complete lines (each with its '\n') to dst
 // and returns it. Lanes that wait are pulled one after the other, after all control messages that wait, as soon as the write
@@ -67,18 +82,19 @@ type Lane struct{ w *writer }
 // when Write returns an error: ctx ended first, or the output is gone. It appends 64 KiB or so, and may take short locks; it must
 // not block, nor call back into this package. A client that does not read makes Write wait, and only ctx ends that.
 func (l *Lane) Write(ctx context.Context, encode func(dst []byte) []byte) error {
-	return l.w.awaitTurn(ctx, 0, encode)
+	return l.c.through(func(w *writer) error { return w.awaitTurn(ctx, &turn{encode: encode}) })
 }
 
 // turn is a Write that waits.
 type turn struct {
 	encode func(dst []byte) []byte
 	slots  int        // requests in flight that it answers
+	frees  bool       // a hold ends with it
 	over   chan error // one value when the turn has been had or will never come; capacity 1
 }
 
-func newWriter(out io.Writer, release func(int), log zerolog.Logger) *writer {
-	w := &writer{out: out, peer: "client", release: release, log: log, wake: make(chan struct{}, 1), done: make(chan struct{})}
+func newWriter(out Output, release func(int), log zerolog.Logger) *writer {
+	w := &writer{out: out, peer: "client", release: release, log: log, holds: 1, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	w.failed, w.fail = context.WithCancelCause(context.Background())
 	context.AfterFunc(w.failed, w.signal)
 	return w
@@ -90,13 +106,14 @@ func (w *writer) run() {
 	var buf []byte
 	for w.await() {
 		var slots int
-		buf, slots = w.take(buf[:0])
+		var last bool
+		buf, slots, last = w.take(buf[:0])
 		// Released before the write: as soon as the client sees an answer it may send its next request.
 		w.release(slots)
 		if len(buf) == 0 {
 			continue
 		}
-		if _, err := w.out.Write(buf); err != nil {
+		if err := w.out.WriteLines(w.failed, buf, last); err != nil {
 			w.fail(fmt.Errorf("writing to the %s: %w", w.peer, err))
 		}
 		if cap(buf) > keepBuffer {
@@ -126,7 +143,7 @@ func (w *writer) await() bool {
 }
 
 // take moves what there is into a buffer that has been written, and lets the control lines fill that.
-func (w *writer) take(buf []byte) (taken []byte, slots int) {
+func (w *writer) take(buf []byte) (taken []byte, slots int, last bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	taken, w.control = w.control, buf
@@ -141,32 +158,49 @@ func (w *writer) take(buf []byte) (taken []byte, slots int) {
 		taken = t.encode(taken)
 		w.mu.Lock()
 		slots += t.slots
+		if t.frees {
+			w.free()
+		}
 		t.over <- nil
 	}
 	w.writing = len(taken)
-	return taken, slots
+	return taken, slots, w.closing && len(w.turns) == 0 && len(w.control) == 0
 }
 
 // queue appends a control line. slots is how many requests in flight it answers.
 func (w *writer) queue(line []byte, slots int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	return w.append(line, slots, false)
+}
+
+// now is queue for what answers nothing.
+func (w *writer) now(line []byte) error { return w.queue(line, 0) }
+
+// append is queue. A hold ends with the line if it frees one. mu is held.
+func (w *writer) append(line []byte, slots int, frees bool) error {
 	if err := w.ended(); err != nil {
 		return err
 	}
 	w.control = append(w.control, line...)
 	w.slots += slots
 	w.signal()
+	if frees {
+		w.free()
+	}
 	return nil
 }
 
 // try is queue for what the peer can do without: it is dropped while too much is unread.
-func (w *writer) try(line []byte) {
-	if unread := w.unread(); unread <= maxUnread {
-		_ = w.queue(line, 0) // fails only when nobody is there to read it
-	} else if w.drop() {
+func (w *writer) try(line []byte) error {
+	unread := w.unread()
+	if unread <= maxUnread {
+		return w.queue(line, 0)
+	}
+	if w.drop() {
 		w.log.Warn().Int("unread", unread).Msgf("the %s does not read: dropping what it can do without", w.peer)
 	}
+	return nil
 }
 
 // drop counts a line that is dropped, and reports whether it is the first.
@@ -177,25 +211,53 @@ func (w *writer) drop() bool {
 	return w.dropped == 1
 }
 
-// reply queues the response to a request in flight. A large one waits for its turn until ctx ends; then, at the end of the
-// session, it is queued like the others.
+// reply queues the response to a request in flight, whose hold ends with it. A large one waits for its turn until ctx ends; then, at the
+// end of the session, it is queued like the others.
 func (w *writer) reply(ctx context.Context, line []byte) error {
 	if len(line) > largeReply {
-		err := w.awaitTurn(ctx, 1, func(dst []byte) []byte { return append(dst, line...) })
+		err := w.awaitTurn(ctx, &turn{encode: func(dst []byte) []byte { return append(dst, line...) }, slots: 1, frees: true})
 		if err == nil || ctx.Err() == nil {
 			return err
 		}
 	}
-	return w.queue(line, 1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.append(line, 1, true)
 }
 
-// awaitTurn is [Lane.Write]. slots is how many requests in flight it answers.
-func (w *writer) awaitTurn(ctx context.Context, slots int, encode func(dst []byte) []byte) error {
+// hold keeps the writer from closing until the holder frees it. It reports false if that is too late.
+func (w *writer) hold() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended() != nil {
+		return false
+	}
+	w.holds++
+	return true
+}
+
+// letGo ends a hold.
+func (w *writer) letGo() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.free()
+}
+
+// free is letGo. mu is held.
+func (w *writer) free() {
+	if w.holds--; w.holds == 0 {
+		w.closing = true
+		w.signal()
+	}
+}
+
+// awaitTurn is [Lane.Write].
+func (w *writer) awaitTurn(ctx context.Context, t *turn) error {
 	// A stream whose context has ended must say nothing more.
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	t := &turn{encode: encode, slots: slots, over: make(chan error, 1)}
+	t.over = make(chan error, 1)
 	if err := w.enter(t); err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func (p *pipe) Write(b []byte) (int, error) {
 // newStalled starts a writer on a client that does not read, with one line on its way.
 func newStalled(t *testing.T) (*writer, *pipe) {
 	p := &pipe{take: make(chan struct{}), over: t.Context().Done()}
-	w := newWriter(p, func(int) {}, zerolog.Nop())
+	w := newWriter(pipeOutput{p}, func(int) {}, zerolog.Nop())
 	go w.run()
 	w.queue([]byte("first\n"), 0)
 	synctest.Wait()
@@ -64,14 +64,14 @@ func line(s string) func([]byte) []byte {
 func TestStalledClient(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, p := newStalled(t)
-		l := &Lane{w}
+		l := laneOf(w)
 		ctx, cancel := context.WithCancel(t.Context())
 		over := make(chan error, 2)
 		go func() {
 			over <- l.Write(ctx, func(dst []byte) []byte { t.Error("encoded though its context has ended"); return dst })
 		}()
 		synctest.Wait()
-		go func() { over <- (&Lane{w}).Write(t.Context(), line("second lane")) }()
+		go func() { over <- laneOf(w).Write(t.Context(), line("second lane")) }()
 		synctest.Wait()
 		select {
 		case err := <-over:
@@ -100,7 +100,7 @@ func TestLaneContextEnded(t *testing.T) {
 		w, p := newStalled(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := (&Lane{w}).Write(ctx, line("x")); !errors.Is(err, context.Canceled) {
+		if err := laneOf(w).Write(ctx, line("x")); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
 		if got := p.readAll(); got != "first\n" {
@@ -117,7 +117,7 @@ func TestLanesTakeTurns(t *testing.T) {
 		chunk := strings.Repeat("x", laneRoom)
 		for i := range lanes {
 			go func() {
-				l := &Lane{w}
+				l := laneOf(w)
 				for r := range rounds {
 					if err := l.Write(t.Context(), line(fmt.Sprintf("%d %d %s", i, r, chunk))); err != nil {
 						t.Error(err)
@@ -155,9 +155,9 @@ func TestControlBeforeLaterLane(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, p := newStalled(t)
 		go func() {
-			(&Lane{w}).Write(t.Context(), func(dst []byte) []byte {
+			laneOf(w).Write(t.Context(), func(dst []byte) []byte {
 				w.queue([]byte("handle\n"), 0)
-				go (&Lane{w}).Write(t.Context(), line("partial"))
+				go laneOf(w).Write(t.Context(), line("partial"))
 				awaitLane(w)
 				return append(dst, "other lane\n"...)
 			})
@@ -185,7 +185,7 @@ func awaitLane(w *writer) {
 func TestBrokenOutput(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, p := newStalled(t)
-		l := &Lane{w}
+		l := laneOf(w)
 		over := make(chan error)
 		go func() { over <- l.Write(t.Context(), line("x")) }()
 		synctest.Wait()
@@ -229,7 +229,7 @@ func TestControlOvertakes(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, p := newStalled(t)
 		for i := range 2 {
-			go (&Lane{w}).Write(t.Context(), line(fmt.Sprintf("partial %d %s", i, strings.Repeat("x", laneRoom))))
+			go laneOf(w).Write(t.Context(), line(fmt.Sprintf("partial %d %s", i, strings.Repeat("x", laneRoom))))
 			synctest.Wait()
 		}
 		large := strings.Repeat("y", laneRoom)
@@ -247,14 +247,14 @@ func TestControlOvertakes(t *testing.T) {
 
 // What a notification of 200 bytes costs from many lanes, its encoding apart.
 func BenchmarkLanes(b *testing.B) {
-	w := newWriter(io.Discard, func(int) {}, zerolog.Nop())
+	w := newWriter(pipeOutput{io.Discard}, func(int) {}, zerolog.Nop())
 	go w.run()
 	defer func() { w.close(); <-w.done }()
 	text := []byte(strings.Repeat("x", 199) + "\n")
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
-		l := &Lane{w}
+		l := laneOf(w)
 		for pb.Next() {
 			l.Write(context.Background(), func(dst []byte) []byte { return append(dst, text...) })
 		}
@@ -269,6 +269,7 @@ func TestLargeRepliesWait(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		replied := make(chan error, 20)
 		for range cap(replied) {
+			w.hold()
 			go func() { replied <- w.reply(ctx, large) }()
 		}
 		synctest.Wait()
@@ -286,3 +287,5 @@ func TestLargeRepliesWait(t *testing.T) {
 		}
 	})
 }
+
+func laneOf(w *writer) *Lane { return &Lane{&Caller{session: &session{peer: &peer{w: w}}}} }

@@ -1,0 +1,149 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"sync"
+	"time"
+)
+
+// Session is a client without pipes: a carrier such as HTTP brings each of its lines, and has an output for what answers it.
+//
+//	Take ─ brought ─▶ peer.next ... handler ─▶ the line's writer ─▶ its Output
+//	                                  └ once that is closed, and what answers nothing ─▶ the session's writer ─▶ its Output
+type Session struct {
+	*session
+	brought chan *Exchange
+
+	open sync.WaitGroup // exchanges whose writer runs
+
+	exchanging sync.Mutex
+	exchanges  map[*Exchange]struct{} // those; nil once the session closes
+}
+
+// Exchange is a line and all that goes out because of it. It is over when the line is answered, if it is to be, and nobody
+// holds it any more (see Caller.Hold).
+type Exchange struct {
+	line  []byte
+	w     *writer
+	taken chan struct{} // closed when the reader has gone through the line
+}
+
+// NewSession begins a session. out takes what belongs to no line, or to one whose exchange is over; nil: nobody does.
+func (s *Server) NewSession(out Output) *Session {
+	c := &Session{session: &session{srv: s}, brought: make(chan *Exchange), exchanges: map[*Exchange]struct{}{}}
+	c.begin(context.Background(), &broughtLines{Session: c}, out)
+	if out == nil {
+		c.w.close()
+	}
+	c.start()
+	return c
+}
+
+// Take hands over a line, of Options.MaxLine bytes at most, and returns when it has been gone through: whether anything answers it shows
+// in out, before the exchange is over. It fails when the session has ended.
+func (c *Session) Take(line []byte, out Output) (*Exchange, error) {
+	x := &Exchange{line: bytes.TrimSpace(line), w: newWriter(out, c.incoming.release, c.log), taken: make(chan struct{})}
+	select {
+	case c.brought <- x:
+	case <-c.input.Done():
+		return nil, ErrClosed
+	}
+	select {
+	case <-x.taken:
+		return x, nil
+	case <-c.input.Done(): // the reader has failed, or drops what still comes
+		return nil, ErrClosed
+	}
+}
+
+// Over is closed when nothing more is written.
+func (x *Exchange) Over() <-chan struct{} { return x.w.done }
+
+// Abandon ends an exchange of which nobody takes anything any more.
+func (x *Exchange) Abandon() { x.w.fail(errUnread) }
+
+// broughtLines are the lines of a Session.
+type broughtLines struct {
+	*Session
+	at *Exchange // the line at hand
+}
+
+func (b *broughtLines) next() ([]byte, error) {
+	if b.at != nil {
+		b.leave(b.at)
+		b.at, b.to = nil, b.w
+	}
+	select {
+	case b.at = <-b.brought:
+		b.to = b.at.w
+		return b.at.line, nil
+	case <-b.input.Done():
+		return nil, io.EOF
+	}
+}
+
+func (b *broughtLines) longID() []byte { return nil } // no line is too long
+
+// leave lets the answers of a line be written: not before, so that what the reader answers itself is seen to be the last.
+func (c *Session) leave(x *Exchange) {
+	x.w.letGo()
+	c.exchanging.Lock()
+	defer c.exchanging.Unlock()
+	if c.exchanges == nil {
+		x.w.close()
+	} else {
+		c.exchanges[x] = struct{}{}
+	}
+	c.open.Go(func() {
+		x.w.run()
+		c.exchanging.Lock()
+		defer c.exchanging.Unlock()
+		delete(c.exchanges, x)
+	})
+	close(x.taken)
+}
+
+// Drain takes no more lines, and waits for the requests in flight until ctx ends.
+func (c *Session) Drain(ctx context.Context) {
+	c.endInput(io.EOF)
+	c.incoming.wait(ctx)
+}
+
+// Stop ends the requests that are still in flight, with [ErrShutdown].
+func (c *Session) Stop() {
+	c.endInput(io.EOF)
+	c.endHandlers(ErrShutdown)
+}
+
+// Cancel ends the requests in flight as if the client had cancelled them.
+func (c *Session) Cancel() {
+	c.endInput(io.EOF)
+	c.endHandlers(ErrCancelled)
+}
+
+// Close ends the session after Stop or Cancel. What has been queued is written, as long as somebody takes it.
+func (c *Session) Close() {
+	c.exchanging.Lock()
+	writers := []*writer{c.w}
+	for x := range c.exchanges {
+		writers = append(writers, x.w)
+	}
+	c.exchanges = nil
+	c.exchanging.Unlock()
+	for _, w := range writers {
+		w.close()
+	}
+	late := time.AfterFunc(flushGrace, func() {
+		for _, w := range writers {
+			w.fail(errUnread)
+		}
+	})
+	defer late.Stop()
+	<-c.w.done
+	c.open.Wait()
+	c.stop()
+	<-c.conn.DisconnectNotify()
+	_ = c.conn.Close() // it says only whether it was closed before
+}

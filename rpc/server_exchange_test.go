@@ -1,0 +1,180 @@
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"runnel/rpc/mcp"
+)
+
+// noted is an output that keeps its lines. Until it is open, it takes nothing.
+type noted struct {
+	open Latch
+
+	mu    sync.Mutex
+	lines []string
+	last  bool
+}
+
+func openNoted() *noted {
+	n := &noted{}
+	n.open.Set()
+	return n
+}
+
+func (n *noted) WriteLines(ctx context.Context, lines []byte, last bool) error {
+	select {
+	case <-n.open.Done():
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lines = append(n.lines, strings.Split(strings.TrimSpace(string(lines)), "\n")...)
+	n.last = last
+	return nil
+}
+
+func (n *noted) wants(t *testing.T, last bool, lines ...string) {
+	t.Helper()
+	synctest.Wait()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !slices.Equal(n.lines, lines) || n.last != last {
+		t.Errorf("%q, last %v, want %q", n.lines, n.last, lines)
+	}
+}
+
+const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
+
+// carried is a session whose lines are brought, opened by initialize, with what goes out by no exchange.
+func carried(t *testing.T, s *Server) (*Session, *noted) {
+	standing := openNoted()
+	c := s.NewSession(standing)
+	take(t, c, initialize)
+	t.Cleanup(func() { c.Cancel(); c.Close() })
+	return c, standing
+}
+
+func take(t *testing.T, c *Session, line string) (*Exchange, *noted) {
+	t.Helper()
+	out := openNoted()
+	x, err := c.Take([]byte(line), out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x, out
+}
+
+// Each line has an output of its own, and that learns which line is the last: as soon as it is written.
+func TestExchangesEnd(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := NewServer(nil)
+		s.Handle(Handshake, "work", func(_ context.Context, c *Caller, _ json.RawMessage) (any, error) {
+			return nil, c.Notify("n", nil)
+		})
+		s.Handle(Handshake, "large", func(context.Context, *Caller, json.RawMessage) (any, error) {
+			return strings.Repeat("x", 2*largeReply), nil
+		})
+		c, standing := carried(t, s)
+		_, out := take(t, c, `{"jsonrpc":"2.0","id":1,"method":"work"}`)
+		out.wants(t, true, `{"jsonrpc":"2.0","method":"n"}`, `{"jsonrpc":"2.0","id":1,"result":{}}`)
+		_, out = take(t, c, `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+		out.wants(t, true, `{"jsonrpc":"2.0","id":1,"result":{}}`)
+		_, out = take(t, c, `{"jsonrpc":"2.0","id":1,"method":"large"}`)
+		out.wants(t, true, `{"jsonrpc":"2.0","id":1,"result":"`+strings.Repeat("x", 2*largeReply)+`"}`)
+		x, out := take(t, c, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		<-x.Over()
+		out.wants(t, false)
+		_, out = take(t, c, `{"jsonrpc":"2.0","id":1.5,"method":"ping"}`)
+		out.wants(t, true, `{"jsonrpc":"2.0","error":{"code":-32600,"message":"\"id\" is neither a string nor an integer"}}`)
+		standing.wants(t, false)
+	})
+}
+
+// What is written for a request goes by its exchange while that is held, and with what belongs to none after that.
+func TestExchangeHeld(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := NewServer(nil)
+		var caller *Caller
+		var end func()
+		s.Handle(Handshake, "work", func(_ context.Context, c *Caller, _ json.RawMessage) (any, error) {
+			caller, end = c, c.Hold()
+			return nil, nil
+		})
+		c, standing := carried(t, s)
+		x, out := take(t, c, `{"jsonrpc":"2.0","id":1,"method":"work"}`)
+		out.wants(t, false, `{"jsonrpc":"2.0","id":1,"result":{}}`)
+		caller.Lane().Write(t.Context(), line("partial"))
+		out.wants(t, false, `{"jsonrpc":"2.0","id":1,"result":{}}`, "partial")
+		end()
+		end()
+		<-x.Over()
+		caller.Lane().Write(t.Context(), line("later"))
+		caller.Notify("n", nil)
+		standing.wants(t, false, "later", `{"jsonrpc":"2.0","method":"n"}`)
+		out.wants(t, false, `{"jsonrpc":"2.0","id":1,"result":{}}`, "partial")
+	})
+}
+
+// A question goes to whom the request came from, and its answer comes with a line of its own.
+func TestExchangeAsks(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := NewServer(nil)
+		s.Handle(Handshake, "work", func(ctx context.Context, c *Caller, _ json.RawMessage) (any, error) {
+			var r mcp.ElicitResult
+			err := c.Request(ctx, "elicitation/create", nil, &r)
+			return r.Action, err
+		})
+		c, _ := carried(t, s)
+		x, out := take(t, c, `{"jsonrpc":"2.0","id":1,"method":"work"}`)
+		question := `{"id":1,"jsonrpc":"2.0","method":"elicitation/create"}`
+		out.wants(t, false, question)
+		take(t, c, `{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}`)
+		<-x.Over()
+		out.wants(t, true, question, `{"jsonrpc":"2.0","id":1,"result":"accept"}`)
+	})
+}
+
+// A slow output holds up its own exchange alone, and what nobody takes ends with the session.
+func TestExchangesDoNotWaitForEachOther(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := NewServer(nil)
+		c := s.NewSession(nil)
+		stalled := &noted{}
+		x, err := c.Take([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`), stalled)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, out := take(t, c, `{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+		out.wants(t, true, `{"jsonrpc":"2.0","id":2,"result":{}}`)
+		stalled.wants(t, false)
+		c.Stop()
+		c.Close()
+		<-x.Over()
+		if _, err := c.Take([]byte(initialize), out); err != ErrClosed {
+			t.Error(err)
+		}
+	})
+}
+
+// A session's end cancels its requests, which are not answered.
+func TestSessionCancelled(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := NewServer(nil)
+		s.Handle(Handshake, "work", func(ctx context.Context, _ *Caller, _ json.RawMessage) (any, error) {
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		})
+		c, _ := carried(t, s)
+		x, out := take(t, c, `{"jsonrpc":"2.0","id":1,"method":"work"}`)
+		c.Cancel()
+		<-x.Over()
+		out.wants(t, false)
+	})
+}
