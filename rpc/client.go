@@ -93,9 +93,10 @@ func (c *Client) Do(ctx context.Context, r *Request) (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.Method, err)
 	}
-	id, answer, err := c.ask(ctx, &question{method: r.Method, params: params, head: lineHead, w: c.w, onResponse: r.OnResponse})
+	q := &question{method: r.Method, params: params, head: lineHead, w: c.w, onResponse: r.OnResponse}
+	answer, err := c.ask(ctx, q)
 	if r.Until != nil {
-		context.AfterFunc(r.Until, func() { c.outgoing.forget(id) })
+		context.AfterFunc(r.Until, func() { c.outgoing.forget(q) })
 	}
 	return answer, err
 }

@@ -1,22 +1,23 @@
 package rpc
 
 import (
+	"bytes"
 	"encoding/json"
-	"slices"
 	"strconv"
 	"sync"
 
 	"github.com/rs/zerolog"
-
-	"runnel/rpc/rawjson"
 )
 
 // outgoing holds our requests that have no answer yet, or not all of their answers.
 type outgoing struct {
 	log zerolog.Logger
 
+	// Owned by whoever may send (peer.asking).
+	last    uint64 // from 1: some clients and servers take an id of 0 for none
+	sending *question
+
 	mu       sync.Mutex
-	last     uint64
 	waiting  map[uint64]*question
 	recalled []uint64 // those that nobody waits for any more, until the Conn has forgotten them
 }
@@ -29,6 +30,7 @@ type Response struct {
 
 // question is a request of ours.
 type question struct {
+	id         uint64
 	method     string
 	params     any            // encodes to JSON; nil = none
 	head       []byte         // every line that belongs to it begins with this
@@ -36,61 +38,35 @@ type question struct {
 	meta       map[string]any // goes into its cancellation
 	onResponse func(Response) (more bool)
 
-	sent     bool // before, there is nothing to answer: the Conn would drop it, and who asked would wait for ever
-	answered bool // the Conn has its first answer, or will have it at once
+	answered bool     // the Conn has its first answer, or will have it at once
+	answer   Response // the first one
 }
 
-// add numbers a question, from 1: some clients and servers take an id of 0 for none.
-func (o *outgoing) add(q *question) (id uint64) {
+// sent notes a question that is about to be written. Before, there is nothing to answer: the Conn would drop it, and who asked would wait
+// for ever.
+func (o *outgoing) sent(q *question) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.last++
-	o.waiting[o.last] = q
-	return o.last
-}
-
-// send notes that a question is about to be sent, and returns by what.
-func (o *outgoing) send(rawID []byte) *writer {
-	id, _ := strconv.ParseUint(string(rawID), 10, 64) // we have numbered it
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	q := o.waiting[id]
-	if q == nil {
-		return nil
-	}
-	q.sent = true
-	return q.w
+	o.waiting[q.id] = q
 }
 
 // forget drops all further answers to a question.
-func (o *outgoing) forget(id uint64) {
+func (o *outgoing) forget(q *question) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.waiting, id)
-}
-
-// answer takes an answer. q is nil if it answers nothing.
-func (o *outgoing) answer(id uint64) (q *question, first bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if q = o.waiting[id]; q == nil || !q.sent {
-		return nil, false
-	}
-	first, q.answered = !q.answered, true
-	return q, first
+	delete(o.waiting, q.id)
 }
 
 // recall takes back a question that nobody waits for any more. It reports false if its answer is on its way to who asked.
 // The Conn forgets a question only with its answer, which the other side, told of the cancellation, does not send: the reader makes one up.
-func (o *outgoing) recall(id uint64, q *question) bool {
+func (o *outgoing) recall(q *question) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if q.answered {
-		return false
+	if !q.answered {
+		delete(o.waiting, q.id)
+		o.recalled = append(o.recalled, q.id)
 	}
-	delete(o.waiting, id)
-	o.recalled = append(o.recalled, id)
-	return true
+	return !q.answered
 }
 
 // madeUp is an answer to a question that was taken back, nil if there is none.
@@ -102,50 +78,36 @@ func (o *outgoing) madeUp() []byte {
 	}
 	id := o.recalled[0]
 	o.recalled = o.recalled[1:]
-	return encodeAnswer(id, Response{Err: errInternal})
+	return answerTo(id)
 }
 
-// answered takes an answer of the other side, and returns it for the Conn if it is the first one. One that answers nothing is ignored.
-func (o *outgoing) answered(e *envelope, r Response) []byte {
-	id, err := strconv.ParseUint(string(e.id), 10, 64)
-	q, first := o.answer(id)
-	if err != nil || q == nil {
-		o.log.Debug().Bytes("id", e.id).Bytes("error", e.err).Msg("ignoring a response to nothing")
+// take takes an answer of the other side. It returns what the Conn gets of the first one, nil if it is not. One that answers nothing is ignored.
+func (o *outgoing) take(id []byte, r Response) []byte {
+	number, _ := strconv.ParseUint(string(id), 10, 64) // without one, it is none of ours
+	o.mu.Lock()
+	q := o.waiting[number]
+	first := q != nil && !q.answered
+	if first {
+		q.answered, q.answer = true, Response{bytes.Clone(r.Result), r.Err}
+	}
+	o.mu.Unlock()
+	if q == nil {
+		o.log.Debug().Bytes("id", id).Any("error", r.Err).Msg("ignoring a response to nothing")
 		return nil
 	}
 	if q.onResponse == nil || !q.onResponse(r) {
-		o.forget(id)
+		o.forget(q)
 	}
 	if !first {
 		return nil
 	}
-	return encodeAnswer(id, r)
+	return answerTo(number)
 }
 
-// encodeAnswer is an answer as the Conn gets it: JSON of the other side's is a string in it (see quoted).
-func encodeAnswer(id uint64, r Response) []byte {
-	text := strconv.AppendUint([]byte(`{"id":`), id, 10)
-	if r.Err == nil {
-		return append(appendQuoted(append(text, `,"result":`...), r.Result), '}')
-	}
-	text = strconv.AppendInt(append(text, `,"error":{"code":`...), int64(r.Err.Code), 10)
-	text = append(append(text, `,"message":`...), rawjson.Encode(r.Err.Message)...)
-	data, _ := r.Err.Data.(json.RawMessage)
-	return append(appendQuoted(append(text, `,"data":`...), data), '}', '}')
-}
-
-// quoted is JSON that was written as a string. The Conn decodes an answer into an any first: a string costs that little, and loses nothing.
-type quoted json.RawMessage
-
-func appendQuoted(to, text []byte) []byte {
-	to = slices.Grow(to, len(text)+len(text)/4) // mostly, a character in four is a quote at most
-	return append(rawjson.AppendText(append(to, '"'), text), '"')
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (q *quoted) UnmarshalJSON(text []byte) error {
-	*q = rawjson.AppendUnquoted(nil, text)
-	return nil
+// answerTo is what the Conn gets as an answer, which is in the question: the Conn would decode it into an any, which loses large numbers and
+// makes hundreds of MiB of 16 MiB of "1,1,1".
+func answerTo(id uint64) []byte {
+	return append(strconv.AppendUint([]byte(`{"id":`), id, 10), `,"result":true}`...)
 }
 
 // readError reads the other side's error. A member of the wrong type reads as absent. Data stays as it is: as an any it would take

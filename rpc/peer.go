@@ -24,8 +24,7 @@ import (
 //
 //   - a request with its method and a number as its id, under which [incoming] keeps the other side's own id, byte for byte, and the
 //     params, which stay as they are: through the Conn's decoder they would take ten times as long as all else that is done with them;
-//   - the first answer to a request of ours, as a string: anything else would be decoded into an any, which loses large numbers and makes
-//     hundreds of MiB of 16 MiB of "1,1,1".
+//   - the id of the first answer to a request of ours, which is kept with the request (see answerTo).
 //
 // Notifications, which answer nothing and get no answer, go past it. So do the replies (see [call.answer]).
 type peer struct {
@@ -154,11 +153,11 @@ func (p *peer) take(m *message, line []byte) []byte {
 		if e.err != nil {
 			r.Err = readError(e.err)
 		}
-		return p.outgoing.answered(e, r)
+		return p.outgoing.take(e.id, r)
 	case invalid:
 		p.log.Debug().Int("code", m.problem.Code).Str("problem", m.problem.Message).Msg("refusing a message")
 		if failure := p.role.refuse(m, line); failure != nil {
-			return p.outgoing.answered(e, Response{Err: failure})
+			return p.outgoing.take(e.id, Response{Err: failure})
 		}
 	}
 	return nil
@@ -175,11 +174,8 @@ func (p stream) WriteObject(obj any) error {
 	if err != nil {
 		return err
 	}
-	w := p.outgoing.send(rawjson.Member(b, "id"))
-	if w == nil { // who asked has given up
-		return nil
-	}
-	return w.now(append(b, '\n'))
+	p.outgoing.sent(p.outgoing.sending)
+	return p.outgoing.sending.w.now(append(b, '\n'))
 }
 
 // Close does nothing: the roles end reading and writing themselves.

@@ -106,7 +106,7 @@ func (c *Caller) Request(ctx context.Context, method string, params, result any)
 		// "All requests, notifications, and responses related to a task MUST include" its id (2025-11-25 basic/utilities/tasks)
 		q.meta = asked.Meta
 	}
-	_, answer, err := c.session.ask(ctx, q)
+	answer, err := c.session.ask(ctx, q)
 	switch {
 	case err != nil && err == context.Cause(ctx):
 		return ctx.Err()

@@ -3,8 +3,6 @@ package rawjson
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
-	"strings"
 )
 
 // Members walks over the members of a JSON object known to be valid, without recursion and without copying.
@@ -126,29 +124,13 @@ func stringLen(b []byte) int {
 func IsObject(v []byte) bool { return len(v) > 0 && v[0] == '{' }
 
 // Unquote returns the text of a JSON string, "" for anything else.
-func Unquote(raw []byte) string {
-	if len(raw) >= 2 && raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 {
-		return string(raw[1 : len(raw)-1])
+func Unquote(raw []byte) (text string) {
+	switch {
+	case len(raw) < 2 || raw[0] != '"':
+	case bytes.IndexByte(raw, '\\') < 0:
+		text = string(raw[1 : len(raw)-1])
+	default:
+		_ = json.Unmarshal(raw, &text)
 	}
-	return string(AppendUnquoted(nil, raw))
-}
-
-// AppendUnquoted appends the text of a JSON string, and nothing for anything else.
-func AppendUnquoted(dst, raw []byte) []byte {
-	if len(raw) < 2 || raw[0] != '"' {
-		return dst
-	}
-	text, rest := slices.Grow(dst, len(raw)), raw[1:len(raw)-1]
-	for i := bytes.IndexByte(rest, '\\'); i >= 0; i = bytes.IndexByte(rest, '\\') {
-		c := byte(0)
-		if at := strings.IndexByte(`"\/bfnrt`, rest[i+1]); at >= 0 {
-			c = "\"\\/\b\f\n\r\t"[at]
-		} else {
-			var s string // it has a code point
-			_ = json.Unmarshal(raw, &s)
-			return append(dst, s...)
-		}
-		text, rest = append(append(text, rest[:i]...), c), rest[i+2:]
-	}
-	return append(text, rest...)
+	return text
 }
