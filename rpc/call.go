@@ -14,21 +14,18 @@ import (
 type call struct {
 	peer   *peer
 	w      *writer         // what answers it; held until it is answered
-	number uint64          // the Conn knows it by
 	id     json.RawMessage // as the other side wrote it
 	key    string          // the id in one spelling
 	head   []byte          // every line that belongs to it begins with this
 	params json.RawMessage // nil if there are none
 	batch  *batch          // it came in; nil if it came alone
 
+	method string // set when it comes from the Conn
+
 	// Set when it is started.
-	method string
 	dress  func(result any) (Encoded, error) // adds what the era asks of a result; nil: nothing
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-
-	// Guarded by incoming.mu.
-	cancelled bool
 }
 
 // newCall copies out of the line what a request needs.
@@ -44,8 +41,7 @@ func newCall(p *peer, m *message) *call {
 }
 
 // admit makes a request ready to be started, if there is room for one.
-func (c *call) admit(method string) *Error {
-	c.method = method
+func (c *call) admit() *Error {
 	c.ctx, c.cancel = context.WithCancelCause(c.peer.ctx)
 	err := c.peer.incoming.admit(c)
 	if err != nil {
@@ -56,16 +52,13 @@ func (c *call) admit(method string) *Error {
 
 // start answers a request that was admitted, in a goroutine of its own; those of a batch when the reader has gone through it.
 func (c *call) start(h func(context.Context) (any, error)) {
+	run := func() { Go(func() { c.answer(c.handle(h)) }) }
 	if c.batch == nil {
-		Go(func() { c.run(h) })
+		run()
 		return
 	}
 	c.batch.join()
-	c.batch.calls = append(c.batch.calls, func() { Go(func() { c.run(h) }) })
-}
-
-func (c *call) run(h func(context.Context) (any, error)) {
-	c.answer(c.handle(h))
+	c.batch.calls = append(c.batch.calls, run)
 }
 
 // answer sends the response.

@@ -44,16 +44,16 @@ func (c *Client) refuse(m *message, line []byte) *Error {
 }
 
 // request answers a request of the server's.
-func (c *Client) request(r *call, method string) {
+func (c *Client) request(r *call) {
 	var err *Error
 	switch {
-	case method == "ping":
+	case r.method == "ping":
 	case c.opt.OnRequest == nil:
-		err = Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
+		err = Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", r.method)
 	default:
-		if err = r.admit(method); err == nil {
+		if err = r.admit(); err == nil {
 			r.start(func(ctx context.Context) (any, error) {
-				result, err := c.opt.OnRequest(ctx, method, r.params)
+				result, err := c.opt.OnRequest(ctx, r.method, r.params)
 				if err != nil && !errors.As(err, new(*Error)) {
 					err = Errorf(mcp.CodeInternalError, "%v", err)
 				}

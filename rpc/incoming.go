@@ -18,18 +18,17 @@ type incoming struct {
 	maxBytes int64 // limit of the params of all requests that run
 	cause    error // why the context of a cancelled request ends
 
-	mu       sync.Mutex
-	last     uint64
-	byNumber map[uint64]*call
-	byID     map[string]*call
-	streams  map[string]bool // ids under which more responses come
-	slots    int
-	moved    time.Time     // when a slot was taken or became free last
-	room     chan struct{} // closed when one becomes free; nil unless the reader waits
-	bytes    int64
-	running  int           // handlers
-	closed   bool          // nothing more is admitted
-	idle     chan struct{} // closed when no handler runs; nil unless somebody waits
+	room chan struct{} // holds a value when a slot has become free, or nothing more is admitted; capacity 1
+
+	mu      sync.Mutex
+	byID    map[string]*call
+	streams map[string]bool // ids under which more responses come
+	slots   int
+	moved   time.Time // when a slot was taken or became free last
+	bytes   int64
+	running int           // handlers
+	closed  bool          // nothing more is admitted
+	idle    chan struct{} // closed when no handler runs; nil unless somebody waits
 }
 
 // slotPatience is how long ago a slot may have been taken or become free where the reader waits for the next one. Quick calls come
@@ -38,50 +37,25 @@ type incoming struct {
 // calls. Longer is worse where slots do become free, but seldom: what comes after a call that waits, such as a cancellation, waits, too.
 const slotPatience = 250 * time.Millisecond
 
-// add numbers a request, whose id must not be in flight.
-func (f *incoming) add(c *call) *Error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.byID[c.key] != nil || f.streams[c.key] {
-		return Errorf(mcp.CodeInvalidRequest, "the id %.100s is still in flight", c.id)
-	}
-	f.last++
-	c.number = f.last
-	f.byNumber[c.number], f.byID[c.key] = c, c
-	return nil
-}
-
-// call is the request with a number.
-func (f *incoming) call(number uint64) *call {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.byNumber[number]
-}
-
-// remove takes back what add has done.
-func (f *incoming) remove(c *call) {
-	f.mu.Lock()
-	f.forget(c)
-	f.mu.Unlock()
-}
-
-// forget frees a request's id. mu is held.
-func (f *incoming) forget(c *call) {
-	delete(f.byNumber, c.number)
-	delete(f.byID, c.key)
-}
-
-// admit takes a slot and begins to count a request. Its handler must run then, and end with leave. It waits for a slot while
-// they become free (slotPatience).
+// admit takes a slot and begins to count a request, whose id must not be in flight. Its handler must run then, and end with leave. It
+// waits for a slot while they become free (slotPatience).
 func (f *incoming) admit(c *call) *Error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if err := f.inFlight(c); err != nil {
+		return err
+	}
 	for f.slots >= f.max && !f.closed {
 		left := slotPatience - time.Since(f.moved)
 		if left <= 0 {
 			return Errorf(mcp.CodeBusy, "too many requests in flight: the limit is %d", f.max)
 		}
-		f.awaitSlot(left)
+		f.mu.Unlock()
+		select {
+		case <-f.room:
+		case <-time.After(left):
+		}
+		f.mu.Lock()
 	}
 	switch {
 	case f.closed:
@@ -89,6 +63,7 @@ func (f *incoming) admit(c *call) *Error {
 	case f.bytes > 0 && f.bytes+int64(len(c.params)) > f.maxBytes:
 		return Errorf(mcp.CodeBusy, "requests in flight are too large together: the limit is %d bytes", f.maxBytes)
 	}
+	f.byID[c.key] = c
 	f.slots++
 	f.moved = time.Now()
 	f.running++
@@ -96,34 +71,33 @@ func (f *incoming) admit(c *call) *Error {
 	return nil
 }
 
-// awaitSlot waits until a slot becomes free, so long at the most. mu is held, but not meanwhile.
-func (f *incoming) awaitSlot(limit time.Duration) {
-	room := make(chan struct{})
-	f.room = room
-	f.mu.Unlock()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-room:
-	case <-timer.C:
-	}
+// check refuses a request whose id is in flight, and that is not admitted: it is answered at once.
+func (f *incoming) check(c *call) *Error {
 	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.inFlight(c)
+}
+
+// inFlight refuses an id that is in use. mu is held.
+func (f *incoming) inFlight(c *call) *Error {
+	if f.byID[c.key] != nil || f.streams[c.key] {
+		return Errorf(mcp.CodeInvalidRequest, "the id %.100s is still in flight", c.id)
+	}
+	return nil
 }
 
 // free makes slots free. mu is held.
 func (f *incoming) free(slots int) {
 	f.slots -= slots
-	if slots > 0 {
-		f.moved = time.Now()
-		f.wakeReader()
-	}
+	f.moved = time.Now()
+	f.wakeReader()
 }
 
-// wakeReader ends awaitSlot. mu is held.
+// wakeReader lets admit look again.
 func (f *incoming) wakeReader() {
-	if f.room != nil {
-		close(f.room)
-		f.room = nil
+	select {
+	case f.room <- struct{}{}:
+	default:
 	}
 }
 
@@ -131,27 +105,21 @@ func (f *incoming) wakeReader() {
 func (f *incoming) stream(key string, more bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !more {
+	if more {
+		f.streams[key] = true
+	} else {
 		delete(f.streams, key)
-		return
 	}
-	if f.streams == nil {
-		f.streams = map[string]bool{}
-	}
-	f.streams[key] = true
 }
 
-// cancel ends a request by its id, once. Unknown ones are ignored: the answer may have been on its way (basic/utilities/cancellation).
+// cancel ends a request by its id. Unknown ones are ignored: the answer may have been on its way (basic/utilities/cancellation).
 func (f *incoming) cancel(key string) {
 	f.mu.Lock()
 	c := f.byID[key]
-	if c == nil || c.cancelled || c.cancel == nil {
-		f.mu.Unlock()
-		return
-	}
-	c.cancelled = true
 	f.mu.Unlock()
-	c.cancel(f.cause)
+	if c != nil {
+		c.cancel(f.cause)
+	}
 }
 
 // finish frees the id of a request whose response is about to be sent. If it is not wanted the client has cancelled
@@ -159,12 +127,12 @@ func (f *incoming) cancel(key string) {
 func (f *incoming) finish(c *call) (wanted bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.forget(c)
-	cancelled := c.cancelled || context.Cause(c.ctx) == f.cause // with all others of a Session
-	if cancelled {
+	delete(f.byID, c.key)
+	wanted = context.Cause(c.ctx) != f.cause
+	if !wanted {
 		f.free(1)
 	}
-	return !cancelled
+	return wanted
 }
 
 // release frees the slots of responses that are about to be written.

@@ -22,7 +22,7 @@ import (
 // reads. Left alone with the pipes, the Conn would close the connection at the first malformed line, and it knows no batches, no
 // negative ids and no second answer to a request. So it gets
 //
-//   - a request with its method and a number as its id, under which [incoming] keeps the other side's own id, byte for byte, and the
+//   - a request with its method and a number as its id, under which the peer keeps the other side's own id, byte for byte, and the
 //     params, which stay as they are: through the Conn's decoder they would take ten times as long as all else that is done with them;
 //   - the id of the first answer to a request of ours, which is kept with the request (see answerTo).
 //
@@ -49,16 +49,18 @@ type peer struct {
 	cancel context.CancelCauseFunc
 
 	// Owned by the reader.
-	lines lineSource
-	to    *writer           // what answers the line at hand
-	batch *batch            // being gone through; nil: none, or one whose answers are not collected
-	rest  *rawjson.Elements // the rest of the array being gone through
+	lines   lineSource
+	to      *writer           // what answers the line at hand
+	batch   *batch            // being gone through; nil: none, or one whose answers are not collected
+	rest    *rawjson.Elements // the rest of the array being gone through
+	number  uint64            // of the last request
+	arrived map[uint64]*call  // requests that the Conn has, by their number
 }
 
 // role is what a peer does with what it reads. All is called by the reader, and must not wait.
 type role interface {
 	// request begins to answer a request: by [call.start] or [peer.answer].
-	request(c *call, method string)
+	request(c *call)
 	// notification gets a notification, whose parts are valid until it returns.
 	notification(e *envelope)
 	// array begins to go through an array of messages.
@@ -92,9 +94,9 @@ func (p *peer) start() {
 
 // newPeer makes a peer. Its role and ctx are still to be set.
 func newPeer(lines lineSource, out Output, maxLine, maxInFlight int, log zerolog.Logger) *peer {
-	p := &peer{log: log, eof: io.EOF, started: make(chan struct{}), asking: make(chan struct{}, 1), drained: make(chan struct{}), lines: lines, maxLine: maxLine}
+	p := &peer{log: log, eof: io.EOF, started: make(chan struct{}), asking: make(chan struct{}, 1), drained: make(chan struct{}), lines: lines, maxLine: maxLine, arrived: map[uint64]*call{}}
 	p.input, p.endInput = context.WithCancelCause(context.Background())
-	p.incoming = incoming{max: maxInFlight, maxBytes: inFlightLines * int64(maxLine), byNumber: map[uint64]*call{}, byID: map[string]*call{}, cause: ErrCancelled}
+	p.incoming = incoming{max: maxInFlight, maxBytes: inFlightLines * int64(maxLine), cause: ErrCancelled, room: make(chan struct{}, 1), byID: map[string]*call{}, streams: map[string]bool{}}
 	p.outgoing = outgoing{log: log, waiting: map[uint64]*question{}}
 	p.w = newWriter(out, p.incoming.release, log)
 	p.to = p.w
@@ -138,13 +140,9 @@ func (p *peer) take(m *message, line []byte) []byte {
 	e := &m.part
 	switch m.kind {
 	case request:
-		c := newCall(p, m)
-		if err := p.incoming.add(c); err != nil {
-			p.reply(m.batch, c.head, c.id, nil, err)
-			c.w.letGo()
-			return nil
-		}
-		text := strconv.AppendUint([]byte(`{"id":`), c.number, 10)
+		p.number++
+		p.arrived[p.number] = newCall(p, m)
+		text := strconv.AppendUint([]byte(`{"id":`), p.number, 10)
 		return append(append(append(text, `,"method":`...), e.method...), '}')
 	case notification:
 		p.role.notification(e)
@@ -165,7 +163,10 @@ func (p *peer) take(m *message, line []byte) []byte {
 
 // Handle is called by the Conn with a request that it got from ReadObject.
 func (p stream) Handle(_ context.Context, _ *jsonrpc2.Conn, req *jsonrpc2.Request) {
-	p.role.request(p.incoming.call(req.ID.Num), req.Method)
+	c := p.arrived[req.ID.Num]
+	delete(p.arrived, req.ID.Num)
+	c.method = req.Method
+	p.role.request(c)
 }
 
 // WriteObject queues what the Conn sends: requests of ours. From now on the Conn knows them, and they can be answered.
@@ -263,7 +264,9 @@ func (p *peer) cancelled(params []byte) {
 
 // answer answers a request that has not been started.
 func (p *peer) answer(c *call, result any, failure *Error) {
-	p.incoming.remove(c)
+	if failure == nil {
+		failure = p.incoming.check(c)
+	}
 	p.reply(c.batch, c.head, c.id, result, failure)
 	c.w.letGo()
 }

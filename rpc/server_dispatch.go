@@ -9,20 +9,20 @@ import (
 )
 
 // request dispatches a request.
-func (s *session) request(c *call, method string) {
+func (s *session) request(c *call) {
 	meta := requestMeta(c.params)
 	switch {
 	case isStateless(meta): // which has neither
-	case method == "ping":
+	case c.method == "ping":
 		s.answer(c, nil, nil)
 		return
-	case method == "initialize":
+	case c.method == "initialize":
 		s.initialize(c)
 		return
 	}
-	who, h, err := s.admit(method, meta)
+	who, h, err := s.admit(c.method, meta)
 	if err == nil {
-		err = c.admit(method)
+		err = c.admit()
 	}
 	if err != nil {
 		s.answer(c, nil, err)

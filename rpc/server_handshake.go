@@ -64,7 +64,7 @@ func (s *session) initialize(c *call) {
 			f(caller)
 		}
 	}
-	if s.srv.prepare == nil || c.admit("initialize") != nil {
+	if s.srv.prepare == nil || c.admit() != nil {
 		s.answer(c, s.srv.welcome(caller), nil)
 		opened()
 		return

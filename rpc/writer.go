@@ -109,7 +109,9 @@ func (w *writer) run() {
 		var last bool
 		buf, slots, last = w.take(buf[:0])
 		// Released before the write: as soon as the client sees an answer it may send its next request.
-		w.release(slots)
+		if slots > 0 {
+			w.release(slots)
+		}
 		if len(buf) == 0 {
 			continue
 		}
