@@ -84,7 +84,9 @@ func isMissing(err error) bool {
 func (c *catalog) read(ctx context.Context, client *rpc.Client, log zerolog.Logger, method, member, key string) (list []listEntry) {
 	raw, cut, err := remote.ReadList(ctx, client, method, member)
 	if err != nil {
-		c.unread[method] = !isMissing(err)
+		if !isMissing(err) {
+			c.unread[method] = true
+		}
 		log.Debug().Err(err).Msg("a list of an upstream cannot be read")
 		return nil
 	}
@@ -122,16 +124,6 @@ func (c *catalog) complete(before *catalog) {
 	if c.unread["resources/templates/list"] {
 		c.Templates = before.Templates
 	}
-}
-
-// isWhole reports whether all lists could be read.
-func (c *catalog) isWhole() bool {
-	for _, unread := range c.unread {
-		if unread {
-			return false
-		}
-	}
-	return true
 }
 
 // tools are those that the config wants and that can be served. What is wrong with the others is logged.

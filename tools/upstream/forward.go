@@ -21,7 +21,7 @@ func (s *Set) forward(ctx context.Context, c *rpc.Caller, u *Server, method stri
 	if err != nil {
 		return nil, &rpc.Error{Code: mcp.CodeInternalError, Message: err.Error()}
 	}
-	defer u.leave()
+	defer u.busy.RUnlock()
 	defer l.silence.owe()()
 	result, err := do(ctx, c, l.client, method, forwarded(params))
 	switch {
@@ -157,6 +157,6 @@ func (s *Set) subscribe(ctx context.Context, u *Server, uri string, tell func(js
 	if err != nil {
 		return nil, &rpc.Error{Code: mcp.CodeInternalError, Message: err.Error()}
 	}
-	defer u.leave()
+	defer u.busy.RUnlock()
 	return u.subs.add(ctx, l.client, uri, tell)
 }

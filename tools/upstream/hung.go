@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -63,7 +64,7 @@ func (s *silence) watch(client *rpc.Client, def *definition) {
 			next = def.times.pingAfter
 			if def.hungAfter > 0 && s.owed.Load() > 0 && !s.pings(client, def.hungAfter) {
 				def.log.Error().Stringer("after", def.hungAfter).Msg("upstream hangs: giving it up")
-				client.Abandon(errHung)
+				client.Abandon(fmt.Errorf("%w for %v", errHung, def.hungAfter))
 				return
 			}
 		}

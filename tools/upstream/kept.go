@@ -54,7 +54,7 @@ func loadCatalog(file string) *catalog {
 
 // keep keeps the catalog for the next runnel, and forgets those that nobody has used for long. One that lacks a list is not kept.
 func (c *catalog) keep(file string) error {
-	if file == "" || !c.isWhole() {
+	if file == "" || len(c.unread) > 0 {
 		return nil
 	}
 	whole := *c

@@ -26,11 +26,12 @@ type link struct {
 	session *session
 	subs    *subscriptions
 	client  *rpc.Client
+	stderr  lastWords
 	silence silence
 	relist  chan struct{} // capacity 1: a list has changed
 
-	ended chan struct{}
-	err   error // how the server ended; valid after ended
+	ended context.Context // its cause is how the server ended, which end says: the first time counts
+	end   context.CancelCauseFunc
 
 	mu    sync.Mutex
 	last  int     // the last token
@@ -38,17 +39,9 @@ type link struct {
 }
 
 func newLink(def *definition, session *session, subs *subscriptions) *link {
-	return &link{definition: def, session: session, subs: subs, silence: silence{began: time.Now()}, relist: make(chan struct{}, 1), ended: make(chan struct{})}
-}
-
-// end tells the calls how the server ended. The first end counts.
-func (l *link) end(err error) {
-	select {
-	case <-l.ended:
-	default:
-		l.err = err
-		close(l.ended)
-	}
+	l := &link{definition: def, session: session, subs: subs, stderr: lastWords{log: def.log}, silence: silence{began: time.Now()}, relist: make(chan struct{}, 1)}
+	l.ended, l.end = context.WithCancelCause(context.Background())
+	return l
 }
 
 // why returns how the server ended, where a request failed because of that.
@@ -57,8 +50,8 @@ func (l *link) why(err error) error {
 		return err
 	}
 	select {
-	case <-l.ended:
-		return l.err
+	case <-l.ended.Done():
+		return context.Cause(l.ended)
 	case <-time.After(l.times.exit): // it has closed its output, and goes on
 		return err
 	}

@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,10 +29,12 @@ type Server struct {
 	capabilities mcp.ClientCapabilities // those that it is told; set with remember
 	remember     sync.Once
 
-	ctx     context.Context // ends when the server is not wanted any more
-	stop    context.CancelFunc
-	begin   sync.Once
-	settled chan struct{} // closed when the tools are known, when the first start has failed, or when it takes too long
+	ctx    context.Context // ends when the server is not wanted any more, or not started again; its cause says why
+	end    context.CancelCauseFunc
+	begin  sync.Once
+	opened context.Context // after begin: ends when the tools are known, when the first start has failed, or when it takes too long
+	settle context.CancelFunc
+	busy   sync.RWMutex // read-locked by each call; retire takes it for good
 
 	// Owned by the Set that it belongs to, and guarded by that one's lock.
 	session *session        // set before it can be called
@@ -45,11 +46,8 @@ type Server struct {
 
 	mu      sync.Mutex
 	link    *link         // nil: it is being started, pauses before a start, or is over
-	down    error         // why there is no link; nil: it has not been up yet
-	over    bool          // it is not started again
-	changed chan struct{} // closed when link or over change
-	calls   int
-	retired bool // it ends with its last call
+	down    error         // why there is no link
+	changed chan struct{} // closed when link changes
 }
 
 // New checks a configuration and makes the server of a name, which starts when its tools are needed first. What is wrong with it is a
@@ -62,13 +60,13 @@ func New(name string, conf config.Upstream, env config.Environment, log zerolog.
 	u := &Server{
 		definition:   def,
 		capabilities: remote.Capabilities(true),
-		settled:      make(chan struct{}),
 		session:      &session{},
 		subs:         &subscriptions{log: def.log, byURI: map[string]*subscription{}},
 		clashes:      map[string]bool{},
 		changed:      make(chan struct{}),
+		down:         errors.New("it has not started yet: try again later"),
 	}
-	u.ctx, u.stop = context.WithCancel(context.Background())
+	u.ctx, u.end = context.WithCancelCause(context.Background())
 	return u, nil
 }
 
@@ -102,7 +100,7 @@ func (u *Server) Probe(ctx context.Context, limit time.Duration) (Probed, error)
 	defer u.stop()
 	u.times.start = limit
 	began := time.Now()
-	l, _, has, err := u.start()
+	l, has, err := u.start()
 	if err != nil {
 		return Probed{}, err
 	}
@@ -111,48 +109,45 @@ func (u *Server) Probe(ctx context.Context, limit time.Duration) (Probed, error)
 	return p, nil
 }
 
+// stop ends the server.
+func (u *Server) stop() { u.end(errors.New("runnel is shutting down, or its config has changed")) }
+
+// open lets who needs the server wait for it, for a while.
+func (u *Server) open() {
+	u.opened, u.settle = context.WithTimeout(u.ctx, u.times.list)
+	context.AfterFunc(u.opened, func() {
+		if u.opened.Err() == context.DeadlineExceeded {
+			u.log.Warn().Stringer("after", u.times.list).Msg("upstream has not answered initialize and tools/list yet: its tools are missing until it does")
+		}
+	})
+}
+
 // run starts the server, again and again as the policy says, until it is not wanted any more. publish takes what it has; nil
 // means nothing any more.
 func (u *Server) run(publish func(*catalog)) {
-	settle := sync.OnceFunc(func() { close(u.settled) })
-	defer settle()
-	defer time.AfterFunc(u.times.list, func() {
-		select {
-		case <-u.settled:
-		default:
-			u.log.Warn().Stringer("after", u.times.list).Msg("upstream has not answered initialize and tools/list yet: its tools are missing until it does")
-			settle()
-		}
-	}).Stop()
-	pause := u.times.pause
-	for {
+	defer u.settle()
+	for pause := u.times.pause; u.ctx.Err() == nil; pause = min(2*pause, u.times.longest) {
 		began := time.Now()
-		err := u.serve(func(c *catalog) { publish(c); settle() })
+		err := u.serve(publish)
 		if u.ctx.Err() != nil {
-			u.connect(nil, errors.New("runnel is shutting down, or its config has changed"), true)
 			return
 		}
-		failed := err != nil
-		if !failed {
-			err = errEnded
-		}
-		if !u.config.Restart.Again(failed) {
+		if !u.config.Restart.Again(err != errEnded) {
 			u.log.Error().Err(err).Str("restart", string(u.config.Restart)).Msg("upstream has ended: its tools are gone")
-			u.connect(nil, fmt.Errorf("%w; it is not started again (restart: %s)", err, u.config.Restart), true)
+			u.end(fmt.Errorf("%w; it is not started again (restart: %s)", err, u.config.Restart))
 			publish(nil)
 			return
 		}
-		if time.Since(began) > u.times.steady {
+		if time.Since(began) > u.times.longest { // it had started well
 			pause = u.times.pause
 		}
 		u.log.Warn().Err(err).Stringer("pause", pause).Msg("upstream is down: it will be started again")
-		u.connect(nil, err, false)
-		settle()
+		u.connect(nil, err)
+		u.settle()
 		select {
 		case <-time.After(pause):
 		case <-u.ctx.Done():
 		}
-		pause = min(2*pause, u.times.longest)
 	}
 }
 
@@ -160,23 +155,22 @@ func (u *Server) run(publish func(*catalog)) {
 var errEnded = errors.New("the server ended (exit code 0)")
 
 // start starts the server and reads what it has.
-func (u *Server) start() (*link, *lastWords, *catalog, error) {
+func (u *Server) start() (*link, *catalog, error) {
 	program, err := u.Program()
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	ctx, cancel := context.WithTimeoutCause(u.ctx, u.times.start, fmt.Errorf("it did not start within %v", u.times.start))
 	defer cancel()
 	process.SealInherited()
 	mark := process.NewMark()
-	stderr := &lastWords{log: u.log}
 	l := newLink(u.definition, u.session, u.subs)
 	l.client, err = rpc.Dial(ctx, rpc.DialOptions{
 		Command:        append([]string{program}, u.config.Command[1:]...),
 		Env:            append(slices.Clip(u.env), mark), // it takes the place of one that runnel itself has
 		Dir:            u.dir,
-		Stderr:         stderr,
-		OnStart:        stderr.forget,
+		Stderr:         &l.stderr,
+		OnStart:        l.stderr.forget,
 		Guard:          u.guard,
 		EndGroup:       func(pgid int) { process.EndFamily(pgid, mark) },
 		Info:           mcp.Implementation{Name: "runnel", Version: u.version},
@@ -187,14 +181,14 @@ func (u *Server) start() (*link, *lastWords, *catalog, error) {
 		OnRequest:      l.request,
 	})
 	if err != nil {
-		return nil, nil, nil, stderr.explain(fmt.Errorf("cannot start: %w", err))
+		return nil, nil, l.stderr.explain(fmt.Errorf("cannot start: %w", err))
 	}
 	has, err := u.read(ctx, l)
 	if err != nil {
 		_ = l.client.Close()
-		return nil, nil, nil, stderr.explain(err)
+		return nil, nil, l.stderr.explain(err)
 	}
-	return l, stderr, has, nil
+	return l, has, nil
 }
 
 // guard makes the guard end the server's processes when runnel is gone.
@@ -212,19 +206,17 @@ func (u *Server) read(ctx context.Context, l *link) (*catalog, error) {
 	return readCatalog(ctx, l.client, u.log)
 }
 
-// serve starts the server once and returns when it has ended, and how: nil = with exit code 0.
+// serve starts the server once and returns how it has ended.
 func (u *Server) serve(publish func(*catalog)) error {
-	if err := u.ctx.Err(); err != nil { // it was stopped while it paused
-		return err
-	}
 	began := time.Now()
-	l, stderr, has, err := u.start()
+	l, has, err := u.start()
 	if err != nil {
 		return err
 	}
 	client := l.client
 	publish(has)
-	u.connect(l, nil, false)
+	u.settle()
+	u.connect(l, nil)
 	u.log.Info().Str("server", client.Server().Name).Str("protocol", client.Version().Name).Int("tools", len(has.Tools)).
 		Stringer("after", time.Since(began).Round(time.Millisecond)).Msg("upstream is up")
 	var background sync.WaitGroup
@@ -235,46 +227,43 @@ func (u *Server) serve(publish func(*catalog)) error {
 		u.subs.renew(client)
 	})
 	u.relist(l, has, publish)
-	hung := errors.Is(client.Err(), errHung)
-	u.connect(nil, errors.New("it is being stopped"), false) // before the calls on it end: who calls again then gets the next one
-	if hung {
-		l.end(fmt.Errorf("%w for %v", errHung, u.hungAfter))
+	reason := client.Err()
+	u.connect(nil, errors.New("it is being stopped")) // before the calls on it end: who calls again then gets the next one
+	if errors.Is(reason, errHung) {
+		l.end(reason)
 	}
 	err = client.Close()
 	background.Wait()
 	switch {
-	case hung:
-		return l.err
+	case errors.Is(reason, errHung):
+		return reason
 	case u.ctx.Err() != nil:
 		err = errors.New("it was stopped")
 	case err != nil:
-		err = stderr.explain(err)
+		err = l.stderr.explain(err)
+	default:
+		err = errEnded
 	}
-	l.end(cmp.Or(err, errEnded))
+	l.end(err)
 	return err
 }
 
 // relist reads the lists again when they have changed, at most once a second, and a few times more, after
 // pauses that grow, when one of them could not be read. It ends with the connection, or when the server is not wanted any more.
 func (u *Server) relist(l *link, has *catalog, publish func(*catalog)) {
-	var again <-chan time.Time // nil: the lists are whole
-	retry := u.times.relist
-	for changed, rest := l.relist, (<-chan time.Time)(nil); ; {
-		if again == nil && !has.isWhole() && retry <= u.times.longest {
+	for retry := u.times.relist; ; {
+		var again <-chan time.Time // nil: the lists are whole
+		if len(has.unread) > 0 && retry <= u.times.longest {
 			again = time.After(retry)
 			retry *= 2
 		}
 		select {
-		case <-rest:
-			changed = l.relist
-			continue
 		case <-l.client.Done():
 			return
 		case <-u.ctx.Done():
 			return
-		case <-changed:
+		case <-l.relist:
 		case <-again:
-			again = nil
 		}
 		next, err := u.read(u.ctx, l)
 		if err == nil {
@@ -283,14 +272,19 @@ func (u *Server) relist(l *link, has *catalog, publish func(*catalog)) {
 		} else if l.client.Err() == nil && u.ctx.Err() == nil {
 			u.log.Warn().Err(err).Msg("upstream: its lists cannot be read again")
 		}
-		changed, rest = nil, time.After(u.times.relist)
+		select {
+		case <-l.client.Done():
+		case <-u.ctx.Done():
+		case <-time.After(u.times.relist):
+		}
 	}
 }
 
-func (u *Server) connect(l *link, down error, over bool) {
+// connect takes the connection, or why there is none.
+func (u *Server) connect(l *link, down error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.link, u.down, u.over = l, down, over
+	u.link, u.down = l, down
 	close(u.changed)
 	u.changed = make(chan struct{})
 }
@@ -308,48 +302,19 @@ func (u *Server) connected(ctx context.Context) (*link, error) {
 	defer late.Stop()
 	for {
 		u.mu.Lock()
-		l, down, over, changed := u.link, u.down, u.over, u.changed
+		l, down, changed := u.link, u.down, u.changed
 		u.mu.Unlock()
-		switch {
-		case l != nil:
+		if l != nil {
 			return l, nil
-		case over:
-			return nil, u.failure(down)
 		}
 		select {
 		case <-changed:
+		case <-u.ctx.Done():
+			return nil, u.failure(context.Cause(u.ctx))
 		case <-late.C:
-			return nil, u.failure(cmp.Or(down, errors.New("it has not started yet: try again later")))
+			return nil, u.failure(down)
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-	}
-}
-
-// enter counts a call until leave. It fails when the server is not wanted any more.
-func (u *Server) enter() error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.retired {
-		return u.failure(errors.New("it was taken out of the config"))
-	}
-	u.calls++
-	return nil
-}
-
-func (u *Server) leave() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.calls--; u.calls == 0 && u.retired {
-		u.stop()
-	}
-}
-
-// retire ends the server when its last call has.
-func (u *Server) retire() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.retired = true; u.calls == 0 {
-		u.stop()
 	}
 }

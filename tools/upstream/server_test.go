@@ -154,7 +154,7 @@ func TestHungUpstreamIsTakenOutFirst(t *testing.T) {
 	u.mu.Lock() // so that it cannot be taken out
 	<-l.client.Done()
 	select {
-	case <-l.ended:
+	case <-l.ended.Done():
 		t.Error("the call ends while others still get this server")
 	case <-time.After(50 * time.Millisecond):
 	}
@@ -447,7 +447,7 @@ func TestUpstreamsAreReplaced(t *testing.T) {
 	case <-time.After(watchdog):
 		t.Error("what was taken out goes on")
 	}
-	if err := gone.enter(); err == nil {
+	if _, err := b.enter(t.Context(), gone); err == nil {
 		t.Error("what was taken out can be called")
 	}
 }

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -137,7 +138,7 @@ func (s *Set) needFresh(ctx context.Context, wanted func(*Server) bool) {
 	}
 	for _, u := range begun {
 		select {
-		case <-u.settled:
+		case <-u.opened.Done():
 		case <-ctx.Done():
 		}
 	}
@@ -162,8 +163,9 @@ func (s *Set) start(u *Server) {
 	u.begin.Do(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		u.open()
 		if s.closed || u.ctx.Err() != nil { // taken out of the config before it was needed
-			close(u.settled)
+			u.settle()
 			return
 		}
 		file := catalogFile(s.dir, u.definition, u.capabilities)
@@ -181,18 +183,26 @@ func (s *Set) start(u *Server) {
 	})
 }
 
-// enter counts a call to a server until u.leave, and waits for the server, which it starts if nobody has: what it has may be known from
-// when it ran last.
+// enter gives a call the server, until u.busy.RUnlock. It waits for the server, which it starts if nobody has: what it has may be
+// known from when it ran last.
 func (s *Set) enter(ctx context.Context, u *Server) (*link, error) {
-	if err := u.enter(); err != nil {
-		return nil, err
+	if !u.busy.TryRLock() {
+		return nil, u.failure(errors.New("it was taken out of the config"))
 	}
 	s.start(u)
 	l, err := u.connected(ctx)
 	if err != nil {
-		u.leave()
+		u.busy.RUnlock()
 	}
 	return l, err
+}
+
+// retire ends a server when its last call has.
+func (s *Set) retire(u *Server) {
+	s.runs.Go(func() {
+		u.busy.Lock()
+		u.stop()
+	})
 }
 
 // take takes what a server has, instead of what it had. told: it has just said so.
@@ -284,7 +294,7 @@ func (s *Set) Replace(with *Set) {
 		case i >= 0:
 			next[i].subs = old.subs
 		}
-		old.retire()
+		s.retire(old)
 	}
 	s.servers = next
 	s.join(with.Tools)
@@ -326,7 +336,7 @@ func (t *servedTool) Call(ctx context.Context, in *tools.Call, out *tools.Output
 	if err != nil {
 		return nil, err
 	}
-	defer t.u.leave()
+	defer t.u.busy.RUnlock()
 	out.Log().SetLimit(int64(config.DefaultMaxOutput))
 	c, end := l.begin(in, out, &t.spec)
 	defer end()
