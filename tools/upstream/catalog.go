@@ -27,12 +27,10 @@ type catalog struct {
 	Instructions string                 `json:"instructions,omitempty"`
 	Capabilities mcp.ServerCapabilities `json:"capabilities"`
 
-	Tools     []json.RawMessage `json:"tools,omitempty"`
-	Prompts   []listEntry       `json:"prompts,omitempty"`
-	Resources []listEntry       `json:"resources,omitempty"`
-	Templates []listEntry       `json:"templates,omitempty"`
+	Tools []json.RawMessage      `json:"tools"`
+	Lists map[string][]listEntry `json:"lists"` // all others, by their methods
 
-	unread map[string]bool // lists that could not be read this time, by their methods
+	unread []string // the methods of lists that could not be read this time
 }
 
 // listEntry is an entry of a list that is not looked into.
@@ -40,6 +38,13 @@ type listEntry struct {
 	Key string          `json:"key"` // its name, its URI or its template
 	Raw json.RawMessage `json:"raw"`
 }
+
+// The methods of the lists that are not looked into.
+const (
+	promptList   = "prompts/list"
+	resourceList = "resources/list"
+	templateList = "resources/templates/list"
+)
 
 const (
 	// maxInstructions is how much of a server's instructions is passed on, in bytes.
@@ -51,7 +56,7 @@ const (
 // readCatalog asks a server for all that it has. Without its tools it is of no use; any other list that cannot be read is left out.
 func readCatalog(ctx context.Context, client *rpc.Client, log zerolog.Logger) (*catalog, error) {
 	caps := *client.Capabilities()
-	c := &catalog{Info: client.Server(), Instructions: text.Clip(client.Instructions(), maxInstructions), Capabilities: caps, unread: map[string]bool{}}
+	c := &catalog{Info: client.Server(), Instructions: text.Clip(client.Instructions(), maxInstructions), Capabilities: caps, Lists: map[string][]listEntry{}}
 	c.Capabilities.Extensions = nil // nobody asks for them here
 	if c.Info.Icons != nil && c.Info.Icons[0] != '[' || len(c.Info.Icons) > maxListEntry {
 		c.Info.Icons = nil
@@ -65,11 +70,11 @@ func readCatalog(ctx context.Context, client *rpc.Client, log zerolog.Logger) (*
 		log.Warn().Int("tools", len(c.Tools)).Msg("upstream has too many tools: the first are taken")
 	}
 	if caps.Prompts != nil {
-		c.Prompts = c.read(ctx, client, log, "prompts/list", "prompts", "name")
+		c.read(ctx, client, log, promptList, "prompts", "name")
 	}
 	if caps.Resources != nil {
-		c.Resources = c.read(ctx, client, log, "resources/list", "resources", "uri")
-		c.Templates = c.read(ctx, client, log, "resources/templates/list", "resourceTemplates", "uriTemplate")
+		c.read(ctx, client, log, resourceList, "resources", "uri")
+		c.read(ctx, client, log, templateList, "resourceTemplates", "uriTemplate")
 	}
 	return c, ctx.Err()
 }
@@ -81,14 +86,14 @@ func isMissing(err error) bool {
 }
 
 // read reads a list whose entries have a key. What cannot be read is left out, with a line in the log.
-func (c *catalog) read(ctx context.Context, client *rpc.Client, log zerolog.Logger, method, member, key string) (list []listEntry) {
+func (c *catalog) read(ctx context.Context, client *rpc.Client, log zerolog.Logger, method, member, key string) {
 	raw, cut, err := remote.ReadList(ctx, client, method, member)
 	if err != nil {
 		if !isMissing(err) {
-			c.unread[method] = true
+			c.unread = append(c.unread, method)
 		}
 		log.Debug().Err(err).Msg("a list of an upstream cannot be read")
-		return nil
+		return
 	}
 	if cut {
 		log.Warn().Str("list", method).Int("entries", len(raw)).Msg("a list of an upstream is too long: the first entries are taken")
@@ -101,28 +106,11 @@ func (c *catalog) read(ctx context.Context, client *rpc.Client, log zerolog.Logg
 			wrong++
 		case key == "uri" && strings.HasPrefix(name, tasks.LogPrefix): // the logs of a runnel's tasks: those of this one have their own
 		default:
-			list = append(list, listEntry{name, entry})
+			c.Lists[method] = append(c.Lists[method], listEntry{name, entry})
 		}
 	}
 	if wrong > 0 {
 		log.Warn().Str("list", method).Int("entries", wrong).Msg("entries of a list of an upstream are left out: they have no " + key + ", or are too large")
-	}
-	return list
-}
-
-// complete takes the lists that could not be read from what the server had before.
-func (c *catalog) complete(before *catalog) {
-	if before == nil {
-		return
-	}
-	if c.unread["prompts/list"] {
-		c.Prompts = before.Prompts
-	}
-	if c.unread["resources/list"] {
-		c.Resources = before.Resources
-	}
-	if c.unread["resources/templates/list"] {
-		c.Templates = before.Templates
 	}
 }
 

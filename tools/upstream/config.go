@@ -34,7 +34,8 @@ type times struct {
 	list      time.Duration // how long a list of tools waits for a server that starts
 	down      time.Duration // a call waits for a server that is down
 	pause     time.Duration // first pause before a start, doubled with each failure
-	longest   time.Duration // longest pause; a server that has run so long has started well: the next pause is the first one
+	longest   time.Duration // longest pause
+	steady    time.Duration // a server that has run so long has started well: the next pause is the first one
 	pingAfter time.Duration // silence of a server that has calls
 	exit      time.Duration // the failure of a call waits for how the server ended
 	relist    time.Duration // least time between two looks at lists that change
@@ -46,6 +47,7 @@ var defaultTimes = times{
 	down:      10 * time.Second,
 	pause:     500 * time.Millisecond,
 	longest:   time.Minute,
+	steady:    time.Minute,
 	pingAfter: 10 * time.Second,
 	exit:      2 * time.Second,
 	relist:    rpc.ListPace,

@@ -110,13 +110,10 @@ func dressForwarded(c *rpc.Caller, result json.RawMessage, method string) json.R
 // serversOf are the servers where a URI or a template may belong, the first most likely.
 func (s *Set) serversOf(ctx context.Context, c *rpc.Caller, uri string) (list []*Server) {
 	s.Meet(c)
-	s.recall()
-	lists := s.joined()
-	u := lists.resource(uri)
+	u := s.joined().resource(uri)
 	if u == nil {
 		s.Need(ctx, c) // a server that has not said what it has may have this
-		lists = s.joined()
-		u = lists.resource(uri)
+		u = s.joined().resource(uri)
 	}
 	if u != nil {
 		return []*Server{u}

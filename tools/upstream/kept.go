@@ -1,13 +1,13 @@
 package upstream
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"os"
 	"path/filepath"
-	"reflect"
 	"time"
 
 	"runnel/rpc/mcp"
@@ -30,11 +30,12 @@ func catalogFile(dir string, def *definition, client mcp.ClientCapabilities) str
 		return ""
 	}
 	sum := sha256.Sum256(rawjson.Encode(struct {
+		Format  int // of the file
 		Command []string
 		Env     map[string]string
 		Dir     string
 		Client  mcp.ClientCapabilities
-	}{def.config.Command, def.config.Env, def.dir, client}))
+	}{2, def.config.Command, def.config.Env, def.dir, client}))
 	return filepath.Join(dir, catalogFolder, hex.EncodeToString(sum[:16])+".json")
 }
 
@@ -57,9 +58,13 @@ func (c *catalog) keep(file string) error {
 	if file == "" || len(c.unread) > 0 {
 		return nil
 	}
-	whole := *c
-	whole.unread = nil
-	if reflect.DeepEqual(loadCatalog(file), &whole) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false) // else it would not be the same again
+	if err := encoder.Encode(c); err != nil {
+		return err
+	}
+	if kept, err := os.ReadFile(file); err == nil && bytes.Equal(kept, text.Bytes()) {
 		now := time.Now()
 		return os.Chtimes(file, now, now)
 	}
@@ -78,18 +83,12 @@ func (c *catalog) keep(file string) error {
 	if err != nil {
 		return err
 	}
-	encoder := json.NewEncoder(f)
-	encoder.SetEscapeHTML(false) // else it would not be the same again
-	err = encoder.Encode(c)
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
+	_, err = text.WriteTo(f)
+	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), file)
 	}
 	if err != nil {
 		_ = os.Remove(f.Name())
-		return fmt.Errorf("keeping what an upstream has: %w", err)
 	}
-	return nil
+	return err
 }

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"slices"
@@ -12,10 +13,8 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// lists are the prompts, resources and templates of all servers. They are replaced, never changed.
-type lists struct {
-	prompts, resources, templates []shownEntry
-}
+// lists are the prompts, resources and templates of all servers, by the methods that list them. They are replaced, never changed.
+type lists map[string][]shownEntry
 
 // shownEntry is an entry of a list of a server's as clients see it.
 type shownEntry struct {
@@ -24,61 +23,45 @@ type shownEntry struct {
 }
 
 // joinLists makes the lists of all servers, of which the first has a name. The lock of their Set is held.
-func joinLists(servers []*Server) (l lists) {
-	owners := map[string]*Server{} // by kind and key
-	join := func(list *[]shownEntry, u *Server, kind string, e listEntry) {
-		key := kind + " " + e.Key
-		other := owners[key]
-		switch {
-		case other == nil || other == u:
-			owners[key] = u
-			*list = append(*list, shownEntry{e, u})
-		case !u.clashes[key]:
-			u.clashes[key] = true
-			u.log.Warn().Str(kind, e.Key).Str("other", other.name).Msg("an entry of a list of an upstream is left out: another upstream has one of its name")
-		}
-	}
+func joinLists(servers []*Server) lists {
+	l := lists{}
+	owners := map[string]*Server{} // by list and key
 	for _, u := range servers {
 		if u.catalog == nil {
 			continue
 		}
-		for _, p := range u.catalog.Prompts {
-			if prefix := u.config.Prefix; prefix != "" {
-				p = listEntry{prefix + p.Key, rawjson.WithMember(p.Raw, "name", prefix+p.Key)}
+		for method, entries := range u.catalog.Lists {
+			for _, e := range entries {
+				if prefix := u.config.Prefix; prefix != "" && method == promptList {
+					e = listEntry{prefix + e.Key, rawjson.WithMember(e.Raw, "name", prefix+e.Key)}
+				}
+				key := method + " " + e.Key
+				switch other := owners[key]; {
+				case other == nil || other == u:
+					owners[key] = u
+					l[method] = append(l[method], shownEntry{e, u})
+				case !u.clashes[key]:
+					u.clashes[key] = true
+					u.log.Warn().Str("list", method).Str("entry", e.Key).Str("other", other.name).Msg("an entry of a list of an upstream is left out: another upstream has one of its name")
+				}
 			}
-			join(&l.prompts, u, "prompt", p)
-		}
-		for _, e := range u.catalog.Resources {
-			join(&l.resources, u, "resource", e)
-		}
-		for _, e := range u.catalog.Templates {
-			join(&l.templates, u, "template", e)
 		}
 	}
 	return l
 }
 
-// changes reports which lists differ for clients from what they were.
-func (l *lists) changes(from *lists) (prompts, resources bool) {
-	same := func(a, b []shownEntry) bool {
-		return slices.EqualFunc(a, b, func(a, b shownEntry) bool { return bytes.Equal(a.Raw, b.Raw) })
-	}
-	return !same(l.prompts, from.prompts), !same(l.resources, from.resources) || !same(l.templates, from.templates)
+// differs reports whether clients see a difference in a list from what it was.
+func (l lists) differs(method string, from lists) bool {
+	return !slices.EqualFunc(l[method], from[method], func(a, b shownEntry) bool { return bytes.Equal(a.Raw, b.Raw) })
 }
 
-// prompt is the server that has a prompt, nil if there is none.
-func (l *lists) prompt(name string) *Server { return owner(l.prompts, name) }
-
 // resource is the server that lists a URI or a template, or whose template the URI fits best; nil if there is none.
-func (l *lists) resource(uri string) *Server {
-	if u := owner(l.resources, uri); u != nil {
-		return u
-	}
-	if u := owner(l.templates, uri); u != nil {
+func (l lists) resource(uri string) *Server {
+	if u := cmp.Or(owner(l[resourceList], uri), owner(l[templateList], uri)); u != nil {
 		return u
 	}
 	best, u := -1, (*Server)(nil)
-	for _, t := range l.templates {
+	for _, t := range l[templateList] {
 		if score := matchTemplate(t.Key, uri); score > best {
 			best, u = score, t.from
 		}
@@ -86,6 +69,7 @@ func (l *lists) resource(uri string) *Server {
 	return u
 }
 
+// owner is the server that has an entry of a list, nil if there is none.
 func owner(list []shownEntry, key string) *Server {
 	for _, e := range list {
 		if e.Key == key {
@@ -134,25 +118,22 @@ func dressEntry(v *mcp.Version, entry json.RawMessage) json.RawMessage {
 // matchTemplate reports how well a URI fits a template (RFC 6570): how many bytes of the template stand in it as they are, or -1. It is
 // asked only where a URI belongs, so that what may be in a variable is left to its server.
 func matchTemplate(template, uri string) (score int) {
-	literal, rest, more := strings.Cut(template, "{")
-	if !strings.HasPrefix(uri, literal) || !more && uri != literal {
-		return -1
-	}
-	for score, uri = len(literal), uri[len(literal):]; more; {
-		_, rest, more = strings.Cut(rest, "}")
-		if !more {
-			return -1 // it is not a template
+	parts := strings.Split(template, "{")
+	for i, literal := range parts {
+		if i > 0 {
+			var ends bool
+			if _, literal, ends = strings.Cut(literal, "}"); !ends {
+				return -1 // it is not a template
+			}
 		}
-		literal, rest, more = strings.Cut(rest, "{")
-		score += len(literal)
 		at := strings.Index(uri, literal)
-		if !more {
+		if i == len(parts)-1 {
 			at = len(uri) - len(literal)
 		}
-		if at < 0 || !strings.HasPrefix(uri[at:], literal) {
+		if at < 0 || i == 0 && at > 0 || !strings.HasPrefix(uri[at:], literal) {
 			return -1
 		}
-		uri = uri[at+len(literal):]
+		score, uri = score+len(literal), uri[at+len(literal):]
 	}
 	return score
 }

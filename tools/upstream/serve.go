@@ -46,8 +46,7 @@ func (s *Set) Serve(srv *rpc.Server, runner *tasks.Runner, wraps bool, o tools.S
 	if wraps {
 		srv.Prepare(func(ctx context.Context, c *rpc.Caller) {
 			s.Meet(c)
-			s.recall()
-			s.needFresh(ctx, func(u *Server) bool { return !s.knows(u) })
+			s.needFresh(ctx, s.unknown)
 		})
 	}
 	srv.Introduce(func(c *rpc.Caller, info mcp.Implementation, instructions string) (mcp.Implementation, string) {
@@ -55,7 +54,7 @@ func (s *Set) Serve(srv *rpc.Server, runner *tasks.Runner, wraps bool, o tools.S
 		return s.introduce(info, instructions, wraps)
 	})
 	srv.OnSession(func(c *rpc.Caller) {
-		s.session.begin(c)
+		s.session.open.Store(c)
 		if !s.Meet(c) {
 			return // nothing was declared that could change, be there upstreams later
 		}
@@ -88,8 +87,7 @@ func (s *Set) handle(srv *rpc.Server, era rpc.Era, method string, h rpc.Handler)
 
 // rootsChanged tells the servers that the client's roots have changed.
 func (s *Set) rootsChanged() {
-	servers, _ := s.all()
-	for _, u := range servers {
+	for _, u := range s.all() {
 		if l := u.up(); l != nil && l.client.Era() == rpc.Handshake && u.capabilities.Roots != nil {
 			_ = l.client.Notify("notifications/roots/list_changed", nil) // fails only when the server is gone
 		}
@@ -101,8 +99,7 @@ func (s *Set) setLevel(ctx context.Context, _ *rpc.Caller, params json.RawMessag
 	if err := s.session.setLevel(rawjson.StringMember(params, "level")); err != nil {
 		return nil, err
 	}
-	servers, _ := s.all()
-	for _, u := range servers {
+	for _, u := range s.all() {
 		if l := u.up(); l != nil {
 			s.session.tellLevel(ctx, l.client, u.log)
 		}
@@ -138,7 +135,6 @@ func (s *Set) declare(caps *mcp.ServerCapabilities) {
 
 // introduce says who the server is: the one that is wrapped, where it is known. Instructions are those of all.
 func (s *Set) introduce(info mcp.Implementation, instructions string, wraps bool) (mcp.Implementation, string) {
-	s.recall()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var parts []string
@@ -177,7 +173,7 @@ func (s *Set) listPrompts(ctx context.Context, c *rpc.Caller, params json.RawMes
 		*mcp.Cacheable
 	}
 	s.Need(ctx, c)
-	result.Prompts, result.NextCursor = entryPage(c.Version, s.joined().prompts, cursor)
+	result.Prompts, result.NextCursor = entryPage(c.Version, s.joined()[promptList], cursor)
 	if c.Era == rpc.Stateless {
 		hints := s.Hints()
 		result.Cacheable = &hints
@@ -188,13 +184,13 @@ func (s *Set) listPrompts(ctx context.Context, c *rpc.Caller, params json.RawMes
 // Resources is a page of the resources of all upstreams, which start for them.
 func (s *Set) Resources(ctx context.Context, c *rpc.Caller, cursor string) (page []json.RawMessage, next string) {
 	s.Need(ctx, c)
-	return entryPage(c.Version, s.joined().resources, cursor)
+	return entryPage(c.Version, s.joined()[resourceList], cursor)
 }
 
 // Templates is a page of the templates of resources of all upstreams, which start for them.
 func (s *Set) Templates(ctx context.Context, c *rpc.Caller, cursor string) (page []json.RawMessage, next string) {
 	s.Need(ctx, c)
-	return entryPage(c.Version, s.joined().templates, cursor)
+	return entryPage(c.Version, s.joined()[templateList], cursor)
 }
 
 // Ours reports whether a cursor is one of Resources or Templates.
@@ -224,13 +220,10 @@ func (s *Set) Hints() mcp.Cacheable {
 
 // forwardPrompt passes on a request about a prompt to the server that has it; params makes the request's of the name that it has there.
 func (s *Set) forwardPrompt(ctx context.Context, c *rpc.Caller, name, method string, params func(theirs string) json.RawMessage) (json.RawMessage, error) {
-	s.recall()
-	lists := s.joined()
-	u := lists.prompt(name)
+	u := owner(s.joined()[promptList], name)
 	if u == nil {
 		s.needFresh(ctx, func(u *Server) bool { return u.mayHave(name) })
-		lists = s.joined()
-		u = lists.prompt(name)
+		u = owner(s.joined()[promptList], name)
 	}
 	if u == nil {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "unknown prompt: %.100q", name)

@@ -138,7 +138,7 @@ func (u *Server) run(publish func(*catalog)) {
 			publish(nil)
 			return
 		}
-		if time.Since(began) > u.times.longest { // it had started well
+		if time.Since(began) > u.times.steady {
 			pause = u.times.pause
 		}
 		u.log.Warn().Err(err).Stringer("pause", pause).Msg("upstream is down: it will be started again")

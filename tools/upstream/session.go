@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"github.com/rs/zerolog"
 
@@ -18,40 +18,24 @@ import (
 
 // session is the client of the servers: it takes what they say and ask outside of calls.
 type session struct {
-	mu    sync.Mutex
-	first *rpc.Caller // who asked for anything first: servers are told what it can do; nil: nobody yet
-	open  *rpc.Caller // the client of the handshake era; nil: there is none
-	level string      // servers shall send log messages from it on; "": nobody has said
+	first atomic.Pointer[rpc.Caller] // who asked for anything first: servers are told what it can do; nil: nobody yet
+	open  atomic.Pointer[rpc.Caller] // the client of the handshake era; nil: there is none
+	level atomic.Value               // a string: servers shall send log messages from it on; nil: nobody has said
 }
 
-func (s *session) meet(c *rpc.Caller) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.first == nil {
-		s.first = c
-	}
-}
+// meet takes note of who asks.
+func (s *session) meet(c *rpc.Caller) { s.first.CompareAndSwap(nil, c) }
 
-// begin opens the session.
-func (s *session) begin(c *rpc.Caller) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.open = c
-}
-
-// now returns the session, nil if there is none, and the level of its log messages.
-func (s *session) now() (c *rpc.Caller, level string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.open, s.level
+// least is the level from which on the session wants log messages, "" if nobody has said.
+func (s *session) least() string {
+	level, _ := s.level.Load().(string)
+	return level
 }
 
 // capabilities are what servers are told of runnel: what it does itself, and what the client does. One of the stateless era says
 // that anew with each request, so that calls may ask for more than the first request allows.
 func (s *session) capabilities() mcp.ClientCapabilities {
-	s.mu.Lock()
-	c := s.first
-	s.mu.Unlock()
+	c := s.first.Load()
 	if c == nil {
 		return remote.Capabilities(true)
 	}
@@ -65,14 +49,14 @@ func (s *session) capabilities() mcp.ClientCapabilities {
 
 // tell passes a notification on, if there is a session. It is dropped where very much is unread.
 func (s *session) tell(method string, params json.RawMessage) {
-	if c, _ := s.now(); c != nil {
+	if c := s.open.Load(); c != nil {
 		_ = c.TryNotify(method, params) // fails only when nobody is there to read it
 	}
 }
 
 // ask puts a request of a server's to the session.
 func (s *session) request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-	if c, _ := s.now(); c != nil {
+	if c := s.open.Load(); c != nil {
 		return tools.Request(ctx, c, method, params)
 	}
 	return nil, rpc.Errorf(mcp.CodeInternalError, "%s: no call is under way: there is nobody to ask", method)
@@ -84,7 +68,7 @@ var logLevels = []string{"debug", "info", "notice", "warning", "error", "critica
 // logMessage passes on a log message of a server: to the session, from the level on that it has asked for, or to the client of the call, if
 // it asked for log messages with it. caller is nil if the message is of no call, or nobody knows of which.
 func (s *session) logMessage(caller *rpc.Caller, params json.RawMessage) {
-	to, least := s.now()
+	to, least := s.open.Load(), s.least()
 	if caller != nil && caller.Era == rpc.Stateless {
 		to, least = caller, rawjson.Unquote(caller.Meta.LogLevel)
 		if least == "" {
@@ -101,15 +85,13 @@ func (s *session) setLevel(level string) error {
 	if !slices.Contains(logLevels, level) {
 		return rpc.Errorf(mcp.CodeInvalidParams, "params.level must be one of %v", logLevels)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.level = level
+	s.level.Store(level)
 	return nil
 }
 
 // tellLevel tells a server from which level on it shall send log messages, if anybody has said so.
 func (s *session) tellLevel(ctx context.Context, client *rpc.Client, log zerolog.Logger) {
-	_, level := s.now()
+	level := s.least()
 	if level == "" || client.Era() == rpc.Stateless || client.Capabilities().Logging == nil {
 		return
 	}

@@ -28,10 +28,11 @@ type Set struct {
 
 	promptChanges, resourceChanges rpc.Broadcast // told when its lists change
 
+	dir string // see KeepIn
+
 	mu      sync.RWMutex // taken before that of Tools
 	servers []*Server    // by name
-	lists   lists        // prompts, resources and templates, joined
-	dir     string       // see KeepIn
+	lists   lists
 	closed  bool
 }
 
@@ -63,21 +64,17 @@ func (s *Set) Close() {
 	s.runs.Wait()
 }
 
-// KeepIn keeps what servers have in a directory, for the next runnel: that of the state.
-func (s *Set) KeepIn(dir string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.dir = dir
-}
+// KeepIn keeps what servers have in a directory, for the next runnel: that of the state. It is called before anything is asked.
+func (s *Set) KeepIn(dir string) { s.dir = dir }
 
 // Narrow says that the only client will use no tool but the one of a name: no server is started that cannot have it.
 func (s *Set) Narrow(tool string) { s.only = tool }
 
-// all returns the servers and where what they have is kept.
-func (s *Set) all() (servers []*Server, dir string) {
+// all returns the servers.
+func (s *Set) all() []*Server {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.servers, s.dir
+	return s.servers
 }
 
 // joined are the lists of all servers.
@@ -87,19 +84,12 @@ func (s *Set) joined() lists {
 	return s.lists
 }
 
-// knows reports whether it is known what a server has.
-func (s *Set) knows(u *Server) bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return u.catalog != nil
-}
-
 // Meet takes note of the first client: servers are told that they may ask for what that client can do. It reports whether there
 // are servers.
 func (s *Set) Meet(c *rpc.Caller) bool {
 	s.session.meet(c)
-	servers, _ := s.all()
-	return len(servers) > 0
+	s.recall()
+	return len(s.all()) > 0
 }
 
 // Need starts the servers that have not been started, and waits until it is known what they have; not longer than a server may
@@ -111,11 +101,17 @@ func (s *Set) Need(ctx context.Context, c *rpc.Caller) {
 		s.NeedTool(ctx, s.only)
 		return
 	}
-	servers, _ := s.all()
-	for _, u := range servers {
+	for _, u := range s.all() {
 		s.start(u)
 	}
-	s.needFresh(ctx, func(u *Server) bool { return !s.knows(u) })
+	s.needFresh(ctx, s.unknown)
+}
+
+// unknown reports whether it is not known what a server has.
+func (s *Set) unknown(u *Server) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return u.catalog == nil
 }
 
 // NeedTool is Need for the servers that may have a tool, none if its name is known.
@@ -129,8 +125,7 @@ func (s *Set) NeedTool(ctx context.Context, name string) {
 // needFresh is Need for what some of the servers have now, whatever they had when they ran last.
 func (s *Set) needFresh(ctx context.Context, wanted func(*Server) bool) {
 	var begun []*Server
-	servers, _ := s.all()
-	for _, u := range servers {
+	for _, u := range s.all() {
 		if wanted(u) {
 			s.start(u)
 			begun = append(begun, u)
@@ -146,11 +141,10 @@ func (s *Set) needFresh(ctx context.Context, wanted func(*Server) bool) {
 
 // recall reads what the servers had when they ran last.
 func (s *Set) recall() {
-	servers, dir := s.all()
-	for _, u := range servers {
+	for _, u := range s.all() {
 		u.remember.Do(func() {
 			u.capabilities = s.session.capabilities()
-			if c := loadCatalog(catalogFile(dir, u.definition, u.capabilities)); c != nil {
+			if c := loadCatalog(catalogFile(s.dir, u.definition, u.capabilities)); c != nil {
 				s.take(u, c, false)
 			}
 		})
@@ -222,22 +216,23 @@ func (s *Set) take(u *Server, c *catalog, told bool) {
 		s.mu.Unlock()
 		return
 	}
-	if c != nil {
-		c.complete(u.catalog)
+	if c != nil && u.catalog != nil {
+		for _, method := range c.unread {
+			c.Lists[method] = u.catalog.Lists[method]
+		}
 	}
 	u.tools, u.catalog, u.told = list, c, told
-	before := s.lists
-	newTools := s.join(s.Tools)
-	newPrompts, newResources := s.lists.changes(&before)
+	newTools, newPrompts, newResources := s.join(s.Tools)
 	s.mu.Unlock()
 	if s.shown.Load() {
 		s.tell(newTools, newPrompts, newResources)
 	}
 }
 
-// join makes the lists of what the servers have, and puts their tools into those of a registry; it reports whether clients see a
-// difference there. s.mu is held.
-func (s *Set) join(registry *tools.Registry) bool {
+// join makes the lists of what the servers have, and puts their tools into those of a registry; it reports in which lists clients see a
+// difference. s.mu is held.
+func (s *Set) join(registry *tools.Registry) (newTools, newPrompts, newResources bool) {
+	before := s.lists
 	s.lists = joinLists(s.servers)
 	var list []tools.Tool
 	for _, u := range s.servers {
@@ -251,7 +246,7 @@ func (s *Set) join(registry *tools.Registry) bool {
 			u.log.Warn().Str("tool", name).Msg("a tool of an upstream is left out: there is another one of its name; give the upstream a prefix")
 		}
 	}
-	return changed
+	return changed, s.lists.differs(promptList, before), s.lists.differs(resourceList, before) || s.lists.differs(templateList, before)
 }
 
 // tell announces which lists have changed.
@@ -280,7 +275,7 @@ func (s *Set) Whole() bool {
 func (s *Set) Replace(with *Set) {
 	next := slices.Clone(with.servers)
 	s.mu.Lock()
-	before, lists := s.servers, s.lists
+	before := s.servers
 	for _, u := range next {
 		u.session = &s.session
 	}
@@ -297,11 +292,10 @@ func (s *Set) Replace(with *Set) {
 		s.retire(old)
 	}
 	s.servers = next
-	s.join(with.Tools)
+	_, newPrompts, newResources := s.join(with.Tools)
 	told := s.Tools.Replace(with.Tools)
 	// A new server starts when the list is asked for, which clients do when they are told.
 	same := slices.Equal(before, s.servers)
-	newPrompts, newResources := s.lists.changes(&lists)
 	s.mu.Unlock()
 	s.tell(!same && !told, newPrompts || !same, newResources || !same)
 	for _, old := range before {
