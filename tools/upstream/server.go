@@ -114,10 +114,11 @@ func (u *Server) stop() { u.end(errors.New("runnel is shutting down, or its conf
 
 // open lets who needs the server wait for it, for a while.
 func (u *Server) open() {
-	u.opened, u.settle = context.WithTimeout(u.ctx, u.times.list)
-	context.AfterFunc(u.opened, func() {
-		if u.opened.Err() == context.DeadlineExceeded {
+	u.opened, u.settle = context.WithCancel(u.ctx)
+	time.AfterFunc(u.times.list, func() {
+		if u.opened.Err() == nil {
 			u.log.Warn().Stringer("after", u.times.list).Msg("upstream has not answered initialize and tools/list yet: its tools are missing until it does")
+			u.settle()
 		}
 	})
 }
