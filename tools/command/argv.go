@@ -90,46 +90,31 @@ func (in *inputs) parseArguments(raw json.RawMessage) (arguments, error) {
 }
 
 // spell writes a JSON value as a command reads it: text as it is, a number as it was written,
-// true or false, an object as JSON.
-func spell(v json.RawMessage) (argument, error) {
-	v = bytes.TrimSpace(v)
-	if len(v) == 0 || v[0] != '[' {
-		s, ok, err := spellScalar(v)
-		if !ok || err != nil {
-			return argument{}, err
+// true or false, an object as JSON. null is nothing.
+func spell(v json.RawMessage) (a argument, err error) {
+	items := []json.RawMessage{v}
+	if a.list = bytes.HasPrefix(v, []byte("[")); a.list {
+		if err := json.Unmarshal(v, &items); err != nil {
+			return a, err
 		}
-		return argument{values: []string{s}}, nil
 	}
-	var items []json.RawMessage
-	if err := json.Unmarshal(v, &items); err != nil {
-		return argument{}, err
-	}
-	a := argument{list: true}
 	for _, item := range items {
-		s, ok, err := spellScalar(bytes.TrimSpace(item))
-		if err != nil {
-			return argument{}, err
+		var text string
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, item); err != nil {
+			return a, err
 		}
-		if ok {
-			a.values = append(a.values, s)
+		switch text = compact.String(); text[0] {
+		case 'n':
+			continue
+		case '"':
+			if err := json.Unmarshal(item, &text); err != nil {
+				return a, err
+			}
 		}
+		a.values = append(a.values, text)
 	}
 	return a, nil
-}
-
-func spellScalar(v []byte) (s string, ok bool, err error) {
-	switch {
-	case len(v) == 0 || bytes.Equal(v, []byte("null")):
-		return "", false, nil
-	case v[0] == '"':
-		err = json.Unmarshal(v, &s)
-		return s, true, err
-	case v[0] == '{' || v[0] == '[':
-		var b bytes.Buffer
-		err = json.Compact(&b, v)
-		return b.String(), true, err
-	}
-	return string(v), true, nil
 }
 
 // expand fills the elements of an argv. An element with a placeholder that has no value is left out;

@@ -64,11 +64,15 @@ func (c *Command) Describe() mcp.Tool {
 // Call runs the command once. A command that could not be started, or that ended badly, gives a
 // result with isError; Call itself returns an error only if ctx ended before the command began.
 func (c *Command) Call(ctx context.Context, in *tools.Call, out *tools.Output) (*mcp.CallToolResult, error) {
-	spec, err := c.prepare(in)
+	args, err := c.in.parseArguments(in.Arguments)
 	if err != nil {
 		return mcp.ErrorResult(err.Error()), nil
 	}
-	if refused, err := c.confirm(ctx, in); refused != nil || err != nil {
+	spec, err := c.prepare(args)
+	if err != nil {
+		return mcp.ErrorResult(err.Error()), nil
+	}
+	if refused, err := c.confirm(ctx, in, args); refused != nil || err != nil {
 		return refused, err
 	}
 	if c.config.Detach {
@@ -85,7 +89,7 @@ func (c *Command) Call(ctx context.Context, in *tools.Call, out *tools.Output) (
 		return mcp.ErrorResult(err.Error()), nil
 	}
 	defer variables.remove()
-	spec.Env = append(slices.Clone(spec.Env), process.VariablesVariable+"="+variables.path)
+	spec.Env = append(spec.Env, process.VariablesVariable+"="+variables.path)
 
 	began := time.Now()
 	p, err := process.Start(spec)
@@ -99,7 +103,8 @@ func (c *Command) Call(ctx context.Context, in *tools.Call, out *tools.Output) (
 		Idle:    time.Duration(c.config.IdleTimeout),
 		Grace:   time.Duration(*c.config.Grace),
 	})
-	r.finish()
+	r.stdout.finish()
+	r.stderr.finish()
 	o := r.outcome(ending, time.Since(began))
 	o.check(c.outputs)
 	if err := variables.merge(ctx, in); err != nil {
@@ -117,13 +122,9 @@ func (c *Command) Call(ctx context.Context, in *tools.Call, out *tools.Output) (
 }
 
 // confirm asks the user whether to run the command. It returns the result of a call that may not run.
-func (c *Command) confirm(ctx context.Context, in *tools.Call) (*mcp.CallToolResult, error) {
+func (c *Command) confirm(ctx context.Context, in *tools.Call, args arguments) (*mcp.CallToolResult, error) {
 	if c.asks == nil {
 		return nil, nil
-	}
-	args, err := c.in.parseArguments(in.Arguments)
-	if err != nil {
-		return nil, err
 	}
 	question := c.asks.fill(func(name string) string { return strings.Join(args[name].values, " ") })
 	answer, err := in.Ask(ctx, tools.Question{Message: question, Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
@@ -144,12 +145,8 @@ func (c *Command) confirm(ctx context.Context, in *tools.Call) (*mcp.CallToolRes
 }
 
 // prepare fills the placeholders and finds the program.
-func (c *Command) prepare(in *tools.Call) (*process.Spec, error) {
-	args, err := c.in.parseArguments(in.Arguments)
-	if err != nil {
-		return nil, err
-	}
-	s := &process.Spec{Dir: c.dir, Env: c.env(), Pty: c.config.Pty, Stderr: c.config.Stderr}
+func (c *Command) prepare(args arguments) (s *process.Spec, err error) {
+	s = &process.Spec{Dir: c.dir, Env: slices.Clip(c.env()), Pty: c.config.Pty, Stderr: c.config.Stderr}
 	if s.Argv, err = expand(c.argv, args); err != nil {
 		return nil, err
 	}
@@ -159,7 +156,6 @@ func (c *Command) prepare(in *tools.Call) (*process.Spec, error) {
 		}
 	}
 	if c.config.Shell != "" {
-		s.Env = slices.Clone(c.env())
 		for _, name := range c.in.names {
 			if a, ok := args[name]; ok {
 				s.Env = append(s.Env, name+"="+a.joined())
@@ -167,8 +163,7 @@ func (c *Command) prepare(in *tools.Call) (*process.Spec, error) {
 		}
 	}
 	if c.stdin != nil {
-		text := c.stdin.fill(func(name string) string { return args[name].joined() })
-		s.Stdin = &text
+		s.Stdin = new(c.stdin.fill(func(name string) string { return args[name].joined() }))
 	}
 	s.Path, err = c.find(s.Argv[0])
 	return s, err

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,19 +27,14 @@ func FromLine(spec string, env config.Environment) (*Command, error) {
 			}
 		}
 	}
-	var properties strings.Builder
-	for i, n := range names {
-		if i > 0 {
-			properties.WriteByte(',')
-		}
-		key, _ := json.Marshal(n)
-		properties.Write(key)
-		properties.WriteString(`:{"type":"string"}`)
+	var properties []string
+	for _, n := range names {
+		properties = append(properties, `"`+n+`":{"type":"string"}`)
 	}
 	c, err := New(name, config.Command{
 		Description: "Run " + line,
 		Command:     words,
-		Input:       config.Object("{" + properties.String() + "}"),
+		Input:       config.Object("{" + strings.Join(properties, ",") + "}"),
 		Required:    names,
 	}, env)
 	if err != nil {

@@ -2,77 +2,57 @@ package command
 
 import "bytes"
 
-// lineBuffer makes one chunk of each line. A \r without \n ends a line too, so that a progress bar
+// lineBuffer finds the lines of what is printed. A \r without \n ends a line too, so that a progress bar
 // is seen while it moves. The last line and one longer than maxHeldLine go out unfinished.
 type lineBuffer struct {
-	held []byte
+	held []byte // the unfinished line
 	ends []int
 }
 
 // maxHeldLine is how long a line may be that "output: lines" keeps together, in bytes.
 const maxHeldLine = 64 << 10
 
+// add gives out the lines that text ends, and where they end in what is given out.
 func (l *lineBuffer) add(text []byte, emit func(text []byte, ends []int)) {
-	if n := len(l.held); n > 0 && l.held[n-1] == '\r' && text[0] != '\n' {
-		l.flush(emit)
-	}
-	newline := bytes.IndexByte(text, '\n') + 1 // where the next one ends, 0 if there is none
-	returns := bytes.IndexByte(text, '\r') >= 0
-	next := func() []byte {
-		end := newline
-		if returns {
-			end = lineEnd(text, newline)
-		}
-		line := text[:end]
-		text = text[end:]
-		if newline > 0 { // else there is none in all of the rest
-			if newline -= end; newline == 0 {
-				newline = bytes.IndexByte(text, '\n') + 1
-			}
-		}
-		return line
-	}
-	if len(l.held) > 0 {
-		if line := next(); len(line) > 0 {
-			l.held = append(l.held, line...)
-			l.flush(emit)
-		}
-	}
-	lines, end := text, 0
+	from := max(len(l.held)-1, 0) // a \r may stand there
+	l.held = append(l.held, text...)
 	l.ends = l.ends[:0]
-	for line := next(); len(line) > 0; line = next() {
-		end += len(line)
+	end := 0
+	for n := lineEnd(l.held[from:]); n > 0; n = lineEnd(l.held[end:]) {
+		end = from + n
+		from = end
+		l.ends = append(l.ends, end)
+	}
+	if len(l.held)-end > maxHeldLine {
+		end = len(l.held)
 		l.ends = append(l.ends, end)
 	}
 	if end > 0 {
-		emit(lines[:end], l.ends)
-	}
-	if l.held = append(l.held, text...); len(l.held) > maxHeldLine {
-		l.flush(emit)
+		emit(l.held[:end], l.ends)
+		l.held = append(l.held[:0], l.held[end:]...)
 	}
 }
 
+// flush gives out the unfinished line.
 func (l *lineBuffer) flush(emit func(text []byte, ends []int)) {
 	if len(l.held) > 0 {
-		emit(l.held, nil)
-		l.held = l.held[:0]
+		emit(l.held, []int{len(l.held)})
 	}
 }
 
-// lineEnd returns where the first line of text ends, 0 if it does not; end is where the first \n ends. A \r at the very end
-// waits for the next byte.
-func lineEnd(text []byte, end int) int {
+// lineEnd returns where the first line of text ends, 0 if it does not. A \r at the very end waits for the next byte.
+func lineEnd(text []byte) int {
+	newline := bytes.IndexByte(text, '\n') + 1
 	line := text
-	if end > 0 {
-		line = text[:end]
+	if newline > 0 {
+		line = text[:newline]
 	}
-	// Looked for one by one: IndexByte is ten times as fast as IndexAny.
-	i := bytes.IndexByte(line, '\r')
-	switch {
-	case i < 0 || i+2 == end:
-		return end
+	switch i := bytes.IndexByte(line, '\r'); { // two IndexByte are much faster than one IndexAny
+	case i < 0 || i+2 == newline:
+		return newline
 	case i+1 == len(text):
 		return 0
+	default:
+		return i + 1
 	}
-	return i + 1
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/process"
@@ -48,9 +49,6 @@ func New(name string, conf config.Command, env config.Environment) (*Command, er
 	c := &Command{name: name, config: conf, in: in}
 	if tools.CheckName(name) != nil {
 		return nil, &config.Error{Problem: fmt.Sprintf("%q is no name for a tool", name), Allowed: "1 to 128 letters, digits, _, - and ."}
-	}
-	if err := checkNUL(&conf); err != nil {
-		return nil, err
 	}
 	if err := c.fillDefaults(); err != nil {
 		return nil, err
@@ -98,23 +96,6 @@ func (c *Command) checkUsed() error {
 	for _, name := range c.in.names {
 		if c.config.Shell == "" && !slices.Contains(c.in.used, name) {
 			return &config.Error{Key: c.in.key([]string{"properties", name}), Problem: "the command does not use it", Allowed: "{{" + name + "}} in command or stdin"}
-		}
-	}
-	return nil
-}
-
-// checkNUL refuses what the system would refuse at each call.
-func checkNUL(f *config.Command) error {
-	texts := map[string]string{"shell": f.Shell, "dir": f.Dir}
-	for i, element := range f.Command {
-		texts[fmt.Sprintf("command[%d]", i)] = element
-	}
-	for name, value := range f.Env {
-		texts["env."+name] = value
-	}
-	for key, text := range texts {
-		if strings.IndexByte(text, 0) >= 0 {
-			return &config.Error{Key: key, Problem: "holds a NUL character, which no command can take"}
 		}
 	}
 	return nil
@@ -254,34 +235,20 @@ func (c *Command) environment(vars []string) []string {
 
 // buildOutput checks what the config says about structuredContent.
 func (c *Command) buildOutput() error {
-	source := c.config.OutputSchema
-	given := len(source) > 0 && string(source) != "{}"
-	switch {
-	case c.config.Structured == structuredSummary:
+	if c.config.Structured == structuredSummary {
 		c.outputSchema = summarySchema
-	case c.config.Structured == structuredJSON && len(source) > 0:
-		return c.buildOutputSchema(json.RawMessage(source))
 	}
-	if given && c.config.Structured != structuredJSON {
+	source := json.RawMessage(c.config.OutputSchema)
+	if len(source) == 0 {
+		return nil
+	}
+	if c.config.Structured != structuredJSON {
 		return &config.Error{Key: "outputSchema", Problem: "describes what the command prints, which is not in the result as JSON", Allowed: "structured: json beside it"}
 	}
-	return nil
-}
-
-func (c *Command) buildOutputSchema(source json.RawMessage) error {
-	if source[0] != '{' || !json.Valid(source) {
-		return &config.Error{Key: "outputSchema", Problem: "is no mapping", Allowed: "a JSON Schema of type object"}
-	}
-	members := objectMembers(source)
-	switch kind := string(members["type"]); kind {
+	switch kind := string(rawjson.Member(source, "type")); kind {
 	case `"object"`:
-	case "":
-		// "type" must be there (server/tools, "Output Schema", before 2026-07-28).
-		begin := `{"type":"object"`
-		if len(members) > 0 {
-			begin += ","
-		}
-		source = append([]byte(begin), source[1:]...)
+	case "": // it must be there (server/tools, "Output Schema", before 2026-07-28)
+		source = rawjson.WithMember(source, "type", "object")
 	default:
 		return &config.Error{Key: "outputSchema.type", Problem: kind + ": what a tool returns is an object", Allowed: "object"}
 	}

@@ -35,10 +35,7 @@ type outcome struct {
 
 	verdict string // the mistake, empty for a good end
 	timed   bool   // how long it took belongs to that
-	stdout  *textStream
-	stderr  *textStream
-	config  *config.Command
-	last    []byte
+	*record
 }
 
 // outcome is called when the streams have ended.
@@ -49,10 +46,7 @@ func (r *record) outcome(e process.Ending, took time.Duration) *outcome {
 		StderrBytes: r.stderr.bytes,
 		Truncated:   r.streamed > *r.config.MaxOutput, // the store keeps the head and the tail
 		TimedOut:    e.Stop == process.TimedOut || e.Stop == process.Idle,
-		stdout:      &r.stdout,
-		stderr:      &r.stderr,
-		config:      r.config,
-		last:        r.last,
+		record:      r,
 	}
 	if e.State == nil {
 		o.Signal = "SIGKILL"
@@ -99,18 +93,13 @@ func (o *outcome) lastLine() string {
 // end is the last line as content of its own, for a client that was sent the output as it came.
 func (o *outcome) end() []mcp.ContentBlock {
 	line := o.lastLine()
-	if line == "" {
+	switch {
+	case line == "":
 		return nil
+	case o.stdout.open:
+		line = "\n" + line
 	}
-	return []mcp.ContentBlock{tools.StreamText(o.newline()+line, mcp.StreamEnd)}
-}
-
-// newline stands before the last line if stdout does not end with one.
-func (o *outcome) newline() string {
-	if o.stdout.open {
-		return "\n"
-	}
-	return ""
+	return []mcp.ContentBlock{tools.StreamText(line, mcp.StreamEnd)}
 }
 
 // result is the tool's result: the output as text, and how the command ended as its last line where the output does not show

@@ -6,8 +6,8 @@ import (
 	"reflect"
 	"testing"
 
-	"runnel/tools"
 	"runnel/tools/config"
+	"runnel/tools/process"
 )
 
 // A supervisor gets the configuration of its command and what stands around it as JSON: all of it arrives, and makes the same command.
@@ -22,7 +22,13 @@ func TestConfigReachesTheSupervisor(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range commands {
-		arguments := &tools.Call{Arguments: json.RawMessage(`{"run": "a b", "packages": ["x", "y"], "host": "h"}`)}
+		prepare := func(c *Command) (*process.Spec, error) {
+			args, err := c.in.parseArguments(json.RawMessage(`{"run": "a b", "packages": ["x", "y"], "host": "h"}`))
+			if err != nil {
+				return nil, err
+			}
+			return c.prepare(args)
+		}
 		sent := c.recipe()
 		encoded, err := json.Marshal(sent)
 		if err != nil {
@@ -39,8 +45,8 @@ func TestConfigReachesTheSupervisor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, wrong := c.prepare(arguments)
-		got, err := there.prepare(arguments)
+		want, wrong := prepare(c)
+		got, err := prepare(there)
 		if wrong != nil || err != nil {
 			want, got = nil, nil
 			if wrong == nil || err == nil || wrong.Error() != err.Error() {

@@ -34,21 +34,15 @@ func newRecord(ctx context.Context, config *config.Command, marks *regexp.Regexp
 	return r
 }
 
-// remember keeps the end of the output.
-func (r *record) remember(text []byte) {
+// note counts text that goes to the log, and keeps the end of the output.
+func (r *record) note(text []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.streamed += config.Size(len(text))
 	r.last = append(r.last, text[max(0, len(text)-lastKept):]...)
 	if n := len(r.last) - lastKept; n > lastKept {
 		r.last = r.last[:copy(r.last, r.last[n:])]
 	}
-}
-
-// count counts text that goes to the log.
-func (r *record) count(n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.streamed += config.Size(n)
 }
 
 // textStream is one of a command's two outputs. Its pump goroutine owns it until the pump has ended.
@@ -70,7 +64,7 @@ type textStream struct {
 
 func (s *textStream) init(r *record, sink partials.Stream, marks *regexp.Regexp) {
 	s.r, s.sink = r, sink
-	shape(r.config, &s.kept)
+	s.kept.Limit, s.kept.KeepFrames = int(*r.config.MaxResult), r.config.ANSI == "keep"
 	if r.config.ANSI == "strip" {
 		s.strip = &text.Stripper{CRLF: r.config.Pty}
 	}
@@ -100,11 +94,6 @@ func (s *textStream) Write(p []byte) (int, error) {
 }
 
 // finish gives out what waited for more, when the command has ended.
-func (r *record) finish() {
-	r.stdout.finish()
-	r.stderr.finish()
-}
-
 func (s *textStream) finish() {
 	tail := append([]byte(nil), s.rest...)
 	if s.strip != nil {
@@ -124,15 +113,10 @@ func (s *textStream) put(text []byte) {
 		s.exact.add(text)
 	}
 	s.open = text[len(text)-1] != '\n'
-	s.r.remember(text)
 	if s.marks != nil {
 		s.marks.scan(text)
 	}
-	s.r.count(len(text))
-	s.send(text)
-}
-
-func (s *textStream) send(text []byte) {
+	s.r.note(text)
 	if s.r.config.Output == "lines" {
 		s.lines.add(text, s.append)
 	} else {
@@ -146,15 +130,10 @@ func (s *textStream) append(text []byte, ends []int) {
 		return
 	}
 	var err error
-	if out := s.r.out; len(ends) > 0 {
-		err = out.Log().AppendLines(s.r.ctx, s.sink, text, ends)
+	if log := s.r.out.Log(); len(ends) > 0 {
+		err = log.AppendLines(s.r.ctx, s.sink, text, ends)
 	} else {
-		err = out.Log().Append(s.r.ctx, partials.Chunk{Stream: s.sink, Data: text, Whole: s.r.config.Output == "lines"})
+		err = log.Append(s.r.ctx, partials.Chunk{Stream: s.sink, Data: text})
 	}
 	s.gone = err != nil
-}
-
-// shape says how the output is shown in a result.
-func shape(f *config.Command, s *text.Shaper) {
-	s.Limit, s.KeepFrames = int(*f.MaxResult), f.ANSI == "keep"
 }
