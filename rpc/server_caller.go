@@ -57,8 +57,12 @@ func (c *Caller) NotifyWait(ctx context.Context, method string, params any) erro
 // such as a subscription, ends then; at the latest when what it tells about has ended, if the session waits for that (see Patient).
 func (c *Caller) InputEnded() <-chan struct{} { return c.session.input.Done() }
 
-// Ended is closed when the session has ended: nothing that belongs to no request can be written any more.
-func (c *Caller) Ended() <-chan struct{} { return c.session.ctx.Done() }
+// WhileOpen returns a context that ends with the session, too.
+func (c *Caller) WhileOpen(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(c.session.ctx, cancel)
+	return ctx, func() { stop(); cancel() }
+}
 
 // Patient reports whether the session goes on after the end of the input until all calls are done (Options.Drain < 0).
 func (c *Caller) Patient() bool { return c.session.srv.opt.Drain < 0 }

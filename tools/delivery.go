@@ -36,6 +36,7 @@ type delivery struct {
 	reader   *partials.Reader   // the pump's
 	pump     *partials.Pump     // nil: nothing is written while the tool runs
 	streamed func()             // frees the request's id; nil: one response goes out under it
+	release  func()             // lets go of what answers the request: what is written of its task goes there, to the end. nil: the answer is all
 
 	// Owned by the goroutine that answers the call.
 	started   bool
@@ -124,6 +125,9 @@ func (d *delivery) open() {
 	}
 	if d.reader == nil {
 		d.reader = log.NewReader(d.from)
+	}
+	if d.handle && d.spelling != byStatus {
+		d.release = c.Hold()
 	}
 	d.pump = partials.NewPump(d.reader, d.dialect, c.Lane(), o)
 }
@@ -224,6 +228,9 @@ func (d *delivery) status(t mcp.Task) {
 		d.notify(t)
 	} else {
 		d.held = append(d.held, t)
+	}
+	if t.Status.Terminal() && d.release != nil {
+		d.release()
 	}
 }
 

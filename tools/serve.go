@@ -26,6 +26,8 @@ func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOpt
 		changed, stop := registry.changes.Watch()
 		runner.Go(func(ctx context.Context) {
 			defer stop()
+			ctx, cancel := c.WhileOpen(ctx)
+			defer cancel()
 			rpc.Announce(ctx, changed, func() error { return c.NotifyWait(ctx, "notifications/tools/list_changed", nil) })
 		})
 		runner.Go(func(ctx context.Context) { s.tellUsed(ctx, c) })
@@ -40,6 +42,8 @@ func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOpt
 
 // tellUsed tells a session that has seen the fallback tools, and then uses tasks, that its list has none of them any more.
 func (s *service) tellUsed(ctx context.Context, c *rpc.Caller) {
+	ctx, cancel := c.WhileOpen(ctx)
+	defer cancel()
 	select {
 	case <-tasks.Used(c).Done():
 		if fallbackSeen(c).IsSet() && !s.fallbackListed(c) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
-	"sync"
 
 	"runnel/partials"
 	"runnel/rpc"
@@ -23,9 +22,6 @@ type Options struct {
 type server struct {
 	runner *tasks.Runner
 	o      Options
-
-	mu      sync.Mutex
-	watches map[string]*logWatch // watched resources, by session and URI
 }
 
 // logWatch is one client's wish to be told when a resource has changed. The goroutine of a log's ends when the task has, with a last

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync"
 	"time"
 
 	"runnel/rpc"
@@ -36,20 +37,20 @@ func (s *server) subscribe(ctx context.Context, c *rpc.Caller, params json.RawMe
 		uri, size, id = named, t.Log.Size(), t.ID
 	}
 	key := string(c.Head()) + uri
-	watch, cancel := context.WithCancel(context.Background())
-	sub := &logWatch{cancel}
-	if there, err := s.enter(key, sub); there || err != nil {
+	watch, cancel := c.WhileOpen(context.Background())
+	sub, watches := &logWatch{cancel}, watchesOf(c)
+	if there, err := watches.enter(key, sub); there || err != nil {
 		cancel()
 		return struct{}{}, err
 	}
-	answer := rpc.After{Result: struct{}{}, Drop: func() { s.drop(key, sub) }}
+	answer := rpc.After{Result: struct{}{}, Drop: func() { watches.drop(key, sub) }}
 	const updated = "notifications/resources/updated"
 	if foreign {
 		stop, err := s.o.Others.Subscribe(ctx, c, uri, func(params json.RawMessage) {
 			_ = c.TryNotify(updated, params) // fails only when nobody is there to read it
 		})
 		if err != nil {
-			s.drop(key, sub)
+			watches.drop(key, sub)
 			return nil, err
 		}
 		context.AfterFunc(watch, stop)
@@ -57,7 +58,7 @@ func (s *server) subscribe(ctx context.Context, c *rpc.Caller, params json.RawMe
 	}
 	answer.Do = func() {
 		s.runner.Go(func(ctx context.Context) {
-			defer s.drop(key, sub)
+			defer watches.drop(key, sub)
 			defer context.AfterFunc(ctx, cancel)()
 			s.watchLog(watch, id, size, func() error { return c.NotifyWait(watch, updated, mcp.ResourceParams{URI: uri}) })
 		})
@@ -65,19 +66,29 @@ func (s *server) subscribe(ctx context.Context, c *rpc.Caller, params json.RawMe
 	return answer, nil
 }
 
+// watches are the subscriptions of a session.
+type watches struct {
+	mu sync.Mutex
+	by map[string]*logWatch // by head and URI
+}
+
+type watchesKey struct{}
+
+func watchesOf(c *rpc.Caller) *watches {
+	return c.SessionValue(watchesKey{}, func() any { return &watches{by: map[string]*logWatch{}} }).(*watches)
+}
+
 // enter notes a subscription, unless it is there already or there are too many.
-func (s *server) enter(key string, sub *logWatch) (there bool, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (w *watches) enter(key string, sub *logWatch) (there bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	switch {
-	case s.watches[key] != nil:
+	case w.by[key] != nil:
 		return true, nil
-	case len(s.watches) >= maxSubscriptions:
+	case len(w.by) >= maxSubscriptions:
 		return false, errSubscriptions
-	case s.watches == nil:
-		s.watches = map[string]*logWatch{}
 	}
-	s.watches[key] = sub
+	w.by[key] = sub
 	return false, nil
 }
 
@@ -87,21 +98,22 @@ func (s *server) unsubscribe(_ context.Context, c *rpc.Caller, params json.RawMe
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.uri must be a resource's URI, such as %s", logTemplate)
 	}
 	key := string(c.Head()) + p.URI
-	s.mu.Lock()
-	sub := s.watches[key]
-	s.mu.Unlock()
+	watches := watchesOf(c)
+	watches.mu.Lock()
+	sub := watches.by[key]
+	watches.mu.Unlock()
 	if sub != nil {
-		s.drop(key, sub)
+		watches.drop(key, sub)
 	}
 	return struct{}{}, nil
 }
 
-func (s *server) drop(key string, sub *logWatch) {
+func (w *watches) drop(key string, sub *logWatch) {
 	sub.cancel()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.watches[key] == sub {
-		delete(s.watches, key)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.by[key] == sub {
+		delete(w.by, key)
 	}
 }
 

@@ -62,6 +62,8 @@ func (s *Set) Serve(srv *rpc.Server, runner *tasks.Runner, wraps bool, o tools.S
 			changed, stop := changes.Watch()
 			runner.Go(func(ctx context.Context) {
 				defer stop()
+				ctx, cancel := c.WhileOpen(ctx)
+				defer cancel()
 				rpc.Announce(ctx, changed, func() error { return c.NotifyWait(ctx, method, nil) })
 			})
 		}
