@@ -64,7 +64,7 @@ func (l *Log) admit(ctx context.Context, size int64) error {
 			l.spillNow()
 		case l.hasRoom(size):
 			return nil
-		case !l.awaitRoom(ctx.Done()):
+		case !l.wait(&l.room, ctx.Done()):
 			return context.Cause(ctx)
 		}
 	}
@@ -74,23 +74,6 @@ func (l *Log) admit(ctx context.Context, size int64) error {
 func (l *Log) hasRoom(size int64) bool {
 	pending := l.pending()
 	return !l.spilling && (pending == 0 || pending+size <= l.maxPending) && !l.loses()
-}
-
-// awaitRoom waits until a reader or the backing has moved on, and reports false if stop comes first. l.mu is held before
-// and after, and not meanwhile.
-func (l *Log) awaitRoom(stop <-chan struct{}) bool {
-	if l.room == nil {
-		l.room = make(chan struct{})
-	}
-	room := l.room
-	l.mu.Unlock()
-	defer l.mu.Lock()
-	select {
-	case <-room:
-		return true
-	case <-stop:
-		return false
-	}
 }
 
 // spillNow calls spill. l.mu is held before and after, and not meanwhile.
@@ -128,7 +111,7 @@ func (l *Log) awaitReaders(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for l.lagging(leastLag) && !l.closed && l.failed == nil {
-		if !l.awaitRoom(ctx.Done()) {
+		if !l.wait(&l.room, ctx.Done()) {
 			for _, r := range l.readers {
 				r.slow = r.slow || l.end-r.pos > leastLag
 			}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
+	"math"
 	"sync"
 )
 
@@ -64,8 +64,9 @@ type Log struct {
 
 	// The waiters.
 	readers []*cursor     // those that Append waits for
-	waiting []*cursor     // those in await
 	room    chan struct{} // closed when a reader or the backing has moved on; nil if no Append waits
+	output  chan struct{} // closed when the log has grown to wanted; nil if no reader waits
+	wanted  int64         // the first position that a reader in await waits for
 
 	// The backing (backing.go).
 	backing   Backing // nil if there is none
@@ -92,14 +93,11 @@ type cursor struct {
 	pos  int64
 	cost int64 // about what stands before pos counts (costOf)
 	slow bool  // Append does not wait for it before it is near the end (append.go)
-
-	want  int64         // bytes that await waits for
-	ready chan struct{} // receives when they are there; capacity 1
 }
 
 // NewLog makes an empty log.
 func NewLog(o *LogOptions) *Log {
-	l := &Log{maxPending: defaultMaxPending, retain: defaultRetain}
+	l := &Log{maxPending: defaultMaxPending, retain: defaultRetain, wanted: math.MaxInt64}
 	if o == nil {
 		return l
 	}
@@ -116,63 +114,56 @@ func NewLog(o *LogOptions) *Log {
 // await returns when at least n bytes are there for c to read or the log is closed; io.EOF when it is closed and all is read; or ctx's
 // error. What is there already is returned even when ctx is done.
 func (l *Log) await(ctx context.Context, c *cursor, n int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for {
-		if there, err := l.enqueue(c, n); there || err != nil {
-			return err
+		switch pending := l.end - c.pos; {
+		case pending > 0 && (pending >= n || l.closed):
+			return nil
+		case l.closed:
+			return io.EOF
 		}
-		select {
-		case <-c.ready:
-		case <-ctx.Done():
-			l.leave(c)
+		l.wanted = min(l.wanted, c.pos+n)
+		if !l.wait(&l.output, ctx.Done()) {
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// enqueue reports whether what await waits for is there. If not, c.ready receives when it has come.
-func (l *Log) enqueue(c *cursor, n int64) (bool, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch pending := l.end - c.pos; {
-	case pending > 0 && (pending >= n || l.closed):
-		return true, nil
-	case l.closed:
-		return false, io.EOF
+// wait waits for wake, and reports false if stop comes first. l.mu is held before and after, and not meanwhile.
+func (l *Log) wait(event *chan struct{}, stop <-chan struct{}) bool {
+	if *event == nil {
+		*event = make(chan struct{})
 	}
-	c.want = n
-	l.waiting = append(l.waiting, c)
-	return false, nil
-}
-
-// leave takes back what enqueue asked for.
-func (l *Log) leave(c *cursor) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if i := slices.Index(l.waiting, c); i >= 0 {
-		l.waiting = slices.Delete(l.waiting, i, i+1)
-	} else {
-		<-c.ready
-	}
-}
-
-// wakeReaders wakes the readers that have what they wait for. l.mu is held.
-func (l *Log) wakeReaders() {
-	l.waiting = slices.DeleteFunc(l.waiting, func(c *cursor) bool {
-		if !l.closed && l.end-c.pos < c.want {
-			return false
-		}
-		c.ready <- struct{}{} // never blocks: a reader waits at most once at a time
+	happened := *event
+	l.mu.Unlock()
+	defer l.mu.Lock()
+	select {
+	case <-happened:
 		return true
-	})
+	case <-stop:
+		return false
+	}
+}
+
+// wake lets those that wait for an event look again. l.mu is held.
+func wake(event *chan struct{}) {
+	if *event != nil {
+		close(*event)
+		*event = nil
+	}
+}
+
+// wakeReaders wakes the readers if one has what it waits for. l.mu is held.
+func (l *Log) wakeReaders() {
+	if l.closed || l.end >= l.wanted {
+		l.wanted = math.MaxInt64
+		wake(&l.output)
+	}
 }
 
 // wakeAppends lets the appends that wait for room look again. l.mu is held.
-func (l *Log) wakeAppends() {
-	if l.room != nil {
-		close(l.room)
-		l.room = nil
-	}
-}
+func (l *Log) wakeAppends() { wake(&l.room) }
 
 // pending is what the one that lags most has not read, as memory: the backing, or else a reader. l.mu is held.
 func (l *Log) pending() int64 {
@@ -270,7 +261,7 @@ func (l *Log) Lag() (lag int64) {
 
 // Grown returns when the log is longer than size, with io.EOF when it never will be, or with ctx's error.
 func (l *Log) Grown(ctx context.Context, size int64) error {
-	return l.await(ctx, &cursor{pos: size, ready: make(chan struct{}, 1)}, 1)
+	return l.await(ctx, &cursor{pos: size}, 1)
 }
 
 // Held is how many bytes of memory the log's data takes.

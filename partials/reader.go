@@ -24,7 +24,7 @@ type Reader struct {
 
 // NewReader returns a reader from position pos on, for which Append waits if there is no backing. It must be closed.
 func (l *Log) NewReader(pos int64) *Reader {
-	r := &Reader{log: l, cursor: cursor{pos: pos, ready: make(chan struct{}, 1), slow: true}}
+	r := &Reader{log: l, cursor: cursor{pos: pos, slow: true}}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if pos <= l.from() {
@@ -39,7 +39,7 @@ func (l *Log) NewReader(pos int64) *Reader {
 // NewTail returns a reader that shows only the last of what there is (about 4 KiB) each time it reads,
 // and for which Append does not wait.
 func (l *Log) NewTail() *Reader {
-	return &Reader{log: l, tail: true, cursor: cursor{ready: make(chan struct{}, 1)}}
+	return &Reader{log: l, tail: true}
 }
 
 // tailBytes is what a tail reader looks at: enough for a last line.
