@@ -21,34 +21,11 @@ func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
 	for i := range chunks {
 		l.write(&chunks[i])
 	}
-	l.publish()
-	return nil
-}
-
-// AppendLines is Append of the lines of a text, each a write and a chunk of its own, and Whole. ends are where they end in text, the last one at its
-// end. To make chunks of them took three times as long for short lines.
-func (l *Log) AppendLines(ctx context.Context, stream Stream, text []byte, ends []int) error {
-	size, begin := int64(0), 0
-	for _, end := range ends {
-		size += costOf(end - begin)
-		begin = end
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.admit(ctx, size); err != nil {
-		return err
-	}
-	l.writeLines(stream, text, ends)
-	l.publish()
-	return nil
-}
-
-// publish ends an append. l.mu is held.
-func (l *Log) publish() {
 	l.share(!l.closed && l.backing == nil && l.cost >= backedRetain)
 	l.trim()
 	l.due()
 	l.wakeReaders()
+	return nil
 }
 
 // admit waits until size more may be appended. l.mu is held before and after, and not while it waits.

@@ -1,7 +1,6 @@
 package partials
 
 import (
-	"slices"
 	"sort"
 	"unicode/utf8"
 
@@ -76,31 +75,7 @@ func (h *held) write(c *Chunk) {
 	}
 }
 
-// writeLines adds lines, and copies as many at once as a block has room for.
-func (h *held) writeLines(stream Stream, text []byte, ends []int) {
-	for begin := 0; len(ends) > 0; {
-		if line := text[begin:ends[0]]; len(line) > maxText { // a command's output has grown: a byte that is not UTF-8 becomes three
-			h.write(&Chunk{Stream: stream, Data: line, Whole: true})
-			begin, ends = ends[0], ends[1:]
-			continue
-		}
-		b := h.roomy(ends[0] - begin)
-		full := begin + cap(b.data) - len(b.data) // where in text the block's room ends
-		n, _ := slices.BinarySearch(ends, full+1)
-		shift := len(b.data) - begin // from text to b.data
-		b.data = append(b.data, text[begin:ends[n-1]]...)
-		h.end += int64(ends[n-1] - begin)
-		for _, end := range ends[:n] {
-			b.records = append(b.records, record{end: uint32(end + shift), stream: stream, whole: true})
-			h.cost += costOf(end - begin)
-			begin = end
-		}
-		b.cost = h.cost
-		ends = ends[n:]
-	}
-}
-
-// record adds one chunk.
+// mark adds one chunk.
 func (h *held) mark(data []byte, r record) {
 	b := h.roomy(len(data))
 	b.data = append(b.data, data...)

@@ -107,18 +107,18 @@ func floods(t *testing.T, rng *rand.Rand) {
 		rng := rand.New(rand.NewPCG(rng.Uint64(), 0))
 		tools.Go(func() {
 			for range 100 {
-				var text []byte
-				var ends []int
+				var lines []Chunk
 				for range 1 + rng.IntN(1+rng.IntN(60)) {
-					text = fmt.Appendf(text, "%d %d%s\n", tool, written[tool], strings.Repeat("\"", rng.IntN(1+rng.IntN(300))))
-					ends = append(ends, len(text))
+					line := fmt.Appendf(nil, "%d %d%s\n", tool, written[tool], strings.Repeat("\"", rng.IntN(1+rng.IntN(300))))
+					lines = append(lines, Chunk{Data: line, Whole: true})
 					written[tool]++
 				}
 				if rng.IntN(4) == 0 { // as one write
-					mustAppend(t, l, Chunk{Data: text[:ends[0]], More: true}, Chunk{Data: text[ends[0]:]})
-				} else if err := l.AppendLines(t.Context(), Stdout, text, ends); err != nil {
-					t.Error(err)
+					for i := range lines[1:] {
+						lines[i].More = true
+					}
 				}
+				mustAppend(t, l, lines...)
 				if rng.IntN(4) == 0 {
 					time.Sleep(time.Duration(rng.IntN(3000)) * time.Microsecond)
 				}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -356,36 +355,5 @@ func TestMergedTellsOnceWhatIsGone(t *testing.T) {
 	}
 	if lost := bytes.Count(merged, []byte("q")); !bytes.Contains(merged, fmt.Appendf(nil, "[%d bytes of output are no longer kept]", 10*32<<10-lost)) {
 		t.Errorf("got %.100s with %d bytes of output behind it", merged, lost)
-	}
-}
-
-// Lines that are appended at once lie in the log as those that are appended one by one.
-func TestAppendLines(t *testing.T) {
-	ctx := t.Context()
-	for seed := range uint64(50) {
-		rng := rand.New(rand.NewPCG(seed, 0))
-		together, single := NewLog(nil), NewLog(nil)
-		for range 20 {
-			var text []byte
-			var ends []int
-			for range 1 + rng.IntN(100) {
-				line := bytes.Repeat([]byte("x"), rng.IntN(1<<rng.IntN(18)))
-				text = append(append(text, line...), '\n')
-				ends = append(ends, len(text))
-			}
-			if err := together.AppendLines(ctx, Stderr, text, ends); err != nil {
-				t.Fatal(err)
-			}
-			var lines []Chunk
-			for line := range bytes.Lines(text) {
-				lines = append(lines, Chunk{Stream: Stderr, Data: line, Whole: true})
-			}
-			if err := single.Append(ctx, lines...); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if together.end != single.end || together.cost != single.cost || !reflect.DeepEqual(together.blocks, single.blocks) {
-			t.Fatalf("seed %d: the logs differ", seed)
-		}
 	}
 }

@@ -50,16 +50,17 @@ type textStream struct {
 	r    *record
 	sink partials.Stream
 
-	bytes int64          // as read
-	strip *text.Stripper // nil with "ansi: keep"
-	rest  []byte         // the beginning of a character whose end has not been read yet
-	whole []byte         // rest and a read
-	lines lineBuffer     // with "output: lines"
-	marks *progressMarks
-	kept  text.Shaper
-	exact *wholeText // nil: it is not needed
-	open  bool       // the last line has no newline
-	gone  bool       // nobody takes output any more; it is read and counted all the same
+	bytes  int64            // as read
+	strip  *text.Stripper   // nil with "ansi: keep"
+	rest   []byte           // the beginning of a character whose end has not been read yet
+	whole  []byte           // rest and a read
+	lines  lineBuffer       // with "output: lines"
+	chunks []partials.Chunk // memory for append
+	marks  *progressMarks
+	kept   text.Shaper
+	exact  *wholeText // nil: it is not needed
+	open   bool       // the last line has no newline
+	gone   bool       // nobody takes output any more; it is read and counted all the same
 }
 
 func (s *textStream) init(r *record, sink partials.Stream, marks *regexp.Regexp) {
@@ -120,20 +121,20 @@ func (s *textStream) put(text []byte) {
 	if s.r.config.Output == "lines" {
 		s.lines.add(text, s.append)
 	} else {
-		s.append(text, nil)
+		s.append(text, []int{len(text)})
 	}
 }
 
-// append appends text, in lines where ends has where they end. It waits where the client lags too far.
+// append appends text as the chunks that end at ends. It waits where the client lags too far.
 func (s *textStream) append(text []byte, ends []int) {
 	if s.gone {
 		return
 	}
-	var err error
-	if log := s.r.out.Log(); len(ends) > 0 {
-		err = log.AppendLines(s.r.ctx, s.sink, text, ends)
-	} else {
-		err = log.Append(s.r.ctx, partials.Chunk{Stream: s.sink, Data: text})
+	s.chunks = s.chunks[:0]
+	begin := 0
+	for _, end := range ends {
+		s.chunks = append(s.chunks, partials.Chunk{Stream: s.sink, Data: text[begin:end], Whole: s.r.config.Output == "lines"})
+		begin = end
 	}
-	s.gone = err != nil
+	s.gone = s.r.out.Log().Append(s.r.ctx, s.chunks...) != nil
 }
