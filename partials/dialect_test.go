@@ -454,13 +454,3 @@ func TestLostOutputIsOneSegment(t *testing.T) {
 		}
 	}
 }
-
-func TestLineEnd(t *testing.T) {
-	e := newLineEnd()
-	for i := range 12345 {
-		if want := fmt.Sprintf(",\"seq\":%d}}\n", i); string(e) != want {
-			t.Fatalf("%s, want %s", e, want)
-		}
-		e.raise()
-	}
-}

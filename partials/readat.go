@@ -42,20 +42,12 @@ func (l *Log) Tail(n int) Batch {
 // between returns what stands from position begin to end, and reports whether all of it is kept.
 func (l *Log) between(begin, end int64) (all Batch, ok bool) {
 	all = Batch{Start: begin, End: begin}
-	for r := (Reader{log: l, cursor: cursor{pos: begin}}); all.End < end; {
-		if r.load(context.Background()) != nil {
+	for r := l.ReaderAt(begin); all.End < end; {
+		b, err := r.Read(context.Background(), int(min(end-all.End, math.MaxInt)))
+		if err != nil || b.Start > all.End || len(b.records) == 0 { // a stored position may be damaged
 			return all, false
 		}
-		l.mu.Lock()
-		b, ok := r.next(int(min(end-all.End, math.MaxInt)))
-		gone := r.gap > all.End || !ok && all.End >= l.end // the backing says so, or there never was any: a stored position is damaged
-		l.mu.Unlock()
-		switch {
-		case gone || ok && b.Start > all.End:
-			return all, false
-		case ok: // else memory has let it go since load looked: the backing has it
-			all.add(b.cut(end))
-		}
+		all.add(b.cut(end))
 	}
 	return all, true
 }

@@ -3,13 +3,13 @@ package partials
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
+	"strconv"
 )
 
 // sep2679 is SEP-2679: notifications/tasks/partial. The end of the output is the task's terminal status.
 type sep2679 struct {
 	head []byte // a line up to the content
-	end  lineEnd
+	seq  int64
 }
 
 // NewSEP2679 makes the dialect of SEP-2679 for one task. head is what every line begins with: `{"jsonrpc":"2.0"` and
@@ -21,7 +21,7 @@ func NewSEP2679(head []byte, taskID string, meta json.RawMessage) Dialect {
 		head = fmt.Appendf(head, `"_meta":%s,`, meta)
 	}
 	id, _ := json.Marshal(taskID)
-	return &sep2679{head: fmt.Appendf(head, `"taskId":%s,"content":`, id), end: newLineEnd()}
+	return &sep2679{head: fmt.Appendf(head, `"taskId":%s,"content":`, id)}
 }
 
 func (d *sep2679) Encode(dst []byte, b Batch) []byte {
@@ -30,29 +30,10 @@ func (d *sep2679) Encode(dst []byte, b Batch) []byte {
 	}
 	dst = append(dst, d.head...)
 	dst = appendContent(dst, &b)
-	dst = append(dst, d.end...)
-	d.end.raise()
-	return dst
-}
-
-// lineEnd is what follows the content of a line: `,"seq":0}}` and a newline. "seq MUST start at 0 for the first partial of a
-// given task and MUST increment by exactly 1" (1.2). To raise the number where it stands costs a tenth of formatting it anew, which was a
-// twentieth of a small chunk's processor time.
-type lineEnd []byte
-
-func newLineEnd() lineEnd { return lineEnd(`,"seq":0}}` + "\n") }
-
-func (e *lineEnd) raise() {
-	b := *e
-	i := len(b) - len("0}}\n")
-	for ; b[i] == '9'; i-- {
-		b[i] = '0'
-	}
-	if b[i] == ':' {
-		*e = slices.Insert(b, i+1, '1')
-	} else {
-		b[i]++
-	}
+	// "seq MUST start at 0 for the first partial of a given task and MUST increment by exactly 1" (1.2)
+	dst = strconv.AppendInt(append(dst, `,"seq":`...), d.seq, 10)
+	d.seq++
+	return append(dst, '}', '}', '\n')
 }
 
 func (d *sep2679) End(dst []byte) []byte { return dst }
