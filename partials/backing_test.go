@@ -374,7 +374,7 @@ func TestGapIsMarked(t *testing.T) {
 			t.Errorf("batch at %d to %d, lost: %v", b.Start, b.End, b.Lost)
 		}
 	}
-	if want := "head\n[... 100 bytes left out ...]\ntail"; got.String() != want {
+	if want := "head[100 bytes of output are no longer kept]\ntail"; got.String() != want {
 		t.Errorf("read %q, want %q", &got, want)
 	}
 	if b, next := readAt(t, l, 50, 1000); data(b) != "tail" || b.Start != 104 || next != 108 {

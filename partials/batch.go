@@ -1,6 +1,10 @@
 package partials
 
-import "sort"
+import (
+	"fmt"
+	"sort"
+	"unicode/utf8"
+)
 
 // Batch is a run of chunks, as they lie in the log. What it holds must not be changed.
 type Batch struct {
@@ -41,9 +45,17 @@ func NewBatch(start int64, chunks ...Chunk) Batch {
 	return b
 }
 
+// LostWords stand for output that is no longer kept; empty for less than a character: reading from inside one begins after it.
+func LostWords(bytes int64) string {
+	if bytes < utf8.UTFMax {
+		return ""
+	}
+	return fmt.Sprintf("[%d bytes of output are no longer kept]\n", bytes)
+}
+
 // lostBatch makes the batch that stands for output that is no longer kept.
-func lostBatch(start, end int64, note []byte) Batch {
-	b := NewBatch(start, Chunk{Data: note})
+func lostBatch(start, end int64) Batch {
+	b := NewBatch(start, Chunk{Data: []byte(LostWords(end - start))})
 	b.End, b.Lost = end, true
 	return b
 }

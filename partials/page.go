@@ -28,9 +28,6 @@ type Ending struct {
 	IsError bool
 }
 
-// noLongerKept stands for output that is gone.
-const noLongerKept = `{"type":"text","text":"[%d bytes of output are no longer kept]"}`
-
 // numbering is where the segments of a log are. To read them may wait for the disk, so whoever reads has a copy of his own, and no lock.
 type numbering struct {
 	log    *Log
@@ -62,7 +59,7 @@ func (s *numbering) item(n int64, longest int) []byte {
 	begin, end := s.begin(n), s.ends[n-1]
 	b, ok := s.log.between(begin, end)
 	if !ok {
-		return fmt.Appendf(nil, noLongerKept, end-begin)
+		b = lostBatch(begin, end)
 	}
 	return appendItems(nil, &b, longest)
 }
@@ -75,11 +72,13 @@ func (s *numbering) page(last int64, limit int) Page {
 // unnumbered is the page from the first segment on, without numbers. All that is gone is one item of it.
 func (s *numbering) unnumbered(limit int) Page {
 	c := &collector{page: Page{Content: []byte{'['}}, limit: limit}
-	gone := sort.Search(len(s.ends), func(i int) bool { return s.ends[i] >= s.log.lostTo() })
-	if s.log.lostTo() == 0 || gone == len(s.ends) {
+	lost := s.log.lostTo()
+	gone := sort.Search(len(s.ends), func(i int) bool { return s.ends[i] >= lost })
+	if lost == 0 || gone == len(s.ends) {
 		return s.fill(c, 0)
 	}
-	c.put(0, fmt.Appendf(nil, noLongerKept, s.ends[gone]))
+	b := lostBatch(0, s.ends[gone])
+	c.put(0, appendItems(nil, &b, math.MaxInt))
 	c.page.Count = gone + 1
 	return s.fill(c, int64(gone)+1)
 }

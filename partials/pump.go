@@ -3,7 +3,6 @@ package partials
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"sync"
@@ -51,7 +50,6 @@ type Pump struct {
 	mu      sync.Mutex // held while a line is encoded; taken under the lane's lock, so nothing may wait for the lane under it
 	stopped bool
 	stop    context.CancelCauseFunc // nil but in Run
-	pos     int64                   // after what was encoded
 }
 
 // NewPump makes a pump. It closes r when it is done.
@@ -63,7 +61,7 @@ func NewPump(r *Reader, d Dialect, lane Lane, o PumpOptions) *Pump {
 	if o.Pace == 0 {
 		r.each = lineOverhead
 	}
-	return &Pump{r: r, dialect: d, lane: lane, o: o, pos: r.Pos()}
+	return &Pump{r: r, dialect: d, lane: lane, o: o}
 }
 
 // errStopped is why a pump that was stopped returns.
@@ -172,10 +170,6 @@ func (p *Pump) encode(dst []byte) []byte {
 	if !ok {
 		return dst
 	}
-	if b.Start > p.pos && !p.r.tail {
-		dst = p.encodeLost(dst, b.Start)
-	}
-	p.pos = b.End
 	if p.o.Pace > 0 || p.r.tail || b.Lost {
 		return p.dialect.Encode(dst, b)
 	}
@@ -197,9 +191,4 @@ func (p *Pump) encodeEnd(dst []byte) []byte {
 		return dst
 	}
 	return p.dialect.End(dst)
-}
-
-// encodeLost tells a client whose reader came late, when the log had let its beginning go, what it has missed.
-func (p *Pump) encodeLost(dst []byte, start int64) []byte {
-	return p.dialect.Encode(dst, lostBatch(p.pos, start, fmt.Appendf(nil, "[%d bytes of output are no longer kept]\n", start-p.pos)))
 }

@@ -96,7 +96,7 @@ func TestPumpReadsAgain(t *testing.T) {
 		want  string
 	}{
 		"soon":  {time.Second, strings.Repeat(long, 8)},
-		"never": {time.Hour, "\n[... 262144 bytes left out ...]\n" + strings.Repeat(long, 4)},
+		"never": {time.Hour, "[262144 bytes of output are no longer kept]\n" + strings.Repeat(long, 4)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

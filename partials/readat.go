@@ -44,7 +44,7 @@ func (l *Log) between(begin, end int64) (all Batch, ok bool) {
 	all = Batch{Start: begin, End: begin}
 	for r := l.ReaderAt(begin); all.End < end; {
 		b, err := r.Read(context.Background(), int(min(end-all.End, math.MaxInt)))
-		if err != nil || b.Start > all.End || len(b.records) == 0 { // a stored position may be damaged
+		if err != nil || b.Lost || b.Start > all.End || len(b.records) == 0 { // a stored position may be damaged
 			return all, false
 		}
 		all.add(b.cut(end))

@@ -2,7 +2,6 @@ package partials
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 )
@@ -17,7 +16,7 @@ type Reader struct {
 
 	// The backing's output at pos, if memory does not have it.
 	loaded []*block
-	gap    int64 // beyond pos: the backing has let go what stands up to here
+	gap    int64 // beyond pos: what stands up to here is no longer kept
 
 	buffer Batch // memory for batches of more than one block
 }
@@ -57,6 +56,9 @@ func (r *Reader) Next(limit int) (Batch, bool) {
 		// From before what is new: its first line may have begun there.
 		return r.last(tailBytes)
 	}
+	if r.log.backing == nil {
+		r.gap = r.log.from() // memory has let go what was before
+	}
 	if r.gap > r.pos {
 		return r.passGap(), true
 	}
@@ -71,9 +73,6 @@ func (r *Reader) Next(limit int) (Batch, bool) {
 // next is Next within what is in memory or loaded: it returns false where that has nothing at r.pos. log.mu is held.
 func (r *Reader) next(limit int) (Batch, bool) {
 	source := r.source()
-	if len(source) > 0 && r.pos < source[0].start {
-		r.cost = r.log.gone
-	}
 	blocks, n, at := place(source, r.pos)
 	if blocks == nil {
 		if len(source) > 0 { // r.pos may be inside the last character
@@ -187,8 +186,10 @@ func (r *Reader) source() []*block {
 
 // passGap is the batch that stands for output that is not kept. log.mu is held.
 func (r *Reader) passGap() Batch {
-	b := lostBatch(r.pos, r.gap, fmt.Appendf(nil, "\n[... %d bytes left out ...]\n", r.gap-r.pos))
+	b := lostBatch(r.pos, r.gap)
 	r.cost += r.gap - r.pos
-	r.pos = r.gap
+	if r.pos = r.gap; r.pos == r.log.from() {
+		r.cost = r.log.gone
+	}
 	return b
 }

@@ -61,10 +61,10 @@ func (s *Segments) numberWhile(more func() bool) {
 		if !more {
 			return
 		}
-		batch, next, err := s.log.ReadAt(context.Background(), from, DefaultMaxBytes)
+		batch, _, err := s.log.ReadAt(context.Background(), from, DefaultMaxBytes)
 		s.mu.Lock()
 		if err == nil && s.end() == from { // else somebody else has given numbers meanwhile
-			s.numberRead(batch, next)
+			s.numberBatch(batch)
 		}
 		stuck := s.end() == from
 		s.mu.Unlock()
@@ -157,18 +157,9 @@ func (s *Segments) numberFor(last int64, limit int) {
 	})
 }
 
-// numberRead gives numbers to what ReadAt has returned. s.mu is held.
-func (s *Segments) numberRead(batch Batch, next int64) {
-	if len(batch.records) == 0 || batch.Lost {
-		s.numberTo(next)
-		return
-	}
-	s.numberTo(batch.Start) // output that the log has let go is one segment, which says so
-	s.numberBatch(batch)
-}
-
 // numberBatch gives a number to each content item of a batch that has none. s.mu is held.
 func (s *Segments) numberBatch(b Batch) {
+	s.numberTo(b.Start) // output that the log has let go is one segment, which says so
 	if b.Lost {
 		s.numberTo(b.End)
 		return

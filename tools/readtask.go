@@ -13,7 +13,6 @@ import (
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
-	"runnel/tasks/logs"
 	"runnel/tools/text"
 )
 
@@ -133,7 +132,7 @@ func shapeLog(ctx context.Context, to text.Sink, t *tasks.Task, from int64) (nex
 			return next, err
 		}
 		if gone := batch.Start - next; gone > 0 && batch.End > batch.Start {
-			if words := logs.LostWords(gone); words != "" {
+			if words := partials.LostWords(gone); words != "" {
 				to.Insert(words, gone)
 			} else {
 				to.Skip(gone)

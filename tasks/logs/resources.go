@@ -175,7 +175,7 @@ func appendLog(ctx context.Context, dst []byte, log *partials.Log, after int64, 
 			return dst, max(next, r.Pos()), nil
 		}
 		if batch.Start > next {
-			dst = rawjson.AppendText(dst, []byte(LostWords(batch.Start-next)))
+			dst = rawjson.AppendText(dst, []byte(partials.LostWords(batch.Start-next)))
 		}
 		for _, c := range batch.Chunks() {
 			if c.Kind == partials.Text {

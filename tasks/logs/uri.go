@@ -1,11 +1,9 @@
 package logs
 
 import (
-	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -45,12 +43,4 @@ func NotFound(c *rpc.Caller, uri string) *rpc.Error {
 		code = mcp.CodeInvalidParams
 	}
 	return &rpc.Error{Code: code, Message: "resource not found: it is unknown or has expired", Data: mcp.ResourceParams{URI: uri}}
-}
-
-// LostWords stand for output that is no longer kept; empty for less than a character: reading from inside one begins after it.
-func LostWords(bytes int64) string {
-	if bytes < utf8.UTFMax {
-		return ""
-	}
-	return fmt.Sprintf("[%d bytes of output are no longer kept]\n", bytes)
 }
