@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -24,7 +24,7 @@ import (
 // progressToken names the one call of a process.
 const progressToken = `"runnel-call"`
 
-// errTimeout cancels a call that takes too long.
+// errTimeout is why a call that takes too long is given up.
 var errTimeout = errors.New("timed out")
 
 // call is one call of a tool, and how it is shown.
@@ -43,16 +43,13 @@ type call struct {
 	tool      *mcp.Tool
 	arguments json.RawMessage
 
-	began time.Time
-
-	mu     sync.Mutex
-	first  time.Duration // when the first content came
-	lost   error         // why stdout is not read any more
-	failed context.CancelCauseFunc
+	began  time.Time
+	first  atomic.Int64            // how long after that the first content came
+	giveUp context.CancelCauseFunc // of the context that the call runs in
 }
 
-func newCall(i *invocation, v *term.View, o *callOptions) *call {
-	c := &call{i: i, o: o, view: v}
+func newCall(i *invocation, v *term.View, o *callOptions, giveUp context.CancelCauseFunc) *call {
+	c := &call{i: i, o: o, view: v, giveUp: giveUp}
 	c.asker = &term.Asker{Stdin: i.Stdin, View: v, Yes: o.yes}
 	c.capabilities = remote.Capabilities(c.asks())
 	if o.noTask {
@@ -87,11 +84,7 @@ func (c *call) asks() bool {
 
 // content shows what has come.
 func (c *call) content(items []json.RawMessage, replaces bool) {
-	c.mu.Lock()
-	if c.first == 0 {
-		c.first = time.Since(c.began)
-	}
-	c.mu.Unlock()
+	c.first.CompareAndSwap(0, int64(time.Since(c.began)))
 	if replaces {
 		c.say("what follows replaces the output so far")
 	}
@@ -112,16 +105,8 @@ func (c *call) show(items []json.RawMessage) {
 
 // written ends the call when nobody reads its output any more, as head does.
 func (c *call) written(err error) {
-	if err == nil {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.lost == nil {
-		c.lost = err
-		if c.failed != nil {
-			c.failed(err)
-		}
+	if err != nil {
+		c.giveUp(err)
 	}
 }
 
@@ -162,22 +147,10 @@ func (c *call) request(ctx context.Context, method string, params json.RawMessag
 	return c.asker.Ask(ctx, params), nil
 }
 
-// run makes the call and shows it. ctx ends when the user wants no more of it.
-func (c *call) run(ctx context.Context) error {
+// run makes the call and shows it. ctx ends when the user wants no more of it, wanted also when it is given up.
+func (c *call) run(ctx, wanted context.Context) error {
 	c.began = time.Now()
-	wanted, giveUp := context.WithCancelCause(ctx)
-	defer giveUp(nil)
-	if c.o.timeout > 0 {
-		defer time.AfterFunc(c.o.timeout, func() { giveUp(errTimeout) }).Stop()
-	}
 	defer context.AfterFunc(ctx, func() { c.say("cancelling; press Ctrl-C again to leave at once") })()
-	c.mu.Lock()
-	c.failed = giveUp
-	if c.lost != nil { // already before the call
-		giveUp(c.lost)
-	}
-	c.mu.Unlock()
-
 	result, err := c.result(wanted)
 	if err == nil && !c.o.detach {
 		err = c.finish(result)
@@ -187,8 +160,8 @@ func (c *call) run(ctx context.Context) error {
 	switch cause := context.Cause(wanted); {
 	case cause != nil && cause == context.Cause(ctx):
 		return exitError(exitInterrupted)
-	case cause == errTimeout:
-		return fmt.Errorf("timed out after %v", c.o.timeout)
+	case errors.Is(cause, errTimeout):
+		return cause
 	case cause != nil && !errors.Is(cause, syscall.EPIPE):
 		return fmt.Errorf("writing the output: %w", cause)
 	case errors.Is(cause, syscall.EPIPE): // head has seen enough
@@ -307,9 +280,6 @@ func (c *call) summarize(raw json.RawMessage, err error) {
 	if raw != nil {
 		compared = c.tracker.Compare(tools.SplitEnd(&r)).String()
 	}
-	c.mu.Lock()
-	first := c.first
-	c.mu.Unlock()
 	code := exitFine
 	if exit, ok := errors.AsType[exitError](err); ok {
 		code = int(exit)
@@ -317,7 +287,7 @@ func (c *call) summarize(raw json.RawMessage, err error) {
 		code = exitFailure
 	}
 	c.i.Say(zerolog.InfoLevel, fmt.Sprintf("%d partials, gaps %d, first after %d ms; %d bytes, %s; exit code %d, %v after %d ms",
-		stats.Partials, stats.Gaps, first.Milliseconds(), stats.Bytes, compared, code, end, time.Since(c.began).Milliseconds()))
+		stats.Partials, stats.Gaps, time.Duration(c.first.Load()).Milliseconds(), stats.Bytes, compared, code, end, time.Since(c.began).Milliseconds()))
 }
 
 // callOptions are the flags of runnel call.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -82,10 +83,12 @@ arguments, 130 that it was ended by Ctrl-C. The other flags of runnel serve are 
 	}
 	cmd.ValidArgsFunction = i.completeCall
 	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		var done bool
-		if done, i.unwritten = i.helpWithTool(cmd); !done {
+		own, server, err := splitServer(cmd, cmd.Flags().Args())
+		if err != nil || len(own) == 0 {
 			i.help(cmd, args)
+			return
 		}
+		i.unwritten = i.helpWithTool(cmd, own[0], server)
 	})
 	flags := cmd.Flags()
 	flags.SortFlags = false
@@ -118,7 +121,14 @@ func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *c
 	defer func() { i.Stderr = stderr }()
 	v.Say(name)
 
-	c := newCall(i, v, o)
+	ctx := cmd.Context()
+	wanted, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	cmd.SetContext(wanted)
+	if o.timeout > 0 {
+		defer time.AfterFunc(o.timeout, func() { giveUp(fmt.Errorf("%w after %v", errTimeout, o.timeout)) }).Stop()
+	}
+	c := newCall(i, v, o, giveUp)
 	dial := rpc.DialOptions{
 		Version:        o.protocol.Word,
 		Capabilities:   c.capabilities,
@@ -132,12 +142,6 @@ func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *c
 		// Only in that era can a client say what is to be a task, and how; and output streams from the first byte on.
 		dial.Version = mcp.NewestHandshake().Name
 	}
-	ctx := cmd.Context()
-	if o.timeout > 0 {
-		opening, stop := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("timed out after %v", o.timeout))
-		defer stop()
-		cmd.SetContext(opening)
-	}
 	disconnect, err := c.open(cmd, name, server, dial)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -146,7 +150,7 @@ func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *c
 		return err
 	}
 	defer disconnect()
-	return c.run(ctx)
+	return c.run(ctx, wanted)
 }
 
 // open connects to the server, finds the tool, and makes the arguments of its call.

@@ -12,9 +12,7 @@ import (
 
 	"runnel/internal/serve"
 	"runnel/internal/term"
-	"runnel/rpc"
 	"runnel/rpc/mcp"
-	"runnel/tools/remote"
 )
 
 // mendCompletion gives cobra's command for completions examples and better errors.
@@ -56,12 +54,7 @@ func (i *invocation) completeCall(cmd *cobra.Command, args []string, toComplete 
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()
 	cmd.SetContext(ctx)
-	client, disconnect, err := i.dial(cmd, nil, rpc.DialOptions{Capabilities: canTasks()})
-	if err != nil {
-		return nil, silent
-	}
-	defer disconnect()
-	list, err := remote.ListTools(ctx, client)
+	list, err := i.listTools(cmd, nil, "")
 	if err != nil {
 		return nil, silent
 	}

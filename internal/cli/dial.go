@@ -14,6 +14,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tools/process"
+	"runnel/tools/remote"
 )
 
 // splitServer splits the arguments of a command at "--": the command of a server comes after it.
@@ -67,6 +68,16 @@ func (i *invocation) dial(cmd *cobra.Command, server []string, o rpc.DialOptions
 	return i.Dial(cmd.Context(), o)
 }
 
+// askForTool connects to a server as dial does, and asks for one tool.
+func (i *invocation) askForTool(cmd *cobra.Command, name string, server []string, version string) (*mcp.Tool, error) {
+	i.Only = name
+	list, err := i.listTools(cmd, server, version)
+	if err != nil {
+		return nil, err
+	}
+	return findTool(list, name, server)
+}
+
 // findTool finds a tool by its name, among those of runnel itself where no server is named.
 func findTool(list []mcp.Tool, name string, server []string) (*mcp.Tool, error) {
 	var names []string
@@ -86,7 +97,14 @@ func findTool(list []mcp.Tool, name string, server []string) (*mcp.Tool, error) 
 	return nil, fmt.Errorf("%w; there are: %s", err, term.Printable(strings.Join(names, ", ")))
 }
 
-// canTasks are the capabilities of a client that wants no fallback tools in the list: they are for clients without tasks.
-func canTasks() mcp.ClientCapabilities {
-	return mcp.ClientCapabilities{Tasks: &mcp.ClientTasks{}, Extensions: map[string]any{mcp.ExtensionTasks: struct{}{}}}
+// listTools connects to a server as dial does, and asks for its tools.
+func (i *invocation) listTools(cmd *cobra.Command, server []string, version string) ([]mcp.Tool, error) {
+	// A client with tasks wants no fallback tools in the list.
+	canTasks := mcp.ClientCapabilities{Tasks: &mcp.ClientTasks{}, Extensions: map[string]any{mcp.ExtensionTasks: struct{}{}}}
+	client, disconnect, err := i.dial(cmd, server, rpc.DialOptions{Version: version, Capabilities: canTasks})
+	if err != nil {
+		return nil, err
+	}
+	defer disconnect()
+	return remote.ListTools(cmd.Context(), client)
 }

@@ -7,5 +7,5 @@
 // An error becomes an exit code in run: serve.UsageError is 2, exitError its own number, all else 1.
 //
 // Goroutines: the command runs in one of its own, so that run can leave at a second signal; doctor has one for each server that it
-// starts. The calls of a client come back on those of package rpc: call.mu guards what they share. It is taken alone.
+// starts. The calls of a client come back on those of package rpc.
 package cli

@@ -14,9 +14,7 @@ import (
 
 	"runnel/internal/serve"
 	"runnel/internal/term"
-	"runnel/rpc"
 	"runnel/rpc/mcp"
-	"runnel/tools/remote"
 )
 
 // toolsCommand is "runnel tools". serveFlags are those of runnel serve.
@@ -54,22 +52,7 @@ how to call it. After -- comes the command of any other MCP server that speaks o
 				cmd.SetContext(ctx)
 			}
 			if len(own) > 0 {
-				i.Only = own[0]
-			}
-			client, close, err := i.dial(cmd, server, rpc.DialOptions{
-				Version:      protocol.Word,
-				Capabilities: canTasks(),
-			})
-			if err != nil {
-				return err
-			}
-			defer close()
-			list, err := remote.ListTools(cmd.Context(), client)
-			if err != nil {
-				return err
-			}
-			if len(own) > 0 {
-				tool, err := findTool(list, own[0], server)
+				tool, err := i.askForTool(cmd, own[0], server, protocol.Word)
 				switch {
 				case err != nil:
 					return err
@@ -77,6 +60,10 @@ how to call it. After -- comes the command of any other MCP server that speaks o
 					return i.writeJSON(tool)
 				}
 				return i.printTool(tool, server)
+			}
+			list, err := i.listTools(cmd, server, protocol.Word)
+			if err != nil {
+				return err
 			}
 			switch output.Word {
 			case "json":
@@ -161,29 +148,15 @@ func (i *invocation) printTool(tool *mcp.Tool, server []string) error {
 	return err
 }
 
-// helpWithTool is the help of "runnel call NAME": it shows the tool, if one is named.
-func (i *invocation) helpWithTool(cmd *cobra.Command) (done bool, err error) {
-	own, server, err := splitServer(cmd, cmd.Flags().Args())
-	if err != nil || len(own) == 0 {
-		return false, nil
-	}
-	i.Only = own[0]
-	client, disconnect, err := i.dial(cmd, server, rpc.DialOptions{Capabilities: canTasks()})
+// helpWithTool is the help of "runnel call NAME": it shows the tool.
+func (i *invocation) helpWithTool(cmd *cobra.Command, name string, server []string) error {
+	tool, err := i.askForTool(cmd, name, server, "")
 	if err != nil {
-		return true, err
-	}
-	defer disconnect()
-	list, err := remote.ListTools(cmd.Context(), client)
-	if err != nil {
-		return true, err
-	}
-	tool, err := findTool(list, own[0], server)
-	if err != nil {
-		return true, err
+		return err
 	}
 	if err := i.printTool(tool, server); err != nil {
-		return true, err
+		return err
 	}
 	_, err = io.WriteString(i.Stdout, "\nThe flags of runnel call: see runnel call --help\n")
-	return true, err
+	return err
 }
