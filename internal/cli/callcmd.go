@@ -98,7 +98,7 @@ arguments, 130 that it was ended by Ctrl-C. The other flags of runnel serve are 
 	flags.Var(o.mode, "mode", "ask for the response `MODE` immediate, streaming or task (SEP-1905)")
 	o.output = outputFlag(flags, "json (the result on one line)", "ndjson (every message received)")
 	flags.Var(o.progress, "progress", "`WHEN` to show progress on stderr: auto (on a terminal), always, never")
-	flags.Var((*span)(&o.timeout), "timeout", "cancel the call after this `DURATION`; 0 = never")
+	durationFlag(flags, &o.timeout, "timeout", "cancel the call after this `DURATION`; 0 = never")
 	flags.BoolVar(&o.ask, "ask", false, "put the tool's questions to you (the default on a terminal)")
 	flags.BoolVar(&o.yes, "yes", false, "answer yes to the tool's questions, with the values that it proposes")
 	flags.BoolVar(&o.summary, "summary", false, "at the end, say on stderr how much output came, and when")

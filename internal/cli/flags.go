@@ -2,9 +2,7 @@ package cli
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -37,44 +35,19 @@ func outputFlag(flags *pflag.FlagSet, formats ...string) *serve.Choice {
 	return o
 }
 
-// span is a duration as a flag: written as in the config, and not negative.
-type span time.Duration
-
-func (s *span) String() string {
-	if *s == 0 {
-		return "0" // which help does not show as a default
-	}
-	return config.Duration(*s).String()
-}
-
-func (s *span) Type() string { return "duration" }
-
-func (s *span) Set(text string) error {
-	var d config.Duration
-	if err := d.UnmarshalText([]byte(text)); err != nil {
-		return err
-	}
-	if d < 0 {
-		return config.Wrong("0 or more", "%s is negative", text)
-	}
-	*s = span(d)
-	return nil
-}
-
-// position is a place in an output: the number of bytes before it.
-type position int64
-
-func (p *position) String() string { return fmt.Sprint(int64(*p)) }
-
-func (p *position) Type() string { return "bytes" }
-
-func (p *position) Set(text string) error {
-	n, err := strconv.ParseUint(text, 10, 63)
-	if err != nil {
-		return config.Wrong("a whole number of bytes, 0 or more", "%q is no position", text)
-	}
-	*p = position(n)
-	return nil
+// durationFlag adds a duration: written as in the config, and not negative.
+func durationFlag(flags *pflag.FlagSet, to *time.Duration, name, usage string) {
+	flags.Func(name, usage, func(text string) error {
+		var d config.Duration
+		if err := d.UnmarshalText([]byte(text)); err != nil {
+			return err
+		}
+		if d < 0 {
+			return config.Wrong("0 or more", "%s is negative", text)
+		}
+		*to = time.Duration(d)
+		return nil
+	})
 }
 
 // writeLines writes each value on its own line.

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
@@ -11,12 +12,13 @@ import (
 	"runnel/internal/term"
 	"runnel/partials"
 	"runnel/tools"
+	"runnel/tools/config"
 )
 
 func (i *invocation) tailCommand() *cobra.Command {
 	var follow bool
 	var after int64
-	lines := position(-1)
+	lines := int64(-1)
 	cmd := i.aboutTask("tail ID", "Write the output of a task; with -f as it comes",
 		`Writes what the task has written so far, from the beginning or from a position on. With -f it goes on until the task has ended; Ctrl-C
 leaves it, and the task goes on. What the command wrote to stderr, where that is kept apart, goes to stderr.`,
@@ -57,11 +59,22 @@ leaves it, and the task goes on. What the command wrote to stderr, where that is
 			return err
 		})
 	cmd.Aliases = []string{"logs"}
-	cmd.Flags().VarP(&lines, "lines", "n", "only the last `N` lines, and what follows them")
-	cmd.Flags().Lookup("lines").DefValue = "0" // which help does not show
+	cmd.Flags().FuncP("lines", "n", "only the last `N` lines, and what follows them", position(&lines))
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the task has ended")
-	cmd.Flags().Var((*position)(&after), "after", "from position `N` on: that many bytes of output are passed over")
+	cmd.Flags().Func("after", "from position `N` on: that many bytes of output are passed over", position(&after))
 	return cmd
+}
+
+// position sets a place in an output: the number of bytes, or of lines, to one side of it.
+func position(to *int64) func(text string) error {
+	return func(text string) error {
+		n, err := strconv.ParseUint(text, 10, 63)
+		if err != nil {
+			return config.Wrong("a whole number of bytes, 0 or more", "%q is no position", text)
+		}
+		*to = int64(n)
+		return nil
+	}
 }
 
 // maxTail bounds the positions that are kept, 8 bytes a line.

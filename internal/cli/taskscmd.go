@@ -134,7 +134,7 @@ has fetched its result yet (a host, or "runnel tasks result"): --force deletes t
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "also those whose results nobody has fetched")
-	cmd.Flags().Var((*span)(&older), "older", "only those that ended this `DURATION` ago or longer")
+	durationFlag(cmd.Flags(), &older, "older", "only those that ended this `DURATION` ago or longer")
 	return cmd
 }
 

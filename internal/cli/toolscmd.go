@@ -82,7 +82,7 @@ how to call it. After -- comes the command of any other MCP server that speaks o
 	cmd.ValidArgsFunction = i.completeTool
 	cmd.Flags().SortFlags = false
 	output = outputFlag(cmd.Flags(), "json (the list on one line)", "ndjson (a tool on each line)")
-	cmd.Flags().Var((*span)(&timeout), "timeout", "give up after this `DURATION`; 0 = never")
+	durationFlag(cmd.Flags(), &timeout, "timeout", "give up after this `DURATION`; 0 = never")
 	cmd.Flags().Var(protocol, "protocol", "speak this `VERSION` of the protocol; else the newest that both sides know")
 	addServeFlags(cmd.Flags(), serveFlags, "config", "tool", "selftest", "state", "owner")
 	return cmd

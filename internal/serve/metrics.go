@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,26 +76,16 @@ func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	prometheus.WriteFDMetrics(w)
 }
 
-// address is where metrics are served: on loopback unless a host is named.
-type address string
-
-func (a *address) String() string { return string(*a) }
-
-func (a *address) Type() string { return "address" }
-
-func (a *address) Set(text string) error {
+// metricsAddress reads where metrics are served: on loopback unless a host is named.
+func metricsAddress(text string) (string, error) {
 	host, port, err := net.SplitHostPort(text)
 	if err == nil {
 		_, err = net.LookupPort("tcp", port)
 	}
 	if err != nil {
-		return config.Wrong(":PORT (loopback) or HOST:PORT", "%q is no address", text)
+		return "", config.Wrong(":PORT (loopback) or HOST:PORT", "%q is no address", text)
 	}
-	if host == "" {
-		host = "127.0.0.1"
-	}
-	*a = address(net.JoinHostPort(host, port))
-	return nil
+	return net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port), nil
 }
 
 // serveMetrics serves /metrics until ctx ends. runnel serves without them if the address is taken: a host

@@ -17,7 +17,7 @@ type options struct {
 	Config    string
 	Tools     []string
 	selftest  bool
-	metrics   address
+	metrics   string // where they are served; "" = nowhere
 	LogLevel  Choice
 	logFormat Choice
 	settings  []*setting
@@ -57,7 +57,10 @@ func (o *options) Register(flags *pflag.FlagSet) {
 		s.scratch, s.text = scratch, scratch.Text(s.path)
 		flags.Var(s, s.flag, s.usage)
 	}
-	flags.Var(&o.metrics, "metrics", "serve metrics for Prometheus at `ADDR`, path /metrics; :PORT = for this machine only")
+	flags.Func("metrics", "serve metrics for Prometheus at `ADDR`, path /metrics; :PORT = for this machine only", func(text string) (err error) {
+		o.metrics, err = metricsAddress(text)
+		return err
+	})
 	o.LogLevel = Choice{Words: []string{"debug", "info", "warn", "error"}, Word: "info"}
 	o.logFormat = *OneOf("auto", "json", "console")
 	flags.Var(&o.LogLevel, "log-level", "log messages of this `LEVEL` and above to stderr: debug, info, warn, error")

@@ -93,7 +93,7 @@ func (s *Setup) observer(ctx context.Context, log zerolog.Logger) tasks.Observer
 		return nil
 	}
 	m := newMetrics()
-	serveMetrics(ctx, string(s.Options.metrics), m, log)
+	serveMetrics(ctx, s.Options.metrics, m, log)
 	return m
 }
 
