@@ -30,12 +30,11 @@ type call struct {
 
 // newCall copies out of the line what a request needs.
 func newCall(p *peer, m *message) *call {
-	e := &m.part
-	raw := append(append(make([]byte, 0, len(e.id)+len(e.params)), e.id...), e.params...)
+	raw := append(append(make([]byte, 0, len(m.id)+len(m.params)), m.id...), m.params...)
 	p.to.hold()
-	c := &call{peer: p, w: p.to, id: raw[:len(e.id):len(e.id)], key: idKey(e.id), head: e.head(), batch: m.batch}
-	if e.params != nil {
-		c.params = raw[len(e.id):]
+	c := &call{peer: p, w: p.to, id: raw[:len(m.id):len(m.id)], key: idKey(m.id), head: m.head(), batch: m.batch}
+	if m.params != nil {
+		c.params = raw[len(m.id):]
 	}
 	return c
 }

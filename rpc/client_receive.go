@@ -10,13 +10,6 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// saw passes a line to OnMessage.
-func (c *Client) saw(line []byte) {
-	if c.opt.OnMessage != nil {
-		c.opt.OnMessage(line)
-	}
-}
-
 // array begins to go through several messages, which some servers send in one line.
 func (c *Client) array([]byte) (*batch, *Error) { return nil, nil }
 
@@ -24,20 +17,21 @@ func (c *Client) array([]byte) (*batch, *Error) { return nil, nil }
 // (basic/transports), but a banner of a server that does is not a reason to give up. A request that it seems to answer fails: no better answer will
 // come, and without one the request waits for ever. A line of a log may have an id and an error, too.
 func (c *Client) refuse(m *message, line []byte) *Error {
-	e := &m.part
 	switch {
 	case m.problem.Code == mcp.CodeParseError:
 		if c.opt.OnGarbage != nil {
 			c.opt.OnGarbage(line)
 		}
 		if line[0] == '{' && json.Valid(line) { // only some bytes of a text are wrong, that some program printed
-			*e, _ = split(line)
+			parts := takeApart(line)
+			parts.problem = m.problem
+			*m = parts
 		}
-	case line == nil && e.jsonrpc == nil: // too long
+	case line == nil && m.jsonrpc == nil: // too long
 		c.log.Warn().Int("limit", c.opt.MaxLine).Msg("dropping a line of the server's that is too long")
 		return Errorf(mcp.CodeInternalError, "the response is too long: the limit is %d bytes a line", c.opt.MaxLine)
 	}
-	if e.method == nil && (e.jsonrpc != nil || e.result != nil || bytes.HasPrefix(e.err, []byte("{"))) {
+	if m.method == nil && (m.jsonrpc != nil || m.result != nil || bytes.HasPrefix(m.err, []byte("{"))) {
 		return Errorf(mcp.CodeInternalError, "the server's answer is not a JSON-RPC response: %s", m.problem.Message)
 	}
 	return nil
@@ -66,12 +60,12 @@ func (c *Client) request(r *call) {
 }
 
 // notification obeys a cancellation, and hands out all notifications.
-func (c *Client) notification(e *envelope) {
-	method := rawjson.Unquote(e.method)
+func (c *Client) notification(m *message) {
+	method := rawjson.Unquote(m.method)
 	if method == "notifications/cancelled" {
-		c.cancelled(e.params)
+		c.cancelled(m.params)
 	}
 	if c.opt.OnNotification != nil {
-		c.opt.OnNotification(method, e.params)
+		c.opt.OnNotification(method, m.params)
 	}
 }

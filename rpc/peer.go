@@ -31,8 +31,9 @@ type peer struct {
 	role      role
 	log       zerolog.Logger
 	maxLine   int
-	maxValues int   // in a line; 0 = any number
-	eof       error // why the input has ended when it was closed
+	maxValues int               // in a line; 0 = any number
+	eof       error             // why the input has ended when it was closed
+	saw       func(line []byte) // gets each line that is JSON; nil = nobody
 
 	w        *writer
 	incoming incoming
@@ -62,21 +63,11 @@ type role interface {
 	// request begins to answer a request: by [call.start] or [peer.answer].
 	request(c *call)
 	// notification gets a notification, whose parts are valid until it returns.
-	notification(e *envelope)
+	notification(m *message)
 	// array begins to go through an array of messages.
 	array(line []byte) (*batch, *Error)
 	// refuse gets what is not a message, nil if it is too long to keep. It returns the error of the request that this was to answer, nil if it is not an answer.
 	refuse(m *message, line []byte) *Error
-	// saw gets each line that is JSON.
-	saw(line []byte)
-}
-
-// message is one of the other side's. Its parts are valid until the next line is read.
-type message struct {
-	kind    kind
-	part    envelope
-	batch   *batch
-	problem *Error // why it is invalid
 }
 
 // lineSource is where lines come from.
@@ -137,28 +128,27 @@ func (p stream) ReadObject(v any) (err error) {
 
 // take hands out a message. It returns what the Conn gets instead, nil for nothing.
 func (p *peer) take(m *message, line []byte) []byte {
-	e := &m.part
-	switch m.kind {
-	case request:
-		p.number++
-		p.arrived[p.number] = newCall(p, m)
-		text := strconv.AppendUint([]byte(`{"id":`), p.number, 10)
-		return append(append(append(text, `,"method":`...), e.method...), '}')
-	case notification:
-		p.role.notification(e)
-	case response:
-		r := Response{Result: e.result}
-		if e.err != nil {
-			r.Err = readError(e.err)
-		}
-		return p.outgoing.take(e.id, r)
-	case invalid:
+	switch {
+	case m.problem != nil:
 		p.log.Debug().Int("code", m.problem.Code).Str("problem", m.problem.Message).Msg("refusing a message")
 		if failure := p.role.refuse(m, line); failure != nil {
-			return p.outgoing.take(e.id, Response{Err: failure})
+			return p.outgoing.take(m.id, Response{Err: failure})
 		}
+		return nil
+	case m.method == nil:
+		r := Response{Result: m.result}
+		if m.err != nil {
+			r.Err = readError(m.err)
+		}
+		return p.outgoing.take(m.id, r)
+	case m.id == nil:
+		p.role.notification(m)
+		return nil
 	}
-	return nil
+	p.number++
+	p.arrived[p.number] = newCall(p, m)
+	text := strconv.AppendUint([]byte(`{"id":`), p.number, 10)
+	return append(append(append(text, `,"method":`...), m.method...), '}')
 }
 
 // Handle is called by the Conn with a request that it got from ReadObject.
@@ -187,7 +177,9 @@ func (p *peer) next() (m message, line []byte, err error) {
 	for {
 		if p.rest != nil {
 			if p.rest.Next() {
-				return p.message(p.rest.Value), p.rest.Value, nil
+				m = takeApart(p.rest.Value)
+				m.batch = p.batch
+				return m, p.rest.Value, nil
 			}
 			if p.batch != nil {
 				p.batch.start()
@@ -197,7 +189,7 @@ func (p *peer) next() (m message, line []byte, err error) {
 		line, err = p.lines.next()
 		switch {
 		case err == errLineTooLong:
-			m.part.id = p.lines.longID()
+			m.id = p.lines.longID()
 			m.problem = Errorf(mcp.CodeInvalidRequest, "message too long: the limit is %d bytes a line", p.maxLine)
 			return m, nil, nil
 		case err == io.EOF:
@@ -212,12 +204,12 @@ func (p *peer) next() (m message, line []byte, err error) {
 			m.problem = Errorf(mcp.CodeParseError, "%s", parseError(line))
 			return m, line, nil
 		}
-		p.role.saw(line)
+		if p.saw != nil {
+			p.saw(line)
+		}
 		switch {
 		case p.maxValues > 0 && values > p.maxValues:
-			if line[0] == '{' {
-				m.part, _ = split(line)
-			}
+			m = takeApart(line)
 			m.problem = Errorf(mcp.CodeInvalidRequest, "too many values in a message: the limit is %d", p.maxValues)
 		case line[0] == '[':
 			if p.batch, m.problem = p.role.array(line); m.problem == nil {
@@ -226,29 +218,10 @@ func (p *peer) next() (m message, line []byte, err error) {
 				continue
 			}
 		default:
-			m = p.message(line)
+			m = takeApart(line)
 		}
 		return m, line, nil
 	}
-}
-
-// message takes a value apart.
-func (p *peer) message(value []byte) message {
-	m := message{batch: p.batch}
-	if value[0] != '{' {
-		m.problem = Errorf(mcp.CodeInvalidRequest, "a message is a JSON object")
-		return m
-	}
-	var twice, problem string
-	if m.part, twice = split(value); twice != "" {
-		problem = `"` + twice + `" is there twice`
-	} else {
-		m.kind, problem = m.part.classify()
-	}
-	if m.kind == invalid {
-		m.problem = Errorf(mcp.CodeInvalidRequest, "%s", problem)
-	}
-	return m
 }
 
 // cancelled obeys notifications/cancelled: the handler's context ends and no response is sent ("Receivers of a cancellation

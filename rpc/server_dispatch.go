@@ -34,14 +34,14 @@ func (s *session) request(c *call) {
 }
 
 // notification obeys a cancellation, and tells who has asked for others.
-func (s *session) notification(e *envelope) {
-	method := rawjson.Unquote(e.method)
+func (s *session) notification(m *message) {
+	method := rawjson.Unquote(m.method)
 	if method == "notifications/cancelled" {
-		s.cancelled(e.params)
+		s.cancelled(m.params)
 	} else if f := s.srv.notices[method]; f != nil && s.agreed.Version != nil { // others are ignored
 		caller := s.agreed
-		caller.session, caller.head = s, e.head()
-		f(&caller, bytes.Clone(e.params))
+		caller.session, caller.head = s, m.head()
+		f(&caller, bytes.Clone(m.params))
 	}
 }
 
@@ -66,11 +66,6 @@ func (s *session) array(line []byte) (*batch, *Error) {
 
 // refuse answers a message with what is wrong with it.
 func (s *session) refuse(m *message, _ []byte) *Error {
-	if m.problem.Code == mcp.CodeParseError {
-		m.part = envelope{}
-	}
-	s.reply(m.batch, m.part.head(), m.part.answerID(), nil, m.problem)
+	s.reply(m.batch, m.head(), m.answerID(), nil, m.problem)
 	return nil
 }
-
-func (s *session) saw([]byte) {}
