@@ -5,8 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	"runnel/rpc/rawjson"
+	"regexp"
 )
 
 // readSize is what one Read asks for at least: a full Linux pipe.
@@ -24,8 +23,10 @@ type lineReader struct {
 	buf        []byte
 	start, end int // buf[start:end] is read and not yet given out
 	err        error
-	begun      bool             // the first line has been given out
-	long       rawjson.IDFinder // looks for the id of a line that is too long to keep
+	begun      bool // the first line has been given out
+
+	// The beginning and the end of the last line that was too long, up to edge bytes each.
+	head, tail []byte
 }
 
 var bom = []byte("\xef\xbb\xbf")
@@ -52,8 +53,8 @@ func (l *lineReader) line() ([]byte, error) {
 			line := l.buf[l.start : l.start+scanned+i]
 			l.start += len(line) + 1
 			if len(line) > l.max {
-				l.long = rawjson.IDFinder{Max: maxID}
-				l.long.Feed(line)
+				l.head, l.tail = nil, nil
+				l.drop(line)
 				return nil, errLineTooLong
 			}
 			return line, nil
@@ -74,27 +75,43 @@ func (l *lineReader) line() ([]byte, error) {
 	}
 }
 
-// longID is the id of a line that was too long, nil if it has no usable one.
+// edge is how much is kept of a line that is too long, at either end: an id, and what stands around it.
+const edge = 2 * maxID
+
+// drop keeps the edges of a line that passes by in pieces.
+func (l *lineReader) drop(piece []byte) {
+	l.head = append(l.head, piece[:min(len(piece), edge-len(l.head))]...)
+	l.tail = append(l.tail, piece[max(0, len(piece)-edge):]...)
+	l.tail = l.tail[max(0, len(l.tail)-edge):]
+}
+
+// longID is the id of a line that was too long, so that the client that waits for its answer gets one; nil if none was found. It is looked
+// for where clients write it: before the params, after the method at most, or after them, with nothing but short members behind it.
 func (l *lineReader) longID() []byte {
-	if id := l.long.ID(); checkID(id) == "" {
-		return id
+	const id, text = `"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)\s*`, `"\w+"\s*:\s*"[^"\\]*"\s*`
+	first := regexp.MustCompile(`^\s*\{\s*(?:` + text + `,\s*)*` + id + `,`).FindSubmatch(l.head)
+	last := regexp.MustCompile(`[\]}"\w]\s*,\s*` + id + `(?:,\s*` + text + `)*\}\s*$`).FindSubmatch(l.tail)
+	for _, found := range [][][]byte{first, last} {
+		if found != nil && (first == nil || last == nil) && checkID(found[1]) == "" {
+			return found[1]
+		}
 	}
 	return nil
 }
 
 // discard reads on to the end of a line that is too long.
 func (l *lineReader) discard() {
-	l.long = rawjson.IDFinder{Max: maxID}
-	l.long.Feed(l.buf[l.start:l.end])
+	l.head, l.tail = nil, nil
+	l.drop(l.buf[l.start:l.end])
 	l.buf, l.start, l.end = nil, 0, 0
 	for l.err == nil {
 		l.fill()
-		if i := bytes.IndexByte(l.buf[:l.end], '\n'); i >= 0 {
-			l.long.Feed(l.buf[:i])
-			l.start = i + 1
+		line, _, ended := bytes.Cut(l.buf[:l.end], []byte{'\n'})
+		l.drop(line)
+		if ended {
+			l.start = len(line) + 1
 			return
 		}
-		l.long.Feed(l.buf[:l.end])
 		l.start, l.end = 0, 0
 	}
 }

@@ -113,7 +113,8 @@ func TestFraming(t *testing.T) {
 		{"too long", `{"jsonrpc":"2.0","method":"x","params":{"x":"` + strings.Repeat("x", 1<<20) + `"}}`, bad},
 		{"too long, id behind", `{"method":"x","params":{"id":2,"x":"\"id\":3,` + strings.Repeat("x", 1<<20) + `"},"jsonrpc":"2.0","id":"a\"b"}`, `{"jsonrpc":"2.0","id":"a\"b","error":{"code":-32600,`},
 		{"too long, id null", `{"method":"x","id":null,"params":{"x":"` + strings.Repeat("x", 1<<20) + `"}}`, bad},
-		{"too long, two ids", `{"method":"x","id":1,"id":2,"params":{"x":"` + strings.Repeat("x", 1<<20) + `"}}`, bad},
+		{"too long, two ids", `{"method":"x","id":1,"params":{"x":"` + strings.Repeat("x", 1<<20) + `"},"id":2}`, bad},
+		{"too long, id before", `{"method":"x", "id" : -1 , "params":{"x":"\"id\":3,` + strings.Repeat("x", 1<<20) + `"}}`, `{"jsonrpc":"2.0","id":-1,"error":{"code":-32600,`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

@@ -4,7 +4,6 @@
 //	members.go    Members, Elements: walks over an object or an array; nothing is copied
 //	object.go     one member of an object, and an object with another one
 //	exact.go      Unmarshal: encoding/json, but that names of members are compared letter by letter
-//	idfinder.go   IDFinder: the id of a line that is too long to keep
 //	escape.go     AppendText: text as a JSON string
 //
 // It has no goroutines; the only lock is in the cache of exact.go.
