@@ -88,7 +88,7 @@ func BenchmarkSQLiteGrowth(b *testing.B) {
 					b.Fatal(err)
 				}
 				b.StartTimer()
-				if err := s.db.sweep.sweep(context.Background()); err != nil {
+				if err := s.db.sweep(context.Background()); err != nil {
 					b.Fatal(err)
 				}
 			}

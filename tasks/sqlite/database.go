@@ -18,12 +18,13 @@ type database struct {
 	lease *lease
 	read  *sql.DB // for reading only, several connections
 	w     *writer
-	sweep *sweeper
+
+	stopSweeper context.CancelFunc
+	sweeper     sync.WaitGroup
 
 	mu   sync.Mutex
 	live map[string]*keeping // tasks of this process that have not ended
 
-	doubted bool             // the lease was away: others may have ended tasks of this process
 	damaged map[int64]string // tasks whose damage was told, and what made them fail; "" = only some of their output cannot be read
 }
 
@@ -52,15 +53,6 @@ type extent struct {
 
 	segments int   // how many have numbers
 	last     int64 // where the last of them ends
-}
-
-// sweeper keeps the state in order: it ends the tasks of processes that are gone, deletes what has expired and,
-// when the state has grown too large, what ended first. Each process has one; what two of them do at once is
-// done once, because every step is one transaction that looks again.
-type sweeper struct {
-	db   *database
-	stop context.CancelFunc
-	done chan struct{}
 }
 
 // each calls f with every row of a query.

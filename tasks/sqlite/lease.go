@@ -92,41 +92,33 @@ func (l *lease) release() {
 
 // leaseHeld reports whether the process that took a lease lives. In doubt it does.
 func leaseHeld(dir, name string) bool {
-	if filepath.Base(name) != name {
-		return false // the name of no lease: the state is damaged
-	}
-	f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR, 0)
-	if err != nil {
-		return !errors.Is(err, fs.ErrNotExist)
-	}
-	defer f.Close()
-	// Shared, so that two who look at once do not take each other for the holder.
-	return flock(f, unix.LOCK_SH) != nil
+	return filepath.Base(name) == name && !leaseGone(filepath.Join(dir, name), func() {}) // else the name of no lease: the state is damaged
 }
 
 // dropDeadLeases removes the files of processes that are gone.
 func dropDeadLeases(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
-		f, err := os.OpenFile(filepath.Join(dir, e.Name()), os.O_RDWR, 0)
-		if err != nil {
-			continue
-		}
-		if flock(f, unix.LOCK_SH) == nil { // not exclusive: who looks at the same time would take that for its holder
-			_ = os.Remove(f.Name())
-		}
-		_ = f.Close()
+		path := filepath.Join(dir, e.Name())
+		leaseGone(path, func() { _ = os.Remove(path) })
 	}
 }
 
-func flock(f *os.File, how int) error {
-	for {
-		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
-		if !errors.Is(err, unix.EINTR) {
-			return err
-		}
+// leaseGone reports whether nobody holds a lease's file, and calls then while it is sure of that.
+func leaseGone(path string, then func()) bool {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
 	}
+	defer f.Close()
+	if flock(f, unix.LOCK_SH) != nil { // not exclusive: two who look at once would take each other for the holder
+		return false
+	}
+	then()
+	return true
 }
+
+func flock(f *os.File, how int) error { return unix.Flock(int(f.Fd()), how|unix.LOCK_NB) }
 
 // present reports whether the file still stands under its name.
 func present(f *os.File) bool {

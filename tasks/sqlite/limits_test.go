@@ -26,7 +26,8 @@ func TestSQLiteRefusedIsNotKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.sweep.close() // it would queue, too
+	d.stopSweeper() // it would queue, too
+	d.sweeper.Wait()
 	broken := errors.New("broken")
 	queue := func(write func()) {
 		d.w.mu.Lock()
@@ -151,7 +152,7 @@ func TestSQLiteLimitsItsSize(t *testing.T) {
 	for i := 0; used() <= limit-limit/8; i++ {
 		statetest.Put(t, s, statetest.Ended(statetest.Logged(fmt.Sprint("small", i), strings.Repeat("x", 128<<10)), mcp.TaskCompleted, "done"))
 	}
-	if err := s.db.sweep.sweep(t.Context()); err != nil {
+	if err := s.db.sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := used(); n > limit-limit/8 {
@@ -185,7 +186,7 @@ func TestSQLiteGivesRoomBack(t *testing.T) {
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.db.sweep.sweep(t.Context()); err != nil {
+	if err := s.db.sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	awaitNoRows(t, s.Dir())

@@ -24,7 +24,7 @@ func (k *keeping) job() job {
 		case err != nil && k.hidden.Load():
 			k.log.Unback() // the call goes on without
 		case isBusy(err) && k.log.Closed(): // it comes with the task's end
-		case isBusy(err) && k.db.w.flushLater(k.job()): // it waits in memory and, when that is full, its tool does: as for a slow disk
+		case isBusy(err) && k.db.w.flush(k.job(), false): // it waits in memory and, when that is full, its tool does: as for a slow disk
 		case err != nil:
 			k.log.Fail(err)
 		}
@@ -53,7 +53,6 @@ func (k *keeping) write(tx *transaction) error {
 		if own == 0 {
 			return tasks.ErrFenced
 		}
-		tx.bytes += int64(len(s.Data))
 		e := &k.pending
 		e.kept += s.End() - s.Start
 		e.end = s.End()

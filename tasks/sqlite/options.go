@@ -25,8 +25,7 @@ const (
 	defaultMaxState = 4 << 30
 	// busyTimeout is how long a write waits for another process: far longer than any transaction takes.
 	busyTimeout = 10 * time.Second
-	readers     = 4   // connections that read
-	rowBytes    = 512 // about what a task takes up, beside its output and its result
+	readers     = 4 // connections that read
 	// cacheKiB of pages are kept by each connection, which take half as much again. Twice as many buy nothing: what is read again is
 	// in the system's memory, too.
 	cacheKiB     = 1024

@@ -73,7 +73,6 @@ func (d *database) insert(t tasks.Task, hidden bool) (*keeping, error) {
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			t.ID, t.Owner, t.Tool, t.Status, t.StatusMessage, t.CreatedAt.UnixNano(), t.UpdatedAt.UnixNano(),
 			int64(t.TTL), expires, t.Merge, []byte(t.Variables), d.lease.name)
-		tx.bytes += rowBytes + int64(len(t.Variables))
 		if err == nil {
 			if !hidden {
 				tx.live[t.Owner]++
@@ -183,7 +182,6 @@ func (d *database) update(k *keeping, t tasks.Task) error {
 		}
 		found, err = tx.change("UPDATE task SET status = ?, message = ?, updated = ?, outcome = ?, merge = ?, keeper = ? WHERE number = ? AND keeper = ?",
 			t.Status, t.StatusMessage, t.UpdatedAt.UnixNano(), outcome, t.Merge, keeper, k.task, d.lease.name)
-		tx.bytes += int64(len(outcome))
 		if err == nil && found == 0 {
 			err = tasks.ErrFenced
 		}

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	"runnel/partials"
@@ -40,44 +41,27 @@ func (s *State) Heed(ctx context.Context) (asked, fenced []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	fenced, err = d.fenced()
-	asked, unread := d.ids(ctx, "keeper = ? AND asked = 1", d.lease.name)
-	return asked, fenced, errors.Join(err, unread)
-}
-
-// fenced returns the tasks of this process that others have ended: those look for its lease, whose file a cleaner of old files may remove.
-func (d *database) fenced() (fenced []string, err error) {
-	retaken, err := d.lease.retake()
+	retaken, lost := d.lease.retake()
 	if retaken {
 		d.o.Log.Error().Str("file", d.lease.path).Msg("somebody has removed the file that shows that this runnel is alive: making it again")
 	}
 	d.mu.Lock()
-	d.doubted = d.doubted || retaken
-	live, doubted := maps.Clone(d.live), d.doubted
+	left := maps.Clone(d.live) // what is not found below of these has another keeper, or has ended here meanwhile
 	d.mu.Unlock()
-	if err != nil || !doubted {
-		return nil, err
-	}
-	// In a transaction: recover looks for the lease in one, which has ended then.
-	err = d.w.do(job{do: func(tx *transaction) error {
-		fenced = nil
-		for id, k := range live {
-			own, err := tx.count("SELECT count(*) FROM task WHERE number = ? AND keeper = ?", k.task, d.lease.name)
-			if err != nil {
-				return err
-			}
-			if own == 0 {
-				fenced = append(fenced, id)
-			}
+	err = d.each(ctx, func(scan func(...any) error) error {
+		var id string
+		var wanted bool
+		err := scan(&id, &wanted)
+		delete(left, id)
+		if wanted {
+			asked = append(asked, id)
 		}
-		return nil
-	}})
+		return err
+	}, "SELECT id, asked FROM task WHERE keeper = ?", d.lease.name)
 	if err == nil {
-		d.mu.Lock()
-		d.doubted = false
-		d.mu.Unlock()
+		fenced = slices.Collect(maps.Keys(left))
 	}
-	return fenced, err
+	return asked, fenced, errors.Join(lost, err)
 }
 
 // A detached task changes its keeper once: from the process that stored it to the supervisor that runs it. All others

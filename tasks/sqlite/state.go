@@ -158,13 +158,16 @@ func openDatabase(o Options) (_ *database, err error) {
 	if err = db.recoverAll(context.Background()); err != nil {
 		return nil, err
 	}
-	db.sweep = startSweeper(db)
+	ctx, stop := context.WithCancel(context.Background())
+	db.stopSweeper = stop
+	db.sweeper.Go(func() { db.sweepAll(ctx) })
 	return db, nil
 }
 
 func (d *database) close() (err error) {
-	if d.sweep != nil {
-		d.sweep.close()
+	if d.stopSweeper != nil {
+		d.stopSweeper()
+		d.sweeper.Wait()
 	}
 	if d.read != nil {
 		_ = d.read.Close()

@@ -52,7 +52,8 @@ func (s *State) die() {
 	db.w.mu.Lock()
 	db.w.due, db.w.jobs, db.w.stopping = nil, nil, true
 	db.w.mu.Unlock()
-	db.sweep.close()
+	db.stopSweeper()
+	db.sweeper.Wait()
 	_ = db.w.close()
 	_ = db.read.Close()
 	_ = db.lease.file.Close()

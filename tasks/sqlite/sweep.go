@@ -16,69 +16,56 @@ const (
 	vacuumPages = 4096
 )
 
-func startSweeper(db *database) *sweeper {
-	ctx, stop := context.WithCancel(context.Background())
-	s := &sweeper{db: db, stop: stop, done: make(chan struct{})}
-	go s.run(ctx)
-	return s
-}
-
-func (s *sweeper) close() {
-	s.stop()
-	<-s.done
-}
-
-func (s *sweeper) run(ctx context.Context) {
-	defer close(s.done)
+// sweepAll keeps the state in order: it ends the tasks of processes that are gone, deletes what has expired and,
+// when the state has grown too large, what ended first. Each process has one; what two of them do at once is
+// done once, because every step is one transaction that looks again.
+func (d *database) sweepAll(ctx context.Context) {
 	for {
-		if err := s.sweep(ctx); err != nil && ctx.Err() == nil {
-			s.db.o.Log.Error().Err(err).Msg("sweeping the state")
+		if err := d.sweep(ctx); err != nil && ctx.Err() == nil {
+			d.o.Log.Error().Err(err).Msg("sweeping the state")
 		}
-		rest := time.NewTimer(sweepRest)
 		select {
-		case <-rest.C:
+		case <-time.After(sweepRest):
 		case <-ctx.Done():
-			rest.Stop()
 			return
 		}
-		rest.Reset(sweepInterval)
 		select {
-		case <-s.db.w.sweepSoon:
-		case <-rest.C:
+		case <-d.w.sweepSoon:
+		case <-time.After(sweepInterval):
 		case <-ctx.Done():
+			return
 		}
-		rest.Stop()
 	}
 }
 
-func (s *sweeper) sweep(ctx context.Context) error {
-	if err := s.db.recoverAll(ctx); err != nil {
+func (d *database) sweep(ctx context.Context) error {
+	if err := d.recoverAll(ctx); err != nil {
 		return err
 	}
-	s.db.lease.touch()
-	dropDeadLeases(filepath.Join(s.db.o.Dir, leaseDir))
-	if err := s.db.dropExpired(ctx); err != nil {
+	d.lease.touch()
+	dropDeadLeases(filepath.Join(d.o.Dir, leaseDir))
+	if err := d.dropExpired(ctx); err != nil {
 		return err
 	}
-	if err := s.evict(ctx); err != nil {
+	if err := d.evict(ctx); err != nil {
 		return err
 	}
-	return s.db.shrink(ctx)
+	return d.shrink(ctx)
 }
 
 // evict deletes the tasks that ended first until an eighth of the state is free.
-func (s *sweeper) evict(ctx context.Context) error {
+func (d *database) evict(ctx context.Context) error {
 	for {
-		used, err := s.db.used(ctx)
-		if err != nil || used <= s.db.o.MaxState-s.db.o.MaxState/8 {
+		used, err := d.used(ctx)
+		if err != nil || used <= d.o.MaxState-d.o.MaxState/8 {
 			return err
 		}
-		n, err := s.db.drop(ctx, endedFirst)
+		n, err := d.drop(ctx, endedFirst)
 		if err != nil {
 			return err
 		}
 		if n == 0 {
-			s.db.o.Log.Warn().Int64("bytes", used).Msg("the state is nearly full of tasks that have not ended")
+			d.o.Log.Warn().Int64("bytes", used).Msg("the state is nearly full of tasks that have not ended")
 			return nil
 		}
 	}

@@ -15,8 +15,6 @@ type transaction struct {
 	prepared map[string]*sql.Stmt
 	durable  bool
 	live     map[string]int // how many of an owner's tasks have not ended, as far as this transaction has counted them
-	bytes    int64          // written by all transactions so far, of output and results: about what the state has grown by
-	told     int64          // the value of bytes when the sweeper was called last
 
 	mostPages int // the limit of the state, in pages of the database
 	pages     int // when the transaction began

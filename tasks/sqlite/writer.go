@@ -28,8 +28,7 @@ type writer struct {
 	waiting  bool  // a timer of flushDelay runs, which sets now
 	stopping bool
 
-	sweepSoon  chan struct{} // capacity 1: the sweeper is wanted before its time
-	sweepBytes int64         // it is when so much has been written
+	sweepSoon chan struct{} // capacity 1: the sweeper is wanted before its time
 
 	// Owned by the goroutine.
 	tx       *transaction
@@ -49,9 +48,6 @@ type job struct {
 const (
 	// flushDelay is how long output waits for more of it before it is written: a batch costs as much as a line.
 	flushDelay = 100 * time.Millisecond
-	// sweepShare is the part of a state's size, a sixteenth, that a process writes before the sweeper looks again: half of what the
-	// sweeper keeps free, so that there is room until it is done.
-	sweepShare = 16
 	// politeTime is how long a transaction goes on before it lets other goroutines run: many rows take ten milliseconds. Not after
 	// each row, because other processes wait for its end.
 	politeTime = 500 * time.Microsecond
@@ -66,7 +62,7 @@ func openWriter(file string, o Options) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{o: o, db: db, wake: make(chan struct{}, 1), done: make(chan struct{}), sweepSoon: make(chan struct{}, 1), sweepBytes: o.MaxState / sweepShare}
+	w := &writer{o: o, db: db, wake: make(chan struct{}, 1), done: make(chan struct{}), sweepSoon: make(chan struct{}, 1)}
 	ctx := context.Background()
 	c, err := db.Conn(ctx)
 	if err != nil {
@@ -98,10 +94,14 @@ func (w *writer) do(j job) error {
 	return <-answer
 }
 
-// flush lets a log's output be written: now, or when flushDelay has gathered more of it. It does not block.
-func (w *writer) flush(output job, now bool) {
+// flush lets a log's output be written: now, or when flushDelay has gathered more of it. It does not block. It reports false if the
+// writer ends, and takes nothing more.
+func (w *writer) flush(output job, now bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.stopping {
+		return false
+	}
 	w.due = append(w.due, output)
 	switch {
 	case now:
@@ -116,17 +116,7 @@ func (w *writer) flush(output job, now bool) {
 			w.poke()
 		})
 	}
-}
-
-// flushLater is flush for output that could not be written just now. It reports false if the writer ends, and can try no more.
-func (w *writer) flushLater(output job) bool {
-	w.mu.Lock()
-	stopping := w.stopping
-	w.mu.Unlock()
-	if !stopping {
-		w.flush(output, false)
-	}
-	return !stopping
+	return true
 }
 
 func (w *writer) poke() {
@@ -282,10 +272,6 @@ func (w *writer) commit(jobs []job) (err error) {
 		case err != nil && j.undone != nil:
 			j.undone()
 		}
-	}
-	if w.tx.bytes >= w.tx.told+w.sweepBytes {
-		w.tx.told = w.tx.bytes
-		w.callSweeper()
 	}
 	return err
 }
