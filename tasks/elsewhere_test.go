@@ -134,7 +134,7 @@ func (s *slowAsk) Head(ctx context.Context, owner, id string) (tasks.Task, error
 // Who runs a task has all of its time to cancel it from when it could know of that.
 func TestAskTimeoutBeginsWhenAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := statetest.NewRunner(t, tasks.Options{State: &slowAsk{task: statetest.Logged("a")}, AskTimeout: 10 * time.Second})
+		r := statetest.NewRunner(t, tasks.Options{State: &slowAsk{task: statetest.Working("a")}, AskTimeout: 10 * time.Second})
 		if task, err := r.Cancel(t.Context(), "a"); err != nil || task.Status != mcp.TaskCancelled {
 			t.Errorf("%s, %v", task.Status, err)
 		}
@@ -452,7 +452,7 @@ func (s *blind) Watch(context.Context, *tasks.Task) error { return errors.New("n
 func TestLooksThatFailAreToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log counted
-		r := tasks.NewRunner(tasks.Options{State: &blind{task: statetest.Logged("elsewhere")}, Log: zerolog.New(&log).Level(zerolog.WarnLevel)})
+		r := tasks.NewRunner(tasks.Options{State: &blind{task: statetest.Working("elsewhere")}, Log: zerolog.New(&log).Level(zerolog.WarnLevel)})
 		statetest.Start(t, r, statetest.UntilDone).Delivered()
 		if _, _, err := r.Follow(t.Context(), "elsewhere"); err != nil {
 			t.Fatal(err)

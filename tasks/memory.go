@@ -206,11 +206,8 @@ func compact(list []*inMemory) []*inMemory {
 // weight is what an ended task costs in memory, in bytes.
 func weight(t *Task) int64 {
 	const record = 512
-	n := int64(record)
-	if t.Log != nil {
-		n += t.Log.Held()
-	}
-	if t.Outcome != nil && t.Outcome.Result != nil {
+	n := record + t.Log.Held()
+	if t.Outcome.Result != nil {
 		n += int64(t.Outcome.Result.Size())
 	}
 	return n + int64(len(t.Variables))

@@ -22,7 +22,7 @@ func TestMemory(t *testing.T) {
 func TestMemoryHidesWhatHasExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := tasks.NewMemory()
-		short := statetest.Ended(statetest.Logged("short"), mcp.TaskCompleted, "done")
+		short := statetest.Ended(statetest.Working("short"), mcp.TaskCompleted, "done")
 		short.TTL = time.Minute
 		statetest.Put(t, m, statetest.Working("mine"), short)
 		if _, err := m.Get(context.Background(), "local", "short"); err != nil {

@@ -14,7 +14,7 @@ import (
 func BenchmarkStoredPage(b *testing.B) {
 	s := sqlite.New(sqlite.Options{Dir: b.TempDir()})
 	defer func() { _ = s.Close() }()
-	t := statetest.Logged("long")
+	t := statetest.Working("long")
 	if err := s.Put(b.Context(), t); err != nil {
 		b.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func TestSQLiteOfOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "state")
 			s := openStore(t, Options{Dir: dir})
-			statetest.Put(t, s, statetest.Ended(statetest.Logged("a"), mcp.TaskCompleted, "fine"))
+			statetest.Put(t, s, statetest.Ended(statetest.Working("a"), mcp.TaskCompleted, "fine"))
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}

@@ -26,7 +26,7 @@ func BenchmarkSQLiteTasks(b *testing.B) {
 	for range together {
 		wg.Go(func() {
 			for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
-				t := statetest.Logged(tasks.NewID(time.Now())) // the ids decide how many pages a commit writes
+				t := statetest.Working(tasks.NewID(time.Now())) // the ids decide how many pages a commit writes
 				if err := s.Put(context.Background(), t); err != nil {
 					b.Error(err)
 				}
@@ -48,7 +48,7 @@ func BenchmarkSQLiteGrowth(b *testing.B) {
 		for part := range 64 {
 			wg.Go(func() {
 				for i := part; i < stored; i += 64 {
-					t := statetest.Ended(statetest.Logged(fmt.Sprint("old", i)), mcp.TaskCompleted, "hello")
+					t := statetest.Ended(statetest.Working(fmt.Sprint("old", i)), mcp.TaskCompleted, "hello")
 					t.Log.Close()
 					if err := s.Put(context.Background(), t); err != nil {
 						b.Error(err)
@@ -80,7 +80,7 @@ func BenchmarkSQLiteGrowth(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				i++
-				t := statetest.Logged(fmt.Sprintf("new%d-%d", b.N, i))
+				t := statetest.Working(fmt.Sprintf("new%d-%d", b.N, i))
 				t.TTL, t.CreatedAt = time.Second, time.Now().Add(-time.Minute)
 				t = statetest.Ended(t, mcp.TaskCompleted, "hello")
 				t.Log.Close()
@@ -99,7 +99,7 @@ func BenchmarkSQLiteGrowth(b *testing.B) {
 // Does a chunk cost the same however long the log is? A stretch is 64 KiB; the log goes to 1 GB.
 func BenchmarkSQLiteLog(b *testing.B) {
 	s := openStore(b, Options{Dir: b.TempDir(), MaxState: 4 << 30})
-	t := statetest.Logged("long")
+	t := statetest.Working("long")
 	if err := s.Put(context.Background(), t); err != nil {
 		b.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func BenchmarkSQLiteHead(b *testing.B) {
 	s := openStore(b, Options{Dir: b.TempDir()})
 	for _, kib := range []int{1, 64, 512} {
 		id := fmt.Sprint("result", kib)
-		statetest.Put(b, s, statetest.Ended(statetest.Logged(id), mcp.TaskCompleted, strings.Repeat("x", kib<<10)))
+		statetest.Put(b, s, statetest.Ended(statetest.Working(id), mcp.TaskCompleted, strings.Repeat("x", kib<<10)))
 		for name, read := range map[string]func(context.Context, string, string) (tasks.Task, error){"head": s.Head, "get": s.Get} {
 			b.Run(fmt.Sprintf("%s/%dKiB", name, kib), func(b *testing.B) {
 				for b.Loop() {

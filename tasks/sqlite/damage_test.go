@@ -54,8 +54,8 @@ func TestSQLiteDamagedRows(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			s := openStore(t, Options{})
-			whole := statetest.Logged("whole", "all of it\n")
-			hurt := statetest.Logged("hurt", "text\n")
+			whole := statetest.Working("whole", "all of it\n")
+			hurt := statetest.Working("hurt", "text\n")
 			if err := hurt.Log.Append(ctx, partials.Chunk{Kind: partials.Item, Data: []byte(`{"type":"image"}`)}); err != nil {
 				t.Fatal(err)
 			}

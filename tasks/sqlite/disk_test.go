@@ -77,15 +77,15 @@ func TestSQLiteOnAFullDisk(t *testing.T) {
 	defer s.Close()
 	result := strings.Repeat("x", 32<<10)
 	for i := range stored {
-		task := statetest.Logged(fmt.Sprint("old", i))
+		task := statetest.Working(fmt.Sprint("old", i))
 		task.Owner = fmt.Sprint("owner", i%2)
 		statetest.Put(t, s, statetest.Ended(task, mcp.TaskCompleted, result))
 	}
-	running := statetest.Logged("running")
+	running := statetest.Working("running")
 	statetest.Put(t, s, running)
 	file := fill(t, dir)
 	for i := range 20 {
-		task := statetest.Ended(statetest.Logged(fmt.Sprint("new", i)), mcp.TaskCompleted, strings.Repeat("y", 1<<20))
+		task := statetest.Ended(statetest.Working(fmt.Sprint("new", i)), mcp.TaskCompleted, strings.Repeat("y", 1<<20))
 		if err := s.Put(t.Context(), task); err == nil || !strings.Contains(err.Error(), "free some of the disk") {
 			t.Errorf("a task on a full disk: %v", err)
 		}
@@ -107,7 +107,7 @@ func TestSQLiteOnAFullDisk(t *testing.T) {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	statetest.Put(t, s, statetest.Logged("later"), statetest.Ended(running, mcp.TaskCompleted, result))
+	statetest.Put(t, s, statetest.Working("later"), statetest.Ended(running, mcp.TaskCompleted, result))
 }
 
 // late is a state whose disk is full when the last output of a task is written, and not when its end is.

@@ -19,7 +19,7 @@
 //
 // Where things stand:
 //
-//	a write for a task that others have ended is refused   database.update, database.reveal (put.go), keeping.write (log.go): tasks.ErrFenced
+//	a write for a task that others have ended is refused   database.update (put.go), keeping.write (log.go): tasks.ErrFenced
 //	a process looks whether others have ended its tasks    State.Heed (shared.go)
 //	the tasks of a process that is gone are ended          database.recover (recover.go)
 //	a process counts as gone                               database.gone (recover.go), leaseHeld (lease.go)

@@ -21,7 +21,7 @@ import (
 // A job that is done again, since one beside it failed, is refused only if it is refused then.
 func TestSQLiteRefusedIsNotKept(t *testing.T) {
 	s := openStore(t, Options{})
-	statetest.Put(t, s, statetest.Logged("task"))
+	statetest.Put(t, s, statetest.Working("task"))
 	d, err := s.open()
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestSQLiteRefusedIsNotKept(t *testing.T) {
 // Of a long log head and tail are kept.
 func TestSQLiteLimitsLogs(t *testing.T) {
 	s := openStore(t, Options{})
-	task := statetest.Logged("task")
+	task := statetest.Working("task")
 	task.Log.SetLimit(1 << 20)
 	statetest.Put(t, s, task)
 	var want bytes.Buffer
@@ -114,11 +114,11 @@ func TestSQLiteLimitsLogs(t *testing.T) {
 func TestSQLiteLimitsItsSize(t *testing.T) {
 	const limit = 8 << 20
 	s := openStore(t, Options{MaxState: limit})
-	running := statetest.Logged("running", "still here")
+	running := statetest.Working("running", "still here")
 	statetest.Put(t, s, running)
 	line := []byte(strings.Repeat("x", 1023) + "\n")
 	for i := range 40 {
-		task := statetest.Logged(fmt.Sprint("ended", i))
+		task := statetest.Working(fmt.Sprint("ended", i))
 		statetest.Put(t, s, task)
 		for range 1 << 10 {
 			if err := task.Log.Append(t.Context(), partials.Chunk{Data: line}); err != nil {
@@ -150,7 +150,7 @@ func TestSQLiteLimitsItsSize(t *testing.T) {
 		return used
 	}
 	for i := 0; used() <= limit-limit/8; i++ {
-		statetest.Put(t, s, statetest.Ended(statetest.Logged(fmt.Sprint("small", i), strings.Repeat("x", 128<<10)), mcp.TaskCompleted, "done"))
+		statetest.Put(t, s, statetest.Ended(statetest.Working(fmt.Sprint("small", i), strings.Repeat("x", 128<<10)), mcp.TaskCompleted, "done"))
 	}
 	if err := s.db.sweep(t.Context()); err != nil {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func TestSQLiteLimitsItsSize(t *testing.T) {
 // A task with more output than one transaction deletes goes whole, and its room is given back to the file system.
 func TestSQLiteGivesRoomBack(t *testing.T) {
 	s := openStore(t, Options{})
-	task := statetest.Logged("task")
+	task := statetest.Working("task")
 	statetest.Put(t, s, task)
 	line := []byte(strings.Repeat("x", 64<<10-1) + "\n")
 	for range sliceRows + sliceRows/4 {

@@ -33,9 +33,6 @@ func (k *keeping) job() job {
 
 // write stores what the log has and the state has not.
 func (k *keeping) write(tx *transaction) error {
-	if k.log == nil {
-		return nil
-	}
 	limit, size := k.log.Limit(), int64(stretchBytes)
 	if limit > 0 {
 		size = max(min(size, limit/16), 1) // head and tail are kept in whole stretches
@@ -68,9 +65,6 @@ func (k *keeping) write(tx *transaction) error {
 
 // number stores the numbers that were given to segments.
 func (k *keeping) number(tx *transaction) error {
-	if k.segments == nil {
-		return nil
-	}
 	e := &k.pending
 	if k.numbers {
 		k.segments.Number(e.end)
@@ -113,16 +107,12 @@ func (k *keeping) cut(tx *transaction, limit int64) error {
 
 func (k *keeping) committed() {
 	k.written = k.pending
-	if k.log != nil {
-		k.log.MarkSaved()
-	}
+	k.log.MarkSaved()
 }
 
 func (k *keeping) undone() {
 	k.pending = k.written
-	if k.log != nil {
-		k.log.Retry()
-	}
+	k.log.Retry()
 }
 
 // Load implements partials.Backing.

@@ -21,18 +21,18 @@ func (s *State) Put(_ context.Context, t tasks.Task) error {
 	d.mu.Lock()
 	k := d.live[t.ID]
 	d.mu.Unlock()
-	if k != nil && k.hidden.Load() {
-		if err := d.reveal(k, t); err != nil || !t.Status.Terminal() {
-			return err
-		}
-	}
-	if k == nil {
-		working := t
+	if k == nil || k.hidden.Load() {
+		first := t
 		if t.Status.Terminal() {
 			// A task whose first state is its last: its log must be there before its end can be seen.
-			working.Status, working.Outcome = mcp.TaskWorking, nil
+			first.Status, first.Outcome = mcp.TaskWorking, nil
 		}
-		if k, err = d.insert(working, false); err != nil || !t.Status.Terminal() {
+		if k == nil {
+			k, err = d.insert(first, false)
+		} else {
+			err = d.update(k, first)
+		}
+		if err != nil || !t.Status.Terminal() {
 			return err
 		}
 	}
@@ -49,7 +49,7 @@ func (s *State) Hide(t tasks.Task) error {
 }
 
 // A hidden task is a row of a run that has no handle (Run.spill): it stands in the state, with its output, before any client knows its
-// id. It gets a handle (reveal) or is deleted when the run ends; of a process that died, recover leaves it to the sweeper.
+// id. It gets a handle (update) or is deleted when the run ends; of a process that died, recover leaves it to the sweeper.
 
 // hiddenExpires is when a hidden row expires: no reader asks for what has, and the sweeper lets it be while it has a keeper.
 const hiddenExpires = -1
@@ -90,9 +90,7 @@ func (d *database) insert(t tasks.Task, hidden bool) (*keeping, error) {
 	d.mu.Lock()
 	d.live[t.ID] = k
 	d.mu.Unlock()
-	if t.Log != nil {
-		t.Log.Back(k)
-	}
+	t.Log.Back(k)
 	return k, nil
 }
 
@@ -129,70 +127,58 @@ func (d *database) admit(tx *transaction, t *tasks.Task) (refused, err error) {
 	return nil, nil
 }
 
-// reveal makes a hidden task one like any other.
-func (d *database) reveal(k *keeping, t tasks.Task) error {
-	var refused error
-	err := d.w.do(job{durable: true, do: func(tx *transaction) (err error) {
-		if refused, err = d.admit(tx, &t); err != nil || refused != nil {
-			return err
-		}
-		own, err := tx.change("UPDATE task SET status = ?, message = ?, updated = ?, expires = ?, merge = ?, variables = ? WHERE number = ? AND keeper = ?",
-			t.Status, t.StatusMessage, t.UpdatedAt.UnixNano(), expires(&t), t.Merge, []byte(t.Variables), k.task, d.lease.name)
-		if err == nil && own == 0 {
-			err = tasks.ErrFenced
-		}
-		if err == nil {
-			tx.live[t.Owner]++
-		}
-		return err
-	}, committed: func() {
-		if refused == nil {
-			k.hidden.Store(false) // here, where it is known what a write that fails means
-		}
-	}})
-	if err == nil {
-		err = refused
-	}
-	if err != nil {
-		return err
-	}
-	if !k.log.Backed() { // it could not be written once
-		k.log.Back(k)
-	}
-	return nil
-}
-
-// update stores a later state. All that the log holds is stored with a terminal one, in the same transaction.
+// update stores a later state. All that the log holds is stored with a terminal one, in the same transaction. A hidden task is one like
+// any other from then on.
 func (d *database) update(k *keeping, t tasks.Task) error {
 	outcome, err := encodeOutcome(&t)
 	if err != nil {
 		return err
 	}
+	hidden := k.hidden.Load()
 	keeper := sql.NullString{String: d.lease.name, Valid: !t.Status.Terminal()}
-	var found int64
-	store := job{durable: true, do: func(tx *transaction) (err error) {
+	var refused error
+	err = d.w.do(job{durable: true, do: func(tx *transaction) (err error) {
+		if hidden {
+			if refused, err = d.admit(tx, &t); err != nil || refused != nil {
+				return err
+			}
+		}
 		k.numbers = k.numbers || t.Merge
 		if t.Status.Terminal() || t.Merge { // Run.Merge may come when some has been stored
 			if err := k.write(tx); err != nil {
 				return err
 			}
 		}
-		if t.Status == mcp.TaskCompleted && k.log != nil && k.log.Failed() != nil { // perhaps a moment ago, in this transaction's first try
+		if t.Status == mcp.TaskCompleted && k.log.Failed() != nil { // perhaps a moment ago, in this transaction's first try
 			return k.log.Failed()
 		}
-		found, err = tx.change("UPDATE task SET status = ?, message = ?, updated = ?, outcome = ?, merge = ?, keeper = ? WHERE number = ? AND keeper = ?",
-			t.Status, t.StatusMessage, t.UpdatedAt.UnixNano(), outcome, t.Merge, keeper, k.task, d.lease.name)
+		found, err := tx.change(`UPDATE task SET status = ?, message = ?, updated = ?, outcome = ?, merge = ?, keeper = ?,
+			variables = iif(expires < 0, ?, variables), expires = iif(expires < 0, ?, expires) WHERE number = ? AND keeper = ?`,
+			t.Status, t.StatusMessage, t.UpdatedAt.UnixNano(), outcome, t.Merge, keeper,
+			[]byte(t.Variables), expires(&t), k.task, d.lease.name)
 		if err == nil && found == 0 {
 			err = tasks.ErrFenced
 		}
-		if _, counted := tx.live[t.Owner]; counted && t.Status.Terminal() {
+		if hidden {
+			tx.live[t.Owner]++
+		} else if _, counted := tx.live[t.Owner]; counted && t.Status.Terminal() {
 			tx.live[t.Owner] -= int(found)
 		}
 		return err
-	}, committed: k.committed, undone: k.undone}
-	err = d.w.do(store)
+	}, committed: func() {
+		k.committed()
+		if refused == nil {
+			k.hidden.Store(false) // here, where it is known what a write that fails means
+		}
+	}, undone: k.undone})
+	if err == nil {
+		err = refused
+	}
 	if t.Status.Terminal() && (err == nil || errors.Is(err, tasks.ErrFenced)) {
 		d.forget(t.ID)
+	}
+	if hidden && err == nil && !k.log.Backed() { // it could not be written once
+		k.log.Back(k)
 	}
 	return err
 }
@@ -227,7 +213,7 @@ func (s *State) Delete(_ context.Context, owner, id string) error {
 	k := d.live[id]
 	delete(d.live, id)
 	d.mu.Unlock()
-	if k != nil && k.log != nil {
+	if k != nil {
 		k.log.Unback() // nothing more of it is written
 	}
 	// Deleting a long log takes a while: that is the sweeper's work.

@@ -17,8 +17,8 @@ import (
 func TestSQLiteRecovers(t *testing.T) {
 	dir := t.TempDir()
 	gone, live := openStore(t, Options{Dir: dir}), openStore(t, Options{Dir: dir})
-	lost, kept := statetest.Logged("lost", "what it wrote\n"), statetest.Logged("kept", "x")
-	statetest.Put(t, gone, lost, statetest.Ended(statetest.Logged("ended"), mcp.TaskCompleted, "whole result"))
+	lost, kept := statetest.Working("lost", "what it wrote\n"), statetest.Working("kept", "x")
+	statetest.Put(t, gone, lost, statetest.Ended(statetest.Working("ended"), mcp.TaskCompleted, "whole result"))
 	statetest.Put(t, live, kept)
 	statetest.Eventually(t, func() bool { return statetest.Get(t, live, "lost").Log.Size() > 0 })
 	gone.die()
@@ -66,7 +66,7 @@ func TestSQLiteRecovers(t *testing.T) {
 	}
 	// Who lists them sees it, too.
 	other := openStore(t, Options{Dir: dir})
-	statetest.Put(t, other, statetest.Logged("listed"))
+	statetest.Put(t, other, statetest.Working("listed"))
 	other.die()
 	list, _, err := live.List(t.Context(), "local", "", 10)
 	if i := slices.IndexFunc(list, func(t tasks.Task) bool { return t.ID == "listed" }); err != nil || i < 0 || list[i].Status != mcp.TaskFailed {
@@ -74,7 +74,7 @@ func TestSQLiteRecovers(t *testing.T) {
 	}
 	// The other side of it: an end that comes after others have ended the task is no end.
 	stale := openStore(t, Options{Dir: dir})
-	late := statetest.Logged("late")
+	late := statetest.Working("late")
 	statetest.Put(t, stale, late)
 	stale.db.lease.release()
 	if task := statetest.Get(t, live, "late"); task.Status != mcp.TaskFailed {

@@ -110,10 +110,8 @@ func encodeOutcome(t *tasks.Task) ([]byte, error) {
 		return nil, nil
 	}
 	s := storedOutcome{Result: t.Outcome.Result, Error: t.Outcome.Err}
-	if t.Segments != nil {
-		if ending := t.Segments.Ending(); ending != nil {
-			s.IsError, s.Rest = ending.IsError, ending.Rest
-		}
+	if ending := t.Segments.Ending(); ending != nil {
+		s.IsError, s.Rest = ending.IsError, ending.Rest
 	}
 	encoded, err := json.Marshal(s)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // Numbers that were stored since the end of the log was looked up are read with the next look, all of them.
 func TestNumbersAreReadInWholeRows(t *testing.T) {
 	s := openStore(t, Options{})
-	task := statetest.Logged("a")
+	task := statetest.Working("a")
 	statetest.Put(t, s, task)
 	k := s.db.live["a"]
 	for range 3 {
@@ -114,7 +114,7 @@ func TestOpenWaitsForNoWriter(t *testing.T) {
 // Who waits for a process that was stopped in a transaction is not told that one after the other. Output, which nobody asks for yet, waits.
 func TestBusyIsToldToAll(t *testing.T) {
 	s := openStore(t, Options{})
-	writes := statetest.Logged("writes")
+	writes := statetest.Working("writes")
 	statetest.Put(t, s, writes)
 	impatient(t, s)
 	letGo := hold(t, s.Dir())

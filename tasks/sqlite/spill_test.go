@@ -143,7 +143,7 @@ func TestSpilledWithoutHandle(t *testing.T) {
 // Where the state could not keep the output for a while, a task goes on behind what was stored.
 func TestRevealedBehindWhatIsStored(t *testing.T) {
 	s := openStore(t, Options{})
-	task := statetest.Logged("a")
+	task := statetest.Working("a")
 	if err := s.Hide(task); err != nil {
 		t.Fatal(err)
 	}

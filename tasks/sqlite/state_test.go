@@ -67,7 +67,7 @@ func TestState(t *testing.T) {
 func TestSQLiteKeepsAll(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a state % with ? odd # name")
 	s := openStore(t, Options{Dir: dir})
-	done, failed := statetest.Logged("done", "one\n", "two\n"), statetest.Logged("failed")
+	done, failed := statetest.Working("done", "one\n", "two\n"), statetest.Working("failed")
 	statetest.Put(t, s, done, failed)
 	if err := done.Log.Append(t.Context(), partials.Chunk{Kind: partials.Item, Data: []byte(`{"type":"image"}`)}); err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestSQLiteKeepsAll(t *testing.T) {
 	failed.Merge = true
 	failed = statetest.Ended(failed, mcp.TaskFailed, "")
 	failed.Outcome = &tasks.Outcome{Err: rpc.Errorf(-32602, "no such thing")}
-	statetest.Put(t, s, done, failed, statetest.Ended(statetest.Logged("at once", "x"), mcp.TaskCompleted, "at once"))
+	statetest.Put(t, s, done, failed, statetest.Ended(statetest.Working("at once", "x"), mcp.TaskCompleted, "at once"))
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestSQLiteNumbersWhatItStores(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := openStore(t, Options{Dir: dir})
-			task := statetest.Logged("t")
+			task := statetest.Working("t")
 			task.Merge = early
 			statetest.Put(t, s, task)
 			var want strings.Builder
@@ -201,7 +201,7 @@ func TestSQLiteOpensLate(t *testing.T) {
 // A reader that fell behind reads from the store, and slows nobody.
 func TestSQLiteReadersBehind(t *testing.T) {
 	s := openStore(t, Options{})
-	task := statetest.Logged("task")
+	task := statetest.Working("task")
 	statetest.Put(t, s, task)
 	slow := task.Log.NewReader(0)
 	defer slow.Close()

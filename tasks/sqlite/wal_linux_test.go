@@ -16,7 +16,7 @@ import (
 func TestSQLiteWaitsForWhoEmptiesTheWAL(t *testing.T) {
 	const maxState = 64 << 20
 	s := openStore(t, Options{MaxState: maxState})
-	statetest.Put(t, s, statetest.Logged("a"))
+	statetest.Put(t, s, statetest.Working("a"))
 	file := filepath.Join(s.Dir(), databaseFile)
 	other, err := sql.Open("sqlite", dsn(file, "wal_autocheckpoint(0)"))
 	if err != nil {
@@ -36,7 +36,7 @@ func TestSQLiteWaitsForWhoEmptiesTheWAL(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.AfterFunc(200*time.Millisecond, func() { shm.Close() })
-	statetest.Put(t, s, statetest.Logged("b"))
+	statetest.Put(t, s, statetest.Working("b"))
 	if info, err := os.Stat(file + "-wal"); err != nil || info.Size() > longestWAL(maxState) {
 		t.Errorf("the write-ahead log: %d bytes, %v", info.Size(), err)
 	}

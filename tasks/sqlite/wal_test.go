@@ -21,7 +21,7 @@ func TestSQLiteWithAStoppedReader(t *testing.T) {
 	const maxState = 64 << 20
 	s := openStore(t, Options{MaxState: maxState})
 	r := statetest.NewRunner(t, tasks.Options{State: s})
-	statetest.Put(t, s, statetest.Logged("a"), statetest.Logged("b"))
+	statetest.Put(t, s, statetest.Working("a"), statetest.Working("b"))
 	file := filepath.Join(s.Dir(), databaseFile)
 	reader, err := sql.Open("sqlite", dsn(file, "query_only(1)"))
 	if err != nil {
@@ -46,7 +46,7 @@ func TestSQLiteWithAStoppedReader(t *testing.T) {
 	})
 	flood.Delivered()
 	refused := func() bool {
-		err := s.Put(t.Context(), statetest.Logged(tasks.NewID(s.o.Now())))
+		err := s.Put(t.Context(), statetest.Working(tasks.NewID(s.o.Now())))
 		if err != nil && (!strings.Contains(err.Error(), "kill -CONT") || !strings.Contains(err.Error(), file+"-wal")) {
 			t.Errorf("refused: %v", err)
 		}
@@ -78,5 +78,5 @@ func TestSQLiteWithAStoppedReader(t *testing.T) {
 	if task := statetest.Get(t, s, flood.ID()); task.Status != mcp.TaskCompleted || statetest.ReadAll(t, task.Log) != string(bytes.Repeat(line, lines)) {
 		t.Errorf("it is %s, with %d bytes: %s", task.Status, task.Log.Size(), task.StatusMessage)
 	}
-	statetest.Put(t, s, statetest.Logged("c"))
+	statetest.Put(t, s, statetest.Working("c"))
 }

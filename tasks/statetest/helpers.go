@@ -16,15 +16,9 @@ import (
 // owner is whose tasks those of this package are.
 const owner = "local"
 
-// Working is a task that works, without a log.
-func Working(id string) tasks.Task {
-	return tasks.Task{ID: id, Owner: owner, Status: mcp.TaskWorking, CreatedAt: time.Now(), TTL: time.Hour}
-}
-
-// Logged is a task that works, with a log and some output.
-func Logged(id string, output ...string) tasks.Task {
-	t := Working(id)
-	t.Log = partials.NewLog(nil)
+// Working is a task that works, with some output.
+func Working(id string, output ...string) tasks.Task {
+	t := tasks.Task{ID: id, Owner: owner, Status: mcp.TaskWorking, CreatedAt: time.Now(), TTL: time.Hour, Log: partials.NewLog(nil)}
 	t.Segments = partials.NewSegments(t.Log)
 	for _, line := range output {
 		if err := t.Log.Append(context.Background(), partials.Chunk{Data: []byte(line)}); err != nil {
@@ -34,7 +28,7 @@ func Logged(id string, output ...string) tasks.Task {
 	return t
 }
 
-// Ended is a task of Logged when it has ended, with a text as its result.
+// Ended is a task of Working when it has ended, with a text as its result.
 func Ended(t tasks.Task, status mcp.TaskStatus, text string) tasks.Task {
 	t.Log.Close()
 	t.Status, t.StatusMessage = status, "message of "+t.ID

@@ -62,7 +62,7 @@ func pages(t *testing.T, s tasks.State) {
 
 // A task that is somebody else's, expired or unknown is not found.
 func hides(t *testing.T, s tasks.State) {
-	old := Ended(Logged("old"), mcp.TaskCompleted, "done")
+	old := Ended(Working("old"), mcp.TaskCompleted, "done")
 	old.CreatedAt = time.Now().Add(-time.Hour)
 	Put(t, s, Working("mine"), old)
 	for _, c := range []struct{ owner, id string }{{"other", "mine"}, {"local", "old"}, {"local", "unknown"}} {
@@ -77,7 +77,7 @@ func hides(t *testing.T, s tasks.State) {
 
 // A task is deleted for its owner, and for nobody else.
 func deletes(t *testing.T, s tasks.State) {
-	Put(t, s, Ended(Logged("a"), mcp.TaskCompleted, "done"))
+	Put(t, s, Ended(Working("a"), mcp.TaskCompleted, "done"))
 	if err := s.Delete(t.Context(), "other", "a"); err != nil {
 		t.Error(err)
 	}
@@ -92,7 +92,7 @@ func deletes(t *testing.T, s tasks.State) {
 
 // Variables are merged while the task works, and no later state that is put takes them back.
 func variables(t *testing.T, s tasks.State) {
-	task := Logged("a")
+	task := Working("a")
 	Put(t, s, task)
 	for _, c := range []struct{ patch, want string }{
 		{`{"a":1,"b":2}`, `{"a":1,"b":2}`},
@@ -120,7 +120,7 @@ func variables(t *testing.T, s tasks.State) {
 
 // The head of a task is what Get says of it, with its log.
 func head(t *testing.T, s tasks.State) {
-	Put(t, s, Ended(Logged("a", "line\n"), mcp.TaskFailed, "done"))
+	Put(t, s, Ended(Working("a", "line\n"), mcp.TaskFailed, "done"))
 	whole := Get(t, s, "a")
 	h, err := s.Head(t.Context(), owner, "a")
 	if err != nil || h.Status != whole.Status || h.StatusMessage != whole.StatusMessage || !h.UpdatedAt.Equal(whole.UpdatedAt) || h.TTL != whole.TTL {
@@ -136,7 +136,7 @@ func head(t *testing.T, s tasks.State) {
 
 // Asking is not an error, whatever has become of the task; Heed ends with its context.
 func asks(t *testing.T, s tasks.State) {
-	Put(t, s, Ended(Logged("a"), mcp.TaskCompleted, "done"))
+	Put(t, s, Ended(Working("a"), mcp.TaskCompleted, "done"))
 	for _, id := range []string{"a", "unknown"} {
 		if err := s.Ask(t.Context(), owner, id); err != nil {
 			t.Errorf("%s: %v", id, err)
