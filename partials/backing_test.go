@@ -470,7 +470,7 @@ func TestDamagedStretchIsAnError(t *testing.T) {
 
 // Numbers are not taken for output that cannot be: who asks for it would look for it for ever.
 func TestDamagedTailGivesNoNumbers(t *testing.T) {
-	s := RestoreSegments(Followed(&shelf{}, 0), nil, nil)
+	s := RestoreSegments(followed(&shelf{}, 0), nil, nil)
 	s.Follow()
 	if err := s.Grow(4, []Extent{{Marks: []byte{5 << 4}, Data: []byte("data")}}, []int64{4}); err == nil {
 		t.Error("no error")
@@ -506,7 +506,7 @@ func TestBackingComesBack(t *testing.T) {
 
 func TestFollowedLogGrows(t *testing.T) {
 	s := &shelf{}
-	l := Followed(s, 0)
+	l := followed(s, 0)
 	r := l.NewReader(0)
 	defer r.Close()
 	s.kept = append(s.kept, Extent{Marks: []byte{4 << 4}, Data: []byte("more")})
@@ -531,7 +531,7 @@ func TestFollowedLogGrows(t *testing.T) {
 // A followed log takes the end of what is new into memory, if it has no gap there; all else is read from the backing.
 func TestFollowedLogHasATail(t *testing.T) {
 	s := &shelf{}
-	l := Followed(s, 0)
+	l := followed(s, 0)
 	grow := func(kept bool, texts ...string) {
 		t.Helper()
 		end, tail := l.Size(), []Extent(nil)
@@ -605,4 +605,11 @@ func TestPagesKeepTheirLimit(t *testing.T) {
 	if page := s.After(1, 100); page.Count != 1 {
 		t.Errorf("a segment that is longer than a page: %d segments", page.Count)
 	}
+}
+
+// followed is a log that somebody else writes.
+func followed(b Backing, end int64) *Log {
+	l := Stored(b, end)
+	l.Follow()
+	return l
 }

@@ -8,18 +8,12 @@ func Stored(b Backing, end int64) *Log {
 	return l
 }
 
-// Followed makes a log of what a backing keeps while somebody else writes it. Grow says how far it has come.
-func Followed(b Backing, end int64) *Log {
-	l := Stored(b, end)
-	l.closed, l.followed, l.retain = false, true, backedRetain
-	return l
-}
-
-// Follow makes a log that has a backing and no output yet one that somebody else writes. Grow says how far it has come.
+// Follow makes a log that has a backing one that somebody else writes: what a backing keeps (Stored), or one without output yet. Grow
+// says how far it has come.
 func (l *Log) Follow() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.followed = true
+	l.closed, l.followed, l.retain = false, true, min(l.retain, backedRetain)
 }
 
 // Grow moves the end of a followed log; Close ends it as it ends any other. tail are the last extents before the new end, for

@@ -37,7 +37,7 @@ func (r *Run) Detach(ctx context.Context, start func() error) error {
 	}
 	if taken {
 		r.log.Follow()
-		r.Segments().Follow()
+		r.segments.Follow()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

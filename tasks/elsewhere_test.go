@@ -107,8 +107,6 @@ func (s *slowAsk) Ask(context.Context, string, string) error {
 	return nil
 }
 
-func (s *slowAsk) Follow(context.Context, string, string) (tasks.Task, error) { return s.task, nil }
-
 func (s *slowAsk) Watch(ctx context.Context, t *tasks.Task) error {
 	select {
 	case <-time.After(time.Second):
@@ -444,7 +442,7 @@ func (s *blind) Heed(ctx context.Context) (asked, fenced []string, err error) {
 	return nil, nil, errors.New("no room")
 }
 
-func (s *blind) Follow(context.Context, string, string) (tasks.Task, error) { return s.task, nil }
+func (s *blind) Get(context.Context, string, string) (tasks.Task, error) { return s.task, nil }
 
 func (s *blind) Watch(context.Context, *tasks.Task) error { return errors.New("no room") }
 

@@ -26,12 +26,14 @@ func (r *Runner) Follow(ctx context.Context, id string) (v *View, release func()
 			return nil, func() {}, nil
 		}
 		r.mu.Unlock()
-		t, err := r.o.State.Follow(ctx, r.o.Owner, id)
+		t, err := r.o.State.Get(ctx, r.o.Owner, id)
 		r.mu.Lock()
 		if err != nil || t.Status.Terminal() {
 			return nil, func() {}, err
 		}
 		if v = r.viewed(id); v == nil { // else somebody follows it by now
+			t.Log.Follow()
+			t.Segments.Follow()
 			v = &View{id: id, runner: r, task: t, log: t.Log, segments: t.Segments}
 			v.ctx, v.cancel = context.WithCancelCause(r.ctx)
 			v.detached.Set()

@@ -162,11 +162,6 @@ func (m *Memory) Take(context.Context, Task, []byte) (Task, error) {
 // Taken implements State.
 func (m *Memory) Taken(context.Context, string) (bool, error) { return false, nil }
 
-// Follow implements State.
-func (m *Memory) Follow(ctx context.Context, owner, id string) (Task, error) {
-	return m.Get(ctx, owner, id)
-}
-
 // Watch implements State.
 func (m *Memory) Watch(context.Context, *Task) error { return ErrNotFound }
 

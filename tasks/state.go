@@ -46,9 +46,8 @@ type State interface {
 	Take(ctx context.Context, t Task, work []byte) (Task, error)
 	// Taken reports whether another process has taken a task of this one, which lets go of it then.
 	Taken(ctx context.Context, id string) (bool, error)
-	// Follow returns a task as Get does. If another process runs it, its log and segments are such as Watch brings up to date.
-	Follow(ctx context.Context, owner, id string) (Task, error)
-	// Watch waits until something of a task that another process runs has changed, and brings t up to date.
+	// Watch waits until something of a task that another process runs has changed, and brings t up to date: a task as Get returns it,
+	// but with a log and segments that are followed (partials.Log.Follow).
 	Watch(ctx context.Context, t *Task) error
 
 	// Close stores what is not stored yet, and lets go of the state.

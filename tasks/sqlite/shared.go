@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
@@ -143,27 +142,6 @@ func (s *State) SetVariables(_ context.Context, owner, id string, patch []byte) 
 		err = refused
 	}
 	return merged, err
-}
-
-// Follow implements tasks.State.
-func (s *State) Follow(ctx context.Context, owner, id string) (tasks.Task, error) {
-	d, err := s.open()
-	if err != nil {
-		return tasks.Task{}, err
-	}
-	r, err := d.current(ctx, owner, id, "outcome")
-	if err != nil || r.Status.Terminal() {
-		return r.Task, err
-	}
-	k := d.output(&r)
-	ends, err := k.segmentsOf(ctx, &r)
-	if err != nil || r.Status.Terminal() {
-		return r.Task, err
-	}
-	r.Log = partials.Followed(k, r.end)
-	r.Segments = partials.RestoreSegments(r.Log, ends, nil)
-	r.Segments.Follow()
-	return r.Task, err
 }
 
 // lookBytes is how much new output a follower takes into memory at once: as much as the log keeps there.
