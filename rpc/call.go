@@ -23,7 +23,7 @@ type call struct {
 	method string // set when it comes from the Conn
 
 	// Set when it is started.
-	dress  func(result any) (Encoded, error) // adds what the era asks of a result; nil: nothing
+	dress  func(e *encoder, begin int) error // see encoder.response
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 }
@@ -86,14 +86,7 @@ func (c *call) answer(result any, err error) {
 	}
 	e := newEncoder()
 	defer e.free()
-	failure := c.failure(err)
-	if failure == nil && c.dress != nil {
-		if a.Result, err = c.dress(a.Result); err != nil {
-			p.log.Error().Err(err).Str("method", c.method).Msg("a result cannot be encoded")
-			failure = errInternal
-		}
-	}
-	if err := e.response(c.head, c.id, a.Result, failure); err != nil {
+	if err := e.response(c.head, c.id, a.Result, c.failure(err), c.dress); err != nil {
 		p.log.Error().Err(err).Str("method", c.method).Msg("a result cannot be encoded")
 	}
 	if c.batch != nil {

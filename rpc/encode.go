@@ -68,9 +68,7 @@ func (e *encoder) free() {
 // member appends `,"name":value`. After an error nothing of it stands in the line.
 func (e *encoder) member(name string, value any) error {
 	begin := e.buf.Len()
-	e.buf.WriteString(`,"`)
-	e.buf.WriteString(name)
-	e.buf.WriteString(`":`)
+	e.raw(name, nil)
 	if err := e.json.Encode(value); err != nil {
 		e.buf.Truncate(begin)
 		return err
@@ -79,17 +77,20 @@ func (e *encoder) member(name string, value any) error {
 	return nil
 }
 
-// raw appends `,"name":value` for a value that is JSON already.
+// raw appends `,"name":value` for a value that is JSON already. The first member of an object has no comma.
 func (e *encoder) raw(name string, value []byte) {
-	e.buf.WriteString(`,"`)
+	if b := e.buf.Bytes(); b[len(b)-1] != '{' {
+		e.buf.WriteByte(',')
+	}
+	e.buf.WriteByte('"')
 	e.buf.WriteString(name)
 	e.buf.WriteString(`":`)
 	e.buf.Write(value)
 }
 
-// response encodes a response without its line end. If the result cannot be encoded
-// the response is an internal error, and the cause is returned too.
-func (e *encoder) response(head, id []byte, result any, failure *Error) (err error) {
+// response encodes a response without its line end. dress adds to the result, which begins there in the buffer, what the era asks of it;
+// nil: nothing. If the result cannot be encoded the response is an internal error, and the cause is returned too.
+func (e *encoder) response(head, id []byte, result any, failure *Error, dress func(e *encoder, begin int) error) (err error) {
 	e.buf.Write(head)
 	if id != nil {
 		e.raw("id", id)
@@ -97,10 +98,8 @@ func (e *encoder) response(head, id []byte, result any, failure *Error) (err err
 	switch {
 	case failure != nil:
 		err = e.member("error", failure)
-	case result == nil:
-		e.raw("result", []byte("{}"))
 	default:
-		err = e.result(result)
+		err = e.result(result, dress)
 	}
 	if err != nil {
 		_ = e.member("error", errInternal)
@@ -110,10 +109,14 @@ func (e *encoder) response(head, id []byte, result any, failure *Error) (err err
 }
 
 // result appends a response's result. After an error nothing of it stands in the line.
-func (e *encoder) result(result any) error {
+func (e *encoder) result(result any, dress func(e *encoder, begin int) error) error {
 	begin := e.buf.Len()
-	e.buf.WriteString(`,"result":`)
+	e.raw("result", nil)
+	value := e.buf.Len()
 	err := e.value(result)
+	if err == nil && dress != nil {
+		err = dress(e, value)
+	}
 	if err != nil {
 		e.buf.Truncate(begin)
 	}
@@ -123,6 +126,9 @@ func (e *encoder) result(result any) error {
 // value appends a result.
 func (e *encoder) value(result any) error {
 	switch r := result.(type) {
+	case nil:
+		e.buf.WriteString("{}")
+		return nil
 	case Encoded:
 		e.buf.Write(r)
 		return nil

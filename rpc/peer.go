@@ -248,7 +248,7 @@ func (p *peer) answer(c *call, result any, failure *Error) {
 func (p *peer) reply(b *batch, head, id []byte, result any, failure *Error) {
 	e := newEncoder()
 	defer e.free()
-	if err := e.response(head, id, result, failure); err != nil {
+	if err := e.response(head, id, result, failure, nil); err != nil {
 		p.log.Error().Err(err).Msg("a result cannot be encoded")
 	}
 	if b != nil {

@@ -46,7 +46,7 @@ func (s *Server) stateless(method string) Handler {
 func (s *session) belongTo(c *call, who Caller) *Caller {
 	who.session, who.head, who.call = s, c.head, c
 	if who.Era == Stateless {
-		c.dress = func(result any) (Encoded, error) { return s.srv.dress(&who, result) }
+		c.dress = func(e *encoder, begin int) error { return s.srv.dress(&who, e, begin) }
 	}
 	return &who
 }

@@ -93,51 +93,37 @@ func (s *Server) discover(ctx context.Context, c *Caller, _ json.RawMessage) (an
 	return r, nil
 }
 
-// dress makes of a result what the stateless era asks of every one: a resultType, and in _meta who the server is.
-// It works on the encoded result, so that no handler has to know.
-func (s *Server) dress(c *Caller, result any) (Encoded, error) {
-	e := newEncoder()
-	defer e.free()
-	if result == nil {
-		result = struct{}{}
-	}
-	if err := e.value(result); err != nil {
-		return nil, err
-	}
-	info, _ := s.introduction(c)
-	server, err := json.Marshal(info)
-	if err != nil {
-		return nil, err
-	}
-	object := e.buf.Bytes()
+// dress adds to a result, which begins there in the buffer, what the stateless era asks of every one: a resultType, and in _meta who the
+// server is. It works on the encoded result, so that no handler has to know.
+func (s *Server) dress(c *Caller, e *encoder, begin int) error {
+	object := e.buf.Bytes()[begin:]
 	if !rawjson.IsObject(object) { // as another server has answered
-		return bytes.Clone(object), nil
+		return nil
 	}
 	typed, meta := false, []byte(nil)
-	var others bytes.Buffer // all but _meta
-	others.Grow(len(object) + len(server) + 128)
-	others.WriteByte('{')
 	for it := rawjson.MembersOf(object); it.Next(); {
 		switch string(it.Name) {
 		case "_meta":
-			meta = it.Value
-			continue
+			meta = bytes.Clone(it.Value)
 		case "resultType":
 			typed = true
 		}
-		appendMember(&others, it.Quoted, it.Value)
 	}
+	if meta != nil { // it goes to the end
+		others := rawjson.WithMember(object, "_meta", nil)
+		e.buf.Truncate(begin)
+		e.buf.Write(others)
+	}
+	if !rawjson.IsObject(meta) {
+		meta = []byte("{}")
+	}
+	e.buf.Truncate(e.buf.Len() - 1) // the brace
 	if !typed {
-		appendMember(&others, []byte(`"resultType"`), []byte(`"`+mcp.ResultComplete+`"`))
+		e.raw("resultType", []byte(`"`+mcp.ResultComplete+`"`))
 	}
-	var dressed bytes.Buffer
-	dressed.WriteByte('{')
-	if meta != nil {
-		dressed.Write(bytes.TrimSpace(meta[1 : len(meta)-1]))
-	}
-	appendMember(&dressed, []byte(`"`+mcp.MetaServerInfo+`"`), server)
-	dressed.WriteByte('}')
-	appendMember(&others, []byte(`"_meta"`), dressed.Bytes())
-	others.WriteByte('}')
-	return others.Bytes(), nil
+	e.raw("_meta", bytes.TrimSpace(meta[:len(meta)-1]))
+	info, _ := s.introduction(c)
+	err := e.member(mcp.MetaServerInfo, info)
+	e.buf.WriteString("}}")
+	return err
 }
