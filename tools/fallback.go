@@ -31,7 +31,7 @@ func (s *service) addFallbackTools() {
 			`{"all":{"type":"boolean","default":false,"description":"also the tasks of other sessions"},"cursor":{"type":"string","description":"from where the page before ended"}}`, "", s.listTasks},
 		{"cancel_task", "Stop a background task.", `{` + taskID + `}`, "task_id", s.cancelTask},
 	} {
-		if err := s.registry.addFallback(&t, s.fallbackHidden); err != nil {
+		if err := s.registry.addFallback(&t); err != nil {
 			s.o.Log.Warn().Err(err).Msg("a fallback tool is left out")
 		}
 	}

@@ -27,6 +27,7 @@ type Registry struct {
 	mu       sync.RWMutex
 	tools    []*entry
 	fallback []*entry      // those that stand among the tools, or would if their names were not taken
+	pages    sync.Map      // by listKey: the first pages of the list, encoded; emptied when it changes
 	grace    time.Duration // longest of all tools that it has held: calls of those that Replace takes out go on
 }
 
@@ -35,11 +36,9 @@ type entry struct {
 	tool   Tool
 	spec   mcp.Tool
 	traits Traits
-	schema *schema.Checker          // nil: the arguments are checked elsewhere
-	joined bool                     // see Join
-	hidden func(c *rpc.Caller) bool // nil: every client's list shows it
-
-	encoded sync.Map // by *mcp.Version: see inList
+	schema *schema.Checker // nil: the arguments are checked elsewhere
+	joined bool            // see Join
+	extra  bool            // the lists of some clients leave it out: see addFallback
 }
 
 // isToolName reports whether a tool may be called so (2025-11-25 server/tools, "Tool Names"). The regular expression
@@ -70,12 +69,12 @@ func (r *Registry) Add(t Tool) error {
 }
 
 // addFallback adds a tool that the lists of some clients leave out. One whose name is taken joins the list when Replace frees it.
-func (r *Registry) addFallback(t Tool, hidden func(c *rpc.Caller) bool) error {
+func (r *Registry) addFallback(t Tool) error {
 	e, err := newEntry(t)
 	if err != nil {
 		return err
 	}
-	e.hidden, e.traits.Bounded = hidden, true
+	e.extra, e.traits.Bounded = true, true
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.fallback = append(r.fallback, e)
@@ -101,6 +100,7 @@ func (r *Registry) insert(e *entry) error {
 		return fmt.Errorf("two tools are named %q", e.spec.Name)
 	}
 	r.tools = slices.Insert(r.tools, i, e)
+	r.pages.Clear()
 	r.grace = max(r.grace, e.traits.Grace)
 	return nil
 }
@@ -112,6 +112,7 @@ func (r *Registry) Join(tools []Tool) (changed bool, leftOut []Tool) {
 	defer r.mu.Unlock()
 	before := r.tools
 	r.tools = slices.DeleteFunc(slices.Clone(r.tools), isJoined)
+	r.pages.Clear()
 	for _, t := range tools {
 		e, err := newEntry(t)
 		if err == nil {
@@ -152,6 +153,7 @@ func (r *Registry) Replace(with *Registry) (changed bool) {
 	}
 	changed = !sameList(r.tools, next.tools)
 	r.tools, r.grace = next.tools, max(r.grace, with.grace)
+	r.pages.Clear()
 	r.mu.Unlock()
 	if changed {
 		r.changes.Send()
@@ -206,51 +208,66 @@ func (r *Registry) lookup(name string) *entry {
 // cursorPrefix distinguishes a cursor of ours from text that only looks like one.
 const cursorPrefix = "after "
 
-// list returns a page of the tools as the caller's version knows them, an mcp.ListToolsResult. A cursor is the name of the last tool shown,
-// encoded.
-func (r *Registry) list(c *rpc.Caller, cursor string) (rpc.Encoded, error) {
+// listKey is what a page of the list depends on, beside where it begins.
+type listKey struct {
+	version *mcp.Version
+	extra   bool          // the fallback tools are shown
+	hints   mcp.Cacheable // zero: none
+}
+
+// list returns a page of the tools, an mcp.ListToolsResult. A cursor is the name of the last tool shown, encoded. The first page is kept:
+// hosts list the tools before each turn of a model.
+func (r *Registry) list(k listKey, cursor string) (rpc.Encoded, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if page, ok := r.pages.Load(k); ok && cursor == "" {
+		return page.(rpc.Encoded), nil
+	}
 	decoded, _ := base64.RawURLEncoding.DecodeString(cursor)
 	last, ours := strings.CutPrefix(string(decoded), cursorPrefix)
 	if cursor != "" && (!ours || !isToolName(last)) {
 		return nil, rpc.ErrCursor
 	}
-	r.mu.RLock()
-	defer r.mu.RUnlock()
 	i, found := r.find(last)
 	if found {
 		i++
 	}
-	var shown [][]byte
-	end, size := "]}", 0
-	for ; i < len(r.tools); i++ {
+	page := struct {
+		Tools      []json.RawMessage `json:"tools"`
+		NextCursor string            `json:"nextCursor,omitempty"`
+		*mcp.Cacheable
+	}{Tools: []json.RawMessage{}}
+	if k.hints != (mcp.Cacheable{}) {
+		page.Cacheable = &k.hints
+	}
+	for size := 0; i < len(r.tools); i++ {
 		e := r.tools[i]
-		if e.hidden != nil && e.hidden(c) {
+		if e.extra && !k.extra {
 			continue
 		}
-		encoded := e.inList(c.Version)
-		if size += len(encoded); size > mcp.MaxListPage && len(shown) > 0 {
-			end = fmt.Sprintf(`],"nextCursor":"%s"}`, base64.RawURLEncoding.EncodeToString([]byte(cursorPrefix+last)))
+		encoded := encode(dressTool(k.version, e.spec))
+		if size += len(encoded); size > mcp.MaxListPage && len(page.Tools) > 0 {
+			page.NextCursor = base64.RawURLEncoding.EncodeToString([]byte(cursorPrefix + last))
 			break
 		}
-		shown, last = append(shown, encoded), e.spec.Name
+		page.Tools, last = append(page.Tools, encoded), e.spec.Name
 	}
-	return slices.Concat([]byte(`{"tools":[`), bytes.Join(shown, []byte(",")), []byte(end)), nil
+	encoded := rpc.Encoded(encode(page))
+	if cursor == "" {
+		r.pages.Store(k, encoded)
+	}
+	return encoded, nil
 }
 
-// inList is the tool as lists show it to a version, encoded. It is kept: hosts list the tools before each turn of a model.
-func (e *entry) inList(v *mcp.Version) []byte {
-	if b, ok := e.encoded.Load(v); ok {
-		return b.([]byte)
-	}
+// encode writes what certainly can be written as JSON, without escapes for HTML.
+func encode(v any) []byte {
 	var b bytes.Buffer
 	to := json.NewEncoder(&b)
 	to.SetEscapeHTML(false)
-	if err := to.Encode(dressTool(v, e.spec)); err != nil {
-		panic("internal error: encoding a tool: " + err.Error())
+	if err := to.Encode(v); err != nil {
+		panic("internal error: encoding a list of tools: " + err.Error())
 	}
-	encoded := bytes.TrimSpace(b.Bytes())
-	e.encoded.Store(v, encoded)
-	return encoded
+	return bytes.TrimSpace(b.Bytes())
 }
 
 // taskSupport says whether the tool may be called as a task; silence forbids it (2025-11-25 tasks, "Tool-Level Negotiation").

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
 
@@ -28,10 +27,9 @@ func TestListHasPages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	caller := &rpc.Caller{Version: mcp.NewestHandshake()}
 	cursor := ""
 	for i := range 4 {
-		encoded, err := r.list(caller, cursor)
+		encoded, err := r.list(listKey{version: mcp.NewestHandshake()}, cursor)
 		var page mcp.ListToolsResult
 		if err == nil {
 			err = json.Unmarshal(encoded, &page)
@@ -42,6 +40,45 @@ func TestListHasPages(t *testing.T) {
 	}
 }
 
+// The list is kept, and made anew when it has changed.
+func TestListIsKept(t *testing.T) {
+	own := func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) { return nil, nil }
+	r, next := &Registry{}, &Registry{}
+	sees := func(step, want string) {
+		t.Helper()
+		for range 2 {
+			for extra, want := range map[bool]string{false: want, true: want + " list_tasks"} {
+				encoded, err := r.list(listKey{version: mcp.NewestHandshake(), extra: extra}, "")
+				var page mcp.ListToolsResult
+				if err == nil {
+					err = json.Unmarshal(encoded, &page)
+				}
+				got := ""
+				for _, tool := range page.Tools {
+					got += " " + tool.Name
+				}
+				if got != want || err != nil {
+					t.Errorf("%s: the list is%s, want%s, error %v", step, got, want, err)
+				}
+			}
+		}
+	}
+	if err := errors.Join(r.addFallback(&fallbackTool{name: "list_tasks", properties: "{}"}), r.Add(Func("a", "", own)), next.Add(Func("c", "", own))); err != nil {
+		t.Fatal(err)
+	}
+	sees("at first", " a")
+	if err := r.Add(Func("b", "", own)); err != nil {
+		t.Fatal(err)
+	}
+	sees("added", " a b")
+	r.Join([]Tool{Func("j", "", own)})
+	sees("joined", " a b j")
+	r.Join(nil)
+	sees("left", " a b")
+	r.Replace(next)
+	sees("replaced", " c")
+}
+
 // A tool of the user's stands in the place of a fallback tool as long as the config has it.
 func TestFallbackToolComesBack(t *testing.T) {
 	own := func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) { return nil, nil }
@@ -50,7 +87,7 @@ func TestFallbackToolComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	fallback := &fallbackTool{name: "list_tasks", properties: "{}"}
-	if err := r.addFallback(fallback, nil); err == nil {
+	if err := r.addFallback(fallback); err == nil {
 		t.Error("two tools have a name")
 	}
 	for i, next := range []*Registry{without, with, without} {

@@ -7,7 +7,6 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
-	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tasks/logs"
 )
@@ -35,7 +34,7 @@ func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOpt
 	srv.OnDrain(func(context.Context) { s.parked.close() })
 	srv.Handle(rpc.Handshake, "tools/list", s.list)
 	srv.Handle(rpc.Handshake, "tools/call", s.call)
-	srv.Handle(rpc.Stateless, "tools/list", s.listStateless)
+	srv.Handle(rpc.Stateless, "tools/list", s.list)
 	srv.Handle(rpc.Stateless, "tools/call", s.callStateless)
 	logs.Serve(srv, runner, logs.Options{Pump: o.Pump, Tools: &registry.changes, Others: o.Others})
 }
@@ -62,18 +61,18 @@ func (s *service) list(ctx context.Context, c *rpc.Caller, params json.RawMessag
 	if s.fallbackListed(c) {
 		fallbackSeen(c).Set()
 	}
-	return s.registry.list(c, cursor)
+	key := listKey{version: c.Version, extra: !s.fallbackHidden(c)}
+	if c.Version.Stateless {
+		key.hints = s.listHints()
+	}
+	return s.registry.list(key, cursor)
 }
 
 // listTTL is how long clients may keep a tool list: it changes only with the config and with upstreams, and whoever listens is told
 // at once. One that lacks an upstream's tools is not to be kept.
 const listTTL = time.Minute
 
-func (s *service) listStateless(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
-	list, err := s.list(ctx, c, params)
-	if err != nil {
-		return nil, err
-	}
+func (s *service) listHints() mcp.Cacheable {
 	// The fallback tools are shown to clients without tasks only: "private is appropriate [...] for filtered list
 	// results" (2026-07-28 server/utilities/caching).
 	scope := "public"
@@ -84,10 +83,5 @@ func (s *service) listStateless(ctx context.Context, c *rpc.Caller, params json.
 	if !s.o.Source.Whole() {
 		fresh = 0
 	}
-	return withHints(list.(rpc.Encoded), mcp.Cacheable{TTLMs: fresh.Milliseconds(), CacheScope: scope}), nil
-}
-
-// withHints is a result with caching hints.
-func withHints(result rpc.Encoded, hints mcp.Cacheable) rpc.Encoded {
-	return append(append(result[:len(result)-1], ','), rawjson.Encode(hints)[1:]...)
+	return mcp.Cacheable{TTLMs: fresh.Milliseconds(), CacheScope: scope}
 }

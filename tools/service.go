@@ -135,7 +135,7 @@ func (s *service) fallbackListed(c *rpc.Caller) bool {
 		return false
 	}
 	e := s.registry.lookup("get_task_result")
-	return e != nil && e.hidden != nil // else a tool of the user's has its name
+	return e != nil && e.extra // else a tool of the user's has its name
 }
 
 // canResume reports whether a client that is answered with a task in the place of its result finds the rest: by the fallback tools,
