@@ -3,12 +3,12 @@
 //
 //	Call.Run ──▶ send ──▶ result
 //	              │ ├───▶ questions ──▶ send again
-//	              │ └───▶ task.await: poll, pull segments, cancel ──▶ task.result
+//	              │ └───▶ await: poll, pull segments, cancel ──▶ result 
 //	              └ responses ─┐
 //	notifications ─────────────┴▶ tracker ──▶ Options.Content
 //
 // Goroutines: Run's own; the client's reader, which hands over what comes. While Run lasts: one that fetches what a stream lacks, one that
 // holds the subscription of a task of the stateless era, one for each question of such a task, one that waits for a task's result.
 //
-// Locks: the tracker's comes before task.mu. That of questions is taken alone.
+// Locks: the tracker's comes before Call.mu.
 package remote

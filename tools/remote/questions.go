@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -16,87 +17,91 @@ import (
 // the handshake era put.
 const maxAsking = 64
 
-// questions puts those of a server to the user.
-type questions struct {
-	o    *Options
-	tool string
-
-	mu       sync.Mutex
-	answered map[string]bool // those of a task, by key
-	open     int             // how many of them wait for an answer
-}
-
 // canPut reports whether a request of the server's can be put to anybody.
-func (q *questions) canPut(r mcp.InputRequest) bool {
-	return r.Method == "elicitation/create" || q.o.AskOther != nil
-}
-
-func errCannotPut(r mcp.InputRequest) error {
-	return fmt.Errorf("the server asks for %.100q, which cannot be given", r.Method)
+func (c *Call) canPut(r mcp.InputRequest) bool {
+	return r.Method == "elicitation/create" || c.o.AskOther != nil
 }
 
 // put puts a request of the server's.
 //
 // A panic fails the question: its goroutine is not that of the call's work, and would end the process.
-func (q *questions) put(ctx context.Context, r mcp.InputRequest) (answer json.RawMessage, err error) {
+func (c *Call) put(ctx context.Context, r mcp.InputRequest) (answer json.RawMessage, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			q.o.Log.Error().Str("tool", q.tool).Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("putting a question panicked")
+			c.o.Log.Error().Str("tool", c.tool).Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("putting a question panicked")
 			answer, err = nil, rpc.Errorf(mcp.CodeInternalError, "internal error")
 		}
 	}()
-	if !q.canPut(r) {
-		return nil, errCannotPut(r)
-	}
-	if r.Method == "elicitation/create" && (q.o.AskOther == nil || rawjson.StringMember(r.Params, "mode") != "url") {
-		answer, err := q.o.Ask(ctx, r.Params)
+	if r.Method == "elicitation/create" && (c.o.AskOther == nil || rawjson.StringMember(r.Params, "mode") != "url") {
+		answer, err := c.o.Ask(ctx, r.Params)
 		return rawjson.Encode(answer), err
 	}
-	return q.o.AskOther(ctx, r.Method, r.Params)
+	return c.o.AskOther(ctx, r.Method, r.Params)
 }
 
 // take reserves a question of a task, which is put once. What is too much at once comes again with the next state.
-func (q *questions) take(key string, r mcp.InputRequest) (done func(), ok bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.answered[key] || q.open == maxAsking || !q.canPut(r) {
+func (c *Call) take(key string, r mcp.InputRequest) (done func(), ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.answered[key] || c.open == maxAsking || !c.canPut(r) {
 		return nil, false
 	}
-	if q.answered == nil {
-		q.answered = map[string]bool{}
-	}
-	q.answered[key] = true
-	q.open++
+	c.answered[key] = true
+	c.open++
 	return func() {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		q.open--
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.open--
 	}, true
 }
 
-// Asked are the questions that a request was answered with (basic/patterns/mrtr).
-type Asked struct{ mcp.InputRequiredResult }
-
-// ReadAsked reads them.
-func ReadAsked(result json.RawMessage) (*Asked, error) {
-	a := &Asked{}
-	if err := json.Unmarshal(result, &a.InputRequiredResult); err != nil {
-		return nil, fmt.Errorf("reading the questions: %w", err)
+// Rounds sends a request, again and again while it is answered with questions (basic/patterns/mrtr), and returns the last answer. can reports
+// whether a question can be put, which is asked before any is.
+//
+// An answer without questions is how a server asks for the request again; it "MAY" be sent "immediately", but a server that goes on so would
+// be called in a loop: there is a pause then.
+func Rounds(ctx context.Context, params json.RawMessage, send func(params json.RawMessage) (raw json.RawMessage, asks bool, err error),
+	can func(mcp.InputRequest) bool, put func(context.Context, mcp.InputRequest) (json.RawMessage, error)) (json.RawMessage, error) {
+	for pause := leastPoll; ; pause = min(2*pause, defaultPoll) {
+		raw, asks, err := send(params)
+		if err != nil || !asks {
+			return raw, err
+		}
+		var asked mcp.InputRequiredResult
+		if err := json.Unmarshal(raw, &asked); err != nil {
+			return nil, fmt.Errorf("reading the questions: %w", err)
+		}
+		if n := len(asked.InputRequests); n > maxAsking {
+			return nil, fmt.Errorf("the server asks %d questions at once: the limit is %d", n, maxAsking)
+		}
+		for _, q := range asked.InputRequests {
+			if !can(q) {
+				return nil, fmt.Errorf("the server asks for %.100q, which cannot be given", q.Method)
+			}
+		}
+		if params, err = answer(ctx, &asked, params, put); err != nil && ctx.Err() == nil {
+			return nil, err
+		}
+		if len(asked.InputRequests) == 0 {
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+			}
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 	}
-	if n := len(a.InputRequests); n > maxAsking {
-		return nil, fmt.Errorf("the server asks %d questions at once: the limit is %d", n, maxAsking)
-	}
-	return a, nil
 }
 
-// Answer puts all of them and returns the params of the request to send again.
-func (a *Asked) Answer(ctx context.Context, params json.RawMessage, put func(context.Context, mcp.InputRequest) (json.RawMessage, error)) (json.RawMessage, error) {
-	var asked sync.WaitGroup
+// answer puts all questions and returns the params of the request to send again.
+func answer(ctx context.Context, asked *mcp.InputRequiredResult, params json.RawMessage, put func(context.Context, mcp.InputRequest) (json.RawMessage, error)) (json.RawMessage, error) {
+	var waiting sync.WaitGroup
 	var mu sync.Mutex
 	var failed error
 	answers := map[string]json.RawMessage{}
-	for key, r := range a.InputRequests {
-		asked.Go(func() {
+	for key, r := range asked.InputRequests {
+		waiting.Go(func() {
 			answer, err := put(ctx, r)
 			mu.Lock()
 			defer mu.Unlock()
@@ -105,15 +110,14 @@ func (a *Asked) Answer(ctx context.Context, params json.RawMessage, put func(con
 			}
 		})
 	}
-	asked.Wait()
-	// A requestState that the server has not given this time is left out: a client must not make up a requestState.
-	var state any
-	if a.RequestState != "" {
-		state = a.RequestState
+	waiting.Wait()
+	// What the server has not given or asked this time is left out: a client must not make up a requestState.
+	var state, responses any
+	if asked.RequestState != "" {
+		state = asked.RequestState
 	}
-	params = rawjson.WithMember(params, "requestState", state)
-	if len(answers) == 0 {
-		return rawjson.WithMember(params, "inputResponses", nil), failed
+	if len(answers) > 0 {
+		responses = answers
 	}
-	return rawjson.WithMember(params, "inputResponses", answers), failed
+	return rawjson.WithMember(rawjson.WithMember(params, "requestState", state), "inputResponses", responses), failed
 }

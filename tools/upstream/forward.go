@@ -48,33 +48,14 @@ func (s *Set) forward(ctx context.Context, c *rpc.Caller, u *Server, method stri
 // do sends a request. What a server of the stateless era wants to know first is asked of a session; a client of that era is answered with
 // the questions, and answers them with the next request.
 func do(ctx context.Context, c *rpc.Caller, client *rpc.Client, method string, params json.RawMessage) (json.RawMessage, error) {
-	request := &rpc.Request{Method: method, Params: params}
-	if client.Era() != rpc.Stateless {
-		return client.Do(ctx, request)
+	send := func(params json.RawMessage) (result json.RawMessage, asks bool, err error) {
+		result, err = client.Do(ctx, &rpc.Request{Method: method, Params: params, Capabilities: askable(c)})
+		return result, c.Era == rpc.Handshake && rawjson.StringMember(result, "resultType") == string(mcp.ResultInputRequired), err
 	}
-	request.Capabilities = askable(c)
-	for range maxRounds {
-		result, err := client.Do(ctx, request)
-		if err != nil || c.Era == rpc.Stateless || rawjson.StringMember(result, "resultType") != string(mcp.ResultInputRequired) {
-			return result, err
-		}
-		asked, err := remote.ReadAsked(result)
-		if err != nil {
-			return nil, err
-		}
-		params, err = asked.Answer(ctx, params, func(ctx context.Context, q mcp.InputRequest) (json.RawMessage, error) {
-			return tools.Request(ctx, c, q.Method, forwarded(q.Params))
-		})
-		if err != nil {
-			return nil, err
-		}
-		request.Params = params
-	}
-	return nil, errors.New("it asks without end")
+	return remote.Rounds(ctx, params, send, func(mcp.InputRequest) bool { return true }, func(ctx context.Context, q mcp.InputRequest) (json.RawMessage, error) {
+		return tools.Request(ctx, c, q.Method, forwarded(q.Params))
+	})
 }
-
-// maxRounds is how often a server may ask before it answers.
-const maxRounds = 16
 
 // askable are the capabilities of a client that a server may use in one request.
 func askable(c *rpc.Caller) *mcp.ClientCapabilities {
