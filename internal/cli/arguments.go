@@ -14,11 +14,11 @@ import (
 
 // parseArguments makes the arguments of a call from key=value words and a JSON object; a word wins over the object.
 func parseArguments(s term.Form, words []string, object string) (json.RawMessage, error) {
+	if !utf8.ValidString(object + strings.Join(words, "")) {
+		return nil, errors.New("the arguments are not UTF-8, as JSON must be; base64 makes text of any bytes")
+	}
 	arguments := map[string]json.RawMessage{}
 	if object != "" {
-		if !utf8.ValidString(object) {
-			return nil, errors.New("--json: the object is not UTF-8, as JSON must be")
-		}
 		if json.Unmarshal([]byte(object), &arguments) != nil || arguments == nil {
 			return nil, fmt.Errorf("--json: %q is no JSON object", term.Shorten(object))
 		}
@@ -29,10 +29,6 @@ func parseArguments(s term.Form, words []string, object string) (json.RawMessage
 		key, text, ok := strings.Cut(word, "=")
 		if !ok || key == "" {
 			errs = append(errs, fmt.Errorf("%q is no argument (allowed: key=value, key=@file)", term.Shorten(word)))
-			continue
-		}
-		if !utf8.ValidString(key) {
-			errs = append(errs, fmt.Errorf("the name %q is not UTF-8, as JSON must be", term.Shorten(key)))
 			continue
 		}
 		v, err := argument(s.Find(key), text)
@@ -51,23 +47,18 @@ func parseArguments(s term.Form, words []string, object string) (json.RawMessage
 	return json.Marshal(arguments)
 }
 
-// argument reads one value; p is nil if the schema does not know it. "@file" stands for the file's content, "@@" for @.
+// argument reads one value. "@file" stands for the file's content, "@@" for @.
 func argument(p *term.Field, text string) (json.RawMessage, error) {
-	from := "the text"
 	if file, ok := strings.CutPrefix(text, "@"); ok && !strings.HasPrefix(file, "@") {
 		b, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
-		text, from = string(b), file
+		if text = string(b); !utf8.ValidString(text) {
+			return nil, fmt.Errorf("%s is not UTF-8, as JSON must be; base64 makes text of any bytes", file)
+		}
 	} else if ok {
 		text = file
-	}
-	if !utf8.ValidString(text) {
-		return nil, fmt.Errorf("%s is not UTF-8, as JSON must be; base64 makes text of any bytes", from)
-	}
-	if p == nil {
-		p = &term.Field{}
 	}
 	v, err := p.Value(text)
 	if err != nil {
@@ -82,7 +73,7 @@ func argument(p *term.Field, text string) (json.RawMessage, error) {
 // appendTo adds elements to an array that is given again.
 func appendTo(list, more json.RawMessage, p *term.Field) (json.RawMessage, error) {
 	var a, b []json.RawMessage
-	if p == nil || !slices.Contains(p.AllTypes(), "array") || json.Unmarshal(list, &a) != nil || json.Unmarshal(more, &b) != nil {
+	if !slices.Contains(p.AllTypes(), "array") || json.Unmarshal(list, &a) != nil || json.Unmarshal(more, &b) != nil {
 		return nil, errors.New("given twice, and it is no array")
 	}
 	return json.Marshal(append(a, b...))

@@ -26,7 +26,7 @@ func TestArguments(t *testing.T) {
 		{"any=1 true=x", `{"any":1,"true":"x"}`}, {"either=true", `{"either":true}`}, {"either=1", `{"either":"1"}`}, {"one=1", `{"one":"1"}`},
 		{"some=1", `{"some":1}`}, {"some=true", `{"some":true}`}, {"some=null", `{"some":null}`}, {"some=x", `{"some":"x"}`},
 		{"const=4", `{"const":4}`}, {"const=x", `{"const":"x"}`},
-		{"s=\xff", "s: the text is not UTF-8, as JSON must be; base64 makes text of any bytes"}, {"unknown=\xff", "unknown: the text is not UTF-8, as JSON must be; base64 makes text of any bytes"},
+		{"s=\xff", "the arguments are not UTF-8, as JSON must be; base64 makes text of any bytes"}, {"\xff=1", "the arguments are not UTF-8, as JSON must be; base64 makes text of any bytes"},
 		{"unknown=1", `{"unknown":1}`}, {"s", `"s" is no argument (allowed: key=value, key=@file)`}, {"s=@/no/such", `s: open /no/such: no such file or directory`},
 	} {
 		got, err := parseArguments(schema, strings.Fields(c.Words), "")
@@ -38,7 +38,7 @@ func TestArguments(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.Words, text, c.want)
 		}
 	}
-	if got, err := parseArguments(schema, nil, "{\"s\":\"\xff\"}"); err == nil || err.Error() != "--json: the object is not UTF-8, as JSON must be" {
+	if got, err := parseArguments(schema, nil, "{\"s\":\"\xff\"}"); err == nil || err.Error() != "the arguments are not UTF-8, as JSON must be; base64 makes text of any bytes" {
 		t.Errorf("%q, error %v", got, err)
 	}
 }

@@ -87,14 +87,9 @@ func completeArgument(tool *mcp.Tool, given []string, toComplete string) (words 
 	s := term.ReadForm(tool.InputSchema)
 	if key, _, ok := strings.Cut(toComplete, "="); ok {
 		p := s.Find(key)
-		if p == nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
 		values := p.Words()
-		for _, t := range p.AllTypes() {
-			if t == "boolean" {
-				values = append(values, "true", "false")
-			}
+		if slices.Contains(p.AllTypes(), "boolean") {
+			values = append(values, "true", "false")
 		}
 		for _, v := range values {
 			words = append(words, term.Printable(key+"="+v))
@@ -106,7 +101,7 @@ func completeArgument(tool *mcp.Tool, given []string, toComplete string) (words 
 		key, _, _ := strings.Cut(word, "=")
 		has[key] = true
 	}
-	for _, p := range s.Fields {
+	for _, p := range s {
 		if !has[p.Name] {
 			words = append(words, cobra.CompletionWithDesc(term.Printable(p.Name+"="), term.Printable(p.Description)))
 		}

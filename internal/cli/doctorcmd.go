@@ -150,7 +150,12 @@ func (d *diagnosis) programs(conf *config.Config) {
 		}
 	}
 	for _, c := range commands {
-		d.program("tool "+c.Describe().Name, c.Program)
+		switch found, err := c.Program(); {
+		case err != nil:
+			d.bad("tool "+c.Describe().Name, "%v", err)
+		case found != "": // else it is known only when the tool is called
+			d.fine("tool "+c.Describe().Name, "%s", found)
+		}
 	}
 }
 
@@ -170,15 +175,6 @@ func (d *diagnosis) upstreams(ctx context.Context, conf *config.Config) {
 		}
 		p := probed[n]
 		d.fine("upstream "+u.Name(), "%s, protocol %s, %s, %d ms", term.Printable(strings.TrimSpace(p.Server.Name+" "+p.Server.Version)), p.Protocol, term.Count(p.Tools, "tool"), p.After.Milliseconds())
-	}
-}
-
-func (d *diagnosis) program(what string, find func() (string, error)) {
-	switch found, err := find(); {
-	case err != nil:
-		d.bad(what, "%v", err)
-	case found != "": // else it is known only when the tool is called
-		d.fine(what, "%s", found)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"syscall"
@@ -114,17 +115,9 @@ func (i *invocation) aboutTask(use, short, long, example string, run func(cmd *c
 }
 
 // all are the owner's tasks, in the order in which they were made.
-func (l *local) all(ctx context.Context) (list []tasks.Task, err error) {
-	const page = 200
-	for cursor := ""; ; {
-		var some []tasks.Task
-		if some, cursor, err = l.runner.List(ctx, cursor, page); err != nil {
-			return list, err
-		}
-		if list = append(list, some...); cursor == "" {
-			return list, nil
-		}
-	}
+func (l *local) all(ctx context.Context) ([]tasks.Task, error) {
+	list, _, err := l.runner.List(ctx, "", math.MaxInt32)
+	return list, err
 }
 
 // listedTask is a task as -o json shows it: the fields of tasks/get, its tool and the size of its output.

@@ -136,10 +136,10 @@ func (i *invocation) printTool(tool *mcp.Tool, server []string) error {
 		call += " -- " + term.Printable(strings.Join(server, " "))
 	}
 	fmt.Fprintf(&b, "\nCall it:\n  %s\n", call)
-	if len(form.Fields) > 0 {
+	if len(form) > 0 {
 		b.WriteString("\nArguments:\n")
 		var rows [][]string
-		for _, p := range form.Fields {
+		for _, p := range form {
 			rows = append(rows, []string{"  " + strings.Trim(p.Usage(), "[]"), p.About()})
 		}
 		b.WriteString(term.Table(rows))

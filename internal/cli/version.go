@@ -14,22 +14,23 @@ import (
 // builtFrom describes the build: commit and date if it noted them ("go build" in a checkout does), the compiler and the system.
 func builtFrom() string {
 	var parts []string
-	info, _ := debug.ReadBuildInfo()
-	settings := map[string]string{}
-	if info != nil {
-		for _, s := range info.Settings {
-			settings[s.Key] = s.Value
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			const enough = 12
+			parts = append(parts, "commit "+s.Value[:min(len(s.Value), enough)])
+		case "vcs.time":
+			day, _, _ := strings.Cut(s.Value, "T")
+			parts = append(parts, day)
+		case "vcs.modified":
+			if s.Value == "true" {
+				parts = append(parts, "modified")
+			}
 		}
-	}
-	if commit := settings["vcs.revision"]; commit != "" {
-		const enough = 12
-		parts = append(parts, "commit "+commit[:min(len(commit), enough)])
-	}
-	if settings["vcs.modified"] == "true" {
-		parts = append(parts, "modified")
-	}
-	if day, _, ok := strings.Cut(settings["vcs.time"], "T"); ok {
-		parts = append(parts, day)
 	}
 	return strings.Join(append(parts, runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH), ", ")
 }

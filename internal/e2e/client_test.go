@@ -129,9 +129,9 @@ tools:
 	}{
 		{args: "call echo text=hello --selftest", stdout: "hello"},
 		{args: "call echo text=@" + file + " --selftest", stdout: "from a file\n"},
-		{args: "call echo text=\xff --selftest", code: 2, stderr: "^text: the text is not UTF-8, as JSON must be; base64"},
-		{args: "call echo \xff=hello --selftest", code: 2, stderr: `^the name "\\xff" is not UTF-8, as JSON must be`},
-		{args: "call echo --json {\"text\":\"\xff\"} --selftest", code: 2, stderr: "^--json: the object is not UTF-8"},
+		{args: "call echo text=\xff --selftest", code: 2, stderr: "^the arguments are not UTF-8, as JSON must be; base64"},
+		{args: "call echo \xff=hello --selftest", code: 2, stderr: `^the arguments are not UTF-8`},
+		{args: "call echo --json {\"text\":\"\xff\"} --selftest", code: 2, stderr: "^the arguments are not UTF-8"},
 		{args: "call echo text=@" + binary + " --selftest", code: 2, stderr: "^text: " + binary + " is not UTF-8, as JSON must be; base64"},
 		{args: "call echo text=@@home --selftest", stdout: "@home"},
 		{args: `call --selftest echo --json {"text":"hello"}`, stdout: "hello"},

@@ -30,7 +30,7 @@ type Asker struct {
 func (a *Asker) Ask(ctx context.Context, params json.RawMessage) mcp.ElicitResult {
 	var p mcp.ElicitParams
 	_ = json.Unmarshal(params, &p) // members of a wrong type read as absent
-	fields := ReadForm(p.RequestedSchema).Fields
+	fields := ReadForm(p.RequestedSchema)
 	if a.Yes {
 		return accept(fields)
 	}

@@ -10,10 +10,8 @@ import (
 	"strings"
 )
 
-// Form is a tool's input schema, as far as a command line needs it.
-type Form struct {
-	Fields []Field // in the order of the schema
-}
+// Form is a tool's input schema, as far as a command line needs it: its fields in their order.
+type Form []Field
 
 // Field is one argument of a tool, or one field of a question.
 type Field struct {
@@ -66,27 +64,27 @@ func ReadForm(schema json.RawMessage) (s Form) {
 		_ = json.Unmarshal(raw, &p) // true is a schema, too
 		p.Name, _ = name.(string)
 		p.required = slices.Contains(o.Required, p.Name)
-		s.Fields = append(s.Fields, p)
+		s = append(s, p)
 	}
 	return s
 }
 
 // Usage is how all arguments are written, "" if there are none.
-func (s *Form) Usage() string {
+func (s Form) Usage() string {
 	var usage []string
-	for _, f := range s.Fields {
+	for _, f := range s {
 		usage = append(usage, f.Usage())
 	}
 	return strings.Join(usage, " ")
 }
 
-func (s *Form) Find(name string) *Field {
-	for n := range s.Fields {
-		if s.Fields[n].Name == name {
-			return &s.Fields[n]
-		}
+// Find finds a field by its name. A field that is not there may hold anything.
+func (s Form) Find(name string) *Field {
+	n := slices.IndexFunc(s, func(f Field) bool { return f.Name == name })
+	if n < 0 {
+		return &Field{}
 	}
-	return nil
+	return &s[n]
 }
 
 // Usage is how an argument is written: name=type, in brackets if it may be left out.
