@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/rs/zerolog"
 
@@ -45,9 +46,15 @@ func (r *Runner) refuse(id, tool, why string, err error) error {
 
 // refused reports a task that a limit or the state has refused, and returns the error for the client.
 func (r *Runner) refused(run *Run, err error) error {
-	if limit, ok := errors.AsType[*refusal](err); ok {
-		return r.refuse(run.id, run.spec.Tool, limit.why, limit.err)
+	var why string
+	switch {
+	case errors.Is(err, ErrTooManyLive):
+		why, err = RefusedLive, fmt.Errorf("%w: the limit is %d (--max-tasks, tasks.maxLive); wait for one to end or cancel one", err, r.o.MaxLive)
+	case errors.Is(err, ErrTooManyStarts):
+		why, err = RefusedStarts, fmt.Errorf("%w: the limit is %d a minute (tasks.maxStartsPerMinute); try again later", err, r.o.MaxStartsPerMinute)
+	default:
+		r.o.Log.Error().Err(err).Str("taskId", run.id).Str("owner", r.o.Owner).Msg("task not stored")
+		why, err = RefusedStore, fmt.Errorf("the task could not be stored: %w", err)
 	}
-	r.o.Log.Error().Err(err).Str("taskId", run.id).Str("owner", r.o.Owner).Msg("task not stored")
-	return r.refuse(run.id, run.spec.Tool, RefusedStore, rpc.Errorf(mcp.CodeInternalError, "the task could not be stored: %v", err))
+	return r.refuse(run.id, run.spec.Tool, why, rpc.Errorf(mcp.CodeInternalError, "%v", err))
 }

@@ -24,17 +24,16 @@ func (r *Runner) Close() {
 	r.end()
 	_ = r.Wait(r.givenUp) // its error says that GiveUp has been called
 	r.watchers.Wait()
-	r.settleLast()
 }
 
 // GiveUp lets Close return though there is work that has not: nothing can stop a Go function that does not look at its context.
 // The tasks fail as all do that Close stops.
 func (r *Runner) GiveUp() {
 	r.mu.Lock()
-	working := slices.Collect(maps.Keys(r.working))
+	live := slices.Collect(maps.Values(r.live))
 	r.mu.Unlock()
 	var cut sync.WaitGroup // each waits for its client
-	for _, run := range working {
+	for _, run := range live {
 		if !run.worked.IsSet() { // else its end is being stored, and finish waits for that
 			r.o.Log.Error().Str("taskId", run.id).Str("owner", r.o.Owner).Str("tool", run.spec.Tool).Msg("a tool has not stopped: it is left behind")
 		}

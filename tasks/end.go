@@ -171,7 +171,7 @@ func (r *Run) endsWithin(ctx context.Context, limit time.Duration) bool {
 // forget takes a run out of the live ones. Its door is held.
 func (r *Runner) forget(run *Run) {
 	if run.expiry != nil {
-		run.expiry.stop()
+		run.expiry.Stop()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

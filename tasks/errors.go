@@ -19,6 +19,9 @@ var (
 	ErrBusy = errors.New("another process has held the state locked")
 	// ErrRemoved refuses to store in a place that nobody will find: what has been told as stored would be gone with the process.
 	ErrRemoved = errors.New("the state was removed or replaced while runnel used it")
+	// ErrTooManyLive and ErrTooManyStarts refuse a task beyond the limits of its owner.
+	ErrTooManyLive   = errors.New("too many live tasks")
+	ErrTooManyStarts = errors.New("too many tasks started")
 	// ErrEnded refuses what only a task that has not ended can do.
 	ErrEnded = errors.New("the task has ended")
 	// ErrEnding refuses to cancel a task whose work has ended, but whose end is not stored yet.

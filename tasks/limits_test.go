@@ -15,30 +15,6 @@ import (
 	"runnel/rpc/mcp"
 )
 
-func TestBucketAllowsABurstThenARate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := bucket{limit: 10, period: time.Second}
-		taken := func(d time.Duration) (n int) {
-			for end := time.Now().Add(d); !time.Now().After(end); time.Sleep(time.Millisecond) {
-				for b.take() {
-					n++
-				}
-			}
-			return n
-		}
-		if n := taken(0); n != 10 {
-			t.Errorf("a burst of %d", n)
-		}
-		if n := taken(5 * time.Second); n < 49 || n > 51 {
-			t.Errorf("%d in 5 s", n)
-		}
-		time.Sleep(time.Hour)
-		if n := taken(0); n != 10 {
-			t.Errorf("a burst of %d after an hour", n)
-		}
-	})
-}
-
 func TestWindowAllowsSoManyInAnyPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := window{limit: 3, period: time.Minute}

@@ -52,7 +52,8 @@ func (r *Runner) registerStateless(srv *rpc.Server) {
 func (r *Runner) limited(h rpc.Handler) rpc.Handler {
 	return func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 		if !r.requests.take() {
-			return nil, r.refuse("", "", RefusedRequests, r.o.tooManyRequests())
+			return nil, r.refuse("", "", RefusedRequests,
+				rpc.Errorf(mcp.CodeInternalError, "too many task requests: the limit is %d a second (tasks.maxRequestsPerSecond); try again later", r.o.MaxRequestsPerSecond))
 		}
 		return h(ctx, c, params)
 	}

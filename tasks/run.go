@@ -38,7 +38,7 @@ type Run struct {
 	// are in the same order for everybody. It is taken before mu, and held across I/O.
 	door   sync.Mutex
 	hidden bool        // the state keeps the output of a run without a handle; guarded by door
-	expiry *alarm      // nil without a handle; guarded by door
+	expiry *time.Timer // nil without a handle; guarded by door
 	hider  *time.Timer // hides a run without a handle that may get one; nil for others
 
 	// Guarded by mu.

@@ -56,14 +56,13 @@ type Runner struct {
 
 	memory   partials.Memory
 	starts   window
-	requests bucket
+	requests window
 
 	mu       sync.Mutex
-	live     map[string]*Run   // Runs with a handle that have not ended
-	followed map[string]*View  // Follow: tasks that other processes run
-	hidden   map[string]*Run   // Runs without a handle that the state keeps
-	made     []madeTask        // the last tasks that got a handle here, oldest first
-	working  map[*Run]struct{} // Runs with a handle whose [Run.Do] has not returned, though they may have ended
+	live     map[string]*Run  // Runs with a handle that have not ended
+	followed map[string]*View // Follow: tasks that other processes run
+	hidden   map[string]*Run  // Runs without a handle that the state keeps
+	made     []madeTask       // the last tasks that got a handle here, oldest first
 
 	unsettled map[string]Task // ended, but their end could not be stored (settle.go)
 	lost      error           // why none of these will be
@@ -109,10 +108,10 @@ func NewRunner(o Options) *Runner {
 	ctx, end := context.WithCancel(context.Background())
 	givenUp, giveUp := context.WithCancel(context.Background())
 	return &Runner{o: o, ctx: ctx, end: end, givenUp: givenUp, giveUp: giveUp,
-		live: map[string]*Run{}, followed: map[string]*View{}, hidden: map[string]*Run{}, working: map[*Run]struct{}{}, unsettled: map[string]Task{},
+		live: map[string]*Run{}, followed: map[string]*View{}, hidden: map[string]*Run{}, unsettled: map[string]Task{},
 		merging:  make(chan struct{}, maxMerging),
 		starts:   window{limit: o.MaxStartsPerMinute, period: time.Minute},
-		requests: bucket{limit: o.MaxRequestsPerSecond, period: time.Second},
+		requests: window{limit: o.MaxRequestsPerSecond, period: time.Second},
 	}
 }
 

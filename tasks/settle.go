@@ -3,8 +3,6 @@ package tasks
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"time"
 
 	"runnel/partials"
@@ -45,7 +43,7 @@ func (r *Runner) settle(t Task) Task {
 	r.mu.Lock()
 	r.unsettled[t.ID] = t
 	r.mu.Unlock()
-	r.resettleLater(t.ID, err)
+	r.Go(func(ctx context.Context) { r.resettle(ctx, t, err) })
 	return t
 }
 
@@ -64,43 +62,26 @@ func (r *Runner) overruled(t Task) Task {
 	return t
 }
 
-// resettleLater lets an end that could not be stored be tried again, unless no end can be stored any more.
-func (r *Runner) resettleLater(id string, err error) {
-	if errors.Is(err, ErrRemoved) {
-		r.mu.Lock()
-		r.lost = err
-		r.mu.Unlock()
-		return
-	}
-	time.AfterFunc(settleRetry, func() { r.resettle(id) })
-}
-
-// resettle tries again to store an end, until it is stored, the task has expired or the runner is closed.
-func (r *Runner) resettle(id string) {
-	r.mu.Lock()
-	t, ok := r.unsettled[id]
-	r.mu.Unlock()
-	if !ok || r.ctx.Err() != nil {
-		return
-	}
-	if err := r.o.State.Put(context.Background(), t); err != nil && !errors.Is(err, ErrFenced) && !t.Expired(r.o.now()) {
-		r.resettleLater(id, err)
-		return
-	}
-	r.mu.Lock()
-	delete(r.unsettled, id)
-	r.mu.Unlock()
-}
-
-// settleLast tries a last time to store the ends that could not be stored. What the state still refuses then is found failed by whoever
-// recovers the task.
-func (r *Runner) settleLast() {
-	r.mu.Lock()
-	left := slices.Collect(maps.Values(r.unsettled))
-	r.mu.Unlock()
-	for _, t := range left {
-		if err := r.o.State.Put(context.Background(), t); err != nil && !errors.Is(err, ErrFenced) {
-			return // nor would it take the others
+// resettle tries again and again to store an end, until it is stored or the task has expired, and a last time when the runner is closed:
+// what the state still refuses then is found failed by whoever recovers the task. err is why the last try failed.
+func (r *Runner) resettle(ctx context.Context, t Task, err error) {
+	for last := false; !last; {
+		if errors.Is(err, ErrRemoved) { // nor can any other end be stored
+			r.mu.Lock()
+			r.lost = err
+			r.mu.Unlock()
+			return
+		}
+		select {
+		case <-time.After(settleRetry):
+		case <-ctx.Done():
+			last = true
+		}
+		if err = r.o.State.Put(context.Background(), t); err == nil || errors.Is(err, ErrFenced) || t.Expired(r.o.now()) {
+			r.mu.Lock()
+			delete(r.unsettled, t.ID)
+			r.mu.Unlock()
+			return
 		}
 	}
 }

@@ -13,7 +13,7 @@ type State interface {
 	// a task is put before its handle is sent, its outcome before its terminal status. Variables are not put again: SetVariables is
 	// their one way. A state that keeps output backs the log (partials.Log.Back), and has stored all of it before the end can be seen:
 	// where it could not, it refuses TaskCompleted with partials.ErrLost.
-	// A task beyond the limits of its owner is refused with Limits.TooManyLive or TooManyStarts; one that is Ending never is.
+	// A task beyond the limits of its owner is refused with ErrTooManyLive or ErrTooManyStarts; one that is Ending never is.
 	Put(ctx context.Context, t Task) error
 	// Get returns an owner's task, or ErrNotFound. A task can be seen until it has ended and its ttl is over.
 	Get(ctx context.Context, owner, id string) (Task, error)

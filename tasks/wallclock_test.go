@@ -19,7 +19,7 @@ func TestAlarm(t *testing.T) {
 		var rang atomic.Int32
 		ring := func() { rang.Add(1) }
 		setAlarm(clock.Now, clock.Now().Add(time.Hour), ring)
-		setAlarm(clock.Now, clock.Now().Add(time.Hour), ring).stop()
+		setAlarm(clock.Now, clock.Now().Add(time.Hour), ring).Stop()
 		setAlarm(clock.Now, clock.Now(), ring)
 		synctest.Wait()
 		if n := rang.Load(); n != 1 {

@@ -113,7 +113,7 @@ func (d *database) admit(tx *transaction, t *tasks.Task) (refused, err error) {
 			tx.live[owner] = n
 		}
 		if n >= limit {
-			return d.o.Limits.TooManyLive(), nil
+			return tasks.ErrTooManyLive, nil
 		}
 	}
 	if limit := d.o.Limits.MaxStartsPerMinute; limit > 0 {
@@ -121,7 +121,7 @@ func (d *database) admit(tx *transaction, t *tasks.Task) (refused, err error) {
 		n, err := tx.count("SELECT count(*) FROM (SELECT created FROM task WHERE owner = ? AND expires >= 0 ORDER BY number DESC LIMIT ?) WHERE created > ? AND created <= ?",
 			owner, limit, now.Add(-time.Minute).UnixNano(), now.UnixNano())
 		if err != nil || n >= limit {
-			return d.o.Limits.TooManyStarts(), err
+			return tasks.ErrTooManyStarts, err
 		}
 	}
 	return nil, nil
