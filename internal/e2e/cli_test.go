@@ -90,7 +90,7 @@ func TestWrongUse(t *testing.T) {
 		{args: []string{"--metrics", ":99999"}, says: "--metrics: \":99999\" is no address (allowed: :PORT (loopback) or HOST:PORT)\nsee runnel --help\n"},
 		{args: []string{"--selftest=perhaps"}, says: "--selftest: \"perhaps\" is no truth value (allowed: true, false)\nsee runnel --help\n"},
 		{args: []string{"--tool", "echo"}, says: "--tool: \"echo\" is no tool (allowed: NAME=COMMAND, such as 'search=grep -rn {{pattern}} .')\n"},
-		{args: []string{"--tool", "e=echo 'a"}, says: "--tool: tool \"e\": a single quote is not closed\n"},
+		{args: []string{"--tool", "e=echo 'a"}, says: "--tool: tool \"e\": Unterminated single-quoted string\n"},
 		{args: []string{"--config", missing}, says: "--config: there is no config file " + missing + "\n"},
 		{args: []string{"config", "check", missing}, says: "there is no config file " + missing + "\n"},
 		{args: []string{"--config", file, "--tool", "echo=echo"}, says: "--tool: tool \"echo\" is there already, from " + file + ":2:3\n"},

@@ -86,7 +86,7 @@ func TestArgumentsThatNoCommandCanTake(t *testing.T) {
 
 func TestCommandLine(t *testing.T) {
 	for line, want := range map[string][]string{
-		`grep -rn {{ pattern }} .`: {"grep", "-rn", "{{ pattern }}", "."},
+		`grep -rn {{ pattern }} .`: {"grep", "-rn", "{{pattern}}", "."},
 		`a 'b c' "d e"f\ g`:        {"a", "b c", "d ef g"},
 		`a '' ""`:                  {"a", "", ""},
 		`a "\"\\\x\$" 'it''s' \'`:  {"a", `"\\x$`, "its", "'"},
@@ -116,8 +116,8 @@ func TestCommandLine(t *testing.T) {
 		"echo hi":    "is no tool",
 		"a b=echo":   "no name for a tool",
 		"x=":         "nothing to run",
-		"x=echo 'hi": "single quote is not closed",
-		`x=echo "hi`: "double quote is not closed",
+		"x=echo 'hi": "Unterminated single-quoted",
+		`x=echo "hi`: "Unterminated double-quoted",
 		`x=echo \`:   "backslash",
 	} {
 		if _, err := FromLine(spec, config.Environment{}); err == nil || !strings.Contains(err.Error(), want) {

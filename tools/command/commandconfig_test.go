@@ -56,12 +56,14 @@ func TestConfigErrors(t *testing.T) {
 
 func TestUnits(t *testing.T) {
 	for text, want := range map[string]config.Size{"0": 0, "17": 17, "64KiB": 64 << 10, "16 MiB": 16 << 20, "1GiB": 1 << 30, "5B": 5} {
-		if got, err := config.ParseSize(text); err != nil || got != want {
+		var got config.Size
+		if err := got.UnmarshalText([]byte(text)); err != nil || got != want {
 			t.Errorf("%s: %d, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"", "KiB", "1.5MiB", "-1", "1KB", "9223372036854775807KiB", "99999999999999999999"} {
-		if got, err := config.ParseSize(text); err == nil {
+		var got config.Size
+		if err := got.UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%s: %d, want an error", text, got)
 		}
 	}

@@ -137,12 +137,8 @@ type Drain time.Duration
 
 // UnmarshalText reads a duration, or -1.
 func (d *Drain) UnmarshalText(text []byte) error {
-	if string(text) == "-1" {
-		*d = -1
-		return nil
-	}
-	var v Duration
-	if err := v.UnmarshalText(text); err != nil || v < 0 {
+	v := Duration(-1)
+	if string(text) != "-1" && (v.UnmarshalText(text) != nil || v < 0) {
 		return Wrong("such as 500ms or 2s, or -1 = until all calls are done", "%q is no duration", text)
 	}
 	*d = Drain(v)
@@ -210,11 +206,11 @@ func (c *Config) Text(path string) string { return fmt.Sprint(c.at(path).Interfa
 func (c *Config) at(path string) reflect.Value {
 	v := reflect.ValueOf(c).Elem()
 	for name := range strings.SplitSeq(path, ".") {
-		f, ok := field(v.Type(), name)
+		i, ok := fieldIndexes(v.Type())[name]
 		if !ok {
 			panic("internal error: no config key " + path)
 		}
-		v = v.FieldByIndex(f.Index)
+		v = v.Field(i)
 	}
 	return v
 }
@@ -267,31 +263,25 @@ func (c *Config) Detaches() string {
 // Locate turns an error about the value at a path (or, if it is a *Error, about one of its keys)
 // into one that says what set the value: a flag, a variable, or a place in the file.
 func (c *Config) Locate(path string, err error) error {
-	problem, allowed, key := err.Error(), "", ""
+	problem, hint, key := err.Error(), "", ""
 	if about, ok := errors.AsType[*Error](err); ok {
-		problem, allowed, key = about.Problem, allow(about.Allowed), about.Key
+		problem, hint, key = about.Problem, allow(about.Allowed), about.Key
 	}
 	full := Join(path, key)
 	if from := c.set[full]; from != "" {
-		return fmt.Errorf("%s: %s%s", from, problem, parenthesis(allowed))
+		return errors.New(from + ": " + hinted(problem, hint))
 	}
-	problem = full + ": " + problem
-	for try := full; ; {
-		if p, ok := c.places[try]; ok {
-			at := p.value
-			if try == path || at == (position{}) {
-				at = p.key // it concerns the tool as a whole, or a key
-			}
-			return c.mistake(at, problem, allowed)
-		}
-		cut := strings.LastIndexAny(try, ".[")
-		if cut <= len(path) {
-			if try == path {
-				return fmt.Errorf("%s%s", problem, parenthesis(allowed))
-			}
-			try = path
-			continue
-		}
-		try = try[:cut]
+	problem = about(full) + problem
+	try := full
+	for c.places[try] == (place{}) && len(try) > len(path) {
+		try = try[:max(strings.LastIndexAny(try, ".["), len(path))]
 	}
+	p, ok := c.places[try]
+	switch {
+	case !ok:
+		return errors.New(hinted(problem, hint))
+	case try == path || p.value == position{}: // it concerns the tool as a whole, or a key
+		return c.mistake(p.key, problem, hint)
+	}
+	return c.mistake(p.value, problem, hint)
 }

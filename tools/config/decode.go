@@ -9,7 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"runnel/tools/text"
+	"runnel/rpc/rawjson"
 )
 
 // decode reads the values of a text.
@@ -18,186 +18,159 @@ func (d *decoder) decode(text []byte) error {
 	if err != nil {
 		return err
 	}
-	for i, document := range documents {
-		if i > 0 {
-			d.fail(document, "a second document", "one document in a file")
-			break
-		}
-		d.value("", document, reflect.ValueOf(d.config).Elem(), 0)
+	if len(documents) > 0 {
+		d.value("", documents[0], reflect.ValueOf(d.config).Elem())
+	}
+	if len(documents) > 1 {
+		d.fail("", documents[1], "a second document", "one document in a file")
 	}
 	return JoinErrors(d.errs)
 }
 
-var objectType = reflect.TypeFor[Object]()
-
 // value decodes a node into v, whose path is such as tools.test.command; the config itself has "".
-func (d *decoder) value(path string, n *yaml.Node, v reflect.Value, depth int) {
-	n = d.plain(n, depth)
-	if n == nil {
-		return
-	}
-	if path != "" {
-		d.noteValue(path, n)
-	}
-	if isNull(n) {
+func (d *decoder) value(path string, n *yaml.Node, v reflect.Value) {
+	n = d.enter(n)
+	defer d.leave()
+	if n == nil || isNull(n) {
 		return // "title:" with nothing after it says nothing
 	}
 	switch {
 	case v.Kind() == reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		d.value(path, n, v.Elem(), depth)
-	case v.Type() == objectType:
-		d.object(path, n, v, depth)
+		d.value(path, n, v.Elem())
+	case v.Type() == reflect.TypeFor[Object]():
+		if n.Kind != yaml.MappingNode {
+			d.misplaced(path, n, "a mapping", "a mapping of names to JSON Schemas, or a JSON Schema of type object")
+			return
+		}
+		v.SetBytes(d.appendJSON(nil, path, n))
 	case v.Kind() == reflect.Struct:
-		d.structure(path, n, v, depth)
+		d.structure(path, n, v)
 	case v.Kind() == reflect.Map:
-		d.mapping(path, n, v, depth)
+		d.mapping(path, n, v)
 	case v.Kind() == reflect.Slice:
-		d.list(path, n, v, depth)
+		d.list(path, n, v)
 	default:
 		d.scalar(path, n, v)
 	}
 }
 
-func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value, depth int) {
-	list, ok := d.entries(n, depth)
+// misplaced fails because of the kind of a value.
+func (d *decoder) misplaced(path string, n *yaml.Node, wanted, allowed string) {
+	d.fail(path, n, kind(n)+" where "+wanted+" belongs", allowed)
+}
+
+func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value) {
+	list, ok := d.entries(n)
 	if !ok && isText(n) && v.Type() == reflect.TypeFor[Command]() {
-		d.tell(n, about(path)+"text where a mapping belongs", "write {command: "+wordsOf(n.Value)+"}")
+		d.tell(path, n, "text where a mapping belongs", "write {command: "+wordsOf(n.Value)+"}")
 		return
 	}
 	if !ok {
-		d.fail(n, about(path)+kind(n)+" where a mapping belongs", "a mapping with "+strings.Join(fieldNames(v.Type()), ", "))
+		d.misplaced(path, n, "a mapping", "a mapping with "+strings.Join(fieldNames(v.Type()), ", "))
 		return
 	}
+	fields := d.fields[v.Type()]
+	if fields == nil {
+		fields = fieldIndexes(v.Type())
+		d.fields[v.Type()] = fields
+	}
 	for _, e := range list {
-		f, ok := d.fields.of(v.Type(), e.name)
+		f, ok := fields[e.name]
 		if !ok {
-			names := fieldNames(v.Type())
-			hint := allow(strings.Join(names, ", "))
-			if near := text.Nearest(e.name, names); len(near) > 0 {
-				hint = "did you mean " + strings.Join(near, " or ") + "?"
-			}
-			if instead := pasted(path, e.name, e.value, list); instead != "" {
-				hint = instead
-			}
-			d.tell(e.key, fmt.Sprintf("%sunknown key %.100q", about(path), e.name), hint)
+			d.tell(path, e.key, fmt.Sprintf("unknown key %.100q", e.name), instead(path, e.name, list, fieldNames(v.Type())))
 			continue
 		}
 		at := Join(path, e.name)
-		d.noteKey(at, e)
-		d.value(at, e.value, v.Field(f), depth+1)
+		d.note(at, e.key, e.value)
+		d.value(at, e.value, v.Field(f))
 	}
 }
 
-// noteKey notes where the key of an entry stands.
-func (d *decoder) noteKey(path string, e mapEntry) {
-	d.config.places[path] = place{key: nodePosition(e.key)}
+// note notes where a value and its key stand.
+func (d *decoder) note(path string, key, value *yaml.Node) {
+	d.config.places[path] = place{nodePosition(key), nodePosition(value)}
 }
 
-// noteValue notes where a value stands.
-func (d *decoder) noteValue(path string, n *yaml.Node) {
-	p := d.config.places[path]
-	p.value = nodePosition(n)
-	d.config.places[path] = p
-}
-
-func (d *decoder) mapping(path string, n *yaml.Node, v reflect.Value, depth int) {
-	list, ok := d.entries(n, depth)
+func (d *decoder) mapping(path string, n *yaml.Node, v reflect.Value) {
+	list, ok := d.entries(n)
 	if !ok {
-		d.fail(n, about(path)+kind(n)+" where a mapping belongs", "a mapping of names")
+		d.misplaced(path, n, "a mapping", "a mapping of names")
 		return
 	}
 	v.Set(reflect.MakeMap(v.Type()))
 	for _, e := range list {
 		item := reflect.New(v.Type().Elem()).Elem()
 		at := Join(path, e.name)
-		d.noteKey(at, e)
+		d.note(at, e.key, e.value)
 		if isNull(e.value) && item.Kind() == reflect.String {
-			d.fail(e.key, about(at)+"nothing where text belongs", `text; "" is empty text`)
+			d.fail(at, e.key, "nothing where text belongs", `text; "" is empty text`)
 			continue
 		}
-		d.value(at, e.value, item, depth+1)
+		d.value(at, e.value, item)
 		v.SetMapIndex(reflect.ValueOf(e.name), item)
 	}
 }
 
-func (d *decoder) list(path string, n *yaml.Node, v reflect.Value, depth int) {
-	if n.Kind != yaml.SequenceNode {
-		switch {
-		case isText(n) && strings.HasPrefix(path, "tools.") && strings.HasSuffix(path, ".command"):
-			d.tell(n, about(path)+"text where a list of words belongs", "write "+wordsOf(n.Value)+", or the key shell, if a shell is to read it")
-		case isText(n) && strings.HasSuffix(path, ".command"):
-			d.tell(n, about(path)+"text where a list of words belongs", "write "+wordsOf(n.Value))
-		case isText(n):
-			d.tell(n, about(path)+"text where a list belongs", "write "+wordList([]string{n.Value}))
-		default:
-			d.fail(n, about(path)+kind(n)+" where a list belongs", "a list such as [a, b]")
+func (d *decoder) list(path string, n *yaml.Node, v reflect.Value) {
+	switch {
+	case n.Kind == yaml.SequenceNode:
+	case !isText(n):
+		d.misplaced(path, n, "a list", "a list such as [a, b]")
+		return
+	default:
+		hint := "write " + wordList([]string{n.Value})
+		if strings.HasSuffix(path, ".command") {
+			hint = "write " + wordsOf(n.Value)
+			if strings.HasPrefix(path, "tools.") {
+				hint += ", or the key shell, if a shell is to read it"
+			}
 		}
+		d.tell(path, n, "text where a list belongs", hint)
 		return
 	}
-	list := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
+	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
 	for i, item := range n.Content {
 		at := fmt.Sprintf("%s[%d]", path, i)
+		d.note(at, item, item)
 		if isNull(item) {
-			d.fail(item, about(at)+"nothing where a value belongs", `a value; "" is empty text`)
+			d.fail(at, item, "nothing where a value belongs", `a value; "" is empty text`)
 			continue
 		}
-		d.value(at, item, list.Index(i), depth+1)
+		d.value(at, item, v.Index(i))
 	}
-	v.Set(list)
 }
 
 func (d *decoder) scalar(path string, n *yaml.Node, v reflect.Value) {
-	if n.Kind != yaml.ScalarNode {
-		d.fail(n, about(path)+kind(n)+" where "+wanted(v)+" belongs", "")
-		return
-	}
 	err := setText(v, n.Value)
-	if err == nil && isText(n) && (v.Kind() == reflect.Bool || v.Type() == reflect.TypeFor[int]()) {
-		d.fail(n, fmt.Sprintf("%stext where %s belongs", about(path), wanted(v)), n.Value+" without quotes")
-		return
-	}
-	if err != nil {
-		problem, allowed := err.Error(), ""
-		if wrong, ok := errors.AsType[*Error](err); ok {
-			problem, allowed = wrong.Problem, wrong.Allowed
-		}
-		d.fail(n, about(path)+problem, allowed)
+	wrong, _ := errors.AsType[*Error](err)
+	switch {
+	case n.Kind != yaml.ScalarNode:
+		d.misplaced(path, n, wanted(v), "")
+	case wrong != nil:
+		d.fail(path, n, wrong.Problem, wrong.Allowed)
+	case isText(n) && (v.Kind() == reflect.Bool || v.Type() == reflect.TypeFor[int]()):
+		d.misplaced(path, n, wanted(v), n.Value+" without quotes")
 	}
 }
 
-// about is the beginning of a message about a path.
-func about(path string) string {
-	if path == "" {
-		return ""
-	}
-	return path + ": "
-}
-
-// object decodes a mapping into JSON that keeps the order of its keys.
-func (d *decoder) object(path string, n *yaml.Node, v reflect.Value, depth int) {
-	if n.Kind != yaml.MappingNode {
-		d.fail(n, about(path)+kind(n)+" where a mapping belongs", "a mapping of names to JSON Schemas, or a JSON Schema of type object")
-		return
-	}
-	v.SetBytes(d.appendJSON(nil, path, n, depth))
-}
-
-func (d *decoder) appendJSON(dst []byte, path string, n *yaml.Node, depth int) []byte {
-	if n = d.plain(n, depth); n == nil {
+// appendJSON decodes a value into JSON that keeps the order of its keys.
+func (d *decoder) appendJSON(dst []byte, path string, n *yaml.Node) []byte {
+	n = d.enter(n)
+	defer d.leave()
+	if n == nil || isNull(n) {
 		return append(dst, "null"...)
 	}
-	d.noteValue(path, n)
-	if list, ok := d.entries(n, depth); ok {
+	if list, ok := d.entries(n); ok {
 		dst = append(dst, '{')
 		for i, e := range list {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = append(appendString(dst, e.name), ':')
+			dst = append(append(dst, rawjson.Encode(e.name)...), ':')
 			at := Join(path, e.name)
-			d.noteKey(at, e)
-			dst = d.appendJSON(dst, at, e.value, depth+1)
+			d.note(at, e.key, e.value)
+			dst = d.appendJSON(dst, at, e.value)
 		}
 		return append(dst, '}')
 	}
@@ -208,13 +181,13 @@ func (d *decoder) appendJSON(dst []byte, path string, n *yaml.Node, depth int) [
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = d.appendJSON(dst, fmt.Sprintf("%s[%d]", path, i), item, depth+1)
+			at := fmt.Sprintf("%s[%d]", path, i)
+			d.note(at, item, item)
+			dst = d.appendJSON(dst, at, item)
 		}
 		return append(dst, ']')
 	case isText(n):
-		return appendString(dst, n.Value)
-	case isNull(n):
-		return append(dst, "null"...)
+		return append(dst, rawjson.Encode(n.Value)...)
 	case json.Valid([]byte(n.Value)):
 		return append(dst, n.Value...)
 	}
@@ -224,11 +197,6 @@ func (d *decoder) appendJSON(dst []byte, path string, n *yaml.Node, depth int) [
 			return append(dst, b...)
 		}
 	}
-	d.fail(n, about(path)+kind(n)+" is no value that JSON knows", "")
+	d.fail(path, n, kind(n)+" is no value that JSON knows", "")
 	return append(dst, "null"...)
-}
-
-func appendString(dst []byte, s string) []byte {
-	b, _ := json.Marshal(s) // a string always can be
-	return append(dst, b...)
 }

@@ -5,16 +5,6 @@ import (
 	"reflect"
 )
 
-// field is the field of a struct that a key names.
-func field(t reflect.Type, name string) (reflect.StructField, bool) {
-	for key, f := range structFields(t) {
-		if key == name {
-			return f, true
-		}
-	}
-	return reflect.StructField{}, false
-}
-
 // structFields are the fields that have a key.
 func structFields(t reflect.Type) iter.Seq2[string, reflect.StructField] {
 	return func(yield func(string, reflect.StructField) bool) {
@@ -34,16 +24,11 @@ func fieldNames(t reflect.Type) (names []string) {
 	return names
 }
 
-// fieldIndexes is field for structs that are decoded again and again, as fifty tools are: the tags of each type are read once.
-type fieldIndexes map[reflect.Type]map[string]int
-
-func (f fieldIndexes) of(t reflect.Type, name string) (index int, ok bool) {
-	if f[t] == nil {
-		f[t] = map[string]int{}
-		for key, field := range structFields(t) {
-			f[t][key] = field.Index[0]
-		}
+// fieldIndexes are the fields by their keys.
+func fieldIndexes(t reflect.Type) map[string]int {
+	indexes := map[string]int{}
+	for key, f := range structFields(t) {
+		indexes[key] = f.Index[0]
 	}
-	index, ok = f[t][name]
-	return index, ok
+	return indexes
 }

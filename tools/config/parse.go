@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"strings"
 )
 
 // Parse reads the text of a config file over the defaults. Reading is strict: a key that is unknown
-// and a value of another type are errors, of which it reports all, each a *FileError.
+// and a value of another type are errors, of which it reports all, each with its place.
 //
 // The YAML library parses; its tree is decoded here, because an error must tell the place and what is
 // allowed there, because text must stay what was written (1.10 is not 1.1, and yes is not true, in an argv),
@@ -20,7 +21,7 @@ func Parse(file string, text []byte) (*Config, error) {
 	if len(text) > maxFile {
 		return nil, c.mistake(position{1, 1}, "the file is too large", allow(Size(maxFile).String()+" at most"))
 	}
-	if err := (&decoder{config: c, fields: fieldIndexes{}}).decode(text); err != nil {
+	if err := (&decoder{config: c, fields: map[reflect.Type]map[string]int{}}).decode(text); err != nil {
 		return nil, err
 	}
 	return c, nil

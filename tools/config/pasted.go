@@ -2,59 +2,42 @@ package config
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"runnel/tools/text"
 )
 
-// Habits from other programs' configs get a message that says the same in runnel's words.
-
-// pasted is what to write instead of an unknown key among its siblings, "" if nothing is known about it.
-func pasted(path, key string, value *yaml.Node, siblings []mapEntry) string {
+// instead is what to write instead of an unknown key among its siblings. Habits from other programs' configs get a message that says
+// the same in runnel's words.
+func instead(path, key string, siblings []mapEntry, keys []string) (hint string) {
+	near := text.Nearest(key, keys)
 	switch {
 	case path == "" && (key == "mcpServers" || key == "servers"): // Claude, Cursor and most others; VS Code
-		example := `NAME: {command: [PROGRAM, ARGUMENT]}`
-		if value.Kind == yaml.MappingNode && len(value.Content) > 1 && value.Content[1].Kind == yaml.MappingNode {
-			example = value.Content[0].Value + ": {command: " + commandOf(value.Content[1]) + "}"
-		}
-		return "here the servers stand under upstreams, each with its program and its arguments in one list: upstreams: {" + example + "}"
+		return "here the servers stand under upstreams, each with its program and its arguments in one list: upstreams: {NAME: {command: [PROGRAM, ARGUMENT]}}"
 	case key == "args" && (strings.HasPrefix(path, "tools.") || strings.HasPrefix(path, "upstreams.")):
-		server := &yaml.Node{Kind: yaml.MappingNode}
+		words := map[string][]string{}
 		for _, e := range siblings {
-			server.Content = append(server.Content, e.key, e.value)
+			if e.value.Kind == yaml.ScalarNode {
+				words[e.name] = []string{e.value.Value}
+			}
+			for _, n := range e.value.Content {
+				words[e.name] = append(words[e.name], n.Value)
+			}
 		}
-		return "the arguments stand behind the program: command: " + commandOf(server)
+		return "the arguments stand behind the program: command: " + wordList(append(words["command"], words["args"]...))
+	case len(near) > 0:
+		return "did you mean " + strings.Join(near, " or ") + "?"
 	}
-	return ""
+	return allow(strings.Join(keys, ", "))
 }
 
-// commandOf is the list of the program and the arguments of a server as most hosts write it.
-func commandOf(server *yaml.Node) string {
-	var program, arguments []string
-	for pair := range slices.Chunk(server.Content, 2) {
-		var words []string
-		if pair[1].Kind == yaml.ScalarNode {
-			words = []string{pair[1].Value}
-		}
-		for _, n := range pair[1].Content {
-			words = append(words, n.Value)
-		}
-		switch pair[0].Value {
-		case "command":
-			program = words
-		case "args":
-			arguments = words
-		}
-	}
-	return wordList(append(program, arguments...))
-}
-
-// wordsOf is text as the list of words that a shell would make of it.
-func wordsOf(text string) string {
-	words, err := SplitWords(text)
+// wordsOf is a line as the list of words that a shell would make of it.
+func wordsOf(line string) string {
+	words, err := SplitWords(line)
 	if err != nil { // a quote is not closed
-		words = strings.Fields(text)
+		words = strings.Fields(line)
 	}
 	return wordList(words)
 }

@@ -44,30 +44,21 @@ var sizeUnits = []struct {
 	bytes  int64
 }{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"B", 1}, {"", 1}}
 
-// ParseSize reads a size.
-func ParseSize(s string) (Size, error) {
-	text := strings.TrimSpace(s)
+// UnmarshalText reads a size.
+func (s *Size) UnmarshalText(text []byte) error {
 	for _, unit := range sizeUnits {
-		digits, ok := strings.CutSuffix(text, unit.suffix)
+		digits, ok := strings.CutSuffix(strings.TrimSpace(string(text)), unit.suffix)
 		if !ok {
 			continue
 		}
-		n, err := strconv.ParseUint(strings.TrimSpace(digits), 10, 63)
-		if err != nil || int64(n) > math.MaxInt64/unit.bytes {
+		n, err := strconv.ParseInt(strings.TrimSpace(digits), 10, 64)
+		if err != nil || n < 0 || n > math.MaxInt64/unit.bytes {
 			break
 		}
-		return Size(int64(n) * unit.bytes), nil
+		*s = Size(n * unit.bytes)
+		return nil
 	}
-	return 0, Wrong("a number of bytes, or one with KiB, MiB or GiB, such as 64KiB", "%q is no size", s)
-}
-
-// UnmarshalText reads a size as ParseSize does.
-func (s *Size) UnmarshalText(text []byte) error {
-	v, err := ParseSize(string(text))
-	if err == nil {
-		*s = v
-	}
-	return err
+	return Wrong("a number of bytes, or one with KiB, MiB or GiB, such as 64KiB", "%q is no size", text)
 }
 
 // MarshalText writes the size as String does.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -22,26 +23,28 @@ const (
 // decoder decodes one document (decode.go).
 type decoder struct {
 	config  *Config
-	fields  fieldIndexes
-	nodes   int  // read so far, those of aliases too
+	fields  map[reflect.Type]map[string]int // the keys of the structs that were met
+	nodes   int                             // read so far, those of aliases too
+	depth   int
 	unfolds bool // the document unfolds to too many nodes, or too deep: nothing more is read
 	errs    []error
 }
 
-func (d *decoder) fail(at *yaml.Node, problem, allowed string) {
-	d.tell(at, problem, allow(allowed))
+func (d *decoder) fail(path string, at *yaml.Node, problem, allowed string) {
+	d.tell(path, at, problem, allow(allowed))
 }
 
 // maxMistakes is how many are told. Nobody reads more, and a file of 1 MiB can be made to have more of them than fit into memory.
 const maxMistakes = 100
 
 // tell records a mistake. The one after maxMistakes says that there are more.
-func (d *decoder) tell(at *yaml.Node, problem, hint string) {
-	switch {
-	case len(d.errs) < maxMistakes:
+func (d *decoder) tell(path string, at *yaml.Node, problem, hint string) {
+	problem = about(path) + problem
+	if len(d.errs) == maxMistakes {
+		problem, hint = fmt.Sprintf("there are more than %d mistakes", maxMistakes), ""
+	}
+	if len(d.errs) <= maxMistakes {
 		d.errs = append(d.errs, d.config.mistake(nodePosition(at), problem, hint))
-	case len(d.errs) == maxMistakes:
-		d.errs = append(d.errs, d.config.mistake(nodePosition(at), fmt.Sprintf("there are more than %d mistakes", maxMistakes), ""))
 	}
 }
 
@@ -100,23 +103,27 @@ func startsWrong(problem string) bool {
 
 func nodePosition(n *yaml.Node) position { return position{n.Line, n.Column} }
 
-// plain follows aliases. It returns nil after an error.
-func (d *decoder) plain(n *yaml.Node, depth int) *yaml.Node {
-	if d.nodes++; !d.unfolds && (d.nodes >= maxNodes || depth > maxDepth) {
+// enter goes down to a value, of which leave is the end, and follows aliases. It returns nil after an error.
+func (d *decoder) enter(n *yaml.Node) *yaml.Node {
+	d.depth++
+	if d.nodes++; !d.unfolds && (d.nodes >= maxNodes || d.depth > maxDepth) {
 		d.unfolds = true
-		d.fail(n, "the file unfolds to too much", fmt.Sprintf("%d values, nested at most %d deep", maxNodes, maxDepth))
+		d.fail("", n, "the file unfolds to too much", fmt.Sprintf("%d values, nested at most %d deep", maxNodes, maxDepth))
+	}
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
 	}
 	switch {
 	case d.unfolds:
 		return nil
-	case n.Kind == yaml.AliasNode:
-		return d.plain(n.Alias, depth+1)
 	case n.Style&yaml.TaggedStyle != 0:
-		d.fail(n, fmt.Sprintf("the tag %s is not known here", n.Tag), "plain values; quotes make text of one")
+		d.fail("", n, fmt.Sprintf("the tag %s is not known here", n.Tag), "plain values; quotes make text of one")
 		return nil
 	}
 	return n
 }
+
+func (d *decoder) leave() { d.depth-- }
 
 // mapEntry is one line of a mapping.
 type mapEntry struct {
@@ -126,7 +133,7 @@ type mapEntry struct {
 }
 
 // entries are those of a mapping, in their order, then those that "<<" merges into it.
-func (d *decoder) entries(n *yaml.Node, depth int) (list []mapEntry, ok bool) {
+func (d *decoder) entries(n *yaml.Node) (list []mapEntry, ok bool) {
 	if n.Kind != yaml.MappingNode {
 		return nil, false
 	}
@@ -134,22 +141,15 @@ func (d *decoder) entries(n *yaml.Node, depth int) (list []mapEntry, ok bool) {
 	keys := make(map[string]*yaml.Node, len(n.Content)/2)
 	var merged []mapEntry
 	for pair := range slices.Chunk(n.Content, 2) {
-		e := mapEntry{key: pair[0], value: pair[1]}
-		if e.key.Tag == "!!merge" {
-			merged = append(merged, d.merge(e.value, depth+1)...)
-			continue
-		}
-		named := e.key
-		if named.Kind == yaml.AliasNode {
-			named = named.Alias
-		}
-		e.name = named.Value
+		e := mapEntry{pair[0], pair[0].Value, pair[1]}
 		first := keys[e.name]
 		switch {
-		case named.Kind != yaml.ScalarNode:
-			d.fail(e.key, kind(named)+" where a name belongs", "")
+		case e.key.Tag == "!!merge":
+			merged = append(merged, d.merge(e.value)...)
+		case e.key.Kind != yaml.ScalarNode:
+			d.misplaced("", e.key, "a name", "")
 		case first != nil:
-			d.fail(e.key, fmt.Sprintf("key %q stands there already, at %d:%d", e.name, first.Line, first.Column), "")
+			d.fail("", e.key, fmt.Sprintf("key %q stands there already, at %d:%d", e.name, first.Line, first.Column), "")
 		default:
 			keys[e.name] = e.key
 			list = append(list, e)
@@ -164,22 +164,22 @@ func (d *decoder) entries(n *yaml.Node, depth int) (list []mapEntry, ok bool) {
 	return list, true
 }
 
-func (d *decoder) merge(n *yaml.Node, depth int) []mapEntry {
-	p := d.plain(n, depth)
+func (d *decoder) merge(n *yaml.Node) (list []mapEntry) {
+	p := d.enter(n)
+	defer d.leave()
 	if p == nil {
 		return nil
 	}
 	if p.Kind == yaml.SequenceNode {
-		var all []mapEntry
 		for _, v := range p.Content {
-			all = append(all, d.merge(v, depth+1)...)
+			list = append(list, d.merge(v)...)
 		}
-		return all
+		return list
 	}
-	list, ok := d.entries(p, depth)
+	list, ok := d.entries(p)
 	d.nodes += len(list) // a copy of each
 	if !ok {
-		d.fail(n, "<< merges no mapping", "a mapping, or a list of them")
+		d.fail("", n, "<< merges no mapping", "a mapping, or a list of them")
 	}
 	return list
 }
@@ -195,6 +195,8 @@ func kind(n *yaml.Node) string {
 		return "a mapping"
 	case n.Kind == yaml.SequenceNode:
 		return "a list"
+	case n.Kind == yaml.AliasNode:
+		return "an alias"
 	case isText(n):
 		return "text"
 	}
