@@ -1,7 +1,7 @@
 package rpc
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -124,67 +124,38 @@ type Request struct {
 
 // params are those of a request, nil if there are none. In the stateless era their _meta says what initialize would have.
 func (c *Client) params(r *Request) (any, error) {
-	params, err := encodeParams(r.Params)
-	if err == nil && c.version != nil && c.version.Stateless {
-		params, err = c.withMeta(params, r.Capabilities)
+	stateless := c.version != nil && c.version.Stateless
+	if r.Params == nil && !stateless {
+		return nil, nil
 	}
-	if err != nil || params == nil {
-		return nil, err
+	params := []byte("{}")
+	if r.Params != nil {
+		var err error
+		if params, err = json.Marshal(r.Params); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case params[0] != '{':
+		return nil, errors.New("params must be an object")
+	case stateless:
+		return c.withMeta(params, cmp.Or(r.Capabilities, &c.opt.Capabilities))
 	}
 	return json.RawMessage(params), nil
 }
 
-// encodeParams encodes params, which must be an object; nil if there are none.
-func encodeParams(params any) ([]byte, error) {
-	if params == nil {
-		return nil, nil
-	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(params); err != nil {
-		return nil, err
-	}
-	if b.Bytes()[0] != '{' {
-		return nil, errors.New("params must be an object")
-	}
-	var line bytes.Buffer // params that were given encoded may hold newlines
-	err := json.Compact(&line, b.Bytes())
-	return line.Bytes(), err
-}
-
 // withMeta adds the members of _meta that every request of the stateless era has.
-func (c *Client) withMeta(params []byte, capabilities *mcp.ClientCapabilities) ([]byte, error) {
-	if capabilities == nil {
-		capabilities = &c.opt.Capabilities
+func (c *Client) withMeta(params []byte, capabilities *mcp.ClientCapabilities) (json.RawMessage, error) {
+	meta := map[string]json.RawMessage{
+		mcp.MetaProtocolVersion:    rawjson.Encode(c.version.Name),
+		mcp.MetaClientCapabilities: rawjson.Encode(capabilities),
+		mcp.MetaClientInfo:         rawjson.Encode(c.opt.Info),
 	}
-	ours := map[string]any{
-		mcp.MetaProtocolVersion:    c.version.Name,
-		mcp.MetaClientCapabilities: capabilities,
-		mcp.MetaClientInfo:         c.opt.Info,
+	theirs := rawjson.Member(params, "_meta")
+	if rawjson.IsObject(theirs) {
+		_ = json.Unmarshal(theirs, &meta) // it is valid
+	} else if theirs != nil && string(theirs) != "null" {
+		return nil, errors.New("params._meta must be an object")
 	}
-	var merged bytes.Buffer
-	merged.WriteByte('{')
-	if params != nil {
-		for it := rawjson.MembersOf(params); it.Next(); {
-			if string(it.Name) != "_meta" {
-				appendMember(&merged, it.Quoted, it.Value)
-				continue
-			}
-			var theirs map[string]json.RawMessage
-			if err := json.Unmarshal(it.Value, &theirs); err != nil {
-				return nil, fmt.Errorf("params._meta must be an object: %w", err)
-			}
-			for name, value := range theirs {
-				ours[name] = value
-			}
-		}
-	}
-	meta, err := json.Marshal(ours)
-	if err != nil {
-		return nil, err
-	}
-	appendMember(&merged, []byte(`"_meta"`), meta)
-	merged.WriteByte('}')
-	return merged.Bytes(), nil
+	return rawjson.WithMember(params, "_meta", meta), nil
 }
