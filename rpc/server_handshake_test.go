@@ -24,7 +24,7 @@ func TestInitialize(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				srv := NewServer(&Options{Info: mcp.Implementation{Name: "n", Title: "T", Version: "v"}, Instructions: "read <this>"})
 				srv.Declare(func(v *mcp.Version, caps *mcp.ServerCapabilities) {
-					caps.Tools = &mcp.ToolsCapability{}
+					caps.Tools = &mcp.ListCapability{}
 					if v.Tasks {
 						caps.Tasks = &mcp.ServerTasks{}
 					}

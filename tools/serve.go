@@ -19,7 +19,7 @@ func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOpt
 	s := &service{registry: registry, runner: runner, parked: newParking(), o: o}
 	s.addFallbackTools()
 	srv.Declare(func(_ *mcp.Version, caps *mcp.ServerCapabilities) {
-		caps.Tools = &mcp.ToolsCapability{ListChanged: true}
+		caps.Tools = &mcp.ListCapability{ListChanged: true}
 	})
 	srv.OnSession(func(c *rpc.Caller) {
 		changed, stop := registry.changes.Watch()

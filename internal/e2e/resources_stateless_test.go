@@ -44,7 +44,7 @@ func TestResourcesStateless(t *testing.T) {
 	request(w, closedCreated, "tools/call", `"name":"stream","arguments":{"count":30,"intervalMs":50}`, &created)
 	uri := "runnel://tasks/" + created.TaskID + "/log"
 	w.ask("subscriptions/listen", json.RawMessage(inEra(takes, "", `"notifications":{"resourceSubscriptions":["`+uri+`","runnel://tasks/unknown/log"]}`)))
-	page := func(w *witness) (p mcp.CacheableContents) {
+	page := func(w *witness) (p cacheableContents) {
 		t.Helper()
 		request(w, "ReadResourceResult", "resources/read", `"uri":"`+uri+`"`, &p)
 		return p
@@ -64,12 +64,12 @@ func TestResourcesStateless(t *testing.T) {
 		time.Sleep(20 * time.Millisecond) // as a client polls
 	}
 	var list struct {
-		mcp.ListResourcesResult
+		listResourcesResult
 		mcp.Cacheable
 	}
 	request(w, "ListResourcesResult", "resources/list", "", &list)
 	var templates struct {
-		mcp.ListResourceTemplatesResult
+		listResourceTemplatesResult
 		mcp.Cacheable
 	}
 	request(w, "ListResourceTemplatesResult", "resources/templates/list", "", &templates)

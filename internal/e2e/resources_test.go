@@ -35,7 +35,7 @@ tools:
 	}
 	read := func(w *witness, from string) (text string, next int64) {
 		t.Helper()
-		var page mcp.ReadResourceResult
+		var page readResourceResult
 		w.must(&page, "resources/read", map[string]any{"uri": from})
 		n, ok := page.Contents[0].Meta[mcp.MetaNext].(float64)
 		if !ok || page.Contents[0].URI != from || page.Contents[0].MimeType != "text/plain" {
@@ -64,9 +64,9 @@ tools:
 	if text, next := read(w, uri+"?after=29"); next <= 29 || !strings.HasPrefix(want.String()[29:], text) {
 		t.Errorf("from 29 on: %.40q", text)
 	}
-	var list mcp.ListResourcesResult
+	var list listResourcesResult
 	w.must(&list, "resources/list", map[string]any{})
-	var templates mcp.ListResourceTemplatesResult
+	var templates listResourceTemplatesResult
 	w.must(&templates, "resources/templates/list", map[string]any{})
 	if len(list.Resources) != 1 || list.Resources[0].URI != uri || templates.ResourceTemplates[0].URITemplate != "runnel://tasks/{id}/log" {
 		t.Errorf("listed %+v, %+v", list, templates)
@@ -120,3 +120,28 @@ func TestSubscription(t *testing.T) {
 		t.Errorf("%d notifications in about 1.5 s", n)
 	}
 }
+
+// What the methods of resources answer.
+type (
+	listResourcesResult struct {
+		Resources  []mcp.Resource `json:"resources"`
+		NextCursor string         `json:"nextCursor,omitempty"`
+	}
+	listResourceTemplatesResult struct {
+		ResourceTemplates []mcp.ResourceTemplate `json:"resourceTemplates"`
+		NextCursor        string                 `json:"nextCursor,omitempty"`
+	}
+	readResourceResult struct {
+		Contents []resourceContents `json:"contents"`
+	}
+	resourceContents struct {
+		URI      string         `json:"uri"`
+		MimeType string         `json:"mimeType,omitempty"`
+		Text     string         `json:"text"`
+		Meta     map[string]any `json:"_meta,omitempty"`
+	}
+	cacheableContents struct {
+		readResourceResult
+		mcp.Cacheable
+	}
+)

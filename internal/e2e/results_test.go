@@ -35,7 +35,7 @@ tools:
 	if uri == "" {
 		t.Fatalf("nothing says how to read the rest: %.300q", text[8000:])
 	}
-	var log mcp.ReadResourceResult
+	var log readResourceResult
 	w.must(&log, "resources/read", map[string]any{"uri": uri})
 	head, _, _ := strings.Cut(text, "[... ")
 	if whole := head + log.Contents[0].Text; !strings.HasPrefix(whole, head) || !strings.Contains(whole, "\n9999\n10000\n10001\n") {

@@ -206,7 +206,7 @@ func (w *witness) output(id string) string {
 	w.t.Helper()
 	var b strings.Builder
 	for after := int64(0); ; {
-		var page mcp.ReadResourceResult
+		var page readResourceResult
 		w.must(&page, "resources/read", map[string]any{"uri": fmt.Sprintf("runnel://tasks/%s/log?after=%d", id, after)})
 		if page.Contents[0].Text == "" {
 			return b.String()

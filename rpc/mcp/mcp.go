@@ -94,7 +94,7 @@ type Present struct{}
 // ClientCapabilities are what runnel reads of a client's capabilities.
 type ClientCapabilities struct {
 	Elicitation *ElicitationCapability `json:"elicitation,omitempty"`
-	Roots       *RootsCapability       `json:"roots,omitempty"`
+	Roots       *ListCapability        `json:"roots,omitempty"`
 	Sampling    *SamplingCapability    `json:"sampling,omitempty"`
 	Tasks       *ClientTasks           `json:"tasks,omitempty"`
 	Extensions  map[string]any         `json:"extensions,omitempty"`
@@ -123,15 +123,15 @@ type ElicitationCapability struct {
 	URL  *Present `json:"url,omitempty"`
 }
 
-// RootsCapability is the client's capabilities.roots.
-type RootsCapability struct {
-	ListChanged bool `json:"listChanged,omitempty"` // before 2026-07-28
-}
-
 // SamplingCapability is the client's capabilities.sampling.
 type SamplingCapability struct {
 	Context *Present `json:"context,omitempty"` // since 2025-11-25, as Tools
 	Tools   *Present `json:"tools,omitempty"`
+}
+
+// ListCapability is the capability of what is listed: tools and prompts of a server, roots of a client before 2026-07-28.
+type ListCapability struct {
+	ListChanged bool `json:"listChanged,omitempty"`
 }
 
 // ClientTasks is the client's capabilities.tasks.
@@ -177,28 +177,18 @@ func (c *ClientCapabilities) AsksByForm() bool {
 
 // ServerCapabilities are what the rooms of runnel declare.
 type ServerCapabilities struct {
-	Tools       *ToolsCapability     `json:"tools,omitempty"`
+	Tools       *ListCapability      `json:"tools,omitempty"`
 	Resources   *ResourcesCapability `json:"resources,omitempty"`
-	Prompts     *PromptsCapability   `json:"prompts,omitempty"`
+	Prompts     *ListCapability      `json:"prompts,omitempty"`
 	Completions *Present             `json:"completions,omitempty"` // since 2025-03-26
 	Logging     *Present             `json:"logging,omitempty"`
 	Tasks       *ServerTasks         `json:"tasks,omitempty"`
 	Extensions  map[string]Present   `json:"extensions,omitempty"` // since 2026-07-28
 }
 
-// PromptsCapability is capabilities.prompts.
-type PromptsCapability struct {
-	ListChanged bool `json:"listChanged,omitempty"`
-}
-
 // Answers reports whether the server declared a response mode (SEP-1905).
 func (c *ServerCapabilities) Answers(mode ResponseMode) bool {
 	return c.Tasks != nil && c.Tasks.Responses != nil && slices.Contains(c.Tasks.Responses.Modes, mode)
-}
-
-// ToolsCapability is capabilities.tools.
-type ToolsCapability struct {
-	ListChanged bool `json:"listChanged,omitempty"`
 }
 
 // ServerTasks is the server's capabilities.tasks (2025-11-25, SEP-2679 2.1).

@@ -21,12 +21,6 @@ type Resource struct {
 	MimeType    string `json:"mimeType,omitempty"`
 }
 
-// ListResourcesResult answers "resources/list".
-type ListResourcesResult struct {
-	Resources  []Resource `json:"resources"`
-	NextCursor string     `json:"nextCursor,omitempty"`
-}
-
 // ResourceTemplate is an entry of "resources/templates/list".
 type ResourceTemplate struct {
 	URITemplate string `json:"uriTemplate"`
@@ -36,27 +30,8 @@ type ResourceTemplate struct {
 	MimeType    string `json:"mimeType,omitempty"`
 }
 
-// ListResourceTemplatesResult answers "resources/templates/list".
-type ListResourceTemplatesResult struct {
-	ResourceTemplates []ResourceTemplate `json:"resourceTemplates"`
-	NextCursor        string             `json:"nextCursor,omitempty"`
-}
-
 // ResourceParams are the params of "resources/read", "resources/subscribe", "resources/unsubscribe" and of
 // "notifications/resources/updated".
 type ResourceParams struct {
 	URI string `json:"uri"`
-}
-
-// ReadResourceResult answers "resources/read".
-type ReadResourceResult struct {
-	Contents []ResourceContents `json:"contents"`
-}
-
-// ResourceContents is text of a resource.
-type ResourceContents struct {
-	URI      string         `json:"uri"`
-	MimeType string         `json:"mimeType,omitempty"`
-	Text     string         `json:"text"`
-	Meta     map[string]any `json:"_meta,omitempty"`
 }

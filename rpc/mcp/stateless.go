@@ -26,12 +26,6 @@ type DiscoverResult struct {
 	Cacheable
 }
 
-// CacheableContents answers "resources/read".
-type CacheableContents struct {
-	ReadResourceResult
-	Cacheable
-}
-
 // InputRequest is a request that a client fulfils for the server (basic/patterns/mrtr): "elicitation/create".
 type InputRequest struct {
 	Method string          `json:"method"`

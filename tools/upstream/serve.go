@@ -121,7 +121,7 @@ func (s *Set) declare(caps *mcp.ServerCapabilities) {
 			has = u.catalog.Capabilities
 		}
 		if unknown || has.Prompts != nil {
-			caps.Prompts = &mcp.PromptsCapability{ListChanged: true}
+			caps.Prompts = &mcp.ListCapability{ListChanged: true}
 		}
 		if unknown || has.Completions != nil {
 			caps.Completions = &mcp.Present{}
