@@ -69,8 +69,10 @@ func (c *call) answer(result any, err error) {
 	wanted := p.incoming.finish(c)
 	defer p.incoming.leave(c)
 	defer c.cancel(nil)
-	if c.batch != nil {
+	if !wanted {
 		defer c.w.letGo()
+	}
+	if c.batch != nil {
 		defer c.batch.leave()
 	}
 	a, ok := result.(After)
@@ -79,9 +81,6 @@ func (c *call) answer(result any, err error) {
 	}
 	if !wanted {
 		a.settle(false)
-		if c.batch == nil {
-			c.w.letGo()
-		}
 		return
 	}
 	e := newEncoder()

@@ -52,7 +52,8 @@ type writer struct {
 	slots   int     // held by the replies in control
 	turns   []*turn // lanes that wait to be pulled
 	writing int     // bytes of the write at hand
-	dropped int     // lines that the peer could do without
+
+	dropping sync.Once // the first time that a line is dropped is told
 }
 
 // Output is where a writer writes.
@@ -88,8 +89,7 @@ func (l *Lane) Write(ctx context.Context, encode func(dst []byte) []byte) error 
 // turn is a Write that waits.
 type turn struct {
 	encode func(dst []byte) []byte
-	slots  int        // requests in flight that it answers
-	frees  bool       // a hold ends with it
+	slots  int        // requests in flight that it answers, whose holds end with it
 	over   chan error // one value when the turn has been had or will never come; capacity 1
 }
 
@@ -104,47 +104,31 @@ func newWriter(out Output, release func(int), log zerolog.Logger) *writer {
 func (w *writer) run() {
 	defer close(w.done)
 	var buf []byte
-	for w.await() {
+	for last := false; !last && w.failed.Err() == nil; {
 		var slots int
-		var last bool
 		buf, slots, last = w.take(buf[:0])
 		// Released before the write: as soon as the client sees an answer it may send its next request.
 		if slots > 0 {
 			w.release(slots)
 		}
-		if len(buf) == 0 {
-			continue
-		}
-		if err := w.out.WriteLines(w.failed, buf, last); err != nil {
-			w.fail(fmt.Errorf("writing to the %s: %w", w.peer, err))
-		}
-		if cap(buf) > keepBuffer {
-			buf = nil
+		switch {
+		case len(buf) > 0:
+			if err := w.out.WriteLines(w.failed, buf, last); err != nil {
+				w.fail(fmt.Errorf("writing to the %s: %w", w.peer, err))
+			}
+			if cap(buf) > keepBuffer {
+				buf = nil
+			}
+		case !last:
+			<-w.wake
+			// The first answer of many has woken this goroutine, which runs at once: let those run that make the others.
+			runtime.Gosched()
 		}
 	}
 	w.turnAway()
 }
 
-// await waits for something to write. It reports false when run is to end.
-func (w *writer) await() bool {
-	for {
-		w.mu.Lock()
-		w.writing = 0
-		due, closing := len(w.control) > 0 || len(w.turns) > 0, w.closing
-		w.mu.Unlock()
-		switch {
-		case w.failed.Err() != nil, closing && !due:
-			return false
-		case due:
-			return true
-		}
-		<-w.wake
-		// The first answer of many has woken this goroutine, which runs at once: let those run that make the others.
-		runtime.Gosched()
-	}
-}
-
-// take moves what there is into a buffer that has been written, and lets the control lines fill that.
+// take moves what there is into a buffer that has been written, and lets the control lines fill that. After the last there is nothing more.
 func (w *writer) take(buf []byte) (taken []byte, slots int, last bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -160,71 +144,51 @@ func (w *writer) take(buf []byte) (taken []byte, slots int, last bool) {
 		taken = t.encode(taken)
 		w.mu.Lock()
 		slots += t.slots
-		if t.frees {
-			w.free()
-		}
+		w.free(t.slots)
 		t.over <- nil
 	}
 	w.writing = len(taken)
 	return taken, slots, w.closing && len(w.turns) == 0 && len(w.control) == 0
 }
 
-// queue appends a control line. slots is how many requests in flight it answers.
+// queue appends a control line. slots is how many requests in flight it answers, whose holds end with it.
 func (w *writer) queue(line []byte, slots int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.append(line, slots, false)
-}
-
-// now is queue for what answers nothing.
-func (w *writer) now(line []byte) error { return w.queue(line, 0) }
-
-// append is queue. A hold ends with the line if it frees one. mu is held.
-func (w *writer) append(line []byte, slots int, frees bool) error {
 	if err := w.ended(); err != nil {
 		return err
 	}
 	w.control = append(w.control, line...)
 	w.slots += slots
 	w.signal()
-	if frees {
-		w.free()
-	}
+	w.free(slots)
 	return nil
 }
+
+// now is queue for what answers nothing.
+func (w *writer) now(line []byte) error { return w.queue(line, 0) }
 
 // try is queue for what the peer can do without: it is dropped while too much is unread.
 func (w *writer) try(line []byte) error {
-	unread := w.unread()
-	if unread <= maxUnread {
-		return w.queue(line, 0)
+	if unread := w.unread(); unread > maxUnread {
+		w.dropping.Do(func() {
+			w.log.Warn().Int("unread", unread).Msgf("the %s does not read: dropping what it can do without", w.peer)
+		})
+		return nil
 	}
-	if w.drop() {
-		w.log.Warn().Int("unread", unread).Msgf("the %s does not read: dropping what it can do without", w.peer)
-	}
-	return nil
-}
-
-// drop counts a line that is dropped, and reports whether it is the first.
-func (w *writer) drop() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.dropped++
-	return w.dropped == 1
+	return w.queue(line, 0)
 }
 
 // reply queues the response to a request in flight, whose hold ends with it. A large one waits for its turn until ctx ends; then, at the
 // end of the session, it is queued like the others.
 func (w *writer) reply(ctx context.Context, line []byte) error {
 	if len(line) > largeReply {
-		err := w.awaitTurn(ctx, &turn{encode: func(dst []byte) []byte { return append(dst, line...) }, slots: 1, frees: true})
+		err := w.awaitTurn(ctx, &turn{encode: func(dst []byte) []byte { return append(dst, line...) }, slots: 1})
 		if err == nil || ctx.Err() == nil {
 			return err
 		}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.append(line, 1, true)
+	return w.queue(line, 1)
 }
 
 // hold keeps the writer from closing until the holder frees it. It reports false if that is too late.
@@ -242,12 +206,12 @@ func (w *writer) hold() bool {
 func (w *writer) letGo() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.free()
+	w.free(1)
 }
 
-// free is letGo. mu is held.
-func (w *writer) free() {
-	if w.holds--; w.holds == 0 {
+// free ends holds. mu is held.
+func (w *writer) free(holds int) {
+	if w.holds -= holds; w.holds == 0 {
 		w.closing = true
 		w.signal()
 	}
@@ -324,11 +288,7 @@ func (w *writer) signal() {
 func (w *writer) close() {
 	w.mu.Lock()
 	w.closing = true
-	dropped := w.dropped
 	w.mu.Unlock()
-	if dropped > 0 {
-		w.log.Warn().Int("count", dropped).Msgf("lines were dropped because the %s did not read", w.peer)
-	}
 	w.turnAway()
 	w.signal()
 }
