@@ -85,7 +85,7 @@ func TestIdleTimeoutCountsFromTheLastOutput(t *testing.T) {
 
 // A runnel that was stopped itself reads what its command has printed meanwhile before it says that there was nothing.
 func TestStoppedRunnelIsNoSilence(t *testing.T) {
-	runnel := exec.Command(os.Args[0], "200ms", `while :; do echo; sleep 0.01; done`)
+	runnel := exec.Command(os.Args[0], "1s", `while :; do echo; sleep 0.01; done`)
 	runnel.Env = append(os.Environ(), childVar+"=impatient")
 	stdin, err := runnel.StdinPipe()
 	if err != nil {
@@ -104,9 +104,9 @@ func TestStoppedRunnelIsNoSilence(t *testing.T) {
 	if _, err := said.ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
-	for range 10 {
+	for range 5 {
 		_ = runnel.Process.Signal(syscall.SIGSTOP)
-		time.Sleep(300 * time.Millisecond) // longer than the command may be silent
+		time.Sleep(1200 * time.Millisecond) // longer than the command may be silent
 		_ = runnel.Process.Signal(syscall.SIGCONT)
 		time.Sleep(50 * time.Millisecond)
 	}
