@@ -21,7 +21,9 @@ func (r *Runner) Wait(ctx context.Context) error {
 
 // Close cancels all that runs and returns when it has ended: no tool's goroutine and no child is left, but for what GiveUp leaves behind.
 func (r *Runner) Close() {
+	r.mu.Lock() // see goWatch
 	r.end()
+	r.mu.Unlock()
 	_ = r.Wait(r.givenUp) // its error says that GiveUp has been called
 	r.watchers.Wait()
 }

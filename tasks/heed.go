@@ -9,7 +9,7 @@ import "context"
 func (r *Runner) watch() {
 	if !r.watching {
 		r.watching = true
-		r.Go(r.heed)
+		r.goWatch(r.heed)
 	}
 }
 
