@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"runnel/rpc"
@@ -16,39 +17,16 @@ func (r *Run) Ask(q *Question) error {
 	r.door.Lock()
 	defer r.door.Unlock()
 	r.mu.Lock()
-	if r.finishing {
-		r.mu.Unlock()
-		return ErrEnded
-	}
-	r.questions.last++
-	q.run, q.number, q.answer = r, r.questions.last, make(chan json.RawMessage, 1)
-	q.key = fmt.Sprintf("question-%d", q.number)
-	if r.open == nil {
-		r.open, r.questions.byKey = map[string]mcp.InputRequest{}, map[string]*Question{}
-	}
-	r.open[q.key] = q.Request
-	r.questions.byKey[q.key] = q
-	waits := r.task.Status == mcp.TaskInputRequired
-	if waits {
-		r.restate()
-	}
+	r.asked++ // "Each request key in inputRequests MUST be unique over the lifetime of a single task" (ext-tasks)
+	q.run, q.key, q.answer = r, fmt.Sprintf("question-%d", r.asked), make(chan json.RawMessage, 1)
+	r.open = append(r.open, q)
 	r.mu.Unlock()
-	if waits {
-		r.changes.Send()
-	} else if err := r.move(mcp.TaskInputRequired, q.Message); err != nil {
-		if _, last := q.forget(); last {
-			_ = r.move(mcp.TaskWorking, "") // which cannot be stored either, but it is told
-		}
-		return err
+	err := r.restate(true)
+	if err != nil {
+		r.forget(q)
+		_ = r.restate(true) // which cannot be stored either, but it is told
 	}
-	select {
-	case r.asked() <- struct{}{}:
-	default:
-	}
-	if waits {
-		r.storeRestated()
-	}
-	return nil
+	return err
 }
 
 // Answered gives the answer, once: an encoded [mcp.ElicitResult].
@@ -59,95 +37,66 @@ func (q *Question) Close() error {
 	q.closed.Set()
 	q.run.door.Lock()
 	defer q.run.door.Unlock()
-	open, last := q.forget()
-	if last {
-		return q.run.move(mcp.TaskWorking, "")
+	return q.run.restate(q.run.forget(q))
+}
+
+// question is the open one with a key, or nil. r.mu is held.
+func (r *Run) question(key string) *Question {
+	for _, q := range r.open {
+		if q.key == key {
+			return q
+		}
 	}
-	if open {
-		q.run.changes.Send()
-	}
-	q.run.storeRestated()
 	return nil
 }
 
-// forget takes the question out of those that are open, and reports whether it was one, and whether the task waits for none any more.
-func (q *Question) forget() (open, last bool) {
-	r := q.run
+// forget takes a question out of those that are open, and reports whether it was one.
+func (r *Run) forget(q *Question) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if open = r.questions.byKey[q.key] == q; open {
-		delete(r.open, q.key)
-		delete(r.questions.byKey, q.key)
-		r.restate()
-	}
-	return open, len(r.open) == 0 && r.task.Status == mcp.TaskInputRequired
+	before := len(r.open)
+	r.open = slices.DeleteFunc(r.open, func(open *Question) bool { return open == q })
+	return len(r.open) < before
 }
 
-// move moves the task between working and input_required, and announces it. The door is held.
-func (r *Run) move(status mcp.TaskStatus, message string) error {
+// restate makes the status say the first of the questions that are open, or that the task works if there is none, and stores that, which
+// other processes read. It is announced if it has changed. It fails only if the task has moved between working and input_required. The
+// door is held.
+func (r *Run) restate(changed bool) error {
 	r.mu.Lock()
 	if r.finishing {
 		r.mu.Unlock()
 		return ErrEnded
 	}
-	if err := checkMove(r.task.Status, status); err != nil {
-		r.mu.Unlock()
-		return err
+	status, message := mcp.TaskWorking, ""
+	if len(r.open) > 0 {
+		status, message = mcp.TaskInputRequired, Clip(r.open[0].Message)
 	}
-	r.task.Status, r.task.StatusMessage, r.task.UpdatedAt = status, Clip(message), time.Now()
+	moved := status != r.task.Status
+	if changed = changed || moved; changed {
+		r.task.Status, r.task.StatusMessage, r.task.UpdatedAt = status, message, time.Now()
+		defer r.changes.Send()
+	}
 	t, handle := r.task, r.handle
 	r.mu.Unlock()
-	defer r.changes.Send()
 	if !handle {
 		return nil
 	}
-	if r.spec.Status != nil {
+	if moved && r.spec.Status != nil {
 		r.spec.Status(t.wire(r.runner.o.PollInterval))
 	}
-	return r.runner.o.State.Put(r.ctx, t)
-}
-
-// restate makes the status say the first of the questions that are open now, when they have changed. r.mu is held.
-func (r *Run) restate() {
-	var first *Question
-	for _, q := range r.questions.byKey {
-		if first == nil || q.number < first.number {
-			first = q
-		}
+	err := r.runner.o.State.Put(r.ctx, t)
+	if !moved {
+		return nil // that something is asked has been stored
 	}
-	if first != nil && r.task.Status == mcp.TaskInputRequired {
-		r.task.StatusMessage, r.task.UpdatedAt = Clip(first.Message), time.Now()
-	}
-}
-
-// storeRestated stores what restate has changed, which other processes read. No question fails for it: that it is asked has been stored.
-// The door is held.
-func (r *Run) storeRestated() {
-	r.mu.Lock()
-	t, shown := r.task, r.handle && !r.finishing && r.task.Status == mcp.TaskInputRequired
-	r.mu.Unlock()
-	if shown {
-		_ = r.runner.o.State.Put(r.ctx, t)
-	}
-}
-
-// Asked receives when a question was opened.
-func (r *Run) Asked() <-chan struct{} { return r.asked() }
-
-func (r *Run) asked() chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.questions.asked == nil {
-		r.questions.asked = make(chan struct{}, 1)
-	}
-	return r.questions.asked
+	return err
 }
 
 // CheckResponses refuses answers to open questions that are not results of the request, or do not fit it.
 func (r *Run) CheckResponses(responses map[string]json.RawMessage) error {
 	for key, response := range responses {
 		r.mu.Lock()
-		q := r.questions.byKey[key]
+		q := r.question(key)
 		r.mu.Unlock()
 		if q == nil {
 			continue // see Answer
@@ -181,27 +130,18 @@ func (q *Question) Read(response json.RawMessage) (mcp.ElicitResult, error) {
 // Answer answers open questions. Keys that name none are ignored: "keys that were never issued, keys that have
 // already been answered, and keys whose corresponding request has been superseded" (ext-tasks).
 func (r *Run) Answer(responses map[string]json.RawMessage) {
-	if r.answer(responses) {
-		r.changes.Send() // when the last one is answered, its Close tells
-	}
-}
-
-// answer gives the answers out and reports whether it took some of the open questions and left others.
-func (r *Run) answer(responses map[string]json.RawMessage) (some bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for key, response := range responses {
-		q := r.questions.byKey[key]
-		if q == nil {
-			continue
+	before := len(r.open)
+	r.open = slices.DeleteFunc(r.open, func(q *Question) bool {
+		response, answered := responses[q.key]
+		if answered {
+			q.answer <- response
 		}
-		delete(r.open, key)
-		delete(r.questions.byKey, key)
-		q.answer <- response
-		some = true
+		return answered
+	})
+	if left := len(r.open); left > 0 && left < before { // when the last one is answered, its Close tells
+		r.task.StatusMessage, r.task.UpdatedAt = Clip(r.open[0].Message), time.Now()
+		r.changes.Send()
 	}
-	if some {
-		r.restate()
-	}
-	return some && len(r.open) > 0
 }

@@ -43,7 +43,7 @@ func (r *Run) relay(ctx context.Context, c *rpc.Caller) (stop func()) {
 func (r *Run) unsent() (list []*Question) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, q := range r.questions.byKey {
+	for _, q := range r.open {
 		if !q.Sent {
 			q.Sent = true
 			list = append(list, q)

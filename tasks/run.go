@@ -50,7 +50,7 @@ type Run struct {
 	handing        chan struct{}    // closed when it is known whether another process has taken the task; nil while none is asked to
 	owed           int              // deliveries that are still to be started
 	delivering     int              // deliveries that have not written the last of the output
-	questions      questions
+	asked          int              // questions so far
 }
 
 // Question is something that a task's work wants to know from the client. While one is open the task is
@@ -63,17 +63,9 @@ type Question struct {
 	Check   func(content json.RawMessage) error // finds what is wrong with the content of an accepted answer; nil = any will do
 
 	run    *Run
-	number int
 	key    string
 	answer chan json.RawMessage // capacity 1: only the first answer counts
 	closed rpc.Latch
-}
-
-// questions are a run's, guarded by its mu. What is open of them stands in its View.
-type questions struct {
-	last  int // "Each request key in inputRequests MUST be unique over the lifetime of a single task" (ext-tasks)
-	byKey map[string]*Question
-	asked chan struct{} // capacity 1: something was asked; nil until somebody listens or asks
 }
 
 // Worked is closed when the work has returned; the task ends when its output has been delivered, too.

@@ -3,7 +3,6 @@ package tasks
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"sync"
 
 	"runnel/partials"
@@ -25,8 +24,8 @@ type View struct {
 
 	mu    sync.Mutex
 	task  Task
-	shown string                      // the last line of output as somebody was last shown it
-	open  map[string]mcp.InputRequest // the questions that are open, by their keys; none but of a Run
+	shown string      // the last line of output as somebody was last shown it
+	open  []*Question // the questions that are open, oldest first; none but of a Run
 
 	following int // how many who have called Follow have not released it; guarded by runner.mu
 }
@@ -60,7 +59,11 @@ func (v *View) Task() Task {
 func (v *View) Questions() map[string]mcp.InputRequest {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return maps.Clone(v.open)
+	open := map[string]mcp.InputRequest{}
+	for _, q := range v.open {
+		open[q.key] = q.Request
+	}
+	return open
 }
 
 // Variables are the task's variables, an encoded object; nil if there are none.

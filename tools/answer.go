@@ -121,20 +121,24 @@ const (
 
 // next waits for the first event, and returns the questions of isAsked.
 func (d *delivery) next(ctx context.Context, worked, late <-chan struct{}) (event, map[string]mcp.InputRequest) {
-	var asked <-chan struct{} // nil: questions go to the client as requests
+	var changed <-chan struct{} // nil: questions go to the client as requests
 	if d.caller.Version.Stateless {
-		asked = d.run.Asked()
+		var stop func()
+		changed, stop = d.run.Watch()
+		defer stop()
 	}
 	for {
+		if changed != nil && !isDone(d.run.Ended()) { // questions may be closed after the end
+			if questions := d.run.Questions(); len(questions) > 0 {
+				return isAsked, questions
+			}
+		}
 		select {
 		case <-d.run.Ended():
 			return isEnded, nil
 		case <-worked:
 			return isWorked, nil
-		case <-asked:
-			if questions := d.run.Questions(); len(questions) > 0 {
-				return isAsked, questions
-			}
+		case <-changed:
 		case <-ctx.Done():
 			return isCancelled, nil
 		case <-late:
