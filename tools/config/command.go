@@ -17,8 +17,8 @@ type Command struct {
 	Command []string `yaml:"command"`
 	Shell   string   `yaml:"shell"`
 
-	Input    Object   `yaml:"input"`    // properties, or a whole JSON Schema of type object
-	Required []string `yaml:"required"` // names of properties that a call must give
+	Input    Object   `yaml:"input" json:",omitempty"` // properties, or a whole JSON Schema of type object
+	Required []string `yaml:"required"`                // names of properties that a call must give
 
 	Dir   string            `yaml:"dir"`   // default: the config file's directory; relative to it
 	Env   map[string]string `yaml:"env"`   // added to runnel's own environment
@@ -40,8 +40,8 @@ type Command struct {
 	MaxOutput     *Size           `yaml:"maxOutput"`     // output that is stored, its head and its tail; default DefaultMaxOutput
 	MaxResult     *Size           `yaml:"maxResult"`     // text in the result; default Environment.MaxResult
 
-	Structured   string `yaml:"structured"`   // the content of structuredContent: none (default), summary, json
-	OutputSchema Object `yaml:"outputSchema"` // with structured: json, what the command prints
+	Structured   string `yaml:"structured"`                     // the content of structuredContent: none (default), summary, json
+	OutputSchema Object `yaml:"outputSchema" json:",omitempty"` // with structured: json, what the command prints
 
 	Confirm         string `yaml:"confirm"`         // a question to the user, with placeholders, before the command is started
 	ConfirmFallback string `yaml:"confirmFallback"` // for a client that cannot be asked: refuse (default), run

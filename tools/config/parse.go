@@ -30,7 +30,7 @@ func Parse(file string, text []byte) (*Config, error) {
 // maxFile bounds what the library is given to parse.
 const maxFile = 1 << 20
 
-// Load reads a config file over the defaults. Its errors are those of ParseConfig, or that of reading.
+// Load reads a config file over the defaults. Its errors are those of Parse, or that of reading.
 func Load(file string) (*Config, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -44,5 +44,5 @@ func Load(file string) (*Config, error) {
 	return Parse(file, text)
 }
 
-// Read reads the text of a config file, as much as ParseConfig needs to refuse one that is too large: /dev/zero has no end.
+// Read reads the text of a config file, as much as Parse needs to refuse one that is too large: /dev/zero has no end.
 func Read(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, maxFile+1)) }

@@ -2,9 +2,8 @@ package config
 
 import (
 	"encoding"
-	"encoding/json"
 	"reflect"
-	"strings"
+	"strconv"
 )
 
 // setText sets a value from text: that of a scalar, of a flag or of a variable.
@@ -15,29 +14,21 @@ func setText(v reflect.Value, text string) error {
 	switch v.Kind() {
 	case reflect.String:
 		v.SetString(text)
-		return nil
 	case reflect.Bool:
-		if text == "true" || text == "false" {
-			v.SetBool(text == "true")
-			return nil
+		if text != "true" && text != "false" {
+			return Wrong("true, false", "%q is no truth value", text)
 		}
+		v.SetBool(text == "true")
 	case reflect.Int:
-		var n int
-		if json.Unmarshal([]byte(text), &n) == nil {
-			v.SetInt(int64(n))
-			return nil
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return Wrong("such as 0 or 100", "%q is no whole number", text)
 		}
+		v.SetInt(int64(n))
 	default:
 		panic("internal error: config type " + v.Type().String())
 	}
-	return Wrong(scalarAllowed(v), "%q is no %s", text, strings.TrimPrefix(wanted(v), "a "))
-}
-
-func scalarAllowed(v reflect.Value) string {
-	if v.Kind() == reflect.Bool {
-		return "true, false"
-	}
-	return "such as 0 or 100"
+	return nil
 }
 
 // wanted names the type of a value for a message.

@@ -181,8 +181,8 @@ func (p *Child) Run(ctx context.Context, stdout, stderr io.Writer, l Limits) End
 		p.family.endRest()
 	} else {
 		dying.Add(1)
-		defer p.gone(func() { dying.Add(-1) })
 		p.family.end(p.stop(l.Grace))
+		go func() { <-p.exited; dying.Add(-1) }() // it may end later
 	}
 	Release(p.pid)
 
@@ -202,17 +202,12 @@ func (p *Child) Run(ctx context.Context, stdout, stderr io.Writer, l Limits) End
 func (p *Child) watch(ctx context.Context, l Limits) Ending {
 	var timeout, idle <-chan time.Time
 	if l.Timeout > 0 {
-		t := time.NewTimer(l.Timeout)
-		defer t.Stop()
-		timeout = t.C
+		timeout = time.After(l.Timeout)
 	}
-	var idleTimer *time.Timer
-	looked := false // at a silence that was long enough
 	if l.Idle > 0 {
-		idleTimer = time.NewTimer(l.Idle)
-		defer idleTimer.Stop()
-		idle = idleTimer.C
+		idle = time.After(l.Idle)
 	}
+	looked := false // at a silence that was long enough
 	for {
 		select {
 		case <-p.exited:
@@ -225,11 +220,11 @@ func (p *Child) watch(ctx context.Context, l Limits) Ending {
 			switch left := l.Idle - p.output.silence(); {
 			case left > 0:
 				looked = false
-				idleTimer.Reset(left)
+				idle = time.After(left)
 			case !looked || unread(p.stdout, p.stderr):
 				// Runnel itself may have been stopped, not the command: what that has printed meanwhile is read before it is judged.
 				looked = true
-				idleTimer.Reset(idleLook)
+				idle = time.After(idleLook)
 			default:
 				return Ending{Stop: Idle, Limit: l.Idle}
 			}
@@ -259,23 +254,12 @@ func (p *Child) endsWithin(d time.Duration) bool {
 		return true
 	default:
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
 	case <-p.exited:
 		return true
-	case <-t.C:
+	case <-time.After(d):
 		return false
 	}
-}
-
-// gone calls f when the child has ended, be it later.
-func (p *Child) gone(f func()) {
-	if p.endsWithin(0) {
-		f()
-		return
-	}
-	go func() { <-p.exited; f() }()
 }
 
 // feed writes stdin. A command that does not read it, or not all of it, is fine.

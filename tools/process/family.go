@@ -42,18 +42,9 @@ func (f *family) end(grace time.Duration) {
 }
 
 func (f *family) wait(limit time.Duration) bool {
-	if f.gone() {
-		return true
-	}
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
-	poll := time.NewTicker(groupPoll)
-	defer poll.Stop()
-	for !f.gone() {
-		select {
-		case <-poll.C:
-		case <-deadline.C:
-			return f.gone()
+	for deadline := time.Now().Add(limit); !f.gone(); time.Sleep(groupPoll) {
+		if time.Now().After(deadline) {
+			return false
 		}
 	}
 	return true

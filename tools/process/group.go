@@ -20,11 +20,8 @@ func groupGone(pgid int) bool {
 	gone := errors.Is(syscall.Kill(-pgid, 0), syscall.ESRCH) || onlyZombies(pgid)
 	// Where runnel is the first process of a container, orphans become its children: it must wait for them, last for those
 	// that have ended just now.
-	for {
-		pid, err := syscall.Wait4(-pgid, nil, syscall.WNOHANG, nil)
-		if pid <= 0 && !errors.Is(err, syscall.EINTR) {
-			break
-		}
+	for pid := pgid; pid > 0; {
+		pid, _ = syscall.Wait4(-pgid, nil, syscall.WNOHANG, nil)
 	}
 	return gone
 }

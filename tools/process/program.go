@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 )
 
 // FindProgram looks a command up as execvp does, in the PATH that the command itself will see.
@@ -18,7 +18,7 @@ func FindProgram(name, dir, path string) (string, error) {
 		if !filepath.IsAbs(full) {
 			full = filepath.Join(dir, name)
 		}
-		if err := executable(full); err != nil {
+		if _, err := exec.LookPath(full); err != nil {
 			return "", fmt.Errorf("cannot start %s: %s: %w", name, full, RootCause(err))
 		}
 		return full, nil
@@ -29,7 +29,7 @@ func FindProgram(name, dir, path string) (string, error) {
 			continue
 		}
 		full := filepath.Join(d, name)
-		err := executable(full)
+		_, err := exec.LookPath(full)
 		if err == nil {
 			return full, nil
 		}
@@ -38,19 +38,6 @@ func FindProgram(name, dir, path string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("cannot start %s: %s in PATH=%s", name, why, path)
-}
-
-func executable(path string) error {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return err
-	case info.IsDir():
-		return syscall.EISDIR
-	case info.Mode()&0o111 == 0:
-		return os.ErrPermission
-	}
-	return nil
 }
 
 // RootCause drops what an error of os says before its cause: the message around it names the path already.
