@@ -15,34 +15,29 @@ import (
 // template is a string with placeholders: an element of an argv, or a command's stdin.
 // Its values never pass through a shell, so none can become more than the text it is.
 type template struct {
-	text  []string // text[i] stands before names[i], the last one after them all
-	names []string
+	text  string
+	names []string // its placeholders
 }
 
 func parseTemplate(s string) template {
-	if !strings.Contains(s, "{{") {
-		return template{text: []string{s}}
+	t := template{text: s}
+	if strings.Contains(s, "{{") {
+		for _, m := range config.Placeholder().FindAllStringSubmatch(s, -1) {
+			t.names = append(t.names, m[1])
+		}
 	}
-	var t template
-	end := 0
-	for _, m := range config.Placeholder().FindAllStringSubmatchIndex(s, -1) {
-		t.text = append(t.text, s[end:m[0]])
-		t.names = append(t.names, s[m[2]:m[3]])
-		end = m[1]
-	}
-	t.text = append(t.text, s[end:])
 	return t
 }
 
 func (t *template) fill(value func(name string) string) string {
-	var b strings.Builder
-	for i, name := range t.names {
-		b.WriteString(t.text[i])
-		b.WriteString(value(name))
+	if len(t.names) == 0 {
+		return t.text
 	}
-	b.WriteString(t.text[len(t.names)])
-	return b.String()
+	return config.Placeholder().ReplaceAllStringFunc(t.text, func(placeholder string) string { return value(strings.Trim(placeholder, "{} \t\n\f\r")) })
 }
+
+// others is the text with a blank for each placeholder.
+func (t *template) others() string { return config.Placeholder().ReplaceAllString(t.text, " ") }
 
 // argument is the value of one argument as a command gets it: a list for an array, else one string.
 type argument struct {
@@ -162,11 +157,8 @@ var unclosed = sync.OnceValue(func() *regexp.Regexp {
 // template parses the value of a key. It refuses placeholders that no input declares, and those that are not closed.
 func (in *inputs) template(key, text string) (*template, error) {
 	t := parseTemplate(text)
-	for _, between := range t.text {
-		if !strings.Contains(between, "{{") {
-			continue
-		}
-		for _, m := range unclosed().FindAllStringSubmatch(between, -1) {
+	if strings.Contains(text, "{{") {
+		for _, m := range unclosed().FindAllStringSubmatch(t.others(), -1) {
 			if m[2] != "" || slices.Contains(in.names, m[1]) { // else another program may be meant
 				return nil, &config.Error{Key: key, Problem: fmt.Sprintf("%q is not closed", m[0]), Allowed: "{{" + m[1] + "}}"}
 			}
@@ -174,7 +166,7 @@ func (in *inputs) template(key, text string) (*template, error) {
 	}
 	var lists []string
 	for _, name := range t.names {
-		in.use(name)
+		in.used[name] = true
 		if !slices.Contains(in.names, name) {
 			return nil, &config.Error{Key: key, Problem: fmt.Sprintf("placeholder {{%s}} names no input", name), Allowed: in.allowed()}
 		}

@@ -174,7 +174,7 @@ func (c *Command) Program() (string, error) {
 	if len(c.argv[0].names) > 0 {
 		return "", nil
 	}
-	return c.find(c.argv[0].text[0])
+	return c.find(c.argv[0].text)
 }
 
 // find looks a program up from where the command runs, which must be there.

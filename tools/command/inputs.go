@@ -17,14 +17,14 @@ type inputs struct {
 	names    []string                   // the declared properties, in the order they were written
 	defaults map[string]json.RawMessage // by property
 	arrays   map[string]bool            // the properties that are of type array
-	used     []string                   // the properties that a template has
+	used     map[string]bool            // the properties that a template has
 }
 
 // parseInputs reads "input" and "required" of a tool. input is a whole JSON Schema if its "type" is
 // a string (a property named type would have a schema there); else it is the schema's properties,
 // and then nothing but them may be given: a misspelt argument gets an error instead of silence.
 func parseInputs(input config.Object, required []string) (*inputs, error) {
-	in := &inputs{defaults: map[string]json.RawMessage{}, arrays: map[string]bool{}}
+	in := &inputs{defaults: map[string]json.RawMessage{}, arrays: map[string]bool{}, used: map[string]bool{}}
 	if len(input) == 0 {
 		input = config.Object("{}")
 	}
@@ -97,10 +97,4 @@ func (in *inputs) allowed() string {
 		return "none, because the tool declares no input"
 	}
 	return strings.Join(in.names, ", ")
-}
-
-func (in *inputs) use(name string) {
-	if !slices.Contains(in.used, name) {
-		in.used = append(in.used, name)
-	}
 }

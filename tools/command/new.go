@@ -94,7 +94,7 @@ func New(name string, conf config.Command, env config.Environment) (*Command, er
 // programs that the script starts may read.
 func (c *Command) checkUsed() error {
 	for _, name := range c.in.names {
-		if c.config.Shell == "" && !slices.Contains(c.in.used, name) {
+		if c.config.Shell == "" && !c.in.used[name] {
 			return &config.Error{Key: c.in.key([]string{"properties", name}), Problem: "the command does not use it", Allowed: "{{" + name + "}} in command or stdin"}
 		}
 	}
@@ -174,7 +174,7 @@ func (c *Command) buildArgv() error {
 		if err != nil {
 			return err
 		}
-		if i == scriptIn(c.config.Command) && len(t.names) > 0 && strings.Join(t.text, "") != "" {
+		if i == scriptIn(c.config.Command) && len(t.names) > 0 && len(t.others()) > len(t.names) {
 			name := t.names[0]
 			return &config.Error{Key: fmt.Sprintf("command[%d]", i), Problem: "{{" + name + "}} stands in a shell's script, where its value would be code", Allowed: `the key shell, with "$` + name + `" in its script`}
 		}
@@ -215,7 +215,7 @@ func (c *Command) buildShell() error {
 		}
 	}
 	for _, word := range []string{"/bin/sh", "-c", c.config.Shell} {
-		c.argv = append(c.argv, template{text: []string{word}})
+		c.argv = append(c.argv, template{text: word})
 	}
 	return nil
 }
