@@ -41,30 +41,6 @@ func (e *excerpt) add(text []byte, at int64) {
 	}
 }
 
-// append takes what another excerpt with the same max holds.
-func (e *excerpt) append(o *excerpt) {
-	o.head.each(e.add)
-	if o.gone {
-		e.tail, e.gone = stretch{}, true
-	}
-	e.full = e.full || o.full
-	o.tail.each(e.add)
-}
-
-func (e *excerpt) reset() {
-	e.head.reset()
-	e.tail.reset()
-	e.size, e.full, e.gone = 0, false, false
-}
-
-// need is the size of all of it, at most max.
-func (e *excerpt) need() int {
-	if e.full {
-		return e.max
-	}
-	return e.size
-}
-
 // cut is the head and the tail in limit. end is the position after the text.
 func (e *excerpt) cut(limit int, end int64, words func(Gap) string) string {
 	line := func(g Gap) []byte { return append([]byte(words(g)), '\n') }
@@ -166,8 +142,6 @@ func (s *stretch) drop(n int) {
 	}
 	s.jumps = jumps
 }
-
-func (s *stretch) reset() { s.text, s.jumps = s.text[:0], s.jumps[:0] }
 
 // fitHead returns how many bytes of text, in whole characters, have a size of no more than most, and that size.
 func fitHead(text []byte, most int) (n, size int) {

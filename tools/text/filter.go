@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"strings"
 )
 
 // Sink takes a text, and words in the place of what is not text. Shaper and Filter are such.
@@ -23,8 +24,7 @@ const maxFilteredLine = 64 << 10
 type Filter struct {
 	To Sink // set before the first Write
 
-	line []byte
-	over bool // the next text draws over the line
+	lines lines
 
 	grep    *regexp.Regexp // nil: all lines match
 	context int
@@ -42,7 +42,7 @@ func NewFilter(grep string, context, tail float64) (*Filter, error) {
 	if grep == "" && tail == 0 {
 		return nil, nil
 	}
-	f := &Filter{context: int(min(context, maxRing)), tail: int(min(tail, maxRing))}
+	f := &Filter{lines: lines{max: maxFilteredLine}, context: int(min(context, maxRing)), tail: int(min(tail, maxRing))}
 	if grep != "" {
 		var err error
 		if f.grep, err = regexp.Compile(grep); err != nil {
@@ -54,47 +54,21 @@ func NewFilter(grep string, context, tail float64) (*Filter, error) {
 
 // Write takes a piece of the text.
 func (f *Filter) Write(p []byte) (int, error) {
-	n := len(p)
-	for len(p) > 0 {
-		end := bytes.IndexAny(p, "\r\n")
-		if end < 0 {
-			end = len(p)
-		}
-		if end > 0 {
-			if f.over {
-				f.line, f.over = f.line[:0], false
-			}
-			f.line = append(f.line, p[:end]...)
-			if p = p[end:]; len(f.line) > maxFilteredLine {
-				f.endLine()
-			}
-			continue
-		}
-		if f.over = p[0] == '\r'; !f.over {
-			f.endLine()
-		}
-		p = p[1:]
-	}
-	return n, nil
+	f.lines.write(p, 0, f.take)
+	return len(p), nil
 }
 
 // Insert takes words as a line of their own.
 func (f *Filter) Insert(words string, _ int64) {
-	if len(f.line) > 0 {
-		f.endLine()
-	}
-	_, _ = f.Write([]byte(words))
-	if len(f.line) > 0 {
-		f.endLine()
-	}
+	f.lines.end(f.take)
+	_, _ = f.Write([]byte(strings.TrimSuffix(words, "\n") + "\n"))
 }
 
 // Skip does nothing: positions in what was picked say nothing.
 func (f *Filter) Skip(int64) {}
 
-func (f *Filter) endLine() {
-	f.match(append(f.line, '\n'))
-	f.line, f.over = f.line[:0], false
+func (f *Filter) take(line []byte, _ int64, _ bool) {
+	f.match(append(bytes.TrimRight(line, "\r\n"), '\n'))
 }
 
 func (f *Filter) match(line []byte) {
@@ -129,9 +103,7 @@ func (f *Filter) pick(line []byte) {
 
 // End writes what waits for more.
 func (f *Filter) End() {
-	if len(f.line) > 0 {
-		f.endLine()
-	}
+	f.lines.end(f.take)
 	if f.grep != nil && !f.picked {
 		f.To.Insert("no line matches", 0)
 	}

@@ -20,17 +20,12 @@ type Shaper struct {
 	KeepFrames bool  // lines that were drawn over stay as they are
 
 	written int64
-	rest    []byte // the beginning of a character
-	ended   bool
+	lines   lines
 
-	// The last state of the line that has not ended.
-	line    excerpt
-	returns int // how many \r came after it; what they mean depends on the next byte
+	whole   []byte // all of the text while it fits, else nil
+	size    int    // of whole
+	tooLong bool
 
-	whole excerpt // all lines while they fit, else none
-
-	// Else.
-	joins bool
 	held  []byte // the last line
 	since int64  // where the run of it began
 	count int    // how many of it there were; 0 = there is no line
@@ -39,33 +34,17 @@ type Shaper struct {
 
 // Write takes text.
 func (s *Shaper) Write(p []byte) (int, error) {
-	s.line.max = s.Limit
+	s.lines.max, s.lines.frames, s.out.max = s.Limit, s.KeepFrames, s.Limit
 	n := len(p)
-	at := s.pos() - int64(len(s.rest))
+	at := s.pos()
 	s.written += int64(n)
-	if len(s.rest) > 0 {
-		p = append(s.rest, p...)
-		s.rest = nil
-	}
-	if whole := Whole(p); whole < len(p) {
-		s.rest = bytes.Clone(p[whole:])
-		p = p[:whole]
-	}
 	for len(p) > 0 {
-		end := bytes.IndexByte(p, '\n') + 1
-		switch {
-		case end == 0 || !s.fresh():
-			end = cmp.Or(end, len(p))
-			s.add(p[:end], at)
-		case s.KeepFrames || bytes.IndexByte(p, '\r') < 0:
-			end = bytes.LastIndexByte(p, '\n') + 1
-			s.putLines(p[:end], at)
-		default:
-			if from := lastState(p[:end]); from >= 0 {
-				s.put(p[from:end], at+int64(from))
-			} else {
-				s.add(p[:end], at)
-			}
+		end := bytes.LastIndexByte(p, '\n') + 1
+		if end > 0 && s.lines.fresh() && (s.KeepFrames || bytes.IndexByte(p[:end], '\r') < 0) { // nearly always: the lines go on in one piece
+			s.put(p[:end], at, true)
+		} else {
+			end = cmp.Or(bytes.IndexByte(p, '\n')+1, len(p))
+			s.lines.write(p[:end], at, s.put)
 		}
 		p, at = p[end:], at+int64(end)
 	}
@@ -74,159 +53,63 @@ func (s *Shaper) Write(p []byte) (int, error) {
 
 // Insert takes words, a line of their own, that stand for size bytes of what is not text.
 func (s *Shaper) Insert(words string, size int64) {
-	s.flush()
-	if !s.fresh() {
-		s.returns = 0
-		s.line.add([]byte("\n"), s.pos())
-		s.endLine()
+	if !s.lines.fresh() {
+		s.lines.returns = 0
+		s.lines.write([]byte("\n"), s.pos(), s.put)
 	}
-	s.put([]byte(strings.TrimSuffix(words, "\n")+"\n"), s.pos())
+	s.put([]byte(strings.TrimSuffix(words, "\n")+"\n"), s.pos(), true)
 	s.written += size
 }
 
 // Skip lets the position rise by what is not shown.
 func (s *Shaper) Skip(size int64) { s.written += size }
 
-// flush takes a character that was never finished.
-func (s *Shaper) flush() {
-	if len(s.rest) > 0 {
-		s.add(s.rest, s.pos()-int64(len(s.rest)))
-		s.rest = nil
-	}
-}
-
 // pos is the position of the next byte.
 func (s *Shaper) pos() int64 { return s.From + s.written }
 
-// fresh reports whether a line begins.
-func (s *Shaper) fresh() bool { return s.returns == 0 && s.line.size == 0 }
-
-// lastState is where the last state of a whole line begins, -1 where that does not stand in one piece with the line's end.
-func lastState(line []byte) int {
-	body := bytes.TrimSuffix(line[:len(line)-1], []byte("\r"))
-	i := bytes.LastIndexByte(body, '\r') + 1
-	if i > 0 && i == len(body) {
-		return -1
-	}
-	return i
-}
-
-// add takes some of a line, at most to its end.
-func (s *Shaper) add(p []byte, at int64) {
-	if s.KeepFrames {
-		s.line.add(p, at)
-		if p[len(p)-1] == '\n' {
-			s.endLine()
+// put takes lines that are whole, or a part of a line.
+//
+// Lines that differ from the one before, which is nearly all, go on in one piece: one by one they took twice as long.
+func (s *Shaper) put(p []byte, at int64, whole bool) {
+	if !s.tooLong {
+		n, size := fitHead(p, s.Limit-s.size)
+		s.whole, s.size = append(s.whole, p...), s.size+size
+		if s.tooLong = n < len(p); s.tooLong {
+			s.whole = nil
 		}
+	}
+	if !whole {
+		s.endRun()
+		s.out.add(p, at)
 		return
 	}
 	for len(p) > 0 {
-		switch n := bytes.IndexAny(p, "\r\n"); {
-		case n == 0 && p[0] == '\r':
-			for n < len(p) && p[n] == '\r' {
-				n++
-			}
-			s.returns += n
-			p, at = p[n:], at+int64(n)
-		case n == 0:
-			end := "\n"
-			if s.returns > 0 {
-				end = "\r\n"
-			}
-			s.returns = 0
-			s.line.add([]byte(end), at+1-int64(len(end)))
-			s.endLine()
-			return
-		default:
-			if n < 0 {
-				n = len(p)
-			}
-			if s.returns > 0 {
-				s.line.reset()
-				s.returns = 0
-			}
-			s.line.add(p[:n], at)
-			p, at = p[n:], at+int64(n)
+		last, begin, end := s.held[:0:0], 0, 0
+		if s.count > 0 {
+			last = s.held
 		}
-	}
-}
-
-// endLine passes the line on.
-func (s *Shaper) endLine() {
-	if s.line.full {
-		s.putLong()
-	} else if s.line.size > 0 {
-		s.put(s.line.head.text, s.line.head.at(0))
-	}
-	s.line.reset()
-}
-
-// put takes a line that is whole.
-func (s *Shaper) put(line []byte, at int64) {
-	if !s.joins {
-		n, size := fitHead(line, s.Limit-s.whole.size)
-		if n == len(line) {
-			s.whole.head.add(line, at)
-			s.whole.size += size
-			return
-		}
-		s.join()
-	}
-	if s.count > 0 && bytes.Equal(s.held, line) {
-		s.count++
-		return
-	}
-	s.endRun()
-	s.held, s.since, s.count = append(s.held[:0], line...), at, 1
-}
-
-// putLines takes lines that are whole. Those that differ from the one before, which is nearly all, go on in one piece: one by one
-// they took twice as long.
-func (s *Shaper) putLines(p []byte, at int64) {
-	for len(p) > 0 {
-		end := bytes.IndexByte(p, '\n') + 1
-		s.put(p[:end], at)
-		p, at = p[end:], at+int64(end)
-		if !s.joins {
-			continue
-		}
-		last, begin, end := s.held, 0, 0
-		for {
+		for end < len(p) {
 			n := bytes.IndexByte(p[end:], '\n') + 1
-			if n == 0 || bytes.Equal(last, p[end:end+n]) {
+			if bytes.Equal(last, p[end:end+n]) && n <= s.Limit {
 				break
 			}
 			last, begin, end = p[end:end+n], end, end+n
 		}
-		if end > 0 {
+		if end == 0 {
+			s.count++
+			end = len(last)
+		} else {
 			s.endRun()
+			if end-begin > s.Limit { // lines as long do not come in one piece, mostly
+				begin = end
+			}
 			s.out.add(p[:begin], at)
-			s.held, s.since, s.count = append(s.held[:0], last...), at+int64(begin), 1
-			p, at = p[end:], at+int64(end)
+			if begin < end {
+				s.held, s.since, s.count = append(s.held[:0], p[begin:end]...), at+int64(begin), 1
+			}
 		}
+		p, at = p[end:], at+int64(end)
 	}
-}
-
-// putLong takes a line that is too long to be whole.
-func (s *Shaper) putLong() {
-	s.join()
-	s.endRun()
-	s.out.append(&s.line)
-}
-
-// join begins to look for equal lines: the text does not fit.
-func (s *Shaper) join() {
-	if s.joins {
-		return
-	}
-	s.joins = true
-	s.out.max = s.Limit
-	at := 0
-	for line := range bytes.Lines(s.whole.head.text) {
-		s.put(line, s.whole.head.at(at))
-		at += len(line)
-	}
-	s.whole.reset()
 }
 
 // endRun writes the line that is held, as often as it came or with how often that was.
@@ -248,41 +131,33 @@ func (s *Shaper) endRun() {
 
 // end takes what no newline ends.
 func (s *Shaper) end() {
-	if s.ended {
-		return
-	}
-	s.ended = true
-	s.flush()
-	s.returns = 0
-	s.endLine()
+	s.lines.end(s.put)
 	s.endRun()
 }
 
 // Size is how much room the text needs, at most Limit.
 func (s *Shaper) Size() int {
 	s.end()
-	if s.joins {
-		return s.out.need()
+	switch {
+	case !s.tooLong:
+		return s.size
+	case s.out.full:
+		return s.Limit
 	}
-	return s.whole.size
+	return s.out.size
 }
 
 // Text is the text if it fits into limit, else its head and tail with a line between them that says what is left out: words, without
 // a newline and well below limit. cut says that something is.
 func (s *Shaper) Text(limit int, words func(Gap) string) (text string, cut bool) {
 	s.end()
-	if !s.joins && s.whole.size > limit {
-		s.join()
-		s.endRun()
-	}
-	kept := &s.out
-	if !s.joins {
-		kept = &s.whole
-	}
-	if !kept.full && kept.size <= limit {
-		text = string(kept.head.text)
-	} else {
-		text, cut = kept.cut(limit, s.pos(), words), true
+	switch {
+	case !s.tooLong && s.size <= limit:
+		text = string(s.whole)
+	case !s.out.full && s.out.size <= limit:
+		text = string(s.out.head.text)
+	default:
+		text, cut = s.out.cut(limit, s.pos(), words), true
 	}
 	return strings.ToValidUTF8(text, "\uFFFD"), cut
 }

@@ -168,11 +168,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			line[i] = "abcdefgh \r\n\n"[rng.IntN(12)]
 		}
 		_, _ = s.Write(line)
-		held := 0
-		for _, e := range []*excerpt{&s.line, &s.whole, &s.out} {
-			held += len(e.head.text) + len(e.tail.text)
-		}
-		if held += len(s.held); held > 8*s.Limit {
+		if held := len(s.lines.line) + len(s.whole) + len(s.held) + len(s.out.head.text) + len(s.out.tail.text); held > 8*s.Limit {
 			t.Fatalf("%d bytes are held", held)
 		}
 	}

@@ -1,0 +1,71 @@
+package text
+
+import "bytes"
+
+// lines assembles the lines of a text that comes in pieces. A line that was drawn over with \r is its last state.
+type lines struct {
+	max    int  // a longer line is handed on in parts, and what is handed on is not drawn over any more
+	frames bool // lines that were drawn over stay as they are
+
+	line    []byte // the last state of the line that has not ended
+	at      int64  // the position of its first byte
+	returns int    // how many \r came after it; what they mean depends on the next byte
+	long    bool   // a part has been handed on
+}
+
+// write takes a piece of the text, at its position. It calls take with each line, whole or not.
+func (l *lines) write(p []byte, at int64, take func(line []byte, at int64, whole bool)) {
+	for len(p) > 0 {
+		n := bytes.IndexByte(p, '\n')
+		if n < 0 {
+			n = len(p)
+		}
+		if cr := bytes.IndexByte(p[:n], '\r'); cr >= 0 && !l.frames {
+			n = cr
+		}
+		switch {
+		case n > 0:
+			if l.returns > 0 {
+				if l.long {
+					take([]byte("\n"), at-1, false)
+				}
+				l.line, l.returns, l.long = l.line[:0], 0, false
+			}
+			if len(l.line) == 0 {
+				l.at = at
+			}
+			n = min(n, l.max-len(l.line))
+			if l.line = append(l.line, p[:n]...); len(l.line) == l.max {
+				whole := Whole(l.line)
+				take(l.line[:whole], l.at, false)
+				l.line, l.at, l.long = append(l.line[:0], l.line[whole:]...), l.at+int64(whole), true
+			}
+		case p[0] == '\r':
+			l.returns++
+			n = 1
+		default:
+			n = 1
+			end := "\n"
+			if l.returns > 0 {
+				end = "\r\n"
+			}
+			if len(l.line) == 0 {
+				l.at = at + 1 - int64(len(end))
+			}
+			take(append(l.line, end...), l.at, !l.long)
+			l.line, l.returns, l.long = l.line[:0], 0, false
+		}
+		p, at = p[n:], at+int64(n)
+	}
+}
+
+// fresh reports whether a line begins.
+func (l *lines) fresh() bool { return len(l.line) == 0 && l.returns == 0 && !l.long }
+
+// end hands on what no newline ends.
+func (l *lines) end(take func(line []byte, at int64, whole bool)) {
+	if len(l.line) > 0 {
+		take(l.line, l.at, false)
+	}
+	l.line, l.returns, l.long = l.line[:0], 0, false
+}
