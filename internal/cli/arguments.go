@@ -20,7 +20,7 @@ func parseArguments(s term.Form, words []string, object string) (json.RawMessage
 	arguments := map[string]json.RawMessage{}
 	if object != "" {
 		if json.Unmarshal([]byte(object), &arguments) != nil || arguments == nil {
-			return nil, fmt.Errorf("--json: %q is no JSON object", term.Shorten(object))
+			return nil, fmt.Errorf("--json: %q is not a JSON object", term.Shorten(object))
 		}
 	}
 	given := map[string]bool{}
@@ -28,7 +28,7 @@ func parseArguments(s term.Form, words []string, object string) (json.RawMessage
 	for _, word := range words {
 		key, text, ok := strings.Cut(word, "=")
 		if !ok || key == "" {
-			errs = append(errs, fmt.Errorf("%q is no argument (allowed: key=value, key=@file)", term.Shorten(word)))
+			errs = append(errs, fmt.Errorf("%q is not an argument (allowed: key=value, key=@file)", term.Shorten(word)))
 			continue
 		}
 		v, err := argument(s.Find(key), text)
@@ -74,7 +74,7 @@ func argument(p *term.Field, text string) (json.RawMessage, error) {
 func appendTo(list, more json.RawMessage, p *term.Field) (json.RawMessage, error) {
 	var a, b []json.RawMessage
 	if !slices.Contains(p.AllTypes(), "array") || json.Unmarshal(list, &a) != nil || json.Unmarshal(more, &b) != nil {
-		return nil, errors.New("given twice, and it is no array")
+		return nil, errors.New("given twice, and it is not an array")
 	}
 	return json.Marshal(append(a, b...))
 }

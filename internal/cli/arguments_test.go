@@ -16,18 +16,18 @@ func TestArguments(t *testing.T) {
 	for _, c := range []struct{ Words, want string }{
 		{"", `{}`},
 		{"s=1", `{"s":"1"}`}, {"s=", `{"s":""}`}, {"s=a=b", `{"s":"a=b"}`}, {`s="`, `{"s":"\""}`},
-		{"i=-3", `{"i":-3}`}, {"i=1e3", `{"i":1e3}`}, {"i=1.5", `i: "1.5" is no integer`}, {"i=0x1", `i: "0x1" is no integer`},
-		{"n=1.50", `{"n":1.50}`}, {"n=", `n: "" is no number`}, {"n=NaN", `n: "NaN" is no number`}, {"i=12345678901234567890", `{"i":12345678901234567890}`},
-		{"b=true", `{"b":true}`}, {"b=yes", `b: "yes" is no boolean`},
-		{`o={"a":1}`, `{"o":{"a":1}}`}, {"o=1", `o: "1" is no object`},
-		{"list=1 list=2", `{"list":[1,2]}`}, {"list=[1,2] list=3", `{"list":[1,2,3]}`}, {"list=x", `list: "x" is no array`},
+		{"i=-3", `{"i":-3}`}, {"i=1e3", `{"i":1e3}`}, {"i=1.5", `i: "1.5" is not of type integer`}, {"i=0x1", `i: "0x1" is not of type integer`},
+		{"n=1.50", `{"n":1.50}`}, {"n=", `n: "" is not of type number`}, {"n=NaN", `n: "NaN" is not of type number`}, {"i=12345678901234567890", `{"i":12345678901234567890}`},
+		{"b=true", `{"b":true}`}, {"b=yes", `b: "yes" is not of type boolean`},
+		{`o={"a":1}`, `{"o":{"a":1}}`}, {"o=1", `o: "1" is not of type object`},
+		{"list=1 list=2", `{"list":[1,2]}`}, {"list=[1,2] list=3", `{"list":[1,2,3]}`}, {"list=x", `list: "x" is not of type array`},
 		{"words=x words=1", `{"words":["x",1]}`},
 		{"maybe=null", `{"maybe":null}`}, {"maybe=4", `{"maybe":4}`}, {"maybe=x", `{"maybe":"x"}`},
 		{"any=1 true=x", `{"any":1,"true":"x"}`}, {"either=true", `{"either":true}`}, {"either=1", `{"either":"1"}`}, {"one=1", `{"one":"1"}`},
 		{"some=1", `{"some":1}`}, {"some=true", `{"some":true}`}, {"some=null", `{"some":null}`}, {"some=x", `{"some":"x"}`},
 		{"const=4", `{"const":4}`}, {"const=x", `{"const":"x"}`},
 		{"s=\xff", "the arguments are not UTF-8, as JSON must be; base64 makes text of any bytes"}, {"\xff=1", "the arguments are not UTF-8, as JSON must be; base64 makes text of any bytes"},
-		{"unknown=1", `{"unknown":1}`}, {"s", `"s" is no argument (allowed: key=value, key=@file)`}, {"s=@/no/such", `s: open /no/such: no such file or directory`},
+		{"unknown=1", `{"unknown":1}`}, {"s", `"s" is not an argument (allowed: key=value, key=@file)`}, {"s=@/no/such", `s: open /no/such: no such file or directory`},
 	} {
 		got, err := parseArguments(schema, strings.Fields(c.Words), "")
 		text := string(got)

@@ -45,7 +45,7 @@ type call struct {
 
 	began  time.Time
 	first  atomic.Int64            // how long after that the first content came
-	giveUp context.CancelCauseFunc // of the context that the call runs in
+	giveUp context.CancelCauseFunc // ends the context that the call runs in
 }
 
 func newCall(i *invocation, v *term.View, o *callOptions, giveUp context.CancelCauseFunc) *call {
@@ -59,7 +59,7 @@ func newCall(i *invocation, v *term.View, o *callOptions, giveUp context.CancelC
 		Token:   json.RawMessage(progressToken),
 		Whole:   o.output.Word == "json",
 		Content: c.content,
-		Gap:     c.gap,
+		Gap:     func(g tracker.Gap) { c.say(g.String()) },
 		Status: func(status mcp.TaskStatus, message string) {
 			if status == mcp.TaskWorking && message != "" {
 				c.view.Say(message)
@@ -109,8 +109,6 @@ func (c *call) written(err error) {
 		c.giveUp(err)
 	}
 }
-
-func (c *call) gap(g tracker.Gap) { c.say(g.String()) }
 
 // say writes a warning to stderr.
 func (c *call) say(text string) { c.i.Say(zerolog.WarnLevel, "runnel: "+text) }

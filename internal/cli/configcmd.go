@@ -73,7 +73,7 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 	if _, _, err := i.Registry(conf); err != nil { // it starts nothing
 		return err
 	}
-	if err := i.summarize(file, conf); err != nil {
+	if err := summarize(i.Stdout, file, conf); err != nil {
 		return err
 	}
 	if why := i.Trust().Refuses(file); why != "" {
@@ -82,8 +82,9 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func (i *invocation) summarize(file string, conf *config.Config) error {
-	if _, err := fmt.Fprintf(i.Stdout, "%s: fine, %s%s\n", file, term.Count(len(conf.Tools), "tool"), andServers(conf)); err != nil {
+// summarize prints what a config has.
+func summarize(w io.Writer, file string, conf *config.Config) error {
+	if _, err := fmt.Fprintf(w, "%s: fine, %s%s\n", file, term.Count(len(conf.Tools), "tool"), andServers(conf)); err != nil {
 		return err
 	}
 	var rows [][]string
@@ -99,7 +100,7 @@ func (i *invocation) summarize(file string, conf *config.Config) error {
 		runs := strings.Join(conf.Upstreams[name].Command, " ")
 		rows = append(rows, []string{"  " + name, "server: " + term.Shorten(term.Printable(runs))})
 	}
-	_, err := io.WriteString(i.Stdout, term.Table(rows))
+	_, err := io.WriteString(w, term.Table(rows))
 	return err
 }
 

@@ -24,7 +24,7 @@ func splitServer(cmd *cobra.Command, args []string) (own, server []string, err e
 	case n < 0:
 		return args, nil, nil
 	case n == len(args):
-		return nil, nil, misuse(cmd, "no server behind --")
+		return nil, nil, misuse(cmd, "no server after --")
 	}
 	return args[:n], args[n:], nil
 }
@@ -56,7 +56,7 @@ func (i *invocation) dial(cmd *cobra.Command, server []string, o rpc.DialOptions
 			}
 			text := "runnel: " + server[0] + " has not answered server/discover or initialize yet"
 			if last := wrote.Load(); last != nil {
-				text += "; the last line that it wrote is no message: " + *last
+				text += "; the last line that it wrote is not a message: " + *last
 			}
 			i.Say(zerolog.WarnLevel, text)
 		}).Stop()

@@ -110,9 +110,12 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 		d.fine("config", "%s", file)
 	}
 	if conf != nil {
-		d.programs(conf)
+		set, count, err := i.Registry(conf)
+		if err == nil {
+			d.programs(set.Tools.Tools())
+		}
 		d.upstreams(cmd.Context(), conf)
-		switch _, count, err := i.Registry(conf); {
+		switch {
 		case err != nil:
 			d.bad("tools", "%v", err)
 		case count+len(conf.Upstreams) == 0:
@@ -139,17 +142,15 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 }
 
 // programs looks for what the tools start. The registry reports everything else about them.
-func (d *diagnosis) programs(conf *config.Config) {
+func (d *diagnosis) programs(list []tools.Tool) {
 	if _, err := process.ThisProgram(); err != nil {
 		d.bad("commands", "none can be started: %v", err)
 	}
-	commands, _ := command.All(conf, d.i.Env)
-	for _, spec := range d.i.Options.Tools {
-		if c, err := command.FromLine(spec, config.Environment{Vars: d.i.Env}); err == nil {
-			commands = append(commands, c)
+	for _, tool := range list {
+		c, ok := tool.(*command.Command)
+		if !ok {
+			continue
 		}
-	}
-	for _, c := range commands {
 		switch found, err := c.Program(); {
 		case err != nil:
 			d.bad("tool "+c.Describe().Name, "%v", err)

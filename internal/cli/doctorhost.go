@@ -55,7 +55,7 @@ func (i *invocation) doctorHost(cmd *cobra.Command) error {
 	i.Stderr = i.PatientStderr()
 	report := &hostReport{i: i}
 	set := upstream.NewSet(&tools.Registry{})
-	err := set.Tools.Add(tools.Func("doctor", "Tells what this host can do with runnel.", func(context.Context, struct{}, *tools.Output) (*mcp.CallToolResult, error) {
+	err := set.Tools.Add(tools.Func("doctor", "Says what this host can do with runnel.", func(context.Context, struct{}, *tools.Output) (*mcp.CallToolResult, error) {
 		return mcp.Result("What this host says, and asks for:\n" + report.String()), nil
 	}))
 	if err != nil {

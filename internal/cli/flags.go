@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -51,9 +52,9 @@ func durationFlag(flags *pflag.FlagSet, to *time.Duration, name, usage string) {
 }
 
 // writeLines writes each value on its own line.
-func writeLines[T any](i *invocation, list []T) error {
+func writeLines[T any](w io.Writer, list []T) error {
 	for _, v := range list {
-		if err := i.writeJSON(v); err != nil {
+		if err := writeJSON(w, v); err != nil {
 			return err
 		}
 	}
@@ -61,8 +62,8 @@ func writeLines[T any](i *invocation, list []T) error {
 }
 
 // writeJSON writes a value on one line.
-func (i *invocation) writeJSON(v any) error {
-	e := json.NewEncoder(i.Stdout)
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
 }

@@ -37,7 +37,7 @@ type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// misuse is a mistake in how a command was called; its help tells more.
+// misuse is a mistake in how a command was called; its help says more.
 func misuse(cmd *cobra.Command, format string, args ...any) error {
 	return &serve.UsageError{Err: fmt.Errorf(format, args...), Hint: fmt.Sprintf("see %s --help", cmd.CommandPath())}
 }

@@ -118,7 +118,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &value):
 		cause := errors.Unwrap(value)
 		if value.GetFlag().Value.Type() == "bool" {
-			cause = config.Wrong("true, false", "%q is no truth value", value.GetValue())
+			cause = config.Wrong("true, false", "%q is not a truth value", value.GetValue())
 		}
 		err = fmt.Errorf("--%s: %w", value.GetFlag().Name, cause)
 	case errors.As(err, &unknown):

@@ -39,12 +39,12 @@ func (i *invocation) listCommand() *cobra.Command {
 				return misuse(cmd, "runnel tasks list: --watch draws on a terminal; a script waits with runnel tasks wait ID")
 			}
 			l, err := i.openLocal(cmd)
-			switch {
-			case errors.Is(err, errNoState):
-				i.Say(zerolog.InfoLevel, err.Error())
-			case err != nil:
+			if err != nil && !errors.Is(err, errNoState) {
 				return err
-			default:
+			}
+			if err != nil {
+				i.Say(zerolog.InfoLevel, err.Error())
+			} else {
 				defer l.close()
 			}
 			if watch && l != nil {
@@ -60,9 +60,9 @@ func (i *invocation) listCommand() *cobra.Command {
 			}
 			switch output.Word {
 			case "json":
-				return i.writeJSON(map[string]any{"tasks": shown})
+				return writeJSON(i.Stdout, map[string]any{"tasks": shown})
 			case "ndjson":
-				return writeLines(i, shown)
+				return writeLines(i.Stdout, shown)
 			}
 			if len(list) == 0 && l != nil {
 				i.Say(zerolog.InfoLevel, fmt.Sprintf("none of owner %q in %s", l.owner, l.dir))

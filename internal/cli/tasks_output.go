@@ -70,7 +70,7 @@ func position(to *int64) func(text string) error {
 	return func(text string) error {
 		n, err := strconv.ParseUint(text, 10, 63)
 		if err != nil {
-			return config.Wrong("a whole number of bytes, 0 or more", "%q is no position", text)
+			return config.Wrong("a whole number of bytes, 0 or more", "%q is not a position", text)
 		}
 		*to = int64(n)
 		return nil
@@ -123,7 +123,7 @@ func (i *invocation) resultCommand() *cobra.Command {
 			}
 			result := t.Result()
 			if output.Word == "json" {
-				err = i.writeJSON(result)
+				err = writeJSON(i.Stdout, result)
 			} else {
 				v := term.NewView(i.Stdout, i.Stderr, "never", "")
 				for _, item := range tools.SplitEnd(result) {

@@ -150,7 +150,7 @@ func (i *invocation) getCommand() *cobra.Command {
 			}
 			size := t.Log.Size()
 			if output.Word == "json" {
-				return i.writeJSON(listedTask{Task: t.Shown(), Tool: t.Tool, OutputBytes: &size})
+				return writeJSON(i.Stdout, listedTask{Task: t.Shown(), Tool: t.Tool, OutputBytes: &size})
 			}
 			var rows [][]string
 			line := func(name, format string, args ...any) {

@@ -57,9 +57,9 @@ how to call it. After -- comes the command of any other MCP server that speaks o
 				case err != nil:
 					return err
 				case output.Word != "text":
-					return i.writeJSON(tool)
+					return writeJSON(i.Stdout, tool)
 				}
-				return i.printTool(tool, server)
+				return printTool(i.Stdout, tool, server)
 			}
 			list, err := i.listTools(cmd, server, protocol.Word)
 			if err != nil {
@@ -67,14 +67,18 @@ how to call it. After -- comes the command of any other MCP server that speaks o
 			}
 			switch output.Word {
 			case "json":
-				return i.writeJSON(mcp.ListToolsResult{Tools: append([]mcp.Tool{}, list...)}) // not null
+				return writeJSON(i.Stdout, mcp.ListToolsResult{Tools: append([]mcp.Tool{}, list...)}) // not null
 			case "ndjson":
-				return writeLines(i, list)
+				return writeLines(i.Stdout, list)
 			}
-			if len(list) == 0 && len(server) == 0 {
-				i.Say(zerolog.InfoLevel, i.noTools())
-			} else if len(list) == 0 {
+			switch {
+			case len(list) > 0:
+			case len(server) > 0:
 				i.Say(zerolog.InfoLevel, "the server has no tools")
+			case i.Upstreams > 0:
+				i.Say(zerolog.InfoLevel, "no tools yet: a server of upstreams has not answered. Try again in a moment; runnel doctor says what it answers")
+			default:
+				i.Say(zerolog.InfoLevel, "no tools: name some with --tool or in a config file")
 			}
 			return i.printTools(list)
 		},
@@ -86,14 +90,6 @@ how to call it. After -- comes the command of any other MCP server that speaks o
 	cmd.Flags().Var(protocol, "protocol", "speak this `VERSION` of the protocol; else the newest that both sides know")
 	addServeFlags(cmd.Flags(), serveFlags, "config", "tool", "selftest", "state", "owner")
 	return cmd
-}
-
-// noTools says what to do about an empty list.
-func (i *invocation) noTools() string {
-	if i.Upstreams > 0 {
-		return "no tools yet: a server of upstreams has not answered. Try again in a moment; runnel doctor says what it answers"
-	}
-	return "no tools: name some with --tool or in a config file"
 }
 
 // printTools lists tools, name and description; on a terminal as much as fits on a line.
@@ -113,7 +109,7 @@ func (i *invocation) printTools(list []mcp.Tool) error {
 }
 
 // printTool shows a tool to a person who is about to call it. server is the command after "--", if there is one.
-func (i *invocation) printTool(tool *mcp.Tool, server []string) error {
+func printTool(w io.Writer, tool *mcp.Tool, server []string) error {
 	var b strings.Builder
 	title := tool.Title
 	if title == "" && tool.Annotations != nil {
@@ -144,7 +140,7 @@ func (i *invocation) printTool(tool *mcp.Tool, server []string) error {
 		}
 		b.WriteString(term.Table(rows))
 	}
-	_, err := io.WriteString(i.Stdout, b.String())
+	_, err := io.WriteString(w, b.String())
 	return err
 }
 
@@ -154,7 +150,7 @@ func (i *invocation) helpWithTool(cmd *cobra.Command, name string, server []stri
 	if err != nil {
 		return err
 	}
-	if err := i.printTool(tool, server); err != nil {
+	if err := printTool(i.Stdout, tool, server); err != nil {
 		return err
 	}
 	_, err = io.WriteString(i.Stdout, "\nThe flags of runnel call: see runnel call --help\n")

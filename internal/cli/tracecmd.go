@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/rs/zerolog"
@@ -33,33 +32,29 @@ Put it in front of the command in a host's config. The exit code is the server's
 			case err != nil:
 				return err
 			case len(server) == 0:
-				return misuse(cmd, "runnel trace: which server? its command comes behind --")
+				return misuse(cmd, "runnel trace: which server? its command comes after --")
 			case file == "":
 				return misuse(cmd, "runnel trace: which file? name it with -o")
 			}
-			return i.trace(cmd.Context(), file, server)
+			out, err := trace.CreateFile(file) // messages may be secret
+			if err != nil {
+				return &serve.UsageError{Err: fmt.Errorf("-o: %w", err)}
+			}
+			defer out.Close()
+			t := trace.New(out, fmt.Sprintf("runnel %s traces %q", serve.Version(), server))
+			code, err := trace.Run(cmd.Context(), t, &trace.Session{Command: server, Env: i.Env, Stdin: i.Stdin, Stdout: i.Stdout, Stderr: i.Stderr})
+			if err != nil {
+				return err
+			}
+			if err := t.Failure(); err != nil {
+				i.Say(zerolog.WarnLevel, fmt.Sprintf("runnel: %s is not complete: %v", file, err))
+			}
+			if code != exitFine {
+				return exitError(code)
+			}
+			return nil
 		},
 	}
 	cmd.Flags().StringVarP(&file, "output", "o", "", "the `FILE` to write; what was in it is lost")
 	return cmd
-}
-
-func (i *invocation) trace(ctx context.Context, file string, server []string) error {
-	out, err := trace.CreateFile(file) // messages may be secret
-	if err != nil {
-		return &serve.UsageError{Err: fmt.Errorf("-o: %w", err)}
-	}
-	defer out.Close()
-	t := trace.New(out, fmt.Sprintf("runnel %s traces %q", serve.Version(), server))
-	code, err := trace.Run(ctx, t, &trace.Session{Command: server, Env: i.Env, Stdin: i.Stdin, Stdout: i.Stdout, Stderr: i.Stderr})
-	if err != nil {
-		return err
-	}
-	if err := t.Failure(); err != nil {
-		i.Say(zerolog.WarnLevel, fmt.Sprintf("runnel: %s is not complete: %v", file, err))
-	}
-	if code != exitFine {
-		return exitError(code)
-	}
-	return nil
 }

@@ -172,12 +172,12 @@ tools:
 		{args: "call", code: 2, stderr: `which tool\?\nsee runnel call --help\n$`},
 		{args: "call echo --task --no-task", code: 2, stderr: "does not go with"},
 		{args: "call echo --mode=fast", code: 2, stderr: `^--mode: "fast" is unknown \(allowed: immediate, streaming, task\)`},
-		{args: "call echo --", code: 2, stderr: "no server behind --"},
+		{args: "call echo --", code: 2, stderr: "no server after --"},
 		{args: "call echo --selftest -- true", code: 2, stderr: "--selftest says what runnel itself serves"},
-		{args: "call sleep ms=x --selftest", code: 2, stderr: `^ms: "x" is no integer\nthe arguments of sleep are: ms=INTEGER\n$`},
+		{args: "call sleep ms=x --selftest", code: 2, stderr: `^ms: "x" is not of type integer\nthe arguments of sleep are: ms=INTEGER\n$`},
 		{args: "call sleep ms=1 ms=2 --selftest", code: 2, stderr: "ms: given twice"},
-		{args: "call sleep --selftest --json [1]", code: 2, stderr: "is no JSON object"},
-		{args: "call sleep ms --selftest", code: 2, stderr: `"ms" is no argument`},
+		{args: "call sleep --selftest --json [1]", code: 2, stderr: "is not a JSON object"},
+		{args: "call sleep ms --selftest", code: 2, stderr: `"ms" is not an argument`},
 		{args: "call sleep --selftest", code: 1, stdout: "(?s).*ms.*", stderr: ""},
 		{args: "call slep --selftest", code: 1, stderr: `there is no tool "slep" \(did you mean sleep\?\); there are: .*sleep`},
 		{args: "call x", code: 1, stderr: `^runnel: there is no tool "x": name some with --tool or in a config file\n$`},
@@ -294,7 +294,7 @@ func TestHangup(t *testing.T) {
 func TestServerThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	got := runClient(t, "", "tools", "--timeout", "5500ms", "--", "sh", "-c", "echo rubbish; exec sleep 500")
-	got.is(t, exitFailure, "", `^runnel: sh has not answered server/discover or initialize yet; the last line that it wrote is no message: rubbish\n`+
+	got.is(t, exitFailure, "", `^runnel: sh has not answered server/discover or initialize yet; the last line that it wrote is not a message: rubbish\n`+
 		`runnel: sh: server/discover: timed out after 5.5s\n$`)
 }
 

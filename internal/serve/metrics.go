@@ -83,18 +83,19 @@ func metricsAddress(text string) (string, error) {
 		_, err = net.LookupPort("tcp", port)
 	}
 	if err != nil {
-		return "", config.Wrong(":PORT (loopback) or HOST:PORT", "%q is no address", text)
+		return "", config.Wrong(":PORT (loopback) or HOST:PORT", "%q is not an address", text)
 	}
 	return net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port), nil
 }
 
-// serveMetrics serves /metrics until ctx ends. runnel serves without them if the address is taken: a host
+// serveMetrics counts what happens to tasks, and serves /metrics until ctx ends. runnel serves without them if the address is taken: a host
 // may start the same server twice.
-func serveMetrics(ctx context.Context, address string, m *metrics, log zerolog.Logger) {
+func serveMetrics(ctx context.Context, address string, log zerolog.Logger) *metrics {
+	m := newMetrics()
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		log.Warn().Err(err).Msg("no metrics")
-		return
+		return m
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", m)
@@ -110,6 +111,7 @@ func serveMetrics(ctx context.Context, address string, m *metrics, log zerolog.L
 			log.Error().Err(err).Msg("serving metrics")
 		}
 	}()
+	return m
 }
 
 // maxScrapes is how many connections are served at once: each takes a descriptor, which tasks need for their commands. A silent one is

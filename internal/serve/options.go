@@ -119,7 +119,7 @@ func (o *options) ReadEnvironment(flags *pflag.FlagSet, getenv func(name string)
 			o.From[f.Name] = variable
 			if err := f.Value.Set(value); err != nil {
 				if f.Value.Type() == "bool" {
-					err = config.Wrong("true, false", "%q is no truth value", value)
+					err = config.Wrong("true, false", "%q is not a truth value", value)
 				}
 				errs = append(errs, fmt.Errorf("%s: %w", variable, err))
 			}

@@ -74,7 +74,7 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 		upstreams = nil
 	}
 	if s.Wrapped != nil {
-		u, err := s.wrappedUpstream()
+		u, err := upstream.New(upstream.WrappedName, config.Upstream{Command: s.Wrapped}, config.Environment{Vars: s.Env, Version: Version()}, s.Logger())
 		if err != nil {
 			errs = append(errs, err)
 		} else {
@@ -92,17 +92,12 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 	return set, len(sources), nil
 }
 
-// wrappedUpstream is the server of "runnel wrap -- SERVER".
-func (s *Setup) wrappedUpstream() (*upstream.Server, error) {
-	return upstream.New(upstream.WrappedName, config.Upstream{Command: s.Wrapped}, config.Environment{Vars: s.Env, Version: Version()}, s.Logger())
-}
-
 // outlive lets the calls of a tool outlive this process.
 func outlive(tool tools.Tool, conf *config.Config) error {
 	command, ok := tool.(*command.Command)
 	switch {
 	case !ok:
-		return fmt.Errorf("--detach: %s is no command: only commands can go on by themselves", tool.Describe().Name)
+		return fmt.Errorf("--detach: %s is not a command: only commands can go on by themselves", tool.Describe().Name)
 	case conf.State.InMemory():
 		return errors.New("--detach needs tasks on disk, and they live in memory: name a directory with --state")
 	}

@@ -87,16 +87,6 @@ func supervisors(conf *config.Config, store tasks.State) func(*tools.Detached) e
 	}).Start
 }
 
-// observer counts what happens to tasks; it is nil if no metrics are wanted.
-func (s *Setup) observer(ctx context.Context, log zerolog.Logger) tasks.Observer {
-	if s.Options.metrics == "" {
-		return nil
-	}
-	m := newMetrics()
-	serveMetrics(ctx, s.Options.metrics, m, log)
-	return m
-}
-
 // Connect wires the rooms and serves one client.
 func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.Set, store tasks.State, log zerolog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -111,6 +101,10 @@ func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.
 		Drain:        drain(conf.Limits.Drain),
 		Log:          log,
 	})
+	var observer tasks.Observer
+	if s.Options.metrics != "" {
+		observer = serveMetrics(ctx, s.Options.metrics, log)
+	}
 	runner := tasks.NewRunner(tasks.Options{
 		State:        store,
 		Owner:        conf.Server.Owner,
@@ -118,7 +112,7 @@ func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.
 		MaxTTL:       time.Duration(conf.Tasks.MaxTTL),
 		PollInterval: time.Duration(conf.Tasks.PollInterval),
 		Limits:       limits(conf),
-		Observer:     s.observer(ctx, log),
+		Observer:     observer,
 		MaxPending:   int(conf.Partials.MaxPending),
 		Log:          log,
 

@@ -182,7 +182,7 @@ func (p *Field) Value(text string) (json.RawMessage, error) {
 		}
 		return quoted(text), nil
 	}
-	return nil, fmt.Errorf("%q is no %s", Shorten(text), strings.Join(kinds, " and no "))
+	return nil, fmt.Errorf("%q is not of type %s", Shorten(text), strings.Join(kinds, " or "))
 }
 
 // valueOf turns text into a value of a type other than string, if it is one. One element stands for an array.

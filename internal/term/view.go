@@ -202,7 +202,8 @@ func (v *View) draw() {
 	if v.last != "" {
 		line += "  " + Printable(v.last)
 	}
-	_, _ = io.WriteString(v.stderr, clearLine+clip(line, v.width()-1))
+	width, _ := Size(v.stderr)
+	_, _ = io.WriteString(v.stderr, clearLine+clip(line, width-1))
 	v.drawn = true
 }
 
@@ -214,9 +215,4 @@ func (v *View) bar() string {
 	part := min(max(v.done/v.total, 0), 1)
 	full := int(part * barWidth)
 	return fmt.Sprintf("[%s%s] %3.0f%%", strings.Repeat("#", full), strings.Repeat("-", barWidth-full), part*100)
-}
-
-func (v *View) width() int {
-	width, _ := Size(v.stderr)
-	return width
 }
