@@ -3,10 +3,8 @@ package tracker
 import (
 	"bytes"
 	"encoding/json"
-	"strconv"
 
 	"runnel/rpc/mcp"
-	"runnel/rpc/rawjson"
 )
 
 // Notification takes a notification of the server's. It reports whether it belongs to the call.
@@ -38,17 +36,7 @@ func (t *Tracker) Notification(method string, params json.RawMessage) bool {
 // partial takes one of SEP-2679.
 func (t *Tracker) partial(params []byte) bool {
 	p := mcp.TaskPartial{Seq: -1}
-	eachParam(params, func(name, value []byte) bool {
-		switch string(name) {
-		case "taskId":
-			p.TaskID = rawjson.Unquote(value)
-		case "seq":
-			p.Seq = seqOf(value)
-		case "content":
-			p.Content = itemsOf(value)
-		}
-		return true
-	})
+	_ = json.Unmarshal(params, &p) // a member of the wrong type reads as absent
 	if p.Seq < 0 || p.Seq > maxNumber || len(p.Content) == 0 || p.TaskID == "" {
 		if p.TaskID == t.taskID && t.taskID != "" {
 			t.stats.Malformed++ // the number after it shows the gap
@@ -70,19 +58,7 @@ func (t *Tracker) partial(params []byte) bool {
 // toolResult takes one of SEP-2998.
 func (t *Tracker) toolResult(params []byte) bool {
 	p := mcp.PartialToolResult{Seq: -1}
-	eachParam(params, func(name, value []byte) bool {
-		switch string(name) {
-		case "partialResultToken":
-			p.Token = value
-		case "seq":
-			p.Seq = seqOf(value)
-		case "content":
-			p.Content = itemsOf(value)
-		case "final":
-			p.Final = string(value) == "true"
-		}
-		return true
-	})
+	_ = json.Unmarshal(params, &p)
 	if len(t.o.Token) == 0 || !bytes.Equal(p.Token, t.o.Token) {
 		return false
 	}
@@ -99,45 +75,33 @@ func (t *Tracker) toolResult(params []byte) bool {
 
 // progress takes a progress notification, with a partial result (PR #383) or without.
 func (t *Tracker) progress(params []byte) bool {
-	var token, partial []byte
-	var progress float64
-	var err error
-	eachParam(params, func(name, value []byte) bool {
-		switch string(name) {
-		case "progressToken":
-			token = value
-		case "progress":
-			progress, err = strconv.ParseFloat(string(value), 64)
-		case "partialResult":
-			partial = value
-		}
-		return true
-	})
-	if len(t.o.Token) == 0 || !bytes.Equal(token, t.o.Token) {
+	var n struct {
+		Token    json.RawMessage `json:"progressToken"`
+		Progress float64         `json:"progress"`
+		Partial  *struct {
+			Chunk struct {
+				Content []json.RawMessage `json:"content"`
+			} `json:"chunk"`
+			Append bool `json:"append"`
+			Last   bool `json:"lastChunk"`
+		} `json:"partialResult"`
+	}
+	err := json.Unmarshal(params, &n)
+	if len(t.o.Token) == 0 || !bytes.Equal(n.Token, t.o.Token) {
 		return false
 	}
-	var p struct {
-		Chunk struct {
-			Content []json.RawMessage `json:"content"`
-		} `json:"chunk"`
-		Append bool `json:"append"`
-		Last   bool `json:"lastChunk"`
-	}
-	plain := len(partial) == 0 || string(partial) == "null"
-	if err == nil && !plain {
-		err = json.Unmarshal(partial, &p)
-	}
+	p := n.Partial
 	switch {
 	case err != nil:
 		t.stats.Malformed++
-	case plain:
-		t.seen.raise(progress)
+	case p == nil:
+		t.seen.raise(n.Progress)
 	case !t.speaks(spelled383):
 	case t.end != Running || t.last:
 		t.stats.Late++
 	default:
 		// "The progress value MUST increase with each notification": one that does not came before, or should have.
-		switch t.seen.take(progress) {
+		switch t.seen.take(n.Progress) {
 		case seenBefore:
 			t.stats.Duplicates++
 			return true
@@ -153,32 +117,4 @@ func (t *Tracker) progress(params []byte) bool {
 		t.emit(p.Chunk.Content, t.begun && !p.Append)
 	}
 	return true
-}
-
-// eachParam hands out the members of params, if they are an object.
-func eachParam(params []byte, f func(name, value []byte) bool) {
-	if len(params) > 0 && params[0] == '{' {
-		rawjson.EachMember(params, f)
-	}
-}
-
-// seqOf is a message's number, -1 if it has none.
-func seqOf(value []byte) int64 {
-	n, err := strconv.ParseInt(string(value), 10, 64)
-	if err != nil {
-		return -1
-	}
-	return n
-}
-
-// itemsOf copies the elements of an array, if it is one.
-func itemsOf(value []byte) (items []json.RawMessage) {
-	if value[0] != '[' {
-		return nil
-	}
-	rawjson.EachElement(bytes.Clone(value), func(item []byte) bool {
-		items = append(items, item)
-		return true
-	})
-	return items
 }
