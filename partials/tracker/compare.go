@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"runnel/rpc/mcp"
-	"runnel/rpc/rawjson"
 )
 
 // Comparison says how the content that came in partials compares with the result's: "the concatenation of all partial
@@ -48,27 +47,19 @@ type merged struct {
 	any  bool
 }
 
-// add appends items; it returns how many bytes of text they have.
-func (m *merged) add(items []json.RawMessage, replaces bool) (text int64) {
-	if replaces {
-		*m = merged{most: m.most}
+// add appends an item.
+func (m *merged) add(p piece) {
+	m.any = true
+	switch {
+	case m.long:
+	case p.isText:
+		m.flat[p.from] = append(m.flat[p.from], p.text...)
+	default:
+		m.flat[p.from] = appendOther(m.flat[p.from], p.item)
 	}
-	for _, item := range items {
-		m.any = true
-		s, from, isText := textOf(item)
-		text += int64(len(s))
-		switch {
-		case m.long:
-		case isText:
-			m.flat[from] = append(m.flat[from], s...)
-		default:
-			m.flat[from] = appendOther(m.flat[from], item)
-		}
-		if len(m.flat[0])+len(m.flat[1]) > m.most {
-			m.long, m.flat = true, [3][]byte{}
-		}
+	if len(m.flat[0])+len(m.flat[1]) > m.most {
+		m.long, m.flat = true, [3][]byte{}
 	}
-	return text
 }
 
 // stream says what text is, and where merged keeps it.
@@ -80,41 +71,28 @@ const (
 	ended // how a command ended
 )
 
-func textOf(item json.RawMessage) (text string, from stream, ok bool) {
-	if len(item) == 0 || item[0] != '{' {
-		return "", stdout, false
+// piece is a content item.
+type piece struct {
+	item   json.RawMessage
+	isText bool
+	text   string
+	from   stream
+}
+
+func pieceOf(item json.RawMessage) piece {
+	p := piece{item: item}
+	var c mcp.TextContent
+	if json.Unmarshal(item, &c) != nil || c.Type != "text" {
+		return p
 	}
-	var kind, said, meta []byte
-	rawjson.EachMember(item, func(name, value []byte) bool {
-		switch string(name) {
-		case "type":
-			kind = value
-		case "text":
-			said = value
-		case "_meta":
-			meta = value
-		}
-		return true
-	})
-	if rawjson.Unquote(kind) != "text" || len(said) > 0 && said[0] != '"' {
-		return "", stdout, false
+	p.isText, p.text = true, c.Text
+	switch c.Meta[mcp.MetaStream] {
+	case mcp.StreamStderr:
+		p.from = stderr
+	case mcp.StreamEnd:
+		p.text, p.from = strings.TrimPrefix(c.Text, "\n"), ended
 	}
-	text = rawjson.Unquote(said)
-	if len(meta) == 0 || meta[0] != '{' {
-		return text, stdout, true
-	}
-	rawjson.EachMember(meta, func(name, value []byte) bool {
-		if string(name) == mcp.MetaStream {
-			switch rawjson.Unquote(value) {
-			case mcp.StreamStderr:
-				from = stderr
-			case mcp.StreamEnd:
-				text, from = strings.TrimPrefix(text, "\n"), ended
-			}
-		}
-		return true
-	})
-	return text, from, true
+	return p
 }
 
 // appendOther appends an item that is not text: the same for two items that differ only in how their JSON is written.
@@ -131,7 +109,9 @@ func appendOther(dst []byte, item json.RawMessage) []byte {
 
 func (m *merged) compare(content []json.RawMessage, emptied bool) Comparison {
 	result := merged{most: maxMerge}
-	result.add(content, false)
+	for _, item := range content {
+		result.add(pieceOf(item))
+	}
 	switch {
 	case emptied && len(content) == 0:
 		return ResultEmpty
@@ -161,15 +141,15 @@ func (m *merged) compare(content []json.RawMessage, emptied bool) Comparison {
 // beyond is what a result has after what came, if it begins with that.
 func (m *merged) beyond(content []json.RawMessage) (rest []json.RawMessage) {
 	flat := merged{most: maxMerge}
-	for n, item := range content {
-		text, from, isText := textOf(item)
-		before, came := len(flat.flat[from]), len(m.flat[from])
-		flat.add(content[n:n+1], false)
+	for _, item := range content {
+		p := pieceOf(item)
+		before, came := len(flat.flat[p.from]), len(m.flat[p.from])
+		flat.add(p)
 		switch {
 		case before >= came:
 			rest = append(rest, item)
-		case isText && before+len(text) > came:
-			rest = append(rest, mcp.Text(text[came-before:]))
+		case p.isText && before+len(p.text) > came:
+			rest = append(rest, mcp.Text(p.text[came-before:]))
 		}
 	}
 	return rest

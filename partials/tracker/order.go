@@ -170,18 +170,24 @@ func (t *Tracker) gap(g Gap) {
 
 // emit hands out the content of one message.
 func (t *Tracker) emit(came []json.RawMessage, replaces bool) {
+	if replaces {
+		t.merged = merged{most: t.merged.most}
+	}
 	items := came[:0]
 	for _, item := range came {
-		if item, ok := mcp.Received(item); ok {
-			items = append(items, item)
-		} else {
+		item, ok := mcp.Received(item)
+		if !ok {
 			t.stats.Malformed++
+			continue
 		}
+		items = append(items, item)
+		p := pieceOf(item)
+		t.ranged.note(p)
+		t.merged.add(p)
+		t.stats.Bytes += int64(len(p.text))
 	}
 	t.begun = true
 	t.stats.Partials++
-	t.ranged.note(items)
-	t.stats.Bytes += t.merged.add(items, replaces)
 	if t.o.Content != nil && (len(items) > 0 || replaces) {
 		t.o.Content(items, replaces)
 	}

@@ -1,9 +1,6 @@
 package tracker
 
-import (
-	"encoding/json"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // Where the server has the whole output as text that can be read from a position on (runnel://tasks/ID/log?after=N), what
 // SEP-2679 did not deliver is read there. Its numbers are not positions, so what comes after the gap cannot be put
@@ -37,16 +34,13 @@ const (
 func (r *ranged) active() bool { return r.phase == rangeAsked || r.phase == rangeReading }
 
 // note keeps the end of what is handed out.
-func (r *ranged) note(items []json.RawMessage) {
-	for _, item := range items {
-		text, from, ok := textOf(item)
-		r.other = r.other || !ok || from != stdout
-		r.tail = append(r.tail, text...)
-	}
+func (r *ranged) note(p piece) {
+	r.other = r.other || !p.isText || p.from != stdout
+	r.tail = append(r.tail, p.text...)
 	if cut := len(r.tail) - rangeOverlap; cut > 0 {
 		for cut < len(r.tail) && !utf8.RuneStart(r.tail[cut]) {
 			cut++
 		}
-		r.tail = append([]byte(nil), r.tail[cut:]...)
+		r.tail = r.tail[:copy(r.tail, r.tail[cut:])]
 	}
 }

@@ -458,7 +458,7 @@ func TestCompare(t *testing.T) {
 	for _, short := range strings.Fields("h p0 p1 done") {
 		w.feed(t, short)
 	}
-	w.merged.add(text("longer than is kept"), false)
+	w.merged.add(pieceOf(text("longer than is kept")[0]))
 	if got := w.Compare(text("x")); got != NotCompared || len(w.merged.flat[0]) > 0 {
 		t.Errorf("more than is kept: %v", got)
 	}
