@@ -69,7 +69,7 @@ func (t *Tracker) Rest() (lastSeqNr int64, ok bool) {
 }
 
 func (t *Tracker) rest() (lastSeqNr int64, ok bool) {
-	complete := t.last && len(t.seq.held) == 0 && t.seq.missing().To < t.seq.missing().From
+	complete := t.last && len(t.seq.held) == 0 && t.seq.missing().To < t.seq.next
 	return t.seq.next - 1, t.spelled == spelled1905 && !complete && t.seq.next > 1
 }
 

@@ -114,7 +114,6 @@ type rising struct {
 	begun  bool
 	last   float64
 	recent map[float64]bool
-	order  []float64 // the keys of recent, oldest first
 }
 
 // keepRecent is how many numbers are remembered, to tell one that came twice from one that came late.
@@ -127,25 +126,17 @@ func (r *rising) raise(n float64) {
 }
 
 func (r *rising) take(n float64) place {
+	at := inTime
 	switch {
 	case r.recent[n]:
 		return seenBefore
 	case r.begun && n <= r.last:
-		r.remember(n)
-		return tooLate
+		at = tooLate
 	}
 	r.raise(n)
-	r.remember(n)
-	return inTime
-}
-
-func (r *rising) remember(n float64) {
-	if r.recent == nil {
+	if r.recent == nil || len(r.recent) == keepRecent {
 		r.recent = map[float64]bool{}
 	}
 	r.recent[n] = true
-	if r.order = append(r.order, n); len(r.order) > keepRecent {
-		delete(r.recent, r.order[0])
-		r.order = r.order[1:]
-	}
+	return at
 }
