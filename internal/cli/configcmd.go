@@ -23,10 +23,8 @@ func (i *invocation) configCommand(file *pflag.Flag) *cobra.Command {
 		Short:   "Check a config file and show its tools",
 		Long:    "Checks the config file FILE, else the one that runnel would read. Mistakes are written to stderr with their places; the exit code is then 2.",
 		Example: "  runnel config check runnel.yaml",
-		Args: func(cmd *cobra.Command, args []string) error {
-			return noArguments(cmd, args[min(len(args), 1):])
-		},
-		RunE: i.checkConfig,
+		Args:    atMostOne,
+		RunE:    i.checkConfig,
 	}
 	check.Flags().AddFlag(file)
 	schema := &cobra.Command{

@@ -29,6 +29,18 @@ func splitServer(cmd *cobra.Command, args []string) (own, server []string, err e
 	return args[:n], args[n:], nil
 }
 
+// onlyServer returns the command of a server, where a command takes nothing else.
+func onlyServer(cmd *cobra.Command, args []string) ([]string, error) {
+	own, server, err := splitServer(cmd, args)
+	if err == nil {
+		err = noArguments(cmd, own)
+	}
+	if err == nil && len(server) == 0 {
+		err = misuse(cmd, "%s: which server? Its command comes after --", cmd.CommandPath())
+	}
+	return server, err
+}
+
 // dialPatience is how long a server may take to answer before the user is told: npx may have to fetch it first.
 const dialPatience = 5 * time.Second
 

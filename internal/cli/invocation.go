@@ -55,6 +55,11 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return misuse(cmd, "%w", err)
 }
 
+// atMostOne refuses all arguments but one.
+func atMostOne(cmd *cobra.Command, args []string) error {
+	return noArguments(cmd, args[min(len(args), 1):])
+}
+
 func commandNames(cmd *cobra.Command) (names []string) {
 	for _, sub := range cmd.Commands() {
 		names = append(names, sub.Name())

@@ -40,8 +40,8 @@ how to call it. After -- comes the command of any other MCP server that speaks o
   runnel tools -o ndjson | jq -r .name`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			own, server, err := splitServer(cmd, args)
-			if err == nil && len(own) > 1 {
-				err = noArguments(cmd, own[1:])
+			if err == nil {
+				err = atMostOne(cmd, own)
 			}
 			if err != nil {
 				return err

@@ -24,15 +24,10 @@ Put it in front of the command in a host's config. The exit code is the server's
   # in a host's config: instead of "command": "my-server", "args": ["--flag"]
   "command": "/usr/local/bin/runnel", "args": ["trace", "-o", "/tmp/session.trace", "--", "my-server", "--flag"]`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			own, server, err := splitServer(cmd, args)
-			if err == nil {
-				err = noArguments(cmd, own)
-			}
+			server, err := onlyServer(cmd, args)
 			switch {
 			case err != nil:
 				return err
-			case len(server) == 0:
-				return misuse(cmd, "runnel trace: which server? its command comes after --")
 			case file == "":
 				return misuse(cmd, "runnel trace: which file? name it with -o")
 			}

@@ -34,9 +34,7 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
   # which files are trusted? take that back
   runnel trust --list
   runnel trust --remove ~/src/app/runnel.yaml`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			return noArguments(cmd, args[min(len(args), 1):])
-		},
+		Args: atMostOne,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := i.readEnvironment(cmd); err != nil {
 				return err

@@ -17,13 +17,7 @@ No config file is read unless you name one; its tools then stand beside those of
 		Example: `  runnel wrap -- npx -y @modelcontextprotocol/server-everything
   runnel wrap --sync-wait 100s --fallback-tools always -- uvx mcp-server-git`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			own, server, err := splitServer(cmd, args)
-			if err == nil {
-				err = noArguments(cmd, own)
-			}
-			if err == nil && len(server) == 0 {
-				err = misuse(cmd, "runnel wrap: which server? Its command comes after --")
-			}
+			server, err := onlyServer(cmd, args)
 			if err != nil {
 				return err
 			}

@@ -40,7 +40,7 @@ func TestTrace(t *testing.T) {
 	}
 	for args, says := range map[string]string{
 		"trace -- cat":                    "name it with -o",
-		"trace -o " + file:                "its command comes after --",
+		"trace -o " + file:                "Its command comes after --",
 		"trace -o " + file + " x -- cat":  "unknown argument",
 		"trace -o /no/such/folder/x -- y": "no such file or directory",
 	} {

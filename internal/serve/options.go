@@ -29,8 +29,7 @@ type options struct {
 type setting struct {
 	flag, path, usage string
 
-	text    string // as it was written
-	scratch *config.Config
+	text string // as it was written
 }
 
 // Register defines the flags of serve.
@@ -54,8 +53,11 @@ func (o *options) Register(flags *pflag.FlagSet) {
 	}
 	scratch := config.Default()
 	for _, s := range o.settings {
-		s.scratch, s.text = scratch, scratch.Text(s.path)
-		flags.Var(s, s.flag, s.usage)
+		flags.Func(s.flag, s.usage, func(text string) error {
+			s.text = text
+			return scratch.Set(s.path, text, s.flag) // only to see whether a config can have it
+		})
+		flags.Lookup(s.flag).DefValue = scratch.Text(s.path)
 	}
 	flags.Func("metrics", "serve metrics for Prometheus at `ADDR`, path /metrics; :PORT = for this machine only", func(text string) (err error) {
 		o.metrics, err = metricsAddress(text)
@@ -66,21 +68,6 @@ func (o *options) Register(flags *pflag.FlagSet) {
 	flags.Var(&o.LogLevel, "log-level", "log messages of this `LEVEL` and above to stderr: debug, info, warn, error")
 	flags.Var(&o.logFormat, "log-format", "`FORMAT` of the log: json, console, or auto (console on a terminal)")
 }
-
-// String is the value as text; pflag shows it as the default.
-func (s *setting) String() string { return s.text }
-
-// Set takes a value if the config can have it.
-func (s *setting) Set(text string) error {
-	if err := s.scratch.Set(s.path, text, s.flag); err != nil {
-		return err
-	}
-	s.text = text
-	return nil
-}
-
-// Type is only for pflag; the usage names the value.
-func (s *setting) Type() string { return "value" }
 
 // Choice is a flag whose value is one of a few words.
 type Choice struct {

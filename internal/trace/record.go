@@ -174,14 +174,13 @@ func (t *Record) request(d direction, id json.RawMessage, method string, params 
 	}
 	_ = json.Unmarshal(params, &p) // members of a wrong type read as absent
 	switch method {
+	case "server/discover":
+		_ = json.Unmarshal(p.Meta.ClientCapabilities, &p.Capabilities)
+		_ = json.Unmarshal(p.Meta.ClientInfo, &p.Info)
+		p.Version = term.Unquoted(p.Meta.ProtocolVersion)
+		fallthrough
 	case "initialize":
 		t.note("%s %s speaks %s; %s", p.Info.Name, p.Info.Version, p.Version, abilities(&p.Capabilities))
-	case "server/discover":
-		var c mcp.ClientCapabilities
-		var info mcp.Implementation
-		_ = json.Unmarshal(p.Meta.ClientCapabilities, &c)
-		_ = json.Unmarshal(p.Meta.ClientInfo, &info)
-		t.note("%s %s speaks %s; %s", info.Name, info.Version, term.Unquoted(p.Meta.ProtocolVersion), abilities(&c))
 	case "tools/call":
 		a.tool = p.Name
 		if p.Task != nil {
