@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -36,7 +35,6 @@ type Command struct {
 	asks   *template // nil = the user is not asked
 	dir    string
 	env    func() []string
-	marks  func() *regexp.Regexp // "progress"; of none, it is nil
 
 	outputSchema json.RawMessage // nil = none
 	outputs      *schema.Checker // checks what is printed; nil = any object
@@ -97,7 +95,7 @@ func (c *Command) Call(ctx context.Context, in *tools.Call, out *tools.Output) (
 		return mcp.ErrorResult(err.Error()), nil
 	}
 	out.Log().SetLimit(int64(*c.config.MaxOutput))
-	r := newRecord(ctx, &c.config, c.marks(), out)
+	r := newRecord(ctx, &c.config, out)
 	ending := p.Run(ctx, &r.stdout, &r.stderr, process.Limits{
 		Timeout: time.Duration(c.config.Timeout),
 		Idle:    time.Duration(c.config.IdleTimeout),
@@ -254,7 +252,7 @@ func commandLine(f *config.Command) string {
 // detach hands a call to a supervisor.
 func (c *Command) detach(ctx context.Context, in *tools.Call, out *tools.Output) error {
 	var follow func(context.Context, *partials.Reader)
-	if pattern := c.marks(); pattern != nil {
+	if pattern := c.config.Progress; pattern != "" {
 		follow = func(ctx context.Context, output *partials.Reader) {
 			scanMarks(ctx, output, newProgressMarks(pattern, out.Progress))
 		}

@@ -80,7 +80,6 @@ func New(name string, conf config.Command, env config.Environment) (*Command, er
 	if err := c.buildOutput(); err != nil {
 		return nil, err
 	}
-	c.marks = sync.OnceValue(func() *regexp.Regexp { return compileProgress(conf.Progress) })
 	if conf.MaxConcurrent > 0 {
 		c.slots = make(chan struct{}, conf.MaxConcurrent)
 	}
@@ -272,12 +271,6 @@ func (r *Recipe) Make(stateDir, owner string) (*Command, error) {
 
 // Detach makes calls of the command detached, whatever its configuration says.
 func (c *Command) Detach() error {
-	config := c.config
-	config.Detach = true
-	detached := Command{config: config}
-	if err := detached.fillDefaults(); err != nil {
-		return err
-	}
-	c.config = detached.config
-	return nil
+	c.config.Detach = true
+	return c.fillDefaults()
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // checkProgress checks the key "progress". Parsing finds all that is wrong with a regular expression; compiling it takes twice
-// as long, and waits for the first call.
+// as long, and waits for a call.
 func checkProgress(pattern string) error {
 	if pattern == "" {
 		return nil
@@ -29,26 +29,18 @@ func checkProgress(pattern string) error {
 	return nil
 }
 
-// compileProgress compiles a pattern that was checked; nil for none.
-func compileProgress(pattern string) *regexp.Regexp {
-	if pattern == "" {
-		return nil
-	}
-	return regexp.MustCompile(pattern)
-}
-
-// neededByte returns the rarest byte that is in all that an expression matches; ok is false if there is none.
-func neededByte(pattern string) (needed byte, ok bool) {
+// neededByte returns the rarest byte that is in all that an expression matches; 0 if there is none.
+func neededByte(pattern string) (needed byte) {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
-		return 0, false
+		return 0
 	}
 	for _, b := range neededBytes(re) {
-		if !ok || rarity(b) > rarity(needed) {
-			needed, ok = b, true
+		if needed == 0 || rarity(b) > rarity(needed) {
+			needed = b
 		}
 	}
-	return needed, ok
+	return needed
 }
 
 // neededBytes are ASCII characters that are in all that an expression matches.
@@ -97,9 +89,9 @@ type progressMarks struct {
 // maxMarkLine is how much of a line is searched for a mark: no progress bar is longer.
 const maxMarkLine = 4 << 10
 
-func newProgressMarks(marks *regexp.Regexp, report func(done, total float64, message string)) *progressMarks {
-	needed, _ := neededByte(marks.String())
-	return &progressMarks{marks: marks, needed: needed, report: report}
+// newProgressMarks takes a pattern that was checked.
+func newProgressMarks(pattern string, report func(done, total float64, message string)) *progressMarks {
+	return &progressMarks{marks: regexp.MustCompile(pattern), needed: neededByte(pattern), report: report}
 }
 
 const lineEnds = "\r\n"

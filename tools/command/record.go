@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"regexp"
 	"sync"
 
 	"runnel/partials"
@@ -27,10 +26,10 @@ type record struct {
 	last     []byte      // the end of both streams, as they came
 }
 
-func newRecord(ctx context.Context, config *config.Command, marks *regexp.Regexp, out *tools.Output) *record {
+func newRecord(ctx context.Context, config *config.Command, out *tools.Output) *record {
 	r := &record{ctx: ctx, config: config, out: out}
-	r.stdout.init(r, partials.Stdout, marks)
-	r.stderr.init(r, partials.Stderr, marks)
+	r.stdout.init(r, partials.Stdout)
+	r.stderr.init(r, partials.Stderr)
 	return r
 }
 
@@ -63,7 +62,7 @@ type textStream struct {
 	gone   bool       // nobody takes output any more; it is read and counted all the same
 }
 
-func (s *textStream) init(r *record, sink partials.Stream, marks *regexp.Regexp) {
+func (s *textStream) init(r *record, sink partials.Stream) {
 	s.r, s.sink = r, sink
 	s.kept.Limit, s.kept.KeepFrames = int(*r.config.MaxResult), r.config.ANSI == "keep"
 	if r.config.ANSI == "strip" {
@@ -72,8 +71,8 @@ func (s *textStream) init(r *record, sink partials.Stream, marks *regexp.Regexp)
 	if r.config.Structured == structuredJSON && sink == partials.Stdout {
 		s.exact = &wholeText{}
 	}
-	if marks != nil {
-		s.marks = newProgressMarks(marks, r.out.Progress)
+	if r.config.Progress != "" {
+		s.marks = newProgressMarks(r.config.Progress, r.out.Progress)
 	}
 }
 

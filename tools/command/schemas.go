@@ -24,30 +24,24 @@ func CheckSchemas(c *config.Config, commands []*Command) error {
 
 func (c *Command) checkSchemas() error {
 	input := schema.New(c.in.schema, "")
-	if err := input.Compile(); err != nil {
-		return badSchema(c.in.key, err)
+	if wrong, ok := errors.AsType[*schema.Error](input.Compile()); ok {
+		return badSchema(c.in.key(wrong.Place), wrong)
 	}
 	for _, property := range c.in.names {
 		if err := c.in.checkDefault(input, property); err != nil {
 			return err
 		}
 	}
-	if c.outputs == nil {
-		return nil
-	}
-	if err := c.outputs.Compile(); err != nil {
-		return badSchema(func(location []string) string { return keyOf("outputSchema", location) }, err)
+	if c.outputs != nil {
+		if wrong, ok := errors.AsType[*schema.Error](c.outputs.Compile()); ok {
+			return badSchema(keyOf("outputSchema", wrong.Place), wrong)
+		}
 	}
 	return nil
 }
 
-// badSchema is an error of a schema, with the key of the place where it is wrong.
-func badSchema(keyOf func(location []string) string, err error) error {
-	wrong, ok := errors.AsType[*schema.Error](err)
-	if !ok {
-		wrong = &schema.Error{Problem: err.Error()}
-	}
-	return &config.Error{Key: keyOf(wrong.Place), Problem: "is no JSON Schema: " + wrong.Problem, Allowed: "JSON Schema 2020-12"}
+func badSchema(key string, wrong *schema.Error) error {
+	return &config.Error{Key: key, Problem: "is no JSON Schema: " + wrong.Problem, Allowed: "JSON Schema 2020-12"}
 }
 
 // keyOf is the key of a place in a schema that stands under a key.
@@ -78,16 +72,13 @@ func (in *inputs) checkDefault(input *schema.Checker, property string) error {
 	if source == nil || string(source) == "null" { // null: no value
 		return nil
 	}
-	place := []string{"properties", property, "default"}
-	err := input.CheckProperty(property, source)
-	if wrong, ok := errors.AsType[*schema.Error](err); ok {
-		if i := slices.Index(wrong.Place, "*"); i >= 0 { // an item whose index is not known
-			wrong.Place = wrong.Place[:i]
-		}
-		return &config.Error{Key: in.key(append(place, wrong.Place...)), Problem: "does not fit its own schema: " + wrong.Problem}
+	wrong, ok := errors.AsType[*schema.Error](input.CheckProperty(property, source))
+	if !ok {
+		return nil
 	}
-	if err != nil {
-		return &config.Error{Key: in.key(place), Problem: err.Error()}
+	if i := slices.Index(wrong.Place, "*"); i >= 0 { // an item whose index is not known
+		wrong.Place = wrong.Place[:i]
 	}
-	return nil
+	place := append([]string{"properties", property, "default"}, wrong.Place...)
+	return &config.Error{Key: in.key(place), Problem: "does not fit its own schema: " + wrong.Problem}
 }

@@ -243,10 +243,7 @@ func (c *Config) Dir() string {
 	if c.file == "" {
 		return ""
 	}
-	dir := filepath.Dir(c.file)
-	if abs, err := filepath.Abs(dir); err == nil {
-		return abs
-	}
+	dir, _ := filepath.Abs(filepath.Dir(c.file)) // without a working directory "", which is where runnel is
 	return dir
 }
 

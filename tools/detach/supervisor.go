@@ -1,6 +1,7 @@
 package detach
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -64,12 +65,6 @@ func (s *Supervisors) Start(call *tools.Detached) error {
 		return err
 	}
 	defer log.Close()
-	in, toIt, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	defer toIt.Close()
 	fromIt, out, err := os.Pipe()
 	if err != nil {
 		return err
@@ -84,7 +79,7 @@ func (s *Supervisors) Start(call *tools.Detached) error {
 		// Without what it holds about a call that this process may itself be the command of: that call's runnel and its guard are not to
 		// take a supervisor for a part of it.
 		Env:         process.Environ(os.Environ(), "/", nil),
-		Stdin:       in,
+		Stdin:       bytes.NewReader(spec),
 		Stdout:      out,
 		Stderr:      log,
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
@@ -93,33 +88,20 @@ func (s *Supervisors) Start(call *tools.Detached) error {
 		return fmt.Errorf("starting its supervisor: %w", err)
 	}
 	go func() { _, _ = process.Wait(child.Process) }() // ends with the supervisor or with this process
-	_ = in.Close()
 	_ = out.Close()
-	answer, err := converse(spec, toIt, fromIt)
+	_ = fromIt.SetReadDeadline(time.Now().Add(supervisorStart))
+	said, err := io.ReadAll(io.LimitReader(fromIt, maxAnswer))
+	answer := string(said)
 	switch {
 	case answer == taken:
 		return nil
 	case answer != "":
 		return fmt.Errorf("its supervisor: %s", answer)
-	case err == nil:
+	case err == nil: // it has said nothing
 		err = fmt.Errorf("it ended at once; see %s", log.Name())
 	}
 	_ = child.Process.Kill()
 	return fmt.Errorf("starting its supervisor: %w", err)
-}
-
-// converse tells a supervisor what to run, and returns its answer: "" if it has ended before.
-func converse(spec []byte, toIt, fromIt *os.File) (answer string, err error) {
-	deadline := time.Now().Add(supervisorStart)
-	_ = toIt.SetWriteDeadline(deadline)
-	_ = fromIt.SetReadDeadline(deadline)
-	_, err = toIt.Write(spec)
-	_ = toIt.Close()
-	if err != nil {
-		return "", err
-	}
-	said, err := io.ReadAll(io.LimitReader(fromIt, maxAnswer))
-	return string(said), err
 }
 
 // maxAnswer is how much of a supervisor's answer is read, in bytes.

@@ -47,14 +47,14 @@ func (s *Checker) Check(arguments []byte) error {
 	return fmt.Errorf("invalid %ss: %s %q: %s", s.of, s.of, strings.Join(wrong.Place, "/"), wrong.Problem)
 }
 
-// CheckProperty returns what is wrong with the JSON value of a property alone: its default.
+// CheckProperty returns what is wrong with the JSON value of a property alone, its default: an [*Error].
 func (s *Checker) CheckProperty(name string, source []byte) error {
 	if err := s.Compile(); err != nil {
 		return err
 	}
 	value, err := readValue(source)
 	if err != nil {
-		return err
+		return &Error{nil, err.Error()}
 	}
 	if wrong := s.compiled.checkProperty(name, value, len(source)); wrong != nil {
 		return wrong
