@@ -39,8 +39,8 @@ func (b *batch) add(answer []byte, slots int, a After) {
 	if len(b.line) == 0 {
 		sep = '['
 	}
-	b.line = append(append(b.line, sep), answer...)
-	b.held.Add(int64(len(answer)) + 1)
+	b.line = append(append(b.line, sep), answer[:len(answer)-1]...)
+	b.held.Add(int64(len(answer)))
 	b.slots += slots
 	if a.Do != nil || a.Drop != nil {
 		b.after = append(b.after, a)

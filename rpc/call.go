@@ -92,7 +92,7 @@ func (c *call) answer(result any, err error) {
 		c.batch.add(e.buf.Bytes(), 1, a)
 		return
 	}
-	a.settle(c.w.reply(p.ctx, e.line()) == nil)
+	a.settle(c.w.reply(p.ctx, e.buf.Bytes()) == nil)
 }
 
 // handle calls the handler. A panic of one handler is its own.

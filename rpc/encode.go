@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"slices"
 	"sync"
-
-	"runnel/rpc/mcp"
-	"runnel/rpc/rawjson"
 )
 
 // lineHead is what a line begins with that belongs to no session id.
@@ -67,6 +64,10 @@ func (e *encoder) free() {
 
 // member appends `,"name":value`. After an error nothing of it stands in the line.
 func (e *encoder) member(name string, value any) error {
+	if encoded, ok := value.(Encoded); ok {
+		e.raw(name, encoded)
+		return nil
+	}
 	begin := e.buf.Len()
 	e.raw(name, nil)
 	if err := e.json.Encode(value); err != nil {
@@ -88,89 +89,28 @@ func (e *encoder) raw(name string, value []byte) {
 	e.buf.Write(value)
 }
 
-// response encodes a response without its line end. dress adds to the result, which begins there in the buffer, what the era asks of it;
+// response encodes a response with its line end. dress adds to the result, which begins there in the buffer, what the era asks of it;
 // nil: nothing. If the result cannot be encoded the response is an internal error, and the cause is returned too.
 func (e *encoder) response(head, id []byte, result any, failure *Error, dress func(e *encoder, begin int) error) (err error) {
 	e.buf.Write(head)
 	if id != nil {
 		e.raw("id", id)
 	}
-	switch {
-	case failure != nil:
+	end := e.buf.Len()
+	if result == nil {
+		result = Encoded("{}")
+	}
+	if failure != nil {
 		err = e.member("error", failure)
-	default:
-		err = e.result(result, dress)
+	} else if err = e.member("result", result); err == nil && dress != nil {
+		err = dress(e, end+len(`,"result":`))
 	}
 	if err != nil {
+		e.buf.Truncate(end)
 		_ = e.member("error", errInternal)
 	}
-	e.buf.WriteByte('}')
+	e.buf.WriteString("}\n")
 	return err
-}
-
-// result appends a response's result. After an error nothing of it stands in the line.
-func (e *encoder) result(result any, dress func(e *encoder, begin int) error) error {
-	begin := e.buf.Len()
-	e.raw("result", nil)
-	value := e.buf.Len()
-	err := e.value(result)
-	if err == nil && dress != nil {
-		err = dress(e, value)
-	}
-	if err != nil {
-		e.buf.Truncate(begin)
-	}
-	return err
-}
-
-// value appends a result.
-func (e *encoder) value(result any) error {
-	switch r := result.(type) {
-	case nil:
-		e.buf.WriteString("{}")
-		return nil
-	case Encoded:
-		e.buf.Write(r)
-		return nil
-	case *mcp.CallToolResult:
-		if e.toolResult(r) {
-			return nil
-		}
-	}
-	if err := e.json.Encode(result); err != nil {
-		return err
-	}
-	e.buf.Truncate(e.buf.Len() - 1) // Encode ends with a newline
-	return nil
-}
-
-// toolResult appends the result of most tool calls, whose content is encoded already, without another two passes of
-// encoding/json over it. It reports false, and appends nothing, for all others.
-func (e *encoder) toolResult(r *mcp.CallToolResult) bool {
-	if r.Meta != nil || r.Content == nil || len(r.StructuredContent) > 0 && !rawjson.IsCompact(r.StructuredContent) {
-		return false
-	}
-	for _, c := range r.Content {
-		if !rawjson.IsCompact(c) {
-			return false
-		}
-	}
-	e.buf.WriteString(`{"content":[`)
-	for i, c := range r.Content {
-		if i > 0 {
-			e.buf.WriteByte(',')
-		}
-		e.buf.Write(c)
-	}
-	e.buf.WriteByte(']')
-	if len(r.StructuredContent) > 0 {
-		e.raw("structuredContent", r.StructuredContent)
-	}
-	if r.IsError {
-		e.raw("isError", []byte("true"))
-	}
-	e.buf.WriteByte('}')
-	return true
 }
 
 // notification encodes a notification with its line end.
@@ -186,23 +126,4 @@ func (e *encoder) notification(head []byte, method string, params any) error {
 	}
 	e.buf.WriteString("}\n")
 	return nil
-}
-
-// line is what has been encoded, with its line end.
-func (e *encoder) line() []byte {
-	if b := e.buf.Bytes(); b[len(b)-1] == '\n' {
-		return b
-	}
-	e.buf.WriteByte('\n')
-	return e.buf.Bytes()
-}
-
-// appendMember appends a member to an object that has been begun. Its name is quoted.
-func appendMember(to *bytes.Buffer, name, value []byte) {
-	if to.Len() > 1 {
-		to.WriteByte(',')
-	}
-	to.Write(name)
-	to.WriteByte(':')
-	to.Write(value)
 }

@@ -255,7 +255,7 @@ func (p *peer) reply(b *batch, head, id []byte, result any, failure *Error) {
 		b.add(e.buf.Bytes(), 0, After{})
 		return
 	}
-	_ = p.to.try(e.line()) // fails only when nobody is there to read it
+	_ = p.to.try(e.buf.Bytes()) // fails only when nobody is there to read it
 }
 
 // notify queues a notification.
@@ -265,7 +265,7 @@ func (p *peer) notify(head []byte, method string, params any, write func(line []
 	if err := e.notification(head, method, params); err != nil {
 		return fmt.Errorf("%s: %w", method, err)
 	}
-	return write(e.line())
+	return write(e.buf.Bytes())
 }
 
 // stop lets the Conn hear of the end of the input.

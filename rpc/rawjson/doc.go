@@ -1,6 +1,6 @@
 // Package rawjson looks at JSON text without decoding it. encoding/json takes some µs for a small object; to walk over one takes 0.1.
 //
-//	scan.go       Scan, IsCompact: is it one JSON value, and of how many? All other files take this for granted
+//	scan.go       Scan: is it one JSON value, and of how many? All other files take this for granted
 //	members.go    Members, Elements: walks over an object or an array; nothing is copied
 //	object.go     one member of an object, and an object with another one
 //	exact.go      Unmarshal: encoding/json, but that names of members are compared letter by letter

@@ -11,8 +11,7 @@ import (
 // Its methods take the position where something begins and return the one after it, or no.
 type scanner struct {
 	text   []byte
-	blanks bool // some were passed over
-	values int  // seen so far, those within others too
+	values int // seen so far, those within others too
 }
 
 // maxDepth is encoding/json's own limit of nesting.
@@ -103,7 +102,6 @@ func (s *scanner) is(i int, c byte) bool { return i < len(s.text) && s.text[i] =
 // skip passes over blanks.
 func (s *scanner) skip(i int) int {
 	for i < len(s.text) && (s.text[i] == ' ' || s.text[i] == '\t' || s.text[i] == '\r' || s.text[i] == '\n') {
-		s.blanks = true
 		i++
 	}
 	return i
@@ -179,12 +177,6 @@ func (s *scanner) str(i int) int {
 
 func isHex(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
-}
-
-// IsCompact reports whether text is one JSON value without blanks between its parts. UTF-8 is not checked.
-func IsCompact(text []byte) bool {
-	s := scanner{text: text}
-	return s.value(0, 0) == len(text) && !s.blanks
 }
 
 // Scan reports whether text is one JSON value in UTF-8, with no blanks around it, and how many values it has, those within others too.
