@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -10,39 +9,10 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// call is a request of the other side's.
-type call struct {
-	peer   *peer
-	w      *writer         // what answers it; held until it is answered
-	id     json.RawMessage // as the other side wrote it
-	key    string          // the id in one spelling
-	head   []byte          // every line that belongs to it begins with this
-	params json.RawMessage // nil if there are none
-	batch  *batch          // it came in; nil if it came alone
-
-	method string // set when it comes from the Conn
-
-	// Set when it is started.
-	dress  func(e *encoder, begin int) error // see encoder.response
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-}
-
-// newCall copies out of the line what a request needs.
-func newCall(p *peer, m *message) *call {
-	raw := append(append(make([]byte, 0, len(m.id)+len(m.params)), m.id...), m.params...)
-	p.to.hold()
-	c := &call{peer: p, w: p.to, id: raw[:len(m.id):len(m.id)], key: idKey(m.id), head: m.head(), batch: m.batch}
-	if m.params != nil {
-		c.params = raw[len(m.id):]
-	}
-	return c
-}
-
 // admit makes a request ready to be started, if there is room for one.
 func (c *call) admit() *Error {
-	c.ctx, c.cancel = context.WithCancelCause(c.peer.ctx)
-	err := c.peer.incoming.admit(c)
+	c.ctx, c.cancel = context.WithCancelCause(c.parent)
+	err := c.incoming.admit(c)
 	if err != nil {
 		c.cancel(nil)
 	}
@@ -65,9 +35,8 @@ func (c *call) start(h func(context.Context) (any, error)) {
 // It does not go through Conn.Reply, which would encode the result three times, 5 µs or a fifth of an echo, and write "<" as six bytes; it
 // knows neither the other side's own id nor batches. The Conn keeps nothing of a request that it has handed over, so it misses nothing.
 func (c *call) answer(result any, err error) {
-	p := c.peer
-	wanted := p.incoming.finish(c)
-	defer p.incoming.leave(c)
+	wanted := c.incoming.finish(c)
+	defer c.incoming.leave(c)
 	defer c.cancel(nil)
 	if !wanted {
 		defer c.w.letGo()
@@ -86,20 +55,20 @@ func (c *call) answer(result any, err error) {
 	e := newEncoder()
 	defer e.free()
 	if err := e.response(c.head, c.id, a.Result, c.failure(err), c.dress); err != nil {
-		p.log.Error().Err(err).Str("method", c.method).Msg("a result cannot be encoded")
+		c.log.Error().Err(err).Str("method", c.method).Msg("a result cannot be encoded")
 	}
 	if c.batch != nil {
 		c.batch.add(e.buf.Bytes(), 1, a)
 		return
 	}
-	a.settle(c.w.reply(p.ctx, e.buf.Bytes()) == nil)
+	a.settle(c.w.reply(c.parent, e.buf.Bytes()) == nil)
 }
 
 // handle calls the handler. A panic of one handler is its own.
 func (c *call) handle(h func(context.Context) (any, error)) (result any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			c.peer.log.Error().Str("method", c.method).Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("a handler panicked")
+			c.log.Error().Str("method", c.method).Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("a handler panicked")
 			result, err = nil, errInternal
 		}
 	}()
@@ -119,6 +88,6 @@ func (c *call) failure(err error) *Error {
 	case context.Cause(c.ctx) == ErrShutdown && (errors.Is(err, context.Canceled) || errors.Is(err, ErrShutdown)):
 		return Errorf(mcp.CodeBusy, "%v", ErrShutdown)
 	}
-	c.peer.log.Error().Err(err).Str("method", c.method).Msg("a request failed")
+	c.log.Error().Err(err).Str("method", c.method).Msg("a request failed")
 	return errInternal
 }

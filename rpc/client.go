@@ -32,7 +32,7 @@ const maxAnswering = 64
 
 func newClient(opt DialOptions, child *child) *Client {
 	c := &Client{opt: opt, child: child, peer: newPeer(&lineReader{r: opt.Out, max: opt.MaxLine}, pipeOutput{opt.In}, opt.MaxLine, maxAnswering, opt.Log)}
-	c.role, c.w.peer, c.eof, c.saw = c, "server", errClosedOutput, opt.OnMessage
+	c.role, c.w.reader, c.eof, c.saw = c, "server", errClosedOutput, opt.OnMessage
 	c.incoming.cause = errCancelledByServer
 	c.ctx = c.input
 	c.stop() // once the server sends nothing more, nobody waits for anything

@@ -30,7 +30,7 @@ func Dial(ctx context.Context, o DialOptions) (*Client, error) {
 	case len(o.Command) == 0 && (o.In == nil || o.Out == nil):
 		return nil, errors.New("no server: neither a command nor pipes")
 	}
-	c, err := begin(&o)
+	c, err := reach(&o)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func Dial(ctx context.Context, o DialOptions) (*Client, error) {
 		c.opt.Log.Debug().Err(err).Msg("no server/discover: falling back to initialize")
 		if c.Err() != nil {
 			_ = c.Close()
-			if c, err = begin(&o); err != nil {
+			if c, err = reach(&o); err != nil {
 				return nil, err
 			}
 		}
@@ -65,8 +65,8 @@ func (c *Client) giveUp(err error) error {
 	return err
 }
 
-// begin makes the connection, without a word to the server.
-func begin(o *DialOptions) (*Client, error) {
+// reach makes the connection, without a word to the server.
+func reach(o *DialOptions) (*Client, error) {
 	var child *child
 	opt := *o
 	opt.MaxLine = cmp.Or(opt.MaxLine, defaultMaxLine)

@@ -31,6 +31,6 @@
 //	a request is admitted, its era decided          session.admit (server_handshake.go)
 //	what a request of each era says of its client   session.open (server_handshake.go), session.stateless (server_stateless.go)
 //	an overload of requests is refused              incoming.admit (incoming.go)
-//	a malformed line is found                       peer.next, peer.message (peer.go)
+//	a malformed line is found                       peer.next (peer.go), takeApart (message.go)
 //	a malformed line is answered                    session.refuse (server_dispatch.go), Client.refuse (client_receive.go)
 package rpc

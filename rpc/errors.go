@@ -21,14 +21,14 @@ const maxMessage = 4 << 10
 
 // Errorf makes an Error from a code and a formatted message, of which 4 KiB are kept.
 func Errorf(code int, format string, args ...any) *Error {
-	message := fmt.Sprintf(format, args...)
-	if n := maxMessage; len(message) > n {
-		for !utf8.RuneStart(message[n]) {
+	text := fmt.Sprintf(format, args...)
+	if n := maxMessage; len(text) > n {
+		for !utf8.RuneStart(text[n]) {
 			n--
 		}
-		message = message[:n] + "…"
+		text = text[:n] + "…"
 	}
-	return &Error{Code: code, Message: message}
+	return &Error{Code: code, Message: text}
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s (code %d)", e.Message, e.Code) }

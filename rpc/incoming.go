@@ -2,8 +2,11 @@ package rpc
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"runnel/rpc/mcp"
 )
@@ -29,6 +32,26 @@ type incoming struct {
 	running int           // handlers
 	closed  bool          // nothing more is admitted
 	idle    chan struct{} // closed when no handler runs; nil unless somebody waits
+}
+
+// call is a request of the other side's.
+type call struct {
+	incoming *incoming
+	log      *zerolog.Logger
+	parent   context.Context // of ctx
+	w        *writer         // what answers it; held until it is answered
+	id       json.RawMessage // as the other side wrote it
+	key      string          // the id in one spelling
+	head     []byte          // every line that belongs to it begins with this
+	params   json.RawMessage // nil if there are none
+	batch    *batch          // it came in; nil if it came alone
+
+	method string // set when it comes from the Conn
+
+	// Set when it is started.
+	dress  func(e *encoder, begin int) error // see encoder.response
+	ctx    context.Context
+	cancel context.CancelCauseFunc
 }
 
 // slotPatience is how long ago a slot may have been taken or become free where the reader waits for the next one. Quick calls come

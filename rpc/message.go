@@ -17,7 +17,7 @@ const maxID = 4 << 10
 // message is one of the other side's: its top-level members, as they stand in the line; nil = absent. They are valid until the next line
 // is read. With an id and a method it is a request, without the one a notification, without the other a response.
 type message struct {
-	jsonrpc, id, method, params, result, err, session []byte
+	jsonrpc, id, method, params, result, err, sessionID []byte
 
 	batch   *batch // it came in; nil if it came alone
 	problem *Error // why it is none
@@ -78,7 +78,7 @@ func (m *message) field(name []byte) *[]byte {
 	case "error":
 		return &m.err
 	case "sessionId":
-		return &m.session
+		return &m.sessionID
 	}
 	return nil
 }
@@ -123,10 +123,10 @@ func (m *message) answerID() []byte {
 // head is what every line that belongs to the message begins with. Only a request that names a session gets it back:
 // "the official TypeScript client rejects unknown top-level members".
 func (m *message) head() []byte {
-	if m.session == nil || checkID(m.session) != "" {
+	if m.sessionID == nil || checkID(m.sessionID) != "" {
 		return lineHead
 	}
-	return slices.Clip(bytes.Join([][]byte{lineHead, m.session}, []byte(`,"sessionId":`)))
+	return slices.Clip(bytes.Join([][]byte{lineHead, m.sessionID}, []byte(`,"sessionId":`)))
 }
 
 // checkID says why a value cannot be an id, "" if it can: "The request ID MUST be a string or integer",

@@ -79,7 +79,7 @@ type lineSource interface {
 // start begins to read and to write.
 func (p *peer) start() {
 	go p.w.run()
-	p.conn = jsonrpc2.NewConn(context.Background(), stream{p}, stream{p}, jsonrpc2.SetLogger(connLog{p.log}))
+	p.conn = jsonrpc2.NewConn(context.Background(), connStream{p}, connStream{p}, jsonrpc2.SetLogger(connLog{p.log}))
 	close(p.started)
 }
 
@@ -97,12 +97,12 @@ func newPeer(lines lineSource, out Output, maxLine, maxInFlight int, log zerolog
 // inFlightLines bounds the params of all requests in flight together, in longest lines.
 const inFlightLines = 4
 
-// stream is what the Conn sees of a peer.
-type stream struct{ *peer }
+// connStream is what the Conn sees of a peer.
+type connStream struct{ *peer }
 
 // ReadObject gives the Conn the next request or answer, and hands out all else. At the end of the input it waits until
 // nobody is interested in what the Conn would forget.
-func (p stream) ReadObject(v any) (err error) {
+func (p connStream) ReadObject(v any) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			p.log.Error().Str("panic", fmt.Sprint(r)).Bytes("stack", debug.Stack()).Msg("taking a message panicked")
@@ -151,8 +151,19 @@ func (p *peer) take(m *message, line []byte) []byte {
 	return append(append(append(text, `,"method":`...), m.method...), '}')
 }
 
+// newCall copies out of the line what a request needs.
+func newCall(p *peer, m *message) *call {
+	raw := append(append(make([]byte, 0, len(m.id)+len(m.params)), m.id...), m.params...)
+	p.to.hold()
+	c := &call{incoming: &p.incoming, log: &p.log, parent: p.ctx, w: p.to, id: raw[:len(m.id):len(m.id)], key: idKey(m.id), head: m.head(), batch: m.batch}
+	if m.params != nil {
+		c.params = raw[len(m.id):]
+	}
+	return c
+}
+
 // Handle is called by the Conn with a request that it got from ReadObject.
-func (p stream) Handle(_ context.Context, _ *jsonrpc2.Conn, req *jsonrpc2.Request) {
+func (p connStream) Handle(_ context.Context, _ *jsonrpc2.Conn, req *jsonrpc2.Request) {
 	c := p.arrived[req.ID.Num]
 	delete(p.arrived, req.ID.Num)
 	c.method = req.Method
@@ -160,7 +171,7 @@ func (p stream) Handle(_ context.Context, _ *jsonrpc2.Conn, req *jsonrpc2.Reques
 }
 
 // WriteObject queues what the Conn sends: requests of ours. From now on the Conn knows them, and they can be answered.
-func (p stream) WriteObject(obj any) error {
+func (p connStream) WriteObject(obj any) error {
 	b, err := json.Marshal(obj)
 	if err != nil {
 		return err
@@ -170,7 +181,7 @@ func (p stream) WriteObject(obj any) error {
 }
 
 // Close does nothing: the roles end reading and writing themselves.
-func (p stream) Close() error { return nil }
+func (p connStream) Close() error { return nil }
 
 // next reads the next message. line is its text, nil if that is too long to keep.
 func (p *peer) next() (m message, line []byte, err error) {

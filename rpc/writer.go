@@ -36,7 +36,7 @@ const (
 //	lanes ─ wait in turn ─▶ turns ─ encode ─▶ one buffer ─ out.Write ─▶ peer
 type writer struct {
 	out     Output
-	peer    string          // the reader of the output: client or server
+	reader  string          // the reader of the output: client or server
 	release func(slots int) // gives back the slots of the replies that are about to be written
 	log     zerolog.Logger
 
@@ -70,22 +70,6 @@ func (p pipeOutput) WriteLines(_ context.Context, lines []byte, _ bool) error {
 	return err
 }
 
-// Lane is where a stream is written: it waits for its turn among all others that have something.
-type Lane struct{ c *Caller }
-
-// Write waits for the lane's turn; then the writer pulls: it calls encode, which appends complete lines (each with its '\n') to dst
-// and returns it. Lanes that wait are pulled one after the other, after all control messages that wait, as soon as the write
-// at hand is over. So encode is called as late as can be: a slow client makes for larger batches. Nothing of another lane
-// or of the control messages comes between the lines that encode appends, and what is queued after Write has returned comes
-// after them.
-//
-// encode is called at most once, on the writer's goroutine, and never after Write has returned. It is not called at all
-// when Write returns an error: ctx ended first, or the output is gone. It appends 64 KiB or so, and may take short locks; it must
-// not block, nor call back into this package. A client that does not read makes Write wait, and only ctx ends that.
-func (l *Lane) Write(ctx context.Context, encode func(dst []byte) []byte) error {
-	return l.c.through(func(w *writer) error { return w.awaitTurn(ctx, &turn{encode: encode}) })
-}
-
 // turn is a Write that waits.
 type turn struct {
 	encode func(dst []byte) []byte
@@ -94,7 +78,7 @@ type turn struct {
 }
 
 func newWriter(out Output, release func(int), log zerolog.Logger) *writer {
-	w := &writer{out: out, peer: "client", release: release, log: log, holds: 1, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	w := &writer{out: out, reader: "client", release: release, log: log, holds: 1, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	w.failed, w.fail = context.WithCancelCause(context.Background())
 	context.AfterFunc(w.failed, w.signal)
 	return w
@@ -114,7 +98,7 @@ func (w *writer) run() {
 		switch {
 		case len(buf) > 0:
 			if err := w.out.WriteLines(w.failed, buf, last); err != nil {
-				w.fail(fmt.Errorf("writing to the %s: %w", w.peer, err))
+				w.fail(fmt.Errorf("writing to the %s: %w", w.reader, err))
 			}
 			if cap(buf) > keepBuffer {
 				buf = nil
@@ -172,7 +156,7 @@ func (w *writer) now(line []byte) error { return w.queue(line, 0) }
 func (w *writer) try(line []byte) error {
 	if unread := w.unread(); unread > maxUnread {
 		w.dropping.Do(func() {
-			w.log.Warn().Int("unread", unread).Msgf("the %s does not read: dropping what it can do without", w.peer)
+			w.log.Warn().Int("unread", unread).Msgf("the %s does not read: dropping what it can do without", w.reader)
 		})
 		return nil
 	}

@@ -1,0 +1,27 @@
+package rpc
+
+// Encoded is a result that is JSON already, and valid, compact and an object: it is written as it is.
+type Encoded []byte
+
+// MarshalJSON implements json.Marshaler.
+func (e Encoded) MarshalJSON() ([]byte, error) { return e, nil }
+
+// After is a handler's result with something to do after it.
+type After struct {
+	Result any
+	// Do runs in the handler's goroutine as soon as the response stands in the output:
+	// whatever Do writes or starts comes after the response on the wire.
+	Do func()
+	// Drop, if set, runs instead of Do when the response is not sent: the client cancelled the request, or the output is gone.
+	Drop func()
+}
+
+// settle runs what follows the response.
+func (a *After) settle(sent bool) {
+	switch {
+	case sent && a.Do != nil:
+		a.Do()
+	case !sent && a.Drop != nil:
+		a.Drop()
+	}
+}
