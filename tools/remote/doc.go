@@ -3,7 +3,7 @@
 //
 //	Call.Run ──▶ send ──▶ result
 //	              │ ├───▶ questions ──▶ send again
-//	              │ └───▶ await: poll, pull segments, cancel ──▶ result 
+//	              │ └───▶ await: poll, pull segments, cancel ──▶ result
 //	              └ responses ─┐
 //	notifications ─────────────┴▶ tracker ──▶ Options.Content
 //

@@ -35,18 +35,7 @@ func ReadList(ctx context.Context, client *rpc.Client, method, member string) (e
 		if err != nil {
 			return nil, false, fmt.Errorf("%s: %w", method, err)
 		}
-		var list, cursor []byte
-		if rawjson.IsObject(raw) {
-			rawjson.EachMember(raw, func(name, value []byte) bool {
-				switch string(name) {
-				case member:
-					list = value
-				case "nextCursor":
-					cursor = value
-				}
-				return true
-			})
-		}
+		list := rawjson.Member(raw, member)
 		if len(list) > 0 && list[0] != '[' {
 			return nil, false, fmt.Errorf("%s: %s is not an array", method, member)
 		}
@@ -62,8 +51,7 @@ func ReadList(ctx context.Context, client *rpc.Client, method, member string) (e
 				return !cut
 			})
 		}
-		var next string
-		_ = json.Unmarshal(cursor, &next) // the end is a missing cursor, or one that is not a string
+		next := rawjson.StringMember(raw, "nextCursor") // the end is a missing cursor, or one that is not a string
 		if cut || next == "" {
 			return entries, cut, nil
 		}

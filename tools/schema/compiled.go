@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -106,39 +105,13 @@ func members(source []byte) iter.Seq2[string, json.RawMessage] {
 
 // check returns what is wrong with a value from readValue, whose JSON has so many bytes, nil if nothing is.
 func (c *compiled) check(value any, size int) *Error {
-	return c.validate(c.parts[0], c.resolved, value, size)
-}
-
-// checkProperty is check for a property alone.
-func (c *compiled) checkProperty(name string, value any, size int) *Error {
-	p := c.of[c.source.Properties[name]]
-	alone, err := c.alone(p)
-	if err != nil {
-		return &Error{nil, err.Error()}
-	}
-	wrong := c.validate(p, alone, value, size)
-	if wrong != nil && len(wrong.Place) > 0 {
-		wrong.Place = wrong.Place[1:] // "validating root: validating /properties/name"
-	}
-	return wrong
-}
-
-func (c *compiled) validate(p *part, with *jsonschema.Resolved, value any, size int) *Error {
-	if !c.affordable(p, value, size) {
+	if !c.affordable(c.parts[0], value, size) {
 		return &Error{nil, "the schema explodes on this value, which is too deep or too large for it"}
 	}
-	if err := with.Validate(value); err != nil {
+	if err := c.resolved.Validate(value); err != nil {
 		return c.explain(err)
 	}
 	return nil
-}
-
-// alone is one part of the schema, to validate with.
-func (c *compiled) alone(p *part) (*jsonschema.Resolved, error) {
-	ref := *baseURI
-	ref.Fragment = p.pointer
-	s := &jsonschema.Schema{Schema: c.source.Schema, Ref: ref.String()}
-	return s.Resolve(&jsonschema.ResolveOptions{Loader: func(*url.URL) (*jsonschema.Schema, error) { return c.source, nil }})
 }
 
 // explain reads the library's error: "validating root: validating /properties/a/items: type: 1 has type ...". The schemas that it

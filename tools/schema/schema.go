@@ -56,8 +56,10 @@ func (s *Checker) CheckProperty(name string, source []byte) error {
 	if err != nil {
 		return &Error{nil, err.Error()}
 	}
-	if wrong := s.compiled.checkProperty(name, value, len(source)); wrong != nil {
-		return wrong
+	wrong := s.compiled.check(terseObject{name: value}, len(source))
+	if wrong == nil || len(wrong.Place) == 0 || wrong.Place[0] != name { // what else the schema asks for a call may have
+		return nil
 	}
-	return nil
+	wrong.Place = wrong.Place[1:]
+	return wrong
 }

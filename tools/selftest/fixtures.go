@@ -1,6 +1,7 @@
 package selftest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,22 +19,16 @@ func fixture(name, description string, support mcp.TaskSupport, properties, requ
 	return written(name, "Conformance fixture: "+description, support, properties, required, do)
 }
 
-func greet(_ context.Context, call *tools.Call, _ *tools.Output) (*mcp.CallToolResult, error) {
-	var in struct{ Name string }
-	if err := call.Decode(&in); err != nil {
-		return nil, err
-	}
+func greet(_ context.Context, in struct {
+	Name string `json:"name"`
+}, _ *tools.Output) (*mcp.CallToolResult, error) {
 	return mcp.Result("Hello, " + in.Name + "!"), nil
 }
 
-func slowCompute(ctx context.Context, call *tools.Call, _ *tools.Output) (*mcp.CallToolResult, error) {
-	var in struct {
-		Seconds float64
-		Label   string
-	}
-	if err := call.Decode(&in); err != nil {
-		return nil, err
-	}
+func slowCompute(ctx context.Context, in struct {
+	Seconds float64 `json:"seconds"`
+	Label   string  `json:"label"`
+}, _ *tools.Output) (*mcp.CallToolResult, error) {
 	if err := wait(ctx, int(min(in.Seconds*1000, math.MaxInt32))); err != nil {
 		return nil, err
 	}
@@ -59,10 +54,7 @@ func confirmDelete(ctx context.Context, call *tools.Call, _ *tools.Output) (*mcp
 	if err := call.Decode(&in); err != nil {
 		return nil, err
 	}
-	answer, err := call.Ask(ctx, tools.Question{
-		Message: fmt.Sprintf("Really delete %s?", in.Filename),
-		Schema:  json.RawMessage(`{"type":"object","properties":{"confirm":{"type":"boolean"}},"required":["confirm"]}`),
-	})
+	answer, err := question(ctx, call, fmt.Sprintf("Really delete %s?", in.Filename), "confirm", "boolean")
 	if err != nil {
 		return nil, err
 	}
@@ -82,10 +74,8 @@ func multiInput(ctx context.Context, call *tools.Call, _ *tools.Output) (*mcp.Ca
 		wg.Go(func() { answers[i], errs[i] = askFor(ctx, call, what) })
 	}
 	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
+	if err := cmp.Or(errs[0], errs[1]); err != nil {
+		return nil, err
 	}
 	return mcp.Result(fmt.Sprintf("name: %s, color: %s", answers[0], answers[1])), nil
 }
@@ -103,10 +93,7 @@ func testToolWithTask(ctx context.Context, call *tools.Call, _ *tools.Output) (*
 
 // askFor asks for one text. Whatever the text is, it is the property name of the answer: the suite answers each of these questions with one.
 func askFor(ctx context.Context, call *tools.Call, what string) (string, error) {
-	answer, err := call.Ask(ctx, tools.Question{
-		Message: "Please enter " + what + ".",
-		Schema:  json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`),
-	})
+	answer, err := question(ctx, call, "Please enter "+what+".", "name", "string")
 	if err != nil {
 		return "", err
 	}
@@ -116,4 +103,12 @@ func askFor(ctx context.Context, call *tools.Call, what string) (string, error) 
 		return "", fmt.Errorf("the user gave no %s", what)
 	}
 	return content.Name, nil
+}
+
+// question asks for one property of a type.
+func question(ctx context.Context, call *tools.Call, message, name, kind string) (tools.Answer, error) {
+	return call.Ask(ctx, tools.Question{
+		Message: message,
+		Schema:  json.RawMessage(`{"type":"object","properties":{"` + name + `":{"type":"` + kind + `"}},"required":["` + name + `"]}`),
+	})
 }

@@ -41,8 +41,8 @@ func Tools() []tools.Tool {
 			return mcp.ErrorResult("This tool intentionally returns an error for testing"), nil
 		}),
 		fixture("test_tool_with_progress", "progress 0, 50, 100 of 100.", mcp.TaskOptional, "", "", testProgress),
-		fixture("greet", "Greets by name.", mcp.TaskForbidden, `"name":{"type":"string"}`, `"name"`, greet),
-		fixture("slow_compute", "Computes for some seconds.", mcp.TaskOptional, `"seconds":{"type":"number"},"label":{"type":"string"}`, `"seconds"`, slowCompute),
+		fixture("greet", "Greets by name.", mcp.TaskForbidden, `"name":{"type":"string"}`, `"name"`, typed(greet)),
+		fixture("slow_compute", "Computes for some seconds.", mcp.TaskOptional, `"seconds":{"type":"number"},"label":{"type":"string"}`, `"seconds"`, typed(slowCompute)),
 		fixture("failing_job", "Fails with a tool error after a second.", mcp.TaskRequired, "", "", failingJob),
 		fixture("protocol_error_job", "Fails with a JSON-RPC error.", mcp.TaskRequired, "", "", protocolErrorJob),
 		fixture("confirm_delete", "Asks before it deletes (nothing).", mcp.TaskRequired, `"filename":{"type":"string"}`, `"filename"`, confirmDelete),
@@ -171,25 +171,20 @@ func ask(ctx context.Context, call *tools.Call, _ *tools.Output) (*mcp.CallToolR
 	if err := wait(ctx, in.DelayMs); err != nil {
 		return nil, err
 	}
-	answer, err := call.Ask(ctx, tools.Question{
-		Message: in.Message,
-		Schema:  json.RawMessage(`{"type":"object","properties":{"answer":{"type":"string"}},"required":["answer"]}`),
-	})
-	if err != nil {
+	answer, err := question(ctx, call, in.Message, "answer", "string")
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	switch answer.Action {
-	case mcp.ElicitAccept:
+	case answer.Action == mcp.ElicitAccept:
 		var content struct{ Answer string }
 		if err := json.Unmarshal(answer.Content, &content); err != nil {
 			return nil, fmt.Errorf("reading the answer: %w", err)
 		}
 		return mcp.Result("accepted: " + content.Answer), nil
-	case mcp.ElicitDecline:
+	case answer.Action == mcp.ElicitDecline:
 		return mcp.Result("declined"), nil
-	default:
-		return mcp.Result("cancelled"), nil
 	}
+	return mcp.Result("cancelled"), nil
 }
 
 func testProgress(ctx context.Context, _ *tools.Call, out *tools.Output) (*mcp.CallToolResult, error) {

@@ -28,15 +28,13 @@ const (
 
 // call is one call of a tool at a server.
 type call struct {
-	def     *definition
-	client  *rpc.Client
-	silence *silence
-	in      *tools.Call
-	caller  *rpc.Caller // the client that sent in
-	out     *tools.Output
-	task    *mcp.TaskMetadata
-	token   json.RawMessage
-	remote  *remote.Call
+	*link
+	in     *tools.Call
+	caller *rpc.Caller // the client that sent in
+	out    *tools.Output
+	task   *mcp.TaskMetadata
+	token  json.RawMessage
+	remote *remote.Call
 
 	streams atomic.Bool // content comes in a dialect: messages about the work are not output then
 
@@ -59,7 +57,7 @@ func (c *call) follow(tool *mcp.Tool) {
 		AskOther: func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 			return c.in.Request(ctx, method, forwarded(params))
 		},
-		Log: c.def.log,
+		Log: c.log,
 	})
 }
 
@@ -73,7 +71,7 @@ func (c *call) run(ctx context.Context, tool string) (json.RawMessage, error) {
 		Tool: tool, Arguments: c.in.Arguments, Task: c.task, Capabilities: &capabilities, LogLevel: logLevel,
 	})
 	if n := c.remote.Tracker().Stats().Malformed; n > 0 {
-		c.def.log.Warn().Int("count", n).Str("tool", tool).Msg("an upstream sent output that makes no sense: it is left out")
+		c.log.Warn().Int("count", n).Str("tool", tool).Msg("an upstream sent output that makes no sense: it is left out")
 	}
 	return raw, err
 }
@@ -126,25 +124,12 @@ func (c *call) stderr(text string) {
 
 // progress passes on what the server says of its progress. Its messages are output as long as no other output comes.
 func (c *call) progress(params json.RawMessage) {
-	var done, total float64
-	var message string
-	content := false
-	rawjson.EachMember(params, func(name, value []byte) bool {
-		switch string(name) {
-		case "progress":
-			done, _ = strconv.ParseFloat(string(value), 64) // a value of the wrong type reads as absent
-		case "total":
-			total, _ = strconv.ParseFloat(string(value), 64)
-		case "message":
-			message = rawjson.Unquote(value)
-		case "partialResult":
-			content = string(value) != "null"
-		}
-		return true
-	})
-	if content {
+	if content := rawjson.Member(params, "partialResult"); content != nil && string(content) != "null" {
 		return
 	}
+	done, _ := strconv.ParseFloat(string(rawjson.Member(params, "progress")), 64) // a value of the wrong type reads as absent
+	total, _ := strconv.ParseFloat(string(rawjson.Member(params, "total")), 64)
+	message := rawjson.StringMember(params, "message")
 	c.silence.deliver(func() {
 		c.out.Progress(done, total, message)
 		if message != "" && !c.streams.Load() {

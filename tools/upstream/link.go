@@ -63,7 +63,7 @@ func (l *link) begin(in *tools.Call, out *tools.Output, tool *mcp.Tool) (c *call
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last++
-	c = &call{def: l.definition, client: l.client, silence: &l.silence, in: in, caller: in.Caller(), out: out, token: fmt.Appendf(nil, `"%d"`, l.last)}
+	c = &call{link: l, in: in, caller: in.Caller(), out: out, token: fmt.Appendf(nil, `"%d"`, l.last)}
 	c.follow(tool)
 	l.calls = append(l.calls, c)
 	return c, func() {

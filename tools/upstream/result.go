@@ -20,12 +20,12 @@ import (
 func (c *call) result(raw json.RawMessage) (*mcp.CallToolResult, error) {
 	result := &mcp.CallToolResult{}
 	if err := json.Unmarshal(raw, result); err != nil {
-		return nil, c.def.failure(fmt.Errorf("its result cannot be read: %w", err))
+		return nil, c.failure(fmt.Errorf("its result cannot be read: %w", err))
 	}
 	for i, item := range result.Content {
 		var ok bool
 		if result.Content[i], ok = mcp.Received(item); !ok {
-			return nil, c.def.failure(fmt.Errorf("its result cannot be read: content[%d] is no object", i))
+			return nil, c.failure(fmt.Errorf("its result cannot be read: content[%d] is no object", i))
 		}
 	}
 	for key := range result.Meta {
@@ -106,8 +106,8 @@ func (c *call) renameLog(id string, result *mcp.CallToolResult) {
 	rename(&result.StructuredContent)
 }
 
-// failure is what the call says that got no result.
-func (c *call) failure(err error) error {
+// callError is what the call says that got no result.
+func (c *call) callError(err error) error {
 	var wire *rpc.Error
 	switch {
 	case errors.Is(err, tools.ErrCannotAsk), errors.Is(err, tasks.ErrEnded):
@@ -116,12 +116,12 @@ func (c *call) failure(err error) error {
 		return tools.ErrCannotAsk // nothing else that runnel does not declare could be asked for
 	case errors.As(err, &wire):
 		passed := *wire
-		if passed.Message = c.def.failure(errors.New(wire.Message)).Error(); ownCode(wire.Code) {
+		if passed.Message = c.failure(errors.New(wire.Message)).Error(); ownCode(wire.Code) {
 			passed.Code, passed.Data = mcp.CodeInternalError, nil
 		}
 		return &passed
 	}
-	return c.def.failure(err)
+	return c.failure(err)
 }
 
 // ownCode reports whether an error is about runnel's request and not about what its client asked for, or has a code that a server may not

@@ -341,5 +341,5 @@ func (t *servedTool) Call(ctx context.Context, in *tools.Call, out *tools.Output
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}
-	return nil, c.failure(l.why(err))
+	return nil, c.callError(l.why(err))
 }
