@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"runnel/partials"
 	"runnel/rpc"
@@ -30,18 +31,18 @@ func (s *server) listResources(ctx context.Context, c *rpc.Caller, params json.R
 	if err != nil {
 		return nil, err
 	}
-	result := listedResources{Resources: []json.RawMessage{}}
+	// Any call may add a task, and no notification announces it.
+	result := listedResources{Resources: []json.RawMessage{}, Cacheable: private(c, 0)}
 	others := s.hasOthers(c)
 	if !others || !s.o.Others.Ours(cursor) {
 		page, next, err := s.runner.List(ctx, cursor, resourcePage)
 		if err != nil {
 			return nil, tasks.WireError(err)
 		}
-		result = listedResources{Resources: make([]json.RawMessage, len(page)), NextCursor: next}
-		for i, t := range page {
-			result.Resources[i] = rawjson.Encode(logResource(c.Version, &t))
+		for _, t := range page {
+			result.Resources = append(result.Resources, rawjson.Encode(logResource(c.Version, &t)))
 		}
-		if next != "" || !others {
+		if result.NextCursor = next; next != "" || !others {
 			return result, nil
 		}
 		cursor = ""
@@ -55,12 +56,14 @@ func (s *server) listResources(ctx context.Context, c *rpc.Caller, params json.R
 type listedResources struct {
 	Resources  []json.RawMessage `json:"resources"`
 	NextCursor string            `json:"nextCursor,omitempty"`
+	*mcp.Cacheable
 }
 
 // listedTemplates answers "resources/templates/list".
 type listedTemplates struct {
 	ResourceTemplates []json.RawMessage `json:"resourceTemplates"`
 	NextCursor        string            `json:"nextCursor,omitempty"`
+	*mcp.Cacheable
 }
 
 // logResource is a task's log as an entry of a list.
@@ -90,13 +93,12 @@ func (s *server) listTemplates(ctx context.Context, c *rpc.Caller, params json.R
 	if cursor != "" && (!others || !s.o.Others.Ours(cursor)) {
 		return nil, rpc.ErrCursor
 	}
-	var page []json.RawMessage
-	next := ""
+	result := listedTemplates{Cacheable: s.templateHints(c, others)}
 	if others {
-		page, next = s.o.Others.Templates(ctx, c, cursor)
+		result.ResourceTemplates, result.NextCursor = s.o.Others.Templates(ctx, c, cursor)
 	}
 	if cursor != "" {
-		return listedTemplates{page, next}, nil
+		return result, nil
 	}
 	t := mcp.ResourceTemplate{
 		URITemplate: logTemplate,
@@ -107,7 +109,8 @@ func (s *server) listTemplates(ctx context.Context, c *rpc.Caller, params json.R
 	if c.Version.Titles {
 		t.Title = "Log of a task"
 	}
-	return listedTemplates{append([]json.RawMessage{rawjson.Encode(t)}, page...), next}, nil
+	result.ResourceTemplates = append([]json.RawMessage{rawjson.Encode(t)}, result.ResourceTemplates...)
+	return result, nil
 }
 
 // findLog returns the task whose log params.uri names.
@@ -133,28 +136,29 @@ func (s *server) readResource(ctx context.Context, c *rpc.Caller, params json.Ra
 	if uri := rawjson.StringMember(params, "uri"); s.isForeign(c, uri) {
 		return s.o.Others.Read(ctx, c, uri, params)
 	}
-	page, _, err := s.read(ctx, c, params)
+	t, uri, after, err := s.findLog(ctx, c, params)
 	if err != nil {
 		return nil, err
 	}
-	return page, nil
-}
-
-// read reads a page of a log; final reports that the page will never change. The result is written out by hand: encoding/json took a
-// third of the time.
-func (s *server) read(ctx context.Context, c *rpc.Caller, params json.RawMessage) (page rpc.Encoded, final bool, err error) {
-	t, uri, after, err := s.findLog(ctx, c, params)
-	if err != nil {
-		return nil, false, err
-	}
-	page = make([]byte, 0, min(mcp.MaxPage, t.Log.Size()-min(after, t.Log.Size()))+MaxURI)
+	// The result is written out by hand: encoding/json took a third of the time.
+	page := make([]byte, 0, min(mcp.MaxPage, t.Log.Size()-min(after, t.Log.Size()))+MaxURI)
 	page = append(append(page, `{"contents":[{"uri":`...), rawjson.Encode(uri)...)
 	page = append(page, `,"mimeType":"`+tasks.LogType+`","text":"`...)
 	page, next, err := appendLog(ctx, page, t.Log, after, mcp.MaxPage)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	return fmt.Appendf(page, `","_meta":{%q:%d}}]}`, mcp.MetaNext, next), t.Status.Terminal(), nil
+	page = fmt.Appendf(page, `","_meta":{%q:%d}}]`, mcp.MetaNext, next)
+	ttl := time.Duration(0)
+	if t.Status.Terminal() { // the page will never change
+		ttl = logTTL
+	}
+	if hints := private(c, ttl); hints != nil {
+		page = append(append(page, ','), rawjson.Encode(hints)[1:]...)
+	} else {
+		page = append(page, '}')
+	}
+	return rpc.Encoded(page), nil
 }
 
 // logStep is how much of a log is looked at before it is known to fit on a page.

@@ -17,8 +17,8 @@ func Serve(srv *rpc.Server, runner *tasks.Runner, o Options) {
 	srv.Handle(rpc.Handshake, "resources/read", s.readResource)
 	srv.Handle(rpc.Handshake, "resources/subscribe", s.subscribe)
 	srv.Handle(rpc.Handshake, "resources/unsubscribe", s.unsubscribe)
-	srv.Handle(rpc.Stateless, "resources/list", s.listResourcesStateless)
-	srv.Handle(rpc.Stateless, "resources/templates/list", s.listTemplatesStateless)
-	srv.Handle(rpc.Stateless, "resources/read", s.readResourceStateless)
+	srv.Handle(rpc.Stateless, "resources/list", s.listResources)
+	srv.Handle(rpc.Stateless, "resources/templates/list", s.listTemplates)
+	srv.Handle(rpc.Stateless, "resources/read", s.readResource)
 	srv.Handle(rpc.Stateless, "subscriptions/listen", s.listen)
 }
