@@ -1,15 +1,14 @@
 package tasks
 
 import (
+	"cmp"
+	"container/list"
 	"context"
 	"errors"
-	"sort"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
-
-	"runnel/rpc"
-	"runnel/rpc/mcp"
 )
 
 // maxMemory bounds what ended tasks hold of a Memory, in bytes of results and logs;
@@ -22,20 +21,21 @@ type Memory struct {
 
 	mu    sync.Mutex
 	tasks map[string]*inMemory
-	order []*inMemory // by number; holes left by Delete are closed when half of it is holes
-	holes int
-	last  uint64 // the number of the newest task
+	order []*inMemory // by number
+	last  uint64      // the number of the newest task
 
-	ended []*inMemory // in the order in which they ended
-	held  int64       // bytes of ended tasks
+	ended list.List // of *inMemory, in the order in which they ended
+	held  int64     // bytes of ended tasks
 }
 
 type inMemory struct {
 	Task
-	number  uint64
-	bytes   int64       // counted in held, 0 while the task runs
-	expiry  *time.Timer // nil while the task runs
-	deleted bool
+	number uint64
+
+	// Of a task that has ended.
+	bytes  int64 // counted in held
+	expiry *time.Timer
+	end    *list.Element // in ended; nil while the task runs
 }
 
 // NewMemory makes an empty state.
@@ -55,13 +55,13 @@ func (m *Memory) Put(_ context.Context, t Task) error {
 		t.Variables = s.Variables
 	}
 	s.Task = t
-	if t.Status.Terminal() && s.bytes == 0 {
+	if t.Status.Terminal() && s.end == nil {
 		s.bytes = weight(&t)
 		m.held += s.bytes
-		m.ended = append(m.ended, s)
+		s.end = m.ended.PushBack(s)
 		s.expiry = time.AfterFunc(time.Until(t.CreatedAt.Add(t.TTL)), func() { _ = m.Delete(context.Background(), t.Owner, t.ID) })
-		for m.held > maxMemory && len(m.ended) > 1 {
-			m.remove(m.ended[0])
+		for m.held > maxMemory && m.ended.Len() > 1 {
+			m.remove(m.ended.Front().Value.(*inMemory))
 		}
 	}
 	return nil
@@ -92,11 +92,10 @@ func (m *Memory) SetVariables(_ context.Context, owner, id string, patch []byte)
 		return nil, ErrEnded
 	}
 	merged, err := MergeVariables(s.Variables, patch)
-	if err != nil {
-		return nil, rpc.Errorf(mcp.CodeInvalidParams, "%v", err)
+	if err == nil {
+		s.Variables = merged
 	}
-	s.Variables = merged
-	return merged, nil
+	return merged, err
 }
 
 // List implements State. A cursor is the number of the last task shown.
@@ -113,9 +112,8 @@ func (m *Memory) List(_ context.Context, owner, cursor string, n int) ([]Task, s
 	now := m.now()
 	var page []Task
 	var shown uint64
-	for i := sort.Search(len(m.order), func(i int) bool { return m.order[i].number > after }); i < len(m.order); i++ {
-		s := m.order[i]
-		if s.deleted || s.Owner != owner || s.Expired(now) {
+	for _, s := range m.order[m.index(after+1):] {
+		if s.Owner != owner || s.Expired(now) {
 			continue
 		}
 		if len(page) == n {
@@ -171,31 +169,23 @@ func (m *Memory) Close() error { return nil }
 // remove forgets s. m.mu is held.
 func (m *Memory) remove(s *inMemory) {
 	delete(m.tasks, s.ID)
-	m.held -= s.bytes
-	if s.expiry != nil {
+	if i := m.index(s.number); i == 0 { // the usual case, and nothing is moved
+		m.order[0] = nil
+		m.order = m.order[1:]
+	} else {
+		m.order = slices.Delete(m.order, i, i+1)
+	}
+	if s.end != nil {
+		m.ended.Remove(s.end)
+		m.held -= s.bytes
 		s.expiry.Stop()
-	}
-	s.deleted = true
-	s.Task = Task{ID: s.ID, Owner: s.Owner}
-	for len(m.ended) > 0 && m.ended[0].deleted {
-		m.ended = m.ended[1:]
-	}
-	m.holes++
-	if m.holes > len(m.order)/2 {
-		m.order = compact(m.order)
-		m.ended = compact(m.ended)
-		m.holes = 0
 	}
 }
 
-func compact(list []*inMemory) []*inMemory {
-	kept := list[:0:0]
-	for _, s := range list {
-		if !s.deleted {
-			kept = append(kept, s)
-		}
-	}
-	return kept
+// index is where the task with a number, or the next one, stands in order. m.mu is held.
+func (m *Memory) index(number uint64) int {
+	i, _ := slices.BinarySearchFunc(m.order, number, func(s *inMemory, n uint64) int { return cmp.Compare(s.number, n) })
+	return i
 }
 
 // weight is what an ended task costs in memory, in bytes.

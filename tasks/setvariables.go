@@ -21,9 +21,14 @@ func (r *Run) SetVariables(ctx context.Context, patch json.RawMessage) (json.Raw
 		r.mu.Unlock()
 		return nil, ErrEnded
 	}
-	t, handle := r.task, r.handle
+	merged, handle := r.task.Variables, r.handle
 	r.mu.Unlock()
-	merged, err := r.runner.mergeVariables(ctx, &t, handle, patch)
+	var err error
+	if handle {
+		merged, err = r.runner.setStored(ctx, r.id, patch)
+	} else {
+		merged, err = MergeVariables(merged, patch)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -33,18 +38,10 @@ func (r *Run) SetVariables(ctx context.Context, patch json.RawMessage) (json.Raw
 	return merged, nil
 }
 
-// mergeVariables merges a patch into the variables of a task, where they are kept.
-func (r *Runner) mergeVariables(ctx context.Context, t *Task, handle bool, patch json.RawMessage) (json.RawMessage, error) {
-	if !handle {
-		merged, err := MergeVariables(t.Variables, patch)
-		if err != nil {
-			err = rpc.Errorf(mcp.CodeInvalidParams, "%v", err)
-		}
-		return merged, err
-	}
-	merged, err := r.o.State.SetVariables(ctx, t.Owner, t.ID, patch)
-	var wire *rpc.Error
-	if err != nil && !errors.Is(err, ErrEnded) && !errors.As(err, &wire) {
+// setStored merges a patch into the variables of a task that is stored.
+func (r *Runner) setStored(ctx context.Context, id string, patch json.RawMessage) (json.RawMessage, error) {
+	merged, err := r.o.State.SetVariables(ctx, r.o.Owner, id, patch)
+	if err != nil && !errors.Is(err, ErrEnded) && !errors.As(err, new(*rpc.Error)) {
 		err = rpc.Errorf(mcp.CodeInternalError, "the variables could not be stored: %v", err)
 	}
 	return merged, err
@@ -70,7 +67,7 @@ func (r *Runner) setVariables(ctx context.Context, _ *rpc.Caller, params json.Ra
 	case len(p.Set) == 0:
 		return shownVariables(t.Variables), nil
 	case t.Detached && !t.Status.Terminal():
-		return setAnswer(r.mergeVariables(ctx, &t, true, p.Set))
+		return setAnswer(r.setStored(ctx, t.ID, p.Set))
 	}
 	return nil, rpc.Errorf(mcp.CodeInvalidParams, "the variables of a task can be set while it runs, where it runs")
 }

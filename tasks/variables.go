@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
 )
 
 // A task's variables are a small JSON object that its tool and its client both read and set.
@@ -18,20 +21,27 @@ const (
 )
 
 // MergeVariables sets in an encoded object (nil = empty) what patch, another, says; null deletes a key. An object that is empty
-// then is nil. An error says what is wrong with the patch, such as a limit: 1 MiB encoded, 10 levels, 64 KiB for a string.
-// Nothing is changed then.
+// then is nil. A *rpc.Error says what is wrong with the patch, such as a limit: 1 MiB encoded, 10 levels, 64 KiB for a string.
 func MergeVariables(current, patch json.RawMessage) (json.RawMessage, error) {
+	merged, err := mergeVariables(current, patch)
+	if err != nil {
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "%v", err)
+	}
+	return merged, nil
+}
+
+func mergeVariables(current, patch json.RawMessage) (json.RawMessage, error) {
 	if err := checkVariables(patch); err != nil {
-		return current, err
+		return nil, err
 	}
 	merged, set := map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	if len(current) > 0 {
 		if err := json.Unmarshal(current, &merged); err != nil {
-			return current, fmt.Errorf("reading variables: %w", err)
+			return nil, fmt.Errorf("reading variables: %w", err)
 		}
 	}
 	if err := json.Unmarshal(patch, &set); err != nil {
-		return current, fmt.Errorf("variables: %w", err)
+		return nil, fmt.Errorf("variables: %w", err)
 	}
 	for name, value := range set {
 		if string(value) == "null" {
@@ -45,10 +55,10 @@ func MergeVariables(current, patch json.RawMessage) (json.RawMessage, error) {
 	}
 	encoded, err := json.Marshal(merged)
 	if err != nil {
-		return current, fmt.Errorf("encoding variables: %w", err)
+		return nil, fmt.Errorf("encoding variables: %w", err)
 	}
 	if len(encoded) > maxVariables {
-		return current, fmt.Errorf("the variables take %d bytes together; the limit is %d", len(encoded), maxVariables)
+		return nil, fmt.Errorf("the variables take %d bytes together; the limit is %d", len(encoded), maxVariables)
 	}
 	return encoded, nil
 }

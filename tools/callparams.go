@@ -2,6 +2,7 @@ package tools
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -76,10 +77,10 @@ func callVariables(c *rpc.Caller) (json.RawMessage, error) {
 		return nil, nil
 	}
 	variables, err := tasks.MergeVariables(nil, c.Meta.Variables)
-	if err != nil {
-		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params._meta[%q]: %v", mcp.MetaVariables, err)
+	if refused, ok := errors.AsType[*rpc.Error](err); ok {
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params._meta[%q]: %s", mcp.MetaVariables, refused.Message)
 	}
-	return variables, nil
+	return variables, err
 }
 
 // ttl reads the ttl that a client asks for, in milliseconds; 0 if it asks for none. null asks for the longest.

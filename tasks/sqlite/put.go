@@ -62,10 +62,9 @@ func (d *database) insert(t tasks.Task, hidden bool) (*keeping, error) {
 	if hidden {
 		expires = hiddenExpires
 	}
-	var refused error
-	err := d.w.do(job{durable: !hidden, do: func(tx *transaction) (err error) {
+	err := d.w.do(job{durable: !hidden, do: func(tx *transaction) error {
 		if !hidden {
-			if refused, err = d.admit(tx, &t); err != nil || refused != nil {
+			if err := d.admit(tx, &t); err != nil {
 				return err
 			}
 		}
@@ -81,9 +80,6 @@ func (d *database) insert(t tasks.Task, hidden bool) (*keeping, error) {
 		}
 		return err
 	}})
-	if err == nil {
-		err = refused
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -96,35 +92,33 @@ func (d *database) insert(t tasks.Task, hidden bool) (*keeping, error) {
 
 // admit refuses a new task while the disk is full, and one of an owner who has too many, counting those of all processes in the
 // transaction that stores it.
-func (d *database) admit(tx *transaction, t *tasks.Task) (refused, err error) {
-	if refused := d.w.room(); refused != nil {
-		return refused, nil
-	}
-	if t.Ending {
-		return nil, nil
+func (d *database) admit(tx *transaction, t *tasks.Task) (err error) {
+	if err := d.w.room(); err != nil || t.Ending {
+		return err
 	}
 	owner := t.Owner
 	if limit := d.o.Limits.MaxLive; limit > 0 {
 		n, counted := tx.live[owner]
 		if !counted {
 			if n, err = tx.count("SELECT count(*) FROM task INDEXED BY task_keeper WHERE keeper IS NOT NULL AND owner = ? AND expires >= 0", owner); err != nil {
-				return nil, err
+				return err
 			}
 			tx.live[owner] = n
 		}
 		if n >= limit {
-			return tasks.ErrTooManyLive, nil
+			return refusal{tasks.ErrTooManyLive}
 		}
 	}
 	if limit := d.o.Limits.MaxStartsPerMinute; limit > 0 {
 		now := time.Now() // tasks from before the clock was set back may be younger
 		n, err := tx.count("SELECT count(*) FROM (SELECT created FROM task WHERE owner = ? AND expires >= 0 ORDER BY number DESC LIMIT ?) WHERE created > ? AND created <= ?",
 			owner, limit, now.Add(-time.Minute).UnixNano(), now.UnixNano())
-		if err != nil || n >= limit {
-			return tasks.ErrTooManyStarts, err
+		if err == nil && n >= limit {
+			err = refusal{tasks.ErrTooManyStarts}
 		}
+		return err
 	}
-	return nil, nil
+	return nil
 }
 
 // update stores a later state. All that the log holds is stored with a terminal one, in the same transaction. A hidden task is one like
@@ -136,10 +130,9 @@ func (d *database) update(k *keeping, t tasks.Task) error {
 	}
 	hidden := k.hidden.Load()
 	keeper := sql.NullString{String: d.lease.name, Valid: !t.Status.Terminal()}
-	var refused error
 	err = d.w.do(job{durable: true, do: func(tx *transaction) (err error) {
 		if hidden {
-			if refused, err = d.admit(tx, &t); err != nil || refused != nil {
+			if err := d.admit(tx, &t); err != nil {
 				return err
 			}
 		}
@@ -167,13 +160,8 @@ func (d *database) update(k *keeping, t tasks.Task) error {
 		return err
 	}, committed: func() {
 		k.committed()
-		if refused == nil {
-			k.hidden.Store(false) // here, where it is known what a write that fails means
-		}
+		k.hidden.Store(false) // here, where it is known what a write that fails means
 	}, undone: k.undone})
-	if err == nil {
-		err = refused
-	}
 	if t.Status.Terminal() && (err == nil || errors.Is(err, tasks.ErrFenced)) {
 		d.forget(t.ID)
 	}

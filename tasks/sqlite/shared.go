@@ -9,8 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"runnel/rpc"
-	"runnel/rpc/mcp"
 	"runnel/tasks"
 )
 
@@ -120,27 +118,20 @@ func (s *State) SetVariables(_ context.Context, owner, id string, patch []byte) 
 	if err != nil {
 		return nil, err
 	}
-	var refused error
 	err = d.w.do(job{do: func(tx *transaction) error {
-		refused = nil // it may have been set when this was done before
 		var current []byte
 		err := tx.one(&current, "SELECT variables FROM task WHERE id = ? AND owner = ? AND keeper IS NOT NULL", id, owner)
 		if errors.Is(err, sql.ErrNoRows) {
-			refused = tasks.ErrEnded
-			return nil
+			return refusal{tasks.ErrEnded}
 		} else if err != nil {
 			return err
 		}
 		if merged, err = tasks.MergeVariables(current, patch); err != nil {
-			refused = rpc.Errorf(mcp.CodeInvalidParams, "%v", err)
-			return nil
+			return refusal{err}
 		}
 		_, err = tx.exec("UPDATE task SET variables = ? WHERE id = ?", merged, id)
 		return err
 	}})
-	if err == nil {
-		err = refused
-	}
 	return merged, err
 }
 

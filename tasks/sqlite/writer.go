@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -43,7 +44,12 @@ type job struct {
 	committed func()                      // may be nil
 	undone    func()                      // the writes of do are not there; may be nil
 	answer    func(err error)             // called once, at last
+
+	refused error // what do has refused in the last transaction
 }
+
+// refusal is the error of a job that has written nothing: the others of its transaction go on.
+type refusal struct{ error }
 
 const (
 	// flushDelay is how long output waits for more of it before it is written: a batch costs as much as a line.
@@ -220,14 +226,14 @@ func (w *writer) answer(jobs []job, err error) {
 	}
 	w.pinned = pinned
 	for _, j := range jobs {
-		j.answer(explain(err))
+		j.answer(cmp.Or(explain(err), j.refused))
 	}
 }
 
 // room refuses new tasks while the disk is full. It is of the goroutine.
 func (w *writer) room() error {
 	if w.diskFull && DiskRoom(w.o.Dir) < minRoom {
-		return explain(unix.ENOSPC)
+		return refusal{explain(unix.ENOSPC)}
 	}
 	w.diskFull = false
 	return nil
@@ -257,7 +263,10 @@ func (w *writer) commit(jobs []job) (err error) {
 			runtime.Gosched() // a goroutine that was woken on this processor would wait for a thousand rows
 			began = time.Now()
 		}
-		err = jobs[n].do(w.tx)
+		err, jobs[n].refused = jobs[n].do(w.tx), nil
+		if refused, ok := errors.AsType[refusal](err); ok {
+			err, jobs[n].refused = nil, refused.error
+		}
 	}
 	if err == nil {
 		err = w.tx.commit()
@@ -267,7 +276,7 @@ func (w *writer) commit(jobs []job) (err error) {
 	}
 	for _, j := range jobs[:n] {
 		switch {
-		case err == nil && j.committed != nil:
+		case err == nil && j.refused == nil && j.committed != nil:
 			j.committed()
 		case err != nil && j.undone != nil:
 			j.undone()
