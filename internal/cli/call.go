@@ -38,7 +38,7 @@ type call struct {
 
 	capabilities mcp.ClientCapabilities
 
-	// Set by open.
+	// Set by connect and find.
 	client    *rpc.Client
 	tool      *mcp.Tool
 	arguments json.RawMessage

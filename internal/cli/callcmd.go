@@ -142,37 +142,32 @@ func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *c
 		// Only in that era can a client say what is to be a task, and how; and output streams from the first byte on.
 		dial.Version = mcp.NewestHandshake().Name
 	}
-	disconnect, err := c.open(cmd, name, server, dial)
+	disconnect, err := c.connect(cmd, server, dial)
+	if err == nil {
+		defer disconnect()
+		err = c.find(cmd.Context(), name, server)
+	}
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return exitError(exitInterrupted)
 	case err != nil:
 		return err
 	}
-	defer disconnect()
 	return c.run(ctx, wanted)
 }
 
-// open connects to the server, finds the tool, and makes the arguments of its call.
-func (c *call) open(cmd *cobra.Command, name string, server []string, dial rpc.DialOptions) (disconnect func(), err error) {
-	client, disconnect, err := c.i.dial(cmd, server, dial)
+// connect connects to the server.
+func (c *call) connect(cmd *cobra.Command, server []string, dial rpc.DialOptions) (disconnect func(), err error) {
+	c.client, disconnect, err = c.i.dial(cmd, server, dial)
 	if errors.As(err, new(*rpc.Error)) && c.o.protocol.Word == "" && dial.Version != "" {
 		// It does not know the handshake, which was only asked for because of its tasks: it may be of the newer era.
 		dial.Version = ""
-		var later error
-		if client, disconnect, later = c.i.dial(cmd, server, dial); later == nil {
-			err = nil
+		if client, disconnect, err := c.i.dial(cmd, server, dial); err == nil {
+			c.client = client
+			return disconnect, nil
 		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	c.client = client
-	if err := c.find(cmd.Context(), name, server); err != nil {
-		disconnect()
-		return nil, err
-	}
-	return disconnect, nil
+	return disconnect, err
 }
 
 // find finds the tool, among those of runnel itself where no server is named, and makes the arguments of its call.

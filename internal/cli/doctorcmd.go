@@ -124,13 +124,22 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 			d.fine("tools", "%d%s", count, andServers(conf))
 		}
 	}
-	d.temporary()
+	if err := tryWriting(os.TempDir()); err != nil {
+		d.bad("temporary files", "%v; TMPDIR names another directory", err)
+	} else {
+		d.fine("temporary files", "%s", os.TempDir())
+	}
 	if conf != nil {
 		d.state(cmd.Context(), conf)
 		d.limits(conf)
 	}
 	for _, version := range []string{mcp.NewestHandshake().Name, ""} {
-		d.session(cmd.Context(), version)
+		what := "session, " + cmp.Or(version, "stateless era")
+		if said, err := i.trySession(cmd.Context(), version); err != nil {
+			d.bad(what, "%v", err)
+		} else {
+			d.fine(what, "%s", said)
+		}
 	}
 	switch {
 	case d.err != nil:
@@ -179,15 +188,6 @@ func (d *diagnosis) upstreams(ctx context.Context, conf *config.Config) {
 	}
 }
 
-// temporary checks that files can be written where tools write theirs.
-func (d *diagnosis) temporary() {
-	if err := tryWriting(os.TempDir()); err != nil {
-		d.bad("temporary files", "%v; TMPDIR names another directory", err)
-		return
-	}
-	d.fine("temporary files", "%s", os.TempDir())
-}
-
 // tryWriting writes a file into a directory, for a moment: on a full disk one can be made, but nothing be written to it.
 func tryWriting(dir string) error {
 	f, err := os.CreateTemp(dir, ".runnel-doctor-")
@@ -233,11 +233,8 @@ func (d *diagnosis) state(ctx context.Context, conf *config.Config) {
 		return
 	}
 	dir, err := conf.StateDir(d.i.Getenv)
-	if errors.Is(err, config.ErrNoHome) {
-		d.bad("state", "%v: tasks would end with their process; name a directory with --state", err)
-		return
-	} else if err != nil {
-		d.bad("state", "%v", err)
+	if err != nil {
+		d.bad("state", "%v: name a directory with --state", err)
 		return
 	}
 	there := serve.NearestDir(dir)
@@ -268,42 +265,34 @@ func (d *diagnosis) state(ctx context.Context, conf *config.Config) {
 	}
 }
 
-// session serves the self-test tools in process, and calls one whose output streams.
-func (d *diagnosis) session(ctx context.Context, version string) {
-	what := "session, stateless era"
-	if version != "" {
-		what = "session, " + version
-	}
+// trySession serves the self-test tools in process, calls one whose output streams, and says how that went.
+func (i *invocation) trySession(ctx context.Context, version string) (said string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, checkTime, fmt.Errorf("no answer within %v", checkTime))
 	defer cancel()
 	call := remote.New(remote.Options{Token: json.RawMessage(`"doctor"`)})
 	set := upstream.NewSet(&tools.Registry{})
 	for _, tool := range selftest.Tools() {
 		if err := set.Tools.Add(tool); err != nil {
-			d.bad(what, "%v", err)
-			return
+			return "", err
 		}
 	}
 	began := time.Now()
-	client, disconnect, err := d.i.DialTools(ctx, rpc.DialOptions{
+	client, disconnect, err := i.DialTools(ctx, rpc.DialOptions{
 		Version:        version,
 		Info:           mcp.Implementation{Name: "runnel doctor", Version: "1"},
 		Capabilities:   mcp.ClientCapabilities{PartialResults: &mcp.Present{}},
 		OnNotification: func(method string, params json.RawMessage) { call.Notification(method, params) },
 	}, config.Default(), set, tasks.NewMemory())
 	if err != nil {
-		d.bad(what, "%v", err)
-		return
+		return "", err
 	}
 	defer disconnect()
 	if _, err := call.Run(ctx, client, &remote.Params{Tool: "stream", Arguments: json.RawMessage(`{"count":100}`)}); err != nil {
-		d.bad(what, "tools/call: %v", err)
-		return
+		return "", fmt.Errorf("tools/call: %w", err)
 	}
 	stats := call.Tracker().Stats()
 	if stats.Gaps > 0 || stats.Partials == 0 {
-		d.bad(what, "%d partials of %d bytes, %d gaps", stats.Partials, stats.Bytes, stats.Gaps)
-		return
+		return "", fmt.Errorf("%d partials of %d bytes, %d gaps", stats.Partials, stats.Bytes, stats.Gaps)
 	}
-	d.fine(what, "%s, a tool's output streamed whole, %d ms", client.Version().Name, time.Since(began).Milliseconds())
+	return fmt.Sprintf("%s, a tool's output streamed whole, %d ms", client.Version().Name, time.Since(began).Milliseconds()), nil
 }
