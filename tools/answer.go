@@ -66,11 +66,11 @@ func (s *service) answerSoon(ctx context.Context, e *entry, p *mcp.CallToolParam
 	if s.o.ImmediateWait == 0 {
 		worked = nil // nothing is done so soon
 	}
-	soon, stop := context.WithTimeout(ctx, s.o.ImmediateWait)
-	defer stop()
-	what, questions := d.next(ctx, worked, soon.Done())
+	soon := time.NewTimer(s.o.ImmediateWait)
+	defer soon.Stop()
+	what, questions := next(ctx, d, worked, soon.C)
 	if what == isLate && e.traits.Detached { // its handle is for what outlives this process
-		what, questions = d.next(ctx, run.Worked(), run.Detached())
+		what, questions = next(ctx, d, run.Worked(), run.Detached())
 	}
 	if what == isLate {
 		// "SHOULD resolve all MRTR exchanges synchronously before responding with a CreateTaskResult"
@@ -93,17 +93,14 @@ func (s *service) answerSoon(ctx context.Context, e *entry, p *mcp.CallToolParam
 // answerInTime answers a client that waits for the result, as long as its patience lasts. Then it is handed over, if that can be.
 func (s *service) answerInTime(ctx context.Context, e *entry, p *mcp.CallToolParams, d *delivery, patience time.Duration) (any, error) {
 	d.start()
-	var late chan struct{} // nil: never
-	if patience != forever {
-		late = make(chan struct{})
-		defer time.AfterFunc(patience, func() { close(late) }).Stop()
-	}
-	what, questions := d.next(ctx, nil, late)
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	what, questions := next(ctx, d, nil, late.C)
 	if what == isLate {
 		if result := s.handOver(ctx, e, d); result != nil {
 			return rpc.After{Result: dressResult(d.caller.Version, result), Drop: drop(d.run)}, nil
 		}
-		what, questions = d.next(ctx, nil, nil)
+		what, questions = next[any](ctx, d, nil, nil)
 	}
 	return s.say(ctx, what, questions, p, d)
 }
@@ -120,7 +117,7 @@ const (
 )
 
 // next waits for the first event, and returns the questions of isAsked.
-func (d *delivery) next(ctx context.Context, worked, late <-chan struct{}) (event, map[string]mcp.InputRequest) {
+func next[T any](ctx context.Context, d *delivery, worked <-chan struct{}, late <-chan T) (event, map[string]mcp.InputRequest) {
 	var changed <-chan struct{} // nil: questions go to the client as requests
 	if d.caller.Version.Stateless {
 		var stop func()

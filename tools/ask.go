@@ -50,10 +50,10 @@ func (q *Question) takesSeveral() bool {
 // Ask asks the user and waits for the answer, for as long as ctx lasts; meanwhile the task is input_required.
 // It returns ErrCannotAsk at once if the client cannot ask. Several questions may be asked at once.
 func (c *Call) Ask(ctx context.Context, q Question) (Answer, error) {
-	if c.ask == nil {
+	if c.audience == nil {
 		return Answer{}, ErrCannotAsk
 	}
-	return c.ask(ctx, q)
+	return c.audience.ask(ctx, q)
 }
 
 // CanAsk reports whether the client that made the call can ask its user.
@@ -64,13 +64,10 @@ func (c *Call) CanAsk() bool {
 // Request puts a request that is not a form, such as sampling/createMessage, to the client of the call. One of the stateless era finds it in
 // the answer to the call, or in its task.
 func (c *Call) Request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-	switch {
-	case c.caller.Era == rpc.Handshake:
+	if c.caller.Era == rpc.Handshake {
 		return Request(ctx, c.caller, method, params)
-	case c.askOther == nil:
-		return nil, errCannotDo(method)
 	}
-	return c.askOther(ctx, method, params)
+	return c.audience.askOther(ctx, method, params)
 }
 
 // Request puts a request to a client of the handshake era.

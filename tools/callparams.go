@@ -43,7 +43,7 @@ func callParams(v *mcp.Version, params json.RawMessage) (*mcp.CallToolParams, er
 		seen[i] = true
 		switch member := callMembers[i]; {
 		case member == "name":
-			err = rpc.ReadParam("params."+member, value, &p.Name)
+			p.Name = rawjson.Unquote(value)
 		case member == "arguments":
 			p.Arguments = value
 		case member == "task" && v.Tasks:

@@ -15,11 +15,11 @@ import (
 // Detach has returned nil, the tool must return, whatever it returns. follow, if it is not nil, reads the output for a client that
 // wants progress: a supervisor knows no client.
 func (c *Call) Detach(ctx context.Context, tool any, follow func(ctx context.Context, output *partials.Reader)) error {
-	if c.detach == nil || c.run == nil {
+	if c.run == nil || c.service.o.Detach == nil {
 		return errors.New("cannot be detached: tasks live in memory here (--state)")
 	}
 	call := &Detached{TaskID: c.TaskID, Tool: rawjson.Encode(tool), Arguments: c.Arguments, Polls: c.polls()}
-	if err := c.run.Detach(ctx, func() error { return c.detach(call) }); err != nil {
+	if err := c.run.Detach(ctx, func() error { return c.service.o.Detach(call) }); err != nil {
 		return err
 	}
 	if follow != nil && len(c.caller.Meta.ProgressToken) > 0 {

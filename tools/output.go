@@ -82,6 +82,9 @@ func (o *Output) Content(items ...mcp.ContentBlock) error {
 func (o *Output) beyond(content []mcp.ContentBlock) (rest []mcp.ContentBlock, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.items == nil {
+		return nil, false
+	}
 	for _, item := range content {
 		if h := maphash.Bytes(itemSeed, item); o.items[h] > 0 {
 			o.items[h]--

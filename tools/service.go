@@ -62,8 +62,7 @@ func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage
 func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec tasks.Spec) tasks.Spec {
 	spec.Tool = e.spec.Name
 	spec.Prepare = d.audience.prepare
-	in := &Call{Arguments: arguments, caller: d.caller, ask: d.audience.ask, askOther: d.audience.askOther, detach: s.o.Detach}
-	in.polls = func() bool { return s.polls || d.caller != nil && s.fallbackListed(d.caller) }
+	in := &Call{Arguments: arguments, caller: d.caller, audience: d.audience, service: s}
 	// On the goroutine of the request: the check needs stack, which that of a task would keep.
 	invalid := e.check(arguments)
 	spec.Work = func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {

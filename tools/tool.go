@@ -59,12 +59,11 @@ type Call struct {
 	// Said is what the tool says of its result, beside the result itself.
 	Said Said
 
-	run      *tasks.Run // nil in a test
+	// nil in a test
+	run      *tasks.Run
 	caller   *rpc.Caller
-	ask      func(ctx context.Context, q Question) (Answer, error)
-	askOther func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) // in the stateless era; nil = nobody can be asked
-	polls    func() bool                                                                               // whether get_task_result is listed for the client
-	detach   func(*Detached) error                                                                     // nil: nothing outlives this process
+	audience *audience
+	service  *service
 }
 
 // Caller is the client that made the call, nil in a test.
@@ -104,6 +103,11 @@ func leftOut(polls bool, taskID string) func(text.Gap) string {
 		}
 		return fmt.Sprintf("[... %d bytes left out: %sread %s?after=%d ...]", g.Bytes, how, tasks.LogURI(taskID), g.After)
 	}
+}
+
+// polls reports whether get_task_result is listed for the client.
+func (c *Call) polls() bool {
+	return c.service.polls || c.caller != nil && c.service.fallbackListed(c.caller)
 }
 
 // keep makes the call's log readable when the call has ended, and reports whether it is.
