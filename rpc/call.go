@@ -21,13 +21,18 @@ func (c *call) admit() *Error {
 
 // start answers a request that was admitted, in a goroutine of its own; those of a batch when the reader has gone through it.
 func (c *call) start(h func(context.Context) (any, error)) {
-	run := func() { Go(func() { c.answer(c.handle(h)) }) }
+	c.handler = h
 	if c.batch == nil {
-		run()
+		go c.run()
 		return
 	}
 	c.batch.join()
-	c.batch.calls = append(c.batch.calls, run)
+	c.batch.calls = append(c.batch.calls, func() { go c.run() })
+}
+
+func (c *call) run() {
+	GrowStack()
+	c.answer(c.handle())
 }
 
 // answer sends the response.
@@ -65,14 +70,14 @@ func (c *call) answer(result any, err error) {
 }
 
 // handle calls the handler. A panic of one handler is its own.
-func (c *call) handle(h func(context.Context) (any, error)) (result any, err error) {
+func (c *call) handle() (result any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			c.log.Error().Str("method", c.method).Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("a handler panicked")
 			result, err = nil, errInternal
 		}
 	}()
-	return h(c.ctx)
+	return c.handler(c.ctx)
 }
 
 // failure turns a handler's error into what the client is told, nil if there is none.

@@ -49,9 +49,10 @@ type call struct {
 	method string // set when it comes from the Conn
 
 	// Set when it is started.
-	dress  func(e *encoder, begin int) error // see encoder.response
-	ctx    context.Context
-	cancel context.CancelCauseFunc
+	handler func(context.Context) (any, error)
+	dress   func(e *encoder, begin int) error // see encoder.response
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
 }
 
 // slotPatience is how long ago a slot may have been taken or become free where the reader waits for the next one. Quick calls come

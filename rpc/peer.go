@@ -147,7 +147,7 @@ func (p *peer) take(m *message, line []byte) []byte {
 	}
 	p.number++
 	p.arrived[p.number] = newCall(p, m)
-	text := strconv.AppendUint([]byte(`{"id":`), p.number, 10)
+	text := strconv.AppendUint(append(make([]byte, 0, 64), `{"id":`...), p.number, 10)
 	return append(append(append(text, `,"method":`...), m.method...), '}')
 }
 

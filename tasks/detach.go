@@ -3,7 +3,6 @@ package tasks
 import (
 	"context"
 
-	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
 
@@ -110,6 +109,6 @@ func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*
 	r.watch()
 	r.mu.Unlock()
 	r.begin(run)
-	rpc.Go(run.Do)
+	go run.Do()
 	return run, nil
 }

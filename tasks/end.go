@@ -53,7 +53,7 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 		panic("internal error: " + err.Error())
 	}
 	r.finishing = true
-	if outcome.Result != nil {
+	if cause != nil {
 		// For work that is still under way: whoever asks for segments from now on is told that this is the end.
 		ending := partials.Ending{Rest: outcome.Result.Content, IsError: outcome.Result.IsError}
 		if r.segments.Finish(ending); r.ending == nil {

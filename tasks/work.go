@@ -14,13 +14,14 @@ import (
 func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 	run, err := r.New(ctx, spec)
 	if err == nil {
-		rpc.Go(run.Do)
+		go run.Do()
 	}
 	return run, err
 }
 
 // Do does the work of a run that [Runner.New] has made, and returns when the run has ended.
 func (r *Run) Do() {
+	rpc.GrowStack()
 	defer r.runner.all.Done()
 	result, message, err := r.work()
 	if r.detached.IsSet() { // the work was to hand the task over

@@ -124,13 +124,14 @@ func stringLen(b []byte) int {
 func IsObject(v []byte) bool { return len(v) > 0 && v[0] == '{' }
 
 // Unquote returns the text of a JSON string, "" for anything else.
-func Unquote(raw []byte) (text string) {
+func Unquote(raw []byte) string {
 	switch {
 	case len(raw) < 2 || raw[0] != '"':
+		return ""
 	case bytes.IndexByte(raw, '\\') < 0:
-		text = string(raw[1 : len(raw)-1])
-	default:
-		_ = json.Unmarshal(raw, &text)
+		return string(raw[1 : len(raw)-1])
 	}
+	var text string
+	_ = json.Unmarshal(raw, &text)
 	return text
 }

@@ -132,16 +132,25 @@ func (e *effort) apply(p *part, value any) (size errorSize) {
 		}
 	case terseObject:
 		for name, member := range v {
-			for pattern := range p.PatternProperties {
-				e.steps -= e.patterns.all[pattern].steps(len(name))
+			known := p.Properties[name]
+			apply(known, member)
+			for pattern, s := range p.PatternProperties {
+				of := e.patterns.all[pattern]
+				if e.steps -= of.steps(len(name)); e.steps < 0 {
+					return size
+				}
+				if of.MatchString(name) {
+					known = s
+					apply(s, member)
+				}
 			}
-			if e.steps < 0 {
-				return size
+			if known == nil {
+				apply(p.AdditionalProperties, member)
 			}
-			for _, s := range e.forMember(p, name) {
-				apply(s, member)
+			apply(p.UnevaluatedProperties, member)
+			if p.PropertyNames != nil {
+				apply(p.PropertyNames, terseText(name))
 			}
-			apply(p.PropertyNames, terseText(name))
 			if p.AdditionalProperties != nil { // which may forbid them
 				quoted += len(name)
 			}
@@ -152,22 +161,6 @@ func (e *effort) apply(p *part, value any) (size errorSize) {
 	size.held += size.text
 	e.most = max(e.most, size.held)
 	return size
-}
-
-// forMember are the schemas that may be applied to a member.
-func (e *effort) forMember(p *part, name string) (list []*jsonschema.Schema) {
-	if s := p.Properties[name]; s != nil {
-		list = append(list, s)
-	}
-	for pattern, s := range p.PatternProperties {
-		if e.patterns.all[pattern].MatchString(name) {
-			list = append(list, s)
-		}
-	}
-	if len(list) == 0 {
-		list = append(list, p.AdditionalProperties)
-	}
-	return append(list, p.UnevaluatedProperties)
 }
 
 // values is how many values there are in one, and itself.
