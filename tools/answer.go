@@ -200,11 +200,13 @@ func created(d *delivery) any {
 // Meanwhile the run waits, and is cancelled when nobody comes back in time.
 func (s *service) park(p *mcp.CallToolParams, d *delivery, questions map[string]mcp.InputRequest) (any, error) {
 	run := d.run
-	if err := needCapabilities(d.caller, questions); err != nil {
+	for _, q := range questions {
 		// "Servers MUST NOT send an inputRequests that the client has not declared support for": the client that
 		// comes back with answers may declare less than the one that called.
-		run.Cancel(err.Error())
-		return nil, err
+		if err := need(d.caller, q.Method, q.Params); err != nil {
+			run.Cancel(err.Error())
+			return nil, err
+		}
 	}
 	if d.started {
 		run.Hold()

@@ -57,9 +57,7 @@ func (c *Call) Ask(ctx context.Context, q Question) (Answer, error) {
 }
 
 // CanAsk reports whether the client that made the call can ask its user.
-func (c *Call) CanAsk() bool {
-	return c.caller != nil && c.caller.Version.Elicitation && c.caller.Capabilities.AsksByForm()
-}
+func (c *Call) CanAsk() bool { return c.caller != nil && canDo(c.caller, "elicitation/create", nil) }
 
 // Request puts a request that is not a form, such as sampling/createMessage, to the client of the call. One of the stateless era finds it in
 // the answer to the call, or in its task.
@@ -94,7 +92,7 @@ func canDo(c *rpc.Caller, method string, params json.RawMessage) bool {
 		return c.Capabilities.Roots != nil
 	case "elicitation/create":
 		e := c.Capabilities.Elicitation
-		if rawjson.StringMember(params, "mode") == "url" {
+		if isByURL(params) {
 			return e != nil && e.URL != nil
 		}
 		return c.Version.Elicitation && c.Capabilities.AsksByForm()
@@ -102,23 +100,26 @@ func canDo(c *rpc.Caller, method string, params json.RawMessage) bool {
 	return false
 }
 
+// isByURL reports whether a request to ask the user sends the user to a page; without params it is a form.
+func isByURL(params json.RawMessage) bool {
+	return params != nil && rawjson.StringMember(params, "mode") == "url"
+}
+
 func errCannotDo(method string) *rpc.Error {
 	return rpc.Errorf(mcp.CodeMethodNotFound, "%s: the client does not support it", method)
 }
 
-// needCapabilities refuses to put questions to a client that cannot answer one of them.
-func needCapabilities(c *rpc.Caller, questions map[string]mcp.InputRequest) error {
-	for _, q := range questions {
-		switch {
-		case canDo(c, q.Method, q.Params):
-		case q.Method == "elicitation/create" && rawjson.StringMember(q.Params, "mode") != "url":
-			return needElicitation(c)
-		default:
-			return &rpc.Error{Code: mcp.CodeMissingCapability, Message: "missing required client capability for " + q.Method,
-				Data: json.RawMessage(requiredFor[q.Method])}
-		}
+// need refuses to put a request to a client that cannot answer it: "If processing a request requires a capability the client did not
+// include [...], the server MUST return a MissingRequiredClientCapabilityError" (2026-07-28 basic, "_meta").
+func need(c *rpc.Caller, method string, params json.RawMessage) error {
+	if canDo(c, method, params) {
+		return nil
 	}
-	return nil
+	what, required := " for "+method, requiredFor[method]
+	if method == "elicitation/create" && !isByURL(params) {
+		what, required = ": elicitation by form", `{"requiredCapabilities":{"elicitation":{"form":{}}}}`
+	}
+	return &rpc.Error{Code: mcp.CodeMissingCapability, Message: "missing required client capability" + what, Data: json.RawMessage(required)}
 }
 
 // requiredFor is the data of the error about a missing capability, by what is asked.
@@ -126,17 +127,4 @@ var requiredFor = map[string]string{
 	"elicitation/create":     `{"requiredCapabilities":{"elicitation":{"url":{}}}}`,
 	"sampling/createMessage": `{"requiredCapabilities":{"sampling":{}}}`,
 	"roots/list":             `{"requiredCapabilities":{"roots":{}}}`,
-}
-
-// needElicitation refuses what asks the user of a client that cannot: "If processing a request requires a capability the
-// client did not include [...], the server MUST return a MissingRequiredClientCapabilityError" (2026-07-28 basic, "_meta").
-func needElicitation(c *rpc.Caller) error {
-	if c.Capabilities.AsksByForm() {
-		return nil
-	}
-	return &rpc.Error{
-		Code:    mcp.CodeMissingCapability,
-		Message: "missing required client capability: elicitation by form",
-		Data:    json.RawMessage(`{"requiredCapabilities":{"elicitation":{"form":{}}}}`),
-	}
 }

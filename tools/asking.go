@@ -17,7 +17,7 @@ import (
 // ask asks the user.
 func (a *audience) ask(ctx context.Context, q Question) (Answer, error) {
 	c := a.caller()
-	if !c.Version.Elicitation || !c.Capabilities.AsksByForm() {
+	if !canDo(c, "elicitation/create", nil) {
 		return Answer{}, ErrCannotAsk
 	}
 	if !c.Version.MultiSelect && q.takesSeveral() {

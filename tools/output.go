@@ -6,7 +6,6 @@ import (
 	"hash/maphash"
 	"io"
 	"sync"
-	"unicode/utf8"
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
@@ -120,35 +119,23 @@ func (w *textWriter) Write(p []byte) (int, error) {
 	whole := p
 	if len(w.rest) > 0 {
 		whole = append(w.rest, p...)
-		w.rest = nil
 	}
-	if len(p) <= maxPiece && utf8.Valid(whole) { // nearly always
-		if err := w.append(whole); err != nil {
+	cut := text.Whole(whole)
+	w.rest = bytes.Clone(whole[cut:])
+	for valid := text.Valid(whole[:cut]); len(valid) > 0; {
+		n := len(valid)
+		if n > maxPiece {
+			n = text.Whole(valid[:maxPiece])
+		}
+		if err := w.append(valid[:n]); err != nil {
 			return 0, err
 		}
-		return len(p), nil
-	}
-	if cut := text.Whole(whole); cut < len(whole) {
-		w.rest = bytes.Clone(whole[cut:])
-		whole = whole[:cut]
-	}
-	for whole = text.Valid(whole); len(whole) > 0; {
-		piece := whole[:min(len(whole), maxPiece)]
-		if len(piece) < len(whole) {
-			piece = piece[:text.Whole(piece)]
-		}
-		if err := w.append(piece); err != nil {
-			return 0, err
-		}
-		whole = whole[len(piece):]
+		valid = valid[n:]
 	}
 	return len(p), nil
 }
 
 func (w *textWriter) append(text []byte) error {
-	if len(text) == 0 {
-		return nil
-	}
 	return w.out.log.Append(w.out.ctx, partials.Chunk{Stream: w.stream, Data: text})
 }
 
@@ -160,7 +147,7 @@ func (o *Output) end() {
 	for _, w := range []*textWriter{&o.stdout, &o.stderr} {
 		w.mu.Lock()
 		if len(w.rest) > 0 {
-			_ = w.append(text.Valid(w.rest))
+			_ = w.append(text.Valid(w.rest)) // fails only when the call has ended
 			w.rest = nil
 		}
 		w.mu.Unlock()

@@ -296,8 +296,8 @@ func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, progress f
 	switch {
 	case isWire:
 		return nil, "", wire
-	case errors.Is(err, ErrCannotAsk) && in.caller.Version.Stateless && needElicitation(in.caller) != nil:
-		return nil, "", needElicitation(in.caller)
+	case errors.Is(err, ErrCannotAsk) && in.caller.Version.Stateless && !in.CanAsk():
+		return nil, "", need(in.caller, "elicitation/create", nil)
 	case err != nil:
 		result = mcp.ErrorResult(err.Error())
 	case result == nil:
