@@ -11,23 +11,28 @@ import (
 func (t *Tracker) Notification(method string, params json.RawMessage) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.notification(method, params)
+}
+
+func (t *Tracker) notification(method string, params []byte) bool {
 	switch method {
-	case "notifications/tasks/partial":
-		return t.partial(params)
 	case "notifications/tools/partial_result":
 		return t.toolResult(params)
 	case "notifications/progress":
 		return t.progress(params)
-	case "notifications/tasks/status", "notifications/tasks":
-		var s mcp.Task
-		_ = json.Unmarshal(params, &s) // a member of the wrong type reads as absent
+	case "notifications/tasks/partial", "notifications/tasks/status", "notifications/tasks":
 		switch {
-		case s.TaskID == "":
-		case t.taskID == "" && t.end == Running:
-			t.keep(earlyMessage{taskID: s.TaskID, status: s.Status, text: s.StatusMessage}, len(params))
-		case s.TaskID == t.taskID:
-			t.status(s.Status, s.StatusMessage)
-			return true
+		case t.taskID == "":
+			t.keep(method, params)
+		case method == "notifications/tasks/partial":
+			return t.partial(params)
+		default:
+			var s mcp.Task
+			_ = json.Unmarshal(params, &s) // a member of the wrong type reads as absent
+			if s.TaskID == t.taskID {
+				t.status(s.Status, s.StatusMessage)
+				return true
+			}
 		}
 	}
 	return false
@@ -37,21 +42,14 @@ func (t *Tracker) Notification(method string, params json.RawMessage) bool {
 func (t *Tracker) partial(params []byte) bool {
 	p := mcp.TaskPartial{Seq: -1}
 	_ = json.Unmarshal(params, &p) // a member of the wrong type reads as absent
-	if p.Seq < 0 || p.Seq > maxNumber || len(p.Content) == 0 || p.TaskID == "" {
-		if p.TaskID == t.taskID && t.taskID != "" {
-			t.stats.Malformed++ // the number after it shows the gap
-			return true
-		}
-		return false
-	}
 	switch {
-	case t.taskID == "" && t.end == Running:
-		t.keep(earlyMessage{taskID: p.TaskID, seq: p.Seq, items: p.Content}, len(params))
-		return false
 	case p.TaskID != t.taskID:
 		return false
+	case p.Seq < 0 || p.Seq > maxNumber || len(p.Content) == 0:
+		t.stats.Malformed++ // the number after it shows the gap
+	default:
+		t.number(spelled2679, p.Seq, p.Content)
 	}
-	t.number(spelled2679, p.Seq, p.Content)
 	return true
 }
 

@@ -1,6 +1,7 @@
 package tracker
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"runnel/rpc/mcp"
@@ -79,18 +80,13 @@ func (t *Tracker) follow(id string) {
 	early := t.early
 	t.early = nil
 	for _, m := range early {
-		switch {
-		case m.taskID != id: // another call's
-		case m.status != "":
-			t.status(m.status, m.text)
-		default:
-			t.number(spelled2679, m.seq, m.items)
-		}
+		t.notification(m.method, m.params) // other calls' are passed over
 	}
 }
 
-func (t *Tracker) keep(m earlyMessage, size int) {
-	if t.size += size + messageBytes; t.size <= t.bound {
-		t.early = append(t.early, m)
+// keep keeps a notification of a task for when it is known whether that is the call's.
+func (t *Tracker) keep(method string, params []byte) {
+	if t.size += len(params) + messageBytes; t.end == Running && t.size <= t.bound {
+		t.early = append(t.early, earlyMessage{method, bytes.Clone(params)})
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 	"sync"
-
-	"runnel/rpc/mcp"
 )
 
 // Tracker follows the output of one call, as its client sees it: whichever dialect the server speaks, in goes what
@@ -114,11 +112,8 @@ const (
 
 // earlyMessage is a partial or a status that came before its task was known: the handle may come after it.
 type earlyMessage struct {
-	taskID string
-	seq    int64
-	items  []json.RawMessage
-	status mcp.TaskStatus // "" = a partial
-	text   string
+	method string
+	params []byte
 }
 
 // New makes a tracker for a call that is about to be sent.
