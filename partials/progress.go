@@ -54,7 +54,7 @@ func NewProgress(head []byte, token json.RawMessage, taskID string, message bool
 
 // Encode implements Dialect: it shows the last line that is not blank, or that there is one where the version has no message.
 func (p *Progress) Encode(dst []byte, b Batch) []byte {
-	line := b.lastLine()
+	line := []byte(b.LastLine())
 	if len(line) == 0 || p.told && p.total > 0 && p.last >= p.total || slices.Contains(p.reports[:], string(clipMessage(line))) {
 		return dst // past the total, only the end is left to say
 	}
@@ -85,14 +85,17 @@ func (p *Progress) tick() {
 // Report appends what a tool says of its progress, or nothing if that does not rise: "The progress value MUST increase
 // with each notification" (basic/utilities/progress). total 0 means unknown.
 func (p *Progress) Report(dst []byte, done, total float64, message string) []byte {
-	switch {
-	case !finite(done - total):
+	if !finite(done - total) {
 		return dst
-	case !p.told && (done == 0 && total == 0 || p.begun && done <= 0): // nothing is done yet
-		p.remember(message)
-		return p.Beat(dst, []byte(message))
-	case !p.told && p.begun && done <= p.last:
-		p.scale = math.Ceil((p.last + 1) / done) // the share that is done stays what it is
+	}
+	if !p.told { // its first report
+		if done == 0 && total == 0 || p.begun && done <= 0 { // nothing is done yet
+			p.remember(message)
+			return p.Beat(dst, []byte(message))
+		}
+		if p.begun && done <= p.last {
+			p.scale = math.Ceil((p.last + 1) / done) // the share that is done stays what it is
+		}
 	}
 	done, total = done*p.scale, total*p.scale
 	if p.begun && done <= p.last || !finite(done-total) {
@@ -136,26 +139,15 @@ func (p *Progress) appendValue(dst []byte) []byte {
 func appendNumber(dst []byte, n float64) []byte { return strconv.AppendFloat(dst, n, 'f', -1, 64) }
 
 // LastLine returns the last line of text in a batch that is not blank.
-func (b Batch) LastLine() string { return string(b.lastLine()) }
-
-func (b *Batch) lastLine() []byte {
-	for last := len(b.records); last > 0; {
-		first := last - 1
-		for first > 0 && b.records[first].kind == Text && b.records[first-1].kind == Text {
-			first--
+func (b Batch) LastLine() string {
+	var text []byte
+	for _, c := range b.Chunks() {
+		if c.Kind == Item {
+			c.Data = []byte{'\n'}
 		}
-		begin := b.begin
-		if first > 0 {
-			begin = int(b.records[first-1].end)
-		}
-		if b.records[first].kind == Text {
-			if line := lastLine(b.data[begin:b.records[last-1].end]); len(line) > 0 {
-				return line
-			}
-		}
-		last = first
+		text = append(text, c.Data...)
 	}
-	return nil
+	return string(lastLine(text))
 }
 
 func lastLine(text []byte) []byte {
