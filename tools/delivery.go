@@ -44,16 +44,10 @@ type delivery struct {
 
 	mu     sync.Mutex // taken on the writer's goroutine, too: nothing may be waited for under it
 	begun  rpc.Latch
-	silent bool            // nothing more is written
-	told   bool            // the ending was written, with what the result has beyond the output
-	held   []mcp.Task      // the statuses from before begun
-	early  *progressReport // the last progress from before begun; nil if there is none
-}
-
-// progressReport is what a tool says of its progress.
-type progressReport struct {
-	done, total float64
-	message     string
+	silent bool                    // nothing more is written
+	told   bool                    // the ending was written, with what the result has beyond the output
+	held   []mcp.Task              // the statuses from before begun
+	early  func(dst []byte) []byte // encodes the last progress from before begun; nil if there is none
 }
 
 // audience is the client of a call. In the stateless era a call may be answered with questions, and come back as another request: what
@@ -85,7 +79,7 @@ func (a *audience) prepare(run *tasks.Run) {
 
 // report passes on what the tool says of its progress.
 func (a *audience) report(done, total float64, message string) {
-	a.current.Load().report(progressReport{done, total, message})
+	a.current.Load().report(done, total, message)
 }
 
 // caller is who made the newest request of the call: capabilities are each request's own.
@@ -216,7 +210,7 @@ func (d *delivery) begin() {
 	d.held, d.early = nil, nil
 	d.mu.Unlock()
 	if early != nil {
-		d.report(*early)
+		d.write(early)
 	}
 }
 
@@ -245,18 +239,19 @@ func (d *delivery) notify(t mcp.Task) {
 // report passes on what the tool says of its progress. It waits for its turn on the output, as long as the call
 // lasts. What is said before the client may hear of the call is kept, the last of it: a tool that waited there would
 // never be done in time for an immediate result.
-func (d *delivery) report(r progressReport) {
+func (d *delivery) report(done, total float64, message string) {
 	if d.progress == nil {
 		return
 	}
+	encode := func(dst []byte) []byte { return d.progress.Report(dst, done, total, message) }
 	d.mu.Lock()
 	begun := d.begun.IsSet()
 	if !begun {
-		d.early = &r
+		d.early = encode
 	}
 	d.mu.Unlock()
 	if begun {
-		d.write(func(dst []byte) []byte { return d.progress.Report(dst, r.done, r.total, r.message) })
+		d.write(encode)
 	}
 }
 
