@@ -48,7 +48,23 @@ func fallbackSeen(c *rpc.Caller) *rpc.Latch {
 type fallbackTool struct {
 	name, description, properties, required string
 
-	call func(ctx context.Context, in *Call) (*mcp.CallToolResult, error)
+	call func(ctx context.Context, in *Call, p *fallbackParams) (*mcp.CallToolResult, error)
+}
+
+// fallbackParams are the arguments of all of them. Numbers are integers by the schema, which has 1.0 and 1e3, too.
+type fallbackParams struct {
+	Tool      string          `json:"tool"`
+	Arguments json.RawMessage `json:"arguments"`
+	TaskID    string          `json:"task_id"`
+	Cursor    string          `json:"cursor"`
+	All       bool            `json:"all"`
+
+	// Of get_task_result.
+	WaitMs  *float64 `json:"wait_ms"`
+	After   *float64 `json:"after"`
+	Tail    float64  `json:"tail"`
+	Grep    string   `json:"grep"`
+	Context float64  `json:"context"`
 }
 
 func (t *fallbackTool) Describe() mcp.Tool {
@@ -65,21 +81,18 @@ func (t *fallbackTool) Describe() mcp.Tool {
 }
 
 func (t *fallbackTool) Call(ctx context.Context, in *Call, _ *Output) (*mcp.CallToolResult, error) {
-	result, err := t.call(ctx, in)
+	var p fallbackParams
+	if err := json.Unmarshal(in.Arguments, &p); err != nil {
+		return nil, err
+	}
+	result, err := t.call(ctx, in, &p)
 	if wire, ok := errors.AsType[*rpc.Error](err); ok {
 		err = errors.New(wire.Message) // a model reads tool errors, and may mend them
 	}
 	return result, err
 }
 
-func (s *service) startTask(ctx context.Context, in *Call) (*mcp.CallToolResult, error) {
-	var p struct {
-		Tool      string          `json:"tool"`
-		Arguments json.RawMessage `json:"arguments"`
-	}
-	if err := json.Unmarshal(in.Arguments, &p); err != nil {
-		return nil, err
-	}
+func (s *service) startTask(ctx context.Context, in *Call, p *fallbackParams) (*mcp.CallToolResult, error) {
 	e := s.lookup(ctx, p.Tool)
 	if e == nil {
 		return nil, fmt.Errorf("unknown tool: %q", p.Tool)
@@ -103,13 +116,7 @@ func (s *service) startTask(ctx context.Context, in *Call) (*mcp.CallToolResult,
 		p.Tool, run.ID(), run.ID()), taskMeta{TaskID: run.ID(), Status: mcp.TaskWorking}), nil
 }
 
-func (s *service) cancelTask(ctx context.Context, in *Call) (*mcp.CallToolResult, error) {
-	var p struct {
-		TaskID string `json:"task_id"`
-	}
-	if err := json.Unmarshal(in.Arguments, &p); err != nil {
-		return nil, err
-	}
+func (s *service) cancelTask(ctx context.Context, in *Call, p *fallbackParams) (*mcp.CallToolResult, error) {
 	t, err := s.runner.Cancel(ctx, p.TaskID)
 	switch {
 	case errors.Is(err, tasks.ErrNotFound):

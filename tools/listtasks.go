@@ -2,7 +2,6 @@ package tools
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -21,14 +20,7 @@ const (
 )
 
 // listTasks lists tasks, the newest first: those that this process has made, or all of the owner. A cursor is the id of the last one.
-func (s *service) listTasks(ctx context.Context, in *Call) (*mcp.CallToolResult, error) {
-	var p struct {
-		Cursor string `json:"cursor"`
-		All    bool   `json:"all"`
-	}
-	if err := json.Unmarshal(in.Arguments, &p); err != nil {
-		return nil, err
-	}
+func (s *service) listTasks(ctx context.Context, _ *Call, p *fallbackParams) (*mcp.CallToolResult, error) {
 	page, more, err := s.runner.Newest(ctx, listPageTasks, p.Cursor, !p.All)
 	if errors.Is(err, tasks.ErrCursor) {
 		return nil, errors.New("the cursor names no task: use the one of the page before, or none")

@@ -22,17 +22,8 @@ const (
 	maxWait     = 45 * time.Second
 )
 
-// readParams are the arguments of get_task_result. Numbers are integers by the schema, which has 1.0 and 1e3, too.
-type readParams struct {
-	TaskID  string   `json:"task_id"`
-	WaitMs  *float64 `json:"wait_ms"`
-	After   *float64 `json:"after"`
-	Tail    float64  `json:"tail"`
-	Grep    string   `json:"grep"`
-	Context float64  `json:"context"`
-}
-
-func (p *readParams) wait() time.Duration {
+// wait is how long get_task_result waits.
+func (p *fallbackParams) wait() time.Duration {
 	if p.WaitMs == nil {
 		return defaultWait
 	}
@@ -41,11 +32,7 @@ func (p *readParams) wait() time.Duration {
 
 // getTaskResult answers with what is new of a task's output, and with how it ended. Where it looks for lines (tail, grep), that is
 // no reading: the next answer goes on where the one before ended.
-func (s *service) getTaskResult(ctx context.Context, in *Call) (*mcp.CallToolResult, error) {
-	var p readParams
-	if err := json.Unmarshal(in.Arguments, &p); err != nil {
-		return nil, err
-	}
+func (s *service) getTaskResult(ctx context.Context, in *Call, p *fallbackParams) (*mcp.CallToolResult, error) {
 	lines, err := text.NewFilter(p.Grep, p.Context, p.Tail)
 	if err != nil {
 		return nil, err
