@@ -20,6 +20,8 @@ const (
 	stderrGrace = 500 * time.Millisecond
 	// stdoutGrace is the same for stdout.
 	stdoutGrace = 500 * time.Millisecond
+	// restGrace is how long a Read of what the pipe holds by then may take.
+	restGrace = 50 * time.Millisecond
 )
 
 // child is a server's process and its group.
@@ -56,7 +58,7 @@ func startChild(o *DialOptions) (*child, error) {
 		closeFiles(stdin, stdout)
 		return nil, fmt.Errorf("cannot start the server: %w", err)
 	}
-	c := &child{cmd: cmd, stdin: stdin, stdout: &childOutput{f: stdout}, exited: make(chan struct{}), release: func() {}, endGroup: killGroup}
+	c := &child{cmd: cmd, stdin: stdin, stdout: &childOutput{File: stdout}, exited: make(chan struct{}), release: func() {}, endGroup: killGroup}
 	go func() {
 		defer close(c.exited)
 		_ = cmd.Wait() // how it ended is in ProcessState
@@ -68,9 +70,8 @@ func startChild(o *DialOptions) (*child, error) {
 // childOutput is what a server writes. It ends with the pipe or, where somebody else holds that open, with the server's process, whose
 // end sets a deadline: then what the pipe holds is read, and nothing more. A helper that outlives its server answers no calls.
 type childOutput struct {
-	f    *os.File
-	over bool // the deadline has passed
-	rest int  // bytes that have been read since
+	*os.File
+	rest int // bytes that have been read after the deadline
 }
 
 // maxRest is as much as a pipe can hold. A helper that goes on writing must end, too.
@@ -78,29 +79,18 @@ const maxRest = 1 << 20
 
 var errLeftBehind = errors.New("the server has ended, though something that it started holds its output open")
 
-func (o *childOutput) Read(p []byte) (n int, err error) {
-	if !o.over {
-		if n, err = o.f.Read(p); !errors.Is(err, os.ErrDeadlineExceeded) {
-			return n, err
-		}
-		o.over = true
-		_ = o.f.SetReadDeadline(time.Time{}) // with one that has passed, nothing is read at all
+func (o *childOutput) Read(p []byte) (int, error) {
+	n, err := o.File.Read(p)
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return n, err
 	}
-	conn, err := o.f.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	if waits := conn.Read(func(fd uintptr) bool { n, err = syscall.Read(int(fd), p); return true }); waits != nil {
-		return 0, waits
-	}
-	if n <= 0 || o.rest > maxRest {
+	_ = o.SetReadDeadline(time.Now().Add(restGrace)) // with one that has passed, nothing is read at all
+	n, err = o.File.Read(p)
+	if o.rest += n; o.rest > maxRest || errors.Is(err, os.ErrDeadlineExceeded) {
 		return 0, errLeftBehind
 	}
-	o.rest += n
 	return n, err
 }
-
-func (o *childOutput) Close() error { return o.f.Close() }
 
 func closeFiles(files ...*os.File) {
 	for _, f := range files {
