@@ -37,7 +37,7 @@ func (p *peer) ask(ctx context.Context, q *question) (json.RawMessage, error) {
 	}
 	if err = p.unanswered(ctx, q, err); ctx.Err() != nil && p.input.Err() == nil && q.method != "initialize" { // "The initialize request MUST NOT be cancelled by clients"
 		c := mcp.CancelledParams{RequestID: strconv.AppendUint(nil, q.id, 10), Reason: err.Error(), Meta: q.meta}
-		_ = p.notify(q.head, "notifications/cancelled", c, q.w.now)
+		_ = notify(q.head, "notifications/cancelled", c, q.w.now)
 	}
 	return nil, err
 }
@@ -51,7 +51,7 @@ func (p *peer) dispatch(ctx context.Context, q *question) (waiter jsonrpc2.Waite
 		return waiter, ctx.Err()
 	}
 	defer func() { <-p.asking }()
-	if err := q.w.awaitTurn(ctx, &turn{encode: func(dst []byte) []byte { return dst }}); err != nil {
+	if err := q.w.inTurn(ctx, nil, 0); err != nil {
 		return waiter, err
 	}
 	p.outgoing.last++

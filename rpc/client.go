@@ -103,7 +103,7 @@ func (c *Client) Do(ctx context.Context, r *Request) (json.RawMessage, error) {
 
 // Notify sends a notification; params may be nil.
 func (c *Client) Notify(method string, params any) error {
-	return c.notify(lineHead, method, params, c.w.now)
+	return notify(lineHead, method, params, c.w.now)
 }
 
 // Request is a request to the server.

@@ -3,8 +3,11 @@ package rpc
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"sync"
+
+	"runnel/rpc/rawjson"
 )
 
 // lineHead is what a line begins with that belongs to no session id.
@@ -87,17 +90,17 @@ func (e *encoder) response(head, id []byte, result any, failure *Error, dress fu
 	return err
 }
 
-// notification encodes a notification with its line end.
-func (e *encoder) notification(head []byte, method string, params any) error {
+// notify hands the line of a notification to write.
+func notify(head []byte, method string, params any, write func(line []byte) error) error {
+	e := newEncoder()
+	defer e.free()
 	e.buf.Write(head)
-	if err := e.member("method", method); err != nil {
-		return err
-	}
+	e.raw("method", rawjson.Encode(method))
 	if params != nil {
 		if err := e.member("params", params); err != nil {
-			return err
+			return fmt.Errorf("%s: %w", method, err)
 		}
 	}
 	e.buf.WriteString("}\n")
-	return nil
+	return write(e.buf.Bytes())
 }

@@ -269,16 +269,6 @@ func (p *peer) reply(b *batch, head, id []byte, result any, failure *Error) {
 	_ = p.to.try(e.buf.Bytes()) // fails only when nobody is there to read it
 }
 
-// notify queues a notification.
-func (p *peer) notify(head []byte, method string, params any, write func(line []byte) error) error {
-	e := newEncoder()
-	defer e.free()
-	if err := e.notification(head, method, params); err != nil {
-		return fmt.Errorf("%s: %w", method, err)
-	}
-	return write(e.buf.Bytes())
-}
-
 // stop lets the Conn hear of the end of the input.
 func (p *peer) stop() { close(p.drained) }
 

@@ -28,28 +28,28 @@ func (c *Caller) ID() json.RawMessage { return c.call.id }
 // where the request had one, `,"sessionId":…`. It must not be changed.
 func (c *Caller) Head() []byte { return c.head }
 
-// Listens reports whether the client may send more: false once the input has ended.
+// InputOpen reports whether the client may send more: false once the input has ended.
 func (c *Caller) InputOpen() bool { return c.session.input.Err() == nil }
 
 // Notify sends a notification; params may be nil. It never waits for the client to read, so whoever calls it must bound
 // how often: what comes again and again is for [Caller.NotifyWait], a stream of notifications for a [Lane].
 func (c *Caller) Notify(method string, params any) error {
-	return c.session.notify(c.head, method, params, func(line []byte) error {
-		return c.through(func(w *writer) error { return w.now(line) })
-	})
+	return c.notify(method, params, (*writer).now)
 }
 
 // TryNotify is Notify for what the client can do without: it is dropped while the client leaves very much unread.
 func (c *Caller) TryNotify(method string, params any) error {
-	return c.session.notify(c.head, method, params, func(line []byte) error {
-		return c.through(func(w *writer) error { return w.try(line) })
-	})
+	return c.notify(method, params, (*writer).try)
 }
 
 // NotifyWait is Notify for what comes again and again: it waits for its turn, or for the end of ctx, as [Lane.Write] does.
 func (c *Caller) NotifyWait(ctx context.Context, method string, params any) error {
-	return c.session.notify(c.head, method, params, func(line []byte) error {
-		return c.Lane().Write(ctx, func(dst []byte) []byte { return append(dst, line...) })
+	return c.notify(method, params, func(w *writer, line []byte) error { return w.inTurn(ctx, line, 0) })
+}
+
+func (c *Caller) notify(method string, params any, write func(w *writer, line []byte) error) error {
+	return notify(c.head, method, params, func(line []byte) error {
+		return c.through(func(w *writer) error { return write(w, line) })
 	})
 }
 

@@ -167,12 +167,17 @@ func (w *writer) try(line []byte) error {
 // end of the session, it is queued like the others.
 func (w *writer) reply(ctx context.Context, line []byte) error {
 	if len(line) > largeReply {
-		err := w.awaitTurn(ctx, &turn{encode: func(dst []byte) []byte { return append(dst, line...) }, slots: 1})
+		err := w.inTurn(ctx, line, 1)
 		if err == nil || ctx.Err() == nil {
 			return err
 		}
 	}
 	return w.queue(line, 1)
+}
+
+// inTurn is queue for what waits for its turn.
+func (w *writer) inTurn(ctx context.Context, line []byte, slots int) error {
+	return w.awaitTurn(ctx, &turn{encode: func(dst []byte) []byte { return append(dst, line...) }, slots: slots})
 }
 
 // hold keeps the writer from closing until the holder frees it. It reports false if that is too late.
