@@ -31,7 +31,7 @@
 //     A Run that hands its task to another process (detach.go) follows it from then on, to the task's end or Runner.Close.
 //   - One for each task elsewhere that somebody follows (follow.go), until its end, the last who needs it, or Runner.Close.
 //   - What Run.Deliver starts ends with the run.
-//   - A tasks/result that waits has one that looks for questions, and two for each question that it puts (relay.go).
+//   - A tasks/result that waits has one that looks for questions, and one for each question that it puts (relay.go).
 //   - While a task runs that others can see, one looks for what they ask (heed.go). It, and what Runner.Go starts, ends with
 //     Runner.Close.
 //   - Those of a state on disk are told there (package sqlite).

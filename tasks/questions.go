@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ func (r *Run) Ask(q *Question) error {
 	r.mu.Lock()
 	r.asked++ // "Each request key in inputRequests MUST be unique over the lifetime of a single task" (ext-tasks)
 	q.run, q.key, q.answer = r, fmt.Sprintf("question-%d", r.asked), make(chan json.RawMessage, 1)
+	q.closed, q.close = context.WithCancel(context.Background())
 	r.open = append(r.open, q)
 	r.mu.Unlock()
 	err := r.restate(true)
@@ -34,7 +36,7 @@ func (q *Question) Answered() <-chan json.RawMessage { return q.answer }
 
 // Close ends the question, answered or not. The task goes on when it was the last one.
 func (q *Question) Close() error {
-	q.closed.Set()
+	q.close()
 	q.run.door.Lock()
 	defer q.run.door.Unlock()
 	return q.run.restate(q.run.forget(q))

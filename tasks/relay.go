@@ -13,7 +13,7 @@ import (
 // requestor encounters the input_required status, it SHOULD preemptively call tasks/result" (2025-11-25 basic/utilities/tasks).
 // Each question is with one client at a time. stop takes back those that are open.
 //
-// Goroutines: one looks for questions; of each one waits for the client's answer, and one for somebody else's.
+// Goroutines: one looks for questions; of each one waits for the client's answer.
 func (r *Run) relay(ctx context.Context, c *rpc.Caller) (stop func()) {
 	if !c.Version.Elicitation || !c.Capabilities.AsksByForm() {
 		return func() {}
@@ -57,13 +57,7 @@ func (r *Run) unsent() (list []*Question) {
 func (q *Question) send(waits context.Context, c *rpc.Caller) {
 	ctx, cancel := context.WithCancel(waits)
 	defer cancel()
-	go func() {
-		select {
-		case <-q.closed.Done():
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+	defer context.AfterFunc(q.closed, cancel)()
 	var params mcp.ElicitParams
 	if err := json.Unmarshal(q.Request.Params, &params); err != nil {
 		panic("internal error: params of a question: " + err.Error())

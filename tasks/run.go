@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"context"
 	"encoding/json"
 	"sync"
 	"time"
@@ -65,7 +66,8 @@ type Question struct {
 	run    *Run
 	key    string
 	answer chan json.RawMessage // capacity 1: only the first answer counts
-	closed rpc.Latch
+	closed context.Context
+	close  context.CancelFunc
 }
 
 // Worked is closed when the work has returned; the task ends when its output has been delivered, too.

@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"sync"
@@ -81,24 +82,12 @@ func NewRunner(o Options) *Runner {
 	if o.State == nil {
 		o.State = NewMemory()
 	}
-	if o.Owner == "" {
-		o.Owner = "local"
-	}
-	if o.TTL <= 0 {
-		o.TTL = time.Hour
-	}
-	if o.MaxTTL <= 0 {
-		o.MaxTTL = 24 * time.Hour
-	}
-	if o.PollInterval <= 0 {
-		o.PollInterval = 2 * time.Second
-	}
-	if o.AskTimeout <= 0 {
-		o.AskTimeout = 15 * time.Second
-	}
-	if o.MaxLive <= 0 {
-		o.MaxLive = defaultMaxLive
-	}
+	o.Owner = cmp.Or(o.Owner, "local")
+	o.TTL = cmp.Or(o.TTL, time.Hour)
+	o.MaxTTL = cmp.Or(o.MaxTTL, 24*time.Hour)
+	o.PollInterval = cmp.Or(o.PollInterval, 2*time.Second)
+	o.AskTimeout = cmp.Or(o.AskTimeout, 15*time.Second)
+	o.MaxLive = cmp.Or(o.MaxLive, defaultMaxLive)
 	if o.now == nil {
 		o.now = time.Now
 	}

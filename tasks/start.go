@@ -70,23 +70,9 @@ func (r *Runner) begin(run *Run) {
 
 // admit counts and stores a task that gets a handle. The run's door is held.
 func (r *Runner) admit(ctx context.Context, run *Run) error {
-	r.mu.Lock()
-	if len(r.live) >= r.o.MaxLive {
-		r.mu.Unlock()
-		return r.refused(run, ErrTooManyLive)
+	if err := r.enter(run); err != nil {
+		return r.refused(run, err)
 	}
-	if !r.starts.take() {
-		r.mu.Unlock()
-		return r.refused(run, ErrTooManyStarts)
-	}
-	return r.enter(ctx, run)
-}
-
-// enter is admit without the limits. The run's door is held, and r.mu, which it gives back.
-func (r *Runner) enter(ctx context.Context, run *Run) error {
-	r.live[run.id] = run
-	r.watch()
-	r.mu.Unlock()
 	// A task is stored before its handle is sent.
 	task := run.Task()
 	if err := r.o.State.Put(ctx, task); err != nil {
@@ -101,25 +87,35 @@ func (r *Runner) enter(ctx context.Context, run *Run) error {
 	return nil
 }
 
+// enter takes a run into the live ones, if the limits let it.
+func (r *Runner) enter(run *Run) error {
+	ending := run.Task().Ending
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case ending:
+	case len(r.live) >= r.o.MaxLive:
+		return ErrTooManyLive
+	case !r.starts.take():
+		return ErrTooManyStarts
+	}
+	r.live[run.id] = run
+	r.watch()
+	return nil
+}
+
 // Promote gives a handle to a run, if it has none. It fails like Start, or with ErrEnded.
-func (r *Run) Promote(ctx context.Context) error { return r.promote(ctx, r.runner.admit) }
+func (r *Run) Promote(ctx context.Context) error { return r.promote(ctx, false) }
 
 // Keep gives a handle to a run whose work is done, so that its output can be read afterwards. It fails if the task cannot be
 // stored, and not at a limit: those are for work that goes on.
-func (r *Run) Keep(ctx context.Context) error {
-	return r.promote(ctx, func(ctx context.Context, run *Run) error {
-		r.mu.Lock()
-		r.task.Ending = true
-		r.mu.Unlock()
-		r.runner.mu.Lock()
-		return r.runner.enter(ctx, run)
-	})
-}
+func (r *Run) Keep(ctx context.Context) error { return r.promote(ctx, true) }
 
-func (r *Run) promote(ctx context.Context, admit func(context.Context, *Run) error) error {
+func (r *Run) promote(ctx context.Context, ending bool) error {
 	r.door.Lock()
 	defer r.door.Unlock()
 	r.mu.Lock()
+	r.task.Ending = r.task.Ending || ending
 	finishing, handle := r.finishing, r.handle
 	r.mu.Unlock()
 	if finishing {
@@ -129,7 +125,7 @@ func (r *Run) promote(ctx context.Context, admit func(context.Context, *Run) err
 		return nil
 	}
 	// An end that begins from here on waits for the door, and finds the handle.
-	if err := admit(ctx, r); err != nil {
+	if err := r.runner.admit(ctx, r); err != nil {
 		return err
 	}
 	r.unhide()

@@ -38,7 +38,7 @@ type State interface {
 	// Ask asks the keeper of a task to cancel it. Nothing happens if the task has ended.
 	Ask(ctx context.Context, owner, id string) error
 	// Heed returns tasks of this process that others ask to cancel, each until it has ended, and those that others have ended since they
-	// took it for gone, each once. It waits until there are some, for a moment only where it has to look.
+	// took it for gone, each until its end was put. It waits until there are some, for a moment only where it has to look.
 	Heed(ctx context.Context) (asked, fenced []string, err error)
 
 	// Take makes this process the keeper of a task that another one has put, and has not begun. work says for people what runs

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"os"
@@ -25,7 +24,7 @@ type database struct {
 	mu   sync.Mutex
 	live map[string]*keeping // tasks of this process that have not ended
 
-	damaged map[int64]string // tasks whose damage was told, and what made them fail; "" = only some of their output cannot be read
+	damaged map[int64]bool // tasks whose damage was told
 }
 
 // keeping is one task's output in the database: a partials.Backing. Of a task that has ended, or that another
@@ -81,22 +80,14 @@ func (d *database) ids(ctx context.Context, condition string, args ...any) (ids 
 	return ids, err
 }
 
-// tell logs damage, once for each task. failed is what has made the task fail, if it has.
-func (d *database) tell(number int64, id, why, failed string) {
+// tell logs damage, once for each task.
+func (d *database) tell(number int64, id, why string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	before, told := d.damaged[number]
-	d.damaged[number] = cmp.Or(before, failed)
-	if !told {
+	if !d.damaged[number] {
+		d.damaged[number] = true
 		d.o.Log.Error().Str("taskId", id).Int64("task", number).Str("damage", why).Msg("the state is damaged: a task cannot be read")
 	}
-}
-
-// told is what made a task fail when it was read before.
-func (d *database) told(number int64) string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.damaged[number]
 }
 
 func (d *database) forget(id string) {

@@ -46,13 +46,7 @@ func explain(err error) error {
 var errFull = errors.New("the state has reached its limit, and all tasks that are left in it still run")
 
 // errPinned says that a reader keeps the write-ahead log from being emptied.
-var errPinned error = pinned{}
-
-type pinned struct{}
-
-func (pinned) Error() string { return "a process that reads the state has stopped in the middle" }
-
-func (pinned) Is(target error) bool { return target == tasks.ErrBusy }
+var errPinned = fmt.Errorf("%w: it has stopped while it read", tasks.ErrBusy)
 
 // isDiskFull reports whether the disk has no room. Deleting tasks does not help: the state has not filled it.
 func isDiskFull(err error) bool { return primaryCode(err) == sqlite3.SQLITE_FULL }

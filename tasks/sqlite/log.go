@@ -90,19 +90,13 @@ func (k *keeping) cut(tx *transaction, limit int64) error {
 		return nil
 	}
 	to := e.end - limit/8*3
-	rows, err := tx.query("DELETE FROM log WHERE task = ? AND start >= ? AND stop <= ? RETURNING stop - start", k.task, e.head, to)
-	if err != nil {
-		return err
+	const middle = "FROM log WHERE task = ? AND start >= ? AND stop <= ?"
+	bytes, err := tx.count("SELECT coalesce(sum(stop - start), 0) "+middle, k.task, e.head, to)
+	if err == nil {
+		_, err = tx.exec("DELETE "+middle, k.task, e.head, to)
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var bytes int64
-		if err := rows.Scan(&bytes); err != nil {
-			return err
-		}
-		e.kept -= bytes
-	}
-	return rows.Err()
+	e.kept -= int64(bytes)
+	return err
 }
 
 func (k *keeping) committed() {
@@ -131,7 +125,7 @@ func (k *keeping) Load(ctx context.Context, pos int64, limit int) ([]partials.Ex
 			return nil, explain(err)
 		}
 		if err := checkExtent(&s, stop, last); err != nil {
-			k.db.tell(k.task, k.id, "its output: "+err.Error(), "")
+			k.db.tell(k.task, k.id, "its output: "+err.Error())
 			continue // it counts as no longer kept
 		}
 		last = s.End()
@@ -181,7 +175,7 @@ func (k *keeping) segmentsOf(ctx context.Context, r *row) ([]int64, error) {
 	ends, err := k.loadSegments(ctx, 0, 0, r.end)
 	if errors.Is(err, errSegments) {
 		r.fail(err.Error())
-		k.db.tell(r.number, r.ID, r.damage, r.damage)
+		k.db.tell(r.number, r.ID, r.damage)
 		return nil, nil
 	}
 	return ends, err

@@ -181,12 +181,17 @@ func expires(t *tasks.Task) int64 {
 
 // MarkFetched implements tasks.State.
 func (s *State) MarkFetched(_ context.Context, owner, id string) error {
+	return s.exec("UPDATE task SET fetched = 1 WHERE id = ? AND owner = ?", id, owner)
+}
+
+// exec writes with one query.
+func (s *State) exec(query string, args ...any) error {
 	d, err := s.open()
 	if err != nil {
 		return err
 	}
 	return d.w.do(job{do: func(tx *transaction) error {
-		_, err := tx.exec("UPDATE task SET fetched = 1 WHERE id = ? AND owner = ?", id, owner)
+		_, err := tx.exec(query, args...)
 		return err
 	}})
 }
@@ -206,8 +211,5 @@ func (s *State) Delete(_ context.Context, owner, id string) error {
 	}
 	// Deleting a long log takes a while: that is the sweeper's work.
 	defer d.w.callSweeper()
-	return d.w.do(job{do: func(tx *transaction) error {
-		_, err := tx.exec("UPDATE task SET expires = 0, keeper = NULL WHERE id = ? AND owner = ?", id, owner)
-		return err
-	}})
+	return s.exec("UPDATE task SET expires = 0, keeper = NULL WHERE id = ? AND owner = ?", id, owner)
 }

@@ -68,9 +68,7 @@ func (d *database) row(ctx context.Context, owner, id, outcomeColumn string) (ro
 	r.end = max(end.Int64, 0)
 	r.decode(outcome, variables)
 	if r.damage != "" {
-		d.tell(r.number, r.ID, r.damage, r.damage)
-	} else if why := d.told(r.number); why != "" {
-		r.fail(why)
+		d.tell(r.number, r.ID, r.damage)
 	}
 	return r, nil
 }
@@ -119,7 +117,7 @@ func (d *database) list(ctx context.Context, owner string, after int64, n int) (
 		r, err := scanTask(scan)
 		page = append(page, r)
 		if r.damage != "" {
-			d.tell(r.number, r.ID, r.damage, r.damage)
+			d.tell(r.number, r.ID, r.damage)
 		}
 		return err
 	}, "SELECT "+taskColumns+" FROM task WHERE owner = ? AND number > ? AND "+d.o.visible()+" ORDER BY number LIMIT ?",

@@ -14,14 +14,7 @@ import (
 
 // Ask implements tasks.State.
 func (s *State) Ask(_ context.Context, owner, id string) error {
-	d, err := s.open()
-	if err != nil {
-		return err
-	}
-	return d.w.do(job{do: func(tx *transaction) error {
-		_, err := tx.exec("UPDATE task SET asked = 1 WHERE id = ? AND owner = ? AND keeper IS NOT NULL", id, owner)
-		return err
-	}})
+	return s.exec("UPDATE task SET asked = 1 WHERE id = ? AND owner = ? AND keeper IS NOT NULL", id, owner)
 }
 
 // heedInterval is how often a process that runs tasks looks for what others ask of it.

@@ -138,7 +138,7 @@ func openDatabase(o Options) (_ *database, err error) {
 		return nil, err
 	}
 
-	db := &database{o: o, file: info, live: map[string]*keeping{}, damaged: map[int64]string{}}
+	db := &database{o: o, file: info, live: map[string]*keeping{}, damaged: map[int64]bool{}}
 	defer func() {
 		if err != nil {
 			_ = db.close()
