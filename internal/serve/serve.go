@@ -15,7 +15,6 @@ import (
 	"runnel/tasks"
 	"runnel/tasks/sqlite"
 	"runnel/tools"
-	"runnel/tools/command"
 	"runnel/tools/config"
 	"runnel/tools/detach"
 	"runnel/tools/process"
@@ -79,9 +78,9 @@ func supervisors(conf *config.Config, store tasks.State) func(*tools.Detached) e
 		return nil
 	}
 	return (&detach.Supervisors{
-		StateDir:       command.RawText(s.Dir()),
+		StateDir:       []byte(s.Dir()),
 		MaxState:       int64(conf.State.MaxState),
-		Owner:          command.RawText(conf.Server.Owner),
+		Owner:          []byte(conf.Server.Owner),
 		MaxPending:     int(conf.Partials.MaxPending),
 		ErrorsComplete: conf.Tasks.FailedExit == "completed",
 	}).Start

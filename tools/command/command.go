@@ -279,10 +279,10 @@ const lineBytes = 4 << 10
 
 // recipe is what the supervisor of a call is told of the command.
 func (c *Command) recipe() *Recipe {
-	r := &Recipe{Tool: c.name, Config: c.config, Dir: RawText(c.dir), Env: RawText(strings.Join(c.env(), "\x00"))}
+	r := &Recipe{Tool: c.name, Config: c.config, Dir: []byte(c.dir), Env: []byte(strings.Join(c.env(), "\x00"))}
 	r.Config.Detach, r.Config.Confirm, r.Config.Dir, r.Config.Command = false, "", "", nil // Dir and Env say it all
 	for _, element := range c.config.Command {
-		r.Command = append(r.Command, RawText(element))
+		r.Command = append(r.Command, []byte(element))
 	}
 	return r
 }

@@ -7,6 +7,7 @@ import (
 	"regexp/syntax"
 	"slices"
 	"strconv"
+	"unicode"
 	"unicode/utf8"
 
 	"runnel/tools/config"
@@ -29,14 +30,15 @@ func checkProgress(pattern string) error {
 	return nil
 }
 
-// neededByte returns the rarest byte that is in all that an expression matches; 0 if there is none.
+// neededByte returns a byte that is in all that an expression matches, the last of those that are rare in text if there is one; 0 if
+// there is none at all.
 func neededByte(pattern string) (needed byte) {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
 		return 0
 	}
 	for _, b := range neededBytes(re) {
-		if needed == 0 || rarity(b) > rarity(needed) {
+		if rare := b != ' ' && !unicode.IsLetter(rune(b)) && !unicode.IsDigit(rune(b)); rare || needed == 0 {
 			needed = b
 		}
 	}
@@ -58,18 +60,6 @@ func neededBytes(re *syntax.Regexp) (needed []byte) {
 		}
 	}
 	return needed
-}
-
-// rarity is larger for what is less frequent in logs: letters, digits and spaces are everywhere, and what stands in paths, times and
-// escape sequences is in most lines.
-func rarity(b byte) int {
-	switch {
-	case b == ' ', '0' <= b && b <= '9', 'A' <= b && b <= 'Z', 'a' <= b && b <= 'z':
-		return 0
-	case bytes.IndexByte([]byte("./:-_,[\"()="), b) >= 0:
-		return 1
-	}
-	return 2
 }
 
 // progressMarks finds how far a command is in what it prints. It looks at whole lines, and at the

@@ -28,7 +28,8 @@ type Config struct {
 
 	Upstreams map[string]Upstream `yaml:"upstreams"` // other servers, whose tools are served, too
 
-	source
+	file   string            // the name of the file, "" if there is none
+	lines  []string          // its text
 	places map[string]place  // where the values stand in the file, by their paths, such as tools.test.command[2]
 	set    map[string]string // the flags and variables that set a value over the file, such as --max-line, by its path
 }
@@ -144,9 +145,6 @@ func (d *Drain) UnmarshalText(text []byte) error {
 	*d = Drain(v)
 	return nil
 }
-
-// MarshalText writes the duration as String does.
-func (d Drain) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 func (d Drain) String() string {
 	if d < 0 {

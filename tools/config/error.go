@@ -81,17 +81,11 @@ func JoinErrors(errs []error) error {
 	return errors.Join(errs...)
 }
 
-// source is the text of a config file.
-type source struct {
-	file  string   // its name, "" if there is none
-	lines []string // nil until it is read
-}
-
 // maxSource is how much of a line is shown with a mistake, in characters.
 const maxSource = 200
 
 // mistake makes the error for a position.
-func (c *source) mistake(p position, problem, hint string) error {
+func (c *Config) mistake(p position, problem, hint string) error {
 	text := fmt.Sprintf("%s:%d:%d: %s", c.file, p.line, p.column, hinted(problem, hint))
 	if p.line < 1 || p.line > len(c.lines) || strings.TrimSpace(c.lines[p.line-1]) == "" {
 		return &mistake{p, text}

@@ -26,9 +26,9 @@ import (
 
 // Supervisors start the processes that go on with detached calls, and are what these must know of this one.
 type Supervisors struct {
-	StateDir       command.RawText // absolute
+	StateDir       []byte // absolute
 	MaxState       int64
-	Owner          command.RawText
+	Owner          []byte
 	MaxPending     int  // tasks.Options.MaxPending
 	ErrorsComplete bool // tasks.Options.ErrorsComplete
 }

@@ -70,7 +70,15 @@ func Start(s *Spec) (*Child, error) {
 	}
 
 	mark := guards.newMark()
-	cmd := &exec.Cmd{Path: s.Path, Args: s.Argv, Dir: s.Dir, Env: append(slices.Clip(s.Env), mark), SysProcAttr: sysProcAttr(s.Pty)}
+	cmd := &exec.Cmd{
+		Path: s.Path,
+		Args: s.Argv,
+		Dir:  s.Dir,
+		Env:  append(slices.Clip(s.Env), mark),
+		// A group of its own. With a terminal it is a session, whose controlling terminal is the child's stdout.
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: !s.Pty, Setsid: s.Pty, Setctty: s.Pty, Ctty: 1},
+	}
+	killWithThread(cmd.SysProcAttr)
 	theirs, err := p.open(cmd, s)
 	if err == nil {
 		if err = forks.start(cmd); err != nil {

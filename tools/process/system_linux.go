@@ -13,14 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sysProcAttr puts the child in a group of its own, with KILL for it when runnel dies (see forker).
-// With a terminal the group is a session, whose controlling terminal is the child's stdout.
-func sysProcAttr(terminal bool) *syscall.SysProcAttr {
-	if terminal {
-		return &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 1, Pdeathsig: syscall.SIGKILL}
-	}
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-}
+// killWithThread has the child killed when the thread that forks ends, with runnel (see forker).
+func killWithThread(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
 // await waits for a child. It takes no thread meanwhile, as [os.Process.Wait] does: the poller watches the child's descriptor.
 // Kernels without such (before 5.3) take one.

@@ -8,14 +8,8 @@ import (
 	"syscall"
 )
 
-// sysProcAttr puts the child in a group of its own; the guard alone ends it when runnel dies. With a
-// terminal the group is a session, whose controlling terminal is the child's stdout.
-func sysProcAttr(terminal bool) *syscall.SysProcAttr {
-	if terminal {
-		return &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 1}
-	}
-	return &syscall.SysProcAttr{Setpgid: true}
-}
+// killWithThread does nothing: the guard alone ends a child when runnel dies.
+func killWithThread(*syscall.SysProcAttr) {}
 
 // await waits for a child.
 func await(child *os.Process) (*os.ProcessState, error) { return child.Wait() }
