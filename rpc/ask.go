@@ -69,12 +69,9 @@ func (p *peer) unanswered(ctx context.Context, q *question, err error) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case p.input.Err() != nil, errors.Is(err, jsonrpc2.ErrClosed):
-		return p.closed()
+		return fmt.Errorf("%w: %w", ErrClosed, context.Cause(p.input))
 	case q.w.failed.Err() != nil:
 		return fmt.Errorf("%w: %w", ErrClosed, context.Cause(q.w.failed))
 	}
 	return err
 }
-
-// closed says why no answer can come.
-func (p *peer) closed() error { return fmt.Errorf("%w: %w", ErrClosed, context.Cause(p.input)) }

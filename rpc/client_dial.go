@@ -91,33 +91,30 @@ func reach(o *DialOptions) (*Client, error) {
 	return c, nil
 }
 
-// discover opens a connection of the stateless era.
+// discover opens a connection of the stateless era, with its newest version.
 func (c *Client) discover(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTime, fmt.Errorf("no answer within %v", probeTime))
 	defer cancel()
-	for i := len(mcp.Versions) - 1; i >= 0 && mcp.Versions[i].Stateless; i-- {
-		c.version = mcp.Versions[i]
-		var r struct {
-			mcp.DiscoverResult
-			Meta struct {
-				Server mcp.Implementation `json:"io.modelcontextprotocol/serverInfo"`
-			} `json:"_meta"`
-		}
-		raw, err := c.Do(ctx, &Request{Method: "server/discover"})
-		if err != nil {
-			c.version = nil
-			return err
-		}
-		// Unmarshal goes on after a member of the wrong type, which then reads as absent.
-		_ = json.Unmarshal(raw, &r)
-		if !slices.Contains(r.SupportedVersions, c.version.Name) {
-			continue
-		}
-		c.server, c.capabilities, c.instructions = r.Meta.Server, r.Capabilities, r.Instructions
-		return nil
+	var r struct {
+		mcp.DiscoverResult
+		Meta struct {
+			Server mcp.Implementation `json:"io.modelcontextprotocol/serverInfo"`
+		} `json:"_meta"`
 	}
-	c.version = nil
-	return errors.New("no version of the stateless era in common")
+	c.version = mcp.Versions[len(mcp.Versions)-1]
+	raw, err := c.Do(ctx, &Request{Method: "server/discover"})
+	if err == nil {
+		_ = json.Unmarshal(raw, &r) // it goes on after a member of the wrong type, which then reads as absent
+		if !slices.Contains(r.SupportedVersions, c.version.Name) {
+			err = errors.New("no version of the stateless era in common")
+		}
+	}
+	if err != nil {
+		c.version = nil
+		return err
+	}
+	c.server, c.capabilities, c.instructions = r.Meta.Server, r.Capabilities, r.Instructions
+	return nil
 }
 
 // initialize opens a session of the handshake era (basic/lifecycle, "Initialization").

@@ -135,22 +135,10 @@ func checkID(raw []byte) string {
 	switch {
 	case len(raw) > maxID:
 		return fmt.Sprintf(`"id" is longer than %d bytes`, maxID)
-	case len(raw) > 0 && raw[0] == '"' && json.Valid(raw) && utf8.Valid(raw):
-		return ""
-	case isInteger(raw):
+	case json.Valid(raw) && utf8.Valid(raw) && (raw[0] == '"' || raw[0] < 'A' && !bytes.ContainsAny(raw, ".eE")): // below "A" are the numbers
 		return ""
 	}
 	return `"id" is neither a string nor an integer`
-}
-
-func isInteger(raw []byte) bool {
-	digits := bytes.TrimPrefix(raw, []byte("-"))
-	for _, c := range digits {
-		if c < '0' || c > '9' {
-			return false
-		}
-	}
-	return len(digits) == 1 || len(digits) > 1 && digits[0] != '0'
 }
 
 // idKey is what two ids have in common when they are the same: a string may be written with escapes.

@@ -109,35 +109,14 @@ func (s *Server) welcome(c *Caller) *mcp.InitializeResult {
 	return r
 }
 
-// requestMeta reads params._meta. What is unusable reads as absent.
+// requestMeta reads params._meta, into which the result points from then on. What is unusable reads as absent. A client of the stateless era
+// sends a long one with each request.
 func requestMeta(params []byte) *mcp.RequestMeta {
-	meta := &noMeta
-	if len(params) == 0 || params[0] != '{' {
-		return meta
-	}
-	for it := rawjson.MembersOf(params); it.Next(); {
-		if string(it.Name) != "_meta" {
-			continue
-		}
-		if meta == &noMeta {
-			meta = &mcp.RequestMeta{}
-		}
-		readMeta(it.Value, meta)
-		if checkID(meta.ProgressToken) != "" { // "progress tokens MUST be a string or integer value" (basic/utilities/progress)
-			meta.ProgressToken = nil
-		}
-		if checkID(meta.PartialResultToken) != "" {
-			meta.PartialResultToken = nil
-		}
-	}
-	return meta
-}
-
-// readMeta reads a _meta, into which meta points from then on. A client of the stateless era sends a long one with each request.
-func readMeta(value []byte, meta *mcp.RequestMeta) {
+	value := rawjson.Member(params, "_meta")
 	if !rawjson.IsObject(value) {
-		return
+		return &noMeta
 	}
+	meta := &mcp.RequestMeta{}
 	for it := rawjson.MembersOf(value); it.Next(); {
 		switch string(it.Name) {
 		case "progressToken":
@@ -158,6 +137,13 @@ func readMeta(value []byte, meta *mcp.RequestMeta) {
 			meta.LogLevel = it.Value
 		}
 	}
+	if checkID(meta.ProgressToken) != "" { // "progress tokens MUST be a string or integer value" (basic/utilities/progress)
+		meta.ProgressToken = nil
+	}
+	if checkID(meta.PartialResultToken) != "" {
+		meta.PartialResultToken = nil
+	}
+	return meta
 }
 
 // noMeta is read only.

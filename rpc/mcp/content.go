@@ -86,7 +86,7 @@ func IsEnd(c ContentBlock) bool {
 // TextOf returns the text of a text item; false for any other.
 func TextOf(c ContentBlock) (string, bool) {
 	var t TextContent
-	if err := json.Unmarshal(c, &t); err != nil || t.Type != "text" {
+	if json.Unmarshal(c, &t) != nil || t.Type != "text" {
 		return "", false
 	}
 	return t.Text, true

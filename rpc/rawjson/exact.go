@@ -29,21 +29,23 @@ func exact(data []byte, t reflect.Type) []byte {
 		return data
 	}
 	switch kind := t.Kind(); {
-	case kind == reflect.Struct && data[0] == '{':
-		fields := taggedFields(t)
-		return eachExact(data, func(name string) (reflect.Type, bool) {
-			if field, ok := fields[name]; ok {
-				return field, true
+	case (kind == reflect.Struct || kind == reflect.Map) && data[0] == '{':
+		changed := []byte{'{'}
+		for it := MembersOf(data); it.Next(); {
+			field, keep := fieldOf(t, string(it.Name))
+			if !keep {
+				continue
 			}
-			for other := range fields {
-				if strings.EqualFold(other, name) {
-					return nil, false
-				}
+			if len(changed) > 1 {
+				changed = append(changed, ',')
 			}
-			return nil, true
-		})
-	case kind == reflect.Map && data[0] == '{':
-		return eachExact(data, func(string) (reflect.Type, bool) { return t.Elem(), true })
+			changed = append(append(changed, it.Quoted...), ':')
+			if field != nil {
+				it.Value = exact(it.Value, field)
+			}
+			changed = append(changed, it.Value...)
+		}
+		return append(changed, '}')
 	case kind == reflect.Slice && data[0] == '[':
 		changed := []byte{'['}
 		for it := ElementsOf(data); it.Next(); {
@@ -57,25 +59,21 @@ func exact(data []byte, t reflect.Type) []byte {
 	return data
 }
 
-// eachExact is exact for an object, of whose members read tells the type, nil if it does not matter, and whether to keep them.
-func eachExact(object []byte, read func(name string) (t reflect.Type, keep bool)) []byte {
-	changed := []byte{'{'}
-	for it := MembersOf(object); it.Next(); {
-		t, keep := read(string(it.Name))
-		if !keep {
-			continue
-		}
-		if len(changed) > 1 {
-			changed = append(changed, ',')
-		}
-		changed = append(append(changed, it.Quoted...), ':')
-		if t == nil {
-			changed = append(changed, it.Value...)
-		} else {
-			changed = append(changed, exact(it.Value, t)...)
+// fieldOf is the type that a member is read into, nil if it is read into none. One that would be read by another name is not kept.
+func fieldOf(t reflect.Type, name string) (field reflect.Type, keep bool) {
+	if t.Kind() == reflect.Map {
+		return t.Elem(), true
+	}
+	fields := taggedFields(t)
+	if fields[name] != nil {
+		return fields[name], true
+	}
+	for other := range fields {
+		if strings.EqualFold(other, name) {
+			return nil, false
 		}
 	}
-	return append(changed, '}')
+	return nil, true
 }
 
 var tagged sync.Map // from a struct's type to its taggedFields
