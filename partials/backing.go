@@ -29,13 +29,11 @@ func (l *Log) Back(b Backing) {
 	l.backing, l.told = b, nothingDue
 	l.retain = min(l.retain, backedRetain)
 	l.share(false)
-	l.saved = max(l.saved, l.from())
-	l.saver = cursor{pos: l.saved, cost: l.cost - (l.end - l.saved)}
-	l.savedCost = l.saver.cost
+	pos := max(l.saved.pos, l.from())
+	l.saved = cursor{pos: pos, cost: l.cost - (l.end - pos)}
+	l.saver = l.saved
 	l.wakeAppends()
-	if l.saved < l.end {
-		l.due()
-	}
+	l.due()
 }
 
 // Unback takes the log's backing away: what is in memory stays, and what the backing alone has is lost to the log.
@@ -69,11 +67,11 @@ func (l *Log) Limit() int64 {
 
 // due reports to the backing what is due, each urgency once until it has taken everything. l.mu is held.
 func (l *Log) due() {
-	if l.backing == nil || l.failed != nil || l.saved == l.end {
+	if l.backing == nil || l.failed != nil || l.saved.pos == l.end {
 		return
 	}
 	now := somethingDue
-	if l.cost-l.savedCost >= dueBytes {
+	if l.cost-l.saved.cost >= dueBytes {
 		now = muchDue
 	}
 	if now > l.told {
@@ -111,7 +109,7 @@ func (l *Log) Unsaved(limit int) (Extent, bool) {
 func (l *Log) MarkSaved() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.saved, l.savedCost = l.saver.pos, l.saver.cost
+	l.saved = l.saver
 	l.trim()
 	l.wakeAppends()
 	l.due()
@@ -121,7 +119,7 @@ func (l *Log) MarkSaved() {
 func (l *Log) Retry() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.saver.pos, l.saver.cost, l.told = l.saved, l.savedCost, nothingDue
+	l.saver, l.told = l.saved, nothingDue
 }
 
 // ErrLost refuses an append to a log whose backing has failed.

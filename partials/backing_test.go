@@ -137,7 +137,7 @@ func TestAppendWaitsForBackingOnly(t *testing.T) {
 		line := text(strings.Repeat("x", 1023) + "\n")
 		for range 10 << 10 {
 			mustAppend(t, l, line)
-			if l.cost-l.savedCost >= 512<<10 {
+			if l.cost-l.saved.cost >= 512<<10 {
 				s.keep(l)
 			}
 		}
@@ -312,8 +312,8 @@ func TestUnsavedIsWhatIsRead(t *testing.T) {
 				keptData = append(keptData, s.Data...)
 			}
 			l.MarkSaved()
-			if l.saved != l.end || l.savedCost != r.cost {
-				t.Fatalf("round %d: %d bytes of %d are kept, at a cost of %d, want %d", round, l.saved, l.end, l.savedCost, r.cost)
+			if l.saved.pos != l.end || l.saved.cost != r.cost {
+				t.Fatalf("round %d: %d bytes of %d are kept, at a cost of %d, want %d", round, l.saved.pos, l.end, l.saved.cost, r.cost)
 			}
 		}
 		if !slices.Equal(kept, read) || !bytes.Equal(keptData, readData) {

@@ -64,26 +64,21 @@ func (h *held) size() int64 {
 
 // write adds one chunk, text longer than maxText in pieces.
 func (h *held) write(c *Chunk) {
-	data := c.Data
-	for c.Kind == Text && len(data) > maxText {
-		cut := cutText(data, maxText)
-		h.mark(data[:cut], record{kind: Text, stream: c.Stream, more: c.More})
-		data = data[cut:]
+	for data := c.Data; len(data) > 0; {
+		r := record{kind: c.Kind, stream: c.Stream, more: c.More, whole: c.Whole}
+		n := len(data)
+		if c.Kind == Text && n > maxText {
+			n, r.whole = cutText(data, maxText), false
+		}
+		b := h.roomy(n)
+		b.data = append(b.data, data[:n]...)
+		r.end = uint32(len(b.data))
+		b.records = append(b.records, r)
+		h.end += int64(n)
+		h.cost += costOf(n)
+		b.cost = h.cost
+		data = data[n:]
 	}
-	if len(data) > 0 {
-		h.mark(data, record{kind: c.Kind, stream: c.Stream, more: c.More, whole: c.Whole})
-	}
-}
-
-// mark adds one chunk.
-func (h *held) mark(data []byte, r record) {
-	b := h.roomy(len(data))
-	b.data = append(b.data, data...)
-	r.end = uint32(len(b.data))
-	b.records = append(b.records, r)
-	h.end += int64(len(data))
-	h.cost += costOf(len(data))
-	b.cost = h.cost
 }
 
 // roomy is the last block, a new one if that has no room for n bytes.

@@ -3,8 +3,8 @@ package partials
 // Stored makes a log of what a backing has kept, up to position end. It is closed: nothing can be appended.
 func Stored(b Backing, end int64) *Log {
 	l := NewLog(nil)
-	l.backing, l.end, l.saved, l.closed = b, end, end, true
-	l.saver.pos = end
+	l.backing, l.end, l.closed = b, end, true
+	l.saved.pos, l.saver.pos = end, end
 	return l
 }
 
@@ -39,8 +39,7 @@ func (l *Log) Grow(end int64, tail []Extent) error {
 		b.cost = l.cost - (end - b.end())
 	}
 	l.blocks = append(l.blocks, blocks...)
-	l.savedCost = l.cost
-	l.end, l.saved = end, end
+	l.end, l.saved = end, cursor{pos: end, cost: l.cost}
 	l.trim()
 	l.wakeReaders()
 	return nil

@@ -69,14 +69,13 @@ type Log struct {
 	wanted  int64         // the first position that a reader in await waits for
 
 	// The backing (backing.go).
-	backing   Backing // nil if there is none
-	saver     cursor  // the end of the last extent that Unsaved returned
-	saved     int64   // the backing has what stands before this position
-	savedCost int64   // cost of that
-	told      urgency // the last one that Due has said since Unsaved found nothing
-	limit     int64   // see SetLimit
-	spill     func()  // LogOptions.Spill; nil once it has been called
-	spilling  bool    // it has not returned
+	backing  Backing // nil if there is none
+	saver    cursor  // the end of the last extent that Unsaved returned
+	saved    cursor  // the end of what the backing has
+	told     urgency // the last one that Due has said since Unsaved found nothing
+	limit    int64   // see SetLimit
+	spill    func()  // LogOptions.Spill; nil once it has been called
+	spilling bool    // it has not returned
 }
 
 // urgency is what a backing was told.
@@ -168,7 +167,7 @@ func (l *Log) wakeAppends() { wake(&l.room) }
 // pending is what the one that lags most has not read, as memory: the backing, or else a reader. l.mu is held.
 func (l *Log) pending() int64 {
 	if l.backing != nil {
-		return l.cost - l.savedCost
+		return l.cost - l.saved.cost
 	}
 	most := int64(0)
 	for _, r := range l.readers {
@@ -182,7 +181,7 @@ func (l *Log) pending() int64 {
 // slowest is the position of the one that lags most. l.mu is held.
 func (l *Log) slowest() int64 {
 	if l.backing != nil {
-		return l.saved
+		return l.saved.pos
 	}
 	pos := l.end
 	for _, r := range l.readers {

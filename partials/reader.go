@@ -130,7 +130,7 @@ func (r *Reader) Close() {
 func (r *Reader) load(ctx context.Context) error {
 	l := r.log
 	l.mu.Lock()
-	if !r.needsLoad() {
+	if r.tail || l.backing == nil || r.pos >= l.end || r.gap > r.pos || r.source() != nil { // only the backing can have anything else
 		l.mu.Unlock()
 		return nil
 	}
@@ -162,12 +162,6 @@ func (r *Reader) leaveOut() {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
 	r.gap = r.log.from()
-}
-
-// needsLoad reports whether only the backing can have what r reads next. log.mu is held.
-func (r *Reader) needsLoad() bool {
-	l := r.log
-	return !r.tail && l.backing != nil && r.pos < l.end && r.gap <= r.pos && r.source() == nil
 }
 
 // source is where r reads on: what it has loaded or what is in memory; nil if that must be loaded. log.mu is held.

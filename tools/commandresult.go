@@ -28,15 +28,12 @@ func StreamText(t, stream string) mcp.ContentBlock {
 // SplitEnd is the content of a result with the line that says how a command ended, if it has one, as an item of its own after the
 // rest: it is for people, and no output.
 func SplitEnd(r *mcp.CallToolResult) []mcp.ContentBlock {
-	var command struct {
-		ExitCode int `json:"exitCode"`
-	}
-	if len(r.Content) == 0 || r.Meta[mcp.MetaCommand] == nil || len(OnlyEnd(r.Content)) > 0 ||
-		json.Unmarshal(rawjson.Encode(r.Meta[mcp.MetaCommand]), &command) != nil {
+	exitCode, command := commandResult(r)
+	if !command || len(r.Content) == 0 || len(OnlyEnd(r.Content)) > 0 {
 		return r.Content
 	}
 	output, ok := mcp.TextOf(r.Content[0])
-	if !ok || !r.IsError && output != SilentEnd(command.ExitCode) {
+	if !ok || !r.IsError && output != SilentEnd(exitCode) {
 		return r.Content
 	}
 	begin := strings.LastIndexByte(output, '\n') + 1
