@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"slices"
 	"strings"
@@ -51,22 +50,18 @@ func (d *decoder) tell(path string, at *yaml.Node, problem, hint string) {
 // parse returns the values of the documents of a text that hold one. The library is the one of the YAML organization: of
 // 50 tools it makes a tree in 1.0 ms and 0.5 MB, where goccy/go-yaml, whose errors are worded better, takes 2.7 ms and 2 MB.
 func (d *decoder) parse(text []byte) (documents []*yaml.Node, err error) {
-	loader, err := yaml.NewLoader(bytes.NewReader(text), yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(maxDepth))))
-	for err == nil {
-		var document yaml.Node
-		if err = loader.Load(&document); err != nil {
-			break
-		}
+	var all []yaml.Node
+	if err := yaml.Load(text, &all, yaml.WithAllDocuments(), yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(maxDepth)))); err != nil {
+		return nil, d.syntaxError(text, err)
+	}
+	for _, document := range all {
 		for _, value := range document.Content {
 			if !isNull(value) {
 				documents = append(documents, value)
 			}
 		}
 	}
-	if errors.Is(err, io.EOF) {
-		return documents, nil
-	}
-	return nil, d.syntaxError(text, err)
+	return documents, nil
 }
 
 // syntaxError says what the library found wrong, and where. Something without an end is reported at its beginning.
