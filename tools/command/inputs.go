@@ -28,7 +28,7 @@ func parseInputs(input config.Object, required []string) (*inputs, error) {
 	if len(input) == 0 {
 		input = config.Object("{}")
 	}
-	properties := json.RawMessage(input)
+	properties := input
 	kind := rawjson.StringMember(input, "type")
 	if in.whole = kind != ""; in.whole {
 		if kind != "object" {
@@ -37,7 +37,7 @@ func parseInputs(input config.Object, required []string) (*inputs, error) {
 		if len(required) > 0 {
 			return nil, &config.Error{Key: "required", Problem: "stands beside a whole schema", Allowed: "required inside of input"}
 		}
-		in.schema = json.RawMessage(input)
+		in.schema = input
 		if properties = rawjson.Member(input, "properties"); properties == nil {
 			properties = json.RawMessage("{}")
 		}

@@ -2,7 +2,6 @@ package command
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -237,7 +236,7 @@ func (c *Command) buildOutput() error {
 	if c.config.Structured == structuredSummary {
 		c.outputSchema = summarySchema
 	}
-	source := json.RawMessage(c.config.OutputSchema)
+	source := c.config.OutputSchema
 	if len(source) == 0 {
 		return nil
 	}

@@ -41,7 +41,6 @@ type Spec struct {
 // Child is a running process and its group. Its goroutines: one waits for it, one reads
 // each output pipe, one writes stdin if there is any.
 type Child struct {
-	pid    int // also the id of its process group
 	family family
 	input  string
 	stdin  *os.File
@@ -90,9 +89,8 @@ func Start(s *Spec) (*Child, error) {
 		p.closePipes()
 		return nil, fmt.Errorf("cannot start %s: %w", s.Argv[0], err)
 	}
-	p.pid = cmd.Process.Pid
-	p.family = family{leader: p.pid, mark: mark}
-	_ = Guard(p.pid) // a guard that cannot be started now is started later
+	p.family = family{leader: cmd.Process.Pid, mark: mark}
+	_ = Guard(p.family.leader) // a guard that cannot be started now is started later
 	go func() {
 		p.state, _ = forks.wait(cmd.Process)
 		close(p.exited)
@@ -192,7 +190,7 @@ func (p *Child) Run(ctx context.Context, stdout, stderr io.Writer, l Limits) End
 		p.family.end(p.stop(l.Grace))
 		go func() { <-p.exited; dying.Add(-1) }() // it may end later
 	}
-	Release(p.pid)
+	Release(p.family.leader)
 
 	closeAll(p.stdin) // feed may still be waiting for somebody to read
 	deadline := time.Now().Add(collectDelay)
