@@ -114,9 +114,15 @@ func (i *invocation) aboutTask(use, short, long, example string, run func(cmd *c
 	return &cobra.Command{Use: use, Short: short, Long: long, Example: example, RunE: withTask, ValidArgsFunction: i.completeTask}
 }
 
-// all are the owner's tasks, in the order in which they were made.
-func (l *local) all(ctx context.Context) ([]tasks.Task, error) {
+// list returns the owner's tasks, or only those that run, in the order in which they were made. Without a state, l is nil and there are none.
+func (l *local) list(ctx context.Context, running bool) ([]tasks.Task, error) {
+	if l == nil {
+		return nil, nil
+	}
 	list, _, err := l.runner.List(ctx, "", math.MaxInt32)
+	if running {
+		list = slices.DeleteFunc(list, func(t tasks.Task) bool { return t.Status.Terminal() })
+	}
 	return list, err
 }
 
@@ -141,7 +147,7 @@ func (i *invocation) completeTask(cmd *cobra.Command, args []string, toComplete 
 	defer l.close()
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()
-	list, _ := l.all(ctx) // those that could be read are proposed
+	list, _ := l.list(ctx, false) // those that could be read are proposed
 	var ids []cobra.Completion
 	for _, t := range slices.Backward(list) {
 		switch ended := t.Status.Terminal(); {

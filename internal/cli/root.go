@@ -195,7 +195,7 @@ func (i *invocation) command() *cobra.Command {
 	version := flags.Bool("version", false, "print the version, its commit and its date")
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if *version {
-			return i.printVersion()
+			return printVersion(i.Stdout)
 		}
 		return i.serve(cmd, args)
 	}

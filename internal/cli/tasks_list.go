@@ -48,9 +48,9 @@ func (i *invocation) listCommand() *cobra.Command {
 				defer l.close()
 			}
 			if watch && l != nil {
-				return i.watchTasks(cmd.Context(), l, running)
+				return l.watch(cmd.Context(), i.Stdout, running)
 			}
-			list, err := l.some(cmd.Context(), running)
+			list, err := l.list(cmd.Context(), running)
 			if err != nil {
 				return err
 			}
@@ -67,7 +67,7 @@ func (i *invocation) listCommand() *cobra.Command {
 			if len(list) == 0 && l != nil {
 				i.Say(zerolog.InfoLevel, fmt.Sprintf("none of owner %q in %s", l.owner, l.dir))
 			}
-			return i.printTasks(cmd.Context(), l, list)
+			return l.print(cmd.Context(), i.Stdout, list)
 		},
 	}
 	cmd.Flags().BoolVar(&running, "running", false, "only those that have not ended")
@@ -76,39 +76,27 @@ func (i *invocation) listCommand() *cobra.Command {
 	return cmd
 }
 
-// some are all tasks of the owner, or only those that run. Without a state there are none.
-func (l *local) some(ctx context.Context, running bool) ([]tasks.Task, error) {
-	if l == nil {
-		return nil, nil
-	}
-	list, err := l.all(ctx)
-	if running {
-		list = slices.DeleteFunc(list, func(t tasks.Task) bool { return t.Status.Terminal() })
-	}
-	return list, err
-}
-
-// watchTasks shows the list again and again, as many of the newest as fit.
-func (i *invocation) watchTasks(ctx context.Context, l *local, running bool) error {
+// watch shows the list again and again, as many of the newest as fit.
+func (l *local) watch(ctx context.Context, w io.Writer, running bool) error {
 	const home = "\x1b[H\x1b[J"
 	for {
-		list, err := l.some(ctx, running)
+		list, err := l.list(ctx, running)
 		if ctx.Err() != nil {
 			return exitError(exitInterrupted)
 		}
 		if err != nil {
 			return err
 		}
-		_, height := term.Size(i.Stdout)
+		_, height := term.Size(w)
 		list = list[max(len(list)-(height-2), 0):] // without the head and the line of the cursor
-		if _, err := io.WriteString(i.Stdout, home); err != nil {
+		if _, err := io.WriteString(w, home); err != nil {
 			return err
 		}
-		if err := i.printTasks(ctx, l, list); err != nil {
+		if err := l.print(ctx, w, list); err != nil {
 			return err
 		}
 		if len(list) == 0 {
-			if _, err := fmt.Fprintln(i.Stdout, "no tasks"); err != nil {
+			if _, err := fmt.Fprintln(w, "no tasks"); err != nil {
 				return err
 			}
 		}
@@ -120,8 +108,8 @@ func (i *invocation) watchTasks(ctx context.Context, l *local, running bool) err
 	}
 }
 
-// printTasks writes a table. l may be nil if there are no tasks.
-func (i *invocation) printTasks(ctx context.Context, l *local, list []tasks.Task) error {
+// print writes a table. l may be nil if there are no tasks.
+func (l *local) print(ctx context.Context, w io.Writer, list []tasks.Task) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -138,7 +126,7 @@ func (i *invocation) printTasks(ctx context.Context, l *local, list []tasks.Task
 		says, _, _ = strings.Cut(says, "\n")
 		rows = append(rows, []string{short[t.ID], string(t.Status), t.Tool, term.Age(time.Since(t.CreatedAt)), term.Age(took), term.Shorten(term.Printable(says))})
 	}
-	return term.PrintLines(i.Stdout, term.Table(rows))
+	return term.PrintLines(w, term.Table(rows))
 }
 
 // shortIDs are the beginnings of ids: 8 characters, or as many as it takes to tell them apart.

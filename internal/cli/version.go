@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -35,8 +36,8 @@ func builtFrom() string {
 	return strings.Join(append(parts, runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH), ", ")
 }
 
-func (i *invocation) printVersion() error {
-	_, err := fmt.Fprintf(i.Stdout, "runnel %s (%s)\n", serve.Version(), builtFrom())
+func printVersion(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "runnel %s (%s)\n", serve.Version(), builtFrom())
 	return err
 }
 
@@ -46,6 +47,6 @@ func (i *invocation) versionCommand() *cobra.Command {
 		Short:   "Print the version, its commit and its date",
 		Example: "  runnel version",
 		Args:    noArguments,
-		RunE:    func(*cobra.Command, []string) error { return i.printVersion() },
+		RunE:    func(*cobra.Command, []string) error { return printVersion(i.Stdout) },
 	}
 }

@@ -30,11 +30,9 @@ func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, se
 		events, errs = w.Events, w.Errors
 		watch(w, file, trusted)
 	}
-	timer := time.NewTimer(0)
-	<-timer.C
-	defer timer.Stop()
+	var due <-chan time.Time                         // the file is read again
 	if now, _ := os.Stat(file); !same(now, s.seen) { // it changed before it was watched
-		timer.Reset(settle)
+		due = time.After(settle)
 	}
 	for {
 		select {
@@ -44,17 +42,17 @@ func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, se
 			now, _ := os.Stat(file)
 			switch {
 			case filepath.Dir(e.Name) == trusted: // perhaps this file, as it is now
-				timer.Reset(settle)
+				due = time.After(settle)
 			case e.Op != fsnotify.Chmod && !same(now, s.seen):
 				s.seen = now
-				timer.Reset(settle)
+				due = time.After(settle)
 			}
 		case err := <-errs: // events were lost, or the folder is gone
 			log.Warn().Err(err).Msg("watching the config")
-			timer.Reset(settle)
+			due = time.After(settle)
 		case <-s.Hangups:
-			timer.Reset(0)
-		case <-timer.C:
+			due = time.After(0)
+		case <-due:
 			if w != nil {
 				watch(w, file, trusted) // first: a change from now on is seen
 			}

@@ -46,7 +46,7 @@ func (a *Asker) Ask(ctx context.Context, params json.RawMessage) mcp.ElicitResul
 			line, ok := a.read(ctx, "  [y]es or [n]o: ")
 			switch strings.ToLower(line) {
 			case "y", "yes":
-				return mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage("{}")}
+				return accepted(map[string]json.RawMessage{})
 			case "n", "no":
 				return mcp.ElicitResult{Action: mcp.ElicitDecline}
 			}
@@ -65,6 +65,10 @@ func (a *Asker) Ask(ctx context.Context, params json.RawMessage) mcp.ElicitResul
 			content[f.Name] = v
 		}
 	}
+	return accepted(content)
+}
+
+func accepted(content map[string]json.RawMessage) mcp.ElicitResult {
 	b, _ := json.Marshal(content)
 	return mcp.ElicitResult{Action: mcp.ElicitAccept, Content: b}
 }
@@ -146,8 +150,7 @@ func accept(fields []Field) mcp.ElicitResult {
 			content[f.Name] = f.plainest()
 		}
 	}
-	b, _ := json.Marshal(content)
-	return mcp.ElicitResult{Action: mcp.ElicitAccept, Content: b}
+	return accepted(content)
 }
 
 // plainest is the default of a field, else the first or the plainest value that it takes.
