@@ -143,30 +143,12 @@ func (r *Run) setEnding(result *mcp.CallToolResult, err *rpc.Error) {
 	r.segments.Finish(*r.ending)
 }
 
-// Merge makes the merged segments the task's result, as Spec.Merge does, where that is not known when the task is started.
-// It must be called before the handle is sent, and not of a task that another process runs. It fails if that cannot be stored.
-func (r *Run) Merge(ctx context.Context) error {
-	r.door.Lock()
-	defer r.door.Unlock()
-	r.mu.Lock()
-	r.task.Merge = true
-	t, finishing := r.task, r.finishing
-	r.mu.Unlock()
-	if finishing {
-		return nil // the end is stored after this, or has been
-	}
-	if err := r.runner.o.State.Put(ctx, t); err != nil {
-		return r.runner.refused(r, err)
-	}
-	return nil
-}
-
 // Complete lets the task end as completed whatever its result: "Tasks in immediate mode that return results immediately
-// MUST have status completed" (SEP-1905, "Task Status"). It must be called before Deliver.
+// MUST have status completed" (SEP-1905, "Task Status"). That is its result then, whatever Spec.Merge says. It must be called before Deliver.
 func (r *Run) Complete() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.errorCompletes = true
+	r.errorCompletes, r.task.Merge = true, false
 }
 
 // completes reports whether an error result completes the task.

@@ -116,9 +116,16 @@ func (r *Runner) remember(t *Task) {
 // empty; with own only those that this process has made. more reports whether there are more of them. It fails with ErrCursor if there is
 // no task before.
 func (r *Runner) Newest(ctx context.Context, n int, before string, own bool) (page []Task, more bool, err error) {
-	ids, err := r.olderThan(ctx, n, before, own)
+	ids, err := r.ids(ctx, before, own)
 	if err != nil {
 		return nil, false, err
+	}
+	if before != "" {
+		i := slices.Index(ids, before)
+		if i < 0 {
+			return nil, false, ErrCursor
+		}
+		ids = ids[:i]
 	}
 	for _, id := range slices.Backward(ids) {
 		t, err := r.Get(ctx, id)
@@ -135,21 +142,15 @@ func (r *Runner) Newest(ctx context.Context, n int, before string, own bool) (pa
 	return page, false, nil
 }
 
-// olderThan are the ids of the tasks that Newest looks at: of all, the last n and one.
-func (r *Runner) olderThan(ctx context.Context, n int, before string, own bool) (ids []string, err error) {
+// ids are those of the owner's tasks, or of those that this process has made and that can still be found; before is among them if it was.
+func (r *Runner) ids(ctx context.Context, before string, own bool) (ids []string, err error) {
 	if own {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for _, made := range r.made {
-			if made.id == before {
-				return ids, nil
-			}
-			if r.live[made.id] != nil || r.o.now().Before(made.expires) { // in a long session most have expired
+			if made.id == before || r.live[made.id] != nil || r.o.now().Before(made.expires) { // in a long session most have expired
 				ids = append(ids, made.id)
 			}
-		}
-		if before != "" {
-			return nil, ErrCursor
 		}
 		return ids, nil
 	}
@@ -160,18 +161,10 @@ func (r *Runner) olderThan(ctx context.Context, n int, before string, own bool) 
 			return nil, err
 		}
 		for _, t := range some {
-			if t.ID == before {
-				return ids, nil
-			}
 			ids = append(ids, t.ID)
 		}
-		ids = ids[max(0, len(ids)-n-1):]
 		if cursor == "" {
-			break
+			return ids, nil
 		}
 	}
-	if before != "" {
-		return nil, ErrCursor
-	}
-	return ids, nil
 }

@@ -96,7 +96,6 @@ func (v *View) lookOn(tell func(mcp.Task)) (Task, error) {
 		}
 		failed = false
 		v.mu.Lock()
-		t.Merge = t.Merge || v.task.Merge
 		if t.UpdatedAt.Before(v.task.UpdatedAt) {
 			t.UpdatedAt = v.task.UpdatedAt // by its output, which this process saw before
 		}

@@ -2,7 +2,6 @@ package tasks
 
 import (
 	"context"
-	"encoding/json"
 	"sync"
 
 	"runnel/partials"
@@ -64,13 +63,6 @@ func (v *View) Questions() map[string]mcp.InputRequest {
 		open[q.key] = q.Request
 	}
 	return open
-}
-
-// Variables are the task's variables, an encoded object; nil if there are none.
-func (v *View) Variables() json.RawMessage {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.task.Variables
 }
 
 // Detached is closed when another process runs the task.

@@ -67,7 +67,7 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 	}
 	immediate := listed(p.Task.ResponseModes, mcp.ModeImmediate) && !e.traits.Detached
 	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Handle: true, TTL: ttl, Status: d.status, Variables: variables,
-		Merge: mode == mcp.ModeStreaming && !immediate})
+		Merge: mode == mcp.ModeStreaming})
 	if err != nil {
 		return nil, err
 	}
@@ -76,12 +76,6 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 		return d.immediate()
 	}
 	if mode == mcp.ModeStreaming {
-		if immediate { // it took too long for that
-			if err := run.Merge(ctx); err != nil {
-				run.Cancel("refused")
-				return nil, err
-			}
-		}
 		return rpc.After{Result: s.firstResponse(ctx, d), Do: d.start, Drop: drop(run)}, nil
 	}
 	handle := run.Handle()

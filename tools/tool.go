@@ -117,10 +117,10 @@ func (c *Call) keep(ctx context.Context) bool {
 
 // Variables are the variables of the call's task, a JSON object.
 func (c *Call) Variables() json.RawMessage {
-	if c.run == nil || c.run.Variables() == nil {
+	if c.run == nil || c.run.Task().Variables == nil {
 		return json.RawMessage("{}")
 	}
-	return c.run.Variables()
+	return c.run.Task().Variables
 }
 
 // SetVariables merges an object into the variables of the call's task; null deletes a key. It returns them all. It fails like

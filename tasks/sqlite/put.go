@@ -136,8 +136,7 @@ func (d *database) update(k *keeping, t tasks.Task) error {
 				return err
 			}
 		}
-		k.numbers = k.numbers || t.Merge
-		if t.Status.Terminal() || t.Merge { // Run.Merge may come when some has been stored
+		if t.Status.Terminal() {
 			if err := k.write(tx); err != nil {
 				return err
 			}

@@ -153,7 +153,7 @@ func (s *State) Watch(ctx context.Context, t *tasks.Task) error {
 		if err := d.look(ctx, t); err != nil {
 			return err
 		}
-		if t.Status != before.Status || t.StatusMessage != before.StatusMessage || t.Merge != before.Merge || t.Log.Size() > size ||
+		if t.Status != before.Status || t.StatusMessage != before.StatusMessage || t.Log.Size() > size ||
 			!bytes.Equal(t.Variables, before.Variables) {
 			return nil
 		}

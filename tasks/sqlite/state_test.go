@@ -111,47 +111,41 @@ func TestSQLiteKeepsAll(t *testing.T) {
 // Output that is stored has its numbers there: who was sent some of it gets the rest behind them, also when the client is slow, and
 // when runnel is killed before more is written.
 func TestSQLiteNumbersWhatItStores(t *testing.T) {
-	for name, early := range map[string]bool{"begun so": true, "known when some is stored": false} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			s := openStore(t, Options{Dir: dir})
-			task := statetest.Working("t")
-			task.Merge = early
-			statetest.Put(t, s, task)
-			var want strings.Builder
-			for i := range 200 {
-				line := fmt.Sprintf("line %d %s\n", i, strings.Repeat("x", 1000))
-				want.WriteString(line)
-				if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte(line)}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			statetest.Eventually(t, func() bool { return statetest.Get(t, s, "t").Log.Size() == task.Log.Size() })
-			task.Merge = true
-			statetest.Put(t, s, task)
-			var got strings.Builder
-			last := int64(0)
-			read := func(line []byte) {
-				for _, item := range segments(t, line) {
-					text, _ := mcp.TextOf(item)
-					got.WriteString(text)
-					last++
-				}
-			}
-			d, r := partials.NewSEP1905([]byte(`{"jsonrpc":"2.0"`), []byte("1"), "t", task.Segments), task.Log.NewReader(0)
-			for last == 0 {
-				b, _ := r.Next(8 << 10)
-				if line := d.Encode(nil, b); len(line) > 0 {
-					read(line)
-				}
-			}
-			s.die()
-			rest := statetest.Get(t, openStore(t, Options{Dir: dir}), "t").Segments.Resume(last, "t", 1<<20)
-			read(fmt.Appendf(nil, `{"result":%s}`, rest))
-			if rest, ok := strings.CutPrefix(got.String(), want.String()); !ok || rest != goneMessage {
-				t.Errorf("%d bytes came of %d", got.Len(), want.Len())
-			}
-		})
+	dir := t.TempDir()
+	s := openStore(t, Options{Dir: dir})
+	task := statetest.Working("t")
+	task.Merge = true
+	statetest.Put(t, s, task)
+	var want strings.Builder
+	for i := range 200 {
+		line := fmt.Sprintf("line %d %s\n", i, strings.Repeat("x", 1000))
+		want.WriteString(line)
+		if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte(line)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	statetest.Eventually(t, func() bool { return statetest.Get(t, s, "t").Log.Size() == task.Log.Size() })
+	var got strings.Builder
+	last := int64(0)
+	read := func(line []byte) {
+		for _, item := range segments(t, line) {
+			text, _ := mcp.TextOf(item)
+			got.WriteString(text)
+			last++
+		}
+	}
+	d, r := partials.NewSEP1905([]byte(`{"jsonrpc":"2.0"`), []byte("1"), "t", task.Segments), task.Log.NewReader(0)
+	for last == 0 {
+		b, _ := r.Next(8 << 10)
+		if line := d.Encode(nil, b); len(line) > 0 {
+			read(line)
+		}
+	}
+	s.die()
+	rest := statetest.Get(t, openStore(t, Options{Dir: dir}), "t").Segments.Resume(last, "t", 1<<20)
+	read(fmt.Appendf(nil, `{"result":%s}`, rest))
+	if rest, ok := strings.CutPrefix(got.String(), want.String()); !ok || rest != goneMessage {
+		t.Errorf("%d bytes came of %d", got.Len(), want.Len())
 	}
 }
 
