@@ -178,3 +178,18 @@ func isExcerpt(whole, part []byte) bool {
 	}
 	return false
 }
+
+// content is what has been added: text in one piece, and what a command wrote to stderr after the rest. It is nil if that is more than is kept.
+func (m *merged) content() (items []json.RawMessage) {
+	for _, flat := range m.flat {
+		for i, part := range bytes.Split(flat, []byte("\xff")) {
+			switch {
+			case i%2 == 1: // see appendOther
+				items = append(items, part[1:len(part)-1])
+			case len(part) > 0:
+				items = append(items, mcp.Text(string(part)))
+			}
+		}
+	}
+	return items
+}

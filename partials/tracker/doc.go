@@ -10,5 +10,5 @@
 //
 //	a gap is seen, and what is missing asked for   Tracker.fetch, Tracker.readOn, Tracker.skip (order.go)
 //	the answer is taken, the order goes on         Tracker.Fetched, Tracker.FetchedRange (fetched.go)
-//	the requests for it are sent                   task.resume, task.resumeRange (package remote, task.go)
+//	the requests for it are sent                   Call.resume, Call.resumeRange (package remote, task.go)
 package tracker

@@ -159,6 +159,13 @@ func (t *Tracker) Compare(content []json.RawMessage) Comparison {
 	return t.merged.compare(content, t.spelled == spelled383)
 }
 
+// Came is the content that came, for a result that Compare says ResultEmpty of; nil if it is more than is kept for comparing.
+func (t *Tracker) Came() []json.RawMessage {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.merged.content()
+}
+
 // Beyond is what the result's content has after what came. It is for a result that Compare says ResultAdds or
 // NoneStreamed of.
 func (t *Tracker) Beyond(content []json.RawMessage) []json.RawMessage {

@@ -16,7 +16,6 @@ import (
 	"runnel/rpc/rawjson"
 	"runnel/tools"
 	"runnel/tools/remote"
-	"runnel/tools/text"
 )
 
 const (
@@ -39,8 +38,7 @@ type call struct {
 	streams atomic.Bool // content comes in a dialect: messages about the work are not output then
 
 	mu   sync.Mutex
-	said string   // the status message that was output last
-	came streamed // in a plain call of the handshake era
+	said string // the status message that was output last
 }
 
 // follow makes what follows the call.
@@ -103,14 +101,6 @@ func (c *call) content(items []json.RawMessage, replaces bool) {
 	c.streams.Store(true)
 	if replaces {
 		c.remark("what follows replaces the output so far")
-	}
-	if c.task == nil && c.client.Era() == rpc.Handshake {
-		c.mu.Lock()
-		if replaces {
-			c.came = streamed{}
-		}
-		c.came.add(items)
-		c.mu.Unlock()
 	}
 	c.silence.deliver(func() { _ = c.out.Content(items...) }) // fails only when the call has ended
 }
@@ -186,42 +176,4 @@ func (c *call) ask(ctx context.Context, params json.RawMessage) (mcp.ElicitResul
 	}
 	answer, err := c.in.Ask(ctx, tools.Question{Message: p.Message, Schema: p.RequestedSchema})
 	return mcp.ElicitResult{Action: answer.Action, Content: answer.Content}, err
-}
-
-// streamed is the content that came while a call ran, for a result that does not repeat it (PR #383). Texts are joined, and lose
-// their middle where they are long; so do all of them together, in a result.
-type streamed struct {
-	content []mcp.ContentBlock
-	size    int
-	text    *text.Shaper // the last item, if it is a text
-}
-
-func (s *streamed) add(items []mcp.ContentBlock) {
-	for _, item := range items {
-		t, ok := mcp.TextOf(item)
-		switch {
-		case ok && s.text == nil:
-			s.text = &text.Shaper{Limit: mcp.MaxContent, KeepFrames: true}
-			fallthrough
-		case ok:
-			_, _ = s.text.Write([]byte(t)) // never fails
-		case s.size < mcp.MaxContent: // more would not fit into a result
-			s.flush()
-			s.content, s.size = append(s.content, item), s.size+len(item)
-		}
-	}
-}
-
-func (s *streamed) flush() {
-	if s.text == nil {
-		return
-	}
-	t, _ := s.text.Text(s.text.Limit, text.LeftOut)
-	s.content, s.size, s.text = append(s.content, mcp.Text(t)), s.size+len(t), nil
-}
-
-// all is the content; nothing may be added after it.
-func (s *streamed) all() []mcp.ContentBlock {
-	s.flush()
-	return s.content
 }

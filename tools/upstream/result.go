@@ -56,9 +56,9 @@ func (c *call) result(raw json.RawMessage) (*mcp.CallToolResult, error) {
 	case tracker.ResultAdds:
 		c.in.Said.Rest = new(rest)
 	case tracker.ResultEmpty:
-		c.mu.Lock()
-		result.Content = c.came.all()
-		c.mu.Unlock()
+		if result.Content = came.Came(); result.Content == nil {
+			c.in.Said.Truncated = true // the log has it
+		}
 		c.in.Said.Rest = &[]mcp.ContentBlock{}
 	}
 	return result, nil
