@@ -121,7 +121,7 @@ func (c *compiled) explain(err error) *Error {
 	last := c.parts[0]
 	for inner := errors.Unwrap(err); inner != nil; err, inner = inner, errors.Unwrap(inner) {
 		name := strings.TrimPrefix(strings.TrimSuffix(err.Error(), ": "+inner.Error()), "validating ")
-		if p := c.named(name); p != nil {
+		if p := c.names[name]; p != nil {
 			if slices.Contains(last.inner, p) {
 				wrong.Place = append(wrong.Place, step(p.place[len(last.place):])...)
 			}
@@ -130,21 +130,6 @@ func (c *compiled) explain(err error) *Error {
 	}
 	wrong.Problem = last.words(err.Error())
 	return wrong
-}
-
-// named is the part that the library names so.
-func (c *compiled) named(name string) *part {
-	if name == "root" {
-		return c.parts[0]
-	}
-	if p := c.pointers[name]; p != nil {
-		return p
-	}
-	i := slices.IndexFunc(c.parts, func(p *part) bool { return p.ID == name })
-	if i < 0 {
-		return nil
-	}
-	return c.parts[i]
 }
 
 // step is the way from a value to the one that a part of its schema is applied to.

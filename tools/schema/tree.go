@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -19,7 +20,7 @@ type tree struct {
 
 	parts     []*part // source first
 	of        map[*jsonschema.Schema]*part
-	pointers  map[string]*part // by their JSON pointers
+	names     map[string]*part // by their JSON pointers, and by what the library calls them: their $id, "root"
 	resources map[string]*resource
 	patterns  patterns
 }
@@ -52,7 +53,7 @@ var baseURI = &url.URL{Scheme: "file", Path: "/input.json"} // which nothing rea
 
 // newTree reads the parts of a schema, whose $schema is known.
 func newTree(s *jsonschema.Schema) (*tree, error) {
-	t := &tree{source: s, of: map[*jsonschema.Schema]*part{}, pointers: map[string]*part{}, resources: map[string]*resource{}, patterns: patterns{all: map[string]pattern{}}}
+	t := &tree{source: s, of: map[*jsonschema.Schema]*part{}, names: map[string]*part{}, resources: map[string]*resource{}, patterns: patterns{all: map[string]pattern{}}}
 	if err := t.add(s, nil, t.newResource(baseURI, "")); err != nil {
 		return nil, err
 	}
@@ -127,7 +128,7 @@ func (t *tree) add(s *jsonschema.Schema, place []string, in *resource) error {
 			in.anchors[name] = p
 		}
 	}
-	t.parts, t.of[s], t.pointers[p.pointer] = append(t.parts, p), p, p
+	t.parts, t.of[s], t.names[cmp.Or(s.ID, p.pointer, "root")], t.names[p.pointer] = append(t.parts, p), p, p, p
 	for _, inner := range inside(s) {
 		if err := t.add(inner.schema, at(place, inner.place...), in); err != nil {
 			return err
@@ -207,7 +208,7 @@ func (t *tree) resolve(from *resource, ref string) (*part, error) {
 	}
 	to := in.anchors[fragment]
 	if fragment == "" || fragment[0] == '/' {
-		to = t.pointers[in.pointer+fragment]
+		to = t.names[in.pointer+fragment]
 	}
 	if to == nil {
 		return nil, fmt.Errorf("%q refers to nothing", ref)

@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -109,32 +108,36 @@ func (s *Set) serversOf(ctx context.Context, c *rpc.Caller, uri string) (list []
 	return list
 }
 
-// forwardURI passes on a request that is about a resource: to where it belongs, or to each in turn that may have it.
-func (s *Set) forwardURI(ctx context.Context, c *rpc.Caller, uri, method string, params json.RawMessage) (result json.RawMessage, err error) {
+// atOwner does something at the server where a resource belongs, or at each in turn that may have it until one does it.
+func (s *Set) atOwner(ctx context.Context, c *rpc.Caller, uri string, do func(*Server) error) (err error) {
+	err = logs.NotFound(c, uri)
 	for _, u := range s.serversOf(ctx, c, uri) {
-		if result, err = s.forward(ctx, c, u, method, params); err == nil || ctx.Err() != nil {
-			return result, err
+		if err = do(u); err == nil || ctx.Err() != nil {
+			break
 		}
 	}
-	return nil, cmp.Or(err, error(logs.NotFound(c, uri)))
+	return err
+}
+
+// forwardURI passes on a request that is about a resource.
+func (s *Set) forwardURI(ctx context.Context, c *rpc.Caller, uri, method string, params json.RawMessage) (result json.RawMessage, err error) {
+	err = s.atOwner(ctx, c, uri, func(u *Server) (err error) {
+		result, err = s.forward(ctx, c, u, method, params)
+		return err
+	})
+	return result, err
 }
 
 // Subscribe subscribes where a resource belongs.
 func (s *Set) Subscribe(ctx context.Context, c *rpc.Caller, uri string, tell func(json.RawMessage)) (stop func(), err error) {
-	err = logs.NotFound(c, uri)
-	for _, u := range s.serversOf(ctx, c, uri) {
-		if stop, err = s.subscribe(ctx, u, uri, tell); err == nil || ctx.Err() != nil {
-			break
+	err = s.atOwner(ctx, c, uri, func(u *Server) error {
+		l, err := s.enter(ctx, u)
+		if err != nil {
+			return &rpc.Error{Code: mcp.CodeInternalError, Message: err.Error()}
 		}
-	}
+		defer u.busy.RUnlock()
+		stop, err = u.subs.add(ctx, l.client, uri, tell)
+		return err
+	})
 	return stop, err
-}
-
-func (s *Set) subscribe(ctx context.Context, u *Server, uri string, tell func(json.RawMessage)) (stop func(), err error) {
-	l, err := s.enter(ctx, u)
-	if err != nil {
-		return nil, &rpc.Error{Code: mcp.CodeInternalError, Message: err.Error()}
-	}
-	defer u.busy.RUnlock()
-	return u.subs.add(ctx, l.client, uri, tell)
 }

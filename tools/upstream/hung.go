@@ -51,24 +51,19 @@ func (s *silence) length() time.Duration {
 
 // watch pings a server that is silent while it owes answers, and gives it up when it hangs. It ends with the connection.
 func (s *silence) watch(client *rpc.Client, def *definition) {
-	pause := time.NewTimer(def.times.pingAfter)
-	defer pause.Stop()
+	tick := time.NewTicker(def.times.pingAfter)
+	defer tick.Stop()
 	for {
 		select {
 		case <-client.Done():
 			return
-		case <-pause.C:
+		case <-tick.C:
 		}
-		next := def.times.pingAfter - s.length()
-		if next <= 0 {
-			next = def.times.pingAfter
-			if def.hungAfter > 0 && s.owed.Load() > 0 && !s.pings(client, def.hungAfter) {
-				def.log.Error().Stringer("after", def.hungAfter).Msg("upstream hangs: giving it up")
-				client.Abandon(fmt.Errorf("%w for %v", errHung, def.hungAfter))
-				return
-			}
+		if def.hungAfter > 0 && s.owed.Load() > 0 && s.length() >= def.times.pingAfter && !s.pings(client, def.hungAfter) {
+			def.log.Error().Stringer("after", def.hungAfter).Msg("upstream hangs: giving it up")
+			client.Abandon(fmt.Errorf("%w for %v", errHung, def.hungAfter))
+			return
 		}
-		pause.Reset(next)
 	}
 }
 
