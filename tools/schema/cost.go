@@ -9,42 +9,19 @@ import (
 
 // maxSchemaCost bounds how often parts of a schema are applied to one value. Written out, a schema has no more than some
 // hundreds; by $ref each of n definitions may apply the next one twice, and the last is applied 2^n times.
-const maxSchemaCost = 100_000
+const maxSchemaCost = 50_000
 
 // checkCost refuses a schema that explodes, or of which a part applies itself to the same value again.
 func (t *tree) checkCost() error {
-	known := map[*part]bool{}
+	e := &effort{tree: t, steps: maxSchemaCost}
 	for _, p := range t.parts {
-		if loop := t.loop(p, known); loop != nil {
-			return &Error{loop.place, "refers to itself without end"}
+		if e.apply(p, nil); e.steps < 0 {
+			return &Error{p.place, fmt.Sprintf("explodes or refers to itself without end: more than %d parts would be applied to one value", maxSchemaCost)}
 		}
 	}
 	if t.parts[0].cost(map[*part]int{}) >= maxSchemaCost {
 		return &Error{nil, fmt.Sprintf("the schema explodes: by its references, more than %d parts of it would be applied to one value", maxSchemaCost)}
 	}
-	return nil
-}
-
-// loop finds a part that is applied to a value to which it is being applied already. known are those that have been
-// looked at, true while they are open.
-func (t *tree) loop(p *part, known map[*part]bool) *part {
-	if open, ok := known[p]; ok {
-		if open {
-			return p
-		}
-		return nil
-	}
-	known[p] = true
-	here := slices.Clone(p.here)
-	for _, s := range p.AnyOf {
-		here = append(here, t.of[s])
-	}
-	for _, to := range here {
-		if loop := t.loop(to, known); loop != nil {
-			return loop
-		}
-	}
-	known[p] = false
 	return nil
 }
 

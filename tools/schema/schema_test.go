@@ -76,8 +76,8 @@ func TestSchemaMistakesHaveAPlace(t *testing.T) {
 		`{"$ref":"#x"}`:                          `$ref: "#x" refers to nothing`,
 		`{"$ref":"other.json"}`:                  `$ref: other.json cannot be loaded: a schema may not refer to other documents`,
 		`{"$ref":"file:///etc/passwd"}`:          `$ref: file:///etc/passwd cannot be loaded: a schema may not refer to other documents`,
-		`{"$ref":"#"}`:                           `refers to itself without end`,
-		`{"properties":{"x":{"allOf":[{"$ref":"#/properties/x"}]}}}`: `properties/x: refers to itself without end`,
+		`{"$ref":"#"}`:                           `explodes or refers to itself without end: more than 50000 parts would be applied to one value`,
+		`{"properties":{"x":{"allOf":[{"$ref":"#/properties/x"}]}}}`: `properties/x: explodes or refers to itself without end: more than 50000 parts would be applied to one value`,
 		`{"$schema":"https://json-schema.org/draft/2019-09/schema"}`: `$schema: "https://json-schema.org/draft/2019-09/schema" is not known here; use ` + draft2020 + ` or ` + draft07,
 		`{"$defs":{"a":{"type":1}}}`:                                 `$defs/a/type: invalid value for "type": "1"`,
 	} {
