@@ -81,7 +81,7 @@ func (s *textStream) Write(p []byte) (int, error) {
 	n := len(p)
 	s.bytes += int64(n)
 	if s.strip != nil {
-		p = s.strip.Filter(p)
+		p = s.strip.Strip(p)
 	}
 	if len(s.rest) > 0 {
 		s.whole = append(append(s.whole[:0], s.rest...), p...)

@@ -3,14 +3,12 @@ package remote
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"runnel/partials/tracker"
 	"runnel/rpc"
-	"runnel/rpc/mcp"
-	"runnel/rpc/rawjson"
 )
 
 // Call is one call of a tool of another server, made and followed to its end in whatever era and dialect that server
@@ -37,17 +35,19 @@ type Call struct {
 	open     int             // how many of them wait for an answer
 }
 
-// New makes what follows a call that is about to be made.
-func New(o Options) *Call {
-	c := &Call{o: o, changed: make(chan struct{}, 1), early: make(chan resultOrError, 1), answered: map[string]bool{}}
-	c.tracker = tracker.New(tracker.Options{
-		Token:      o.Token,
-		Content:    o.Content,
-		Gap:        o.Gap,
-		Fetch:      c.resume,
-		FetchRange: c.resumeRange,
-	})
-	return c
+const (
+	// defaultPoll is how often a task is asked for that does not tell how often it may be.
+	defaultPoll = 2 * time.Second
+	leastPoll   = 100 * time.Millisecond
+	// cancelGrace is how long a call may take to end when it has been cancelled: longer than the 5 s that a command gets
+	// between TERM and KILL.
+	cancelGrace = 8 * time.Second
+)
+
+// resultOrError is the answer to tasks/result.
+type resultOrError struct {
+	result json.RawMessage
+	err    error
 }
 
 // Tracker is the tracker of the call's output.
@@ -56,120 +56,27 @@ func (c *Call) Tracker() *tracker.Tracker { return c.tracker }
 // CutShort reports whether the server has stopped sending the output before its end: what comes after that is in the result only.
 func (c *Call) CutShort() bool { return c.cutShort.Load() }
 
-// Notification takes a notification of the server's, in the order on the wire. It reports whether it belongs to the call.
-func (c *Call) Notification(method string, params json.RawMessage) bool {
-	if !c.tracker.Notification(method, params) {
-		return false
+// start starts something in the background.
+func (c *Call) start(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.ended {
+		c.background.Go(f)
 	}
-	c.spoken.Store(true)
-	if method == "notifications/tasks/status" || method == "notifications/tasks" {
-		var t mcp.DetailedTask
-		_ = rawjson.Unmarshal(params, &t) // a member of the wrong type reads as absent
-		c.state(&t)
-		c.wake()
-	}
-	return true
 }
 
-// Run makes the call and returns its result as it came. When ctx ends, it cancels the call, waits 8 s at most for its end, and
-// returns the cause of ctx. Errors of the server are of type *rpc.Error; a connection that is lost gives one that wraps
-// [rpc.ErrClosed]. When it returns, all of the output has been handed over. It is called once.
-func (c *Call) Run(ctx context.Context, client *rpc.Client, call *Params) (json.RawMessage, error) {
-	c.client, c.tool = client, call.Tool
-	var stop context.CancelFunc
-	c.all, stop = context.WithCancel(client.Context())
-	result, err := c.run(ctx, call)
-	c.end(stop)
-	switch {
-	case err == nil:
-	case errors.Is(err, rpc.ErrClosed):
-		c.tracker.Finish(tracker.Lost, err.Error())
-	case ctx.Err() != nil:
-		c.tracker.Finish(tracker.Cancelled, err.Error())
+// end waits for all that goes on in the background, which stop ends.
+func (c *Call) end(stop func()) {
+	c.mu.Lock()
+	c.ended = true
+	c.mu.Unlock()
+	stop()
+	c.background.Wait()
+}
+
+func (c *Call) wake() {
+	select {
+	case c.changed <- struct{}{}:
 	default:
-		c.tracker.Finish(tracker.Failed, err.Error())
 	}
-	c.tracker.Flush()
-	return result, err
-}
-
-// run makes the call and returns its result, however it comes.
-func (c *Call) run(ctx context.Context, call *Params) (json.RawMessage, error) {
-	var kind tracker.Answer
-	raw, err := Rounds(ctx, c.params(call), func(params json.RawMessage) (raw json.RawMessage, asks bool, err error) {
-		raw, kind, err = c.send(ctx, call, params)
-		return raw, kind == tracker.AnswerQuestion, err
-	}, c.canPut, c.put)
-	if err != nil || kind == tracker.AnswerResult {
-		return raw, err
-	}
-	if err := c.await(ctx, call.Capabilities); err != nil {
-		return nil, err
-	}
-	return c.result(ctx)
-}
-
-// params are those of the request.
-func (c *Call) params(call *Params) json.RawMessage {
-	meta := map[string]any{"progressToken": c.o.Token}
-	params := map[string]any{"name": call.Tool, "arguments": call.Arguments, "_meta": meta}
-	switch {
-	case call.Task != nil:
-		params["task"] = call.Task
-	case c.client.Era() == rpc.Stateless:
-		meta["partialResultToken"] = c.o.Token
-		if call.LogLevel != "" {
-			meta[mcp.MetaLogLevel] = call.LogLevel
-		}
-	case !c.o.Whole:
-		meta["partialResults"] = true
-	}
-	return rawjson.Encode(params)
-}
-
-// send sends the request and returns its first response.
-func (c *Call) send(ctx context.Context, call *Params, params json.RawMessage) (raw json.RawMessage, kind tracker.Answer, err error) {
-	first := make(chan tracker.Answer, 1) // the first of several responses
-	raw, err = c.client.Do(ctx, &rpc.Request{Method: "tools/call", Params: params, Capabilities: call.Capabilities, Until: c.all, OnResponse: func(response rpc.Response) bool {
-		if response.Err != nil {
-			c.tracker.Finish(tracker.Failed, response.Err.Message)
-			return false
-		}
-		kind := tracker.AnswerHandle
-		if id := c.handedOver(response.Result); id != "" {
-			c.cutShort.Store(true)
-			c.tracker.Handle(id)
-		} else {
-			kind = c.tracker.Response(response.Result)
-		}
-		select {
-		case first <- kind:
-		default:
-		}
-		c.wake()
-		return kind == tracker.AnswerSegments || kind == tracker.AnswerHandle && call.Task != nil && call.Task.ResponseModes != nil
-	}})
-	if err == nil {
-		kind = <-first
-	}
-	return raw, kind, err
-}
-
-// handedOver is the task to which a runnel has handed over a plain call that took too long, "" if it has not, or if the task cannot
-// be followed: the tasks methods are not there.
-func (c *Call) handedOver(result json.RawMessage) string {
-	var m struct {
-		Meta struct {
-			Task struct {
-				TaskID string         `json:"taskId"`
-				Status mcp.TaskStatus `json:"status"`
-			} `json:"runnel/task"`
-			Related mcp.RelatedTask `json:"io.modelcontextprotocol/related-task"` // a tool that reports on a task does not have it
-		} `json:"_meta"`
-	}
-	_ = json.Unmarshal(result, &m) // a member of the wrong type reads as absent
-	if v := c.client.Version(); !v.Tasks && !v.Stateless || m.Meta.Task.Status != mcp.TaskWorking || m.Meta.Task.TaskID != m.Meta.Related.TaskID {
-		return ""
-	}
-	return m.Meta.Task.TaskID
 }

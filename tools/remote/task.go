@@ -14,46 +14,6 @@ import (
 	"runnel/tasks"
 )
 
-const (
-	// defaultPoll is how often a task is asked for that does not tell how often it may be.
-	defaultPoll = 2 * time.Second
-	leastPoll   = 100 * time.Millisecond
-	// cancelGrace is how long a call may take to end when it has been cancelled: longer than the 5 s that a command gets
-	// between TERM and KILL.
-	cancelGrace = 8 * time.Second
-)
-
-// resultOrError is the answer to tasks/result.
-type resultOrError struct {
-	result json.RawMessage
-	err    error
-}
-
-// start starts something in the background.
-func (c *Call) start(f func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.ended {
-		c.background.Go(f)
-	}
-}
-
-// end waits for all that goes on in the background, which stop ends.
-func (c *Call) end(stop func()) {
-	c.mu.Lock()
-	c.ended = true
-	c.mu.Unlock()
-	stop()
-	c.background.Wait()
-}
-
-func (c *Call) wake() {
-	select {
-	case c.changed <- struct{}{}:
-	default:
-	}
-}
-
 // await waits until the task has ended and its output is here. When ctx ends it cancels the task, and waits a little.
 func (c *Call) await(ctx context.Context, capabilities *mcp.ClientCapabilities) error {
 	if c.client.Era() == rpc.Stateless {

@@ -12,7 +12,7 @@ type Stripper struct {
 
 	state stripState
 	cr    bool   // one \r or more have been read, and what they mean depends on the next byte
-	buf   []byte // the text that Filter returned last
+	buf   []byte // the text that Strip returned last
 }
 
 type stripState uint8
@@ -27,8 +27,8 @@ const (
 
 const escape = 0x1b
 
-// Filter returns p without its sequences, valid until the next call.
-func (s *Stripper) Filter(p []byte) []byte {
+// Strip returns p without its sequences, valid until the next call.
+func (s *Stripper) Strip(p []byte) []byte {
 	if s.state == stripGround && !s.cr && bytes.IndexByte(p, escape) < 0 && (!s.CRLF || bytes.IndexByte(p, '\r') < 0) {
 		return p
 	}
@@ -161,5 +161,5 @@ func (s *Stripper) text(b byte) {
 // StripANSI returns a text without escape sequences.
 func StripANSI(p []byte) []byte {
 	var s Stripper
-	return s.Filter(p)
+	return s.Strip(p)
 }

@@ -11,7 +11,7 @@
 //
 // Where things stand:
 //
-//	a line that was drawn over              lines.write (lines.go)
+//	a line that was drawn over              assembler.write (lines.go)
 //	which text is shown whole, which cut    Shaper.Text (shaper.go)
 //	head, tail and the words between them   excerpt.cut (excerpt.go)
 package text

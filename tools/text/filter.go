@@ -24,7 +24,7 @@ const maxFilteredLine = 64 << 10
 type Filter struct {
 	To Sink // set before the first Write
 
-	lines lines
+	lines assembler
 
 	grep    *regexp.Regexp // nil: all lines match
 	context int
@@ -42,7 +42,7 @@ func NewFilter(grep string, context, tail float64) (*Filter, error) {
 	if grep == "" && tail == 0 {
 		return nil, nil
 	}
-	f := &Filter{lines: lines{max: maxFilteredLine}, context: int(min(context, maxRing)), tail: int(min(tail, maxRing))}
+	f := &Filter{lines: assembler{max: maxFilteredLine}, context: int(min(context, maxRing)), tail: int(min(tail, maxRing))}
 	if grep != "" {
 		var err error
 		if f.grep, err = regexp.Compile(grep); err != nil {

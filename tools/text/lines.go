@@ -2,8 +2,8 @@ package text
 
 import "bytes"
 
-// lines assembles the lines of a text that comes in pieces. A line that was drawn over with \r is its last state.
-type lines struct {
+// assembler puts together the lines of a text that comes in pieces. A line that was drawn over with \r is its last state.
+type assembler struct {
 	max    int  // a longer line is handed on in parts, and what is handed on is not drawn over any more
 	frames bool // lines that were drawn over stay as they are
 
@@ -14,7 +14,7 @@ type lines struct {
 }
 
 // write takes a piece of the text, at its position. It calls take with each line, whole or not.
-func (l *lines) write(p []byte, at int64, take func(line []byte, at int64, whole bool)) {
+func (l *assembler) write(p []byte, at int64, take func(line []byte, at int64, whole bool)) {
 	for len(p) > 0 {
 		n := bytes.IndexByte(p, '\n')
 		if n < 0 {
@@ -60,10 +60,10 @@ func (l *lines) write(p []byte, at int64, take func(line []byte, at int64, whole
 }
 
 // fresh reports whether a line begins.
-func (l *lines) fresh() bool { return len(l.line) == 0 && l.returns == 0 && !l.long }
+func (l *assembler) fresh() bool { return len(l.line) == 0 && l.returns == 0 && !l.long }
 
 // end hands on what no newline ends.
-func (l *lines) end(take func(line []byte, at int64, whole bool)) {
+func (l *assembler) end(take func(line []byte, at int64, whole bool)) {
 	if len(l.line) > 0 {
 		take(l.line, l.at, false)
 	}

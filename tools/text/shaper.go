@@ -20,7 +20,7 @@ type Shaper struct {
 	KeepFrames bool  // lines that were drawn over stay as they are
 
 	written int64
-	lines   lines
+	lines   assembler
 
 	whole   []byte // all of the text while it fits, else nil
 	size    int    // of whole
