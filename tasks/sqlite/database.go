@@ -25,6 +25,11 @@ type database struct {
 	live map[string]*keeping // tasks of this process that have not ended
 
 	damaged map[int64]bool // tasks whose damage was told
+
+	loads struct { // see logQuery
+		sync.Mutex
+		query *sql.Stmt // nil before the first
+	}
 }
 
 // keeping is one task's output in the database: a partials.Backing. Of a task that has ended, or that another
