@@ -151,28 +151,24 @@ func (a *audience) open(q *tasks.Question) error {
 
 // await waits for the answer, from wherever it comes.
 func (a *audience) await(ctx context.Context, q *tasks.Question, request func(context.Context) (json.RawMessage, error)) (response json.RawMessage, err error) {
-	type elicited struct {
-		response json.RawMessage
-		err      error
-	}
-	var requested chan elicited
+	var elicited json.RawMessage
+	var failed error
+	var requested chan struct{} // nil: the client is not asked by a request
 	if request != nil {
 		ctx, cancel := context.WithCancelCause(ctx)
-		requested = make(chan elicited, 1)
+		requested = make(chan struct{})
 		go func() {
-			response, err := request(ctx)
-			requested <- elicited{response, err}
-			close(requested)
+			defer close(requested)
+			elicited, failed = request(ctx)
 		}()
 		defer func() {
 			cancel(cmp.Or(err, errAnswered))
-			for range requested { // the client has been told that the question is withdrawn
-			}
+			<-requested // the client has been told that the question is withdrawn
 		}()
 	}
 	select {
-	case e := <-requested:
-		return e.response, e.err
+	case <-requested:
+		return elicited, failed
 	case response = <-q.Answered():
 	case <-a.unreachable():
 		err = errNobody

@@ -10,6 +10,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // Function is a Go function as a tool. [Func] makes one of a function whose arguments are a struct.
@@ -35,15 +36,11 @@ func Func[In any](name, description string, f func(ctx context.Context, in In, o
 	if err != nil {
 		panic(fmt.Sprintf("tools.Func(%q): no JSON Schema for its input: %v", name, err))
 	}
-	input, err := json.Marshal(inferred)
-	if err != nil {
-		panic(fmt.Sprintf("tools.Func(%q): %v", name, err))
-	}
 	return &Function{
 		Tool: mcp.Tool{
 			Name:        name,
 			Description: description,
-			InputSchema: input,
+			InputSchema: rawjson.Encode(inferred),
 			Execution:   &mcp.ToolExecution{TaskSupport: mcp.TaskOptional},
 		},
 		Do: func(ctx context.Context, call *Call, out *Output) (*mcp.CallToolResult, error) {
@@ -90,11 +87,7 @@ func plainIntegers(value json.RawMessage) json.RawMessage {
 	if d.Decode(&v) != nil {
 		return value
 	}
-	plain, err := json.Marshal(withPlainIntegers(v))
-	if err != nil {
-		return value
-	}
-	return plain
+	return rawjson.Encode(withPlainIntegers(v))
 }
 
 func withPlainIntegers(v any) any {
