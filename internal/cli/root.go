@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"runnel/internal/serve"
-	"runnel/tools/config"
 )
 
 // Process is what main knows of the process that runnel runs in.
@@ -109,39 +108,24 @@ func (i *invocation) leave(s syscall.Signal) int {
 	return exitInterrupted
 }
 
-// flagError words what pflag found wrong with the flags of a command.
+// flagError adds to what pflag found wrong with the flags of a command what is allowed instead.
 func flagError(cmd *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	var unknown *pflag.NotExistError
-	var missing *pflag.ValueRequiredError
 	switch {
 	case errors.As(err, &value):
-		cause := errors.Unwrap(value)
-		if value.GetFlag().Value.Type() == "bool" {
-			cause = config.Wrong("true, false", "%q is not a truth value", value.GetValue())
-		}
-		err = fmt.Errorf("--%s: %w", value.GetFlag().Name, cause)
+		f := value.GetFlag()
+		return fmt.Errorf("--%s: %w", f.Name, serve.ValueError(f, value.GetValue(), errors.Unwrap(value)))
 	case errors.As(err, &unknown):
 		name, letters := unknown.GetSpecifiedName(), unknown.GetSpecifiedShortnames()
 		names := commandNames(cmd) // --doctor
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
 		if f := cmd.Flags().Lookup("output"); f != nil && f.Shorthand == "o" && (name == "json" || name == "ndjson") {
-			return fmt.Errorf("unknown flag --%s (write -o %s)", name, name)
+			return fmt.Errorf("%w (write -o %s)", err, name)
 		}
-		err = didYouMean(fmt.Errorf("unknown flag %s", dashed(name, letters)), "--"+cmp.Or(letters, name), names) // -config
-	case errors.As(err, &missing):
-		name, _ := pflag.UnquoteUsage(missing.GetFlag())
-		err = fmt.Errorf("%s needs a value: %s", dashed(missing.GetSpecifiedName(), missing.GetSpecifiedShortnames()), name)
+		return didYouMean(err, "--"+cmp.Or(letters, name), names) // -config
 	}
 	return err
-}
-
-// dashed is a flag as it was typed; letters are those after a single dash, if there was one.
-func dashed(name, letters string) string {
-	if letters != "" {
-		return "-" + name
-	}
-	return "--" + name
 }
 
 const about = `An MCP host (an assistant, an IDE, a script) starts runnel and calls its tools. Each call runs as a task: its output arrives while it

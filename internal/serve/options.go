@@ -105,12 +105,17 @@ func (o *options) ReadEnvironment(flags *pflag.FlagSet, getenv func(name string)
 		default:
 			o.From[f.Name] = variable
 			if err := f.Value.Set(value); err != nil {
-				if f.Value.Type() == "bool" {
-					err = config.Wrong("true, false", "%q is not a truth value", value)
-				}
-				errs = append(errs, fmt.Errorf("%s: %w", variable, err))
+				errs = append(errs, fmt.Errorf("%s: %w", variable, ValueError(f, value, err)))
 			}
 		}
 	})
 	return errors.Join(errs...)
+}
+
+// ValueError says why a flag does not take a value: in the words of its own error, but for a bool.
+func ValueError(f *pflag.Flag, value string, err error) error {
+	if f.Value.Type() == "bool" {
+		return config.Wrong("true, false", "%q is not a truth value", value)
+	}
+	return err
 }
