@@ -64,9 +64,6 @@ func (c *Client) Capabilities() *mcp.ServerCapabilities { return &c.capabilities
 // Instructions are the server's, "" if it gave none.
 func (c *Client) Instructions() string { return c.instructions }
 
-// Done is closed when the server sends nothing more.
-func (c *Client) Done() <-chan struct{} { return c.input.Done() }
-
 // Context ends when the server sends nothing more; its cause tells why.
 func (c *Client) Context() context.Context { return c.input }
 

@@ -566,7 +566,7 @@ func TestServerGoes(t *testing.T) {
 		if !errors.Is(err, ErrClosed) || !strings.Contains(err.Error(), "closed its output") {
 			t.Errorf("the call gives %v", err)
 		}
-		<-c.Done()
+		<-c.Context().Done()
 		c.Close()
 	})
 }

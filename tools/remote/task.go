@@ -28,7 +28,7 @@ func (c *Call) await(ctx context.Context, capabilities *mcp.ClientCapabilities) 
 	for !c.gathered(asking) {
 		select {
 		case <-c.changed:
-		case <-c.client.Done():
+		case <-c.client.Context().Done():
 			return fmt.Errorf("%w: %w", rpc.ErrClosed, c.client.Err())
 		case <-cancelled:
 			var stop context.CancelFunc

@@ -55,7 +55,7 @@ func (s *silence) watch(client *rpc.Client, def *definition) {
 	defer tick.Stop()
 	for {
 		select {
-		case <-client.Done():
+		case <-client.Context().Done():
 			return
 		case <-tick.C:
 		}

@@ -259,7 +259,7 @@ func (u *Server) relist(l *link, has *catalog, publish func(*catalog)) {
 			retry *= 2
 		}
 		select {
-		case <-l.client.Done():
+		case <-l.client.Context().Done():
 			return
 		case <-u.ctx.Done():
 			return
@@ -274,7 +274,7 @@ func (u *Server) relist(l *link, has *catalog, publish func(*catalog)) {
 			u.log.Warn().Err(err).Msg("upstream: its lists cannot be read again")
 		}
 		select {
-		case <-l.client.Done():
+		case <-l.client.Context().Done():
 		case <-u.ctx.Done():
 		case <-time.After(u.times.relist):
 		}

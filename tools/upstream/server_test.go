@@ -152,7 +152,7 @@ func TestHungUpstreamIsTakenOutFirst(t *testing.T) {
 		}
 	}
 	u.mu.Lock() // so that it cannot be taken out
-	<-l.client.Done()
+	<-l.client.Context().Done()
 	select {
 	case <-l.ended.Done():
 		t.Error("the call ends while others still get this server")
