@@ -81,7 +81,7 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	t.Status, t.StatusMessage, t.Outcome, t.UpdatedAt = status, Clip(message), outcome, time.Now()
 	if handle {
 		// The outcome is stored before the terminal status can be seen.
-		t = r.runner.settle(t)
+		t = r.runner.settle(r, t)
 	} else if r.hidden {
 		r.unspill(&t)
 	}
@@ -103,12 +103,10 @@ func (r *Run) lockAfterHanding() {
 // finishAway is finish for a task that another process runs: that one is asked to cancel it, and reports true if it could be asked.
 // At its ttl only the following ends; with this process nothing ends but Do, which sees that for itself.
 func (r *Run) finishAway(cause error) bool {
-	switch cause {
-	case errExpired:
+	if cause == errExpired {
 		r.cancel(cause)
-		return false
-	case errCancelled:
-	default:
+	}
+	if cause != errCancelled {
 		return false
 	}
 	err := r.runner.o.State.Ask(context.Background(), r.runner.o.Owner, r.id)
@@ -175,7 +173,9 @@ func (r *Runner) forget(run *Run) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.live, run.id)
+	if !run.unstored { // else it is found here only
+		delete(r.live, run.id)
+	}
 }
 
 // unhide lets go of a run that the state keeps hidden: it has a handle now, or has ended. The door is held.

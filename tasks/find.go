@@ -45,9 +45,6 @@ func (r *Runner) get(ctx context.Context, id string, stored func(ctx context.Con
 	if v := r.view(id); v != nil {
 		return v.live(), nil
 	}
-	if t, ok := r.unstored(id); ok {
-		return t, nil
-	}
 	t, err := stored(ctx, r.o.Owner, id)
 	if err == nil && t.Status == mcp.TaskWorking { // elsewhere
 		t.StatusMessage = Clip(t.LastLine(ctx))
@@ -61,8 +58,6 @@ func (r *Runner) List(ctx context.Context, cursor string, n int) ([]Task, string
 	for i := range page {
 		if v := r.view(page[i].ID); v != nil {
 			page[i] = v.live()
-		} else if t, ok := r.unstored(page[i].ID); ok {
-			page[i] = t
 		}
 	}
 	return page, next, err

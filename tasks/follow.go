@@ -16,15 +16,13 @@ import (
 // lookAgain is when a task that is followed is looked at again after that has failed.
 const lookAgain = 400 * time.Millisecond
 
-// Follow returns the view of a task: the one that there is, or a new one that follows it. It is nil if the task has ended.
+// Follow returns the view of a task: the one that there is, or a new one that follows it. It is nil if the task has ended and
+// that is stored.
 // release must be called in the end.
 func (r *Runner) Follow(ctx context.Context, id string) (v *View, release func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if v = r.viewed(id); v == nil {
-		if _, ok := r.unsettled[id]; ok {
-			return nil, func() {}, nil
-		}
 		r.mu.Unlock()
 		t, err := r.o.State.Get(ctx, r.o.Owner, id)
 		r.mu.Lock()

@@ -42,6 +42,8 @@ type Run struct {
 	expiry *time.Timer // nil without a handle; guarded by door
 	hider  *time.Timer // hides a run without a handle that may get one; nil for others
 
+	unstored bool // its end waits to be stored; guarded by runner.mu
+
 	// Guarded by mu.
 	handle         bool             // Spec.Handle, or promoted
 	ending         *partials.Ending // how the result goes beyond the output; nil until Rest says so, or the work has returned

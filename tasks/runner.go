@@ -60,14 +60,14 @@ type Runner struct {
 	requests window
 
 	mu       sync.Mutex
-	live     map[string]*Run  // Runs with a handle that have not ended
+	live     map[string]*Run  // Runs with a handle that have not ended, or whose end is not stored
 	followed map[string]*View // Follow: tasks that other processes run
 	hidden   map[string]*Run  // Runs without a handle that the state keeps
 	made     []madeTask       // the last tasks that got a handle here, oldest first
 
-	unsettled map[string]Task // ended, but their end could not be stored (settle.go)
-	lost      error           // why none of these will be
-	watching  bool            // requests of other processes are looked for (heed.go)
+	unsettled int   // Runs that have ended, but their end could not be stored (settle.go)
+	lost      error // why none of these will be
+	watching  bool  // requests of other processes are looked for (heed.go)
 	watchers  sync.WaitGroup
 }
 
@@ -97,7 +97,7 @@ func NewRunner(o Options) *Runner {
 	ctx, end := context.WithCancel(context.Background())
 	givenUp, giveUp := context.WithCancel(context.Background())
 	return &Runner{o: o, ctx: ctx, end: end, givenUp: givenUp, giveUp: giveUp,
-		live: map[string]*Run{}, followed: map[string]*View{}, hidden: map[string]*Run{}, unsettled: map[string]Task{},
+		live: map[string]*Run{}, followed: map[string]*View{}, hidden: map[string]*Run{},
 		merging:  make(chan struct{}, maxMerging),
 		starts:   window{limit: o.MaxStartsPerMinute, period: time.Minute},
 		requests: window{limit: o.MaxRequestsPerSecond, period: time.Second},

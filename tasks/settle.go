@@ -16,7 +16,7 @@ const settleRetry = 5 * time.Second
 // settle stores the end of a task and returns the end that may be shown. A result that could not be stored is not
 // shown as one: it would be gone with the process. The task has failed then, and says why. It works on while another
 // process holds the state, which each try waits for: the work of an hour is not lost to that.
-func (r *Runner) settle(t Task) Task {
+func (r *Runner) settle(run *Run, t Task) Task {
 	err := r.o.State.Put(context.Background(), t)
 	for told := false; errors.Is(err, ErrBusy) && t.Status != mcp.TaskCancelled && r.ctx.Err() == nil && !t.Expired(r.o.now()); told = true {
 		if !told {
@@ -41,9 +41,10 @@ func (r *Runner) settle(t Task) Task {
 		}
 	}
 	r.mu.Lock()
-	r.unsettled[t.ID] = t
+	r.unsettled++
+	run.unstored = true
 	r.mu.Unlock()
-	r.Go(func(ctx context.Context) { r.resettle(ctx, t, err) })
+	r.Go(func(ctx context.Context) { r.resettle(ctx, run, t, err) })
 	return t
 }
 
@@ -64,7 +65,7 @@ func (r *Runner) overruled(t Task) Task {
 
 // resettle tries again and again to store an end, until it is stored or the task has expired, and a last time when the runner is closed:
 // what the state still refuses then is found failed by whoever recovers the task. err is why the last try failed.
-func (r *Runner) resettle(ctx context.Context, t Task, err error) {
+func (r *Runner) resettle(ctx context.Context, run *Run, t Task, err error) {
 	for last := false; !last; {
 		if errors.Is(err, ErrRemoved) { // nor can any other end be stored
 			r.mu.Lock()
@@ -79,26 +80,20 @@ func (r *Runner) resettle(ctx context.Context, t Task, err error) {
 		}
 		if err = r.o.State.Put(context.Background(), t); err == nil || errors.Is(err, ErrFenced) || t.Expired(r.o.now()) {
 			r.mu.Lock()
-			delete(r.unsettled, t.ID)
+			r.unsettled--
+			run.unstored = false
+			delete(r.live, t.ID)
 			r.mu.Unlock()
 			return
 		}
 	}
 }
 
-// unstored returns a task whose end is known here only.
-func (r *Runner) unstored(id string) (Task, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	t, ok := r.unsettled[id]
-	return t, ok && !t.Expired(r.o.now())
-}
-
 // Settled returns when every end has been stored, with ErrRemoved when none can be any more, or with ctx's cause.
 func (r *Runner) Settled(ctx context.Context) error {
 	for {
 		r.mu.Lock()
-		left, lost := len(r.unsettled), r.lost
+		left, lost := r.unsettled, r.lost
 		r.mu.Unlock()
 		if left == 0 || lost != nil {
 			return lost
