@@ -85,7 +85,7 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 	for _, u := range upstreams {
 		errs = append(errs, set.Add(u))
 	}
-	set.Narrow(s.Only)
+	set.Only = s.Only
 	if err := errors.Join(errs...); err != nil {
 		return nil, 0, &UsageError{Err: err}
 	}

@@ -118,7 +118,7 @@ func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.
 		ErrorsComplete: conf.Tasks.FailedExit == "completed",
 	})
 	if s, ok := store.(*sqlite.State); ok {
-		set.KeepIn(s.Dir())
+		set.Dir = s.Dir()
 	}
 	// When the input has ended or a signal has come, no child is left behind.
 	stop := sync.OnceFunc(func() { stopTasks(runner.Close, set.Close, runner.GiveUp, set.Tools.Grace()) })

@@ -126,18 +126,12 @@ func (c *Call) send(ctx context.Context, call *Params, params json.RawMessage) (
 // handedOver is the task to which a runnel has handed over a plain call that took too long, "" if it has not, or if the task cannot
 // be followed: the tasks methods are not there.
 func (c *Call) handedOver(result json.RawMessage) string {
-	var m struct {
-		Meta struct {
-			Task struct {
-				TaskID string         `json:"taskId"`
-				Status mcp.TaskStatus `json:"status"`
-			} `json:"runnel/task"`
-			Related mcp.RelatedTask `json:"io.modelcontextprotocol/related-task"` // a tool that reports on a task does not have it
-		} `json:"_meta"`
-	}
-	_ = json.Unmarshal(result, &m) // a member of the wrong type reads as absent
-	if v := c.client.Version(); !v.Tasks && !v.Stateless || m.Meta.Task.Status != mcp.TaskWorking || m.Meta.Task.TaskID != m.Meta.Related.TaskID {
+	meta := rawjson.Member(result, "_meta")
+	task := rawjson.Member(meta, mcp.MetaTask)
+	related := rawjson.Member(meta, mcp.MetaRelatedTask) // a tool that reports on a task does not have it
+	id := rawjson.StringMember(task, "taskId")
+	if v := c.client.Version(); !v.Tasks && !v.Stateless || rawjson.StringMember(task, "status") != string(mcp.TaskWorking) || id != rawjson.StringMember(related, "taskId") {
 		return ""
 	}
-	return m.Meta.Task.TaskID
+	return id
 }

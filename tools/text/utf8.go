@@ -11,13 +11,7 @@ func Valid(p []byte) []byte {
 	if utf8.Valid(p) {
 		return p
 	}
-	text := make([]byte, 0, len(p)+len(p)/2)
-	for len(p) > 0 {
-		r, n := utf8.DecodeRune(p)
-		text = utf8.AppendRune(text, r)
-		p = p[n:]
-	}
-	return text
+	return []byte(string([]rune(string(p))))
 }
 
 // Whole returns how much of p is whole characters: where the one begins that its end cuts off, else len(p).

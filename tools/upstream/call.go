@@ -145,21 +145,15 @@ func (c *call) status(status mcp.TaskStatus, message string) {
 
 // logLine makes output of a log line, beside the rest as what a command writes to stderr.
 func (c *call) logLine(params json.RawMessage) {
-	var p struct {
-		Level  string          `json:"level"`
-		Logger string          `json:"logger"`
-		Data   json.RawMessage `json:"data"`
-	}
-	_ = rawjson.Unmarshal(params, &p) // as above
-	text := string(p.Data)
-	var s string
-	if json.Unmarshal(p.Data, &s) == nil {
+	data := rawjson.Member(params, "data")
+	text := string(data)
+	if s := rawjson.Unquote(data); s != "" {
 		text = s
 	}
-	if p.Logger != "" {
-		text = p.Logger + ": " + text
+	if logger := rawjson.StringMember(params, "logger"); logger != "" {
+		text = logger + ": " + text
 	}
-	c.stderr(fmt.Sprintf("%s: %s\n", p.Level, strings.TrimRight(text, "\n")))
+	c.stderr(fmt.Sprintf("%s: %s\n", rawjson.StringMember(params, "level"), strings.TrimRight(text, "\n")))
 }
 
 // ask puts a question of the server's to the user.

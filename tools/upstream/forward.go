@@ -66,12 +66,8 @@ func dressForwarded(c *rpc.Caller, result json.RawMessage, method string) json.R
 	if !rawjson.IsObject(result) {
 		return result
 	}
-	if meta := rawjson.Member(result, "_meta"); rawjson.Member(meta, mcp.MetaServerInfo) != nil {
-		if meta = rawjson.WithMember(meta, mcp.MetaServerInfo, nil); string(meta) == "{}" {
-			result = rawjson.WithMember(result, "_meta", nil)
-		} else {
-			result = rawjson.WithMember(result, "_meta", json.RawMessage(meta))
-		}
+	if rawjson.Member(rawjson.Member(result, "_meta"), mcp.MetaServerInfo) != nil {
+		result = withoutMeta(result, func(name string) bool { return name == mcp.MetaServerInfo })
 	}
 	if c.Era == rpc.Handshake {
 		for _, member := range []string{"resultType", "ttlMs", "cacheScope"} {

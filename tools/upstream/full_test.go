@@ -162,7 +162,7 @@ func serveSet(t *testing.T, set *Set) *player {
 func speak(t *testing.T, dir string, upstreams ...*Server) *player {
 	t.Helper()
 	set := NewSet(&tools.Registry{})
-	set.KeepIn(dir)
+	set.Dir = dir
 	for _, u := range upstreams {
 		if err := set.Add(u); err != nil {
 			t.Fatal(err)

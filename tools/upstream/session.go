@@ -105,21 +105,28 @@ func forwarded(params json.RawMessage) json.RawMessage {
 	if len(params) == 0 {
 		return json.RawMessage("{}")
 	}
-	meta := rawjson.Member(params, "_meta")
+	return withoutMeta(params, func(name string) bool {
+		return strings.HasPrefix(name, "io.modelcontextprotocol/") || name == "progressToken"
+	})
+}
+
+// withoutMeta is params or a result without some of its _meta.
+func withoutMeta(object json.RawMessage, drop func(name string) bool) json.RawMessage {
+	meta := rawjson.Member(object, "_meta")
 	if meta == nil {
-		return params
+		return object
 	}
 	kept := map[string]json.RawMessage{}
 	if rawjson.IsObject(meta) {
 		rawjson.EachMember(meta, func(name, value []byte) bool {
-			if n := string(name); !strings.HasPrefix(n, "io.modelcontextprotocol/") && n != "progressToken" {
-				kept[n] = value
+			if !drop(string(name)) {
+				kept[string(name)] = value
 			}
 			return true
 		})
 	}
 	if len(kept) == 0 {
-		return rawjson.WithMember(params, "_meta", nil)
+		return rawjson.WithMember(object, "_meta", nil)
 	}
-	return rawjson.WithMember(params, "_meta", kept)
+	return rawjson.WithMember(object, "_meta", kept)
 }

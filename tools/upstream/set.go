@@ -21,8 +21,11 @@ import (
 type Set struct {
 	Tools *tools.Registry
 
+	// Set before anything is asked. Dir keeps what servers have, for the next runnel; "" = nothing is kept. Only is the one tool that the only
+	// client will use; "" = any: no server is started that cannot have it.
+	Dir, Only string
+
 	runs    sync.WaitGroup
-	only    string      // see Narrow
 	shown   atomic.Bool // somebody has seen a list
 	session session
 
@@ -64,12 +67,6 @@ func (s *Set) Close() {
 	s.runs.Wait()
 }
 
-// KeepIn keeps what servers have in a directory, for the next runnel: that of the state. It is called before anything is asked.
-func (s *Set) KeepIn(dir string) { s.dir = dir }
-
-// Narrow says that the only client will use no tool but the one of a name: no server is started that cannot have it.
-func (s *Set) Narrow(tool string) { s.only = tool }
-
 // all returns the servers.
 func (s *Set) all() []*Server {
 	s.mu.RLock()
@@ -97,8 +94,8 @@ func (s *Set) Meet(c *rpc.Caller) bool {
 func (s *Set) Need(ctx context.Context, c *rpc.Caller) {
 	s.Meet(c)
 	defer s.shown.Store(true)
-	if s.only != "" {
-		s.NeedTool(ctx, s.only)
+	if s.Only != "" {
+		s.NeedTool(ctx, s.Only)
 		return
 	}
 	for _, u := range s.all() {
@@ -144,7 +141,7 @@ func (s *Set) recall() {
 	for _, u := range s.all() {
 		u.remember.Do(func() {
 			u.capabilities = s.session.capabilities()
-			if c := loadCatalog(catalogFile(s.dir, u.definition, u.capabilities)); c != nil {
+			if c := loadCatalog(catalogFile(s.Dir, u.definition, u.capabilities)); c != nil {
 				s.take(u, c, false)
 			}
 		})
@@ -162,7 +159,7 @@ func (s *Set) start(u *Server) {
 			u.settle()
 			return
 		}
-		file := catalogFile(s.dir, u.definition, u.capabilities)
+		file := catalogFile(s.Dir, u.definition, u.capabilities)
 		s.runs.Go(func() {
 			u.run(func(c *catalog) {
 				s.take(u, c, true)
