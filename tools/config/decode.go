@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
-
-	"runnel/rpc/rawjson"
 )
 
 // decode reads the values of a text.
@@ -167,7 +165,7 @@ func (d *decoder) appendJSON(dst []byte, path string, n *yaml.Node) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = append(append(dst, rawjson.Encode(e.name)...), ':')
+			dst = append(appendString(dst, e.name), ':')
 			at := Join(path, e.name)
 			d.note(at, e.key, e.value)
 			dst = d.appendJSON(dst, at, e.value)
@@ -187,7 +185,7 @@ func (d *decoder) appendJSON(dst []byte, path string, n *yaml.Node) []byte {
 		}
 		return append(dst, ']')
 	case isText(n):
-		return append(dst, rawjson.Encode(n.Value)...)
+		return appendString(dst, n.Value)
 	case json.Valid([]byte(n.Value)):
 		return append(dst, n.Value...)
 	}
@@ -199,4 +197,9 @@ func (d *decoder) appendJSON(dst []byte, path string, n *yaml.Node) []byte {
 	}
 	d.fail(path, n, kind(n)+" is no value that JSON knows", "")
 	return append(dst, "null"...)
+}
+
+func appendString(dst []byte, s string) []byte {
+	b, _ := json.Marshal(s) // a string always can be
+	return append(dst, b...)
 }
