@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"runnel/internal/serve"
 	"runnel/internal/term"
@@ -35,8 +34,8 @@ const callExamples = `  # a tool of the config file; its output comes as it is w
   # start it, leave, and come back for it
   id=$(runnel call test --detach); runnel tasks result "$id"`
 
-// callCommand is "runnel call". serveFlags are those of runnel serve.
-func (i *invocation) callCommand(serveFlags *pflag.FlagSet) *cobra.Command {
+// callCommand is "runnel call".
+func (i *invocation) callCommand() *cobra.Command {
 	o := &callOptions{
 		mode:     serve.OneOf("", "immediate", "streaming", "task"),
 		progress: serve.OneOf("auto", "always", "never"),
@@ -104,7 +103,7 @@ arguments, 130 that it was ended by Ctrl-C. The other flags of runnel serve are 
 	flags.BoolVar(&o.summary, "summary", false, "at the end, say on stderr how much output came, and when")
 	flags.BoolVar(&o.detach, "detach", false, "start it as a task that goes on by itself, print its id and leave")
 	flags.Var(o.protocol, "protocol", "speak this `VERSION` of the protocol; else the newest that both sides know")
-	addServeFlags(flags, serveFlags, "config", "tool", "selftest", "state", "owner")
+	i.addServeFlags(flags, "config", "tool", "selftest", "state", "owner")
 	return cmd
 }
 

@@ -10,14 +10,13 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"runnel/internal/term"
 	"runnel/tools/config"
 )
 
-// configCommand is "runnel config". file is the flag --config.
-func (i *invocation) configCommand(file *pflag.Flag) *cobra.Command {
+// configCommand is "runnel config".
+func (i *invocation) configCommand() *cobra.Command {
 	check := &cobra.Command{
 		Use:     "check [FILE]",
 		Short:   "Check a config file and show its tools",
@@ -26,7 +25,7 @@ func (i *invocation) configCommand(file *pflag.Flag) *cobra.Command {
 		Args:    atMostOne,
 		RunE:    i.checkConfig,
 	}
-	check.Flags().AddFlag(file)
+	check.Flags().AddFlag(i.flags.Lookup("config"))
 	schema := &cobra.Command{
 		Use:     "schema",
 		Short:   "Print a JSON Schema of the config file, for editors",

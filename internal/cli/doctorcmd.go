@@ -15,7 +15,6 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"runnel/internal/serve"
@@ -36,8 +35,8 @@ import (
 // checkTime is how long one of doctor's sessions may take, and a server to start. A test shortens it.
 var checkTime = 30 * time.Second
 
-// doctorCommand is "runnel doctor". serveFlags are those of runnel serve.
-func (i *invocation) doctorCommand(serveFlags *pflag.FlagSet) *cobra.Command {
+// doctorCommand is "runnel doctor".
+func (i *invocation) doctorCommand() *cobra.Command {
 	var host bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -66,7 +65,7 @@ progress, questions. The same goes to stderr, which most hosts keep in a log.`,
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().BoolVar(&host, "host", false, "serve the host that starts this, and say what it can do")
-	cmd.Flags().AddFlagSet(serveFlags)
+	cmd.Flags().AddFlagSet(i.flags)
 	return cmd
 }
 

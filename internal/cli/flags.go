@@ -16,8 +16,8 @@ import (
 
 // addServeFlags adds the flags of serve to a command, so that the flags of a host can be given as they are. Help shows only those that
 // matter there.
-func addServeFlags(flags, serveFlags *pflag.FlagSet, shown ...string) {
-	serveFlags.VisitAll(func(f *pflag.Flag) {
+func (i *invocation) addServeFlags(flags *pflag.FlagSet, shown ...string) {
+	i.flags.VisitAll(func(f *pflag.Flag) {
 		own := *f
 		own.Hidden = !slices.Contains(shown, f.Name)
 		flags.AddFlag(&own)

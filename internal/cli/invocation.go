@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"runnel/internal/serve"
 	"runnel/tools/text"
@@ -29,7 +30,8 @@ type invocation struct {
 	lastWords chan func()      // removes the line that a call draws; capacity 1
 
 	args      []string
-	unwritten error // why the help could not be written: cobra has no place for the error
+	flags     *pflag.FlagSet // those of runnel serve
+	unwritten error          // why the help could not be written: cobra has no place for the error
 }
 
 // exitError is an end that needs no words, or whose words have been said.

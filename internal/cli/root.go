@@ -170,13 +170,13 @@ func (i *invocation) command() *cobra.Command {
 	root.SetIn(i.Stdin)
 	root.SetOut(i.Stdout)
 	root.SetErr(i.Stderr)
-	flags := root.Flags()
-	i.Options.Register(flags)
-	servers := []*cobra.Command{root, i.serveCommand(flags), i.wrapCommand(flags)}
+	i.flags = root.Flags()
+	i.Options.Register(i.flags)
+	servers := []*cobra.Command{root, i.serveCommand(), i.wrapCommand()}
 	root.AddCommand(servers[1:]...)
-	root.AddCommand(i.toolsCommand(flags), i.callCommand(flags), i.tasksCommand(flags), i.traceCommand(), i.doctorCommand(flags),
-		i.configCommand(flags.Lookup("config")), i.trustCommand(), i.versionCommand())
-	version := flags.Bool("version", false, "print the version, its commit and its date")
+	root.AddCommand(i.toolsCommand(), i.callCommand(), i.tasksCommand(), i.traceCommand(), i.doctorCommand(), i.configCommand(),
+		i.trustCommand(), i.versionCommand())
+	version := i.flags.Bool("version", false, "print the version, its commit and its date")
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if *version {
 			return printVersion(i.Stdout)

@@ -2,11 +2,10 @@ package cli
 
 import (
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // serveCommand is "runnel serve".
-func (i *invocation) serveCommand(flags *pflag.FlagSet) *cobra.Command {
+func (i *invocation) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "serve",
 		Short:   "Serve MCP on stdin and stdout (runnel without a command does the same)",
@@ -15,7 +14,7 @@ func (i *invocation) serveCommand(flags *pflag.FlagSet) *cobra.Command {
 		RunE:    i.serve,
 	}
 	cmd.Flags().SortFlags = false
-	cmd.Flags().AddFlagSet(flags)
+	cmd.Flags().AddFlagSet(i.flags)
 	return cmd
 }
 

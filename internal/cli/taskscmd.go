@@ -9,15 +9,14 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"runnel/internal/serve"
 	"runnel/internal/term"
 	"runnel/tasks"
 )
 
-// tasksCommand is "runnel tasks". serveFlags are those of runnel serve.
-func (i *invocation) tasksCommand(serveFlags *pflag.FlagSet) *cobra.Command {
+// tasksCommand is "runnel tasks".
+func (i *invocation) tasksCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tasks COMMAND",
 		Short: "Look at the tasks of all hosts on this machine, and end them",
@@ -39,7 +38,7 @@ call that a host waits for is among them while it runs. The beginning of an id i
 	cmd.AddCommand(i.listCommand(), i.getCommand(), i.tailCommand(), i.waitCommand(), i.resultCommand(), i.cancelCommand(), i.rmCommand(), i.pruneCommand())
 	for _, sub := range cmd.Commands() {
 		sub.Flags().SortFlags = false
-		addServeFlags(sub.Flags(), serveFlags, "config", "state", "owner")
+		i.addServeFlags(sub.Flags(), "config", "state", "owner")
 	}
 	return cmd
 }

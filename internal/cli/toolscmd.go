@@ -10,15 +10,14 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"runnel/internal/serve"
 	"runnel/internal/term"
 	"runnel/rpc/mcp"
 )
 
-// toolsCommand is "runnel tools". serveFlags are those of runnel serve.
-func (i *invocation) toolsCommand(serveFlags *pflag.FlagSet) *cobra.Command {
+// toolsCommand is "runnel tools".
+func (i *invocation) toolsCommand() *cobra.Command {
 	var output *serve.Choice
 	protocol := choiceOfVersions()
 	var timeout time.Duration
@@ -88,7 +87,7 @@ how to call it. After -- comes the command of any other MCP server that speaks o
 	output = outputFlag(cmd.Flags(), "json (the list on one line)", "ndjson (a tool on each line)")
 	durationFlag(cmd.Flags(), &timeout, "timeout", "give up after this `DURATION`; 0 = never")
 	cmd.Flags().Var(protocol, "protocol", "speak this `VERSION` of the protocol; else the newest that both sides know")
-	addServeFlags(cmd.Flags(), serveFlags, "config", "tool", "selftest", "state", "owner")
+	i.addServeFlags(cmd.Flags(), "config", "tool", "selftest", "state", "owner")
 	return cmd
 }
 

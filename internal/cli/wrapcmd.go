@@ -2,11 +2,10 @@ package cli
 
 import (
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
-// wrapCommand is "runnel wrap". serveFlags are those of runnel serve.
-func (i *invocation) wrapCommand(serveFlags *pflag.FlagSet) *cobra.Command {
+// wrapCommand is "runnel wrap".
+func (i *invocation) wrapCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wrap [flags] -- SERVER [ARGUMENT...]",
 		Short: "Serve another MCP server, with tasks, streaming and everything else that runnel adds",
@@ -26,6 +25,6 @@ No config file is read unless you name one; its tools then stand beside those of
 		},
 	}
 	cmd.Flags().SortFlags = false
-	cmd.Flags().AddFlagSet(serveFlags)
+	cmd.Flags().AddFlagSet(i.flags)
 	return cmd
 }
