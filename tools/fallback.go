@@ -51,22 +51,6 @@ type fallbackTool struct {
 	call func(ctx context.Context, in *Call, p *fallbackParams) (*mcp.CallToolResult, error)
 }
 
-// fallbackParams are the arguments of all of them. Numbers are integers by the schema, which has 1.0 and 1e3, too.
-type fallbackParams struct {
-	Tool      string          `json:"tool"`
-	Arguments json.RawMessage `json:"arguments"`
-	TaskID    string          `json:"task_id"`
-	Cursor    string          `json:"cursor"`
-	All       bool            `json:"all"`
-
-	// Of get_task_result.
-	WaitMs  *float64 `json:"wait_ms"`
-	After   *float64 `json:"after"`
-	Tail    float64  `json:"tail"`
-	Grep    string   `json:"grep"`
-	Context float64  `json:"context"`
-}
-
 func (t *fallbackTool) Describe() mcp.Tool {
 	required := ""
 	if t.required != "" {

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"encoding/json"
 	"fmt"
 	"sync"
 
@@ -13,6 +14,22 @@ type taskMeta struct {
 	TaskID string         `json:"taskId"`
 	Status mcp.TaskStatus `json:"status"`
 	Next   int64          `json:"next"` // position in the log after what was shown
+}
+
+// fallbackParams are the arguments of all of them. Numbers are integers by the schema, which has 1.0 and 1e3, too.
+type fallbackParams struct {
+	Tool      string          `json:"tool"`
+	Arguments json.RawMessage `json:"arguments"`
+	TaskID    string          `json:"task_id"`
+	Cursor    string          `json:"cursor"`
+	All       bool            `json:"all"`
+
+	// Of get_task_result.
+	WaitMs  *float64 `json:"wait_ms"`
+	After   *float64 `json:"after"`
+	Tail    float64  `json:"tail"`
+	Grep    string   `json:"grep"`
+	Context float64  `json:"context"`
 }
 
 // aboutTask is a result that says something about a task.
