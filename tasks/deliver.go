@@ -21,8 +21,10 @@ func (r *Run) Deliver(deliver func(ctx context.Context)) {
 
 // Delivered is instead of Deliver where nothing is written while the work goes on.
 func (r *Run) Delivered() {
-	r.beginDelivery()
-	r.endDelivery()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.owed--
+	r.drain()
 }
 
 // Hold makes the run wait for one more Deliver: the client will come back for it with another request.

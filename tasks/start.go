@@ -44,7 +44,7 @@ func (r *Runner) newRun(spec Spec, t Task) *Run {
 	o := partials.LogOptions{MaxPending: r.o.MaxPending, Memory: &r.memory, Lost: run.cancel}
 	if spec.Late && !spec.Handle {
 		o.Spill = run.spill
-		run.hider = time.AfterFunc(hideAfter, run.spill)
+		run.hider = time.AfterFunc(hideAfter, o.Spill)
 	}
 	run.log = partials.NewLog(&o)
 	run.segments = partials.NewSegments(run.log)

@@ -291,10 +291,12 @@ func (d *delivery) answer() (any, error) {
 		return nil, outcome.Err
 	}
 	dressed := dressResult(d.caller.Version, outcome.Result)
+	if d.spelling != byPR383 || len(outcome.Result.Content) == 0 { // then what dressed has is structured content as text, which was not sent
+		return dressed, nil
+	}
 	d.mu.Lock()
-	told := d.told // not if the call was cut off
-	d.mu.Unlock()
-	if d.spelling != byPR383 || !told || len(outcome.Result.Content) == 0 { // then what dressed has is structured content as text, which was not sent
+	defer d.mu.Unlock()
+	if !d.told { // the call was cut off
 		return dressed, nil
 	}
 	empty := *dressed
