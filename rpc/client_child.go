@@ -3,6 +3,7 @@ package rpc
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"syscall"
@@ -20,14 +21,12 @@ const (
 	stderrGrace = 500 * time.Millisecond
 	// stdoutGrace is the same for stdout.
 	stdoutGrace = 500 * time.Millisecond
-	// restGrace is how long a Read of what the pipe holds by then may take.
-	restGrace = 50 * time.Millisecond
 )
 
 // child is a server's process and its group.
 type child struct {
 	cmd    *exec.Cmd
-	stdin  *os.File
+	stdin  io.WriteCloser
 	stdout *childOutput
 	exited chan struct{} // closed when it has been waited for
 
@@ -38,24 +37,22 @@ type child struct {
 // startChild starts the server in a process group of its own, so that a Ctrl-C of the terminal is not also its, and so
 // that its children can be ended with it.
 func startChild(o *DialOptions) (*child, error) {
-	in, stdin, err := os.Pipe()
+	stdout, out, err := os.Pipe() // not cmd.StdoutPipe: Wait would close it, with what it still holds
 	if err != nil {
-		return nil, err
-	}
-	stdout, out, err := os.Pipe()
-	if err != nil {
-		closeFiles(in, stdin)
 		return nil, err
 	}
 	cmd := exec.Command(o.Command[0], o.Command[1:]...)
 	cmd.Env, cmd.Dir = o.Env, o.Dir
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, o.Stderr
+	cmd.Stdout, cmd.Stderr = out, o.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = stderrGrace
-	err = cmd.Start()
-	closeFiles(in, out)
+	stdin, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	out.Close()
 	if err != nil {
-		closeFiles(stdin, stdout)
+		stdout.Close()
 		return nil, fmt.Errorf("cannot start the server: %w", err)
 	}
 	c := &child{cmd: cmd, stdin: stdin, stdout: &childOutput{File: stdout}, exited: make(chan struct{}), release: func() {}, endGroup: killGroup}
@@ -71,7 +68,8 @@ func startChild(o *DialOptions) (*child, error) {
 // end sets a deadline: then what the pipe holds is read, and nothing more. A helper that outlives its server answers no calls.
 type childOutput struct {
 	*os.File
-	rest int // bytes that have been read after the deadline
+	over bool // the deadline has passed
+	rest int  // bytes that have been read since
 }
 
 // maxRest is as much as a pipe can hold. A helper that goes on writing must end, too.
@@ -79,23 +77,26 @@ const maxRest = 1 << 20
 
 var errLeftBehind = errors.New("the server has ended, though something that it started holds its output open")
 
-func (o *childOutput) Read(p []byte) (int, error) {
-	n, err := o.File.Read(p)
-	if !errors.Is(err, os.ErrDeadlineExceeded) {
-		return n, err
+func (o *childOutput) Read(p []byte) (n int, err error) {
+	if !o.over {
+		if n, err = o.File.Read(p); !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+		o.over = true
+		_ = o.SetReadDeadline(time.Time{}) // with one that has passed, nothing is read at all
 	}
-	_ = o.SetReadDeadline(time.Now().Add(restGrace)) // with one that has passed, nothing is read at all
-	n, err = o.File.Read(p)
-	if o.rest += n; o.rest > maxRest || errors.Is(err, os.ErrDeadlineExceeded) {
+	conn, err := o.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	if waits := conn.Read(func(fd uintptr) bool { n, err = syscall.Read(int(fd), p); return true }); waits != nil {
+		return 0, waits
+	}
+	if n <= 0 || o.rest > maxRest {
 		return 0, errLeftBehind
 	}
+	o.rest += n
 	return n, err
-}
-
-func closeFiles(files ...*os.File) {
-	for _, f := range files {
-		f.Close()
-	}
 }
 
 // end ends the server, whose stdin has been closed, as basic/lifecycle, "Shutdown", says for stdio.

@@ -84,7 +84,7 @@ var builtin = []methodKey{
 
 // NewServer makes a server that serves initialize, ping and cancellation, and nothing else yet.
 func NewServer(o *Options) *Server {
-	s := &Server{methods: map[methodKey]Handler{}}
+	s := &Server{methods: map[methodKey]Handler{}, notices: map[string]func(*Caller, json.RawMessage){}}
 	if o != nil {
 		s.opt = *o
 	}
@@ -111,9 +111,6 @@ func (s *Server) Declare(f func(v *mcp.Version, caps *mcp.ServerCapabilities)) {
 
 // HandleNotification registers who gets a notification of a session's client. f is called by the reader and must not wait.
 func (s *Server) HandleNotification(method string, f func(c *Caller, params json.RawMessage)) {
-	if s.notices == nil {
-		s.notices = map[string]func(*Caller, json.RawMessage){}
-	}
 	s.notices[method] = f
 }
 
