@@ -33,10 +33,8 @@ type View struct {
 	mu          sync.Mutex
 	last        string // the last line of output, or what the server says
 	done, total float64
-	frame       int
 	drawn       bool
 	open        bool // stdout is in the middle of a line
-	middle      bool // the terminal is
 	quiet       bool // the user is being asked
 
 	stop func() // stops the spinner and waits for its end
@@ -67,7 +65,6 @@ func (v *View) spin(stop <-chan struct{}) {
 		case <-t.C:
 		}
 		v.mu.Lock()
-		v.frame++
 		if time.Since(v.began) >= showAfter {
 			v.draw()
 		}
@@ -80,11 +77,7 @@ func (v *View) End() {
 	v.stop()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.clear()
-	if v.middle {
-		_, _ = io.WriteString(v.stderr, "\n")
-		v.middle = false
-	}
+	v.toMargin()
 	v.live = false
 }
 
@@ -98,7 +91,6 @@ func (v *View) Content(text string) error {
 	v.clear()
 	_, err := io.WriteString(v.stdout, text)
 	v.open = !strings.HasSuffix(text, "\n")
-	v.middle = v.shared && v.open
 	v.note(text)
 	return err
 }
@@ -140,12 +132,17 @@ func (v *View) note(text string) {
 func (v *View) Write(p []byte) (int, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.clear()
-	if v.middle { // begin at the margin
-		_, _ = io.WriteString(v.stderr, "\n")
-		v.middle = false
-	}
+	v.toMargin()
 	return v.stderr.Write(p)
+}
+
+// toMargin makes what comes next on stderr begin at the margin. mu is held.
+func (v *View) toMargin() {
+	v.clear()
+	if v.shared && v.open {
+		_, _ = io.WriteString(v.stderr, "\n")
+		v.open = false
+	}
 }
 
 // Progress takes a progress notification; total 0 = unknown.
@@ -190,11 +187,11 @@ func (v *View) clear() {
 
 // draw draws the line. mu is held.
 func (v *View) draw() {
-	if !v.live || v.quiet || v.middle {
+	if !v.live || v.quiet || v.shared && v.open {
 		return
 	}
 	frames := []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
-	line := string(frames[v.frame%len(frames)])
+	line := string(frames[time.Since(v.began)/tick%time.Duration(len(frames))])
 	if v.total > 0 {
 		line = v.bar()
 	}
