@@ -17,18 +17,17 @@ func (r *Run) Detach(ctx context.Context, start func() error) error {
 	if err := r.Promote(ctx); err != nil {
 		return err
 	}
-	r.mu.Lock()
-	if r.finishing {
-		r.mu.Unlock()
-		return ErrEnded
-	}
-	handing := make(chan struct{})
-	r.handing = handing
-	r.mu.Unlock()
-
 	// Until it is known who runs the task nobody ends it, for handing, or changes it, for the door.
+	r.handing.Lock()
+	defer r.handing.Unlock()
 	r.door.Lock()
 	defer r.door.Unlock()
+	r.mu.Lock()
+	finishing := r.finishing
+	r.mu.Unlock()
+	if finishing {
+		return ErrEnded
+	}
 	err := start()
 	taken, unknown := r.runner.o.State.Taken(context.WithoutCancel(ctx), r.id)
 	if unknown != nil { // the state cannot be asked
@@ -40,8 +39,6 @@ func (r *Run) Detach(ctx context.Context, start func() error) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.handing = nil
-	close(handing)
 	if !taken {
 		return err
 	}
@@ -77,18 +74,10 @@ func (r *Run) follow() {
 	r.worked.Set()
 	r.door.Lock()
 	defer r.door.Unlock()
-	if t.Status.Terminal() {
-		if told := r.Task().UpdatedAt; t.UpdatedAt.Before(told) {
-			t.UpdatedAt = told // by output that this process saw before the end
-		}
-		r.conclude(t, true)
-		return
+	if told := r.Task().UpdatedAt; t.UpdatedAt.Before(told) {
+		t.UpdatedAt = told // by output that this process saw before the end
 	}
-	r.runner.forget(r)
-	r.mu.Lock()
-	r.task = t
-	r.mu.Unlock()
-	r.ended.Set()
+	r.conclude(t, true)
 }
 
 // Take runs spec.Work as a task that another process has stored: as its supervisor. work says for people what that is.

@@ -36,7 +36,7 @@
 //     Runner.Close.
 //   - Those of a state on disk are told there (package sqlite).
 //
-// Locks: Run.door, which is held across I/O, then View.mu or Runner.mu, neither under the other.
+// Locks: Run.handing and Run.door, in this order, which are held across I/O, then View.mu or Runner.mu, neither under the other.
 //
 // Where things stand:
 //

@@ -39,14 +39,17 @@ func (r *Run) cut() error {
 // finish moves the task to a terminal status. cause is why it is cut off, nil at its own end. It reports false, after the end,
 // if somebody else was first.
 func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome *Outcome) bool {
-	r.lockAfterHanding()
+	r.handing.Lock()
+	r.mu.Lock()
 	if r.finishing {
 		r.mu.Unlock()
+		r.handing.Unlock()
 		<-r.ended.Done()
 		return false
 	}
 	if r.detached.IsSet() {
 		r.mu.Unlock()
+		r.handing.Unlock()
 		return r.finishAway(cause)
 	}
 	if err := checkMove(r.task.Status, status); err != nil {
@@ -61,6 +64,7 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 		}
 	}
 	r.mu.Unlock()
+	r.handing.Unlock()
 
 	if r.hider != nil {
 		r.hider.Stop()
@@ -87,17 +91,6 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	}
 	r.conclude(t, handle)
 	return true
-}
-
-// lockAfterHanding locks mu once it is known which process runs the task.
-func (r *Run) lockAfterHanding() {
-	r.mu.Lock()
-	for r.handing != nil {
-		handing := r.handing
-		r.mu.Unlock()
-		<-handing
-		r.mu.Lock()
-	}
 }
 
 // finishAway is finish for a task that another process runs: that one is asked to cancel it, and reports true if it could be asked.
@@ -137,11 +130,14 @@ func (r *Run) conclude(t Task, handle bool) {
 	r.mu.Lock()
 	r.task = t
 	r.mu.Unlock()
-	if r.spec.Status != nil {
+	over := t.Status.Terminal() // else it goes on in another process
+	if over && r.spec.Status != nil {
 		r.spec.Status(t.wire(r.runner.o.PollInterval))
 	}
 	if handle {
 		r.runner.forget(r)
+	}
+	if handle && over {
 		r.runner.tellEnded(&t)
 	}
 	r.ended.Set()

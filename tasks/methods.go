@@ -9,7 +9,7 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// Register adds the tasks methods of 2025-11-25 to srv, and declares the tasks capability.
+// Register adds the tasks methods of both eras to srv, and declares the tasks capability.
 func (r *Runner) Register(srv *rpc.Server) {
 	srv.Declare(func(v *mcp.Version, caps *mcp.ServerCapabilities) {
 		if v.Tasks {
@@ -26,17 +26,12 @@ func (r *Runner) Register(srv *rpc.Server) {
 			caps.Extensions = map[string]mcp.Present{mcp.ExtensionTasks: {}, mcp.ExtensionTaskPartials: {}}
 		}
 	})
-	r.registerStateless(srv)
 	srv.Handle(rpc.Handshake, "tasks/get", r.limited(withTask(r.getTask)))
 	srv.Handle(rpc.Handshake, "tasks/result", r.limited(withTask(r.taskResult)))
 	srv.Handle(rpc.Handshake, "tasks/cancel", r.limited(withTask(r.cancelTask)))
 	srv.Handle(rpc.Handshake, "runnel/tasks/variables", r.limited(withTasks(r.setVariables)))
 	srv.Handle(rpc.Handshake, "tasks/list", r.limited(withTasks(r.listTasks)))
-}
-
-// registerStateless adds the methods of the tasks extension (ext-tasks, "Tasks") to srv. tasks/result and
-// tasks/list are not among them.
-func (r *Runner) registerStateless(srv *rpc.Server) {
+	// The tasks extension (ext-tasks, "Tasks") has no tasks/result and no tasks/list.
 	srv.Handle(rpc.Stateless, "tasks/get", r.limited(extended(r.getDetailed)))
 	srv.Handle(rpc.Stateless, "tasks/update", r.limited(extended(r.updateTask)))
 	srv.Handle(rpc.Stateless, "tasks/cancel", r.limited(extended(r.cancelDetailed)))

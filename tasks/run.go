@@ -35,6 +35,8 @@ type Run struct {
 
 	worked, drained rpc.Latch
 
+	// handing is held while it is not known whether another process has taken the task. It is taken before door.
+	handing sync.Mutex
 	// door lets one change of the status or the variables through at a time, with its storing and its telling, so that they
 	// are in the same order for everybody. It is taken before mu, and held across I/O.
 	door   sync.Mutex
@@ -50,7 +52,6 @@ type Run struct {
 	errorCompletes bool             // an error result completes the task, too
 	finishing      bool             // somebody is moving the task to a terminal status, or has
 	silence        func()           // silences the deliveries: nothing of the task is written after it returns
-	handing        chan struct{}    // closed when it is known whether another process has taken the task; nil while none is asked to
 	owed           int              // deliveries that are still to be started
 	delivering     int              // deliveries that have not written the last of the output
 	asked          int              // questions so far

@@ -92,23 +92,20 @@ func (r *Runner) Detailed(ctx context.Context, id string) (mcp.DetailedTask, err
 	if err != nil {
 		return mcp.DetailedTask{}, err
 	}
-	if t.Status == mcp.TaskInputRequired {
-		t.Status = mcp.TaskWorking // its questions are known where it runs only
-	}
 	return r.detailed(&t, nil), nil
 }
 
 // Detailed is the task as it is now, with what its status adds.
 func (v *View) Detailed() mcp.DetailedTask {
-	t, open := v.live(), v.Questions()
-	if len(open) == 0 && t.Status == mcp.TaskInputRequired {
-		t.Status = mcp.TaskWorking // just answered
-	}
-	return v.runner.detailed(&t, open)
+	t := v.live()
+	return v.runner.detailed(&t, v.Questions())
 }
 
 func (r *Runner) detailed(t *Task, open map[string]mcp.InputRequest) mcp.DetailedTask {
 	w := t.wire(r.o.PollInterval)
+	if t.Status == mcp.TaskInputRequired && len(open) == 0 {
+		w.Status = mcp.TaskWorking // just answered, or another process runs it, which alone knows its questions
+	}
 	d := mcp.DetailedTask{
 		TaskID: w.TaskID, Status: w.Status, StatusMessage: w.StatusMessage,
 		CreatedAt: w.CreatedAt, LastUpdatedAt: w.LastUpdatedAt, TTLMs: w.TTL, PollIntervalMs: w.PollInterval,
@@ -116,7 +113,7 @@ func (r *Runner) detailed(t *Task, open map[string]mcp.InputRequest) mcp.Detaile
 	beside := 0
 	switch {
 	case t.Status == mcp.TaskInputRequired:
-		d.InputRequests = open
+		d.InputRequests = open // left out if it is empty
 	case t.Status == mcp.TaskCancelled || !t.Status.Terminal():
 	case t.Outcome.Err != nil:
 		d.Error = t.Outcome.Err
