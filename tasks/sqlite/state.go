@@ -107,6 +107,9 @@ func (s *State) Close() error {
 }
 
 func openDatabase(o Options) (_ *database, err error) {
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, err
+	}
 	if err := checkAccess(o.Dir); err != nil {
 		return nil, err
 	}
