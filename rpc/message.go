@@ -44,14 +44,30 @@ func takeApart(value []byte) (m message) {
 		return m
 	}
 	for it := rawjson.MembersOf(value); it.Next(); {
-		switch to := m.field(it.Name); {
-		case to == nil:
-		case *to != nil:
-			problem = `"` + string(it.Name) + `" is there twice`
-			*to = []byte{} // neither of two values is usable; the message still has its answerID and head
+		var to *[]byte
+		switch string(it.Name) {
+		case "jsonrpc":
+			to = &m.jsonrpc
+		case "id":
+			to = &m.id
+		case "method":
+			to = &m.method
+		case "params":
+			to = &m.params
+		case "result":
+			to = &m.result
+		case "error":
+			to = &m.err
+		case "sessionId":
+			to = &m.sessionID
 		default:
-			*to = it.Value
+			continue
 		}
+		if *to != nil {
+			problem = `"` + string(it.Name) + `" is there twice`
+			it.Value = []byte{} // neither of two values is usable; the message still has its answerID and head
+		}
+		*to = it.Value
 	}
 	if problem == "" {
 		problem = m.check()
@@ -60,27 +76,6 @@ func takeApart(value []byte) (m message) {
 		m.problem = Errorf(mcp.CodeInvalidRequest, "%s", problem)
 	}
 	return m
-}
-
-// field is where the value of a member belongs, nil if a message has no such member.
-func (m *message) field(name []byte) *[]byte {
-	switch string(name) {
-	case "jsonrpc":
-		return &m.jsonrpc
-	case "id":
-		return &m.id
-	case "method":
-		return &m.method
-	case "params":
-		return &m.params
-	case "result":
-		return &m.result
-	case "error":
-		return &m.err
-	case "sessionId":
-		return &m.sessionID
-	}
-	return nil
 }
 
 // check says why it is not a message, "" if it is one.

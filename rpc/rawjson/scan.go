@@ -30,9 +30,9 @@ func (s *scanner) value(i, depth int) int {
 	case c == '"':
 		return s.str(i)
 	case c == '{':
-		return s.object(i, depth)
+		return s.nested(i, depth, '}')
 	case c == '[':
-		return s.array(i, depth)
+		return s.nested(i, depth, ']')
 	case c == '-' || c >= '0' && c <= '9':
 		return s.number(i)
 	case c == 't':
@@ -45,48 +45,31 @@ func (s *scanner) value(i, depth int) int {
 	return no
 }
 
-func (s *scanner) object(i, depth int) int {
+// nested reads an object or an array, up to its end.
+func (s *scanner) nested(i, depth int, end byte) int {
 	if depth == maxDepth {
 		return no
 	}
-	if i = s.skip(i + 1); s.is(i, '}') {
+	if i = s.skip(i + 1); s.is(i, end) {
 		return i + 1
 	}
 	for {
-		if !s.is(i, '"') {
-			return no
+		if end == '}' {
+			if !s.is(i, '"') {
+				return no
+			}
+			if i = s.str(i); i == no {
+				return no
+			}
+			if i = s.skip(i); !s.is(i, ':') {
+				return no
+			}
+			i = s.skip(i + 1)
 		}
-		if i = s.str(i); i == no {
-			return no
-		}
-		if i = s.skip(i); !s.is(i, ':') {
-			return no
-		}
-		if i = s.value(s.skip(i+1), depth+1); i == no {
-			return no
-		}
-		if i = s.skip(i); s.is(i, '}') {
-			return i + 1
-		}
-		if !s.is(i, ',') {
-			return no
-		}
-		i = s.skip(i + 1)
-	}
-}
-
-func (s *scanner) array(i, depth int) int {
-	if depth == maxDepth {
-		return no
-	}
-	if i = s.skip(i + 1); s.is(i, ']') {
-		return i + 1
-	}
-	for {
 		if i = s.value(i, depth+1); i == no {
 			return no
 		}
-		if i = s.skip(i); s.is(i, ']') {
+		if i = s.skip(i); s.is(i, end) {
 			return i + 1
 		}
 		if !s.is(i, ',') {
