@@ -87,7 +87,6 @@ func (s *Supervisors) Start(call *tools.Detached) error {
 	if err := process.Fork(child); err != nil {
 		return fmt.Errorf("starting its supervisor: %w", err)
 	}
-	go func() { _, _ = process.Wait(child.Process) }() // ends with the supervisor or with this process
 	_ = out.Close()
 	_ = fromIt.SetReadDeadline(time.Now().Add(supervisorStart))
 	said, err := io.ReadAll(io.LimitReader(fromIt, maxAnswer))

@@ -6,8 +6,8 @@
 //	 └─▶ family: TERM, grace, KILL, then strays            ┘
 //
 // Goroutines: one forks for all children, on a thread of its own, while there are any; per child one waits for it, one reads each
-// output pipe, one writes stdin, and one counts it when it was stopped and is not gone; one waits for the guard and replaces it.
-// [CollectOrphans] has one.
+// output pipe, one writes stdin, and one counts it when it was stopped and is not gone; one waits for the guard and replaces it,
+// one for what [Fork] started. [CollectOrphans] has one.
 //
 // Locks: guard.mu before forker.mu.
 //

@@ -35,11 +35,14 @@ var forks = &forker{patience: startPatience}
 
 var errTooManyProcesses = errors.New("no more processes may be started: wait until others have ended, or raise the limit (ulimit -u, or the pids limit of the container)")
 
-// Fork starts a program, which must be waited for with Wait. It has none of the files that this program's host left open.
-func Fork(cmd *exec.Cmd) error { return forks.start(cmd) }
-
-// Wait waits for the end of what Fork started.
-func Wait(child *os.Process) (*os.ProcessState, error) { return forks.wait(child) }
+// Fork starts a program that may outlive this one. It has none of the files that this program's host left open.
+func Fork(cmd *exec.Cmd) error {
+	err := forks.start(cmd)
+	if err == nil {
+		go func() { _, _ = forks.wait(cmd.Process) }() // ends with it or with this program
+	}
+	return err
+}
 
 func (f *forker) start(cmd *exec.Cmd) error {
 	SealInherited()
