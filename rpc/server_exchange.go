@@ -16,7 +16,8 @@ type Session struct {
 	*session
 	brought chan *Exchange
 
-	open sync.WaitGroup // exchanges whose writer runs
+	open    sync.WaitGroup // exchanges whose writer runs
+	closing sync.Once
 
 	exchanging sync.Mutex
 	exchanges  map[*Exchange]struct{} // those; nil once the session closes
@@ -35,14 +36,14 @@ func (s *Server) NewSession(out Output) *Session {
 	c := &Session{session: &session{srv: s}, brought: make(chan *Exchange), exchanges: map[*Exchange]struct{}{}}
 	c.begin(context.Background(), &broughtLines{Session: c}, out)
 	if out == nil {
-		c.w.close()
+		c.w.fail(ErrClosed)
 	}
 	c.start()
 	return c
 }
 
-// Take hands over a line, of Options.MaxLine bytes at most, and returns when it has been gone through: whether anything answers it shows
-// in out, before the exchange is over. It fails when the session has ended.
+// Take hands over a line, of Options.MaxLine bytes at most, and returns when it has been gone through. out gets what answers it, if
+// anything does, and learns which line is the last. Take fails when the session has ended.
 func (c *Session) Take(line []byte, out Output) (*Exchange, error) {
 	x := &Exchange{line: bytes.TrimSpace(line), w: newWriter(out, c.incoming.release, c.log), taken: make(chan struct{})}
 	select {
@@ -57,9 +58,6 @@ func (c *Session) Take(line []byte, out Output) (*Exchange, error) {
 		return nil, ErrClosed
 	}
 }
-
-// Over is closed when nothing more is written.
-func (x *Exchange) Over() <-chan struct{} { return x.w.done }
 
 // Abandon ends an exchange of which nobody takes anything any more.
 func (x *Exchange) Abandon() { x.w.fail(errUnread) }
@@ -124,7 +122,9 @@ func (c *Session) Cancel() {
 }
 
 // Close ends the session after Stop or Cancel. What has been queued is written, as long as somebody takes it.
-func (c *Session) Close() {
+func (c *Session) Close() { c.closing.Do(c.close) }
+
+func (c *Session) close() {
 	c.exchanging.Lock()
 	writers := []*writer{c.w}
 	for x := range c.exchanges {

@@ -35,7 +35,9 @@ func (n *noted) WriteLines(ctx context.Context, lines []byte, last bool) error {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.lines = append(n.lines, strings.Split(strings.TrimSpace(string(lines)), "\n")...)
+	for text := range strings.Lines(string(lines)) {
+		n.lines = append(n.lines, strings.TrimSpace(text))
+	}
 	n.last = last
 	return nil
 }
@@ -89,8 +91,8 @@ func TestExchangesEnd(t *testing.T) {
 		_, out = take(t, c, `{"jsonrpc":"2.0","id":1,"method":"large"}`)
 		out.wants(t, true, `{"jsonrpc":"2.0","id":1,"result":"`+strings.Repeat("x", 2*largeReply)+`"}`)
 		x, out := take(t, c, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-		<-x.Over()
-		out.wants(t, false)
+		<-x.w.done
+		out.wants(t, true)
 		_, out = take(t, c, `{"jsonrpc":"2.0","id":1.5,"method":"ping"}`)
 		out.wants(t, true, `{"jsonrpc":"2.0","error":{"code":-32600,"message":"\"id\" is neither a string nor an integer"}}`)
 		standing.wants(t, false)
@@ -114,11 +116,11 @@ func TestExchangeHeld(t *testing.T) {
 		out.wants(t, false, `{"jsonrpc":"2.0","id":1,"result":{}}`, "partial")
 		end()
 		end()
-		<-x.Over()
+		<-x.w.done
 		caller.Lane().Write(t.Context(), line("later"))
 		caller.Notify("n", nil)
 		standing.wants(t, false, "later", `{"jsonrpc":"2.0","method":"n"}`)
-		out.wants(t, false, `{"jsonrpc":"2.0","id":1,"result":{}}`, "partial")
+		out.wants(t, true, `{"jsonrpc":"2.0","id":1,"result":{}}`, "partial")
 	})
 }
 
@@ -136,7 +138,7 @@ func TestExchangeAsks(t *testing.T) {
 		question := `{"id":1,"jsonrpc":"2.0","method":"elicitation/create"}`
 		out.wants(t, false, question)
 		take(t, c, `{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}`)
-		<-x.Over()
+		<-x.w.done
 		out.wants(t, true, question, `{"jsonrpc":"2.0","id":1,"result":"accept"}`)
 	})
 }
@@ -156,7 +158,7 @@ func TestExchangesDoNotWaitForEachOther(t *testing.T) {
 		stalled.wants(t, false)
 		c.Stop()
 		c.Close()
-		<-x.Over()
+		<-x.w.done
 		if _, err := c.Take([]byte(initialize), out); err != ErrClosed {
 			t.Error(err)
 		}
@@ -174,7 +176,7 @@ func TestSessionCancelled(t *testing.T) {
 		c, _ := carried(t, s)
 		x, out := take(t, c, `{"jsonrpc":"2.0","id":1,"method":"work"}`)
 		c.Cancel()
-		<-x.Over()
-		out.wants(t, false)
+		<-x.w.done
+		out.wants(t, true)
 	})
 }

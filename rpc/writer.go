@@ -58,7 +58,8 @@ type writer struct {
 
 // Output is where a writer writes.
 type Output interface {
-	// WriteLines takes complete lines, which it must not keep; nothing comes after the last. A wait for whom they are for ends with ctx.
+	// WriteLines takes complete lines, which it must not keep. Nothing comes after the last, which may be none. A wait for whom they are
+	// for ends with ctx.
 	WriteLines(ctx context.Context, lines []byte, last bool) error
 }
 
@@ -66,6 +67,9 @@ type Output interface {
 type pipeOutput struct{ io.Writer }
 
 func (p pipeOutput) WriteLines(_ context.Context, lines []byte, _ bool) error {
+	if len(lines) == 0 {
+		return nil
+	}
 	_, err := p.Write(lines)
 	return err
 }
@@ -96,14 +100,14 @@ func (w *writer) run() {
 			w.release(slots)
 		}
 		switch {
-		case len(buf) > 0:
+		case len(buf) > 0 || last:
 			if err := w.out.WriteLines(w.failed, buf, last); err != nil {
 				w.fail(fmt.Errorf("writing to the %s: %w", w.reader, err))
 			}
 			if cap(buf) > keepBuffer {
 				buf = nil
 			}
-		case !last:
+		default:
 			<-w.wake
 			// The first answer of many has woken this goroutine, which runs at once: let those run that make the others.
 			runtime.Gosched()

@@ -18,6 +18,7 @@ type Version struct {
 	MultiSelect       bool // fields of its forms that take several choices
 	Tasks             bool // capabilities.tasks, execution.taskSupport, params.task (experimental, 2025-11-25)
 	Icons             bool // icons of tools
+	PrimedStreams     bool // an SSE stream begins with an empty event, to resume from
 	Stateless         bool // no handshake: version and capabilities in every request's _meta
 }
 
@@ -28,7 +29,7 @@ var Versions = []*Version{
 	{Name: "2025-06-18", Annotations: true, Audio: true, ProgressMessage: true,
 		StructuredContent: true, Titles: true, ResourceLinks: true, ContentMeta: true, Elicitation: true},
 	{Name: "2025-11-25", Annotations: true, Audio: true, ProgressMessage: true,
-		StructuredContent: true, Titles: true, ResourceLinks: true, ContentMeta: true, Elicitation: true, MultiSelect: true, Tasks: true, Icons: true},
+		StructuredContent: true, Titles: true, ResourceLinks: true, ContentMeta: true, Elicitation: true, MultiSelect: true, Tasks: true, Icons: true, PrimedStreams: true},
 	{Name: "2026-07-28", Annotations: true, Audio: true, ProgressMessage: true,
 		StructuredContent: true, Titles: true, ResourceLinks: true, ContentMeta: true, Elicitation: true, MultiSelect: true, Icons: true, AnyStructured: true, Stateless: true},
 }

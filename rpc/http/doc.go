@@ -1,0 +1,28 @@
+// Package httpserver is the second way in to an [rpc.Server]: MCP's Streamable HTTP transport, on one path.
+// (https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http and, for the handshake era,
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http). The servers do not know of it.
+//
+//	POST ─ guard ─ owner ─┬─ 2026-07-28: a session of its own ──┬─▶ rpc.Session.Take ─▶ handler
+//	                      └─ before: the one of Mcp-Session-Id ─┘                        │
+//	response ◀─ JSON, or events ◀─ stream ◀─ the line's writer, of rpc ◀─────────────────┘
+//	GET ◀────── events ◀──────── the session's own stream, or one that is resumed
+//
+// A stream is what answers one POST: its lines, numbered, until a connection has taken them. It is bounded in bytes: when it is full, the
+// line's writer waits, and with it whoever writes, as on stdio; other streams do not. In the handshake era a stream outlives its
+// connection for a while, and keeps the last events that were sent: Last-Event-ID resumes it. In 2026-07-28 a connection that closes
+// cancels its request.
+//
+// Goroutines: net/http's, one for each connection and request; what [rpc.Session] has; one closes sessions that nobody uses.
+//
+// Locks: Server.mu and stream.mu are never held together, nor across I/O.
+//
+// Words: the standing stream is a session's own, with what answers no request; an event is a line as a client can resume from it.
+//
+// Where things stand:
+//
+//	who may come in                      guard (guard.go), Tokens.owner (tokens.go)
+//	headers agree with the body          headers.go
+//	a JSON response or events            Server.respond (respond.go)
+//	how much waits, how much is kept     stream.go
+//	a session ends                       sessions.go
+package httpserver

@@ -1,0 +1,66 @@
+package httpserver
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Loopback reports whether an address can be reached from this machine only.
+func Loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	return err == nil && isLoopback(host)
+}
+
+func isLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// guard refuses who must not come in; the status is 0 for others. "Servers MUST validate the Origin header on all incoming connections to
+// prevent DNS rebinding attacks" (basic/transports/streamable-http, "Security & Endpoint"): a page of another site has a name of its
+// own in Origin, and in Host once that name stands for this machine.
+func (s *Server) guard(r *http.Request) (status int, problem string) {
+	for _, origin := range r.Header.Values("Origin") {
+		if !s.trusts(origin) {
+			return http.StatusForbidden, "this Origin may not use the server: allow it with --http-origin"
+		}
+	}
+	if s.loopback {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		if !isLoopback(host) {
+			return http.StatusForbidden, "this Host is not the server's: it serves localhost only"
+		}
+	}
+	return 0, ""
+}
+
+// trusts reports whether pages of an origin may use the server: those of this machine, and those that were named.
+func (s *Server) trusts(origin string) bool {
+	if slices.ContainsFunc(s.o.Origins, func(o string) bool { return strings.EqualFold(o, origin) }) {
+		return true
+	}
+	u, err := url.Parse(origin)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && isLoopback(u.Hostname())
+}
+
+// owner is whose tasks a request sees; false: it has no token that counts.
+func (s *Server) owner(r *http.Request) (owner string, ok bool) {
+	if s.o.Tokens == nil {
+		return s.o.Owner, true
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || len(r.Header.Values("Authorization")) != 1 {
+		return "", false
+	}
+	return s.o.Tokens.owner(strings.TrimSpace(token))
+}

@@ -1,0 +1,115 @@
+package httpserver
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
+)
+
+// message is what a body says that headers say, too. Its parts are JSON, nil if absent.
+type message struct {
+	id       []byte
+	method   string
+	params   []byte
+	version  []byte // of the stateless era, in _meta
+	complete bool   // all that era's fields are there
+}
+
+func readMessage(body []byte) message {
+	if !rawjson.IsObject(body) {
+		return message{}
+	}
+	m := message{id: rawjson.Member(body, "id"), method: rawjson.StringMember(body, "method"), params: rawjson.Member(body, "params")}
+	if !rawjson.IsObject(m.params) {
+		return m
+	}
+	if meta := rawjson.Member(m.params, "_meta"); rawjson.IsObject(meta) {
+		m.version = rawjson.Member(meta, mcp.MetaProtocolVersion)
+		m.complete = m.version != nil && rawjson.IsObject(rawjson.Member(meta, mcp.MetaClientCapabilities))
+	}
+	return m
+}
+
+// isStateless reports whether a request is of the stateless era: by its body, or at least by its header.
+func isStateless(r *http.Request, m *message) bool {
+	v := mcp.LookupVersion(r.Header.Get(versionHeader))
+	return m.version != nil || v != nil && v.Stateless
+}
+
+const (
+	versionHeader = "Mcp-Protocol-Version"
+	sessionHeader = "Mcp-Session-Id"
+	methodHeader  = "Mcp-Method"
+	nameHeader    = "Mcp-Name"
+)
+
+// named are the methods of which a header names what they are about, and where the body does so. "When tasks/get, tasks/update, or
+// tasks/cancel is sent over the Streamable HTTP transport, the client MUST set the Mcp-Name header" (SEP-2663), but a server of the
+// core protocol is not told to refuse those without it.
+var named = map[string]struct {
+	member   string
+	required bool
+}{
+	"tools/call":     {"name", true},
+	"prompts/get":    {"name", true},
+	"resources/read": {"uri", true},
+	"tasks/get":      {"taskId", false},
+	"tasks/update":   {"taskId", false},
+	"tasks/cancel":   {"taskId", false},
+}
+
+// mismatch says where the headers of a request are at odds with its body, "" if nowhere: "servers MUST reject requests where the values
+// specified in the headers do not match" (2026-07-28 basic/transports/streamable-http, "Server Validation").
+func mismatch(r *http.Request, m *message) string {
+	if problem := compare(r, versionHeader, rawjson.Unquote(m.version), true); problem != "" {
+		return problem
+	}
+	if problem := compare(r, methodHeader, m.method, true); problem != "" {
+		return problem
+	}
+	n, ok := named[m.method]
+	if !ok || !rawjson.IsObject(m.params) {
+		return ""
+	}
+	return compare(r, nameHeader, rawjson.StringMember(m.params, n.member), n.required)
+}
+
+func compare(r *http.Request, header, body string, required bool) string {
+	values := r.Header.Values(header)
+	switch {
+	case len(values) == 0 && !required:
+		return ""
+	case len(values) == 0:
+		return fmt.Sprintf("header mismatch: %s is missing", header)
+	case len(values) > 1:
+		return fmt.Sprintf("header mismatch: %s is there twice", header)
+	}
+	value := values[0]
+	if header == nameHeader {
+		var ok bool
+		if value, ok = decoded(value); !ok {
+			return fmt.Sprintf("header mismatch: %s is not what =?base64?...?= stands for", header)
+		}
+	}
+	if value != body {
+		return fmt.Sprintf("header mismatch: %s is %.100q, the body says %.100q", header, value, body)
+	}
+	return ""
+}
+
+// decoded is a header's value without its encoding ("Value Encoding").
+func decoded(value string) (string, bool) {
+	text, ok := strings.CutPrefix(value, "=?base64?")
+	if !ok {
+		return value, true
+	}
+	if text, ok = strings.CutSuffix(text, "?="); !ok {
+		return value, true
+	}
+	raw, err := base64.StdEncoding.DecodeString(text)
+	return string(raw), err == nil
+}

@@ -1,0 +1,156 @@
+package httpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
+)
+
+const (
+	// eventsAfter is how long a request may take before events begin, so that its client, and what stands between, sees that it is heard.
+	eventsAfter = 500 * time.Millisecond
+	// keepAlive is the longest silence of a stream: proxies close connections that are silent for longer, often after 60 s.
+	keepAlive = 15 * time.Second
+	// writePatience is how long a client may take to read what was sent. After that its connection is closed.
+	writePatience = 5 * time.Minute
+)
+
+// answer is a stream on its way through a connection.
+type answer struct {
+	*sender
+	primed    bool // events begin with an empty one
+	stateless bool // the request is of that era
+	malformed bool // it lacks what that era asks for
+	events    bool // there were any; set by respond
+}
+
+// respond sends what answers a line: a single response as JSON, nothing as 202, all else as events. It reports false if the connection has
+// gone before the end.
+func (a *answer) respond(w http.ResponseWriter, r *http.Request) (whole bool) {
+	wait, cancel := context.WithTimeout(r.Context(), eventsAfter)
+	defer cancel()
+	events, over, err := a.next(wait)
+	switch {
+	case err != nil && r.Context().Err() != nil:
+		return false
+	case err == nil && over && len(events) == 0:
+		w.WriteHeader(http.StatusAccepted)
+		return true
+	case err == nil && over && len(events) == 1:
+		a.sendJSON(w, events[0])
+		return true
+	}
+	a.events = true
+	return a.sendEvents(w, r)
+}
+
+func (a *answer) sendJSON(w http.ResponseWriter, text []byte) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writePatience))
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	w.WriteHeader(a.statusOf(text))
+	_, _ = w.Write(text) // fails only when nobody is there to read it
+}
+
+// statusOf is the status of a response.
+func (a *answer) statusOf(response []byte) int {
+	if !rawjson.IsObject(response) { // a batch
+		return http.StatusOK
+	}
+	failure := rawjson.Member(response, "error")
+	code, _ := strconv.Atoi(string(rawjson.Member(failure, "code")))
+	switch {
+	case failure == nil:
+		return http.StatusOK
+	case a.malformed, code == mcp.CodeParseError, rawjson.Member(response, "id") == nil:
+		return http.StatusBadRequest
+	case a.stateless:
+		return statelessStatus(code)
+	}
+	return http.StatusOK
+}
+
+// statelessStatus is the status of an error of the stateless era.
+func statelessStatus(code int) int {
+	switch code {
+	case mcp.CodeMethodNotFound:
+		return http.StatusNotFound
+	case mcp.CodeParseError, mcp.CodeInvalidRequest, mcp.CodeHeaderMismatch, mcp.CodeMissingCapability, mcp.CodeUnsupportedVersion:
+		return http.StatusBadRequest
+	}
+	return http.StatusOK
+}
+
+// sendEvents sends the stream's events until it is over. It reports false if the connection has gone before.
+func (a *answer) sendEvents(w http.ResponseWriter, r *http.Request) (whole bool) {
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-cache, no-transform")
+	h.Set("X-Accel-Buffering", "no")
+	w.WriteHeader(http.StatusOK)
+	out := http.NewResponseController(w)
+	var buf []byte
+	if a.primed && a.last == 0 {
+		buf = append(a.appendID(buf, 0), "data: \n\n"...)
+	}
+	sent, over := 0, false
+	for {
+		_ = out.SetWriteDeadline(time.Now().Add(writePatience))
+		if _, err := w.Write(buf); err != nil || out.Flush() != nil {
+			return false
+		}
+		a.sentMore(sent)
+		if over {
+			return true
+		}
+		wait, cancel := context.WithTimeout(r.Context(), keepAlive)
+		events, last, err := a.next(wait)
+		cancel()
+		switch {
+		case errors.Is(err, context.DeadlineExceeded) && r.Context().Err() == nil:
+			buf, sent = append(buf[:0], ":\n\n"...), 0
+			continue
+		case err != nil:
+			return false
+		}
+		buf = buf[:0]
+		for i, event := range events {
+			if a.keeps {
+				buf = a.appendID(buf, a.last+i+1)
+			}
+			buf = append(append(append(buf, "event: message\ndata: "...), event...), "\n\n"...)
+		}
+		sent, over = len(events), last
+	}
+}
+
+// appendID appends the id of an event: its stream, and its number there.
+func (s *stream) appendID(to []byte, number int) []byte {
+	to = append(append(to, "id: "...), s.name...)
+	return append(strconv.AppendInt(append(to, '-'), int64(number), 10), '\n')
+}
+
+// refuse answers what is not taken with a JSON-RPC error; id may be nil.
+func refuse(w http.ResponseWriter, status int, id []byte, code int, problem string) {
+	type failure struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	}
+	if len(id) == 0 || id[0] != '"' && id[0] != '-' && (id[0] < '0' || id[0] > '9') {
+		id = nil
+	}
+	text, _ := json.Marshal(struct { // an id that is JSON can be encoded
+		Version string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id,omitempty"`
+		Error   failure         `json:"error"`
+	}{"2.0", id, failure{code, problem}})
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(text) // fails only when nobody is there to read it
+}

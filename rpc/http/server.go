@@ -1,0 +1,342 @@
+package httpserver
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	stdlog "log"
+	"mime"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/net/netutil"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
+)
+
+// Options of a server.
+type Options struct {
+	Servers map[string]*rpc.Server // by the owner whose tasks each of them sees
+	Tokens  *Tokens                // whose request it is; nil: everybody is Owner
+	Owner   string
+	Origins []string // pages that may use the server, beside those of this machine
+
+	MaxLine     int           // bytes of the longest body
+	MaxInFlight int           // requests of an owner that are answered at once
+	Drain       time.Duration // at the end, how long requests in flight may go on
+	Log         zerolog.Logger
+}
+
+const (
+	// maxConnections is how many connections are open at once: each takes a descriptor, which tasks need for their commands. Others wait
+	// in the kernel.
+	maxConnections = 2048
+	// headerPatience and bodyPatience are how long a client may take to send: one that is slower holds a connection for nothing.
+	headerPatience = 10 * time.Second
+	bodyPatience   = 30 * time.Second
+	idlePatience   = 2 * time.Minute
+	maxHeader      = 32 << 10
+	// bodies is how many longest bodies may be in flight together, of all owners.
+	bodies = 4
+)
+
+// Server serves MCP over HTTP.
+type Server struct {
+	o        Options
+	listener net.Listener
+	http     *http.Server
+	loopback bool
+	bytes    atomic.Int64 // of bodies in flight
+
+	ended chan struct{} // closed by Stop
+	tidy  sync.WaitGroup
+
+	mu       sync.Mutex
+	sessions map[string]*session // of the handshake era, by id
+	brief    map[*rpc.Session]struct{}
+	inFlight map[string]int // requests, by owner
+	stopped  bool
+}
+
+// Listen begins to listen; Serve is to follow.
+func Listen(ctx context.Context, address string, o Options) (*Server, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{o: o, listener: netutil.LimitListener(listener, maxConnections), loopback: Loopback(listener.Addr().String()),
+		ended: make(chan struct{}), sessions: map[string]*session{}, brief: map[*rpc.Session]struct{}{}, inFlight: map[string]int{}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/mcp", s.serve)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: headerPatience, IdleTimeout: idlePatience, MaxHeaderBytes: maxHeader,
+		ErrorLog: stdlog.New(warnings{o.Log}, "", 0)}
+	return s, nil
+}
+
+// Addr is where it listens.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Serve serves until Close.
+func (s *Server) Serve() error {
+	s.tidy.Go(s.closeIdle)
+	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// warnings takes the log of the standard library's server.
+type warnings struct{ log zerolog.Logger }
+
+func (w warnings) Write(line []byte) (int, error) {
+	w.log.Warn().Msg("serving HTTP: " + strings.TrimSpace(string(line)))
+	return len(line), nil
+}
+
+// Stop takes no more requests, lets those in flight go on for Options.Drain, and ends the rest.
+func (s *Server) Stop() {
+	s.mu.Lock()
+	if s.stopped {
+		s.mu.Unlock()
+		return
+	}
+	s.stopped = true
+	s.mu.Unlock()
+	close(s.ended)
+	ctx, cancel := context.WithTimeout(context.Background(), s.o.Drain)
+	defer cancel()
+	s.each(func(c *rpc.Session) { c.Drain(ctx) })
+	s.each((*rpc.Session).Stop)
+}
+
+// Close ends the server after Stop: what has been queued is sent, as long as clients read.
+func (s *Server) Close() {
+	s.Stop()
+	s.each((*rpc.Session).Close)
+	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	defer cancel()
+	if s.http.Shutdown(ctx) != nil {
+		_ = s.http.Close() // clients that do not read
+	}
+	s.tidy.Wait()
+}
+
+// closeGrace is how long clients may take to read what is left at the end.
+const closeGrace = 2 * time.Second
+
+// each calls f for all sessions at once, and waits.
+func (s *Server) each(f func(*rpc.Session)) {
+	var all sync.WaitGroup
+	s.mu.Lock()
+	for _, c := range s.sessions {
+		all.Go(func() { f(c.Session) })
+	}
+	for c := range s.brief {
+		all.Go(func() { f(c) })
+	}
+	s.mu.Unlock()
+	all.Wait()
+}
+
+// serve is the MCP endpoint.
+func (s *Server) serve(rw http.ResponseWriter, r *http.Request) {
+	w, began := &statusWriter{ResponseWriter: rw}, time.Now()
+	owner := ""
+	defer func() {
+		s.o.Log.Info().Str("method", r.Method).Str("call", w.call).Int("status", w.status).Dur("took", time.Since(began)).
+			Str("owner", owner).Str("from", r.RemoteAddr).Msg("http request")
+	}()
+	if status, problem := s.guard(r); status != 0 {
+		refuse(w, status, nil, mcp.CodeInvalidRequest, problem)
+		return
+	}
+	owner, ok := s.owner(r)
+	if !ok {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		refuse(w, http.StatusUnauthorized, nil, mcp.CodeInvalidRequest, "send a bearer token that the server knows, as Authorization: Bearer TOKEN")
+		return
+	}
+	switch r.Method {
+	case http.MethodPost:
+		s.post(w, r, owner)
+	case http.MethodGet:
+		s.get(w, r, owner)
+	case http.MethodDelete:
+		s.delete(w, r, owner)
+	default:
+		w.Header().Set("Allow", "POST, GET, DELETE")
+		refuse(w, http.StatusMethodNotAllowed, nil, mcp.CodeInvalidRequest, "use POST")
+	}
+}
+
+// post takes a message.
+func (s *Server) post(w *statusWriter, r *http.Request, owner string) {
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
+		refuse(w, http.StatusUnsupportedMediaType, nil, mcp.CodeInvalidRequest, "Content-Type must be application/json")
+		return
+	}
+	if !accepts(r, "application/json") || !accepts(r, "text/event-stream") {
+		refuse(w, http.StatusNotAcceptable, nil, mcp.CodeInvalidRequest, "Accept must list application/json and text/event-stream")
+		return
+	}
+	body, release, status, problem := s.read(w, r)
+	defer release()
+	if status != 0 {
+		refuse(w, status, nil, mcp.CodeInvalidRequest, problem)
+		return
+	}
+	m := message{}
+	if _, ok := rawjson.Scan(body); ok {
+		m = readMessage(body)
+	}
+	w.call = m.method[:min(len(m.method), 100)]
+	if problem := s.enter(owner); problem != "" {
+		refuse(w, http.StatusServiceUnavailable, m.id, mcp.CodeBusy, problem)
+		return
+	}
+	defer s.leave(owner)
+	if isStateless(r, &m) {
+		s.postStateless(w, r, owner, body, &m)
+	} else {
+		s.postHandshake(w, r, owner, body, &m)
+	}
+}
+
+// accepts reports whether a client can read a type. One that says nothing can.
+func accepts(r *http.Request, kind string) bool {
+	all := strings.Join(r.Header.Values("Accept"), ",")
+	for one := range strings.SplitSeq(all, ",") {
+		name, _, _ := mime.ParseMediaType(one)
+		if name == kind || name == "*/*" || name == strings.SplitN(kind, "/", 2)[0]+"/*" {
+			return true
+		}
+	}
+	return all == ""
+}
+
+// read reads a body onto one line. release is to be called when it is needed no more.
+func (s *Server) read(w http.ResponseWriter, r *http.Request) (body []byte, release func(), status int, problem string) {
+	held := int64(0)
+	release = func() { s.bytes.Add(-held) }
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyPatience))
+	in := http.MaxBytesReader(w, r.Body, int64(s.o.MaxLine))
+	for {
+		body = slices.Grow(body, 4<<10)
+		n, err := in.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		held += int64(n)
+		if total := s.bytes.Add(int64(n)); total > int64(s.o.MaxLine)*bodies && total > held {
+			return nil, release, http.StatusServiceUnavailable, "the requests in flight are too large together: try again"
+		}
+		switch {
+		case err == io.EOF:
+			_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the connection is read on to see that it closes
+			if bytes.IndexByte(body, '\n') >= 0 {
+				var line bytes.Buffer
+				if json.Compact(&line, body) == nil { // else it is refused as it is
+					body = line.Bytes()
+				}
+			}
+			return body, release, 0, ""
+		case errors.As(err, new(*http.MaxBytesError)):
+			return nil, release, http.StatusRequestEntityTooLarge, fmt.Sprintf("message too long: the limit is %d bytes", s.o.MaxLine)
+		case err != nil:
+			return nil, release, http.StatusBadRequest, "the message did not come whole"
+		}
+	}
+}
+
+// enter counts a request of an owner, unless there are too many.
+func (s *Server) enter(owner string) (problem string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.stopped:
+		return "the server is shutting down"
+	case s.inFlight[owner] >= s.o.MaxInFlight:
+		return fmt.Sprintf("too many requests in flight: the limit is %d", s.o.MaxInFlight)
+	}
+	s.inFlight[owner]++
+	return ""
+}
+
+func (s *Server) leave(owner string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inFlight[owner]--
+}
+
+// postStateless serves a message of 2026-07-28: a session of its own.
+func (s *Server) postStateless(w http.ResponseWriter, r *http.Request, owner string, body []byte, m *message) {
+	if m.id != nil {
+		if m.version == nil {
+			refuse(w, http.StatusBadRequest, m.id, mcp.CodeInvalidParams, fmt.Sprintf("params._meta with %q and %q is missing", mcp.MetaProtocolVersion, mcp.MetaClientCapabilities))
+			return
+		}
+		if problem := mismatch(r, m); problem != "" {
+			refuse(w, http.StatusBadRequest, m.id, mcp.CodeHeaderMismatch, problem)
+			return
+		}
+	}
+	c := s.o.Servers[owner].NewSession(nil)
+	if !s.begin(c) {
+		c.Stop()
+	}
+	defer func() {
+		c.Cancel()
+		c.Close()
+		s.end(c)
+	}()
+	st := newStream("", false)
+	a := &answer{sender: st.begin(), stateless: true, malformed: !m.complete}
+	x, err := c.Take(body, st)
+	if err != nil {
+		refuse(w, http.StatusServiceUnavailable, m.id, mcp.CodeBusy, "the server is shutting down")
+		return
+	}
+	if !a.respond(w, r) {
+		// "Closing the SSE response stream MUST be treated by the server as cancellation of that request" (basic/transports/streamable-http)
+		x.Abandon()
+	}
+}
+
+func (s *Server) begin(c *rpc.Session) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.brief[c] = struct{}{}
+	return !s.stopped
+}
+
+func (s *Server) end(c *rpc.Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.brief, c)
+}
+
+// statusWriter remembers the status of a response.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+	call   string // the JSON-RPC method
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = cmp.Or(w.status, status)
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

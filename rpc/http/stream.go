@@ -1,0 +1,184 @@
+package httpserver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+)
+
+const (
+	// maxWaiting is how many bytes of lines wait for a connection: a writer takes 64 KiB or so at once.
+	maxWaiting = 256 << 10
+	// maxKept is how many bytes of events that were sent are kept for who lost the connection: more than is under way on a usual one.
+	maxKept = 256 << 10
+	// maxBatch is from where on no more events are sent at once.
+	maxBatch = 64 << 10
+)
+
+var (
+	errTakenOver = errors.New("another connection has taken over the stream")
+	errForgotten = errors.New("the events after that one are not kept any more")
+)
+
+// stream is what answers a line, in order: an [rpc.Output]. One connection at a time sends its events.
+type stream struct {
+	name  string // unique in its session; begins the ids of its events
+	keeps bool   // events are kept when they were sent
+
+	mu      sync.Mutex
+	events  [][]byte // those that were sent and are kept, then those that wait
+	first   int      // the number of events[0]; the first one ever is 1
+	sent    int      // the number of the last one that was sent
+	kept    int      // bytes of those that were sent
+	waiting int      // bytes of the others
+	over    bool     // no more come
+	turn    int      // which connection sends
+	changed chan struct{}
+}
+
+func newStream(name string, keeps bool) *stream {
+	return &stream{name: name, keeps: keeps, first: 1, changed: make(chan struct{})}
+}
+
+// WriteLines implements rpc.Output: it waits for room.
+func (s *stream) WriteLines(ctx context.Context, lines []byte, last bool) error {
+	if len(lines) == 0 {
+		s.finish()
+	}
+	for len(lines) > 0 {
+		line, rest, _ := bytes.Cut(lines, []byte("\n"))
+		if err := s.add(ctx, line, last && len(rest) == 0); err != nil {
+			return err
+		}
+		lines = rest
+	}
+	return nil
+}
+
+func (s *stream) add(ctx context.Context, line []byte, last bool) error {
+	// A carriage return ends a line of an event. In JSON it is a blank like any other.
+	line = bytes.ReplaceAll(line, []byte("\r"), []byte(" "))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.waiting > 0 && s.waiting+len(line) > maxWaiting {
+		changed := s.changed
+		s.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+		s.mu.Lock()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	s.events = append(s.events, line)
+	s.waiting += len(line)
+	s.over = last
+	s.change()
+	return nil
+}
+
+// finish says that no more events come.
+func (s *stream) finish() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	s.change()
+}
+
+// change wakes whoever waits for a change. mu is held.
+func (s *stream) change() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// begin lets a connection send the events that were not sent yet.
+func (s *stream) begin() *sender {
+	from, _ := s.connect(-1)
+	return from
+}
+
+// connect lets a connection send the events after a number; the one before it is told errTakenOver.
+func (s *stream) connect(after int) (*sender, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if after < 0 {
+		after = s.sent
+	}
+	if after < s.first-1 || after > s.sent {
+		return nil, errForgotten
+	}
+	s.turn++
+	s.change()
+	return &sender{s, s.turn, after}, nil
+}
+
+// sender is a connection's hold on a stream.
+type sender struct {
+	*stream
+	turn int
+	last int // the number of the last event that it has sent
+}
+
+// next waits for events, and returns those that wait, 64 KiB or so, and whether the stream is over with them.
+func (s *sender) next(ctx context.Context) (events [][]byte, over bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		switch {
+		case s.turn != s.stream.turn:
+			return nil, false, errTakenOver
+		case s.last < s.first-1:
+			return nil, false, errForgotten
+		}
+		waiting := s.events[s.last-s.first+1:]
+		if len(waiting) > 0 || s.over {
+			n, size := 0, 0
+			for n < len(waiting) && size < maxBatch {
+				size += len(waiting[n])
+				n++
+			}
+			return slices.Clone(waiting[:n]), s.over && n == len(waiting), nil
+		}
+		changed := s.changed
+		s.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+		s.mu.Lock()
+		if ctx.Err() != nil {
+			return nil, false, context.Cause(ctx)
+		}
+	}
+}
+
+// sentMore notes that so many more events were sent.
+func (s *sender) sentMore(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last += n
+	for s.sent < s.last && s.turn == s.stream.turn {
+		s.sent++
+		size := len(s.events[s.sent-s.first])
+		s.waiting -= size
+		s.kept += size
+	}
+	for s.first < s.sent && s.kept > maxKept || s.first <= s.sent && !s.keeps {
+		s.kept -= len(s.events[0])
+		s.events[0] = nil
+		s.events = s.events[1:]
+		s.first++
+	}
+	s.change()
+}
+
+// current reports whether no other connection has taken over.
+func (s *sender) current() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.turn == s.stream.turn
+}

@@ -1,0 +1,76 @@
+package httpserver
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// minToken is how long a token must be at least: shorter ones can be guessed.
+const minToken = 16
+
+// Tokens say who may come in, and as whose tasks are seen.
+type Tokens struct {
+	entries []tokenEntry
+}
+
+type tokenEntry struct {
+	hash  [sha256.Size]byte
+	owner string
+}
+
+// ReadTokens reads one "TOKEN OWNER" a line. Blank lines, and those that begin with #, are skipped. An error never shows a token.
+func ReadTokens(r io.Reader) (*Tokens, error) {
+	t := &Tokens{}
+	lines := bufio.NewScanner(r)
+	for n := 1; lines.Scan(); n++ {
+		text := strings.TrimSpace(lines.Text())
+		if text == "" || text[0] == '#' {
+			continue
+		}
+		fields := strings.Fields(text)
+		switch {
+		case len(fields) != 2:
+			return nil, fmt.Errorf("line %d: write a token, a space and an owner", n)
+		case len(fields[0]) < minToken:
+			return nil, fmt.Errorf("line %d: the token is shorter than %d characters: make one with, say, openssl rand -hex 32", n, minToken)
+		}
+		e := tokenEntry{sha256.Sum256([]byte(fields[0])), fields[1]}
+		if slices.ContainsFunc(t.entries, func(o tokenEntry) bool { return o.hash == e.hash }) {
+			return nil, fmt.Errorf("line %d: the token is there already", n)
+		}
+		t.entries = append(t.entries, e)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	if len(t.entries) == 0 {
+		return nil, fmt.Errorf("there is no token: write one \"TOKEN OWNER\" a line")
+	}
+	return t, nil
+}
+
+// Owners are those whose tokens there are, each once.
+func (t *Tokens) Owners() []string {
+	var owners []string
+	for _, e := range t.entries {
+		owners = append(owners, e.owner)
+	}
+	slices.Sort(owners)
+	return slices.Compact(owners)
+}
+
+// owner is whose token it is. How long it takes says nothing of the tokens.
+func (t *Tokens) owner(token string) (owner string, ok bool) {
+	hash := sha256.Sum256([]byte(token))
+	for _, e := range t.entries {
+		if subtle.ConstantTimeCompare(hash[:], e.hash[:]) == 1 {
+			owner, ok = e.owner, true
+		}
+	}
+	return owner, ok
+}
