@@ -76,8 +76,8 @@ func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	prometheus.WriteFDMetrics(w)
 }
 
-// metricsAddress reads where metrics are served: on loopback unless a host is named.
-func metricsAddress(text string) (string, error) {
+// listenAddress reads where to listen: on loopback unless a host is named.
+func listenAddress(text string) (string, error) {
 	host, port, err := net.SplitHostPort(text)
 	if err == nil {
 		_, err = net.LookupPort("tcp", port)

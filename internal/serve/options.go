@@ -17,6 +17,7 @@ type options struct {
 	Config    string
 	Tools     []string
 	selftest  bool
+	http      httpOptions
 	metrics   string // where they are served; "" = nowhere
 	LogLevel  Choice
 	logFormat Choice
@@ -59,8 +60,9 @@ func (o *options) Register(flags *pflag.FlagSet) {
 		})
 		flags.Lookup(s.flag).DefValue = scratch.Text(s.path)
 	}
+	o.http.register(flags)
 	flags.Func("metrics", "serve metrics for Prometheus at `ADDR`, path /metrics; :PORT = for this machine only", func(text string) (err error) {
-		o.metrics, err = metricsAddress(text)
+		o.metrics, err = listenAddress(text)
 		return err
 	})
 	o.LogLevel = Choice{Words: []string{"debug", "info", "warn", "error"}, Word: "info"}

@@ -23,6 +23,9 @@ import (
 
 // Serve runs until the input ends, ctx does, or the output fails.
 func (s *Setup) Serve(ctx context.Context) error {
+	if err := s.Options.http.check(); err != nil {
+		return err
+	}
 	s.Stderr = s.PatientStderr()
 	starting, started := context.WithCancel(ctx)
 	defer started()
@@ -40,7 +43,10 @@ func (s *Setup) Serve(ctx context.Context) error {
 		return err
 	}
 	log := s.Logger()
-	if term.IsTerminal(s.Stdin) {
+	if err := s.readTokens(conf, log); err != nil {
+		return err
+	}
+	if term.IsTerminal(s.Stdin) && !s.Options.http.noStdio {
 		s.Say(zerolog.InfoLevel, "runnel speaks MCP, one JSON message a line, with the host that starts it; this is a terminal. Ctrl-D ends it; runnel --help says more.")
 	}
 	if count+len(conf.Upstreams) == 0 && s.Wrapped == nil {
@@ -92,6 +98,32 @@ func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.
 	defer cancel()
 	process.CollectOrphans(ctx)
 	recoverState(ctx, store, log)
+	observer := s.observer(ctx, log)
+	own := s.server(conf, set, store, observer, log)
+	stop, end := own.stop, func() {}
+	if s.Options.http.address != "" {
+		var err error
+		if stop, end, err = s.serveHTTP(ctx, own, conf, store, observer, log); err != nil {
+			own.stop()
+			return err
+		}
+	}
+	defer end()
+	defer stop()
+	if s.Options.http.noStdio {
+		<-ctx.Done()
+		return nil
+	}
+	own.OnStop(stop)
+	err := own.Serve(ctx, s.Stdin, s.Stdout)
+	if err != nil && ctx.Err() != nil {
+		return nil // a signal is a way to end
+	}
+	return err
+}
+
+// server wires the rooms for one owner.
+func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State, observer tasks.Observer, log zerolog.Logger) served {
 	server := rpc.NewServer(&rpc.Options{
 		Info:         mcp.Implementation{Name: conf.Server.Name, Version: Version()},
 		Instructions: s.instructions(conf),
@@ -121,9 +153,10 @@ func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.
 		set.Dir = s.Dir()
 	}
 	// When the input has ended or a signal has come, no child is left behind.
-	stop := sync.OnceFunc(func() { stopTasks(runner.Close, set.Close, runner.GiveUp, set.Tools.Grace()) })
-	defer set.Close()
-	defer stop()
+	stop := sync.OnceFunc(func() {
+		stopTasks(runner.Close, set.Close, runner.GiveUp, set.Tools.Grace())
+		set.Close()
+	})
 	runner.Register(server)
 	set.Serve(server, runner, s.Wrapped != nil, tools.ServeOptions{
 		Pump:                partials.PumpOptions{Pace: time.Duration(conf.Partials.Pace), MaxBytes: int(conf.Partials.MaxBytes)},
@@ -137,12 +170,7 @@ func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.
 		Log:                 log,
 	})
 	server.OnDrain(func(ctx context.Context) { _ = runner.Wait(ctx) }) // its error only says that ctx has ended
-	server.OnStop(stop)
-	err := server.Serve(ctx, s.Stdin, s.Stdout)
-	if err != nil && ctx.Err() != nil {
-		return nil // a signal is a way to end
-	}
-	return err
+	return served{server, stop}
 }
 
 // instructions are those of the config, and the reason if one was left out.
