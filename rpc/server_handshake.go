@@ -60,8 +60,10 @@ func (s *session) initialize(c *call) {
 	}
 	caller := s.belongTo(c, s.agreed)
 	opened := func() {
+		standing := *caller
+		standing.call = nil
 		for _, f := range s.srv.onOpen {
-			f(caller)
+			f(&standing)
 		}
 	}
 	if s.srv.prepare == nil || c.admit() != nil {

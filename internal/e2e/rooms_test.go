@@ -13,6 +13,7 @@ var rooms = map[string][]string{
 	"runnel/rpc/mcp":          {},
 	"runnel/rpc/rawjson":      {}, // JSON text looked at without decoding it
 	"runnel/rpc":              {"runnel/rpc/mcp", "runnel/rpc/rawjson"},
+	"runnel/rpc/http":         {"runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson"}, // the second way in, to the same server
 	"runnel/partials":         {"runnel/rpc/mcp", "runnel/rpc/rawjson"},
 	"runnel/partials/tracker": {"runnel/rpc/mcp", "runnel/rpc/rawjson"}, // the client's half
 	"runnel/tasks":            {"runnel/rpc", "runnel/partials", "runnel/rpc/mcp", "runnel/rpc/rawjson"},

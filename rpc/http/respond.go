@@ -121,7 +121,7 @@ func (a *answer) sendEvents(w http.ResponseWriter, r *http.Request) (whole bool)
 		}
 		buf = buf[:0]
 		for i, event := range events {
-			if a.keeps {
+			if !a.stateless {
 				buf = a.appendID(buf, a.last+i+1)
 			}
 			buf = append(append(append(buf, "event: message\ndata: "...), event...), "\n\n"...)

@@ -59,6 +59,7 @@ type Server struct {
 	http     *http.Server
 	loopback bool
 	bytes    atomic.Int64 // of bodies in flight
+	kept     atomic.Int64 // bytes of events, by all streams
 
 	ended chan struct{} // closed by Stop
 	tidy  sync.WaitGroup
@@ -76,7 +77,7 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, listener: netutil.LimitListener(listener, maxConnections), loopback: Loopback(listener.Addr().String()),
+	s := &Server{o: o, listener: netutil.LimitListener(shortBuffers{listener}, maxConnections), loopback: Loopback(listener.Addr().String()),
 		ended: make(chan struct{}), sessions: map[string]*session{}, brief: map[*rpc.Session]struct{}{}, inFlight: map[string]int{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/mcp", s.serve)
@@ -96,6 +97,17 @@ func (s *Server) Serve() error {
 		return err
 	}
 	return nil
+}
+
+// shortBuffers is a listener whose connections keep little in the system of what was sent: a stream keeps that itself.
+type shortBuffers struct{ net.Listener }
+
+func (l shortBuffers) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetWriteBuffer(maxWaiting) // where it cannot be set it is larger
+	}
+	return c, err
 }
 
 // warnings takes the log of the standard library's server.
@@ -300,7 +312,7 @@ func (s *Server) postStateless(w http.ResponseWriter, r *http.Request, owner str
 		c.Close()
 		s.end(c)
 	}()
-	st := newStream("", false)
+	st := newStream("", nil)
 	a := &answer{sender: st.begin(), stateless: true, malformed: !m.complete}
 	x, err := c.Take(body, st)
 	if err != nil {

@@ -176,7 +176,7 @@ func (s *Server) open(owner string) *session {
 		}
 		s.close(idlest)
 	}
-	standing := newStream("0", true)
+	standing := newStream("0", &s.kept)
 	c := &session{id: rand.Text(), owner: owner, standing: standing, connections: 1, used: time.Now(), streams: map[string]*exchange{}}
 	c.Session = s.o.Servers[owner].NewSession(standing)
 	c.streams["0"] = &exchange{stream: standing}
@@ -226,7 +226,15 @@ func (s *Server) close(c *session) {
 	delete(s.sessions, c.id)
 	s.mu.Unlock()
 	if open {
-		s.tidy.Go(func() { c.Cancel(); c.Session.Close() })
+		s.tidy.Go(func() {
+			c.Cancel()
+			c.Session.Close()
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			for name := range c.streams {
+				c.forget(name)
+			}
+		})
 	}
 }
 
@@ -259,7 +267,7 @@ func (c *session) stream() *exchange {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last++
-	e := &exchange{stream: newStream(strconv.Itoa(c.last), true)}
+	e := &exchange{stream: newStream(strconv.Itoa(c.last), c.standing.inAll)}
 	c.streams[e.name] = e
 	return e
 }
@@ -290,11 +298,11 @@ func (c *session) left(from *sender, whole, events bool) {
 	case !whole:
 		time.AfterFunc(resumeGrace, func() { c.giveUp(e, from) })
 	case !events:
-		delete(c.streams, from.name)
+		c.forget(from.name)
 	case !slices.Contains(c.finished, from.name):
 		c.finished = append(c.finished, from.name)
 		if len(c.finished) > maxFinished {
-			delete(c.streams, c.finished[0])
+			c.forget(c.finished[0])
 			c.finished = c.finished[1:]
 		}
 	}
@@ -306,6 +314,14 @@ func (c *session) giveUp(e *exchange, from *sender) {
 	defer c.mu.Unlock()
 	if from.current() {
 		e.Abandon()
-		delete(c.streams, from.name)
+		c.forget(from.name)
+	}
+}
+
+// forget lets go of a stream. mu is held.
+func (c *session) forget(name string) {
+	if e := c.streams[name]; e != nil {
+		e.drop()
+		delete(c.streams, name)
 	}
 }

@@ -6,13 +6,16 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 const (
 	// maxWaiting is how many bytes of lines wait for a connection: a writer takes 64 KiB or so at once.
 	maxWaiting = 256 << 10
-	// maxKept is how many bytes of events that were sent are kept for who lost the connection: more than is under way on a usual one.
-	maxKept = 256 << 10
+	// maxKept is how many bytes of events that were sent a stream keeps for who lost the connection: more than is under way on a usual one.
+	maxKept = 1 << 20
+	// maxKeptInAll is how many bytes all streams keep. Above it they keep their last event only.
+	maxKeptInAll = 64 << 20
 	// maxBatch is from where on no more events are sent at once.
 	maxBatch = 64 << 10
 )
@@ -24,22 +27,22 @@ var (
 
 // stream is what answers a line, in order: an [rpc.Output]. One connection at a time sends its events.
 type stream struct {
-	name  string // unique in its session; begins the ids of its events
-	keeps bool   // events are kept when they were sent
+	name string // unique in its session; begins the ids of its events
 
 	mu      sync.Mutex
-	events  [][]byte // those that were sent and are kept, then those that wait
-	first   int      // the number of events[0]; the first one ever is 1
-	sent    int      // the number of the last one that was sent
-	kept    int      // bytes of those that were sent
-	waiting int      // bytes of the others
-	over    bool     // no more come
-	turn    int      // which connection sends
+	inAll   *atomic.Int64 // bytes that all streams keep; nil: this one keeps nothing
+	events  [][]byte      // those that were sent and are kept, then those that wait
+	first   int           // the number of events[0]; the first one ever is 1
+	sent    int           // the number of the last one that was sent
+	kept    int           // bytes of those that were sent
+	waiting int           // bytes of the others
+	over    bool          // no more come
+	turn    int           // which connection sends
 	changed chan struct{}
 }
 
-func newStream(name string, keeps bool) *stream {
-	return &stream{name: name, keeps: keeps, first: 1, changed: make(chan struct{})}
+func newStream(name string, inAll *atomic.Int64) *stream {
+	return &stream{name: name, inAll: inAll, first: 1, changed: make(chan struct{})}
 }
 
 // WriteLines implements rpc.Output: it waits for room.
@@ -108,9 +111,10 @@ func (s *stream) connect(after int) (*sender, error) {
 	if after < 0 {
 		after = s.sent
 	}
-	if after < s.first-1 || after > s.sent {
+	if after < s.first-1 || after > s.first-1+len(s.events) {
 		return nil, errForgotten
 	}
+	s.markSent(after) // a client may be back before its connection has noted what it sent
 	s.turn++
 	s.change()
 	return &sender{s, s.turn, after}, nil
@@ -161,19 +165,42 @@ func (s *sender) sentMore(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last += n
-	for s.sent < s.last && s.turn == s.stream.turn {
+	if s.turn == s.stream.turn {
+		s.markSent(s.last)
+	}
+}
+
+// markSent notes that all up to an event were sent, and drops those that are not to be kept. mu is held.
+func (s *stream) markSent(last int) {
+	for s.sent < last {
 		s.sent++
 		size := len(s.events[s.sent-s.first])
 		s.waiting -= size
-		s.kept += size
+		s.keep(size)
 	}
-	for s.first < s.sent && s.kept > maxKept || s.first <= s.sent && !s.keeps {
-		s.kept -= len(s.events[0])
+	for s.first < s.sent && (s.kept > maxKept || s.inAll != nil && s.inAll.Load() > maxKeptInAll) || s.first <= s.sent && s.inAll == nil {
+		s.keep(-len(s.events[0]))
 		s.events[0] = nil
 		s.events = s.events[1:]
 		s.first++
 	}
 	s.change()
+}
+
+// keep counts bytes of events that are kept. mu is held.
+func (s *stream) keep(size int) {
+	s.kept += size
+	if s.inAll != nil {
+		s.inAll.Add(int64(size))
+	}
+}
+
+// drop forgets all events: nobody can resume any more.
+func (s *stream) drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keep(-s.kept)
+	s.inAll = nil
 }
 
 // current reports whether no other connection has taken over.

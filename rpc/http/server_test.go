@@ -1,0 +1,537 @@
+package httpserver
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
+)
+
+const watchdog = 30 * time.Second
+
+// front is a server with methods to try it with, over a real port.
+type front struct {
+	*Server
+	t   *testing.T
+	url string
+	log *logged
+
+	cancelled chan error // causes of the ends of "wait"
+	waiting   chan struct{}
+}
+
+type logged struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Buffer.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Buffer.String()
+}
+
+func serve(t *testing.T, o Options) *front {
+	f := &front{t: t, log: &logged{}, cancelled: make(chan error, 100), waiting: make(chan struct{}, 100)}
+	o.Log = zerolog.New(f.log)
+	o.Owner = "local"
+	o.MaxLine, o.MaxInFlight, o.Drain = 1<<20, 16, 50*time.Millisecond
+	owners := []string{"local"}
+	if o.Tokens != nil {
+		owners = o.Tokens.Owners()
+	}
+	o.Servers = map[string]*rpc.Server{}
+	for _, owner := range owners {
+		o.Servers[owner] = f.methods(o)
+	}
+	var err error
+	if f.Server, err = Listen(t.Context(), "127.0.0.1:0", o); err != nil {
+		t.Fatal(err)
+	}
+	f.url = "http://" + f.Addr().String() + "/mcp"
+	var served sync.WaitGroup
+	served.Go(func() {
+		if err := f.Serve(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { f.Close(); served.Wait() })
+	return f
+}
+
+// methods: echo answers with its params, count streams numbers, wait waits to be cancelled, ask asks.
+func (f *front) methods(o Options) *rpc.Server {
+	s := rpc.NewServer(&rpc.Options{MaxLine: o.MaxLine, MaxInFlight: o.MaxInFlight, Log: o.Log})
+	for _, era := range []rpc.Era{rpc.Handshake, rpc.Stateless} {
+		s.Handle(era, "tools/call", func(_ context.Context, _ *rpc.Caller, params json.RawMessage) (any, error) { return params, nil })
+		s.Handle(era, "count", func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+			var p struct{ N, Size int }
+			_ = json.Unmarshal(params, &p)
+			lane := c.Lane()
+			for i := range p.N {
+				if err := lane.Write(ctx, func(dst []byte) []byte {
+					return fmt.Appendf(dst, `{"jsonrpc":"2.0","method":"n","params":{"i":%d,"pad":%q}}`+"\n", i, strings.Repeat("x", p.Size))
+				}); err != nil {
+					return nil, err
+				}
+			}
+			return struct{}{}, nil
+		})
+		s.Handle(era, "wait", func(ctx context.Context, _ *rpc.Caller, _ json.RawMessage) (any, error) {
+			f.waiting <- struct{}{}
+			<-ctx.Done()
+			f.cancelled <- context.Cause(ctx)
+			return nil, context.Cause(ctx)
+		})
+	}
+	s.Handle(rpc.Handshake, "ask", func(ctx context.Context, c *rpc.Caller, _ json.RawMessage) (any, error) {
+		var r mcp.ElicitResult
+		err := c.Request(ctx, "elicitation/create", nil, &r)
+		return r.Action, err
+	})
+	s.OnSession(func(c *rpc.Caller) { _ = c.Notify("opened", nil) })
+	return s
+}
+
+// do sends a request; headers are "Name: value".
+func (f *front) do(method, body string, headers ...string) *http.Response {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), watchdog)
+	f.t.Cleanup(cancel)
+	r, _ := http.NewRequestWithContext(ctx, method, f.url, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		if name == "" {
+			continue
+		}
+		if name == "Host" {
+			r.Host = value
+		}
+		r.Header.Set(name, value)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { response.Body.Close() })
+	return response
+}
+
+// wants sends a request and checks the status and what the body contains.
+func (f *front) wants(status int, contains, method, body string, headers ...string) {
+	f.t.Helper()
+	r := f.do(method, body, headers...)
+	text, err := io.ReadAll(r.Body)
+	if err != nil || r.StatusCode != status || !strings.Contains(string(text), contains) {
+		f.t.Errorf("%s %.200s %q: %d %s %v, want %d %s", method, body, headers, r.StatusCode, text, err, status, contains)
+	}
+}
+
+const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
+
+// open opens a session and returns its header.
+func (f *front) open(headers ...string) string {
+	f.t.Helper()
+	r := f.do("POST", initialize, headers...)
+	id := r.Header.Get(sessionHeader)
+	if r.StatusCode != http.StatusOK || id == "" || r.Header.Get("Content-Type") != "application/json" {
+		f.t.Fatalf("%v", r)
+	}
+	return sessionHeader + ": " + id
+}
+
+// event is one of an SSE stream.
+type event struct{ id, data string }
+
+// events reads a stream until it ends.
+func events(body io.Reader) func(func(event) bool) {
+	return func(yield func(event) bool) {
+		lines := bufio.NewReader(body)
+		var e event
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				return
+			}
+			name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+			switch name {
+			case "id":
+				e.id = value
+			case "data":
+				e.data = value
+			case "":
+				if e != (event{}) && !yield(e) {
+					return
+				}
+				e = event{}
+			}
+		}
+	}
+}
+
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	f := serve(t, Options{})
+	session := f.open()
+	call := `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x"}}`
+	f.wants(200, `{"jsonrpc":"2.0","id":7,"result":{"name":"x"}}`, "POST", call, session)
+	f.wants(200, `"id":7`, "POST", strings.ReplaceAll(call, ",", ",\r\n\t"), session, "Mcp-Protocol-Version: 2025-11-25")
+	f.wants(200, `-32601`, "POST", `{"jsonrpc":"2.0","id":7,"method":"no"}`, session)
+	f.wants(202, "", "POST", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, session)
+	f.wants(202, "", "POST", `{"jsonrpc":"2.0","id":99,"result":{}}`, session)
+	f.wants(400, `-32700`, "POST", `{"jsonrpc":`, session)
+	f.wants(400, `-32700`, "POST", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"pi\nng\"}", session)
+	f.wants(400, `-32600`, "POST", `[]`, session)
+	f.wants(200, `already`, "POST", initialize, session)
+	f.wants(400, "send initialize first", "POST", call)
+	f.wants(400, "-32700", "POST", "garbage")
+	f.wants(404, `"id":7`, "POST", call, "Mcp-Session-Id: foreign")
+	f.wants(400, `"id":7`, "POST", call, session, "Mcp-Protocol-Version: 1999-01-01")
+	f.wants(200, `-32602`, "POST", strings.Replace(initialize, "2025-11-25", "", 1)) // and there is no session
+	f.wants(415, "", "POST", call, session, "Content-Type: text/plain")
+	f.wants(406, "", "POST", call, session, "Accept: text/html")
+	f.wants(406, "", "GET", "", session, "Accept: application/json")
+	f.wants(405, "2024-11-05 is not served", "GET", "")
+	f.wants(405, "", "PUT", call, session)
+	f.wants(413, "1048576", "POST", `"`+strings.Repeat("x", 1<<20)+`"`, session)
+	f.wants(405, "", "DELETE", "")
+	f.wants(204, "", "DELETE", "", session)
+	f.wants(404, "", "DELETE", "", session)
+	f.wants(404, "", "POST", call, session)
+	f.Server.mu.Lock()
+	if n := len(f.sessions); n > 0 {
+		t.Errorf("%d sessions are left", n)
+	}
+	f.Server.mu.Unlock()
+}
+
+// era is a request of 2026-07-28, and its headers.
+func era(method, members string) (body string, headers []string) {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s"_meta":{%q:"2026-07-28",%q:{}}}}`, method, members, mcp.MetaProtocolVersion, mcp.MetaClientCapabilities),
+		[]string{"Mcp-Protocol-Version: 2026-07-28", "Mcp-Method: " + method}
+}
+
+func TestStateless(t *testing.T) {
+	t.Parallel()
+	f := serve(t, Options{})
+	call, h := era("tools/call", `"name":"hé",`)
+	with := func(headers ...string) []string { return append(slices.Clone(h), headers...) }
+	f.wants(200, `"name":"hé"`, "POST", call, with("Mcp-Name: =?base64?aMOp?=")...)
+	f.wants(200, `"name":"hé"`, "POST", call, with("Mcp-Name: =?base64?aMOp?=", "Mcp-Session-Id: old")...)
+	f.wants(400, `-32020`, "POST", call, with("Mcp-Name: =?base64?!?=")...)
+	f.wants(400, `-32020`, "POST", call, h...)
+	f.wants(400, `-32020`, "POST", call, with("Mcp-Name: other")...)
+	f.wants(400, `-32020`, "POST", call, with("Mcp-Name: =?base64?aMOp?=", "Mcp-Method: tools/list")...)
+	f.wants(400, `-32020`, "POST", call, "Mcp-Method: tools/call", "Mcp-Name: =?base64?aMOp?=")
+	f.wants(400, `-32020`, "POST", call, with("Mcp-Name: =?base64?aMOp?=", "Mcp-Protocol-Version: 2025-11-25")...)
+	f.wants(400, `-32022`, "POST", strings.Replace(call, "2026-07-28", "2099-01-01", 1), with("Mcp-Name: =?base64?aMOp?=", "Mcp-Protocol-Version: 2099-01-01")...)
+	f.wants(400, `-32602`, "POST", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "Mcp-Protocol-Version: 2026-07-28", "Mcp-Method: tools/list")
+	f.wants(400, `-32602`, "POST", strings.Replace(call, `:{}}}`, `:1}}`, 1), with("Mcp-Name: =?base64?aMOp?=")...)
+	unknown, uh := era("unknown", "")
+	f.wants(404, `-32601`, "POST", unknown, uh...)
+	f.wants(202, "", "POST", `{"jsonrpc":"2.0","method":"notifications/x"}`, "Mcp-Protocol-Version: 2026-07-28")
+	f.wants(400, `-32700`, "POST", `{`, "Mcp-Protocol-Version: 2026-07-28")
+	f.wants(405, "", "GET", "", "Mcp-Protocol-Version: 2026-07-28")
+	f.wants(405, "", "DELETE", "", "Mcp-Protocol-Version: 2026-07-28")
+	count, ch := era("count", `"n":3,`)
+	r := f.do("POST", count, ch...)
+	var got []string
+	for e := range events(r.Body) {
+		if e.id != "" {
+			t.Error("nothing can be resumed in this era")
+		}
+		got = append(got, rawjson.StringMember([]byte(e.data), "method"))
+	}
+	if !slices.Equal(got, []string{"n", "n", "n", ""}) || r.Header.Get("Content-Type") != "text/event-stream" {
+		t.Errorf("%q %v", got, r)
+	}
+}
+
+// "Closing the SSE response stream MUST be treated by the server as cancellation of that request", and a broken connection MUST NOT in the
+// handshake era.
+func TestClosing(t *testing.T) {
+	t.Parallel()
+	f := serve(t, Options{})
+	wait, h := era("wait", "")
+	post := func(body string, headers ...string) (leave func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		r, _ := http.NewRequestWithContext(ctx, "POST", f.url, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		for _, h := range headers {
+			name, value, _ := strings.Cut(h, ": ")
+			r.Header.Set(name, value)
+		}
+		go func() {
+			if response, err := http.DefaultClient.Do(r); err == nil {
+				response.Body.Close()
+			}
+		}()
+		<-f.waiting
+		return cancel
+	}
+	post(wait, h...)()
+	if err := <-f.cancelled; err != rpc.ErrCancelled {
+		t.Error(err)
+	}
+	session := f.open()
+	post(`{"jsonrpc":"2.0","id":1,"method":"wait"}`, session)()
+	f.wants(202, "", "POST", `{"jsonrpc":"2.0","method":"notifications/x"}`, session)
+	select {
+	case err := <-f.cancelled:
+		t.Errorf("cancelled: %v", err)
+	default:
+	}
+	f.wants(202, "", "POST", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, session)
+	if err := <-f.cancelled; err != rpc.ErrCancelled {
+		t.Error(err)
+	}
+	post(`{"jsonrpc":"2.0","id":2,"method":"wait"}`, session)
+	f.wants(204, "", "DELETE", "", session)
+	if err := <-f.cancelled; err != rpc.ErrCancelled {
+		t.Error(err)
+	}
+}
+
+// A client that loses its connection at any moment, again and again, goes on with nothing missing and nothing twice.
+func TestResume(t *testing.T) {
+	t.Parallel()
+	f := serve(t, Options{})
+	session := f.open()
+	rng := rand.New(rand.NewPCG(1, 2))
+	for round := range 20 {
+		const n = 400
+		next, last := 0, ""
+		r := f.do("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"count","params":{"n":%d,"size":%d}}`, round, n, rng.IntN(maxKept/n-100)), session)
+		for cuts := 0; next <= n; cuts++ {
+			if cuts > 0 {
+				if r = f.do("GET", "", session, "Last-Event-ID: "+last); r.StatusCode != 200 {
+					text, _ := io.ReadAll(r.Body)
+					t.Fatalf("after %s: %d %s", last, r.StatusCode, text)
+				}
+			}
+			left := rng.IntN(200)
+			for e := range events(r.Body) {
+				last = e.id
+				if i := string(rawjson.Member(rawjson.Member([]byte(e.data), "params"), "i")); e.data != "" && i != fmt.Sprint(next) && next < n {
+					t.Fatalf("%s comes at %d", i, next)
+				}
+				if e.data != "" {
+					next++
+				}
+				if left--; left < 0 {
+					break
+				}
+			}
+			r.Body.Close()
+		}
+		if next != n+1 {
+			t.Fatalf("%d events", next)
+		}
+	}
+	f.wants(410, "", "GET", "", session, "Last-Event-ID: 99999-1")
+	f.wants(410, "", "GET", "", session, "Last-Event-ID: garbage")
+}
+
+// The standing stream has what belongs to no request, whoever connects to it last; questions go to the stream of the call.
+func TestStandingStream(t *testing.T) {
+	t.Parallel()
+	f := serve(t, Options{})
+	session := f.open()
+	first := f.do("GET", "", session)
+	var got []event
+	for e := range events(first.Body) {
+		if got = append(got, e); len(got) == 2 {
+			break
+		}
+	}
+	if want := (event{"0-1", `{"jsonrpc":"2.0","method":"opened"}`}); got[0] != (event{id: "0-0"}) || got[1] != want {
+		t.Errorf("%q", got)
+	}
+	second := f.do("GET", "", session, "Last-Event-ID: 0-0")
+	for e := range events(second.Body) {
+		if e.id == "0-1" {
+			break
+		}
+	}
+	if _, err := io.ReadAll(first.Body); err == nil || err == io.EOF {
+		t.Log("the first connection ends with", err)
+	}
+	r := f.do("POST", `{"jsonrpc":"2.0","id":"a","method":"ask"}`, session)
+	for e := range events(r.Body) {
+		switch {
+		case e.data == "":
+		case rawjson.StringMember([]byte(e.data), "method") == "elicitation/create":
+			f.wants(202, "", "POST", `{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}`, session)
+		case e.data != `{"jsonrpc":"2.0","id":"a","result":"accept"}`:
+			t.Error(e.data)
+		}
+	}
+	f.wants(204, "", "DELETE", "", session)
+	if _, err := io.ReadAll(second.Body); err != nil {
+		t.Error(err)
+	}
+}
+
+// A client that does not read holds up its own call alone, and gets all of it when it reads.
+func TestSlowClient(t *testing.T) {
+	t.Parallel()
+	f := serve(t, Options{})
+	header := f.open()
+	const n, size = 4000, 10_000
+	r := f.do("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"count","params":{"n":%d,"size":%d}}`, n, size), header)
+	var c *session
+	f.Server.mu.Lock()
+	for _, c = range f.sessions {
+	}
+	f.Server.mu.Unlock()
+	full := func() int {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		most := 0
+		for _, e := range c.streams {
+			e.stream.mu.Lock()
+			most = max(most, e.waiting+e.kept)
+			e.stream.mu.Unlock()
+		}
+		return most
+	}
+	for deadline := time.Now().Add(watchdog); full() < maxWaiting; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("nothing waits")
+		}
+	}
+	f.wants(200, `"id":2`, "POST", `{"jsonrpc":"2.0","id":2,"method":"ping"}`, header)
+	if most := full(); most > maxWaiting+maxKept+2*size {
+		t.Errorf("%d bytes wait", most)
+	}
+	got := 0
+	for e := range events(r.Body) {
+		if e.data != "" {
+			got++
+		}
+	}
+	if got != n+1 {
+		t.Errorf("%d events, want %d", got, n+1)
+	}
+}
+
+func TestWhoMayComeIn(t *testing.T) {
+	t.Parallel()
+	const alice, bob = "alice-alice-alice-1", "bob-bob-bob-bob-bob-1"
+	tokens, err := ReadTokens(strings.NewReader("# who\n\n" + alice + " alice\n" + bob + " bob\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := serve(t, Options{Tokens: tokens, Origins: []string{"https://app.example.com"}})
+	const asAlice, asBob = "Authorization: Bearer " + alice, "Authorization: bearer " + bob
+	for _, token := range []string{"", "Authorization: Bearer " + alice + "x", "Authorization: Bearer ", "Authorization: Basic " + alice, "Authorization: " + alice} {
+		r := f.do("POST", initialize, token)
+		if r.StatusCode != 401 || r.Header.Get("WWW-Authenticate") != "Bearer" {
+			t.Errorf("%q: %v", token, r)
+		}
+	}
+	session := f.open(asAlice)
+	ping := `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	f.wants(200, "result", "POST", ping, session, asAlice)
+	f.wants(404, "", "POST", ping, session, asBob) // foreign is not found
+	f.wants(404, "", "DELETE", "", session, asBob)
+	f.wants(404, "", "GET", "", session, asBob)
+	for origin, status := range map[string]int{"http://localhost:6274": 200, "http://[::1]": 200, "https://app.example.com": 200, "https://evil.example.com": 403,
+		"null": 403, "http://localhost.evil.com": 403, "https://app.example.com.evil.com": 403, "http://127.0.0.1.evil.com": 403} {
+		f.wants(status, "", "POST", ping, session, asAlice, "Origin: "+origin)
+	}
+	for host, status := range map[string]int{"localhost": 200, "127.0.0.1:80": 200, "[::1]:1": 200, "evil.com": 403, "localhost.evil.com:80": 403, "10.0.0.1": 403} {
+		f.wants(status, "", "POST", ping, session, asAlice, "Host: "+host)
+	}
+	if text := f.log.String(); strings.Contains(text, alice) || strings.Contains(text, bob) || !strings.Contains(text, `"owner":"alice"`) {
+		t.Errorf("the log: %s", text)
+	}
+}
+
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	const good = "0123456789abcdef"
+	for text, problem := range map[string]string{"": "no token", "# x": "no token", good: "line 1", "short a": "line 1", good + " a b": "line 1",
+		good + " a\n" + good + " b": "line 2"} {
+		if _, err := ReadTokens(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), problem) || strings.Contains(err.Error(), good) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// A peer that sends its request slowly, or one that is too long, is hung up on; what is too many at once is refused.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	f := serve(t, Options{})
+	session := f.open()
+	c, err := net.Dial("tcp", f.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	go fmt.Fprintf(c, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nX: %s\r\n\r\n", strings.Repeat("x", 2*maxHeader))
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil || r.StatusCode != 431 {
+		t.Errorf("%v %v", r, err)
+	}
+	var waits sync.WaitGroup
+	defer waits.Wait()
+	for i := range f.o.MaxInFlight {
+		waits.Go(func() {
+			_, _ = io.Copy(io.Discard, f.do("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"wait"}`, i), session).Body)
+		})
+		<-f.waiting
+	}
+	f.wants(503, "the limit is 16", "POST", `{"jsonrpc":"2.0","id":99,"method":"ping"}`, session)
+	f.wants(204, "", "DELETE", "", session) // ends them
+}
+
+// At the end what is in flight is answered, streams end, and nothing more is taken.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	f := serve(t, Options{})
+	session := f.open()
+	standing := f.do("GET", "", session)
+	answered := make(chan string)
+	go func() {
+		text, _ := io.ReadAll(f.do("POST", `{"jsonrpc":"2.0","id":1,"method":"wait"}`, session).Body)
+		answered <- string(text)
+	}()
+	<-f.waiting
+	f.Stop()
+	if err := <-f.cancelled; err != rpc.ErrShutdown {
+		t.Error(err)
+	}
+	f.wants(503, "shutting down", "POST", initialize)
+	f.Close()
+	if text := <-answered; !strings.Contains(text, "server is shutting down") {
+		t.Errorf("%q", text)
+	}
+	if _, err := io.ReadAll(standing.Body); err != nil {
+		t.Error(err)
+	}
+}
