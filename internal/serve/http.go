@@ -90,7 +90,7 @@ func (o *httpOptions) tokens(log zerolog.Logger) (*httpserver.Tokens, error) {
 // served is a server for one owner.
 type served struct {
 	*rpc.Server
-	stop func() // ends its tasks and upstreams
+	stop func() // ends its tasks
 }
 
 // serveHTTP begins to serve over HTTP: the owner of the config by its own server, each other one by a server with tools and upstreams
@@ -117,14 +117,19 @@ func (s *Setup) serveHTTP(ctx context.Context, own served, conf *config.Config, 
 		}
 	}()
 	return func() {
-		front.Stop()
-		var all sync.WaitGroup
-		for _, other := range others {
-			all.Go(other.stop)
-		}
-		own.stop()
-		all.Wait()
-	}, front.Close, nil
+			front.Stop()
+			var all sync.WaitGroup
+			for _, other := range others {
+				all.Go(other.stop)
+			}
+			own.stop()
+			all.Wait()
+		}, func() {
+			front.Close()
+			for _, set := range s.others {
+				set.Close()
+			}
+		}, nil
 }
 
 // sets are the tools of all owners.

@@ -98,7 +98,11 @@ func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.
 	defer cancel()
 	process.CollectOrphans(ctx)
 	recoverState(ctx, store, log)
-	observer := s.observer(ctx, log)
+	var observer tasks.Observer
+	if s.Options.metrics != "" {
+		observer = serveMetrics(ctx, s.Options.metrics, log)
+	}
+	defer set.Close()
 	own := s.server(conf, set, store, observer, log)
 	stop, end := own.stop, func() {}
 	if s.Options.http.address != "" {
@@ -132,10 +136,6 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 		Drain:        drain(conf.Limits.Drain),
 		Log:          log,
 	})
-	var observer tasks.Observer
-	if s.Options.metrics != "" {
-		observer = serveMetrics(ctx, s.Options.metrics, log)
-	}
 	runner := tasks.NewRunner(tasks.Options{
 		State:        store,
 		Owner:        conf.Server.Owner,
@@ -153,10 +153,7 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 		set.Dir = s.Dir()
 	}
 	// When the input has ended or a signal has come, no child is left behind.
-	stop := sync.OnceFunc(func() {
-		stopTasks(runner.Close, set.Close, runner.GiveUp, set.Tools.Grace())
-		set.Close()
-	})
+	stop := sync.OnceFunc(func() { stopTasks(runner.Close, set.Close, runner.GiveUp, set.Tools.Grace()) })
 	runner.Register(server)
 	set.Serve(server, runner, s.Wrapped != nil, tools.ServeOptions{
 		Pump:                partials.PumpOptions{Pace: time.Duration(conf.Partials.Pace), MaxBytes: int(conf.Partials.MaxBytes)},
