@@ -48,14 +48,21 @@ func interopNode(t *testing.T, folder string, scripts ...string) {
 // The official Go SDK likewise, in both eras. It is a module of its own, so that the program does not depend on it.
 func TestInteropGo(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join("testdata", "interop", "go")
+	interop(t, goDir, goClient(t))
+}
+
+var goDir = filepath.Join("testdata", "interop", "go")
+
+// goClient builds the Go SDK's client.
+func goClient(t *testing.T) string {
+	t.Helper()
 	client := filepath.Join(t.TempDir(), "client")
 	build := exec.Command("go", "build", "-o", client, ".")
-	build.Dir = dir
+	build.Dir = goDir
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("the Go SDK's client cannot be built, which needs the Go module proxy once: %v\n%s", err, out)
 	}
-	interop(t, dir, client)
+	return client
 }
 
 // interop runs a client, which starts the program itself.
@@ -65,9 +72,15 @@ func interop(t *testing.T, dir, name string, args ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	interopWith(t, builtProgram(t), config, dir, name, args...)
+}
+
+// interopWith runs a client of a program that it starts, or of a URL.
+func interopWith(t *testing.T, program, config, dir, name string, args ...string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), interopTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, name, append(args, builtProgram(t), config)...)
+	cmd := exec.CommandContext(ctx, name, append(args, program, config)...)
 	cmd.Dir = dir
 	cmd.Env = environ(t)
 	cmd.WaitDelay = watchdog

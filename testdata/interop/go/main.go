@@ -1,6 +1,6 @@
 // The official Go SDK as a client of runnel, in both eras: how it finds the era and falls back; list, call, progress,
 // cancel, questions, a subscription, and the tasks extension as far as the SDK lets it be spoken.
-// Usage: go RUNNEL CONFIG. Exits 0 and prints what it saw, or 1 with the reason.
+// Usage: go RUNNEL CONFIG, or go URL CONFIG for a runnel that serves HTTP with that config. Exits 0 and prints what it saw, or 1 with the reason.
 package main
 
 import (
@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -45,13 +46,13 @@ type program struct {
 // session is a connection to a process of its own.
 type session struct {
 	*mcp.ClientSession
-	command  *exec.Cmd
+	command  *exec.Cmd // nil over HTTP
 	progress chan *mcp.ProgressNotificationParams
 }
 
 // connect starts the program. use, if not nil, changes the client before it connects; watch, if not nil, sees what comes in.
 func (p *program) connect(ctx context.Context, o *mcp.ClientOptions, version string, use func(*mcp.Client), watch *watch) (*session, error) {
-	s := &session{command: exec.Command(p.name, "--selftest", "--config", p.config), progress: make(chan *mcp.ProgressNotificationParams, 100)}
+	s := &session{progress: make(chan *mcp.ProgressNotificationParams, 100)}
 	o.ProgressNotificationHandler = func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { s.progress <- r.Params }
 	o.ElicitationHandler = func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 		content := map[string]any{}
@@ -66,7 +67,13 @@ func (p *program) connect(ctx context.Context, o *mcp.ClientOptions, version str
 	if use != nil {
 		use(client)
 	}
-	var transport mcp.Transport = &mcp.CommandTransport{Command: s.command}
+	var transport mcp.Transport
+	if strings.HasPrefix(p.name, "http") {
+		transport = &mcp.StreamableClientTransport{Endpoint: p.name}
+	} else {
+		s.command = exec.Command(p.name, "--selftest", "--config", p.config)
+		transport = &mcp.CommandTransport{Command: s.command}
+	}
 	if watch != nil {
 		watch.Transport = transport
 		transport = watch
@@ -94,6 +101,9 @@ func (s *session) speaks(want string) error {
 func (s *session) end() error {
 	if err := s.Close(); err != nil {
 		return fmt.Errorf("closing: %w", err)
+	}
+	if s.command == nil {
+		return nil
 	}
 	if code := s.command.ProcessState.ExitCode(); code != 0 {
 		return fmt.Errorf("exit code %d", code)

@@ -1,9 +1,10 @@
 // The official TypeScript SDK as a client of runnel: list, call, stream, cancel.
-// Usage: node client.mjs RUNNEL CONFIG. Exits 0 and prints what it saw, or 1 with the reason.
+// Usage: node client.mjs RUNNEL CONFIG, or node client.mjs URL CONFIG for a runnel that serves HTTP with that config. Exits 0 and prints what it saw, or 1 with the reason.
 import assert from 'node:assert/strict';
 import { z } from 'zod';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { CallToolResultSchema, TaskStatusNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 
 const [program, config] = process.argv.slice(2);
@@ -23,8 +24,9 @@ const client = new Client(
   { capabilities: { tasks: { list: {}, cancel: {}, streaming: { partial: {} } } } },
 );
 client.onerror = error => {
-  // The SDK forgets a call's token before it handles a progress notification that it read together with the result.
-  if (!/progress notification for an unknown token/.test(error.message)) throw error; // a message that it does not accept
+  // The SDK forgets a call's token before it handles a progress notification that it read together with the result. It reports the streams
+  // that it aborts itself when it is closed.
+  if (!/progress notification for an unknown token|SSE stream disconnected: AbortError/.test(error.message)) throw error; // a message that it does not accept
 };
 const tasks = client.experimental.tasks;
 
@@ -50,7 +52,8 @@ const end = taskId =>
     onEnded();
   });
 
-const transport = new StdioClientTransport({
+const http = program.startsWith('http');
+const transport = http ? new StreamableHTTPClientTransport(new URL(program)) : new StdioClientTransport({
   command: program,
   args: ['--selftest', '--config', config],
   env: { ...process.env },
@@ -126,6 +129,7 @@ await assert.rejects(slow);
 await client.ping();
 
 const pid = transport.pid;
+if (http) await transport.terminateSession();
 await client.close();
-assert.throws(() => process.kill(pid, 0), 'the server has exited');
+if (!http) assert.throws(() => process.kill(pid, 0), 'the server has exited');
 console.log(`${tools.length} tools, ${partials.get(taskId).next} partials, ended ${ended.size} tasks`);
