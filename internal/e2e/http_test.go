@@ -1,12 +1,23 @@
 package e2e
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"runnel/rpc/mcp"
 )
 
 // httpServer is the program serving HTTP alone.
@@ -32,15 +43,21 @@ func serveHTTP(t *testing.T, args ...string) *httpServer {
 			t.Errorf("%v\n%s", err, &s.log)
 		}
 	})
+	s.await(t, &s.log)
+	return s
+}
+
+// await finds the address in the log.
+func (s *httpServer) await(t *testing.T, log *syncBuffer) {
+	t.Helper()
 	address := regexp.MustCompile(`"address":"(127\.0\.0\.1:[0-9]+)"`)
 	for deadline := time.Now().Add(watchdog); s.url == ""; time.Sleep(5 * time.Millisecond) {
-		if m := address.FindStringSubmatch(s.log.String()); m != nil {
+		if m := address.FindStringSubmatch(log.String()); m != nil {
 			s.url = "http://" + m[1] + "/mcp"
 		} else if time.Now().After(deadline) {
-			t.Fatalf("no address:\n%s", &s.log)
+			t.Fatalf("no address:\n%s", log)
 		}
 	}
-	return s
 }
 
 // The official SDKs work with the program over HTTP as over stdio, in both eras.
@@ -67,5 +84,102 @@ func TestInteropHTTP(t *testing.T) {
 			s := serveHTTP(t, "--selftest", "--config", config)
 			interopWith(t, s.url, config, c.dir, c.command[0], c.command[1:]...)
 		})
+	}
+}
+
+// post sends a request of 2026-07-28 and returns its result, or its error. members are those of its params but _meta.
+func (s *httpServer) post(t *testing.T, token, method, name, members string) (a answer, status int) {
+	t.Helper()
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, inEra(takes, "", members))
+	ctx, cancel := context.WithTimeout(t.Context(), watchdog)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, "POST", s.url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for header, value := range map[string]string{"Content-Type": "application/json", "Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": name, "Authorization": "Bearer " + token} {
+		if value != "" {
+			r.Header.Set(header, value)
+		}
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i := bytes.LastIndex(text, []byte("\ndata: ")); i >= 0 { // a busy machine takes long enough for events
+		text = text[i+len("\ndata: "):]
+	}
+	if err := json.Unmarshal(text, &a); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return a, response.StatusCode
+}
+
+// Each token sees the tasks of its owner only, whose limits are each one's own; over both ways in it is the same server.
+func TestHTTPOwners(t *testing.T) {
+	t.Parallel()
+	const alice, bob, local = "alice-alice-alice-1", "bob-bob-bob-bob-bob-1", "local-local-local-1"
+	file := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(file, []byte(alice+" alice\n"+bob+" bob\n"+local+" local\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWitness(t, programCommand(t, append(writeConfig(t, "tools: {nap: {shell: exec sleep 600, task: required}}"), "--state", stateDir(t), "--max-tasks", "1", "--immediate-wait", "1ms", "--http", ":0", "--http-token-file", file, "--log-format", "json")...))
+	s := &httpServer{}
+	s.await(t, &w.log)
+	if _, status := s.post(t, "nobody-nobody-nobody", "server/discover", "", ""); status != http.StatusUnauthorized {
+		t.Errorf("status %d", status)
+	}
+	nap := func(token string) (id string, refused bool) {
+		a, _ := s.post(t, token, "tools/call", "nap", `"name":"nap","arguments":{}`)
+		var created struct{ TaskID string }
+		_ = json.Unmarshal(a.Result, &created)
+		return created.TaskID, a.Error != nil
+	}
+	ids := map[string]string{}
+	for _, token := range []string{alice, bob, local} {
+		id, refused := nap(token)
+		if id == "" || refused {
+			t.Fatalf("no task: %s", &w.log)
+		}
+		ids[token] = id
+		if _, refused := nap(token); !refused {
+			t.Error("a second task is not refused")
+		}
+	}
+	for token := range ids {
+		for of, id := range ids {
+			a, _ := s.post(t, token, "tasks/get", id, `"taskId":"`+id+`"`)
+			if found := a.Error == nil; found != (token == of) {
+				t.Errorf("the task of %s for %s: %v", of, token, a.Error)
+			}
+		}
+	}
+	w.must(&mcp.Task{}, "tasks/get", map[string]any{"taskId": ids[local]}) // over stdio
+	w.end()
+	if text := w.log.String(); strings.Contains(text, alice) || strings.Contains(text, bob) {
+		t.Errorf("tokens in the log:\n%s", text)
+	}
+}
+
+// Whoever would open the program to other machines has to say who may come in.
+func TestHTTPRefusesToStart(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ args, says string }{
+		{"--http 0.0.0.0:0", "--http-token-file"},
+		{"--http [::]:0", "--http-insecure"},
+		{"--no-stdio", "--http"},
+		{"--http-insecure", "--http"},
+		{"--http :0 --http-token-file /nowhere", "/nowhere"},
+		{"--http localhost", "address"},
+	} {
+		out, err := programCommand(t, append(strings.Fields(c.args), "--selftest", "--state", "memory")...).CombinedOutput()
+		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 2 || !strings.Contains(string(out), c.says) {
+			t.Errorf("%s: %v\n%s", c.args, err, out)
+		}
 	}
 }
