@@ -11,6 +11,8 @@
 //	out ◀─ writer ◀─ control: replies, notifications, requests ◀────────────────────────────┘
 //	          └◀──── lanes: streams, pulled in turn
 //
+// A [Session] is a client without pipes, for other transports: each of its lines is brought, and has a writer and an output of its own.
+//
 // incoming holds the requests of the other side that are being answered, outgoing those of our own that wait for an answer.
 //
 // Goroutines of a [Server.Serve] or a [Client]:
