@@ -18,6 +18,8 @@
 //  4. one for each resource that is subscribed to there;
 //  5. those of rpc.Client, whose reader hands out what comes, and those of remote.Call for each call.
 //
+// One that is taken out of the config has another one, which waits for its last call and stops it.
+//
 // Locks: Set.mu comes before those of the registry and of a Server, link.mu before that of a call's tracker. The others are taken alone.
 //
 // Where things stand:

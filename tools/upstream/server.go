@@ -112,6 +112,14 @@ func (u *Server) Probe(ctx context.Context, limit time.Duration) (Probed, error)
 // stop ends the server.
 func (u *Server) stop() { u.end(errors.New("runnel is shutting down, or its config has changed")) }
 
+// retire ends the server when its last call has.
+func (u *Server) retire() {
+	go func() { // ends with the last call
+		u.busy.Lock()
+		u.stop()
+	}()
+}
+
 // open lets who needs the server wait for it, for a while.
 func (u *Server) open() {
 	u.opened, u.settle = context.WithCancel(u.ctx)

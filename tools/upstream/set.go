@@ -31,8 +31,6 @@ type Set struct {
 
 	promptChanges, resourceChanges rpc.Broadcast // told when its lists change
 
-	dir string // see KeepIn
-
 	mu      sync.RWMutex // taken before that of Tools
 	servers []*Server    // by name
 	lists   lists
@@ -188,14 +186,6 @@ func (s *Set) enter(ctx context.Context, u *Server) (*link, error) {
 	return l, err
 }
 
-// retire ends a server when its last call has.
-func (s *Set) retire(u *Server) {
-	s.runs.Go(func() {
-		u.busy.Lock()
-		u.stop()
-	})
-}
-
 // take takes what a server has, instead of what it had. told: it has just said so.
 func (s *Set) take(u *Server, c *catalog, told bool) {
 	var list []tools.Tool
@@ -286,7 +276,7 @@ func (s *Set) Replace(with *Set) {
 		case i >= 0:
 			next[i].subs = old.subs
 		}
-		s.retire(old)
+		old.retire()
 	}
 	s.servers = next
 	_, newPrompts, newResources := s.join(with.Tools)
