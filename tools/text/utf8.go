@@ -52,9 +52,5 @@ func LastLines(output []byte, most int) string {
 	if i := strings.IndexByte(s[from-1:], '\n'); i >= 0 {
 		return s[from+i:]
 	}
-	s = s[from:]
-	for len(s) > 0 && !utf8.RuneStart(s[0]) {
-		s = s[1:]
-	}
-	return s
+	return strings.ToValidUTF8(s[from:], "")
 }

@@ -3,7 +3,6 @@ package upstream
 import (
 	"bufio"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -444,7 +443,7 @@ func TestEmptyListsAreLists(t *testing.T) {
 		t.Errorf("a prompt without messages: %s", got)
 	}
 	// The list has become shorter since the page before.
-	cursor := base64.RawURLEncoding.EncodeToString([]byte(shownPrefix + "99"))
+	cursor := shownPrefix + "99"
 	if got := c.ask(2, "resources/list", fmt.Sprintf(`{"cursor":%q}`, cursor)); !strings.Contains(got, `"resources":[]`) {
 		t.Errorf("behind the end of the list: %s", got)
 	}

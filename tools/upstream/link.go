@@ -192,33 +192,19 @@ func (l *link) only(params json.RawMessage) *call {
 
 // find finds the call that a message names by its token or its task.
 func (l *link) find(params json.RawMessage) *call {
-	if !rawjson.IsObject(params) {
-		return nil
+	token := rawjson.Member(params, "progressToken")
+	if token == nil {
+		token = rawjson.Member(params, "partialResultToken")
 	}
-	var token, task []byte
-	rawjson.EachMember(params, func(name, value []byte) bool {
-		switch string(name) {
-		case "progressToken", "partialResultToken":
-			token = value
-		case "taskId":
-			task = value
-		case "_meta":
-			if task == nil {
-				task = rawjson.Member(rawjson.Member(value, mcp.MetaRelatedTask), "taskId")
-			}
-		}
-		return true
-	})
+	task := rawjson.StringMember(params, "taskId")
+	if task == "" {
+		task = rawjson.StringMember(rawjson.Member(rawjson.Member(params, "_meta"), mcp.MetaRelatedTask), "taskId")
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range l.calls {
-		if token != nil && bytes.Equal(token, c.token) {
+		if token != nil && bytes.Equal(token, c.token) || task != "" && task == c.remote.Tracker().TaskID() {
 			return c
-		}
-		if task != nil {
-			if id := c.remote.Tracker().TaskID(); id != "" && string(task) == `"`+id+`"` {
-				return c
-			}
 		}
 	}
 	return nil

@@ -3,7 +3,6 @@ package upstream
 import (
 	"bytes"
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -87,7 +86,7 @@ func entryPage(v *mcp.Version, list []shownEntry, cursor string) (page []json.Ra
 	for i := min(shown, len(list)); i < len(list); i++ {
 		entry := dressEntry(v, list[i].Raw)
 		if room -= len(entry); room < 0 && (len(page) > 0 || room < -maxListEntry) {
-			return page, base64.RawURLEncoding.EncodeToString(strconv.AppendInt([]byte(shownPrefix), int64(i), 10))
+			return page, shownPrefix + strconv.Itoa(i)
 		}
 		page = append(page, entry)
 	}
@@ -99,8 +98,7 @@ const shownPrefix = "shown "
 
 // readShown reads such a cursor; ok is false if it is not one.
 func readShown(cursor string) (shown int, ok bool) {
-	decoded, _ := base64.RawURLEncoding.DecodeString(cursor)
-	number, ours := strings.CutPrefix(string(decoded), shownPrefix)
+	number, ours := strings.CutPrefix(cursor, shownPrefix)
 	shown, err := strconv.Atoi(number)
 	return shown, ours && err == nil && shown >= 0
 }
