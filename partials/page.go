@@ -46,16 +46,14 @@ func (s *numbering) begin(n int64) int64 {
 // end is where the last segment ends in the log.
 func (s *numbering) end() int64 { return s.begin(int64(len(s.ends)) + 1) }
 
-// rest are the segments after the log, nil while more of that may come.
-func (s *numbering) rest() (e Ending, ended bool) {
-	if s.ending == nil || !s.log.endsAt(s.end()) {
-		return Ending{}, false
-	}
-	return *s.ending, true
-}
+// ended reports whether the segments after the log are known, and nothing comes before them.
+func (s *numbering) ended() bool { return s.ending != nil && s.log.endsAt(s.end()) }
 
-// item is segment n as it stands in the log, if it is an item of up to longest bytes.
+// item is segment n, as it stands in the log or in the ending, if it is an item of up to longest bytes.
 func (s *numbering) item(n int64, longest int) []byte {
+	if rest := int(n) - len(s.ends) - 1; rest >= 0 {
+		return appendItem(nil, s.ending.Rest[rest], longest)
+	}
 	begin, end := s.begin(n), s.ends[n-1]
 	b, ok := s.log.between(begin, end)
 	if !ok {
@@ -85,19 +83,17 @@ func (s *numbering) unnumbered(limit int) Page {
 
 // fill adds the segments after number last that have room.
 func (s *numbering) fill(c *collector, last int64) Page {
-	logged := int64(len(s.ends))
-	for last < logged && c.add(last+1, s.item(last+1, c.longest())) {
-		last++
+	total, ended := int64(len(s.ends)), s.ended()
+	if ended {
+		total += int64(len(s.ending.Rest))
 	}
-	ending, ended := s.rest()
-	for last >= logged && last < logged+int64(len(ending.Rest)) &&
-		c.add(last+1, appendItem(nil, ending.Rest[last-logged], c.longest())) {
+	for last < total && c.add(last+1, s.item(last+1, c.longest())) {
 		last++
 	}
 	p := &c.page
 	p.Content, p.last = append(p.Content, ']'), last
-	p.Complete = ended && last >= logged+int64(len(ending.Rest))
-	p.IsError = p.Complete && ending.IsError
+	p.Complete = ended && last >= total
+	p.IsError = p.Complete && s.ending.IsError
 	return *p
 }
 
@@ -113,12 +109,7 @@ func (s *numbering) merged(limit int) (items []byte, cut bool) {
 	}
 	var tail [][]byte
 	for n, size := total, 0; n > head.Count; n-- {
-		var item []byte
-		if n > len(s.ends) {
-			item = s.ending.Rest[n-len(s.ends)-1]
-		} else {
-			item = s.item(int64(n), math.MaxInt)
-		}
+		item := s.item(int64(n), math.MaxInt)
 		if size += len(item); size > limit/2 {
 			break
 		}
