@@ -10,9 +10,13 @@ import (
 	"time"
 )
 
-// stopGrace is how long a traced server may take to end when runnel trace is told to end: longer than the 5 s that a runnel gives to its
-// own children. So long output is read on, too, when the server has ended and a child of its own holds the pipe open.
-const stopGrace = 6 * time.Second
+const (
+	// stopGrace is how long a traced server may take to end when runnel trace is told to end: longer than
+	// the 5 s that a runnel gives to its own children.
+	stopGrace = 6 * time.Second
+	// restGrace is how long output is read on when the server has ended and a child of its own holds the pipe open.
+	restGrace = 500 * time.Millisecond
+)
 
 // Session is a server to be traced, and the pipes of its host.
 type Session struct {
@@ -29,9 +33,10 @@ func Run(ctx context.Context, t *Record, s *Session) (code int, err error) {
 	cmd := exec.CommandContext(ctx, s.Command[0], s.Command[1:]...)
 	cmd.Env, cmd.Stderr = s.Env, s.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is passed on, and must come once
-	cmd.WaitDelay = stopGrace
+	cmd.WaitDelay = restGrace
 	cmd.Cancel = func() error {
 		t.event("runnel trace was told to end")
+		cmd.WaitDelay = stopGrace // os/exec reads it after Cancel has returned
 		return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
 	}
 	stdin, err := cmd.StdinPipe()
