@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"os"
 	"sync"
 	"sync/atomic"
 
@@ -13,7 +12,6 @@ import (
 // database is an open state.
 type database struct {
 	o     Options
-	file  os.FileInfo // the database file when it was opened
 	lease *lease
 	read  *sql.DB // for reading only, several connections
 	w     *writer

@@ -31,8 +31,6 @@ const (
 	cacheKiB     = 1024
 	databaseFile = "runnel.db"
 	leaseDir     = "alive"
-	// seenInterval is the least time between two looks whether the database file is in its place.
-	seenInterval = time.Second
 )
 
 // visible is the condition for a task that can be seen at a time, as Task.Expired has it, and is not hidden, unless that is wanted.

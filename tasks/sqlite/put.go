@@ -14,7 +14,7 @@ import (
 // Put implements tasks.State. A task that this process puts for the first time is its own to run: until a terminal
 // status is put, its log is written to the state as it grows.
 func (s *State) Put(_ context.Context, t tasks.Task) error {
-	d, err := s.openToPut()
+	d, err := s.open()
 	if err != nil {
 		return err
 	}

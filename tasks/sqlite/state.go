@@ -25,7 +25,6 @@ type State struct {
 
 	mu     sync.Mutex
 	db     *database // nil until the first use
-	seen   time.Time // when the database file was last seen in its place
 	closed bool
 }
 
@@ -70,26 +69,7 @@ func (s *State) open() (*database, error) {
 	if err != nil {
 		return nil, tasks.Trouble{Err: fmt.Errorf("opening the state in %s: %w", s.o.Dir, explain(err))} // whatever it is, somebody has to do something about it
 	}
-	s.db, s.seen = db, time.Now()
-	return db, nil
-}
-
-// openToPut is open for what is told as stored. It fails with ErrRemoved when the database file is not in its place any more.
-func (s *State) openToPut() (*database, error) {
-	db, err := s.open()
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if time.Since(s.seen) < seenInterval {
-		return db, nil
-	}
-	file, err := os.Stat(filepath.Join(s.o.Dir, databaseFile))
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(file, db.file) {
-		return nil, fmt.Errorf("%w: %s is not the file that it was; start runnel again, which makes a new one", tasks.ErrRemoved, filepath.Join(s.o.Dir, databaseFile))
-	}
-	s.seen = time.Now()
+	s.db = db
 	return db, nil
 }
 
@@ -138,13 +118,13 @@ func openDatabase(o Options) (_ *database, err error) {
 		return nil, err
 	}
 
-	db := &database{o: o, file: info, live: map[string]*keeping{}, damaged: map[int64]bool{}}
+	db := &database{o: o, live: map[string]*keeping{}, damaged: map[int64]bool{}}
 	defer func() {
 		if err != nil {
 			_ = db.close()
 		}
 	}()
-	if db.w, err = openWriter(file, o); err != nil {
+	if db.w, err = openWriter(file, info, o); err != nil {
 		return nil, err
 	}
 	if db.read, err = sql.Open("sqlite", dsn(file, "query_only(1)")); err != nil {

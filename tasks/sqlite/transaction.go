@@ -3,9 +3,13 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
+
+	"runnel/tasks"
 )
 
 // transaction is the connection that writes: it is in one transaction after the other.
@@ -18,13 +22,29 @@ type transaction struct {
 	mostPages int // the limit of the state, in pages of the database
 	pages     int // when the transaction began
 
-	wal        string // the write-ahead log
-	longestWAL int64  // bytes
+	file       string      // the database file
+	info       os.FileInfo // that of it when it was opened
+	wal        string      // the write-ahead log
+	longestWAL int64       // bytes
+}
+
+// inPlace fails with ErrRemoved when the database file is not in its place any more.
+func (tx *transaction) inPlace() error {
+	info, err := os.Stat(tx.file)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(info, tx.info) {
+		return fmt.Errorf("%w: %s is not the file that it was; start runnel again, which makes a new one", tasks.ErrRemoved, tx.file)
+	}
+	return nil
 }
 
 // begin starts a transaction. One that is durable is on the disk when it is committed, and all before it are;
 // one that is not survives the end of the process, but not a loss of power.
 func (tx *transaction) begin(durable bool) (err error) {
+	if durable {
+		if err := tx.inPlace(); err != nil {
+			return err
+		}
+	}
 	if err := tx.boundWAL(); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"math"
+	"os"
 	"runtime"
 	"sync"
 	"time"
@@ -63,7 +64,7 @@ const (
 	minRoom = 4 << 20
 )
 
-func openWriter(file string, o Options) (*writer, error) {
+func openWriter(file string, info os.FileInfo, o Options) (*writer, error) {
 	db, err := sql.Open("sqlite", dsn(file))
 	if err != nil {
 		return nil, err
@@ -75,7 +76,7 @@ func openWriter(file string, o Options) (*writer, error) {
 		_ = db.Close()
 		return nil, err
 	}
-	w.tx = &transaction{conn: c, prepared: map[string]*sql.Stmt{}, wal: file + "-wal", longestWAL: longestWAL(o.MaxState)}
+	w.tx = &transaction{conn: c, prepared: map[string]*sql.Stmt{}, file: file, info: info, wal: file + "-wal", longestWAL: longestWAL(o.MaxState)}
 	if w.tx.mostPages, err = setUp(ctx, c, o); err != nil {
 		w.tx.close()
 		_ = db.Close()
