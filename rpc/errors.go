@@ -3,7 +3,7 @@ package rpc
 import (
 	"errors"
 	"fmt"
-	"unicode/utf8"
+	"strings"
 
 	"runnel/rpc/mcp"
 )
@@ -22,11 +22,8 @@ const maxMessage = 4 << 10
 // Errorf makes an Error from a code and a formatted message, of which 4 KiB are kept.
 func Errorf(code int, format string, args ...any) *Error {
 	text := fmt.Sprintf(format, args...)
-	if n := maxMessage; len(text) > n {
-		for !utf8.RuneStart(text[n]) {
-			n--
-		}
-		text = text[:n] + "…"
+	if len(text) > maxMessage {
+		text = strings.ToValidUTF8(text[:maxMessage], "") + "…"
 	}
 	return &Error{Code: code, Message: text}
 }
