@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -9,7 +10,7 @@ import (
 // Broadcast wakes all who watch something whenever it changes, such as the list of tools. The zero value has no watchers.
 type Broadcast struct {
 	mu       sync.Mutex
-	watchers map[chan struct{}]struct{}
+	watchers []chan struct{}
 }
 
 // Watch begins to watch: changed receives after one or more calls of Send. stop ends it.
@@ -17,14 +18,11 @@ func (b *Broadcast) Watch() (changed <-chan struct{}, stop func()) {
 	watcher := make(chan struct{}, 1)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.watchers == nil {
-		b.watchers = map[chan struct{}]struct{}{}
-	}
-	b.watchers[watcher] = struct{}{}
+	b.watchers = append(b.watchers, watcher)
 	return watcher, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		delete(b.watchers, watcher)
+		b.watchers = slices.DeleteFunc(b.watchers, func(w chan struct{}) bool { return w == watcher })
 	}
 }
 
@@ -32,7 +30,7 @@ func (b *Broadcast) Watch() (changed <-chan struct{}, stop func()) {
 func (b *Broadcast) Send() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for watcher := range b.watchers {
+	for _, watcher := range b.watchers {
 		select {
 		case watcher <- struct{}{}:
 		default:

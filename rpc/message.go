@@ -130,7 +130,7 @@ func checkID(raw []byte) string {
 	switch {
 	case len(raw) > maxID:
 		return fmt.Sprintf(`"id" is longer than %d bytes`, maxID)
-	case json.Valid(raw) && utf8.Valid(raw) && (raw[0] == '"' || raw[0] < 'A' && !bytes.ContainsAny(raw, ".eE")): // below "A" are the numbers
+	case len(raw) > 0 && json.Valid(raw) && utf8.Valid(raw) && (raw[0] == '"' || raw[0] < 'A' && !bytes.ContainsAny(raw, ".eE")): // below "A" are the numbers
 		return ""
 	}
 	return `"id" is neither a string nor an integer`
