@@ -1,6 +1,7 @@
 package tracker
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -467,6 +468,12 @@ func TestCompare(t *testing.T) {
 	w.feed(t, "c2!")
 	if got := w.Compare([]json.RawMessage{}); got != ResultEmpty {
 		t.Errorf("PR #383: %v", got)
+	}
+	for _, item := range []json.RawMessage{text("a")[0], text("b")[0], json.RawMessage(`{"type":"image"}`), text("c")[0]} {
+		w.merged.add(pieceOf(item))
+	}
+	if got := w.Came(); len(got) != 3 || !bytes.HasSuffix(got[0], []byte(`ab"}`)) || string(got[1]) != `{"type":"image"}` || string(got[2]) != string(text("c")[0]) {
+		t.Errorf("what came: %s", got)
 	}
 }
 
