@@ -65,7 +65,7 @@ type Runner struct {
 	hidden   map[string]*Run  // Runs without a handle that the state keeps
 	made     []madeTask       // the last tasks that got a handle here, oldest first
 
-	unsettled int   // Runs that have ended, but their end could not be stored (settle.go)
+	unsettled int   // Runs that Settled waits for: their end could not be stored (settle.go)
 	lost      error // why none of these will be
 	watching  bool  // requests of other processes are looked for (heed.go)
 	watchers  sync.WaitGroup

@@ -63,10 +63,11 @@ func (r *Runner) overruled(t Task) Task {
 	return t
 }
 
-// resettle tries again and again to store an end, until it is stored or the task has expired, and a last time when the runner is closed:
-// what the state still refuses then is found failed by whoever recovers the task. err is why the last try failed.
+// resettle tries again and again to store an end, until it is stored, and a last time when the runner is closed: what the state still
+// refuses then is found failed by whoever recovers the task. That the task has expired is not a reason to stop: what is stored says that
+// it works. err is why the last try failed.
 func (r *Runner) resettle(ctx context.Context, run *Run, t Task, err error) {
-	for last := false; !last; {
+	for last, awaited := false, true; !last; {
 		if errors.Is(err, ErrRemoved) { // nor can any other end be stored
 			r.mu.Lock()
 			r.lost = err
@@ -78,18 +79,25 @@ func (r *Runner) resettle(ctx context.Context, run *Run, t Task, err error) {
 		case <-ctx.Done():
 			last = true
 		}
-		if err = r.o.State.Put(context.Background(), t); err == nil || errors.Is(err, ErrFenced) || t.Expired(r.o.now()) {
-			r.mu.Lock()
+		err = r.o.State.Put(context.Background(), t)
+		stored := err == nil || errors.Is(err, ErrFenced)
+		r.mu.Lock()
+		if awaited && (stored || t.Expired(r.o.now())) {
+			awaited = false
 			r.unsettled--
+		}
+		if stored {
 			run.unstored = false
 			delete(r.live, t.ID)
-			r.mu.Unlock()
+		}
+		r.mu.Unlock()
+		if stored {
 			return
 		}
 	}
 }
 
-// Settled returns when every end has been stored, with ErrRemoved when none can be any more, or with ctx's cause.
+// Settled returns when every end has been stored or its task has expired, with ErrRemoved when none can be any more, or with ctx's cause.
 func (r *Runner) Settled(ctx context.Context) error {
 	for {
 		r.mu.Lock()

@@ -78,6 +78,28 @@ func TestUnstoredEndIsTriedAtTheEnd(t *testing.T) {
 	})
 }
 
+// What is stored of a task whose end is not says that it works. Nobody is told so, however long it has been over.
+func TestUnstoredEndOutlivesTheTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		state := &full{Memory: NewMemory()}
+		state.full.Store(true)
+		r := newRunner(t, Options{State: state, TTL: 2 * time.Second})
+		s := start(t, r, func(context.Context, *Run) (*mcp.CallToolResult, string, error) { return mcp.Result("fine"), "", nil })
+		s.Delivered()
+		<-s.Ended()
+		time.Sleep(3 * settleRetry)
+		if task, err := r.Get(t.Context(), s.ID()); err == nil && !task.Status.Terminal() {
+			t.Errorf("it is %s again", task.Status)
+		}
+		state.full.Store(false)
+		time.Sleep(settleRetry + time.Second)
+		if task, err := state.Get(t.Context(), "local", s.ID()); !errors.Is(err, ErrNotFound) {
+			t.Errorf("stored as %s, %v", task.Status, err)
+		}
+		r.Close()
+	})
+}
+
 // slowEnd takes its time to store the end of a task.
 type slowEnd struct{ *Memory }
 
