@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -181,5 +182,76 @@ func TestHTTPRefusesToStart(t *testing.T) {
 		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 2 || !strings.Contains(string(out), c.says) {
 			t.Errorf("%s: %v\n%s", c.args, err, out)
 		}
+	}
+}
+
+// SEP-1905 over SSE: "subsequent segments via SSE as JSON-RPC responses", whose "id MUST match the original request", on the stream of the
+// call, which ends with the terminal status. A client that loses its connection resumes with nothing missing and nothing twice.
+func TestHTTPSegments(t *testing.T) {
+	t.Parallel()
+	s := serveHTTP(t, "--selftest", "--state", "memory")
+	session := ""
+	send := func(method, body, lastEvent string) *http.Response {
+		ctx, cancel := context.WithTimeout(t.Context(), watchdog)
+		t.Cleanup(cancel)
+		r, err := http.NewRequestWithContext(ctx, method, s.url, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		for header, value := range map[string]string{"Mcp-Session-Id": session, "Last-Event-ID": lastEvent} {
+			if value != "" {
+				r.Header.Set(header, value)
+			}
+		}
+		response, err := http.DefaultClient.Do(r)
+		if err != nil || response.StatusCode != http.StatusOK {
+			t.Fatalf("%v %v", response, err)
+		}
+		t.Cleanup(func() { response.Body.Close() })
+		return response
+	}
+	session = send("POST", strings.Replace(initialize, `"tasks":{`, `"tasks":{"responses":{"modes":["task","immediate","streaming"]},`, 1), "").Header.Get("Mcp-Session-Id")
+	response := send("POST", `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"stream","arguments":{"count":12,"intervalMs":50},"task":{"responseModes":["streaming"]}}}`, "")
+	next, lastEvent, ended := 1, "", ""
+	for cut := 3; ended == ""; cut += 4 {
+		lines := bufio.NewScanner(response.Body)
+		for n := 0; n < cut && lines.Scan(); {
+			if id, ok := strings.CutPrefix(lines.Text(), "id: "); ok {
+				lastEvent = id
+			}
+			data, ok := strings.CutPrefix(lines.Text(), "data: {")
+			if !ok {
+				continue
+			}
+			n++
+			var m struct {
+				ID     int
+				Result struct {
+					Segments []struct{ SeqNr int } `json:"partial-content"`
+				}
+				Params struct{ Status string }
+			}
+			if err := json.Unmarshal([]byte("{"+data), &m); err != nil {
+				t.Fatal(err)
+			}
+			for _, segment := range m.Result.Segments {
+				if segment.SeqNr != next || m.ID != 5 {
+					t.Fatalf("segment %d of call %d, want %d of 5", segment.SeqNr, m.ID, next)
+				}
+				next++
+			}
+			ended = m.Params.Status
+		}
+		if ended == "" {
+			response.Body.Close()
+			response = send("GET", "", lastEvent)
+		}
+	}
+	if next != 14 || ended != "completed" { // 12 chunks and the last line
+		t.Errorf("%d segments, ended %q", next-1, ended)
+	}
+	if rest, err := io.ReadAll(response.Body); err != nil || strings.Contains(string(rest), "data") {
+		t.Errorf("after the end: %s, %v", rest, err)
 	}
 }

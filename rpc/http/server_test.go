@@ -222,11 +222,11 @@ func TestSessions(t *testing.T) {
 	f.wants(204, "", "DELETE", "", session)
 	f.wants(404, "", "DELETE", "", session)
 	f.wants(404, "", "POST", call, session)
-	f.Server.mu.Lock()
+	f.mu.Lock()
 	if n := len(f.sessions); n > 0 {
 		t.Errorf("%d sessions are left", n)
 	}
-	f.Server.mu.Unlock()
+	f.mu.Unlock()
 }
 
 // era is a request of 2026-07-28, and its headers.
@@ -402,18 +402,18 @@ func TestSlowClient(t *testing.T) {
 	const n, size = 4000, 10_000
 	r := f.do("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"count","params":{"n":%d,"size":%d}}`, n, size), header)
 	var c *session
-	f.Server.mu.Lock()
+	f.mu.Lock()
 	for _, c = range f.sessions {
 	}
-	f.Server.mu.Unlock()
+	f.mu.Unlock()
 	full := func() int {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		most := 0
 		for _, e := range c.streams {
-			e.stream.mu.Lock()
+			e.mu.Lock()
 			most = max(most, e.waiting+e.kept)
-			e.stream.mu.Unlock()
+			e.mu.Unlock()
 		}
 		return most
 	}

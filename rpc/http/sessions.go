@@ -228,7 +228,7 @@ func (s *Server) close(c *session) {
 	if open {
 		s.tidy.Go(func() {
 			c.Cancel()
-			c.Session.Close()
+			c.Close()
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			for name := range c.streams {
