@@ -1,18 +1,14 @@
 package httpserver
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	stdlog "log"
-	"mime"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,7 +19,6 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
-	"runnel/rpc/rawjson"
 )
 
 // Options of a server.
@@ -194,83 +189,6 @@ func (s *Server) serve(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// post takes a message.
-func (s *Server) post(w *statusWriter, r *http.Request, owner string) {
-	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
-		refuse(w, http.StatusUnsupportedMediaType, nil, mcp.CodeInvalidRequest, "Content-Type must be application/json")
-		return
-	}
-	if !accepts(r, "application/json") || !accepts(r, "text/event-stream") {
-		refuse(w, http.StatusNotAcceptable, nil, mcp.CodeInvalidRequest, "Accept must list application/json and text/event-stream")
-		return
-	}
-	body, release, status, problem := s.read(w, r)
-	defer release()
-	if status != 0 {
-		refuse(w, status, nil, mcp.CodeInvalidRequest, problem)
-		return
-	}
-	m := message{}
-	if _, ok := rawjson.Scan(body); ok {
-		m = readMessage(body)
-	}
-	w.call = m.method[:min(len(m.method), 100)]
-	if problem := s.enter(owner); problem != "" {
-		refuse(w, http.StatusServiceUnavailable, m.id, mcp.CodeBusy, problem)
-		return
-	}
-	defer s.leave(owner)
-	if isStateless(r, &m) {
-		s.postStateless(w, r, owner, body, &m)
-	} else {
-		s.postHandshake(w, r, owner, body, &m)
-	}
-}
-
-// accepts reports whether a client can read a type. One that says nothing can.
-func accepts(r *http.Request, kind string) bool {
-	all := strings.Join(r.Header.Values("Accept"), ",")
-	for one := range strings.SplitSeq(all, ",") {
-		name, _, _ := mime.ParseMediaType(one)
-		if name == kind || name == "*/*" || name == strings.SplitN(kind, "/", 2)[0]+"/*" {
-			return true
-		}
-	}
-	return all == ""
-}
-
-// read reads a body onto one line. release is to be called when it is needed no more.
-func (s *Server) read(w http.ResponseWriter, r *http.Request) (body []byte, release func(), status int, problem string) {
-	held := int64(0)
-	release = func() { s.bytes.Add(-held) }
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyPatience))
-	in := http.MaxBytesReader(w, r.Body, int64(s.o.MaxLine))
-	for {
-		body = slices.Grow(body, 4<<10)
-		n, err := in.Read(body[len(body):cap(body)])
-		body = body[:len(body)+n]
-		held += int64(n)
-		if total := s.bytes.Add(int64(n)); total > int64(s.o.MaxLine)*bodies && total > held {
-			return nil, release, http.StatusServiceUnavailable, "the requests in flight are too large together: try again"
-		}
-		switch {
-		case err == io.EOF:
-			_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the connection is read on to see that it closes
-			if bytes.IndexByte(body, '\n') >= 0 {
-				var line bytes.Buffer
-				if json.Compact(&line, body) == nil { // else it is refused as it is
-					body = line.Bytes()
-				}
-			}
-			return body, release, 0, ""
-		case errors.As(err, new(*http.MaxBytesError)):
-			return nil, release, http.StatusRequestEntityTooLarge, fmt.Sprintf("message too long: the limit is %d bytes", s.o.MaxLine)
-		case err != nil:
-			return nil, release, http.StatusBadRequest, "the message did not come whole"
-		}
-	}
-}
-
 // enter counts a request of an owner, unless there are too many.
 func (s *Server) enter(owner string) (problem string) {
 	s.mu.Lock()
@@ -289,40 +207,6 @@ func (s *Server) leave(owner string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.inFlight[owner]--
-}
-
-// postStateless serves a message of 2026-07-28: a session of its own.
-func (s *Server) postStateless(w http.ResponseWriter, r *http.Request, owner string, body []byte, m *message) {
-	if m.id != nil {
-		if m.version == nil {
-			refuse(w, http.StatusBadRequest, m.id, mcp.CodeInvalidParams, fmt.Sprintf("params._meta with %q and %q is missing", mcp.MetaProtocolVersion, mcp.MetaClientCapabilities))
-			return
-		}
-		if problem := mismatch(r, m); problem != "" {
-			refuse(w, http.StatusBadRequest, m.id, mcp.CodeHeaderMismatch, problem)
-			return
-		}
-	}
-	c := s.o.Servers[owner].NewSession(nil)
-	if !s.begin(c) {
-		c.Stop()
-	}
-	defer func() {
-		c.Cancel()
-		c.Close()
-		s.end(c)
-	}()
-	st := newStream("", nil)
-	a := &answer{sender: st.begin(), stateless: true, malformed: !m.complete}
-	x, err := c.Take(body, st)
-	if err != nil {
-		refuse(w, http.StatusServiceUnavailable, m.id, mcp.CodeBusy, "the server is shutting down")
-		return
-	}
-	if !a.respond(w, r) {
-		// "Closing the SSE response stream MUST be treated by the server as cancellation of that request" (basic/transports/streamable-http)
-		x.Abandon()
-	}
 }
 
 func (s *Server) begin(c *rpc.Session) bool {
