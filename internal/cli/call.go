@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -155,16 +154,6 @@ func (c *call) run(ctx, wanted context.Context) error {
 	}
 	c.view.End()
 	c.summarize(result, err)
-	switch cause := context.Cause(wanted); {
-	case cause != nil && cause == context.Cause(ctx):
-		return exitError(exitInterrupted)
-	case errors.Is(cause, errTimeout):
-		return cause
-	case cause != nil && !errors.Is(cause, syscall.EPIPE):
-		return fmt.Errorf("writing the output: %w", cause)
-	case errors.Is(cause, syscall.EPIPE): // head has seen enough
-		return exitError(exitFailure)
-	}
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -146,13 +147,20 @@ func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *c
 		defer disconnect()
 		err = c.find(cmd.Context(), name, server)
 	}
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return exitError(exitInterrupted)
-	case err != nil:
-		return err
+	if err == nil {
+		err = c.run(ctx, wanted)
 	}
-	return c.run(ctx, wanted)
+	switch cause := context.Cause(wanted); {
+	case cause != nil && cause == context.Cause(ctx):
+		return exitError(exitInterrupted)
+	case errors.Is(cause, errTimeout):
+		return cause
+	case cause != nil && !errors.Is(cause, syscall.EPIPE):
+		return fmt.Errorf("writing the output: %w", cause)
+	case errors.Is(cause, syscall.EPIPE): // head has seen enough
+		return exitError(exitFailure)
+	}
+	return err
 }
 
 // connect connects to the server.
