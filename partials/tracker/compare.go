@@ -57,7 +57,7 @@ func (m *merged) add(p piece) {
 	default:
 		m.flat[p.from] = appendOther(m.flat[p.from], p.item)
 	}
-	if len(m.flat[0])+len(m.flat[1]) > m.most {
+	if len(m.flat[stdout])+len(m.flat[stderr])+len(m.flat[ended]) > m.most {
 		m.long, m.flat = true, [3][]byte{}
 	}
 }
@@ -95,10 +95,13 @@ func pieceOf(item json.RawMessage) piece {
 	return p
 }
 
-// appendOther appends an item that is not text: the same for two items that differ only in how their JSON is written.
+// appendOther appends an item that is not text: the same for two items that differ only in how their JSON is written. Numbers stay as they
+// are: content hands them out.
 func appendOther(dst []byte, item json.RawMessage) []byte {
 	var members map[string]any
-	if json.Unmarshal(item, &members) == nil {
+	d := json.NewDecoder(bytes.NewReader(item))
+	d.UseNumber()
+	if d.Decode(&members) == nil { // always, of an object
 		if sorted, err := json.Marshal(members); err == nil {
 			item = sorted
 		}

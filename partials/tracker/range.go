@@ -36,7 +36,7 @@ func (r *ranged) active() bool { return r.phase == rangeAsked || r.phase == rang
 // note keeps the end of what is handed out.
 func (r *ranged) note(p piece) {
 	r.other = r.other || !p.isText || p.from != stdout
-	r.tail = append(r.tail, p.text...)
+	r.tail = append(r.tail, p.text[max(len(p.text)-2*rangeOverlap, 0):]...)
 	if cut := len(r.tail) - rangeOverlap; cut > 0 {
 		for cut < len(r.tail) && !utf8.RuneStart(r.tail[cut]) {
 			cut++

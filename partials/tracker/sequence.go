@@ -98,11 +98,15 @@ func (s *sequence) missing() Gap {
 	return Gap{From: s.next, To: max(s.last, s.next-1)}
 }
 
-// messageBytes is about what a message takes beside its items.
-const messageBytes = 128
+const (
+	// messageBytes is about what a message takes beside its items.
+	messageBytes = 128
+	// itemBytes is about what an item takes beside its text.
+	itemBytes = 48
+)
 
 func weigh(items []json.RawMessage) int {
-	size := messageBytes
+	size := messageBytes + len(items)*itemBytes
 	for _, item := range items {
 		size += len(item)
 	}
@@ -114,9 +118,10 @@ type rising struct {
 	begun  bool
 	last   float64
 	recent map[float64]bool
+	older  map[float64]bool // recent before it was full
 }
 
-// keepRecent is how many numbers are remembered, to tell one that came twice from one that came late.
+// keepRecent is how many numbers are remembered at least, to tell one that came twice from one that came late.
 const keepRecent = 1024
 
 func (r *rising) raise(n float64) {
@@ -128,14 +133,14 @@ func (r *rising) raise(n float64) {
 func (r *rising) take(n float64) place {
 	at := inTime
 	switch {
-	case r.recent[n]:
+	case r.recent[n] || r.older[n]:
 		return seenBefore
 	case r.begun && n <= r.last:
 		at = tooLate
 	}
 	r.raise(n)
 	if r.recent == nil || len(r.recent) == keepRecent {
-		r.recent = map[float64]bool{}
+		r.recent, r.older = map[float64]bool{}, r.recent
 	}
 	r.recent[n] = true
 	return at
