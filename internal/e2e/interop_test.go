@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -91,9 +92,13 @@ func interopWith(t *testing.T, program, config, dir, name string, args ...string
 	t.Log(strings.TrimSpace(string(out)))
 }
 
-// npmCI installs the packages of the lock file, unless they are installed already.
+var npmLock sync.Mutex
+
+// npmCI installs the packages of the lock file, unless they are installed already. Several tests use the same.
 func npmCI(t testing.TB, dir string) {
 	t.Helper()
+	npmLock.Lock()
+	defer npmLock.Unlock()
 	lock, err := os.ReadFile(filepath.Join(dir, "package-lock.json"))
 	if err != nil {
 		t.Fatal(err)

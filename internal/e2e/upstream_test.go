@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -16,13 +15,9 @@ import (
 // npmMark stands in the config of a transcript for where npm has installed packages.
 const npmMark = "{{npm}}"
 
-var npmLock sync.Mutex
-
 // npmUpstreams installs servers that were not written here.
 func npmUpstreams(t testing.TB) string {
 	t.Helper()
-	npmLock.Lock()
-	defer npmLock.Unlock()
 	dir := filepath.Join("testdata", "interop", "upstreams")
 	npmCI(t, dir)
 	path, err := filepath.Abs(filepath.Join(dir, "node_modules"))
