@@ -81,16 +81,21 @@ type piece struct {
 
 func pieceOf(item json.RawMessage) piece {
 	p := piece{item: item}
-	var c mcp.TextContent
-	if json.Unmarshal(item, &c) != nil || c.Type != "text" {
+	var c struct {
+		Type string         `json:"type"`
+		Text *string        `json:"text"`
+		Meta map[string]any `json:"_meta"`
+	}
+	_ = json.Unmarshal(item, &c) // a member of the wrong type reads as absent
+	if c.Type != "text" || c.Text == nil {
 		return p
 	}
-	p.isText, p.text = true, c.Text
+	p.isText, p.text = true, *c.Text
 	switch c.Meta[mcp.MetaStream] {
 	case mcp.StreamStderr:
 		p.from = stderr
 	case mcp.StreamEnd:
-		p.text, p.from = strings.TrimPrefix(c.Text, "\n"), ended
+		p.text, p.from = strings.TrimPrefix(p.text, "\n"), ended
 	}
 	return p
 }

@@ -420,6 +420,9 @@ func TestCompare(t *testing.T) {
 	stderr := func(s string) json.RawMessage {
 		return json.RawMessage(`{"type":"text","text":"` + s + `","_meta":{"runnel/stream":"stderr"}}`)
 	}
+	odd := func(s string) json.RawMessage { // some servers write an empty object as an array
+		return json.RawMessage(`{"type":"text","text":"` + s + `","_meta":[]}`)
+	}
 	image := json.RawMessage(`{"type":"image","data":"AA==","mimeType":"image/png"}`)
 	long := strings.Repeat("a line of output\n", 100)
 	for _, c := range []struct {
@@ -440,6 +443,7 @@ func TestCompare(t *testing.T) {
 		{text(long), text(long[:500] + "\n[700 bytes are left out]\n" + long[1200:] + "exit code 2\n"), Excerpt},
 		{text(long[:1605]), append(text(long[:500]+"\n[700 bytes are left out]\n"+long[1200:1605]), image), Excerpt},
 		{text(long), text(long[:500] + strings.Repeat("?", 300) + long[1200:]), Different},
+		{[]json.RawMessage{odd("0"), odd("1")}, []json.RawMessage{odd("01")}, Same},
 	} {
 		w := newWatch(Options{})
 		w.Handle("t")
