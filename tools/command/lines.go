@@ -18,10 +18,12 @@ func (l *lineBuffer) add(text []byte, emit func(text []byte, ends []int)) {
 	l.held = append(l.held, text...)
 	l.ends = l.ends[:0]
 	end := 0
-	for n := lineEnd(l.held[from:]); n > 0; n = lineEnd(l.held[end:]) {
-		end = from + n
-		from = end
-		l.ends = append(l.ends, end)
+	for line := range bytes.Lines(l.held[from:]) { // so that a \r is not looked for beyond its line
+		for n := lineEnd(line); n > 0; n = lineEnd(line) {
+			line, from = line[n:], from+n
+			end = from
+			l.ends = append(l.ends, end)
+		}
 	}
 	if len(l.held)-end > maxHeldLine {
 		end = len(l.held)
@@ -40,19 +42,14 @@ func (l *lineBuffer) flush(emit func(text []byte, ends []int)) {
 	}
 }
 
-// lineEnd returns where the first line of text ends, 0 if it does not. A \r at the very end waits for the next byte.
+// lineEnd returns where text ends that has no \n but at its end, or where a \r ends a line in it before that; 0 if it is unfinished. A \r
+// at the very end waits for the next byte.
 func lineEnd(text []byte) int {
-	newline := bytes.IndexByte(text, '\n') + 1
-	line := text
-	if newline > 0 {
-		line = text[:newline]
+	switch i := bytes.IndexByte(text, '\r') + 1; {
+	case i > 0 && i < len(text) && text[i] != '\n':
+		return i
+	case bytes.HasSuffix(text, []byte("\n")):
+		return len(text)
 	}
-	switch i := bytes.IndexByte(line, '\r'); { // two IndexByte are much faster than one IndexAny
-	case i < 0 || i+2 == newline:
-		return newline
-	case i+1 == len(text):
-		return 0
-	default:
-		return i + 1
-	}
+	return 0
 }

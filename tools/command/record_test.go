@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"runnel/partials"
@@ -32,12 +33,20 @@ func lineEndSlowly(text []byte) int {
 	return 0
 }
 
+// firstEnd is lineEnd of the first line of a text.
+func firstEnd(text []byte) int {
+	for line := range bytes.Lines(text) {
+		return lineEnd(line)
+	}
+	return 0
+}
+
 func FuzzLineEnd(f *testing.F) {
 	for _, s := range []string{"", "a\n", "a\rb\n", "a\r\nb", "\r", "a\r", "\n\r", "\r\r\n"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if got, want := lineEnd(text), lineEndSlowly(text); got != want {
+		if got, want := firstEnd(text), lineEndSlowly(text); got != want {
 			t.Errorf("lineEnd(%q) = %d, want %d", text, got, want)
 		}
 	})
@@ -87,7 +96,7 @@ func TestStreamIsValidAndWhole(t *testing.T) {
 				if !utf8.Valid(c.Data) {
 					t.Fatalf("chunk %q is not valid UTF-8", c.Data)
 				}
-				if end := lineEnd(append(bytes.Clone(c.Data), 'x')); output == "lines" && i < len(chunks)-1 && end != len(c.Data) {
+				if end := firstEnd(append(bytes.Clone(c.Data), 'x')); output == "lines" && i < len(chunks)-1 && end != len(c.Data) {
 					t.Fatalf("chunk %q is not one line", c.Data)
 				}
 				got.Write(c.Data)
@@ -102,6 +111,16 @@ func TestStreamIsValidAndWhole(t *testing.T) {
 				t.Errorf("%d bytes counted, want %d", r.stdout.bytes, len(in))
 			}
 		}
+	}
+}
+
+// A line that is drawn over very often takes a time that grows with its length.
+func TestManyReturns(t *testing.T) {
+	began := time.Now()
+	ends := 0
+	(&lineBuffer{}).add(bytes.Repeat([]byte("\r"), 1<<20), func(_ []byte, all []int) { ends += len(all) })
+	if took := time.Since(began); ends != 1<<20-1 || took > 3*time.Second {
+		t.Errorf("%d lines in %v", ends, took)
 	}
 }
 

@@ -15,47 +15,46 @@ type assembler struct {
 
 // write takes a piece of the text, at its position. It calls take with each line, whole or not.
 func (l *assembler) write(p []byte, at int64, take func(line []byte, at int64, whole bool)) {
-	for len(p) > 0 {
-		n := bytes.IndexByte(p, '\n')
-		if n < 0 {
-			n = len(p)
-		}
-		if cr := bytes.IndexByte(p[:n], '\r'); cr >= 0 && !l.frames {
-			n = cr
-		}
-		switch {
-		case n > 0:
-			if l.returns > 0 {
-				if l.long {
-					take([]byte("\n"), at-1, false)
+	for line := range bytes.Lines(p) { // so that a \r is not looked for beyond its line
+		for len(line) > 0 {
+			n := bytes.IndexByte(line, '\r')
+			if n < 0 || l.frames {
+				n = len(bytes.TrimSuffix(line, []byte("\n")))
+			}
+			switch {
+			case n > 0:
+				if l.returns > 0 {
+					if l.long {
+						take([]byte("\n"), at-1, false)
+					}
+					l.line, l.returns, l.long = l.line[:0], 0, false
 				}
+				if len(l.line) == 0 {
+					l.at = at
+				}
+				n = min(n, l.max-len(l.line))
+				if l.line = append(l.line, line[:n]...); len(l.line) == l.max {
+					whole := Whole(l.line)
+					take(l.line[:whole:whole], l.at, false)
+					l.line, l.at, l.long = append(l.line[:0], l.line[whole:]...), l.at+int64(whole), true
+				}
+			case line[0] == '\r':
+				l.returns++
+				n = 1
+			default:
+				n = 1
+				end := "\n"
+				if l.returns > 0 {
+					end = "\r\n"
+				}
+				if len(l.line) == 0 {
+					l.at = at + 1 - int64(len(end))
+				}
+				take(append(l.line, end...), l.at, !l.long)
 				l.line, l.returns, l.long = l.line[:0], 0, false
 			}
-			if len(l.line) == 0 {
-				l.at = at
-			}
-			n = min(n, l.max-len(l.line))
-			if l.line = append(l.line, p[:n]...); len(l.line) == l.max {
-				whole := Whole(l.line)
-				take(l.line[:whole], l.at, false)
-				l.line, l.at, l.long = append(l.line[:0], l.line[whole:]...), l.at+int64(whole), true
-			}
-		case p[0] == '\r':
-			l.returns++
-			n = 1
-		default:
-			n = 1
-			end := "\n"
-			if l.returns > 0 {
-				end = "\r\n"
-			}
-			if len(l.line) == 0 {
-				l.at = at + 1 - int64(len(end))
-			}
-			take(append(l.line, end...), l.at, !l.long)
-			l.line, l.returns, l.long = l.line[:0], 0, false
+			line, at = line[n:], at+int64(n)
 		}
-		p, at = p[n:], at+int64(n)
 	}
 }
 

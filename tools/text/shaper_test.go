@@ -55,6 +55,15 @@ func TestALineDrawnOverIsItsLastState(t *testing.T) {
 	}
 }
 
+// A line that is drawn over very often takes a time that grows with its length.
+func TestManyReturns(t *testing.T) {
+	began := time.Now()
+	got, _ := shape(1000, strings.Repeat("\r", 1<<20)+"x\n")
+	if took := time.Since(began); got != "x\n" || took > 3*time.Second {
+		t.Errorf("%q in %v", got, took)
+	}
+}
+
 func TestEqualLinesAreOneWhereTheTextIsTooLong(t *testing.T) {
 	in := "a\na\nb\n" + strings.Repeat("again\n", 5) + "\n\n\nend"
 	if got, _ := shape(jsonSize(in), in); got != in {
