@@ -195,10 +195,13 @@ func (tx *transaction) close() {
 // a slow disk, and so do the ends of tasks; new ones are refused.
 
 const (
-	walShare = 4                    // the part of a state's limit, a quarter, that the write-ahead log may be as long as
-	leastWAL = 16 << 20             // several times what is moved at once, lest writers wait without need
-	mostWAL  = 256 << 20            // and never longer
-	walPause = 5 * time.Millisecond // between two tries to empty it
+	walShare = 4         // the part of a state's limit, a quarter, that the write-ahead log may be as long as
+	leastWAL = 16 << 20  // several times what is moved at once, lest writers wait without need
+	mostWAL  = 256 << 20 // and never longer
+	// walPatience is how long a write that finds it too long waits for others: readers take milliseconds, a process that empties it
+	// as long as the disk does.
+	walPatience = 2 * time.Second
+	walPause    = 5 * time.Millisecond // between two tries to empty it
 )
 
 // longestWAL is how long the write-ahead log of a state may be, in bytes; a transaction that has begun is written all the same.
@@ -206,8 +209,15 @@ func longestWAL(maxState int64) int64 { return min(max(maxState/walShare, leastW
 
 // boundWAL empties the write-ahead log if it is too long, or fails with errPinned. SQLite waits for its readers, but not for another
 // process that is moving it into the database, which empties it as well.
-func (tx *transaction) boundWAL() error {
-	for deadline := time.Now().Add(busyTimeout); ; time.Sleep(walPause) {
+func (tx *transaction) boundWAL() (err error) {
+	if tx.walSize() <= tx.longestWAL {
+		return nil
+	}
+	if err := tx.waitFor(walPatience); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tx.waitFor(busyTimeout)) }()
+	for deadline := time.Now().Add(walPatience); ; time.Sleep(walPause) {
 		size := tx.walSize()
 		if size <= tx.longestWAL {
 			return nil
@@ -220,6 +230,12 @@ func (tx *transaction) boundWAL() error {
 			return err
 		}
 	}
+}
+
+// waitFor sets how long a query waits for other processes.
+func (tx *transaction) waitFor(d time.Duration) error {
+	_, err := tx.conn.ExecContext(context.Background(), fmt.Sprintf("PRAGMA busy_timeout = %d", d.Milliseconds()))
+	return err
 }
 
 func (tx *transaction) walSize() int64 {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
@@ -46,9 +47,13 @@ func TestSQLiteWithAStoppedReader(t *testing.T) {
 	})
 	flood.Delivered()
 	refused := func() bool {
+		began := time.Now()
 		err := s.Put(t.Context(), statetest.Working(tasks.NewID(s.o.Now())))
 		if err != nil && (!strings.Contains(err.Error(), "kill -CONT") || !strings.Contains(err.Error(), file+"-wal")) {
 			t.Errorf("refused: %v", err)
+		}
+		if took := time.Since(began); took >= busyTimeout { // it may wait for output that waits
+			t.Errorf("refused after %v", took)
 		}
 		return err != nil
 	}
