@@ -133,18 +133,20 @@ type Work func(ctx context.Context, run *Run) (result *mcp.CallToolResult, statu
 // maxMerging is how many merged results are in memory at once.
 const maxMerging = 2
 
-// Go runs f in a goroutine whose context ends when the runner is closed; Close waits for it. After that f is not run.
-func (r *Runner) Go(f func(ctx context.Context)) {
+// Go runs f in a goroutine whose context ends when the runner is closed; Close waits for it. After that f is not run, and Go reports false.
+func (r *Runner) Go(f func(ctx context.Context)) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.goWatch(f)
+	return r.goWatch(f)
 }
 
 // goWatch is Go. r.mu is held: Close waits for what has been started before it.
-func (r *Runner) goWatch(f func(ctx context.Context)) {
-	if r.ctx.Err() == nil {
-		r.watchers.Go(func() { f(r.ctx) })
+func (r *Runner) goWatch(f func(ctx context.Context)) bool {
+	if r.ctx.Err() != nil {
+		return false
 	}
+	r.watchers.Go(func() { f(r.ctx) })
+	return true
 }
 
 type unobserved struct{}

@@ -44,7 +44,10 @@ func (r *Runner) settle(run *Run, t Task) Task {
 	r.unsettled++
 	run.unstored = true
 	r.mu.Unlock()
-	r.Go(func(ctx context.Context) { r.resettle(ctx, run, t, err) })
+	again := func(ctx context.Context) { r.resettle(ctx, run, t, err) }
+	if !r.Go(again) { // it is the last try, and is waited for like the run
+		r.all.Go(func() { again(r.ctx) })
+	}
 	return t
 }
 

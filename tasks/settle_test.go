@@ -78,6 +78,33 @@ func TestUnstoredEndIsTriedAtTheEnd(t *testing.T) {
 	})
 }
 
+// fullOnce does not store the first end of a task.
+type fullOnce struct {
+	*Memory
+	refused atomic.Bool
+}
+
+func (s *fullOnce) Put(ctx context.Context, t Task) error {
+	if t.Status.Terminal() && !s.refused.Swap(true) {
+		return errors.New("no room")
+	}
+	return s.Memory.Put(ctx, t)
+}
+
+// The end of a task that only Close stops has its last try, too.
+func TestUnstoredEndOfCloseIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		state := &fullOnce{Memory: NewMemory()}
+		r := newRunner(t, Options{State: state})
+		s := start(t, r, untilDone)
+		s.Delivered()
+		r.Close()
+		if task, err := state.Get(t.Context(), "local", s.ID()); err != nil || task.Status != mcp.TaskFailed {
+			t.Errorf("stored as %s, %v", task.Status, err)
+		}
+	})
+}
+
 // What is stored of a task whose end is not says that it works. Nobody is told so, however long it has been over.
 func TestUnstoredEndOutlivesTheTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
