@@ -32,10 +32,10 @@ func (r *Runner) Close() {
 // The tasks fail as all do that Close stops.
 func (r *Runner) GiveUp() {
 	r.mu.Lock()
-	live := slices.Collect(maps.Values(r.live))
+	working := slices.Collect(maps.Keys(r.working))
 	r.mu.Unlock()
 	var cut sync.WaitGroup // each waits for its client
-	for _, run := range live {
+	for _, run := range working {
 		if !run.worked.IsSet() { // else its end is being stored, and finish waits for that
 			r.o.Log.Error().Str("taskId", run.id).Str("owner", r.o.Owner).Str("tool", run.spec.Tool).Msg("a tool has not stopped: it is left behind")
 		}

@@ -64,6 +64,7 @@ type Runner struct {
 	followed map[string]*View // Follow: tasks that other processes run
 	hidden   map[string]*Run  // Runs without a handle that the state keeps
 	made     []madeTask       // the last tasks that got a handle here, oldest first
+	working  map[*Run]bool    // Runs with a handle whose Do has not returned, though they may have ended
 
 	unsettled int   // Runs that Settled waits for: their end could not be stored (settle.go)
 	lost      error // why none of these will be
@@ -97,7 +98,7 @@ func NewRunner(o Options) *Runner {
 	ctx, end := context.WithCancel(context.Background())
 	givenUp, giveUp := context.WithCancel(context.Background())
 	return &Runner{o: o, ctx: ctx, end: end, givenUp: givenUp, giveUp: giveUp,
-		live: map[string]*Run{}, followed: map[string]*View{}, hidden: map[string]*Run{},
+		live: map[string]*Run{}, followed: map[string]*View{}, hidden: map[string]*Run{}, working: map[*Run]bool{},
 		merging:  make(chan struct{}, maxMerging),
 		starts:   window{limit: o.MaxStartsPerMinute, period: time.Minute},
 		requests: window{limit: o.MaxRequestsPerSecond, period: time.Second},

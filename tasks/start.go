@@ -68,6 +68,16 @@ func (r *Runner) begin(run *Run) {
 	r.all.Add(1)
 }
 
+// done is called when Do returns.
+func (r *Runner) done(run *Run) {
+	if run.HasHandle() { // a lock that small calls do not share
+		r.mu.Lock()
+		delete(r.working, run)
+		r.mu.Unlock()
+	}
+	r.all.Done()
+}
+
 // admit counts and stores a task that gets a handle. The run's door is held.
 func (r *Runner) admit(ctx context.Context, run *Run) error {
 	if err := r.enter(run); err != nil {
@@ -80,6 +90,7 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 		return r.refused(run, err)
 	}
 	r.mu.Lock()
+	r.working[run] = true
 	r.remember(&task)
 	r.mu.Unlock()
 	run.expiry = setAlarm(r.o.now, task.CreatedAt.Add(task.TTL), run.expire)

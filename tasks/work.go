@@ -22,7 +22,7 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 // Do does the work of a run that [Runner.New] has made, and returns when the run has ended.
 func (r *Run) Do() {
 	rpc.GrowStack()
-	defer r.runner.all.Done()
+	defer r.runner.done(r)
 	result, message, err := r.work()
 	if r.detached.IsSet() { // the work was to hand the task over
 		r.follow()
