@@ -2,21 +2,13 @@ package serve
 
 import (
 	"context"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"runnel/internal/term"
-	"runnel/partials"
-	"runnel/rpc"
-	"runnel/rpc/mcp"
 	"runnel/tasks"
-	"runnel/tasks/sqlite"
-	"runnel/tools"
 	"runnel/tools/config"
-	"runnel/tools/detach"
 	"runnel/tools/process"
 	"runnel/tools/upstream"
 )
@@ -77,21 +69,6 @@ func (s *Setup) Serve(ctx context.Context) error {
 	return s.Connect(ctx, conf, set, store, log)
 }
 
-// supervisors returns the function that starts the supervisors of detached calls, nil if nothing outlives this process.
-func supervisors(conf *config.Config, store tasks.State) func(*tools.Detached) error {
-	s, ok := store.(*sqlite.State)
-	if !ok {
-		return nil
-	}
-	return (&detach.Supervisors{
-		StateDir:       []byte(s.Dir()),
-		MaxState:       int64(conf.State.MaxState),
-		Owner:          []byte(conf.Server.Owner),
-		MaxPending:     int(conf.Partials.MaxPending),
-		ErrorsComplete: conf.Tasks.FailedExit == "completed",
-	}).Start
-}
-
 // Connect wires the rooms and serves one client.
 func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.Set, store tasks.State, log zerolog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -124,79 +101,4 @@ func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.
 		return nil // a signal is a way to end
 	}
 	return err
-}
-
-// server wires the rooms for one owner.
-func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State, observer tasks.Observer, log zerolog.Logger) served {
-	server := rpc.NewServer(&rpc.Options{
-		Info:         mcp.Implementation{Name: conf.Server.Name, Version: Version()},
-		Instructions: s.instructions(conf),
-		MaxLine:      int(conf.Limits.MaxLine),
-		MaxInFlight:  conf.Limits.MaxInFlight,
-		Drain:        drain(conf.Limits.Drain),
-		Log:          log,
-	})
-	runner := tasks.NewRunner(tasks.Options{
-		State:        store,
-		Owner:        conf.Server.Owner,
-		TTL:          time.Duration(conf.Tasks.TTL),
-		MaxTTL:       time.Duration(conf.Tasks.MaxTTL),
-		PollInterval: time.Duration(conf.Tasks.PollInterval),
-		Limits:       limits(conf),
-		Observer:     observer,
-		MaxPending:   int(conf.Partials.MaxPending),
-		Log:          log,
-
-		ErrorsComplete: conf.Tasks.FailedExit == "completed",
-	})
-	if s, ok := store.(*sqlite.State); ok {
-		set.Dir = s.Dir()
-	}
-	// When the input has ended or a signal has come, no child is left behind.
-	stop := sync.OnceFunc(func() { stopTasks(runner.Close, set.Close, runner.GiveUp, set.Tools.Grace()) })
-	runner.Register(server)
-	set.Serve(server, runner, s.Wrapped != nil, tools.ServeOptions{
-		Pump:                partials.PumpOptions{Pace: time.Duration(conf.Partials.Pace), MaxBytes: int(conf.Partials.MaxBytes)},
-		SyncWait:            time.Duration(conf.Tasks.SyncWait),
-		ImmediateWait:       time.Duration(conf.Tasks.ImmediateWait),
-		Heartbeat:           time.Duration(conf.Tasks.Heartbeat),
-		FallbackTools:       string(conf.FallbackTools),
-		MaxResult:           int(conf.Tasks.MaxResult),
-		RequiredFallthrough: conf.Compat.RequiredFallthrough,
-		Detach:              supervisors(conf, store),
-		Log:                 log,
-	})
-	server.OnDrain(func(ctx context.Context) { _ = runner.Wait(ctx) }) // its error only says that ctx has ended
-	return served{server, stop}
-}
-
-// instructions are those of the config, and the reason if one was left out.
-func (s *Setup) instructions(conf *config.Config) string {
-	text := conf.Server.Instructions
-	if s.untrusted != nil {
-		text = strings.TrimSpace(text + "\n\n" + s.untrusted.instructions())
-	}
-	return text
-}
-
-// taskGrace is how long tasks may take to end: longer than commands take by default, and calls of other servers.
-const taskGrace = 10 * time.Second
-
-// lastGrace is how long they may take after that: longer than upstreams, which are killed if they do not end.
-const lastGrace = 15 * time.Second
-
-// stopTasks ends all tasks. When they take too long the upstreams are ended under them: no call outlasts its connection. Tasks
-// that have still not ended within the grace of their commands are left to the end of the process.
-func stopTasks(end, endUpstreams, giveUp func(), grace time.Duration) {
-	defer time.AfterFunc(taskGrace, endUpstreams).Stop()
-	defer time.AfterFunc(max(taskGrace, grace)+lastGrace, giveUp).Stop()
-	end()
-}
-
-// drain spells a time as rpc.Options does, where 0 means the default.
-func drain(d config.Drain) time.Duration {
-	if d == 0 {
-		return time.Nanosecond
-	}
-	return time.Duration(d)
 }
