@@ -122,7 +122,7 @@ func (l *Log) await(ctx context.Context, c *cursor, n int64) error {
 		case l.closed:
 			return io.EOF
 		}
-		l.wanted = min(l.wanted, c.pos+n)
+		l.wanted = min(l.wanted, c.pos+min(n, math.MaxInt64-c.pos))
 		if !l.wait(&l.output, ctx.Done()) {
 			return context.Cause(ctx)
 		}

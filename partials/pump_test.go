@@ -38,6 +38,33 @@ func TestStopEndsAPumpThatWaits(t *testing.T) {
 	})
 }
 
+// A pump that waits for its time is not woken by what a tool writes meanwhile, which may be a thousand lines: it shows the last.
+func TestTailWaitsForItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLog(nil)
+		p := NewPump(l.NewTail(), NewProgress(nil, json.RawMessage("1"), "", true), &buffer{}, PumpOptions{Pace: time.Hour})
+		done := make(chan error, 1)
+		go func() { done <- p.Run(t.Context()) }()
+		mustAppend(t, l, text("first\n"))
+		synctest.Wait() // it has been shown
+		mustAppend(t, l, text("second\n"))
+		synctest.Wait()
+		l.mu.Lock()
+		waits := l.output
+		l.mu.Unlock()
+		mustAppend(t, l, text("third\n"))
+		l.mu.Lock()
+		if waits == nil || waits != l.output {
+			t.Error("woken before its time")
+		}
+		l.mu.Unlock()
+		l.Close()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Nobody waits for a pump that was stopped before it ran, as one is whose client got a handle and reads elsewhere.
 func TestAppendWaitsForNoStoppedPump(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
