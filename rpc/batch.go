@@ -62,6 +62,9 @@ func (b *batch) leave() {
 		_ = b.w.try(append(b.line, "]\n"...)) // fails only when nobody is there to read it
 	default:
 		err := b.w.queue(append(b.line, "]\n"...), b.slots)
+		if err != nil {
+			b.w.release(b.slots)
+		}
 		for _, a := range b.after {
 			a.settle(err == nil)
 		}

@@ -66,7 +66,11 @@ func (c *call) answer(result any, err error) {
 		c.batch.add(e.buf.Bytes(), 1, a)
 		return
 	}
-	a.settle(c.w.reply(c.parent, e.buf.Bytes()) == nil)
+	sent := c.w.reply(c.parent, e.buf.Bytes()) == nil
+	if !sent {
+		c.incoming.release(1)
+	}
+	a.settle(sent)
 }
 
 // handle calls the handler. A panic of one handler is its own.

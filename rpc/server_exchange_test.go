@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -178,5 +179,44 @@ func TestSessionCancelled(t *testing.T) {
 		c.Cancel()
 		<-x.w.done
 		out.wants(t, true)
+	})
+}
+
+// Requests whose answers nobody takes any more free their slots, whether they are answered before or after.
+func TestAbandonedSlots(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := NewServer(&Options{MaxInFlight: 4})
+		goOn := make(chan struct{})
+		s.Handle(Handshake, "work", func(context.Context, *Caller, json.RawMessage) (any, error) {
+			<-goOn
+			return nil, nil
+		})
+		s.Handle(Handshake, "large", func(context.Context, *Caller, json.RawMessage) (any, error) {
+			<-goOn
+			return strings.Repeat("x", 2*largeReply), nil
+		})
+		c, _ := carried(t, s)
+		later, _ := take(t, c, `{"jsonrpc":"2.0","id":1,"method":"work"}`)
+		var full []*Exchange
+		for i, method := range []string{"work", "large"} {
+			stalled := &noted{}
+			x, err := c.Take(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":%q}`, 2+i, method), stalled)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = x.w.now([]byte("first\n"))
+			synctest.Wait()
+			full = append(full, x)
+		}
+		later.Abandon()
+		close(goOn)
+		synctest.Wait()
+		for _, x := range full {
+			x.Abandon()
+		}
+		synctest.Wait()
+		if n := c.incoming.slots; n != 0 {
+			t.Errorf("%d slots are taken", n)
+		}
 	})
 }

@@ -114,6 +114,13 @@ func (w *writer) run() {
 		}
 	}
 	w.turnAway()
+	w.mu.Lock()
+	slots := w.slots // of replies that will never be taken
+	w.slots = 0
+	w.mu.Unlock()
+	if slots > 0 {
+		w.release(slots)
+	}
 }
 
 // take moves what there is into a buffer that has been written, and lets the control lines fill that. After the last there is nothing more.
