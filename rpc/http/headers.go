@@ -75,6 +75,16 @@ func mismatch(r *http.Request, m *message) string {
 	if !ok || !rawjson.IsObject(m.params) {
 		return ""
 	}
+	names := 0
+	rawjson.EachMember(m.params, func(name, _ []byte) bool {
+		if string(name) == n.member {
+			names++
+		}
+		return true
+	})
+	if names > 1 { // which one is served?
+		return fmt.Sprintf("header mismatch: params.%s is there twice", n.member)
+	}
 	return compare(r, nameHeader, rawjson.StringMember(m.params, n.member), n.required)
 }
 

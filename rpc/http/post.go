@@ -78,6 +78,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) (body []byte, rele
 		switch {
 		case err == io.EOF:
 			_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the connection is read on to see that it closes
+			body = bytes.TrimSpace(body)                                   // as Take does: what is checked here is what is served
 			if bytes.IndexByte(body, '\n') >= 0 {
 				var line bytes.Buffer
 				if json.Compact(&line, body) == nil { // else it is refused as it is

@@ -77,7 +77,7 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/mcp", s.serve)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
-	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: headerPatience, IdleTimeout: idlePatience, MaxHeaderBytes: maxHeader,
+	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: headerPatience, ReadTimeout: bodyPatience, IdleTimeout: idlePatience, MaxHeaderBytes: maxHeader,
 		ErrorLog: stdlog.New(warnings{o.Log}, "", 0)}
 	return s, nil
 }

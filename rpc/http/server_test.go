@@ -247,6 +247,14 @@ func TestStateless(t *testing.T) {
 	f.wants(400, `-32020`, "POST", call, with("Mcp-Name: other")...)
 	f.wants(400, `-32020`, "POST", call, with("Mcp-Name: =?base64?aMOp?=", "Mcp-Method: tools/list")...)
 	f.wants(400, `-32020`, "POST", call, "Mcp-Method: tools/call", "Mcp-Name: =?base64?aMOp?=")
+	for _, blank := range []string{" ", "\u00a0", "\n"} { // around a message it changes nothing
+		f.wants(400, `-32020`, "POST", blank+call, with("Mcp-Name: other")...)
+		f.wants(400, `-32020`, "POST", call+blank, with("Mcp-Name: other")...)
+		f.wants(400, `-32020`, "POST", call+blank, f.open())
+		f.wants(200, `"name":"hé"`, "POST", blank+call+blank, with("Mcp-Name: =?base64?aMOp?=")...)
+	}
+	twice, th := era("tasks/get", `"taskId":"a","taskId":"b",`)
+	f.wants(400, `-32020`, "POST", twice, append(th, "Mcp-Name: a")...)
 	f.wants(400, `-32020`, "POST", call, with("Mcp-Name: =?base64?aMOp?=", "Mcp-Protocol-Version: 2025-11-25")...)
 	f.wants(400, `-32022`, "POST", strings.Replace(call, "2026-07-28", "2099-01-01", 1), with("Mcp-Name: =?base64?aMOp?=", "Mcp-Protocol-Version: 2099-01-01")...)
 	f.wants(400, `-32602`, "POST", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "Mcp-Protocol-Version: 2026-07-28", "Mcp-Method: tools/list")
@@ -506,6 +514,31 @@ func TestBounds(t *testing.T) {
 	}
 	f.wants(503, "the limit is 16", "POST", `{"jsonrpc":"2.0","id":99,"method":"ping"}`, session)
 	f.wants(204, "", "DELETE", "", session) // ends them
+}
+
+// A request that does not come whole holds its connection for a while only, be it refused or not.
+func TestSlowRequests(t *testing.T) {
+	t.Parallel()
+	s, err := Listen(t.Context(), "127.0.0.1:0", Options{Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.http.ReadTimeout /= 300
+	var served sync.WaitGroup
+	served.Go(func() { _ = s.Serve() })
+	t.Cleanup(func() { s.Close(); served.Wait() })
+	for _, start := range []string{"POST /mcp HTTP/1.1\r\nHost: evil.example.com", "GET /healthz HTTP/1.1\r\nHost: localhost"} {
+		c, err := net.Dial("tcp", s.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(watchdog / 3))
+		fmt.Fprint(c, start+"\r\nContent-Length: 1000\r\n\r\n{")
+		if text, err := io.ReadAll(c); err != nil {
+			t.Errorf("%s: %q %v", start, text, err)
+		}
+	}
 }
 
 // At the end what is in flight is answered, streams end, and nothing more is taken.

@@ -85,6 +85,9 @@ func (s *Server) postHandshake(w http.ResponseWriter, r *http.Request, owner str
 	}
 	var err error
 	if e.Exchange, err = c.Take(body, out); err != nil {
+		c.mu.Lock()
+		c.forget(e.name)
+		c.mu.Unlock()
 		refuse(w, http.StatusNotFound, m.id, mcp.CodeInvalidRequest, "the session has ended: send initialize again")
 		return
 	}
@@ -133,6 +136,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, owner string) {
 		refuse(w, http.StatusGone, nil, mcp.CodeInvalidRequest, "Last-Event-ID: "+err.Error())
 		return
 	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a stream lasts longer than a request takes to come
 	a := &answer{sender: from}
 	if v := c.version.Load(); v != nil {
 		a.primed = v.PrimedStreams
@@ -312,7 +316,7 @@ func (c *session) left(from *sender, whole, events bool) {
 func (c *session) giveUp(e *exchange, from *sender) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if from.current() {
+	if c.streams[from.name] == e && from.current() {
 		e.Abandon()
 		c.forget(from.name)
 	}
