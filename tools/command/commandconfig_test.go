@@ -44,6 +44,11 @@ func TestConfigErrors(t *testing.T) {
 		{config.Command{Command: echo, MaxResult: new(config.Size(2 << 20))}, "maxResult", "1KiB to 960KiB"},
 		{config.Command{Command: echo, MaxResult: new(config.Size(0))}, "maxResult", "1KiB to 960KiB"},
 		{config.Command{Command: echo, MaxOutput: new(config.Size(0))}, "maxOutput", "1 or more"},
+		{config.Command{Command: echo, Input: config.Object(`{"a":`)}, "input", "is no JSON object"},
+		{config.Command{Command: echo, Input: config.Object(`[]`)}, "input", "is no JSON object"},
+		{config.Command{Command: echo, Input: config.Object("{\"a\":{\"title\":\"\xff\"}}")}, "input", "is no JSON object"},
+		{config.Command{Command: echo, Structured: "json", OutputSchema: config.Object(`{"a"`)}, "outputSchema", "is no JSON object"},
+		{config.Command{Command: echo, OutputSchema: config.Object(`{"properties":{}}`)}, "outputSchema", "allowed: structured: json"},
 		{config.Command{Command: echo, Env: map[string]string{"A=B": ""}}, "env", "no name for a variable"},
 	} {
 		_, err := New("t", test.config, config.Environment{})
@@ -52,6 +57,10 @@ func TestConfigErrors(t *testing.T) {
 			t.Errorf("%+v:\nerror %v, want key %q and %q", test.config, err, test.key, test.problem)
 		}
 	}
+}
+
+func TestEmptyOutputSchemaSaysNothing(t *testing.T) {
+	mustCommand(t, config.Command{Shell: ":", OutputSchema: config.Object("{}")})
 }
 
 func TestUnits(t *testing.T) {

@@ -2,6 +2,7 @@ package command
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
@@ -41,6 +43,11 @@ func All(c *config.Config, vars []string) ([]*Command, error) {
 
 // New checks a configuration, but for its schemas and for inputs that nothing uses, and makes the tool. What is wrong with it is a *config.Error.
 func New(name string, conf config.Command, env config.Environment) (*Command, error) {
+	for key, object := range map[string]config.Object{"input": conf.Input, "outputSchema": conf.OutputSchema} {
+		if len(object) > 0 && (object[0] != '{' || !json.Valid(object) || !utf8.Valid(object)) { // from a caller in Go
+			return nil, &config.Error{Key: key, Problem: "is no JSON object", Allowed: "properties, or a JSON Schema of type object"}
+		}
+	}
 	in, err := parseInputs(conf.Input, conf.Required)
 	if err != nil {
 		return nil, err
@@ -241,6 +248,9 @@ func (c *Command) buildOutput() error {
 		return nil
 	}
 	if c.config.Structured != structuredJSON {
+		if string(source) == "{}" {
+			return nil
+		}
 		return &config.Error{Key: "outputSchema", Problem: "describes what the command prints, which is not in the result as JSON", Allowed: "structured: json beside it"}
 	}
 	switch kind := string(rawjson.Member(source, "type")); kind {

@@ -34,6 +34,19 @@ func TestErrorShowsTheLine(t *testing.T) {
 	}
 }
 
+// What no command could take is told with its place.
+func TestNUL(t *testing.T) {
+	for text, want := range map[string]string{
+		`{command: [echo, "a\0b"]}`:       "F:1:29: tools.t.command[1]: holds a NUL character",
+		`{shell: "echo a\0b"}`:            "tools.t.shell: holds a NUL",
+		`{shell: "echo", env: {A: "\0"}}`: "tools.t.env.A: holds a NUL",
+	} {
+		if _, err := Parse("F", []byte("tools: {t: "+text+"}")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
 func TestConfigOverridesDefaults(t *testing.T) {
 	c, err := Load(filepath.Join(configFiles, "good", "full.yaml"))
 	if err != nil {

@@ -149,6 +149,8 @@ func (d *decoder) scalar(path string, n *yaml.Node, v reflect.Value) {
 		d.fail(path, n, wrong.Problem, wrong.Allowed)
 	case isText(n) && (v.Kind() == reflect.Bool || v.Type() == reflect.TypeFor[int]()):
 		d.misplaced(path, n, wanted(v), n.Value+" without quotes")
+	case strings.Contains(n.Value, "\x00"):
+		d.fail(path, n, "holds a NUL character, which no command can take", "")
 	}
 }
 

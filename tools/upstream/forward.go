@@ -47,7 +47,11 @@ func (s *Set) forward(ctx context.Context, c *rpc.Caller, u *Server, method stri
 // do sends a request. What a server of the stateless era wants to know first is asked of a session; a client of that era is answered with
 // the questions, and answers them with the next request.
 func do(ctx context.Context, c *rpc.Caller, client *rpc.Client, method string, params json.RawMessage) (json.RawMessage, error) {
+	rounds := 0
 	send := func(params json.RawMessage) (result json.RawMessage, asks bool, err error) {
+		if rounds++; rounds > maxRounds {
+			return nil, false, errors.New("it asks without end")
+		}
 		result, err = client.Do(ctx, &rpc.Request{Method: method, Params: params, Capabilities: askable(c)})
 		return result, c.Era == rpc.Handshake && rawjson.StringMember(result, "resultType") == string(mcp.ResultInputRequired), err
 	}
@@ -55,6 +59,9 @@ func do(ctx context.Context, c *rpc.Caller, client *rpc.Client, method string, p
 		return tools.Request(ctx, c, q.Method, forwarded(q.Params))
 	})
 }
+
+// maxRounds is how often a request is sent: a client may answer what a server asks without asking anybody.
+const maxRounds = 16
 
 // askable are the capabilities of a client that a server may use in one request.
 func askable(c *rpc.Caller) *mcp.ClientCapabilities {

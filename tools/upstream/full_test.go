@@ -66,7 +66,7 @@ func fullMain(args []string) {
 				answer(`{"messages":[]}`)
 				continue
 			}
-			if os.Getenv("STATELESS") != "" && rawjson.Member(m.Params, "inputResponses") == nil {
+			if os.Getenv("STATELESS") != "" && (rawjson.Member(m.Params, "inputResponses") == nil || rawjson.StringMember(m.Params, "name") == "only-"+name) {
 				answer(`{"resultType":"input_required","requestState":"s","inputRequests":{"q":{"method":"elicitation/create","params":{"mode":"form","message":"Which?","requestedSchema":{"type":"object","properties":{}}}}}}`)
 				continue
 			}
@@ -307,6 +307,13 @@ func TestStatelessUpstreamsPrompt(t *testing.T) {
 	c.send(2, "prompts/get", `{"name":"a_p"}`)
 	c.answer(c.await(`"method":"elicitation/create"`), `{"action":"accept","content":{}}`)
 	got := c.await(`"id":2,`)
+	c.send(3, "prompts/get", `{"name":"a_only-a"}`) // which asks again and again
+	for range maxRounds {
+		c.answer(c.await(`"method":"elicitation/create"`), `{"action":"accept","content":{}}`)
+	}
+	if got := c.await(`"id":3,`); !strings.Contains(got, "it asks without end") {
+		t.Errorf("a prompt that asks without end: %s", got)
+	}
 	if !strings.Contains(got, `"text":"s{\"q\":{\"action\":\"accept\",\"content\":{}}}"`) || strings.Contains(got, "resultType") || strings.Contains(got, "ttlMs") {
 		t.Errorf("the prompt is %s", got)
 	}
