@@ -44,9 +44,34 @@ func (s *Server) guard(r *http.Request) (status int, problem string) {
 	return 0, ""
 }
 
+// named reports whether an origin was named.
+func (s *Server) named(origin string) bool {
+	return slices.ContainsFunc(s.o.Origins, func(o string) bool { return strings.EqualFold(o, origin) })
+}
+
+// openToPages lets pages of an origin that was named use the server: else their browsers send nothing of theirs, nor show them the answers
+// (CORS). It reports whether a browser has only asked for that, which it does without a token.
+func (s *Server) openToPages(w http.ResponseWriter, r *http.Request) (asked bool) {
+	origin := r.Header.Get("Origin")
+	if !s.named(origin) {
+		return false
+	}
+	h := w.Header()
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Vary", "Origin")
+	h.Set("Access-Control-Expose-Headers", sessionHeader)
+	if r.Method != http.MethodOptions {
+		return false
+	}
+	h.Set("Access-Control-Allow-Methods", "POST, GET, DELETE")
+	h.Set("Access-Control-Allow-Headers", strings.Join([]string{"Authorization", "Content-Type", "Last-Event-Id", versionHeader, sessionHeader, methodHeader, nameHeader}, ", "))
+	w.WriteHeader(http.StatusNoContent)
+	return true
+}
+
 // trusts reports whether pages of an origin may use the server: those of this machine, and those that were named.
 func (s *Server) trusts(origin string) bool {
-	if slices.ContainsFunc(s.o.Origins, func(o string) bool { return strings.EqualFold(o, origin) }) {
+	if s.named(origin) {
 		return true
 	}
 	u, err := url.Parse(origin)

@@ -170,6 +170,9 @@ func (s *Server) serve(rw http.ResponseWriter, r *http.Request) {
 		refuse(w, status, nil, mcp.CodeInvalidRequest, problem)
 		return
 	}
+	if s.openToPages(w, r) {
+		return
+	}
 	owner, ok := s.owner(r)
 	if !ok {
 		w.Header().Set("WWW-Authenticate", "Bearer")

@@ -473,6 +473,21 @@ func TestWhoMayComeIn(t *testing.T) {
 	for host, status := range map[string]int{"localhost": 200, "127.0.0.1:80": 200, "[::1]:1": 200, "evil.com": 403, "localhost.evil.com:80": 403, "10.0.0.1": 403} {
 		f.wants(status, "", "POST", ping, session, asAlice, "Host: "+host)
 	}
+	// A browser asks before it sends what a page wants to send, and shows the page an answer that names its origin.
+	const app = "https://app.example.com"
+	asked := f.do("OPTIONS", "", "Origin: "+app, "Access-Control-Request-Method: POST")
+	if h := asked.Header; asked.StatusCode != 204 || h.Get("Access-Control-Allow-Origin") != app || !strings.Contains(h.Get("Access-Control-Allow-Headers"), sessionHeader) {
+		t.Errorf("%v", asked)
+	}
+	for origin, allowed := range map[string]string{app: app, "http://localhost:6274": ""} {
+		r := f.do("POST", ping, session, asAlice, "Origin: "+origin)
+		if got := r.Header.Get("Access-Control-Allow-Origin"); r.StatusCode != 200 || got != allowed {
+			t.Errorf("%s: %v", origin, r)
+		}
+	}
+	f.wants(401, "", "OPTIONS", "", "Origin: http://localhost:6274")
+	f.wants(401, "", "POST", ping, session, "Origin: "+app)
+	f.wants(403, "", "OPTIONS", "", "Origin: https://evil.example.com")
 	if text := f.log.String(); strings.Contains(text, alice) || strings.Contains(text, bob) || !strings.Contains(text, `"owner":"alice"`) {
 		t.Errorf("the log: %s", text)
 	}
