@@ -64,8 +64,9 @@ func (c *Caller) WhileOpen(ctx context.Context) (context.Context, context.Cancel
 	return ctx, func() { stop(); cancel() }
 }
 
-// Patient reports whether the session goes on after the end of the input until all calls are done (Options.Drain < 0).
-func (c *Caller) Patient() bool { return c.session.srv.opt.Drain < 0 }
+// Patient reports whether the session goes on after the end of the input until all calls are done (Options.Drain < 0). A
+// [Session] does not: over HTTP it may be that of a single request, after which the client goes on with another.
+func (c *Caller) Patient() bool { return c.session.in != nil && c.session.srv.opt.Drain < 0 }
 
 // Stream keeps the request's id in flight after its response: more of them will go out under it. end must be called before the last
 // one is written, since the client may use the id again then. It may be called again.
