@@ -92,7 +92,7 @@ func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*
 	run.task = t
 	run.door.Lock() // the ttl may be over at once
 	defer run.door.Unlock()
-	run.expiry = setAlarm(r.o.now, t.CreatedAt.Add(t.TTL), run.expire)
+	run.expiry = setAlarm(r.o.now, t.CreatedAt.Add(t.TTL), &run.ended, run.expire)
 	r.mu.Lock()
 	r.live[id] = run
 	r.watch()

@@ -93,7 +93,7 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 	r.working[run] = true
 	r.remember(&task)
 	r.mu.Unlock()
-	run.expiry = setAlarm(r.o.now, task.CreatedAt.Add(task.TTL), run.expire)
+	run.expiry = setAlarm(r.o.now, task.CreatedAt.Add(task.TTL), &run.ended, run.expire)
 	r.tellCreated(&task)
 	return nil
 }

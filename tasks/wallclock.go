@@ -3,6 +3,8 @@ package tasks
 import (
 	"math"
 	"time"
+
+	"runnel/rpc"
 )
 
 // The wall clock alone decides whether a ttl is over: it stands in the state, for all processes alike. Go's timers, and its comparisons
@@ -12,14 +14,17 @@ import (
 // wakeInterval is how long after a sleep an alarm may be late.
 const wakeInterval = time.Second
 
-// setAlarm lets f be called, in a goroutine of its own, when now has passed a time.
-func setAlarm(now func() time.Time, when time.Time, f func()) *time.Timer {
+// setAlarm lets f be called, in a goroutine of its own, when now has passed a time. Stop may come while it looks at the clock, and sets
+// itself again: over ends it then.
+func setAlarm(now func() time.Time, when time.Time, over *rpc.Latch, f func()) *time.Timer {
 	left := func() time.Duration { return min(when.Round(0).Sub(now()), wakeInterval) }
 	var t *time.Timer
 	t = time.AfterFunc(math.MaxInt64, func() {
-		if d := left(); d > 0 {
+		switch d := left(); {
+		case over.IsSet():
+		case d > 0:
 			t.Reset(d)
-		} else {
+		default:
 			f()
 		}
 	})

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"runnel/rpc"
 )
 
 // WallClock is a wall clock that can go on while the monotonic one stands still, as when a machine sleeps.
@@ -18,9 +20,17 @@ func TestAlarm(t *testing.T) {
 		var clock WallClock
 		var rang atomic.Int32
 		ring := func() { rang.Add(1) }
-		setAlarm(clock.Now, clock.Now().Add(time.Hour), ring)
-		setAlarm(clock.Now, clock.Now().Add(time.Hour), ring).Stop()
-		setAlarm(clock.Now, clock.Now(), ring)
+		var going, over rpc.Latch
+		setAlarm(clock.Now, clock.Now().Add(time.Hour), &going, ring)
+		setAlarm(clock.Now, clock.Now().Add(time.Hour), &going, ring).Stop()
+		setAlarm(clock.Now, clock.Now(), &going, ring)
+		var looks atomic.Int32
+		setAlarm(func() time.Time {
+			if looks.Add(1) == 2 { // what it stands for is over while it looks at the clock: to stop it comes too early
+				over.Set()
+			}
+			return clock.Now()
+		}, clock.Now().Add(time.Hour), &over, ring)
 		synctest.Wait()
 		if n := rang.Load(); n != 1 {
 			t.Errorf("%d rang at once, want 1", n)
@@ -28,6 +38,9 @@ func TestAlarm(t *testing.T) {
 		time.Sleep(30 * time.Minute)
 		if n := rang.Load(); n != 1 {
 			t.Errorf("%d rang before their time", n)
+		}
+		if n := looks.Load(); n > 3 {
+			t.Errorf("one that is over has looked at the clock %d times", n)
 		}
 		clock.Sleep(31 * time.Minute)
 		time.Sleep(wakeInterval)
