@@ -34,5 +34,7 @@
 //	what a request of each era says of its client   session.open (server_handshake.go), session.stateless (server_stateless.go)
 //	an overload of requests is refused              incoming.admit (incoming.go)
 //	a malformed line is found                       peer.next (peer.go), takeApart (message.go)
+//	a line is too long                              lineReader.line (frame.go); what runnel writes: mcp.MaxLine (rpc/mcp)
+//	the other side does not read                    writer (writer.go); a task's output waits in package partials
 //	a malformed line is answered                    session.refuse (server_dispatch.go), Client.refuse (client_receive.go)
 package rpc

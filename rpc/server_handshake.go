@@ -7,7 +7,7 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// admit decides the era of a request and finds its handler. It is the only place where the eras meet: "A request
+// admit decides the era of a request and finds its handler. It is where the eras meet (HTTP looks at its headers before): "A request
 // carrying modern per-request _meta is served statelessly", any other one by the session that initialize
 // opened (2026-07-28 basic/versioning, "Backward Compatibility with Initialization-Based Versions").
 func (s *session) admit(method string, meta *mcp.RequestMeta) (Caller, Handler, *Error) {

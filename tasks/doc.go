@@ -40,9 +40,12 @@
 //
 // Where things stand:
 //
+//	a task is stored before its handle      Runner.admit (start.go)
 //	the last partial comes before the end   Run.Do (work.go): Run.awaitDelivery (deliver.go), then Run.finish (end.go)
 //	the same, where a task is cut off       Run.deliverRest (deliver.go)
 //	no partial comes after the end          Run.stop (end.go)
+//	a task elsewhere is followed            View.lookOn (follow.go)
+//	others ask for a cancel                 Runner.cancelElsewhere (follow.go); heard by Runner.heed (heed.go)
 //	a lost lease is heard of                Runner.heed (heed.go); found in package sqlite
 //	the end that others stored counts       Runner.overruled (settle.go)
 //	too many tasks, or requests for them    limits.go

@@ -23,6 +23,8 @@
 //	who may come in                      guard (guard.go), Tokens.owner (tokens.go)
 //	headers agree with the body          headers.go
 //	a JSON response or events            Server.respond (respond.go)
-//	how much waits, how much is kept     stream.go
+//	the era of a POST                    isStateless (headers.go); of the message in it, package rpc once more
+//	how much waits, how much is kept     stream.add (stream.go)
+//	a client resumes                     session.resume (sessions.go), stream.connect (stream.go)
 //	a session ends                       sessions.go
 package httpserver

@@ -4,6 +4,12 @@
 //	                                               └▶ places, once somebody asks: Locate(path, error) ─▶ FILE:LINE:COL
 //	flags, variables ─ Set ─▶ Config, over the file
 //
+// Where things stand:
+//
+//	a limit of a value                     bounds.go
+//	names of variables in env              environment.go; their values reach a child in Environ (tools/process)
+//	RUNNEL_ variables, over the file       options.ReadEnvironment, Setup.ReadConfigs (internal/serve)
+//
 // It has no goroutines. A Config may be read by any number of them.
 //
 //	path   where a value stands in the file: tools.test.command[2]

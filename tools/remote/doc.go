@@ -10,5 +10,11 @@
 // Goroutines: Run's own; the client's reader, which hands over what comes. While Run lasts: one that fetches what a stream lacks, one that
 // holds the subscription of a task of the stateless era, one for each question of such a task, one that waits for a task's result.
 //
+// Where things stand:
+//
+//	a call that is given up becomes tasks/cancel   Call.await, Call.cancel (task.go); before its handle: package rpc
+//	a call becomes a task or not                   TakesTask (options.go), Call.send (run.go)
+//	a list is bounded as it comes                  list.go
+//
 // Locks: the tracker's comes before Call.mu.
 package remote

@@ -13,5 +13,6 @@
 //
 //	a line that was drawn over              assembler.write (lines.go)
 //	which text is shown whole, which cut    Shaper.Text (shaper.go)
-//	head, tail and the words between them   excerpt.cut (excerpt.go)
+//	head and tail                           excerpt.cut (excerpt.go)
+//	the words between them                  LeftOut (excerpt.go); of a call's result: leftOut (package tools, tool.go)
 package text
