@@ -116,9 +116,7 @@ func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *c
 	case i.lastWords <- v.End:
 	default: // no signal comes
 	}
-	stderr := i.Stderr
-	i.Stderr = v
-	defer func() { i.Stderr = stderr }()
+	i.Stderr = v // for good: what says that a signal came may still write when the call has ended
 	v.Say(name)
 
 	ctx := cmd.Context()
@@ -153,6 +151,8 @@ func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *c
 	switch cause := context.Cause(wanted); {
 	case cause != nil && cause == context.Cause(ctx):
 		return exitError(exitInterrupted)
+	case c.client == nil: // its error says what there was no answer to
+		return err
 	case errors.Is(cause, errTimeout):
 		return cause
 	case cause != nil && !errors.Is(cause, syscall.EPIPE):

@@ -110,9 +110,7 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 	}
 	if conf != nil {
 		set, count, err := i.Registry(conf)
-		if err == nil {
-			d.programs(set.Tools.Tools())
-		}
+		d.programs(set.Tools.Tools()) // also where others are wrong
 		d.upstreams(cmd.Context(), conf)
 		switch {
 		case err != nil:

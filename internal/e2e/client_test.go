@@ -157,6 +157,7 @@ tools:
 		{args: "call fail message=why afterChunks=1 --selftest", code: 1, stdout: `chunk 000000 x*\nwhy\n`},
 		{args: "call fail message=why protocol=true --selftest", code: 1, stderr: `^runnel: fail: why \(code -32603\)\n$`},
 		{args: "call sleep ms=60000 --timeout=50ms --selftest", code: 1, stderr: `^runnel: timed out after 50ms\n$`},
+		{args: "call sleep --timeout=50ms -- sleep 60", code: 1, stderr: `^runnel: sleep: server/discover: timed out after 50ms\n$`},
 		{args: "call sleep ms=60000 --timeout=50ms --no-task --selftest", code: 1, stderr: `^runnel: timed out after 50ms\n$`},
 		{args: "call sleep ms=60000 --timeout=200ms --protocol=2026-07-28 --selftest --immediate-wait=1ms", code: 1, stderr: `^runnel: timed out after 200ms\n$`},
 

@@ -59,6 +59,7 @@ upstreams:
 		{[]string{"--tool", "x=no-such-program"}, exitFailure, []string{`WRONG  tool x: cannot start no-such-program: not found in PATH=`}},
 		{[]string{"--config", wrong}, exitFailure, []string{`WRONG  config: .*documents.yaml:4:1: `, `ok     session, 2025-11-25`}},
 		{[]string{"--tool", "x"}, exitFailure, []string{`WRONG  tools: --tool: "x" is no tool`}},
+		{[]string{"--tool", "x", "--tool", "y=no-such-program"}, exitFailure, []string{`WRONG  tool y: cannot start no-such-program: `, `WRONG  tools: --tool: "x" is no tool`}},
 	} {
 		got := runClient(t, "", append([]string{"doctor"}, c.args...)...)
 		if got.code != c.code || got.stderr != "" {

@@ -87,7 +87,7 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 	}
 	set.Only = s.Only
 	if err := errors.Join(errs...); err != nil {
-		return nil, 0, &UsageError{Err: err}
+		return set, 0, &UsageError{Err: err}
 	}
 	return set, len(sources), nil
 }
