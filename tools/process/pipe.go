@@ -54,12 +54,12 @@ func (o *output) pump(f *os.File, w io.Writer) {
 // collect reads what f holds without waiting for more. The command has ended: all it wrote is there, also
 // when the deadline passed while the pump waited for a slow client.
 func (o *output) collect(f *os.File, buf []byte, w io.Writer) {
-	_ = f.SetReadDeadline(time.Time{})
 	for total := 0; total < collectMax && unread(f); {
+		_ = f.SetReadDeadline(time.Now().Add(collectDelay)) // somebody else may be faster
 		n, err := f.Read(buf)
 		o.pass(buf[:n], w)
 		total += n
-		if err != nil {
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return
 		}
 	}

@@ -1,8 +1,10 @@
 package process
 
 import (
+	"io"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,5 +58,42 @@ func TestPumpReadsWhatIsLeft(t *testing.T) {
 	new(output).pump(out, &printed)
 	if printed.String() != text {
 		t.Errorf("%d bytes are passed on, want %d", printed.Len(), len(text))
+	}
+}
+
+// What is left may be taken by somebody else, or thrown away at a terminal's other end, before it is read: no pump waits for it.
+func TestPumpDoesNotWaitForWhatWasTaken(t *testing.T) {
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	defer in.Close()
+	raw, err := out.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		for b := make([]byte, 1); ; {
+			select {
+			case <-over:
+				return
+			default:
+				_ = raw.Control(func(fd uintptr) { _, _ = syscall.Read(int(fd), b) })
+			}
+		}
+	}()
+	for range 5000 {
+		_, _ = in.WriteString("x")
+		_ = out.SetReadDeadline(time.Now())
+		ended := make(chan struct{})
+		go func() { new(output).pump(out, io.Discard); close(ended) }()
+		select {
+		case <-ended:
+		case <-time.After(watchdog):
+			t.Fatal("it waits")
+		}
 	}
 }
