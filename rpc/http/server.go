@@ -54,7 +54,7 @@ type Server struct {
 	http     *http.Server
 	loopback bool
 	bytes    atomic.Int64 // of bodies in flight
-	kept     atomic.Int64 // bytes of events, by all streams
+	kept     atomic.Int64 // bytes of events that all streams hold
 
 	ended chan struct{} // closed by Stop
 	tidy  sync.WaitGroup

@@ -531,6 +531,36 @@ func TestBounds(t *testing.T) {
 	f.wants(204, "", "DELETE", "", session) // ends them
 }
 
+// What clients leave unread, or might resume, is bounded for all together.
+func TestHeldInAll(t *testing.T) {
+	t.Parallel()
+	f := serve(t, Options{})
+	body := []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"x":"` + strings.Repeat("x", 1<<20-100) + `"}}`)
+	for i := range 2 * maxKeptInAll >> 20 {
+		c := f.Server.open("local")
+		e := c.stream()
+		from := e.begin()
+		var err error
+		if _, err = c.Take([]byte(initialize), newStream("", nil)); err != nil {
+			t.Fatal(err)
+		}
+		if e.Exchange, err = c.Take(body, e.stream); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err = from.next(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		whole := i%2 == 0
+		if whole {
+			from.sentMore(1)
+		}
+		c.left(from, whole, true)
+	}
+	if held := f.kept.Load(); held > maxKeptInAll+2<<20 || held < maxKeptInAll/2 {
+		t.Errorf("%d bytes are held", held)
+	}
+}
+
 // A request that does not come whole holds its connection for a while only, be it refused or not.
 func TestSlowRequests(t *testing.T) {
 	t.Parallel()

@@ -33,6 +33,7 @@ type session struct {
 	id, owner string
 	version   atomic.Pointer[mcp.Version] // nil until initialize has been answered
 	standing  *stream
+	inAll     *atomic.Int64 // bytes that the streams of all sessions hold
 
 	// Guarded by Server.mu.
 	connections int
@@ -181,7 +182,7 @@ func (s *Server) open(owner string) *session {
 		s.close(idlest)
 	}
 	standing := newStream("0", &s.kept)
-	c := &session{id: rand.Text(), owner: owner, standing: standing, connections: 1, used: time.Now(), streams: map[string]*exchange{}}
+	c := &session{id: rand.Text(), owner: owner, standing: standing, inAll: &s.kept, connections: 1, used: time.Now(), streams: map[string]*exchange{}}
 	c.Session = s.o.Servers[owner].NewSession(standing)
 	c.streams["0"] = &exchange{stream: standing}
 	s.mu.Lock()
@@ -297,15 +298,19 @@ func (c *session) left(from *sender, whole, events bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.streams[from.name]
+	crowded := c.inAll.Load() > maxKeptInAll
 	switch {
 	case from.stream == c.standing || e == nil || !from.current():
+	case !whole && crowded:
+		e.Abandon()
+		c.forget(from.name)
 	case !whole:
 		time.AfterFunc(resumeGrace, func() { c.giveUp(e, from) })
 	case !events:
 		c.forget(from.name)
 	case !slices.Contains(c.finished, from.name):
 		c.finished = append(c.finished, from.name)
-		if len(c.finished) > maxFinished {
+		for len(c.finished) > maxFinished || crowded && len(c.finished) > 0 {
 			c.forget(c.finished[0])
 			c.finished = c.finished[1:]
 		}

@@ -14,7 +14,8 @@ const (
 	maxWaiting = 256 << 10
 	// maxKept is how many bytes of events that were sent a stream keeps for who lost the connection: more than is under way on a usual one.
 	maxKept = 1 << 20
-	// maxKeptInAll is how many bytes all streams keep. Above it they keep their last event only.
+	// maxKeptInAll is how many bytes all streams hold, with what waits. Above it those that have a connection keep the last event that was
+	// sent, and those that have lost it, or are over, are forgotten.
 	maxKeptInAll = 64 << 20
 	// maxBatch is from where on no more events are sent at once.
 	maxBatch = 64 << 10
@@ -30,7 +31,7 @@ type stream struct {
 	name string // unique in its session; begins the ids of its events
 
 	mu      sync.Mutex
-	inAll   *atomic.Int64 // bytes that all streams keep; nil: this one keeps nothing
+	inAll   *atomic.Int64 // bytes that all streams hold; nil: this one keeps nothing
 	events  [][]byte      // those that were sent and are kept, then those that wait
 	first   int           // the number of events[0]; the first one ever is 1
 	sent    int           // the number of the last one that was sent
@@ -79,6 +80,7 @@ func (s *stream) add(ctx context.Context, line []byte, last bool) error {
 	}
 	s.events = append(s.events, line)
 	s.waiting += len(line)
+	s.count(len(line))
 	s.over = last
 	s.change()
 	return nil
@@ -176,10 +178,12 @@ func (s *stream) markSent(last int) {
 		s.sent++
 		size := len(s.events[s.sent-s.first])
 		s.waiting -= size
-		s.keep(size)
+		s.kept += size
 	}
-	for s.first < s.sent && (s.kept > maxKept || s.inAll != nil && s.inAll.Load() > maxKeptInAll) || s.first <= s.sent && s.inAll == nil {
-		s.keep(-len(s.events[0]))
+	for s.first < s.sent && (s.kept > maxKept || s.crowded()) || s.first <= s.sent && s.inAll == nil {
+		size := len(s.events[0])
+		s.kept -= size
+		s.count(-size)
 		s.events[0] = nil
 		s.events = s.events[1:]
 		s.first++
@@ -187,19 +191,21 @@ func (s *stream) markSent(last int) {
 	s.change()
 }
 
-// keep counts bytes of events that are kept. mu is held.
-func (s *stream) keep(size int) {
-	s.kept += size
+// count counts bytes that are held. mu is held.
+func (s *stream) count(size int) {
 	if s.inAll != nil {
 		s.inAll.Add(int64(size))
 	}
 }
 
+// crowded reports whether all streams together hold too much.
+func (s *stream) crowded() bool { return s.inAll != nil && s.inAll.Load() > maxKeptInAll }
+
 // drop forgets all events: nobody can resume any more.
 func (s *stream) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.keep(-s.kept)
+	s.count(-s.kept - s.waiting)
 	s.inAll = nil
 }
 
