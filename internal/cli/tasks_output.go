@@ -70,7 +70,7 @@ func position(to *int64) func(text string) error {
 	return func(text string) error {
 		n, err := strconv.ParseUint(text, 10, 63)
 		if err != nil {
-			return config.Wrong("a whole number of bytes, 0 or more", "%q is not a position", text)
+			return config.Wrong("a whole number, 0 or more", "%q is not a number of bytes or lines", text)
 		}
 		*to = int64(n)
 		return nil

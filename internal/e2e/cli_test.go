@@ -83,7 +83,7 @@ func TestWrongUse(t *testing.T) {
 			says: "--older: \"abc\" is no duration (allowed: a number and its unit, such as 300ms, 5s, 30m, 1h30m)\nsee runnel tasks prune --help\n"},
 		{args: []string{"call", "sleep", "--timeout", "-1s"}, says: "--timeout: -1s is negative (allowed: 0 or more)\nsee runnel call --help\n"},
 		{args: []string{"tasks", "tail", "x", "--after", "-1"},
-			says: "--after: \"-1\" is not a position (allowed: a whole number of bytes, 0 or more)\nsee runnel tasks tail --help\n"},
+			says: "--after: \"-1\" is not a number of bytes or lines (allowed: a whole number, 0 or more)\nsee runnel tasks tail --help\n"},
 		{args: []string{"--max-tasks", "0"}, says: "--max-tasks: 0 is out of range (allowed: 1 or more)\n"},
 		{args: []string{"--log-level", "loud"}, says: "--log-level: \"loud\" is unknown (allowed: debug, info, warn, error)\nsee runnel --help\n"},
 		{args: []string{"--metrics", "foo"}, says: "--metrics: \"foo\" is not an address (allowed: :PORT (loopback) or HOST:PORT)\nsee runnel --help\n"},
