@@ -151,10 +151,10 @@ func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *c
 	switch cause := context.Cause(wanted); {
 	case cause != nil && cause == context.Cause(ctx):
 		return exitError(exitInterrupted)
-	case c.client == nil: // its error says what there was no answer to
-		return err
-	case errors.Is(cause, errTimeout):
+	case errors.Is(cause, errTimeout) && c.client != nil: // else the error says what there was no answer to
 		return cause
+	case errors.Is(cause, errTimeout):
+		return err
 	case cause != nil && !errors.Is(cause, syscall.EPIPE):
 		return fmt.Errorf("writing the output: %w", cause)
 	case errors.Is(cause, syscall.EPIPE): // head has seen enough
