@@ -67,15 +67,8 @@ func (s *stream) add(ctx context.Context, line []byte, last bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.waiting > 0 && s.waiting+len(line) > maxWaiting {
-		changed := s.changed
-		s.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-		}
-		s.mu.Lock()
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+		if err := s.await(ctx); err != nil {
+			return err
 		}
 	}
 	s.events = append(s.events, line)
@@ -149,17 +142,22 @@ func (s *sender) next(ctx context.Context) (events [][]byte, over bool, err erro
 			}
 			return slices.Clone(waiting[:n]), s.over && n == len(waiting), nil
 		}
-		changed := s.changed
-		s.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-		}
-		s.mu.Lock()
-		if ctx.Err() != nil {
-			return nil, false, context.Cause(ctx)
+		if err := s.await(ctx); err != nil {
+			return nil, false, err
 		}
 	}
+}
+
+// await waits for a change, or fails with ctx's cause. s.mu is held before and after, and not meanwhile.
+func (s *stream) await(ctx context.Context) error {
+	changed := s.changed
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	select {
+	case <-changed:
+	case <-ctx.Done():
+	}
+	return context.Cause(ctx)
 }
 
 // sentMore notes that so many more events were sent.
