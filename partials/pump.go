@@ -131,7 +131,7 @@ const (
 	loadRetry = 100 * time.Millisecond
 )
 
-// load fetches what comes next. After that it is left out, and the client is told: the end would say that there is no more.
+// load fetches what comes next. Output that cannot be read after all tries is left out, and the client is told so.
 func (p *Pump) load(ctx context.Context) error {
 	for range loadTries {
 		if p.r.load(ctx) == nil {

@@ -21,7 +21,7 @@ type Reader struct {
 	buffer Batch // memory for batches of more than one block
 }
 
-// NewReader returns a reader from position pos on, for which Append waits if there is no backing. It must be closed.
+// NewReader returns a reader that starts at position pos. Append waits for it if the log has no backing. The caller must close it.
 func (l *Log) NewReader(pos int64) *Reader {
 	r := &Reader{log: l, cursor: cursor{pos: pos, slow: true}}
 	l.mu.Lock()

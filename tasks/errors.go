@@ -13,7 +13,7 @@ var (
 	ErrNotFound = errors.New("task not found")
 	// ErrCursor refuses a cursor that List did not give.
 	ErrCursor = errors.New("invalid cursor")
-	// ErrFenced refuses to store what a process has of a task whose keeper it is no longer.
+	// ErrFenced refuses a write to a task by a process that is no longer its keeper.
 	ErrFenced = errors.New("another runnel has ended the task, since it took this one for gone")
 	// ErrBusy refuses what may succeed when it is tried again: another process keeps this one from writing.
 	ErrBusy = errors.New("another process has held the state locked")

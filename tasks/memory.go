@@ -32,7 +32,7 @@ type inMemory struct {
 	Task
 	number uint64
 
-	// Of a task that has ended.
+	// These are set when the task has ended.
 	bytes  int64 // counted in held
 	expiry *time.Timer
 	end    *list.Element // in ended; nil while the task runs

@@ -24,7 +24,7 @@ type fallbackParams struct {
 	Cursor    string          `json:"cursor"`
 	All       bool            `json:"all"`
 
-	// Of get_task_result.
+	// These belong to get_task_result alone.
 	WaitMs  *float64 `json:"wait_ms"`
 	After   *float64 `json:"after"`
 	Tail    float64  `json:"tail"`

@@ -111,7 +111,7 @@ func answer(ctx context.Context, asked *mcp.InputRequiredResult, params json.Raw
 		})
 	}
 	waiting.Wait()
-	// What the server has not given or asked this time is left out: a client must not make up a requestState.
+	// A requestState or an answer that the server did not ask for this time is left out: a client must not make up a requestState.
 	var state, responses any
 	if asked.RequestState != "" {
 		state = asked.RequestState
