@@ -23,16 +23,22 @@ func isLoopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// guard refuses who must not come in; the status is 0 for others. "Servers MUST validate the Origin header on all incoming connections to
+// guard keeps out what pages of other sites send.
+type guard struct {
+	origins  []string // those that were named
+	loopback bool     // the server listens on this machine only
+}
+
+// refuses refuses who must not come in; the status is 0 for others. "Servers MUST validate the Origin header on all incoming connections to
 // prevent DNS rebinding attacks" (basic/transports/streamable-http, "Security & Endpoint"): a page of another site has a name of its
 // own in Origin, and in Host once that name stands for this machine.
-func (s *Server) guard(r *http.Request) (status int, problem string) {
+func (g guard) refuses(r *http.Request) (status int, problem string) {
 	for _, origin := range r.Header.Values("Origin") {
-		if !s.trusts(origin) {
+		if !g.trusts(origin) {
 			return http.StatusForbidden, "this Origin may not use the server: allow it with --http-origin"
 		}
 	}
-	if s.loopback {
+	if g.loopback {
 		host := r.Host
 		if name, _, err := net.SplitHostPort(host); err == nil {
 			host = name
@@ -45,15 +51,15 @@ func (s *Server) guard(r *http.Request) (status int, problem string) {
 }
 
 // named reports whether an origin was named.
-func (s *Server) named(origin string) bool {
-	return slices.ContainsFunc(s.o.Origins, func(o string) bool { return strings.EqualFold(o, origin) })
+func (g guard) named(origin string) bool {
+	return slices.ContainsFunc(g.origins, func(o string) bool { return strings.EqualFold(o, origin) })
 }
 
-// openToPages lets pages of an origin that was named use the server: else their browsers send nothing of theirs, nor show them the answers
+// opens lets pages of an origin that was named use the server: else their browsers send nothing of theirs, nor show them the answers
 // (CORS). It reports whether a browser has only asked for that, which it does without a token.
-func (s *Server) openToPages(w http.ResponseWriter, r *http.Request) (asked bool) {
+func (g guard) opens(w http.ResponseWriter, r *http.Request) (asked bool) {
 	origin := r.Header.Get("Origin")
-	if !s.named(origin) {
+	if !g.named(origin) {
 		return false
 	}
 	h := w.Header()
@@ -70,22 +76,10 @@ func (s *Server) openToPages(w http.ResponseWriter, r *http.Request) (asked bool
 }
 
 // trusts reports whether pages of an origin may use the server: those of this machine, and those that were named.
-func (s *Server) trusts(origin string) bool {
-	if s.named(origin) {
+func (g guard) trusts(origin string) bool {
+	if g.named(origin) {
 		return true
 	}
 	u, err := url.Parse(origin)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && isLoopback(u.Hostname())
-}
-
-// owner is whose tasks a request sees; false: it has no token that counts.
-func (s *Server) owner(r *http.Request) (owner string, ok bool) {
-	if s.o.Tokens == nil {
-		return s.o.Owner, true
-	}
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") || len(r.Header.Values("Authorization")) != 1 {
-		return "", false
-	}
-	return s.o.Tokens.owner(strings.TrimSpace(token))
 }

@@ -3,6 +3,7 @@ package httpserver
 import (
 	"encoding/base64"
 	"fmt"
+	"mime"
 	"net/http"
 	"strings"
 
@@ -122,4 +123,16 @@ func decoded(value string) (string, bool) {
 	}
 	raw, err := base64.StdEncoding.DecodeString(text)
 	return string(raw), err == nil
+}
+
+// accepts reports whether a client can read a type. One that says nothing can.
+func accepts(r *http.Request, kind string) bool {
+	all := strings.Join(r.Header.Values("Accept"), ",")
+	for one := range strings.SplitSeq(all, ",") {
+		name, _, _ := mime.ParseMediaType(one)
+		if name == kind || name == "*/*" || name == strings.SplitN(kind, "/", 2)[0]+"/*" {
+			return true
+		}
+	}
+	return all == ""
 }

@@ -9,11 +9,17 @@ import (
 	"mime"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
+)
+
+const (
+	// bodyPatience is how long a client may take to send a body.
+	bodyPatience = 30 * time.Second
+	// bodies is how many longest bodies may be in flight together, of all owners.
+	bodies = 4
 )
 
 // post takes a message.
@@ -47,18 +53,6 @@ func (s *Server) post(w *statusWriter, r *http.Request, owner string) {
 	} else {
 		s.postHandshake(w, r, owner, body, &m)
 	}
-}
-
-// accepts reports whether a client can read a type. One that says nothing can.
-func accepts(r *http.Request, kind string) bool {
-	all := strings.Join(r.Header.Values("Accept"), ",")
-	for one := range strings.SplitSeq(all, ",") {
-		name, _, _ := mime.ParseMediaType(one)
-		if name == kind || name == "*/*" || name == strings.SplitN(kind, "/", 2)[0]+"/*" {
-			return true
-		}
-	}
-	return all == ""
 }
 
 // read reads a body onto one line. release is to be called when it is needed no more.

@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -154,3 +155,18 @@ func refuse(w http.ResponseWriter, status int, id []byte, code int, problem stri
 	w.WriteHeader(status)
 	_, _ = w.Write(text) // fails only when nobody is there to read it
 }
+
+// statusWriter remembers the status of a response.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+	call   string // the JSON-RPC method
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = cmp.Or(w.status, status)
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -1,24 +1,17 @@
 package httpserver
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	stdlog "log"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/net/netutil"
 
 	"runnel/rpc"
-	"runnel/rpc/mcp"
 )
 
 // Options of a server.
@@ -34,25 +27,12 @@ type Options struct {
 	Log         zerolog.Logger
 }
 
-const (
-	// maxConnections is how many connections are open at once: each takes a descriptor, which tasks need for their commands. Others wait
-	// in the kernel.
-	maxConnections = 2048
-	// headerPatience and bodyPatience are how long a client may take to send: one that is slower holds a connection for nothing.
-	headerPatience = 10 * time.Second
-	bodyPatience   = 30 * time.Second
-	idlePatience   = 2 * time.Minute
-	maxHeader      = 32 << 10
-	// bodies is how many longest bodies may be in flight together, of all owners.
-	bodies = 4
-)
-
 // Server serves MCP over HTTP.
 type Server struct {
 	o        Options
 	listener net.Listener
 	http     *http.Server
-	loopback bool
+	guard    guard
 	bytes    atomic.Int64 // of bodies in flight
 	kept     atomic.Int64 // bytes of events that all streams hold
 
@@ -64,53 +44,6 @@ type Server struct {
 	brief    map[*rpc.Session]struct{}
 	inFlight map[string]int // requests, by owner
 	stopped  bool
-}
-
-// Listen begins to listen; Serve is to follow.
-func Listen(ctx context.Context, address string, o Options) (*Server, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	s := &Server{o: o, listener: netutil.LimitListener(shortBuffers{listener}, maxConnections), loopback: Loopback(listener.Addr().String()),
-		ended: make(chan struct{}), sessions: map[string]*session{}, brief: map[*rpc.Session]struct{}{}, inFlight: map[string]int{}}
-	mux := http.NewServeMux()
-	mux.HandleFunc("/mcp", s.serve)
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
-	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: headerPatience, ReadTimeout: bodyPatience, IdleTimeout: idlePatience, MaxHeaderBytes: maxHeader,
-		ErrorLog: stdlog.New(warnings{o.Log}, "", 0)}
-	return s, nil
-}
-
-// Addr is where it listens.
-func (s *Server) Addr() net.Addr { return s.listener.Addr() }
-
-// Serve serves until Close.
-func (s *Server) Serve() error {
-	s.tidy.Go(s.closeIdle)
-	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
-}
-
-// shortBuffers is a listener whose connections keep little in the system of what was sent: a stream keeps that itself.
-type shortBuffers struct{ net.Listener }
-
-func (l shortBuffers) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if tcp, ok := c.(*net.TCPConn); ok {
-		_ = tcp.SetWriteBuffer(maxWaiting) // where it cannot be set it is larger
-	}
-	return c, err
-}
-
-// warnings takes the log of the standard library's server.
-type warnings struct{ log zerolog.Logger }
-
-func (w warnings) Write(line []byte) (int, error) {
-	w.log.Warn().Msg("serving HTTP: " + strings.TrimSpace(string(line)))
-	return len(line), nil
 }
 
 // Stop takes no more requests, lets those in flight go on for Options.Drain, and ends the rest.
@@ -158,40 +91,6 @@ func (s *Server) each(f func(*rpc.Session)) {
 	all.Wait()
 }
 
-// serve is the MCP endpoint.
-func (s *Server) serve(rw http.ResponseWriter, r *http.Request) {
-	w, began := &statusWriter{ResponseWriter: rw}, time.Now()
-	owner := ""
-	defer func() {
-		s.o.Log.Info().Str("method", r.Method).Str("call", w.call).Int("status", w.status).Dur("took", time.Since(began)).
-			Str("owner", owner).Str("from", r.RemoteAddr).Msg("http request")
-	}()
-	if status, problem := s.guard(r); status != 0 {
-		refuse(w, status, nil, mcp.CodeInvalidRequest, problem)
-		return
-	}
-	if s.openToPages(w, r) {
-		return
-	}
-	owner, ok := s.owner(r)
-	if !ok {
-		w.Header().Set("WWW-Authenticate", "Bearer")
-		refuse(w, http.StatusUnauthorized, nil, mcp.CodeInvalidRequest, "send a bearer token that the server knows, as Authorization: Bearer TOKEN")
-		return
-	}
-	switch r.Method {
-	case http.MethodPost:
-		s.post(w, r, owner)
-	case http.MethodGet:
-		s.get(w, r, owner)
-	case http.MethodDelete:
-		s.delete(w, r, owner)
-	default:
-		w.Header().Set("Allow", "POST, GET, DELETE")
-		refuse(w, http.StatusMethodNotAllowed, nil, mcp.CodeInvalidRequest, "use POST")
-	}
-}
-
 // enter counts a request of an owner, unless there are too many.
 func (s *Server) enter(owner string) (problem string) {
 	s.mu.Lock()
@@ -224,18 +123,3 @@ func (s *Server) end(c *rpc.Session) {
 	defer s.mu.Unlock()
 	delete(s.brief, c)
 }
-
-// statusWriter remembers the status of a response.
-type statusWriter struct {
-	http.ResponseWriter
-	status int
-	call   string // the JSON-RPC method
-}
-
-func (w *statusWriter) WriteHeader(status int) {
-	w.status = cmp.Or(w.status, status)
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap is for http.ResponseController.
-func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

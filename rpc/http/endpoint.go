@@ -1,0 +1,121 @@
+package httpserver
+
+import (
+	"context"
+	"errors"
+	"io"
+	stdlog "log"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/net/netutil"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+)
+
+const (
+	// maxConnections is how many connections are open at once: each takes a descriptor, which tasks need for their commands. Others wait
+	// in the kernel.
+	maxConnections = 2048
+	// headerPatience is how long a client may take to send its headers: one that is slower holds a connection for nothing.
+	headerPatience = 10 * time.Second
+	idlePatience   = 2 * time.Minute
+	maxHeader      = 32 << 10
+)
+
+// Listen begins to listen; Serve is to follow.
+func Listen(ctx context.Context, address string, o Options) (*Server, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{o: o, listener: netutil.LimitListener(shortBuffers{listener}, maxConnections), guard: guard{o.Origins, Loopback(listener.Addr().String())},
+		ended: make(chan struct{}), sessions: map[string]*session{}, brief: map[*rpc.Session]struct{}{}, inFlight: map[string]int{}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/mcp", s.serve)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: headerPatience, ReadTimeout: bodyPatience, IdleTimeout: idlePatience, MaxHeaderBytes: maxHeader,
+		ErrorLog: stdlog.New(warnings{o.Log}, "", 0)}
+	return s, nil
+}
+
+// Addr is where it listens.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Serve serves until Close.
+func (s *Server) Serve() error {
+	s.tidy.Go(s.closeIdle)
+	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// shortBuffers is a listener whose connections keep little in the system of what was sent: a stream keeps that itself.
+type shortBuffers struct{ net.Listener }
+
+func (l shortBuffers) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetWriteBuffer(maxWaiting) // where it cannot be set it is larger
+	}
+	return c, err
+}
+
+// warnings takes the log of the standard library's server.
+type warnings struct{ log zerolog.Logger }
+
+func (w warnings) Write(line []byte) (int, error) {
+	w.log.Warn().Msg("serving HTTP: " + strings.TrimSpace(string(line)))
+	return len(line), nil
+}
+
+// serve is the MCP endpoint.
+func (s *Server) serve(rw http.ResponseWriter, r *http.Request) {
+	w, began := &statusWriter{ResponseWriter: rw}, time.Now()
+	owner := ""
+	defer func() {
+		s.o.Log.Info().Str("method", r.Method).Str("call", w.call).Int("status", w.status).Dur("took", time.Since(began)).
+			Str("owner", owner).Str("from", r.RemoteAddr).Msg("http request")
+	}()
+	if status, problem := s.guard.refuses(r); status != 0 {
+		refuse(w, status, nil, mcp.CodeInvalidRequest, problem)
+		return
+	}
+	if s.guard.opens(w, r) {
+		return
+	}
+	owner, ok := s.ownerOf(r)
+	if !ok {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		refuse(w, http.StatusUnauthorized, nil, mcp.CodeInvalidRequest, "send a bearer token that the server knows, as Authorization: Bearer TOKEN")
+		return
+	}
+	switch r.Method {
+	case http.MethodPost:
+		s.post(w, r, owner)
+	case http.MethodGet:
+		s.get(w, r, owner)
+	case http.MethodDelete:
+		s.delete(w, r, owner)
+	default:
+		w.Header().Set("Allow", "POST, GET, DELETE")
+		refuse(w, http.StatusMethodNotAllowed, nil, mcp.CodeInvalidRequest, "use POST")
+	}
+}
+
+// ownerOf is whose tasks a request sees; false: it has no token that counts.
+func (s *Server) ownerOf(r *http.Request) (owner string, ok bool) {
+	if s.o.Tokens == nil {
+		return s.o.Owner, true
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || len(r.Header.Values("Authorization")) != 1 {
+		return "", false
+	}
+	return s.o.Tokens.owner(strings.TrimSpace(token))
+}
