@@ -30,7 +30,7 @@
 //
 // Where things stand:
 //
-//	a request is admitted, its era decided          session.admit (server_handshake.go)
+//	a request is admitted, its era decided          session.admit (server_era.go); in HTTP's headers: rpc/http/headers.go
 //	what a request of each era says of its client   session.open (server_handshake.go), session.stateless (server_stateless.go)
 //	an overload of requests is refused              incoming.admit (incoming.go)
 //	a malformed line is found                       peer.next (peer.go), takeApart (message.go)

@@ -1,42 +1,35 @@
 package rpc
 
-import (
-	"sync"
-	"sync/atomic"
-)
+import "sync/atomic"
 
 // Latch is closed once and stays so. Use it instead of a channel where most latches are never waited for: its channel
 // is made when somebody asks for it. The zero value is open.
 type Latch struct {
-	set  atomic.Bool
-	mu   sync.Mutex
-	done chan struct{} // nil: nobody has waited
+	done atomic.Pointer[chan struct{}] // nil: nobody has asked for it yet; &closed once it is set
 }
+
+var closed = make(chan struct{})
+
+func init() { close(closed) }
 
 // Set closes it. It may be called again.
 func (l *Latch) Set() {
-	if l.set.Load() {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.set.Swap(true) && l.done != nil {
-		close(l.done)
+	if done := l.done.Swap(&closed); done != nil && done != &closed {
+		close(*done)
 	}
 }
 
 // IsSet reports whether Set has been called.
-func (l *Latch) IsSet() bool { return l.set.Load() }
+func (l *Latch) IsSet() bool { return l.done.Load() == &closed }
 
 // Done is closed by Set.
 func (l *Latch) Done() <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.done == nil {
-		l.done = make(chan struct{})
-		if l.set.Load() {
-			close(l.done)
-		}
+	if done := l.done.Load(); done != nil {
+		return *done
 	}
-	return l.done
+	made := make(chan struct{})
+	if l.done.CompareAndSwap(nil, &made) {
+		return made
+	}
+	return *l.done.Load()
 }

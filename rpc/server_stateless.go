@@ -51,11 +51,6 @@ func (s *session) stateless(meta *mcp.RequestMeta) (Caller, *Error) {
 // logLevels are the values of logLevel, as they are encoded.
 var logLevels = []string{`"debug"`, `"info"`, `"notice"`, `"warning"`, `"error"`, `"critical"`, `"alert"`, `"emergency"`}
 
-// isStateless reports whether a request is of the stateless era: only requests of the stateless era carry its fields in _meta.
-func isStateless(meta *mcp.RequestMeta) bool {
-	return meta.ProtocolVersion != nil || meta.ClientCapabilities != nil
-}
-
 // unsupported is the data of an UnsupportedProtocolVersionError.
 type unsupported struct {
 	Supported []string `json:"supported"`

@@ -1,0 +1,86 @@
+package rpc
+
+import (
+	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
+)
+
+// admit decides the era of a request and finds its handler. It is where the eras meet (HTTP looks at its headers before): "A request
+// carrying modern per-request _meta is served statelessly", any other one by the session that initialize
+// opened (2026-07-28 basic/versioning, "Backward Compatibility with Initialization-Based Versions").
+func (s *session) admit(method string, meta *mcp.RequestMeta) (Caller, Handler, *Error) {
+	if isStateless(meta) {
+		c, err := s.stateless(meta)
+		h := s.srv.stateless(method)
+		if err == nil && h == nil {
+			err = Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
+		}
+		return c, h, err
+	}
+	h := s.srv.methods[methodKey{Handshake, method}]
+	switch {
+	case h == nil && s.srv.stateless(method) != nil:
+		// "A request missing any required field is malformed" (2026-07-28 basic, "_meta")
+		return s.agreed, nil, Errorf(mcp.CodeInvalidParams, "%s needs params._meta with %q and %q", method, mcp.MetaProtocolVersion, mcp.MetaClientCapabilities)
+	case h == nil:
+		// Before initialize too: clients probe for other eras with methods that are unknown here, and take this for an answer.
+		return s.agreed, nil, Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
+	case s.agreed.Version == nil:
+		// "The client SHOULD NOT send requests other than pings before the server has responded to the initialize request" (basic/lifecycle).
+		return s.agreed, nil, Errorf(mcp.CodeInvalidRequest, "no session: send initialize first")
+	}
+	return s.agreed, h, nil
+}
+
+// stateless is the handler of a method in the stateless era, nil if there is none.
+func (s *Server) stateless(method string) Handler {
+	if method == "server/discover" {
+		return s.discover
+	}
+	return s.methods[methodKey{Stateless, method}]
+}
+
+// isStateless reports whether a request is of the stateless era: only requests of the stateless era carry its fields in _meta.
+func isStateless(meta *mcp.RequestMeta) bool {
+	return meta.ProtocolVersion != nil || meta.ClientCapabilities != nil
+}
+
+// requestMeta reads params._meta, into which the result points from then on. What is unusable reads as absent. A client of the stateless era
+// sends a long one with each request.
+func requestMeta(params []byte) *mcp.RequestMeta {
+	value := rawjson.Member(params, "_meta")
+	if !rawjson.IsObject(value) {
+		return &noMeta
+	}
+	meta := &mcp.RequestMeta{}
+	for it := rawjson.MembersOf(value); it.Next(); {
+		switch string(it.Name) {
+		case "progressToken":
+			meta.ProgressToken = it.Value
+		case "partialResults":
+			meta.PartialResults = string(it.Value) == "true"
+		case "partialResultToken":
+			meta.PartialResultToken = it.Value
+		case mcp.MetaVariables:
+			meta.Variables = it.Value
+		case mcp.MetaProtocolVersion:
+			meta.ProtocolVersion = it.Value
+		case mcp.MetaClientInfo:
+			meta.ClientInfo = it.Value
+		case mcp.MetaClientCapabilities:
+			meta.ClientCapabilities = it.Value
+		case mcp.MetaLogLevel:
+			meta.LogLevel = it.Value
+		}
+	}
+	if checkID(meta.ProgressToken) != "" { // "progress tokens MUST be a string or integer value" (basic/utilities/progress)
+		meta.ProgressToken = nil
+	}
+	if checkID(meta.PartialResultToken) != "" {
+		meta.PartialResultToken = nil
+	}
+	return meta
+}
+
+// noMeta is read only.
+var noMeta mcp.RequestMeta
