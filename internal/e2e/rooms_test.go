@@ -14,6 +14,7 @@ var rooms = map[string][]string{
 	"runnel/rpc/rawjson":      {}, // JSON text looked at without decoding it
 	"runnel/rpc":              {"runnel/rpc/mcp", "runnel/rpc/rawjson"},
 	"runnel/rpc/http":         {"runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson"}, // the second way in, to the same server
+	"runnel/rpc/http/client":  {"runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson"}, // the other side of it
 	"runnel/partials":         {"runnel/rpc/mcp", "runnel/rpc/rawjson"},
 	"runnel/partials/tracker": {"runnel/rpc/mcp", "runnel/rpc/rawjson"}, // the client's half
 	"runnel/tasks":            {"runnel/rpc", "runnel/partials", "runnel/rpc/mcp", "runnel/rpc/rawjson"},

@@ -1,0 +1,23 @@
+// Package httpclient reaches a server at a URL: the client's half of MCP's Streamable HTTP transport
+// (https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http and, for the handshake era,
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http). A [Transport] looks like the two pipes of a
+// server: lines are written to it and read from it, so that an rpc.Client, or a host whose session is traced, need not know.
+//
+//	Write ─ a line ─┬─ request ──────────────▶ POST ─┬─ JSON ────▶ pipe ─▶ Read
+//	                ├─ notification, response ▶ POST │              ▲
+//	                └─ cancels a request of          └─ events ─────┤
+//	                   2026-07-28: closes its POST        │ lost    │
+//	                                                      ▼         │
+//	after notifications/initialized ───────▶ GET ──── events ───────┘
+//
+// A stream that is lost is resumed by the id of its last event, in the handshake era. What has no such id is sent again where that does
+// no harm, which it might for tools/call (see request.again).
+//
+// Nothing is kept of what has come: where nobody reads, connections wait, and with them the server.
+//
+// Goroutines: one for each request without an answer; one for the standing stream; net/http's. Write is called by one at a time.
+//
+// Locks: Transport.mu, never held across I/O.
+//
+// Words: the standing stream is what GET opens without an event's id: messages that answer nothing.
+package httpclient

@@ -1,0 +1,126 @@
+package httpclient
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"strconv"
+	"time"
+)
+
+// event is one of a stream (https://html.spec.whatwg.org/multipage/server-sent-events.html).
+type event struct {
+	name, id string
+	data     []byte
+	retry    time.Duration // how long to wait before connecting again; negative = it does not say
+}
+
+var errEventTooLong = errors.New("an event is too long")
+
+// readEvents hands out the events of a stream, each once its end has come. It returns nil at the end of the stream, else why it was lost.
+func readEvents(stream io.Reader, most int, hand func(event) error) error {
+	in := bufio.NewReaderSize(stream, 64<<10)
+	next := event{retry: -1}
+	for begun := false; ; begun = true {
+		line, err := readLine(in, most)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !begun {
+			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
+		}
+		if len(line) == 0 {
+			if err := hand(next); err != nil {
+				return err
+			}
+			next = event{retry: -1}
+			continue
+		}
+		field, value, _ := bytes.Cut(line, []byte(":"))
+		value = bytes.TrimPrefix(value, []byte(" "))
+		switch string(field) {
+		case "event":
+			next.name = string(value)
+		case "id":
+			if bytes.IndexByte(value, 0) < 0 {
+				next.id = string(value)
+			}
+		case "retry":
+			if ms, err := strconv.ParseUint(string(value), 10, 31); err == nil {
+				next.retry = time.Duration(ms) * time.Millisecond
+			}
+		case "data":
+			if len(next.data)+len(value) > most {
+				return errEventTooLong
+			}
+			if next.data != nil {
+				next.data = append(next.data, '\n')
+			}
+			next.data = append(next.data, value...)
+		}
+	}
+}
+
+// readLine reads a line. Without an end it is none.
+func readLine(in *bufio.Reader, most int) ([]byte, error) {
+	var long []byte
+	for {
+		piece, err := in.ReadSlice('\n')
+		if len(long)+len(piece) > most+len("data: \r\n") {
+			return nil, errEventTooLong
+		}
+		switch {
+		case err == bufio.ErrBufferFull:
+			long = append(long, piece...)
+			continue
+		case err != nil:
+			return nil, err
+		case long != nil:
+			piece = append(long, piece...)
+		}
+		return bytes.TrimSuffix(piece[:len(piece)-1], []byte("\r")), nil
+	}
+}
+
+const (
+	// firstPause and longestPause are the pauses before a server that is out of reach is tried again.
+	firstPause   = 100 * time.Millisecond
+	longestPause = 5 * time.Second
+	// leastStanding is the least pause where the server has ended the standing stream: some do so at once, each time.
+	leastStanding = 500 * time.Millisecond
+)
+
+// tries count how often a connection was lost. The zero value has seen none.
+type tries struct {
+	since time.Time     // the first of those in a row
+	pause time.Duration // before the next
+	least time.Duration // what the server asks for: "The client MUST respect the retry field"
+	begun bool          // there was any
+}
+
+// reset notes that something has come.
+func (r *tries) reset() { r.since = time.Time{} }
+
+// wait waits before the next one. It reports false when there is to be none.
+func (r *tries) wait(ctx context.Context) bool {
+	r.begun = true
+	if r.since.IsZero() {
+		r.since, r.pause = time.Now(), firstPause
+	} else if time.Since(r.since) > patience {
+		return false
+	}
+	pause := max(r.least, r.pause/2+rand.N(r.pause/2)) // not all clients of a server at once
+	r.pause = min(2*r.pause, longestPause)
+	select {
+	case <-time.After(pause):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,253 @@
+package httpclient
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
+)
+
+const (
+	eventStream = "text/event-stream"
+	jsonType    = "application/json"
+	// maxRefusal is how much of a refusal is read.
+	maxRefusal = 64 << 10
+)
+
+// request is a line on its way to the server, with what answers it, or the standing stream.
+type request struct {
+	*Transport
+	line, id, params []byte // id and params are nil if there are none
+	method           string
+	header           http.Header
+	stateless        bool // of 2026-07-28
+	notice           bool // nothing answers it
+	standing         bool // no line: the standing stream
+
+	ctx       context.Context
+	stop      context.CancelFunc
+	sent      chan struct{} // closed when the server has the line
+	markSent  func()
+	cancelled atomic.Bool // nobody waits for the answer
+
+	// Owned by run.
+	sentID    []byte // the id under which the line was sent last
+	answered  bool
+	lastEvent string // the id of the last event that came; "" = there is none to resume from
+	tries     tries
+}
+
+func (t *Transport) newRequest(line []byte) *request {
+	c := &request{Transport: t, line: line, sent: make(chan struct{}), header: http.Header{}}
+	if _, ok := rawjson.Scan(line); ok && rawjson.IsObject(line) {
+		c.id, c.method, c.params = rawjson.Member(line, "id"), rawjson.StringMember(line, "method"), rawjson.Member(line, "params")
+	}
+	c.sentID = c.id
+	c.markSent = sync.OnceFunc(func() { close(c.sent) })
+	c.ctx, c.stop = context.WithCancel(t.ctx)
+	c.describe()
+	return c
+}
+
+// run sends the line, again if need be, until it has been answered.
+func (c *request) run() {
+	defer c.stop()
+	defer c.markSent()
+	for {
+		again, err := c.exchange()
+		switch {
+		case err == nil || c.ctx.Err() != nil && !c.notice, c.cancelled.Load():
+			return
+		case again && c.tries.wait(c.ctx):
+			c.o.Log.Debug().Str("call", c.method).AnErr("why", c.dressed(err)).Msg("http: connecting again")
+			continue
+		case c.standing && again:
+			c.fail(err)
+		case c.notice:
+			c.o.Log.Warn().Str("call", c.method).AnErr("why", c.dressed(err)).Msg("http: the server does not take a message")
+		case !c.standing && !c.answered:
+			err = c.dressed(err)
+			c.odd.Store(&err)
+			_ = c.deliver(failure(c.sentID, err.Error()), nil) // fails only when nobody is there to read it
+		}
+		return
+	}
+}
+
+// exchange sends the line once, or resumes its stream, and hands out what comes. again: after err it may be sent again.
+func (c *request) exchange() (again bool, err error) {
+	method, body, header := http.MethodPost, c.line, c.header
+	if resumes := c.lastEvent != ""; resumes || c.standing {
+		method, body, header = http.MethodGet, nil, http.Header{"Accept": {eventStream}}
+		if resumes {
+			header.Set("Last-Event-Id", c.lastEvent)
+		}
+	} else if c.tries.begun && c.id != nil && !c.stateless { // the id may be in flight
+		c.sentID = rawjson.Encode(fmt.Sprintf("%s again %d", c.id, time.Now().UnixNano()))
+		body = rawjson.WithMember(c.line, "id", json.RawMessage(c.sentID))
+	}
+	r, err := c.request(httptrace.WithClientTrace(c.ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { c.markSent() }}), method, body, header)
+	if err != nil {
+		return false, err
+	}
+	response, err := c.http.Do(r)
+	if err != nil {
+		if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) { // it quotes the URL
+			err = wrapped.Err
+		}
+		if !c.opened() && c.ctx.Err() == nil {
+			c.fail(err)
+		}
+		dial := (*net.OpError)(nil)
+		return c.harmless() || errors.As(err, &dial) && dial.Op == "dial", err
+	}
+	defer response.Body.Close()
+	switch kind := contentType(response); {
+	case response.StatusCode >= 300:
+		return c.refused(r, response)
+	case response.StatusCode == http.StatusOK && kind == eventStream:
+		return c.events(response)
+	case c.notice:
+		return false, nil
+	case response.StatusCode == http.StatusOK && kind == jsonType && method == http.MethodPost:
+		text, err := io.ReadAll(io.LimitReader(response.Body, int64(c.o.MaxLine)+1))
+		switch {
+		case len(text) > c.o.MaxLine:
+			return false, c.tooLong()
+		case err != nil:
+			return c.harmless(), errLost
+		}
+		if err := c.deliver(text, response); err != nil {
+			return false, err
+		}
+	}
+	if !c.answered {
+		return false, fmt.Errorf("the server's answer is not one: %s, %q", response.Status, contentType(response))
+	}
+	return false, nil
+}
+
+var errLost = errors.New("the connection was lost before the server had answered, and what was asked may have been done")
+
+func (c *request) tooLong() error {
+	return fmt.Errorf("the response is too long: the limit is %d bytes a message", c.o.MaxLine)
+}
+
+// harmless reports whether the line may be sent twice: a tool would run twice.
+func (c *request) harmless() bool {
+	return c.standing || c.lastEvent != "" || c.notice || c.method != "" && c.method != "tools/call"
+}
+
+// events hands out the events of a stream.
+func (c *request) events(response *http.Response) (again bool, err error) {
+	err = readEvents(response.Body, c.o.MaxLine, func(e event) error {
+		c.tries.reset()
+		if e.retry >= 0 {
+			c.tries.least = e.retry
+		}
+		if len(e.data) > 0 && (e.name == "" || e.name == "message") {
+			if err := c.deliver(e.data, response); err != nil {
+				return err
+			}
+		}
+		if e.id != "" && !c.stateless { // "Resumable SSE streams via Last-Event-ID are not supported" in 2026-07-28
+			c.lastEvent = e.id
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, errEventTooLong):
+		return false, c.tooLong()
+	case c.standing:
+		c.tries.least = max(c.tries.least, leastStanding)
+		return true, errLost
+	case c.notice, c.answered && (err == nil || c.lastEvent == ""):
+		return false, nil
+	}
+	return c.harmless(), errLost
+}
+
+// deliver hands out a message, and notes whether it answers the request.
+func (c *request) deliver(message []byte, response *http.Response) error {
+	message = bytes.TrimSpace(message)
+	if bytes.ContainsAny(message, "\r\n") {
+		var line bytes.Buffer
+		if err := json.Compact(&line, message); err != nil {
+			return fmt.Errorf("the server's answer is not JSON: %w", err)
+		}
+		message = line.Bytes()
+	}
+	if _, ok := rawjson.Scan(message); !ok {
+		return errors.New("the server's answer is not JSON")
+	}
+	if c.id != nil && rawjson.IsObject(message) && rawjson.Member(message, "method") == nil && bytes.Equal(rawjson.Member(message, "id"), c.sentID) || message[0] == '[' {
+		c.answered = true
+		if !bytes.Equal(c.id, c.sentID) {
+			message = rawjson.WithMember(message, "id", json.RawMessage(c.id))
+		}
+		message = c.learn(response, message)
+	}
+	_, err := c.arrived.Write(append(message[:len(message):len(message)], '\n'))
+	return err
+}
+
+// refused takes an answer with a status that is an error.
+func (c *request) refused(r *http.Request, response *http.Response) (again bool, err error) {
+	text, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusal)) // as much as comes
+	if _, ok := rawjson.Scan(text); !ok {
+		text = nil
+	}
+	says, status := rawjson.Member(text, "error"), response.StatusCode
+	err = errors.New(response.Status)
+	if message := rawjson.StringMember(says, "message"); message != "" {
+		err = fmt.Errorf("%s: %.300s", response.Status, message)
+	}
+	switch {
+	case status == http.StatusNotFound && r.Header.Get(sessionHeader) != "" && !c.stateless:
+		// "it MUST start a new session": who uses the transport opens another one.
+		c.fail(errors.New("the server has ended the session"))
+		return false, err
+	case status == http.StatusUnauthorized:
+		err = fmt.Errorf("%w. Send it a token that it knows, in a header such as Authorization: Bearer TOKEN", err)
+	case status == http.StatusForbidden, status == http.StatusProxyAuthRequired:
+	case r.Method == http.MethodGet && status < 500 && status != http.StatusTooManyRequests:
+		return false, fmt.Errorf("the connection was lost, and the server does not let it be resumed: %w", err)
+	case rawjson.IsObject(says) && r.Method == http.MethodPost:
+		if c.notice {
+			return false, err
+		}
+		return false, c.deliver(rawjson.WithMember(text, "id", json.RawMessage(c.sentID)), response)
+	case status < 500 && status != http.StatusTooManyRequests:
+		return false, err
+	case c.opened():
+		return c.harmless() || status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable, err
+	}
+	if !c.opened() {
+		c.fail(err)
+	}
+	return false, err
+}
+
+func contentType(response *http.Response) string {
+	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	return strings.ToLower(kind)
+}
+
+// failure is an error response.
+func failure(id []byte, text string) []byte {
+	return rawjson.Encode(map[string]any{"jsonrpc": "2.0", "id": json.RawMessage(id), "error": map[string]any{"code": mcp.CodeInternalError, "message": text}})
+}
