@@ -64,96 +64,86 @@ func (s *numbering) item(n int64, longest int) []byte {
 
 // page is the segments after number last, of about limit bytes.
 func (s *numbering) page(last int64, limit int) Page {
-	return s.fill(&collector{page: Page{Content: []byte{'['}}, limit: limit, numbered: true}, last)
-}
-
-// unnumbered is the page from the first segment on, without numbers. All that is gone is one item of it.
-func (s *numbering) unnumbered(limit int) Page {
-	c := &collector{page: Page{Content: []byte{'['}}, limit: limit}
-	lost := s.log.lostTo()
-	gone := sort.Search(len(s.ends), func(i int) bool { return s.ends[i] >= lost })
-	if lost == 0 || gone == len(s.ends) {
-		return s.fill(c, 0)
-	}
-	b := lostBatch(0, s.ends[gone])
-	c.put(0, appendItems(nil, &b, math.MaxInt))
-	c.page.Count = gone + 1
-	return s.fill(c, int64(gone)+1)
-}
-
-// fill adds the segments after number last that have room.
-func (s *numbering) fill(c *collector, last int64) Page {
+	c := collector{page: Page{Content: []byte{'['}}, limit: limit}
 	total, ended := int64(len(s.ends)), s.ended()
 	if ended {
 		total += int64(len(s.ending.Rest))
 	}
-	for last < total && c.add(last+1, s.item(last+1, c.longest())) {
+	for last < total && c.add(last+1, s.item(last+1, mcp.MaxContent)) {
 		last++
 	}
-	p := &c.page
+	p := c.page
 	p.Content, p.last = append(p.Content, ']'), last
 	p.Complete = ended && last >= total
 	p.IsError = p.Complete && s.ending.IsError
-	return *p
+	return p
+}
+
+// standard is all of an output that only has an ending, in the standard format: without numbers.
+func (s *numbering) standard() Page {
+	return Page{Content: appendArray(nil, s.ending.Rest), Complete: true, IsError: s.ending.IsError}
 }
 
 // merged is [Segments.Merged].
 func (s *numbering) merged(limit int) (items []byte, cut bool) {
-	head := s.unnumbered(limit / 2)
 	total := len(s.ends)
 	if s.ending != nil {
 		total += len(s.ending.Rest)
 	}
-	if head.Count == total {
-		return head.Content, false
+	var head, tail []json.RawMessage
+	next, size := 1, 0
+	lost := s.log.lostTo()
+	if gone := sort.Search(len(s.ends), func(i int) bool { return s.ends[i] >= lost }); lost > 0 && gone < len(s.ends) {
+		b := lostBatch(0, s.ends[gone]) // all that is gone is one item
+		head, next = append(head, appendItems(nil, &b, math.MaxInt)), gone+2
 	}
-	var tail [][]byte
-	for n, size := total, 0; n > head.Count; n-- {
-		item := s.item(int64(n), math.MaxInt)
+	for ; next <= total; next++ {
+		item := s.item(int64(next), math.MaxInt)
+		if size += len(item); size > limit/2 && len(head) > 0 {
+			break
+		}
+		head = append(head, item)
+	}
+	left := total + 1 - next
+	for size = 0; left > 0; left-- {
+		item := s.item(int64(next+left-1), math.MaxInt)
 		if size += len(item); size > limit/2 {
 			break
 		}
 		tail = append(tail, item)
 	}
-	c := collector{page: Page{Content: head.Content[:len(head.Content)-1], Count: head.Count}}
-	left := total - head.Count - len(tail)
 	if left > 0 {
-		c.put(0, fmt.Appendf(nil, `{"type":"text","text":"[%d segments of output are left out here]"}`, left))
+		head = append(head, mcp.Text(fmt.Sprintf("[%d segments of output are left out here]", left)))
 	}
-	for _, item := range slices.Backward(tail) {
-		c.put(0, item)
+	slices.Reverse(tail)
+	return appendArray(nil, append(head, tail...)), left > 0
+}
+
+// appendArray appends items as a JSON array.
+func appendArray(dst []byte, items []json.RawMessage) []byte {
+	dst = append(dst, '[')
+	for i, item := range items {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, item...)
 	}
-	return append(c.page.Content, ']'), left > 0
+	return append(dst, ']')
 }
 
 // collector makes a page.
 type collector struct {
-	page     Page
-	limit    int
-	begin    int // where the page begins in its content
-	numbered bool
+	page  Page
+	limit int
+	begin int // where the page begins in its content
 }
 
 // numberBytes is about what a number adds to an item.
 const numberBytes = 24
 
-// longest is how long an item may be: nobody must be able to read a merged result as a line.
-func (c *collector) longest() int {
-	if c.numbered {
-		return mcp.MaxContent
-	}
-	return math.MaxInt
-}
-
-// room reports whether n bytes more belong on the page. The first segment always has room.
-func (c *collector) room(n int) bool {
-	size := len(c.page.Content) - c.begin
-	return c.page.Count == 0 || size+n+numberBytes <= c.limit
-}
-
-// add puts an item on the page if there is room.
+// add puts an item on the page if there is room. The first one always has.
 func (c *collector) add(n int64, item []byte) bool {
-	if !c.room(len(item)) {
+	if c.page.Count > 0 && len(c.page.Content)-c.begin+len(item)+numberBytes > c.limit {
 		return false
 	}
 	c.put(n, item)
@@ -166,12 +156,10 @@ func (c *collector) put(n int64, item []byte) {
 		p.Content = append(p.Content, ',')
 	}
 	p.Count++
-	if c.numbered {
-		p.Content = append(p.Content, `{"seqNr":`...)
-		p.Content = strconv.AppendInt(p.Content, n, 10)
-		if item = bytes.TrimSpace(item[1:]); item[0] != '}' {
-			p.Content = append(p.Content, ',')
-		}
+	p.Content = append(p.Content, `{"seqNr":`...)
+	p.Content = strconv.AppendInt(p.Content, n, 10)
+	if item = bytes.TrimSpace(item[1:]); item[0] != '}' {
+		p.Content = append(p.Content, ',')
 	}
 	p.Content = append(p.Content, item...)
 }

@@ -60,7 +60,7 @@ func (d *sep1905) Encode(dst []byte, b Batch) []byte {
 // page begins a response after what is in dst.
 func (d *sep1905) page(dst []byte) collector {
 	dst = append(append(dst, d.head...), `{"partial-content":[`...)
-	return collector{numbered: true, limit: mcp.MaxContent, begin: len(dst), page: Page{Content: dst}}
+	return collector{limit: mcp.MaxContent, begin: len(dst), page: Page{Content: dst}}
 }
 
 func (d *sep1905) close(c collector) []byte {
@@ -109,7 +109,7 @@ func (d *sep1905) End(dst []byte) []byte {
 	if last == 0 && len(numbers.ends) == 0 && numbers.ending.IsError {
 		// "If no partial results were generated or only an error message is available, the response SHOULD use
 		// standard content format with the error message"
-		if page := numbers.unnumbered(mcp.MaxContent); len(page.Content) <= mcp.MaxContent {
+		if page := numbers.standard(); len(page.Content) <= mcp.MaxContent {
 			return d.end(dst, "content", page)
 		}
 	}
@@ -156,7 +156,7 @@ func (s *Segments) First(task, meta []byte, limit int) (response json.RawMessage
 	}
 	member := "partial-content"
 	if page.IsError && len(numbers.ends) == 0 {
-		member, page = "content", numbers.unnumbered(limit) // all of it was on the page, so it is here
+		member, page = "content", numbers.standard() // all of it was on the page, so it is here
 	}
 	result = append(result, ',')
 	return append(result, appendResult(nil, member, page, meta)[1:]...), page.Complete
