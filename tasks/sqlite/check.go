@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -60,7 +61,7 @@ func Check(ctx context.Context, dir string) (r Report, err error) {
 		return r, err
 	}
 	defer func() { _ = db.Close() }() // it has only been read
-	d := &database{read: db}
+	d := &database{read: db, damaged: map[int64]bool{}}
 	version, err := schemaVersion(ctx, db)
 	if err != nil {
 		return r, explain(err)
@@ -85,70 +86,44 @@ func Check(ctx context.Context, dir string) (r Report, err error) {
 // maxDamage is how many findings are told.
 const maxDamage = 10
 
-// damage reads all rows as those are read who look at tasks, and tells what is wrong with them.
+// damage reads all tasks as those are read who look at them, and returns what is wrong with them.
 func (d *database) damage(ctx context.Context) (found []string, err error) {
-	told := map[string]bool{}
-	tell := func(id, why string) {
-		if !told[id] && len(found) < maxDamage {
-			told[id] = true
-			found = append(found, fmt.Sprintf("task %s: %s", id, why))
-		}
-	}
 	err = d.each(ctx, func(scan func(...any) error) error {
 		var outcome, variables []byte
 		r, err := scanTask(scan, &outcome, &variables)
-		if err != nil {
+		if err != nil || len(found) == maxDamage {
 			return err
 		}
-		if r.decode(outcome, variables); r.damage != "" {
-			tell(r.ID, r.damage)
+		r.decode(outcome, variables)
+		r.end = math.MaxInt64
+		if _, err := d.output(&r).segmentsOf(ctx, &r); err != nil {
+			return err
+		}
+		if err := d.checkOutput(ctx, &r); err != nil {
+			return err
+		}
+		if r.damage != "" {
+			found = append(found, fmt.Sprintf("task %s: %s", r.ID, r.damage))
 		}
 		return nil
-	}, "SELECT "+taskColumns+", outcome, variables FROM task WHERE expires > 0")
-	if err != nil {
-		return found, err
-	}
-	var id string // the task whose rows are read
+	}, "SELECT "+taskColumns+", outcome, variables FROM task WHERE expires > 0 ORDER BY number")
+	return found, err
+}
+
+// checkOutput finds damage in a task's output.
+func (d *database) checkOutput(ctx context.Context, r *row) error {
 	var last int64
-	err = d.each(ctx, func(scan func(...any) error) error {
+	return d.each(ctx, func(scan func(...any) error) error {
 		var s partials.Extent
-		var next string
 		var stop int64
-		if err := scan(&next, &s.Start, &stop, &s.Marks, &s.Data); err != nil {
+		if err := scan(&s.Start, &stop, &s.Marks, &s.Data); err != nil {
 			return err
 		}
-		if next != id {
-			id, last = next, 0
-		}
 		if err := checkExtent(&s, stop, last); err != nil {
-			tell(id, "its output: "+err.Error())
+			r.fail("its output: " + err.Error())
 			return nil
 		}
 		last = s.End()
 		return nil
-	}, "SELECT id, start, stop, marks, data FROM log JOIN task ON task = number WHERE expires > 0 ORDER BY task, start")
-	if err != nil {
-		return found, err
-	}
-	id = ""
-	n := 0
-	err = d.each(ctx, func(scan func(...any) error) error {
-		var next string
-		var first int64
-		var stored []byte
-		if err := scan(&next, &first, &stored); err != nil {
-			return err
-		}
-		if next != id {
-			id, n, last = next, 0, 0
-		}
-		ends, err := decodeSegments(first, stored, n, last)
-		if err != nil {
-			tell(id, err.Error())
-		} else if n += len(ends); len(ends) > 0 {
-			last = ends[len(ends)-1]
-		}
-		return nil
-	}, "SELECT id, first, ends FROM segment JOIN task ON task = number WHERE expires > 0 ORDER BY task, first")
-	return found, err
+	}, "SELECT start, stop, marks, data FROM log WHERE task = ? ORDER BY start", r.number)
 }
