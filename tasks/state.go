@@ -9,8 +9,8 @@ import "context"
 // has ended or another process has taken it (Take). A keeper that dies is found out by the state, which ends its tasks as failed, with
 // what they wrote; who comes back from the dead is refused with ErrFenced.
 type State interface {
-	// Put stores a new task or a later state of one of this process. When it returns, that is as durable as the state gets:
-	// a task is put before its handle is sent, its outcome before its terminal status. Variables are not put again: SetVariables is
+	// Put stores a new task, which works, or a later state of one of this process. When it returns, that is as durable as the state gets:
+	// a task is put before its handle is sent, its outcome with its terminal status. Variables are not put again: SetVariables is
 	// their one way. A state that keeps output backs the log (partials.Log.Back), and has stored all of it before the end can be seen:
 	// where it could not, it refuses TaskCompleted with partials.ErrLost.
 	// A task beyond the limits of its owner is refused with ErrTooManyLive or ErrTooManyStarts; one that is Ending never is.

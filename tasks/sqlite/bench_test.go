@@ -50,7 +50,7 @@ func BenchmarkSQLiteGrowth(b *testing.B) {
 				for i := part; i < stored; i += 64 {
 					t := statetest.Ended(statetest.Working(fmt.Sprint("old", i)), mcp.TaskCompleted, "hello")
 					t.Log.Close()
-					if err := s.Put(context.Background(), t); err != nil {
+					if err := statetest.TryPut(s, t); err != nil {
 						b.Error(err)
 					}
 				}
@@ -84,7 +84,7 @@ func BenchmarkSQLiteGrowth(b *testing.B) {
 				t.TTL, t.CreatedAt = time.Second, time.Now().Add(-time.Minute)
 				t = statetest.Ended(t, mcp.TaskCompleted, "hello")
 				t.Log.Close()
-				if err := s.Put(context.Background(), t); err != nil {
+				if err := statetest.TryPut(s, t); err != nil {
 					b.Fatal(err)
 				}
 				b.StartTimer()

@@ -21,31 +21,22 @@ func (s *State) Put(_ context.Context, t tasks.Task) error {
 	d.mu.Lock()
 	k := d.live[t.ID]
 	d.mu.Unlock()
-	if k == nil || k.hidden.Load() {
-		first := t
-		if t.Status.Terminal() {
-			// A task whose first state is its last: its log must be there before its end can be seen.
-			first.Status, first.Outcome = mcp.TaskWorking, nil
-		}
-		if k == nil {
-			k, err = d.insert(first, false)
-		} else {
-			err = d.update(k, first)
-		}
-		if err != nil || !t.Status.Terminal() {
-			return err
-		}
+	switch {
+	case k != nil:
+		return d.update(k, t)
+	case t.Status.Terminal():
+		return tasks.ErrFenced
 	}
-	return d.update(k, t)
+	return d.insert(t, false)
 }
 
 // Hide implements tasks.State.
 func (s *State) Hide(t tasks.Task) error {
 	d, err := s.open()
-	if err == nil {
-		_, err = d.insert(t, true)
+	if err != nil {
+		return err
 	}
-	return err
+	return d.insert(t, true)
 }
 
 // A hidden task is a row of a run that has no handle (Run.spill): it stands in the state, with its output, before any client knows its
@@ -55,7 +46,7 @@ func (s *State) Hide(t tasks.Task) error {
 const hiddenExpires = -1
 
 // insert stores a new task. One that is hidden is found by nobody, counts against no limit, and need not outlive a loss of power.
-func (d *database) insert(t tasks.Task, hidden bool) (*keeping, error) {
+func (d *database) insert(t tasks.Task, hidden bool) error {
 	k := &keeping{db: d, id: t.ID, log: t.Log, segments: t.Segments, numbers: t.Merge}
 	k.hidden.Store(hidden)
 	expires := expires(&t)
@@ -80,14 +71,18 @@ func (d *database) insert(t tasks.Task, hidden bool) (*keeping, error) {
 		}
 		return err
 	}})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		d.keep(k)
 	}
+	return err
+}
+
+// keep backs the log of a task that this process runs from now on.
+func (d *database) keep(k *keeping) {
 	d.mu.Lock()
-	d.live[t.ID] = k
+	d.live[k.id] = k
 	d.mu.Unlock()
-	t.Log.Back(k)
-	return k, nil
+	k.log.Back(k)
 }
 
 // admit refuses a new task while the disk is full, and one of an owner who has too many, counting those of all processes in the

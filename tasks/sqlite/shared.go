@@ -79,11 +79,7 @@ func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task
 		return tasks.Task{}, err
 	}
 	r.Log, r.Segments = t.Log, t.Segments
-	k := &keeping{db: d, task: r.number, id: r.ID, log: t.Log, segments: t.Segments, numbers: true}
-	d.mu.Lock()
-	d.live[t.ID] = k
-	d.mu.Unlock()
-	t.Log.Back(k)
+	d.keep(&keeping{db: d, task: r.number, id: r.ID, log: t.Log, segments: t.Segments, numbers: true})
 	return r.Task, nil
 }
 
