@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -20,7 +19,7 @@ func (k *keeping) Due(full bool) { k.db.w.flush(k.job(), full) }
 
 // job writes what is due.
 func (k *keeping) job() job {
-	return job{do: k.write, committed: k.committed, undone: k.undone, answer: func(err error) {
+	return job{do: k.write, done: k.done, answer: func(err error) {
 		switch {
 		case err != nil && k.hidden.Load():
 			k.log.Unback() // the call goes on without
@@ -100,34 +99,24 @@ func (k *keeping) cut(tx *transaction, limit int64) error {
 	return err
 }
 
-func (k *keeping) committed() {
-	k.written = k.pending
-	k.log.MarkSaved()
-}
-
-func (k *keeping) undone() {
-	k.pending = k.written
-	k.log.Retry()
-}
-
-// logQuery is Load's, prepared once: parsing it takes a seventh of a page.
-func (d *database) logQuery(ctx context.Context) (query *sql.Stmt, err error) {
-	d.loads.Lock()
-	defer d.loads.Unlock()
-	if d.loads.query == nil {
-		d.loads.query, err = d.read.PrepareContext(ctx, `SELECT start, stop, marks, data FROM log WHERE task = ?1 AND stop > ?2 AND start >=
-			coalesce((SELECT max(start) FROM log WHERE task = ?1 AND start <= ?2), 0) ORDER BY start`)
+// done is called when what write has written is committed or undone.
+func (k *keeping) done(committed bool) {
+	if committed {
+		k.written = k.pending
+		k.log.MarkSaved()
+	} else {
+		k.pending = k.written
+		k.log.Retry()
 	}
-	return d.loads.query, err
 }
+
+// loadQuery is Load's.
+const loadQuery = `SELECT start, stop, marks, data FROM log WHERE task = ?1 AND stop > ?2 AND start >=
+	coalesce((SELECT max(start) FROM log WHERE task = ?1 AND start <= ?2), 0) ORDER BY start`
 
 // Load implements partials.Backing.
 func (k *keeping) Load(ctx context.Context, pos int64, limit int) ([]partials.Extent, error) {
-	query, err := k.db.logQuery(ctx)
-	if err != nil {
-		return nil, explain(err)
-	}
-	rows, err := query.QueryContext(ctx, k.task, pos)
+	rows, err := k.db.load.QueryContext(ctx, k.task, pos)
 	if err != nil {
 		return nil, explain(err)
 	}

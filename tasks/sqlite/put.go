@@ -152,10 +152,10 @@ func (d *database) update(k *keeping, t tasks.Task) error {
 			tx.live[t.Owner] -= int(found)
 		}
 		return err
-	}, committed: func() {
-		k.committed()
-		k.hidden.Store(false) // here, where it is known what a write that fails means
-	}, undone: k.undone})
+	}, done: func(committed bool) {
+		k.done(committed)
+		k.hidden.Store(k.hidden.Load() && !committed) // here, where it is known what a write that fails means
+	}})
 	if t.Status.Terminal() && (err == nil || errors.Is(err, tasks.ErrFenced)) {
 		d.forget(t.ID)
 	}

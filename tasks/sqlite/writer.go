@@ -38,13 +38,12 @@ type writer struct {
 	diskFull bool // something could not be written, and there was no room since
 }
 
-// job is something to write. For each call of do, one of committed and undone is called when its transaction has ended.
+// job is something to write.
 type job struct {
-	do        func(tx *transaction) error // called again if its transaction has failed, be it by another job
-	durable   bool                        // must survive a loss of power, not only the end of the process
-	committed func()                      // may be nil
-	undone    func()                      // the writes of do are not there; may be nil
-	answer    func(err error)             // called once, at last
+	do      func(tx *transaction) error // called again if its transaction has failed, be it by another job
+	durable bool                        // must survive a loss of power, not only the end of the process
+	done    func(committed bool)        // called after each call of do, when its transaction has ended, unless do has refused; may be nil
+	answer  func(err error)             // called once, at last
 
 	refused error // what do has refused in the last transaction
 }
@@ -276,11 +275,8 @@ func (w *writer) commit(jobs []job) (err error) {
 		_, _ = w.tx.conn.ExecContext(context.Background(), "ROLLBACK") // fails if SQLite has done it
 	}
 	for _, j := range jobs[:n] {
-		switch {
-		case err == nil && j.refused == nil && j.committed != nil:
-			j.committed()
-		case err != nil && j.undone != nil:
-			j.undone()
+		if j.done != nil && (err != nil || j.refused == nil) {
+			j.done(err == nil)
 		}
 	}
 	return err
