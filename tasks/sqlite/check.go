@@ -120,7 +120,7 @@ func (d *database) checkOutput(ctx context.Context, r *row) error {
 			return err
 		}
 		if err := checkExtent(&s, stop, last); err != nil {
-			r.fail("its output: " + err.Error())
+			r.fail(fmt.Errorf("its output: %w", err))
 			return nil
 		}
 		last = s.End()

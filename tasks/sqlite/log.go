@@ -2,10 +2,8 @@ package sqlite
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 
 	"runnel/partials"
 	"runnel/tasks"
@@ -73,13 +71,8 @@ func (k *keeping) number(tx *transaction) error {
 	if len(given) == 0 {
 		return nil
 	}
-	var ends []byte
-	for _, end := range given {
-		ends = binary.AppendVarint(ends, end-e.last)
-		e.last = end
-	}
-	_, err := tx.exec("INSERT INTO segment (task, first, ends) VALUES (?, ?, ?)", k.task, e.segments+1, ends)
-	e.segments += len(given)
+	_, err := tx.exec("INSERT INTO segment (task, first, ends) VALUES (?, ?, ?)", k.task, e.segments+1, partials.EncodeEnds(e.last, given))
+	e.segments, e.last = e.segments+len(given), given[len(given)-1]
 	return err
 }
 
@@ -177,30 +170,18 @@ func (k *keeping) loadSegments(ctx context.Context, n int, last, end int64) (end
 // segmentsOf reads all numbers of a row's task, which has failed if they are damaged.
 func (k *keeping) segmentsOf(ctx context.Context, r *row) ([]int64, error) {
 	ends, err := k.loadSegments(ctx, 0, 0, r.end)
-	if errors.Is(err, errSegments) {
-		r.fail(err.Error())
+	if errors.Is(err, partials.ErrEnds) {
+		r.fail(err)
 		k.db.tell(r.number, r.ID, r.damage)
 		return nil, nil
 	}
 	return ends, err
 }
 
-// errSegments says that numbers of segments are damaged.
-var errSegments = errors.New("the numbers of its segments cannot be read")
-
 // decodeSegments reads a row of the segments that follow number n, which ends at position last: where they end.
 func decodeSegments(first int64, stored []byte, n int, last int64) (ends []int64, err error) {
 	if first != int64(n)+1 {
-		return nil, errSegments
+		return nil, partials.ErrEnds
 	}
-	for len(stored) > 0 {
-		d, size := binary.Varint(stored)
-		if size <= 0 || d <= 0 || d > math.MaxInt64-last {
-			return nil, errSegments
-		}
-		last += d
-		ends = append(ends, last)
-		stored = stored[size:]
-	}
-	return ends, nil
+	return partials.DecodeEnds(last, stored)
 }

@@ -119,7 +119,7 @@ func (d *database) admit(tx *transaction, t *tasks.Task) (err error) {
 // update stores a later state. All that the log holds is stored with a terminal one, in the same transaction. A hidden task is one like
 // any other from then on.
 func (d *database) update(k *keeping, t tasks.Task) error {
-	outcome, err := encodeOutcome(&t)
+	outcome, err := tasks.EncodeOutcome(&t)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"runnel/partials"
-	"runnel/rpc/mcp"
 	"runnel/tasks"
 )
 
@@ -43,11 +42,6 @@ func (d *database) recoverAll(ctx context.Context) error {
 	return nil
 }
 
-const (
-	goneMessage    = "the runnel that ran this task is gone (killed, or it crashed); the output up to then is kept"
-	goneSupervisor = "the supervisor that ran this detached task is gone (killed, or it crashed); the output up to then is kept"
-)
-
 // recovering makes one recovery at a time in this process; those of others find nothing left to do.
 var recovering sync.Mutex
 
@@ -77,11 +71,11 @@ func (d *database) recover(keeper string) error {
 	}
 	for i := range left {
 		r := &left[i]
-		message := goneMessage
-		if r.Detached {
-			message = goneSupervisor
-		}
-		outcome, err := encodeOutcome(d.remains(ctx, r, message))
+		var end sql.NullInt64
+		_ = d.read.QueryRowContext(ctx, "SELECT max(stop) FROM log WHERE task = ?", r.number).Scan(&end) // the part that can be read is shown
+		r.Log = partials.Stored(d.output(r), end.Int64)
+		r.FailOrphan(ctx)
+		outcome, err := tasks.EncodeOutcome(&r.Task)
 		if err != nil {
 			return err
 		}
@@ -91,7 +85,7 @@ func (d *database) recover(keeper string) error {
 				return nil
 			}
 			ended, err = tx.change("UPDATE task SET status = ?, message = ?, updated = ?, outcome = ?, keeper = NULL WHERE number = ? AND keeper = ?",
-				mcp.TaskFailed, message, d.o.Now().UnixNano(), outcome, r.number, keeper)
+				r.Status, r.StatusMessage, d.o.Now().UnixNano(), outcome, r.number, keeper)
 			return err
 		}}); err != nil {
 			return err
@@ -101,17 +95,4 @@ func (d *database) recover(keeper string) error {
 		}
 	}
 	return nil
-}
-
-// remains is a task that was cut off: its result is the end of its output, and that it was cut off.
-func (d *database) remains(ctx context.Context, r *row, message string) *tasks.Task {
-	var end sql.NullInt64
-	_ = d.read.QueryRowContext(ctx, "SELECT max(stop) FROM log WHERE task = ?", r.number).Scan(&end) // the part that can be read is shown
-	log := partials.Stored(d.output(r), end.Int64)
-	result := &mcp.CallToolResult{IsError: true, Content: tasks.Remains(ctx, log)}
-	gone := mcp.Text(message)
-	result.Content = append(result.Content, gone)
-	t := &tasks.Task{Outcome: &tasks.Outcome{Result: result}, Segments: partials.NewSegments(log)}
-	t.Segments.Finish(partials.Ending{Rest: []mcp.ContentBlock{gone}, IsError: true})
-	return t
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"runnel/partials"
 	"runnel/tasks"
 )
 
@@ -173,8 +174,8 @@ func (d *database) look(ctx context.Context, t *tasks.Task) error {
 		}
 		n, last := t.Segments.Numbered()
 		ends, err := k.loadSegments(ctx, n, last, r.end)
-		if errors.Is(err, errSegments) {
-			r.fail(err.Error())
+		if errors.Is(err, partials.ErrEnds) {
+			r.fail(err)
 		} else if err != nil {
 			return err
 		}
