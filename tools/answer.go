@@ -116,6 +116,9 @@ const (
 	isLate
 )
 
+// together is for how long questions that follow the first one travel with it: its client has to send the call again for each answer.
+const together = 5 * time.Millisecond
+
 // next waits for the first event, and returns the questions of isAsked.
 func next[T any](ctx context.Context, d *delivery, worked <-chan struct{}, late <-chan T) (event, map[string]mcp.InputRequest) {
 	var changed <-chan struct{} // nil: questions go to the client as requests
@@ -126,6 +129,9 @@ func next[T any](ctx context.Context, d *delivery, worked <-chan struct{}, late 
 	}
 	for {
 		if changed != nil && !isDone(d.run.Ended()) { // questions may be closed after the end
+			if len(d.run.Questions()) > 0 {
+				time.Sleep(together)
+			}
 			if questions := d.run.Questions(); len(questions) > 0 {
 				return isAsked, questions
 			}

@@ -59,6 +59,14 @@ func (c *Call) Ask(ctx context.Context, q Question) (Answer, error) {
 // CanAsk reports whether the client that made the call can ask its user.
 func (c *Call) CanAsk() bool { return c.caller != nil && canDo(c.caller, "elicitation/create", nil) }
 
+// Lacks is the error for a client that cannot answer a request, nil if it can.
+func (c *Call) Lacks(method string) error {
+	if c.caller != nil && (c.caller.Version.Stateless || canDo(c.caller, method, nil)) {
+		return need(c.caller, method, nil)
+	}
+	return errCannotDo(method)
+}
+
 // Request puts a request that is not a form, such as sampling/createMessage, to the client of the call. One of the stateless era finds it in
 // the answer to the call, or in its task.
 func (c *Call) Request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {

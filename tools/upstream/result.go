@@ -112,8 +112,8 @@ func (c *call) callError(err error) error {
 	switch {
 	case errors.Is(err, tools.ErrCannotAsk), errors.Is(err, tasks.ErrEnded):
 		return err
-	case errors.As(err, &wire) && wire.Code == mcp.CodeMissingCapability && !c.in.CanAsk():
-		return tools.ErrCannotAsk // nothing else that runnel does not declare could be asked for
+	case errors.As(err, &wire) && wire.Code == mcp.CodeMissingCapability && c.lacks(wire) != nil:
+		return c.lacks(wire)
 	case errors.As(err, &wire):
 		passed := *wire
 		if passed.Message = c.failure(errors.New(wire.Message)).Error(); ownCode(wire.Code) {
@@ -122,6 +122,20 @@ func (c *call) callError(err error) error {
 		return &passed
 	}
 	return c.failure(err)
+}
+
+// lacks is the error for the client that lacks a capability which the server requires: it declares to the server what the client does.
+func (c *call) lacks(said *rpc.Error) error {
+	required := rawjson.Member(rawjson.Encode(said.Data), "requiredCapabilities")
+	switch {
+	case rawjson.Member(required, "sampling") != nil:
+		return c.in.Lacks("sampling/createMessage")
+	case rawjson.Member(required, "roots") != nil:
+		return c.in.Lacks("roots/list")
+	case !c.in.CanAsk():
+		return tools.ErrCannotAsk
+	}
+	return nil
 }
 
 // ownCode reports whether an error is about runnel's request and not about what its client asked for, or has a code that a server may not
