@@ -10,7 +10,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"runnel/rpc"
 	httpserver "runnel/rpc/http"
 	"runnel/tasks"
 	"runnel/tools/config"
@@ -40,14 +39,14 @@ func (s *Setup) readTokens(conf *config.Config, log zerolog.Logger) (err error) 
 // serveHTTP begins to serve over HTTP: the owner of the config by its own server, each other one by a server with tools and upstreams
 // of its own. stop ends the requests, and what they have begun; end sends what is left to say.
 func (s *Setup) serveHTTP(ctx context.Context, own served, conf *config.Config, store tasks.State, observer tasks.Observer, log zerolog.Logger) (stop, end func(), err error) {
-	o := httpserver.Options{Servers: map[string]*rpc.Server{conf.Server.Owner: own.Server}, Tokens: s.tokens, Owner: conf.Server.Owner,
+	o := httpserver.Options{Servers: map[string]httpserver.Served{conf.Server.Owner: own.overHTTP()}, Tokens: s.tokens, Owner: conf.Server.Owner,
 		Origins: s.Options.http.origins, MaxLine: int(conf.Limits.MaxLine), MaxInFlight: conf.Limits.MaxInFlight, Drain: max(0, time.Duration(conf.Limits.Drain)), Log: log}
 	var others []served
 	for owner, set := range s.others {
 		theirs := *conf
 		theirs.Server.Owner = owner
 		server := s.server(&theirs, set, store, observer, log)
-		o.Servers[owner] = server.Server
+		o.Servers[owner] = server.overHTTP()
 		others = append(others, server)
 	}
 	front, err := httpserver.Listen(ctx, s.Options.http.address, o)
@@ -74,6 +73,17 @@ func (s *Setup) serveHTTP(ctx context.Context, own served, conf *config.Config, 
 				set.Close()
 			}
 		}, nil
+}
+
+// overHTTP is what serves its owner's requests over HTTP.
+func (s served) overHTTP() httpserver.Served {
+	return httpserver.Served{Server: s.Server, InputSchema: func(ctx context.Context, tool string) []byte {
+		s.tools.NeedTool(ctx, tool)
+		if t := s.tools.Tools.Lookup(tool); t != nil {
+			return t.Describe().InputSchema
+		}
+		return nil
+	}}
 }
 
 // sets are the tools of all owners.

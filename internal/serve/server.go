@@ -22,7 +22,8 @@ import (
 // served is a server for one owner.
 type served struct {
 	*rpc.Server
-	stop func() // ends its tasks
+	tools *upstream.Set
+	stop  func() // ends its tasks
 }
 
 // server wires the rooms for one owner.
@@ -66,7 +67,7 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 		Log:                 log,
 	})
 	server.OnDrain(func(ctx context.Context) { _ = runner.Wait(ctx) }) // its error only says that ctx has ended
-	return served{server, stop}
+	return served{server, set, stop}
 }
 
 // instructions are those of the config, and the reason if one was left out.

@@ -22,7 +22,7 @@
 //
 //	which requests there are             Server.serve (endpoint.go)
 //	who may come in                      guard (guard.go), Tokens.owner (tokens.go)
-//	headers agree with the body          headers.go
+//	headers agree with the body          headers.go, with arguments params.go
 //	how many requests, how large         Server.enter (server.go), Server.read (post.go)
 //	a JSON response or events            Server.respond (respond.go)
 //	the era of a POST                    isStateless (headers.go); of the message in it, package rpc once more

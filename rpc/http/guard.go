@@ -70,7 +70,13 @@ func (g guard) opens(w http.ResponseWriter, r *http.Request) (asked bool) {
 		return false
 	}
 	h.Set("Access-Control-Allow-Methods", "POST, GET, DELETE")
-	h.Set("Access-Control-Allow-Headers", strings.Join([]string{"Authorization", "Content-Type", "Last-Event-Id", versionHeader, sessionHeader, methodHeader, nameHeader}, ", "))
+	allowed := []string{"Authorization", "Content-Type", "Last-Event-Id", versionHeader, sessionHeader, methodHeader, nameHeader}
+	for wanted := range strings.SplitSeq(r.Header.Get("Access-Control-Request-Headers"), ",") {
+		if name := http.CanonicalHeaderKey(strings.TrimSpace(wanted)); strings.HasPrefix(name, paramPrefix) {
+			allowed = append(allowed, name)
+		}
+	}
+	h.Set("Access-Control-Allow-Headers", strings.Join(allowed, ", "))
 	w.WriteHeader(http.StatusNoContent)
 	return true
 }

@@ -76,17 +76,25 @@ func mismatch(r *http.Request, m *message) string {
 	if !ok || !rawjson.IsObject(m.params) {
 		return ""
 	}
-	names := 0
-	rawjson.EachMember(m.params, func(name, _ []byte) bool {
-		if string(name) == n.member {
-			names++
-		}
-		return true
-	})
-	if names > 1 { // which one is served?
-		return fmt.Sprintf("header mismatch: params.%s is there twice", n.member)
+	value, problem := onlyMember(m.params, "params", n.member)
+	if problem != "" {
+		return problem
 	}
-	return compare(r, nameHeader, rawjson.StringMember(m.params, n.member), n.required)
+	return compare(r, nameHeader, rawjson.Unquote(value), n.required)
+}
+
+// onlyMember is the value of a member, and a problem if it is there twice: which one is served?
+func onlyMember(object []byte, where, member string) (value []byte, problem string) {
+	rawjson.EachMember(object, func(name, v []byte) bool {
+		if string(name) == member && value != nil {
+			problem = fmt.Sprintf("header mismatch: %s.%.100s is there twice", where, member)
+		}
+		if string(name) == member {
+			value = v
+		}
+		return problem == ""
+	})
+	return value, problem
 }
 
 func compare(r *http.Request, header, body string, required bool) string {
@@ -100,7 +108,7 @@ func compare(r *http.Request, header, body string, required bool) string {
 		return fmt.Sprintf("header mismatch: %s is there twice", header)
 	}
 	value := values[0]
-	if header == nameHeader {
+	if header == nameHeader || strings.HasPrefix(header, paramPrefix) {
 		var ok bool
 		if value, ok = decoded(value); !ok {
 			return fmt.Sprintf("header mismatch: %s is not what =?base64?...?= stands for", header)
@@ -121,7 +129,7 @@ func decoded(value string) (string, bool) {
 	if text, ok = strings.CutSuffix(text, "?="); !ok {
 		return value, true
 	}
-	raw, err := base64.StdEncoding.DecodeString(text)
+	raw, err := base64.StdEncoding.Strict().DecodeString(text)
 	return string(raw), err == nil
 }
 

@@ -95,7 +95,11 @@ func (s *Server) postStateless(w http.ResponseWriter, r *http.Request, owner str
 			refuse(w, http.StatusBadRequest, m.id, mcp.CodeInvalidParams, fmt.Sprintf("params._meta with %q and %q is missing", mcp.MetaProtocolVersion, mcp.MetaClientCapabilities))
 			return
 		}
-		if problem := mismatch(r, m); problem != "" {
+		problem := mismatch(r, m)
+		if problem == "" && m.method == "tools/call" {
+			problem = paramMismatch(r, s.o.Servers[owner].InputSchema(r.Context(), rawjson.StringMember(m.params, "name")), m.params)
+		}
+		if problem != "" {
 			refuse(w, http.StatusBadRequest, m.id, mcp.CodeHeaderMismatch, problem)
 			return
 		}

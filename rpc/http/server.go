@@ -14,9 +14,16 @@ import (
 	"runnel/rpc"
 )
 
+// Served is what serves an owner.
+type Served struct {
+	*rpc.Server
+	// InputSchema returns the JSON schema of a tool's arguments, nil if there is no such tool.
+	InputSchema func(ctx context.Context, tool string) []byte
+}
+
 // Options of a server.
 type Options struct {
-	Servers map[string]*rpc.Server // by the owner whose tasks each of them sees
+	Servers map[string]Served // by the owner whose tasks each of them sees
 	Tokens  *Tokens                // whose request it is; nil: everybody is Owner
 	Owner   string
 	Origins []string // pages that may use the server, beside those of this machine

@@ -62,9 +62,9 @@ func serve(t *testing.T, o Options) *front {
 	if o.Tokens != nil {
 		owners = o.Tokens.Owners()
 	}
-	o.Servers = map[string]*rpc.Server{}
+	o.Servers = map[string]Served{}
 	for _, owner := range owners {
-		o.Servers[owner] = f.methods(o)
+		o.Servers[owner] = Served{f.methods(o), func(context.Context, string) []byte { return []byte(mirroring) }}
 	}
 	var err error
 	if f.Server, err = Listen(t.Context(), "127.0.0.1:0", o); err != nil {
@@ -80,6 +80,9 @@ func serve(t *testing.T, o Options) *front {
 	t.Cleanup(func() { f.Close(); served.Wait() })
 	return f
 }
+
+// mirroring is the schema of the one tool.
+const mirroring = `{"properties":{"region":{"type":"string","x-mcp-header":"Region"},"in":{"properties":{"n":{"type":"integer","x-mcp-header":"N"}}}}}`
 
 // methods: echo answers with its params, count streams numbers, wait waits to be cancelled, ask asks.
 func (f *front) methods(o Options) *rpc.Server {
@@ -276,6 +279,38 @@ func TestStateless(t *testing.T) {
 	}
 	if !slices.Equal(got, []string{"n", "n", "n", ""}) || r.Header.Get("Content-Type") != "text/event-stream" {
 		t.Errorf("%q %v", got, r)
+	}
+}
+
+// Arguments that a tool's schema names with x-mcp-header stand in headers, too.
+func TestMirroredArguments(t *testing.T) {
+	t.Parallel()
+	f := serve(t, Options{})
+	for _, c := range []struct {
+		arguments, headers string
+		status             int
+	}{
+		{`{}`, "", 200},
+		{`null`, "", 200},
+		{`{"region":null,"in":{}}`, "", 200},
+		{`{"region":"hé","in":{"n":42}}`, "Mcp-Param-Region: =?base64?aMOp?=|mcp-param-n: 42.0", 200},
+		{`{"region":"42"}`, "Mcp-Param-Region: 42", 200},
+		{`{"region":"42"}`, "Mcp-Param-Region: 42.0", 400},
+		{`{"region":"a"}`, "Mcp-Param-Region: =?base64?YQ?=", 400},
+		{`{"region":"a"}`, "", 400},
+		{`{"region":"a"}`, "Mcp-Param-Region: b", 400},
+		{`{}`, "Mcp-Param-Region: b", 400},
+		{`{"region":"a","region":"b"}`, "Mcp-Param-Region: a", 400},
+		{`{"in":{"n":42}}`, "Mcp-Param-N: 0x2a", 400},
+		{`{"in":{"n":42}}`, "", 400},
+		{`{"in":{}},"arguments":{"in":{"n":42}}`, "", 400},
+	} {
+		call, h := era("tools/call", `"name":"x","arguments":`+c.arguments+`,`)
+		contains := ""
+		if c.status != 200 {
+			contains = "-32020"
+		}
+		f.wants(c.status, contains, "POST", call, append(append(h, "Mcp-Name: x"), strings.Split(c.headers, "|")...)...)
 	}
 }
 
