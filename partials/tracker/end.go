@@ -49,7 +49,7 @@ func (t *Tracker) Flush() {
 
 func (t *Tracker) flush() {
 	if t.ranged.active() {
-		t.askRange()
+		t.want()
 		return
 	}
 	t.skipAll()

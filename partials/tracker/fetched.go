@@ -46,7 +46,35 @@ func cutSeqNr(item json.RawMessage) (n int64, bare json.RawMessage, ok bool) {
 	return n, bare, err == nil
 }
 
-// Fetched takes the answer to Fetch, or to what Poll told to ask for: a result with partial-content, or the error that came instead.
+// Wanted is output that can be fetched.
+type Wanted struct {
+	After int64 // it comes after this number, or with Log from this position on
+	Log   bool  // it is read from the task's log as text, for FetchedRange; else it is a result with lastSeqNr, for Fetched
+}
+
+// Wanted says what of the output is missing and can be fetched, and with rest also what a server of SEP-1905 has not pushed, unless that
+// comes after asked: it was fetched in vain. Each is said once: whoever asks hands over the answer before asking again.
+func (t *Tracker) Wanted(rest bool, asked int64) (w Wanted, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	after := t.seq.next - 1
+	complete := t.last && len(t.seq.held) == 0 && t.seq.missing().To <= after
+	switch {
+	case t.wanted && t.spelled == spelled1905:
+		w.After = t.fetched
+	case t.wanted && t.ranged.active():
+		t.ranged.from = t.stats.Bytes - int64(len(t.ranged.tail))
+		w = Wanted{t.ranged.from, true}
+	case rest && t.spelled == spelled1905 && !complete && after >= 1 && after != asked:
+		t.fetching, w.After = true, after
+	default:
+		return w, false
+	}
+	t.wanted = false
+	return w, true
+}
+
+// Fetched takes the answer to a wish for segments: a result with partial-content, or the error that came instead.
 func (t *Tracker) Fetched(result json.RawMessage, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -61,51 +89,11 @@ func (t *Tracker) Fetched(result json.RawMessage, err error) {
 	t.fetch()
 }
 
-// Rest reports whether there is output of SEP-1905 to fetch still, and after which number.
-func (t *Tracker) Rest() (lastSeqNr int64, ok bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.rest()
-}
-
-func (t *Tracker) rest() (lastSeqNr int64, ok bool) {
-	complete := t.last && len(t.seq.held) == 0 && t.seq.missing().To < t.seq.next
-	return t.seq.next - 1, t.spelled == spelled1905 && !complete && t.seq.next > 1
-}
-
-// Poll is Rest for who fetches it now, and hands the answer to Fetched. It is not ok while another answer is awaited: what is asked
-// for besides would come twice, and what one of the answers has would be missing in the other.
-func (t *Tracker) Poll() (lastSeqNr int64, ok bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	lastSeqNr, ok = t.rest()
-	if t.fetching || !ok {
-		return 0, false
-	}
-	t.fetching = true
-	return lastSeqNr, true
-}
-
-// Fetching reports whether an answer to Fetch, or to what Poll told to ask for, is awaited.
-func (t *Tracker) Fetching() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.fetching
-}
-
-// Ranging reports whether output is still to be read by FetchRange.
-func (t *Tracker) Ranging() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.ranged.active()
-}
-
-// FetchedRange takes the answer to FetchRange: text from that position up to next, or the error that came instead.
+// FetchedRange takes the answer to a wish for the log: text from that position up to next, or the error that came instead.
 func (t *Tracker) FetchedRange(text string, next int64, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := &t.ranged
-	r.asking = false
 	if !r.active() {
 		return
 	}
@@ -121,9 +109,9 @@ func (t *Tracker) FetchedRange(text string, next int64, err error) {
 		t.emit([]json.RawMessage{mcp.Text(text)}, false)
 	}
 	switch {
-	case text != "" || r.more:
-		t.askRange()
-	case t.end != Running: // it was asked for after the end, and there was nothing more
+	case text != "":
+		t.want()
+	case t.end != Running && !t.wanted: // it was asked for after the end, and there was nothing more
 		r.phase = rangeOver
 	}
 }

@@ -27,7 +27,7 @@ func (t *Tracker) number(s spelled, n int64, items []json.RawMessage) {
 		t.stats.Late++
 	case t.ranged.phase == rangeReading: // the number only shows that there is more
 		t.seq.next = max(t.seq.next, n+1)
-		t.askRange()
+		t.want()
 	case t.ranged.phase == rangeOver:
 	case t.put(n, items):
 		t.hand()
@@ -108,37 +108,33 @@ func (t *Tracker) skipAll() {
 	}
 }
 
-// fetch asks for what is missing, if there is a way to.
+// fetch wants the segments that are missing, if there is a way to get them.
 func (t *Tracker) fetch() {
 	after := t.seq.next - 1
 	switch {
-	case t.o.Fetch == nil || t.fetching || t.spelled != spelled1905 || len(t.seq.held) == 0:
+	case t.o.Missing == nil || t.fetching || t.spelled != spelled1905 || len(t.seq.held) == 0:
 	case after < 1 || after == t.fetched: // lastSeqNr is 1 or more; what was asked for in vain is not asked for again
 		t.skip()
 	default:
 		t.fetching, t.fetched = true, after
-		t.o.Fetch(after)
+		t.want()
 	}
 }
 
 // readOn begins to read what is missing, and reports false if that cannot be read.
 func (t *Tracker) readOn() bool {
-	if t.o.FetchRange == nil || t.spelled != spelled2679 || t.ranged.phase >= rangeOver || t.ranged.other {
+	if t.o.Missing == nil || t.spelled != spelled2679 || t.ranged.phase >= rangeOver || t.ranged.other {
 		return false
 	}
 	t.ranged.phase = rangeAsked
-	t.askRange()
+	t.want()
 	return true
 }
 
-func (t *Tracker) askRange() {
-	r := &t.ranged
-	if r.asking {
-		r.more = true
-		return
-	}
-	r.asking, r.more, r.from = true, false, t.stats.Bytes-int64(len(r.tail))
-	t.o.FetchRange(r.from)
+// want lets Wanted say what can be fetched.
+func (t *Tracker) want() {
+	t.wanted = true
+	t.o.Missing()
 }
 
 // giveUp reports what could not be read.

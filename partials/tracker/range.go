@@ -11,12 +11,10 @@ const rangeOverlap = 256
 
 // ranged is the state of such reading.
 type ranged struct {
-	phase  rangePhase
-	asking bool // FetchRange was called, and FetchedRange not yet
-	from   int64
-	more   bool   // a notification came meanwhile
-	tail   []byte // the end of what has come, about rangeOverlap bytes at most
-	other  bool   // something other than text on stdout has come: positions are not known
+	phase rangePhase
+	from  int64  // the position from which on it is read
+	tail  []byte // the end of what has come, about rangeOverlap bytes at most
+	other bool   // something other than text on stdout has come: positions are not known
 }
 
 // rangePhase is how far the reading has come.

@@ -2,7 +2,6 @@ package tracker
 
 import (
 	"encoding/json"
-	"slices"
 	"sync"
 )
 
@@ -31,8 +30,9 @@ type Tracker struct {
 	last  bool     // the dialect's end mark has come, or that it did not come was reported
 
 	// How what is missing is fetched: by segments, or as text (fetched.go).
-	fetching bool  // an answer is awaited
-	fetched  int64 // after which number the last fetch asked, -1 = none
+	wanted   bool  // something can be fetched, and Wanted has not said so yet
+	fetching bool  // segments are wanted, or their answer is awaited
+	fetched  int64 // after which number segments were wanted last because of a gap, -1 = never
 	ranged   ranged
 
 	// The outcome.
@@ -51,13 +51,8 @@ type Options struct {
 	Content func(items []json.RawMessage, replaces bool)
 	// Gap is told what is missing, between the Content before and after it.
 	Gap func(Gap)
-	// Fetch is to ask for what comes after a number (tasks/result with lastSeqNr) and to hand the answer to Fetched; it must
-	// not wait for it. nil = nothing can be fetched.
-	Fetch func(lastSeqNr int64)
-
-	// FetchRange is to read the task's log as text from a position on, in bytes (range.go), and to hand it to
-	// FetchedRange; it must not wait for it. nil = it cannot be read.
-	FetchRange func(after int64)
+	// Missing is told that something can be fetched: Wanted says what. nil = nothing can be fetched.
+	Missing func()
 
 	Window int // how many messages are held while a number before them is missing; 0 = 32
 }
@@ -143,13 +138,6 @@ func (t *Tracker) Stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.stats
-}
-
-// Gaps are the first gaps, in order.
-func (t *Tracker) Gaps() []Gap {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Clone(t.gaps)
 }
 
 // Compare says how what came compares with the result's content, the canonical one.

@@ -212,17 +212,20 @@ func TestBrokenPeers(t *testing.T) {
 		var fetches []int64
 		if c.fetches != nil {
 			fetches = []int64{}
-			o.Fetch = func(after int64) { fetches = append(fetches, after) }
+			o.Missing = func() {}
 		}
 		w := newWatch(o)
 		for short := range strings.FieldsSeq(c.in) {
 			w.feed(t, short)
+			if want, ok := w.Wanted(false, -1); ok {
+				fetches = append(fetches, want.After)
+			}
 		}
 		end, _ := w.End()
 		if w.String() != c.out || end != c.end || !slices.Equal(fetches, c.fetches) {
 			t.Errorf("%s: %s\n got %s, %v, fetches %v\nwant %s, %v, fetches %v", c.name, c.in, w, end, fetches, c.out, c.end, c.fetches)
 		}
-		if n := strings.Count(c.out, "<"); w.Stats().Gaps != n || len(w.Gaps()) != n {
+		if n := strings.Count(c.out, "<"); w.Stats().Gaps != n || len(w.gaps) != n {
 			t.Errorf("%s: %d gaps are counted", c.name, w.Stats().Gaps)
 		}
 	}
@@ -483,7 +486,7 @@ func TestCompare(t *testing.T) {
 
 // A peer that skips a number and floods holds no more than the bound.
 func TestTrackerIsBounded(t *testing.T) {
-	w := newWatch(Options{Fetch: func(int64) {}})
+	w := newWatch(Options{Missing: func() {}})
 	w.bound = 4000
 	big := strings.Repeat("x", 1000)
 	w.Response(json.RawMessage(`{"partial-content":[{"seqNr":1,"type":"text","text":"a"}],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t"}}}`))
@@ -517,7 +520,7 @@ func TestTrackerIsBounded(t *testing.T) {
 
 // A peer that skips every other number holds nobody up: what it costs to pass a gap does not depend on how much is held.
 func TestManyGapsArePassed(t *testing.T) {
-	tracker := New(Options{Fetch: func(int64) {}}) // which nobody answers
+	tracker := New(Options{Missing: func() {}}) // which nobody answers
 	tracker.bound = 8 * maxHeld
 	tracker.speaks(spelled1905)
 	const last = 400_001

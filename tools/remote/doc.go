@@ -3,12 +3,12 @@
 //
 //	Call.Run ──▶ send ──▶ result
 //	              │ ├───▶ questions ──▶ send again
-//	              │ └───▶ await: poll, pull segments, cancel ──▶ result
+//	              │ └───▶ await: poll, fetch what is missing, cancel ──▶ result
 //	              └ responses ─┐
 //	notifications ─────────────┴▶ tracker ──▶ Options.Content
 //
-// Goroutines: Run's own; the client's reader, which hands over what comes. While Run lasts: one that fetches what a stream lacks, one that
-// holds the subscription of a task of the stateless era, one for each question of such a task, one that waits for a task's result.
+// Goroutines: Run's own; the client's reader, which hands over what comes. While Run lasts: one that holds the
+// subscription of a task of the stateless era, one for each question of such a task, one that waits for a task's result.
 //
 // Where things stand:
 //

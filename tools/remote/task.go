@@ -20,7 +20,7 @@ func (c *Call) await(ctx context.Context, capabilities *mcp.ClientCapabilities) 
 		c.start(func() { c.listen(capabilities) })
 	}
 	poll := defaultPoll
-	seen := int64(0) // the last segment at the last poll
+	seen := 0 // the partials at the last poll
 	timer := time.NewTimer(poll)
 	defer timer.Stop()
 	asking, cancelled := ctx, ctx.Done() // asking is for requests: one that the server does not answer ends with it
@@ -45,28 +45,20 @@ func (c *Call) await(ctx context.Context, capabilities *mcp.ClientCapabilities) 
 			poll = c.poll(asking, poll)
 			timer.Reset(poll)
 			// A server of SEP-1905 that pushes nothing is asked for what there is.
-			if last, more := c.tracker.Rest(); more && last == seen {
-				c.pull(asking)
+			if c.tracker.Stats().Partials == seen {
+				c.fetch(asking, true)
 			}
-			seen, _ = c.tracker.Rest()
+			seen = c.tracker.Stats().Partials
 		}
 	}
 	return nil
 }
 
-// gathered reports whether the task has ended and all of its output is here that can be had. What was not pushed it fetches.
+// gathered reports whether the task has ended and all of its output is here that can be had. What is missing it fetches.
 func (c *Call) gathered(ctx context.Context) bool {
-	for {
-		if end, _ := c.tracker.End(); end == tracker.Running || c.tracker.Ranging() {
-			return false
-		}
-		if _, more := c.tracker.Rest(); !more {
-			return true
-		}
-		if asked, got := c.pull(ctx); !got {
-			return asked // else somebody else's answer is awaited
-		}
-	}
+	end, _ := c.tracker.End()
+	c.fetch(ctx, end != tracker.Running)
+	return end != tracker.Running
 }
 
 // result gets the result of a task that has ended.
@@ -183,38 +175,22 @@ func (c *Call) poll(ctx context.Context, before time.Duration) time.Duration {
 	return before
 }
 
-// pull asks for segments that were not pushed (SEP-1905), unless the answer to such a request is awaited already. got: some came, or
-// are being fetched after what has come, so there may be more.
-func (c *Call) pull(ctx context.Context) (asked, got bool) {
-	last, ok := c.tracker.Poll()
-	if !ok {
-		return false, false
+// fetch gets what is missing in the output and, with rest, what a server of SEP-1905 has not pushed, as long as more comes.
+func (c *Call) fetch(ctx context.Context, rest bool) {
+	for asked := int64(-1); ; {
+		w, ok := c.tracker.Wanted(rest, asked)
+		switch {
+		case !ok:
+			return
+		case w.Log:
+			c.tracker.FetchedRange(c.readLog(ctx, w.After))
+		default:
+			var page json.RawMessage
+			err := c.client.Call(ctx, "tasks/result", mcp.TaskParams{TaskID: c.tracker.TaskID(), LastSeqNr: fmt.Append(nil, w.After)}, &page)
+			c.tracker.Fetched(page, err)
+			asked = w.After
+		}
 	}
-	c.fetch(ctx, last)
-	after, ok := c.tracker.Rest()
-	return true, ok && (after > last || c.tracker.Fetching())
-}
-
-func (c *Call) fetch(ctx context.Context, last int64) {
-	var page json.RawMessage
-	err := c.client.Call(ctx, "tasks/result", mcp.TaskParams{TaskID: c.tracker.TaskID(), LastSeqNr: fmt.Append(nil, last)}, &page)
-	c.tracker.Fetched(page, err)
-}
-
-// resume gets what is missing in a stream.
-func (c *Call) resume(last int64) {
-	c.start(func() {
-		c.fetch(c.all, last)
-		c.wake()
-	})
-}
-
-// resumeRange is resume for what is read from the log.
-func (c *Call) resumeRange(after int64) {
-	c.start(func() {
-		c.tracker.FetchedRange(c.readLog(c.all, after))
-		c.wake()
-	})
 }
 
 // readLog reads the task's log from a position on, where the server is a runnel.

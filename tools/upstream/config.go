@@ -3,6 +3,7 @@ package upstream
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,7 +37,7 @@ type times struct {
 	pause     time.Duration // first pause before a start, doubled with each failure
 	longest   time.Duration // longest pause
 	steady    time.Duration // a server that has run so long has started well: the next pause is the first one
-	pingAfter time.Duration // silence of a server that has calls
+	pingAfter time.Duration // between two pings of a server that has calls
 	exit      time.Duration // the failure of a call waits for how the server ended
 	relist    time.Duration // least time between two looks at lists that change
 }
@@ -103,9 +104,7 @@ func define(name string, conf config.Upstream, env config.Environment, log zerol
 
 // same reports whether nothing about a server has changed in the config.
 func (d *definition) same(as *definition) bool {
-	a, b := d.config, as.config
-	return d.name == as.name && slices.Equal(a.Command, b.Command) && a.Prefix == b.Prefix && slices.Equal(a.Allow, b.Allow) &&
-		slices.Equal(a.Deny, b.Deny) && a.Restart == b.Restart && d.hungAfter == as.hungAfter && d.dir == as.dir && slices.Equal(d.env, as.env)
+	return d.name == as.name && reflect.DeepEqual(d.config, as.config) && d.dir == as.dir && slices.Equal(d.env, as.env)
 }
 
 // takes reports whether a tool of the server's is wanted.

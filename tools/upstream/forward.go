@@ -74,7 +74,7 @@ func dressForwarded(c *rpc.Caller, result json.RawMessage, method string) json.R
 		return result
 	}
 	if rawjson.Member(rawjson.Member(result, "_meta"), mcp.MetaServerInfo) != nil {
-		result = withoutMeta(result, func(name string) bool { return name == mcp.MetaServerInfo })
+		result = withoutMeta(result, func(name string, _ json.RawMessage) bool { return name == mcp.MetaServerInfo })
 	}
 	if c.Era == rpc.Handshake {
 		for _, member := range []string{"resultType", "ttlMs", "cacheScope"} {

@@ -13,23 +13,18 @@ import (
 // errHung is why a server is given up that is silent and answers no ping.
 var errHung = errors.New("the server hangs: while a call was silent it left a ping unanswered")
 
-// silence distinguishes a server that hangs from one that works: it owes answers, has sent nothing for a while, and then leaves a ping unanswered for
-// the hungAfter of its config. Output that runnel's own client has not taken yet does not count as silence of the server: its reader waits then.
+// silence distinguishes a server that hangs from one that works: while it owes answers it leaves a ping unanswered, and sends nothing else,
+// for the hungAfter of its config. Output that runnel's own client has not taken yet does not count as silence of the server: its reader
+// waits then.
 type silence struct {
-	began   time.Time
-	seen    atomic.Int64 // when the server sent something last, in nanoseconds since began
+	seen    atomic.Int64 // how much the server has sent: messages, and pieces of output that were delivered
 	waiting atomic.Int32 // how much of what has come waits for runnel's own client, mostly 0 or 1
 	owed    atomic.Int32 // answers
 }
 
-// touch ends the silence.
-func (s *silence) touch() { s.seen.Store(int64(time.Since(s.began))) }
-
 // owe counts an answer that the server owes until it is paid.
 func (s *silence) owe() (paid func()) {
-	if s.owed.Add(1) == 1 {
-		s.touch() // its silence begins now
-	}
+	s.owed.Add(1)
 	return func() { s.owed.Add(-1) }
 }
 
@@ -37,19 +32,11 @@ func (s *silence) owe() (paid func()) {
 func (s *silence) deliver(write func()) {
 	s.waiting.Add(1)
 	write()
-	s.touch()
+	s.seen.Add(1)
 	s.waiting.Add(-1)
 }
 
-// length is how long the server has sent nothing though it could have.
-func (s *silence) length() time.Duration {
-	if s.waiting.Load() > 0 {
-		return 0
-	}
-	return time.Since(s.began) - time.Duration(s.seen.Load())
-}
-
-// watch pings a server that is silent while it owes answers, and gives it up when it hangs. It ends with the connection.
+// watch pings a server again and again while it owes answers, and gives it up when it hangs. It ends with the connection.
 func (s *silence) watch(client *rpc.Client, def *definition) {
 	tick := time.NewTicker(def.times.pingAfter)
 	defer tick.Stop()
@@ -59,7 +46,7 @@ func (s *silence) watch(client *rpc.Client, def *definition) {
 			return
 		case <-tick.C:
 		}
-		if def.hungAfter > 0 && s.owed.Load() > 0 && s.length() >= def.times.pingAfter && !s.pings(client, def.hungAfter) {
+		if def.hungAfter > 0 && s.owed.Load() > 0 && !s.pings(client, def.hungAfter) {
 			def.log.Error().Stringer("after", def.hungAfter).Msg("upstream hangs: giving it up")
 			client.Abandon(fmt.Errorf("%w for %v", errHung, def.hungAfter))
 			return

@@ -64,19 +64,14 @@ func (c *catalog) keep(file string) error {
 	if err := encoder.Encode(c); err != nil {
 		return err
 	}
-	if kept, err := os.ReadFile(file); err == nil && bytes.Equal(kept, text.Bytes()) {
-		now := time.Now()
-		return os.Chtimes(file, now, now)
-	}
 	folder := filepath.Dir(file)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}
-	if old, err := os.ReadDir(folder); err == nil {
-		for _, f := range old {
-			if info, err := f.Info(); err == nil && time.Since(info.ModTime()) > catalogAge {
-				_ = os.Remove(filepath.Join(folder, f.Name())) // the next one tries again
-			}
+	old, _ := os.ReadDir(folder) // the next one tries again
+	for _, f := range old {
+		if info, err := f.Info(); err == nil && time.Since(info.ModTime()) > catalogAge {
+			_ = os.Remove(filepath.Join(folder, f.Name()))
 		}
 	}
 	f, err := os.CreateTemp(folder, "new-*") // mode 0600

@@ -39,7 +39,7 @@ type link struct {
 }
 
 func newLink(def *definition, session *session, subs *subscriptions) *link {
-	l := &link{definition: def, session: session, subs: subs, stderr: lastWords{log: def.log}, silence: silence{began: time.Now()}, relist: make(chan struct{}, 1)}
+	l := &link{definition: def, session: session, subs: subs, stderr: lastWords{log: def.log}, relist: make(chan struct{}, 1)}
 	l.ended, l.end = context.WithCancelCause(context.Background())
 	return l
 }

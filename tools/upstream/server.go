@@ -185,7 +185,7 @@ func (u *Server) start() (*link, *catalog, error) {
 		Info:           mcp.Implementation{Name: "runnel", Version: u.version},
 		Capabilities:   u.capabilities,
 		Log:            u.log,
-		OnMessage:      func([]byte) { l.silence.touch() },
+		OnMessage:      func([]byte) { l.silence.seen.Add(1) },
 		OnNotification: l.notification,
 		OnRequest:      l.request,
 	})

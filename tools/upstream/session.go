@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -54,7 +55,7 @@ func (s *session) tell(method string, params json.RawMessage) {
 	}
 }
 
-// ask puts a request of a server's to the session.
+// request puts a request of a server's to the session.
 func (s *session) request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	if c := s.open.Load(); c != nil {
 		return tools.Request(ctx, c, method, params)
@@ -105,28 +106,22 @@ func forwarded(params json.RawMessage) json.RawMessage {
 	if len(params) == 0 {
 		return json.RawMessage("{}")
 	}
-	return withoutMeta(params, func(name string) bool {
+	return withoutMeta(params, func(name string, _ json.RawMessage) bool {
 		return strings.HasPrefix(name, "io.modelcontextprotocol/") || name == "progressToken"
 	})
 }
 
 // withoutMeta is params or a result without some of its _meta.
-func withoutMeta(object json.RawMessage, drop func(name string) bool) json.RawMessage {
-	meta := rawjson.Member(object, "_meta")
-	if meta == nil {
+func withoutMeta(object json.RawMessage, drop func(name string, _ json.RawMessage) bool) json.RawMessage {
+	raw := rawjson.Member(object, "_meta")
+	if raw == nil {
 		return object
 	}
-	kept := map[string]json.RawMessage{}
-	if rawjson.IsObject(meta) {
-		rawjson.EachMember(meta, func(name, value []byte) bool {
-			if !drop(string(name)) {
-				kept[string(name)] = value
-			}
-			return true
-		})
-	}
-	if len(kept) == 0 {
+	var meta map[string]json.RawMessage
+	_ = json.Unmarshal(raw, &meta) // anything but an object reads as empty
+	maps.DeleteFunc(meta, drop)
+	if len(meta) == 0 {
 		return rawjson.WithMember(object, "_meta", nil)
 	}
-	return rawjson.WithMember(object, "_meta", kept)
+	return rawjson.WithMember(object, "_meta", meta)
 }

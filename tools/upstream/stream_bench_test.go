@@ -56,7 +56,7 @@ func BenchmarkStreamingServer(b *testing.B) {
 			_ = w.Flush()
 		}
 	}()
-	l.client, err = rpc.Dial(b.Context(), rpc.DialOptions{In: in, Out: out, Version: "2025-11-25", OnMessage: func([]byte) { l.silence.touch() }, OnNotification: l.notification, OnRequest: l.request})
+	l.client, err = rpc.Dial(b.Context(), rpc.DialOptions{In: in, Out: out, Version: "2025-11-25", OnMessage: func([]byte) { l.silence.seen.Add(1) }, OnNotification: l.notification, OnRequest: l.request})
 	if err != nil {
 		b.Fatal(err)
 	}
