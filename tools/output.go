@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"bytes"
 	"context"
 	"hash/maphash"
 	"io"
@@ -109,20 +108,14 @@ type textWriter struct {
 	stream partials.Stream
 
 	mu   sync.Mutex
-	rest []byte // the beginning of a character whose end has not been written yet
+	utf8 text.Decoder
 }
 
 // Write appends text. What the end of p cuts off of a character waits for the rest.
 func (w *textWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	whole := p
-	if len(w.rest) > 0 {
-		whole = append(w.rest, p...)
-	}
-	cut := text.Whole(whole)
-	w.rest = bytes.Clone(whole[cut:])
-	for valid := text.Valid(whole[:cut]); len(valid) > 0; {
+	for valid := w.utf8.Decode(p); len(valid) > 0; {
 		n := len(valid)
 		if n > maxPiece {
 			n = text.Whole(valid[:maxPiece])
@@ -146,9 +139,8 @@ const maxPiece = 64 << 10
 func (o *Output) end() {
 	for _, w := range []*textWriter{&o.stdout, &o.stderr} {
 		w.mu.Lock()
-		if len(w.rest) > 0 {
-			_ = w.append(text.Valid(w.rest)) // fails only when the call has ended
-			w.rest = nil
+		if rest := w.utf8.Flush(); len(rest) > 0 {
+			_ = w.append(rest) // fails only when the call has ended
 		}
 		w.mu.Unlock()
 	}

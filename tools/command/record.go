@@ -49,10 +49,9 @@ type textStream struct {
 	r    *record
 	sink partials.Stream
 
-	bytes  int64            // as read
-	strip  *text.Stripper   // nil with "ansi: keep"
-	rest   []byte           // the beginning of a character whose end has not been read yet
-	whole  []byte           // rest and a read
+	bytes  int64          // as read
+	strip  *text.Stripper // nil with "ansi: keep"
+	utf8   text.Decoder
 	lines  lineBuffer       // with "output: lines"
 	chunks []partials.Chunk // memory for append
 	marks  *progressMarks
@@ -78,28 +77,21 @@ func (s *textStream) init(r *record, sink partials.Stream) {
 
 // Write turns bytes into text. It never fails.
 func (s *textStream) Write(p []byte) (int, error) {
-	n := len(p)
-	s.bytes += int64(n)
+	s.bytes += int64(len(p))
+	printed := p
 	if s.strip != nil {
-		p = s.strip.Strip(p)
+		printed = s.strip.Strip(p)
 	}
-	if len(s.rest) > 0 {
-		s.whole = append(append(s.whole[:0], s.rest...), p...)
-		p = s.whole
-	}
-	cut := text.Whole(p)
-	s.rest = append(s.rest[:0], p[cut:]...)
-	s.put(text.Valid(p[:cut]))
-	return n, nil
+	s.put(s.utf8.Decode(printed))
+	return len(p), nil
 }
 
 // finish gives out what waited for more, when the command has ended.
 func (s *textStream) finish() {
-	tail := append([]byte(nil), s.rest...)
 	if s.strip != nil {
-		tail = append(tail, s.strip.Flush()...)
+		s.put(s.utf8.Decode(s.strip.Flush()))
 	}
-	s.put(text.Valid(tail))
+	s.put(s.utf8.Flush())
 	s.lines.flush(s.append)
 }
 

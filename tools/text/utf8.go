@@ -27,6 +27,30 @@ func Whole(p []byte) int {
 	return len(p)
 }
 
+// Decoder makes valid UTF-8 of bytes that come in pieces: a character that two pieces share stays whole.
+type Decoder struct {
+	rest  []byte // the beginning of a character whose end has not come yet
+	whole []byte // rest and a piece
+}
+
+// Decode returns p as text, valid until the next call. What the end of p cuts off of a character waits for its rest.
+func (d *Decoder) Decode(p []byte) []byte {
+	if len(d.rest) > 0 {
+		d.whole = append(append(d.whole[:0], d.rest...), p...)
+		p = d.whole
+	}
+	cut := Whole(p)
+	d.rest = append(d.rest[:0], p[cut:]...)
+	return Valid(p[:cut])
+}
+
+// Flush returns what waited for a rest that will not come.
+func (d *Decoder) Flush() []byte {
+	text := Valid(d.rest)
+	d.rest = nil
+	return text
+}
+
 // Clip cuts a text to n bytes, between characters.
 func Clip(s string, n int) string {
 	if len(s) <= n {
