@@ -25,8 +25,10 @@ type Registry struct {
 	changes rpc.Broadcast // told when the list changes
 
 	mu       sync.RWMutex
-	tools    []*entry
-	fallback []*entry      // those that stand among the tools, or would if their names were not taken
+	own      []*entry      // those that were added
+	fallback []*entry      // see addFallback
+	joined   []*entry      // see Join
+	tools    []*entry      // the list: of those that have the same name, the first
 	pages    sync.Map      // by listKey: the first pages of the list, encoded; emptied when it changes
 	grace    time.Duration // longest of all tools that it has held: calls of those that Replace takes out go on
 }
@@ -60,7 +62,11 @@ func (r *Registry) Add(t Tool) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.insert(e)
+	if err := r.insert(e); err != nil {
+		return err
+	}
+	r.own = append(r.own, e)
+	return nil
 }
 
 // addFallback adds a tool that the lists of some clients leave out. One whose name is taken joins the list when Replace frees it.
@@ -88,7 +94,7 @@ func newEntry(t Tool) (*entry, error) {
 	return e, nil
 }
 
-// insert puts an entry in its place. r.mu is held.
+// insert puts an entry in its place in the list. r.mu is held.
 func (r *Registry) insert(e *entry) error {
 	i, taken := r.find(e.spec.Name)
 	if taken {
@@ -100,28 +106,38 @@ func (r *Registry) insert(e *entry) error {
 	return nil
 }
 
+// arrange makes the list anew. It returns the joined tools whose names are taken, and reports whether clients see a difference. r.mu is held.
+func (r *Registry) arrange() (changed bool, leftOut []Tool) {
+	before := r.tools
+	r.tools = nil
+	r.pages.Clear()
+	for _, e := range slices.Concat(r.own, r.fallback, r.joined) {
+		if r.insert(e) != nil && e.joined {
+			leftOut = append(leftOut, e.tool)
+		}
+	}
+	same := slices.EqualFunc(before, r.tools, func(a, b *entry) bool { return reflect.DeepEqual(a.spec, b.spec) })
+	return !same, leftOut
+}
+
 // Join makes the tools of a Source stand in the list, instead of those that have joined it before. Whoever calls one of them checks its
 // arguments itself. Those whose names are taken are left out and returned; changed reports whether clients see a difference.
 func (r *Registry) Join(tools []Tool) (changed bool, leftOut []Tool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before := r.tools
-	r.tools = slices.DeleteFunc(slices.Clone(r.tools), isJoined)
-	r.pages.Clear()
+	r.joined = nil
 	for _, t := range tools {
 		e, err := newEntry(t)
-		if err == nil {
-			e.joined, e.schema = true, nil
-			err = r.insert(e)
-		}
 		if err != nil {
 			leftOut = append(leftOut, t)
+			continue
 		}
+		e.joined, e.schema = true, nil
+		r.joined = append(r.joined, e)
 	}
-	return !sameList(before, r.tools), leftOut
+	changed, taken := r.arrange()
+	return changed, append(leftOut, taken...)
 }
-
-func isJoined(e *entry) bool { return e.joined }
 
 // Changes are those of the list.
 func (r *Registry) Changes() *rpc.Broadcast { return &r.changes }
@@ -129,36 +145,21 @@ func (r *Registry) Changes() *rpc.Broadcast { return &r.changes }
 // Replace makes the list hold the tools of another registry, and the fallback tools, instead of those it held. Calls that run go on.
 // Clients that listen are told, if what they can see is not the same, which it reports.
 func (r *Registry) Replace(with *Registry) (changed bool) {
-	next := Registry{tools: slices.DeleteFunc(slices.Clone(with.tools), isJoined)}
 	r.mu.Lock()
-	for _, e := range r.tools {
-		if at, taken := next.find(e.spec.Name); taken {
-			if k, ok := next.tools[at].tool.(Kind); ok {
-				k.Replace(e.tool)
+	for _, e := range with.own {
+		if k, ok := e.tool.(Kind); ok {
+			if i, was := r.find(e.spec.Name); was {
+				k.Replace(r.tools[i].tool)
 			}
 		}
 	}
-	for _, e := range r.fallback {
-		_ = next.insert(e) // fails where a tool of the user's has its name
-	}
-	for _, e := range with.tools {
-		if e.joined {
-			_ = next.insert(e) // fails where a fallback tool has its name
-		}
-	}
-	changed = !sameList(r.tools, next.tools)
-	r.tools, r.grace = next.tools, max(r.grace, with.grace)
-	r.pages.Clear()
+	r.own, r.joined, r.grace = with.own, with.joined, max(r.grace, with.grace)
+	changed, _ = r.arrange()
 	r.mu.Unlock()
 	if changed {
 		r.changes.Send()
 	}
 	return changed
-}
-
-// sameList reports whether clients see no difference between two lists of tools.
-func sameList(a, b []*entry) bool {
-	return slices.EqualFunc(a, b, func(a, b *entry) bool { return reflect.DeepEqual(a.spec, b.spec) })
 }
 
 // Grace is how long calls of its tools may take to end, of the one that may take longest.
