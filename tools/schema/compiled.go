@@ -24,7 +24,11 @@ type compiled struct {
 func compile(source []byte) (*compiled, error) {
 	s := &jsonschema.Schema{}
 	if err := json.Unmarshal(source, s); err != nil {
-		return nil, misread(source, nil, err)
+		var all any
+		if json.Unmarshal(source, &all) != nil {
+			return nil, &Error{nil, err.Error()}
+		}
+		return nil, misread(all, nil, func(v any) any { return v })
 	}
 	switch strings.TrimPrefix(strings.TrimPrefix(strings.TrimSuffix(s.Schema, "#"), "http://"), "https://") {
 	case "", "json-schema.org/draft/2020-12/schema", "json-schema.org/schema":
@@ -48,53 +52,46 @@ func compile(source []byte) (*compiled, error) {
 	return &compiled{t, resolved}, nil
 }
 
-// misread says where in a schema it is that the library cannot read: each keyword is read alone.
-func misread(source []byte, place []string, err error) error {
-	readable := func(schema []byte) bool { return json.Unmarshal(schema, &jsonschema.Schema{}) == nil }
-	for keyword, value := range members(source) {
-		alone, _ := json.Marshal(map[string]json.RawMessage{keyword: value})
-		err := json.Unmarshal(alone, &jsonschema.Schema{})
-		if err == nil {
-			continue
-		}
-		there, inner := at(place, keyword), members(value)
-		switch keyword {
-		case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies":
-		default:
-			if value[0] == '{' {
-				return misread(value, there, err)
+// misread finds what the library cannot read in a schema: the innermost value that it cannot read with nothing beside it, in all that the
+// value stands in.
+func misread(v any, place []string, in func(any) any) *Error {
+	for name, inner := range members(v) {
+		alone := func(inner any) any {
+			if _, list := v.([]any); list {
+				return in([]any{inner})
 			}
+			return in(map[string]any{name: inner})
 		}
-		for name, schema := range inner {
-			if !readable(schema) && (value[0] == '{' || schema[0] == '{') {
-				return misread(schema, at(there, name), err)
-			}
+		if unreadable(alone(inner)) != nil {
+			return misread(inner, at(place, name), alone)
 		}
-		return &Error{there, misreadProblem(err)}
 	}
-	return &Error{place, misreadProblem(err)}
-}
-
-func misreadProblem(err error) string {
+	err := unreadable(in(v))
 	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		got, _, _ := strings.Cut(kind.Value, " ")
-		return "cannot be of type " + got
+		return &Error{place, "cannot be of type " + got}
 	}
-	return err.Error()
+	return &Error{place, err.Error()}
+}
+
+func unreadable(schema any) error {
+	source, err := json.Marshal(schema)
+	if err == nil {
+		err = json.Unmarshal(source, &jsonschema.Schema{})
+	}
+	return err
 }
 
 // members are the members of an object or the items of a list, in order.
-func members(source []byte) iter.Seq2[string, json.RawMessage] {
-	return func(yield func(string, json.RawMessage) bool) {
-		var named map[string]json.RawMessage
-		var list []json.RawMessage
-		_ = json.Unmarshal(source, &named)
-		_ = json.Unmarshal(source, &list)
-		for _, name := range slices.Sorted(maps.Keys(named)) {
-			if !yield(name, named[name]) {
+func members(v any) iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		object, _ := v.(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(object)) {
+			if !yield(name, object[name]) {
 				return
 			}
 		}
+		list, _ := v.([]any)
 		for i, item := range list {
 			if !yield(strconv.Itoa(i), item) {
 				return

@@ -67,7 +67,7 @@ func TestSchemaMistakesHaveAPlace(t *testing.T) {
 		`{"properties":{"a":{"minLength":"1"}}}`: `properties/a/minLength: cannot be unmarshaled into an int`,
 		`{"not":{"anyOf":[{},{"minimum":"1"}]}}`: `not/anyOf/1/minimum: cannot be of type string`,
 		`{"required":"a"}`:                       `required: cannot be of type string`,
-		`{"required":["a",1]}`:                   `required: cannot be of type number`,
+		`{"required":["a",1]}`:                   `required/1: cannot be of type number`,
 		`{"exclusiveMinimum":true}`:              `exclusiveMinimum: cannot be of type bool`,
 		`{"items":[{}]}`:                         `items: a list of schemas is called prefixItems in this draft`,
 		`{"pattern":"("}`:                        "pattern: \"(\" is no regular expression: error parsing regexp: missing closing ): `(`",
