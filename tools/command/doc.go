@@ -9,7 +9,7 @@
 //
 // Goroutines: those of process.Child; one per output pipe writes to the text streams. All have ended when Call returns.
 //
-// Locks: record.mu alone.
+// It has no locks.
 //
 //	template   a word with placeholders, {{name}}
 //	inputs     what the arguments may be: names, defaults, the JSON Schema

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -18,6 +19,11 @@ import (
 	"runnel/tools/process"
 	"runnel/tools/schema"
 	"runnel/tools/text"
+)
+
+const (
+	lastBytes = 4 << 10  // how much of the end of the output a status message is made of, more than one can hold
+	maxLast   = 64 << 10 // and with what stands before it in the same chunk
 )
 
 // maxStatusMessage is how long a status message may be, in bytes.
@@ -44,7 +50,7 @@ func (r *record) outcome(e process.Ending, took time.Duration) *outcome {
 		DurationMs:  took.Milliseconds(),
 		StdoutBytes: r.stdout.bytes,
 		StderrBytes: r.stderr.bytes,
-		Truncated:   r.streamed > *r.config.MaxOutput, // the store keeps the head and the tail
+		Truncated:   r.out.Log().Size() > int64(*r.config.MaxOutput), // the store keeps the head and the tail
 		TimedOut:    e.Stop == process.TimedOut || e.Stop == process.Idle,
 		record:      r,
 	}
@@ -141,7 +147,13 @@ func (o *outcome) result(left func(text.Gap) string) *mcp.CallToolResult {
 // statusMessage is the verdict and the last lines of output: all that many hosts show of a task that failed.
 func (o *outcome) statusMessage() string {
 	room := maxStatusMessage - len(o.verdict) - len("\n")
-	tail := text.LastLines(o.last, room)
+	log := o.out.Log()
+	end, _, _ := log.ReadAt(context.WithoutCancel(o.ctx), log.Size()-lastBytes, maxLast) // what cannot be read is not shown
+	var last []byte
+	for _, chunk := range end.Chunks() {
+		last = append(last, chunk.Data...)
+	}
+	tail := text.LastLines(last, room)
 	if tail == "" {
 		return o.verdict
 	}

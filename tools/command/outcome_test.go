@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tools"
@@ -15,7 +16,11 @@ import (
 )
 
 func TestStatusMessageIsBounded(t *testing.T) {
-	o := &outcome{record: &record{last: []byte(strings.Repeat("x", 5000))}, verdict: "timed out after 30m"}
+	log := partials.NewLog(nil)
+	if err := log.Append(t.Context(), partials.Chunk{Data: []byte(strings.Repeat("x", 5000))}); err != nil {
+		t.Fatal(err)
+	}
+	o := &outcome{record: &record{ctx: t.Context(), out: tools.NewOutput(t.Context(), log, nil)}, verdict: "timed out after 30m"}
 	if got := o.statusMessage(); len(got) != maxStatusMessage || !strings.HasPrefix(got, "timed out after 30m\nxxx") {
 		t.Errorf("%d bytes: %.40q", len(got), got)
 	}

@@ -2,16 +2,12 @@ package command
 
 import (
 	"context"
-	"sync"
 
 	"runnel/partials"
 	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/text"
 )
-
-// lastKept is how much of the end of the output is kept for the status message, more than one can hold.
-const lastKept = 4 << 10
 
 // record takes what one run of a command prints: it streams that to the log as it comes, and keeps what the result shows.
 type record struct {
@@ -20,10 +16,6 @@ type record struct {
 	out    *tools.Output
 	stdout textStream
 	stderr textStream
-
-	mu       sync.Mutex
-	streamed config.Size // bytes of text in the log
-	last     []byte      // the end of both streams, as they came
 }
 
 func newRecord(ctx context.Context, config *config.Command, out *tools.Output) *record {
@@ -31,17 +23,6 @@ func newRecord(ctx context.Context, config *config.Command, out *tools.Output) *
 	r.stdout.init(r, partials.Stdout)
 	r.stderr.init(r, partials.Stderr)
 	return r
-}
-
-// note counts text that goes to the log, and keeps the end of the output.
-func (r *record) note(text []byte) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.streamed += config.Size(len(text))
-	r.last = append(r.last, text[max(0, len(text)-lastKept):]...)
-	if n := len(r.last) - lastKept; n > lastKept {
-		r.last = r.last[:copy(r.last, r.last[n:])]
-	}
 }
 
 // textStream is one of a command's two outputs. Its pump goroutine owns it until the pump has ended.
@@ -108,7 +89,6 @@ func (s *textStream) put(text []byte) {
 	if s.marks != nil {
 		s.marks.scan(text)
 	}
-	s.r.note(text)
 	if s.r.config.Output == "lines" {
 		s.lines.add(text, s.append)
 	} else {
