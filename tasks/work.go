@@ -28,6 +28,12 @@ func (r *Run) Do() {
 		r.follow()
 		return
 	}
+	r.finishAs(result, message, err)
+}
+
+// finishAs ends the run as its work says, unless it was cut off. What comes after the tool stands in functions of its own, here and in
+// package tools, so that it takes no stack while the tool runs: a thousand stacks shrink to 4 KiB only with less than 1.2 KiB in use.
+func (r *Run) finishAs(result *mcp.CallToolResult, message string, err error) {
 	var wire *rpc.Error
 	if err != nil {
 		wire = r.wireError(err)

@@ -288,12 +288,17 @@ func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, progress f
 	out := NewOutput(ctx, log, progress)
 	result, err := e.tool.Call(ctx, in, out)
 	out.end()
+	return in.outcome(out, result, err)
+}
+
+// outcome is what a call of a tool has come to: its result, the task's status message and the error that fails it.
+func (c *Call) outcome(out *Output, result *mcp.CallToolResult, err error) (*mcp.CallToolResult, string, error) {
 	wire, isWire := errors.AsType[*rpc.Error](err)
 	switch {
 	case isWire:
 		return nil, "", wire
-	case errors.Is(err, ErrCannotAsk) && in.caller.Version.Stateless && !in.CanAsk():
-		return nil, "", need(in.caller, "elicitation/create", nil)
+	case errors.Is(err, ErrCannotAsk) && c.caller.Version.Stateless && !c.CanAsk():
+		return nil, "", need(c.caller, "elicitation/create", nil)
 	case err != nil:
 		result = mcp.ErrorResult(err.Error())
 	case result == nil:
@@ -302,16 +307,16 @@ func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, progress f
 	if result.Content == nil {
 		result.Content = []mcp.ContentBlock{}
 	}
-	if result.IsError && in.Said.Status == "" {
-		in.Said.Status = firstText(result)
+	if result.IsError && c.Said.Status == "" {
+		c.Said.Status = firstText(result)
 	}
 	result = fit(result)
-	if in.Said.Rest == nil {
+	if c.Said.Rest == nil {
 		if rest, some := out.beyond(result.Content); some {
-			in.Said.Rest = &rest
+			c.Said.Rest = &rest
 		}
 	}
-	return result, in.Said.Status, nil
+	return result, c.Said.Status, nil
 }
 
 func firstText(result *mcp.CallToolResult) string {

@@ -64,22 +64,29 @@ func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec ta
 	spec.Prepare = d.audience.prepare
 	in := &Call{Arguments: arguments, caller: d.caller, audience: d.audience, service: s}
 	// On the goroutine of the request: the check needs stack, which that of a task would keep.
-	invalid := e.check(arguments)
-	spec.Work = func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
-		if invalid != nil {
-			return mcp.ErrorResult(invalid.Error()), invalid.Error(), nil
+	if err := e.check(arguments); err != nil {
+		spec.Work = func(context.Context, *tasks.Run) (*mcp.CallToolResult, string, error) {
+			return mcp.ErrorResult(err.Error()), err.Error(), nil
 		}
+		return spec
+	}
+	spec.Work = func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
 		in.TaskID, in.run = run.ID(), run
 		result, message, err := e.run(ctx, in, run.Log(), d.audience.report)
-		if in.Said.Truncated && result != nil && in.keep(ctx) && (d.caller == nil || d.caller.Version.ResourceLinks) {
-			linkLog(result, run)
-		}
-		if in.Said.Rest != nil {
-			run.Rest(*in.Said.Rest)
-		}
+		in.conclude(ctx, run, result)
 		return result, message, err
 	}
 	return spec
+}
+
+// conclude adds to the result of a call what the tool has said beside it.
+func (c *Call) conclude(ctx context.Context, run *tasks.Run, result *mcp.CallToolResult) {
+	if c.Said.Truncated && result != nil && c.keep(ctx) && (c.caller == nil || c.caller.Version.ResourceLinks) {
+		linkLog(result, run)
+	}
+	if c.Said.Rest != nil {
+		run.Rest(*c.Said.Rest)
+	}
 }
 
 // linkLog adds to a result that was cut where all of the output is.
