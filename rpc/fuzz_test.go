@@ -138,7 +138,7 @@ func FuzzSplit(f *testing.F) {
 			t.Fatal(err)
 		}
 		got := map[string]json.RawMessage{}
-		for it := rawjson.MembersOf(b); it.Next(); {
+		for it := rawjson.Over(b); it.Next(); {
 			got[string(it.Name)] = it.Value
 		}
 		if len(got) != len(want) {

@@ -43,7 +43,7 @@ func takeApart(value []byte) (m message) {
 		m.problem = Errorf(mcp.CodeInvalidRequest, "a message is a JSON object")
 		return m
 	}
-	for it := rawjson.MembersOf(value); it.Next(); {
+	for it := rawjson.Over(value); it.Next(); {
 		var to *[]byte
 		switch string(it.Name) {
 		case "jsonrpc":

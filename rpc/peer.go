@@ -51,11 +51,11 @@ type peer struct {
 
 	// Owned by the reader.
 	lines   lineSource
-	to      *writer           // what answers the line at hand
-	batch   *batch            // being gone through; nil: none, or one whose answers are not collected
-	rest    *rawjson.Elements // the rest of the array being gone through
-	number  uint64            // of the last request
-	arrived map[uint64]*call  // requests that the Conn has, by their number
+	to      *writer          // what answers the line at hand
+	batch   *batch           // being gone through; nil: none, or one whose answers are not collected
+	rest    *rawjson.Walk    // the rest of the array being gone through
+	number  uint64           // of the last request
+	arrived map[uint64]*call // requests that the Conn has, by their number
 }
 
 // role is what a peer does with what it reads. All is called by the reader, and must not wait.
@@ -224,7 +224,7 @@ func (p *peer) next() (m message, line []byte, err error) {
 			m.problem = Errorf(mcp.CodeInvalidRequest, "too many values in a message: the limit is %d", p.maxValues)
 		case line[0] == '[':
 			if p.batch, m.problem = p.role.array(line); m.problem == nil {
-				rest := rawjson.ElementsOf(line)
+				rest := rawjson.Over(line)
 				p.rest = &rest
 				continue
 			}

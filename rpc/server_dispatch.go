@@ -48,7 +48,7 @@ func (s *session) notification(m *message) {
 // array begins to go through a batch.
 func (s *session) array(line []byte) (*batch, *Error) {
 	n := 0
-	for it := rawjson.ElementsOf(line); n <= maxBatch && it.Next(); {
+	for it := rawjson.Over(line); n <= maxBatch && it.Next(); {
 		n++
 	}
 	switch v := s.agreed.Version; {

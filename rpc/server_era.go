@@ -53,7 +53,7 @@ func requestMeta(params []byte) *mcp.RequestMeta {
 		return &noMeta
 	}
 	meta := &mcp.RequestMeta{}
-	for it := rawjson.MembersOf(value); it.Next(); {
+	for it := rawjson.Over(value); it.Next(); {
 		switch string(it.Name) {
 		case "progressToken":
 			meta.ProgressToken = it.Value

@@ -96,7 +96,7 @@ func (s *Server) dress(c *Caller, e *encoder, begin int) error {
 		return nil
 	}
 	typed, meta := false, []byte(nil)
-	for it := rawjson.MembersOf(object); it.Next(); {
+	for it := rawjson.Over(object); it.Next(); {
 		switch string(it.Name) {
 		case "_meta":
 			meta = bytes.Clone(it.Value)

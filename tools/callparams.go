@@ -26,21 +26,19 @@ func callParams(v *mcp.Version, params json.RawMessage) (*mcp.CallToolParams, er
 	}
 	p := &mcp.CallToolParams{}
 	var seen [len(callMembers)]bool
-	var err error
-	rawjson.EachMember(params, func(name, value []byte) bool {
-		i := slices.IndexFunc(callMembers[:], func(known string) bool { return strings.EqualFold(known, string(name)) })
+	for it := rawjson.Over(params); it.Next(); {
+		name, value := string(it.Name), it.Value
+		i := slices.IndexFunc(callMembers[:], func(known string) bool { return strings.EqualFold(known, name) })
 		switch {
 		case i < 0:
-			return true
-		case callMembers[i] != string(name):
-			err = rpc.Errorf(mcp.CodeInvalidParams, "params.%s is written %q", name, callMembers[i])
+			continue
+		case callMembers[i] != name:
+			return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.%s is written %q", name, callMembers[i])
 		case seen[i]:
-			err = rpc.Errorf(mcp.CodeInvalidParams, "params.%s is there twice", name)
-		}
-		if err != nil {
-			return false
+			return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.%s is there twice", name)
 		}
 		seen[i] = true
+		var err error
 		switch member := callMembers[i]; {
 		case member == "name":
 			p.Name = rawjson.Unquote(value)
@@ -53,11 +51,11 @@ func callParams(v *mcp.Version, params json.RawMessage) (*mcp.CallToolParams, er
 		case member == "requestState" && v.Stateless:
 			err = rpc.ReadParam("params."+member, value, &p.RequestState)
 		}
-		return err == nil
-	})
+		if err != nil {
+			return nil, err
+		}
+	}
 	switch {
-	case err != nil:
-		return nil, err
 	case p.Name == "":
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.name must be a tool's name")
 	case len(p.Arguments) == 0 || string(p.Arguments) == "null":

@@ -85,16 +85,16 @@ func mismatch(r *http.Request, m *message) string {
 
 // onlyMember is the value of a member, and a problem if it is there twice: which one is served?
 func onlyMember(object []byte, where, member string) (value []byte, problem string) {
-	rawjson.EachMember(object, func(name, v []byte) bool {
-		if string(name) == member && value != nil {
-			problem = fmt.Sprintf("header mismatch: %s.%.100s is there twice", where, member)
+	for it := rawjson.Over(object); it.Next(); {
+		if string(it.Name) != member {
+			continue
 		}
-		if string(name) == member {
-			value = v
+		if value != nil {
+			return nil, fmt.Sprintf("header mismatch: %s.%.100s is there twice", where, member)
 		}
-		return problem == ""
-	})
-	return value, problem
+		value = it.Value
+	}
+	return value, ""
 }
 
 func compare(r *http.Request, header, body string, required bool) string {

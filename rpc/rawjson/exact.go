@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"reflect"
 	"strings"
-	"sync"
 )
 
 // Unmarshal is json.Unmarshal, but that a member of JSON is read into a field only if it has the name of the field's tag, letter
@@ -25,70 +24,48 @@ func exact(data []byte, t reflect.Type) []byte {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if reflect.PointerTo(t).Implements(unmarshaler) {
+	kind := t.Kind()
+	object, array := IsObject(data) && (kind == reflect.Struct || kind == reflect.Map), IsArray(data) && kind == reflect.Slice
+	if !object && !array || reflect.PointerTo(t).Implements(unmarshaler) {
 		return data
 	}
-	switch kind := t.Kind(); {
-	case (kind == reflect.Struct || kind == reflect.Map) && data[0] == '{':
-		changed := []byte{'{'}
-		for it := MembersOf(data); it.Next(); {
-			field, keep := fieldOf(t, string(it.Name))
-			if !keep {
-				continue
-			}
-			if len(changed) > 1 {
-				changed = append(changed, ',')
-			}
-			changed = append(append(changed, it.Quoted...), ':')
-			if field != nil {
-				it.Value = exact(it.Value, field)
-			}
-			changed = append(changed, it.Value...)
-		}
-		return append(changed, '}')
-	case kind == reflect.Slice && data[0] == '[':
-		changed := []byte{'['}
-		for it := ElementsOf(data); it.Next(); {
-			if len(changed) > 1 {
-				changed = append(changed, ',')
-			}
-			changed = append(changed, exact(it.Value, t.Elem())...)
-		}
-		return append(changed, ']')
+	var fields []reflect.StructField
+	if kind == reflect.Struct {
+		fields = reflect.VisibleFields(t)
 	}
-	return data
+	changed := []byte{data[0]}
+	for it := Over(data); it.Next(); {
+		to, keep := fieldOf(fields, string(it.Name))
+		if kind != reflect.Struct {
+			to = t.Elem()
+		} else if !keep {
+			continue
+		}
+		if len(changed) > 1 {
+			changed = append(changed, ',')
+		}
+		if object {
+			changed = append(append(changed, it.Quoted...), ':')
+		}
+		if to != nil {
+			it.Value = exact(it.Value, to)
+		}
+		changed = append(changed, it.Value...)
+	}
+	return append(changed, data[0]+2) // in ASCII, the end of either
 }
 
 // fieldOf is the type that a member is read into, nil if it is read into none. One that would be read by another name is not kept.
-func fieldOf(t reflect.Type, name string) (field reflect.Type, keep bool) {
-	if t.Kind() == reflect.Map {
-		return t.Elem(), true
-	}
-	fields := taggedFields(t)
-	if fields[name] != nil {
-		return fields[name], true
-	}
-	for other := range fields {
-		if strings.EqualFold(other, name) {
-			return nil, false
+func fieldOf(fields []reflect.StructField, name string) (to reflect.Type, keep bool) {
+	keep = true
+	for _, f := range fields {
+		switch tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); {
+		case tag == "" || !f.IsExported():
+		case tag == name:
+			return f.Type, true
+		case strings.EqualFold(tag, name):
+			keep = false
 		}
 	}
-	return nil, true
-}
-
-var tagged sync.Map // from a struct's type to its taggedFields
-
-// taggedFields are the types of a struct's fields, by the names of their tags.
-func taggedFields(t reflect.Type) map[string]reflect.Type {
-	if known, ok := tagged.Load(t); ok {
-		return known.(map[string]reflect.Type)
-	}
-	fields := map[string]reflect.Type{}
-	for _, f := range reflect.VisibleFields(t) {
-		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" && f.IsExported() {
-			fields[name] = f.Type
-		}
-	}
-	tagged.Store(t, fields)
-	return fields
+	return nil, keep
 }

@@ -3,17 +3,13 @@ package rawjson
 import "encoding/json"
 
 // Member is the value of an object's member as it is written; nil if there is none, or if object is not one.
-func Member(object []byte, member string) (found []byte) {
-	if len(object) == 0 || object[0] != '{' {
-		return nil
-	}
-	EachMember(object, func(name, value []byte) bool {
-		if string(name) == member {
-			found = value
+func Member(object []byte, member string) []byte {
+	for it := Over(object); it.object && it.Next(); {
+		if string(it.Name) == member {
+			return it.Value
 		}
-		return found == nil
-	})
-	return found
+	}
+	return nil
 }
 
 // StringMember is the text of an object's member that is a string, "" if there is none.
@@ -28,11 +24,9 @@ func WithMember(object []byte, member string, value any) json.RawMessage {
 		}
 		changed = append(append(append(changed, name...), ':'), value...)
 	}
-	if len(object) > 0 && object[0] == '{' {
-		for it := MembersOf(object); it.Next(); {
-			if string(it.Name) != member {
-				add(it.Quoted, it.Value)
-			}
+	for it := Over(object); it.object && it.Next(); {
+		if string(it.Name) != member {
+			add(it.Quoted, it.Value)
 		}
 	}
 	if value != nil {

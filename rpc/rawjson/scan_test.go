@@ -35,11 +35,8 @@ func FuzzScan(f *testing.F) {
 
 // count is how many values are in valid JSON.
 func count(value []byte) (values int) {
-	switch value[0] {
-	case '{':
-		EachMember(value, func(_, member []byte) bool { values += count(member); return true })
-	case '[':
-		EachElement(value, func(element []byte) bool { values += count(element); return true })
+	for it := Over(value); it.Next(); {
+		values += count(it.Value)
 	}
 	return values + 1
 }

@@ -63,7 +63,7 @@ func (in *inputs) readProperties(properties json.RawMessage) error {
 	if properties[0] != '{' {
 		return nil
 	}
-	members := rawjson.MembersOf(properties)
+	members := rawjson.Over(properties)
 	for members.Next() {
 		name, schema := string(members.Name), members.Value
 		if !slices.Contains(in.names, name) {

@@ -39,17 +39,13 @@ func ReadList(ctx context.Context, client *rpc.Client, method, member string) (e
 		if len(list) > 0 && list[0] != '[' {
 			return nil, false, fmt.Errorf("%s: %s is not an array", method, member)
 		}
-		if len(list) > 0 {
-			rawjson.EachElement(list, func(entry []byte) bool {
-				kept += len(entry)
-				cut = len(entries) == maxListEntries || kept > MaxListBytes
-				if !cut {
-					var compact bytes.Buffer          // the form that is kept, so that an unchanged entry is the same
-					_ = json.Compact(&compact, entry) // it is valid
-					entries = append(entries, compact.Bytes())
-				}
-				return !cut
-			})
+		for it := rawjson.Over(list); !cut && it.Next(); {
+			kept += len(it.Value)
+			if cut = len(entries) == maxListEntries || kept > MaxListBytes; !cut {
+				var compact bytes.Buffer             // the form that is kept, so that an unchanged entry is the same
+				_ = json.Compact(&compact, it.Value) // it is valid
+				entries = append(entries, compact.Bytes())
+			}
 		}
 		next := rawjson.StringMember(raw, "nextCursor") // the end is a missing cursor, or one that is not a string
 		if cut || next == "" {

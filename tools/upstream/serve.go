@@ -261,12 +261,12 @@ func dressPrompt(v *mcp.Version, result json.RawMessage) json.RawMessage {
 		return result
 	}
 	dressed := []json.RawMessage{}
-	rawjson.EachElement(messages, func(message []byte) bool {
+	for it := rawjson.Over(messages); it.Next(); {
+		message := it.Value
 		if content := rawjson.Member(message, "content"); rawjson.IsObject(content) {
 			message = rawjson.WithMember(message, "content", tools.DressContent(v, content))
 		}
 		dressed = append(dressed, message)
-		return true
-	})
+	}
 	return rawjson.WithMember(result, "messages", dressed)
 }
