@@ -116,23 +116,23 @@ func (c *request) learn(response *http.Response, message []byte) []byte {
 		return message
 	}
 	fine, wrong := []json.RawMessage{}, false
-	rawjson.EachElement(list, func(tool []byte) bool {
+	for it := rawjson.Over(list); it.Next(); {
+		tool := it.Value
 		name := rawjson.StringMember(tool, "name")
 		mirrors, err := mirrorsOf(rawjson.Member(tool, "inputSchema"))
 		if err != nil { // "the client MUST exclude the invalid tool from the result of tools/list"
 			wrong = true
 			c.o.Log.Warn().Str("tool", name).Err(err).Msg("http: leaving out a tool whose x-mcp-header is not valid")
-			return true
+			continue
 		}
 		fine = append(fine, tool)
 		c.mu.Lock()
-		defer c.mu.Unlock()
 		delete(c.mirrored, name)
 		if len(mirrors) > 0 && len(c.mirrored) < maxMirrored {
 			c.mirrored[name] = mirrors
 		}
-		return true
-	})
+		c.mu.Unlock()
+	}
 	if !wrong {
 		return message
 	}
