@@ -13,8 +13,7 @@ import (
 type database struct {
 	o     Options
 	lease *lease
-	read  *sql.DB   // for reading only, several connections
-	load  *sql.Stmt // loadQuery: parsing it takes a seventh of a page
+	read  *sql.DB // for reading only, several connections
 	w     *writer
 
 	stopSweeper context.CancelFunc
@@ -24,6 +23,8 @@ type database struct {
 	live map[string]*keeping // tasks of this process that have not ended
 
 	damaged map[int64]bool // tasks whose damage was told
+
+	prepared sync.Map // from a query to its *sql.Stmt
 }
 
 // keeping is one task's output in the database: a partials.Backing. Of a task that has ended, or that another
@@ -53,9 +54,22 @@ type extent struct {
 	last     int64 // where the last of them ends
 }
 
+// query reads. It keeps what it prepares: parsing takes three times as long as looking up a task, and the queries are few.
+func (d *database) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	s, ok := d.prepared.Load(query)
+	if !ok {
+		fresh, err := d.read.Prepare(query)
+		if err != nil {
+			return nil, err
+		}
+		s, _ = d.prepared.LoadOrStore(query, fresh) // the other one, if somebody was faster, is closed with the database
+	}
+	return s.(*sql.Stmt).QueryContext(ctx, args...)
+}
+
 // each calls f with every row of a query.
 func (d *database) each(ctx context.Context, f func(scan func(...any) error) error, query string, args ...any) error {
-	rows, err := d.read.QueryContext(ctx, query, args...)
+	rows, err := d.query(ctx, query, args...)
 	if err != nil {
 		return explain(err)
 	}

@@ -103,13 +103,10 @@ func (k *keeping) done(committed bool) {
 	}
 }
 
-// loadQuery is Load's.
-const loadQuery = `SELECT start, stop, marks, data FROM log WHERE task = ?1 AND stop > ?2 AND start >=
-	coalesce((SELECT max(start) FROM log WHERE task = ?1 AND start <= ?2), 0) ORDER BY start`
-
 // Load implements partials.Backing.
 func (k *keeping) Load(ctx context.Context, pos int64, limit int) ([]partials.Extent, error) {
-	rows, err := k.db.load.QueryContext(ctx, k.task, pos)
+	rows, err := k.db.query(ctx, `SELECT start, stop, marks, data FROM log WHERE task = ?1 AND stop > ?2 AND start >=
+		coalesce((SELECT max(start) FROM log WHERE task = ?1 AND start <= ?2), 0) ORDER BY start`, k.task, pos)
 	if err != nil {
 		return nil, explain(err)
 	}

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"errors"
 
 	"runnel/partials"
 	"runnel/tasks"
@@ -54,16 +53,21 @@ func (d *database) current(ctx context.Context, owner, id, outcome string) (row,
 	return r, err
 }
 
-func (d *database) row(ctx context.Context, owner, id, outcomeColumn string) (row, error) {
+func (d *database) row(ctx context.Context, owner, id, outcomeColumn string) (r row, err error) {
 	var outcome, variables []byte
 	var end sql.NullInt64
-	r, err := scanTask(d.read.QueryRowContext(ctx, "SELECT "+taskColumns+", "+outcomeColumn+`, variables, (SELECT stop FROM log WHERE task = number ORDER BY start DESC LIMIT 1)
-		FROM task WHERE id = ? AND owner = ? AND `+d.o.visible(), id, owner, d.o.Now().UnixNano()).Scan, &outcome, &variables, &end)
+	found := false
+	err = d.each(ctx, func(scan func(...any) error) (err error) {
+		found = true
+		r, err = scanTask(scan, &outcome, &variables, &end)
+		return err
+	}, "SELECT "+taskColumns+", "+outcomeColumn+`, variables, (SELECT stop FROM log WHERE task = number ORDER BY start DESC LIMIT 1)
+		FROM task WHERE id = ? AND owner = ? AND `+d.o.visible(), id, owner, d.o.Now().UnixNano())
 	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return row{}, tasks.ErrNotFound
 	case err != nil:
-		return row{}, explain(err)
+		return row{}, err
+	case !found:
+		return row{}, tasks.ErrNotFound
 	}
 	r.end = max(end.Int64, 0)
 	r.decode(outcome, variables)

@@ -131,9 +131,6 @@ func openDatabase(o Options) (_ *database, err error) {
 		return nil, err
 	}
 	db.read.SetMaxOpenConns(readers)
-	if db.load, err = db.read.Prepare(loadQuery); err != nil {
-		return nil, err
-	}
 	if db.lease, err = takeLease(filepath.Join(o.Dir, leaseDir)); err != nil {
 		return nil, err
 	}
