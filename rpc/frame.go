@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -8,25 +9,27 @@ import (
 	"regexp"
 )
 
-// readSize is what one Read asks for at least: a full Linux pipe.
-const readSize = 64 << 10
+// readSize is what the lines that are usual fit into, as does all that a Linux pipe holds.
+const readSize = 256 << 10
 
 // errLineTooLong is returned by lineReader.next once for each line above the limit.
 var errLineTooLong = errors.New("line too long")
 
-// lineReader splits a stream into lines. It holds at most one line and what came after it in the same Read,
-// and nothing of a line above the limit.
+// lineReader splits a stream into lines. It holds at most one line and readSize bytes that come after it, and nothing of a line above the
+// limit but its edges.
 type lineReader struct {
-	r   io.Reader
-	max int // bytes of a line without its newline
-
-	buf        []byte
-	start, end int // buf[start:end] is read and not yet given out
-	err        error
-	begun      bool // the first line has been given out
+	r     *bufio.Reader
+	max   int    // bytes of a line without its newline
+	long  []byte // the line at hand, if it does not fit into r's buffer
+	begun bool   // the first line has been given out
+	err   error  // why no more come
 
 	// The beginning and the end of the last line that was too long, up to edge bytes each.
 	head, tail []byte
+}
+
+func newLineReader(r io.Reader, max int) *lineReader {
+	return &lineReader{r: bufio.NewReaderSize(r, readSize), max: max}
 }
 
 var bom = []byte("\xef\xbb\xbf")
@@ -47,32 +50,43 @@ func (l *lineReader) next() ([]byte, error) {
 }
 
 func (l *lineReader) line() ([]byte, error) {
-	scanned := 0 // bytes from start on that hold no newline
-	for {
-		if i := bytes.IndexByte(l.buf[l.start+scanned:l.end], '\n'); i >= 0 {
-			line := l.buf[l.start : l.start+scanned+i]
-			l.start += len(line) + 1
-			if len(line) > l.max {
-				l.head, l.tail = nil, nil
-				l.drop(line)
-				return nil, errLineTooLong
-			}
-			return line, nil
-		}
-		scanned = l.end - l.start
-		switch {
-		case scanned > l.max:
-			l.discard()
-			return nil, errLineTooLong
-		case l.err != nil && scanned > 0:
-			line := l.buf[l.start:l.end]
-			l.start = l.end
-			return line, nil
-		case l.err != nil:
-			return nil, l.err
-		}
-		l.fill()
+	if l.long = l.long[:0]; cap(l.long) > keepBuffer {
+		l.long = nil
 	}
+	for l.err == nil {
+		line, more := l.read()
+		if more || len(l.long) > 0 {
+			l.long = append(l.long, line...)
+			line = l.long
+		}
+		switch {
+		case len(line) > l.max:
+			l.head, l.tail, l.long = nil, nil, nil
+			for l.drop(line); more; l.drop(line) {
+				line, more = l.read()
+			}
+			return nil, errLineTooLong
+		case !more && (len(line) > 0 || l.err == nil):
+			return line, nil
+		}
+	}
+	return nil, l.err
+}
+
+// read reads a line or, if there is more of it, as much as fits into the buffer.
+func (l *lineReader) read() (piece []byte, more bool) {
+	piece, err := l.r.ReadSlice('\n')
+	switch err {
+	case bufio.ErrBufferFull:
+		return piece, true
+	case nil:
+		return piece[:len(piece)-1], false
+	case io.EOF, errLeftBehind: // which say it all
+		l.err = err
+	default:
+		l.err = fmt.Errorf("reading messages: %w", err)
+	}
+	return piece, false
 }
 
 // edge is how much is kept of a line that is too long, at either end: an id, and what stands around it.
@@ -97,45 +111,4 @@ func (l *lineReader) longID() []byte {
 		}
 	}
 	return nil
-}
-
-// discard reads on to the end of a line that is too long.
-func (l *lineReader) discard() {
-	l.head, l.tail = nil, nil
-	l.drop(l.buf[l.start:l.end])
-	l.buf, l.start, l.end = nil, 0, 0
-	for l.err == nil {
-		l.fill()
-		line, _, ended := bytes.Cut(l.buf[:l.end], []byte{'\n'})
-		l.drop(line)
-		if ended {
-			l.start = len(line) + 1
-			return
-		}
-		l.start, l.end = 0, 0
-	}
-}
-
-// fill reads once, and adds that to what is there.
-func (l *lineReader) fill() {
-	if l.start == l.end {
-		l.start, l.end = 0, 0
-		if len(l.buf) > keepBuffer {
-			l.buf = nil
-		}
-	}
-	if len(l.buf)-l.end < readSize/2 {
-		pending := l.buf[l.start:l.end]
-		// A line that grows doubles its buffer, up to what the limit needs.
-		if size := min(2*len(pending), l.max) + readSize; len(l.buf) < size {
-			l.buf = make([]byte, size)
-		}
-		l.start, l.end = 0, copy(l.buf, pending)
-	}
-	n, err := l.r.Read(l.buf[l.end:])
-	l.end += n
-	if err != nil && err != io.EOF && err != errLeftBehind { // which says it all
-		err = fmt.Errorf("reading messages: %w", err)
-	}
-	l.err = err
 }

@@ -22,7 +22,7 @@ func TestLines(t *testing.T) {
 		"EOF with data":  iotest.DataErrReader(strings.NewReader(in)),
 		"random lengths": randomReader{strings.NewReader(in)},
 	} {
-		l := lineReader{r: r, max: limit}
+		l := newLineReader(r, limit)
 		for i := 0; ; i++ {
 			line, err := l.next()
 			if err == io.EOF {
@@ -61,7 +61,7 @@ func (e *endless) Read(b []byte) (int, error) {
 
 // A line that does not end takes no more memory than the limit says, and none is kept.
 func TestEndlessLine(t *testing.T) {
-	l := lineReader{r: &endless{16 << 20}, max: 1 << 20}
+	l := newLineReader(&endless{16 << 20}, 1<<20)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	if _, err := l.next(); err != errLineTooLong {
@@ -74,8 +74,8 @@ func TestEndlessLine(t *testing.T) {
 	if d := after.TotalAlloc - before.TotalAlloc; d > 8<<20 {
 		t.Errorf("%d bytes were allocated", d)
 	}
-	if len(l.buf) > keepBuffer {
-		t.Errorf("%d bytes are kept", len(l.buf))
+	if cap(l.long) > keepBuffer {
+		t.Errorf("%d bytes are kept", cap(l.long))
 	}
 }
 

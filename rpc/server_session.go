@@ -49,7 +49,7 @@ type statelessClient struct {
 
 func newSession(ctx context.Context, srv *Server, in io.Reader, out io.Writer) *session {
 	s := &session{srv: srv, in: newInput(in)}
-	s.begin(ctx, &lineReader{r: s.in, max: srv.opt.MaxLine}, pipeOutput{nudger{out, s.in}})
+	s.begin(ctx, newLineReader(s.in, srv.opt.MaxLine), pipeOutput{nudger{out, s.in}})
 	return s
 }
 
