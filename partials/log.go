@@ -24,7 +24,7 @@ type LogOptions struct {
 	Spill func()
 }
 
-const defaultMaxPending = 1 << 20
+const DefaultMaxPending = 1 << 20
 
 // Backing keeps the output of one log beyond what memory holds of it (backing.go).
 type Backing interface {
@@ -96,7 +96,7 @@ type cursor struct {
 
 // NewLog makes an empty log.
 func NewLog(o *LogOptions) *Log {
-	l := &Log{maxPending: defaultMaxPending, retain: defaultRetain, wanted: math.MaxInt64}
+	l := &Log{maxPending: DefaultMaxPending, retain: defaultRetain, wanted: math.MaxInt64}
 	if o == nil {
 		return l
 	}

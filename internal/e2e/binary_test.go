@@ -68,7 +68,7 @@ func TestMain(m *testing.M) {
 // of the process: one that came to be in a bubble of testing/synctest would keep it from its end, and could not serve another bubble.
 func holdGuard() (letGo func()) {
 	c, err := command.New("hold", config.Command{Shell: "echo held; exec tail -f " + os.DevNull},
-		config.Environment{Vars: []string{"PATH=" + searchPath, childMark}})
+		config.Base{Vars: []string{"PATH=" + searchPath, childMark}})
 	if err != nil {
 		panic(err)
 	}

@@ -58,7 +58,7 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 	}
 	flag := func(name string) func() string { return func() string { return s.Options.From[name] } }
 	for _, spec := range s.Options.Tools {
-		c, err := command.FromLine(spec, config.Environment{Vars: s.Env, MaxResult: conf.Tasks.MaxResult})
+		c, err := command.FromLine(spec, config.Base{Vars: s.Env, MaxResult: conf.Tasks.MaxResult})
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", s.Options.From["tool"], err))
 			continue
@@ -74,7 +74,7 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 		upstreams = nil
 	}
 	if s.Wrapped != nil {
-		u, err := upstream.New(upstream.WrappedName, config.Upstream{Command: s.Wrapped}, config.Environment{Vars: s.Env, Version: Version()}, s.Logger())
+		u, err := upstream.New(upstream.WrappedName, config.Upstream{Command: s.Wrapped}, config.Base{Vars: s.Env, Version: Version()}, s.Logger())
 		if err != nil {
 			errs = append(errs, err)
 		} else {

@@ -33,7 +33,7 @@ func TestExpand(t *testing.T) {
 		{command: []string{"{{s}}"}, args: []string{`"s":"{{n}}","n":1`}, want: []string{"{{n}}"}},
 		{command: []string{"{{.Names}}", "{{json .}}", "{s}", "{{ }}"}, args: nil, want: []string{"{{.Names}}", "{{json .}}", "{s}", "{{ }}"}},
 	} {
-		c, err := New("t", config.Command{Command: append([]string{"prog"}, test.command...), Input: config.Object(input)}, config.Environment{})
+		c, err := New("t", config.Command{Command: append([]string{"prog"}, test.command...), Input: config.Object(input)}, config.Base{})
 		if err != nil {
 			t.Errorf("%q: %v", test.command, err)
 			continue
@@ -99,7 +99,7 @@ func TestCommandLine(t *testing.T) {
 		}
 	}
 
-	c, err := FromLine(`search=grep -rn {{pattern}} {{dir}} --e={{pattern}}`, config.Environment{})
+	c, err := FromLine(`search=grep -rn {{pattern}} {{dir}} --e={{pattern}}`, config.Base{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestCommandLine(t *testing.T) {
 	if tool.Name != "search" || string(tool.InputSchema) != want {
 		t.Errorf("tool %q with input %s, want %s", tool.Name, tool.InputSchema, want)
 	}
-	apart, err := FromLine(`print=echo '{{' 'x}}'`, config.Environment{}) // no placeholder
+	apart, err := FromLine(`print=echo '{{' 'x}}'`, config.Base{}) // no placeholder
 	if err != nil || len(apart.in.names) > 0 {
 		t.Errorf("arguments %q, error %v", apart.in.names, err)
 	}
@@ -120,7 +120,7 @@ func TestCommandLine(t *testing.T) {
 		`x=echo "hi`: "Unterminated double-quoted",
 		`x=echo \`:   "backslash",
 	} {
-		if _, err := FromLine(spec, config.Environment{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := FromLine(spec, config.Base{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", spec, err, want)
 		}
 	}

@@ -18,7 +18,7 @@ func TestCommandThatCannotStart(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "plain"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	env := config.Environment{Dir: dir, Vars: []string{"PATH=" + dir + ":/nowhere", "HOME=" + dir + "/home"}}
+	env := config.Base{Dir: dir, Vars: []string{"PATH=" + dir + ":/nowhere", "HOME=" + dir + "/home"}}
 	for _, test := range []struct {
 		config config.Command
 		want   string
@@ -45,7 +45,7 @@ func TestCommandThatCannotStart(t *testing.T) {
 }
 
 func TestHomeThatIsNotSet(t *testing.T) {
-	_, err := New("t", config.Command{Command: []string{"ls"}, Dir: "~/x"}, config.Environment{Vars: []string{}})
+	_, err := New("t", config.Command{Command: []string{"ls"}, Dir: "~/x"}, config.Base{Vars: []string{}})
 	if want := "dir: ~/x: HOME is not set (allowed: a path from / or from the config file's directory)"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
@@ -71,7 +71,7 @@ func TestShellArguments(t *testing.T) {
 		Input: config.Object(`{"type":"object","properties":{"host":{},"list":{},"n":{"default":3},"LEAK":{},"given":{}}}`),
 		Env:   map[string]string{"CONFIG": "c"},
 		Dir:   "/",
-	}, config.Environment{})
+	}, config.Base{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestShellArguments(t *testing.T) {
 func TestEnvironmentOfACommand(t *testing.T) {
 	dir := t.TempDir()
 	c, err := New("t", config.Command{Command: []string{"env"}, Env: map[string]string{"B": "config"}, Dir: "."},
-		config.Environment{Dir: dir, Vars: []string{"PATH=" + os.Getenv("PATH"), "A=runnel", "B=runnel", "PWD=/wrong", "RUNNEL_VARIABLES=/outer"}})
+		config.Base{Dir: dir, Vars: []string{"PATH=" + os.Getenv("PATH"), "A=runnel", "B=runnel", "PWD=/wrong", "RUNNEL_VARIABLES=/outer"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func TestConfigErrors(t *testing.T) {
 		{config.Command{Command: echo, OutputSchema: config.Object(`{"properties":{}}`)}, "outputSchema", "allowed: structured: json"},
 		{config.Command{Command: echo, Env: map[string]string{"A=B": ""}}, "env", "no name for a variable"},
 	} {
-		_, err := New("t", test.config, config.Environment{})
+		_, err := New("t", test.config, config.Base{})
 		var ce *config.Error
 		if !errors.As(err, &ce) || ce.Key != test.key || !strings.Contains(err.Error(), test.problem) {
 			t.Errorf("%+v:\nerror %v, want key %q and %q", test.config, err, test.key, test.problem)
@@ -103,7 +103,7 @@ func TestDurationNeedsAUnit(t *testing.T) {
 // Where a placeholder is the script, or stands behind it, that is what the tool is for.
 func TestShellsWithArguments(t *testing.T) {
 	for _, argv := range [][]string{{"sh", "-c", "{{x}}"}, {"sh", "-c", `echo "$1"`, "sh", "{{x}}"}, {"python3", "-c", "print('{{x}}')"}, {"bash", "{{x}}"}} {
-		if _, err := New("t", config.Command{Command: argv, Input: config.Object(`{"x":{}}`)}, config.Environment{}); err != nil {
+		if _, err := New("t", config.Command{Command: argv, Input: config.Object(`{"x":{}}`)}, config.Base{}); err != nil {
 			t.Errorf("%q: %v", argv, err)
 		}
 	}

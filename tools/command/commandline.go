@@ -10,7 +10,7 @@ import (
 
 // FromLine makes a command tool from NAME=COMMAND, the value of the flag --tool. The command is
 // split into words as a shell splits them, but no shell runs; each {{name}} is a required string argument.
-func FromLine(spec string, env config.Environment) (*Command, error) {
+func FromLine(spec string, env config.Base) (*Command, error) {
 	name, line, ok := strings.Cut(spec, "=")
 	if !ok {
 		return nil, config.Wrong("NAME=COMMAND, such as 'search=grep -rn {{pattern}} .'", "%q is no tool", spec)

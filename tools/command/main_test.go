@@ -59,7 +59,7 @@ func noChildren() int {
 var children = map[string]func(args []string){
 	// runnel is a program that runs one shell command as a tool, for a test that kills it.
 	"runnel": func(args []string) {
-		c, err := New("test", config.Command{Shell: args[0]}, config.Environment{Vars: withoutChild(os.Environ())})
+		c, err := New("test", config.Command{Shell: args[0]}, config.Base{Vars: withoutChild(os.Environ())})
 		if err != nil {
 			panic(err)
 		}
@@ -78,7 +78,7 @@ var children = map[string]func(args []string){
 	// impatient runs args[1] with an idleTimeout of args[0] until stdin ends, and says whether it runs still.
 	"impatient": func(args []string) {
 		idle, _ := time.ParseDuration(args[0])
-		c, err := New("test", config.Command{Shell: args[1], IdleTimeout: config.Duration(idle)}, config.Environment{Vars: withoutChild(os.Environ())})
+		c, err := New("test", config.Command{Shell: args[1], IdleTimeout: config.Duration(idle)}, config.Base{Vars: withoutChild(os.Environ())})
 		if err != nil {
 			panic(err)
 		}
@@ -103,7 +103,7 @@ var children = map[string]func(args []string){
 	},
 	// runnels starts args[0] as several tools at once, says when, and is killed then.
 	"runnels": func(args []string) {
-		c, err := New("test", config.Command{Shell: args[0]}, config.Environment{Vars: withoutChild(os.Environ())})
+		c, err := New("test", config.Command{Shell: args[0]}, config.Base{Vars: withoutChild(os.Environ())})
 		if err != nil {
 			panic(err)
 		}
@@ -193,7 +193,7 @@ type running struct {
 
 func mustCommand(t *testing.T, conf config.Command) *Command {
 	t.Helper()
-	c, err := New("test", conf, config.Environment{Dir: t.TempDir()})
+	c, err := New("test", conf, config.Base{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -12,19 +11,17 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/process"
 	"runnel/tools/schema"
-	"runnel/tools/text"
 )
 
 // All makes the tools that the config describes, sorted by name. They run in the directory of the
 // config file, in an environment of vars ("NAME=value"; nil = runnel's own).
 func All(c *config.Config, vars []string) ([]*Command, error) {
-	env := config.Environment{Dir: c.Dir(), Vars: vars, MaxResult: c.Tasks.MaxResult}
+	env := config.Base{Dir: c.Dir(), Vars: vars, MaxResult: c.Tasks.MaxResult}
 	var list []*Command
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
@@ -42,7 +39,7 @@ func All(c *config.Config, vars []string) ([]*Command, error) {
 }
 
 // New checks a configuration, but for its schemas and for inputs that nothing uses, and makes the tool. What is wrong with it is a *config.Error.
-func New(name string, conf config.Command, env config.Environment) (*Command, error) {
+func New(name string, conf config.Command, env config.Base) (*Command, error) {
 	for key, object := range map[string]config.Object{"input": conf.Input, "outputSchema": conf.OutputSchema} {
 		if len(object) > 0 && (object[0] != '{' || !json.Valid(object) || !utf8.Valid(object)) { // from a caller in Go
 			return nil, &config.Error{Key: key, Problem: "is no JSON object", Allowed: "properties, or a JSON Schema of type object"}
@@ -56,11 +53,12 @@ func New(name string, conf config.Command, env config.Environment) (*Command, er
 	if tools.CheckName(name) != nil {
 		return nil, &config.Error{Problem: fmt.Sprintf("%q is no name for a tool", name), Allowed: "1 to 128 letters, digits, _, - and ."}
 	}
-	if err := c.fillDefaults(); err != nil {
+	maxResult := conf.MaxResult
+	if err := c.config.Complete(); err != nil {
 		return nil, err
 	}
-	if c.config.MaxResult == nil {
-		c.config.MaxResult = new(cmp.Or(env.MaxResult, text.DefaultMaxResult))
+	if maxResult == nil && env.MaxResult > 0 {
+		c.config.MaxResult = &env.MaxResult
 	}
 	if conf.Shell != "" {
 		err = c.buildShell()
@@ -102,67 +100,6 @@ func (c *Command) checkUsed() error {
 		if c.config.Shell == "" && !c.in.used[name] {
 			return &config.Error{Key: c.in.key([]string{"properties", name}), Problem: "the command does not use it", Allowed: "{{" + name + "}} in command or stdin"}
 		}
-	}
-	return nil
-}
-
-func (c *Command) fillDefaults() error {
-	f := &c.config
-	if f.Structured == structuredJSON && f.Stderr == "" && !f.Pty {
-		f.Stderr = "separate" // a warning would not be JSON
-	}
-	for _, choice := range []struct {
-		key     string
-		value   *string
-		allowed []string // the first is the default
-	}{
-		{"stderr", &f.Stderr, []string{"merge", "separate", "discard"}},
-		{"ansi", &f.ANSI, []string{"strip", "keep"}},
-		{"output", &f.Output, []string{"text", "lines"}},
-		{"task", (*string)(&f.Task), []string{"optional", "required", "forbidden"}},
-		{"confirmFallback", &f.ConfirmFallback, []string{"refuse", "run"}},
-		{"structured", &f.Structured, []string{structuredNone, structuredSummary, structuredJSON}},
-	} {
-		if *choice.value == "" {
-			*choice.value = choice.allowed[0]
-		}
-		if !slices.Contains(choice.allowed, *choice.value) {
-			return &config.Error{Key: choice.key, Problem: fmt.Sprintf("%q is unknown", *choice.value), Allowed: strings.Join(choice.allowed, ", ")}
-		}
-	}
-	if f.Pty && f.Stderr != "merge" {
-		return &config.Error{Key: "stderr", Problem: f.Stderr + " cannot be had with pty: a terminal is one stream", Allowed: "merge"}
-	}
-	if f.Detach && f.Task == mcp.TaskForbidden {
-		return &config.Error{Key: "detach", Problem: "cannot be had with task: forbidden: what is detached is a task", Allowed: "false"}
-	}
-	if f.Grace == nil {
-		f.Grace = new(config.DefaultGrace)
-	}
-	for key, d := range map[string]config.Duration{"timeout": f.Timeout, "idleTimeout": f.IdleTimeout, "grace": *f.Grace} {
-		if d < 0 {
-			return &config.Error{Key: key, Problem: d.String() + " is negative", Allowed: "0 or more"}
-		}
-	}
-	if f.OkExitCodes == nil {
-		f.OkExitCodes = []int{0}
-	}
-	for i, code := range f.OkExitCodes {
-		if code < 0 || code > 255 {
-			return &config.Error{Key: fmt.Sprintf("okExitCodes[%d]", i), Problem: fmt.Sprintf("%d is no exit code", code), Allowed: "0 to 255"}
-		}
-	}
-	if f.MaxConcurrent < 0 {
-		return &config.Error{Key: "maxConcurrent", Problem: fmt.Sprintf("%d is negative", f.MaxConcurrent), Allowed: "1 or more; 0 = no limit"}
-	}
-	if f.MaxOutput == nil {
-		f.MaxOutput = new(config.DefaultMaxOutput)
-	}
-	if *f.MaxOutput == 0 {
-		return &config.Error{Key: "maxOutput", Problem: "0 is out of range", Allowed: "1 or more"}
-	}
-	if f.MaxResult != nil && (*f.MaxResult < config.MinMaxResult || *f.MaxResult > config.LimitMaxResult) {
-		return &config.Error{Key: "maxResult", Problem: f.MaxResult.String() + " is out of range", Allowed: config.MinMaxResult.String() + " to " + config.LimitMaxResult.String()}
 	}
 	return nil
 }
@@ -240,14 +177,14 @@ func (c *Command) environment(vars []string) []string {
 
 // buildOutput checks what the config says about structuredContent.
 func (c *Command) buildOutput() error {
-	if c.config.Structured == structuredSummary {
+	if c.config.Structured == config.StructuredSummary {
 		c.outputSchema = summarySchema
 	}
 	source := c.config.OutputSchema
 	if len(source) == 0 {
 		return nil
 	}
-	if c.config.Structured != structuredJSON {
+	if c.config.Structured != config.StructuredJSON {
 		if string(source) == "{}" {
 			return nil
 		}
@@ -271,7 +208,7 @@ func (r *Recipe) Make(stateDir, owner string) (*Command, error) {
 	for _, element := range r.Command {
 		conf.Command = append(conf.Command, string(element))
 	}
-	c, err := New(r.Tool, conf, config.Environment{Dir: string(r.Dir), Vars: strings.Split(string(r.Env), "\x00")})
+	c, err := New(r.Tool, conf, config.Base{Dir: string(r.Dir), Vars: strings.Split(string(r.Env), "\x00")})
 	if n := conf.MaxConcurrent; err == nil && n > 0 {
 		c.queue = process.NewSlots(stateDir, owner+"\x00"+string(r.Dir)+"\x00"+r.Tool, n)
 	}
@@ -281,5 +218,5 @@ func (r *Recipe) Make(stateDir, owner string) (*Command, error) {
 // Detach makes calls of the command detached, whatever its configuration says.
 func (c *Command) Detach() error {
 	c.config.Detach = true
-	return c.fillDefaults()
+	return c.config.Complete()
 }

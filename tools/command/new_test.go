@@ -50,7 +50,7 @@ func TestSchemaShowsCommandDefaults(t *testing.T) {
 	if err := json.Unmarshal(config.Schema(), &schema); err != nil {
 		t.Fatal(err)
 	}
-	c, err := New("x", config.Command{Command: []string{"x"}}, config.Environment{})
+	c, err := New("x", config.Command{Command: []string{"x"}}, config.Base{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestSchemaShowsCommandDefaults(t *testing.T) {
 			for _, word := range p.Enum {
 				conf := config.Command{Command: []string{"x"}}
 				reflect.ValueOf(&conf).Elem().FieldByIndex(f.Index).SetString(word)
-				if _, err := New("x", conf, config.Environment{}); err != nil {
+				if _, err := New("x", conf, config.Base{}); err != nil {
 					t.Errorf("%s: the schema allows %s: %v", key, word, err)
 				}
 			}

@@ -162,7 +162,7 @@ func (o *outcome) statusMessage() string {
 
 // maxText is how much text the result has.
 func maxText(f *config.Command) int {
-	if f.Structured == structuredNone {
+	if f.Structured == config.StructuredNone {
 		return int(*f.MaxResult)
 	}
 	return int(min(*f.MaxResult, maxStructured-config.MinMaxResult))
@@ -172,12 +172,12 @@ func maxText(f *config.Command) int {
 // that instead of what went wrong.
 func (o *outcome) structured(output string) json.RawMessage {
 	switch {
-	case o.config.Structured == structuredSummary:
+	case o.config.Structured == config.StructuredSummary:
 		return rawjson.Encode(struct {
 			Output string `json:"output"`
 			*outcome
 		}{output, o})
-	case o.config.Structured == structuredJSON && !o.failed():
+	case o.config.Structured == config.StructuredJSON && !o.failed():
 		return bytes.TrimSpace(o.stdout.exact.text)
 	}
 	return nil
@@ -185,7 +185,7 @@ func (o *outcome) structured(output string) json.RawMessage {
 
 // check makes an error of a command that was to print JSON and has not.
 func (o *outcome) check(outputs *schema.Checker) {
-	if o.config.Structured != structuredJSON || o.failed() {
+	if o.config.Structured != config.StructuredJSON || o.failed() {
 		return
 	}
 	if err := o.stdout.exact.check(outputs); err != nil {

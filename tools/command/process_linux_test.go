@@ -49,7 +49,7 @@ func init() {
 		if err := syscall.Setrlimit(unix.RLIMIT_NPROC, &syscall.Rlimit{Cur: n, Max: n}); err != nil {
 			panic(err)
 		}
-		c, err := New("test", config.Command{Command: []string{"sleep", "600"}}, config.Environment{Dir: "/", Vars: withoutChild(os.Environ())})
+		c, err := New("test", config.Command{Command: []string{"sleep", "600"}}, config.Base{Dir: "/", Vars: withoutChild(os.Environ())})
 		if err != nil {
 			panic(err)
 		}
@@ -71,7 +71,7 @@ func init() {
 		}
 		cancel()
 		calls.Wait()
-		c, err = New("test", config.Command{Shell: "echo fine"}, config.Environment{Dir: "/", Vars: withoutChild(os.Environ())})
+		c, err = New("test", config.Command{Shell: "echo fine"}, config.Base{Dir: "/", Vars: withoutChild(os.Environ())})
 		if err != nil {
 			panic(err)
 		}

@@ -213,7 +213,7 @@ func TestPty(t *testing.T) {
 		"strip": "terminal\nno input\n24 80\nbc\nxterm-256color\n",
 		"keep":  "terminal\r\nno input\r\n24 80\r\na\rb\033[1mc\033[0m\r\nxterm-256color\r\n",
 	} {
-		c, err := New("test", config.Command{Shell: shell, Pty: true, ANSI: ansi}, config.Environment{Vars: []string{"PATH=" + os.Getenv("PATH")}})
+		c, err := New("test", config.Command{Shell: shell, Pty: true, ANSI: ansi}, config.Base{Vars: []string{"PATH=" + os.Getenv("PATH")}})
 		if err != nil {
 			t.Fatal(err)
 		}

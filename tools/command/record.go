@@ -48,7 +48,7 @@ func (s *textStream) init(r *record, sink partials.Stream) {
 	if r.config.ANSI == "strip" {
 		s.strip = &text.Stripper{CRLF: r.config.Pty}
 	}
-	if r.config.Structured == structuredJSON && sink == partials.Stdout {
+	if r.config.Structured == config.StructuredJSON && sink == partials.Stdout {
 		s.exact = &wholeText{}
 	}
 	if r.config.Progress != "" {

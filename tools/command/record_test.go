@@ -55,7 +55,7 @@ func FuzzLineEnd(f *testing.F) {
 // feedStream gives a stream its input in reads of random size and returns the chunks it made.
 func feedStream(t *testing.T, conf config.Command, in []byte, rng *rand.Rand) ([]partials.Chunk, *record) {
 	t.Helper()
-	c, err := New("t", config.Command{Command: []string{"x"}, ANSI: conf.ANSI, Output: conf.Output, MaxOutput: conf.MaxOutput}, config.Environment{})
+	c, err := New("t", config.Command{Command: []string{"x"}, ANSI: conf.ANSI, Output: conf.Output, MaxOutput: conf.MaxOutput}, config.Base{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func BenchmarkStream(b *testing.B) {
 	line := []byte(strings.Repeat("ok  \tgithub.com/example/package\t0.012s\n", 800))
 	for _, output := range []string{"text", "lines"} {
 		b.Run(output, func(b *testing.B) {
-			c, err := New("t", config.Command{Command: []string{"x"}, Output: output, MaxOutput: new(config.Size(1 << 50))}, config.Environment{})
+			c, err := New("t", config.Command{Command: []string{"x"}, Output: output, MaxOutput: new(config.Size(1 << 50))}, config.Base{})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -10,13 +10,6 @@ import (
 	"runnel/tools/schema"
 )
 
-// Kinds of structuredContent that a config may ask for. Hosts that find it in a result show their model nothing else.
-const (
-	structuredNone    = "none"
-	structuredSummary = "summary" // the output and what became of the command
-	structuredJSON    = "json"    // the object that the command printed
-)
-
 // maxStructured is how much structuredContent may take, in bytes of JSON: beside it the same stands as text.
 const maxStructured = mcp.MaxContent / 2
 

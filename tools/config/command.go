@@ -1,7 +1,9 @@
 package config
 
 import (
-	"time"
+	"fmt"
+	"slices"
+	"strings"
 
 	"runnel/rpc/mcp"
 )
@@ -49,13 +51,50 @@ type Command struct {
 	Detach bool `yaml:"detach"` // the command outlives runnel: a process of its own runs it (tools/detach)
 }
 
-// Defaults of a command tool.
+// The values of Command.Structured. Hosts that find structuredContent in a result show their model nothing else.
 const (
-	DefaultGrace     = Duration(5 * time.Second) // as long as most programs need to clean up
-	DefaultMaxOutput = Size(256 << 20)
+	StructuredNone    = "none"
+	StructuredSummary = "summary" // the output and what became of the command
+	StructuredJSON    = "json"    // the object that the command printed
+)
 
+const (
 	// MinMaxResult leaves room for the line that says what is left out, and something around it.
 	MinMaxResult = Size(1 << 10)
 	// LimitMaxResult leaves room for a link to the log and the like.
 	LimitMaxResult = Size(mcp.MaxContent - 32<<10)
 )
+
+// Complete fills in the defaults. It refuses what is unknown or out of range, with an *Error.
+func (c *Command) Complete() (err error) {
+	check := func(fine bool, key, problem, allowed string) {
+		if !fine && err == nil {
+			err = &Error{Key: key, Problem: problem, Allowed: allowed}
+		}
+	}
+	word := func(key string, value *string, allowed ...string) {
+		check(slices.Contains(allowed, *value), key, fmt.Sprintf("%q is unknown", *value), strings.Join(allowed, ", "))
+	}
+	span := func(key string, d Duration) { check(d >= 0, key, d.String()+" is negative", "0 or more") }
+	if c.MaxResult != nil {
+		check(MinMaxResult <= *c.MaxResult && *c.MaxResult <= LimitMaxResult, "maxResult", c.MaxResult.String()+" is out of range", MinMaxResult.String()+" to "+LimitMaxResult.String())
+	}
+	c.fillDefaults()
+	word("stderr", &c.Stderr, "merge", "separate", "discard")
+	word("ansi", &c.ANSI, "strip", "keep")
+	word("output", &c.Output, "text", "lines")
+	word("task", (*string)(&c.Task), "optional", "required", "forbidden")
+	word("confirmFallback", &c.ConfirmFallback, "refuse", "run")
+	word("structured", &c.Structured, StructuredNone, StructuredSummary, StructuredJSON)
+	check(!c.Pty || c.Stderr == "merge", "stderr", c.Stderr+" cannot be had with pty: a terminal is one stream", "merge")
+	check(!c.Detach || c.Task != mcp.TaskForbidden, "detach", "cannot be had with task: forbidden: what is detached is a task", "false")
+	span("timeout", c.Timeout)
+	span("idleTimeout", c.IdleTimeout)
+	span("grace", *c.Grace)
+	for i, code := range c.OkExitCodes {
+		check(0 <= code && code <= 255, fmt.Sprintf("okExitCodes[%d]", i), fmt.Sprintf("%d is no exit code", code), "0 to 255")
+	}
+	check(c.MaxConcurrent >= 0, "maxConcurrent", fmt.Sprintf("%d is negative", c.MaxConcurrent), "1 or more; 0 = no limit")
+	check(*c.MaxOutput > 0, "maxOutput", "0 is out of range", "1 or more")
+	return err
+}

@@ -9,9 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"runnel/partials"
-	"runnel/tools/text"
 )
 
 // Config is what a config file can say. Flags and environment variables are set over it.
@@ -151,37 +148,6 @@ func (d Drain) String() string {
 		return "-1"
 	}
 	return Duration(d).String()
-}
-
-// Default is what holds where nothing is said.
-func Default() *Config {
-	return &Config{
-		Server: Server{Name: "runnel", Owner: "local"},
-		Limits: Limits{
-			MaxLine:     16 << 20,
-			MaxInFlight: 256,
-			Drain:       Drain(2 * time.Second), // a call that is about to finish does; a host does not wait long after it closed the pipe
-		},
-		Partials: Partials{
-			Pace:       Duration(partials.DefaultPace), // as fast as an eye follows
-			MaxBytes:   partials.DefaultMaxBytes,
-			MaxPending: 1 << 20,
-		},
-		Tasks: Tasks{
-			TTL:          Duration(time.Hour),
-			MaxTTL:       Duration(24 * time.Hour),
-			PollInterval: Duration(2 * time.Second),
-			MaxLive:      100,
-
-			SyncWait:      Duration(50 * time.Second), // the most common hosts give up after 60 s
-			ImmediateWait: Duration(100 * time.Millisecond),
-			Heartbeat:     Duration(10 * time.Second),
-			FailedExit:    "failed",
-			MaxResult:     text.DefaultMaxResult,
-		},
-		State:         State{MaxState: 4 << 30},
-		FallbackTools: "auto",
-	}
 }
 
 // Set sets a value by its path, such as limits.maxLine, over what the file says. from names what sets

@@ -7,7 +7,8 @@
 // Where things stand:
 //
 //	a limit of a value                     bounds.go
-//	names of variables in env              environment.go; their values reach a child in Environ (tools/process)
+//	a default                              defaults.go
+//	names of variables in env              base.go; their values reach a child in Environ (tools/process)
 //	RUNNEL_ variables, over the file       options.ReadEnvironment, Setup.ReadConfigs (internal/serve)
 //
 // It has no goroutines. A Config may be read by any number of them.

@@ -1,7 +1,5 @@
 package config
 
-import "time"
-
 // Upstream is one entry of "upstreams:" in the config file: another MCP server, whose tools become runnel's.
 type Upstream struct {
 	Command []string          `yaml:"command"` // the server's program and its arguments; it runs in the config file's directory
@@ -10,13 +8,9 @@ type Upstream struct {
 	// Allow and Deny name tools as the server does, without the prefix. Without Allow all are taken that Deny does not name.
 	Allow     []string      `yaml:"allow"`
 	Deny      []string      `yaml:"deny"`
-	Restart   RestartPolicy `yaml:"restart"`   // default on-failure
-	HungAfter *Duration     `yaml:"hungAfter"` // how long it may leave a ping unanswered; 0 = for ever; default DefaultHungAfter
+	Restart   RestartPolicy `yaml:"restart"`
+	HungAfter *Duration     `yaml:"hungAfter"` // how long it may leave a ping unanswered; 0 = for ever
 }
-
-// DefaultHungAfter is how long a server may leave a ping unanswered before it counts as hung: many have one thread, and answer
-// nothing while a tool computes.
-const DefaultHungAfter = Duration(time.Minute)
 
 // RestartPolicy says when a server that has ended is started again: on-failure, always or never.
 type RestartPolicy string

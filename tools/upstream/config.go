@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -64,7 +63,7 @@ const (
 )
 
 // define checks a configuration. What is wrong with it is a *config.Error.
-func define(name string, conf config.Upstream, env config.Environment, log zerolog.Logger) (*definition, error) {
+func define(name string, conf config.Upstream, env config.Base, log zerolog.Logger) (*definition, error) {
 	switch {
 	case len(conf.Command) == 0:
 		return nil, &config.Error{Problem: "says no server to start", Allowed: "command (a list of words)"}
@@ -90,13 +89,9 @@ func define(name string, conf config.Upstream, env config.Environment, log zerol
 	if hops >= maxHops {
 		return nil, &config.Error{Problem: fmt.Sprintf("there are %d runnels before this one already, each the upstream of another", hops), Allowed: "a config for the upstream, by --config, that does not name itself"}
 	}
-	hungAfter := config.DefaultHungAfter
-	if conf.HungAfter != nil {
-		hungAfter = *conf.HungAfter
-	}
-	conf.Restart = cmp.Or(conf.Restart, "on-failure")
+	conf.FillDefaults()
 	return &definition{
-		name: name, config: conf, dir: dir, version: env.Version, hungAfter: time.Duration(hungAfter), times: defaultTimes,
+		name: name, config: conf, dir: dir, version: env.Version, hungAfter: time.Duration(*conf.HungAfter), times: defaultTimes,
 		env: append(vars, fmt.Sprintf("%s=%d", hopsVariable, hops+1)),
 		log: log.With().Str("upstream", name).Logger(),
 	}, nil

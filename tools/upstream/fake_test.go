@@ -195,7 +195,7 @@ func fake(t *testing.T, name string, change func(*config.Upstream), tools ...str
 	if change != nil {
 		change(&conf)
 	}
-	u, err := New(name, conf, config.Environment{Dir: t.TempDir()}, zerolog.Nop())
+	u, err := New(name, conf, config.Base{Dir: t.TempDir()}, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}

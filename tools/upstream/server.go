@@ -52,7 +52,7 @@ type Server struct {
 
 // New checks a configuration and makes the server of a name, which starts when its tools are needed first. What is wrong with it is a
 // *config.Error.
-func New(name string, conf config.Upstream, env config.Environment, log zerolog.Logger) (*Server, error) {
+func New(name string, conf config.Upstream, env config.Base, log zerolog.Logger) (*Server, error) {
 	def, err := define(name, conf, env, log)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func New(name string, conf config.Upstream, env config.Environment, log zerolog.
 // Servers makes the servers that a config describes, sorted by name. They run in the directory of the config file, in an environment of
 // vars ("NAME=value"; nil = runnel's own). version is runnel's, which they are told.
 func Servers(c *config.Config, vars []string, version string, log zerolog.Logger) (list []*Server, err error) {
-	env := config.Environment{Dir: c.Dir(), Vars: vars, Version: version}
+	env := config.Base{Dir: c.Dir(), Vars: vars, Version: version}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {
 		u, err := New(name, c.Upstreams[name], env, log)

@@ -467,7 +467,7 @@ func TestUpstreamEnvironment(t *testing.T) {
 // A runnel that is its own upstream does not start itself for ever.
 func TestUpstreamOfItself(t *testing.T) {
 	t.Parallel()
-	_, err := New("self", config.Upstream{Command: []string{"runnel"}}, config.Environment{Vars: []string{"RUNNEL_HOPS=8"}}, zerolog.Nop())
+	_, err := New("self", config.Upstream{Command: []string{"runnel"}}, config.Base{Vars: []string{"RUNNEL_HOPS=8"}}, zerolog.Nop())
 	if err == nil || !strings.Contains(err.Error(), "there are 8 runnels before this one") {
 		t.Errorf("got %v", err)
 	}

@@ -19,7 +19,7 @@ import (
 
 // How many notifications of a server that streams (SEP-2679) are taken in a second, from its pipe to the log of the call.
 func BenchmarkStreamingServer(b *testing.B) {
-	def, err := define("fake", config.Upstream{Command: []string{"fake"}}, config.Environment{Dir: b.TempDir()}, zerolog.Nop())
+	def, err := define("fake", config.Upstream{Command: []string{"fake"}}, config.Base{Dir: b.TempDir()}, zerolog.Nop())
 	if err != nil {
 		b.Fatal(err)
 	}

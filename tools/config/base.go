@@ -9,19 +9,19 @@ import (
 	"runnel/tools/process"
 )
 
-// Environment is what the commands and the servers of one configuration find around them.
-type Environment struct {
+// Base is what the commands and the servers of one configuration start from.
+type Base struct {
 	Dir  string   // where they run, and what a relative "dir" starts from; "" = runnel's own directory
 	Vars []string // "NAME=value"; nil = runnel's own environment
 
 	Version   string // runnel's, for servers
-	MaxResult Size   // for commands whose config says none; 0 = text.DefaultMaxResult
+	MaxResult Size   // for commands whose config says none; 0 = the default of tasks.maxResult
 }
 
 // Inherit returns where a child runs whose config says dir, and the variables that it inherits. add are those that its config adds
 // to them, which are only checked. What is wrong is an *Error.
-func (e *Environment) Inherit(dir string, add map[string]string) (where string, vars []string, err error) {
-	vars = e.Vars
+func (b *Base) Inherit(dir string, add map[string]string) (where string, vars []string, err error) {
+	vars = b.Vars
 	if vars == nil {
 		vars = os.Environ()
 	}
@@ -33,7 +33,7 @@ func (e *Environment) Inherit(dir string, add map[string]string) (where string, 
 		}
 		dir = filepath.Join(home, dir[1:])
 	case !filepath.IsAbs(dir):
-		dir = filepath.Join(e.Dir, dir)
+		dir = filepath.Join(b.Dir, dir)
 	}
 	if where, err = filepath.Abs(dir); err != nil {
 		return "", nil, fmt.Errorf("finding the directory: %w", err)
