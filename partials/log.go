@@ -13,7 +13,7 @@ var ErrClosed = errors.New("the task's log is closed")
 
 // LogOptions of a Log. The zero value works, and so does nil.
 type LogOptions struct {
-	MaxPending int // bytes that the slowest reader may lag before Append waits; 0 = 1 MiB
+	MaxPending int // bytes that the slowest reader may lag before Append waits; 0 = DefaultMaxPending
 	Retain     int // bytes of memory that are kept for readers still to come, beyond what present ones need; 0 = 8 MiB
 	// Memory is shared by logs without a backing: when many of them are long, each keeps less. nil = with no other.
 	Memory *Memory
@@ -24,6 +24,7 @@ type LogOptions struct {
 	Spill func()
 }
 
+// DefaultMaxPending is LogOptions.MaxPending where nothing is said.
 const DefaultMaxPending = 1 << 20
 
 // Backing keeps the output of one log beyond what memory holds of it (backing.go).

@@ -69,7 +69,7 @@ func (c *Client) giveUp(err error) error {
 func reach(o *DialOptions) (*Client, error) {
 	var child *child
 	opt := *o
-	opt.MaxLine = cmp.Or(opt.MaxLine, defaultMaxLine)
+	opt.MaxLine = cmp.Or(opt.MaxLine, DefaultMaxLine)
 	if len(o.Command) > 0 {
 		if o.OnStart != nil {
 			o.OnStart()

@@ -368,7 +368,7 @@ func TestMemoryOfALongAnswer(t *testing.T) {
 	for _, answer := range []string{`"result":{"tools":` + list + `}`, `"error":{"code":1,"message":"m","data":` + list + `}`} {
 		line := []byte(`{"jsonrpc":"2.0","id":1,` + answer + "}\n")
 		asked := &firstWrite{done: make(chan struct{})}
-		c := newClient(DialOptions{In: asked, Out: readAfter{asked.done, bytes.NewReader(line)}, MaxLine: defaultMaxLine}, nil)
+		c := newClient(DialOptions{In: asked, Out: readAfter{asked.done, bytes.NewReader(line)}, MaxLine: DefaultMaxLine}, nil)
 		c.start()
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

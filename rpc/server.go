@@ -36,16 +36,17 @@ func (e Era) String() string {
 type Options struct {
 	Info         mcp.Implementation
 	Instructions string
-	MaxLine      int           // bytes of the longest incoming line; 0 = 16 MiB
-	MaxInFlight  int           // requests being answered at once; 0 = 256
-	Drain        time.Duration // after EOF, how long requests in flight may go on; 0 = 2s, negative = until they are done
+	MaxLine      int           // bytes of the longest incoming line; 0 = DefaultMaxLine
+	MaxInFlight  int           // requests being answered at once; 0 = DefaultMaxInFlight
+	Drain        time.Duration // after EOF, how long requests in flight may go on; 0 = DefaultDrain, negative = until they are done
 	Log          zerolog.Logger
 }
 
+// Defaults of Options. A config file's are the same.
 const (
-	defaultMaxLine     = 16 << 20
-	defaultMaxInFlight = 256
-	defaultDrain       = 2 * time.Second
+	DefaultMaxLine     = 16 << 20
+	DefaultMaxInFlight = 256
+	DefaultDrain       = 2 * time.Second // a call that is about to finish does; a host does not wait long after it closed the pipe
 )
 
 // Handler answers a request. It runs in a goroutine of its own; its result is encoded as JSON.
@@ -88,9 +89,9 @@ func NewServer(o *Options) *Server {
 	if o != nil {
 		s.opt = *o
 	}
-	s.opt.MaxLine = cmp.Or(s.opt.MaxLine, defaultMaxLine)
-	s.opt.MaxInFlight = cmp.Or(s.opt.MaxInFlight, defaultMaxInFlight)
-	s.opt.Drain = cmp.Or(s.opt.Drain, defaultDrain)
+	s.opt.MaxLine = cmp.Or(s.opt.MaxLine, DefaultMaxLine)
+	s.opt.MaxInFlight = cmp.Or(s.opt.MaxInFlight, DefaultMaxInFlight)
+	s.opt.Drain = cmp.Or(s.opt.Drain, DefaultDrain)
 	return s
 }
 

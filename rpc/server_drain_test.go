@@ -21,7 +21,7 @@ func TestDrain(t *testing.T) {
 		after time.Duration // Serve returns
 	}{
 		{"in time", 0, time.Second, `"result":{"text":"done"}`, time.Second},
-		{"too late", 0, time.Minute, `"error":{"code":-32603,"message":"server is shutting down"}`, defaultDrain},
+		{"too late", 0, time.Minute, `"error":{"code":-32603,"message":"server is shutting down"}`, DefaultDrain},
 		{"a longer drain", 2 * time.Minute, time.Minute, `"result":{"text":"done"}`, time.Minute},
 		{"until it is done", -1, 24 * time.Hour, `"result":{"text":"done"}`, 24 * time.Hour},
 	} {
@@ -240,7 +240,7 @@ func TestStubbornHandler(t *testing.T) {
 		if err := p.bye(); err != nil {
 			t.Error(err)
 		}
-		if d := time.Since(begin); d != defaultDrain+handlerGrace {
+		if d := time.Since(begin); d != DefaultDrain+handlerGrace {
 			t.Errorf("Serve returned after %v", d)
 		}
 		p.want()

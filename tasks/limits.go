@@ -8,12 +8,10 @@ import (
 // Limits are what one owner may do. A state counts tasks over all its processes; requests are
 // counted in each, which serves one client.
 type Limits struct {
-	MaxLive              int // tasks with a handle that have not ended; 0 = 100
+	MaxLive              int // tasks with a handle that have not ended; 0 = DefaultMaxLive
 	MaxStartsPerMinute   int // 0 = no limit
 	MaxRequestsPerSecond int // task methods; 0 = no limit
 }
-
-const defaultMaxLive = 100
 
 // Why a task or a request about one was refused.
 const (

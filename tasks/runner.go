@@ -16,10 +16,10 @@ import (
 // Options of a Runner. The zero value works: a state, an owner or a time that is zero means what its comment begins with.
 type Options struct {
 	State        State         // NewMemory
-	Owner        string        // "local": whose tasks are run and found
-	TTL          time.Duration // 1 h: for a task whose requestor asks for none
-	MaxTTL       time.Duration // 24 h
-	PollInterval time.Duration // 2 s: what tasks suggest to clients that poll
+	Owner        string        // DefaultOwner: whose tasks are run and found
+	TTL          time.Duration // DefaultTTL: for a task whose requestor asks for none
+	MaxTTL       time.Duration // DefaultMaxTTL
+	PollInterval time.Duration // DefaultPollInterval: what tasks suggest to clients that poll
 	AskTimeout   time.Duration // 15 s: how long another process may take to cancel a task, a command's grace period and more
 	Limits
 	Observer   Observer
@@ -83,12 +83,12 @@ func NewRunner(o Options) *Runner {
 	if o.State == nil {
 		o.State = NewMemory()
 	}
-	o.Owner = cmp.Or(o.Owner, "local")
-	o.TTL = cmp.Or(o.TTL, time.Hour)
-	o.MaxTTL = cmp.Or(o.MaxTTL, 24*time.Hour)
-	o.PollInterval = cmp.Or(o.PollInterval, 2*time.Second)
+	o.Owner = cmp.Or(o.Owner, DefaultOwner)
+	o.TTL = cmp.Or(o.TTL, DefaultTTL)
+	o.MaxTTL = cmp.Or(o.MaxTTL, DefaultMaxTTL)
+	o.PollInterval = cmp.Or(o.PollInterval, DefaultPollInterval)
 	o.AskTimeout = cmp.Or(o.AskTimeout, 15*time.Second)
-	o.MaxLive = cmp.Or(o.MaxLive, defaultMaxLive)
+	o.MaxLive = cmp.Or(o.MaxLive, DefaultMaxLive)
 	if o.now == nil {
 		o.now = time.Now
 	}

@@ -3,7 +3,6 @@ package tools
 import (
 	"context"
 	"os"
-	"time"
 
 	"runnel/partials"
 	"runnel/rpc"
@@ -14,9 +13,9 @@ import (
 func DefaultServeOptions() ServeOptions {
 	return ServeOptions{
 		Pump:          partials.PumpOptions{Pace: partials.DefaultPace, MaxBytes: partials.DefaultMaxBytes},
-		SyncWait:      50 * time.Second, // the most common hosts give up after 60 s
-		ImmediateWait: 100 * time.Millisecond,
-		Heartbeat:     10 * time.Second,
+		SyncWait:      tasks.DefaultSyncWait,
+		ImmediateWait: tasks.DefaultImmediateWait,
+		Heartbeat:     tasks.DefaultHeartbeat,
 	}
 }
 

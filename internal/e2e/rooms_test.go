@@ -23,7 +23,7 @@ var rooms = map[string][]string{
 	"runnel/tasks/statetest":  {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp"},                                            // what every state must do
 	"runnel/tools/process":    {},                                                                                                             // a child, its family and its guard; it knows nothing of tools
 	"runnel/tools/schema":     {"runnel/tools/text"},                                                                                          // checks JSON values; it knows nothing of tools
-	"runnel/tools/config":     {"runnel/partials", "runnel/rpc/mcp", "runnel/tools/process", "runnel/tools/text"},                             // what a config file can say
+	"runnel/tools/config":     {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/tasks", "runnel/tools/process", "runnel/tools/text"},                             // what a config file can say
 	"runnel/tools/text":       {},                                                                                                             // how the text of a result is shaped for a model; it knows nothing of tools
 	"runnel/tools/remote":     {"runnel/tasks", "runnel/rpc", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
 	"runnel/tools":            {"runnel/partials", "runnel/partials/tracker", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/logs", "runnel/tools/config", "runnel/tools/process", "runnel/tools/schema", "runnel/tools/text"},

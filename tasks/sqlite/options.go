@@ -13,7 +13,7 @@ import (
 // Options of a State.
 type Options struct {
 	Dir      string       // made with mode 0700 if it is not there
-	MaxState int64        // bytes of the database; 0 = 4 GiB
+	MaxState int64        // bytes of the database; 0 = tasks.DefaultMaxState
 	Limits   tasks.Limits // for each owner, over all processes
 	Calls    bool         // finds calls without a handle that run, too: for people, never for clients
 	Log      zerolog.Logger
@@ -22,7 +22,6 @@ type Options struct {
 }
 
 const (
-	defaultMaxState = 4 << 30
 	// busyTimeout is how long a write waits for another process: far longer than any transaction takes.
 	busyTimeout = 10 * time.Second
 	readers     = 4 // connections that read

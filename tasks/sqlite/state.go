@@ -31,7 +31,7 @@ type State struct {
 // New returns a state in o.Dir. It touches nothing yet.
 func New(o Options) *State {
 	if o.MaxState <= 0 {
-		o.MaxState = defaultMaxState
+		o.MaxState = tasks.DefaultMaxState
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -5,37 +5,34 @@ import (
 	"time"
 
 	"runnel/partials"
+	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/tasks"
 	"runnel/tools/text"
 )
 
 // Default is what holds where nothing is said.
 func Default() *Config {
 	return &Config{
-		Server: Server{Name: "runnel", Owner: "local"},
-		Limits: Limits{
-			MaxLine:     16 << 20,
-			MaxInFlight: 256,
-			Drain:       Drain(2 * time.Second), // a call that is about to finish does; a host does not wait long after it closed the pipe
-		},
+		Server: Server{Name: "runnel", Owner: tasks.DefaultOwner},
+		Limits: Limits{MaxLine: rpc.DefaultMaxLine, MaxInFlight: rpc.DefaultMaxInFlight, Drain: Drain(rpc.DefaultDrain)},
 		Partials: Partials{
 			Pace:       Duration(partials.DefaultPace), // as fast as an eye follows
 			MaxBytes:   partials.DefaultMaxBytes,
-			MaxPending: 1 << 20,
+			MaxPending: partials.DefaultMaxPending,
 		},
 		Tasks: Tasks{
-			TTL:          Duration(time.Hour),
-			MaxTTL:       Duration(24 * time.Hour),
-			PollInterval: Duration(2 * time.Second),
-			MaxLive:      100,
-
-			SyncWait:      Duration(50 * time.Second), // the most common hosts give up after 60 s
-			ImmediateWait: Duration(100 * time.Millisecond),
-			Heartbeat:     Duration(10 * time.Second),
+			TTL:           Duration(tasks.DefaultTTL),
+			MaxTTL:        Duration(tasks.DefaultMaxTTL),
+			PollInterval:  Duration(tasks.DefaultPollInterval),
+			MaxLive:       tasks.DefaultMaxLive,
+			SyncWait:      Duration(tasks.DefaultSyncWait),
+			ImmediateWait: Duration(tasks.DefaultImmediateWait),
+			Heartbeat:     Duration(tasks.DefaultHeartbeat),
 			FailedExit:    "failed",
 			MaxResult:     text.DefaultMaxResult,
 		},
-		State:         State{MaxState: 4 << 30},
+		State:         State{MaxState: tasks.DefaultMaxState},
 		FallbackTools: "auto",
 	}
 }
