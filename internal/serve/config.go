@@ -65,9 +65,6 @@ func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file stri
 // readConfig reads a config file. A pipe is waited for until somebody has written to it, or ctx ends; it may be replaced meanwhile.
 func (s *Setup) readConfig(ctx context.Context, file string) (*config.Config, error) {
 	s.seen, _ = os.Stat(file)
-	if s.seen == nil || s.seen.Mode()&fs.ModeNamedPipe == 0 {
-		return config.Load(file)
-	}
 	// Opened like this, a pipe does not wait for its writer, and a read of it can be ended.
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -82,7 +79,7 @@ func (s *Setup) readConfig(ctx context.Context, file string) (*config.Config, er
 			return nil, fmt.Errorf("reading the config %s: its end has not come: %w", file, context.Cause(ctx))
 		case err != nil:
 			return nil, fmt.Errorf("reading the config: %w", err)
-		case len(text) > 0:
+		case len(text) > 0 || s.seen == nil || s.seen.Mode()&fs.ModeNamedPipe == 0:
 			return config.Parse(file, text)
 		}
 		select { // nobody has opened the pipe for writing

@@ -8,7 +8,6 @@ import (
 	stdlog "log"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	prometheus "github.com/VictoriaMetrics/metrics" // client_golang takes 1.5 ms of each start, this 0.1 ms
@@ -102,7 +101,7 @@ func serveMetrics(ctx context.Context, address string, log zerolog.Logger) *metr
 	const patience = 5 * time.Second // a scrape is one small request and a page
 	server := &http.Server{
 		Handler: mux, ReadTimeout: patience, WriteTimeout: patience, MaxHeaderBytes: 16 << 10,
-		ErrorLog: stdlog.New(warnings{log}, "", 0),
+		ErrorLog: stdlog.New(log.With().Str(zerolog.LevelFieldName, "warn").Logger(), "serving metrics: ", 0),
 	}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	log.Info().Str("address", listener.Addr().String()).Msg("serving metrics")
@@ -117,11 +116,3 @@ func serveMetrics(ctx context.Context, address string, log zerolog.Logger) *metr
 // maxScrapes is how many connections are served at once: each takes a descriptor, which tasks need for their commands. A silent one is
 // closed in time; the others wait in the kernel.
 const maxScrapes = 16
-
-// warnings takes the log of the standard library's server.
-type warnings struct{ log zerolog.Logger }
-
-func (w warnings) Write(line []byte) (int, error) {
-	w.log.Warn().Msg("serving metrics: " + strings.TrimSpace(string(line)))
-	return len(line), nil
-}

@@ -1,25 +1,13 @@
 package serve
 
 import (
-	stdlog "log"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"runnel/rpc/mcp"
 )
-
-// What the standard library says of a connection is a line of the log.
-func TestMetricsWarnings(t *testing.T) {
-	var out strings.Builder
-	stdlog.New(warnings{zerolog.New(&out)}, "", 0).Print("http: Accept error: too many open files")
-	if want := `{"level":"warn","message":"serving metrics: http: Accept error: too many open files"}` + "\n"; out.String() != want {
-		t.Errorf("%q", out.String())
-	}
-}
 
 func TestMetricsAddress(t *testing.T) {
 	for text, want := range map[string]string{":9090": "127.0.0.1:9090", "0.0.0.0:9090": "0.0.0.0:9090", "[::1]:1": "[::1]:1", "9090": "", "": "", ":99999": "", ":no-such-service": ""} {

@@ -79,7 +79,11 @@ func TestWrongConfigs(t *testing.T) {
 
 func TestGoodConfigs(t *testing.T) {
 	for _, file := range configFile(t, "good") {
-		c, err := config.Load(file)
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := config.Parse(file, text)
 		for _, err := range mistakes(c, err) {
 			t.Error(err)
 		}

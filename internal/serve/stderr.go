@@ -80,23 +80,15 @@ func (p *patient) Write(line []byte) (int, error) {
 
 // room reports whether pipeRoom bytes can be written now, or soon if the last line could. A pipe that nobody will ever
 // read again has room: the write returns the error.
-func (p *patient) room() (room bool) {
+func (p *patient) room() bool {
 	wait := logPatience
 	if p.left > 0 {
 		wait = 0
 	}
-	raw, err := p.f.SyscallConn()
-	if err != nil {
-		return true
-	}
-	_ = raw.Control(func(fd uintptr) { // the write returns the error
-		for {
-			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, int(wait.Milliseconds()))
-			if err != unix.EINTR {
-				room = n > 0 || err != nil
-				return
-			}
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(p.f.Fd()), Events: unix.POLLOUT}}, int(wait.Milliseconds()))
+		if err != unix.EINTR {
+			return n > 0 || err != nil
 		}
-	})
-	return room
+	}
 }

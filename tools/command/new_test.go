@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -14,11 +15,23 @@ import (
 
 const configFiles = "../../testdata/config"
 
-func TestToolsOfAConfig(t *testing.T) {
-	c, err := config.Load(filepath.Join(configFiles, "good", "full.yaml"))
+// fullConfig is a config that has everything.
+func fullConfig(t *testing.T) *config.Config {
+	t.Helper()
+	file := filepath.Join(configFiles, "good", "full.yaml")
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
+	c, err := config.Parse(file, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestToolsOfAConfig(t *testing.T) {
+	c := fullConfig(t)
 	commands, err := All(c, nil)
 	if err != nil {
 		t.Fatal(err)

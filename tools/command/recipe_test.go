@@ -2,20 +2,15 @@ package command
 
 import (
 	"encoding/json"
-	"path/filepath"
 	"reflect"
 	"testing"
 
-	"runnel/tools/config"
 	"runnel/tools/process"
 )
 
 // A supervisor gets the configuration of its command and what stands around it as JSON: all of it arrives, and makes the same command.
 func TestConfigReachesTheSupervisor(t *testing.T) {
-	conf, err := config.Load(filepath.Join("..", "..", "testdata", "config", "good", "full.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conf := fullConfig(t)
 	vars := []string{"PATH=/bin", "HOME=/nowhere", "PWD=/elsewhere", "LATIN=\xe9\xff", "LINES=a\nb", "EMPTY="}
 	commands, err := All(conf, vars)
 	if err != nil {

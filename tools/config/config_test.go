@@ -48,7 +48,7 @@ func TestNUL(t *testing.T) {
 }
 
 func TestConfigOverridesDefaults(t *testing.T) {
-	c, err := Load(filepath.Join(configFiles, "good", "full.yaml"))
+	c, err := load(filepath.Join(configFiles, "good", "full.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestConfigOverridesDefaults(t *testing.T) {
 }
 
 func TestAliasesAndMerges(t *testing.T) {
-	c, err := Load(filepath.Join(configFiles, "good", "aliases.yaml"))
+	c, err := load(filepath.Join(configFiles, "good", "aliases.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +232,7 @@ func TestConfigIsBounded(t *testing.T) {
 		}
 	}
 	// Of what has no end no more is read than that takes.
-	if _, err := Load("/dev/zero"); err == nil || !strings.Contains(err.Error(), "the file is too large") {
+	if _, err := load("/dev/zero"); err == nil || !strings.Contains(err.Error(), "the file is too large") {
 		t.Errorf("/dev/zero: %v", err)
 	}
 	fine := "tools:\n  a:\n    shell: |\n      " + strings.Repeat("-", 2000) + strings.Repeat("\n      [[ -n $a ]] && b=( -x - - - )", 5000)
@@ -259,7 +259,7 @@ func TestManyMistakes(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := Load(file)
+		_, err := load(file)
 		if err == nil {
 			t.Fatalf("%s: no mistake was found", name)
 		}
@@ -277,7 +277,7 @@ func TestLongLineIsCutAroundTheMistake(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := Load(file)
+		_, err := load(file)
 		if err == nil {
 			t.Fatal("no mistake was found")
 		}
@@ -290,4 +290,18 @@ func TestLongLineIsCutAroundTheMistake(t *testing.T) {
 			t.Errorf("%s\n%s", lines[1], lines[2])
 		}
 	}
+}
+
+// load reads a config file.
+func load(file string) (*Config, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := Read(f)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(file, text)
 }

@@ -1,9 +1,7 @@
 package config
 
 import (
-	"fmt"
 	"io"
-	"os"
 	"reflect"
 	"strings"
 )
@@ -29,20 +27,6 @@ func Parse(file string, text []byte) (*Config, error) {
 
 // maxFile bounds what the library is given to parse.
 const maxFile = 1 << 20
-
-// Load reads a config file over the defaults. Its errors are those of Parse, or that of reading.
-func Load(file string) (*Config, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, fmt.Errorf("reading the config: %w", err)
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	text, err := Read(f)
-	if err != nil {
-		return nil, fmt.Errorf("reading the config: %w", err)
-	}
-	return Parse(file, text)
-}
 
 // Read reads the text of a config file, as much as Parse needs to refuse one that is too large: /dev/zero has no end.
 func Read(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, maxFile+1)) }
