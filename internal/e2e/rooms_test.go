@@ -18,13 +18,13 @@ var rooms = map[string][]string{
 	"runnel/partials":         {"runnel/rpc/mcp", "runnel/rpc/rawjson"},
 	"runnel/partials/tracker": {"runnel/rpc/mcp", "runnel/rpc/rawjson"}, // the client's half
 	"runnel/tasks":            {"runnel/rpc", "runnel/partials", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
-	"runnel/tasks/sqlite":     {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson"},                      // the state on disk
-	"runnel/tasks/logs":       {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tools/text"}, // text knows nothing of tools
-	"runnel/tasks/statetest":  {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp"},                                            // what every state must do
-	"runnel/tools/process":    {},                                                                                                             // a child, its family and its guard; it knows nothing of tools
-	"runnel/tools/schema":     {"runnel/tools/text"},                                                                                          // checks JSON values; it knows nothing of tools
-	"runnel/tools/config":     {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/tasks", "runnel/tools/process", "runnel/tools/text"},                             // what a config file can say
-	"runnel/tools/text":       {},                                                                                                             // how the text of a result is shaped for a model; it knows nothing of tools
+	"runnel/tasks/sqlite":     {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson"},                        // the state on disk
+	"runnel/tasks/logs":       {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tools/text"},   // text knows nothing of tools
+	"runnel/tasks/statetest":  {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp"},                                              // what every state must do
+	"runnel/tools/process":    {},                                                                                                               // a child, its family and its guard; it knows nothing of tools
+	"runnel/tools/schema":     {"runnel/tools/text"},                                                                                            // checks JSON values; it knows nothing of tools
+	"runnel/tools/config":     {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/tasks", "runnel/tools/process", "runnel/tools/text"}, // what a config file can say
+	"runnel/tools/text":       {},                                                                                                               // how the text of a result is shaped for a model; it knows nothing of tools
 	"runnel/tools/remote":     {"runnel/tasks", "runnel/rpc", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
 	"runnel/tools":            {"runnel/partials", "runnel/partials/tracker", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/logs", "runnel/tools/config", "runnel/tools/process", "runnel/tools/schema", "runnel/tools/text"},
 	"runnel/tools/command":    {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tools", "runnel/tools/config", "runnel/tools/process", "runnel/tools/schema", "runnel/tools/text"},
