@@ -71,9 +71,11 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 	if err != nil {
 		return nil, err
 	}
-	if immediate && s.finishes(ctx, run) {
-		defer s.runner.TellRetrieved(run.ID())
-		return d.immediate()
+	if immediate {
+		if what, _ := next(ctx, d, run.Worked(), time.After(s.o.ImmediateWait)); what == isWorked || what == isEnded {
+			defer s.runner.TellRetrieved(run.ID())
+			return d.immediate()
+		}
 	}
 	if mode == mcp.ModeStreaming {
 		return rpc.After{Result: s.firstResponse(ctx, d), Do: d.start, Drop: drop(run)}, nil
@@ -99,19 +101,6 @@ func chooseMode(e *entry, modes []mcp.ResponseMode) (mode mcp.ResponseMode, fall
 		return mcp.ModeStreaming, false
 	}
 	return mcp.ModeTask, len(modes) > 0 && !listed(modes, mcp.ModeTask)
-}
-
-// finishes waits for the work to be done, as long as an immediate result may take.
-func (s *service) finishes(ctx context.Context, run *tasks.Run) bool {
-	t := time.NewTimer(s.o.ImmediateWait)
-	defer t.Stop()
-	select {
-	case <-run.Worked():
-		return true
-	case <-t.C:
-	case <-ctx.Done():
-	}
-	return false
 }
 
 // immediate is case 1 of SEP-1905: the whole result, and a completed task that it is the result of. Nothing is told of that task but

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kballard/go-shellquote"
+
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tools"
@@ -238,13 +240,7 @@ const maxCommandLine = 500
 func commandLine(f *config.Command) string {
 	line := strings.TrimSpace(f.Shell)
 	if line == "" {
-		words := make([]string, len(f.Command))
-		for i, word := range f.Command {
-			if words[i] = word; word == "" || strings.ContainsAny(word, " \t\n'\"\\$`|&;<>()*?#~") {
-				words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-			}
-		}
-		line = strings.Join(words, " ")
+		line = shellquote.Join(f.Command...)
 	}
 	return text.Clip(line, maxCommandLine)
 }

@@ -170,7 +170,8 @@ func (c *Config) Text(path string) string { return fmt.Sprint(c.at(path).Interfa
 func (c *Config) at(path string) reflect.Value {
 	v := reflect.ValueOf(c).Elem()
 	for name := range strings.SplitSeq(path, ".") {
-		i, ok := fieldIndexes(v.Type())[name]
+		_, fields := keysOf(v.Type())
+		i, ok := fields[name]
 		if !ok {
 			panic("internal error: no config key " + path)
 		}

@@ -64,19 +64,15 @@ func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value) {
 		d.tell(path, n, "text where a mapping belongs", "write {command: "+wordsOf(n.Value)+"}")
 		return
 	}
+	keys, fields := keysOf(v.Type())
 	if !ok {
-		d.misplaced(path, n, "a mapping", "a mapping with "+strings.Join(fieldNames(v.Type()), ", "))
+		d.misplaced(path, n, "a mapping", "a mapping with "+strings.Join(keys, ", "))
 		return
-	}
-	fields := d.fields[v.Type()]
-	if fields == nil {
-		fields = fieldIndexes(v.Type())
-		d.fields[v.Type()] = fields
 	}
 	for _, e := range list {
 		f, ok := fields[e.name]
 		if !ok {
-			d.tell(path, e.key, fmt.Sprintf("unknown key %.100q", e.name), instead(path, e.name, list, fieldNames(v.Type())))
+			d.tell(path, e.key, fmt.Sprintf("unknown key %.100q", e.name), instead(path, e.name, list, keys))
 			continue
 		}
 		at := Join(path, e.name)

@@ -2,7 +2,6 @@ package config
 
 import (
 	"io"
-	"reflect"
 	"strings"
 )
 
@@ -19,7 +18,7 @@ func Parse(file string, text []byte) (*Config, error) {
 	if len(text) > maxFile {
 		return nil, c.mistake(position{1, 1}, "the file is too large", allow(Size(maxFile).String()+" at most"))
 	}
-	if err := (&decoder{config: c, fields: map[reflect.Type]map[string]int{}}).decode(text); err != nil {
+	if err := (&decoder{config: c}).decode(text); err != nil {
 		return nil, err
 	}
 	return c, nil

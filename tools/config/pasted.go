@@ -42,22 +42,11 @@ func wordsOf(line string) string {
 	return wordList(words)
 }
 
-// maxWords is how many words of a list a message shows.
-const maxWords = 20
-
 // wordList is a YAML list of words in brackets.
 func wordList(words []string) string {
-	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_/.+-="
-	var list []string
-	for _, w := range words[:min(len(words), maxWords)] {
-		if w == "" || strings.Trim(w, plain) != "" || w == "-" {
-			quoted, _ := json.Marshal(w)
-			w = string(quoted)
-		}
-		list = append(list, w)
-	}
-	if len(words) > maxWords {
-		list = append(list, "...")
-	}
-	return "[" + strings.Join(list, ", ") + "]"
+	list, _ := json.Marshal(words) // strings always can be
+	return text.Clip(strings.ReplaceAll(string(list), `","`, `", "`), maxWords)
 }
+
+// maxWords is how much of a list a message shows, in bytes.
+const maxWords = 200

@@ -50,10 +50,9 @@ func compareSchema(t *testing.T, path string, n *schemaNode, v reflect.Value) {
 	if n.AdditionalProperties != false {
 		t.Errorf("%s: the schema allows unknown keys", path)
 	}
-	var keys []string
-	for key, f := range structFields(v.Type()) {
-		value := v.FieldByIndex(f.Index)
-		keys = append(keys, key)
+	keys, fields := keysOf(v.Type())
+	for _, key := range keys {
+		f, value := v.Type().Field(fields[key]), v.Field(fields[key])
 		p, at := n.Properties[key], Join(path, key)
 		switch {
 		case p == nil:

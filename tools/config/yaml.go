@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -22,8 +21,7 @@ const (
 // decoder decodes one document (decode.go).
 type decoder struct {
 	config  *Config
-	fields  map[reflect.Type]map[string]int // the keys of the structs that were met
-	nodes   int                             // read so far, those of aliases too
+	nodes   int // read so far, those of aliases too
 	depth   int
 	unfolds bool // the document unfolds to too many nodes, or too deep: nothing more is read
 	errs    []error
