@@ -2,6 +2,9 @@ package rawjson
 
 import (
 	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -26,23 +29,22 @@ func (s *scanner) value(i, depth int) int {
 		return no
 	}
 	s.values++
-	switch c := s.text[i]; {
-	case c == '"':
+	switch s.text[i] {
+	case '"':
 		return s.str(i)
-	case c == '{':
+	case '{':
 		return s.nested(i, depth, '}')
-	case c == '[':
+	case '[':
 		return s.nested(i, depth, ']')
-	case c == '-' || c >= '0' && c <= '9':
-		return s.number(i)
-	case c == 't':
-		return s.word(i, "true")
-	case c == 'f':
-		return s.word(i, "false")
-	case c == 'n':
-		return s.word(i, "null")
 	}
-	return no
+	end := len(s.text)
+	if n := bytes.IndexAny(s.text[i:], ",]} \t\r\n"); n >= 0 {
+		end = i + n
+	}
+	if !json.Valid(s.text[i:end]) { // a number, true, false or null: short
+		return no
+	}
+	return end
 }
 
 // nested reads an object or an array, up to its end.
@@ -90,47 +92,6 @@ func (s *scanner) skip(i int) int {
 	return i
 }
 
-func (s *scanner) word(i int, word string) int {
-	if bytes.HasPrefix(s.text[i:], []byte(word)) {
-		return i + len(word)
-	}
-	return no
-}
-
-// digits passes over digits, of which there may be none.
-func (s *scanner) digits(i int) int {
-	for i < len(s.text) && s.text[i] >= '0' && s.text[i] <= '9' {
-		i++
-	}
-	return i
-}
-
-func (s *scanner) number(i int) int {
-	if s.text[i] == '-' {
-		i++
-	}
-	begin := i
-	if i = s.digits(i); i == begin || i > begin+1 && s.text[begin] == '0' {
-		return no
-	}
-	if s.is(i, '.') {
-		begin = i + 1
-		if i = s.digits(begin); i == begin {
-			return no
-		}
-	}
-	if s.is(i, 'e') || s.is(i, 'E') {
-		if i++; s.is(i, '+') || s.is(i, '-') {
-			i++
-		}
-		begin = i
-		if i = s.digits(begin); i == begin {
-			return no
-		}
-	}
-	return i
-}
-
 func (s *scanner) str(i int) int {
 	for i++; i < len(s.text); i++ {
 		switch c := s.text[i]; {
@@ -138,28 +99,21 @@ func (s *scanner) str(i int) int {
 			return i + 1
 		case c < ' ':
 			return no
-		case c == '\\':
-			if i++; i == len(s.text) {
+		case c != '\\':
+		case s.is(i+1, 'u'):
+			if i += 5; i >= len(s.text) {
 				return no
 			}
-			switch s.text[i] {
-			case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-			case 'u':
-				for range 4 {
-					if i++; i == len(s.text) || !isHex(s.text[i]) {
-						return no
-					}
-				}
-			default:
+			if _, err := strconv.ParseUint(string(s.text[i-3:i+1]), 16, 16); err != nil {
+				return no
+			}
+		default:
+			if i++; i == len(s.text) || strings.IndexByte(`"\/bfnrt`, s.text[i]) < 0 {
 				return no
 			}
 		}
 	}
 	return no
-}
-
-func isHex(c byte) bool {
-	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
 }
 
 // Scan reports whether text is one JSON value in UTF-8, with no blanks around it, and how many values it has, those within others too.
