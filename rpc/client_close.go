@@ -27,14 +27,7 @@ func (c *Client) Close() error {
 }
 
 func (c *Client) close() {
-	c.w.close()
-	t := time.NewTimer(flushGrace)
-	defer t.Stop()
-	select {
-	case <-c.w.done:
-	case <-t.C:
-		c.w.fail(errUnread)
-	}
+	c.w.finish()
 	_ = c.opt.In.Close() // also ends a Write that waits
 	<-c.w.done
 	if c.child != nil {
@@ -42,10 +35,9 @@ func (c *Client) close() {
 	}
 	// The server closes its output when it ends; one that does not is not waited for.
 	silent := c.conn.DisconnectNotify()
-	t.Reset(closeGrace)
 	select {
 	case <-silent:
-	case <-t.C:
+	case <-time.After(closeGrace):
 	}
 	if out, ok := c.opt.Out.(io.Closer); ok {
 		_ = out.Close()

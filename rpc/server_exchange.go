@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"sync"
-	"time"
 )
 
 // Session is a client without pipes: a carrier such as HTTP brings each of its lines, and has an output for what answers it.
@@ -18,9 +17,8 @@ type Session struct {
 
 	open    sync.WaitGroup // exchanges whose writer runs
 	closing sync.Once
-
-	exchanging sync.Mutex
-	exchanges  map[*Exchange]struct{} // those; nil once the session closes
+	closed  context.Context // ends with Close, and exchanges with it
+	shut    context.CancelFunc
 }
 
 // Exchange is a line and all that goes out because of it. It is over when the line is answered, if it is to be, and nobody
@@ -33,7 +31,8 @@ type Exchange struct {
 
 // NewSession begins a session. out takes what belongs to no line, or to one whose exchange is over; nil: nobody does.
 func (s *Server) NewSession(out Output) *Session {
-	c := &Session{session: &session{srv: s}, brought: make(chan *Exchange), exchanges: map[*Exchange]struct{}{}}
+	c := &Session{session: &session{srv: s}, brought: make(chan *Exchange)}
+	c.closed, c.shut = context.WithCancel(context.Background())
 	c.begin(context.Background(), &broughtLines{Session: c}, out)
 	if out == nil {
 		c.w.fail(ErrClosed)
@@ -87,18 +86,10 @@ func (b *broughtLines) longID() []byte { return nil } // no line is too long
 // leave lets the answers of a line be written: not before, so that what the reader answers itself is seen to be the last.
 func (c *Session) leave(x *Exchange) {
 	x.w.letGo()
-	c.exchanging.Lock()
-	defer c.exchanging.Unlock()
-	if c.exchanges == nil {
-		x.w.close()
-	} else {
-		c.exchanges[x] = struct{}{}
-	}
+	stop := context.AfterFunc(c.closed, func() { x.w.finish() })
 	c.open.Go(func() {
+		defer stop()
 		x.w.run()
-		c.exchanging.Lock()
-		defer c.exchanging.Unlock()
-		delete(c.exchanges, x)
 	})
 	close(x.taken)
 }
@@ -125,22 +116,8 @@ func (c *Session) Cancel() {
 func (c *Session) Close() { c.closing.Do(c.close) }
 
 func (c *Session) close() {
-	c.exchanging.Lock()
-	writers := []*writer{c.w}
-	for x := range c.exchanges {
-		writers = append(writers, x.w)
-	}
-	c.exchanges = nil
-	c.exchanging.Unlock()
-	for _, w := range writers {
-		w.close()
-	}
-	late := time.AfterFunc(flushGrace, func() {
-		for _, w := range writers {
-			w.fail(errUnread)
-		}
-	})
-	defer late.Stop()
+	c.shut()
+	c.w.finish()
 	<-c.w.done
 	c.open.Wait()
 	c.stop()

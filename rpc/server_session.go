@@ -17,8 +17,6 @@ const (
 	// handlerGrace is how long handlers may take to return when their context has ended:
 	// longer than the 5 s that a child process gets between TERM and KILL, which a handler may wait for.
 	handlerGrace = 10 * time.Second
-	// flushGrace is how long a client may take to read what is queued at the end.
-	flushGrace = 2 * time.Second
 	// interruptGrace is how long a Read or Write that was interrupted may take to return.
 	interruptGrace = time.Second
 )
@@ -122,23 +120,18 @@ func (s *session) endHandlers(cause error) {
 
 // flush writes what is queued and ends the writer. With a negative Drain it waits as long as the client takes.
 func (s *session) flush(ctx context.Context, out io.Writer) {
-	s.w.close()
 	if s.srv.opt.Drain < 0 {
+		s.w.close()
 		select {
 		case <-s.w.done:
 		case <-ctx.Done():
 		}
 	}
-	select {
-	case <-s.w.done:
-		return
-	case <-time.After(flushGrace):
-	}
-	lost := s.w.unread()
-	s.w.fail(errUnread)
-	s.log.Warn().Int("bytes", lost).Msg("the client does not read: the rest of the output is lost")
-	if interrupt(out) {
-		waitFor(s.w.done)
+	if lost := s.w.finish(); lost > 0 {
+		s.log.Warn().Int("bytes", lost).Msg("the client does not read: the rest of the output is lost")
+		if interrupt(out) {
+			waitFor(s.w.done)
+		}
 	}
 }
 
@@ -166,8 +159,6 @@ func (s *session) end() error {
 	}
 	return err
 }
-
-var errUnread = errors.New("the client does not read")
 
 func waitFor(done <-chan struct{}) {
 	select {

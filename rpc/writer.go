@@ -2,11 +2,13 @@ package rpc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/rs/zerolog"
 )
@@ -27,6 +29,12 @@ const (
 	// memory, as many large ones do not.
 	largeReply = 64 << 10
 )
+
+// flushGrace is how long the other side may take to read what is queued at the end.
+const flushGrace = 2 * time.Second
+
+// errUnread is why a writer has ended whose output nobody took.
+var errUnread = errors.New("the client does not read")
 
 // writer is the one goroutine that writes to the peer (run). For each write it takes the control lines that wait, then pulls the
 // lanes that have something, in turn. So the order on the wire is: control lines as they were queued, each lane's lines as they were
@@ -291,6 +299,18 @@ func (w *writer) close() {
 	w.mu.Unlock()
 	w.turnAway()
 	w.signal()
+}
+
+// finish closes, and waits until what has been queued is written, for flushGrace at most. It returns how many bytes were not.
+func (w *writer) finish() (lost int) {
+	w.close()
+	select {
+	case <-w.done:
+	case <-time.After(flushGrace):
+		lost = w.unread()
+		w.fail(errUnread)
+	}
+	return lost
 }
 
 // turnAway ends every wait for a turn, once the output has ended.

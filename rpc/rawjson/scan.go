@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// scanner reads JSON text once and checks the grammar (RFC 8259). json.Valid calls a state function per byte, which was
-// a third of a call's processor time. The tests hold it to json.Valid on random input.
+// scanner reads JSON text once and checks the grammar (RFC 8259). json.Valid calls a state function per byte and takes
+// three to five times as long, a µs more for a short line. The tests hold it to json.Valid on random input.
 //
 // Its methods take the position where something begins and return the one after it, or no.
 type scanner struct {
