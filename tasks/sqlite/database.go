@@ -44,9 +44,8 @@ type keeping struct {
 	numbers          bool // all that is stored has numbers: in another process, and after kill -9, it is numbered as it was here
 }
 
-// extent is how much of a long log is kept: its head, and what follows it without the middle.
+// extent is how much of a log is kept: of a long one, the head and the tail.
 type extent struct {
-	head int64 // where the head ends, 0 while it is not full
 	kept int64 // bytes
 	end  int64
 

@@ -48,12 +48,8 @@ func (k *keeping) write(tx *transaction) error {
 		if own == 0 {
 			return tasks.ErrFenced
 		}
-		e := &k.pending
-		e.kept += s.End() - s.Start
-		e.end = s.End()
-		if e.head == 0 && limit > 0 && e.end >= limit/8*3 {
-			e.head = e.end
-		}
+		k.pending.kept += s.End() - s.Start
+		k.pending.end = s.End()
 	}
 	if err := k.number(tx); err != nil {
 		return err
@@ -82,11 +78,11 @@ func (k *keeping) cut(tx *transaction, limit int64) error {
 	if limit <= 0 || e.kept <= limit {
 		return nil
 	}
-	to := e.end - limit/8*3
+	head, tail := limit/8*3, e.end-limit/8*3
 	const middle = "FROM log WHERE task = ? AND start >= ? AND stop <= ?"
-	bytes, err := tx.count("SELECT coalesce(sum(stop - start), 0) "+middle, k.task, e.head, to)
+	bytes, err := tx.count("SELECT coalesce(sum(stop - start), 0) "+middle, k.task, head, tail)
 	if err == nil {
-		_, err = tx.exec("DELETE "+middle, k.task, e.head, to)
+		_, err = tx.exec("DELETE "+middle, k.task, head, tail)
 	}
 	e.kept -= int64(bytes)
 	return err
