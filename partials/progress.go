@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"unicode/utf8"
 
 	"runnel/rpc/rawjson"
 )
@@ -160,9 +159,5 @@ func clipMessage(m []byte) []byte {
 	if len(m) <= maxMessage {
 		return m
 	}
-	cut := maxMessage
-	for !utf8.RuneStart(m[cut]) {
-		cut--
-	}
-	return m[:cut]
+	return bytes.ToValidUTF8(m[:maxMessage], nil)
 }

@@ -12,9 +12,17 @@ import (
 // Deliver starts a delivery: a goroutine of the run that writes the task's output out and
 // returns when it has written all that it ever will.
 func (r *Run) Deliver(deliver func(ctx context.Context)) {
-	r.beginDelivery()
+	r.mu.Lock()
+	r.owed--
+	r.delivering++
+	r.mu.Unlock()
 	r.runner.all.Go(func() {
-		defer r.endDelivery()
+		defer func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.delivering--
+			r.drain()
+		}()
 		deliver(r.ctx)
 	})
 }
@@ -32,28 +40,6 @@ func (r *Run) Hold() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.owed++
-}
-
-// SilenceBy gives the run the means to silence its deliveries: silence must not block, and after it
-// has returned nothing of the task's output may be written any more.
-func (r *Run) SilenceBy(silence func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.silence = silence
-}
-
-func (r *Run) beginDelivery() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.owed--
-	r.delivering++
-}
-
-func (r *Run) endDelivery() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.delivering--
-	r.drain()
 }
 
 // drain announces, once, that the last of the output has been written. That cannot be while the work goes on: a delivery
@@ -120,29 +106,21 @@ func (r *Run) deliverRest() {
 func (r *Run) Rest(items []mcp.ContentBlock) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ending = &partials.Ending{Rest: items}
+	r.rest = &items
 }
 
-// Ending is what the result has beyond the output. It is known when the work has returned, before the log is closed.
-func (r *Run) Ending() partials.Ending {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return *r.ending
-}
-
-// setEnding tells the readers of the output how it ends.
+// setEnding tells the readers of the output how it ends, unless they know.
 func (r *Run) setEnding(result *mcp.CallToolResult, err *rpc.Error) {
+	if err != nil {
+		result = mcp.ErrorResult(err.Message)
+	}
+	ending := partials.Ending{Rest: result.Content, IsError: result.IsError}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch {
-	case err != nil:
-		r.ending = &partials.Ending{Rest: []mcp.ContentBlock{mcp.Text(err.Message)}, IsError: true}
-	case r.ending == nil:
-		r.ending = &partials.Ending{Rest: result.Content, IsError: result.IsError}
-	default:
-		r.ending.IsError = result.IsError
+	if r.rest != nil && err == nil {
+		ending.Rest = *r.rest
 	}
-	r.segments.Finish(*r.ending)
+	r.segments.Finish(ending)
 }
 
 // Complete lets the task end as completed whatever its result: "Tasks in immediate mode that return results immediately

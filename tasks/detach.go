@@ -12,7 +12,7 @@ import (
 
 // Detach hands the task to another process; the work calls it before it has written anything to the log. start starts that
 // process, and returns when it has taken the task (Runner.Take), or why it has not. When Detach has returned nil, the work must
-// return, no matter what: Do follows the task then.
+// return, no matter what: the Run follows the task then.
 func (r *Run) Detach(ctx context.Context, start func() error) error {
 	if err := r.Promote(ctx); err != nil {
 		return err
@@ -49,16 +49,9 @@ func (r *Run) Detach(ctx context.Context, start func() error) error {
 
 // follow ends the run when the task has ended where it runs, or when the Runner is closed.
 func (r *Run) follow() {
-	t, err := r.lookOn(func(t mcp.Task) {
-		if r.spec.Status != nil {
-			r.spec.Status(t)
-		}
-	})
+	t, err := r.lookOn(r.spec.Client.Status)
 	delivered := t.Status.Terminal() && t.Status != mcp.TaskCancelled
 	if delivered {
-		if e := t.Segments.Ending(); e != nil { // else its ttl is over, and only the outcome says so
-			r.Rest(e.Rest)
-		}
 		r.setEnding(t.Outcome.Result, t.Outcome.Err)
 		if err == nil {
 			r.awaitDelivery()
@@ -98,6 +91,5 @@ func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*
 	r.watch()
 	r.mu.Unlock()
 	r.begin(run)
-	go run.Do()
 	return run, nil
 }

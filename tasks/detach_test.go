@@ -19,6 +19,13 @@ import (
 	"runnel/tasks/statetest"
 )
 
+// hears is a client that is told of statuses only.
+type hears func(mcp.Task)
+
+func (hears) Begin(*tasks.Run)    {}
+func (h hears) Status(t mcp.Task) { h(t) }
+func (hears) Silence()            {}
+
 // threeProcesses are runners on one state: a starter, a supervisor, and one that looks on.
 func threeProcesses(t *testing.T) (starter, supervisor, third *tasks.Runner) {
 	t.Helper()
@@ -269,7 +276,7 @@ func TestDetachIsNotTornApart(t *testing.T) {
 			starter, supervisor, third := threeProcesses(t)
 			var statuses []mcp.TaskStatus
 			meanwhile := make(chan bool, 1)
-			run, err := starter.Start(t.Context(), tasks.Spec{Handle: true, Status: func(s mcp.Task) { statuses = append(statuses, s.Status) },
+			run, err := starter.Start(t.Context(), tasks.Spec{Handle: true, Client: hears(func(s mcp.Task) { statuses = append(statuses, s.Status) }),
 				Work: func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
 					return nil, "", run.Detach(ctx, func() error {
 						there, err := supervisor.Take(ctx, run.ID(), []byte("{}"), tasks.Spec{Work: statetest.UntilDone})
@@ -312,7 +319,7 @@ func TestDetachIsNotTornApart(t *testing.T) {
 func TestDetachedExpires(t *testing.T) {
 	starter, supervisor, third := threeProcesses(t)
 	told := make(chan mcp.Task, 1)
-	here, there := detached(t, starter, supervisor, tasks.Spec{Handle: true, TTL: time.Second, Status: func(s mcp.Task) { told <- s }}, statetest.UntilDone)
+	here, there := detached(t, starter, supervisor, tasks.Spec{Handle: true, TTL: time.Second, Client: hears(func(s mcp.Task) { told <- s })}, statetest.UntilDone)
 	here.Delivered()
 	<-there.Ended()
 	<-here.Ended()
@@ -339,7 +346,7 @@ func TestDetachedExpiryIsAnEnding(t *testing.T) {
 		for r.Wait(context.Background(), 1) == nil {
 			r.Next(1 << 10)
 		}
-		ending = here.Ending()
+		ending = *here.Segments().Ending()
 	})
 	<-here.Ended()
 	<-there.Ended()

@@ -5,13 +5,13 @@
 // only whether the task is stored and who is told what. The terms are the specification's:
 // the receiver (runnel) runs a task for the requestor (the client).
 //
-//	Runner.New ─▶ Run ─ Do ─▶ Work ─ writes ─▶ Log ─ Deliver ─▶ the client
-//	                │                            │
-//	                │ finish: drained, stored,   │ Back
-//	                ▼         then told          ▼
-//	              State ◀──────────────────── output
-//	                │
-//	                ▼ Watch, Heed
+//	Runner.Start ─▶ Run ─▶ Work ─ writes ─▶ Log ─ Deliver ─▶ the client
+//	                 │                       │
+//	                 │ finish: drained,      │ Back
+//	                 ▼ stored, then told     ▼
+//	               State ◀─────────────── output
+//	                 │
+//	                 ▼ Watch, Heed
 //	              View of a task elsewhere; what others ask of this process
 //
 // Words:
@@ -26,8 +26,7 @@
 //
 // Goroutines:
 //
-//   - One per Run, from Start until the work has returned. It is that of the request where somebody waits for the result, and one
-//     of its own where the task outlives the request. It ends when the work does, at the latest after Runner.Close has cancelled it.
+//   - One per Run, from Start until the work has returned, at the latest after Runner.Close has cancelled it.
 //     A Run that hands its task to another process (detach.go) follows it from then on, to the task's end or Runner.Close.
 //   - One for each task elsewhere that somebody follows (follow.go), until its end, the last who needs it, or Runner.Close.
 //   - What Run.Deliver starts ends with the run.
@@ -41,7 +40,7 @@
 // Where things stand:
 //
 //	a task is stored before its handle      Runner.admit (start.go)
-//	the last partial comes before the end   Run.Do (work.go): Run.awaitDelivery (deliver.go), then Run.finish (end.go)
+//	the last partial comes before the end   Run.do (work.go): Run.awaitDelivery (deliver.go), then Run.finish (end.go)
 //	the same, where a task is cut off       Run.deliverRest (deliver.go)
 //	no partial comes after the end          Run.stop (end.go)
 //	a task elsewhere is followed            View.lookOn (follow.go)

@@ -58,10 +58,7 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	r.finishing = true
 	if cause != nil {
 		// For work that is still under way: whoever asks for segments from now on is told that this is the end.
-		ending := partials.Ending{Rest: outcome.Result.Content, IsError: outcome.Result.IsError}
-		if r.segments.Finish(ending); r.ending == nil {
-			r.ending = &ending
-		}
+		r.segments.Finish(partials.Ending{Rest: outcome.Result.Content, IsError: outcome.Result.IsError})
 	}
 	r.mu.Unlock()
 	r.handing.Unlock()
@@ -94,7 +91,7 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 }
 
 // finishAway is finish for a task that another process runs: that one is asked to cancel it, and reports true if it could be asked.
-// At its ttl only the following ends; with this process nothing ends but Do, which sees that for itself.
+// At its ttl only the following ends; with this process nothing ends but do, which sees that for itself.
 func (r *Run) finishAway(cause error) bool {
 	if cause == errExpired {
 		r.cancel(cause)
@@ -114,13 +111,8 @@ func (r *Run) finishAway(cause error) bool {
 
 // stop ends the deliveries, the work's context and the log. finishing is set.
 func (r *Run) stop(cause error) {
-	r.mu.Lock()
-	silence := r.silence
-	r.mu.Unlock()
-	if silence != nil {
-		// "Receivers MUST NOT send notifications/tasks/partial after the task reaches a terminal status" (SEP-2679, 1.3.2)
-		silence()
-	}
+	// "Receivers MUST NOT send notifications/tasks/partial after the task reaches a terminal status" (SEP-2679, 1.3.2)
+	r.spec.Client.Silence()
 	r.cancel(cause)
 	r.log.Close()
 }
@@ -131,8 +123,8 @@ func (r *Run) conclude(t Task, handle bool) {
 	r.task = t
 	r.mu.Unlock()
 	over := t.Status.Terminal() // else it goes on in another process
-	if over && r.spec.Status != nil {
-		r.spec.Status(t.wire(r.runner.o.PollInterval))
+	if over {
+		r.spec.Client.Status(t.wire(r.runner.o.PollInterval))
 	}
 	if handle {
 		r.runner.forget(r)
@@ -169,7 +161,7 @@ func (r *Runner) forget(run *Run) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !run.unstored { // else it is found here only
+	if run.unstored == nil { // else it is found here only
 		delete(r.live, run.id)
 	}
 }

@@ -84,8 +84,8 @@ func (r *Run) restate(changed bool) error {
 	if !handle {
 		return nil
 	}
-	if moved && r.spec.Status != nil {
-		r.spec.Status(t.wire(r.runner.o.PollInterval))
+	if moved {
+		r.spec.Client.Status(t.wire(r.runner.o.PollInterval))
 	}
 	err := r.runner.o.State.Put(r.ctx, t)
 	if !moved {

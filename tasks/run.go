@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
@@ -20,7 +19,7 @@ import (
 //
 // The end has one door, finish. The first to come ends the task, whatever its work does just then, and the others wait for ended:
 //
-//	Do      when it is drained: completed or failed, as the work says
+//	do      when it is drained: completed or failed, as the work says
 //	Cancel  for a client of this process or of another one (heed.go)
 //	expire  when its ttl is over
 //	cutOff  when its output is lost, and when the Runner is closed or gives it up
@@ -44,17 +43,16 @@ type Run struct {
 	expiry *time.Timer // nil without a handle; guarded by door
 	hider  *time.Timer // hides a run without a handle that may get one; nil for others
 
-	unstored bool // its end waits to be stored; guarded by runner.mu
+	unstored error // why its end is not stored, though it has ended; guarded by runner.mu
 
 	// Guarded by mu.
-	handle         bool             // Spec.Handle, or promoted
-	ending         *partials.Ending // how the result goes beyond the output; nil until Rest says so, or the work has returned
-	errorCompletes bool             // an error result completes the task, too
-	finishing      bool             // somebody is moving the task to a terminal status, or has
-	silence        func()           // silences the deliveries: nothing of the task is written after it returns
-	owed           int              // deliveries that are still to be started
-	delivering     int              // deliveries that have not written the last of the output
-	asked          int              // questions so far
+	handle         bool                // Spec.Handle, or promoted
+	rest           *[]mcp.ContentBlock // what Rest has said; nil if it has not
+	errorCompletes bool                // an error result completes the task, too
+	finishing      bool                // somebody is moving the task to a terminal status, or has
+	owed           int                 // deliveries that are still to be started
+	delivering     int                 // deliveries that have not written the last of the output
+	asked          int                 // questions so far
 }
 
 // Question is something that a task's work wants to know from the client. While one is open the task is

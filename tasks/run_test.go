@@ -19,15 +19,30 @@ import (
 // started is a run with what it told of its status.
 type started struct {
 	*Run
-	told []mcp.Task
+	told     []mcp.Task
+	silenced chan struct{} // closed by Silence
 }
+
+func (*started) Begin(*Run)          {}
+func (s *started) Status(t mcp.Task) { s.told = append(s.told, t) }
+func (s *started) Silence()          { close(s.silenced) }
+
+// ordered is a client that notes in which order it hears of what.
+type ordered struct {
+	order    []string
+	begin    func(*Run)
+	silenced chan struct{}
+}
+
+func (o *ordered) Begin(run *Run)    { o.begin(run) }
+func (o *ordered) Status(t mcp.Task) { o.order = append(o.order, string(t.Status)) }
+func (o *ordered) Silence()          { o.order = append(o.order, "silenced"); close(o.silenced) }
 
 // start runs work as a task with a handle and delivers nothing.
 func start(t *testing.T, r *Runner, work Work) *started {
 	t.Helper()
-	s := &started{}
-	run, err := r.Start(t.Context(), Spec{Tool: "test", Handle: true, Work: work,
-		Status: func(task mcp.Task) { s.told = append(s.told, task) }})
+	s := &started{silenced: make(chan struct{})}
+	run, err := r.Start(t.Context(), Spec{Tool: "test", Handle: true, Work: work, Client: s})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,19 +144,17 @@ func TestEndWaitsForDelivery(t *testing.T) {
 func TestCancelStopsDeliveryFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, Options{})
-		var order []string
-		run, err := r.Start(t.Context(), Spec{Handle: true, Work: untilDone,
-			Status: func(task mcp.Task) { order = append(order, string(task.Status)) }})
+		o := &ordered{begin: func(*Run) {}, silenced: make(chan struct{})}
+		run, err := r.Start(t.Context(), Spec{Handle: true, Work: untilDone, Client: o})
 		if err != nil {
 			t.Fatal(err)
 		}
-		run.SilenceBy(func() { order = append(order, "stopped") })
 		run.Deliver(func(ctx context.Context) { <-ctx.Done() })
 		synctest.Wait()
 		if !run.Cancel("enough") {
 			t.Fatal("could not be cancelled")
 		}
-		if got := strings.Join(order, " "); got != "stopped cancelled" {
+		if got := strings.Join(o.order, " "); got != "silenced cancelled" {
 			t.Errorf("order: %s", got)
 		}
 		if run.Cancel("again") {
@@ -164,29 +177,26 @@ func TestCutOffDeliversFirst(t *testing.T) {
 			t.Run(fmt.Sprint(name, " ", reads), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					r := newRunner(t, Options{})
-					var order []string
-					run, err := r.New(t.Context(), Spec{Handle: true, TTL: time.Minute, Work: untilDone,
-						Status: func(task mcp.Task) { order = append(order, string(task.Status)) }})
+					o := &ordered{silenced: make(chan struct{}), begin: func(run *Run) {
+						if err := run.Log().Append(t.Context(), partials.Chunk{Data: []byte("output")}); err != nil {
+							t.Error(err)
+						}
+					}}
+					run, err := r.Start(t.Context(), Spec{Handle: true, TTL: time.Minute, Work: untilDone, Client: o})
 					if err != nil {
 						t.Fatal(err)
 					}
-					silenced := make(chan struct{})
-					run.SilenceBy(func() { order = append(order, "silenced"); close(silenced) })
-					if err := run.Log().Append(t.Context(), partials.Chunk{Data: []byte("output")}); err != nil {
-						t.Fatal(err)
-					}
-					go run.Do()
 					reader := run.Log().NewReader(0)
 					run.Deliver(func(context.Context) {
 						defer reader.Close()
 						for reader.Wait(context.Background(), 100) == nil { // all that there is, when it is closed
 							time.Sleep(time.Second)
 							if !reads {
-								<-silenced
+								<-o.silenced
 								return
 							}
 							b, _ := reader.Next(100)
-							order = append(order, string(b.Chunks()[0].Data))
+							o.order = append(o.order, string(b.Chunks()[0].Data))
 						}
 					})
 					synctest.Wait()
@@ -199,7 +209,7 @@ func TestCutOffDeliversFirst(t *testing.T) {
 					if !reads {
 						want, limit = "silenced failed", time.Minute+cutOffIdle*cutOffWait
 					}
-					if got := strings.Join(order, " "); got != want || took > limit {
+					if got := strings.Join(o.order, " "); got != want || took > limit {
 						t.Errorf("after %v: %s, want %s", took, got, want)
 					}
 					r.Close()
@@ -221,8 +231,6 @@ func TestCutOffWaitsForASlowClient(t *testing.T) {
 			if err := s.Log().Append(t.Context(), partials.Chunk{Data: make([]byte, 40)}); err != nil {
 				t.Fatal(err)
 			}
-			silenced := make(chan struct{})
-			s.SilenceBy(func() { close(silenced) })
 			reader := s.Log().NewReader(0)
 			s.Deliver(func(context.Context) {
 				defer reader.Close()
@@ -231,7 +239,7 @@ func TestCutOffWaitsForASlowClient(t *testing.T) {
 					reader.Next(10)
 				}
 				if c.reads < 4 {
-					<-silenced
+					<-s.silenced
 				}
 			})
 			began := time.Now()

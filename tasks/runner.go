@@ -66,10 +66,8 @@ type Runner struct {
 	made     []madeTask       // the last tasks that got a handle here, oldest first
 	working  map[*Run]bool    // Runs with a handle whose Do has not returned, though they may have ended
 
-	unsettled int   // Runs that Settled waits for: their end could not be stored (settle.go)
-	lost      error // why none of these will be
-	watching  bool  // requests of other processes are looked for (heed.go)
-	watchers  sync.WaitGroup
+	watching bool // requests of other processes are looked for (heed.go)
+	watchers sync.WaitGroup
 }
 
 // madeTask is a task that this process has made.
@@ -118,13 +116,21 @@ type Spec struct {
 	Variables json.RawMessage
 	// Merge makes the merged segments the task's result, as SEP-1905 asks of a streaming task.
 	Merge bool
-	// Prepare is called before the work starts. The task does not end before Run.Deliver has
-	// been called and what it started has written the last of the output.
-	Prepare func(run *Run)
-	// Status is told every later status of the task, in order, the terminal one last. It must not block.
-	Status func(mcp.Task)
+	// Client hears of the run while it goes on; nil if nobody does.
+	Client Client
 	// Work is the tool. It writes to run.Log() and ends soon after ctx does.
 	Work Work
+}
+
+// Client is told of a run by its Runner. No method may block.
+type Client interface {
+	// Begin is called before the work starts, so that nothing of the output is missed. The task does not end before Run.Deliver has
+	// been called and what it started has written the last of the output.
+	Begin(run *Run)
+	// Status is told every later status of the task, in order, the terminal one last.
+	Status(t mcp.Task)
+	// Silence is called before the end: after it has returned, nothing of the task's output may be written any more.
+	Silence()
 }
 
 // Work does what a task is for. statusMessage is what the task's status says once it has ended;
@@ -149,6 +155,13 @@ func (r *Runner) goWatch(f func(ctx context.Context)) bool {
 	r.watchers.Go(func() { f(r.ctx) })
 	return true
 }
+
+// nobody is the Client of a run of which nobody hears.
+type nobody struct{}
+
+func (nobody) Begin(*Run)      {}
+func (nobody) Status(mcp.Task) {}
+func (nobody) Silence()        {}
 
 type unobserved struct{}
 

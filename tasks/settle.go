@@ -41,8 +41,7 @@ func (r *Runner) settle(run *Run, t Task) Task {
 		}
 	}
 	r.mu.Lock()
-	r.unsettled++
-	run.unstored = true
+	run.unstored = err
 	r.mu.Unlock()
 	again := func(ctx context.Context) { r.resettle(ctx, run, t, err) }
 	if !r.Go(again) { // it is the last try, and is waited for like the run
@@ -70,44 +69,37 @@ func (r *Runner) overruled(t Task) Task {
 // refuses then is found failed by whoever recovers the task. That the task has expired is not a reason to stop: what is stored says that
 // it works. err is why the last try failed.
 func (r *Runner) resettle(ctx context.Context, run *Run, t Task, err error) {
-	for last, awaited := false, true; !last; {
-		if errors.Is(err, ErrRemoved) { // nor can any other end be stored
-			r.mu.Lock()
-			r.lost = err
-			r.mu.Unlock()
-			return
-		}
+	for last := false; !last && !errors.Is(err, ErrRemoved); { // else no other end can be stored either
 		select {
 		case <-time.After(settleRetry):
 		case <-ctx.Done():
 			last = true
 		}
-		err = r.o.State.Put(context.Background(), t)
-		stored := err == nil || errors.Is(err, ErrFenced)
-		r.mu.Lock()
-		if awaited && (stored || t.Expired(r.o.now())) {
-			awaited = false
-			r.unsettled--
+		if err = r.o.State.Put(context.Background(), t); errors.Is(err, ErrFenced) {
+			err = nil
 		}
-		if stored {
-			run.unstored = false
+		r.mu.Lock()
+		if run.unstored = err; err == nil {
 			delete(r.live, t.ID)
 		}
 		r.mu.Unlock()
-		if stored {
+		if err == nil {
 			return
 		}
 	}
 }
 
-// Settled returns when every end has been stored or its task has expired, with ErrRemoved when none can be any more, or with ctx's cause.
-func (r *Runner) Settled(ctx context.Context) error {
+// Settled returns when the end of a run has been stored or its task has expired, with ErrRemoved when it cannot be any more, or with
+// ctx's cause.
+func (r *Run) Settled(ctx context.Context) error {
 	for {
-		r.mu.Lock()
-		left, lost := r.unsettled, r.lost
-		r.mu.Unlock()
-		if left == 0 || lost != nil {
-			return lost
+		r.runner.mu.Lock()
+		err := r.unstored
+		r.runner.mu.Unlock()
+		if t := r.Task(); err == nil || t.Expired(r.runner.o.now()) {
+			return nil
+		} else if errors.Is(err, ErrRemoved) {
+			return err
 		}
 		select {
 		case <-time.After(settleRetry):

@@ -36,7 +36,7 @@ func TestSettledWhenExpired(t *testing.T) {
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		if err := r.Settled(ctx); err != nil {
+		if err := s.Settled(ctx); err != nil {
 			t.Error(err)
 		}
 		if took := time.Since(began); took < 2*settleRetry {

@@ -8,9 +8,9 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// New makes a new task of spec.Work, which its caller must let [Run.Do] do. It fails, with an *rpc.Error, when there are too many
-// live tasks or the task cannot be stored.
-func (r *Runner) New(ctx context.Context, spec Spec) (*Run, error) {
+// Start runs spec.Work as a new task, in a goroutine of its own. It fails, with an *rpc.Error, when there are too many live tasks or the
+// task cannot be stored.
+func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 	now := r.o.now()
 	run := r.newRun(spec, Task{
 		ID:        NewID(now),
@@ -23,12 +23,10 @@ func (r *Runner) New(ctx context.Context, spec Spec) (*Run, error) {
 		Variables: spec.Variables,
 		Merge:     spec.Merge,
 	})
+	run.door.Lock() // an end that another process asks for as soon as the task is stored waits
+	defer run.door.Unlock()
 	if spec.Handle {
-		// An end that another process asks for as soon as the task is stored waits for the door.
-		run.door.Lock()
-		err := r.admit(ctx, run)
-		run.door.Unlock()
-		if err != nil {
+		if err := r.admit(ctx, run); err != nil {
 			run.cancel(err)
 			return nil, err
 		}
@@ -39,6 +37,9 @@ func (r *Runner) New(ctx context.Context, spec Spec) (*Run, error) {
 
 // newRun makes a run of a task, with a log of its own.
 func (r *Runner) newRun(spec Spec, t Task) *Run {
+	if spec.Client == nil {
+		spec.Client = nobody{}
+	}
 	run := &Run{View: View{id: t.ID, runner: r, task: t}, spec: spec, handle: spec.Handle, owed: 1}
 	run.ctx, run.cancel = context.WithCancelCause(r.ctx)
 	o := partials.LogOptions{MaxPending: r.o.MaxPending, Memory: &r.memory, Lost: run.cancel}
@@ -60,22 +61,11 @@ func (r *Runner) ttl(asked time.Duration) time.Duration {
 	return min(max(asked, minTTL), r.o.MaxTTL)
 }
 
-// begin makes a run ready for [Run.Do], which Close waits for from then on.
+// begin lets a run do its work, which Close waits for from then on. The door is held: nobody ends it before.
 func (r *Runner) begin(run *Run) {
-	if run.spec.Prepare != nil {
-		run.spec.Prepare(run)
-	}
+	run.spec.Client.Begin(run)
 	r.all.Add(1)
-}
-
-// done is called when Do returns.
-func (r *Runner) done(run *Run) {
-	if run.HasHandle() { // a lock that small calls do not share
-		r.mu.Lock()
-		delete(r.working, run)
-		r.mu.Unlock()
-	}
-	r.all.Done()
+	go run.do()
 }
 
 // admit counts and stores a task that gets a handle. The run's door is held.

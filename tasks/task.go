@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -77,13 +77,4 @@ func NewID(now time.Time) string {
 const maxStatusMessage = 2 << 10
 
 // Clip cuts a message to maxStatusMessage bytes, between characters.
-func Clip(s string) string {
-	n := maxStatusMessage
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
-}
+func Clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxStatusMessage)], "") }

@@ -1,7 +1,6 @@
 package tasks
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -10,19 +9,10 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Start runs spec.Work as a new task, in a goroutine of its own. It fails like New.
-func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
-	run, err := r.New(ctx, spec)
-	if err == nil {
-		go run.Do()
-	}
-	return run, err
-}
-
-// Do does the work of a run that [Runner.New] has made, and returns when the run has ended.
-func (r *Run) Do() {
+// do does the work, and returns when the run has ended.
+func (r *Run) do() {
 	rpc.GrowStack()
-	defer r.runner.done(r)
+	defer r.done()
 	result, message, err := r.work()
 	if r.detached.IsSet() { // the work was to hand the task over
 		r.follow()
@@ -55,6 +45,16 @@ func (r *Run) finishAs(result *mcp.CallToolResult, message string, err error) {
 	default:
 		r.finish(nil, mcp.TaskCompleted, message, &Outcome{Result: result})
 	}
+}
+
+// done lets Runner.Close wait for the run no longer.
+func (r *Run) done() {
+	if r.HasHandle() { // a lock that small calls do not share
+		r.runner.mu.Lock()
+		delete(r.runner.working, r)
+		r.runner.mu.Unlock()
+	}
+	r.runner.all.Done()
 }
 
 // work calls the tool and makes an error of its panic.

@@ -66,8 +66,7 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 		return nil, err
 	}
 	immediate := listed(p.Task.ResponseModes, mcp.ModeImmediate) && !e.traits.Detached
-	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Handle: true, TTL: ttl, Status: d.status, Variables: variables,
-		Merge: mode == mcp.ModeStreaming})
+	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Handle: true, TTL: ttl, Variables: variables, Merge: mode == mcp.ModeStreaming})
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +108,7 @@ func (d *delivery) immediate() (any, error) {
 	run := d.run
 	d.silence()
 	run.Complete()
-	run.Deliver(func(context.Context) {})
+	run.Delivered()
 	<-run.Ended()
 	outcome := run.Task().Outcome
 	if outcome.Err != nil {

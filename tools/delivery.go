@@ -57,7 +57,7 @@ type delivery struct {
 // ever call tasks/get. In the stateless era the server writes no requests: who waits for the call's answer, or for its task, finds
 // the question there.
 type audience struct {
-	run     *tasks.Run // set by prepare
+	run     *tasks.Run // set by Begin
 	current atomic.Pointer[delivery]
 
 	mu        sync.Mutex
@@ -66,15 +66,20 @@ type audience struct {
 	questions sync.WaitGroup // those that are open
 }
 
-// prepare is called with the run before it starts, so that its output is read from the beginning.
-func (a *audience) prepare(run *tasks.Run) {
+// Begin implements tasks.Client.
+func (a *audience) Begin(run *tasks.Run) {
 	a.run = run
 	a.current.Load().open()
-	run.SilenceBy(func() {
-		a.current.Load().silence()
-		a.withdraw()
-		a.current.Load().silence() // the call may have come back meanwhile; one that comes back later finds a.end
-	})
+}
+
+// Status implements tasks.Client.
+func (a *audience) Status(t mcp.Task) { a.current.Load().status(t) }
+
+// Silence implements tasks.Client.
+func (a *audience) Silence() {
+	a.current.Load().silence()
+	a.withdraw()
+	a.current.Load().silence() // the call may have come back meanwhile; one that comes back later finds a.end
 }
 
 // report passes on what the tool says of its progress.
@@ -216,6 +221,9 @@ func (d *delivery) begin() {
 
 // status sends the client a change of the task's status, after the handle.
 func (d *delivery) status(t mcp.Task) {
+	if !d.handle {
+		return
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.begun.IsSet() {
@@ -277,7 +285,7 @@ func (d *delivery) ending() partials.Ending {
 	d.mu.Lock()
 	d.told = true
 	d.mu.Unlock()
-	for _, item := range d.run.Ending().Rest {
+	for _, item := range d.run.Segments().Ending().Rest {
 		e.Rest = append(e.Rest, DressContent(d.caller.Version, item))
 	}
 	return e

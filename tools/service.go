@@ -61,7 +61,7 @@ func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage
 // spec says how a call of a tool runs.
 func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec tasks.Spec) tasks.Spec {
 	spec.Tool = e.spec.Name
-	spec.Prepare = d.audience.prepare
+	spec.Client = d.audience
 	in := &Call{Arguments: arguments, caller: d.caller, audience: d.audience, service: s}
 	// On the goroutine of the request: the check needs stack, which that of a task would keep.
 	if err := e.check(arguments); err != nil {

@@ -49,7 +49,7 @@ func TestSQLiteIsRemoved(t *testing.T) {
 			if got, err := r.Get(t.Context(), running.ID()); err != nil || got.Status != mcp.TaskFailed || !strings.Contains(got.StatusMessage, tasks.ErrRemoved.Error()) {
 				t.Errorf("a task that ends: %+v, %v", got, err)
 			}
-			if err := r.Settled(t.Context()); !errors.Is(err, tasks.ErrRemoved) {
+			if err := running.Settled(t.Context()); !errors.Is(err, tasks.ErrRemoved) {
 				t.Errorf("its end: %v", err)
 			}
 		})

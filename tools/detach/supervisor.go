@@ -152,7 +152,7 @@ func supervise(in io.Reader, answer io.WriteCloser) error {
 	if err == nil {
 		select {
 		case <-run.Ended():
-			err = runner.Settled(ctx)
+			err = run.Settled(ctx)
 		case <-ctx.Done():
 		}
 	}
