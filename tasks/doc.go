@@ -31,8 +31,8 @@
 //   - One for each task elsewhere that somebody follows (follow.go), until its end, the last who needs it, or Runner.Close.
 //   - What Run.Deliver starts ends with the run.
 //   - A tasks/result that waits has one that looks for questions, and one for each question that it puts (relay.go).
-//   - While a task runs that others can see, one looks for what they ask (heed.go). It, and what Runner.Go starts, ends with
-//     Runner.Close.
+//   - While a task runs that others can see, one looks for what they ask (heed.go), and one each ends those that
+//     they want ended. These, and what Runner.Go starts, end with Runner.Close.
 //   - Those of a state on disk are told there (package sqlite).
 //
 // Locks: Run.handing and Run.door, in this order, which are held across I/O, then View.mu or Runner.mu, neither under the other.

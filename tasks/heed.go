@@ -22,19 +22,27 @@ func (r *Runner) heed(ctx context.Context) {
 		}
 		failed = err != nil
 		for _, id := range fenced {
-			if run := r.running(id); run != nil {
-				r.Go(func(context.Context) { run.cutOff(ErrFenced) })
-			}
+			r.endOnce(r.running(id), func(run *Run) { run.cutOff(ErrFenced) })
 		}
 		for _, id := range asked {
-			switch run := r.asked(id); {
-			case run == nil:
-			case run.Task().Detached: // always by another one
-				run.Cancel("cancelled by the client")
-			default:
-				run.Cancel("cancelled by the client, by another runnel")
-			}
+			r.endOnce(r.asked(id), func(run *Run) {
+				message := "cancelled by the client"
+				if !run.Task().Detached { // else it is always another one who asks
+					message += ", by another runnel"
+				}
+				run.Cancel(message)
+			})
 		}
+	}
+}
+
+// endOnce lets end end a run, if there is one, in a goroutine of its own: its client or the state may hold it up for long. Once is enough.
+func (r *Runner) endOnce(run *Run, end func(run *Run)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if run != nil && !run.heeded {
+		run.heeded = true
+		r.goWatch(func(context.Context) { end(run) })
 	}
 }
 

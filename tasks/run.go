@@ -43,7 +43,9 @@ type Run struct {
 	expiry *time.Timer // nil without a handle; guarded by door
 	hider  *time.Timer // hides a run without a handle that may get one; nil for others
 
-	unstored error // why its end is not stored, though it has ended; guarded by runner.mu
+	// Guarded by runner.mu.
+	unstored error // why its end is not stored, though it has ended
+	heeded   bool  // it is being ended because others want it
 
 	// Guarded by mu.
 	handle         bool                // Spec.Handle, or promoted
