@@ -177,6 +177,12 @@ func TestHTTPRefusesToStart(t *testing.T) {
 		{"--http-insecure", "--http"},
 		{"--http :0 --http-token-file /nowhere", "/nowhere"},
 		{"--http localhost", "address"},
+		{"--http :0 --http-issuer https://auth.example.com", "--http-audience"},
+		{"--http :0 --http-issuer http://auth.example.com --http-audience x", "https://"},
+		{"--http :0 --http-audience x", "--http-issuer"},
+		{"--http :0 --http-cert /nowhere", "--http-key"},
+		{"--http :0 --http-cert /nowhere --http-key /nowhere", "/nowhere"},
+		{"--http :0 --http-trusted-proxy proxy.example.com", "10.0.0.0/8"},
 	} {
 		out, err := programCommand(t, append(strings.Fields(c.args), "--selftest", "--state", "memory")...).CombinedOutput()
 		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 2 || !strings.Contains(string(out), c.says) {

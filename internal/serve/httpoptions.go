@@ -1,21 +1,28 @@
 package serve
 
 import (
-	"errors"
+	"crypto/tls"
 	"fmt"
+	"net/url"
 	"os"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
 	httpserver "runnel/rpc/http"
+	"runnel/rpc/http/oauth"
+	"runnel/tools/config"
 )
 
 // httpOptions say who may come in over HTTP, beside the client on stdin and stdout.
 type httpOptions struct {
-	address, tokenFile string // "" = none
-	origins            []string
-	insecure, noStdio  bool
+	address           string // "" = none
+	tokenFile         string
+	issuer, audience  string
+	scopes, origins   []string
+	certificate, key  string
+	proxies           httpserver.Proxies
+	insecure, noStdio bool
 }
 
 func (o *httpOptions) register(flags *pflag.FlagSet) {
@@ -24,36 +31,93 @@ func (o *httpOptions) register(flags *pflag.FlagSet) {
 		return err
 	})
 	flags.StringVar(&o.tokenFile, "http-token-file", "", "over HTTP, let in who has a token of `FILE`, one \"TOKEN OWNER\" a line, and see the tasks of its owner")
+	flags.StringVar(&o.issuer, "http-issuer", "", "over HTTP, let in who has an access token (JWT) of the OAuth authorization server at `URL`")
+	flags.StringVar(&o.audience, "http-audience", "", "the `AUDIENCE` of such tokens: the URL of this server as clients know it, such as https://mcp.example.com/mcp")
+	flags.StringArrayVar(&o.scopes, "http-scope", nil, "a `SCOPE` that such tokens must have; repeatable")
+	flags.StringVar(&o.certificate, "http-cert", "", "speak HTTPS with the certificate in `FILE` (PEM, with its chain), which is read again when it changes")
+	flags.StringVar(&o.key, "http-key", "", "the private key of the certificate, in `FILE`")
 	flags.StringArrayVar(&o.origins, "http-origin", nil, "let web pages of `ORIGIN` use the HTTP server, such as https://example.com; repeatable")
+	flags.Func("http-trusted-proxy", "believe X-Forwarded-For and X-Forwarded-Proto of proxies at `ADDR`, an address or a network; repeatable", func(text string) error {
+		proxy, err := httpserver.ParseProxy(text)
+		if err != nil {
+			return config.Wrong("an address, or a network such as 10.0.0.0/8", "%q is not an address", text)
+		}
+		o.proxies = append(o.proxies, proxy)
+		return nil
+	})
 	flags.BoolVar(&o.insecure, "http-insecure", false, "listen beyond this machine without tokens: everybody who reaches it can run the tools")
 	flags.BoolVar(&o.noStdio, "no-stdio", false, "serve HTTP alone, until a signal")
 }
 
 // check finds what does not go together.
 func (o *httpOptions) check() error {
+	wrong := func(format string, args ...any) error { return &UsageError{Err: fmt.Errorf(format, args...)} }
 	switch {
 	case o.address == "" && o.noStdio:
-		return &UsageError{Err: errors.New("--no-stdio leaves nothing to serve: name an address with --http")}
-	case o.address == "" && (o.tokenFile != "" || o.insecure || len(o.origins) > 0):
-		return &UsageError{Err: errors.New("--http-token-file, --http-origin and --http-insecure need an address: name one with --http")}
-	case o.address != "" && o.tokenFile == "" && !o.insecure && !httpserver.Loopback(o.address):
-		return &UsageError{Err: fmt.Errorf("--http %s can be reached by other machines: say who may come in with --http-token-file, or that everybody may with --http-insecure", o.address)}
+		return wrong("--no-stdio leaves nothing to serve: name an address with --http")
+	case o.address == "" && (o.tokenFile != "" || o.issuer != "" || o.insecure || len(o.origins) > 0 || len(o.proxies) > 0 || o.certificate != ""):
+		return wrong("the flags that begin with --http- need an address: name one with --http")
+	case o.issuer != "" && o.audience == "":
+		return wrong("--http-issuer needs --http-audience: a token that was issued for another server must not count here")
+	case o.issuer == "" && (o.audience != "" || len(o.scopes) > 0):
+		return wrong("--http-audience and --http-scope are about the tokens of an issuer: name it with --http-issuer")
+	case (o.certificate == "") != (o.key == ""):
+		return wrong("--http-cert and --http-key belong together")
+	case o.address != "" && o.tokenFile == "" && o.issuer == "" && !o.insecure && !httpserver.Loopback(o.address):
+		return wrong("--http %s can be reached by other machines: say who may come in with --http-token-file or --http-issuer, or that everybody may with --http-insecure", o.address)
 	}
 	return nil
 }
 
-func (o *httpOptions) tokens(log zerolog.Logger) (*httpserver.Tokens, error) {
-	f, err := os.Open(o.tokenFile)
-	if err != nil {
-		return nil, &UsageError{Err: fmt.Errorf("--http-token-file: %w", err)}
+// tokens reads the token file, nil if there is none.
+func (o *httpOptions) tokens(log zerolog.Logger) (*httpserver.Fresh[*httpserver.Tokens], error) {
+	if o.tokenFile == "" {
+		return nil, nil
 	}
-	defer func() { _ = f.Close() }() // it was only read
-	if info, err := f.Stat(); err == nil && info.Mode().Perm()&0o077 != 0 {
+	if info, err := os.Stat(o.tokenFile); err == nil && info.Mode().Perm()&0o077 != 0 {
 		log.Warn().Str("file", o.tokenFile).Msg("other users can read the tokens: chmod 600 keeps them yours")
 	}
-	tokens, err := httpserver.ReadTokens(f)
+	tokens, err := httpserver.NewFresh(log, func() (*httpserver.Tokens, error) {
+		f, err := os.Open(o.tokenFile)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = f.Close() }() // it was only read
+		return httpserver.ReadTokens(f)
+	}, o.tokenFile)
 	if err != nil {
-		return nil, &UsageError{Err: fmt.Errorf("%s: %w", o.tokenFile, err)}
+		return nil, &UsageError{Err: fmt.Errorf("--http-token-file %s: %w", o.tokenFile, err)}
 	}
 	return tokens, nil
+}
+
+// authority is who issues access tokens, nil if nobody does.
+func (o *httpOptions) authority(log zerolog.Logger) (*httpserver.Authority, error) {
+	if o.issuer == "" {
+		return nil, nil
+	}
+	issuer, err := oauth.New(oauth.Options{Issuer: o.issuer, Audience: o.audience, Scopes: o.scopes, Log: log})
+	if err != nil {
+		return nil, &UsageError{Err: fmt.Errorf("--http-issuer: %w", err)}
+	}
+	a := &httpserver.Authority{Issuer: issuer, URL: o.issuer, Scopes: o.scopes}
+	if u, err := url.Parse(o.audience); err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http") {
+		a.Resource = o.audience
+	}
+	return a, nil
+}
+
+// keyPair reads the certificate and its key, nil if there is none.
+func (o *httpOptions) keyPair(log zerolog.Logger) (*httpserver.Fresh[*tls.Certificate], error) {
+	if o.certificate == "" {
+		return nil, nil
+	}
+	pair, err := httpserver.NewFresh(log, func() (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(o.certificate, o.key)
+		return &pair, err
+	}, o.certificate, o.key)
+	if err != nil {
+		return nil, &UsageError{Err: fmt.Errorf("--http-cert and --http-key: %w", err)}
+	}
+	return pair, nil
 }

@@ -38,7 +38,7 @@ func (s *Setup) DialTools(ctx context.Context, o rpc.DialOptions, conf *config.C
 	o.In, o.Out = toServer, fromServer
 	inner := *s
 	inner.Stdin, inner.Stdout = in, out
-	inner.Options.http = httpOptions{}
+	inner.Options.http, inner.owners = httpOptions{}, nil
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

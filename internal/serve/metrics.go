@@ -67,6 +67,16 @@ func (m *metrics) Retrieved() { m.retrieved.Inc() }
 
 func (m *metrics) Refused(limit string) { m.count("runnel_refusals_total{limit=%q}", limit) }
 
+// answered counts a request over HTTP.
+func (m *metrics) answered(method string, status int) {
+	switch method {
+	case http.MethodGet, http.MethodPost, http.MethodDelete, http.MethodOptions:
+	default:
+		method = "other" // a client must not make up series
+	}
+	m.count("runnel_http_requests_total{method=%q,status=\"%d\"}", method, status)
+}
+
 // ServeHTTP answers a scrape.
 func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")

@@ -35,8 +35,11 @@ func (s *Setup) Serve(ctx context.Context) error {
 		return err
 	}
 	log := s.Logger()
-	if err := s.readTokens(conf, log); err != nil {
-		return err
+	if s.Options.http.address != "" {
+		s.owners = &owners{setup: s, began: conf, latest: conf, log: log, others: map[string]served{}}
+		if s.front, err = s.frontOptions(log); err != nil {
+			return err
+		}
 	}
 	if term.IsTerminal(s.Stdin) && !s.Options.http.noStdio {
 		s.Say(zerolog.InfoLevel, "runnel speaks MCP, one JSON message a line, with the host that starts it; this is a terminal. Ctrl-D ends it; runnel --help says more.")
@@ -77,14 +80,16 @@ func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.
 	recoverState(ctx, store, log)
 	var observer tasks.Observer
 	if s.Options.metrics != "" {
-		observer = serveMetrics(ctx, s.Options.metrics, log)
+		m := serveMetrics(ctx, s.Options.metrics, log)
+		observer, s.front.Observe = m, m.answered
 	}
 	defer set.Close()
 	own := s.server(conf, set, store, observer, log)
 	stop, end := own.stop, func() {}
-	if s.Options.http.address != "" {
+	if s.owners != nil {
 		var err error
-		if stop, end, err = s.serveHTTP(ctx, own, conf, store, observer, log); err != nil {
+		s.owners.own, s.owners.store, s.owners.observer = own, store, observer
+		if stop, end, err = s.serveHTTP(ctx, log); err != nil {
 			own.stop()
 			return err
 		}

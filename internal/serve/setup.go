@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	httpserver "runnel/rpc/http"
-	"runnel/tools/upstream"
 )
 
 // Setup is what a server is made from: its environment, and its flags and variables.
@@ -29,11 +28,11 @@ type Setup struct {
 	NoUpstreams bool     // start no other server: a shell waits for completions
 	Watches     bool     // the config file is watched
 
-	seen      os.FileInfo              // the config file's info from before the last read; nil if it did not exist
-	tokens    *httpserver.Tokens       // of who may come in over HTTP; nil = there are none
-	others    map[string]*upstream.Set // the tools of the owners who come over HTTP only
-	untrusted *untrusted               // why the config file in the current directory was left out, if it was
-	Upstreams int                      // how many the config has, once its registry is made
+	seen      os.FileInfo        // the config file's info from before the last read; nil if it did not exist
+	front     httpserver.Options // who may come in over HTTP
+	owners    *owners            // who does; nil = HTTP is not served
+	untrusted *untrusted         // why the config file in the current directory was left out, if it was
+	Upstreams int                // how many the config has, once its registry is made
 }
 
 var errHangup = errors.New("the terminal has gone (SIGHUP)")

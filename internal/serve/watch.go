@@ -134,17 +134,7 @@ func (s *Setup) readAgain(ctx context.Context, file string, began *config.Config
 	}
 	if err == nil {
 		var count int
-		var next []*upstream.Set
-		sets := s.sets(set)
-		for i := 0; i < len(sets) && err == nil; i++ {
-			var one *upstream.Set
-			one, count, err = s.Registry(conf)
-			next = append(next, one)
-		}
-		if err == nil {
-			for i, set := range sets {
-				set.Replace(next[i])
-			}
+		if count, err = s.replaceTools(set, conf); err == nil {
 			log.Info().Str("config", file).Int("tools", count).Int("upstreams", len(conf.Upstreams)).Msg("config read again")
 			if waiting := conf.Differs(began); len(waiting) > 0 {
 				log.Warn().Strs("sections", waiting).Msg("only tools and upstreams change while runnel runs: start it again for what these sections say")

@@ -14,14 +14,14 @@
 //
 // Goroutines: net/http's, one for each connection and request; what [rpc.Session] has; one closes sessions that nobody uses.
 //
-// Locks: Server.mu and stream.mu are never held together, nor across I/O.
+// Locks: Server.mu and stream.mu are never held together, nor across I/O; Fresh.mu is held while a small file is read.
 //
 // Words: the standing stream is a session's own, with what answers no request; an event is a line as a client can resume from it.
 //
 // Where things stand:
 //
 //	which requests there are             Server.serve (endpoint.go)
-//	who may come in                      guard (guard.go), Tokens.owner (tokens.go)
+//	who may come in                      guard (guard.go), Server.admit (admit.go), which tokens count there package oauth
 //	headers agree with the body          headers.go, with arguments params.go
 //	how many requests, how large         Server.enter (server.go), Server.read (post.go)
 //	a JSON response or events            Server.respond (respond.go)

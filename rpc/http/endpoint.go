@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	stdlog "log"
@@ -29,17 +30,29 @@ const (
 
 // Listen begins to listen; Serve is to follow.
 func Listen(ctx context.Context, address string, o Options) (*Server, error) {
+	if o.Observe == nil {
+		o.Observe = func(string, int) {}
+	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, listener: netutil.LimitListener(shortBuffers{listener}, maxConnections), guard: guard{o.Origins, Loopback(listener.Addr().String())},
+	s := &Server{o: o, listener: netutil.LimitListener(shortBuffers{listener}, maxConnections), guard: guard{o.Origins, o.host(), Loopback(listener.Addr().String())},
 		ended: make(chan struct{}), sessions: map[string]*session{}, brief: map[*rpc.Session]struct{}{}, inFlight: map[string]int{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/mcp", s.serve)
+	if o.Authority != nil {
+		mux.HandleFunc(metadataPath, s.describe)
+		mux.HandleFunc(metadataPath+"/", s.describe)
+	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: headerPatience, ReadTimeout: bodyPatience, IdleTimeout: idlePatience, MaxHeaderBytes: maxHeader,
 		ErrorLog: stdlog.New(warnings{o.Log}, "", 0)}
+	if o.Certificate != nil {
+		s.http.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return o.Certificate.Get(), nil
+		}}
+	}
 	return s, nil
 }
 
@@ -49,7 +62,11 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 // Serve serves until Close.
 func (s *Server) Serve() error {
 	s.tidy.Go(s.closeIdle)
-	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+	serve := s.http.Serve
+	if s.o.Certificate != nil {
+		serve = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") } // and HTTP/2
+	}
+	if err := serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
@@ -79,8 +96,9 @@ func (s *Server) serve(rw http.ResponseWriter, r *http.Request) {
 	w, began := &statusWriter{ResponseWriter: rw}, time.Now()
 	owner := ""
 	defer func() {
+		s.o.Observe(r.Method, w.status)
 		s.o.Log.Info().Str("method", r.Method).Str("call", w.call).Int("status", w.status).Dur("took", time.Since(began)).
-			Str("owner", owner).Str("from", r.RemoteAddr).Msg("http request")
+			Str("owner", owner).Str("from", s.o.Proxies.client(r)).Msg("http request")
 	}()
 	if status, problem := s.guard.refuses(r); status != 0 {
 		refuse(w, status, nil, mcp.CodeInvalidRequest, problem)
@@ -89,10 +107,8 @@ func (s *Server) serve(rw http.ResponseWriter, r *http.Request) {
 	if s.guard.opens(w, r) {
 		return
 	}
-	owner, ok := s.ownerOf(r)
+	owner, ok := s.admit(w, r)
 	if !ok {
-		w.Header().Set("WWW-Authenticate", "Bearer")
-		refuse(w, http.StatusUnauthorized, nil, mcp.CodeInvalidRequest, "send a bearer token that the server knows, as Authorization: Bearer TOKEN")
 		return
 	}
 	switch r.Method {
@@ -106,16 +122,4 @@ func (s *Server) serve(rw http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", "POST, GET, DELETE")
 		refuse(w, http.StatusMethodNotAllowed, nil, mcp.CodeInvalidRequest, "use POST")
 	}
-}
-
-// ownerOf is whose tasks a request sees; false: it has no token that counts.
-func (s *Server) ownerOf(r *http.Request) (owner string, ok bool) {
-	if s.o.Tokens == nil {
-		return s.o.Owner, true
-	}
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") || len(r.Header.Values("Authorization")) != 1 {
-		return "", false
-	}
-	return s.o.Tokens.owner(strings.TrimSpace(token))
 }

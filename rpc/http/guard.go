@@ -26,6 +26,7 @@ func isLoopback(host string) bool {
 // guard keeps out what pages of other sites send.
 type guard struct {
 	origins  []string // those that were named
+	host     string   // the server's own, "" if it is not known
 	loopback bool     // the server listens on this machine only
 }
 
@@ -43,7 +44,7 @@ func (g guard) refuses(r *http.Request) (status int, problem string) {
 		if name, _, err := net.SplitHostPort(host); err == nil {
 			host = name
 		}
-		if !isLoopback(host) {
+		if !isLoopback(host) && !strings.EqualFold(host, g.host) {
 			return http.StatusForbidden, "this Host is not the server's: it serves localhost only"
 		}
 	}
@@ -65,7 +66,7 @@ func (g guard) opens(w http.ResponseWriter, r *http.Request) (asked bool) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", origin)
 	h.Set("Vary", "Origin")
-	h.Set("Access-Control-Expose-Headers", sessionHeader)
+	h.Set("Access-Control-Expose-Headers", sessionHeader+", WWW-Authenticate")
 	if r.Method != http.MethodOptions {
 		return false
 	}

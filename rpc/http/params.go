@@ -13,7 +13,6 @@ const paramPrefix = "Mcp-Param-"
 
 // mirrored is what counts of a schema: which arguments are mirrored in headers. Those are reached by properties alone.
 type mirrored struct {
-	Type       json.RawMessage     `json:"type"`
 	Header     string              `json:"x-mcp-header"`
 	Properties map[string]mirrored `json:"properties"`
 }

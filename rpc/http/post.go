@@ -90,6 +90,11 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) (body []byte, rele
 
 // postStateless serves a message of 2026-07-28: a session of its own.
 func (s *Server) postStateless(w http.ResponseWriter, r *http.Request, owner string, body []byte, m *message) {
+	served, err := s.o.Serves(owner)
+	if err != nil {
+		refuse(w, http.StatusServiceUnavailable, m.id, mcp.CodeBusy, err.Error())
+		return
+	}
 	if m.id != nil {
 		if m.version == nil {
 			refuse(w, http.StatusBadRequest, m.id, mcp.CodeInvalidParams, fmt.Sprintf("params._meta with %q and %q is missing", mcp.MetaProtocolVersion, mcp.MetaClientCapabilities))
@@ -97,14 +102,14 @@ func (s *Server) postStateless(w http.ResponseWriter, r *http.Request, owner str
 		}
 		problem := mismatch(r, m)
 		if problem == "" && m.method == "tools/call" {
-			problem = paramMismatch(r, s.o.Servers[owner].InputSchema(r.Context(), rawjson.StringMember(m.params, "name")), m.params)
+			problem = paramMismatch(r, served.InputSchema(r.Context(), rawjson.StringMember(m.params, "name")), m.params)
 		}
 		if problem != "" {
 			refuse(w, http.StatusBadRequest, m.id, mcp.CodeHeaderMismatch, problem)
 			return
 		}
 	}
-	c := s.o.Servers[owner].NewSession(nil)
+	c := served.NewSession(nil)
 	if !s.begin(c) {
 		c.Stop()
 	}

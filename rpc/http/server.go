@@ -2,9 +2,11 @@ package httpserver
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,15 +25,34 @@ type Served struct {
 
 // Options of a server.
 type Options struct {
-	Servers map[string]Served // by the owner whose tasks each of them sees
-	Tokens  *Tokens                // whose request it is; nil: everybody is Owner
-	Owner   string
-	Origins []string // pages that may use the server, beside those of this machine
+	// Serves returns what serves an owner, always the same. It is asked for each request.
+	Serves func(owner string) (Served, error)
+
+	Tokens    *Fresh[*Tokens] // tokens, and whose tasks they see; nil: there are none
+	Authority *Authority      // who issues other tokens; nil: nobody
+	Owner     string          // of everybody if there are neither, and of a token that names nobody
+	Origins   []string        // pages that may use the server, beside those of this machine
+	Proxies   Proxies         // whose word counts for who a client is
+
+	Certificate *Fresh[*tls.Certificate] // nil: no TLS
+	Observe     func(method string, status int)
 
 	MaxLine     int           // bytes of the longest body
 	MaxInFlight int           // requests of an owner that are answered at once
 	Drain       time.Duration // at the end, how long requests in flight may go on
 	Log         zerolog.Logger
+}
+
+// host is the server's name, "" if it is not known.
+func (o *Options) host() string {
+	if o.Authority == nil {
+		return ""
+	}
+	u, err := url.Parse(o.Authority.Resource)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
 }
 
 // Server serves MCP over HTTP.
@@ -115,7 +136,9 @@ func (s *Server) enter(owner string) (problem string) {
 func (s *Server) leave(owner string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.inFlight[owner]--
+	if s.inFlight[owner]--; s.inFlight[owner] == 0 {
+		delete(s.inFlight, owner)
+	}
 }
 
 func (s *Server) begin(c *rpc.Session) bool {

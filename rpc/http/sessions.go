@@ -3,6 +3,7 @@ package httpserver
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -58,8 +59,9 @@ func (s *Server) postHandshake(w http.ResponseWriter, r *http.Request, owner str
 	opens := id == "" && m.method == "initialize"
 	switch {
 	case opens:
-		if c = s.open(owner); c == nil {
-			refuse(w, http.StatusServiceUnavailable, m.id, mcp.CodeBusy, "too many sessions")
+		var err error
+		if c, err = s.open(owner); err != nil {
+			refuse(w, http.StatusServiceUnavailable, m.id, mcp.CodeBusy, err.Error())
 			return
 		}
 		w.Header().Set(sessionHeader, c.id)
@@ -161,8 +163,12 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, owner string) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// open makes a session, nil if there are too many.
-func (s *Server) open(owner string) *session {
+// open makes a session, unless there are too many.
+func (s *Server) open(owner string) (*session, error) {
+	served, err := s.o.Serves(owner)
+	if err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	n, idlest := 0, (*session)(nil)
 	for _, c := range s.sessions {
@@ -177,13 +183,13 @@ func (s *Server) open(owner string) *session {
 	s.mu.Unlock()
 	if n >= maxSessions {
 		if idlest == nil {
-			return nil
+			return nil, errors.New("too many sessions")
 		}
 		s.close(idlest)
 	}
 	standing := newStream("0", &s.kept)
 	c := &session{id: rand.Text(), owner: owner, standing: standing, inAll: &s.kept, connections: 1, used: time.Now(), streams: map[string]*exchange{}}
-	c.Session = s.o.Servers[owner].NewSession(standing)
+	c.Session = served.NewSession(standing)
 	c.streams["0"] = &exchange{stream: standing}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,7 +197,7 @@ func (s *Server) open(owner string) *session {
 	if s.stopped {
 		go c.Stop()
 	}
-	return c
+	return c, nil
 }
 
 // use finds the session of a request, and answers it if there is none. unuse is to follow.

@@ -54,16 +54,6 @@ func ReadTokens(r io.Reader) (*Tokens, error) {
 	return t, nil
 }
 
-// Owners are those whose tokens there are, each once.
-func (t *Tokens) Owners() []string {
-	var owners []string
-	for _, e := range t.entries {
-		owners = append(owners, e.owner)
-	}
-	slices.Sort(owners)
-	return slices.Compact(owners)
-}
-
 // owner is whose token it is. How long it takes says nothing of the tokens.
 func (t *Tokens) owner(token string) (owner string, ok bool) {
 	hash := sha256.Sum256([]byte(token))

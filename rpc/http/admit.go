@@ -1,0 +1,117 @@
+package httpserver
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"runnel/rpc/http/oauth"
+	"runnel/rpc/mcp"
+)
+
+// Authority is who issues tokens for this server, an OAuth resource server then.
+type Authority struct {
+	*oauth.Issuer
+	URL      string // the issuer's
+	Resource string // this server's, as its clients name it; "" = as each request does
+	Scopes   []string
+}
+
+// admit finds whose tasks a request sees, and refuses one without a token that counts: "Invalid or expired tokens MUST receive a HTTP 401
+// response" (basic/authorization, "Token Handling").
+func (s *Server) admit(w http.ResponseWriter, r *http.Request) (owner string, ok bool) {
+	if s.o.Tokens == nil && s.o.Authority == nil {
+		return s.o.Owner, true
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	token = strings.TrimSpace(token)
+	err := errors.New("send a bearer token that the server knows, as Authorization: Bearer TOKEN")
+	if strings.EqualFold(scheme, "Bearer") && token != "" && len(r.Header.Values("Authorization")) == 1 {
+		if s.o.Tokens != nil {
+			if owner, ok := s.o.Tokens.Get().owner(token); ok {
+				return owner, true
+			}
+		}
+		if s.o.Authority != nil {
+			var bearer oauth.Bearer
+			if bearer, err = s.o.Authority.Check(r.Context(), token); err == nil {
+				return cmp.Or(bearer.ClientID, bearer.Subject, s.o.Owner), true
+			}
+		}
+	}
+	status, about := http.StatusUnauthorized, ""
+	switch {
+	case errors.Is(err, oauth.ErrUnreachable):
+		s.o.Log.Error().Err(err).Msg("a token cannot be checked")
+		w.Header().Set("Retry-After", "10")
+		refuse(w, http.StatusServiceUnavailable, nil, mcp.CodeInternalError, "the token cannot be checked now: try again")
+		return "", false
+	case errors.Is(err, oauth.ErrScope):
+		status, about = http.StatusForbidden, "insufficient_scope"
+	case errors.Is(err, oauth.ErrInvalid):
+		about = "invalid_token"
+	}
+	w.Header().Set("WWW-Authenticate", s.challenge(r, about, err))
+	refuse(w, status, nil, mcp.CodeInvalidRequest, err.Error())
+	return "", false
+}
+
+// challenge says how to get in: "MCP servers MUST [...] include the resource metadata URL in the WWW-Authenticate HTTP header" or serve it
+// at a well-known URI; this does both. "MCP servers SHOULD include a scope parameter".
+func (s *Server) challenge(r *http.Request, about string, problem error) string {
+	if s.o.Authority == nil {
+		return "Bearer"
+	}
+	var parts []string
+	add := func(name, value string) {
+		if value != "" {
+			parts = append(parts, name+`="`+strings.NewReplacer(`\`, "", `"`, "'").Replace(value)+`"`)
+		}
+	}
+	add("error", about)
+	if about != "" {
+		add("error_description", problem.Error())
+	}
+	resource, _ := url.Parse(s.resource(r))
+	add("resource_metadata", resource.Scheme+"://"+resource.Host+metadataPath+strings.TrimSuffix(resource.EscapedPath(), "/"))
+	add("scope", strings.Join(s.o.Authority.Scopes, " "))
+	return "Bearer " + strings.Join(parts, ", ")
+}
+
+// resource is this server's URL as its clients know it.
+func (s *Server) resource(r *http.Request) string {
+	if s.o.Authority.Resource != "" {
+		return s.o.Authority.Resource
+	}
+	u := url.URL{Scheme: "http", Host: r.Host, Path: "/mcp"}
+	if s.o.Proxies.encrypted(r) {
+		u.Scheme = "https"
+	}
+	return u.String()
+}
+
+// metadataPath is where this resource is described (RFC 9728); the path of the resource may follow.
+const metadataPath = "/.well-known/oauth-protected-resource"
+
+// describe answers with the metadata of this resource, to everybody.
+func (s *Server) describe(w http.ResponseWriter, r *http.Request) {
+	if status, problem := s.guard.refuses(r); status != 0 {
+		refuse(w, status, nil, mcp.CodeInvalidRequest, problem)
+		return
+	}
+	if s.guard.opens(w, r) {
+		return
+	}
+	text, _ := json.Marshal(struct { // texts can be encoded
+		Resource string   `json:"resource"`
+		Servers  []string `json:"authorization_servers"`
+		Scopes   []string `json:"scopes_supported,omitempty"`
+		Methods  []string `json:"bearer_methods_supported"`
+	}{s.resource(r), []string{s.o.Authority.URL}, s.o.Authority.Scopes, []string{"header"}})
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "max-age=300")
+	_, _ = w.Write(text) // fails only when nobody is there to read it
+}

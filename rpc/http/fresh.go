@@ -1,0 +1,76 @@
+package httpserver
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// lookPause is the least time between two looks whether files have changed.
+const lookPause = time.Second
+
+// Fresh is what some files say. They are read again when somebody asks and they have changed.
+type Fresh[T any] struct {
+	files []string
+	read  func() (T, error)
+	log   zerolog.Logger
+
+	mu     sync.Mutex
+	looked time.Time
+	seen   []os.FileInfo // of the files as they were read
+	value  T
+	said   string // what was wrong with them then
+}
+
+// NewFresh reads files, each of which must be there.
+func NewFresh[T any](log zerolog.Logger, read func() (T, error), files ...string) (*Fresh[T], error) {
+	f := &Fresh[T]{files: files, read: read, log: log, looked: time.Now()}
+	var err error
+	if f.seen, err = f.stat(); err == nil {
+		f.value, err = read()
+	}
+	return f, err
+}
+
+// Get returns what the files say. If they are wrong now, it is what they said before.
+func (f *Fresh[T]) Get() T {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if time.Since(f.looked) < lookPause {
+		return f.value
+	}
+	f.looked = time.Now()
+	now, err := f.stat()
+	if err == nil && slices.EqualFunc(now, f.seen, unchanged) {
+		return f.value
+	}
+	var value T
+	if err == nil {
+		value, err = f.read()
+	}
+	switch {
+	case err == nil:
+		f.value, f.seen, f.said = value, now, ""
+		f.log.Info().Strs("files", f.files).Msg("read again")
+	case err.Error() != f.said: // of two files, one may be written before the other
+		f.said = err.Error()
+		f.log.Error().Err(err).Strs("files", f.files).Msg("not taken: what they said before counts")
+	}
+	return f.value
+}
+
+func (f *Fresh[T]) stat() (infos []os.FileInfo, err error) {
+	for _, file := range f.files {
+		info, wrong := os.Stat(file)
+		infos, err = append(infos, info), errors.Join(err, wrong)
+	}
+	return infos, err
+}
+
+func unchanged(a, b os.FileInfo) bool {
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+}

@@ -1,0 +1,139 @@
+package oauth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+	"github.com/rs/zerolog"
+)
+
+// Options say which tokens count.
+type Options struct {
+	Issuer   string   // its URL, as tokens and its metadata name it
+	Audience string   // who the tokens are for: this server
+	Scopes   []string // all of which a token must have
+	Log      zerolog.Logger
+}
+
+// Issuer checks the tokens of an authorization server.
+type Issuer struct {
+	o    Options
+	keys *keys
+}
+
+// New checks the issuer's URL. Its keys are fetched when they are needed.
+func New(o Options) (*Issuer, error) {
+	if _, err := secureURL(o.Issuer); err != nil {
+		return nil, fmt.Errorf("the issuer %q %w", o.Issuer, err)
+	}
+	return &Issuer{o, newKeys(o.Issuer, o.Log)}, nil
+}
+
+// Bearer is who a token says it is for.
+type Bearer struct {
+	ClientID, Subject string // "" if the token does not say
+}
+
+var (
+	// ErrInvalid is what is wrong with a token that does not count.
+	ErrInvalid = errors.New("invalid token")
+	// ErrScope is what a token is lacking that is fine otherwise.
+	ErrScope = errors.New("insufficient scope")
+	// ErrUnreachable says that the issuer's keys are not known.
+	ErrUnreachable = errors.New("the issuer cannot be reached")
+)
+
+// algorithms are those of signatures that nobody but the issuer can make. "none", and those whose key is a secret that both sides know, are
+// not among them.
+var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA}
+
+const (
+	// leeway is how far the clocks of the issuer and of this machine may be apart.
+	leeway = 30 * time.Second
+	// maxName is how long the name of an owner may be.
+	maxName = 256
+)
+
+// claims are those of a token that count.
+type claims struct {
+	jwt.Claims
+	ClientID     string          `json:"client_id"`
+	Scope        string          `json:"scope"`
+	Scopes       json.RawMessage `json:"scp"` // what some issuers say in its place: a text or a list
+	Confirmation json.RawMessage `json:"cnf"`
+}
+
+// Check returns who a token is for. The error is ErrInvalid, ErrScope or ErrUnreachable, with the reason; it never has the token.
+func (i *Issuer) Check(ctx context.Context, token string) (Bearer, error) {
+	c, err := i.read(ctx, token)
+	if err != nil {
+		return Bearer{}, err
+	}
+	switch err := c.ValidateWithLeeway(jwt.Expected{Issuer: i.o.Issuer, AnyAudience: []string{i.o.Audience}}, leeway); {
+	case err != nil:
+		return Bearer{}, invalid(strings.TrimPrefix(err.Error(), "go-jose/go-jose/jwt: validation failed, "))
+	case c.Issuer == "" || c.Expiry == nil:
+		return Bearer{}, invalid("it has no exp")
+	case c.Confirmation != nil: // RFC 9449: as a bearer token it could be used by whoever has stolen it
+		return Bearer{}, invalid("it is bound to a key of its client, which is not supported")
+	case !isName(c.ClientID) || !isName(c.Subject):
+		return Bearer{}, invalid("its client_id or sub cannot be an owner's name")
+	}
+	has := c.scopes()
+	for _, scope := range i.o.Scopes {
+		if !slices.Contains(has, scope) {
+			return Bearer{}, fmt.Errorf("%w: the token lacks %q", ErrScope, scope)
+		}
+	}
+	return Bearer{c.ClientID, c.Subject}, nil
+}
+
+// read returns the claims of a token that the issuer has signed.
+func (i *Issuer) read(ctx context.Context, token string) (c claims, err error) {
+	signed, err := jwt.ParseSigned(token, algorithms)
+	if err != nil {
+		return c, invalid("it is not a JWT with a signature that counts")
+	}
+	header := signed.Headers[0]
+	// "The resource server MUST verify that the typ header value is at+jwt" (RFC 9068); many issuers say JWT, or nothing.
+	switch typ, _ := header.ExtraHeaders[jose.HeaderType].(string); strings.TrimPrefix(strings.ToLower(typ), "application/") {
+	case "", "jwt", "at+jwt":
+	default:
+		return c, invalid("its typ is not an access token's")
+	}
+	found, err := i.keys.find(ctx, header.KeyID, header.Algorithm)
+	if err != nil {
+		return c, fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	for _, key := range found {
+		c = claims{}
+		if err = signed.Claims(key, &c); err == nil {
+			return c, nil
+		}
+	}
+	return c, invalid("its signature is not the issuer's")
+}
+
+func invalid(reason string) error { return fmt.Errorf("%w: %s", ErrInvalid, reason) }
+
+// scopes are those that a token has.
+func (c *claims) scopes() (list []string) {
+	var text string
+	if json.Unmarshal(c.Scopes, &list) != nil && json.Unmarshal(c.Scopes, &text) == nil {
+		list = strings.Fields(text)
+	}
+	return append(list, strings.Fields(c.Scope)...)
+}
+
+// isName reports whether a claim can be an owner's name, or is absent.
+func isName(claim string) bool {
+	return len(claim) <= maxName && strings.TrimSpace(claim) == claim && !strings.ContainsFunc(claim, unicode.IsControl)
+}
