@@ -92,7 +92,7 @@ type Lane struct{ c *Caller }
 // when Write returns an error: ctx ended first, or the output is gone. It appends 64 KiB or so, and may take short locks; it must
 // not block, nor call back into this package. A client that does not read makes Write wait, and only ctx ends that.
 func (l *Lane) Write(ctx context.Context, encode func(dst []byte) []byte) error {
-	return l.c.through(func(w *writer) error { return w.awaitTurn(ctx, &turn{encode: encode}) })
+	return l.c.through(func(w *writer) error { return w.awaitTurn(ctx, encode, 0) })
 }
 
 // Hold keeps open what answers the request, so that what is written for it goes the same way, until end is called. Nothing else ends it.

@@ -48,6 +48,7 @@ type writer struct {
 	release func(slots int) // gives back the slots of the replies that are about to be written
 	log     zerolog.Logger
 
+	spare  sync.Pool       // of turns that are over; not one for all writers, since a channel made in a synctest bubble cannot leave it
 	wake   chan struct{}   // there may be something to write; capacity 1
 	done   chan struct{}   // closed when run has ended
 	failed context.Context // ends when nothing more can be written; its cause tells why
@@ -92,6 +93,7 @@ type turn struct {
 func newWriter(out Output, release func(int), log zerolog.Logger) *writer {
 	w := &writer{out: out, reader: "client", release: release, log: log, holds: 1, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	w.failed, w.fail = context.WithCancelCause(context.Background())
+	w.spare.New = func() any { return &turn{over: make(chan error, 1)} }
 	context.AfterFunc(w.failed, w.signal)
 	return w
 }
@@ -117,8 +119,10 @@ func (w *writer) run() {
 			}
 		default:
 			<-w.wake
-			// The first answer of many has woken this goroutine, which runs at once: let those run that make the others.
-			runtime.Gosched()
+			if w.answers() {
+				// The first answer of many has woken this goroutine, which runs at once: let those run that make the others.
+				runtime.Gosched()
+			}
 		}
 	}
 	w.turnAway()
@@ -129,6 +133,13 @@ func (w *writer) run() {
 	if slots > 0 {
 		w.release(slots)
 	}
+}
+
+// answers reports whether a reply waits to be written.
+func (w *writer) answers() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.slots > 0
 }
 
 // take moves what there is into a buffer that has been written, and lets the control lines fill that. After the last there is nothing more.
@@ -196,7 +207,7 @@ func (w *writer) reply(ctx context.Context, line []byte) error {
 
 // inTurn is queue for what waits for its turn.
 func (w *writer) inTurn(ctx context.Context, line []byte, slots int) error {
-	return w.awaitTurn(ctx, &turn{encode: func(dst []byte) []byte { return append(dst, line...) }, slots: slots})
+	return w.awaitTurn(ctx, func(dst []byte) []byte { return append(dst, line...) }, slots)
 }
 
 // hold keeps the writer from closing until the holder frees it. It reports false if that is too late.
@@ -226,12 +237,14 @@ func (w *writer) free(holds int) {
 }
 
 // awaitTurn is [Lane.Write].
-func (w *writer) awaitTurn(ctx context.Context, t *turn) error {
+func (w *writer) awaitTurn(ctx context.Context, encode func(dst []byte) []byte, slots int) error {
 	// A stream whose context has ended must say nothing more.
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	t.over = make(chan error, 1)
+	t := w.spare.Get().(*turn)
+	defer w.spare.Put(t)
+	t.encode, t.slots = encode, slots
 	if err := w.enter(t); err != nil {
 		return err
 	}
