@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
@@ -52,6 +53,10 @@ func (c *Client) Era() Era {
 	return Handshake
 }
 
+// InOrder reports whether all that comes does so in the order in which it was sent: subscriptions of the stateless era may have streams of
+// their own.
+func (c *Client) InOrder() bool { return !c.opt.Unordered && c.Era() == Handshake }
+
 // Version is the protocol version that was agreed on.
 func (c *Client) Version() *mcp.Version { return c.version }
 
@@ -96,6 +101,26 @@ func (c *Client) Do(ctx context.Context, r *Request) (json.RawMessage, error) {
 		context.AfterFunc(r.Until, func() { c.outgoing.forget(q) })
 	}
 	return answer, err
+}
+
+// listenPause is how soon a subscription is made again.
+const listenPause = 200 * time.Millisecond
+
+// Listen is Do for a subscription, which is made again when a transport has lost its stream: lost is called, since something may have
+// been missed.
+func (c *Client) Listen(ctx context.Context, r *Request, lost func()) error {
+	for {
+		_, err := c.Do(ctx, r)
+		if e, ok := errors.AsType[*Error](err); !ok || e.Code != mcp.CodeStreamLost {
+			return err
+		}
+		lost()
+		select {
+		case <-time.After(listenPause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // Notify sends a notification; params may be nil.

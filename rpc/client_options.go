@@ -28,6 +28,9 @@ type DialOptions struct {
 	In  io.WriteCloser // instead of Command: what the server reads
 	Out io.Reader      // and what it writes; closed if it can be, to end a read that waits
 
+	// Unordered: what the server sends on one of its streams may overtake what it sent before on another.
+	Unordered bool
+
 	// Version is the protocol version to speak. "" = server/discover is tried first, then initialize.
 	Version      string
 	Info         mcp.Implementation

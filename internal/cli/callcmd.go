@@ -26,6 +26,9 @@ const callExamples = `  # a tool of the config file; its output comes as it is w
   # a tool of any other MCP server
   runnel call echo message=hello -- npx -y @modelcontextprotocol/server-everything
 
+  # one of a server at a URL
+  runnel call search query=runnel --url https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'
+
   # arguments as JSON, one of them from a file; the result as JSON
   runnel call search --json '{"limit": 10}' pattern=@pattern.txt -o json | jq -r '.content[0].text'
 
@@ -43,10 +46,10 @@ func (i *invocation) callCommand() *cobra.Command {
 		protocol: choiceOfVersions(),
 	}
 	cmd := &cobra.Command{
-		Use:   "call [flags] TOOL [KEY=VALUE...] [-- SERVER [ARGUMENT...]]",
+		Use:   "call [flags] TOOL [KEY=VALUE...] [-- SERVER [ARGUMENT...] | --url URL]",
 		Short: "Call a tool and show its output as it arrives",
 		Long: `Calls a tool that runnel serves with the same flags and config. After -- comes the command of any other MCP server that speaks on
-stdin and stdout; then the tool is one of that server's. Output goes to stdout as it arrives, progress and errors go to stderr.
+stdin and stdout, and --url names one that speaks Streamable HTTP; then the tool is one of that server's. Output goes to stdout as it arrives, progress and errors go to stderr.
 
 An argument is KEY=VALUE; KEY=@FILE takes the content of a file (KEY=@@x is the text @x). Give a KEY several times to fill an array,
 or give the array as JSON. "runnel call TOOL --help" shows what a tool takes.
@@ -58,14 +61,14 @@ arguments, 130 that it was ended by Ctrl-C. The other flags of runnel serve are 
 		Example: callExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.askGiven = cmd.Flags().Changed("ask")
-			own, server, err := splitServer(cmd, args)
+			own, server, err := i.splitServer(cmd, args)
 			switch {
 			case err != nil:
 				return err
 			case len(own) == 0:
 				return misuse(cmd, "runnel call: which tool?")
 			case o.detach && len(server) > 0:
-				return misuse(cmd, "runnel call: --detach is for runnel's own tools: a server after -- ends with this call, and its tasks with it")
+				return misuse(cmd, "runnel call: --detach is for runnel's own tools: another server is left with this call, and its tasks may end with it")
 			case o.detach && (o.noTask || o.mode.Word != "" || o.protocol.Word != "" || o.timeout > 0):
 				return misuse(cmd, "runnel call: --detach does not go with --no-task, --mode, --protocol or --timeout: it leaves when the task runs")
 			case o.noTask && (o.task || o.mode.Word != ""):
@@ -83,7 +86,7 @@ arguments, 130 that it was ended by Ctrl-C. The other flags of runnel serve are 
 	}
 	cmd.ValidArgsFunction = i.completeCall
 	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		own, server, err := splitServer(cmd, cmd.Flags().Args())
+		own, server, err := i.splitServer(cmd, cmd.Flags().Args())
 		if err != nil || len(own) == 0 {
 			i.help(cmd, args)
 			return
@@ -104,6 +107,7 @@ arguments, 130 that it was ended by Ctrl-C. The other flags of runnel serve are 
 	flags.BoolVar(&o.summary, "summary", false, "at the end, say on stderr how much output came, and when")
 	flags.BoolVar(&o.detach, "detach", false, "start it as a task that goes on by itself, print its id and leave")
 	flags.Var(o.protocol, "protocol", "speak this `VERSION` of the protocol; else the newest that both sides know")
+	i.addURLFlags(flags)
 	i.addServeFlags(flags, "config", "tool", "selftest", "state", "owner")
 	return cmd
 }
@@ -136,7 +140,7 @@ func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *c
 	if c.asks() {
 		dial.OnRequest = c.request
 	}
-	if dial.Version == "" && (len(server) == 0 || o.task || o.mode.Word != "") {
+	if dial.Version == "" && i.url == "" && (len(server) == 0 || o.task || o.mode.Word != "") {
 		// Only in that era can a client say what is to be a task, and how; and output streams from the first byte on.
 		dial.Version = mcp.NewestHandshake().Name
 	}

@@ -45,7 +45,7 @@ const completionTime = 3 * time.Second
 // completeCall completes the name of a tool that runnel itself serves, then its arguments.
 func (i *invocation) completeCall(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	const silent = cobra.ShellCompDirectiveNoFileComp
-	if slices.Contains(i.args[:len(i.args)-1], "--") { // cobra adds one of its own: cmd does not tell
+	if i.url != "" || slices.Contains(i.args[:len(i.args)-1], "--") { // cobra adds one of its own: cmd does not tell
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	i.Stderr = io.Discard

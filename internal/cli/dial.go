@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -12,31 +14,42 @@ import (
 	"runnel/internal/serve"
 	"runnel/internal/term"
 	"runnel/rpc"
+	httpclient "runnel/rpc/http/client"
 	"runnel/rpc/mcp"
 	"runnel/tools/process"
 	"runnel/tools/remote"
 )
 
-// splitServer splits the arguments of a command at "--": the command of a server comes after it.
-func splitServer(cmd *cobra.Command, args []string) (own, server []string, err error) {
+// splitServer splits the arguments of a command at "--": the command of a server comes after it. Where --url names the server, that is
+// what stands for it.
+func (i *invocation) splitServer(cmd *cobra.Command, args []string) (own, server []string, err error) {
 	n := cmd.ArgsLenAtDash()
+	if cmd.Flags().Lookup("url") != nil && n < 0 {
+		i.url = cmp.Or(i.url, i.Getenv("RUNNEL_URL"))
+	}
 	switch {
+	case n < 0 && i.url != "":
+		return args, []string{"--url", i.url}, nil
+	case n < 0 && len(i.headers) > 0:
+		return nil, nil, misuse(cmd, "--header goes with --url")
 	case n < 0:
 		return args, nil, nil
+	case i.url != "":
+		return nil, nil, misuse(cmd, "a server is named by --url or by its command after --, not by both")
 	case n == len(args):
 		return nil, nil, misuse(cmd, "no server after --")
 	}
 	return args[:n], args[n:], nil
 }
 
-// onlyServer returns the command of a server, where a command takes nothing else.
-func onlyServer(cmd *cobra.Command, args []string) ([]string, error) {
-	own, server, err := splitServer(cmd, args)
+// onlyServer returns the command of a server, or --url and its URL, where a command takes nothing else.
+func (i *invocation) onlyServer(cmd *cobra.Command, args []string) ([]string, error) {
+	own, server, err := i.splitServer(cmd, args)
 	if err == nil {
 		err = noArguments(cmd, own)
 	}
 	if err == nil && len(server) == 0 {
-		err = misuse(cmd, "%s: which server? Its command comes after --", cmd.CommandPath())
+		err = misuse(cmd, "%s: which server? Its command comes after --, or --url names it", cmd.CommandPath())
 	}
 	return server, err
 }
@@ -44,7 +57,7 @@ func onlyServer(cmd *cobra.Command, args []string) ([]string, error) {
 // dialPatience is how long a server may take to answer before the user is told: npx may have to fetch it first.
 const dialPatience = 5 * time.Second
 
-// dial connects to the server after "--" or, without one, to what these flags and this config serve, in process.
+// dial connects to the server after "--" or at --url or, without one, to what these flags and this config serve, in process.
 // close ends it, and returns when nothing of it is left.
 func (i *invocation) dial(cmd *cobra.Command, server []string, o rpc.DialOptions) (client *rpc.Client, close func(), err error) {
 	if err := i.readEnvironmentQuietly(cmd); err != nil {
@@ -55,25 +68,35 @@ func (i *invocation) dial(cmd *cobra.Command, server []string, o rpc.DialOptions
 	if len(server) > 0 {
 		for _, flag := range []string{"config", "tool", "selftest"} {
 			if i.Options.From[flag] == "--"+flag {
-				return nil, nil, misuse(cmd, "--%s says what runnel itself serves: it does not go with a server after --", flag)
+				return nil, nil, misuse(cmd, "--%s says what runnel itself serves: it does not go with another server", flag)
 			}
 		}
-		o.Command, o.Env, o.Stderr = server, i.Env, i.Stderr
-		o.EndGroup = func(pgid int) { process.EndFamily(pgid, "") }
+		name, dial := server[0], rpc.Dial
+		if i.url != "" {
+			at, err := i.remote()
+			if err != nil {
+				return nil, nil, misuse(cmd, "%w", err)
+			}
+			name = "the server"
+			dial = func(ctx context.Context, o rpc.DialOptions) (*rpc.Client, error) { return httpclient.Dial(ctx, at, o) }
+		} else {
+			o.Command, o.Env, o.Stderr = server, i.Env, i.Stderr
+			o.EndGroup = func(pgid int) { process.EndFamily(pgid, "") }
+		}
 		var wrote atomic.Pointer[string]
 		o.OnGarbage = func(line []byte) { wrote.Store(new(term.Shorten(term.Printable(string(line))))) }
 		defer time.AfterFunc(dialPatience, func() {
 			if cmd.Context().Err() != nil { // it is being ended
 				return
 			}
-			text := "runnel: " + server[0] + " has not answered server/discover or initialize yet"
+			text := "runnel: " + name + " has not answered server/discover or initialize yet"
 			if last := wrote.Load(); last != nil {
 				text += "; the last line that it wrote is not a message: " + *last
 			}
 			i.Say(zerolog.WarnLevel, text)
 		}).Stop()
-		if client, err = rpc.Dial(cmd.Context(), o); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", server[0], err)
+		if client, err = dial(cmd.Context(), o); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", name, err)
 		}
 		return client, func() { _ = client.Close() }, nil // how the server ends does not matter
 	}

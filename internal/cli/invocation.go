@@ -29,6 +29,9 @@ type invocation struct {
 	killedBy  syscall.Signal   // the signal to end the process by, as if it had not been caught; 0 = none
 	lastWords chan func()      // removes the line that a call draws; capacity 1
 
+	url     string   // --url
+	headers []string // --header
+
 	args      []string
 	flags     *pflag.FlagSet // those of runnel serve
 	unwritten error          // why the help could not be written: cobra has no place for the error

@@ -22,10 +22,11 @@ func (i *invocation) toolsCommand() *cobra.Command {
 	protocol := choiceOfVersions()
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use:   "tools [flags] [NAME] [-- SERVER [ARGUMENT...]]",
+		Use:   "tools [flags] [NAME] [-- SERVER [ARGUMENT...] | --url URL]",
 		Short: "List the tools, or show one with its arguments",
 		Long: `Lists the tools that runnel serves with the same flags and config. With a NAME it shows that tool: what it does, its arguments, and
-how to call it. After -- comes the command of any other MCP server that speaks on stdin and stdout; then its tools are shown.`,
+how to call it. After -- comes the command of any other MCP server that speaks on stdin and stdout, and --url names one that speaks
+Streamable HTTP; then its tools are shown.`,
 		Example: `  # which tools are there?
   runnel tools
 
@@ -38,7 +39,7 @@ how to call it. After -- comes the command of any other MCP server that speaks o
   # their names, for a script
   runnel tools -o ndjson | jq -r .name`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			own, server, err := splitServer(cmd, args)
+			own, server, err := i.splitServer(cmd, args)
 			if err == nil {
 				err = atMostOne(cmd, own)
 			}
@@ -87,6 +88,7 @@ how to call it. After -- comes the command of any other MCP server that speaks o
 	output = outputFlag(cmd.Flags(), "json (the list on one line)", "ndjson (a tool on each line)")
 	durationFlag(cmd.Flags(), &timeout, "timeout", "give up after this `DURATION`; 0 = never")
 	cmd.Flags().Var(protocol, "protocol", "speak this `VERSION` of the protocol; else the newest that both sides know")
+	i.addURLFlags(cmd.Flags())
 	i.addServeFlags(cmd.Flags(), "config", "tool", "selftest", "state", "owner")
 	return cmd
 }
@@ -107,7 +109,7 @@ func (i *invocation) printTools(list []mcp.Tool) error {
 	return nil
 }
 
-// printTool shows a tool to a person who is about to call it. server is the command after "--", if there is one.
+// printTool shows a tool to a person who is about to call it. server is the command after "--", or --url and its URL, if there is one.
 func printTool(w io.Writer, tool *mcp.Tool, server []string) error {
 	var b strings.Builder
 	title := tool.Title
@@ -128,7 +130,10 @@ func printTool(w io.Writer, tool *mcp.Tool, server []string) error {
 	form := term.ReadForm(tool.InputSchema)
 	call := "runnel call " + strings.TrimSpace(term.Printable(tool.Name)+" "+form.Usage())
 	if len(server) > 0 {
-		call += " -- " + term.Printable(strings.Join(server, " "))
+		if server[0] != "--url" {
+			call += " --"
+		}
+		call += " " + term.Printable(strings.Join(server, " "))
 	}
 	fmt.Fprintf(&b, "\nCall it:\n  %s\n", call)
 	if len(form) > 0 {

@@ -24,7 +24,7 @@ Put it in front of the command in a host's config. The exit code is the server's
   # in a host's config: instead of "command": "my-server", "args": ["--flag"]
   "command": "/usr/local/bin/runnel", "args": ["trace", "-o", "/tmp/session.trace", "--", "my-server", "--flag"]`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			server, err := onlyServer(cmd, args)
+			server, err := i.onlyServer(cmd, args)
 			switch {
 			case err != nil:
 				return err

@@ -16,7 +16,7 @@ No config file is read unless you name one; its tools then stand beside those of
 		Example: `  runnel wrap -- npx -y @modelcontextprotocol/server-everything
   runnel wrap --sync-wait 100s --fallback-tools always -- uvx mcp-server-git`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			server, err := onlyServer(cmd, args)
+			server, err := i.onlyServer(cmd, args)
 			if err != nil {
 				return err
 			}

@@ -137,6 +137,18 @@ func (t *Tracker) want() {
 	t.o.Missing()
 }
 
+// Interrupted says that a stream of notifications was lost, and another one begins. What is missing is read: where nothing more comes, no
+// number shows it.
+func (t *Tracker) Interrupted() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ranged.phase == rangeReading {
+		t.want()
+		return
+	}
+	t.readOn()
+}
+
 // giveUp reports what could not be read.
 func (t *Tracker) giveUp() {
 	switch t.ranged.phase {

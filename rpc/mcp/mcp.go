@@ -18,6 +18,8 @@ const (
 	// CodeBusy answers a request that is refused because a limit is reached. It has no code of its own:
 	// 2026-07-28 asks implementations to use none from -32000 to -32099 ("Error Codes").
 	CodeBusy = CodeInternalError
+	// CodeStreamLost is runnel's own: a transport that connects anew answers with it a subscription whose connection was lost.
+	CodeStreamLost = -31001
 	// CodeHeaderMismatch answers a request whose HTTP headers are at odds with its body (since 2026-07-28).
 	CodeHeaderMismatch = -32020
 	// CodeMissingCapability answers a request that needs a capability which its client did not declare (since 2026-07-28).

@@ -138,11 +138,11 @@ func (c *Call) answer(id, key string, q mcp.InputRequest) {
 
 // listen subscribes to a task of the stateless era: its states and its output.
 func (c *Call) listen(capabilities *mcp.ClientCapabilities) {
-	_, err := c.client.Do(c.all, &rpc.Request{
+	err := c.client.Listen(c.all, &rpc.Request{
 		Method:       "subscriptions/listen",
 		Params:       mcp.ListenParams{Notifications: &mcp.SubscriptionFilter{TaskIDs: []string{c.tracker.TaskID()}}},
 		Capabilities: capabilities,
-	})
+	}, c.tracker.Interrupted)
 	if err != nil && c.all.Err() == nil {
 		c.o.Log.Debug().Err(err).Str("tool", c.tool).Msg("no subscription: polling")
 	}
@@ -163,8 +163,8 @@ func (c *Call) poll(ctx context.Context, before time.Duration) time.Duration {
 	case err != nil:
 		return before
 	}
-	if spoke := c.spoken.Swap(false); state.Status.Terminal() && spoke && c.client.Era() == rpc.Stateless {
-		// The subscription goes on: what of the output is still on its way comes before the end that it tells.
+	if spoke := c.spoken.Swap(false); state.Status.Terminal() && spoke && !c.client.InOrder() {
+		// What of the output is still on its way, on another connection perhaps, comes before the end that is told there.
 		return before
 	}
 	c.state(&state.DetailedTask)

@@ -88,7 +88,7 @@ func (l *link) listen() {
 		return
 	}
 	filter := &mcp.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true}
-	err := l.client.Call(l.client.Context(), "subscriptions/listen", mcp.ListenParams{Notifications: filter}, nil)
+	err := l.client.Listen(l.client.Context(), &rpc.Request{Method: "subscriptions/listen", Params: mcp.ListenParams{Notifications: filter}}, l.listsChanged)
 	if err != nil && l.client.Err() == nil {
 		l.log.Debug().Err(err).Msg("upstream does not announce changes of its lists")
 	}

@@ -71,7 +71,10 @@ func (s *subscriptions) ask(ctx context.Context, client *rpc.Client, uri string)
 	sub.cancel = cancel
 	go func() { // ends with the subscription, and with the connection
 		defer cancel()
-		_, err := client.Do(listening, &rpc.Request{Method: "subscriptions/listen", Params: mcp.ListenParams{Notifications: &mcp.SubscriptionFilter{ResourceSubscriptions: []string{uri}}}})
+		err := client.Listen(listening, &rpc.Request{
+			Method: "subscriptions/listen",
+			Params: mcp.ListenParams{Notifications: &mcp.SubscriptionFilter{ResourceSubscriptions: []string{uri}}},
+		}, func() { s.updated(rawjson.Encode(mcp.ResourceParams{URI: uri})) })
 		if err != nil && listening.Err() == nil {
 			s.log.Debug().Err(err).Str("uri", uri).Msg("upstream does not announce changes of a resource")
 		}

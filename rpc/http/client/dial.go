@@ -25,7 +25,7 @@ func Dial(ctx context.Context, o Options, d rpc.DialOptions) (*rpc.Client, error
 		if err != nil {
 			return nil, err
 		}
-		d.Version, d.In, d.Out = version, t, t
+		d.Version, d.In, d.Out, d.Unordered = version, t, t, true
 		client, err := rpc.Dial(ctx, d)
 		if err == nil {
 			return client, nil

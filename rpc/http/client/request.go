@@ -47,6 +47,7 @@ type request struct {
 	// Owned by run.
 	sentID    []byte // the id under which the line was sent last
 	answered  bool
+	lost      bool   // its connection
 	lastEvent string // the id of the last event that came; "" = there is none to resume from
 	tries     tries
 }
@@ -82,7 +83,11 @@ func (c *request) run() {
 		case !c.standing && !c.answered:
 			err = c.dressed(err)
 			c.odd.Store(&err)
-			_ = c.deliver(failure(c.sentID, err.Error()), nil) // fails only when nobody is there to read it
+			code := mcp.CodeInternalError
+			if c.lost && c.method == "subscriptions/listen" {
+				code = mcp.CodeStreamLost // which needs to know that it has missed something
+			}
+			_ = c.deliver(failure(c.sentID, code, err.Error()), nil) // fails only when nobody is there to read it
 		}
 		return
 	}
@@ -105,7 +110,7 @@ func (c *request) exchange() (again bool, err error) {
 		return false, err
 	}
 	response, err := c.http.Do(r)
-	if err != nil {
+	if c.lost = err != nil; c.lost {
 		if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) { // it quotes the URL
 			err = wrapped.Err
 		}
@@ -147,9 +152,9 @@ func (c *request) tooLong() error {
 	return fmt.Errorf("the response is too long: the limit is %d bytes a message", c.o.MaxLine)
 }
 
-// harmless reports whether the line may be sent twice: a tool would run twice.
+// harmless reports whether the line may be sent twice without a word: a tool would run twice, a subscription lack something.
 func (c *request) harmless() bool {
-	return c.standing || c.lastEvent != "" || c.notice || c.method != "" && c.method != "tools/call"
+	return c.standing || c.lastEvent != "" || c.notice || c.method != "" && c.method != "tools/call" && c.method != "subscriptions/listen"
 }
 
 // events hands out the events of a stream.
@@ -178,6 +183,7 @@ func (c *request) events(response *http.Response) (again bool, err error) {
 	case c.notice, c.answered && (err == nil || c.lastEvent == ""):
 		return false, nil
 	}
+	c.lost = true
 	return c.harmless(), errLost
 }
 
@@ -248,6 +254,6 @@ func contentType(response *http.Response) string {
 }
 
 // failure is an error response.
-func failure(id []byte, text string) []byte {
-	return rawjson.Encode(map[string]any{"jsonrpc": "2.0", "id": json.RawMessage(id), "error": map[string]any{"code": mcp.CodeInternalError, "message": text}})
+func failure(id []byte, code int, text string) []byte {
+	return rawjson.Encode(map[string]any{"jsonrpc": "2.0", "id": json.RawMessage(id), "error": map[string]any{"code": code, "message": text}})
 }

@@ -74,16 +74,10 @@ type Transport struct {
 
 // Open makes a transport. It connects to nothing yet.
 func Open(o Options) (*Transport, error) {
-	u, err := url.Parse(o.URL)
-	switch {
-	case err != nil:
-		return nil, errors.New("the URL cannot be read: " + errors.Unwrap(err).Error())
-	case u.Scheme != "https" && u.Scheme != "http" || u.Host == "":
-		return nil, errors.New("the URL must begin with https:// or http://, then a host")
-	}
-	if err := CheckHeader(o.Header); err != nil {
+	if err := Check(&o); err != nil {
 		return nil, err
 	}
+	u, _ := url.Parse(o.URL) // it can be
 	o.MaxLine = cmp.Or(o.MaxLine, defaultMaxLine)
 	t := &Transport{o: o, name: (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(), requests: map[string]*request{}, mirrored: map[string][]mirror{}}
 	secrets := []string{}
@@ -108,13 +102,20 @@ func Open(o Options) (*Transport, error) {
 	return t, nil
 }
 
-// CheckHeader refuses headers that cannot be sent, or that say what the transport says itself.
-func CheckHeader(header http.Header) error {
-	for name, values := range header {
+// Check says what is wrong with a URL or its headers: they cannot be sent, or say what the transport says itself.
+func Check(o *Options) error {
+	u, err := url.Parse(o.URL)
+	switch {
+	case err != nil:
+		return errors.New("the URL cannot be read: " + errors.Unwrap(err).Error())
+	case u.Scheme != "https" && u.Scheme != "http" || u.Host == "":
+		return errors.New("the URL must begin with https:// or http://, then a host")
+	}
+	for name, values := range o.Header {
 		name = http.CanonicalHeaderKey(name)
 		switch {
 		case !httpguts.ValidHeaderFieldName(name):
-			return fmt.Errorf("%q cannot be the name of a header", name)
+			return errors.New("the name of a header has characters that cannot be sent") // which may be a value that lacks its colon
 		case slices.Contains([]string{"Accept", "Content-Type", "Content-Length", "Connection", "Transfer-Encoding", "Host", "Last-Event-Id"}, name), strings.HasPrefix(name, "Mcp-"):
 			return fmt.Errorf("the header %s is runnel's own to send", name)
 		case !slices.ContainsFunc(values, func(v string) bool { return v != "" }):
