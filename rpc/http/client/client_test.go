@@ -353,11 +353,15 @@ func TestRefusals(t *testing.T) {
 			w.WriteHeader(403)
 			fmt.Fprintf(w, `{"error":{"message":"not %s"}}`, secret)
 		}, "403 Forbidden: not [hidden]"},
-		"down":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, "503 Service Unavailable"},
-		"elsewhere": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect) }, "it redirects to " + elsewhere.URL + ", where your headers might not be meant to go"},
-		"lossy":     {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/other", http.StatusFound) }, "it redirects to /other in a way that loses the message"},
-		"for ever":  {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/mcp", http.StatusTemporaryRedirect) }, "it redirects too often"},
-		"a page":    {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, "the server's answer is not one: 200 OK, \"text/html\""},
+		"down": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, "503 Service Unavailable"},
+		"elsewhere": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+		}, "it redirects to " + elsewhere.URL + ", where your headers might not be meant to go"},
+		"lossy": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/other", http.StatusFound) }, "it redirects to /other in a way that loses the message"},
+		"for ever": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/mcp", http.StatusTemporaryRedirect)
+		}, "it redirects too often"},
+		"a page": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, "the server's answer is not one: 200 OK, \"text/html\""},
 		"not JSON": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprint(w, "{]")
