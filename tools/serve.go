@@ -22,13 +22,7 @@ func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOpt
 		caps.Tools = &mcp.ListCapability{ListChanged: true}
 	})
 	srv.OnSession(func(c *rpc.Caller) {
-		changed, stop := registry.changes.Watch()
-		runner.Go(func(ctx context.Context) {
-			defer stop()
-			ctx, cancel := c.WhileOpen(ctx)
-			defer cancel()
-			rpc.Announce(ctx, changed, func() error { return c.NotifyWait(ctx, "notifications/tools/list_changed", nil) })
-		})
+		Announce(runner, c, "notifications/tools/list_changed", &registry.changes)
 		runner.Go(func(ctx context.Context) { s.tellUsed(ctx, c) })
 	})
 	srv.OnDrain(func(context.Context) { s.parked.close() })
@@ -84,4 +78,15 @@ func (s *service) listHints() mcp.Cacheable {
 		fresh = 0
 	}
 	return mcp.Cacheable{TTLMs: fresh.Milliseconds(), CacheScope: scope}
+}
+
+// Announce tells a session of the changes of a list, as long as the session is open. It is for who serves lists of their own beside the tools.
+func Announce(runner *tasks.Runner, c *rpc.Caller, method string, list *rpc.Broadcast) {
+	changed, stop := list.Watch()
+	runner.Go(func(ctx context.Context) {
+		defer stop()
+		ctx, cancel := c.WhileOpen(ctx)
+		defer cancel()
+		rpc.Announce(ctx, changed, func() error { return c.NotifyWait(ctx, method, nil) })
+	})
 }

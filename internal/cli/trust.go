@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -41,12 +42,8 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
 			}
 			if list {
 				lines, err := i.Trust().List()
-				for _, line := range lines {
-					if _, err := fmt.Fprintln(i.Stdout, line); err != nil {
-						return err
-					}
-				}
-				return err
+				_, unwritten := io.WriteString(i.Stdout, lines)
+				return cmp.Or(unwritten, err)
 			}
 			file := config.FileName
 			if len(args) > 0 {

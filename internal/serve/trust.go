@@ -195,10 +195,10 @@ func (t Trust) Add(file string, text []byte) (path string, err error) {
 }
 
 // List says what is trusted, a line a file.
-func (t Trust) List() (lines []string, err error) {
+func (t Trust) List() (lines string, err error) {
 	dir, err := t.dir()
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	for _, file := range files {
@@ -206,11 +206,11 @@ func (t Trust) List() (lines []string, err error) {
 		if err != nil {
 			return lines, fmt.Errorf("%s: %w", file, err)
 		}
-		line := ShownPath(k.Path)
+		lines += ShownPath(k.Path)
 		if text, _, err := ReadRegular(k.Path); err != nil || hash(text) != k.SHA256 {
-			line += "  (changed or gone since)"
+			lines += "  (changed or gone since)"
 		}
-		lines = append(lines, line)
+		lines += "\n"
 	}
 	return lines, err
 }

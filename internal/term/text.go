@@ -1,6 +1,7 @@
 package term
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -13,21 +14,17 @@ import (
 // Printable makes a stranger's words harmless on a terminal: characters that could move the cursor, change colours, write to the clipboard
 // or turn the direction of the text become blanks. Only a tool's own output reaches a terminal without it or PrintableLines.
 func Printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == utf8.RuneError || unicode.Is(unicode.Bidi_Control, r) {
-			return ' '
-		}
-		return r
-	}, s)
+	return strings.ReplaceAll(PrintableLines(s), "\n", " ")
 }
 
 // PrintableLines is Printable for text of several lines.
 func PrintableLines(s string) string {
-	lines := strings.Split(s, "\n")
-	for i := range lines {
-		lines[i] = Printable(lines[i])
-	}
-	return strings.Join(lines, "\n")
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && unicode.IsControl(r) || r == utf8.RuneError || unicode.Is(unicode.Bidi_Control, r) {
+			return ' '
+		}
+		return r
+	}, s)
 }
 
 // clip cuts text to some columns. A character that may take two counts as two.
@@ -81,20 +78,17 @@ func Item(item json.RawMessage) (text string, isText, stderr bool) {
 		text = m.Resource.Text
 	default:
 		isText = false
-		words := strings.Fields(Printable(strings.Join([]string{m.Type, m.MimeType, m.URI, m.Resource.URI, size(m.Data)}, " ")))
+		about := []string{m.Type, m.MimeType, m.URI, m.Resource.URI}
+		if m.Data != "" {
+			about = append(about, fmt.Sprintf("%d bytes", base64.RawStdEncoding.DecodedLen(len(strings.TrimRight(m.Data, "=")))))
+		}
+		words := strings.Fields(Printable(strings.Join(about, " ")))
 		text = fmt.Sprintf("[%s]\n", strings.Join(words, " "))
 	}
 	if m.Meta.Stream == mcp.StreamEnd {
 		text = strings.TrimPrefix(text, "\n") + "\n"
 	}
 	return text, isText, m.Meta.Stream == mcp.StreamStderr || m.Meta.Stream == mcp.StreamEnd
-}
-
-func size(base64 string) string {
-	if base64 == "" {
-		return ""
-	}
-	return fmt.Sprintf("%d bytes", len(base64)/4*3-strings.Count(base64[max(len(base64)-2, 0):], "="))
 }
 
 // Count writes a number of things: "1 tool", "2 tools".

@@ -58,15 +58,8 @@ func (s *Set) Serve(srv *rpc.Server, runner *tasks.Runner, wraps bool, o tools.S
 		if !s.Meet(c) {
 			return // nothing was declared that could change, be there upstreams later
 		}
-		for method, changes := range map[string]*rpc.Broadcast{"notifications/prompts/list_changed": &s.promptChanges, "notifications/resources/list_changed": &s.resourceChanges} {
-			changed, stop := changes.Watch()
-			runner.Go(func(ctx context.Context) {
-				defer stop()
-				ctx, cancel := c.WhileOpen(ctx)
-				defer cancel()
-				rpc.Announce(ctx, changed, func() error { return c.NotifyWait(ctx, method, nil) })
-			})
-		}
+		tools.Announce(runner, c, "notifications/prompts/list_changed", &s.promptChanges)
+		tools.Announce(runner, c, "notifications/resources/list_changed", &s.resourceChanges)
 	})
 	srv.HandleNotification("notifications/roots/list_changed", func(*rpc.Caller, json.RawMessage) { s.rootsChanged() })
 	for _, era := range []rpc.Era{rpc.Handshake, rpc.Stateless} {
