@@ -59,11 +59,7 @@ func newCall(i *invocation, v *term.View, o *callOptions, giveUp context.CancelC
 		Whole:   o.output.Word == "json",
 		Content: c.content,
 		Gap:     func(g tracker.Gap) { c.say(g.String()) },
-		Status: func(status mcp.TaskStatus, message string) {
-			if status == mcp.TaskWorking && message != "" {
-				c.view.Say(message)
-			}
-		},
+		Status:  v.Say,
 		Ask: func(ctx context.Context, params json.RawMessage) (mcp.ElicitResult, error) {
 			return c.asker.Ask(ctx, params), nil
 		},

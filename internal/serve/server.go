@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"sync"
@@ -33,7 +34,7 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 		Instructions: s.instructions(conf),
 		MaxLine:      int(conf.Limits.MaxLine),
 		MaxInFlight:  conf.Limits.MaxInFlight,
-		Drain:        drain(conf.Limits.Drain),
+		Drain:        cmp.Or(time.Duration(conf.Limits.Drain), time.Nanosecond), // 0 means the default there
 		Log:          log,
 	})
 	runner := tasks.NewRunner(tasks.Options{
@@ -91,14 +92,6 @@ func stopTasks(end, endUpstreams, giveUp func(), grace time.Duration) {
 	defer time.AfterFunc(taskGrace, endUpstreams).Stop()
 	defer time.AfterFunc(max(taskGrace, grace)+lastGrace, giveUp).Stop()
 	end()
-}
-
-// drain spells a time as rpc.Options does, where 0 means the default.
-func drain(d config.Drain) time.Duration {
-	if d == 0 {
-		return time.Nanosecond
-	}
-	return time.Duration(d)
 }
 
 // supervisors returns the function that starts the supervisors of detached calls, nil if nothing outlives this process.

@@ -35,10 +35,5 @@ func pipe(f *os.File) (info os.FileInfo, ok bool) {
 func SamePipe(a, b *os.File) bool {
 	one, ok := pipe(a)
 	other, too := pipe(b)
-	return ok && too && os.SameFile(one, other) && numbered(one)
-}
-
-func numbered(info os.FileInfo) bool {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	return ok && stat.Ino != 0
+	return ok && too && os.SameFile(one, other) && one.Sys().(*syscall.Stat_t).Ino != 0
 }

@@ -66,12 +66,7 @@ func (t *Tracker) hand() {
 
 // limit gives up what is missing where too much waits for it. While it is being fetched, more may wait.
 func (t *Tracker) limit() {
-	asked := t.ranged.phase == rangeAsked
-	if asked && len(t.seq.held) == 0 {
-		t.ranged.phase = rangeIdle // the missing ones were only late
-		return
-	}
-	if asked && t.seq.size > 2*t.bound {
+	if t.ranged.phase == rangeAsked && t.seq.size > 2*t.bound {
 		t.giveUp()
 	}
 	for t.ranged.phase != rangeAsked && t.holdsTooMuch() {

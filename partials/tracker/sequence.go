@@ -117,11 +117,10 @@ func weigh(items []json.RawMessage) int {
 type rising struct {
 	begun  bool
 	last   float64
-	recent map[float64]bool
-	older  map[float64]bool // recent before it was full
+	recent []float64
 }
 
-// keepRecent is how many numbers are remembered at least, to tell one that came twice from one that came late.
+// keepRecent is how many numbers are remembered, to tell one that came twice from one that came late.
 const keepRecent = 1024
 
 func (r *rising) raise(n float64) {
@@ -132,16 +131,12 @@ func (r *rising) raise(n float64) {
 
 func (r *rising) take(n float64) place {
 	at := inTime
-	switch {
-	case r.recent[n] || r.older[n]:
-		return seenBefore
-	case r.begun && n <= r.last:
-		at = tooLate
+	if r.begun && n <= r.last {
+		if at = tooLate; slices.Contains(r.recent, n) {
+			return seenBefore
+		}
 	}
 	r.raise(n)
-	if r.recent == nil || len(r.recent) == keepRecent {
-		r.recent, r.older = map[float64]bool{}, r.recent
-	}
-	r.recent[n] = true
+	r.recent = append(r.recent[max(len(r.recent)-keepRecent+1, 0):], n)
 	return at
 }

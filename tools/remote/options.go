@@ -20,7 +20,7 @@ type Options struct {
 
 	Content func(items []json.RawMessage, replaces bool) // see tracker.Options
 	Gap     func(tracker.Gap)                            // likewise
-	Status  func(status mcp.TaskStatus, message string)  // called for a task that has not ended; nil = nobody wants it
+	Status  func(message string)                         // called with what a task says while it works; nil = nobody wants it
 	// Ask puts a question, the params of elicitation/create, to the user. An error of a call that was answered with the
 	// question is the call's; one of a task's question cancels the question.
 	Ask func(ctx context.Context, params json.RawMessage) (mcp.ElicitResult, error)

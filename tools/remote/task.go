@@ -94,8 +94,8 @@ func (c *Call) result(ctx context.Context) (json.RawMessage, error) {
 
 // state looks at what the task says of itself.
 func (c *Call) state(s *mcp.DetailedTask) {
-	if c.o.Status != nil && !s.Status.Terminal() {
-		c.o.Status(s.Status, s.StatusMessage)
+	if c.o.Status != nil && s.Status == mcp.TaskWorking && s.StatusMessage != "" {
+		c.o.Status(s.StatusMessage)
 	}
 	if s.Status == mcp.TaskInputRequired && c.client.Era() == rpc.Handshake {
 		c.awaitResult()

@@ -130,8 +130,8 @@ func (c *call) progress(params json.RawMessage) {
 
 // status makes output of what a task says while it works, likewise. A notification and the answer to a poll may come at the same time:
 // nothing shows which of them is the later.
-func (c *call) status(status mcp.TaskStatus, message string) {
-	if status != mcp.TaskWorking || message == "" || c.streams.Load() {
+func (c *call) status(message string) {
+	if c.streams.Load() {
 		return
 	}
 	c.mu.Lock()

@@ -3,7 +3,6 @@ package upstream
 import (
 	"context"
 	"encoding/json"
-	"strings"
 	"time"
 
 	"runnel/rpc"
@@ -132,26 +131,23 @@ func (s *Set) declare(caps *mcp.ServerCapabilities) {
 func (s *Set) introduce(info mcp.Implementation, instructions string, wraps bool) (mcp.Implementation, string) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	var parts []string
-	if instructions != "" {
-		parts = append(parts, instructions)
-	}
 	for _, u := range s.servers {
 		if u.catalog == nil {
 			continue
 		}
-		if wraps && u.name == WrappedName && u.catalog.Info.Name != "" {
+		text, own := u.catalog.Instructions, wraps && u.name == WrappedName
+		if own && u.catalog.Info.Name != "" {
 			info = u.catalog.Info
 		}
-		switch text := u.catalog.Instructions; {
-		case text == "":
-		case wraps && u.name == WrappedName:
-			parts = append(parts, text)
-		default:
-			parts = append(parts, u.title()+":\n"+text)
+		if text != "" && !own {
+			text = u.title() + ":\n" + text
 		}
+		if text != "" && instructions != "" {
+			text = "\n\n" + text
+		}
+		instructions += text
 	}
-	return info, strings.Join(parts, "\n\n")
+	return info, instructions
 }
 
 func (s *Set) listPrompts(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
