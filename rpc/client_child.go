@@ -102,30 +102,18 @@ func (o *childOutput) Read(p []byte) (n int, err error) {
 // end ends the server, whose stdin has been closed, as basic/lifecycle, "Shutdown", says for stdio.
 func (c *child) end() {
 	defer c.release()
+	pgid := c.cmd.Process.Pid
 	// "First, closing the input stream to the child process (the server)"
-	// "Waiting for the server to exit,
-	if !c.await(closeGrace) {
-		// or sending SIGTERM if the server does not exit within a reasonable time"
-		_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGTERM) // fails when it has ended
-		if !c.await(termGrace) {
-			// "Sending SIGKILL if the server does not exit within a reasonable time after SIGTERM"
-			killGroup(c.cmd.Process.Pid)
-			if !c.await(killGrace) {
-				return
-			}
-		}
-	}
-	c.endGroup(c.cmd.Process.Pid)
-}
-
-func (c *child) await(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
+	// "Waiting for the server to exit, or sending SIGTERM if the server does not exit within a reasonable time"
+	term := time.AfterFunc(closeGrace, func() { _ = syscall.Kill(-pgid, syscall.SIGTERM) }) // fails when it has ended
+	// "Sending SIGKILL if the server does not exit within a reasonable time after SIGTERM"
+	kill := time.AfterFunc(closeGrace+termGrace, func() { killGroup(pgid) })
 	select {
 	case <-c.exited:
-		return true
-	case <-t.C:
-		return false
+		term.Stop()
+		kill.Stop()
+		c.endGroup(pgid)
+	case <-time.After(closeGrace + termGrace + killGrace):
 	}
 }
 

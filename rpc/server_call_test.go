@@ -188,7 +188,7 @@ func TestAfter(t *testing.T) {
 				if err := c.Notify("notifications/next", map[string]int{"n": 2}); err != nil {
 					t.Error(err)
 				}
-				if err := c.Lane().Write(ctx, func(dst []byte) []byte { return append(append(dst, c.Head()...), `,"method":"third"}`+"\n"...) }); err != nil {
+				if err := c.Write(ctx, func(dst []byte) []byte { return append(append(dst, c.Head()...), `,"method":"third"}`+"\n"...) }); err != nil {
 					t.Error(err)
 				}
 				if err := c.Notify("fourth", nil); err != nil {

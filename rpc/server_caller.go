@@ -32,7 +32,7 @@ func (c *Caller) Head() []byte { return c.head }
 func (c *Caller) InputOpen() bool { return c.session.input.Err() == nil }
 
 // Notify sends a notification; params may be nil. It never waits for the client to read, so whoever calls it must bound
-// how often: what comes again and again is for [Caller.NotifyWait], a stream of notifications for a [Lane].
+// how often: what comes again and again is for [Caller.NotifyWait], a stream of notifications for [Caller.Write].
 func (c *Caller) Notify(method string, params any) error {
 	return c.notify(method, params, (*writer).now)
 }
@@ -42,7 +42,7 @@ func (c *Caller) TryNotify(method string, params any) error {
 	return c.notify(method, params, (*writer).try)
 }
 
-// NotifyWait is Notify for what comes again and again: it waits for its turn, or for the end of ctx, as [Lane.Write] does.
+// NotifyWait is Notify for what comes again and again: it waits for its turn, or for the end of ctx, as [Caller.Write] does.
 func (c *Caller) NotifyWait(ctx context.Context, method string, params any) error {
 	return c.notify(method, params, func(w *writer, line []byte) error { return w.inTurn(ctx, line, 0) })
 }
@@ -76,23 +76,16 @@ func (c *Caller) Stream() (end func()) {
 	return sync.OnceFunc(func() { calls.stream(key, false) })
 }
 
-// Lane makes a new lane of the output, for one stream.
-func (c *Caller) Lane() *Lane { return &Lane{c} }
-
-// Lane is where a stream is written: it waits for its turn among all others that have something.
-type Lane struct{ c *Caller }
-
-// Write waits for the lane's turn; then the writer pulls: it calls encode, which appends complete lines (each with its '\n') to dst
-// and returns it. Lanes that wait are pulled one after the other, after all control messages that wait, as soon as the write
-// at hand is over. So encode is called as late as can be: a slow client makes for larger batches. Nothing of another lane
-// or of the control messages comes between the lines that encode appends, and what is queued after Write has returned comes
-// after them.
+// Write is for a stream: it waits for its turn among all others, then the writer pulls. It calls encode, which appends complete lines
+// (each with its '\n') to dst and returns it. Who waits is pulled one after the other, after all control messages that wait, as soon as the
+// write at hand is over. So encode is called as late as can be: a slow client makes for larger batches. Nothing of another stream or of the
+// control messages comes between the lines that encode appends, and what is queued after Write has returned comes after them.
 //
 // encode is called at most once, on the writer's goroutine, and never after Write has returned. It is not called at all
 // when Write returns an error: ctx ended first, or the output is gone. It appends 64 KiB or so, and may take short locks; it must
 // not block, nor call back into this package. A client that does not read makes Write wait, and only ctx ends that.
-func (l *Lane) Write(ctx context.Context, encode func(dst []byte) []byte) error {
-	return l.c.through(func(w *writer) error { return w.awaitTurn(ctx, encode, 0) })
+func (c *Caller) Write(ctx context.Context, encode func(dst []byte) []byte) error {
+	return c.through(func(w *writer) error { return w.awaitTurn(ctx, encode, 0) })
 }
 
 // Hold keeps open what answers the request, so that what is written for it goes the same way, until end is called. Nothing else ends it.

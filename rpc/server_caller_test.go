@@ -90,7 +90,7 @@ func TestCallerOutlivesTheSession(t *testing.T) {
 		if err := c.Request(t.Context(), "x", nil, nil); !errors.Is(err, ErrClosed) {
 			t.Errorf("Request: %v", err)
 		}
-		if err := c.Lane().Write(t.Context(), func(dst []byte) []byte { t.Error("encoded"); return dst }); !errors.Is(err, ErrClosed) {
+		if err := c.Write(t.Context(), func(dst []byte) []byte { t.Error("encoded"); return dst }); !errors.Is(err, ErrClosed) {
 			t.Errorf("Write: %v", err)
 		}
 	})

@@ -38,7 +38,7 @@ var errUnread = errors.New("the client does not read")
 
 // writer is the one goroutine that writes to the peer (run). For each write it takes the control lines that wait, then pulls the
 // lanes that have something, in turn. So the order on the wire is: control lines as they were queued, each lane's lines as they were
-// written, and what is queued after [Lane.Write] has returned comes after what that wrote.
+// written, and what is queued after [Caller.Write] has returned comes after what that wrote.
 //
 //	control lines ─ appended ─▶ control ─┐
 //	lanes ─ wait in turn ─▶ turns ─ encode ─▶ one buffer ─ out.Write ─▶ peer
@@ -236,7 +236,7 @@ func (w *writer) free(holds int) {
 	}
 }
 
-// awaitTurn is [Lane.Write].
+// awaitTurn is [Caller.Write].
 func (w *writer) awaitTurn(ctx context.Context, encode func(dst []byte) []byte, slots int) error {
 	// A stream whose context has ended must say nothing more.
 	if err := ctx.Err(); err != nil {

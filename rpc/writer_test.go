@@ -288,4 +288,4 @@ func TestLargeRepliesWait(t *testing.T) {
 	})
 }
 
-func laneOf(w *writer) *Lane { return &Lane{&Caller{session: &session{peer: &peer{w: w}}}} }
+func laneOf(w *writer) *Caller { return &Caller{session: &session{peer: &peer{w: w}}} }

@@ -128,7 +128,7 @@ func (d *delivery) open() {
 	if d.handle && d.spelling != byStatus {
 		d.release = c.Hold()
 	}
-	d.pump = partials.NewPump(d.reader, d.dialect, c.Lane(), o)
+	d.pump = partials.NewPump(d.reader, d.dialect, c, o)
 }
 
 // start writes the output out until all of it is written, and gives signs of life meanwhile. It may be called again.
@@ -265,7 +265,7 @@ func (d *delivery) report(done, total float64, message string) {
 
 // write writes progress, unless the delivery has ended.
 func (d *delivery) write(encode func(dst []byte) []byte) {
-	_ = d.caller.Lane().Write(d.ctx, func(dst []byte) []byte {
+	_ = d.caller.Write(d.ctx, func(dst []byte) []byte {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if d.silent { // ended while the lane was waited for

@@ -40,7 +40,7 @@ func chooseSpelling(c *rpc.Caller, handle bool, mode mcp.ResponseMode) spelling 
 	switch {
 	case mode == mcp.ModeStreaming && c.Capabilities.StreamsResponses():
 		return bySEP1905
-	case token && bool(c.Meta.PartialResults) && mode != mcp.ModeStreaming:
+	case token && c.Meta.PartialResults && mode != mcp.ModeStreaming:
 		return byPR383
 	case c.Version.Stateless && len(c.Meta.PartialResultToken) > 0 && c.Capabilities.PartialResults != nil:
 		return bySEP2998

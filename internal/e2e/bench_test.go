@@ -32,7 +32,7 @@ func BenchmarkPartials(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/pace=%v", era.name, pace), func(b *testing.B) {
 				caller := benchmarkCaller(b)
 				log := partials.NewLog(nil)
-				pump := partials.NewPump(log.NewReader(0), era.dialect(caller.Head()), caller.Lane(), partials.PumpOptions{Pace: pace})
+				pump := partials.NewPump(log.NewReader(0), era.dialect(caller.Head()), caller, partials.PumpOptions{Pace: pace})
 				done := make(chan error)
 				go func() { done <- pump.Run(context.Background()) }()
 				b.SetBytes(int64(len(line)))

@@ -193,7 +193,7 @@ func (t *Record) request(d direction, id json.RawMessage, method string, params 
 		} else {
 			token = p.Meta.PartialResultToken
 		}
-		if bool(p.Meta.PartialResults) || p.Meta.PartialResultToken != nil {
+		if p.Meta.PartialResults || p.Meta.PartialResultToken != nil {
 			t.note("with partial results")
 		}
 		a.call = t.track(token)

@@ -94,9 +94,8 @@ func (f *front) methods(o Options) *rpc.Server {
 		s.Handle(era, "count", func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 			var p struct{ N, Size int }
 			_ = json.Unmarshal(params, &p)
-			lane := c.Lane()
 			for i := range p.N {
-				if err := lane.Write(ctx, func(dst []byte) []byte {
+				if err := c.Write(ctx, func(dst []byte) []byte {
 					return fmt.Appendf(dst, `{"jsonrpc":"2.0","method":"n","params":{"i":%d,"pad":%q}}`+"\n", i, strings.Repeat("x", p.Size))
 				}); err != nil {
 					return nil, err

@@ -214,7 +214,7 @@ type TaskRequests struct {
 // RequestMeta is params._meta of a request, as far as runnel reads it.
 type RequestMeta struct {
 	ProgressToken  json.RawMessage `json:"progressToken,omitempty"`  // a string or an integer, given back byte for byte
-	PartialResults Flag            `json:"partialResults,omitempty"` // PR #383
+	PartialResults bool            `json:"partialResults,omitempty"` // PR #383
 
 	PartialResultToken json.RawMessage `json:"partialResultToken,omitempty"` // SEP-2998
 	Variables          json.RawMessage `json:"runnel/variables,omitempty"`
@@ -224,15 +224,6 @@ type RequestMeta struct {
 	ClientInfo         json.RawMessage `json:"io.modelcontextprotocol/clientInfo,omitempty"`
 	ClientCapabilities json.RawMessage `json:"io.modelcontextprotocol/clientCapabilities,omitempty"`
 	LogLevel           json.RawMessage `json:"io.modelcontextprotocol/logLevel,omitempty"`
-}
-
-// Flag is true only for a JSON true: what a client sends instead of a truth value reads as false.
-type Flag bool
-
-// UnmarshalJSON never fails: one wrong member of _meta must not hide the others.
-func (f *Flag) UnmarshalJSON(b []byte) error {
-	*f = string(b) == "true"
-	return nil
 }
 
 // PaginatedRequestParams are the params of "tools/list" and the other methods that show a list page by page.

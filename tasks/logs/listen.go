@@ -18,7 +18,6 @@ import (
 type subscription struct {
 	server *server
 	caller *rpc.Caller
-	lane   *rpc.Lane
 	meta   json.RawMessage // with the subscription's id
 	agreed mcp.SubscriptionFilter
 	feeds  []feed
@@ -38,7 +37,7 @@ func (s *server) listen(ctx context.Context, c *rpc.Caller, params json.RawMessa
 	if err != nil {
 		return nil, err
 	}
-	l := &subscription{server: s, caller: c, lane: c.Lane(), meta: fmt.Appendf(nil, `{%q:%s}`, mcp.MetaSubscriptionID, c.ID())}
+	l := &subscription{server: s, caller: c, meta: fmt.Appendf(nil, `{%q:%s}`, mcp.MetaSubscriptionID, c.ID())}
 	defer func() {
 		for _, f := range l.feeds {
 			if f.stop != nil {
@@ -221,7 +220,7 @@ const maxResourceURIs = maxSubscriptions
 // notify writes a notification on the subscription, when the client has read what came before.
 func (l *subscription) notify(ctx context.Context, method string, params any) error {
 	line := l.line(method, params)
-	return l.lane.Write(ctx, func(dst []byte) []byte { return append(dst, line...) })
+	return l.caller.Write(ctx, func(dst []byte) []byte { return append(dst, line...) })
 }
 
 func (l *subscription) line(method string, params any) []byte {
@@ -291,7 +290,7 @@ func (l *subscription) takesPartials() bool {
 // tellLines writes the task's state when its last line of output has changed, as often as to a client of 2025-11-25.
 func (l *subscription) tellLines(ctx context.Context, run *tasks.View) {
 	o := partials.PumpOptions{Pace: max(l.server.o.Pump.Pace, tasks.LinePace), Sparse: true}
-	_ = partials.NewPump(run.Log().NewTail(), &lineDialect{l, run}, l.lane, o).Run(ctx) // fails when nobody is there to read it
+	_ = partials.NewPump(run.Log().NewTail(), &lineDialect{l, run}, l.caller, o).Run(ctx) // fails when nobody is there to read it
 }
 
 // lineDialect shows the last line of output as the statusMessage of a working task on a subscription. It goes with a tail reader.
@@ -317,5 +316,5 @@ func (l *subscription) tellOutput(ctx context.Context, id string, log *partials.
 		return
 	}
 	dialect := partials.NewSEP2679(l.caller.Head(), id, l.meta)
-	_ = partials.NewPump(log.NewReader(0), dialect, l.lane, l.server.o.Pump).Run(ctx) // fails when nobody is there to read it
+	_ = partials.NewPump(log.NewReader(0), dialect, l.caller, l.server.o.Pump).Run(ctx) // fails when nobody is there to read it
 }
