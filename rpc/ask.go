@@ -20,6 +20,7 @@ func (p *peer) ask(ctx context.Context, q *question) (json.RawMessage, error) {
 	wait, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(p.input, cancel)()
+	defer context.AfterFunc(q.w.failed, cancel)() // nobody takes it, nor what comes of it
 	waiter, err := p.dispatch(wait, q)
 	if err != nil {
 		p.outgoing.forget(q)

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -141,6 +142,26 @@ func TestExchangeAsks(t *testing.T) {
 		take(t, c, `{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}`)
 		<-x.w.done
 		out.wants(t, true, question, `{"jsonrpc":"2.0","id":1,"result":"accept"}`)
+	})
+}
+
+// A question in an exchange that is abandoned has no answer any more.
+func TestAbandonedQuestion(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := NewServer(nil)
+		asked := make(chan error, 1)
+		s.Handle(Handshake, "ask", func(ctx context.Context, c *Caller, _ json.RawMessage) (any, error) {
+			err := c.Request(ctx, "elicitation/create", nil, nil)
+			asked <- err
+			return nil, err
+		})
+		c, _ := carried(t, s)
+		x, out := take(t, c, `{"jsonrpc":"2.0","id":1,"method":"ask"}`)
+		out.wants(t, false, `{"id":1,"jsonrpc":"2.0","method":"elicitation/create"}`)
+		x.Abandon()
+		if err := <-asked; !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
 	})
 }
 

@@ -119,7 +119,7 @@ func (s *Server) postStateless(w http.ResponseWriter, r *http.Request, owner str
 		s.end(c)
 	}()
 	st := newStream("", nil)
-	a := &answer{sender: st.begin(), stateless: true, malformed: !m.complete}
+	a := &answer{sender: st.begin(), stateless: true, malformed: !m.complete, unanswered: s.unanswered(m, nil)}
 	x, err := c.Take(body, st)
 	if err != nil {
 		refuse(w, http.StatusServiceUnavailable, m.id, mcp.CodeBusy, "the server is shutting down")
@@ -128,5 +128,25 @@ func (s *Server) postStateless(w http.ResponseWriter, r *http.Request, owner str
 	if !a.respond(w, r) {
 		// "Closing the SSE response stream MUST be treated by the server as cancellation of that request" (basic/transports/streamable-http)
 		x.Abandon()
+	}
+}
+
+// unanswered is what the client of a request is told that ended without an answer, since it was cancelled or its session has ended; nil for
+// a message that has none.
+func (s *Server) unanswered(m *message, c *session) func(http.ResponseWriter) {
+	if m.id == nil || m.method == "" {
+		return nil
+	}
+	return func(w http.ResponseWriter) {
+		status, problem := http.StatusOK, "the request was cancelled"
+		s.mu.Lock()
+		switch {
+		case s.stopped:
+			status, problem = http.StatusServiceUnavailable, "the server is shutting down"
+		case c != nil && s.sessions[c.id] == nil:
+			status, problem = http.StatusNotFound, "the session has ended: send initialize again"
+		}
+		s.mu.Unlock()
+		refuse(w, status, m.id, mcp.CodeInternalError, problem)
 	}
 }

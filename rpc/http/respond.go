@@ -29,6 +29,8 @@ type answer struct {
 	stateless bool // the request is of that era
 	malformed bool // it lacks what that era asks for
 	events    bool // there were any; set by respond
+
+	unanswered func(w http.ResponseWriter) // says so of a request that ended without an answer; nil: it is not a request
 }
 
 // respond sends what answers a line: a single response as JSON, nothing as 202, all else as events. It reports false if the connection has
@@ -40,6 +42,9 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (whole bool) {
 	switch {
 	case err != nil && r.Context().Err() != nil:
 		return false
+	case err == nil && over && len(events) == 0 && a.unanswered != nil:
+		a.unanswered(w)
+		return true
 	case err == nil && over && len(events) == 0:
 		w.WriteHeader(http.StatusAccepted)
 		return true

@@ -360,6 +360,30 @@ func TestClosing(t *testing.T) {
 	}
 }
 
+// A request that ends without an answer is not accepted as a notification is.
+func TestUnanswered(t *testing.T) {
+	t.Parallel()
+	f := serve(t, Options{})
+	session := f.open()
+	for id, end := range []func(){
+		func() {
+			f.wants(202, "", "POST", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":0}}`, session)
+		},
+		func() { f.wants(204, "", "DELETE", "", session) },
+	} {
+		answered := make(chan *http.Response)
+		go func() { answered <- f.do("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"wait"}`, id), session) }()
+		<-f.waiting
+		end()
+		r := <-answered
+		text, err := io.ReadAll(r.Body)
+		began := r.Header.Get("Content-Type") == "text/event-stream" // on a busy machine
+		if err != nil || !began && (r.StatusCode != []int{200, 404}[id] || !strings.Contains(string(text), `"error"`)) {
+			t.Errorf("%v %s %v", r, text, err)
+		}
+	}
+}
+
 // A client that loses its connection at any moment, again and again, goes on with nothing missing and nothing twice.
 func TestResume(t *testing.T) {
 	t.Parallel()

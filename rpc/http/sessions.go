@@ -82,7 +82,7 @@ func (s *Server) postHandshake(w http.ResponseWriter, r *http.Request, owner str
 	if opens {
 		out = opening{e.stream, c}
 	}
-	a := &answer{sender: e.begin()}
+	a := &answer{sender: e.begin(), unanswered: s.unanswered(m, c)}
 	if v := c.version.Load(); v != nil {
 		a.primed = v.PrimedStreams
 	}
