@@ -102,25 +102,15 @@ func (r *Run) deliverRest() {
 	}
 }
 
-// Rest says that the content of the result only repeats the output, except for items.
-func (r *Run) Rest(items []mcp.ContentBlock) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.rest = &items
-}
-
-// setEnding tells the readers of the output how it ends, unless they know.
-func (r *Run) setEnding(result *mcp.CallToolResult, err *rpc.Error) {
+// setEnding tells the readers of the output how it ends, unless they know. rest are the items of the result that do not repeat it; nil: all.
+func (r *Run) setEnding(result *mcp.CallToolResult, rest *[]mcp.ContentBlock, err *rpc.Error) {
 	if err != nil {
-		result = mcp.ErrorResult(err.Message)
+		result, rest = mcp.ErrorResult(err.Message), nil
 	}
-	ending := partials.Ending{Rest: result.Content, IsError: result.IsError}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.rest != nil && err == nil {
-		ending.Rest = *r.rest
+	if rest == nil {
+		rest = &result.Content
 	}
-	r.segments.Finish(ending)
+	r.segments.Finish(partials.Ending{Rest: *rest, IsError: result.IsError})
 }
 
 // Complete lets the task end as completed whatever its result: "Tasks in immediate mode that return results immediately

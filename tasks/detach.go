@@ -52,7 +52,7 @@ func (r *Run) follow() {
 	t, err := r.lookOn(r.spec.Client.Status)
 	delivered := t.Status.Terminal() && t.Status != mcp.TaskCancelled
 	if delivered {
-		r.setEnding(t.Outcome.Result, t.Outcome.Err)
+		r.setEnding(t.Outcome.Result, nil, t.Outcome.Err)
 		if err == nil {
 			r.awaitDelivery()
 		}

@@ -41,15 +41,15 @@ func threeProcesses(t *testing.T) (starter, supervisor, third *tasks.Runner) {
 func detached(t *testing.T, starter, supervisor *tasks.Runner, spec tasks.Spec, work tasks.Work) (here, there *tasks.Run) {
 	t.Helper()
 	taken := make(chan *tasks.Run, 1)
-	spec.Work = func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
-		return nil, "", run.Detach(ctx, func() error {
+	spec.Work = func(ctx context.Context, run *tasks.Run) tasks.Done {
+		return tasks.Done{Err: run.Detach(ctx, func() error {
 			there, err := supervisor.Take(ctx, run.ID(), []byte("{}"), tasks.Spec{Tool: "tool", Work: work})
 			if err == nil {
 				there.Delivered()
 				taken <- there
 			}
 			return err
-		})
+		})}
 	}
 	here, err := starter.Start(t.Context(), spec)
 	if err != nil {
@@ -76,9 +76,9 @@ func segments(t *testing.T, line []byte) []json.RawMessage {
 func TestDetachedEndIsTheNewest(t *testing.T) {
 	starter, supervisor, _ := threeProcesses(t)
 	end := make(chan struct{})
-	here, there := detached(t, starter, supervisor, tasks.Spec{Handle: true}, func(context.Context, *tasks.Run) (*mcp.CallToolResult, string, error) {
+	here, there := detached(t, starter, supervisor, tasks.Spec{Handle: true}, func(context.Context, *tasks.Run) tasks.Done {
 		<-end
-		return mcp.Result("fine"), "", nil
+		return tasks.Done{Result: mcp.Result("fine")}
 	})
 	here.Delivered()
 	close(end)
@@ -95,7 +95,7 @@ func TestDetachedEndIsTheNewest(t *testing.T) {
 func TestDetachedOutputIsOne(t *testing.T) {
 	starter, supervisor, third := threeProcesses(t)
 	step := make(chan struct{})
-	here, there := detached(t, starter, supervisor, tasks.Spec{Handle: true, Merge: true}, func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
+	here, there := detached(t, starter, supervisor, tasks.Spec{Handle: true, Merge: true}, func(ctx context.Context, run *tasks.Run) tasks.Done {
 		for n := range 400 {
 			if n%100 == 50 {
 				<-step
@@ -105,11 +105,10 @@ func TestDetachedOutputIsOne(t *testing.T) {
 				chunk = partials.Chunk{Kind: partials.Item, Data: mcp.Text(fmt.Sprintf("item %d", n))}
 			}
 			if err := run.Log().Append(ctx, chunk); err != nil {
-				return nil, "", err
+				return tasks.Done{Err: err}
 			}
 		}
-		run.Rest([]mcp.ContentBlock{mcp.Text("the end")})
-		return mcp.ErrorResult("all of it"), "no luck", nil
+		return tasks.Done{Result: mcp.ErrorResult("all of it"), Status: "no luck", Rest: &[]mcp.ContentBlock{mcp.Text("the end")}}
 	})
 	pushed := make(chan []json.RawMessage, 1)
 	here.Deliver(func(ctx context.Context) {
@@ -184,13 +183,13 @@ func TestDetachedOutputIsOne(t *testing.T) {
 func TestFollow(t *testing.T) {
 	starter, supervisor, third := threeProcesses(t)
 	step := make(chan struct{})
-	here, _ := detached(t, starter, supervisor, tasks.Spec{Handle: true}, func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
+	here, _ := detached(t, starter, supervisor, tasks.Spec{Handle: true}, func(ctx context.Context, run *tasks.Run) tasks.Done {
 		for range 2 {
 			<-step
 			_ = run.Log().Append(ctx, partials.Chunk{Data: []byte("more\n")})
 		}
 		<-step
-		return mcp.Result("done"), "", nil
+		return tasks.Done{Result: mcp.Result("done")}
 	})
 	here.Delivered()
 	follow := func() (*tasks.View, func()) {
@@ -277,8 +276,8 @@ func TestDetachIsNotTornApart(t *testing.T) {
 			var statuses []mcp.TaskStatus
 			meanwhile := make(chan bool, 1)
 			run, err := starter.Start(t.Context(), tasks.Spec{Handle: true, Client: hears(func(s mcp.Task) { statuses = append(statuses, s.Status) }),
-				Work: func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
-					return nil, "", run.Detach(ctx, func() error {
+				Work: func(ctx context.Context, run *tasks.Run) tasks.Done {
+					return tasks.Done{Err: run.Detach(ctx, func() error {
 						there, err := supervisor.Take(ctx, run.ID(), []byte("{}"), tasks.Spec{Work: statetest.UntilDone})
 						if err != nil {
 							return err
@@ -291,7 +290,7 @@ func TestDetachIsNotTornApart(t *testing.T) {
 							<-run.Context().Done()
 						}
 						return nil
-					})
+					})}
 				}})
 			if err != nil {
 				t.Fatal(err)
@@ -334,9 +333,9 @@ func TestDetachedExpires(t *testing.T) {
 // How its output ends is known to what delivers it, before the log is closed, also where only the following of it ends.
 func TestDetachedExpiryIsAnEnding(t *testing.T) {
 	starter, supervisor, _ := threeProcesses(t)
-	here, there := detached(t, starter, supervisor, tasks.Spec{Handle: true, TTL: time.Second}, func(ctx context.Context, _ *tasks.Run) (*mcp.CallToolResult, string, error) {
+	here, there := detached(t, starter, supervisor, tasks.Spec{Handle: true, TTL: time.Second}, func(ctx context.Context, _ *tasks.Run) tasks.Done {
 		<-ctx.Done()
-		return nil, "", ctx.Err()
+		return tasks.Done{Err: ctx.Err()}
 	})
 	var ending partials.Ending
 	here.Deliver(func(context.Context) {
@@ -359,11 +358,11 @@ func TestDetachedExpiryIsAnEnding(t *testing.T) {
 func TestDetachFails(t *testing.T) {
 	starter, _, third := threeProcesses(t)
 	broken := errors.New("no process")
-	run := statetest.Start(t, starter, func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
+	run := statetest.Start(t, starter, func(ctx context.Context, run *tasks.Run) tasks.Done {
 		if err := run.Detach(ctx, func() error { return broken }); err != broken {
 			t.Errorf("error %v", err)
 		}
-		return mcp.ErrorResult("not detached"), "not detached", nil
+		return tasks.Done{Result: mcp.ErrorResult("not detached"), Status: "not detached"}
 	})
 	run.Delivered()
 	<-run.Ended()
@@ -375,8 +374,8 @@ func TestDetachFails(t *testing.T) {
 // A client that does not read cannot hold the end of a detached task back from who cancels it, nor beyond its ttl.
 func TestDetachedEndIsNotHeldBack(t *testing.T) {
 	starter, supervisor, _ := threeProcesses(t)
-	done := func(context.Context, *tasks.Run) (*mcp.CallToolResult, string, error) {
-		return mcp.Result("done"), "", nil
+	done := func(context.Context, *tasks.Run) tasks.Done {
+		return tasks.Done{Result: mcp.Result("done")}
 	}
 	stalled := func(ctx context.Context) { <-ctx.Done() }
 	here, _ := detached(t, starter, supervisor, tasks.Spec{Handle: true}, done)

@@ -60,8 +60,8 @@ func TestTaskElsewhere(t *testing.T) {
 	here, there := tasks.NewRunner(tasks.Options{State: openStore(t, sqlite.Options{Dir: dir})}), tasks.NewRunner(tasks.Options{State: openStore(t, sqlite.Options{Dir: dir})})
 	defer here.Close()
 	defer there.Close()
-	first, second := statetest.Start(t, there, statetest.UntilDone), statetest.Start(t, there, func(context.Context, *tasks.Run) (*mcp.CallToolResult, string, error) {
-		return mcp.Result("done there"), "", nil
+	first, second := statetest.Start(t, there, statetest.UntilDone), statetest.Start(t, there, func(context.Context, *tasks.Run) tasks.Done {
+		return tasks.Done{Result: mcp.Result("done there")}
 	})
 	first.Deliver(func(ctx context.Context) { <-ctx.Done() })
 	got, err := here.Get(t.Context(), first.ID())
@@ -144,14 +144,13 @@ func TestNumbersElsewhere(t *testing.T) {
 	dir := t.TempDir()
 	here, there := statetest.NewRunner(t, tasks.Options{State: openStore(t, sqlite.Options{Dir: dir})}), statetest.NewRunner(t, tasks.Options{State: openStore(t, sqlite.Options{Dir: dir})})
 	lines := make(chan string)
-	run, err := here.Start(t.Context(), tasks.Spec{Handle: true, Merge: true, Work: func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
+	run, err := here.Start(t.Context(), tasks.Spec{Handle: true, Merge: true, Work: func(ctx context.Context, run *tasks.Run) tasks.Done {
 		for line := range lines {
 			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte(line)}); err != nil {
-				return nil, "", err
+				return tasks.Done{Err: err}
 			}
 		}
-		run.Rest(nil)
-		return &mcp.CallToolResult{}, "", nil
+		return tasks.Done{Rest: new([]mcp.ContentBlock)}
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +191,7 @@ func TestSaysElsewhere(t *testing.T) {
 	here, there := tasks.NewRunner(tasks.Options{State: openStore(t, sqlite.Options{Dir: dir})}), tasks.NewRunner(tasks.Options{State: openStore(t, sqlite.Options{Dir: dir})})
 	defer here.Close()
 	defer there.Close()
-	run := statetest.Start(t, there, func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
+	run := statetest.Start(t, there, func(ctx context.Context, run *tasks.Run) tasks.Done {
 		for _, text := range []string{strings.Repeat("much ", tasks.TailBytes) + "\n", "the last line\n"} {
 			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte(text)}); err != nil {
 				t.Error(err)
@@ -248,8 +247,8 @@ func TestCancelledWhileItIsStored(t *testing.T) {
 			dir, told := t.TempDir(), &lives{}
 			store := &hasty{State: openStore(t, sqlite.Options{Dir: dir}), other: openStore(t, sqlite.Options{Dir: dir})}
 			store.runner = statetest.NewRunner(t, tasks.Options{State: store, Observer: told})
-			run, err := store.runner.Start(t.Context(), tasks.Spec{Handle: handle, Work: func(context.Context, *tasks.Run) (*mcp.CallToolResult, string, error) {
-				return mcp.Result("done"), "", nil
+			run, err := store.runner.Start(t.Context(), tasks.Spec{Handle: handle, Work: func(context.Context, *tasks.Run) tasks.Done {
+				return tasks.Done{Result: mcp.Result("done")}
 			}})
 			if err != nil {
 				t.Fatal(err)

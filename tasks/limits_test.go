@@ -40,9 +40,9 @@ func TestWindowAllowsSoManyInAnyPeriod(t *testing.T) {
 func TestAuditLog(t *testing.T) {
 	var log bytes.Buffer
 	r := NewRunner(Options{Owner: "me", Limits: Limits{MaxLive: 1}, Log: zerolog.New(&log)})
-	run := start(t, r, func(ctx context.Context, _ *Run) (*mcp.CallToolResult, string, error) {
+	run := start(t, r, func(ctx context.Context, _ *Run) Done {
 		<-ctx.Done()
-		return mcp.Result("secret"), "secret", nil
+		return Done{Result: mcp.Result("secret"), Status: "secret"}
 	})
 	if _, err := r.Start(t.Context(), Spec{Handle: true, Tool: "other", Work: untilDone}); err == nil {
 		t.Error("not refused")

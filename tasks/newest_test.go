@@ -15,8 +15,8 @@ func TestNewest(t *testing.T) {
 	var made []string // oldest first; every second one is of the other process
 	for n := range 6 {
 		r := []*Runner{one, two}[n%2]
-		run, err := r.Start(t.Context(), Spec{Tool: "test", Handle: true, Work: func(context.Context, *Run) (*mcp.CallToolResult, string, error) {
-			return mcp.Result("fine"), "", nil
+		run, err := r.Start(t.Context(), Spec{Tool: "test", Handle: true, Work: func(context.Context, *Run) Done {
+			return Done{Result: mcp.Result("fine")}
 		}})
 		if err != nil {
 			t.Fatal(err)

@@ -48,13 +48,12 @@ type Run struct {
 	heeded   bool  // it is being ended because others want it
 
 	// Guarded by mu.
-	handle         bool                // Spec.Handle, or promoted
-	rest           *[]mcp.ContentBlock // what Rest has said; nil if it has not
-	errorCompletes bool                // an error result completes the task, too
-	finishing      bool                // somebody is moving the task to a terminal status, or has
-	owed           int                 // deliveries that are still to be started
-	delivering     int                 // deliveries that have not written the last of the output
-	asked          int                 // questions so far
+	handle         bool // Spec.Handle, or promoted
+	errorCompletes bool // an error result completes the task, too
+	finishing      bool // somebody is moving the task to a terminal status, or has
+	owed           int  // deliveries that are still to be started
+	delivering     int  // deliveries that have not written the last of the output
+	asked          int  // questions so far
 }
 
 // Question is something that a task's work wants to know from the client. While one is open the task is

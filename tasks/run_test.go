@@ -59,9 +59,9 @@ func newRunner(t *testing.T, o Options) *Runner {
 	return r
 }
 
-func untilDone(ctx context.Context, _ *Run) (*mcp.CallToolResult, string, error) {
+func untilDone(ctx context.Context, _ *Run) Done {
 	<-ctx.Done()
-	return nil, "", context.Cause(ctx)
+	return Done{Err: context.Cause(ctx)}
 }
 
 func TestRunEnds(t *testing.T) {
@@ -72,23 +72,23 @@ func TestRunEnds(t *testing.T) {
 		message string
 		code    int // of the JSON-RPC error it ends with
 	}{
-		{"result", func(context.Context, *Run) (*mcp.CallToolResult, string, error) {
-			return mcp.Result("fine"), "", nil
+		{"result", func(context.Context, *Run) Done {
+			return Done{Result: mcp.Result("fine")}
 		}, mcp.TaskCompleted, "", 0},
-		{"tool error", func(context.Context, *Run) (*mcp.CallToolResult, string, error) {
-			return mcp.ErrorResult("bad"), "exit code 2", nil
+		{"tool error", func(context.Context, *Run) Done {
+			return Done{Result: mcp.ErrorResult("bad"), Status: "exit code 2"}
 		}, mcp.TaskFailed, "exit code 2", 0},
-		{"protocol error", func(context.Context, *Run) (*mcp.CallToolResult, string, error) {
-			return nil, "", rpc.Errorf(mcp.CodeInvalidParams, "no such thing")
+		{"protocol error", func(context.Context, *Run) Done {
+			return Done{Err: rpc.Errorf(mcp.CodeInvalidParams, "no such thing")}
 		}, mcp.TaskFailed, "no such thing", mcp.CodeInvalidParams},
-		{"other error", func(context.Context, *Run) (*mcp.CallToolResult, string, error) {
-			return nil, "", errors.New("secret")
+		{"other error", func(context.Context, *Run) Done {
+			return Done{Err: errors.New("secret")}
 		}, mcp.TaskFailed, "internal error", mcp.CodeInternalError},
-		{"panic", func(context.Context, *Run) (*mcp.CallToolResult, string, error) {
+		{"panic", func(context.Context, *Run) Done {
 			panic("secret")
 		}, mcp.TaskFailed, "internal error", mcp.CodeInternalError},
-		{"long message", func(context.Context, *Run) (*mcp.CallToolResult, string, error) {
-			return mcp.ErrorResult(""), strings.Repeat("ä", 2000), nil
+		{"long message", func(context.Context, *Run) Done {
+			return Done{Result: mcp.ErrorResult(""), Status: strings.Repeat("ä", 2000)}
 		}, mcp.TaskFailed, strings.Repeat("ä", 1024), 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -123,8 +123,8 @@ func TestRunEnds(t *testing.T) {
 func TestEndWaitsForDelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, Options{})
-		s := start(t, r, func(ctx context.Context, run *Run) (*mcp.CallToolResult, string, error) {
-			return mcp.Result("done"), "", run.Log().Append(ctx, partials.Chunk{Data: []byte("output")})
+		s := start(t, r, func(ctx context.Context, run *Run) Done {
+			return Done{Result: mcp.Result("done"), Err: run.Log().Append(ctx, partials.Chunk{Data: []byte("output")})}
 		})
 		release := make(chan struct{})
 		s.Deliver(func(context.Context) { <-release })
@@ -346,9 +346,9 @@ func TestHoldAfterFollowerHasReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, Options{})
 		answered := make(chan struct{})
-		s := start(t, r, func(context.Context, *Run) (*mcp.CallToolResult, string, error) {
+		s := start(t, r, func(context.Context, *Run) Done {
 			<-answered
-			return mcp.Result("fine"), "", nil
+			return Done{Result: mcp.Result("fine")}
 		})
 		s.Deliver(delivered)
 		synctest.Wait()

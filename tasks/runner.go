@@ -133,9 +133,16 @@ type Client interface {
 	Silence()
 }
 
-// Work does what a task is for. statusMessage is what the task's status says once it has ended;
-// the text of an error other than *rpc.Error stays in the log.
-type Work func(ctx context.Context, run *Run) (result *mcp.CallToolResult, statusMessage string, err error)
+// Work does what a task is for.
+type Work func(ctx context.Context, run *Run) Done
+
+// Done is what work has come to.
+type Done struct {
+	Result *mcp.CallToolResult // nil = an empty one
+	Status string              // what the task's status says once it has ended
+	Rest   *[]mcp.ContentBlock // the items of the result that do not repeat the output; nil = all
+	Err    error               // the text of one that is not an *rpc.Error stays in the log
+}
 
 // maxMerging is how many merged results are in memory at once.
 const maxMerging = 2

@@ -28,8 +28,8 @@ func (s endless) Put(ctx context.Context, t Task) error {
 func TestSettledWhenExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, Options{State: endless{NewMemory()}, TTL: 2*settleRetry + time.Second})
-		s := start(t, r, func(context.Context, *Run) (*mcp.CallToolResult, string, error) {
-			return mcp.Result("fine"), "", nil
+		s := start(t, r, func(context.Context, *Run) Done {
+			return Done{Result: mcp.Result("fine")}
 		})
 		s.Delivered()
 		<-s.Ended()
@@ -111,7 +111,7 @@ func TestUnstoredEndOutlivesTheTTL(t *testing.T) {
 		state := &full{Memory: NewMemory()}
 		state.full.Store(true)
 		r := newRunner(t, Options{State: state, TTL: 2 * time.Second})
-		s := start(t, r, func(context.Context, *Run) (*mcp.CallToolResult, string, error) { return mcp.Result("fine"), "", nil })
+		s := start(t, r, func(context.Context, *Run) Done { return Done{Result: mcp.Result("fine")} })
 		s.Delivered()
 		<-s.Ended()
 		time.Sleep(3 * settleRetry)
@@ -142,9 +142,9 @@ func TestEndIsStoredSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		r := NewRunner(Options{State: slowEnd{NewMemory()}, Log: zerolog.New(&log)})
-		s := start(t, r, func(ctx context.Context, _ *Run) (*mcp.CallToolResult, string, error) {
+		s := start(t, r, func(ctx context.Context, _ *Run) Done {
 			<-ctx.Done()
-			return mcp.Result("stopped"), "", nil
+			return Done{Result: mcp.Result("stopped")}
 		})
 		s.Delivered()
 		time.AfterFunc(time.Second, r.GiveUp)

@@ -13,37 +13,36 @@ import (
 func (r *Run) do() {
 	rpc.GrowStack()
 	defer r.done()
-	result, message, err := r.work()
+	done := r.work()
 	if r.detached.IsSet() { // the work was to hand the task over
 		r.follow()
 		return
 	}
-	r.finishAs(result, message, err)
+	r.finishAs(done)
 }
 
 // finishAs ends the run as its work says, unless it was cut off. What comes after the tool stands in functions of its own, here and in
 // package tools, so that it takes no stack while the tool runs: a thousand stacks shrink to 4 KiB only with less than 1.2 KiB in use.
-func (r *Run) finishAs(result *mcp.CallToolResult, message string, err error) {
+func (r *Run) finishAs(done Done) {
 	var wire *rpc.Error
-	if err != nil {
-		wire = r.wireError(err)
+	if done.Err != nil {
+		wire = r.wireError(done.Err)
 	}
 	if why := r.cut(); why != nil { // then the task does not end as the work says
-		result, wire = mcp.ErrorResult(why.Error()), nil
-		r.Rest(result.Content)
+		done, wire = Done{Result: mcp.ErrorResult(why.Error())}, nil
 	}
-	r.setEnding(result, wire)
+	r.setEnding(done.Result, done.Rest, wire)
 	r.awaitDelivery()
 	switch why := r.cut(); {
 	case why != nil:
 		r.cutOff(why)
 	case wire != nil:
 		r.finish(nil, mcp.TaskFailed, wire.Message, &Outcome{Err: wire})
-	case result.IsError && !r.completes():
+	case done.Result.IsError && !r.completes():
 		// "when the tool result has isError set to true, the task should reach failed status" (tasks, "Task Execution Errors")
-		r.finish(nil, mcp.TaskFailed, message, &Outcome{Result: result})
+		r.finish(nil, mcp.TaskFailed, done.Status, &Outcome{Result: done.Result})
 	default:
-		r.finish(nil, mcp.TaskCompleted, message, &Outcome{Result: result})
+		r.finish(nil, mcp.TaskCompleted, done.Status, &Outcome{Result: done.Result})
 	}
 }
 
@@ -58,19 +57,19 @@ func (r *Run) done() {
 }
 
 // work calls the tool and makes an error of its panic.
-func (r *Run) work() (result *mcp.CallToolResult, message string, err error) {
+func (r *Run) work() (done Done) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.runner.o.Log.Error().Str("taskId", r.ID()).Str("owner", r.runner.o.Owner).Str("tool", r.spec.Tool).
 				Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("tool panicked")
-			err = rpc.Errorf(mcp.CodeInternalError, "internal error")
+			done.Err = rpc.Errorf(mcp.CodeInternalError, "internal error")
 		}
 	}()
-	result, message, err = r.spec.Work(r.ctx, r)
-	if err == nil && result == nil {
-		result = &mcp.CallToolResult{}
+	done = r.spec.Work(r.ctx, r)
+	if done.Err == nil && done.Result == nil {
+		done.Result = &mcp.CallToolResult{}
 	}
-	return result, message, err
+	return done
 }
 
 // wireError is the JSON-RPC error that a work's error is; the text of any other stays in the log.

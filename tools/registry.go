@@ -17,6 +17,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/tasks"
 	"runnel/tools/schema"
 )
 
@@ -284,21 +285,21 @@ func (e *entry) check(arguments json.RawMessage) error {
 
 // run calls the tool. What a model can mend (bad arguments, a tool's plain error) is a result with isError: "Input validation errors" are tool execution errors, which "contain
 // actionable feedback that language models can use to self-correct" (2025-11-25 server/tools, "Error Handling").
-func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, progress func(done, total float64, message string)) (*mcp.CallToolResult, string, error) {
+func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, progress func(done, total float64, message string)) tasks.Done {
 	out := NewOutput(ctx, log, progress)
 	result, err := e.tool.Call(ctx, in, out)
 	out.end()
-	return in.outcome(out, result, err)
+	return in.outcome(ctx, out, result, err)
 }
 
-// outcome is what a call of a tool has come to: its result, the task's status message and the error that fails it.
-func (c *Call) outcome(out *Output, result *mcp.CallToolResult, err error) (*mcp.CallToolResult, string, error) {
+// outcome is what a call of a tool has come to.
+func (c *Call) outcome(ctx context.Context, out *Output, result *mcp.CallToolResult, err error) tasks.Done {
 	wire, isWire := errors.AsType[*rpc.Error](err)
 	switch {
 	case isWire:
-		return nil, "", wire
+		return tasks.Done{Err: wire}
 	case errors.Is(err, ErrCannotAsk) && c.caller.Version.Stateless && !c.CanAsk():
-		return nil, "", need(c.caller, "elicitation/create", nil)
+		return tasks.Done{Err: need(c.caller, "elicitation/create", nil)}
 	case err != nil:
 		result = mcp.ErrorResult(err.Error())
 	case result == nil:
@@ -316,7 +317,11 @@ func (c *Call) outcome(out *Output, result *mcp.CallToolResult, err error) (*mcp
 			c.Said.Rest = &rest
 		}
 	}
-	return result, c.Said.Status, nil
+	if c.Said.Truncated && c.keep(ctx) && (c.caller == nil || c.caller.Version.ResourceLinks) {
+		t := c.run.Task()
+		result.Content = append(result.Content, tasks.LinkLog(&t))
+	}
+	return tasks.Done{Result: result, Status: c.Said.Status, Rest: c.Said.Rest}
 }
 
 func firstText(result *mcp.CallToolResult) string {

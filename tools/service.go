@@ -64,35 +64,15 @@ func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec ta
 	spec.Client = d.audience
 	in := &Call{Arguments: arguments, caller: d.caller, audience: d.audience, service: s}
 	// On the goroutine of the request: the check needs stack, which that of a task would keep.
-	if err := e.check(arguments); err != nil {
-		spec.Work = func(context.Context, *tasks.Run) (*mcp.CallToolResult, string, error) {
-			return mcp.ErrorResult(err.Error()), err.Error(), nil
+	invalid := e.check(arguments)
+	spec.Work = func(ctx context.Context, run *tasks.Run) tasks.Done {
+		if invalid != nil {
+			return tasks.Done{Result: mcp.ErrorResult(invalid.Error()), Status: invalid.Error()}
 		}
-		return spec
-	}
-	spec.Work = func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
 		in.TaskID, in.run = run.ID(), run
-		result, message, err := e.run(ctx, in, run.Log(), d.audience.report)
-		in.conclude(ctx, run, result)
-		return result, message, err
+		return e.run(ctx, in, run.Log(), d.audience.report)
 	}
 	return spec
-}
-
-// conclude adds to the result of a call what the tool has said beside it.
-func (c *Call) conclude(ctx context.Context, run *tasks.Run, result *mcp.CallToolResult) {
-	if c.Said.Truncated && result != nil && c.keep(ctx) && (c.caller == nil || c.caller.Version.ResourceLinks) {
-		linkLog(result, run)
-	}
-	if c.Said.Rest != nil {
-		run.Rest(*c.Said.Rest)
-	}
-}
-
-// linkLog adds to a result that was cut where all of the output is.
-func linkLog(result *mcp.CallToolResult, run *tasks.Run) {
-	t := run.Task()
-	result.Content = append(result.Content, tasks.LinkLog(&t))
 }
 
 // deliver makes the delivery of a call's first request.

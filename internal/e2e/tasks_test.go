@@ -213,9 +213,9 @@ func TestTasksShowItems(t *testing.T) {
 	store := sqlite.New(sqlite.Options{Dir: dir})
 	runner := tasks.NewRunner(tasks.Options{State: store})
 	image := mcp.Image([]byte("pixels"), "image/png")
-	run, err := runner.Start(t.Context(), tasks.Spec{Tool: "draw", Handle: true, Work: func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
+	run, err := runner.Start(t.Context(), tasks.Spec{Tool: "draw", Handle: true, Work: func(ctx context.Context, run *tasks.Run) tasks.Done {
 		err := run.Log().Append(ctx, partials.Chunk{Data: []byte("no end")}, partials.Chunk{Kind: partials.Item, Data: image}, partials.Chunk{Data: []byte("more\n")}, partials.Chunk{Kind: partials.Item, Data: image})
-		return &mcp.CallToolResult{Content: []mcp.ContentBlock{mcp.Text("no end"), image, mcp.Text("more\n"), image}}, "", err
+		return tasks.Done{Result: &mcp.CallToolResult{Content: []mcp.ContentBlock{mcp.Text("no end"), image, mcp.Text("more\n"), image}}, Err: err}
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -125,8 +125,8 @@ func TestLostOutputIsNotCompleted(t *testing.T) {
 	s := New(Options{Dir: t.TempDir()})
 	defer s.Close()
 	r := statetest.NewRunner(t, tasks.Options{State: late{s}})
-	run := statetest.Start(t, r, func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
-		return mcp.Result("done"), "", run.Log().Append(ctx, partials.Chunk{Data: []byte("output")})
+	run := statetest.Start(t, r, func(ctx context.Context, run *tasks.Run) tasks.Done {
+		return tasks.Done{Result: mcp.Result("done"), Err: run.Log().Append(ctx, partials.Chunk{Data: []byte("output")})}
 	})
 	run.Delivered()
 	<-run.Ended()

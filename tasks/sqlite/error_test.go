@@ -32,9 +32,9 @@ func TestSQLiteIsRemoved(t *testing.T) {
 			s := openStore(t, Options{})
 			r := statetest.NewRunner(t, tasks.Options{State: s})
 			done := make(chan struct{})
-			running := statetest.Start(t, r, func(context.Context, *tasks.Run) (*mcp.CallToolResult, string, error) {
+			running := statetest.Start(t, r, func(context.Context, *tasks.Run) tasks.Done {
 				<-done
-				return mcp.Result("fine"), "", nil
+				return tasks.Done{Result: mcp.Result("fine")}
 			})
 			running.Delivered()
 			if err := remove(s.o.Dir); err != nil {

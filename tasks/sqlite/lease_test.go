@@ -69,15 +69,15 @@ func TestTaskEndedByOthers(t *testing.T) {
 			r := tasks.NewRunner(tasks.Options{State: s, Log: zerolog.New(&log)})
 			defer r.Close()
 			done, more := make(chan struct{}), make(chan struct{})
-			quiet := statetest.Start(t, r, func(context.Context, *tasks.Run) (*mcp.CallToolResult, string, error) {
+			quiet := statetest.Start(t, r, func(context.Context, *tasks.Run) tasks.Done {
 				<-done
-				return mcp.Result("fine"), "", nil
+				return tasks.Done{Result: mcp.Result("fine")}
 			})
-			loud := statetest.Start(t, r, func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
+			loud := statetest.Start(t, r, func(ctx context.Context, run *tasks.Run) tasks.Done {
 				<-more
 				err := run.Log().Append(ctx, partials.Chunk{Data: []byte("too late")})
 				<-ctx.Done() // it is stopped
-				return mcp.Result("fine"), "", err
+				return tasks.Done{Result: mcp.Result("fine"), Err: err}
 			})
 			quiet.Delivered()
 			loud.Delivered()

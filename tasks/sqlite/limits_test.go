@@ -202,11 +202,11 @@ func TestSQLiteFullFailsTheTask(t *testing.T) {
 	defer r.Close()
 	small := statetest.Start(t, r, statetest.UntilDone)
 	small.Delivered()
-	big := statetest.Start(t, r, func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
+	big := statetest.Start(t, r, func(ctx context.Context, run *tasks.Run) tasks.Done {
 		line := []byte(strings.Repeat("x", 1023) + "\n")
 		for {
 			if err := run.Log().Append(ctx, partials.Chunk{Data: line}); err != nil {
-				return mcp.ErrorResult(err.Error()), "", nil
+				return tasks.Done{Result: mcp.ErrorResult(err.Error())}
 			}
 		}
 	})

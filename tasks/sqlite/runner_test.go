@@ -32,9 +32,9 @@ func TestEndWaitsForTheState(t *testing.T) {
 	r := tasks.NewRunner(tasks.Options{State: s, Log: zerolog.New(&log), AskTimeout: time.Millisecond})
 	end := make(chan struct{})
 	begin := func() *tasks.Run {
-		run := statetest.Start(t, r, func(context.Context, *tasks.Run) (*mcp.CallToolResult, string, error) {
+		run := statetest.Start(t, r, func(context.Context, *tasks.Run) tasks.Done {
 			<-end
-			return mcp.Result("fine"), "", nil
+			return tasks.Done{Result: mcp.Result("fine")}
 		})
 		run.Delivered()
 		return run

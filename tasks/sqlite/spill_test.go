@@ -26,11 +26,11 @@ func spiller(t *testing.T, r *tasks.Runner) (run *tasks.Run, want []byte, done c
 		want = fmt.Appendf(want, "line %d\n", i)
 	}
 	written, done := make(chan struct{}), make(chan struct{})
-	run, err := r.Start(t.Context(), tasks.Spec{Tool: "test", Late: true, Work: func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
+	run, err := r.Start(t.Context(), tasks.Spec{Tool: "test", Late: true, Work: func(ctx context.Context, run *tasks.Run) tasks.Done {
 		for rest := want; len(rest) > 0; {
 			n := min(len(rest), 32<<10)
 			if err := run.Log().Append(ctx, partials.Chunk{Data: rest[:n]}); err != nil {
-				return nil, "", err
+				return tasks.Done{Err: err}
 			}
 			rest = rest[n:]
 		}
@@ -39,7 +39,7 @@ func spiller(t *testing.T, r *tasks.Runner) (run *tasks.Run, want []byte, done c
 		case <-done:
 		case <-ctx.Done():
 		}
-		return mcp.Result("fine"), "", nil
+		return tasks.Done{Result: mcp.Result("fine")}
 	}})
 	if err != nil {
 		t.Fatal(err)

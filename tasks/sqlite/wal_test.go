@@ -37,13 +37,13 @@ func TestSQLiteWithAStoppedReader(t *testing.T) {
 
 	line := []byte(strings.Repeat("x", 32<<10-1) + "\n")
 	const lines = 1200 // 37 MiB
-	flood := statetest.Start(t, r, func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
+	flood := statetest.Start(t, r, func(ctx context.Context, run *tasks.Run) tasks.Done {
 		for range lines {
 			if err := run.Log().Append(ctx, partials.Chunk{Data: line}); err != nil {
-				return nil, "", err
+				return tasks.Done{Err: err}
 			}
 		}
-		return mcp.Result("flooded"), "", nil
+		return tasks.Done{Result: mcp.Result("flooded")}
 	})
 	flood.Delivered()
 	refused := func() bool {

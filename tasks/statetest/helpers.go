@@ -137,7 +137,7 @@ func Start(t testing.TB, r *tasks.Runner, work tasks.Work) *tasks.Run {
 }
 
 // UntilDone is work that ends when it is cut off.
-func UntilDone(ctx context.Context, _ *tasks.Run) (*mcp.CallToolResult, string, error) {
+func UntilDone(ctx context.Context, _ *tasks.Run) tasks.Done {
 	<-ctx.Done()
-	return nil, "", context.Cause(ctx)
+	return tasks.Done{Err: context.Cause(ctx)}
 }
