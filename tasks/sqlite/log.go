@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 
@@ -101,7 +102,8 @@ func (k *keeping) done(committed bool) {
 
 // Load implements partials.Backing.
 func (k *keeping) Load(ctx context.Context, pos int64, limit int) ([]partials.Extent, error) {
-	rows, err := k.db.query(ctx, `SELECT start, stop, marks, data FROM log WHERE task = ?1 AND stop > ?2 AND start >=
+	// A query that can be cancelled takes two goroutines, which is more than this one costs.
+	rows, err := k.db.query(context.WithoutCancel(ctx), `SELECT start, stop, marks, data FROM log WHERE task = ?1 AND stop > ?2 AND start >=
 		coalesce((SELECT max(start) FROM log WHERE task = ?1 AND start <= ?2), 0) ORDER BY start`, k.task, pos)
 	if err != nil {
 		return nil, explain(err)
@@ -111,7 +113,8 @@ func (k *keeping) Load(ctx context.Context, pos int64, limit int) ([]partials.Ex
 	for size, last := 0, int64(0); size < limit && rows.Next(); {
 		var s partials.Extent
 		var stop int64
-		if err := rows.Scan(&s.Start, &stop, &s.Marks, &s.Data); err != nil {
+		// The driver has copied the blobs from SQLite: without RawBytes, Scan would copy them once more.
+		if err := rows.Scan(&s.Start, &stop, (*sql.RawBytes)(&s.Marks), (*sql.RawBytes)(&s.Data)); err != nil {
 			return nil, explain(err)
 		}
 		if err := checkExtent(&s, stop, last); err != nil {
