@@ -76,11 +76,14 @@ func (s *Extent) Check() error {
 	if err != nil {
 		return err
 	}
+	if !utf8.Valid(b.data) {
+		return errDamaged
+	}
 	begin := uint32(0)
 	for _, r := range b.records {
 		data := b.data[begin:r.end]
 		begin = r.end
-		if !utf8.Valid(data) || r.kind == Item && (bytes.IndexByte(data, '\n') >= 0 || !json.Valid(data)) {
+		if len(data) > 0 && !utf8.RuneStart(data[0]) || r.kind == Item && (bytes.IndexByte(data, '\n') >= 0 || !json.Valid(data)) {
 			return errDamaged
 		}
 	}
