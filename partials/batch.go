@@ -2,6 +2,7 @@ package partials
 
 import (
 	"fmt"
+	"iter"
 	"sort"
 	"unicode/utf8"
 )
@@ -69,6 +70,22 @@ func (b Batch) Chunks() []Chunk {
 		at = int(r.end)
 	}
 	return chunks
+}
+
+// Items are the content items of the batch: chunks of text that continue each other are one.
+func (b *Batch) Items() iter.Seq[Chunk] {
+	return func(yield func(Chunk) bool) {
+		at := b.begin
+		for i := 0; i < len(b.records); {
+			r, begin := &b.records[i], at
+			for i++; i < len(b.records) && b.records[i].continues(r); i++ {
+			}
+			at = int(b.records[i-1].end)
+			if !yield(Chunk{Kind: r.kind, Stream: r.stream, Data: b.data[begin:at:at]}) {
+				return
+			}
+		}
+	}
 }
 
 // stop is where the last chunk ends in data.

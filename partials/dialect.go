@@ -27,23 +27,20 @@ func appendContent(dst []byte, b *Batch) []byte {
 
 // appendItems appends content items of up to longest bytes.
 func appendItems(dst []byte, b *Batch, longest int) []byte {
-	at := b.begin
-	for i := 0; i < len(b.records); {
-		if i > 0 {
+	first := true
+	for c := range b.Items() {
+		if !first {
 			dst = append(dst, ',')
 		}
-		r, begin := &b.records[i], at
-		for i++; i < len(b.records) && b.records[i].continues(r); i++ {
-		}
-		at = int(b.records[i-1].end)
-		if r.kind == Item {
-			dst = appendItem(dst, b.data[begin:at], longest)
+		first = false
+		if c.Kind == Item {
+			dst = appendItem(dst, c.Data, longest)
 			continue
 		}
 		dst = append(dst, `{"type":"text","text":"`...)
-		dst = rawjson.AppendText(dst, b.data[begin:at])
+		dst = rawjson.AppendText(dst, c.Data)
 		dst = append(dst, '"')
-		if r.stream == Stderr {
+		if c.Stream == Stderr {
 			dst = append(dst, `,"_meta":{"runnel/stream":"stderr"}`...)
 		}
 		dst = append(dst, '}')

@@ -181,7 +181,7 @@ func appendLog(ctx context.Context, dst []byte, log *partials.Log, after int64, 
 		if batch.Start > next {
 			dst = rawjson.AppendText(dst, []byte(partials.LostWords(batch.Start-next)))
 		}
-		for _, c := range batch.Chunks() {
+		for c := range batch.Items() {
 			if c.Kind == partials.Text {
 				dst = rawjson.AppendText(dst, c.Data)
 			} else if t, ok := mcp.TextOf(c.Data); ok {
