@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -108,6 +109,47 @@ func TestSQLiteOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	statetest.Put(t, s, statetest.Working("later"), statetest.Ended(running, mcp.TaskCompleted, result))
+}
+
+// On a disk that is wholly full nothing can be pruned, which says what to do; then all is, and the disk has its room back.
+func TestPruneOnAFullDisk(t *testing.T) {
+	dir := onDisk(t, "64m")
+	if dir == "" {
+		return
+	}
+	const stored = 300
+	o := Options{Dir: filepath.Join(dir, "state")}
+	prune := func() (int, error) {
+		s := New(o)
+		defer s.Close()
+		gone, _, err := s.Forget(t.Context(), "local", time.Now(), true)
+		return len(gone), err
+	}
+	s := New(o)
+	for i := range stored {
+		task := statetest.Working(fmt.Sprint("old", i), strings.Repeat(strings.Repeat("o", 99)+"\n", 1000))
+		statetest.Put(t, s, statetest.Ended(task, mcp.TaskCompleted, strings.Repeat("x", 32<<10)))
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := fill(t, dir)
+	if n, err := prune(); n != 0 || err == nil || !strings.Contains(err.Error(), "from 1 MiB on") {
+		t.Errorf("pruned %d: %v", n, err)
+	}
+	info, err := os.Stat(file)
+	if err == nil {
+		err = os.Truncate(file, info.Size()-1<<20)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := prune(); n != stored || err != nil {
+		t.Errorf("with 1 MiB of room pruned %d: %v", n, err)
+	}
+	if room := DiskRoom(dir); room < 40<<20 {
+		t.Errorf("%d MiB are free", room>>20)
+	}
 }
 
 // late is a state whose disk is full when the last output of a task is written, and not when its end is.

@@ -25,15 +25,15 @@ func explain(err error) error {
 	case errors.Is(err, errPinned):
 		return tasks.Trouble{Err: fmt.Errorf("%w: let it go on (kill -CONT) or end it; lsof of that file names it", err)}
 	case errors.Is(err, unix.ENOSPC):
-		return tasks.Trouble{Err: fmt.Errorf("%w; free some of the disk, or name a directory on another one with --state", err)}
+		return tasks.Trouble{Err: fmt.Errorf("%w; %s", err, freeDisk)}
 	}
 	switch primaryCode(err) {
 	case sqlite3.SQLITE_FULL:
-		return tasks.Trouble{Err: fmt.Errorf("the disk is full: free some of the disk, or name a directory on another one with --state: %w", err)}
+		return tasks.Trouble{Err: fmt.Errorf("the disk is full: %s: %w", freeDisk, err)}
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return tasks.Trouble{Err: fmt.Errorf("%w for %v: %w", tasks.ErrBusy, busyTimeout, err)}
 	case sqlite3.SQLITE_IOERR:
-		return tasks.Trouble{Err: fmt.Errorf("the disk could not be read or written (is it full? then free some of it): %w", err)}
+		return tasks.Trouble{Err: fmt.Errorf("the disk could not be read or written; if it is full, %s: %w", freeDisk, err)}
 	case sqlite3.SQLITE_CANTOPEN:
 		return tasks.Trouble{Err: fmt.Errorf("%s cannot be opened: are too many files open (ulimit -n), or is its path longer than 500 bytes? then name another directory with --state: %w", databaseFile, err)}
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
@@ -41,6 +41,9 @@ func explain(err error) error {
 	}
 	return err
 }
+
+// freeDisk is what to do about a full disk. To delete tasks takes room itself, for the write-ahead log.
+const freeDisk = "free some of the disk (from 1 MiB on, \"runnel tasks prune\" can free more), or name a directory on another one with --state"
 
 // errFull refuses to make the state larger than its limit. Deleting tasks that have ended may help.
 var errFull = errors.New("the state has reached its limit, and all tasks that are left in it still run")

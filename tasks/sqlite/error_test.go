@@ -111,7 +111,7 @@ func TestCheckSQLiteOfAnEmptyFile(t *testing.T) {
 // What is wrong is said once, with what to do.
 func TestExplainedOnce(t *testing.T) {
 	full := explain(fmt.Errorf("writing: %w", unix.ENOSPC))
-	want := "writing: no space left on device; free some of the disk, or name a directory on another one with --state"
+	want := "writing: no space left on device; " + freeDisk
 	if again := explain(fmt.Errorf("opening: %w", full)); again.Error() != "opening: "+want || !errors.Is(again, unix.ENOSPC) {
 		t.Errorf("%v, want opening: %s", again, want)
 	}

@@ -190,7 +190,7 @@ func TestSQLiteGivesRoomBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitNoRows(t, s.Dir())
-	if after := size(); before < vacuumPages || after > before-vacuumPages {
+	if after := size(); before < leastFree || after > before-leastFree {
 		t.Errorf("%d pages of %d are left", after, before)
 	}
 }

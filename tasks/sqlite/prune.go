@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"runnel/tasks"
@@ -41,30 +43,24 @@ func (s *State) Forget(ctx context.Context, owner string, ended time.Time, force
 		return nil, kept, err
 	}
 	for some := range slices.Chunk(found, forgetTasks) {
-		if err := d.hide(some); err != nil {
-			return gone, kept, err
+		var numbers []string
+		for i := range some {
+			numbers = append(numbers, strconv.FormatInt(some[i].number, 10))
+		}
+		for n := 1; n > 0; {
+			if n, err = d.drop(ctx, named, "["+strings.Join(numbers, ",")+"]"); err != nil {
+				return gone, kept, err
+			}
 		}
 		for i := range some {
 			gone = append(gone, some[i].Task)
 		}
 	}
-	if err := d.dropExpired(ctx); err != nil {
-		return gone, kept, err
-	}
-	return gone, kept, d.shrink(ctx)
+	return gone, kept, d.shrink(ctx, true)
 }
 
-// forgetTasks are hidden in one transaction, in which no other process can write.
-const forgetTasks = 1000
+// forgetTasks are deleted at a time: with little room on the disk, as much as that takes is still there.
+const forgetTasks = 64
 
-// hide lets tasks expire: nobody finds them from then on, and a sweep deletes them.
-func (d *database) hide(list []row) error {
-	return d.w.do(job{do: func(tx *transaction) error {
-		for i := range list {
-			if _, err := tx.exec("UPDATE task SET expires = 0 WHERE number = ? AND keeper IS NULL", list[i].number); err != nil {
-				return err
-			}
-		}
-		return nil
-	}})
-}
+// named is a condition for drop: the tasks whose numbers are in a JSON list.
+const named = "keeper IS NULL AND number IN (SELECT value FROM json_each(?)) ORDER BY number"

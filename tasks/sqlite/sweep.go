@@ -12,8 +12,10 @@ const (
 	sweepInterval = 30 * time.Second
 	// sweepRest is the least time between two sweeps, and how long a hurried one waits for more of the kind.
 	sweepRest = time.Second
-	// vacuumPages are given back to the file system at a time: 32 MiB.
-	vacuumPages = 4096
+	// leastFree is how many free pages, 32 MiB, are many enough to give them back: tasks to come need some.
+	leastFree = 4096
+	// vacuumPages are given back at a time: others can write in between, and a disk that is nearly full has room for what that writes.
+	vacuumPages = 64
 )
 
 // sweepAll keeps the state in order: it ends the tasks of processes that are gone, deletes what has expired and,
@@ -50,7 +52,7 @@ func (d *database) sweep(ctx context.Context) error {
 	if err := d.evict(ctx); err != nil {
 		return err
 	}
-	return d.shrink(ctx)
+	return d.shrink(ctx, false)
 }
 
 // evict deletes the tasks that ended first until an eighth of the state is free.
@@ -109,23 +111,28 @@ func (d *database) drop(ctx context.Context, which string, args ...any) (n int, 
 	return n, err
 }
 
-// shrink gives free pages back, if there are many of them.
-func (d *database) shrink(ctx context.Context) error {
-	var free, all int64
-	if err := d.read.QueryRowContext(ctx, "SELECT freelist_count, page_count FROM pragma_freelist_count(), pragma_page_count()").Scan(&free, &all); err != nil {
-		return explain(err)
-	}
-	if free < vacuumPages || free < all/4 {
-		return nil
-	}
-	return d.w.do(job{do: func(tx *transaction) error {
-		rows, err := tx.query("PRAGMA incremental_vacuum(" + strconv.Itoa(vacuumPages) + ")")
-		if err != nil {
+// shrink gives free pages back to the file system, if there are many of them or always.
+func (d *database) shrink(ctx context.Context, always bool) error {
+	for ; ctx.Err() == nil; always = true {
+		var free, all int64
+		if err := d.read.QueryRowContext(ctx, "SELECT freelist_count, page_count FROM pragma_freelist_count(), pragma_page_count()").Scan(&free, &all); err != nil {
+			return explain(err)
+		}
+		if free == 0 || !always && (free < leastFree || free < all/4) {
+			return nil
+		}
+		if err := d.w.do(job{do: func(tx *transaction) error {
+			rows, err := tx.query("PRAGMA incremental_vacuum(" + strconv.Itoa(vacuumPages) + ")")
+			if err != nil {
+				return err
+			}
+			defer rows.Close()
+			for rows.Next() { // a page a step
+			}
+			return rows.Err()
+		}}); err != nil {
 			return err
 		}
-		defer rows.Close()
-		for rows.Next() { // a page a step
-		}
-		return rows.Err()
-	}})
+	}
+	return ctx.Err()
 }

@@ -225,11 +225,16 @@ func (tx *transaction) boundWAL() (err error) {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("%w, and %s cannot be emptied, which is %d MiB long", errPinned, tx.wal, size>>20)
 		}
-		var busy, pages, moved int
-		if err := tx.conn.QueryRowContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &moved); err != nil {
+		if err := tx.emptyWAL(); err != nil {
 			return err
 		}
 	}
+}
+
+// emptyWAL moves the write-ahead log into the database, as far as its readers let it.
+func (tx *transaction) emptyWAL() error {
+	var busy, pages, moved int
+	return tx.conn.QueryRowContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &moved)
 }
 
 // waitFor sets how long a query waits for other processes.

@@ -175,7 +175,11 @@ func (w *writer) take() (jobs []job, stop bool) {
 
 // write writes the jobs together or, if one of them cannot be written, each by itself: one task's trouble costs no other.
 func (w *writer) write(jobs []job) {
-	if err := w.commit(jobs); err == nil || isBusy(err) || len(jobs) == 1 && !errors.Is(err, errFull) {
+	err := w.commit(jobs)
+	if isDiskFull(err) && w.tx.emptyWAL() == nil { // what it held has room in the database
+		err = w.commit(jobs)
+	}
+	if err == nil || isBusy(err) || len(jobs) == 1 && !errors.Is(err, errFull) {
 		w.answer(jobs, err)
 		return
 	}
