@@ -9,8 +9,8 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// commandResult reports whether a result is a command's, and its exit code; 0 if a signal ended it.
-func commandResult(r *mcp.CallToolResult) (exitCode int, is bool) {
+// CommandResult reports whether a result is a command's, and its exit code; 0 if a signal ended it.
+func CommandResult(r *mcp.CallToolResult) (exitCode int, is bool) {
 	var command struct{ ExitCode int }
 	is = r.Meta[mcp.MetaCommand] != nil && json.Unmarshal(rawjson.Encode(r.Meta[mcp.MetaCommand]), &command) == nil
 	return command.ExitCode, is
@@ -28,7 +28,7 @@ func StreamText(t, stream string) mcp.ContentBlock {
 // SplitEnd is the content of a result with the line that says how a command ended, if it has one, as an item of its own after the
 // rest: it is for people, and no output.
 func SplitEnd(r *mcp.CallToolResult) []mcp.ContentBlock {
-	exitCode, command := commandResult(r)
+	exitCode, command := CommandResult(r)
 	if !command || len(r.Content) == 0 || len(OnlyEnd(r.Content)) > 0 {
 		return r.Content
 	}

@@ -171,7 +171,7 @@ func writeEnding(to text.Sink, t *tasks.Task) (rest []mcp.ContentBlock) {
 			structured = nil
 		}
 	}
-	if _, command := commandResult(result); structured != nil && !command { // a command's repeats its output
+	if _, command := CommandResult(result); structured != nil && !command { // a command's repeats its output
 		rest = append(rest, mcp.Text(string(structured)))
 	}
 	return rest
@@ -200,7 +200,7 @@ func howEnded(t *tasks.Task) string {
 	if t.Outcome == nil || t.Outcome.Result == nil {
 		return how
 	}
-	exitCode, command := commandResult(t.Outcome.Result)
+	exitCode, command := CommandResult(t.Outcome.Result)
 	switch {
 	case !command:
 		return how

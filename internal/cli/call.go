@@ -208,13 +208,14 @@ func (c *call) finish(raw json.RawMessage) error {
 		c.written(c.view.Content(line.String() + "\n"))
 	case "text":
 		content := tools.SplitEnd(&r)
-		compared := c.tracker.Compare(content)
-		if r.Meta[mcp.MetaCommand] != nil && compared != tracker.NoneStreamed && !c.remote.CutShort() { // all output has come
-			content, compared = tools.OnlyEnd(content), tracker.ResultAdds
+		compared, beyond := c.tracker.Compare(content)
+		if _, command := tools.CommandResult(&r); command && compared != tracker.NoneStreamed && !c.remote.CutShort() { // all output has come
+			compared = tracker.ResultAdds
+			_, beyond = c.tracker.Compare(tools.OnlyEnd(content))
 		}
 		switch compared {
 		case tracker.NoneStreamed, tracker.ResultAdds:
-			c.show(c.tracker.Beyond(content))
+			c.show(beyond)
 		case tracker.Different:
 			if c.tracker.Stats().Gaps > 0 {
 				c.say("the result is not what was streamed; -o json shows it")
@@ -233,17 +234,17 @@ func (c *call) finish(raw json.RawMessage) error {
 
 // exitOf turns a result into an exit code: that of its command, else 0, or 1 for an error.
 func exitOf(r *mcp.CallToolResult) error {
-	var s struct {
-		ExitCode int `json:"exitCode"` // null after a signal
+	code, command := tools.CommandResult(r)
+	if !command {
+		var s struct {
+			ExitCode int `json:"exitCode"`
+		}
+		_ = json.Unmarshal(r.StructuredContent, &s) // most results have none
+		code = s.ExitCode
 	}
-	said := r.StructuredContent
-	if command := r.Meta[mcp.MetaCommand]; command != nil {
-		said, _ = json.Marshal(command) // it was JSON before
-	}
-	_ = json.Unmarshal(said, &s) // most results have none
 	switch {
-	case s.ExitCode&0xff != 0:
-		return exitError(s.ExitCode & 0xff)
+	case code&0xff != 0:
+		return exitError(code & 0xff)
 	case r.IsError:
 		return exitError(exitFailure)
 	}
@@ -259,9 +260,10 @@ func (c *call) summarize(raw json.RawMessage, err error) {
 	_ = json.Unmarshal(raw, &r)
 	stats := c.tracker.Stats()
 	end, _ := c.tracker.End()
-	compared := "no result"
+	said := "no result"
 	if raw != nil {
-		compared = c.tracker.Compare(tools.SplitEnd(&r)).String()
+		compared, _ := c.tracker.Compare(tools.SplitEnd(&r))
+		said = compared.String()
 	}
 	code := exitFine
 	if exit, ok := errors.AsType[exitError](err); ok {
@@ -270,7 +272,7 @@ func (c *call) summarize(raw json.RawMessage, err error) {
 		code = exitFailure
 	}
 	c.i.Say(zerolog.InfoLevel, fmt.Sprintf("%d partials, gaps %d, first after %d ms; %d bytes, %s; exit code %d, %v after %d ms",
-		stats.Partials, stats.Gaps, time.Duration(c.first.Load()).Milliseconds(), stats.Bytes, compared, code, end, time.Since(c.began).Milliseconds()))
+		stats.Partials, stats.Gaps, time.Duration(c.first.Load()).Milliseconds(), stats.Bytes, said, code, end, time.Since(c.began).Milliseconds()))
 }
 
 // callOptions are the flags of runnel call.

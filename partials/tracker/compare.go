@@ -115,14 +115,26 @@ func appendOther(dst []byte, item json.RawMessage) []byte {
 	return append(dst, "}\xff"...)
 }
 
-func (m *merged) compare(content []json.RawMessage, emptied bool) Comparison {
-	result := merged{most: maxMerge}
+// compare compares a result's content with what came, and returns what it has beyond that.
+func (m *merged) compare(content []json.RawMessage) (result merged, beyond []json.RawMessage) {
+	result.most = maxMerge
 	for _, item := range content {
-		result.add(pieceOf(item))
+		p := pieceOf(item)
+		before, came := len(result.flat[p.from]), len(m.flat[p.from])
+		result.add(p)
+		switch {
+		case before >= came:
+			beyond = append(beyond, item)
+		case p.isText && before+len(p.text) > came:
+			beyond = append(beyond, mcp.Text(p.text[came-before:]))
+		}
 	}
+	return result, beyond
+}
+
+// judge says how a result's content compares with what came.
+func (m *merged) judge(result *merged) Comparison {
 	switch {
-	case emptied && len(content) == 0:
-		return ResultEmpty
 	case !m.any && result.any:
 		return NoneStreamed
 	case m.long || result.long:
@@ -144,23 +156,6 @@ func (m *merged) compare(content []json.RawMessage, emptied bool) Comparison {
 		}
 	}
 	return worst
-}
-
-// beyond is what a result has after what came, if it begins with that.
-func (m *merged) beyond(content []json.RawMessage) (rest []json.RawMessage) {
-	flat := merged{most: maxMerge}
-	for _, item := range content {
-		p := pieceOf(item)
-		before, came := len(flat.flat[p.from]), len(m.flat[p.from])
-		flat.add(p)
-		switch {
-		case before >= came:
-			rest = append(rest, item)
-		case p.isText && before+len(p.text) > came:
-			rest = append(rest, mcp.Text(p.text[came-before:]))
-		}
-	}
-	return rest
 }
 
 // isExcerpt reports whether part is whole with a mark in place of its middle, perhaps with a line, or an item, or two after that

@@ -140,11 +140,16 @@ func (t *Tracker) Stats() Stats {
 	return t.stats
 }
 
-// Compare says how what came compares with the result's content, the canonical one.
-func (t *Tracker) Compare(content []json.RawMessage) Comparison {
+// Compare says how what came compares with the result's content, the canonical one. beyond is what that has after what came, of a result
+// that begins with it.
+func (t *Tracker) Compare(content []json.RawMessage) (c Comparison, beyond []json.RawMessage) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.merged.compare(content, t.spelled == spelled383)
+	if len(content) == 0 && t.spelled == spelled383 {
+		return ResultEmpty, nil
+	}
+	result, beyond := t.merged.compare(content)
+	return t.merged.judge(&result), beyond
 }
 
 // Came is the content that came, for a result that Compare says ResultEmpty of; nil if it is more than is kept for comparing.
@@ -152,12 +157,4 @@ func (t *Tracker) Came() []json.RawMessage {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.merged.content()
-}
-
-// Beyond is what the result's content has after what came. It is for a result that Compare says ResultAdds or
-// NoneStreamed of.
-func (t *Tracker) Beyond(content []json.RawMessage) []json.RawMessage {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.merged.beyond(content)
 }

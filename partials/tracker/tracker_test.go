@@ -308,7 +308,7 @@ func TestAnyOrder(t *testing.T) {
 			t.Fatalf("seed %d, SEP-%s, window %d: came %v of %d\n got %s\nwant %s", seed, kind, window, came, total, got, strings.Join(want, " "))
 		}
 		whole := strings.Join(texts(lines...), "")
-		switch got := w.Compare([]json.RawMessage{mcp.Text(whole)}); {
+		switch got, _ := w.Compare([]json.RawMessage{mcp.Text(whole)}); {
 		case len(arrived) == total && got != Same,
 			len(arrived) < total && got == Same && strings.Join(texts(pick(lines, arrived)...), "") != whole:
 			t.Fatalf("seed %d: %d of %d lines came: %v", seed, len(arrived), total, got)
@@ -453,11 +453,11 @@ func TestCompare(t *testing.T) {
 		for i, item := range c.came {
 			w.Notification("notifications/tasks/partial", fmt.Appendf(nil, `{"taskId":"t","seq":%d,"content":[%s]}`, i, item))
 		}
-		if rest := w.Beyond(c.result); c.want == ResultAdds && (len(rest) != 1 || string(rest[0]) != string(mcp.Text("\nexit code 1"))) ||
+		if _, rest := w.Compare(c.result); c.want == ResultAdds && (len(rest) != 1 || string(rest[0]) != string(mcp.Text("\nexit code 1"))) ||
 			c.want == NoneStreamed && len(rest) != len(c.result) || c.want == Same && len(rest) > 0 {
 			t.Errorf("beyond %.60s: %.60s", c.came, rest)
 		}
-		if got := w.Compare(c.result); got != c.want {
+		if got, _ := w.Compare(c.result); got != c.want {
 			t.Errorf("%.60s and %.60s: %v, want %v", c.came, c.result, got, c.want)
 		}
 	}
@@ -467,13 +467,13 @@ func TestCompare(t *testing.T) {
 		w.feed(t, short)
 	}
 	w.merged.add(pieceOf(text("longer than is kept")[0]))
-	if got := w.Compare(text("x")); got != NotCompared || len(w.merged.flat[0]) > 0 {
+	if got, _ := w.Compare(text("x")); got != NotCompared || len(w.merged.flat[0]) > 0 {
 		t.Errorf("more than is kept: %v", got)
 	}
 	w = newWatch(Options{})
 	w.feed(t, "c1=")
 	w.feed(t, "c2!")
-	if got := w.Compare([]json.RawMessage{}); got != ResultEmpty {
+	if got, _ := w.Compare([]json.RawMessage{}); got != ResultEmpty {
 		t.Errorf("PR #383: %v", got)
 	}
 	for _, item := range []json.RawMessage{text("a")[0], text("b")[0], json.RawMessage(`{"type":"image"}`), text("c")[0]} {

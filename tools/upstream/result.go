@@ -37,14 +37,14 @@ func (c *call) result(raw json.RawMessage) (*mcp.CallToolResult, error) {
 	if _, message := came.End(); result.IsError {
 		c.in.Said.Status = message
 	}
-	compared := came.Compare(result.Content)
-	rest := came.Beyond(result.Content)
+	compared, rest := came.Compare(result.Content)
 	id := c.theirTask(result.Content)
 	result.Content, rest = c.withoutLog(id, result.Content), c.withoutLog(id, rest)
 	if result.Meta[mcp.MetaCommand] != nil && compared != tracker.NoneStreamed && compared != tracker.ResultEmpty && !c.remote.CutShort() {
 		// Another runnel's command: the result shapes what has come.
 		c.renameLog(id, result)
-		c.in.Said.Rest = new(came.Beyond(tools.OnlyEnd(tools.SplitEnd(result))))
+		_, rest = came.Compare(tools.OnlyEnd(tools.SplitEnd(result)))
+		c.in.Said.Rest = &rest
 		return result, nil
 	}
 	switch compared {
@@ -54,7 +54,7 @@ func (c *call) result(raw json.RawMessage) (*mcp.CallToolResult, error) {
 		c.in.Said.Rest = &[]mcp.ContentBlock{}
 		c.in.Said.Truncated = true
 	case tracker.ResultAdds:
-		c.in.Said.Rest = new(rest)
+		c.in.Said.Rest = &rest
 	case tracker.ResultEmpty:
 		if result.Content = came.Came(); result.Content == nil {
 			c.in.Said.Truncated = true // the log has it
