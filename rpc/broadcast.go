@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Broadcast wakes all who watch something whenever it changes, such as the list of tools. The zero value has no watchers.
+// Broadcast wakes all who watch something whenever it changes, such as the list of tools. Use it where they look at the thing itself again,
+// so that one wake-up does for several changes. The zero value has no watchers.
 type Broadcast struct {
 	mu       sync.Mutex
 	watchers []chan struct{}
@@ -38,11 +39,12 @@ func (b *Broadcast) Send() {
 	}
 }
 
-// ListPace is the least time between two notifications that a list has changed: a client reads it again after each.
+// ListPace is the least time between two notifications that a list has changed: a client reads it again after each. What has a pace of its
+// own, and ends in such a notification, need not be faster.
 const ListPace = time.Second
 
 // Announce calls tell for the changes of a list that come on changed: once for those that come in less than a second, or while tell
-// waits. It ends with ctx, or when tell fails.
+// waits. It ends with ctx, or when tell fails. Whoever tells a client of list_changed runs it, with a watcher's channel.
 func Announce(ctx context.Context, changed <-chan struct{}, tell func() error) {
 	for {
 		select {

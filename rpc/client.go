@@ -13,7 +13,8 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// Client is a connection to a server. Its methods may be used at once by several goroutines.
+// Client is a connection to a server, for whoever calls the tools of others: a command line, or a runnel before another server. Its methods
+// may be used at once by several goroutines.
 type Client struct {
 	*peer
 	opt   DialOptions
@@ -45,7 +46,7 @@ var (
 	errCancelledByServer = errors.New("cancelled by the server")
 )
 
-// Era is the era of the connection.
+// Era is the era of the connection, for what the two do in other ways: tasks, subscriptions, questions.
 func (c *Client) Era() Era {
 	if c.version.Stateless {
 		return Stateless
@@ -57,25 +58,26 @@ func (c *Client) Era() Era {
 // their own.
 func (c *Client) InOrder() bool { return !c.opt.Unordered && c.Era() == Handshake }
 
-// Version is the protocol version that was agreed on.
+// Version is the protocol version that was agreed on; its fields say what a message may hold.
 func (c *Client) Version() *mcp.Version { return c.version }
 
-// Server is what the server says it is.
+// Server is what the server says it is, to show it.
 func (c *Client) Server() mcp.Implementation { return c.server }
 
-// Capabilities are the server's, as far as runnel reads them.
+// Capabilities are the server's, as far as runnel reads them: what is not declared is not to be asked for.
 func (c *Client) Capabilities() *mcp.ServerCapabilities { return &c.capabilities }
 
-// Instructions are the server's, "" if it gave none.
+// Instructions are the server's for a model, "" if it gave none.
 func (c *Client) Instructions() string { return c.instructions }
 
-// Context ends when the server sends nothing more; its cause tells why.
+// Context ends when the server sends nothing more; its cause tells why. Work that makes sense only with the server derives from it.
 func (c *Client) Context() context.Context { return c.input }
 
-// Err returns why the server sends nothing more, nil while it may.
+// Err returns why the server sends nothing more, nil while it may: after an error, whether to dial again.
 func (c *Client) Err() error { return context.Cause(c.input) }
 
-// Call sends a request and waits for its answer, which is decoded into result (nil = not wanted). See Do.
+// Call sends a request and waits for its answer, which is decoded into result (nil = not wanted). It is enough for most; what it lacks, Do
+// has.
 func (c *Client) Call(ctx context.Context, method string, params, result any) error {
 	raw, err := c.Do(ctx, &Request{Method: method, Params: params})
 	if err != nil || result == nil {
@@ -87,9 +89,9 @@ func (c *Client) Call(ctx context.Context, method string, params, result any) er
 	return nil
 }
 
-// Do sends a request and waits for its first response. It returns the server's error as an *[Error], and an error
-// that wraps [ErrClosed] when the server can answer no more. If ctx ends first, the server is told by
-// notifications/cancelled, and Do returns the cause of ctx.
+// Do is Call where the answer is wanted as it is written, or there may be several: it sends a request and waits for its first response. It
+// returns the server's error as an *[Error], and an error that wraps [ErrClosed] when the server can answer no more. If ctx ends first, the
+// server is told by notifications/cancelled, and Do returns the cause of ctx.
 func (c *Client) Do(ctx context.Context, r *Request) (json.RawMessage, error) {
 	params, err := c.params(r)
 	if err != nil {
@@ -123,12 +125,12 @@ func (c *Client) Listen(ctx context.Context, r *Request, lost func()) error {
 	}
 }
 
-// Notify sends a notification; params may be nil.
+// Notify sends a notification, such as notifications/roots/list_changed; params may be nil.
 func (c *Client) Notify(method string, params any) error {
 	return notify(lineHead, method, params, c.w.now)
 }
 
-// Request is a request to the server.
+// Request is a request to the server, for [Client.Do].
 type Request struct {
 	Method string
 	Params any // encodes to an object; nil = none

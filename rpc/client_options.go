@@ -10,7 +10,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// DialOptions say which server to reach, how, and as which client. Either Command or In and Out must be set.
+// DialOptions say to [Dial] which server to reach, how, and as which client. Either Command, or In and Out must be set, nothing else need
+// be.
 type DialOptions struct {
 	Command []string  // the server's program and its arguments
 	Env     []string  // the server's, "NAME=value"; nil = that of this process

@@ -22,7 +22,7 @@ type outgoing struct {
 	recalled []uint64 // those that nobody waits for any more, until the Conn has forgotten them
 }
 
-// Response is an answer of the other side: a result, or an error.
+// Response is an answer of the other side, as [Request] hands out several: a result, or an error.
 type Response struct {
 	Result json.RawMessage
 	Err    *Error
@@ -81,7 +81,8 @@ func (o *outgoing) madeUp() []byte {
 	return answerTo(id)
 }
 
-// take takes an answer of the other side. It returns what the Conn gets of the first one, nil if it is not. One that answers nothing is ignored.
+// take takes an answer of the other side. It returns what the Conn gets of the first one, nil if it is not. One that answers nothing is
+// ignored.
 func (o *outgoing) take(id []byte, r Response) []byte {
 	number, _ := strconv.ParseUint(string(id), 10, 64) // without one, it is none of ours
 	o.mu.Lock()

@@ -8,7 +8,8 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// ReadParam reads the params, or a member of them, and says where they hold what does not belong there.
+// ReadParam reads the params, or a member of them, and says where they hold what does not belong there. Use it, not encoding/json, where
+// the client is to learn what was wrong.
 func ReadParam(name string, value []byte, to any) error {
 	err := rawjson.Unmarshal(value, to)
 	if err == nil {
@@ -24,10 +25,12 @@ func ReadParam(name string, value []byte, to any) error {
 	return Errorf(mcp.CodeInvalidParams, "%s: a JSON %s does not belong there", name, wrong.Value)
 }
 
-// ErrCursor: "Invalid cursors SHOULD result in an error with code -32602" (server/utilities/pagination, "Error Handling").
+// ErrCursor is for a page whose cursor nobody gave out. "Invalid cursors SHOULD result in an error with code -32602"
+// (server/utilities/pagination, "Error Handling").
 var ErrCursor = Errorf(mcp.CodeInvalidParams, "invalid cursor: use the nextCursor of the page before, or none")
 
-// Cursor reads which page of a list a request asks for, "" for the first (server/utilities/pagination). Its error is an *[Error].
+// Cursor reads which page of a list a request asks for, "" for the first (server/utilities/pagination). Its error is an *[Error]. The
+// handler of each method that lists begins with it.
 func Cursor(params json.RawMessage) (string, error) {
 	var p mcp.PaginatedRequestParams
 	if len(params) > 0 && rawjson.Unmarshal(params, &p) != nil {

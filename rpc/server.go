@@ -22,6 +22,7 @@ const (
 	Stateless                // 2026-07-28: every request brings version and capabilities in its _meta
 )
 
+// String is for logs and errors.
 func (e Era) String() string {
 	switch e {
 	case Handshake:
@@ -42,7 +43,7 @@ type Options struct {
 	Log          zerolog.Logger
 }
 
-// Defaults of Options. A config file's are the same.
+// Defaults of [Options], for whoever has a default of their own to name, as a config file has: the same.
 const (
 	DefaultMaxLine     = 16 << 20
 	DefaultMaxInFlight = 256
@@ -55,7 +56,7 @@ const (
 // params is what the client sent, nil if nothing; the handler may keep it.
 type Handler func(ctx context.Context, c *Caller, params json.RawMessage) (any, error)
 
-// Server holds the method table. Rooms register on it before [Server.Serve].
+// Server holds the method table. Rooms register on it before its first client: the one of [Server.Serve], or those of [Server.NewSession].
 type Server struct {
 	opt     Options
 	methods map[methodKey]Handler
@@ -95,7 +96,7 @@ func NewServer(o *Options) *Server {
 	return s
 }
 
-// Handle registers the handler of a method in an era. A method without one is answered -32601.
+// Handle registers the handler of a method in an era, once for each era that has the method. A method without one is answered -32601.
 func (s *Server) Handle(era Era, method string, h Handler) {
 	k := methodKey{era, method}
 	if s.methods[k] != nil || slices.Contains(builtin, k) {
@@ -104,8 +105,8 @@ func (s *Server) Handle(era Era, method string, h Handler) {
 	s.methods[k] = h
 }
 
-// Declare adds to the capabilities that initialize announces. f sees the version that was negotiated
-// and declares only what it knows.
+// Declare adds to the capabilities that initialize and server/discover announce: a room declares what it registers. f sees the version that
+// was negotiated and declares only what it knows.
 func (s *Server) Declare(f func(v *mcp.Version, caps *mcp.ServerCapabilities)) {
 	s.declare = append(s.declare, f)
 }
@@ -147,7 +148,7 @@ func (s *Server) OnStop(f func()) { s.onStop = append(s.onStop, f) }
 // only notify. f must not block.
 func (s *Server) OnSession(f func(c *Caller)) { s.onOpen = append(s.onOpen, f) }
 
-// Methods lists every method that is served, as "era method", sorted.
+// Methods lists every method that is served, as "era method", sorted: for a test that holds the whole surface to a list.
 func (s *Server) Methods() []string {
 	var list []string
 	for k := range s.methods {

@@ -21,28 +21,30 @@ type Caller struct {
 	call    *call // nil for those of OnSession and HandleNotification
 }
 
-// ID is the id of the request, byte for byte as the client wrote it.
+// ID is the id of the request, byte for byte as the client wrote it: for lines that name it, such as further responses.
 func (c *Caller) ID() json.RawMessage { return c.call.id }
 
-// Head is what every line for this caller begins with: `{"jsonrpc":"2.0"` and,
+// Head is for whoever encodes lines themselves (see Write): what every line for this caller begins with: `{"jsonrpc":"2.0"` and,
 // where the request had one, `,"sessionId":…`. It must not be changed.
 func (c *Caller) Head() []byte { return c.head }
 
-// InputOpen reports whether the client may send more: false once the input has ended.
+// InputOpen reports whether the client may send more. What it would have to ask for later need not be offered when it cannot.
 func (c *Caller) InputOpen() bool { return c.session.input.Err() == nil }
 
-// Notify sends a notification; params may be nil. It never waits for the client to read, so whoever calls it must bound
-// how often: what comes again and again is for [Caller.NotifyWait], a stream of notifications for [Caller.Write].
+// Notify sends a notification that must arrive, such as a task's status; params may be nil. It never waits for the client to read, so
+// whoever calls it must bound how often: what comes again and again is for [Caller.NotifyWait], a stream of notifications for
+// [Caller.Write].
 func (c *Caller) Notify(method string, params any) error {
 	return c.notify(method, params, (*writer).now)
 }
 
-// TryNotify is Notify for what the client can do without: it is dropped while the client leaves very much unread.
+// TryNotify is Notify for what the client can do without, such as log messages: it is dropped while the client leaves very much unread.
 func (c *Caller) TryNotify(method string, params any) error {
 	return c.notify(method, params, (*writer).try)
 }
 
-// NotifyWait is Notify for what comes again and again: it waits for its turn, or for the end of ctx, as [Caller.Write] does.
+// NotifyWait is Notify for what comes again and again, such as changes of a list: it waits for its turn, or for the end of ctx, as
+// [Caller.Write] does.
 func (c *Caller) NotifyWait(ctx context.Context, method string, params any) error {
 	return c.notify(method, params, func(w *writer, line []byte) error { return w.inTurn(ctx, line, 0) })
 }
@@ -57,7 +59,8 @@ func (c *Caller) notify(method string, params any, write func(w *writer, line []
 // such as a subscription, ends then; at the latest when what it tells about has ended, if the session waits for that (see Patient).
 func (c *Caller) InputEnded() <-chan struct{} { return c.session.input.Done() }
 
-// WhileOpen returns a context that ends with the session, too.
+// WhileOpen returns a context that ends with the session, too: for what goes on for a client after its request, such as telling it of
+// changes.
 func (c *Caller) WhileOpen(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(c.session.ctx, cancel)
@@ -68,8 +71,8 @@ func (c *Caller) WhileOpen(ctx context.Context) (context.Context, context.Cancel
 // [Session] does not: over HTTP it may be that of a single request, after which the client goes on with another.
 func (c *Caller) Patient() bool { return c.session.in != nil && c.session.srv.opt.Drain < 0 }
 
-// Stream keeps the request's id in flight after its response: more of them will go out under it. end must be called before the last
-// one is written, since the client may use the id again then. It may be called again.
+// Stream keeps the request's id in flight after its response: for a dialect in which more of them go out under it (SEP-1905). end must be
+// called before the last one is written, since the client may use the id again then. It may be called again.
 func (c *Caller) Stream() (end func()) {
 	calls, key := &c.session.incoming, c.call.key
 	calls.stream(key, true)
@@ -107,9 +110,9 @@ func (c *Caller) through(write func(*writer) error) error {
 	return write(c.session.w)
 }
 
-// Request asks the client and waits for its answer, which is decoded into result (nil = not wanted). params may be nil.
-// It returns the client's error as an *[Error], and [ErrClosed] when the client can answer no more.
-// If ctx ends first, the client is told by notifications/cancelled. A client that does not read is asked when it does.
+// Request asks the client, or by it its user or its model, and waits for its answer, which is decoded into result (nil = not wanted).
+// params may be nil. It returns the client's error as an *[Error], and [ErrClosed] when the client can answer no more. If ctx ends first,
+// the client is told by notifications/cancelled. A client that does not read is asked when it does.
 func (c *Caller) Request(ctx context.Context, method string, params, result any) error {
 	q := &question{method: method, params: params, head: c.head, w: c.session.w}
 	if c.call != nil && c.call.w != q.w && c.call.w.hold() { // until it is answered
@@ -130,8 +133,9 @@ func (c *Caller) Request(ctx context.Context, method string, params, result any)
 	return json.Unmarshal(answer, result)
 }
 
-// SessionValue returns what a room remembers of the caller's session under a key of its own, made by fresh for the first who
-// asks. It lives as long as the session. fresh must not ask for another one.
+// SessionValue returns what a room remembers of the caller's session under a key of its own, made by fresh for the first who asks. It is
+// for what holds for one client only, such as what it has subscribed to, and lives as long as the session. fresh must not ask for another
+// one.
 func (c *Caller) SessionValue(key any, fresh func() any) any {
 	s := c.session
 	s.mu.Lock()

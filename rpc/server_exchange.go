@@ -29,7 +29,8 @@ type Exchange struct {
 	taken chan struct{} // closed when the reader has gone through the line
 }
 
-// NewSession begins a session. out takes what belongs to no line, or to one whose exchange is over; nil: nobody does.
+// NewSession begins a session for a carrier that is not two pipes; for those there is [Server.Serve]. out takes what belongs to no line, or
+// to one whose exchange is over; nil: nobody does.
 func (s *Server) NewSession(out Output) *Session {
 	c := &Session{session: &session{srv: s}, brought: make(chan *Exchange)}
 	c.closed, c.shut = context.WithCancel(context.Background())
@@ -58,7 +59,7 @@ func (c *Session) Take(line []byte, out Output) (*Exchange, error) {
 	}
 }
 
-// Abandon ends an exchange of which nobody takes anything any more.
+// Abandon ends an exchange of which nobody takes anything any more: a carrier calls it when a connection has gone for good.
 func (x *Exchange) Abandon() { x.w.fail(errUnread) }
 
 // broughtLines are the lines of a Session.
@@ -94,19 +95,19 @@ func (c *Session) leave(x *Exchange) {
 	close(x.taken)
 }
 
-// Drain takes no more lines, and waits for the requests in flight until ctx ends.
+// Drain takes no more lines, and waits for the requests in flight until ctx ends: first at the end of a server, before Stop.
 func (c *Session) Drain(ctx context.Context) {
 	c.endInput(io.EOF)
 	c.incoming.wait(ctx)
 }
 
-// Stop ends the requests that are still in flight, with [ErrShutdown].
+// Stop ends the requests that are still in flight, with [ErrShutdown], when the server is to end.
 func (c *Session) Stop() {
 	c.endInput(io.EOF)
 	c.endHandlers(ErrShutdown)
 }
 
-// Cancel ends the requests in flight as if the client had cancelled them.
+// Cancel ends the requests in flight as if the client had cancelled them, when the client is gone or has said goodbye.
 func (c *Session) Cancel() {
 	c.endInput(io.EOF)
 	c.endHandlers(ErrCancelled)

@@ -65,7 +65,8 @@ type writer struct {
 	dropping sync.Once // the first time that a line is dropped is told
 }
 
-// Output is where a writer writes.
+// Output is where a session writes. A carrier implements it, with bounds of its own and waiting where they are reached; for pipes there is
+// one already.
 type Output interface {
 	// WriteLines takes complete lines, which it must not keep. Nothing comes after the last, which may be none. A wait for whom they are
 	// for ends with ctx.
