@@ -30,7 +30,7 @@ func (i *invocation) splitServer(cmd *cobra.Command, args []string) (own, server
 	switch {
 	case n < 0 && i.url != "":
 		return args, []string{"--url", i.url}, nil
-	case n < 0 && len(i.headers) > 0:
+	case n < 0 && len(i.headerLines) > 0:
 		return nil, nil, misuse(cmd, "--header goes with --url")
 	case n < 0:
 		return args, nil, nil

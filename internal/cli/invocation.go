@@ -29,8 +29,8 @@ type invocation struct {
 	killedBy  syscall.Signal   // the signal to end the process by, as if it had not been caught; 0 = none
 	lastWords chan func()      // removes the line that a call draws; capacity 1
 
-	url     string   // --url
-	headers []string // --header
+	url         string   // --url
+	headerLines []string // --header
 
 	args      []string
 	flags     *pflag.FlagSet // those of runnel serve

@@ -2,29 +2,41 @@ package cli
 
 import (
 	"github.com/spf13/cobra"
+
+	"runnel/tools/config"
 )
 
 // wrapCommand is "runnel wrap".
 func (i *invocation) wrapCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "wrap [flags] -- SERVER [ARGUMENT...]",
+		Use:   "wrap [flags] (-- SERVER [ARGUMENT...] | --url URL)",
 		Short: "Serve another MCP server, with tasks, streaming and everything else that runnel adds",
 		Long: `Serves what another MCP server has: its tools run as tasks, and everything else is passed on. The server starts when it is first
-needed. Its lists are kept with the tasks, so that the next runnel can answer at once.
+needed. Its lists are kept with the tasks, so that the next runnel can answer at once. With --url it is a server that speaks Streamable
+HTTP, for a host that only starts programs.
 
 No config file is read unless you name one; its tools then stand beside those of the server.`,
 		Example: `  runnel wrap -- npx -y @modelcontextprotocol/server-everything
-  runnel wrap --sync-wait 100s --fallback-tools always -- uvx mcp-server-git`,
+  runnel wrap --sync-wait 100s --fallback-tools always -- uvx mcp-server-git
+  runnel wrap --url https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			server, err := i.onlyServer(cmd, args)
 			if err != nil {
 				return err
 			}
-			i.Wrapped = server
+			i.Wrapped = &config.Upstream{Command: server}
+			if i.url != "" {
+				headers, err := i.headers()
+				if err != nil {
+					return misuse(cmd, "%w", err)
+				}
+				i.Wrapped = &config.Upstream{URL: i.url, Headers: headers}
+			}
 			return i.serve(cmd, nil)
 		},
 	}
 	cmd.Flags().SortFlags = false
+	i.addURLFlags(cmd.Flags())
 	cmd.Flags().AddFlagSet(i.flags)
 	return cmd
 }

@@ -30,7 +30,7 @@ var rooms = map[string][]string{
 	"runnel/tools":            {"runnel/partials", "runnel/partials/tracker", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/logs", "runnel/tools/config", "runnel/tools/process", "runnel/tools/schema", "runnel/tools/text"},
 	"runnel/tools/command":    {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tools", "runnel/tools/config", "runnel/tools/process", "runnel/tools/schema", "runnel/tools/text"},
 	"runnel/tools/detach":     {"runnel/tasks", "runnel/tasks/sqlite", "runnel/tools", "runnel/tools/command", "runnel/tools/process"},
-	"runnel/tools/upstream":   {"runnel/partials/tracker", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/logs", "runnel/tools", "runnel/tools/config", "runnel/tools/process", "runnel/tools/remote", "runnel/tools/text"},
+	"runnel/tools/upstream":   {"runnel/partials/tracker", "runnel/rpc", "runnel/rpc/http/client", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/logs", "runnel/tools", "runnel/tools/config", "runnel/tools/process", "runnel/tools/remote", "runnel/tools/text"},
 	"runnel/tools/selftest":   {"runnel/tools", "runnel/rpc", "runnel/rpc/mcp"},
 
 	"runnel/internal/term":  {"runnel/rpc/mcp"},                                                    // all that a person sees

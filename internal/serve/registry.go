@@ -74,7 +74,7 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 		upstreams = nil
 	}
 	if s.Wrapped != nil {
-		u, err := upstream.New(upstream.WrappedName, config.Upstream{Command: s.Wrapped}, config.Base{Vars: s.Env, Version: Version()}, s.Logger())
+		u, err := upstream.New(upstream.WrappedName, *s.Wrapped, config.Base{Vars: s.Env, Version: Version()}, s.Logger())
 		if err != nil {
 			errs = append(errs, err)
 		} else {

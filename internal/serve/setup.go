@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	httpserver "runnel/rpc/http"
+	"runnel/tools/config"
 )
 
 // Setup is what a server is made from: its environment, and its flags and variables.
@@ -22,11 +23,11 @@ type Setup struct {
 
 	Options options
 
-	Wrapped     []string // the server that runnel stands before; nil = none
-	Detach      string   // the tool whose calls are detached, whatever the config says
-	Only        string   // the only tool that is wanted in this process; "" = all
-	NoUpstreams bool     // start no other server: a shell waits for completions
-	Watches     bool     // the config file is watched
+	Wrapped     *config.Upstream // the server that runnel stands before; nil = none
+	Detach      string           // the tool whose calls are detached, whatever the config says
+	Only        string           // the only tool that is wanted in this process; "" = all
+	NoUpstreams bool             // start no other server: a shell waits for completions
+	Watches     bool             // the config file is watched
 
 	seen      os.FileInfo        // the config file's info from before the last read; nil if it did not exist
 	front     httpserver.Options // who may come in over HTTP

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"runnel/tools/process"
@@ -17,24 +16,6 @@ type Base struct {
 
 	Version   string // runnel's, for servers
 	MaxResult Size   // for commands whose config says none; 0 = the default of tasks.maxResult
-}
-
-var variable = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
-
-// Expand puts variables in the place of ${NAME}. vars are "NAME=value"; nil = runnel's own environment.
-func Expand(text string, vars []string) (expanded string, err error) {
-	if vars == nil {
-		vars = os.Environ()
-	}
-	expanded = variable.ReplaceAllStringFunc(text, func(reference string) string {
-		name := reference[2 : len(reference)-1]
-		value, ok := process.LookupEnv(vars, name)
-		if !ok || value == "" {
-			err = fmt.Errorf("the variable %s is not set", name)
-		}
-		return value
-	})
-	return expanded, err
 }
 
 // Inherit returns where a child runs whose config says dir, and the variables that it inherits. add are those that its config adds

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"runnel/rpc"
+	httpclient "runnel/rpc/http/client"
 	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/process"
@@ -22,7 +23,8 @@ type definition struct {
 	config    config.Upstream
 	dir       string
 	env       []string
-	version   string // runnel's, which the server is told
+	at        httpclient.Options // of a server at a URL
+	version   string             // runnel's, which the server is told
 	hungAfter time.Duration
 	times     times
 	log       zerolog.Logger
@@ -65,9 +67,13 @@ const (
 // define checks a configuration. What is wrong with it is a *config.Error.
 func define(name string, conf config.Upstream, env config.Base, log zerolog.Logger) (*definition, error) {
 	switch {
-	case len(conf.Command) == 0:
-		return nil, &config.Error{Problem: "says no server to start", Allowed: "command (a list of words)"}
-	case conf.Command[0] == "":
+	case len(conf.Command) == 0 && conf.URL == "":
+		return nil, &config.Error{Problem: "says no server to start", Allowed: "command (a list of words) or url"}
+	case conf.URL != "" && (len(conf.Command) > 0 || len(conf.Env) > 0):
+		return nil, &config.Error{Key: "url", Problem: "is there beside command or env", Allowed: "url alone, or a command with its env"}
+	case conf.URL == "" && len(conf.Headers) > 0:
+		return nil, &config.Error{Key: "headers", Problem: "are for a server at a url", Allowed: "env, for a command"}
+	case len(conf.Command) > 0 && conf.Command[0] == "":
 		return nil, &config.Error{Key: "command[0]", Problem: "is empty", Allowed: "a program's name or path"}
 	case conf.Prefix != "" && tools.CheckName(conf.Prefix) != nil || len(conf.Prefix) > maxPrefix:
 		return nil, &config.Error{Key: "prefix", Problem: fmt.Sprintf("%q cannot stand in a tool's name", conf.Prefix), Allowed: fmt.Sprintf("up to %d letters, digits, _, - and .", maxPrefix)}
@@ -89,11 +95,20 @@ func define(name string, conf config.Upstream, env config.Base, log zerolog.Logg
 	if hops >= maxHops {
 		return nil, &config.Error{Problem: fmt.Sprintf("there are %d runnels before this one already, each the upstream of another", hops), Allowed: "a config for the upstream, by --config, that does not name itself"}
 	}
+	log = log.With().Str("upstream", name).Logger()
+	var at httpclient.Options
+	if conf.URL != "" {
+		variable := func(name string) string { value, _ := process.LookupEnv(vars, name); return value }
+		if at, err = httpclient.NewOptions(conf.URL, conf.Headers, variable, log); err != nil {
+			return nil, &config.Error{Problem: err.Error(), Allowed: "url: https://HOST/PATH, headers: {NAME: VALUE}"}
+		}
+	}
 	conf.FillDefaults()
 	return &definition{
 		name: name, config: conf, dir: dir, version: env.Version, hungAfter: time.Duration(*conf.HungAfter), times: defaultTimes,
 		env: append(vars, fmt.Sprintf("%s=%d", hopsVariable, hops+1)),
-		log: log.With().Str("upstream", name).Logger(),
+		at:  at,
+		log: log,
 	}, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -23,7 +24,7 @@ const (
 	maxCatalog = 5 * remote.MaxListBytes
 )
 
-// catalogFile is where the catalog of a server is kept: by what is started, and what it is told of its client, which may decide
+// catalogFile is where the catalog of a server is kept: by what is started or reached, and what it is told of its client, which may decide
 // what it has. "" if it is kept nowhere.
 func catalogFile(dir string, def *definition, client mcp.ClientCapabilities) string {
 	if dir == "" {
@@ -35,7 +36,9 @@ func catalogFile(dir string, def *definition, client mcp.ClientCapabilities) str
 		Env     map[string]string
 		Dir     string
 		Client  mcp.ClientCapabilities
-	}{2, def.config.Command, def.config.Env, def.dir, client}))
+		URL     string      `json:",omitempty"`
+		Header  http.Header `json:",omitempty"`
+	}{2, def.config.Command, def.config.Env, def.dir, client, def.at.URL, def.at.Header}))
 	return filepath.Join(dir, catalogFolder, hex.EncodeToString(sum[:16])+".json")
 }
 

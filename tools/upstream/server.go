@@ -15,7 +15,6 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/tools"
 	"runnel/tools/config"
-	"runnel/tools/process"
 	"runnel/tools/remote"
 )
 
@@ -163,25 +162,12 @@ func (u *Server) run(publish func(*catalog)) {
 // errEnded is how a server ends that nothing is wrong with.
 var errEnded = errors.New("the server ended (exit code 0)")
 
-// start starts the server and reads what it has.
+// start starts or reaches the server and reads what it has.
 func (u *Server) start() (*link, *catalog, error) {
-	program, err := u.Program()
-	if err != nil {
-		return nil, nil, err
-	}
 	ctx, cancel := context.WithTimeoutCause(u.ctx, u.times.start, fmt.Errorf("it did not start within %v", u.times.start))
 	defer cancel()
-	process.SealInherited()
-	mark := process.NewMark()
 	l := newLink(u.definition, u.session, u.subs)
-	l.client, err = rpc.Dial(ctx, rpc.DialOptions{
-		Command:        append([]string{program}, u.config.Command[1:]...),
-		Env:            append(slices.Clip(u.env), mark), // it takes the place of one that runnel itself has
-		Dir:            u.dir,
-		Stderr:         &l.stderr,
-		OnStart:        l.stderr.forget,
-		Guard:          u.guard,
-		EndGroup:       func(pgid int) { process.EndFamily(pgid, mark) },
+	err := l.dial(ctx, rpc.DialOptions{
 		Info:           mcp.Implementation{Name: "runnel", Version: u.version},
 		Capabilities:   u.capabilities,
 		Log:            u.log,
@@ -190,7 +176,7 @@ func (u *Server) start() (*link, *catalog, error) {
 		OnRequest:      l.request,
 	})
 	if err != nil {
-		return nil, nil, l.stderr.explain(fmt.Errorf("cannot start: %w", err))
+		return nil, nil, l.stderr.explain(err)
 	}
 	has, err := u.read(ctx, l)
 	if err != nil {
@@ -198,14 +184,6 @@ func (u *Server) start() (*link, *catalog, error) {
 		return nil, nil, l.stderr.explain(err)
 	}
 	return l, has, nil
-}
-
-// guard makes the guard end the server's processes when runnel is gone.
-func (u *Server) guard(pgid int) (release func()) {
-	if err := process.Guard(pgid); err != nil {
-		u.log.Warn().Err(err).Msg("a server is not guarded: it may outlive a runnel that is killed")
-	}
-	return func() { process.Release(pgid) }
 }
 
 // read reads what the server has.
@@ -250,6 +228,8 @@ func (u *Server) serve(publish func(*catalog)) error {
 		err = errors.New("it was stopped")
 	case err != nil:
 		err = l.stderr.explain(err)
+	case u.config.URL != "":
+		err = reason
 	default:
 		err = errEnded
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -74,7 +75,7 @@ type Transport struct {
 
 // Open makes a transport. It connects to nothing yet.
 func Open(o Options) (*Transport, error) {
-	if err := Check(&o); err != nil {
+	if err := o.check(); err != nil {
 		return nil, err
 	}
 	u, _ := url.Parse(o.URL) // it can be
@@ -102,8 +103,29 @@ func Open(o Options) (*Transport, error) {
 	return t, nil
 }
 
-// Check says what is wrong with a URL or its headers: they cannot be sent, or say what the transport says itself.
-func Check(o *Options) error {
+var variable = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
+
+// NewOptions are those of a server at a URL. ${NAME} in the value of a header is a variable, so that a token need not stand there.
+func NewOptions(url string, headers map[string]string, variables func(name string) string, log zerolog.Logger) (o Options, err error) {
+	o = Options{URL: url, Header: http.Header{}, Log: log}
+	for name, value := range headers {
+		o.Header.Set(name, variable.ReplaceAllStringFunc(value, func(reference string) string {
+			variable := reference[2 : len(reference)-1]
+			value := variables(variable)
+			if value == "" {
+				err = fmt.Errorf("the header %s needs the variable %s, which is not set", name, variable)
+			}
+			return value
+		}))
+	}
+	if err == nil {
+		err = o.check()
+	}
+	return o, err
+}
+
+// check says what is wrong with the URL or the headers: they cannot be sent, or say what the transport says itself.
+func (o *Options) check() error {
 	u, err := url.Parse(o.URL)
 	switch {
 	case err != nil:

@@ -1,0 +1,43 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"runnel/rpc"
+	httpclient "runnel/rpc/http/client"
+	"runnel/tools/process"
+)
+
+// dial makes the connection.
+func (l *link) dial(ctx context.Context, o rpc.DialOptions) (err error) {
+	if l.config.URL != "" {
+		l.client, err = httpclient.Dial(ctx, l.at, o)
+		return err
+	}
+	program, err := l.Program()
+	if err != nil {
+		return err
+	}
+	process.SealInherited()
+	mark := process.NewMark()
+	o.Command = append([]string{program}, l.config.Command[1:]...)
+	o.Env = append(slices.Clip(l.env), mark) // it takes the place of one that runnel itself has
+	o.Dir = l.dir
+	o.Stderr, o.OnStart = &l.stderr, l.stderr.forget
+	o.Guard = l.guard
+	o.EndGroup = func(pgid int) { process.EndFamily(pgid, mark) }
+	if l.client, err = rpc.Dial(ctx, o); err != nil {
+		return fmt.Errorf("cannot start: %w", err)
+	}
+	return nil
+}
+
+// guard makes the guard end the server's processes when runnel is gone.
+func (l *link) guard(pgid int) (release func()) {
+	if err := process.Guard(pgid); err != nil {
+		l.log.Warn().Err(err).Msg("a server is not guarded: it may outlive a runnel that is killed")
+	}
+	return func() { process.Release(pgid) }
+}
