@@ -5,6 +5,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -51,12 +53,12 @@ type cutter struct {
 	open map[net.Conn]bool
 }
 
-func newCutter(t *testing.T, to string) *cutter {
+func newCutter(t *testing.T, to *httpServer) *cutter {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cutter{Listener: l, to: to, open: map[net.Conn]bool{}}
+	c := &cutter{Listener: l, to: to.host(), open: map[net.Conn]bool{}}
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -76,7 +78,10 @@ func newCutter(t *testing.T, to string) *cutter {
 }
 
 func (c *cutter) pass(from net.Conn) {
-	to, err := net.Dial("tcp", c.to)
+	c.mu.Lock()
+	server := c.to
+	c.mu.Unlock()
+	to, err := net.Dial("tcp", server)
 	if err != nil {
 		_ = from.Close()
 		return
@@ -94,6 +99,12 @@ func (c *cutter) pass(from net.Conn) {
 	delete(c.open, from)
 	delete(c.open, to)
 }
+
+func (s *httpServer) host() string {
+	return strings.TrimSuffix(strings.TrimPrefix(s.url, "http://"), "/mcp")
+}
+
+func (c *cutter) url() string { return "http://" + c.Addr().String() + "/mcp" }
 
 // cut cuts, what is under way is lost.
 func (c *cutter) cut() {
@@ -117,37 +128,105 @@ func (w *onFirst) Write(p []byte) (int, error) {
 	return w.syncBuffer.Write(p)
 }
 
+// numbersOf is what the tool stream printed, each chunk cut to its number.
+func numbersOf(out string) string {
+	var numbers strings.Builder
+	for line := range strings.Lines(out) {
+		if len(line) > 12 && strings.HasPrefix(line, "chunk ") {
+			line = line[:12] + "\n"
+		}
+		if line != "streamed 60 chunks" {
+			numbers.WriteString(line)
+		}
+	}
+	return numbers.String()
+}
+
+// sixty is numbersOf 60 chunks.
+func sixty() string {
+	var want strings.Builder
+	for n := range 60 {
+		fmt.Fprintf(&want, "chunk %06d\n", n)
+	}
+	return want.String()
+}
+
+// callAndCut calls stream, and cuts all connections at a random moment after its first output.
+func callAndCut(t *testing.T, c *cutter, args ...string) {
+	t.Helper()
+	const interval = 3
+	after := rand.N(60 * interval * time.Millisecond)
+	out, stderr := &onFirst{then: func() { time.AfterFunc(after, c.cut) }}, &syncBuffer{}
+	args = append([]string{"call", "stream", "count=60", fmt.Sprint("intervalMs=", interval), "--summary"}, args...)
+	code := cli.Run(t.Context(), args, append(environ(t), noConfig), strings.NewReader(""), out, stderr)
+	if got := numbersOf(out.String()); code != exitFine || got != sixty() || !strings.Contains(stderr.String(), "gaps 0") {
+		t.Fatalf("cut after %v: exit code %d\n%s\n%s", after, code, got, stderr)
+	}
+}
+
 // A call whose connections are cut at 200 random moments while its output streams has every chunk once, in each way that output can come.
 func TestCutsOfAStream(t *testing.T) {
 	t.Parallel()
-	const count, interval, cuts = 60, 3, 50
 	s := serveHTTP(t, "--selftest", "--pace=5ms", "--immediate-wait=1ms", "--state", "memory")
-	var want strings.Builder
-	for n := range count {
-		fmt.Fprintf(&want, "chunk %06d\n", n)
-	}
 	for _, flags := range []string{"--task", "--no-task", "--mode=streaming", "--protocol=2026-07-28"} {
 		t.Run(flags, func(t *testing.T) {
 			t.Parallel()
-			for round := range cuts {
-				c := newCutter(t, strings.TrimSuffix(strings.TrimPrefix(s.url, "http://"), "/mcp"))
-				out, stderr := &onFirst{}, &syncBuffer{}
-				after := rand.N(time.Duration(count*interval) * time.Millisecond)
-				out.then = func() { time.AfterFunc(after, c.cut) }
-				args := []string{"call", "stream", fmt.Sprint("count=", count), fmt.Sprint("intervalMs=", interval), "--summary", "--url", "http://" + c.Addr().String() + "/mcp", flags}
-				code := cli.Run(t.Context(), args, append(environ(t), noConfig), strings.NewReader(""), out, stderr)
-				var got strings.Builder
-				for line := range strings.Lines(out.String()) {
-					if len(line) > 12 && strings.HasPrefix(line, "chunk ") {
-						got.WriteString(line[:12] + "\n")
-					} else if line != "streamed 60 chunks" {
-						got.WriteString(line)
-					}
-				}
-				if code != exitFine || got.String() != want.String() || !strings.Contains(stderr.String(), "gaps 0") {
-					t.Fatalf("round %d, cut after %v: exit code %d\n%s\n%s", round, after, code, got.String(), stderr)
-				}
+			for range 50 {
+				c := newCutter(t, s)
+				callAndCut(t, c, "--url", c.url(), flags)
 			}
 		})
+	}
+}
+
+// The same through runnel wrap --url.
+func TestCutsOfAWrappedStream(t *testing.T) {
+	t.Parallel()
+	s := serveHTTP(t, "--selftest", "--pace=5ms", "--state", "memory")
+	for range 10 {
+		c := newCutter(t, s)
+		callAndCut(t, c, "--", racedProgram(t), "wrap", "--url", c.url(), "--state", "memory", "--pace=5ms", "--log-level=warn")
+	}
+}
+
+// A server at a URL is an upstream, with a token from the environment that shows nowhere. When it is another one, which knows nothing of the
+// session, the next call begins a new one.
+func TestUpstreamAtURL(t *testing.T) {
+	t.Parallel()
+	const token = "secret-secret-secret-1"
+	file := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(file, []byte(token+" local\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first, second := serveHTTP(t, "--selftest", "--state", "memory", "--http-token-file", file), serveHTTP(t, "--selftest", "--state", "memory", "--http-token-file", file)
+	c := newCutter(t, first)
+	config := writeConfig(t, fmt.Sprintf("upstreams: {far: {url: %q, headers: {Authorization: 'Bearer ${FAR_TOKEN}'}, prefix: far_}}", c.url()))
+	cmd := racedCommand(t, append(config, "--state", stateDir(t), "--log-level", "debug")...)
+	cmd.Env = append(cmd.Env, "FAR_TOKEN="+token)
+	w := newWitness(t, cmd)
+	echo := func() string {
+		var r struct{ Content []struct{ Text string } }
+		w.must(&r, "tools/call", map[string]any{"name": "far_echo", "arguments": map[string]any{"text": "hi"}})
+		return r.Content[0].Text
+	}
+	if got := echo(); got != "hi" {
+		t.Errorf("%q", got)
+	}
+	c.mu.Lock()
+	c.to = second.host()
+	c.mu.Unlock()
+	c.cut()
+	deadline := time.Now().Add(watchdog)
+	for !strings.Contains(w.log.String(), "the server has ended the session") {
+		if time.Now().After(deadline) {
+			t.Fatalf("the end of the session is not seen\n%s", &w.log)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if got := echo(); got != "hi" {
+		t.Errorf("%q", got)
+	}
+	if strings.Contains(w.log.String()+first.log.String(), token) {
+		t.Errorf("the token is in a log\n%s", &w.log)
 	}
 }
