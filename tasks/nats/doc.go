@@ -1,0 +1,43 @@
+// Package nats keeps tasks in NATS JetStream, where runnels of many machines find them.
+//
+//	Put, Take, SetVariables ─ publish, if the record is still the one that was seen ─▶ stream of the owner
+//	Log ─ Due ─ flusher ─ publish, if this process is still the keeper ───────────────▶    │
+//	                                                                                      ▼ acknowledged
+//	Get, List, Watch, Load ◀─ direct gets ────────────────────────────────────────── stream of the owner
+//	Watch ◀─ wake ─ the keeper, when it has stored something
+//	Heed  ◀─ ask ── any runnel, answered by the keeper
+//
+// An owner has one stream, PREFIX_OWNER, so that the server's permissions can hold owners apart. Its subjects are
+//
+//	PREFIX.OWNER.ID.made            that the task was made: its place in lists
+//	PREFIX.OWNER.ID.task            the record (record.go); its sequence number is its revision
+//	PREFIX.OWNER.ID.live.KEEPER     while the task has not ended; hidden.KEEPER while it is hidden
+//	PREFIX.OWNER.ID.log.head, tail  output, a message for each stretch
+//	PREFIX.OWNER.ID.ends            numbers of segments
+//	PREFIX.OWNER.ID.variables
+//	PREFIX.OWNER.ID.result.ATTEMPT  the outcome, in pieces; the record names the attempt that counts
+//	PREFIX.OWNER.ID.fetched         a client has got the result
+//	PREFIX.OWNER.alive.KEEPER       the lease of a process
+//
+// and, outside of the stream, PREFIX-wake.OWNER.ID and PREFIX-ask.OWNER.KEEPER. Every message of a task has a time to live that ends a
+// minute after the task's own: the server sweeps.
+//
+// Words:
+//
+//	space     what this process has of an owner's stream
+//	revision  the sequence number of a record; who writes one, or output, names the one that it has seen, and is refused if there is a newer
+//	keeping   the output and the record of one task that this process runs
+//	lease     a message with a time to live, which its process renews
+//
+// Goroutines: one for each task that this process runs, from its first Put to its last, which writes its output (keeping.go); one for each
+// space that renews the lease and looks for orphans, to Close (lease.go); those of the NATS client.
+//
+// Locks: State.mu, space.mu; keeping.mu, which is held across I/O. None is taken under another, but space.mu under keeping.mu.
+//
+// Where things stand:
+//
+//	a write of a process that is no longer the keeper is refused   space.publish (space.go): tasks.ErrFenced
+//	a process counts as gone                                       its lease has run out: space.sweep (lease.go)
+//	the tasks of a process that is gone are ended                  space.recover (lease.go)
+//	what is stored, but not acknowledged, is not stored twice      keeping.send, keeping.resend (keeping.go)
+package nats

@@ -1,0 +1,409 @@
+package nats
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"runnel/partials"
+	"runnel/tasks"
+)
+
+// The headers of a stretch of output, and of numbers of segments.
+const (
+	startHeader = "Runnel-Start" // the position of its first byte
+	marksHeader = "Runnel-Marks" // partials.Extent.Marks, in base64
+	firstHeader = "Runnel-First" // the first number
+)
+
+const (
+	stretchBytes = 64 << 10
+	// pace is the least time between two writes of a task's output, unless there is much of it: lines that come one by one share a message.
+	pace = 50 * time.Millisecond
+	// flushAgain is when output is written again that no server has acknowledged.
+	flushAgain = time.Second
+)
+
+// keeping is what this process stores of a task that it runs.
+type keeping struct {
+	output
+	log      *partials.Log
+	segments *partials.Segments
+	numbers  bool // segments get their numbers as they are stored
+
+	due   chan struct{} // capacity 1: there is something to write
+	hurry chan struct{} // capacity 1: there is much
+	ctx   context.Context
+	stop  context.CancelFunc
+
+	mu       sync.Mutex // held across I/O: one writes at a time, in order
+	task     *tasks.Task
+	record   stored
+	revision uint64
+	unsure   bool      // a record may have been stored since
+	unacked  *nats.Msg // what was sent and not acknowledged; nothing else is sent before it
+	numbered int       // how many segments have stored numbers
+	last     int64     // where the last of them ends
+	head     int64     // where the head of a long log ends, 0 if it is not long
+	tail     []place   // the stretches after it
+	kept     int64     // bytes that are stored
+}
+
+// place is where a stretch stands.
+type place struct {
+	start    int64
+	sequence uint64
+}
+
+// keep makes a task one that this process runs.
+func (sp *space) keep(t tasks.Task, r stored, revision uint64) *keeping {
+	k := &keeping{
+		output: output{sp: sp, id: t.ID}, log: t.Log, segments: t.Segments, numbers: t.Merge,
+		due: make(chan struct{}, 1), hurry: make(chan struct{}, 1), task: &t, record: r, revision: revision,
+	}
+	k.ctx, k.stop = context.WithCancel(context.Background())
+	sp.mu.Lock()
+	sp.live[t.ID] = k
+	sp.mu.Unlock()
+	sp.all.Go(k.run)
+	t.Log.Back(k)
+	return k
+}
+
+// forget ends the keeping of a task, which has ended or has another keeper.
+func (sp *space) forget(id string) {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	if k := sp.live[id]; k != nil {
+		k.stop()
+	}
+	delete(sp.live, id)
+	delete(sp.wanted, id)
+	delete(sp.fenced, id)
+}
+
+// Due implements partials.Backing.
+func (k *keeping) Due(full bool) {
+	wake := k.due
+	if full {
+		wake = k.hurry
+	}
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}
+
+// run writes output as it comes, until the task has ended.
+func (k *keeping) run() {
+	var written time.Time
+	for {
+		select {
+		case <-k.due:
+		case <-k.hurry:
+			written = time.Time{}
+		case <-k.ctx.Done():
+			return
+		}
+		select {
+		case <-time.After(pace - time.Since(written)):
+		case <-k.hurry:
+		case <-k.ctx.Done():
+			return
+		}
+		k.mu.Lock()
+		err := k.flush(k.ctx)
+		k.mu.Unlock()
+		written = time.Now()
+		switch {
+		case err == nil || k.ctx.Err() != nil:
+		case errors.Is(err, tasks.ErrBusy): // it waits in memory and, when that is full, its tool does
+			select {
+			case <-time.After(flushAgain):
+				k.Due(true)
+			case <-k.ctx.Done():
+			}
+		default:
+			k.lose(err)
+		}
+	}
+}
+
+// lose gives the output up: it cannot be stored.
+func (k *keeping) lose(err error) {
+	k.log.Fail(err)
+	if errors.Is(err, tasks.ErrFenced) {
+		k.sp.mu.Lock()
+		if k.sp.live[k.id] == k {
+			k.sp.fenced[k.id] = struct{}{}
+		}
+		k.sp.mu.Unlock()
+		k.sp.s.notice()
+	}
+}
+
+// flush stores what the log has and the stream has not. k.mu is held.
+func (k *keeping) flush(ctx context.Context) error {
+	if err := k.resend(ctx); err != nil {
+		return err
+	}
+	limit, size := k.log.Limit(), int64(stretchBytes)
+	if limit > 0 {
+		size = max(min(size, limit/16), 1) // head and tail are kept in whole stretches
+	}
+	stored := false
+	for {
+		e, ok := k.log.Unsaved(int(size))
+		if !ok {
+			break
+		}
+		if err := k.append(ctx, &e, limit); err != nil {
+			return err
+		}
+		stored = true
+	}
+	if !stored {
+		return nil
+	}
+	if err := k.number(ctx); err != nil {
+		return err
+	}
+	k.sp.wake(k.id)
+	return k.cut(ctx, limit)
+}
+
+// append stores a stretch.
+func (k *keeping) append(ctx context.Context, e *partials.Extent, limit int64) error {
+	part := "log.head"
+	if k.head > 0 {
+		part = "log.tail"
+	}
+	m := nats.NewMsg(k.sp.subject(k.id, part))
+	m.Header.Set(startHeader, strconv.FormatInt(e.Start, 10))
+	m.Header.Set(marksHeader, base64.StdEncoding.EncodeToString(e.Marks))
+	m.Data = e.Data
+	sequence, err := k.send(ctx, m)
+	if k.head > 0 {
+		k.tail = append(k.tail, place{e.Start, sequence}) // 0 if it is not known
+	}
+	k.kept += int64(len(e.Data))
+	k.end = e.End()
+	if k.head == 0 && limit > 0 && e.End() >= limit/8*3 {
+		k.head = e.End()
+	}
+	return err
+}
+
+// number stores the numbers that were given to segments.
+func (k *keeping) number(ctx context.Context) error {
+	if k.numbers {
+		k.segments.Number(k.end)
+	}
+	given := k.segments.Given(k.numbered, k.end)
+	if len(given) == 0 {
+		return nil
+	}
+	m := nats.NewMsg(k.sp.subject(k.id, "ends"))
+	m.Header.Set(firstHeader, strconv.Itoa(k.numbered+1))
+	m.Data = partials.EncodeEnds(k.last, given)
+	k.numbered, k.last = k.numbered+len(given), given[len(given)-1]
+	_, err := k.send(ctx, m)
+	return err
+}
+
+// cut deletes the middle of a log that is longer than its limit, down to three quarters of it: not for each stretch anew.
+func (k *keeping) cut(ctx context.Context, limit int64) error {
+	if limit <= 0 || k.kept <= limit {
+		return nil
+	}
+	to, n := k.end-limit/8*3, 0
+	for n+1 < len(k.tail) && (k.tail[n+1].start <= to || k.tail[n+1].sequence == 0) {
+		n++
+	}
+	if n == 0 {
+		return nil
+	}
+	gone := k.tail[n].start - k.tail[0].start
+	ctx, cancel := context.WithTimeout(ctx, ackTimeout)
+	defer cancel()
+	if err := k.sp.stream.Purge(ctx, jetstream.WithPurgeSubject(k.sp.subject(k.id, "log.tail")), jetstream.WithPurgeSequence(k.tail[n].sequence)); err != nil {
+		return nil //nolint:nilerr // the next stretch tries again
+	}
+	k.tail = k.tail[n:]
+	k.kept -= gone
+	return nil
+}
+
+// send stores a message of the task's output, if this process is still its keeper. One that is not acknowledged is kept, and sent again
+// before any other: the server knows it by its id, and stores it once. k.mu is held.
+func (k *keeping) send(ctx context.Context, m *nats.Msg) (uint64, error) {
+	m.Header.Set(jetstream.MsgIDHeader, uuid.NewString())
+	k.unacked = m
+	sequence, err := k.sp.publish(ctx, m, jetstream.WithExpectLastSequenceForSubject(k.revision, k.sp.subject(k.id, "task")), k.sp.expiring(k.task))
+	if err == nil {
+		k.unacked = nil
+		k.log.MarkSaved()
+	}
+	return sequence, err
+}
+
+// resend finds out whether a record was stored that nobody has acknowledged, and stores the output of which that is not known. k.mu is held.
+func (k *keeping) resend(ctx context.Context) error {
+	if k.unsure {
+		r, err := k.sp.record(ctx, k.id)
+		if errors.Is(err, tasks.ErrNotFound) || err == nil && r.Writer != k.sp.s.keeper {
+			err = tasks.ErrFenced
+		}
+		if err != nil {
+			return err
+		}
+		k.revision, k.unsure = r.revision, false
+	}
+	if k.unacked == nil {
+		return nil
+	}
+	m := k.unacked
+	_, err := k.sp.publish(ctx, m, jetstream.WithExpectLastSequenceForSubject(k.revision, k.sp.subject(k.id, "task")), k.sp.expiring(k.task))
+	if err == nil {
+		k.unacked = nil
+		k.log.MarkSaved()
+	}
+	return err
+}
+
+// output is what is stored of a task's output.
+type output struct {
+	sp   *space
+	id   string
+	end  int64  // where it ends, as far as is known
+	last uint64 // the sequence number of the last stretch, 0 if it is not known
+
+	next struct { // where the last load has ended
+		sync.Mutex
+		place
+	}
+}
+
+// Due implements partials.Backing: nothing is written here.
+func (o *output) Due(bool) {}
+
+const (
+	loadMessages = 256
+	lagTime      = 2 * time.Second // how long a replica may lag behind what was acknowledged
+	lagPause     = 50 * time.Millisecond
+)
+
+// Load implements partials.Backing.
+func (o *output) Load(ctx context.Context, pos int64, limit int) ([]partials.Extent, error) {
+	deadline := time.Now().Add(lagTime)
+	for {
+		list, err := o.load(ctx, pos, limit)
+		if err != nil || len(list) > 0 || time.Now().After(deadline) {
+			return list, err
+		}
+		select {
+		case <-time.After(lagPause):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (o *output) load(ctx context.Context, pos int64, limit int) (list []partials.Extent, err error) {
+	o.next.Lock()
+	sequence := o.next.sequence
+	if o.next.start != pos {
+		sequence = 0
+	}
+	o.next.Unlock()
+	if sequence == 0 && pos > 0 {
+		if sequence, err = o.seek(ctx, pos); err != nil {
+			return nil, err
+		}
+	}
+	messages, err := o.sp.from(ctx, sequence, o.sp.subject(o.id, "log.*"), loadMessages, limit)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range messages {
+		e, err := extent(m)
+		if n := len(list); err == nil && n > 0 && e.Start < list[n-1].End() {
+			err = errors.New("it overlaps what is before it")
+		}
+		if err != nil {
+			o.sp.s.o.Log.Error().Str("taskId", o.id).Err(err).Msg("the state is damaged: a part of the output cannot be read")
+			continue // it counts as no longer kept
+		}
+		if n := len(list); n > 0 && list[n-1].End() != e.Start {
+			break // a gap: the rest is read by itself
+		}
+		if e.End() <= pos {
+			continue
+		}
+		list = append(list, e)
+		o.next.Lock()
+		o.next.place = place{e.End(), m.Sequence + 1}
+		o.next.Unlock()
+	}
+	return list, nil
+}
+
+// seek finds the stretch that holds a position, or else the next one, by its sequence number: they rise as positions do.
+func (o *output) seek(ctx context.Context, pos int64) (uint64, error) {
+	info, err := o.sp.lastOf(ctx, o.sp.subject(o.id, "log.*"))
+	if err != nil {
+		return 0, err
+	}
+	low, high, found := uint64(1), uint64(0), uint64(0)
+	for _, m := range info {
+		high = max(high, m.Sequence)
+	}
+	for low <= high {
+		middle := low + (high-low)/2
+		m, err := o.sp.from(ctx, middle, o.sp.subject(o.id, "log.*"), 1, 1)
+		if err != nil {
+			return 0, err
+		}
+		if len(m) == 0 || m[0].Sequence > high {
+			high = middle - 1
+			continue
+		}
+		if e, err := extent(m[0]); err == nil && e.End() > pos {
+			found, high = m[0].Sequence, middle-1
+		} else {
+			low = m[0].Sequence + 1
+		}
+	}
+	if found == 0 {
+		found = low
+	}
+	return found, nil
+}
+
+// extent reads a stretch, and checks that it is one that runnel could have written.
+func extent(m *jetstream.RawStreamMsg) (e partials.Extent, err error) {
+	if e.Start, err = number(m, startHeader); err != nil {
+		return e, err
+	}
+	if e.Marks, err = base64.StdEncoding.DecodeString(m.Header.Get(marksHeader)); err != nil {
+		return e, err
+	}
+	e.Data = m.Data
+	return e, e.Check()
+}
+
+func number(m *jetstream.RawStreamMsg, header string) (int64, error) {
+	n, err := strconv.ParseInt(m.Header.Get(header), 10, 64)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("the header %s of message %d cannot be read", header, m.Sequence)
+	}
+	return n, nil
+}

@@ -1,0 +1,219 @@
+package nats
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// stored is a task's record as it stands in the stream, as JSON.
+type stored struct {
+	Tool      string          `json:"tool,omitempty"`
+	Status    mcp.TaskStatus  `json:"status"`
+	Message   string          `json:"message,omitempty"`
+	Created   int64           `json:"created"` // nanoseconds since 1970
+	Updated   int64           `json:"updated"`
+	TTL       int64           `json:"ttl"` // nanoseconds
+	Merge     bool            `json:"merge,omitempty"`
+	Hidden    bool            `json:"hidden,omitempty"` // a call without a handle, which nobody finds
+	Keeper    string          `json:"keeper,omitempty"` // "" once the task has ended
+	Work      json.RawMessage `json:"work,omitempty"`   // of a detached task: what runs it
+	Writer    string          `json:"writer"`           // the process that has written this
+	Attempt   string          `json:"attempt,omitempty"`
+	Pieces    int             `json:"pieces,omitempty"` // of the outcome of that attempt
+	End       int64           `json:"end,omitempty"`    // where the log ends, once the task has ended
+	Variables json.RawMessage `json:"variables,omitempty"`
+}
+
+// record is a task as it was read.
+type record struct {
+	tasks.Task
+	stored
+	revision  uint64
+	end       int64  // where the log ends
+	last      uint64 // the sequence number of the last stretch, 0 if there is none
+	variables uint64 // the sequence number of the variables, 0 if there are none
+	ending    *partials.Ending
+	damage    error // why the record cannot be believed
+}
+
+// recordLimit is how long a record may be that is read: variables are the longest part.
+const recordLimit = maxMessage
+
+// read decodes a record, and checks that it is one that runnel could have written.
+func (r *record) read(owner, id string, m *jetstream.RawStreamMsg) {
+	r.revision, r.ID, r.Owner = m.Sequence, id, owner
+	if len(m.Data) > recordLimit || !json.Valid(m.Data) || json.Unmarshal(m.Data, &r.stored) != nil {
+		r.stored = stored{Created: m.Time.UnixNano(), Updated: m.Time.UnixNano(), TTL: int64(time.Hour)}
+		r.take()
+		r.fail(errors.New("its record cannot be read"))
+		return
+	}
+	r.take()
+	if err := r.CheckStored(r.Keeper != "", r.Pieces > 0); err != nil {
+		r.fail(err)
+	}
+	var err error
+	if r.Task.Variables, err = tasks.DecodeVariables(r.stored.Variables); err != nil {
+		r.fail(err)
+	}
+}
+
+// take makes the task of what is stored.
+func (r *record) take() {
+	t, s := &r.Task, &r.stored
+	t.Tool, t.Status, t.StatusMessage, t.Merge, t.Detached = strings.ToValidUTF8(s.Tool, "�"), s.Status, s.Message, s.Merge, s.Work != nil
+	t.CreatedAt, t.UpdatedAt, t.TTL = time.Unix(0, s.Created), time.Unix(0, s.Updated), time.Duration(s.TTL)
+	r.end = max(s.End, 0)
+}
+
+// put is what is stored of a task that a process writes.
+func (r *stored) put(t *tasks.Task, writer string) {
+	r.Tool, r.Status, r.Message, r.Merge, r.Writer = t.Tool, t.Status, t.StatusMessage, t.Merge, writer
+	r.Created, r.Updated, r.TTL = t.CreatedAt.UnixNano(), t.UpdatedAt.UnixNano(), int64(t.TTL)
+}
+
+func (r *record) fail(why error) {
+	if r.damage == nil {
+		r.damage, r.ending = why, r.FailDamaged(why)
+		r.Keeper, r.Pieces = "", 0
+	}
+}
+
+// terminal reports whether nobody runs the task any more.
+func (r *record) terminal() bool { return r.Status().Terminal() }
+
+// Status is the task's, not that of what is stored, which may be damaged.
+func (r *record) Status() mcp.TaskStatus { return r.Task.Status }
+
+// find reads an owner's task, without its outcome. Its log is what is stored by now.
+func (s *State) find(ctx context.Context, owner, id string) (*space, *record, error) {
+	if !token.MatchString(id) {
+		return nil, nil, tasks.ErrNotFound
+	}
+	sp, err := s.space(ctx, owner)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := sp.record(ctx, id)
+	if err == nil && r.Hidden && !s.o.Calls {
+		err = tasks.ErrNotFound
+	}
+	return sp, r, err
+}
+
+func (sp *space) record(ctx context.Context, id string) (*record, error) {
+	messages, err := sp.lastOf(ctx, sp.subject(id, "task"), sp.subject(id, "log.*"), sp.subject(id, "variables"))
+	if err != nil {
+		return nil, err
+	}
+	r := &record{}
+	var end, last = int64(0), uint64(0)
+	var variables []byte
+	for _, m := range messages {
+		switch what := m.Subject[len(sp.root)+len(id)+1:]; {
+		case what == "task":
+			r.read(sp.owner, id, m)
+		case what == "variables":
+			variables, r.variables = m.Data, m.Sequence
+		default:
+			if e, err := extent(m); err == nil && m.Sequence > last {
+				end, last = e.End(), m.Sequence
+			}
+		}
+	}
+	if r.revision == 0 || r.Expired(sp.s.o.Now()) {
+		return nil, tasks.ErrNotFound
+	}
+	r.last = last
+	if !r.terminal() {
+		r.end = end
+		if r.Task.Variables, err = tasks.DecodeVariables(variables); err != nil {
+			r.fail(err)
+		}
+	}
+	if r.damage != nil {
+		sp.s.o.Log.Error().Str("taskId", id).Err(r.damage).Msg("the state is damaged: a task cannot be read")
+	}
+	return r, nil
+}
+
+// pieceBytes is how much of an outcome is one message.
+const pieceBytes = 512 << 10
+
+// outcome reads the outcome of a task that has ended.
+func (sp *space) outcome(ctx context.Context, r *record) error {
+	if r.damage != nil || !r.terminal() {
+		return nil
+	}
+	var all bytes.Buffer
+	subject, next := sp.subject(r.ID, "result."+r.Attempt), uint64(1)
+	for n := 0; n < r.Pieces; {
+		messages, err := sp.from(ctx, next, subject, r.Pieces-n, 4*pieceBytes)
+		if err != nil {
+			return err
+		}
+		if len(messages) == 0 {
+			r.fail(errors.New("a part of its result is missing"))
+			return nil
+		}
+		for _, m := range messages {
+			all.Write(m.Data)
+			next = m.Sequence + 1
+			n++
+		}
+	}
+	outcome, ending, err := tasks.DecodeOutcome(all.Bytes())
+	if err != nil {
+		r.fail(err)
+		return nil
+	}
+	r.Outcome, r.ending = outcome, ending
+	return nil
+}
+
+// ends reads the numbers of segments from number n on, whose segment ends at position last, up to position end.
+func (sp *space) ends(ctx context.Context, id string, n int, last, end int64) (ends []int64, err error) {
+	const some = 256
+	for next := uint64(1); ; {
+		messages, err := sp.from(ctx, next, sp.subject(id, "ends"), some, 1<<20)
+		if err != nil || len(messages) == 0 {
+			return ends, err
+		}
+		for _, m := range messages {
+			next = m.Sequence + 1
+			first, err := number(m, firstHeader)
+			if err != nil {
+				return nil, partials.ErrEnds
+			}
+			if first <= int64(n) {
+				continue // known
+			}
+			if first != int64(n+len(ends))+1 {
+				return nil, partials.ErrEnds
+			}
+			row, err := partials.DecodeEnds(last, m.Data)
+			if err != nil {
+				return nil, err
+			}
+			if len(row) > 0 && row[len(row)-1] > end {
+				return ends, nil // stored since end was read
+			}
+			if len(row) > 0 {
+				ends, last = append(ends, row...), row[len(row)-1]
+			}
+		}
+	}
+}
+
+func (sp *space) String() string { return fmt.Sprintf("stream %s", sp.name) }

@@ -1,0 +1,220 @@
+package nats
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"runnel/partials"
+	"runnel/tasks"
+)
+
+// askTimeout is how long a keeper may take to hear what is asked of it.
+const askTimeout = 2 * time.Second
+
+// Ask implements tasks.State. The keeper acknowledges that it has heard.
+func (s *State) Ask(ctx context.Context, owner, id string) error {
+	sp, r, err := s.find(ctx, owner, id)
+	if errors.Is(err, tasks.ErrNotFound) || err == nil && r.terminal() {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if r.Keeper == s.keeper {
+		sp.want(id)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	if _, err := s.nc.RequestWithContext(ctx, sp.asks+r.Keeper, []byte(id)); err != nil {
+		return tasks.Trouble{Err: fmt.Errorf("the runnel that runs the task does not answer; if it is gone, the task ends within %v: %w", leaseTTL+sweepInterval, err)}
+	}
+	return nil
+}
+
+// want notes that somebody asks to cancel a task of this process.
+func (sp *space) want(id string) {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	if sp.live[id] != nil {
+		sp.wanted[id] = struct{}{}
+		sp.s.notice()
+	}
+}
+
+// hear answers what others ask.
+func (sp *space) hear(m *nats.Msg) {
+	sp.want(string(m.Data))
+	_ = m.Respond(nil)
+}
+
+// heedInterval is how often Heed repeats what it has returned.
+const heedInterval = 250 * time.Millisecond
+
+// Heed implements tasks.State.
+func (s *State) Heed(ctx context.Context) (asked, fenced []string, err error) {
+	again := make(<-chan time.Time) // never, if there is nothing to repeat
+	asked, fenced = s.wanted()
+	if len(asked)+len(fenced) > 0 {
+		again = time.After(heedInterval)
+	}
+	select {
+	case <-s.heed:
+	case <-again:
+	case <-time.After(time.Second): // a runner that has nothing left to watch goes
+	case <-ctx.Done():
+		return nil, nil, context.Cause(ctx)
+	}
+	asked, fenced = s.wanted()
+	return asked, fenced, nil
+}
+
+func (s *State) wanted() (asked, fenced []string) {
+	s.mu.Lock()
+	spaces := slices.Collect(maps.Values(s.spaces))
+	s.mu.Unlock()
+	for _, sp := range spaces {
+		sp.mu.Lock()
+		asked = slices.AppendSeq(asked, maps.Keys(sp.wanted))
+		fenced = slices.AppendSeq(fenced, maps.Keys(sp.fenced))
+		sp.mu.Unlock()
+	}
+	return asked, fenced
+}
+
+// Take implements tasks.State.
+func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task, error) {
+	sp, r, err := s.find(ctx, t.Owner, t.ID)
+	if err == nil && (r.terminal() || r.Work != nil) {
+		err = errors.New("the task has ended, or another process runs it")
+	}
+	if err != nil {
+		return tasks.Task{}, err
+	}
+	before := r.Keeper
+	r.Keeper, r.Work, r.Writer, r.stored.Variables = s.keeper, work, s.keeper, nil
+	if _, err := sp.publish(ctx, nats.NewMsg(sp.subject(t.ID, "live."+s.keeper)), sp.expiring(&r.Task)); err != nil {
+		return tasks.Task{}, err
+	}
+	revision, err := sp.putRecord(ctx, &r.Task, r.stored, r.revision)
+	if err != nil {
+		sp.unmark(ctx, t.ID, "live."+s.keeper)
+		return tasks.Task{}, err
+	}
+	sp.unmark(ctx, t.ID, "live."+before)
+	r.Detached = true
+	r.Log, r.Segments = t.Log, t.Segments
+	k := sp.keep(r.Task, r.stored, revision)
+	k.numbers = true
+	return r.Task, nil
+}
+
+// Taken implements tasks.State.
+func (s *State) Taken(ctx context.Context, id string) (bool, error) {
+	s.mu.Lock()
+	spaces := slices.Collect(maps.Values(s.spaces))
+	s.mu.Unlock()
+	for _, sp := range spaces {
+		sp.mu.Lock()
+		mine := sp.live[id] != nil
+		sp.mu.Unlock()
+		if !mine {
+			continue
+		}
+		r, err := sp.record(ctx, id)
+		switch {
+		case errors.Is(err, tasks.ErrNotFound): // it has ended since, and was deleted
+		case err != nil:
+			return false, err
+		case r.Keeper == s.keeper:
+			return false, nil
+		}
+		sp.forget(id)
+		return true, nil
+	}
+	return true, nil
+}
+
+const (
+	// lookBytes is how much new output a follower takes into memory at once: as much as the log keeps there.
+	lookBytes = 256 << 10
+	// lookInterval is how often a task of another process is looked at though nothing was heard of it.
+	lookInterval = time.Second
+)
+
+// Watch implements tasks.State.
+func (s *State) Watch(ctx context.Context, t *tasks.Task) error {
+	sp, err := s.space(ctx, t.Owner)
+	if err != nil {
+		return err
+	}
+	heard, err := s.nc.SubscribeSync(sp.wakes + t.ID)
+	if err != nil {
+		return unreachable(err)
+	}
+	defer func() { _ = heard.Unsubscribe() }()
+	before, size := *t, t.Log.Size()
+	for {
+		if err := sp.look(ctx, t); err != nil {
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
+			return err
+		}
+		if t.Status != before.Status || t.StatusMessage != before.StatusMessage || t.Log.Size() > size || !bytes.Equal(t.Variables, before.Variables) {
+			return nil
+		}
+		wait, cancel := context.WithTimeout(ctx, lookInterval)
+		_, err := heard.NextMsgWithContext(wait)
+		cancel()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			return unreachable(err)
+		}
+	}
+}
+
+// look brings a task of another process up to date.
+func (sp *space) look(ctx context.Context, t *tasks.Task) error {
+	r, err := sp.record(ctx, t.ID)
+	if err != nil {
+		return err
+	}
+	if err := sp.outcome(ctx, r); err != nil {
+		return err
+	}
+	if size := t.Log.Size(); r.end > size {
+		o := &output{sp: sp, id: r.ID, end: r.end}
+		tail, err := o.Load(ctx, max(size, r.end-lookBytes), 2*lookBytes) // the first stretch may begin before
+		if err != nil {
+			return err
+		}
+		for n := len(tail); n > 0 && tail[n-1].End() > r.end; n-- {
+			tail = tail[:n-1] // written since
+		}
+		n, last := t.Segments.Numbered()
+		ends, err := sp.ends(ctx, t.ID, n, last, r.end)
+		if errors.Is(err, partials.ErrEnds) {
+			r.fail(err)
+		} else if err != nil {
+			return err
+		}
+		if err := t.Segments.Grow(r.end, tail, ends); err != nil {
+			return err
+		}
+	}
+	if r.ending != nil {
+		t.Segments.Finish(*r.ending)
+	}
+	r.Log, r.Segments = t.Log, t.Segments
+	*t = r.Task
+	return nil
+}

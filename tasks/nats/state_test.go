@@ -1,0 +1,286 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/rs/zerolog"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tasks/statetest"
+)
+
+// startServer runs a NATS server in this process, on a port of its own (0 = a free one).
+func startServer(t testing.TB, dir string, port int) *server.Server {
+	t.Helper()
+	if port == 0 {
+		port = server.RANDOM_PORT
+	}
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	if !s.ReadyForConnections(10 * time.Second) {
+		t.Fatal("the server is not ready")
+	}
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	return s
+}
+
+// start runs work as a task whose output nobody is sent.
+func start(t testing.TB, r *tasks.Runner, work tasks.Work) *tasks.Run {
+	run := statetest.Start(t, r, work)
+	run.Delivered()
+	return run
+}
+
+func newState(t testing.TB, url string, change ...func(*Options)) *State {
+	o := Options{Servers: url, Log: zerolog.New(zerolog.NewTestWriter(t))}
+	for _, c := range change {
+		c(&o)
+	}
+	s := New(o)
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func TestState(t *testing.T) {
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	statetest.Run(t, func(t *testing.T) tasks.State {
+		return newState(t, url, func(o *Options) {
+			o.Prefix = strings.Map(func(r rune) rune {
+				if r == '/' || r == ' ' || r == '#' {
+					return '_'
+				}
+				return r
+			}, t.Name())
+		})
+	})
+}
+
+// A process sees the tasks of another one as they go on and end, and what they write.
+func TestFollow(t *testing.T) {
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	here, there := newState(t, url), newState(t, url)
+	a, b := statetest.NewRunner(t, tasks.Options{State: here, Owner: "local"}), statetest.NewRunner(t, tasks.Options{State: there, Owner: "local"})
+	more := make(chan struct{})
+	run := start(t, a, func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
+		for i := range 100 {
+			if i == 50 {
+				<-more
+			}
+			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte(strings.Repeat("x", 10_000) + "\n")}); err != nil {
+				return nil, "", err
+			}
+		}
+		return mcp.Result("the result"), "", nil
+	})
+	view, release, err := b.Follow(t.Context(), run.ID())
+	if err != nil || view == nil {
+		t.Fatal(err)
+	}
+	defer release()
+	statetest.Eventually(t, func() bool { return view.Log().Size() == 50*10_001 })
+	close(more)
+	<-view.Ended()
+	end := view.Task()
+	if end.Status != mcp.TaskCompleted || end.Outcome.Result == nil {
+		t.Errorf("%+v", end)
+	}
+	if got := statetest.ReadAll(t, view.Log()); len(got) != 100*10_001 {
+		t.Errorf("%d bytes of output", len(got))
+	}
+	stored := statetest.Get(t, there, run.ID())
+	if got := statetest.ReadAll(t, stored.Log); len(got) != 100*10_001 {
+		t.Errorf("%d bytes of output are stored", len(got))
+	}
+	for pos := stored.Log.Size() - 1; pos > 0; pos -= 77_777 { // from anywhere
+		if batch, _, err := stored.Log.ReadAt(t.Context(), pos, 1); err != nil || batch.Start > pos || batch.End <= pos {
+			t.Errorf("at %d: from %d to %d, %v", pos, batch.Start, batch.End, err)
+		}
+	}
+}
+
+// A task that another process runs is cancelled there.
+func TestCancelElsewhere(t *testing.T) {
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	a, b := statetest.NewRunner(t, tasks.Options{State: newState(t, url), Owner: "local"}), statetest.NewRunner(t, tasks.Options{State: newState(t, url), Owner: "local"})
+	run := start(t, a, statetest.UntilDone)
+	if got, err := b.Cancel(t.Context(), run.ID()); err != nil || got.Status != mcp.TaskCancelled {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// The tasks of a process that has vanished fail with what they had written, and it is refused when it comes back.
+func TestVanished(t *testing.T) {
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	dead, other := newState(t, url), newState(t, url)
+	task := statetest.Working("a", "line\n")
+	statetest.Put(t, dead, task)
+	statetest.Eventually(t, func() bool { return statetest.Get(t, other, "a").Log.Size() == 5 })
+	sp, err := dead.space(t.Context(), "local")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sp.stop() // its lease is not renewed any more
+	sp.unlease(t)
+	theirs, err := other.space(t.Context(), "local")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := theirs.sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := statetest.Get(t, other, "a")
+	if got.Status != mcp.TaskFailed || !strings.Contains(got.StatusMessage, "gone") || statetest.ReadAll(t, got.Log) != "line\n" {
+		t.Errorf("%+v", got)
+	}
+	if err := dead.Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err, tasks.ErrFenced) {
+		t.Errorf("the dead came back: %v", err)
+	}
+	if got := statetest.Get(t, other, "a"); got.Status != mcp.TaskFailed {
+		t.Errorf("the dead changed it: %+v", got)
+	}
+}
+
+func (sp *space) unlease(t *testing.T) {
+	t.Helper()
+	if err := sp.stream.Purge(t.Context(), purge(sp.lease(sp.s.keeper))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// While the server is away output waits, and nothing is lost or stored twice when it comes back.
+func TestServerComesBack(t *testing.T) {
+	dir := t.TempDir()
+	first := startServer(t, dir, 0)
+	url := first.ClientURL()
+	state := newState(t, url)
+	r := statetest.NewRunner(t, tasks.Options{State: state, Owner: "local"})
+	away, back := make(chan struct{}), make(chan struct{})
+	run := start(t, r, func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
+		for i := range 100 {
+			if i == 30 {
+				close(away)
+			}
+			if i == 60 {
+				<-back
+			}
+			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte("0123456789\n")}); err != nil {
+				return nil, "", err
+			}
+		}
+		return mcp.Result("done"), "", nil
+	})
+	<-away
+	first.Shutdown()
+	first.WaitForShutdown()
+	close(back)
+	startServer(t, dir, portOf(t, url))
+	<-run.Ended()
+	got := statetest.Get(t, newState(t, url), run.ID())
+	if got.Status != mcp.TaskCompleted || statetest.ReadAll(t, got.Log) != strings.Repeat("0123456789\n", 100) {
+		t.Errorf("%+v, %d bytes", got, got.Log.Size())
+	}
+}
+
+// A long log keeps its head and its tail.
+func TestLongLog(t *testing.T) {
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	state := newState(t, url)
+	r := statetest.NewRunner(t, tasks.Options{State: state, Owner: "local"})
+	run := start(t, r, func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
+		run.Log().SetLimit(1 << 20)
+		for i := range 40_000 {
+			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte(strings.Repeat(string(rune('a'+i%26)), 99) + "\n")}); err != nil {
+				return nil, "", err
+			}
+		}
+		return mcp.Result("done"), "", nil
+	})
+	<-run.Ended()
+	got := statetest.Get(t, state, run.ID())
+	kept := statetest.ReadAll(t, got.Log)
+	if len(kept) > 5<<18 || len(kept) < 1<<19 || got.Log.Size() != 4_000_000 {
+		t.Errorf("%d of %d bytes are kept", len(kept), got.Log.Size())
+	}
+}
+
+// A result of several messages comes back whole.
+func TestLargeResult(t *testing.T) {
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	state := newState(t, url)
+	task := statetest.Working("a")
+	statetest.Put(t, state, task)
+	text := strings.Repeat("0123456789", 300_000)
+	statetest.Put(t, state, statetest.Ended(task, mcp.TaskCompleted, text))
+	got := statetest.Get(t, newState(t, url), "a")
+	if got.Outcome.Result == nil || !strings.Contains(string(got.Outcome.Result.Content[0]), text) {
+		t.Error("the result is not what was stored")
+	}
+}
+
+// Too many tasks of an owner are refused, whichever process starts them.
+func TestLimits(t *testing.T) {
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	limit := func(o *Options) { o.Limits = tasks.Limits{MaxLive: 2, MaxStartsPerMinute: 3} }
+	a, b := newState(t, url, limit), newState(t, url, limit)
+	one, two := statetest.Working("one"), statetest.Working("two")
+	statetest.Put(t, a, one)
+	statetest.Put(t, b, two)
+	if err := a.Put(t.Context(), statetest.Working("three")); !errors.Is(err, tasks.ErrTooManyLive) {
+		t.Errorf("a third: %v", err)
+	}
+	statetest.Put(t, a, statetest.Ended(one, mcp.TaskCompleted, "done"))
+	statetest.Put(t, a, statetest.Working("three"))
+	statetest.Put(t, b, statetest.Ended(two, mcp.TaskCompleted, "done"))
+	if err := b.Put(t.Context(), statetest.Working("four")); !errors.Is(err, tasks.ErrTooManyStarts) {
+		t.Errorf("a fourth: %v", err)
+	}
+}
+
+// What is no record of runnel's fails its own task alone.
+func TestPoisoned(t *testing.T) {
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	state := newState(t, url)
+	statetest.Put(t, state, statetest.Working("good"), statetest.Working("bad"))
+	sp, err := state.space(t.Context(), "local")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, data := range []string{"", "{", "\xff", `{"status":"unheard","ttl":1}`, `{"status":"completed","ttl":1000000000000}`, "[]"} {
+		if _, err := state.js.Publish(t.Context(), sp.subject("bad", "task"), []byte(data)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := state.js.Publish(t.Context(), sp.subject("bad", "log.head"), []byte("garbage")); err != nil {
+			t.Fatal(err)
+		}
+		got, err := newState(t, url).Get(t.Context(), "local", "bad")
+		if err == nil && got.Status != mcp.TaskFailed || err != nil && !errors.Is(err, tasks.ErrNotFound) {
+			t.Errorf("%q: %+v, %v", data, got, err)
+		}
+	}
+	if got := statetest.Get(t, state, "good"); got.Status != mcp.TaskWorking {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestParse(t *testing.T) {
+	o, err := Parse("nats://a:1,b:2?prefix=p&replicas=3", os.Getenv)
+	if err != nil || o.Servers != "nats://a:1,b:2" || o.Prefix != "p" || o.Replicas != 3 {
+		t.Errorf("%+v, %v", o, err)
+	}
+	for _, bad := range []string{"nats://", "nats://user:secret@host", "nats://host?prefx=p", "nats://host?replicas=9", "nats://host?prefix=a.b", "nats://host/path"} {
+		if _, err := Parse(bad, os.Getenv); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
