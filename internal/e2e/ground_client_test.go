@@ -339,7 +339,7 @@ func (c *groundClient) result(k *groundTask) {
 // lost holds that a task that a client was told of is not unknown before its ttl is over. An upstream that was killed has forgotten its own
 // task: that is how ours has ended, and the error names the upstream first.
 func (c *groundClient) lost(k *groundTask, method string, a answer) {
-	if strings.HasPrefix(a.Error.Message, "task not found") && k.readable(c.g) {
+	if strings.Contains(a.Error.Message, "unknown or has expired") && !strings.HasPrefix(a.Error.Message, "upstream ") && k.readable(c.g) {
 		c.t.Errorf("%v: %s in slot %d: %s; created %v, ttl %d ms, the clock %v", k, method, c.slot.number, a.Error.Message, k.created, k.ttl, c.g.now())
 	}
 }

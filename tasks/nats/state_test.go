@@ -72,16 +72,16 @@ func TestFollow(t *testing.T) {
 	here, there := newState(t, url), newState(t, url)
 	a, b := statetest.NewRunner(t, tasks.Options{State: here, Owner: "local"}), statetest.NewRunner(t, tasks.Options{State: there, Owner: "local"})
 	more := make(chan struct{})
-	run := start(t, a, func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
+	run := start(t, a, func(ctx context.Context, run *tasks.Run) tasks.Done {
 		for i := range 100 {
 			if i == 50 {
 				<-more
 			}
 			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte(strings.Repeat("x", 10_000) + "\n")}); err != nil {
-				return nil, "", err
+				return tasks.Done{Err: err}
 			}
 		}
-		return mcp.Result("the result"), "", nil
+		return tasks.Done{Result: mcp.Result("the result")}
 	})
 	view, release, err := b.Follow(t.Context(), run.ID())
 	if err != nil || view == nil {
@@ -166,7 +166,7 @@ func TestServerComesBack(t *testing.T) {
 	state := newState(t, url)
 	r := statetest.NewRunner(t, tasks.Options{State: state, Owner: "local"})
 	away, back := make(chan struct{}), make(chan struct{})
-	run := start(t, r, func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
+	run := start(t, r, func(ctx context.Context, run *tasks.Run) tasks.Done {
 		for i := range 100 {
 			if i == 30 {
 				close(away)
@@ -175,10 +175,10 @@ func TestServerComesBack(t *testing.T) {
 				<-back
 			}
 			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte("0123456789\n")}); err != nil {
-				return nil, "", err
+				return tasks.Done{Err: err}
 			}
 		}
-		return mcp.Result("done"), "", nil
+		return tasks.Done{Result: mcp.Result("done")}
 	})
 	<-away
 	first.Shutdown()
@@ -197,14 +197,14 @@ func TestLongLog(t *testing.T) {
 	url := startServer(t, t.TempDir(), 0).ClientURL()
 	state := newState(t, url)
 	r := statetest.NewRunner(t, tasks.Options{State: state, Owner: "local"})
-	run := start(t, r, func(ctx context.Context, run *tasks.Run) (*mcp.CallToolResult, string, error) {
+	run := start(t, r, func(ctx context.Context, run *tasks.Run) tasks.Done {
 		run.Log().SetLimit(1 << 20)
 		for i := range 40_000 {
 			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte(strings.Repeat(string(rune('a'+i%26)), 99) + "\n")}); err != nil {
-				return nil, "", err
+				return tasks.Done{Err: err}
 			}
 		}
-		return mcp.Result("done"), "", nil
+		return tasks.Done{Result: mcp.Result("done")}
 	})
 	<-run.Ended()
 	got := statetest.Get(t, state, run.ID())
