@@ -18,9 +18,7 @@ func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
 	if err := l.admit(ctx, size); err != nil {
 		return err
 	}
-	for i := range chunks {
-		l.write(&chunks[i])
-	}
+	l.write(chunks)
 	l.share(!l.closed && l.backing == nil && l.cost >= backedRetain)
 	l.trim()
 	l.due()

@@ -62,40 +62,43 @@ func (h *held) size() int64 {
 	return n
 }
 
-// write adds one chunk, text longer than maxText in pieces.
-func (h *held) write(c *Chunk) {
-	for data := c.Data; len(data) > 0; {
-		r := record{kind: c.Kind, stream: c.Stream, more: c.More, whole: c.Whole}
-		n := len(data)
-		if c.Kind == Text && n > maxText {
-			n, r.whole = cutText(data, maxText), false
+// write adds chunks, text longer than maxText in pieces.
+func (h *held) write(chunks []Chunk) {
+	var b *block
+	if n := len(h.blocks); n > 0 {
+		b = h.blocks[n-1]
+	}
+	for i := range chunks {
+		c := &chunks[i]
+		for data := c.Data; len(data) > 0; {
+			r := record{kind: c.Kind, stream: c.Stream, more: c.More, whole: c.Whole}
+			n := len(data)
+			if c.Kind == Text && n > maxText {
+				n, r.whole = cutText(data, maxText), false
+			}
+			if b == nil || cap(b.data)-len(b.data) < n {
+				b = h.next(b, n)
+			}
+			b.data = append(b.data, data[:n]...)
+			r.end = uint32(len(b.data))
+			b.records = append(b.records, r)
+			h.end += int64(n)
+			h.cost += costOf(n)
+			b.cost = h.cost
+			data = data[n:]
 		}
-		b := h.roomy(n)
-		b.data = append(b.data, data[:n]...)
-		r.end = uint32(len(b.data))
-		b.records = append(b.records, r)
-		h.end += int64(n)
-		h.cost += costOf(n)
-		b.cost = h.cost
-		data = data[n:]
 	}
 }
 
-// roomy is the last block, a new one if that has no room for n bytes.
-func (h *held) roomy(n int) *block {
-	var b *block
-	if last := len(h.blocks) - 1; last >= 0 {
-		b = h.blocks[last]
+// next adds a block after b, the last one, with room for n bytes.
+func (h *held) next(b *block, n int) *block {
+	size, records := firstBlock, 0
+	if b != nil {
+		size = min(2*cap(b.data), maxBlock)
+		records = int(int64(len(b.records))*int64(size)/int64(cap(b.data))) + 1 // if it goes on like this
 	}
-	if b == nil || cap(b.data)-len(b.data) < n {
-		size, records := firstBlock, 0
-		if b != nil {
-			size = min(2*cap(b.data), maxBlock)
-			records = int(int64(len(b.records))*int64(size)/int64(cap(b.data))) + 1 // if it goes on like this
-		}
-		b = &block{start: h.end, data: make([]byte, 0, max(size, n)), records: make([]record, 0, records)}
-		h.blocks = append(h.blocks, b)
-	}
+	b = &block{start: h.end, data: make([]byte, 0, max(size, n)), records: make([]record, 0, records)}
+	h.blocks = append(h.blocks, b)
 	return b
 }
 

@@ -18,8 +18,9 @@ func (l *lineBuffer) add(text []byte, emit func(text []byte, ends []int)) {
 	l.held = append(l.held, text...)
 	l.ends = l.ends[:0]
 	end := 0
+	returns := bytes.IndexByte(l.held[from:], '\r') >= 0
 	for line := range bytes.Lines(l.held[from:]) { // so that a \r is not looked for beyond its line
-		for n := lineEnd(line); n > 0; n = lineEnd(line) {
+		for n := lineEnd(line, returns); n > 0; n = lineEnd(line, returns) {
 			line, from = line[n:], from+n
 			end = from
 			l.ends = append(l.ends, end)
@@ -42,13 +43,15 @@ func (l *lineBuffer) flush(emit func(text []byte, ends []int)) {
 	}
 }
 
-// lineEnd returns where text ends that has no \n but at its end, or where a \r ends a line in it before that; 0 if it is unfinished. A \r
-// at the very end waits for the next byte.
-func lineEnd(text []byte) int {
-	switch i := bytes.IndexByte(text, '\r') + 1; {
-	case i > 0 && i < len(text) && text[i] != '\n':
-		return i
-	case bytes.HasSuffix(text, []byte("\n")):
+// lineEnd returns where text ends that has no \n but at its end, or where a \r ends a line in it before that, if there may be any; 0 if it
+// is unfinished. A \r at the very end waits for the next byte.
+func lineEnd(text []byte, returns bool) int {
+	if returns {
+		if i := bytes.IndexByte(text, '\r') + 1; i > 0 && i < len(text) && text[i] != '\n' {
+			return i
+		}
+	}
+	if bytes.HasSuffix(text, []byte("\n")) {
 		return len(text)
 	}
 	return 0
