@@ -24,4 +24,13 @@
 //
 // Locks, in the order in which they are taken: Pump.mu, Segments.mu, Log.mu. Nothing waits for the client or for a disk under them, but for
 // what SEP-1905 must read again.
+//
+// Where things stand:
+//
+//	a tool waits for room, and for slow readers    Log.admit, Log.awaitReaders (append.go)
+//	what memory keeps of a log                     Log.trim, Log.keeps (log.go), Memory.each (memory.go)
+//	when a batch goes out, and how much is in it   Pump.await (pump.go), fill (fill.go)
+//	a dialect's numbers and names                  a file each: sep2679.go, sep1905.go, sep2998.go, pr383.go
+//	output ends on the wire                        Pump.encodeEnd (pump.go)
+//	output is handed to a backing                  Log.Unsaved (backing.go)
 package partials

@@ -31,10 +31,15 @@
 // Where things stand:
 //
 //	a request is admitted, its era decided          session.admit (server_era.go); in HTTP's headers: rpc/http/headers.go
+//	what a version of the protocol can hold         mcp.Versions (rpc/mcp/version.go)
 //	what a request of each era says of its client   session.open (server_handshake.go), session.stateless (server_stateless.go)
 //	an overload of requests is refused              incoming.admit (incoming.go)
 //	a malformed line is found                       peer.next (peer.go), takeApart (message.go)
-//	a line is too long                              lineReader.line (frame.go); what runnel writes: mcp.MaxLine (rpc/mcp)
-//	the other side does not read                    writer (writer.go); a task's output waits in package partials
+//	a line is too long                              lineReader.line (frame.go); what runnel writes: mcp.MaxLine (rpc/mcp/line.go)
+//	the other side does not read                    writer.try, writer.awaitTurn (writer.go); a task's output waits in package partials
+//	a request is cancelled                          peer.cancelled (peer.go); one of ours: peer.ask (ask.go)
+//	an error gets its code                          call.failure (call.go)
+//	a session ends                                  Server.Serve (server_session.go), Session.close (server_exchange.go)
+//	a server that Dial started is ended             child.end (client_child.go)
 //	a malformed line is answered                    session.refuse (server_dispatch.go), Client.refuse (client_receive.go)
 package rpc

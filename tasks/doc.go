@@ -39,6 +39,11 @@
 //
 // Where things stand:
 //
+//	which status may follow which           checkMove (task.go)
+//	what the eras do in other ways          handshake.go, stateless.go; what they share: methods.go
+//	a task's ttl is decided                 Runner.ttl (start.go); what a call asks for is read in package tools
+//	it has expired                          Run.expire (end.go), Task.Expired (task.go); a stored one is dropped by its state
+//	owners are kept apart                   Runner.get, Runner.List (find.go): a state finds none but the owner's
 //	a task is stored before its handle      Runner.admit (start.go)
 //	the last partial comes before the end   Run.do (work.go): Run.awaitDelivery (deliver.go), then Run.finish (end.go)
 //	the same, where a task is cut off       Run.deliverRest (deliver.go)

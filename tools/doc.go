@@ -25,6 +25,11 @@
 //
 // Where things stand:
 //
+//	arguments are checked              entry.check (registry.go), with package schema
+//	what a version can hold            dress.go
+//	a call asks for a ttl              ttl (callparams.go); package tasks decides
+//	a call takes too long              service.patience (answer.go), service.handOver (handover.go)
+//	a question reaches the client      audience.ask (asking.go); as the answer to a call: service.park (answer.go)
 //	which dialect carries the output   chooseSpelling (spelling.go)
 //	no output after the end            delivery.silence (delivery.go); the order is package tasks'
 //	what a model reads of an output    package text; fit.go is for the length of a line

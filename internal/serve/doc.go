@@ -9,9 +9,15 @@
 //
 // Goroutines: one watches the config (watch.go), one serves metrics (metrics.go), one HTTP (http.go), one serves in process (inprocess.go), one waits for
 // SIGHUP where that ends the command (setup.go). Timers start what can wait until the first answers are out: a look at the schemas and
-// spare threads after a second (registry.go, serve.go), and the recovery of tasks (state.go). The only lock is that of stderr (stderr.go).
+// spare threads after a second (registry.go, serve.go), and the recovery of tasks (state.go). The locks are that of stderr (stderr.go)
+// and owners.mu (owners.go), never together.
 //
 // Where things stand:
 //
+//	a config becomes tools                          Setup.registry (registry.go)
+//	a config that has changed takes effect          Setup.readAgain (watch.go), Setup.replaceTools (owners.go)
+//	owners are kept apart                           owners.serves (owners.go): each has a server of its own; in the state, package tasks
+//	a state is opened                               Setup.openState (state.go)
+//	a server ends                                   Setup.Connect (serve.go), stopTasks (server.go)
 //	a config file that was only found needs trust   Trust.read, Trust.distrust (trust.go)
 package serve

@@ -7,4 +7,11 @@
 //
 // Goroutines: one for each log of resources/subscribe, until its task has ended. For each subscriptions/listen one for each list, resource
 // and task that it asks for, one more for the output of a task, and one that waits for the tasks; they end with the request.
+//
+// Where things stand:
+//
+//	a page of a log                   server.readResource, appendLog (resources.go)
+//	a change is told                  server.watchLog (subscribe.go), subscription.follow (listen.go)
+//	what a subscription may hear of   subscription.agree (listen.go)
+//	a resource is not there           NotFound (uri.go)
 package logs

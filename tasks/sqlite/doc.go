@@ -19,8 +19,9 @@
 //
 // Where things stand:
 //
-//	a write for a task that others have ended is refused   database.update (put.go), keeping.write (log.go): tasks.ErrFenced
-//	a process looks whether others have ended its tasks    State.Heed (shared.go)
-//	the tasks of a process that is gone are ended          database.recover (recover.go)
-//	a process counts as gone                               database.gone (recover.go), leaseHeld (lease.go)
+//	a task that has expired is dropped, or for want of room   database.dropExpired, database.evict (sweep.go)
+//	a write for a task that others have ended is refused      database.update (put.go), keeping.write (log.go): tasks.ErrFenced
+//	a process looks whether others have ended its tasks       State.Heed (shared.go)
+//	the tasks of a process that is gone are ended             database.recover (recover.go)
+//	a process counts as gone                                  database.gone (recover.go), leaseHeld (lease.go)
 package sqlite

@@ -16,4 +16,12 @@
 //	outcome    how a command ended
 //	recipe     all that makes a command anew in another process
 //	record     what one run prints, as the log and the result have it
+//
+// Where things stand:
+//
+//	an argument becomes words of the command              expand, template.fill (argv.go)
+//	what arguments may be                                 parseInputs (inputs.go)
+//	how a command ended, and what the result says of it   record.outcome, outcome.result (outcome.go)
+//	output becomes structured content                     outcome.structured (outcome.go)
+//	progress is found in output                           progressMarks.scan (progressmarks.go)
 package command

@@ -6,10 +6,10 @@
 //
 // Where things stand:
 //
-//	a limit of a value                     bounds.go
-//	a default                              defaults.go, of what packages rpc, tasks and partials say
-//	names of variables in env              base.go; their values reach a child in Environ (tools/process)
-//	RUNNEL_ variables, over the file       options.ReadEnvironment, Setup.ReadConfigs (internal/serve)
+//	a limit of a value                 bounds.go
+//	a default                          defaults.go, of what packages rpc, tasks and partials say
+//	names of variables in env          base.go; their values reach a child in Environ (tools/process)
+//	RUNNEL_ variables, over the file   options.ReadEnvironment, Setup.ReadConfigs (internal/serve)
 //
 // It has no goroutines. A Config may be read by any number of them.
 //

@@ -17,7 +17,9 @@
 //
 // Where things stand:
 //
-//	a child is killed with all that it started   Child.stop (child.go), family.end, family.signal (family.go)
-//	who has left the group is found              strays (system_linux.go)
-//	this program was killed                      keepGuard (guard.go)
+//	a child has run for too long, or said nothing   Child.watch (child.go)
+//	which variables a child gets                    Environ (environ.go)
+//	a child is killed with all that it started      Child.stop (child.go), family.end, family.signal (family.go)
+//	who has left the group is found                 strays (system_linux.go)
+//	this program was killed                         keepGuard (guard.go)
 package process

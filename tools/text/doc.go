@@ -11,8 +11,9 @@
 //
 // Where things stand:
 //
-//	a line that was drawn over              assembler.write (lines.go)
-//	which text is shown whole, which cut    Shaper.Text (shaper.go)
-//	head and tail                           excerpt.cut (excerpt.go)
-//	the words between them                  LeftOut (excerpt.go); of a call's result: leftOut (package tools, tool.go)
+//	bytes become UTF-8                     Decoder (utf8.go)
+//	a line that was drawn over             assembler.write (lines.go)
+//	which text is shown whole, which cut   Shaper.Text (shaper.go)
+//	head and tail                          excerpt.cut (excerpt.go)
+//	the words between them                 LeftOut (excerpt.go); of a call's result: leftOut (package tools, tool.go)
 package text
