@@ -24,11 +24,12 @@ const startDelay = time.Second
 // registry is Registry, but what is wrong with the schemas of tools is only logged, and later, if not whole.
 func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, count int, err error) {
 	set = upstream.NewSet(&tools.Registry{})
-	sources := map[string]func() string{} // needed for errors only
+	sources := map[string]string{} // where each tool is from
 	var errs []error
-	add := func(tool tools.Tool, name string, from func() string) {
+	add := func(tool tools.Tool, from string) {
+		name := tool.Describe().Name
 		if other, taken := sources[name]; taken {
-			errs = append(errs, fmt.Errorf("%s: tool %q is there already, from %s", from(), name, other()))
+			errs = append(errs, fmt.Errorf("%s: tool %q is there already, from %s", from, name, other))
 			return
 		}
 		sources[name] = from
@@ -36,7 +37,7 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 			errs = append(errs, outlive(tool, conf))
 		}
 		if err := set.Tools.Add(tool); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", from(), err))
+			errs = append(errs, fmt.Errorf("%s: %w", from, err))
 		}
 	}
 	commands, err := command.All(conf, s.Env)
@@ -53,21 +54,19 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 		})
 	}
 	for _, c := range commands {
-		name := c.Describe().Name
-		add(c, name, func() string { return conf.Origin("tools." + name) })
+		add(c, conf.Origin("tools."+c.Describe().Name))
 	}
-	flag := func(name string) func() string { return func() string { return s.Options.From[name] } }
 	for _, spec := range s.Options.Tools {
 		c, err := command.FromLine(spec, config.Base{Vars: s.Env, MaxResult: conf.Tasks.MaxResult})
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", s.Options.From["tool"], err))
 			continue
 		}
-		add(c, c.Describe().Name, flag("tool"))
+		add(c, s.Options.From["tool"])
 	}
 	if s.Options.selftest {
 		for _, tool := range selftest.Tools() {
-			add(tool, tool.Describe().Name, flag("selftest"))
+			add(tool, s.Options.From["selftest"])
 		}
 	}
 	if s.NoUpstreams {

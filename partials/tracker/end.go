@@ -63,14 +63,6 @@ func (t *Tracker) flush() {
 	case t.end == Cancelled: // the output is cut off, as was wished
 	default:
 		t.last = true
-		t.gap(Gap{From: t.next(), To: -1})
+		t.gap(Gap{From: t.seq.next, To: -1})
 	}
-}
-
-// next is the number that comes next, or the count in a dialect without numbers.
-func (t *Tracker) next() int64 {
-	if t.spelled == spelled383 {
-		return int64(t.stats.Partials)
-	}
-	return t.seq.next
 }

@@ -105,13 +105,14 @@ func (t *Tracker) progress(params []byte) bool {
 			return true
 		case tooLate:
 			t.stats.Late++
-			t.gap(Gap{From: int64(t.stats.Partials), To: int64(t.stats.Partials)})
+			t.gap(Gap{From: t.seq.next, To: t.seq.next})
 			return true
 		}
 		if !t.begun && p.Append {
 			t.gap(Gap{From: 0, To: 0}) // "append": there was something to append to
 		}
 		t.last = p.Last
+		t.seq.next++ // its chunks are counted, since their numbers rise by steps of any size
 		t.emit(p.Chunk.Content, t.begun && !p.Append)
 	}
 	return true
