@@ -27,7 +27,7 @@ type Process struct {
 	Hangups               <-chan os.Signal // SIGHUP; nothing comes under nohup
 }
 
-// Main runs the program; the first SIGINT or SIGTERM ends ctx. killedBy is the signal that the process ends by as if it had not been
+// Main runs the program and is called once, by main; the first SIGINT or SIGTERM ends ctx. killedBy is the signal that the process ends by as if it had not been
 // caught, 0 if it exits with code.
 func (p *Process) Main(ctx context.Context, args []string) (code int, killedBy syscall.Signal) {
 	serve.EaseCollector()
@@ -46,7 +46,7 @@ func (p *Process) Main(ctx context.Context, args []string) (code int, killedBy s
 	return code, i.killedBy
 }
 
-// Run is the whole program in goroutines of this process, without signals, and without a watch on the config.
+// Run is Main for a test: the whole program in goroutines of this process, without signals, and without a watch on the config.
 func Run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	i := &invocation{Setup: serve.Setup{Env: env, Stdin: stdin, Stdout: stdout, Stderr: stderr}}
 	return i.run(ctx, args)
@@ -153,7 +153,7 @@ const examples = `  # one tool, without a config file: what a host would start
   # from a script: write requests, wait for all answers
   printf '%s\n' "$INITIALIZE" "$CALL" | runnel --drain -1 --tool 'hello=echo hello {{who}}'`
 
-// Command is the whole command line, for its man pages.
+// Command is the whole command line, for a program that writes its man pages.
 func Command() *cobra.Command { return new(invocation).command() }
 
 // command is the whole command line of this run.

@@ -10,8 +10,8 @@ import (
 	"runnel/tools/upstream"
 )
 
-// Dial connects to what these flags and this config serve, in process. The server goes on until close: the end of a command must not
-// end it first.
+// Dial connects a command to what these flags and this config serve, in process. The server goes on until close: the end of the command
+// must not end it first.
 func (s *Setup) Dial(ctx context.Context, o rpc.DialOptions) (client *rpc.Client, close func(), err error) {
 	conf, _, err := s.LoadConfig(ctx)
 	if err != nil {
@@ -31,7 +31,7 @@ func (s *Setup) Dial(ctx context.Context, o rpc.DialOptions) (client *rpc.Client
 	return s.DialTools(ctx, o, conf, set, state)
 }
 
-// DialTools is Dial for given tools. end ends the server and the state, and returns when nothing of them is left.
+// DialTools is Dial for given tools, for a command that brings its own. end ends the server and the state, and returns when nothing of them is left.
 func (s *Setup) DialTools(ctx context.Context, o rpc.DialOptions, conf *config.Config, set *upstream.Set, state tasks.State) (client *rpc.Client, end func(), err error) {
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()

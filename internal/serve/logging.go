@@ -9,7 +9,7 @@ import (
 	"runnel/internal/term"
 )
 
-// Logger writes to stderr: JSON, or text where somebody reads it on a terminal.
+// Logger is the log of a command: on stderr, as JSON, or as text where somebody reads it on a terminal. Words for a person go to Say.
 func (s *Setup) Logger() zerolog.Logger {
 	level, err := zerolog.ParseLevel(s.Options.LogLevel.Word)
 	if err != nil {

@@ -38,7 +38,7 @@ type Setup struct {
 
 var errHangup = errors.New("the terminal has gone (SIGHUP)")
 
-// UntilHangup returns a context that ends with ctx or with SIGHUP.
+// UntilHangup returns a context that ends with ctx or with SIGHUP, for a command that does not read its config again.
 func (s *Setup) UntilHangup(ctx context.Context) context.Context {
 	if s.Hangups == nil {
 		return ctx
@@ -54,10 +54,10 @@ func (s *Setup) UntilHangup(ctx context.Context) context.Context {
 	return ctx
 }
 
-// Trust knows what the user trusts.
+// Trust is what the user of these variables trusts.
 func (s *Setup) Trust() Trust { return Trust{s.Getenv} }
 
-// Getenv returns the value of a variable, "" if it is not set.
+// Getenv returns the value of a variable, "" if it is not set. It stands for os.Getenv, since a test has an environment of its own.
 func (s *Setup) Getenv(name string) string {
 	for _, variable := range slices.Backward(s.Env) {
 		if value, ok := strings.CutPrefix(variable, name+"="); ok {
@@ -67,7 +67,7 @@ func (s *Setup) Getenv(name string) string {
 	return ""
 }
 
-// UsageError is a mistake that the user has to mend: in flags, variables or the config.
+// UsageError is a mistake that the user has to mend: in flags, variables or the config. It makes the exit code 2.
 type UsageError struct {
 	Err  error
 	Hint string

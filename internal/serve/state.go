@@ -51,7 +51,7 @@ func warnOfState(store tasks.State, log zerolog.Logger) {
 	}
 }
 
-// NearestDir is a directory, or the first above it that exists: the others are made in it.
+// NearestDir is a directory, or the first above it that exists. It is where to look whether the directory can be made and written.
 func NearestDir(dir string) string {
 	for {
 		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {

@@ -34,7 +34,7 @@ type patient struct {
 	middle bool // a part of a line that was left out has been written
 }
 
-// PatientStderr wraps stderr if it is a pipe or a socket; anything else is written to as it is.
+// PatientStderr is the stderr of a command that serves a host. It is wrapped if it is a pipe or a socket; anything else is written to as it is.
 func (s *Setup) PatientStderr() io.Writer {
 	f, ok := s.Stderr.(*os.File)
 	if !ok {

@@ -21,7 +21,7 @@ import (
 // repository, or lay in a folder for downloads. It counts once its user has said "runnel trust", as long as neither its
 // place nor its content changes. What it starts (a script beside it) may change.
 
-// Trust knows which config files the user trusts.
+// Trust knows which config files the user trusts. Setup.Trust makes one.
 type Trust struct {
 	Getenv func(name string) string
 }
@@ -42,7 +42,8 @@ func (u *untrusted) instructions() string {
 		ShownPath(u.path), u.why, ShownPath(u.path))
 }
 
-// ShownPath writes a path so that a shell and a model can take it, whatever a stranger has named the folder.
+// ShownPath writes a path for a message that names a command to run, so that a shell and a model can take it, whatever a stranger has
+// named the folder.
 func ShownPath(path string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:,"
 	if strings.Trim(path, plain) == "" {
@@ -74,7 +75,7 @@ func (t Trust) read(file string) (text []byte, info os.FileInfo, left *untrusted
 	return text, info, nil
 }
 
-// ReadRegular reads a config file that is a regular file: a pipe might never end, and opening it might do something.
+// ReadRegular reads a config file that nobody has named, if it is a regular file: a pipe might never end, and opening it might do something.
 func ReadRegular(file string) (text []byte, info os.FileInfo, err error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -143,7 +144,8 @@ func (t Trust) dir() (string, error) {
 	return trusted, nil
 }
 
-// Refuses says why a file, if it is only found in the current directory, is left out, "" if it is not.
+// Refuses says why runnel would leave a file out that it only found in the current directory, "" if it would not. It is for a command that
+// reads the file all the same.
 func (t Trust) Refuses(file string) string {
 	_, _, left := t.read(file)
 	if left == nil || filepath.Base(file) != config.FileName {
@@ -178,7 +180,7 @@ func readKept(file string) (k kept, err error) {
 	return k, err
 }
 
-// Add keeps in mind that the user trusts a file with this content.
+// Add remembers that the user trusts a file with this content.
 func (t Trust) Add(file string, text []byte) (path string, err error) {
 	if path, err = placeOf(file); err != nil {
 		return "", err
@@ -194,7 +196,7 @@ func (t Trust) Add(file string, text []byte) (path string, err error) {
 	return path, os.WriteFile(filepath.Join(dir, hash([]byte(path))), append(line, '\n'), 0o600) // half a line trusts nothing
 }
 
-// List says what is trusted, a line a file.
+// List is the files that are trusted, each on a line of its own, with a remark if it has changed since.
 func (t Trust) List() (lines string, err error) {
 	dir, err := t.dir()
 	if err != nil {
@@ -215,7 +217,7 @@ func (t Trust) List() (lines string, err error) {
 	return lines, err
 }
 
-// Remove forgets that the user trusts a file.
+// Remove takes back what Add did.
 func (t Trust) Remove(file string) error {
 	path, err := placeOf(file)
 	if err != nil {

@@ -43,7 +43,7 @@ func (t *types) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// ReadForm reads a schema and leaves out the parts that it cannot read: the server checks the arguments.
+// ReadForm reads the schema of a tool's input or of a question. It leaves out what it cannot read: the server checks what it is given.
 func ReadForm(schema json.RawMessage) (s Form) {
 	var o struct {
 		Properties json.RawMessage `json:"properties"`

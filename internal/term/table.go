@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Table writes rows as lines with their cells below each other.
+// Table makes lines of rows, with their cells below each other and made Printable.
 func Table(rows [][]string) string {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
@@ -26,7 +26,7 @@ func Table(rows [][]string) string {
 	return text.String()
 }
 
-// PrintLines prints lines, on a terminal as much of each as fits.
+// PrintLines prints a list, such as a Table: on a terminal as much of each line as fits.
 func PrintLines(w io.Writer, text string) error {
 	if IsTerminal(w) {
 		width, _ := Size(w)
@@ -40,7 +40,7 @@ func PrintLines(w io.Writer, text string) error {
 	return err
 }
 
-// Age is a duration for people: its largest unit, or two where one says little.
+// Age is a duration for a person who reads a list: its largest unit, or two where one says little.
 func Age(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
@@ -60,7 +60,7 @@ const (
 	defaultHeight = 24 // lines
 )
 
-// Size is the size of a terminal in characters.
+// Size is the size of a terminal in characters, for what fills a screen.
 func Size(w io.Writer) (width, height int) {
 	if f, ok := w.(*os.File); ok {
 		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 && size.Row > 0 {
@@ -70,7 +70,7 @@ func Size(w io.Writer) (width, height int) {
 	return defaultWidth, defaultHeight
 }
 
-// IsTerminal reports whether an input or output is one.
+// IsTerminal reports whether an input or output is a terminal, so that a person can be asked or told there.
 func IsTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && isatty.IsTerminal(f.Fd())

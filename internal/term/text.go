@@ -42,7 +42,7 @@ func clip(s string, most int) string {
 	return s
 }
 
-// Shorten keeps text on one line of a terminal.
+// Shorten makes one short line of text, for a message that quotes it.
 func Shorten(s string) string {
 	const most = 60
 	s = strings.ReplaceAll(s, "\n", " ")
@@ -91,7 +91,7 @@ func Item(item json.RawMessage) (text string, isText, stderr bool) {
 	return text, isText, m.Meta.Stream == mcp.StreamStderr || m.Meta.Stream == mcp.StreamEnd
 }
 
-// Count writes a number of things: "1 tool", "2 tools".
+// Count is a number of things in a sentence: "1 tool", "2 tools".
 func Count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

@@ -40,7 +40,7 @@ type View struct {
 	stop func() // stops the spinner and waits for its end
 }
 
-// NewView makes the view of a call. progress is auto, always or never.
+// NewView makes the view of a call; End ends it. progress is auto, always or never, and term the value of $TERM.
 func NewView(stdout, stderr io.Writer, progress, term string) *View {
 	v := &View{stdout: stdout, stderr: stderr, began: time.Now(), stop: func() {}}
 	terminal := IsTerminal(stderr) && term != "dumb"

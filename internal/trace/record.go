@@ -18,8 +18,10 @@ import (
 // maxNoted is the longest line that a record shows; a longer one is noted by its length.
 const maxNoted = 1 << 20
 
+// direction is where a message comes from.
 type direction uint8
 
+// The directions. A host that is watched alone has only the first.
 const (
 	FromHost direction = iota
 	fromServer
@@ -53,7 +55,7 @@ type asked struct {
 func byTask(id string) string              { return "task " + id }
 func byToken(token json.RawMessage) string { return "token " + string(token) }
 
-// New begins a record with a title.
+// New begins a record with a title. Lines gives it what passes by.
 func New(out io.Writer, title string) *Record {
 	t := &Record{began: time.Now(), out: out, asked: [2]map[string]asked{{}, {}}, tracked: map[string]*tracker.Tracker{}}
 	t.event(title + ", " + t.began.Format(time.RFC3339))

@@ -65,7 +65,7 @@ func (t *Tracker) Response(result json.RawMessage) Answer {
 	return AnswerResult
 }
 
-// Handle takes the id of the call's task where it is known otherwise.
+// Handle takes the id of the call's task where no response of the call has it, but something else.
 func (t *Tracker) Handle(taskID string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -119,7 +119,7 @@ func New(o Options) *Tracker {
 	return &Tracker{o: o, fetched: -1, bound: maxHeld, merged: merged{most: maxMerge}}
 }
 
-// TaskID is the call's task, "" if it has none (yet).
+// TaskID is the call's task, to be asked for or cancelled; "" if it has none (yet).
 func (t *Tracker) TaskID() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -133,7 +133,7 @@ func (t *Tracker) End() (End, string) {
 	return t.end, t.message
 }
 
-// Stats counts what has come so far.
+// Stats counts what has come so far, for a summary.
 func (t *Tracker) Stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()

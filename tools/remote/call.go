@@ -50,7 +50,7 @@ type resultOrError struct {
 	err    error
 }
 
-// Tracker is the tracker of the call's output.
+// Tracker is the tracker of the call's output, for who compares that with the result.
 func (c *Call) Tracker() *tracker.Tracker { return c.tracker }
 
 // CutShort reports whether the server has stopped sending the output before its end: what comes after that is in the result only.

@@ -59,7 +59,7 @@ func ReadList(ctx context.Context, client *rpc.Client, method, member string) (e
 	return entries, true, nil
 }
 
-// ListTools asks a server for its tools, page by page: 10,000 tools and 8 MiB at most. A tool that cannot be read is an error, beside
+// ListTools is ReadList and ReadTools for a list of tools that is read once: 10,000 tools and 8 MiB at most. A tool that cannot be read is an error, beside
 // which the others are returned.
 func ListTools(ctx context.Context, client *rpc.Client) (list []mcp.Tool, err error) {
 	entries, _, err := ReadList(ctx, client, "tools/list", "tools")
@@ -70,7 +70,7 @@ func ListTools(ctx context.Context, client *rpc.Client) (list []mcp.Tool, err er
 	return list, err
 }
 
-// ReadTools reads the entries of a list of tools, and returns the first of those that are not tools apart.
+// ReadTools reads the entries of a list of tools that ReadList took, and returns the first of those that are not tools apart.
 func ReadTools(entries []json.RawMessage) (list []mcp.Tool, unreadable []json.RawMessage) {
 	for _, raw := range entries {
 		var t mcp.Tool

@@ -11,7 +11,7 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// New makes what follows a call that is about to be made.
+// New makes what follows a call; Run makes the call.
 func New(o Options) *Call {
 	c := &Call{o: o, changed: make(chan struct{}, 1), early: make(chan resultOrError, 1), answered: map[string]bool{}}
 	c.tracker = tracker.New(tracker.Options{

@@ -25,7 +25,7 @@ func (c *call) result(raw json.RawMessage) (*mcp.CallToolResult, error) {
 	for i, item := range result.Content {
 		var ok bool
 		if result.Content[i], ok = mcp.Received(item); !ok {
-			return nil, c.failure(fmt.Errorf("its result cannot be read: content[%d] is no object", i))
+			return nil, c.failure(fmt.Errorf("its result cannot be read: content[%d] is not an object", i))
 		}
 	}
 	for key := range result.Meta {

@@ -85,7 +85,7 @@ func Servers(c *config.Config, vars []string, version string, log zerolog.Logger
 	return list, config.JoinErrors(errs)
 }
 
-// Probed is what a server said when it was tried.
+// Probed is what a server said when it was tried by Probe.
 type Probed struct {
 	Server   mcp.Implementation
 	Protocol string

@@ -282,7 +282,7 @@ func TestUpstreamTalksRubbish(t *testing.T) {
 	}
 }
 
-// Content that is no object is left out of the output and told of; a result with it is none. SEP-1905 spells an item with a member
+// Content that is not an object is left out of the output and told of; a result with it is none. SEP-1905 spells an item with a member
 // of its own, and a null would end the process there.
 func TestUpstreamContentIsObjects(t *testing.T) {
 	t.Parallel()
@@ -294,7 +294,7 @@ func TestUpstreamContentIsObjects(t *testing.T) {
 	if logs := b.logs.String(); !strings.Contains(logs, `"count":4`) || !strings.Contains(logs, "it is left out") {
 		t.Errorf("the log does not tell of it:\n%s", logs)
 	}
-	if _, _, err = b.call("no-result", &tools.Call{}); err == nil || err.Error() != "upstream fake: its result cannot be read: content[1] is no object" {
+	if _, _, err = b.call("no-result", &tools.Call{}); err == nil || err.Error() != "upstream fake: its result cannot be read: content[1] is not an object" {
 		t.Errorf("got %v", err)
 	}
 }

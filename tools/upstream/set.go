@@ -37,7 +37,7 @@ type Set struct {
 	closed  bool
 }
 
-// NewSet makes a set without servers.
+// NewSet makes a set without servers, for Add.
 func NewSet(registry *tools.Registry) *Set { return &Set{Tools: registry} }
 
 // Add adds a server, whose tools, prompts and resources join the lists when it has told them. A tool of runnel's own wins over one of its
