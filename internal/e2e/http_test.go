@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -23,9 +24,15 @@ import (
 
 // httpServer is the program serving HTTP alone.
 type httpServer struct {
-	url string
-	cmd *exec.Cmd
-	log syncBuffer
+	url  string
+	cmd  *exec.Cmd
+	log  syncBuffer
+	ends sync.Once
+}
+
+// end lets the program end, once: a second signal would end it at once.
+func (s *httpServer) end() {
+	s.ends.Do(func() { _ = s.cmd.Process.Signal(syscall.SIGTERM) })
 }
 
 // serveHTTP starts the program, which must end well at the end of the test.
@@ -39,7 +46,7 @@ func serveHTTP(t *testing.T, args ...string) *httpServer {
 	t.Cleanup(func() {
 		late := time.AfterFunc(watchdog, func() { _ = s.cmd.Process.Kill() })
 		defer late.Stop()
-		_ = s.cmd.Process.Signal(syscall.SIGTERM)
+		s.end()
 		if err := s.cmd.Wait(); err != nil {
 			t.Errorf("%v\n%s", err, &s.log)
 		}

@@ -43,6 +43,8 @@ type session struct {
 	pid    int    // 0 in process
 	config string // file, of a process that has one
 
+	streams bool // lines come in streams, which are in order each
+
 	mu    sync.Mutex
 	gate  chan struct{} // closed while the client reads
 	late  bool          // the client has stopped reading once: when a line came says nothing of when it was written
@@ -165,18 +167,25 @@ func (s *session) read(out io.Reader) {
 
 // arrival is a line and when it came: in virtual time that is when it was written, else zero.
 type arrival struct {
-	line []byte
-	at   time.Time
+	line      []byte
+	at        time.Time
+	stream    int       // 0 on stdout
+	overtaken []arrival // what came in the stream before and may be overtaken
 }
 
 type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-func (s *session) deliver(line []byte, end error) {
+func (s *session) deliver(line []byte, end error) { s.deliverAs(arrival{line: line}, end) }
+
+func (s *session) deliverIn(stream int, line []byte) {
+	s.deliverAs(arrival{line: line, stream: stream}, nil)
+}
+
+func (s *session) deliverAs(a arrival, end error) {
 	s.mu.Lock()
-	if line != nil {
-		a := arrival{line: line}
+	if a.line != nil {
 		if s.pid == 0 && !s.late {
 			a.at = time.Now()
 		}
@@ -238,7 +247,20 @@ var errNothing = errors.New("nothing came")
 
 // next returns the next line, after the audit: io.EOF at the end of stdout, errNothing when none comes within the time.
 func (s *session) next(within time.Duration) ([]byte, error) {
-	a, err := s.takeArrival(within)
+	return s.nextThat(within, anyLine, noLine)
+}
+
+func anyLine([]byte) bool { return true }
+func noLine([]byte) bool  { return false }
+
+// nextThat is next, for a line that fits and is the first of its stream, but for lines that it may overtake.
+func (s *session) nextThat(within time.Duration, fits, overtakes func([]byte) bool) ([]byte, error) {
+	a, err := s.takeArrival(within, fits, overtakes)
+	for _, before := range a.overtaken {
+		if err := s.audit.received(before.line, before.at); err != nil {
+			return before.line, fmt.Errorf("%s\n    %w", clipLine(before.line), err)
+		}
+	}
 	if err == nil {
 		if err := s.audit.received(a.line, a.at); err != nil {
 			return a.line, fmt.Errorf("%s\n    %w", clipLine(a.line), err)
@@ -249,20 +271,33 @@ func (s *session) next(within time.Duration) ([]byte, error) {
 
 // take is next without the audit.
 func (s *session) take(within time.Duration) ([]byte, error) {
-	a, err := s.takeArrival(within)
+	a, err := s.takeArrival(within, anyLine, noLine)
 	return a.line, err
 }
 
-func (s *session) takeArrival(within time.Duration) (arrival, error) {
+func (s *session) takeArrival(within time.Duration, fits, overtakes func([]byte) bool) (arrival, error) {
 	timer := time.NewTimer(within)
 	defer timer.Stop()
 	for {
 		s.mu.Lock()
-		if len(s.lines) > 0 {
-			a := s.lines[0]
-			s.lines = s.lines[1:]
-			s.mu.Unlock()
-			return a, nil
+		behind := map[int]bool{}
+		for i, a := range s.lines {
+			if !behind[a.stream] && fits(a.line) {
+				later := s.lines[i+1:]
+				before := slices.Clone(s.lines[:i])
+				s.lines = nil
+				for _, b := range before {
+					if b.stream == a.stream {
+						a.overtaken = append(a.overtaken, b)
+					} else {
+						s.lines = append(s.lines, b)
+					}
+				}
+				s.lines = append(s.lines, later...)
+				s.mu.Unlock()
+				return a, nil
+			}
+			behind[a.stream] = behind[a.stream] || !overtakes(a.line)
 		}
 		end := s.end
 		s.mu.Unlock()

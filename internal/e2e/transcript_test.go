@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -27,7 +28,7 @@ import (
 //	config:              followed by lines that begin with "| ": a config file, named with --config; {{npm}} in it is where the
 //	                     packages of testdata/interop/upstreams are
 //	state: disk          tasks live in a directory (mode: binary); else in memory
-//	mode: inprocess      or binary; both is the rule
+//	mode: inprocess      or binary, or http (see TestTranscriptsHTTP); both of the first two is the rule
 //	exit: N              exit code, 0 if not given
 //	unanswered: N        requests that get no answer before the session ends
 //	behind: WAY          of two others: it is an upstream of an upstream, both spoken to in this way; see ways
@@ -173,7 +174,7 @@ func (tr *transcript) parseHeader(line string) (err error) {
 			tr.args = append(tr.args, strings.Trim(word, "'"))
 		}
 	case name == "config" && value == "":
-	case name == "mode" && slices.Contains([]string{"both", "inprocess", "binary"}, value):
+	case name == "mode" && slices.Contains([]string{"both", "inprocess", "binary", "http"}, value):
 		tr.mode = value
 	case name == "state" && value == "disk":
 		tr.disk = true
@@ -199,7 +200,7 @@ func transcripts(t testing.TB) map[string]*transcript {
 	root := filepath.Join("testdata", "transcripts")
 	all := map[string]*transcript{}
 	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Ext(file) != ".txt" || d.Name() == "coverage.txt" || d.Name() == requirementsFile {
+		if err != nil || d.IsDir() || filepath.Ext(file) != ".txt" || d.Name() == "coverage.txt" || d.Name() == "http.txt" || d.Name() == requirementsFile {
 			return err
 		}
 		text, err := os.ReadFile(file)
@@ -225,14 +226,14 @@ func TestTranscripts(t *testing.T) {
 	for name, tr := range transcripts(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if tr.mode != "binary" {
+			if tr.mode == "both" || tr.mode == "inprocess" {
 				t.Run("inprocess", func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						play(t, tr, inProcess(t, tr.flags(t)...))
 					})
 				})
 			}
-			if tr.mode != "inprocess" {
+			if tr.mode == "both" || tr.mode == "binary" {
 				t.Run("binary", func(t *testing.T) {
 					play(t, tr, process(t, racedCommand(t, tr.flags(t)...)))
 				})
@@ -387,7 +388,9 @@ func (p *player) send(text string) error {
 // group takes the lines that match the patterns, in any order.
 func (p *player) group(group []step) error {
 	for len(group) > 0 {
-		line, err := p.next(watchdog)
+		line, err := p.nextThat(watchdog, func(line []byte) bool {
+			return slices.ContainsFunc(group, func(st step) bool { return st.pattern.match(line, maps.Clone(p.captures)) == nil })
+		})
 		if err != nil {
 			return fmt.Errorf("%w\n    want %s", err, group[0].text)
 		}
@@ -408,14 +411,24 @@ func (p *player) group(group []step) error {
 }
 
 // next is the session's next line that is not to be ignored.
-func (p *player) next(within time.Duration) ([]byte, error) {
+func (p *player) next(within time.Duration) ([]byte, error) { return p.nextThat(within, anyLine) }
+
+// nextThat is next where there are several streams: the next line of any that fits.
+func (p *player) nextThat(within time.Duration, fits func([]byte) bool) ([]byte, error) {
+	ignored := func(line []byte) bool {
+		return slices.ContainsFunc(p.tr.ignore, func(i pattern) bool { return i.match(line, p.captures) == nil })
+	}
+	overtakes := ignored
+	if !p.s.streams {
+		fits, overtakes = anyLine, noLine
+	}
 	for {
-		line, err := p.s.next(within)
+		line, err := p.s.nextThat(within, fits, overtakes)
 		if err != nil {
 			return line, err
 		}
 		fmt.Fprintf(&p.log, "<-- %s\n", clipLine(line))
-		if !slices.ContainsFunc(p.tr.ignore, func(i pattern) bool { return i.match(line, p.captures) == nil }) {
+		if !ignored(line) {
 			p.last = line
 			return line, nil
 		}
@@ -427,7 +440,10 @@ func (p *player) partials(name string, n int) (string, error) {
 	task := p.captures[name]
 	var got strings.Builder
 	for got.Len() < n {
-		line, err := p.next(watchdog)
+		line, err := p.nextThat(watchdog, func(line []byte) bool {
+			partial, err := decodePartial(line)
+			return err == nil && partial.Params.TaskID == task
+		})
 		if err != nil {
 			return "", fmt.Errorf("%w\n    %d bytes of %d have come", err, got.Len(), n)
 		}
@@ -447,7 +463,10 @@ func (p *player) partials(name string, n int) (string, error) {
 func (p *player) segments(id, name, n string) error {
 	n, all := strings.CutPrefix(n, "all")
 	for got := 0; all || strconv.Itoa(got) != n; {
-		line, err := p.next(watchdog)
+		line, err := p.nextThat(watchdog, func(line []byte) bool {
+			var e envelope
+			return json.Unmarshal(line, &e) == nil && string(e.ID) == id && e.Method == nil
+		})
 		if err != nil {
 			return fmt.Errorf("%w\n    %d segments of %s have come", err, got, n)
 		}
