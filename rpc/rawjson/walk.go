@@ -80,7 +80,11 @@ func valueLen(b []byte) int {
 			}
 		}
 	}
-	return bytes.IndexAny(b, ",]} \t\r\n")
+	i := 0
+	for b[i] > ' ' && b[i] != ',' && b[i] != ']' && b[i] != '}' {
+		i++
+	}
+	return i
 }
 
 // stringLen is the length of the JSON string that b begins with, quotes included.

@@ -114,12 +114,22 @@ func (c *call) stderr(text string) {
 
 // progress passes on what the server says of its progress. Its messages are output as long as no other output comes.
 func (c *call) progress(params json.RawMessage) {
-	if content := rawjson.Member(params, "partialResult"); content != nil && string(content) != "null" {
-		return
+	var done, total float64
+	message := ""
+	for it := rawjson.Over(params); it.Next(); {
+		switch string(it.Name) {
+		case "partialResult":
+			if string(it.Value) != "null" {
+				return
+			}
+		case "progress":
+			done, _ = strconv.ParseFloat(string(it.Value), 64) // a value of the wrong type reads as absent
+		case "total":
+			total, _ = strconv.ParseFloat(string(it.Value), 64)
+		case "message":
+			message = rawjson.Unquote(it.Value)
+		}
 	}
-	done, _ := strconv.ParseFloat(string(rawjson.Member(params, "progress")), 64) // a value of the wrong type reads as absent
-	total, _ := strconv.ParseFloat(string(rawjson.Member(params, "total")), 64)
-	message := rawjson.StringMember(params, "message")
 	c.silence.deliver(func() {
 		c.out.Progress(done, total, message)
 		if message != "" && !c.streams.Load() {

@@ -192,13 +192,20 @@ func (l *link) only(params json.RawMessage) *call {
 
 // find finds the call that a message names by its token or its task.
 func (l *link) find(params json.RawMessage) *call {
-	token := rawjson.Member(params, "progressToken")
-	if token == nil {
-		token = rawjson.Member(params, "partialResultToken")
+	var token, meta []byte
+	task := ""
+	for it := rawjson.Over(params); it.Next(); {
+		switch string(it.Name) {
+		case "progressToken", "partialResultToken":
+			token = it.Value
+		case "taskId":
+			task = rawjson.Unquote(it.Value)
+		case "_meta":
+			meta = it.Value
+		}
 	}
-	task := rawjson.StringMember(params, "taskId")
 	if task == "" {
-		task = rawjson.StringMember(rawjson.Member(rawjson.Member(params, "_meta"), mcp.MetaRelatedTask), "taskId")
+		task = rawjson.StringMember(rawjson.Member(meta, mcp.MetaRelatedTask), "taskId")
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
