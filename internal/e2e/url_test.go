@@ -1,12 +1,15 @@
 package e2e
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -228,5 +231,64 @@ func TestUpstreamAtURL(t *testing.T) {
 	}
 	if strings.Contains(w.log.String()+first.log.String(), token) {
 		t.Errorf("the token is in a log\n%s", &w.log)
+	}
+}
+
+// The official SDKs' own servers work with runnel as their client: in both eras, with headers that a tool's schema asks for, and with
+// connections that are cut.
+func TestInteropServers(t *testing.T) {
+	t.Parallel()
+	ts := filepath.Join("testdata", "interop", "ts")
+	npmCI(t, ts)
+	for name, c := range map[string]struct {
+		dir     string
+		command []string
+		flags   []string
+	}{
+		"go":         {goDir, []string{goClient(t), "serve"}, []string{"", "--protocol=2025-06-18", "--protocol=2025-03-26", "stateless", "stateless --protocol=2026-07-28"}},
+		"typescript": {ts, []string{"node", "serve.mjs"}, []string{"", "--protocol=2025-06-18", "--protocol=2025-03-26"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command(c.command[0], c.command[1:]...)
+			cmd.Dir, cmd.Stderr = c.dir, os.Stderr
+			out, err := cmd.StdoutPipe()
+			if err == nil {
+				err = cmd.Start()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				_ = cmd.Process.Kill()
+				_ = cmd.Wait()
+			})
+			line, err := bufio.NewReader(out).ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &httpServer{url: strings.TrimSpace(line)}
+			for _, flags := range c.flags {
+				cuts := newCutter(t, s)
+				args := []string{"call", "count", "n=30", "region= north ", "-o", "ndjson", "--url", cuts.url()}
+				if flags == "" {
+					time.AfterFunc(150*time.Millisecond, cuts.cut)
+				}
+				if rest, stateless := strings.CutPrefix(flags, "stateless"); stateless {
+					args[len(args)-1] = strings.Replace(cuts.url(), "/mcp", "/stateless", 1)
+					flags = rest
+				}
+				got := runClient(t, "", append(args, strings.Fields(flags)...)...)
+				var progress []string
+				for line := range strings.Lines(got.stdout) {
+					if m := regexp.MustCompile(`"progress":(\d+)`).FindStringSubmatch(line); m != nil {
+						progress = append(progress, m[1])
+					}
+				}
+				if got.code != exitFine || len(progress) != 30 || progress[29] != "30" || !strings.Contains(got.stdout, "counted 30 in  north ") {
+					t.Errorf("%q: exit code %d, progress %v\n%s\n%s", flags, got.code, progress, got.stdout, got.stderr)
+				}
+			}
+		})
 	}
 }

@@ -1,6 +1,6 @@
 // The official Go SDK as a client of runnel, in both eras: how it finds the era and falls back; list, call, progress,
 // cancel, questions, a subscription, and the tasks extension as far as the SDK lets it be spoken.
-// Usage: go RUNNEL CONFIG, or go URL CONFIG for a runnel that serves HTTP with that config. Exits 0 and prints what it saw, or 1 with the reason.
+// Usage: go serve (see there), go RUNNEL CONFIG, or go URL CONFIG for a runnel that serves HTTP with that config. Exits 0 and prints what it saw, or 1 with the reason.
 package main
 
 import (
@@ -21,6 +21,10 @@ const (
 )
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == "serve" {
+		fmt.Fprintln(os.Stderr, serve())
+		os.Exit(1)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	p := &program{name: os.Args[1], config: os.Args[2]}
