@@ -46,9 +46,13 @@ what it answers, and holds a short session with itself in each era of the protoc
 the host would get. The exit code is 1 if something is wrong.
 
 With --host it serves one tool, doctor, to the host that starts it. The tool says what that host can do: tasks, partial output,
-progress, questions. The same goes to stderr, which most hosts keep in a log.`,
+progress, questions. The same goes to stderr, which most hosts keep in a log.
+
+With --url it only asks the server there, in each era of the protocol.`,
 		Example: `  runnel doctor
   runnel doctor --config runnel.yaml
+
+  runnel doctor --url https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'
 
   # what can a host do? In its config, for a while, instead of the command that it starts:
   "command": "/usr/local/bin/runnel", "args": ["doctor", "--host"]`,
@@ -60,10 +64,14 @@ progress, questions. The same goes to stderr, which most hosts keep in a log.`,
 			case host:
 				return i.doctorHost(cmd)
 			}
+			if i.url = cmp.Or(i.url, i.Getenv("RUNNEL_URL")); i.url != "" {
+				return i.doctorURL(cmd)
+			}
 			return i.doctor(cmd, args)
 		},
 	}
 	cmd.Flags().SortFlags = false
+	i.addURLFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&host, "host", false, "serve the host that starts this, and say what it can do")
 	cmd.Flags().AddFlagSet(i.flags)
 	return cmd
@@ -138,6 +146,11 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 			d.fine(what, "%s", said)
 		}
 	}
+	return d.verdict()
+}
+
+// verdict is the end of the command.
+func (d *diagnosis) verdict() error {
 	switch {
 	case d.err != nil:
 		return fmt.Errorf("writing the output: %w", d.err)

@@ -8,17 +8,20 @@ import (
 
 	"runnel/internal/serve"
 	"runnel/internal/trace"
+	httpclient "runnel/rpc/http/client"
 )
 
 // traceCommand is "runnel trace".
 func (i *invocation) traceCommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use:   "trace -o FILE [flags] -- SERVER [ARGUMENT...]",
+		Use:   "trace -o FILE [flags] (-- SERVER [ARGUMENT...] | --url URL)",
 		Short: "Stand between a host and a server, and write down what they say",
 		Long: `Starts any MCP server on stdin and stdout and passes bytes through unchanged, both ways. What passes by is written to FILE, one
 message a line, with the time, the direction, what it answers and after how long, and what is wrong with its sequence numbers.
-Put it in front of the command in a host's config. The exit code is the server's.`,
+Put it in front of the command in a host's config. The exit code is the server's.
+
+With --url it stands before a server that speaks Streamable HTTP. Messages are written down, headers are not.`,
 		Example: `  runnel trace -o session.trace -- npx -y @modelcontextprotocol/server-everything
 
   # in a host's config: instead of "command": "my-server", "args": ["--flag"]
@@ -36,8 +39,20 @@ Put it in front of the command in a host's config. The exit code is the server's
 				return &serve.UsageError{Err: fmt.Errorf("-o: %w", err)}
 			}
 			defer out.Close()
-			t := trace.New(out, fmt.Sprintf("runnel %s traces %q", serve.Version(), server))
-			code, err := trace.Run(cmd.Context(), t, &trace.Session{Command: server, Env: i.Env, Stdin: i.Stdin, Stdout: i.Stdout, Stderr: i.Stderr})
+			session := &trace.Session{Command: server, Env: i.Env, Stdin: i.Stdin, Stdout: i.Stdout, Stderr: i.Stderr}
+			var t *trace.Record
+			code := exitFine
+			if i.url != "" {
+				var remote *httpclient.Transport
+				if remote, err = i.openRemote(); err != nil {
+					return misuse(cmd, "%w", err)
+				}
+				t = trace.New(out, fmt.Sprintf("runnel %s traces %s", serve.Version(), remote.Name()))
+				err = trace.Relay(cmd.Context(), t, remote, remote.Finish, session)
+			} else {
+				t = trace.New(out, fmt.Sprintf("runnel %s traces %q", serve.Version(), server))
+				code, err = trace.Run(cmd.Context(), t, session)
+			}
 			if err != nil {
 				return err
 			}
@@ -51,5 +66,6 @@ Put it in front of the command in a host's config. The exit code is the server's
 		},
 	}
 	cmd.Flags().StringVarP(&file, "output", "o", "", "the `FILE` to write; what was in it is lost")
+	i.addURLFlags(cmd.Flags())
 	return cmd
 }

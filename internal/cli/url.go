@@ -17,8 +17,12 @@ func (i *invocation) addURLFlags(flags *pflag.FlagSet) {
 
 // headers are those of --header. Errors do not show values.
 func (i *invocation) headers() (map[string]string, error) {
+	lines := i.headerLines
+	if variable := i.Getenv("RUNNEL_HEADER"); len(lines) == 0 && variable != "" {
+		lines = []string{variable}
+	}
 	headers := map[string]string{}
-	for n, line := range i.headerLines {
+	for n, line := range lines {
 		name, value, ok := strings.Cut(line, ":")
 		if !ok {
 			return nil, fmt.Errorf("--header number %d has no colon: write 'NAME: VALUE'", n+1)
@@ -26,6 +30,15 @@ func (i *invocation) headers() (map[string]string, error) {
 		headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
 	}
 	return headers, nil
+}
+
+// openRemote is the server at --url as two pipes.
+func (i *invocation) openRemote() (*httpclient.Transport, error) {
+	at, err := i.remote()
+	if err != nil {
+		return nil, err
+	}
+	return httpclient.Open(at)
 }
 
 // remote is the server at --url.

@@ -234,6 +234,33 @@ func TestUpstreamAtURL(t *testing.T) {
 	}
 }
 
+// Trace and doctor reach a server at a URL. What they write has no headers.
+func TestTraceAndDoctorAtURL(t *testing.T) {
+	t.Parallel()
+	const token = "secret-secret-secret-1"
+	tokens := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(tokens, []byte(token+" local\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serveHTTP(t, "--selftest", "--state", "memory", "--http-token-file", tokens)
+	file := filepath.Join(t.TempDir(), "trace")
+	with := []string{"--url", s.url + "?key=" + token, "--header", "Authorization: Bearer " + token}
+	got := runClient(t, initialize+"\n"+`{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"+
+		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hi"}}}`+"\n", append([]string{"trace", "-o", file}, with...)...)
+	written, err := os.ReadFile(file)
+	if err != nil || got.code != exitFine || !strings.Contains(got.stdout, `"text":"hi"`) || !strings.Contains(string(written), "response to tools/call echo") || strings.Contains(string(written), token) {
+		t.Errorf("exit code %d, %v\n%s\n%s\n%s", got.code, err, got.stdout, got.stderr, written)
+	}
+	got = runClient(t, "", append([]string{"doctor"}, with...)...)
+	if got.code != exitFine || !regexp.MustCompile(`(?s)ok     2025-11-25: runnel .*tools.*ok     2026-07-28: runnel `).MatchString(got.stdout) || strings.Contains(got.stdout+got.stderr, token) {
+		t.Errorf("exit code %d\n%s\n%s", got.code, got.stdout, got.stderr)
+	}
+	got = runClient(t, "", "doctor", "--url", s.url)
+	if got.code != exitFailure || !strings.Contains(got.stdout, "WRONG  2025-11-25: "+s.url+": 401 Unauthorized") {
+		t.Errorf("exit code %d\n%s\n%s", got.code, got.stdout, got.stderr)
+	}
+}
+
 // The official SDKs' own servers work with runnel as their client: in both eras, with headers that a tool's schema asks for, and with
 // connections that are cut.
 func TestInteropServers(t *testing.T) {

@@ -71,6 +71,28 @@ func Run(ctx context.Context, t *Record, s *Session) (code int, err error) {
 	return 0, nil // the host has gone
 }
 
+// Relay is Run for a server that is not a program of its own, as two pipes: it goes on until they end. finish waits, when the host sends
+// nothing more, for the answers that the server still owes.
+func Relay(ctx context.Context, t *Record, server io.ReadWriteCloser, finish func(context.Context), s *Session) error {
+	defer context.AfterFunc(ctx, func() {
+		t.event("runnel trace was told to end")
+		_ = server.Close()
+	})()
+	toHost, toServer := &Tap{To: s.Stdout, Note: t.Lines(fromServer)}, &Tap{To: server, Note: t.Lines(FromHost)}
+	go func() {
+		_, _ = io.Copy(toServer, s.Stdin) // ends with either side
+		toServer.Note(nil)
+		t.event("the host closed its output")
+		rest, cancel := context.WithTimeout(ctx, stopGrace)
+		defer cancel()
+		finish(rest)
+		_ = server.Close()
+	}()
+	_, err := io.Copy(toHost, server)
+	_ = server.Close() // the session ends, too
+	return err
+}
+
 // Tap notes bytes, then passes them on: so an answer is noted after its request.
 type Tap struct {
 	To   io.Writer

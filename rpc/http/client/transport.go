@@ -185,6 +185,9 @@ func (t *Transport) request(ctx context.Context, method string, body []byte, hea
 	return r, nil
 }
 
+// Name is the URL without what may be secret.
+func (t *Transport) Name() string { return t.name }
+
 // Read gives what the server sends, in lines.
 func (t *Transport) Read(p []byte) (int, error) { return t.lines.Read(p) }
 

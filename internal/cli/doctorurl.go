@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"runnel/internal/serve"
+	"runnel/internal/term"
+	"runnel/rpc"
+	httpclient "runnel/rpc/http/client"
+	"runnel/rpc/mcp"
+	"runnel/tools/remote"
+)
+
+// doctorURL is "runnel doctor --url": it reaches a server in each era, and says what it answers. One of the two is enough.
+func (i *invocation) doctorURL(cmd *cobra.Command) error {
+	if err := i.readEnvironmentQuietly(cmd); err != nil {
+		return err
+	}
+	at, err := i.remote()
+	if err != nil {
+		return misuse(cmd, "%w", err)
+	}
+	d := &diagnosis{i: i}
+	d.fine("version", "runnel %s", serve.Version())
+	fails := map[string]error{}
+	versions := []string{mcp.NewestHandshake().Name, mcp.Versions[len(mcp.Versions)-1].Name}
+	for _, version := range versions {
+		if said, err := tryURL(cmd.Context(), at, version); err != nil {
+			fails[version] = err
+		} else {
+			d.fine(version, "%s", said)
+		}
+	}
+	for _, version := range versions {
+		switch err := fails[version]; {
+		case len(fails) == len(versions):
+			d.bad(version, "%v", err)
+		case err != nil:
+			d.print("no   ", version, "not spoken: %v", err)
+		}
+	}
+	return d.verdict()
+}
+
+// tryURL asks a server at a URL for its tools.
+func tryURL(ctx context.Context, at httpclient.Options, version string) (said string, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, checkTime, fmt.Errorf("no answer within %v", checkTime))
+	defer cancel()
+	began := time.Now()
+	client, err := httpclient.Dial(ctx, at, rpc.DialOptions{Version: version, Info: mcp.Implementation{Name: "runnel doctor", Version: serve.Version()}, Log: at.Log})
+	if err != nil {
+		return "", err
+	}
+	defer client.Close()
+	tools, err := remote.ListTools(ctx, client)
+	if err != nil {
+		return "", err
+	}
+	server := client.Server()
+	return fmt.Sprintf("%s, protocol %s, %s, %d ms", term.Printable(strings.TrimSpace(server.Name+" "+server.Version)), client.Version().Name, term.Count(len(tools), "tool"), time.Since(began).Milliseconds()), nil
+}
