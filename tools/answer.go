@@ -3,7 +3,6 @@ package tools
 import (
 	"context"
 	"encoding/json"
-	"math"
 	"time"
 
 	"runnel/rpc"
@@ -66,9 +65,7 @@ func (s *service) answerSoon(ctx context.Context, e *entry, p *mcp.CallToolParam
 	if s.o.ImmediateWait == 0 {
 		worked = nil // nothing is done so soon
 	}
-	soon := time.NewTimer(s.o.ImmediateWait)
-	defer soon.Stop()
-	what, questions := next(ctx, d, worked, soon.C)
+	what, questions := next(ctx, d, worked, time.After(s.o.ImmediateWait))
 	if what == isLate && e.traits.Detached { // its handle is for what outlives this process
 		what, questions = next(ctx, d, run.Worked(), run.Detached())
 	}
@@ -80,7 +77,7 @@ func (s *service) answerSoon(ctx context.Context, e *entry, p *mcp.CallToolParam
 	}
 	switch {
 	case what == isWorked: // it ends as soon as its output has been written
-		return s.answerInTime(ctx, e, p, d, forever)
+		return s.answerInTime(ctx, e, p, d, nil)
 	case what != isLate:
 		return s.say(ctx, what, questions, p, d)
 	case run.Promote(ctx) == nil:
@@ -90,12 +87,10 @@ func (s *service) answerSoon(ctx context.Context, e *entry, p *mcp.CallToolParam
 	}
 }
 
-// answerInTime answers a client that waits for the result, as long as its patience lasts. Then it is handed over, if that can be.
-func (s *service) answerInTime(ctx context.Context, e *entry, p *mcp.CallToolParams, d *delivery, patience time.Duration) (any, error) {
+// answerInTime answers a client that waits for the result, until it is late. Then it is handed over, if that can be.
+func (s *service) answerInTime(ctx context.Context, e *entry, p *mcp.CallToolParams, d *delivery, late <-chan time.Time) (any, error) {
 	d.start()
-	late := time.NewTimer(patience)
-	defer late.Stop()
-	what, questions := next(ctx, d, nil, late.C)
+	what, questions := next(ctx, d, nil, late)
 	if what == isLate {
 		if result := s.handOver(ctx, e, d); result != nil {
 			return rpc.After{Result: dressResult(d.caller.Version, result), Drop: drop(d.run)}, nil
@@ -179,15 +174,12 @@ func isDone(c <-chan struct{}) bool {
 	}
 }
 
-// forever is as long as it takes.
-const forever = time.Duration(math.MaxInt64)
-
-// patience is how long a client waits that cannot take a task.
-func (s *service) patience(e *entry) time.Duration {
+// patience ends when a client has waited long enough that cannot take a task; nil: never.
+func (s *service) patience(e *entry) <-chan time.Time {
 	if s.o.SyncWait == 0 || e.traits.Bounded {
-		return forever
+		return nil
 	}
-	return s.o.SyncWait
+	return time.After(s.o.SyncWait)
 }
 
 // created hands out the task: from now on its client polls or listens. "notifications/progress and

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -39,55 +40,20 @@ func All(c *config.Config, vars []string) ([]*Command, error) {
 }
 
 // New checks a configuration, but for its schemas and for inputs that nothing uses, and makes the tool. What is wrong with it is a *config.Error.
-func New(name string, conf config.Command, env config.Base) (*Command, error) {
-	for key, object := range map[string]config.Object{"input": conf.Input, "outputSchema": conf.OutputSchema} {
-		if len(object) > 0 && (object[0] != '{' || !json.Valid(object) || !utf8.Valid(object)) { // from a caller in Go
-			return nil, &config.Error{Key: key, Problem: "is no JSON object", Allowed: "properties, or a JSON Schema of type object"}
-		}
+func New(name string, conf config.Command, base config.Base) (*Command, error) {
+	c := &Command{name: name, config: conf}
+	if conf.MaxResult == nil && base.MaxResult > 0 {
+		defer func() { c.config.MaxResult = &base.MaxResult }()
 	}
-	in, err := parseInputs(conf.Input, conf.Required)
-	if err != nil {
-		return nil, err
-	}
-	c := &Command{name: name, config: conf, in: in}
-	if tools.CheckName(name) != nil {
-		return nil, &config.Error{Problem: fmt.Sprintf("%q is no name for a tool", name), Allowed: "1 to 128 letters, digits, _, - and ."}
-	}
-	maxResult := conf.MaxResult
-	if err := c.config.Complete(); err != nil {
-		return nil, err
-	}
-	if maxResult == nil && env.MaxResult > 0 {
-		c.config.MaxResult = &env.MaxResult
-	}
-	if conf.Shell != "" {
-		err = c.buildShell()
-	} else {
-		err = c.buildArgv()
-	}
-	if err != nil {
-		return nil, err
-	}
-	if conf.Stdin != "" {
-		if c.stdin, err = in.template("stdin", conf.Stdin); err != nil {
+	for _, build := range []func() error{c.buildInputs, c.config.Complete, c.buildProgram, c.buildTexts, c.buildOutput} {
+		if err := build(); err != nil {
 			return nil, err
 		}
-	}
-	if conf.Confirm != "" {
-		if c.asks, err = in.template("confirm", conf.Confirm); err != nil {
-			return nil, err
-		}
-	}
-	if err := checkProgress(conf.Progress); err != nil {
-		return nil, err
-	}
-	if err := c.buildOutput(); err != nil {
-		return nil, err
 	}
 	if conf.MaxConcurrent > 0 {
 		c.slots = make(chan struct{}, conf.MaxConcurrent)
 	}
-	dir, vars, err := env.Inherit(c.config.Dir, c.config.Env)
+	dir, vars, err := base.Inherit(c.config.Dir, c.config.Env)
 	c.dir = dir
 	c.env = sync.OnceValue(func() []string { return c.environment(vars) }) // made at the first call
 	return c, err
@@ -104,11 +70,28 @@ func (c *Command) checkUsed() error {
 	return nil
 }
 
-func (c *Command) buildArgv() error {
-	if len(c.config.Command) == 0 {
-		return &config.Error{Problem: "says nothing to run", Allowed: "command (a list of words) or shell (a script)"}
+// buildInputs reads what the arguments may be, and checks the name.
+func (c *Command) buildInputs() (err error) {
+	for key, object := range map[string]config.Object{"input": c.config.Input, "outputSchema": c.config.OutputSchema} {
+		if len(object) > 0 && (object[0] != '{' || !json.Valid(object) || !utf8.Valid(object)) { // from a caller in Go
+			return &config.Error{Key: key, Problem: "is no JSON object", Allowed: "properties, or a JSON Schema of type object"}
+		}
 	}
-	if c.config.Command[0] == "" {
+	if tools.CheckName(c.name) != nil {
+		return &config.Error{Problem: fmt.Sprintf("%q is no name for a tool", c.name), Allowed: "1 to 128 letters, digits, _, - and ."}
+	}
+	c.in, err = parseInputs(c.config.Input, c.config.Required)
+	return err
+}
+
+// buildProgram makes the argv of the two forms.
+func (c *Command) buildProgram() error {
+	switch {
+	case c.config.Shell != "":
+		return c.buildShell()
+	case len(c.config.Command) == 0:
+		return &config.Error{Problem: "says nothing to run", Allowed: "command (a list of words) or shell (a script)"}
+	case c.config.Command[0] == "":
 		return &config.Error{Key: "command[0]", Problem: "is empty", Allowed: "a program's name or path"}
 	}
 	for i, element := range c.config.Command {
@@ -160,6 +143,18 @@ func (c *Command) buildShell() error {
 		c.argv = append(c.argv, template{text: word})
 	}
 	return nil
+}
+
+// buildTexts parses what else has placeholders, and checks the pattern of progress.
+func (c *Command) buildTexts() error {
+	var stdin, confirm error
+	if c.config.Stdin != "" {
+		c.stdin, stdin = c.in.template("stdin", c.config.Stdin)
+	}
+	if c.config.Confirm != "" {
+		c.asks, confirm = c.in.template("confirm", c.config.Confirm)
+	}
+	return cmp.Or(stdin, confirm, checkProgress(c.config.Progress))
 }
 
 // environment is what a command inherits, and what its config adds.
