@@ -9,16 +9,6 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// admit makes a request ready to be started, if there is room for one.
-func (c *call) admit() *Error {
-	c.ctx, c.cancel = context.WithCancelCause(c.parent)
-	err := c.incoming.admit(c)
-	if err != nil {
-		c.cancel(nil)
-	}
-	return err
-}
-
 // start answers a request that was admitted, in a goroutine of its own; those of a batch when the reader has gone through it.
 func (c *call) start(h func(context.Context) (any, error)) {
 	c.handler = h

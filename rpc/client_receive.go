@@ -45,7 +45,7 @@ func (c *Client) request(r *call) {
 	case c.opt.OnRequest == nil:
 		err = Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", r.method)
 	default:
-		if err = r.admit(); err == nil {
+		if err = c.incoming.admit(r); err == nil {
 			r.start(func(ctx context.Context) (any, error) {
 				result, err := c.opt.OnRequest(ctx, r.method, r.params)
 				if err != nil && !errors.As(err, new(*Error)) {

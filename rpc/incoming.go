@@ -48,11 +48,11 @@ type call struct {
 
 	method string // set when it comes from the Conn
 
-	// Set when it is started.
-	handler func(context.Context) (any, error)
-	dress   func(e *encoder, begin int) error // see encoder.response
+	// Set when it is admitted, and started.
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
+	handler func(context.Context) (any, error)
+	dress   func(e *encoder, begin int) error // see encoder.response
 }
 
 // slotPatience is how long ago a slot may have been taken or become free where the reader waits for the next one. Quick calls come
@@ -87,6 +87,7 @@ func (f *incoming) admit(c *call) *Error {
 	case f.bytes > 0 && f.bytes+int64(len(c.params)) > f.maxBytes:
 		return Errorf(mcp.CodeBusy, "requests in flight are too large together: the limit is %d bytes", f.maxBytes)
 	}
+	c.ctx, c.cancel = context.WithCancelCause(c.parent)
 	f.byID[c.key] = c
 	f.slots++
 	f.moved = time.Now()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	stdlog "log"
 	"runtime/debug"
 	"strconv"
 
@@ -79,7 +80,8 @@ type lineSource interface {
 // start begins to read and to write.
 func (p *peer) start() {
 	go p.w.run()
-	p.conn = jsonrpc2.NewConn(context.Background(), connStream{p}, connStream{p}, jsonrpc2.SetLogger(connLog{p.log}))
+	silent := jsonrpc2.SetLogger(stdlog.New(io.Discard, "", 0)) // it has nothing to say that a user can act on
+	p.conn = jsonrpc2.NewConn(context.Background(), connStream{p}, connStream{p}, silent)
 	close(p.started)
 }
 
@@ -271,8 +273,3 @@ func (p *peer) reply(b *batch, head, id []byte, result any, failure *Error) {
 
 // stop lets the Conn hear of the end of the input.
 func (p *peer) stop() { close(p.drained) }
-
-// connLog takes what the Conn has to say, which is nothing that a user can act on.
-type connLog struct{ log zerolog.Logger }
-
-func (l connLog) Printf(format string, v ...any) { l.log.Debug().Msgf(format, v...) }

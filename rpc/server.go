@@ -23,15 +23,7 @@ const (
 )
 
 // String is for logs and errors.
-func (e Era) String() string {
-	switch e {
-	case Handshake:
-		return "handshake"
-	case Stateless:
-		return "stateless"
-	}
-	return "unknown"
-}
+func (e Era) String() string { return [...]string{Handshake: "handshake", Stateless: "stateless"}[e] }
 
 // Options of a server. The zero value works, and so does nil.
 type Options struct {

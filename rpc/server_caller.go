@@ -134,16 +134,12 @@ func (c *Caller) Request(ctx context.Context, method string, params, result any)
 }
 
 // SessionValue returns what a room remembers of the caller's session under a key of its own, made by fresh for the first who asks. It is
-// for what holds for one client only, such as what it has subscribed to, and lives as long as the session. fresh must not ask for another
-// one.
+// for what holds for one client only, such as what it has subscribed to, and lives as long as the session. fresh may be called in vain.
 func (c *Caller) SessionValue(key any, fresh func() any) any {
-	s := c.session
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	value, ok := s.values[key]
+	values := &c.session.values
+	value, ok := values.Load(key)
 	if !ok {
-		value = fresh()
-		s.values[key] = value
+		value, _ = values.LoadOrStore(key, fresh())
 	}
 	return value
 }

@@ -22,7 +22,7 @@ func (s *session) request(c *call) {
 	}
 	who, h, err := s.admit(c.method, meta)
 	if err == nil {
-		err = c.admit()
+		err = s.incoming.admit(c)
 	}
 	if err != nil {
 		s.answer(c, nil, err)

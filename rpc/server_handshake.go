@@ -31,7 +31,7 @@ func (s *session) initialize(c *call) {
 			f(&standing)
 		}
 	}
-	if s.srv.prepare == nil || c.admit() != nil {
+	if s.srv.prepare == nil || s.incoming.admit(c) != nil {
 		s.answer(c, s.srv.welcome(caller), nil)
 		opened()
 		return

@@ -33,8 +33,7 @@ type session struct {
 
 	held atomic.Int64 // see batch
 
-	mu     sync.Mutex
-	values map[any]any // see SessionValue
+	values sync.Map // see SessionValue
 }
 
 // statelessClient is what a request of the stateless era says of its client, as it is written and decoded. What is decoded is read only.
@@ -53,7 +52,6 @@ func newSession(ctx context.Context, srv *Server, in io.Reader, out io.Writer) *
 
 // begin makes the session's peer.
 func (s *session) begin(ctx context.Context, lines lineSource, out Output) {
-	s.values = map[any]any{}
 	s.peer = newPeer(lines, out, s.srv.opt.MaxLine, s.srv.opt.MaxInFlight, s.srv.opt.Log)
 	s.role, s.maxValues = s, maxValues
 	// Not derived from ctx, so that the handlers see ErrShutdown as the cause of every end.
