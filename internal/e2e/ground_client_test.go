@@ -40,6 +40,7 @@ type groundTask struct {
 	status    mcp.TaskStatus // the end, once a client has been told of it
 	message   string         // the end's
 	result    string         // the answer of tasks/result, "" before
+	refused   bool           // it is an error
 	told      string         // by whom
 }
 
@@ -317,8 +318,8 @@ func (c *groundClient) result(k *groundTask) {
 		}
 		if a.Error != nil {
 			c.lost(k, "tasks/result", a)
-			if k.result == "" {
-				k.result = a.Error.Message
+			if k.result == "" { // a runnel that has no files left cannot read its state: the next one may have the result
+				k.result, k.refused = a.Error.Message, true
 			}
 			return
 		}
@@ -327,8 +328,8 @@ func (c *groundClient) result(k *groundTask) {
 			return
 		}
 		text := fmt.Sprintf("%t %s", result.IsError, result.Content)
-		if k.result == "" {
-			k.result = text
+		if k.result == "" || k.refused {
+			k.result, k.refused = text, false
 		}
 		if k.result != text && k.status == mcp.TaskCompleted {
 			c.t.Errorf("%v: its result in slot %d is %.300s, was %.300s", k, c.slot.number, text, k.result)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -195,7 +196,7 @@ func (k *keeping) append(ctx context.Context, e *partials.Extent, limit int64) e
 		k.tail = append(k.tail, place{e.Start, sequence}) // 0 if it is not known
 	}
 	k.kept += int64(len(e.Data))
-	k.end = e.End()
+	k.end.Store(e.End())
 	if k.head == 0 && limit > 0 && e.End() >= limit/8*3 {
 		k.head = e.End()
 	}
@@ -205,9 +206,9 @@ func (k *keeping) append(ctx context.Context, e *partials.Extent, limit int64) e
 // number stores the numbers that were given to segments.
 func (k *keeping) number(ctx context.Context) error {
 	if k.numbers {
-		k.segments.Number(k.end)
+		k.segments.Number(k.end.Load())
 	}
-	given := k.segments.Given(k.numbered, k.end)
+	given := k.segments.Given(k.numbered, k.end.Load())
 	if len(given) == 0 {
 		return nil
 	}
@@ -224,7 +225,7 @@ func (k *keeping) cut(ctx context.Context, limit int64) error {
 	if limit <= 0 || k.kept <= limit {
 		return nil
 	}
-	to, n := k.end-limit/8*3, 0
+	to, n := k.end.Load()-limit/8*3, 0
 	for n+1 < len(k.tail) && (k.tail[n+1].start <= to || k.tail[n+1].sequence == 0) {
 		n++
 	}
@@ -279,12 +280,18 @@ func (k *keeping) resend(ctx context.Context) error {
 	return err
 }
 
+// output returns what is stored of a task's output up to a position.
+func (sp *space) output(id string, end int64) *output {
+	o := &output{sp: sp, id: id}
+	o.end.Store(end)
+	return o
+}
+
 // output is what is stored of a task's output.
 type output struct {
-	sp   *space
-	id   string
-	end  int64  // where it ends, as far as is known
-	last uint64 // the sequence number of the last stretch, 0 if it is not known
+	sp  *space
+	id  string
+	end atomic.Int64 // where it ends, as far as was acknowledged
 
 	next struct { // where the last load has ended
 		sync.Mutex
@@ -295,26 +302,15 @@ type output struct {
 // Due implements partials.Backing: nothing is written here.
 func (o *output) Due(bool) {}
 
-const (
-	loadMessages = 256
-	lagTime      = 2 * time.Second // how long a replica may lag behind what was acknowledged
-	lagPause     = 50 * time.Millisecond
-)
+const loadMessages = 256
 
 // Load implements partials.Backing.
-func (o *output) Load(ctx context.Context, pos int64, limit int) ([]partials.Extent, error) {
-	deadline := time.Now().Add(lagTime)
-	for {
-		list, err := o.load(ctx, pos, limit)
-		if err != nil || len(list) > 0 || time.Now().After(deadline) {
-			return list, err
-		}
-		select {
-		case <-time.After(lagPause):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
+func (o *output) Load(ctx context.Context, pos int64, limit int) (list []partials.Extent, err error) {
+	err = caught(ctx, func() (bool, error) {
+		list, err = o.load(ctx, pos, limit)
+		return len(list) > 0 || pos >= o.end.Load(), err
+	})
+	return list, err
 }
 
 func (o *output) load(ctx context.Context, pos int64, limit int) (list []partials.Extent, err error) {

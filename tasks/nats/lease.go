@@ -129,7 +129,7 @@ func (sp *space) recover(ctx context.Context, id, keeper string) error {
 	if r.Hidden {
 		return sp.stream.Purge(ctx, jetstream.WithPurgeSubject(sp.subject(id, ">")))
 	}
-	r.Log = partials.Stored(&output{sp: sp, id: id, end: r.end}, r.end)
+	r.Log = partials.Stored(sp.output(id, r.end), r.end)
 	r.FailOrphan(ctx)
 	r.UpdatedAt = sp.s.o.Now()
 	stored := r.stored

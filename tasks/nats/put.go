@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,7 +50,7 @@ func (s *State) Hide(t tasks.Task) error {
 
 // insert stores a new task: its place in lists and the mark that it lives first, its record last, so that what can be seen is whole.
 func (sp *space) insert(ctx context.Context, t tasks.Task, hidden bool) error {
-	if !token.MatchString(t.ID) {
+	if !isToken(t.ID) {
 		return errors.New("an id of a task has other characters than letters, digits, - and _")
 	}
 	if !hidden {
@@ -135,7 +136,13 @@ func (sp *space) putRecord(ctx context.Context, t *tasks.Task, r stored, revisio
 		return 0, err
 	}
 	m := &nats.Msg{Subject: sp.subject(t.ID, "task"), Header: nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}, jetstream.MsgIDHeader: {uuid.NewString()}}, Data: data}
-	return sp.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(revision), sp.expiring(t))
+	written, err := sp.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(revision), sp.expiring(t))
+	if errors.Is(err, tasks.ErrFenced) { // perhaps by this one: it was stored, and the server that knew its id has died
+		if there, unread := sp.newest(ctx, m.Subject); unread == nil && there != nil && bytes.Equal(there.Data, data) {
+			return there.Sequence, nil
+		}
+	}
+	return written, err
 }
 
 // put stores a later state of a task of this process. All that the log holds is stored before a terminal one, and so is the outcome.
@@ -175,7 +182,7 @@ func (k *keeping) put(ctx context.Context, t *tasks.Task) error {
 	r.Hidden = false
 	r.put(t, sp.s.keeper)
 	if ended {
-		r.Keeper, r.End = "", k.end
+		r.Keeper, r.End, r.Numbered = "", k.end.Load(), k.numbered
 		if err := sp.putOutcome(ctx, t, &r, k.revision); err != nil {
 			return k.ended(err)
 		}
@@ -254,7 +261,7 @@ func (s *State) MarkFetched(ctx context.Context, owner, id string) error {
 
 // Delete implements tasks.State.
 func (s *State) Delete(ctx context.Context, owner, id string) error {
-	if !token.MatchString(id) {
+	if !isToken(id) {
 		return nil
 	}
 	sp, err := s.space(ctx, owner)

@@ -19,7 +19,7 @@ func (s *State) Get(ctx context.Context, owner, id string) (tasks.Task, error) {
 	if err := sp.outcome(ctx, r); err != nil {
 		return tasks.Task{}, err
 	}
-	ends, err := sp.ends(ctx, id, 0, 0, r.end)
+	ends, err := sp.ends(ctx, r, 0, 0)
 	if errors.Is(err, partials.ErrEnds) {
 		r.fail(err)
 	} else if err != nil {
@@ -45,7 +45,7 @@ func (s *State) Head(ctx context.Context, owner, id string) (tasks.Task, error) 
 
 // log is what is stored of a task's output, to be read.
 func (sp *space) log(r *record) *partials.Log {
-	return partials.Stored(&output{sp: sp, id: r.ID, end: r.end}, r.end)
+	return partials.Stored(sp.output(r.ID, r.end), r.end)
 }
 
 // List implements tasks.State. A cursor is the sequence number of the last task's place.

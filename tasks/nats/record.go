@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -30,8 +29,9 @@ type stored struct {
 	Work      json.RawMessage `json:"work,omitempty"`   // of a detached task: what runs it
 	Writer    string          `json:"writer"`           // the process that has written this
 	Attempt   string          `json:"attempt,omitempty"`
-	Pieces    int             `json:"pieces,omitempty"` // of the outcome of that attempt
-	End       int64           `json:"end,omitempty"`    // where the log ends, once the task has ended
+	Pieces    int             `json:"pieces,omitempty"`   // of the outcome of that attempt
+	End       int64           `json:"end,omitempty"`      // where the log ends, once the task has ended
+	Numbered  int             `json:"numbered,omitempty"` // how many segments have numbers then
 	Variables json.RawMessage `json:"variables,omitempty"`
 }
 
@@ -41,7 +41,6 @@ type record struct {
 	stored
 	revision  uint64
 	end       int64  // where the log ends
-	last      uint64 // the sequence number of the last stretch, 0 if there is none
 	variables uint64 // the sequence number of the variables, 0 if there are none
 	ending    *partials.Ending
 	damage    error // why the record cannot be believed
@@ -98,7 +97,7 @@ func (r *record) Status() mcp.TaskStatus { return r.Task.Status }
 
 // find reads an owner's task, without its outcome. Its log is what is stored by now.
 func (s *State) find(ctx context.Context, owner, id string) (*space, *record, error) {
-	if !token.MatchString(id) {
+	if !isToken(id) {
 		return nil, nil, tasks.ErrNotFound
 	}
 	sp, err := s.space(ctx, owner)
@@ -113,33 +112,32 @@ func (s *State) find(ctx context.Context, owner, id string) (*space, *record, er
 }
 
 func (sp *space) record(ctx context.Context, id string) (*record, error) {
-	messages, err := sp.lastOf(ctx, sp.subject(id, "task"), sp.subject(id, "log.*"), sp.subject(id, "variables"))
+	m, err := sp.newest(ctx, sp.subject(id, "task"))
 	if err != nil {
 		return nil, err
 	}
-	r := &record{}
-	var end, last = int64(0), uint64(0)
-	var variables []byte
-	for _, m := range messages {
-		switch what := m.Subject[len(sp.root)+len(id)+1:]; {
-		case what == "task":
-			r.read(sp.owner, id, m)
-		case what == "variables":
-			variables, r.variables = m.Data, m.Sequence
-		default:
-			if e, err := extent(m); err == nil && m.Sequence > last {
-				end, last = e.End(), m.Sequence
-			}
-		}
-	}
-	if r.revision == 0 || r.Expired(sp.s.o.Now()) {
+	if m == nil {
 		return nil, tasks.ErrNotFound
 	}
-	r.last = last
+	r := &record{}
+	r.read(sp.owner, id, m)
+	if r.Expired(sp.s.o.Now()) {
+		return nil, tasks.ErrNotFound
+	}
 	if !r.terminal() {
-		r.end = end
-		if r.Task.Variables, err = tasks.DecodeVariables(variables); err != nil {
-			r.fail(err)
+		messages, err := sp.lastOf(ctx, sp.subject(id, "log.*"), sp.subject(id, "variables"))
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range messages {
+			if m.Subject == sp.subject(id, "variables") {
+				r.variables = m.Sequence
+				if r.Task.Variables, err = tasks.DecodeVariables(m.Data); err != nil {
+					r.fail(err)
+				}
+			} else if e, err := extent(m); err == nil {
+				r.end = max(r.end, e.End())
+			}
 		}
 	}
 	if r.damage != nil {
@@ -157,21 +155,22 @@ func (sp *space) outcome(ctx context.Context, r *record) error {
 		return nil
 	}
 	var all bytes.Buffer
-	subject, next := sp.subject(r.ID, "result."+r.Attempt), uint64(1)
-	for n := 0; n < r.Pieces; {
+	subject, next, n := sp.subject(r.ID, "result."+r.Attempt), uint64(1), 0
+	err := caught(ctx, func() (bool, error) {
 		messages, err := sp.from(ctx, next, subject, r.Pieces-n, 4*pieceBytes)
-		if err != nil {
-			return err
-		}
-		if len(messages) == 0 {
-			r.fail(errors.New("a part of its result is missing"))
-			return nil
-		}
 		for _, m := range messages {
 			all.Write(m.Data)
 			next = m.Sequence + 1
 			n++
 		}
+		return n == r.Pieces, err
+	})
+	if err != nil {
+		return err
+	}
+	if n < r.Pieces {
+		r.fail(errors.New("a part of its result is missing"))
+		return nil
 	}
 	outcome, ending, err := tasks.DecodeOutcome(all.Bytes())
 	if err != nil {
@@ -182,38 +181,37 @@ func (sp *space) outcome(ctx context.Context, r *record) error {
 	return nil
 }
 
-// ends reads the numbers of segments from number n on, whose segment ends at position last, up to position end.
-func (sp *space) ends(ctx context.Context, id string, n int, last, end int64) (ends []int64, err error) {
+// ends reads the numbers of a task's segments after number n, whose segment ends at position last, up to the log's end.
+func (sp *space) ends(ctx context.Context, r *record, n int, last int64) (ends []int64, err error) {
 	const some = 256
-	for next := uint64(1); ; {
-		messages, err := sp.from(ctx, next, sp.subject(id, "ends"), some, 1<<20)
-		if err != nil || len(messages) == 0 {
-			return ends, err
-		}
-		for _, m := range messages {
-			next = m.Sequence + 1
-			first, err := number(m, firstHeader)
-			if err != nil {
-				return nil, partials.ErrEnds
+	next := uint64(1)
+	err = caught(ctx, func() (bool, error) {
+		for {
+			messages, err := sp.from(ctx, next, sp.subject(r.ID, "ends"), some, 1<<20)
+			if err != nil || len(messages) == 0 {
+				return n+len(ends) >= r.Numbered, err
 			}
-			if first <= int64(n) {
-				continue // known
-			}
-			if first != int64(n+len(ends))+1 {
-				return nil, partials.ErrEnds
-			}
-			row, err := partials.DecodeEnds(last, m.Data)
-			if err != nil {
-				return nil, err
-			}
-			if len(row) > 0 && row[len(row)-1] > end {
-				return ends, nil // stored since end was read
-			}
-			if len(row) > 0 {
-				ends, last = append(ends, row...), row[len(row)-1]
+			for _, m := range messages {
+				first, err := number(m, firstHeader)
+				if err != nil || first > int64(n+len(ends))+1 {
+					return false, partials.ErrEnds
+				}
+				row, err := partials.DecodeEnds(last, m.Data)
+				switch {
+				case first <= int64(n): // known
+				case err != nil || first <= int64(n+len(ends)):
+					return false, partials.ErrEnds
+				case len(row) > 0 && row[len(row)-1] > r.end: // stored since the end was read
+					return true, nil
+				case len(row) > 0:
+					ends, last = append(ends, row...), row[len(row)-1]
+				}
+				next = m.Sequence + 1
 			}
 		}
+	})
+	if err == nil && n+len(ends) < r.Numbered {
+		err = partials.ErrEnds
 	}
+	return ends, err
 }
-
-func (sp *space) String() string { return fmt.Sprintf("stream %s", sp.name) }

@@ -192,7 +192,7 @@ func (sp *space) look(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	if size := t.Log.Size(); r.end > size {
-		o := &output{sp: sp, id: r.ID, end: r.end}
+		o := sp.output(r.ID, r.end)
 		tail, err := o.Load(ctx, max(size, r.end-lookBytes), 2*lookBytes) // the first stretch may begin before
 		if err != nil {
 			return err
@@ -201,7 +201,7 @@ func (sp *space) look(ctx context.Context, t *tasks.Task) error {
 			tail = tail[:n-1] // written since
 		}
 		n, last := t.Segments.Numbered()
-		ends, err := sp.ends(ctx, t.ID, n, last, r.end)
+		ends, err := sp.ends(ctx, r, n, last)
 		if errors.Is(err, partials.ErrEnds) {
 			r.fail(err)
 		} else if err != nil {

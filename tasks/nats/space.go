@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -50,7 +51,7 @@ const (
 
 func (s *State) openSpace(ctx context.Context, owner string) (_ *space, err error) {
 	name := owner
-	if !token.MatchString(owner) || strings.HasPrefix(owner, "_") {
+	if !isToken(owner) || strings.HasPrefix(owner, "_") {
 		sum := sha256.Sum256([]byte(owner))
 		name = "_" + hex.EncodeToString(sum[:16])
 	}
@@ -147,13 +148,13 @@ func (sp *space) publish(ctx context.Context, m *nats.Msg, o ...jetstream.Publis
 			return ack.Sequence, nil
 		}
 		if refused, ok := errors.AsType[*jetstream.APIError](err); ok {
-			switch refused.ErrorCode {
-			case jetstream.JSErrCodeStreamWrongLastSequence, wrongLastSequenceConstant:
+			switch {
+			case refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence:
 				return 0, tasks.ErrFenced
+			case refused.Code == 503: // an election, or a server that starts
+			case refused.ErrorCode == inProcess || refused.ErrorCode == duplicateInProcess:
 			default:
-				if refused.Code != 503 { // an election, or a server that starts
-					return 0, explain(refused)
-				}
+				return 0, explain(refused)
 			}
 		}
 		select {
@@ -164,8 +165,72 @@ func (sp *space) publish(ctx context.Context, m *nats.Msg, o ...jetstream.Publis
 	}
 }
 
-// wrongLastSequenceConstant is the server's JSStreamWrongLastSequenceConstantErr.
-const wrongLastSequenceConstant jetstream.ErrorCode = 10164
+// What a server answers while it stores another message of the subject (JSStreamWrongLastSequenceConstantErr), or this one
+// (JSStreamDuplicateMessageConflict): it is not known yet what holds.
+const (
+	inProcess          jetstream.ErrorCode = 10164
+	duplicateInProcess jetstream.ErrorCode = 10158
+)
+
+// newest returns the last message of a subject as the leader of the stream has it, nil if there is none. The direct gets below may be
+// answered by a replica that lags behind what was acknowledged.
+func (sp *space) newest(ctx context.Context, subject string) (*jetstream.RawStreamMsg, error) {
+	const noMessage = 10037
+	ctx, cancel := context.WithTimeout(ctx, directTimeout)
+	defer cancel()
+	request, err := json.Marshal(map[string]string{"last_by_subj": subject})
+	if err != nil {
+		return nil, err
+	}
+	for {
+		attempt, done := context.WithTimeout(ctx, ackTimeout)
+		m, err := sp.s.nc.RequestWithContext(attempt, "$JS.API.STREAM.MSG.GET."+sp.name, request)
+		done()
+		var answer struct {
+			Error   *jetstream.APIError
+			Message struct {
+				Seq  uint64
+				Data []byte
+				Time time.Time
+			}
+		}
+		if err == nil {
+			err = json.Unmarshal(m.Data, &answer)
+		}
+		switch {
+		case err == nil && answer.Error == nil:
+			return &jetstream.RawStreamMsg{Subject: subject, Sequence: answer.Message.Seq, Data: answer.Message.Data, Time: answer.Message.Time}, nil
+		case err == nil && answer.Error.ErrorCode == noMessage:
+			return nil, nil
+		case err == nil && answer.Error.Code != 503:
+			return nil, explain(answer.Error)
+		}
+		select {
+		case <-time.After(writeAgain):
+		case <-ctx.Done():
+			return nil, unreachable(context.Cause(ctx))
+		}
+	}
+}
+
+// caught calls look until it has found what was acknowledged: a replica may lag behind. It gives up after a while.
+func caught(ctx context.Context, look func() (found bool, err error)) error {
+	for deadline := time.Now().Add(lagTime); ; {
+		if found, err := look(); err != nil || found || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-time.After(lagPause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+const (
+	lagTime  = 2 * time.Second
+	lagPause = 20 * time.Millisecond
+)
 
 // explain words what the server refuses for somebody who has to do something about it.
 func explain(err *jetstream.APIError) error {

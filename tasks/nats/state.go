@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -69,14 +69,19 @@ func Parse(state string, getenv func(string) string) (Options, error) {
 			return o, fmt.Errorf("the URL of the state has the option %q: known are prefix, replicas, creds and ca", name)
 		}
 	}
-	if o.Prefix != "" && !token.MatchString(o.Prefix) {
+	if o.Prefix != "" && !isToken(o.Prefix) {
 		return o, fmt.Errorf("prefix=%s: use up to 64 letters, digits, - and _", o.Prefix)
 	}
 	return o, nil
 }
 
-// token is what may be part of a subject and of a stream's name as it is.
-var token = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+// isToken reports whether a text may be part of a subject and of a stream's name as it is.
+func isToken(s string) bool {
+	other := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
+	}
+	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, other)
+}
 
 // State is a tasks.State in JetStream. It connects with the first use, so that a process that only answers a probe opens no connection.
 type State struct {

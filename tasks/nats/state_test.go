@@ -55,68 +55,26 @@ func newState(t testing.TB, url string, change ...func(*Options)) *State {
 func TestState(t *testing.T) {
 	url := startServer(t, t.TempDir(), 0).ClientURL()
 	statetest.Run(t, func(t *testing.T) tasks.State {
-		return newState(t, url, func(o *Options) {
-			o.Prefix = strings.Map(func(r rune) rune {
-				if r == '/' || r == ' ' || r == '#' {
-					return '_'
-				}
-				return r
-			}, t.Name())
-		})
+		return newState(t, url, func(o *Options) { o.Prefix = prefixOf(t) })
 	})
 }
 
-// A process sees the tasks of another one as they go on and end, and what they write.
-func TestFollow(t *testing.T) {
-	url := startServer(t, t.TempDir(), 0).ClientURL()
-	here, there := newState(t, url), newState(t, url)
-	a, b := statetest.NewRunner(t, tasks.Options{State: here, Owner: "local"}), statetest.NewRunner(t, tasks.Options{State: there, Owner: "local"})
-	more := make(chan struct{})
-	run := start(t, a, func(ctx context.Context, run *tasks.Run) tasks.Done {
-		for i := range 100 {
-			if i == 50 {
-				<-more
-			}
-			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte(strings.Repeat("x", 10_000) + "\n")}); err != nil {
-				return tasks.Done{Err: err}
-			}
+// prefixOf is a prefix of a test's own.
+func prefixOf(t *testing.T) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune("/ #", r) {
+			return '_'
 		}
-		return tasks.Done{Result: mcp.Result("the result")}
-	})
-	view, release, err := b.Follow(t.Context(), run.ID())
-	if err != nil || view == nil {
-		t.Fatal(err)
-	}
-	defer release()
-	statetest.Eventually(t, func() bool { return view.Log().Size() == 50*10_001 })
-	close(more)
-	<-view.Ended()
-	end := view.Task()
-	if end.Status != mcp.TaskCompleted || end.Outcome.Result == nil {
-		t.Errorf("%+v", end)
-	}
-	if got := statetest.ReadAll(t, view.Log()); len(got) != 100*10_001 {
-		t.Errorf("%d bytes of output", len(got))
-	}
-	stored := statetest.Get(t, there, run.ID())
-	if got := statetest.ReadAll(t, stored.Log); len(got) != 100*10_001 {
-		t.Errorf("%d bytes of output are stored", len(got))
-	}
-	for pos := stored.Log.Size() - 1; pos > 0; pos -= 77_777 { // from anywhere
-		if batch, _, err := stored.Log.ReadAt(t.Context(), pos, 1); err != nil || batch.Start > pos || batch.End <= pos {
-			t.Errorf("at %d: from %d to %d, %v", pos, batch.Start, batch.End, err)
-		}
-	}
+		return r
+	}, t.Name())
 }
 
-// A task that another process runs is cancelled there.
-func TestCancelElsewhere(t *testing.T) {
+func TestShared(t *testing.T) {
 	url := startServer(t, t.TempDir(), 0).ClientURL()
-	a, b := statetest.NewRunner(t, tasks.Options{State: newState(t, url), Owner: "local"}), statetest.NewRunner(t, tasks.Options{State: newState(t, url), Owner: "local"})
-	run := start(t, a, statetest.UntilDone)
-	if got, err := b.Cancel(t.Context(), run.ID()); err != nil || got.Status != mcp.TaskCancelled {
-		t.Errorf("%+v, %v", got, err)
-	}
+	statetest.RunShared(t, func(t *testing.T) (here, there tasks.State) {
+		prefix := func(o *Options) { o.Prefix = prefixOf(t) }
+		return newState(t, url, prefix), newState(t, url, prefix)
+	})
 }
 
 // The tasks of a process that has vanished fail with what they had written, and it is refused when it comes back.

@@ -61,6 +61,10 @@ func (s *State) die() {
 
 func TestState(t *testing.T) {
 	statetest.Run(t, func(t *testing.T) tasks.State { return openStore(t, Options{}) })
+	statetest.RunShared(t, func(t *testing.T) (here, there tasks.State) {
+		dir := t.TempDir()
+		return openStore(t, Options{Dir: dir}), openStore(t, Options{Dir: dir})
+	})
 }
 
 // What was put is there for the next process, byte for byte: status, result, log, segments.

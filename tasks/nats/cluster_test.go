@@ -1,0 +1,138 @@
+package nats
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tasks/statetest"
+)
+
+// freePorts are ports that nobody listens on.
+func freePorts(t *testing.T, n int) []int {
+	t.Helper()
+	ports := make([]int, n)
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		ports[i] = l.Addr().(*net.TCPAddr).Port
+	}
+	return ports
+}
+
+// startCluster runs three servers that are one cluster.
+func startCluster(t *testing.T) []*server.Server {
+	t.Helper()
+	ports := freePorts(t, 3)
+	var routes []*url.URL
+	for _, port := range ports {
+		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprintf("127.0.0.1:%d", port)})
+	}
+	servers := make([]*server.Server, len(ports))
+	for i, port := range ports {
+		s, err := server.NewServer(&server.Options{
+			ServerName: fmt.Sprint("node", i), Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
+			Cluster: server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: port}, Routes: routes,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Start()
+		t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+		servers[i] = s
+	}
+	statetest.Eventually(t, func() bool {
+		for _, s := range servers {
+			if !s.ReadyForConnections(time.Second) || !s.JetStreamIsCurrent() {
+				return false
+			}
+		}
+		return true
+	})
+	return servers
+}
+
+// The server that leads the stream dies while tasks write: nothing of their output is lost or stored twice, and each ends once.
+func TestLeaderDies(t *testing.T) {
+	servers := startCluster(t)
+	var urls []string
+	for _, s := range servers {
+		urls = append(urls, s.ClientURL())
+	}
+	replicas := func(o *Options) { o.Replicas = 3 }
+	here, there := newState(t, strings.Join(urls, ","), replicas), newState(t, strings.Join(urls, ","), replicas)
+	a, b := statetest.NewRunner(t, tasks.Options{State: here, Owner: "local"}), statetest.NewRunner(t, tasks.Options{State: there, Owner: "local"})
+	const lines = 400
+	killed := make(chan struct{})
+	var runs []*tasks.Run
+	for range 5 {
+		runs = append(runs, start(t, a, func(ctx context.Context, run *tasks.Run) tasks.Done {
+			for i := range lines {
+				if i == lines/2 {
+					<-killed
+				}
+				if err := run.Log().Append(ctx, partials.Chunk{Data: fmt.Appendf(nil, "line %d\n", i)}); err != nil {
+					return tasks.Done{Err: err}
+				}
+				select {
+				case <-time.After(time.Millisecond):
+				case <-ctx.Done():
+				}
+			}
+			return tasks.Done{Result: mcp.Result("done")}
+		}))
+	}
+	view, release, err := b.Follow(t.Context(), runs[0].ID())
+	if err != nil || view == nil {
+		t.Fatal(err)
+	}
+	defer release()
+	statetest.Eventually(t, func() bool { return view.Log().Size() > 0 })
+	leader := ""
+	sp, err := here.space(t.Context(), "local")
+	if err != nil {
+		t.Fatal(err)
+	}
+	statetest.Eventually(t, func() bool {
+		info, err := sp.stream.Info(t.Context())
+		if err == nil && info.Cluster != nil {
+			leader = info.Cluster.Leader
+		}
+		return leader != ""
+	})
+	died := time.Now()
+	for _, s := range servers {
+		if s.Name() == leader {
+			s.Shutdown()
+		}
+	}
+	close(killed)
+	var want strings.Builder
+	for i := range lines {
+		fmt.Fprintf(&want, "line %d\n", i)
+	}
+	<-view.Ended()
+	t.Logf("the first task ended %v after the leader's death", time.Since(died))
+	if got := statetest.ReadAll(t, view.Log()); got != want.String() {
+		t.Errorf("followed: %d bytes, want %d", len(got), want.Len())
+	}
+	for _, run := range runs {
+		<-run.Ended()
+		got := statetest.Get(t, there, run.ID())
+		if got.Status != mcp.TaskCompleted || statetest.ReadAll(t, got.Log) != want.String() {
+			t.Errorf("%s %q, %d bytes, want %d", got.Status, got.StatusMessage, got.Log.Size(), want.Len())
+		}
+	}
+}

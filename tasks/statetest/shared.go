@@ -1,0 +1,157 @@
+package statetest
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// RunShared holds two states that see the same tasks, as two processes have them, against the contract of tasks.State. open makes such a
+// pair, empty.
+func RunShared(t *testing.T, open func(t *testing.T) (here, there tasks.State)) {
+	for name, test := range map[string]func(t *testing.T, here, there tasks.State){
+		"follows":                  follows,
+		"cancels elsewhere":        cancelsElsewhere,
+		"one end":                  oneEnd,
+		"variables from elsewhere": variablesFromElsewhere,
+		"takes":                    takes,
+	} {
+		t.Run(name, func(t *testing.T) {
+			here, there := open(t)
+			test(t, here, there)
+		})
+	}
+}
+
+// startUnread runs work as a task whose output nobody is sent.
+func startUnread(t *testing.T, r *tasks.Runner, work tasks.Work) *tasks.Run {
+	run := Start(t, r, work)
+	run.Delivered()
+	return run
+}
+
+// A process sees the task of another one as it goes on and ends, and reads its output from anywhere.
+func follows(t *testing.T, here, there tasks.State) {
+	a, b := NewRunner(t, tasks.Options{State: here, Owner: owner}), NewRunner(t, tasks.Options{State: there, Owner: owner})
+	const line, lines = 10_001, 100
+	more := make(chan struct{})
+	run := startUnread(t, a, func(ctx context.Context, run *tasks.Run) tasks.Done {
+		for i := range lines {
+			if i == lines/2 {
+				<-more
+			}
+			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte(strings.Repeat(string(rune('a'+i%26)), line-1) + "\n")}); err != nil {
+				return tasks.Done{Err: err}
+			}
+		}
+		return tasks.Done{Result: mcp.Result("the result")}
+	})
+	view, release, err := b.Follow(t.Context(), run.ID())
+	if err != nil || view == nil {
+		t.Fatal(err)
+	}
+	defer release()
+	Eventually(t, func() bool { return view.Log().Size() == lines/2*line })
+	close(more)
+	<-view.Ended()
+	if end := view.Task(); end.Status != mcp.TaskCompleted || end.Outcome.Result == nil {
+		t.Errorf("%+v", end)
+	}
+	<-run.Ended()
+	want := ReadAll(t, run.Log())
+	stored := Get(t, there, run.ID())
+	for name, log := range map[string]*partials.Log{"followed": view.Log(), "stored": stored.Log} {
+		if got := ReadAll(t, log); got != want {
+			t.Errorf("%s: %d bytes of output, not the %d that were written", name, len(got), len(want))
+		}
+	}
+	for pos := stored.Log.Size() - 1; pos > 0; pos -= 77_777 {
+		if batch, _, err := stored.Log.ReadAt(t.Context(), pos, 1); err != nil || batch.Start > pos || batch.End <= pos {
+			t.Errorf("at %d: from %d to %d, %v", pos, batch.Start, batch.End, err)
+		}
+	}
+}
+
+// A task is cancelled by its keeper, whoever asks.
+func cancelsElsewhere(t *testing.T, here, there tasks.State) {
+	a, b := NewRunner(t, tasks.Options{State: here, Owner: owner}), NewRunner(t, tasks.Options{State: there, Owner: owner})
+	run := startUnread(t, a, UntilDone)
+	if got, err := b.Cancel(t.Context(), run.ID()); err != nil || got.Status != mcp.TaskCancelled {
+		t.Errorf("%+v, %v", got, err)
+	}
+	<-run.Ended()
+	if got := run.Task(); got.Status != mcp.TaskCancelled {
+		t.Errorf("where it ran: %+v", got)
+	}
+}
+
+// A task that ends while others cancel it and look at it ends once: all are told the same.
+func oneEnd(t *testing.T, here, there tasks.State) {
+	a, b := NewRunner(t, tasks.Options{State: here, Owner: owner}), NewRunner(t, tasks.Options{State: there, Owner: owner})
+	var all sync.WaitGroup
+	for range 50 {
+		end := make(chan struct{})
+		run := startUnread(t, a, func(ctx context.Context, _ *tasks.Run) tasks.Done {
+			select {
+			case <-end:
+				return tasks.Done{Result: mcp.Result("done")}
+			case <-ctx.Done():
+				return tasks.Done{Err: context.Cause(ctx)}
+			}
+		})
+		all.Go(func() {
+			cancelled, err := b.Cancel(t.Context(), run.ID())
+			<-run.Ended()
+			told, stored := run.Task().Status, Get(t, there, run.ID()).Status
+			if told != stored || err == nil && cancelled.Status != mcp.TaskCancelled || err == nil && told != mcp.TaskCancelled {
+				t.Errorf("told %s, stored %s, the cancel %s, %v", told, stored, cancelled.Status, err)
+			}
+		})
+		close(end)
+	}
+	all.Wait()
+}
+
+// Variables are merged whoever sets them, and seen by all.
+func variablesFromElsewhere(t *testing.T, here, there tasks.State) {
+	task := Working("a")
+	Put(t, here, task)
+	var all sync.WaitGroup
+	for i, s := range []tasks.State{here, there, here, there} {
+		all.Go(func() {
+			if _, err := s.SetVariables(t.Context(), owner, "a", []byte(`{"v`+string(rune('0'+i))+`":1}`)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	Put(t, here, Ended(task, mcp.TaskCompleted, "done"))
+	if got := Get(t, there, "a").Variables; string(got) != `{"v0":1,"v1":1,"v2":1,"v3":1}` {
+		t.Errorf("%s", got)
+	}
+}
+
+// A task that another process takes is that one's alone to change.
+func takes(t *testing.T, here, there tasks.State) {
+	task := Working("a")
+	Put(t, here, task)
+	taken, err := there.Take(t.Context(), Working("a"), []byte(`{"by":"a test"}`))
+	if err != nil || !taken.Detached {
+		t.Fatalf("%+v, %v", taken, err)
+	}
+	if is, err := here.Taken(t.Context(), "a"); err != nil || !is {
+		t.Errorf("taken: %t, %v", is, err)
+	}
+	if _, err := here.Take(t.Context(), Working("a"), []byte(`{}`)); err == nil {
+		t.Error("it was taken twice")
+	}
+	Put(t, there, Ended(taken, mcp.TaskCompleted, "done"))
+	if got := Get(t, here, "a"); got.Status != mcp.TaskCompleted {
+		t.Errorf("%+v", got)
+	}
+}
