@@ -18,6 +18,15 @@ type Dialect interface {
 	End(dst []byte) []byte
 }
 
+// EndlessDialect is a Dialect made of its Encode: one without an end mark.
+type EndlessDialect func(dst []byte, b Batch) []byte
+
+// Encode implements Dialect.
+func (d EndlessDialect) Encode(dst []byte, b Batch) []byte { return d(dst, b) }
+
+// End implements Dialect.
+func (d EndlessDialect) End(dst []byte) []byte { return dst }
+
 // appendContent appends the content items that carry a batch, as a JSON array. Text of one stream that
 // follows itself is one item ("Two notifications with content: ["a"] then content: ["b"] are semantically
 // equivalent to one notification", SEP-2679 1.3.11, holds within one as well).

@@ -119,7 +119,7 @@ func (d *delivery) open() {
 	case byProgress:
 		d.reader, d.dialect = log.NewTail(), d.progress
 	case byStatus:
-		d.reader, d.dialect = log.NewTail(), &statusDialect{head: c.Head(), run: d.run}
+		d.reader, d.dialect = log.NewTail(), statusDialect(c.Head(), d.run)
 		o.Pace, o.Sparse = max(o.Pace, tasks.LinePace), true
 	}
 	if d.reader == nil {

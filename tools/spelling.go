@@ -68,17 +68,12 @@ func (s streaming) End(dst []byte) []byte {
 
 // statusDialect shows the last line of output as the statusMessage of a working task, which is all that some
 // hosts show. It goes with a tail reader.
-type statusDialect struct {
-	head []byte
-	run  *tasks.Run
+func statusDialect(head []byte, run *tasks.Run) partials.Dialect {
+	return partials.EndlessDialect(func(dst []byte, b partials.Batch) []byte {
+		t := run.Status(b.LastLine())
+		if t.Status != mcp.TaskWorking || t.StatusMessage == "" {
+			return dst
+		}
+		return fmt.Appendf(dst, "%s,\"method\":\"notifications/tasks/status\",\"params\":%s}\n", head, rawjson.Encode(t))
+	})
 }
-
-func (d *statusDialect) Encode(dst []byte, b partials.Batch) []byte {
-	t := d.run.Status(b.LastLine())
-	if t.Status != mcp.TaskWorking || t.StatusMessage == "" {
-		return dst
-	}
-	return fmt.Appendf(dst, "%s,\"method\":\"notifications/tasks/status\",\"params\":%s}\n", d.head, rawjson.Encode(t))
-}
-
-func (d *statusDialect) End(dst []byte) []byte { return dst }

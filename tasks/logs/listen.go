@@ -20,14 +20,22 @@ type subscription struct {
 	caller *rpc.Caller
 	meta   json.RawMessage // with the subscription's id
 	agreed mcp.SubscriptionFilter
-	feeds  []feed
+
+	acknowledged    rpc.Latch
+	ending, endless sync.WaitGroup // the feeds that end by themselves, and the others
 }
 
-// feed is one thing that a subscription announces. It is watched from before the acknowledgement on: nothing is missed.
-type feed struct {
-	run  func(ctx context.Context) // tells until ctx ends, or nothing more will change
-	stop func()                    // ends the watching; may be nil
-	ends bool                      // run returns by itself
+// feed announces one thing, which is watched already: nothing is missed before the acknowledgement, which comes first. announce tells until
+// ctx ends, or nothing more will change; release ends the watching.
+func (l *subscription) feed(ctx context.Context, group *sync.WaitGroup, release func(), announce func(ctx context.Context)) {
+	group.Go(func() {
+		defer release()
+		select {
+		case <-l.acknowledged.Done():
+			announce(ctx)
+		case <-ctx.Done():
+		}
+	})
 }
 
 // listen answers subscriptions/listen: the request stays open, and what it asked for is told in notifications that carry
@@ -38,14 +46,11 @@ func (s *server) listen(ctx context.Context, c *rpc.Caller, params json.RawMessa
 		return nil, err
 	}
 	l := &subscription{server: s, caller: c, meta: fmt.Appendf(nil, `{%q:%s}`, mcp.MetaSubscriptionID, c.ID())}
-	defer func() {
-		for _, f := range l.feeds {
-			if f.stop != nil {
-				f.stop()
-			}
-		}
-	}()
-	if err := l.agree(ctx, wanted); err != nil {
+	defer l.endless.Wait()
+	defer l.ending.Wait()
+	following, stop := context.WithCancel(ctx)
+	defer stop() // first
+	if err := l.agree(following, wanted); err != nil {
 		return nil, err
 	}
 	// "The server MUST send notifications/subscriptions/acknowledged as the first message"
@@ -54,20 +59,9 @@ func (s *server) listen(ctx context.Context, c *rpc.Caller, params json.RawMessa
 	}{l.agreed}); err != nil {
 		return nil, err
 	}
-	var ending, endless sync.WaitGroup
-	defer endless.Wait()
-	defer ending.Wait()
-	following, stop := context.WithCancel(ctx)
-	defer stop() // first
-	for _, f := range l.feeds {
-		wg := &endless
-		if f.ends {
-			wg = &ending
-		}
-		wg.Go(func() { f.run(following) })
-	}
+	l.acknowledged.Set()
 	told := make(chan struct{})
-	go func() { ending.Wait(); close(told) }()
+	go func() { l.ending.Wait(); close(told) }()
 	select {
 	case <-c.InputEnded():
 		if c.Patient() {
@@ -96,13 +90,13 @@ func (l *subscription) agree(ctx context.Context, wanted *mcp.SubscriptionFilter
 		if slices.Contains(l.agreed.ResourceSubscriptions, uri) {
 			continue
 		}
-		if f, ok := l.watchResource(ctx, uri); ok {
-			l.agreed.ResourceSubscriptions, l.feeds = append(l.agreed.ResourceSubscriptions, uri), append(l.feeds, f)
+		if l.watchResource(ctx, uri) {
+			l.agreed.ResourceSubscriptions = append(l.agreed.ResourceSubscriptions, uri)
 		}
 	}
 	if wanted.ToolsListChanged {
 		l.agreed.ToolsListChanged = true
-		l.watchList("notifications/tools/list_changed", l.server.o.Tools)
+		l.watchList(ctx, "notifications/tools/list_changed", l.server.o.Tools)
 	}
 	if !l.server.hasOthers(l.caller) {
 		return nil
@@ -110,21 +104,21 @@ func (l *subscription) agree(ctx context.Context, wanted *mcp.SubscriptionFilter
 	prompts, resources := l.server.o.Others.Changes()
 	if wanted.PromptsListChanged {
 		l.agreed.PromptsListChanged = true
-		l.watchList("notifications/prompts/list_changed", prompts)
+		l.watchList(ctx, "notifications/prompts/list_changed", prompts)
 	}
 	if wanted.ResourcesListChanged {
 		l.agreed.ResourcesListChanged = true
-		l.watchList("notifications/resources/list_changed", resources)
+		l.watchList(ctx, "notifications/resources/list_changed", resources)
 	}
 	return nil
 }
 
 // watchList announces changes of a list.
-func (l *subscription) watchList(method string, list *rpc.Broadcast) {
+func (l *subscription) watchList(ctx context.Context, method string, list *rpc.Broadcast) {
 	changed, stop := list.Watch()
-	l.feeds = append(l.feeds, feed{stop: stop, run: func(ctx context.Context) {
+	l.feed(ctx, &l.endless, stop, func(ctx context.Context) {
 		rpc.Announce(ctx, changed, func() error { return l.notify(ctx, method, nil) })
-	}})
+	})
 }
 
 // watchTask announces changes of a task, if it is there.
@@ -136,12 +130,13 @@ func (l *subscription) watchTask(ctx context.Context, id string) error {
 	if err != nil {
 		return tasks.WireError(err)
 	}
-	f := feed{ends: true, run: func(ctx context.Context) { l.tellEnded(ctx, id) }, stop: release}
-	if run != nil {
-		changed, stop := run.Watch()
-		f.run, f.stop = func(ctx context.Context) { l.follow(ctx, run, changed) }, func() { stop(); release() }
+	l.agreed.TaskIDs = append(l.agreed.TaskIDs, id)
+	if run == nil {
+		l.feed(ctx, &l.ending, release, func(ctx context.Context) { l.tellEnded(ctx, id) })
+		return nil
 	}
-	l.agreed.TaskIDs, l.feeds = append(l.agreed.TaskIDs, id), append(l.feeds, f)
+	changed, stop := run.Watch()
+	l.feed(ctx, &l.ending, func() { stop(); release() }, func(ctx context.Context) { l.follow(ctx, run, changed) })
 	return nil
 }
 
@@ -149,23 +144,21 @@ func (l *subscription) watchTask(ctx context.Context, id string) error {
 const maxUpdates = 100
 
 // watchResource announces changes of a log, or of another server's resource.
-func (l *subscription) watchResource(ctx context.Context, uri string) (f feed, ok bool) {
+func (l *subscription) watchResource(ctx context.Context, uri string) bool {
 	const updated = "notifications/resources/updated"
 	if !l.server.isForeign(l.caller, uri) {
 		id, _, err := ParseURI(uri)
 		if err != nil {
-			return f, false
+			return false
 		}
 		t, err := l.server.runner.Head(ctx, id)
-		if err != nil {
-			return f, false
-		}
-		size := t.Log.Size() // output from there on is announced
-		return feed{ends: true, run: func(ctx context.Context) {
-			if !t.Status.Terminal() { // else nothing will change
+		if err == nil && !t.Status.Terminal() { // else nothing will change
+			size := t.Log.Size() // output from there on is announced
+			l.feed(ctx, &l.ending, func() {}, func(ctx context.Context) {
 				l.server.watchLog(ctx, id, size, func() error { return l.notify(ctx, updated, mcp.ResourceParams{URI: uri}) })
-			}
-		}}, true
+			})
+		}
+		return err == nil
 	}
 	updates := make(chan json.RawMessage, maxUpdates)
 	stop, err := l.server.o.Others.Subscribe(ctx, l.caller, uri, func(params json.RawMessage) {
@@ -174,7 +167,10 @@ func (l *subscription) watchResource(ctx context.Context, uri string) (f feed, o
 		default:
 		}
 	})
-	return feed{stop: stop, run: func(ctx context.Context) {
+	if err != nil {
+		return false
+	}
+	l.feed(ctx, &l.endless, stop, func(ctx context.Context) {
 		for {
 			select {
 			case params := <-updates:
@@ -185,7 +181,8 @@ func (l *subscription) watchResource(ctx context.Context, uri string) (f feed, o
 				return
 			}
 		}
-	}}, err == nil
+	})
+	return true
 }
 
 // listenParams reads what a client wants to be told.
@@ -290,25 +287,16 @@ func (l *subscription) takesPartials() bool {
 // tellLines writes the task's state when its last line of output has changed, as often as to a client of 2025-11-25.
 func (l *subscription) tellLines(ctx context.Context, run *tasks.View) {
 	o := partials.PumpOptions{Pace: max(l.server.o.Pump.Pace, tasks.LinePace), Sparse: true}
-	_ = partials.NewPump(run.Log().NewTail(), &lineDialect{l, run}, l.caller, o).Run(ctx) // fails when nobody is there to read it
+	dialect := partials.EndlessDialect(func(dst []byte, _ partials.Batch) []byte {
+		t := run.Detailed()
+		if t.Status != mcp.TaskWorking || t.StatusMessage == "" {
+			return dst
+		}
+		t.Meta = nil
+		return append(dst, l.line("notifications/tasks", t)...)
+	})
+	_ = partials.NewPump(run.Log().NewTail(), dialect, l.caller, o).Run(ctx) // fails when nobody is there to read it
 }
-
-// lineDialect shows the last line of output as the statusMessage of a working task on a subscription. It goes with a tail reader.
-type lineDialect struct {
-	*subscription
-	run *tasks.View
-}
-
-func (d *lineDialect) Encode(dst []byte, _ partials.Batch) []byte {
-	t := d.run.Detailed()
-	if t.Status != mcp.TaskWorking || t.StatusMessage == "" {
-		return dst
-	}
-	t.Meta = nil
-	return append(dst, d.line("notifications/tasks", t)...)
-}
-
-func (d *lineDialect) End(dst []byte) []byte { return dst }
 
 // tellOutput writes the task's output as partials, if the client asked for them.
 func (l *subscription) tellOutput(ctx context.Context, id string, log *partials.Log) {
