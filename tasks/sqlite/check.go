@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"runnel/partials"
 )
@@ -66,21 +67,17 @@ func Check(ctx context.Context, dir string) (r Report, err error) {
 	if err != nil {
 		return r, explain(err)
 	}
-	err = d.each(ctx, func(scan func(...any) error) error {
-		var says string
-		err := scan(&says)
-		if says != "ok" {
-			r.Damage = append(r.Damage, says)
-		}
-		return err
-	}, "PRAGMA quick_check(10)")
+	r.Damage, err = column[string](d.query(ctx, "PRAGMA quick_check(10)"))
+	if slices.Equal(r.Damage, []string{"ok"}) {
+		r.Damage = nil
+	}
 	if err == nil && r.Damage == nil && version == len(migrations) {
 		r.Unsound, err = d.damage(ctx)
 	}
 	if err == nil && r.Damage == nil && version > 0 { // else a runnel ended while it made the state, and the next one goes on
-		err = explain(db.QueryRowContext(ctx, "SELECT count(*), count(keeper) FROM task WHERE expires > 0").Scan(&r.Tasks, &r.Working))
+		err = db.QueryRowContext(ctx, "SELECT count(*), count(keeper) FROM task WHERE expires > 0").Scan(&r.Tasks, &r.Working)
 	}
-	return r, err
+	return r, explain(err)
 }
 
 // maxDamage is how many findings are told.

@@ -81,15 +81,20 @@ func (d *database) each(ctx context.Context, f func(scan func(...any) error) err
 	return explain(rows.Err())
 }
 
-// ids are those of the tasks that a condition holds for.
-func (d *database) ids(ctx context.Context, condition string, args ...any) (ids []string, err error) {
-	err = d.each(ctx, func(scan func(...any) error) error {
-		var id string
-		err := scan(&id)
-		ids = append(ids, id)
-		return err
-	}, "SELECT id FROM task WHERE "+condition, args...)
-	return ids, err
+// column reads the only column of a query's rows.
+func column[T any](rows *sql.Rows, err error) (list []T, _ error) {
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var value T
+		if err := rows.Scan(&value); err != nil {
+			return nil, err
+		}
+		list = append(list, value)
+	}
+	return list, rows.Err()
 }
 
 // tell logs damage, once for each task.

@@ -16,8 +16,9 @@ func (s *State) Find(ctx context.Context, owner, prefix string, most int) ([]str
 	if err != nil {
 		return nil, err
 	}
-	return d.ids(ctx, "owner = ? AND substr(id, 1, length(?2)) = ?2 AND "+d.o.visible()+" ORDER BY number LIMIT ?",
-		owner, prefix, d.o.Now().UnixNano(), most)
+	ids, err := column[string](d.query(ctx, "SELECT id FROM task WHERE owner = ? AND substr(id, 1, length(?2)) = ?2 AND "+d.o.visible()+" ORDER BY number LIMIT ?",
+		owner, prefix, d.o.Now().UnixNano(), most))
+	return ids, explain(err)
 }
 
 // Forget deletes an owner's tasks that have ended by a time, and returns them as List does. What has not ended stays and, unless

@@ -22,24 +22,13 @@ func (d *database) gone(keeper string) bool {
 
 // recoverAll ends the tasks of all processes that are gone.
 func (d *database) recoverAll(ctx context.Context) error {
-	var gone []string
-	err := d.each(ctx, func(scan func(...any) error) error {
-		var keeper string
-		err := scan(&keeper)
+	keepers, err := column[string](d.query(ctx, "SELECT DISTINCT keeper FROM task WHERE keeper IS NOT NULL"))
+	for _, keeper := range keepers {
 		if err == nil && d.gone(keeper) {
-			gone = append(gone, keeper)
-		}
-		return err
-	}, "SELECT DISTINCT keeper FROM task WHERE keeper IS NOT NULL")
-	if err != nil {
-		return err
-	}
-	for _, keeper := range gone {
-		if err := d.recover(keeper); err != nil {
-			return err
+			err = d.recover(keeper)
 		}
 	}
-	return nil
+	return explain(err)
 }
 
 // recovering makes one recovery at a time in this process; those of others find nothing left to do.

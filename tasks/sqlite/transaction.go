@@ -119,23 +119,6 @@ func (tx *transaction) one(value any, query string, args ...any) error {
 	return s.QueryRowContext(context.Background(), args...).Scan(value)
 }
 
-// numbers are the numbers that a query returns.
-func (tx *transaction) numbers(query string, args ...any) (list []int64, err error) {
-	rows, err := tx.query(query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var n int64
-		if err := rows.Scan(&n); err != nil {
-			return nil, err
-		}
-		list = append(list, n)
-	}
-	return list, rows.Err()
-}
-
 // prepare keeps what it prepares: the queries are few, and the same again and again.
 func (tx *transaction) prepare(query string) (*sql.Stmt, error) {
 	s := tx.prepared[query]
@@ -161,7 +144,7 @@ const sliceRows = 512
 // drop deletes some of the tasks that a condition names, with at most sliceRows rows of output. Of a task that has more only a
 // part is deleted, and it is not found from then on: the rest goes with the next calls.
 func (tx *transaction) drop(which string, args ...any) (n int, err error) {
-	numbers, err := tx.numbers("SELECT number FROM task WHERE "+which, args...)
+	numbers, err := column[int64](tx.query("SELECT number FROM task WHERE "+which, args...))
 	if err != nil {
 		return 0, err
 	}
