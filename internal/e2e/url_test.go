@@ -259,6 +259,11 @@ func TestTraceAndDoctorAtURL(t *testing.T) {
 	if got.code != exitFailure || !strings.Contains(got.stdout, "WRONG  2025-11-25: "+s.url+": 401 Unauthorized") {
 		t.Errorf("exit code %d\n%s\n%s", got.code, got.stdout, got.stderr)
 	}
+	config := writeConfig(t, fmt.Sprintf("upstreams: {far: {url: %q, headers: {Authorization: 'Bearer ${RUNNEL_NOT_THERE}'}}}", s.url))
+	got = runClient(t, "", append([]string{"doctor", "--state", "memory"}, config...)...)
+	if got.code != exitFailure || !strings.Contains(got.stdout, "WRONG  upstream far: the header Authorization needs the variable RUNNEL_NOT_THERE, which is not set") {
+		t.Errorf("exit code %d\n%s\n%s", got.code, got.stdout, got.stderr)
+	}
 }
 
 // The official SDKs' own servers work with runnel as their client: in both eras, with headers that a tool's schema asks for, and with

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -24,6 +25,7 @@ type definition struct {
 	dir       string
 	env       []string
 	at        httpclient.Options // of a server at a URL
+	atErr     error              // why it cannot be reached
 	version   string             // runnel's, which the server is told
 	hungAfter time.Duration
 	times     times
@@ -99,7 +101,7 @@ func define(name string, conf config.Upstream, env config.Base, log zerolog.Logg
 	var at httpclient.Options
 	if conf.URL != "" {
 		variable := func(name string) string { value, _ := process.LookupEnv(vars, name); return value }
-		if at, err = httpclient.NewOptions(conf.URL, conf.Headers, variable, log); err != nil {
+		if at, err = httpclient.NewOptions(conf.URL, conf.Headers, variable, log); err != nil && !errors.Is(err, httpclient.ErrNotSet) {
 			return nil, &config.Error{Problem: err.Error(), Allowed: "url: https://HOST/PATH, headers: {NAME: VALUE}"}
 		}
 	}
@@ -107,7 +109,7 @@ func define(name string, conf config.Upstream, env config.Base, log zerolog.Logg
 	return &definition{
 		name: name, config: conf, dir: dir, version: env.Version, hungAfter: time.Duration(*conf.HungAfter), times: defaultTimes,
 		env: append(vars, fmt.Sprintf("%s=%d", hopsVariable, hops+1)),
-		at:  at,
+		at:  at, atErr: err,
 		log: log,
 	}, nil
 }

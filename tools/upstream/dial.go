@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -13,8 +14,10 @@ import (
 // dial makes the connection.
 func (l *link) dial(ctx context.Context, o rpc.DialOptions) (err error) {
 	if l.config.URL != "" {
-		l.client, err = httpclient.Dial(ctx, l.at, o)
-		return err
+		if l.atErr == nil {
+			l.client, err = httpclient.Dial(ctx, l.at, o)
+		}
+		return cmp.Or(l.atErr, err)
 	}
 	program, err := l.Program()
 	if err != nil {

@@ -24,6 +24,7 @@
 //
 // Where things stand:
 //
+//	a server is started, or reached   link.dial (dial.go)
 //	a server that hangs is noticed   silence.watch (hung.go)
 //	a server that ended is noticed   Server.serve (server.go)
 //	either is started again          Server.run (server.go)

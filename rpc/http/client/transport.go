@@ -113,16 +113,16 @@ func NewOptions(url string, headers map[string]string, variables func(name strin
 			variable := reference[2 : len(reference)-1]
 			value := variables(variable)
 			if value == "" {
-				err = fmt.Errorf("the header %s needs the variable %s, which is not set", name, variable)
+				err = fmt.Errorf("the header %s needs the variable %s, which %w", name, variable, ErrNotSet)
 			}
 			return value
 		}))
 	}
-	if err == nil {
-		err = o.check()
-	}
-	return o, err
+	return o, cmp.Or(o.check(), err)
 }
+
+// ErrNotSet means that a header lacks a variable.
+var ErrNotSet = errors.New("is not set")
 
 // check says what is wrong with the URL or the headers: they cannot be sent, or say what the transport says itself.
 func (o *Options) check() error {
@@ -140,8 +140,6 @@ func (o *Options) check() error {
 			return errors.New("the name of a header has characters that cannot be sent") // which may be a value that lacks its colon
 		case slices.Contains([]string{"Accept", "Content-Type", "Content-Length", "Connection", "Transfer-Encoding", "Host", "Last-Event-Id"}, name), strings.HasPrefix(name, "Mcp-"):
 			return fmt.Errorf("the header %s is runnel's own to send", name)
-		case !slices.ContainsFunc(values, func(v string) bool { return v != "" }):
-			return fmt.Errorf("the header %s has no value", name)
 		case slices.ContainsFunc(values, func(v string) bool { return !httpguts.ValidHeaderFieldValue(v) }):
 			return fmt.Errorf("the value of the header %s has characters that cannot be sent", name)
 		}
