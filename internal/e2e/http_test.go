@@ -4,11 +4,15 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +22,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 
 	"runnel/rpc/mcp"
 )
@@ -171,6 +178,67 @@ func TestHTTPOwners(t *testing.T) {
 	w.end()
 	if text := w.log.String(); strings.Contains(text, alice) || strings.Contains(text, bob) {
 		t.Errorf("tokens in the log:\n%s", text)
+	}
+}
+
+// Access tokens of an issuer: their client, else their user, is the owner, whose limits and tasks are its own.
+func TestHTTPIssuer(t *testing.T) {
+	t.Parallel()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var issuer *httptest.Server
+	issuer = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/keys" {
+			_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &key.PublicKey, KeyID: "1"}}})
+			return
+		}
+		fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q}`, issuer.URL, issuer.URL+"/keys")
+	}))
+	t.Cleanup(issuer.Close)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: "1"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const audience = "https://mcp.example.com/mcp"
+	token := func(claims map[string]any) string {
+		text, err := jwt.Signed(signer).Claims(map[string]any{"iss": issuer.URL, "aud": audience, "exp": time.Now().Unix() + 60}).Claims(claims).Serialize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	s := serveHTTP(t, append(writeConfig(t, "tools: {nap: {shell: exec sleep 600, task: required}}"), "--state", stateDir(t), "--max-tasks", "1", "--immediate-wait", "1ms",
+		"--http-issuer", issuer.URL, "--http-audience", audience)...)
+	tasks := map[string]string{}
+	for _, bearer := range []string{token(map[string]any{"client_id": "app", "sub": "alice"}), token(map[string]any{"sub": "alice"})} {
+		a, _ := s.post(t, bearer, "tools/call", "nap", `"name":"nap","arguments":{}`)
+		var created struct{ TaskID string }
+		if err := json.Unmarshal(a.Result, &created); err != nil || created.TaskID == "" {
+			t.Fatalf("%s: %s", a.Result, &s.log)
+		}
+		if again, _ := s.post(t, bearer, "tools/call", "nap", `"name":"nap","arguments":{}`); again.Error == nil {
+			t.Error("a second task is not refused")
+		}
+		tasks[bearer] = created.TaskID
+	}
+	for bearer := range tasks {
+		for of, id := range tasks {
+			if a, _ := s.post(t, bearer, "tasks/get", id, `"taskId":"`+id+`"`); (a.Error == nil) != (bearer == of) {
+				t.Errorf("%v", a.Error)
+			}
+		}
+	}
+	for _, claims := range []map[string]any{{"aud": "https://other.example.com/mcp"}, {"exp": 1}, {"iss": "https://other.example.com"}} {
+		if _, status := s.post(t, token(claims), "server/discover", "", ""); status != http.StatusUnauthorized {
+			t.Errorf("%v: %d", claims, status)
+		}
+	}
+	for bearer := range tasks {
+		if strings.Contains(s.log.String(), bearer) {
+			t.Error("tokens in the log")
+		}
 	}
 }
 

@@ -372,7 +372,9 @@ func TestUnanswered(t *testing.T) {
 		func() { f.wants(204, "", "DELETE", "", session) },
 	} {
 		answered := make(chan *http.Response)
-		go func() { answered <- f.do("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"wait"}`, id), session) }()
+		go func() {
+			answered <- f.do("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"wait"}`, id), session)
+		}()
 		<-f.waiting
 		end()
 		r := <-answered
@@ -390,12 +392,14 @@ func TestResume(t *testing.T) {
 	f := serve(t, Options{})
 	session := f.open()
 	rng := rand.New(rand.NewPCG(1, 2))
-	for round := range 20 {
+	cut := 0
+	for round := 0; cut < 200; round++ {
 		const n = 400
 		next, last := 0, ""
 		r := f.do("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"count","params":{"n":%d,"size":%d}}`, round, n, rng.IntN(maxKept/n-100)), session)
 		for cuts := 0; next <= n; cuts++ {
 			if cuts > 0 {
+				cut++
 				if r = f.do("GET", "", session, "Last-Event-ID: "+last); r.StatusCode != 200 {
 					text, _ := io.ReadAll(r.Body)
 					t.Fatalf("after %s: %d %s", last, r.StatusCode, text)
