@@ -32,9 +32,9 @@ var ErrCursor = Errorf(mcp.CodeInvalidParams, "invalid cursor: use the nextCurso
 // Cursor reads which page of a list a request asks for, "" for the first (server/utilities/pagination). Its error is an *[Error]. The
 // handler of each method that lists begins with it.
 func Cursor(params json.RawMessage) (string, error) {
-	var p mcp.PaginatedRequestParams
-	if len(params) > 0 && rawjson.Unmarshal(params, &p) != nil {
+	cursor := rawjson.Member(params, "cursor")
+	if rawjson.IsArray(params) || cursor != nil && cursor[0] != '"' && string(cursor) != "null" {
 		return "", Errorf(mcp.CodeInvalidParams, "params.cursor must be a string")
 	}
-	return p.Cursor, nil
+	return rawjson.Unquote(cursor), nil
 }

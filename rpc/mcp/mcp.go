@@ -226,11 +226,6 @@ type RequestMeta struct {
 	LogLevel           json.RawMessage `json:"io.modelcontextprotocol/logLevel,omitempty"`
 }
 
-// PaginatedRequestParams are the params of "tools/list" and the other methods that show a list page by page.
-type PaginatedRequestParams struct {
-	Cursor string `json:"cursor,omitempty"` // "" = the first page
-}
-
 // CancelledParams are the params of "notifications/cancelled".
 type CancelledParams struct {
 	RequestID json.RawMessage `json:"requestId"`
