@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // Comparison says how the content that came in partials compares with the result's: "the concatenation of all partial
@@ -81,17 +82,22 @@ type piece struct {
 
 func pieceOf(item json.RawMessage) piece {
 	p := piece{item: item}
-	var c struct {
-		Type string         `json:"type"`
-		Text *string        `json:"text"`
-		Meta map[string]any `json:"_meta"`
+	var text, meta []byte
+	for it := rawjson.Over(item); it.Next(); {
+		switch string(it.Name) {
+		case "type":
+			p.isText = rawjson.Unquote(it.Value) == "text"
+		case "text":
+			text = it.Value
+		case "_meta":
+			meta = it.Value
+		}
 	}
-	_ = json.Unmarshal(item, &c) // a member of the wrong type reads as absent
-	if c.Type != "text" || c.Text == nil {
+	if p.isText = p.isText && len(text) > 0 && text[0] == '"'; !p.isText {
 		return p
 	}
-	p.isText, p.text = true, *c.Text
-	switch c.Meta[mcp.MetaStream] {
+	p.text = rawjson.Unquote(text)
+	switch rawjson.StringMember(meta, mcp.MetaStream) {
 	case mcp.StreamStderr:
 		p.from = stderr
 	case mcp.StreamEnd:

@@ -43,7 +43,20 @@ func (t *Tracker) notification(method string, params []byte) bool {
 // partial takes one of SEP-2679.
 func (t *Tracker) partial(params []byte) bool {
 	p := mcp.TaskPartial{Seq: -1}
-	_ = json.Unmarshal(params, &p) // a member of the wrong type reads as absent
+	for it := rawjson.Over(params); it.Next(); { // a member of the wrong type reads as absent
+		switch string(it.Name) {
+		case "taskId":
+			p.TaskID = rawjson.Unquote(it.Value)
+		case "seq":
+			if n, err := strconv.ParseInt(string(it.Value), 10, 64); err == nil {
+				p.Seq = n
+			}
+		case "content":
+			for item := rawjson.Over(bytes.Clone(it.Value)); rawjson.IsArray(it.Value) && item.Next(); {
+				p.Content = append(p.Content, item.Value)
+			}
+		}
+	}
 	switch {
 	case p.TaskID != t.taskID:
 		return false
