@@ -109,9 +109,10 @@ func (b *Batch) hold(other Batch) {
 func (b *Batch) add(next Batch) {
 	shift := len(b.data) - next.begin
 	b.data = append(b.data, next.bytes()...)
-	for _, r := range next.records {
-		r.end = uint32(int(r.end) + shift)
-		b.records = append(b.records, r)
+	n := len(b.records)
+	b.records = append(b.records, next.records...)
+	for i := range b.records[n:] {
+		b.records[n+i].end += uint32(shift)
 	}
 	b.End = next.End
 }
