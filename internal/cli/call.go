@@ -60,10 +60,8 @@ func newCall(i *invocation, v *term.View, o *callOptions, giveUp context.CancelC
 		Content: c.content,
 		Gap:     func(g tracker.Gap) { c.say(g.String()) },
 		Status:  v.Say,
-		Ask: func(ctx context.Context, params json.RawMessage) (mcp.ElicitResult, error) {
-			return c.asker.Ask(ctx, params), nil
-		},
-		Log: i.Logger(),
+		Request: c.request,
+		Log:     i.Logger(),
 	})
 	c.tracker = c.remote.Tracker()
 	return c

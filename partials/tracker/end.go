@@ -52,7 +52,9 @@ func (t *Tracker) flush() {
 		t.want()
 		return
 	}
-	t.skipAll()
+	for len(t.seq.held) > 0 && t.ranged.phase != rangeAsked {
+		t.skip()
+	}
 	switch missing := t.seq.missing(); {
 	case t.spelled == unspelled || t.spelled == spelled2679: // there is no end mark: Compare shows it
 	case missing.To >= missing.From:

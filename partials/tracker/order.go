@@ -96,13 +96,6 @@ func (t *Tracker) skip() {
 	t.hand()
 }
 
-// skipAll gives up all that is missing.
-func (t *Tracker) skipAll() {
-	for len(t.seq.held) > 0 && t.ranged.phase != rangeAsked {
-		t.skip()
-	}
-}
-
 // fetch wants the segments that are missing, if there is a way to get them.
 func (t *Tracker) fetch() {
 	after := t.seq.next - 1
@@ -121,7 +114,7 @@ func (t *Tracker) readOn() bool {
 	if t.o.Missing == nil || t.spelled != spelled2679 || t.ranged.phase >= rangeOver || t.ranged.other {
 		return false
 	}
-	t.ranged.phase = rangeAsked
+	t.ranged.phase = max(t.ranged.phase, rangeAsked)
 	t.want()
 	return true
 }
@@ -137,10 +130,6 @@ func (t *Tracker) want() {
 func (t *Tracker) Interrupted() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.ranged.phase == rangeReading {
-		t.want()
-		return
-	}
 	t.readOn()
 }
 

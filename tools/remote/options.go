@@ -11,7 +11,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Options say who wants to hear what of a call. All functions but Ask are called where something comes: on the goroutine that
+// Options say who wants to hear what of a call. All functions but Request are called where something comes: on the goroutine that
 // reads the connection, on Run's and on those beside it. Content and Gap are called one at a time, in order. None may wait for the server.
 type Options struct {
 	Token json.RawMessage // the call's, for its progress and its partials; one of its own on the connection
@@ -21,12 +21,12 @@ type Options struct {
 	Content func(items []json.RawMessage, replaces bool) // see tracker.Options
 	Gap     func(tracker.Gap)                            // likewise
 	Status  func(message string)                         // called with what a task says while it works; nil = nobody wants it
-	// Ask puts a question, the params of elicitation/create, to the user. An error of a call that was answered with the
-	// question is the call's; one of a task's question cancels the question.
-	Ask func(ctx context.Context, params json.RawMessage) (mcp.ElicitResult, error)
-	// AskOther puts any other request of a server of the stateless era, such as sampling/createMessage; nil = none can be.
-	AskOther func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)
-	Log      zerolog.Logger
+	// Request answers a request of a server of the stateless era: elicitation/create, and with Others any other, such as
+	// sampling/createMessage. An error of a call that was answered with the question is the call's; one of a task's question cancels the
+	// question.
+	Request func(ctx context.Context, method string, params json.RawMessage) (any, error)
+	Others  bool
+	Log     zerolog.Logger
 }
 
 // Params is what is called, and how.

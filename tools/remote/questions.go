@@ -19,7 +19,7 @@ const maxAsking = 64
 
 // canPut reports whether a request of the server's can be put to anybody.
 func (c *Call) canPut(r mcp.InputRequest) bool {
-	return r.Method == "elicitation/create" || c.o.AskOther != nil
+	return r.Method == "elicitation/create" || c.o.Others
 }
 
 // put puts a request of the server's.
@@ -32,11 +32,8 @@ func (c *Call) put(ctx context.Context, r mcp.InputRequest) (answer json.RawMess
 			answer, err = nil, rpc.Errorf(mcp.CodeInternalError, "internal error")
 		}
 	}()
-	if r.Method == "elicitation/create" && (c.o.AskOther == nil || rawjson.StringMember(r.Params, "mode") != "url") {
-		answer, err := c.o.Ask(ctx, r.Params)
-		return rawjson.Encode(answer), err
-	}
-	return c.o.AskOther(ctx, r.Method, r.Params)
+	given, err := c.o.Request(ctx, r.Method, r.Params)
+	return rawjson.Encode(given), err
 }
 
 // take reserves a question of a task, which is put once. What is too much at once comes again with the next state.

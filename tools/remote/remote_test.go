@@ -122,7 +122,7 @@ func TestCancelledCallLeavesNothingOpen(t *testing.T) {
 				if era == rpc.Handshake {
 					call.Task = &mcp.TaskMetadata{}
 				}
-				ended := follow(ctx, client, call, Options{Ask: func(ctx context.Context, _ json.RawMessage) (mcp.ElicitResult, error) {
+				ended := follow(ctx, client, call, Options{Request: func(ctx context.Context, _ string, _ json.RawMessage) (any, error) {
 					asked = true
 					<-ctx.Done()
 					return mcp.ElicitResult{}, ctx.Err()
@@ -243,7 +243,7 @@ func TestPanicOfAQuestion(t *testing.T) {
 			s.result(m, `{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{}}}}`)
 		})
 		ended := follow(t.Context(), client, Params{}, Options{
-			Ask: func(context.Context, json.RawMessage) (mcp.ElicitResult, error) { panic("a bug") },
+			Request: func(context.Context, string, json.RawMessage) (any, error) { panic("a bug") },
 		})
 		if err := <-ended; err == nil || !strings.Contains(err.Error(), "internal error") {
 			t.Errorf("the call ended with %v", err)
@@ -272,7 +272,7 @@ func TestCallAgainCarriesWhatWasGiven(t *testing.T) {
 			got = append(got, string(p.InputResponses)+string(p.RequestState))
 			s.result(m, "%s", words[len(got)-1])
 		})
-		o := Options{Ask: func(context.Context, json.RawMessage) (mcp.ElicitResult, error) {
+		o := Options{Request: func(context.Context, string, json.RawMessage) (any, error) {
 			return mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
 		}}
 		if err := <-follow(t.Context(), client, Params{}, o); err != nil {
@@ -296,7 +296,7 @@ func TestQuestionsAtOnceAreBounded(t *testing.T) {
 			client := play(t, rpc.Stateless, func(s *played, m received) {
 				s.result(m, `{"resultType":"input_required",%s}`, questions)
 			})
-			o := Options{Ask: func(context.Context, json.RawMessage) (mcp.ElicitResult, error) {
+			o := Options{Request: func(context.Context, string, json.RawMessage) (any, error) {
 				return mcp.ElicitResult{}, errors.New("it was asked")
 			}}
 			if err := <-follow(t.Context(), client, Params{}, o); err == nil || err.Error() != "the server asks 65 questions at once: the limit is 64" {
@@ -321,7 +321,7 @@ func TestQuestionsAtOnceAreBounded(t *testing.T) {
 				}
 			})
 			asked, answer := make(chan struct{}, 2*maxAsking), make(chan struct{})
-			ended := follow(t.Context(), client, Params{}, Options{Ask: func(context.Context, json.RawMessage) (mcp.ElicitResult, error) {
+			ended := follow(t.Context(), client, Params{}, Options{Request: func(context.Context, string, json.RawMessage) (any, error) {
 				asked <- struct{}{}
 				<-answer
 				return mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
@@ -357,7 +357,7 @@ func TestQuestionIsPutOnce(t *testing.T) {
 			}
 		})
 		asked := 0
-		err := <-follow(t.Context(), client, Params{}, Options{Ask: func(context.Context, json.RawMessage) (mcp.ElicitResult, error) {
+		err := <-follow(t.Context(), client, Params{}, Options{Request: func(context.Context, string, json.RawMessage) (any, error) {
 			asked++
 			time.Sleep(time.Minute)
 			return mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
@@ -424,7 +424,7 @@ func TestNoQuestionIsPutForNothing(t *testing.T) {
 			s.result(m, `{"resultType":"input_required","inputRequests":{%s}}`, questions)
 		})
 		asked := atomic.Int32{}
-		o := Options{Ask: func(context.Context, json.RawMessage) (mcp.ElicitResult, error) {
+		o := Options{Request: func(context.Context, string, json.RawMessage) (any, error) {
 			asked.Add(1)
 			return mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
 		}}

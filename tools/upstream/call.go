@@ -51,12 +51,23 @@ func (c *call) follow(tool *mcp.Tool) {
 		Content: c.content,
 		Gap:     func(g tracker.Gap) { c.remark(g.String()) },
 		Status:  c.status,
-		Ask:     c.ask,
-		AskOther: func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-			return c.in.Request(ctx, method, forwarded(params))
-		},
-		Log: c.log,
+		Request: c.request,
+		Others:  true,
+		Log:     c.log,
 	})
+}
+
+// request answers a request of a server of the stateless era.
+func (c *call) request(ctx context.Context, method string, params json.RawMessage) (any, error) {
+	if isForm(method, params) {
+		return c.ask(ctx, params)
+	}
+	return c.in.Request(ctx, method, forwarded(params))
+}
+
+// isForm reports whether a request puts a question by form.
+func isForm(method string, params json.RawMessage) bool {
+	return method == "elicitation/create" && rawjson.StringMember(params, "mode") != "url"
 }
 
 // run makes the call and returns the result as it came.

@@ -143,7 +143,7 @@ func (l *link) notification(method string, params json.RawMessage) {
 // belongs to, if that can be told, else to the session.
 func (l *link) request(ctx context.Context, method string, params json.RawMessage) (any, error) {
 	switch {
-	case method == "elicitation/create" && rawjson.StringMember(params, "mode") != "url":
+	case isForm(method, params):
 		c, err := l.asks(params)
 		if err != nil {
 			return nil, err
