@@ -35,10 +35,8 @@ func Image(data []byte, mimeType string) ContentBlock {
 
 // ContentType returns the "type" of an item, "" if it has none.
 func ContentType(c ContentBlock) string {
-	var t struct {
-		Type string `json:"type"`
-	}
-	_ = json.Unmarshal(c, &t)
+	var t TextContent
+	_ = json.Unmarshal(c, &t) // it goes on after a member of the wrong type
 	return t.Type
 }
 
@@ -79,8 +77,6 @@ func IsEnd(c ContentBlock) bool {
 // TextOf returns the text of a text item; false for any other.
 func TextOf(c ContentBlock) (string, bool) {
 	var t TextContent
-	if json.Unmarshal(c, &t) != nil || t.Type != "text" {
-		return "", false
-	}
-	return t.Text, true
+	err := json.Unmarshal(c, &t)
+	return t.Text, err == nil && t.Type == "text"
 }
