@@ -56,7 +56,7 @@ func tryURL(ctx context.Context, at httpclient.Options, version string) (said st
 	if err != nil {
 		return "", err
 	}
-	defer client.Close()
+	defer func() { _ = client.Close() }() // how the connection ends does not matter
 	tools, err := remote.ListTools(ctx, client)
 	if err != nil {
 		return "", err

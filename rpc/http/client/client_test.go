@@ -338,6 +338,44 @@ func TestStandingStream(t *testing.T) {
 	_ = c.Close()
 }
 
+// A standing stream that cannot be resumed begins anew.
+func TestStandingStreamIsForgotten(t *testing.T) {
+	opened := make(chan string, 10)
+	f := newFake(t, func(w http.ResponseWriter, r *http.Request, _ *message) bool {
+		if r.Method != http.MethodGet {
+			return false
+		}
+		switch n, last := len(opened), r.Header.Get("Last-Event-ID"); {
+		case n == 0:
+			events(w, "id: x\ndata:\n\n")
+		case n == 1:
+			w.WriteHeader(http.StatusConflict)
+		case n == 2:
+			w.WriteHeader(http.StatusGone)
+		default:
+			events(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"again\"}\n\n")
+			opened <- last
+			<-r.Context().Done()
+			return true
+		}
+		opened <- r.Header.Get("Last-Event-ID")
+		return true
+	})
+	got := make(chan string, 1)
+	c := mustDial(t, f.options(), rpc.DialOptions{OnNotification: func(method string, _ json.RawMessage) { got <- method }})
+	select {
+	case <-got:
+	case <-time.After(watchdog):
+		t.Fatal("nothing came")
+	}
+	for _, want := range []string{"", "x", "x", ""} {
+		if last := <-opened; last != want {
+			t.Errorf("Last-Event-ID %q, want %q", last, want)
+		}
+	}
+	_ = c.Close()
+}
+
 // What a server does that cannot be used is said, with what to do.
 func TestRefusals(t *testing.T) {
 	elsewhere := newFake(t, func(http.ResponseWriter, *http.Request, *message) bool {

@@ -104,17 +104,21 @@ type tries struct {
 	begun bool          // there was any
 }
 
-// reset notes that something has come.
-func (r *tries) reset() { r.since = time.Time{} }
+// connected notes that the server is in reach.
+func (r *tries) connected() { r.since = time.Time{} }
+
+// came notes that something has come.
+func (r *tries) came() { r.since, r.pause = time.Time{}, 0 }
 
 // wait waits before the next one. It reports false when there is to be none.
 func (r *tries) wait(ctx context.Context) bool {
 	r.begun = true
 	if r.since.IsZero() {
-		r.since, r.pause = time.Now(), firstPause
+		r.since = time.Now()
 	} else if time.Since(r.since) > patience {
 		return false
 	}
+	r.pause = max(r.pause, firstPause)
 	pause := max(r.least, r.pause/2+rand.N(r.pause/2)) // not all clients of a server at once
 	r.pause = min(2*r.pause, longestPause)
 	select {

@@ -159,8 +159,9 @@ func (c *request) harmless() bool {
 
 // events hands out the events of a stream.
 func (c *request) events(response *http.Response) (again bool, err error) {
+	c.tries.connected()
 	err = readEvents(response.Body, c.o.MaxLine, func(e event) error {
-		c.tries.reset()
+		c.tries.came()
 		if e.retry >= 0 {
 			c.tries.least = e.retry
 		}
@@ -230,6 +231,11 @@ func (c *request) refused(r *http.Request, response *http.Response) (again bool,
 	case status == http.StatusUnauthorized:
 		err = fmt.Errorf("%w. Send it a token that it knows, in a header such as Authorization: Bearer TOKEN", err)
 	case status == http.StatusForbidden, status == http.StatusProxyAuthRequired:
+	case r.Method == http.MethodGet && status == http.StatusConflict: // it has not noticed yet that the connection before is lost
+		return true, err
+	case c.standing && c.lastEvent != "" && status < 500 && status != http.StatusTooManyRequests:
+		c.lastEvent = "" // what was missed is not kept any more
+		return true, err
 	case r.Method == http.MethodGet && status < 500 && status != http.StatusTooManyRequests:
 		return false, fmt.Errorf("the connection was lost, and the server does not let it be resumed: %w", err)
 	case rawjson.IsObject(says) && r.Method == http.MethodPost:
@@ -242,7 +248,7 @@ func (c *request) refused(r *http.Request, response *http.Response) (again bool,
 	case c.opened():
 		return c.harmless() || status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable, err
 	}
-	if !c.opened() {
+	if !c.opened() || c.standing {
 		c.fail(err)
 	}
 	return false, err

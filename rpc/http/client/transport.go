@@ -39,6 +39,8 @@ const (
 	noticePatience = 30 * time.Second
 	// deletePatience is how long it may take to end a session.
 	deletePatience = 3 * time.Second
+	// sentPatience is how long a cancellation waits for its request to be sent: a server may be out of reach.
+	sentPatience = time.Second
 	// maxRedirects of one request, all to where the URL points.
 	maxRedirects = 5
 	// deadAfter is how long an HTTP/2 connection may be silent before it is pinged; TCP's own probes watch over the others.
@@ -328,6 +330,8 @@ func (t *Transport) cancel(params []byte) (tell bool) {
 	select { // it must not overtake the request
 	case <-c.sent:
 	case <-c.ctx.Done():
+	case <-time.After(sentPatience):
+		c.stop() // it is not sent at all
 	}
 	return true
 }
