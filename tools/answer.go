@@ -29,7 +29,7 @@ func (s *service) callStateless(ctx context.Context, c *rpc.Caller, params json.
 	}
 	// A tool that requires a task gets one before it starts: a refusal must find nothing under way.
 	task := canTask(c, e) && e.taskSupport() == mcp.TaskRequired
-	d := s.deliver(c, false, "")
+	d := s.deliver(c, false, chooseSpelling(c, false, ""))
 	variables, err := callVariables(c)
 	if err != nil {
 		return nil, err

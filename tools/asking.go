@@ -90,11 +90,12 @@ func (a *audience) handedOver(c *rpc.Caller) bool {
 // put opens a question when its turn comes, and closes it when it is answered or nobody can answer it any more. With request the client
 // is asked at once, too.
 func (a *audience) put(ctx context.Context, q *tasks.Question, request func(context.Context) (json.RawMessage, error)) (response json.RawMessage, err error) {
-	leave, err := a.enter(ctx)
-	if err != nil {
-		return nil, err
+	select {
+	case a.turn <- struct{}{}:
+		defer func() { <-a.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
-	defer leave()
 	if err := a.open(q); err != nil {
 		return nil, err
 	}
@@ -107,25 +108,6 @@ func (a *audience) put(ctx context.Context, q *tasks.Question, request func(cont
 	}()
 	defer a.questions.Done()
 	return a.await(ctx, q, request)
-}
-
-// enter takes a turn to ask.
-func (a *audience) enter(ctx context.Context) (leave func(), err error) {
-	most := 1 // so that each is told as a status of its own
-	if a.caller().Version.Stateless {
-		most = maxTurns
-	}
-	a.mu.Lock()
-	if a.turn == nil {
-		a.turn = make(chan struct{}, most)
-	}
-	a.mu.Unlock()
-	select {
-	case a.turn <- struct{}{}:
-		return func() { <-a.turn }, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
 }
 
 // open opens a question: a.questions waits for it then.

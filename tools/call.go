@@ -28,7 +28,7 @@ func (s *service) call(ctx context.Context, c *rpc.Caller, params json.RawMessag
 	if augmented {
 		return s.callTask(ctx, c, e, p)
 	}
-	d := s.deliver(c, false, "")
+	d := s.deliver(c, false, chooseSpelling(c, false, ""))
 	if _, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Late: !e.traits.Bounded}); err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (s *service) augmented(c *rpc.Caller, e *entry, p *mcp.CallToolParams) (boo
 func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.CallToolParams) (any, error) {
 	tasks.Used(c).Set()
 	mode, fallback := chooseMode(e, p.Task.ResponseModes)
-	d := s.deliver(c, true, mode)
+	d := s.deliver(c, true, chooseSpelling(c, true, mode))
 	ttl, err := ttl(p.Task)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 	if err != nil {
 		return nil, err
 	}
-	immediate := listed(p.Task.ResponseModes, mcp.ModeImmediate) && !e.traits.Detached
+	immediate := slices.Contains(p.Task.ResponseModes, mcp.ModeImmediate) && !e.traits.Detached
 	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Handle: true, TTL: ttl, Variables: variables, Merge: mode == mcp.ModeStreaming})
 	if err != nil {
 		return nil, err
@@ -87,19 +87,14 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 	return rpc.After{Result: handle, Do: d.start, Drop: drop(run)}, nil
 }
 
-// listed reports whether a client named a response mode in its request. One that named none does not know SEP-1905.
-func listed(modes []mcp.ResponseMode, mode mcp.ResponseMode) bool {
-	return slices.Contains(modes, mode)
-}
-
 // chooseMode is how a call is answered that has no immediate result (SEP-1905, "Server Response Decision Process"):
 // streaming if the client listed it and the tool's results are "produced incrementally", else task; fallback
 // if the client did not list task, which is where "it MUST fall back to" all the same and SHOULD say so.
 func chooseMode(e *entry, modes []mcp.ResponseMode) (mode mcp.ResponseMode, fallback bool) {
-	if listed(modes, mcp.ModeStreaming) && e.spec.Execution != nil && e.spec.Execution.StreamPartial {
+	if slices.Contains(modes, mcp.ModeStreaming) && e.spec.Execution != nil && e.spec.Execution.StreamPartial {
 		return mcp.ModeStreaming, false
 	}
-	return mcp.ModeTask, len(modes) > 0 && !listed(modes, mcp.ModeTask)
+	return mcp.ModeTask, len(modes) > 0 && !slices.Contains(modes, mcp.ModeTask)
 }
 
 // immediate is case 1 of SEP-1905: the whole result, and a completed task that it is the result of. Nothing is told of that task but

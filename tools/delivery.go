@@ -23,9 +23,9 @@ type delivery struct {
 	audience *audience
 	caller   *rpc.Caller // nil: nobody
 	spelling spelling
-	handle   bool          // the request is answered with a task
-	from     int64         // position in the log: what comes before was delivered with another request
-	o        *ServeOptions // nil by result
+	handle   bool  // the request is answered with a task
+	from     int64 // position in the log: what comes before was delivered with another request
+	o        *ServeOptions
 
 	// Set by open.
 	run      *tasks.Run
@@ -59,9 +59,9 @@ type delivery struct {
 type audience struct {
 	run     *tasks.Run // set by Begin
 	current atomic.Pointer[delivery]
+	turn    chan struct{} // holds an element for each open question, as many as may be
 
 	mu        sync.Mutex
-	turn      chan struct{}  // holds an element for each open question, as many as may be; nil before the first
 	end       rpc.Latch      // set when the task has ended
 	questions sync.WaitGroup // those that are open
 }

@@ -40,7 +40,7 @@ func Take(ctx context.Context, runner *tasks.Runner, call *Detached, t Tool, wor
 		return nil, err
 	}
 	s := &service{runner: runner, polls: call.Polls, o: ServeOptions{Log: log}}
-	run, err := runner.Take(ctx, call.TaskID, work, s.spec(e, call.Arguments, deliverResult(nil), tasks.Spec{}))
+	run, err := runner.Take(ctx, call.TaskID, work, s.spec(e, call.Arguments, s.deliver(nil, false, byResult), tasks.Spec{}))
 	if err != nil {
 		return nil, err
 	}

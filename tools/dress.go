@@ -49,7 +49,7 @@ func dressResult(v *mcp.Version, r *mcp.CallToolResult) *mcp.CallToolResult {
 
 func DressContent(v *mcp.Version, c mcp.ContentBlock) mcp.ContentBlock {
 	if !v.ContentMeta {
-		c = withoutMeta(c)
+		c = rawjson.WithMember(c, "_meta", nil)
 	}
 	switch kind := mcp.ContentType(c); {
 	case kind == "audio" && !v.Audio:
@@ -61,15 +61,6 @@ func DressContent(v *mcp.Version, c mcp.ContentBlock) mcp.ContentBlock {
 	default:
 		return c
 	}
-}
-
-func withoutMeta(c mcp.ContentBlock) mcp.ContentBlock {
-	var block map[string]json.RawMessage
-	if json.Unmarshal(c, &block) != nil || block["_meta"] == nil {
-		return c
-	}
-	delete(block, "_meta")
-	return rawjson.Encode(block)
 }
 
 // dressed is a dialect whose content is what a version knows.

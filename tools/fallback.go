@@ -90,7 +90,7 @@ func (s *service) startTask(ctx context.Context, in *Call, p *fallbackParams) (*
 	if err := e.check(p.Arguments); err != nil {
 		return nil, fmt.Errorf("%w; %s has not been started", err, p.Tool)
 	}
-	d := deliverResult(in.caller)
+	d := s.deliver(in.caller, false, byResult)
 	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Handle: true})
 	if err != nil {
 		return nil, err
