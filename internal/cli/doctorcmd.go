@@ -242,6 +242,10 @@ func (d *diagnosis) state(ctx context.Context, conf *config.Config) {
 		d.fine("state", "memory: tasks end with their process")
 		return
 	}
+	if conf.State.IsURL() {
+		d.remoteState(ctx, conf)
+		return
+	}
 	dir, err := conf.StateDir(d.i.Getenv)
 	if err != nil {
 		d.bad("state", "%v: name a directory with --state", err)
@@ -273,6 +277,24 @@ func (d *diagnosis) state(ctx context.Context, conf *config.Config) {
 	default:
 		d.fine("state", "%s: %d tasks, %d of them not ended, %d runnels using it, %.1f MiB", dir, r.Tasks, r.Working, r.Processes, float64(r.Bytes)/(1<<20))
 	}
+}
+
+// remoteState looks whether the servers of a state answer.
+func (d *diagnosis) remoteState(ctx context.Context, conf *config.Config) {
+	store, err := serve.OpenURL(conf, d.i.Getenv, true, d.i.Logger())
+	if err != nil {
+		d.bad("state", "%v", err)
+		return
+	}
+	defer func() { _ = store.Close() }()
+	ctx, cancel := context.WithTimeoutCause(ctx, checkTime, fmt.Errorf("no answer within %v", checkTime))
+	defer cancel()
+	report, err := store.Check(ctx, conf.Server.Owner)
+	if err != nil {
+		d.bad("state", "%v", err)
+		return
+	}
+	d.fine("state", "%s: %s", conf.State.Dir, report)
 }
 
 // trySession serves the self-test tools in process, calls one whose output streams, and says how that went.

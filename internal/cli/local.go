@@ -18,13 +18,14 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tasks/sqlite"
+	"runnel/tools/config"
 )
 
 // local gives access to an owner's tasks in the state of this machine, whichever processes run them.
 type local struct {
-	dir    string
+	dir    string // or a URL
 	owner  string
-	store  *sqlite.State
+	store  serve.PeoplesState
 	runner *tasks.Runner
 }
 
@@ -46,21 +47,31 @@ func (i *invocation) openLocal(cmd *cobra.Command) (*local, error) {
 	if conf.State.InMemory() {
 		return nil, &serve.UsageError{Err: errors.New("the state is memory: such tasks are known to their own process only; name a directory with --state")}
 	}
-	dir, err := conf.StateDir(i.Getenv)
+	l := &local{dir: conf.State.Dir, owner: conf.Server.Owner}
+	if conf.State.IsURL() {
+		l.store, err = serve.OpenURL(conf, i.Getenv, true, i.Logger())
+	} else {
+		err = l.openDir(i, conf)
+	}
 	if err != nil {
-		return nil, &serve.UsageError{Err: fmt.Errorf("%w: name the state directory with --state", err)}
-	}
-	// Not the config's limit: the processes that use the state may have another one.
-	const noLimit = 1 << 44
-	l := &local{dir: dir, owner: conf.Server.Owner, store: sqlite.New(sqlite.Options{Dir: dir, MaxState: noLimit, Calls: true, Log: i.Logger()})}
-	if !l.store.Exists() {
-		return nil, fmt.Errorf("%w in %s: no task has run there; --state names another directory", errNoState, dir)
-	}
-	if err := l.store.Open(); err != nil {
 		return nil, err
 	}
 	l.runner = tasks.NewRunner(tasks.Options{State: l.store, Owner: l.owner, AskTimeout: cancelPatience, Log: i.Logger()})
 	return l, nil
+}
+
+func (l *local) openDir(i *invocation, conf *config.Config) (err error) {
+	if l.dir, err = conf.StateDir(i.Getenv); err != nil {
+		return &serve.UsageError{Err: fmt.Errorf("%w: name the state directory with --state", err)}
+	}
+	// Not the config's limit: the processes that use the state may have another one.
+	const noLimit = 1 << 44
+	s := sqlite.New(sqlite.Options{Dir: l.dir, MaxState: noLimit, Calls: true, Log: i.Logger()})
+	if !s.Exists() {
+		return fmt.Errorf("%w in %s: no task has run there; --state names another directory", errNoState, l.dir)
+	}
+	l.store = s
+	return s.Open()
 }
 
 func (l *local) close() {

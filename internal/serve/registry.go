@@ -97,8 +97,8 @@ func outlive(tool tools.Tool, conf *config.Config) error {
 	switch {
 	case !ok:
 		return fmt.Errorf("--detach: %s is not a command: only commands can go on by themselves", tool.Describe().Name)
-	case conf.State.InMemory():
-		return errors.New("--detach needs tasks on disk, and they live in memory: name a directory with --state")
+	case !conf.State.OnDisk():
+		return fmt.Errorf("--detach needs tasks on disk, and they live in %s: name a directory with --state", conf.State.Dir)
 	}
 	if err := command.Detach(); err != nil {
 		return fmt.Errorf("--detach: %w", err)

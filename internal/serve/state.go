@@ -26,6 +26,9 @@ func (s *Setup) openState(conf *config.Config, log zerolog.Logger) (tasks.State,
 	if conf.State.InMemory() {
 		return tasks.NewMemory(), nil
 	}
+	if conf.State.IsURL() {
+		return OpenURL(conf, s.Getenv, false, log)
+	}
 	dir, err := conf.StateDir(s.Getenv)
 	switch {
 	case errors.Is(err, config.ErrNoHome) && conf.Detaches() != "":

@@ -71,12 +71,18 @@ type Tasks struct {
 
 // State is where tasks live.
 type State struct {
-	Dir      string `yaml:"dir"`      // "" = the user's state directory, memory = nowhere
+	Dir      string `yaml:"dir"`      // "" = the user's state directory, memory = nowhere, nats://HOST = many machines'
 	MaxState Size   `yaml:"maxState"` // size of all tasks together; beyond it those that ended first are forgotten
 }
 
-// InMemory reports whether nothing is kept on disk.
+// InMemory reports whether nothing is kept.
 func (s *State) InMemory() bool { return s.Dir == "memory" }
+
+// IsURL reports whether tasks are kept by servers, where other machines find them, too.
+func (s *State) IsURL() bool { return strings.Contains(s.Dir, "://") }
+
+// OnDisk reports whether tasks are kept in a directory of this machine.
+func (s *State) OnDisk() bool { return !s.InMemory() && !s.IsURL() }
 
 // ErrNoHome is what StateDir returns when no directory was named and the user has none.
 var ErrNoHome = errors.New("neither XDG_STATE_HOME nor HOME is set to an absolute path")

@@ -1,0 +1,104 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// builtNATS is the program as it is built for states on NATS.
+var builtNATS buildOnce
+
+// Two runnels on one NATS server: people and the other runnel see, follow and cancel a task, and one whose runnel was killed fails with what
+// it had written.
+func TestNATSState(t *testing.T) {
+	t.Parallel()
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(watchdog) {
+		t.Fatal("the server is not ready")
+	}
+	program, env := builtNATS.program(t, "runnel-nats", "-tags", "nats"), append(environ(t), "RUNNEL_STATE="+s.ClientURL())
+	config := writeConfig(t, `
+tools:
+  slow: {command: [sh, -c, "echo begun; sleep 600"]}
+  quick: {command: [seq, "3"]}
+`)
+	start := func() *session {
+		cmd := exec.Command(program, config...)
+		cmd.Env = env
+		peer := process(t, cmd)
+		peer.open()
+		return peer
+	}
+	people := func(args ...string) (string, error) {
+		cmd := exec.Command(program, args...)
+		cmd.Env = append(env, noConfig)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	// begin calls a tool as a task.
+	begin := func(peer *session, tool string) string {
+		t.Helper()
+		peer.sendLine(`{"jsonrpc":"2.0","id":"call %s","method":"tools/call","params":{"name":"%[1]s","task":{}}}`, tool)
+		var created struct {
+			Result struct {
+				Task struct{ TaskID string } `json:"task"`
+			} `json:"result"`
+		}
+		line := peer.response()
+		if err := json.Unmarshal(line, &created); err != nil || created.Result.Task.TaskID == "" {
+			t.Fatalf("%v: %s", err, line)
+		}
+		return created.Result.Task.TaskID
+	}
+	here, there := start(), start()
+
+	quick := begin(here, "quick")
+	if out, err := people("tasks", "wait", quick); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if out, err := people("tasks", "result", quick); err != nil || !strings.Contains(out, "1\n2\n3\n") {
+		t.Errorf("%v: %s", err, out)
+	}
+
+	slow := begin(here, "slow")
+	there.sendLine(`{"jsonrpc":"2.0","id":2,"method":"tasks/cancel","params":{"taskId":"%s"}}`, slow)
+	if line := there.response(); !strings.Contains(string(line), `"status":"cancelled"`) {
+		t.Errorf("%s", line)
+	}
+
+	lost := begin(here, "slow")
+	for deadline := time.Now().Add(watchdog); ; time.Sleep(20 * time.Millisecond) {
+		if out, _ := people("tasks", "get", lost); strings.Contains(out, "begun") || strings.Contains(out, "6 bytes") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the output is not stored")
+		}
+	}
+	if err := syscall.Kill(here.pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := people("tasks", "wait", lost)
+	if out += must(people("tasks", "get", lost)); !strings.Contains(out, "failed") || !strings.Contains(out, "is gone") {
+		t.Errorf("%s", out)
+	}
+	if err := there.closeStdin(); err != nil {
+		t.Fatal(err)
+	}
+	if _, code, err := there.finish(); err != nil || code != 0 {
+		t.Errorf("exit code %d, %v", code, err)
+	}
+}
+
+func must(out string, _ error) string { return out }
