@@ -274,7 +274,7 @@ func (e *entry) check(arguments json.RawMessage) error {
 
 // run calls the tool. What a model can mend (bad arguments, a tool's plain error) is a result with isError: "Input validation errors" are tool execution errors, which "contain
 // actionable feedback that language models can use to self-correct" (2025-11-25 server/tools, "Error Handling").
-func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, progress func(done, total float64, message string)) tasks.Done {
+func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, progress func(done, total float64, message string)) *tasks.Done {
 	out := NewOutput(ctx, log, progress)
 	result, err := e.tool.Call(ctx, in, out)
 	out.end()
@@ -282,13 +282,13 @@ func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, progress f
 }
 
 // outcome is what a call of a tool has come to.
-func (c *Call) outcome(ctx context.Context, out *Output, result *mcp.CallToolResult, err error) tasks.Done {
+func (c *Call) outcome(ctx context.Context, out *Output, result *mcp.CallToolResult, err error) *tasks.Done {
 	wire, isWire := errors.AsType[*rpc.Error](err)
 	switch {
 	case isWire:
-		return tasks.Done{Err: wire}
+		return &tasks.Done{Err: wire}
 	case errors.Is(err, ErrCannotAsk) && c.caller.Version.Stateless && !c.CanAsk():
-		return tasks.Done{Err: need(c.caller, "elicitation/create", nil)}
+		return &tasks.Done{Err: need(c.caller, "elicitation/create", nil)}
 	case err != nil:
 		result = mcp.ErrorResult(err.Error())
 	case result == nil:
@@ -310,7 +310,7 @@ func (c *Call) outcome(ctx context.Context, out *Output, result *mcp.CallToolRes
 		t := c.run.Task()
 		result.Content = append(result.Content, tasks.LinkLog(&t))
 	}
-	return tasks.Done{Result: result, Status: c.Said.Status, Rest: c.Said.Rest}
+	return &tasks.Done{Result: result, Status: c.Said.Status, Rest: c.Said.Rest}
 }
 
 func firstText(result *mcp.CallToolResult) string {

@@ -64,13 +64,15 @@ func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec ta
 	spec.Client = d.audience
 	in := &Call{Arguments: arguments, caller: d.caller, audience: d.audience, service: s}
 	// On the goroutine of the request: the check needs stack, which that of a task would keep.
-	invalid := e.check(arguments)
-	spec.Work = func(ctx context.Context, run *tasks.Run) tasks.Done {
-		if invalid != nil {
-			return tasks.Done{Result: mcp.ErrorResult(invalid.Error()), Status: invalid.Error()}
+	if err := e.check(arguments); err != nil {
+		spec.Work = func(context.Context, *tasks.Run) tasks.Done {
+			return tasks.Done{Result: mcp.ErrorResult(err.Error()), Status: err.Error()}
 		}
+		return spec
+	}
+	spec.Work = func(ctx context.Context, run *tasks.Run) tasks.Done {
 		in.TaskID, in.run = run.ID(), run
-		return e.run(ctx, in, run.Log(), d.audience.report)
+		return *e.run(ctx, in, run.Log(), d.audience.report)
 	}
 	return spec
 }
