@@ -12,14 +12,6 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Authority is who issues tokens for this server, an OAuth resource server then.
-type Authority struct {
-	*oauth.Issuer
-	URL      string // the issuer's
-	Resource string // this server's, as its clients name it; "" = as each request does
-	Scopes   []string
-}
-
 // admit finds whose tasks a request sees, and refuses one without a token that counts: "Invalid or expired tokens MUST receive a HTTP 401
 // response" (basic/authorization, "Token Handling").
 func (s *Server) admit(w http.ResponseWriter, r *http.Request) (owner string, ok bool) {

@@ -8,7 +8,17 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"runnel/rpc/http/oauth"
 )
+
+// Authority is who issues tokens for this server, an OAuth resource server then.
+type Authority struct {
+	*oauth.Issuer
+	URL      string // the issuer's
+	Resource string // this server's, as its clients name it; "" = as each request does
+	Scopes   []string
+}
 
 // minToken is how long a token must be at least: shorter ones can be guessed.
 const minToken = 16
