@@ -155,7 +155,7 @@ func TestIdleClients(t *testing.T) { // alone: it counts goroutines and bytes
 			}
 			f.mu.Unlock()
 			for _, c := range open {
-				f.Server.close(c)
+				f.close(c)
 			}
 		}
 	}
