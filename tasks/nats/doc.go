@@ -40,4 +40,5 @@
 //	a process counts as gone                                       its lease has run out: space.sweep (lease.go)
 //	the tasks of a process that is gone are ended                  space.recover (lease.go)
 //	what is stored, but not acknowledged, is not stored twice      keeping.send, keeping.resend (keeping.go)
+//	output is found by its position                                 output.seek (output.go)
 package nats
