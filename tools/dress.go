@@ -47,6 +47,8 @@ func dressResult(v *mcp.Version, r *mcp.CallToolResult) *mcp.CallToolResult {
 	return &dressed
 }
 
+// DressContent makes of a content item what a version knows: a tool that passes on the content of another server needs it for what goes
+// out beside its result.
 func DressContent(v *mcp.Version, c mcp.ContentBlock) mcp.ContentBlock {
 	if !v.ContentMeta {
 		c = rawjson.WithMember(c, "_meta", nil)

@@ -149,6 +149,7 @@ func (d *Drain) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// String writes the duration, or -1.
 func (d Drain) String() string {
 	if d < 0 {
 		return "-1"

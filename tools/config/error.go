@@ -20,6 +20,7 @@ func Wrong(allowed, problem string, args ...any) error {
 	return &Error{Problem: fmt.Sprintf(problem, args...), Allowed: allowed}
 }
 
+// Error is the problem with its key, and what is allowed.
 func (e *Error) Error() string { return about(e.Key) + hinted(e.Problem, allow(e.Allowed)) }
 
 // about is the beginning of a message about a path.

@@ -15,6 +15,7 @@ type Error struct {
 	Problem string
 }
 
+// Error is the problem with its place.
 func (e *Error) Error() string {
 	if len(e.Place) == 0 {
 		return e.Problem
