@@ -3,7 +3,6 @@ package partials
 import (
 	"context"
 	"slices"
-	"time"
 )
 
 // Append adds the chunks of one write and copies their data. It waits while the slowest reader, or else the
@@ -28,7 +27,6 @@ func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
 
 // admit waits until size more may be appended. l.mu is held before and after, and not while it waits.
 func (l *Log) admit(ctx context.Context, size int64) error {
-	l.awaitReaders(ctx)
 	for {
 		switch {
 		case l.closed || l.followed:
@@ -60,47 +58,6 @@ func (l *Log) spillNow() {
 	l.mu.Lock()
 	l.spilling = false
 	l.wakeAppends()
-}
-
-// Append waits for the readers of a log with a backing, too:
-//
-//   - for a moment, for one that keeps up (awaitReaders), so that it finds in memory what comes next;
-//   - for one that would miss what the backing is about to leave out (loses), however slow it is.
-
-const (
-	// mostLag is how far a reader may lag before Append waits for it: a little less than what memory keeps.
-	mostLag = backedRetain - 2*maxBlock
-	// leastLag is how far it may lag when Append goes on.
-	leastLag = mostLag / 2
-	// patience is how long Append waits for readers to come from one to the other: it holds no tool below some 3 MiB/s.
-	patience = 20 * time.Millisecond
-)
-
-// awaitReaders lets readers that keep up stay in memory. A tool is mostly faster than its reader, which must encode and write
-// what the tool only appends. A reader that has to read from the backing needs half as long again, and never catches up. One that is not
-// near the end when patience is over is slow, and not waited for until it is near. l.mu is held before and after, and not while it waits.
-func (l *Log) awaitReaders(ctx context.Context) {
-	if l.backing == nil || !l.lagging(mostLag) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for l.lagging(leastLag) && !l.closed && l.failed == nil {
-		if !l.wait(&l.room, ctx.Done()) {
-			for _, r := range l.readers {
-				r.slow = r.slow || l.end-r.pos > leastLag
-			}
-			return
-		}
-	}
-}
-
-// lagging reports whether a reader that keeps up lags by more than far. A slow one that has come near the end keeps up again. l.mu is held.
-func (l *Log) lagging(far int64) bool {
-	return slices.ContainsFunc(l.readers, func(r *cursor) bool {
-		r.slow = r.slow && l.end-r.pos > leastLag
-		return !r.slow && l.end-r.pos > far
-	})
 }
 
 // loses reports whether a reader lags so far that the backing is about to leave out what it has not read: of a log with a

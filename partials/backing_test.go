@@ -169,67 +169,6 @@ func TestAppendWaitsForBackingOnly(t *testing.T) {
 	})
 }
 
-// A reader that keeps up reads from memory, however fast the tool is.
-func TestReaderThatKeepsUpStaysInMemory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, s := NewLog(nil), &shelf{}
-		l.Back(s)
-		r := l.NewReader(0)
-		defer r.Close()
-		go func() {
-			for range 4 << 10 {
-				mustAppend(t, l, text(strings.Repeat("x", 1023)+"\n"))
-				s.keep(l)
-			}
-			l.Close()
-		}()
-		for r.Wait(t.Context(), 1) == nil {
-			time.Sleep(time.Millisecond)
-			r.Next(16 << 10)
-		}
-		if s.loads > 0 {
-			t.Errorf("read %d times from the backing", s.loads)
-		}
-	})
-}
-
-// One that does not is waited for once, and again only when it has caught up.
-func TestSlowReaderIsWaitedForOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, s := NewLog(nil), &shelf{}
-		l.Back(s)
-		r := l.NewReader(0)
-		defer r.Close()
-		write := func(bytes int) (took time.Duration) {
-			began := time.Now()
-			for range bytes / 1024 {
-				mustAppend(t, l, text(strings.Repeat("x", 1023)+"\n"))
-				s.keep(l)
-			}
-			return time.Since(began)
-		}
-		read := func() {
-			if err := r.Wait(t.Context(), 1); err != nil {
-				t.Fatal(err)
-			}
-			r.Next(16 << 10)
-		}
-		if took := write(1 << 20); took != patience {
-			t.Errorf("the tool was held for %v", took)
-		}
-		read()
-		if took := write(1 << 20); took != 0 {
-			t.Errorf("behind a reader that is far behind the tool was held for %v", took)
-		}
-		for r.Pos() < l.Size() {
-			read()
-		}
-		if took := write(1 << 20); took != patience {
-			t.Errorf("behind a reader that had caught up the tool was held for %v", took)
-		}
-	})
-}
-
 // However slow a reader is, Append waits for it before the backing leaves out what it has not read.
 func TestAppendWaitsForWhoWouldLose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

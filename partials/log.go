@@ -92,7 +92,6 @@ const (
 type cursor struct {
 	pos  int64
 	cost int64 // about what stands before pos counts (costOf)
-	slow bool  // Append does not wait for it before it is near the end (append.go)
 }
 
 // NewLog makes an empty log.

@@ -23,7 +23,7 @@ type Reader struct {
 
 // NewReader returns a reader that starts at position pos. Append waits for it if the log has no backing. The caller must close it.
 func (l *Log) NewReader(pos int64) *Reader {
-	r := &Reader{log: l, cursor: cursor{pos: pos, slow: true}}
+	r := &Reader{log: l, cursor: cursor{pos: pos}}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if pos <= l.from() {
