@@ -119,18 +119,6 @@ func (c *cutter) cut() {
 	}
 }
 
-// onFirst calls then when the first bytes come.
-type onFirst struct {
-	syncBuffer
-	once sync.Once
-	then func()
-}
-
-func (w *onFirst) Write(p []byte) (int, error) {
-	w.once.Do(w.then)
-	return w.syncBuffer.Write(p)
-}
-
 // numbersOf is what the tool stream printed, each chunk cut to its number.
 func numbersOf(out string) string {
 	var numbers strings.Builder
@@ -159,7 +147,7 @@ func callAndCut(t *testing.T, c *cutter, args ...string) {
 	t.Helper()
 	const interval = 3
 	after := rand.N(60 * interval * time.Millisecond)
-	out, stderr := &onFirst{then: func() { time.AfterFunc(after, c.cut) }}, &syncBuffer{}
+	out, stderr := &trigger{text: "chunk", do: func() { time.AfterFunc(after, c.cut) }}, &syncBuffer{}
 	args = append([]string{"call", "stream", "count=60", fmt.Sprint("intervalMs=", interval), "--summary"}, args...)
 	code := cli.Run(t.Context(), args, append(environ(t), noConfig), strings.NewReader(""), out, stderr)
 	if got := numbersOf(out.String()); code != exitFine || got != sixty() || !strings.Contains(stderr.String(), "gaps 0") {
@@ -284,7 +272,7 @@ func TestInteropServers(t *testing.T) {
 			t.Parallel()
 			cmd := exec.Command(c.command[0], c.command[1:]...)
 			cmd.Dir, cmd.Stderr = c.dir, os.Stderr
-			out, err := cmd.StdoutPipe()
+			stdout, err := cmd.StdoutPipe()
 			if err == nil {
 				err = cmd.Start()
 			}
@@ -295,7 +283,7 @@ func TestInteropServers(t *testing.T) {
 				_ = cmd.Process.Kill()
 				_ = cmd.Wait()
 			})
-			line, err := bufio.NewReader(out).ReadString('\n')
+			line, err := bufio.NewReader(stdout).ReadString('\n')
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -303,22 +291,23 @@ func TestInteropServers(t *testing.T) {
 			for _, flags := range c.flags {
 				cuts := newCutter(t, s)
 				args := []string{"call", "count", "n=30", "region= north ", "-o", "ndjson", "--url", cuts.url()}
+				out, stderr := &trigger{text: "no cut", do: cuts.cut}, &syncBuffer{}
 				if flags == "" {
-					time.AfterFunc(150*time.Millisecond, cuts.cut)
+					out.text = `"progress":5`
 				}
 				if rest, stateless := strings.CutPrefix(flags, "stateless"); stateless {
 					args[len(args)-1] = strings.Replace(cuts.url(), "/mcp", "/stateless", 1)
 					flags = rest
 				}
-				got := runClient(t, "", append(args, strings.Fields(flags)...)...)
+				code := cli.Run(t.Context(), append(args, strings.Fields(flags)...), append(environ(t), noConfig), strings.NewReader(""), out, stderr)
 				var progress []string
-				for line := range strings.Lines(got.stdout) {
+				for line := range strings.Lines(out.String()) {
 					if m := regexp.MustCompile(`"progress":(\d+)`).FindStringSubmatch(line); m != nil {
 						progress = append(progress, m[1])
 					}
 				}
-				if got.code != exitFine || len(progress) != 30 || progress[29] != "30" || !strings.Contains(got.stdout, "counted 30 in  north ") {
-					t.Errorf("%q: exit code %d, progress %v\n%s\n%s", flags, got.code, progress, got.stdout, got.stderr)
+				if code != exitFine || len(progress) != 30 || progress[29] != "30" || !strings.Contains(out.String(), "counted 30 in  north ") {
+					t.Errorf("%q: exit code %d, progress %v\n%s\n%s", flags, code, progress, out, stderr)
 				}
 			}
 		})
