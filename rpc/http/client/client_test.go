@@ -345,12 +345,13 @@ func TestStandingStreamIsForgotten(t *testing.T) {
 		if r.Method != http.MethodGet {
 			return false
 		}
-		switch n, last := len(opened), r.Header.Get("Last-Event-ID"); {
-		case n == 0:
+		last := r.Header.Get("Last-Event-ID")
+		switch len(opened) {
+		case 0:
 			events(w, "id: x\ndata:\n\n")
-		case n == 1:
+		case 1:
 			w.WriteHeader(http.StatusConflict)
-		case n == 2:
+		case 2:
 			w.WriteHeader(http.StatusGone)
 		default:
 			events(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"again\"}\n\n")
@@ -358,7 +359,7 @@ func TestStandingStreamIsForgotten(t *testing.T) {
 			<-r.Context().Done()
 			return true
 		}
-		opened <- r.Header.Get("Last-Event-ID")
+		opened <- last
 		return true
 	})
 	got := make(chan string, 1)
