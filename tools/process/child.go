@@ -77,10 +77,8 @@ func Start(s *Spec) (*Child, error) {
 		// A group of its own. With a terminal it is a session, whose controlling terminal is the child's stdout.
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: !s.Pty, Setsid: s.Pty, Setctty: s.Pty, Ctty: 1},
 	}
+	killWithThread(cmd.SysProcAttr)
 	theirs, err := p.open(cmd, s)
-	if err == nil {
-		err = guards.hold(mark) // and not of the group alone: runnel may be gone before that is known
-	}
 	if err == nil {
 		if err = forks.start(cmd); err != nil {
 			err = fmt.Errorf("%s: %w", s.Path, RootCause(err))
@@ -88,14 +86,13 @@ func Start(s *Spec) (*Child, error) {
 	}
 	closeAll(theirs...)
 	if err != nil {
-		guards.release(mark)
 		p.closePipes()
 		return nil, fmt.Errorf("cannot start %s: %w", s.Argv[0], err)
 	}
 	p.family = family{leader: cmd.Process.Pid, mark: mark}
 	_ = Guard(p.family.leader) // a guard that cannot be started now is started later
 	go func() {
-		p.state, _ = await(cmd.Process)
+		p.state, _ = forks.wait(cmd.Process)
 		close(p.exited)
 	}()
 	return p, nil
@@ -194,7 +191,6 @@ func (p *Child) Run(ctx context.Context, stdout, stderr io.Writer, l Limits) End
 		go func() { <-p.exited; dying.Add(-1) }() // it may end later
 	}
 	Release(p.family.leader)
-	guards.release(p.family.mark)
 
 	closeAll(p.stdin) // feed may still be waiting for somebody to read
 	deadline := time.Now().Add(collectDelay)

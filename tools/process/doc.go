@@ -1,14 +1,15 @@
 // Package process runs one child of this program and sees to it that nothing of it is left. It knows nothing of tools.
 //
-//	Spec ─ Start ─▶ forker (one by one) ─▶ child ──────┐
+//	Spec ─ Start ─▶ forker (one thread for all) ─▶ child ─┐
 //	                guard (a second process) ◀─ its group  │ pipes
 //	Run ◀─ watch: exit, cancel, timeout, silence           ├─▶ pump ─▶ stdout, stderr (io.Writer)
 //	 └─▶ family: TERM, grace, KILL, then strays            ┘
 //
-// Goroutines: per child one starts it, one waits for it, one reads each output pipe, one writes stdin, and one counts it when it was
-// stopped and is not gone; one waits for the guard and replaces it, one for what [Fork] started. [CollectOrphans] has one.
+// Goroutines: one forks for all children, on a thread of its own, while there are any; per child one waits for it, one reads each
+// output pipe, one writes stdin, and one counts it when it was stopped and is not gone; one waits for the guard and replaces it,
+// one for what [Fork] started. [CollectOrphans] has one.
 //
-// Locks: guard.mu alone. Under it the guard is started, which may wait for a turn of forker.
+// Locks: guard.mu before forker.mu.
 //
 //	child    the process that Start made, and the leader of its group
 //	family   the child, its group, and who has left that: strays

@@ -3,6 +3,7 @@ package process
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
 	"sync"
@@ -11,22 +12,26 @@ import (
 	"time"
 )
 
-// forker starts programs one after the other, since Go has one lock for forks. A program whose file cannot be read (a network file system
-// that is gone) holds that: after patience its start is given up, and so are those that wait for it.
+// forker starts the children of this process, all on one OS thread. Linux sends Pdeathsig when the *thread* that forked ends, not the
+// process: a child of any other thread could be killed whenever Go's scheduler lets that thread go. A thread for each child would
+// use up the processes that the user may have (RLIMIT_NPROC counts threads), and Go ends a program that cannot have one more.
+//
+// The thread belongs to a goroutine that ends with the last child. A program whose file cannot be read (a network file system that is
+// gone) holds it up, and Go's own lock for forks: after patience its start is given up, and so are those that wait for it.
 type forker struct {
 	patience time.Duration
-	turn     chan struct{} // holds an element while a program is being started
-	current  atomic.Value  // that program, or the last one
+	current  atomic.Value // the program that is being started, or was last
+
+	mu       sync.Mutex
+	children int               // those that are to be started, or have not been waited for
+	starts   chan func() error // to the goroutine; nil if there are no children
+	started  chan error        // from the goroutine, after each start
 }
 
 // startPatience is how long a program may take to start, and wait for its turn: longer than any disk that works.
 const startPatience = 30 * time.Second
 
-var forks = newForker(startPatience)
-
-func newForker(patience time.Duration) *forker {
-	return &forker{patience: patience, turn: make(chan struct{}, 1)}
-}
+var forks = &forker{patience: startPatience}
 
 var errTooManyProcesses = errors.New("no more processes may be started: wait until others have ended, or raise the limit (ulimit -u, or the pids limit of the container)")
 
@@ -34,7 +39,7 @@ var errTooManyProcesses = errors.New("no more processes may be started: wait unt
 func Fork(cmd *exec.Cmd) error {
 	err := forks.start(cmd)
 	if err == nil {
-		go func() { _, _ = await(cmd.Process) }() // ends with it or with this program
+		go func() { _, _ = forks.wait(cmd.Process) }() // ends with it or with this program
 	}
 	return err
 }
@@ -43,33 +48,68 @@ func (f *forker) start(cmd *exec.Cmd) error {
 	SealInherited()
 	ReserveThreads()
 	deadline := time.After(f.patience)
+	starts, started := f.enter()
 	select {
-	case f.turn <- struct{}{}:
+	case starts <- func() error {
+		f.current.Store(cmd.Path)
+		return cmd.Start()
+	}:
 	case <-deadline:
+		f.leave()
 		return fmt.Errorf("it waits for %s, which has not started in %v: make its file system answer, or unmount it", f.current.Load(), f.patience)
 	}
-	f.current.Store(cmd.Path)
-	started := make(chan error, 1)
-	go func() {
-		err := cmd.Start()
-		<-f.turn
-		started <- err
-	}()
 	select {
 	case err := <-started:
+		if err != nil {
+			f.leave()
+		}
 		if errors.Is(err, syscall.EAGAIN) {
 			return errTooManyProcesses
 		}
 		return err
 	case <-deadline:
 		go func() {
-			if <-started == nil { // nobody wants it any more
-				_ = cmd.Process.Kill()
-				_, _ = await(cmd.Process)
+			if <-started != nil {
+				f.leave()
+				return
 			}
+			_ = cmd.Process.Kill() // nobody wants it any more
+			_, _ = f.wait(cmd.Process)
 		}()
 		return fmt.Errorf("it has not started in %v: make the file system that it stands on answer, or unmount it", f.patience)
 	}
+}
+
+// enter counts a child that is to be started, and returns the ways to the goroutine and back.
+func (f *forker) enter() (chan<- func() error, <-chan error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.children++; f.children == 1 {
+		f.starts, f.started = make(chan func() error), make(chan error)
+		go func(starts <-chan func() error, started chan<- error) {
+			runtime.LockOSThread()
+			for start := range starts {
+				started <- start()
+			}
+		}(f.starts, f.started)
+	}
+	return f.starts, f.started
+}
+
+// leave takes back enter, and ends the goroutine after the last child.
+func (f *forker) leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.children--; f.children == 0 {
+		close(f.starts)
+		f.starts = nil
+	}
+}
+
+// wait waits for the end of a child.
+func (f *forker) wait(child *os.Process) (*os.ProcessState, error) {
+	defer f.leave()
+	return await(child)
 }
 
 // spareThreads is how many threads Go may need when no more can be had: one for each system call that waits (a slow disk, a fork)

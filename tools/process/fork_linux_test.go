@@ -27,7 +27,7 @@ func TestStartThatHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	f := newForker(watchdog)
+	f := &forker{patience: watchdog}
 	other := exec.Command("/bin/sh", "-c", "exit 0")
 	if err := f.start(other); err != nil {
 		t.Fatal(err)
@@ -41,7 +41,7 @@ func TestStartThatHangs(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	if state, err := await(other.Process); err != nil || !state.Success() {
+	if state, err := f.wait(other.Process); err != nil || !state.Success() {
 		t.Errorf("another child: %v %v", state, err)
 	}
 	if _, err := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_UNLCK); err != nil {
@@ -52,7 +52,18 @@ func TestStartThatHangs(t *testing.T) {
 	if err := f.start(next); err != nil {
 		t.Fatal(err)
 	}
-	if state, err := await(next.Process); err != nil || !state.Success() {
+	if state, err := f.wait(next.Process); err != nil || !state.Success() {
 		t.Errorf("the next child: %v %v", state, err)
+	}
+	for deadline := time.Now().Add(watchdog); ; time.Sleep(time.Millisecond) {
+		f.mu.Lock()
+		left, thread := f.children, f.starts != nil
+		f.mu.Unlock()
+		if left == 0 && !thread {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d children are left, the thread too: %t", left, thread)
+		}
 	}
 }

@@ -16,16 +16,17 @@ import (
 )
 
 // The guard is a second process of the same program. It knows the process groups of the running commands and
-// kills them when runnel is gone, however it went. The folders that were made for them go with them.
+// kills them when runnel is gone, however it went: the kernel kills a direct child then (Pdeathsig, on Linux),
+// but neither its children nor, on other systems, itself. The folders that were made for them go with them.
 // It lives only as long as commands run.
 //
 // A group is known only when its command has been started, and by then the command may have started others, some of them outside
 // the group. All that runnel starts finds a mark in its environment, and hands it on: what has it is looked for then, on Linux, which
-// shows environments. So the guard is told of the mark before the command is started.
+// shows environments.
 
-// Runnel tells it a line each, with the thing quoted: a group by its id, a folder by its path, a mark.
+// Runnel tells it a line each, with the thing quoted: a group by its id, a folder by its path.
 //
-//	+thing  a group has been started, or a folder is about to be made, or what has the mark to be started
+//	+thing  a group has been started, or a folder is about to be made
 //	-thing  it is gone
 //
 // The end of the pipe is that of runnel.
@@ -121,7 +122,7 @@ type guard struct {
 	marked atomic.Int64
 
 	mu      sync.Mutex
-	held    map[string]bool // groups, folders and marks, as the guard is told of them
+	held    map[string]bool // groups and folders, as the guard is told of them
 	pipe    *os.File
 	process *os.Process
 	ended   chan struct{} // closed when process has been waited for
@@ -206,7 +207,7 @@ const guardPause = 100 * time.Millisecond
 
 // watch waits for the end of a guard, and sees to it that there is another as long as commands run.
 func (g *guard) watch(process *os.Process, ended chan struct{}) {
-	_, _ = await(process)
+	_, _ = forks.wait(process)
 	close(ended)
 	for {
 		time.Sleep(guardPause)

@@ -13,6 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// killWithThread has the child killed when the thread that forks ends, with runnel (see forker).
+func killWithThread(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
+
 // await waits for a child. It takes no thread meanwhile, as [os.Process.Wait] does: the poller watches the child's descriptor.
 // Kernels without such (before 5.3) take one.
 func await(child *os.Process) (*os.ProcessState, error) {

@@ -5,7 +5,11 @@ package process
 import (
 	"context"
 	"os"
+	"syscall"
 )
+
+// killWithThread does nothing: the guard alone ends a child when runnel dies.
+func killWithThread(*syscall.SysProcAttr) {}
 
 // await waits for a child.
 func await(child *os.Process) (*os.ProcessState, error) { return child.Wait() }
