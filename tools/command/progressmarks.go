@@ -7,6 +7,8 @@ import (
 	"regexp/syntax"
 	"slices"
 	"strconv"
+	"unicode"
+	"unicode/utf8"
 
 	"runnel/tools/config"
 	"runnel/tools/text"
@@ -28,48 +30,118 @@ func checkProgress(pattern string) error {
 	return nil
 }
 
-// progressMarks finds how far a command is in what it prints: in a line, and in one that a \r has begun to draw over, while it is drawn.
+// neededByte returns a byte that is in all that an expression matches, the last of those that are rare in text if there is one; 0 if
+// there is none at all.
+func neededByte(pattern string) (needed byte) {
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return 0
+	}
+	for _, b := range neededBytes(re) {
+		if rare := b != ' ' && !unicode.IsLetter(rune(b)) && !unicode.IsDigit(rune(b)); rare || needed == 0 {
+			needed = b
+		}
+	}
+	return needed
+}
+
+// neededBytes are ASCII characters that are in all that an expression matches.
+func neededBytes(re *syntax.Regexp) (needed []byte) {
+	switch {
+	case re.Op == syntax.OpLiteral && re.Flags&syntax.FoldCase == 0:
+		for _, r := range re.Rune {
+			if r < utf8.RuneSelf {
+				needed = append(needed, byte(r))
+			}
+		}
+	case re.Op == syntax.OpConcat, re.Op == syntax.OpCapture, re.Op == syntax.OpPlus, re.Op == syntax.OpRepeat && re.Min > 0:
+		for _, sub := range re.Sub {
+			needed = append(needed, neededBytes(sub)...)
+		}
+	}
+	return needed
+}
+
+// progressMarks finds how far a command is in what it prints. It looks at whole lines, and at the
+// unfinished one only where a \r has begun it: that is a line that is redrawn, and its end comes late or never.
+// Only the last mark of one read is reported.
 type progressMarks struct {
 	marks  *regexp.Regexp
+	needed byte // a line without it has no mark; 0 if there is no such
 	report func(done, total float64, message string)
 
-	line   []byte // the unfinished line
+	line   []byte // the unfinished line, its last maxMarkLine bytes
 	redraw bool   // a \r has begun it
 	done   float64
 	total  float64
 }
 
-// maxMarks is how much of the end of what is printed at once is searched: no progress bar is longer, and to search all of a fast log took
-// twelve times as long as reading it.
-const maxMarks = 4 << 10
+// maxMarkLine is how much of a line is searched for a mark: no progress bar is longer.
+const maxMarkLine = 4 << 10
 
 // newProgressMarks takes a pattern that was checked.
 func newProgressMarks(pattern string, report func(done, total float64, message string)) *progressMarks {
-	return &progressMarks{marks: regexp.MustCompile(pattern), report: report}
+	return &progressMarks{marks: regexp.MustCompile(pattern), needed: neededByte(pattern), report: report}
 }
 
-// scan looks for the newest mark in what has come next: from its end on.
+const lineEnds = "\r\n"
+
+// scan looks for the last mark in what has come next: from its end on, at the lines that may have one.
 func (m *progressMarks) scan(text []byte) {
-	const lineEnds = "\r\n"
-	text = append(m.line, text[max(0, len(text)-maxMarks):]...)
-	text = text[max(0, len(text)-maxMarks):]
 	end := bytes.LastIndexAny(text, lineEnds)
-	if end >= 0 {
+	if end < 0 {
+		m.keep(text)
+	} else {
 		m.redraw = text[end] == '\r'
-	}
-	for found, stop := false, end; stop >= 0 && !found; {
-		start := bytes.LastIndexAny(text[:stop], lineEnds) + 1
-		found = m.match(text[start:stop])
-		stop = start - 1
+		first := bytes.IndexAny(text, lineEnds)
+		if !m.scanLines(text[first:end]) {
+			m.keep(text[:first])
+			m.match(m.line)
+		}
+		m.line = m.line[:0]
+		m.keep(text[end+1:])
 	}
 	if m.redraw {
-		m.match(text[end+1:])
+		m.match(m.line)
 	}
-	m.line = append(m.line[:0], text[end+1:]...)
+}
+
+// scanLines looks at whole lines, and reports whether one has a mark. Searching each of a log's lines took twelve times as long as
+// reading them.
+func (m *progressMarks) scanLines(text []byte) bool {
+	for len(text) > 0 {
+		stop := len(text)
+		if m.needed != 0 {
+			at := bytes.LastIndexByte(text, m.needed)
+			if at < 0 {
+				return false
+			}
+			if n := bytes.IndexAny(text[at:], lineEnds); n >= 0 {
+				stop = at + n
+			}
+		}
+		start := bytes.LastIndexAny(text[:stop], lineEnds) + 1
+		if m.match(text[start:stop]) {
+			return true
+		}
+		text = text[:max(start-1, 0)]
+	}
+	return false
+}
+
+// keep adds to the unfinished line.
+func (m *progressMarks) keep(text []byte) {
+	m.line = append(m.line, text[max(0, len(text)-maxMarkLine):]...)
+	if n := len(m.line) - maxMarkLine; n > 0 {
+		m.line = m.line[:copy(m.line, m.line[n:])]
+	}
 }
 
 // match reports the last mark of a line, if it is news, and reports whether the line has one.
 func (m *progressMarks) match(line []byte) bool {
+	if len(line) == 0 || m.needed != 0 && bytes.IndexByte(line, m.needed) < 0 {
+		return false
+	}
 	line = text.StripANSI(line)
 	for _, groups := range slices.Backward(m.marks.FindAllSubmatch(line, -1)) {
 		total, wrong := 100.0, error(nil)

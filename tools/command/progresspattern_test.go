@@ -37,9 +37,8 @@ func TestNewestMark(t *testing.T) {
 		for range 2000 {
 			var got, want string
 			m := newProgressMarks(pattern, func(done, total float64, _ string) { got = fmt.Sprint(done, total) })
-			all := &progressMarks{marks: re, report: func(done, total float64, _ string) { want = fmt.Sprint(done, total) }}
+			all := &progressMarks{marks: re, report: func(done, total float64, _ string) { want = fmt.Sprint(done, total) }} // searches each line
 			var read strings.Builder
-			line, redraw := "", false
 			for range rng.IntN(5) + 1 {
 				var text strings.Builder
 				for range rng.IntN(12) + 1 {
@@ -47,15 +46,7 @@ func TestNewestMark(t *testing.T) {
 				}
 				fmt.Fprintf(&read, "%q ", text.String())
 				m.scan([]byte(text.String()))
-				for _, c := range text.String() { // each line, from the first on
-					if line += string(c); c == '\r' || c == '\n' {
-						all.match([]byte(line[:len(line)-1]))
-						line, redraw = "", c == '\r'
-					}
-				}
-				if redraw {
-					all.match([]byte(line))
-				}
+				all.scan([]byte(text.String()))
 				if got != want {
 					t.Fatalf("%s: after %sthe newest mark is %s, want %s", pattern, &read, got, want)
 				}
