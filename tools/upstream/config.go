@@ -40,7 +40,7 @@ type times struct {
 	pause     time.Duration // first pause before a start, doubled with each failure
 	longest   time.Duration // longest pause
 	steady    time.Duration // a server that has run so long has started well: the next pause is the first one
-	pingAfter time.Duration // between two pings of a server that has calls
+	pingAfter time.Duration // silence of a server that has calls
 	exit      time.Duration // the failure of a call waits for how the server ended
 	relist    time.Duration // least time between two looks at lists that change
 }
