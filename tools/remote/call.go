@@ -42,6 +42,8 @@ const (
 	// cancelGrace is how long a call may take to end when it has been cancelled: longer than the 5 s that a command gets
 	// between TERM and KILL.
 	cancelGrace = 8 * time.Second
+	// fetchTime is how long a server may take to answer with output that is missing, before its silence is doubted.
+	fetchTime = 30 * time.Second
 )
 
 // resultOrError is the answer to tasks/result.

@@ -8,7 +8,8 @@
 //	notifications ─────────────┴▶ tracker ──▶ Options.Content
 //
 // Goroutines: Run's own; the client's reader, which hands over what comes. While Run lasts: one that holds the
-// subscription of a task of the stateless era, one for each question of such a task, one that waits for a task's result.
+// subscription of a task of the stateless era, one for each question of such a task, one that waits for a task's result, one that doubts
+// that missing output will be answered.
 //
 // Where things stand:
 //

@@ -212,6 +212,52 @@ func TestFetchesBesideAPoll(t *testing.T) {
 	})
 }
 
+// A call ends although its server never answers with what is missing, which is reported then. An answer that is only late is taken.
+func TestMissingOutputIsNotWaitedForForever(t *testing.T) {
+	for name, c := range map[string]struct {
+		late time.Duration // after which the server answers nothing but what is missing, if it does at all
+		want string
+	}{"never": {0, "1[gap: number 2 of the output did not come (after 1 bytes)]3"}, "late": {10 * fetchTime, "123"}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const answer = `{"task":{"taskId":"t","status":"working"},"partial-content":[{"seqNr":%d,"type":"text","text":"%d"}],"isComplete":%v}`
+				status := "working"
+				client := play(t, rpc.Handshake, func(s *played, m received) {
+					switch {
+					case m.Method == "tools/call":
+						s.result(m, answer, 1, 1, false)
+						s.result(m, answer, 3, 3, true)
+					case m.Method == "tasks/get":
+						s.result(m, `{"taskId":"t","status":"%s"}`, status)
+						status = "completed"
+					case strings.Contains(string(m.Params), "lastSeqNr") && c.late > 0:
+						time.Sleep(c.late)
+						s.result(m, answer, 2, 2, false)
+					case m.Method == "tasks/result" && !strings.Contains(string(m.Params), "lastSeqNr"):
+						s.result(m, `{"content":[]}`)
+					}
+				})
+				got := ""
+				ended := follow(t.Context(), client, Params{Task: &mcp.TaskMetadata{ResponseModes: []mcp.ResponseMode{mcp.ModeStreaming}}}, Options{
+					Content: func(items []json.RawMessage, _ bool) {
+						text, _ := mcp.TextOf(items[0])
+						got += text
+					},
+					Gap: func(g tracker.Gap) { got += "[" + g.String() + "]" },
+				})
+				select {
+				case err := <-ended:
+					if err != nil || got != c.want {
+						t.Errorf("%v, got %q", err, got)
+					}
+				case <-time.After(time.Hour):
+					t.Errorf("the call goes on; got %q", got)
+				}
+			})
+		})
+	}
+}
+
 // A server that wants the call again, and asks nothing, gets it at a pace that slows down.
 func TestCallAgainAndAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

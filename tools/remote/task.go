@@ -179,18 +179,35 @@ func (c *Call) poll(ctx context.Context, before time.Duration) time.Duration {
 func (c *Call) fetch(ctx context.Context, rest bool) {
 	for asked := int64(-1); ; {
 		w, ok := c.tracker.Wanted(rest, asked)
-		switch {
-		case !ok:
+		if !ok {
 			return
-		case w.Log:
-			c.tracker.FetchedRange(c.readLog(ctx, w.After))
-		default:
+		}
+		patient, done := c.patience(ctx)
+		if w.Log {
+			c.tracker.FetchedRange(c.readLog(patient, w.After))
+		} else {
 			var page json.RawMessage
-			err := c.client.Call(ctx, "tasks/result", mcp.TaskParams{TaskID: c.tracker.TaskID(), LastSeqNr: fmt.Append(nil, w.After)}, &page)
+			err := c.client.Call(patient, "tasks/result", mcp.TaskParams{TaskID: c.tracker.TaskID(), LastSeqNr: fmt.Append(nil, w.After)}, &page)
 			c.tracker.Fetched(page, err)
 			asked = w.After
 		}
+		done()
 	}
+}
+
+// patience ends when the server answers something that it was asked fetchTime later. Time alone does not show that it will not answer: its
+// answer may wait here, because whoever takes the output lags.
+func (c *Call) patience(ctx context.Context) (patient context.Context, done func()) {
+	patient, done = context.WithCancel(ctx)
+	c.start(func() {
+		select {
+		case <-patient.Done():
+		case <-time.After(fetchTime):
+			_ = c.client.Call(patient, "tasks/get", mcp.TaskParams{TaskID: c.tracker.TaskID()}, nil) // any answer will do
+			done()
+		}
+	})
+	return patient, done
 }
 
 // readLog reads the task's log from a position on, where the server is a runnel.
