@@ -3,7 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
-	"math"
+	"strconv"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
@@ -12,11 +12,13 @@ import (
 	"runnel/internal/term"
 	"runnel/partials"
 	"runnel/tools"
+	"runnel/tools/config"
 )
 
 func (i *invocation) tailCommand() *cobra.Command {
 	var follow bool
-	var after, lines uint64
+	var after int64
+	lines := int64(-1)
 	cmd := i.aboutTask("tail ID", "Write the output of a task; with -f as it comes",
 		`Writes what the task has written so far, from the beginning or from a position on. With -f it goes on until the task has ended; Ctrl-C
 leaves it, and the task goes on. What the command wrote to stderr, where that is kept apart, goes to stderr.`,
@@ -28,8 +30,8 @@ leaves it, and the task goes on. What the command wrote to stderr, where that is
   # what has come since
   runnel tasks tail 4d8a --after 5120`,
 		func(cmd *cobra.Command, l *local, id string) error {
-			at, v := int64(min(after, math.MaxInt64)), term.NewView(i.Stdout, i.Stderr, "never", "")
-			if i.Options.From["lines"] != "" {
+			at, v := after, term.NewView(i.Stdout, i.Stderr, "never", "")
+			if lines >= 0 {
 				if after > 0 {
 					return misuse(cmd, "runnel tasks tail: -n does not go with --after")
 				}
@@ -57,10 +59,23 @@ leaves it, and the task goes on. What the command wrote to stderr, where that is
 			return err
 		})
 	cmd.Aliases = []string{"logs"}
-	cmd.Flags().Uint64VarP(&lines, "lines", "n", 0, "only the last `N` lines, and what follows them")
+	cmd.Flags().FuncP("lines", "n", "only the last `N` lines, and what follows them", position(&lines))
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the task has ended")
-	cmd.Flags().Uint64Var(&after, "after", 0, "from position `N` on: that many bytes of output are passed over")
+	cmd.Flags().Func("after", "from position `N` on: that many bytes of output are passed over", position(&after))
 	return cmd
+}
+
+// position sets a place in an output: the number of bytes, or of lines, to one side of it. It is decimal, unlike a number of package pflag,
+// to which 010 is 8.
+func position(to *int64) func(text string) error {
+	return func(text string) error {
+		n, err := strconv.ParseUint(text, 10, 63)
+		if err != nil {
+			return config.Wrong("a whole number, 0 or more", "%q is not a number of bytes or lines", text)
+		}
+		*to = int64(n)
+		return nil
+	}
 }
 
 // maxTail bounds the positions that are kept, 8 bytes a line.

@@ -173,6 +173,8 @@ func TestTasksKept(t *testing.T) {
 	}
 	in("tail", ids[0]).is(t, exitFine, want, "")
 	in("tail", ids[0], "-n", "2").is(t, exitFine, want[19960:], "")
+	in("tail", ids[0], "-n", "02").is(t, exitFine, want[19960:], "")
+	in("tail", ids[0], "--after", "019900").is(t, exitFine, want[19900:], "") // decimal, whatever it begins with
 	in("logs", ids[0], "-f", "-n", "9999").is(t, exitFine, want, "")
 	in("tail", ids[0], "-n", "0").is(t, exitFine, "", "")
 	in("tail", ids[0], "-n", "2", "--after", "1").is(t, exitUsage, "", "-n does not go with --after")

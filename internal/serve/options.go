@@ -114,13 +114,10 @@ func (o *options) ReadEnvironment(flags *pflag.FlagSet, getenv func(name string)
 	return errors.Join(errs...)
 }
 
-// ValueError says why a flag does not take a value: in the words of its own error, but for the types of package pflag.
+// ValueError says why a flag does not take a value: in the words of its own error, but for a bool.
 func ValueError(f *pflag.Flag, value string, err error) error {
-	switch f.Value.Type() {
-	case "bool":
+	if f.Value.Type() == "bool" {
 		return config.Wrong("true, false", "%q is not a truth value", value)
-	case "uint64":
-		return config.Wrong("a whole number, 0 or more", "%q is not a number of bytes or lines", value)
 	}
 	return err
 }
