@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"runtime"
@@ -160,13 +161,13 @@ func TestIdleClients(t *testing.T) { // alone: it counts goroutines and bytes
 		}
 	}
 	before, goroutines := use()
-	gone := func() (bytes uint64) {
+	gone := func(most uint64) (bytes uint64) {
 		for deadline := time.Now().Add(watchdog); ; time.Sleep(10 * time.Millisecond) {
 			bytes, left := use()
-			if left <= goroutines {
+			if left <= goroutines && bytes <= most {
 				return bytes
 			} else if time.Now().After(deadline) {
-				t.Fatalf("%d goroutines are left of %d", left, goroutines)
+				t.Fatalf("%d goroutines are left of %d, and %d bytes, more than %d", left, goroutines, bytes, most)
 			}
 		}
 	}
@@ -178,9 +179,8 @@ func TestIdleClients(t *testing.T) { // alone: it counts goroutines and bytes
 		t.Errorf("%d bytes for each client", each)
 	}
 	leave()
-	once := gone() // what the runtime keeps of goroutines that have ended, for the next ones
+	gone(math.MaxUint64)
+	once := gone(math.MaxUint64) // what the runtime keeps of goroutines that have ended, for the next ones
 	listen(n / 2)()
-	if twice := gone(); twice > once+n/2*1000 {
-		t.Errorf("%d bytes are left of %d clients", twice-once, n/2)
-	}
+	gone(once + n/2*1000)
 }

@@ -23,7 +23,8 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-const watchdog = 30 * time.Second
+// watchdog is how long a test waits for what must come: generous, since a test machine may be busy.
+const watchdog = 2 * time.Minute
 
 // front is a server with methods to try it with, over a real port.
 type front struct {
@@ -94,9 +95,10 @@ func (f *front) methods(o Options) *rpc.Server {
 		s.Handle(era, "count", func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 			var p struct{ N, Size int }
 			_ = json.Unmarshal(params, &p)
+			pad := strings.Repeat("x", p.Size)
 			for i := range p.N {
 				if err := c.Write(ctx, func(dst []byte) []byte {
-					return fmt.Appendf(dst, `{"jsonrpc":"2.0","method":"n","params":{"i":%d,"pad":%q}}`+"\n", i, strings.Repeat("x", p.Size))
+					return fmt.Appendf(dst, `{"jsonrpc":"2.0","method":"n","params":{"i":%d,"pad":"%s"}}`+"\n", i, pad)
 				}); err != nil {
 					return nil, err
 				}
@@ -605,7 +607,7 @@ func TestBounds(t *testing.T) {
 func TestHeldInAll(t *testing.T) {
 	t.Parallel()
 	f := serve(t, Options{})
-	body := []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"x":"` + strings.Repeat("x", 1<<20-100) + `"}}`)
+	line := bytes.Repeat([]byte("x"), 1<<20)
 	for i := range 2 * maxKeptInAll >> 20 {
 		c, err := f.Server.open("local")
 		if err != nil {
@@ -616,10 +618,10 @@ func TestHeldInAll(t *testing.T) {
 		if _, err = c.Take([]byte(initialize), newStream("", nil)); err != nil {
 			t.Fatal(err)
 		}
-		if e.Exchange, err = c.Take(body, e.stream); err != nil {
+		if e.Exchange, err = c.Take([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`), newStream("", nil)); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err = from.next(t.Context()); err != nil {
+		if err = e.WriteLines(t.Context(), line, true); err != nil {
 			t.Fatal(err)
 		}
 		whole := i%2 == 0
@@ -650,7 +652,7 @@ func TestSlowRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		_ = c.SetDeadline(time.Now().Add(watchdog / 3))
+		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 		fmt.Fprint(c, start+"\r\nContent-Length: 1000\r\n\r\n{")
 		if text, err := io.ReadAll(c); err != nil {
 			t.Errorf("%s: %q %v", start, text, err)
