@@ -28,6 +28,7 @@
 // Where things stand:
 //
 //	a tool waits for room, and for slow readers    Log.admit, Log.loses (append.go)
+//	a tool waits for its first reader              Log.Expect (reader.go)
 //	what memory keeps of a log                     Log.trim, Log.keeps (log.go), Memory.each (memory.go)
 //	when a batch goes out, and how much is in it   Pump.await (pump.go), fill (fill.go)
 //	a dialect's numbers and names                  a file each: sep2679.go, sep1905.go, sep2998.go, pr383.go

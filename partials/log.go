@@ -64,10 +64,11 @@ type Log struct {
 	failed   error // why the backing cannot keep it
 
 	// The waiters.
-	readers []*cursor     // those that Append waits for
-	room    chan struct{} // closed when a reader or the backing has moved on; nil if no Append waits
-	output  chan struct{} // closed when the log has grown to wanted; nil if no reader waits
-	wanted  int64         // the first position that a reader in await waits for
+	readers  []*cursor     // those that Append waits for
+	expected *cursor       // one of them, which stands for the first to come (Expect)
+	room     chan struct{} // closed when a reader or the backing has moved on; nil if no Append waits
+	output   chan struct{} // closed when the log has grown to wanted; nil if no reader waits
+	wanted   int64         // the first position that a reader in await waits for
 
 	// The backing (backing.go).
 	backing  Backing // nil if there is none

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 	"unicode/utf8"
 )
 
@@ -173,6 +174,49 @@ func TestAppendWaitsForSlowestReader(t *testing.T) {
 		}
 		r.Close()
 	})
+}
+
+// Memory lets go of nothing before a reader that is about to come has read it, unless that takes too long.
+func TestAppendWaitsForAReaderToCome(t *testing.T) {
+	for _, come := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			l := NewLog(&LogOptions{MaxPending: 64 << 10, Retain: 64 << 10})
+			before := l.NewReader(0) // of the request that is answered with the task
+			l.Expect(5 * time.Second)
+			before.Close()
+			const writes = 40
+			appended := make(chan error, writes)
+			go func() {
+				for range writes {
+					appended <- l.Append(t.Context(), text(strings.Repeat("x", 16<<10)))
+				}
+			}()
+			if time.Sleep(time.Second); len(appended) != 4 {
+				t.Errorf("%d writes, of which 4 have room", len(appended))
+			}
+			if come {
+				r := l.NewReader(0)
+				defer r.Close()
+				for r.Pos() < writes*16<<10 {
+					if err := r.Wait(t.Context(), 1); err != nil {
+						t.Fatal(err)
+					}
+					if b, _ := r.Next(64 << 10); b.Lost {
+						t.Fatalf("%d bytes were let go", b.End-b.Start)
+					}
+				}
+			}
+			for range writes {
+				if err := <-appended; err != nil {
+					t.Fatal(err)
+				}
+			}
+			if took := time.Since(began); took > time.Second != !come || took > 5*time.Second {
+				t.Errorf("with a reader %v, the writes took %v", come, took)
+			}
+		})
+	}
 }
 
 func TestWait(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"time"
 )
 
 // Reader reads a log at its own pace. It is used by one goroutine.
@@ -32,7 +33,17 @@ func (l *Log) NewReader(pos int64) *Reader {
 		r.cost = l.cost - (l.end - pos) // at most: small chunks after pos count more
 	}
 	l.readers = append(l.readers, &r.cursor)
+	l.leave(l.expected)
 	return r
+}
+
+// Expect makes Append wait for a reader that is about to come as for one that is there and has read nothing, for patience at most.
+func (l *Log) Expect(patience time.Duration) {
+	r := l.NewReader(0)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.expected = &r.cursor
+	time.AfterFunc(patience, r.Close)
 }
 
 // NewTail returns a reader that shows only the last of what there is (about 4 KiB) each time it reads,
@@ -119,10 +130,15 @@ func (r *Reader) Pos() int64 {
 func (r *Reader) Close() {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
-	if i := slices.Index(r.log.readers, &r.cursor); i >= 0 {
-		r.log.readers = slices.Delete(r.log.readers, i, i+1)
-		r.log.wakeAppends()
-		r.log.trim()
+	r.log.leave(&r.cursor)
+}
+
+// leave ends the wait for a reader, if there is one. l.mu is held.
+func (l *Log) leave(c *cursor) {
+	if i := slices.Index(l.readers, c); i >= 0 {
+		l.readers = slices.Delete(l.readers, i, i+1)
+		l.wakeAppends()
+		l.trim()
 	}
 }
 

@@ -182,10 +182,17 @@ func (s *service) patience(e *entry) <-chan time.Time {
 	return time.After(s.o.SyncWait)
 }
 
+// listenWait is how long a tool that writes much waits for a client that takes the task's partials to subscribe to them: memory would let go of
+// what comes before.
+const listenWait = 5 * time.Second
+
 // created hands out the task: from now on its client polls or listens. "notifications/progress and
 // notifications/message [...] are not supported on tasks".
 func created(d *delivery) any {
 	run := d.run
+	if d.caller.Capabilities.Extends(mcp.ExtensionTaskPartials) {
+		run.Log().Expect(listenWait)
+	}
 	d.silence()
 	return rpc.After{
 		Result: run.Created(),

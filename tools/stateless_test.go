@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
@@ -160,6 +161,41 @@ func TestParkedCallIsSilent(t *testing.T) {
 		}
 		if got := text.String(); !strings.HasSuffix("before\nmeanwhile\nafter\n", got) || !strings.HasPrefix(got, "before") && !strings.HasPrefix(got, "meanwhile") {
 			t.Errorf("the second request carried %q", got)
+		}
+	})
+}
+
+// A client that takes a task's output by a subscription misses nothing of it, however long it takes to subscribe: memory lets go of nothing
+// meanwhile.
+func TestOutputWaitsForTheSubscription(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size = 32 << 20 // four times what memory keeps
+		log := make(chan *partials.Log, 1)
+		c := serveStateless(t, &Function{
+			Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`), Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},
+			Do: func(_ context.Context, _ *Call, out *Output) (*mcp.CallToolResult, error) {
+				log <- out.Log()
+				return nil, out.WriteString(strings.Repeat("x", size))
+			},
+		})
+		const meta = `{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"partialResults":{},` +
+			`"extensions":{"io.modelcontextprotocol/tasks":{},"runnel/task-partials":{}}},"partialResultToken":1}`
+		if _, err := io.WriteString(c.in, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"tool","_meta":`+meta+`}}`+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		if line := c.response(); !strings.Contains(line, `"taskId"`) {
+			t.Fatal(line)
+		}
+		time.Sleep(time.Second) // virtual
+		r := (<-log).NewReader(0)
+		defer r.Close()
+		for r.Pos() < size {
+			if err := r.Wait(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+			if b, _ := r.Next(1 << 20); b.Lost {
+				t.Fatalf("%d bytes were let go", b.End-b.Start)
+			}
 		}
 	})
 }
