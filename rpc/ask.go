@@ -20,7 +20,9 @@ func (p *peer) ask(ctx context.Context, q *question) (json.RawMessage, error) {
 	wait, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(p.input, cancel)()
-	defer context.AfterFunc(q.w.failed, cancel)() // nobody takes it, nor what comes of it
+	if q.w != p.w { // an exchange; what a peer on pipes has answered may wait there, though it reads no more
+		defer context.AfterFunc(q.w.failed, cancel)() // nobody takes it, nor what comes of it
+	}
 	waiter, err := p.dispatch(wait, q)
 	if err != nil {
 		p.outgoing.forget(q)

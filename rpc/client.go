@@ -105,20 +105,27 @@ func (c *Client) Do(ctx context.Context, r *Request) (json.RawMessage, error) {
 	return answer, err
 }
 
-// listenPause is how soon a subscription is made again.
-const listenPause = 200 * time.Millisecond
+// A subscription is made again after listenPause, which doubles up to longestListenPause while streams are lost sooner than that.
+const (
+	listenPause        = 200 * time.Millisecond
+	longestListenPause = 5 * time.Second
+)
 
 // Listen is Do for a subscription, which is made again when a transport has lost its stream: lost is called, since something may have
 // been missed.
 func (c *Client) Listen(ctx context.Context, r *Request, lost func()) error {
-	for {
+	for pause := listenPause; ; pause = min(2*pause, longestListenPause) {
+		began := time.Now()
 		_, err := c.Do(ctx, r)
 		if e, ok := errors.AsType[*Error](err); !ok || e.Code != mcp.CodeStreamLost {
 			return err
 		}
 		lost()
+		if time.Since(began) > longestListenPause {
+			pause = listenPause
+		}
 		select {
-		case <-time.After(listenPause):
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -593,6 +593,67 @@ func TestCloseDoesNotHang(t *testing.T) {
 	})
 }
 
+// An answer counts that comes from a server which reads no more.
+func TestAnswerOfAServerThatReadsNoMore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		inR, inW := io.Pipe()
+		outR, outW := io.Pipe()
+		asked, told := make(chan bool), make(chan bool)
+		go func() {
+			lines := bufio.NewScanner(inR)
+			lines.Scan()
+			io.WriteString(outW, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"`+newest()+`"}}`+"\n")
+			lines.Scan() // notifications/initialized
+			lines.Scan()
+			inR.Close()
+			close(asked)
+			<-told
+			io.WriteString(outW, `{"jsonrpc":"2.0","id":2,"result":{}}`+"\n")
+		}()
+		c, err := Dial(t.Context(), DialOptions{In: inW, Out: outR, Version: newest()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			<-asked
+			_ = c.Notify("notifications/roots/list_changed", nil)
+			synctest.Wait() // the writer has failed
+			close(told)
+		}()
+		if err := c.Call(t.Context(), "m", nil, nil); err != nil {
+			t.Error(err)
+		}
+		c.Close()
+	})
+}
+
+// A subscription whose stream is lost at once, again and again, is made again with longer and longer pauses.
+func TestListenPauses(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		srv := NewServer(nil)
+		asked := 0
+		srv.Handle(Handshake, "subscriptions/listen", func(context.Context, *Caller, json.RawMessage) (any, error) {
+			asked++
+			return nil, Errorf(mcp.CodeStreamLost, "lost")
+		})
+		inR, inW := io.Pipe()
+		outR, outW := io.Pipe()
+		go func() { _ = srv.Serve(t.Context(), inR, outW); outW.Close() }()
+		c, err := Dial(t.Context(), DialOptions{In: inW, Out: outR, Version: newest()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		lost := 0
+		err = c.Listen(ctx, &Request{Method: "subscriptions/listen"}, func() { lost++ })
+		if !errors.Is(err, context.DeadlineExceeded) || asked < 10 || asked > 20 || lost != asked {
+			t.Errorf("asked %d times a minute, lost %d: %v", asked, lost, err)
+		}
+		c.Close()
+	})
+}
+
 // A server that never answers the probe is asked by initialize; one that answers nothing is given up with the context.
 func TestProbeOfASilentServer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
