@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -485,5 +486,122 @@ func TestFinish(t *testing.T) {
 	_ = tr.Close()
 	if got := <-done; !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":"é","result":{`) || strings.Count(got, "\n") != 1 {
 		t.Error(got)
+	}
+}
+
+// A server whose streams bring no answer is not asked without pause, nor is what is wrong with its events hidden.
+func TestStreamsWithoutAnAnswer(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"not JSON":  {"data: {]\n\n", "is not JSON"},
+		"no answer": {"data: {\"jsonrpc\":\"2.0\",\"method\":\"one\"}\n\n", ""},
+		"priming":   {"id: x\ndata:\n\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var asked atomic.Int32
+			f := newFake(t, func(w http.ResponseWriter, r *http.Request, m *message) bool {
+				ours := m.Method == "tools/list" || r.Header.Get("Last-Event-ID") != ""
+				if ours {
+					asked.Add(1)
+					events(w, c.text)
+				}
+				return ours
+			})
+			client := mustDial(t, f.options(), rpc.DialOptions{})
+			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+			defer cancel()
+			_, err := client.Do(ctx, &rpc.Request{Method: "tools/list"})
+			if n := asked.Load(); err == nil || !strings.Contains(err.Error(), c.want) || n > 6 {
+				t.Errorf("%d times: %v", n, err)
+			}
+		})
+	}
+}
+
+// What is not JSON on a stream does not keep the answer from coming.
+func TestOddEvent(t *testing.T) {
+	f := newFake(t, func(w http.ResponseWriter, _ *http.Request, m *message) bool {
+		if m.Method == "tools/call" {
+			events(w, "data: {]\n\n"+response(m, `{"n":1}`))
+		}
+		return m.Method == "tools/call"
+	})
+	c := mustDial(t, f.options(), rpc.DialOptions{})
+	if got, err := call(t, c, "tools/call", map[string]string{"name": "x"}); err != nil || got != `{"n":1}` {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// A message on the standing stream that is too long ends the connection: what comes after it would be missed.
+func TestStandingStreamTooLong(t *testing.T) {
+	f := newFake(t, func(w http.ResponseWriter, r *http.Request, _ *message) bool {
+		if r.Method == http.MethodGet {
+			events(w, "data: "+strings.Repeat("x", 2<<10)+"\n\n")
+		}
+		return r.Method == http.MethodGet
+	})
+	o := f.options()
+	o.MaxLine = 1 << 10
+	c := mustDial(t, o, rpc.DialOptions{})
+	select {
+	case <-c.Context().Done():
+		if err := c.Err(); !strings.Contains(err.Error(), "too long: the limit is 1024 bytes") {
+			t.Error(err)
+		}
+	case <-time.After(watchdog):
+		t.Error("the connection goes on")
+	}
+}
+
+// A cancelled request of the handshake era, which gets no answer, does not keep its connection.
+func TestCancelledStreamEnds(t *testing.T) {
+	began, gone := make(chan bool, 1), make(chan bool)
+	f := newFake(t, func(w http.ResponseWriter, r *http.Request, m *message) bool {
+		if m.Method == "tools/call" {
+			events(w, ":\n\n")
+			began <- true
+			<-r.Context().Done()
+			close(gone)
+		}
+		return m.Method == "tools/call"
+	})
+	c := mustDial(t, f.options(), rpc.DialOptions{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-began
+		cancel()
+	}()
+	if _, err := c.Do(ctx, &rpc.Request{Method: "tools/call"}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	select {
+	case <-gone:
+	case <-time.After(watchdog):
+		t.Error("it does")
+	}
+}
+
+// A subscription outlives a server that is restarted behind a gateway.
+func TestListenBehindAGateway(t *testing.T) {
+	var asked atomic.Int32
+	f := newFake(t, func(w http.ResponseWriter, _ *http.Request, m *message) bool {
+		if m.Method != "subscriptions/listen" {
+			return false
+		}
+		switch asked.Add(1) {
+		case 1:
+			events(w, ":\n\n")
+			cut()
+		case 2:
+			w.WriteHeader(http.StatusBadGateway)
+		default:
+			answer(w, m, "{}")
+		}
+		return true
+	})
+	c := mustDial(t, f.options(), rpc.DialOptions{Version: "2026-07-28"})
+	lost := 0
+	if err := c.Listen(t.Context(), &rpc.Request{Method: "subscriptions/listen"}, func() { lost++ }); err != nil || lost != 1 {
+		t.Errorf("%v, lost %d times", err, lost)
 	}
 }

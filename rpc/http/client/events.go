@@ -21,7 +21,7 @@ type event struct {
 var errEventTooLong = errors.New("an event is too long")
 
 // readEvents hands out the events of a stream, each once its end has come. It returns nil at the end of the stream, else why it was lost.
-func readEvents(stream io.Reader, most int, hand func(event) error) error {
+func readEvents(stream io.Reader, most int, hand func(event)) error {
 	in := bufio.NewReaderSize(stream, 64<<10)
 	next := event{retry: -1}
 	for begun := false; ; begun = true {
@@ -36,9 +36,7 @@ func readEvents(stream io.Reader, most int, hand func(event) error) error {
 			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
 		}
 		if len(line) == 0 {
-			if err := hand(next); err != nil {
-				return err
-			}
+			hand(next)
 			next = event{retry: -1}
 			continue
 		}

@@ -154,35 +154,48 @@ func (c *request) tooLong() error {
 
 // harmless reports whether the line may be sent twice without a word: a tool would run twice, a subscription lack something.
 func (c *request) harmless() bool {
-	return c.standing || c.lastEvent != "" || c.notice || c.method != "" && c.method != "tools/call" && c.method != "subscriptions/listen"
+	return c.goesOn() || c.notice || c.method != "" && c.method != "tools/call" && c.method != "subscriptions/listen"
 }
+
+// goesOn reports whether a stream goes on where it was lost: what is sent again begins anew, and does not for ever.
+func (c *request) goesOn() bool { return c.standing || c.lastEvent != "" }
 
 // events hands out the events of a stream.
 func (c *request) events(response *http.Response) (again bool, err error) {
-	c.tries.connected()
-	err = readEvents(response.Body, c.o.MaxLine, func(e event) error {
-		c.tries.came()
+	if c.goesOn() {
+		c.tries.connected()
+	}
+	var unusable error
+	err = readEvents(response.Body, c.o.MaxLine, func(e event) {
+		if c.goesOn() && (c.standing || len(e.data) > 0) {
+			c.tries.came()
+		}
 		if e.retry >= 0 {
 			c.tries.least = e.retry
 		}
 		if len(e.data) > 0 && (e.name == "" || e.name == "message") {
-			if err := c.deliver(e.data, response); err != nil {
-				return err
+			if err := c.deliver(e.data, response); err != nil && unusable == nil && c.ctx.Err() == nil {
+				unusable = err
+				c.o.Log.Warn().Str("call", c.method).AnErr("why", c.dressed(err)).Msg("http: an event of the server cannot be used")
 			}
 		}
 		if e.id != "" && !c.stateless { // "Resumable SSE streams via Last-Event-ID are not supported" in 2026-07-28
 			c.lastEvent = e.id
 		}
-		return nil
 	})
 	switch {
 	case errors.Is(err, errEventTooLong):
+		if c.standing {
+			c.fail(c.tooLong())
+		}
 		return false, c.tooLong()
 	case c.standing:
 		c.tries.least = max(c.tries.least, leastStanding)
 		return true, errLost
 	case c.notice, c.answered && (err == nil || c.lastEvent == ""):
 		return false, nil
+	case unusable != nil: // it may have been the answer
+		return false, unusable
 	}
 	c.lost = true
 	return c.harmless(), errLost
@@ -246,7 +259,8 @@ func (c *request) refused(r *http.Request, response *http.Response) (again bool,
 	case status < 500 && status != http.StatusTooManyRequests:
 		return false, err
 	case c.opened():
-		return c.harmless() || status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable, err
+		c.lost = status >= http.StatusBadGateway && status <= http.StatusGatewayTimeout // says who stands before the server
+		return c.harmless() || c.lost && c.method == "subscriptions/listen" || status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable, err
 	}
 	if !c.opened() || c.standing {
 		c.fail(err)

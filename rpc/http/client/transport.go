@@ -273,8 +273,11 @@ func (t *Transport) send(line []byte) {
 		return
 	}
 	c := t.newRequest(line)
-	if c.method == "notifications/cancelled" && !t.cancel(c.params) {
-		return
+	stop := func() {}
+	if c.method == "notifications/cancelled" {
+		if stop = t.cancel(c.params); stop == nil {
+			return
+		}
 	}
 	if c.id != nil && c.method != "" || line[0] == '[' {
 		t.mu.Lock()
@@ -296,6 +299,7 @@ func (t *Transport) send(line []byte) {
 	defer cancel()
 	c.ctx, c.notice = ctx, true
 	c.run()
+	stop()
 	if c.method == "notifications/initialized" && t.ctx.Err() == nil {
 		t.start((&request{Transport: t, standing: true, ctx: t.ctx, stop: func() {}, markSent: func() {}}).run)
 	}
@@ -310,22 +314,19 @@ func (t *Transport) start(f func()) {
 	}
 }
 
-// cancel gives up the stream of a request that is cancelled. It reports whether the server is to be told: "closing the SSE response stream
-// is itself the cancellation signal" in 2026-07-28.
-func (t *Transport) cancel(params []byte) (tell bool) {
-	if !rawjson.IsObject(params) {
-		return true
-	}
+// cancel gives up a request that is cancelled. It returns what gives up its stream once the server has been told, for servers that keep it
+// open; nil if the server is not to be told: "closing the SSE response stream is itself the cancellation signal" in 2026-07-28.
+func (t *Transport) cancel(params []byte) (stop func()) {
 	t.mu.Lock()
 	c := t.requests[string(rawjson.Member(params, "requestId"))]
 	t.mu.Unlock()
-	if c == nil {
-		return true
+	if c == nil || c.id == nil {
+		return func() {}
 	}
 	c.cancelled.Store(true)
 	if c.stateless {
 		c.stop()
-		return false
+		return nil
 	}
 	select { // it must not overtake the request
 	case <-c.sent:
@@ -333,7 +334,7 @@ func (t *Transport) cancel(params []byte) (tell bool) {
 	case <-time.After(sentPatience):
 		c.stop() // it is not sent at all
 	}
-	return true
+	return c.stop
 }
 
 // opened reports whether the server has answered anything well.
