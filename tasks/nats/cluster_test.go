@@ -66,6 +66,7 @@ func startCluster(t *testing.T) []*server.Server {
 
 // The server that leads the stream dies while tasks write: nothing of their output is lost or stored twice, and each ends once.
 func TestLeaderDies(t *testing.T) {
+	t.Parallel()
 	servers := startCluster(t)
 	var urls []string
 	for _, s := range servers {

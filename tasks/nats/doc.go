@@ -7,7 +7,7 @@
 //	Watch ◀─ wake ─ the keeper, when it has stored something
 //	Heed  ◀─ ask ── any runnel, answered by the keeper
 //
-// An owner has one stream, PREFIX_OWNER, so that the server's permissions can hold owners apart. Its subjects are
+// An owner has a stream, PREFIX_OWNER, so that the server's permissions can hold owners apart. Its subjects are
 //
 //	PREFIX.OWNER.ID.made            that the task was made: its place in lists
 //	PREFIX.OWNER.ID.task            the record (record.go); its sequence number is its revision
@@ -17,9 +17,9 @@
 //	PREFIX.OWNER.ID.variables
 //	PREFIX.OWNER.ID.result.ATTEMPT  the outcome, in pieces; the record names the attempt that counts
 //	PREFIX.OWNER.ID.fetched         a client has got the result
-//	PREFIX.OWNER.alive.KEEPER       the lease of a process
 //
-// and, outside of the stream, PREFIX-wake.OWNER.ID and PREFIX-ask.OWNER.KEEPER. Every message of a task has a time to live that ends a
+// A second one, PREFIX-alive_OWNER, has PREFIX-alive.OWNER.KEEPER, the lease of a process: it stays where the first one is full. Outside of
+// streams are PREFIX-wake.OWNER.ID and PREFIX-ask.OWNER.KEEPER. Every message of a task has a time to live that ends a
 // minute after the task's own: the server sweeps.
 //
 // Words:
@@ -29,15 +29,15 @@
 //	keeping   the output and the record of one task that this process runs
 //	lease     a message with a time to live, which its process renews
 //
-// Goroutines: one for each task that this process runs, from its first Put to its last, which writes its output (keeping.go); one for each
-// space that renews the lease and looks for orphans, to Close (lease.go); those of the NATS client.
+// Goroutines: one for each task that this process runs, from its first Put to its last, which writes its output (keeping.go); two for each
+// space, one that renews the lease and one that looks for orphans, to Close (lease.go); those of the NATS client.
 //
 // Locks: State.mu, space.mu; keeping.mu, which is held across I/O. None is taken under another, but space.mu under keeping.mu.
 //
 // Where things stand:
 //
-//	a write of a process that is no longer the keeper is refused   space.publish (space.go): tasks.ErrFenced
-//	a process counts as gone                                       its lease has run out: space.sweep (lease.go)
+//	a write of a process that is no longer the keeper is refused   space.publish (messages.go): tasks.ErrFenced
+//	a process counts as gone                                       its lease has run out, and is not renewed: space.sweep (lease.go)
 //	the tasks of a process that is gone are ended                  space.recover (lease.go)
 //	what is stored, but not acknowledged, is not stored twice      keeping.send, keeping.resend (keeping.go)
 //	output is found by its position                                 output.seek (output.go)

@@ -24,7 +24,8 @@ const (
 )
 
 const (
-	stretchBytes = 64 << 10
+	stretchBytes  = 64 << 10
+	someStretches = 8 // are stored in one go
 	// pace is the least time between two writes of a task's output, unless there is much of it: lines that come one by one share a message.
 	pace = 50 * time.Millisecond
 	// flushAgain is when output is written again that no server has acknowledged.
@@ -68,9 +69,10 @@ func (sp *space) keep(t tasks.Task, r stored, revision uint64) *keeping {
 		output: output{sp: sp, id: t.ID}, log: t.Log, segments: t.Segments, numbers: t.Merge,
 		due: make(chan struct{}, 1), hurry: make(chan struct{}, 1), task: &t, record: r, revision: revision,
 	}
-	k.ctx, k.stop = context.WithCancel(context.Background())
+	k.ctx, k.stop = context.WithCancel(sp.ctx)
 	sp.mu.Lock()
 	sp.live[t.ID] = k
+	delete(sp.doubtful, t.ID)
 	sp.mu.Unlock()
 	sp.all.Go(k.run)
 	t.Log.Back(k)
@@ -119,10 +121,12 @@ func (k *keeping) run() {
 			return
 		}
 		k.mu.Lock()
-		err := k.flush(k.ctx)
+		more, err := k.store(k.ctx)
 		k.mu.Unlock()
 		written = time.Now()
 		switch {
+		case more:
+			k.Due(true)
 		case err == nil || k.ctx.Err() != nil:
 		case errors.Is(err, tasks.ErrBusy): // it waits in memory and, when that is full, its tool does
 			select {
@@ -149,34 +153,44 @@ func (k *keeping) lose(err error) {
 	}
 }
 
-// flush stores what the log has and the stream has not. k.mu is held.
+// flush stores all that the log has and the stream has not. k.mu is held.
 func (k *keeping) flush(ctx context.Context) error {
+	for {
+		if more, err := k.store(ctx); err != nil || !more {
+			return err
+		}
+	}
+}
+
+// store stores some stretches, and reports whether there may be more: a tool that writes without a pause must not keep others from k.mu,
+// nor its log from being cut. k.mu is held.
+func (k *keeping) store(ctx context.Context) (more bool, err error) {
 	if err := k.resend(ctx); err != nil {
-		return err
+		return false, err
 	}
 	limit, size := k.log.Limit(), int64(stretchBytes)
 	if limit > 0 {
 		size = max(min(size, limit/16), 1) // head and tail are kept in whole stretches
 	}
-	stored := false
-	for {
+	stored := 0
+	for ; stored < someStretches; stored++ {
 		e, ok := k.log.Unsaved(int(size))
 		if !ok {
 			break
 		}
 		if err := k.append(ctx, &e, limit); err != nil {
-			return err
+			return false, err
 		}
-		stored = true
 	}
-	if !stored {
-		return nil
+	if stored == 0 {
+		return false, nil
 	}
 	if err := k.number(ctx); err != nil {
-		return err
+		return false, err
 	}
 	k.sp.wake(k.id)
-	return k.cut(ctx, limit)
+	k.cut(ctx, limit)
+	return stored == someStretches, nil
 }
 
 // append stores a stretch.
@@ -219,26 +233,27 @@ func (k *keeping) number(ctx context.Context) error {
 }
 
 // cut deletes the middle of a log that is longer than its limit, down to three quarters of it: not for each stretch anew.
-func (k *keeping) cut(ctx context.Context, limit int64) error {
+func (k *keeping) cut(ctx context.Context, limit int64) {
 	if limit <= 0 || k.kept <= limit {
-		return nil
+		return
 	}
 	to, n := k.end.Load()-limit/8*3, 0
-	for n+1 < len(k.tail) && (k.tail[n+1].start <= to || k.tail[n+1].sequence == 0) {
-		n++
+	for i := 1; i < len(k.tail) && k.tail[i].start <= to; i++ {
+		if k.tail[i].sequence != 0 { // up to 0 would be all
+			n = i
+		}
 	}
 	if n == 0 {
-		return nil
+		return
 	}
 	gone := k.tail[n].start - k.tail[0].start
 	ctx, cancel := context.WithTimeout(ctx, ackTimeout)
 	defer cancel()
 	if err := k.sp.stream.Purge(ctx, jetstream.WithPurgeSubject(k.sp.subject(k.id, "log.tail")), jetstream.WithPurgeSequence(k.tail[n].sequence)); err != nil {
-		return nil //nolint:nilerr // the next stretch tries again
+		return // the next stretch tries again
 	}
 	k.tail = k.tail[n:]
 	k.kept -= gone
-	return nil
 }
 
 // send stores a message of the task's output, if this process is still its keeper. One that is not acknowledged is kept, and sent again

@@ -3,6 +3,8 @@ package nats
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +23,8 @@ const (
 	sweepInterval = 5 * time.Second
 )
 
-// keepAlive takes the lease, ends what dead processes have left, and starts the goroutine that goes on with both.
+// keepAlive takes the lease, and starts the goroutines that renew it and that look for what dead processes have left. They are two: to end
+// what is left may take longer than the lease holds.
 func (sp *space) keepAlive(ctx context.Context) (err error) {
 	if err := sp.renew(ctx); err != nil {
 		return err
@@ -29,30 +32,26 @@ func (sp *space) keepAlive(ctx context.Context) (err error) {
 	if sp.asked, err = sp.s.nc.Subscribe(sp.asks+sp.s.keeper, sp.hear); err != nil {
 		return err
 	}
-	if err := sp.sweep(ctx); err != nil {
-		return err
-	}
-	ctx, sp.stop = context.WithCancel(context.Background())
-	sp.all.Go(func() {
-		renew, sweep := time.NewTicker(renewInterval), time.NewTicker(sweepInterval)
-		defer renew.Stop()
-		defer sweep.Stop()
-		for {
-			var err error
-			select {
-			case <-renew.C:
-				err = sp.renew(ctx)
-			case <-sweep.C:
-				err = sp.sweep(ctx)
-			case <-ctx.Done():
-				return
-			}
-			if err != nil && ctx.Err() == nil {
-				sp.s.o.Log.Warn().Err(err).Msg("keeping the lease of this runnel, and looking for tasks of others that are gone")
-			}
-		}
-	})
+	sp.ctx, sp.stop = context.WithCancel(context.Background())
+	sp.all.Go(func() { sp.every(renewInterval, sp.renew, "keeping the lease of this runnel") })
+	sp.all.Go(func() { sp.every(sweepInterval, sp.sweep, "looking for tasks of runnels that are gone") })
 	return nil
+}
+
+// every calls do until Close.
+func (sp *space) every(interval time.Duration, do func(context.Context) error, what string) {
+	next := time.NewTicker(interval)
+	defer next.Stop()
+	for {
+		select {
+		case <-next.C:
+		case <-sp.ctx.Done():
+			return
+		}
+		if err := do(sp.ctx); err != nil && sp.ctx.Err() == nil {
+			sp.s.o.Log.Warn().Err(err).Msg(what)
+		}
+	}
 }
 
 // renew says that this process lives. If that could not be said for longer than others believe it, they may have ended its tasks.
@@ -61,23 +60,27 @@ func (sp *space) renew(ctx context.Context) error {
 	if _, err := sp.publish(ctx, m, jetstream.WithMsgTTL(leaseTTL)); err != nil {
 		return err
 	}
-	lapsed := !sp.renewed.IsZero() && time.Since(sp.renewed) > leaseTTL-renewInterval
-	sp.renewed = time.Now()
-	if !lapsed {
-		return nil
+	now := time.Now().Round(0) // the wall clock: the machine may have slept
+	if !sp.renewed.IsZero() && now.Sub(sp.renewed) > leaseTTL-renewInterval {
+		if err := sp.findFenced(ctx); err != nil {
+			return err
+		}
 	}
+	sp.renewed = now
+	return nil
+}
+
+// findFenced looks which tasks of this process others have ended.
+func (sp *space) findFenced(ctx context.Context) error {
 	sp.mu.Lock()
-	mine := make([]string, 0, len(sp.live))
-	for id := range sp.live {
-		mine = append(mine, id)
-	}
+	mine := slices.Collect(maps.Keys(sp.live))
 	sp.mu.Unlock()
 	for _, id := range mine {
 		r, err := sp.record(ctx, id)
 		switch {
 		case err != nil && !errors.Is(err, tasks.ErrNotFound):
 			return err
-		case err != nil || r.Keeper != sp.s.keeper:
+		case err != nil || r.Writer != sp.s.keeper:
 			sp.mu.Lock()
 			if sp.live[id] != nil { // else it has ended meanwhile
 				sp.fenced[id] = struct{}{}
@@ -91,31 +94,72 @@ func (sp *space) renew(ctx context.Context) error {
 
 // sweep ends the tasks of processes that are gone. Several processes may do it at once: the record's revision lets one of them.
 func (sp *space) sweep(ctx context.Context) error {
+	sp.undo(ctx)
+	var marks []string // before the leases: who has left a mark since has one
 	for _, mark := range []string{"live.*", "hidden.*"} {
-		marks, err := sp.subjects(ctx, sp.subject("*", mark)) // before the leases: who has left a mark since has one
+		some, err := subjects(ctx, sp.stream, sp.subject("*", mark))
 		if err != nil {
 			return err
 		}
-		leases, err := sp.subjects(ctx, sp.lease("*"))
-		if err != nil {
-			return err
-		}
-		alive := map[string]bool{sp.s.keeper: true}
-		for _, subject := range leases {
-			alive[subject[strings.LastIndexByte(subject, '.')+1:]] = true
-		}
-		for _, subject := range marks {
-			parts := strings.Split(strings.TrimPrefix(subject, sp.root), ".") // ID.live.KEEPER
-			if len(parts) != 3 || alive[parts[2]] {
-				continue
-			}
-			if err := sp.recover(ctx, parts[0], parts[2]); err != nil {
-				return err
-			}
-			sp.unmark(ctx, parts[0], parts[1]+"."+parts[2])
-		}
+		marks = append(marks, some...)
 	}
-	return nil
+	leases, err := subjects(ctx, sp.leases, sp.lease("*"))
+	if err != nil {
+		return err
+	}
+	alive := map[string]bool{sp.s.keeper: true}
+	for _, subject := range leases {
+		alive[strings.TrimPrefix(subject, sp.alive)] = true
+	}
+	missed := map[string]time.Time{}
+	for _, subject := range marks {
+		parts := strings.Split(strings.TrimPrefix(subject, sp.root), ".") // ID.live.KEEPER
+		if len(parts) != 3 || alive[parts[2]] {
+			continue
+		}
+		id, keeper := parts[0], parts[2]
+		if missed[keeper] = sp.since(keeper); time.Since(missed[keeper]) < renewInterval {
+			continue
+		}
+		if failed := sp.recover(ctx, id, keeper); failed != nil {
+			err = failed // the others are ended all the same
+			if errors.Is(err, tasks.ErrBusy) {
+				break
+			}
+			continue
+		}
+		sp.unmark(ctx, id, parts[1]+"."+keeper)
+	}
+	sp.mu.Lock()
+	sp.missed = missed
+	sp.mu.Unlock()
+	return err
+}
+
+// since returns when this process has first found another one without a lease. Then the other one has time to renew it: while the servers
+// were away all leases ran out, and not their processes' lives.
+func (sp *space) since(keeper string) time.Time {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	if first, ok := sp.missed[keeper]; ok {
+		return first
+	}
+	return time.Now()
+}
+
+// undo deletes what may be stored of tasks that were refused: nobody has their handles.
+func (sp *space) undo(ctx context.Context) {
+	sp.mu.Lock()
+	doubtful := slices.Collect(maps.Keys(sp.doubtful))
+	sp.mu.Unlock()
+	for _, id := range doubtful {
+		if err := sp.stream.Purge(ctx, jetstream.WithPurgeSubject(sp.subject(id, ">"))); err != nil {
+			return // the next sweep tries again
+		}
+		sp.mu.Lock()
+		delete(sp.doubtful, id)
+		sp.mu.Unlock()
+	}
 }
 
 // recover ends a task whose keeper is gone: it has failed, with what it had written.
@@ -128,6 +172,15 @@ func (sp *space) recover(ctx context.Context, id, keeper string) error {
 	}
 	if r.Hidden {
 		return sp.stream.Purge(ctx, jetstream.WithPurgeSubject(sp.subject(id, ">")))
+	}
+	last, err := sp.newest(ctx, sp.subject(id, "log.*")) // the replica that record has asked may lag
+	if err != nil {
+		return err
+	}
+	if last != nil {
+		if e, err := extent(last); err == nil {
+			r.end = max(r.end, e.End())
+		}
 	}
 	r.Log = partials.Stored(sp.output(id, r.end), r.end)
 	r.FailOrphan(ctx)

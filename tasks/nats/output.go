@@ -5,12 +5,13 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"runnel/partials"
 	"strconv"
 	"sync"
 	"sync/atomic"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"runnel/partials"
 )
 
 // output returns what is stored of a task's output up to a position.
@@ -58,10 +59,19 @@ func (o *output) load(ctx context.Context, pos int64, limit int) (list []partial
 			return nil, err
 		}
 	}
-	messages, err := o.sp.from(ctx, sequence, o.sp.subject(o.id, "log.*"), loadMessages, limit)
-	if err != nil {
-		return nil, err
+	for len(list) == 0 { // what is damaged is passed over
+		messages, err := o.sp.from(ctx, sequence, o.sp.subject(o.id, "log.*"), loadMessages, limit)
+		if err != nil || len(messages) == 0 {
+			return nil, err
+		}
+		list = o.extents(messages, pos)
+		sequence = messages[len(messages)-1].Sequence + 1
 	}
+	return list, nil
+}
+
+// extents are the stretches that go on after pos, up to a gap.
+func (o *output) extents(messages []*jetstream.RawStreamMsg, pos int64) (list []partials.Extent) {
 	for _, m := range messages {
 		e, err := extent(m)
 		if n := len(list); err == nil && n > 0 && e.Start < list[n-1].End() {
@@ -82,7 +92,7 @@ func (o *output) load(ctx context.Context, pos int64, limit int) (list []partial
 		o.next.place = place{e.End(), m.Sequence + 1}
 		o.next.Unlock()
 	}
-	return list, nil
+	return list
 }
 
 // seek finds the stretch that holds a position, or else the next one, by its sequence number: they rise as positions do.
@@ -105,7 +115,7 @@ func (o *output) seek(ctx context.Context, pos int64) (uint64, error) {
 			high = middle - 1
 			continue
 		}
-		if e, err := extent(m[0]); err == nil && e.End() > pos {
+		if e, err := extent(m[0]); err != nil || e.End() > pos { // a damaged one may stand before or after it
 			found, high = m[0].Sequence, middle-1
 		} else {
 			low = m[0].Sequence + 1

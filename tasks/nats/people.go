@@ -50,7 +50,7 @@ func (s *State) Forget(ctx context.Context, owner string, ended time.Time, force
 	if err != nil {
 		return nil, 0, err
 	}
-	fetched, err := sp.subjects(ctx, sp.subject("*", "fetched"))
+	fetched, err := subjects(ctx, sp.stream, sp.subject("*", "fetched"))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -89,11 +89,11 @@ func (s *State) Check(ctx context.Context, owner string) (string, error) {
 	if err != nil {
 		return "", unreachable(err)
 	}
-	live, err := sp.subjects(ctx, sp.subject("*", "live.*"))
+	live, err := subjects(ctx, sp.stream, sp.subject("*", "live.*"))
 	if err != nil {
 		return "", err
 	}
-	alive, err := sp.subjects(ctx, sp.lease("*"))
+	alive, err := subjects(ctx, sp.leases, sp.lease("*"))
 	if err != nil {
 		return "", err
 	}

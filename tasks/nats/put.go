@@ -49,7 +49,7 @@ func (s *State) Hide(t tasks.Task) error {
 }
 
 // insert stores a new task: its place in lists and the mark that it lives first, its record last, so that what can be seen is whole.
-func (sp *space) insert(ctx context.Context, t tasks.Task, hidden bool) error {
+func (sp *space) insert(ctx context.Context, t tasks.Task, hidden bool) (err error) {
 	if !isToken(t.ID) {
 		return errors.New("an id of a task has other characters than letters, digits, - and _")
 	}
@@ -58,6 +58,13 @@ func (sp *space) insert(ctx context.Context, t tasks.Task, hidden bool) error {
 			return err
 		}
 	}
+	defer func() {
+		if err != nil && !errors.Is(err, tasks.ErrFenced) { // else it is there, of somebody else
+			sp.mu.Lock()
+			sp.doubtful[t.ID] = struct{}{}
+			sp.mu.Unlock()
+		}
+	}()
 	r := stored{Hidden: hidden, Keeper: sp.s.keeper, Variables: nil}
 	r.put(&t, sp.s.keeper)
 	ttl := sp.expiring(&t)
@@ -95,7 +102,7 @@ func (sp *space) admit(ctx context.Context, t *tasks.Task) error {
 		return nil
 	}
 	if limit := sp.s.o.Limits.MaxLive; limit > 0 {
-		live, err := sp.subjects(ctx, sp.subject("*", "live.*"))
+		live, err := subjects(ctx, sp.stream, sp.subject("*", "live.*"))
 		if err != nil {
 			return err
 		}
@@ -118,11 +125,11 @@ func (sp *space) admit(ctx context.Context, t *tasks.Task) error {
 	return nil
 }
 
-// subjects are those that the stream has of a pattern.
-func (sp *space) subjects(ctx context.Context, pattern string) ([]string, error) {
+// subjects are those that a stream has of a pattern.
+func subjects(ctx context.Context, stream jetstream.Stream, pattern string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, directTimeout)
 	defer cancel()
-	info, err := sp.stream.Info(ctx, jetstream.WithSubjectFilter(pattern))
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(pattern))
 	if err != nil {
 		return nil, unreachable(err)
 	}
@@ -235,9 +242,9 @@ func (sp *space) putOutcome(ctx context.Context, t *tasks.Task, r *stored, revis
 		}
 		r.Pieces++
 	}
-	variables, err := sp.lastOf(ctx, sp.subject(t.ID, "variables"))
-	if err == nil && len(variables) > 0 {
-		r.Variables = variables[0].Data
+	variables, err := sp.newest(ctx, sp.subject(t.ID, "variables"))
+	if err == nil && variables != nil {
+		r.Variables = variables.Data
 	}
 	return err
 }

@@ -156,21 +156,24 @@ func (sp *space) outcome(ctx context.Context, r *record) error {
 	}
 	var all bytes.Buffer
 	subject, next, n := sp.subject(r.ID, "result."+r.Attempt), uint64(1), 0
-	err := caught(ctx, func() (bool, error) {
-		messages, err := sp.from(ctx, next, subject, r.Pieces-n, 4*pieceBytes)
+	for n < r.Pieces {
+		var messages []*jetstream.RawStreamMsg
+		err := caught(ctx, func() (_ bool, err error) {
+			messages, err = sp.from(ctx, next, subject, r.Pieces-n, 4*pieceBytes)
+			return len(messages) > 0, err
+		})
+		if err != nil {
+			return err
+		}
+		if len(messages) == 0 {
+			r.fail(errors.New("a part of its result is missing"))
+			return nil
+		}
 		for _, m := range messages {
 			all.Write(m.Data)
 			next = m.Sequence + 1
 			n++
 		}
-		return n == r.Pieces, err
-	})
-	if err != nil {
-		return err
-	}
-	if n < r.Pieces {
-		r.fail(errors.New("a part of its result is missing"))
-		return nil
 	}
 	outcome, ending, err := tasks.DecodeOutcome(all.Bytes())
 	if err != nil {

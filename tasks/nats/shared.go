@@ -33,7 +33,7 @@ func (s *State) Ask(ctx context.Context, owner, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	if _, err := s.nc.RequestWithContext(ctx, sp.asks+r.Keeper, []byte(id)); err != nil {
-		return tasks.Trouble{Err: fmt.Errorf("the runnel that runs the task does not answer; if it is gone, the task ends within %v: %w", leaseTTL+sweepInterval, err)}
+		return tasks.Trouble{Err: fmt.Errorf("the runnel that runs the task does not answer; if it is gone, the task ends within %v: %w", leaseTTL+2*sweepInterval, err)}
 	}
 	return nil
 }
@@ -103,8 +103,10 @@ func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task
 		return tasks.Task{}, err
 	}
 	revision, err := sp.putRecord(ctx, &r.Task, r.stored, r.revision)
-	if err != nil {
+	if errors.Is(err, tasks.ErrFenced) { // else it may be this one's, which is found out when this process is gone
 		sp.unmark(ctx, t.ID, "live."+s.keeper)
+	}
+	if err != nil {
 		return tasks.Task{}, err
 	}
 	sp.unmark(ctx, t.ID, "live."+before)

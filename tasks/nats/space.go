@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/synadia-io/orbit.go/jetstreamext"
 
 	"runnel/tasks"
 )
@@ -23,20 +21,25 @@ type space struct {
 	s      *State
 	owner  string
 	stream jetstream.Stream
-	name   string // of the stream
-	root   string // PREFIX.OWNER.
-	wakes  string // PREFIX-wake.OWNER.
-	asks   string // PREFIX-ask.OWNER.
+	leases jetstream.Stream // of its own: a stream that is full must not let leases run out
+	name   string           // of the stream
+	root   string           // PREFIX.OWNER.
+	wakes  string           // PREFIX-wake.OWNER.
+	asks   string           // PREFIX-ask.OWNER.
+	alive  string           // PREFIX-alive.OWNER.
 	asked  *nats.Subscription
 
+	ctx     context.Context // until Close
 	stop    context.CancelFunc
 	all     sync.WaitGroup
 	renewed time.Time // when the lease was last stored; of the goroutine that renews it
 
-	mu     sync.Mutex
-	live   map[string]*keeping // by id: the tasks that this process runs
-	wanted map[string]struct{} // of them, those that others ask to cancel
-	fenced map[string]struct{} // of them, those that others have ended
+	mu       sync.Mutex
+	live     map[string]*keeping  // by id: the tasks that this process runs
+	wanted   map[string]struct{}  // of them, those that others ask to cancel
+	fenced   map[string]struct{}  // of them, those that others have ended
+	doubtful map[string]struct{}  // tasks that were refused, of which something may be stored
+	missed   map[string]time.Time // processes without a lease, and since when this one knows
 }
 
 // schema is the version of what stands in a stream.
@@ -58,33 +61,16 @@ func (s *State) openSpace(ctx context.Context, owner string) (_ *space, err erro
 	sp := &space{
 		s: s, owner: owner, name: s.o.Prefix + "_" + name,
 		root: s.o.Prefix + "." + name + ".", wakes: s.o.Prefix + "-wake." + name + ".", asks: s.o.Prefix + "-ask." + name + ".",
-		live: map[string]*keeping{}, wanted: map[string]struct{}{}, fenced: map[string]struct{}{},
+		alive: s.o.Prefix + "-alive." + name + ".",
+		live:  map[string]*keeping{}, wanted: map[string]struct{}{}, fenced: map[string]struct{}{}, doubtful: map[string]struct{}{},
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	sp.stream, err = s.js.Stream(ctx, sp.name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		sp.stream, err = s.js.CreateStream(ctx, jetstream.StreamConfig{
-			Name: sp.name, Subjects: []string{sp.root + ">"}, Description: "tasks of runnel",
-			Storage: jetstream.FileStorage, Replicas: s.o.Replicas, MaxBytes: max(s.o.MaxState, 0), Discard: jetstream.DiscardNew,
-			AllowDirect: true, AllowRollup: true, AllowMsgTTL: true, Duplicates: dedupeWindow, MaxConsumers: 1, // runnel needs none
-			Metadata: map[string]string{schemaMember: schema, ownerMember: owner},
-		})
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another runnel was quicker, with other options
-			sp.stream, err = s.js.Stream(ctx, sp.name)
-		}
-	}
-	if err != nil {
+	if sp.stream, err = sp.openStream(ctx, sp.name, sp.root+">", max(s.o.MaxState, 0)); err != nil {
 		return nil, err
 	}
-	config := sp.stream.CachedInfo().Config
-	switch found := config.Metadata[schemaMember]; {
-	case found == "":
-		return nil, fmt.Errorf("the stream %s is not one that runnel has made: name another prefix (?prefix=NAME)", sp.name)
-	case found != schema:
-		return nil, fmt.Errorf("the stream %s has version %s, and this runnel knows %s: use the runnel that made it, or another prefix (?prefix=NAME)", sp.name, found, schema)
-	case config.Metadata[ownerMember] != owner:
-		return nil, fmt.Errorf("the stream %s belongs to another owner", sp.name)
+	if sp.leases, err = sp.openStream(ctx, s.o.Prefix+"-alive_"+name, sp.alive+">", 0); err != nil {
+		return nil, err
 	}
 	if err := sp.keepAlive(ctx); err != nil {
 		return nil, err
@@ -92,25 +78,50 @@ func (s *State) openSpace(ctx context.Context, owner string) (_ *space, err erro
 	return sp, nil
 }
 
+// openStream returns a stream of the owner, which is made if there is none.
+func (sp *space) openStream(ctx context.Context, name, subjects string, most int64) (jetstream.Stream, error) {
+	js := sp.s.js
+	stream, err := js.Stream(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		stream, err = js.CreateStream(ctx, jetstream.StreamConfig{
+			Name: name, Subjects: []string{subjects}, Description: "tasks of runnel",
+			Storage: jetstream.FileStorage, Replicas: sp.s.o.Replicas, MaxBytes: most, Discard: jetstream.DiscardNew,
+			AllowDirect: true, AllowRollup: true, AllowMsgTTL: true, Duplicates: dedupeWindow, MaxConsumers: 1, // runnel needs none
+			Metadata: map[string]string{schemaMember: schema, ownerMember: sp.owner},
+		})
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another runnel was quicker, with other options
+			stream, err = js.Stream(ctx, name)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	config := stream.CachedInfo().Config
+	switch found := config.Metadata[schemaMember]; {
+	case found == "":
+		return nil, fmt.Errorf("the stream %s is not one that runnel has made: name another prefix (?prefix=NAME)", name)
+	case found != schema:
+		return nil, fmt.Errorf("the stream %s has version %s, and this runnel knows %s: use the runnel that made it, or another prefix (?prefix=NAME)", name, found, schema)
+	case config.Metadata[ownerMember] != sp.owner:
+		return nil, fmt.Errorf("the stream %s belongs to another owner", name)
+	}
+	return stream, nil
+}
+
 func (sp *space) close() {
 	sp.stop()
-	sp.mu.Lock()
-	for _, k := range sp.live {
-		k.stop()
-	}
-	sp.mu.Unlock()
 	sp.all.Wait()
 	_ = sp.asked.Unsubscribe()
 	ctx, cancel := context.WithTimeout(context.Background(), ackTimeout)
 	defer cancel()
-	_ = sp.stream.Purge(ctx, jetstream.WithPurgeSubject(sp.lease(sp.s.keeper))) // else it runs out by itself
+	_ = sp.leases.Purge(ctx, jetstream.WithPurgeSubject(sp.lease(sp.s.keeper))) // else it runs out by itself
 }
 
 // subject names what of a task.
 func (sp *space) subject(id, what string) string { return sp.root + id + "." + what }
 
 // The lease of a process is a message that expires.
-func (sp *space) lease(keeper string) string { return sp.root + "alive." + keeper }
+func (sp *space) lease(keeper string) string { return sp.alive + keeper }
 
 // rollup makes a message the only one of its subject.
 var rollup = nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}}
@@ -128,156 +139,6 @@ func (sp *space) expiring(t *tasks.Task) jetstream.PublishOpt {
 		left = forever
 	}
 	return jetstream.WithMsgTTL(max(left, time.Second).Round(time.Second))
-}
-
-// publish stores a message, and tries again until it is acknowledged, refused or ctx ends: then the error is tasks.ErrBusy. A message
-// whose condition (an expected sequence number) does not hold is refused with tasks.ErrFenced.
-func (sp *space) publish(ctx context.Context, m *nats.Msg, o ...jetstream.PublishOpt) (sequence uint64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
-	for {
-		again := *m // PublishMsg writes into the header
-		again.Header = nats.Header{}
-		for name, values := range m.Header {
-			again.Header[name] = values
-		}
-		attempt, done := context.WithTimeout(ctx, ackTimeout)
-		ack, err := sp.s.js.PublishMsg(attempt, &again, append(o, jetstream.WithRetryAttempts(0))...)
-		done()
-		if err == nil {
-			return ack.Sequence, nil
-		}
-		if refused, ok := errors.AsType[*jetstream.APIError](err); ok {
-			switch {
-			case refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence:
-				return 0, tasks.ErrFenced
-			case refused.Code == 503: // an election, or a server that starts
-			case refused.ErrorCode == inProcess || refused.ErrorCode == duplicateInProcess:
-			default:
-				return 0, explain(refused)
-			}
-		}
-		select {
-		case <-time.After(writeAgain):
-		case <-ctx.Done():
-			return 0, tasks.Trouble{Err: fmt.Errorf("%w: no server of %s has stored it within %v: %w", tasks.ErrBusy, sp.s.o.Servers, writeTimeout, err)}
-		}
-	}
-}
-
-// What a server answers while it stores another message of the subject (JSStreamWrongLastSequenceConstantErr), or this one
-// (JSStreamDuplicateMessageConflict): it is not known yet what holds.
-const (
-	inProcess          jetstream.ErrorCode = 10164
-	duplicateInProcess jetstream.ErrorCode = 10158
-)
-
-// newest returns the last message of a subject as the leader of the stream has it, nil if there is none. The direct gets below may be
-// answered by a replica that lags behind what was acknowledged.
-func (sp *space) newest(ctx context.Context, subject string) (*jetstream.RawStreamMsg, error) {
-	const noMessage = 10037
-	ctx, cancel := context.WithTimeout(ctx, directTimeout)
-	defer cancel()
-	request, err := json.Marshal(map[string]string{"last_by_subj": subject})
-	if err != nil {
-		return nil, err
-	}
-	for {
-		attempt, done := context.WithTimeout(ctx, ackTimeout)
-		m, err := sp.s.nc.RequestWithContext(attempt, "$JS.API.STREAM.MSG.GET."+sp.name, request)
-		done()
-		var answer struct {
-			Error   *jetstream.APIError
-			Message struct {
-				Seq  uint64
-				Data []byte
-				Time time.Time
-			}
-		}
-		if err == nil {
-			err = json.Unmarshal(m.Data, &answer)
-		}
-		switch {
-		case err == nil && answer.Error == nil:
-			return &jetstream.RawStreamMsg{Subject: subject, Sequence: answer.Message.Seq, Data: answer.Message.Data, Time: answer.Message.Time}, nil
-		case err == nil && answer.Error.ErrorCode == noMessage:
-			return nil, nil
-		case err == nil && answer.Error.Code != 503:
-			return nil, explain(answer.Error)
-		}
-		select {
-		case <-time.After(writeAgain):
-		case <-ctx.Done():
-			return nil, unreachable(context.Cause(ctx))
-		}
-	}
-}
-
-// caught calls look until it has found what was acknowledged: a replica may lag behind. It gives up after a while.
-func caught(ctx context.Context, look func() (found bool, err error)) error {
-	for deadline := time.Now().Add(lagTime); ; {
-		if found, err := look(); err != nil || found || time.Now().After(deadline) {
-			return err
-		}
-		select {
-		case <-time.After(lagPause):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-const (
-	lagTime  = 2 * time.Second
-	lagPause = 20 * time.Millisecond
-)
-
-// explain words what the server refuses for somebody who has to do something about it.
-func explain(err *jetstream.APIError) error {
-	switch err.ErrorCode {
-	case 10047, 10077, 10122: // insufficient resources, maximum bytes, maximum messages
-		return tasks.Trouble{Err: fmt.Errorf("the state is full: wait for tasks to expire, prune some (runnel tasks prune), or raise the limit of the stream: %w", err)}
-	}
-	return tasks.Trouble{Err: fmt.Errorf("the state refuses it: %w", err)}
-}
-
-// lastOf returns the last message of each subject, all of one moment.
-func (sp *space) lastOf(ctx context.Context, subjects ...string) ([]*jetstream.RawStreamMsg, error) {
-	ctx, cancel := context.WithTimeout(ctx, directTimeout)
-	defer cancel()
-	answer, err := jetstreamext.GetLastMsgsFor(ctx, sp.s.js, sp.name, subjects)
-	return collect(ctx, answer, err)
-}
-
-// from returns up to n messages of a subject from a sequence number on, of about limit bytes.
-func (sp *space) from(ctx context.Context, sequence uint64, subject string, n, limit int) ([]*jetstream.RawStreamMsg, error) {
-	ctx, cancel := context.WithTimeout(ctx, directTimeout)
-	defer cancel()
-	answer, err := jetstreamext.GetBatch(ctx, sp.s.js, sp.name, n, jetstreamext.GetBatchSeq(max(sequence, 1)), jetstreamext.GetBatchSubject(subject), jetstreamext.GetBatchMaxBytes(limit))
-	return collect(ctx, answer, err)
-}
-
-func collect(ctx context.Context, answer func(func(*jetstream.RawStreamMsg, error) bool), err error) (list []*jetstream.RawStreamMsg, _ error) {
-	if err != nil {
-		return nil, unreachable(err)
-	}
-	for m, err := range answer {
-		if errors.Is(err, jetstreamext.ErrNoMessages) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, unreachable(err)
-		}
-		list = append(list, m)
-	}
-	if ctx.Err() != nil { // the answer ends without an error then
-		return nil, unreachable(context.Cause(ctx))
-	}
-	return list, nil
-}
-
-func unreachable(err error) error {
-	return tasks.Trouble{Err: fmt.Errorf("%w: no server has answered: %w", tasks.ErrBusy, err)}
 }
 
 // wake tells whoever watches a task that something was stored.

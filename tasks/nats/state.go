@@ -93,7 +93,10 @@ type State struct {
 	js     jetstream.JetStream
 	spaces map[string]*space // by owner
 	closed bool
-	heed   chan struct{} // capacity 1: somebody asks, or a task was fenced
+	// refused is why nothing could be connected to last.
+	refused   error
+	refusedAt time.Time
+	heed      chan struct{} // capacity 1: somebody asks, or a task was fenced
 }
 
 // New returns a state. It connects to nothing yet.
@@ -112,6 +115,7 @@ func New(o Options) *State {
 
 const (
 	connectTimeout = 5 * time.Second
+	refusalTime    = time.Second            // is how long servers that could not be reached are not tried again
 	reconnectWait  = 250 * time.Millisecond // then more, up to some seconds, with many servers
 	// writeTimeout is how long a write waits for the servers, an election among them, before it is refused with tasks.ErrBusy.
 	writeTimeout = 10 * time.Second
@@ -127,7 +131,8 @@ func (s *State) connect() error {
 	}
 	options := []nats.Option{
 		nats.Name("runnel " + s.keeper), nats.Timeout(connectTimeout), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
-		nats.ReconnectBufSize(-1), // what cannot be sent is tried again by who sends it, in order
+		nats.IgnoreAuthErrorAbort(), // credentials are renewed
+		nats.ReconnectBufSize(-1),   // what cannot be sent is tried again by who sends it, in order
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			s.o.Log.Warn().Err(err).Msg("the connection to NATS")
 		}),
@@ -141,9 +146,13 @@ func (s *State) connect() error {
 	if s.o.RootCA != "" {
 		options = append(options, nats.RootCAs(s.o.RootCA))
 	}
+	if time.Since(s.refusedAt) < refusalTime { // who has waited for s.mu meanwhile does not wait for the servers, too
+		return s.refused
+	}
 	nc, err := nats.Connect(s.o.Servers, options...)
 	if err != nil {
-		return tasks.Trouble{Err: fmt.Errorf("connecting to the state at %s: %w", s.o.Servers, err)}
+		s.refused, s.refusedAt = tasks.Trouble{Err: fmt.Errorf("connecting to the state at %s: %w", s.o.Servers, err)}, time.Now()
+		return s.refused
 	}
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(ackTimeout))
 	if err != nil {
@@ -185,7 +194,6 @@ func (s *State) Close() error {
 	}
 	if s.nc != nil {
 		s.nc.Close()
-		s.nc = nil
 	}
 	return nil
 }

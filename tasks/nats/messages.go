@@ -1,0 +1,161 @@
+package nats
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/synadia-io/orbit.go/jetstreamext"
+
+	"runnel/tasks"
+)
+
+// publish stores a message, and tries again until it is acknowledged, refused or ctx ends: then the error is tasks.ErrBusy. A message
+// whose condition (an expected sequence number) does not hold is refused with tasks.ErrFenced.
+func (sp *space) publish(ctx context.Context, m *nats.Msg, o ...jetstream.PublishOpt) (sequence uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	for {
+		again := *m // PublishMsg writes into the header
+		again.Header = nats.Header{}
+		for name, values := range m.Header {
+			again.Header[name] = values
+		}
+		attempt, done := context.WithTimeout(ctx, ackTimeout)
+		ack, err := sp.s.js.PublishMsg(attempt, &again, append(o, jetstream.WithRetryAttempts(0))...)
+		done()
+		if err == nil {
+			return ack.Sequence, nil
+		}
+		if refused, ok := errors.AsType[*jetstream.APIError](err); ok {
+			switch {
+			case refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence:
+				return 0, tasks.ErrFenced
+			case isFull(refused):
+				return 0, explain(refused)
+			case refused.Code == 503: // an election, or a server that starts
+			case refused.ErrorCode == inProcess || refused.ErrorCode == duplicateInProcess:
+			default:
+				return 0, explain(refused)
+			}
+		}
+		if errors.Is(err, jetstream.ErrNoStreamResponse) && sp.removed(ctx) {
+			return 0, sp.errRemoved()
+		}
+		select {
+		case <-time.After(writeAgain):
+		case <-ctx.Done():
+			return 0, tasks.Trouble{Err: away{fmt.Errorf("no server of %s has stored it within %v: %w", sp.s.o.Servers, writeTimeout, err)}}
+		}
+	}
+}
+
+// What a server answers while it stores another message of the subject (JSStreamWrongLastSequenceConstantErr), or this one
+// (JSStreamDuplicateMessageConflict): it is not known yet what holds.
+const (
+	inProcess          jetstream.ErrorCode = 10164
+	duplicateInProcess jetstream.ErrorCode = 10158
+)
+
+// newest returns the last message of a subject as the leader of the stream has it, nil if there is none. The direct gets below may be
+// answered by a replica that lags behind what was acknowledged.
+func (sp *space) newest(ctx context.Context, subject string) (*jetstream.RawStreamMsg, error) {
+	const noMessage = 10037
+	ctx, cancel := context.WithTimeout(ctx, directTimeout)
+	defer cancel()
+	request, err := json.Marshal(map[string]string{"last_by_subj": subject})
+	if err != nil {
+		return nil, err
+	}
+	for {
+		attempt, done := context.WithTimeout(ctx, ackTimeout)
+		m, err := sp.s.nc.RequestWithContext(attempt, "$JS.API.STREAM.MSG.GET."+sp.name, request)
+		done()
+		var answer struct {
+			Error   *jetstream.APIError
+			Message struct {
+				Seq  uint64
+				Hdrs []byte
+				Data []byte
+				Time time.Time
+			}
+		}
+		if err == nil {
+			err = json.Unmarshal(m.Data, &answer)
+		}
+		switch {
+		case err == nil && answer.Error == nil:
+			header, _ := nats.DecodeHeadersMsg(answer.Message.Hdrs) // nil if there is none, or it is damaged
+			return &jetstream.RawStreamMsg{Subject: subject, Sequence: answer.Message.Seq, Header: header, Data: answer.Message.Data, Time: answer.Message.Time}, nil
+		case err == nil && answer.Error.ErrorCode == noMessage:
+			return nil, nil
+		case err == nil && answer.Error.ErrorCode == jetstream.JSErrCodeStreamNotFound:
+			return nil, sp.errRemoved()
+		case err == nil && answer.Error.Code != 503:
+			return nil, explain(answer.Error)
+		}
+		select {
+		case <-time.After(writeAgain):
+		case <-ctx.Done():
+			return nil, unreachable(context.Cause(ctx))
+		}
+	}
+}
+
+// caught calls look until it has found what was acknowledged: a replica may lag behind. It gives up after a while.
+func caught(ctx context.Context, look func() (found bool, err error)) error {
+	for deadline := time.Now().Add(lagTime); ; {
+		if found, err := look(); err != nil || found || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-time.After(lagPause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+const (
+	lagTime  = 2 * time.Second
+	lagPause = 20 * time.Millisecond
+)
+
+// lastOf returns the last message of each subject, all of one moment.
+func (sp *space) lastOf(ctx context.Context, subjects ...string) ([]*jetstream.RawStreamMsg, error) {
+	ctx, cancel := context.WithTimeout(ctx, directTimeout)
+	defer cancel()
+	answer, err := jetstreamext.GetLastMsgsFor(ctx, sp.s.js, sp.name, subjects)
+	return collect(ctx, answer, err)
+}
+
+// from returns up to n messages of a subject from a sequence number on, of about limit bytes.
+func (sp *space) from(ctx context.Context, sequence uint64, subject string, n, limit int) ([]*jetstream.RawStreamMsg, error) {
+	ctx, cancel := context.WithTimeout(ctx, directTimeout)
+	defer cancel()
+	answer, err := jetstreamext.GetBatch(ctx, sp.s.js, sp.name, n, jetstreamext.GetBatchSeq(max(sequence, 1)), jetstreamext.GetBatchSubject(subject), jetstreamext.GetBatchMaxBytes(limit))
+	return collect(ctx, answer, err)
+}
+
+func collect(ctx context.Context, answer func(func(*jetstream.RawStreamMsg, error) bool), err error) (list []*jetstream.RawStreamMsg, _ error) {
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	for m, err := range answer {
+		if errors.Is(err, jetstreamext.ErrNoMessages) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, unreachable(err)
+		}
+		list = append(list, m)
+	}
+	if ctx.Err() != nil { // the answer ends without an error then
+		return nil, unreachable(context.Cause(ctx))
+	}
+	return list, nil
+}

@@ -1,0 +1,255 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tasks/statetest"
+)
+
+// spaceOf is a state's space of the owner of the tests' tasks.
+func spaceOf(t *testing.T, s *State) *space {
+	t.Helper()
+	sp, err := s.space(t.Context(), "local")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sp
+}
+
+// keepingOf is what a state has of a task that it runs.
+func keepingOf(t *testing.T, s *State, id string) *keeping {
+	t.Helper()
+	sp := spaceOf(t, s)
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	if sp.live[id] == nil {
+		t.Fatal("it does not run the task")
+	}
+	return sp.live[id]
+}
+
+// All leases have run out while the servers were away: a process that is back first waits until the others have renewed theirs.
+func TestLeasesRanOut(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	here, there := newState(t, url), newState(t, url)
+	task := statetest.Working("a")
+	statetest.Put(t, here, task)
+	sp, other := spaceOf(t, here), spaceOf(t, there)
+	sp.unlease(t)
+	if err := other.sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := sp.renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other.later(t)
+	statetest.Put(t, here, statetest.Ended(task, mcp.TaskCompleted, "done"))
+	if got := statetest.Get(t, there, "a"); got.Status != mcp.TaskCompleted {
+		t.Errorf("%s %s", got.Status, got.StatusMessage)
+	}
+}
+
+// A stream that is full says so at once; it lets nobody's lease run out, and can be opened and made room in.
+func TestFull(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	here := newState(t, url, func(o *Options) { o.MaxState = 1 << 20 })
+	task := statetest.Working("a")
+	statetest.Put(t, here, task, statetest.Working("b"))
+	sp := spaceOf(t, here)
+	for n := 64 << 10; n > 0; n /= 2 {
+		for full := false; !full; {
+			_, err := here.js.Publish(t.Context(), sp.subject("b", "log.head"), make([]byte, n))
+			full = err != nil
+		}
+	}
+	end := statetest.Ended(task, mcp.TaskCompleted, "done")
+	begun := time.Now()
+	if err := here.Put(t.Context(), end); err == nil || errors.Is(err, tasks.ErrBusy) || !strings.Contains(err.Error(), "full") || time.Since(begun) > writeTimeout/2 {
+		t.Errorf("an end: %v, after %v", err, time.Since(begun))
+	}
+	if err := sp.renew(t.Context()); err != nil {
+		t.Errorf("the lease: %v", err)
+	}
+	if err := newState(t, url).Delete(t.Context(), "local", "b"); err != nil {
+		t.Fatal(err)
+	}
+	statetest.Put(t, here, end)
+}
+
+// A stream that is deleted while it is used is told as what it is.
+func TestRemoved(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	state := newState(t, url)
+	task := statetest.Working("a", "line\n")
+	statetest.Put(t, state, task)
+	if err := state.js.DeleteStream(t.Context(), spaceOf(t, state).name); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := state.Get(t.Context(), "local", "a"); !errors.Is(err, tasks.ErrRemoved) {
+		t.Errorf("read: %v", err)
+	}
+	for _, put := range []tasks.Task{statetest.Working("b"), statetest.Ended(task, mcp.TaskCompleted, "done")} {
+		if err := state.Put(t.Context(), put); !errors.Is(err, tasks.ErrRemoved) {
+			t.Errorf("%s: %v", put.ID, err)
+		}
+	}
+}
+
+// A tool that writes without a pause has its log cut, and does not keep others from its task.
+func TestFlood(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	state := newState(t, url)
+	task := statetest.Working("a")
+	task.Log = partials.NewLog(&partials.LogOptions{MaxPending: 4 << 20})
+	task.Log.SetLimit(1 << 20)
+	task.Segments = partials.NewSegments(task.Log)
+	statetest.Put(t, state, task)
+	k := keepingOf(t, state, "a")
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	data := []byte(strings.Repeat("a", 9_999) + "\n")
+	for range 8 {
+		for range 200 {
+			if err := task.Log.Append(t.Context(), partials.Chunk{Data: data}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		size := k.end.Load()
+		more, err := k.store(t.Context())
+		if err != nil || !more || k.end.Load()-size > 1<<20 {
+			t.Fatalf("%d bytes at once, more: %t, %v", k.end.Load()-size, more, err)
+		}
+		if k.kept > 2<<20 {
+			t.Fatalf("%d bytes are kept", k.kept)
+		}
+		for more {
+			if more, err = k.store(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// A log of which not every stretch's place is known is cut up to one that is.
+func TestCutUnknown(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	state := newState(t, url)
+	task := statetest.Working("a")
+	task.Log.SetLimit(1 << 20)
+	statetest.Put(t, state, task)
+	k := keepingOf(t, state, "a")
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	data := []byte(strings.Repeat("a", 9_999) + "\n")
+	for k.kept < 7<<17 {
+		if err := task.Log.Append(t.Context(), partials.Chunk{Data: data}); err != nil {
+			t.Fatal(err)
+		}
+		if err := k.flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept, to := k.kept, k.end.Load()-1<<20/8*3
+	for i := range k.tail {
+		if k.tail[i].start > to {
+			k.tail[i].sequence = 0
+			break
+		}
+	}
+	k.kept = 1<<20 + 1
+	k.cut(t.Context(), 1<<20)
+	if last, err := k.sp.newest(t.Context(), k.sp.subject("a", "log.tail")); err != nil || last == nil || k.kept == 1<<20+1 {
+		t.Errorf("of %d bytes: %v, %v", kept, last, err)
+	}
+}
+
+// What is damaged of some output is passed over, and what stands after it is read.
+func TestDamagedOutput(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	state := newState(t, url)
+	task := statetest.Working("a")
+	statetest.Put(t, state, task)
+	k := keepingOf(t, state, "a")
+	k.mu.Lock()
+	write := func(text string) {
+		if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte(text)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := k.flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("before\n")
+	for range loadMessages + 10 {
+		if _, err := state.js.Publish(t.Context(), k.sp.subject("a", "log.head"), []byte("garbage")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("after\n")
+	k.mu.Unlock()
+	log := statetest.Get(t, newState(t, url), "a").Log
+	if got := statetest.ReadAll(t, log); got != "before\nafter\n" {
+		t.Errorf("%q", got)
+	}
+	if batch, _, err := log.ReadAt(t.Context(), 9, 100); err != nil || batch.Start > 9 || batch.End != 13 {
+		t.Errorf("from %d to %d, %v", batch.Start, batch.End, err)
+	}
+}
+
+// Numbers in a record that nobody has written fail its task, and cost no memory.
+func TestPoisonedNumbers(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	state := newState(t, url)
+	sp := spaceOf(t, state)
+	if _, err := state.js.Publish(t.Context(), sp.subject("bad", "result.a"), []byte(`{"result":{"content":[]}}`)); err != nil {
+		t.Fatal(err)
+	}
+	for _, more := range []string{`"pieces":1000000000`, `"pieces":-1`, `"pieces":1,"attempt":"> <"`, `"pieces":1,"numbered":1000000000`} {
+		data := fmt.Sprintf(`{"status":"completed","writer":"w","created":%d,"ttl":1000000000000,"attempt":"a",%s}`, time.Now().UnixNano(), more)
+		if _, err := state.js.Publish(t.Context(), sp.subject("bad", "task"), []byte(data)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := state.Get(t.Context(), "local", "bad"); err != nil || got.Status != mcp.TaskFailed {
+			t.Errorf("%s: %+v, %v", more, got, err)
+		}
+	}
+}
+
+// A task that was refused, though something of it was stored, does not stay.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	state := newState(t, url)
+	sp := spaceOf(t, state)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := state.Put(over, statetest.Working("a")); err == nil {
+		t.Fatal("it was stored")
+	}
+	for _, what := range []string{"made", "live." + state.keeper} { // its last tries have got there late
+		if _, err := state.js.Publish(t.Context(), sp.subject("a", what), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := sp.sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := subjects(t.Context(), sp.stream, sp.subject("a", ">")); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+}
