@@ -463,6 +463,28 @@ func TestRedirectOnTheServer(t *testing.T) {
 	}
 }
 
+// What a host sends without waiting for the answer to initialize goes out with the session of that answer.
+func TestLinesAfterInitialize(t *testing.T) {
+	f := newFake(t, func(w http.ResponseWriter, r *http.Request, m *message) bool {
+		switch {
+		case m.Method == "initialize":
+			time.Sleep(50 * time.Millisecond) // so that whoever does not wait is early
+		case r.Header.Get("Mcp-Session-Id") != "one" || r.Header.Get("Mcp-Protocol-Version") != "2025-11-25":
+			t.Errorf("%s %s: %v", r.Method, m.Method, r.Header)
+		}
+		return false
+	})
+	tr, err := Open(f.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, tr) }()
+	if _, err := io.WriteString(tr, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`+"\n"+`{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"); err != nil {
+		t.Error(err)
+	}
+	_ = tr.Close()
+}
+
 // A host whose session passes through gets its answers before the end.
 func TestFinish(t *testing.T) {
 	f := newFake(t, func(w http.ResponseWriter, r *http.Request, m *message) bool { return false })

@@ -43,6 +43,7 @@ type request struct {
 	sent      chan struct{} // closed when the server has the line
 	markSent  func()
 	cancelled atomic.Bool // nobody waits for the answer
+	begun     func()      // of initialize: ends Transport.opening
 
 	// Owned by run.
 	sentID    []byte // the id under which the line was sent last
@@ -220,6 +221,9 @@ func (c *request) deliver(message []byte, response *http.Response) error {
 			message = rawjson.WithMember(message, "id", json.RawMessage(c.id))
 		}
 		message = c.learn(response, message)
+		if c.begun != nil {
+			c.begun()
+		}
 	}
 	_, err := c.arrived.Write(append(message[:len(message):len(message)], '\n'))
 	return err

@@ -66,7 +66,9 @@ type Transport struct {
 	asked   sync.WaitGroup // requests without an answer
 	closing sync.Once
 
-	partial []byte // the beginning of a line; owned by Write
+	// Owned by Write.
+	partial []byte          // the beginning of a line
+	opening context.Context // ends with the answer to initialize, which says what later lines need; nil: none was sent
 
 	mu       sync.Mutex
 	session  string
@@ -272,6 +274,9 @@ func (t *Transport) send(line []byte) {
 	if len(line) == 0 {
 		return
 	}
+	if t.opening != nil {
+		<-t.opening.Done()
+	}
 	c := t.newRequest(line)
 	stop := func() {}
 	if c.method == "notifications/cancelled" {
@@ -280,6 +285,9 @@ func (t *Transport) send(line []byte) {
 		}
 	}
 	if c.id != nil && c.method != "" || line[0] == '[' {
+		if c.method == "initialize" {
+			t.opening, c.begun = context.WithCancel(c.ctx)
+		}
 		t.mu.Lock()
 		t.requests[string(c.id)] = c
 		t.mu.Unlock()
