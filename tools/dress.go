@@ -50,7 +50,7 @@ func dressResult(v *mcp.Version, r *mcp.CallToolResult) *mcp.CallToolResult {
 // DressContent makes of a content item what a version knows: a tool that passes on the content of another server needs it for what goes
 // out beside its result.
 func DressContent(v *mcp.Version, c mcp.ContentBlock) mcp.ContentBlock {
-	if !v.ContentMeta {
+	if !v.ContentMeta && rawjson.Member(c, "_meta") != nil {
 		c = rawjson.WithMember(c, "_meta", nil)
 	}
 	switch kind := mcp.ContentType(c); {

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -16,7 +17,6 @@ import (
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
-	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tools/schema"
 )
@@ -242,18 +242,29 @@ func (r *Registry) list(k listKey, cursor string) (rpc.Encoded, error) {
 		if e.extra && !k.extra {
 			continue
 		}
-		encoded := rawjson.Encode(dressTool(k.version, e.spec))
+		encoded := encode(dressTool(k.version, e.spec))
 		if size += len(encoded); size > mcp.MaxListPage && len(page.Tools) > 0 {
 			page.NextCursor = base64.RawURLEncoding.EncodeToString([]byte(cursorPrefix + last))
 			break
 		}
 		page.Tools, last = append(page.Tools, encoded), e.spec.Name
 	}
-	encoded := rpc.Encoded(rawjson.Encode(page))
+	encoded := rpc.Encoded(encode(page))
 	if cursor == "" {
 		r.pages.Store(k, encoded)
 	}
 	return encoded, nil
+}
+
+// encode writes what certainly can be written as JSON, without escapes for HTML.
+func encode(v any) []byte {
+	var b bytes.Buffer
+	to := json.NewEncoder(&b)
+	to.SetEscapeHTML(false)
+	if err := to.Encode(v); err != nil {
+		panic("internal error: encoding a list of tools: " + err.Error())
+	}
+	return bytes.TrimSpace(b.Bytes())
 }
 
 // taskSupport says whether the tool may be called as a task; silence forbids it (2025-11-25 tasks, "Tool-Level Negotiation").

@@ -40,6 +40,17 @@ func TestListHasPages(t *testing.T) {
 	}
 }
 
+// What a tool says of itself goes out as it is written: a model reads it.
+func TestListHasNoEscapesForHTML(t *testing.T) {
+	r := &Registry{}
+	if err := r.Add(Func("tool", "a < b && b > c", func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) { return nil, nil })); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := r.list(listKey{version: mcp.NewestHandshake()}, ""); err != nil || !strings.Contains(string(list), "a < b && b > c") {
+		t.Errorf("%s, %v", list, err)
+	}
+}
+
 // The list is kept, and made anew when it has changed.
 func TestListIsKept(t *testing.T) {
 	own := func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) { return nil, nil }

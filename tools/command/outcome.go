@@ -2,7 +2,6 @@ package command
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -21,10 +20,8 @@ import (
 	"runnel/tools/text"
 )
 
-const (
-	lastBytes = 4 << 10  // how much of the end of the output a status message is made of, more than one can hold
-	maxLast   = 64 << 10 // and with what stands before it in the same chunk
-)
+// lastBytes is how much of the end of the output a status message is made of, more than one can hold. Memory keeps more.
+const lastBytes = 4 << 10
 
 // maxStatusMessage is how long a status message may be, in bytes.
 const maxStatusMessage = 2 << 10
@@ -147,10 +144,8 @@ func (o *outcome) result(left func(text.Gap) string) *mcp.CallToolResult {
 // statusMessage is the verdict and the last lines of output: all that many hosts show of a task that failed.
 func (o *outcome) statusMessage() string {
 	room := maxStatusMessage - len(o.verdict) - len("\n")
-	log := o.out.Log()
-	end, _, _ := log.ReadAt(context.WithoutCancel(o.ctx), log.Size()-lastBytes, maxLast) // what cannot be read is not shown
 	var last []byte
-	for _, chunk := range end.Chunks() {
+	for _, chunk := range o.out.Log().Tail(lastBytes).Chunks() {
 		last = append(last, chunk.Data...)
 	}
 	tail := text.LastLines(last, room)

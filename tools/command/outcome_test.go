@@ -16,14 +16,31 @@ import (
 )
 
 func TestStatusMessageIsBounded(t *testing.T) {
-	log := partials.NewLog(nil)
-	if err := log.Append(t.Context(), partials.Chunk{Data: []byte(strings.Repeat("x", 5000))}); err != nil {
-		t.Fatal(err)
-	}
-	o := &outcome{record: &record{ctx: t.Context(), out: tools.NewOutput(t.Context(), log, nil)}, verdict: "timed out after 30m"}
+	o := endOf(t, partials.Chunk{Data: []byte(strings.Repeat("x", 5000))})
 	if got := o.statusMessage(); len(got) != maxStatusMessage || !strings.HasPrefix(got, "timed out after 30m\nxxx") {
 		t.Errorf("%d bytes: %.40q", len(got), got)
 	}
+}
+
+// However small the pieces are in which it came, the end of the output is what matters most.
+func TestStatusMessageHasTheLastLine(t *testing.T) {
+	var chunks []partials.Chunk
+	for range 3000 {
+		chunks = append(chunks, partials.Chunk{Data: []byte("1\n")}, partials.Chunk{Data: []byte("2\n"), Stream: partials.Stderr})
+	}
+	o := endOf(t, append(chunks, partials.Chunk{Data: []byte("last\n")})...)
+	if got := o.statusMessage(); !strings.HasSuffix(got, "\n1\n2\nlast") {
+		t.Errorf("%q", got[max(0, len(got)-40):])
+	}
+}
+
+// endOf is the outcome of a command that printed chunks.
+func endOf(t *testing.T, chunks ...partials.Chunk) *outcome {
+	log := partials.NewLog(nil)
+	if err := log.Append(t.Context(), chunks...); err != nil {
+		t.Fatal(err)
+	}
+	return &outcome{record: &record{ctx: t.Context(), out: tools.NewOutput(t.Context(), log, nil)}, verdict: "timed out after 30m"}
 }
 
 func TestResultOfAGoodEnd(t *testing.T) {
