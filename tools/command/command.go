@@ -12,8 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/kballard/go-shellquote"
-
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tools"
@@ -240,7 +238,14 @@ const maxCommandLine = 500
 func commandLine(f *config.Command) string {
 	line := strings.TrimSpace(f.Shell)
 	if line == "" {
-		line = shellquote.Join(f.Command...)
+		words := make([]string, len(f.Command))
+		for i, word := range f.Command {
+			// A placeholder stays as it is, unlike in go-shellquote: people and models read this.
+			if words[i] = word; word == "" || strings.ContainsAny(word, " \t\n'\"\\$`|&;<>()*?#~") {
+				words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+			}
+		}
+		line = strings.Join(words, " ")
 	}
 	return text.Clip(line, maxCommandLine)
 }
