@@ -67,8 +67,9 @@ func (s *Server) challenge(r *http.Request, about string, problem error) string 
 	if about != "" {
 		add("error_description", problem.Error())
 	}
-	resource, _ := url.Parse(s.resource(r))
-	add("resource_metadata", resource.Scheme+"://"+resource.Host+metadataPath+strings.TrimSuffix(resource.EscapedPath(), "/"))
+	if resource, err := url.Parse(s.resource(r)); err == nil { // else the client's Host is not an address
+		add("resource_metadata", resource.Scheme+"://"+resource.Host+metadataPath+strings.TrimSuffix(resource.EscapedPath(), "/"))
+	}
 	add("scope", strings.Join(s.o.Authority.Scopes, " "))
 	return "Bearer " + strings.Join(parts, ", ")
 }

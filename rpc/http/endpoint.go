@@ -46,7 +46,7 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 		mux.HandleFunc(metadataPath+"/", s.describe)
 	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
-	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: headerPatience, ReadTimeout: bodyPatience, IdleTimeout: idlePatience, MaxHeaderBytes: maxHeader,
+	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: headerPatience, ReadTimeout: bodyPatience, WriteTimeout: writePatience, IdleTimeout: idlePatience, MaxHeaderBytes: maxHeader,
 		ErrorLog: stdlog.New(warnings{o.Log}, "", 0)}
 	if o.Certificate != nil {
 		s.http.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {

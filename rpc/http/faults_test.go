@@ -2,15 +2,21 @@ package httpserver
 
 import (
 	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net"
 	"net/http"
+	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/rs/zerolog"
 )
 
 // send writes a request as it is, and returns the response and how many bytes of the rest the server took.
@@ -99,6 +105,44 @@ func TestSmuggling(t *testing.T) {
 		if r, _ := f.send(head+"\r\n"+initialize, nil); r.StatusCode != status {
 			t.Errorf("%q: %s, want %d", head, r.Status, status)
 		}
+	}
+}
+
+// A client that asks and does not read the answers is hung up on, whoever it is: its answers wait for a while only.
+func TestUnreadAnswers(t *testing.T) {
+	t.Parallel()
+	s, err := Listen(t.Context(), "127.0.0.1:0", Options{Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.http.WriteTimeout /= 3000
+	var served sync.WaitGroup
+	served.Go(func() { _ = s.Serve() })
+	t.Cleanup(func() { s.Close(); served.Wait() })
+	c, err := net.Dial("tcp", s.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	requests := bytes.Repeat([]byte("POST /mcp HTTP/1.1\r\nHost: evil.example.com\r\nContent-Length: 0\r\n\r\n"), 1000)
+	for err == nil {
+		_, err = c.Write(requests)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the connection is held")
+	}
+}
+
+// A Host that is not an address is answered as others are.
+func TestHostWithoutPort(t *testing.T) {
+	t.Parallel()
+	issuer, _ := authority(t, "not a URL")
+	issuer.Resource = ""
+	f := serve(t, Options{Authority: issuer})
+	r, _ := f.send("POST /mcp HTTP/1.1\r\nHost: localhost:x\r\nContent-Length: 0\r\n\r\n", nil)
+	if r.StatusCode != 401 {
+		t.Errorf("%v", r)
 	}
 }
 
