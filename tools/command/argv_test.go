@@ -128,11 +128,8 @@ func TestCommandLine(t *testing.T) {
 
 // A command without a description is described by its command line, as people write it: what stands for an argument stays as it is.
 func TestCommandLineIsTheDescription(t *testing.T) {
-	c, err := FromLine(`x=grep -n {{pattern}} 'a b' "it's" --to={{dir}} a!`, config.Base{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := c.Describe().Description, `grep -n {{pattern}} 'a b' 'it'\''s' --to={{dir}} a!`; got != want {
+	words := []string{"grep", "-n", "{{pattern}}", "a b", "it's", "--to={{dir}}", "a!"}
+	if got, want := commandLine(&config.Command{Command: words}), `grep -n {{pattern}} 'a b' 'it'\''s' --to={{dir}} a!`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
