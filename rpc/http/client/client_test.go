@@ -378,6 +378,33 @@ func TestStandingStreamIsForgotten(t *testing.T) {
 	_ = c.Close()
 }
 
+// A server that refuses the standing stream, be it not with 405, answers nevertheless.
+func TestNoStandingStream(t *testing.T) {
+	for _, status := range []int{401, 403, 404, 405, 500, 501} {
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			asked := make(chan bool, 100)
+			f := newFake(t, func(w http.ResponseWriter, r *http.Request, m *message) bool {
+				switch {
+				case r.Method == http.MethodGet:
+					w.WriteHeader(status)
+					asked <- true
+				case m.Method == "tools/list":
+					time.Sleep(100 * time.Millisecond) // by now the refusal has been read
+					answer(w, m, `{"tools":[]}`)
+				default:
+					return false
+				}
+				return true
+			})
+			c := mustDial(t, f.options(), rpc.DialOptions{})
+			<-asked
+			if _, err := call(t, c, "tools/list", nil); err != nil || len(asked) > 0 {
+				t.Errorf("%v, asked for %d times more", err, len(asked))
+			}
+		})
+	}
+}
+
 // What a server does that cannot be used is said, with what to do.
 func TestRefusals(t *testing.T) {
 	elsewhere := newFake(t, func(http.ResponseWriter, *http.Request, *message) bool {

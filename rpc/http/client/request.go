@@ -49,6 +49,7 @@ type request struct {
 	sentID    []byte // the id under which the line was sent last
 	answered  bool
 	lost      bool   // its connection
+	stood     bool   // the standing stream has been open
 	lastEvent string // the id of the last event that came; "" = there is none to resume from
 	tries     tries
 }
@@ -163,6 +164,7 @@ func (c *request) goesOn() bool { return c.standing || c.lastEvent != "" }
 
 // events hands out the events of a stream.
 func (c *request) events(response *http.Response) (again bool, err error) {
+	c.stood = c.standing
 	if c.goesOn() {
 		c.tries.connected()
 	}
@@ -241,6 +243,11 @@ func (c *request) refused(r *http.Request, response *http.Response) (again bool,
 		err = fmt.Errorf("%s: %.300s", response.Status, message)
 	}
 	switch {
+	case c.standing && !c.stood && status < http.StatusBadGateway && status != http.StatusConflict && status != http.StatusTooManyRequests:
+		if status != http.StatusMethodNotAllowed { // which is how a server without such a stream should say so
+			c.o.Log.Warn().AnErr("why", c.dressed(err)).Msg("http: the server opens no stream for what answers nothing: going on without")
+		}
+		return false, err
 	case status == http.StatusNotFound && r.Header.Get(sessionHeader) != "" && !c.stateless:
 		// "it MUST start a new session": who uses the transport opens another one.
 		c.fail(errors.New("the server has ended the session"))
