@@ -98,7 +98,7 @@ func outlive(tool tools.Tool, conf *config.Config) error {
 	case !ok:
 		return fmt.Errorf("--detach: %s is not a command: only commands can go on by themselves", tool.Describe().Name)
 	case !conf.State.OnDisk():
-		return fmt.Errorf("--detach needs tasks on disk, and they live in %s: name a directory with --state", conf.State.Dir)
+		return fmt.Errorf("--detach needs tasks on disk, and they live in %s: name a directory with --state", conf.State.Place())
 	}
 	if err := command.Detach(); err != nil {
 		return fmt.Errorf("--detach: %w", err)

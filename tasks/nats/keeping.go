@@ -49,6 +49,7 @@ type keeping struct {
 	record   stored
 	revision uint64
 	unsure   bool      // a record may have been stored since
+	over     bool      // the end is stored
 	unacked  *nats.Msg // what was sent and not acknowledged; nothing else is sent before it
 	numbered int       // how many segments have stored numbers
 	last     int64     // where the last of them ends
@@ -279,7 +280,7 @@ func (k *keeping) resend(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		k.revision, k.unsure = r.revision, false
+		k.revision, k.unsure, k.over = r.revision, false, r.terminal()
 	}
 	if k.unacked == nil {
 		return nil

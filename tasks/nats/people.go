@@ -2,7 +2,9 @@ package nats
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,8 +13,8 @@ import (
 
 // What people ask of a state, and no client.
 
-// someTasks are read at once where all of them are.
-const someTasks = 500
+// someTasks are read at once where all of them are: a page costs the server more, the more tasks there are.
+const someTasks = mostSubjects - 1
 
 // each calls do with all of an owner's tasks, until it returns false.
 func (s *State) each(ctx context.Context, owner string, do func(*tasks.Task) bool) error {
@@ -34,13 +36,27 @@ func (s *State) each(ctx context.Context, owner string, do func(*tasks.Task) boo
 
 // Find returns the ids of an owner's tasks that begin with a text, most ids at most.
 func (s *State) Find(ctx context.Context, owner, prefix string, most int) (ids []string, err error) {
-	err = s.each(ctx, owner, func(t *tasks.Task) bool {
-		if strings.HasPrefix(t.ID, prefix) {
-			ids = append(ids, t.ID)
+	sp, err := s.space(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	made, err := subjects(ctx, sp.stream, sp.subject("*", "made"))
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(made)
+	for _, subject := range made {
+		id := strings.TrimSuffix(strings.TrimPrefix(subject, sp.root), ".made")
+		if len(ids) == most || !strings.HasPrefix(id, prefix) {
+			continue
 		}
-		return len(ids) < most
-	})
-	return ids, err
+		if _, _, err := s.find(ctx, owner, id); err == nil {
+			ids = append(ids, id)
+		} else if !errors.Is(err, tasks.ErrNotFound) {
+			return nil, err
+		}
+	}
+	return ids, nil
 }
 
 // Forget deletes an owner's tasks that have ended by a time, and returns them as List does. What has not ended stays and, unless

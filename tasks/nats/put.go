@@ -5,15 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/synadia-io/orbit.go/jetstreamext"
 
 	"runnel/rpc/mcp"
 	"runnel/tasks"
@@ -95,47 +92,6 @@ func (sp *space) mark(hidden bool) string {
 	return "live." + sp.s.keeper
 }
 
-// admit refuses a task of an owner who has too many. Two processes that start one at the same moment may both be let in: the limits hold an
-// owner back, they are no lock.
-func (sp *space) admit(ctx context.Context, t *tasks.Task) error {
-	if t.Ending {
-		return nil
-	}
-	if limit := sp.s.o.Limits.MaxLive; limit > 0 {
-		live, err := subjects(ctx, sp.stream, sp.subject("*", "live.*"))
-		if err != nil {
-			return err
-		}
-		if len(live) >= limit {
-			return tasks.ErrTooManyLive
-		}
-	}
-	if limit := sp.s.o.Limits.MaxStartsPerMinute; limit > 0 {
-		ctx, cancel := context.WithTimeout(ctx, directTimeout)
-		defer cancel()
-		answer, err := jetstreamext.GetBatch(ctx, sp.s.js, sp.name, limit, jetstreamext.GetBatchSubject(sp.subject("*", "made")), jetstreamext.GetBatchStartTime(time.Now().Add(-time.Minute)))
-		made, err := collect(ctx, answer, err)
-		if err != nil {
-			return err
-		}
-		if len(made) >= limit {
-			return tasks.ErrTooManyStarts
-		}
-	}
-	return nil
-}
-
-// subjects are those that a stream has of a pattern.
-func subjects(ctx context.Context, stream jetstream.Stream, pattern string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, directTimeout)
-	defer cancel()
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(pattern))
-	if err != nil {
-		return nil, unreachable(err)
-	}
-	return slices.Collect(maps.Keys(info.State.Subjects)), nil
-}
-
 // putRecord stores a record if revision is the one that stands there, and returns the new one.
 func (sp *space) putRecord(ctx context.Context, t *tasks.Task, r stored, revision uint64) (uint64, error) {
 	data, err := json.Marshal(r)
@@ -169,6 +125,10 @@ func (k *keeping) put(ctx context.Context, t *tasks.Task) error {
 	}
 	if err != nil {
 		return err
+	}
+	if ended && k.over { // by a try that nobody has acknowledged: others may have seen it
+		k.leave(ctx)
+		return nil
 	}
 	if ended && t.Status == mcp.TaskCompleted && k.log.Failed() != nil {
 		return k.log.Failed()
@@ -211,11 +171,18 @@ func (k *keeping) put(ctx context.Context, t *tasks.Task) error {
 		k.log.Back(k)
 	}
 	if ended {
-		sp.unmark(ctx, k.id, "live."+sp.s.keeper)
-		sp.forget(k.id)
+		k.leave(ctx)
+		return nil
 	}
 	sp.wake(k.id)
 	return nil
+}
+
+// leave ends the keeping of a task whose end is stored.
+func (k *keeping) leave(ctx context.Context) {
+	k.sp.unmark(ctx, k.id, "live."+k.sp.s.keeper)
+	k.sp.forget(k.id)
+	k.sp.wake(k.id)
 }
 
 // ended lets go of a task that others have ended.

@@ -256,6 +256,32 @@ func TestPoisoned(t *testing.T) {
 	}
 }
 
+// People name a task by the beginning of its id: of those that can be seen.
+func TestFind(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	state := newState(t, url)
+	old := statetest.Ended(statetest.Working("ab2"), mcp.TaskCompleted, "done")
+	old.CreatedAt = time.Now().Add(-old.TTL)
+	statetest.Put(t, state, statetest.Working("ab3"), statetest.Working("ab1"), statetest.Working("b"), old)
+	if err := state.Hide(statetest.Working("ab4")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		state  *State
+		prefix string
+		most   int
+		want   string
+	}{
+		{state, "ab", 5, "ab1 ab3"}, {state, "ab", 1, "ab1"}, {state, "b", 5, "b"}, {state, "*", 5, ""},
+		{newState(t, url, func(o *Options) { o.Calls = true }), "ab", 5, "ab1 ab3 ab4"},
+	} {
+		if ids, err := c.state.Find(t.Context(), "local", c.prefix, c.most); err != nil || strings.Join(ids, " ") != c.want {
+			t.Errorf("%s: %v, %v", c.prefix, ids, err)
+		}
+	}
+}
+
 func TestParse(t *testing.T) {
 	o, err := Parse("nats://a:1,b:2?prefix=p&replicas=3", os.Getenv)
 	if err != nil || o.Servers != "nats://a:1,b:2" || o.Prefix != "p" || o.Replicas != 3 {

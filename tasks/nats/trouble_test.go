@@ -253,3 +253,37 @@ func TestRefused(t *testing.T) {
 		t.Errorf("%v, %v", left, err)
 	}
 }
+
+// An end that was stored, though nobody has acknowledged it, stays the end.
+func TestUnacknowledgedEnd(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	state := newState(t, url)
+	task := statetest.Working("a", "line\n")
+	statetest.Put(t, state, task)
+	k := keepingOf(t, state, "a")
+	k.mu.Lock()
+	end, r := statetest.Ended(task, mcp.TaskCompleted, "done"), k.record
+	err := k.flush(t.Context())
+	r.put(&end, state.keeper)
+	r.Keeper, r.End = "", k.end.Load()
+	if err == nil {
+		err = k.sp.putOutcome(t.Context(), &end, &r, k.revision)
+	}
+	if err == nil {
+		_, err = k.sp.putRecord(t.Context(), &end, r, k.revision)
+	}
+	k.unsure = true
+	k.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	end.Status = mcp.TaskFailed
+	statetest.Put(t, state, end)
+	if got := statetest.Get(t, state, "a"); got.Status != mcp.TaskCompleted {
+		t.Errorf("%s %s", got.Status, got.StatusMessage)
+	}
+	if left, err := subjects(t.Context(), k.sp.stream, k.sp.subject("a", "live.*")); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+}

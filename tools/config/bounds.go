@@ -57,6 +57,6 @@ func (c *Config) Check() error {
 	size("tasks.maxResult", c.Tasks.MaxResult, MinMaxResult, LimitMaxResult)
 	size("state.maxState", c.State.MaxState, minState, limitState)
 	detached := c.Detaches()
-	check(detached == "" || c.State.OnDisk(), "tools."+detached+".detach", "true needs tasks on disk, and they live in "+c.State.Dir, "false, or a directory in state.dir (--state)")
+	check(detached == "" || c.State.OnDisk(), "tools."+detached+".detach", "true needs tasks on disk, and they live in "+c.State.Place(), "false, or a directory in state.dir (--state)")
 	return JoinErrors(errs)
 }

@@ -84,6 +84,15 @@ func (s *State) IsURL() bool { return strings.Contains(s.Dir, "://") }
 // OnDisk reports whether tasks are kept in a directory of this machine.
 func (s *State) OnDisk() bool { return !s.InMemory() && !s.IsURL() }
 
+// Place says where tasks live that are not on disk. It shows no more of a URL than its scheme: somebody may have put a password there.
+func (s *State) Place() string {
+	scheme, _, found := strings.Cut(s.Dir, "://")
+	if found {
+		return scheme + "://..."
+	}
+	return s.Dir
+}
+
 // ErrNoHome is what StateDir returns when no directory was named and the user has none.
 var ErrNoHome = errors.New("neither XDG_STATE_HOME nor HOME is set to an absolute path")
 
