@@ -244,9 +244,8 @@ func (c *request) refused(r *http.Request, response *http.Response) (again bool,
 	}
 	switch {
 	case c.standing && !c.stood && status < http.StatusBadGateway && status != http.StatusConflict && status != http.StatusTooManyRequests:
-		if status != http.StatusMethodNotAllowed { // which is how a server without such a stream should say so
-			c.o.Log.Warn().AnErr("why", c.dressed(err)).Msg("http: the server opens no stream for what answers nothing: going on without")
-		}
+		// Without such a stream it should say 405, which not all do.
+		c.o.Log.Debug().AnErr("why", c.dressed(err)).Msg("http: the server opens no stream for what answers nothing: going on without")
 		return false, err
 	case status == http.StatusNotFound && r.Header.Get(sessionHeader) != "" && !c.stateless:
 		// "it MUST start a new session": who uses the transport opens another one.
