@@ -32,7 +32,7 @@
 // Goroutines: one for each task that this process runs, from its first Put to its last, which writes its output (keeping.go); two for each
 // space, one that renews the lease and one that looks for orphans, to Close (lease.go); those of the NATS client.
 //
-// Locks: State.mu, space.mu; keeping.mu, which is held across I/O. None is taken under another, but space.mu under keeping.mu.
+// Locks: State.mu, space.mu; keeping.mu, which is held across I/O. None is taken under another, but space.mu under either of the others.
 //
 // Where things stand:
 //

@@ -61,12 +61,17 @@ func (sp *space) renew(ctx context.Context) error {
 		return err
 	}
 	now := time.Now().Round(0) // the wall clock: the machine may have slept
-	if !sp.renewed.IsZero() && now.Sub(sp.renewed) > leaseTTL-renewInterval {
+	sp.mu.Lock()
+	before := sp.renewed
+	sp.mu.Unlock()
+	if !before.IsZero() && now.Sub(before) > leaseTTL-renewInterval {
 		if err := sp.findFenced(ctx); err != nil {
 			return err
 		}
 	}
+	sp.mu.Lock()
 	sp.renewed = now
+	sp.mu.Unlock()
 	return nil
 }
 

@@ -29,15 +29,15 @@ type space struct {
 	alive  string           // PREFIX-alive.OWNER.
 	asked  *nats.Subscription
 
-	ctx     context.Context // until Close
-	stop    context.CancelFunc
-	all     sync.WaitGroup
-	renewed time.Time // when the lease was last stored; of the goroutine that renews it
+	ctx  context.Context // until Close
+	stop context.CancelFunc
+	all  sync.WaitGroup
 
 	mu       sync.Mutex
 	live     map[string]*keeping  // by id: the tasks that this process runs
 	wanted   map[string]struct{}  // of them, those that others ask to cancel
 	fenced   map[string]struct{}  // of them, those that others have ended
+	renewed  time.Time            // when the lease was last stored
 	doubtful map[string]struct{}  // tasks that were refused, of which something may be stored
 	missed   map[string]time.Time // processes without a lease, and since when this one knows
 }

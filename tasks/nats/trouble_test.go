@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -285,5 +286,35 @@ func TestUnacknowledgedEnd(t *testing.T) {
 	}
 	if left, err := subjects(t.Context(), k.sp.stream, k.sp.subject("a", "live.*")); err != nil || len(left) > 0 {
 		t.Errorf("%v, %v", left, err)
+	}
+}
+
+// A process whose lease had run out finds what others have ended since, and nothing else; it looks again if it could not.
+func TestLapsed(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	here, there := newState(t, url), newState(t, url)
+	statetest.Put(t, here, statetest.Working("a"))
+	sp, other := spaceOf(t, here), spaceOf(t, there)
+	sp.stop() // it renews nothing by itself
+	sp.unlease(t)
+	if err := other.sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other.later(t)
+	statetest.Put(t, here, statetest.Working("b"))
+	sp.mu.Lock()
+	sp.renewed = time.Now().Round(0).Add(-leaseTTL)
+	sp.mu.Unlock()
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := sp.renew(over); err == nil {
+		t.Fatal("renewed by a context that is over")
+	}
+	if err := sp.renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, fenced, err := here.Heed(t.Context()); err != nil || !slices.Equal(fenced, []string{"a"}) {
+		t.Errorf("%v, %v", fenced, err)
 	}
 }
