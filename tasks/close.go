@@ -19,6 +19,13 @@ func (r *Runner) Wait(ctx context.Context) error {
 	}
 }
 
+// Idle reports whether no task runs, or is still being stored.
+func (r *Runner) Idle() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.live)+len(r.working)+len(r.hidden) == 0
+}
+
 // Close cancels all that runs and returns when it has ended: no tool's goroutine and no child is left, but for what GiveUp leaves behind.
 func (r *Runner) Close() {
 	r.mu.Lock() // see goWatch

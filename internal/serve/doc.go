@@ -10,7 +10,7 @@
 // Goroutines: one watches the config (watch.go), one serves metrics (metrics.go), one HTTP (http.go), one serves in process (inprocess.go), one waits for
 // SIGHUP where that ends the command (setup.go). Timers start what can wait until the first answers are out: a look at the schemas and
 // spare threads after a second (registry.go, serve.go), and the recovery of tasks (state.go). The locks are that of stderr (stderr.go)
-// and owners.mu (owners.go), never together.
+// and owners.mu (owners.go), never together; under owners.mu the locks of rpc/http and of a runner are taken.
 //
 // Where things stand:
 //

@@ -31,6 +31,7 @@ func (s *Setup) serveHTTP(ctx context.Context, log zerolog.Logger) (stop, end fu
 	if err != nil {
 		return nil, nil, fmt.Errorf("--http: %w", err)
 	}
+	all.busy = front.Busy
 	log.Info().Str("address", front.Addr().String()).Bool("tls", o.Certificate != nil).Bool("tokens", o.Tokens != nil || o.Authority != nil).Msg("serving HTTP")
 	go func() {
 		if err := front.Serve(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -15,7 +16,8 @@ import (
 	"runnel/tools/upstream"
 )
 
-// maxOwners is how many owners are served: each has tools and upstreams of its own.
+// maxOwners is how many owners are served at once: each has tools and upstreams of its own. For a new one, the idle one that has not come for
+// longest goes.
 const maxOwners = 1000
 
 // owners are the servers of those who come over HTTP: the config's owner has its own already, each other one's is made when it comes.
@@ -30,6 +32,9 @@ type owners struct {
 	latest  *config.Config // as it was read last: the tools of the next owner are made from it
 	own     served
 	others  map[string]served
+	used    map[string]time.Time   // when the others came last
+	busy    func() map[string]bool // owners that have sessions or requests
+	dropped sync.WaitGroup         // those that are being ended
 	stopped bool
 }
 
@@ -43,11 +48,12 @@ func (o *owners) serves(owner string) (httpserver.Served, error) {
 	s, ok := o.others[owner]
 	switch {
 	case ok:
+		o.used[owner] = time.Now()
 		return s.overHTTP(), nil
 	case o.stopped:
 		return httpserver.Served{}, errors.New("the server is shutting down")
-	case len(o.others) >= maxOwners:
-		return httpserver.Served{}, errors.New("too many owners are served: that lasts until the server is started again")
+	case len(o.others) >= maxOwners && !o.drop():
+		return httpserver.Served{}, errors.New("too many owners are served: try again when one has ended its sessions and tasks")
 	}
 	set, _, err := o.setup.registry(o.latest, false)
 	if err != nil {
@@ -58,7 +64,27 @@ func (o *owners) serves(owner string) (httpserver.Served, error) {
 	theirs.Server.Owner = owner
 	s = o.setup.server(&theirs, set, o.store, o.observer, o.log)
 	o.others[owner] = s
+	o.used[owner] = time.Now()
 	return s.overHTTP(), nil
+}
+
+// drop ends what serves an owner that has neither sessions nor tasks, if there is one; it is made again when the owner comes back. mu is held:
+// a request of the owner that comes meanwhile waits in serves.
+func (o *owners) drop() bool {
+	busy, oldest := o.busy(), ""
+	for owner, s := range o.others {
+		if !busy[owner] && s.idle() && (oldest == "" || o.used[owner].Before(o.used[oldest])) {
+			oldest = owner
+		}
+	}
+	s, ok := o.others[oldest]
+	if !ok {
+		return false
+	}
+	delete(o.others, oldest)
+	delete(o.used, oldest)
+	o.dropped.Go(func() { s.stop(); s.tools.Close() })
+	return true
 }
 
 // overHTTP is what serves its owner's requests over HTTP.
@@ -88,6 +114,7 @@ func (o *owners) stop() {
 	}
 	o.own.stop()
 	all.Wait()
+	o.dropped.Wait()
 }
 
 // close ends the upstreams of the others.

@@ -36,7 +36,7 @@ func (s *Setup) Serve(ctx context.Context) error {
 	}
 	log := s.Logger()
 	if s.Options.http.address != "" {
-		s.owners = &owners{setup: s, began: conf, latest: conf, log: log, others: map[string]served{}}
+		s.owners = &owners{setup: s, began: conf, latest: conf, log: log, others: map[string]served{}, used: map[string]time.Time{}}
 		if s.front, err = s.frontOptions(log); err != nil {
 			return err
 		}

@@ -24,7 +24,8 @@ import (
 type served struct {
 	*rpc.Server
 	tools *upstream.Set
-	stop  func() // ends its tasks
+	idle  func() bool // it has no task that runs
+	stop  func()      // ends its tasks
 }
 
 // server wires the rooms for one owner.
@@ -68,7 +69,7 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 		Log:                 log,
 	})
 	server.OnDrain(func(ctx context.Context) { _ = runner.Wait(ctx) }) // its error only says that ctx has ended
-	return served{server, set, stop}
+	return served{server, set, runner.Idle, stop}
 }
 
 // instructions are those of the config, and the reason if one was left out.

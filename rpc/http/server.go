@@ -25,7 +25,7 @@ type Served struct {
 
 // Options of a server.
 type Options struct {
-	// Serves returns what serves an owner, always the same. It is asked for each request.
+	// Serves returns what serves an owner: the same as long as the owner is busy. It is asked while a request is in flight.
 	Serves func(owner string) (Served, error)
 
 	Tokens    *Fresh[*Tokens] // tokens, and whose tasks they see; nil: there are none
@@ -139,6 +139,20 @@ func (s *Server) leave(owner string) {
 	if s.inFlight[owner]--; s.inFlight[owner] == 0 {
 		delete(s.inFlight, owner)
 	}
+}
+
+// Busy returns the owners that have a session, or a request in flight: whatever serves another one is not in use.
+func (s *Server) Busy() map[string]bool {
+	busy := map[string]bool{}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for owner := range s.inFlight {
+		busy[owner] = true
+	}
+	for _, c := range s.sessions {
+		busy[c.owner] = true
+	}
+	return busy
 }
 
 func (s *Server) begin(c *rpc.Session) bool {
