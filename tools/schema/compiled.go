@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,7 +26,9 @@ func compile(source []byte) (*compiled, error) {
 	s := &jsonschema.Schema{}
 	if err := json.Unmarshal(source, s); err != nil {
 		var all any
-		if json.Unmarshal(source, &all) != nil {
+		in := json.NewDecoder(bytes.NewReader(source))
+		in.UseNumber() // one may be out of range
+		if in.Decode(&all) != nil {
 			return nil, &Error{nil, err.Error()}
 		}
 		return nil, misread(all, nil, func(v any) any { return v })

@@ -68,6 +68,7 @@ func TestSchemaMistakesHaveAPlace(t *testing.T) {
 		`{"not":{"anyOf":[{},{"minimum":"1"}]}}`: `not/anyOf/1/minimum: cannot be of type string`,
 		`{"required":"a"}`:                       `required: cannot be of type string`,
 		`{"required":["a",1]}`:                   `required/1: cannot be of type number`,
+		`{"not":{"minimum":1e999}}`:              `not/minimum: cannot be of type number`,
 		`{"exclusiveMinimum":true}`:              `exclusiveMinimum: cannot be of type bool`,
 		`{"items":[{}]}`:                         `items: a list of schemas is called prefixItems in this draft`,
 		`{"pattern":"("}`:                        "pattern: \"(\" is no regular expression: error parsing regexp: missing closing ): `(`",
