@@ -23,15 +23,19 @@ type compiled struct {
 // compile compiles a schema of draft 2020-12, or of draft-07 if its $schema says so. The error is an [*Error] with a
 // place in the schema. It loads nothing: a reference to another document is an error.
 func compile(source []byte) (*compiled, error) {
+	if err := json.Unmarshal(source, &json.RawMessage{}); err != nil {
+		return nil, &Error{nil, err.Error()}
+	}
+	var all any
+	in := json.NewDecoder(bytes.NewReader(source))
+	in.UseNumber() // one may be out of range
+	_ = in.Decode(&all)
+	if depth(all) > maxDepth {
+		return nil, &Error{nil, fmt.Sprintf("it is nested too deep: more than %d levels", maxDepth)}
+	}
 	s := &jsonschema.Schema{}
 	if err := json.Unmarshal(source, s); err != nil {
-		var all any
-		in := json.NewDecoder(bytes.NewReader(source))
-		in.UseNumber() // one may be out of range
-		if in.Decode(&all) != nil {
-			return nil, &Error{nil, err.Error()}
-		}
-		return nil, misread(all, nil, func(v any) any { return v })
+		return nil, misread(all, nil, err, func(v any) any { return v })
 	}
 	switch strings.TrimPrefix(strings.TrimPrefix(strings.TrimSuffix(s.Schema, "#"), "http://"), "https://") {
 	case "", "json-schema.org/draft/2020-12/schema", "json-schema.org/schema":
@@ -55,9 +59,20 @@ func compile(source []byte) (*compiled, error) {
 	return &compiled{t, resolved}, nil
 }
 
+// maxDepth bounds how deep a schema is nested, as that of a config file: what the library takes to read one grows with the square of it.
+const maxDepth = 100
+
+// depth is how deep a value is nested.
+func depth(v any) (levels int) {
+	for _, inner := range members(v) {
+		levels = max(levels, depth(inner)+1)
+	}
+	return levels
+}
+
 // misread finds what the library cannot read in a schema: the innermost value that it cannot read with nothing beside it, in all that the
-// value stands in.
-func misread(v any, place []string, in func(any) any) *Error {
+// value stands in. err is what the library says of v; nothing in v may be wrong alone, where a member is there twice.
+func misread(v any, place []string, err error, in func(any) any) *Error {
 	for name, inner := range members(v) {
 		alone := func(inner any) any {
 			if _, list := v.([]any); list {
@@ -65,11 +80,10 @@ func misread(v any, place []string, in func(any) any) *Error {
 			}
 			return in(map[string]any{name: inner})
 		}
-		if unreadable(alone(inner)) != nil {
-			return misread(inner, at(place, name), alone)
+		if err := unreadable(alone(inner)); err != nil {
+			return misread(inner, at(place, name), err, alone)
 		}
 	}
-	err := unreadable(in(v))
 	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		got, _, _ := strings.Cut(kind.Value, " ")
 		return &Error{place, "cannot be of type " + got}

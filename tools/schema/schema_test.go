@@ -68,6 +68,8 @@ func TestSchemaMistakesHaveAPlace(t *testing.T) {
 		`{"not":{"anyOf":[{},{"minimum":"1"}]}}`: `not/anyOf/1/minimum: cannot be of type string`,
 		`{"required":"a"}`:                       `required: cannot be of type string`,
 		`{"required":["a",1]}`:                   `required/1: cannot be of type number`,
+		`{"minimum":"1","minimum":1}`:            `cannot be of type string`,
+		`{"minimum":1} x`:                        `invalid character 'x' after top-level value`,
 		`{"not":{"minimum":1e999}}`:              `not/minimum: cannot be of type number`,
 		`{"exclusiveMinimum":true}`:              `exclusiveMinimum: cannot be of type bool`,
 		`{"items":[{}]}`:                         `items: a list of schemas is called prefixItems in this draft`,
@@ -124,6 +126,22 @@ func TestExplodingSchemasAreRefused(t *testing.T) {
 		}
 		if err := schema.Check([]byte(`{}`)); err != nil {
 			t.Errorf("%s, of nothing: %v", by, err)
+		}
+	}
+}
+
+// To read a deep schema of 64 KiB, as an upstream's question may have, took minutes, and to find a mistake in it hours.
+func TestDeepSchemasAreRefused(t *testing.T) {
+	t.Parallel()
+	nested := func(levels int, inner string) []byte {
+		return []byte(strings.Repeat(`{"not":`, levels) + inner + strings.Repeat("}", levels))
+	}
+	if _, err := compile(nested(maxDepth, `true`)); err != nil {
+		t.Error(err)
+	}
+	for _, deep := range [][]byte{nested(maxDepth+1, `true`), nested(8000, `{"minimum":"1"}`)} {
+		if _, err := compile(deep); err == nil || !strings.Contains(err.Error(), "nested too deep") {
+			t.Error(err)
 		}
 	}
 }
