@@ -72,7 +72,7 @@ func (i *invocation) dial(cmd *cobra.Command, server []string, o rpc.DialOptions
 			}
 		}
 		name, dial := server[0], rpc.Dial
-		if i.url != "" {
+		if server[0] == "--url" { // i.url may be the variable's, which a server after -- goes before
 			at, err := i.remote()
 			if err != nil {
 				return nil, nil, misuse(cmd, "%w", err)

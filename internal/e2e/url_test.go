@@ -313,3 +313,12 @@ func TestInteropServers(t *testing.T) {
 		})
 	}
 }
+
+// A server after -- goes before the one that a variable names.
+func TestServerGoesBeforeTheVariable(t *testing.T) {
+	cmd := programCommand(t, "call", "echo", "text=here", "--", builtProgram(t), "serve", "--selftest", "--state=memory")
+	cmd.Env = append(cmd.Env, "RUNNEL_URL=http://127.0.0.1:1/mcp")
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "here") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
