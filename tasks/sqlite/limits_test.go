@@ -3,12 +3,14 @@ package sqlite
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -192,6 +194,39 @@ func TestSQLiteGivesRoomBack(t *testing.T) {
 	awaitNoRows(t, s.Dir())
 	if after := size(); before < leastFree || after > before-leastFree {
 		t.Errorf("%d pages of %d are left", after, before)
+	}
+}
+
+// A database that somebody has restored from a dump cannot give room back: a prune ends all the same.
+func TestPruneOfARestoredState(t *testing.T) {
+	s := openStore(t, Options{})
+	task := statetest.Working("task")
+	statetest.Put(t, s, task)
+	if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte(strings.Repeat("x", 100<<10))}); err != nil {
+		t.Fatal(err)
+	}
+	statetest.Put(t, s, statetest.Ended(task, mcp.TaskCompleted, "done"))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", filepath.Join(s.Dir(), databaseFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.SetMaxOpenConns(1)
+	for _, query := range []string{"PRAGMA journal_mode = DELETE", "PRAGMA auto_vacuum = NONE", "VACUUM"} {
+		if _, err := db.Exec(query); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openStore(t, Options{Dir: s.Dir()})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if gone, _, err := s.Forget(ctx, task.Owner, time.Now().Add(time.Hour), true); err != nil || len(gone) != 1 {
+		t.Errorf("%d tasks, %v", len(gone), err)
 	}
 }
 

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"math"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -113,14 +114,15 @@ func (d *database) drop(ctx context.Context, which string, args ...any) (n int, 
 
 // shrink gives free pages back to the file system, if there are many of them or always.
 func (d *database) shrink(ctx context.Context, always bool) error {
-	for ; ctx.Err() == nil; always = true {
+	for before := int64(math.MaxInt64); ctx.Err() == nil; always = true {
 		var free, all int64
 		if err := d.read.QueryRowContext(ctx, "SELECT freelist_count, page_count FROM pragma_freelist_count(), pragma_page_count()").Scan(&free, &all); err != nil {
 			return explain(err)
 		}
-		if free == 0 || !always && (free < leastFree || free < all/4) {
-			return nil
+		if free == 0 || free >= before || !always && (free < leastFree || free < all/4) {
+			return nil // a file that somebody has restored from a dump gives nothing back
 		}
+		before = free
 		if err := d.w.do(job{do: func(tx *transaction) error {
 			rows, err := tx.query("PRAGMA incremental_vacuum(" + strconv.Itoa(vacuumPages) + ")")
 			if err != nil {
