@@ -14,7 +14,7 @@ import (
 )
 
 // interopTimeout is for a client that hangs, and for a slow registry.
-const interopTimeout = 3 * time.Minute
+const interopTimeout = 5 * time.Minute
 
 const interopConfig = `
 tasks: {pollInterval: 50ms}
