@@ -282,6 +282,9 @@ func (k *keeping) resend(ctx context.Context) error {
 		}
 		k.revision, k.unsure, k.over = r.revision, false, r.terminal()
 	}
+	if k.log.Failed() != nil { // it was given up
+		k.unacked = nil
+	}
 	if k.unacked == nil {
 		return nil
 	}

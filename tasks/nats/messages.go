@@ -43,6 +43,9 @@ func (sp *space) publish(ctx context.Context, m *nats.Msg, o ...jetstream.Publis
 				return 0, explain(refused)
 			}
 		}
+		if errors.Is(err, nats.ErrMaxPayload) {
+			return 0, tasks.Trouble{Err: fmt.Errorf("the state refuses it: let its servers take messages of 1 MiB (max_payload): %w", err)}
+		}
 		if errors.Is(err, jetstream.ErrNoStreamResponse) && sp.removed(ctx) {
 			return 0, sp.errRemoved()
 		}

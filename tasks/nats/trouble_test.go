@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
@@ -316,5 +318,37 @@ func TestLapsed(t *testing.T) {
 	}
 	if _, fenced, err := here.Heed(t.Context()); err != nil || !slices.Equal(fenced, []string{"a"}) {
 		t.Errorf("%v, %v", fenced, err)
+	}
+}
+
+// Output that no server will ever take fails its task, whose end is stored all the same.
+func TestRefusedOutput(t *testing.T) {
+	t.Parallel()
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, MaxPayload: 32 << 10, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(10 * time.Second) {
+		t.Fatal("the server is not ready")
+	}
+	state := newState(t, s.ClientURL())
+	r := statetest.NewRunner(t, tasks.Options{State: state, Owner: "local"})
+	run := start(t, r, func(ctx context.Context, run *tasks.Run) tasks.Done {
+		if err := run.Log().Append(ctx, partials.Chunk{Data: []byte(strings.Repeat("a", 50_000) + "\n")}); err != nil {
+			return tasks.Done{Err: err}
+		}
+		<-ctx.Done()
+		return tasks.Done{Err: context.Cause(ctx)}
+	})
+	<-run.Ended()
+	var got tasks.Task
+	statetest.Eventually(t, func() bool {
+		got = statetest.Get(t, state, run.ID())
+		return got.Status.Terminal()
+	})
+	if got.Status != mcp.TaskFailed || !strings.Contains(got.StatusMessage, "max_payload") {
+		t.Errorf("%s %s", got.Status, got.StatusMessage)
 	}
 }
