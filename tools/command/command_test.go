@@ -131,3 +131,11 @@ func TestVariablesThatAreNoFile(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// The line that describes a tool shows its placeholders as they are written.
+func TestCommandLineOfADescription(t *testing.T) {
+	words := []string{"grep", "-rn", "{{pattern}}", "--dir={{dir}}/sub", "a b", "it's", "$HOME", ""}
+	if got, want := commandLine(&config.Command{Command: words}), `grep -rn {{pattern}} --dir={{dir}}/sub 'a b' 'it'\''s' '$HOME' ''`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
