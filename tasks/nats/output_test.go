@@ -1,0 +1,151 @@
+package nats
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tasks/statetest"
+)
+
+// A tool that writes without a pause has its log cut, and does not keep others from its task.
+func TestFlood(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	state := newState(t, url)
+	task := statetest.Working("a")
+	task.Log = partials.NewLog(&partials.LogOptions{MaxPending: 4 << 20})
+	task.Log.SetLimit(1 << 20)
+	task.Segments = partials.NewSegments(task.Log)
+	statetest.Put(t, state, task)
+	k := keepingOf(t, state, "a")
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	data := []byte(strings.Repeat("a", 9_999) + "\n")
+	for range 8 {
+		for range 200 {
+			if err := task.Log.Append(t.Context(), partials.Chunk{Data: data}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		size := k.end.Load()
+		more, err := k.store(t.Context())
+		if err != nil || !more || k.end.Load()-size > 1<<20 {
+			t.Fatalf("%d bytes at once, more: %t, %v", k.end.Load()-size, more, err)
+		}
+		if k.kept > 2<<20 {
+			t.Fatalf("%d bytes are kept", k.kept)
+		}
+		for more {
+			if more, err = k.store(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// A log of which not every stretch's place is known is cut up to one that is.
+func TestCutUnknown(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	state := newState(t, url)
+	task := statetest.Working("a")
+	task.Log.SetLimit(1 << 20)
+	statetest.Put(t, state, task)
+	k := keepingOf(t, state, "a")
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	data := []byte(strings.Repeat("a", 9_999) + "\n")
+	for k.kept < 7<<17 {
+		if err := task.Log.Append(t.Context(), partials.Chunk{Data: data}); err != nil {
+			t.Fatal(err)
+		}
+		if err := k.flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept, to := k.kept, k.end.Load()-1<<20/8*3
+	for i := range k.tail {
+		if k.tail[i].start > to {
+			k.tail[i].sequence = 0
+			break
+		}
+	}
+	k.kept = 1<<20 + 1
+	k.cut(t.Context(), 1<<20)
+	if last, err := k.sp.newest(t.Context(), k.sp.subject("a", "log.tail")); err != nil || last == nil || k.kept == 1<<20+1 {
+		t.Errorf("of %d bytes: %v, %v", kept, last, err)
+	}
+}
+
+// What is damaged of some output is passed over, and what stands after it is read.
+func TestDamagedOutput(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	state := newState(t, url)
+	task := statetest.Working("a")
+	statetest.Put(t, state, task)
+	k := keepingOf(t, state, "a")
+	k.mu.Lock()
+	write := func(text string) {
+		if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte(text)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := k.flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("before\n")
+	for range loadMessages + 10 {
+		if _, err := state.js.Publish(t.Context(), k.sp.subject("a", "log.head"), []byte("garbage")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("after\n")
+	k.mu.Unlock()
+	log := statetest.Get(t, newState(t, url), "a").Log
+	if got := statetest.ReadAll(t, log); got != "before\nafter\n" {
+		t.Errorf("%q", got)
+	}
+	if batch, _, err := log.ReadAt(t.Context(), 9, 100); err != nil || batch.Start > 9 || batch.End != 13 {
+		t.Errorf("from %d to %d, %v", batch.Start, batch.End, err)
+	}
+}
+
+// Output that no server will ever take fails its task, whose end is stored all the same.
+func TestRefusedOutput(t *testing.T) {
+	t.Parallel()
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, MaxPayload: 32 << 10, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(10 * time.Second) {
+		t.Fatal("the server is not ready")
+	}
+	state := newState(t, s.ClientURL())
+	r := statetest.NewRunner(t, tasks.Options{State: state, Owner: "local"})
+	run := start(t, r, func(ctx context.Context, run *tasks.Run) tasks.Done {
+		if err := run.Log().Append(ctx, partials.Chunk{Data: []byte(strings.Repeat("a", 50_000) + "\n")}); err != nil {
+			return tasks.Done{Err: err}
+		}
+		<-ctx.Done()
+		return tasks.Done{Err: context.Cause(ctx)}
+	})
+	<-run.Ended()
+	var got tasks.Task
+	statetest.Eventually(t, func() bool {
+		got = statetest.Get(t, state, run.ID())
+		return got.Status.Terminal()
+	})
+	if got.Status != mcp.TaskFailed || !strings.Contains(got.StatusMessage, "max_payload") {
+		t.Errorf("%s %s", got.Status, got.StatusMessage)
+	}
+}
