@@ -19,7 +19,25 @@ func (t *tree) checkCost() error {
 			return &Error{p.place, fmt.Sprintf("explodes or refers to itself without end: more than %d parts would be applied to one value", maxSchemaCost)}
 		}
 	}
+	if t.parts[0].cost(map[*part]int{}) >= maxSchemaCost {
+		return &Error{nil, fmt.Sprintf("the schema explodes: by its references, more than %d parts of it would be applied to one value", maxSchemaCost)}
+	}
 	return nil
+}
+
+// cost counts the parts of a schema, those that are referred to each time anew. known are those that have been counted,
+// 1 while they are open: a reference back to them ends with the value's depth.
+func (p *part) cost(known map[*part]int) int {
+	if c, ok := known[p]; ok {
+		return c
+	}
+	known[p] = 1
+	c := 1
+	for _, to := range slices.Concat(p.inner, p.refs) {
+		c = min(c+to.cost(known), maxSchemaCost)
+	}
+	known[p] = c
+	return c
 }
 
 // affordable reports whether a value, whose JSON has so many bytes, can be validated in reasonable time and memory: the library

@@ -108,24 +108,13 @@ func TestExplodingSchemasAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, by := range []string{
 		`{"anyOf":[NEXT,NEXT]}`, `{"allOf":[NEXT,NEXT]}`, `{"oneOf":[NEXT,NEXT]}`, `{"if":NEXT,"then":NEXT,"else":NEXT}`,
+		`{"anyOf":[{"properties":{"x":NEXT}},{"properties":{"x":NEXT}}]}`, `{"anyOf":[{"items":NEXT},{"items":NEXT}]}`,
 	} {
 		if _, err := compile(doubling(40, by)); err == nil || !strings.Contains(err.Error(), "explodes") {
 			t.Errorf("%s: %v", by, err)
 		}
 		if _, err := compile(doubling(5, by)); err != nil {
 			t.Errorf("%s, five of it: %v", by, err)
-		}
-	}
-	for by, value := range map[string]string{
-		`{"anyOf":[{"properties":{"x":NEXT}},{"properties":{"x":NEXT}}]}`: strings.Repeat(`{"x":`, 40) + "1" + strings.Repeat("}", 40),
-		`{"anyOf":[{"items":NEXT},{"items":NEXT}]}`:                       `{"x":` + strings.Repeat("[", 40) + "1" + strings.Repeat("]", 40) + "}",
-	} {
-		schema := New(doubling(40, by), "")
-		if err := schema.Check([]byte(value)); err == nil || !strings.Contains(err.Error(), "explodes") {
-			t.Errorf("%s: %v", by, err)
-		}
-		if err := schema.Check([]byte(`{}`)); err != nil {
-			t.Errorf("%s, of nothing: %v", by, err)
 		}
 	}
 }
