@@ -14,8 +14,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// What every state that outlives the process stores of a task, and how it finds out that what it reads is nothing that runnel has
-// stored: a bit has flipped, or somebody has edited it. Such a task has failed, and says why.
+// Every state that outlives the process stores this of a task, and checks it where it reads it: a bit may have flipped, or somebody may
+// have edited it. Such a task has failed, and says why.
 
 // storedOutcome is an Outcome as it is stored.
 type storedOutcome struct {

@@ -57,8 +57,8 @@ func (sp *space) publish(ctx context.Context, m *nats.Msg, o ...jetstream.Publis
 	}
 }
 
-// What a server answers while it stores another message of the subject (JSStreamWrongLastSequenceConstantErr), or this one
-// (JSStreamDuplicateMessageConflict): it is not known yet what holds.
+// A server answers so while it stores another message of the subject (JSStreamWrongLastSequenceConstantErr), or this one
+// (JSStreamDuplicateMessageConflict): it is not known yet which one counts.
 const (
 	inProcess          jetstream.ErrorCode = 10164
 	duplicateInProcess jetstream.ErrorCode = 10158

@@ -11,7 +11,7 @@ import (
 	"runnel/tasks"
 )
 
-// What people ask of a state, and no client.
+// People ask this of a state; clients do not.
 
 // someTasks are read at once where all of them are: a page costs the server more, the more tasks there are.
 const someTasks = mostSubjects - 1

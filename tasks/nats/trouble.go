@@ -11,7 +11,7 @@ import (
 	"runnel/tasks"
 )
 
-// What servers say that cannot store or answer.
+// Servers that cannot store or answer say why, and the errors here say it to people.
 
 // explain words what the server refuses for somebody who has to do something about it.
 func explain(err *jetstream.APIError) error {

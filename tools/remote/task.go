@@ -164,7 +164,7 @@ func (c *Call) poll(ctx context.Context, before time.Duration) time.Duration {
 		return before
 	}
 	if spoke := c.spoken.Swap(false); state.Status.Terminal() && spoke && !c.client.InOrder() {
-		// What of the output is still on its way, on another connection perhaps, comes before the end that is told there.
+		// Output that is still on its way, on another connection perhaps, comes before the end that is told there.
 		return before
 	}
 	c.state(&state.DetailedTask)
