@@ -1,7 +1,6 @@
 package nats
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"runnel/partials"
 	"runnel/tasks"
 )
 
@@ -143,12 +141,8 @@ func (s *State) Taken(ctx context.Context, id string) (bool, error) {
 	return true, nil
 }
 
-const (
-	// lookBytes is how much new output a follower takes into memory at once: as much as the log keeps there.
-	lookBytes = 256 << 10
-	// lookInterval is how often a task of another process is looked at though nothing was heard of it.
-	lookInterval = time.Second
-)
+// lookInterval is how often a task of another process is looked at though nothing was heard of it.
+const lookInterval = time.Second
 
 // Watch implements tasks.State.
 func (s *State) Watch(ctx context.Context, t *tasks.Task) error {
@@ -161,19 +155,16 @@ func (s *State) Watch(ctx context.Context, t *tasks.Task) error {
 		return unreachable(err)
 	}
 	defer func() { _ = heard.Unsubscribe() }()
-	before, size := *t, t.Log.Size()
 	for {
-		if err := sp.look(ctx, t); err != nil {
-			if ctx.Err() != nil {
-				err = context.Cause(ctx)
-			}
+		changed, err := sp.look(ctx, t)
+		if err != nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		if changed || err != nil {
 			return err
 		}
-		if t.Status != before.Status || t.StatusMessage != before.StatusMessage || t.Log.Size() > size || !bytes.Equal(t.Variables, before.Variables) {
-			return nil
-		}
 		wait, cancel := context.WithTimeout(ctx, lookInterval)
-		_, err := heard.NextMsgWithContext(wait)
+		_, err = heard.NextMsgWithContext(wait)
 		cancel()
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -185,38 +176,15 @@ func (s *State) Watch(ctx context.Context, t *tasks.Task) error {
 }
 
 // look brings a task of another process up to date.
-func (sp *space) look(ctx context.Context, t *tasks.Task) error {
+func (sp *space) look(ctx context.Context, t *tasks.Task) (changed bool, err error) {
 	r, err := sp.record(ctx, t.ID)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err := sp.outcome(ctx, r); err != nil {
-		return err
+		return false, err
 	}
-	if size := t.Log.Size(); r.end > size {
-		o := sp.output(r.ID, r.end)
-		tail, err := o.Load(ctx, max(size, r.end-lookBytes), 2*lookBytes) // the first stretch may begin before
-		if err != nil {
-			return err
-		}
-		for n := len(tail); n > 0 && tail[n-1].End() > r.end; n-- {
-			tail = tail[:n-1] // written since
-		}
-		n, last := t.Segments.Numbered()
-		ends, err := sp.ends(ctx, r, n, last)
-		if errors.Is(err, partials.ErrEnds) {
-			r.fail(err)
-		} else if err != nil {
-			return err
-		}
-		if err := t.Segments.Grow(r.end, tail, ends); err != nil {
-			return err
-		}
-	}
-	if r.ending != nil {
-		t.Segments.Finish(*r.ending)
-	}
-	r.Log, r.Segments = t.Log, t.Segments
-	*t = r.Task
-	return nil
+	return t.Update(ctx, tasks.Newer{Task: r.Task, Ending: r.ending, End: r.end, Output: sp.output(r.ID, r.end), Ends: func(ctx context.Context, n int, last int64) ([]int64, error) {
+		return sp.ends(ctx, r, n, last)
+	}})
 }

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -9,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"runnel/partials"
 	"runnel/tasks"
 )
 
@@ -125,9 +123,6 @@ func (s *State) SetVariables(_ context.Context, owner, id string, patch []byte) 
 	return merged, err
 }
 
-// lookBytes is how much new output a follower takes into memory at once: as much as the log keeps there.
-const lookBytes = 256 << 10
-
 const (
 	// lookFirst and lookMost are how often a task of another process is looked at: soon while output comes, then less.
 	lookFirst = 50 * time.Millisecond
@@ -140,53 +135,26 @@ func (s *State) Watch(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	before, size := *t, t.Log.Size()
 	for wait := lookFirst; ; wait = min(2*wait, lookMost) {
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		if err := d.look(ctx, t); err != nil {
+		if changed, err := d.look(ctx, t); changed || err != nil {
 			return err
-		}
-		if t.Status != before.Status || t.StatusMessage != before.StatusMessage || t.Log.Size() > size ||
-			!bytes.Equal(t.Variables, before.Variables) {
-			return nil
 		}
 	}
 }
 
 // look brings a task of another process up to date.
-func (d *database) look(ctx context.Context, t *tasks.Task) error {
+func (d *database) look(ctx context.Context, t *tasks.Task) (changed bool, err error) {
 	r, err := d.current(ctx, t.Owner, t.ID, "outcome")
 	if err != nil {
-		return err
+		return false, err
 	}
 	k := d.output(&r)
-	if size := t.Log.Size(); r.end > size {
-		tail, err := k.Load(ctx, max(size, r.end-lookBytes), 2*lookBytes) // the first stretch may begin before
-		if err != nil {
-			return err
-		}
-		for n := len(tail); n > 0 && tail[n-1].End() > r.end; n-- {
-			tail = tail[:n-1] // written since
-		}
-		n, last := t.Segments.Numbered()
-		ends, err := k.loadSegments(ctx, n, last, r.end)
-		if errors.Is(err, partials.ErrEnds) {
-			r.fail(err)
-		} else if err != nil {
-			return err
-		}
-		if err := t.Segments.Grow(r.end, tail, ends); err != nil {
-			return err
-		}
-	}
-	if r.ending != nil {
-		t.Segments.Finish(*r.ending)
-	}
-	r.Log, r.Segments = t.Log, t.Segments
-	*t = r.Task
-	return nil
+	return t.Update(ctx, tasks.Newer{Task: r.Task, Ending: r.ending, End: r.end, Output: k, Ends: func(ctx context.Context, n int, last int64) ([]int64, error) {
+		return k.loadSegments(ctx, n, last, r.end)
+	}})
 }
