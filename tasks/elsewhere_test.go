@@ -220,7 +220,9 @@ func (s *hasty) Put(ctx context.Context, t tasks.Task) error {
 	if err := s.other.Ask(ctx, t.Owner, t.ID); err != nil {
 		return err
 	}
-	<-run.Context().Done() // it is heeded
+	for !run.Finishing() { // until it is heeded
+		time.Sleep(time.Millisecond)
+	}
 	select {
 	case <-run.Ended():
 	case <-time.After(100 * time.Millisecond): // it must not end yet, however long this takes
@@ -240,14 +242,21 @@ func (l *lives) Ended(_ string, status mcp.TaskStatus, _ time.Duration) {
 	l.told = append(l.told, string(status))
 }
 
-// A task that is cancelled from elsewhere before its start is over ends behind it, and its expiry with it.
+// hearing notes what a Client is told of a run.
+type hearing struct{ told []string }
+
+func (h *hearing) Begin(*tasks.Run)  { h.told = append(h.told, "begun") }
+func (h *hearing) Status(t mcp.Task) { h.told = append(h.told, string(t.Status)) }
+func (h *hearing) Silence()          { h.told = append(h.told, "silenced") }
+
+// A task that is cancelled from elsewhere before its start is over ends after it, and its expiry with it.
 func TestCancelledWhileItIsStored(t *testing.T) {
 	for name, handle := range map[string]bool{"started": true, "promoted": false} {
 		t.Run(name, func(t *testing.T) {
-			dir, told := t.TempDir(), &lives{}
+			dir, told, client := t.TempDir(), &lives{}, &hearing{}
 			store := &hasty{State: openStore(t, sqlite.Options{Dir: dir}), other: openStore(t, sqlite.Options{Dir: dir})}
 			store.runner = statetest.NewRunner(t, tasks.Options{State: store, Observer: told})
-			run, err := store.runner.Start(t.Context(), tasks.Spec{Handle: handle, Work: func(context.Context, *tasks.Run) tasks.Done {
+			run, err := store.runner.Start(t.Context(), tasks.Spec{Handle: handle, Client: client, Work: func(context.Context, *tasks.Run) tasks.Done {
 				return tasks.Done{Result: mcp.Result("done")}
 			}})
 			if err != nil {
@@ -262,6 +271,9 @@ func TestCancelledWhileItIsStored(t *testing.T) {
 			}
 			if want := []string{"created", "cancelled"}; !slices.Equal(told.told, want) {
 				t.Errorf("told %q, want %q", told.told, want)
+			}
+			if want := []string{"begun", "silenced", "cancelled"}; !slices.Equal(client.told, want) {
+				t.Errorf("the client heard %q, want %q", client.told, want)
 			}
 			if run.ExpiryWaits() {
 				t.Error("its expiry is still waited for")

@@ -111,6 +111,7 @@ func (r *Run) finishAway(cause error) bool {
 
 // stop ends the deliveries, the work's context and the log. finishing is set.
 func (r *Run) stop(cause error) {
+	<-r.begun.Done() // who finds the task in the state may end it before Start returns
 	// "Receivers MUST NOT send notifications/tasks/partial after the task reaches a terminal status" (SEP-2679, 1.3.2)
 	r.spec.Client.Silence()
 	r.cancel(cause)

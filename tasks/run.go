@@ -33,6 +33,7 @@ type Run struct {
 	spec Spec
 
 	worked, drained rpc.Latch
+	begun           rpc.Latch // Client.Begin has returned, or is never called
 
 	// handing is held while it is not known whether another process has taken the task. It is taken before door.
 	handing sync.Mutex

@@ -129,7 +129,7 @@ type Client interface {
 	Begin(run *Run)
 	// Status is told every later status of the task, in order, the terminal one last.
 	Status(t mcp.Task)
-	// Silence is called before the end: after it has returned, nothing of the task's output may be written any more.
+	// Silence is called before the end, and after Begin: after it has returned, nothing of the task's output may be written any more.
 	Silence()
 }
 

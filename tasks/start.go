@@ -28,6 +28,7 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 	if spec.Handle {
 		if err := r.admit(ctx, run); err != nil {
 			run.cancel(err)
+			run.begun.Set()
 			return nil, err
 		}
 	}
@@ -64,6 +65,7 @@ func (r *Runner) ttl(asked time.Duration) time.Duration {
 // begin lets a run do its work, which Close waits for from then on. The door is held: nobody ends it before.
 func (r *Runner) begin(run *Run) {
 	run.spec.Client.Begin(run)
+	run.begun.Set()
 	r.all.Add(1)
 	go run.do()
 }
