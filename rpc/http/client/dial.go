@@ -3,7 +3,6 @@ package httpclient
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -73,5 +72,3 @@ func (t *Transport) speaksSSE(ctx context.Context) bool {
 	first, err := lines.ReadSlice('\n')
 	return err == nil && contentType(response) == eventStream && string(first[:min(len(first), 15)]) == "event: endpoint"
 }
-
-var errClosed = errors.New("the connection was closed")

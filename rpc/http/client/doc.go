@@ -11,13 +11,13 @@
 //	after notifications/initialized ───────▶ GET ──── events ───────┘
 //
 // A stream that is lost is resumed by the id of its last event, in the handshake era. What has no such id is sent again where that does
-// no harm, which it might for tools/call (see request.again).
+// no harm, which it might for tools/call (see request.harmless).
 //
 // Nothing is kept of what has come: where nobody reads, connections wait, and with them the server.
 //
 // Goroutines: one for each request without an answer; one for the standing stream; net/http's. Write is called by one at a time.
 //
-// Locks: Transport.mu, never held across I/O.
+// Locks: link.mu, never held across I/O.
 //
 // Words: the standing stream is what GET opens without an event's id: messages that answer nothing.
 package httpclient

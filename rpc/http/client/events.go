@@ -87,6 +87,8 @@ func readLine(in *bufio.Reader, most int) ([]byte, error) {
 }
 
 const (
+	// patience is how long a server may be out of reach before what was asked of it fails.
+	patience = 30 * time.Second
 	// firstPause and longestPause are the pauses before a server that is out of reach is tried again.
 	firstPause   = 100 * time.Millisecond
 	longestPause = 5 * time.Second

@@ -21,16 +21,12 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-const (
-	eventStream = "text/event-stream"
-	jsonType    = "application/json"
-	// maxRefusal is how much of a refusal is read.
-	maxRefusal = 64 << 10
-)
+// maxRefusal is how much of a refusal is read.
+const maxRefusal = 64 << 10
 
 // request is a line on its way to the server, with what answers it, or the standing stream.
 type request struct {
-	*Transport
+	*link
 	line, id, params []byte // id and params are nil if there are none
 	method           string
 	header           http.Header
@@ -54,15 +50,15 @@ type request struct {
 	tries     tries
 }
 
-func (t *Transport) newRequest(line []byte) *request {
-	c := &request{Transport: t, line: line, sent: make(chan struct{}), header: http.Header{}}
+func (l *link) newRequest(line []byte) *request {
+	c := &request{link: l, line: line, sent: make(chan struct{})}
 	if _, ok := rawjson.Scan(line); ok && rawjson.IsObject(line) {
 		c.id, c.method, c.params = rawjson.Member(line, "id"), rawjson.StringMember(line, "method"), rawjson.Member(line, "params")
 	}
 	c.sentID = c.id
 	c.markSent = sync.OnceFunc(func() { close(c.sent) })
-	c.ctx, c.stop = context.WithCancel(t.ctx)
-	c.describe()
+	c.ctx, c.stop = context.WithCancel(l.ctx)
+	c.header, c.stateless = l.describe(c.method, c.params)
 	return c
 }
 
@@ -222,7 +218,7 @@ func (c *request) deliver(message []byte, response *http.Response) error {
 		if !bytes.Equal(c.id, c.sentID) {
 			message = rawjson.WithMember(message, "id", json.RawMessage(c.id))
 		}
-		message = c.learn(response, message)
+		message = c.learn(c.method, c.header.Get(versionHeader), response, message)
 		if c.begun != nil {
 			c.begun()
 		}

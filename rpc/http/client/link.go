@@ -1,0 +1,145 @@
+package httpclient
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	versionHeader = "Mcp-Protocol-Version"
+	sessionHeader = "Mcp-Session-Id"
+)
+
+const (
+	defaultMaxLine = 16 << 20
+	// maxRedirects of one request, all to where the URL points.
+	maxRedirects = 5
+	// deadAfter is how long an HTTP/2 connection may be silent before it is pinged; TCP's own probes watch over the others.
+	deadAfter = 30 * time.Second
+	// maxHeaders bounds the headers of a response, in bytes.
+	maxHeaders = 256 << 10
+)
+
+// link is what all requests to a server have in common.
+type link struct {
+	o    Options
+	http *http.Client
+	name string // the URL without what may be secret
+	hide *strings.Replacer
+
+	lines   *io.PipeReader // what comes
+	arrived *io.PipeWriter // each write is one line
+	ctx     context.Context
+	end     context.CancelCauseFunc
+	failed  atomic.Pointer[error] // why it has ended by itself
+	odd     atomic.Pointer[error] // why a request has no answer of the server's
+
+	mu       sync.Mutex
+	session  string
+	version  string
+	mirrored map[string][]mirror // arguments that go into headers, by tool
+}
+
+func newLink(o Options) (*link, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	u, _ := url.Parse(o.URL) // it can be
+	o.MaxLine = cmp.Or(o.MaxLine, defaultMaxLine)
+	l := &link{o: o, name: (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(), mirrored: map[string][]mirror{}}
+	secrets := []string{}
+	for _, values := range o.Header {
+		for _, value := range values {
+			for _, word := range append(strings.Fields(value), value) { // "Bearer TOKEN": also the token alone
+				if len(word) > 6 {
+					secrets = append(secrets, word, "[hidden]")
+				}
+			}
+		}
+	}
+	l.hide = strings.NewReplacer(secrets...)
+	via := http.DefaultTransport.(*http.Transport).Clone() // with ProxyFromEnvironment, and times for connecting
+	via.DisableCompression = true                          // events come as they are sent
+	via.MaxIdleConnsPerHost = 16
+	via.MaxResponseHeaderBytes = maxHeaders
+	via.HTTP2 = &http.HTTP2Config{SendPingTimeout: deadAfter, PingTimeout: deadAfter / 2}
+	l.http = &http.Client{Transport: via, CheckRedirect: sameServer}
+	l.ctx, l.end = context.WithCancelCause(context.Background())
+	l.lines, l.arrived = io.Pipe()
+	return l, nil
+}
+
+// sameServer follows a redirect only to where the headers are meant to go, and only as the request that it was.
+func sameServer(r *http.Request, via []*http.Request) error {
+	from := via[0]
+	switch {
+	case len(via) > maxRedirects:
+		return errors.New("it redirects too often")
+	case r.URL.Scheme != from.URL.Scheme || r.URL.Host != from.URL.Host:
+		return fmt.Errorf("it redirects to %s://%s, where your headers might not be meant to go: use the URL there if you trust it", r.URL.Scheme, r.URL.Host)
+	case r.Method != from.Method:
+		return fmt.Errorf("it redirects to %s in a way that loses the message: use the URL there", r.URL.Path)
+	}
+	return nil
+}
+
+// request makes an HTTP request with the headers of the user and the session.
+func (l *link) request(ctx context.Context, method string, body []byte, header http.Header) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, method, l.o.URL, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range []http.Header{l.o.Header, header} {
+		for name, values := range h {
+			r.Header[http.CanonicalHeaderKey(name)] = values
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.session != "" {
+		r.Header.Set(sessionHeader, l.session)
+	}
+	if l.version != "" && r.Header.Get(versionHeader) == "" {
+		r.Header.Set(versionHeader, l.version)
+	}
+	return r, nil
+}
+
+// fail ends the link: all that waits fails with the reason.
+func (l *link) fail(err error) {
+	err = l.dressed(err)
+	if l.ctx.Err() == nil && l.failed.CompareAndSwap(nil, &err) {
+		l.end(err)
+		_ = l.arrived.CloseWithError(err) // it never fails
+	}
+}
+
+// dressed is an error as it may be shown.
+func (l *link) dressed(err error) error {
+	return fmt.Errorf("%s: %s", l.name, l.hide.Replace(err.Error()))
+}
+
+// Err is why the transport has ended by itself, nil if it has not.
+func (l *link) Err() error {
+	if err := l.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// opened reports whether the server has answered anything well.
+func (l *link) opened() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.version != ""
+}

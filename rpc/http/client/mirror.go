@@ -1,0 +1,93 @@
+package httpclient
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"runnel/rpc/rawjson"
+)
+
+// mirror is an argument of a tool that goes into a header, too.
+type mirror struct {
+	path   []string
+	header string
+}
+
+// of is its value in the arguments of a call, as a header has it; not ok if there is none.
+func (m *mirror) of(arguments []byte) (text string, ok bool) {
+	for _, step := range m.path {
+		arguments = rawjson.Member(arguments, step)
+	}
+	return primitive(arguments)
+}
+
+// mirrorsOf finds the x-mcp-header of a schema ("Schema Extension").
+func mirrorsOf(schema []byte) (list []mirror, err error) {
+	if !strings.Contains(string(schema), `"x-mcp-header"`) {
+		return nil, nil
+	}
+	var walk func(schema any, path []string, reachable bool)
+	walk = func(schema any, path []string, reachable bool) {
+		if elements, ok := schema.([]any); ok {
+			for _, e := range elements {
+				walk(e, path, false)
+			}
+		}
+		object, ok := schema.(map[string]any)
+		if !ok {
+			return
+		}
+		if header, ok := object["x-mcp-header"]; ok {
+			name, _ := header.(string)
+			kind, _ := object["type"].(string)
+			switch {
+			case !httpguts.ValidHeaderFieldName(name):
+				err = fmt.Errorf("%q cannot be a header's name", name)
+			case !reachable || len(path) == 0 || !slices.Contains([]string{"string", "integer", "boolean"}, kind):
+				err = errors.New("it stands at what is not a string, integer or boolean that can be reached by properties alone")
+			case slices.ContainsFunc(list, func(m mirror) bool { return strings.EqualFold(m.header, name) }):
+				err = fmt.Errorf("%s is there twice", name)
+			}
+			list = append(list, mirror{slices.Clone(path), name})
+		}
+		for key, value := range object {
+			properties, ok := value.(map[string]any)
+			switch {
+			case key == "properties" && ok:
+				for name, property := range properties {
+					walk(property, append(path[:len(path):len(path)], name), reachable)
+				}
+			case key != "const" && key != "enum" && key != "default" && key != "examples": // which are values
+				walk(value, path, false)
+			}
+		}
+	}
+	var decoded any
+	if json.Unmarshal(schema, &decoded) != nil {
+		return nil, nil
+	}
+	walk(decoded, nil, true)
+	return list, err
+}
+
+// primitive is a value as a header has it; not ok: it has none ("Type conversion").
+func primitive(value []byte) (text string, ok bool) {
+	switch {
+	case len(value) == 0 || value[0] == 'n' || value[0] == '{' || value[0] == '[':
+		return "", false
+	case value[0] == '"':
+		return rawjson.Unquote(value), true
+	case strings.ContainsAny(string(value), ".eE") && value[0] < 'a': // an integer may be written as 1.0
+		if f, err := strconv.ParseFloat(string(value), 64); err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+			return strconv.FormatInt(int64(f), 10), true
+		}
+	}
+	return string(value), true
+}

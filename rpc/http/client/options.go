@@ -1,0 +1,68 @@
+package httpclient
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/net/http/httpguts"
+)
+
+// Options say which server to reach. Proxies are those of the environment (HTTPS_PROXY, NO_PROXY), certificates are checked by the
+// system's roots.
+type Options struct {
+	URL     string
+	Header  http.Header // goes with every request; its values are shown nowhere
+	MaxLine int         // bytes of the longest message that comes; 0 = 16 MiB
+	Log     zerolog.Logger
+}
+
+var variable = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
+
+// NewOptions are those of a server at a URL. ${NAME} in the value of a header is a variable, so that a token need not stand there.
+func NewOptions(url string, headers map[string]string, variables func(name string) string, log zerolog.Logger) (o Options, err error) {
+	o = Options{URL: url, Header: http.Header{}, Log: log}
+	for name, value := range headers {
+		o.Header.Set(name, variable.ReplaceAllStringFunc(value, func(reference string) string {
+			variable := reference[2 : len(reference)-1]
+			value := variables(variable)
+			if value == "" {
+				err = fmt.Errorf("the header %s needs the variable %s, which %w", name, variable, ErrNotSet)
+			}
+			return value
+		}))
+	}
+	return o, cmp.Or(o.check(), err)
+}
+
+// ErrNotSet means that a header lacks a variable.
+var ErrNotSet = errors.New("is not set")
+
+// check says what is wrong with the URL or the headers: they cannot be sent, or say what the transport says itself.
+func (o *Options) check() error {
+	u, err := url.Parse(o.URL)
+	switch {
+	case err != nil:
+		return errors.New("the URL cannot be read: " + errors.Unwrap(err).Error())
+	case u.Scheme != "https" && u.Scheme != "http" || u.Host == "":
+		return errors.New("the URL must begin with https:// or http://, then a host")
+	}
+	for name, values := range o.Header {
+		name = http.CanonicalHeaderKey(name)
+		switch {
+		case !httpguts.ValidHeaderFieldName(name):
+			return errors.New("the name of a header has characters that cannot be sent") // which may be a value that lacks its colon
+		case slices.Contains([]string{"Accept", "Content-Type", "Content-Length", "Connection", "Transfer-Encoding", "Host", "Last-Event-Id"}, name), strings.HasPrefix(name, "Mcp-"):
+			return fmt.Errorf("the header %s is runnel's own to send", name)
+		case slices.ContainsFunc(values, func(v string) bool { return !httpguts.ValidHeaderFieldValue(v) }):
+			return fmt.Errorf("the value of the header %s has characters that cannot be sent", name)
+		}
+	}
+	return nil
+}
