@@ -3,14 +3,16 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
 
-// The official conformance suite finds in the program over HTTP what the specification requires of servers, in both eras. What it looks for
-// beside the self-test tools comes from an upstream. Checks that fail as expected are listed with the reason.
+// The official conformance suite finds in the program over HTTP what the specification requires, in both eras: of servers, and of clients.
+// What it looks for beside the self-test tools comes from an upstream. Checks that fail as expected are listed with the reason.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.Abs(filepath.Join("testdata", "interop", "conformance"))
@@ -20,20 +22,36 @@ func TestConformance(t *testing.T) {
 	npmCI(t, dir)
 	s := serveHTTP(t, append(writeConfig(t, fmt.Sprintf("upstreams: {fixtures: {command: [node, %q]}}", filepath.Join(dir, "fixtures.mjs"))), "--selftest", "--state", "memory")...)
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
-		t.Run(version, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), interopTimeout)
-			defer cancel()
-			suite := exec.CommandContext(ctx, "node", "--import", "./node20.mjs", "node_modules/@modelcontextprotocol/conformance/dist/index.js",
-				"server", "--url", s.url, "--requirements", version, "--expected-failures", "expected-failures.yaml", "-o", t.TempDir())
-			suite.Dir = dir
-			suite.Env = environ(t)
-			suite.WaitDelay = watchdog
-			out, err := suite.CombinedOutput()
-			_, summary, _ := strings.Cut(string(out), "=== SUMMARY ===")
-			if err != nil || !strings.Contains(summary, " passed, ") {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			t.Log(summary)
-		})
+		for side, args := range map[string][]string{"server": {"--url", s.url}, "client": {"--command", "node client.mjs"}} {
+			t.Run(version+"/"+side, func(t *testing.T) { conforms(t, dir, version, append([]string{side}, args...)...) })
+		}
 	}
+}
+
+var failing = regexp.MustCompile(`(?m)^✗ (.+): [0-9]+ passed`)
+
+// conforms runs what a version requires. The suite itself lets pass what fails of extensions, and of scenarios that are newer.
+func conforms(t *testing.T, dir, version string, args ...string) {
+	ctx, cancel := context.WithTimeout(t.Context(), interopTimeout)
+	defer cancel()
+	suite := exec.CommandContext(ctx, "node", append([]string{"--import", "./node20.mjs", "node_modules/@modelcontextprotocol/conformance/dist/index.js"},
+		append(args, "--requirements", version, "--expected-failures", "expected-failures.yaml", "-o", t.TempDir())...)...)
+	suite.Dir = dir
+	suite.Env = append(environ(t), "RUNNEL="+builtProgram(t))
+	suite.WaitDelay = watchdog
+	out, err := suite.CombinedOutput()
+	_, summary, _ := strings.Cut(string(out), " SUMMARY ===")
+	if err != nil || !strings.Contains(summary, " passed, ") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	expected, err := os.ReadFile(filepath.Join(dir, "expected-failures.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, scenario := range failing.FindAllStringSubmatch(summary, -1) {
+		if name := "  - " + scenario[1]; !strings.Contains(string(expected), name+"\n") && !strings.Contains(string(expected), name+":") {
+			t.Errorf("%s fails:\n%s", scenario[1], out)
+		}
+	}
+	t.Log(summary)
 }

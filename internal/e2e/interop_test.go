@@ -37,6 +37,9 @@ func TestInteropTypeScript(t *testing.T) { interopNode(t, "ts", "client.mjs", "s
 // The official TypeScript client of 2026-07-28, which finds the era and falls back.
 func TestInteropTypeScript2(t *testing.T) { interopNode(t, "ts2", "client.mjs") }
 
+// That client gets in by a real authorization server that it finds by itself.
+func TestInteropOAuth(t *testing.T) { interopNode(t, "ts2", "oauth.mjs") }
+
 func interopNode(t *testing.T, folder string, scripts ...string) {
 	t.Parallel()
 	dir := filepath.Join("testdata", "interop", folder)

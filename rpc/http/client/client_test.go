@@ -339,6 +339,37 @@ func TestStandingStream(t *testing.T) {
 	_ = c.Close()
 }
 
+// The first request waits for the standing stream: many servers lose what they send there before it is open.
+func TestStandingStreamOpensFirst(t *testing.T) {
+	asked, open := make(chan bool, 1), atomic.Bool{}
+	f := newFake(t, func(w http.ResponseWriter, r *http.Request, m *message) bool {
+		switch {
+		case r.Method == http.MethodGet:
+			select { // a server far away
+			case <-asked:
+			case <-time.After(standingPatience / 5):
+			}
+			open.Store(true)
+			events(w, "")
+			<-r.Context().Done()
+		case m.Method == "tools/list":
+			if !open.Load() {
+				t.Error("the request has overtaken the stream")
+			}
+			asked <- true
+			answer(w, m, `{"tools":[]}`)
+		default:
+			return false
+		}
+		return true
+	})
+	c := mustDial(t, f.options(), rpc.DialOptions{})
+	if _, err := call(t, c, "tools/list", nil); err != nil {
+		t.Error(err)
+	}
+	_ = c.Close()
+}
+
 // A standing stream that cannot be resumed begins anew.
 func TestStandingStreamIsForgotten(t *testing.T) {
 	opened := make(chan string, 10)

@@ -39,7 +39,7 @@ type request struct {
 	sent      chan struct{} // closed when the server has the line
 	markSent  func()
 	cancelled atomic.Bool // nobody waits for the answer
-	begun     func()      // of initialize: ends Transport.opening
+	begun     func()      // of initialize and the standing stream: ends Transport.opening
 
 	// Owned by run.
 	sentID    []byte // the id under which the line was sent last
@@ -108,6 +108,9 @@ func (c *request) exchange() (again bool, err error) {
 		return false, err
 	}
 	response, err := c.http.Do(r)
+	if c.standing {
+		c.begun()
+	}
 	if c.lost = err != nil; c.lost {
 		if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) { // it quotes the URL
 			err = wrapped.Err

@@ -19,6 +19,9 @@ const (
 	deletePatience = 3 * time.Second
 	// sentPatience is how long a cancellation waits for its request to be sent: a server may be out of reach.
 	sentPatience = time.Second
+	// standingPatience is how long the next line waits for the standing stream: what a server sends there before it is open may be lost, and
+	// not every server shows at once that it is.
+	standingPatience = time.Second
 )
 
 // Transport is a server at a URL as two pipes: what is written are lines for the server, what is read are lines of its own.
@@ -30,7 +33,7 @@ type Transport struct {
 
 	// Owned by Write.
 	partial []byte          // the beginning of a line
-	opening context.Context // ends with the answer to initialize, which says what later lines need; nil: none was sent
+	opening context.Context // ends with what later lines wait for: the answer to initialize, then the standing stream; nil: nothing yet
 
 	// Guarded by link.mu.
 	requests map[string]*request // those without an answer, by id as it was written
@@ -147,7 +150,9 @@ func (t *Transport) send(line []byte) {
 	c.run()
 	stop()
 	if c.method == "notifications/initialized" && t.ctx.Err() == nil {
-		t.start((&request{link: t.link, standing: true, ctx: t.ctx, stop: func() {}, markSent: func() {}}).run)
+		standing := &request{link: t.link, standing: true, ctx: t.ctx, stop: func() {}, markSent: func() {}}
+		t.opening, standing.begun = context.WithTimeout(t.ctx, standingPatience)
+		t.start(standing.run)
 	}
 }
 
