@@ -44,3 +44,10 @@ func (l *Log) Grow(end int64, tail []Extent) error {
 	l.wakeReaders()
 	return nil
 }
+
+// Resume makes a new log go on at position end: what comes before it is kept by the backing that it is given next (Back).
+func (l *Log) Resume(end int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.end, l.saved.pos, l.saver.pos = end, end, end
+}

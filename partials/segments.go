@@ -28,6 +28,13 @@ func RestoreSegments(log *Log, ends []int64, ending *Ending) *Segments {
 	return &Segments{numbering: numbering{log: log, ends: ends, ending: ending}}
 }
 
+// Continue goes on with the numbers that were given to what a resumed log has (Log.Resume), by where segments end.
+func (s *Segments) Continue(ends []int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ends = ends
+}
+
 // Follow leaves it to whoever writes the log to give numbers, until the output has ended; Grow brings them.
 func (s *Segments) Follow() {
 	s.mu.Lock()

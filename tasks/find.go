@@ -47,7 +47,7 @@ func (r *Runner) get(ctx context.Context, id string, stored func(ctx context.Con
 	}
 	t, err := stored(ctx, r.o.Owner, id)
 	if err == nil && t.Status == mcp.TaskWorking { // elsewhere
-		t.StatusMessage = Clip(t.LastLine(ctx))
+		t.say(t.LastLine(ctx))
 	}
 	return t, err
 }
@@ -81,9 +81,16 @@ func (v *View) live() Task {
 	line := v.log.Tail(tailBytes).LastLine()
 	t := v.show(line)
 	if t.Status == mcp.TaskWorking {
-		t.StatusMessage = Clip(line)
+		t.say(line)
 	}
 	return t
+}
+
+// say makes the last line of output the status message of a task that works, unless the task waits for a worker, which its message says.
+func (t *Task) say(line string) {
+	if !t.Waiting {
+		t.StatusMessage = Clip(line)
+	}
 }
 
 // show is the task as it is now. A line that was not the last one when the task was last shown updates it: lastUpdatedAt changes.

@@ -72,7 +72,7 @@ func (v *View) follow() {
 func (v *View) lookOn(tell func(mcp.Task)) (Task, error) {
 	for failed := false; ; {
 		t := v.Task()
-		before := t.Status
+		before := t
 		switch err := v.runner.o.State.Watch(v.ctx, &t); {
 		case errors.Is(err, ErrNotFound) || errors.Is(context.Cause(v.ctx), errExpired):
 			t.Status, t.StatusMessage, t.UpdatedAt = mcp.TaskFailed, expiredMessage, time.Now()
@@ -104,7 +104,7 @@ func (v *View) lookOn(tell func(mcp.Task)) (Task, error) {
 		if t.Status.Terminal() {
 			return t, nil
 		}
-		if t.Status != before {
+		if t.Status != before.Status || t.Waiting != before.Waiting || t.Waiting && t.StatusMessage != before.StatusMessage {
 			tell(t.wire(v.runner.o.PollInterval))
 			v.changes.Send()
 		}

@@ -98,12 +98,22 @@ func (t *Task) FailDamaged(why error) *partials.Ending {
 // FailOrphan makes a task whose keeper is gone a failed one: its result is the end of its output, t.Log, and that it was cut off.
 func (t *Task) FailOrphan(ctx context.Context) {
 	who := "the runnel that ran this task"
-	if t.Detached {
+	switch {
+	case t.Worker != "" && t.Attempt > 1:
+		who = fmt.Sprintf("the worker on %s that ran attempt %d of this task", t.Worker, t.Attempt)
+	case t.Worker != "":
+		who = "the worker on " + t.Worker + " that ran this task"
+	case t.Detached:
 		who = "the supervisor that ran this detached task"
 	}
-	t.Status, t.StatusMessage = mcp.TaskFailed, who+" is gone (killed, or it crashed); the output up to then is kept"
-	gone := mcp.Text(t.StatusMessage)
-	t.Outcome = &Outcome{Result: &mcp.CallToolResult{IsError: true, Content: append(Remains(ctx, t.Log), gone)}}
+	t.EndUnkept(ctx, mcp.TaskFailed, who+" is gone (killed, or it crashed); the output up to then is kept")
+}
+
+// EndUnkept ends a task that no process runs: its result is the end of its output, t.Log, and the message.
+func (t *Task) EndUnkept(ctx context.Context, status mcp.TaskStatus, message string) {
+	t.Status, t.StatusMessage = status, Clip(message)
+	last := mcp.Text(t.StatusMessage)
+	t.Outcome = &Outcome{Result: &mcp.CallToolResult{IsError: true, Content: append(Remains(ctx, t.Log), last)}}
 	t.Segments = partials.NewSegments(t.Log)
-	t.Segments.Finish(partials.Ending{Rest: []mcp.ContentBlock{gone}, IsError: true})
+	t.Segments.Finish(partials.Ending{Rest: []mcp.ContentBlock{last}, IsError: true})
 }

@@ -29,7 +29,10 @@ type Task struct {
 	Segments      *partials.Segments
 	Variables     json.RawMessage // an object (variables.go); nil if there are none
 	Merge         bool            // the result is the merged segments (SEP-1905 streaming)
-	Detached      bool            // a supervisor runs it, which outlives runnel
+	Detached      bool            // a supervisor or a worker runs it, which outlives runnel
+	Waiting       bool            // it waits for a worker (Queue)
+	Worker        string          // the host of the worker that runs it; "" = no worker does
+	Attempt       int             // how often workers have begun it
 
 	Ending bool // its work is done: a state takes it beyond the limits of live tasks and of starts. Not stored
 }

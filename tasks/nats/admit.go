@@ -2,6 +2,7 @@ package nats
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"slices"
 	"time"
@@ -19,7 +20,7 @@ func (sp *space) admit(ctx context.Context, t *tasks.Task) error {
 		return nil
 	}
 	if limit := sp.s.o.Limits.MaxLive; limit > 0 {
-		live, err := subjects(ctx, sp.stream, sp.subject("*", "live.*"))
+		live, err := sp.subjects(ctx, sp.name, sp.subject("*", "live.*"))
 		if err != nil {
 			return err
 		}
@@ -42,13 +43,33 @@ func (sp *space) admit(ctx context.Context, t *tasks.Task) error {
 	return nil
 }
 
-// subjects are those that a stream has of a pattern.
-func subjects(ctx context.Context, stream jetstream.Stream, pattern string) ([]string, error) {
+// subjects are those that a stream has of a pattern. It is not jetstream.Stream.Info, which is not for several goroutines at once.
+func (sp *space) subjects(ctx context.Context, stream, pattern string) (list []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, directTimeout)
 	defer cancel()
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(pattern))
-	if err != nil {
-		return nil, unreachable(err)
+	for {
+		request, err := json.Marshal(map[string]any{"subjects_filter": pattern, "offset": len(list)})
+		if err != nil {
+			return nil, err
+		}
+		m, err := sp.s.nc.RequestWithContext(ctx, "$JS.API.STREAM.INFO."+stream, request)
+		if err != nil {
+			return nil, unreachable(err)
+		}
+		var page struct {
+			Error *jetstream.APIError
+			Total int
+			State struct{ Subjects map[string]uint64 }
+		}
+		if err := json.Unmarshal(m.Data, &page); err != nil {
+			return nil, err
+		}
+		if page.Error != nil {
+			return nil, unreachable(page.Error)
+		}
+		list = slices.AppendSeq(list, maps.Keys(page.State.Subjects))
+		if len(page.State.Subjects) == 0 || len(list) >= page.Total {
+			return list, nil
+		}
 	}
-	return slices.Collect(maps.Keys(info.State.Subjects)), nil
 }

@@ -64,20 +64,24 @@ type place struct {
 	sequence uint64
 }
 
-// keep makes a task one that this process runs.
-func (sp *space) keep(t tasks.Task, r stored, revision uint64) *keeping {
+// keeping is that of a task that this process is to run, once its record says so.
+func (sp *space) keeping(t tasks.Task, r stored) *keeping {
 	k := &keeping{
 		output: output{sp: sp, id: t.ID}, log: t.Log, segments: t.Segments, numbers: t.Merge,
-		due: make(chan struct{}, 1), hurry: make(chan struct{}, 1), task: &t, record: r, revision: revision,
+		due: make(chan struct{}, 1), hurry: make(chan struct{}, 1), task: &t, record: r,
 	}
 	k.ctx, k.stop = context.WithCancel(sp.ctx)
-	sp.mu.Lock()
-	sp.live[t.ID] = k
-	delete(sp.doubtful, t.ID)
-	sp.mu.Unlock()
-	sp.all.Go(k.run)
-	t.Log.Back(k)
 	return k
+}
+
+// begin makes the task one that this process runs: what its log holds is written, and what comes.
+func (k *keeping) begin() {
+	k.sp.mu.Lock()
+	k.sp.live[k.id] = k
+	delete(k.sp.doubtful, k.id)
+	k.sp.mu.Unlock()
+	k.sp.all.Go(k.run)
+	k.log.Back(k)
 }
 
 // forget ends the keeping of a task, which has ended or has another keeper.

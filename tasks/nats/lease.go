@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -11,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"runnel/partials"
 	"runnel/tasks"
 )
 
@@ -102,13 +102,13 @@ func (sp *space) sweep(ctx context.Context) error {
 	sp.undo(ctx)
 	var marks []string // before the leases: who has left a mark since has one
 	for _, mark := range []string{"live.*", "hidden.*"} {
-		some, err := subjects(ctx, sp.stream, sp.subject("*", mark))
+		some, err := sp.subjects(ctx, sp.name, sp.subject("*", mark))
 		if err != nil {
 			return err
 		}
 		marks = append(marks, some...)
 	}
-	leases, err := subjects(ctx, sp.leases, sp.lease("*"))
+	leases, err := sp.subjects(ctx, sp.leaseName, sp.lease("*"))
 	if err != nil {
 		return err
 	}
@@ -117,12 +117,17 @@ func (sp *space) sweep(ctx context.Context) error {
 		alive[strings.TrimPrefix(subject, sp.alive)] = true
 	}
 	missed := map[string]time.Time{}
+	var waits []string
 	for _, subject := range marks {
 		parts := strings.Split(strings.TrimPrefix(subject, sp.root), ".") // ID.live.KEEPER
 		if len(parts) != 3 || alive[parts[2]] {
 			continue
 		}
 		id, keeper := parts[0], parts[2]
+		if keeper == queueKeeper {
+			waits = append(waits, id)
+			continue
+		}
 		if missed[keeper] = sp.since(keeper); time.Since(missed[keeper]) < renewInterval {
 			continue
 		}
@@ -138,7 +143,7 @@ func (sp *space) sweep(ctx context.Context) error {
 	sp.mu.Lock()
 	sp.missed = missed
 	sp.mu.Unlock()
-	return err
+	return cmp.Or(sp.tend(ctx, waits), err)
 }
 
 // since returns when this process has first found another one without a lease. Then the other one has time to renew it: while the servers
@@ -167,7 +172,7 @@ func (sp *space) undo(ctx context.Context) {
 	}
 }
 
-// recover ends a task whose keeper is gone: it has failed, with what it had written.
+// recover ends a task whose keeper is gone: it has failed, with what it had written. That of a worker may wait for another one instead.
 func (sp *space) recover(ctx context.Context, id, keeper string) error {
 	r, err := sp.record(ctx, id)
 	if errors.Is(err, tasks.ErrNotFound) || err == nil && (r.terminal() || r.Keeper != keeper) {
@@ -178,30 +183,12 @@ func (sp *space) recover(ctx context.Context, id, keeper string) error {
 	if r.Hidden {
 		return sp.stream.Purge(ctx, jetstream.WithPurgeSubject(sp.subject(id, ">")))
 	}
-	last, err := sp.newest(ctx, sp.subject(id, "log.*")) // the replica that record has asked may lag
-	if err != nil {
+	if r.Offer != nil && r.Offer.Retries > 0 {
+		return sp.requeue(ctx, r)
+	}
+	if err := sp.conclude(ctx, r, func(t *tasks.Task) { t.FailOrphan(ctx) }); err != nil {
 		return err
 	}
-	if last != nil {
-		if e, err := extent(last); err == nil {
-			r.end = max(r.end, e.End())
-		}
-	}
-	r.Log = partials.Stored(sp.output(id, r.end), r.end)
-	r.FailOrphan(ctx)
-	r.UpdatedAt = sp.s.o.Now()
-	stored := r.stored
-	stored.put(&r.Task, sp.s.keeper)
-	stored.Keeper, stored.End = "", r.end
-	if err = sp.putOutcome(ctx, &r.Task, &stored, r.revision); err == nil {
-		_, err = sp.putRecord(ctx, &r.Task, stored, r.revision)
-	}
-	if errors.Is(err, tasks.ErrFenced) { // somebody else was quicker
-		return nil
-	} else if err != nil {
-		return err
-	}
-	sp.wake(id)
 	sp.s.o.Log.Info().Str("taskId", id).Str("owner", sp.owner).Str("tool", r.Task.Tool).Msg("task recovered: its runnel is gone")
 	return nil
 }

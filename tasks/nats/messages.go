@@ -130,9 +130,14 @@ const (
 
 // lastOf returns the last message of each subject, all of one moment.
 func (sp *space) lastOf(ctx context.Context, subjects ...string) ([]*jetstream.RawStreamMsg, error) {
+	return sp.lastIn(ctx, sp.name, subjects...)
+}
+
+// lastIn is lastOf for another stream.
+func (sp *space) lastIn(ctx context.Context, stream string, subjects ...string) ([]*jetstream.RawStreamMsg, error) {
 	ctx, cancel := context.WithTimeout(ctx, directTimeout)
 	defer cancel()
-	answer, err := jetstreamext.GetLastMsgsFor(ctx, sp.s.js, sp.name, subjects)
+	answer, err := jetstreamext.GetLastMsgsFor(ctx, sp.s.js, stream, subjects)
 	return collect(ctx, answer, err)
 }
 

@@ -40,7 +40,7 @@ func (s *State) Find(ctx context.Context, owner, prefix string, most int) (ids [
 	if err != nil {
 		return nil, err
 	}
-	made, err := subjects(ctx, sp.stream, sp.subject("*", "made"))
+	made, err := sp.subjects(ctx, sp.name, sp.subject("*", "made"))
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (s *State) Forget(ctx context.Context, owner string, ended time.Time, force
 	if err != nil {
 		return nil, 0, err
 	}
-	fetched, err := subjects(ctx, sp.stream, sp.subject("*", "fetched"))
+	fetched, err := sp.subjects(ctx, sp.name, sp.subject("*", "fetched"))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -101,15 +101,16 @@ func (s *State) Check(ctx context.Context, owner string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	info, err := sp.stream.Info(ctx)
+	stream, err := s.js.Stream(ctx, sp.name)
 	if err != nil {
 		return "", unreachable(err)
 	}
-	live, err := subjects(ctx, sp.stream, sp.subject("*", "live.*"))
+	info := stream.CachedInfo()
+	live, err := sp.subjects(ctx, sp.name, sp.subject("*", "live.*"))
 	if err != nil {
 		return "", err
 	}
-	alive, err := subjects(ctx, sp.leases, sp.lease("*"))
+	alive, err := sp.subjects(ctx, sp.leaseName, sp.lease("*"))
 	if err != nil {
 		return "", err
 	}

@@ -76,11 +76,11 @@ func (sp *space) insert(ctx context.Context, t tasks.Task, hidden bool) (err err
 			return err
 		}
 	}
-	revision, err := sp.putRecord(ctx, &t, r, 0)
-	if err != nil {
+	k := sp.keeping(t, r)
+	if k.revision, err = sp.putRecord(ctx, &t, r, 0); err != nil {
 		return err
 	}
-	sp.keep(t, r, revision)
+	k.begin()
 	return nil
 }
 

@@ -25,6 +25,7 @@ func (s *State) Get(ctx context.Context, owner, id string) (tasks.Task, error) {
 	} else if err != nil {
 		return tasks.Task{}, err
 	}
+	sp.describe(ctx, r)
 	r.Log = sp.log(r)
 	r.Segments = partials.RestoreSegments(r.Log, ends, r.ending)
 	if !r.terminal() {
@@ -39,6 +40,7 @@ func (s *State) Head(ctx context.Context, owner, id string) (tasks.Task, error) 
 	if err != nil {
 		return tasks.Task{}, err
 	}
+	sp.describe(ctx, r)
 	r.Log = sp.log(r)
 	return r.Task, nil
 }
@@ -61,12 +63,12 @@ func (s *State) List(ctx context.Context, owner, cursor string, n int) ([]tasks.
 	if err != nil {
 		return nil, "", err
 	}
-	if info := sp.stream.CachedInfo(); after > info.State.LastSeq {
-		fresh, err := sp.stream.Info(ctx)
+	if after > sp.stream.CachedInfo().State.LastSeq {
+		fresh, err := s.js.Stream(ctx, sp.name)
 		if err != nil {
 			return nil, "", unreachable(err)
 		}
-		if after > fresh.State.LastSeq {
+		if after > fresh.CachedInfo().State.LastSeq {
 			return nil, "", tasks.ErrCursor
 		}
 	}
@@ -94,6 +96,7 @@ func (s *State) List(ctx context.Context, owner, cursor string, n int) ([]tasks.
 			if len(page) == n {
 				return page, strconv.FormatUint(last, 36), nil
 			}
+			sp.describe(ctx, r)
 			page, last = append(page, r.Task), m.Sequence
 		}
 	}

@@ -27,6 +27,7 @@ type stored struct {
 	Hidden    bool            `json:"hidden,omitempty"` // a call without a handle, which nobody finds
 	Keeper    string          `json:"keeper,omitempty"` // "" once the task has ended
 	Work      json.RawMessage `json:"work,omitempty"`   // of a detached task: what runs it
+	Offer     *waiting        `json:"offer,omitempty"`  // of a task that workers run (queue.go)
 	Writer    string          `json:"writer"`           // the process that has written this
 	Attempt   string          `json:"attempt,omitempty"`
 	Pieces    int             `json:"pieces,omitempty"`   // of the outcome of that attempt
@@ -74,6 +75,11 @@ func (r *record) take() {
 	t.Tool, t.Status, t.StatusMessage, t.Merge, t.Detached = strings.ToValidUTF8(s.Tool, "�"), s.Status, s.Message, s.Merge, s.Work != nil
 	t.CreatedAt, t.UpdatedAt, t.TTL = time.Unix(0, s.Created), time.Unix(0, s.Updated), time.Duration(s.TTL)
 	r.end = max(s.End, 0)
+	if s.Offer != nil {
+		var work struct{ Host string }
+		_ = json.Unmarshal(s.Work, &work) // it is for people, and may be missing
+		t.Waiting, t.Attempt, t.Worker = s.Keeper == queueKeeper && !t.Status.Terminal(), s.Offer.Attempt, strings.ToValidUTF8(tasks.Clip(work.Host), "�")
+	}
 }
 
 // put is what is stored of a task that a process writes.
@@ -155,7 +161,7 @@ func (sp *space) outcome(ctx context.Context, r *record) error {
 		return nil
 	}
 	var all bytes.Buffer
-	subject, next, n := sp.subject(r.ID, "result."+r.Attempt), uint64(1), 0
+	subject, next, n := sp.subject(r.ID, "result."+r.stored.Attempt), uint64(1), 0
 	for n < r.Pieces {
 		var messages []*jetstream.RawStreamMsg
 		err := caught(ctx, func() (_ bool, err error) {

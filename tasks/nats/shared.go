@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"runnel/rpc/mcp"
 	"runnel/tasks"
 )
 
@@ -23,6 +24,12 @@ func (s *State) Ask(ctx context.Context, owner, id string) error {
 		return nil
 	} else if err != nil {
 		return err
+	}
+	if r.waits() {
+		if err := sp.endUnkept(ctx, r, mcp.TaskCancelled, "cancelled by the client"); err != nil {
+			return err
+		}
+		return s.Ask(ctx, owner, id) // a worker may have been quicker
 	}
 	if r.Keeper == s.keeper {
 		sp.want(id)
@@ -97,10 +104,22 @@ func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task
 	}
 	before := r.Keeper
 	r.Keeper, r.Work, r.Writer, r.stored.Variables = s.keeper, work, s.keeper, nil
+	if r.Offer != nil {
+		r.Offer.Attempt++
+	}
+	r.take()
+	r.Log, r.Segments = t.Log, t.Segments
+	k := sp.keeping(r.Task, r.stored)
+	k.numbers = true
+	if r.Task.Attempt > 1 {
+		if err := k.resume(ctx, r); err != nil {
+			return tasks.Task{}, err
+		}
+	}
 	if _, err := sp.publish(ctx, nats.NewMsg(sp.subject(t.ID, "live."+s.keeper)), sp.expiring(&r.Task)); err != nil {
 		return tasks.Task{}, err
 	}
-	revision, err := sp.putRecord(ctx, &r.Task, r.stored, r.revision)
+	k.revision, err = sp.putRecord(ctx, &r.Task, r.stored, r.revision)
 	if errors.Is(err, tasks.ErrFenced) { // else it may be this one's, which is found out when this process is gone
 		sp.unmark(ctx, t.ID, "live."+s.keeper)
 	}
@@ -108,10 +127,8 @@ func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task
 		return tasks.Task{}, err
 	}
 	sp.unmark(ctx, t.ID, "live."+before)
-	r.Detached = true
-	r.Log, r.Segments = t.Log, t.Segments
-	k := sp.keep(r.Task, r.stored, revision)
-	k.numbers = true
+	k.begin()
+	sp.wake(t.ID)
 	return r.Task, nil
 }
 
@@ -181,6 +198,13 @@ func (sp *space) look(ctx context.Context, t *tasks.Task) (changed bool, err err
 	if err != nil {
 		return false, err
 	}
+	if r.overdue(sp.s.o.Now()) {
+		if err := sp.endOverdue(ctx, r); err != nil {
+			return false, err
+		}
+		return sp.look(ctx, t)
+	}
+	sp.describe(ctx, r)
 	if err := sp.outcome(ctx, r); err != nil {
 		return false, err
 	}

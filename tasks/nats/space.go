@@ -27,7 +27,10 @@ type space struct {
 	wakes  string           // PREFIX-wake.OWNER.
 	asks   string           // PREFIX-ask.OWNER.
 	alive  string           // PREFIX-alive.OWNER.
+	work   string           // PREFIX-work.OWNER.
 	asked  *nats.Subscription
+
+	leaseName, queueName string // of streams
 
 	ctx  context.Context // until Close
 	stop context.CancelFunc
@@ -40,6 +43,10 @@ type space struct {
 	renewed  time.Time            // when the lease was last stored
 	doubtful map[string]struct{}  // tasks that were refused, of which something may be stored
 	missed   map[string]time.Time // processes without a lease, and since when this one knows
+
+	queue     jetstream.Stream              // nil until it is needed
+	consumers map[string]jetstream.Consumer // of the queue, by class
+	line      *line                         // what waits, as it was looked at last
 }
 
 // schema is the version of what stands in a stream.
@@ -61,15 +68,16 @@ func (s *State) openSpace(ctx context.Context, owner string) (_ *space, err erro
 	sp := &space{
 		s: s, owner: owner, name: s.o.Prefix + "_" + name,
 		root: s.o.Prefix + "." + name + ".", wakes: s.o.Prefix + "-wake." + name + ".", asks: s.o.Prefix + "-ask." + name + ".",
-		alive: s.o.Prefix + "-alive." + name + ".",
+		alive: s.o.Prefix + "-alive." + name + ".", work: s.o.Prefix + "-work." + name + ".",
+		leaseName: s.o.Prefix + "-alive_" + name, queueName: s.o.Prefix + "-work_" + name, consumers: map[string]jetstream.Consumer{},
 		live:  map[string]*keeping{}, wanted: map[string]struct{}{}, fenced: map[string]struct{}{}, doubtful: map[string]struct{}{},
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	if sp.stream, err = sp.openStream(ctx, sp.name, sp.root+">", max(s.o.MaxState, 0)); err != nil {
+	if sp.stream, err = sp.openStream(ctx, sp.name, sp.root+">", func(c *jetstream.StreamConfig) { c.MaxBytes = max(s.o.MaxState, 0) }); err != nil {
 		return nil, err
 	}
-	if sp.leases, err = sp.openStream(ctx, s.o.Prefix+"-alive_"+name, sp.alive+">", 0); err != nil {
+	if sp.leases, err = sp.openStream(ctx, sp.leaseName, sp.alive+">", func(*jetstream.StreamConfig) {}); err != nil {
 		return nil, err
 	}
 	if err := sp.keepAlive(ctx); err != nil {
@@ -78,17 +86,19 @@ func (s *State) openSpace(ctx context.Context, owner string) (_ *space, err erro
 	return sp, nil
 }
 
-// openStream returns a stream of the owner, which is made if there is none.
-func (sp *space) openStream(ctx context.Context, name, subjects string, most int64) (jetstream.Stream, error) {
+// openStream returns a stream of the owner, which is made if there is none; special sets what it has of its own.
+func (sp *space) openStream(ctx context.Context, name, subjects string, special func(*jetstream.StreamConfig)) (jetstream.Stream, error) {
 	js := sp.s.js
 	stream, err := js.Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		stream, err = js.CreateStream(ctx, jetstream.StreamConfig{
+		config := jetstream.StreamConfig{
 			Name: name, Subjects: []string{subjects}, Description: "tasks of runnel",
-			Storage: jetstream.FileStorage, Replicas: sp.s.o.Replicas, MaxBytes: most, Discard: jetstream.DiscardNew,
+			Storage: jetstream.FileStorage, Replicas: sp.s.o.Replicas, Discard: jetstream.DiscardNew,
 			AllowDirect: true, AllowRollup: true, AllowMsgTTL: true, Duplicates: dedupeWindow, MaxConsumers: 1, // runnel needs none
 			Metadata: map[string]string{schemaMember: schema, ownerMember: sp.owner},
-		})
+		}
+		special(&config)
+		stream, err = js.CreateStream(ctx, config)
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another runnel was quicker, with other options
 			stream, err = js.Stream(ctx, name)
 		}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -87,6 +88,9 @@ func isToken(s string) bool {
 type State struct {
 	o      Options
 	keeper string // the name of this process
+
+	turn    atomic.Uint64 // whose tasks Next looks for first
+	garbage atomic.Int64  // offers that nothing could be made of
 
 	mu     sync.Mutex
 	nc     *nats.Conn // nil until the first use

@@ -145,7 +145,7 @@ func TestRefused(t *testing.T) {
 	if err := sp.sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := subjects(t.Context(), sp.stream, sp.subject("a", ">")); err != nil || len(left) > 0 {
+	if left, err := sp.subjects(t.Context(), sp.name, sp.subject("a", ">")); err != nil || len(left) > 0 {
 		t.Errorf("%v, %v", left, err)
 	}
 }
@@ -179,7 +179,7 @@ func TestUnacknowledgedEnd(t *testing.T) {
 	if got := statetest.Get(t, state, "a"); got.Status != mcp.TaskCompleted {
 		t.Errorf("%s %s", got.Status, got.StatusMessage)
 	}
-	if left, err := subjects(t.Context(), k.sp.stream, k.sp.subject("a", "live.*")); err != nil || len(left) > 0 {
+	if left, err := k.sp.subjects(t.Context(), k.sp.name, k.sp.subject("a", "live.*")); err != nil || len(left) > 0 {
 		t.Errorf("%v, %v", left, err)
 	}
 }

@@ -1,0 +1,247 @@
+package statetest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// RunQueue holds two states that see the same tasks against the contract of tasks.Queue. open makes such a pair, empty.
+func RunQueue(t *testing.T, open func(t *testing.T) (front, worker tasks.Queue)) {
+	for name, test := range map[string]func(t *testing.T, front, worker tasks.Queue){
+		"runs elsewhere":        runsElsewhere,
+		"cancelled in line":     cancelledInLine,
+		"nobody comes":          nobodyComes,
+		"each once":             eachOnce,
+		"owners in turn":        ownersInTurn,
+		"given back":            givenBack,
+		"workers are announced": workersAreAnnounced,
+	} {
+		t.Run(name, func(t *testing.T) {
+			front, worker := open(t)
+			test(t, front, worker)
+		})
+	}
+}
+
+const class = "builds"
+
+// offer starts a task of a runner that waits for a worker.
+func offer(t *testing.T, r *tasks.Runner, o tasks.Offer) *tasks.Run {
+	t.Helper()
+	o.Class = class
+	if o.Timeout == 0 {
+		o.Timeout = time.Minute
+	}
+	if o.Arguments == nil {
+		o.Arguments = json.RawMessage(`{}`)
+	}
+	run, err := r.Start(t.Context(), tasks.Spec{Tool: "build", Handle: true, Work: func(ctx context.Context, run *tasks.Run) tasks.Done {
+		return tasks.Done{Err: run.Offer(ctx, o)}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.Delivered()
+	select {
+	case <-run.Detached():
+	case <-run.Ended():
+		t.Fatalf("it was not offered: %+v", run.Task())
+	}
+	return run
+}
+
+// take runs work as the next task that waits.
+func take(t *testing.T, q tasks.Queue, r *tasks.Runner, work tasks.Work) *tasks.Run {
+	t.Helper()
+	o, err := q.Next(t.Context(), []string{owner}, []string{class})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := r.Take(t.Context(), o.Task.ID, []byte(`{"host":"there","pid":1}`), tasks.Spec{Tool: o.Task.Tool, Work: work})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Done()
+	run.Delivered()
+	return run
+}
+
+// A worker runs what was offered; whoever offered it sees that it waits, its output and its end.
+func runsElsewhere(t *testing.T, front, worker tasks.Queue) {
+	a, b := NewRunner(t, tasks.Options{State: front, Owner: owner}), NewRunner(t, tasks.Options{State: worker, Owner: owner})
+	run, second := offer(t, a, tasks.Offer{Arguments: json.RawMessage(`{"target":"all"}`)}), offer(t, a, tasks.Offer{})
+	for n, waits := range []*tasks.Run{run, second} {
+		want := fmt.Sprintf("waiting for a worker of class %s: %d before it", class, n)
+		Eventually(t, func() bool {
+			seen, err := b.Get(t.Context(), waits.ID())
+			told, err2 := a.Get(t.Context(), waits.ID())
+			return err == nil && err2 == nil && seen.StatusMessage == want && told.StatusMessage == want
+		})
+	}
+	o, err := worker.Next(t.Context(), []string{owner}, []string{class})
+	if err != nil || o.Task.ID != run.ID() || o.Task.Tool != "build" || string(o.Arguments) != `{"target":"all"}` {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	there, err := b.Take(t.Context(), run.ID(), []byte(`{"host":"there"}`), tasks.Spec{Tool: "build", Work: func(ctx context.Context, run *tasks.Run) tasks.Done {
+		if err := run.Log().Append(ctx, partials.Chunk{Data: []byte("built\n")}); err != nil {
+			return tasks.Done{Err: err}
+		}
+		return tasks.Done{Result: mcp.Result("the result")}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Done()
+	there.Delivered()
+	<-run.Ended()
+	if end := run.Task(); end.Status != mcp.TaskCompleted || ReadAll(t, run.Log()) != "built\n" {
+		t.Errorf("%+v, %q", end, ReadAll(t, run.Log()))
+	}
+	if got := Get(t, front, run.ID()); got.Worker != "there" || got.Attempt != 1 || !got.Detached || got.Waiting {
+		t.Errorf("%+v", got)
+	}
+	Eventually(t, func() bool {
+		got, err := a.Get(t.Context(), second.ID())
+		return err == nil && strings.HasSuffix(got.StatusMessage, ": 0 before it")
+	})
+}
+
+// A task that waits is ended by whoever cancels it, and no worker gets it.
+func cancelledInLine(t *testing.T, front, worker tasks.Queue) {
+	a, b := NewRunner(t, tasks.Options{State: front, Owner: owner}), NewRunner(t, tasks.Options{State: worker, Owner: owner})
+	here, elsewhere, kept := offer(t, a, tasks.Offer{}), offer(t, a, tasks.Offer{}), offer(t, a, tasks.Offer{})
+	if _, err := a.Cancel(t.Context(), here.ID()); err != nil {
+		t.Error(err)
+	}
+	if got, err := b.Cancel(t.Context(), elsewhere.ID()); err != nil || got.Status != mcp.TaskCancelled {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, run := range []*tasks.Run{here, elsewhere} {
+		<-run.Ended()
+		if got := run.Task(); got.Status != mcp.TaskCancelled {
+			t.Errorf("%+v", got)
+		}
+	}
+	o, err := worker.Next(t.Context(), []string{owner}, []string{class})
+	if err != nil || o.Task.ID != kept.ID() {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+// A task that no worker takes in time fails, and says so.
+func nobodyComes(t *testing.T, front, _ tasks.Queue) {
+	run := offer(t, NewRunner(t, tasks.Options{State: front, Owner: owner}), tasks.Offer{Timeout: 10 * time.Millisecond})
+	<-run.Ended()
+	if got := run.Task(); got.Status != mcp.TaskFailed || !strings.Contains(got.StatusMessage, "no worker of class builds has taken it within 10ms") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Many tasks, several workers: each task is run once.
+func eachOnce(t *testing.T, front, worker tasks.Queue) {
+	const many = 40
+	a, b := NewRunner(t, tasks.Options{State: front, Owner: owner}), NewRunner(t, tasks.Options{State: worker, Owner: owner})
+	var mu sync.Mutex
+	begun := map[string]int{}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var workers sync.WaitGroup
+	for _, w := range []struct {
+		q tasks.Queue
+		r *tasks.Runner
+	}{{front, a}, {worker, b}, {worker, b}} {
+		workers.Go(func() {
+			for {
+				o, err := w.q.Next(ctx, []string{owner}, []string{class})
+				if err != nil {
+					return
+				}
+				run, err := w.r.Take(ctx, o.Task.ID, []byte(`{}`), tasks.Spec{Work: func(_ context.Context, run *tasks.Run) tasks.Done {
+					mu.Lock()
+					defer mu.Unlock()
+					begun[run.ID()]++
+					return tasks.Done{Result: mcp.Result("done")}
+				}})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				o.Done()
+				run.Delivered()
+			}
+		})
+	}
+	for range many {
+		offer(t, NewRunner(t, tasks.Options{State: front, Owner: owner}), tasks.Offer{})
+	}
+	Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return len(begun) == many })
+	stop()
+	workers.Wait()
+	for id, n := range begun {
+		if n != 1 {
+			t.Errorf("%s was begun %d times", id, n)
+		}
+	}
+}
+
+// An owner with much that waits does not keep out another one's.
+func ownersInTurn(t *testing.T, front, worker tasks.Queue) {
+	a, b := NewRunner(t, tasks.Options{State: front, Owner: owner}), NewRunner(t, tasks.Options{State: front, Owner: "other"})
+	for range 4 {
+		offer(t, a, tasks.Offer{})
+	}
+	for range 2 {
+		offer(t, b, tasks.Offer{})
+	}
+	got := ""
+	for range 4 {
+		o, err := worker.Next(t.Context(), []string{owner, "other"}, []string{class})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got += o.Task.Owner[:1]
+	}
+	if got != "lolo" && got != "olol" {
+		t.Errorf("%s", got)
+	}
+}
+
+// What a worker gives back is offered again.
+func givenBack(t *testing.T, front, worker tasks.Queue) {
+	run := offer(t, NewRunner(t, tasks.Options{State: front, Owner: owner}), tasks.Offer{})
+	for range 2 {
+		o, err := worker.Next(t.Context(), []string{owner}, []string{class})
+		if err != nil || o.Task.ID != run.ID() {
+			t.Fatalf("%+v, %v", o, err)
+		}
+		o.Return()
+	}
+}
+
+// What a worker says of itself is known until it takes it back.
+func workersAreAnnounced(t *testing.T, front, worker tasks.Queue) {
+	offer(t, NewRunner(t, tasks.Options{State: front, Owner: owner}), tasks.Offer{})
+	w := tasks.Worker{Host: "there", PID: 1, Classes: []string{class}, Slots: 2, Tools: []tasks.Offerer{{Tool: mcp.Tool{Name: "build", InputSchema: json.RawMessage(`{"type":"object"}`)}, Class: class}}}
+	if err := worker.Announce(t.Context(), owner, &w); err != nil {
+		t.Fatal(err)
+	}
+	list, waiting, err := front.Fleet(t.Context(), owner)
+	if err != nil || len(list) != 1 || list[0].Host != "there" || len(list[0].Tools) != 1 || list[0].Tools[0].Name != "build" || waiting[class] != 1 {
+		t.Errorf("%+v, %v, %v", list, waiting, err)
+	}
+	if err := worker.Announce(t.Context(), owner, nil); err != nil {
+		t.Fatal(err)
+	}
+	if list, _, err := front.Fleet(t.Context(), owner); err != nil || len(list) != 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
