@@ -75,18 +75,19 @@ func (s *httpServer) await(t *testing.T, log *syncBuffer) {
 	}
 }
 
-// The official SDKs work with the program over HTTP as over stdio, in both eras.
+// The official SDKs and mcp-go work with the program over HTTP as over stdio, in both eras.
 func TestInteropHTTP(t *testing.T) {
 	t.Parallel()
 	ts, ts2 := filepath.Join("testdata", "interop", "ts"), filepath.Join("testdata", "interop", "ts2")
 	npmCI(t, ts)
 	npmCI(t, ts2)
-	client := goClient(t)
+	sdk, mcpgo := goClient(t, "."), goClient(t, "./mcpgo")
 	for _, c := range []struct {
 		name, dir string
 		command   []string
 	}{
-		{"go", goDir, []string{client}},
+		{"go", goDir, []string{sdk}},
+		{"mcp-go", goDir, []string{mcpgo}},
 		{"typescript", ts, []string{"node", "client.mjs"}},
 		{"typescript2", ts2, []string{"node", "http.mjs"}},
 	} {

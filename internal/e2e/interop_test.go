@@ -52,19 +52,25 @@ func interopNode(t *testing.T, folder string, scripts ...string) {
 // The official Go SDK likewise, in both eras. It is a module of its own, so that the program does not depend on it.
 func TestInteropGo(t *testing.T) {
 	t.Parallel()
-	interop(t, goDir, goClient(t))
+	interop(t, goDir, goClient(t, "."))
+}
+
+// mark3labs/mcp-go likewise.
+func TestInteropMcpGo(t *testing.T) {
+	t.Parallel()
+	interop(t, goDir, goClient(t, "./mcpgo"))
 }
 
 var goDir = filepath.Join("testdata", "interop", "go")
 
-// goClient builds the Go SDK's client.
-func goClient(t *testing.T) string {
+// goClient builds a client in Go: "." is that of the official SDK.
+func goClient(t *testing.T, folder string) string {
 	t.Helper()
 	client := filepath.Join(t.TempDir(), "client")
-	build := exec.Command("go", "build", "-o", client, ".")
+	build := exec.Command("go", "build", "-o", client, folder)
 	build.Dir = goDir
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("the Go SDK's client cannot be built, which needs the Go module proxy once: %v\n%s", err, out)
+		t.Fatalf("the client cannot be built, which needs the Go module proxy once: %v\n%s", err, out)
 	}
 	return client
 }

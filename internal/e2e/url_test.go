@@ -265,7 +265,7 @@ func TestInteropServers(t *testing.T) {
 		command []string
 		flags   []string
 	}{
-		"go":         {goDir, []string{goClient(t), "serve"}, []string{"", "--protocol=2025-06-18", "--protocol=2025-03-26", "stateless", "stateless --protocol=2026-07-28"}},
+		"go":         {goDir, []string{goClient(t, "."), "serve"}, []string{"", "--protocol=2025-06-18", "--protocol=2025-03-26", "stateless", "stateless --protocol=2026-07-28"}},
 		"typescript": {ts, []string{"node", "serve.mjs"}, []string{"", "--protocol=2025-06-18", "--protocol=2025-03-26"}},
 	} {
 		t.Run(name, func(t *testing.T) {
