@@ -5,6 +5,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -30,6 +31,7 @@ type fileInput struct {
 
 func main() {
 	tools := flag.Int("tools", 0, "how many more tools to offer")
+	address := flag.String("http", "", "serve HTTP at this address, not stdin")
 	flag.Parse()
 	server := mcp.NewServer(&mcp.Implementation{Name: "gosdk", Version: "1"}, &mcp.ServerOptions{PageSize: max(1000, *tools+2)})
 	mcp.AddTool(server, &mcp.Tool{Name: "echo", Description: "Returns its text."}, echo)
@@ -39,6 +41,12 @@ func main() {
 		mcp.AddTool(server, tool, func(context.Context, *mcp.CallToolRequest, fileInput) (*mcp.CallToolResult, any, error) {
 			return result("done"), nil, nil
 		})
+	}
+	if *address != "" {
+		handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
+		http.Handle("/mcp", handler)
+		fmt.Fprintln(os.Stderr, http.ListenAndServe(*address, nil))
+		os.Exit(1)
 	}
 	if err := server.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
 		os.Exit(1)

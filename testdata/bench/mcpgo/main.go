@@ -15,6 +15,7 @@ import (
 
 func main() {
 	tools := flag.Int("tools", 0, "how many more tools to offer, each with what those of the config have that runnel is given")
+	address := flag.String("http", "", "serve HTTP at this address, not stdin")
 	flag.Parse()
 	s := server.NewMCPServer("mcpgo", "1", server.WithToolCapabilities(false))
 	s.AddTool(mcp.NewTool("echo", mcp.WithDescription("Returns its text."), mcp.WithString("text", mcp.Required())), echo)
@@ -24,6 +25,10 @@ func main() {
 		s.AddTool(mcp.NewTool(fmt.Sprint("tool", i), mcp.WithTitleAnnotation(fmt.Sprint("Tool ", i)),
 			mcp.WithDescription(fmt.Sprintf("Runs the program number %d on some files, and says what it did", i)),
 			mcp.WithArray("files", mcp.Required(), mcp.WithStringItems()), mcp.WithNumber("count", mcp.Description("how many"))), echo)
+	}
+	if *address != "" {
+		fmt.Fprintln(os.Stderr, server.NewStreamableHTTPServer(s, server.WithStateful(true)).Start(*address))
+		os.Exit(1)
 	}
 	// Without a queue this long its workers refuse what a thousand tasks need.
 	if err := server.ServeStdio(s, server.WithWorkerPoolSize(100), server.WithQueueSize(10000)); err != nil {
