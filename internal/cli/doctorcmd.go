@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"runnel/internal/hosts"
 	"runnel/internal/serve"
 	"runnel/internal/term"
 	"runnel/rpc"
@@ -39,11 +40,13 @@ var checkTime = 30 * time.Second
 func (i *invocation) doctorCommand() *cobra.Command {
 	var host bool
 	cmd := &cobra.Command{
-		Use:   "doctor",
+		Use:   "doctor [HOST...]",
 		Short: "Check that runnel can work here: config, commands, other servers, state, a session",
 		Long: `Checks the config file and the state directory, looks for the commands of the tools, starts each server under "upstreams" and says
 what it answers, and holds a short session with itself in each era of the protocol. Give it the same flags as the host gives runnel, and it sees what
 the host would get. The exit code is 1 if something is wrong.
+
+With a HOST, such as claude-code, it starts runnel as that host's file says, and says what came of it (see runnel install).
 
 With --host it serves one tool, doctor, to the host that starts it. The tool says what that host can do: tasks, partial output,
 progress, questions. The same goes to stderr, which most hosts keep in a log.
@@ -52,12 +55,24 @@ With --url it only asks the server there, in each era of the protocol.`,
 		Example: `  runnel doctor
   runnel doctor --config runnel.yaml
 
+  # would these hosts start runnel?
+  runnel doctor claude-code codex
+
   runnel doctor --url https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'
 
   # what can a host do? In its config, for a while, instead of the command that it starts:
   "command": "/usr/local/bin/runnel", "args": ["doctor", "--host"]`,
-		Args: noArguments,
+		ValidArgsFunction: completeHosts,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				if err := (&entryFlags{name: "runnel"}).check(cmd, args); err != nil {
+					return err
+				}
+				if err := i.readEnvironment(cmd); err != nil {
+					return err
+				}
+				return i.doctorInstalled(cmd.Context(), args)
+			}
 			switch {
 			case host && term.IsTerminal(i.Stdin):
 				return misuse(cmd, "runnel doctor --host speaks MCP with the host that starts it, and this is a terminal: put it into the host's config as the examples show, or leave --host out to check what is here")
@@ -137,6 +152,9 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 	if conf != nil {
 		d.state(cmd.Context(), conf)
 		d.limits(conf)
+	}
+	for _, h := range hosts.Table {
+		d.installed(cmd.Context(), h, false)
 	}
 	for _, version := range []string{mcp.NewestHandshake().Name, ""} {
 		what := "session, " + cmp.Or(version, "stateless era")

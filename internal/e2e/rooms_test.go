@@ -36,6 +36,7 @@ var rooms = map[string][]string{
 
 	"runnel/internal/term":  {"runnel/rpc/mcp"},                                                    // all that a person sees
 	"runnel/internal/trace": {"runnel/internal/term", "runnel/partials/tracker", "runnel/rpc/mcp"}, // the record of a session
+	"runnel/internal/hosts": {},                                                                    // which file of a host names its servers, and how that is edited; it knows nothing of runnel
 	"runnel/internal/serve": nil,                                                                   // it may import all of the above
 	"runnel/internal/cli":   nil,                                                                   // so may this
 	"runnel/internal/e2e":   {},                                                                    // tests alone

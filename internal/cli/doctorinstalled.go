@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"runnel/internal/hosts"
+	"runnel/internal/serve"
+	"runnel/internal/term"
+	"runnel/tools/config"
+	"runnel/tools/upstream"
+)
+
+// doctorInstalled says whether the hosts named would start runnel.
+func (i *invocation) doctorInstalled(ctx context.Context, ids []string) error {
+	d := &diagnosis{i: i}
+	for _, id := range ids {
+		h := hosts.Find(id)
+		if d.installed(ctx, h, true) == 0 {
+			d.bad("host "+id, "no file of %s has a server that is runnel: runnel install %s", h.Title, id)
+		}
+	}
+	return d.verdict()
+}
+
+// installed looks for entries of runnel in the files of a host, for the user and for this directory. start tries those of the user. What a
+// project's file would start is not tried: it may have come with somebody else's files.
+func (d *diagnosis) installed(ctx context.Context, h *hosts.Host, start bool) (found int) {
+	project, err := os.Getwd()
+	if err != nil {
+		project = "" // only the user's file
+	}
+	user, err := h.UserFile(hosts.This(d.i.Getenv))
+	if err != nil {
+		return 0
+	}
+	files := []string{user}
+	if project != "" && h.Project != "" {
+		if file, err := h.File(hosts.This(d.i.Getenv), project); err == nil && file != user {
+			files = append(files, file)
+		}
+	}
+	program, _ := os.Executable()
+	for n, file := range files {
+		text, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		var servers map[string]hosts.Server
+		if err == nil {
+			servers, err = h.Servers(text)
+		}
+		if err != nil && start { // else it may not concern runnel
+			found++
+			d.bad("host "+h.ID, "%s: %v", file, err)
+		}
+		for _, name := range slices.Sorted(maps.Keys(servers)) {
+			if s := servers[name]; s.Runnel(program) {
+				found++
+				d.entry(ctx, h, file, name, s, project, start && n == 0)
+			}
+		}
+	}
+	return found
+}
+
+// entry looks at one entry that is to start runnel.
+func (d *diagnosis) entry(ctx context.Context, h *hosts.Host, file, name string, s hosts.Server, project string, start bool) {
+	what := fmt.Sprintf("host %s, server %s", h.ID, name)
+	command, env, dir := d.asHost(h, s, project)
+	switch {
+	case s.Off:
+		d.bad(what, "%s has it switched off", file)
+		return
+	case strings.ContainsRune(command[0], filepath.Separator):
+		if info, err := os.Stat(command[0]); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
+			d.bad(what, "%s names %s, which is not a program: runnel install %s writes the right one", file, command[0], h.ID)
+			return
+		}
+	}
+	if !start {
+		d.fine(what, "%s, in %s", term.Printable(strings.Join(command, " ")), file)
+		return
+	}
+	u, err := upstream.New(name, config.Upstream{Command: command}, config.Base{Dir: dir, Vars: env, Version: serve.Version()}, zerolog.Nop())
+	var p upstream.Probed
+	if err == nil {
+		p, err = u.Probe(ctx, checkTime)
+	}
+	switch {
+	case err != nil:
+		d.bad(what, "%v\n%s: %s", err, file, strings.Join(command, " "))
+	case p.Tools == 0:
+		d.bad(what, "it starts, but has no tools there: name some with --tool or --config\n%s: %s", file, strings.Join(command, " "))
+	default:
+		d.fine(what, "it starts, %s, %d ms; %s", term.Count(p.Tools, "tool"), p.After.Milliseconds(), file)
+	}
+}
+
+// asHost is how a host would start a server: these variables are all that most of them pass on, and a desktop's PATH has no more than the
+// system's own programs.
+func (d *diagnosis) asHost(h *hosts.Host, s hosts.Server, project string) (command, env []string, dir string) {
+	for _, name := range []string{"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "SYSTEMROOT", "TEMP", "TMPDIR"} {
+		value := d.i.Getenv(name)
+		if name == "PATH" && h.SetPath {
+			value = "/usr/bin:/bin:/usr/sbin:/sbin"
+		}
+		if value != "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		env = append(env, name+"="+s.Env[name])
+	}
+	dir = project
+	if h.Elsewhere {
+		dir = string(filepath.Separator)
+	}
+	command = append([]string{s.Command}, s.Args...)
+	if h.Root != "" {
+		for n := range command {
+			command[n] = strings.ReplaceAll(command[n], h.Root, project)
+		}
+	}
+	return command, env, dir
+}

@@ -1,0 +1,346 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"runnel/internal/hosts"
+	"runnel/internal/serve"
+	"runnel/internal/term"
+	"runnel/tools/config"
+)
+
+// entryFlags say which entry of which file install and uninstall mean.
+type entryFlags struct {
+	scope  *serve.Choice
+	name   string
+	dryRun bool
+}
+
+func addEntryFlags(flags *pflag.FlagSet) *entryFlags {
+	e := &entryFlags{scope: serve.OneOf("user", "project")}
+	flags.SortFlags = false
+	flags.Var(e.scope, "scope", "whose file: user (yours), project (that of the current directory, for everybody who works in it)")
+	flags.StringVar(&e.name, "name", "runnel", "`NAME` of the server in the host")
+	flags.BoolVar(&e.dryRun, "dry-run", false, "show what would change in the file, and change nothing")
+	return e
+}
+
+// check refuses what no host could take.
+func (e *entryFlags) check(cmd *cobra.Command, ids []string) error {
+	if !hosts.Name.MatchString(e.name) {
+		return misuse(cmd, "--name: %q is not a name (allowed: letters, digits, - and _)", e.name)
+	}
+	for _, id := range ids {
+		if hosts.Find(id) == nil {
+			err := fmt.Errorf("unknown host %q (allowed: %s)", id, strings.Join(hosts.IDs(), ", "))
+			return misuse(cmd, "%w", didYouMean(err, id, hosts.IDs()))
+		}
+	}
+	return nil
+}
+
+// file is the host's file that is meant.
+func (e *entryFlags) file(i *invocation, h *hosts.Host) (string, error) {
+	project := ""
+	if e.scope.Word == "project" {
+		var err error
+		if project, err = os.Getwd(); err != nil {
+			return "", err
+		}
+	}
+	return h.File(hosts.This(i.Getenv), project)
+}
+
+// hostRecords is where installed entries are noted. It is the user's own state, whatever a config says.
+func (i *invocation) hostRecords() (hosts.Records, error) {
+	dir, err := config.Default().StateDir(i.Getenv)
+	return hosts.Records(filepath.Join(dir, "installed")), err
+}
+
+// toldFlag is a flag of serve that the host is to give to runnel: it is checked here, and noted.
+type toldFlag struct {
+	pflag.Value
+	note func(text string)
+}
+
+func (f toldFlag) Set(text string) error {
+	err := f.Value.Set(text)
+	if err == nil {
+		f.note(text)
+	}
+	return err
+}
+
+// told is one of them as it was given.
+type told struct{ flag, text string }
+
+// installCommand is "runnel install".
+func (i *invocation) installCommand() *cobra.Command {
+	var given []told
+	var entry *entryFlags
+	cmd := &cobra.Command{
+		Use:   "install [HOST...] [flags] [-- ARGUMENT...]",
+		Short: "Write runnel into a host's list of MCP servers",
+		Long: `Puts runnel into the file where a host keeps its MCP servers, with its full path and what suits that host. Nothing else in the file
+changes: comments, other servers and the order stay as they are, and runnel uninstall takes the entry out again, byte for byte. The file as
+it was is kept, too. Without a HOST it shows which hosts are on this machine and, on a terminal, asks.
+
+The flags of runnel serve (--tool, --config, --state and all others) are given to runnel by the host. After -- stands whatever else it is to
+be started with, such as a command.
+
+Hosts: ` + strings.Join(hosts.IDs(), ", ") + `.`,
+		Example: `  # which hosts are on this machine?
+  runnel install
+
+  # one tool for Claude Code, a whole file for Codex
+  runnel install claude-code --tool 'gotest=go test -v {{package}}'
+  runnel install codex --config runnel.yaml
+
+  # for everybody in this project; what would change?
+  runnel install cursor vscode --scope project --config runnel.yaml
+  runnel install zed --dry-run --config runnel.yaml
+
+  # another server, with everything that runnel adds to it
+  runnel install claude-desktop --name everything -- wrap -- npx -y @modelcontextprotocol/server-everything`,
+		ValidArgsFunction: completeHosts,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var rest []string
+			if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+				args, rest = args[:dash], args[dash:]
+			}
+			if err := entry.check(cmd, args); err != nil {
+				return err
+			}
+			if len(rest) > 0 && len(given) > 0 {
+				return misuse(cmd, "--%s: put it after --, where all that runnel is started with stands", given[0].flag)
+			}
+			i.Options.From = map[string]string{}
+			for _, g := range given {
+				i.Options.From[g.flag] = "--" + g.flag
+			}
+			if len(args) == 0 {
+				var err error
+				if args, err = i.askForHosts(cmd); err != nil || len(args) == 0 {
+					return err
+				}
+			}
+			return i.install(cmd, args, entry, given, rest)
+		},
+	}
+	entry = addEntryFlags(cmd.Flags())
+	i.flags.VisitAll(func(f *pflag.Flag) {
+		own := *f
+		own.Hidden = !slices.Contains([]string{"config", "tool", "sync-wait", "max-result"}, f.Name)
+		own.Value = toldFlag{f.Value, func(text string) { given = append(given, told{f.Name, text}) }}
+		cmd.Flags().AddFlag(&own)
+	})
+	return cmd
+}
+
+// install writes the entry into the files of all hosts named. It goes on after one that is refused.
+func (i *invocation) install(cmd *cobra.Command, ids []string, entry *entryFlags, given []told, rest []string) error {
+	if err := i.checkTold(cmd.Context(), given); err != nil {
+		return err
+	}
+	records, err := i.hostRecords()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, id := range ids {
+		h := hosts.Find(id)
+		server, err := i.entryFor(cmd, h, entry, given, rest)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		path, err := entry.file(i, h)
+		mode := os.FileMode(0o600)
+		if entry.scope.Word == "project" {
+			mode = 0o644
+		}
+		var change *hosts.Change
+		if err == nil {
+			change, err = h.Install(path, entry.name, server, records, mode)
+		}
+		if err == nil {
+			err = i.makeChange(h, entry, change)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// makeChange makes or shows a change and says what comes next.
+func (i *invocation) makeChange(h *hosts.Host, entry *entryFlags, change *hosts.Change) error {
+	switch {
+	case change.Nothing():
+		i.Say(zerolog.InfoLevel, fmt.Sprintf("%s: %s has this server already", h.Title, change.Path))
+		return nil
+	case entry.dryRun:
+		_, err := io.WriteString(i.Stdout, term.PrintableLines(change.Diff()))
+		return err
+	}
+	here := h.Here(hosts.This(i.Getenv)) != ""
+	if err := change.Apply(); err != nil {
+		return err
+	}
+	said := fmt.Sprintf("%s: the server %s is in %s", h.Title, entry.name, change.Path)
+	if change.Backup != "" {
+		said += "\n  the file as it was: " + change.Backup
+	}
+	said += "\n  " + h.After
+	said += "\n  Can it start? runnel doctor " + h.ID
+	if !here {
+		said += fmt.Sprintf("\n  %s was not found on this machine: the file waits for it.", h.Title)
+	}
+	i.Say(zerolog.InfoLevel, said)
+	return nil
+}
+
+// checkTold refuses tools and a config that the host could not start runnel with.
+func (i *invocation) checkTold(ctx context.Context, given []told) error {
+	if !slices.ContainsFunc(given, func(g told) bool { return g.flag == "config" || g.flag == "tool" }) {
+		return nil
+	}
+	conf, _, _, err := i.ReadConfigs(ctx)
+	if err == nil {
+		_, _, err = i.Registry(conf)
+	}
+	if err != nil {
+		return &serve.UsageError{Err: err, Hint: "nothing was installed: mend it first"}
+	}
+	return nil
+}
+
+// entryFor is how a host is to start runnel.
+func (i *invocation) entryFor(cmd *cobra.Command, h *hosts.Host, entry *entryFlags, given []told, rest []string) (hosts.Server, error) {
+	running, err := os.Executable()
+	if err != nil {
+		return hosts.Server{}, err
+	}
+	path := i.Getenv("PATH")
+	project := entry.scope.Word == "project"
+	s := hosts.Server{Command: hosts.Program(running, path, project)}
+	if h.SetPath && !project && path != "" {
+		s.Env = map[string]string{"PATH": path}
+	}
+	if len(rest) > 0 {
+		s.Args = rest
+		return s, nil
+	}
+	has := func(flag string) bool { return slices.ContainsFunc(given, func(g told) bool { return g.flag == flag }) }
+	if !has("config") && !has("tool") && !has("selftest") {
+		if given, err = i.findTools(cmd, h, project, given); err != nil {
+			return s, err
+		}
+	}
+	for n := 0; n < len(h.Flags); n += 2 {
+		if !has(strings.TrimPrefix(h.Flags[n], "--")) {
+			s.Args = append(s.Args, h.Flags[n:n+2]...)
+		}
+	}
+	for _, g := range given {
+		text := g.text
+		if g.flag == "config" || g.flag == "state" && !strings.HasPrefix(text, "~") && text != "memory" && !strings.Contains(text, "://") {
+			if text, err = pathFor(h, text, project); err != nil {
+				return s, err
+			}
+		}
+		if i.flags.Lookup(g.flag).NoOptDefVal != "" {
+			s.Args = append(s.Args, "--"+g.flag+"="+text)
+		} else {
+			s.Args = append(s.Args, "--"+g.flag, text)
+		}
+	}
+	return s, nil
+}
+
+// findTools says where the tools come from if nothing was named: a host that starts runnel in a directory of its own needs a name.
+func (i *invocation) findTools(cmd *cobra.Command, h *hosts.Host, project bool, given []told) ([]told, error) {
+	own, err := config.Find(config.Places(i.Getenv)[1:])
+	if err != nil || own != "" {
+		return given, err
+	}
+	_, err = os.Stat(config.FileName)
+	switch {
+	case h.Elsewhere && err == nil:
+		return append(given, told{"config", config.FileName}), nil
+	case h.Elsewhere:
+		return nil, misuse(cmd, "%s starts its servers in a directory of its own: name a tool with --tool, or a file with --config", h.Title)
+	case !project || err != nil:
+		i.Say(zerolog.InfoLevel, fmt.Sprintf("%s: no tool is named, so runnel takes those of the %s in the directory that it is started in, once you trust that file (runnel trust)", h.Title, config.FileName))
+	}
+	return given, nil
+}
+
+// pathFor is a path as a host's file has to say it: whole or, for everybody in a project, from there.
+func pathFor(h *hosts.Host, path string, project bool) (string, error) {
+	switch {
+	case filepath.IsAbs(path):
+		return path, nil
+	case project && h.Root != "":
+		return h.Root + "/" + filepath.ToSlash(path), nil
+	case project && !h.Elsewhere:
+		return path, nil
+	}
+	return filepath.Abs(path)
+}
+
+// askForHosts shows the hosts that are here and, on a terminal, asks which of them are meant.
+func (i *invocation) askForHosts(cmd *cobra.Command) ([]string, error) {
+	system := hosts.This(i.Getenv)
+	rows := [][]string{}
+	var here []string
+	for _, h := range hosts.Table {
+		if found := h.Here(system); found != "" {
+			here = append(here, h.ID)
+			rows = append(rows, []string{h.ID, h.Title, found})
+		}
+	}
+	if len(here) == 0 {
+		return nil, fmt.Errorf("no host that runnel knows was found on this machine; name one all the same: %s", strings.Join(hosts.IDs(), ", "))
+	}
+	if err := term.PrintLines(i.Stdout, term.Table(rows)); err != nil {
+		return nil, err
+	}
+	if !term.IsTerminal(i.Stdin) || !term.IsTerminal(i.Stderr) {
+		i.Say(zerolog.InfoLevel, "Name those that you want: runnel install "+here[0])
+		return nil, nil
+	}
+	_, _ = io.WriteString(i.Stderr, "Install runnel into which of them? ")
+	line := make(chan string, 1)
+	go func() { // ends with the process if nobody answers
+		text, _ := bufio.NewReader(i.Stdin).ReadString('\n')
+		line <- text
+	}()
+	select {
+	case text := <-line:
+		words := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' || r == '\t' || r == '\n' || r == '\r' })
+		return words, (&entryFlags{name: "runnel"}).check(cmd, words)
+	case <-cmd.Context().Done():
+		return nil, context.Cause(cmd.Context())
+	}
+}
+
+// completeHosts completes the hosts that are not named yet.
+func completeHosts(_ *cobra.Command, args []string, _ string) (words []cobra.Completion, d cobra.ShellCompDirective) {
+	for _, h := range hosts.Table {
+		if !slices.Contains(args, h.ID) {
+			words = append(words, cobra.CompletionWithDesc(h.ID, h.Title))
+		}
+	}
+	return words, cobra.ShellCompDirectiveNoFileComp
+}

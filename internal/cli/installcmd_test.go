@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// inHome runs commands with one home and in one directory, which t leaves again.
+func inHome(t *testing.T) (home string, run func(args ...string) outcome) {
+	home = t.TempDir()
+	t.Chdir(t.TempDir())
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TERM=dumb"}
+	return home, func(args ...string) outcome {
+		var stdout, stderr bytes.Buffer
+		code := Run(t.Context(), args, env, strings.NewReader(""), &stdout, &stderr)
+		return outcome{code, stdout.String(), stderr.String()}
+	}
+}
+
+func read(t *testing.T, parts ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(parts...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Each host gets runnel with its full path, what suits the host, and what the user gave.
+func TestInstall(t *testing.T) {
+	home, run := inHome(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("runnel.yaml", []byte("tools: {a: {command: [echo]}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	desktop := filepath.Join(home, ".config", "Claude", "claude_desktop_config.json")
+	if runtime.GOOS == "darwin" {
+		desktop = filepath.Join(home, "Library", "Application Support", "Claude", "claude_desktop_config.json")
+	}
+	for _, c := range []struct {
+		args []string
+		file string
+		want []string
+	}{
+		{[]string{"claude-code", "--tool", "a=echo {{b}}"}, filepath.Join(home, ".claude.json"), []string{`"command": "` + self + `"`, `"args": ["--tool", "a=echo {{b}}"]`}},
+		{[]string{"claude-code", "--tool", "a=echo {{b}}", "--selftest"}, filepath.Join(home, ".claude.json"), []string{`"args": ["--tool", "a=echo {{b}}", "--selftest=true"]`}},
+		{[]string{"codex", "--config", "runnel.yaml"}, filepath.Join(home, ".codex", "config.toml"), []string{`args = ["--max-result", "8KiB", "--config", "` + here + `/runnel.yaml"]`}},
+		{[]string{"codex", "--max-result=4KiB", "--config", "runnel.yaml"}, filepath.Join(home, ".codex", "config.toml"), []string{`args = ["--max-result", "4KiB", "--config", "`}},
+		{[]string{"gemini"}, filepath.Join(home, ".gemini", "settings.json"), []string{`"args": []`}},
+		{[]string{"claude-desktop"}, desktop, []string{`"args": ["--config", "` + here + `/runnel.yaml"]`, `"env": {"PATH": "` + os.Getenv("PATH") + `"}`}},
+		{[]string{"cursor", "--name", "other", "--", "wrap", "--", "npx", "x"}, filepath.Join(home, ".cursor", "mcp.json"), []string{`"other": {`, `"args": ["wrap", "--", "npx", "x"]`}},
+		{[]string{"cursor", "--scope", "project", "--config", "runnel.yaml"}, ".cursor/mcp.json", []string{`"args": ["--config", "${workspaceFolder}/runnel.yaml"]`}},
+		{[]string{"claude-code", "--scope", "project", "--config", "runnel.yaml"}, ".mcp.json", []string{`"args": ["--config", "runnel.yaml"]`}},
+	} {
+		got := run(append([]string{"install"}, c.args...)...)
+		if got.code != exitFine || got.stdout != "" || !strings.Contains(got.stderr, "Can it start? runnel doctor "+c.args[0]) {
+			t.Errorf("%q: %+v", c.args, got)
+		}
+		text := read(t, c.file)
+		for _, want := range c.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("%q: no %s in\n%s", c.args, want, text)
+			}
+		}
+		if c.file == ".cursor/mcp.json" && strings.Contains(text, "PATH") {
+			t.Errorf("others get this PATH:\n%s", text)
+		}
+	}
+	run("uninstall", "claude-code", "codex", "gemini", "claude-desktop").is(t, exitFine, "", "is gone, too")
+	run("uninstall", "claude-code", "cursor", "--scope=project").is(t, exitFine, "", "is gone, too")
+	run("uninstall", "cursor", "--name", "other").is(t, exitFine, "", "is gone, too")
+	for _, file := range []string{filepath.Join(home, ".claude.json"), filepath.Join(home, ".cursor", "mcp.json"), ".mcp.json"} {
+		if _, err := os.Stat(file); err == nil {
+			t.Errorf("%s is still there", file)
+		}
+	}
+}
+
+// --dry-run shows the difference and writes nothing, not even the state.
+func TestInstallDryRun(t *testing.T) {
+	home, run := inHome(t)
+	run("install", "claude-code", "--dry-run", "--tool", "a=echo").is(t, exitFine, `--- .*\+  "mcpServers": \{\n.*`, "")
+	if list, _ := os.ReadDir(home); len(list) > 0 {
+		t.Error(list)
+	}
+}
+
+// What is wrong is said in words that help, before any file is written.
+func TestInstallRefuses(t *testing.T) {
+	home, run := inHome(t)
+	if err := os.WriteFile(filepath.Join(home, ".claude.json"), []byte(`{"a": `), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"install", "claud-code"}, exitUsage, `unknown host "claud-code" \(allowed: claude-code, .*did you mean claude-code\?`},
+		{[]string{"install", "codex", "--name", "a b"}, exitUsage, `--name: "a b" is not a name`},
+		{[]string{"install", "codex", "--config", "nothing.yaml"}, exitUsage, `--config: there is no config file nothing.yaml\nnothing was installed`},
+		{[]string{"install", "codex", "--tool", "a=x", "--", "wrap"}, exitUsage, `--tool: put it after --`},
+		{[]string{"install", "codex", "--sync-wait", "x"}, exitUsage, `--sync-wait: .*`},
+		{[]string{"install", "zed"}, exitUsage, `Zed starts its servers in a directory of its own: name a tool`},
+		{[]string{"install", "goose", "--scope", "project", "--tool", "a=x"}, exitFailure, `Goose has no file for one project`},
+		{[]string{"install", "claude-code", "--tool", "a=x"}, exitFailure, `\.claude\.json: .*unexpected EOF`},
+		{[]string{"install"}, exitFine, "Name those that you want: runnel install claude-code"},
+		{[]string{"uninstall"}, exitUsage, "from which host"},
+		{[]string{"uninstall", "codex"}, exitFailure, `Codex: .*config.toml has no server "runnel"`},
+		{[]string{"doctor", "codexx"}, exitUsage, "did you mean codex"},
+	} {
+		got := run(c.args...)
+		got.stdout = "" // a list of what is here
+		got.is(t, c.code, "", c.want)
+	}
+	if got := read(t, home, ".claude.json"); got != `{"a": ` {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"runnel/internal/hosts"
+	"runnel/internal/term"
+)
+
+// uninstallCommand is "runnel uninstall".
+func (i *invocation) uninstallCommand() *cobra.Command {
+	var entry *entryFlags
+	cmd := &cobra.Command{
+		Use:   "uninstall HOST...",
+		Short: "Take runnel out of a host's list of MCP servers",
+		Long: `Takes out what runnel install has put into a host's file. If nobody has written to the file since, it is as it was before, byte for byte;
+else all that others have written stays. An entry that you wrote yourself is taken out, too, and the file as it was is kept.
+
+Hosts: ` + strings.Join(hosts.IDs(), ", ") + `.`,
+		Example: `  runnel uninstall claude-code
+  runnel uninstall cursor vscode --scope project
+  runnel uninstall claude-desktop --name everything`,
+		ValidArgsFunction: completeHosts,
+		RunE: func(cmd *cobra.Command, ids []string) error {
+			if len(ids) == 0 {
+				return misuse(cmd, "runnel uninstall: from which host? %s", strings.Join(hosts.IDs(), ", "))
+			}
+			if err := entry.check(cmd, ids); err != nil {
+				return err
+			}
+			var errs []error
+			for _, id := range ids {
+				errs = append(errs, i.uninstall(hosts.Find(id), entry))
+			}
+			return errors.Join(errs...)
+		},
+	}
+	entry = addEntryFlags(cmd.Flags())
+	return cmd
+}
+
+func (i *invocation) uninstall(h *hosts.Host, entry *entryFlags) error {
+	records, err := i.hostRecords()
+	if err != nil {
+		return err
+	}
+	path, err := entry.file(i, h)
+	if err != nil {
+		return err
+	}
+	change, err := h.Uninstall(path, entry.name, records)
+	switch {
+	case err != nil:
+		return err
+	case change == nil:
+		return fmt.Errorf("%s: %s has no server %q", h.Title, path, entry.name)
+	case entry.dryRun:
+		_, err := io.WriteString(i.Stdout, term.PrintableLines(change.Diff()))
+		return err
+	}
+	if err := change.Apply(); err != nil {
+		return err
+	}
+	said := fmt.Sprintf("%s: the server %s is gone from %s", h.Title, entry.name, change.Path)
+	if change.Removes() {
+		said += ", which was made for it and is gone, too"
+	}
+	if change.Backup != "" {
+		said += "\n  the file as it was: " + change.Backup
+	}
+	i.Say(zerolog.InfoLevel, said)
+	return nil
+}

@@ -1,0 +1,54 @@
+package e2e
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// doctor HOST starts what the host would start, in its environment, and says why it would not.
+func TestDoctorOfAnInstalledHost(t *testing.T) {
+	t.Parallel()
+	program, home, project := builtProgram(t), t.TempDir(), t.TempDir()
+	run := func(args ...string) outcome {
+		cmd := exec.Command(program, args...)
+		cmd.Dir, cmd.Env = project, []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), noConfig}
+		var stdout, stderr strings.Builder
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+			t.Fatal(err)
+		}
+		return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+	}
+	run("doctor", "codex").is(t, exitFailure, "WRONG  host codex: no file of Codex has a server that is runnel: runnel install codex\n", "")
+	if err := os.Mkdir(filepath.Join(home, ".codex"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		toml, want string
+		code       int
+	}{
+		{"command = '" + program + "'\nargs = ['--tool', 'a=echo']\n", `ok     host codex, server x: it starts, 1 tool, \d+ ms; .*`, exitFine},
+		{"command = '" + program + "'\n", `WRONG  host codex, server x: it starts, but has no tools there: .*`, exitFailure},
+		{"command = '" + program + "'\nargs = ['--nonsense']\n", `WRONG  host codex, server x: cannot start: .*--nonsense.*`, exitFailure},
+		{"command = '" + program + "'\nenabled = false\n", `WRONG  host codex, server x: .*config.toml has it switched off\n`, exitFailure},
+		{"command = '/gone/runnel'\n", `WRONG  host codex, server x: .*config.toml names /gone/runnel, which is not a program: .*`, exitFailure},
+		{"command = \n", `WRONG  host codex: .*config.toml: line 2: .*`, exitFailure},
+	} {
+		if err := os.WriteFile(filepath.Join(home, ".codex", "config.toml"), []byte("[mcp_servers.x]\n"+c.toml), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		run("doctor", "codex").is(t, c.code, c.want, "")
+	}
+	// A project's file may be anybody's: it is read, and nothing of it is started.
+	if err := os.WriteFile(filepath.Join(project, ".mcp.json"), []byte(`{"mcpServers": {"x": {"command": "`+program+`", "args": ["wrap", "--", "touch", "started"]}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run("doctor", "claude-code").is(t, exitFine, `ok     host claude-code, server x: .*runnel wrap -- touch started, in .*\.mcp\.json\n`, "")
+	if _, err := os.Stat(filepath.Join(project, "started")); err == nil {
+		t.Error("it was started")
+	}
+}

@@ -1,0 +1,153 @@
+package hosts
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"reflect"
+)
+
+// Change is an edit of a host's file that has not been made yet.
+type Change struct {
+	Path   string // of the file, where links lead to
+	Backup string // where Apply keeps the file as it was; "" if it does not
+
+	name     string
+	file     *file
+	after    []byte
+	removes  bool // the file goes: only the entry was ever in it
+	mode     fs.FileMode
+	record   *record // is kept; nil when the entry goes
+	replaces bool    // an entry of an earlier Install: its backup stays
+	records  Records
+}
+
+// Install plans to put an entry into a file: a new one, or one that takes the place of what Install has put there before. mode is that of
+// a file that is not there yet.
+func (h *Host) Install(path, name string, s Server, records Records, mode fs.FileMode) (*Change, error) {
+	f, err := read(path)
+	if err != nil {
+		return nil, err
+	}
+	wrong := func(err error) error { return fmt.Errorf("%s: %w", f.path, err) }
+	old := records.load(f.path, name)
+	there, err := h.Servers(f.text)
+	if err != nil {
+		return nil, wrong(err)
+	}
+	taken, err := h.has(f.text, name)
+	if err != nil {
+		return nil, wrong(err)
+	}
+	c := &Change{Path: f.path, name: name, file: f, mode: mode, records: records, Backup: records.Backup(f.path, name)}
+	base := f.text
+	switch {
+	case taken && old == nil && same(there[name], s):
+		c.after = f.text
+		return c, nil
+	case taken && old == nil:
+		return nil, wrong(fmt.Errorf("it has a server %q that runnel install did not write: give yours another name with --name, or take that one out with runnel uninstall %s --name %s", name, h.ID, name))
+	case taken && same(there[name], s):
+		c.after = f.text
+		return c, nil
+	case taken:
+		if base, err = h.without(f.text, name, old); err != nil {
+			return nil, wrong(err)
+		}
+	default:
+		old = nil // whoever took the entry out has left a file of their own
+	}
+	values, err := h.format.decode(base)
+	if err != nil {
+		return nil, wrong(err)
+	}
+	_, hasKey := values[h.key]
+	r := &record{Host: h.ID, Path: f.path, Name: name, WithKey: !hasKey, Created: f.text == nil}
+	if c.replaces = old != nil; c.replaces {
+		r.WithKey, r.Created = r.WithKey || old.WithKey, old.Created
+	}
+	if c.after, r.Piece, err = h.with(base, name, s); err != nil {
+		return nil, wrong(err)
+	}
+	if c.record = r; r.Created {
+		c.Backup = ""
+	}
+	return c, nil
+}
+
+// same reports whether an entry is what would be written; a host may leave out what is empty.
+func same(a, b Server) bool {
+	return a.Command == b.Command && len(a.Args) == len(b.Args) && (len(a.Args) == 0 || reflect.DeepEqual(a.Args, b.Args)) &&
+		len(a.Env) == len(b.Env) && (len(a.Env) == 0 || reflect.DeepEqual(a.Env, b.Env)) && a.Off == b.Off
+}
+
+// Uninstall plans to take an entry out of a file; nil if the file has none of that name.
+func (h *Host) Uninstall(path, name string, records Records) (*Change, error) {
+	f, err := read(path)
+	if err != nil {
+		return nil, err
+	}
+	old := records.load(f.path, name)
+	if taken, err := h.has(f.text, name); err != nil || !taken {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", f.path, err)
+		}
+		return nil, err
+	}
+	c := &Change{Path: f.path, name: name, file: f, records: records}
+	if old != nil && old.Created && string(f.text) == old.Piece {
+		c.removes = true
+		return c, nil
+	}
+	if c.after, err = h.without(f.text, name, old); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.path, err)
+	}
+	if old == nil {
+		c.Backup = records.Backup(f.path, name)
+	}
+	return c, nil
+}
+
+// Nothing reports whether the file is already as it is to be.
+func (c *Change) Nothing() bool { return !c.removes && bytes.Equal(c.file.text, c.after) }
+
+// Creates reports whether there is no file yet.
+func (c *Change) Creates() bool { return c.file.text == nil }
+
+// Removes reports whether the file goes, because only the entry was ever in it.
+func (c *Change) Removes() bool { return c.removes }
+
+// Diff shows what Apply would do.
+func (c *Change) Diff() string { return diff(c.Path, c.file.text, c.after) }
+
+// Apply makes the edit. What it needs to be undone is stored first.
+func (c *Change) Apply() error {
+	if c.Nothing() {
+		return nil
+	}
+	if c.record == nil {
+		if c.Backup != "" {
+			if err := c.records.keep(c.Path, c.name, c.file.text); err != nil {
+				return fmt.Errorf("keeping the file as it was: %w", err)
+			}
+		}
+		if c.removes {
+			if err := c.file.remove(); err != nil {
+				return err
+			}
+			return c.records.forget(c.Path, c.name)
+		}
+		if err := c.file.replace(c.after, 0o600); err != nil || c.Backup != "" {
+			return err
+		}
+		return c.records.forget(c.Path, c.name)
+	}
+	before := c.file.text
+	if c.replaces {
+		before = nil
+	}
+	if err := c.records.store(c.record, before); err != nil {
+		return fmt.Errorf("keeping the file as it was: %w", err)
+	}
+	return c.file.replace(c.after, c.mode)
+}

@@ -1,0 +1,96 @@
+package hosts
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// maxFile is the largest file that is edited; Claude Code's grows to a few MiB with its history.
+const maxFile = 64 << 20
+
+// file is a host's file as it was read.
+type file struct {
+	path string      // where a link leads to
+	text []byte      // nil if there is no file
+	mode fs.FileMode // of a file that there is
+}
+
+// read reads a file, through links. A file that does not exist is empty.
+func read(path string) (*file, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(path); err == nil {
+			return nil, fmt.Errorf("%s is a link that leads nowhere", path)
+		}
+		return &file{path: path}, nil
+	} else if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(real)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	case info.Size() > maxFile:
+		return nil, fmt.Errorf("%s is larger than %d MiB", path, maxFile>>20)
+	}
+	text, err := os.ReadFile(real)
+	if text == nil {
+		text = []byte{}
+	}
+	return &file{real, text, info.Mode().Perm()}, err
+}
+
+// replace gives a file a new text: at once, with its mode, and only if nobody has written to it meanwhile.
+// A new file has the mode given.
+func (f *file) replace(text []byte, mode fs.FileMode) error {
+	if f.text != nil {
+		mode = f.mode
+	}
+	dir := filepath.Dir(f.path)
+	dirMode := fs.FileMode(0o755)
+	if mode&0o077 == 0 {
+		dirMode = 0o700
+	}
+	if err := os.MkdirAll(dir, dirMode); err != nil {
+		return err
+	}
+	part, err := os.CreateTemp(dir, ".runnel-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(part.Name()) }() // it is not there any more if all went well
+	_, err = part.Write(text)
+	err = errors.Join(err, part.Chmod(mode), part.Sync(), part.Close())
+	if err == nil {
+		err = f.unchanged()
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(part.Name(), f.path)
+}
+
+func (f *file) remove() error {
+	if err := f.unchanged(); err != nil {
+		return err
+	}
+	return os.Remove(f.path)
+}
+
+// unchanged reports an error if a file is not as it was read.
+func (f *file) unchanged() error {
+	now, err := os.ReadFile(f.path)
+	if errors.Is(err, fs.ErrNotExist) && f.text == nil {
+		return nil
+	}
+	if err != nil || f.text == nil || !bytes.Equal(now, f.text) {
+		return fmt.Errorf("%s was written by another program just now: try again", f.path)
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package hosts
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A link stays a link and a file keeps its mode; nothing lies about beside it.
+func TestLinksAndModes(t *testing.T) {
+	dir, records := t.TempDir(), Records(t.TempDir())
+	real, link := filepath.Join(dir, "dotfiles", "settings.json"), filepath.Join(dir, "settings.json")
+	if err := os.MkdirAll(filepath.Dir(real), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, real, "{}\n")
+	if err := os.Symlink("dotfiles/settings.json", link); err != nil {
+		t.Fatal(err)
+	}
+	h := Find("gemini")
+	apply(t, "")(h.Install(link, "runnel", server, records, 0o600))
+	if info, err := os.Lstat(link); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if info, err := os.Stat(real); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if info, err := os.Stat(records.Backup(real, "runnel")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	apply(t, "")(h.Uninstall(link, "runnel", records))
+	if got := content(t, link); got != "{}\n" {
+		t.Error(got)
+	}
+	if list, _ := os.ReadDir(filepath.Dir(real)); len(list) != 1 {
+		t.Error(list)
+	}
+}
+
+// A file that install has made is gone after uninstall, unless its host has written to it.
+func TestFileThatWasNotThere(t *testing.T) {
+	for _, h := range Table {
+		path, records := filepath.Join(t.TempDir(), "a", "b", "file"), Records(t.TempDir())
+		c, err := h.Install(path, "runnel", server, records, 0o600)
+		if err != nil || !c.Creates() {
+			t.Fatalf("%s: %v", h.ID, err)
+		}
+		apply(t, "")(c, nil)
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", h.ID, info, err)
+		}
+		other := server
+		other.Args = nil
+		apply(t, "")(h.Install(path, "runnel", other, records, 0o600))
+		c, err = h.Uninstall(path, "runnel", records)
+		if err != nil || !c.Removes() {
+			t.Fatalf("%s: %v", h.ID, err)
+		}
+		apply(t, "")(c, nil)
+		if _, err := os.Stat(path); err == nil {
+			t.Errorf("%s: the file is still there", h.ID)
+		}
+		if c, err := h.Uninstall(path, "runnel", records); c != nil || err != nil {
+			t.Errorf("%s: uninstalled twice: %v", h.ID, err)
+		}
+	}
+}
+
+// What the host writes between the plan and the edit is not lost.
+func TestFileThatChangesMeanwhile(t *testing.T) {
+	path, records := filepath.Join(t.TempDir(), "file"), Records(t.TempDir())
+	write(t, path, "{}")
+	c, err := Find("claude-code").Install(path, "runnel", server, records, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, `{"a": 1}`)
+	if err := c.Apply(); err == nil || !strings.Contains(err.Error(), "try again") {
+		t.Error(err)
+	}
+	if got := content(t, path); got != `{"a": 1}` {
+		t.Error(got)
+	}
+	if list, _ := os.ReadDir(filepath.Dir(path)); len(list) != 1 {
+		t.Error(list)
+	}
+}
+
+// A file that is none, and a link to nothing, are refused.
+func TestNoFile(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink("nothing", link); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{dir: "not a regular file", link: "leads nowhere"} {
+		if _, err := Find("codex").Install(path, "runnel", server, Records(dir), 0); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// --dry-run shows the lines that differ and those around them.
+func TestDiff(t *testing.T) {
+	got := diff("f", []byte("1\n2\n3\n4\n5\n6\n7\n8\n"), []byte("1\n2\n3\n4\nnew\n5\n6\n7\n8\n"))
+	if want := "--- f\n+++ f\n@@ -2,6 +2,7 @@\n 2\n 3\n 4\n+new\n 5\n 6\n 7\n"; got != want {
+		t.Errorf("%s", got)
+	}
+	if got, want := diff("f", nil, []byte("a\n")), "--- f\n+++ f\n@@ -0,0 +1,1 @@\n+a\n"; got != want {
+		t.Errorf("%s", got)
+	}
+}

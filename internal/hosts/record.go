@@ -1,0 +1,77 @@
+package hosts
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Records is the directory of what is known of installed entries. The user alone can read it: a host's file may hold secrets.
+type Records string
+
+// record is what uninstall goes by.
+type record struct {
+	Host string `json:"host"`
+	Path string `json:"path"`
+	Name string `json:"name"`
+
+	Piece   string `json:"piece"`             // the text that was inserted
+	WithKey bool   `json:"withKey,omitempty"` // the piece holds the member for all entries: there was none
+	Created bool   `json:"created,omitempty"` // there was no file
+}
+
+// of returns the path of the record of an entry without its suffix.
+func (d Records) of(path, name string) string {
+	sum := sha256.Sum256([]byte(path + "\x00" + name))
+	return filepath.Join(string(d), hex.EncodeToString(sum[:12]))
+}
+
+// load returns the record of an entry, nil if there is none that can be read.
+func (d Records) load(path, name string) *record {
+	text, err := os.ReadFile(d.of(path, name) + ".json")
+	r := &record{}
+	if err != nil || json.Unmarshal(text, r) != nil || r.Path != path || r.Name != name || r.Piece == "" {
+		return nil
+	}
+	return r
+}
+
+// Backup is where the file of an entry is kept as it was before.
+func (d Records) Backup(path, name string) string { return d.of(path, name) + ".before" }
+
+// store keeps a record, and the file as it was before unless that is nil.
+func (d Records) store(r *record, before []byte) error {
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
+		return err
+	}
+	if before != nil {
+		if err := d.keep(r.Path, r.Name, before); err != nil {
+			return err
+		}
+	}
+	text, _ := json.Marshal(r)
+	return os.WriteFile(d.of(r.Path, r.Name)+".json", append(text, '\n'), 0o600)
+}
+
+// keep writes a backup.
+func (d Records) keep(path, name string, before []byte) error {
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(d.Backup(path, name), before, 0o600)
+}
+
+// forget removes a record and its backup.
+func (d Records) forget(path, name string) error {
+	var errs []error
+	for _, file := range []string{d.of(path, name) + ".json", d.Backup(path, name)} {
+		if err := os.Remove(file); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,90 @@
+package hosts
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// Server is an entry: how a host starts a server.
+type Server struct {
+	Command string
+	Args    []string
+	Env     map[string]string
+	Off     bool // the host has it switched off
+}
+
+// Runnel reports whether an entry starts runnel, whatever it is called.
+func (s Server) Runnel(program string) bool {
+	base := strings.TrimSuffix(filepath.Base(s.Command), ".exe")
+	return base == "runnel" || s.Command == program
+}
+
+// field is a member of an entry, in the order in which a person would write it.
+type field struct {
+	name  string
+	value any
+}
+
+// plain is what most hosts read.
+func plain(s Server) []field {
+	fields := []field{{"command", s.Command}, {"args", append([]string{}, s.Args...)}}
+	if len(s.Env) > 0 {
+		fields = append(fields, field{"env", s.Env})
+	}
+	return fields
+}
+
+// typed says that the server speaks over stdin and stdout: these hosts know others.
+func typed(s Server) []field { return append([]field{{"type", "stdio"}}, plain(s)...) }
+
+// zed says that no extension brought the server, which its versions of 2025 want to know.
+func zed(s Server) []field { return append([]field{{"source", "custom"}}, plain(s)...) }
+
+func goose(s Server) []field {
+	envs := s.Env
+	if envs == nil {
+		envs = map[string]string{}
+	}
+	return []field{
+		{"type", "stdio"}, {"name", "runnel"}, {"description", "Runs commands as tasks whose output streams"}, {"enabled", true}, {"bundled", false},
+		{"cmd", s.Command}, {"args", append([]string{}, s.Args...)}, {"envs", envs}, {"env_keys", []string{}},
+		{"timeout", 300}, // seconds; its own default
+	}
+}
+
+// readServer reads an entry back, whichever host wrote it; ok is false if it starts no program.
+func readServer(entry any) (s Server, ok bool) {
+	text, err := json.Marshal(entry)
+	if err != nil {
+		return s, false
+	}
+	var e struct {
+		Command, Cmd string
+		Args         []string
+		Env, Envs    map[string]string
+		Enabled      *bool
+		Disabled     bool
+	}
+	if json.Unmarshal(text, &e) != nil || e.Command+e.Cmd == "" {
+		return s, false
+	}
+	s = Server{Command: e.Command + e.Cmd, Args: e.Args, Env: e.Env, Off: e.Disabled || e.Enabled != nil && !*e.Enabled}
+	if e.Env == nil {
+		s.Env = e.Envs
+	}
+	return s, true
+}
+
+// Name is what an entry may be called: every format and host takes it, and Codex takes nothing else.
+var Name = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// quote is a value in JSON, which TOML and YAML read the same way.
+func quote(v any) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(v)                                                                   // strings, lists and maps of them, numbers and truth values
+	return strings.ReplaceAll(strings.TrimSuffix(b.String(), "\n"), "\x7f", `\u007f`) // which TOML wants escaped
+}

@@ -1,0 +1,185 @@
+package hosts
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// An installation is a host whose file "runnel install" edits, instead of one that is written for the test.
+type installation struct {
+	host, id string
+	file     string                        // below the home
+	before   func(s Start) string          // what the user has in it; "" = there is no file
+	list     []string                      // the host's own list of servers
+	listed   string                        // what that says of runnel
+	run      func(s Start) (args []string) // the environment is that of the host's Start
+	rewrites bool                          // the host writes to this file itself
+}
+
+var installations = []installation{
+	{
+		host: "claude-code", id: "claude-code", file: ".claude.json", rewrites: true,
+		before: func(Start) string {
+			return "{\n  \"hasCompletedOnboarding\": true,\n  \"mcpServers\": {\n    \"other\": {\"command\": \"/bin/false\"}\n  }\n}\n"
+		},
+		list: []string{"mcp", "list"}, listed: `(?m)^runnel: .*✔ Connected`,
+		run: func(Start) []string { return []string{"--allowedTools", "mcp__runnel", "-p", Prompt} },
+	},
+	{
+		host: "codex", id: "codex", file: ".codex/config.toml",
+		before: func(s Start) string {
+			return `# mine
+model = "scripted" # the model
+model_provider = "scripted"
+check_for_update_on_startup = false
+[model_providers.scripted]
+name = "scripted"
+base_url = "` + s.URL + `/v1"
+env_key = "SCRIPTED_KEY"
+wire_api = "responses"
+
+[analytics]
+enabled = false
+# end`
+		},
+		list: []string{"mcp", "list"}, listed: `(?m)^runnel .*--max-result 8KiB.* enabled`,
+		run: func(Start) []string {
+			return []string{"exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", Prompt}
+		},
+	},
+	{
+		host: "gemini", id: "gemini", file: ".gemini/settings.json",
+		before: func(Start) string {
+			return `{
+	// how I log in
+	"security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": false}},
+	"privacy": {"usageStatisticsEnabled": false}, /* no */
+	"general": {"enableAutoUpdate": false},
+	"telemetry": {"enabled": false}
+}
+`
+		},
+		list: []string{"mcp", "list"}, listed: `✓ runnel: .* - Connected`,
+		run: func(Start) []string {
+			return []string{"--yolo", "--skip-trust", "-m", "gemini-2.5-flash", "-p", Prompt}
+		},
+	},
+	{
+		host: "goose", id: "goose", file: ".config/goose/config.yaml",
+		before: func(Start) string {
+			return "# mine\nGOOSE_TELEMETRY_ENABLED: false\nextensions:\n  # none but runnel\n  memory:\n    type: builtin\n    name: memory\n    enabled: false\n    bundled: true\n"
+		},
+		run: func(Start) []string { return []string{"run", "--no-session", "-t", Prompt} },
+	},
+}
+
+// In a fresh home, runnel install makes the real program list and call runnel, and runnel uninstall leaves the host's file as it was.
+func TestInstall(t *testing.T) {
+	for _, in := range installations {
+		at := slices.IndexFunc(Hosts, func(h Host) bool { return h.Name == in.host })
+		h := Hosts[at]
+		if testing.Short() && in.host != "codex" {
+			continue
+		}
+		t.Run(h.Name, func(t *testing.T) {
+			t.Parallel()
+			program := install(t, h)
+			for _, name := range []string{"short", "huge"} {
+				s := Scenarios[slices.IndexFunc(Scenarios, func(s Scenario) bool { return s.Name == name })]
+				t.Run(name, func(t *testing.T) { in.play(t, h, program, s) })
+			}
+		})
+	}
+}
+
+// play plays a scenario with a host that has runnel from runnel install alone.
+func (in installation) play(t *testing.T, h Host, program string, s Scenario) {
+	var start Start
+	var before string
+	var file string
+	env := h.Start
+	h.Flags = nil // runnel install knows them
+	h.Start = func(s Start) (args, vars []string) {
+		start, before, file = s, in.before(s), filepath.Join(s.Home, in.file)
+		aside := s
+		aside.Home = t.TempDir()
+		_, vars = env(aside) // only its variables count here
+		s.write(in.file, before)
+		in.runnel(t, s, "install")
+		in.runnel(t, s, "uninstall")
+		if after := text(t, file); after != before {
+			t.Errorf("before\n%s\nafter\n%s", before, after)
+		}
+		in.runnel(t, s, "install")
+		if in.list != nil {
+			cmd := exec.CommandContext(t.Context(), program, in.list...)
+			cmd.Dir, cmd.Env = s.Project, append(s.environment(os.Getenv("PATH")), vars...)
+			out, err := cmd.CombinedOutput()
+			if err != nil || !regexp.MustCompile(in.listed).Match(out) {
+				t.Errorf("%s %s: %v\n%s", h.Name, strings.Join(in.list, " "), err, out)
+			}
+		}
+		return in.run(s), vars
+	}
+	play(t, h, program, s, &figures{})
+
+	installed := text(t, file)
+	in.runnel(t, start, "uninstall")
+	after := text(t, file)
+	if in.rewrites {
+		var was, is map[string]any
+		if err := errors.Join(json.Unmarshal([]byte(installed), &was), json.Unmarshal([]byte(after), &is)); err != nil {
+			t.Fatal(err)
+		}
+		delete(was["mcpServers"].(map[string]any), "runnel")
+		if !reflect.DeepEqual(was, is) {
+			t.Errorf("with runnel\n%s\nafter\n%s", installed, after)
+		}
+	} else if after != before {
+		t.Errorf("before\n%s\nwith runnel\n%s\nafter\n%s", before, installed, after)
+	}
+	// Nothing of ours lies about: neither beside the file nor in the state.
+	for _, dir := range []string{filepath.Dir(file), filepath.Join(start.Home, ".local", "state", "runnel", "installed")} {
+		list, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Error(err)
+		}
+		for _, entry := range list {
+			if strings.HasPrefix(entry.Name(), ".runnel-") || filepath.Base(dir) == "installed" {
+				t.Errorf("left: %s", filepath.Join(dir, entry.Name()))
+			}
+		}
+	}
+}
+
+// runnel runs install or uninstall as a user would, in the host's home.
+func (in installation) runnel(t *testing.T, s Start, what string) {
+	t.Helper()
+	args := []string{what, in.id}
+	if what == "install" {
+		args = append(args, s.Server[1:]...)
+	}
+	cmd := exec.CommandContext(t.Context(), s.Server[0], args...)
+	cmd.Dir, cmd.Env = s.Project, s.environment(os.Getenv("PATH"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("runnel %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+func text(t *testing.T, file string) string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
