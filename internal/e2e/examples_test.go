@@ -41,7 +41,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// README.md is true: its scripts and its pipe write what stands below them, its configs are right, hosts can start
+// README.md is true: its scripts and its pipe write what stands below them, its configs are right, hosts can be told and can start
 // runnel as its snippets say, and its tool in Go is a server.
 func TestReadme(t *testing.T) {
 	t.Parallel()
@@ -83,6 +83,14 @@ func TestReadme(t *testing.T) {
 				t.Errorf("%s\n%v\n%s\nwant\n%s", text, err, got, want)
 			}
 			tried["script"]++
+		case kind == "sh" && strings.HasPrefix(text, "runnel install"):
+			cmd := exec.Command("bash", "-ec", text)
+			cmd.Dir = filepath.Dir(writeConfig(t, "tools: {hi: {command: [echo, hi]}}")[1])
+			cmd.Env = env
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%s\n%v\n%s", text, err, out)
+			}
+			tried["install"]++
 		case kind == "yaml":
 			if got := runClient(t, "", append([]string{"config", "check"}, writeConfig(t, text)...)...); got.code != exitFine {
 				t.Errorf("%s\n%s", text, got.stderr)
@@ -119,7 +127,7 @@ func TestReadme(t *testing.T) {
 			tried["program"]++
 		}
 	}
-	if tried["script"] != 3 || tried["config"] != 3 || tried["host"] != 4 || tried["program"] != 1 {
+	if tried["script"] != 3 || tried["config"] != 3 || tried["host"] != 2 || tried["install"] != 1 || tried["program"] != 1 {
 		t.Errorf("tried %v", tried)
 	}
 }
