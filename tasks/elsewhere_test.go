@@ -437,6 +437,36 @@ func TestTTLPassesInSleep(t *testing.T) {
 	}
 }
 
+// slow is a shared store whose machine sleeps past every ttl before others hear what is asked.
+type slow struct {
+	tasks.State
+	clock *tasks.WallClock
+}
+
+func (s *slow) Ask(context.Context, string, string) error {
+	s.clock.Sleep(2 * time.Hour)
+	return nil
+}
+
+// A task that its ttl ends, and not the cancel that comes at the same time, is not told as cancelled: its own client hears that it failed.
+func TestCancelledAtTheEndOfItsTTL(t *testing.T) {
+	var clock tasks.WallClock
+	dir := t.TempDir()
+	there := statetest.NewRunner(t, tasks.Options{State: openStore(t, sqlite.Options{Dir: dir, Now: clock.Now}), TTL: time.Hour}.WithClock(clock.Now))
+	here := statetest.NewRunner(t, tasks.Options{
+		State: &slow{openStore(t, sqlite.Options{Dir: dir, Now: clock.Now}), &clock}, AskTimeout: 20 * time.Second,
+	}.WithClock(clock.Now))
+	run := statetest.Start(t, there, statetest.UntilDone)
+	run.Delivered()
+	if task, err := here.Cancel(t.Context(), run.ID()); !errors.Is(err, tasks.ErrNotFound) {
+		t.Errorf("cancelled as %s, %v", task.Status, err)
+	}
+	<-run.Ended()
+	if task := run.Task(); task.Status != mcp.TaskFailed || task.StatusMessage != tasks.ExpiredMessage {
+		t.Errorf("ended as %s: %s", task.Status, task.StatusMessage)
+	}
+}
+
 // blind is a shared store that cannot be read, as one on a full disk.
 type blind struct {
 	tasks.State

@@ -155,13 +155,14 @@ func (r *Runner) Cancel(ctx context.Context, id string) (Task, error) {
 	case t.Status.Terminal():
 		err = ErrEnded
 	default:
-		t, err = r.cancelElsewhere(ctx, id)
+		t, err = r.cancelElsewhere(ctx, t)
 	}
 	return t, err
 }
 
-// cancelElsewhere asks for a task's cancellation and returns the task once it has ended, with ErrEnded if it ended otherwise.
-func (r *Runner) cancelElsewhere(ctx context.Context, id string) (Task, error) {
+// cancelElsewhere asks for the cancellation of a task that works, and returns the task once it has ended, with ErrEnded if it ended otherwise.
+func (r *Runner) cancelElsewhere(ctx context.Context, working Task) (Task, error) {
+	id := working.ID
 	if err := r.o.State.Ask(ctx, r.o.Owner, id); err != nil {
 		return Task{}, err
 	}
@@ -172,7 +173,11 @@ func (r *Runner) cancelElsewhere(ctx context.Context, id string) (Task, error) {
 		return t, fmt.Errorf("%w in %v", ErrAsked, r.o.AskTimeout)
 	}
 	if errors.Is(err, ErrNotFound) {
-		t.ID, t.Status, err = id, mcp.TaskCancelled, nil // a call without a handle, which is forgotten when it ends
+		t = working
+		t.Status, t.StatusMessage = mcp.TaskCancelled, ""
+		if !t.Expired(r.o.now()) { // else its ttl may have ended it, as failed
+			err = nil // a call without a handle, which is forgotten when it ends
+		}
 	}
 	if err == nil && t.Status != mcp.TaskCancelled {
 		err = ErrEnded
