@@ -30,8 +30,8 @@ func (i *invocation) splitServer(cmd *cobra.Command, args []string) (own, server
 	switch {
 	case n < 0 && i.url != "":
 		return args, []string{"--url", i.url}, nil
-	case n < 0 && len(i.headerLines) > 0:
-		return nil, nil, misuse(cmd, "--header goes with --url")
+	case n < 0 && (len(i.headerLines) > 0 || i.headerFile != ""):
+		return nil, nil, misuse(cmd, "--header and --header-file go with --url")
 	case n < 0:
 		return args, nil, nil
 	case i.url != "":

@@ -31,6 +31,7 @@ type invocation struct {
 
 	url         string   // --url
 	headerLines []string // --header
+	headerFile  string   // --header-file
 
 	args      []string
 	flags     *pflag.FlagSet // those of runnel serve

@@ -239,12 +239,23 @@ func TestTraceAndDoctorAtURL(t *testing.T) {
 	if err != nil || got.code != exitFine || !strings.Contains(got.stdout, `"text":"hi"`) || !strings.Contains(string(written), "response to tools/call echo") || strings.Contains(string(written), token) {
 		t.Errorf("exit code %d, %v\n%s\n%s\n%s", got.code, err, got.stdout, got.stderr, written)
 	}
-	got = runClient(t, "", append([]string{"doctor"}, with...)...)
+	headers := filepath.Join(t.TempDir(), "headers")
+	if err := os.WriteFile(headers, []byte("# mine\n\nauthorization: Bearer "+token+"\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got = runClient(t, "", "doctor", "--url", s.url+"?key="+token, "--header-file", headers)
 	if got.code != exitFine || !regexp.MustCompile(`(?s)ok     2025-11-25: runnel .*tools.*ok     2026-07-28: runnel `).MatchString(got.stdout) || strings.Contains(got.stdout+got.stderr, token) {
 		t.Errorf("exit code %d\n%s\n%s", got.code, got.stdout, got.stderr)
 	}
 	got = runClient(t, "", "doctor", "--url", s.url)
 	if got.code != exitFailure || !strings.Contains(got.stdout, "WRONG  2025-11-25: "+s.url+": 401 Unauthorized") {
+		t.Errorf("exit code %d\n%s\n%s", got.code, got.stdout, got.stderr)
+	}
+	if err := os.WriteFile(headers, []byte("\nBearer "+token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got = runClient(t, "", "doctor", "--url", s.url, "--header-file", headers)
+	if got.code != exitUsage || !strings.Contains(got.stderr, "--header-file "+headers+", line 2 has no colon: write 'NAME: VALUE'") || strings.Contains(got.stderr, token) {
 		t.Errorf("exit code %d\n%s\n%s", got.code, got.stdout, got.stderr)
 	}
 	config := writeConfig(t, fmt.Sprintf("upstreams: {far: {url: %q, headers: {Authorization: 'Bearer ${RUNNEL_NOT_THERE}'}}}", s.url))
