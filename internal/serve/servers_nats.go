@@ -11,11 +11,9 @@ import (
 	"runnel/tools/config"
 )
 
-// OpenURL opens the state that a config names by a URL. calls: it finds calls without a handle, too, for people. It connects with the
-// first use.
-//
-// The client of NATS makes each start some 14 % longer, also of those who do not use it: so it is in the binaries alone that are built for it.
-func OpenURL(conf *config.Config, getenv func(string) string, calls bool, log zerolog.Logger) (ServersState, error) {
+// openNATS opens a state in NATS. The client of NATS makes each start some 14 % longer, also of those who do not use it: so it is in the
+// binaries alone that are built for it.
+func openNATS(conf *config.Config, getenv func(string) string, calls bool, log zerolog.Logger) (ServersState, error) {
 	o, err := nats.Parse(conf.State.Dir, getenv)
 	if err != nil {
 		return nil, &UsageError{Err: fmt.Errorf("--state: %w", err)}

@@ -10,7 +10,7 @@ import (
 	"runnel/tools/config"
 )
 
-// OpenURL refuses a state that a config names by a URL: this binary was built without (servers_nats.go).
-func OpenURL(*config.Config, func(string) string, bool, zerolog.Logger) (ServersState, error) {
-	return nil, &UsageError{Err: errors.New("--state: this runnel keeps tasks in a directory or in memory alone: build one with go build -tags nats, or name a directory")}
+// openNATS refuses a state in NATS: this binary was built without (servers_nats.go).
+func openNATS(*config.Config, func(string) string, bool, zerolog.Logger) (ServersState, error) {
+	return nil, &UsageError{Err: errors.New("--state: this runnel was built without NATS: build one with go build -tags nats, or name redis://HOST or a directory")}
 }

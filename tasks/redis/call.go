@@ -1,0 +1,110 @@
+package redis
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"runnel/tasks"
+)
+
+//go:embed *.lua
+var files embed.FS
+
+// scripts are the Lua scripts by name, made when the first is used: most processes use none.
+var scripts = sync.OnceValue(func() map[string]*rueidis.Lua {
+	text := func(name string) string {
+		b, err := files.ReadFile(name)
+		if err != nil {
+			panic("internal error: " + err.Error())
+		}
+		return string(b)
+	}
+	all, common, check := map[string]*rueidis.Lua{}, text("common.lua"), text("check.lua")
+	for _, name := range []string{"open", "load"} {
+		all[name] = rueidis.NewLuaScript(common + text(name+".lua"))
+	}
+	for _, name := range []string{"lease", "put", "append", "finish", "take", "set", "ask", "fetched", "delete", "sweep"} {
+		all[name] = rueidis.NewLuaScript(common + check + text(name+".lua"))
+	}
+	return all
+})
+
+const (
+	// writeTimeout is how long a write waits for the server, its restart among that, before it is refused with tasks.ErrBusy.
+	writeTimeout = 10 * time.Second
+	readTimeout  = 5 * time.Second
+	// tryAgain is when what nobody has answered is tried again.
+	tryAgain = 100 * time.Millisecond
+)
+
+// call runs a script, and again until it is answered or ctx ends: then the error is tasks.ErrBusy. left is how long what belongs to the task
+// is kept. It returns what the script says beside ok.
+func (sp *space) call(ctx context.Context, script, id string, left time.Duration, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	answer, err := sp.try(ctx, func() rueidis.RedisResult { return sp.exec(ctx, script, id, left, args) })
+	if err != nil {
+		return "", err
+	}
+	said, err := answer.ToString()
+	switch {
+	case err != nil:
+		return "", refused(err)
+	case said == "removed":
+		return "", sp.errRemoved()
+	case said == "newer":
+		return "", sp.errNewer()
+	case said == "fenced":
+		return "", tasks.ErrFenced
+	}
+	return said, nil
+}
+
+func (sp *space) exec(ctx context.Context, script, id string, left time.Duration, args []string) rueidis.RedisResult {
+	all := slices.Concat([]string{schema, sp.s.keeper, id, strconv.FormatInt(left.Milliseconds(), 10)}, args)
+	return scripts()[script].Exec(ctx, sp.s.client, []string{sp.root}, all)
+}
+
+// try asks the server until it has answered, and words what it refuses.
+func (sp *space) try(ctx context.Context, ask func() rueidis.RedisResult) (rueidis.RedisMessage, error) {
+	for {
+		answer := ask()
+		err := answer.Error()
+		refusal, said := rueidis.IsRedisErr(err)
+		switch {
+		case err == nil || said && refusal.IsNil():
+			return answer.ToMessage()
+		case said && !passes(refusal.Error()):
+			return rueidis.RedisMessage{}, refused(err)
+		case errors.Is(err, rueidis.ErrClosing):
+			return rueidis.RedisMessage{}, err
+		}
+		select {
+		case <-time.After(tryAgain):
+		case <-ctx.Done():
+			return rueidis.RedisMessage{}, sp.unreachable(err)
+		}
+	}
+}
+
+// passes reports whether a server answers so only for a while: it starts, or another one is about to take its place.
+func passes(refusal string) bool {
+	code, _, _ := strings.Cut(refusal, " ")
+	return slices.Contains([]string{"LOADING", "MASTERDOWN", "READONLY", "BUSY", "TRYAGAIN", "CLUSTERDOWN"}, code)
+}
+
+// read asks the server for something as try does, with a time limit for reading.
+func (sp *space) read(ctx context.Context, command func(b rueidis.Builder) rueidis.Completed) (rueidis.RedisMessage, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	c := sp.s.client
+	return sp.try(ctx, func() rueidis.RedisResult { return c.Do(ctx, command(c.B())) })
+}

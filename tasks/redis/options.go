@@ -1,0 +1,129 @@
+package redis
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"runnel/tasks"
+)
+
+// Options of a State.
+type Options struct {
+	Server string // HOST:PORT
+	TLS    bool
+	DB     int    // the number of the server's database
+	Prefix string // of keys and channels; "" = runnel
+	// Credentials is a file with one line, USER PASSWORD or PASSWORD alone; "" = none. It is read for each connection: it may change.
+	Credentials string
+	// RootCA is a file with the certificates that the server's is checked with, "" = the system's.
+	RootCA string
+	Limits tasks.Limits // for each owner, over all processes
+	Calls  bool         // finds calls without a handle that run, too: for people, never for clients
+	Log    zerolog.Logger
+
+	Now func() time.Time // nil = time.Now
+}
+
+// Parse makes Options of a URL: redis://HOST[:PORT][/DB][?prefix=P&creds=FILE&ca=FILE], or rediss:// for TLS. Credentials are never part of
+// it: they come from a file, that of creds or of the environment variable RUNNEL_REDIS_CREDS.
+func Parse(state string, getenv func(string) string) (Options, error) {
+	u, err := url.Parse(state)
+	if err != nil {
+		return Options{}, errors.New("the state is not a URL such as redis://host:6379?prefix=runnel") // the error would show what may be a password
+	}
+	o := Options{TLS: u.Scheme == "rediss", Credentials: getenv("RUNNEL_REDIS_CREDS")}
+	switch {
+	case u.Scheme != "redis" && u.Scheme != "rediss":
+		return o, fmt.Errorf("the state has the scheme %s: use redis:// or rediss://", u.Scheme)
+	case u.User != nil:
+		return o, errors.New("the URL of a state holds no password: put USER PASSWORD in a file, and name it with ?creds=FILE or RUNNEL_REDIS_CREDS")
+	case u.Hostname() == "" || strings.Contains(u.Host, ","):
+		return o, errors.New("the URL of the state names one server: redis://host:6379?prefix=runnel")
+	}
+	port := u.Port()
+	if port == "" {
+		port = "6379"
+	}
+	o.Server = net.JoinHostPort(u.Hostname(), port)
+	if db := strings.Trim(u.Path, "/"); db != "" {
+		if o.DB, err = strconv.Atoi(db); err != nil || o.DB < 0 {
+			return o, fmt.Errorf("the URL of the state has the path /%s: use the number of a database, such as /0", db)
+		}
+	}
+	for name, values := range u.Query() {
+		value := values[0]
+		switch name {
+		case "prefix":
+			o.Prefix = value
+		case "creds":
+			o.Credentials = value
+		case "ca":
+			o.RootCA = value
+		default:
+			return o, fmt.Errorf("the URL of the state has the option %q: known are prefix, creds and ca", name)
+		}
+	}
+	if o.RootCA != "" && !o.TLS {
+		return o, errors.New("ca=FILE needs TLS: use rediss://")
+	}
+	if o.Prefix != "" && !isToken(o.Prefix) {
+		return o, fmt.Errorf("prefix=%s: use up to 64 letters, digits, - and _", o.Prefix)
+	}
+	return o, nil
+}
+
+// isToken reports whether a text may be part of a key as it is.
+func isToken(s string) bool {
+	other := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
+	}
+	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, other)
+}
+
+// credentials reads the file of credentials.
+func (o *Options) credentials() (user, password string, err error) {
+	if o.Credentials == "" {
+		return "", "", nil
+	}
+	text, err := os.ReadFile(o.Credentials)
+	if err != nil {
+		return "", "", fmt.Errorf("the credentials of the state: %w", err)
+	}
+	switch fields := strings.Fields(string(text)); len(fields) {
+	case 1:
+		return "default", fields[0], nil
+	case 2:
+		return fields[0], fields[1], nil
+	}
+	return "", "", fmt.Errorf("the credentials of the state: %s holds neither USER PASSWORD nor PASSWORD on one line", o.Credentials)
+}
+
+// tlsConfig is how the server's certificate is checked, nil without TLS.
+func (o *Options) tlsConfig() (*tls.Config, error) {
+	if !o.TLS {
+		return nil, nil
+	}
+	host, _, _ := net.SplitHostPort(o.Server)
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: host}
+	if o.RootCA != "" {
+		pem, err := os.ReadFile(o.RootCA)
+		if err != nil {
+			return nil, fmt.Errorf("the certificates of the state: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("the certificates of the state: %s holds none", o.RootCA)
+		}
+	}
+	return config, nil
+}

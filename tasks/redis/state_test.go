@@ -1,0 +1,383 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/rs/zerolog"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tasks/statetest"
+)
+
+func newState(t testing.TB, s *server, change ...func(*Options)) *State {
+	t.Helper()
+	o := Options{Server: s.address(), Log: zerolog.New(zerolog.NewTestWriter(t))}
+	for _, c := range change {
+		c(&o)
+	}
+	state := New(o)
+	t.Cleanup(func() { _ = state.Close() })
+	return state
+}
+
+// prefixOf is a prefix of a test's own.
+func prefixOf(t *testing.T) string {
+	return strings.Map(func(r rune) rune {
+		if isToken(string(r)) {
+			return r
+		}
+		return '_'
+	}, t.Name())
+}
+
+func TestState(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	statetest.Run(t, func(t *testing.T) tasks.State {
+		return newState(t, s, func(o *Options) { o.Prefix = prefixOf(t) })
+	})
+}
+
+func TestShared(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	statetest.RunShared(t, func(t *testing.T) (here, there tasks.State) {
+		prefix := func(o *Options) { o.Prefix = prefixOf(t) }
+		return newState(t, s, prefix), newState(t, s, prefix)
+	})
+}
+
+// start runs work as a task whose output nobody is sent.
+func start(t testing.TB, r *tasks.Runner, work tasks.Work) *tasks.Run {
+	run := statetest.Start(t, r, work)
+	run.Delivered()
+	return run
+}
+
+// spaceOf is a state's space of the owner of the tests' tasks.
+func spaceOf(t testing.TB, s *State) *space {
+	t.Helper()
+	sp, err := s.space(t.Context(), "local")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sp
+}
+
+// do runs a command on a state's server.
+func do(t testing.TB, s *State, words ...string) string {
+	t.Helper()
+	c := spaceOf(t, s).s.client
+	answer := c.Do(t.Context(), c.B().Arbitrary(words...).Build())
+	if err := answer.Error(); err != nil && !rueidis.IsRedisNil(err) {
+		t.Fatal(err)
+	}
+	said, _ := answer.ToAny()
+	return fmt.Sprint(said)
+}
+
+// The tasks of a process that has vanished fail with what they had written, and it is refused when it comes back.
+func TestVanished(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	dead, other := newState(t, s), newState(t, s)
+	task := statetest.Working("a", "line\n")
+	statetest.Put(t, dead, task)
+	statetest.Eventually(t, func() bool { return statetest.Get(t, other, "a").Log.Size() == 5 })
+	if err := dead.Hide(statetest.Working("hidden")); err != nil {
+		t.Fatal(err)
+	}
+	spaceOf(t, dead).stop() // its lease is not renewed any more
+	do(t, other, "ZREM", "runnel:local:alive", dead.keeper)
+	theirs := spaceOf(t, other)
+	if err := theirs.sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := statetest.Get(t, other, "a"); got.Status != mcp.TaskWorking {
+		t.Errorf("at the first look: %s %s", got.Status, got.StatusMessage)
+	}
+	theirs.later(t)
+	got := statetest.Get(t, other, "a")
+	if got.Status != mcp.TaskFailed || !strings.Contains(got.StatusMessage, "gone") || statetest.ReadAll(t, got.Log) != "line\n" {
+		t.Errorf("%+v", got)
+	}
+	if err := dead.Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err, tasks.ErrFenced) {
+		t.Errorf("the dead came back: %v", err)
+	}
+	if got := statetest.Get(t, other, "a"); got.Status != mcp.TaskFailed {
+		t.Errorf("the dead changed it: %+v", got)
+	}
+	if left := do(t, other, "HLEN", "runnel:local:live") + do(t, other, "HLEN", "runnel:local:hidden") + do(t, other, "EXISTS", "runnel:local:task:hidden"); left != "000" {
+		t.Errorf("marks are left: %s", left)
+	}
+}
+
+// later lets a space look again for processes that are gone, when those without a lease had time to renew it.
+func (sp *space) later(t *testing.T) {
+	t.Helper()
+	sp.mu.Lock()
+	for keeper := range sp.missed {
+		sp.missed[keeper] = time.Now().Add(-renewInterval)
+	}
+	sp.mu.Unlock()
+	if err := sp.sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A process whose lease had run out finds what others have ended since, and nothing else.
+func TestLapsed(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	here, there := newState(t, s), newState(t, s)
+	statetest.Put(t, here, statetest.Working("a"))
+	sp, other := spaceOf(t, here), spaceOf(t, there)
+	sp.stop() // it renews nothing by itself
+	do(t, there, "ZREM", "runnel:local:alive", here.keeper)
+	if err := other.sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other.later(t)
+	statetest.Put(t, here, statetest.Working("b"))
+	sp.mu.Lock()
+	sp.renewed = time.Now().Round(0).Add(-leaseTTL)
+	sp.mu.Unlock()
+	if err := sp.renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, fenced, err := here.Heed(t.Context()); err != nil || !slices.Equal(fenced, []string{"a"}) {
+		t.Errorf("%v, %v", fenced, err)
+	}
+}
+
+// A process that has renewed its lease between the look and the end keeps its tasks.
+func TestLeaseCameBack(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	here, there := newState(t, s), newState(t, s)
+	task := statetest.Working("a")
+	statetest.Put(t, here, task)
+	if err := spaceOf(t, there).recover(t.Context(), "a", here.keeper); err != nil {
+		t.Fatal(err)
+	}
+	statetest.Put(t, here, statetest.Ended(task, mcp.TaskCompleted, "done"))
+	if got := statetest.Get(t, there, "a"); got.Status != mcp.TaskCompleted {
+		t.Errorf("%s %s", got.Status, got.StatusMessage)
+	}
+}
+
+// While the server is away output waits, and nothing is lost or stored twice when it comes back.
+func TestServerComesBack(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, "appendfsync always")
+	state := newState(t, s)
+	r := statetest.NewRunner(t, tasks.Options{State: state, Owner: "local"})
+	away, back := make(chan struct{}), make(chan struct{})
+	run := start(t, r, func(ctx context.Context, run *tasks.Run) tasks.Done {
+		for i := range 100 {
+			if i == 30 {
+				close(away)
+			}
+			if i == 60 {
+				<-back
+			}
+			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte("0123456789\n")}); err != nil {
+				return tasks.Done{Err: err}
+			}
+		}
+		return tasks.Done{Result: mcp.Result("done")}
+	})
+	<-away
+	s.stop(t)
+	close(back)
+	s.start(t)
+	<-run.Ended()
+	got := statetest.Get(t, newState(t, s), run.ID())
+	if got.Status != mcp.TaskCompleted || statetest.ReadAll(t, got.Log) != strings.Repeat("0123456789\n", 100) {
+		t.Errorf("%+v, %d bytes", got, got.Log.Size())
+	}
+}
+
+// A server that comes back without what it had stored is not taken for one that has it.
+func TestServerForgets(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, "appendonly no")
+	state := newState(t, s)
+	task := statetest.Working("a", "line\n")
+	statetest.Put(t, state, task)
+	statetest.Eventually(t, func() bool { return statetest.Get(t, state, "a").Log.Size() == 5 })
+	do(t, state, "HSET", "runnel:local:task:a", "end", "0") // as a replica that lagged has it
+	if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte("more\n")}); err != nil {
+		t.Fatal(err)
+	}
+	statetest.Eventually(t, func() bool { return task.Log.Failed() != nil })
+	if err := task.Log.Failed(); !strings.Contains(err.Error(), "has lost output") {
+		t.Error(err)
+	}
+	if err := state.Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err, partials.ErrLost) {
+		t.Errorf("completed: %v", err)
+	}
+	s.stop(t)
+	s.start(t)
+	if err := state.Put(t.Context(), statetest.Working("b")); !errors.Is(err, tasks.ErrRemoved) {
+		t.Errorf("after a restart without data: %v", err)
+	}
+}
+
+// A long log keeps its head and its tail, and lets the server have its memory back.
+func TestLongLog(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	state := newState(t, s)
+	r := statetest.NewRunner(t, tasks.Options{State: state, Owner: "local"})
+	run := start(t, r, func(ctx context.Context, run *tasks.Run) tasks.Done {
+		run.Log().SetLimit(1 << 20)
+		for i := range 40_000 {
+			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte(strings.Repeat(string(rune('a'+i%26)), 99) + "\n")}); err != nil {
+				return tasks.Done{Err: err}
+			}
+		}
+		return tasks.Done{Result: mcp.Result("done")}
+	})
+	<-run.Ended()
+	got := statetest.Get(t, state, run.ID())
+	kept := statetest.ReadAll(t, got.Log)
+	if len(kept) > 5<<18 || len(kept) < 1<<19 || got.Log.Size() != 4_000_000 {
+		t.Errorf("%d of %d bytes are kept", len(kept), got.Log.Size())
+	}
+	if used, err := strconv.Atoi(do(t, state, "MEMORY", "USAGE", "runnel:local:log:"+run.ID(), "SAMPLES", "0")); err != nil || used > 2<<20 {
+		t.Errorf("the log takes %d bytes of memory, %v", used, err)
+	}
+}
+
+// Too many tasks of an owner are refused, whichever process starts them.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	limit := func(o *Options) { o.Limits = tasks.Limits{MaxLive: 2, MaxStartsPerMinute: 3} }
+	a, b := newState(t, s, limit), newState(t, s, limit)
+	one, two := statetest.Working("one"), statetest.Working("two")
+	statetest.Put(t, a, one)
+	statetest.Put(t, b, two)
+	if err := a.Put(t.Context(), statetest.Working("three")); !errors.Is(err, tasks.ErrTooManyLive) {
+		t.Errorf("a third: %v", err)
+	}
+	statetest.Put(t, a, statetest.Ended(one, mcp.TaskCompleted, "done"))
+	statetest.Put(t, a, statetest.Working("three"))
+	statetest.Put(t, b, statetest.Ended(two, mcp.TaskCompleted, "done"))
+	if err := b.Put(t.Context(), statetest.Working("four")); !errors.Is(err, tasks.ErrTooManyStarts) {
+		t.Errorf("a fourth: %v", err)
+	}
+}
+
+// People name a task by the beginning of its id: of those that can be seen.
+func TestFind(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	state := newState(t, s)
+	old := statetest.Ended(statetest.Working("ab2"), mcp.TaskCompleted, "done")
+	old.CreatedAt = time.Now().Add(-old.TTL)
+	statetest.Put(t, state, statetest.Working("ab3"), statetest.Working("ab1"), statetest.Working("b"), old)
+	if err := state.Hide(statetest.Working("ab4")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		state  *State
+		prefix string
+		most   int
+		want   string
+	}{
+		{state, "ab", 5, "ab1 ab3"}, {state, "ab", 1, "ab1"}, {state, "b", 5, "b"}, {state, "*", 5, ""},
+		{newState(t, s, func(o *Options) { o.Calls = true }), "ab", 5, "ab1 ab3 ab4"},
+	} {
+		if ids, err := c.state.Find(t.Context(), "local", c.prefix, c.most); err != nil || strings.Join(ids, " ") != c.want {
+			t.Errorf("%s: %v, %v", c.prefix, ids, err)
+		}
+	}
+}
+
+// What was fetched is forgotten, the rest only if it is forced.
+func TestForget(t *testing.T) {
+	t.Parallel()
+	state := newState(t, startServer(t))
+	for _, id := range []string{"a", "b", "c"} {
+		statetest.Put(t, state, statetest.Ended(statetest.Working(id), mcp.TaskCompleted, "done"))
+	}
+	statetest.Put(t, state, statetest.Working("d"))
+	if err := state.MarkFetched(t.Context(), "local", "b"); err != nil {
+		t.Fatal(err)
+	}
+	later := time.Now().Add(time.Hour)
+	if gone, kept, err := state.Forget(t.Context(), "local", later, false); err != nil || len(gone) != 1 || gone[0].ID != "b" || kept != 2 {
+		t.Errorf("%v, %d kept, %v", gone, kept, err)
+	}
+	if gone, kept, err := state.Forget(t.Context(), "local", later, true); err != nil || len(gone) != 2 || kept != 0 {
+		t.Errorf("forced: %v, %d kept, %v", gone, kept, err)
+	}
+	if got := statetest.IDs(t, state, 10); !slices.Equal(got, []string{"d"}) {
+		t.Errorf("left: %v", got)
+	}
+}
+
+// What has expired is forgotten: a sweep takes its place in lists away, the server the rest.
+func TestExpires(t *testing.T) {
+	t.Parallel()
+	state := newState(t, startServer(t))
+	task := statetest.Working("a", "line\n")
+	statetest.Put(t, state, statetest.Ended(task, mcp.TaskCompleted, "done"))
+	for _, key := range []string{"task:a", "log:a", "result:a"} {
+		if ttl, err := strconv.Atoi(do(t, state, "PTTL", "runnel:local:"+key)); err != nil || ttl < 59*60_000 || ttl > 61*60_000 {
+			t.Errorf("%s lives for %d ms, %v", key, ttl, err)
+		}
+	}
+	do(t, state, "ZADD", "runnel:local:expires", "1", "a")
+	if err := spaceOf(t, state).sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if keys := do(t, state, "KEYS", "*:a"); keys != "[]" {
+		t.Errorf("left: %s", keys)
+	}
+	if places := do(t, state, "ZCARD", "runnel:local:tasks"); places != "0" {
+		t.Errorf("%s places", places)
+	}
+}
+
+func TestParse(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "creds")
+	o, err := Parse("rediss://host:1234/2?prefix=p&ca=c&creds="+file, os.Getenv)
+	if err != nil || o.Server != "host:1234" || o.Prefix != "p" || o.DB != 2 || !o.TLS || o.Credentials != file || o.RootCA != "c" {
+		t.Errorf("%+v, %v", o, err)
+	}
+	if o, err := Parse("redis://[::1]", os.Getenv); err != nil || o.Server != "[::1]:6379" {
+		t.Errorf("%+v, %v", o, err)
+	}
+	for _, bad := range []string{
+		"redis://", "redis://user:secret@host", "redis://:secret@host:1", "redis://host?prefx=p", "redis://host?prefix=a.b", "redis://host/path", "redis://a,b",
+		"redis://host?ca=file", "redis://host?password=secret", "redis://user:secret@host:port", "other://host",
+	} {
+		if _, err := Parse(bad, os.Getenv); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+	for text, want := range map[string]string{"alice s3cret\n": "alice s3cret", "s3cret": "default s3cret", "": "", "a s3cret c": ""} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		user, password, err := o.credentials()
+		if (err == nil) != (want != "") || err == nil && user+" "+password != want || err != nil && strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%q: %s %s, %v", text, user, password, err)
+		}
+	}
+}

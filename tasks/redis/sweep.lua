@@ -1,0 +1,9 @@
+-- Forgets some of the tasks that have expired: their keys are gone or go soon. Returns how many.
+local gone = redis.call('ZRANGEBYSCORE', root .. 'expires', '-inf', string.format('%.0f', now()), 'LIMIT', 0, 200)
+for _, expired in ipairs(gone) do
+	id = expired
+	task, log, ends, result = root .. 'task:' .. id, root .. 'log:' .. id, root .. 'ends:' .. id, root .. 'result:' .. id
+	forget()
+end
+redis.call('ZREMRANGEBYSCORE', root .. 'alive', '-inf', string.format('%.0f', now() - 3600000)) -- leases long over
+return tostring(#gone)

@@ -1,0 +1,46 @@
+package redis
+
+import (
+	"fmt"
+	"strings"
+
+	"runnel/tasks"
+)
+
+// A server that cannot store or answer says why, and the errors here say it to people.
+
+// refused words what the server refuses for somebody who has to do something about it.
+func refused(err error) error {
+	said := err.Error() // an error in a script comes with more before it, and after
+	switch {
+	case strings.Contains(said, "OOM "):
+		return tasks.Trouble{Err: fmt.Errorf("the state is full: wait for tasks to expire, prune some (runnel tasks prune), or give the server more memory (maxmemory): %w", err)}
+	case strings.Contains(said, "MISCONF"):
+		return tasks.Trouble{Err: fmt.Errorf("the state cannot be saved to the server's disk, and so it takes nothing: make room there: %w", err)}
+	case strings.Contains(said, "NOPERM") || strings.Contains(said, "ACL failure"):
+		return tasks.Trouble{Err: fmt.Errorf("the state refuses it to this user: the README says what its ACL must allow: %w", err)}
+	case strings.HasPrefix(said, "NOAUTH") || strings.HasPrefix(said, "WRONGPASS"):
+		return tasks.Trouble{Err: fmt.Errorf("the state asks for other credentials: name a file with USER PASSWORD by ?creds=FILE or RUNNEL_REDIS_CREDS: %w", err)}
+	}
+	return tasks.Trouble{Err: fmt.Errorf("the state refuses it: %w", err)}
+}
+
+func (sp *space) errRemoved() error {
+	return tasks.Trouble{Err: fmt.Errorf("%w: %s* is gone; start runnel again, which begins anew", tasks.ErrRemoved, sp.root)}
+}
+
+func (sp *space) errNewer() error {
+	return tasks.Trouble{Err: fmt.Errorf("a newer runnel has changed how tasks are stored in %s*: use that one", sp.root)}
+}
+
+// away is the tasks.ErrBusy of a server that does not answer.
+type away struct{ error }
+
+func (a away) Unwrap() error { return a.error }
+
+// Is reports that the same may succeed when it is tried again.
+func (a away) Is(target error) bool { return target == tasks.ErrBusy }
+
+func (sp *space) unreachable(err error) error {
+	return tasks.Trouble{Err: away{fmt.Errorf("the state at %s has not answered: %w", sp.s.o.Server, err)}}
+}

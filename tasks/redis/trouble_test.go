@@ -1,0 +1,242 @@
+package redis
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tasks/statetest"
+)
+
+// What is no record of runnel's fails its own task alone.
+func TestPoisoned(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	state, other := newState(t, s), newState(t, s)
+	const key = "runnel:local:task:bad"
+	statetest.Put(t, state, statetest.Working("good"), statetest.Working("bad", "line\n"))
+	for _, record := range []string{
+		"", "{", "\xff", `{"status":"unheard","ttl":1}`, `{"status":"completed","ttl":1000000000000}`, "[]",
+		`{"status":"completed","ttl":1000000000000000,"outcome":1000000000}`, `{"status":"working","ttl":-1}`, strings.Repeat(" ", 2<<20),
+	} {
+		do(t, state, "HSET", key, "record", record)
+		if got, err := other.Get(t.Context(), "local", "bad"); err == nil && got.Status != mcp.TaskFailed || err != nil && !errors.Is(err, tasks.ErrNotFound) {
+			t.Errorf("%.20q: %+v, %v", record, got, err)
+		}
+	}
+	do(t, state, "HSET", key, "record", fmt.Sprintf(`{"status":"working","created":%d,"ttl":1000000000000}`, time.Now().UnixNano()))
+	for _, field := range []string{"end", "variables"} {
+		do(t, state, "HSET", key, field, "garbage")
+		if got, err := other.Get(t.Context(), "local", "bad"); err != nil || got.Status != mcp.TaskFailed {
+			t.Errorf("%s: %+v, %v", field, got, err)
+		}
+		do(t, state, "HSET", key, "end", "5")
+	}
+	do(t, state, "DEL", key)
+	do(t, state, "SET", key, "no hash")
+	if got, err := other.Get(t.Context(), "local", "bad"); err != nil || got.Status != mcp.TaskFailed {
+		t.Errorf("no hash: %+v, %v", got, err)
+	}
+	if err := spaceOf(t, other).sweep(t.Context()); err != nil {
+		t.Errorf("sweep: %v", err)
+	}
+	if got := statetest.Get(t, state, "good"); got.Status != mcp.TaskWorking {
+		t.Errorf("%+v", got)
+	}
+	if got := statetest.IDs(t, other, 10); len(got) != 2 {
+		t.Errorf("listed: %v", got)
+	}
+}
+
+// A damaged task of a process that is gone is ended once, whatever stands there.
+func TestPoisonedOrphan(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	state, dead := newState(t, s), newState(t, s)
+	statetest.Put(t, dead, statetest.Working("a"), statetest.Working("b"))
+	spaceOf(t, dead).stop()
+	do(t, state, "ZREM", "runnel:local:alive", dead.keeper)
+	do(t, state, "HSET", "runnel:local:task:a", "record", "garbage")
+	do(t, state, "DEL", "runnel:local:task:b")
+	do(t, state, "SET", "runnel:local:task:b", "no hash")
+	sp := spaceOf(t, state)
+	if err := sp.sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sp.later(t)
+	if live := do(t, state, "HLEN", "runnel:local:live"); live != "0" {
+		t.Errorf("%s marks are left", live)
+	}
+	if got := statetest.Get(t, state, "a"); got.Status != mcp.TaskFailed || !strings.Contains(got.StatusMessage, "damaged") {
+		t.Errorf("%s %s", got.Status, got.StatusMessage)
+	}
+}
+
+// What is damaged of some output is passed over, and what stands after it is read.
+func TestDamagedOutput(t *testing.T) {
+	t.Parallel()
+	state := newState(t, startServer(t))
+	task := statetest.Working("a", "before\n")
+	statetest.Put(t, state, task)
+	stored := func(size int64) func() bool {
+		return func() bool { return statetest.Get(t, state, "a").Log.Size() == size }
+	}
+	statetest.Eventually(t, stored(7))
+	if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte("damaged\n")}); err != nil {
+		t.Fatal(err)
+	}
+	statetest.Eventually(t, stored(15))
+	if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte("after\n")}); err != nil {
+		t.Fatal(err)
+	}
+	statetest.Eventually(t, stored(21))
+	do(t, state, "COPY", "runnel:local:log:a", "old")
+	do(t, state, "DEL", "runnel:local:log:a")
+	do(t, state, "EVAL", `local all = redis.call('XRANGE', 'old', '-', '+')
+		for i, entry in ipairs(all) do
+			local data = entry[2][4]
+			if i == 2 then data = 'garbage' end
+			redis.call('XADD', KEYS[1], entry[1], 'm', entry[2][2], 'd', data)
+		end`, "1", "runnel:local:log:a")
+	log := statetest.Get(t, state, "a").Log
+	if got := statetest.ReadAll(t, log); got != "before\nafter\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// A server whose memory is full says so at once; what is there can be read and deleted, which makes room.
+func TestFull(t *testing.T) {
+	t.Parallel()
+	state := newState(t, startServer(t))
+	task := statetest.Working("a")
+	statetest.Put(t, state, task, statetest.Working("b"))
+	do(t, state, "CONFIG", "SET", "maxmemory", "1")
+	end := statetest.Ended(task, mcp.TaskCompleted, "done")
+	begun := time.Now()
+	if err := state.Put(t.Context(), end); err == nil || errors.Is(err, tasks.ErrBusy) || !strings.Contains(err.Error(), "full") || time.Since(begun) > writeTimeout/2 {
+		t.Errorf("an end: %v, after %v", err, time.Since(begun))
+	}
+	if got := statetest.Get(t, state, "a"); got.Status != mcp.TaskWorking {
+		t.Errorf("%+v", got)
+	}
+	if err := state.Delete(t.Context(), "local", "b"); err != nil {
+		t.Errorf("to make room: %v", err)
+	}
+	do(t, state, "CONFIG", "SET", "maxmemory", "0")
+	statetest.Put(t, state, end)
+}
+
+// An end that was stored, though nobody was answered, stays the end.
+func TestUnansweredEnd(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	state := newState(t, s)
+	task := statetest.Working("a", "line\n")
+	statetest.Put(t, state, task)
+	k := spaceOf(t, state).keeping("a")
+	k.mu.Lock()
+	end := statetest.Ended(task, mcp.TaskCompleted, "done")
+	var r stored
+	r.put(&end)
+	err := k.flush(t.Context())
+	r.Numbered = k.numbered
+	if err == nil {
+		err = k.sp.finish(t.Context(), &end, r, state.keeper)
+	}
+	k.unsure = true
+	k.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	end.Status = mcp.TaskFailed
+	statetest.Put(t, state, end)
+	if got := statetest.Get(t, state, "a"); got.Status != mcp.TaskCompleted {
+		t.Errorf("%s %s", got.Status, got.StatusMessage)
+	}
+}
+
+// Output that was stored, though nobody was answered, is not stored twice.
+func TestUnansweredOutput(t *testing.T) {
+	t.Parallel()
+	state := newState(t, startServer(t))
+	task := statetest.Working("a")
+	statetest.Put(t, state, task)
+	k := spaceOf(t, state).keeping("a")
+	k.mu.Lock()
+	if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte("line\n")}); err != nil {
+		t.Fatal(err)
+	}
+	k.unsent = k.collect()
+	_, err := k.sp.call(t.Context(), "append", "a", k.sp.left(k.task), k.unsent.args...)
+	k.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	statetest.Put(t, state, statetest.Ended(task, mcp.TaskCompleted, "done"))
+	if got := statetest.ReadAll(t, statetest.Get(t, state, "a").Log); got != "line\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// A server that has stopped is waited for, then the error says that it does not answer. It goes on where it was.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	state := newState(t, s)
+	statetest.Put(t, state, statetest.Working("a"))
+	s.signal(t, syscall.SIGSTOP)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	err := state.Put(ctx, statetest.Working("b"))
+	s.signal(t, syscall.SIGCONT)
+	if !errors.Is(err, tasks.ErrBusy) || !strings.Contains(err.Error(), "has not answered") {
+		t.Errorf("%v", err)
+	}
+	statetest.Put(t, state, statetest.Working("c"))
+	if err := spaceOf(t, state).sweep(t.Context()); err != nil { // it deletes what was refused, and may be stored
+		t.Fatal(err)
+	}
+	if got := statetest.IDs(t, state, 10); strings.Join(got, " ") != "a c" {
+		t.Errorf("%v", got)
+	}
+}
+
+// Credentials are read for each connection, and stand in no error, no log and no report.
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, "user alice on >s3cret ~runnel:* &runnel:* +@all", "user default off")
+	file := filepath.Join(t.TempDir(), "creds")
+	var log bytes.Buffer
+	open := func(text string) (*State, error) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		state := newState(t, s, func(o *Options) { o.Credentials, o.Log = file, zerolog.New(&log) })
+		return state, state.Put(t.Context(), statetest.Working("a"))
+	}
+	for _, wrong := range []string{"", "alice wr0ng", "wr0ng", "alice wr0ng words"} {
+		if _, err := open(wrong); err == nil || strings.Contains(err.Error(), "wr0ng") {
+			t.Errorf("%q: %v", wrong, err)
+		}
+	}
+	state, err := open("alice s3cret\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := state.Check(t.Context(), "local")
+	if said := report + log.String() + fmt.Sprint(do(t, state, "CLIENT", "LIST")); err != nil || strings.Contains(said, "s3cret") || strings.Contains(said, "wr0ng") {
+		t.Errorf("%s, %v", said, err)
+	}
+}
