@@ -14,8 +14,7 @@ import (
 // builtNATS is the program as it is built for states on NATS.
 var builtNATS buildOnce
 
-// Two runnels on one NATS server: people and the other runnel see, follow and cancel a task, and one whose runnel was killed fails with what
-// it had written.
+// Two runnels on one NATS server.
 func TestNATSState(t *testing.T) {
 	t.Parallel()
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true})
@@ -27,7 +26,13 @@ func TestNATSState(t *testing.T) {
 	if !s.ReadyForConnections(watchdog) {
 		t.Fatal("the server is not ready")
 	}
-	program, env := builtNATS.program(t, "runnel-nats", "-tags", "nats"), append(environ(t), "RUNNEL_STATE="+s.ClientURL())
+	shareState(t, builtNATS.program(t, "runnel-nats", "-tags", "nats"), append(environ(t), "RUNNEL_STATE="+s.ClientURL()))
+}
+
+// shareState runs two runnels on one state: people and the other runnel see, follow and cancel a task, and one whose runnel was killed fails
+// with what it had written.
+func shareState(t *testing.T, program string, env []string) {
+	t.Helper()
 	config := writeConfig(t, `
 tools:
   slow: {command: [sh, -c, "echo begun; sleep 600"]}
