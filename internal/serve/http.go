@@ -22,8 +22,8 @@ func (s *Setup) frontOptions(log zerolog.Logger) (o httpserver.Options, err erro
 	return o, errors.Join(errs[:]...)
 }
 
-// serveHTTP begins to serve over HTTP. stop ends the requests, and what they have begun; end sends what is left to say.
-func (s *Setup) serveHTTP(ctx context.Context, log zerolog.Logger) (stop, end func(), err error) {
+// serveHTTP begins to serve over HTTP; m may be nil. stop ends the requests, and what they have begun; end sends what is left to say.
+func (s *Setup) serveHTTP(ctx context.Context, m *metrics, log zerolog.Logger) (stop, end func(), err error) {
 	all, o := s.owners, s.front
 	o.Serves, o.Owner = all.serves, all.began.Server.Owner
 	o.MaxLine, o.MaxInFlight, o.Drain = int(all.began.Limits.MaxLine), all.began.Limits.MaxInFlight, max(0, time.Duration(all.began.Limits.Drain))
@@ -32,6 +32,9 @@ func (s *Setup) serveHTTP(ctx context.Context, log zerolog.Logger) (stop, end fu
 		return nil, nil, fmt.Errorf("--http: %w", err)
 	}
 	all.busy = front.Busy
+	if m != nil {
+		m.watch(front.Open)
+	}
 	log.Info().Str("address", front.Addr().String()).Bool("tls", o.Certificate != nil).Bool("tokens", o.Tokens != nil || o.Authority != nil).Msg("serving HTTP")
 	go func() {
 		if err := front.Serve(); err != nil {

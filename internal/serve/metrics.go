@@ -77,6 +77,12 @@ func (m *metrics) answered(method string, status int) {
 	m.count("runnel_http_requests_total{method=%q,status=\"%d\"}", method, status)
 }
 
+// watch shows how much is open over HTTP.
+func (m *metrics) watch(open func() (sessions, streams int)) {
+	m.set.NewGauge("runnel_http_sessions", func() float64 { n, _ := open(); return float64(n) })
+	m.set.NewGauge("runnel_http_streams", func() float64 { _, n := open(); return float64(n) })
+}
+
 // ServeHTTP answers a scrape.
 func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")

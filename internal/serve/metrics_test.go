@@ -23,6 +23,7 @@ func TestMetricsPage(t *testing.T) {
 	m := newMetrics()
 	m.Created("a\"b")
 	m.Ended("a\"b", mcp.TaskCompleted, 50*time.Millisecond)
+	m.watch(func() (sessions, streams int) { return 3, 2 })
 	answer := httptest.NewRecorder()
 	m.ServeHTTP(answer, nil)
 	page := answer.Body.String()
@@ -32,6 +33,7 @@ func TestMetricsPage(t *testing.T) {
 		`runnel_task_duration_seconds_bucket{tool="a\"b",le="0.16"} 1` + "\n",
 		`runnel_task_duration_seconds_bucket{tool="a\"b",le="+Inf"} 1` + "\n",
 		`runnel_task_duration_seconds_sum{tool="a\"b"} 0.05` + "\n",
+		"runnel_http_sessions 3\n", "runnel_http_streams 2\n",
 		"runnel_tasks_live 0\n", "runnel_task_results_retrieved_total 0\n", "go_goroutines ", "process_resident_memory_bytes ",
 		"process_cpu_seconds_total ", "process_start_time_seconds ",
 	} {

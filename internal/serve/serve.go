@@ -79,8 +79,9 @@ func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.
 	process.CollectOrphans(ctx)
 	recoverState(ctx, store, log)
 	var observer tasks.Observer
+	var m *metrics
 	if s.Options.metrics != "" {
-		m := serveMetrics(ctx, s.Options.metrics, log)
+		m = serveMetrics(ctx, s.Options.metrics, log)
 		observer, s.front.Observe = m, m.answered
 	}
 	defer set.Close()
@@ -89,7 +90,7 @@ func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.
 	if s.owners != nil {
 		var err error
 		s.owners.own, s.owners.store, s.owners.observer = own, store, observer
-		if stop, end, err = s.serveHTTP(ctx, log); err != nil {
+		if stop, end, err = s.serveHTTP(ctx, m, log); err != nil {
 			own.stop()
 			return err
 		}

@@ -93,9 +93,12 @@ func (w warnings) Write(line []byte) (int, error) {
 
 // serve is the MCP endpoint.
 func (s *Server) serve(rw http.ResponseWriter, r *http.Request) {
-	w, began := &statusWriter{ResponseWriter: rw}, time.Now()
+	w, began := &statusWriter{ResponseWriter: rw, streams: &s.streams}, time.Now()
 	owner := ""
 	defer func() {
+		if w.stream {
+			s.streams.Add(-1)
+		}
 		s.o.Observe(r.Method, w.status)
 		s.o.Log.Info().Str("method", r.Method).Str("call", w.call).Int("status", w.status).Dur("took", time.Since(began)).
 			Str("owner", owner).Str("from", s.o.Proxies.client(r)).Msg("http request")

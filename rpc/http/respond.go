@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"runnel/rpc/mcp"
@@ -166,10 +167,17 @@ type statusWriter struct {
 	http.ResponseWriter
 	status int
 	call   string // the JSON-RPC method
+
+	streams *atomic.Int64 // counts this response while it is a stream of events
+	stream  bool
 }
 
 func (w *statusWriter) WriteHeader(status int) {
 	w.status = cmp.Or(w.status, status)
+	if !w.stream && w.Header().Get("Content-Type") == "text/event-stream" {
+		w.stream = true
+		w.streams.Add(1)
+	}
 	w.ResponseWriter.WriteHeader(status)
 }
 

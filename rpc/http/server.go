@@ -63,6 +63,7 @@ type Server struct {
 	guard    guard
 	bytes    atomic.Int64 // of bodies in flight
 	kept     atomic.Int64 // bytes of events that all streams hold
+	streams  atomic.Int64 // responses that are streams of events now
 
 	ended chan struct{} // closed by Stop
 	tidy  sync.WaitGroup
@@ -153,6 +154,13 @@ func (s *Server) Busy() map[string]bool {
 		busy[c.owner] = true
 	}
 	return busy
+}
+
+// Open returns how many sessions there are, and how many streams of events are being sent.
+func (s *Server) Open() (sessions, streams int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.sessions), int(s.streams.Load())
 }
 
 func (s *Server) begin(c *rpc.Session) bool {

@@ -468,6 +468,34 @@ func TestStandingStream(t *testing.T) {
 	}
 }
 
+// Sessions and streams count while they are open.
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	f := serve(t, Options{})
+	wants := func(sessions, streams int) {
+		t.Helper()
+		for deadline := time.Now().Add(watchdog); ; time.Sleep(time.Millisecond) { // a connection that closes is seen a moment later
+			if s, n := f.Open(); s == sessions && n == streams {
+				return
+			} else if time.Now().After(deadline) {
+				t.Fatalf("%d sessions, %d streams; want %d and %d", s, n, sessions, streams)
+			}
+		}
+	}
+	wants(0, 0)
+	session := f.open()
+	first := f.do("GET", "", session)
+	wants(1, 1)
+	second := f.do("POST", `{"jsonrpc":"2.0","id":5,"method":"wait"}`, session)
+	wants(1, 2)
+	second.Body.Close()
+	wants(1, 1)
+	first.Body.Close()
+	wants(1, 0)
+	f.wants(http.StatusNoContent, "", "DELETE", "", session)
+	wants(0, 0)
+}
+
 // A client that does not read holds up its own call alone, and gets all of it when it reads.
 func TestSlowClient(t *testing.T) {
 	t.Parallel()
