@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"runnel/internal/cli"
+	"runnel/internal/system"
 )
 
 func main() {
@@ -17,9 +18,7 @@ func main() {
 	os.Stdout = os.Stderr // stdout carries MCP messages: nothing that prints by accident may get there
 
 	// A client that has gone is an error of write, not the end of the process before its children are stopped.
-	// Not signal.Ignore: children inherit an ignored signal, and "yes | head" would not end as it should.
-	// A file that may not grow (ulimit -f) is one, too.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGXFSZ)
+	system.KeepWriteErrors()
 
 	// The signals first: one that ended the process later would leave the pipes non-blocking for whoever shares them.
 	signals := make(chan os.Signal, 2)
@@ -38,9 +37,7 @@ func main() {
 	p := &cli.Process{Env: os.Environ(), Stdin: os.Stdin, Stdout: stdout, Stderr: os.Stderr, Again: again, Hangups: hangups}
 	code, killedBy := p.Main(ctx, os.Args[1:])
 	if killedBy != 0 {
-		signal.Reset(killedBy)
-		_ = syscall.Kill(os.Getpid(), killedBy)
-		select {} // any thread may take it
+		system.KillSelf(killedBy)
 	}
 	os.Exit(code)
 }

@@ -6,8 +6,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"syscall"
 	"time"
+
+	"runnel/internal/system"
 )
 
 const (
@@ -37,14 +38,14 @@ type child struct {
 // startChild starts the server in a process group of its own, so that a Ctrl-C of the terminal is not also its, and so
 // that its children can be ended with it.
 func startChild(o *DialOptions) (*child, error) {
-	stdout, out, err := os.Pipe() // not cmd.StdoutPipe: Wait would close it, with what it still holds
+	stdout, out, err := system.Pipe() // not cmd.StdoutPipe: Wait would close it, with what it still holds
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.Command(o.Command[0], o.Command[1:]...)
 	cmd.Env, cmd.Dir = o.Env, o.Dir
 	cmd.Stdout, cmd.Stderr = out, o.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = newGroup()
 	cmd.WaitDelay = stderrGrace
 	stdin, err := cmd.StdinPipe()
 	if err == nil {
@@ -55,7 +56,7 @@ func startChild(o *DialOptions) (*child, error) {
 		stdout.Close()
 		return nil, fmt.Errorf("cannot start the server: %w", err)
 	}
-	c := &child{cmd: cmd, stdin: stdin, stdout: &childOutput{File: stdout}, exited: make(chan struct{}), release: func() {}, endGroup: killGroup}
+	c := &child{cmd: cmd, stdin: stdin, stdout: &childOutput{File: stdout}, exited: make(chan struct{}), release: func() {}, endGroup: killRest}
 	go func() {
 		defer close(c.exited)
 		_ = cmd.Wait() // how it ended is in ProcessState
@@ -85,16 +86,10 @@ func (o *childOutput) Read(p []byte) (n int, err error) {
 		o.over = true
 		_ = o.SetReadDeadline(time.Time{}) // with one that has passed, nothing is read at all
 	}
-	conn, err := o.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	if waits := conn.Read(func(fd uintptr) bool { n, err = syscall.Read(int(fd), p); return true }); waits != nil {
-		return 0, waits
-	}
-	if n <= 0 || o.rest > maxRest {
+	if o.rest > maxRest || !system.Readable(o.File) {
 		return 0, errLeftBehind
 	}
+	n, err = o.File.Read(p)
 	o.rest += n
 	return n, err
 }
@@ -105,9 +100,9 @@ func (c *child) end() {
 	pgid := c.cmd.Process.Pid
 	// "First, closing the input stream to the child process (the server)"
 	// "Waiting for the server to exit, or sending SIGTERM if the server does not exit within a reasonable time"
-	term := time.AfterFunc(closeGrace, func() { _ = syscall.Kill(-pgid, syscall.SIGTERM) }) // fails when it has ended
+	term := time.AfterFunc(closeGrace, func() { terminate(c.cmd.Process) })
 	// "Sending SIGKILL if the server does not exit within a reasonable time after SIGTERM"
-	kill := time.AfterFunc(closeGrace+termGrace, func() { killGroup(pgid) })
+	kill := time.AfterFunc(closeGrace+termGrace, func() { kill(c.cmd.Process) })
 	select {
 	case <-c.exited:
 		term.Stop()
@@ -116,5 +111,3 @@ func (c *child) end() {
 	case <-time.After(closeGrace + termGrace + killGrace):
 	}
 }
-
-func killGroup(pgid int) { _ = syscall.Kill(-pgid, syscall.SIGKILL) }

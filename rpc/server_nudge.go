@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"runnel/internal/system"
 )
 
 // input is what a session reads. Whoever has written much wakes its reader (see nudger): the runtime looks for what can be read when a
@@ -58,13 +58,7 @@ func (in *input) wake() bool {
 	if in.file == nil {
 		return false
 	}
-	ready := 0
-	if conn, err := in.file.SyscallConn(); err == nil {
-		_ = conn.Control(func(fd uintptr) { // fails when the file is closed
-			ready, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
-		})
-	}
-	return ready > 0 && in.wait(time.Unix(0, 1))
+	return system.Readable(in.file) && in.wait(time.Unix(0, 1))
 }
 
 // wait says how long a Read waits, unless the input was interrupted.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/sys/unix"
 
 	"runnel/partials"
 	"runnel/rpc"
@@ -24,11 +22,6 @@ import (
 	"runnel/tasks/sqlite"
 	"runnel/tasks/statetest"
 )
-
-func TestMain(m *testing.M) {
-	unix.Umask(0o022) // a state that the user's group may write is refused
-	os.Exit(m.Run())
-}
 
 func openStore(t testing.TB, o sqlite.Options) *sqlite.State {
 	t.Helper()

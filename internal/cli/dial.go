@@ -80,6 +80,7 @@ func (i *invocation) dial(cmd *cobra.Command, server []string, o rpc.DialOptions
 			name = "the server"
 			dial = func(ctx context.Context, o rpc.DialOptions) (*rpc.Client, error) { return httpclient.Dial(ctx, at, o) }
 		} else {
+			process.TieChildren()
 			o.Command, o.Env, o.Stderr = server, i.Env, i.Stderr
 			o.EndGroup = func(pgid int) { process.EndFamily(pgid, "") }
 		}

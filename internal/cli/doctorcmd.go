@@ -15,10 +15,10 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"runnel/internal/hosts"
 	"runnel/internal/serve"
+	"runnel/internal/system"
 	"runnel/internal/term"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -233,20 +233,20 @@ const littleRoom = 100 << 20
 func (d *diagnosis) limits(conf *config.Config) {
 	calls := conf.Tasks.MaxLive + conf.Limits.MaxInFlight
 	fine := true
+	files, processes := system.Limits()
 	for _, l := range []struct {
-		what     string
-		resource int
-		flag     string // ulimit's
-		need     int
+		what    string
+		allowed uint64
+		flag    string // ulimit's
+		need    int
 	}{
-		{"open files", unix.RLIMIT_NOFILE, "-n", 64 + 4*calls + 4*len(conf.Upstreams)}, // a command's pipes, and what watches it
-		{"processes", unix.RLIMIT_NPROC, "-u", 32 + 2*calls + len(conf.Upstreams)},     // a shell, and what it runs
+		{"open files", files, "-n", 64 + 4*calls + 4*len(conf.Upstreams)},  // a command's pipes, and what watches it
+		{"processes", processes, "-u", 32 + 2*calls + len(conf.Upstreams)}, // a shell, and what it runs
 	} {
-		var limit unix.Rlimit
-		if err := unix.Getrlimit(l.resource, &limit); err == nil && limit.Cur < uint64(l.need) {
+		if l.allowed < uint64(l.need) {
 			fine = false
 			d.bad("limits", "%d %s are allowed, and %d calls at once (tasks.maxLive and limits.maxInFlight together) may need %d: allow more (ulimit %s %[4]d), or fewer calls",
-				limit.Cur, l.what, calls, l.need, l.flag)
+				l.allowed, l.what, calls, l.need, l.flag)
 		}
 	}
 	if fine {
@@ -274,7 +274,7 @@ func (d *diagnosis) state(ctx context.Context, conf *config.Config) {
 		d.bad("state", "%s cannot be written: %v", there, err)
 		return
 	}
-	if room := sqlite.DiskRoom(there); room < littleRoom {
+	if room := system.FreeRoom(there); room < littleRoom {
 		d.bad("disk", "%.1f MiB are free for %s, and new tasks are refused when it is full: free some of it, or name a directory on another one with --state",
 			float64(room)/(1<<20), there)
 	}

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"runnel/internal/system"
 	"runnel/tools/config"
 )
 
@@ -36,7 +36,7 @@ func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file stri
 			file = config.FileName
 			conf, err = config.Parse(file, text)
 		} else if file, err = config.Find(config.Places(s.Getenv)[1:]); err != nil {
-			return nil, "", left, &UsageError{Err: fmt.Errorf("looking for a config file: %w", err), Hint: "name one with --config (/dev/null is an empty one), or set HOME or XDG_CONFIG_HOME to a directory that can be read"}
+			return nil, "", left, &UsageError{Err: fmt.Errorf("looking for a config file: %w", err), Hint: "name one with --config (/dev/null is an empty one), or set " + config.HomeVariable + " or " + config.ConfigVariable + " to a directory that can be read"}
 
 		}
 	}
@@ -66,7 +66,7 @@ func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file stri
 func (s *Setup) readConfig(ctx context.Context, file string) (*config.Config, error) {
 	s.seen, _ = os.Stat(file)
 	// Opened like this, a pipe does not wait for its writer, and a read of it can be ended.
-	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := os.OpenFile(file, os.O_RDONLY|system.NoWait, 0)
 	if err != nil {
 		return nil, fmt.Errorf("reading the config: %w", err)
 	}

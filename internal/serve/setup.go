@@ -6,12 +6,11 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
-	"slices"
-	"strings"
 	"sync"
 
 	httpserver "runnel/rpc/http"
 	"runnel/tools/config"
+	"runnel/tools/process"
 )
 
 // Setup is what a server is made from: its environment, and its flags and variables.
@@ -59,12 +58,8 @@ func (s *Setup) Trust() Trust { return Trust{s.Getenv} }
 
 // Getenv returns the value of a variable, "" if it is not set. It stands for os.Getenv, since a test has an environment of its own.
 func (s *Setup) Getenv(name string) string {
-	for _, variable := range slices.Backward(s.Env) {
-		if value, ok := strings.CutPrefix(variable, name+"="); ok {
-			return value
-		}
-	}
-	return ""
+	value, _ := process.LookupEnv(s.Env, name)
+	return value
 }
 
 // UsageError is a mistake that the user has to mend: in flags, variables or the config. It makes the exit code 2.

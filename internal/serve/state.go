@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/sys/unix"
 
+	"runnel/internal/system"
 	"runnel/tasks"
 	"runnel/tasks/sqlite"
 	"runnel/tools/config"
@@ -49,7 +49,7 @@ func warnOfState(store tasks.State, log zerolog.Logger) {
 		return
 	}
 	there := NearestDir(s.Dir())
-	if err := unix.Access(there+"/.", unix.W_OK|unix.X_OK); err != nil { // the dot: a file must not pass for a directory
+	if err := system.CanWrite(there); err != nil {
 		log.Warn().Err(err).Str("dir", there).Msg("tasks cannot be kept: name another directory with --state, or --state memory")
 	}
 }

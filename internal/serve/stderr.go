@@ -3,30 +3,18 @@ package serve
 import (
 	"io"
 	"os"
-	"runtime"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // logPatience is how long a log line waits for somebody to read stderr: a reader reads at once, if there is one.
 const logPatience = 100 * time.Millisecond
 
-// pipeRoom is POSIX's PIPE_BUF: so much can be written to a pipe without waiting when poll reports room, and in one piece that no
-// line of another process interrupts.
-var pipeRoom = func() int {
-	if runtime.GOOS == "linux" {
-		return 4096
-	}
-	return 512 // POSIX's minimum
-}()
-
 // patient is the stderr of a server. Some hosts give it a pipe that they never read; it is full after a few hundred tasks,
 // and whoever logged after that would wait for ever. So lines without room are left out, and their number is logged when there is
 // room again. The pipe is not made non-blocking: other processes may write to it.
 type patient struct {
-	f    *os.File
+	to   outlet
 	note func(lines int) // logs how many were left out, in less than pipeRoom
 
 	mu     sync.Mutex
@@ -43,8 +31,9 @@ func (s *Setup) PatientStderr() io.Writer {
 	if _, ok := pipe(f); !ok {
 		return f
 	}
-	direct := *s
-	return &patient{f: f, note: func(lines int) {
+	direct, to := *s, newOutlet(f)
+	direct.Stderr = to
+	return &patient{to: to, note: func(lines int) {
 		log := direct.Logger()
 		log.Warn().Int("lines", lines).Msg("log lines were left out: nobody read stderr")
 	}}
@@ -55,40 +44,29 @@ func (p *patient) Write(line []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for rest := line; len(rest) > 0; {
+		patience := logPatience
+		if p.left > 0 {
+			patience = 0
+		}
 		switch {
-		case !p.room():
+		case !p.to.room(patience):
 			p.left++
 			p.middle = p.middle || len(rest) < len(line)
 			return len(line), nil
 		case p.middle:
 			p.middle = false
-			if _, err := io.WriteString(p.f, "\n"); err != nil {
+			if _, err := p.to.Write([]byte("\n")); err != nil {
 				return 0, err
 			}
 		case p.left > 0:
 			p.note(p.left)
 			p.left = 0
 		default:
-			n, err := p.f.Write(rest[:min(len(rest), pipeRoom)])
+			n, err := p.to.Write(rest[:min(len(rest), pipeRoom)])
 			if rest = rest[n:]; err != nil {
 				return len(line) - len(rest), err
 			}
 		}
 	}
 	return len(line), nil
-}
-
-// room reports whether pipeRoom bytes can be written now, or soon if the last line could. A pipe that nobody will ever
-// read again has room: the write returns the error.
-func (p *patient) room() bool {
-	wait := logPatience
-	if p.left > 0 {
-		wait = 0
-	}
-	for {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(p.f.Fd()), Events: unix.POLLOUT}}, int(wait.Milliseconds()))
-		if err != unix.EINTR {
-			return n > 0 || err != nil
-		}
-	}
 }

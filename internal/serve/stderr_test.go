@@ -1,3 +1,5 @@
+//go:build unix
+
 package serve
 
 import (
@@ -72,7 +74,7 @@ func TestPatientStderrWritesWholeLines(t *testing.T) {
 	defer r.Close()
 	defer w.Close()
 	line := strings.Repeat("x", 4095) + "\n"
-	if _, err := (&patient{f: w}).Write([]byte(line)); err != nil {
+	if _, err := (&patient{to: newOutlet(w)}).Write([]byte(line)); err != nil {
 		t.Fatal(err)
 	}
 	piece := make([]byte, 2*len(line))

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
+	"runnel/internal/system"
 	"runnel/tools/config"
 )
 
@@ -77,7 +77,7 @@ func (t Trust) read(file string) (text []byte, info os.FileInfo, left *untrusted
 
 // ReadRegular reads a config file that nobody has named, if it is a regular file: a pipe might never end, and opening it might do something.
 func ReadRegular(file string) (text []byte, info os.FileInfo, err error) {
-	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	f, err := os.OpenFile(file, os.O_RDONLY|system.NoWait, 0)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -131,14 +131,16 @@ func (t Trust) dir() (string, error) {
 	trusted := filepath.Join(state, "trusted")
 	for _, dir := range []string{state, trusted} {
 		info, err := os.Stat(dir)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
 			return "", err
-		case int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid():
-			return "", fmt.Errorf("%s, which says what is trusted, belongs to another user: set XDG_STATE_HOME to a directory of your own", dir)
-		case info.Mode().Perm()&0o022 != 0:
-			return "", fmt.Errorf("others may write %s, which says what is trusted: take their rights with chmod go-w %q", dir, dir)
+		}
+		if _, foreign := system.IsForeign(dir, info); foreign {
+			return "", fmt.Errorf("%s, which says what is trusted, belongs to another user: set %s to a directory of your own", dir, config.StateVariable)
+		}
+		if _, writable := system.WritableByOthers(dir, info); writable {
+			return "", fmt.Errorf("others may write %s, which says what is trusted: take their rights with %s", dir, system.TakeRights(dir))
 		}
 	}
 	return trusted, nil

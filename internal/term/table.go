@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/mattn/go-isatty"
-	"golang.org/x/sys/unix"
 )
 
 // Table makes lines of rows, with their cells below each other and made Printable.
@@ -63,8 +62,8 @@ const (
 // Size is the size of a terminal in characters, for what fills a screen.
 func Size(w io.Writer) (width, height int) {
 	if f, ok := w.(*os.File); ok {
-		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 && size.Row > 0 {
-			return int(size.Col), int(size.Row)
+		if width, height := consoleSize(f); width > 0 && height > 0 {
+			return width, height
 		}
 	}
 	return defaultWidth, defaultHeight
@@ -73,5 +72,5 @@ func Size(w io.Writer) (width, height int) {
 // IsTerminal reports whether an input or output is a terminal, so that a person can be asked or told there.
 func IsTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
-	return ok && isatty.IsTerminal(f.Fd())
+	return ok && isatty.IsTerminal(f.Fd()) && takesEscapes(f)
 }

@@ -4,16 +4,17 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"syscall"
+
+	"runnel/internal/system"
 )
 
 // CreateFile opens a file for writing that only its user may read; it fails if the file cannot be made so. A link is followed if it is
 // the user's own. Devices stay as they are.
 func CreateFile(file string) (*os.File, error) {
 	const flags = os.O_WRONLY | os.O_CREATE // without O_TRUNC: another user's file must not be emptied
-	f, err := os.OpenFile(file, flags|syscall.O_NOFOLLOW, 0o600)
+	f, err := os.OpenFile(file, flags|system.NoFollow, 0o600)
 	if link, _ := os.Lstat(file); err != nil && link != nil && link.Mode()&fs.ModeSymlink != 0 {
-		if int(link.Sys().(*syscall.Stat_t).Uid) != os.Geteuid() {
+		if _, foreign := system.IsForeign(file, link); foreign {
 			return nil, fmt.Errorf("%s is a link that another user made: name the file itself", file)
 		}
 		f, err = os.OpenFile(file, flags, 0o600)
@@ -35,7 +36,8 @@ func makePrivate(f *os.File) error {
 		return err
 	case info.Mode()&fs.ModeDevice != 0:
 		return nil
-	case int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid():
+	}
+	if _, foreign := system.IsForeign(f.Name(), info); foreign {
 		return fmt.Errorf("%s belongs to another user: name a file of your own", f.Name())
 	}
 	if err := f.Chmod(0o600); err != nil {

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
+
+	"runnel/tools/process"
 )
 
 const (
@@ -32,12 +34,13 @@ type Session struct {
 func Run(ctx context.Context, t *Record, s *Session) (code int, err error) {
 	cmd := exec.CommandContext(ctx, s.Command[0], s.Command[1:]...)
 	cmd.Env, cmd.Stderr = s.Env, s.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is passed on, and must come once
+	cmd.SysProcAttr = process.NewGroup() // a Ctrl-C is passed on, and must come once
 	cmd.WaitDelay = restGrace
 	cmd.Cancel = func() error {
 		t.event("runnel trace was told to end")
 		cmd.WaitDelay = stopGrace // os/exec reads it after Cancel has returned
-		return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+		process.SignalGroup(cmd.Process.Pid, syscall.SIGTERM)
+		return nil
 	}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -46,6 +49,7 @@ func Run(ctx context.Context, t *Record, s *Session) (code int, err error) {
 	toHost := &Tap{To: s.Stdout, Note: t.Lines(fromServer)}
 	toServer := &Tap{To: stdin, Note: t.Lines(FromHost)}
 	cmd.Stdout = toHost
+	process.TieChildren()
 	if err := cmd.Start(); err != nil {
 		return 0, fmt.Errorf("cannot start the server: %w", err)
 	}
@@ -57,7 +61,7 @@ func Run(ctx context.Context, t *Record, s *Session) (code int, err error) {
 	}()
 	waited := cmd.Wait()
 	toHost.Note(nil)
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // the children that it left
+	process.SignalGroup(cmd.Process.Pid, syscall.SIGKILL) // the children that it left
 	state := cmd.ProcessState
 	t.event(fmt.Sprintf("the server ended: %v", state))
 	switch status, ok := state.Sys().(syscall.WaitStatus); {

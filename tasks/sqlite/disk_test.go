@@ -14,6 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"runnel/internal/system"
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
@@ -147,7 +148,7 @@ func TestPruneOnAFullDisk(t *testing.T) {
 	if n, err := prune(); n != stored || err != nil {
 		t.Errorf("with 1 MiB of room pruned %d: %v", n, err)
 	}
-	if room := DiskRoom(dir); room < 40<<20 {
+	if room := system.FreeRoom(dir); room < 40<<20 {
 		t.Errorf("%d MiB are free", room>>20)
 	}
 }

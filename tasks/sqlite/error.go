@@ -4,11 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"syscall"
 
-	"golang.org/x/sys/unix"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"runnel/internal/system"
 	"runnel/tasks"
 )
 
@@ -18,13 +19,13 @@ func explain(err error) error {
 	switch {
 	case err == nil || errors.As(err, new(tasks.Trouble)):
 		return err
-	case errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EROFS):
+	case errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EROFS):
 		return tasks.Trouble{Err: fmt.Errorf("%w; --state names another directory, or memory", err)}
 	case errors.Is(err, errFull):
 		return tasks.Trouble{Err: fmt.Errorf("%w: wait for tasks to end or cancel some, or raise the limit (state.maxState)", err)}
 	case errors.Is(err, errPinned):
 		return tasks.Trouble{Err: fmt.Errorf("%w: let it go on (kill -CONT) or end it; lsof of that file names it", err)}
-	case errors.Is(err, unix.ENOSPC):
+	case errors.Is(err, syscall.ENOSPC) || system.IsFull(err):
 		return tasks.Trouble{Err: fmt.Errorf("%w; %s", err, freeDisk)}
 	}
 	switch primaryCode(err) {

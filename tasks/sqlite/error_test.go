@@ -9,9 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -110,9 +109,9 @@ func TestCheckSQLiteOfAnEmptyFile(t *testing.T) {
 
 // What is wrong is said once, with what to do.
 func TestExplainedOnce(t *testing.T) {
-	full := explain(fmt.Errorf("writing: %w", unix.ENOSPC))
+	full := explain(fmt.Errorf("writing: %w", syscall.ENOSPC))
 	want := "writing: no space left on device; " + freeDisk
-	if again := explain(fmt.Errorf("opening: %w", full)); again.Error() != "opening: "+want || !errors.Is(again, unix.ENOSPC) {
+	if again := explain(fmt.Errorf("opening: %w", full)); again.Error() != "opening: "+want || !errors.Is(again, syscall.ENOSPC) {
 		t.Errorf("%v, want opening: %s", again, want)
 	}
 	if err := explain(errors.New("other")); err.Error() != "other" {

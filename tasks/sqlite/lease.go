@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/sys/unix"
+
+	"runnel/internal/system"
 )
 
 // lease says that a process lives: a file of its own that it holds locked. The kernel lets the lock go when the
@@ -32,22 +33,22 @@ func takeLease(dir string) (*lease, error) {
 		switch f, err := lockNew(path); {
 		case err == nil:
 			return &lease{name: name, path: path, file: f}, nil
-		case !errors.Is(err, unix.EWOULDBLOCK):
+		case !errors.Is(err, system.ErrLocked):
 			return nil, err
 		}
 	}
 }
 
-// lockNew makes a lease's file and locks it. It fails with EWOULDBLOCK if a sweeper, which sees it before it is locked, has taken
+// lockNew makes a lease's file and locks it. It fails with ErrLocked if a sweeper, which sees it before it is locked, has taken
 // it for a dead process's: then it has locked or removed it.
 func lockNew(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := system.OpenLockable(path, os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("taking a lease: %w", err)
 	}
-	err = flock(f, unix.LOCK_EX)
+	err = system.Lock(f)
 	if err == nil && !present(f) {
-		err = unix.EWOULDBLOCK
+		err = system.ErrLocked
 	}
 	if err != nil {
 		_ = f.Close()
@@ -106,19 +107,17 @@ func dropDeadLeases(dir string) {
 
 // leaseGone reports whether nobody holds a lease's file, and calls then while it is sure of that.
 func leaseGone(path string, then func()) bool {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	f, err := system.OpenLockable(path, 0, 0)
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist)
 	}
 	defer f.Close()
-	if flock(f, unix.LOCK_SH) != nil { // not exclusive: two who look at once would take each other for the holder
+	if system.LockShared(f) != nil { // not exclusive: two who look at once would take each other for the holder
 		return false
 	}
 	then()
 	return true
 }
-
-func flock(f *os.File, how int) error { return unix.Flock(int(f.Fd()), how|unix.LOCK_NB) }
 
 // present reports whether the file still stands under its name.
 func present(f *os.File) bool {

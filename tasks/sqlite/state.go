@@ -9,11 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"runnel/internal/system"
 	"runnel/tasks"
 )
 
@@ -165,10 +163,10 @@ func (d *database) close() (err error) {
 func lockFor(f *os.File, most time.Duration) error {
 	const poll = 10 * time.Millisecond // flock has no timeout
 	for deadline := time.Now().Add(most); ; time.Sleep(poll) {
-		switch err := flock(f, unix.LOCK_EX); {
+		switch err := system.Lock(f); {
 		case err == nil:
 			return nil
-		case !errors.Is(err, unix.EWOULDBLOCK):
+		case !errors.Is(err, system.ErrLocked):
 			return fmt.Errorf("locking %s: %w", f.Name(), err)
 		case time.Now().After(deadline):
 			return fmt.Errorf("locking %s: another runnel has held it for %v", f.Name(), most)
@@ -192,11 +190,11 @@ func checkAccess(dir string) error {
 			return err
 		}
 		const elsewhere = "or name another directory with --state"
-		if owner := info.Sys().(*syscall.Stat_t).Uid; int(owner) != os.Geteuid() {
-			return fmt.Errorf("%s belongs to another user (%d): use runnel as that user, take it over with chown -R %d %q, %s", path, owner, os.Geteuid(), dir, elsewhere)
+		if owner, foreign := system.IsForeign(path, info); foreign {
+			return fmt.Errorf("%s belongs to another user (%s): use runnel as that user, take it over with %s, %s", path, owner, system.TakeOver(dir), elsewhere)
 		}
-		if info.Mode().Perm()&0o022 != 0 {
-			return fmt.Errorf("others may write %s (%v): take their rights with chmod -R go-w %q, %s", path, info.Mode(), dir, elsewhere)
+		if rights, writable := system.WritableByOthers(path, info); writable {
+			return fmt.Errorf("others may write %s (%s): take their rights with %s, %s", path, rights, system.TakeRights(dir), elsewhere)
 		}
 	}
 	return nil

@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/sys/unix"
 
 	"runnel/partials"
 	"runnel/rpc"
@@ -22,11 +21,6 @@ import (
 	"runnel/tasks"
 	"runnel/tasks/statetest"
 )
-
-func TestMain(m *testing.M) {
-	unix.Umask(0o022) // a state that the user's group may write is refused
-	os.Exit(m.Run())
-}
 
 func openStore(t testing.TB, o Options) *State {
 	t.Helper()

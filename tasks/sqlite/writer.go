@@ -5,13 +5,13 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"math"
 	"os"
 	"runtime"
 	"sync"
+	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"runnel/internal/system"
 )
 
 // writer is the one goroutine of a process that writes to the state. Two kinds of work come to it: jobs, whose callers wait (do), and
@@ -236,20 +236,11 @@ func (w *writer) answer(jobs []job, err error) {
 
 // room refuses new tasks while the disk is full. It is of the goroutine.
 func (w *writer) room() error {
-	if w.diskFull && DiskRoom(w.o.Dir) < minRoom {
-		return refusal{explain(unix.ENOSPC)}
+	if w.diskFull && system.FreeRoom(w.o.Dir) < minRoom {
+		return refusal{explain(syscall.ENOSPC)}
 	}
 	w.diskFull = false
 	return nil
-}
-
-// DiskRoom is how many bytes of a directory's disk are free.
-func DiskRoom(dir string) int64 {
-	var disk unix.Statfs_t
-	if unix.Statfs(dir, &disk) != nil {
-		return math.MaxInt64 // when in doubt, enough
-	}
-	return int64(disk.Bavail) * int64(disk.Bsize) //nolint:unconvert // other systems have other types
 }
 
 // commit does the jobs in one transaction.

@@ -144,7 +144,7 @@ func (c *Command) confirm(ctx context.Context, in *tools.Call, args arguments) (
 
 // prepare fills the placeholders and finds the program.
 func (c *Command) prepare(args arguments) (s *process.Spec, err error) {
-	s = &process.Spec{Dir: c.dir, Env: slices.Clip(c.env()), Pty: c.config.Pty, Stderr: c.config.Stderr}
+	s = &process.Spec{Dir: c.dir, Env: slices.Clip(c.env()), Pty: c.config.Pty, Stderr: c.config.Stderr, Script: c.config.Shell != ""}
 	if s.Argv, err = expand(c.argv, args); err != nil {
 		return nil, err
 	}

@@ -101,19 +101,30 @@ func (c *Command) buildProgram() error {
 		}
 		if i == scriptIn(c.config.Command) && len(t.names) > 0 && len(t.others()) > len(t.names) {
 			name := t.names[0]
-			return &config.Error{Key: fmt.Sprintf("command[%d]", i), Problem: "{{" + name + "}} stands in a shell's script, where its value would be code", Allowed: `the key shell, with "$` + name + `" in its script`}
+			return &config.Error{Key: fmt.Sprintf("command[%d]", i), Problem: "{{" + name + "}} stands in a shell's script, where its value would be code", Allowed: "the key shell, with " + inScript(name) + " in its script"}
 		}
 		c.argv = append(c.argv, *t)
 	}
 	return nil
 }
 
-// scriptIn is the index of the script in the argv of a shell, such as [bash, -ec, script]; 0 if there is none.
+// scriptIn is the index of the script in the argv of a shell, such as [bash, -ec, script] or [cmd, /c, script]; 0 if there is none.
 func scriptIn(argv []string) int {
 	for i := 2; i < len(argv); i++ {
-		flags, isFlag := strings.CutPrefix(argv[i-1], "-")
-		if isFlag && strings.Contains(flags, "c") && slices.Contains([]string{"sh", "bash", "dash", "ash", "zsh", "ksh"}, filepath.Base(argv[i-2])) {
-			return i
+		flag := strings.ToLower(argv[i-1])
+		switch strings.TrimSuffix(strings.ToLower(filepath.Base(argv[i-2])), ".exe") {
+		case "sh", "bash", "dash", "ash", "zsh", "ksh":
+			if flags, isFlag := strings.CutPrefix(argv[i-1], "-"); isFlag && strings.Contains(flags, "c") {
+				return i
+			}
+		case "cmd":
+			if flag == "/c" || flag == "/k" {
+				return i
+			}
+		case "powershell", "pwsh":
+			if flag == "-c" || flag == "-command" {
+				return i
+			}
 		}
 	}
 	return 0
@@ -136,10 +147,13 @@ func (c *Command) buildShell() error {
 	}
 	for _, m := range config.Placeholder().FindAllStringSubmatch(c.config.Shell, -1) {
 		if slices.Contains(c.in.names, m[1]) {
-			return &config.Error{Key: "shell", Problem: m[0] + " is not filled in a script", Allowed: `"$` + m[1] + `"`}
+			return &config.Error{Key: "shell", Problem: m[0] + " is not filled in a script", Allowed: inScript(m[1])}
 		}
 	}
-	for _, word := range []string{"/bin/sh", "-c", c.config.Shell} {
+	if err := checkScript(c.config.Shell, c.in.names); err != nil {
+		return err
+	}
+	for _, word := range process.Shell(c.config.Shell) {
 		c.argv = append(c.argv, template{text: word})
 	}
 	return nil

@@ -9,8 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"runnel/internal/system"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tools"
@@ -54,7 +53,7 @@ func (r *record) outcome(e process.Ending, took time.Duration) *outcome {
 	if e.State == nil {
 		o.Signal = "SIGKILL"
 	} else if status, ok := e.State.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		o.Signal = unix.SignalName(status.Signal())
+		o.Signal = system.SignalName(status.Signal())
 		if o.Signal == "" {
 			o.Signal = fmt.Sprintf("signal %d", status.Signal())
 		}

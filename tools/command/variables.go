@@ -9,8 +9,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"syscall"
 
+	"runnel/internal/system"
 	"runnel/rpc"
 	"runnel/tools"
 	"runnel/tools/process"
@@ -49,7 +49,7 @@ func newVariablesFile(in *tools.Call) (*variablesFile, error) {
 
 // merge takes over what the command wrote.
 func (f *variablesFile) merge(ctx context.Context, in *tools.Call) error {
-	file, err := os.OpenFile(f.path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe would wait for its writer
+	file, err := os.OpenFile(f.path, os.O_RDONLY|system.NoWait, 0) // opening a pipe would wait for its writer
 	if err != nil {
 		return fmt.Errorf("reading the variables that the command wrote: %w", err)
 	}

@@ -27,9 +27,9 @@ func (b *Base) Inherit(dir string, add map[string]string) (where string, vars []
 	}
 	switch {
 	case InHome(dir):
-		home, _ := process.LookupEnv(vars, "HOME")
+		home, _ := process.LookupEnv(vars, HomeVariable)
 		if !filepath.IsAbs(home) {
-			return "", nil, &Error{Key: "dir", Problem: dir + ": HOME is not set", Allowed: "a path from / or from the config file's directory"}
+			return "", nil, &Error{Key: "dir", Problem: dir + ": " + HomeVariable + " is not set", Allowed: "a path from / or from the config file's directory"}
 		}
 		dir = filepath.Join(home, dir[1:])
 	case !filepath.IsAbs(dir):

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -15,7 +16,7 @@ type Command struct {
 	Description string               `yaml:"description"`
 	Annotations *mcp.ToolAnnotations `yaml:"annotations"`
 
-	// Command is the argv, with placeholders; Shell is a script for /bin/sh. Exactly one of them is given.
+	// Command is the argv, with placeholders; Shell is a script for /bin/sh, on Windows for cmd.exe. Exactly one of them is given.
 	Command []string `yaml:"command"`
 	Shell   string   `yaml:"shell"`
 
@@ -86,6 +87,7 @@ func (c *Command) Complete() (err error) {
 	word("task", (*string)(&c.Task), "optional", "required", "forbidden")
 	word("confirmFallback", &c.ConfirmFallback, "refuse", "run")
 	word("structured", &c.Structured, StructuredNone, StructuredSummary, StructuredJSON)
+	check(!c.Pty || runtime.GOOS != "windows", "pty", "a terminal for a command can be had on Unix only", "false")
 	check(!c.Pty || c.Stderr == "merge", "stderr", c.Stderr+" cannot be had with pty: a terminal is one stream", "merge")
 	check(!c.Detach || c.Task != mcp.TaskForbidden, "detach", "cannot be had with task: forbidden: what is detached is a task", "false")
 	span("timeout", c.Timeout)

@@ -94,25 +94,25 @@ func (s *State) Place() string {
 }
 
 // ErrNoHome is what StateDir returns when no directory was named and the user has none.
-var ErrNoHome = errors.New("neither XDG_STATE_HOME nor HOME is set to an absolute path")
+var ErrNoHome = errors.New("neither " + StateVariable + " nor " + HomeVariable + " is set to an absolute path")
 
 // StateDir is the directory where tasks live: the one that is named, from the config file's directory if that names it, or
-// runnel in the user's state directory (XDG Base Directory Specification).
+// runnel in the user's state directory.
 func (c *Config) StateDir(getenv func(string) string) (string, error) {
-	home := getenv("HOME")
+	home := getenv(HomeVariable)
 	dir := c.State.Dir
 	switch {
 	case dir == "":
-		if state := getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
+		if state := getenv(StateVariable); filepath.IsAbs(state) {
 			return filepath.Join(state, "runnel"), nil
 		}
 		if !filepath.IsAbs(home) {
 			return "", ErrNoHome
 		}
-		return filepath.Join(home, ".local", "state", "runnel"), nil
+		return filepath.Join(home, stateBelowHome, "runnel"), nil
 	case InHome(dir):
 		if !filepath.IsAbs(home) {
-			return "", fmt.Errorf("state.dir %s: HOME is not set to an absolute path", dir)
+			return "", fmt.Errorf("state.dir %s: %s is not set to an absolute path", dir, HomeVariable)
 		}
 		return filepath.Join(home, dir[1:]), nil
 	case !filepath.IsAbs(dir) && c.file != "" && c.set["state.dir"] == "":
@@ -122,7 +122,7 @@ func (c *Config) StateDir(getenv func(string) string) (string, error) {
 }
 
 // InHome reports whether a directory is written as one of the user's: ~ or ~/x.
-func InHome(dir string) bool { return dir == "~" || strings.HasPrefix(dir, "~/") }
+func InHome(dir string) bool { return dir == "~" || strings.HasPrefix(filepath.ToSlash(dir), "~/") }
 
 // Compat relaxes what the specification asks.
 type Compat struct {

@@ -11,14 +11,14 @@ import (
 const FileName = "runnel.yaml"
 
 // Places are where a config file is looked for when none is named: the working directory, then the
-// user's configuration (XDG Base Directory Specification: $XDG_CONFIG_HOME, which counts only if it is absolute).
+// user's configuration ($XDG_CONFIG_HOME, on Windows %APPDATA%, which count only if they are absolute).
 func Places(getenv func(string) string) []string {
 	places := []string{FileName}
-	if dir := getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
+	if dir := getenv(ConfigVariable); filepath.IsAbs(dir) {
 		return append(places, filepath.Join(dir, "runnel", FileName))
 	}
-	if home := getenv("HOME"); filepath.IsAbs(home) {
-		places = append(places, filepath.Join(home, ".config", "runnel", FileName))
+	if home := getenv(HomeVariable); filepath.IsAbs(home) {
+		places = append(places, filepath.Join(home, configBelowHome, "runnel", FileName))
 	}
 	return places
 }

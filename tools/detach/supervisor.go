@@ -17,6 +17,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"runnel/internal/system"
 	"runnel/tasks"
 	"runnel/tasks/sqlite"
 	"runnel/tools"
@@ -82,7 +83,7 @@ func (s *Supervisors) Start(call *tools.Detached) error {
 		Stdin:       bytes.NewReader(spec),
 		Stdout:      out,
 		Stderr:      log,
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+		SysProcAttr: process.Apart(),
 	}
 	if err := process.Fork(child); err != nil {
 		return fmt.Errorf("starting its supervisor: %w", err)
@@ -132,7 +133,7 @@ func init() {
 // supervise runs one task and returns when it has ended.
 func supervise(in io.Reader, answer io.WriteCloser) error {
 	// As in main: a pipe that nobody reads, and a file that may not grow, are errors of write.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGXFSZ)
+	system.KeepWriteErrors()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	var o order

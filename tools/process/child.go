@@ -6,12 +6,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"runnel/internal/system"
 
 	"github.com/creack/pty"
 )
@@ -36,6 +37,7 @@ type Spec struct {
 	Stdin  *string // nil = the null device
 	Stderr string  // merge, separate, discard
 	Pty    bool
+	Script bool // Argv is that of Shell
 }
 
 // Child is a running process and its group. Its goroutines: one waits for it, one reads
@@ -62,22 +64,17 @@ func Start(s *Spec) (*Child, error) {
 	if n := dying.Load(); n >= maxDying {
 		return nil, fmt.Errorf("cannot start %s: %d commands that were stopped have not ended yet, the limit is %d; try again later", s.Argv[0], n, maxDying)
 	}
-	// An ignored SIGPIPE would be ignored in the child too: `yes | head` would complain instead of ending.
-	// Notify keeps runnel safe from it just as well, and is not inherited.
-	if signal.Ignored(syscall.SIGPIPE) {
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	}
-
+	restoreSignals()
 	mark := guards.newMark()
 	cmd := &exec.Cmd{
 		Path: s.Path,
 		Args: s.Argv,
 		Dir:  s.Dir,
 		Env:  append(slices.Clip(s.Env), mark),
-		// A group of its own. With a terminal it is a session, whose controlling terminal is the child's stdout.
-		SysProcAttr: &syscall.SysProcAttr{Setpgid: !s.Pty, Setsid: s.Pty, Setctty: s.Pty, Ctty: 1},
 	}
-	killWithThread(cmd.SysProcAttr)
+	if err := prepare(cmd, s); err != nil {
+		return nil, fmt.Errorf("cannot start %s: %w", s.Argv[0], err)
+	}
 	theirs, err := p.open(cmd, s)
 	if err == nil {
 		if err = forks.start(cmd); err != nil {
@@ -90,7 +87,7 @@ func Start(s *Spec) (*Child, error) {
 		return nil, fmt.Errorf("cannot start %s: %w", s.Argv[0], err)
 	}
 	p.family = family{leader: cmd.Process.Pid, mark: mark}
-	_ = Guard(p.family.leader) // a guard that cannot be started now is started later
+	guardChild(p.family.leader)
 	go func() {
 		p.state, _ = forks.wait(cmd.Process)
 		close(p.exited)
@@ -116,7 +113,7 @@ func (p *Child) open(cmd *exec.Cmd, s *Spec) (theirs []*os.File, err error) {
 	if s.Pty {
 		p.stdout, out = pipe(openTerminal)
 	} else {
-		p.stdout, out = pipe(os.Pipe)
+		p.stdout, out = pipe(system.Pipe)
 	}
 	cmd.Stdout, theirs = out, append(theirs, out)
 	switch s.Stderr {
@@ -124,7 +121,7 @@ func (p *Child) open(cmd *exec.Cmd, s *Spec) (theirs []*os.File, err error) {
 		cmd.Stderr = out // one pipe keeps the order of the two
 	case "separate":
 		var second *os.File
-		p.stderr, second = pipe(os.Pipe)
+		p.stderr, second = pipe(system.Pipe)
 		cmd.Stderr, theirs = second, append(theirs, second)
 	}
 	return theirs, err
@@ -227,7 +224,7 @@ func (p *Child) watch(ctx context.Context, l Limits) Ending {
 			case left > 0:
 				looked = false
 				idle = time.After(left)
-			case !looked || unread(p.stdout, p.stderr):
+			case !looked || system.Readable(p.stdout) || system.Readable(p.stderr):
 				// Runnel itself may have been stopped, not the command: what that has printed meanwhile is read before it is judged.
 				looked = true
 				idle = time.After(idleLook)

@@ -16,11 +16,17 @@ const MarkVariable = "RUNNEL_MARK"
 // Environ is the environment of a child that runs in dir: vars without those to drop, and what is added. What runnel itself found in its
 // own because it is the command of a call is dropped, too.
 func Environ(vars []string, dir string, add map[string]string, drop ...string) []string {
-	drop = slices.Concat(drop, []string{"PWD", VariablesVariable, MarkVariable})
+	dropped := map[string]bool{}
+	for name := range add {
+		dropped[variableKey(name)] = true
+	}
+	for _, name := range slices.Concat(drop, []string{"PWD", VariablesVariable, MarkVariable}) {
+		dropped[variableKey(name)] = true
+	}
 	env := make([]string, 0, len(vars)+len(add)+2)
 	for _, v := range vars {
 		name, _, _ := strings.Cut(v, "=")
-		if _, added := add[name]; !added && !slices.Contains(drop, name) {
+		if !dropped[variableKey(name)] {
 			env = append(env, v)
 		}
 	}
@@ -34,7 +40,7 @@ func Environ(vars []string, dir string, add map[string]string, drop ...string) [
 // LookupEnv returns the value of a variable.
 func LookupEnv(vars []string, name string) (string, bool) {
 	for _, variable := range slices.Backward(vars) {
-		if value, ok := strings.CutPrefix(variable, name+"="); ok {
+		if key, value, ok := strings.Cut(variable, "="); ok && variableKey(key) == variableKey(name) {
 			return value, true
 		}
 	}

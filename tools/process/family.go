@@ -1,9 +1,6 @@
 package process
 
 import (
-	"maps"
-	"slices"
-	"strconv"
 	"syscall"
 	"time"
 )
@@ -15,7 +12,8 @@ const (
 )
 
 // family is a command or a server and all that it started: the process group of its leader, and who has left that (setsid, a daemon, a
-// job of a shell), where the system shows whose a process is (Linux). It has one owner.
+// job of a shell), where the system shows whose a process is (Linux); on Windows the job object of its leader, which nobody leaves.
+// It has one owner.
 type family struct {
 	leader int            // its id is that of the group
 	mark   string         // its variable of NewMark, "" if it has none
@@ -48,25 +46,4 @@ func (f *family) wait(limit time.Duration) bool {
 		}
 	}
 	return true
-}
-
-func (f *family) gone() bool { return groupGone(f.leader) && len(f.strays()) == 0 }
-
-// strays are the processes of the family that have left its group.
-func (f *family) strays() []int {
-	f.seen = strays(f.leader, f.mark, f.seen)
-	return slices.Collect(maps.Keys(f.seen))
-}
-
-// signal signals the group of each, which cannot outrun that, but for the groups of others.
-func (f *family) signal(s syscall.Signal) {
-	strays := f.strays() // their parents may end now
-	signalGroup(f.leader, s)
-	for _, pid := range strays {
-		if pgid, err := syscall.Getpgid(pid); err == nil && pgid != syscall.Getpgrp() && !guards.holds(strconv.Itoa(pgid)) {
-			signalGroup(pgid, s)
-		} else {
-			_ = syscall.Kill(pid, s)
-		}
-	}
 }

@@ -46,13 +46,14 @@ func Fork(cmd *exec.Cmd) error {
 
 func (f *forker) start(cmd *exec.Cmd) error {
 	SealInherited()
+	TieChildren()
 	ReserveThreads()
 	deadline := time.After(f.patience)
 	starts, started := f.enter()
 	select {
 	case starts <- func() error {
 		f.current.Store(cmd.Path)
-		return cmd.Start()
+		return begin(cmd)
 	}:
 	case <-deadline:
 		f.leave()

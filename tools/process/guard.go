@@ -18,7 +18,7 @@ import (
 // The guard is a second process of the same program. It knows the process groups of the running commands and
 // kills them when runnel is gone, however it went: the kernel kills a direct child then (Pdeathsig, on Linux),
 // but neither its children nor, on other systems, itself. The folders that were made for them go with them.
-// It lives only as long as commands run.
+// It lives only as long as commands run. On Windows the system kills them (family_windows.go), and the guard removes the folders.
 //
 // A group is known only when its command has been started, and by then the command may have started others, some of them outside
 // the group. All that runnel starts finds a mark in its environment, and hands it on: what has it is looked for then, on Linux, which
@@ -72,7 +72,7 @@ func keepGuard(in *os.File, mark string, runnel int) {
 	}
 	for thing := range held {
 		if pgid, _ := strconv.Atoi(thing); pgid > 1 {
-			signalGroup(pgid, syscall.SIGKILL)
+			SignalGroup(pgid, syscall.SIGKILL)
 		}
 	}
 	if len(held) > 0 {
@@ -80,7 +80,7 @@ func keepGuard(in *os.File, mark string, runnel int) {
 		for {
 			left := marked(mark, runnel)
 			for _, pgid := range left { // a group cannot outrun a signal, however fast it forks
-				signalGroup(pgid, syscall.SIGKILL)
+				SignalGroup(pgid, syscall.SIGKILL)
 			}
 			if took := time.Since(began); took >= guardLook && (len(left) == 0 || took >= KillWait) {
 				break
@@ -99,12 +99,6 @@ var guards = newGuard()
 
 // NewMark makes the variable that marks what is about to be started as this program's, and as one family: see [EndFamily].
 func NewMark() string { return guards.newMark() }
-
-// Guard names a process group that must not outlive this program, until Release.
-func Guard(pgid int) error { return guards.hold(strconv.Itoa(pgid)) }
-
-// Release takes back Guard.
-func Release(pgid int) { guards.release(strconv.Itoa(pgid)) }
 
 // GuardFolder names a folder that must not outlive this program, by its absolute path, until ReleaseFolder. It may be made later.
 func GuardFolder(folder string) error { return guards.hold(folder) }
@@ -237,11 +231,11 @@ func (g *guard) start() error {
 	defer r.Close()
 	guard := &exec.Cmd{
 		Path:        program,
-		Args:        []string{guardName, strconv.Itoa(syscall.Getpgrp()), g.mark}, // its parent may be gone before it can ask for its group
+		Args:        []string{guardName, strconv.Itoa(ownGroup()), g.mark}, // its parent may be gone before it can ask for its group
 		Dir:         "/",
 		Env:         []string{"GOMAXPROCS=1"},
 		Stdin:       r,
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+		SysProcAttr: Apart(),
 	}
 	if err := forks.start(guard); err != nil {
 		_ = w.Close()

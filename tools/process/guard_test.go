@@ -1,3 +1,5 @@
+//go:build unix
+
 package process
 
 import (
@@ -132,7 +134,7 @@ func holder(t *testing.T, mark string, line *lifeline) (pgid int) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		signalGroup(c.Process.Pid, syscall.SIGKILL)
+		SignalGroup(c.Process.Pid, syscall.SIGKILL)
 		_ = c.Wait()
 	})
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {

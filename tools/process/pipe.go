@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"runnel/internal/system"
 )
 
 const (
@@ -54,7 +54,7 @@ func (o *output) pump(f *os.File, w io.Writer) {
 // collect reads what f holds without waiting for more. The command has ended: all it wrote is there, also
 // when the deadline passed while the pump waited for a slow client.
 func (o *output) collect(f *os.File, buf []byte, w io.Writer) {
-	for total := 0; total < collectMax && unread(f); {
+	for total := 0; total < collectMax && system.Readable(f); {
 		_ = f.SetReadDeadline(time.Now().Add(collectDelay)) // somebody else may be faster
 		n, err := f.Read(buf)
 		o.pass(buf[:n], w)
@@ -82,20 +82,4 @@ func (o *output) silence() time.Duration {
 		return 0
 	}
 	return time.Since(o.began) - time.Duration(o.active.Load())
-}
-
-// unread reports whether files hold what has not been read yet; some may be nil.
-func unread(files ...*os.File) (found bool) {
-	for _, f := range files {
-		raw, err := f.SyscallConn()
-		if err != nil { // nil has none
-			continue
-		}
-		_ = raw.Control(func(fd uintptr) {
-			ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-			_, _ = unix.Poll(ready, 0)
-			found = found || ready[0].Revents&unix.POLLIN != 0
-		})
-	}
-	return found
 }

@@ -7,21 +7,21 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
 )
 
 // FindProgram looks a command up as execvp does, in the PATH that the command itself will see.
 // As in os/exec, a relative directory in PATH is not searched.
 func FindProgram(name, dir, path string) (string, error) {
-	if strings.Contains(name, "/") {
+	if isPath(name) {
 		full := name
 		if !filepath.IsAbs(full) {
 			full = filepath.Join(dir, name)
 		}
-		if _, err := exec.LookPath(full); err != nil {
+		found, err := exec.LookPath(full) // on Windows with its extension
+		if err != nil {
 			return "", fmt.Errorf("cannot start %s: %s: %w", name, full, RootCause(err))
 		}
-		return full, nil
+		return found, nil
 	}
 	why := "not found"
 	for _, d := range filepath.SplitList(path) {
@@ -29,9 +29,9 @@ func FindProgram(name, dir, path string) (string, error) {
 			continue
 		}
 		full := filepath.Join(d, name)
-		_, err := exec.LookPath(full)
+		found, err := exec.LookPath(full)
 		if err == nil {
-			return full, nil
+			return found, nil
 		}
 		if errors.Is(err, os.ErrPermission) {
 			why = "not executable"

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"runnel/internal/system"
 )
 
 // Slots is maxConcurrent for detached calls, which run in processes of their own: each holds the lock of one of so many files.
@@ -40,7 +40,7 @@ func (s *Slots) Enter(ctx context.Context) (leave func(), err error) {
 			if err != nil {
 				return nil, err
 			}
-			if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			if system.Lock(f) == nil {
 				return func() { _ = f.Close() }, nil
 			}
 			_ = f.Close()

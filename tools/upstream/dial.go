@@ -24,6 +24,7 @@ func (l *link) dial(ctx context.Context, o rpc.DialOptions) (err error) {
 		return err
 	}
 	process.SealInherited()
+	process.TieChildren()
 	mark := process.NewMark()
 	o.Command = append([]string{program}, l.config.Command[1:]...)
 	o.Env = append(slices.Clip(l.env), mark) // it takes the place of one that runnel itself has

@@ -1,0 +1,24 @@
+//go:build unix
+
+package system
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrLocked is what [Lock] returns when another process holds the file.
+const ErrLocked = unix.EWOULDBLOCK
+
+// Lock locks a file for this process, without waiting. The system lets the lock go when the file is closed, and when the process ends,
+// however it does.
+func Lock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
+
+// LockShared is Lock beside others who do the same.
+func LockShared(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) }
+
+// OpenLockable opens a file for reading and writing that others may remove meanwhile.
+func OpenLockable(name string, flags int, mode os.FileMode) (*os.File, error) {
+	return os.OpenFile(name, flags|os.O_RDWR, mode)
+}

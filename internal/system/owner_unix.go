@@ -1,0 +1,27 @@
+//go:build unix
+
+package system
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// IsForeign reports whether a file belongs to another user than this process's. owner names that one.
+func IsForeign(_ string, info fs.FileInfo) (owner string, foreign bool) {
+	uid := info.Sys().(*syscall.Stat_t).Uid
+	return fmt.Sprint(uid), int(uid) != os.Geteuid()
+}
+
+// WritableByOthers reports whether others than its user may change a file. rights are those that it gives, for a message.
+func WritableByOthers(_ string, info fs.FileInfo) (rights string, writable bool) {
+	return info.Mode().String(), info.Mode().Perm()&0o022 != 0
+}
+
+// TakeOver is the command that makes a folder and what is in it this user's.
+func TakeOver(dir string) string { return fmt.Sprintf("chown -R %d %q", os.Geteuid(), dir) }
+
+// TakeRights is the command that takes the right to write a folder, and what is in it, from all others.
+func TakeRights(dir string) string { return fmt.Sprintf("chmod -R go-w %q", dir) }

@@ -1,0 +1,82 @@
+package system
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+// trustees are those who may do with this user's files what they want: the user, the system and the administrators, whom nothing keeps
+// out, and the owner, who is looked at by himself.
+func trustees() (list []*windows.SID) {
+	if me, err := windows.GetCurrentProcessToken().GetTokenUser(); err == nil {
+		list = append(list, me.User.Sid)
+	}
+	for _, known := range []windows.WELL_KNOWN_SID_TYPE{windows.WinLocalSystemSid, windows.WinBuiltinAdministratorsSid, windows.WinCreatorOwnerSid, windows.WinCreatorOwnerRightsSid} {
+		if sid, err := windows.CreateWellKnownSid(known); err == nil {
+			list = append(list, sid)
+		}
+	}
+	return list
+}
+
+func isTrusted(sid *windows.SID) bool { return slices.ContainsFunc(trustees(), sid.Equals) }
+
+func nameOf(sid *windows.SID) string {
+	if account, domain, _, err := sid.LookupAccount(""); err == nil {
+		return domain + `\` + account
+	}
+	return sid.String()
+}
+
+// IsForeign reports whether a file belongs to another user than this process's. owner names that one.
+func IsForeign(path string, _ fs.FileInfo) (owner string, foreign bool) {
+	sd, err := windows.GetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, windows.OWNER_SECURITY_INFORMATION)
+	if err != nil {
+		return "", false // a file system without owners (FAT)
+	}
+	sid, _, err := sd.Owner()
+	if err != nil || sid == nil {
+		return "", false
+	}
+	return nameOf(sid), !isTrusted(sid)
+}
+
+// writes are the rights by which a file can be made another one.
+const writes = windows.GENERIC_ALL | windows.GENERIC_WRITE | windows.FILE_WRITE_DATA | windows.FILE_APPEND_DATA |
+	windows.DELETE | windows.WRITE_DAC | windows.WRITE_OWNER
+
+// WritableByOthers reports whether others than its user may change a file. rights are those that it gives, for a message. Modes mean
+// nothing here: the list of who may do what counts.
+func WritableByOthers(path string, _ fs.FileInfo) (rights string, writable bool) {
+	sd, err := windows.GetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, windows.DACL_SECURITY_INFORMATION)
+	if err != nil {
+		return "", false
+	}
+	list, _, err := sd.DACL()
+	if err != nil || list == nil { // no list: everybody may do everything
+		return "everybody", err == nil
+	}
+	for n := range uint32(list.AceCount) {
+		var entry *windows.ACCESS_ALLOWED_ACE
+		if windows.GetAce(list, n, &entry) != nil || entry.Header.AceType != windows.ACCESS_ALLOWED_ACE_TYPE ||
+			entry.Header.AceFlags&windows.INHERIT_ONLY_ACE != 0 || entry.Mask&writes == 0 {
+			continue
+		}
+		if sid := (*windows.SID)(unsafe.Pointer(&entry.SidStart)); !isTrusted(sid) {
+			return nameOf(sid), true
+		}
+	}
+	return "", false
+}
+
+// TakeOver is the command that makes a folder and what is in it this user's.
+func TakeOver(dir string) string { return fmt.Sprintf(`takeown /r /f "%s"`, dir) }
+
+// TakeRights is the command that takes the right to write a folder, and what is in it, from all others.
+func TakeRights(dir string) string {
+	return fmt.Sprintf(`icacls "%s" /inheritance:r /grant:r "%%USERNAME%%:(OI)(CI)F"`, dir)
+}

@@ -1,0 +1,49 @@
+package system
+
+import (
+	"crypto/rand"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+// pipeRoom is what a pipe holds, as on Linux.
+const pipeRoom = 64 << 10
+
+// Pipe makes a pipe whose reader has deadlines. A child may inherit the writer.
+//
+// A pipe of CreatePipe has none: a read of it occupies a thread until something comes. One with a name can be read as a file that the
+// runtime's poller watches.
+func Pipe() (read, write *os.File, err error) {
+	name, err := windows.UTF16PtrFromString(`\\.\pipe\runnel-` + rand.Text())
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := windows.CreateNamedPipe(name, windows.PIPE_ACCESS_INBOUND|windows.FILE_FLAG_OVERLAPPED|windows.FILE_FLAG_FIRST_PIPE_INSTANCE,
+		windows.PIPE_TYPE_BYTE|windows.PIPE_REJECT_REMOTE_CLIENTS, 1, pipeRoom, pipeRoom, 0, nil)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("CreateNamedPipe", err)
+	}
+	w, err := windows.CreateFile(name, windows.GENERIC_WRITE, 0, nil, windows.OPEN_EXISTING, 0, 0)
+	if err != nil {
+		_ = windows.CloseHandle(r)
+		return nil, nil, os.NewSyscallError("CreateFile", err)
+	}
+	return os.NewFile(uintptr(r), "|0"), os.NewFile(uintptr(w), "|1"), nil
+}
+
+// Readable reports whether a pipe holds what has not been read yet. f may be nil.
+func Readable(f *os.File) bool {
+	raw, err := f.SyscallConn()
+	if err != nil { // nil has none
+		return false
+	}
+	var n uint32
+	_ = raw.Control(func(fd uintptr) { // fails when the file is closed
+		_, _, _ = peekNamedPipe.Call(fd, 0, 0, 0, uintptr(unsafe.Pointer(&n)), 0) // fails where f is not a pipe
+	})
+	return n > 0
+}
+
+var peekNamedPipe = windows.NewLazySystemDLL("kernel32.dll").NewProc("PeekNamedPipe")

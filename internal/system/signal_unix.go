@@ -1,0 +1,25 @@
+//go:build unix
+
+package system
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// KeepWriteErrors makes errors of what else would end this process: a pipe that nobody reads any more, and a file that may not grow
+// (ulimit -f). Not signal.Ignore: children inherit an ignored signal, and "yes | head" would not end as it should.
+func KeepWriteErrors() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGXFSZ) }
+
+// KillSelf ends this process by a signal, as if it had not been caught.
+func KillSelf(s syscall.Signal) {
+	signal.Reset(s)
+	_ = syscall.Kill(os.Getpid(), s)
+	select {} // any thread may take it
+}
+
+// SignalName is the name of a signal, such as SIGTERM, "" if it has none.
+func SignalName(s syscall.Signal) string { return unix.SignalName(s) }

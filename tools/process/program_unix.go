@@ -1,0 +1,8 @@
+//go:build unix
+
+package process
+
+import "strings"
+
+// isPath reports whether the name of a program says where it is.
+func isPath(name string) bool { return strings.Contains(name, "/") }

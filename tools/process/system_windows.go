@@ -1,0 +1,28 @@
+package process
+
+import (
+	"context"
+	"os"
+	"strings"
+)
+
+// await waits for a child.
+func await(child *os.Process) (*os.ProcessState, error) { return child.Wait() }
+
+// SealInherited does nothing: a child gets the files that are meant for it.
+func SealInherited() {}
+
+// restoreSignals does nothing: a child inherits none.
+func restoreSignals() {}
+
+// marked finds nothing: a job shows what is left of it.
+func marked(string, int) []int { return nil }
+
+// CollectOrphans does nothing: nobody has to wait for a process.
+func CollectOrphans(context.Context) {}
+
+// widenPipe does nothing: a pipe has its size from the start.
+func widenPipe(*os.File, int) {}
+
+// variableKey is the same for two names of one variable: their case does not count.
+func variableKey(name string) string { return strings.ToUpper(name) }
