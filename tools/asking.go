@@ -17,7 +17,7 @@ import (
 // ask asks the user.
 func (a *audience) ask(ctx context.Context, q Question) (Answer, error) {
 	c := a.caller()
-	if !canDo(c, "elicitation/create", nil) {
+	if c == nil || !canDo(c, "elicitation/create", nil) { // a worker or a supervisor has no client
 		return Answer{}, ErrCannotAsk
 	}
 	if !c.Version.MultiSelect && q.takesSeveral() {

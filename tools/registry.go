@@ -298,7 +298,7 @@ func (c *Call) outcome(ctx context.Context, out *Output, result *mcp.CallToolRes
 	switch {
 	case isWire:
 		return &tasks.Done{Err: wire}
-	case errors.Is(err, ErrCannotAsk) && c.caller.Version.Stateless && !c.CanAsk():
+	case errors.Is(err, ErrCannotAsk) && c.caller != nil && c.caller.Version.Stateless && !c.CanAsk():
 		return &tasks.Done{Err: need(c.caller, "elicitation/create", nil)}
 	case err != nil:
 		result = mcp.ErrorResult(err.Error())

@@ -16,7 +16,10 @@ type service struct {
 	runner   *tasks.Runner
 	parked   *parking
 	o        ServeOptions
-	polls    bool // in a supervisor: the fallback tools are listed for the client that made the call
+
+	// In a supervisor or a worker, of the client that made the call.
+	polls     bool // the fallback tools are listed for it
+	confirmed bool // its user has confirmed the call
 }
 
 // called reads the params of a call and finds its tool.
@@ -62,7 +65,7 @@ func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage
 func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec tasks.Spec) tasks.Spec {
 	spec.Tool = e.spec.Name
 	spec.Client = d.audience
-	in := &Call{Arguments: arguments, caller: d.caller, audience: d.audience, service: s}
+	in := &Call{Arguments: arguments, Confirmed: s.confirmed, caller: d.caller, audience: d.audience, service: s}
 	// On the goroutine of the request: the check needs stack, which that of a task would keep.
 	if err := e.check(arguments); err != nil {
 		spec.Work = func(context.Context, *tasks.Run) tasks.Done {

@@ -56,6 +56,9 @@ type Call struct {
 	// TaskID names the task that this call runs as.
 	TaskID string
 
+	// Confirmed: the user has confirmed the call, where it was made.
+	Confirmed bool
+
 	// Said is what the tool says of its result, beside the result itself.
 	Said Said
 
@@ -149,9 +152,11 @@ type Answer struct {
 // ErrCannotAsk is what Ask returns when the client has no way to ask its user.
 var ErrCannotAsk = errors.New("this client cannot ask its user: it does not support elicitation")
 
-// Detached is a call that goes on in another process, its supervisor.
+// Detached is a call that goes on in another process, its supervisor or a worker.
 type Detached struct {
 	TaskID    string
+	Host      string          // of a worker
+	Confirmed bool            // the user has confirmed it
 	Tool      json.RawMessage // makes the tool anew there
 	Arguments json.RawMessage
 	Polls     bool // get_task_result is listed for the client

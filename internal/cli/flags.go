@@ -15,9 +15,12 @@ import (
 )
 
 // addServeFlags adds the flags of serve to a command, so that the flags of a host can be given as they are. Help shows only those that
-// matter there.
+// matter there. A flag of the command's own that has the name of one stays.
 func (i *invocation) addServeFlags(flags *pflag.FlagSet, shown ...string) {
 	i.flags.VisitAll(func(f *pflag.Flag) {
+		if flags.Lookup(f.Name) != nil {
+			return
+		}
 		own := *f
 		own.Hidden = !slices.Contains(shown, f.Name)
 		flags.AddFlag(&own)

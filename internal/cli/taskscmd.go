@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -165,6 +166,12 @@ func (i *invocation) getCommand() *cobra.Command {
 			line("status", "%s", t.Status)
 			if t.StatusMessage != "" {
 				line("message", "%s", t.StatusMessage)
+			}
+			switch {
+			case t.Attempt > 1:
+				line("worker", "%s (attempt %d)", cmp.Or(t.Worker, "none yet"), max(t.Attempt, 1))
+			case t.Worker != "":
+				line("worker", "%s", t.Worker)
 			}
 			line("started", "%s (%s ago)", t.CreatedAt.Format(time.DateTime), term.Age(time.Since(t.CreatedAt)))
 			if t.Status.Terminal() {

@@ -38,19 +38,7 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 		Drain:        cmp.Or(time.Duration(conf.Limits.Drain), time.Nanosecond), // 0 means the default there
 		Log:          log,
 	})
-	runner := tasks.NewRunner(tasks.Options{
-		State:        store,
-		Owner:        conf.Server.Owner,
-		TTL:          time.Duration(conf.Tasks.TTL),
-		MaxTTL:       time.Duration(conf.Tasks.MaxTTL),
-		PollInterval: time.Duration(conf.Tasks.PollInterval),
-		Limits:       limits(conf),
-		Observer:     observer,
-		MaxPending:   int(conf.Partials.MaxPending),
-		Log:          log,
-
-		ErrorsComplete: conf.Tasks.FailedExit == "completed",
-	})
+	runner := newRunner(conf, store, observer, log)
 	if s, ok := store.(*sqlite.State); ok {
 		set.Dir = s.Dir()
 	}
@@ -70,6 +58,23 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 	})
 	server.OnDrain(func(ctx context.Context) { _ = runner.Wait(ctx) }) // its error only says that ctx has ended
 	return served{server, set, runner.Idle, stop}
+}
+
+// newRunner makes the runner of the config's owner.
+func newRunner(conf *config.Config, store tasks.State, observer tasks.Observer, log zerolog.Logger) *tasks.Runner {
+	return tasks.NewRunner(tasks.Options{
+		State:        store,
+		Owner:        conf.Server.Owner,
+		TTL:          time.Duration(conf.Tasks.TTL),
+		MaxTTL:       time.Duration(conf.Tasks.MaxTTL),
+		PollInterval: time.Duration(conf.Tasks.PollInterval),
+		Limits:       limits(conf),
+		Observer:     observer,
+		MaxPending:   int(conf.Partials.MaxPending),
+		Log:          log,
+
+		ErrorsComplete: conf.Tasks.FailedExit == "completed",
+	})
 }
 
 // instructions are those of the config, and the reason if one was left out.

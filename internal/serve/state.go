@@ -21,8 +21,19 @@ import (
 // get their end then. A client that only probes the server has left by then.
 const recoverDelay = time.Second
 
-// openState opens the state where tasks live.
+// openState opens the state where tasks live. It must have workers if the config has tools for them.
 func (s *Setup) openState(conf *config.Config, log zerolog.Logger) (tasks.State, error) {
+	store, err := s.openAny(conf, log)
+	if tool := conf.RunsElsewhere(); err == nil && tool != "" {
+		if _, ok := store.(tasks.Queue); !ok {
+			return nil, &UsageError{Err: conf.Locate(config.Join("tools", tool), &config.Error{Key: "runs", Problem: "workers are found through a state on NATS, and tasks live elsewhere here",
+				Allowed: "with --state nats://HOST:4222 (or state.dir); without runs the tool runs here"})}
+		}
+	}
+	return store, err
+}
+
+func (s *Setup) openAny(conf *config.Config, log zerolog.Logger) (tasks.State, error) {
 	if conf.State.InMemory() {
 		return tasks.NewMemory(), nil
 	}

@@ -126,7 +126,7 @@ func (sp *space) putWaiting(ctx context.Context, t *tasks.Task, r stored, revisi
 func (sp *space) enqueue(ctx context.Context, t *tasks.Task, w *waiting, revision uint64) {
 	_, err := sp.openQueue(ctx)
 	if err == nil {
-		m := nats.NewMsg(fmt.Sprintf("%s%s.%020d.%s", sp.work, w.Class, w.Since, t.ID))
+		m := nats.NewMsg(sp.place(t.ID, w))
 		m.Header.Set(jetstream.MsgIDHeader, fmt.Sprintf("%s.%d", t.ID, revision)) // several sweeps show it once
 		left := min(time.Duration(w.Timeout), t.TTL) + time.Second
 		_, err = sp.publish(ctx, m, jetstream.WithMsgTTL(left.Round(time.Second)))
@@ -268,7 +268,23 @@ func (sp *space) endOverdue(ctx context.Context, r *record) error {
 
 // endUnkept ends a task that waits, unless it does not any more.
 func (sp *space) endUnkept(ctx context.Context, r *record, status mcp.TaskStatus, message string) error {
-	return sp.conclude(ctx, r, func(t *tasks.Task) { t.EndUnkept(ctx, status, message) })
+	place := sp.place(r.ID, r.Offer)
+	if err := sp.conclude(ctx, r, func(t *tasks.Task) { t.EndUnkept(ctx, status, message) }); err != nil {
+		return err
+	}
+	queue, err := sp.openQueue(ctx)
+	if err == nil {
+		err = queue.Purge(ctx, jetstream.WithPurgeSubject(place))
+	}
+	if err != nil { // then a worker takes it out, or its time does
+		sp.s.o.Log.Debug().Err(err).Str("taskId", r.ID).Msg("taking a task out of the queue that has ended")
+	}
+	return nil
+}
+
+// place is the subject of a task in the work queue.
+func (sp *space) place(id string, w *waiting) string {
+	return fmt.Sprintf("%s%s.%020d.%s", sp.work, w.Class, w.Since, id)
 }
 
 // requeue lets the task of a worker that is gone wait again.

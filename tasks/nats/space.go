@@ -70,7 +70,7 @@ func (s *State) openSpace(ctx context.Context, owner string) (_ *space, err erro
 		root: s.o.Prefix + "." + name + ".", wakes: s.o.Prefix + "-wake." + name + ".", asks: s.o.Prefix + "-ask." + name + ".",
 		alive: s.o.Prefix + "-alive." + name + ".", work: s.o.Prefix + "-work." + name + ".",
 		leaseName: s.o.Prefix + "-alive_" + name, queueName: s.o.Prefix + "-work_" + name, consumers: map[string]jetstream.Consumer{},
-		live:  map[string]*keeping{}, wanted: map[string]struct{}{}, fenced: map[string]struct{}{}, doubtful: map[string]struct{}{},
+		live: map[string]*keeping{}, wanted: map[string]struct{}{}, fenced: map[string]struct{}{}, doubtful: map[string]struct{}{},
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()

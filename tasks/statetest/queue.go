@@ -131,6 +131,9 @@ func cancelledInLine(t *testing.T, front, worker tasks.Queue) {
 			t.Errorf("%+v", got)
 		}
 	}
+	if _, waiting, err := worker.Fleet(t.Context(), owner); err != nil || waiting[class] != 1 {
+		t.Errorf("%v, %v", waiting, err)
+	}
 	o, err := worker.Next(t.Context(), []string{owner}, []string{class})
 	if err != nil || o.Task.ID != kept.ID() {
 		t.Errorf("%+v, %v", o, err)

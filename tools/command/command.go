@@ -14,6 +14,7 @@ import (
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
+	"runnel/tasks"
 	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/process"
@@ -65,6 +66,9 @@ func (c *Command) Call(ctx context.Context, in *tools.Call, out *tools.Output) (
 	args, err := c.in.parseArguments(in.Arguments)
 	if err != nil {
 		return mcp.ErrorResult(err.Error()), nil
+	}
+	if c.config.Runs != "" {
+		return c.offer(ctx, in, out, args)
 	}
 	spec, err := c.prepare(args)
 	if err != nil {
@@ -121,7 +125,7 @@ func (c *Command) Call(ctx context.Context, in *tools.Call, out *tools.Output) (
 
 // confirm asks the user whether to run the command. It returns the result of a call that may not run.
 func (c *Command) confirm(ctx context.Context, in *tools.Call, args arguments) (*mcp.CallToolResult, error) {
-	if c.asks == nil {
+	if c.asks == nil || in.Confirmed {
 		return nil, nil
 	}
 	question := c.asks.fill(func(name string) string { return strings.Join(args[name].values, " ") })
@@ -167,9 +171,9 @@ func (c *Command) prepare(args arguments) (s *process.Spec, err error) {
 	return s, err
 }
 
-// Program finds the program that a call would start, "" where an argument names it.
+// Program finds the program that a call would start, "" where an argument names it, or workers have it.
 func (c *Command) Program() (string, error) {
-	if len(c.argv[0].names) > 0 {
+	if c.config.Runs != "" || len(c.argv[0].names) > 0 {
 		return "", nil
 	}
 	return c.find(c.argv[0].text)
@@ -217,7 +221,7 @@ func (c *Command) enter(ctx context.Context, out *tools.Output) (leave func(), e
 func (c *Command) Traits() tools.Traits {
 	return tools.Traits{
 		Grace:      time.Duration(*c.config.Grace),
-		Detached:   c.config.Detach,
+		Detached:   c.config.Detach || c.config.Runs != "",
 		Confirms:   c.asks != nil,
 		MaxResult:  int(*c.config.MaxResult),
 		KeepFrames: c.config.ANSI == "keep",
@@ -236,6 +240,9 @@ const maxCommandLine = 500
 
 // commandLine is the command as a shell reads it, or the script: what describes a tool whose config does not.
 func commandLine(f *config.Command) string {
+	if f.Shell == "" && len(f.Command) == 0 {
+		return "runs on a worker of class " + f.Runs
+	}
 	line := strings.TrimSpace(f.Shell)
 	if line == "" {
 		words := make([]string, len(f.Command))
@@ -250,15 +257,32 @@ func commandLine(f *config.Command) string {
 	return text.Clip(line, maxCommandLine)
 }
 
+// offer lets a worker run a call. The user is asked here: a question that came when the worker has time may find nobody.
+func (c *Command) offer(ctx context.Context, in *tools.Call, out *tools.Output, args arguments) (*mcp.CallToolResult, error) {
+	if refused, err := c.confirm(ctx, in, args); refused != nil || err != nil {
+		return refused, err
+	}
+	o := tasks.Offer{Class: c.config.Runs, Confirmed: c.asks != nil, Timeout: time.Duration(*c.config.QueueTimeout), Retries: c.config.Retry}
+	if err := in.Offer(ctx, o, c.follow(out)); err != nil {
+		return nil, fmt.Errorf("%s cannot be run by a worker: %w", c.name, err)
+	}
+	return nil, nil
+}
+
+// follow reads progress from the output of a call that runs elsewhere; nil if there is none to read.
+func (c *Command) follow(out *tools.Output) func(context.Context, *partials.Reader) {
+	pattern := c.config.Progress
+	if pattern == "" {
+		return nil
+	}
+	return func(ctx context.Context, output *partials.Reader) {
+		scanMarks(ctx, output, newProgressMarks(pattern, out.Progress))
+	}
+}
+
 // detach hands a call to a supervisor.
 func (c *Command) detach(ctx context.Context, in *tools.Call, out *tools.Output) error {
-	var follow func(context.Context, *partials.Reader)
-	if pattern := c.config.Progress; pattern != "" {
-		follow = func(ctx context.Context, output *partials.Reader) {
-			scanMarks(ctx, output, newProgressMarks(pattern, out.Progress))
-		}
-	}
-	if err := in.Detach(ctx, c.recipe(), follow); err != nil {
+	if err := in.Detach(ctx, c.recipe(), c.follow(out)); err != nil {
 		return fmt.Errorf("%s cannot be detached: %w", c.name, err)
 	}
 	return nil

@@ -63,7 +63,7 @@ func New(name string, conf config.Command, base config.Base) (*Command, error) {
 // programs that the script starts may read.
 func (c *Command) checkUsed() error {
 	for _, name := range c.in.names {
-		if c.config.Shell == "" && !c.in.used[name] {
+		if c.config.Shell == "" && !c.in.used[name] && len(c.argv) > 0 {
 			return &config.Error{Key: c.in.key([]string{"properties", name}), Problem: "the command does not use it", Allowed: "{{" + name + "}} in command or stdin"}
 		}
 	}
@@ -89,6 +89,8 @@ func (c *Command) buildProgram() error {
 	switch {
 	case c.config.Shell != "":
 		return c.buildShell()
+	case len(c.config.Command) == 0 && c.config.Runs != "":
+		return nil // its workers know
 	case len(c.config.Command) == 0:
 		return &config.Error{Problem: "says nothing to run", Allowed: "command (a list of words) or shell (a script)"}
 	case c.config.Command[0] == "":

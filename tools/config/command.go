@@ -49,6 +49,10 @@ type Command struct {
 	Confirm         string `yaml:"confirm"`         // a question to the user, with placeholders, before the command is started
 	ConfirmFallback string `yaml:"confirmFallback"` // for a client that cannot be asked: refuse (default), run
 
+	Runs         string    `yaml:"runs"`         // the class of the workers that run it; "" = it runs here
+	QueueTimeout *Duration `yaml:"queueTimeout"` // how long a call waits for a worker; default DefaultQueueTimeout
+	Retry        int       `yaml:"retry"`        // how often it is started again when its worker dies
+
 	Detach bool `yaml:"detach"` // the command outlives runnel: a process of its own runs it (tools/detach)
 }
 
@@ -65,6 +69,15 @@ const (
 	// LimitMaxResult leaves room for a link to the log and the like.
 	LimitMaxResult = Size(mcp.MaxContent - 32<<10)
 )
+
+// limitRetry is more than anybody waits for.
+const limitRetry = 100
+
+// isClass reports whether a text can name a class of workers.
+func isClass(s string) bool {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	return s != "" && len(s) <= 64 && strings.Trim(s, letters+"0123456789_-") == ""
+}
 
 // Complete fills in the defaults. It refuses what is unknown or out of range, with an *Error.
 func (c *Command) Complete() (err error) {
@@ -90,6 +103,11 @@ func (c *Command) Complete() (err error) {
 	check(!c.Pty || runtime.GOOS != "windows", "pty", "a terminal for a command can be had on Unix only", "false")
 	check(!c.Pty || c.Stderr == "merge", "stderr", c.Stderr+" cannot be had with pty: a terminal is one stream", "merge")
 	check(!c.Detach || c.Task != mcp.TaskForbidden, "detach", "cannot be had with task: forbidden: what is detached is a task", "false")
+	check(c.Runs == "" || isClass(c.Runs), "runs", fmt.Sprintf("%q is no class of workers", c.Runs), "1 to 64 letters, digits, - and _")
+	check(c.Runs == "" || !c.Detach, "detach", "cannot be had with runs: what a worker runs goes on by itself", "false")
+	check(c.Runs == "" || c.Task != mcp.TaskForbidden, "runs", "cannot be had with task: forbidden: what a worker runs is a task", "task: optional")
+	check(0 <= c.Retry && c.Retry <= limitRetry, "retry", fmt.Sprintf("%d is out of range", c.Retry), fmt.Sprintf("0 to %d", limitRetry))
+	check(*c.QueueTimeout > 0, "queueTimeout", c.QueueTimeout.String()+" is out of range", "more than 0")
 	span("timeout", c.Timeout)
 	span("idleTimeout", c.IdleTimeout)
 	span("grace", *c.Grace)

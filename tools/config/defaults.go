@@ -40,6 +40,9 @@ func Default() *Config {
 // DefaultMaxOutput is how much output of a tool is stored whose config says nothing.
 const DefaultMaxOutput = Size(256 << 20)
 
+// DefaultQueueTimeout is how long a call waits for a worker whose config says nothing: as long as a task is kept by default.
+const DefaultQueueTimeout = Duration(time.Hour)
+
 // fillDefaults fills in what a command's config leaves out.
 func (c *Command) fillDefaults() {
 	if c.Structured == StructuredJSON && !c.Pty {
@@ -52,6 +55,7 @@ func (c *Command) fillDefaults() {
 	c.ConfirmFallback = cmp.Or(c.ConfirmFallback, "refuse")
 	c.Structured = cmp.Or(c.Structured, StructuredNone)
 	c.Grace = cmp.Or(c.Grace, new(Duration(5*time.Second))) // as long as most programs need to clean up
+	c.QueueTimeout = cmp.Or(c.QueueTimeout, new(DefaultQueueTimeout))
 	c.MaxOutput = cmp.Or(c.MaxOutput, new(DefaultMaxOutput))
 	c.MaxResult = cmp.Or(c.MaxResult, new(Size(text.DefaultMaxResult)))
 	if c.OkExitCodes == nil {

@@ -1,0 +1,266 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"runnel/rpc/rawjson"
+	"runnel/tasks"
+	"runnel/tools"
+	"runnel/tools/process"
+)
+
+// WorkOptions are those of a worker.
+type WorkOptions struct {
+	Classes []string // none = those that its tools name
+	Owners  []string // whose tasks it runs, in turn; none = the config's owner
+	Slots   int      // how many tasks it runs at once
+	Drain   time.Duration
+}
+
+// worker runs tasks that others have stored, with the tools of a config.
+//
+// Goroutines: that of Work takes tasks, one says what the worker does, and one for each task waits for its end.
+type worker struct {
+	queue   tasks.Queue
+	host    string
+	tools   *tools.Registry
+	of      map[string]string // the classes of the tools
+	runners map[string]*tasks.Runner
+	log     zerolog.Logger
+
+	slots   chan struct{} // holds an element for each task that runs
+	changed chan struct{} // capacity 1
+	all     sync.WaitGroup
+
+	mu      sync.Mutex
+	says    tasks.Worker
+	missing map[string]bool // tools that were asked for, and are not there
+}
+
+const (
+	// announceInterval is how often a worker says that it is there: it is forgotten after several times that.
+	announceInterval = 4 * time.Second
+	// announcePace is the least time between two changes of what it says.
+	announcePace = 200 * time.Millisecond
+	// takeAgain is when tasks are looked for again after that has failed.
+	takeAgain = time.Second
+)
+
+// Work runs the tasks of others until ctx ends; then those that it has begun may go on for Drain.
+func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
+	s.Stderr = s.PatientStderr()
+	s.NoUpstreams = true // their tools are called from where they are configured
+	conf, file, err := s.LoadConfig(ctx)
+	if err != nil {
+		return err
+	}
+	classes, of := conf.OnWorker(o.Classes)
+	if len(classes) == 0 {
+		return &UsageError{Err: errors.New("runnel work: no tool of the config says which class of workers runs it (runs: CLASS): name one with --class")}
+	}
+	set, count, err := s.Registry(conf)
+	if err != nil {
+		return err
+	}
+	if count == 0 {
+		return &UsageError{Err: fmt.Errorf("runnel work: the config has no tools for workers of class %s", classes[0])}
+	}
+	log := s.Logger()
+	store, err := s.openState(conf, log)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := store.Close(); err != nil {
+			log.Error().Err(err).Msg("closing the state")
+		}
+	}()
+	queue, ok := store.(tasks.Queue)
+	if !ok {
+		return &UsageError{Err: errors.New("runnel work: a worker takes tasks from a state that several machines share: name it with --state nats://HOST:4222")}
+	}
+	if len(o.Owners) == 0 {
+		o.Owners = []string{conf.Server.Owner}
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "an unknown host"
+	}
+	w := &worker{
+		queue: queue, host: host, tools: set.Tools, of: of, runners: map[string]*tasks.Runner{}, log: log,
+		slots: make(chan struct{}, o.Slots), changed: make(chan struct{}, 1), missing: map[string]bool{},
+		says: tasks.Worker{Host: host, PID: os.Getpid(), Classes: classes, Slots: o.Slots},
+	}
+	for _, t := range set.Tools.Tools() {
+		if tool := t.Describe(); of[tool.Name] != "" {
+			w.says.Tools = append(w.says.Tools, tasks.Offerer{Tool: tool, Class: of[tool.Name]})
+		}
+	}
+	for _, owner := range o.Owners {
+		theirs := *conf
+		theirs.Server.Owner = owner
+		w.runners[owner] = newRunner(&theirs, store, nil, log)
+	}
+	process.CollectOrphans(ctx)
+	log.Info().Str("version", Version()).Str("config", file).Strs("classes", classes).Strs("owners", o.Owners).Int("tools", count).Int("slots", o.Slots).Msg("working")
+	w.run(ctx, o.Owners, classes, o.Drain, set.Tools.Grace())
+	return nil
+}
+
+// run takes tasks until ctx ends, and returns when all have ended.
+func (w *worker) run(ctx context.Context, owners, classes []string, drain, grace time.Duration) {
+	announcing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var announcer sync.WaitGroup
+	announcer.Go(func() { w.announce(announcing) })
+	w.take(ctx, owners, classes)
+	w.mu.Lock()
+	w.says.Slots = 0 // it takes no more
+	running := len(w.says.Running)
+	w.mu.Unlock()
+	w.change()
+	if running > 0 {
+		w.log.Info().Int("running", running).Dur("drain", drain).Msg("this worker takes no more tasks; those that run may end")
+	}
+	ended := make(chan struct{})
+	go func() { defer close(ended); w.all.Wait() }()
+	select {
+	case <-ended:
+	case <-time.After(drain):
+	}
+	runners := slices.Collect(maps.Values(w.runners))
+	each := func(do func(*tasks.Runner)) func() {
+		return func() {
+			var all sync.WaitGroup
+			for _, r := range runners {
+				all.Go(func() { do(r) })
+			}
+			all.Wait()
+		}
+	}
+	stopTasks(each((*tasks.Runner).Close), func() {}, each((*tasks.Runner).GiveUp), grace)
+	<-ended
+	stop()
+	announcer.Wait()
+}
+
+// take takes tasks until ctx ends. It asks for one only when it has a slot for it: another worker may have one at once.
+func (w *worker) take(ctx context.Context, owners, classes []string) {
+	for failed := false; ; {
+		select {
+		case w.slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		o, err := w.queue.Next(ctx, owners, classes)
+		switch {
+		case o != nil:
+			failed = false
+			if !w.begin(o) {
+				<-w.slots
+			}
+			continue
+		case ctx.Err() != nil:
+			return
+		case !failed:
+			w.log.Warn().Err(err).Msg("looking for tasks that wait for workers")
+		}
+		failed = true
+		<-w.slots
+		select {
+		case <-time.After(takeAgain):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// begin runs a task, and reports whether it does.
+func (w *worker) begin(o *tasks.Offered) bool {
+	log := w.log.With().Str("taskId", o.Task.ID).Str("owner", o.Task.Owner).Str("tool", o.Task.Tool).Logger()
+	tool := w.tools.Lookup(o.Task.Tool)
+	if tool == nil || w.of[o.Task.Tool] == "" {
+		o.Return()
+		w.mu.Lock()
+		told := w.missing[o.Task.Tool]
+		w.missing[o.Task.Tool] = true
+		w.says.Refused++
+		w.mu.Unlock()
+		if !told {
+			log.Warn().Str("class", o.Class).Msg("tasks of this tool are left to other workers: it is not in the config here")
+		}
+		return false
+	}
+	call := &tools.Detached{TaskID: o.Task.ID, Arguments: o.Arguments, Polls: o.Polls, Host: w.host, Confirmed: o.Confirmed}
+	run, err := tools.Take(context.Background(), w.runners[o.Task.Owner], call, tool, rawjson.Encode(map[string]any{"host": w.host, "pid": os.Getpid()}), w.log)
+	if err != nil {
+		o.Return() // if it does not wait any more, that is found then
+		log.Warn().Err(err).Msg("a task was not taken")
+		return false
+	}
+	o.Done()
+	log.Info().Int("attempt", run.Task().Attempt).Msg("task taken")
+	w.mu.Lock()
+	w.says.Running = append(w.says.Running, run.ID())
+	w.mu.Unlock()
+	w.change()
+	w.all.Go(func() {
+		<-run.Ended()
+		_ = run.Settled(run.Context()) // its error says that it is over, or that nothing can be stored any more
+		w.mu.Lock()
+		w.says.Running = slices.DeleteFunc(w.says.Running, func(id string) bool { return id == run.ID() })
+		w.mu.Unlock()
+		w.change()
+		<-w.slots
+	})
+	return true
+}
+
+// change lets what the worker says be said anew.
+func (w *worker) change() {
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
+// announce tells owners what the worker does, until ctx ends.
+func (w *worker) announce(ctx context.Context) {
+	for failed := false; ; {
+		w.mu.Lock()
+		says := w.says
+		says.Running = slices.Clone(says.Running)
+		w.mu.Unlock()
+		var err error
+		for owner := range w.runners {
+			err = errors.Join(err, w.queue.Announce(ctx, owner, &says))
+		}
+		if err != nil && !failed && ctx.Err() == nil {
+			w.log.Warn().Err(err).Msg("others do not hear of this worker")
+		}
+		failed = err != nil
+		select {
+		case <-time.After(announcePace):
+		case <-ctx.Done():
+		}
+		select {
+		case <-w.changed:
+			continue
+		case <-time.After(announceInterval):
+			continue
+		case <-ctx.Done():
+		}
+		for owner := range w.runners {
+			_ = w.queue.Announce(context.WithoutCancel(ctx), owner, nil) // else it runs out
+		}
+		return
+	}
+}

@@ -1,0 +1,45 @@
+package config
+
+import (
+	"maps"
+	"slices"
+)
+
+// RunsElsewhere names a tool that workers run, "" if there is none.
+func (c *Config) RunsElsewhere() string {
+	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
+		if c.Tools[name].Runs != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// OnWorker makes the config that of a worker of some classes, or else of all that its tools name: what runs on these runs here, and
+// what runs on others is left out. It returns the classes, and that of each tool; one that names none is of the first.
+func (c *Config) OnWorker(classes []string) (all []string, of map[string]string) {
+	if len(classes) == 0 {
+		for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
+			if class := c.Tools[name].Runs; class != "" && !slices.Contains(classes, class) {
+				classes = append(classes, class)
+			}
+		}
+	}
+	own, of := map[string]Command{}, map[string]string{}
+	for name, tool := range c.Tools {
+		switch {
+		case len(classes) == 0:
+			continue
+		case tool.Runs == "":
+			of[name] = classes[0]
+		case slices.Contains(classes, tool.Runs):
+			of[name] = tool.Runs
+		default:
+			continue
+		}
+		tool.Runs = ""
+		own[name] = tool
+	}
+	c.Tools = own
+	return classes, of
+}
