@@ -36,13 +36,14 @@ var rooms = map[string][]string{
 	"runnel/tools/upstream":   {"runnel/partials/tracker", "runnel/rpc", "runnel/rpc/http/client", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/logs", "runnel/tools", "runnel/tools/config", "runnel/tools/process", "runnel/tools/remote", "runnel/tools/text"},
 	"runnel/tools/selftest":   {"runnel/tools", "runnel/rpc", "runnel/rpc/mcp"},
 
-	"runnel/internal/term":  {"runnel/rpc/mcp"},                                                                            // all that a person sees
-	"runnel/internal/trace": {"runnel/internal/term", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/tools/process"}, // the record of a session
-	"runnel/internal/hosts": {},                                                                                            // which file of a host names its servers, and how that is edited; it knows nothing of runnel
-	"runnel/internal/serve": nil,                                                                                           // it may import all of the above
-	"runnel/internal/cli":   nil,                                                                                           // so may this
-	"runnel/internal/e2e":   {},                                                                                            // tests alone
-	"runnel":                {"runnel/internal/cli"},
+	"runnel/internal/term":    {"runnel/rpc/mcp"},                                                                            // all that a person sees
+	"runnel/internal/trace":   {"runnel/internal/term", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/tools/process"}, // the record of a session
+	"runnel/internal/hosts":   {},                                                                                            // which file of a host names its servers, and how that is edited; it knows nothing of runnel
+	"runnel/internal/propose": {},                                                                                            // which tools the manifest files of a project ask for
+	"runnel/internal/serve":   nil,                                                                                           // it may import all of the above
+	"runnel/internal/cli":     nil,                                                                                           // so may this
+	"runnel/internal/e2e":     {},                                                                                            // tests alone
+	"runnel":                  {"runnel/internal/cli"},
 }
 
 // The top level is main.go and folders.

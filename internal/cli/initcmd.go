@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"runnel/internal/propose"
+	"runnel/internal/serve"
+	"runnel/internal/term"
+	"runnel/tools/config"
+)
+
+// initCommand is "runnel init".
+func (i *invocation) initCommand() *cobra.Command {
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "init [DIRECTORY]",
+		Short: "Propose a runnel.yaml for a project, from its Makefile, package.json and the like",
+		Long: `Looks at the files that say how a project is built and tested, and writes a runnel.yaml with a tool for each thing that a model may sensibly
+do: with a description, a time limit, progress where the program prints it, and a question to you before it deploys or deletes. It starts
+nothing, and it never writes over a file. The file is shown and trusted as it is written; when you have changed it, run runnel trust.
+
+It knows ` + propose.Files + `.`,
+		Example: `  runnel init
+  runnel init --dry-run
+
+  # then
+  runnel tools
+  runnel install claude-code`,
+		Args: atMostOne,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir := "."
+			if len(args) > 0 {
+				dir = args[0]
+			}
+			return i.init(cmd, dir, dryRun)
+		},
+	}
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show the file, and write nothing")
+	return cmd
+}
+
+func (i *invocation) init(cmd *cobra.Command, dir string, dryRun bool) error {
+	file := filepath.Join(dir, config.FileName)
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return misuse(cmd, "%s is not a directory", serve.ShownPath(dir))
+	}
+	if _, err := os.Lstat(file); err == nil && !dryRun {
+		return fmt.Errorf("%s is there already: see what would be proposed with runnel init --dry-run", serve.ShownPath(file))
+	}
+	text, from := propose.Propose(os.DirFS(dir))
+	if len(from) == 0 {
+		return fmt.Errorf("nothing in %s says how it is built or tested (looked for %s)", serve.ShownPath(dir), propose.Files)
+	}
+	conf, err := config.Parse(file, []byte(text))
+	if err == nil {
+		_, _, err = i.Registry(conf)
+	}
+	if err != nil {
+		return fmt.Errorf("the proposal is not a config, and nothing was written; please report this: %w", err)
+	}
+	if !dryRun {
+		if err := writeNew(file, text); err != nil {
+			return err
+		}
+	}
+	if _, err := io.WriteString(i.Stdout, term.PrintableLines(text)); err != nil || dryRun {
+		return err
+	}
+	said := fmt.Sprintf("wrote %s, %s", serve.ShownPath(file), term.Count(len(conf.Tools), "tool"))
+	level := zerolog.InfoLevel
+	if _, err := i.Trust().Add(file, []byte(text)); err != nil {
+		level = zerolog.WarnLevel
+		said += fmt.Sprintf("; it is not trusted yet (%v): runnel trust %s", err, serve.ShownPath(file))
+	} else {
+		said += "; it is trusted until it changes, then run runnel trust again"
+	}
+	i.Say(level, said+"\nNext: runnel tools, then runnel install")
+	return nil
+}
+
+// writeNew writes a file that is not there yet.
+func writeNew(file, text string) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s is there already", serve.ShownPath(file))
+	} else if err != nil {
+		return err
+	}
+	_, err = io.WriteString(f, text)
+	if err = errors.Join(err, f.Close()); err != nil {
+		err = errors.Join(err, os.Remove(file)) // half of it would be a config, too
+	}
+	return err
+}

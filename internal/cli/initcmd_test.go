@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// The proposal is shown, written, trusted and right; a file that is there stays.
+func TestInit(t *testing.T) {
+	_, run := inHome(t)
+	run("init").is(t, exitFailure, "", `nothing in \. says how it is built or tested \(looked for Makefile, `)
+	run("init", "nowhere").is(t, exitUsage, "", `nowhere is not a directory`)
+	for name, text := range map[string]string{
+		"go.mod":   "module x\n",
+		"Makefile": "test: ## Run all tests\n\tgo test ./...\ndeploy:\n\ttouch deployed\n",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dry := run("init", "--dry-run")
+	dry.is(t, exitFine, `# Proposed by runnel init from Makefile, go\.mod\..*`, "")
+	if _, err := os.Stat("runnel.yaml"); err == nil {
+		t.Fatal("--dry-run has written the file")
+	}
+	got := run("init")
+	got.is(t, exitFine, `.*`, `(?s)wrote runnel.yaml, 5 tools; it is trusted until it changes.*Next: runnel tools`)
+	if got.stdout != dry.stdout || read(t, "runnel.yaml") != dry.stdout {
+		t.Errorf("shown\n%s\nwith --dry-run\n%s\nwritten\n%s", got.stdout, dry.stdout, read(t, "runnel.yaml"))
+	}
+	if !strings.Contains(got.stdout, "description: Run all tests\n") {
+		t.Error(got.stdout)
+	}
+	run("config", "check").is(t, exitFine, `runnel\.yaml: fine, 5 tools\n.*`, "")
+	run("trust", "--list").is(t, exitFine, `.*/runnel\.yaml\n`, "")
+	run("call", "deploy").is(t, exitFailure, "not run: deploy must be confirmed by the user, .*", "")
+	if _, err := os.Stat("deployed"); err == nil {
+		t.Error("it was deployed without a question")
+	}
+	if err := os.WriteFile("runnel.yaml", []byte("tools: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run("init").is(t, exitFailure, "", `runnel\.yaml is there already`)
+	if got := read(t, "runnel.yaml"); got != "tools: {}\n" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,114 @@
+package propose
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Words of names. A name is judged by its words: db:reset has db and reset.
+var (
+	// The user is asked where one of these stands anywhere,
+	grave = set("deploy undeploy publish push upload ship delete destroy drop purge wipe nuke rollback uninstall reset prune teardown provision")
+	// or one of these first or last.
+	graveAtAnEnd = set("release clean distclean mrproper clear remove rm migrate tag down apply")
+	// These go on until somebody stops them, or want a person.
+	endless      = set("watch storybook shell repl console attach")
+	endlessAtEnd = set("dev serve server start run up preview debug live open interactive")
+	// What begins with one of these is that, whatever else its name says: build-release is a build.
+	harmless = set("build test tests check lint compile bench fmt format")
+	// These say nothing.
+	idle = set("help default list usage version prepare preinstall postinstall prepack postpack prepublish prepublishonly preversion version postversion force")
+
+	quick    = set("lint fmt format vet typecheck types tsc style tidy spell")
+	slow     = set("e2e integration bench benchmark benchmarks fuzz race acceptance conformance")
+	sensible = set("all build compile test tests check lint fmt format vet bench docs doc generate coverage e2e integration dist bundle verify race typecheck unit")
+)
+
+// graveBody is what a script does that reaches beyond the directory, or cannot be undone there.
+var graveBody = regexp.MustCompile(`\b(kubectl +(apply|delete|replace)|helm +(install|upgrade|uninstall)|terraform +(apply|destroy)|(npm|pnpm|yarn|bun|cargo|poetry|uv|hatch|flit) +publish|` +
+	`lerna +publish|changeset +publish|twine +upload|git +push|git +branch +-D|git +clean|git +reset +--hard|docker +push|docker +buildx +build .*--push|docker +\w+ +prune|gh +release|goreleaser +release|` +
+	`fly(ctl)? +deploy|vercel .*--prod|netlify +deploy|firebase +deploy|wrangler +deploy|aws +s3 +(sync|rm|cp|mv)|gcloud +.*deploy|serverless +deploy|sls +deploy|ansible-playbook|cap +\w+ +deploy|` +
+	`dropdb|rsync +.*\w+:|scp +.*\w+:)`)
+
+// endlessBody is a script that serves or watches until somebody stops it.
+var endlessBody = regexp.MustCompile(`\b(vite|vitepress|next|nuxt|astro|storybook|wrangler|webpack) +(dev|serve|preview)\b|\b(webpack-dev-server|nodemon|http-server|browser-sync|cargo +watch|manage\.py +runserver|flask +run|mkdocs +serve)\b| --watch( |$)`)
+
+func set(words string) map[string]bool {
+	all := map[string]bool{}
+	for word := range strings.FieldsSeq(words) {
+		all[word] = true
+	}
+	return all
+}
+
+// split makes words of a name.
+func split(name string) []string {
+	return strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return strings.ContainsRune("-_:./ ", r) })
+}
+
+// known reports whether a name is one of those that projects share.
+func known(name string) bool {
+	words := split(name)
+	return len(words) > 0 && (sensible[words[0]] || asks(words))
+}
+
+func asks(words []string) bool {
+	first, last := words[0], words[len(words)-1]
+	installs := len(words) == 1 && first == "install" // into the system; install-deps is for the project
+	return installs || slices.ContainsFunc(words, func(w string) bool { return grave[w] }) || graveAtAnEnd[first] || graveAtAnEnd[last] && !harmless[first]
+}
+
+// judge fills in what a name and what it runs say about a tool; ok is false if it is none for a model.
+func judge(t Tool, name, body string) (judged Tool, ok bool) {
+	words := split(name)
+	if len(words) == 0 || strings.HasPrefix(name, "_") || strings.HasPrefix(name, ".") || strings.Contains(name, "{{") || idle[strings.ToLower(name)] {
+		return t, false
+	}
+	first, last := words[0], words[len(words)-1]
+	has := func(list map[string]bool) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return list[w] })
+	}
+	if has(endless) || endlessAtEnd[first] || endlessAtEnd[last] && !harmless[first] || endlessBody.MatchString(body) {
+		return t, false
+	}
+	if t.Progress == "" {
+		t.Progress = progressOf(body)
+	}
+	t.Confirm = t.Confirm || asks(words) || graveBody.MatchString(body)
+	switch {
+	case has(slow):
+		t.Timeout = "1h"
+	case has(quick):
+		t.Timeout = "10m"
+	default:
+		t.Timeout = "30m"
+	}
+	return t, true
+}
+
+// Patterns that read progress from what known programs print into a pipe. go test and npm say nothing of how far they are.
+const (
+	pytestProgress = `\[ *(\d+)%\]`
+	ninjaProgress  = `^\[(\d+)/(\d+)\]`
+	cmakeProgress  = `^\[ *(\d+)%\]`
+	ctestProgress  = `^ *(\d+)/(\d+) Test`
+	dockerProgress = `^#\d+ \[(?:[^\]]* )?(\d+)/(\d+)\]`
+	cargoProgress  = `\] (\d+)/(\d+)`
+)
+
+// cargoEnv makes cargo draw its bar into a pipe.
+var cargoEnv = []string{"CARGO_TERM_PROGRESS_WHEN=always", "CARGO_TERM_PROGRESS_WIDTH=80"}
+
+// progressOf is the pattern for what a script runs, "" if none is known.
+func progressOf(body string) string {
+	for _, p := range []struct{ runs, pattern string }{
+		{`\bpytest\b`, pytestProgress}, {`\bninja\b`, ninjaProgress}, {`\bctest\b`, ctestProgress}, {`\bcmake +--build\b`, cmakeProgress},
+		{`\bdocker +(buildx +)?build\b.*--progress[= ]plain`, dockerProgress},
+	} {
+		if regexp.MustCompile(p.runs).MatchString(body) {
+			return p.pattern
+		}
+	}
+	return ""
+}

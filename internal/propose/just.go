@@ -1,0 +1,73 @@
+package propose
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+var (
+	recipeName = regexp.MustCompile(`^@?([A-Za-z][A-Za-z0-9_-]*)(\s[^:=]*(?:=[^:]*)?)?:(?:[^=]|$)`)
+	attribute  = regexp.MustCompile(`^\[(.*)\]\s*$`)
+	docText    = regexp.MustCompile(`^doc\(['"](.*)['"]\)$`)
+	paramName  = regexp.MustCompile(`^([+*]?)\$?([A-Za-z_][A-Za-z0-9_-]*)(=?)`)
+)
+
+// justfile proposes recipes, with their parameters.
+func justfile(d dir) (file string, tools []Tool) {
+	file, text := d.read("justfile", "Justfile", ".justfile")
+	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
+	said, attributes := "", []string{}
+	for n, line := range lines {
+		if comment, ok := strings.CutPrefix(line, "#"); ok && !strings.HasPrefix(comment, "!") {
+			said = comment
+			continue
+		}
+		if a := attribute.FindStringSubmatch(line); a != nil {
+			attributes = append(attributes, a[1])
+			if doc := docText.FindStringSubmatch(a[1]); doc != nil {
+				said = doc[1]
+			}
+			continue
+		}
+		comment, tags := said, attributes
+		said, attributes = "", nil
+		m := recipeName.FindStringSubmatch(line)
+		if m == nil || slices.Contains(tags, "private") || slices.Contains([]string{"set", "alias", "export", "import", "mod"}, m[1]) {
+			continue
+		}
+		var body []string
+		for _, recipe := range lines[n+1:] {
+			if !strings.HasPrefix(recipe, " ") && !strings.HasPrefix(recipe, "\t") {
+				break
+			}
+			body = append(body, strings.TrimLeft(recipe, " \t@-"))
+		}
+		t := Tool{Name: toolName(m[1]), Command: []string{"just", m[1]}}
+		if slices.ContainsFunc(tags, func(tag string) bool { return strings.HasPrefix(tag, "confirm") }) {
+			t.Command, t.Confirm = []string{"just", "--yes", m[1]}, true
+		}
+		t, ok := judge(t, m[1], strings.Join(body, "\n"))
+		if !ok {
+			continue
+		}
+		t.Description = describe(comment, t.Command, body)
+		for param := range strings.FieldsSeq(m[2]) {
+			p := paramName.FindStringSubmatch(param)
+			if p == nil { // the rest of a default with a blank
+				break
+			}
+			in := Input{p[2], one, p[3] == "" && p[1] != "*"}
+			if p[1] != "" {
+				in.Schema = "{type: array, items: {type: string}}"
+			}
+			t.Inputs = append(t.Inputs, in)
+			t.Command = append(t.Command, "{{"+p[2]+"}}")
+			if !in.Required || p[1] != "" { // what follows has a place only if this is given
+				break
+			}
+		}
+		tools = append(tools, t)
+	}
+	return file, tools
+}

@@ -1,0 +1,92 @@
+package propose
+
+import (
+	"fmt"
+	"io/fs"
+	"strings"
+)
+
+// Files are what is looked for, for a person who has none of them.
+const Files = "Makefile, justfile, Taskfile.yml, package.json, go.mod, Cargo.toml, pyproject.toml, CMakeLists.txt, meson.build, compose.yaml, Dockerfile"
+
+// maxTools is how many tools of one source are proposed: a model that has to choose among more chooses badly.
+const maxTools = 16
+
+// maxManifest is the largest file that is read.
+const maxManifest = 1 << 20
+
+// A source reads one kind of manifest; none of it is not an error.
+type source struct {
+	runner string
+	read   func(dir) (file string, list []Tool)
+}
+
+// sources are in the order of their say in names: what the maintainers call test is test.
+var sources = []source{
+	{"make", makefile}, {"just", justfile}, {"task", taskfile}, {"npm", node},
+	{"go", golang}, {"cargo", cargo}, {"python", python}, {"cmake", cmake}, {"meson", meson},
+	{"compose", compose}, {"docker", docker},
+}
+
+// dir is the directory that is looked at.
+type dir struct{ fs.FS }
+
+// read returns the first of some files that there is, "" if none.
+func (d dir) read(names ...string) (name, text string) {
+	for _, name := range names {
+		info, err := fs.Stat(d, name)
+		if err != nil || !info.Mode().IsRegular() || info.Size() > maxManifest {
+			continue
+		}
+		if b, err := fs.ReadFile(d, name); err == nil {
+			return name, string(b)
+		}
+	}
+	return "", ""
+}
+
+// has reports whether there is one of some files or directories.
+func (d dir) has(names ...string) bool {
+	for _, name := range names {
+		if _, err := fs.Stat(d, name); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Propose returns the text of a runnel.yaml for a directory, and the files that it was made from; no files, no text.
+func Propose(directory fs.FS) (text string, files []string) {
+	var b strings.Builder
+	taken := map[string]bool{}
+	for _, s := range sources {
+		file, list := s.read(dir{directory})
+		var left []string
+		written := 0
+		for _, tool := range list {
+			if taken[tool.Name] {
+				tool.Name = s.runner + "_" + tool.Name
+			}
+			switch {
+			case taken[tool.Name]:
+				continue
+			case written == maxTools:
+				left = append(left, tool.Name)
+				continue
+			case written == 0:
+				fmt.Fprintf(&b, "\n  # %s\n", file)
+				files = append(files, file)
+			}
+			taken[tool.Name] = true
+			written++
+			tool.write(&b)
+		}
+		if len(left) > 0 {
+			fmt.Fprintf(&b, "  # left out: %s\n", strings.Join(left, ", "))
+		}
+	}
+	if len(files) == 0 {
+		return "", nil
+	}
+	return fmt.Sprintf("# Proposed by runnel init from %s. Read it: what stands here, a model may run.\n# Take out what it should not, and say more where a description says little.\ntools:%s", strings.Join(files, ", "), b.String()), files
+}

@@ -1,0 +1,168 @@
+package propose
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"runnel/internal/serve"
+	"runnel/tools/config"
+)
+
+var update = flag.Bool("update", false, "write the proposals into testdata")
+
+// unpack reads the files of an archive: "-- NAME --" begins each; what stands before is for the reader.
+func unpack(t *testing.T, archive string) (remark string, files fstest.MapFS) {
+	t.Helper()
+	text, err := os.ReadFile(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := regexp.MustCompile(`(?m)^-- (.+) --\n`)
+	at := header.FindAllStringSubmatchIndex(string(text), -1)
+	files = fstest.MapFS{}
+	for n, m := range at {
+		end := len(text)
+		if n+1 < len(at) {
+			end = at[n+1][0]
+		}
+		files[string(text[m[2]:m[3]])] = &fstest.MapFile{Data: text[m[1]:end], Mode: 0o644}
+	}
+	return string(text[:at[0][0]]), files
+}
+
+// For the manifest files of ten well-known repositories, written afresh, the proposal is what stands at the end of each archive: read
+// it as a maintainer would. All of it is a config without a mistake.
+func TestWellKnownRepositories(t *testing.T) {
+	archives, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(archives) != 10 {
+		t.Fatalf("%v, %v", archives, err)
+	}
+	for _, archive := range archives {
+		t.Run(filepath.Base(archive), func(t *testing.T) {
+			_, files := unpack(t, archive)
+			want := ""
+			if f := files[config.FileName]; f != nil {
+				want = string(f.Data)
+				delete(files, config.FileName)
+			}
+			got, from := Propose(files)
+			if len(from) == 0 {
+				t.Fatal("nothing is proposed")
+			}
+			checkConfig(t, got)
+			if got == want {
+				return
+			}
+			if !*update {
+				t.Fatalf("got (-update writes it)\n%s\nwant\n%s", got, want)
+			}
+			text, err := os.ReadFile(archive)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before, _, _ := strings.Cut(string(text), "-- runnel.yaml --\n")
+			if err := os.WriteFile(archive, []byte(before+"-- runnel.yaml --\n"+got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// checkConfig is what config check does.
+func checkConfig(t *testing.T, text string) *config.Config {
+	t.Helper()
+	conf, err := config.Parse(config.FileName, []byte(text))
+	if err == nil {
+		_, _, err = (&serve.Setup{Env: os.Environ()}).Registry(conf)
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return conf
+}
+
+// The user is asked before what deploys or deletes, and before nothing else; what never ends is no tool.
+func TestJudge(t *testing.T) {
+	for name, want := range map[string]string{
+		"deploy": "asks", "deploy-staging": "asks", "docs:deploy": "asks", "db:reset": "asks", "clean": "asks", "distclean": "asks", "release": "asks", "publish": "asks",
+		"install": "asks", "install-deps": "runs", "db-migrate": "asks", "test": "runs", "build": "runs", "build-release": "runs", "test:install": "runs", "cleanup-check": "runs", "lint:fix": "runs",
+		"dev": "no", "start": "no", "test:watch": "no", "docs-serve": "no", "build:dev": "runs", "help": "no", "_x": "no", "prepare": "no", "{{x}}": "no", "server": "no",
+	} {
+		got := "no"
+		if tool, ok := judge(Tool{}, name, ""); ok && tool.Confirm {
+			got = "asks"
+		} else if ok {
+			got = "runs"
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	for body, want := range map[string]bool{"vitepress dev docs": false, "tsc --watch": false, "vite build": true, "jest --watch=false": true} {
+		if _, ok := judge(Tool{}, "docs", body); ok != want {
+			t.Errorf("%s: %v, want %v", body, ok, want)
+		}
+	}
+	for body, want := range map[string]bool{
+		"kubectl apply -f x": true, "npm publish": true, "git push --tags": true, "docker buildx build --push .": true, "aws s3 sync build s3://x": true, "scp a host:": true,
+		"rm -rf dist && tsc": false, "git status": false, "npm run publisher": false, "docker build .": false,
+	} {
+		if tool, _ := judge(Tool{}, "build", body); tool.Confirm != want {
+			t.Errorf("%s: %v, want %v", body, tool.Confirm, want)
+		}
+	}
+}
+
+// The patterns read what the programs print.
+func TestProgress(t *testing.T) {
+	for _, c := range []struct {
+		pattern, line string
+		want          []string
+	}{
+		{pytestProgress, "tests/test_a.py ........ [ 42%]", []string{"42"}},
+		{ninjaProgress, "[12/345] CXX a.o", []string{"12", "345"}},
+		{cmakeProgress, "[  7%] Building C object a.o", []string{"7"}},
+		{ctestProgress, "  3/17 Test  #3: name ......   Passed    0.01 sec", []string{"3", "17"}},
+		{dockerProgress, "#9 [stage-1 3/8] RUN make", []string{"3", "8"}},
+		{dockerProgress, "#9 [3/8] RUN make", []string{"3", "8"}},
+		{cargoProgress, "    Building [=======>                  ] 12/34: serde", []string{"12", "34"}},
+	} {
+		m := regexp.MustCompile(c.pattern).FindStringSubmatch(c.line)
+		if m == nil || strings.Join(m[1:], " ") != strings.Join(c.want, " ") {
+			t.Errorf("%s of %q: %q", c.pattern, c.line, m)
+		}
+	}
+}
+
+// Whatever stands in the files, the proposal is a config without a mistake or there is none.
+func FuzzPropose(f *testing.F) {
+	names := []string{"Makefile", "justfile", "Taskfile.yml", "package.json", "Cargo.toml", "pyproject.toml", "compose.yaml"}
+	archives, _ := filepath.Glob("testdata/*.txtar")
+	for _, archive := range archives {
+		text, err := os.ReadFile(archive)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for n, name := range names {
+			if _, after, ok := strings.Cut(string(text), "-- "+name+" --\n"); ok {
+				content, _, _ := strings.Cut(after, "\n-- ")
+				f.Add(byte(n), content)
+			}
+		}
+	}
+	f.Add(byte(0), ".PHONY: yes 1.5 a-b\n# it's: \"x\" {{y}} \\\nyes 1.5 a-b:\n\t@echo '#' {{z}}\n")
+	f.Add(byte(3), "{\"scripts\": {\"a b\": \"x\\ny\", \"test:\\u00e9\": \"{{a}}\", \"é\": \"\", \"true\": \"# x\", \"0\": \"\"}}")
+	f.Add(byte(2), "tasks:\n  a: {requires: {vars: [A, 'b c', {name: D}]}, desc: 'x: y'}\n  b: &b [c]\n  c: *b\n")
+	f.Add(byte(6), "services: {'a\"b': 1, é: {}, '1': {}}\n")
+	f.Fuzz(func(t *testing.T, which byte, content string) {
+		text, files := Propose(fstest.MapFS{names[int(which)%len(names)]: &fstest.MapFile{Data: []byte(content), Mode: 0o644}})
+		if len(files) > 0 {
+			checkConfig(t, text)
+		}
+	})
+}

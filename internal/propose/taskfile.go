@@ -1,0 +1,67 @@
+package propose
+
+import (
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// taskfile proposes the tasks of a Taskfile that are not internal, with the variables that they require.
+func taskfile(d dir) (file string, tools []Tool) {
+	file, text := d.read("Taskfile.yml", "taskfile.yml", "Taskfile.yaml", "taskfile.yaml", "Taskfile.dist.yml", "Taskfile.dist.yaml")
+	each(get(mapping(text), "tasks"), func(name string, task *yaml.Node) {
+		if value(task, "internal") == "true" || strings.ContainsAny(name, "* ") || strings.HasPrefix(name, "-") {
+			return
+		}
+		body := scripts(task)
+		t := Tool{Name: toolName(name), Command: []string{"task", name}}
+		if get(task, "prompt") != nil {
+			t.Command, t.Confirm = []string{"task", "--yes", name}, true
+		}
+		t, ok := judge(t, name, strings.Join(body, "\n"))
+		if !ok || t.Name == "" {
+			return
+		}
+		said := value(task, "desc")
+		if said == "" {
+			said = value(task, "summary")
+		}
+		t.Description = describe(said, t.Command, body)
+		if vars := get(get(task, "requires"), "vars"); vars != nil {
+			for _, v := range vars.Content {
+				name := v.Value
+				if v.Kind == yaml.MappingNode {
+					name = value(v, "name")
+				}
+				if variable.MatchString(name) {
+					t.Inputs = append(t.Inputs, Input{name, one, true})
+					t.Command = append(t.Command, name+"={{"+name+"}}")
+				}
+			}
+		}
+		tools = append(tools, t)
+	})
+	return file, tools
+}
+
+// scripts are the commands of a task, in any of the ways to write them.
+func scripts(task *yaml.Node) (body []string) {
+	switch task.Kind {
+	case yaml.ScalarNode:
+		return []string{task.Value}
+	case yaml.SequenceNode:
+		for _, cmd := range task.Content {
+			body = append(body, scripts(cmd)...)
+		}
+	case yaml.MappingNode:
+		for _, key := range []string{"cmd", "cmds"} {
+			if v := get(task, key); v != nil {
+				body = append(body, scripts(v)...)
+			}
+		}
+	}
+	return body
+}

@@ -1,0 +1,142 @@
+package propose
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Tool is one entry of "tools:".
+type Tool struct {
+	Name        string
+	Description string
+	Command     []string
+	Inputs      []Input
+	Env         []string // "NAME=value"
+	Progress    string
+	Timeout     string
+	Confirm     bool // the user is asked
+	ReadOnly    bool // it changes nothing, so a host may run it beside others
+}
+
+// Input is an argument.
+type Input struct {
+	Name     string
+	Schema   string // YAML on one line
+	Required bool
+}
+
+var (
+	// list is an array of words that may stay away.
+	list = "{type: array, items: {type: string}, default: []}"
+	more = "{type: array, items: {type: string}, default: [], description: more arguments for the script}"
+	one  = "{type: string}"
+)
+
+// toolName is a name as every client takes it.
+func toolName(name string) string {
+	return strings.Trim(regexp.MustCompile(`[^A-Za-z0-9_-]+`).ReplaceAllString(name, "_"), "_")
+}
+
+// write adds the tool to a file.
+func (t Tool) write(b *strings.Builder) {
+	line := func(key, value string) { b.WriteString("    " + key + ": " + value + "\n") }
+	b.WriteString("  " + word(t.Name) + ":\n")
+	line("description", sentence(t.Description))
+	line("command", words(t.Command))
+	var inputs, required []string
+	for _, in := range t.Inputs {
+		inputs = append(inputs, word(in.Name)+": "+in.Schema)
+		if in.Required {
+			required = append(required, in.Name)
+		}
+	}
+	if len(inputs) > 0 {
+		line("input", "{"+strings.Join(inputs, ", ")+"}")
+	}
+	if len(required) > 0 {
+		line("required", words(required))
+	}
+	if len(t.Env) > 0 {
+		var vars []string
+		for _, v := range t.Env {
+			name, value, _ := strings.Cut(v, "=")
+			vars = append(vars, name+": "+quoted(value))
+		}
+		line("env", "{"+strings.Join(vars, ", ")+"}")
+	}
+	if t.Progress != "" {
+		line("progress", "'"+t.Progress+"'") // patterns of ours: none has a '
+	}
+	if t.Timeout != "" {
+		line("timeout", t.Timeout)
+	}
+	switch {
+	case t.Confirm:
+		line("annotations", "{destructiveHint: true}")
+		question := "Run " + strings.Join(t.Command, " ") + "?"
+		line("confirm", sentence(question))
+	case t.ReadOnly:
+		line("annotations", "{readOnlyHint: true}")
+	}
+}
+
+func words(list []string) string {
+	made := make([]string, len(list))
+	for n, w := range list {
+		made[n] = word(w)
+	}
+	return "[" + strings.Join(made, ", ") + "]"
+}
+
+var (
+	plainWord = regexp.MustCompile(`^[A-Za-z_./-][A-Za-z0-9_./+=-]*$`)
+	oddWord   = regexp.MustCompile(`^(?i:true|false|null|yes|no|on|off|y|n|[-.]*[0-9].*|[-.]+inf|[-.]+nan|[-.]+)$`)
+	plainText = regexp.MustCompile(`^[A-Z][A-Za-z0-9 ,./()+-]*[A-Za-z0-9.)]$`)
+)
+
+// word is a string in a list: plain if YAML reads that as the same string.
+func word(s string) string {
+	if plainWord.MatchString(s) && !oddWord.MatchString(s) {
+		return s
+	}
+	return quoted(s)
+}
+
+// sentence is a string after a colon.
+func sentence(s string) string {
+	if plainText.MatchString(s) && !oddWord.MatchString(s) {
+		return s
+	}
+	return quoted(s)
+}
+
+// quoted is a string in JSON, which YAML reads the same way.
+func quoted(s string) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(strings.ToValidUTF8(s, "?"))
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// chatter is a line of a script that says nothing of what it does.
+var chatter = regexp.MustCompile(`^(\s*|#.*|\$\((info|warning) .*|(echo|printf|set|cd) .*)$`)
+
+// describe is what a model reads of a tool: what its maintainers say of it, else what it runs.
+func describe(said string, command, body []string) string {
+	const most = 160
+	text := strings.Join(strings.Fields(strings.Trim(said, "#*- \t")), " ")
+	if text == "" {
+		text = "Run " + strings.Join(command, " ")
+		if n := slices.IndexFunc(body, func(line string) bool { return !chatter.MatchString(line) }); n >= 0 {
+			text += " (" + strings.Join(strings.Fields(body[n]), " ") + ")"
+		}
+	}
+	text = strings.NewReplacer("{{", "{", "}}", "}").Replace(text)
+	if r := []rune(text); len(r) > most {
+		text = string(r[:most-3]) + "..."
+	}
+	return text
+}
