@@ -6,12 +6,17 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -322,6 +327,30 @@ func TestInteropServers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A runnel whose upstream's URL leads back to itself says so, and does not list its own tools for ever.
+func TestUpstreamLeadsBack(t *testing.T) {
+	t.Parallel()
+	var back atomic.Pointer[httputil.ReverseProxy]
+	outside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { back.Load().ServeHTTP(w, r) }))
+	t.Cleanup(outside.Close)
+	s := serveHTTP(t, append(writeConfig(t, fmt.Sprintf("upstreams: {self: {url: %q, prefix: s_}}\ntools: {hi: {command: [echo, hi]}}", outside.URL+"/mcp")), "--state", "memory")...)
+	at, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back.Store(httputil.NewSingleHostReverseProxy(&url.URL{Scheme: at.Scheme, Host: at.Host}))
+	for deadline := time.Now().Add(watchdog); !strings.Contains(s.log.String(), "a url among their upstreams leads back"); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not said:\n%s", &s.log)
+		}
+		s.post(t, "", "tools/list", "", "")
+	}
+	a, _ := s.post(t, "", "tools/list", "", "")
+	if strings.Contains(string(a.Result), "s_s_s_s_s_") {
+		t.Errorf("%s", a.Result)
 	}
 }
 

@@ -68,6 +68,20 @@ func (o *owners) serves(owner string) (httpserver.Served, error) {
 	return s.overHTTP(), nil
 }
 
+// came takes note that so many runnels stand before an owner's server, if there is one.
+func (o *owners) came(owner string, hops int) error {
+	o.mu.Lock()
+	s, ok := o.others[owner]
+	o.mu.Unlock()
+	switch {
+	case owner == o.began.Server.Owner:
+		return o.own.tools.Came(hops)
+	case ok:
+		return s.tools.Came(hops)
+	}
+	return nil
+}
+
 // drop ends what serves an owner that has neither sessions nor tasks, if there is one; it is made again when the owner comes back. mu is held:
 // a request of the owner that comes meanwhile waits in serves.
 func (o *owners) drop() bool {

@@ -8,6 +8,7 @@ import (
 	stdlog "log"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,6 +33,9 @@ const (
 func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 	if o.Observe == nil {
 		o.Observe = func(string, int) {}
+	}
+	if o.Came == nil {
+		o.Came = func(string, int) error { return nil }
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -113,6 +117,12 @@ func (s *Server) serve(rw http.ResponseWriter, r *http.Request) {
 	owner, ok := s.admit(w, r)
 	if !ok {
 		return
+	}
+	if hops, err := strconv.Atoi(r.Header.Get(hopsHeader)); err == nil {
+		if err := s.o.Came(owner, hops); err != nil {
+			refuse(w, http.StatusLoopDetected, nil, mcp.CodeInvalidRequest, err.Error())
+			return
+		}
 	}
 	switch r.Method {
 	case http.MethodPost:

@@ -46,6 +46,7 @@ const (
 	sessionHeader = "Mcp-Session-Id"
 	methodHeader  = "Mcp-Method"
 	nameHeader    = "Mcp-Name"
+	hopsHeader    = "Runnel-Hops" // of a runnel whose upstream this server is
 )
 
 // named are the methods of which a header names what they are about, and where the body does so. "When tasks/get, tasks/update, or

@@ -28,6 +28,9 @@ type Options struct {
 	// Serves returns what serves an owner: the same as long as the owner is busy. It is asked while a request is in flight.
 	Serves func(owner string) (Served, error)
 
+	// Came takes note that so many runnels stand before this server, each the upstream of another. The error is why it serves them no further.
+	Came func(owner string, hops int) error
+
 	Tokens    *Fresh[*Tokens] // tokens, and whose tasks they see; nil: there are none
 	Authority *Authority      // who issues other tokens; nil: nobody
 	Owner     string          // of everybody if there are neither, and of a token that names nobody

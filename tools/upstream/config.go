@@ -24,6 +24,7 @@ type definition struct {
 	config    config.Upstream
 	dir       string
 	env       []string
+	hops      int                // as the environment says
 	at        httpclient.Options // of a server at a URL
 	atErr     error              // why it cannot be reached
 	version   string             // runnel's, which the server is told
@@ -60,10 +61,6 @@ var defaultTimes = times{
 const (
 	// maxPrefix leaves half of a tool's name to the server that it comes from.
 	maxPrefix = 64
-	// hopsVariable tells an upstream how many runnels stand before it. One that reads the config of the runnel that started it would
-	// start another one, and so on.
-	hopsVariable = "RUNNEL_HOPS"
-	maxHops      = 8
 )
 
 // define checks a configuration. What is wrong with it is a *config.Error.
@@ -95,7 +92,7 @@ func define(name string, conf config.Upstream, env config.Base, log zerolog.Logg
 	before, _ := process.LookupEnv(vars, hopsVariable)
 	hops, _ := strconv.Atoi(before) // "" is 0
 	if hops >= maxHops {
-		return nil, &config.Error{Problem: fmt.Sprintf("there are %d runnels before this one already, each the upstream of another", hops), Allowed: "a config for the upstream, by --config, that does not name itself"}
+		return nil, &config.Error{Problem: tooManyHops(hops), Allowed: "a config for the upstream, by --config, that does not name itself"}
 	}
 	log = log.With().Str("upstream", name).Logger()
 	var at httpclient.Options
@@ -108,8 +105,9 @@ func define(name string, conf config.Upstream, env config.Base, log zerolog.Logg
 	conf.FillDefaults()
 	return &definition{
 		name: name, config: conf, dir: dir, version: env.Version, hungAfter: time.Duration(*conf.HungAfter), times: defaultTimes,
-		env: append(vars, fmt.Sprintf("%s=%d", hopsVariable, hops+1)),
-		at:  at, atErr: err,
+		env:  vars,
+		hops: hops,
+		at:   at, atErr: err,
 		log: log,
 	}, nil
 }

@@ -15,7 +15,9 @@ import (
 func (l *link) dial(ctx context.Context, o rpc.DialOptions) (err error) {
 	if l.config.URL != "" {
 		if l.atErr == nil {
-			l.client, err = httpclient.Dial(ctx, l.at, o)
+			at := l.at
+			at.Hops = l.hopsAfter
+			l.client, err = httpclient.Dial(ctx, at, o)
 		}
 		return cmp.Or(l.atErr, err)
 	}
@@ -27,7 +29,7 @@ func (l *link) dial(ctx context.Context, o rpc.DialOptions) (err error) {
 	process.TieChildren()
 	mark := process.NewMark()
 	o.Command = append([]string{program}, l.config.Command[1:]...)
-	o.Env = append(slices.Clip(l.env), mark) // it takes the place of one that runnel itself has
+	o.Env = append(slices.Clip(l.env), mark, fmt.Sprintf("%s=%d", hopsVariable, l.hopsAfter())) // in the place of those that runnel itself has
 	o.Dir = l.dir
 	o.Stderr, o.OnStart = &l.stderr, l.stderr.forget
 	o.Guard = l.guard

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -476,6 +478,27 @@ func TestUpstreamOfItself(t *testing.T) {
 	b := newBehind(t, fake(t, "fake", nil, "env"))
 	if got := "\n" + b.mustCall("env") + "\n"; !strings.Contains(got, "\nRUNNEL_HOPS=1\n") {
 		t.Errorf("the hops are not told: %s", got)
+	}
+	told := make(chan string, 10)
+	far := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		told <- r.Header.Get("Runnel-Hops")
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	defer far.Close()
+	u, err := New("far", config.Upstream{URL: far.URL}, config.Base{Vars: []string{"RUNNEL_HOPS=1"}}, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := NewSet(&tools.Registry{})
+	if err := errors.Join(set.Add(u), set.Came(5), set.Came(2)); err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	if _, err := u.Probe(t.Context(), watchdog); err == nil || <-told != "6" {
+		t.Errorf("the hops are not told: %v", err)
+	}
+	if err := set.Came(9); err == nil || !strings.Contains(err.Error(), "there are 9 runnels before this one") {
+		t.Errorf("got %v", err)
 	}
 }
 

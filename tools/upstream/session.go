@@ -22,6 +22,7 @@ type session struct {
 	first atomic.Pointer[rpc.Caller] // who asked for anything first: servers are told what it can do; nil: nobody yet
 	open  atomic.Pointer[rpc.Caller] // the client of the handshake era; nil: there is none
 	level atomic.Value               // a string: servers shall send log messages from it on; nil: nobody has said
+	hops  hops
 }
 
 // meet takes note of who asks.

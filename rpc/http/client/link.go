@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 const (
 	versionHeader = "Mcp-Protocol-Version"
 	sessionHeader = "Mcp-Session-Id"
+	hopsHeader    = "Runnel-Hops"
 )
 
 const (
@@ -103,6 +105,9 @@ func (l *link) request(ctx context.Context, method string, body []byte, header h
 		for name, values := range h {
 			r.Header[http.CanonicalHeaderKey(name)] = values
 		}
+	}
+	if l.o.Hops != nil {
+		r.Header.Set(hopsHeader, strconv.Itoa(l.o.Hops()))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,6 +20,7 @@ type Options struct {
 	URL     string
 	Header  http.Header // goes with every request; its values are shown nowhere
 	MaxLine int         // bytes of the longest message that comes; 0 = 16 MiB
+	Hops    func() int  // how many runnels stand before the server, which it is told; nil: it is told nothing
 	Log     zerolog.Logger
 }
 
