@@ -16,6 +16,10 @@ type Dialect interface {
 	Encode(dst []byte, b Batch) []byte
 	// End appends the line that marks the end of the output, in dialects that have one.
 	End(dst []byte) []byte
+	// Count is how far its numbers have come, and Resume lets a new one of the same kind go on from there: another process may
+	// encode what follows.
+	Count() int64
+	Resume(count int64)
 }
 
 // EndlessDialect is a Dialect made of its Encode: one without an end mark.
@@ -26,6 +30,12 @@ func (d EndlessDialect) Encode(dst []byte, b Batch) []byte { return d(dst, b) }
 
 // End implements Dialect.
 func (d EndlessDialect) End(dst []byte) []byte { return dst }
+
+// Count implements Dialect: there are no numbers.
+func (d EndlessDialect) Count() int64 { return 0 }
+
+// Resume implements Dialect.
+func (d EndlessDialect) Resume(int64) {}
 
 // appendContent appends the content items that carry a batch, as a JSON array. Text of one stream that
 // follows itself is one item ("Two notifications with content: ["a"] then content: ["b"] are semantically

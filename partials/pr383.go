@@ -43,6 +43,20 @@ func (d *pr383) End(dst []byte) []byte {
 	return d.chunk(dst, append(content, ']'), true)
 }
 
+// Count is that of the progress, and one bit for begun.
+func (d *pr383) Count() int64 {
+	count := d.progress.Count() << 1
+	if d.begun {
+		count++
+	}
+	return count
+}
+
+func (d *pr383) Resume(count int64) {
+	d.begun = count&1 == 1
+	d.progress.Resume(count >> 1)
+}
+
 func (d *pr383) chunk(dst, content []byte, last bool) []byte {
 	p := d.progress
 	p.tick()

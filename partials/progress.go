@@ -66,6 +66,14 @@ func (p *Progress) Written() int { return p.written }
 // End implements Dialect: the response is the end.
 func (p *Progress) End(dst []byte) []byte { return dst }
 
+// Count implements Dialect: it is the last progress, rounded up.
+func (p *Progress) Count() int64 { return int64(math.Ceil(min(p.last, math.MaxInt32))) }
+
+// Resume implements Dialect: the progress goes on rising. What the tool had reported of it is not known.
+func (p *Progress) Resume(count int64) {
+	p.extra, p.begun, p.last = int(count), count > 0, float64(count)
+}
+
 // Beat appends a notification that is not the tool's report: a sign of life, with a message or none.
 func (p *Progress) Beat(dst, message []byte) []byte {
 	p.tick()

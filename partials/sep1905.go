@@ -17,6 +17,11 @@ type sep1905 struct {
 	meta     []byte // the result's last member
 
 	held Batch // read after the last segment that was sent
+
+	// Set by Resume: what was sent on a connection that was lost counts for nothing.
+	resumed bool
+	last    int64 // the last number that was sent here
+	told    bool  // isComplete: true was
 }
 
 // NewSEP1905 makes the dialect of SEP-1905 (https://github.com/modelcontextprotocol/modelcontextprotocol/pull/1905) for one call
@@ -33,6 +38,10 @@ func NewSEP1905(head []byte, id json.RawMessage, taskID string, segments *Segmen
 // to the end of b; more than one if it would not fit into a line.
 func (d *sep1905) Encode(dst []byte, b Batch) []byte {
 	s := d.segments
+	if d.resumed {
+		s.Number(b.End)
+		return d.rest(dst)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.frozen {
@@ -99,6 +108,9 @@ func (d *sep1905) item(n int64) []byte {
 func (d *sep1905) End(dst []byte) []byte {
 	s := d.segments
 	s.Number(math.MaxInt64)
+	if d.resumed {
+		return d.rest(dst)
+	}
 	s.mu.Lock()
 	told, last, numbers := s.completed || s.ending == nil, s.last, s.numbering
 	s.completed = s.completed || s.ending != nil
@@ -120,6 +132,31 @@ func (d *sep1905) End(dst []byte) []byte {
 			return dst
 		}
 	}
+}
+
+func (d *sep1905) Count() int64 {
+	if d.resumed {
+		return d.last
+	}
+	d.segments.mu.Lock()
+	defer d.segments.mu.Unlock()
+	return d.segments.last
+}
+
+func (d *sep1905) Resume(count int64) { d.resumed, d.last = true, count }
+
+// rest appends all that has a number after the last one that was sent, and the end if it is known.
+func (d *sep1905) rest(dst []byte) []byte {
+	numbers := d.segments.numbers()
+	for !d.told {
+		page := numbers.page(d.last, mcp.MaxContent)
+		if page.Count == 0 && !page.Complete {
+			break
+		}
+		dst = d.end(dst, "partial-content", page)
+		d.last, d.told = page.last, page.Complete
+	}
+	return dst
 }
 
 func (d *sep1905) end(dst []byte, member string, page Page) []byte {

@@ -37,3 +37,7 @@ func (d *sep2679) Encode(dst []byte, b Batch) []byte {
 }
 
 func (d *sep2679) End(dst []byte) []byte { return dst }
+
+func (d *sep2679) Count() int64 { return d.seq }
+
+func (d *sep2679) Resume(count int64) { d.seq = count }

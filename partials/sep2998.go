@@ -26,6 +26,10 @@ func (d *sep2998) Encode(dst []byte, b Batch) []byte {
 
 func (d *sep2998) End(dst []byte) []byte { return d.encode(dst, Batch{}, true) }
 
+func (d *sep2998) Count() int64 { return d.seq }
+
+func (d *sep2998) Resume(count int64) { d.seq = count }
+
 func (d *sep2998) encode(dst []byte, b Batch, final bool) []byte {
 	dst = append(dst, d.head...)
 	dst = strconv.AppendInt(dst, d.seq, 10)

@@ -49,6 +49,9 @@ func (c *call) answer(result any, err error) {
 	}
 	e := newEncoder()
 	defer e.free()
+	if c.batch == nil { // in which responses do not stand alone
+		e.buf.WriteString(a.Mark)
+	}
 	if err := e.response(c.head, c.id, a.Result, c.failure(err), c.dress); err != nil {
 		c.log.Error().Err(err).Str("method", c.method).Msg("a result cannot be encoded")
 	}

@@ -39,6 +39,7 @@
 //	the other side does not read                    writer.try, writer.awaitTurn (writer.go); a task's output waits in package partials
 //	a request is cancelled                          peer.cancelled (peer.go); one of ours: peer.ask (ask.go)
 //	an error gets its code                          call.failure (call.go)
+//	a stream is gone on with elsewhere              Caller.Marks, Session.Resume (server_resume.go)
 //	a session ends                                  Server.Serve (server_session.go), Session.close (server_exchange.go)
 //	a server that Dial started is ended             child.end (client_child.go)
 //	a malformed line is answered                    session.refuse (server_dispatch.go), Client.refuse (client_receive.go)

@@ -11,6 +11,7 @@ func (e Encoded) MarshalJSON() ([]byte, error) { return e, nil }
 // as what a task says before its handle.
 type After struct {
 	Result any
+	Mark   string // of the response (see Caller.Marks)
 	// Do runs in the handler's goroutine as soon as the response stands in the output:
 	// whatever Do writes or starts comes after the response on the wire.
 	Do func()

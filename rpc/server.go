@@ -59,6 +59,7 @@ type Server struct {
 	prepare func(context.Context, *Caller)
 	onOpen  []func(*Caller)
 	onStop  []func()
+	resume  func(ctx context.Context, mark string) (begin func(context.Context, *Caller), err error)
 }
 
 type methodKey struct {

@@ -25,6 +25,7 @@ type Session struct {
 // holds it any more (see Caller.Hold).
 type Exchange struct {
 	line  []byte
+	begin func(context.Context, *Caller) // instead of a line: goes on with a stream (see Resume)
 	w     *writer
 	taken chan struct{} // closed when the reader has gone through the line
 }
@@ -45,7 +46,11 @@ func (s *Server) NewSession(out Output) *Session {
 // Take hands over a line, of Options.MaxLine bytes at most, and returns when it has been gone through. out gets what answers it, if
 // anything does, and learns which line is the last. Take fails when the session has ended.
 func (c *Session) Take(line []byte, out Output) (*Exchange, error) {
-	x := &Exchange{line: bytes.TrimSpace(line), w: newWriter(out, c.incoming.release, c.log), taken: make(chan struct{})}
+	return c.bring(&Exchange{line: bytes.TrimSpace(line)}, out)
+}
+
+func (c *Session) bring(x *Exchange, out Output) (*Exchange, error) {
+	x.w, x.taken = newWriter(out, c.incoming.release, c.log), make(chan struct{})
 	select {
 	case c.brought <- x:
 	case <-c.input.Done():
@@ -69,16 +74,21 @@ type broughtLines struct {
 }
 
 func (b *broughtLines) next() ([]byte, error) {
-	if b.at != nil {
-		b.leave(b.at)
-		b.at, b.to = nil, b.w
-	}
-	select {
-	case b.at = <-b.brought:
-		b.to = b.at.w
-		return b.at.line, nil
-	case <-b.input.Done():
-		return nil, io.EOF
+	for {
+		if b.at != nil {
+			b.leave(b.at)
+			b.at, b.to = nil, b.w
+		}
+		select {
+		case b.at = <-b.brought:
+			b.to = b.at.w
+		case <-b.input.Done():
+			return nil, io.EOF
+		}
+		if b.at.begin == nil {
+			return b.at.line, nil
+		}
+		b.resume(b.at)
 	}
 }
 

@@ -22,6 +22,9 @@ func (t *Task) wire(pollInterval time.Duration) mcp.Task {
 	}
 }
 
+// Wire is a task as its client is told of it.
+func (r *Runner) Wire(t *Task) mcp.Task { return t.wire(r.o.PollInterval) }
+
 // Shown is the task as tasks/get shows it.
 func (t *Task) Shown() mcp.Task {
 	shown := t.wire(0)

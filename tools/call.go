@@ -77,14 +77,19 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 		}
 	}
 	if mode == mcp.ModeStreaming {
-		return rpc.After{Result: s.firstResponse(ctx, d), Do: d.start, Drop: drop(run)}, nil
+		first, complete := s.firstResponse(ctx, d)
+		mark := d.mark()
+		if complete && mark != "" {
+			mark = d.marked.mark(d.marked.Count(), 1)
+		}
+		return rpc.After{Result: first, Mark: mark, Do: d.start, Drop: drop(run)}, nil
 	}
 	handle := run.Handle()
 	if fallback {
 		handle.Meta[mcp.MetaFallbackMode] = string(mcp.ModeTask)
 	}
 	// "The response with the handle comes first, then partials."
-	return rpc.After{Result: handle, Do: d.start, Drop: drop(run)}, nil
+	return rpc.After{Result: handle, Mark: d.mark(), Do: d.start, Drop: drop(run)}, nil
 }
 
 // chooseMode is how a call is answered that has no immediate result (SEP-1905, "Server Response Decision Process"):
@@ -114,7 +119,7 @@ func (d *delivery) immediate() (any, error) {
 
 // firstResponse is case 3 of SEP-1905: the task, and what there is of its output. It waits a little for the
 // first segment: lastSeqNr 0 is invalid, so an empty first response would leave nothing to resume from.
-func (s *service) firstResponse(ctx context.Context, d *delivery) json.RawMessage {
+func (s *service) firstResponse(ctx context.Context, d *delivery) (first json.RawMessage, complete bool) {
 	run := d.run
 	wait, cancel := context.WithTimeout(ctx, s.o.ImmediateWait)
 	defer cancel()
@@ -122,9 +127,9 @@ func (s *service) firstResponse(ctx context.Context, d *delivery) json.RawMessag
 	_ = r.Wait(wait, 1) // whatever comes of it, what there is goes out
 	handle := run.Handle()
 	maps.Copy(handle.Meta, tasks.Related(run.ID()))
-	first, complete := run.Segments().First(rawjson.Encode(handle.Task), rawjson.Encode(handle.Meta), mcp.MaxPage)
+	first, complete = run.Segments().First(rawjson.Encode(handle.Task), rawjson.Encode(handle.Meta), mcp.MaxPage)
 	if complete && d.streamed != nil {
 		d.streamed()
 	}
-	return first
+	return first, complete
 }

@@ -33,6 +33,7 @@ type delivery struct {
 	end      context.CancelFunc // ends ctx
 	progress *partials.Progress // nil: no token. Used on the writer's goroutine only
 	dialect  partials.Dialect   // the pump's
+	marked   *marked            // the dialect, with marks; nil: its lines have none
 	reader   *partials.Reader   // the pump's
 	pump     *partials.Pump     // nil: nothing is written while the tool runs
 	streamed func()             // frees the request's id; nil: one response goes out under it
@@ -126,6 +127,13 @@ func (d *delivery) open() {
 		d.reader = log.NewReader(d.from)
 	}
 	if d.handle && d.spelling != byStatus {
+		o := origin{Task: d.run.ID(), Spelling: d.spelling, Token: c.Meta.ProgressToken}
+		if d.spelling == bySEP1905 {
+			o.Request = c.ID()
+		}
+		if d.marked = newMarked(c, d.dialect, o, d.from); d.marked != nil {
+			d.dialect = d.marked
+		}
 		d.release = c.Hold()
 	}
 	d.pump = partials.NewPump(d.reader, d.dialect, c, o)
@@ -237,11 +245,23 @@ func (d *delivery) status(t mcp.Task) {
 }
 
 func (d *delivery) notify(t mcp.Task) {
-	notify := d.caller.TryNotify // a task can ask, and so change, without end
+	c := d.caller
+	notify := c.TryNotify // a task can ask, and so change, without end
 	if t.Status.Terminal() {
-		notify = d.caller.Notify
+		if d.marked != nil {
+			c = c.Marked(d.marked.last())
+		}
+		notify = c.Notify
 	}
 	_ = notify("notifications/tasks/status", t) // fails only when nobody is there to read it
+}
+
+// mark marks the answer of a request that gets a handle, before anything else is written.
+func (d *delivery) mark() string {
+	if d.marked == nil {
+		return ""
+	}
+	return d.marked.now()
 }
 
 // report passes on what the tool says of its progress. It waits for its turn on the output, as long as the call
@@ -271,24 +291,25 @@ func (d *delivery) write(encode func(dst []byte) []byte) {
 		if d.silent { // ended while the lane was waited for
 			return dst
 		}
-		return encode(dst)
+		begin := len(dst)
+		dst = encode(dst)
+		if d.marked != nil {
+			dst = d.marked.insert(dst, begin, d.marked.now)
+		}
+		return dst
 	})
 }
 
 // ending is what the result has beyond the output, nothing if the result goes another way. The pump asks for it at
 // the end of the log, which is closed only when the ending is known.
 func (d *delivery) ending() partials.Ending {
-	e := partials.Ending{}
 	if d.elsewhere {
-		return e
+		return partials.Ending{}
 	}
 	d.mu.Lock()
 	d.told = true
 	d.mu.Unlock()
-	for _, item := range d.run.Segments().Ending().Rest {
-		e.Rest = append(e.Rest, DressContent(d.caller.Version, item))
-	}
-	return e
+	return dressedEnding(d.caller.Version, d.run.Segments())
 }
 
 // answer is that of a plain call whose run has ended: what the client's version knows of the result, without what it was sent already,

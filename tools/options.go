@@ -21,6 +21,7 @@ type ServeOptions struct {
 	FallbackTools       string                // auto, always, never; "" = auto
 	MaxResult           int                   // how much of the output of a tool that is not a command get_task_result shows at once; 0 = text.DefaultMaxResult
 	RequiredFallthrough bool                  // a tool that requires a task runs without one, too
+	Resumable           bool                  // tasks outlive this process, and so does their delivery
 	Detach              func(*Detached) error // starts the process that goes on with a call; nil = nothing outlives this process
 	Log                 zerolog.Logger
 

@@ -26,6 +26,9 @@ func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOpt
 		runner.Go(func(ctx context.Context) { s.tellUsed(ctx, c) })
 	})
 	srv.OnDrain(func(context.Context) { s.parked.close() })
+	if o.Resumable {
+		srv.HandleResume(s.rejoin)
+	}
 	srv.Handle(rpc.Handshake, "tools/list", s.list)
 	srv.Handle(rpc.Handshake, "tools/call", s.call)
 	srv.Handle(rpc.Stateless, "tools/list", s.list)

@@ -53,6 +53,7 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 		FallbackTools:       string(conf.FallbackTools),
 		MaxResult:           int(conf.Tasks.MaxResult),
 		RequiredFallthrough: conf.Compat.RequiredFallthrough,
+		Resumable:           !inMemory(store),
 		Detach:              supervisors(conf, store),
 		Log:                 log,
 	})

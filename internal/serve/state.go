@@ -53,6 +53,12 @@ func (s *Setup) openAny(conf *config.Config, log zerolog.Logger) (tasks.State, e
 	return sqlite.New(sqlite.Options{Dir: dir, MaxState: int64(conf.State.MaxState), Limits: limits(conf), Log: log}), nil
 }
 
+// inMemory reports whether tasks end with this process.
+func inMemory(store tasks.State) bool {
+	_, ok := store.(*tasks.Memory)
+	return ok
+}
+
 // warnOfState warns of a state that cannot be written, before the first task fails for it.
 func warnOfState(store tasks.State, log zerolog.Logger) {
 	s, ok := store.(*sqlite.State)

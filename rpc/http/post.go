@@ -143,7 +143,7 @@ func (s *Server) unanswered(m *message, c *session) func(http.ResponseWriter) {
 		switch {
 		case s.stopped:
 			status, problem = http.StatusServiceUnavailable, "the server is shutting down"
-		case c != nil && s.sessions[c.id] == nil:
+		case c != nil && s.sessions[c.sessionKey] != c:
 			status, problem = http.StatusNotFound, "the session has ended: send initialize again"
 		}
 		s.mu.Unlock()

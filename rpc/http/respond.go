@@ -50,7 +50,7 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (whole bool) {
 		w.WriteHeader(http.StatusAccepted)
 		return true
 	case err == nil && over && len(events) == 1:
-		a.sendJSON(w, events[0])
+		a.sendJSON(w, events[0].text)
 		return true
 	}
 	a.events = true
@@ -104,7 +104,7 @@ func (a *answer) sendEvents(w http.ResponseWriter, r *http.Request) (whole bool)
 	out := http.NewResponseController(w)
 	var buf []byte
 	if a.primed && a.last == 0 {
-		buf = append(a.appendID(buf, 0), "data: \n\n"...)
+		buf = append(a.appendID(buf, 0, a.before), "data: \n\n"...)
 	}
 	sent, over := 0, false
 	for {
@@ -129,18 +129,22 @@ func (a *answer) sendEvents(w http.ResponseWriter, r *http.Request) (whole bool)
 		buf = buf[:0]
 		for i, event := range events {
 			if !a.stateless {
-				buf = a.appendID(buf, a.last+i+1)
+				buf = a.appendID(buf, a.last+i+1, event.mark)
 			}
-			buf = append(append(append(buf, "event: message\ndata: "...), event...), "\n\n"...)
+			buf = append(append(append(buf, "event: message\ndata: "...), event.text...), "\n\n"...)
 		}
 		sent, over = len(events), last
 	}
 }
 
-// appendID appends the id of an event: its stream, and its number there.
-func (s *stream) appendID(to []byte, number int) []byte {
+// appendID appends the id of an event: its stream, its number there, and its mark if it has one.
+func (s *stream) appendID(to []byte, number int, mark string) []byte {
 	to = append(append(to, "id: "...), s.name...)
-	return append(strconv.AppendInt(append(to, '-'), int64(number), 10), '\n')
+	to = strconv.AppendInt(append(to, '-'), int64(number), 10)
+	if mark != "" {
+		to = append(append(to, '-'), mark...)
+	}
+	return append(to, '\n')
 }
 
 // refuse answers what is not taken with a JSON-RPC error; id may be nil.

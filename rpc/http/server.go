@@ -71,11 +71,13 @@ type Server struct {
 	ended chan struct{} // closed by Stop
 	tidy  sync.WaitGroup
 
-	mu       sync.Mutex
-	sessions map[string]*session // of the handshake era, by id
-	brief    map[*rpc.Session]struct{}
-	inFlight map[string]int // requests, by owner
-	stopped  bool
+	mu            sync.Mutex
+	sessions      map[sessionKey]*session // of the handshake era
+	endedByClient map[sessionKey]struct{}
+	endedFirst    []sessionKey // the oldest of those first
+	brief         map[*rpc.Session]struct{}
+	inFlight      map[string]int // requests, by owner
+	stopped       bool
 }
 
 // Stop takes no more requests, lets those in flight go on for Options.Drain, and ends the rest.

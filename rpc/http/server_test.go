@@ -637,7 +637,7 @@ func TestHeldInAll(t *testing.T) {
 	f := serve(t, Options{})
 	line := bytes.Repeat([]byte("x"), 1<<20)
 	for i := range 2 * maxKeptInAll >> 20 {
-		c, err := f.Server.open("local")
+		c, err := f.Server.open("local", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,13 +28,17 @@ const (
 	maxFinished = 4
 )
 
+// sessionKey names a session: an id counts for its owner only, so that another one who knows it can do nothing with it.
+type sessionKey struct{ owner, id string }
+
 // session is one of the handshake era.
 type session struct {
 	*rpc.Session
-	id, owner string
-	version   atomic.Pointer[mcp.Version] // nil until initialize has been answered
-	standing  *stream
-	inAll     *atomic.Int64 // bytes that the streams of all sessions hold
+	sessionKey
+	names    string                      // ends the names of its streams: those of a session that is opened again are others
+	version  atomic.Pointer[mcp.Version] // nil until initialize has been answered
+	standing *stream
+	inAll    *atomic.Int64 // bytes that the streams of all sessions hold
 
 	// Guarded by Server.mu.
 	connections int
@@ -50,6 +54,7 @@ type session struct {
 type exchange struct {
 	*stream
 	*rpc.Exchange
+	rejoined bool // it goes on with another one
 }
 
 // postHandshake serves a message of the handshake era.
@@ -60,7 +65,7 @@ func (s *Server) postHandshake(w http.ResponseWriter, r *http.Request, owner str
 	switch {
 	case opens:
 		var err error
-		if c, err = s.open(owner); err != nil {
+		if c, err = s.open(owner, m.params); err != nil {
 			refuse(w, http.StatusServiceUnavailable, m.id, mcp.CodeBusy, err.Error())
 			return
 		}
@@ -80,17 +85,14 @@ func (s *Server) postHandshake(w http.ResponseWriter, r *http.Request, owner str
 	e := c.stream()
 	out := rpc.Output(e.stream)
 	if opens {
-		out = opening{e.stream, c}
+		out = noteVersion{e.stream, c}
 	}
 	a := &answer{sender: e.begin(), unanswered: s.unanswered(m, c)}
 	if v := c.version.Load(); v != nil {
 		a.primed = v.PrimedStreams
 	}
-	var err error
-	if e.Exchange, err = c.Take(body, out); err != nil {
-		c.mu.Lock()
-		c.forget(e.name)
-		c.mu.Unlock()
+	x, err := c.Take(body, out)
+	if c.brings(e, x, err) != nil {
 		refuse(w, http.StatusNotFound, m.id, mcp.CodeInvalidRequest, "the session has ended: send initialize again")
 		return
 	}
@@ -101,13 +103,13 @@ func (s *Server) postHandshake(w http.ResponseWriter, r *http.Request, owner str
 	}
 }
 
-// opening notes the version that the response to initialize agrees on.
-type opening struct {
+// noteVersion notes the version that the response to initialize agrees on.
+type noteVersion struct {
 	*stream
 	c *session
 }
 
-func (o opening) WriteLines(ctx context.Context, lines []byte, last bool) error {
+func (o noteVersion) WriteLines(ctx context.Context, lines []byte, last bool) error {
 	if rawjson.IsObject(lines) {
 		if v := mcp.LookupVersion(rawjson.StringMember(rawjson.Member(lines, "result"), "protocolVersion")); v != nil {
 			o.c.version.Store(v)
@@ -134,7 +136,15 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, owner string) {
 		return
 	}
 	defer s.unuse(c)
-	from, err := c.resume(r.Header.Get("Last-Event-ID"))
+	last := r.Header.Get("Last-Event-ID")
+	if strings.Count(last, "-") > 1 { // it may take as much as a call
+		if problem := s.enter(owner); problem != "" {
+			refuse(w, http.StatusServiceUnavailable, nil, mcp.CodeBusy, problem)
+			return
+		}
+		defer s.leave(owner)
+	}
+	from, err := c.resume(r.Context(), last)
 	if err != nil {
 		refuse(w, http.StatusGone, nil, mcp.CodeInvalidRequest, "Last-Event-ID: "+err.Error())
 		return
@@ -160,57 +170,109 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, owner string) {
 	}
 	s.unuse(c)
 	s.close(c)
+	s.noteEnded(c.sessionKey)
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// open makes a session, unless there are too many.
-func (s *Server) open(owner string) (*session, error) {
+// noteEnded remembers that a client has ended a session.
+func (s *Server) noteEnded(key sessionKey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.endedFirst = append(s.endedFirst, key); len(s.endedFirst) > maxEnded {
+		delete(s.endedByClient, s.endedFirst[0])
+		s.endedFirst = s.endedFirst[1:]
+	}
+	s.endedByClient[key] = struct{}{}
+}
+
+// open makes a session for a client that sends initialize, unless there are too many.
+func (s *Server) open(owner string, params []byte) (*session, error) {
 	served, err := s.o.Serves(owner)
 	if err != nil {
 		return nil, err
 	}
+	id := rand.Text()
+	if served.Resumes() {
+		id = newID(params)
+	}
+	return s.add(s.newSession(served, sessionKey{owner, id}, ""))
+}
+
+// newSession makes a session that nobody finds yet.
+func (s *Server) newSession(served Served, key sessionKey, names string) *session {
+	standing := newStream("0"+names, &s.kept)
+	standing.standing = true
+	c := &session{sessionKey: key, names: names, standing: standing, inAll: &s.kept, connections: 1, used: time.Now(), streams: map[string]*exchange{}}
+	c.Session = served.NewSession(standing)
+	c.streams[standing.name] = &exchange{stream: standing}
+	return c
+}
+
+// add lets a session be found, unless there are too many, and returns it, or the one of that id which has been added before.
+func (s *Server) add(c *session) (*session, error) {
 	s.mu.Lock()
+	if there := s.sessions[c.sessionKey]; there != nil {
+		there.connections++
+		s.mu.Unlock()
+		s.discard(c)
+		return there, nil
+	}
 	n, idlest := 0, (*session)(nil)
-	for _, c := range s.sessions {
-		if c.owner != owner {
+	for _, o := range s.sessions {
+		if o.owner != c.owner {
 			continue
 		}
 		n++
-		if c.connections == 0 && (idlest == nil || c.used.Before(idlest.used)) {
-			idlest = c
+		if o.connections == 0 && (idlest == nil || o.used.Before(idlest.used)) {
+			idlest = o
 		}
 	}
-	s.mu.Unlock()
-	if n >= maxSessions {
-		if idlest == nil {
-			return nil, errors.New("too many sessions")
-		}
-		s.close(idlest)
+	full := n >= maxSessions && idlest == nil
+	if !full {
+		s.sessions[c.sessionKey] = c
 	}
-	standing := newStream("0", &s.kept)
-	c := &session{id: rand.Text(), owner: owner, standing: standing, inAll: &s.kept, connections: 1, used: time.Now(), streams: map[string]*exchange{}}
-	c.Session = served.NewSession(standing)
-	c.streams["0"] = &exchange{stream: standing}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sessions[c.id] = c
 	if s.stopped {
 		go c.Stop()
+	}
+	s.mu.Unlock()
+	switch {
+	case full:
+		s.discard(c)
+		return nil, errors.New("too many sessions")
+	case n >= maxSessions:
+		s.close(idlest)
 	}
 	return c, nil
 }
 
+// discard ends a session that nobody has found.
+func (s *Server) discard(c *session) {
+	s.tidy.Go(func() {
+		c.Cancel()
+		c.Close()
+		c.standing.drop()
+	})
+}
+
 // use finds the session of a request, and answers it if there is none. unuse is to follow.
 func (s *Server) use(w http.ResponseWriter, r *http.Request, owner string, id []byte) *session {
+	key := sessionKey{owner, r.Header.Get(sessionHeader)} // foreign is not found
 	s.mu.Lock()
-	c := s.sessions[r.Header.Get(sessionHeader)]
-	if c != nil && c.owner == owner {
+	c := s.sessions[key]
+	if c != nil {
 		c.connections++
 	}
 	s.mu.Unlock()
-	if c == nil || c.owner != owner { // foreign is not found
-		refuse(w, http.StatusNotFound, id, mcp.CodeInvalidRequest, "no such session: send initialize again")
-		return nil
+	if c == nil {
+		var err error
+		if c, err = s.revive(r.Context(), key); err != nil {
+			status, code := http.StatusServiceUnavailable, mcp.CodeBusy
+			if err == errNoSession {
+				status, code = http.StatusNotFound, mcp.CodeInvalidRequest
+			}
+			refuse(w, status, id, code, err.Error())
+			return nil
+		}
 	}
 	// "If the server receives a request with an invalid or unsupported MCP-Protocol-Version, it MUST respond with 400 Bad Request"
 	if name := r.Header.Get(versionHeader); name != "" {
@@ -233,8 +295,10 @@ func (s *Server) unuse(c *session) {
 // close ends a session: what is in flight is cancelled.
 func (s *Server) close(c *session) {
 	s.mu.Lock()
-	_, open := s.sessions[c.id]
-	delete(s.sessions, c.id)
+	open := s.sessions[c.sessionKey] == c
+	if open {
+		delete(s.sessions, c.sessionKey)
+	}
 	s.mu.Unlock()
 	if open {
 		s.tidy.Go(func() {
@@ -278,26 +342,63 @@ func (c *session) stream() *exchange {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last++
-	e := &exchange{stream: newStream(strconv.Itoa(c.last), c.standing.inAll)}
+	e := &exchange{stream: newStream(strconv.Itoa(c.last)+c.names, c.standing.inAll)}
 	c.streams[e.name] = e
 	return e
 }
 
 // resume connects to the stream of an event, after that event; "" is the standing stream, after what was sent.
-func (c *session) resume(lastEvent string) (*sender, error) {
+func (c *session) resume(ctx context.Context, lastEvent string) (*sender, error) {
 	if lastEvent == "" {
 		return c.standing.begin(), nil
 	}
-	name, number, _ := strings.Cut(lastEvent, "-")
+	name, rest, _ := strings.Cut(lastEvent, "-")
+	number, mark, _ := strings.Cut(rest, "-")
 	after, err := strconv.Atoi(number)
+	if err != nil {
+		return nil, errForgotten
+	}
 	c.mu.Lock()
 	e := c.streams[name]
 	c.mu.Unlock()
-	if e == nil || err != nil {
+	from, err := (*sender)(nil), errForgotten
+	switch {
+	case e != nil:
+		from, err = e.connect(after)
+	case strings.TrimRight(name, letters) == "0": // what waited for it went with the session that has been opened again
+		return c.standing.begin(), nil
+	}
+	if err == nil || mark == "" {
+		return from, err
+	}
+	// Memory does not hold what comes next.
+	c.mu.Lock()
+	if e != nil && e.Exchange != nil {
+		_ = e.begin() // takes it over from a connection that there still is
+		e.Abandon()
+		c.forget(name)
+	}
+	c.mu.Unlock()
+	e = c.stream()
+	e.before, e.mark, e.rejoined = mark, mark, true
+	x, err := c.Resume(ctx, mark, e.stream)
+	if c.brings(e, x, err) != nil {
 		return nil, errForgotten
 	}
-	return e.connect(after)
+	return e.begin(), nil
 }
+
+// brings notes the exchange that fills a stream, or forgets the stream if that has failed.
+func (c *session) brings(e *exchange, x *rpc.Exchange, err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e.Exchange = x; err != nil {
+		c.forget(e.name)
+	}
+	return err
+}
+
+const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
 // left notes that a connection has sent what it could of a stream. If there were events, another connection can go on for a while.
 func (c *session) left(from *sender, whole, events bool) {
@@ -307,7 +408,7 @@ func (c *session) left(from *sender, whole, events bool) {
 	crowded := c.inAll.Load() > maxKeptInAll
 	switch {
 	case from.stream == c.standing || e == nil || !from.current():
-	case !whole && crowded:
+	case !whole && (crowded || e.rejoined): // the client can go on otherwise
 		e.Abandon()
 		c.forget(from.name)
 	case !whole:

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"runnel/rpc"
 )
 
 const (
@@ -14,6 +16,8 @@ const (
 	maxWaiting = 256 << 10
 	// maxKept is how many bytes of events that were sent a stream keeps for who lost the connection: more than is under way on a usual one.
 	maxKept = 1 << 20
+	// maxKeptMarked is how many those are of a stream that can be gone on with otherwise: what is under way on most.
+	maxKeptMarked = 64 << 10
 	// maxKeptInAll is how many bytes all streams hold, with what waits. Above it those that have a connection keep the last event that was
 	// sent, and those that have lost it, or are over, are forgotten.
 	maxKeptInAll = 64 << 20
@@ -28,11 +32,14 @@ var (
 
 // stream is what answers a line, in order: an [rpc.Output]. One connection at a time sends its events.
 type stream struct {
-	name string // unique in its session; begins the ids of its events
+	name     string // unique in its session; begins the ids of its events
+	standing bool   // it answers nothing, and nobody can go on with it but here
 
 	mu      sync.Mutex
 	inAll   *atomic.Int64 // bytes that all streams hold; nil: this one keeps nothing
-	events  [][]byte      // those that were sent and are kept, then those that wait
+	events  []numbered    // those that were sent and are kept, then those that wait
+	before  string        // the mark of what came before the first event, on another stream
+	mark    string        // of the last event
 	first   int           // the number of events[0]; the first one ever is 1
 	sent    int           // the number of the last one that was sent
 	kept    int           // bytes of those that were sent
@@ -41,6 +48,14 @@ type stream struct {
 	turn    int           // which connection sends
 	changed chan struct{}
 }
+
+// numbered is an event, whose number is its place in the stream.
+type numbered struct {
+	text []byte
+	mark string // how another process can go on after it (see rpc.Session.Resume); "" = it cannot
+}
+
+func (n *numbered) size() int { return len(n.text) + len(n.mark) }
 
 func newStream(name string, inAll *atomic.Int64) *stream {
 	return &stream{name: name, inAll: inAll, first: 1, changed: make(chan struct{})}
@@ -64,16 +79,22 @@ func (s *stream) WriteLines(ctx context.Context, lines []byte, last bool) error 
 func (s *stream) add(ctx context.Context, line []byte, last bool) error {
 	// A carriage return ends a line of an event. In JSON it is a blank like any other.
 	line = bytes.ReplaceAll(line, []byte("\r"), []byte(" "))
+	mark, line := rpc.CutMark(line)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.waiting > 0 && s.waiting+len(line) > maxWaiting {
+	if mark == "" || s.standing { // a line without one changes nothing for who goes on after it
+		mark = s.mark
+	}
+	event := numbered{line, mark}
+	for s.waiting > 0 && s.waiting+event.size() > maxWaiting {
 		if err := s.await(ctx); err != nil {
 			return err
 		}
 	}
-	s.events = append(s.events, line)
-	s.waiting += len(line)
-	s.count(len(line))
+	s.mark = mark
+	s.events = append(s.events, event)
+	s.waiting += event.size()
+	s.count(event.size())
 	s.over = last
 	s.change()
 	return nil
@@ -123,7 +144,7 @@ type sender struct {
 }
 
 // next waits for events, and returns those that wait, 64 KiB or so, and whether the stream is over with them.
-func (s *sender) next(ctx context.Context) (events [][]byte, over bool, err error) {
+func (s *sender) next(ctx context.Context) (events []numbered, over bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
@@ -137,7 +158,7 @@ func (s *sender) next(ctx context.Context) (events [][]byte, over bool, err erro
 		if len(waiting) > 0 || s.over {
 			n, size := 0, 0
 			for n < len(waiting) && size < maxBatch {
-				size += len(waiting[n])
+				size += len(waiting[n].text)
 				n++
 			}
 			return slices.Clone(waiting[:n]), s.over && n == len(waiting), nil
@@ -174,15 +195,19 @@ func (s *sender) sentMore(n int) {
 func (s *stream) markSent(last int) {
 	for s.sent < last {
 		s.sent++
-		size := len(s.events[s.sent-s.first])
+		size := s.events[s.sent-s.first].size()
 		s.waiting -= size
 		s.kept += size
 	}
-	for s.first < s.sent && (s.kept > maxKept || s.crowded()) || s.first <= s.sent && s.inAll == nil {
-		size := len(s.events[0])
+	most := maxKept
+	if s.mark != "" {
+		most = maxKeptMarked
+	}
+	for s.first < s.sent && (s.kept > most || s.crowded()) || s.first <= s.sent && s.inAll == nil {
+		size := s.events[0].size()
 		s.kept -= size
 		s.count(-size)
-		s.events[0] = nil
+		s.events[0] = numbered{}
 		s.events = s.events[1:]
 		s.first++
 	}

@@ -1,0 +1,337 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"runnel/internal/cli"
+)
+
+// serveAgain is serveHTTP for a server that is killed, and started again at the same address.
+func serveAgain(t *testing.T, args ...string) (s *httpServer, again func()) {
+	t.Helper()
+	address := ""
+	for address == "" { // the system gives such a port to nobody while the server is down
+		try := fmt.Sprint("127.0.0.1:", 10_000+rand.IntN(20_000))
+		if l, err := net.Listen("tcp", try); err == nil {
+			l.Close()
+			address = try
+		}
+	}
+	s = &httpServer{url: "http://" + address + "/mcp"}
+	starts := 0
+	start := func() {
+		s.cmd = racedCommand(t, append(args, "--no-stdio", "--http", address, "--log-format", "json")...)
+		s.cmd.Stderr = &s.log
+		if err := s.cmd.Start(); err != nil {
+			t.Error(err)
+			return
+		}
+		starts++
+		for deadline := time.Now().Add(watchdog); strings.Count(s.log.String(), `"address":"`+address) < starts; time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Errorf("it does not listen:\n%s", &s.log)
+				return
+			}
+		}
+	}
+	kill := func() {
+		_ = s.cmd.Process.Signal(syscall.SIGKILL)
+		_ = s.cmd.Wait()
+	}
+	start()
+	t.Cleanup(func() { kill() })
+	return s, func() { kill(); start() }
+}
+
+// resumed is the client of one call that streams.
+type resumed struct {
+	t         *testing.T
+	s         *httpServer
+	session   string
+	lastEvent string
+	response  *http.Response
+
+	text   strings.Builder // the output as partials brought it
+	seqs   []int           // their numbers
+	rising float64         // the last progress
+	last   []string        // what was shown of the output's last line
+	ends   []string        // terminal statuses
+}
+
+func (r *resumed) send(method, body string) *http.Response {
+	r.t.Helper()
+	for deadline := time.Now().Add(watchdog); ; time.Sleep(20 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(r.t.Context(), watchdog)
+		r.t.Cleanup(cancel)
+		request, err := http.NewRequestWithContext(ctx, method, r.s.url, strings.NewReader(body))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", "application/json")
+		if r.session != "" {
+			request.Header.Set("Mcp-Session-Id", r.session)
+		}
+		if method == "GET" {
+			request.Header.Set("Last-Event-ID", r.lastEvent)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err == nil && response.StatusCode == http.StatusOK {
+			r.t.Cleanup(func() { response.Body.Close() })
+			return response
+		}
+		if err == nil {
+			text, _ := io.ReadAll(response.Body)
+			r.t.Fatalf("%s after %q: %s %s\n%s", method, r.lastEvent, response.Status, text, &r.s.log)
+		}
+		if time.Now().After(deadline) {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// read reads up to n events of the stream, and reports whether it is over.
+func (r *resumed) read(n int) (over bool) {
+	r.t.Helper()
+	lines := bufio.NewReader(r.response.Body)
+	id, data := "", ""
+	for n > 0 {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return err == io.EOF
+		}
+		switch field, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": "); field {
+		case "id":
+			id = value
+		case "data":
+			data = value
+		case "": // the event is whole
+			if r.lastEvent = id; data != "" {
+				r.take(data)
+				n--
+			}
+			data = ""
+		}
+	}
+	return false
+}
+
+// take notes what a message brings.
+func (r *resumed) take(message string) {
+	r.t.Helper()
+	type items []struct {
+		Text  string
+		SeqNr int
+	}
+	var m struct {
+		Method string
+		Result struct {
+			Segments items `json:"partial-content"`
+		}
+		Params struct {
+			Content       items
+			Seq           *int
+			Status        string
+			Message       string
+			Progress      float64
+			PartialResult struct {
+				Chunk struct{ Content items }
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(message), &m); err != nil {
+		r.t.Fatalf("%v: %s", err, message)
+	}
+	for _, pieces := range []items{m.Result.Segments, m.Params.Content, m.Params.PartialResult.Chunk.Content} {
+		for _, piece := range pieces {
+			r.text.WriteString(piece.Text)
+			if piece.SeqNr > 0 {
+				r.seqs = append(r.seqs, piece.SeqNr-1)
+			}
+		}
+	}
+	if m.Params.Seq != nil {
+		r.seqs = append(r.seqs, *m.Params.Seq)
+	}
+	if m.Method == "notifications/progress" {
+		if m.Params.Progress <= r.rising {
+			r.t.Errorf("progress %v after %v", m.Params.Progress, r.rising)
+		}
+		r.rising = m.Params.Progress
+		r.last = append(r.last, m.Params.Message)
+	}
+	switch m.Params.Status {
+	case "", "working":
+	default:
+		r.ends = append(r.ends, m.Params.Status)
+	}
+}
+
+// dialects are the ways in which the output of a task streams in answer to its call, by what the client declares and asks for.
+var dialects = map[string]struct{ capabilities, params string }{
+	"SEP-2679": {`{"tasks":{"streaming":{"partial":{}}}}`, `"task":{}`},
+	"SEP-1905": {`{"tasks":{"responses":{"modes":["task","immediate","streaming"]}}}`, `"task":{"responseModes":["streaming"]}`},
+	"PR #383":  {`{}`, `"task":{},"_meta":{"progressToken":"p{1}","partialResults":true}`},
+	"progress": {`{}`, `"task":{},"_meta":{"progressToken":7}`},
+}
+
+const sevenLines = `
+tools:
+  far: {shell: 'for i in 1 2 3 4 5 6 7; do echo "line $i"; sleep 0.15; done', detach: true}
+  near: {shell: 'for i in 1 2 3 4 5 6 7; do echo "line $i"; sleep 0.15; done'}
+`
+
+func (r *resumed) call(tool, capabilities, params string) {
+	r.session = r.send("POST", strings.Replace(initialize, `{"tasks":{"streaming":{"partial":{}}}}`, capabilities, 1)).Header.Get("Mcp-Session-Id")
+	r.response = r.send("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":"c","method":"tools/call","params":{"name":%q,"arguments":{},%s}}`, tool, params))
+}
+
+// A client whose connection is cut, and whose server is killed and started again, goes on by Last-Event-ID in its session: it gets all
+// of the output once, in each dialect, and the end once.
+func TestResumeAfterKill(t *testing.T) {
+	t.Parallel()
+	for name, d := range dialects {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, again := serveAgain(t, append(writeConfig(t, sevenLines), "--state", stateDir(t), "--pace", "0")...)
+			r := &resumed{t: t, s: s}
+			r.call("far", d.capabilities, d.params)
+			kills := 0
+			for over := false; !over; {
+				over = r.read(1 + rand.IntN(3))
+				if over && len(r.ends) > 0 {
+					break
+				}
+				r.response.Body.Close()
+				if kills++; kills < 4 {
+					again()
+				}
+				r.response = r.send("GET", "")
+				over = false
+			}
+			if fmt.Sprint(r.ends) != "[completed]" {
+				t.Errorf("it ended %q", r.ends)
+			}
+			want := "line 1\nline 2\nline 3\nline 4\nline 5\nline 6\nline 7\n"
+			if name == "progress" {
+				if len(r.last) == 0 || !strings.HasPrefix(r.last[len(r.last)-1], "line ") {
+					t.Errorf("shown %q", r.last)
+				}
+			} else if r.text.String() != want {
+				t.Errorf("%q", r.text.String())
+			}
+			for i, seq := range r.seqs {
+				if seq != i {
+					t.Fatalf("numbers %v", r.seqs)
+				}
+			}
+			// The session goes on, too, and has the result.
+			id := regexp.MustCompile(`"taskId":"([^"]+)"`).FindStringSubmatch(r.result("tasks/list", ""))[1]
+			if text := r.result("tasks/result", `"taskId":"`+id+`"`); strings.Count(text, "line 7") != 1 {
+				t.Error(text)
+			}
+			// Nothing comes after the end, however often it is asked for.
+			r.response = r.send("GET", "")
+			if !r.read(1) {
+				t.Errorf("more comes after the end: %q %q", r.text.String(), r.ends)
+			}
+		})
+	}
+}
+
+// result is the response to a request in the session.
+func (r *resumed) result(method, params string) string {
+	r.t.Helper()
+	text, err := io.ReadAll(r.send("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s}}`, method, params)).Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// What a server ran that was killed has ended with it: a client that comes back gets the rest of its output, and is told.
+func TestResumeWhatWasKilled(t *testing.T) {
+	t.Parallel()
+	s, again := serveAgain(t, append(writeConfig(t, sevenLines), "--state", stateDir(t), "--pace", "0")...)
+	r := &resumed{t: t, s: s}
+	r.call("near", dialects["SEP-2679"].capabilities, dialects["SEP-2679"].params)
+	r.read(4)
+	r.response.Body.Close()
+	again()
+	r.response = r.send("GET", "")
+	for !r.read(1) {
+	}
+	if text := r.text.String(); !strings.HasPrefix(text, "line 1\nline 2\n") || strings.Count(text, "line 2") != 1 || fmt.Sprint(r.ends) != "[failed]" {
+		t.Errorf("%q, ended %q", text, r.ends)
+	}
+	plain := &resumed{t: t, s: s, session: r.session, lastEvent: "3-1"}
+	request, _ := http.NewRequest("GET", s.url, nil)
+	request.Header.Set("Mcp-Session-Id", plain.session)
+	request.Header.Set("Last-Event-ID", plain.lastEvent)
+	if response, err := http.DefaultClient.Do(request); err != nil || response.StatusCode != http.StatusGone {
+		t.Errorf("a call without a task is gone: %v %v", response, err)
+	}
+}
+
+// A session that its client has ended does not come back, and an id that says nothing opens none.
+func TestEndedSessionStaysEnded(t *testing.T) {
+	t.Parallel()
+	s, again := serveAgain(t, "--selftest", "--state", stateDir(t))
+	r := &resumed{t: t, s: s}
+	session := r.send("POST", initialize).Header.Get("Mcp-Session-Id")
+	other := r.send("POST", initialize).Header.Get("Mcp-Session-Id")
+	status := func(method, session string) int {
+		request, _ := http.NewRequest(method, s.url, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("Mcp-Session-Id", session)
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		return response.StatusCode
+	}
+	again()
+	for _, c := range []struct {
+		method, session string
+		status          int
+	}{
+		{"POST", session, 200}, {"DELETE", session, 204}, {"POST", session, 404}, {"POST", other, 200}, {"POST", "unknown", 404},
+		{"POST", other[:len(other)-2], 404}, {"POST", "x.e30", 404}, {"POST", "x." + strings.Repeat("A", 5000), 404},
+	} {
+		if got := status(c.method, c.session); got != c.status {
+			t.Errorf("%s %.40s: %d, want %d", c.method, c.session, got, c.status)
+		}
+	}
+}
+
+// runnel call goes on, too, when its server is killed and started again.
+func TestCallOutlivesItsServer(t *testing.T) {
+	t.Parallel()
+	for _, flags := range []string{"--task", "--mode=streaming"} {
+		t.Run(flags, func(t *testing.T) {
+			t.Parallel()
+			s, again := serveAgain(t, append(writeConfig(t, sevenLines), "--state", stateDir(t))...)
+			stderr := &syncBuffer{}
+			var restart sync.WaitGroup
+			out := &trigger{text: "line 3", do: func() { restart.Go(again) }}
+			code := cli.Run(t.Context(), []string{"call", "far", "--url", s.url, "--summary", flags}, append(environ(t), noConfig), strings.NewReader(""), out, stderr)
+			restart.Wait()
+			if code != exitFine || out.String() != "line 1\nline 2\nline 3\nline 4\nline 5\nline 6\nline 7\n" || !strings.Contains(stderr.String(), "gaps 0") {
+				t.Errorf("exit code %d\n%s\n%s\n%s", code, out, stderr, &s.log)
+			}
+		})
+	}
+}

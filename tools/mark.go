@@ -1,0 +1,145 @@
+package tools
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"runnel/partials"
+	"runnel/rpc"
+)
+
+// A mark goes with a line of a task's delivery where its client can lose the connection and come back (rpc.Caller.Marks). It holds all
+// that another process has to know to go on after the line (rejoin.go), so that nothing need be kept of a stream but the task's log. It gives its
+// bearer nothing: whose tasks are found is said by who asks.
+//
+//	base64(origin) . position in the log . Dialect.Count . lines after the end of the output
+
+// origin is the part of a mark that is the same for all lines of a delivery.
+type origin struct {
+	Task     string          `json:"t"`
+	Spelling spelling        `json:"s"`
+	Request  json.RawMessage `json:"r,omitempty"` // the id, where lines carry it
+	Token    json.RawMessage `json:"p,omitempty"` // of progress
+}
+
+// place is where a delivery stands.
+type place struct {
+	origin
+	pos, count int64
+	closing    int // how many lines have been written after the end of the output: what the dialect ends with, then the terminal status
+}
+
+const (
+	// maxOrigin bounds a mark, in bytes: it goes with each line, and its client chooses the ids in it. A longer one is left out.
+	maxOrigin = 512
+	// closed is place.closing after the terminal status.
+	closed = math.MaxInt32
+	// noMark marks a line after which nobody can go on: the next one belongs to it.
+	noMark = "-"
+)
+
+// marked is a dialect whose lines have marks. It is used on the writer's goroutine only.
+type marked struct {
+	partials.Dialect
+	origin string
+	pos    int64 // in the log
+}
+
+// newMarked adds marks to a dialect, nil if they cannot be had.
+func newMarked(c *rpc.Caller, d partials.Dialect, o origin, pos int64) *marked {
+	if !c.Marks() {
+		return nil
+	}
+	text, err := json.Marshal(o)
+	if err != nil || len(text) > maxOrigin {
+		return nil
+	}
+	return &marked{d, base64.RawURLEncoding.EncodeToString(text), pos}
+}
+
+func (m *marked) mark(count int64, closing int) string {
+	return m.origin + "." + strconv.FormatInt(m.pos, 10) + "." + strconv.FormatInt(count, 10) + "." + strconv.Itoa(closing)
+}
+
+// last marks the terminal status, after which nothing comes.
+func (m *marked) last() string { return m.origin + ".0.0." + strconv.Itoa(closed) }
+
+// now marks a line that is written at this moment.
+func (m *marked) now() string { return m.mark(m.Count(), 0) }
+
+func (m *marked) Encode(dst []byte, b partials.Batch) []byte {
+	begin := len(dst)
+	dst = m.Dialect.Encode(dst, b)
+	m.pos = b.End
+	return m.insert(dst, begin, m.now)
+}
+
+func (m *marked) End(dst []byte) []byte { return m.closing(dst, 0) }
+
+// closing appends what the dialect ends with, but for some lines that were written before.
+func (m *marked) closing(dst []byte, written int) []byte {
+	count := m.Count()
+	for i, line := range slices.Collect(bytes.Lines(m.Dialect.End(nil))) {
+		if i >= written {
+			dst = append(append(dst, m.mark(count, i+1)...), line...)
+		}
+	}
+	return dst
+}
+
+// insert marks the last of the lines from begin on, and says of the others that they have no mark.
+func (m *marked) insert(dst []byte, begin int, mark func() string) []byte {
+	for begin < len(dst) {
+		text, end := noMark, begin+bytes.IndexByte(dst[begin:], '\n')+1
+		if end == len(dst) {
+			text = mark()
+		}
+		dst = slices.Insert(dst, begin, []byte(text)...)
+		begin = end + len(text)
+	}
+	return dst
+}
+
+var errMark = errors.New("it says nothing of a stream to go on with")
+
+// parseMark reads a mark.
+func parseMark(text string) (p place, err error) {
+	parts := strings.Split(text, ".")
+	if len(parts) != 4 {
+		return p, errMark
+	}
+	encoded, err := base64.RawURLEncoding.DecodeString(parts[0])
+	if err != nil || json.Unmarshal(encoded, &p.origin) != nil || !isID(p.Request) || !isID(p.Token) || p.Task == "" {
+		return p, errMark
+	}
+	switch p.Spelling {
+	case bySEP1905, bySEP2679:
+	case byPR383, byProgress:
+		if p.Token == nil {
+			return p, errMark
+		}
+	default:
+		return p, errMark
+	}
+	var numbers [3]int64
+	for i := range numbers {
+		n, err := strconv.ParseUint(parts[i+1], 10, 52)
+		if err != nil {
+			return p, errMark
+		}
+		numbers[i] = int64(n)
+	}
+	p.pos, p.count, p.closing = numbers[0], numbers[1], int(min(numbers[2], closed))
+	return p, nil
+}
+
+// isID reports whether a part of a mark is absent, or can stand in a line where an id does.
+func isID(raw json.RawMessage) bool {
+	return raw == nil || raw[0] == '"' || raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9'
+}

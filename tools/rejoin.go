@@ -1,0 +1,174 @@
+package tools
+
+import (
+	"context"
+	"sync"
+
+	"runnel/partials"
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// rejoin goes on with a delivery after a mark, for a client that has lost its connection: with the task's log, be it of a task that
+// runs here, that another process runs, or that has ended. What is no part of the task, such as what the tool says of its progress and
+// what it asks its client, is not told again.
+type rejoin struct {
+	place
+	service *service
+	caller  *rpc.Caller
+}
+
+// rejoin implements rpc.Server.HandleResume.
+func (s *service) rejoin(ctx context.Context, mark string) (begin func(context.Context, *rpc.Caller), err error) {
+	p, err := parseMark(mark)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.runner.Head(ctx, p.Task); err != nil {
+		return nil, err
+	}
+	return func(open context.Context, c *rpc.Caller) {
+		release := c.Hold()
+		if !s.runner.Go(func(ctx context.Context) {
+			defer release()
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			defer context.AfterFunc(open, cancel)()
+			if err := (&rejoin{p, s, c}).run(ctx); err != nil && ctx.Err() == nil {
+				s.o.Log.Warn().Err(err).Str("taskId", p.Task).Msg("a stream cannot be resumed to its end")
+			}
+		}) {
+			release()
+		}
+	}, nil
+}
+
+// run writes the rest: output and changes of the status, then, when the task has ended, what the output ends with and the terminal status.
+func (r *rejoin) run(ctx context.Context) error {
+	if r.closing == closed {
+		return nil
+	}
+	runner := r.service.runner
+	v, release, err := runner.Follow(ctx, r.Task)
+	if err != nil {
+		return err
+	}
+	defer release()
+	var t tasks.Task
+	if v != nil {
+		if err := r.follow(ctx, v); err != nil {
+			return err
+		}
+		t = v.Task() // not from the state: that forgets a task whose ttl is over
+		if !t.Status.Terminal() {
+			return nil // the server is stopping
+		}
+	}
+	if stored, err := runner.Get(ctx, r.Task); err == nil {
+		t = stored
+	} else if v == nil {
+		return err
+	}
+	if v == nil && r.Spelling != byProgress { // else only the last line would be shown, of what is over
+		if err := r.write(ctx, t.Log, r.dialect(t.Segments)); err != nil {
+			return err
+		}
+	}
+	return r.end(ctx, &t)
+}
+
+// dialect is that of the delivery.
+func (r *rejoin) dialect(segments *partials.Segments) *marked {
+	c := r.caller
+	var progress *partials.Progress
+	if r.Token != nil {
+		progress = partials.NewProgress(c.Head(), r.Token, r.Task, c.Version.ProgressMessage)
+	}
+	var d partials.Dialect
+	switch r.Spelling {
+	case bySEP1905:
+		d = partials.NewSEP1905(c.Head(), r.Request, r.Task, segments)
+	case byPR383:
+		d = dressed{partials.NewPR383(progress, func() partials.Ending { return dressedEnding(c.Version, segments) }), c.Version}
+	case bySEP2679:
+		d = partials.NewSEP2679(c.Head(), r.Task, nil)
+	default:
+		d = progress
+	}
+	d.Resume(r.count)
+	return newMarked(c, d, r.origin, r.pos)
+}
+
+// follow writes the output of a task that has not ended, and the changes of its status, until it has.
+func (r *rejoin) follow(ctx context.Context, v *tasks.View) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	changed, stop := v.Watch()
+	defer stop()
+	var output sync.WaitGroup
+	output.Go(func() {
+		if err := r.write(ctx, v.Log(), r.dialect(v.Segments())); err != nil {
+			cancel(err)
+		}
+	})
+	defer output.Wait()
+	for before := mcp.TaskWorking; ; {
+		if t := v.Task(); t.Status != before && !t.Status.Terminal() {
+			before = t.Status
+			_ = r.caller.TryNotify("notifications/tasks/status", r.service.runner.Wire(&t)) // fails only when nobody is there to read it
+		}
+		select {
+		case <-changed:
+		case <-v.Ended():
+			output.Wait()
+			return context.Cause(ctx)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// write writes the output from r.pos on until the log is closed, and notes how far that is. What it ends with is left to end: the result need not
+// be known here.
+func (r *rejoin) write(ctx context.Context, log *partials.Log, m *marked) error {
+	if m == nil {
+		return errMark
+	}
+	reader := log.NewTail()
+	if r.Spelling != byProgress {
+		// A process that was killed may have sent a little more than it had stored.
+		reader = log.NewReader(min(r.pos, log.Size()))
+	}
+	err := partials.NewPump(reader, endless{m}, r.caller, r.service.o.Pump).Run(ctx)
+	r.pos, r.count = m.pos, m.Count()
+	return err
+}
+
+// endless is a dialect without its end.
+type endless struct{ *marked }
+
+func (endless) End(dst []byte) []byte { return dst }
+
+// end writes what comes after the output of a task that has ended.
+func (r *rejoin) end(ctx context.Context, t *tasks.Task) error {
+	m := r.dialect(t.Segments)
+	if m == nil {
+		return errMark
+	}
+	err := r.caller.Write(ctx, func(dst []byte) []byte { return m.closing(dst, r.closing) })
+	if err != nil {
+		return err
+	}
+	return r.caller.Marked(m.last()).Notify("notifications/tasks/status", r.service.runner.Wire(t))
+}
+
+// dressedEnding is what a result has beyond the output, as a version knows it.
+func dressedEnding(v *mcp.Version, segments *partials.Segments) (e partials.Ending) {
+	if ending := segments.Ending(); ending != nil {
+		for _, item := range ending.Rest {
+			e.Rest = append(e.Rest, DressContent(v, item))
+		}
+	}
+	return e
+}
