@@ -15,7 +15,7 @@ RANDOM_SESSIONS ?= 10000
 RUNNEL_HOSTILE_TIME ?= 2h
 RUNNEL_HOSTILE_SEED ?=
 
-.PHONY: build demo cast man test check lint vuln race crash soak hostile fuzz fuzz-short hosts hosts-short bench clean
+.PHONY: build demo cast man test check lint vuln race crash states soak hostile fuzz fuzz-short hosts hosts-short bench clean
 
 build: ## bin/runnel; without cgo, which would be there only to look up names and costs a tenth of the start
 	CGO_ENABLED=0 go build -o bin/runnel .
@@ -54,6 +54,9 @@ race: ## every test, under the race detector. -parallel: most tests wait for pro
 
 crash: ## kill -9 of runnel 200 times, of supervisors 100 times, processes that share a state for a minute (make test does some of each)
 	RUNNEL_TEST_CRASH_ROUNDS=200 RUNNEL_TEST_SHARED_TIME=1m go test -race -count=1 -v -timeout 1h -run 'AnyMoment$$|TestProcessesShareAState' ./internal/e2e
+
+states: ## what every state must do, at length: 10,000 races for an end, 1 GiB of output, 100,000 tasks (make test does some of each)
+	RUNNEL_TEST_STATE_LONG=1 go test -race -count=1 -v -timeout 2h -run 'TestState|TestShared' ./tasks/sqlite ./tasks/nats ./tasks/redis
 
 soak: ## 100,000 short tasks and one that streams all the time: what the process holds and how large the state is (make test runs 3,000)
 	RUNNEL_TEST_SOAK_TASKS=100000 go test -count=1 -v -timeout 2h -run TestSoak ./internal/e2e

@@ -187,10 +187,7 @@ func (k *keeping) store(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 	}
-	if stored == 0 {
-		return false, nil
-	}
-	if err := k.number(ctx); err != nil {
+	if err := k.number(ctx); err != nil || stored == 0 {
 		return false, err
 	}
 	k.sp.wake(k.id)
@@ -226,7 +223,7 @@ func (k *keeping) number(ctx context.Context) error {
 		k.segments.Number(k.end.Load())
 	}
 	given := k.segments.Given(k.numbered, k.end.Load())
-	if len(given) == 0 {
+	if len(given) == 0 || k.log.Failed() != nil { // some of what they number may not be stored
 		return nil
 	}
 	m := nats.NewMsg(k.sp.subject(k.id, "ends"))

@@ -209,11 +209,29 @@ func (sp *space) putOutcome(ctx context.Context, t *tasks.Task, r *stored, revis
 		}
 		r.Pieces++
 	}
-	variables, err := sp.newest(ctx, sp.subject(t.ID, "variables"))
-	if err == nil && variables != nil {
-		r.Variables = variables.Data
-	}
+	r.Variables, err = sp.seal(ctx, t, revision)
 	return err
+}
+
+// sealHeader, on variables, is the revision of the record whose task is about to end with them.
+const sealHeader = "Runnel-Sealed"
+
+// seal lets nobody set the variables of a task any more, whose end is about to be stored, and returns them: those that were set count.
+func (sp *space) seal(ctx context.Context, t *tasks.Task, revision uint64) (variables []byte, err error) {
+	for {
+		m := nats.NewMsg(sp.subject(t.ID, "variables"))
+		m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
+		m.Header.Set(sealHeader, strconv.FormatUint(revision, 10))
+		var seen uint64
+		if there, err := sp.newest(ctx, m.Subject); err != nil {
+			return nil, err
+		} else if there != nil {
+			seen, m.Data = there.Sequence, there.Data
+		}
+		if _, err = sp.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(seen), sp.expiring(t)); !errors.Is(err, tasks.ErrFenced) {
+			return m.Data, err
+		} // somebody has set some meanwhile
+	}
 }
 
 // unmark takes away that a process runs a task. If that fails, a sweep does it.
@@ -258,11 +276,12 @@ func (s *State) Delete(ctx context.Context, owner, id string) error {
 	return nil
 }
 
-// SetVariables implements tasks.State. Variables stand beside the record, which its keeper alone changes; with the end they become part of it.
+// SetVariables implements tasks.State. Variables stand beside the record, which its keeper alone changes; with the end they become part of it
+// (seal).
 func (s *State) SetVariables(ctx context.Context, owner, id string, patch []byte) ([]byte, error) {
 	for {
 		sp, r, err := s.find(ctx, owner, id)
-		if errors.Is(err, tasks.ErrNotFound) || err == nil && r.terminal() {
+		if errors.Is(err, tasks.ErrNotFound) || err == nil && (r.terminal() || r.sealed) {
 			return nil, tasks.ErrEnded
 		} else if err != nil {
 			return nil, err
@@ -279,9 +298,6 @@ func (s *State) SetVariables(ctx context.Context, owner, id string, patch []byte
 			return nil, err
 		}
 		sp.wake(id)
-		if _, r, err = s.find(ctx, owner, id); err == nil && r.terminal() { // its record may not have these
-			return nil, tasks.ErrEnded
-		}
 		return merged, nil
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,6 +44,7 @@ type record struct {
 	revision  uint64
 	end       int64  // where the log ends
 	variables uint64 // the sequence number of the variables, 0 if there are none
+	sealed    bool   // its end is about to be stored with them
 	ending    *partials.Ending
 	damage    error // why the record cannot be believed
 }
@@ -137,7 +139,7 @@ func (sp *space) record(ctx context.Context, id string) (*record, error) {
 		}
 		for _, m := range messages {
 			if m.Subject == sp.subject(id, "variables") {
-				r.variables = m.Sequence
+				r.variables, r.sealed = m.Sequence, m.Header.Get(sealHeader) == strconv.FormatUint(r.revision, 10)
 				if r.Task.Variables, err = tasks.DecodeVariables(m.Data); err != nil {
 					r.fail(err)
 				}

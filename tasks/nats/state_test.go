@@ -194,39 +194,13 @@ func TestLongLog(t *testing.T) {
 	}
 }
 
-// A result of several messages comes back whole.
-func TestLargeResult(t *testing.T) {
-	t.Parallel()
-	url := startServer(t, t.TempDir(), 0).ClientURL()
-	state := newState(t, url)
-	task := statetest.Working("a")
-	statetest.Put(t, state, task)
-	text := strings.Repeat("0123456789", 300_000)
-	statetest.Put(t, state, statetest.Ended(task, mcp.TaskCompleted, text))
-	got := statetest.Get(t, newState(t, url), "a")
-	if got.Outcome.Result == nil || !strings.Contains(string(got.Outcome.Result.Content[0]), text) {
-		t.Error("the result is not what was stored")
-	}
-}
-
-// Too many tasks of an owner are refused, whichever process starts them.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()
-	limit := func(o *Options) { o.Limits = tasks.Limits{MaxLive: 2, MaxStartsPerMinute: 3} }
-	a, b := newState(t, url, limit), newState(t, url, limit)
-	one, two := statetest.Working("one"), statetest.Working("two")
-	statetest.Put(t, a, one)
-	statetest.Put(t, b, two)
-	if err := a.Put(t.Context(), statetest.Working("three")); !errors.Is(err, tasks.ErrTooManyLive) {
-		t.Errorf("a third: %v", err)
-	}
-	statetest.Put(t, a, statetest.Ended(one, mcp.TaskCompleted, "done"))
-	statetest.Put(t, a, statetest.Working("three"))
-	statetest.Put(t, b, statetest.Ended(two, mcp.TaskCompleted, "done"))
-	if err := b.Put(t.Context(), statetest.Working("four")); !errors.Is(err, tasks.ErrTooManyStarts) {
-		t.Errorf("a fourth: %v", err)
-	}
+	statetest.RunLimits(t, false, func(t *testing.T, limits tasks.Limits) (here, there tasks.State) {
+		limit := func(o *Options) { o.Prefix, o.Limits = prefixOf(t), limits }
+		return newState(t, url, limit), newState(t, url, limit)
+	})
 }
 
 // What is no record of runnel's fails its own task alone.

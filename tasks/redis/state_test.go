@@ -262,24 +262,13 @@ func TestLongLog(t *testing.T) {
 	}
 }
 
-// Too many tasks of an owner are refused, whichever process starts them.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	limit := func(o *Options) { o.Limits = tasks.Limits{MaxLive: 2, MaxStartsPerMinute: 3} }
-	a, b := newState(t, s, limit), newState(t, s, limit)
-	one, two := statetest.Working("one"), statetest.Working("two")
-	statetest.Put(t, a, one)
-	statetest.Put(t, b, two)
-	if err := a.Put(t.Context(), statetest.Working("three")); !errors.Is(err, tasks.ErrTooManyLive) {
-		t.Errorf("a third: %v", err)
-	}
-	statetest.Put(t, a, statetest.Ended(one, mcp.TaskCompleted, "done"))
-	statetest.Put(t, a, statetest.Working("three"))
-	statetest.Put(t, b, statetest.Ended(two, mcp.TaskCompleted, "done"))
-	if err := b.Put(t.Context(), statetest.Working("four")); !errors.Is(err, tasks.ErrTooManyStarts) {
-		t.Errorf("a fourth: %v", err)
-	}
+	statetest.RunLimits(t, true, func(t *testing.T, limits tasks.Limits) (here, there tasks.State) {
+		limit := func(o *Options) { o.Prefix, o.Limits = prefixOf(t), limits }
+		return newState(t, s, limit), newState(t, s, limit)
+	})
 }
 
 // People name a task by the beginning of its id: of those that can be seen.

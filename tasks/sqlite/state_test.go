@@ -59,6 +59,10 @@ func TestState(t *testing.T) {
 		dir := t.TempDir()
 		return openStore(t, Options{Dir: dir}), openStore(t, Options{Dir: dir})
 	})
+	statetest.RunLimits(t, true, func(t *testing.T, limits tasks.Limits) (here, there tasks.State) {
+		dir := t.TempDir()
+		return openStore(t, Options{Dir: dir, Limits: limits}), openStore(t, Options{Dir: dir, Limits: limits})
+	})
 }
 
 // What was put is there for the next process, byte for byte: status, result, log, segments.

@@ -20,6 +20,17 @@ func RunShared(t *testing.T, open func(t *testing.T) (here, there tasks.State)) 
 		"one end":                  oneEnd,
 		"variables from elsewhere": variablesFromElsewhere,
 		"takes":                    takes,
+		"races for the end":        racesForTheEnd,
+		"fenced":                   fenced,
+		"seen whole":               seenWhole,
+		"variables at the end":     variablesAtTheEnd,
+		"pages while writing":      pagesWhileWriting,
+		"owners apart":             ownersApart,
+		"read from anywhere":       readFromAnywhere,
+		"numbers stay":             numbersStay,
+		"big result":               bigResult,
+		"many tasks":               manyTasks,
+		"expires":                  expires,
 	} {
 		t.Run(name, func(t *testing.T) {
 			here, there := open(t)

@@ -1,0 +1,57 @@
+package statetest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// RunLimits holds two states of one place against the limits of an owner. exact: a limit is not passed when two processes start a task at once.
+func RunLimits(t *testing.T, exact bool, open func(t *testing.T, limits tasks.Limits) (here, there tasks.State)) {
+	t.Run("live and starts", func(t *testing.T) {
+		here, there := open(t, tasks.Limits{MaxLive: 2, MaxStartsPerMinute: 3})
+		one, two := Working("one"), Working("two")
+		Put(t, here, one)
+		Put(t, there, two)
+		if err := here.Put(t.Context(), Working("three")); !errors.Is(err, tasks.ErrTooManyLive) {
+			t.Errorf("a third: %v", err)
+		}
+		ending := Working("ending")
+		ending.Ending = true
+		Put(t, here, ending, Ended(ending, mcp.TaskCompleted, "done"))
+		Put(t, here, Ended(one, mcp.TaskCompleted, "done"))
+		foreign := Working("foreign")
+		foreign.Owner = "other"
+		Put(t, here, foreign)
+		Put(t, there, Ended(two, mcp.TaskCompleted, "done"))
+		if err := there.Put(t.Context(), Working("four")); !errors.Is(err, tasks.ErrTooManyStarts) {
+			t.Errorf("a fourth: %v", err)
+		}
+	})
+	if !exact {
+		return
+	}
+	t.Run("at once", func(t *testing.T) {
+		here, there := open(t, tasks.Limits{MaxLive: 5})
+		var all sync.WaitGroup
+		let := make(chan string, 40)
+		for i := range 40 {
+			all.Go(func() {
+				err := []tasks.State{here, there}[i%2].Put(t.Context(), Working(fmt.Sprint("a", i)))
+				if err == nil {
+					let <- "in"
+				} else if !errors.Is(err, tasks.ErrTooManyLive) {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if len(let) != 5 {
+			t.Errorf("%d tasks were let in", len(let))
+		}
+	})
+}

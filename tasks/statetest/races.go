@@ -1,0 +1,206 @@
+package statetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// A task that one process ends while another one takes it and ends it, too, has one end, and one of them is told that it is its own.
+func racesForTheEnd(t *testing.T, here, there tasks.State) {
+	taken := 0
+	for i := range sized(100, 10_000) {
+		id := fmt.Sprint("a", i)
+		task := Working(id)
+		Put(t, here, task)
+		var all sync.WaitGroup
+		var ended [2]error
+		all.Go(func() {
+			for range i % 4 { // so that either may be the first
+				_, _ = here.Head(t.Context(), owner, id)
+			}
+			ended[0] = here.Put(t.Context(), Ended(task, mcp.TaskCompleted, "here"))
+		})
+		all.Go(func() {
+			t2, err := there.Take(t.Context(), Working(id), []byte(`{"by":"a test"}`))
+			if ended[1] = err; err == nil {
+				taken++
+				ended[1] = there.Put(t.Context(), Ended(t2, mcp.TaskFailed, "there"))
+			}
+		})
+		all.Wait()
+		want := mcp.TaskCompleted
+		if ended[0] != nil {
+			want = mcp.TaskFailed
+		}
+		if (ended[0] == nil) == (ended[1] == nil) {
+			t.Fatalf("%s: here %v, there %v", id, ended[0], ended[1])
+		}
+		for _, s := range []tasks.State{here, there} {
+			if got := Get(t, s, id); got.Status != want {
+				t.Fatalf("%s is %s, not %s", id, got.Status, want)
+			}
+		}
+		if err := there.Delete(t.Context(), owner, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d taken", taken)
+}
+
+// What has been taken is refused to who had it before, and its output with it.
+func fenced(t *testing.T, here, there tasks.State) {
+	task := Working("a", "before\n")
+	Put(t, here, task)
+	Eventually(t, func() bool { return Get(t, there, "a").Log.Size() == 7 })
+	if _, err := there.Take(t.Context(), Working("a"), []byte(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+	if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte("after\n")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := here.Put(t.Context(), Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err, tasks.ErrFenced) {
+		t.Errorf("an end: %v", err)
+	}
+	if got := Get(t, here, "a"); got.Status != mcp.TaskWorking || got.Log.Size() != 7 {
+		t.Errorf("%s, %d bytes of output", got.Status, got.Log.Size())
+	}
+}
+
+// A task can be seen everywhere when Put has returned; its end is not seen before its outcome and all of its output.
+func seenWhole(t *testing.T, here, there tasks.State) {
+	const output = "one\ntwo\nthree\n"
+	for i := range sized(50, 1000) {
+		id := fmt.Sprint("a", i)
+		task := Working(id)
+		Put(t, here, task)
+		if got := Get(t, there, id); got.Status != mcp.TaskWorking {
+			t.Fatalf("%+v", got)
+		}
+		seen := make(chan error, 1)
+		go func() {
+			for {
+				got, err := there.Get(context.WithoutCancel(t.Context()), owner, id)
+				switch {
+				case err == nil && !got.Status.Terminal():
+					continue
+				case err == nil && (got.Outcome == nil || got.Outcome.Result == nil || got.Log.Size() != int64(len(output))):
+					err = fmt.Errorf("it has ended with %+v after %d bytes", got.Outcome, got.Log.Size())
+				}
+				seen <- err
+				return
+			}
+		}()
+		for line := range strings.Lines(output) {
+			if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte(line)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		Put(t, here, Ended(task, mcp.TaskCompleted, "done"))
+		if err := <-seen; err != nil {
+			t.Fatalf("%s: %v", id, err)
+		}
+	}
+}
+
+// Variables that were set are there when the task has ended, however close to its end; what comes later is refused.
+func variablesAtTheEnd(t *testing.T, here, there tasks.State) {
+	for i := range sized(50, 1000) {
+		id := fmt.Sprint("a", i)
+		task := Working(id)
+		Put(t, here, task)
+		var all sync.WaitGroup
+		var merged []byte
+		all.Go(func() {
+			var err error
+			if merged, err = there.SetVariables(t.Context(), owner, id, []byte(`{"late":true}`)); err != nil && !errors.Is(err, tasks.ErrEnded) {
+				t.Error(err)
+			}
+		})
+		Put(t, here, Ended(task, mcp.TaskCompleted, "done"))
+		all.Wait()
+		if got := Get(t, there, id).Variables; merged != nil && string(got) != `{"late":true}` {
+			t.Fatalf("%s: %s were set, and %q are there", id, merged, got)
+		}
+	}
+}
+
+// Pages show every task that is there all the time once, and in order, while others come and go.
+func pagesWhileWriting(t *testing.T, here, there tasks.State) {
+	var stay []string
+	for i := range 30 {
+		Put(t, here, Working(fmt.Sprint("stays", i)), Working(fmt.Sprint("goes", i)))
+		stay = append(stay, fmt.Sprint("stays", i))
+	}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for i := range sized(200, 5000) {
+			if err := here.Delete(t.Context(), owner, fmt.Sprint("goes", i)); err != nil {
+				t.Error(err)
+				return
+			}
+			if err := here.Put(t.Context(), Working(fmt.Sprint("goes", i+30))); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	for n := 1; n <= 10; n++ {
+		list := IDs(t, there, n)
+		list = slices.DeleteFunc(list, func(id string) bool { return strings.HasPrefix(id, "goes") })
+		if !slices.Equal(list, stay) {
+			t.Errorf("pages of %d: %v", n, list)
+		}
+	}
+	all.Wait()
+}
+
+// Nothing of an owner's task can be seen, changed or taken for another one.
+func ownersApart(t *testing.T, here, there tasks.State) {
+	task := Working("a", "secret\n")
+	Put(t, here, task)
+	const other = "other"
+	ctx := t.Context()
+	if _, err := there.Get(ctx, other, "a"); !errors.Is(err, tasks.ErrNotFound) {
+		t.Errorf("get: %v", err)
+	}
+	if _, err := there.Head(ctx, other, "a"); !errors.Is(err, tasks.ErrNotFound) {
+		t.Errorf("head: %v", err)
+	}
+	if list, _, err := there.List(ctx, other, "", 10); err != nil || len(list) > 0 {
+		t.Errorf("list: %v, %v", list, err)
+	}
+	theirs := Working("a")
+	theirs.Owner = other
+	if _, err := there.Take(ctx, theirs, []byte(`{}`)); err == nil {
+		t.Error("taken")
+	}
+	if err := there.Watch(ctx, &theirs); !errors.Is(err, tasks.ErrNotFound) {
+		t.Errorf("watch: %v", err)
+	}
+	if _, err := there.SetVariables(ctx, other, "a", []byte(`{"v":1}`)); !errors.Is(err, tasks.ErrEnded) {
+		t.Errorf("variables: %v", err)
+	}
+	for name, err := range map[string]error{"ask": there.Ask(ctx, other, "a"), "fetched": there.MarkFetched(ctx, other, "a"), "delete": there.Delete(ctx, other, "a")} {
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	over, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	if asked, _, _ := here.Heed(over); len(asked) > 0 {
+		t.Error("asked to cancel by another owner")
+	}
+	if got := Get(t, there, "a"); got.Status != mcp.TaskWorking || len(got.Variables) > 0 {
+		t.Errorf("%+v", got)
+	}
+}

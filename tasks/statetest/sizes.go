@@ -1,0 +1,158 @@
+package statetest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// sized is how much of something a test does: more if RUNNEL_TEST_STATE_LONG is set (make states).
+func sized(short, long int) int {
+	if os.Getenv("RUNNEL_TEST_STATE_LONG") != "" {
+		return long
+	}
+	return short
+}
+
+// Output of any length is followed in order, from any position, nothing twice; the numbers of its segments are the same for all.
+func readFromAnywhere(t *testing.T, here, there tasks.State) {
+	a, b := NewRunner(t, tasks.Options{State: here, Owner: owner}), NewRunner(t, tasks.Options{State: there, Owner: owner})
+	const line = 64 << 10
+	lines := sized(100, 16<<10) // 6 MiB, 1 GiB
+	text := func(i int) string { return fmt.Sprintf("%08d%s\n", i, strings.Repeat("x", line-9)) }
+	began := make(chan struct{})
+	run := startUnread(t, a, func(ctx context.Context, run *tasks.Run) tasks.Done {
+		<-began
+		for i := range lines {
+			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte(text(i))}); err != nil {
+				return tasks.Done{Err: err}
+			}
+		}
+		return tasks.Done{Result: mcp.Result("done")}
+	})
+	view, release, err := b.Follow(t.Context(), run.ID())
+	if err != nil || view == nil {
+		t.Fatal(err)
+	}
+	defer release()
+	close(began)
+	var all sync.WaitGroup
+	for _, from := range []int{0, 1, lines / 3, lines - 1} {
+		all.Go(func() {
+			for pos := int64(from) * line; pos < int64(lines)*line; {
+				if err := view.Log().Grown(t.Context(), pos); err != nil {
+					t.Errorf("from line %d at %d: %v", from, pos, err)
+					return
+				}
+				batch, next, err := view.Log().ReadAt(t.Context(), pos, line)
+				if err != nil || batch.Lost {
+					t.Errorf("from line %d at %d: lost %t, %v", from, pos, batch.Lost, err)
+					return
+				}
+				for _, c := range batch.Chunks() {
+					if i := pos / line; pos%line == 0 && len(c.Data) >= 8 && string(c.Data[:8]) != fmt.Sprintf("%08d", i) {
+						t.Errorf("line %d begins with %s", i, c.Data[:8])
+						return
+					}
+					pos += int64(len(c.Data))
+				}
+				if pos != next {
+					t.Errorf("from line %d: at %d, not at %d", from, pos, next)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	<-view.Ended()
+	if size := Get(t, there, run.ID()).Log.Size(); size != int64(lines)*line {
+		t.Errorf("%d bytes are stored", size)
+	}
+}
+
+// Numbers that were given to segments stay, also those that were given when all output was stored.
+func numbersStay(t *testing.T, here, there tasks.State) {
+	task := Working("a")
+	Put(t, here, task)
+	for i := range 10 {
+		if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte(fmt.Sprintf("line %d\n", i))}); err != nil {
+			t.Fatal(err)
+		}
+		if i < 5 {
+			task.Segments.After(int64(i), 1)
+		}
+	}
+	Eventually(t, func() bool { return Get(t, there, "a").Log.Size() == task.Log.Size() })
+	task.Segments.After(0, 1<<20)
+	given := task.Segments.Given(0, task.Log.Size())
+	Put(t, here, Ended(task, mcp.TaskCompleted, "done"))
+	got := Get(t, there, "a")
+	if stored := got.Segments.Given(0, got.Log.Size()); len(given) == 0 || !slices.Equal(stored, given) {
+		t.Errorf("given %v, stored %v", given, stored)
+	}
+}
+
+// A result of any size comes back whole.
+func bigResult(t *testing.T, here, there tasks.State) {
+	task := Working("a")
+	Put(t, here, task)
+	text := strings.Repeat("0123456789", sized(300_000, 6_000_000))
+	Put(t, here, Ended(task, mcp.TaskCompleted, text))
+	got := Get(t, there, "a")
+	if got.Outcome.Result == nil || !strings.Contains(string(got.Outcome.Result.Content[0]), text) {
+		t.Error("the result is not what was stored")
+	}
+	begun := time.Now()
+	if _, err := there.Head(t.Context(), owner, "a"); err != nil {
+		t.Error(err)
+	}
+	t.Logf("its head takes %v", time.Since(begun))
+}
+
+// Many tasks are listed in order, and the last one is found as quickly as the first.
+func manyTasks(t *testing.T, here, there tasks.State) {
+	n := sized(500, 100_000)
+	var want []string
+	begun := time.Now()
+	for i := range n {
+		task := Working(fmt.Sprintf("task%06d", i))
+		want = append(want, task.ID)
+		if err := here.Put(t.Context(), task); err != nil {
+			t.Fatal(err)
+		}
+		if err := here.Put(t.Context(), Ended(task, mcp.TaskCompleted, "done")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stored := time.Since(begun)
+	begun = time.Now()
+	if got := IDs(t, there, 100); !slices.Equal(got, want) {
+		t.Errorf("%d tasks are listed", len(got))
+	}
+	listed := time.Since(begun)
+	begun = time.Now()
+	Get(t, there, want[n-1])
+	t.Logf("%d tasks: stored in %v, listed in %v, the last one found in %v", n, stored, listed, time.Since(begun))
+}
+
+// A task whose ttl is over is gone, and so is its place in lists.
+func expires(t *testing.T, here, there tasks.State) {
+	task := Working("a", "line\n")
+	task.TTL = time.Second
+	Put(t, here, task, Working("b"))
+	Put(t, here, Ended(task, mcp.TaskCompleted, "done"))
+	Get(t, there, "a")
+	Eventually(t, func() bool { return slices.Equal(IDs(t, there, 10), []string{"b"}) })
+	if _, err := there.Head(t.Context(), owner, "a"); err == nil {
+		t.Error("it is still found")
+	}
+}
