@@ -91,11 +91,7 @@ const metadataPath = "/.well-known/oauth-protected-resource"
 
 // describe answers with the metadata of this resource, to everybody.
 func (s *Server) describe(w http.ResponseWriter, r *http.Request) {
-	if status, problem := s.guard.refuses(r); status != 0 {
-		refuse(w, status, nil, mcp.CodeInvalidRequest, problem)
-		return
-	}
-	if s.guard.opens(w, r) {
+	if !s.guard.admits(w, r) {
 		return
 	}
 	text, _ := json.Marshal(struct { // texts can be encoded

@@ -107,11 +107,7 @@ func (s *Server) serve(rw http.ResponseWriter, r *http.Request) {
 		s.o.Log.Info().Str("method", r.Method).Str("call", w.call).Int("status", w.status).Dur("took", time.Since(began)).
 			Str("owner", owner).Str("from", s.o.Proxies.client(r)).Msg("http request")
 	}()
-	if status, problem := s.guard.refuses(r); status != 0 {
-		refuse(w, status, nil, mcp.CodeInvalidRequest, problem)
-		return
-	}
-	if s.guard.opens(w, r) {
+	if !s.guard.admits(w, r) {
 		return
 	}
 	owner, ok := s.admit(w, r)

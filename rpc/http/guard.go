@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"runnel/rpc/mcp"
 )
 
 // Loopback reports whether an address can be reached from this machine only.
@@ -28,6 +30,15 @@ type guard struct {
 	origins  []string // those that were named
 	host     string   // the server's own, "" if it is not known
 	loopback bool     // the server listens on this machine only
+}
+
+// admits reports whether a request may go on; else it has been answered: who must not come in, and a browser that has only asked whether it may.
+func (g guard) admits(w http.ResponseWriter, r *http.Request) bool {
+	if status, problem := g.refuses(r); status != 0 {
+		refuse(w, status, nil, mcp.CodeInvalidRequest, problem)
+		return false
+	}
+	return !g.opens(w, r)
 }
 
 // refuses refuses who must not come in; the status is 0 for others. "Servers MUST validate the Origin header on all incoming connections to

@@ -80,11 +80,15 @@ func (s *State) Heed(ctx context.Context) (asked, fenced []string, err error) {
 	return asked, fenced, nil
 }
 
-func (s *State) wanted() (asked, fenced []string) {
+// opened are the spaces of owners that this process has met.
+func (s *State) opened() []*space {
 	s.mu.Lock()
-	spaces := slices.Collect(maps.Values(s.spaces))
-	s.mu.Unlock()
-	for _, sp := range spaces {
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.spaces))
+}
+
+func (s *State) wanted() (asked, fenced []string) {
+	for _, sp := range s.opened() {
 		sp.mu.Lock()
 		asked = slices.AppendSeq(asked, maps.Keys(sp.wanted))
 		fenced = slices.AppendSeq(fenced, maps.Keys(sp.fenced))
@@ -134,10 +138,7 @@ func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task
 
 // Taken implements tasks.State.
 func (s *State) Taken(ctx context.Context, id string) (bool, error) {
-	s.mu.Lock()
-	spaces := slices.Collect(maps.Values(s.spaces))
-	s.mu.Unlock()
-	for _, sp := range spaces {
+	for _, sp := range s.opened() {
 		sp.mu.Lock()
 		mine := sp.live[id] != nil
 		sp.mu.Unlock()
