@@ -157,7 +157,7 @@ func builtProgram(t testing.TB) string {
 // racedProgram is the program with the race detector, if the tests have it. Its environment needs noSleepAtExit.
 func racedProgram(t testing.TB) string {
 	t.Helper()
-	if raceFactor == 1 {
+	if !raced {
 		return builtProgram(t)
 	}
 	return built.raced.program(t, "runnel-raced", "-race")

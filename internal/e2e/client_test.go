@@ -92,6 +92,7 @@ func TestCallWithSlowReader(t *testing.T) {
 
 // A call's stdout, stderr and exit code.
 func TestCall(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "text")
 	if err := os.WriteFile(file, []byte("from a file\n"), 0o600); err != nil {

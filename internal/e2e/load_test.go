@@ -13,6 +13,7 @@ import (
 // A thousand tasks write at once, each every 50 ms, and the client reads nothing for 3 s in the middle:
 // all is delivered, in order, and memory stays within bounds.
 func TestThousandTasks(t *testing.T) {
+	t.Parallel()
 	const (
 		tasks    = 1000
 		chunks   = 100 // 5 s of output
@@ -158,10 +159,11 @@ func (s *session) listed(tasks map[string]*strings.Builder) {
 // A tool that writes as fast as it can never outruns a client that reads nothing: it waits, so that what is
 // not delivered is bounded. When the client reads again it gets all of it.
 func TestFastTalkerIsBounded(t *testing.T) {
+	t.Parallel()
 	const (
-		chunks   = 200_000
+		chunks   = 100_000
 		size     = 50
-		mostPeak = 96 << 20 // bytes: 1 MiB not yet delivered, 4 MiB kept, the output buffers, and the collector's slack
+		mostPeak = 48 << 20 // bytes: 1 MiB not yet delivered, 4 MiB kept, the output buffers, and the collector's slack
 	)
 	s := process(t, programCommand(t, "--selftest"))
 	s.open()

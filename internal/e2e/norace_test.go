@@ -2,4 +2,4 @@
 
 package e2e
 
-const raceFactor = 1
+const raced = false

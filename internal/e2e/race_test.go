@@ -2,5 +2,5 @@
 
 package e2e
 
-// raceFactor is how much more memory the race detector takes: every word has a shadow, every goroutine a history.
-const raceFactor = 2
+// raced reports whether the tests have the race detector.
+const raced = true
