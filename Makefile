@@ -8,7 +8,7 @@ DEMO_PACKAGES = ./partials
 # How many inputs make fuzz tries on each target. A number and no duration: before Go 1.27 the end of a duration
 # can be reported as a failure, "context deadline exceeded" (https://go.dev/issue/75804).
 FUZZTIME ?= 500000x
-# How many random sessions make fuzz plays; make test plays 500.
+# How many random sessions make fuzz plays; make test plays 200.
 RANDOM_SESSIONS ?= 10000
 
 # How long make hostile goes on, and from which seed (one of its own if it is empty).
@@ -49,7 +49,7 @@ vuln: ## known vulnerabilities; says so where it cannot know
 	.ci/vuln
 
 race: ## every test, under the race detector. -parallel: most tests wait for processes, and a machine has few CPUs
-	go test -race -parallel 4 -timeout 30m ./...
+	go test -race -parallel 8 -timeout 30m ./...
 	go test -run TestMemoryOfALongAnswer ./rpc # which the detector's own memory would hide
 
 crash: ## kill -9 of runnel 200 times, of supervisors 100 times, processes that share a state for a minute (make test does some of each)

@@ -17,7 +17,7 @@ import (
 // TestRandomSessions plays so many sessions, from this seed on. make fuzz plays 10,000.
 const (
 	randomRunsVariable = "RUNNEL_TEST_RUNS"
-	randomRuns         = 500
+	randomRuns         = 200
 	randomSeedVariable = "RUNNEL_TEST_SEED"
 )
 
