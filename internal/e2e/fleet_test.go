@@ -76,6 +76,27 @@ tools:
 	}
 	front := process(t, command(config...))
 	front.open()
+	bare := process(t, command(writeConfig(t, "fleet: {classes: [builds]}")...)) // it has the workers' tools alone
+	bare.open()
+	// lists waits until the bare front lists a tool, or no more, and is told of it.
+	lists := func(id int, listed bool) {
+		t.Helper()
+		for deadline := time.Now().Add(watchdog); ; id++ {
+			bare.sendLine(`{"jsonrpc":"2.0","id":"list %d","method":"tools/list"}`, id)
+			for { // a list that is not as wanted is asked for again when a change is told
+				line := string(bare.line())
+				if strings.Contains(line, `"id":`) && strings.Contains(line, `"hello"`) == listed {
+					return
+				}
+				if strings.Contains(line, "tools/list_changed") {
+					break
+				}
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("hello is listed: %t", !listed)
+			}
+		}
+	}
 	response := func() []byte {
 		t.Helper()
 		for {
@@ -111,8 +132,13 @@ tools:
 	says(second, "waiting for a worker of class builds: 1 before it")
 	says(begin("nowhere"), "no worker of class nobody has taken it within 100ms (queueTimeout)")
 
+	lists(0, false)
 	one := work()
 	says(second, "begun")
+	lists(100, true)
+	bare.sendLine(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"hello","arguments":{"who":"bare"}}}`)
+	for line := ""; !strings.Contains(line, "hello bare"); line = string(bare.line()) {
+	}
 	if got := answer(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"hello","arguments":{"who":"you"}}}`); !strings.Contains(got, "hello you") {
 		t.Errorf("%s", got)
 	}
@@ -164,6 +190,7 @@ tools:
 		t.Errorf("%s", out)
 	}
 	says(waits, "waiting for")
+	lists(200, false)
 	if err := front.closeStdin(); err != nil {
 		t.Fatal(err)
 	}

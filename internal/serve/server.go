@@ -45,6 +45,7 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 	// When the input has ended or a signal has come, no child is left behind.
 	stop := sync.OnceFunc(func() { stopTasks(runner.Close, set.Close, runner.GiveUp, set.Tools.Grace()) })
 	runner.Register(server)
+	lend(conf, set, store, runner, log)
 	set.Serve(server, runner, s.Wrapped != nil, tools.ServeOptions{
 		Pump:                partials.PumpOptions{Pace: time.Duration(conf.Partials.Pace), MaxBytes: int(conf.Partials.MaxBytes)},
 		SyncWait:            time.Duration(conf.Tasks.SyncWait),

@@ -24,13 +24,17 @@ const recoverDelay = time.Second
 // openState opens the state where tasks live. It must have workers if the config has tools for them.
 func (s *Setup) openState(conf *config.Config, log zerolog.Logger) (tasks.State, error) {
 	store, err := s.openAny(conf, log)
-	if tool := conf.RunsElsewhere(); err == nil && tool != "" {
-		if _, ok := store.(tasks.Queue); !ok {
-			return nil, &UsageError{Err: conf.Locate(config.Join("tools", tool), &config.Error{Key: "runs", Problem: "workers are found through a state on NATS, and tasks live elsewhere here",
-				Allowed: "with --state nats://HOST:4222 (or state.dir); without runs the tool runs here"})}
-		}
+	tool := conf.RunsElsewhere()
+	if _, ok := store.(tasks.Queue); ok || err != nil || tool == "" && len(conf.Fleet.Classes) == 0 {
+		return store, err
 	}
-	return store, err
+	_ = store.Close() // nothing is in it
+	path, key := config.Join("tools", tool), "runs"
+	if tool == "" {
+		path, key = "fleet", "classes"
+	}
+	return nil, &UsageError{Err: conf.Locate(path, &config.Error{Key: key, Problem: "workers are found through a state on NATS, and tasks live elsewhere here",
+		Allowed: "with --state nats://HOST:4222 (or state.dir); without " + key + " all runs here"})}
 }
 
 func (s *Setup) openAny(conf *config.Config, log zerolog.Logger) (tasks.State, error) {

@@ -101,7 +101,8 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 		says: tasks.Worker{Host: host, PID: os.Getpid(), Classes: classes, Slots: o.Slots},
 	}
 	for _, t := range set.Tools.Tools() {
-		if tool := t.Describe(); of[tool.Name] != "" {
+		kind, ok := t.(tools.Kind)
+		if tool := t.Describe(); of[tool.Name] != "" && ok && !kind.Traits().Confirms { // whoever asks the user must know the question
 			w.says.Tools = append(w.says.Tools, tasks.Offerer{Tool: tool, Class: of[tool.Name]})
 		}
 	}

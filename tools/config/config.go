@@ -18,6 +18,7 @@ type Config struct {
 	Partials Partials `yaml:"partials"`
 	Tasks    Tasks    `yaml:"tasks"`
 	State    State    `yaml:"state"`
+	Fleet    Fleet    `yaml:"fleet"`
 	// FallbackTools says when the tools for clients without tasks are listed: auto (in sessions that have not shown that they can do tasks), always, never.
 	FallbackTools FallbackTools      `yaml:"fallbackTools"`
 	Compat        Compat             `yaml:"compat"`
@@ -73,6 +74,11 @@ type Tasks struct {
 type State struct {
 	Dir      string `yaml:"dir"`      // "" = the user's state directory, memory = nowhere, nats://HOST or redis://HOST = many machines'
 	MaxState Size   `yaml:"maxState"` // size of all tasks together; beyond it those that ended first are forgotten
+}
+
+// Fleet is what workers do for this server, beside the tools with Command.Runs.
+type Fleet struct {
+	Classes []string `yaml:"classes"` // of workers whose tools are served, too
 }
 
 // InMemory reports whether nothing is kept.

@@ -29,11 +29,15 @@ type Set struct {
 	shown   atomic.Bool // somebody has seen a list
 	session session
 
+	// Fleet waits, for a while, until it is known which tools workers have (Lend); nil = none are asked for. Set before anything is asked.
+	Fleet func(ctx context.Context)
+
 	promptChanges, resourceChanges rpc.Broadcast // told when its lists change
 
 	mu      sync.RWMutex // taken before that of Tools
 	servers []*Server    // by name
 	lists   lists
+	lent    []tools.Tool // see Lend
 	closed  bool
 }
 
@@ -79,6 +83,24 @@ func (s *Set) joined() lists {
 	return s.lists
 }
 
+// Lend makes tools of workers join the lists, instead of those before. All others win over one of its name.
+func (s *Set) Lend(list []tools.Tool) {
+	s.mu.Lock()
+	s.lent = list
+	newTools, _, _ := s.join(s.Tools)
+	s.mu.Unlock()
+	if s.shown.Load() {
+		s.tell(newTools, false, false)
+	}
+}
+
+// needFleet waits until it is known which tools workers have.
+func (s *Set) needFleet(ctx context.Context) {
+	if s.Fleet != nil {
+		s.Fleet(ctx)
+	}
+}
+
 // Meet takes note of the first client: servers are told that they may ask for what that client can do. It reports whether there
 // are servers.
 func (s *Set) Meet(c *rpc.Caller) bool {
@@ -100,6 +122,7 @@ func (s *Set) Need(ctx context.Context, c *rpc.Caller) {
 		s.start(u)
 	}
 	s.needFresh(ctx, s.unknown)
+	s.needFleet(ctx)
 }
 
 // unknown reports whether it is not known what a server has.
@@ -114,6 +137,7 @@ func (s *Set) NeedTool(ctx context.Context, name string) {
 	s.recall()
 	if s.Tools.Lookup(name) == nil {
 		s.needFresh(ctx, func(u *Server) bool { return u.mayHave(name) })
+		s.needFleet(ctx)
 	}
 }
 
@@ -225,9 +249,13 @@ func (s *Set) join(registry *tools.Registry) (newTools, newPrompts, newResources
 	for _, u := range s.servers {
 		list = append(list, u.tools...)
 	}
-	changed, leftOut := registry.Join(list)
+	changed, leftOut := registry.Join(append(list, s.lent...))
 	for _, t := range leftOut {
-		u := t.(*servedTool).u
+		served, ok := t.(*servedTool)
+		if !ok {
+			continue
+		}
+		u := served.u
 		if name := t.Describe().Name; !u.clashes[name] {
 			u.clashes[name] = true
 			u.log.Warn().Str("tool", name).Msg("a tool of an upstream is left out: there is another one of its name; give the upstream a prefix")
