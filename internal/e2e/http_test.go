@@ -4,15 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,9 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
-	"github.com/go-jose/go-jose/v4/jwt"
-
+	"runnel/rpc/http/oauth/oauthtest"
 	"runnel/rpc/mcp"
 )
 
@@ -185,31 +179,9 @@ func TestHTTPOwners(t *testing.T) {
 // Access tokens of an issuer: their client, else their user, is the owner, whose limits and tasks are its own.
 func TestHTTPIssuer(t *testing.T) {
 	t.Parallel()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var issuer *httptest.Server
-	issuer = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/keys" {
-			_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &key.PublicKey, KeyID: "1"}}})
-			return
-		}
-		fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q}`, issuer.URL, issuer.URL+"/keys")
-	}))
-	t.Cleanup(issuer.Close)
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: "1"}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	issuer := oauthtest.New(t)
 	const audience = "https://mcp.example.com/mcp"
-	token := func(claims map[string]any) string {
-		text, err := jwt.Signed(signer).Claims(map[string]any{"iss": issuer.URL, "aud": audience, "exp": time.Now().Unix() + 60}).Claims(claims).Serialize()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
-	}
+	token := func(claims map[string]any) string { return issuer.Token(audience, claims) }
 	s := serveHTTP(t, append(writeConfig(t, "tools: {nap: {shell: exec sleep 600, task: required}}"), "--state", stateDir(t), "--max-tasks", "1", "--immediate-wait", "1ms",
 		"--http-issuer", issuer.URL, "--http-audience", audience)...)
 	tasks := map[string]string{}

@@ -10,31 +10,32 @@ import (
 
 // The other rooms that each room may import. A new room must be added with its reason.
 var rooms = map[string][]string{
-	"runnel/internal/system":  {}, // what Unix and Windows do in different ways; all may import it
-	"runnel/rpc/mcp":          {},
-	"runnel/rpc/rawjson":      {}, // JSON text looked at without decoding it
-	"runnel/rpc":              {"runnel/rpc/mcp", "runnel/rpc/rawjson"},
-	"runnel/rpc/http":         {"runnel/rpc", "runnel/rpc/http/oauth", "runnel/rpc/mcp", "runnel/rpc/rawjson"}, // the second way in, to the same server
-	"runnel/rpc/http/oauth":   {},                                                                              // which access tokens count
-	"runnel/rpc/http/client":  {"runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson"},                          // the other side of it
-	"runnel/partials":         {"runnel/rpc/mcp", "runnel/rpc/rawjson"},
-	"runnel/partials/tracker": {"runnel/rpc/mcp", "runnel/rpc/rawjson"}, // the client's half
-	"runnel/tasks":            {"runnel/rpc", "runnel/partials", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
-	"runnel/tasks/sqlite":     {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson"},                        // the state on disk
-	"runnel/tasks/nats":       {"runnel/tasks", "runnel/partials", "runnel/rpc/mcp"},                                                            // the state of many machines
-	"runnel/tasks/redis":      {"runnel/tasks", "runnel/partials", "runnel/rpc/mcp"},                                                            // another one
-	"runnel/tasks/logs":       {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tools/text"},   // text knows nothing of tools
-	"runnel/tasks/statetest":  {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp"},                                              // what every state must do
-	"runnel/tools/process":    {},                                                                                                               // a child, its family and its guard; it knows nothing of tools
-	"runnel/tools/schema":     {"runnel/tools/text"},                                                                                            // checks JSON values; it knows nothing of tools
-	"runnel/tools/config":     {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/tasks", "runnel/tools/process", "runnel/tools/text"}, // what a config file can say
-	"runnel/tools/text":       {},                                                                                                               // how the text of a result is shaped for a model; it knows nothing of tools
-	"runnel/tools/remote":     {"runnel/tasks", "runnel/rpc", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
-	"runnel/tools":            {"runnel/partials", "runnel/partials/tracker", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/logs", "runnel/tools/config", "runnel/tools/process", "runnel/tools/schema", "runnel/tools/text"},
-	"runnel/tools/command":    {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tools", "runnel/tools/config", "runnel/tools/process", "runnel/tools/schema", "runnel/tools/text"},
-	"runnel/tools/detach":     {"runnel/tasks", "runnel/tasks/sqlite", "runnel/tools", "runnel/tools/command", "runnel/tools/process"},
-	"runnel/tools/upstream":   {"runnel/partials/tracker", "runnel/rpc", "runnel/rpc/http/client", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/logs", "runnel/tools", "runnel/tools/config", "runnel/tools/process", "runnel/tools/remote", "runnel/tools/text"},
-	"runnel/tools/selftest":   {"runnel/tools", "runnel/rpc", "runnel/rpc/mcp"},
+	"runnel/internal/system":          {}, // what Unix and Windows do in different ways; all may import it
+	"runnel/rpc/mcp":                  {},
+	"runnel/rpc/rawjson":              {}, // JSON text looked at without decoding it
+	"runnel/rpc":                      {"runnel/rpc/mcp", "runnel/rpc/rawjson"},
+	"runnel/rpc/http":                 {"runnel/rpc", "runnel/rpc/http/oauth", "runnel/rpc/mcp", "runnel/rpc/rawjson"}, // the second way in, to the same server
+	"runnel/rpc/http/oauth":           {},                                                                              // which access tokens count
+	"runnel/rpc/http/oauth/oauthtest": {},                                                                              // an issuer of tokens for tests
+	"runnel/rpc/http/client":          {"runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson"},                          // the other side of it
+	"runnel/partials":                 {"runnel/rpc/mcp", "runnel/rpc/rawjson"},
+	"runnel/partials/tracker":         {"runnel/rpc/mcp", "runnel/rpc/rawjson"}, // the client's half
+	"runnel/tasks":                    {"runnel/rpc", "runnel/partials", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
+	"runnel/tasks/sqlite":             {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson"},                        // the state on disk
+	"runnel/tasks/nats":               {"runnel/tasks", "runnel/partials", "runnel/rpc/mcp"},                                                            // the state of many machines
+	"runnel/tasks/redis":              {"runnel/tasks", "runnel/partials", "runnel/rpc/mcp"},                                                            // another one
+	"runnel/tasks/logs":               {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tools/text"},   // text knows nothing of tools
+	"runnel/tasks/statetest":          {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp"},                                              // what every state must do
+	"runnel/tools/process":            {},                                                                                                               // a child, its family and its guard; it knows nothing of tools
+	"runnel/tools/schema":             {"runnel/tools/text"},                                                                                            // checks JSON values; it knows nothing of tools
+	"runnel/tools/config":             {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/tasks", "runnel/tools/process", "runnel/tools/text"}, // what a config file can say
+	"runnel/tools/text":               {},                                                                                                               // how the text of a result is shaped for a model; it knows nothing of tools
+	"runnel/tools/remote":             {"runnel/tasks", "runnel/rpc", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
+	"runnel/tools":                    {"runnel/partials", "runnel/partials/tracker", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/logs", "runnel/tools/config", "runnel/tools/process", "runnel/tools/schema", "runnel/tools/text"},
+	"runnel/tools/command":            {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tools", "runnel/tools/config", "runnel/tools/process", "runnel/tools/schema", "runnel/tools/text"},
+	"runnel/tools/detach":             {"runnel/tasks", "runnel/tasks/sqlite", "runnel/tools", "runnel/tools/command", "runnel/tools/process"},
+	"runnel/tools/upstream":           {"runnel/partials/tracker", "runnel/rpc", "runnel/rpc/http/client", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/logs", "runnel/tools", "runnel/tools/config", "runnel/tools/process", "runnel/tools/remote", "runnel/tools/text"},
+	"runnel/tools/selftest":           {"runnel/tools", "runnel/rpc", "runnel/rpc/mcp"},
 
 	"runnel/internal/term":    {"runnel/rpc/mcp"},                                                                            // all that a person sees
 	"runnel/internal/trace":   {"runnel/internal/term", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/tools/process"}, // the record of a session

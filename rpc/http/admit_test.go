@@ -7,62 +7,38 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/big"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
-	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/rs/zerolog"
 
 	"runnel/rpc/http/oauth"
+	"runnel/rpc/http/oauth/oauthtest"
 )
 
 // authority is an issuer for tests, and what makes its tokens.
 func authority(t *testing.T, resource string) (a *Authority, token func(claims map[string]any) string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var issuer *httptest.Server
-	issuer = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/keys" {
-			_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &key.PublicKey, KeyID: "1"}}})
-			return
-		}
-		fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q}`, issuer.URL, issuer.URL+"/keys")
-	}))
-	t.Cleanup(issuer.Close)
+	issuer := oauthtest.New(t)
 	check, err := oauth.New(oauth.Options{Issuer: issuer.URL, Audience: resource, Scopes: []string{"tools"}, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: "1"}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	return &Authority{Issuer: check, URL: issuer.URL, Resource: resource, Scopes: []string{"tools"}}, func(claims map[string]any) string {
-		all := map[string]any{"iss": issuer.URL, "aud": resource, "exp": time.Now().Unix() + 60, "scope": "tools"}
-		for name, value := range claims {
-			all[name] = value
-		}
-		text, err := jwt.Signed(signer).Claims(all).Serialize()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
+		all := map[string]any{"scope": "tools"}
+		maps.Copy(all, claims)
+		return issuer.Token(resource, all)
 	}
 }
 
