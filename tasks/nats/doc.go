@@ -7,7 +7,8 @@
 //	Watch ◀─ wake ─ the keeper, when it has stored something
 //	Heed  ◀─ ask ── any runnel, answered by the keeper
 //
-// An owner has a stream, PREFIX_OWNER, so that the server's permissions can hold owners apart. Its subjects are
+// An owner has a stream, PREFIX_OWNER; an account of the server for each holds owners apart from each other's credentials (accounts_test.go).
+// Its subjects are
 //
 //	PREFIX.OWNER.ID.made            that the task was made: its place in lists
 //	PREFIX.OWNER.ID.task            the record (record.go); its sequence number is its revision

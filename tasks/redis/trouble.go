@@ -17,7 +17,7 @@ func refused(err error) error {
 		return tasks.Trouble{Err: fmt.Errorf("the state is full: wait for tasks to expire, prune some (runnel tasks prune), or give the server more memory (maxmemory): %w", err)}
 	case strings.Contains(said, "MISCONF"):
 		return tasks.Trouble{Err: fmt.Errorf("the state cannot be saved to the server's disk, and so it takes nothing: make room there: %w", err)}
-	case strings.Contains(said, "NOPERM") || strings.Contains(said, "ACL failure"):
+	case strings.Contains(said, "NOPERM") || strings.Contains(said, "ACL failure") || strings.Contains(said, "user executing the script can't"):
 		return tasks.Trouble{Err: fmt.Errorf("the state refuses it to this user: the README says what its ACL must allow: %w", err)}
 	case strings.HasPrefix(said, "NOAUTH") || strings.HasPrefix(said, "WRONGPASS"):
 		return tasks.Trouble{Err: fmt.Errorf("the state asks for other credentials: name a file with USER PASSWORD by ?creds=FILE or RUNNEL_REDIS_CREDS: %w", err)}
