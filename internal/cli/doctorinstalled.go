@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -82,7 +84,7 @@ func (d *diagnosis) entry(ctx context.Context, h *hosts.Host, file, name string,
 		d.bad(what, "%s has it switched off", file)
 		return
 	case strings.ContainsRune(command[0], filepath.Separator):
-		if info, err := os.Stat(command[0]); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
+		if _, err := exec.LookPath(command[0]); err != nil {
 			d.bad(what, "%s names %s, which is not a program: runnel install %s writes the right one", file, command[0], h.ID)
 			return
 		}
@@ -111,7 +113,7 @@ func (d *diagnosis) entry(ctx context.Context, h *hosts.Host, file, name string,
 func (d *diagnosis) asHost(h *hosts.Host, s hosts.Server, project string) (command, env []string, dir string) {
 	for _, name := range []string{"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "SYSTEMROOT", "TEMP", "TMPDIR"} {
 		value := d.i.Getenv(name)
-		if name == "PATH" && h.SetPath {
+		if name == "PATH" && h.SetPath && runtime.GOOS != "windows" {
 			value = "/usr/bin:/bin:/usr/sbin:/sbin"
 		}
 		if value != "" {

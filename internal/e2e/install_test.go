@@ -5,8 +5,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/creack/pty"
 )
 
 // doctor HOST starts what the host would start, in its environment, and says why it would not.
@@ -50,5 +53,50 @@ func TestDoctorOfAnInstalledHost(t *testing.T) {
 	run("doctor", "claude-code").is(t, exitFine, `ok     host claude-code, server x: .*runnel wrap -- touch started, in .*\.mcp\.json\n`, "")
 	if _, err := os.Stat(filepath.Join(project, "started")); err == nil {
 		t.Error("it was started")
+	}
+}
+
+// On a terminal, install shows the hosts that are here, asks, and installs into those named.
+func TestInstallAsks(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	for _, dir := range []string{".codex", ".cursor"} {
+		if err := os.Mkdir(filepath.Join(home, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for answer, want := range map[string]string{"codex, cursor\n": "Cursor: the server runnel is in", "codx\n": "did you mean codex", "\n": "^$"} {
+		cmd := exec.Command(builtProgram(t), "install", "--tool", "a=echo hi")
+		cmd.Env = []string{"HOME=" + home, "PATH=/nowhere", "TERM=dumb"}
+		terminal, err := pty.Start(cmd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said strings.Builder
+		piece := make([]byte, 4096)
+		for answered := false; ; {
+			n, err := terminal.Read(piece)
+			said.Write(piece[:n])
+			if !answered && strings.Contains(said.String(), "which of them? ") {
+				answered = true
+				if _, err := terminal.WriteString(answer); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err != nil { // EIO: it has ended
+				break
+			}
+		}
+		_ = cmd.Wait()
+		_ = terminal.Close()
+		list, after, _ := strings.Cut(said.String(), "Install runnel into which of them? ")
+		if !regexp.MustCompile(`^codex +Codex +\S+/\.codex\S*\s+cursor +Cursor +\S+/\.cursor\S*\s+$`).MatchString(list) || !regexp.MustCompile(want).MatchString(strings.TrimSpace(strings.TrimPrefix(after, strings.ReplaceAll(answer, "\n", "\r\n")))) {
+			t.Errorf("%q:\n%s", answer, said.String())
+		}
+	}
+	for file, want := range map[string]string{".codex/config.toml": "8KiB", ".cursor/mcp.json": "mcpServers"} {
+		if text, err := os.ReadFile(filepath.Join(home, file)); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%v\n%s", err, text)
+		}
 	}
 }

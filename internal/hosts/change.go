@@ -15,7 +15,8 @@ type Change struct {
 	name     string
 	file     *file
 	after    []byte
-	removes  bool // the file goes: only the entry was ever in it
+	removes  bool   // the file goes: only the entry was ever in it
+	above    string // and empty directories below this one
 	mode     fs.FileMode
 	record   *record // is kept; nil when the entry goes
 	replaces bool    // an entry of an earlier Install: its backup stays
@@ -63,8 +64,11 @@ func (h *Host) Install(path, name string, s Server, records Records, mode fs.Fil
 	}
 	_, hasKey := values[h.key]
 	r := &record{Host: h.ID, Path: f.path, Name: name, WithKey: !hasKey, Created: f.text == nil}
+	if r.Created {
+		r.Above = nearestDir(f.path)
+	}
 	if c.replaces = old != nil; c.replaces {
-		r.WithKey, r.Created = r.WithKey || old.WithKey, old.Created
+		r.WithKey, r.Created, r.Above = r.WithKey || old.WithKey, old.Created, old.Above
 	}
 	if c.after, r.Piece, err = h.with(base, name, s); err != nil {
 		return nil, wrong(err)
@@ -96,7 +100,7 @@ func (h *Host) Uninstall(path, name string, records Records) (*Change, error) {
 	}
 	c := &Change{Path: f.path, name: name, file: f, records: records}
 	if old != nil && old.Created && string(f.text) == old.Piece {
-		c.removes = true
+		c.removes, c.above = true, old.Above
 		return c, nil
 	}
 	if c.after, err = h.without(f.text, name, old); err != nil {
@@ -132,7 +136,7 @@ func (c *Change) Apply() error {
 			}
 		}
 		if c.removes {
-			if err := c.file.remove(); err != nil {
+			if err := c.file.remove(c.above); err != nil {
 				return err
 			}
 			return c.records.forget(c.Path, c.name)

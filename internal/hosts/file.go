@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // maxFile is the largest file that is edited; Claude Code's grows to a few MiB with its history.
@@ -76,11 +77,29 @@ func (f *file) replace(text []byte, mode fs.FileMode) error {
 	return os.Rename(part.Name(), f.path)
 }
 
-func (f *file) remove() error {
+// remove removes a file, and the directories that are empty then, up to one that stays.
+func (f *file) remove(above string) error {
 	if err := f.unchanged(); err != nil {
 		return err
 	}
-	return os.Remove(f.path)
+	if err := os.Remove(f.path); err != nil {
+		return err
+	}
+	for dir := filepath.Dir(f.path); strings.HasPrefix(dir, above+string(filepath.Separator)) && above != ""; dir = filepath.Dir(dir) {
+		if os.Remove(dir) != nil { // somebody else uses it
+			break
+		}
+	}
+	return nil
+}
+
+// nearestDir is the nearest directory that there is above a path.
+func nearestDir(path string) string {
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(dir); err == nil || dir == filepath.Dir(dir) {
+			return dir
+		}
+	}
 }
 
 // unchanged reports an error if a file is not as it was read.

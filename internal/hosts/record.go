@@ -22,6 +22,7 @@ type record struct {
 	Piece   string `json:"piece"`             // the text that was inserted
 	WithKey bool   `json:"withKey,omitempty"` // the piece holds the member for all entries: there was none
 	Created bool   `json:"created,omitempty"` // there was no file
+	Above   string `json:"above,omitempty"`   // the nearest directory that there was, if Created
 }
 
 // of returns the path of the record of an entry without its suffix.

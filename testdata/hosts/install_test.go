@@ -101,6 +101,63 @@ func TestInstall(t *testing.T) {
 	}
 }
 
+// In a project, the real programs find the entry in the project's file, and in the user's file where a variable says that it is.
+func TestInstallElsewhere(t *testing.T) {
+	for _, c := range []struct {
+		host, variable, file string // the file below the directory that the variable names
+		trusts               string // the user's file that makes the host look into a project's file; PROJECT is the project
+		project, user        string // what the host's list says of runnel
+	}{
+		{"claude-code", "CLAUDE_CONFIG_DIR", ".claude.json", "", `(?m)^runnel: .*Pending approval`, `(?m)^runnel: .*✔ Connected`},
+		{"codex", "CODEX_HOME", "config.toml", "[projects.\"PROJECT\"]\ntrust_level = \"trusted\"\n", `(?m)^runnel .*--max-result 8KiB.* enabled`, `(?m)^runnel .*--max-result 8KiB.* enabled`},
+		{"gemini", "GEMINI_CLI_HOME", ".gemini/settings.json", `{"security": {"folderTrust": {"enabled": false}}}`, `✓ runnel: .* - Connected`, `✓ runnel: .* - Connected`},
+	} {
+		if testing.Short() && c.host != "codex" {
+			continue
+		}
+		t.Run(c.host, func(t *testing.T) {
+			t.Parallel()
+			program := install(t, Hosts[slices.IndexFunc(Hosts, func(h Host) bool { return h.Name == c.host })])
+			binary, err := filepath.Abs(*runnel)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			s := Start{Home: dir, Project: filepath.Join(dir, "project"), URL: "http://127.0.0.1:9"} // nobody is there
+			s.write("tmp/here", "")
+			s.write("project/here", "")
+			run := func(program string, args ...string) string {
+				t.Helper()
+				cmd := exec.CommandContext(t.Context(), program, args...)
+				cmd.Dir = s.Project
+				cmd.Env = append(s.environment(os.Getenv("PATH")), c.variable+"="+filepath.Join(dir, "elsewhere"), "GEMINI_CLI_NO_RELAUNCH=true", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1")
+				out, err := cmd.CombinedOutput()
+				if err != nil {
+					t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+				}
+				return string(out)
+			}
+			before := strings.ReplaceAll(c.trusts, "PROJECT", s.Project)
+			if before != "" {
+				s.write(filepath.Join("elsewhere", c.file), before)
+			}
+			for scope, want := range map[string]string{"project": c.project, "user": c.user} {
+				run(binary, "install", c.host, "--scope", scope, "--tool", "a=echo hi")
+				if out := run(program, "mcp", "list"); !regexp.MustCompile(want).MatchString(out) {
+					t.Errorf("--scope %s:\n%s", scope, out)
+				}
+				run(binary, "uninstall", c.host, "--scope", scope)
+			}
+			if list, err := os.ReadDir(s.Project); err != nil || len(list) != 1 {
+				t.Errorf("left in the project: %v, %v", list, err)
+			}
+			if after := text(t, filepath.Join(dir, "elsewhere", c.file)); before != "" && after != before {
+				t.Errorf("before\n%s\nafter\n%s", before, after)
+			}
+		})
+	}
+}
+
 // play plays a scenario with a host that has runnel from runnel install alone.
 func (in installation) play(t *testing.T, h Host, program string, s Scenario) {
 	var start Start
