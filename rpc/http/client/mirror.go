@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/net/http/httpguts"
-
 	"runnel/rpc/rawjson"
 )
 
@@ -48,7 +46,7 @@ func mirrorsOf(schema []byte) (list []mirror, err error) {
 			name, _ := header.(string)
 			kind, _ := object["type"].(string)
 			switch {
-			case !httpguts.ValidHeaderFieldName(name):
+			case !isToken(name):
 				err = fmt.Errorf("%q cannot be a header's name", name)
 			case !reachable || len(path) == 0 || !slices.Contains([]string{"string", "integer", "boolean"}, kind):
 				err = errors.New("it stands at what is not a string, integer or boolean that can be reached by properties alone")

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/net/http/httpguts"
 )
 
 // Options say which server to reach. Proxies are those of the environment (HTTPS_PROXY, NO_PROXY), certificates are checked by the
@@ -57,13 +56,24 @@ func (o *Options) check() error {
 	for name, values := range o.Header {
 		name = http.CanonicalHeaderKey(name)
 		switch {
-		case !httpguts.ValidHeaderFieldName(name):
+		case !isToken(name):
 			return errors.New("the name of a header has characters that cannot be sent") // which may be a value that lacks its colon
 		case slices.Contains([]string{"Accept", "Content-Type", "Content-Length", "Connection", "Transfer-Encoding", "Host", "Last-Event-Id"}, name), strings.HasPrefix(name, "Mcp-"):
 			return fmt.Errorf("the header %s is runnel's own to send", name)
-		case slices.ContainsFunc(values, func(v string) bool { return !httpguts.ValidHeaderFieldValue(v) }):
+		case slices.ContainsFunc(values, func(v string) bool { return strings.ContainsFunc(v, isControl) }):
 			return fmt.Errorf("the value of the header %s has characters that cannot be sent", name)
 		}
 	}
 	return nil
 }
+
+// isToken reports whether a text can be the name of a header (RFC 9110, 5.6.2). httpguts says so, too, but needs a module for
+// the names of hosts.
+func isToken(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
+}
+
+// isControl reports whether a rune cannot stand in the value of a header (5.5).
+func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
