@@ -23,6 +23,7 @@
 //	handle  the id of a task that a client knows; a run without one is a call that somebody waits for
 //	hidden  kept by the state, but found by nobody: a run without a handle
 //	fenced  ended by others, who took the keeper for gone
+//	offer   what lets a task wait for a worker, a runnel that takes tasks of others (queue.go)
 //
 // Goroutines:
 //
@@ -49,6 +50,7 @@
 //	the same, where a task is cut off       Run.deliverRest (deliver.go)
 //	no partial comes after the end          Run.stop (end.go)
 //	a task elsewhere is followed            View.lookOn (follow.go)
+//	a task is handed to a worker            Run.Offer (queue.go); which worker runs it: State.Take
 //	others ask for a cancel                 Runner.cancelElsewhere (follow.go); heard by Runner.heed (heed.go)
 //	a lost lease is heard of                Runner.heed (heed.go); found in package sqlite
 //	the end that others stored counts       Runner.overruled (settle.go)

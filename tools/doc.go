@@ -9,7 +9,7 @@
 //	  answer: the first of result, questions (park), too late (handOver, created)
 //
 // Goroutines: the one of a request waits for what there is to say first; one per run calls the tool; one per delivery writes its output,
-// and one gives signs of life to who asked for progress.
+// and one gives signs of life to who asked for progress. Of a call that goes on elsewhere one tells that client that it waits for a worker.
 //
 // Locks: none of this package's is taken under another. delivery.mu is taken on the writer's goroutine, so nothing is waited for under it.
 // A textWriter's is held while the log takes a piece, which may wait for the client. Registry.mu is never held across a call of a tool.
@@ -28,6 +28,7 @@
 //	arguments are checked              entry.check (registry.go), with package schema
 //	what a version can hold            dress.go
 //	a call asks for a ttl              ttl (callparams.go); package tasks decides
+//	a call goes on elsewhere           Call.Detach, Call.Offer, and Take there (detached.go)
 //	a call takes too long              service.patience (answer.go), service.handOver (handover.go)
 //	a question reaches the client      audience.ask (asking.go); as the answer to a call: service.park (answer.go)
 //	which dialect carries the output   chooseSpelling (spelling.go)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -212,5 +213,44 @@ func TestLostOffer(t *testing.T) {
 	o, err := worker.Next(t.Context(), []string{"local"}, []string{"builds"})
 	if err != nil || o.Task.ID != run.ID() {
 		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+// Who heeds for one owner does not keep from another one that somebody asks.
+func TestHeedOfSeveralOwners(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	here, there := newState(t, url), newState(t, url)
+	statetest.Put(t, here, statetest.Working("a"))
+	for tries := 1; ; tries++ {
+		var slowest atomic.Int64
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() {
+				began := time.Now()
+				for asked := []string{}; len(asked) == 0; {
+					asked, _, _ = here.Heed(t.Context())
+				}
+				slowest.Store(max(slowest.Load(), int64(time.Since(began))))
+			})
+		}
+		statetest.Eventually(t, func() bool { return here.heeding.Load() == 5 })
+		if err := there.Ask(t.Context(), "local", "a"); err != nil {
+			t.Fatal(err)
+		}
+		all.Wait()
+		if time.Duration(slowest.Load()) < 500*time.Millisecond { // by itself one looks each second
+			return
+		}
+		if tries == 5 { // not a machine that is busy
+			t.Fatal(time.Duration(slowest.Load()))
+		}
+		sp, err := here.space(t.Context(), "local")
+		if err != nil {
+			t.Fatal(err)
+		}
+		sp.mu.Lock()
+		clear(sp.wanted)
+		sp.mu.Unlock()
 	}
 }

@@ -64,6 +64,8 @@ const heedInterval = 250 * time.Millisecond
 
 // Heed implements tasks.State.
 func (s *State) Heed(ctx context.Context) (asked, fenced []string, err error) {
+	s.heeding.Add(1)
+	defer s.heeding.Add(-1)
 	again := make(<-chan time.Time) // never, if there is nothing to repeat
 	asked, fenced = s.wanted()
 	if len(asked)+len(fenced) > 0 {

@@ -100,7 +100,8 @@ type State struct {
 	// refused is why nothing could be connected to last.
 	refused   error
 	refusedAt time.Time
-	heed      chan struct{} // capacity 1: somebody asks, or a task was fenced
+	heed      chan struct{} // somebody asks, or a task was fenced: one for each who waits in Heed, as far as there is room
+	heeding   atomic.Int64  // how many do
 }
 
 // New returns a state. It connects to nothing yet.
@@ -114,7 +115,7 @@ func New(o Options) *State {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &State{o: o, keeper: uuid.NewString(), spaces: map[string]*space{}, heed: make(chan struct{}, 1)}
+	return &State{o: o, keeper: uuid.NewString(), spaces: map[string]*space{}, heed: make(chan struct{}, mostHeeding)}
 }
 
 const (
@@ -202,10 +203,15 @@ func (s *State) Close() error {
 	return nil
 }
 
-// notice wakes Heed.
+// mostHeeding is more than the owners that a process serves, each of whom has a runner.
+const mostHeeding = 2000
+
+// notice wakes all who wait in Heed, or the next one.
 func (s *State) notice() {
-	select {
-	case s.heed <- struct{}{}:
-	default:
+	for range max(s.heeding.Load(), 1) {
+		select {
+		case s.heed <- struct{}{}:
+		default:
+		}
 	}
 }
