@@ -118,8 +118,12 @@ func (sp *space) sweep(ctx context.Context) error {
 	}
 	missed := map[string]time.Time{}
 	var waits []string
+	strays := map[string]string{} // tasks of this process that it does not run, and their marks
 	for _, subject := range marks {
 		parts := strings.Split(strings.TrimPrefix(subject, sp.root), ".") // ID.live.KEEPER
+		if len(parts) == 3 && parts[2] == sp.s.keeper && !sp.runs(parts[0]) {
+			strays[parts[0]] = parts[1]
+		}
 		if len(parts) != 3 || alive[parts[2]] {
 			continue
 		}
@@ -141,9 +145,26 @@ func (sp *space) sweep(ctx context.Context) error {
 		sp.unmark(ctx, id, parts[1]+"."+keeper)
 	}
 	sp.mu.Lock()
-	sp.missed = missed
+	before := sp.strays
+	sp.missed, sp.strays = missed, strays
 	sp.mu.Unlock()
+	for id, mark := range strays {
+		if before[id] != "" && !sp.runs(id) { // else it is being taken just now
+			if failed := sp.recover(ctx, id, sp.s.keeper); failed != nil {
+				err = failed
+				continue
+			}
+			sp.unmark(ctx, id, mark+"."+sp.s.keeper)
+		}
+	}
 	return cmp.Or(sp.tend(ctx, waits), err)
+}
+
+// runs reports whether this process runs a task. One that it has taken, or made, without having been told so, it does not.
+func (sp *space) runs(id string) bool {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	return sp.live[id] != nil
 }
 
 // since returns when this process has first found another one without a lease. Then the other one has time to renew it: while the servers

@@ -188,6 +188,31 @@ func TestPoisonedOffers(t *testing.T) {
 	}
 }
 
+// A task that a worker has taken without having been told so is not left lying: it waits again.
+func TestTakenUnheard(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	front, worker := newState(t, url), newState(t, url)
+	run := offer(t, front, tasks.Offer{Retries: 1})
+	take(t, worker, "first", 1)
+	sp, err := worker.space(t.Context(), "local")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sp.forget(run.ID())
+	for range 2 {
+		if got := statetest.Get(t, front, run.ID()); got.Waiting {
+			t.Error("it is taken away at the first look")
+		}
+		if err := sp.sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := statetest.Get(t, front, run.ID()); !got.Waiting {
+		t.Errorf("%+v", got)
+	}
+}
+
 // A task whose message in the work queue was lost is shown to workers again.
 func TestLostOffer(t *testing.T) {
 	t.Parallel()

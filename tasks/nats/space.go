@@ -44,6 +44,8 @@ type space struct {
 	doubtful map[string]struct{}  // tasks that were refused, of which something may be stored
 	missed   map[string]time.Time // processes without a lease, and since when this one knows
 
+	strays map[string]string // tasks of this process that it did not run when it looked last
+
 	queue     jetstream.Stream              // nil until it is needed
 	consumers map[string]jetstream.Consumer // of the queue, by class
 	line      *line                         // what waits, as it was looked at last
