@@ -1,13 +1,14 @@
 -- Returns stretches of output from the one on that holds a position, about so many bytes. ARGV: the position, the bytes.
 local from, limit, bytes, list = string.format('%.0f', ARGV[5] + 1) .. '-0', tonumber(ARGV[6]), 0, {}
+local count = 1 -- a long stretch may be all that is wanted; of short ones many are
 while bytes < limit do
-	local some = redis.call('XRANGE', log, from, '+', 'COUNT', 8)
+	local some = redis.call('XRANGE', log, from, '+', 'COUNT', count)
 	for _, entry in ipairs(some) do
 		list[#list + 1] = entry
 		for _, value in ipairs(entry[2]) do bytes = bytes + #value end
 		if bytes >= limit then return list end
 	end
-	if #some < 8 then return list end
-	from = '(' .. some[#some][1]
+	if #some < count then return list end
+	from, count = '(' .. some[#some][1], math.min(2 * count, 128)
 end
 return list

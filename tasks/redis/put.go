@@ -118,14 +118,18 @@ func (k *keeping) finish(ctx context.Context, t *tasks.Task, r stored) error {
 		k.writes++
 		k.hidden = false
 	}
-	if err := k.flush(ctx); err != nil && !(k.unsure && errors.Is(err, tasks.ErrFenced)) { // perhaps by a try of this one, which counts then: others may have seen it
+	err := k.flush(ctx)
+	if k.unsure && errors.Is(err, tasks.ErrFenced) { // perhaps by a try of this one, which counts then: others may have seen it
+		err = nil
+	}
+	if err != nil {
 		return err
 	}
 	if t.Status == mcp.TaskCompleted && k.log.Failed() != nil {
 		return k.log.Failed()
 	}
 	r.Numbered = k.numbered
-	err := k.sp.finish(ctx, t, r, k.sp.s.keeper)
+	err = k.sp.finish(ctx, t, r, k.sp.s.keeper)
 	k.unsure = errors.Is(err, tasks.ErrBusy)
 	return err
 }
