@@ -3,7 +3,6 @@ package hosts
 import (
 	"encoding/json"
 	"path/filepath"
-	"regexp"
 	"strings"
 )
 
@@ -77,8 +76,11 @@ func readServer(entry any) (s Server, ok bool) {
 	return s, true
 }
 
-// Name is what an entry may be called: every format and host takes it, and Codex takes nothing else.
-var Name = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+// IsName reports whether an entry may be called so: every format and host takes such a name, and Codex takes no other.
+func IsName(name string) bool {
+	const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+	return name != "" && len(name) <= 64 && strings.Trim(name, plain) == ""
+}
 
 // quote is a value in JSON, which TOML and YAML read the same way.
 func quote(v any) string {

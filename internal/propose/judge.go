@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Words of names. A name is judged by its words: db:reset has db and reset.
@@ -26,20 +27,27 @@ var (
 )
 
 // graveBody is what a script does that reaches beyond the directory, or cannot be undone there.
-var graveBody = regexp.MustCompile(`\b(kubectl +(apply|delete|replace)|helm +(install|upgrade|uninstall)|terraform +(apply|destroy)|(npm|pnpm|yarn|bun|cargo|poetry|uv|hatch|flit) +publish|` +
+var graveBody = pattern(`\b(kubectl +(apply|delete|replace)|helm +(install|upgrade|uninstall)|terraform +(apply|destroy)|(npm|pnpm|yarn|bun|cargo|poetry|uv|hatch|flit) +publish|` +
 	`lerna +publish|changeset +publish|twine +upload|git +push|git +branch +-D|git +clean|git +reset +--hard|docker +push|docker +buildx +build .*--push|docker +\w+ +prune|gh +release|goreleaser +release|` +
 	`fly(ctl)? +deploy|vercel .*--prod|netlify +deploy|firebase +deploy|wrangler +deploy|aws +s3 +(sync|rm|cp|mv)|gcloud +.*deploy|serverless +deploy|sls +deploy|ansible-playbook|cap +\w+ +deploy|` +
 	`dropdb|rsync +.*\w+:|scp +.*\w+:)`)
 
 // endlessBody is a script that serves or watches until somebody stops it.
-var endlessBody = regexp.MustCompile(`\b(vite|vitepress|next|nuxt|astro|storybook|wrangler|webpack) +(dev|serve|preview)\b|\b(webpack-dev-server|nodemon|http-server|browser-sync|cargo +watch|manage\.py +runserver|flask +run|mkdocs +serve)\b| --watch( |$)`)
+var endlessBody = pattern(`\b(vite|vitepress|next|nuxt|astro|storybook|wrangler|webpack) +(dev|serve|preview)\b|\b(webpack-dev-server|nodemon|http-server|browser-sync|cargo +watch|manage\.py +runserver|flask +run|mkdocs +serve)\b| --watch( |$)`)
 
-func set(words string) map[string]bool {
-	all := map[string]bool{}
-	for word := range strings.FieldsSeq(words) {
-		all[word] = true
-	}
-	return all
+// set is made when it is first asked for, as patterns are: every runnel starts, and few propose.
+func set(words string) func() map[string]bool {
+	return sync.OnceValue(func() map[string]bool {
+		all := map[string]bool{}
+		for word := range strings.FieldsSeq(words) {
+			all[word] = true
+		}
+		return all
+	})
+}
+
+func pattern(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
 // split makes words of a name.
@@ -50,36 +58,36 @@ func split(name string) []string {
 // known reports whether a name is one of those that projects share.
 func known(name string) bool {
 	words := split(name)
-	return len(words) > 0 && (sensible[words[0]] || asks(words))
+	return len(words) > 0 && (sensible()[words[0]] || asks(words))
 }
 
 func asks(words []string) bool {
 	first, last := words[0], words[len(words)-1]
 	installs := len(words) == 1 && first == "install" // into the system; install-deps is for the project
-	return installs || slices.ContainsFunc(words, func(w string) bool { return grave[w] }) || graveAtAnEnd[first] || graveAtAnEnd[last] && !harmless[first]
+	return installs || slices.ContainsFunc(words, func(w string) bool { return grave()[w] }) || graveAtAnEnd()[first] || graveAtAnEnd()[last] && !harmless()[first]
 }
 
 // judge fills in what a name and what it runs say about a tool; ok is false if it is none for a model.
 func judge(t Tool, name, body string) (judged Tool, ok bool) {
 	words := split(name)
-	if len(words) == 0 || strings.HasPrefix(name, "_") || strings.HasPrefix(name, ".") || strings.Contains(name, "{{") || idle[strings.ToLower(name)] {
+	if len(words) == 0 || strings.HasPrefix(name, "_") || strings.HasPrefix(name, ".") || strings.Contains(name, "{{") || idle()[strings.ToLower(name)] {
 		return t, false
 	}
 	first, last := words[0], words[len(words)-1]
 	has := func(list map[string]bool) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return list[w] })
 	}
-	if has(endless) || endlessAtEnd[first] || endlessAtEnd[last] && !harmless[first] || endlessBody.MatchString(body) {
+	if has(endless()) || endlessAtEnd()[first] || endlessAtEnd()[last] && !harmless()[first] || endlessBody().MatchString(body) {
 		return t, false
 	}
 	if t.Progress == "" {
 		t.Progress = progressOf(body)
 	}
-	t.Confirm = t.Confirm || asks(words) || graveBody.MatchString(body)
+	t.Confirm = t.Confirm || asks(words) || graveBody().MatchString(body)
 	switch {
-	case has(slow):
+	case has(slow()):
 		t.Timeout = "1h"
-	case has(quick):
+	case has(quick()):
 		t.Timeout = "10m"
 	default:
 		t.Timeout = "30m"
@@ -106,7 +114,7 @@ func progressOf(body string) string {
 		{`\bpytest\b`, pytestProgress}, {`\bninja\b`, ninjaProgress}, {`\bctest\b`, ctestProgress}, {`\bcmake +--build\b`, cmakeProgress},
 		{`\bdocker +(buildx +)?build\b.*--progress[= ]plain`, dockerProgress},
 	} {
-		if regexp.MustCompile(p.runs).MatchString(body) {
+		if pattern(p.runs)().MatchString(body) {
 			return p.pattern
 		}
 	}

@@ -1,16 +1,15 @@
 package propose
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 )
 
 var (
-	recipeName = regexp.MustCompile(`^@?([A-Za-z][A-Za-z0-9_-]*)(\s[^:=]*(?:=[^:]*)?)?:(?:[^=]|$)`)
-	attribute  = regexp.MustCompile(`^\[(.*)\]\s*$`)
-	docText    = regexp.MustCompile(`^doc\(['"](.*)['"]\)$`)
-	paramName  = regexp.MustCompile(`^([+*]?)\$?([A-Za-z_][A-Za-z0-9_-]*)(=?)`)
+	recipeName = pattern(`^@?([A-Za-z][A-Za-z0-9_-]*)(\s[^:=]*(?:=[^:]*)?)?:(?:[^=]|$)`)
+	attribute  = pattern(`^\[(.*)\]\s*$`)
+	docText    = pattern(`^doc\(['"](.*)['"]\)$`)
+	paramName  = pattern(`^([+*]?)\$?([A-Za-z_][A-Za-z0-9_-]*)(=?)`)
 )
 
 // justfile proposes recipes, with their parameters.
@@ -23,16 +22,16 @@ func justfile(d dir) (file string, tools []Tool) {
 			said = comment
 			continue
 		}
-		if a := attribute.FindStringSubmatch(line); a != nil {
+		if a := attribute().FindStringSubmatch(line); a != nil {
 			attributes = append(attributes, a[1])
-			if doc := docText.FindStringSubmatch(a[1]); doc != nil {
+			if doc := docText().FindStringSubmatch(a[1]); doc != nil {
 				said = doc[1]
 			}
 			continue
 		}
 		comment, tags := said, attributes
 		said, attributes = "", nil
-		m := recipeName.FindStringSubmatch(line)
+		m := recipeName().FindStringSubmatch(line)
 		if m == nil || slices.Contains(tags, "private") || slices.Contains([]string{"set", "alias", "export", "import", "mod"}, m[1]) {
 			continue
 		}
@@ -53,7 +52,7 @@ func justfile(d dir) (file string, tools []Tool) {
 		}
 		t.Description = describe(comment, t.Command, body)
 		for param := range strings.FieldsSeq(m[2]) {
-			p := paramName.FindStringSubmatch(param)
+			p := paramName().FindStringSubmatch(param)
 			if p == nil { // the rest of a default with a blank
 				break
 			}

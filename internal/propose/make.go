@@ -1,13 +1,12 @@
 package propose
 
 import (
-	"regexp"
 	"strings"
 )
 
 var (
-	ruleLine    = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9_ -]*?)\s*::?(?:[^=:]|$)`)
-	trailingDoc = regexp.MustCompile(`##+\s*(.*)$`)
+	ruleLine    = pattern(`^([A-Za-z0-9][A-Za-z0-9_ -]*?)\s*::?(?:[^=:]|$)`)
+	trailingDoc = pattern(`##+\s*(.*)$`)
 )
 
 // makefile proposes the targets of a Makefile that have a description, are phony, or have a name that projects share.
@@ -33,11 +32,11 @@ func makefile(d dir) (file string, tools []Tool) {
 		if !strings.HasPrefix(line, ".PHONY") { // which often stands between a target and its comment
 			above = ""
 		}
-		rule := ruleLine.FindStringSubmatch(line)
+		rule := ruleLine().FindStringSubmatch(line)
 		if rule == nil {
 			continue
 		}
-		if doc := trailingDoc.FindStringSubmatch(line); doc != nil {
+		if doc := trailingDoc().FindStringSubmatch(line); doc != nil {
 			said = doc[1]
 		}
 		var body []string
@@ -48,7 +47,7 @@ func makefile(d dir) (file string, tools []Tool) {
 			body = append(body, strings.TrimLeft(recipe, "\t @-+"))
 		}
 		for target := range strings.FieldsSeq(rule[1]) {
-			if seen[target] || !phony[target] && trailingDoc.FindString(line) == "" && !known(target) {
+			if seen[target] || !phony[target] && trailingDoc().FindString(line) == "" && !known(target) {
 				continue
 			}
 			seen[target] = true

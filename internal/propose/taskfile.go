@@ -1,13 +1,12 @@
 package propose
 
 import (
-	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
 )
 
-var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var variable = pattern(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // taskfile proposes the tasks of a Taskfile that are not internal, with the variables that they require.
 func taskfile(d dir) (file string, tools []Tool) {
@@ -36,7 +35,7 @@ func taskfile(d dir) (file string, tools []Tool) {
 				if v.Kind == yaml.MappingNode {
 					name = value(v, "name")
 				}
-				if variable.MatchString(name) {
+				if variable().MatchString(name) {
 					t.Inputs = append(t.Inputs, Input{name, one, true})
 					t.Command = append(t.Command, name+"={{"+name+"}}")
 				}

@@ -91,14 +91,14 @@ func words(list []string) string {
 }
 
 var (
-	plainWord = regexp.MustCompile(`^[A-Za-z_./-][A-Za-z0-9_./+=-]*$`)
-	oddWord   = regexp.MustCompile(`^(?i:true|false|null|yes|no|on|off|y|n|[-.]*[0-9].*|[-.]+inf|[-.]+nan|[-.]+)$`)
-	plainText = regexp.MustCompile(`^[A-Z][A-Za-z0-9 ,./()+-]*[A-Za-z0-9.)]$`)
+	plainWord = pattern(`^[A-Za-z_./-][A-Za-z0-9_./+=-]*$`)
+	oddWord   = pattern(`^(?i:true|false|null|yes|no|on|off|y|n|[-.]*[0-9].*|[-.]+inf|[-.]+nan|[-.]+)$`)
+	plainText = pattern(`^[A-Z][A-Za-z0-9 ,./()+-]*[A-Za-z0-9.)]$`)
 )
 
 // word is a string in a list: plain if YAML reads that as the same string.
 func word(s string) string {
-	if plainWord.MatchString(s) && !oddWord.MatchString(s) {
+	if plainWord().MatchString(s) && !oddWord().MatchString(s) {
 		return s
 	}
 	return quoted(s)
@@ -106,7 +106,7 @@ func word(s string) string {
 
 // sentence is a string after a colon.
 func sentence(s string) string {
-	if plainText.MatchString(s) && !oddWord.MatchString(s) {
+	if plainText().MatchString(s) && !oddWord().MatchString(s) {
 		return s
 	}
 	return quoted(s)
@@ -122,7 +122,7 @@ func quoted(s string) string {
 }
 
 // chatter is a line of a script that says nothing of what it does.
-var chatter = regexp.MustCompile(`^(\s*|#.*|\$\((info|warning) .*|(echo|printf|set|cd) .*)$`)
+var chatter = pattern(`^(\s*|#.*|\$\((info|warning) .*|(echo|printf|set|cd) .*)$`)
 
 // describe is what a model reads of a tool: what its maintainers say of it, else what it runs.
 func describe(said string, command, body []string) string {
@@ -130,7 +130,7 @@ func describe(said string, command, body []string) string {
 	text := strings.Join(strings.Fields(strings.Trim(said, "#*- \t")), " ")
 	if text == "" {
 		text = "Run " + strings.Join(command, " ")
-		if n := slices.IndexFunc(body, func(line string) bool { return !chatter.MatchString(line) }); n >= 0 {
+		if n := slices.IndexFunc(body, func(line string) bool { return !chatter().MatchString(line) }); n >= 0 {
 			text += " (" + strings.Join(strings.Fields(body[n]), " ") + ")"
 		}
 	}

@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"runnel/internal/hosts"
+	"runnel/internal/serve"
+	"runnel/tools/config"
+)
+
+// entryFlags say which entry of which file install and uninstall mean.
+type entryFlags struct {
+	scope  *serve.Choice
+	name   string
+	dryRun bool
+}
+
+func addEntryFlags(flags *pflag.FlagSet) *entryFlags {
+	e := &entryFlags{scope: serve.OneOf("user", "project")}
+	flags.SortFlags = false
+	flags.Var(e.scope, "scope", "whose file: user (yours), project (that of the current directory, for everybody who works in it)")
+	flags.StringVar(&e.name, "name", "runnel", "`NAME` of the server in the host")
+	flags.BoolVar(&e.dryRun, "dry-run", false, "show what would change in the file, and change nothing")
+	return e
+}
+
+// check refuses what no host could take.
+func (e *entryFlags) check(cmd *cobra.Command, ids []string) error {
+	if !hosts.IsName(e.name) {
+		return misuse(cmd, "--name: %q is not a name (allowed: letters, digits, - and _)", e.name)
+	}
+	for _, id := range ids {
+		if hosts.Find(id) == nil {
+			err := fmt.Errorf("unknown host %q (allowed: %s)", id, strings.Join(hosts.IDs(), ", "))
+			return misuse(cmd, "%w", didYouMean(err, id, hosts.IDs()))
+		}
+	}
+	return nil
+}
+
+// file is the host's file that is meant.
+func (e *entryFlags) file(i *invocation, h *hosts.Host) (string, error) {
+	project := ""
+	if e.scope.Word == "project" {
+		var err error
+		if project, err = os.Getwd(); err != nil {
+			return "", err
+		}
+	}
+	return h.File(hosts.This(i.Getenv), project)
+}
+
+// hostRecords is where installed entries are noted. It is the user's own state, whatever a config says.
+func (i *invocation) hostRecords() (hosts.Records, error) {
+	dir, err := config.Default().StateDir(i.Getenv)
+	return hosts.Records(filepath.Join(dir, "installed")), err
+}
+
+// toldFlag is a flag of serve that the host is to give to runnel: it is checked here, and noted.
+type toldFlag struct {
+	pflag.Value
+	note func(text string)
+}
+
+func (f toldFlag) Set(text string) error {
+	err := f.Value.Set(text)
+	if err == nil {
+		f.note(text)
+	}
+	return err
+}
+
+// told is one of them as it was given.
+type told struct{ flag, text string }
+
+// entryFor is how a host is to start runnel.
+func (i *invocation) entryFor(cmd *cobra.Command, h *hosts.Host, entry *entryFlags, given []told, rest []string) (hosts.Server, error) {
+	running, err := os.Executable()
+	if err != nil {
+		return hosts.Server{}, err
+	}
+	path := i.Getenv("PATH")
+	project := entry.scope.Word == "project"
+	s := hosts.Server{Command: hosts.Program(running, path, project)}
+	if h.SetPath && !project && path != "" {
+		s.Env = map[string]string{"PATH": path}
+	}
+	if len(rest) > 0 {
+		s.Args = rest
+		return s, nil
+	}
+	has := func(flag string) bool { return slices.ContainsFunc(given, func(g told) bool { return g.flag == flag }) }
+	if !has("config") && !has("tool") && !has("selftest") {
+		if given, err = i.findTools(cmd, h, project, given); err != nil {
+			return s, err
+		}
+	}
+	for n := 0; n < len(h.Flags); n += 2 {
+		if !has(strings.TrimPrefix(h.Flags[n], "--")) {
+			s.Args = append(s.Args, h.Flags[n:n+2]...)
+		}
+	}
+	for _, g := range given {
+		text := g.text
+		if g.flag == "config" || g.flag == "state" && !strings.HasPrefix(text, "~") && text != "memory" && !strings.Contains(text, "://") {
+			if text, err = pathFor(h, text, project); err != nil {
+				return s, err
+			}
+		}
+		if i.flags.Lookup(g.flag).NoOptDefVal != "" {
+			s.Args = append(s.Args, "--"+g.flag+"="+text)
+		} else {
+			s.Args = append(s.Args, "--"+g.flag, text)
+		}
+	}
+	return s, nil
+}
+
+// findTools says where the tools come from if nothing was named: a host that starts runnel in a directory of its own needs a name.
+func (i *invocation) findTools(cmd *cobra.Command, h *hosts.Host, project bool, given []told) ([]told, error) {
+	own, err := config.Find(config.Places(i.Getenv)[1:])
+	if err != nil || own != "" {
+		return given, err
+	}
+	_, err = os.Stat(config.FileName)
+	switch {
+	case h.Elsewhere && err == nil:
+		return append(given, told{"config", config.FileName}), nil
+	case h.Elsewhere:
+		return nil, misuse(cmd, "%s starts its servers in a directory of its own: name a tool with --tool, or a file with --config", h.Title)
+	case !project || err != nil:
+		i.Say(zerolog.InfoLevel, fmt.Sprintf("%s: no tool is named, so runnel takes those of the %s in the directory that it is started in, once you trust that file (runnel trust)", h.Title, config.FileName))
+	}
+	return given, nil
+}
+
+// pathFor is a path as a host's file has to say it: whole or, for everybody in a project, from there.
+func pathFor(h *hosts.Host, path string, project bool) (string, error) {
+	switch {
+	case filepath.IsAbs(path):
+		return path, nil
+	case project && h.Root != "":
+		return h.Root + "/" + filepath.ToSlash(path), nil
+	case project && !h.Elsewhere:
+		return path, nil
+	}
+	return filepath.Abs(path)
+}
