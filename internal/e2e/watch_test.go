@@ -56,6 +56,22 @@ func awaitReader(t *testing.T, pipe string) *os.File {
 // A config that is a pipe for a while, to which nobody writes, is waited for no longer than it is one; and a word tells of it.
 func TestConfigIsBrieflyAPipe(t *testing.T) {
 	t.Parallel()
+	t.Run("closed", func(t *testing.T) {
+		t.Parallel()
+		brieflyAPipe(t, func(pipe *os.File) { pipe.Close() })
+	})
+	t.Run("half written", func(t *testing.T) {
+		t.Parallel()
+		brieflyAPipe(t, func(pipe *os.File) {
+			t.Cleanup(func() { pipe.Close() })
+			if _, err := pipe.WriteString("tools: {ha"); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+}
+
+func brieflyAPipe(t *testing.T, write func(pipe *os.File)) {
 	config := writeConfig(t, "tools: {a: {command: [echo]}}\n")
 	file := config[len(config)-1]
 	w := newWitness(t, programCommand(t, append(config, "--state", "memory")...))
@@ -74,7 +90,7 @@ func TestConfigIsBrieflyAPipe(t *testing.T) {
 			}
 		}
 	}
-	awaitReader(t, file).Close()
+	write(awaitReader(t, file))
 	awaitText("nothing tells of the pipe", func() bool { return strings.Contains(w.log.String(), "the config is a pipe") })
 	if err := os.WriteFile(file+".new", []byte("tools: {another: {command: [echo]}}\n"), 0o600); err != nil {
 		t.Fatal(err)

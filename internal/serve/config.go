@@ -71,23 +71,40 @@ func (s *Setup) readConfig(ctx context.Context, file string) (*config.Config, er
 		return nil, fmt.Errorf("reading the config: %w", err)
 	}
 	defer f.Close()
-	defer context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Now()) })()
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(reading, func() { _ = f.SetReadDeadline(time.Now()) })()
+	if s.seen != nil && s.seen.Mode()&fs.ModeNamedPipe != 0 {
+		go whileSame(reading, file, s.seen, stop)
+	}
 	for {
 		text, err := config.Read(f)
 		switch {
 		case ctx.Err() != nil:
 			return nil, fmt.Errorf("reading the config %s: its end has not come: %w", file, context.Cause(ctx))
+		case reading.Err() != nil: // the pipe was replaced
+			return s.readConfig(ctx, file)
 		case err != nil:
 			return nil, fmt.Errorf("reading the config: %w", err)
 		case len(text) > 0 || s.seen == nil || s.seen.Mode()&fs.ModeNamedPipe == 0:
 			return config.Parse(file, text)
 		}
 		select { // nobody has opened the pipe for writing
-		case <-ctx.Done():
+		case <-reading.Done():
 		case <-time.After(settle):
 		}
-		if now, _ := os.Stat(file); !os.SameFile(now, s.seen) {
-			return s.readConfig(ctx, file)
+	}
+}
+
+// whileSame calls replaced when another file has the name of one, and returns then or with ctx: who writes to a pipe may stop in the middle.
+func whileSame(ctx context.Context, file string, was fs.FileInfo, replaced func()) {
+	for ctx.Err() == nil {
+		if now, _ := os.Stat(file); !os.SameFile(now, was) {
+			replaced()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(settle):
 		}
 	}
 }

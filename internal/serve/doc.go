@@ -10,7 +10,7 @@
 //
 //	tasks.Queue.Next ─▶ worker.begin ─ tools.Take ─▶ a Run like any other ─▶ its end frees the slot
 //
-// Goroutines: one watches the config (watch.go), one serves metrics (metrics.go), one HTTP (http.go), one serves in process (inprocess.go),
+// Goroutines: one watches the config (watch.go), one its name while a pipe is read (config.go), one serves metrics (metrics.go), one HTTP (http.go), one serves in process (inprocess.go),
 // one asks for the tools of workers for each owner (fleet.go), one waits for SIGHUP where that ends the command (setup.go); those of a
 // worker stand at its type (work.go). Timers start what can wait until the first answers are out: a look at the schemas and spare threads
 // after a second (registry.go, serve.go), and the recovery of tasks (state.go). The locks are that of stderr (stderr.go), worker.mu

@@ -117,7 +117,7 @@ func same(a, b os.FileInfo) bool {
 func (s *Setup) readAgain(ctx context.Context, file string, began *config.Config, set *upstream.Set, log zerolog.Logger) {
 	now, _ := os.Stat(file)
 	if now != nil && now.Mode()&os.ModeNamedPipe != 0 {
-		log.Warn().Str("config", file).Msg("the config is a pipe: waiting for somebody to write to it")
+		log.Warn().Str("config", file).Msg("the config is a pipe: waiting for somebody to write all of it and close it, or to replace it")
 	}
 	conf, found, left, err := s.ReadConfigs(ctx)
 	if left != nil {

@@ -192,14 +192,7 @@ func longestWAL(maxState int64) int64 { return min(max(maxState/walShare, leastW
 
 // boundWAL empties the write-ahead log if it is too long, or fails with errPinned. SQLite waits for its readers, but not for another
 // process that is moving it into the database, which empties it as well.
-func (tx *transaction) boundWAL() (err error) {
-	if tx.walSize() <= tx.longestWAL {
-		return nil
-	}
-	if err := tx.waitFor(walPatience); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, tx.waitFor(busyTimeout)) }()
+func (tx *transaction) boundWAL() error {
 	for deadline := time.Now().Add(walPatience); ; time.Sleep(walPause) {
 		size := tx.walSize()
 		if size <= tx.longestWAL {
@@ -214,8 +207,12 @@ func (tx *transaction) boundWAL() (err error) {
 	}
 }
 
-// emptyWAL moves the write-ahead log into the database, as far as its readers let it.
-func (tx *transaction) emptyWAL() error {
+// emptyWAL moves the write-ahead log into the database, as far as its readers let it within walPatience.
+func (tx *transaction) emptyWAL() (err error) {
+	if err := tx.waitFor(walPatience); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tx.waitFor(busyTimeout)) }()
 	var busy, pages, moved int
 	return tx.conn.QueryRowContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &moved)
 }
