@@ -49,7 +49,7 @@ vuln: ## known vulnerabilities; says so where it cannot know
 	.ci/vuln
 
 race: ## every test, under the race detector. -parallel: most tests wait for processes, and a machine has few CPUs
-	go test -race -parallel 8 -timeout 30m ./...
+	go test -race -parallel 4 -timeout 30m ./...
 	go test -run TestMemoryOfALongAnswer ./rpc # which the detector's own memory would hide
 
 crash: ## kill -9 of runnel 200 times, of supervisors 100 times, processes that share a state for a minute (make test does some of each)

@@ -407,8 +407,7 @@ func TestHostileOutput(t *testing.T) {
 		"variables that never end":     `{shell: '` + much + ` > "$RUNNEL_VARIABLES"'}`,
 		"a terminal without a newline": `{shell: 'head -c 20000000 /dev/zero | tr "\\0" x', pty: true}`,
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		t.Run(name, func(t *testing.T) { // one after the other: each keeps a processor busy
 			s := hostileClient(t, append(writeConfig(t, "tools:\n  t: "+tool), "--state", t.TempDir())...)
 			goesOn := s.goesOn(t)
 			_, _ = io.WriteString(s.in, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{}}}`+"\n")

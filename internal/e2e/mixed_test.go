@@ -24,7 +24,6 @@ const (
 // Every answer and every notification has the shape of the era of the request that it belongs to (by its marks here, by its
 // schema in the session's audit), and every request has exactly one answer.
 func TestMixedEras(t *testing.T) {
-	t.Parallel()
 	s := inProcess(t, "--selftest", "--immediate-wait", "1ms", "--max-tasks", "1000")
 	s.open()
 	ctx, stop := context.WithTimeout(t.Context(), 2*watchdog)

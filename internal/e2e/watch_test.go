@@ -64,7 +64,7 @@ func TestConfigIsBrieflyAPipe(t *testing.T) {
 		t.Parallel()
 		brieflyAPipe(t, func(pipe *os.File) {
 			t.Cleanup(func() { pipe.Close() })
-			if _, err := pipe.WriteString("tools: {ha"); err != nil {
+			if _, err := pipe.WriteString("tools: {ha" + strings.Repeat(" ", 200<<10)); err != nil { // more than the pipe holds: it is being read
 				t.Error(err)
 			}
 		})
@@ -99,7 +99,7 @@ func brieflyAPipe(t *testing.T, write func(pipe *os.File)) {
 		t.Fatal(err)
 	}
 	awaitText("the change is not taken up", func() bool {
-		return strings.Contains(string(w.call("tools/list", map[string]any{}).Result), "another")
+		return strings.Contains(string(w.call("tools/list", map[string]any{}).Result), `"name":"another"`)
 	})
 	w.end()
 }
@@ -132,7 +132,7 @@ func TestConfigIsWatchedUnderNohup(t *testing.T) {
 	if err := os.WriteFile(file, []byte("tools: {another: {command: [echo]}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(watchdog); !strings.Contains(string(w.call("tools/list", map[string]any{}).Result), "another"); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(watchdog); !strings.Contains(string(w.call("tools/list", map[string]any{}).Result), `"name":"another"`); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the change is not taken up")
 		}

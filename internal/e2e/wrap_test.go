@@ -16,10 +16,7 @@ func TestWrappedServerAnswersTheSame(t *testing.T) {
 	dir := filepath.Join("testdata", "interop", "wrap")
 	npmCI(t, dir)
 	for _, args := range [][]string{{"compare.mjs", "2025"}, {"compare.mjs", "2026"}, {"inspector.mjs"}} {
-		t.Run(args[0]+" "+args[len(args)-1], func(t *testing.T) {
-			t.Parallel()
-			interop(t, dir, "node", args...)
-		})
+		t.Run(args[0]+" "+args[len(args)-1], func(t *testing.T) { interop(t, dir, "node", args...) })
 	}
 }
 
