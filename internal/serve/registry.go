@@ -97,6 +97,8 @@ func outlive(tool tools.Tool, conf *config.Config) error {
 	switch {
 	case !ok:
 		return fmt.Errorf("--detach: %s is not a command: only commands can go on by themselves", tool.Describe().Name)
+	case command.OnWorkers():
+		return nil // it does so anyway
 	case !conf.State.OnDisk():
 		return fmt.Errorf("--detach needs tasks on disk, and they live in %s: name a directory with --state", conf.State.Place())
 	}

@@ -34,7 +34,7 @@ func (s *Setup) openState(conf *config.Config, log zerolog.Logger) (tasks.State,
 		path, key = "fleet", "classes"
 	}
 	return nil, &UsageError{Err: conf.Locate(path, &config.Error{Key: key, Problem: "workers are found through a state on NATS, and tasks live elsewhere here",
-		Allowed: "with --state nats://HOST:4222 (or state.dir); without " + key + " all runs here"})}
+		Allowed: "with --state nats://HOST:4222 (or state.dir); else leave " + key + " out"})}
 }
 
 func (s *Setup) openAny(conf *config.Config, log zerolog.Logger) (tasks.State, error) {

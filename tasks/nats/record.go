@@ -74,7 +74,7 @@ func (r *record) read(owner, id string, m *jetstream.RawStreamMsg) {
 // take makes the task of what is stored.
 func (r *record) take() {
 	t, s := &r.Task, &r.stored
-	t.Tool, t.Status, t.StatusMessage, t.Merge, t.Detached = strings.ToValidUTF8(s.Tool, "�"), s.Status, s.Message, s.Merge, s.Work != nil
+	t.Tool, t.Status, t.StatusMessage, t.Merge, t.Detached = strings.ToValidUTF8(s.Tool, "�"), s.Status, s.Message, s.Merge, s.Work != nil || s.Offer != nil
 	t.CreatedAt, t.UpdatedAt, t.TTL = time.Unix(0, s.Created), time.Unix(0, s.Updated), time.Duration(s.TTL)
 	r.end = max(s.End, 0)
 	if s.Offer != nil {

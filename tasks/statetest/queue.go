@@ -59,22 +59,6 @@ func offer(t *testing.T, r *tasks.Runner, o tasks.Offer) *tasks.Run {
 	return run
 }
 
-// take runs work as the next task that waits.
-func take(t *testing.T, q tasks.Queue, r *tasks.Runner, work tasks.Work) *tasks.Run {
-	t.Helper()
-	o, err := q.Next(t.Context(), []string{owner}, []string{class})
-	if err != nil {
-		t.Fatal(err)
-	}
-	run, err := r.Take(t.Context(), o.Task.ID, []byte(`{"host":"there","pid":1}`), tasks.Spec{Tool: o.Task.Tool, Work: work})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.Done()
-	run.Delivered()
-	return run
-}
-
 // A worker runs what was offered; whoever offered it sees that it waits, its output and its end.
 func runsElsewhere(t *testing.T, front, worker tasks.Queue) {
 	a, b := NewRunner(t, tasks.Options{State: front, Owner: owner}), NewRunner(t, tasks.Options{State: worker, Owner: owner})

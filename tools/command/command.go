@@ -67,7 +67,7 @@ func (c *Command) Call(ctx context.Context, in *tools.Call, out *tools.Output) (
 	if err != nil {
 		return mcp.ErrorResult(err.Error()), nil
 	}
-	if c.config.Runs != "" {
+	if c.OnWorkers() {
 		return c.offer(ctx, in, out, args)
 	}
 	spec, err := c.prepare(args)
@@ -173,7 +173,7 @@ func (c *Command) prepare(args arguments) (s *process.Spec, err error) {
 
 // Program finds the program that a call would start, "" where an argument names it, or workers have it.
 func (c *Command) Program() (string, error) {
-	if c.config.Runs != "" || len(c.argv[0].names) > 0 {
+	if c.OnWorkers() || len(c.argv[0].names) > 0 {
 		return "", nil
 	}
 	return c.find(c.argv[0].text)
@@ -221,7 +221,7 @@ func (c *Command) enter(ctx context.Context, out *tools.Output) (leave func(), e
 func (c *Command) Traits() tools.Traits {
 	return tools.Traits{
 		Grace:      time.Duration(*c.config.Grace),
-		Detached:   c.config.Detach || c.config.Runs != "",
+		Detached:   c.config.Detach || c.OnWorkers(),
 		Confirms:   c.asks != nil,
 		MaxResult:  int(*c.config.MaxResult),
 		KeepFrames: c.config.ANSI == "keep",
@@ -256,6 +256,9 @@ func commandLine(f *config.Command) string {
 	}
 	return text.Clip(line, maxCommandLine)
 }
+
+// OnWorkers reports whether workers run the command.
+func (c *Command) OnWorkers() bool { return c.config.Runs != "" }
 
 // offer lets a worker run a call. The user is asked here: a question that came when the worker has time may find nobody.
 func (c *Command) offer(ctx context.Context, in *tools.Call, out *tools.Output, args arguments) (*mcp.CallToolResult, error) {
