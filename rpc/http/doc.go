@@ -36,7 +36,8 @@
 //	which requests there are           Server.serve (endpoint.go)
 //	who may come in                    guard (guard.go), Server.admit (admit.go), which tokens count there package oauth
 //	headers agree with the body        headers.go, with arguments params.go
-//	how many requests, how large       Server.enter (server.go), Server.read (post.go)
+//	how many requests, how large       Server.enter (server.go), Server.read (post.go), Server.hold (bodies.go)
+//	how many sessions                  Server.add (sessions.go)
 //	a JSON response or events          Server.respond (respond.go)
 //	the era of a POST                  isStateless (headers.go); of the message in it, package rpc once more
 //	how much waits, how much is kept   stream.add (stream.go)

@@ -42,7 +42,7 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{o: o, listener: netutil.LimitListener(shortBuffers{listener}, maxConnections), guard: guard{o.Origins, o.host(), Loopback(listener.Addr().String())},
-		ended: make(chan struct{}), sessions: map[sessionKey]*session{}, endedByClient: map[sessionKey]struct{}{}, brief: map[*rpc.Session]struct{}{}, inFlight: map[string]int{}}
+		ended: make(chan struct{}), sessions: map[sessionKey]*session{}, endedByClient: map[sessionKey]struct{}{}, brief: map[*rpc.Session]struct{}{}, inFlight: map[string]int{}, most: mostSessions{maxSessions, maxSessionsInAll}, held: map[string]int64{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/mcp", s.serve)
 	if o.Authority != nil {

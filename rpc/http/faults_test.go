@@ -80,8 +80,10 @@ func TestBombs(t *testing.T) {
 			t.Errorf("%s: %s after %d bytes", name, r.Status, taken)
 		}
 	}
-	if held := f.bytes.Load(); held != 0 {
-		t.Errorf("%d bytes are held", held)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.heldInAll != 0 || len(f.held) > 0 {
+		t.Errorf("%d bytes are held: %v", f.heldInAll, f.held)
 	}
 }
 

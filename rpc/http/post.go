@@ -15,12 +15,8 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-const (
-	// bodyPatience is how long a client may take to send a body.
-	bodyPatience = 30 * time.Second
-	// bodies is how many longest bodies may be in flight together, of all owners.
-	bodies = 4
-)
+// bodyPatience is how long a client may take to send a body.
+const bodyPatience = 30 * time.Second
 
 // post takes a message.
 func (s *Server) post(w *statusWriter, r *http.Request, owner string) {
@@ -32,7 +28,7 @@ func (s *Server) post(w *statusWriter, r *http.Request, owner string) {
 		refuse(w, http.StatusNotAcceptable, nil, mcp.CodeInvalidRequest, "Accept must list application/json and text/event-stream")
 		return
 	}
-	body, release, status, problem := s.read(w, r)
+	body, release, status, problem := s.read(w, r, owner)
 	defer release()
 	if status != 0 {
 		refuse(w, status, nil, mcp.CodeInvalidRequest, problem)
@@ -56,18 +52,18 @@ func (s *Server) post(w *statusWriter, r *http.Request, owner string) {
 }
 
 // read reads a body onto one line. release is to be called when it is needed no more.
-func (s *Server) read(w http.ResponseWriter, r *http.Request) (body []byte, release func(), status int, problem string) {
+func (s *Server) read(w http.ResponseWriter, r *http.Request, owner string) (body []byte, release func(), status int, problem string) {
 	held := int64(0)
-	release = func() { s.bytes.Add(-held) }
+	release = func() { s.letGo(owner, held) }
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyPatience))
 	in := http.MaxBytesReader(w, r.Body, int64(s.o.MaxLine))
 	for {
 		body = slices.Grow(body, 4<<10)
 		n, err := in.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
-		held += int64(n)
-		if total := s.bytes.Add(int64(n)); total > int64(s.o.MaxLine)*bodies && total > held {
-			return nil, release, http.StatusServiceUnavailable, "the requests in flight are too large together: try again"
+		problem := s.hold(owner, held, int64(n))
+		if held += int64(n); problem != "" {
+			return nil, release, http.StatusServiceUnavailable, problem
 		}
 		switch {
 		case err == io.EOF:

@@ -90,7 +90,7 @@ const callLogged = `{"jsonrpc":"2.0","id":1,"method":"logged"}`
 // that lost much, that waited for longer than its session was kept, or asks for what it got already.
 func TestResumeFromTheLog(t *testing.T) {
 	t.Parallel()
-	const n, size = 1000, 4000
+	const n, size = 300, 4000
 	f := serveLogged(t, Options{}, n, size, nil)
 	session := f.open()
 	var all []event
@@ -113,7 +113,7 @@ func TestResumeFromTheLog(t *testing.T) {
 	if len(all) != n+2 {
 		t.Fatalf("%d events", len(all))
 	}
-	for round, after := range []int{0, 1, 500, n, n + 1, 17} {
+	for round, after := range []int{0, 1, n / 2, n, n + 1, 17} {
 		if round%2 == 1 { // the session is closed because nobody uses it
 			f.mu.Lock()
 			for _, c := range f.sessions {

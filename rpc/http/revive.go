@@ -80,7 +80,7 @@ func (s *Server) revive(ctx context.Context, key sessionKey) (*session, error) {
 		_, _, err = answer.begin().next(ctx)
 	}
 	if err != nil || c.version.Load() == nil {
-		s.discard(c)
+		s.over(c)
 		return nil, errNoSession
 	}
 	s.o.Log.Info().Str("owner", key.owner).Msg("a session goes on that was opened before")

@@ -64,7 +64,7 @@ type Server struct {
 	listener net.Listener
 	http     *http.Server
 	guard    guard
-	bytes    atomic.Int64 // of bodies in flight
+	most     mostSessions
 	kept     atomic.Int64 // bytes of events that all streams hold
 	streams  atomic.Int64 // responses that are streams of events now
 
@@ -76,7 +76,9 @@ type Server struct {
 	endedByClient map[sessionKey]struct{}
 	endedFirst    []sessionKey // the oldest of those first
 	brief         map[*rpc.Session]struct{}
-	inFlight      map[string]int // requests, by owner
+	inFlight      map[string]int   // requests, by owner
+	held          map[string]int64 // bytes of bodies in flight, by owner (bodies.go)
+	heldInAll     int64
 	stopped       bool
 }
 

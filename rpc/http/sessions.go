@@ -20,6 +20,9 @@ import (
 const (
 	// maxSessions is how many sessions an owner has: few clients end theirs. For a new one, the one that has been idle for longest goes.
 	maxSessions = 1000
+	// maxSessionsInAll is how many those of all owners are: a session takes some 20 KiB. For a new one, the idle one goes of the owner
+	// that has the most.
+	maxSessionsInAll = 10_000
 	// sessionPatience is how long a session lives that nobody uses.
 	sessionPatience = 30 * time.Minute
 	// resumeGrace is how long a client may take to come back for a stream.
@@ -30,6 +33,9 @@ const (
 
 // sessionKey names a session: an id counts for its owner only, so that another one who knows it can do nothing with it.
 type sessionKey struct{ owner, id string }
+
+// mostSessions bounds sessions.
+type mostSessions struct{ owned, all int }
 
 // session is one of the handshake era.
 type session struct {
@@ -214,44 +220,65 @@ func (s *Server) add(c *session) (*session, error) {
 	if there := s.sessions[c.sessionKey]; there != nil {
 		there.connections++
 		s.mu.Unlock()
-		s.discard(c)
+		s.over(c)
 		return there, nil
 	}
-	n, idlest := 0, (*session)(nil)
-	for _, o := range s.sessions {
-		if o.owner != c.owner {
-			continue
-		}
-		n++
-		if o.connections == 0 && (idlest == nil || o.used.Before(idlest.used)) {
-			idlest = o
-		}
+	gone, ok := s.room(c.owner)
+	if gone != nil {
+		delete(s.sessions, gone.sessionKey)
 	}
-	full := n >= maxSessions && idlest == nil
-	if !full {
+	if ok {
 		s.sessions[c.sessionKey] = c
 	}
 	if s.stopped {
 		go c.Stop()
 	}
 	s.mu.Unlock()
-	switch {
-	case full:
-		s.discard(c)
+	if gone != nil {
+		s.over(gone)
+	}
+	if !ok {
+		s.over(c)
 		return nil, errors.New("too many sessions")
-	case n >= maxSessions:
-		s.close(idlest)
 	}
 	return c, nil
 }
 
-// discard ends a session that nobody has found.
-func (s *Server) discard(c *session) {
-	s.tidy.Go(func() {
-		c.Cancel()
-		c.Close()
-		c.standing.drop()
-	})
+// room reports whether an owner may have one more session, and which one has to go for it, if one has to. mu is held.
+func (s *Server) room(owner string) (gone *session, ok bool) {
+	count := s.count()
+	switch {
+	case count[owner] >= s.most.owned:
+	case len(s.sessions) >= s.most.all:
+		for other, n := range count {
+			if n > count[owner] {
+				owner = other
+			}
+		}
+	default:
+		return nil, true
+	}
+	gone = s.idlest(owner)
+	return gone, gone != nil
+}
+
+// count is how many sessions each owner has. mu is held.
+func (s *Server) count() map[string]int {
+	count := map[string]int{}
+	for key := range s.sessions {
+		count[key.owner]++
+	}
+	return count
+}
+
+// idlest is an owner's session that has been idle for longest, nil if it has none. mu is held.
+func (s *Server) idlest(owner string) (idlest *session) {
+	for key, c := range s.sessions {
+		if key.owner == owner && c.connections == 0 && (idlest == nil || c.used.Before(idlest.used)) {
+			idlest = c
+		}
+	}
+	return idlest
 }
 
 // use finds the session of a request, and answers it if there is none. unuse is to follow.
@@ -301,16 +328,21 @@ func (s *Server) close(c *session) {
 	}
 	s.mu.Unlock()
 	if open {
-		s.tidy.Go(func() {
-			c.Cancel()
-			c.Close()
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			for name := range c.streams {
-				c.forget(name)
-			}
-		})
+		s.over(c)
 	}
+}
+
+// over is close for a session that nobody finds.
+func (s *Server) over(c *session) {
+	s.tidy.Go(func() {
+		c.Cancel()
+		c.Close()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for name := range c.streams {
+			c.forget(name)
+		}
+	})
 }
 
 // closeIdle closes sessions that nobody uses.
