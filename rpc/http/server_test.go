@@ -3,6 +3,7 @@ package httpserver
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -58,7 +59,7 @@ func serve(t *testing.T, o Options) *front {
 	f := &front{t: t, log: &logged{}, cancelled: make(chan error, 100), waiting: make(chan struct{}, 100)}
 	o.Log = zerolog.New(f.log)
 	o.Owner = "local"
-	o.MaxLine, o.MaxInFlight, o.Drain = 1<<20, 16, 50*time.Millisecond
+	o.MaxLine, o.MaxInFlight, o.Drain = 1<<20, cmp.Or(o.MaxInFlight, 16), 50*time.Millisecond
 	var mu sync.Mutex
 	owners := map[string]Served{}
 	o.Serves = func(owner string) (Served, error) {
@@ -93,12 +94,16 @@ func (f *front) methods(o Options) *rpc.Server {
 	for _, era := range []rpc.Era{rpc.Handshake, rpc.Stateless} {
 		s.Handle(era, "tools/call", func(_ context.Context, _ *rpc.Caller, params json.RawMessage) (any, error) { return params, nil })
 		s.Handle(era, "count", func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
-			var p struct{ N, Size int }
+			var p struct{ N, Size, EveryMs int }
 			_ = json.Unmarshal(params, &p)
 			pad := strings.Repeat("x", p.Size)
 			for i := range p.N {
+				if p.EveryMs > 0 {
+					<-time.After(time.Duration(p.EveryMs) * time.Millisecond)
+				}
+				at := time.Now().UnixMicro()
 				if err := c.Write(ctx, func(dst []byte) []byte {
-					return fmt.Appendf(dst, `{"jsonrpc":"2.0","method":"n","params":{"i":%d,"pad":"%s"}}`+"\n", i, pad)
+					return fmt.Appendf(dst, `{"jsonrpc":"2.0","method":"n","params":{"i":%d,"at":%d,"pad":"%s"}}`+"\n", i, at, pad)
 				}); err != nil {
 					return nil, err
 				}

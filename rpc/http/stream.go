@@ -19,7 +19,7 @@ const (
 	// maxKeptMarked is how many those are of a stream that can be gone on with otherwise: what is under way on most.
 	maxKeptMarked = 64 << 10
 	// maxKeptInAll is how many bytes all streams hold, with what waits. Above it those that have a connection keep the last event that was
-	// sent, and those that have lost it, or are over, are forgotten.
+	// sent, and less waits for them; those that have lost it, or are over, are forgotten.
 	maxKeptInAll = 64 << 20
 	// maxBatch is from where on no more events are sent at once.
 	maxBatch = 64 << 10
@@ -86,7 +86,7 @@ func (s *stream) add(ctx context.Context, line []byte, last bool) error {
 		mark = s.mark
 	}
 	event := numbered{line, mark}
-	for s.waiting > 0 && s.waiting+event.size() > maxWaiting {
+	for s.waiting > 0 && s.waiting+event.size() > s.room() {
 		if err := s.await(ctx); err != nil {
 			return err
 		}
@@ -219,6 +219,14 @@ func (s *stream) count(size int) {
 	if s.inAll != nil {
 		s.inAll.Add(int64(size))
 	}
+}
+
+// room is how many bytes may wait.
+func (s *stream) room() int {
+	if s.crowded() {
+		return maxBatch
+	}
+	return maxWaiting
 }
 
 // crowded reports whether all streams together hold too much.
