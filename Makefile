@@ -58,7 +58,7 @@ crash: ## kill -9 of runnel 200 times, of supervisors 100 times, processes that 
 states: ## what every state must do, at length: 10,000 races for an end, 1 GiB of output, 100,000 tasks (make test does some of each)
 	RUNNEL_TEST_STATE_LONG=1 go test -race -count=1 -v -timeout 2h -run 'TestState|TestShared' ./tasks/sqlite ./tasks/nats ./tasks/redis
 
-streams: ## a thousand clients whose calls stream all at once over HTTP: memory, fairness, nothing lost (make test has a hundred)
+streams: ## a thousand clients whose calls stream all at once over HTTP: memory, fairness, nothing lost (make test has fifty)
 	RUNNEL_TEST_STREAMS=1000 go test -count=1 -v -run '^TestManyStreams$$' ./rpc/http
 
 soak: ## 100,000 short tasks and one that streams all the time: what the process holds and how large the state is (make test runs 3,000)

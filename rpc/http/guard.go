@@ -50,6 +50,9 @@ func (g guard) refuses(r *http.Request) (status int, problem string) {
 			return http.StatusForbidden, "this Origin may not use the server: allow it with --http-origin"
 		}
 	}
+	if r.URL.Host != "" && !strings.EqualFold(r.URL.Host, r.Host) { // HTTP/2 has a place for each
+		return http.StatusForbidden, "the request names two hosts"
+	}
 	if g.loopback {
 		host := r.Host
 		if name, _, err := net.SplitHostPort(host); err == nil {

@@ -93,7 +93,7 @@ func (c *streaming) read(n int) (lags []time.Duration) {
 func TestManyStreams(t *testing.T) { // alone: it counts bytes
 	n, _ := strconv.Atoi(os.Getenv("RUNNEL_TEST_STREAMS"))
 	if n == 0 {
-		n = 100
+		n = 50
 	}
 	f := serve(t, Options{MaxInFlight: n + 1})
 	use := func() uint64 {
