@@ -68,6 +68,11 @@ func fenced(t *testing.T, here, there tasks.State) {
 	if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte("after\n")}); err != nil {
 		t.Fatal(err)
 	}
+	asking := task
+	asking.Status = mcp.TaskInputRequired
+	if err := here.Put(t.Context(), asking); !errors.Is(err, tasks.ErrFenced) {
+		t.Errorf("a question: %v", err)
+	}
 	if err := here.Put(t.Context(), Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err, tasks.ErrFenced) {
 		t.Errorf("an end: %v", err)
 	}
