@@ -188,6 +188,8 @@ func show(v float64, unit string) string {
 		return fmt.Sprintf("%.2f ms", v/1e6)
 	case unit == "ns" && v >= 1e3:
 		return fmt.Sprintf("%.1f µs", v/1e3)
+	case unit == "ns" && v < 10:
+		return fmt.Sprintf("%.1f ns", v)
 	case unit == "ns":
 		return fmt.Sprintf("%.0f ns", v)
 	}

@@ -33,6 +33,7 @@ func logPages(dir string, s server) (values []value, err error) {
 	}{
 		{"a command's log of 1 MB", "cat", lines / 200},
 		{"a command's log of 100 MB", "cat", lines / 2},
+		{"a log of 1 MB in lines", "stream", lines / 200},
 		{"a log of 100 MB in lines", "stream", lines / 2},
 		{"the last 100 MB of a log of 1 GB in lines", "stream", lines * 5},
 	} {
