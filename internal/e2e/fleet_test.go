@@ -64,7 +64,7 @@ tools:
 	// says waits until people are told something of a task.
 	says := func(id, what string) {
 		t.Helper()
-		for deadline := time.Now().Add(watchdog); ; time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(watchdog); ; time.Sleep(200 * time.Millisecond) {
 			out := people("tasks", "get", id)
 			if strings.Contains(out, what) {
 				return
@@ -164,7 +164,7 @@ tools:
 	if out := people("tasks", "get", first); !strings.Contains(out, "failed") || !strings.Contains(out, "the worker on ") {
 		t.Errorf("%s", out)
 	}
-	for deadline := time.Now().Add(watchdog); !strings.HasPrefix(people("tasks", "tail", second), "begun\nattempt 2 on "); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(watchdog); !strings.HasPrefix(people("tasks", "tail", second), "begun\nattempt 2 on "); time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s", people("tasks", "tail", second))
 		}
