@@ -48,6 +48,9 @@ func serveHTTP(s server) (c *session, address string, err error) {
 	if s.task {
 		args = []string{"--http", address, "--no-stdio", "--max-in-flight", "2000"}
 	}
+	if s.name == "floor" {
+		s.argv = []string{s.argv[0][:len(s.argv[0])-len("floor")] + "httpfloor"}
+	}
 	if c, err = start(s, args...); err != nil {
 		return nil, "", err
 	}

@@ -53,7 +53,7 @@ func bench(runnel, before string, rounds int, only string, alone bool) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	build := exec.Command("go", "build", "-o", dir+"/", "./floor", "./jsonrpc2", "./gosdk", "./mcpgo", "./talker")
+	build := exec.Command("go", "build", "-o", dir+"/", "./floor", "./httpfloor", "./jsonrpc2", "./gosdk", "./mcpgo", "./talker")
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("building the peers: %w", err)

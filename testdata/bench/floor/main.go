@@ -6,8 +6,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"fmt"
-	"net/http"
 	"os"
 	"strconv"
 	"sync"
@@ -31,10 +29,6 @@ var (
 )
 
 func main() {
-	if len(os.Args) == 3 && os.Args[1] == "-http" {
-		fmt.Fprintln(os.Stderr, http.ListenAndServe(os.Args[2], http.HandlerFunc(serve)))
-		os.Exit(1)
-	}
 	in := bufio.NewReaderSize(os.Stdin, block)
 	for {
 		line, err := in.ReadSlice('\n')
