@@ -15,7 +15,7 @@ RANDOM_SESSIONS ?= 10000
 RUNNEL_HOSTILE_TIME ?= 2h
 RUNNEL_HOSTILE_SEED ?=
 
-.PHONY: build demo cast man test check lint vuln race crash states soak hostile fuzz fuzz-short hosts hosts-short bench clean
+.PHONY: build demo cast man packages wine test check lint vuln race crash states soak hostile fuzz fuzz-short hosts hosts-short bench clean
 
 build: ## bin/runnel; without cgo, which would be there only to look up names and costs a tenth of the start
 	CGO_ENABLED=0 go build -o bin/runnel .
@@ -88,6 +88,12 @@ hosts-short: build ## three of them, with a shorter build
 bench: build ## Go benchmarks, then runnel beside other servers (a table; nothing passes or fails)
 	go test -run '^$$' -bench . -benchmem ./...
 	go -C testdata/bench run . -runnel ../../bin/runnel
+
+packages: ## static programs for six systems and what they are installed by, in bin/packages, each checked and, where it can be, started
+	.ci/packages/build
+
+wine: ## the program for Windows under Wine: transcripts, and that nothing is left (.ci/wine says what Wine cannot show)
+	.ci/wine
 
 clean:
 	rm -rf bin

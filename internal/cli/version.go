@@ -12,9 +12,12 @@ import (
 	"runnel/internal/serve"
 )
 
-// builtFrom describes the build: commit and date if it noted them ("go build" in a checkout does), the compiler and the system.
+// builtFrom describes the build: commit and date if it noted them (a package does, and "go build" in a checkout), the compiler and the system.
 func builtFrom() string {
 	var parts []string
+	if serve.Commit != "" {
+		parts = append(parts, "commit "+serve.Commit, serve.Date)
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		info = &debug.BuildInfo{}

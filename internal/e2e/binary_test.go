@@ -132,9 +132,15 @@ type buildOnce struct {
 	err  error
 }
 
+// otherProgram is the variable that names a program to test instead of the one that is built here, such as one for Windows (make wine).
+const otherProgram = "RUNNEL_TEST_PROGRAM"
+
 // program builds the program once and returns its file.
 func (b *buildOnce) program(t testing.TB, name string, flags ...string) string {
 	t.Helper()
+	if other := os.Getenv(otherProgram); other != "" {
+		return other
+	}
 	file := filepath.Join(built.dir, name)
 	b.once.Do(func() {
 		args := append(append([]string{"build"}, flags...), "-o", file, ".")

@@ -235,6 +235,9 @@ func TestTranscripts(t *testing.T) {
 			}
 			if tr.mode == "both" || tr.mode == "binary" {
 				t.Run("binary", func(t *testing.T) {
+					if os.Getenv(otherProgram) != "" && tr.needsUnix() {
+						t.Skip("its commands are those of Unix")
+					}
 					play(t, tr, process(t, racedCommand(t, tr.flags(t)...)))
 				})
 			}

@@ -77,8 +77,14 @@ func (e *UsageError) Error() string {
 
 func (e *UsageError) Unwrap() error { return e.Err }
 
-// Version is the module's version, "devel" if the build did not note one.
+// What make packages notes in the programs that it builds; "" in others.
+var version, Commit, Date string
+
+// Version is runnel's version: that of a package, or the module's; "devel" if the build did not note one.
 var Version = sync.OnceValue(func() string {
+	if version != "" {
+		return version
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
 		return "devel"
