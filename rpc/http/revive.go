@@ -76,7 +76,7 @@ func (s *Server) revive(ctx context.Context, key sessionKey) (*session, error) {
 	}
 	c := s.newSession(served, key, rand.Text()[:4])
 	answer := newStream("", nil)
-	if _, err := c.Take(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":%s}`, params), noteVersion{answer, c}); err == nil {
+	if _, err = c.Take(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":%s}`, params), noteVersion{answer, c}); err == nil {
 		_, _, err = answer.begin().next(ctx)
 	}
 	if err != nil || c.version.Load() == nil {
