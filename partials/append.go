@@ -37,7 +37,7 @@ func (l *Log) admit(ctx context.Context, size int64) error {
 			l.spillNow()
 		case l.hasRoom(size):
 			return nil
-		case !l.wait(&l.room, ctx.Done()):
+		case !l.awaitRoom(ctx):
 			return context.Cause(ctx)
 		}
 	}

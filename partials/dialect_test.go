@@ -22,11 +22,36 @@ var head = []byte(`{"jsonrpc":"2.0"`)
 // buffer is a lane that always has room.
 type buffer struct{ bytes.Buffer }
 
+// waitingLane is a lane for those who wait for their turn.
+type waitingLane interface {
+	Write(ctx context.Context, encode func(dst []byte) []byte) error
+}
+
+// turns is the Lane of a waitingLane.
+type turns struct{ waitingLane }
+
+func (l turns) Turns(encode func(dst []byte) []byte, over func(err error)) (enter, leave func()) {
+	ctx, leave := context.WithCancel(context.Background())
+	turn := make(chan struct{}, 1) // one after the other
+	enter = func() {
+		go func() {
+			turn <- struct{}{}
+			defer func() { <-turn }()
+			if err := l.Write(ctx, encode); err != nil {
+				over(err)
+			}
+		}()
+	}
+	return enter, leave
+}
+
 func (b *buffer) Write(ctx context.Context, encode func([]byte) []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	b.Buffer.Write(encode(nil))
+	if lines := encode(nil); len(lines) > 0 { // after the last turn nobody waits
+		b.Buffer.Write(lines)
+	}
 	return nil
 }
 
@@ -83,7 +108,7 @@ func TestSEP2679CarriesAllInOrder(t *testing.T) {
 			l := NewLog(&LogOptions{MaxPending: 1 << (8 + rng.IntN(12))})
 			lane := &stallingLane{rng: rand.New(rand.NewPCG(uint64(round), 1))}
 			o := PumpOptions{Pace: time.Duration(rng.IntN(3)) * 20 * time.Millisecond, MaxBytes: 1 << (4 + rng.IntN(12))}
-			pump := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), lane, o)
+			pump := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), turns{lane}, o)
 			done := make(chan error, 1)
 			go func() { done <- pump.Run(t.Context()) }()
 			var want []piece
@@ -158,7 +183,7 @@ func TestPumpKeepsItsPace(t *testing.T) {
 				at = append(at, time.Since(begin))
 			}
 		})
-		pump := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), lane, PumpOptions{Pace: DefaultPace, MaxBytes: 1000})
+		pump := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), turns{lane}, PumpOptions{Pace: DefaultPace, MaxBytes: 1000})
 		done := make(chan error, 1)
 		go func() { done <- pump.Run(t.Context()) }()
 		sleep := func(d time.Duration) { time.Sleep(d); synctest.Wait() }
@@ -196,7 +221,7 @@ func TestPaceZeroKeepsWritesApart(t *testing.T) {
 	mustAppend(t, l, Chunk{Data: []byte("x"), More: true}, text("y"))
 	l.Close()
 	var lane buffer
-	if err := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), &lane, PumpOptions{}).Run(t.Context()); err != nil {
+	if err := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), turns{&lane}, PumpOptions{}).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	lines := lane.lines()
@@ -214,13 +239,14 @@ func TestStopSilences(t *testing.T) {
 			<-stalled
 			encoded += len(encode(nil))
 		})
-		pump := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), lane, PumpOptions{})
+		pump := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), turns{lane}, PumpOptions{})
 		done := make(chan error, 1)
 		go func() { done <- pump.Run(t.Context()) }()
 		mustAppend(t, l, text("output"))
 		synctest.Wait()
 		pump.Stop()
 		close(stalled)
+		synctest.Wait()
 		if err := <-done; err == nil {
 			t.Error("a stopped pump ended well")
 		}
@@ -228,7 +254,7 @@ func TestStopSilences(t *testing.T) {
 			t.Errorf("%d bytes were encoded after Stop", encoded)
 		}
 		pump.Stop()
-		if err := NewPump(l.NewReader(0), nil, nil, PumpOptions{}).stoppedRun(t); err == nil {
+		if err := NewPump(l.NewReader(0), nil, turns{}, PumpOptions{}).stoppedRun(t); err == nil {
 			t.Error("a pump that was stopped before it ran ended well")
 		}
 	})
@@ -256,7 +282,7 @@ func TestLinesStayBelowOneMiB(t *testing.T) {
 		Chunk{Data: bytes.Repeat([]byte("\x03"), 60<<10), More: true}, Chunk{Data: bytes.Repeat([]byte("\x04"), 60<<10)})
 	l.Close()
 	var lane buffer
-	if err := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), &lane, PumpOptions{Pace: 1}).Run(t.Context()); err != nil {
+	if err := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), turns{&lane}, PumpOptions{Pace: 1}).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for i, line := range lane.lines() {
@@ -402,7 +428,7 @@ func TestPumpTellsWhatIsNoLongerKept(t *testing.T) {
 	}
 	l.Close()
 	var lane buffer
-	if err := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), &lane, PumpOptions{Pace: 1}).Run(t.Context()); err != nil {
+	if err := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), turns{&lane}, PumpOptions{Pace: 1}).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if first := lane.lines()[0]; !strings.Contains(first, "bytes of output are no longer kept]") || !strings.Contains(first, `"seq":0`) {
@@ -430,7 +456,7 @@ func TestLostOutputIsOneSegment(t *testing.T) {
 			segments.Finish(Ending{})
 			var lane buffer
 			d := NewSEP1905(head, json.RawMessage("1"), "t", segments)
-			if err := NewPump(l.NewReader(0), d, &lane, PumpOptions{Pace: pace}).Run(t.Context()); err != nil {
+			if err := NewPump(l.NewReader(0), d, turns{&lane}, PumpOptions{Pace: pace}).Run(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			var pushed []json.RawMessage

@@ -7,7 +7,7 @@
 // method name, a counter and an end mark. It gives its numbers when a line is written, never before, so nothing
 // can be burnt, repeated or out of order. The client's half is in package tracker.
 //
-//	tool ─ Append ─▶ Log ◀─ Next ─ Reader ─ Pump ─ Dialect.Encode ─▶ Lane ─▶ output
+//	tool ─ Append ─▶ Log ─ wakes ─▶ Pump ─ enters ─▶ Lane, which pulls in turn: Reader.Next ─ Dialect.Encode ─▶ output
 //	                  └─ Unsaved ─▶ Backing ─ Load ─▶ Reader
 //
 // Pieces of output have four names:
@@ -19,19 +19,20 @@
 //
 // Memory holds chunks in blocks, which nobody outside the log sees.
 //
-// Goroutines: one for each [Pump.Run], which waits for output, for its time or for the client. The log has none: what waits in Append
-// and in Wait is woken by whom it waits for.
+// Goroutines: none that stays. What waits in Append and in Wait is woken by whom it waits for; a [Pump] goes on where it is woken, and its
+// lines are encoded on the goroutine that writes. One begins when a pump must read from a backing, and ends when it has.
 //
-// Locks, in the order in which they are taken: Pump.mu, Segments.mu, Log.mu. Nothing waits for the client or for a disk under them, but for
-// what SEP-1905 must read again.
+// Locks, in the order in which they are taken: Pump.mu, Segments.mu, Log.mu, the lane's own. Nothing waits for the client or for a disk
+// under them, but for what SEP-1905 must read again.
 //
 // Where things stand:
 //
 //	a tool waits for room, and for slow readers    Log.admit, Log.loses (append.go)
 //	a tool waits for its first reader              Log.Expect (reader.go)
 //	what memory keeps of a log                     Log.trim, Log.keeps (log.go), Memory.each (memory.go)
-//	when a batch goes out, and how much is in it   Pump.await (pump.go), fill (fill.go)
+//	when a batch goes out, and how much is in it   Pump.rest (pump.go), fill (fill.go)
+//	a pump is woken, and no wake is lost           Log.watch (log.go)
 //	a dialect's numbers and names                  a file each: sep2679.go, sep1905.go, sep2998.go, pr383.go
-//	output ends on the wire                        Pump.encodeEnd (pump.go)
+//	output ends on the wire                        Pump.write (pump.go)
 //	output is handed to a backing                  Log.Unsaved (backing.go)
 package partials

@@ -75,7 +75,7 @@ func floods(t *testing.T, rng *rand.Rand) {
 		lanes[i] = lane
 		o := PumpOptions{MaxBytes: 1 << (11 + rng.IntN(5)), Pace: time.Duration(rng.IntN(4)/3) * time.Millisecond}
 		readers[i] = l.NewReader(0)
-		p := NewPump(readers[i], NewSEP2679(head, "id", nil), lane, o)
+		p := NewPump(readers[i], NewSEP2679(head, "id", nil), turns{lane}, o)
 		go func() { ended <- p.Run(t.Context()) }()
 		most := 32 << rng.IntN(6) // µs between two looks
 		clients.Go(func() {
@@ -86,7 +86,7 @@ func floods(t *testing.T, rng *rand.Rand) {
 		})
 	}
 	stopped := &clientLane{}
-	p := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), stopped, PumpOptions{MaxBytes: 1 << 11})
+	p := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), turns{stopped}, PumpOptions{MaxBytes: 1 << 11})
 	go func() { ended <- p.Run(t.Context()) }()
 	when := time.Duration(rng.IntN(20)) * time.Millisecond
 	clients.Go(func() {

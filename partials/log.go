@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"slices"
 	"sync"
 )
 
@@ -45,11 +46,11 @@ type Backing interface {
 //
 //   - Append waits for room (append.go): without a backing until the slowest reader has read on, with one until the backing has taken
 //     what there is. A reader that has read on or is closed calls wakeAppends, and so does the backing's owner (MarkSaved).
-//   - A reader waits for output (await). Append, Grow and Close wake it (wakeReaders).
+//   - A reader waits for output (watch). Append, Grow and Close wake it (wakeReaders).
 //   - The backing's owner waits for Due, which Append calls.
 //
 // The lock of the log covers its readers' cursors, too. It is the innermost: Pump.mu and Segments.mu are taken before
-// it, in this order, and under it nothing waits and nothing is called but Backing.Due.
+// it, in this order, and under it nothing waits and nothing is called but Backing.Due and what wakes a reader.
 type Log struct {
 	maxPending int64
 	lost       func(error)
@@ -67,8 +68,7 @@ type Log struct {
 	readers  []*cursor     // those that Append waits for
 	expected *cursor       // one of them, which stands for the first to come (Expect)
 	room     chan struct{} // closed when a reader or the backing has moved on; nil if no Append waits
-	output   chan struct{} // closed when the log has grown to wanted; nil if no reader waits
-	wanted   int64         // the first position that a reader in await waits for
+	waiters  []*waiter     // readers that wait for output
 
 	// The backing (backing.go).
 	backing  Backing // nil if there is none
@@ -89,6 +89,15 @@ const (
 	muchDue              // there is so much that Append may soon wait
 )
 
+// waiter is a reader that waits for output.
+type waiter struct {
+	wake func() // called once for each watch, under the log's lock
+
+	// Guarded by log.mu.
+	waits bool
+	at    int64 // how long the log must be
+}
+
 // cursor is how far somebody has read a log.
 type cursor struct {
 	pos  int64
@@ -97,7 +106,7 @@ type cursor struct {
 
 // NewLog makes an empty log.
 func NewLog(o *LogOptions) *Log {
-	l := &Log{maxPending: DefaultMaxPending, retain: defaultRetain, wanted: math.MaxInt64}
+	l := &Log{maxPending: DefaultMaxPending, retain: defaultRetain}
 	if o == nil {
 		return l
 	}
@@ -114,56 +123,86 @@ func NewLog(o *LogOptions) *Log {
 // await returns when at least n bytes are there for c to read or the log is closed; io.EOF when it is closed and all is read; or ctx's
 // error. What is there already is returned even when ctx is done.
 func (l *Log) await(ctx context.Context, c *cursor, n int64) error {
+	grown := make(chan struct{})
+	w := &waiter{wake: func() { close(grown) }}
+	l.watch(w, c, n)
+	select {
+	case <-grown:
+	case <-ctx.Done():
+		l.unwatch(w)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for {
-		switch pending := l.end - c.pos; {
-		case pending > 0 && (pending >= n || l.closed):
-			return nil
-		case l.closed:
-			return io.EOF
-		}
-		l.wanted = min(l.wanted, c.pos+min(n, math.MaxInt64-c.pos))
-		if !l.wait(&l.output, ctx.Done()) {
-			return context.Cause(ctx)
-		}
+	switch pending := l.end - c.pos; {
+	case pending > 0 && (pending >= n || l.closed):
+		return nil
+	case l.closed:
+		return io.EOF
+	}
+	return context.Cause(ctx)
+}
+
+// watch wakes w when at least n bytes are there for c to read or the log is closed: at once if that is so already.
+func (l *Log) watch(w *waiter, c *cursor, n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w.at, w.waits = c.pos+min(n, math.MaxInt64-c.pos), true
+	l.waiters = append(l.waiters, w)
+	l.wakeReaders()
+}
+
+// hasten lets w, if it still waits, be woken by the first byte that is there for c to read.
+func (l *Log) hasten(w *waiter, c *cursor) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w.waits {
+		w.at = c.pos + 1
+		l.wakeReaders()
 	}
 }
 
-// wait waits for wake, and reports false if stop comes first. l.mu is held before and after, and not meanwhile.
-func (l *Log) wait(event *chan struct{}, stop <-chan struct{}) bool {
-	if *event == nil {
-		*event = make(chan struct{})
+// unwatch ends the wait of w, if it waits.
+func (l *Log) unwatch(w *waiter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w.waits = false
+	l.wakeReaders()
+}
+
+// wakeReaders wakes the readers that have what they wait for. l.mu is held.
+func (l *Log) wakeReaders() {
+	l.waiters = slices.DeleteFunc(l.waiters, func(w *waiter) bool {
+		if ready := l.closed || l.end >= w.at; ready && w.waits {
+			w.waits = false
+			w.wake()
+		}
+		return !w.waits
+	})
+}
+
+// awaitRoom waits for wakeAppends, and reports false if ctx ends first. l.mu is held before and after, and not meanwhile.
+func (l *Log) awaitRoom(ctx context.Context) bool {
+	if l.room == nil {
+		l.room = make(chan struct{})
 	}
-	happened := *event
+	room := l.room
 	l.mu.Unlock()
 	defer l.mu.Lock()
 	select {
-	case <-happened:
+	case <-room:
 		return true
-	case <-stop:
+	case <-ctx.Done():
 		return false
 	}
 }
 
-// wake lets those that wait for an event look again. l.mu is held.
-func wake(event *chan struct{}) {
-	if *event != nil {
-		close(*event)
-		*event = nil
-	}
-}
-
-// wakeReaders wakes the readers if one has what it waits for. l.mu is held.
-func (l *Log) wakeReaders() {
-	if l.closed || l.end >= l.wanted {
-		l.wanted = math.MaxInt64
-		wake(&l.output)
-	}
-}
-
 // wakeAppends lets the appends that wait for room look again. l.mu is held.
-func (l *Log) wakeAppends() { wake(&l.room) }
+func (l *Log) wakeAppends() {
+	if l.room != nil {
+		close(l.room)
+		l.room = nil
+	}
+}
 
 // pending is what the one that lags most has not read, as memory: the backing, or else a reader. l.mu is held.
 func (l *Log) pending() int64 {

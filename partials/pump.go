@@ -3,7 +3,6 @@ package partials
 import (
 	"context"
 	"errors"
-	"io"
 	"math"
 	"sync"
 	"time"
@@ -11,10 +10,12 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Lane is where a pump writes. Write waits for its turn and for room; then encode is called, and what it appends to dst is written.
-// An error means that encode was not and will not be called.
+// Lane is one output of many who write.
 type Lane interface {
-	Write(ctx context.Context, encode func(dst []byte) []byte) error
+	// Turns lets somebody take turns on the lane. enter asks for the next one, once the last has begun: then encode is called, and what it
+	// appends to dst is written; or over, with the reason, if there will be no turn. leave takes that back if it is not too late. Neither
+	// waits, nor calls encode or over itself: both may be called under locks, and from within encode.
+	Turns(encode func(dst []byte) []byte, over func(err error)) (enter, leave func())
 }
 
 // PumpOptions of a Pump.
@@ -38,18 +39,28 @@ const (
 
 // Pump moves a task's output from a reader through a dialect to a lane: the first of it at once, then at most one
 // notification per pace. When the client does not read, the lane waits, and the next notification carries more.
+//
+// It has no goroutine of its own: whoever appends to the log, or a timer, asks for its turn on the lane, which calls encode. At any time
+// one of these will go on with it:
+//
+//	the log (wake) ─▶ the lane (encode) ─▶ the log, and with a pace a timer (due), which makes the log hurry
+//	  └─▶ load, a goroutine, while only the backing has what comes next ─▶ the lane
 type Pump struct {
 	r       *Reader
 	dialect Dialect
-	lane    Lane
 	o       PumpOptions
 
-	// Owned by Run.
-	next time.Time // when the next notification is due
+	waiter waiter // for output
+	enter  func() // asks for a turn on the lane
+	leave  func() // takes that back
 
-	mu      sync.Mutex // held while a line is encoded; taken under the lane's lock, so nothing may wait for the lane under it
+	mu      sync.Mutex // held while a line is encoded; taken under no lock of the lane's, and nothing may be waited for under it
+	ctx     context.Context
+	done    func(error) // nil before Start and after the end
 	stopped bool
-	stop    context.CancelCauseFunc // nil but in Run
+	over    bool        // the end has been written
+	next    time.Time   // with a pace: when the next notification is due
+	timer   *time.Timer // runs until then
 }
 
 // NewPump makes a pump. It closes r when it is done.
@@ -61,67 +72,99 @@ func NewPump(r *Reader, d Dialect, lane Lane, o PumpOptions) *Pump {
 	if o.Pace == 0 {
 		r.each = lineOverhead
 	}
-	return &Pump{r: r, dialect: d, lane: lane, o: o}
+	p := &Pump{r: r, dialect: d, o: o}
+	p.waiter.wake = p.wake
+	p.enter, p.leave = lane.Turns(p.encode, p.end)
+	return p
 }
 
-// errStopped is why a pump that was stopped returns.
+// errStopped is why a pump that was stopped ends.
 var errStopped = errors.New("pump stopped")
 
-// Run writes out what is appended to the log until the log is closed and all of it is written (nil), or until Stop, ctx or the
-// lane ends it.
-func (p *Pump) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer p.r.Close()
+// Start writes out what is appended to the log until the log is closed and all of it is written, until Stop, or until the lane is gone.
+// Then it calls done, once, with nil or the reason; done must wait for nothing. ctx ends reading from a backing, soon after Stop.
+func (p *Pump) Start(ctx context.Context, done func(error)) {
 	p.mu.Lock()
-	if p.stop = cancel; p.stopped {
-		cancel(errStopped)
+	defer p.mu.Unlock()
+	if p.stopped {
+		go done(errStopped)
+		return
 	}
-	p.mu.Unlock()
+	p.ctx, p.done = ctx, done
 	if p.o.Sparse {
-		p.next = time.Now().Add(p.o.Pace)
+		p.rest()
+	} else {
+		p.await(1)
 	}
-	encode := p.encode
-	for ctx.Err() == nil {
-		switch err := p.await(ctx); err {
-		case nil:
-		case io.EOF:
-			return p.lane.Write(ctx, p.encodeEnd)
-		default:
-			return err
-		}
-		if err := p.load(ctx); err != nil {
-			return err
-		}
-		if err := p.lane.Write(ctx, encode); err != nil {
-			return err
-		}
-		p.next = time.Now().Add(p.o.Pace)
-	}
-	return context.Cause(ctx)
 }
 
-// await returns when there is something to write and it is time for it. What fills a notification, and the end, need no time. It returns
-// io.EOF when all is written.
-func (p *Pump) await(ctx context.Context) error {
-	err := p.r.log.await(ctx, &p.r.cursor, 1)
-	if err != nil || p.o.Pace == 0 || !time.Now().Before(p.next) {
-		return err
-	}
-	full := int64(p.o.MaxBytes)
-	if p.r.tail {
-		full = math.MaxInt64 // it shows little
-	}
-	timed, cancel := context.WithDeadline(ctx, p.next)
+// Run is Start for those who wait for the end. The end of ctx is one, too.
+func (p *Pump) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	err = p.r.log.await(timed, &p.r.cursor, full)
-	switch {
-	case timed.Err() != nil && ctx.Err() == nil: // it is time
-		return nil
-	case err == nil && p.o.Sparse && p.r.tail: // the log was closed, and what is left is not wanted
-		return io.EOF
+	if ctx.Err() != nil {
+		p.Stop()
 	}
-	return err
+	defer context.AfterFunc(ctx, p.Stop)()
+	done := make(chan error, 1)
+	p.Start(ctx, func(err error) { done <- err })
+	return <-done
+}
+
+// Stop silences the pump: when it returns, nothing more of the output will be written. It does not wait for the client.
+func (p *Pump) Stop() { p.end(errStopped) }
+
+// end ends the pump, once.
+func (p *Pump) end(err error) {
+	p.mu.Lock()
+	done := p.done
+	p.stopped, p.done = true, nil
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	p.r.log.unwatch(&p.waiter)
+	p.r.Close()
+	p.leave()
+	p.mu.Unlock()
+	if done != nil {
+		done(err)
+	}
+}
+
+// await asks for the next turn when n bytes are there to write, or the end.
+func (p *Pump) await(n int64) { p.r.log.watch(&p.waiter, &p.r.cursor, n) }
+
+// rest is await from one notification to the next: what fills one, and the end, need no time. mu is held.
+func (p *Pump) rest() {
+	p.next = time.Now().Add(p.o.Pace)
+	if p.timer == nil {
+		p.timer = time.AfterFunc(p.o.Pace, p.due)
+	} else {
+		p.timer.Reset(p.o.Pace)
+	}
+	if p.r.tail {
+		p.await(math.MaxInt64) // it shows little
+	} else {
+		p.await(int64(p.o.MaxBytes))
+	}
+}
+
+// due is called by the timer.
+func (p *Pump) due() {
+	p.mu.Lock() // the timer may be quicker than rest
+	defer p.mu.Unlock()
+	if !time.Now().Before(p.next) { // else a full one has gone out meanwhile
+		p.r.log.hasten(&p.waiter, &p.r.cursor)
+	}
+}
+
+// wake is called by the log, under its lock, when there is something to write, or the end.
+func (p *Pump) wake() {
+	if p.r.lacks() {
+		go p.load()
+	} else {
+		p.enter()
+	}
 }
 
 const (
@@ -131,49 +174,67 @@ const (
 	loadRetry = 100 * time.Millisecond
 )
 
-// load fetches what comes next. Output that cannot be read after all tries is left out, and the client is told so.
-func (p *Pump) load(ctx context.Context) error {
+// load fetches what comes next, and asks for a turn. Output that cannot be read after all tries is left out, and the client is told so.
+func (p *Pump) load() {
 	for range loadTries {
-		if p.r.load(ctx) == nil {
-			return nil
+		if p.r.load(p.ctx) == nil {
+			p.enter()
+			return
 		}
 		select {
 		case <-time.After(loadRetry):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		case <-p.ctx.Done():
+			return
 		}
 	}
 	p.r.leaveOut()
-	return nil
-}
-
-// Stop silences the pump: when it returns, nothing more of the output will be written. It does not wait for the client.
-func (p *Pump) Stop() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.stopped = true
-	if p.stop != nil {
-		p.stop(errStopped)
-	} else {
-		p.r.Close() // Run may never be called, and Append would wait for the reader
-	}
+	p.enter()
 }
 
 // encode is what the lane calls. It reads as late as it can, when its line is written: a client that is slow gets larger batches.
 func (p *Pump) encode(dst []byte) []byte {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.stopped {
-		return dst
+	over := p.over
+	if !p.stopped && !over {
+		dst = p.write(dst)
 	}
-	b, ok := p.r.Next(p.o.MaxBytes)
-	if !ok {
-		return dst
+	p.mu.Unlock()
+	if over {
+		p.end(nil)
 	}
-	if p.o.Pace > 0 || p.r.tail || b.Lost {
+	return dst
+}
+
+// write writes what there is, and waits for more; after the end, for a last turn, when the lane has taken that. mu is held.
+func (p *Pump) write(dst []byte) []byte {
+	unwanted := p.o.Sparse && p.r.log.Closed() && time.Now().Before(p.next)
+	b, ok := Batch{}, false
+	if !unwanted {
+		b, ok = p.r.Next(p.o.MaxBytes)
+	}
+	switch {
+	case ok && p.o.Pace > 0:
+		dst = p.dialect.Encode(dst, b)
+		p.rest()
+	case ok:
+		dst = p.lines(dst, b)
+		p.await(1)
+	case unwanted || p.r.ended():
+		dst = p.dialect.End(dst)
+		p.over = true
+		p.enter()
+	default: // only the backing has it now
+		p.await(1)
+	}
+	return dst
+}
+
+// lines appends a notification for each write.
+func (p *Pump) lines(dst []byte, b Batch) []byte {
+	if p.r.tail || b.Lost {
 		return p.dialect.Encode(dst, b)
 	}
-	for len(b.records) > 0 { // each write is a notification
+	for len(b.records) > 0 {
 		n := 1
 		for n < len(b.records) && b.records[n-1].more {
 			n++
@@ -181,14 +242,4 @@ func (p *Pump) encode(dst []byte) []byte {
 		dst = p.dialect.Encode(dst, b.split(n))
 	}
 	return dst
-}
-
-// encodeEnd is encode for the end of the output.
-func (p *Pump) encodeEnd(dst []byte) []byte {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.stopped {
-		return dst
-	}
-	return p.dialect.End(dst)
 }

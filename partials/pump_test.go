@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,9 +16,9 @@ import (
 func TestStopEndsAPumpThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, o := range []PumpOptions{{}, {Pace: time.Hour}} {
-			for _, lane := range []Lane{&buffer{}, fullLane{}} {
+			for _, lane := range []waitingLane{&buffer{}, fullLane{}} {
 				l := NewLog(nil)
-				p := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), lane, o)
+				p := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), turns{lane}, o)
 				ended := make(chan error, 1)
 				go func() { ended <- p.Run(t.Context()) }()
 				mustAppend(t, l, text("first"))
@@ -42,19 +44,16 @@ func TestStopEndsAPumpThatWaits(t *testing.T) {
 func TestTailWaitsForItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLog(nil)
-		p := NewPump(l.NewTail(), NewProgress(nil, json.RawMessage("1"), "", true), &buffer{}, PumpOptions{Pace: time.Hour})
+		p := NewPump(l.NewTail(), NewProgress(nil, json.RawMessage("1"), "", true), turns{&buffer{}}, PumpOptions{Pace: time.Hour})
 		done := make(chan error, 1)
 		go func() { done <- p.Run(t.Context()) }()
 		mustAppend(t, l, text("first\n"))
 		synctest.Wait() // it has been shown
 		mustAppend(t, l, text("second\n"))
 		synctest.Wait()
-		l.mu.Lock()
-		waits := l.output
-		l.mu.Unlock()
 		mustAppend(t, l, text("third\n"))
 		l.mu.Lock()
-		if waits == nil || waits != l.output {
+		if !p.waiter.waits {
 			t.Error("woken before its time")
 		}
 		l.mu.Unlock()
@@ -69,7 +68,7 @@ func TestTailWaitsForItsTime(t *testing.T) {
 func TestAppendWaitsForNoStoppedPump(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLog(&LogOptions{MaxPending: 10})
-		NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), &buffer{}, PumpOptions{}).Stop()
+		NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), turns{&buffer{}}, PumpOptions{}).Stop()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		for range 3 {
@@ -94,7 +93,7 @@ func TestPumpOfAnEndedContextIsSilent(t *testing.T) {
 	mustAppend(t, l, text("too late"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), lane, PumpOptions{}).Run(ctx); err == nil {
+	if err := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), turns{lane}, PumpOptions{}).Run(ctx); err == nil {
 		t.Error("it ended well")
 	}
 	if lane.Len() > 0 {
@@ -135,7 +134,7 @@ func TestPumpReadsAgain(t *testing.T) {
 				s.keep(l)
 				var out buffer
 				l.Close()
-				if err := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), &out, PumpOptions{}).Run(t.Context()); err != nil {
+				if err := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), turns{&out}, PumpOptions{}).Run(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				var got strings.Builder
@@ -155,5 +154,160 @@ func TestPumpReadsAgain(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// oneWriter is a Lane as package rpc has them: one goroutine pulls those that have something, in turn.
+type oneWriter struct {
+	mu    sync.Mutex
+	turns []func()
+	wake  chan struct{} // capacity 1
+}
+
+func newOneWriter(t *testing.T) *oneWriter {
+	w := &oneWriter{wake: make(chan struct{}, 1)}
+	go func() {
+		for t.Context().Err() == nil {
+			w.mu.Lock()
+			turns := w.turns
+			w.turns = nil
+			w.mu.Unlock()
+			for _, turn := range turns {
+				turn()
+			}
+			if len(turns) == 0 {
+				select {
+				case <-w.wake:
+				case <-t.Context().Done():
+				}
+			}
+		}
+	}()
+	return w
+}
+
+// to is the lane of one pump, whose lines go to out.
+func (w *oneWriter) to(out *buffer) *oneWriterLane { return &oneWriterLane{w, out} }
+
+type oneWriterLane struct {
+	*oneWriter
+	out *buffer
+}
+
+func (l *oneWriterLane) Turns(encode func(dst []byte) []byte, _ func(error)) (enter, leave func()) {
+	turn := func() { l.out.Buffer.Write(encode(nil)) }
+	enter = func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.turns = append(l.turns, turn)
+		select {
+		case l.wake <- struct{}{}:
+		default:
+		}
+	}
+	return enter, func() {}
+}
+
+// What is appended while the log, the lane, the timer or a load has the pump is never left lying: when nobody has anything to do, all is
+// written; with a pace, when its time has passed; and so is the end, once.
+func TestPumpMissesNoWake(t *testing.T) {
+	for seed := range uint64(60) {
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 0))
+			o := PumpOptions{Pace: time.Duration(seed%2) * time.Millisecond, MaxBytes: 64 << rng.IntN(6)}
+			writer := newOneWriter(t)
+			var logs []*Log
+			var outs []*buffer
+			var ended []int
+			var wrote []int
+			for i := range 1 + rng.IntN(4) {
+				l := NewLog(&LogOptions{MaxPending: 1 << (8 + rng.IntN(8)), Retain: 1})
+				if rng.IntN(2) == 0 {
+					l.Back(&savingShelf{log: l})
+				}
+				logs, outs, ended, wrote = append(logs, l), append(outs, &buffer{}), append(ended, 0), append(wrote, 0)
+				p := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), writer.to(outs[i]), o)
+				p.Start(t.Context(), func(err error) {
+					if ended[i]++; err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			settled := func(when string) {
+				time.Sleep(10*o.Pace + time.Millisecond) // a shelf saves meanwhile, too
+				synctest.Wait()
+				for i, out := range outs {
+					if got := strings.Count(out.String(), "#"); got != wrote[i] {
+						t.Fatalf("seed %d, log %d of %d, %s: %d chunks of %d are written", seed, i, len(logs), when, got, wrote[i])
+					}
+				}
+			}
+			settled("at first")
+			for range 20 {
+				var tools sync.WaitGroup
+				for i, l := range logs {
+					n, rng := rng.IntN(30), rand.New(rand.NewPCG(rng.Uint64(), 0))
+					wrote[i] += n
+					tools.Go(func() {
+						for range n {
+							mustAppend(t, l, text("#"+strings.Repeat("x", rng.IntN(200))))
+							if rng.IntN(4) == 0 {
+								time.Sleep(time.Duration(rng.IntN(300)) * time.Microsecond)
+							}
+						}
+					})
+				}
+				tools.Wait()
+				settled("open")
+			}
+			for _, l := range logs {
+				l.Close()
+			}
+			settled("closed")
+			for i, n := range ended {
+				if n != 1 {
+					t.Errorf("pump %d has ended %d times", i, n)
+				}
+			}
+		})
+	}
+}
+
+// savingShelf saves soon what is due.
+type savingShelf struct {
+	shelf
+	mu  sync.Mutex
+	log *Log
+}
+
+func (s *savingShelf) Due(bool) {
+	go func() {
+		time.Sleep(10 * time.Microsecond)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.keep(s.log)
+	}()
+}
+
+func (s *savingShelf) Load(ctx context.Context, pos int64, limit int) ([]Extent, error) {
+	time.Sleep(10 * time.Microsecond)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shelf.Load(ctx, pos, limit)
+}
+
+// A timer that is quicker than the pump that sets it is not lost.
+func TestPumpOfTheShortestPace(t *testing.T) {
+	l, out := NewLog(nil), make(chan int)
+	NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), turns{laneFunc(func(encode func([]byte) []byte) {
+		out <- len(encode(nil))
+	})}, PumpOptions{Pace: 1}).Start(t.Context(), func(error) {})
+	for n := range 5000 {
+		mustAppend(t, l, text("x"))
+		select {
+		case <-out:
+		case <-time.After(time.Minute):
+			t.Fatalf("chunk %d is left lying", n)
+		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Reader reads a log at its own pace. It is used by one goroutine.
+// Reader reads a log at its own pace. It is used by one goroutine at a time.
 type Reader struct {
 	log  *Log
 	tail bool // see NewTail
@@ -142,11 +142,23 @@ func (l *Log) leave(c *cursor) {
 	}
 }
 
+// lacks reports whether only the backing has what r reads next. log.mu is held.
+func (r *Reader) lacks() bool {
+	return !r.tail && r.log.backing != nil && r.pos < r.log.end && r.gap <= r.pos && r.source() == nil
+}
+
+// ended reports whether the log is closed and all of it is read.
+func (r *Reader) ended() bool {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	return r.log.closed && r.pos == r.log.end
+}
+
 // load fetches from the backing what r reads next, if memory does not have it. It must not be called under a lock.
 func (r *Reader) load(ctx context.Context) error {
 	l := r.log
 	l.mu.Lock()
-	if r.tail || l.backing == nil || r.pos >= l.end || r.gap > r.pos || r.source() != nil { // only the backing can have anything else
+	if !r.lacks() {
 		l.mu.Unlock()
 		return nil
 	}

@@ -120,9 +120,9 @@ func newScriptLog(rng *rand.Rand) *Log {
 	return NewLog(&LogOptions{MaxPending: 1 << (8 + rng.IntN(14)), Retain: 256 << 20})
 }
 
-func (s *script) pump(rng *rand.Rand, r *Reader, d Dialect, lane Lane) *Pump {
+func (s *script) pump(rng *rand.Rand, r *Reader, d Dialect, lane waitingLane) *Pump {
 	o := PumpOptions{Pace: time.Duration(rng.IntN(3)) * 20 * time.Millisecond, MaxBytes: s.least << rng.IntN(13)}
-	return NewPump(r, d, lane, o)
+	return NewPump(r, d, turns{lane}, o)
 }
 
 // slowLane is one output of several writers, which wait now and then.
@@ -282,7 +282,7 @@ func carryProgress(t *testing.T, rng *rand.Rand, s *script) (got, want []piece) 
 const reported, beaten = "reported", "running"
 
 // reportProgress reports progress and sends signs of life beside the output, until stop is called.
-func reportProgress(t *testing.T, rng *rand.Rand, p *Progress, lane Lane) (stop func()) {
+func reportProgress(t *testing.T, rng *rand.Rand, p *Progress, lane waitingLane) (stop func()) {
 	rng = rand.New(rand.NewPCG(rng.Uint64(), 1))
 	over, ended := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -23,7 +23,8 @@
 //  3. One for each request in flight, which runs its [Handler].
 //  4. Serve's own, which waits for the end and orders it: drain, cancel, flush. A client with a child has one that waits for it.
 //
-// Locks: incoming.mu, outgoing.mu and writer.mu are never held together, nor across I/O or a call of somebody else's code.
+// Locks: incoming.mu, outgoing.mu and writer.mu are never held together, nor across I/O or a call of somebody else's code. writer.mu may be
+// taken under locks of the rooms above (see [Caller.Turns]).
 //
 // Words: a slot is room for one request in flight; a turn is a lane's place in the writer's round; the head of a line is what all
 // lines for one caller begin with.

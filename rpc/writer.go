@@ -48,7 +48,6 @@ type writer struct {
 	release func(slots int) // gives back the slots of the replies that are about to be written
 	log     zerolog.Logger
 
-	spare  sync.Pool       // of turns that are over; not one for all writers, since a channel made in a synctest bubble cannot leave it
 	wake   chan struct{}   // there may be something to write; capacity 1
 	done   chan struct{}   // closed when run has ended
 	failed context.Context // ends when nothing more can be written; its cause tells why
@@ -84,17 +83,16 @@ func (p pipeOutput) WriteLines(_ context.Context, lines []byte, _ bool) error {
 	return err
 }
 
-// turn is a Write that waits.
+// turn is what somebody has who waits to be pulled.
 type turn struct {
 	encode func(dst []byte) []byte
-	slots  int        // requests in flight that it answers, whose holds end with it
-	over   chan error // one value when the turn has been had or will never come; capacity 1
+	slots  int             // requests in flight that it answers, whose holds end with it
+	over   func(err error) // called if encode never will be
 }
 
 func newWriter(out Output, release func(int), log zerolog.Logger) *writer {
 	w := &writer{out: out, reader: "client", release: release, log: log, holds: 1, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	w.failed, w.fail = context.WithCancelCause(context.Background())
-	w.spare.New = func() any { return &turn{over: make(chan error, 1)} }
 	context.AfterFunc(w.failed, w.signal)
 	return w
 }
@@ -160,7 +158,6 @@ func (w *writer) take(buf []byte) (taken []byte, slots int, last bool) {
 		w.mu.Lock()
 		slots += t.slots
 		w.free(t.slots)
-		t.over <- nil
 	}
 	w.writing = len(taken)
 	return taken, slots, w.closing && len(w.turns) == 0 && len(w.control) == 0
@@ -243,33 +240,35 @@ func (w *writer) awaitTurn(ctx context.Context, encode func(dst []byte) []byte, 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	t := w.spare.Get().(*turn)
-	defer w.spare.Put(t)
-	t.encode, t.slots = encode, slots
-	if err := w.enter(t); err != nil {
-		return err
+	over := make(chan error, 1)
+	t := &turn{slots: slots, over: func(err error) { over <- err }}
+	t.encode = func(dst []byte) []byte {
+		dst = encode(dst)
+		over <- nil
+		return dst
 	}
+	w.enter(t)
 	select {
-	case err := <-t.over:
+	case err := <-over:
 		return err
 	case <-ctx.Done():
 		if w.leave(t) {
 			return ctx.Err()
 		}
-		return <-t.over
+		return <-over
 	}
 }
 
 // enter puts a turn after those that wait.
-func (w *writer) enter(t *turn) error {
+func (w *writer) enter(t *turn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.ended(); err != nil {
-		return err
+		go t.over(err)
+		return
 	}
 	w.turns = append(w.turns, t)
 	w.signal()
-	return nil
 }
 
 // leave gives up a turn. It reports false if it is too late for that: the writer is at it, or the output has ended.
@@ -330,9 +329,10 @@ func (w *writer) finish() (lost int) {
 // turnAway ends every wait for a turn, once the output has ended.
 func (w *writer) turnAway() {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, t := range w.turns {
-		t.over <- w.ended()
-	}
+	turns, err := w.turns, w.ended()
 	w.turns = nil
+	w.mu.Unlock()
+	for _, t := range turns {
+		t.over(err)
+	}
 }

@@ -9,22 +9,30 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Deliver starts a delivery: a goroutine of the run that writes the task's output out and
-// returns when it has written all that it ever will.
-func (r *Run) Deliver(deliver func(ctx context.Context)) {
+// Delivering starts a delivery, by whoever writes the task's output out. It is over with delivered, which must be called when all is
+// written that ever will be.
+func (r *Run) Delivering() (delivered func()) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.owed--
 	r.delivering++
-	r.mu.Unlock()
-	r.runner.all.Go(func() {
-		defer func() {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.delivering--
-			r.drain()
-		}()
+	r.runner.all.Add(1)
+	return func() {
+		defer r.runner.all.Done()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.delivering--
+		r.drain()
+	}
+}
+
+// Deliver starts a delivery that is a goroutine of its own.
+func (r *Run) Deliver(deliver func(ctx context.Context)) {
+	delivered := r.Delivering()
+	go func() {
+		defer delivered()
 		deliver(r.ctx)
-	})
+	}()
 }
 
 // Delivered is instead of Deliver where nothing is written while the work goes on.

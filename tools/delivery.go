@@ -150,22 +150,30 @@ func (d *delivery) start() {
 		d.run.Delivered()
 		return
 	}
-	d.run.Deliver(func(context.Context) {
-		d.begin()
-		if d.progress != nil && d.o.Heartbeat > 0 {
-			ctx, stop := context.WithCancel(d.ctx)
-			var beats sync.WaitGroup
-			beats.Go(func() { d.beat(ctx) })
-			defer beats.Wait()
-			defer stop()
+	delivered := d.run.Delivering()
+	early := d.begin()
+	if d.progress == nil {
+		d.pump.Start(d.ctx, func(error) { delivered() }) // it fails when the task is stopped or nobody is there to read it
+		return
+	}
+	go func() {
+		defer delivered()
+		if early != nil {
+			d.write(early)
 		}
-		_ = d.pump.Run(d.ctx) // fails when the task is stopped or nobody is there to read it
-	})
+		ctx, stop := context.WithCancel(d.ctx)
+		d.pump.Start(d.ctx, func(error) { stop() })
+		d.beat(ctx)
+	}()
 }
 
 // beat gives a sign of life when nothing has been said for a while: a silent tool is told apart from a hung one, and hosts that
 // wait longer while there is progress do.
 func (d *delivery) beat(ctx context.Context) {
+	if d.o.Heartbeat <= 0 {
+		<-ctx.Done()
+		return
+	}
 	// Looked at twice in a heartbeat, no silence is longer than one.
 	t := time.NewTicker(d.o.Heartbeat / 2)
 	defer t.Stop()
@@ -212,19 +220,17 @@ func (d *delivery) await(ctx context.Context) error {
 	}
 }
 
-// begin lets the client hear of the call from now on.
-func (d *delivery) begin() {
+// begin lets the client hear of the call from now on. It returns what encodes the last progress from before, nil if there is none.
+func (d *delivery) begin() (early func(dst []byte) []byte) {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.begun.Set()
 	for _, t := range d.held {
 		d.notify(t)
 	}
-	early := d.early
+	early = d.early
 	d.held, d.early = nil, nil
-	d.mu.Unlock()
-	if early != nil {
-		d.write(early)
-	}
+	return early
 }
 
 // status sends the client a change of the task's status, after the handle.

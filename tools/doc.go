@@ -8,8 +8,9 @@
 //	     ▼
 //	  answer: the first of result, questions (park), too late (handOver, created)
 //
-// Goroutines: the one of a request waits for what there is to say first; one per run calls the tool; one per delivery writes its output,
-// and one gives signs of life to who asked for progress. Of a call that goes on elsewhere one tells that client that it waits for a worker.
+// Goroutines: the one of a request waits for what there is to say first; one per run calls the tool; one per delivery gives signs
+// of life, if its client asked for progress. Of a call that goes on elsewhere one tells that client that it waits for a worker. Output is
+// written on the writer's (see package partials).
 //
 // Locks: none of this package's is taken under another. delivery.mu is taken on the writer's goroutine, so nothing is waited for under it.
 // A textWriter's is held while the log takes a piece, which may wait for the client. Registry.mu is never held across a call of a tool.

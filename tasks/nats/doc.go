@@ -48,7 +48,7 @@
 //	what is stored, but not acknowledged, is not stored twice      keeping.send, keeping.resend (keeping.go)
 //	output is found by its position                                 output.seek (output.go)
 //	a task that waits is one worker's                               State.Take (shared.go): the record decides; the queue is a hint
-//	a task that nobody takes ends                                   space.tend (queue.go), by any process; State.Watch, by who follows it
-//	the task of a dead worker waits again                           space.recover (lease.go), space.requeue; its output goes on: keeping.resume
-//	an offer that is not runnel's is refused                        space.offered (queue.go)
+//	a task that nobody takes ends                                   space.tend (unkept.go), by any process; State.Watch, by who follows it
+//	the task of a dead worker waits again                           space.recover (lease.go), space.requeue (unkept.go); its output goes on: keeping.resume
+//	an offer that is not runnel's is refused                        space.offered (next.go)
 package nats

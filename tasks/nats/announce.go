@@ -1,0 +1,76 @@
+package nats
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"runnel/tasks"
+)
+
+// What workers say of themselves stands with the leases, and runs out like them.
+
+// Announce implements tasks.Queue.
+func (s *State) Announce(ctx context.Context, owner string, w *tasks.Worker) error {
+	sp, err := s.space(ctx, owner)
+	if err != nil {
+		return err
+	}
+	if w == nil {
+		ctx, cancel := context.WithTimeout(ctx, ackTimeout)
+		defer cancel()
+		return sp.leases.Purge(ctx, jetstream.WithPurgeSubject(sp.announcement(s.keeper)))
+	}
+	says := *w
+	says.Refused += int(s.garbage.Load())
+	data, err := json.Marshal(says)
+	if err != nil {
+		return err
+	}
+	if len(data) > maxMessage-4<<10 {
+		return fmt.Errorf("the descriptions and schemas of the tools have %d bytes: a worker can announce %d; make them shorter, or give some tools to another worker", len(data), maxMessage)
+	}
+	m := &nats.Msg{Subject: sp.announcement(s.keeper), Header: nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}, jetstream.MsgIDHeader: {uuid.NewString()}}, Data: data}
+	_, err = sp.publish(ctx, m, jetstream.WithMsgTTL(leaseTTL))
+	return err
+}
+
+// announcement is where a worker says what it does: with the leases, since it runs out like them.
+func (sp *space) announcement(keeper string) string { return sp.alive + keeper + ".worker" }
+
+// Fleet implements tasks.Queue.
+func (s *State) Fleet(ctx context.Context, owner string) (list []tasks.Worker, waits map[string]int, err error) {
+	sp, err := s.space(ctx, owner)
+	if err != nil {
+		return nil, nil, err
+	}
+	messages, err := sp.lastIn(ctx, sp.leaseName, sp.announcement("*"))
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, m := range messages {
+		var w tasks.Worker
+		if err := json.Unmarshal(m.Data, &w); err != nil {
+			s.o.Log.Error().Str("subject", m.Subject).Str("owner", owner).Err(err).Msg("what a worker says of itself is passed over: it cannot be read")
+			continue
+		}
+		list = append(list, w)
+	}
+	slices.SortFunc(list, func(a, b tasks.Worker) int {
+		if n := strings.Compare(a.Host, b.Host); n != 0 {
+			return n
+		}
+		return a.PID - b.PID
+	})
+	line, err := sp.waitLine(ctx, true)
+	if err != nil {
+		return nil, nil, unreachable(err)
+	}
+	return list, line.class, nil
+}

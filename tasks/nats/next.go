@@ -1,0 +1,158 @@
+package nats
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// Workers look for tasks that wait through the work queue, whose consumers give each message to one of them.
+
+// Next implements tasks.Queue.
+func (s *State) Next(ctx context.Context, owners, classes []string) (*tasks.Offered, error) {
+	heard := make(chan *nats.Msg, 64) // what is lost of it is not missed: one is enough
+	var spaces []*space
+	for _, owner := range owners {
+		sp, err := s.space(ctx, owner)
+		if err != nil {
+			return nil, err
+		}
+		wakes, err := s.nc.ChanSubscribe(sp.wakes+workers, heard)
+		if err != nil {
+			return nil, unreachable(err)
+		}
+		defer func() { _ = wakes.Unsubscribe() }()
+		spaces = append(spaces, sp)
+	}
+	for {
+		var failed error
+		for range spaces {
+			sp := spaces[s.turn.Add(1)%uint64(len(spaces))]
+			for _, class := range classes {
+				switch o, err := sp.next(ctx, class); {
+				case o != nil:
+					return o, nil
+				case err != nil:
+					failed = err // the others are looked at all the same
+				}
+			}
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case failed != nil:
+			return nil, unreachable(failed)
+		}
+		select {
+		case <-heard:
+		case <-time.After(lookInterval):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// next returns the next task that waits for a worker of a class, nil if there is none.
+func (sp *space) next(ctx context.Context, class string) (*tasks.Offered, error) {
+	consumer, err := sp.consumer(ctx, class)
+	if err != nil {
+		return nil, err
+	}
+	for ctx.Err() == nil {
+		batch, err := consumer.FetchNoWait(1)
+		if err != nil {
+			return nil, sp.lostQueue(err)
+		}
+		m := <-batch.Messages()
+		if m == nil {
+			if err := batch.Error(); err != nil {
+				return nil, sp.lostQueue(err)
+			}
+			return nil, nil
+		}
+		if o, err := sp.offered(ctx, class, m); o != nil || err != nil {
+			return o, err
+		}
+	}
+	return nil, context.Cause(ctx)
+}
+
+// consumer returns the consumer of a class, which all workers of the class share.
+func (sp *space) consumer(ctx context.Context, class string) (jetstream.Consumer, error) {
+	sp.mu.Lock()
+	c := sp.consumers[class]
+	sp.mu.Unlock()
+	if c != nil {
+		return c, nil
+	}
+	queue, err := sp.openQueue(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if c, err = queue.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
+		Durable: class, FilterSubject: sp.work + class + ".>", AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxDeliver: -1, MaxAckPending: -1,
+	}); err != nil {
+		return nil, err
+	}
+	sp.mu.Lock()
+	sp.consumers[class] = c
+	sp.mu.Unlock()
+	return c, nil
+}
+
+// offered reads a message of the work queue. It returns nil if there is nothing in it for a worker.
+func (sp *space) offered(ctx context.Context, class string, m jetstream.Msg) (*tasks.Offered, error) {
+	found, id, ok := sp.queued(m.Subject())
+	if !ok || found != class {
+		sp.refuse(m, id, errors.New("its subject is not one of runnel's"))
+		return nil, nil
+	}
+	r, err := sp.record(ctx, id)
+	switch {
+	case errors.Is(err, tasks.ErrNotFound) || err == nil && (!r.waits() || r.Offer.Class != class): // it has ended, or another worker has it
+		_ = m.Term()
+		return nil, nil
+	case err == nil && r.overdue(sp.s.o.Now()):
+		_ = m.Term()
+		return nil, sp.endOverdue(ctx, r)
+	}
+	var body *jetstream.RawStreamMsg
+	if err == nil {
+		body, err = sp.newest(ctx, sp.subject(id, "offer"))
+	}
+	if err != nil {
+		_ = m.NakWithDelay(returnDelay)
+		return nil, err
+	}
+	var what told
+	if body == nil || len(body.Data) > maxOffer || json.Unmarshal(body.Data, &what) != nil || what.Schema < 1 || len(what.Arguments) == 0 {
+		sp.refuse(m, id, errors.New("it is not one that runnel has made"))
+		return nil, sp.endUnkept(ctx, r, mcp.TaskFailed, "what its worker was to be told cannot be read: the state is damaged, or somebody else has written it")
+	}
+	if what.Schema > offerSchema { // a newer worker can read it
+		sp.s.garbage.Add(1)
+		sp.s.o.Log.Error().Str("taskId", id).Str("owner", sp.owner).Int("schema", what.Schema).Msg("a task is left to newer workers: a newer runnel offers it")
+		_ = m.NakWithDelay(returnDelay)
+		return nil, nil
+	}
+	return &tasks.Offered{
+		Task: r.Task,
+		Offer: tasks.Offer{Class: class, Arguments: what.Arguments, Confirmed: what.Confirmed, Polls: what.Polls,
+			Timeout: time.Duration(r.Offer.Timeout), Retries: r.Offer.Retries},
+		Done:   func() { _ = m.Ack() }, // else it is offered again, and found not to wait
+		Return: func() { _ = m.NakWithDelay(returnDelay) },
+	}, nil
+}
+
+// refuse takes an offer out of the queue that can be nobody's.
+func (sp *space) refuse(m jetstream.Msg, id string, why error) {
+	sp.s.garbage.Add(1)
+	sp.s.o.Log.Error().Str("subject", m.Subject()).Str("taskId", id).Str("owner", sp.owner).Err(why).Msg("an offer is refused")
+	_ = m.Term()
+}
