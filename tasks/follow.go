@@ -141,17 +141,19 @@ func (r *Runner) Await(ctx context.Context, id string) (Task, error) {
 
 // Cancel cancels a task of the owner. It returns the task as it is then, with ErrEnded if it had ended before.
 func (r *Runner) Cancel(ctx context.Context, id string) (Task, error) {
+	asked := false
 	if run := r.running(id); run != nil {
 		if !run.endsWithin(ctx, r.o.AskTimeout) {
 			return run.Task(), ErrEnding
 		}
-		if run.Cancel("cancelled by the client") && !run.detached.IsSet() {
+		if asked = run.Cancel("cancelled by the client"); asked && !run.detached.IsSet() {
 			return run.Task(), nil
 		}
 	}
 	t, err := r.Head(ctx, id)
 	switch {
 	case err != nil:
+	case asked && t.Status == mcp.TaskCancelled: // at once: it waited for a worker
 	case t.Status.Terminal():
 		err = ErrEnded
 	default:
