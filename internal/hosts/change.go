@@ -2,6 +2,7 @@ package hosts
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"reflect"
@@ -12,15 +13,15 @@ type Change struct {
 	Path   string // of the file, where links lead to
 	Backup string // where Apply keeps the file as it was; "" if it does not
 
-	name     string
-	file     *file
-	after    []byte
-	removes  bool   // the file goes: only the entry was ever in it
-	above    string // and empty directories below this one
-	mode     fs.FileMode
-	record   *record // is kept; nil when the entry goes
-	replaces bool    // an entry of an earlier Install: its backup stays
-	records  Records
+	name    string
+	file    *file
+	after   []byte
+	removes bool   // the file goes: only the entry was ever in it
+	above   string // and empty directories below this one
+	mode    fs.FileMode
+	record  *record // is kept; nil when the entry goes
+	earlier *record // of an earlier Install whose entry is there
+	records Records
 }
 
 // Install plans to put an entry into a file: a new one, or one that takes the place of what Install has put there before. mode is that of
@@ -40,7 +41,7 @@ func (h *Host) Install(path, name string, s Server, records Records, mode fs.Fil
 	if err != nil {
 		return nil, wrong(err)
 	}
-	c := &Change{Path: f.path, name: name, file: f, mode: mode, records: records, Backup: records.Backup(f.path, name)}
+	c := &Change{Path: f.path, name: name, file: f, mode: mode, records: records}
 	base := f.text
 	switch {
 	case taken && old == nil && same(there[name], s):
@@ -67,14 +68,15 @@ func (h *Host) Install(path, name string, s Server, records Records, mode fs.Fil
 	if r.Created {
 		r.Above = nearestDir(f.path)
 	}
-	if c.replaces = old != nil; c.replaces {
+	if old != nil {
 		r.WithKey, r.Created, r.Above = r.WithKey || old.WithKey, old.Created, old.Above
 	}
 	if c.after, r.Piece, err = h.with(base, name, s); err != nil {
 		return nil, wrong(err)
 	}
-	if c.record = r; r.Created {
-		c.Backup = ""
+	c.record, c.earlier = r, old
+	if f.text != nil && !old.intact(f.text) {
+		c.Backup = records.Backup(f.path, name)
 	}
 	return c, nil
 }
@@ -98,7 +100,7 @@ func (h *Host) Uninstall(path, name string, records Records) (*Change, error) {
 		}
 		return nil, err
 	}
-	c := &Change{Path: f.path, name: name, file: f, records: records}
+	c := &Change{Path: f.path, name: name, file: f, records: records, earlier: old}
 	if old != nil && old.Created && string(f.text) == old.Piece {
 		c.removes, c.above = true, old.Above
 		return c, nil
@@ -106,7 +108,7 @@ func (h *Host) Uninstall(path, name string, records Records) (*Change, error) {
 	if c.after, err = h.without(f.text, name, old); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.path, err)
 	}
-	if old == nil {
+	if !old.intact(f.text) {
 		c.Backup = records.Backup(f.path, name)
 	}
 	return c, nil
@@ -124,34 +126,40 @@ func (c *Change) Removes() bool { return c.removes }
 // Diff shows what Apply would do.
 func (c *Change) Diff() string { return diff(c.Path, c.file.text, c.after) }
 
-// Apply makes the edit. What it needs to be undone is stored first.
+// Apply makes the edit. What it needs to be undone is stored first, and only one runnel does so at a time.
 func (c *Change) Apply() error {
 	if c.Nothing() {
 		return nil
 	}
-	if c.record == nil {
-		if c.Backup != "" {
-			if err := c.records.keep(c.Path, c.name, c.file.text); err != nil {
-				return fmt.Errorf("keeping the file as it was: %w", err)
-			}
-		}
-		if c.removes {
-			if err := c.file.remove(c.above); err != nil {
-				return err
-			}
-			return c.records.forget(c.Path, c.name)
-		}
-		if err := c.file.replace(c.after, 0o600); err != nil || c.Backup != "" {
-			return err
-		}
-		return c.records.forget(c.Path, c.name)
+	unlock, err := c.records.lock()
+	if err != nil {
+		return err
 	}
-	before := c.file.text
-	if c.replaces {
-		before = nil
+	defer unlock()
+	if err := c.file.unchanged(); err != nil {
+		return err
 	}
-	if err := c.records.store(c.record, before); err != nil {
+	if c.Backup != "" {
+		err = c.records.keep(c.Path, c.name, c.file.text)
+	}
+	if err == nil && c.record != nil {
+		err = c.records.store(c.record)
+	}
+	if err != nil {
 		return fmt.Errorf("keeping the file as it was: %w", err)
 	}
-	return c.file.replace(c.after, c.mode)
+	if c.removes {
+		err = c.file.remove(c.above)
+	} else {
+		err = c.file.replace(c.after, c.mode)
+	}
+	switch {
+	case err == nil && c.record == nil:
+		return c.records.forget(c.Path, c.name, c.Backup == "")
+	case err != nil && c.record != nil && c.earlier != nil: // the entry of before is still there
+		return errors.Join(err, c.records.store(c.earlier))
+	case err != nil && c.record != nil:
+		return errors.Join(err, c.records.forget(c.Path, c.name, true))
+	}
+	return err
 }

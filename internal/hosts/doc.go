@@ -12,7 +12,8 @@
 // Nothing is written unless the values of the new text are those of the old one with the entry added or removed: a rule that is
 // missing in a format makes an error, not a damaged file.
 //
-// Goroutines: none. Locks: none; a file that changes between being read and being replaced is left alone.
+// Goroutines: none. Locks: one for all runnels that edit, a file in the directory of records. A file that changes between being read and
+// being replaced is left alone.
 //
 //	host    a program that starts MCP servers, and talks to a model
 //	scope   for whom a file counts: the user, or everybody in one project

@@ -77,7 +77,7 @@ func (h *Host) with(text []byte, name string, s Server) (after []byte, piece str
 
 // without returns a text without an entry that it had. Where the piece that was inserted still stands, just that is taken out.
 func (h *Host) without(text []byte, name string, r *record) ([]byte, error) {
-	if r != nil && bytes.Count(text, []byte(r.Piece)) == 1 {
+	if r.intact(text) {
 		after := bytes.Replace(text, []byte(r.Piece), nil, 1)
 		if h.check(text, after, name, nil) == nil {
 			return after, nil

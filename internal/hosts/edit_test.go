@@ -68,7 +68,7 @@ func TestEditLeavesEverythingElse(t *testing.T) {
 			if after := content(t, path); after != before {
 				t.Errorf("%s: before\n%q\ninstalled\n%q\nafter\n%q", h.ID, before, installed, after)
 			}
-			if left, _ := os.ReadDir(string(records)); len(left) > 0 {
+			if left, _ := os.ReadDir(string(records)); len(left) != 1 || left[0].Name() != "lock" {
 				t.Errorf("%s: records are left: %v", h.ID, left)
 			}
 		}
@@ -119,6 +119,44 @@ func TestUninstallAfterTheHostHasWritten(t *testing.T) {
 	apply(t, quote(values))(h.Uninstall(path, "runnel", records))
 	if got := content(t, path); got != `{"a":1,"b":2}` {
 		t.Error(got)
+	}
+}
+
+// What somebody has written into the entry is kept before install or uninstall takes it out.
+func TestEntryChangedByHand(t *testing.T) {
+	for _, before := range []string{"", "{\n  \"a\": 1\n}\n"} {
+		dir := t.TempDir()
+		path, records := filepath.Join(dir, "file"), Records(filepath.Join(dir, "records"))
+		h := Find("claude-code")
+		if before != "" {
+			write(t, path, before)
+		}
+		apply(t, before)(h.Install(path, "runnel", server, records, 0o600))
+		change := func() (changed string) {
+			changed = strings.Replace(content(t, path), `"type": "stdio",`, `"type": "stdio", "alwaysAllow": ["mine"],`, 1)
+			write(t, path, changed)
+			return changed
+		}
+		other := server
+		other.Args = nil
+		changed := change()
+		c, err := h.Install(path, "runnel", other, records, 0o600)
+		apply(t, changed)(c, err)
+		if c.Backup == "" || content(t, c.Backup) != changed {
+			t.Errorf("install: %q does not keep\n%s", c.Backup, changed)
+		}
+		if c, err := h.Install(path, "runnel", server, records, 0o600); err != nil || c.Backup != "" {
+			t.Errorf("an entry of install's own is kept in %q: %v", c.Backup, err)
+		}
+		changed = change()
+		c, err = h.Uninstall(path, "runnel", records)
+		apply(t, changed)(c, err)
+		if c.Backup == "" || content(t, c.Backup) != changed {
+			t.Errorf("uninstall: %q does not keep\n%s", c.Backup, changed)
+		}
+		if records.load(c.Path, "runnel") != nil {
+			t.Error("the record is left")
+		}
 	}
 }
 

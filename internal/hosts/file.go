@@ -27,7 +27,12 @@ func read(path string) (*file, error) {
 		if _, err := os.Lstat(path); err == nil {
 			return nil, fmt.Errorf("%s is a link that leads nowhere", path)
 		}
-		return &file{path: path}, nil
+		there := nearestDir(path)
+		if real, err = filepath.EvalSymlinks(there); err != nil {
+			return nil, err
+		}
+		below, err := filepath.Rel(there, path)
+		return &file{path: filepath.Join(real, below)}, err
 	} else if err != nil {
 		return nil, err
 	}

@@ -1,10 +1,12 @@
 package hosts
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -68,6 +70,67 @@ func TestFileThatWasNotThere(t *testing.T) {
 	}
 }
 
+// A file that is not there yet is known by where links above it lead, too.
+func TestNewFileBelowALink(t *testing.T) {
+	dir, records := t.TempDir(), Records(t.TempDir())
+	if err := os.Mkdir(filepath.Join(dir, "real"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("real", filepath.Join(dir, "home")); err != nil {
+		t.Fatal(err)
+	}
+	h, path := Find("codex"), filepath.Join(dir, "home", ".codex", "config.toml")
+	apply(t, "")(h.Install(path, "runnel", server, records, 0o600))
+	other := server
+	other.Args = nil
+	apply(t, "")(h.Install(path, "runnel", other, records, 0o600))
+	apply(t, "")(h.Uninstall(path, "runnel", records))
+	if list, _ := os.ReadDir(filepath.Join(dir, "real")); len(list) > 0 {
+		t.Error(list)
+	}
+}
+
+// Of several who edit a file at once, each has written its entry or an error.
+func TestInstallsAtOnce(t *testing.T) {
+	path, records := filepath.Join(t.TempDir(), "file"), Records(t.TempDir())
+	write(t, path, "{}")
+	h := Find("claude-code")
+	var wg sync.WaitGroup
+	for n := range 16 {
+		wg.Go(func() {
+			for {
+				c, err := h.Install(path, fmt.Sprint("n", n), server, records, 0o600)
+				if err == nil {
+					err = c.Apply()
+				}
+				if err == nil {
+					return
+				}
+				if !strings.Contains(err.Error(), "try again") {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	c, err := h.Install(path, "one-more", server, records, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := records.lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Apply(); err == nil || !strings.Contains(err.Error(), "another runnel") {
+		t.Errorf("it was edited while another one edits: %v", err)
+	}
+	unlock()
+	if got, err := h.Servers([]byte(content(t, path))); err != nil || len(got) != 16 {
+		t.Errorf("%d of 16 are there: %v", len(got), err)
+	}
+}
+
 // What the host writes between the plan and the edit is not lost.
 func TestFileThatChangesMeanwhile(t *testing.T) {
 	path, records := filepath.Join(t.TempDir(), "file"), Records(t.TempDir())
@@ -85,6 +148,9 @@ func TestFileThatChangesMeanwhile(t *testing.T) {
 	}
 	if list, _ := os.ReadDir(filepath.Dir(path)); len(list) != 1 {
 		t.Error(list)
+	}
+	if records.load(c.Path, "runnel") != nil {
+		t.Error("an entry that is not there has a record: one that somebody writes by hand would pass for it")
 	}
 }
 

@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -8,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"runnel/internal/system"
 )
 
 // Records is the directory of what is known of installed entries. The user alone can read it: a host's file may hold secrets.
@@ -44,32 +47,43 @@ func (d Records) load(path, name string) *record {
 // Backup is where the file of an entry is kept as it was before.
 func (d Records) Backup(path, name string) string { return d.of(path, name) + ".before" }
 
-// store keeps a record, and the file as it was before unless that is nil.
-func (d Records) store(r *record, before []byte) error {
+// intact reports whether the piece still stands in a text: nobody has changed the entry, so taking it out loses nothing of anybody's.
+func (r *record) intact(text []byte) bool { return r != nil && bytes.Count(text, []byte(r.Piece)) == 1 }
+
+// lock keeps others from editing until unlock is called: what one of them writes is not lost to the other.
+func (d Records) lock() (unlock func(), err error) {
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
-		return err
+		return nil, err
 	}
-	if before != nil {
-		if err := d.keep(r.Path, r.Name, before); err != nil {
-			return err
-		}
+	f, err := system.OpenLockable(filepath.Join(string(d), "lock"), os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
 	}
+	if err := system.Lock(f); errors.Is(err, system.ErrLocked) {
+		return nil, errors.Join(errors.New("another runnel edits the files of hosts just now: try again"), f.Close())
+	} // a file system without locks has none
+	return func() { _ = f.Close() }, nil
+}
+
+// store keeps a record.
+func (d Records) store(r *record) error {
 	text, _ := json.Marshal(r)
 	return os.WriteFile(d.of(r.Path, r.Name)+".json", append(text, '\n'), 0o600)
 }
 
 // keep writes a backup.
 func (d Records) keep(path, name string, before []byte) error {
-	if err := os.MkdirAll(string(d), 0o700); err != nil {
-		return err
-	}
 	return os.WriteFile(d.Backup(path, name), before, 0o600)
 }
 
-// forget removes a record and its backup.
-func (d Records) forget(path, name string) error {
+// forget removes a record and, if nobody needs it, its backup.
+func (d Records) forget(path, name string, backup bool) error {
+	files := []string{d.of(path, name) + ".json"}
+	if backup {
+		files = append(files, d.Backup(path, name))
+	}
 	var errs []error
-	for _, file := range []string{d.of(path, name) + ".json", d.Backup(path, name)} {
+	for _, file := range files {
 		if err := os.Remove(file); !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
