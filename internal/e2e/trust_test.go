@@ -229,7 +229,7 @@ func TestTrustThatOthersMayWrite(t *testing.T) {
 		if err := os.Chmod(dir, 0o777); err != nil {
 			t.Fatal(err)
 		}
-		c.run("", "call", "leave-mark").is(t, exitFailure, "", "is left out: others may write "+regexp.QuoteMeta(dir)+", which says what is trusted: take their rights with chmod go-w")
+		c.run("", "call", "leave-mark").is(t, exitFailure, "", "is left out: others may write "+regexp.QuoteMeta(dir)+", which says what is trusted: take their rights with chmod -R go-w ")
 		c.run("", "trust").is(t, exitFailure, "", "others may write "+regexp.QuoteMeta(dir))
 		if err := os.Chmod(dir, 0o700); err != nil {
 			t.Fatal(err)
