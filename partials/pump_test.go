@@ -311,3 +311,30 @@ func TestPumpOfTheShortestPace(t *testing.T) {
 		}
 	}
 }
+
+// A reader of a followed log may be further than that has grown, by what the backing holds already. If the log ends there, the output does, too.
+func TestPumpEndsBeyondAFollowedLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		there, s := NewLog(nil), &shelf{}
+		there.Back(s)
+		mustAppend(t, there, text("seen, "))
+		s.keep(there)
+		here := Stored(s, there.Size())
+		here.Follow()
+		mustAppend(t, there, text("stored since"))
+		s.keep(there)
+		asked, ended := 0, 0
+		lane := laneFunc(func(encode func([]byte) []byte) {
+			if asked++; asked < 100 {
+				encode(nil)
+			}
+		})
+		NewPump(here.NewReader(0), NewSEP2679(head, "id", nil), turns{lane}, PumpOptions{}).Start(t.Context(), func(error) { ended++ })
+		synctest.Wait()
+		here.Close()
+		synctest.Wait()
+		if ended != 1 || asked > 10 {
+			t.Errorf("ended %d times in %d turns", ended, asked)
+		}
+	})
+}

@@ -147,11 +147,11 @@ func (r *Reader) lacks() bool {
 	return !r.tail && r.log.backing != nil && r.pos < r.log.end && r.gap <= r.pos && r.source() == nil
 }
 
-// ended reports whether the log is closed and all of it is read.
+// ended reports whether the log is closed and all of it is read. What is loaded of a followed log may go beyond its end.
 func (r *Reader) ended() bool {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
-	return r.log.closed && r.pos == r.log.end
+	return r.log.closed && r.pos >= r.log.end
 }
 
 // load fetches from the backing what r reads next, if memory does not have it. It must not be called under a lock.
