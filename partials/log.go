@@ -146,9 +146,12 @@ func (l *Log) await(ctx context.Context, c *cursor, n int64) error {
 func (l *Log) watch(w *waiter, c *cursor, n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	w.at, w.waits = c.pos+min(n, math.MaxInt64-c.pos), true
-	l.waiters = append(l.waiters, w)
-	l.wakeReaders()
+	w.at = c.pos + min(n, math.MaxInt64-c.pos)
+	if w.waits = !l.closed && l.end < w.at; w.waits {
+		l.waiters = append(l.waiters, w)
+	} else {
+		w.wake()
+	}
 }
 
 // hasten lets w, if it still waits, be woken by the first byte that is there for c to read.
