@@ -67,6 +67,56 @@ func asks(words []string) bool {
 	return installs || slices.ContainsFunc(words, func(w string) bool { return grave()[w] }) || graveAtAnEnd()[first] || graveAtAnEnd()[last] && !harmless()[first]
 }
 
+// ships reports whether a name says that what it runs reaches beyond the directory, or destroys something. Many builds begin with a clean.
+func ships(name string) bool {
+	words := split(name)
+	return slices.ContainsFunc(words, func(w string) bool { return grave()[w] }) ||
+		len(words) > 0 && !harmless()[words[0]] && (words[0] == "release" || words[len(words)-1] == "release")
+}
+
+// scripts are the targets, recipes, tasks or scripts of a file: what each runs. What has to be done before is there as a call: make x.
+type scripts map[string]string
+
+// runners finds what starts others of the file.
+var runners = pattern(`(?m)(?:^|[\s;&|(])(?:make|\$\(MAKE\)|\$\{MAKE\}|just|task|(?:npm|pnpm|yarn|bun)(?: +run)?|npm-run-all|run-[sp])[ \t]+([^;&|)\n]*)`)
+
+// calls are the names of those that a script starts, and other words.
+func calls(body string) (names []string) {
+	for _, m := range runners().FindAllStringSubmatch(body, -1) {
+		names = append(names, strings.Fields(m[1])...)
+	}
+	return names
+}
+
+// reaching are those that deploy or delete, by themselves or because they start one that does.
+func (s scripts) reaching() map[string]bool {
+	callers, found := map[string][]string{}, map[string]bool{}
+	var next []string
+	add := func(names ...string) {
+		for _, name := range names {
+			if !found[name] {
+				found[name] = true
+				next = append(next, name)
+			}
+		}
+	}
+	for name, body := range s {
+		called := calls(body)
+		if graveBody().MatchString(body) || slices.ContainsFunc(called, ships) {
+			add(name)
+		}
+		for _, other := range called {
+			callers[other] = append(callers[other], name)
+		}
+	}
+	for len(next) > 0 {
+		name := next[0]
+		next = next[1:]
+		add(callers[name]...)
+	}
+	return found
+}
+
 // judge fills in what a name and what it runs say about a tool; ok is false if it is none for a model.
 func judge(t Tool, name, body string) (judged Tool, ok bool) {
 	words := split(name)

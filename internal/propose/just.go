@@ -6,7 +6,7 @@ import (
 )
 
 var (
-	recipeName = pattern(`^@?([A-Za-z][A-Za-z0-9_-]*)(\s[^:=]*(?:=[^:]*)?)?:(?:[^=]|$)`)
+	recipeName = pattern(`^@?([A-Za-z_][A-Za-z0-9_-]*)(\s[^:=]*(?:=[^:]*)?)?:(?:[^=]|$)`)
 	attribute  = pattern(`^\[(.*)\]\s*$`)
 	docText    = pattern(`^doc\(['"](.*)['"]\)$`)
 	paramName  = pattern(`^([+*]?)\$?([A-Za-z_][A-Za-z0-9_-]*)(=?)`)
@@ -16,6 +16,7 @@ var (
 func justfile(d dir) (file string, tools []Tool) {
 	file, text := d.read("justfile", "Justfile", ".justfile")
 	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
+	all, recipes := scripts{}, []string{}
 	said, attributes := "", []string{}
 	for n, line := range lines {
 		if comment, ok := strings.CutPrefix(line, "#"); ok && !strings.HasPrefix(comment, "!") {
@@ -32,7 +33,7 @@ func justfile(d dir) (file string, tools []Tool) {
 		comment, tags := said, attributes
 		said, attributes = "", nil
 		m := recipeName().FindStringSubmatch(line)
-		if m == nil || slices.Contains(tags, "private") || slices.Contains([]string{"set", "alias", "export", "import", "mod"}, m[1]) {
+		if m == nil || slices.Contains([]string{"set", "alias", "export", "import", "mod"}, m[1]) {
 			continue
 		}
 		var body []string
@@ -41,6 +42,11 @@ func justfile(d dir) (file string, tools []Tool) {
 				break
 			}
 			body = append(body, strings.TrimLeft(recipe, " \t@-"))
+		}
+		before, _, _ := strings.Cut(line[len(strings.TrimRight(m[0], " ")):], "#")
+		all[m[1]] = "just " + strings.NewReplacer("&", " ", "(", " ", ")", " ").Replace(before) + "\n" + strings.Join(body, "\n")
+		if slices.Contains(tags, "private") {
+			continue
 		}
 		t := Tool{Name: toolName(m[1]), Command: []string{"just", m[1]}}
 		if slices.ContainsFunc(tags, func(tag string) bool { return strings.HasPrefix(tag, "confirm") }) {
@@ -66,7 +72,11 @@ func justfile(d dir) (file string, tools []Tool) {
 				break
 			}
 		}
-		tools = append(tools, t)
+		tools, recipes = append(tools, t), append(recipes, m[1])
+	}
+	reaching := all.reaching()
+	for n, recipe := range recipes {
+		tools[n].Confirm = tools[n].Confirm || reaching[recipe]
 	}
 	return file, tools
 }

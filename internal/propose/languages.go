@@ -13,7 +13,7 @@ func golang(d dir) (file string, tools []Tool) {
 	if file == "" {
 		return "", nil
 	}
-	packages := Input{"packages", `{type: array, items: {type: string}, default: ["./..."]}`, false}
+	packages := Input{"packages", "{type: array, items: " + operand + `, default: ["./..."]}`, false}
 	tools = []Tool{
 		{
 			Name: "test", Description: "Run the Go tests of some packages", Command: []string{"go", "test", "-v", "-run={{run}}", "{{packages}}"},
@@ -43,7 +43,7 @@ func cargo(d dir) (file string, tools []Tool) {
 		return words
 	}
 	return file, []Tool{
-		{Name: "test", Description: "Run the tests, or those whose names contain a text", Command: append(run("test"), "{{filter}}"), Inputs: []Input{{"filter", one, false}}, Env: cargoEnv, Progress: cargoProgress, Timeout: "30m"},
+		{Name: "test", Description: "Run the tests, or those whose names contain a text", Command: append(run("test"), "{{filter}}"), Inputs: []Input{{"filter", operand, false}}, Env: cargoEnv, Progress: cargoProgress, Timeout: "30m"},
 		{Name: "build", Description: "Compile the project", Command: run("build"), Env: cargoEnv, Progress: cargoProgress, Timeout: "30m"},
 		{Name: "clippy", Description: "Look for mistakes in Rust code", Command: run("clippy", "--all-targets"), Env: cargoEnv, Progress: cargoProgress, Timeout: "30m"},
 		{Name: "fmt_check", Description: "Say which files are not formatted", Command: []string{"cargo", "fmt", "--all", "--check"}, Timeout: "10m", ReadOnly: true},
@@ -82,7 +82,7 @@ func python(d dir) (file string, tools []Tool) {
 			Tool{Name: "format", Description: "Format the Python code with ruff", Command: run("ruff", "format"), Timeout: "10m"})
 	}
 	if d.has("mypy.ini") || mentions("mypy") {
-		tools = append(tools, Tool{Name: "typecheck", Description: "Check types with mypy", Command: run("mypy", "{{paths}}"), Inputs: []Input{{"paths", `{type: array, items: {type: string}, default: ["."]}`, false}}, Timeout: "10m", ReadOnly: true})
+		tools = append(tools, Tool{Name: "typecheck", Description: "Check types with mypy", Command: run("mypy", "{{paths}}"), Inputs: []Input{{"paths", "{type: array, items: " + operand + `, default: ["."]}`, false}}, Timeout: "10m", ReadOnly: true})
 	}
 	if tox != "" || strings.Contains(text, "[tool.tox") {
 		tools = append(tools, Tool{Name: "tox", Description: "Run environments of tox, all or some", Command: run("tox", "run", "-e={{env}}"), Inputs: []Input{{"env", "{type: string, description: names with commas between them}", false}}, Progress: pytestProgress, Timeout: "1h"})

@@ -21,7 +21,7 @@ func makefile(d dir) (file string, tools []Tool) {
 			}
 		}
 	}
-	seen := map[string]bool{}
+	seen, all, targets := map[string]bool{}, scripts{}, []string{}
 	above := "" // the comment in the line above
 	for n, line := range lines {
 		if comment, ok := strings.CutPrefix(line, "#"); ok {
@@ -46,7 +46,10 @@ func makefile(d dir) (file string, tools []Tool) {
 			}
 			body = append(body, strings.TrimLeft(recipe, "\t @-+"))
 		}
+		_, before, _ := strings.Cut(line, ":")
+		before, _, _ = strings.Cut(before, "#")
 		for target := range strings.FieldsSeq(rule[1]) {
+			all[target] += "make " + strings.ReplaceAll(strings.TrimLeft(before, ":"), "|", " ") + "\n" + strings.Join(body, "\n") + "\n"
 			if seen[target] || !phony[target] && trailingDoc().FindString(line) == "" && !known(target) {
 				continue
 			}
@@ -57,8 +60,12 @@ func makefile(d dir) (file string, tools []Tool) {
 				continue
 			}
 			t.Description = describe(said, t.Command, body)
-			tools = append(tools, t)
+			tools, targets = append(tools, t), append(targets, target)
 		}
+	}
+	reaching := all.reaching()
+	for n, target := range targets {
+		tools[n].Confirm = tools[n].Confirm || reaching[target]
 	}
 	return file, tools
 }

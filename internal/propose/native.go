@@ -34,6 +34,6 @@ func meson(d dir) (file string, tools []Tool) {
 	return file, []Tool{
 		{Name: "configure", Description: "Configure the project into the directory build", Command: []string{"meson", "setup", "build"}, Timeout: "30m"},
 		{Name: "build", Description: "Compile what is configured in the directory build", Command: []string{"ninja", "-C", "build"}, Progress: ninjaProgress, Timeout: "1h"},
-		{Name: "test", Description: "Run the tests of the directory build, all or some", Command: []string{"meson", "test", "-C", "build", "--print-errorlogs", "{{names}}"}, Inputs: []Input{{"names", list, false}}, Progress: `^ *(\d+)/(\d+) `, Timeout: "30m"},
+		{Name: "test", Description: "Run the tests of the directory build, all or some", Command: []string{"meson", "test", "-C", "build", "--print-errorlogs", "{{names}}"}, Inputs: []Input{{"names", operands, false}}, Progress: `^ *(\d+)/(\d+) `, Timeout: "30m"},
 	}
 }

@@ -22,20 +22,25 @@ func node(d dir) (file string, tools []Tool) {
 	default:
 		manager = "npm"
 	}
-	scripts := map[string]bool{}
-	each(get(root, "scripts"), func(name string, _ *yaml.Node) { scripts[name] = true })
+	all := scripts{}
+	each(get(root, "scripts"), func(name string, v *yaml.Node) {
+		all[name] = v.Value + "\nnpm run pre" + name + " post" + name // which run with it, if they are there
+	})
+	reaching := all.reaching()
+	has := func(name string) bool { _, ok := all[name]; return ok }
 	each(get(root, "scripts"), func(name string, v *yaml.Node) {
 		base, isPre := strings.CutPrefix(name, "pre")
 		if !isPre {
 			base, isPre = strings.CutPrefix(name, "post")
 		}
-		if isPre && scripts[base] || strings.HasPrefix(name, "-") { // it runs with the other one
+		if isPre && has(base) || strings.HasPrefix(name, "-") { // it runs with the other one
 			return
 		}
 		t, ok := judge(Tool{Name: toolName(name), Command: []string{manager, "run", name}}, name, v.Value)
 		if !ok || t.Name == "" {
 			return
 		}
+		t.Confirm = t.Confirm || reaching[name]
 		t.Description = describe("", t.Command, []string{v.Value})
 		if split(name)[0] == "test" {
 			if manager == "npm" {

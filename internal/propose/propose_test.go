@@ -118,6 +118,39 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// The user is asked before what starts something else of the file that deploys or deletes, too, in whatever way and however far away.
+func TestWhatOthersReach(t *testing.T) {
+	for name, c := range map[string]struct{ text, asks, runs string }{
+		"Makefile": {
+			".PHONY: all push ci sub deep order x build first\nall: build push\nbuild: clean\n\tgcc\nclean:\n\trm -rf build\nci:\n\t@$(MAKE) deploy\n" +
+				"sub:\n\tcd y && make -C z publish\ndeep: x # y\nx: all\norder: build | first\nfirst: order\n\thelm upgrade a b\n",
+			"all ci sub deep x order first", "build",
+		},
+		"justfile": {"all: build (push 'x')\nbuild:\n    gcc\n_up:\n    git push\nlater: build && _up\nci:\n    just --quiet all\n", "all later ci", "build"},
+		"Taskfile.yml": {
+			"tasks:\n  all: {deps: [build, {task: push}]}\n  ci: {cmds: [go test, {task: all}]}\n  end: {cmds: [{defer: {task: up}}, go test]}\n  build: go build\n  up: {internal: true, cmd: git push}\n",
+			"all ci end", "build",
+		},
+		"package.json": {
+			`{"scripts": {"build": "npm install && npm run clean && tsc", "clean": "rm -rf dist", "all": "run-s build ship", "pack": "tsc", "postpack": "npm publish", "ci": "yarn all", "site": "pnpm run deploy"}}`,
+			"all pack ci site", "build",
+		},
+	} {
+		text, _ := Propose(fstest.MapFS{name: &fstest.MapFile{Data: []byte(c.text), Mode: 0o644}})
+		conf := checkConfig(t, text)
+		for _, tool := range strings.Fields(c.asks) {
+			if conf.Tools[tool].Confirm == "" {
+				t.Errorf("%s: %s does not ask\n%s", name, tool, text)
+			}
+		}
+		for _, tool := range strings.Fields(c.runs) {
+			if conf.Tools[tool].Confirm != "" {
+				t.Errorf("%s: %s asks\n%s", name, tool, text)
+			}
+		}
+	}
+}
+
 // The patterns read what the programs print.
 func TestProgress(t *testing.T) {
 	for _, c := range []struct {

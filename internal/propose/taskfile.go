@@ -11,11 +11,16 @@ var variable = pattern(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // taskfile proposes the tasks of a Taskfile that are not internal, with the variables that they require.
 func taskfile(d dir) (file string, tools []Tool) {
 	file, text := d.read("Taskfile.yml", "taskfile.yml", "Taskfile.yaml", "taskfile.yaml", "Taskfile.dist.yml", "Taskfile.dist.yaml")
+	all := scripts{}
+	each(get(mapping(text), "tasks"), func(name string, task *yaml.Node) {
+		all[name] = strings.Join(append(bodies(task), others(task)...), "\n")
+	})
+	reaching := all.reaching()
 	each(get(mapping(text), "tasks"), func(name string, task *yaml.Node) {
 		if value(task, "internal") == "true" || strings.ContainsAny(name, "* ") || strings.HasPrefix(name, "-") {
 			return
 		}
-		body := scripts(task)
+		body := bodies(task)
 		t := Tool{Name: toolName(name), Command: []string{"task", name}}
 		if get(task, "prompt") != nil {
 			t.Command, t.Confirm = []string{"task", "--yes", name}, true
@@ -28,6 +33,7 @@ func taskfile(d dir) (file string, tools []Tool) {
 		if said == "" {
 			said = value(task, "summary")
 		}
+		t.Confirm = t.Confirm || reaching[name]
 		t.Description = describe(said, t.Command, body)
 		if vars := get(get(task, "requires"), "vars"); vars != nil {
 			for _, v := range vars.Content {
@@ -46,21 +52,48 @@ func taskfile(d dir) (file string, tools []Tool) {
 	return file, tools
 }
 
-// scripts are the commands of a task, in any of the ways to write them.
-func scripts(task *yaml.Node) (body []string) {
+// bodies are the commands of a task, in any of the ways to write them.
+func bodies(task *yaml.Node) (body []string) {
 	switch task.Kind {
 	case yaml.ScalarNode:
 		return []string{task.Value}
 	case yaml.SequenceNode:
 		for _, cmd := range task.Content {
-			body = append(body, scripts(cmd)...)
+			body = append(body, bodies(cmd)...)
 		}
 	case yaml.MappingNode:
 		for _, key := range []string{"cmd", "cmds"} {
 			if v := get(task, key); v != nil {
-				body = append(body, scripts(v)...)
+				body = append(body, bodies(v)...)
 			}
 		}
 	}
 	return body
+}
+
+// others are the tasks that a task runs before, among or after its commands, as calls.
+func others(task *yaml.Node) (list []string) {
+	switch task.Kind {
+	case yaml.SequenceNode:
+		for _, cmd := range task.Content {
+			list = append(list, others(cmd)...)
+		}
+	case yaml.MappingNode:
+		if name := value(task, "task"); name != "" {
+			list = append(list, "task "+name)
+		}
+		if deps := get(task, "deps"); deps != nil {
+			for _, dep := range deps.Content {
+				if dep.Kind == yaml.ScalarNode {
+					list = append(list, "task "+dep.Value)
+				}
+			}
+		}
+		for _, key := range []string{"deps", "cmds", "defer"} {
+			if v := get(task, key); v != nil {
+				list = append(list, others(v)...)
+			}
+		}
+	}
+	return list
 }

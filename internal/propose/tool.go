@@ -28,10 +28,11 @@ type Input struct {
 }
 
 var (
-	// list is an array of words that may stay away.
-	list = "{type: array, items: {type: string}, default: []}"
 	more = "{type: array, items: {type: string}, default: [], description: more arguments for the script}"
 	one  = "{type: string}"
+	// An operand is not an option: a list of packages must not bring go vet a -vettool.
+	operand  = `{type: string, pattern: "^([^-]|$)"}`
+	operands = "{type: array, items: " + operand + ", default: []}"
 )
 
 // toolName is a name as every client takes it.
