@@ -49,6 +49,12 @@ func (s *numbering) end() int64 { return s.begin(int64(len(s.ends)) + 1) }
 // ended reports whether the segments after the log are known, and nothing comes before them.
 func (s *numbering) ended() bool { return s.ending != nil && s.log.endsAt(s.end()) }
 
+// upTo is the numbers of what ends at a position or before.
+func (s numbering) upTo(end int64) numbering {
+	after := sort.Search(len(s.ends), func(i int) bool { return s.ends[i] > end })
+	return numbering{log: s.log, ends: s.ends[:after]}
+}
+
 // item is segment n, as it stands in the log or in the ending, if it is an item of up to longest bytes.
 func (s *numbering) item(n int64, longest int) []byte {
 	if rest := int(n) - len(s.ends) - 1; rest >= 0 {

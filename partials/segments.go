@@ -88,6 +88,13 @@ func (s *Segments) Numbered() (n int, end int64) {
 	return len(s.ends), s.end()
 }
 
+// EndOf is where segment n ends in the log, or the last one that has a number if n has none.
+func (s *Segments) EndOf(n int64) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.begin(min(n, int64(len(s.ends))) + 1)
+}
+
 // Given returns where the segments from number n+1 on end in the log, as far as they have numbers and end at position end or
 // before. What was given once stays, so this is how numbers are stored.
 func (s *Segments) Given(n int, end int64) []int64 {

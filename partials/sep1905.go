@@ -40,7 +40,7 @@ func (d *sep1905) Encode(dst []byte, b Batch) []byte {
 	s := d.segments
 	if d.resumed {
 		s.Number(b.End)
-		return d.rest(dst)
+		return d.rest(dst, s.numbers().upTo(b.End))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +109,7 @@ func (d *sep1905) End(dst []byte) []byte {
 	s := d.segments
 	s.Number(math.MaxInt64)
 	if d.resumed {
-		return d.rest(dst)
+		return d.rest(dst, s.numbers())
 	}
 	s.mu.Lock()
 	told, last, numbers := s.completed || s.ending == nil, s.last, s.numbering
@@ -145,9 +145,8 @@ func (d *sep1905) Count() int64 {
 
 func (d *sep1905) Resume(count int64) { d.resumed, d.last = true, count }
 
-// rest appends all that has a number after the last one that was sent, and the end if it is known.
-func (d *sep1905) rest(dst []byte) []byte {
-	numbers := d.segments.numbers()
+// rest appends all of the numbers after the last one that was sent, and the end if it is known.
+func (d *sep1905) rest(dst []byte, numbers numbering) []byte {
 	for !d.told {
 		page := numbers.page(d.last, mcp.MaxContent)
 		if page.Count == 0 && !page.Complete {

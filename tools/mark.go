@@ -119,7 +119,11 @@ func parseMark(text string) (p place, err error) {
 		return p, errMark
 	}
 	switch p.Spelling {
-	case bySEP1905, bySEP2679:
+	case bySEP2679:
+	case bySEP1905:
+		if p.Request == nil {
+			return p, errMark
+		}
 	case byPR383, byProgress:
 		if p.Token == nil {
 			return p, errMark

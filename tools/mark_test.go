@@ -29,7 +29,7 @@ func TestMarks(t *testing.T) {
 	encode := func(origin string) string { return base64.RawURLEncoding.EncodeToString([]byte(origin)) + ".0.0.0" }
 	for _, text := range []string{
 		"", noMark, "...", "a.b.c.d", m.origin, m.origin + ".1.2", m.origin + ".1.2.3.4", m.origin + ".-1.0.0", m.origin + ".1.x.0",
-		m.origin + ".99999999999999999999.0.0", encode(`{}`), encode(`{"t":"x"}`), encode(`{"t":"x","s":99}`), encode(`{"t":"x","s":2}`), encode(`{"t":"x","s":1,"r":{"a":1}}`),
+		m.origin + ".99999999999999999999.0.0", encode(`{}`), encode(`{"t":"x"}`), encode(`{"t":"x","s":99}`), encode(`{"t":"x","s":2}`), encode(`{"t":"x","s":1}`), encode(`{"t":"x","s":1,"r":{"a":1}}`),
 		encode(`{"t":"x","s":1,"r":null}`), encode(`{"t":"x","s":2,"p":[1]}`), encode(`[]`), encode("{\"t\":\"x\",\"s\":1,\"r\":\"a\nb\"}"), strings.Repeat("A", 1000) + ".0.0.0",
 	} {
 		if p, err := parseMark(text); err == nil {

@@ -71,7 +71,7 @@ func (r *rejoin) run(ctx context.Context) error {
 		return err
 	}
 	if v == nil && r.Spelling != byProgress { // else only the last line would be shown, of what is over
-		if err := r.write(ctx, t.Log, r.dialect(t.Segments)); err != nil {
+		if err := r.write(ctx, t.Log, t.Segments); err != nil {
 			return err
 		}
 	}
@@ -108,7 +108,7 @@ func (r *rejoin) follow(ctx context.Context, v *tasks.View) error {
 	defer stop()
 	var output sync.WaitGroup
 	output.Go(func() {
-		if err := r.write(ctx, v.Log(), r.dialect(v.Segments())); err != nil {
+		if err := r.write(ctx, v.Log(), v.Segments()); err != nil {
 			cancel(err)
 		}
 	})
@@ -131,14 +131,25 @@ func (r *rejoin) follow(ctx context.Context, v *tasks.View) error {
 
 // write writes the output from r.pos on until the log is closed, and notes how far that is. What it ends with is left to end: the result need not
 // be known here.
-func (r *rejoin) write(ctx context.Context, log *partials.Log, m *marked) error {
+func (r *rejoin) write(ctx context.Context, log *partials.Log, segments *partials.Segments) error {
+	m := r.dialect(segments)
 	if m == nil {
 		return errMark
 	}
+	// A process that was killed may have sent a little more than it had stored.
+	pos := min(r.pos, log.Size())
+	if r.Spelling == bySEP1905 { // all that has a later number is written with what is read first
+		unsent := segments.EndOf(r.count)
+		if r.closing > 0 && pos-unsent > mcp.MaxContent {
+			return errMark
+		}
+		if r.closing == 0 {
+			pos = min(pos, unsent)
+		}
+	}
 	reader := log.NewTail()
 	if r.Spelling != byProgress {
-		// A process that was killed may have sent a little more than it had stored.
-		reader = log.NewReader(min(r.pos, log.Size()))
+		reader = log.NewReader(pos)
 	}
 	err := partials.NewPump(reader, endless{m}, r.caller, r.service.o.Pump).Run(ctx)
 	r.pos, r.count = m.pos, m.Count()
