@@ -460,6 +460,32 @@ func TestCancelledAtTheEndOfItsTTL(t *testing.T) {
 	}
 }
 
+// A call without a handle, which its ttl does not end, is cancelled from elsewhere after that, too.
+func TestCancelledAfterItsTTL(t *testing.T) {
+	var clock tasks.WallClock
+	dir := t.TempDir()
+	there := statetest.NewRunner(t, tasks.Options{State: openStore(t, sqlite.Options{Dir: dir, Now: clock.Now}), TTL: time.Hour}.WithClock(clock.Now))
+	here := statetest.NewRunner(t, tasks.Options{
+		State: openStore(t, sqlite.Options{Dir: dir, Now: clock.Now, Calls: true}), AskTimeout: 20 * time.Second,
+	}.WithClock(clock.Now))
+	run, err := there.Start(t.Context(), tasks.Spec{Late: true, Work: statetest.UntilDone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.Delivered()
+	for _, err := here.Head(t.Context(), run.ID()); err != nil; _, err = here.Head(t.Context(), run.ID()) { // until it is stored
+		if t.Context().Err() != nil || !errors.Is(err, tasks.ErrNotFound) {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	clock.Sleep(2 * time.Hour)
+	if task, err := here.Cancel(t.Context(), run.ID()); err != nil || task.Status != mcp.TaskCancelled {
+		t.Errorf("cancelled as %s, %v", task.Status, err)
+	}
+	<-run.Ended()
+}
+
 // blind is a shared store that cannot be read, as one on a full disk.
 type blind struct {
 	tasks.State

@@ -164,7 +164,9 @@ func (r *Runner) Cancel(ctx context.Context, id string) (Task, error) {
 
 // cancelElsewhere asks for the cancellation of a task that works, and returns the task once it has ended, with ErrEnded if it ended otherwise.
 func (r *Runner) cancelElsewhere(ctx context.Context, working Task) (Task, error) {
-	id := working.ID
+	id, cancelled := working.ID, working
+	cancelled.Status, cancelled.StatusMessage = mcp.TaskCancelled, ""
+	outlives := cancelled.Expired(r.o.now()) // its ttl does not end it: a call without a handle
 	if err := r.o.State.Ask(ctx, r.o.Owner, id); err != nil {
 		return Task{}, err
 	}
@@ -175,9 +177,8 @@ func (r *Runner) cancelElsewhere(ctx context.Context, working Task) (Task, error
 		return t, fmt.Errorf("%w in %v", ErrAsked, r.o.AskTimeout)
 	}
 	if errors.Is(err, ErrNotFound) {
-		t = working
-		t.Status, t.StatusMessage = mcp.TaskCancelled, ""
-		if !t.Expired(r.o.now()) { // else its ttl may have ended it, as failed
+		t = cancelled
+		if outlives || !t.Expired(r.o.now()) { // else its ttl may have ended it, as failed
 			err = nil // a call without a handle, which is forgotten when it ends
 		}
 	}
