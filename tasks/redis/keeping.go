@@ -15,7 +15,8 @@ import (
 
 const (
 	stretchBytes  = 64 << 10
-	someStretches = 8 // are stored in one go
+	someStretches = 8      // are stored in one go
+	mostCut       = 10_000 // stretches are let go of in one go: short ones are many, and the server does nothing else meanwhile
 	// pace is the least time between two writes of a task's output, unless there is much of it: lines that come one by one share an entry.
 	pace = 50 * time.Millisecond
 	// flushAgain is when output is written again that no server has taken.
@@ -252,7 +253,7 @@ func (w *written) cut(limit int64) (gone []string) {
 	if limit <= 0 || w.kept() <= limit {
 		return nil
 	}
-	for to := w.end - limit/8*3; len(w.tail) > 0 && w.tail[0] <= to; w.tail = w.tail[1:] {
+	for to := w.end - limit/8*3; len(w.tail) > 0 && w.tail[0] <= to && len(gone) < mostCut; w.tail = w.tail[1:] {
 		gone = append(gone, strconv.FormatInt(w.tail[0], 10))
 		w.middle = w.tail[0]
 	}

@@ -97,6 +97,10 @@ func (sp *space) findFenced(ctx context.Context) error {
 
 // sweep ends the tasks of processes that are gone, and forgets what has expired. Several processes may do it at once: the scripts let one of them.
 func (sp *space) sweep(ctx context.Context) error {
+	sp.mu.Lock()
+	before := sp.missed
+	sp.missed = nil // if this look fails, the next one begins anew: the server may have been away
+	sp.mu.Unlock()
 	for swept := ""; swept != "0"; {
 		var err error
 		if swept, err = sp.call(ctx, "sweep", "", 0); err != nil {
@@ -128,14 +132,19 @@ func (sp *space) sweep(ctx context.Context) error {
 		if slices.Contains(alive, keeper) {
 			continue
 		}
-		if missed[keeper] = sp.since(keeper); time.Since(missed[keeper]) < renewInterval {
+		// It has time to renew its lease: while the server was away all leases ran out, and not their processes' lives.
+		if first, ok := before[keeper]; ok {
+			missed[keeper] = first
+		} else if missed[keeper].IsZero() {
+			missed[keeper] = time.Now()
+		}
+		if time.Since(missed[keeper]) < renewInterval {
 			continue
 		}
-		if failed := sp.recover(ctx, id, keeper); failed != nil {
+		if failed := sp.recover(ctx, id, keeper); errors.Is(failed, tasks.ErrBusy) {
+			return failed
+		} else if failed != nil {
 			err = failed // the others are ended all the same
-			if errors.Is(err, tasks.ErrBusy) {
-				break
-			}
 		}
 	}
 	sp.mu.Lock()
@@ -161,17 +170,6 @@ func (sp *space) alive(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	return answer.AsStrSlice()
-}
-
-// since returns when this process has first found another one without a lease. Then the other one has time to renew it: while the server
-// was away all leases ran out, and not their processes' lives.
-func (sp *space) since(keeper string) time.Time {
-	sp.mu.Lock()
-	defer sp.mu.Unlock()
-	if first, ok := sp.missed[keeper]; ok {
-		return first
-	}
-	return time.Now()
 }
 
 // undo deletes what may be stored of tasks that were refused: nobody has their handles.

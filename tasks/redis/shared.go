@@ -159,9 +159,12 @@ func (sp *space) hear(ctx context.Context, id string, tell func()) (over func())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		c := sp.s.client
+		c, channel := sp.s.client, sp.root+"wake:"+id
 		began := rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) { tell() }) // what was stored before was not heard
-		_ = c.Receive(began, c.B().Subscribe().Channel(sp.root+"wake:"+id).Build(), func(rueidis.PubSubMessage) { tell() })
+		_ = c.Receive(began, c.B().Subscribe().Channel(channel).Build(), func(rueidis.PubSubMessage) { tell() })
+		leave, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+		defer cancel()
+		c.Do(leave, c.B().Unsubscribe().Channel(channel).Build()) // Receive leaves the server subscribed
 	}()
 	return func() { stop(); <-ended }
 }

@@ -60,11 +60,10 @@ func (s *State) openSpace(ctx context.Context, owner string) (*space, error) {
 // clip shortens what anybody may have written.
 func clip(s string) string { return s[:min(len(s), 32)] }
 
-func (sp *space) close() {
+// close ends what goes on, and gives the lease back before ctx ends.
+func (sp *space) close(ctx context.Context) {
 	sp.stop()
 	sp.all.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
-	defer cancel()
 	c := sp.s.client
 	c.Do(ctx, c.B().Zrem().Key(sp.root+"alive").Member(sp.s.keeper).Build()) // else the lease runs out by itself
 }

@@ -23,7 +23,7 @@ type State struct {
 	client rueidis.Client    // nil until the first use
 	spaces map[string]*space // by owner
 	closed bool
-	// refused is why nothing could be connected to last.
+	// refused is why the server could not be reached last.
 	refused   error
 	refusedAt time.Time
 	heed      chan struct{} // capacity 1: somebody asks, or a task was fenced
@@ -42,7 +42,8 @@ func New(o Options) *State {
 
 const (
 	connectTimeout = 5 * time.Second
-	refusalTime    = time.Second // is how long a server that could not be reached is not tried again
+	refusalTime    = time.Second // is how long a server that could not be reached is not asked again
+	leaveTimeout   = time.Second // is how long a server is waited for that is told what it would find out by itself
 	bufferBytes    = 64 << 10    // of a connection, each way: a stretch of output
 )
 
@@ -50,9 +51,6 @@ const (
 func (s *State) connect() error {
 	if s.client != nil {
 		return nil
-	}
-	if time.Since(s.refusedAt) < refusalTime { // who has waited for s.mu meanwhile does not wait for the server, too
-		return s.refused
 	}
 	config, err := s.o.tlsConfig()
 	if err == nil {
@@ -72,10 +70,15 @@ func (s *State) connect() error {
 	}
 	if err != nil {
 		s.client = nil
-		s.refused, s.refusedAt = tasks.Trouble{Err: fmt.Errorf("connecting to the state at %s: %w", s.o.Server, err)}, time.Now()
-		return s.refused
+		return s.refuse(fmt.Errorf("connecting to the state at %s: %w", s.o.Server, err))
 	}
 	return nil
+}
+
+// refuse notes why the server could not be reached. s.mu is held.
+func (s *State) refuse(err error) error {
+	s.refused, s.refusedAt = tasks.Trouble{Err: err}, time.Now()
+	return s.refused
 }
 
 // space returns what this process has of an owner's keys.
@@ -87,13 +90,19 @@ func (s *State) space(ctx context.Context, owner string) (*space, error) {
 		return nil, errors.New("the state is closed")
 	case s.spaces[owner] != nil:
 		return s.spaces[owner], nil
+	case time.Since(s.refusedAt) < refusalTime: // who has waited for s.mu meanwhile does not wait for the server, too
+		return nil, s.refused
 	}
 	if err := s.connect(); err != nil {
 		return nil, err
 	}
 	sp, err := s.openSpace(ctx, owner)
 	if err != nil {
-		return nil, tasks.Trouble{Err: fmt.Errorf("opening the state at %s: %w", s.o.Server, err)}
+		err = fmt.Errorf("opening the state at %s: %w", s.o.Server, err)
+		if errors.Is(err, tasks.ErrBusy) && ctx.Err() == nil { // it is so for the next one, too
+			return nil, s.refuse(err)
+		}
+		return nil, tasks.Trouble{Err: err}
 	}
 	s.spaces[owner] = sp
 	return sp, nil
@@ -104,8 +113,10 @@ func (s *State) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout) // for all
+	defer cancel()
 	for _, sp := range s.spaces {
-		sp.close()
+		sp.close(ctx)
 	}
 	if s.client != nil {
 		s.client.Close()

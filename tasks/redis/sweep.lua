@@ -5,5 +5,4 @@ for _, expired in ipairs(gone) do
 	task, log, ends, result = root .. 'task:' .. id, root .. 'log:' .. id, root .. 'ends:' .. id, root .. 'result:' .. id
 	forget()
 end
-redis.call('ZREMRANGEBYSCORE', root .. 'alive', '-inf', string.format('%.0f', now() - 3600000)) -- leases long over
 return tostring(#gone)

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -133,7 +135,21 @@ func TestFull(t *testing.T) {
 	if got := statetest.Get(t, state, "a"); got.Status != mcp.TaskWorking {
 		t.Errorf("%+v", got)
 	}
-	if err := state.Delete(t.Context(), "local", "b"); err != nil {
+	if err := spaceOf(t, state).renew(t.Context()); err != nil { // else its tasks are ended as soon as there is room
+		t.Errorf("the lease: %v", err)
+	}
+	other := New(Options{Server: state.o.Server})
+	defer other.Close()
+	if got := statetest.IDs(t, other, 10); len(got) != 2 {
+		t.Errorf("who comes now finds %v", got)
+	}
+	if err := other.Ask(t.Context(), "local", "a"); err != nil {
+		t.Errorf("to cancel: %v", err)
+	}
+	if asked, _, err := state.Heed(t.Context()); err != nil || !slices.Equal(asked, []string{"a"}) {
+		t.Errorf("asked for %v, %v", asked, err)
+	}
+	if err := other.Delete(t.Context(), "local", "b"); err != nil {
 		t.Errorf("to make room: %v", err)
 	}
 	do(t, state, "CONFIG", "SET", "maxmemory", "0")
@@ -212,6 +228,87 @@ func TestStopped(t *testing.T) {
 	}
 	if got := statetest.IDs(t, state, 10); strings.Join(got, " ") != "a c" {
 		t.Errorf("%v", got)
+	}
+}
+
+// While a server has stopped, all who come wait for it together, not one after the other, and so do those that leave.
+func TestStoppedForAll(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	state := newState(t, s)
+	for _, owner := range []string{"a", "b", "c"} {
+		if _, err := state.space(t.Context(), owner); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.signal(t, syscall.SIGSTOP)
+	defer s.signal(t, syscall.SIGCONT)
+	begun := time.Now()
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			if _, err := state.Get(t.Context(), "new", "x"); !errors.Is(err, tasks.ErrBusy) {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if took := time.Since(begun); took > writeTimeout*3/2 {
+		t.Errorf("they came for %v", took)
+	}
+	begun = time.Now()
+	_ = state.Close()
+	if took := time.Since(begun); took > 3*leaveTimeout {
+		t.Errorf("they left for %v", took)
+	}
+}
+
+// A process without a lease has time to renew it after the server was away once more.
+func TestAwayTwice(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	here, there := newState(t, s), newState(t, s)
+	statetest.Put(t, here, statetest.Working("a"))
+	spaceOf(t, here).stop() // it has not renewed it yet
+	do(t, there, "ZREM", "runnel:local:alive", here.keeper)
+	other := spaceOf(t, there)
+	other.mu.Lock()
+	other.missed = map[string]time.Time{here.keeper: time.Now().Add(-renewInterval)}
+	other.mu.Unlock()
+	s.signal(t, syscall.SIGSTOP)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	err := other.sweep(ctx)
+	s.signal(t, syscall.SIGCONT)
+	if !errors.Is(err, tasks.ErrBusy) {
+		t.Fatal(err)
+	}
+	if err := other.sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := statetest.Get(t, there, "a"); got.Status != mcp.TaskWorking {
+		t.Errorf("%s %s", got.Status, got.StatusMessage)
+	}
+}
+
+// Who has watched a task leaves nothing at the server.
+func TestWatchLeaves(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	here, there := newState(t, s), newState(t, s)
+	task := statetest.Working("a")
+	statetest.Put(t, here, task)
+	theirs := statetest.Get(t, there, "a")
+	watched := make(chan error)
+	go func() { watched <- there.Watch(t.Context(), &theirs) }()
+	channels := func() string { return do(t, here, "PUBSUB", "CHANNELS", "*:wake:*") }
+	statetest.Eventually(t, func() bool { return channels() == "[runnel:local:wake:a]" })
+	statetest.Put(t, here, statetest.Ended(task, mcp.TaskCompleted, "done"))
+	if err := <-watched; err != nil {
+		t.Fatal(err)
+	}
+	if left := channels(); left != "[]" {
+		t.Errorf("left: %s", left)
 	}
 }
 
