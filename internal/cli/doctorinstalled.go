@@ -89,8 +89,8 @@ func (d *diagnosis) entry(ctx context.Context, h *hosts.Host, file, name string,
 			return
 		}
 	}
-	if !start {
-		d.fine(what, "%s, in %s", term.Printable(strings.Join(command, " ")), file)
+	if !start { // arguments may hold secrets: they stay in the file
+		d.fine(what, "%s starts %s", file, term.Printable(command[0]))
 		return
 	}
 	u, err := upstream.New(name, config.Upstream{Command: command}, config.Base{Dir: dir, Vars: env, Version: serve.Version()}, zerolog.Nop())
@@ -100,9 +100,9 @@ func (d *diagnosis) entry(ctx context.Context, h *hosts.Host, file, name string,
 	}
 	switch {
 	case err != nil:
-		d.bad(what, "%v\n%s: %s", err, file, strings.Join(command, " "))
+		d.bad(what, "%v\nhow it is started: %s", err, file)
 	case p.Tools == 0:
-		d.bad(what, "it starts, but has no tools there: name some with --tool or --config\n%s: %s", file, strings.Join(command, " "))
+		d.bad(what, "it starts, but has no tools there: name some with --tool or --config\nhow it is started: %s", file)
 	default:
 		d.fine(what, "it starts, %s, %d ms; %s", term.Count(p.Tools, "tool"), p.After.Milliseconds(), file)
 	}

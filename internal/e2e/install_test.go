@@ -47,10 +47,10 @@ func TestDoctorOfAnInstalledHost(t *testing.T) {
 		run("doctor", "codex").is(t, c.code, c.want, "")
 	}
 	// A project's file may be anybody's: it is read, and nothing of it is started.
-	if err := os.WriteFile(filepath.Join(project, ".mcp.json"), []byte(`{"mcpServers": {"x": {"command": "`+program+`", "args": ["wrap", "--", "touch", "started"]}}}`), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(project, ".mcp.json"), []byte(`{"mcpServers": {"x": {"command": "`+program+`", "args": ["wrap", "--header", "X: secret", "--", "touch", "started"]}}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run("doctor", "claude-code").is(t, exitFine, `ok     host claude-code, server x: .*runnel wrap -- touch started, in .*\.mcp\.json\n`, "")
+	run("doctor", "claude-code").is(t, exitFine, `ok     host claude-code, server x: \S*\.mcp\.json starts \S*runnel\n`, "")
 	if _, err := os.Stat(filepath.Join(project, "started")); err == nil {
 		t.Error("it was started")
 	}
