@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"runnel/internal/system"
 )
 
 // maxFile is the largest file that is edited; Claude Code's grows to a few MiB with its history.
@@ -17,7 +19,7 @@ const maxFile = 64 << 20
 type file struct {
 	path string      // where a link leads to
 	text []byte      // nil if there is no file
-	mode fs.FileMode // of a file that there is
+	info fs.FileInfo // nil if there is no file
 }
 
 // read reads a file, through links. A file that does not exist is empty.
@@ -49,14 +51,14 @@ func read(path string) (*file, error) {
 	if text == nil {
 		text = []byte{}
 	}
-	return &file{real, text, info.Mode().Perm()}, err
+	return &file{real, text, info}, err
 }
 
-// replace gives a file a new text: at once, with its mode, and only if nobody has written to it meanwhile.
+// replace gives a file a new text: at once, with its mode and its owner, and only if nobody has written to it meanwhile.
 // A new file has the mode given.
 func (f *file) replace(text []byte, mode fs.FileMode) error {
 	if f.text != nil {
-		mode = f.mode
+		mode = f.info.Mode().Perm()
 	}
 	dir := filepath.Dir(f.path)
 	dirMode := fs.FileMode(0o755)
@@ -72,6 +74,9 @@ func (f *file) replace(text []byte, mode fs.FileMode) error {
 	}
 	defer func() { _ = os.Remove(part.Name()) }() // it is not there any more if all went well
 	_, err = part.Write(text)
+	if f.info != nil {
+		err = errors.Join(err, system.KeepOwner(part, f.info))
+	}
 	err = errors.Join(err, part.Chmod(mode), part.Sync(), part.Close())
 	if err == nil {
 		err = f.unchanged()

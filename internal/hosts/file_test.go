@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"runnel/internal/system"
 )
 
 // A link stays a link and a file keeps its mode; nothing lies about beside it.
@@ -38,6 +40,26 @@ func TestLinksAndModes(t *testing.T) {
 	}
 	if list, _ := os.ReadDir(filepath.Dir(real)); len(list) != 1 {
 		t.Error(list)
+	}
+}
+
+// A file stays its user's when root edits it.
+func TestOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a file to somebody")
+	}
+	path, records := filepath.Join(t.TempDir(), "file"), Records(t.TempDir())
+	write(t, path, "{}")
+	if err := os.Chown(path, 1234, 1235); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, "")(Find("gemini").Install(path, "runnel", server, records, 0o600))
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if owner, foreign := system.IsForeign(path, info); !foreign || owner != "1234" {
+		t.Errorf("it belongs to %s now", owner)
 	}
 }
 

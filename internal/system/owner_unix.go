@@ -25,3 +25,14 @@ func TakeOver(dir string) string { return fmt.Sprintf("chown -R %d %q", os.Geteu
 
 // TakeRights is the command that takes the right to write a folder, and what is in it, from all others.
 func TakeRights(dir string) string { return fmt.Sprintf("chmod -R go-w %q", dir) }
+
+// KeepOwner gives a file the owner of another one that it is to replace: who runs as root must not take it from its user. A group that
+// this process may not give is left out.
+func KeepOwner(f *os.File, of fs.FileInfo) error {
+	was := of.Sys().(*syscall.Stat_t)
+	err := f.Chown(int(was.Uid), int(was.Gid))
+	if int(was.Uid) == os.Geteuid() {
+		return nil
+	}
+	return err
+}
