@@ -3,13 +3,17 @@ package rpc
 import (
 	"bytes"
 	"context"
+	"errors"
 )
 
 // A carrier may lose a connection in the middle of a stream, and this process may not be the one that began the stream. Whoever keeps
 // what it streams says with its lines how to go on after each of them, by a mark: text before the line's message. The carrier cuts it
 // off (CutMark), gives it to the client in a way of its own, and brings it back ([Session.Resume]).
 
-// HandleResume registers who goes on with streams. f finds what a mark stands for, or says why it cannot. begin must not wait: it
+// ErrNoStream is why nobody can ever go on after a mark.
+var ErrNoStream = errors.New("the mark stands for nothing to go on with")
+
+// HandleResume registers who goes on with streams. f finds what a mark stands for, or says why it cannot: by ErrNoStream if it never will. begin must not wait: it
 // calls Caller.Hold, and writes the rest of the stream in a goroutine of its own, until its context ends: nobody takes it any more then.
 // What a mark says is the client's word.
 func (s *Server) HandleResume(f func(ctx context.Context, mark string) (begin func(open context.Context, c *Caller), err error)) {

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"runnel/partials"
@@ -22,10 +23,13 @@ type rejoin struct {
 // rejoin implements rpc.Server.HandleResume.
 func (s *service) rejoin(ctx context.Context, mark string) (begin func(context.Context, *rpc.Caller), err error) {
 	p, err := parseMark(mark)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		_, err = s.runner.Head(ctx, p.Task)
 	}
-	if _, err := s.runner.Head(ctx, p.Task); err != nil {
+	switch {
+	case errors.Is(err, errMark), errors.Is(err, tasks.ErrNotFound):
+		return nil, rpc.ErrNoStream
+	case err != nil:
 		return nil, err
 	}
 	return func(open context.Context, c *rpc.Caller) {

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"runnel/rpc"
@@ -50,8 +53,11 @@ func addLogged(s *rpc.Server, n, size int, open chan struct{}) {
 	})
 	s.HandleResume(func(_ context.Context, mark string) (func(context.Context, *rpc.Caller), error) {
 		from, err := strconv.Atoi(strings.TrimPrefix(mark, "from"))
-		if err != nil || from > n+1 {
-			return nil, errors.New("no such place")
+		switch {
+		case mark == "trouble":
+			return nil, errors.New("the disk cannot be read")
+		case err != nil || from > n+1:
+			return nil, rpc.ErrNoStream
 		}
 		return func(open context.Context, c *rpc.Caller) {
 			release := c.Hold()
@@ -138,6 +144,8 @@ func TestResumeFromTheLog(t *testing.T) {
 	f.wants(410, "", "GET", "", session, "Last-Event-ID: 7-1-from9999")
 	f.wants(410, "", "GET", "", session, "Last-Event-ID: 7-1-garbage")
 	f.wants(410, "", "GET", "", session, "Last-Event-ID: 7--from1")
+	// What may pass is worth another try.
+	f.wants(503, "", "GET", "", session, "Last-Event-ID: 7-1-trouble")
 	if r := f.do("GET", "", f.open(), "Last-Event-ID: 0-99-from1"); r.StatusCode != 200 {
 		t.Errorf("%v", r)
 	}
@@ -164,6 +172,45 @@ func TestForeignSessionID(t *testing.T) {
 	f.wants(200, "", "POST", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, session, asAlice)
 }
 
+// A session that its client ends while another request opens it again stays ended.
+func TestEndedWhileItIsRevived(t *testing.T) {
+	t.Parallel()
+	f := serveLogged(t, Options{}, 1, 1, nil)
+	session := f.open()
+	f.mu.Lock()
+	open := slices.Collect(maps.Values(f.sessions))
+	f.mu.Unlock()
+	for _, c := range open {
+		f.close(c)
+	}
+	serves, held, first := f.o.Serves, make(chan struct{}), make(chan struct{})
+	var asked atomic.Int32
+	f.o.Serves = func(owner string) (Served, error) {
+		if asked.Add(1) == 1 { // the first one waits
+			close(first)
+			<-held
+		}
+		return serves(owner)
+	}
+	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	waited := make(chan int, 1)
+	go func() {
+		r := f.do("POST", ping, session)
+		_, _ = io.Copy(io.Discard, r.Body)
+		waited <- r.StatusCode
+	}()
+	<-first
+	f.wants(204, "", "DELETE", "", session)
+	close(held)
+	if status := <-waited; status != http.StatusNotFound {
+		t.Errorf("status %d", status)
+	}
+	f.wants(404, "", "POST", ping, session)
+	if n, _ := f.Open(); n != 0 {
+		t.Errorf("%d sessions", n)
+	}
+}
+
 // Whoever says very much of itself gets an id that fits into a header.
 func TestLongOpening(t *testing.T) {
 	t.Parallel()
@@ -176,5 +223,6 @@ func TestLongOpening(t *testing.T) {
 		if r.StatusCode != http.StatusOK || len(id) > 3000 || strings.Contains(id, ".") != (body == initialize) {
 			t.Errorf("%v", r)
 		}
+		f.wants(404, "", "POST", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id: "+strings.Repeat("x", 1000)+id)
 	}
 }

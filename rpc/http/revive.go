@@ -19,6 +19,8 @@ import (
 const (
 	// maxOpening is how long that may be, in bytes of JSON: the id goes with each request. A session of a client that says more is not opened again.
 	maxOpening = 2 << 10
+	// maxName is how long the rest of an id may be: those of ended sessions are kept.
+	maxName = 64
 	// maxEnded is how many sessions are remembered that their clients have ended.
 	maxEnded = 10_000
 )
@@ -44,9 +46,9 @@ func newID(params []byte) string {
 
 // opening is the params of initialize that an id holds, nil if it holds none.
 func opening(id string) []byte {
-	_, encoded, _ := strings.Cut(id, ".")
+	name, encoded, _ := strings.Cut(id, ".")
 	params, err := base64.RawURLEncoding.DecodeString(encoded)
-	if err != nil || len(params) > maxOpening || !json.Valid(params) || !rawjson.IsObject(params) {
+	if err != nil || len(name) > maxName || len(params) > maxOpening || !json.Valid(params) || !rawjson.IsObject(params) {
 		return nil
 	}
 	return params

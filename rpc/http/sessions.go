@@ -151,8 +151,13 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, owner string) {
 		defer s.leave(owner)
 	}
 	from, err := c.resume(r.Context(), last)
-	if err != nil {
+	switch {
+	case err == errForgotten:
 		refuse(w, http.StatusGone, nil, mcp.CodeInvalidRequest, "Last-Event-ID: "+err.Error())
+		return
+	case err != nil:
+		s.o.Log.Warn().Err(err).Msg("a stream cannot be resumed now")
+		refuse(w, http.StatusServiceUnavailable, nil, mcp.CodeBusy, "the stream cannot be resumed now: try again")
 		return
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a stream lasts longer than a request takes to come
@@ -175,8 +180,8 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, owner string) {
 		return
 	}
 	s.unuse(c)
+	s.noteEnded(c.sessionKey) // before it can be missed, and be opened again
 	s.close(c)
-	s.noteEnded(c.sessionKey)
 	w.WriteHeader(http.StatusNoContent)
 }
 
@@ -222,6 +227,11 @@ func (s *Server) add(c *session) (*session, error) {
 		s.mu.Unlock()
 		s.over(c)
 		return there, nil
+	}
+	if _, ended := s.endedByClient[c.sessionKey]; ended { // while it was opened again
+		s.mu.Unlock()
+		s.over(c)
+		return nil, errNoSession
 	}
 	gone, ok := s.room(c.owner)
 	if gone != nil {
@@ -414,8 +424,11 @@ func (c *session) resume(ctx context.Context, lastEvent string) (*sender, error)
 	e = c.stream()
 	e.before, e.mark, e.rejoined = mark, mark, true
 	x, err := c.Resume(ctx, mark, e.stream)
-	if c.brings(e, x, err) != nil {
+	switch err = c.brings(e, x, err); {
+	case errors.Is(err, rpc.ErrNoStream):
 		return nil, errForgotten
+	case err != nil:
+		return nil, err
 	}
 	return e.begin(), nil
 }
