@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"runtime"
 	"strings"
 
 	"github.com/rs/zerolog"
@@ -31,7 +32,7 @@ func (i *invocation) headers() (map[string]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--header-file: %w", err)
 		}
-		if info, err := os.Stat(i.headerFile); err == nil && info.Mode().Perm()&0o077 != 0 {
+		if info, err := os.Stat(i.headerFile); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 			i.Say(zerolog.WarnLevel, "runnel: other users can read "+i.headerFile+": chmod 600 keeps its headers yours")
 		}
 		if err := addHeaders(headers, fmt.Sprintf("--header-file %s, line", i.headerFile), strings.Split(string(text), "\n")); err != nil {

@@ -74,8 +74,8 @@ func (f *file) replace(text []byte, mode fs.FileMode) error {
 	}
 	defer func() { _ = os.Remove(part.Name()) }() // it is not there any more if all went well
 	_, err = part.Write(text)
-	if f.info != nil {
-		err = errors.Join(err, system.KeepOwner(part, f.info))
+	if f.info != nil && system.KeepOwner(part, f.info) != nil {
+		err = errors.Join(err, fmt.Errorf("%s belongs to another user: edit it as that one", f.path))
 	}
 	err = errors.Join(err, part.Chmod(mode), part.Sync(), part.Close())
 	if err == nil {
