@@ -54,6 +54,11 @@ func (r *Run) follow() {
 	if delivered {
 		r.setEnding(t.Outcome.Result, nil, t.Outcome.Err)
 		if err == nil {
+			r.log.Close()
+			r.worked.Set()
+			if t.Expired(r.runner.o.now()) { // its alarm may have come before the end
+				r.cancel(errExpired)
+			}
 			r.awaitDelivery()
 		}
 	}

@@ -354,6 +354,31 @@ func TestDetachedExpiryIsAnEnding(t *testing.T) {
 	}
 }
 
+// How a detached task ends is what its supervisor has stored, though the clock has passed its ttl here before: the clock may be set back.
+func TestDetachedEndIsTheStored(t *testing.T) {
+	var clock tasks.WallClock
+	dir := t.TempDir()
+	starter := statetest.NewRunner(t, tasks.Options{State: openStore(t, sqlite.Options{Dir: dir, Now: clock.Now}), TTL: time.Hour}.WithClock(clock.Now))
+	supervisor := statetest.NewRunner(t, tasks.Options{State: openStore(t, sqlite.Options{Dir: dir}), TTL: time.Hour})
+	end := make(chan struct{})
+	here, there := detached(t, starter, supervisor, tasks.Spec{Handle: true}, func(context.Context, *tasks.Run) tasks.Done {
+		<-end
+		return tasks.Done{Result: mcp.Result("fine")}
+	})
+	here.Delivered()
+	clock.Sleep(2 * time.Hour)
+	select {
+	case <-here.Ended():
+	case <-time.After(2 * tasks.WakeInterval):
+	}
+	close(end)
+	<-there.Ended()
+	<-here.Ended()
+	if task := here.Task(); task.Status != mcp.TaskCompleted {
+		t.Errorf("ended as %s: %s", task.Status, task.StatusMessage)
+	}
+}
+
 // A supervisor that does not come leaves the task where it is.
 func TestDetachFails(t *testing.T) {
 	starter, _, third := threeProcesses(t)

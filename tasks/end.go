@@ -91,10 +91,10 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 }
 
 // finishAway is finish for a task that another process runs: that one is asked to cancel it, and reports true if it could be asked.
-// At its ttl only the following ends; with this process nothing ends but do, which sees that for itself.
+// At its ttl that one stops it, and stores its end; with this process nothing ends but do, which sees that for itself.
 func (r *Run) finishAway(cause error) bool {
-	if cause == errExpired {
-		r.cancel(cause)
+	if r.worked.IsSet() && (cause == errCancelled || cause == errExpired) {
+		r.cancel(cause) // it has ended there, and only the delivery of its output is waited for here
 	}
 	if cause != errCancelled {
 		return false
@@ -102,9 +102,6 @@ func (r *Run) finishAway(cause error) bool {
 	err := r.runner.o.State.Ask(context.Background(), r.runner.o.Owner, r.id)
 	if err != nil {
 		r.runner.o.Log.Error().Err(err).Str("taskId", r.id).Msg("a detached task could not be cancelled")
-	}
-	if r.worked.IsSet() {
-		r.cancel(cause) // it has ended there, and only the delivery of its output is waited for here
 	}
 	return err == nil
 }

@@ -74,7 +74,7 @@ func (v *View) lookOn(tell func(mcp.Task)) (Task, error) {
 		t := v.Task()
 		before := t
 		switch err := v.runner.o.State.Watch(v.ctx, &t); {
-		case errors.Is(err, ErrNotFound) || errors.Is(context.Cause(v.ctx), errExpired):
+		case errors.Is(err, ErrNotFound): // its ttl is over, and that it ended is forgotten
 			t.Status, t.StatusMessage, t.UpdatedAt = mcp.TaskFailed, expiredMessage, time.Now()
 			t.Outcome = &Outcome{Result: mcp.ErrorResult("The task's ttl is over.")}
 			return t, errExpired

@@ -47,7 +47,8 @@ type State interface {
 	// Taken reports whether another process has taken a task of this one, which lets go of it then.
 	Taken(ctx context.Context, id string) (bool, error)
 	// Watch waits until something of a task that another process runs has changed, and brings t up to date: a task as Get returns it,
-	// but with a log and segments that are followed (partials.Log.Follow).
+	// but with a log and segments that are followed (partials.Log.Follow). Who follows hears of the end that is stored though the ttl is
+	// over by then: ErrNotFound means that it is forgotten.
 	Watch(ctx context.Context, t *Task) error
 
 	// Close stores what is not stored yet, and lets go of the state.

@@ -14,7 +14,7 @@ func (s *State) Get(ctx context.Context, owner, id string) (tasks.Task, error) {
 	if err != nil {
 		return tasks.Task{}, err
 	}
-	r, err := d.current(ctx, owner, id, "outcome")
+	r, err := d.current(ctx, owner, id, "outcome", d.o.Now().UnixNano())
 	if err != nil {
 		return tasks.Task{}, err
 	}
@@ -34,7 +34,7 @@ func (s *State) Head(ctx context.Context, owner, id string) (tasks.Task, error) 
 	if err != nil {
 		return tasks.Task{}, err
 	}
-	r, err := d.current(ctx, owner, id, "NULL")
+	r, err := d.current(ctx, owner, id, "NULL", d.o.Now().UnixNano())
 	r.Log = partials.Stored(d.output(&r), r.end)
 	return r.Task, err
 }
@@ -42,18 +42,19 @@ func (s *State) Head(ctx context.Context, owner, id string) (tasks.Task, error) 
 // output is what is stored of a task's output, to be read.
 func (d *database) output(r *row) *keeping { return &keeping{db: d, task: r.number, id: r.ID} }
 
-// current is a task as it stands in the database, when it was seen to that its keeper lives. outcome is what is read as its outcome.
-func (d *database) current(ctx context.Context, owner, id, outcome string) (row, error) {
-	r, err := d.row(ctx, owner, id, outcome)
+// current is a task as it stands in the database, when it was seen to that its keeper lives. outcome is what is read as its outcome. A task
+// that has ended and expired before at, in nanoseconds, is not found.
+func (d *database) current(ctx context.Context, owner, id, outcome string, at int64) (row, error) {
+	r, err := d.row(ctx, owner, id, outcome, at)
 	if err == nil && d.orphaned(r.keeper) {
 		if err = d.recover(r.keeper); err == nil {
-			r, err = d.row(ctx, owner, id, outcome)
+			r, err = d.row(ctx, owner, id, outcome, at)
 		}
 	}
 	return r, err
 }
 
-func (d *database) row(ctx context.Context, owner, id, outcomeColumn string) (r row, err error) {
+func (d *database) row(ctx context.Context, owner, id, outcomeColumn string, at int64) (r row, err error) {
 	var outcome, variables []byte
 	var end sql.NullInt64
 	found := false
@@ -62,7 +63,7 @@ func (d *database) row(ctx context.Context, owner, id, outcomeColumn string) (r 
 		r, err = scanTask(scan, &outcome, &variables, &end)
 		return err
 	}, "SELECT "+taskColumns+", "+outcomeColumn+`, variables, (SELECT stop FROM log WHERE task = number ORDER BY start DESC LIMIT 1)
-		FROM task WHERE id = ? AND owner = ? AND `+d.o.visible(), id, owner, d.o.Now().UnixNano())
+		FROM task WHERE id = ? AND owner = ? AND `+d.o.visible(), id, owner, at)
 	switch {
 	case err != nil:
 		return row{}, err

@@ -73,7 +73,7 @@ func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task
 	if err != nil {
 		return tasks.Task{}, err
 	}
-	r, err := d.row(ctx, t.Owner, t.ID, "outcome")
+	r, err := d.row(ctx, t.Owner, t.ID, "outcome", d.o.Now().UnixNano())
 	if err != nil {
 		return tasks.Task{}, err
 	}
@@ -149,7 +149,7 @@ func (s *State) Watch(ctx context.Context, t *tasks.Task) error {
 
 // look brings a task of another process up to date.
 func (d *database) look(ctx context.Context, t *tasks.Task) (changed bool, err error) {
-	r, err := d.current(ctx, t.Owner, t.ID, "outcome")
+	r, err := d.current(ctx, t.Owner, t.ID, "outcome", 0)
 	if err != nil {
 		return false, err
 	}
