@@ -67,6 +67,13 @@ func (c *Session) bring(x *Exchange, out Output) (*Exchange, error) {
 // Abandon ends an exchange of which nobody takes anything any more: a carrier calls it when a connection has gone for good.
 func (x *Exchange) Abandon() { x.w.fail(errUnread) }
 
+// Cut reports whether the session has ended the exchange while somebody still held it.
+func (x *Exchange) Cut() bool {
+	x.w.mu.Lock()
+	defer x.w.mu.Unlock()
+	return x.w.closing && x.w.holds > 0
+}
+
 // broughtLines are the lines of a Session.
 type broughtLines struct {
 	*Session

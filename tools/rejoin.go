@@ -35,11 +35,15 @@ func (s *service) rejoin(ctx context.Context, mark string) (begin func(context.C
 	return func(open context.Context, c *rpc.Caller) {
 		release := c.Hold()
 		if !s.runner.Go(func(ctx context.Context) {
-			defer release()
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
 			defer context.AfterFunc(open, cancel)()
-			if err := (&rejoin{p, s, c}).run(ctx); err != nil && ctx.Err() == nil {
+			err := (&rejoin{p, s, c}).run(ctx)
+			if ctx.Err() != nil { // it is cut off, by the end of the server or of the stream
+				return
+			}
+			release()
+			if err != nil {
 				s.o.Log.Warn().Err(err).Str("taskId", p.Task).Msg("a stream cannot be resumed to its end")
 			}
 		}) {

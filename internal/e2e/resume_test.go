@@ -22,6 +22,12 @@ import (
 // serveAgain is serveHTTP for a server that is killed, and started again at the same address.
 func serveAgain(t *testing.T, args ...string) (s *httpServer, again func()) {
 	t.Helper()
+	return serveAfter(t, syscall.SIGKILL, args...)
+}
+
+// serveAfter is serveAgain for a server that a signal ends.
+func serveAfter(t *testing.T, signal syscall.Signal, args ...string) (s *httpServer, again func()) {
+	t.Helper()
 	address := ""
 	for address == "" { // the system gives such a port to nobody while the server is down
 		try := fmt.Sprint("127.0.0.1:", 10_000+rand.IntN(20_000))
@@ -48,7 +54,7 @@ func serveAgain(t *testing.T, args ...string) (s *httpServer, again func()) {
 		}
 	}
 	kill := func() {
-		_ = s.cmd.Process.Signal(syscall.SIGKILL)
+		_ = s.cmd.Process.Signal(signal)
 		_ = s.cmd.Wait()
 	}
 	start()
@@ -317,17 +323,20 @@ func TestEndedSessionStaysEnded(t *testing.T) {
 	}
 }
 
-// runnel call goes on, too, when its server is killed and started again.
+// runnel call goes on, too, when its server is killed, or stopped, and started again.
 func TestCallOutlivesItsServer(t *testing.T) {
 	t.Parallel()
-	for _, flags := range []string{"--task", "--mode=streaming"} {
-		t.Run(flags, func(t *testing.T) {
+	for _, c := range []struct {
+		flag   string
+		signal syscall.Signal
+	}{{"--task", syscall.SIGKILL}, {"--mode=streaming", syscall.SIGKILL}, {"--task", syscall.SIGTERM}} {
+		t.Run(fmt.Sprint(c.flag, " ", c.signal), func(t *testing.T) {
 			t.Parallel()
-			s, again := serveAgain(t, append(writeConfig(t, sevenLines), "--state", stateDir(t))...)
+			s, again := serveAfter(t, c.signal, append(writeConfig(t, sevenLines), "--state", stateDir(t))...)
 			stderr := &syncBuffer{}
 			var restart sync.WaitGroup
 			out := &trigger{text: "line 3", do: func() { restart.Go(again) }}
-			code := cli.Run(t.Context(), []string{"call", "far", "--url", s.url, "--summary", flags}, append(environ(t), noConfig), strings.NewReader(""), out, stderr)
+			code := cli.Run(t.Context(), []string{"call", "far", "--url", s.url, "--summary", c.flag}, append(environ(t), noConfig), strings.NewReader(""), out, stderr)
 			restart.Wait()
 			if code != exitFine || out.String() != "line 1\nline 2\nline 3\nline 4\nline 5\nline 6\nline 7\n" || !strings.Contains(stderr.String(), "gaps 0") {
 				t.Errorf("exit code %d\n%s\n%s\n%s", code, out, stderr, &s.log)

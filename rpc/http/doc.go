@@ -44,5 +44,5 @@
 //	a client resumes                   session.resume (sessions.go), stream.connect (stream.go); from a mark: package tools, rejoin.go
 //	a session that is not known        Server.revive (revive.go)
 //	a session ends                     sessions.go
-//	the server ends                    Server.Stop (server.go)
+//	the server ends                    Server.Stop (server.go); what it cuts off Server.cut (sessions.go)
 package httpserver

@@ -103,9 +103,13 @@ func (s *Server) postHandshake(w http.ResponseWriter, r *http.Request, owner str
 		return
 	}
 	whole := a.respond(w, r)
+	cut := whole && s.cut(c, a.sender)
 	c.left(a.sender, whole, a.events)
 	if opens && c.version.Load() == nil {
 		s.close(c)
+	}
+	if cut {
+		panic(http.ErrAbortHandler)
 	}
 }
 
@@ -165,7 +169,24 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, owner string) {
 	if v := c.version.Load(); v != nil {
 		a.primed = v.PrimedStreams
 	}
-	c.left(from, a.sendEvents(w, r), true)
+	whole := a.sendEvents(w, r)
+	cut := whole && s.cut(c, from)
+	c.left(from, whole, true)
+	if cut {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// cut reports whether the end of the server has cut a stream off. Its connection is to break off, too: of a stream that ends well no more comes,
+// and its client would not resume it.
+func (s *Server) cut(c *session, from *sender) bool {
+	s.mu.Lock()
+	stopped := s.stopped
+	s.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.streams[from.name]
+	return stopped && e != nil && e.Exchange != nil && e.Cut()
 }
 
 // delete ends a session.
