@@ -70,7 +70,7 @@ func (s *State) connect() error {
 	}
 	if err != nil {
 		s.client = nil
-		return s.refuse(fmt.Errorf("connecting to the state at %s: %w", s.o.Server, err))
+		return s.refuse(fmt.Errorf("connecting to the state at %s: %w", s.o.Server, unconnected(err)))
 	}
 	return nil
 }

@@ -1,8 +1,12 @@
 package redis
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/redis/rueidis"
 
 	"runnel/tasks"
 )
@@ -23,6 +27,17 @@ func refused(err error) error {
 		return tasks.Trouble{Err: fmt.Errorf("the state asks for other credentials: name a file with USER PASSWORD by ?creds=FILE or RUNNEL_REDIS_CREDS: %w", err)}
 	}
 	return tasks.Trouble{Err: fmt.Errorf("the state refuses it: %w", err)}
+}
+
+// unconnected words why no connection came to be.
+func unconnected(err error) error {
+	if _, said := rueidis.IsRedisErr(err); said {
+		return refused(err)
+	}
+	if errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "unknown message type") {
+		return fmt.Errorf("it does not answer as Redis does: name a Redis server, with rediss:// if it speaks TLS, else with redis://: %w", err)
+	}
+	return err
 }
 
 func (sp *space) errRemoved() error {

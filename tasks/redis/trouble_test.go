@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -312,6 +314,18 @@ func TestWatchLeaves(t *testing.T) {
 	}
 }
 
+// What is no Redis server is called so.
+func TestOtherServer(t *testing.T) {
+	t.Parallel()
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	state := New(Options{Server: other.Listener.Addr().String()})
+	defer state.Close()
+	if _, err := state.Get(t.Context(), "local", "a"); err == nil || !strings.Contains(err.Error(), "name a Redis server") {
+		t.Error(err)
+	}
+}
+
 // Credentials are read for each connection, and stand in no error, no log and no report.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
@@ -326,7 +340,7 @@ func TestCredentials(t *testing.T) {
 		return state, state.Put(t.Context(), statetest.Working("a"))
 	}
 	for _, wrong := range []string{"", "alice wr0ng", "wr0ng", "alice wr0ng words"} {
-		if _, err := open(wrong); err == nil || strings.Contains(err.Error(), "wr0ng") {
+		if _, err := open(wrong); err == nil || strings.Contains(err.Error(), "wr0ng") || !strings.Contains(err.Error(), "USER PASSWORD") {
 			t.Errorf("%q: %v", wrong, err)
 		}
 	}
