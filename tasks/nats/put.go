@@ -101,7 +101,11 @@ func (sp *space) putRecord(ctx context.Context, t *tasks.Task, r stored, revisio
 	m := &nats.Msg{Subject: sp.subject(t.ID, "task"), Header: nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}, jetstream.MsgIDHeader: {uuid.NewString()}}, Data: data}
 	written, err := sp.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(revision), sp.expiring(t))
 	if errors.Is(err, tasks.ErrFenced) { // perhaps by this one: it was stored, and the server that knew its id has died
-		if there, unread := sp.newest(ctx, m.Subject); unread == nil && there != nil && bytes.Equal(there.Data, data) {
+		there, unread := sp.newest(ctx, m.Subject)
+		if unread != nil { // an election: it is not known yet whose it is
+			return 0, unread
+		}
+		if there != nil && bytes.Equal(there.Data, data) {
 			return there.Sequence, nil
 		}
 	}

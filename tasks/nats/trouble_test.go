@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tasks/statetest"
@@ -211,5 +213,37 @@ func TestLapsed(t *testing.T) {
 	}
 	if _, fenced, err := here.Heed(t.Context()); err != nil || !slices.Equal(fenced, []string{"a"}) {
 		t.Errorf("%v, %v", fenced, err)
+	}
+}
+
+// A record that is refused, and cannot be read then, may be this process's own, whose acknowledgement was lost: nobody is fenced off by it.
+func TestRefusedRecordCannotBeRead(t *testing.T) {
+	t.Parallel()
+	denied := &server.SubjectPermission{Deny: []string{"$JS.API.STREAM.MSG.GET.>"}}
+	srv, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
+		Users: []*server.User{{Username: "u", Password: "p", Permissions: &server.Permissions{Publish: denied}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
+	if !srv.ReadyForConnections(10 * time.Second) {
+		t.Fatal("the server is not ready")
+	}
+	s := newState(t, "nats://u:p@"+srv.Addr().String())
+	sp, err := s.space(t.Context(), "local")
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := &tasks.Task{ID: "one", Owner: "local", TTL: time.Hour, CreatedAt: time.Now()}
+	if _, err := sp.putRecord(t.Context(), task, stored{}, 0); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // the server does not answer at all
+	defer cancel()
+	if _, err := sp.putRecord(ctx, task, stored{Tool: "other"}, 0); !errors.Is(err, tasks.ErrBusy) {
+		t.Errorf("%v", err)
 	}
 }
