@@ -291,7 +291,7 @@ func (d *diagnosis) state(ctx context.Context, conf *config.Config) {
 	case r.Unsound != nil:
 		d.bad("state", "some tasks in %s are damaged; the others are not. Forget each with runnel tasks rm ID:\n%s", dir, strings.Join(r.Unsound, "\n"))
 	case r.Open != nil:
-		d.bad("state", "others may read it; take their rights with chmod go=:\n%s", strings.Join(r.Open, "\n"))
+		d.bad("state", "others may read it; keep each yours with %s:\n%s", system.KeepPrivate, strings.Join(r.Open, "\n"))
 	default:
 		d.fine("state", "%s: %d tasks, %d of them not ended, %d runnels using it, %.1f MiB", dir, r.Tasks, r.Working, r.Processes, float64(r.Bytes)/(1<<20))
 	}

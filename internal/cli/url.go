@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"runtime"
 	"strings"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
+	"runnel/internal/system"
 	httpclient "runnel/rpc/http/client"
 )
 
@@ -32,8 +32,10 @@ func (i *invocation) headers() (map[string]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--header-file: %w", err)
 		}
-		if info, err := os.Stat(i.headerFile); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-			i.Say(zerolog.WarnLevel, "runnel: other users can read "+i.headerFile+": chmod 600 keeps its headers yours")
+		if info, err := os.Stat(i.headerFile); err == nil {
+			if _, readable := system.ReadableByOthers(i.headerFile, info); readable {
+				i.Say(zerolog.WarnLevel, "runnel: other users can read "+i.headerFile+": "+system.KeepPrivate+" keeps its headers yours")
+			}
 		}
 		if err := addHeaders(headers, fmt.Sprintf("--header-file %s, line", i.headerFile), strings.Split(string(text), "\n")); err != nil {
 			return nil, err

@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
+	"runnel/internal/system"
 	httpserver "runnel/rpc/http"
 	"runnel/rpc/http/oauth"
 	"runnel/tools/config"
@@ -74,8 +75,10 @@ func (o *httpOptions) tokens(log zerolog.Logger) (*httpserver.Fresh[*httpserver.
 	if o.tokenFile == "" {
 		return nil, nil
 	}
-	if info, err := os.Stat(o.tokenFile); err == nil && info.Mode().Perm()&0o077 != 0 {
-		log.Warn().Str("file", o.tokenFile).Msg("other users can read the tokens: chmod 600 keeps them yours")
+	if info, err := os.Stat(o.tokenFile); err == nil {
+		if _, readable := system.ReadableByOthers(o.tokenFile, info); readable {
+			log.Warn().Str("file", o.tokenFile).Msg("other users can read the tokens: " + system.KeepPrivate + " keeps them yours")
+		}
 	}
 	tokens, err := httpserver.NewFresh(log, func() (*httpserver.Tokens, error) {
 		f, err := os.Open(o.tokenFile)

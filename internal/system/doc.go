@@ -13,7 +13,7 @@
 // Where things stand:
 //
 //	a pipe whose reader has deadlines             Pipe (pipe)
-//	who may change a file                         IsForeign, WritableByOthers (owner)
+//	who may change or read a file                 IsForeign, WritableByOthers, ReadableByOthers (owner)
 //	a file that a process holds                   Lock, OpenLockable (lock)
 //	a file that must not be waited for            NoWait, NoFollow (file)
 //	signals that are errors instead               KeepWriteErrors, KillSelf (signal)

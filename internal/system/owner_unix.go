@@ -20,6 +20,11 @@ func WritableByOthers(_ string, info fs.FileInfo) (rights string, writable bool)
 	return info.Mode().String(), info.Mode().Perm()&0o022 != 0
 }
 
+// ReadableByOthers reports whether others than its user may read a file. rights are those that it gives, for a message.
+func ReadableByOthers(_ string, info fs.FileInfo) (rights string, readable bool) {
+	return info.Mode().String(), info.Mode().Perm()&0o077 != 0
+}
+
 // TakeOver is the command that makes a folder and what is in it this user's.
 func TakeOver(dir string) string { return fmt.Sprintf("chown -R %d %q", os.Geteuid(), dir) }
 
@@ -36,3 +41,6 @@ func KeepOwner(f *os.File, of fs.FileInfo) error {
 	}
 	return err
 }
+
+// KeepPrivate is the command that takes all rights to a file from others.
+const KeepPrivate = "chmod 600"

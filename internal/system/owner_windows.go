@@ -53,6 +53,16 @@ const writes = windows.GENERIC_ALL | windows.GENERIC_WRITE | windows.FILE_WRITE_
 // WritableByOthers reports whether others than its user may change a file. rights are those that it gives, for a message. Modes mean
 // nothing here: the list of who may do what counts.
 func WritableByOthers(path string, _ fs.FileInfo) (rights string, writable bool) {
+	return givenToOthers(path, writes)
+}
+
+// ReadableByOthers reports whether others than its user may read a file. rights are those that it gives, for a message.
+func ReadableByOthers(path string, _ fs.FileInfo) (rights string, readable bool) {
+	return givenToOthers(path, writes|windows.GENERIC_READ|windows.FILE_READ_DATA)
+}
+
+// givenToOthers reports whether others than a file's user have one of some rights, and who.
+func givenToOthers(path string, rights windows.ACCESS_MASK) (who string, given bool) {
 	sd, err := windows.GetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, windows.DACL_SECURITY_INFORMATION)
 	if err != nil {
 		return "", false
@@ -64,7 +74,7 @@ func WritableByOthers(path string, _ fs.FileInfo) (rights string, writable bool)
 	for n := range uint32(list.AceCount) {
 		var entry *windows.ACCESS_ALLOWED_ACE
 		if windows.GetAce(list, n, &entry) != nil || entry.Header.AceType != windows.ACCESS_ALLOWED_ACE_TYPE ||
-			entry.Header.AceFlags&windows.INHERIT_ONLY_ACE != 0 || entry.Mask&writes == 0 {
+			entry.Header.AceFlags&windows.INHERIT_ONLY_ACE != 0 || entry.Mask&rights == 0 {
 			continue
 		}
 		if sid := (*windows.SID)(unsafe.Pointer(&entry.SidStart)); !isTrusted(sid) {
@@ -84,3 +94,6 @@ func TakeRights(dir string) string {
 
 // KeepOwner does nothing: a new file belongs to whom its folder says.
 func KeepOwner(*os.File, fs.FileInfo) error { return nil }
+
+// KeepPrivate is the command that takes all rights to a file from others.
+const KeepPrivate = "icacls FILE /inheritance:r /grant:r %USERNAME%:F"

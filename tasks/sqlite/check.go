@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"runnel/internal/system"
 	"runnel/partials"
 )
 
@@ -43,8 +44,8 @@ func Check(ctx context.Context, dir string) (r Report, err error) {
 			return r, err
 		case !info.IsDir(): // seeing names does no harm
 			r.Bytes += info.Size()
-			if info.Mode().Perm()&0o077 != 0 {
-				r.Open = append(r.Open, fmt.Sprintf("%s (%v)", path, info.Mode()))
+			if rights, readable := system.ReadableByOthers(path, info); readable {
+				r.Open = append(r.Open, fmt.Sprintf("%s (%s)", path, rights))
 			}
 		}
 	}
