@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,10 +21,12 @@ func needsWine(t *testing.T) {
 	}
 }
 
-// needsUnix reports whether a transcript runs commands that Windows does not have, or names its files.
+// needsUnix reports whether a transcript runs commands that Windows does not have (what stands behind a server is started by a shell), names
+// its files, or sends a signal.
 func (tr *transcript) needsUnix() bool {
 	args := strings.Join(tr.args, " ")
-	return strings.Contains(tr.config, "shell:") || strings.Contains(tr.config, "command:") || strings.Contains(args, "--tool") || strings.Contains(args, "/dev/")
+	isSignal := func(st step) bool { return st.kind == "signal" }
+	return tr.behind != "" || slices.ContainsFunc(tr.steps, isSignal) || strings.Contains(tr.config, "shell:") || strings.Contains(tr.config, "command:") || strings.Contains(args, "--tool") || strings.Contains(args, "/dev/")
 }
 
 // windowsNap is a command whose grandchild goes on for ten minutes.
