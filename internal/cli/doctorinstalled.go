@@ -2,9 +2,7 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -53,17 +51,19 @@ func (d *diagnosis) installed(ctx context.Context, h *hosts.Host, start bool) (f
 	}
 	program, _ := os.Executable()
 	for n, file := range files {
-		text, err := os.ReadFile(file)
-		if errors.Is(err, fs.ErrNotExist) {
+		text, err := hosts.Read(file)
+		if err == nil && text == nil {
 			continue
 		}
 		var servers map[string]hosts.Server
 		if err == nil {
-			servers, err = h.Servers(text)
+			if servers, err = h.Servers(text); err != nil {
+				err = fmt.Errorf("%s: %w", file, err)
+			}
 		}
 		if err != nil && start { // else it may not concern runnel
 			found++
-			d.bad("host "+h.ID, "%s: %v", file, err)
+			d.bad("host "+h.ID, "%v", err)
 		}
 		for _, name := range slices.Sorted(maps.Keys(servers)) {
 			if s := servers[name]; s.Runnel(program) {

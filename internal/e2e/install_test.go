@@ -46,6 +46,14 @@ func TestDoctorOfAnInstalledHost(t *testing.T) {
 		}
 		run("doctor", "codex").is(t, c.code, c.want, "")
 	}
+	// So may what only looks like one: nothing waits for it, and it does not fill the memory.
+	if err := os.Symlink("/dev/zero", filepath.Join(project, ".mcp.json")); err != nil {
+		t.Fatal(err)
+	}
+	run("doctor", "claude-code").is(t, exitFailure, `WRONG  host claude-code: \S*\.mcp\.json is not a regular file\n`, "")
+	if err := os.Remove(filepath.Join(project, ".mcp.json")); err != nil {
+		t.Fatal(err)
+	}
 	// A project's file may be anybody's: it is read, and nothing of it is started.
 	if err := os.WriteFile(filepath.Join(project, ".mcp.json"), []byte(`{"mcpServers": {"x": {"command": "`+program+`", "args": ["wrap", "--header", "X: secret", "--", "touch", "started"]}}}`), 0o600); err != nil {
 		t.Fatal(err)

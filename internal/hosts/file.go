@@ -54,6 +54,15 @@ func read(path string) (*file, error) {
 	return &file{real, text, info}, err
 }
 
+// Read returns a host's file, nil if there is none. What is not a file of a sensible size is an error.
+func Read(path string) ([]byte, error) {
+	f, err := read(path)
+	if err != nil {
+		return nil, err
+	}
+	return f.text, nil
+}
+
 // replace gives a file a new text: at once, with its mode and its owner, and only if nobody has written to it meanwhile.
 // A new file has the mode given.
 func (f *file) replace(text []byte, mode fs.FileMode) error {

@@ -187,6 +187,9 @@ func TestNoFile(t *testing.T) {
 		if _, err := Find("codex").Install(path, "runnel", server, Records(dir), 0); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", path, err)
 		}
+		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 }
 
