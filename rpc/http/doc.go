@@ -41,8 +41,8 @@
 //	a JSON response or events          Server.respond (respond.go)
 //	the era of a POST                  isStateless (headers.go); of the message in it, package rpc once more
 //	how much waits, how much is kept   stream.add (stream.go)
-//	a client resumes                   session.resume (sessions.go), stream.connect (stream.go); from a mark: package tools, rejoin.go
+//	a client resumes                   session.resume (exchange.go), stream.connect (stream.go); from a mark: package tools, rejoin.go
 //	a session that is not known        Server.revive (revive.go)
-//	a session ends                     sessions.go
-//	the server ends                    Server.Stop (server.go); what it cuts off Server.cut (sessions.go)
+//	a session ends                     Server.close (sessions.go)
+//	the server ends                    Server.Stop (server.go); what it cuts off Server.cut (handshake.go)
 package httpserver

@@ -1,20 +1,15 @@
 package httpserver
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"net/http"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
-	"runnel/rpc/rawjson"
 )
 
 const (
@@ -25,10 +20,6 @@ const (
 	maxSessionsInAll = 10_000
 	// sessionPatience is how long a session lives that nobody uses.
 	sessionPatience = 30 * time.Minute
-	// resumeGrace is how long a client may take to come back for a stream.
-	resumeGrace = time.Minute
-	// maxFinished is how many streams of a session are kept for that once they are over.
-	maxFinished = 4
 )
 
 // sessionKey names a session: an id counts for its owner only, so that another one who knows it can do nothing with it.
@@ -54,156 +45,6 @@ type session struct {
 	last     int // stream
 	streams  map[string]*exchange
 	finished []string // names of those that are over, oldest first
-}
-
-// exchange is what answers a POST.
-type exchange struct {
-	*stream
-	*rpc.Exchange
-	rejoined bool // it goes on with another one
-}
-
-// postHandshake serves a message of the handshake era.
-func (s *Server) postHandshake(w http.ResponseWriter, r *http.Request, owner string, body []byte, m *message) {
-	var c *session
-	id := r.Header.Get(sessionHeader)
-	opens := id == "" && m.method == "initialize"
-	switch {
-	case opens:
-		var err error
-		if c, err = s.open(owner, m.params); err != nil {
-			refuse(w, http.StatusServiceUnavailable, m.id, mcp.CodeBusy, err.Error())
-			return
-		}
-		w.Header().Set(sessionHeader, c.id)
-	case id == "" && m.method == "":
-		refuse(w, http.StatusBadRequest, m.id, mcp.CodeParseError, "the body is not a JSON-RPC message that begins a session")
-		return
-	case id == "":
-		refuse(w, http.StatusBadRequest, m.id, mcp.CodeInvalidRequest, "no session: send initialize first, and the "+sessionHeader+" of its response with all that follows")
-		return
-	default:
-		if c = s.use(w, r, owner, m.id); c == nil {
-			return
-		}
-	}
-	defer s.unuse(c)
-	e := c.stream()
-	out := rpc.Output(e.stream)
-	if opens {
-		out = noteVersion{e.stream, c}
-	}
-	a := &answer{sender: e.begin(), unanswered: s.unanswered(m, c)}
-	if v := c.version.Load(); v != nil {
-		a.primed = v.PrimedStreams
-	}
-	x, err := c.Take(body, out)
-	if c.brings(e, x, err) != nil {
-		refuse(w, http.StatusNotFound, m.id, mcp.CodeInvalidRequest, "the session has ended: send initialize again")
-		return
-	}
-	whole := a.respond(w, r)
-	cut := whole && s.cut(c, a.sender)
-	c.left(a.sender, whole, a.events)
-	if opens && c.version.Load() == nil {
-		s.close(c)
-	}
-	if cut {
-		panic(http.ErrAbortHandler)
-	}
-}
-
-// noteVersion notes the version that the response to initialize agrees on.
-type noteVersion struct {
-	*stream
-	c *session
-}
-
-func (o noteVersion) WriteLines(ctx context.Context, lines []byte, last bool) error {
-	if rawjson.IsObject(lines) {
-		if v := mcp.LookupVersion(rawjson.StringMember(rawjson.Member(lines, "result"), "protocolVersion")); v != nil {
-			o.c.version.Store(v)
-		}
-	}
-	return o.stream.WriteLines(ctx, lines, last)
-}
-
-// get sends the standing stream, or the one that Last-Event-ID names.
-func (s *Server) get(w http.ResponseWriter, r *http.Request, owner string) {
-	v := mcp.LookupVersion(r.Header.Get(versionHeader))
-	if r.Header.Get(sessionHeader) == "" || v != nil && v.Stateless {
-		w.Header().Set("Allow", "POST")
-		refuse(w, http.StatusMethodNotAllowed, nil, mcp.CodeInvalidRequest,
-			"GET needs the "+sessionHeader+" of a session of 2025-03-26 to 2025-11-25. HTTP+SSE of 2024-11-05 is not served: use a client of 2025-03-26 or later")
-		return
-	}
-	if !accepts(r, "text/event-stream") {
-		refuse(w, http.StatusNotAcceptable, nil, mcp.CodeInvalidRequest, "Accept must list text/event-stream")
-		return
-	}
-	c := s.use(w, r, owner, nil)
-	if c == nil {
-		return
-	}
-	defer s.unuse(c)
-	last := r.Header.Get("Last-Event-ID")
-	if strings.Count(last, "-") > 1 { // it may take as much as a call
-		if problem := s.enter(owner); problem != "" {
-			refuse(w, http.StatusServiceUnavailable, nil, mcp.CodeBusy, problem)
-			return
-		}
-		defer s.leave(owner)
-	}
-	from, err := c.resume(r.Context(), last)
-	switch {
-	case err == errForgotten:
-		refuse(w, http.StatusGone, nil, mcp.CodeInvalidRequest, "Last-Event-ID: "+err.Error())
-		return
-	case err != nil:
-		s.o.Log.Warn().Err(err).Msg("a stream cannot be resumed now")
-		refuse(w, http.StatusServiceUnavailable, nil, mcp.CodeBusy, "the stream cannot be resumed now: try again")
-		return
-	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a stream lasts longer than a request takes to come
-	a := &answer{sender: from}
-	if v := c.version.Load(); v != nil {
-		a.primed = v.PrimedStreams
-	}
-	whole := a.sendEvents(w, r)
-	cut := whole && s.cut(c, from)
-	c.left(from, whole, true)
-	if cut {
-		panic(http.ErrAbortHandler)
-	}
-}
-
-// cut reports whether the end of the server has cut a stream off. Its connection is to break off, too: of a stream that ends well no more comes,
-// and its client would not resume it.
-func (s *Server) cut(c *session, from *sender) bool {
-	s.mu.Lock()
-	stopped := s.stopped
-	s.mu.Unlock()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e := c.streams[from.name]
-	return stopped && e != nil && e.Exchange != nil && e.Cut()
-}
-
-// delete ends a session.
-func (s *Server) delete(w http.ResponseWriter, r *http.Request, owner string) {
-	if r.Header.Get(sessionHeader) == "" {
-		w.Header().Set("Allow", "POST")
-		refuse(w, http.StatusMethodNotAllowed, nil, mcp.CodeInvalidRequest, "DELETE needs the "+sessionHeader+" of a session")
-		return
-	}
-	c := s.use(w, r, owner, nil)
-	if c == nil {
-		return
-	}
-	s.unuse(c)
-	s.noteEnded(c.sessionKey) // before it can be missed, and be opened again
-	s.close(c)
-	w.WriteHeader(http.StatusNoContent)
 }
 
 // noteEnded remembers that a client has ended a session.
@@ -397,113 +238,5 @@ func (s *Server) closeIdle() {
 		for _, c := range idle {
 			s.close(c)
 		}
-	}
-}
-
-// stream makes the stream of a POST.
-func (c *session) stream() *exchange {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.last++
-	e := &exchange{stream: newStream(strconv.Itoa(c.last)+c.names, c.standing.inAll)}
-	c.streams[e.name] = e
-	return e
-}
-
-// resume connects to the stream of an event, after that event; "" is the standing stream, after what was sent.
-func (c *session) resume(ctx context.Context, lastEvent string) (*sender, error) {
-	if lastEvent == "" {
-		return c.standing.begin(), nil
-	}
-	name, rest, _ := strings.Cut(lastEvent, "-")
-	number, mark, _ := strings.Cut(rest, "-")
-	after, err := strconv.Atoi(number)
-	if err != nil {
-		return nil, errForgotten
-	}
-	c.mu.Lock()
-	e := c.streams[name]
-	c.mu.Unlock()
-	from, err := (*sender)(nil), errForgotten
-	switch {
-	case e != nil:
-		from, err = e.connect(after)
-	case strings.TrimRight(name, letters) == "0": // what waited for it went with the session that has been opened again
-		return c.standing.begin(), nil
-	}
-	if err == nil || mark == "" {
-		return from, err
-	}
-	// Memory does not hold what comes next.
-	c.mu.Lock()
-	if e != nil && e.Exchange != nil {
-		_ = e.begin() // takes it over from a connection that there still is
-		e.Abandon()
-		c.forget(name)
-	}
-	c.mu.Unlock()
-	e = c.stream()
-	e.before, e.mark, e.rejoined = mark, mark, true
-	x, err := c.Resume(ctx, mark, e.stream)
-	switch err = c.brings(e, x, err); {
-	case errors.Is(err, rpc.ErrNoStream):
-		return nil, errForgotten
-	case err != nil:
-		return nil, err
-	}
-	return e.begin(), nil
-}
-
-// brings notes the exchange that fills a stream, or forgets the stream if that has failed.
-func (c *session) brings(e *exchange, x *rpc.Exchange, err error) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if e.Exchange = x; err != nil {
-		c.forget(e.name)
-	}
-	return err
-}
-
-const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
-
-// left notes that a connection has sent what it could of a stream. If there were events, another connection can go on for a while.
-func (c *session) left(from *sender, whole, events bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e := c.streams[from.name]
-	crowded := c.inAll.Load() > maxKeptInAll
-	switch {
-	case from.stream == c.standing || e == nil || !from.current():
-	case !whole && (crowded || e.rejoined): // the client can go on otherwise
-		e.Abandon()
-		c.forget(from.name)
-	case !whole:
-		time.AfterFunc(resumeGrace, func() { c.giveUp(e, from) })
-	case !events:
-		c.forget(from.name)
-	case !slices.Contains(c.finished, from.name):
-		c.finished = append(c.finished, from.name)
-		for len(c.finished) > maxFinished || crowded && len(c.finished) > 0 {
-			c.forget(c.finished[0])
-			c.finished = c.finished[1:]
-		}
-	}
-}
-
-// giveUp ends a stream that no connection has taken over.
-func (c *session) giveUp(e *exchange, from *sender) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.streams[from.name] == e && from.current() {
-		e.Abandon()
-		c.forget(from.name)
-	}
-}
-
-// forget lets go of a stream. mu is held.
-func (c *session) forget(name string) {
-	if e := c.streams[name]; e != nil {
-		e.drop()
-		delete(c.streams, name)
 	}
 }

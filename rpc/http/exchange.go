@@ -1,0 +1,134 @@
+package httpserver
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"runnel/rpc"
+)
+
+const (
+	// resumeGrace is how long a client may take to come back for a stream.
+	resumeGrace = time.Minute
+	// maxFinished is how many streams of a session are kept for that once they are over.
+	maxFinished = 4
+)
+
+// exchange is what answers a POST.
+type exchange struct {
+	*stream
+	*rpc.Exchange
+	rejoined bool // it goes on with another one
+}
+
+// stream makes the stream of a POST.
+func (c *session) stream() *exchange {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last++
+	e := &exchange{stream: newStream(strconv.Itoa(c.last)+c.names, c.standing.inAll)}
+	c.streams[e.name] = e
+	return e
+}
+
+// resume connects to the stream of an event, after that event; "" is the standing stream, after what was sent.
+func (c *session) resume(ctx context.Context, lastEvent string) (*sender, error) {
+	if lastEvent == "" {
+		return c.standing.begin(), nil
+	}
+	name, rest, _ := strings.Cut(lastEvent, "-")
+	number, mark, _ := strings.Cut(rest, "-")
+	after, err := strconv.Atoi(number)
+	if err != nil {
+		return nil, errForgotten
+	}
+	c.mu.Lock()
+	e := c.streams[name]
+	c.mu.Unlock()
+	from, err := (*sender)(nil), errForgotten
+	switch {
+	case e != nil:
+		from, err = e.connect(after)
+	case strings.TrimRight(name, letters) == "0": // what waited for it went with the session that has been opened again
+		return c.standing.begin(), nil
+	}
+	if err == nil || mark == "" {
+		return from, err
+	}
+	// Memory does not hold what comes next.
+	c.mu.Lock()
+	if e != nil && e.Exchange != nil {
+		_ = e.begin() // takes it over from a connection that there still is
+		e.Abandon()
+		c.forget(name)
+	}
+	c.mu.Unlock()
+	e = c.stream()
+	e.before, e.mark, e.rejoined = mark, mark, true
+	x, err := c.Resume(ctx, mark, e.stream)
+	switch err = c.brings(e, x, err); {
+	case errors.Is(err, rpc.ErrNoStream):
+		return nil, errForgotten
+	case err != nil:
+		return nil, err
+	}
+	return e.begin(), nil
+}
+
+// brings notes the exchange that fills a stream, or forgets the stream if that has failed.
+func (c *session) brings(e *exchange, x *rpc.Exchange, err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e.Exchange = x; err != nil {
+		c.forget(e.name)
+	}
+	return err
+}
+
+const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+
+// left notes that a connection has sent what it could of a stream. If there were events, another connection can go on for a while.
+func (c *session) left(from *sender, whole, events bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.streams[from.name]
+	crowded := c.inAll.Load() > maxKeptInAll
+	switch {
+	case from.stream == c.standing || e == nil || !from.current():
+	case !whole && (crowded || e.rejoined): // the client can go on otherwise
+		e.Abandon()
+		c.forget(from.name)
+	case !whole:
+		time.AfterFunc(resumeGrace, func() { c.giveUp(e, from) })
+	case !events:
+		c.forget(from.name)
+	case !slices.Contains(c.finished, from.name):
+		c.finished = append(c.finished, from.name)
+		for len(c.finished) > maxFinished || crowded && len(c.finished) > 0 {
+			c.forget(c.finished[0])
+			c.finished = c.finished[1:]
+		}
+	}
+}
+
+// giveUp ends a stream that no connection has taken over.
+func (c *session) giveUp(e *exchange, from *sender) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.streams[from.name] == e && from.current() {
+		e.Abandon()
+		c.forget(from.name)
+	}
+}
+
+// forget lets go of a stream. mu is held.
+func (c *session) forget(name string) {
+	if e := c.streams[name]; e != nil {
+		e.drop()
+		delete(c.streams, name)
+	}
+}

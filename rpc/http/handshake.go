@@ -1,0 +1,155 @@
+package httpserver
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
+)
+
+// postHandshake serves a message of the handshake era.
+func (s *Server) postHandshake(w http.ResponseWriter, r *http.Request, owner string, body []byte, m *message) {
+	var c *session
+	id := r.Header.Get(sessionHeader)
+	opens := id == "" && m.method == "initialize"
+	switch {
+	case opens:
+		var err error
+		if c, err = s.open(owner, m.params); err != nil {
+			refuse(w, http.StatusServiceUnavailable, m.id, mcp.CodeBusy, err.Error())
+			return
+		}
+		w.Header().Set(sessionHeader, c.id)
+	case id == "" && m.method == "":
+		refuse(w, http.StatusBadRequest, m.id, mcp.CodeParseError, "the body is not a JSON-RPC message that begins a session")
+		return
+	case id == "":
+		refuse(w, http.StatusBadRequest, m.id, mcp.CodeInvalidRequest, "no session: send initialize first, and the "+sessionHeader+" of its response with all that follows")
+		return
+	default:
+		if c = s.use(w, r, owner, m.id); c == nil {
+			return
+		}
+	}
+	defer s.unuse(c)
+	e := c.stream()
+	out := rpc.Output(e.stream)
+	if opens {
+		out = noteVersion{e.stream, c}
+	}
+	a := &answer{sender: e.begin(), unanswered: s.unanswered(m, c)}
+	if v := c.version.Load(); v != nil {
+		a.primed = v.PrimedStreams
+	}
+	x, err := c.Take(body, out)
+	if c.brings(e, x, err) != nil {
+		refuse(w, http.StatusNotFound, m.id, mcp.CodeInvalidRequest, "the session has ended: send initialize again")
+		return
+	}
+	whole := a.respond(w, r)
+	cut := whole && s.cut(c, a.sender)
+	c.left(a.sender, whole, a.events)
+	if opens && c.version.Load() == nil {
+		s.close(c)
+	}
+	if cut {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// noteVersion notes the version that the response to initialize agrees on.
+type noteVersion struct {
+	*stream
+	c *session
+}
+
+func (o noteVersion) WriteLines(ctx context.Context, lines []byte, last bool) error {
+	if rawjson.IsObject(lines) {
+		if v := mcp.LookupVersion(rawjson.StringMember(rawjson.Member(lines, "result"), "protocolVersion")); v != nil {
+			o.c.version.Store(v)
+		}
+	}
+	return o.stream.WriteLines(ctx, lines, last)
+}
+
+// get sends the standing stream, or the one that Last-Event-ID names.
+func (s *Server) get(w http.ResponseWriter, r *http.Request, owner string) {
+	v := mcp.LookupVersion(r.Header.Get(versionHeader))
+	if r.Header.Get(sessionHeader) == "" || v != nil && v.Stateless {
+		w.Header().Set("Allow", "POST")
+		refuse(w, http.StatusMethodNotAllowed, nil, mcp.CodeInvalidRequest,
+			"GET needs the "+sessionHeader+" of a session of 2025-03-26 to 2025-11-25. HTTP+SSE of 2024-11-05 is not served: use a client of 2025-03-26 or later")
+		return
+	}
+	if !accepts(r, "text/event-stream") {
+		refuse(w, http.StatusNotAcceptable, nil, mcp.CodeInvalidRequest, "Accept must list text/event-stream")
+		return
+	}
+	c := s.use(w, r, owner, nil)
+	if c == nil {
+		return
+	}
+	defer s.unuse(c)
+	last := r.Header.Get("Last-Event-ID")
+	if strings.Count(last, "-") > 1 { // it may take as much as a call
+		if problem := s.enter(owner); problem != "" {
+			refuse(w, http.StatusServiceUnavailable, nil, mcp.CodeBusy, problem)
+			return
+		}
+		defer s.leave(owner)
+	}
+	from, err := c.resume(r.Context(), last)
+	switch {
+	case err == errForgotten:
+		refuse(w, http.StatusGone, nil, mcp.CodeInvalidRequest, "Last-Event-ID: "+err.Error())
+		return
+	case err != nil:
+		s.o.Log.Warn().Err(err).Msg("a stream cannot be resumed now")
+		refuse(w, http.StatusServiceUnavailable, nil, mcp.CodeBusy, "the stream cannot be resumed now: try again")
+		return
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a stream lasts longer than a request takes to come
+	a := &answer{sender: from}
+	if v := c.version.Load(); v != nil {
+		a.primed = v.PrimedStreams
+	}
+	whole := a.sendEvents(w, r)
+	cut := whole && s.cut(c, from)
+	c.left(from, whole, true)
+	if cut {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// cut reports whether the end of the server has cut a stream off. Its connection is to break off, too: of a stream that ends well no more comes,
+// and its client would not resume it.
+func (s *Server) cut(c *session, from *sender) bool {
+	s.mu.Lock()
+	stopped := s.stopped
+	s.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.streams[from.name]
+	return stopped && e != nil && e.Exchange != nil && e.Cut()
+}
+
+// delete ends a session.
+func (s *Server) delete(w http.ResponseWriter, r *http.Request, owner string) {
+	if r.Header.Get(sessionHeader) == "" {
+		w.Header().Set("Allow", "POST")
+		refuse(w, http.StatusMethodNotAllowed, nil, mcp.CodeInvalidRequest, "DELETE needs the "+sessionHeader+" of a session")
+		return
+	}
+	c := s.use(w, r, owner, nil)
+	if c == nil {
+		return
+	}
+	s.unuse(c)
+	s.noteEnded(c.sessionKey) // before it can be missed, and be opened again
+	s.close(c)
+	w.WriteHeader(http.StatusNoContent)
+}
