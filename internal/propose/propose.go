@@ -12,9 +12,6 @@ const Files = "Makefile, justfile, Taskfile.yml, package.json, go.mod, Cargo.tom
 // maxTools is how many tools of one source are proposed: a model that has to choose among more chooses badly.
 const maxTools = 16
 
-// maxManifest is the largest file that is read.
-const maxManifest = 1 << 20
-
 // A source reads one kind of manifest; none of it is not an error.
 type source struct {
 	runner string
@@ -26,33 +23,6 @@ var sources = []source{
 	{"make", makefile}, {"just", justfile}, {"task", taskfile}, {"npm", node},
 	{"go", golang}, {"cargo", cargo}, {"python", python}, {"cmake", cmake}, {"meson", meson},
 	{"compose", compose}, {"docker", docker},
-}
-
-// dir is the directory that is looked at.
-type dir struct{ fs.FS }
-
-// read returns the first of some files that there is, "" if none.
-func (d dir) read(names ...string) (name, text string) {
-	for _, name := range names {
-		info, err := fs.Stat(d, name)
-		if err != nil || !info.Mode().IsRegular() || info.Size() > maxManifest {
-			continue
-		}
-		if b, err := fs.ReadFile(d, name); err == nil {
-			return name, string(b)
-		}
-	}
-	return "", ""
-}
-
-// has reports whether there is one of some files or directories.
-func (d dir) has(names ...string) bool {
-	for _, name := range names {
-		if _, err := fs.Stat(d, name); err == nil {
-			return true
-		}
-	}
-	return false
 }
 
 // Propose returns the text of a runnel.yaml for a directory, and the files that it was made from; no files, no text.
