@@ -28,5 +28,5 @@
 //	a server that hangs is noticed   silence.watch (hung.go)
 //	a server that ended is noticed   Server.serve (server.go)
 //	either is started again          Server.run (server.go)
-//	runnels in a circle              hops, Set.Came (hops.go)
+//	runnels in a circle              hops (hops.go), Set.Came (set.go)
 package upstream

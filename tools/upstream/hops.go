@@ -45,15 +45,3 @@ func (h *hops) now() int {
 	}
 	return h.most
 }
-
-// hopsAfter is how many runnels stand before the server.
-func (l *link) hopsAfter() int { return max(l.hops, l.session.hops.now()) + 1 }
-
-// Came takes note of a client that says how many runnels stand before this one. The error is why it is not to be served.
-func (s *Set) Came(hops int) error {
-	if hops > maxHops {
-		return fmt.Errorf("%s: a url among their upstreams leads back to where it is used", tooManyHops(hops))
-	}
-	s.session.hops.came(hops)
-	return nil
-}

@@ -216,3 +216,6 @@ func (l *link) find(params json.RawMessage) *call {
 	}
 	return nil
 }
+
+// hopsAfter is how many runnels stand before the server.
+func (l *link) hopsAfter() int { return max(l.hops, l.session.hops.now()) + 1 }
