@@ -15,7 +15,7 @@ var ErrNoStream = errors.New("the mark stands for nothing to go on with")
 
 // HandleResume registers who goes on with streams. f finds what a mark stands for, or says why it cannot: by ErrNoStream if it never will. begin must not wait: it
 // calls Caller.Hold, and writes the rest of the stream in a goroutine of its own, until its context ends: nobody takes it any more then.
-// What a mark says is the client's word.
+// A mark comes from the client, and nothing in it can be trusted.
 func (s *Server) HandleResume(f func(ctx context.Context, mark string) (begin func(open context.Context, c *Caller), err error)) {
 	s.resume = f
 }

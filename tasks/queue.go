@@ -13,7 +13,7 @@ import (
 // need not be one.
 //
 // A task that waits has no keeper, and does not need one: the state ends it when it has waited for too long, and whoever cancels it ends it.
-// What a worker takes (Take) is the worker's like any other task of its own. The task of a worker that dies waits again as long as its offer
+// A task that a worker takes (Take) is then one of its own, like any other. The task of a worker that dies waits again as long as its offer
 // has retries left; its output goes on where it was.
 type Queue interface {
 	State

@@ -67,7 +67,7 @@ that they run; then how many tasks wait for each class.`,
 	return cmd
 }
 
-// queue is the state if it has workers. l may be nil if there is no state.
+// queue is the state if it has workers. Without a state l may be nil.
 func (l *local) queue() (tasks.Queue, bool) {
 	if l == nil {
 		return nil, false

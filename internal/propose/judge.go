@@ -16,7 +16,7 @@ var (
 	// These go on until somebody stops them, or want a person.
 	endless      = set("watch storybook shell repl console attach")
 	endlessAtEnd = set("dev serve server start run up preview debug live open interactive")
-	// What begins with one of these is that, whatever else its name says: build-release is a build.
+	// A name that begins with one of these means that, whatever else it says: build-release is a build.
 	harmless = set("build test tests check lint compile bench fmt format")
 	// These say nothing.
 	idle = set("help default list usage version prepare preinstall postinstall prepack postpack prepublish prepublishonly preversion version postversion force")

@@ -77,7 +77,7 @@ func (e *UsageError) Error() string {
 
 func (e *UsageError) Unwrap() error { return e.Err }
 
-// What make packages notes in the programs that it builds; "" in others.
+// The build of a release sets these (make packages); they are "" in other programs.
 var version, Commit, Date string
 
 // Version is runnel's version: that of a package, or the module's; "devel" if the build did not note one.

@@ -14,7 +14,7 @@ import (
 	"runnel/tasks"
 )
 
-// What workers say of themselves stands with the leases, and runs out like them.
+// Announcements of workers stand with the leases, and run out like them.
 
 // Announce implements tasks.Queue.
 func (s *State) Announce(ctx context.Context, owner string, w *tasks.Worker) error {

@@ -202,7 +202,7 @@ func ownersInTurn(t *testing.T, front, worker tasks.Queue) {
 	}
 }
 
-// What a worker gives back is offered again.
+// A task that a worker gives back is offered again.
 func givenBack(t *testing.T, front, worker tasks.Queue) {
 	run := offer(t, NewRunner(t, tasks.Options{State: front, Owner: owner}), tasks.Offer{})
 	for range 2 {
@@ -214,7 +214,7 @@ func givenBack(t *testing.T, front, worker tasks.Queue) {
 	}
 }
 
-// What a worker says of itself is known until it takes it back.
+// A worker's announcement is known until the worker takes it back.
 func workersAreAnnounced(t *testing.T, front, worker tasks.Queue) {
 	offer(t, NewRunner(t, tasks.Options{State: front, Owner: owner}), tasks.Offer{})
 	w := tasks.Worker{Host: "there", PID: 1, Classes: []string{class}, Slots: 2, Tools: []tasks.Offerer{{Tool: mcp.Tool{Name: "build", InputSchema: json.RawMessage(`{"type":"object"}`)}, Class: class}}}

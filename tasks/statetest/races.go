@@ -57,7 +57,7 @@ func racesForTheEnd(t *testing.T, here, there tasks.State) {
 	t.Logf("%d taken", taken)
 }
 
-// What has been taken is refused to who had it before, and its output with it.
+// A task that has been taken is refused to its former keeper, and so is its output.
 func fenced(t *testing.T, here, there tasks.State) {
 	task := Working("a", "before\n")
 	Put(t, here, task)

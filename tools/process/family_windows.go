@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// What a process of Windows starts is not found again by any group. Job objects do what process groups, the guard and strays do
+// On Windows no group leads to the processes that another one has started. Job objects do what process groups, the guard and strays do
 // elsewhere: all that a process in a job starts is in it, too, and cannot leave it.
 //
 //	own job      this program and all that it starts, but for what is to outlive it (Apart). Nobody else has a handle of it: with this
