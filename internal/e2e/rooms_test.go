@@ -36,6 +36,7 @@ var rooms = map[string][]string{
 	"runnel/tools/detach":             {"runnel/tasks", "runnel/tasks/sqlite", "runnel/tools", "runnel/tools/command", "runnel/tools/process"},
 	"runnel/tools/upstream":           {"runnel/partials/tracker", "runnel/rpc", "runnel/rpc/http/client", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/logs", "runnel/tools", "runnel/tools/config", "runnel/tools/process", "runnel/tools/remote", "runnel/tools/text"},
 	"runnel/tools/selftest":           {"runnel/tools", "runnel/rpc", "runnel/rpc/mcp"},
+	"runnel/tools/view/page":          {}, // the HTML page of the live view
 
 	"runnel/internal/term":    {"runnel/rpc/mcp"},                                                                            // all that a person sees
 	"runnel/internal/trace":   {"runnel/internal/term", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/tools/process"}, // the record of a session

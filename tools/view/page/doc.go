@@ -1,0 +1,22 @@
+// Package page is the live view that a person sees: one HTML page without dependencies, put together from the sources beside this file.
+// It is Go only to be embedded; the page itself is plain JavaScript and speaks MCP alone.
+//
+//	door.js ── call(tool, arguments) ─▶ view_tasks, view_output, ... (package view)
+//	   │  in an MCP App: JSON-RPC over postMessage to the host, which passes it on
+//	   └─ in "runnel ui":  JSON-RPC over POST /mcp of the page's own origin, with the token of the address
+//
+//	main.js ─┬─▶ tasks.js      the list
+//	         └─▶ task.js ─┬──▶ log.js ──▶ rows.js ──▶ ansi.js   output as it comes: text ─▶ lines ─▶ rows of a window
+//	                      ├──▶ timeline.js                      when output came
+//	                      └──▶ history.js                       how long the last runs took
+//
+// Output is hostile: it may try to run scripts, to forge what the page says, and to stop the browser. So
+//
+//   - text reaches the document as text nodes only (say, in dom.js); nothing here assigns markup;
+//   - of escape sequences only colours and weights count (ansi.js); bidirectional controls are shown as U+FFFD;
+//   - a window of the log is in memory, 2 MiB at most, and rows in sight are in the document; the rest is fetched by position (log.js);
+//   - a line is cut into pieces of 8 KiB, and into rows as wide as the window (rows.js): no line is too long.
+//
+// Words: a position is a number of bytes of a task's log; a line ends with a newline, or where it was cut; a row is what stands beside one
+// number of pixels; the window is the stretch of the log that is in memory; the door is what answers calls.
+package page

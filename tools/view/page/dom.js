@@ -1,0 +1,66 @@
+// What the page writes and how: text becomes text nodes and nothing else.
+
+const at = id => document.getElementById(id);
+
+/** make makes an element; properties are set as such, never parsed. */
+function make(tag, properties, ...children) {
+  const e = Object.assign(document.createElement(tag), properties);
+  e.append(...children);
+  return e;
+}
+
+/** draw makes an element of SVG. */
+function draw(tag, attributes, ...children) {
+  const e = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const name in attributes) e.setAttribute(name, attributes[name]);
+  e.append(...children);
+  return e;
+}
+
+/** say shows a text where it is not shown yet: a screen reader would read it again. */
+function say(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/** announce says something to a screen reader. */
+function announce(text) {
+  say(at("spoken"), text);
+}
+
+/** plain is a text of others on one line: without escape sequences and controls, and not long. */
+function plain(text, most = 300) {
+  const cut = String(text ?? "").slice(0, most * 8);
+  return parse(cut, PLAIN).runs.map(run => run.text).join("").replace(/\s+/g, " ").trim().slice(0, most);
+}
+
+function duration(ms) {
+  const s = ms / 1000;
+  if (s < 10) return `${Math.max(0, s).toFixed(1)} s`;
+  if (s < 60) return `${Math.round(s)} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ${Math.floor(s % 60)} s`;
+  return s < 172800 ? `${Math.floor(s / 3600)} h ${Math.floor(s / 60) % 60} min` : `${Math.floor(s / 86400)} days`;
+}
+
+function size(bytes) {
+  let unit = 0;
+  for (; bytes >= 1024 && unit < 4; unit++) bytes /= 1024;
+  return `${unit && bytes < 10 ? bytes.toFixed(1) : Math.round(bytes)} ${["bytes", "KiB", "MiB", "GiB", "TiB"][unit]}`;
+}
+
+const clock = ms => new Date(ms).toLocaleTimeString();
+
+/** pause waits, or rejects once the signal says so. */
+function pause(ms, signal) {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, ms);
+    signal?.addEventListener("abort", () => { clearTimeout(timer); reject(signal.reason); }, {once: true});
+  });
+}
+
+/** STATUS is how a status is shown: a mark beside the word, since colour alone says nothing to some. */
+const STATUS = {
+  working: "●", submitted: "○", queued: "○", input_required: "?", completed: "✓", failed: "✕", cancelled: "■",
+};
+const ended = status => status === "completed" || status === "failed" || status === "cancelled";
+const statusWord = status => status === "working" ? "running" : plain(status, 30).replaceAll("_", " ");
+const statusClass = status => Object.hasOwn(STATUS, status) ? `is-${status}` : "";

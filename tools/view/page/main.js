@@ -1,0 +1,137 @@
+// The page begins here: what is shown, the keys, and, in an MCP App, the host.
+
+const root = document.documentElement;
+
+function trouble(error) {
+  at("trouble").hidden = !error;
+  say(at("trouble"), error?.message ?? "");
+}
+
+/** shows says which of the two a narrow window, or an app, shows. */
+function shows(what) {
+  root.dataset.shows = what;
+  at("back").hidden = what === "list" || door.app;
+  at("all").hidden = !door.app;
+  say(at("all"), what === "list" ? "Back" : "All tasks");
+}
+
+function open(id) {
+  view.show(id);
+  list.select(id);
+  shows(id ? "task" : "list");
+  if (!door.app && decodeURIComponent(location.hash.slice(1)) !== (id ?? "")) history.pushState(null, "", id ? `#${encodeURIComponent(id)}` : location.pathname);
+  if (!id) document.title = "runnel";
+}
+
+function back() {
+  const id = view.id;
+  if (door.app || matchMedia("(max-width: 44rem)").matches) open(null);
+  (list.items.get(id)?.button ?? at("tasks").querySelector("button"))?.focus();
+}
+
+const view = new TaskView(id => { open(id); at("task").focus(); }, trouble);
+const list = new TaskList(id => { open(id); at("log").focus({preventScroll: false}); }, trouble);
+
+at("back").onclick = back;
+at("all").onclick = () => {
+  if (root.dataset.shows === "list" && view.id) shows("task");
+  else { shows("list"); list.refresh().catch(trouble); }
+};
+at("skip").onclick = event => { event.preventDefault(); at("log").focus(); };
+at("keys").onclick = () => at("help").showModal();
+
+document.addEventListener("keydown", event => {
+  const inLog = at("log").contains(document.activeElement), inList = at("list").contains(document.activeElement);
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  if (event.key === "Escape" && (at("task").contains(document.activeElement) || inList)) {
+    if (document.activeElement === at("pattern")) at("log").focus();
+    else back();
+    return;
+  }
+  if (!inLog && !inList || document.activeElement.matches("select, input")) return;
+  const log = at("log"), rows = by => { log.scrollTop += by * rowHeight; };
+  const keys = {
+    j: () => inLog ? rows(1) : list.move(1), k: () => inLog ? rows(-1) : list.move(-1),
+    "/": () => at("pattern").focus(), n: () => view.step(1), N: () => view.step(-1),
+    f: () => { if (!at("follow").disabled) at("follow").click(); },
+    c: () => view.cancel(), r: () => view.again(), "?": () => at("help").showModal(),
+    g: () => { view.log.setFollow(false); view.log.start > 0 ? view.log.jump(0, 0) : log.scrollTo(0, 0); },
+    G: () => view.log.end < view.log.size ? view.log.jump(view.log.size) : log.scrollTo(0, log.scrollHeight),
+  };
+  if (inLog) Object.assign(keys, {Home: keys.g, End: keys.G});
+  else Object.assign(keys, {ArrowDown: keys.j, ArrowUp: keys.k});
+  const act = keys[event.key];
+  if (!act || !view.id && !["j", "k", "ArrowDown", "ArrowUp", "?"].includes(event.key)) return;
+  event.preventDefault();
+  act();
+});
+
+setInterval(() => { if (!document.hidden) view.tick(); }, 1000);
+
+if (door.app) runApp();
+else {
+  const fromAddress = () => {
+    const id = decodeURIComponent(location.hash.slice(1));
+    open(id && !id.startsWith("token=") ? id : null);
+  };
+  addEventListener("popstate", fromAddress);
+  fromAddress();
+  list.watch();
+}
+
+/** runApp is the page in an MCP App: the task is the one that the host's call has begun. */
+async function runApp() {
+  root.classList.add("app");
+  shows("task");
+  say(at("nothing"), "Waiting for the task to begin…");
+  let context = {}, given, over = false;
+  const apply = more => {
+    Object.assign(context, more);
+    if (context.theme === "dark" || context.theme === "light") root.dataset.theme = context.theme;
+    for (const [name, value] of Object.entries(more.styles?.variables ?? {})) {
+      if (/^--(color|font)-[\w-]+$/.test(name) && typeof value === "string" && !/url|image/i.test(value)) root.style.setProperty(name, value);
+    }
+    const box = context.containerDimensions ?? {};
+    const fixed = context.displayMode === "fullscreen" || typeof box.height === "number";
+    root.classList.toggle("fixed", fixed);
+    const others = context.availableDisplayModes ?? [];
+    at("larger").hidden = !(context.displayMode === "fullscreen" ? others.includes("inline") : others.includes("fullscreen"));
+    say(at("larger"), context.displayMode === "fullscreen" ? "Smaller" : "Larger");
+  };
+  door.onHostEvent = (method, params) => {
+    if (method === "ui/notifications/host-context-changed") apply(params);
+    else if (method === "ui/notifications/tool-input") given = params.arguments ?? {};
+    else if (method === "ui/notifications/tool-result" || method === "ui/notifications/tool-cancelled") over = true;
+    else if (method === "ui/resource-teardown") view.show(null);
+  };
+  at("larger").onclick = async () => {
+    const mode = context.displayMode === "fullscreen" ? "inline" : "fullscreen";
+    apply({displayMode: (await door.request("ui/request-display-mode", {mode})).mode});
+  };
+  const hello = await door.request("ui/initialize", {protocolVersion: "2026-01-26", appInfo: {name: "runnel", version: "1"}, appCapabilities: {availableDisplayModes: ["inline", "fullscreen"]}});
+  apply(hello?.hostContext ?? {});
+  door.notify("ui/notifications/initialized", {});
+  let told = "";
+  new ResizeObserver(() => {
+    const {width, height} = document.body.getBoundingClientRect();
+    const now = `${Math.ceil(width)} ${Math.ceil(height)}`;
+    if (now !== told && !root.classList.contains("fixed")) door.notify("ui/notifications/size-changed", {width: Math.ceil(width), height: Math.ceil(height)});
+    told = now;
+  }).observe(document.body);
+  list.watch();
+  const tool = context.toolInfo?.tool?.name;
+  for (let wait = 200; !view.id; wait = Math.min(3000, wait * 1.5)) {
+    try {
+      const last = over;
+      let id;
+      if (tool) id = (await door.call("view_mine", given ? {tool, arguments: given} : {tool})).taskId;
+      else id = (await door.call("view_tasks", {})).tasks.find(task => task.mine)?.taskId;
+      trouble(null);
+      if (id && !view.id) return open(id);
+      if (last) return say(at("nothing"), "This call has ended, and nothing is kept of it. All tasks shows the others.");
+    } catch (e) {
+      trouble(e);
+    }
+    await pause(wait);
+  }
+}

@@ -1,0 +1,46 @@
+package page
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"sync"
+)
+
+//go:embed index.html style.css *.js
+var sources embed.FS
+
+// scripts are put together in this order: a file uses what stands before it as it is loaded.
+var scripts = []string{"dom.js", "door.js", "ansi.js", "rows.js", "log.js", "timeline.js", "history.js", "task.js", "tasks.js", "main.js"}
+
+// put is the page in one piece, and the policy that lets a browser run nothing else.
+var put = sync.OnceValues(func() (html []byte, policy string) {
+	read := func(name string) []byte {
+		text, err := sources.ReadFile(name)
+		if err != nil {
+			panic("internal error: " + err.Error())
+		}
+		return text
+	}
+	style := read("style.css")
+	script := []byte("\"use strict\";\n")
+	for _, name := range scripts {
+		script = append(append(script, read(name)...), '\n')
+	}
+	html = bytes.Replace(read("index.html"), []byte("{{style}}"), style, 1)
+	html = bytes.Replace(html, []byte("{{script}}"), script, 1)
+	return html, "default-src 'none'; script-src " + hash(script) + "; style-src " + hash(style) +
+		"; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+})
+
+// HTML is the page.
+func HTML() []byte { html, _ := put(); return html }
+
+// Policy is the Content-Security-Policy of the page where runnel serves it itself; in an MCP App it is the host's.
+func Policy() string { _, policy := put(); return policy }
+
+func hash(text []byte) string {
+	sum := sha256.Sum256(text)
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}

@@ -1,0 +1,240 @@
+// One task: what it is, its output as it comes, and what can be done with it.
+
+class TaskView {
+  /** open(id) shows another task; trouble(error) says what failed, trouble(null) that it works again. */
+  constructor(open, trouble) {
+    Object.assign(this, {open, trouble, id: null, task: null, matches: [], current: -1});
+    this.log = new Log(at("log"), at("canvas"), args => door.call("view_output", {taskId: this.id, ...args}, this.stop?.signal), () => this.place());
+    this.log.failed = trouble;
+    this.log.onFollow = on => { at("follow").checked = on; };
+    this.timeline = new Timeline(at("timeline"), at("silence"));
+    at("follow").onchange = () => this.log.setFollow(at("follow").checked);
+    at("wrap").onchange = () => { this.log.wrap = at("wrap").checked; this.log.columns = 0; this.log.resize(); };
+    at("cancel").onclick = () => this.cancel();
+    at("again").onclick = () => this.again();
+    at("search").onsubmit = event => { event.preventDefault(); this.search(); };
+    at("previous").onclick = () => this.step(-1);
+    at("next").onclick = () => this.step(1);
+    at("pattern").oninput = () => { if (!at("pattern").value) this.forget(); };
+  }
+
+  /** show opens a task, or none. */
+  show(id) {
+    if (id === this.id) return;
+    this.stop?.abort();
+    this.id = id;
+    this.task = null;
+    at("nothing").hidden = id !== null;
+    at("detail").hidden = id === null;
+    if (id === null) return;
+    this.stop = new AbortController();
+    at("pattern").value = "";
+    this.forget();
+    this.log.reset();
+    this.log.live = true;
+    this.log.setFollow(true);
+    this.timeline.had = false;
+    this.timeline.reset(Date.now());
+    for (const part of ["name", "badge", "facts", "message", "where"]) say(at(part), "");
+    this.watch(id, this.stop.signal);
+  }
+
+  /** watch follows a task until another one is shown. It waits for news at the server, so a silent task costs a request in 20 s. */
+  async watch(id, signal) {
+    let failures = 0, first = true;
+    while (!signal.aborted) {
+      try {
+        while (document.hidden && !first) await pause(500, signal);
+        const {log} = this, tip = log.end >= log.size && (log.follow || log.held < maxWindow * .7);
+        const lags = log.follow && log.size - log.end > 4 * maxChunk;
+        const args = first || lags ? {before: Number.MAX_SAFE_INTEGER} : tip ? {after: log.end} : {after: log.size, maxBytes: 1024};
+        const answer = await door.call("view_output", {taskId: id, maxBytes: maxChunk, ...args, waitMs: first || lags ? 0 : door.patience}, signal);
+        failures = 0;
+        this.trouble(null);
+        this.timeline.stored(answer.times);
+        this.take(answer.task);
+        if (first && answer.task.createdAt && Date.now() - Date.parse(answer.task.createdAt) < 2000) this.timeline.since = Date.parse(answer.task.createdAt);
+        if (!first || this.timeline.since <= Date.parse(answer.task.createdAt)) this.timeline.saw(Date.now(), answer.bytes);
+        else this.timeline.samples.push([Date.now(), answer.bytes]);
+        if (first && answer.left === undefined && !answer.start) log.came(answer);
+        else if (first || lags) { log.reset(); log.live = !ended(answer.task.status); log.end = log.start = answer.start; log.came(answer); }
+        else if (tip) log.came(answer);
+        else { log.size = Math.max(log.size, answer.bytes); log.settle(); }
+        first = false;
+        if (ended(answer.task.status) && answer.bytes <= Math.max(answer.next, log.size)) {
+          if (log.follow && log.end < answer.bytes) continue;
+          this.over();
+          return;
+        }
+      } catch (e) {
+        if (signal.aborted) return;
+        this.trouble(e);
+        await pause(Math.min(10000, 500 * 2 ** failures++)).catch(() => {});
+      }
+    }
+  }
+
+  /** over shows the end of a task. */
+  over() {
+    this.log.live = false;
+    if (this.log.follow) this.log.settle();
+    this.log.follow = false;
+    at("follow").checked = false;
+    at("follow").disabled = true;
+    this.history();
+  }
+
+  /** take shows what is known of the task now. */
+  take(task) {
+    const before = this.task;
+    this.task = task;
+    this.at = Date.now();
+    const isOver = ended(task.status);
+    say(at("name"), plain(task.title || task.tool));
+    say(at("badge"), `${STATUS[task.status] ?? ""} ${statusWord(task.status)}`);
+    at("badge").className = `badge ${statusClass(task.status)}`;
+    say(at("message"), plain(task.statusMessage));
+    at("given").hidden = !task.arguments || Object.keys(task.arguments).length === 0;
+    if (!before) say(at("arguments"), plainLines(JSON.stringify(task.arguments ?? {}, null, 2)));
+    at("cancel").hidden = !task.canCancel || isOver;
+    at("again").hidden = !task.canRunAgain;
+    at("follow").disabled = isOver;
+    this.progress(task);
+    this.tick();
+    if (!before) this.history();
+    if (before && before.status !== task.status) announce(`${plain(task.tool)}: ${statusWord(task.status)}`);
+    document.title = `${STATUS[task.status] ?? ""} ${plain(task.tool, 60)} – runnel`;
+  }
+
+  progress(task) {
+    const p = task.progress, bar = at("bar");
+    at("progress").hidden = !p || ended(task.status);
+    if (!p) return;
+    if (p.total > 0) {
+      bar.max = p.total;
+      bar.value = Math.min(p.progress, p.total);
+    } else bar.removeAttribute("value");
+    const percent = p.total > 0 ? Math.floor(p.progress / p.total * 100) : null;
+    say(at("far"), [percent === null ? String(p.progress) : `${percent} %`, plain(p.message)].filter(Boolean).join("  "));
+    if (percent !== null && percent >= (this.told ?? 0) + 25) announce(`${this.told = percent - percent % 25} %`);
+  }
+
+  /** tick shows what changes with time alone. */
+  tick() {
+    const {task} = this;
+    if (!task) return;
+    const took = ended(task.status) ? task.durationMs : task.durationMs + Date.now() - this.at;
+    say(at("facts"), [`${ended(task.status) ? "took" : "for"} ${duration(took)}`, `began ${new Date(task.createdAt).toLocaleString()}`,
+      size(task.bytes ?? 0), task.where && `on ${plain(task.where)}`, task.title && task.title !== task.tool && plain(task.tool), task.mine === false && "of another session", task.taskId]
+      .filter(Boolean).join(" · "));
+    this.timeline.draw(ended(task.status) ? task : {...task, durationMs: took});
+  }
+
+  /** place says where in the log the reader is. */
+  place() {
+    const {log} = this;
+    if (!log.size) return say(at("where"), this.task && ended(this.task.status) ? "It wrote nothing." : "Nothing has come yet.");
+    const all = log.start === 0 && log.end >= log.size;
+    say(at("where"), all ? `${size(log.size)}, all of it in memory` : `${size(log.position())} of ${size(log.size)} before the first row in sight; ${size(log.end - log.start)} in memory`);
+  }
+
+  async history() {
+    try {
+      const {id} = this;
+      const {runs} = await door.call("view_history", {tool: this.task.tool}, this.stop.signal);
+      if (id === this.id) showHistory(runs ?? [], id, this.open);
+    } catch (e) {
+      if (e.name !== "AbortError") say(at("runs-text"), e.message);
+    }
+  }
+
+  cancel() {
+    if (at("cancel").hidden || !this.task) return;
+    const sure = at("sure"), {id} = this;
+    say(at("sure-text"), `${plain(this.task.title || this.task.tool)} stops with everything it has started.`);
+    sure.returnValue = "";
+    sure.onclose = async () => {
+      if (sure.returnValue !== "yes" || id !== this.id) return;
+      announce("Cancelling");
+      try {
+        this.take(await door.call("view_cancel", {taskId: id}));
+      } catch (e) { this.trouble(e); }
+    };
+    sure.showModal();
+  }
+
+  async again() {
+    if (at("again").hidden || !this.task) return;
+    at("again").disabled = true;
+    try {
+      const {taskId} = await door.call("view_again", {taskId: this.id});
+      announce("Started again");
+      this.open(taskId);
+    } catch (e) {
+      this.trouble(e);
+    } finally {
+      at("again").disabled = false;
+    }
+  }
+
+  // ---- Search
+
+  forget() {
+    this.matches = [];
+    this.current = -1;
+    this.upTo = undefined;
+    this.log.find = "";
+    this.log.marked = -1;
+    at("previous").disabled = at("next").disabled = true;
+    say(at("found"), "");
+    this.log.render();
+  }
+
+  async search() {
+    const pattern = at("pattern").value;
+    this.forget();
+    if (!pattern) return;
+    this.pattern = pattern;
+    if (!/[\\^$.|?*+()[\]{}]/.test(pattern)) this.log.find = pattern; // a pattern is for the server: an expression could keep this page busy
+    say(at("found"), "searching…");
+    if (await this.seek(0)) this.step(1);
+  }
+
+  /** seek asks for more matches. */
+  async seek(after) {
+    const {id, pattern} = this;
+    try {
+      const found = await door.call("view_search", {taskId: id, pattern, after, max: 200}, this.stop.signal);
+      if (id !== this.id || pattern !== this.pattern) return false;
+      this.matches.push(...found.matches ?? []);
+      this.upTo = found.next;
+      at("previous").disabled = at("next").disabled = !this.matches.length;
+      this.count();
+      if (!this.matches.length && this.upTo !== undefined && this.upTo > after) return this.seek(this.upTo); // a long stretch without one
+      if (!this.matches.length) announce("No matches");
+      return found.matches?.length > 0;
+    } catch (e) {
+      if (e.name !== "AbortError") say(at("found"), e.message);
+      return false;
+    }
+  }
+
+  count() {
+    const all = this.matches.length, more = this.upTo !== undefined ? " or more" : "";
+    say(at("found"), all ? `${this.current < 0 ? "" : `${this.current + 1} of `}${all}${more}` : "no matches");
+  }
+
+  async step(by) {
+    if (!this.matches.length) return;
+    if (this.current + by >= this.matches.length && this.upTo !== undefined) await this.seek(this.upTo);
+    this.current = (this.current + by + this.matches.length) % this.matches.length;
+    const match = this.matches[this.current];
+    this.log.setFollow(false);
+    this.log.jump(match.position, null, match.position);
+    this.count();
+    announce(`Match ${this.current + 1} of ${this.matches.length}: ${plain(match.line, 200)}`);
+  }
+}
+
+/** plainLines is plain for a text of several lines. */
+const plainLines = text => text.slice(0, 20000).split("\n").map(line => parse(line, PLAIN).runs.map(run => run.text).join("")).join("\n");

@@ -1,0 +1,106 @@
+// The list of tasks, newest first.
+
+class TaskList {
+  constructor(open, trouble) {
+    Object.assign(this, {open, trouble, tasks: [], items: new Map(), pages: 1, current: null});
+    at("status").onchange = at("tool").onchange = () => { this.pages = 1; this.refresh(); };
+    at("more").onclick = () => { this.pages = Math.min(this.pages + 1, 20); this.refresh(); };
+  }
+
+  /** watch asks again and again, as long as somebody looks. */
+  async watch() {
+    for (let failures = 0; ;) {
+      if (!document.hidden && at("list").offsetParent !== null) {
+        try {
+          await this.refresh();
+          this.trouble(null);
+          failures = 0;
+        } catch (e) {
+          this.trouble(e);
+          failures++;
+        }
+      }
+      await pause(Math.min(10000, 1500 * 2 ** failures));
+    }
+  }
+
+  async refresh() {
+    const filter = {};
+    if (at("status").value) filter.status = at("status").value;
+    if (at("tool").value) filter.tool = at("tool").value;
+    const tasks = [];
+    let cursor, tools = [];
+    for (let page = 0; page < this.pages; page++) {
+      const answer = await door.call("view_tasks", cursor ? {...filter, cursor} : filter);
+      tasks.push(...answer.tasks ?? []);
+      tools = answer.tools ?? tools;
+      cursor = answer.nextCursor;
+      if (!cursor) break;
+    }
+    if (filter.status !== (at("status").value || undefined) || filter.tool !== (at("tool").value || undefined)) return; // asked for something else meanwhile
+    this.tasks = tasks;
+    at("more").hidden = !cursor;
+    at("none").hidden = tasks.length > 0;
+    say(at("none"), filter.status || filter.tool ? "No such tasks." : "No tasks yet. They appear here as hosts call tools.");
+    this.choices(tools);
+    this.show();
+  }
+
+  choices(tools) {
+    const box = at("tool"), chosen = box.value, names = [...new Set([...tools, ...chosen ? [chosen] : []])].slice(0, 500);
+    if (names.join("\n") === this.names) return;
+    this.names = names.join("\n");
+    box.replaceChildren(make("option", {value: "", textContent: "any"}), ...names.map(name => make("option", {value: name, textContent: plain(name, 60)})));
+    box.value = chosen;
+  }
+
+  show() {
+    const list = at("tasks"), items = new Map();
+    let before = null;
+    for (const task of this.tasks) {
+      const item = this.items.get(task.taskId) ?? this.item(task.taskId);
+      items.set(task.taskId, item);
+      this.fill(item, task);
+      const place = before ? before.nextSibling : list.firstChild;
+      if (place !== item.li) list.insertBefore(item.li, place);
+      before = item.li;
+    }
+    for (const [id, item] of this.items) if (!items.has(id)) item.li.remove();
+    this.items = items;
+  }
+
+  item(id) {
+    const item = {mark: make("span", {ariaHidden: "true"}), tool: make("span", {className: "tool"}), age: make("span", {className: "age"}), last: make("span", {className: "last"}),
+      word: make("span", {className: "hidden"}), bar: make("progress", {hidden: true, ariaLabel: "Progress"})};
+    item.button = make("button", {type: "button", onclick: () => this.open(id)}, item.mark, make("span", {className: "tool"}, item.tool, item.word), item.age, item.last, item.bar);
+    item.button.dataset.id = id;
+    item.li = make("li", {}, item.button);
+    return item;
+  }
+
+  fill(item, task) {
+    say(item.mark, STATUS[task.status] ?? "·");
+    item.mark.className = `dot-box ${statusClass(task.status)}`;
+    say(item.tool, plain(task.title || task.tool, 100));
+    say(item.word, `, ${statusWord(task.status)}, `);
+    say(item.age, ended(task.status) ? duration(task.durationMs) : `${duration(task.durationMs)}…`);
+    say(item.last, plain(task.lastLine || task.statusMessage, 120));
+    const p = task.progress;
+    item.bar.hidden = !p || ended(task.status);
+    if (p?.total > 0) Object.assign(item.bar, {max: p.total, value: Math.min(p.progress, p.total)});
+    const current = String(task.taskId === this.current);
+    if (item.button.getAttribute("aria-current") !== current) item.button.setAttribute("aria-current", current);
+  }
+
+  select(id) {
+    this.current = id;
+    for (const [other, item] of this.items) item.button.setAttribute("aria-current", String(other === id));
+  }
+
+  /** move puts the focus on the task that stands so many places after the one that has it. */
+  move(by) {
+    const buttons = [...at("tasks").querySelectorAll("button")];
+    const k = buttons.indexOf(document.activeElement);
+    buttons[Math.min(buttons.length - 1, Math.max(0, k < 0 ? 0 : k + by))]?.focus();
+  }
+}

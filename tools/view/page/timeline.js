@@ -1,0 +1,80 @@
+// When output came, and when it was silent: what this page has seen, and what the state says of before.
+
+/** maxSamples bounds what is kept: at the bound, every second one goes. */
+const maxSamples = 2000;
+
+/** silentAfter is from how many milliseconds on a pause is called silence. */
+const silentAfter = 5000;
+
+class Timeline {
+  constructor(box, text) {
+    Object.assign(this, {box, text});
+    this.reset(0);
+  }
+
+  reset(since) {
+    this.samples = []; // [ms, bytes so far]
+    this.since = since; // what came before is not known
+    this.box.replaceChildren();
+    say(this.text, "");
+  }
+
+  /** stored takes the times that the state has, [position, ms] each. */
+  stored(times) {
+    if (!times?.length || this.had) return;
+    this.had = true;
+    this.since = Math.min(this.since, times[0][1]);
+    this.samples = [...times.map(([position, ms]) => [ms, position]), ...this.samples].sort((a, b) => a[0] - b[0]);
+  }
+
+  saw(ms, bytes) {
+    const last = this.samples.at(-1);
+    if (last && last[1] === bytes) return;
+    if (this.samples.push([ms, bytes]) > maxSamples) this.samples = this.samples.filter((_, k) => k % 2 || k === this.samples.length - 1);
+  }
+
+  draw(task) {
+    const begin = Date.parse(task.createdAt), end = ended(task.status) ? begin + task.durationMs : Math.max(Date.now(), begin + 1);
+    const span = Math.max(1, end - begin), width = 1000, height = 50;
+    const x = ms => Math.min(width, Math.max(0, (ms - begin) / span * width));
+    const known = Math.max(begin, Math.min(this.since, end));
+    const seen = this.samples.filter(([ms]) => ms >= begin && ms <= end + 1000);
+    const columns = new Float64Array(200);
+    let before = 0;
+    for (const [k, [ms, bytes]] of seen.entries()) {
+      if (k || known <= begin + 1000) columns[Math.min(199, Math.floor(x(ms) / 5))] += bytes - before;
+      before = bytes;
+    }
+    const most = Math.max(1, ...columns);
+    const picture = draw("svg", {viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img"});
+    const silences = [];
+    let from = known;
+    for (const [ms] of [...seen, [end]]) {
+      if (ms - from >= Math.max(silentAfter, span / 100)) silences.push([from, ms]);
+      from = Math.max(from, ms);
+    }
+    for (const [a, b] of silences) picture.append(draw("rect", {class: "quiet", x: x(a), y: 0, width: x(b) - x(a), height}));
+    if (known > begin) {
+      for (let k = 0; k < x(known); k += 12) picture.append(draw("line", {class: "unseen", x1: k, y1: height, x2: Math.min(k + 12, x(known)), y2: 0}));
+    }
+    columns.forEach((bytes, k) => {
+      if (!bytes) return;
+      const tall = Math.max(4, Math.log1p(bytes) / Math.log1p(most) * (height - 2));
+      picture.append(draw("rect", {class: "out", x: k * 5, y: height - tall, width: 4, height: tall}));
+    });
+    const longest = silences.reduce((m, [a, b]) => Math.max(m, b - a), 0);
+    const parts = [];
+    if (known > begin + 1000) {
+      parts.push(known >= end ? "The page did not watch this run, so it does not know when its output came." : `Known since ${clock(known)}; the hatched part was before this page watched.`);
+    }
+    if (known < end) {
+      parts.push(silences.length ? `Silent ${silences.length === 1 ? "once" : `${silences.length} times`}, ${duration(longest)} at most.` : "Never silent for long.");
+      const last = seen.at(-1);
+      if (last && !ended(task.status)) parts.push(`Last output ${duration(end - last[0])} ago.`);
+    }
+    const text = parts.join(" ");
+    picture.setAttribute("aria-label", `Output over ${duration(span)}. ${text}`);
+    this.box.replaceChildren(picture);
+    say(this.text, text);
+  }
+}
