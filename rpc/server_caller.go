@@ -31,6 +31,11 @@ func (c *Caller) Head() []byte { return c.head }
 // InputOpen reports whether the client may send more. What it would have to ask for later need not be offered when it cannot.
 func (c *Caller) InputOpen() bool { return c.session.input.Err() == nil }
 
+// ShowsApps reports whether the client shows MCP Apps, and its version has what they live on.
+func (c *Caller) ShowsApps() bool {
+	return c.Version.ContentMeta && c.Version.StructuredContent && c.Capabilities.ShowsApps()
+}
+
 // Notify sends a notification that must arrive, such as a task's status; params may be nil. It never waits for the client to read, so
 // whoever calls it must bound how often: what comes again and again is for [Caller.NotifyWait], a stream of notifications for
 // [Caller.Write].

@@ -118,55 +118,99 @@ func (r *Runner) remember(t *Task) {
 // empty; with own only those that this process has made. more reports whether there are more of them. It fails with ErrCursor if there is
 // no task before.
 func (r *Runner) Newest(ctx context.Context, n int, before string, own bool) (page []Task, more bool, err error) {
-	ids, err := r.ids(ctx, before, own)
+	var ids []string
+	if own {
+		ids, err = r.ownIDs(before)
+	} else {
+		ids, err = r.lastIDs(ctx, n+1, before, func(*Task) bool { return true })
+	}
 	if err != nil {
 		return nil, false, err
 	}
-	if before != "" {
-		i := slices.Index(ids, before)
-		if i < 0 {
-			return nil, false, ErrCursor
-		}
-		ids = ids[:i]
+	return backwards(ctx, ids, n, r.Get)
+}
+
+// Last is Newest for those of all the owner's tasks that are wanted, and returns what Head does. What wanted is asked about has neither
+// outcome nor output.
+func (r *Runner) Last(ctx context.Context, n int, before string, wanted func(*Task) bool) (page []Task, more bool, err error) {
+	ids, err := r.lastIDs(ctx, n+1, before, wanted)
+	if err != nil {
+		return nil, false, err
 	}
+	return backwards(ctx, ids, n, r.Head)
+}
+
+// backwards gets up to n tasks, the last one first, and reports whether there are more.
+func backwards(ctx context.Context, ids []string, n int, get func(context.Context, string) (Task, error)) (page []Task, more bool, err error) {
 	for _, id := range slices.Backward(ids) {
-		t, err := r.Get(ctx, id)
+		t, err := get(ctx, id)
 		switch {
 		case errors.Is(err, ErrNotFound): // it has expired
-			continue
 		case err != nil:
 			return nil, false, err
 		case len(page) == n:
 			return page, true, nil
+		default:
+			page = append(page, t)
 		}
-		page = append(page, t)
 	}
 	return page, false, nil
 }
 
-// ids are those of the owner's tasks, or of those that this process has made and that can still be found; before is among them if it was.
-func (r *Runner) ids(ctx context.Context, before string, own bool) (ids []string, err error) {
-	if own {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		for _, made := range r.made {
-			if made.id == before || r.live[made.id] != nil || r.o.now().Before(made.expires) { // in a long session most have expired
-				ids = append(ids, made.id)
-			}
+// ownIDs are those of the tasks that this process has made before another one and that can still be found.
+func (r *Runner) ownIDs(before string) (ids []string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, made := range r.made {
+		if made.id == before {
+			return ids, nil
 		}
-		return ids, nil
+		if r.live[made.id] != nil || r.o.now().Before(made.expires) { // in a long session most have expired
+			ids = append(ids, made.id)
+		}
 	}
+	if before != "" {
+		return nil, ErrCursor
+	}
+	return ids, nil
+}
+
+// lastIDs are the last n of the owner's tasks that are wanted, before another one.
+func (r *Runner) lastIDs(ctx context.Context, n int, before string, wanted func(*Task) bool) (ids []string, err error) {
 	const page = 200
 	for cursor := ""; ; {
 		var some []Task
-		if some, cursor, err = r.o.State.List(ctx, r.o.Owner, cursor, page); err != nil {
+		if some, cursor, err = r.List(ctx, cursor, page); err != nil {
 			return nil, err
 		}
-		for _, t := range some {
-			ids = append(ids, t.ID)
+		for i := range some {
+			if some[i].ID == before {
+				return ids, nil
+			}
+			if !wanted(&some[i]) {
+				continue
+			}
+			if ids = append(ids, some[i].ID); len(ids) >= 2*n {
+				ids = append(ids[:0], ids[len(ids)-n:]...)
+			}
 		}
-		if cursor == "" {
-			return ids, nil
+		if cursor != "" {
+			continue
 		}
+		if before != "" {
+			return nil, ErrCursor
+		}
+		return ids, nil
 	}
+}
+
+// Own reports of each id whether this process has made its task.
+func (r *Runner) Own() func(id string) bool {
+	own := map[string]bool{}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, made := range r.made {
+		own[made.id] = true
+	}
+	return func(id string) bool { return own[id] }
 }

@@ -195,5 +195,5 @@ func weight(t *Task) int64 {
 	if t.Outcome.Result != nil {
 		n += int64(t.Outcome.Result.Size())
 	}
-	return n + int64(len(t.Variables))
+	return n + int64(len(t.Variables)+len(t.Arguments))
 }

@@ -49,7 +49,7 @@ func (t *Task) Update(ctx context.Context, now Newer) (bool, error) {
 		t.Segments.Finish(*now.Ending)
 	}
 	changed := grows || t.Status != now.Status || t.StatusMessage != now.StatusMessage || !bytes.Equal(t.Variables, now.Variables)
-	now.Log, now.Segments = t.Log, t.Segments
+	now.Log, now.Segments, now.Arguments = t.Log, t.Segments, t.Arguments
 	*t = now.Task
 	return changed, nil
 }

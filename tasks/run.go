@@ -76,6 +76,16 @@ type Question struct {
 // Worked is closed when the work has returned; the task ends when its output has been delivered, too.
 func (r *Run) Worked() <-chan struct{} { return r.worked.Done() }
 
+// Arguments are those of the call.
+func (r *Run) Arguments() json.RawMessage { return r.spec.Arguments }
+
+// Report notes how far the tool says that it has come.
+func (r *Run) Report(p Progress) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.task.Progress = p
+}
+
 // HasHandle reports whether a client knows the task's id.
 func (r *Run) HasHandle() bool {
 	r.mu.Lock()

@@ -106,6 +106,8 @@ func NewRunner(o Options) *Runner {
 // Spec says what to run.
 type Spec struct {
 	Tool string
+	// Arguments of the call, as the client sent them.
+	Arguments json.RawMessage
 	// Handle: the requestor gets a task id. The task is stored, found by the tasks methods, and counts as live.
 	Handle bool
 	// Late: without a handle yet, it may get one (Run.Promote). Nothing of its output is lost before that.

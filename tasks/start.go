@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"bytes"
 	"context"
 	"time"
 
@@ -70,10 +71,18 @@ func (r *Runner) begin(run *Run) {
 	go run.do()
 }
 
+// maxArguments is how long arguments may be that are kept with a task, in bytes.
+const maxArguments = 64 << 10
+
 // admit counts and stores a task that gets a handle. The run's door is held.
 func (r *Runner) admit(ctx context.Context, run *Run) error {
 	if err := r.enter(run); err != nil {
 		return r.refused(run, err)
+	}
+	if n := len(run.spec.Arguments); n > 0 && n <= maxArguments {
+		run.mu.Lock()
+		run.task.Arguments = bytes.Clone(run.spec.Arguments) // what the client sent is a part of a larger line
+		run.mu.Unlock()
 	}
 	// A task is stored before its handle is sent.
 	task := run.Task()

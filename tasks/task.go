@@ -28,6 +28,8 @@ type Task struct {
 	Log           *partials.Log // the tool's output
 	Segments      *partials.Segments
 	Variables     json.RawMessage // an object (variables.go); nil if there are none
+	Arguments     json.RawMessage // of the call; nil if they are not known. Not stored
+	Progress      Progress        // the last that the tool has said. Not stored
 	Merge         bool            // the result is the merged segments (SEP-1905 streaming)
 	Detached      bool            // a supervisor or a worker runs it, which outlives runnel
 	Waiting       bool            // it waits for a worker (Queue)
@@ -35,6 +37,12 @@ type Task struct {
 	Attempt       int             // how often workers have begun it
 
 	Ending bool // its work is done: a state takes it beyond the limits of live tasks and of starts. Not stored
+}
+
+// Progress is how far a tool says that it has come.
+type Progress struct {
+	Done, Total float64 // 0: not said
+	Message     string
 }
 
 // Outcome is how a task ended: a result (also one with isError) or a JSON-RPC error, never both.

@@ -20,16 +20,16 @@ func (s *service) addFallbackTools() {
 	taskID := `"task_id":{"type":"string"}`
 	for _, t := range []fallbackTool{
 		{"start_task", "Start a tool as a background task and return at once with its task id. For work that takes minutes.",
-			`{"tool":{"type":"string","description":"the name of the tool"},"arguments":{"type":"object","description":"the arguments of the tool"}}`, "tool", s.startTask},
+			`{"tool":{"type":"string","description":"the name of the tool"},"arguments":{"type":"object","description":"the arguments of the tool"}}`, "tool", true, s.startTask},
 		{"get_task_result", "Get the new output of a task, and how it ended. Waits for the end, up to wait_ms. What was shown before is not shown again.",
 			`{` + taskID + `,"wait_ms":{"type":"integer","minimum":0,"default":20000,"description":"how long to wait for the end, in milliseconds, 45000 at most"},` +
 				`"after":{"type":"integer","minimum":0,"description":"read from this position of the output instead; 0 = from the beginning"},` +
 				`"tail":{"type":"integer","minimum":1,"description":"only the last lines of the output, so many"},` +
 				`"grep":{"type":"string","description":"only the lines of the output that match this regular expression (RE2)"},` +
-				`"context":{"type":"integer","minimum":0,"description":"lines around each match"}}`, "task_id", s.getTaskResult},
+				`"context":{"type":"integer","minimum":0,"description":"lines around each match"}}`, "task_id", false, s.getTaskResult},
 		{"list_tasks", "List the background tasks, the newest first: id, tool, status, age, last line of output.",
-			`{"all":{"type":"boolean","default":false,"description":"also the tasks of other sessions"},"cursor":{"type":"string","description":"from where the page before ended"}}`, "", s.listTasks},
-		{"cancel_task", "Stop a background task.", `{` + taskID + `}`, "task_id", s.cancelTask},
+			`{"all":{"type":"boolean","default":false,"description":"also the tasks of other sessions"},"cursor":{"type":"string","description":"from where the page before ended"}}`, "", true, s.listTasks},
+		{"cancel_task", "Stop a background task.", `{` + taskID + `}`, "task_id", false, s.cancelTask},
 	} {
 		if err := s.registry.addFallback(&t); err != nil {
 			s.o.Log.Warn().Err(err).Msg("a fallback tool is left out")
@@ -47,6 +47,7 @@ func fallbackSeen(c *rpc.Caller) *rpc.Latch {
 // fallbackTool is one of the tools that use tasks.
 type fallbackTool struct {
 	name, description, properties, required string
+	shown                                   bool // with the page of the app beside it
 
 	call func(ctx context.Context, in *Call, p *fallbackParams) (*mcp.CallToolResult, error)
 }
@@ -77,27 +78,37 @@ func (t *fallbackTool) Call(ctx context.Context, in *Call, _ *Output) (*mcp.Call
 }
 
 func (s *service) startTask(ctx context.Context, in *Call, p *fallbackParams) (*mcp.CallToolResult, error) {
-	e := s.lookup(ctx, p.Tool)
+	run, err := in.Start(ctx, p.Tool, p.Arguments)
+	if err != nil {
+		return nil, err
+	}
+	return aboutTask(fmt.Sprintf("%s runs as task %s. Call get_task_result with {\"task_id\": %q} to wait for its output and its result; cancel_task stops it.",
+		p.Tool, run.ID(), run.ID()), taskMeta{TaskID: run.ID(), Status: mcp.TaskWorking}), nil
+}
+
+// Start starts a tool as a task, for the client of the call.
+func (c *Call) Start(ctx context.Context, tool string, arguments json.RawMessage) (*tasks.Run, error) {
+	s := c.service
+	e := s.lookup(ctx, tool)
 	if e == nil {
-		return nil, fmt.Errorf("unknown tool: %q", p.Tool)
+		return nil, fmt.Errorf("unknown tool: %q", tool)
 	}
 	if e.taskSupport() == mcp.TaskForbidden {
-		return nil, fmt.Errorf("tool %q cannot run as a task: call it directly", p.Tool)
+		return nil, fmt.Errorf("tool %q cannot run as a task: call it directly", tool)
 	}
-	if len(p.Arguments) == 0 {
-		p.Arguments = json.RawMessage("{}")
+	if len(arguments) == 0 {
+		arguments = json.RawMessage("{}")
 	}
-	if err := e.check(p.Arguments); err != nil {
-		return nil, fmt.Errorf("%w; %s has not been started", err, p.Tool)
+	if err := e.check(arguments); err != nil {
+		return nil, fmt.Errorf("%w; %s has not been started", err, tool)
 	}
-	d := s.deliver(in.caller, false, byResult)
-	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Handle: true})
+	d := s.deliver(c.caller, false, byResult)
+	run, err := s.start(ctx, e, arguments, d, tasks.Spec{Handle: true})
 	if err != nil {
 		return nil, err
 	}
 	d.start()
-	return aboutTask(fmt.Sprintf("%s runs as task %s. Call get_task_result with {\"task_id\": %q} to wait for its output and its result; cancel_task stops it.",
-		p.Tool, run.ID(), run.ID()), taskMeta{TaskID: run.ID(), Status: mcp.TaskWorking}), nil
+	return run, nil
 }
 
 func (s *service) cancelTask(ctx context.Context, in *Call, p *fallbackParams) (*mcp.CallToolResult, error) {

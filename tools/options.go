@@ -25,8 +25,15 @@ type ServeOptions struct {
 	Detach              func(*Detached) error // starts the process that goes on with a call; nil = nothing outlives this process
 	Log                 zerolog.Logger
 
+	App    *App        // nil = there is none
 	Source Source      // nil = all tools are known from the start
 	Others logs.Others // nil = there are no resources but logs
+}
+
+// App is a page that clients show beside a call (MCP Apps), and the tools that only the page calls.
+type App struct {
+	Page  logs.Page
+	Tools []Tool
 }
 
 // Source joins tools to the registry that are not known from the start, such as other servers'.

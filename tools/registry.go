@@ -27,7 +27,7 @@ type Registry struct {
 
 	mu       sync.RWMutex
 	own      []*entry      // those that were added
-	fallback []*entry      // see addFallback
+	fallback []*entry      // see addFallback and addForApp
 	joined   []*entry      // see Join
 	tools    []*entry      // the list: of those that have the same name, the first
 	pages    sync.Map      // by listKey: the first pages of the list, encoded; emptied when it changes
@@ -42,6 +42,8 @@ type entry struct {
 	schema *schema.Checker // nil: the arguments are checked elsewhere
 	joined bool            // see Join
 	extra  bool            // the lists of some clients leave it out: see addFallback
+	forApp bool            // only the page of the app calls it: see addApp
+	shown  bool            // clients that show apps show the page beside its calls
 }
 
 // CheckName says what is wrong with the name of a tool (2025-11-25 server/tools, "Tool Names"). The regular expression
@@ -76,7 +78,23 @@ func (r *Registry) addFallback(t Tool) error {
 	if err != nil {
 		return err
 	}
-	e.extra, e.traits.Bounded = true, true
+	f, _ := t.(*fallbackTool)
+	e.extra, e.traits.Bounded, e.shown = true, true, f != nil && f.shown
+	return r.addOwn(e)
+}
+
+// addForApp adds a tool that only the page of the app calls, as addFallback does.
+func (r *Registry) addForApp(t Tool) error {
+	e, err := newEntry(t)
+	if err != nil {
+		return err
+	}
+	e.forApp, e.traits.Bounded, e.shown = true, true, false
+	return r.addOwn(e)
+}
+
+// addOwn adds a tool that is runnel's own.
+func (r *Registry) addOwn(e *entry) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.fallback = append(r.fallback, e)
@@ -92,6 +110,7 @@ func newEntry(t Tool) (*entry, error) {
 	if k, ok := t.(Kind); ok {
 		e.traits = k.Traits()
 	}
+	e.shown = !e.traits.Bounded
 	return e, nil
 }
 
@@ -209,6 +228,7 @@ const cursorPrefix = "after "
 type listKey struct {
 	version *mcp.Version
 	extra   bool          // the fallback tools are shown
+	app     string        // the URI of the page of the app; "" where the client shows none
 	hints   mcp.Cacheable // zero: none
 }
 
@@ -239,10 +259,10 @@ func (r *Registry) list(k listKey, cursor string) (rpc.Encoded, error) {
 	}
 	for size := 0; i < len(r.tools); i++ {
 		e := r.tools[i]
-		if e.extra && !k.extra {
+		if e.extra && !k.extra || e.forApp && k.app == "" {
 			continue
 		}
-		encoded := encode(dressTool(k.version, e.spec))
+		encoded := encode(dressTool(k.version, e.withPage(k.app)))
 		if size += len(encoded); size > mcp.MaxListPage && len(page.Tools) > 0 {
 			page.NextCursor = base64.RawURLEncoding.EncodeToString([]byte(cursorPrefix + last))
 			break

@@ -18,6 +18,11 @@ func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOpt
 	}
 	s := &service{registry: registry, runner: runner, parked: newParking(), o: o}
 	s.addFallbackTools()
+	var page *logs.Page
+	if o.App != nil {
+		page = &o.App.Page
+		s.addApp(o.App)
+	}
 	srv.Declare(func(_ *mcp.Version, caps *mcp.ServerCapabilities) {
 		caps.Tools = &mcp.ListCapability{ListChanged: true}
 	})
@@ -33,7 +38,7 @@ func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOpt
 	srv.Handle(rpc.Handshake, "tools/call", s.call)
 	srv.Handle(rpc.Stateless, "tools/list", s.list)
 	srv.Handle(rpc.Stateless, "tools/call", s.callStateless)
-	logs.Serve(srv, runner, logs.Options{Pump: o.Pump, Tools: &registry.changes, Others: o.Others})
+	logs.Serve(srv, runner, logs.Options{Pump: o.Pump, Tools: &registry.changes, Page: page, Others: o.Others})
 }
 
 // tellUsed tells a session that has seen the fallback tools, and then uses tasks, that its list has none of them any more.
@@ -59,6 +64,9 @@ func (s *service) list(ctx context.Context, c *rpc.Caller, params json.RawMessag
 		fallbackSeen(c).Set()
 	}
 	key := listKey{version: c.Version, extra: !s.fallbackHidden(c)}
+	if s.o.App != nil && c.ShowsApps() {
+		key.app = s.o.App.Page.Entry.URI
+	}
 	if c.Version.Stateless {
 		key.hints = s.listHints()
 	}

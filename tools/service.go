@@ -15,6 +15,7 @@ type service struct {
 	registry *Registry
 	runner   *tasks.Runner
 	parked   *parking
+	recent   recentCalls
 	o        ServeOptions
 
 	// In a supervisor or a worker, of the client that made the call.
@@ -29,7 +30,7 @@ func (s *service) called(ctx context.Context, c *rpc.Caller, params json.RawMess
 		return nil, nil, err
 	}
 	e := s.lookup(ctx, p.Name)
-	if e == nil {
+	if e == nil || e.forApp && !c.ShowsApps() {
 		return nil, nil, rpc.Errorf(mcp.CodeInvalidParams, "unknown tool: %q", p.Name)
 	}
 	return p, e, nil
@@ -47,6 +48,9 @@ func (s *service) lookup(ctx context.Context, name string) *entry {
 // start starts a call of a tool. One that is detached and has nothing to ask runs elsewhere when start returns.
 func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage, d *delivery, spec tasks.Spec) (*tasks.Run, error) {
 	run, err := s.runner.Start(ctx, s.spec(e, arguments, d, spec))
+	if err == nil && !e.traits.Bounded && d.caller.ShowsApps() {
+		s.recent.note(d.caller, run)
+	}
 	if err != nil || !e.traits.Detached || e.traits.Confirms {
 		return run, err
 	}
@@ -63,7 +67,7 @@ func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage
 
 // spec says how a call of a tool runs.
 func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec tasks.Spec) tasks.Spec {
-	spec.Tool = e.spec.Name
+	spec.Tool, spec.Arguments = e.spec.Name, arguments
 	spec.Client = d.audience
 	in := &Call{Arguments: arguments, Confirmed: s.confirmed, caller: d.caller, audience: d.audience, service: s}
 	// On the goroutine of the request: the check needs stack, which that of a task would keep.
@@ -75,7 +79,10 @@ func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec ta
 	}
 	spec.Work = func(ctx context.Context, run *tasks.Run) tasks.Done {
 		in.TaskID, in.run = run.ID(), run
-		return *e.run(ctx, in, run.Log(), d.audience.report)
+		return *e.run(ctx, in, run.Log(), func(done, total float64, message string) {
+			run.Report(tasks.Progress{Done: done, Total: total, Message: message})
+			d.audience.report(done, total, message)
+		})
 	}
 	return spec
 }

@@ -35,6 +35,7 @@ var rooms = map[string][]string{
 	"runnel/tools/command":            {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tools", "runnel/tools/config", "runnel/tools/process", "runnel/tools/schema", "runnel/tools/text"},
 	"runnel/tools/detach":             {"runnel/tasks", "runnel/tasks/sqlite", "runnel/tools", "runnel/tools/command", "runnel/tools/process"},
 	"runnel/tools/upstream":           {"runnel/partials/tracker", "runnel/rpc", "runnel/rpc/http/client", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/logs", "runnel/tools", "runnel/tools/config", "runnel/tools/process", "runnel/tools/remote", "runnel/tools/text"},
+	"runnel/tools/view":               {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/logs", "runnel/tools", "runnel/tools/text", "runnel/tools/view/page"}, // what the page of the live view lives on
 	"runnel/tools/selftest":           {"runnel/tools", "runnel/rpc", "runnel/rpc/mcp"},
 	"runnel/tools/view/page":          {}, // the HTML page of the live view
 

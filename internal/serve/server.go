@@ -18,6 +18,7 @@ import (
 	"runnel/tools/config"
 	"runnel/tools/detach"
 	"runnel/tools/upstream"
+	"runnel/tools/view"
 )
 
 // served is a server for one owner.
@@ -56,6 +57,7 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 		RequiredFallthrough: conf.Compat.RequiredFallthrough,
 		Resumable:           !inMemory(store),
 		Detach:              supervisors(conf, store),
+		App:                 view.App(runner),
 		Log:                 log,
 	})
 	server.OnDrain(func(ctx context.Context) { _ = runner.Wait(ctx) }) // its error only says that ctx has ended

@@ -10,7 +10,7 @@
 //
 // Where things stand:
 //
-//	a page of a log                   server.readResource, appendLog (resources.go)
+//	a page of a log                   server.readResource, AppendText (resources.go)
 //	a change is told                  server.watchLog (subscribe.go), subscription.follow (listen.go)
 //	what a subscription may hear of   subscription.agree (listen.go)
 //	a resource is not there           NotFound (uri.go)

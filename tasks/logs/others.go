@@ -15,7 +15,19 @@ import (
 type Options struct {
 	Pump   partials.PumpOptions // how output is delivered on a subscription
 	Tools  *rpc.Broadcast       // the list of tools has changed
+	Page   *Page                // nil = there is none
 	Others Others               // nil = there are no resources but logs
+}
+
+// Page is the page of an app, a resource for clients that show apps.
+type Page struct {
+	Entry    mcp.Resource           // of resources/list
+	Contents func() json.RawMessage // those of resources/read
+}
+
+// isPage reports whether a URI is that of the page, and c shows it.
+func (s *server) isPage(c *rpc.Caller, uri string) bool {
+	return s.o.Page != nil && uri == s.o.Page.Entry.URI && c.ShowsApps()
 }
 
 // server answers requests about resources and subscriptions.
@@ -54,5 +66,5 @@ func (s *server) hasOthers(c *rpc.Caller) bool { return s.o.Others != nil && s.o
 
 // isForeign reports whether a URI is not runnel's own, and may be another server's.
 func (s *server) isForeign(c *rpc.Caller, uri string) bool {
-	return uri != "" && len(uri) <= MaxURI && !strings.HasPrefix(uri, tasks.LogPrefix) && s.hasOthers(c)
+	return uri != "" && len(uri) <= MaxURI && !s.isPage(c, uri) && !strings.HasPrefix(uri, tasks.LogPrefix) && s.hasOthers(c)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"runnel/partials"
@@ -33,6 +34,9 @@ func (s *server) listResources(ctx context.Context, c *rpc.Caller, params json.R
 	}
 	// Any call may add a task, and no notification announces it.
 	result := listedResources{Resources: []json.RawMessage{}, Cacheable: private(c, 0)}
+	if cursor == "" && s.o.Page != nil && c.ShowsApps() {
+		result.Resources = append(result.Resources, rawjson.Encode(s.o.Page.Entry))
+	}
 	others := s.hasOthers(c)
 	if !others || !s.o.Others.Ours(cursor) {
 		page, next, err := s.runner.List(ctx, cursor, resourcePage)
@@ -133,7 +137,10 @@ func (s *server) findLog(ctx context.Context, c *rpc.Caller, params json.RawMess
 }
 
 func (s *server) readResource(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
-	if uri := rawjson.StringMember(params, "uri"); s.isForeign(c, uri) {
+	switch uri := rawjson.StringMember(params, "uri"); {
+	case s.isPage(c, uri):
+		return s.readPage(c), nil
+	case s.isForeign(c, uri):
 		return s.o.Others.Read(ctx, c, uri, params)
 	}
 	t, uri, after, err := s.findLog(ctx, c, params)
@@ -144,7 +151,7 @@ func (s *server) readResource(ctx context.Context, c *rpc.Caller, params json.Ra
 	page := make([]byte, 0, min(mcp.MaxPage, t.Log.Size()-min(after, t.Log.Size()))+MaxURI)
 	page = append(append(page, `{"contents":[{"uri":`...), rawjson.Encode(uri)...)
 	page = append(page, `,"mimeType":"`+tasks.LogType+`","text":"`...)
-	page, next, err := appendLog(ctx, page, t.Log, after, mcp.MaxPage)
+	page, next, err := AppendText(ctx, page, t.Log, after, math.MaxInt64, mcp.MaxPage)
 	if err != nil {
 		return nil, err
 	}
@@ -161,17 +168,28 @@ func (s *server) readResource(ctx context.Context, c *rpc.Caller, params json.Ra
 	return rpc.Encoded(page), nil
 }
 
+// readPage answers with the page of the app.
+func (s *server) readPage(c *rpc.Caller) any {
+	return struct {
+		Contents []json.RawMessage `json:"contents"`
+		*mcp.Cacheable
+	}{[]json.RawMessage{s.o.Page.Contents()}, private(c, pageTTL)}
+}
+
 // logStep is how much of a log is looked at before it is known to fit on a page.
 const logStep = 4 << 10
 
-// appendLog appends the text of a log from position after on as a JSON string without its quotes, limit bytes at most, and returns where
-// to go on.
-func appendLog(ctx context.Context, dst []byte, log *partials.Log, after int64, limit int) (_ []byte, next int64, err error) {
+// AppendText appends the text of a log from position after on, up to position end, as a JSON string without its quotes, limit bytes at
+// most, and returns where to go on. What end stands in the middle of, but for text that can be cut there, is appended whole.
+func AppendText(ctx context.Context, dst []byte, log *partials.Log, after, end int64, limit int) (_ []byte, next int64, err error) {
 	begin := len(dst)
 	r := log.ReaderAt(after)
 	for next = after; ; {
 		size := len(dst) - begin
-		batch, err := r.Read(ctx, min(limit-size, logStep))
+		if next >= end {
+			return dst, next, nil
+		}
+		batch, err := r.Read(ctx, int(min(int64(limit-size), logStep, end-next)))
 		if err != nil {
 			return dst, next, err
 		}

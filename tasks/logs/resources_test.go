@@ -2,6 +2,7 @@ package logs
 
 import (
 	"bytes"
+	"math"
 	"strings"
 	"testing"
 
@@ -27,7 +28,7 @@ func TestPageOfALargeItem(t *testing.T) {
 	if err := <-written; err != nil {
 		t.Fatal(err)
 	}
-	text, next, err := appendLog(t.Context(), nil, log, 0, 96<<10)
+	text, next, err := AppendText(t.Context(), nil, log, 0, math.MaxInt64, 96<<10)
 	if err != nil || len(text) > 96<<10 || next != log.Size() || !bytes.HasPrefix(text, []byte("headx")) || !bytes.HasSuffix(text, []byte("xtailmore")) {
 		t.Errorf("%d bytes: %.20q, up to %d of %d, error %v", len(text), text, next, log.Size(), err)
 	}

@@ -16,6 +16,9 @@ const logTTL = time.Minute
 // templatesTTL is how long the list of templates may be kept: runnel has one, and it never changes.
 const templatesTTL = time.Minute
 
+// pageTTL is how long the page of the app may be kept: it changes with runnel's version only.
+const pageTTL = time.Minute
+
 // private are the hints for what belongs to an owner. Other eras have none.
 func private(c *rpc.Caller, ttl time.Duration) *mcp.Cacheable {
 	if c.Era != rpc.Stateless {

@@ -58,6 +58,25 @@ func (l *assembler) write(p []byte, at int64, take func(line []byte, at int64, w
 	}
 }
 
+// Lines hands on the lines of a text that comes in pieces, each with its position and its end, if it has one. A line that was drawn over
+// with \r is its last state; one of more than 64 KiB comes in parts.
+type Lines struct {
+	Take func(line []byte, at int64)
+
+	lines assembler
+}
+
+// Write takes a piece of the text, at its position.
+func (l *Lines) Write(p []byte, at int64) {
+	l.lines.max = maxFilteredLine
+	l.lines.write(p, at, l.take)
+}
+
+// End hands on what no newline ends.
+func (l *Lines) End() { l.lines.end(l.take) }
+
+func (l *Lines) take(line []byte, at int64, _ bool) { l.Take(line, at) }
+
 // fresh reports whether a line begins.
 func (l *assembler) fresh() bool { return len(l.line) == 0 && l.returns == 0 && !l.long }
 

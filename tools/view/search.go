@@ -1,0 +1,102 @@
+package view
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"time"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+	"runnel/tools"
+	"runnel/tools/text"
+)
+
+// A search is bounded in time and in bytes; the page goes on where it ended.
+const (
+	maxSearchTime  = 2 * time.Second
+	maxSearched    = 64 << 20
+	searchPiece    = 256 << 10
+	defaultMatches = 200
+	maxMatches     = 1000
+	maxMatchLine   = 500  // bytes of a line that are shown
+	maxPattern     = 1000 // characters
+)
+
+type searchParams struct {
+	TaskID  string `json:"taskId"`
+	Pattern string `json:"pattern"`
+	After   int64  `json:"after"`
+	Max     int    `json:"max"`
+}
+
+type match struct {
+	Position int64  `json:"position"` // where the line begins
+	Line     string `json:"line"`
+}
+
+type searchAnswer struct {
+	Matches []match `json:"matches"`
+	Next    *int64  `json:"next,omitempty"` // where to go on; absent: all was searched
+	Bytes   int64   `json:"bytes"`
+}
+
+// search is view_search. Escape sequences are no part of a line.
+func (v *view) search(ctx context.Context, _ *tools.Call, p searchParams) (any, error) {
+	pattern, err := regexp.Compile("(?i)" + p.Pattern)
+	if err != nil {
+		return nil, fmt.Errorf("the pattern is not a regular expression (RE2): %w", err)
+	}
+	t, err := v.runner.Head(ctx, p.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	size := t.Log.Size()
+	answer := searchAnswer{Matches: []match{}, Bytes: size}
+	most := cmp.Or(p.Max, defaultMatches)
+	searched := p.After // the lines before it
+	lines := text.Lines{Take: func(line []byte, at int64) {
+		if len(answer.Matches) == most {
+			return
+		}
+		searched = at + int64(len(line))
+		if plain := text.StripANSI(line); pattern.Match(plain) {
+			answer.Matches = append(answer.Matches, match{at, text.Clip(string(bytes.TrimRight(plain, "\r\n")), maxMatchLine)})
+		}
+	}}
+	deadline := time.Now().Add(maxSearchTime)
+	pos := p.After
+	for pos < size && len(answer.Matches) < most && pos-p.After < maxSearched && time.Now().Before(deadline) {
+		b, next, err := t.Log.ReadAt(ctx, pos, searchPiece)
+		if err != nil {
+			return nil, err
+		}
+		at := b.Start
+		for _, c := range b.Chunks() {
+			if c.Kind == partials.Text {
+				lines.Write(c.Data, at)
+			} else if said, ok := mcp.TextOf(c.Data); ok {
+				lines.End()
+				lines.Write([]byte(said), at)
+				lines.End()
+			}
+			at += int64(len(c.Data))
+		}
+		if next <= pos {
+			break
+		}
+		pos = next
+	}
+	if pos >= size {
+		lines.End()
+	}
+	if len(answer.Matches) == most || pos < size {
+		if searched <= p.After {
+			searched = pos // a line that is longer than all that was searched
+		}
+		answer.Next = &searched
+	}
+	return answer, nil
+}

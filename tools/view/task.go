@@ -1,0 +1,80 @@
+package view
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tools"
+	"runnel/tools/text"
+)
+
+// shownTask is a task as the page gets it. What is not known is left out.
+type shownTask struct {
+	TaskID        string          `json:"taskId"`
+	Tool          string          `json:"tool"`
+	Title         string          `json:"title,omitempty"`
+	Arguments     json.RawMessage `json:"arguments,omitempty"`
+	Status        mcp.TaskStatus  `json:"status"`
+	StatusMessage string          `json:"statusMessage,omitempty"`
+	CreatedAt     time.Time       `json:"createdAt"`
+	EndedAt       *time.Time      `json:"endedAt,omitempty"`
+	DurationMs    int64           `json:"durationMs"`
+	Progress      *progress       `json:"progress,omitempty"`
+	Bytes         int64           `json:"bytes"` // of output so far
+	LastLine      string          `json:"lastLine,omitempty"`
+	Mine          bool            `json:"mine"` // this process has made it
+	CanCancel     bool            `json:"canCancel"`
+	CanRunAgain   bool            `json:"canRunAgain"`
+	Where         string          `json:"where,omitempty"` // the host of the worker that runs it
+}
+
+type progress struct {
+	Progress float64 `json:"progress"`
+	Total    float64 `json:"total,omitempty"`
+	Message  string  `json:"message,omitempty"`
+}
+
+// maxLastLine is how much of a last line is shown, in bytes.
+const maxLastLine = 500
+
+// show is a task as it is now.
+func (v *view) show(ctx context.Context, in *tools.Call, t *tasks.Task, own func(id string) bool) shownTask {
+	title, startable := in.Startable(t.Tool)
+	s := shownTask{
+		TaskID: t.ID, Tool: t.Tool, Title: title, Arguments: t.Arguments,
+		Status: t.Status, StatusMessage: t.StatusMessage, CreatedAt: t.CreatedAt.UTC(), DurationMs: duration(t).Milliseconds(),
+		Bytes: t.Log.Size(), LastLine: text.Clip(t.LastLine(ctx), maxLastLine), Mine: own(t.ID),
+		CanCancel: !t.Status.Terminal(), CanRunAgain: startable && t.Arguments != nil, Where: t.Worker,
+	}
+	if t.Status.Terminal() {
+		ended := t.UpdatedAt.UTC()
+		s.EndedAt = &ended
+	} else if p := t.Progress; p != (tasks.Progress{}) {
+		s.Progress = &progress{p.Done, p.Total, p.Message}
+	}
+	return s
+}
+
+// duration is how long a task took, or has taken up to now.
+func duration(t *tasks.Task) time.Duration {
+	if t.Status.Terminal() {
+		return t.UpdatedAt.Sub(t.CreatedAt)
+	}
+	return time.Since(t.CreatedAt)
+}
+
+type taskParams struct {
+	TaskID string `json:"taskId"`
+}
+
+// task is view_task.
+func (v *view) task(ctx context.Context, in *tools.Call, p taskParams) (any, error) {
+	t, err := v.runner.Head(ctx, p.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	return v.show(ctx, in, &t, v.runner.Own()), nil
+}

@@ -1,0 +1,77 @@
+package view
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
+	"runnel/tasks"
+	"runnel/tools"
+)
+
+// App is the live view of a runner's tasks.
+func App(runner *tasks.Runner) *tools.App {
+	v := &view{runner}
+	const taskID = `"taskId":{"type":"string"}`
+	const position = `{"type":"integer","minimum":0}`
+	return &tools.App{Page: resource, Tools: []tools.Tool{
+		tool[tasksParams]{"view_tasks", "List tasks, the newest first.",
+			`"cursor":{"type":"string"},"tool":{"type":"string"},"status":{"enum":["running","ended"]}`, "", v.tasks},
+		tool[taskParams]{"view_task", "Get a task.", taskID, `"taskId"`, v.task},
+		tool[mineParams]{"view_mine", "Find the task of a call that this client has made.",
+			`"tool":{"type":"string"},"arguments":{"type":"object"}`, `"tool"`, v.mine},
+		tool[outputParams]{"view_output", "Read the output of a task from a position on, or before one, and wait for news.",
+			fmt.Sprintf(`%s,"after":%s,"before":%[2]s,"maxBytes":{"type":"integer","minimum":1024,"maximum":%d},"waitMs":{"type":"integer","minimum":0,"maximum":%d}`,
+				taskID, position, maxOutput, maxWait.Milliseconds()), `"taskId"`, v.output},
+		tool[searchParams]{"view_search", "Find the lines of a task's output that match a regular expression (RE2).",
+			fmt.Sprintf(`%s,"pattern":{"type":"string","minLength":1,"maxLength":%d},"after":%s,"max":{"type":"integer","minimum":1,"maximum":%d}`,
+				taskID, maxPattern, position, maxMatches), `"taskId","pattern"`, v.search},
+		tool[historyParams]{"view_history", "List the last runs of a tool.", `"tool":{"type":"string"}`, `"tool"`, v.history},
+		tool[taskParams]{"view_cancel", "Cancel a task.", taskID, `"taskId"`, v.cancel},
+		tool[taskParams]{"view_again", "Run the tool of a task again, with the same arguments.", taskID, `"taskId"`, v.again},
+	}}
+}
+
+// view answers the calls of the page.
+type view struct{ runner *tasks.Runner }
+
+// tool is one that only the page calls.
+type tool[P any] struct {
+	name, description    string
+	properties, required string // of the arguments
+
+	call func(ctx context.Context, in *tools.Call, p P) (any, error)
+}
+
+// Describe implements tools.Tool.
+func (t tool[P]) Describe() mcp.Tool {
+	return mcp.Tool{
+		Name:        t.name,
+		Description: t.description,
+		InputSchema: fmt.Appendf(nil, `{"type":"object","properties":{%s},"required":[%s],"additionalProperties":false}`, t.properties, t.required),
+		Execution:   &mcp.ToolExecution{TaskSupport: mcp.TaskForbidden},
+	}
+}
+
+// Call implements tools.Tool. What the page reads is the structured content.
+func (t tool[P]) Call(ctx context.Context, in *tools.Call, _ *tools.Output) (*mcp.CallToolResult, error) {
+	var p P
+	if err := in.Decode(&p); err != nil {
+		return nil, err
+	}
+	answer, err := t.call(ctx, in, p)
+	if wire, ok := errors.AsType[*rpc.Error](tasks.WireError(err)); ok {
+		return nil, errors.New(wire.Message) // the page shows it
+	} else if err != nil {
+		return nil, err
+	}
+	structured, ok := answer.(json.RawMessage)
+	if !ok {
+		structured = rawjson.Encode(answer)
+	}
+	return &mcp.CallToolResult{Content: []mcp.ContentBlock{mcp.Text("The structured content is for the live view.")}, StructuredContent: structured}, nil
+}
