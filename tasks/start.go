@@ -71,8 +71,8 @@ func (r *Runner) begin(run *Run) {
 	go run.do()
 }
 
-// maxArguments is how long arguments may be that are kept with a task, in bytes.
-const maxArguments = 64 << 10
+// maxArguments is how long arguments may be that are kept with a task, in bytes: a state writes them with each status.
+const maxArguments = 16 << 10
 
 // admit counts and stores a task that gets a handle. The run's door is held.
 func (r *Runner) admit(ctx context.Context, run *Run) error {

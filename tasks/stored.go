@@ -68,6 +68,14 @@ func DecodeVariables(stored []byte) (json.RawMessage, error) {
 	return stored, nil
 }
 
+// DecodeArguments returns arguments as they were stored, nil if they cannot be believed: nothing depends on them.
+func DecodeArguments(stored []byte) json.RawMessage {
+	if len(stored) == 0 || !isLine(stored) || stored[0] != '{' || !json.Valid(stored) {
+		return nil
+	}
+	return stored
+}
+
 // isLine reports whether JSON can stand on a line of output.
 func isLine(b []byte) bool { return utf8.Valid(b) && bytes.IndexByte(b, '\n') < 0 }
 

@@ -28,7 +28,7 @@ type Task struct {
 	Log           *partials.Log // the tool's output
 	Segments      *partials.Segments
 	Variables     json.RawMessage // an object (variables.go); nil if there are none
-	Arguments     json.RawMessage // of the call; nil if they are not known. Not stored
+	Arguments     json.RawMessage // of the call; nil if they are not known. They do not change
 	Progress      Progress        // the last that the tool has said. Not stored
 	Merge         bool            // the result is the merged segments (SEP-1905 streaming)
 	Detached      bool            // a supervisor or a worker runs it, which outlives runnel

@@ -35,6 +35,7 @@ type stored struct {
 	End       int64           `json:"end,omitempty"`      // where the log ends, once the task has ended
 	Numbered  int             `json:"numbered,omitempty"` // how many segments have numbers then
 	Variables json.RawMessage `json:"variables,omitempty"`
+	Arguments json.RawMessage `json:"arguments,omitempty"` // of the call
 }
 
 // record is a task as it was read.
@@ -76,6 +77,7 @@ func (r *record) take() {
 	t, s := &r.Task, &r.stored
 	t.Tool, t.Status, t.StatusMessage, t.Merge, t.Detached = strings.ToValidUTF8(s.Tool, "�"), s.Status, s.Message, s.Merge, s.Work != nil || s.Offer != nil
 	t.CreatedAt, t.UpdatedAt, t.TTL = time.Unix(0, s.Created), time.Unix(0, s.Updated), time.Duration(s.TTL)
+	t.Arguments = tasks.DecodeArguments(s.Arguments)
 	r.end = max(s.End, 0)
 	if s.Offer != nil {
 		var work struct{ Host string }
@@ -88,6 +90,9 @@ func (r *record) take() {
 func (r *stored) put(t *tasks.Task, writer string) {
 	r.Tool, r.Status, r.Message, r.Merge, r.Writer = t.Tool, t.Status, t.StatusMessage, t.Merge, writer
 	r.Created, r.Updated, r.TTL = t.CreatedAt.UnixNano(), t.UpdatedAt.UnixNano(), int64(t.TTL)
+	if t.Arguments != nil {
+		r.Arguments = t.Arguments
+	}
 }
 
 func (r *record) fail(why error) {

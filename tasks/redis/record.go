@@ -27,6 +27,8 @@ type stored struct {
 	Merge    bool           `json:"merge,omitempty"`
 	Outcome  int            `json:"outcome,omitempty"`  // how many bytes it has
 	Numbered int            `json:"numbered,omitempty"` // how many segments have numbers, once the task has ended
+
+	Arguments json.RawMessage `json:"arguments,omitempty"` // of the call
 }
 
 // record is a task as it was read.
@@ -67,6 +69,7 @@ func (r *record) read(owner, id string, fields []string) {
 		return
 	}
 	t.Tool, t.Status, t.StatusMessage, t.Merge = strings.ToValidUTF8(s.Tool, "�"), s.Status, s.Message, s.Merge
+	t.Arguments = tasks.DecodeArguments(s.Arguments)
 	if err := r.CheckStored(r.keeper != "", r.stored.Outcome > 0); err != nil {
 		r.fail(err)
 	} else if t.Variables, err = tasks.DecodeVariables([]byte(fields[3])); err != nil {
@@ -78,6 +81,9 @@ func (r *record) read(owner, id string, fields []string) {
 func (s *stored) put(t *tasks.Task) {
 	s.Tool, s.Status, s.Message, s.Merge = t.Tool, t.Status, t.StatusMessage, t.Merge
 	s.Created, s.Updated, s.TTL = t.CreatedAt.UnixNano(), t.UpdatedAt.UnixNano(), int64(t.TTL)
+	if t.Arguments != nil {
+		s.Arguments = t.Arguments
+	}
 }
 
 func (s *stored) encode() (string, error) {

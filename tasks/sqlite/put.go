@@ -59,10 +59,10 @@ func (d *database) insert(t tasks.Task, hidden bool) error {
 				return err
 			}
 		}
-		r, err := tx.exec(`INSERT INTO task (id, owner, tool, status, message, created, updated, ttl, expires, merge, variables, keeper)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		r, err := tx.exec(`INSERT INTO task (id, owner, tool, status, message, created, updated, ttl, expires, merge, variables, arguments, keeper)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			t.ID, t.Owner, t.Tool, t.Status, t.StatusMessage, t.CreatedAt.UnixNano(), t.UpdatedAt.UnixNano(),
-			int64(t.TTL), expires, t.Merge, []byte(t.Variables), d.lease.name)
+			int64(t.TTL), expires, t.Merge, []byte(t.Variables), []byte(t.Arguments), d.lease.name)
 		if err == nil {
 			if !hidden {
 				tx.live[t.Owner]++
@@ -140,9 +140,9 @@ func (d *database) update(k *keeping, t tasks.Task) error {
 			return k.log.Failed()
 		}
 		found, err := tx.change(`UPDATE task SET status = ?, message = ?, updated = ?, outcome = ?, merge = ?, keeper = ?,
-			variables = iif(expires < 0, ?, variables), expires = iif(expires < 0, ?, expires) WHERE number = ? AND keeper = ?`,
+			variables = iif(expires < 0, ?, variables), arguments = iif(expires < 0, ?, arguments), expires = iif(expires < 0, ?, expires) WHERE number = ? AND keeper = ?`,
 			t.Status, t.StatusMessage, t.UpdatedAt.UnixNano(), outcome, t.Merge, keeper,
-			[]byte(t.Variables), expires(&t), k.task, d.lease.name)
+			[]byte(t.Variables), []byte(t.Arguments), expires(&t), k.task, d.lease.name)
 		if err == nil && found == 0 {
 			err = tasks.ErrFenced
 		}

@@ -55,14 +55,14 @@ func (d *database) current(ctx context.Context, owner, id, outcome string, at in
 }
 
 func (d *database) row(ctx context.Context, owner, id, outcomeColumn string, at int64) (r row, err error) {
-	var outcome, variables []byte
+	var outcome, variables, arguments []byte
 	var end sql.NullInt64
 	found := false
 	err = d.each(ctx, func(scan func(...any) error) (err error) {
 		found = true
-		r, err = scanTask(scan, &outcome, &variables, &end)
+		r, err = scanTask(scan, &outcome, &variables, &arguments, &end)
 		return err
-	}, "SELECT "+taskColumns+", "+outcomeColumn+`, variables, (SELECT stop FROM log WHERE task = number ORDER BY start DESC LIMIT 1)
+	}, "SELECT "+taskColumns+", "+outcomeColumn+`, variables, arguments, (SELECT stop FROM log WHERE task = number ORDER BY start DESC LIMIT 1)
 		FROM task WHERE id = ? AND owner = ? AND `+d.o.visible(), id, owner, at)
 	switch {
 	case err != nil:
@@ -71,6 +71,7 @@ func (d *database) row(ctx context.Context, owner, id, outcomeColumn string, at 
 		return row{}, tasks.ErrNotFound
 	}
 	r.end = max(end.Int64, 0)
+	r.Arguments = tasks.DecodeArguments(arguments)
 	r.decode(outcome, variables)
 	if r.damage != "" {
 		d.tell(r.number, r.ID, r.damage)

@@ -52,6 +52,8 @@ CREATE TABLE segment ( -- the numbers that SEP-1905 has given to the output
 CREATE INDEX task_ended ON task (updated) WHERE keeper IS NULL; -- what ended first is deleted first
 `, `
 ALTER TABLE task ADD COLUMN fetched INTEGER NOT NULL DEFAULT 0; -- 1: a client has got the result
+`, `
+ALTER TABLE task ADD COLUMN arguments BLOB; -- of the call, NULL if they are not known
 `}
 
 // schemaVersion is how many of the migrations a state has had. One of a newer runnel is refused.

@@ -3,6 +3,7 @@ package statetest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,6 +23,7 @@ func Run(t *testing.T, open func(t *testing.T) tasks.State) {
 		"deletes for the owner":     deletes,
 		"variables":                 variables,
 		"head":                      head,
+		"arguments":                 arguments,
 		"hears who asks":            asks,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
@@ -131,6 +133,32 @@ func head(t *testing.T, s tasks.State) {
 	}
 	if _, err := s.Head(t.Context(), "other", "a"); !errors.Is(err, tasks.ErrNotFound) {
 		t.Errorf("another owner: %v", err)
+	}
+}
+
+// The arguments of a task are found as long as the task is, also those of one that was hidden first.
+func arguments(t *testing.T, s tasks.State) {
+	const want = `{"a":[1,"two"]}`
+	task, other, late := Working("a"), Working("other"), Working("late")
+	hides := s.Hide(late) == nil
+	task.Arguments, late.Arguments = json.RawMessage(want), json.RawMessage(want)
+	Put(t, s, task, other)
+	if hides {
+		Put(t, s, late)
+	}
+	check := func(id, want string) {
+		t.Helper()
+		h, err := s.Head(t.Context(), owner, id)
+		if got := Get(t, s, id).Arguments; string(got) != want || string(h.Arguments) != want || err != nil {
+			t.Errorf("%s: %s, its head %s, %v; want %s", id, got, h.Arguments, err, want)
+		}
+	}
+	check("a", want)
+	check("other", "")
+	Put(t, s, Ended(task, mcp.TaskCompleted, "done"))
+	check("a", want)
+	if hides {
+		check("late", want)
 	}
 }
 
