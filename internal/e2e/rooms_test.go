@@ -22,8 +22,10 @@ var rooms = map[string][]string{
 	"runnel/partials/tracker":         {"runnel/rpc/mcp", "runnel/rpc/rawjson"}, // the client's half
 	"runnel/tasks":                    {"runnel/rpc", "runnel/partials", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
 	"runnel/tasks/sqlite":             {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson"},                        // the state on disk
-	"runnel/tasks/nats":               {"runnel/tasks", "runnel/partials", "runnel/rpc/mcp"},                                                            // the state of many machines
-	"runnel/tasks/redis":              {"runnel/tasks", "runnel/partials", "runnel/rpc/mcp"},                                                            // another one
+	"runnel/tasks/nats":               {"runnel/tasks", "runnel/tasks/engine", "runnel/partials", "runnel/rpc/mcp"},                                     // the state of many machines
+	"runnel/tasks/redis":              {"runnel/tasks", "runnel/tasks/engine", "runnel/partials", "runnel/rpc/mcp"},                                     // another one
+	"runnel/tasks/engine":             {"runnel/tasks", "runnel/partials", "runnel/rpc/mcp"},                                                            // what states that are servers share
+	"runnel/tasks/engine/enginetest":  {"runnel/tasks", "runnel/tasks/engine", "runnel/tasks/statetest", "runnel/partials", "runnel/rpc/mcp"},           // what each of them must do
 	"runnel/tasks/logs":               {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tools/text"},   // text knows nothing of tools
 	"runnel/tasks/statetest":          {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp"},                                              // what every state must do
 	"runnel/tools/process":            {},                                                                                                               // a child, its family and its guard; it knows nothing of tools

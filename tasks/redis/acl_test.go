@@ -106,7 +106,7 @@ func TestACL(t *testing.T) {
 	if _, err := elsewhere.Take(t.Context(), again, []byte(`{}`)); err != nil {
 		t.Error(err)
 	}
-	if err := spaceOfOwner(t, ours, "a").sweep(t.Context()); err != nil {
+	if err := spaceOfOwner(t, ours, "a").Sweep(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if _, _, err := ours.Forget(t.Context(), "a", task.CreatedAt, true); err != nil {
@@ -132,10 +132,10 @@ func TestACL(t *testing.T) {
 	const key = "runnel:b:task:victim"
 	for _, words := range [][]string{
 		{"HGETALL", key}, {"HSET", key, "keeper", ""}, {"DEL", key}, {"XRANGE", "runnel:b:log:victim", "-", "+"}, {"XADD", "runnel:b:log:victim", "*", "d", "x"},
-		{"ZRANGE", "runnel:b:tasks", "0", "-1"}, {"SADD", "runnel:b:asked:" + theirs.keeper, "victim"}, {"SET", "runnel:b:schema", "2"},
+		{"ZRANGE", "runnel:b:tasks", "0", "-1"}, {"SADD", "runnel:b:asked:" + theirs.Keeper, "victim"}, {"SET", "runnel:b:schema", "2"},
 		{"EVAL", "return redis.call('HGETALL', KEYS[1])", "1", key}, {"EVAL", "return redis.call('HGETALL', '" + key + "')", "0"},
 		{"EVAL", "return redis.call('PUBLISH', 'runnel:b:ask:x', 'victim')", "0"},
-		{"SUBSCRIBE", "runnel:b:wake:victim"}, {"PSUBSCRIBE", "*"}, {"PUBLISH", "runnel:b:ask:" + theirs.keeper, "victim"}, {"PUBSUB", "CHANNELS"},
+		{"SUBSCRIBE", "runnel:b:wake:victim"}, {"PSUBSCRIBE", "*"}, {"PUBLISH", "runnel:b:ask:" + theirs.Keeper, "victim"}, {"PUBSUB", "CHANNELS"},
 		{"SCAN", "0"}, {"KEYS", "*"}, {"RANDOMKEY"}, {"DBSIZE"}, {"SORT", "runnel:a:none", "BY", "nosort", "GET", key}, {"COPY", key, "runnel:a:x"}, {"RENAME", key, "runnel:a:x"},
 		{"DUMP", key}, {"OBJECT", "ENCODING", key}, {"MONITOR"}, {"CLIENT", "LIST"}, {"CLIENT", "KILL", "TYPE", "normal"}, {"CONFIG", "GET", "*"}, {"INFO"}, {"FLUSHALL"},
 		{"SWAPDB", "0", "1"}, {"SCRIPT", "FLUSH"}, {"FUNCTION", "LIST"}, {"ACL", "LIST"}, {"DEBUG", "SLEEP", "0"}, {"REPLICAOF", "NO", "ONE"}, {"SHUTDOWN"}, {"MOVE", key, "1"},

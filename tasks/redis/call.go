@@ -69,8 +69,8 @@ func (sp *space) call(ctx context.Context, script, id string, left time.Duration
 }
 
 func (sp *space) exec(ctx context.Context, script, id string, left time.Duration, args []string) rueidis.RedisResult {
-	all := slices.Concat([]string{schema, sp.s.keeper, id, strconv.FormatInt(left.Milliseconds(), 10)}, args)
-	return scripts()[script].Exec(ctx, sp.s.client, []string{sp.root}, all)
+	all := slices.Concat([]string{schema, sp.Keeper, id, strconv.FormatInt(left.Milliseconds(), 10)}, args)
+	return scripts()[script].Exec(ctx, sp.server.client, []string{sp.root}, all)
 }
 
 // try asks the server until it has answered, and words what it refuses.
@@ -105,6 +105,6 @@ func passes(refusal string) bool {
 func (sp *space) read(ctx context.Context, command func(b rueidis.Builder) rueidis.Completed) (rueidis.RedisMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	c := sp.s.client
+	c := sp.server.client
 	return sp.try(ctx, func() rueidis.RedisResult { return c.Do(ctx, command(c.B())) })
 }

@@ -10,11 +10,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/rs/zerolog"
-
-	"runnel/tasks"
+	"runnel/tasks/engine"
 )
 
 // Options of a State.
@@ -27,11 +24,7 @@ type Options struct {
 	Credentials string
 	// RootCA is a file with the certificates that the server's is checked with, "" = the system's.
 	RootCA string
-	Limits tasks.Limits // for each owner, over all processes
-	Calls  bool         // finds calls without a handle that run, too: for people, never for clients
-	Log    zerolog.Logger
-
-	Now func() time.Time // nil = time.Now
+	engine.Options
 }
 
 // Parse makes Options of a URL: redis://HOST[:PORT][/DB][?prefix=P&creds=FILE&ca=FILE], or rediss:// for TLS. Credentials are never part of
@@ -76,18 +69,10 @@ func Parse(state string, getenv func(string) string) (Options, error) {
 	if o.RootCA != "" && !o.TLS {
 		return o, errors.New("ca=FILE needs TLS: use rediss://")
 	}
-	if o.Prefix != "" && !isToken(o.Prefix) {
+	if o.Prefix != "" && !engine.IsToken(o.Prefix) {
 		return o, fmt.Errorf("prefix=%s: use up to 64 letters, digits, - and _", o.Prefix)
 	}
 	return o, nil
-}
-
-// isToken reports whether a text may be part of a key as it is.
-func isToken(s string) bool {
-	other := func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
-	}
-	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, other)
 }
 
 // credentials reads the file of credentials.

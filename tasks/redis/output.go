@@ -10,7 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"runnel/partials"
-	"runnel/tasks"
+	"runnel/tasks/engine"
 )
 
 // output is what is stored of a task's output.
@@ -19,14 +19,17 @@ type output struct {
 	id string
 }
 
-// Due implements partials.Backing: nothing is written here.
-func (o output) Due(bool) {}
+// Output implements engine.Store.
+func (sp *space) Output(id string, _ func() int64) engine.Output { return output{sp, id} }
 
-// Load implements partials.Backing.
-func (o output) Load(ctx context.Context, pos int64, limit int) (list []partials.Extent, err error) {
+// Load implements engine.Output.
+func (o output) Load(ctx context.Context, pos int64, limit int) ([]partials.Extent, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	for len(list) == 0 { // what is damaged is passed over
+	all := engine.Extents{After: pos, Damage: func(err error) {
+		o.sp.Log.Error().Str("taskId", o.id).Err(err).Msg("the state is damaged: a part of the output cannot be read")
+	}}
+	for len(all.List) == 0 { // what is damaged is passed over
 		answer, err := o.sp.try(ctx, func() rueidis.RedisResult {
 			return o.sp.exec(ctx, "load", o.id, 0, []string{strconv.FormatInt(pos, 10), strconv.Itoa(limit)})
 		})
@@ -35,48 +38,26 @@ func (o output) Load(ctx context.Context, pos int64, limit int) (list []partials
 		}
 		entries, err := answer.AsXRange()
 		if err != nil || len(entries) == 0 {
-			return nil, nil //nolint:nilerr // there is none that can be read: it counts as no longer kept
+			return all.List, nil //nolint:nilerr // there is none that can be read: it counts as no longer kept
 		}
-		list = o.extents(entries, pos)
+		for _, entry := range entries {
+			all.Add(extent(entry))
+		}
 		if pos, err = position(entries[len(entries)-1].ID); err != nil {
-			return list, nil //nolint:nilerr // nor can anything after it
+			return all.List, nil //nolint:nilerr // nor can anything after it
 		}
 	}
-	return list, nil
+	return all.List, nil
 }
 
-// extents are the stretches that go on after pos, up to a gap.
-func (o output) extents(entries []rueidis.XRangeEntry, pos int64) (list []partials.Extent) {
-	for _, entry := range entries {
-		e, err := extent(entry)
-		if n := len(list); err == nil && n > 0 && e.Start < list[n-1].End() {
-			err = errors.New("it overlaps what is before it")
-		}
-		if err != nil {
-			o.sp.s.o.Log.Error().Str("taskId", o.id).Err(err).Msg("the state is damaged: a part of the output cannot be read")
-			continue // it counts as no longer kept
-		}
-		if n := len(list); n > 0 && list[n-1].End() != e.Start {
-			break // a gap: the rest is read by itself
-		}
-		if e.End() > pos {
-			list = append(list, e)
-		}
-	}
-	return list
-}
-
-// extent reads a stretch, and checks that it is one that runnel could have written.
+// extent reads a stretch.
 func extent(entry rueidis.XRangeEntry) (e partials.Extent, err error) {
 	end, err := position(entry.ID)
-	if err != nil {
-		return e, err
-	}
 	e.Marks, e.Data = []byte(entry.FieldValues["m"]), []byte(entry.FieldValues["d"])
-	if e.Start = end - int64(len(e.Data)); e.Start < 0 {
-		return e, errors.New("it is longer than the output before it and with it")
+	if e.Start = end - int64(len(e.Data)); err == nil && e.Start < 0 {
+		err = errors.New("it is longer than the output before it and with it")
 	}
-	return e, e.Check()
+	return e, err
 }
 
 // position is the number in an entry's id.
@@ -85,9 +66,9 @@ func position(id string) (int64, error) {
 	return strconv.ParseInt(number, 10, 64)
 }
 
-// ends reads the numbers of a task's segments after number n, whose segment ends at position last, up to the log's end.
-func (sp *space) ends(ctx context.Context, r *record, n int, last int64) (ends []int64, err error) {
-	if r.damage != nil {
+// Ends implements engine.Store.
+func (sp *space) Ends(ctx context.Context, r *engine.Record, n int, last int64) (ends []int64, err error) {
+	if r.Damage != nil {
 		return nil, nil
 	}
 	answer, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed {
@@ -110,20 +91,13 @@ func (sp *space) ends(ctx context.Context, r *record, n int, last int64) (ends [
 		if err != nil || len(row) == 0 || int64(n+len(ends)+len(row)) != to {
 			return nil, partials.ErrEnds
 		}
-		if row[len(row)-1] > r.end { // stored since the end was read
+		if row[len(row)-1] > r.End { // stored since the end was read
 			break
 		}
 		ends, last = append(ends, row...), row[len(row)-1]
 	}
-	if n+len(ends) < r.Numbered {
+	if n+len(ends) < r.Stored.Numbered {
 		return ends, partials.ErrEnds
 	}
 	return ends, nil
 }
-
-// log is what is stored of a task's output, to be read.
-func (sp *space) log(r *record) *partials.Log {
-	return partials.Stored(output{sp, r.ID}, r.end)
-}
-
-var _ tasks.State = (*State)(nil)

@@ -1,104 +1,177 @@
 package redis
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 
-	"runnel/partials"
 	"runnel/tasks"
+	"runnel/tasks/engine"
 )
 
-// Get implements tasks.State. The log of a task that another process runs is what has been stored of it by now.
-func (s *State) Get(ctx context.Context, owner, id string) (tasks.Task, error) {
-	sp, r, err := s.find(ctx, owner, id)
-	if err != nil {
-		return tasks.Task{}, err
+// recordFields are what is read of a task's hash.
+var recordFields = []string{"record", "keeper", "end", "variables", "hidden", "work", "write", "by"}
+
+// read makes a record of these fields.
+func (sp *space) decode(id string, fields []string) *engine.Record {
+	r := &engine.Record{}
+	r.ID, r.Owner = id, sp.Owner
+	r.Revision, _ = strconv.ParseUint(fields[6], 10, 64) // a put that is taken for late then fails its task's end, not others
+	r.Decode([]byte(fields[0]), time.Now())
+	end, err := strconv.ParseInt(fields[2], 10, 64)
+	if err != nil || end < 0 {
+		end = 0
+		r.Fail(errors.New("it is not known where its output ends"))
 	}
-	if err := sp.outcome(ctx, r); err != nil {
-		return tasks.Task{}, err
+	s := &r.Stored
+	s.Keeper, s.Hidden, s.End, s.Writer = fields[1], fields[4] != "", end, fields[7]
+	if s.Keeper != "" {
+		s.Writer = s.Keeper
 	}
-	ends, err := sp.ends(ctx, r, 0, 0)
-	if errors.Is(err, partials.ErrEnds) {
-		r.fail(err)
-	} else if err != nil {
-		return tasks.Task{}, err
+	if fields[5] != "" {
+		s.Work = []byte(fields[5])
 	}
-	r.Log = sp.log(r)
-	r.Segments = partials.RestoreSegments(r.Log, ends, r.ending)
-	if !r.terminal() {
-		r.Segments.Follow()
-	}
-	return r.Task, nil
+	r.Check([]byte(fields[3]), s.Outcome > 0)
+	return r
 }
 
-// Head implements tasks.State.
-func (s *State) Head(ctx context.Context, owner, id string) (tasks.Task, error) {
-	sp, r, err := s.find(ctx, owner, id)
+// Read implements engine.Store.
+func (sp *space) Read(ctx context.Context, id string) (*engine.Record, error) {
+	found, err := sp.records(ctx, []string{id})
 	if err != nil {
-		return tasks.Task{}, err
+		return nil, err
 	}
-	r.Log = sp.log(r)
-	return r.Task, nil
+	if found[0] == nil {
+		return nil, tasks.ErrNotFound
+	}
+	return found[0], nil
+}
+
+// records reads tasks; those that are not there are nil.
+func (sp *space) records(ctx context.Context, ids []string) ([]*engine.Record, error) {
+	list := make([]*engine.Record, len(ids))
+	for i, answer := range sp.each(ctx, ids, func(b rueidis.Builder, id string) rueidis.Completed {
+		return b.Hmget().Key(sp.root + "task:" + id).Field(recordFields...).Build()
+	}) {
+		if err := answer.NonRedisError(); err != nil {
+			return nil, sp.unreachable(err)
+		}
+		fields, _ := answer.AsStrSlice()
+		switch err := answer.Error(); {
+		case err != nil && !strings.HasPrefix(err.Error(), "WRONGTYPE"):
+			return nil, refused(err)
+		case err != nil || len(fields) != len(recordFields):
+			fields = make([]string, len(recordFields))
+		case strings.Join(fields, "") == "": // it is not there
+			continue
+		}
+		list[i] = sp.decode(ids[i], fields)
+	}
+	return list, nil
+}
+
+// each asks the server for something of several tasks at once, and again if it does not answer.
+func (sp *space) each(ctx context.Context, ids []string, command func(b rueidis.Builder, id string) rueidis.Completed) []rueidis.RedisResult {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	c := sp.server.client
+	for {
+		all := make([]rueidis.Completed, len(ids))
+		for i, id := range ids {
+			all[i] = command(c.B(), id)
+		}
+		answers := c.DoMulti(ctx, all...)
+		silent := false
+		for _, a := range answers {
+			refusal, said := rueidis.IsRedisErr(a.Error())
+			silent = silent || a.NonRedisError() != nil || said && passes(refusal.Error())
+		}
+		if !silent {
+			return answers
+		}
+		select {
+		case <-time.After(tryAgain):
+		case <-ctx.Done():
+			return answers
+		}
+	}
 }
 
 // someTasks are read at once at most.
 const someTasks = 1000
 
-// List implements tasks.State. A cursor is the place of the last task.
-func (s *State) List(ctx context.Context, owner, cursor string, n int) ([]tasks.Task, string, error) {
-	after := uint64(0)
-	if cursor != "" {
-		var err error
-		if after, err = strconv.ParseUint(cursor, 36, 64); err != nil || len(cursor) > 10 { // a place in Redis is exact up to 2^53
-			return nil, "", tasks.ErrCursor
-		}
-	}
-	sp, err := s.space(ctx, owner)
-	if err != nil {
-		return nil, "", err
-	}
+// List implements engine.Store.
+func (sp *space) List(ctx context.Context, after uint64, n int) ([]engine.Place, error) {
 	if after > 0 {
 		answer, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed { return b.Get().Key(sp.root + "last").Build() })
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		if last, _ := answer.AsUint64(); after > last {
-			return nil, "", tasks.ErrCursor
+			return nil, tasks.ErrCursor
 		}
 	}
-	var page []tasks.Task
-	var shown uint64 // the place of the last task in page
-	for {
-		answer, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed {
-			return b.Zrangebyscore().Key(sp.root+"tasks").Min("("+strconv.FormatUint(after, 10)).Max("+inf").Withscores().Limit(0, int64(min(n+1, someTasks))).Build()
-		})
-		if err != nil {
-			return nil, "", err
-		}
-		places, err := answer.AsZScores()
-		if err != nil || len(places) == 0 {
-			return page, "", err
-		}
-		ids := make([]string, len(places))
-		for i := range places {
-			ids[i] = places[i].Member
-		}
-		found, err := sp.records(ctx, ids)
-		if err != nil {
-			return nil, "", err
-		}
-		for i, r := range found {
-			after = uint64(places[i].Score)
-			if r == nil {
-				continue
-			}
-			if len(page) == n {
-				return page, strconv.FormatUint(shown, 36), nil
-			}
-			page, shown = append(page, r.Task), after
-		}
+	answer, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed {
+		return b.Zrangebyscore().Key(sp.root+"tasks").Min("("+strconv.FormatUint(after, 10)).Max("+inf").Withscores().Limit(0, int64(min(n, someTasks))).Build()
+	})
+	if err != nil {
+		return nil, err
 	}
+	scores, err := answer.AsZScores()
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, len(scores))
+	for i := range scores {
+		ids[i] = scores[i].Member
+	}
+	found, err := sp.records(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	places := make([]engine.Place, len(scores))
+	for i, score := range scores {
+		places[i] = engine.Place{Number: uint64(score.Score), Record: found[i]}
+	}
+	return places, nil
+}
+
+// Outcome implements engine.Store.
+func (sp *space) Outcome(ctx context.Context, r *engine.Record) ([]byte, error) {
+	answer, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed {
+		return b.Get().Key(sp.root + "result:" + r.ID).Build()
+	})
+	if err != nil {
+		return nil, err
+	}
+	encoded, err := answer.AsBytes()
+	if err != nil || len(encoded) != r.Stored.Outcome {
+		if _, err := sp.Read(ctx, r.ID); err != nil { // it was deleted meanwhile
+			return nil, err
+		}
+		return nil, engine.Damage("its result is missing, or a part of it")
+	}
+	return bytes.Clone(encoded), nil
+}
+
+// Measure implements engine.Store: what was read is all there is.
+func (sp *space) Measure(context.Context, *engine.Record) error { return nil }
+
+// Fetched implements engine.Store.
+func (sp *space) Fetched(ctx context.Context, ids []string) (map[string]bool, error) {
+	fetched := map[string]bool{}
+	for i, answer := range sp.each(ctx, ids, func(b rueidis.Builder, id string) rueidis.Completed {
+		return b.Hexists().Key(sp.root + "task:" + id).Field("fetched").Build()
+	}) {
+		if err := answer.NonRedisError(); err != nil {
+			return nil, sp.unreachable(err)
+		}
+		fetched[ids[i]], _ = answer.AsBool()
+	}
+	return fetched, nil
 }

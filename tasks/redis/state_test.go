@@ -18,12 +18,13 @@ import (
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/engine"
 	"runnel/tasks/statetest"
 )
 
 func newState(t testing.TB, s *server, change ...func(*Options)) *State {
 	t.Helper()
-	o := Options{Server: s.address(), Log: zerolog.New(zerolog.NewTestWriter(t))}
+	o := Options{Server: s.address(), Options: engine.Options{Log: zerolog.New(zerolog.NewTestWriter(t))}}
 	for _, c := range change {
 		c(&o)
 	}
@@ -35,7 +36,7 @@ func newState(t testing.TB, s *server, change ...func(*Options)) *State {
 // prefixOf is a prefix of a test's own.
 func prefixOf(t *testing.T) string {
 	return strings.Map(func(r rune) rune {
-		if isToken(string(r)) {
+		if engine.IsToken(string(r)) {
 			return r
 		}
 		return '_'
@@ -79,7 +80,7 @@ func spaceOf(t testing.TB, s *State) *space {
 // do runs a command on a state's server.
 func do(t testing.TB, s *State, words ...string) string {
 	t.Helper()
-	c := spaceOf(t, s).s.client
+	c := spaceOf(t, s).server.client
 	answer := c.Do(t.Context(), c.B().Arbitrary(words...).Build())
 	if err := answer.Error(); err != nil && !rueidis.IsRedisNil(err) {
 		t.Fatal(err)
@@ -92,23 +93,24 @@ func do(t testing.TB, s *State, words ...string) string {
 func TestVanished(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	dead, other := newState(t, s), newState(t, s)
+	var clock statetest.Clock
+	dead, other := newState(t, s), newState(t, s, at(&clock))
 	task := statetest.Working("a", "line\n")
 	statetest.Put(t, dead, task)
 	statetest.Eventually(t, func() bool { return statetest.Get(t, other, "a").Log.Size() == 5 })
 	if err := dead.Hide(statetest.Working("hidden")); err != nil {
 		t.Fatal(err)
 	}
-	spaceOf(t, dead).stop() // its lease is not renewed any more
-	do(t, other, "ZREM", "runnel:local:alive", dead.keeper)
+	spaceOf(t, dead).Stop() // its lease is not renewed any more
+	do(t, other, "ZREM", "runnel:local:alive", dead.Keeper)
 	theirs := spaceOf(t, other)
-	if err := theirs.sweep(t.Context()); err != nil {
+	if err := theirs.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := statetest.Get(t, other, "a"); got.Status != mcp.TaskWorking {
 		t.Errorf("at the first look: %s %s", got.Status, got.StatusMessage)
 	}
-	theirs.later(t)
+	later(t, theirs, &clock)
 	got := statetest.Get(t, other, "a")
 	if got.Status != mcp.TaskFailed || !strings.Contains(got.StatusMessage, "gone") || statetest.ReadAll(t, got.Log) != "line\n" {
 		t.Errorf("%+v", got)
@@ -124,15 +126,14 @@ func TestVanished(t *testing.T) {
 	}
 }
 
+// at lets a state take the time from a clock.
+func at(clock *statetest.Clock) func(*Options) { return func(o *Options) { o.Now = clock.Now } }
+
 // later lets a space look again for processes that are gone, when those without a lease had time to renew it.
-func (sp *space) later(t *testing.T) {
+func later(t *testing.T, sp *space, clock *statetest.Clock) {
 	t.Helper()
-	sp.mu.Lock()
-	for keeper := range sp.missed {
-		sp.missed[keeper] = time.Now().Add(-renewInterval)
-	}
-	sp.mu.Unlock()
-	if err := sp.sweep(t.Context()); err != nil {
+	clock.Add(engine.RenewInterval)
+	if err := sp.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -141,20 +142,19 @@ func (sp *space) later(t *testing.T) {
 func TestLapsed(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	here, there := newState(t, s), newState(t, s)
+	var clock, late statetest.Clock
+	here, there := newState(t, s, at(&late)), newState(t, s, at(&clock))
 	statetest.Put(t, here, statetest.Working("a"))
 	sp, other := spaceOf(t, here), spaceOf(t, there)
-	sp.stop() // it renews nothing by itself
-	do(t, there, "ZREM", "runnel:local:alive", here.keeper)
-	if err := other.sweep(t.Context()); err != nil {
+	sp.Stop() // it renews nothing by itself
+	do(t, there, "ZREM", "runnel:local:alive", here.Keeper)
+	if err := other.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	other.later(t)
+	later(t, other, &clock)
 	statetest.Put(t, here, statetest.Working("b"))
-	sp.mu.Lock()
-	sp.renewed = time.Now().Round(0).Add(-leaseTTL)
-	sp.mu.Unlock()
-	if err := sp.renew(t.Context()); err != nil {
+	late.Add(engine.LeaseTTL)
+	if err := sp.Renew(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, fenced, err := here.Heed(t.Context()); err != nil || !slices.Equal(fenced, []string{"a"}) {
@@ -169,8 +169,13 @@ func TestLeaseCameBack(t *testing.T) {
 	here, there := newState(t, s), newState(t, s)
 	task := statetest.Working("a")
 	statetest.Put(t, here, task)
-	if err := spaceOf(t, there).recover(t.Context(), "a", here.keeper); err != nil {
+	sp := spaceOf(t, there)
+	r, err := sp.Read(t.Context(), "a")
+	if err != nil {
 		t.Fatal(err)
+	}
+	if err := sp.End(t.Context(), r, false, []byte("{}")); !errors.Is(err, tasks.ErrFenced) {
+		t.Errorf("ended by another one: %v", err)
 	}
 	statetest.Put(t, here, statetest.Ended(task, mcp.TaskCompleted, "done"))
 	if got := statetest.Get(t, there, "a"); got.Status != mcp.TaskCompleted {
@@ -262,28 +267,6 @@ func TestLongLog(t *testing.T) {
 	}
 }
 
-// A log of many short stretches is cut in scripts of a bounded length: Redis takes about a million arguments, and waits for none.
-func TestShortStretches(t *testing.T) {
-	const limit, short = 2 << 20, 20
-	var w written
-	for end := int64(short); end <= limit; end += short {
-		w.grow(end, limit)
-	}
-	longest := 0
-	for range 2 * limit / short / someStretches {
-		for range someStretches {
-			w.grow(w.end+short, limit)
-		}
-		longest = max(longest, len(w.cut(limit)))
-		if w.kept() > limit {
-			t.Fatalf("%d bytes are kept at %d", w.kept(), w.end)
-		}
-	}
-	if longest == 0 || longest > 10_000 {
-		t.Errorf("%d stretches are cut at once", longest)
-	}
-}
-
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -354,7 +337,7 @@ func TestExpires(t *testing.T) {
 		}
 	}
 	do(t, state, "ZADD", "runnel:local:expires", "1", "a")
-	if err := spaceOf(t, state).sweep(t.Context()); err != nil {
+	if err := spaceOf(t, state).Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if keys := do(t, state, "KEYS", "*:a"); keys != "[]" {

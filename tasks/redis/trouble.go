@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"runnel/tasks"
+	"runnel/tasks/engine"
 )
 
 // A server that cannot store or answer says why, and the errors here say it to people.
@@ -48,14 +49,6 @@ func (sp *space) errNewer() error {
 	return tasks.Trouble{Err: fmt.Errorf("a newer runnel has changed how tasks are stored in %s*: use that one", sp.root)}
 }
 
-// away is the tasks.ErrBusy of a server that does not answer.
-type away struct{ error }
-
-func (a away) Unwrap() error { return a.error }
-
-// Is reports that the same may succeed when it is tried again.
-func (a away) Is(target error) bool { return target == tasks.ErrBusy }
-
 func (sp *space) unreachable(err error) error {
-	return tasks.Trouble{Err: away{fmt.Errorf("the state at %s has not answered: %w", sp.s.o.Server, err)}}
+	return tasks.Trouble{Err: engine.Away{Err: fmt.Errorf("the state at %s has not answered: %w", sp.server.o.Server, err)}}
 }

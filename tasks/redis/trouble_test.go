@@ -23,6 +23,8 @@ import (
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/engine"
+	"runnel/tasks/engine/enginetest"
 	"runnel/tasks/statetest"
 )
 
@@ -55,7 +57,7 @@ func TestPoisoned(t *testing.T) {
 	if got, err := other.Get(t.Context(), "local", "bad"); err != nil || got.Status != mcp.TaskFailed {
 		t.Errorf("no hash: %+v, %v", got, err)
 	}
-	if err := spaceOf(t, other).sweep(t.Context()); err != nil {
+	if err := spaceOf(t, other).Sweep(t.Context()); err != nil {
 		t.Errorf("sweep: %v", err)
 	}
 	if got := statetest.Get(t, state, "good"); got.Status != mcp.TaskWorking {
@@ -70,18 +72,19 @@ func TestPoisoned(t *testing.T) {
 func TestPoisonedOrphan(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	state, dead := newState(t, s), newState(t, s)
+	var clock statetest.Clock
+	state, dead := newState(t, s, at(&clock)), newState(t, s)
 	statetest.Put(t, dead, statetest.Working("a"), statetest.Working("b"))
-	spaceOf(t, dead).stop()
-	do(t, state, "ZREM", "runnel:local:alive", dead.keeper)
+	spaceOf(t, dead).Stop()
+	do(t, state, "ZREM", "runnel:local:alive", dead.Keeper)
 	do(t, state, "HSET", "runnel:local:task:a", "record", "garbage")
 	do(t, state, "DEL", "runnel:local:task:b")
 	do(t, state, "SET", "runnel:local:task:b", "no hash")
 	sp := spaceOf(t, state)
-	if err := sp.sweep(t.Context()); err != nil {
+	if err := sp.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	sp.later(t)
+	later(t, sp, &clock)
 	if live := do(t, state, "HLEN", "runnel:local:live"); live != "0" {
 		t.Errorf("%s marks are left", live)
 	}
@@ -137,10 +140,10 @@ func TestFull(t *testing.T) {
 	if got := statetest.Get(t, state, "a"); got.Status != mcp.TaskWorking {
 		t.Errorf("%+v", got)
 	}
-	if err := spaceOf(t, state).renew(t.Context()); err != nil { // else its tasks are ended as soon as there is room
+	if err := spaceOf(t, state).Renew(t.Context()); err != nil { // else its tasks are ended as soon as there is room
 		t.Errorf("the lease: %v", err)
 	}
-	other := New(Options{Server: state.o.Server})
+	other := New(Options{Server: state.server.o.Server})
 	defer other.Close()
 	if got := statetest.IDs(t, other, 10); len(got) != 2 {
 		t.Errorf("who comes now finds %v", got)
@@ -158,56 +161,11 @@ func TestFull(t *testing.T) {
 	statetest.Put(t, state, end)
 }
 
-// An end that was stored, though nobody was answered, stays the end.
-func TestUnansweredEnd(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	state := newState(t, s)
-	task := statetest.Working("a", "line\n")
-	statetest.Put(t, state, task)
-	k := spaceOf(t, state).keeping("a")
-	k.mu.Lock()
-	end := statetest.Ended(task, mcp.TaskCompleted, "done")
-	var r stored
-	r.put(&end)
-	err := k.flush(t.Context())
-	r.Numbered = k.numbered
-	if err == nil {
-		err = k.sp.finish(t.Context(), &end, r, state.keeper)
-	}
-	k.unsure = true
-	k.mu.Unlock()
-	if err != nil {
-		t.Fatal(err)
-	}
-	end.Status = mcp.TaskFailed
-	statetest.Put(t, state, end)
-	if got := statetest.Get(t, state, "a"); got.Status != mcp.TaskCompleted {
-		t.Errorf("%s %s", got.Status, got.StatusMessage)
-	}
-}
-
-// Output that was stored, though nobody was answered, is not stored twice.
-func TestUnansweredOutput(t *testing.T) {
+// What was stored, though nobody was answered, is not stored twice: neither output nor an end.
+func TestUnanswered(t *testing.T) {
 	t.Parallel()
 	state := newState(t, startServer(t))
-	task := statetest.Working("a")
-	statetest.Put(t, state, task)
-	k := spaceOf(t, state).keeping("a")
-	k.mu.Lock()
-	if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte("line\n")}); err != nil {
-		t.Fatal(err)
-	}
-	k.unsent = k.collect()
-	_, err := k.sp.call(t.Context(), "append", "a", k.sp.left(k.task), k.unsent.args...)
-	k.mu.Unlock()
-	if err != nil {
-		t.Fatal(err)
-	}
-	statetest.Put(t, state, statetest.Ended(task, mcp.TaskCompleted, "done"))
-	if got := statetest.ReadAll(t, statetest.Get(t, state, "a").Log); got != "line\n" {
-		t.Errorf("%q", got)
-	}
+	enginetest.Unanswered(t, state.State)
 }
 
 // A server that has stopped is waited for, then the error says that it does not answer. It goes on where it was.
@@ -225,7 +183,7 @@ func TestStopped(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	statetest.Put(t, state, statetest.Working("c"))
-	if err := spaceOf(t, state).sweep(t.Context()); err != nil { // it deletes what was refused, and may be stored
+	if err := spaceOf(t, state).Sweep(t.Context()); err != nil { // it deletes what was refused, and may be stored
 		t.Fatal(err)
 	}
 	if got := statetest.IDs(t, state, 10); strings.Join(got, " ") != "a c" {
@@ -239,7 +197,7 @@ func TestStoppedForAll(t *testing.T) {
 	s := startServer(t)
 	state := newState(t, s)
 	for _, owner := range []string{"a", "b", "c"} {
-		if _, err := state.space(t.Context(), owner); err != nil {
+		if _, err := state.Space(t.Context(), owner); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -269,23 +227,25 @@ func TestStoppedForAll(t *testing.T) {
 func TestAwayTwice(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	here, there := newState(t, s), newState(t, s)
+	var clock statetest.Clock
+	here, there := newState(t, s), newState(t, s, at(&clock))
 	statetest.Put(t, here, statetest.Working("a"))
-	spaceOf(t, here).stop() // it has not renewed it yet
-	do(t, there, "ZREM", "runnel:local:alive", here.keeper)
+	spaceOf(t, here).Stop() // it has not renewed it yet
+	do(t, there, "ZREM", "runnel:local:alive", here.Keeper)
 	other := spaceOf(t, there)
-	other.mu.Lock()
-	other.missed = map[string]time.Time{here.keeper: time.Now().Add(-renewInterval)}
-	other.mu.Unlock()
+	if err := other.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	clock.Add(engine.RenewInterval)
 	s.signal(t, syscall.SIGSTOP)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	err := other.sweep(ctx)
+	err := other.Sweep(ctx)
 	s.signal(t, syscall.SIGCONT)
 	if !errors.Is(err, tasks.ErrBusy) {
 		t.Fatal(err)
 	}
-	if err := other.sweep(t.Context()); err != nil {
+	if err := other.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := statetest.Get(t, there, "a"); got.Status != mcp.TaskWorking {

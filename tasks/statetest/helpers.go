@@ -3,6 +3,7 @@ package statetest
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -141,3 +142,12 @@ func UntilDone(ctx context.Context, _ *tasks.Run) tasks.Done {
 	<-ctx.Done()
 	return tasks.Done{Err: context.Cause(ctx)}
 }
+
+// Clock is the time as a state takes it, which a test puts on.
+type Clock struct{ ahead atomic.Int64 }
+
+// Now returns the time.
+func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+
+// Add puts the clock on.
+func (c *Clock) Add(d time.Duration) { c.ahead.Add(int64(d)) }

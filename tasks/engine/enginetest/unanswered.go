@@ -1,0 +1,65 @@
+// Package enginetest is what tests of engines share: what each of them must do beyond the contract of tasks.State.
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tasks/engine"
+	"runnel/tasks/statetest"
+)
+
+// deaf is a store that stores what it is told, and hears no answer.
+type deaf struct{ engine.Store }
+
+var errDeaf = engine.Away{Err: errors.New("no answer")}
+
+func (d deaf) Append(ctx context.Context, r *engine.Record, b *engine.Batch) error {
+	return errors.Join(d.Store.Append(ctx, r, b), errDeaf)
+}
+
+func (d deaf) End(ctx context.Context, r *engine.Record, wasHidden bool, outcome []byte) error {
+	return errors.Join(d.Store.End(ctx, r, wasHidden, outcome), errDeaf)
+}
+
+// Unanswered shows that what was stored, though nobody was answered, is not stored twice: neither output nor an end.
+func Unanswered(t *testing.T, state *engine.State) {
+	task := statetest.Working("a")
+	statetest.Put(t, state, task)
+	sp, err := state.Space(t.Context(), task.Owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sp.Stop() // it writes nothing by itself
+	hears := sp.Store
+	if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte("line\n")}); err != nil {
+		t.Fatal(err)
+	}
+	end := statetest.Ended(task, mcp.TaskCompleted, "done")
+	for _, sp.Store = range []engine.Store{deaf{hears}, hearsOutput{deaf{hears}}} {
+		if err := state.Put(t.Context(), end); !errors.Is(err, tasks.ErrBusy) {
+			t.Errorf("it was answered: %v", err)
+		}
+	}
+	sp.Store = hears
+	failed := end
+	failed.Status = mcp.TaskFailed
+	statetest.Put(t, state, failed)
+	if got := statetest.Get(t, state, "a"); got.Status != mcp.TaskCompleted || statetest.ReadAll(t, got.Log) != "line\n" {
+		t.Errorf("%s %s, %q", got.Status, got.StatusMessage, statetest.ReadAll(t, got.Log))
+	}
+	if marks, err := hears.Marks(t.Context()); err != nil || len(marks) > 0 {
+		t.Errorf("left: %v, %v", marks, err)
+	}
+}
+
+// hearsOutput hears answers to output alone.
+type hearsOutput struct{ deaf }
+
+func (h hearsOutput) Append(ctx context.Context, r *engine.Record, b *engine.Batch) error {
+	return h.Store.Append(ctx, r, b)
+}

@@ -1,0 +1,38 @@
+package engine
+
+import (
+	"errors"
+
+	"runnel/partials"
+)
+
+// Extents puts stretches together, as an engine has read them in order, for partials.Backing: those that go on after a position, up to a gap.
+// next is where the last of the stretches ends, whatever it is: what is damaged is told, and passed over.
+type Extents struct {
+	After  int64
+	Damage func(error)
+
+	List []partials.Extent
+	gap  bool
+}
+
+// Add takes the next stretch, as it was read, and reports whether it was added.
+func (x *Extents) Add(e partials.Extent, err error) bool {
+	n := len(x.List)
+	if err == nil {
+		err = e.Check()
+	}
+	if err == nil && n > 0 && e.Start < x.List[n-1].End() {
+		err = errors.New("it overlaps what is before it")
+	}
+	if err != nil {
+		x.Damage(err) // it counts as no longer kept
+		return false
+	}
+	x.gap = x.gap || n > 0 && x.List[n-1].End() != e.Start // the rest is read by itself
+	if x.gap || e.End() <= x.After {
+		return false
+	}
+	x.List = append(x.List, e)
+	return true
+}

@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"runnel/tasks"
+)
+
+// People ask this of a state; clients do not.
+
+// someTasks are read at once where all of them are: a page costs a server more, the more tasks there are.
+const someTasks = 999
+
+// Find returns the ids of an owner's tasks that begin with a text, most ids at most.
+func (s *State) Find(ctx context.Context, owner, prefix string, most int) (ids []string, err error) {
+	for cursor := ""; ; {
+		page, next, err := s.List(ctx, owner, cursor, someTasks)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page {
+			if strings.HasPrefix(page[i].ID, prefix) {
+				ids = append(ids, page[i].ID)
+			}
+		}
+		if cursor = next; cursor == "" {
+			slices.Sort(ids)
+			return ids[:min(len(ids), most)], nil
+		}
+	}
+}
+
+// Forget deletes an owner's tasks that have ended by a time, and returns them as List does. What has not ended stays and, unless
+// forced, those whose result nobody has fetched: so many are kept.
+func (s *State) Forget(ctx context.Context, owner string, ended time.Time, force bool) (gone []tasks.Task, kept int, err error) {
+	sp, err := s.Space(ctx, owner)
+	if err != nil {
+		return nil, 0, err
+	}
+	for cursor := ""; ; {
+		page, next, err := s.List(ctx, owner, cursor, someTasks)
+		if err != nil {
+			return gone, kept, err
+		}
+		page = slices.DeleteFunc(page, func(t tasks.Task) bool { return !t.Status.Terminal() || t.UpdatedAt.After(ended) })
+		ids := make([]string, len(page))
+		for i := range page {
+			ids[i] = page[i].ID
+		}
+		fetched, err := sp.Fetched(ctx, ids)
+		if err != nil {
+			return gone, kept, err
+		}
+		for i := range page {
+			if !force && !fetched[page[i].ID] {
+				kept++
+				continue
+			}
+			if err := s.Delete(ctx, owner, page[i].ID); err != nil {
+				return gone, kept, err
+			}
+			gone = append(gone, page[i])
+		}
+		if cursor = next; cursor == "" {
+			return gone, kept, nil
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"runnel/tasks"
+)
+
+// Put implements tasks.State. A task that this process puts for the first time is its own to run: until a terminal status is put, its
+// log is written to the state as it grows.
+func (s *State) Put(ctx context.Context, t tasks.Task) error {
+	sp, err := s.Space(ctx, t.Owner)
+	if err != nil {
+		return err
+	}
+	k := sp.kept(t.ID)
+	switch {
+	case k != nil:
+		return k.put(ctx, &t)
+	case t.Status.Terminal():
+		return tasks.ErrFenced
+	}
+	return sp.insert(ctx, t, false)
+}
+
+// Hide implements tasks.State. A hidden task gets a handle with Put, or is deleted when its run ends.
+func (s *State) Hide(t tasks.Task) error {
+	ctx := context.Background()
+	sp, err := s.Space(ctx, t.Owner)
+	if err == nil {
+		err = sp.insert(ctx, t, true)
+	}
+	return err
+}
+
+// insert stores a new task.
+func (sp *Space) insert(ctx context.Context, t tasks.Task, hidden bool) error {
+	if !IsToken(t.ID) {
+		return errors.New("an id of a task has other characters than letters, digits, - and _")
+	}
+	r := &Record{Task: t, Stored: Stored{Hidden: hidden, Keeper: sp.Keeper}}
+	r.put(sp.Keeper)
+	if err := sp.Insert(ctx, r); err != nil {
+		sp.doubt(t.ID, err)
+		return err
+	}
+	sp.keeping(r).begin()
+	return nil
+}
+
+// MarkFetched implements tasks.State.
+func (s *State) MarkFetched(ctx context.Context, owner, id string) error {
+	sp, r, err := s.find(ctx, owner, id)
+	if err != nil {
+		return nil //nolint:nilerr // it is gone, or has no result that somebody could have got
+	}
+	return sp.Store.MarkFetched(ctx, r)
+}
+
+// Delete implements tasks.State.
+func (s *State) Delete(ctx context.Context, owner, id string) error {
+	if !IsToken(id) {
+		return nil
+	}
+	sp, err := s.Space(ctx, owner)
+	if err != nil {
+		return err
+	}
+	if k := sp.kept(id); k != nil {
+		k.log.Unback() // nothing more of it is written
+		sp.forget(id)
+	}
+	return sp.Store.Delete(ctx, id, "")
+}
+
+// SetVariables implements tasks.State. Variables stand beside the record, which its keeper alone changes; those that stand there count in the end.
+func (s *State) SetVariables(ctx context.Context, owner, id string, patch []byte) ([]byte, error) {
+	for {
+		sp, r, err := s.find(ctx, owner, id)
+		if errors.Is(err, tasks.ErrNotFound) || err == nil && (r.Terminal() || r.Sealed) {
+			return nil, tasks.ErrEnded
+		} else if err != nil {
+			return nil, err
+		}
+		merged, err := tasks.MergeVariables(r.Variables, patch)
+		if err != nil {
+			return nil, err
+		}
+		switch err := sp.Store.SetVariables(ctx, r, merged); {
+		case err == nil:
+			return merged, nil
+		case !errors.Is(err, tasks.ErrFenced): // else somebody else has set some
+			return nil, err
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"runnel/partials"
+	"runnel/tasks"
+)
+
+// find reads an owner's task, without its outcome. Its log is what is stored by now.
+func (s *State) find(ctx context.Context, owner, id string) (*Space, *Record, error) {
+	if !IsToken(id) {
+		return nil, nil, tasks.ErrNotFound
+	}
+	sp, err := s.Space(ctx, owner)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := sp.Read(ctx, id)
+	if err == nil && !s.shows(r) {
+		err = tasks.ErrNotFound
+	}
+	if err == nil && r.Damage != nil {
+		s.Log.Error().Str("taskId", id).Err(r.Damage).Msg("the state is damaged: a task cannot be read")
+	}
+	return sp, r, err
+}
+
+// shows reports whether a task can be seen.
+func (s *State) shows(r *Record) bool {
+	return r != nil && !r.Expired(s.Now()) && (!r.Stored.Hidden || s.Calls || r.Damage != nil)
+}
+
+// Get implements tasks.State. The log of a task that another process runs is what has been stored of it by now.
+func (s *State) Get(ctx context.Context, owner, id string) (tasks.Task, error) {
+	sp, r, err := s.find(ctx, owner, id)
+	if err != nil {
+		return tasks.Task{}, err
+	}
+	if err := sp.outcome(ctx, r); err != nil {
+		return tasks.Task{}, err
+	}
+	ends, err := sp.Ends(ctx, r, 0, 0)
+	if errors.Is(err, partials.ErrEnds) {
+		r.Fail(err)
+	} else if err != nil {
+		return tasks.Task{}, err
+	}
+	sp.describe(ctx, r)
+	r.Log = sp.log(r)
+	r.Segments = restore(r, ends)
+	return r.Task, nil
+}
+
+// restore makes the segments of a task, whose log is there.
+func restore(r *Record, ends []int64) *partials.Segments {
+	s := partials.RestoreSegments(r.Log, ends, r.Ending)
+	if !r.Terminal() {
+		s.Follow()
+	}
+	return s
+}
+
+// Head implements tasks.State.
+func (s *State) Head(ctx context.Context, owner, id string) (tasks.Task, error) {
+	sp, r, err := s.find(ctx, owner, id)
+	if err != nil {
+		return tasks.Task{}, err
+	}
+	sp.describe(ctx, r)
+	r.Log = sp.log(r)
+	return r.Task, nil
+}
+
+// outcome reads the outcome of a task that has ended.
+func (sp *Space) outcome(ctx context.Context, r *Record) error {
+	if r.Damage != nil || !r.Terminal() {
+		return nil
+	}
+	encoded, err := sp.Outcome(ctx, r)
+	if err == nil {
+		var outcome *tasks.Outcome
+		if outcome, r.Ending, err = tasks.DecodeOutcome(encoded); err == nil {
+			r.Outcome = outcome
+			return nil
+		}
+		err = Damage(err.Error())
+	}
+	if errors.As(err, new(Damage)) {
+		r.Ending = nil
+		r.Fail(err)
+		return nil
+	}
+	return err
+}
+
+// List implements tasks.State. A cursor is the place of the last task.
+func (s *State) List(ctx context.Context, owner, cursor string, n int) ([]tasks.Task, string, error) {
+	after := uint64(0)
+	if cursor != "" {
+		var err error
+		if after, err = strconv.ParseUint(cursor, 36, 64); err != nil || len(cursor) > 13 {
+			return nil, "", tasks.ErrCursor
+		}
+	}
+	sp, err := s.Space(ctx, owner)
+	if err != nil {
+		return nil, "", err
+	}
+	var page []tasks.Task
+	var last uint64 // the place of the last task in page
+	for {
+		places, err := sp.Store.List(ctx, after, n+1)
+		if err != nil || len(places) == 0 {
+			return page, "", err
+		}
+		for _, p := range places {
+			after = p.Number
+			if !s.shows(p.Record) {
+				continue
+			}
+			if len(page) == n {
+				return page, strconv.FormatUint(last, 36), nil
+			}
+			sp.describe(ctx, p.Record)
+			page, last = append(page, p.Record.Task), p.Number
+		}
+	}
+}

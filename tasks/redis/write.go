@@ -1,0 +1,131 @@
+package redis
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tasks/engine"
+)
+
+// Each write is one script.
+
+// encode returns a record as it stands in a task's hash, beside what scripts look at.
+func encode(r *engine.Record) (string, error) {
+	s := r.Stored
+	s.Keeper, s.Writer, s.Hidden, s.Work, s.End = "", "", false, nil, 0
+	text, err := json.Marshal(s)
+	return string(text), err
+}
+
+// Insert implements engine.Store.
+func (sp *space) Insert(ctx context.Context, r *engine.Record) error { return sp.put(ctx, r, true) }
+
+// Write implements engine.Store.
+func (sp *space) Write(ctx context.Context, r *engine.Record, _ bool) error {
+	return sp.put(ctx, r, false)
+}
+
+func (sp *space) put(ctx context.Context, r *engine.Record, fresh bool) error {
+	record, err := encode(r)
+	if err != nil {
+		return err
+	}
+	limits := sp.Limits
+	if r.Task.Ending {
+		limits = tasks.Limits{}
+	}
+	said, err := sp.call(ctx, "put", r.ID, sp.Left(&r.Task), flag(fresh), flag(r.Stored.Hidden), strconv.FormatUint(r.Revision+1, 10), record, string(r.Variables),
+		strconv.Itoa(limits.MaxLive), strconv.Itoa(limits.MaxStartsPerMinute))
+	switch {
+	case err != nil:
+		return err
+	case said == "live":
+		return tasks.ErrTooManyLive
+	case said == "starts":
+		return tasks.ErrTooManyStarts
+	}
+	r.Revision++
+	return nil
+}
+
+func flag(is bool) string {
+	if is {
+		return "1"
+	}
+	return "0"
+}
+
+// End implements engine.Store.
+func (sp *space) End(ctx context.Context, r *engine.Record, wasHidden bool, outcome []byte) error {
+	if wasHidden {
+		visible := *r
+		visible.Stored.Status = mcp.TaskWorking
+		if err := sp.put(ctx, &visible, false); err != nil {
+			return err
+		}
+	}
+	r.Stored.Outcome = len(outcome)
+	record, err := encode(r)
+	if err == nil {
+		_, err = sp.call(ctx, "finish", r.ID, sp.Left(&r.Task), r.Stored.Keeper, record, string(outcome))
+	}
+	if err != nil && r.Damage != nil && !errors.Is(err, tasks.ErrFenced) && !errors.Is(err, tasks.ErrBusy) { // not even a hash
+		return sp.Delete(ctx, r.ID, "")
+	}
+	return err
+}
+
+// Append implements engine.Store.
+func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) error {
+	args := []string{strconv.FormatInt(b.From, 10), strconv.FormatInt(b.To, 10), "", "", "", strconv.Itoa(len(b.Cut))}
+	if b.Numbers != nil {
+		args[2], args[3], args[4] = strconv.Itoa(b.Last), strconv.Itoa(b.First), string(b.Numbers)
+	}
+	for _, end := range b.Cut {
+		args = append(args, strconv.FormatInt(end, 10))
+	}
+	for _, e := range b.Stretches {
+		args = append(args, strconv.FormatInt(e.End(), 10), string(e.Marks), string(e.Data))
+	}
+	said, err := sp.call(ctx, "append", r.ID, sp.Left(&r.Task), args...)
+	if err == nil && said == "lost" {
+		err = tasks.Trouble{Err: fmt.Errorf("the state at %s has lost output that it had stored: it was restarted without its data, or a replica has taken its place", sp.server.o.Server)}
+	}
+	return err
+}
+
+// Take implements engine.Store.
+func (sp *space) Take(ctx context.Context, r *engine.Record, before string) error {
+	_, err := sp.call(ctx, "take", r.ID, sp.Left(&r.Task), before, string(r.Stored.Work))
+	return err
+}
+
+// SetVariables implements engine.Store.
+func (sp *space) SetVariables(ctx context.Context, r *engine.Record, merged []byte) error {
+	switch said, err := sp.call(ctx, "set", r.ID, sp.Left(&r.Task), string(r.Variables), string(merged)); {
+	case err != nil:
+		return err
+	case said == "ended":
+		return tasks.ErrEnded
+	case said == "changed":
+		return tasks.ErrFenced
+	}
+	return nil
+}
+
+// MarkFetched implements engine.Store.
+func (sp *space) MarkFetched(ctx context.Context, r *engine.Record) error {
+	_, err := sp.call(ctx, "fetched", r.ID, sp.Left(&r.Task))
+	return err
+}
+
+// Delete implements engine.Store.
+func (sp *space) Delete(ctx context.Context, id, keeper string) error {
+	_, err := sp.call(ctx, "delete", id, 0, keeper)
+	return err
+}
