@@ -27,6 +27,11 @@ func (s *Setup) serveHTTP(ctx context.Context, m *metrics, log zerolog.Logger) (
 	all, o := s.owners, s.front
 	o.Serves, o.Came, o.Owner = all.serves, all.came, all.began.Server.Owner
 	o.MaxLine, o.MaxInFlight, o.Drain = int(all.began.Limits.MaxLine), all.began.Limits.MaxInFlight, max(0, time.Duration(all.began.Limits.Drain))
+	if s.view != nil {
+		if err := s.view.admits(&o, log); err != nil {
+			return nil, nil, err
+		}
+	}
 	front, err := httpserver.Listen(ctx, s.Options.http.address, o)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--http: %w", err)
@@ -41,5 +46,8 @@ func (s *Setup) serveHTTP(ctx context.Context, m *metrics, log zerolog.Logger) (
 			log.Error().Err(err).Msg("serving HTTP")
 		}
 	}()
+	if s.view != nil {
+		s.view.listening(front.Addr().String())
+	}
 	return func() { front.Stop(); all.stop() }, func() { front.Close(); all.close() }, nil
 }

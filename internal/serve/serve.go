@@ -44,7 +44,7 @@ func (s *Setup) Serve(ctx context.Context) error {
 	if term.IsTerminal(s.Stdin) && !s.Options.http.noStdio {
 		s.Say(zerolog.InfoLevel, "runnel speaks MCP, one JSON message a line, with the host that starts it; this is a terminal. Ctrl-D ends it; runnel --help says more.")
 	}
-	if count+len(conf.Upstreams)+len(conf.Fleet.Classes) == 0 && s.Wrapped == nil {
+	if count+len(conf.Upstreams)+len(conf.Fleet.Classes) == 0 && s.Wrapped == nil && s.view == nil {
 		log.Warn().Msg("no tools: name some with --tool or in a config file")
 	}
 	store, err := s.openState(conf, log)

@@ -54,7 +54,7 @@ func (s *Setup) openAny(conf *config.Config, log zerolog.Logger) (tasks.State, e
 	case err != nil:
 		return nil, &UsageError{Err: err}
 	}
-	return sqlite.New(sqlite.Options{Dir: dir, MaxState: int64(conf.State.MaxState), Limits: limits(conf), Log: log}), nil
+	return sqlite.New(sqlite.Options{Dir: dir, MaxState: int64(conf.State.MaxState), Limits: limits(conf), Calls: s.view != nil, Log: log}), nil
 }
 
 // inMemory reports whether tasks end with this process.

@@ -33,7 +33,7 @@
 //
 // Where things stand:
 //
-//	which requests there are           Server.serve (endpoint.go)
+//	which requests there are           Server.serve (endpoint.go), and for a page Server.show (page.go)
 //	who may come in                    guard (guard.go), Server.admit (admit.go), which tokens count there package oauth
 //	headers agree with the body        headers.go, with arguments params.go
 //	how many requests, how large       Server.enter (server.go), Server.read (post.go), Server.hold (bodies.go)

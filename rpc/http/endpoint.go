@@ -49,6 +49,9 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 		mux.HandleFunc(metadataPath, s.describe)
 		mux.HandleFunc(metadataPath+"/", s.describe)
 	}
+	if o.Page != nil {
+		mux.HandleFunc("GET /{$}", s.show)
+	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: headerPatience, ReadTimeout: bodyPatience, WriteTimeout: writePatience, IdleTimeout: idlePatience, MaxHeaderBytes: maxHeader,
 		ErrorLog: stdlog.New(warnings{o.Log}, "", 0)}

@@ -37,6 +37,8 @@ type Options struct {
 	Origins   []string        // pages that may use the server, beside those of this machine
 	Proxies   Proxies         // whose word counts for who a client is
 
+	Page *Page // what GET / shows; nil: nothing
+
 	Certificate *Fresh[*tls.Certificate] // nil: no TLS
 	Observe     func(method string, status int)
 

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"runnel/internal/serve"
+	"runnel/internal/system"
+)
+
+// uiCommand is "runnel ui".
+func (i *invocation) uiCommand() *cobra.Command {
+	address, noOpen := "127.0.0.1:0", false
+	cmd := &cobra.Command{
+		Use:   "ui",
+		Short: "Show in a browser what runs: output as it comes, past runs, cancel and run again",
+		Long: `Serves the live view on this machine, prints its address, and opens it in your browser. It shows all tasks of the state, those of other
+runnels too: their output as it comes, with colours and search, when it came, and how long the last runs took. A task can be cancelled wherever it
+runs. "Run again" runs it here, with the tools of this config, until Ctrl-C ends the view.
+
+Who has the address can do all of that: it has a token, new each time. Nothing of the page comes from elsewhere.`,
+		Example: `  runnel ui
+
+  # on a machine without a browser: then ssh -L 8080:127.0.0.1:8080 MACHINE, and open the address that it prints
+  runnel ui --addr 127.0.0.1:8080 --no-open`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := i.readEnvironmentQuietly(cmd); err != nil {
+				return err
+			}
+			i.Hangups = nil // the context ends with them already
+			ctx, unwritten := cmd.Context(), error(nil)
+			err := i.ServeView(ctx, address, func(url string) {
+				if _, unwritten = fmt.Fprintln(i.Stdout, url); unwritten == nil && !noOpen {
+					i.openBrowser(url)
+				}
+			})
+			return errors.Join(err, unwritten)
+		},
+	}
+	cmd.Flags().SortFlags = false
+	serve.LoopbackFlag(cmd.Flags(), &address, "addr", "listen at `ADDR`, an address of this machine alone; port 0 = any that is free")
+	cmd.Flags().BoolVar(&noOpen, "no-open", false, "only print the address")
+	i.addServeFlags(cmd.Flags(), "config", "tool", "state", "owner")
+	return cmd
+}
+
+// openBrowser opens the view, or says that it was not opened.
+func (i *invocation) openBrowser(url string) {
+	if desktop := i.Getenv("DISPLAY") + i.Getenv("WAYLAND_DISPLAY"); runtime.GOOS != "windows" && runtime.GOOS != "darwin" && desktop == "" {
+		return // xdg-open would try browsers of the terminal
+	}
+	if err := system.OpenURL(url, i.Env); err != nil {
+		i.Say(zerolog.WarnLevel, "runnel ui: open the address in your browser; it could not be opened for you: "+err.Error())
+	}
+}
