@@ -57,6 +57,9 @@ func (s *Setup) Serve(ctx context.Context) error {
 		}
 	}()
 	warnOfState(store, log)
+	if s.view != nil && inMemory(store) {
+		s.Say(zerolog.WarnLevel, "runnel ui: the state is memory, so the view shows what is run from it alone; name a directory with --state")
+	}
 	log.Info().Str("version", Version()).Str("config", file).Int("tools", count).Int("upstreams", len(conf.Upstreams)).Msg("serving")
 	time.AfterFunc(startDelay, func() { process.ReserveThreads() })
 	switch {

@@ -28,7 +28,7 @@ type Setup struct {
 	NoUpstreams bool             // start no other server: a shell waits for completions
 	Watches     bool             // the config file is watched
 
-	view      *view              // the live view; nil: it is not served
+	view      *liveView          // the live view; nil: it is not served
 	seen      os.FileInfo        // the config file's info from before the last read; nil if it did not exist
 	front     httpserver.Options // who may come in over HTTP
 	owners    *owners            // who does; nil = HTTP is not served

@@ -13,8 +13,8 @@ import (
 	"runnel/tools/view/page"
 )
 
-// view is the live view in a browser: the page, and MCP for it alone, with a token that only its address has.
-type view struct {
+// liveView is the live view in a browser: the page, and MCP for it alone, with a token that only its address has.
+type liveView struct {
 	opened func(url string)
 	token  string
 }
@@ -35,19 +35,19 @@ func LoopbackFlag(flags *pflag.FlagSet, to *string, name, usage string) {
 // ServeView serves the live view at an address of this machine instead of a client on stdin and stdout, until ctx ends. opened is told its URL, once
 // it can be opened.
 func (s *Setup) ServeView(ctx context.Context, address string, opened func(url string)) error {
-	s.view = &view{opened, rand.Text()}
+	s.view = &liveView{opened, rand.Text()}
 	s.Options.http = httpOptions{address: address, noStdio: true}
 	return s.Serve(ctx)
 }
 
 // admits lets in who has the token, as the owner whose tasks this process sees.
-func (v *view) admits(o *httpserver.Options, log zerolog.Logger) (err error) {
+func (v *liveView) admits(o *httpserver.Options, log zerolog.Logger) (err error) {
 	o.Page = &httpserver.Page{HTML: page.HTML(), Policy: page.Policy()}
 	o.Tokens, err = httpserver.NewFresh(log, func() (*httpserver.Tokens, error) { return httpserver.OneToken(v.token, o.Owner), nil })
 	return err
 }
 
 // listening says where the page is. The token stands in the fragment, which is in no request and so in no log.
-func (v *view) listening(address string) {
+func (v *liveView) listening(address string) {
 	v.opened(fmt.Sprintf("http://%s/#token=%s", address, v.token))
 }
