@@ -122,6 +122,10 @@ const (
 	connectTimeout = 5 * time.Second
 	refusalTime    = time.Second            // is how long servers that could not be reached are not tried again
 	reconnectWait  = 250 * time.Millisecond // then more, up to some seconds, with many servers
+	// pingInterval and mostPings are how soon a server is left that does not answer any more, while the connection to it stays: well before
+	// the lease of this process runs out there.
+	pingInterval = 2 * time.Second
+	mostPings    = 2
 	// writeTimeout is how long a write waits for the servers, an election among them, before it is refused with tasks.ErrBusy.
 	writeTimeout = 10 * time.Second
 	// writeAgain is when a write is tried again that nobody has acknowledged.
@@ -136,6 +140,7 @@ func (s *State) connect() error {
 	}
 	options := []nats.Option{
 		nats.Name("runnel " + s.keeper), nats.Timeout(connectTimeout), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
+		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(mostPings),
 		nats.IgnoreAuthErrorAbort(), // credentials are renewed
 		nats.ReconnectBufSize(-1),   // what cannot be sent is tried again by who sends it, in order
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
