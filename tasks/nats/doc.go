@@ -47,6 +47,7 @@
 //	the tasks of a process that is gone are ended                  space.recover (lease.go)
 //	what is stored, but not acknowledged, is not stored twice      keeping.send, keeping.resend (keeping.go)
 //	output is found by its position                                 output.seek (output.go)
+//	what a replica lacks is asked of the leader                    space.caught (messages.go)
 //	a task that waits is one worker's                               State.Take (shared.go): the record decides; the queue is a hint
 //	a task that nobody takes ends                                   space.tend (unkept.go), by any process; State.Watch, by who follows it
 //	the task of a dead worker waits again                           space.recover (lease.go), space.requeue (unkept.go); its output goes on: keeping.resume

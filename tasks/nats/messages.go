@@ -67,10 +67,15 @@ const (
 // newest returns the last message of a subject as the leader of the stream has it, nil if there is none. The direct gets below may be
 // answered by a replica that lags behind what was acknowledged.
 func (sp *space) newest(ctx context.Context, subject string) (*jetstream.RawStreamMsg, error) {
+	return sp.askLeader(ctx, map[string]any{"last_by_subj": subject})
+}
+
+// askLeader returns the message that a request of $JS.API.STREAM.MSG.GET finds, nil if there is none.
+func (sp *space) askLeader(ctx context.Context, what map[string]any) (*jetstream.RawStreamMsg, error) {
 	const noMessage = 10037
 	ctx, cancel := context.WithTimeout(ctx, directTimeout)
 	defer cancel()
-	request, err := json.Marshal(map[string]string{"last_by_subj": subject})
+	request, err := json.Marshal(what)
 	if err != nil {
 		return nil, err
 	}
@@ -81,10 +86,11 @@ func (sp *space) newest(ctx context.Context, subject string) (*jetstream.RawStre
 		var answer struct {
 			Error   *jetstream.APIError
 			Message struct {
-				Seq  uint64
-				Hdrs []byte
-				Data []byte
-				Time time.Time
+				Subject string
+				Seq     uint64
+				Hdrs    []byte
+				Data    []byte
+				Time    time.Time
 			}
 		}
 		if err == nil {
@@ -92,8 +98,9 @@ func (sp *space) newest(ctx context.Context, subject string) (*jetstream.RawStre
 		}
 		switch {
 		case err == nil && answer.Error == nil:
-			header, _ := nats.DecodeHeadersMsg(answer.Message.Hdrs) // nil if there is none, or it is damaged
-			return &jetstream.RawStreamMsg{Subject: subject, Sequence: answer.Message.Seq, Header: header, Data: answer.Message.Data, Time: answer.Message.Time}, nil
+			found := answer.Message
+			header, _ := nats.DecodeHeadersMsg(found.Hdrs) // nil if there is none, or it is damaged
+			return &jetstream.RawStreamMsg{Subject: found.Subject, Sequence: found.Seq, Header: header, Data: found.Data, Time: found.Time}, nil
 		case err == nil && answer.Error.ErrorCode == noMessage:
 			return nil, nil
 		case err == nil && answer.Error.ErrorCode == jetstream.JSErrCodeStreamNotFound:
@@ -109,10 +116,19 @@ func (sp *space) newest(ctx context.Context, subject string) (*jetstream.RawStre
 	}
 }
 
-// caught calls look until it has found what was acknowledged: a replica may lag behind. It gives up after a while.
-func caught(ctx context.Context, look func() (found bool, err error)) error {
+// fetch reads as space.from does.
+type fetch func(ctx context.Context, sequence uint64, subject string, n, limit int) ([]*jetstream.RawStreamMsg, error)
+
+// caught calls look until it has found what was acknowledged: a replica may lag behind. In the end look asks the leader, so that what is not
+// found then is not there.
+func (sp *space) caught(ctx context.Context, look func(from fetch) (found bool, err error)) error {
 	for deadline := time.Now().Add(lagTime); ; {
-		if found, err := look(); err != nil || found || time.Now().After(deadline) {
+		found, err := look(sp.from)
+		if err == nil && !found && time.Now().After(deadline) {
+			_, err = look(sp.fromLeader)
+			return err
+		}
+		if err != nil || found {
 			return err
 		}
 		select {
@@ -124,9 +140,22 @@ func caught(ctx context.Context, look func() (found bool, err error)) error {
 }
 
 const (
-	lagTime  = 2 * time.Second
+	// lagTime is how long a replica may lag until the leader is asked: it costs a request for each message.
+	lagTime  = 200 * time.Millisecond
 	lagPause = 20 * time.Millisecond
 )
+
+// fromLeader is from, answered by the leader of the stream.
+func (sp *space) fromLeader(ctx context.Context, sequence uint64, subject string, n, limit int) (list []*jetstream.RawStreamMsg, err error) {
+	for size := 0; len(list) < n && (len(list) == 0 || size < limit); {
+		m, err := sp.askLeader(ctx, map[string]any{"seq": max(sequence, 1), "next_by_subj": subject})
+		if err != nil || m == nil {
+			return list, err
+		}
+		list, sequence, size = append(list, m), m.Sequence+1, size+len(m.Data)
+	}
+	return list, nil
+}
 
 // lastOf returns the last message of each subject, all of one moment.
 func (sp *space) lastOf(ctx context.Context, subjects ...string) ([]*jetstream.RawStreamMsg, error) {

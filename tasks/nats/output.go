@@ -40,14 +40,14 @@ const loadMessages = 256
 
 // Load implements partials.Backing.
 func (o *output) Load(ctx context.Context, pos int64, limit int) (list []partials.Extent, err error) {
-	err = caught(ctx, func() (bool, error) {
-		list, err = o.load(ctx, pos, limit)
+	err = o.sp.caught(ctx, func(from fetch) (bool, error) {
+		list, err = o.load(ctx, from, pos, limit)
 		return len(list) > 0 || pos >= o.end.Load(), err
 	})
 	return list, err
 }
 
-func (o *output) load(ctx context.Context, pos int64, limit int) (list []partials.Extent, err error) {
+func (o *output) load(ctx context.Context, from fetch, pos int64, limit int) (list []partials.Extent, err error) {
 	o.next.Lock()
 	sequence := o.next.sequence
 	if o.next.start != pos {
@@ -55,12 +55,12 @@ func (o *output) load(ctx context.Context, pos int64, limit int) (list []partial
 	}
 	o.next.Unlock()
 	if sequence == 0 && pos > 0 {
-		if sequence, err = o.seek(ctx, pos); err != nil {
+		if sequence, err = o.seek(ctx, from, pos); err != nil {
 			return nil, err
 		}
 	}
 	for len(list) == 0 { // what is damaged is passed over
-		messages, err := o.sp.from(ctx, sequence, o.sp.subject(o.id, "log.*"), loadMessages, limit)
+		messages, err := from(ctx, sequence, o.sp.subject(o.id, "log.*"), loadMessages, limit)
 		if err != nil || len(messages) == 0 {
 			return nil, err
 		}
@@ -96,18 +96,15 @@ func (o *output) extents(messages []*jetstream.RawStreamMsg, pos int64) (list []
 }
 
 // seek finds the stretch that holds a position, or else the next one, by its sequence number: they rise as positions do.
-func (o *output) seek(ctx context.Context, pos int64) (uint64, error) {
-	info, err := o.sp.lastOf(ctx, o.sp.subject(o.id, "log.*"))
-	if err != nil {
+func (o *output) seek(ctx context.Context, from fetch, pos int64) (uint64, error) {
+	last, err := o.sp.newest(ctx, o.sp.subject(o.id, "log.*"))
+	if err != nil || last == nil {
 		return 0, err
 	}
-	low, high, found := uint64(1), uint64(0), uint64(0)
-	for _, m := range info {
-		high = max(high, m.Sequence)
-	}
+	low, high, found := uint64(1), last.Sequence, uint64(0)
 	for low <= high {
 		middle := low + (high-low)/2
-		m, err := o.sp.from(ctx, middle, o.sp.subject(o.id, "log.*"), 1, 1)
+		m, err := from(ctx, middle, o.sp.subject(o.id, "log.*"), 1, 1)
 		if err != nil {
 			return 0, err
 		}

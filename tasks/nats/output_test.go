@@ -2,11 +2,14 @@ package nats
 
 import (
 	"context"
+	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
@@ -147,5 +150,60 @@ func TestRefusedOutput(t *testing.T) {
 	})
 	if got.Status != mcp.TaskFailed || !strings.Contains(got.StatusMessage, "max_payload") {
 		t.Errorf("%s %s", got.Status, got.StatusMessage)
+	}
+}
+
+// What a replica does not have is asked of the leader, who answers as a replica that has it: it is neither damage nor a gap.
+func TestReplicaLags(t *testing.T) {
+	t.Parallel()
+	state := newState(t, startServer(t, t.TempDir(), 0).ClientURL())
+	sp := spaceOf(t, state)
+	for i := range 5 {
+		for _, what := range []string{"log.head", "ends"} {
+			m := nats.NewMsg(sp.subject("a", what))
+			m.Header.Set(startHeader, strconv.Itoa(i))
+			m.Data = []byte{byte('0' + i)}
+			if _, err := state.js.PublishMsg(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, c := range []struct {
+		sequence uint64
+		n, limit int
+		want     string
+	}{{0, 9, 1 << 20, "01234"}, {3, 2, 1 << 20, "12"}, {4, 9, 2, "23"}, {9, 9, 1, "4"}, {11, 9, 1, ""}} {
+		for name, from := range map[string]fetch{"a replica": sp.from, "the leader": sp.fromLeader} {
+			list, err := from(t.Context(), c.sequence, sp.subject("a", "log.*"), c.n, c.limit)
+			got := ""
+			for _, m := range list {
+				got += string(m.Data)
+				if m.Header.Get(startHeader) != string(m.Data) || m.Subject != sp.subject("a", "log.head") {
+					t.Errorf("%s: %+v", name, m)
+				}
+			}
+			if err != nil || got != c.want && (c.limit > 9 || !strings.HasPrefix(c.want, got)) {
+				t.Errorf("%s, %+v: %q, %v", name, c, got, err)
+			}
+		}
+	}
+	err := sp.caught(t.Context(), func(fetch) (bool, error) { return false, nil })
+	if err != nil {
+		t.Errorf("what even the leader does not have: %v", err)
+	}
+}
+
+// What no replica has found is not gone before the leader has said so.
+func TestLeaderIsAskedLast(t *testing.T) {
+	t.Parallel()
+	sp := spaceOf(t, newState(t, startWithoutGets(t)))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // the leader does not answer at all
+	defer cancel()
+	err := sp.caught(ctx, func(from fetch) (bool, error) {
+		list, err := from(ctx, 1, sp.subject("a", "log.*"), 9, 1<<20)
+		return len(list) > 0, err
+	})
+	if !errors.Is(err, tasks.ErrBusy) {
+		t.Errorf("%v", err)
 	}
 }

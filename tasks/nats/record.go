@@ -171,8 +171,8 @@ func (sp *space) outcome(ctx context.Context, r *record) error {
 	subject, next, n := sp.subject(r.ID, "result."+r.stored.Attempt), uint64(1), 0
 	for n < r.Pieces {
 		var messages []*jetstream.RawStreamMsg
-		err := caught(ctx, func() (_ bool, err error) {
-			messages, err = sp.from(ctx, next, subject, r.Pieces-n, 4*pieceBytes)
+		err := sp.caught(ctx, func(from fetch) (_ bool, err error) {
+			messages, err = from(ctx, next, subject, r.Pieces-n, 4*pieceBytes)
 			return len(messages) > 0, err
 		})
 		if err != nil {
@@ -199,35 +199,40 @@ func (sp *space) outcome(ctx context.Context, r *record) error {
 
 // ends reads the numbers of a task's segments after number n, whose segment ends at position last, up to the log's end.
 func (sp *space) ends(ctx context.Context, r *record, n int, last int64) (ends []int64, err error) {
-	const some = 256
-	next := uint64(1)
-	err = caught(ctx, func() (bool, error) {
-		for {
-			messages, err := sp.from(ctx, next, sp.subject(r.ID, "ends"), some, 1<<20)
-			if err != nil || len(messages) == 0 {
-				return n+len(ends) >= r.Numbered, err
-			}
-			for _, m := range messages {
-				first, err := number(m, firstHeader)
-				if err != nil || first > int64(n+len(ends))+1 {
-					return false, partials.ErrEnds
-				}
-				row, err := partials.DecodeEnds(last, m.Data)
-				switch {
-				case first <= int64(n): // known
-				case err != nil || first <= int64(n+len(ends)):
-					return false, partials.ErrEnds
-				case len(row) > 0 && row[len(row)-1] > r.end: // stored since the end was read
-					return true, nil
-				case len(row) > 0:
-					ends, last = append(ends, row...), row[len(row)-1]
-				}
-				next = m.Sequence + 1
-			}
-		}
+	err = sp.caught(ctx, func(from fetch) (_ bool, err error) {
+		ends, err = sp.endsFrom(ctx, from, r, n, last)
+		return n+len(ends) >= r.Numbered, err
 	})
 	if err == nil && n+len(ends) < r.Numbered {
 		err = partials.ErrEnds
 	}
 	return ends, err
+}
+
+// endsFrom is ends as far as from finds them.
+func (sp *space) endsFrom(ctx context.Context, from fetch, r *record, n int, last int64) (ends []int64, err error) {
+	const some = 256
+	for next := uint64(1); ; {
+		messages, err := from(ctx, next, sp.subject(r.ID, "ends"), some, 1<<20)
+		if err != nil || len(messages) == 0 {
+			return ends, err
+		}
+		for _, m := range messages {
+			first, err := number(m, firstHeader)
+			if err != nil || first > int64(n+len(ends))+1 {
+				return nil, partials.ErrEnds
+			}
+			row, err := partials.DecodeEnds(last, m.Data)
+			switch {
+			case first <= int64(n): // known
+			case err != nil || first <= int64(n+len(ends)):
+				return nil, partials.ErrEnds
+			case len(row) > 0 && row[len(row)-1] > r.end: // stored since the end was read
+				return ends, nil
+			case len(row) > 0:
+				ends, last = append(ends, row...), row[len(row)-1]
+			}
+			next = m.Sequence + 1
+		}
+	}
 }

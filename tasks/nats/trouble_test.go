@@ -216,9 +216,9 @@ func TestLapsed(t *testing.T) {
 	}
 }
 
-// A record that is refused, and cannot be read then, may be this process's own, whose acknowledgement was lost: nobody is fenced off by it.
-func TestRefusedRecordCannotBeRead(t *testing.T) {
-	t.Parallel()
+// startWithoutGets runs a server that does not let its user ask the leader for a message. It answers replicas' requests.
+func startWithoutGets(t *testing.T) (url string) {
+	t.Helper()
 	denied := &server.SubjectPermission{Deny: []string{"$JS.API.STREAM.MSG.GET.>"}}
 	srv, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
@@ -232,11 +232,13 @@ func TestRefusedRecordCannotBeRead(t *testing.T) {
 	if !srv.ReadyForConnections(10 * time.Second) {
 		t.Fatal("the server is not ready")
 	}
-	s := newState(t, "nats://u:p@"+srv.Addr().String())
-	sp, err := s.space(t.Context(), "local")
-	if err != nil {
-		t.Fatal(err)
-	}
+	return "nats://u:p@" + srv.Addr().String()
+}
+
+// A record that is refused, and cannot be read then, may be this process's own, whose acknowledgement was lost: nobody is fenced off by it.
+func TestRefusedRecordCannotBeRead(t *testing.T) {
+	t.Parallel()
+	sp := spaceOf(t, newState(t, startWithoutGets(t)))
 	task := &tasks.Task{ID: "one", Owner: "local", TTL: time.Hour, CreatedAt: time.Now()}
 	if _, err := sp.putRecord(t.Context(), task, stored{}, 0); err != nil {
 		t.Fatal(err)

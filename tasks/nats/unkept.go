@@ -103,7 +103,7 @@ func (k *keeping) resume(ctx context.Context, r *record) error {
 	}
 	end := e.End()
 	r.end = end
-	ends, err := k.sp.ends(ctx, r, 0, 0)
+	ends, err := k.sp.endsFrom(ctx, k.sp.fromLeader, r, 0, 0) // a replica that lags would let numbers be given twice
 	if err != nil {
 		return err
 	}
