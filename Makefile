@@ -14,8 +14,12 @@ RANDOM_SESSIONS ?= 10000
 # How long make hostile goes on, and from which seed (one of its own if it is empty).
 RUNNEL_HOSTILE_TIME ?= 2h
 RUNNEL_HOSTILE_SEED ?=
+# How many faults make fleet plays, how long it then holds a state against its contract while nodes die, and from which seed.
+RUNNEL_FLEET_ROUNDS ?= 200
+RUNNEL_FLEET_TIME ?= 1h
+RUNNEL_FLEET_SEED ?=
 
-.PHONY: build demo cast man packages wine test check lint vuln race crash states soak hostile fuzz fuzz-short hosts hosts-short bench clean
+.PHONY: build demo cast man packages wine test check lint vuln race crash states soak hostile fleet fuzz fuzz-short hosts hosts-short bench clean
 
 build: ## bin/runnel; without cgo, which would be there only to look up names and costs a tenth of the start
 	CGO_ENABLED=0 go build -o bin/runnel .
@@ -66,6 +70,10 @@ soak: ## 100,000 short tasks and one that streams all the time: what the process
 
 hostile: ## on Linux, several runnels on one state for $(RUNNEL_HOSTILE_TIME), and all that can go wrong around them; .ci/run does ten minutes of it
 	RUNNEL_HOSTILE_TIME=$(RUNNEL_HOSTILE_TIME) RUNNEL_HOSTILE_SEED=$(RUNNEL_HOSTILE_SEED) go test -race -count=1 -v -timeout 24h -run '^TestHostileGround$$' ./internal/e2e
+
+fleet: ## on Linux, a fleet on three NATS servers: $(RUNNEL_FLEET_ROUNDS) times a worker, a front or a server is killed or cut off; then what states must do while servers die, for $(RUNNEL_FLEET_TIME)
+	RUNNEL_FLEET_ROUNDS=$(RUNNEL_FLEET_ROUNDS) RUNNEL_FLEET_SEED=$(RUNNEL_FLEET_SEED) go test -count=1 -v -timeout 24h -run '^TestFleetRounds$$' ./internal/e2e
+	RUNNEL_FLEET_TIME=$(RUNNEL_FLEET_TIME) RUNNEL_FLEET_SEED=$(RUNNEL_FLEET_SEED) go test -race -count=1 -v -timeout 24h -run '^TestStateWhileNodesDie$$' ./tasks/nats
 
 fuzz: ## every fuzz target $(FUZZTIME), and $(RANDOM_SESSIONS) random sessions
 	@for package in $$(go list ./...); do \

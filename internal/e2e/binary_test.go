@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"runnel/partials"
+	"runnel/tasks/nats/natstest"
 	"runnel/tools"
 	"runnel/tools/command"
 	"runnel/tools/config"
@@ -31,6 +32,7 @@ var (
 // TestMain runs the tests at the top of the repository. After them no process that they started is left, and no goroutine of the program.
 func TestMain(m *testing.M) {
 	syscall.Umask(0o022) // a state that the user's group may write is refused
+	natstest.Main()
 	if os.Getenv(asLiar) != "" {
 		liarMain()
 		os.Exit(0)

@@ -6,4 +6,5 @@
 //	session_test.go      a run of the program with a client at its stdin and stdout, in process or as a process
 //	binary_test.go       TestMain, and the programs that tests start
 //	ground_*_test.go     several runnels on one state, and all that can go wrong around them (make hostile)
+//	rounds_*_test.go     a fleet on three servers, one of whose parts is killed or cut off each round (make fleet)
 package e2e

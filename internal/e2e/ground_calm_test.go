@@ -64,7 +64,7 @@ func (g *ground) calm() {
 		}
 	}
 	g.checkLists()
-	g.checkProcesses()
+	g.checkProcesses(g.slots)
 	for _, s := range g.slots {
 		s.c.checkLog()
 		if n, id := s.c.audit.unanswered(); n > 0 {
@@ -271,11 +271,12 @@ func (g *ground) checkLists() {
 	}
 }
 
-// checkProcesses holds that nothing lives on that belongs to a runnel that is gone, or to a task that has ended.
-func (g *ground) checkProcesses() {
+// checkProcesses holds that nothing lives on that belongs to a runnel that is gone, or to a task that has ended; all are the slots of those
+// that are not gone.
+func (g *ground) checkProcesses(all []*slot) {
 	g.within("no process is left", func() string {
 		live := map[string]bool{}
-		for _, s := range g.slots {
+		for _, s := range all {
 			live[s.mark()] = true
 		}
 		for _, pid := range processes(childMark) {

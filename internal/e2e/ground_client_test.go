@@ -24,6 +24,7 @@ type groundTask struct {
 	owner    string
 	tool     string
 	since    time.Time
+	number   int    // of the call, in rounds of a fleet
 	chunks   int    // chunks of output, of knownBytes each; -1: the output is not known
 	want     string // the result's text, "" if it is the output
 	ttl      int64  // milliseconds
@@ -63,6 +64,8 @@ type groundClient struct {
 	slot  *slot
 	audit *audit
 	ended atomic.Bool // somebody has ended the runnel
+
+	partial atomic.Pointer[stalls] // is told of each partial; may be nil
 
 	mu   sync.Mutex
 	gate chan struct{}               // closed while it reads
@@ -145,6 +148,9 @@ func (c *groundClient) received(line []byte) {
 			c.text[p.Params.TaskID] = &strings.Builder{}
 		}
 		c.text[p.Params.TaskID].WriteString(p.text())
+		if noted := c.partial.Load(); noted != nil {
+			noted.partial(p.Params.TaskID)
+		}
 	}
 	c.answerQuestion(line)
 }
