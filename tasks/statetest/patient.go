@@ -1,0 +1,95 @@
+package statetest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"runnel/tasks"
+)
+
+// busyTime is how long servers may be busy with an election, one after the other, and machines with other tests.
+const busyTime = time.Minute
+
+// Patient is a queue whose caller tries again what the state refuses with tasks.ErrBusy, as the contract lets it: for a suite whose servers
+// are killed while it runs.
+func Patient(q tasks.Queue) tasks.Queue { return patient{q} }
+
+type patient struct{ tasks.Queue }
+
+// again calls try until the state is not busy.
+func again(ctx context.Context, try func() error) error {
+	for deadline := time.Now().Add(busyTime); ; {
+		err := try()
+		if !errors.Is(err, tasks.ErrBusy) || ctx.Err() != nil || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
+func (p patient) Put(ctx context.Context, t tasks.Task) error {
+	return again(ctx, func() error { return p.Queue.Put(ctx, t) })
+}
+
+func (p patient) Get(ctx context.Context, owner, id string) (t tasks.Task, err error) {
+	err = again(ctx, func() (err error) { t, err = p.Queue.Get(ctx, owner, id); return err })
+	return t, err
+}
+
+func (p patient) Head(ctx context.Context, owner, id string) (t tasks.Task, err error) {
+	err = again(ctx, func() (err error) { t, err = p.Queue.Head(ctx, owner, id); return err })
+	return t, err
+}
+
+func (p patient) List(ctx context.Context, owner, cursor string, n int) (page []tasks.Task, next string, err error) {
+	err = again(ctx, func() (err error) { page, next, err = p.Queue.List(ctx, owner, cursor, n); return err })
+	return page, next, err
+}
+
+func (p patient) Delete(ctx context.Context, owner, id string) error {
+	return again(ctx, func() error { return p.Queue.Delete(ctx, owner, id) })
+}
+
+func (p patient) SetVariables(ctx context.Context, owner, id string, patch []byte) (all []byte, err error) {
+	err = again(ctx, func() (err error) { all, err = p.Queue.SetVariables(ctx, owner, id, patch); return err })
+	return all, err
+}
+
+func (p patient) MarkFetched(ctx context.Context, owner, id string) error {
+	return again(ctx, func() error { return p.Queue.MarkFetched(ctx, owner, id) })
+}
+
+func (p patient) Hide(t tasks.Task) error {
+	return again(context.Background(), func() error { return p.Queue.Hide(t) })
+}
+
+func (p patient) Ask(ctx context.Context, owner, id string) error {
+	return again(ctx, func() error { return p.Queue.Ask(ctx, owner, id) })
+}
+
+func (p patient) Take(ctx context.Context, t tasks.Task, work []byte) (taken tasks.Task, err error) {
+	err = again(ctx, func() (err error) { taken, err = p.Queue.Take(ctx, t, work); return err })
+	return taken, err
+}
+
+func (p patient) Watch(ctx context.Context, t *tasks.Task) error {
+	return again(ctx, func() error { return p.Queue.Watch(ctx, t) })
+}
+
+func (p patient) Offer(ctx context.Context, owner, id string, o tasks.Offer) error {
+	return again(ctx, func() error { return p.Queue.Offer(ctx, owner, id, o) })
+}
+
+func (p patient) Next(ctx context.Context, owners, classes []string) (o *tasks.Offered, err error) {
+	err = again(ctx, func() (err error) { o, err = p.Queue.Next(ctx, owners, classes); return err })
+	return o, err
+}
+
+func (p patient) Announce(ctx context.Context, owner string, w *tasks.Worker) error {
+	return again(ctx, func() error { return p.Queue.Announce(ctx, owner, w) })
+}
+
+func (p patient) Fleet(ctx context.Context, owner string) (workers []tasks.Worker, waiting map[string]int, err error) {
+	err = again(ctx, func() (err error) { workers, waiting, err = p.Queue.Fleet(ctx, owner); return err })
+	return workers, waiting, err
+}
