@@ -49,7 +49,7 @@ func (r *Run) Detach(ctx context.Context, start func() error) error {
 
 // follow ends the run when the task has ended where it runs, or when the Runner is closed.
 func (r *Run) follow() {
-	t, err := r.lookOn(r.spec.Client.Status)
+	t, err := r.lookOn(r.spec.Client)
 	delivered := t.Status.Terminal() && t.Status != mcp.TaskCancelled
 	if delivered {
 		r.setEnding(t.Outcome.Result, nil, t.Outcome.Err)
@@ -87,7 +87,10 @@ func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*
 		run.cancel(err)
 		return nil, err
 	}
-	run.task = t
+	run.task, run.taken = t, true
+	if err := run.forgetNotes(ctx); err != nil {
+		r.o.Log.Warn().Err(err).Str("taskId", id).Msg("an earlier attempt's questions may still be shown")
+	}
 	run.door.Lock() // the ttl may be over at once
 	defer run.door.Unlock()
 	run.expiry = setAlarm(r.o.now, t.CreatedAt.Add(t.TTL), &run.ended, run.expire)

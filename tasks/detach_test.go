@@ -26,6 +26,9 @@ func (hears) Begin(*tasks.Run)    {}
 func (h hears) Status(t mcp.Task) { h(t) }
 func (hears) Silence()            {}
 
+func (hears) Asked(*tasks.Question) (func(), error) { return nil, nil }
+func (hears) Progress(tasks.Progress)               {}
+
 // threeProcesses are runners on one state: a starter, a supervisor, and one that looks on.
 func threeProcesses(t *testing.T) (starter, supervisor, third *tasks.Runner) {
 	t.Helper()

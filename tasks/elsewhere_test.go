@@ -242,6 +242,9 @@ func (h *hearing) Begin(*tasks.Run)  { h.told = append(h.told, "begun") }
 func (h *hearing) Status(t mcp.Task) { h.told = append(h.told, string(t.Status)) }
 func (h *hearing) Silence()          { h.told = append(h.told, "silenced") }
 
+func (*hearing) Asked(*tasks.Question) (func(), error) { return nil, nil }
+func (*hearing) Progress(tasks.Progress)               {}
+
 // A task that is cancelled from elsewhere before its start is over ends after it, and its expiry with it.
 func TestCancelledWhileItIsStored(t *testing.T) {
 	for name, handle := range map[string]bool{"started": true, "promoted": false} {
@@ -338,7 +341,7 @@ func TestStatusElsewhereSaysWhatIsAsked(t *testing.T) {
 		asked = append(asked, q)
 		says(mcp.TaskInputRequired, "first?")
 	}
-	s.Answer(map[string]json.RawMessage{asked[0].Key(): json.RawMessage(`{}`)})
+	_ = s.Answer(t.Context(), map[string]json.RawMessage{asked[0].Key(): json.RawMessage(`{}`)})
 	for i, want := range []string{"second?", "third?"} {
 		if err := asked[i].Close(); err != nil { // the first has been answered, the second is taken back
 			t.Fatal(err)

@@ -36,6 +36,9 @@ func (r *Runner) Follow(ctx context.Context, id string) (v *View, release func()
 			v.ctx, v.cancel = context.WithCancelCause(r.ctx)
 			v.detached.Set()
 			r.followed[id] = v
+			for _, q := range readNotes(t.Variables).questions {
+				q.view, v.open = v, append(v.open, q)
+			}
 			r.all.Go(v.follow)
 		}
 	}
@@ -52,7 +55,7 @@ func (r *Runner) Follow(ctx context.Context, id string) (v *View, release func()
 
 // follow returns when the task has ended where it runs, when nobody follows it any more, or when the Runner is closed.
 func (v *View) follow() {
-	t, err := v.lookOn(func(mcp.Task) {})
+	t, err := v.lookOn(nobody{})
 	v.cancel(err)
 	v.log.Close()
 	v.runner.mu.Lock()
@@ -69,7 +72,8 @@ func (v *View) follow() {
 
 // lookOn brings the view up to date, and announces each change of the status, until the task has ended. It returns the task as it is then,
 // or with the cause of the view's context as its error.
-func (v *View) lookOn(tell func(mcp.Task)) (Task, error) {
+func (v *View) lookOn(client Client) (Task, error) {
+	defer v.hear(nil, nobody{}) // its questions are over
 	for failed := false; ; {
 		t := v.Task()
 		before := t
@@ -104,10 +108,12 @@ func (v *View) lookOn(tell func(mcp.Task)) (Task, error) {
 		if t.Status.Terminal() {
 			return t, nil
 		}
+		tell := v.hear(t.Variables, client)
 		if t.Status != before.Status || t.Waiting != before.Waiting || t.Waiting && t.StatusMessage != before.StatusMessage {
-			tell(t.wire(v.runner.o.PollInterval))
+			client.Status(t.wire(v.runner.o.PollInterval))
 			v.changes.Send()
 		}
+		tell()
 	}
 }
 
@@ -118,6 +124,11 @@ func (r *Runner) Await(ctx context.Context, id string) (Task, error) {
 		return Task{}, err
 	}
 	defer release()
+	return r.await(ctx, id, v)
+}
+
+// await is Await for a task whose view is known, nil if the task has ended.
+func (r *Runner) await(ctx context.Context, id string, v *View) (Task, error) {
 	if v == nil {
 		return r.Get(ctx, id)
 	}

@@ -46,10 +46,13 @@ func (r *Runner) taskResult(ctx context.Context, c *rpc.Caller, p mcp.TaskParams
 	if len(p.LastSeqNr) > 0 {
 		return r.resume(ctx, p)
 	}
-	if run := r.running(p.TaskID); run != nil {
-		defer run.relay(ctx, c)()
+	v, release, err := r.Follow(ctx, p.TaskID)
+	if err != nil {
+		return nil, WireError(err)
 	}
-	t, err := r.Await(ctx, p.TaskID)
+	defer release()
+	defer v.relay(ctx, c)()
+	t, err := r.await(ctx, p.TaskID, v)
 	if err != nil {
 		return nil, WireError(err)
 	}

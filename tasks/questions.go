@@ -19,12 +19,24 @@ func (r *Run) Ask(q *Question) error {
 	defer r.door.Unlock()
 	r.mu.Lock()
 	r.asked++ // "Each request key in inputRequests MUST be unique over the lifetime of a single task" (ext-tasks)
-	q.run, q.key, q.answer = r, fmt.Sprintf("question-%d", r.asked), make(chan json.RawMessage, 1)
+	q.run, q.view, q.key = r, &r.View, fmt.Sprintf("question-%d", r.asked)
+	if r.task.Attempt > 1 { // those before it have asked, too
+		q.key = fmt.Sprintf("attempt-%d-%s", r.task.Attempt, q.key)
+	}
+	q.answer, q.refused = make(chan json.RawMessage, 1), make(chan error, 1)
 	q.closed, q.close = context.WithCancel(context.Background())
 	r.open = append(r.open, q)
+	taken := r.taken
 	r.mu.Unlock()
-	err := r.restate(true)
+	var err error
+	if taken { // first: who sees that something is asked finds what
+		err = r.publish(q)
+	}
+	if err == nil {
+		err = r.restate(true)
+	}
 	if err != nil {
+		q.close()
 		r.forget(q)
 		_ = r.restate(true) // which cannot be stored either, but it is told
 	}
@@ -34,17 +46,43 @@ func (r *Run) Ask(q *Question) error {
 // Answered gives the answer, once: an encoded [mcp.ElicitResult].
 func (q *Question) Answered() <-chan json.RawMessage { return q.answer }
 
+// Refused gives why there is no answer, once, if who could have put the question says so.
+func (q *Question) Refused() <-chan error { return q.refused }
+
+// Closed is closed when nobody waits for the answer any more.
+func (q *Question) Closed() <-chan struct{} { return q.closed.Done() }
+
+// Answer answers the question.
+func (q *Question) Answer(ctx context.Context, response json.RawMessage) error {
+	return q.view.Answer(ctx, map[string]json.RawMessage{q.key: response})
+}
+
+// Refuse says that the question of a task elsewhere gets no answer, and why.
+func (q *Question) Refuse(ctx context.Context, why error) {
+	wire, ok := errors.AsType[*rpc.Error](why)
+	if !ok {
+		wire = rpc.Errorf(mcp.CodeInternalError, "%v", why)
+	}
+	if err := q.view.reply(ctx, map[string]answerNote{q.key: {Error: wire}}); err != nil && ctx.Err() == nil { // who asks gives up by itself
+		q.view.runner.o.Log.Warn().Err(err).Str("taskId", q.view.id).Msg("refusing to put a question")
+	}
+}
+
 // Close ends the question, answered or not. The task goes on when it was the last one.
 func (q *Question) Close() error {
 	q.close()
 	q.run.door.Lock()
 	defer q.run.door.Unlock()
-	return q.run.restate(q.run.forget(q))
+	err := q.run.restate(q.run.forget(q))
+	if q.run.taken {
+		q.run.unpublish(q)
+	}
+	return err
 }
 
-// question is the open one with a key, or nil. r.mu is held.
-func (r *Run) question(key string) *Question {
-	for _, q := range r.open {
+// question is the open one with a key, or nil. v.mu is held.
+func (v *View) question(key string) *Question {
+	for _, q := range v.open {
 		if q.key == key {
 			return q
 		}
@@ -95,11 +133,11 @@ func (r *Run) restate(changed bool) error {
 }
 
 // CheckResponses refuses answers to open questions that are not results of the request, or do not fit it.
-func (r *Run) CheckResponses(responses map[string]json.RawMessage) error {
+func (v *View) CheckResponses(responses map[string]json.RawMessage) error {
 	for key, response := range responses {
-		r.mu.Lock()
-		q := r.question(key)
-		r.mu.Unlock()
+		v.mu.Lock()
+		q := v.question(key)
+		v.mu.Unlock()
 		if q == nil {
 			continue // see Answer
 		}
@@ -130,20 +168,33 @@ func (q *Question) Read(response json.RawMessage) (mcp.ElicitResult, error) {
 }
 
 // Answer answers open questions. Keys that name none are ignored: "keys that were never issued, keys that have
-// already been answered, and keys whose corresponding request has been superseded" (ext-tasks).
-func (r *Run) Answer(responses map[string]json.RawMessage) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	before := len(r.open)
-	r.open = slices.DeleteFunc(r.open, func(q *Question) bool {
+// already been answered, and keys whose corresponding request has been superseded" (ext-tasks). It fails if another process runs the task,
+// and cannot be told.
+func (v *View) Answer(ctx context.Context, responses map[string]json.RawMessage) error {
+	if v.detached.IsSet() {
+		answers := map[string]answerNote{}
+		v.mu.Lock()
+		for key, response := range responses {
+			if v.question(key) != nil {
+				answers[key] = answerNote{Result: response}
+			}
+		}
+		v.mu.Unlock()
+		return v.reply(ctx, answers)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	before := len(v.open)
+	v.open = slices.DeleteFunc(v.open, func(q *Question) bool {
 		response, answered := responses[q.key]
 		if answered {
 			q.answer <- response
 		}
 		return answered
 	})
-	if left := len(r.open); left > 0 && left < before { // when the last one is answered, its Close tells
-		r.task.StatusMessage, r.task.UpdatedAt = Clip(r.open[0].Message), time.Now()
-		r.changes.Send()
+	if left := len(v.open); left > 0 && left < before { // when the last one is answered, its Close tells
+		v.task.StatusMessage, v.task.UpdatedAt = Clip(v.open[0].Message), time.Now()
+		v.changes.Send()
 	}
+	return nil
 }

@@ -34,7 +34,7 @@ func TestQuestionsMoveTheTask(t *testing.T) {
 		}
 		first := question(t, s.Run)
 		status(mcp.TaskInputRequired, 1)
-		s.Answer(map[string]json.RawMessage{first.key: json.RawMessage(`1`), "unknown": nil})
+		_ = s.Answer(t.Context(), map[string]json.RawMessage{first.key: json.RawMessage(`1`), "unknown": nil})
 		second := question(t, s.Run) // before the first one is closed
 		status(mcp.TaskInputRequired, 1)
 		if err := first.Close(); err != nil {
@@ -117,13 +117,13 @@ func TestStatusSaysWhatIsAsked(t *testing.T) {
 		says("color?")
 		name, size := ask("name?"), ask("size?")
 		says("color?")
-		s.Answer(map[string]json.RawMessage{color.key: nil})
+		_ = s.Answer(t.Context(), map[string]json.RawMessage{color.key: nil})
 		says("name?")
 		if err := name.Close(); err != nil {
 			t.Fatal(err)
 		}
 		says("size?")
-		s.Answer(map[string]json.RawMessage{size.key: nil})
+		_ = s.Answer(t.Context(), map[string]json.RawMessage{size.key: nil})
 		last := ask("last?") // before the others are closed
 		says("last?")
 		for _, q := range []*Question{color, size} {

@@ -34,8 +34,15 @@ type Offer struct {
 	Arguments json.RawMessage // of the call
 	Confirmed bool            // the user has confirmed it, where it was called
 	Polls     bool            // get_task_result is listed for the client that made the call
+	Client    FarClient       // that made the call
 	Timeout   time.Duration   // how long it may wait for a worker, each time
 	Retries   int             // how often it waits again, when its worker is gone
+}
+
+// FarClient is what a worker knows of the client that made a call: it puts its questions where that one finds them, and says how far it is.
+type FarClient struct {
+	Asks     mcp.ClientCapabilities `json:"asks,omitzero"`      // elicitation, sampling and roots: what it can be asked for
+	Progress bool                   `json:"progress,omitempty"` // it wants to hear how far the call is
 }
 
 // Offered is a task that waits for a worker.

@@ -14,16 +14,16 @@ import (
 // Each question is with one client at a time. stop takes back those that are open.
 //
 // Goroutines: one looks for questions; of each one waits for the client's answer.
-func (r *Run) relay(ctx context.Context, c *rpc.Caller) (stop func()) {
-	if !c.Version.Elicitation || !c.Capabilities.AsksByForm() {
+func (v *View) relay(ctx context.Context, c *rpc.Caller) (stop func()) {
+	if v == nil || !c.Version.Elicitation || !c.Capabilities.AsksByForm() {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	changed, unwatch := r.Watch()
+	changed, unwatch := v.Watch()
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for ctx.Err() == nil {
-			for _, q := range r.unsent() {
+			for _, q := range v.unsent() {
 				wg.Go(func() { q.send(ctx, c) })
 			}
 			select {
@@ -40,11 +40,11 @@ func (r *Run) relay(ctx context.Context, c *rpc.Caller) (stop func()) {
 }
 
 // unsent are the open questions that no client has been sent; from now on they count as sent.
-func (r *Run) unsent() (list []*Question) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, q := range r.open {
-		if !q.Sent {
+func (v *View) unsent() (list []*Question) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, q := range v.open {
+		if !q.Sent && q.Request.Method == "elicitation/create" {
 			q.Sent = true
 			list = append(list, q)
 		}
@@ -62,20 +62,22 @@ func (q *Question) send(waits context.Context, c *rpc.Caller) {
 	if err := json.Unmarshal(q.Request.Params, &params); err != nil {
 		panic("internal error: params of a question: " + err.Error())
 	}
-	params.Meta = Related(q.run.id)
+	params.Meta = Related(q.view.id)
 	var response json.RawMessage
 	err := c.Request(ctx, q.Request.Method, params, &response)
 	if err == nil {
 		_, err = q.Read(response)
 	}
 	if err == nil {
-		q.run.Answer(map[string]json.RawMessage{q.key: response})
+		err = q.Answer(ctx, response)
+	}
+	if err == nil {
 		return
 	}
-	q.run.mu.Lock()
+	q.view.mu.Lock()
 	q.Sent = false
-	q.run.mu.Unlock()
+	q.view.mu.Unlock()
 	if waits.Err() != nil {
-		q.run.changes.Send()
+		q.view.changes.Send()
 	}
 }

@@ -49,12 +49,14 @@ type Run struct {
 	heeded   bool  // it is being ended because others want it
 
 	// Guarded by mu.
-	handle         bool // Spec.Handle, or promoted
-	errorCompletes bool // an error result completes the task, too
-	finishing      bool // somebody is moving the task to a terminal status, or has
-	owed           int  // deliveries that are still to be started
-	delivering     int  // deliveries that have not written the last of the output
-	asked          int  // questions so far
+	handle         bool          // Spec.Handle, or promoted
+	errorCompletes bool          // an error result completes the task, too
+	finishing      bool          // somebody is moving the task to a terminal status, or has
+	owed           int           // deliveries that are still to be started
+	delivering     int           // deliveries that have not written the last of the output
+	asked          int           // questions so far
+	taken          bool          // from another process, which follows it (notes.go)
+	moved          chan struct{} // capacity 1: there is progress to be told; nil until there is
 }
 
 // Question is something that a task's work wants to know from the client. While one is open the task is
@@ -66,11 +68,13 @@ type Question struct {
 	Sent    bool                                // a client has been sent it, or will be: it is left out of what tasks/result asks
 	Check   func(content json.RawMessage) error // finds what is wrong with the content of an accepted answer; nil = any will do
 
-	run    *Run
-	key    string
-	answer chan json.RawMessage // capacity 1: only the first answer counts
-	closed context.Context
-	close  context.CancelFunc
+	run     *Run  // that asks; nil if another process runs the task
+	view    *View // of the task
+	key     string
+	answer  chan json.RawMessage // capacity 1: only the first answer counts
+	refused chan error           // capacity 1
+	closed  context.Context
+	close   context.CancelFunc
 }
 
 // Worked is closed when the work has returned; the task ends when its output has been delivered, too.

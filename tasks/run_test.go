@@ -27,6 +27,9 @@ func (*started) Begin(*Run)          {}
 func (s *started) Status(t mcp.Task) { s.told = append(s.told, t) }
 func (s *started) Silence()          { close(s.silenced) }
 
+func (*started) Asked(*Question) (func(), error) { return nil, nil }
+func (*started) Progress(Progress)               {}
+
 // ordered is a client that notes in which order it hears of what.
 type ordered struct {
 	order    []string
@@ -37,6 +40,9 @@ type ordered struct {
 func (o *ordered) Begin(run *Run)    { o.begin(run) }
 func (o *ordered) Status(t mcp.Task) { o.order = append(o.order, string(t.Status)) }
 func (o *ordered) Silence()          { o.order = append(o.order, "silenced"); close(o.silenced) }
+
+func (*ordered) Asked(*Question) (func(), error) { return nil, nil }
+func (*ordered) Progress(Progress)               {}
 
 // start runs work as a task with a handle and delivers nothing.
 func start(t *testing.T, r *Runner, work Work) *started {

@@ -133,6 +133,11 @@ type Client interface {
 	Status(t mcp.Task)
 	// Silence is called before the end, and after Begin: after it has returned, nothing of the task's output may be written any more.
 	Silence()
+	// Asked is told of a question of a task that another process runs. It returns what sends it to the client, and gives the answer; nil if the
+	// client finds it at its task; an error if the client cannot be asked.
+	Asked(q *Question) (send func(), err error)
+	// Progress is told how far a task is that another process runs.
+	Progress(p Progress)
 }
 
 // Work does what a task is for.
@@ -168,9 +173,11 @@ func (r *Runner) goWatch(f func(ctx context.Context)) bool {
 // nobody is the Client of a run of which nobody hears.
 type nobody struct{}
 
-func (nobody) Begin(*Run)      {}
-func (nobody) Status(mcp.Task) {}
-func (nobody) Silence()        {}
+func (nobody) Begin(*Run)                      {}
+func (nobody) Status(mcp.Task)                 {}
+func (nobody) Silence()                        {}
+func (nobody) Asked(*Question) (func(), error) { return nil, nil }
+func (nobody) Progress(Progress)               {}
 
 type unobserved struct{}
 

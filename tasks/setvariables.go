@@ -11,8 +11,11 @@ import (
 )
 
 // SetVariables merges a patch into the task's variables and returns them all. It fails with ErrEnded, when the patch cannot be
-// merged (see MergeVariables), and when the variables cannot be stored.
+// merged (see CheckVariables), and when the variables cannot be stored.
 func (r *Run) SetVariables(ctx context.Context, patch json.RawMessage) (json.RawMessage, error) {
+	if err := CheckVariables(patch); err != nil {
+		return nil, err
+	}
 	// One at a time, so that the state does not get an older state last.
 	r.door.Lock()
 	defer r.door.Unlock()
@@ -35,7 +38,7 @@ func (r *Run) SetVariables(ctx context.Context, patch json.RawMessage) (json.Raw
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.task.Variables = merged
-	return merged, nil
+	return OwnVariables(merged), nil
 }
 
 // setStored merges a patch into the variables of a task that is stored.
@@ -67,6 +70,9 @@ func (r *Runner) setVariables(ctx context.Context, _ *rpc.Caller, params json.Ra
 	case len(p.Set) == 0:
 		return shownVariables(t.Variables), nil
 	case t.Detached && !t.Status.Terminal():
+		if err := CheckVariables(p.Set); err != nil {
+			return nil, err
+		}
 		return setAnswer(r.setStored(ctx, t.ID, p.Set))
 	}
 	return nil, rpc.Errorf(mcp.CodeInvalidParams, "the variables of a task can be set while it runs, where it runs")
@@ -85,6 +91,7 @@ func setAnswer(merged json.RawMessage, err error) (any, error) {
 
 // shownVariables is the answer to runnel/tasks/variables.
 func shownVariables(v json.RawMessage) any {
+	v = OwnVariables(v)
 	switch {
 	case v == nil:
 		v = json.RawMessage("{}")

@@ -57,22 +57,22 @@ func (r *Runner) updateTask(ctx context.Context, p mcp.UpdateTaskParams) (any, e
 	if p.InputResponses == nil {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.inputResponses must be an object")
 	}
-	if run := r.running(p.TaskID); run != nil && !run.detached.IsSet() {
-		if err := run.CheckResponses(p.InputResponses); err != nil {
-			return nil, err
-		}
-		run.Answer(p.InputResponses)
-		return nil, nil
-	}
-	t, err := r.Head(ctx, p.TaskID)
+	v, release, err := r.Follow(ctx, p.TaskID)
 	if err != nil {
 		return nil, WireError(err)
 	}
-	if t.Status == mcp.TaskInputRequired {
+	defer release()
+	if v == nil { // it has ended
+		return nil, nil
+	}
+	if t := v.Task(); t.Status == mcp.TaskInputRequired && v.detached.IsSet() && !hasNotes(t.Variables) {
 		// "On success, the server MUST acknowledge": nobody gets these answers.
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "the questions of a task can be answered where it runs, and another process runs it")
 	}
-	return nil, nil
+	if err := v.CheckResponses(p.InputResponses); err != nil {
+		return nil, err
+	}
+	return nil, v.Answer(ctx, p.InputResponses)
 }
 
 // cancelDetailed acknowledges also what has ended already: cancelling is "cooperative".
@@ -92,7 +92,11 @@ func (r *Runner) Detailed(ctx context.Context, id string) (mcp.DetailedTask, err
 	if err != nil {
 		return mcp.DetailedTask{}, err
 	}
-	return r.detailed(&t, nil), nil
+	open := map[string]mcp.InputRequest{}
+	for _, q := range readNotes(t.Variables).questions {
+		open[q.key] = q.Request
+	}
+	return r.detailed(&t, open), nil
 }
 
 // Detailed is the task as it is now, with what its status adds.

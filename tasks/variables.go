@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // A task's variables are a small JSON object that its tool and its client both read and set.
@@ -19,6 +21,19 @@ const (
 	maxVariableText  = 64 << 10 // bytes of one string, also of a name
 	maxVariableDepth = 10       // objects and lists, including the outermost
 )
+
+// CheckVariables says, as a *rpc.Error, what is wrong with a patch that people or tools set: a limit, or a name that is not theirs.
+func CheckVariables(patch json.RawMessage) error {
+	for it := rawjson.Over(patch); json.Valid(patch) && it.Next(); {
+		if strings.HasPrefix(string(it.Name), notePrefix) {
+			return rpc.Errorf(mcp.CodeInvalidParams, "%.100q: names that begin with %s are runnel's own: use another one", it.Name, notePrefix)
+		}
+	}
+	if err := checkVariables(patch); err != nil {
+		return rpc.Errorf(mcp.CodeInvalidParams, "%v", err)
+	}
+	return nil
+}
 
 // MergeVariables sets in an encoded object (nil = empty) what patch, another, says; null deletes a key. An object that is empty
 // then is nil. A *rpc.Error says what is wrong with the patch, such as a limit: 1 MiB encoded, 10 levels, 64 KiB for a string.
@@ -31,10 +46,12 @@ func MergeVariables(current, patch json.RawMessage) (json.RawMessage, error) {
 }
 
 func mergeVariables(current, patch json.RawMessage) (json.RawMessage, error) {
-	if err := checkVariables(patch); err != nil {
-		return nil, err
-	}
 	merged, set := map[string]json.RawMessage{}, map[string]json.RawMessage{}
+	if !hasNotes(patch) || json.Unmarshal(patch, &set) != nil || !onlyNotes(set) {
+		if err := checkVariables(patch); err != nil {
+			return nil, err
+		}
+	}
 	if len(current) > 0 {
 		if err := json.Unmarshal(current, &merged); err != nil {
 			return nil, fmt.Errorf("reading variables: %w", err)

@@ -24,7 +24,11 @@ type View struct {
 	mu    sync.Mutex
 	task  Task
 	shown string      // the last line of output as somebody was last shown it
-	open  []*Question // the questions that are open, oldest first; none but of a Run
+	open  []*Question // the questions that are open, oldest first
+
+	// Of a task that another process runs, unless it says otherwise (notes.go).
+	settled  map[string]bool // questions that were answered here, by their keys
+	progress Progress        // as it was told last, also of a Run that was taken
 
 	following int // how many who have called Follow have not released it; guarded by runner.mu
 }

@@ -68,13 +68,14 @@ func WithRelated(result *mcp.CallToolResult, id string) *mcp.CallToolResult {
 // WithVariables adds a task's variables, if it has any, to a _meta, which may be nil. Beside is how long the rest
 // of the answer is: variables for which it leaves no room are left out, and a mark says how long they are.
 func WithVariables(meta map[string]any, t *Task, beside int) map[string]any {
-	if t.Variables == nil {
+	own := OwnVariables(t.Variables)
+	if own == nil {
 		return meta
 	}
-	if beside+len(t.Variables) > mcp.MaxContent {
-		return with(meta, mcp.MetaVariablesBytes, len(t.Variables))
+	if beside+len(own) > mcp.MaxContent {
+		return with(meta, mcp.MetaVariablesBytes, len(own))
 	}
-	return with(meta, mcp.MetaVariables, t.Variables)
+	return with(meta, mcp.MetaVariables, own)
 }
 
 // with sets a member of a _meta, which may be nil.

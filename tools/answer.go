@@ -242,7 +242,10 @@ func (s *service) resume(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.Ca
 		return nil, err
 	}
 	d := s.deliverRest(c, parked.audience, parked.position)
-	d.run.Answer(p.InputResponses)
+	if err := d.run.Answer(ctx, p.InputResponses); err != nil {
+		giveUp(ctx, d.run)
+		return nil, err
+	}
 	if questions := d.run.Questions(); len(questions) > 0 {
 		// "the server SHOULD respond with a new InputRequiredResult requesting the missing information again"
 		return s.park(p, d, questions)

@@ -30,6 +30,14 @@ func (q *Question) check(content json.RawMessage) error {
 	return nil
 }
 
+// fits says why a client cannot show a question, though it shows others.
+func (q *Question) fits(c *rpc.Caller) error {
+	if c != nil && !c.Version.MultiSelect && q.takesSeveral() {
+		return fmt.Errorf("this client cannot ask its user: protocol version %s has no field of several choices", c.Version.Name)
+	}
+	return nil
+}
+
 // takesSeveral reports whether the form has a field of several choices, the only kind of field that is an array (2025-11-25
 // client/elicitation, "Multi-select enum").
 func (q *Question) takesSeveral() bool {
@@ -56,12 +64,34 @@ func (c *Call) Ask(ctx context.Context, q Question) (Answer, error) {
 	return c.audience.ask(ctx, q)
 }
 
+// Asks is what the client that made the call can be asked for: elicitation, sampling and roots.
+func (c *Call) Asks() mcp.ClientCapabilities {
+	switch {
+	case c.audience == nil:
+		return mcp.ClientCapabilities{}
+	case c.caller == nil:
+		return c.audience.far.Asks
+	}
+	can := &c.caller.Capabilities
+	asks := mcp.ClientCapabilities{Elicitation: can.Elicitation, Sampling: can.Sampling, Roots: can.Roots}
+	if !c.caller.Version.Elicitation {
+		asks.Elicitation = nil
+	}
+	return asks
+}
+
 // CanAsk reports whether the client that made the call can ask its user.
-func (c *Call) CanAsk() bool { return c.caller != nil && canDo(c.caller, "elicitation/create", nil) }
+func (c *Call) CanAsk() bool {
+	asks := c.Asks()
+	return asks.AsksByForm()
+}
 
 // Lacks is the error for a client that cannot answer a request, nil if it can.
 func (c *Call) Lacks(method string) error {
-	if c.caller != nil && (c.caller.Version.Stateless || canDo(c.caller, method, nil)) {
+	switch {
+	case c.caller == nil && c.audience != nil && asksFor(&c.audience.far.Asks, method, nil):
+		return nil
+	case c.caller != nil && (c.caller.Version.Stateless || canDo(c.caller, method, nil)):
 		return need(c.caller, method, nil)
 	}
 	return errCannotDo(method)
@@ -70,7 +100,7 @@ func (c *Call) Lacks(method string) error {
 // Request puts a request that is not a form, such as sampling/createMessage, to the client of the call. One of the stateless era finds it in
 // the answer to the call, or in its task.
 func (c *Call) Request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-	if c.caller.Era == rpc.Handshake {
+	if c.caller != nil && c.caller.Era == rpc.Handshake {
 		return Request(ctx, c.caller, method, params)
 	}
 	return c.audience.askOther(ctx, method, params)
@@ -93,17 +123,22 @@ const maxAsked = mcp.MaxContent
 
 // canDo reports whether a client takes a request of a server's.
 func canDo(c *rpc.Caller, method string, params json.RawMessage) bool {
+	form := method == "elicitation/create" && !isByURL(params)
+	return asksFor(&c.Capabilities, method, params) && (c.Version.Elicitation || !form)
+}
+
+// asksFor reports whether capabilities take a request of a server's, in versions that know it.
+func asksFor(c *mcp.ClientCapabilities, method string, params json.RawMessage) bool {
 	switch method {
 	case "sampling/createMessage":
-		return c.Capabilities.Sampling != nil
+		return c.Sampling != nil
 	case "roots/list":
-		return c.Capabilities.Roots != nil
+		return c.Roots != nil
 	case "elicitation/create":
-		e := c.Capabilities.Elicitation
 		if isByURL(params) {
-			return e != nil && e.URL != nil
+			return c.Elicitation != nil && c.Elicitation.URL != nil
 		}
-		return c.Version.Elicitation && c.Capabilities.AsksByForm()
+		return c.AsksByForm()
 	}
 	return false
 }

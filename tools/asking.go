@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -16,12 +17,12 @@ import (
 
 // ask asks the user.
 func (a *audience) ask(ctx context.Context, q Question) (Answer, error) {
-	c := a.caller()
-	if c == nil || !canDo(c, "elicitation/create", nil) { // a worker or a supervisor has no client
+	if !a.canDo("elicitation/create", nil) {
 		return Answer{}, ErrCannotAsk
 	}
-	if !c.Version.MultiSelect && q.takesSeveral() {
-		return Answer{}, fmt.Errorf("this client cannot ask its user: protocol version %s has no field of several choices", c.Version.Name)
+	c := a.caller() // nil in a worker
+	if err := q.fits(c); err != nil {
+		return Answer{}, err
 	}
 	if a.handedOver(c) {
 		return Answer{}, ErrCannotAsk
@@ -31,17 +32,25 @@ func (a *audience) ask(ctx context.Context, q Question) (Answer, error) {
 	question := &tasks.Question{
 		Request: mcp.InputRequest{Method: "elicitation/create", Params: rawjson.Encode(params)},
 		Message: q.Message,
-		Sent:    !c.Version.Stateless,
+		Sent:    c != nil && !c.Version.Stateless,
 		Check:   q.check,
 	}
 	var request func(context.Context) (json.RawMessage, error)
-	if !c.Version.Stateless {
+	if question.Sent {
 		if err := a.current.Load().await(ctx); err != nil {
 			return Answer{}, err
 		}
-		request = func(ctx context.Context) (json.RawMessage, error) { return a.request(ctx, params) }
+		params.Meta = a.related()
+		request = func(ctx context.Context) (json.RawMessage, error) {
+			return a.request(ctx, question.Request.Method, params)
+		}
 	}
 	response, err := a.put(ctx, question, request)
+	if refused, ok := errors.AsType[*rpc.Error](err); ok { // by the client, or by who could have asked it
+		if err = errors.New(refused.Message); refused.Code == mcp.CodeMethodNotFound {
+			err = ErrCannotAsk
+		}
+	}
 	if err != nil {
 		return Answer{}, err
 	}
@@ -52,14 +61,18 @@ func (a *audience) ask(ctx context.Context, q Question) (Answer, error) {
 	return Answer{Action: r.Action, Content: r.Content}, nil
 }
 
-// request sends a question to a client of the handshake era.
-func (a *audience) request(ctx context.Context, params mcp.ElicitParams) (response json.RawMessage, err error) {
-	c := a.caller()
-	if a.run.HasHandle() && c.Version.Tasks {
-		params.Meta = tasks.Related(a.run.ID())
+// related is the _meta of a question of a task.
+func (a *audience) related() map[string]any {
+	if a.run.HasHandle() && a.caller().Version.Tasks {
+		return tasks.Related(a.run.ID())
 	}
-	err = c.Request(ctx, "elicitation/create", params, &response)
-	if refused, ok := errors.AsType[*rpc.Error](err); ok {
+	return nil
+}
+
+// request sends a question to a client of the handshake era.
+func (a *audience) request(ctx context.Context, method string, params any) (response json.RawMessage, err error) {
+	err = a.caller().Request(ctx, method, params, &response)
+	if refused, ok := errors.AsType[*rpc.Error](err); ok && method == "elicitation/create" {
 		// The client's error says nothing of the call that it made: it is the tool's to deal with.
 		err = fmt.Errorf("the client could not ask its user: %s", refused.Message)
 	} else if errors.Is(err, rpc.ErrClosed) {
@@ -71,8 +84,7 @@ func (a *audience) request(ctx context.Context, params mcp.ElicitParams) (respon
 // askOther puts a request that is not a form to the client of a call, in the stateless era: who waits for the call's answer, or for its task,
 // finds it there, as ask does with forms.
 func (a *audience) askOther(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-	c := a.caller()
-	if !canDo(c, method, params) || a.handedOver(c) {
+	if !a.canDo(method, params) || a.handedOver(a.caller()) {
 		return nil, errCannotDo(method)
 	}
 	if len(params) > maxAsked/maxTurns {
@@ -82,9 +94,17 @@ func (a *audience) askOther(ctx context.Context, method string, params json.RawM
 	return a.put(ctx, question, nil)
 }
 
+// canDo reports whether the client takes a request.
+func (a *audience) canDo(method string, params json.RawMessage) bool {
+	if c := a.caller(); c != nil {
+		return canDo(c, method, params)
+	}
+	return asksFor(&a.far.Asks, method, params)
+}
+
 // handedOver reports whether the call has become a task whose questions its client does not see.
 func (a *audience) handedOver(c *rpc.Caller) bool {
-	return c.Version.Stateless && a.run.HasHandle() && !c.Capabilities.Extends(mcp.ExtensionTasks)
+	return c != nil && c.Version.Stateless && a.left.Load() && !c.Capabilities.Extends(mcp.ExtensionTasks)
 }
 
 // put opens a question when its turn comes, and closes it when it is answered or nobody can answer it any more. With request the client
@@ -133,6 +153,10 @@ func (a *audience) open(q *tasks.Question) error {
 
 // await waits for the answer, from wherever it comes.
 func (a *audience) await(ctx context.Context, q *tasks.Question, request func(context.Context) (json.RawMessage, error)) (response json.RawMessage, err error) {
+	var late <-chan time.Time
+	if a.caller() == nil {
+		late = time.After(parkedTTL)
+	}
 	var elicited json.RawMessage
 	var failed error
 	var requested chan struct{} // nil: the client is not asked by a request
@@ -152,6 +176,9 @@ func (a *audience) await(ctx context.Context, q *tasks.Question, request func(co
 	case <-requested:
 		return elicited, failed
 	case response = <-q.Answered():
+	case err = <-q.Refused():
+	case <-late:
+		err = errLate
 	case <-a.unreachable():
 		err = errNobody
 	case <-a.end.Done():
@@ -165,8 +192,7 @@ func (a *audience) await(ctx context.Context, q *tasks.Question, request func(co
 // unreachable is closed when nobody can answer any more, though the call goes on. It is nil where the end of the input ends the call, too,
 // or the question's own request.
 func (a *audience) unreachable() <-chan struct{} {
-	c := a.caller()
-	if c.Version.Stateless && c.Patient() {
+	if c := a.caller(); c != nil && c.Version.Stateless && c.Patient() {
 		return c.InputEnded()
 	}
 	return nil
@@ -174,6 +200,10 @@ func (a *audience) unreachable() <-chan struct{} {
 
 // errNobody is what Ask returns when the session is closed while a question is open.
 var errNobody = errors.New("nobody can answer the question: the input has ended")
+
+// errLate is what Ask returns in a worker when no client has answered: the runnel that made the call may be gone, and nobody has looked for the
+// task elsewhere.
+var errLate = fmt.Errorf("nobody has answered the question within %v", parkedTTL)
 
 // errAnswered is why a question is withdrawn that was answered by tasks/update.
 var errAnswered = errors.New("answered elsewhere")

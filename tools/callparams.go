@@ -74,7 +74,11 @@ func callVariables(c *rpc.Caller) (json.RawMessage, error) {
 	if len(c.Meta.Variables) == 0 {
 		return nil, nil
 	}
-	variables, err := tasks.MergeVariables(nil, c.Meta.Variables)
+	err := tasks.CheckVariables(c.Meta.Variables)
+	variables := json.RawMessage(nil)
+	if err == nil {
+		variables, err = tasks.MergeVariables(nil, c.Meta.Variables)
+	}
 	if refused, ok := errors.AsType[*rpc.Error](err); ok {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params._meta[%q]: %s", mcp.MetaVariables, refused.Message)
 	}

@@ -60,7 +60,9 @@ type delivery struct {
 type audience struct {
 	run     *tasks.Run // set by Begin
 	current atomic.Pointer[delivery]
-	turn    chan struct{} // holds an element for each open question, as many as may be
+	turn    chan struct{}   // holds an element for each open question, as many as may be
+	left    atomic.Bool     // the client was told to come back for the task: it does not wait for the call any more
+	far     tasks.FarClient // in a worker, in the place of a caller
 
 	mu        sync.Mutex
 	end       rpc.Latch      // set when the task has ended
@@ -85,6 +87,10 @@ func (a *audience) Silence() {
 
 // report passes on what the tool says of its progress.
 func (a *audience) report(done, total float64, message string) {
+	if a.far.Progress {
+		a.run.TellProgress(tasks.Progress{Done: done, Total: total, Message: message})
+		return
+	}
 	a.current.Load().report(done, total, message)
 }
 

@@ -35,6 +35,7 @@ func (c *Call) Offer(ctx context.Context, o tasks.Offer, follow func(ctx context
 		return tasks.ErrNoQueue
 	}
 	o.Arguments, o.Polls = c.Arguments, c.polls()
+	o.Client = tasks.FarClient{Asks: c.Asks(), Progress: len(c.caller.Meta.ProgressToken) > 0 && follow == nil}
 	if err := c.run.Offer(ctx, o); err != nil {
 		return err
 	}
@@ -87,7 +88,9 @@ func Take(ctx context.Context, runner *tasks.Runner, call *Detached, t Tool, wor
 		return nil, err
 	}
 	s := &service{runner: runner, polls: call.Polls, confirmed: call.Confirmed, o: ServeOptions{Log: log}}
-	spec := s.spec(e, call.Arguments, s.deliver(nil, false, byResult), tasks.Spec{})
+	d := s.deliver(nil, false, byResult)
+	d.audience.far = call.Client
+	spec := s.spec(e, call.Arguments, d, tasks.Spec{})
 	run, err := runner.Take(ctx, call.TaskID, work, markAttempt(spec, call.Host))
 	if err != nil {
 		return nil, err

@@ -103,6 +103,7 @@ func (c *Call) Start(ctx context.Context, tool string, arguments json.RawMessage
 		return nil, fmt.Errorf("%w; %s has not been started", err, tool)
 	}
 	d := s.deliver(c.caller, false, byResult)
+	d.audience.left.Store(true)
 	run, err := s.start(ctx, e, arguments, d, tasks.Spec{Handle: true})
 	if err != nil {
 		return nil, err

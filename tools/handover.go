@@ -26,6 +26,7 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 		}
 		return nil
 	}
+	d.audience.left.Store(true)
 	d.silence()
 	if d.spelling == byPR383 || d.spelling == bySEP2998 {
 		d.endPartials()

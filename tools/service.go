@@ -90,7 +90,7 @@ func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec ta
 // deliver makes the delivery of a call's first request.
 func (s *service) deliver(c *rpc.Caller, handle bool, by spelling) *delivery {
 	turns := 1 // so that each question is told as a status of its own
-	if c != nil && c.Version.Stateless {
+	if c == nil || c.Version.Stateless {
 		turns = maxTurns
 	}
 	d := &delivery{audience: &audience{turn: make(chan struct{}, turns)}, caller: c, handle: handle, spelling: by, o: &s.o}

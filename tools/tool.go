@@ -120,10 +120,12 @@ func (c *Call) keep(ctx context.Context) bool {
 
 // Variables are the variables of the call's task, a JSON object.
 func (c *Call) Variables() json.RawMessage {
-	if c.run == nil || c.run.Task().Variables == nil {
-		return json.RawMessage("{}")
+	if c.run != nil {
+		if own := tasks.OwnVariables(c.run.Task().Variables); own != nil {
+			return own
+		}
 	}
-	return c.run.Task().Variables
+	return json.RawMessage("{}")
 }
 
 // SetVariables merges an object into the variables of the call's task; null deletes a key. It returns them all. It fails like
@@ -159,5 +161,6 @@ type Detached struct {
 	Confirmed bool            // the user has confirmed it
 	Tool      json.RawMessage // makes the tool anew there
 	Arguments json.RawMessage
-	Polls     bool // get_task_result is listed for the client
+	Polls     bool            // get_task_result is listed for the client
+	Client    tasks.FarClient // what a worker can ask it
 }

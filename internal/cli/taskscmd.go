@@ -179,8 +179,8 @@ func (i *invocation) getCommand() *cobra.Command {
 			}
 			line("expires", "%s", t.CreatedAt.Add(t.TTL).Format(time.DateTime))
 			line("output", "%d bytes", size)
-			if len(t.Variables) > 0 {
-				line("variables", "%s", t.Variables)
+			if own := tasks.OwnVariables(t.Variables); own != nil {
+				line("variables", "%s", own)
 			}
 			_, err = io.WriteString(i.Stdout, term.Table(rows))
 			return err

@@ -101,8 +101,7 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 		says: tasks.Worker{Host: host, PID: os.Getpid(), Classes: classes, Slots: o.Slots},
 	}
 	for _, t := range set.Tools.Tools() {
-		kind, ok := t.(tools.Kind)
-		if tool := t.Describe(); of[tool.Name] != "" && ok && !kind.Traits().Confirms { // whoever asks the user must know the question
+		if tool := t.Describe(); of[tool.Name] != "" {
 			w.says.Tools = append(w.says.Tools, tasks.Offerer{Tool: tool, Class: of[tool.Name]})
 		}
 	}
@@ -200,7 +199,7 @@ func (w *worker) begin(o *tasks.Offered) bool {
 		}
 		return false
 	}
-	call := &tools.Detached{TaskID: o.Task.ID, Arguments: o.Arguments, Polls: o.Polls, Host: w.host, Confirmed: o.Confirmed}
+	call := &tools.Detached{TaskID: o.Task.ID, Arguments: o.Arguments, Polls: o.Polls, Host: w.host, Confirmed: o.Confirmed, Client: o.Client}
 	run, err := tools.Take(context.Background(), w.runners[o.Task.Owner], call, tool, rawjson.Encode(map[string]any{"host": w.host, "pid": os.Getpid()}), w.log)
 	if err != nil {
 		o.Return() // if it does not wait any more, that is found then

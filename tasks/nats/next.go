@@ -143,7 +143,7 @@ func (sp *space) offered(ctx context.Context, class string, m jetstream.Msg) (*t
 	}
 	return &tasks.Offered{
 		Task: r.Task,
-		Offer: tasks.Offer{Class: class, Arguments: what.Arguments, Confirmed: what.Confirmed, Polls: what.Polls,
+		Offer: tasks.Offer{Class: class, Arguments: what.Arguments, Confirmed: what.Confirmed, Polls: what.Polls, Client: what.Client,
 			Timeout: time.Duration(r.Offer.Timeout), Retries: r.Offer.Retries},
 		Done:   func() { _ = m.Ack() }, // else it is offered again, and found not to wait
 		Return: func() { _ = m.NakWithDelay(returnDelay) },

@@ -57,6 +57,7 @@ type told struct {
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	Confirmed bool            `json:"confirmed,omitempty"`
 	Polls     bool            `json:"polls,omitempty"`
+	Client    tasks.FarClient `json:"client,omitzero"`
 }
 
 // waits reports whether a task waits for a worker.
@@ -72,7 +73,7 @@ func (s *State) Offer(ctx context.Context, owner, id string, o tasks.Offer) erro
 	if !isToken(o.Class) {
 		return tasks.Trouble{Err: fmt.Errorf("%q is no class of workers: use up to 64 letters, digits, - and _", o.Class)}
 	}
-	body, err := json.Marshal(told{Schema: offerSchema, Arguments: o.Arguments, Confirmed: o.Confirmed, Polls: o.Polls})
+	body, err := json.Marshal(told{Schema: offerSchema, Arguments: o.Arguments, Confirmed: o.Confirmed, Polls: o.Polls, Client: o.Client})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,72 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+
+	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
+	"runnel/tasks"
+)
+
+// Asked implements tasks.Client: the worker that runs the call wants to know something. The question is put as one of a tool that runs here.
+func (a *audience) Asked(q *tasks.Question) (send func(), err error) {
+	c, method, params := a.caller(), q.Request.Method, q.Request.Params
+	if !a.canDo(method, params) || a.handedOver(c) || len(params) > maxAsked/maxTurns {
+		return nil, errCannotDo(method)
+	}
+	if method == "elicitation/create" && !isByURL(params) {
+		var p mcp.ElicitParams
+		_ = json.Unmarshal(params, &p) // what is not there reads as empty
+		form := &Question{Message: p.Message, Schema: p.RequestedSchema}
+		if err := form.fits(c); err != nil {
+			return nil, err
+		}
+		q.Check = form.check
+	}
+	if c.Version.Stateless {
+		return nil, nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.end.IsSet() {
+		return nil, tasks.ErrEnded
+	}
+	a.questions.Add(1)
+	return func() { go a.forward(q) }, nil
+}
+
+// forward sends a question of a worker to a client of the handshake era, until it is answered, or nobody waits for it any more.
+func (a *audience) forward(q *tasks.Question) {
+	defer a.questions.Done()
+	ctx, cancel := context.WithCancel(a.run.Context())
+	defer cancel()
+	go func() {
+		select {
+		case <-q.Closed():
+		case <-a.end.Done():
+		case <-ctx.Done():
+		}
+		cancel()
+	}()
+	if a.current.Load().await(ctx) != nil {
+		return
+	}
+	params := q.Request.Params
+	if related := a.related(); related != nil && q.Request.Method == "elicitation/create" {
+		params = rawjson.WithMember(params, "_meta", related)
+	}
+	response, err := a.request(ctx, q.Request.Method, params)
+	if ctx.Err() != nil {
+		return
+	}
+	if err == nil {
+		err = q.Answer(ctx, response)
+	}
+	if err != nil {
+		q.Refuse(ctx, err)
+	}
+}
+
+// Progress implements tasks.Client: the worker that runs the call says how far it is.
+func (a *audience) Progress(p tasks.Progress) { a.report(p.Done, p.Total, p.Message) }
