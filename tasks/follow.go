@@ -101,6 +101,7 @@ func (v *View) lookOn(client Client) (Task, error) {
 		if t.UpdatedAt.Before(v.task.UpdatedAt) {
 			t.UpdatedAt = v.task.UpdatedAt // by its output, which this process saw before
 		}
+		t.Progress = v.task.Progress // that of a state is none
 		if !t.Status.Terminal() {
 			v.task = t
 		}

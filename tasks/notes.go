@@ -40,13 +40,6 @@ type answerNote struct {
 	Error  *rpc.Error      `json:"error,omitempty"`
 }
 
-// Progress is how far a task is, as its tool says.
-type Progress struct {
-	Done    float64 `json:"done"`
-	Total   float64 `json:"total,omitempty"`
-	Message string  `json:"message,omitempty"`
-}
-
 // notes are those of a task.
 type notes struct {
 	questions []*Question // that are open and have no answer, oldest first
@@ -148,8 +141,10 @@ func (v *View) hear(variables json.RawMessage, client Client) (tell func()) {
 		}
 		return !stays
 	})
-	moved := n.progress != v.progress
-	v.progress = n.progress
+	moved := n.progress != Progress{} && n.progress != v.task.Progress
+	if moved {
+		v.task.Progress = n.progress
+	}
 	v.mu.Unlock()
 	for _, q := range gone {
 		q.close()
@@ -276,15 +271,14 @@ func (r *Run) unpublish(q *Question) {
 // progressPace is the least time between two notes of progress: each is a write of the state.
 const progressPace = 250 * time.Millisecond
 
-// TellProgress lets those who follow the task know how far it is, if this process has taken it from them. What comes too soon after the last
-// is told later, unless more comes meanwhile.
-func (r *Run) TellProgress(p Progress) {
+// TellProgress lets those who follow the task know how far it is (Report), if this process has taken it from them. What comes too soon after
+// the last is told later, unless more comes meanwhile.
+func (r *Run) TellProgress() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.taken {
 		return
 	}
-	r.progress = p
 	if r.moved == nil {
 		r.moved = make(chan struct{}, 1)
 		r.runner.Go(r.tellProgress)
@@ -306,7 +300,7 @@ func (r *Run) tellProgress(ctx context.Context) {
 			return
 		}
 		r.mu.Lock()
-		p := r.progress
+		p := r.task.Progress
 		r.mu.Unlock()
 		_, _ = r.note(ctx, map[string]any{progressNote: p}) // the next one may be told
 		select {

@@ -63,7 +63,8 @@ func TestQuestionsOfATakenTask(t *testing.T) {
 		for _, message := range []string{"by the client?", "refused?", "failed?", "here?", "elsewhere?"} {
 			come <- ask(run, message)
 		}
-		run.TellProgress(tasks.Progress{Done: 1, Total: 2, Message: "half"})
+		run.Report(tasks.Progress{Done: 1, Total: 2, Message: "half"})
+		run.TellProgress()
 		<-come
 		return tasks.Done{Result: mcp.Result("fine")}
 	})

@@ -41,8 +41,9 @@ type Task struct {
 
 // Progress is how far a tool says that it has come.
 type Progress struct {
-	Done, Total float64 // 0: not said
-	Message     string
+	Done    float64 `json:"done,omitempty"` // 0: not said
+	Total   float64 `json:"total,omitempty"`
+	Message string  `json:"message,omitempty"`
 }
 
 // Outcome is how a task ended: a result (also one with isError) or a JSON-RPC error, never both.

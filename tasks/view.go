@@ -26,9 +26,7 @@ type View struct {
 	shown string      // the last line of output as somebody was last shown it
 	open  []*Question // the questions that are open, oldest first
 
-	// Of a task that another process runs, unless it says otherwise (notes.go).
-	settled  map[string]bool // questions that were answered here, by their keys
-	progress Progress        // as it was told last, also of a Run that was taken
+	settled map[string]bool // of a task that another process runs: questions that were answered here, by their keys (notes.go)
 
 	following int // how many who have called Follow have not released it; guarded by runner.mu
 }

@@ -88,7 +88,7 @@ func (a *audience) Silence() {
 // report passes on what the tool says of its progress.
 func (a *audience) report(done, total float64, message string) {
 	if a.far.Progress {
-		a.run.TellProgress(tasks.Progress{Done: done, Total: total, Message: message})
+		a.run.TellProgress()
 		return
 	}
 	a.current.Load().report(done, total, message)
