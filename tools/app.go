@@ -54,17 +54,21 @@ type recentCalls struct {
 
 type recentCall struct {
 	id, tool string
-	session  *sessionMark
+	session  *sessionMark            // nil in the stateless era
 	run      weak.Pointer[tasks.Run] // a run that has ended, and its output, are not held
 	viewed   bool                    // a page has found it
 }
 
-// sessionMark stands for a session.
+// sessionMark stands for a session. Over HTTP each request of the stateless era may have one of its own: what its clients have made belongs
+// to all of them.
 type sessionMark struct{ _ byte }
 
 type sessionMarkKey struct{}
 
 func markOf(c *rpc.Caller) *sessionMark {
+	if c.Version.Stateless {
+		return nil
+	}
 	return c.SessionValue(sessionMarkKey{}, func() any { return &sessionMark{} }).(*sessionMark)
 }
 
@@ -79,15 +83,14 @@ func (r *recentCalls) note(c *rpc.Caller, run *tasks.Run) {
 	r.calls = append(r.calls, call)
 }
 
-// of are those of a tool that the client can have made, newest first; those that no page has found come first. A client of the stateless
-// era has no session: it can have made all that the owner's clients of its kind have made.
+// of are those of a tool that the client can have made, newest first; those that no page has found come first.
 func (r *recentCalls) of(c *rpc.Caller, tool string) (calls []*recentCall) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var viewed []*recentCall
 	for _, call := range slices.Backward(r.calls) {
 		switch {
-		case call.tool != tool || !c.Version.Stateless && call.session != markOf(c):
+		case call.tool != tool || call.session != markOf(c):
 		case call.viewed:
 			viewed = append(viewed, call)
 		default:

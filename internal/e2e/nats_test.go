@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"runnel/rpc"
 )
 
 // builtNATS is the program as it is built for states on NATS.
@@ -37,6 +40,7 @@ func shareState(t *testing.T, program string, env []string) {
 tools:
   slow: {command: [sh, -c, "echo begun; sleep 600"]}
   quick: {command: [seq, "3"]}
+  talks: {command: [sh, -c, "for i in one two three; do echo $i; sleep 0.2; done"]}
 `)
 	start := func() *session {
 		cmd := exec.Command(program, config...)
@@ -74,6 +78,21 @@ tools:
 	}
 	if out, err := people("tasks", "result", quick); err != nil || !strings.Contains(out, "1\n2\n3\n") {
 		t.Errorf("%v: %s", err, out)
+	}
+
+	talks := begin(here, "talks")
+	view := dialPage(t, "", rpc.DialOptions{Command: append([]string{program}, config...), Env: env, Version: "2026-07-28"})
+	if text, status := view.follow(talks, func(string) {}); text != "one\ntwo\nthree\n" || status != "completed" {
+		t.Errorf("the live view of another runnel: %q, %s", text, status)
+	}
+	var found struct{ Matches []struct{ Line string } }
+	if view.get(&found, "view_search", fmt.Sprintf(`{"taskId":%q,"pattern":"^T"}`, talks)); len(found.Matches) != 2 {
+		t.Errorf("%+v", found)
+	}
+	var again struct{ TaskID string }
+	view.get(&again, "view_again", fmt.Sprintf(`{"taskId":%q}`, talks))
+	if text, _ := view.follow(again.TaskID, func(string) {}); text != "one\ntwo\nthree\n" {
+		t.Errorf("run again: %q", text)
 	}
 
 	slow := begin(here, "slow")

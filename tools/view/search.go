@@ -57,8 +57,9 @@ func (v *view) search(ctx context.Context, _ *tools.Call, p searchParams) (any, 
 	answer := searchAnswer{Matches: []match{}, Bytes: size}
 	most := cmp.Or(p.Max, defaultMatches)
 	searched := p.After // the lines before it
+	over, deadline := false, time.Now().Add(maxSearchTime)
 	lines := text.Lines{Take: func(line []byte, at int64) {
-		if len(answer.Matches) == most {
+		if over = over || len(answer.Matches) == most || searched > p.After && time.Now().After(deadline); over {
 			return
 		}
 		searched = at + int64(len(line))
@@ -66,9 +67,8 @@ func (v *view) search(ctx context.Context, _ *tools.Call, p searchParams) (any, 
 			answer.Matches = append(answer.Matches, match{at, text.Clip(string(bytes.TrimRight(plain, "\r\n")), maxMatchLine)})
 		}
 	}}
-	deadline := time.Now().Add(maxSearchTime)
 	pos := p.After
-	for pos < size && len(answer.Matches) < most && pos-p.After < maxSearched && time.Now().Before(deadline) {
+	for pos < size && !over && pos-p.After < maxSearched && ctx.Err() == nil {
 		b, next, err := t.Log.ReadAt(ctx, pos, searchPiece)
 		if err != nil {
 			return nil, err
@@ -92,9 +92,9 @@ func (v *view) search(ctx context.Context, _ *tools.Call, p searchParams) (any, 
 	if pos >= size {
 		lines.End()
 	}
-	if len(answer.Matches) == most || pos < size {
+	if over || pos < size {
 		if searched <= p.After {
-			searched = pos // a line that is longer than all that was searched
+			searched = pos // there was no line
 		}
 		answer.Next = &searched
 	}
