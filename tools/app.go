@@ -83,14 +83,14 @@ func (r *recentCalls) note(c *rpc.Caller, run *tasks.Run) {
 	r.calls = append(r.calls, call)
 }
 
-// of are those of a tool that the client can have made, newest first; those that no page has found come first.
+// of are those of a tool, or of all if it is "", that the client can have made, newest first; those that no page has found come first.
 func (r *recentCalls) of(c *rpc.Caller, tool string) (calls []*recentCall) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var viewed []*recentCall
 	for _, call := range slices.Backward(r.calls) {
 		switch {
-		case call.tool != tool || call.session != markOf(c):
+		case tool != "" && call.tool != tool || call.session != markOf(c):
 		case call.viewed:
 			viewed = append(viewed, call)
 		default:
@@ -100,8 +100,8 @@ func (r *recentCalls) of(c *rpc.Caller, tool string) (calls []*recentCall) {
 	return append(calls, viewed...)
 }
 
-// Recent returns the task of the newest call of a tool that the client has made, with equal arguments if some are given: one that runs, or
-// else one that has ended. A plain call that runs becomes a task that can be found. The id is "" if there is none.
+// Recent returns the task of the newest call that the client has made, of a tool if one is named and with equal arguments if some are
+// given: one that runs, or else one that has ended. Not every host tells the page its tool. A plain call that runs becomes a task that can be found. The id is "" if there is none.
 func (c *Call) Recent(ctx context.Context, tool string, arguments json.RawMessage) (id string, err error) {
 	r := &c.service.recent
 	calls := r.of(c.caller, tool)

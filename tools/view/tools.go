@@ -23,7 +23,7 @@ func App(runner *tasks.Runner) *tools.App {
 			`"cursor":{"type":"string"},"tool":{"type":"string"},"status":{"enum":["running","ended"]}`, "", v.tasks},
 		tool[taskParams]{"view_task", "Get a task.", taskID, `"taskId"`, v.task},
 		tool[mineParams]{"view_mine", "Find the task of a call that this client has made.",
-			`"tool":{"type":"string"},"arguments":{"type":"object"}`, `"tool"`, v.mine},
+			`"tool":{"type":"string"},"arguments":{"type":"object"}`, "", v.mine},
 		tool[outputParams]{"view_output", "Read the output of a task from a position on, or before one, and wait for news.",
 			fmt.Sprintf(`%s,"after":%s,"before":%[2]s,"maxBytes":{"type":"integer","minimum":1024,"maximum":%d},"waitMs":{"type":"integer","minimum":0,"maximum":%d}`,
 				taskID, position, maxOutput, maxWait.Milliseconds()), `"taskId"`, v.output},

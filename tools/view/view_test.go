@@ -314,6 +314,9 @@ func TestMine(t *testing.T) {
 	if a == two || b == two || b == "" {
 		t.Errorf("found %s, %s, %s", a, b, two)
 	}
+	if got := find(c, args{"arguments": args{"n": 2}}); got != two {
+		t.Errorf("without its tool: %s, want %s", got, two)
+	}
 	for _, wrong := range []args{{"tool": "say", "arguments": args{"n": 3}}, {"tool": "paged"}, {"tool": "view_mine"}} {
 		if got := find(c, wrong); got != "" {
 			t.Errorf("%v: %s", wrong, got)
