@@ -19,7 +19,7 @@ RUNNEL_FLEET_ROUNDS ?= 200
 RUNNEL_FLEET_TIME ?= 1h
 RUNNEL_FLEET_SEED ?=
 
-.PHONY: build demo cast man packages wine test check lint vuln race crash states soak hostile fleet fuzz fuzz-short hosts hosts-short bench clean
+.PHONY: build demo cast man packages wine test check lint vuln race crash states soak hostile fleet fuzz fuzz-short hosts hosts-short browser browser-short bench clean
 
 build: ## bin/runnel; without cgo, which would be there only to look up names and costs a tenth of the start
 	CGO_ENABLED=0 go build -o bin/runnel .
@@ -36,12 +36,13 @@ man: ## the man pages, in bin/man/man1
 test: check lint vuln race fuzz-short hosts-short ## all that CI checks
 
 check: ## format, modules, vet, also for systems that the tests do not run on
-	@unformatted=$$(gofmt -l main.go internal rpc partials tasks tools testdata/bench testdata/cast testdata/examples testdata/hosts testdata/interop/go testdata/man); \
+	@unformatted=$$(gofmt -l main.go internal rpc partials tasks tools testdata/bench testdata/browser testdata/cast testdata/examples testdata/hosts testdata/interop/go testdata/man); \
 	if [ -n "$$unformatted" ]; then echo "not formatted (gofmt -w):"; echo "$$unformatted"; exit 1; fi
 	go mod tidy -diff
 	go vet ./... ./testdata/cast ./testdata/examples/... ./testdata/man
 	go vet -tags nats ./internal/serve ./internal/cli
 	go -C testdata/hosts vet ./...
+	go -C testdata/browser vet ./...
 	GOARCH=386 CGO_ENABLED=0 go vet ./...
 	GOOS=darwin GOARCH=arm64 go vet ./...
 	for arch in amd64 arm64; do GOOS=windows GOARCH=$$arch go vet $$(go list ./... | grep -v /internal/e2e) || exit 1; done # whose tests are for Unix
@@ -92,6 +93,12 @@ hosts: build ## real agent programs from npm, against scripted models: what a mo
 
 hosts-short: build ## three of them, with a shorter build
 	go -C testdata/hosts test -short -count=1 -timeout 10m .
+
+browser: build ## the live view in a real Chromium (testdata/browser/README.md)
+	go -C testdata/browser test -count=1 -v -timeout 30m .
+
+browser-short: build ## the same without what takes long: a 100 MB log, every state of the page in axe
+	go -C testdata/browser test -short -count=1 -timeout 10m .
 
 bench: build ## Go benchmarks, then runnel beside other servers (a table; nothing passes or fails)
 	go test -run '^$$' -bench . -benchmem ./...

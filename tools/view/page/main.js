@@ -84,7 +84,7 @@ async function runApp() {
   root.classList.add("app");
   shows("task");
   say(at("nothing"), "Waiting for the task to begin…");
-  let context = {}, given, over = false;
+  let context = {}, given, result = null, over = false;
   const apply = more => {
     Object.assign(context, more);
     if (context.theme === "dark" || context.theme === "light") root.dataset.theme = context.theme;
@@ -101,7 +101,8 @@ async function runApp() {
   door.onHostEvent = (method, params) => {
     if (method === "ui/notifications/host-context-changed") apply(params);
     else if (method === "ui/notifications/tool-input") given = params.arguments ?? {};
-    else if (method === "ui/notifications/tool-result" || method === "ui/notifications/tool-cancelled") over = true;
+    else if (method === "ui/notifications/tool-result") { result = params; over = true; }
+    else if (method === "ui/notifications/tool-cancelled") over = true;
     else if (method === "ui/resource-teardown") view.show(null);
   };
   at("larger").onclick = async () => {
@@ -120,18 +121,38 @@ async function runApp() {
   }).observe(document.body);
   list.watch();
   const tool = context.toolInfo?.tool?.name;
+  if (tool === "list_tasks") { shows("list"); return; }
   for (let wait = 200; !view.id; wait = Math.min(3000, wait * 1.5)) {
     try {
-      const last = over;
-      let id;
-      if (tool) id = (await door.call("view_mine", given ? {tool, arguments: given} : {tool})).taskId;
-      else id = (await door.call("view_tasks", {})).tasks.find(task => task.mine)?.taskId;
+      const last = over, id = named(result) ?? await mine(tool, given);
       trouble(null);
       if (id && !view.id) return open(id);
-      if (last) return say(at("nothing"), "This call has ended, and nothing is kept of it. All tasks shows the others.");
+      if (last) return ofNoTask(result);
     } catch (e) {
       trouble(e);
     }
     await pause(wait);
   }
+}
+
+/** named is the task that the result of the host's call names: it goes on in the background. */
+function named(result) {
+  const meta = result?._meta ?? {};
+  return meta["runnel/task"]?.taskId ?? meta["io.modelcontextprotocol/related-task"]?.taskId;
+}
+
+/** mine is the task of the call that the host has made, undefined if there is none yet. */
+async function mine(tool, given) {
+  if (!tool) return (await door.call("view_tasks", {})).tasks.find(task => task.mine)?.taskId;
+  if (tool === "start_task") {
+    if (!given?.tool) return undefined;
+    return (await door.call("view_mine", {tool: given.tool, arguments: given.arguments ?? {}})).taskId;
+  }
+  return (await door.call("view_mine", given ? {tool, arguments: given} : {tool})).taskId;
+}
+
+/** ofNoTask shows the text of a call that was over before it could become a task. */
+function ofNoTask(result) {
+  const text = (result?.content ?? []).filter(part => part.type === "text").map(part => part.text).join("\n");
+  at("nothing").replaceChildren(text ? make("pre", {className: "answer", textContent: plainLines(text)}) : "This call has ended, and nothing is kept of it. All tasks shows the others.");
 }

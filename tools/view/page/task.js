@@ -33,8 +33,7 @@ class TaskView {
     this.log.reset();
     this.log.live = true;
     this.log.setFollow(true);
-    this.timeline.had = false;
-    this.timeline.reset(Date.now());
+    this.timeline.clear();
     for (const part of ["name", "badge", "facts", "message", "where"]) say(at(part), "");
     this.watch(id, this.stop.signal);
   }
@@ -51,15 +50,13 @@ class TaskView {
         const answer = await door.call("view_output", {taskId: id, maxBytes: maxChunk, ...args, waitMs: first || lags ? 0 : door.patience}, signal);
         failures = 0;
         this.trouble(null);
-        this.timeline.stored(answer.times);
+        sight(answer.task, answer.bytes);
         this.take(answer.task);
-        if (first && answer.task.createdAt && Date.now() - Date.parse(answer.task.createdAt) < 2000) this.timeline.since = Date.parse(answer.task.createdAt);
-        if (!first || this.timeline.since <= Date.parse(answer.task.createdAt)) this.timeline.saw(Date.now(), answer.bytes);
-        else this.timeline.samples.push([Date.now(), answer.bytes]);
-        if (first && answer.left === undefined && !answer.start) log.came(answer);
+        if (first && !answer.start) log.came(answer);
         else if (first || lags) { log.reset(); log.live = !ended(answer.task.status); log.end = log.start = answer.start; log.came(answer); }
         else if (tip) log.came(answer);
         else { log.size = Math.max(log.size, answer.bytes); log.settle(); }
+        if (!first && !lags && answer.text) await pause(80, signal); // no more often than somebody can read
         first = false;
         if (ended(answer.task.status) && answer.bytes <= Math.max(answer.next, log.size)) {
           if (log.follow && log.end < answer.bytes) continue;
@@ -125,7 +122,7 @@ class TaskView {
     if (!task) return;
     const took = ended(task.status) ? task.durationMs : task.durationMs + Date.now() - this.at;
     say(at("facts"), [`${ended(task.status) ? "took" : "for"} ${duration(took)}`, `began ${new Date(task.createdAt).toLocaleString()}`,
-      size(task.bytes ?? 0), task.where && `on ${plain(task.where)}`, task.title && task.title !== task.tool && plain(task.tool), task.mine === false && "of another session", task.taskId]
+      size(task.bytes ?? 0), task.where && `on ${plain(task.where)}`, task.title && task.title !== task.tool && plain(task.tool), door.app && !task.mine && "of another session", task.taskId]
       .filter(Boolean).join(" · "));
     this.timeline.draw(ended(task.status) ? task : {...task, durationMs: took});
   }

@@ -39,6 +39,7 @@ class TaskList {
     }
     if (filter.status !== (at("status").value || undefined) || filter.tool !== (at("tool").value || undefined)) return; // asked for something else meanwhile
     this.tasks = tasks;
+    for (const task of tasks) if (!ended(task.status)) sight(task);
     at("more").hidden = !cursor;
     at("none").hidden = tasks.length > 0;
     say(at("none"), filter.status || filter.tool ? "No such tasks." : "No tasks yet. They appear here as hosts call tools.");

@@ -1,4 +1,4 @@
-// When output came, and when it was silent: what this page has seen, and what the state says of before.
+// When output came, and when it was silent, as far as this page has watched: states do not keep the times of output.
 
 /** maxSamples bounds what is kept: at the bound, every second one goes. */
 const maxSamples = 2000;
@@ -6,43 +6,43 @@ const maxSamples = 2000;
 /** silentAfter is from how many milliseconds on a pause is called silence. */
 const silentAfter = 5000;
 
+/** sightings are what was seen of each running task, in the list too: [ms, bytes so far], and since when. */
+const sightings = new Map(), maxTasks = 200;
+
+/** sight notes how much a task has written by now. A task that has just begun has been watched from its beginning. */
+function sight(task, bytes = task.bytes) {
+  let s = sightings.get(task.taskId);
+  if (!s) {
+    const begin = Date.parse(task.createdAt), age = Date.now() - begin;
+    if (ended(task.status) && age > 4000) return {since: Date.now(), samples: []};
+    sightings.set(task.taskId, s = {since: age < 4000 ? begin : Date.now(), samples: age < 4000 ? [[begin, 0]] : []});
+    if (sightings.size > maxTasks) sightings.delete(sightings.keys().next().value);
+  }
+  if (bytes > (s.samples.at(-1)?.[1] ?? -1) && s.samples.push([Date.now(), bytes]) > maxSamples) s.samples = s.samples.filter((_, k) => k % 2 || k === s.samples.length - 1);
+  return s;
+}
+
 class Timeline {
   constructor(box, text) {
     Object.assign(this, {box, text});
-    this.reset(0);
   }
 
-  reset(since) {
-    this.samples = []; // [ms, bytes so far]
-    this.since = since; // what came before is not known
+  clear() {
     this.box.replaceChildren();
     say(this.text, "");
-  }
-
-  /** stored takes the times that the state has, [position, ms] each. */
-  stored(times) {
-    if (!times?.length || this.had) return;
-    this.had = true;
-    this.since = Math.min(this.since, times[0][1]);
-    this.samples = [...times.map(([position, ms]) => [ms, position]), ...this.samples].sort((a, b) => a[0] - b[0]);
-  }
-
-  saw(ms, bytes) {
-    const last = this.samples.at(-1);
-    if (last && last[1] === bytes) return;
-    if (this.samples.push([ms, bytes]) > maxSamples) this.samples = this.samples.filter((_, k) => k % 2 || k === this.samples.length - 1);
   }
 
   draw(task) {
     const begin = Date.parse(task.createdAt), end = ended(task.status) ? begin + task.durationMs : Math.max(Date.now(), begin + 1);
     const span = Math.max(1, end - begin), width = 1000, height = 50;
     const x = ms => Math.min(width, Math.max(0, (ms - begin) / span * width));
-    const known = Math.max(begin, Math.min(this.since, end));
-    const seen = this.samples.filter(([ms]) => ms >= begin && ms <= end + 1000);
+    const {since, samples} = sight(task);
+    const known = Math.max(begin, Math.min(since, end));
+    const seen = samples.filter(([ms]) => ms >= begin && ms <= end + 1000);
     const columns = new Float64Array(200);
     let before = 0;
     for (const [k, [ms, bytes]] of seen.entries()) {
-      if (k || known <= begin + 1000) columns[Math.min(199, Math.floor(x(ms) / 5))] += bytes - before;
+      if (k) columns[Math.min(199, Math.floor(x(ms) / 5))] += bytes - before;
       before = bytes;
     }
     const most = Math.max(1, ...columns);
