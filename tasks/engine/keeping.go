@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -146,13 +147,30 @@ func (k *Keeping) store(ctx context.Context) (more bool, err error) {
 	if b == nil {
 		return false, nil
 	}
-	if err := k.sp.Append(ctx, k.record, b); err != nil {
+	if err := k.again(ctx, func() error { return k.sp.Append(ctx, k.record, b) }); err != nil || k.over {
 		return false, err
 	}
 	k.written, k.unsent = b.after, nil
 	k.end.Store(k.written.end)
 	k.log.MarkSaved()
 	return b.more, nil
+}
+
+// again calls write, and again if it is refused though this process is still the keeper: what refuses it may be a write of this process that
+// nobody has acknowledged, or a server that leads since a moment ago and does not know yet what the one before it has stored. k.mu is held.
+func (k *Keeping) again(ctx context.Context, write func() error) error {
+	err := write()
+	if !errors.Is(err, tasks.ErrFenced) {
+		return err
+	}
+	k.unsure = true
+	if err := k.settle(ctx); err != nil || k.over {
+		return err
+	}
+	if err = write(); errors.Is(err, tasks.ErrFenced) {
+		err = Away{fmt.Errorf("the state refuses it as if another runnel had taken the task: %s", err)}
+	}
+	return err
 }
 
 // settle finds out whether a record was stored that nobody has acknowledged: others may have seen it. k.mu is held.
@@ -181,9 +199,12 @@ func (k *Keeping) put(ctx context.Context, t *tasks.Task) (err error) {
 			k.sp.forget(k.id)
 		}
 	}()
-	if ended {
+	switch {
+	case ended:
 		err = k.flush(ctx)
-	} else {
+	case k.unsent != nil: // it was sent for the record that is still there
+		_, err = k.store(ctx)
+	default:
 		err = k.settle(ctx)
 	}
 	switch {
@@ -197,12 +218,14 @@ func (k *Keeping) put(ctx context.Context, t *tasks.Task) (err error) {
 	r, hidden := *k.record, k.record.Stored.Hidden
 	r.Task, r.Stored.Hidden = *t, false
 	r.put(k.sp.Keeper)
-	if ended {
+	err = k.again(ctx, func() error {
+		r.Revision = k.record.Revision
+		if !ended {
+			return k.sp.Write(ctx, &r, hidden)
+		}
 		r.Stored.End, r.Stored.Numbered = k.written.end, k.numbered
-		err = k.sp.end(ctx, &r, hidden)
-	} else {
-		err = k.sp.Write(ctx, &r, hidden)
-	}
+		return k.sp.end(ctx, &r, hidden)
+	})
 	k.unsure = errors.Is(err, tasks.ErrBusy)
 	if err != nil {
 		return err

@@ -146,8 +146,8 @@ func (sp *Space) recover(ctx context.Context, m Mark, stale map[Mark]time.Time) 
 		return err
 	case r.Damage == nil && r.Stored.Hidden:
 		return sp.Store.Delete(ctx, m.ID, m.Keeper)
-	case sp.mayWaitAgain(r):
-		return sp.waitAgain(ctx, r)
+	case sp.queue != nil && r.Damage == nil && r.Stored.Offer != nil && (m.Keeper == sp.Keeper || r.Stored.Offer.Retries > 0):
+		return sp.waitAgain(ctx, r, m.Keeper != sp.Keeper) // a stray of this process was taken, but not begun
 	}
 	r.Stored.Keeper = m.Keeper // that of a damaged one is not known
 	if err := sp.conclude(ctx, r, func(t *tasks.Task) { t.FailOrphan(ctx) }); err != nil {

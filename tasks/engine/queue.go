@@ -17,8 +17,8 @@ import (
 type Queue interface {
 	// Waiting returns the ids of the tasks that are marked as waiting.
 	Waiting(ctx context.Context) ([]string, error)
-	// PutWaiting marks a task as waiting and stores its record, which says so, and sets r.Revision.
-	PutWaiting(ctx context.Context, r *Record) error
+	// PutWaiting marks a task as waiting and stores its record, which says so, sets r.Revision, and takes away the mark of the keeper before.
+	PutWaiting(ctx context.Context, r *Record, before string) error
 	// Show lets workers see a task that waits. What is not shown now is shown by a sweep.
 	Show(ctx context.Context, r *Record)
 	// Unshow takes a task away from workers that does not wait any more.
@@ -97,21 +97,20 @@ func (sp *Space) Offer(ctx context.Context, id string, o tasks.Offer, body func(
 
 // putWaiting stores that a task waits from now on.
 func (sp *Space) putWaiting(ctx context.Context, r *Record) error {
-	s := &r.Stored
+	s, before := &r.Stored, r.Stored.Keeper
 	s.Keeper, s.Writer, s.Work, s.Status, s.Message = QueueKeeper, sp.Keeper, nil, mcp.TaskWorking, ""
 	s.Offer.Since, s.Updated = sp.Now().UnixNano(), sp.Now().UnixNano()
-	return sp.queue.PutWaiting(ctx, r)
+	return sp.queue.PutWaiting(ctx, r, before)
 }
 
-// mayWaitAgain reports whether the task of a worker that is gone may wait for another one.
-func (sp *Space) mayWaitAgain(r *Record) bool {
-	return sp.queue != nil && r.Damage == nil && r.Stored.Offer != nil && r.Stored.Offer.Retries > 0
-}
-
-// waitAgain lets the task of a worker that is gone wait again.
-func (sp *Space) waitAgain(ctx context.Context, r *Record) error {
+// waitAgain lets a task wait again whose worker is gone, or has never begun it: then it was no attempt.
+func (sp *Space) waitAgain(ctx context.Context, r *Record, begun bool) error {
 	again, offer := *r, *r.Stored.Offer
-	offer.Retries--
+	if begun {
+		offer.Retries--
+	} else {
+		offer.Attempt--
+	}
 	again.Stored.Offer = &offer
 	if err := sp.putWaiting(ctx, &again); errors.Is(err, tasks.ErrFenced) { // somebody else was quicker
 		return nil

@@ -40,12 +40,13 @@ type Record struct {
 	Stored   Stored
 	Revision uint64 // what the engine knows this version of it by
 	// Seen is what it knows the variables by.
-	Seen   uint64
-	Sealed bool  // its end is about to be stored with them
-	End    int64 // where its log ends
-	Head   int64 // where the head of a long log ends, 0 if it is not long (Measure)
-	Ending *partials.Ending
-	Damage error // why the record cannot be believed
+	Seen     uint64
+	Sealed   bool  // its end is about to be stored with them
+	End      int64 // where its log ends
+	Head     int64 // where the head of a long log ends, 0 if it is not long (Measure)
+	Measured bool  // what is read of the output must be all there is
+	Ending   *partials.Ending
+	Damage   error // why the record cannot be believed
 }
 
 // recordLimit is how long a record may be that is read: variables are the longest part.

@@ -53,8 +53,12 @@ func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task
 			return tasks.Task{}, err
 		}
 	}
-	if err := sp.Store.Take(ctx, r, before); err != nil { // it may be this one's, which is found out by a sweep
-		return tasks.Task{}, err
+	if err := sp.Store.Take(ctx, r, before); err != nil {
+		there, unread := sp.Read(ctx, t.ID)
+		if unread != nil || there.Stored.Keeper != s.Keeper { // if it is this one's all the same, a sweep finds out
+			return tasks.Task{}, err
+		}
+		r.Revision = there.Revision // it was stored, and nobody has said so
 	}
 	k.begin()
 	return r.Task, nil

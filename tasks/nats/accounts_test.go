@@ -117,7 +117,7 @@ func TestAccounts(t *testing.T) {
 		{Subject: "runnel.b.victim.task", Data: forged},
 		{Subject: "runnel.a.mine.task", Data: forged},
 		{Subject: "$JS.API.DIRECT.GET.runnel_a.runnel.a.mine.task", Reply: "runnel.b.victim.task"},
-		{Subject: "runnel-ask.b." + theirs.keeper, Data: []byte("victim")},
+		{Subject: "runnel-ask.b." + theirs.Keeper, Data: []byte("victim")},
 		{Subject: "$JS.API.STREAM.PURGE.runnel_b"}, {Subject: "$JS.API.STREAM.DELETE.runnel_b"},
 	} {
 		if err := nc.PublishMsg(m); err != nil {
@@ -134,11 +134,11 @@ func TestAccounts(t *testing.T) {
 	if got, err := theirs.Get(t.Context(), "b", "victim"); err != nil || got.Status != mcp.TaskCompleted {
 		t.Errorf("its end: %+v, %v", got, err)
 	}
-	if asked, _ := theirs.wanted(); len(asked) > 0 {
-		t.Errorf("asked to cancel: %v", asked)
+	if asked, _, err := theirs.Heed(t.Context()); err != nil || len(asked) > 0 {
+		t.Errorf("asked to cancel: %v, %v", asked, err)
 	}
 	for m, err := all.NextMsg(100 * time.Millisecond); err == nil; m, err = all.NextMsg(100 * time.Millisecond) {
-		if strings.Contains(string(m.Data), "secret") || strings.Contains(m.Subject, theirs.keeper) && m.Subject != "runnel-ask.b."+theirs.keeper {
+		if strings.Contains(string(m.Data), "secret") || strings.Contains(m.Subject, theirs.Keeper) && m.Subject != "runnel-ask.b."+theirs.Keeper {
 			t.Errorf("heard on %s: %q", m.Subject, m.Data)
 		}
 	}

@@ -19,7 +19,7 @@ func (sp *space) admit(ctx context.Context, t *tasks.Task) error {
 	if t.Ending {
 		return nil
 	}
-	if limit := sp.s.o.Limits.MaxLive; limit > 0 {
+	if limit := sp.Limits.MaxLive; limit > 0 {
 		live, err := sp.subjects(ctx, sp.name, sp.subject("*", "live.*"))
 		if err != nil {
 			return err
@@ -28,10 +28,10 @@ func (sp *space) admit(ctx context.Context, t *tasks.Task) error {
 			return tasks.ErrTooManyLive
 		}
 	}
-	if limit := sp.s.o.Limits.MaxStartsPerMinute; limit > 0 {
+	if limit := sp.Limits.MaxStartsPerMinute; limit > 0 {
 		ctx, cancel := context.WithTimeout(ctx, directTimeout)
 		defer cancel()
-		answer, err := jetstreamext.GetBatch(ctx, sp.s.js, sp.name, limit, jetstreamext.GetBatchSubject(sp.subject("*", "made")), jetstreamext.GetBatchStartTime(time.Now().Add(-time.Minute)))
+		answer, err := jetstreamext.GetBatch(ctx, sp.c.js, sp.name, limit, jetstreamext.GetBatchSubject(sp.subject("*", "made")), jetstreamext.GetBatchStartTime(time.Now().Add(-time.Minute)))
 		made, err := collect(ctx, answer, err)
 		if err != nil {
 			return err
@@ -52,7 +52,7 @@ func (sp *space) subjects(ctx context.Context, stream, pattern string) (list []s
 		if err != nil {
 			return nil, err
 		}
-		m, err := sp.s.nc.RequestWithContext(ctx, "$JS.API.STREAM.INFO."+stream, request)
+		m, err := sp.c.nc.RequestWithContext(ctx, "$JS.API.STREAM.INFO."+stream, request)
 		if err != nil {
 			return nil, unreachable(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"runnel/tasks"
+	"runnel/tasks/engine"
 )
 
 // Announcements of workers stand with the leases, and run out like them.
@@ -25,10 +26,10 @@ func (s *State) Announce(ctx context.Context, owner string, w *tasks.Worker) err
 	if w == nil {
 		ctx, cancel := context.WithTimeout(ctx, ackTimeout)
 		defer cancel()
-		return sp.leases.Purge(ctx, jetstream.WithPurgeSubject(sp.announcement(s.keeper)))
+		return sp.leases.Purge(ctx, jetstream.WithPurgeSubject(sp.announcement(s.Keeper)))
 	}
 	says := *w
-	says.Refused += int(s.garbage.Load())
+	says.Refused += int(s.c.garbage.Load())
 	data, err := json.Marshal(says)
 	if err != nil {
 		return err
@@ -36,8 +37,8 @@ func (s *State) Announce(ctx context.Context, owner string, w *tasks.Worker) err
 	if len(data) > maxMessage-4<<10 {
 		return fmt.Errorf("the descriptions and schemas of the tools have %d bytes: a worker can announce %d; make them shorter, or give some tools to another worker", len(data), maxMessage)
 	}
-	m := &nats.Msg{Subject: sp.announcement(s.keeper), Header: nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}, jetstream.MsgIDHeader: {uuid.NewString()}}, Data: data}
-	_, err = sp.publish(ctx, m, jetstream.WithMsgTTL(leaseTTL))
+	m := &nats.Msg{Subject: sp.announcement(s.Keeper), Header: nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}, jetstream.MsgIDHeader: {uuid.NewString()}}, Data: data}
+	_, err = sp.publish(ctx, m, jetstream.WithMsgTTL(engine.LeaseTTL))
 	return err
 }
 
@@ -57,7 +58,7 @@ func (s *State) Fleet(ctx context.Context, owner string) (list []tasks.Worker, w
 	for _, m := range messages {
 		var w tasks.Worker
 		if err := json.Unmarshal(m.Data, &w); err != nil {
-			s.o.Log.Error().Str("subject", m.Subject).Str("owner", owner).Err(err).Msg("what a worker says of itself is passed over: it cannot be read")
+			s.Log.Error().Str("subject", m.Subject).Str("owner", owner).Err(err).Msg("what a worker says of itself is passed over: it cannot be read")
 			continue
 		}
 		list = append(list, w)
@@ -68,9 +69,6 @@ func (s *State) Fleet(ctx context.Context, owner string) (list []tasks.Worker, w
 		}
 		return a.PID - b.PID
 	})
-	line, err := sp.waitLine(ctx, true)
-	if err != nil {
-		return nil, nil, unreachable(err)
-	}
-	return list, line.class, nil
+	waits, err = sp.InLine(ctx)
+	return list, waits, err
 }

@@ -94,7 +94,7 @@ func TestLeaderDies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	watching.stop() // on a machine with much to do the lease of the other may run out while servers elect: that is not what is tested
+	watching.Stop() // on a machine with much to do the lease of the other may run out while servers elect: that is not what is tested
 	const lines = 400
 	killed := make(chan struct{})
 	var runs []*tasks.Run

@@ -3,10 +3,12 @@
 package nats
 
 import (
+	"context"
 	"os"
 	"testing"
 	"time"
 
+	"runnel/tasks/engine"
 	"runnel/tasks/nats/natstest"
 	"runnel/tasks/statetest"
 )
@@ -18,14 +20,14 @@ func TestServerIsCutOff(t *testing.T) {
 	state := newState(t, cluster.URL(), func(o *Options) { o.Replicas = 3 })
 	sp := spaceOf(t, state)
 	cluster.Whole()
-	cluster.Pause(cluster.Node(state.nc.ConnectedUrl()))
+	cluster.Pause(cluster.Node(state.c.nc.ConnectedUrl()))
 	begun := time.Now()
 	statetest.Eventually(t, func() bool {
-		sp.mu.Lock()
-		defer sp.mu.Unlock()
-		return sp.renewed.After(begun)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		return sp.Lease(ctx) == nil
 	})
-	if took := time.Since(begun); took > leaseTTL {
+	if took := time.Since(begun); took > engine.LeaseTTL {
 		t.Errorf("the lease was renewed after %v", took)
 	}
 }

@@ -26,30 +26,20 @@
 // streams are PREFIX-wake.OWNER.ID and PREFIX-ask.OWNER.KEEPER. Every message of a task has a time to live that ends a
 // minute after the task's own: the server sweeps.
 //
-// Words:
+// Words, beside those of package engine:
 //
-//	space     what this process has of an owner's stream
 //	revision  the sequence number of a record; who writes one, or output, names the one that it has seen, and is refused if there is a newer
-//	keeping   the output and the record of one task that this process runs
-//	lease     a message with a time to live, which its process renews
-//	offer     a task that waits for a worker: its keeper is "queue"
-//	line      what waits, in the order in which it was offered
 //
-// Goroutines: one for each task that this process runs, from its first Put to its last, which writes its output (keeping.go); two for each
-// space, one that renews the lease and one that looks for orphans, to Close (lease.go); those of the NATS client.
+// Goroutines: those of package engine, and of the NATS client.
 //
-// Locks: State.mu, space.mu; keeping.mu, which is held across I/O. None is taken under another, but space.mu under either of the others.
+// Locks: space.mu, under none of package engine's but Keeping.mu; an output's, which is not held across I/O.
 //
 // Where things stand:
 //
 //	a write of a process that is no longer the keeper is refused   space.publish (messages.go): tasks.ErrFenced
-//	a process counts as gone                                       its lease has run out, and is not renewed: space.sweep (lease.go)
-//	the tasks of a process that is gone are ended                  space.recover (lease.go)
-//	what is stored, but not acknowledged, is not stored twice      keeping.send, keeping.resend (keeping.go)
-//	output is found by its position                                 output.seek (output.go)
+//	what is sent again is not stored twice                         the ids of messages: space.Append, space.putRecord (write.go)
+//	output is found by its position                                space.seek (output.go)
 //	what a replica lacks is asked of the leader                    space.caught (messages.go)
-//	a task that waits is one worker's                               State.Take (shared.go): the record decides; the queue is a hint
-//	a task that nobody takes ends                                   space.tend (unkept.go), by any process; State.Watch, by who follows it
-//	the task of a dead worker waits again                           space.recover (lease.go), space.requeue (unkept.go); its output goes on: keeping.resume
-//	an offer that is not runnel's is refused                        space.offered (next.go)
+//	a task that waits is one worker's                              space.Take (write.go): the record decides; the queue is a hint
+//	an offer that is not runnel's is refused                       space.offered (next.go)
 package nats

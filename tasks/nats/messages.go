@@ -12,6 +12,7 @@ import (
 	"github.com/synadia-io/orbit.go/jetstreamext"
 
 	"runnel/tasks"
+	"runnel/tasks/engine"
 )
 
 // publish stores a message, and tries again until it is acknowledged, refused or ctx ends: then the error is tasks.ErrBusy. A message
@@ -26,7 +27,7 @@ func (sp *space) publish(ctx context.Context, m *nats.Msg, o ...jetstream.Publis
 			again.Header[name] = values
 		}
 		attempt, done := context.WithTimeout(ctx, ackTimeout)
-		ack, err := sp.s.js.PublishMsg(attempt, &again, append(o, jetstream.WithRetryAttempts(0))...)
+		ack, err := sp.c.js.PublishMsg(attempt, &again, append(o, jetstream.WithRetryAttempts(0))...)
 		done()
 		if err == nil {
 			return ack.Sequence, nil
@@ -52,7 +53,7 @@ func (sp *space) publish(ctx context.Context, m *nats.Msg, o ...jetstream.Publis
 		select {
 		case <-time.After(writeAgain):
 		case <-ctx.Done():
-			return 0, tasks.Trouble{Err: away{fmt.Errorf("no server of %s has stored it within %v: %w", sp.s.o.Servers, writeTimeout, err)}}
+			return 0, tasks.Trouble{Err: engine.Away{Err: fmt.Errorf("no server of %s has stored it within %v: %w", sp.c.o.Servers, writeTimeout, err)}}
 		}
 	}
 }
@@ -81,7 +82,7 @@ func (sp *space) askLeader(ctx context.Context, what map[string]any) (*jetstream
 	}
 	for {
 		attempt, done := context.WithTimeout(ctx, ackTimeout)
-		m, err := sp.s.nc.RequestWithContext(attempt, "$JS.API.STREAM.MSG.GET."+sp.name, request)
+		m, err := sp.c.nc.RequestWithContext(attempt, "$JS.API.STREAM.MSG.GET."+sp.name, request)
 		done()
 		var answer struct {
 			Error   *jetstream.APIError
@@ -166,7 +167,7 @@ func (sp *space) lastOf(ctx context.Context, subjects ...string) ([]*jetstream.R
 func (sp *space) lastIn(ctx context.Context, stream string, subjects ...string) ([]*jetstream.RawStreamMsg, error) {
 	ctx, cancel := context.WithTimeout(ctx, directTimeout)
 	defer cancel()
-	answer, err := jetstreamext.GetLastMsgsFor(ctx, sp.s.js, stream, subjects)
+	answer, err := jetstreamext.GetLastMsgsFor(ctx, sp.c.js, stream, subjects)
 	return collect(ctx, answer, err)
 }
 
@@ -174,7 +175,7 @@ func (sp *space) lastIn(ctx context.Context, stream string, subjects ...string) 
 func (sp *space) from(ctx context.Context, sequence uint64, subject string, n, limit int) ([]*jetstream.RawStreamMsg, error) {
 	ctx, cancel := context.WithTimeout(ctx, directTimeout)
 	defer cancel()
-	answer, err := jetstreamext.GetBatch(ctx, sp.s.js, sp.name, n, jetstreamext.GetBatchSeq(max(sequence, 1)), jetstreamext.GetBatchSubject(subject), jetstreamext.GetBatchMaxBytes(limit))
+	answer, err := jetstreamext.GetBatch(ctx, sp.c.js, sp.name, n, jetstreamext.GetBatchSeq(max(sequence, 1)), jetstreamext.GetBatchSubject(subject), jetstreamext.GetBatchMaxBytes(limit))
 	return collect(ctx, answer, err)
 }
 

@@ -9,11 +9,14 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/engine"
 )
 
 // Workers look for tasks that wait through the work queue, whose consumers give each message to one of them.
+
+// lookInterval is how often workers look though nothing was heard of a task that waits.
+const lookInterval = time.Second
 
 // Next implements tasks.Queue.
 func (s *State) Next(ctx context.Context, owners, classes []string) (*tasks.Offered, error) {
@@ -24,7 +27,7 @@ func (s *State) Next(ctx context.Context, owners, classes []string) (*tasks.Offe
 		if err != nil {
 			return nil, err
 		}
-		wakes, err := s.nc.ChanSubscribe(sp.wakes+workers, heard)
+		wakes, err := s.c.nc.ChanSubscribe(sp.wakes+workers, heard)
 		if err != nil {
 			return nil, unreachable(err)
 		}
@@ -96,7 +99,7 @@ func (sp *space) consumer(ctx context.Context, class string) (jetstream.Consumer
 		return nil, err
 	}
 	if c, err = queue.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
-		Durable: class, FilterSubject: sp.work + class + ".>", AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxDeliver: -1, MaxAckPending: -1,
+		Durable: class, FilterSubject: sp.work + class + ".>", AckPolicy: jetstream.AckExplicitPolicy, AckWait: engine.AckWait, MaxDeliver: -1, MaxAckPending: -1,
 	}); err != nil {
 		return nil, err
 	}
@@ -113,14 +116,16 @@ func (sp *space) offered(ctx context.Context, class string, m jetstream.Msg) (*t
 		sp.refuse(m, id, errors.New("its subject is not one of runnel's"))
 		return nil, nil
 	}
-	r, err := sp.record(ctx, id)
+	r, err := sp.Lookup(ctx, id)
 	switch {
-	case errors.Is(err, tasks.ErrNotFound) || err == nil && (!r.waits() || r.Offer.Class != class): // it has ended, or another worker has it
+	case errors.Is(err, tasks.ErrNotFound) || err == nil && (!r.Waits() || r.Stored.Offer.Class != class): // it has ended, or another worker has it
 		_ = m.Term()
 		return nil, nil
-	case err == nil && r.overdue(sp.s.o.Now()):
-		_ = m.Term()
-		return nil, sp.endOverdue(ctx, r)
+	case err == nil:
+		if over, err := sp.Expire(ctx, r); over {
+			_ = m.Term()
+			return nil, err
+		}
 	}
 	var body *jetstream.RawStreamMsg
 	if err == nil {
@@ -133,18 +138,18 @@ func (sp *space) offered(ctx context.Context, class string, m jetstream.Msg) (*t
 	var what told
 	if body == nil || len(body.Data) > maxOffer || json.Unmarshal(body.Data, &what) != nil || what.Schema < 1 || len(what.Arguments) == 0 {
 		sp.refuse(m, id, errors.New("it is not one that runnel has made"))
-		return nil, sp.endUnkept(ctx, r, mcp.TaskFailed, "what its worker was to be told cannot be read: the state is damaged, or somebody else has written it")
+		return nil, sp.EndUnreadable(ctx, r)
 	}
 	if what.Schema > offerSchema { // a newer worker can read it
-		sp.s.garbage.Add(1)
-		sp.s.o.Log.Error().Str("taskId", id).Str("owner", sp.owner).Int("schema", what.Schema).Msg("a task is left to newer workers: a newer runnel offers it")
+		sp.c.garbage.Add(1)
+		sp.Log.Error().Str("taskId", id).Str("owner", sp.Owner).Int("schema", what.Schema).Msg("a task is left to newer workers: a newer runnel offers it")
 		_ = m.NakWithDelay(returnDelay)
 		return nil, nil
 	}
 	return &tasks.Offered{
 		Task: r.Task,
 		Offer: tasks.Offer{Class: class, Arguments: what.Arguments, Confirmed: what.Confirmed, Polls: what.Polls, Client: what.Client,
-			Timeout: time.Duration(r.Offer.Timeout), Retries: r.Offer.Retries},
+			Timeout: time.Duration(r.Stored.Offer.Timeout), Retries: r.Stored.Offer.Retries},
 		Done:   func() { _ = m.Ack() }, // else it is offered again, and found not to wait
 		Return: func() { _ = m.NakWithDelay(returnDelay) },
 	}, nil
@@ -152,7 +157,7 @@ func (sp *space) offered(ctx context.Context, class string, m jetstream.Msg) (*t
 
 // refuse takes an offer out of the queue that can be nobody's.
 func (sp *space) refuse(m jetstream.Msg, id string, why error) {
-	sp.s.garbage.Add(1)
-	sp.s.o.Log.Error().Str("subject", m.Subject()).Str("taskId", id).Str("owner", sp.owner).Err(why).Msg("an offer is refused")
+	sp.c.garbage.Add(1)
+	sp.Log.Error().Str("subject", m.Subject()).Str("taskId", id).Str("owner", sp.Owner).Err(why).Msg("an offer is refused")
 	_ = m.Term()
 }

@@ -3,46 +3,41 @@ package nats
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync"
-	"sync/atomic"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"runnel/partials"
+	"runnel/tasks/engine"
 )
-
-// output returns what is stored of a task's output up to a position.
-func (sp *space) output(id string, end int64) *output {
-	o := &output{sp: sp, id: id}
-	o.end.Store(end)
-	return o
-}
 
 // output is what is stored of a task's output.
 type output struct {
 	sp  *space
 	id  string
-	end atomic.Int64 // where it ends, as far as was acknowledged
+	end func() int64 // where it ends, as far as was acknowledged
 
 	next struct { // where the last load has ended
 		sync.Mutex
-		place
+		start    int64
+		sequence uint64 // of the stretch that begins there
 	}
 }
 
-// Due implements partials.Backing: nothing is written here.
-func (o *output) Due(bool) {}
+// Output implements engine.Store.
+func (sp *space) Output(id string, end func() int64) engine.Output {
+	return &output{sp: sp, id: id, end: end}
+}
 
 const loadMessages = 256
 
-// Load implements partials.Backing.
+// Load implements engine.Output.
 func (o *output) Load(ctx context.Context, pos int64, limit int) (list []partials.Extent, err error) {
 	err = o.sp.caught(ctx, func(from fetch) (bool, error) {
 		list, err = o.load(ctx, from, pos, limit)
-		return len(list) > 0 || pos >= o.end.Load(), err
+		return len(list) > 0 || pos >= o.end(), err
 	})
 	return list, err
 }
@@ -55,56 +50,40 @@ func (o *output) load(ctx context.Context, from fetch, pos int64, limit int) (li
 	}
 	o.next.Unlock()
 	if sequence == 0 && pos > 0 {
-		if sequence, err = o.seek(ctx, from, pos); err != nil {
+		if sequence, err = o.sp.seek(ctx, from, o.sp.subject(o.id, "log.*"), pos); err != nil {
 			return nil, err
 		}
 	}
-	for len(list) == 0 { // what is damaged is passed over
+	all := engine.Extents{After: pos, Damage: func(err error) {
+		o.sp.Log.Error().Str("taskId", o.id).Err(err).Msg("the state is damaged: a part of the output cannot be read")
+	}}
+	for len(all.List) == 0 { // what is damaged is passed over
 		messages, err := from(ctx, sequence, o.sp.subject(o.id, "log.*"), loadMessages, limit)
 		if err != nil || len(messages) == 0 {
 			return nil, err
 		}
-		list = o.extents(messages, pos)
+		for _, m := range messages {
+			if e, err := extent(m); all.Add(e, err) {
+				o.next.Lock()
+				o.next.start, o.next.sequence = e.End(), m.Sequence+1
+				o.next.Unlock()
+			}
+		}
 		sequence = messages[len(messages)-1].Sequence + 1
 	}
-	return list, nil
+	return all.List, nil
 }
 
-// extents are the stretches that go on after pos, up to a gap.
-func (o *output) extents(messages []*jetstream.RawStreamMsg, pos int64) (list []partials.Extent) {
-	for _, m := range messages {
-		e, err := extent(m)
-		if n := len(list); err == nil && n > 0 && e.Start < list[n-1].End() {
-			err = errors.New("it overlaps what is before it")
-		}
-		if err != nil {
-			o.sp.s.o.Log.Error().Str("taskId", o.id).Err(err).Msg("the state is damaged: a part of the output cannot be read")
-			continue // it counts as no longer kept
-		}
-		if n := len(list); n > 0 && list[n-1].End() != e.Start {
-			break // a gap: the rest is read by itself
-		}
-		if e.End() <= pos {
-			continue
-		}
-		list = append(list, e)
-		o.next.Lock()
-		o.next.place = place{e.End(), m.Sequence + 1}
-		o.next.Unlock()
-	}
-	return list
-}
-
-// seek finds the stretch that holds a position, or else the next one, by its sequence number: they rise as positions do.
-func (o *output) seek(ctx context.Context, from fetch, pos int64) (uint64, error) {
-	last, err := o.sp.newest(ctx, o.sp.subject(o.id, "log.*"))
+// seek finds the stretch of some output that holds a position, or else the next one, by its sequence number: they rise as positions do.
+func (sp *space) seek(ctx context.Context, from fetch, subject string, pos int64) (uint64, error) {
+	last, err := sp.newest(ctx, subject)
 	if err != nil || last == nil {
 		return 0, err
 	}
 	low, high, found := uint64(1), last.Sequence, uint64(0)
 	for low <= high {
 		middle := low + (high-low)/2
-		m, err := from(ctx, middle, o.sp.subject(o.id, "log.*"), 1, 1)
+		m, err := from(ctx, middle, subject, 1, 1)
 		if err != nil {
 			return 0, err
 		}
@@ -112,7 +91,7 @@ func (o *output) seek(ctx context.Context, from fetch, pos int64) (uint64, error
 			high = middle - 1
 			continue
 		}
-		if e, err := extent(m[0]); err != nil || e.End() > pos { // a damaged one may stand before or after it
+		if e, err := extent(m[0]); err != nil || e.Check() != nil || e.End() > pos { // a damaged one may stand before or after it
 			found, high = m[0].Sequence, middle-1
 		} else {
 			low = m[0].Sequence + 1
@@ -124,7 +103,7 @@ func (o *output) seek(ctx context.Context, from fetch, pos int64) (uint64, error
 	return found, nil
 }
 
-// extent reads a stretch, and checks that it is one that runnel could have written.
+// extent reads a stretch.
 func extent(m *jetstream.RawStreamMsg) (e partials.Extent, err error) {
 	if e.Start, err = number(m, startHeader); err != nil {
 		return e, err
@@ -133,7 +112,7 @@ func extent(m *jetstream.RawStreamMsg) (e partials.Extent, err error) {
 		return e, err
 	}
 	e.Data = m.Data
-	return e, e.Check()
+	return e, nil
 }
 
 func number(m *jetstream.RawStreamMsg, header string) (int64, error) {
@@ -142,4 +121,47 @@ func number(m *jetstream.RawStreamMsg, header string) (int64, error) {
 		return 0, fmt.Errorf("the header %s of message %d cannot be read", header, m.Sequence)
 	}
 	return n, nil
+}
+
+// Ends implements engine.Store.
+func (sp *space) Ends(ctx context.Context, r *engine.Record, n int, last int64) (ends []int64, err error) {
+	if r.Measured { // a replica that lags would let numbers be given twice
+		return sp.endsFrom(ctx, sp.fromLeader, r, n, last)
+	}
+	err = sp.caught(ctx, func(from fetch) (_ bool, err error) {
+		ends, err = sp.endsFrom(ctx, from, r, n, last)
+		return n+len(ends) >= r.Stored.Numbered, err
+	})
+	if err == nil && n+len(ends) < r.Stored.Numbered {
+		err = partials.ErrEnds
+	}
+	return ends, err
+}
+
+// endsFrom is Ends as far as from finds them.
+func (sp *space) endsFrom(ctx context.Context, from fetch, r *engine.Record, n int, last int64) (ends []int64, err error) {
+	const some = 256
+	for next := uint64(1); ; {
+		messages, err := from(ctx, next, sp.subject(r.ID, "ends"), some, 1<<20)
+		if err != nil || len(messages) == 0 {
+			return ends, err
+		}
+		for _, m := range messages {
+			first, err := number(m, firstHeader)
+			if err != nil || first > int64(n+len(ends))+1 {
+				return nil, partials.ErrEnds
+			}
+			row, err := partials.DecodeEnds(last, m.Data)
+			switch {
+			case first <= int64(n): // known
+			case err != nil || first <= int64(n+len(ends)):
+				return nil, partials.ErrEnds
+			case len(row) > 0 && row[len(row)-1] > r.End: // stored since the end was read
+				return ends, nil
+			case len(row) > 0:
+				ends, last = append(ends, row...), row[len(row)-1]
+			}
+			next = m.Sequence + 1
+		}
+	}
 }

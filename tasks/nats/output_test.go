@@ -17,76 +17,6 @@ import (
 	"runnel/tasks/statetest"
 )
 
-// A tool that writes without a pause has its log cut, and does not keep others from its task.
-func TestFlood(t *testing.T) {
-	t.Parallel()
-	url := startServer(t, t.TempDir(), 0).ClientURL()
-	state := newState(t, url)
-	task := statetest.Working("a")
-	task.Log = partials.NewLog(&partials.LogOptions{MaxPending: 4 << 20})
-	task.Log.SetLimit(1 << 20)
-	task.Segments = partials.NewSegments(task.Log)
-	statetest.Put(t, state, task)
-	k := keepingOf(t, state, "a")
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	data := []byte(strings.Repeat("a", 9_999) + "\n")
-	for range 8 {
-		for range 200 {
-			if err := task.Log.Append(t.Context(), partials.Chunk{Data: data}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		size := k.end.Load()
-		more, err := k.store(t.Context())
-		if err != nil || !more || k.end.Load()-size > 1<<20 {
-			t.Fatalf("%d bytes at once, more: %t, %v", k.end.Load()-size, more, err)
-		}
-		if k.kept > 2<<20 {
-			t.Fatalf("%d bytes are kept", k.kept)
-		}
-		for more {
-			if more, err = k.store(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-}
-
-// A log of which not every stretch's place is known is cut up to one that is.
-func TestCutUnknown(t *testing.T) {
-	t.Parallel()
-	url := startServer(t, t.TempDir(), 0).ClientURL()
-	state := newState(t, url)
-	task := statetest.Working("a")
-	task.Log.SetLimit(1 << 20)
-	statetest.Put(t, state, task)
-	k := keepingOf(t, state, "a")
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	data := []byte(strings.Repeat("a", 9_999) + "\n")
-	for k.kept < 7<<17 {
-		if err := task.Log.Append(t.Context(), partials.Chunk{Data: data}); err != nil {
-			t.Fatal(err)
-		}
-		if err := k.flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	kept, to := k.kept, k.end.Load()-1<<20/8*3
-	for i := range k.tail {
-		if k.tail[i].start > to {
-			k.tail[i].sequence = 0
-			break
-		}
-	}
-	k.kept = 1<<20 + 1
-	k.cut(t.Context(), 1<<20)
-	if last, err := k.sp.newest(t.Context(), k.sp.subject("a", "log.tail")); err != nil || last == nil || k.kept == 1<<20+1 {
-		t.Errorf("of %d bytes: %v, %v", kept, last, err)
-	}
-}
-
 // What is damaged of some output is passed over, and what stands after it is read.
 func TestDamagedOutput(t *testing.T) {
 	t.Parallel()
@@ -94,24 +24,23 @@ func TestDamagedOutput(t *testing.T) {
 	state := newState(t, url)
 	task := statetest.Working("a")
 	statetest.Put(t, state, task)
-	k := keepingOf(t, state, "a")
-	k.mu.Lock()
-	write := func(text string) {
+	sp := spaceOf(t, state)
+	write := func(text string, size int64) {
 		if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte(text)}); err != nil {
 			t.Fatal(err)
 		}
-		if err := k.flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		statetest.Eventually(t, func() bool {
+			messages, err := sp.lastOf(t.Context(), sp.subject("a", "log.*"))
+			return err == nil && len(messages) == 1 && endOf(messages[0]) == size
+		})
 	}
-	write("before\n")
+	write("before\n", 7)
 	for range loadMessages + 10 {
-		if _, err := state.js.Publish(t.Context(), k.sp.subject("a", "log.head"), []byte("garbage")); err != nil {
+		if _, err := state.c.js.Publish(t.Context(), sp.subject("a", "log.head"), []byte("garbage")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write("after\n")
-	k.mu.Unlock()
+	write("after\n", 13)
 	log := statetest.Get(t, newState(t, url), "a").Log
 	if got := statetest.ReadAll(t, log); got != "before\nafter\n" {
 		t.Errorf("%q", got)
@@ -163,7 +92,7 @@ func TestReplicaLags(t *testing.T) {
 			m := nats.NewMsg(sp.subject("a", what))
 			m.Header.Set(startHeader, strconv.Itoa(i))
 			m.Data = []byte{byte('0' + i)}
-			if _, err := state.js.PublishMsg(t.Context(), m); err != nil {
+			if _, err := state.c.js.PublishMsg(t.Context(), m); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -4,16 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/engine"
 	"runnel/tasks/statetest"
 )
 
@@ -27,22 +27,22 @@ func TestQueue(t *testing.T) {
 }
 
 // die lets a process vanish: its lease ends, and another one ends what it has left.
-func (s *State) die(t *testing.T, other *State) {
+func (s *State) die(t *testing.T, other *State, clock *statetest.Clock) {
 	t.Helper()
 	sp, err := s.space(t.Context(), "local")
 	if err != nil {
 		t.Fatal(err)
 	}
-	sp.stop()
+	sp.Stop()
 	sp.unlease(t)
 	theirs, err := other.space(t.Context(), "local")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := theirs.sweep(t.Context()); err != nil {
+	if err := theirs.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	theirs.later(t)
+	later(t, theirs, clock)
 }
 
 // offer lets a task wait for a worker.
@@ -88,17 +88,18 @@ func TestRetry(t *testing.T) {
 	url := startServer(t, t.TempDir(), 0).ClientURL()
 	for lines, prefix := range map[int]string{3: "short", 6000: "long"} {
 		t.Run(prefix, func(t *testing.T) {
-			state := func() *State { return newState(t, url, func(o *Options) { o.Prefix = prefix }) }
+			var clock statetest.Clock
+			state := func() *State { return newState(t, url, at(&clock), func(o *Options) { o.Prefix = prefix }) }
 			front, first, second, last := state(), state(), state(), state()
 			run := offer(t, front, tasks.Offer{Retries: 1})
 			take(t, first, "first", lines)
-			first.die(t, front)
+			first.die(t, front, &clock)
 			statetest.Eventually(t, func() bool { // the client knows by now what the first attempt has written
 				return strings.HasSuffix(run.Task().StatusMessage, "(attempt 2: its worker is gone)")
 			})
 			before, _ := run.Segments().Numbered()
 			take(t, second, "second", lines)
-			second.die(t, front)
+			second.die(t, front, &clock)
 			<-run.Ended()
 			end := run.Task()
 			if end.Status != mcp.TaskFailed || !strings.Contains(end.StatusMessage, "the worker on second that ran attempt 2 of this task is gone") {
@@ -115,7 +116,7 @@ func TestRetry(t *testing.T) {
 			if whole := strings.Count(got, "\n"); lines < 100 && whole != 2*lines {
 				t.Errorf("%d lines", whole)
 			}
-			if size := int64(len(got)); lines > 100 && (size > 1<<20+2*stretchBytes || size < 1<<19) {
+			if size := int64(len(got)); lines > 100 && (size > 1<<20+2*engine.StretchBytes || size < 1<<19) {
 				t.Errorf("%d bytes are kept of a log with a limit of %d", size, 1<<20)
 			}
 
@@ -143,7 +144,7 @@ func TestPoisonedOffers(t *testing.T) {
 	}
 	poison := func(subject string, data []byte) {
 		t.Helper()
-		if _, err := sp.s.js.Publish(t.Context(), subject, data); err != nil {
+		if _, err := sp.c.js.Publish(t.Context(), subject, data); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -188,28 +189,114 @@ func TestPoisonedOffers(t *testing.T) {
 	}
 }
 
-// A task that a worker has taken without having been told so is not left lying: it waits again.
+// deaf is a store that hears no answer to a Take, and cannot read for some time then.
+type deaf struct {
+	engine.Store
+	away bool
+}
+
+func (d *deaf) Take(ctx context.Context, r *engine.Record, before string) error {
+	d.away = true
+	return errors.Join(d.Store.Take(ctx, r, before), engine.Away{Err: errors.New("no answer")})
+}
+
+func (d *deaf) Read(ctx context.Context, id string) (*engine.Record, error) {
+	if d.away {
+		return nil, engine.Away{Err: errors.New("no answer")}
+	}
+	return d.Store.Read(ctx, id)
+}
+
+// A task that a worker has taken without having been told so is not left lying: it waits again, and that is not one of its attempts.
 func TestTakenUnheard(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()
 	front, worker := newState(t, url), newState(t, url)
-	run := offer(t, front, tasks.Offer{Retries: 1})
-	take(t, worker, "first", 1)
-	sp, err := worker.space(t.Context(), "local")
-	if err != nil {
+	run := offer(t, front, tasks.Offer{})
+	sp := spaceOf(t, worker).Space
+	sp.Stop() // it does nothing by itself
+	hears := sp.Store
+	unheard := &deaf{Store: hears}
+	sp.Store = unheard
+	if _, err := worker.Take(t.Context(), statetest.Working(run.ID()), []byte(`{"host":"there"}`)); !errors.Is(err, tasks.ErrBusy) {
 		t.Fatal(err)
 	}
-	sp.forget(run.ID())
+	unheard.away = false
 	for range 2 {
 		if got := statetest.Get(t, front, run.ID()); got.Waiting {
 			t.Error("it is taken away at the first look")
 		}
-		if err := sp.sweep(t.Context()); err != nil {
+		if err := sp.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := statetest.Get(t, front, run.ID()); !got.Waiting {
+	if got := statetest.Get(t, front, run.ID()); !got.Waiting || got.Attempt != 0 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A worker that hears no answer to a Take, but can read that it was stored, has taken the task.
+func TestTakenUnheardButRead(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	front, worker := newState(t, url), newState(t, url)
+	run := offer(t, front, tasks.Offer{})
+	sp := spaceOf(t, worker).Space
+	sp.Stop()
+	hears := sp.Store
+	sp.Store = deafOnce{hears}
+	task, err := worker.Take(t.Context(), statetest.Working(run.ID()), []byte(`{"host":"there"}`))
+	if err != nil || task.Attempt != 1 {
+		t.Fatalf("%+v, %v", task, err)
+	}
+	sp.Store = hears
+	statetest.Put(t, worker, statetest.Ended(task, mcp.TaskCompleted, "done"))
+	<-run.Ended()
+	if end := run.Task(); end.Status != mcp.TaskCompleted {
+		t.Errorf("%+v", end)
+	}
+}
+
+// deafOnce hears no answer to a Take, and can read.
+type deafOnce struct{ engine.Store }
+
+func (d deafOnce) Take(ctx context.Context, r *engine.Record, before string) error {
+	return errors.Join(d.Store.Take(ctx, r, before), engine.Away{Err: errors.New("no answer")})
+}
+
+// A mark stands before its record: a sweep that looks in between leaves it, or nobody would find the task when its keeper is gone.
+func TestMarkBeforeRecord(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	var clock statetest.Clock
+	here, there := newState(t, url), newState(t, url, at(&clock))
+	sp, other := spaceOf(t, here), spaceOf(t, there)
+	sp.Stop()
+	sp.unlease(t)
+	for _, keeper := range []string{engine.QueueKeeper, here.Keeper} {
+		if _, err := here.c.js.Publish(t.Context(), sp.subject("a", "live."+keeper), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	marks := func() int {
+		list, err := sp.subjects(t.Context(), sp.name, sp.subject("a", "live.*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	if err := other.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	later(t, other, &clock)
+	later(t, other, &clock)
+	if marks() != 2 {
+		t.Errorf("%d marks are left before their record has come", marks())
+	}
+	clock.Add(2 * time.Minute)
+	later(t, other, &clock)
+	if marks() != 0 {
+		t.Errorf("%d marks are left for good", marks())
 	}
 }
 
@@ -217,65 +304,23 @@ func TestTakenUnheard(t *testing.T) {
 func TestLostOffer(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()
-	var later atomic.Int64
-	clock := func(o *Options) {
-		o.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
-	}
-	front, worker := newState(t, url, clock), newState(t, url)
+	var clock statetest.Clock
+	front, worker := newState(t, url, at(&clock)), newState(t, url)
 	run := offer(t, front, tasks.Offer{})
 	sp, err := front.space(t.Context(), "local")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := sp.s.js.DeleteStream(t.Context(), sp.queueName); err != nil { // by somebody else
+	if err := sp.c.js.DeleteStream(t.Context(), sp.queueName); err != nil { // by somebody else
 		t.Fatal(err)
 	}
-	_ = sp.sweep(t.Context()) // finds that the queue is gone, if nobody else has
-	later.Store(int64(ackWait + time.Second))
-	if err := sp.sweep(t.Context()); err != nil {
+	_ = sp.Sweep(t.Context()) // finds that the queue is gone, if nobody else has
+	clock.Add(engine.AckWait + time.Second)
+	if err := sp.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	o, err := worker.Next(t.Context(), []string{"local"}, []string{"builds"})
 	if err != nil || o.Task.ID != run.ID() {
 		t.Errorf("%+v, %v", o, err)
-	}
-}
-
-// Who heeds for one owner does not keep from another one that somebody asks.
-func TestHeedOfSeveralOwners(t *testing.T) {
-	t.Parallel()
-	url := startServer(t, t.TempDir(), 0).ClientURL()
-	here, there := newState(t, url), newState(t, url)
-	statetest.Put(t, here, statetest.Working("a"))
-	for tries := 1; ; tries++ {
-		var slowest atomic.Int64
-		var all sync.WaitGroup
-		for range 5 {
-			all.Go(func() {
-				began := time.Now()
-				for asked := []string{}; len(asked) == 0; {
-					asked, _, _ = here.Heed(t.Context())
-				}
-				slowest.Store(max(slowest.Load(), int64(time.Since(began))))
-			})
-		}
-		statetest.Eventually(t, func() bool { return here.heeding.Load() == 5 })
-		if err := there.Ask(t.Context(), "local", "a"); err != nil {
-			t.Fatal(err)
-		}
-		all.Wait()
-		if time.Duration(slowest.Load()) < 500*time.Millisecond { // by itself one looks each second
-			return
-		}
-		if tries == 5 { // not a machine that is busy
-			t.Fatal(time.Duration(slowest.Load()))
-		}
-		sp, err := here.space(t.Context(), "local")
-		if err != nil {
-			t.Fatal(err)
-		}
-		sp.mu.Lock()
-		clear(sp.wanted)
-		sp.mu.Unlock()
 	}
 }

@@ -1,113 +1,113 @@
 package nats
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"strconv"
 	"strings"
 
-	"runnel/partials"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"runnel/tasks"
+	"runnel/tasks/engine"
 )
 
-// Get implements tasks.State. The log of a task that another process runs is what has been stored of it by now.
-func (s *State) Get(ctx context.Context, owner, id string) (tasks.Task, error) {
-	sp, r, err := s.find(ctx, owner, id)
+// decode makes a record of a message.
+func (sp *space) decode(id string, m *jetstream.RawStreamMsg) *engine.Record {
+	r := &engine.Record{Revision: m.Sequence}
+	r.ID, r.Owner = id, sp.Owner
+	r.Decode(m.Data, m.Time)
+	r.Check(r.Stored.Variables, r.Stored.Pieces > 0)
+	return r
+}
+
+// Read implements engine.Store.
+func (sp *space) Read(ctx context.Context, id string) (*engine.Record, error) {
+	m, err := sp.newest(ctx, sp.subject(id, "task"))
 	if err != nil {
-		return tasks.Task{}, err
+		return nil, err
 	}
-	if err := sp.outcome(ctx, r); err != nil {
-		return tasks.Task{}, err
+	if m == nil {
+		return nil, tasks.ErrNotFound
 	}
-	ends, err := sp.ends(ctx, r, 0, 0)
-	if errors.Is(err, partials.ErrEnds) {
-		r.fail(err)
-	} else if err != nil {
-		return tasks.Task{}, err
+	r := sp.decode(id, m)
+	if r.Terminal() {
+		return r, nil
 	}
-	sp.describe(ctx, r)
-	r.Log = sp.log(r)
-	r.Segments = partials.RestoreSegments(r.Log, ends, r.ending)
-	if !r.terminal() {
-		r.Segments.Follow()
-	}
-	return r.Task, nil
-}
-
-// Head implements tasks.State.
-func (s *State) Head(ctx context.Context, owner, id string) (tasks.Task, error) {
-	sp, r, err := s.find(ctx, owner, id)
+	messages, err := sp.lastOf(ctx, sp.subject(id, "log.*"), sp.subject(id, "variables"))
 	if err != nil {
-		return tasks.Task{}, err
+		return nil, err
 	}
-	sp.describe(ctx, r)
-	r.Log = sp.log(r)
-	return r.Task, nil
-}
-
-// log is what is stored of a task's output, to be read.
-func (sp *space) log(r *record) *partials.Log {
-	return partials.Stored(sp.output(r.ID, r.end), r.end)
-}
-
-// List implements tasks.State. A cursor is the sequence number of the last task's place.
-func (s *State) List(ctx context.Context, owner, cursor string, n int) ([]tasks.Task, string, error) {
-	after := uint64(0)
-	if cursor != "" {
-		var err error
-		if after, err = strconv.ParseUint(cursor, 36, 64); err != nil || len(cursor) > 13 {
-			return nil, "", tasks.ErrCursor
+	for _, m := range messages {
+		if m.Subject == sp.subject(id, "variables") {
+			r.Seen, r.Sealed = m.Sequence, m.Header.Get(sealHeader) == strconv.FormatUint(r.Revision, 10)
+			r.SetVariables(m.Data)
+		} else {
+			r.End = max(r.End, endOf(m))
 		}
 	}
-	sp, err := s.space(ctx, owner)
-	if err != nil {
-		return nil, "", err
+	return r, nil
+}
+
+// endOf is where a stretch ends, 0 if it cannot be read.
+func endOf(m *jetstream.RawStreamMsg) int64 {
+	if m == nil {
+		return 0
 	}
+	e, err := extent(m)
+	if err != nil || e.Check() != nil {
+		return 0
+	}
+	return e.End()
+}
+
+// Measure implements engine.Store. The replica that Read has asked may lag.
+func (sp *space) Measure(ctx context.Context, r *engine.Record) error {
+	last, err := sp.newest(ctx, sp.subject(r.ID, "log.*"))
+	if err != nil {
+		return err
+	}
+	r.End, r.Measured = max(r.End, endOf(last)), true
+	if last == nil || last.Subject == sp.subject(r.ID, "log.head") {
+		return nil
+	}
+	head, err := sp.newest(ctx, sp.subject(r.ID, "log.head"))
+	r.Head = endOf(head)
+	return err
+}
+
+// List implements engine.Store. A task's place is that of its subject made.
+func (sp *space) List(ctx context.Context, after uint64, n int) ([]engine.Place, error) {
 	if after > sp.stream.CachedInfo().State.LastSeq {
-		fresh, err := s.js.Stream(ctx, sp.name)
+		fresh, err := sp.c.js.Stream(ctx, sp.name)
 		if err != nil {
-			return nil, "", unreachable(err)
+			return nil, unreachable(err)
 		}
 		if after > fresh.CachedInfo().State.LastSeq {
-			return nil, "", tasks.ErrCursor
+			return nil, tasks.ErrCursor
 		}
 	}
-	var page []tasks.Task
-	var last uint64 // the place of the last task in page
-	for {
-		made, err := sp.from(ctx, after+1, sp.subject("*", "made"), n+1, maxMessage)
-		if err != nil || len(made) == 0 {
-			return page, "", err
-		}
-		subjects := make([]string, len(made))
-		for i, m := range made {
-			subjects[i] = strings.TrimSuffix(m.Subject, "made") + "task"
-		}
-		found, err := sp.records(ctx, subjects)
-		if err != nil {
-			return nil, "", err
-		}
-		for i, m := range made {
-			after = m.Sequence
-			r := found[subjects[i]]
-			if r == nil || r.Expired(s.o.Now()) || r.Hidden && !s.o.Calls {
-				continue
-			}
-			if len(page) == n {
-				return page, strconv.FormatUint(last, 36), nil
-			}
-			sp.describe(ctx, r)
-			page, last = append(page, r.Task), m.Sequence
-		}
+	made, err := sp.from(ctx, after+1, sp.subject("*", "made"), n, maxMessage)
+	if err != nil {
+		return nil, err
 	}
+	places, subjects := make([]engine.Place, len(made)), make([]string, len(made))
+	for i, m := range made {
+		places[i].Number, subjects[i] = m.Sequence, strings.TrimSuffix(m.Subject, "made")+"task"
+	}
+	found, err := sp.records(ctx, subjects)
+	for i, subject := range subjects {
+		places[i].Record = found[subject]
+	}
+	return places, err
 }
 
 // mostSubjects is how many subjects the server takes in one request.
 const mostSubjects = 1000
 
 // records reads records by their subjects.
-func (sp *space) records(ctx context.Context, subjects []string) (map[string]*record, error) {
-	found := map[string]*record{}
+func (sp *space) records(ctx context.Context, subjects []string) (map[string]*engine.Record, error) {
+	found := map[string]*engine.Record{}
 	for len(subjects) > 0 {
 		some := subjects[:min(len(subjects), mostSubjects)]
 		subjects = subjects[len(some):]
@@ -117,10 +117,47 @@ func (sp *space) records(ctx context.Context, subjects []string) (map[string]*re
 		}
 		for _, m := range messages {
 			id, _, _ := strings.Cut(strings.TrimPrefix(m.Subject, sp.root), ".")
-			r := &record{}
-			r.read(sp.owner, id, m)
-			found[m.Subject] = r
+			found[m.Subject] = sp.decode(id, m)
 		}
 	}
 	return found, nil
+}
+
+// pieceBytes is how much of an outcome is one message.
+const pieceBytes = 512 << 10
+
+// Outcome implements engine.Store.
+func (sp *space) Outcome(ctx context.Context, r *engine.Record) ([]byte, error) {
+	var all bytes.Buffer
+	subject, next, n := sp.subject(r.ID, "result."+r.Stored.Attempt), uint64(1), 0
+	for n < r.Stored.Pieces {
+		var messages []*jetstream.RawStreamMsg
+		err := sp.caught(ctx, func(from fetch) (_ bool, err error) {
+			messages, err = from(ctx, next, subject, r.Stored.Pieces-n, 4*pieceBytes)
+			return len(messages) > 0, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if len(messages) == 0 {
+			return nil, engine.Damage("a part of its result is missing")
+		}
+		for _, m := range messages {
+			all.Write(m.Data)
+			next = m.Sequence + 1
+			n++
+		}
+	}
+	return all.Bytes(), nil
+}
+
+// Fetched implements engine.Store.
+func (sp *space) Fetched(ctx context.Context, _ []string) (map[string]bool, error) {
+	subjects, err := sp.subjects(ctx, sp.name, sp.subject("*", "fetched"))
+	fetched := map[string]bool{}
+	for _, subject := range subjects {
+		id, _, _ := strings.Cut(strings.TrimPrefix(subject, sp.root), ".")
+		fetched[id] = true
+	}
+	return fetched, err
 }

@@ -7,17 +7,13 @@ import (
 	"net/url"
 	"os"
 	"strconv"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/rs/zerolog"
 
-	"runnel/tasks"
+	"runnel/tasks/engine"
 )
 
 // Options of a State.
@@ -29,12 +25,8 @@ type Options struct {
 	Credentials string
 	// RootCA is a file with the certificates that the servers' are checked with, "" = the system's.
 	RootCA   string
-	MaxState int64        // bytes of a stream that is made; 0 = no limit but the server's
-	Limits   tasks.Limits // for each owner, over all processes
-	Calls    bool         // finds calls without a handle that run, too: for people, never for clients
-	Log      zerolog.Logger
-
-	Now func() time.Time // nil = time.Now
+	MaxState int64 // bytes of a stream that is made; 0 = no limit but the server's
+	engine.Options
 }
 
 // Parse makes Options of a URL: nats://HOST[:PORT][,HOST...][?prefix=P&replicas=N&creds=FILE&ca=FILE], or tls://. Credentials are never part of it:
@@ -70,38 +62,27 @@ func Parse(state string, getenv func(string) string) (Options, error) {
 			return o, fmt.Errorf("the URL of the state has the option %q: known are prefix, replicas, creds and ca", name)
 		}
 	}
-	if o.Prefix != "" && !isToken(o.Prefix) {
+	if o.Prefix != "" && !engine.IsToken(o.Prefix) {
 		return o, fmt.Errorf("prefix=%s: use up to 64 letters, digits, - and _", o.Prefix)
 	}
 	return o, nil
 }
 
-// isToken reports whether a text may be part of a subject and of a stream's name as it is.
-func isToken(s string) bool {
-	other := func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
-	}
-	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, other)
+// State is a tasks.State in JetStream, and a tasks.Queue.
+type State struct {
+	*engine.State
+	c *connection
+
+	turn atomic.Uint64 // whose tasks Next looks for first
 }
 
-// State is a tasks.State in JetStream. It connects with the first use, so that a process that only answers a probe opens no connection.
-type State struct {
-	o      Options
-	keeper string // the name of this process
+// connection is the engine: servers of NATS.
+type connection struct {
+	o  Options
+	nc *nats.Conn // nil until Connect
+	js jetstream.JetStream
 
-	turn    atomic.Uint64 // whose tasks Next looks for first
-	garbage atomic.Int64  // offers that nothing could be made of
-
-	mu     sync.Mutex
-	nc     *nats.Conn // nil until the first use
-	js     jetstream.JetStream
-	spaces map[string]*space // by owner
-	closed bool
-	// refused is why nothing could be connected to last.
-	refused   error
-	refusedAt time.Time
-	heed      chan struct{} // somebody asks, or a task was fenced: one for each who waits in Heed, as far as there is room
-	heeding   atomic.Int64  // how many do
+	garbage atomic.Int64 // offers that nothing could be made of
 }
 
 // New returns a state. It connects to nothing yet.
@@ -112,15 +93,12 @@ func New(o Options) *State {
 	if o.Replicas <= 0 {
 		o.Replicas = 1
 	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	return &State{o: o, keeper: uuid.NewString(), spaces: map[string]*space{}, heed: make(chan struct{}, mostHeeding)}
+	c := &connection{o: o}
+	return &State{State: engine.New(c, o.Servers, o.Options), c: c}
 }
 
 const (
 	connectTimeout = 5 * time.Second
-	refusalTime    = time.Second            // is how long servers that could not be reached are not tried again
 	reconnectWait  = 250 * time.Millisecond // then more, up to some seconds, with many servers
 	// pingInterval and mostPings are how soon a server is left that does not answer any more, while the connection to it stays: well before
 	// the lease of this process runs out there.
@@ -133,90 +111,54 @@ const (
 	ackTimeout = 2 * time.Second
 )
 
-// connect returns the connection. s.mu is held.
-func (s *State) connect() error {
-	if s.nc != nil {
+// Connect implements engine.Engine.
+func (c *connection) Connect(context.Context) error {
+	if c.nc != nil {
 		return nil
 	}
 	options := []nats.Option{
-		nats.Name("runnel " + s.keeper), nats.Timeout(connectTimeout), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
+		nats.Name("runnel"), nats.Timeout(connectTimeout), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
 		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(mostPings),
 		nats.IgnoreAuthErrorAbort(), // credentials are renewed
 		nats.ReconnectBufSize(-1),   // what cannot be sent is tried again by who sends it, in order
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			s.o.Log.Warn().Err(err).Msg("the connection to NATS")
+			c.o.Log.Warn().Err(err).Msg("the connection to NATS")
 		}),
 	}
-	if s.o.Credentials != "" {
-		if _, err := os.Stat(s.o.Credentials); err != nil {
-			return tasks.Trouble{Err: fmt.Errorf("the credentials of the state: %w", err)}
+	if c.o.Credentials != "" {
+		if _, err := os.Stat(c.o.Credentials); err != nil {
+			return fmt.Errorf("the credentials of the state: %w", err)
 		}
-		options = append(options, nats.UserCredentials(s.o.Credentials))
+		options = append(options, nats.UserCredentials(c.o.Credentials))
 	}
-	if s.o.RootCA != "" {
-		options = append(options, nats.RootCAs(s.o.RootCA))
+	if c.o.RootCA != "" {
+		options = append(options, nats.RootCAs(c.o.RootCA))
 	}
-	if time.Since(s.refusedAt) < refusalTime { // who has waited for s.mu meanwhile does not wait for the servers, too
-		return s.refused
-	}
-	nc, err := nats.Connect(s.o.Servers, options...)
+	nc, err := nats.Connect(c.o.Servers, options...)
 	if err != nil {
-		s.refused, s.refusedAt = tasks.Trouble{Err: fmt.Errorf("connecting to the state at %s: %w", s.o.Servers, err)}, time.Now()
-		return s.refused
+		return err
 	}
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(ackTimeout))
 	if err != nil {
 		nc.Close()
 		return err
 	}
-	s.nc, s.js = nc, js
+	c.nc, c.js = nc, js
 	return nil
 }
 
-// space returns an owner's stream, which is made if there is none.
-func (s *State) space(ctx context.Context, owner string) (*space, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.closed:
-		return nil, errors.New("the state is closed")
-	case s.spaces[owner] != nil:
-		return s.spaces[owner], nil
+// Disconnect implements engine.Engine.
+func (c *connection) Disconnect() {
+	if c.nc != nil {
+		c.nc.Close()
 	}
-	if err := s.connect(); err != nil {
+}
+
+// space returns what this process has of an owner's stream.
+func (s *State) space(ctx context.Context, owner string) (*space, error) {
+	of, err := s.Space(ctx, owner)
+	if err != nil {
 		return nil, err
 	}
-	sp, err := s.openSpace(ctx, owner)
-	if err != nil {
-		return nil, tasks.Trouble{Err: fmt.Errorf("opening the state at %s: %w", s.o.Servers, err)}
-	}
-	s.spaces[owner] = sp
-	return sp, nil
-}
-
-// Close lets go of the state. Everything has been written that Put has returned for.
-func (s *State) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	for _, sp := range s.spaces {
-		sp.close()
-	}
-	if s.nc != nil {
-		s.nc.Close()
-	}
-	return nil
-}
-
-// mostHeeding is more than the owners that a process serves, each of whom has a runner.
-const mostHeeding = 2000
-
-// notice wakes all who wait in Heed, or the next one.
-func (s *State) notice() {
-	for range max(s.heeding.Load(), 1) {
-		select {
-		case s.heed <- struct{}{}:
-		default:
-		}
-	}
+	return of.Store.(*space), nil // connection.Open has made it
 }

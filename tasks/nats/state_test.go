@@ -14,6 +14,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/engine"
 	"runnel/tasks/statetest"
 )
 
@@ -43,7 +44,7 @@ func start(t testing.TB, r *tasks.Runner, work tasks.Work) *tasks.Run {
 }
 
 func newState(t testing.TB, url string, change ...func(*Options)) *State {
-	o := Options{Servers: url, Log: zerolog.New(zerolog.NewTestWriter(t))}
+	o := Options{Servers: url, Options: engine.Options{Log: zerolog.New(zerolog.NewTestWriter(t))}}
 	for _, c := range change {
 		c(&o)
 	}
@@ -83,7 +84,8 @@ func TestShared(t *testing.T) {
 func TestVanished(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()
-	dead, other := newState(t, url), newState(t, url)
+	var clock statetest.Clock
+	dead, other := newState(t, url), newState(t, url, at(&clock))
 	task := statetest.Working("a", "line\n")
 	statetest.Put(t, dead, task)
 	statetest.Eventually(t, func() bool { return statetest.Get(t, other, "a").Log.Size() == 5 })
@@ -91,19 +93,19 @@ func TestVanished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sp.stop() // its lease is not renewed any more
+	sp.Stop() // its lease is not renewed any more
 	sp.unlease(t)
 	theirs, err := other.space(t.Context(), "local")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := theirs.sweep(t.Context()); err != nil {
+	if err := theirs.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := statetest.Get(t, other, "a"); got.Status != mcp.TaskWorking {
 		t.Errorf("at the first look: %s %s", got.Status, got.StatusMessage)
 	}
-	theirs.later(t)
+	later(t, theirs, &clock)
 	got := statetest.Get(t, other, "a")
 	if got.Status != mcp.TaskFailed || !strings.Contains(got.StatusMessage, "gone") || statetest.ReadAll(t, got.Log) != "line\n" {
 		t.Errorf("%+v", got)
@@ -116,22 +118,21 @@ func TestVanished(t *testing.T) {
 	}
 }
 
+// at lets a state take the time from a clock.
+func at(clock *statetest.Clock) func(*Options) { return func(o *Options) { o.Now = clock.Now } }
+
 // later lets a space look again for processes that are gone, when those without a lease had time to renew it.
-func (sp *space) later(t *testing.T) {
+func later(t *testing.T, sp *space, clock *statetest.Clock) {
 	t.Helper()
-	sp.mu.Lock()
-	for keeper := range sp.missed {
-		sp.missed[keeper] = time.Now().Add(-renewInterval)
-	}
-	sp.mu.Unlock()
-	if err := sp.sweep(t.Context()); err != nil {
+	clock.Add(engine.RenewInterval)
+	if err := sp.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (sp *space) unlease(t *testing.T) {
 	t.Helper()
-	if err := sp.leases.Purge(t.Context(), purge(sp.lease(sp.s.keeper))); err != nil {
+	if err := sp.leases.Purge(t.Context(), purge(sp.lease(sp.Keeper))); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -214,10 +215,10 @@ func TestPoisoned(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, data := range []string{"", "{", "\xff", `{"status":"unheard","ttl":1}`, `{"status":"completed","ttl":1000000000000}`, "[]"} {
-		if _, err := state.js.Publish(t.Context(), sp.subject("bad", "task"), []byte(data)); err != nil {
+		if _, err := state.c.js.Publish(t.Context(), sp.subject("bad", "task"), []byte(data)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := state.js.Publish(t.Context(), sp.subject("bad", "log.head"), []byte("garbage")); err != nil {
+		if _, err := state.c.js.Publish(t.Context(), sp.subject("bad", "log.head"), []byte("garbage")); err != nil {
 			t.Fatal(err)
 		}
 		got, err := newState(t, url).Get(t.Context(), "local", "bad")

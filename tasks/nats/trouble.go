@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"runnel/tasks"
+	"runnel/tasks/engine"
 )
 
 // Servers that cannot store or answer say why, and the errors here say it to people.
@@ -34,7 +35,7 @@ func isFull(err *jetstream.APIError) bool {
 func (sp *space) removed(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, ackTimeout)
 	defer cancel()
-	_, err := sp.s.js.Stream(ctx, sp.name)
+	_, err := sp.c.js.Stream(ctx, sp.name)
 	return errors.Is(err, jetstream.ErrStreamNotFound)
 }
 
@@ -42,14 +43,6 @@ func (sp *space) errRemoved() error {
 	return tasks.Trouble{Err: fmt.Errorf("%w: the stream %s is gone; start runnel again, which makes a new one", tasks.ErrRemoved, sp.name)}
 }
 
-// away is the tasks.ErrBusy of servers that do not answer.
-type away struct{ error }
-
-func (a away) Unwrap() error { return a.error }
-
-// Is reports that the same may succeed when it is tried again.
-func (a away) Is(target error) bool { return target == tasks.ErrBusy }
-
 func unreachable(err error) error {
-	return tasks.Trouble{Err: away{fmt.Errorf("no server of the state has answered: %w", err)}}
+	return tasks.Trouble{Err: engine.Away{Err: fmt.Errorf("no server of the state has answered: %w", err)}}
 }

@@ -13,6 +13,8 @@ import (
 
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/engine"
+	"runnel/tasks/engine/enginetest"
 	"runnel/tasks/statetest"
 )
 
@@ -26,34 +28,23 @@ func spaceOf(t *testing.T, s *State) *space {
 	return sp
 }
 
-// keepingOf is what a state has of a task that it runs.
-func keepingOf(t *testing.T, s *State, id string) *keeping {
-	t.Helper()
-	sp := spaceOf(t, s)
-	sp.mu.Lock()
-	defer sp.mu.Unlock()
-	if sp.live[id] == nil {
-		t.Fatal("it does not run the task")
-	}
-	return sp.live[id]
-}
-
 // All leases have run out while the servers were away: a process that is back first waits until the others have renewed theirs.
 func TestLeasesRanOut(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()
-	here, there := newState(t, url), newState(t, url)
+	var clock statetest.Clock
+	here, there := newState(t, url), newState(t, url, at(&clock))
 	task := statetest.Working("a")
 	statetest.Put(t, here, task)
 	sp, other := spaceOf(t, here), spaceOf(t, there)
 	sp.unlease(t)
-	if err := other.sweep(t.Context()); err != nil {
+	if err := other.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := sp.renew(t.Context()); err != nil {
+	if err := sp.Renew(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	other.later(t)
+	later(t, other, &clock)
 	statetest.Put(t, here, statetest.Ended(task, mcp.TaskCompleted, "done"))
 	if got := statetest.Get(t, there, "a"); got.Status != mcp.TaskCompleted {
 		t.Errorf("%s %s", got.Status, got.StatusMessage)
@@ -70,7 +61,7 @@ func TestFull(t *testing.T) {
 	sp := spaceOf(t, here)
 	for n := 64 << 10; n > 0; n /= 2 {
 		for full := false; !full; {
-			_, err := here.js.Publish(t.Context(), sp.subject("b", "log.head"), make([]byte, n))
+			_, err := here.c.js.Publish(t.Context(), sp.subject("b", "log.head"), make([]byte, n))
 			full = err != nil
 		}
 	}
@@ -79,7 +70,7 @@ func TestFull(t *testing.T) {
 	if err := here.Put(t.Context(), end); err == nil || errors.Is(err, tasks.ErrBusy) || !strings.Contains(err.Error(), "full") || time.Since(begun) > writeTimeout/2 {
 		t.Errorf("an end: %v, after %v", err, time.Since(begun))
 	}
-	if err := sp.renew(t.Context()); err != nil {
+	if err := sp.Renew(t.Context()); err != nil {
 		t.Errorf("the lease: %v", err)
 	}
 	if err := newState(t, url).Delete(t.Context(), "local", "b"); err != nil {
@@ -95,7 +86,7 @@ func TestRemoved(t *testing.T) {
 	state := newState(t, url)
 	task := statetest.Working("a", "line\n")
 	statetest.Put(t, state, task)
-	if err := state.js.DeleteStream(t.Context(), spaceOf(t, state).name); err != nil {
+	if err := state.c.js.DeleteStream(t.Context(), spaceOf(t, state).name); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := state.Get(t.Context(), "local", "a"); !errors.Is(err, tasks.ErrRemoved) {
@@ -114,12 +105,12 @@ func TestPoisonedNumbers(t *testing.T) {
 	url := startServer(t, t.TempDir(), 0).ClientURL()
 	state := newState(t, url)
 	sp := spaceOf(t, state)
-	if _, err := state.js.Publish(t.Context(), sp.subject("bad", "result.a"), []byte(`{"result":{"content":[]}}`)); err != nil {
+	if _, err := state.c.js.Publish(t.Context(), sp.subject("bad", "result.a"), []byte(`{"result":{"content":[]}}`)); err != nil {
 		t.Fatal(err)
 	}
 	for _, more := range []string{`"pieces":1000000000`, `"pieces":-1`, `"pieces":1,"attempt":"> <"`, `"pieces":1,"numbered":1000000000`} {
 		data := fmt.Sprintf(`{"status":"completed","writer":"w","created":%d,"ttl":1000000000000,"attempt":"a",%s}`, time.Now().UnixNano(), more)
-		if _, err := state.js.Publish(t.Context(), sp.subject("bad", "task"), []byte(data)); err != nil {
+		if _, err := state.c.js.Publish(t.Context(), sp.subject("bad", "task"), []byte(data)); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := state.Get(t.Context(), "local", "bad"); err != nil || got.Status != mcp.TaskFailed {
@@ -139,12 +130,12 @@ func TestRefused(t *testing.T) {
 	if err := state.Put(over, statetest.Working("a")); err == nil {
 		t.Fatal("it was stored")
 	}
-	for _, what := range []string{"made", "live." + state.keeper} { // its last tries have got there late
-		if _, err := state.js.Publish(t.Context(), sp.subject("a", what), nil); err != nil {
+	for _, what := range []string{"made", "live." + state.Keeper} { // its last tries have got there late
+		if _, err := state.c.js.Publish(t.Context(), sp.subject("a", what), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := sp.sweep(t.Context()); err != nil {
+	if err := sp.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := sp.subjects(t.Context(), sp.name, sp.subject("a", ">")); err != nil || len(left) > 0 {
@@ -152,63 +143,33 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// An end that was stored, though nobody has acknowledged it, stays the end.
-func TestUnacknowledgedEnd(t *testing.T) {
+func TestUnanswered(t *testing.T) {
 	t.Parallel()
-	url := startServer(t, t.TempDir(), 0).ClientURL()
-	state := newState(t, url)
-	task := statetest.Working("a", "line\n")
-	statetest.Put(t, state, task)
-	k := keepingOf(t, state, "a")
-	k.mu.Lock()
-	end, r := statetest.Ended(task, mcp.TaskCompleted, "done"), k.record
-	err := k.flush(t.Context())
-	r.put(&end, state.keeper)
-	r.Keeper, r.End = "", k.end.Load()
-	if err == nil {
-		err = k.sp.putOutcome(t.Context(), &end, &r, k.revision)
-	}
-	if err == nil {
-		_, err = k.sp.putRecord(t.Context(), &end, r, k.revision)
-	}
-	k.unsure = true
-	k.mu.Unlock()
-	if err != nil {
-		t.Fatal(err)
-	}
-	end.Status = mcp.TaskFailed
-	statetest.Put(t, state, end)
-	if got := statetest.Get(t, state, "a"); got.Status != mcp.TaskCompleted {
-		t.Errorf("%s %s", got.Status, got.StatusMessage)
-	}
-	if left, err := k.sp.subjects(t.Context(), k.sp.name, k.sp.subject("a", "live.*")); err != nil || len(left) > 0 {
-		t.Errorf("%v, %v", left, err)
-	}
+	enginetest.Unanswered(t, newState(t, startServer(t, t.TempDir(), 0).ClientURL()).State)
 }
 
 // A process whose lease had run out finds what others have ended since, and nothing else; it looks again if it could not.
 func TestLapsed(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()
-	here, there := newState(t, url), newState(t, url)
+	var clock, late statetest.Clock
+	here, there := newState(t, url, at(&late)), newState(t, url, at(&clock))
 	statetest.Put(t, here, statetest.Working("a"))
 	sp, other := spaceOf(t, here), spaceOf(t, there)
-	sp.stop() // it renews nothing by itself
+	sp.Stop() // it renews nothing by itself
 	sp.unlease(t)
-	if err := other.sweep(t.Context()); err != nil {
+	if err := other.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	other.later(t)
+	later(t, other, &clock)
 	statetest.Put(t, here, statetest.Working("b"))
-	sp.mu.Lock()
-	sp.renewed = time.Now().Round(0).Add(-leaseTTL)
-	sp.mu.Unlock()
+	late.Add(engine.LeaseTTL)
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := sp.renew(over); err == nil {
+	if err := sp.Renew(over); err == nil {
 		t.Fatal("renewed by a context that is over")
 	}
-	if err := sp.renew(t.Context()); err != nil {
+	if err := sp.Renew(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, fenced, err := here.Heed(t.Context()); err != nil || !slices.Equal(fenced, []string{"a"}) {
@@ -239,13 +200,14 @@ func startWithoutGets(t *testing.T) (url string) {
 func TestRefusedRecordCannotBeRead(t *testing.T) {
 	t.Parallel()
 	sp := spaceOf(t, newState(t, startWithoutGets(t)))
-	task := &tasks.Task{ID: "one", Owner: "local", TTL: time.Hour, CreatedAt: time.Now()}
-	if _, err := sp.putRecord(t.Context(), task, stored{}, 0); err != nil {
+	r := &engine.Record{Task: tasks.Task{ID: "one", Owner: "local", TTL: time.Hour, CreatedAt: time.Now()}}
+	if err := sp.putRecord(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // the server does not answer at all
 	defer cancel()
-	if _, err := sp.putRecord(ctx, task, stored{Tool: "other"}, 0); !errors.Is(err, tasks.ErrBusy) {
+	r.Revision, r.Stored.Tool = 0, "other"
+	if err := sp.putRecord(ctx, r); !errors.Is(err, tasks.ErrBusy) {
 		t.Errorf("%v", err)
 	}
 }

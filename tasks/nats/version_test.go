@@ -34,7 +34,7 @@ func TestStateOfVersion1(t *testing.T) {
 	state := newState(t, url)
 	spaceOf(t, state) // it makes the stream
 	for _, m := range messages {
-		if _, err := state.js.PublishMsg(t.Context(), &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}); err != nil {
+		if _, err := state.c.js.PublishMsg(t.Context(), &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -60,7 +60,7 @@ func TestOtherVersions(t *testing.T) {
 	for _, found := range []string{"2", "0"} {
 		config := spaceOf(t, state).stream.CachedInfo().Config
 		config.Metadata = map[string]string{schemaMember: found, ownerMember: "local"}
-		if _, err := state.js.UpdateStream(t.Context(), config); err != nil {
+		if _, err := state.c.js.UpdateStream(t.Context(), config); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := newState(t, url).Get(t.Context(), "local", "a"); !errors.As(err, new(tasks.Trouble)) || !strings.Contains(err.Error(), "has version "+found+", and this runnel knows 1") {

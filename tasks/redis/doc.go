@@ -26,24 +26,12 @@
 // A change is one script (the .lua files), so that it happens whole or not at all. Each may run twice, or late: a script that nobody has
 // answered is sent again, and knows what it has done.
 //
-// Words:
-//
-//	space     what this process has of an owner's keys
-//	keeper    the name of the process that runs a task; a script that names another one than stands there is refused
-//	keeping   the output and the record of one task that this process runs
-//	lease     a time until which a process counts as alive, which it puts off again and again
-//
-// Goroutines: one for each task that this process runs, from its first Put to its last, which writes its output (keeping.go); three for each
-// space, one that renews the lease, one that looks for orphans and for what has expired, one that hears what others ask, to Close (lease.go);
-// one for each Watch, which hears whether there is anything new (shared.go); those of the client.
-//
-// Locks: State.mu, space.mu; keeping.mu, which is held across I/O. None is taken under another, but space.mu under either of the others.
+// Goroutines: those of package engine; one for each owner, which hears what others ask, to Close (space.go); one for each Watch, which hears
+// whether there is anything new (wake.go); those of the client.
 //
 // Where things stand:
 //
 //	a write of a process that is no longer the keeper is refused   the scripts: tasks.ErrFenced
-//	a process counts as gone                                       its lease has run out, and is not renewed: space.sweep (lease.go)
-//	the tasks of a process that is gone are ended                  space.recover (lease.go), finish.lua
-//	what is stored, but not answered, is not stored twice          keeping.send (keeping.go), append.lua
+//	what is stored, but not answered, is not stored twice          the scripts know what they have done
 //	output that a server has lost is not taken for stored          append.lua
 package redis

@@ -1,0 +1,270 @@
+package nats
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"runnel/tasks"
+	"runnel/tasks/engine"
+)
+
+// Insert implements engine.Store: the mark that the task lives and its place in lists come first, its record last, so that what can be seen is whole.
+func (sp *space) Insert(ctx context.Context, r *engine.Record) error {
+	hidden := r.Stored.Hidden
+	if !hidden {
+		if err := sp.admit(ctx, &r.Task); err != nil {
+			return err
+		}
+	}
+	if err := sp.putMark(ctx, r, hidden); err != nil {
+		return err
+	}
+	if _, err := sp.publish(ctx, &nats.Msg{Subject: sp.subject(r.ID, "made"), Header: rollup}, sp.expiring(&r.Task)); err != nil {
+		return err
+	}
+	if err := sp.putVariables(ctx, r); err != nil {
+		return err
+	}
+	return sp.putRecord(ctx, r)
+}
+
+// Write implements engine.Store.
+func (sp *space) Write(ctx context.Context, r *engine.Record, wasHidden bool) error {
+	if wasHidden {
+		if err := sp.unhide(ctx, r); err != nil {
+			return err
+		}
+	}
+	if err := sp.putRecord(ctx, r); err != nil {
+		return err
+	}
+	if wasHidden {
+		sp.unmark(ctx, r.ID, r.Stored.Keeper, true)
+	}
+	sp.wake(r.ID)
+	return nil
+}
+
+// unhide prepares that a hidden task can be seen.
+func (sp *space) unhide(ctx context.Context, r *engine.Record) error {
+	if err := sp.admit(ctx, &r.Task); err != nil {
+		return err
+	}
+	if err := sp.putMark(ctx, r, false); err != nil {
+		return err
+	}
+	return sp.putVariables(ctx, r)
+}
+
+// putVariables stores those that a new task has.
+func (sp *space) putVariables(ctx context.Context, r *engine.Record) error {
+	if len(r.Variables) == 0 {
+		return nil
+	}
+	_, err := sp.publish(ctx, &nats.Msg{Subject: sp.subject(r.ID, "variables"), Header: rollup, Data: r.Variables}, sp.expiring(&r.Task))
+	return err
+}
+
+// unmark takes a mark away. If that fails, a sweep does it.
+func (sp *space) unmark(ctx context.Context, id, keeper string, hidden bool) {
+	_ = sp.Unmark(ctx, engine.Mark{ID: id, Keeper: keeper, Hidden: hidden})
+}
+
+// putRecord stores a record if r.Revision is the one that stands there, and sets the new one.
+func (sp *space) putRecord(ctx context.Context, r *engine.Record) error {
+	data, err := json.Marshal(r.Stored)
+	if err != nil {
+		return err
+	}
+	m := &nats.Msg{Subject: sp.subject(r.ID, "task"), Header: nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}, jetstream.MsgIDHeader: {uuid.NewString()}}, Data: data}
+	written, err := sp.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(r.Revision), sp.expiring(&r.Task))
+	if errors.Is(err, tasks.ErrFenced) { // perhaps by this one: it was stored, and the server that knew its id has died
+		there, unread := sp.newest(ctx, m.Subject)
+		if unread != nil { // an election: it is not known yet whose it is
+			return unread
+		}
+		if there != nil && bytes.Equal(there.Data, data) {
+			written, err = there.Sequence, nil
+		}
+	}
+	if err == nil {
+		r.Revision = written
+	}
+	return err
+}
+
+// fence makes a message one that is stored only if the record is still the one that this process has stored.
+func (sp *space) fence(r *engine.Record) jetstream.PublishOpt {
+	return jetstream.WithExpectLastSequenceForSubject(r.Revision, sp.subject(r.ID, "task"))
+}
+
+// End implements engine.Store: the outcome and the variables come first, for the record that is to come.
+func (sp *space) End(ctx context.Context, r *engine.Record, wasHidden bool, outcome []byte) error {
+	if wasHidden {
+		if err := sp.unhide(ctx, r); err != nil {
+			return err
+		}
+	}
+	ended := *r
+	s := &ended.Stored
+	s.Keeper, s.Attempt, s.Pieces = "", uuid.NewString(), 0
+	for piece := range slices.Chunk(outcome, pieceBytes) {
+		m := nats.NewMsg(sp.subject(r.ID, "result."+s.Attempt))
+		m.Header.Set(jetstream.MsgIDHeader, s.Attempt+"."+strconv.Itoa(s.Pieces))
+		m.Data = piece
+		if _, err := sp.publish(ctx, m, sp.fence(r), sp.expiring(&r.Task)); err != nil {
+			return err
+		}
+		s.Pieces++
+	}
+	var err error
+	if s.Variables, err = sp.seal(ctx, r); err != nil {
+		return err
+	}
+	if err := sp.putRecord(ctx, &ended); err != nil {
+		return err
+	}
+	sp.unmark(ctx, r.ID, r.Stored.Keeper, false)
+	if wasHidden {
+		sp.unmark(ctx, r.ID, r.Stored.Keeper, true)
+	}
+	sp.wake(r.ID)
+	return nil
+}
+
+// sealHeader, on variables, is the revision of the record whose task is about to end with them.
+const sealHeader = "Runnel-Sealed"
+
+// seal lets nobody set the variables of a task any more, whose end is about to be stored, and returns them: those that were set count.
+func (sp *space) seal(ctx context.Context, r *engine.Record) (variables []byte, err error) {
+	for {
+		m := nats.NewMsg(sp.subject(r.ID, "variables"))
+		m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
+		m.Header.Set(sealHeader, strconv.FormatUint(r.Revision, 10))
+		var seen uint64
+		if there, err := sp.newest(ctx, m.Subject); err != nil {
+			return nil, err
+		} else if there != nil {
+			seen, m.Data = there.Sequence, there.Data
+		}
+		if _, err = sp.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(seen), sp.expiring(&r.Task)); !errors.Is(err, tasks.ErrFenced) {
+			return m.Data, err
+		} // somebody has set some meanwhile
+	}
+}
+
+// The headers of a stretch of output, and of numbers of segments.
+const (
+	startHeader = "Runnel-Start" // the position of its first byte
+	marksHeader = "Runnel-Marks" // partials.Extent.Marks, in base64
+	firstHeader = "Runnel-First" // the first number
+)
+
+// Append implements engine.Store: a message for each stretch. One that comes again is known by its id, and stored once.
+func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) error {
+	send := func(what, id string, header nats.Header, data []byte) error {
+		m := &nats.Msg{Subject: sp.subject(r.ID, what), Header: header, Data: data}
+		m.Header.Set(jetstream.MsgIDHeader, fmt.Sprintf("%s.%s.%s", sp.Keeper, r.ID, id))
+		_, err := sp.publish(ctx, m, sp.fence(r), sp.expiring(&r.Task))
+		return err
+	}
+	for i := range b.Stretches {
+		e, part := &b.Stretches[i], "log.head"
+		if b.Tail(e) {
+			part = "log.tail"
+		}
+		start := strconv.FormatInt(e.Start, 10)
+		if err := send(part, "log."+start, nats.Header{startHeader: {start}, marksHeader: {base64.StdEncoding.EncodeToString(e.Marks)}}, e.Data); err != nil {
+			return err
+		}
+	}
+	if b.Numbers != nil {
+		first := strconv.Itoa(b.First)
+		if err := send("ends", "ends."+first, nats.Header{firstHeader: {first}}, b.Numbers); err != nil {
+			return err
+		}
+	}
+	if n := len(b.Cut); n > 0 {
+		sp.cut(ctx, r.ID, b.Cut[n-1])
+	}
+	sp.wake(r.ID)
+	return nil
+}
+
+// cut deletes the tail of a log up to a position. What is not deleted now is with the next cut.
+func (sp *space) cut(ctx context.Context, id string, to int64) {
+	tail := sp.subject(id, "log.tail")
+	sequence, err := sp.seek(ctx, sp.from, tail, to)
+	if err != nil || sequence == 0 { // up to 0 would be all
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, ackTimeout)
+	defer cancel()
+	_ = sp.stream.Purge(ctx, jetstream.WithPurgeSubject(tail), jetstream.WithPurgeSequence(sequence))
+}
+
+// Take implements engine.Store.
+func (sp *space) Take(ctx context.Context, r *engine.Record, before string) error {
+	if err := sp.putMark(ctx, r, false); err != nil {
+		return err
+	}
+	err := sp.putRecord(ctx, r)
+	switch {
+	case err == nil:
+		sp.unmark(ctx, r.ID, before, false)
+		sp.wake(r.ID)
+	case errors.Is(err, tasks.ErrFenced): // else it may be this one's
+		sp.unmark(ctx, r.ID, sp.Keeper, false)
+	}
+	return err
+}
+
+// PutWaiting implements engine.Queue.
+func (sp *space) PutWaiting(ctx context.Context, r *engine.Record, before string) error {
+	if err := sp.putMark(ctx, r, false); err != nil {
+		return err
+	}
+	if err := sp.putRecord(ctx, r); err != nil {
+		return err
+	}
+	sp.unmark(ctx, r.ID, before, false)
+	sp.wake(r.ID)
+	return nil
+}
+
+// SetVariables implements engine.Store. Variables stand beside the record; with the end they become part of it (seal).
+func (sp *space) SetVariables(ctx context.Context, r *engine.Record, merged []byte) error {
+	m := &nats.Msg{Subject: sp.subject(r.ID, "variables"), Header: rollup, Data: merged}
+	_, err := sp.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(r.Seen), sp.expiring(&r.Task))
+	if err == nil {
+		sp.wake(r.ID)
+	}
+	return err
+}
+
+// MarkFetched implements engine.Store.
+func (sp *space) MarkFetched(ctx context.Context, r *engine.Record) error {
+	_, err := sp.publish(ctx, &nats.Msg{Subject: sp.subject(r.ID, "fetched"), Header: rollup}, sp.expiring(&r.Task))
+	return err
+}
+
+// Delete implements engine.Store.
+func (sp *space) Delete(ctx context.Context, id, _ string) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	if err := sp.stream.Purge(ctx, jetstream.WithPurgeSubject(sp.subject(id, ">"))); err != nil {
+		return unreachable(err)
+	}
+	sp.wake(id)
+	return nil
+}
