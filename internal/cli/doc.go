@@ -1,5 +1,5 @@
 // Package cli is the command line, one file a command. What a server is made of is in internal/serve, what a person sees in
-// internal/term, the record of a session in internal/trace, the files of hosts in internal/hosts, what init writes in internal/propose.
+// internal/term (the screen of top: internal/top), the record of a session in internal/trace, the files of hosts in internal/hosts, what init writes in internal/propose.
 //
 //	main ─▶ Process.Main ─▶ invocation.run ─▶ a command (cobra) ─▶ serve.Setup
 //	                                            └─▶ dial: a server after "--", or this one in process ─▶ term.View

@@ -174,7 +174,7 @@ func (i *invocation) command() *cobra.Command {
 	i.Options.Register(i.flags)
 	servers := []*cobra.Command{root, i.serveCommand(), i.wrapCommand()}
 	root.AddCommand(servers[1:]...)
-	root.AddCommand(i.initCommand(), i.installCommand(), i.uninstallCommand(), i.toolsCommand(), i.callCommand(), i.tasksCommand(), i.uiCommand(), i.workCommand(), i.fleetCommand(),
+	root.AddCommand(i.initCommand(), i.installCommand(), i.uninstallCommand(), i.toolsCommand(), i.callCommand(), i.tasksCommand(), i.topCommand(), i.uiCommand(), i.workCommand(), i.fleetCommand(),
 		i.traceCommand(), i.doctorCommand(), i.configCommand(),
 		i.trustCommand(), i.versionCommand())
 	version := i.flags.Bool("version", false, "print the version, its commit and its date")

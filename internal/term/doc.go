@@ -6,6 +6,8 @@
 //	table.go  lines no wider than the terminal, ages
 //	text.go   a stranger's words made harmless; text cut to a line
 //
+// A whole screen, for runnel top, is drawn in internal/top.
+//
 // Nothing of a server or a tool reaches a terminal but through Printable, except the output of a tool itself.
 //
 // Goroutines: one moves the spinner of a View, and one reads stdin from an Asker's first question to the end of the process.

@@ -31,7 +31,7 @@ func PrintLines(w io.Writer, text string) error {
 		width, _ := Size(w)
 		var cut strings.Builder
 		for line := range strings.Lines(text) {
-			cut.WriteString(strings.TrimRight(clip(strings.TrimRight(line, "\n"), width), " ") + "\n")
+			cut.WriteString(strings.TrimRight(Clip(strings.TrimRight(line, "\n"), width), " ") + "\n")
 		}
 		text = cut.String()
 	}

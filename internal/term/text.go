@@ -27,15 +27,27 @@ func PrintableLines(s string) string {
 	}, s)
 }
 
-// clip cuts text to some columns. A character that may take two counts as two.
-func clip(s string, most int) string {
+// columns is how many columns a character takes at most.
+func columns(r rune) int {
+	if r >= 0x1100 && (r < 0x2000 || r >= 0x2e80) { // everything but punctuation, arrows, lines and the spinner
+		return 2
+	}
+	return 1
+}
+
+// Columns is how many columns a text takes. A character that may take two counts as two.
+func Columns(s string) (n int) {
+	for _, r := range s {
+		n += columns(r)
+	}
+	return n
+}
+
+// Clip cuts text to some Columns.
+func Clip(s string, most int) string {
 	n := 0
 	for at, r := range s {
-		n++
-		if r >= 0x1100 && (r < 0x2000 || r >= 0x2e80) { // everything but punctuation, arrows, lines and the spinner
-			n++
-		}
-		if n > most {
+		if n += columns(r); n > most {
 			return s[:at]
 		}
 	}
@@ -46,10 +58,10 @@ func clip(s string, most int) string {
 func Shorten(s string) string {
 	const most = 60
 	s = strings.ReplaceAll(s, "\n", " ")
-	if clip(s, most) == s {
+	if Clip(s, most) == s {
 		return s
 	}
-	return clip(s, most-1) + "…"
+	return Clip(s, most-1) + "…"
 }
 
 // Item is a content item as a terminal shows it: its own text, or a line about it. It belongs on stderr if a command wrote it there,

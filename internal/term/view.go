@@ -200,7 +200,7 @@ func (v *View) draw() {
 		line += "  " + Printable(v.last)
 	}
 	width, _ := Size(v.stderr)
-	_, _ = io.WriteString(v.stderr, clearLine+clip(line, width-1))
+	_, _ = io.WriteString(v.stderr, clearLine+Clip(line, width-1))
 	v.drawn = true
 }
 

@@ -1,0 +1,122 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A person watches tasks that other processes run, follows and searches an output, cancels, stops and goes on, on a small screen, too.
+func TestTop(t *testing.T) {
+	t.Parallel()
+	screen := newTerminal(t)
+	dir := t.TempDir()
+	flags := append(writeConfig(t, `
+tools:
+  build: {shell: 'n=0; while n=$((n+1)); do echo "[$n/400] step $n of the build"; sleep 0.2; done'}
+  hostile: {shell: 'printf "\033]0;owned\007\033[2J\033[31mred\033[0m\n"; exec sleep 1000', ansi: keep}
+  quick: {shell: 'echo hello; exit 3'}
+`), "--state", filepath.Join(dir, "state"))
+	for _, tool := range []string{"quick", "hostile", "build"} { // the newest stands first
+		call := exec.Command(builtProgram(t), append([]string{"call", tool, "--task"}, flags...)...)
+		call.Env = append(environ(t), noConfig)
+		if err := call.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = call.Process.Signal(syscall.SIGTERM); _ = call.Wait() })
+		for deadline := time.Now().Add(watchdog); ; {
+			list := exec.Command(builtProgram(t), append([]string{"tasks", "list"}, flags...)...)
+			list.Env = call.Env
+			if said, _ := list.Output(); strings.Contains(string(said), tool) {
+				break
+			} else if time.Now().After(deadline) {
+				t.Fatalf("%s does not begin:\n%s", tool, said)
+			}
+		}
+	}
+	top := "runnel top " + strings.Join(flags, " ")
+	screen.run("stty -g > " + dir + "/before; echo noted")
+	screen.wait(`(?m)^noted`)
+
+	screen.run(top)
+	screen.wait(`(?m)\Arunnel top  2 running, 1 ended .*\n  ID .*\n> \w{8} working +build .*\n  \w{8} working +hostile .*\n\n  ID .*\n. \w{8} failed +quick .* exit code 3`)
+	screen.wait(`(?m)^. \w{8} working +hostile .*  \]0;owned  \[2J \[31mred \[0m$`)
+	screen.wait(`(?m)^. \w{8} working +build +\S+ +\d+%  +\[\d+/400\] step`)
+	if shown := screen.tmux("capture-pane", "-p", "-e"); !strings.Contains(shown, "\x1b[31mfailed") {
+		t.Errorf("there are no colours:\n%q", shown)
+	}
+
+	// 40 columns.
+	screen.tmux("resize-window", "-x", "40", "-y", "12")
+	screen.wait(`(?m)^. \w{8} working +build .*%\s*$(\n.*)+\nq quit  Enter follow  c cancel  \? help\n\z`)
+	if screen.keys("?"); !strings.Contains(screen.wait(`(?m)^any key goes back`), "In the table") {
+		t.Error("no help")
+	}
+	screen.keys("q")
+
+	// The output of a task, from whichever line it is in.
+	screen.keys("Down", "Down", "Home")
+	screen.wait(`(?m)^> \w{8} working +build`)
+	screen.keys("Enter")
+	screen.wait(`(?m)\Abuild \w{8}  working .*(\n.*)+\n\[1\d+/400\] step 1\d+ of the build\nfollowing  q back`) // more than fit
+	screen.keys("g")
+	screen.wait(`(?m)^1/\d+  q back`)
+	screen.keys("/")
+	screen.keys("-l", "STEP 3")
+	screen.keys("Enter")
+	screen.wait(`(?m)^not found: STEP 3`) // large letters are meant
+	screen.keys("/")
+	screen.keys("-l", "step 3")
+	screen.keys("Enter")
+	screen.wait(`(?m)\Abuild .*\n\[3/400\] step 3 of the build\n(.*\n)+\d+/\d+  q back`)
+	screen.keys("f")
+	screen.wait(`(?m)^following  q back`)
+	screen.keys("k")
+	screen.wait(`(?m)^\d+/\d+  q back`)
+	screen.keys("Escape")
+
+	// It is cancelled, by the process that runs it, when that is confirmed.
+	screen.wait(`(?m)^runnel top`)
+	screen.keys("c")
+	screen.wait(`(?m)^cancel \w{8}\? y/n`)
+	screen.keys("n")
+	screen.wait(`(?m)^q quit`)
+	screen.keys("c", "y")
+	screen.wait(`(?m)^\w{8} cancelled`)
+	screen.wait(`(?m)^> \w{8} cancelled build`)
+
+	// Stopped, the terminal is the shell's; then it goes on.
+	screen.keys("C-z")
+	screen.wait(`(?m)^exit code=148`)
+	screen.keys("stty -g | diff - "+dir+"/before && echo as it was; fg", "Enter")
+	screen.wait(`(?m)\Arunnel top  1 running`)
+	screen.keys("q")
+	screen.wait(`(?m)^as it was\n(.*\n)*%`)
+
+	// Ended by a signal, it leaves the terminal as it was, too.
+	screen.tmux("resize-window", "-x", "100", "-y", "30")
+	screen.run("sh -c 'echo $$ > " + dir + "/pid; NO_COLOR=1 exec " + builtProgram(t) + strings.TrimPrefix(top, "runnel") + "'; echo ended=$?; stty -g | diff - " + dir + "/before && echo as it was")
+	screen.wait(`(?m)^. \w{8} failed +quick`)
+	if shown := screen.tmux("capture-pane", "-p", "-e"); strings.Contains(shown, "\x1b[31m") {
+		t.Errorf("there are colours in spite of NO_COLOR:\n%q", shown)
+	}
+	pid, err := os.ReadFile(filepath.Join(dir, "pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(pid)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = syscall.Kill(n, syscall.SIGTERM)
+	screen.wait(`(?m)^ended=130\n(.*\n)*as it was`)
+
+	// Where nobody looks, it says what to use.
+	screen.run(top + " | cat")
+	screen.wait(`runnel tasks list prints the tasks`)
+}

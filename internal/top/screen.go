@@ -1,0 +1,96 @@
+package top
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	xterm "golang.org/x/term"
+
+	"runnel/internal/term"
+)
+
+// screen is the terminal, while it is taken.
+type screen struct {
+	in, out *os.File
+	colors  bool
+
+	mu    sync.Mutex
+	was   *xterm.State // its mode from before; nil while it is not taken
+	shown string       // the last frame
+}
+
+const (
+	// takeIt: the other screen, so that the lines of the shell are there afterwards; no cursor; a line that is too long is cut.
+	takeIt = "\x1b[?1049h\x1b[?25l\x1b[?7l"
+	giveIt = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
+)
+
+// enter takes the terminal.
+func (s *screen) enter() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was, err := xterm.MakeRaw(int(s.in.Fd()))
+	if err != nil {
+		return err
+	}
+	if s.was == nil { // else somebody has changed the mode meanwhile, as a shell does
+		s.was = was
+	}
+	s.shown = ""
+	_, err = s.out.WriteString(takeIt)
+	return err
+}
+
+// leave gives the terminal back as it was. It may be called at any time.
+func (s *screen) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.was == nil {
+		return
+	}
+	_, _ = s.out.WriteString(giveIt) // where nobody reads, nothing has to be given back
+	_ = xterm.Restore(int(s.in.Fd()), s.was)
+	s.was = nil
+}
+
+// size is how many columns and lines there are.
+func (s *screen) size() (width, height int) { return term.Size(s.out) }
+
+// redraw makes the next frame be written whatever was shown before.
+func (s *screen) redraw() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shown = ""
+}
+
+// paint shows rows, from the top of the screen on.
+func (s *screen) paint(rows []row) error {
+	width, _ := s.size()
+	var b strings.Builder
+	for n, r := range rows {
+		b.WriteString("\x1b[" + strconv.Itoa(n+1) + ";1H")
+		left := width
+		for _, p := range r {
+			text := term.Clip(p.text, left)
+			left -= term.Columns(text)
+			if p.look == plain || p.look.isColor() && !s.colors {
+				b.WriteString(text)
+				continue
+			}
+			b.WriteString("\x1b[" + string(p.look) + "m" + text + "\x1b[0m")
+		}
+		if left > 0 { // else the cursor stands on the last character, which this would erase
+			b.WriteString("\x1b[K")
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if frame := b.String(); s.was != nil && frame != s.shown {
+		s.shown = frame
+		_, err := s.out.WriteString(frame)
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,190 @@
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"runnel/internal/term"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// table is the list of tasks.
+type table struct {
+	where    string       // the state, and whose tasks these are
+	tasks    []tasks.Task // those that run first, and then those that have ended; in both the newest first
+	running  int          // how many run
+	selected int          // in tasks
+	id       string       // of the selected one, which may stand elsewhere in the next list
+	first    int          // the first line of the list that is shown
+	failed   error        // why there is no newer list
+	listed   bool         // there has been one
+}
+
+// maxEnded is how many tasks that have ended are shown.
+const maxEnded = 200
+
+// update takes a new list, in the order in which the tasks were made.
+func (t *table) update(list []tasks.Task) {
+	list = slices.Clone(list)
+	slices.Reverse(list)
+	running := make([]tasks.Task, 0, len(list))
+	var ended []tasks.Task
+	for _, task := range list {
+		if task.Status.Terminal() {
+			ended = append(ended, task)
+		} else {
+			running = append(running, task)
+		}
+	}
+	slices.SortStableFunc(ended, func(a, b tasks.Task) int { return b.UpdatedAt.Compare(a.UpdatedAt) })
+	t.tasks, t.running = append(running, ended[:min(len(ended), maxEnded)]...), len(running)
+	t.listed = true
+	if at := slices.IndexFunc(t.tasks, func(task tasks.Task) bool { return task.ID == t.id }); at >= 0 {
+		t.selected = at
+	}
+	t.move(0)
+}
+
+// move selects another task, so many lines below.
+func (t *table) move(by int) {
+	t.selected = max(min(t.selected+by, len(t.tasks)-1), 0)
+	if t.id = ""; len(t.tasks) > 0 {
+		t.id = t.tasks[t.selected].ID
+	}
+}
+
+// find is a task of the list as it was last, nil if it is not there.
+func (t *table) find(id string) *tasks.Task {
+	for i := range t.tasks {
+		if t.tasks[i].ID == id {
+			return &t.tasks[i]
+		}
+	}
+	return nil
+}
+
+const (
+	idWidth     = 8
+	statusWidth = 9
+	ageWidth    = 6
+	meterWidth  = 4
+	// narrow is a screen that has no room for a column of its own for the progress.
+	narrow = 70
+)
+
+// toolWidth is the width of the column of tools: as wide as the longest name, and no wider than a fifth of the screen.
+func (t *table) toolWidth(width int) int {
+	widest := len("TOOL")
+	for i := range t.tasks {
+		widest = max(widest, len(t.tasks[i].Tool))
+	}
+	return min(widest, max(width/5, len("TOOL")))
+}
+
+// rows are the lines above the last one of the screen.
+func (t *table) rows(width, height int, now time.Time) []row {
+	head := row{
+		{fmt.Sprintf("runnel top  %d running, %d ended  ", t.running, len(t.tasks)-t.running), bold},
+		safe(t.where, dim),
+	}
+	tool := t.toolWidth(width)
+	titles := func(status, age, last string) row {
+		r := row{{"  ", plain}, cell("ID", idWidth, dim), cell(status, statusWidth, dim), cell("TOOL", tool, dim), cell(age, ageWidth, dim)}
+		if width >= narrow {
+			r = append(r, cell("DONE", meterWidth, dim))
+		}
+		return append(r, span{last, dim})
+	}
+	list := []row{titles("STATUS", "AGE", "LAST LINE")}
+	selected := 0
+	for i := range t.tasks {
+		if i == t.running {
+			list = append(list, nil, titles("ENDED", "TOOK", "HOW"))
+		}
+		if i == t.selected {
+			selected = len(list)
+		}
+		list = append(list, t.row(&t.tasks[i], i == t.selected, tool, width, now))
+	}
+	switch {
+	case t.failed != nil:
+		list = append(list, nil, row{safe("The tasks cannot be read: "+t.failed.Error(), red)})
+	case len(t.tasks) == 0 && t.listed:
+		list = append(list, row{{"  no tasks", dim}})
+	}
+	room := max(height-2, 1)
+	if selected <= 1 {
+		t.first = 0 // with the titles
+	}
+	t.first = max(min(t.first, selected, len(list)-room), selected-room+1, 0)
+	return append([]row{head}, list[t.first:min(t.first+room, len(list))]...)
+}
+
+func (t *table) row(task *tasks.Task, selected bool, tool, width int, now time.Time) row {
+	mark, l := "  ", plain
+	if selected {
+		mark, l = "> ", bold
+	}
+	age := now.Sub(task.CreatedAt)
+	if task.Status.Terminal() {
+		age = task.UpdatedAt.Sub(task.CreatedAt)
+	}
+	word, color := status(task)
+	r := row{{mark, l}, cell(task.ID, idWidth, l), cell(word, statusWidth, color), cell(task.Tool, tool, l), cell(term.Age(age), ageWidth, l)}
+	meter := ""
+	if !task.Status.Terminal() {
+		meter = progress(task.StatusMessage)
+	}
+	says, _, _ := strings.Cut(task.StatusMessage, "\n")
+	if width >= narrow {
+		r = append(r, cell(meter, meterWidth, l))
+	} else if meter != "" {
+		says = meter + " " + says
+	}
+	return append(r, safe(says, l))
+}
+
+// status is a task's status as a person reads it.
+func status(t *tasks.Task) (word string, color look) {
+	switch {
+	case t.Waiting:
+		return "waiting", yellow
+	case t.Status == mcp.TaskInputRequired:
+		return "asks", yellow
+	case t.Status == mcp.TaskCompleted:
+		return string(t.Status), green
+	case t.Status == mcp.TaskFailed:
+		return string(t.Status), red
+	}
+	return string(t.Status), plain
+}
+
+// percentMark and countMark are how far a command is, as most programs write it.
+var (
+	percentMark = regexp.MustCompile(`\b(\d{1,3})(?:\.\d+)?\s?%`)
+	countMark   = regexp.MustCompile(`[\[(]\s*(\d{1,9})/(\d{1,9})[\])]`)
+)
+
+// progress is how far the last line says that a task is, "" if it does not. The marks that a tool's config knows are those of its own runnel.
+func progress(line string) string {
+	if m := percentMark.FindStringSubmatch(line); m != nil && len(cmp.Or(m[1], "0")) <= 3 {
+		return m[1] + "%"
+	}
+	m := countMark.FindStringSubmatch(line)
+	if m == nil {
+		return ""
+	}
+	var done, total int
+	if _, err := fmt.Sscan(m[1], &done); err != nil {
+		return ""
+	}
+	if _, err := fmt.Sscan(m[2], &total); err != nil || total == 0 || done > total {
+		return ""
+	}
+	return fmt.Sprintf("%d%%", done*100/total)
+}

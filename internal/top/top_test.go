@@ -1,0 +1,302 @@
+package top
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	xterm "golang.org/x/term"
+
+	"runnel/internal/term"
+	"runnel/partials"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// breaks is set for a child whose second list panics.
+const breaks = "TOP_TEST_BREAKS"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(breaks) != "" {
+		err := Run(context.Background(), Options{Source: &broken{}, In: os.Stdin, Out: os.Stdout, Begun: func(func()) {}})
+		fmt.Fprintln(os.Stderr, "not reached:", err)
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+type broken struct {
+	Source
+	once sync.Once
+}
+
+func (b *broken) List(context.Context) ([]tasks.Task, error) {
+	first := false
+	b.once.Do(func() { first = true })
+	if !first {
+		panic("this source is broken")
+	}
+	return []tasks.Task{{ID: "12345678-1", Tool: "build", Status: mcp.TaskWorking, CreatedAt: time.Now()}}, nil
+}
+
+// The terminal is as it was when something has panicked, in a goroutine other than the one that draws, and what is said is on the
+// screen of the shell.
+func TestPanicGivesTheTerminalBack(t *testing.T) {
+	t.Parallel()
+	master, tty, err := pty.Open()
+	if err != nil {
+		t.Skip(err)
+	}
+	defer master.Close()
+	defer tty.Close()
+	before, err := xterm.GetState(int(tty.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := exec.Command(program)
+	child.Env = append(os.Environ(), breaks+"=1", "TERM=xterm", "GOCOVERDIR="+t.TempDir())
+	child.Stdin, child.Stdout, child.Stderr = tty, tty, tty
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	read := make(chan struct{})
+	go func() { defer close(read); _, _ = io.Copy(&said, master) }()
+	if err := child.Wait(); err == nil {
+		t.Error("it ended well")
+	}
+	after, err := xterm.GetState(int(tty.Fd()))
+	if err != nil || !reflect.DeepEqual(before, after) {
+		t.Errorf("the terminal's mode is another one: %+v, %v", after, err)
+	}
+	_ = tty.Close()
+	<-read
+	begins, left, words := strings.Index(said.String(), takeIt), strings.Index(said.String(), giveIt), strings.Index(said.String(), "this source is broken")
+	if begins < 0 || left < begins || words < left {
+		t.Errorf("taken at %d, given back at %d, words at %d", begins, left, words)
+	}
+}
+
+func task(id string, status mcp.TaskStatus, says string) tasks.Task {
+	at := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+	return tasks.Task{ID: id + "-0000", Tool: "build-all-of-it", Status: status, StatusMessage: says, CreatedAt: at, UpdatedAt: at.Add(3 * time.Second)}
+}
+
+func text(r row) (s string) {
+	for _, p := range r {
+		s += p.text
+	}
+	return s
+}
+
+func TestTable(t *testing.T) {
+	var tab table
+	tab.update([]tasks.Task{
+		task("aaaaaaaa", mcp.TaskCompleted, "exit code 0"), task("bbbbbbbb", mcp.TaskWorking, "compiling [3/4] x.go"), task("cccccccc", mcp.TaskWorking, "\x1b]0;owned\x07 50%"),
+	})
+	now := task("", "", "").CreatedAt.Add(75 * time.Second)
+	rows := tab.rows(100, 20, now)
+	var got []string
+	for _, r := range rows {
+		got = append(got, strings.TrimRight(text(r), " "))
+	}
+	want := []string{
+		"runnel top  2 running, 1 ended",
+		"  ID       STATUS    TOOL            AGE    DONE LAST LINE",
+		"> cccccccc working   build-all-of-it 1m15s  50%   ]0;owned  50%",
+		"  bbbbbbbb working   build-all-of-it 1m15s  75%  compiling [3/4] x.go",
+		"",
+		"  ID       ENDED     TOOL            TOOK   DONE HOW",
+		"  aaaaaaaa completed build-all-of-it 3.0s        exit code 0",
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if narrow := text(tab.rows(40, 20, now)[3]); !strings.Contains(narrow[:40], "75%") {
+		t.Errorf("40 columns do not show how far a task is: %s", narrow)
+	}
+
+	// The selection is a task, not a line: it stays when others come and when it ends.
+	tab.move(1)
+	tab.update([]tasks.Task{
+		task("aaaaaaaa", mcp.TaskCompleted, ""), task("bbbbbbbb", mcp.TaskFailed, ""), task("cccccccc", mcp.TaskWorking, ""), task("dddddddd", mcp.TaskWorking, ""),
+	})
+	if at := tab.tasks[tab.selected].ID; at != "bbbbbbbb-0000" {
+		t.Errorf("selected: %s", at)
+	}
+	// And it is on the screen, however few lines that has.
+	for _, by := range []int{-10, 1, 1, 1, 1} {
+		tab.move(by)
+		shown := ""
+		for _, r := range tab.rows(80, 5, now) {
+			shown += text(r) + "\n"
+		}
+		if !strings.Contains(shown, "> ") {
+			t.Errorf("the selected task %d is not shown:\n%s", tab.selected, shown)
+		}
+	}
+}
+
+func TestProgressOfALastLine(t *testing.T) {
+	for line, want := range map[string]string{
+		"": "", "40%": "40%", "downloading  99.5 % of it": "99%", "[4/10] x": "40%", "( 7/14) y": "50%", "src/2/10 z": "", "[10/4]": "", "[1/0]": "", "2026/11": "",
+		"[1/99999999999999999999]": "",
+	} {
+		if got := progress(line); got != want {
+			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+	}
+}
+
+func written(texts ...string) *output {
+	o := &output{width: 10, follow: true}
+	for _, s := range texts {
+		o.add(partials.NewBatch(0, partials.Chunk{Data: []byte(s)}))
+	}
+	return o
+}
+
+func TestOutputIsLines(t *testing.T) {
+	for _, test := range []struct {
+		chunks []string
+		want   []string
+	}{
+		{[]string{"one\ntw", "o\n", "three"}, []string{"one", "two", "three"}},
+		{[]string{"10%\r20%\r", "30%\r\n", "x"}, []string{"30%", "x"}},
+		{[]string{"a\r", "\nb"}, []string{"a", "b"}},
+		{[]string{"10%\r", "20%"}, []string{"20%"}},
+		{[]string{"10%\r20%", "\r30%", "\nx"}, []string{"30%", "x"}},
+		{[]string{"a\r\nb\r\n"}, []string{"a", "b"}},
+		{[]string{"\x1b[2J\x1b]0;t\x07\u202eabc\tz"}, []string{" [2J ]0;t  abc    z"}},
+		{[]string{"a\n\nb"}, []string{"a", "", "b"}},
+	} {
+		o := written(test.chunks...)
+		if !reflect.DeepEqual(o.lines, test.want) {
+			t.Errorf("%q: %q, want %q", test.chunks, o.lines, test.want)
+		}
+	}
+}
+
+// Rows that grow with the lines are those that are made of all lines for a new width.
+func TestRowsOfAnOutput(t *testing.T) {
+	chunks := []string{"short\nabcdefghij", "klm", "nop\n", "漢字漢字漢字 and", " more\r", "again\n", "\n", "end"}
+	o := written(chunks...)
+	again := written(chunks...)
+	again.fit(33)
+	again.fit(10)
+	if !reflect.DeepEqual(o.rows, again.rows) {
+		t.Errorf("%+v\n%+v", o.rows, again.rows)
+	}
+	for _, r := range o.rows {
+		if term.Columns(r.text) > 10 {
+			t.Errorf("%q is wider than the screen", r.text)
+		}
+	}
+	o.fit(1) // a character that takes two columns is not waited for
+}
+
+func TestLongOutputIsBounded(t *testing.T) {
+	o := written()
+	const each = 1000 // lines
+	for range 2 * keep / each / 100 {
+		o.add(partials.NewBatch(0, partials.Chunk{Data: bytes.Repeat(fmt.Appendf(nil, "%099d\n", 0), each)}))
+	}
+	if o.bytes > keep || len(o.lines) < keep/2/(99+lineCost) || !o.left || o.rows[0].line != o.dropped {
+		t.Errorf("%d bytes, %d lines, the first row is of line %d, %d dropped", o.bytes, len(o.lines), o.rows[0].line, o.dropped)
+	}
+	o = written()
+	for range 100 {
+		o.add(partials.NewBatch(0, partials.Chunk{Data: bytes.Repeat([]byte("\n"), 10_000)})) // lines without text take room, too
+	}
+	if len(o.lines) > keep/lineCost {
+		t.Errorf("%d empty lines", len(o.lines))
+	}
+	o = written()
+	for range 4 {
+		o.add(partials.NewBatch(0, partials.Chunk{Data: bytes.Repeat([]byte("x"), 1<<20)})) // no end of a line
+	}
+	if o.bytes > maxLine+lineCost || len(o.rows) > maxLine/10+1 {
+		t.Errorf("a line without end: %d bytes, %d rows", o.bytes, len(o.rows))
+	}
+}
+
+func TestScrollAndSearch(t *testing.T) {
+	var all strings.Builder
+	for n := range 100 {
+		fmt.Fprintf(&all, "Line %d\n", n)
+	}
+	o := written(all.String())
+	const height = 12 // ten rows
+	top := func() string { return text(o.show(10, height, time.Time{})[1]) }
+	for _, step := range []struct {
+		do     func()
+		top    string
+		follow bool
+	}{
+		{func() {}, "Line 90", true},
+		{func() { o.scroll(-1, height) }, "Line 89", false},
+		{func() { o.add(partials.NewBatch(0, partials.Chunk{Data: []byte("more\n")})) }, "Line 89", false},
+		{func() { o.scroll(-1000, height) }, "Line 0", false},
+		{func() { o.find = "line 5"; o.seek(1, height) }, "Line 5", false},
+		{func() { o.seek(1, height) }, "Line 50", false},
+		{func() { o.seek(-1, height) }, "Line 5", false},
+		{func() { o.seek(-1, height) }, "Line 59", false},
+		{func() { o.find = "LINE"; o.seek(1, height) }, "Line 59", false}, // large letters are meant
+		{func() { o.scroll(1000, height) }, "Line 91", true},
+	} {
+		if step.do(); top() != step.top || o.follow != step.follow {
+			t.Errorf("%q (following: %v), want %q (%v)", top(), o.follow, step.top, step.follow)
+		}
+	}
+	if o.message != "not found: LINE" {
+		t.Error(o.message)
+	}
+	r := marked("Line 5 and line 50", "line 5")
+	if want := (row{{"", plain}, {"Line 5", inverse}, {" and ", plain}, {"line 5", inverse}, {"0", plain}}); !reflect.DeepEqual(r, want) {
+		t.Errorf("%q", r)
+	}
+}
+
+func TestKeys(t *testing.T) {
+	for _, test := range []struct {
+		typed string
+		late  bool
+		want  []key
+		rest  string
+	}{
+		{"jk\x1b[A\x1bOB\x1b[5~\x1b[6~\x1b[1~\x1b[F", false, []key{'j', 'k', keyUp, keyDown, keyPageUp, keyPageDown, keyHome, keyEnd}, ""},
+		{"\x1b[", false, nil, "\x1b["},
+		{"\x1b", false, nil, "\x1b"},
+		{"\x1b", true, []key{keyEscape}, ""},
+		{"\x1bq", false, []key{keyEscape, 'q'}, ""},
+		{"\x1b[1;5C\x1b[200~é\r\n", false, []key{keyOther, keyOther, 'é', keyEnter, keyEnter}, ""},
+		{"\xc3", false, nil, "\xc3"},
+		{"\xc3", true, []key{0xfffd}, ""},
+		{"\x1b[12", true, []key{keyOther}, ""},
+	} {
+		typed, got := []byte(test.typed), []key(nil)
+		for len(typed) > 0 {
+			k, n := readKey(typed, test.late)
+			if n == 0 {
+				break
+			}
+			got, typed = append(got, k), typed[n:]
+		}
+		if !reflect.DeepEqual(got, test.want) || string(typed) != test.rest {
+			t.Errorf("%q: %v and %q, want %v and %q", test.typed, got, typed, test.want, test.rest)
+		}
+	}
+}
