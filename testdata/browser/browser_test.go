@@ -210,7 +210,7 @@ func eval[T any](p *page, expression string) T {
 // until waits until an expression is true. It asks from outside: the page's policy forbids what chromedp.Poll does.
 func (p *page) until(what, expression string) {
 	p.t.Helper()
-	for begin := time.Now(); !eval[bool](p, expression); time.Sleep(20 * time.Millisecond) {
+	for begin := time.Now(); !eval[bool](p, "Boolean("+expression+")"); time.Sleep(20 * time.Millisecond) {
 		if time.Since(begin) > limit {
 			p.picture(filepath.Join(os.TempDir(), "runnel-browser-failed.png"))
 			p.t.Fatalf("%s does not come\n%.3000s", what, p.text("body"))

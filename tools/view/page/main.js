@@ -121,7 +121,8 @@ async function runApp() {
   }).observe(document.body);
   list.watch();
   const tool = context.toolInfo?.tool?.name;
-  if (tool === "list_tasks") { shows("list"); return; }
+  if (tool === "list_tasks") return shows("list");
+  for (let waited = 0; !given && !over && waited < 1000; waited += 50) await pause(50); // without arguments, two calls of a tool look the same
   for (let wait = 200; !view.id; wait = Math.min(3000, wait * 1.5)) {
     try {
       const last = over, id = named(result) ?? await mine(tool, given);
@@ -143,12 +144,14 @@ function named(result) {
 
 /** mine is the task of the call that the host has made, undefined if there is none yet. */
 async function mine(tool, given) {
-  if (!tool) return (await door.call("view_tasks", {})).tasks.find(task => task.mine)?.taskId;
   if (tool === "start_task") {
     if (!given?.tool) return undefined;
     return (await door.call("view_mine", {tool: given.tool, arguments: given.arguments ?? {}})).taskId;
   }
-  return (await door.call("view_mine", given ? {tool, arguments: given} : {tool})).taskId;
+  const call = {};
+  if (tool) call.tool = tool; // not every host says which
+  if (given) call.arguments = given;
+  return (await door.call("view_mine", call)).taskId;
 }
 
 /** ofNoTask shows the text of a call that was over before it could become a task. */
