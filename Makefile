@@ -19,7 +19,7 @@ RUNNEL_FLEET_ROUNDS ?= 200
 RUNNEL_FLEET_TIME ?= 1h
 RUNNEL_FLEET_SEED ?=
 
-.PHONY: build demo cast man packages wine test check lint vuln race crash states soak hostile fleet fuzz fuzz-short hosts hosts-short browser browser-short bench clean
+.PHONY: build demo cast man packages wine test check lint vuln race crash states soak hostile fleet fuzz fuzz-short hosts hosts-short browser browser-short pictures bench clean
 
 build: ## bin/runnel; without cgo, which would be there only to look up names and costs a tenth of the start
 	CGO_ENABLED=0 go build -o bin/runnel .
@@ -33,7 +33,7 @@ cast: build ## testdata/cast/session.svg, the picture in the README: a real sess
 man: ## the man pages, in bin/man/man1
 	go run ./testdata/man bin/man/man1
 
-test: check lint vuln race fuzz-short hosts-short ## all that CI checks
+test: check lint vuln race fuzz-short hosts-short browser-short ## all that CI checks
 
 check: ## format, modules, vet, also for systems that the tests do not run on
 	@unformatted=$$(gofmt -l main.go internal rpc partials tasks tools testdata/bench testdata/browser testdata/cast testdata/examples testdata/hosts testdata/interop/go testdata/man); \
@@ -99,6 +99,9 @@ browser: build ## the live view in a real Chromium (testdata/browser/README.md)
 
 browser-short: build ## the same without what takes long: a 100 MB log, every state of the page in axe
 	go -C testdata/browser test -short -count=1 -timeout 10m .
+
+pictures: build ## those of the live view in the README, taken anew
+	go -C testdata/browser test -count=1 -run TestPictures -pictures pictures .
 
 bench: build ## Go benchmarks, then runnel beside other servers (a table; nothing passes or fails)
 	go test -run '^$$' -bench . -benchmem ./...

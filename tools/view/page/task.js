@@ -74,9 +74,8 @@ class TaskView {
   /** over shows the end of a task. */
   over() {
     this.log.live = false;
-    if (this.log.follow) this.log.settle();
-    this.log.follow = false;
-    at("follow").checked = false;
+    this.log.settle();
+    at("follow").checked = false; // the log stays at its end until somebody scrolls
     at("follow").disabled = true;
     this.history();
   }
@@ -90,7 +89,8 @@ class TaskView {
     say(at("name"), plain(task.title || task.tool));
     say(at("badge"), `${STATUS[task.status] ?? ""} ${statusWord(task.status)}`);
     at("badge").className = `badge ${statusClass(task.status)}`;
-    say(at("message"), plain(task.statusMessage));
+    const message = plain(task.statusMessage), repeated = [task.lastLine, task.progress?.message].some(line => plain(line) === message);
+    say(at("message"), repeated ? "" : message);
     at("given").hidden = !task.arguments || Object.keys(task.arguments).length === 0;
     if (!before) say(at("arguments"), plainLines(JSON.stringify(task.arguments ?? {}, null, 2)));
     at("cancel").hidden = !task.canCancel || isOver;
@@ -124,6 +124,7 @@ class TaskView {
     say(at("facts"), [`${ended(task.status) ? "took" : "for"} ${duration(took)}`, `began ${new Date(task.createdAt).toLocaleString()}`,
       size(task.bytes ?? 0), task.where && `on ${plain(task.where)}`, task.title && task.title !== task.tool && plain(task.tool), door.app && !task.mine && "of another session", task.taskId]
       .filter(Boolean).join(" · "));
+    if (!ended(task.status) && Date.now() - this.plotted > 5000) this.history();
     this.timeline.draw(ended(task.status) ? task : {...task, durationMs: took});
   }
 
@@ -136,6 +137,7 @@ class TaskView {
   }
 
   async history() {
+    this.plotted = Date.now();
     try {
       const {id} = this;
       const {runs} = await door.call("view_history", {tool: this.task.tool}, this.stop.signal);

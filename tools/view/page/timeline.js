@@ -14,7 +14,7 @@ function sight(task, bytes = task.bytes) {
   let s = sightings.get(task.taskId);
   if (!s) {
     const begin = Date.parse(task.createdAt), age = Date.now() - begin;
-    if (ended(task.status) && age > 4000) return {since: Date.now(), samples: []};
+    if (ended(task.status)) return {since: Date.now(), samples: []};
     sightings.set(task.taskId, s = {since: age < 4000 ? begin : Date.now(), samples: age < 4000 ? [[begin, 0]] : []});
     if (sightings.size > maxTasks) sightings.delete(sightings.keys().next().value);
   }
@@ -38,7 +38,7 @@ class Timeline {
     const x = ms => Math.min(width, Math.max(0, (ms - begin) / span * width));
     const {since, samples} = sight(task);
     const known = Math.max(begin, Math.min(since, end));
-    const seen = samples.filter(([ms]) => ms >= begin && ms <= end + 1000);
+    const seen = samples.map(([ms, bytes]) => [Math.min(Math.max(ms, begin), end), bytes]); // the last of it is seen after its end
     const columns = new Float64Array(200);
     let before = 0;
     for (const [k, [ms, bytes]] of seen.entries()) {
