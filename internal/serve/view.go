@@ -42,6 +42,7 @@ func (s *Setup) ServeView(ctx context.Context, address string, opened func(url s
 
 // admits lets in who has the token, as the owner whose tasks this process sees.
 func (v *liveView) admits(o *httpserver.Options, log zerolog.Logger) (err error) {
+	o.Drain = 0 // what the page waits for, it asks for again
 	o.Page = &httpserver.Page{HTML: page.HTML(), Policy: page.Policy()}
 	o.Tokens, err = httpserver.NewFresh(log, func() (*httpserver.Tokens, error) { return httpserver.OneToken(v.token, o.Owner), nil })
 	return err

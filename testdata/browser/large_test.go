@@ -2,10 +2,14 @@ package browser
 
 import (
 	"fmt"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/systeminfo"
 	"github.com/chromedp/chromedp"
 )
 
@@ -76,6 +80,7 @@ tools:
 	p.keysIn("#log", "G")
 	p.until("the end", shown(fmt.Sprintf("line %07d ", lines)))
 
+	t.Logf("memory of the tab's process: %.0f MB", tabMemory(p)/1e6)
 	memory := eval[float64](p, "performance.memory.usedJSHeapSize") - before
 	rows := eval[int](p, `document.querySelectorAll("#canvas .row").length`)
 	t.Logf("memory of the page: %.1f MB more than at the beginning; %d rows in the document; %s", memory/1e6, rows, p.text("#where"))
@@ -103,3 +108,26 @@ const (
 	firstInSight = `[...document.querySelectorAll("#canvas .row")].sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top).find(e => e.getBoundingClientRect().top >= document.getElementById("log").getBoundingClientRect().top)`
 	inSight      = `(() => { const l = document.getElementById("log").getBoundingClientRect(), e = ` + firstInSight + `; return e !== undefined && e.getBoundingClientRect().top < l.top + 40; })()`
 )
+
+// tabMemory is what the process of the tab holds for itself, in bytes; 0 where that is not known.
+func tabMemory(p *page) float64 {
+	p.t.Helper()
+	info, err := chromedp.CallBrowser(p, systeminfo.GetProcessInfo, cdp.Empty{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	most := 0.0
+	for _, process := range info.ProcessInfo {
+		if process.Type != "renderer" { // there is one tab
+			continue
+		}
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", process.ID))
+		for line := range strings.Lines(string(text)) {
+			var kib float64
+			if n, _ := fmt.Sscanf(line, "Private_Dirty: %f kB", &kib); n == 1 {
+				most = max(most, kib*1024)
+			}
+		}
+	}
+	return most
+}

@@ -173,6 +173,8 @@ func TestReload(t *testing.T) {
 	p.until("output", shown("step 2"))
 	eval[chromedp.Void](p, "location.reload()")
 	p.until("the same task after a reload", status+`.includes("running") && `+shown("step 4"))
+	first := eval[float64](p, `performance.getEntriesByName("first output")[0].startTime`)
+	t.Logf("%.0f ms from the reload to the first line, %.0f of them until the page was there", first, eval[float64](p, `performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd`))
 }
 
 // Everything can be done without a mouse.

@@ -257,6 +257,7 @@ class Log {
     for (const [key, element] of this.elements) if (kept.get(key) !== element) element.remove();
     this.elements = kept;
     this.canvas.append(...fresh);
+    if (fresh.length && !this.measuredFirst) this.measuredFirst = performance.mark("first output");
     this.changed();
     this.need();
   }
@@ -299,7 +300,7 @@ class Log {
       this.far();
     } else if (this.start > 0 && y < this.top + near) {
       this.load({before: this.start}, answer => {
-        if (answer.next !== this.start || answer.start >= this.start) { this.start = 0; return; } // no more is kept before
+        if (answer.start >= this.start) { this.start = 0; return; } // nothing is there
         this.prepend(answer);
         this.trim(false);
       });
