@@ -42,8 +42,8 @@ tools:
 				p.do(chromedp.Navigate(strings.Split(u.url, "#")[0] + "?" + scheme + name)) // as a fresh tab would, with the token that it has
 				check := func(state string) {
 					t.Helper()
-					if wide := eval[int](p, "document.documentElement.scrollWidth"); int64(wide) > s.width {
-						t.Errorf("%s: the page is %d pixels wide", state, wide)
+					if wide := eval[[]string](p, `["html", "#list", "#task"].filter(s => (e => e.scrollWidth > e.clientWidth)(document.querySelector(s)))`); len(wide) > 0 {
+						t.Errorf("%s: %q is wider than its place", state, wide)
 					}
 					eval[chromedp.Void](p, string(axe))
 					violations := eval[[]string](p, `axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.flatMap(v => v.nodes.map(n => v.id + ": " + n.target + ": " + n.failureSummary)))`)
