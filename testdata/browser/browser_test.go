@@ -37,6 +37,7 @@ type ui struct {
 	url           string
 	dir           string
 	program, file string // the binary, the config
+	stop          func()
 }
 
 // start starts one. It ends with the test, and may leave nothing behind.
@@ -59,12 +60,13 @@ func start(t *testing.T, config string) *ui {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	u.stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(syscall.SIGINT)
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("runnel ui: %v", err)
 		}
 	})
+	t.Cleanup(u.stop)
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatalf("runnel ui: %v", err)

@@ -177,6 +177,20 @@ func TestReload(t *testing.T) {
 	t.Logf("%.0f ms from the reload to the first line, %.0f of them until the page was there", first, eval[float64](p, `performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd`))
 }
 
+// What goes wrong is said in words: of a task that is gone, and when runnel is.
+func TestTrouble(t *testing.T) {
+	t.Parallel()
+	u := start(t, tools)
+	p := open(t, u.url, "light", desktop)
+	p.until("the list", `document.getElementById("none").textContent.includes("No tasks yet")`)
+	eval[chromedp.Void](p, `location.hash = "#00000000-0000-4000-8000-000000000000"`)
+	p.until("that there is no such task", `document.getElementById("message").textContent.length > 10`)
+	t.Log(p.text("#message"))
+	p.mayFail = "ERR_CONNECTION_REFUSED"
+	u.stop()
+	p.until("that runnel is gone", `document.getElementById("trouble").textContent.includes("runnel does not answer")`)
+}
+
 // Everything can be done without a mouse.
 func TestKeyboardOnly(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@
 //
 //   - text reaches the document as text nodes only (say, in dom.js); nothing here assigns markup;
 //   - of escape sequences only colours and weights count (ansi.js); bidirectional controls are shown as U+FFFD;
-//   - a window of the log is in memory, 2 MiB at most, and rows in sight are in the document; the rest is fetched by position (log.js);
+//   - a window of the log is in memory, 1 Mi characters at most, and rows in sight are in the document; the rest is fetched by position (log.js);
 //   - a line is cut into pieces of 8 KiB, and into rows as wide as the window (rows.js): no line is too long.
 //
 // Words: a position is a number of bytes of a task's log; a line ends with a newline, or where it was cut; a row is what stands beside one

@@ -97,10 +97,13 @@ class NoEntry extends Error {
   constructor() { super("This page needs the address that runnel ui prints, with its token: open that. An older address counts no more."); }
 }
 
+/** Refused is what the tool itself says. */
+class Refused extends Error {}
+
 function structured(result) {
   if (result?.isError || !result?.structuredContent) {
     const text = (result?.content ?? []).filter(part => part.type === "text").map(part => part.text).join(" ");
-    throw new Error(plain(text) || "the answer has no content");
+    throw new Refused(plain(text) || "the answer has no content");
   }
   return result.structuredContent;
 }

@@ -2,7 +2,11 @@
 
 const root = document.documentElement;
 
-function trouble(error) {
+let stays = 0;
+
+function trouble(error, ms = 0) {
+  if (!error && Date.now() < stays) return;
+  stays = Date.now() + ms;
   at("trouble").hidden = !error;
   say(at("trouble"), error?.message ?? "");
 }
@@ -24,8 +28,9 @@ function open(id) {
 }
 
 function back() {
+  if (door.app) return;
   const id = view.id;
-  if (door.app || matchMedia("(max-width: 44rem)").matches) open(null);
+  if (matchMedia("(max-width: 44rem)").matches) open(null);
   (list.items.get(id)?.button ?? at("tasks").querySelector("button"))?.focus();
 }
 

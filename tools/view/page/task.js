@@ -1,7 +1,7 @@
 // One task: what it is, its output as it comes, and what can be done with it.
 
 class TaskView {
-  /** open(id) shows another task; trouble(error) says what failed, trouble(null) that it works again. */
+  /** open(id) shows another task; trouble(error) says what failed, trouble(null) that it works again; an error that was said for so many milliseconds stays as long. */
   constructor(open, trouble) {
     Object.assign(this, {open, trouble, id: null, task: null, matches: [], current: -1});
     this.log = new Log(at("log"), at("canvas"), args => door.call("view_output", {taskId: this.id, ...args}, this.stop?.signal), () => this.place());
@@ -44,7 +44,7 @@ class TaskView {
     while (!signal.aborted) {
       try {
         while (document.hidden && !first) await pause(500, signal);
-        const {log} = this, tip = log.end >= log.size && (log.follow || log.held < maxWindow * .7);
+        const {log} = this, tip = log.follow || log.end >= log.size && log.held < maxWindow * .7;
         const lags = log.follow && log.size - log.end > 4 * maxChunk;
         const args = first || lags ? {before: Number.MAX_SAFE_INTEGER} : tip ? {after: log.end} : {after: log.size, maxBytes: 1024};
         const answer = await door.call("view_output", {taskId: id, maxBytes: maxChunk, ...args, waitMs: first || lags ? 0 : door.patience}, signal);
@@ -65,8 +65,9 @@ class TaskView {
         }
       } catch (e) {
         if (signal.aborted) return;
-        this.trouble(e);
-        await pause(Math.min(10000, 500 * 2 ** failures++)).catch(() => {});
+        if (e instanceof Refused) say(at("message"), e.message); // the task is gone, or too much was asked
+        else this.trouble(e);
+        await pause(Math.min(10000, 500 * 2 ** failures++));
       }
     }
   }
@@ -157,7 +158,7 @@ class TaskView {
       announce("Cancelling");
       try {
         this.take(await door.call("view_cancel", {taskId: id}));
-      } catch (e) { this.trouble(e); }
+      } catch (e) { this.trouble(e, 10000); }
     };
     sure.showModal();
   }
@@ -170,7 +171,7 @@ class TaskView {
       announce("Started again");
       this.open(taskId);
     } catch (e) {
-      this.trouble(e);
+      this.trouble(e, 10000);
     } finally {
       at("again").disabled = false;
     }
