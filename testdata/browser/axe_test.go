@@ -62,7 +62,7 @@ tools:
 				check("a search")
 				p.click("#cancel")
 				check("the question")
-				p.click("#sure [value=no]")
+				p.click("#sure [data-close=no]")
 				if s == phone {
 					p.click("#back")
 				}

@@ -164,6 +164,28 @@ func open(t *testing.T, url, scheme string, s size) *page {
 	return p
 }
 
+// frame is the frame of a page whose URL ends so. It has a process of its own, as it has an origin of its own.
+func (p *page) frame(end string) *page {
+	p.t.Helper()
+	for begin := time.Now(); time.Since(begin) < limit; time.Sleep(50 * time.Millisecond) {
+		targets, err := chromedp.Targets(p)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		for _, info := range targets {
+			if info.Type == "iframe" && strings.HasSuffix(info.URL, end) {
+				ctx, cancel := chromedp.NewContext(p, chromedp.WithTargetID(info.TargetID))
+				p.t.Cleanup(cancel)
+				in := &page{t: p.t, Context: ctx}
+				in.do() // attaches to it
+				return in
+			}
+		}
+	}
+	p.t.Fatalf("no frame is at %s", end)
+	return nil
+}
+
 // look sets the colour scheme that the user prefers, and the size of the window.
 func (p *page) look(scheme string, s size) {
 	p.t.Helper()
@@ -267,7 +289,7 @@ func (p *page) openTask(tool string) {
 // find searches the output.
 func (p *page) find(pattern string) {
 	p.t.Helper()
-	p.do(chromedp.SetValue(chromedp.CSS("#pattern"), pattern), chromedp.Click(chromedp.CSS("#search [type=submit]")))
+	p.do(chromedp.SetValue(chromedp.CSS("#pattern"), pattern), chromedp.Click(chromedp.CSS("#go")))
 }
 
 // keysIn presses keys in an element.

@@ -58,7 +58,7 @@ func TestPictures(t *testing.T) {
 	p.openTask("test")
 	p.until("output", shown("[2/24]"))
 	p.click("#cancel")
-	p.click("#sure [value=yes]")
+	p.click("#sure [data-close=yes]")
 	p.until("the cancelled run", status+`.includes("cancelled")`)
 	u.call("deploy")()
 	u.call("build")()

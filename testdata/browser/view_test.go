@@ -55,12 +55,12 @@ func TestFollowSearchCancel(t *testing.T) {
 	p.until("output as it comes", shown("step 3"))
 	p.click("#cancel")
 	p.until("the question", `document.getElementById("sure").open`)
-	p.click("#sure [value=no]")
+	p.click("#sure [data-close=no]")
 	if s := eval[string](p, status); !strings.Contains(s, "running") {
 		t.Errorf("it was not to be cancelled, and is %q", s)
 	}
 	p.click("#cancel")
-	p.click("#sure [value=yes]")
+	p.click("#sure [data-close=yes]")
 	p.until("the cancelled task", status+`.includes("cancelled")`)
 	wait() // another runnel has run it
 	before := eval[string](p, "location.hash")
@@ -68,7 +68,7 @@ func TestFollowSearchCancel(t *testing.T) {
 	p.until("another task", fmt.Sprintf("location.hash !== %q", before))
 	p.until("its output", status+`.includes("running") && `+shown("step 3"))
 	p.click("#cancel")
-	p.click("#sure [value=yes]")
+	p.click("#sure [data-close=yes]")
 	p.until("the cancelled task", status+`.includes("cancelled")`)
 
 	u.call("broken")()
@@ -222,7 +222,7 @@ func TestKeyboardOnly(t *testing.T) {
 	p.keys("f")
 	p.until("following", `document.getElementById("follow").checked`)
 	p.keys("c")
-	p.until("the question", `document.getElementById("sure").open && document.activeElement.value === "no"`)
+	p.until("the question", `document.getElementById("sure").open && document.activeElement.dataset.close === "no"`)
 	p.keys("\t", "\r")
 	p.until("the cancelled task", status+`.includes("cancelled")`)
 	p.keysIn("#log", "\x1b")

@@ -43,6 +43,7 @@ at("all").onclick = () => {
   else { shows("list"); list.refresh().catch(trouble); }
 };
 at("skip").onclick = event => { event.preventDefault(); at("log").focus(); };
+for (const button of document.querySelectorAll("[data-close]")) button.onclick = () => button.closest("dialog").close(button.dataset.close);
 at("keys").onclick = () => at("help").showModal();
 
 document.addEventListener("keydown", event => {

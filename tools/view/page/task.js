@@ -12,7 +12,8 @@ class TaskView {
     at("wrap").onchange = () => { this.log.wrap = at("wrap").checked; this.log.columns = 0; this.log.resize(); };
     at("cancel").onclick = () => this.cancel();
     at("again").onclick = () => this.again();
-    at("search").onsubmit = event => { event.preventDefault(); this.search(); };
+    at("go").onclick = () => this.search(); // not a form: the sandboxes of some hosts allow none
+    at("pattern").onkeydown = event => { if (event.key === "Enter" && !event.isComposing) this.search(); };
     at("previous").onclick = () => this.step(-1);
     at("next").onclick = () => this.step(1);
     at("pattern").oninput = () => { if (!at("pattern").value) this.forget(); };
