@@ -59,7 +59,11 @@ func TestUI(t *testing.T) {
 		}
 		return answer, string(text)
 	}
-	get := func(r *http.Request) { r.Method, r.URL.Path, r.Body = http.MethodGet, "/", http.NoBody; r.ContentLength = 0; r.Header.Del("Authorization") }
+	get := func(r *http.Request) {
+		r.Method, r.URL.Path, r.Body = http.MethodGet, "/", http.NoBody
+		r.ContentLength = 0
+		r.Header.Del("Authorization")
+	}
 	if page, text := send(get); page.StatusCode != http.StatusOK || !strings.Contains(text, "<title>runnel</title>") ||
 		!strings.HasPrefix(page.Header.Get("Content-Security-Policy"), "default-src 'none'; script-src 'sha256-") || page.Header.Get("Referrer-Policy") != "no-referrer" ||
 		strings.Contains(text, token) {
