@@ -55,4 +55,5 @@
 //	a lost lease is heard of                Runner.heed (heed.go); found in package sqlite
 //	the end that others stored counts       Runner.overruled (settle.go)
 //	too many tasks, or requests for them    limits.go
+//	secrets do not get into a task's end    Done.hide (hide.go), from Run.finishAs; into its log: package tools
 package tasks

@@ -79,7 +79,7 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	r.mu.Lock()
 	t, handle := r.task, r.handle
 	r.mu.Unlock()
-	t.Status, t.StatusMessage, t.Outcome, t.UpdatedAt = status, Clip(message), outcome, time.Now()
+	t.Status, t.StatusMessage, t.Outcome, t.UpdatedAt = status, Clip(r.secrets.String(message)), outcome, time.Now()
 	if handle {
 		// The outcome is stored before the terminal status can be seen.
 		t = r.runner.settle(r, t)

@@ -8,6 +8,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/tools/secrets"
 )
 
 // Run is a task that this process runs, from its start to its end. Three events tell how far it is; of one
@@ -30,7 +31,8 @@ import (
 // it is to ask that process to cancel it.
 type Run struct {
 	View
-	spec Spec
+	spec    Spec
+	secrets *secrets.Set // nil = none
 
 	worked, drained rpc.Latch
 	begun           rpc.Latch // Client.Begin has returned, or is never called

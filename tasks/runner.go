@@ -11,6 +11,7 @@ import (
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
+	"runnel/tools/secrets"
 )
 
 // Options of a Runner. The zero value works: a state, an owner or a time that is zero means what its comment begins with.
@@ -27,6 +28,7 @@ type Options struct {
 	// ErrorsComplete ends a task whose tool returned an error result as completed, against the specification, for
 	// hosts that never fetch the result of a failed task.
 	ErrorsComplete bool
+	Secrets        *secrets.Current // what a run that begins must not show; nil = nothing
 	Log            zerolog.Logger
 
 	now func() time.Time // time.Now but in tests

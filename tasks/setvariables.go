@@ -26,6 +26,7 @@ func (r *Run) SetVariables(ctx context.Context, patch json.RawMessage) (json.Raw
 	}
 	merged, handle := r.task.Variables, r.handle
 	r.mu.Unlock()
+	patch = r.secrets.JSON(patch)
 	var err error
 	if handle {
 		merged, err = r.runner.setStored(ctx, r.id, patch)
@@ -73,7 +74,7 @@ func (r *Runner) setVariables(ctx context.Context, _ *rpc.Caller, params json.Ra
 		if err := CheckVariables(p.Set); err != nil {
 			return nil, err
 		}
-		return setAnswer(r.setStored(ctx, t.ID, p.Set))
+		return setAnswer(r.setStored(ctx, t.ID, r.o.Secrets.Set().JSON(p.Set)))
 	}
 	return nil, rpc.Errorf(mcp.CodeInvalidParams, "the variables of a task can be set while it runs, where it runs")
 }

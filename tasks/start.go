@@ -42,7 +42,8 @@ func (r *Runner) newRun(spec Spec, t Task) *Run {
 	if spec.Client == nil {
 		spec.Client = nobody{}
 	}
-	run := &Run{View: View{id: t.ID, runner: r, task: t}, spec: spec, handle: spec.Handle, owed: 1}
+	run := &Run{View: View{id: t.ID, runner: r, task: t}, spec: spec, secrets: r.o.Secrets.Set(), handle: spec.Handle, owed: 1}
+	run.task.Variables = run.secrets.JSON(t.Variables)
 	run.ctx, run.cancel = context.WithCancelCause(r.ctx)
 	o := partials.LogOptions{MaxPending: r.o.MaxPending, Memory: &r.memory, Lost: run.cancel}
 	if spec.Late && !spec.Handle {
@@ -79,7 +80,7 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 	if err := r.enter(run); err != nil {
 		return r.refused(run, err)
 	}
-	if n := len(run.spec.Arguments); n > 0 && n <= maxArguments {
+	if n := len(run.spec.Arguments); n > 0 && n <= maxArguments && !run.secrets.Holds(run.spec.Arguments) { // with *** in them they would be others
 		run.mu.Lock()
 		run.task.Arguments = bytes.Clone(run.spec.Arguments) // what the client sent is a part of a larger line
 		run.mu.Unlock()

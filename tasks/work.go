@@ -26,8 +26,9 @@ func (r *Run) do() {
 func (r *Run) finishAs(done *Done) {
 	var wire *rpc.Error
 	if done.Err != nil {
-		wire = r.wireError(done.Err)
+		wire = HideError(r.secrets, r.wireError(done.Err))
 	}
+	done.hide(r.secrets)
 	if why := r.cut(); why != nil { // then the task does not end as the work says
 		done, wire = &Done{Result: mcp.ErrorResult(why.Error())}, nil
 	}

@@ -101,7 +101,7 @@ func (c *Call) Lacks(method string) error {
 // the answer to the call, or in its task.
 func (c *Call) Request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	if c.caller != nil && c.caller.Era == rpc.Handshake {
-		return Request(ctx, c.caller, method, params)
+		return Request(ctx, c.caller, method, c.run.Secrets().JSON(params))
 	}
 	return c.audience.askOther(ctx, method, params)
 }

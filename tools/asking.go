@@ -27,7 +27,8 @@ func (a *audience) ask(ctx context.Context, q Question) (Answer, error) {
 	if a.handedOver(c) {
 		return Answer{}, ErrCannotAsk
 	}
-	q.Message = text.Clip(q.Message, maxQuestion)
+	s := a.run.Secrets()
+	q.Message, q.Schema = text.Clip(s.String(q.Message), maxQuestion), s.JSON(q.Schema)
 	params := mcp.ElicitParams{Message: q.Message, RequestedSchema: q.Schema}
 	question := &tasks.Question{
 		Request: mcp.InputRequest{Method: "elicitation/create", Params: rawjson.Encode(params)},
@@ -87,6 +88,7 @@ func (a *audience) askOther(ctx context.Context, method string, params json.RawM
 	if !a.canDo(method, params) || a.handedOver(a.caller()) {
 		return nil, errCannotDo(method)
 	}
+	params = a.run.Secrets().JSON(params)
 	if len(params) > maxAsked/maxTurns {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "%s: the params have %d bytes: the limit is %d", method, len(params), maxAsked/maxTurns)
 	}

@@ -20,7 +20,7 @@ func (c *Call) Detach(ctx context.Context, tool any, follow func(ctx context.Con
 	if c.run == nil || c.service.o.Detach == nil {
 		return errors.New("cannot be detached: tasks live in memory here (--state)")
 	}
-	call := &Detached{TaskID: c.TaskID, Tool: rawjson.Encode(tool), Arguments: c.Arguments, Polls: c.polls()}
+	call := &Detached{TaskID: c.TaskID, Tool: rawjson.Encode(tool), Arguments: c.Arguments, Polls: c.polls(), Secrets: c.run.Secrets()}
 	if err := c.run.Detach(ctx, func() error { return c.service.o.Detach(call) }); err != nil {
 		return err
 	}
@@ -33,6 +33,9 @@ func (c *Call) Detach(ctx context.Context, tool any, follow func(ctx context.Con
 func (c *Call) Offer(ctx context.Context, o tasks.Offer, follow func(ctx context.Context, output *partials.Reader)) error {
 	if c.run == nil {
 		return tasks.ErrNoQueue
+	}
+	if c.run.Secrets().Holds(c.Arguments) {
+		return errors.New("its arguments hold a secret (secrets in the config), and what is offered to workers is stored: let the worker have it in its own environment")
 	}
 	o.Arguments, o.Polls = c.Arguments, c.polls()
 	o.Client = tasks.FarClient{Asks: c.Asks(), Progress: len(c.caller.Meta.ProgressToken) > 0 && follow == nil}

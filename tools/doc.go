@@ -34,6 +34,7 @@
 //	a question reaches the client      audience.ask (asking.go); as the answer to a call: service.park (answer.go)
 //	which dialect carries the output   chooseSpelling (spelling.go)
 //	a lost stream goes on              mark.go, rejoin.go
+//	secrets are masked                 Output.Write, hide.go, textStream.Write (package command); the end: package tasks
 //	no output after the end            delivery.silence (delivery.go); the order is package tasks'
 //	what a model reads of an output    package text; fit.go is for the length of a line
 package tools

@@ -99,7 +99,7 @@ func (c *Call) Start(ctx context.Context, tool string, arguments json.RawMessage
 	if len(arguments) == 0 {
 		arguments = json.RawMessage("{}")
 	}
-	if err := e.check(arguments); err != nil {
+	if err := e.check(arguments, s.runner.Secrets()); err != nil {
 		return nil, fmt.Errorf("%w; %s has not been started", err, tool)
 	}
 	d := s.deliver(c.caller, false, byResult)

@@ -8,6 +8,7 @@ import (
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
+	"runnel/tools/secrets"
 	"runnel/tools/text"
 )
 
@@ -19,6 +20,7 @@ type Output struct {
 	ctx      context.Context
 	log      *partials.Log
 	progress func(done, total float64, message string)
+	secrets  *secrets.Set // nil = none
 
 	stdout, stderr textWriter
 
@@ -39,6 +41,14 @@ func NewOutput(ctx context.Context, log *partials.Log, progress func(done, total
 	return o
 }
 
+// Hide masks secrets in all that is written from now on. It is called before anything is.
+func (o *Output) Hide(s *secrets.Set) {
+	o.secrets, o.stdout.secrets, o.stderr.secrets = s, s.Stream(), s.Stream()
+}
+
+// Secrets are what is masked, nil if nothing is: who writes to Log itself masks it first.
+func (o *Output) Secrets() *secrets.Set { return o.secrets }
+
 // Log is what is written to.
 func (o *Output) Log() *partials.Log { return o.log }
 
@@ -56,9 +66,16 @@ func (o *Output) Stderr() io.Writer { return &o.stderr }
 
 // Content appends content items. The items of one call stay together in one partial.
 func (o *Output) Content(items ...mcp.ContentBlock) error {
-	chunks := make([]partials.Chunk, len(items))
-	for i, item := range items {
-		chunks[i] = partials.Chunk{Kind: partials.Item, Data: item, More: i < len(items)-1}
+	var chunks []partials.Chunk
+	for _, item := range items {
+		if o.secrets != nil {
+			chunks = o.hideItem(chunks, item)
+		} else {
+			chunks = append(chunks, partials.Chunk{Kind: partials.Item, Data: item})
+		}
+	}
+	for i := range chunks {
+		chunks[i].More = i < len(chunks)-1
 	}
 	if err := o.log.Append(o.ctx, chunks...); err != nil {
 		return err
@@ -98,7 +115,7 @@ func (o *Output) beyond(content []mcp.ContentBlock) (rest []mcp.ContentBlock, ok
 // for longer than the call lasts, and does nothing for one that did not ask for progress.
 func (o *Output) Progress(done, total float64, message string) {
 	if o.progress != nil {
-		o.progress(done, total, message)
+		o.progress(done, total, o.secrets.String(message))
 	}
 }
 
@@ -107,25 +124,34 @@ type textWriter struct {
 	out    *Output
 	stream partials.Stream
 
-	mu   sync.Mutex
-	utf8 text.Decoder
+	mu      sync.Mutex
+	utf8    text.Decoder
+	secrets *secrets.Stream // nil = none
 }
 
 // Write appends text. What the end of p cuts off of a character waits for the rest.
 func (w *textWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for valid := w.utf8.Decode(p); len(valid) > 0; {
+	if err := w.put(w.secrets.Write(w.utf8.Decode(p))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// put appends valid text.
+func (w *textWriter) put(valid []byte) error {
+	for len(valid) > 0 {
 		n := len(valid)
 		if n > maxPiece {
 			n = text.Whole(valid[:maxPiece])
 		}
 		if err := w.append(valid[:n]); err != nil {
-			return 0, err
+			return err
 		}
 		valid = valid[n:]
 	}
-	return len(p), nil
+	return nil
 }
 
 func (w *textWriter) append(text []byte) error {
@@ -135,12 +161,12 @@ func (w *textWriter) append(text []byte) error {
 // maxPiece is how much one append takes of a long text: what is not yet delivered is bounded between two of them.
 const maxPiece = 64 << 10
 
-// end writes what is left of a character that was never finished.
+// end writes what is left of a character that was never finished, and what could have become a secret.
 func (o *Output) end() {
 	for _, w := range []*textWriter{&o.stdout, &o.stderr} {
 		w.mu.Lock()
-		if rest := w.utf8.Flush(); len(rest) > 0 {
-			_ = w.append(rest) // fails only when the call has ended
+		if w.put(w.secrets.Write(w.utf8.Flush())) == nil { // it fails only when the call has ended
+			_ = w.put(w.secrets.Flush())
 		}
 		w.mu.Unlock()
 	}

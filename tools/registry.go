@@ -19,6 +19,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tools/schema"
+	"runnel/tools/secrets"
 )
 
 // Registry holds the tools that clients can call, sorted by name: those that were added to it, and those that have joined them.
@@ -230,6 +231,7 @@ type listKey struct {
 	extra   bool          // the fallback tools are shown
 	app     string        // the URI of the page of the app; "" where the client shows none
 	hints   mcp.Cacheable // zero: none
+	secrets *secrets.Set  // nil: none
 }
 
 // list returns a page of the tools, an mcp.ListToolsResult. A cursor is the name of the last tool shown, encoded. The first page is kept:
@@ -262,7 +264,7 @@ func (r *Registry) list(k listKey, cursor string) (rpc.Encoded, error) {
 		if e.extra && !k.extra || e.forApp && k.app == "" {
 			continue
 		}
-		encoded := encode(dressTool(k.version, e.withPage(k.app)))
+		encoded := []byte(k.secrets.JSON(encode(dressTool(k.version, e.withPage(k.app)))))
 		if size += len(encoded); size > mcp.MaxListPage && len(page.Tools) > 0 {
 			page.NextCursor = base64.RawURLEncoding.EncodeToString([]byte(cursorPrefix + last))
 			break
@@ -295,18 +297,26 @@ func (e *entry) taskSupport() mcp.TaskSupport {
 	return e.spec.Execution.TaskSupport
 }
 
-// check says what is wrong with the arguments of a call.
-func (e *entry) check(arguments json.RawMessage) error {
+// check says what is wrong with the arguments of a call, without secrets: what it quotes may be half of one.
+func (e *entry) check(arguments json.RawMessage, s *secrets.Set) error {
 	if e.schema == nil {
 		return nil
 	}
-	return e.schema.Check(arguments)
+	err := e.schema.Check(arguments)
+	if err == nil || !s.Holds(arguments) {
+		return err
+	}
+	if err := e.schema.Check(s.JSON(arguments)); err != nil {
+		return err
+	}
+	return errors.New("the arguments do not fit the input schema, where they hold a secret")
 }
 
 // run calls the tool. What a model can mend (bad arguments, a tool's plain error) is a result with isError: "Input validation errors" are tool execution errors, which "contain
 // actionable feedback that language models can use to self-correct" (2025-11-25 server/tools, "Error Handling").
 func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, progress func(done, total float64, message string)) *tasks.Done {
 	out := NewOutput(ctx, log, progress)
+	out.Hide(in.run.Secrets())
 	result, err := e.tool.Call(ctx, in, out)
 	out.end()
 	return in.outcome(ctx, out, result, err)
@@ -331,7 +341,7 @@ func (c *Call) outcome(ctx context.Context, out *Output, result *mcp.CallToolRes
 	if result.IsError && c.Said.Status == "" {
 		c.Said.Status = firstText(result)
 	}
-	result = fit(result)
+	result = fit(c.hide(out, result))
 	if c.Said.Rest == nil {
 		if rest, some := out.beyond(result.Content); some {
 			c.Said.Rest = &rest

@@ -63,7 +63,7 @@ func (s *service) list(ctx context.Context, c *rpc.Caller, params json.RawMessag
 	if s.fallbackListed(c) {
 		fallbackSeen(c).Set()
 	}
-	key := listKey{version: c.Version, extra: !s.fallbackHidden(c)}
+	key := listKey{version: c.Version, extra: !s.fallbackHidden(c), secrets: s.runner.Secrets()}
 	if s.o.App != nil && c.ShowsApps() {
 		key.app = s.o.App.Page.Entry.URI
 	}

@@ -71,7 +71,7 @@ func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec ta
 	spec.Client = d.audience
 	in := &Call{Arguments: arguments, Confirmed: s.confirmed, caller: d.caller, audience: d.audience, service: s}
 	// On the goroutine of the request: the check needs stack, which that of a task would keep.
-	if err := e.check(arguments); err != nil {
+	if err := e.check(arguments, s.runner.Secrets()); err != nil {
 		spec.Work = func(context.Context, *tasks.Run) tasks.Done {
 			return tasks.Done{Result: mcp.ErrorResult(err.Error()), Status: err.Error()}
 		}

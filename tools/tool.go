@@ -10,6 +10,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tools/secrets"
 	"runnel/tools/text"
 )
 
@@ -163,4 +164,5 @@ type Detached struct {
 	Arguments json.RawMessage
 	Polls     bool            // get_task_result is listed for the client
 	Client    tasks.FarClient // what a worker can ask it
+	Secrets   *secrets.Set    // what it must not show; nil = nothing. A worker has its own
 }

@@ -73,6 +73,9 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 	if err := summarize(i.Stdout, file, conf); err != nil {
 		return err
 	}
+	if words := config.UnsetSecrets(i.Unset); words != "" {
+		i.Say(zerolog.WarnLevel, words)
+	}
 	if why := i.Trust().Refuses(file); why != "" {
 		i.Say(zerolog.WarnLevel, why)
 	}

@@ -144,6 +144,13 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 			d.fine("tools", "%d%s", count, andServers(conf))
 		}
 	}
+	if conf != nil && len(conf.Secrets.Env)+len(conf.Secrets.Patterns) > 0 {
+		if words := config.UnsetSecrets(i.Unset); words != "" {
+			d.bad("secrets", "%s", words)
+		} else {
+			d.fine("secrets", "%s and %s", term.Count(len(conf.Secrets.Env), "variable"), term.Count(len(conf.Secrets.Patterns), "pattern"))
+		}
+	}
 	if err := tryWriting(os.TempDir()); err != nil {
 		d.bad("temporary files", "%v; TMPDIR names another directory", err)
 	} else {
@@ -199,7 +206,7 @@ func (d *diagnosis) programs(list []tools.Tool) {
 
 // upstreams starts each of the other servers, all at once, and says what it answers.
 func (d *diagnosis) upstreams(ctx context.Context, conf *config.Config) {
-	list, _ := upstream.Servers(conf, d.i.Env, serve.Version(), zerolog.Nop()) // the registry reports the errors
+	list, _ := upstream.Servers(conf, d.i.ServersBase(), zerolog.Nop()) // the registry reports the errors
 	probed, errs := make([]upstream.Probed, len(list)), make([]error, len(list))
 	var wg sync.WaitGroup
 	for n, u := range list {

@@ -62,6 +62,6 @@ func (i *invocation) doctorHost(cmd *cobra.Command) error {
 		return err
 	}
 	inner := *i
-	inner.Stdin = io.TeeReader(i.Stdin, &trace.Tap{To: io.Discard, Note: trace.New(report, "").Lines(trace.FromHost)})
+	inner.Stdin = io.TeeReader(i.Stdin, &trace.Tap{To: io.Discard, Note: trace.New(report, "", nil).Lines(trace.FromHost)})
 	return inner.Connect(cmd.Context(), config.Default(), set, tasks.NewMemory(), i.Logger())
 }

@@ -9,6 +9,8 @@ import (
 	"runnel/internal/serve"
 	"runnel/internal/trace"
 	httpclient "runnel/rpc/http/client"
+	"runnel/tools/config"
+	"runnel/tools/secrets"
 )
 
 // traceCommand is "runnel trace".
@@ -21,7 +23,9 @@ func (i *invocation) traceCommand() *cobra.Command {
 message a line, with the time, the direction, what it answers and after how long, and what is wrong with its sequence numbers.
 Put it in front of the command in a host's config. The exit code is the server's.
 
-With --url it stands before a server that speaks Streamable HTTP. Messages are written down, headers are not.`,
+With --url it stands before a server that speaks Streamable HTTP. Messages are written down, headers are not.
+
+What the config file names under "secrets" stands in FILE as ***, as long as one message holds it whole.`,
 		Example: `  runnel trace -o session.trace -- npx -y @modelcontextprotocol/server-everything
 
   # in a host's config: instead of "command": "my-server", "args": ["--flag"]
@@ -33,6 +37,10 @@ With --url it stands before a server that speaks Streamable HTTP. Messages are w
 				return err
 			case file == "":
 				return misuse(cmd, "runnel trace: which file? name it with -o")
+			}
+			hide, err := i.hidden(cmd)
+			if err != nil {
+				return err
 			}
 			out, err := trace.CreateFile(file) // messages may be secret
 			if err != nil {
@@ -47,10 +55,10 @@ With --url it stands before a server that speaks Streamable HTTP. Messages are w
 				if remote, err = i.openRemote(); err != nil {
 					return misuse(cmd, "%w", err)
 				}
-				t = trace.New(out, fmt.Sprintf("runnel %s traces %s", serve.Version(), remote.Name()))
+				t = trace.New(out, fmt.Sprintf("runnel %s traces %s", serve.Version(), remote.Name()), hide)
 				err = trace.Relay(cmd.Context(), t, remote, remote.Finish, session)
 			} else {
-				t = trace.New(out, fmt.Sprintf("runnel %s traces %q", serve.Version(), server))
+				t = trace.New(out, fmt.Sprintf("runnel %s traces %q", serve.Version(), server), hide)
 				code, err = trace.Run(cmd.Context(), t, session)
 			}
 			if err != nil {
@@ -67,5 +75,25 @@ With --url it stands before a server that speaks Streamable HTTP. Messages are w
 	}
 	cmd.Flags().StringVarP(&file, "output", "o", "", "the `FILE` to write; what was in it is lost")
 	i.addURLFlags(cmd.Flags())
+	cmd.Flags().AddFlag(i.flags.Lookup("config"))
 	return cmd
+}
+
+// hidden is what the config that runnel would read says must not be shown.
+func (i *invocation) hidden(cmd *cobra.Command) (*secrets.Set, error) {
+	if err := i.readEnvironment(cmd); err != nil {
+		return nil, err
+	}
+	conf, _, err := i.LoadConfig(cmd.Context())
+	if err != nil {
+		return nil, err
+	}
+	hide, err := i.Secrets(conf)
+	if err != nil {
+		return nil, &serve.UsageError{Err: err}
+	}
+	if words := config.UnsetSecrets(i.Unset); words != "" {
+		i.Say(zerolog.WarnLevel, words)
+	}
+	return hide, nil
 }

@@ -20,36 +20,37 @@ var rooms = map[string][]string{
 	"runnel/rpc/http/client":          {"runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson"},                          // the other side of it
 	"runnel/partials":                 {"runnel/rpc/mcp", "runnel/rpc/rawjson"},
 	"runnel/partials/tracker":         {"runnel/rpc/mcp", "runnel/rpc/rawjson"}, // the client's half
-	"runnel/tasks":                    {"runnel/rpc", "runnel/partials", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
-	"runnel/tasks/sqlite":             {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson"},                        // the state on disk
-	"runnel/tasks/nats":               {"runnel/tasks", "runnel/tasks/engine", "runnel/partials", "runnel/rpc/mcp"},                                     // the state of many machines
-	"runnel/tasks/nats/natstest":      {},                                                                                                               // servers of NATS that tests can kill
-	"runnel/tasks/redis":              {"runnel/tasks", "runnel/tasks/engine", "runnel/partials", "runnel/rpc/mcp"},                                     // another one
-	"runnel/tasks/engine":             {"runnel/tasks", "runnel/partials", "runnel/rpc/mcp"},                                                            // what states that are servers share
-	"runnel/tasks/engine/enginetest":  {"runnel/tasks", "runnel/tasks/engine", "runnel/tasks/statetest", "runnel/partials", "runnel/rpc/mcp"},           // what each of them must do
-	"runnel/tasks/logs":               {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tools/text"},   // text knows nothing of tools
-	"runnel/tasks/statetest":          {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp"},                                              // what every state must do
-	"runnel/tools/process":            {},                                                                                                               // a child, its family and its guard; it knows nothing of tools
-	"runnel/tools/schema":             {"runnel/tools/text"},                                                                                            // checks JSON values; it knows nothing of tools
-	"runnel/tools/config":             {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/tasks", "runnel/tools/process", "runnel/tools/text"}, // what a config file can say
-	"runnel/tools/text":               {},                                                                                                               // how the text of a result is shaped for a model; it knows nothing of tools
+	"runnel/tasks":                    {"runnel/rpc", "runnel/partials", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tools/secrets"},
+	"runnel/tasks/sqlite":             {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson"},                                                // the state on disk
+	"runnel/tasks/nats":               {"runnel/tasks", "runnel/tasks/engine", "runnel/partials", "runnel/rpc/mcp"},                                                             // the state of many machines
+	"runnel/tasks/nats/natstest":      {},                                                                                                                                       // servers of NATS that tests can kill
+	"runnel/tasks/redis":              {"runnel/tasks", "runnel/tasks/engine", "runnel/partials", "runnel/rpc/mcp"},                                                             // another one
+	"runnel/tasks/engine":             {"runnel/tasks", "runnel/partials", "runnel/rpc/mcp"},                                                                                    // what states that are servers share
+	"runnel/tasks/engine/enginetest":  {"runnel/tasks", "runnel/tasks/engine", "runnel/tasks/statetest", "runnel/partials", "runnel/rpc/mcp"},                                   // what each of them must do
+	"runnel/tasks/logs":               {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tools/text"},                           // text knows nothing of tools
+	"runnel/tasks/statetest":          {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp"},                                                                      // what every state must do
+	"runnel/tools/process":            {},                                                                                                                                       // a child, its family and its guard; it knows nothing of tools
+	"runnel/tools/schema":             {"runnel/tools/text"},                                                                                                                    // checks JSON values; it knows nothing of tools
+	"runnel/tools/config":             {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/tasks", "runnel/tools/process", "runnel/tools/text", "runnel/tools/secrets"}, // what a config file can say
+	"runnel/tools/secrets":            {"runnel/rpc/rawjson"},                                                                                                                   // what must not be shown; it knows nothing of tools
+	"runnel/tools/text":               {},                                                                                                                                       // how the text of a result is shaped for a model; it knows nothing of tools
 	"runnel/tools/remote":             {"runnel/tasks", "runnel/rpc", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
-	"runnel/tools":                    {"runnel/partials", "runnel/partials/tracker", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/logs", "runnel/tools/config", "runnel/tools/process", "runnel/tools/schema", "runnel/tools/text"},
-	"runnel/tools/command":            {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tools", "runnel/tools/config", "runnel/tools/process", "runnel/tools/schema", "runnel/tools/text"},
-	"runnel/tools/detach":             {"runnel/tasks", "runnel/tasks/sqlite", "runnel/tools", "runnel/tools/command", "runnel/tools/process"},
-	"runnel/tools/upstream":           {"runnel/partials/tracker", "runnel/rpc", "runnel/rpc/http/client", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/logs", "runnel/tools", "runnel/tools/config", "runnel/tools/process", "runnel/tools/remote", "runnel/tools/text"},
+	"runnel/tools":                    {"runnel/partials", "runnel/partials/tracker", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/logs", "runnel/tools/config", "runnel/tools/process", "runnel/tools/schema", "runnel/tools/text", "runnel/tools/secrets"},
+	"runnel/tools/command":            {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tools", "runnel/tools/config", "runnel/tools/process", "runnel/tools/schema", "runnel/tools/text", "runnel/tools/secrets"},
+	"runnel/tools/detach":             {"runnel/tasks", "runnel/tasks/sqlite", "runnel/tools", "runnel/tools/command", "runnel/tools/process", "runnel/tools/secrets"},
+	"runnel/tools/upstream":           {"runnel/partials/tracker", "runnel/rpc", "runnel/rpc/http/client", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/logs", "runnel/tools", "runnel/tools/config", "runnel/tools/process", "runnel/tools/remote", "runnel/tools/text", "runnel/tools/secrets"},
 	"runnel/tools/view":               {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/logs", "runnel/tools", "runnel/tools/text", "runnel/tools/view/page"}, // what the page of the live view lives on
 	"runnel/tools/selftest":           {"runnel/tools", "runnel/rpc", "runnel/rpc/mcp"},
 	"runnel/tools/view/page":          {}, // the HTML page of the live view
 
-	"runnel/internal/term":    {"runnel/rpc/mcp"},                                                                            // all that a person sees
-	"runnel/internal/top":     {"runnel/internal/term", "runnel/partials", "runnel/rpc/mcp", "runnel/tasks"},                 // the screen of runnel top
-	"runnel/internal/trace":   {"runnel/internal/term", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/tools/process"}, // the record of a session
-	"runnel/internal/hosts":   {},                                                                                            // which file of a host names its servers, and how that is edited; it knows nothing of runnel
-	"runnel/internal/propose": {},                                                                                            // which tools the manifest files of a project ask for
-	"runnel/internal/serve":   nil,                                                                                           // it may import all of the above
-	"runnel/internal/cli":     nil,                                                                                           // so may this
-	"runnel/internal/e2e":     {},                                                                                            // tests alone
+	"runnel/internal/term":    {"runnel/rpc/mcp"},                                                                                                    // all that a person sees
+	"runnel/internal/top":     {"runnel/internal/term", "runnel/partials", "runnel/rpc/mcp", "runnel/tasks"},                                         // the screen of runnel top
+	"runnel/internal/trace":   {"runnel/internal/term", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/tools/process", "runnel/tools/secrets"}, // the record of a session
+	"runnel/internal/hosts":   {},                                                                                                                    // which file of a host names its servers, and how that is edited; it knows nothing of runnel
+	"runnel/internal/propose": {},                                                                                                                    // which tools the manifest files of a project ask for
+	"runnel/internal/serve":   nil,                                                                                                                   // it may import all of the above
+	"runnel/internal/cli":     nil,                                                                                                                   // so may this
+	"runnel/internal/e2e":     {},                                                                                                                    // tests alone
 	"runnel":                  {"runnel/internal/cli"},
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"runnel/internal/system"
 	"runnel/tools/config"
+	"runnel/tools/secrets"
 )
 
 // settle is how long a config file must stay as it is before it is read again: editors write it in several steps.
@@ -29,6 +30,9 @@ func (s *Setup) LoadConfig(ctx context.Context) (conf *config.Config, file strin
 
 // ReadConfigs is LoadConfig without a word on stderr; left says why the file in the current directory is left out, if it is.
 func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file string, left *untrusted, err error) {
+	if s.secrets == nil {
+		s.secrets = &secrets.Current{}
+	}
 	var text []byte
 	file = s.Options.Config
 	if file == "" && s.Wrapped == nil {

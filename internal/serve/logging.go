@@ -7,6 +7,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"runnel/internal/term"
+	"runnel/tools/config"
 )
 
 // Logger is the log of a command: on stderr, as JSON, or as text where somebody reads it on a terminal. Words for a person go to Say.
@@ -19,7 +20,14 @@ func (s *Setup) Logger() zerolog.Logger {
 	if f := s.Options.logFormat.Word; f == "console" || f == "auto" && term.IsTerminal(s.Stderr) {
 		w = zerolog.ConsoleWriter{Out: w, NoColor: s.Getenv("NO_COLOR") != "" || !term.IsTerminal(s.Stderr)}
 	}
-	return zerolog.New(w).Level(level).With().Timestamp().Logger()
+	return zerolog.New(s.secrets.Writer(w)).Level(level).With().Timestamp().Logger()
+}
+
+// warnOfUnset warns of names of secrets that have no value.
+func (s *Setup) warnOfUnset(log zerolog.Logger) {
+	if words := config.UnsetSecrets(s.Unset); words != "" {
+		log.Warn().Msg(words)
+	}
 }
 
 // Say writes text for a person to stderr, or a log line where all of stderr must be JSON. It is not part of
@@ -30,5 +38,5 @@ func (s *Setup) Say(level zerolog.Level, text string) {
 		log.WithLevel(level).Msg(text)
 		return
 	}
-	_, _ = io.WriteString(s.Stderr, term.PrintableLines(strings.TrimRight(text, "\n"))+"\n")
+	_, _ = io.WriteString(s.Stderr, term.PrintableLines(strings.TrimRight(s.secrets.Set().String(text), "\n"))+"\n")
 }

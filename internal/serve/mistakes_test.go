@@ -26,7 +26,7 @@ func mistakes(c *config.Config, err error) []error {
 	if err == nil {
 		var commands []*command.Command
 		commands, err = command.All(c, nil)
-		_, wrong := upstream.Servers(c, nil, "", zerolog.Nop())
+		_, wrong := upstream.Servers(c, config.Base{}, zerolog.Nop())
 		err = errors.Join(c.Check(), err, wrong, command.CheckSchemas(c, commands))
 	}
 	return flatten(err)

@@ -8,6 +8,7 @@ import (
 	"runnel/tools"
 	"runnel/tools/command"
 	"runnel/tools/config"
+	"runnel/tools/secrets"
 	"runnel/tools/selftest"
 	"runnel/tools/upstream"
 )
@@ -41,8 +42,9 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 		}
 	}
 	commands, err := command.All(conf, s.Env)
-	upstreams, wrong := upstream.Servers(conf, s.Env, Version(), s.Logger())
-	errs = append(errs, conf.Check(), err, wrong)
+	upstreams, wrong := upstream.Servers(conf, s.ServersBase(), s.Logger())
+	hidden, mistaken := s.Secrets(conf)
+	errs = append(errs, conf.Check(), err, wrong, mistaken)
 	if whole {
 		errs = append(errs, command.CheckSchemas(conf, commands))
 	} else {
@@ -73,7 +75,7 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 		upstreams = nil
 	}
 	if s.Wrapped != nil {
-		u, err := upstream.New(upstream.WrappedName, *s.Wrapped, config.Base{Vars: s.Env, Version: Version()}, s.Logger())
+		u, err := upstream.New(upstream.WrappedName, *s.Wrapped, s.ServersBase(), s.Logger())
 		if err != nil {
 			errs = append(errs, err)
 		} else {
@@ -88,7 +90,25 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 	if err := errors.Join(errs...); err != nil {
 		return set, 0, &UsageError{Err: err}
 	}
+	if s.secrets != nil {
+		s.secrets.Replace(hidden)
+	}
 	return set, len(sources), nil
+}
+
+// ServersBase is what upstreams start from.
+func (s *Setup) ServersBase() config.Base {
+	return config.Base{Vars: s.Env, Version: Version(), Secrets: s.secrets}
+}
+
+// Secrets are what a config says must not be shown.
+func (s *Setup) Secrets(conf *config.Config) (set *secrets.Set, err error) {
+	var more map[string]string
+	if s.Wrapped != nil {
+		more = s.Wrapped.Env
+	}
+	set, s.Unset, err = conf.MakeSecrets(s.Env, more)
+	return set, err
 }
 
 // outlive lets the calls of a tool outlive this process.

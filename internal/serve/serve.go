@@ -35,6 +35,7 @@ func (s *Setup) Serve(ctx context.Context) error {
 		return err
 	}
 	log := s.Logger()
+	s.warnOfUnset(log)
 	if s.Options.http.address != "" {
 		s.owners = &owners{setup: s, began: conf, latest: conf, log: log, others: map[string]served{}, used: map[string]time.Time{}}
 		if s.front, err = s.frontOptions(log); err != nil {

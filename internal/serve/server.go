@@ -39,7 +39,7 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 		Drain:        cmp.Or(time.Duration(conf.Limits.Drain), time.Nanosecond), // 0 means the default there
 		Log:          log,
 	})
-	runner := newRunner(conf, store, observer, log)
+	runner := s.newRunner(conf, store, observer, log)
 	if s, ok := store.(*sqlite.State); ok {
 		set.Dir = s.Dir()
 	}
@@ -65,7 +65,7 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 }
 
 // newRunner makes the runner of the config's owner.
-func newRunner(conf *config.Config, store tasks.State, observer tasks.Observer, log zerolog.Logger) *tasks.Runner {
+func (s *Setup) newRunner(conf *config.Config, store tasks.State, observer tasks.Observer, log zerolog.Logger) *tasks.Runner {
 	return tasks.NewRunner(tasks.Options{
 		State:        store,
 		Owner:        conf.Server.Owner,
@@ -75,6 +75,7 @@ func newRunner(conf *config.Config, store tasks.State, observer tasks.Observer, 
 		Limits:       limits(conf),
 		Observer:     observer,
 		MaxPending:   int(conf.Partials.MaxPending),
+		Secrets:      s.secrets,
 		Log:          log,
 
 		ErrorsComplete: conf.Tasks.FailedExit == "completed",

@@ -11,6 +11,7 @@ import (
 	httpserver "runnel/rpc/http"
 	"runnel/tools/config"
 	"runnel/tools/process"
+	"runnel/tools/secrets"
 )
 
 // Setup is what a server is made from: its environment, and its flags and variables.
@@ -34,6 +35,9 @@ type Setup struct {
 	owners    *owners            // who does; nil = HTTP is not served
 	untrusted *untrusted         // why the config file in the current directory was left out, if it was
 	Upstreams int                // how many the config has, once its registry is made
+
+	secrets *secrets.Current // what the registry made last must not show; nil before the first config
+	Unset   []string         // names of secrets that have no value, once the registry is made
 }
 
 var errHangup = errors.New("the terminal has gone (SIGHUP)")

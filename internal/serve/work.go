@@ -75,6 +75,7 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 		return &UsageError{Err: fmt.Errorf("runnel work: the config has no tools for workers of class %s", classes[0])}
 	}
 	log := s.Logger()
+	s.warnOfUnset(log)
 	store, err := s.openState(conf, log)
 	if err != nil {
 		return err
@@ -108,7 +109,7 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 	for _, owner := range o.Owners {
 		theirs := *conf
 		theirs.Server.Owner = owner
-		w.runners[owner] = newRunner(&theirs, store, nil, log)
+		w.runners[owner] = s.newRunner(&theirs, store, nil, log)
 	}
 	process.CollectOrphans(ctx)
 	log.Info().Str("version", Version()).Str("config", file).Strs("classes", classes).Strs("owners", o.Owners).Int("tools", count).Int("slots", o.Slots).Msg("working")

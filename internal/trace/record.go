@@ -13,6 +13,7 @@ import (
 	"runnel/internal/term"
 	"runnel/partials/tracker"
 	"runnel/rpc/mcp"
+	"runnel/tools/secrets"
 )
 
 // maxNoted is the longest line that a record shows; a longer one is noted by its length.
@@ -37,6 +38,7 @@ type Record struct {
 
 	mu      sync.Mutex
 	out     io.Writer
+	secrets *secrets.Set // of what is written; nil = none
 	err     error
 	notes   []string                    // remarks on the message at hand
 	asked   [2]map[string]asked         // open requests by their id, of each side
@@ -55,10 +57,10 @@ type asked struct {
 func byTask(id string) string              { return "task " + id }
 func byToken(token json.RawMessage) string { return "token " + string(token) }
 
-// New begins a record with a title. Lines gives it what passes by.
-func New(out io.Writer, title string) *Record {
-	t := &Record{began: time.Now(), out: out, asked: [2]map[string]asked{{}, {}}, tracked: map[string]*tracker.Tracker{}}
-	t.event(title + ", " + t.began.Format(time.RFC3339))
+// New begins a record with a title, without secrets. Lines gives it what passes by; each message is masked by itself.
+func New(out io.Writer, title string, hide *secrets.Set) *Record {
+	t := &Record{began: time.Now(), out: out, secrets: hide, asked: [2]map[string]asked{{}, {}}, tracked: map[string]*tracker.Tracker{}}
+	t.event(hide.String(title) + ", " + t.began.Format(time.RFC3339))
 	return t
 }
 
@@ -158,7 +160,7 @@ func (t *Record) message(d direction, line []byte, length int) {
 	if len(t.notes) > 0 {
 		what += ": " + term.Printable(strings.Join(t.notes, "; "))
 	}
-	t.print("%12.6f %s %s | %s\n", at, arrow, what, line)
+	t.print("%12.6f %s %s | %s\n", at, arrow, t.secrets.String(what), t.secrets.JSON(line))
 }
 
 func (t *Record) request(d direction, id json.RawMessage, method string, params []byte) (what string) {

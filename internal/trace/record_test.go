@@ -17,7 +17,7 @@ const (
 // What a broken server does is told on the line where it is seen.
 func TestTraceOfABrokenServer(t *testing.T) {
 	var out bytes.Buffer
-	r := New(&out, "")
+	r := New(&out, "", nil)
 	host, server := r.Lines(FromHost), r.Lines(fromServer)
 	write := func(to func([]byte), lines ...string) {
 		for _, line := range lines {
@@ -55,7 +55,7 @@ func TestTraceOfABrokenServer(t *testing.T) {
 			t.Fatalf("line %d is not %q:\n%s", n, want, strings.Join(got, "\n"))
 		}
 	}
-	broken := New(failing{}, "")
+	broken := New(failing{}, "", nil)
 	if broken.Failure() == nil {
 		t.Error("a file that cannot be written is no error")
 	}
@@ -67,7 +67,7 @@ func (failing) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 
 // A side that never answers fills no memory.
 func TestTraceIsBounded(t *testing.T) {
-	r := New(io.Discard, "")
+	r := New(io.Discard, "", nil)
 	for id := range 2 * maxTracked {
 		r.message(FromHost, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"ping"}`, id), 0)
 	}

@@ -2,7 +2,7 @@
 //
 //	config.Command ─ New ─▶ Command
 //	arguments ─ inputs, templates ─▶ argv, environment, stdin ─▶ process.Child
-//	stdout, stderr ─▶ textStream (UTF-8, escape sequences, lines) ─▶ the task's log
+//	stdout, stderr ─▶ textStream (escape sequences, UTF-8, secrets, lines) ─▶ the task's log
 //	                     ├─▶ text.Shaper: what the result shows
 //	                     └─▶ progressMarks: how far it is
 //	exit, signal, timeout ─▶ outcome ─▶ result, status

@@ -6,6 +6,7 @@ import (
 	"runnel/partials"
 	"runnel/tools"
 	"runnel/tools/config"
+	"runnel/tools/secrets"
 	"runnel/tools/text"
 )
 
@@ -33,6 +34,7 @@ type textStream struct {
 	bytes  int64          // as read
 	strip  *text.Stripper // nil with "ansi: keep"
 	utf8   text.Decoder
+	hidden *secrets.Stream  // nil = there are no secrets
 	lines  lineBuffer       // with "output: lines"
 	chunks []partials.Chunk // memory for append
 	marks  *progressMarks
@@ -44,6 +46,7 @@ type textStream struct {
 
 func (s *textStream) init(r *record, sink partials.Stream) {
 	s.r, s.sink = r, sink
+	s.hidden = r.out.Secrets().Stream()
 	s.kept.Limit, s.kept.KeepFrames = int(*r.config.MaxResult), r.config.ANSI == "keep"
 	if r.config.ANSI == "strip" {
 		s.strip = &text.Stripper{CRLF: r.config.Pty}
@@ -63,20 +66,21 @@ func (s *textStream) Write(p []byte) (int, error) {
 	if s.strip != nil {
 		printed = s.strip.Strip(p)
 	}
-	s.put(s.utf8.Decode(printed))
+	s.put(s.hidden.Write(s.utf8.Decode(printed)))
 	return len(p), nil
 }
 
 // finish gives out what waited for more, when the command has ended.
 func (s *textStream) finish() {
 	if s.strip != nil {
-		s.put(s.utf8.Decode(s.strip.Flush()))
+		s.put(s.hidden.Write(s.utf8.Decode(s.strip.Flush())))
 	}
-	s.put(s.utf8.Flush())
+	s.put(s.hidden.Write(s.utf8.Flush()))
+	s.put(s.hidden.Flush())
 	s.lines.flush(s.append)
 }
 
-// put takes valid text.
+// put takes valid text without secrets.
 func (s *textStream) put(text []byte) {
 	if len(text) == 0 {
 		return

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"runnel/tools/process"
+	"runnel/tools/secrets"
 )
 
 // Base is what the commands and the servers of one configuration start from.
@@ -14,8 +15,9 @@ type Base struct {
 	Dir  string   // where they run, and what a relative "dir" starts from; "" = runnel's own directory
 	Vars []string // "NAME=value"; nil = runnel's own environment
 
-	Version   string // runnel's, for servers
-	MaxResult Size   // for commands whose config says none; 0 = the default of tasks.maxResult
+	Version   string           // runnel's, for servers
+	Secrets   *secrets.Current // what servers say is shown without these; nil = nothing is masked. Calls of tools have their run's
+	MaxResult Size             // for commands whose config says none; 0 = the default of tasks.maxResult
 }
 
 // Inherit returns where a child runs whose config says dir, and the variables that it inherits. add are those that its config adds

@@ -26,6 +26,8 @@ type Config struct {
 
 	Upstreams map[string]Upstream `yaml:"upstreams"` // other servers, whose tools are served, too
 
+	Secrets Secrets `yaml:"secrets"`
+
 	file   string            // the name of the file, "" if there is none
 	lines  []string          // its text
 	places map[string]place  // where the values stand in the file, by their paths, such as tools.test.command[2]
@@ -202,17 +204,20 @@ func (c *Config) at(path string) reflect.Value {
 	return v
 }
 
-// Differs returns the sections that differ from those of other, but for the tools and the upstreams.
+// Differs returns the sections that differ from those of other, but for those that a running server follows.
 func (c *Config) Differs(other *Config) (sections []string) {
 	a, b := reflect.ValueOf(c).Elem(), reflect.ValueOf(other).Elem()
 	for i := range a.NumField() {
 		name := a.Type().Field(i).Tag.Get("yaml") // "" is not a section
-		if name != "" && name != "tools" && name != "upstreams" && !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
+		if name != "" && !slices.Contains(followed, name) && !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
 			sections = append(sections, name)
 		}
 	}
 	return sections
 }
+
+// followed are the sections that a running server follows.
+var followed = []string{"tools", "upstreams", "secrets"}
 
 // Origin returns where a value comes from: a flag, a variable, or FILE:LINE:COL; "" for a default.
 func (c *Config) Origin(path string) string {

@@ -23,6 +23,7 @@ import (
 	"runnel/tools"
 	"runnel/tools/command"
 	"runnel/tools/process"
+	"runnel/tools/secrets"
 )
 
 // Supervisors start the processes that go on with detached calls, and are what these must know of this one.
@@ -140,9 +141,11 @@ func supervise(in io.Reader, answer io.WriteCloser) error {
 	if err := json.NewDecoder(in).Decode(&o); err != nil {
 		return fmt.Errorf("reading what to run: %w", err)
 	}
-	log := zerolog.New(os.Stderr).Level(zerolog.InfoLevel).With().Timestamp().Logger()
+	hidden := &secrets.Current{}
+	hidden.Replace(o.Call.Secrets)
+	log := zerolog.New(hidden.Writer(os.Stderr)).Level(zerolog.InfoLevel).With().Timestamp().Logger()
 	store := sqlite.New(sqlite.Options{Dir: string(o.StateDir), MaxState: o.MaxState, Log: log})
-	runner := tasks.NewRunner(tasks.Options{State: store, Owner: string(o.Owner), MaxPending: o.MaxPending, ErrorsComplete: o.ErrorsComplete, Log: log})
+	runner := tasks.NewRunner(tasks.Options{State: store, Owner: string(o.Owner), MaxPending: o.MaxPending, ErrorsComplete: o.ErrorsComplete, Secrets: hidden, Log: log})
 	run, err := o.take(ctx, runner, log)
 	told := taken
 	if err != nil {

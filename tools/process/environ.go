@@ -37,6 +37,9 @@ func Environ(vars []string, dir string, add map[string]string, drop ...string) [
 	return env
 }
 
+// SameVariable reports whether two names are those of one variable.
+func SameVariable(a, b string) bool { return variableKey(a) == variableKey(b) }
+
 // LookupEnv returns the value of a variable.
 func LookupEnv(vars []string, name string) (string, bool) {
 	for _, variable := range slices.Backward(vars) {

@@ -17,6 +17,7 @@ import (
 	"runnel/tasks/logs"
 	"runnel/tools"
 	"runnel/tools/remote"
+	"runnel/tools/secrets"
 	"runnel/tools/text"
 )
 
@@ -77,6 +78,19 @@ func readCatalog(ctx context.Context, client *rpc.Client, log zerolog.Logger) (*
 		c.read(ctx, client, log, templateList, "resourceTemplates", "uriTemplate")
 	}
 	return c, ctx.Err()
+}
+
+// hide masks secrets in all that is shown or kept of a catalog. The keys stay: they find what a client asks for.
+func (c *catalog) hide(s *secrets.Set) {
+	c.Instructions = s.String(c.Instructions)
+	for i, tool := range c.Tools {
+		c.Tools[i] = s.JSON(tool)
+	}
+	for _, list := range c.Lists {
+		for i := range list {
+			list[i].Raw = s.JSON(list[i].Raw)
+		}
+	}
 }
 
 // isMissing reports whether a server has no method of the name: some declare resources and have no templates.

@@ -16,6 +16,7 @@ import (
 	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/process"
+	"runnel/tools/secrets"
 )
 
 // definition is what a config says of a server, with the defaults filled in.
@@ -28,6 +29,7 @@ type definition struct {
 	at        httpclient.Options // of a server at a URL
 	atErr     error              // why it cannot be reached
 	version   string             // runnel's, which the server is told
+	secrets   *secrets.Current   // nil = none
 	hungAfter time.Duration
 	times     times
 	log       zerolog.Logger
@@ -104,7 +106,7 @@ func define(name string, conf config.Upstream, env config.Base, log zerolog.Logg
 	}
 	conf.FillDefaults()
 	return &definition{
-		name: name, config: conf, dir: dir, version: env.Version, hungAfter: time.Duration(*conf.HungAfter), times: defaultTimes,
+		name: name, config: conf, dir: dir, version: env.Version, secrets: env.Secrets, hungAfter: time.Duration(*conf.HungAfter), times: defaultTimes,
 		env:  vars,
 		hops: hops,
 		at:   at, atErr: err,

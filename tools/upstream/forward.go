@@ -9,9 +9,11 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
+	"runnel/tasks"
 	"runnel/tasks/logs"
 	"runnel/tools"
 	"runnel/tools/remote"
+	"runnel/tools/secrets"
 )
 
 // forward passes a request on to a server, and its answer back.
@@ -22,18 +24,19 @@ func (s *Set) forward(ctx context.Context, c *rpc.Caller, u *Server, method stri
 	}
 	defer u.busy.RUnlock()
 	defer l.silence.owe()()
-	result, err := do(ctx, c, l.client, method, forwarded(params))
+	hide := u.secrets.Set()
+	result, err := do(ctx, c, l.client, method, forwarded(params), hide)
 	switch {
 	case err == nil:
-		return dressForwarded(c, result, method), nil
+		return hide.JSON(dressForwarded(c, result, method)), nil
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}
 	wire, ok := errors.AsType[*rpc.Error](err)
 	if !ok {
-		return nil, &rpc.Error{Code: mcp.CodeInternalError, Message: u.failure(l.why(err)).Error()}
+		return nil, &rpc.Error{Code: mcp.CodeInternalError, Message: hide.String(u.failure(l.why(err)).Error())}
 	}
-	passed := *wire
+	passed := *tasks.HideError(hide, wire)
 	switch {
 	case wire.Code == mcp.CodeResourceNotFound && strings.HasPrefix(method, "resources/") && c.Era == rpc.Stateless:
 		passed.Code = mcp.CodeInvalidParams // as in logs.NotFound
@@ -46,7 +49,7 @@ func (s *Set) forward(ctx context.Context, c *rpc.Caller, u *Server, method stri
 
 // do sends a request. What a server of the stateless era wants to know first is asked of a session; a client of that era is answered with
 // the questions, and answers them with the next request.
-func do(ctx context.Context, c *rpc.Caller, client *rpc.Client, method string, params json.RawMessage) (json.RawMessage, error) {
+func do(ctx context.Context, c *rpc.Caller, client *rpc.Client, method string, params json.RawMessage, hide *secrets.Set) (json.RawMessage, error) {
 	rounds := 0
 	send := func(params json.RawMessage) (result json.RawMessage, asks bool, err error) {
 		if rounds++; rounds > maxRounds {
@@ -56,7 +59,7 @@ func do(ctx context.Context, c *rpc.Caller, client *rpc.Client, method string, p
 		return result, c.Era == rpc.Handshake && rawjson.StringMember(result, "resultType") == string(mcp.ResultInputRequired), err
 	}
 	return remote.Rounds(ctx, params, send, func(mcp.InputRequest) bool { return true }, func(ctx context.Context, q mcp.InputRequest) (json.RawMessage, error) {
-		return tools.Request(ctx, c, q.Method, forwarded(q.Params))
+		return tools.Request(ctx, c, q.Method, hide.JSON(forwarded(q.Params)))
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"runnel/tools/secrets"
 	"runnel/tools/text"
 )
 
@@ -15,9 +16,11 @@ import (
 type lastWords struct {
 	log zerolog.Logger
 
-	mu   sync.Mutex
-	line []byte // the beginning of a line
-	kept []byte
+	mu     sync.Mutex
+	utf8   text.Decoder
+	hidden *secrets.Stream // nil = there are no secrets
+	line   []byte          // the beginning of a line
+	kept   []byte
 }
 
 const (
@@ -30,6 +33,12 @@ const (
 func (w *lastWords) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.put(w.hidden.Write(w.utf8.Decode(p)))
+	return len(p), nil
+}
+
+// put takes what is to be kept. mu is held.
+func (w *lastWords) put(p []byte) {
 	w.kept = append(w.kept, p[max(0, len(p)-lastKeptWords):]...)
 	w.kept = w.kept[max(0, len(w.kept)-lastKeptWords):]
 	for rest := p; len(rest) > 0; {
@@ -40,13 +49,14 @@ func (w *lastWords) Write(p []byte) (int, error) {
 			w.line = w.line[:0]
 		}
 	}
-	return len(p), nil
 }
 
 // forget forgets what another start of the server wrote.
 func (w *lastWords) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.utf8.Flush()
+	w.hidden.Flush()
 	w.line, w.kept = nil, nil
 }
 
@@ -54,6 +64,8 @@ func (w *lastWords) forget() {
 func (w *lastWords) explain(err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.put(w.hidden.Write(w.utf8.Flush()))
+	w.put(w.hidden.Flush())
 	if last := text.LastLines(w.kept, lastKeptWords); last != "" {
 		return fmt.Errorf("%w; it wrote last:\n%s", err, last)
 	}

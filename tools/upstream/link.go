@@ -39,7 +39,7 @@ type link struct {
 }
 
 func newLink(def *definition, session *session, subs *subscriptions) *link {
-	l := &link{definition: def, session: session, subs: subs, stderr: lastWords{log: def.log}, relist: make(chan struct{}, 1)}
+	l := &link{definition: def, session: session, subs: subs, stderr: lastWords{log: def.log, hidden: def.secrets.Set().Stream()}, relist: make(chan struct{}, 1)}
 	l.ended, l.end = context.WithCancelCause(context.Background())
 	return l
 }
@@ -108,11 +108,12 @@ func (l *link) notification(method string, params json.RawMessage) {
 	case "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed":
 		l.listsChanged()
 	case "notifications/resources/updated":
-		l.subs.updated(params)
+		l.subs.updated(params, l.secrets.Set())
 	case "notifications/elicitation/complete":
-		l.session.tell(method, params)
+		l.session.tell(method, l.secrets.Set().JSON(params))
 	case "notifications/message":
 		c := l.only(params)
+		params = l.secrets.Set().JSON(params)
 		if c == nil {
 			l.session.logMessage(nil, params)
 			l.log.Debug().Bytes("says", params[:min(len(params), maxLogLine)]).Msg("upstream says something outside of any single call")
@@ -155,7 +156,7 @@ func (l *link) request(ctx context.Context, method string, params json.RawMessag
 		if c != nil && c.caller != nil {
 			return c.in.Request(ctx, method, params)
 		}
-		return l.session.request(ctx, method, params)
+		return l.session.request(ctx, method, l.secrets.Set().JSON(params))
 	}
 	return nil, rpc.Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
 }

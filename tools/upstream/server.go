@@ -69,10 +69,9 @@ func New(name string, conf config.Upstream, env config.Base, log zerolog.Logger)
 	return u, nil
 }
 
-// Servers makes the servers that a config describes, sorted by name. They run in the directory of the config file, in an environment of
-// vars ("NAME=value"; nil = runnel's own). version is runnel's, which they are told.
-func Servers(c *config.Config, vars []string, version string, log zerolog.Logger) (list []*Server, err error) {
-	env := config.Base{Dir: c.Dir(), Vars: vars, Version: version}
+// Servers makes the servers that a config describes, sorted by name. They run in the directory of the config file, whatever env says of that.
+func Servers(c *config.Config, env config.Base, log zerolog.Logger) (list []*Server, err error) {
+	env.Dir = c.Dir()
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {
 		u, err := New(name, c.Upstreams[name], env, log)
@@ -190,7 +189,11 @@ func (u *Server) start() (*link, *catalog, error) {
 func (u *Server) read(ctx context.Context, l *link) (*catalog, error) {
 	ctx, cancel := context.WithTimeout(ctx, u.times.start)
 	defer cancel()
-	return readCatalog(ctx, l.client, u.log)
+	c, err := readCatalog(ctx, l.client, u.log)
+	if s := u.secrets.Set(); s != nil && err == nil {
+		c.hide(s)
+	}
+	return c, err
 }
 
 // serve starts the server once and returns how it has ended.

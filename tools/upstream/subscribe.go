@@ -14,6 +14,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
+	"runnel/tools/secrets"
 )
 
 // subscriptions are the resources of a server's that somebody wants to hear of. They outlive a connection, and a server whose config has
@@ -74,7 +75,7 @@ func (s *subscriptions) ask(ctx context.Context, client *rpc.Client, uri string)
 		err := client.Listen(listening, &rpc.Request{
 			Method: "subscriptions/listen",
 			Params: mcp.ListenParams{Notifications: &mcp.SubscriptionFilter{ResourceSubscriptions: []string{uri}}},
-		}, func() { s.updated(rawjson.Encode(mcp.ResourceParams{URI: uri})) })
+		}, func() { s.updated(rawjson.Encode(mcp.ResourceParams{URI: uri}), nil) })
 		if err != nil && listening.Err() == nil {
 			s.log.Debug().Err(err).Str("uri", uri).Msg("upstream does not announce changes of a resource")
 		}
@@ -121,7 +122,7 @@ func (s *subscriptions) leave(uri string, t *func(json.RawMessage)) {
 
 // updated passes on that a resource has changed, to those who listen to it or to what it is part of: the URI "might be a sub-resource of
 // the one that the client actually subscribed to".
-func (s *subscriptions) updated(params json.RawMessage) {
+func (s *subscriptions) updated(params json.RawMessage, hide *secrets.Set) {
 	uri := rawjson.StringMember(params, "uri")
 	s.mu.Lock()
 	var tell []*func(json.RawMessage)
@@ -132,7 +133,7 @@ func (s *subscriptions) updated(params json.RawMessage) {
 	}
 	s.mu.Unlock()
 	for _, t := range tell {
-		(*t)(forwarded(params))
+		(*t)(forwarded(hide.JSON(params)))
 	}
 }
 
@@ -142,7 +143,7 @@ func (s *subscriptions) tellAll() bool {
 	uris := slices.Collect(maps.Keys(s.byURI))
 	s.mu.Unlock()
 	for _, uri := range uris {
-		s.updated(rawjson.Encode(mcp.ResourceParams{URI: uri}))
+		s.updated(rawjson.Encode(mcp.ResourceParams{URI: uri}), nil)
 	}
 	return len(uris) > 0
 }
