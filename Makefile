@@ -40,7 +40,7 @@ check: ## format, modules, vet, also for systems that the tests do not run on
 	if [ -n "$$unformatted" ]; then echo "not formatted (gofmt -w):"; echo "$$unformatted"; exit 1; fi
 	go mod tidy -diff
 	go vet ./... ./testdata/cast ./testdata/examples/... ./testdata/man
-	go vet -tags nats ./internal/serve ./internal/cli
+	go vet -tags nats,dynamodb ./internal/serve ./internal/cli
 	go -C testdata/hosts vet ./...
 	go -C testdata/browser vet ./...
 	GOARCH=386 CGO_ENABLED=0 go vet ./...
@@ -61,7 +61,7 @@ crash: ## kill -9 of runnel 200 times, of supervisors 100 times, processes that 
 	RUNNEL_TEST_CRASH_ROUNDS=200 RUNNEL_TEST_SHARED_TIME=1m go test -race -count=1 -v -timeout 1h -run 'AnyMoment$$|TestProcessesShareAState' ./internal/e2e
 
 states: ## what every state must do, at length: 10,000 races for an end, 1 GiB of output, 100,000 tasks (make test does some of each)
-	RUNNEL_TEST_STATE_LONG=1 go test -race -count=1 -v -timeout 2h -run 'TestState|TestShared' ./tasks/sqlite ./tasks/nats ./tasks/redis
+	RUNNEL_TEST_STATE_LONG=1 go test -race -count=1 -v -timeout 2h -run 'TestState|TestShared' ./tasks/sqlite ./tasks/nats ./tasks/redis ./tasks/dynamodb
 
 streams: ## a thousand clients whose calls stream all at once over HTTP: memory, fairness, nothing lost (make test has fifty)
 	RUNNEL_TEST_STREAMS=1000 go test -count=1 -v -run '^TestManyStreams$$' ./rpc/http

@@ -25,6 +25,8 @@ var rooms = map[string][]string{
 	"runnel/tasks/nats":               {"runnel/tasks", "runnel/tasks/engine", "runnel/partials", "runnel/rpc/mcp"},                                                             // the state of many machines
 	"runnel/tasks/nats/natstest":      {},                                                                                                                                       // servers of NATS that tests can kill
 	"runnel/tasks/redis":              {"runnel/tasks", "runnel/tasks/engine", "runnel/partials", "runnel/rpc/mcp"},                                                             // another one
+	"runnel/tasks/dynamodb":           {"runnel/tasks", "runnel/tasks/engine", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp"},                                               // a third one
+	"runnel/tasks/dynamodb/dynatest":  {},                                                                                                                                       // a server of it for tests
 	"runnel/tasks/engine":             {"runnel/tasks", "runnel/partials", "runnel/rpc/mcp"},                                                                                    // what states that are servers share
 	"runnel/tasks/engine/enginetest":  {"runnel/tasks", "runnel/tasks/engine", "runnel/tasks/statetest", "runnel/partials", "runnel/rpc/mcp"},                                   // what each of them must do
 	"runnel/tasks/logs":               {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tools/text"},                           // text knows nothing of tools

@@ -40,7 +40,7 @@ func (o *options) Register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&o.Tools, "tool", nil, "add a tool, `NAME=COMMAND`; repeatable. Quotes work as in a shell, but no shell runs;\n{{name}} in the command is an argument that a call must give")
 	flags.BoolVar(&o.selftest, "selftest", false, "add tools to try a client with: echo, stream, sleep, fail and others")
 	o.settings = []*setting{
-		{flag: "state", path: "state.dir", usage: "keep tasks in `DIR` (else " + config.StatePlace + "); memory = nothing on disk; redis://HOST or nats://HOST = for several machines"},
+		{flag: "state", path: "state.dir", usage: "keep tasks in `DIR` (else " + config.StatePlace + "); memory = nothing on disk; redis://HOST, nats://HOST or dynamodb://TABLE = for several machines"},
 		{flag: "owner", path: "server.owner", usage: "run and see the tasks of this `NAME` only"},
 		{flag: "pace", path: "partials.pace", usage: "send a task's new output once in this `DURATION`; 0 = each piece at once"},
 		{flag: "sync-wait", path: "tasks.syncWait", usage: "after this `DURATION` a call goes on as a background task; 0 = never"},

@@ -32,7 +32,8 @@ type ServersState interface {
 // OpenURL opens the state that a config names by a URL. calls: it finds calls without a handle, too, for people. It connects with the
 // first use.
 //
-// The client of Redis costs a start some 3 %, and 0.6 MB; that of NATS is in the binaries alone that are built for it (servers_nats.go).
+// The client of Redis costs a start some 3 %, and 0.6 MB; those of NATS and DynamoDB are in the binaries alone that are built for them
+// (servers_nats.go, servers_dynamodb.go).
 func OpenURL(conf *config.Config, getenv func(string) string, calls bool, log zerolog.Logger) (ServersState, error) {
 	switch scheme, _, _ := strings.Cut(conf.State.Dir, "://"); scheme {
 	case "nats", "tls":
@@ -44,7 +45,9 @@ func OpenURL(conf *config.Config, getenv func(string) string, calls bool, log ze
 		}
 		o.Limits, o.Calls, o.Log = limits(conf), calls, log
 		return redis.New(o), nil
+	case "dynamodb":
+		return openDynamoDB(conf, calls, log)
 	default:
-		return nil, &UsageError{Err: fmt.Errorf("--state: %s:// is no state that runnel knows (allowed: nats://, redis://, a directory, memory)", scheme)}
+		return nil, &UsageError{Err: fmt.Errorf("--state: %s:// is no state that runnel knows (allowed: nats://, redis://, dynamodb://, a directory, memory)", scheme)}
 	}
 }

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// pace is the least time between two writes of a task's output, unless there is much of it: lines that come one by one are stored together.
-	pace = 50 * time.Millisecond
+	// defaultPace lets lines that come one by one be stored together.
+	defaultPace = 50 * time.Millisecond
 	// flushAgain is when output is written again that no server has taken.
 	flushAgain = time.Second
 )
@@ -88,7 +88,7 @@ func (k *Keeping) run() {
 			return
 		}
 		select {
-		case <-time.After(pace - time.Since(written)):
+		case <-time.After(k.sp.Pace - time.Since(written)):
 		case <-k.hurry:
 		case <-k.ctx.Done():
 			return

@@ -22,6 +22,7 @@ type Options struct {
 	Limits tasks.Limits // for each owner, over all processes
 	Calls  bool         // finds calls without a handle that run, too: for people, never for clients
 	Log    zerolog.Logger
+	Pace   time.Duration // the least time between two writes of a task's output, unless there is much of it; 0 = 50 ms
 
 	Now func() time.Time // nil = time.Now
 }
@@ -51,6 +52,9 @@ type State struct {
 func New(e Engine, where string, o Options) *State {
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Pace == 0 {
+		o.Pace = defaultPace
 	}
 	s := &State{
 		Options: o, Keeper: uuid.NewString(), engine: e, where: where,

@@ -74,7 +74,7 @@ type Tasks struct {
 
 // State is where tasks live.
 type State struct {
-	Dir      string `yaml:"dir"`      // "" = the user's state directory, memory = nowhere, nats://HOST or redis://HOST = many machines'
+	Dir      string `yaml:"dir"`      // "" = the user's state directory, memory = nowhere, nats://HOST, redis://HOST or dynamodb://TABLE = many machines'
 	MaxState Size   `yaml:"maxState"` // size of all tasks together; beyond it those that ended first are forgotten
 }
 

@@ -1,0 +1,135 @@
+package dynamodb
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"runnel/tasks/engine"
+)
+
+// DynamoDB has no clock that could be asked, and those of machines differ. So a lease is a number that its process counts up, and another
+// one takes that process for gone when it has not seen the number change for a while, by its own clock.
+
+// silence is how long that is: then a process that comes back has looked whether it was taken for gone (engine.Space.Renew), and the state
+// gives it some time more.
+const silence = engine.LeaseTTL - engine.RenewInterval
+
+// pulse is what this process has seen of another one's lease.
+type pulse struct {
+	beat  int64
+	since time.Time // it has not changed
+}
+
+// leaseExpiry is when DynamoDB may delete the lease of a process that has not given it back.
+const leaseExpiry = 24 * time.Hour
+
+// Lease implements engine.Store.
+func (sp *space) Lease(ctx context.Context) error {
+	if err := sp.check(ctx); err != nil {
+		return err
+	}
+	sp.mu.Lock()
+	sp.beat++
+	beat := sp.beat
+	sp.mu.Unlock()
+	now := sp.of.Now()
+	return sp.put(ctx, with(sp.key("alive", sp.of.Keeper), item{
+		"beat": number(beat), "renewed": number(now.Unix()), "expires": number(now.Add(leaseExpiry).Unix()),
+	}), "")
+}
+
+// Leave implements engine.Store.
+func (sp *space) Leave(ctx context.Context) {
+	_ = sp.remove(ctx, sp.key("alive", sp.of.Keeper), "", nil) // else it is found out
+}
+
+// longPause is how long this process may not have looked and still know how long a lease has not changed.
+const longPause = engine.LeaseTTL
+
+// Alive implements engine.Store. Who is seen for the first time lives.
+func (sp *space) Alive(ctx context.Context) (alive []string, err error) {
+	leases, err := sp.query(ctx, span{partition: "alive"})
+	if err != nil {
+		return nil, err
+	}
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	before, now, seen := sp.seen, sp.of.Now(), map[string]pulse{}
+	if now.Sub(sp.looked) > longPause { // this process has slept, or could not reach the table, and perhaps nobody could
+		before = nil
+	}
+	for _, l := range leases {
+		keeper := textOf(l, "sk")
+		beat, _ := numberOf(l, "beat")
+		p, known := before[keeper]
+		if !known || p.beat != beat {
+			p = pulse{beat, now}
+		}
+		seen[keeper] = p
+		if now.Sub(p.since) < silence {
+			alive = append(alive, keeper)
+		}
+	}
+	sp.seen, sp.looked = seen, now
+	return alive, nil
+}
+
+// unrenewed is the condition that the lease of a process is as this one has seen it.
+func (sp *space) unrenewed(keeper string) types.TransactWriteItem {
+	sp.mu.Lock()
+	p := sp.seen[keeper]
+	sp.mu.Unlock()
+	condition := "attribute_not_exists(#pk) OR #beat = :beat"
+	return types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
+		TableName: &sp.server.o.Table, Key: sp.key("alive", keeper), ConditionExpression: &condition,
+		ExpressionAttributeNames: names(&condition), ExpressionAttributeValues: item{":beat": number(p.beat)},
+	}}
+}
+
+// mark is the place that says that a task has not ended; without a handle it is hidden.
+func mark(id string, hidden bool) string {
+	if hidden {
+		return "hidden:" + id
+	}
+	return "live:" + id
+}
+
+// Marks implements engine.Store.
+func (sp *space) Marks(ctx context.Context) (marks []engine.Mark, err error) {
+	list, err := sp.query(ctx, span{partition: "live"})
+	for _, i := range list {
+		kind, id, _ := strings.Cut(textOf(i, "sk"), ":")
+		if engine.IsToken(id) { // else it is nobody's that could be ended
+			marks = append(marks, engine.Mark{ID: id, Keeper: textOf(i, "keeper"), Hidden: kind == "hidden"})
+		}
+	}
+	return marks, err
+}
+
+// Unmark implements engine.Store.
+func (sp *space) Unmark(ctx context.Context, m engine.Mark) error {
+	err := sp.remove(ctx, sp.key("live", mark(m.ID, m.Hidden)), "#keeper = :keeper", item{":keeper": text(m.Keeper)})
+	if isCondition(err) {
+		return nil
+	}
+	return err
+}
+
+// DropExpired implements engine.Store: DynamoDB deletes by itself what has expired, if the table's time to live is on.
+func (sp *space) DropExpired(context.Context) error { return nil }
+
+// expiresItems reports whether the table's time to live is on. It fails where these credentials may not ask.
+func (sp *space) expiresItems(ctx context.Context) (bool, error) {
+	answer, err := sp.server.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &sp.server.o.Table})
+	if err != nil || answer.TimeToLiveDescription == nil {
+		return false, err
+	}
+	t := answer.TimeToLiveDescription
+	on := t.TimeToLiveStatus == types.TimeToLiveStatusEnabled || t.TimeToLiveStatus == types.TimeToLiveStatusEnabling
+	return on && aws.ToString(t.AttributeName) == "expires", nil
+}

@@ -1,0 +1,162 @@
+package dynamodb
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"runnel/tasks"
+	"runnel/tasks/engine"
+)
+
+// decode makes a record of what was read.
+func (sp *space) decode(id string, i item) *engine.Record {
+	r := &engine.Record{}
+	r.ID, r.Owner = id, sp.of.Owner
+	write, _ := numberOf(i, "write") // a put that is taken for late then fails its task's end, not others
+	r.Revision = uint64(write)
+	r.Decode([]byte(textOf(i, "record")), time.Now())
+	s := &r.Stored
+	var ok bool
+	if s.End, ok = numberOf(i, "end"); !ok {
+		r.Fail(errors.New("it is not known where its output ends"))
+	}
+	s.Keeper, s.Hidden, s.Writer = textOf(i, "keeper"), i["hidden"] != nil, textOf(i, "by")
+	if s.Keeper != "" {
+		s.Writer = s.Keeper
+	}
+	if i["work"] != nil {
+		s.Work = []byte(textOf(i, "work"))
+	}
+	variables := textOf(i, "variables")
+	if i["variables"] != nil && variables == "" {
+		r.Fail(errors.New("its variables cannot be read"))
+	}
+	r.Check([]byte(variables), s.Outcome > 0)
+	return r
+}
+
+// Read implements engine.Store.
+func (sp *space) Read(ctx context.Context, id string) (*engine.Record, error) {
+	i, err := sp.get(ctx, sp.recordKey(id))
+	switch {
+	case err != nil:
+		return nil, err
+	case i == nil:
+		return nil, tasks.ErrNotFound
+	}
+	return sp.decode(id, i), nil
+}
+
+// records reads tasks, as they stand in the table; those that are not there are nil.
+func (sp *space) records(ctx context.Context, ids []string) ([]item, error) {
+	var keys []item
+	found := map[string]item{}
+	for _, id := range ids {
+		if _, twice := found[sp.root+ofTask(id)]; !twice { // which DynamoDB refuses
+			keys = append(keys, sp.recordKey(id))
+			found[sp.root+ofTask(id)] = nil
+		}
+	}
+	all, err := sp.getAll(ctx, keys)
+	for _, i := range all {
+		found[textOf(i, "pk")] = i
+	}
+	list := make([]item, len(ids))
+	for n, id := range ids {
+		list[n] = found[sp.root+ofTask(id)]
+	}
+	return list, err
+}
+
+// someTasks are read at once at most.
+const someTasks = 1000
+
+// firstPlace is before all tasks: no machine's clock is that late.
+var firstPlace = uint64(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
+
+// List implements engine.Store.
+func (sp *space) List(ctx context.Context, after uint64, n int) ([]engine.Place, error) {
+	if after > 0 && after < firstPlace {
+		return nil, tasks.ErrCursor
+	}
+	part := span{partition: "tasks", from: placeText(after + 1), limit: min(n, someTasks), filter: "#expires > :now", values: item{":now": number(sp.of.Now().Unix())}}
+	for next := item(nil); ; {
+		found, _, rest, err := sp.page(ctx, part, next)
+		if err != nil {
+			return nil, err
+		}
+		var places []engine.Place
+		var ids []string
+		for _, i := range found {
+			place, err := strconv.ParseUint(textOf(i, "sk"), 16, 64)
+			if id := textOf(i, "id"); err == nil && engine.IsToken(id) { // else it is not runnel's
+				ids, places = append(ids, id), append(places, engine.Place{Number: place})
+			}
+		}
+		records, err := sp.records(ctx, ids)
+		if err != nil {
+			return nil, err
+		}
+		for n, i := range records {
+			if i == nil {
+				continue
+			}
+			if place, _ := numberOf(i, "place"); uint64(place) == places[n].Number { // else it was hidden when this was read
+				places[n].Record = sp.decode(ids[n], i)
+			}
+		}
+		if next = rest; len(places) > 0 || next == nil {
+			return places, nil
+		}
+	}
+}
+
+// Outcome implements engine.Store.
+func (sp *space) Outcome(ctx context.Context, r *engine.Record) (encoded []byte, err error) {
+	s := &r.Stored
+	for next, n := item(nil), 0; ; {
+		pieces, _, rest, err := sp.page(ctx, span{partition: ofTask(r.ID), from: resultPlace(s.Attempt, 0), to: "result:" + s.Attempt + ".~"}, next)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range pieces {
+			if textOf(p, "sk") != resultPlace(s.Attempt, n) {
+				break // a piece is missing
+			}
+			encoded, n = append(encoded, dataOf(p, "data")...), n+1
+		}
+		if next = rest; next == nil || len(encoded) > s.Outcome {
+			break
+		}
+	}
+	if len(encoded) != s.Outcome {
+		if _, err := sp.Read(ctx, r.ID); err != nil { // it was deleted meanwhile
+			return nil, err
+		}
+		return nil, engine.Damage("its result is missing, or a part of it")
+	}
+	return encoded, nil
+}
+
+// Measure implements engine.Store: what was read is all there is.
+func (sp *space) Measure(context.Context, *engine.Record) error { return nil }
+
+// Fetched implements engine.Store.
+func (sp *space) Fetched(ctx context.Context, ids []string) (map[string]bool, error) {
+	fetched := map[string]bool{}
+	for some := range slices.Chunk(ids, someTasks) {
+		records, err := sp.records(ctx, some)
+		if err != nil {
+			return nil, err
+		}
+		for n, i := range records {
+			fetched[some[n]] = i["fetched"] != nil
+		}
+	}
+	return fetched, nil
+}
+
+func (sp *space) recordKey(id string) item { return sp.key(ofTask(id), recordPlace) }

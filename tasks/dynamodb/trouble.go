@@ -1,0 +1,48 @@
+package dynamodb
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/aws/smithy-go"
+
+	"runnel/tasks"
+	"runnel/tasks/engine"
+)
+
+// What cannot be stored or answered has a reason, and the errors here say it to people.
+
+// refused words what was refused for somebody who has to do something about it.
+func (sp *space) refused(err error) error {
+	table := sp.server.o.Table
+	refusal, ok := errors.AsType[smithy.APIError](err)
+	if !ok {
+		return err
+	}
+	code := refusal.ErrorCode()
+	said := fmt.Errorf("%s: %s", code, refusal.ErrorMessage()) // err names hosts and requests, too
+	switch {
+	case code == "ResourceNotFoundException":
+		return tasks.Trouble{Err: fmt.Errorf("%w: there is no table %s here; make it as the README says, or name another region or endpoint: %w", tasks.ErrRemoved, table, said)}
+	case strings.HasPrefix(code, "AccessDenied"):
+		return tasks.Trouble{Err: fmt.Errorf("the table %s refuses it to these credentials: the README says what their policy must allow: %w", table, said)}
+	case strings.Contains(code, "Token") || code == "UnrecognizedClientException" || strings.Contains(code, "Signature") || code == "InvalidClientTokenId":
+		return tasks.Trouble{Err: fmt.Errorf("the table %s asks for other AWS credentials (AWS_PROFILE, AWS_ACCESS_KEY_ID, a role): %w", table, said)}
+	case code == "ItemCollectionSizeLimitExceededException":
+		return tasks.Trouble{Err: fmt.Errorf("the table %s has a local index, which bounds what a task may store: make one without: %w", table, said)}
+	}
+	return tasks.Trouble{Err: fmt.Errorf("the table %s refuses it: %w", table, said)}
+}
+
+func (sp *space) errRemoved() error {
+	return tasks.Trouble{Err: fmt.Errorf("%w: %s* in the table %s is gone; start runnel again, which begins anew", tasks.ErrRemoved, sp.root, sp.server.o.Table)}
+}
+
+func (sp *space) errNewer() error {
+	return tasks.Trouble{Err: fmt.Errorf("a newer runnel has changed how tasks are stored at %s*: use that one", sp.root)}
+}
+
+func (sp *space) unreachable(err error) error {
+	return tasks.Trouble{Err: engine.Away{Err: fmt.Errorf("the table %s has not answered, or has no throughput left: %w", sp.server.o.Table, err)}}
+}

@@ -1,0 +1,64 @@
+package dynamodb
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"runnel/tasks"
+	"runnel/tasks/engine"
+)
+
+// asked is the partition of what others ask of a process.
+func asked(keeper string) string { return "asked:" + keeper }
+
+// Ask implements engine.Store.
+func (sp *space) Ask(ctx context.Context, r *engine.Record) error {
+	for told := ""; ; {
+		told = r.Stored.Keeper
+		if err := sp.put(ctx, with(sp.key(asked(told), r.ID), item{"expires": sp.expiry(&r.Task)}), ""); err != nil {
+			return err
+		}
+		again, err := sp.Read(ctx, r.ID)
+		if errors.Is(err, tasks.ErrNotFound) || err == nil && (again.Terminal() || again.Stored.Keeper == told) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		r = again // another one has taken it meanwhile
+	}
+}
+
+// Asked implements engine.Store.
+func (sp *space) Asked(ctx context.Context) (ids []string, err error) {
+	list, err := sp.query(ctx, span{partition: asked(sp.of.Keeper), keys: true})
+	for _, i := range list {
+		ids = append(ids, textOf(i, "sk"))
+	}
+	return ids, err
+}
+
+// DynamoDB tells nobody of what is stored, so who follows a task looks: soon after something has come, and then less and less often.
+const lookSoon = 100 * time.Millisecond
+
+// pause is how long it is not looked.
+type pause struct{ time.Duration }
+
+// Hear implements engine.Store.
+func (sp *space) Hear(context.Context, string) (engine.Hearing, error) {
+	return &pause{lookSoon}, nil
+}
+
+// Wait implements engine.Hearing.
+func (p *pause) Wait(ctx context.Context) error {
+	select {
+	case <-time.After(p.Duration):
+		p.Duration = p.Duration * 3 / 2 // the state does not wait for longer than it likes
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Close implements engine.Hearing.
+func (p *pause) Close() {}

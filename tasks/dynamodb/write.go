@@ -1,0 +1,274 @@
+package dynamodb
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/uuid"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tasks/engine"
+)
+
+// Each write is one transaction, or a condition on one item. It may be sent again when nobody has answered, and knows what it has done.
+
+// pieceBytes is how much one item holds of a result, of a stretch of output, or of variables: DynamoDB takes 400 KB with all that is beside it.
+const pieceBytes = 300 << 10
+
+// encode returns a record as it stands in a task's item, beside what conditions look at.
+func encode(r *engine.Record) (types.AttributeValue, error) {
+	s := r.Stored
+	s.Keeper, s.Writer, s.Hidden, s.Work, s.End = "", "", false, nil, 0
+	encoded, err := json.Marshal(s)
+	return text(string(encoded)), err
+}
+
+// fits refuses variables that the item has no room for.
+func fits(variables []byte) error {
+	if len(variables) > pieceBytes {
+		return rpc.Errorf(mcp.CodeInvalidParams, "the variables take %d bytes together; the limit of a state in DynamoDB is %d", len(variables), pieceBytes)
+	}
+	return nil
+}
+
+// Insert implements engine.Store.
+func (sp *space) Insert(ctx context.Context, r *engine.Record) error {
+	if err := sp.admit(ctx, r); err != nil {
+		return err
+	}
+	record, err := encode(r)
+	if err == nil {
+		err = fits(r.Variables)
+	}
+	if err != nil {
+		return err
+	}
+	place, keeper, expires, hidden := sp.placeNow(), text(sp.of.Keeper), sp.expiry(&r.Task), r.Stored.Hidden
+	task := with(sp.recordKey(r.ID), item{
+		"record": record, "keeper": keeper, "end": number(0), "write": number(1), "place": number(int64(place)), "expires": expires,
+	})
+	order := with(sp.placeKey(place), item{"id": text(r.ID), "expires": expires})
+	if len(r.Variables) > 0 {
+		task["variables"] = text(string(r.Variables))
+	}
+	if hidden {
+		task["hidden"], order["hidden"] = text("1"), text("1")
+	}
+	condition, put := "attribute_not_exists(#pk)", sp.putting(task)
+	put.Put.ConditionExpression, put.Put.ExpressionAttributeNames = &condition, names(&condition)
+	put.Put.ReturnValuesOnConditionCheckFailure = types.ReturnValuesOnConditionCheckFailureAllOld
+	err = sp.transact(ctx, put, sp.putting(order), sp.marking(r, hidden))
+	if there, is := found(err); is {
+		if textOf(there, "keeper") != sp.of.Keeper {
+			return tasks.ErrFenced
+		}
+		err = nil // an earlier try has done it
+	}
+	if err == nil {
+		r.Revision = 1
+	}
+	return err
+}
+
+// marking says that this process keeps a task.
+func (sp *space) marking(r *engine.Record, hidden bool) types.TransactWriteItem {
+	return sp.putting(with(sp.key("live", mark(r.ID, hidden)), item{"keeper": text(sp.of.Keeper), "expires": sp.expiry(&r.Task)}))
+}
+
+// startsWindow is what MaxStartsPerMinute counts.
+const startsWindow = time.Minute
+
+// admit refuses a task beyond the limits of its owner, unless it is hidden. When two processes start one at the same moment, both may be let in.
+func (sp *space) admit(ctx context.Context, r *engine.Record) error {
+	if r.Task.Ending || r.Stored.Hidden {
+		return nil
+	}
+	if most := sp.of.Limits.MaxLive; most > 0 {
+		n, err := sp.count(ctx, span{partition: "live", from: mark("", false), to: mark("~", false)}, most)
+		if err != nil {
+			return err
+		}
+		if n >= most {
+			return tasks.ErrTooManyLive
+		}
+	}
+	if most := sp.of.Limits.MaxStartsPerMinute; most > 0 {
+		since := placeText(uint64(sp.of.Now().Add(-startsWindow).UnixNano()))
+		n, err := sp.count(ctx, span{partition: "tasks", from: since, filter: "attribute_not_exists(#hidden)"}, most)
+		if err != nil {
+			return err
+		}
+		if n >= most {
+			return tasks.ErrTooManyStarts
+		}
+	}
+	return nil
+}
+
+// Write implements engine.Store.
+func (sp *space) Write(ctx context.Context, r *engine.Record, wasHidden bool) error {
+	record, err := encode(r)
+	if err != nil {
+		return err
+	}
+	expires, next := sp.expiry(&r.Task), r.Revision+1
+	expression := "SET #record = :record, #write = :write, #expires = :expires"
+	values := item{":record": record, ":write": number(int64(next)), ":expires": expires, ":me": text(sp.of.Keeper)}
+	var more []types.TransactWriteItem
+	if wasHidden {
+		if err := sp.admit(ctx, r); err != nil {
+			return err
+		}
+		if err := fits(r.Variables); err != nil {
+			return err
+		}
+		hidden, err := sp.get(ctx, sp.recordKey(r.ID))
+		if err != nil {
+			return err
+		}
+		if before, ok := numberOf(hidden, "place"); ok && hidden["hidden"] != nil {
+			more = append(more, sp.deleting(sp.placeKey(uint64(before))))
+		}
+		place := sp.placeNow()
+		expression += ", #place = :place"
+		values[":place"] = number(int64(place))
+		if len(r.Variables) > 0 {
+			expression += ", #variables = :variables"
+			values[":variables"] = text(string(r.Variables))
+		}
+		expression += " REMOVE #hidden"
+		more = append(more, sp.putting(with(sp.placeKey(place), item{"id": text(r.ID), "expires": expires})),
+			sp.deleting(sp.key("live", mark(r.ID, true))), sp.marking(r, false))
+	}
+	u := sp.change(sp.recordKey(r.ID), expression, "#keeper = :me AND #write < :write", values)
+	if more == nil {
+		err = sp.update(ctx, u)
+	} else {
+		err = sp.transact(ctx, slices.Insert(more, 0, updating(u))...)
+	}
+	if there, is := found(err); is {
+		if textOf(there, "keeper") != sp.of.Keeper {
+			return tasks.ErrFenced
+		}
+		err = nil // an earlier try has done it
+	}
+	if err == nil {
+		r.Revision = next
+	}
+	return err
+}
+
+// End implements engine.Store. The outcome is stored first, in pieces that nobody looks for until the record names them. What another
+// process has left is ended only if its lease is as it was seen.
+func (sp *space) End(ctx context.Context, r *engine.Record, wasHidden bool, outcome []byte) error {
+	if wasHidden {
+		visible := *r
+		visible.Stored.Status = mcp.TaskWorking
+		if err := sp.Write(ctx, &visible, true); err != nil {
+			return err
+		}
+	}
+	s, expires := &r.Stored, sp.expiry(&r.Task)
+	s.Attempt, s.Outcome = uuid.NewString(), len(outcome)
+	record, err := encode(r)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for piece := range slices.Chunk(outcome, pieceBytes) {
+		if err := sp.put(ctx, with(sp.key(ofTask(r.ID), resultPlace(s.Attempt, n)), item{"data": data(piece), "expires": expires}), ""); err != nil {
+			return err
+		}
+		n++
+	}
+	changes := []types.TransactWriteItem{
+		updating(sp.change(sp.recordKey(r.ID), "SET #record = :record, #by = :me, #end = :end, #expires = :expires REMOVE #keeper", "#keeper = :keeper",
+			item{":record": record, ":me": text(sp.of.Keeper), ":end": number(s.End), ":expires": expires, ":keeper": text(s.Keeper)})),
+		sp.deleting(sp.key("live", mark(r.ID, false))),
+	}
+	if s.Keeper != sp.of.Keeper {
+		changes = append(changes, sp.unrenewed(s.Keeper))
+	}
+	err = sp.transact(ctx, changes...)
+	if there, is := found(err); is {
+		if there["keeper"] != nil || textOf(there, "by") != sp.of.Keeper {
+			return tasks.ErrFenced
+		}
+		err = nil // an earlier try has done it
+	}
+	return err
+}
+
+// Take implements engine.Store.
+func (sp *space) Take(ctx context.Context, r *engine.Record, before string) error {
+	work := string(r.Stored.Work)
+	u := sp.change(sp.recordKey(r.ID), "SET #keeper = :me, #work = :work", "#keeper = :before AND attribute_not_exists(#work)",
+		item{":me": text(sp.of.Keeper), ":work": text(work), ":before": text(before)})
+	err := sp.transact(ctx, updating(u), sp.marking(r, false))
+	if there, is := found(err); is {
+		if textOf(there, "keeper") != sp.of.Keeper || textOf(there, "work") != work {
+			return tasks.ErrFenced
+		}
+		err = nil // an earlier try has done it
+	}
+	return err
+}
+
+// SetVariables implements engine.Store.
+func (sp *space) SetVariables(ctx context.Context, r *engine.Record, merged []byte) error {
+	if err := fits(merged); err != nil {
+		return err
+	}
+	condition, values := "attribute_not_exists(#variables)", item{":merged": text(string(merged))}
+	if len(r.Variables) > 0 {
+		condition = "#variables = :seen"
+		values[":seen"] = text(string(r.Variables))
+	}
+	err := sp.update(ctx, sp.change(sp.recordKey(r.ID), "SET #variables = :merged", "attribute_exists(#keeper) AND "+condition, values))
+	if there, is := found(err); is {
+		if err = tasks.ErrFenced; there["keeper"] == nil {
+			err = tasks.ErrEnded
+		}
+	}
+	return err
+}
+
+// MarkFetched implements engine.Store.
+func (sp *space) MarkFetched(ctx context.Context, r *engine.Record) error {
+	err := sp.update(ctx, sp.change(sp.recordKey(r.ID), "SET #fetched = :yes", "attribute_exists(#pk)", item{":yes": text("1")}))
+	if isCondition(err) { // it is gone
+		return nil
+	}
+	return err
+}
+
+// Delete implements engine.Store. The record goes first, and then what nobody finds any more.
+func (sp *space) Delete(ctx context.Context, id, keeper string) error {
+	i, err := sp.get(ctx, sp.recordKey(id))
+	if err != nil {
+		return err
+	}
+	first := sp.deleting(sp.recordKey(id))
+	if keeper != "" {
+		condition := "attribute_not_exists(#pk) OR #keeper = :keeper"
+		first.Delete.ConditionExpression, first.Delete.ExpressionAttributeNames = &condition, names(&condition)
+		first.Delete.ExpressionAttributeValues = item{":keeper": text(keeper)}
+	}
+	changes := []types.TransactWriteItem{first, sp.deleting(sp.key("live", mark(id, false))), sp.deleting(sp.key("live", mark(id, true)))}
+	if place, ok := numberOf(i, "place"); ok {
+		changes = append(changes, sp.deleting(sp.placeKey(uint64(place))))
+	}
+	if err := sp.transact(ctx, changes...); isCondition(err) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	rest, err := sp.query(ctx, span{partition: ofTask(id), keys: true})
+	return errors.Join(err, sp.removeAll(ctx, rest))
+}
