@@ -32,6 +32,8 @@
 //   - One for each task elsewhere that somebody follows (follow.go), until its end, the last who needs it, or Runner.Close.
 //   - What Run.Deliver starts ends with the run.
 //   - A tasks/result that waits has one that looks for questions, and one for each question that it puts (relay.go).
+//   - A question of a task that was taken has one that waits for its answer, and such a task whose tool tells of its progress one that writes that
+//     down (notes.go).
 //   - While a task runs that others can see, one looks for what they ask (heed.go), and one each ends those that
 //     they want ended. These, and what Runner.Go starts, end with Runner.Close.
 //   - Those of a state on disk are told there (package sqlite).
@@ -52,6 +54,7 @@
 //	a task elsewhere is followed            View.lookOn (follow.go)
 //	a task is handed to a worker            Run.Offer (queue.go); which worker runs it: State.Take
 //	others ask for a cancel                 Runner.cancelElsewhere (follow.go); heard by Runner.heed (heed.go)
+//	what runs elsewhere asks and tells      notes.go
 //	a lost lease is heard of                Runner.heed (heed.go); found in package sqlite
 //	the end that others stored counts       Runner.overruled (settle.go)
 //	too many tasks, or requests for them    limits.go

@@ -100,6 +100,9 @@ func (c *Call) Lacks(method string) error {
 // Request puts a request that is not a form, such as sampling/createMessage, to the client of the call. One of the stateless era finds it in
 // the answer to the call, or in its task.
 func (c *Call) Request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	if c.audience == nil {
+		return nil, errCannotDo(method)
+	}
 	if c.caller != nil && c.caller.Era == rpc.Handshake {
 		return Request(ctx, c.caller, method, c.run.Secrets().JSON(params))
 	}

@@ -49,7 +49,7 @@ func TestConfigOnWorker(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all, of := conf.OnWorker(strings.Fields(c.classes))
+		all, of, _ := conf.OnWorker(strings.Fields(c.classes))
 		tools := strings.Join(slices.Sorted(maps.Keys(conf.Tools)), " ")
 		if got := strings.Join(all, " "); got != c.all || tools != c.tools || of["c"] != c.first || conf.RunsElsewhere() != "" {
 			t.Errorf("%q: %q, %q, %v", c.classes, got, tools, of)

@@ -16,6 +16,7 @@ import (
 	"runnel/tasks"
 	"runnel/tools"
 	"runnel/tools/process"
+	"runnel/tools/upstream"
 )
 
 // WorkOptions are those of a worker.
@@ -32,10 +33,11 @@ type WorkOptions struct {
 type worker struct {
 	queue   tasks.Queue
 	host    string
-	tools   *tools.Registry
-	of      map[string]string // the classes of the tools
+	set     *upstream.Set
 	runners map[string]*tasks.Runner
 	log     zerolog.Logger
+
+	of, ofUpstream map[string]string // the classes of the tools, and of the upstreams, by name
 
 	slots   chan struct{} // holds an element for each task that runs
 	changed chan struct{} // capacity 1
@@ -58,22 +60,22 @@ const (
 // Work runs the tasks of others until ctx ends; then those that it has begun may go on for Drain.
 func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 	s.Stderr = s.PatientStderr()
-	s.NoUpstreams = true // their tools are called from where they are configured
 	conf, file, err := s.LoadConfig(ctx)
 	if err != nil {
 		return err
 	}
-	classes, of := conf.OnWorker(o.Classes)
+	classes, of, ofUpstream := conf.OnWorker(o.Classes)
 	if len(classes) == 0 {
-		return &UsageError{Err: errors.New("runnel work: no tool of the config says which class of workers runs it (runs: CLASS): name one with --class")}
+		return &UsageError{Err: errors.New("runnel work: no tool or upstream of the config says which class of workers runs it (runs: CLASS): name one with --class")}
 	}
 	set, count, err := s.Registry(conf)
 	if err != nil {
 		return err
 	}
-	if count == 0 {
-		return &UsageError{Err: fmt.Errorf("runnel work: the config has no tools for workers of class %s", classes[0])}
+	if count+s.Upstreams == 0 {
+		return &UsageError{Err: fmt.Errorf("runnel work: the config has no tools and no upstreams for workers of class %s", classes[0])}
 	}
+	defer set.Close()
 	log := s.Logger()
 	s.warnOfUnset(log)
 	store, err := s.openState(conf, log)
@@ -97,15 +99,11 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 		host = "an unknown host"
 	}
 	w := &worker{
-		queue: queue, host: host, tools: set.Tools, of: of, runners: map[string]*tasks.Runner{}, log: log,
+		queue: queue, host: host, set: set, of: of, ofUpstream: ofUpstream, runners: map[string]*tasks.Runner{}, log: log,
 		slots: make(chan struct{}, o.Slots), changed: make(chan struct{}, 1), missing: map[string]bool{},
 		says: tasks.Worker{Host: host, PID: os.Getpid(), Classes: classes, Slots: o.Slots},
 	}
-	for _, t := range set.Tools.Tools() {
-		if tool := t.Describe(); of[tool.Name] != "" {
-			w.says.Tools = append(w.says.Tools, tasks.Offerer{Tool: tool, Class: of[tool.Name]})
-		}
-	}
+	set.ServeOthers()
 	for _, owner := range o.Owners {
 		theirs := *conf
 		theirs.Server.Owner = owner
@@ -113,15 +111,16 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 	}
 	process.CollectOrphans(ctx)
 	log.Info().Str("version", Version()).Str("config", file).Strs("classes", classes).Strs("owners", o.Owners).Int("tools", count).Int("slots", o.Slots).Msg("working")
-	w.run(ctx, o.Owners, classes, o.Drain, set.Tools.Grace())
+	w.run(ctx, o.Owners, classes, o.Drain, set.Tools.Grace)
 	return nil
 }
 
 // run takes tasks until ctx ends, and returns when all have ended.
-func (w *worker) run(ctx context.Context, owners, classes []string, drain, grace time.Duration) {
+func (w *worker) run(ctx context.Context, owners, classes []string, drain time.Duration, grace func() time.Duration) {
 	announcing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var announcer sync.WaitGroup
 	announcer.Go(func() { w.announce(announcing) })
+	announcer.Go(func() { w.set.Need(announcing, nil) }) // it starts the upstreams
 	w.take(ctx, owners, classes)
 	w.mu.Lock()
 	w.says.Slots = 0 // it takes no more
@@ -147,7 +146,7 @@ func (w *worker) run(ctx context.Context, owners, classes []string, drain, grace
 			all.Wait()
 		}
 	}
-	stopTasks(each((*tasks.Runner).Close), func() {}, each((*tasks.Runner).GiveUp), grace)
+	stopTasks(each((*tasks.Runner).Close), w.set.Close, each((*tasks.Runner).GiveUp), grace())
 	<-ended
 	stop()
 	announcer.Wait()
@@ -187,8 +186,8 @@ func (w *worker) take(ctx context.Context, owners, classes []string) {
 // begin runs a task, and reports whether it does.
 func (w *worker) begin(o *tasks.Offered) bool {
 	log := w.log.With().Str("taskId", o.Task.ID).Str("owner", o.Task.Owner).Str("tool", o.Task.Tool).Logger()
-	tool := w.tools.Lookup(o.Task.Tool)
-	if tool == nil || w.of[o.Task.Tool] == "" {
+	tool := w.set.Tools.Lookup(o.Task.Tool)
+	if tool == nil || w.class(tool, o.Task.Tool) == "" {
 		o.Return()
 		w.mu.Lock()
 		told := w.missing[o.Task.Tool]
@@ -225,6 +224,25 @@ func (w *worker) begin(o *tasks.Offered) bool {
 	return true
 }
 
+// class is that of a tool, "" if no runnel offers its calls.
+func (w *worker) class(tool tools.Tool, name string) string {
+	if server := upstream.ServerOf(tool); server != "" {
+		return w.ofUpstream[server]
+	}
+	return w.of[name]
+}
+
+// offerers are the tools of the worker.
+func (w *worker) offerers() (list []tasks.Offerer) {
+	for _, t := range w.set.Tools.Tools() {
+		tool := t.Describe()
+		if class := w.class(t, tool.Name); class != "" {
+			list = append(list, tasks.Offerer{Tool: tool, Class: class})
+		}
+	}
+	return list
+}
+
 // change lets what the worker says be said anew.
 func (w *worker) change() {
 	select {
@@ -235,8 +253,11 @@ func (w *worker) change() {
 
 // announce tells owners what the worker does, until ctx ends.
 func (w *worker) announce(ctx context.Context) {
+	others, stop := w.set.Tools.Changes().Watch() // of upstreams
+	defer stop()
 	for failed := false; ; {
 		w.mu.Lock()
+		w.says.Tools = w.offerers()
 		says := w.says
 		says.Running = slices.Clone(says.Running)
 		w.mu.Unlock()
@@ -254,6 +275,8 @@ func (w *worker) announce(ctx context.Context) {
 		}
 		select {
 		case <-w.changed:
+			continue
+		case <-others:
 			continue
 		case <-time.After(announceInterval):
 			continue

@@ -57,7 +57,7 @@ func (c *Config) Check() error {
 	size("tasks.maxResult", c.Tasks.MaxResult, MinMaxResult, LimitMaxResult)
 	size("state.maxState", c.State.MaxState, minState, limitState)
 	for i, class := range c.Fleet.Classes {
-		check(isClass(class), fmt.Sprintf("fleet.classes[%d]", i), fmt.Sprintf("%q is no class of workers", class), "1 to 64 letters, digits, - and _")
+		check(IsClass(class), fmt.Sprintf("fleet.classes[%d]", i), fmt.Sprintf("%q is no class of workers", class), "1 to 64 letters, digits, - and _")
 	}
 	detached := c.Detaches()
 	check(detached == "" || c.State.OnDisk(), "tools."+detached+".detach", "true needs tasks on disk, and they live in "+c.State.Place(), "false, or a directory in state.dir (--state)")

@@ -73,8 +73,8 @@ const (
 // limitRetry is more than anybody waits for.
 const limitRetry = 100
 
-// isClass reports whether a text can name a class of workers.
-func isClass(s string) bool {
+// IsClass reports whether a text can name a class of workers.
+func IsClass(s string) bool {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	return s != "" && len(s) <= 64 && strings.Trim(s, letters+"0123456789_-") == ""
 }
@@ -103,7 +103,7 @@ func (c *Command) Complete() (err error) {
 	check(!c.Pty || runtime.GOOS != "windows", "pty", "a terminal for a command can be had on Unix only", "false")
 	check(!c.Pty || c.Stderr == "merge", "stderr", c.Stderr+" cannot be had with pty: a terminal is one stream", "merge")
 	check(!c.Detach || c.Task != mcp.TaskForbidden, "detach", "cannot be had with task: forbidden: what is detached is a task", "false")
-	check(c.Runs == "" || isClass(c.Runs), "runs", fmt.Sprintf("%q is no class of workers", c.Runs), "1 to 64 letters, digits, - and _")
+	check(c.Runs == "" || IsClass(c.Runs), "runs", fmt.Sprintf("%q is no class of workers", c.Runs), "1 to 64 letters, digits, - and _")
 	check(c.Runs == "" || !c.Detach, "detach", "cannot be had with runs: what a worker runs goes on by itself", "false")
 	check(c.Runs == "" || c.Task != mcp.TaskForbidden, "runs", "cannot be had with task: forbidden: what a worker runs is a task", "task: optional")
 	check(0 <= c.Retry && c.Retry <= limitRetry, "retry", fmt.Sprintf("%d is out of range", c.Retry), fmt.Sprintf("0 to %d", limitRetry))

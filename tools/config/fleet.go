@@ -15,16 +15,32 @@ func (c *Config) RunsElsewhere() string {
 	return ""
 }
 
-// OnWorker makes the config that of a worker of some classes, or else of all that its tools name: what runs on these runs here, and
-// what runs on others is left out. It returns the classes, and that of each tool; one that names none is of the first.
-func (c *Config) OnWorker(classes []string) (all []string, of map[string]string) {
+// OnWorker makes the config that of a worker of some classes, or else of all that its tools and upstreams name: what runs on these runs here,
+// and what runs on others is left out. It returns the classes, that of each tool, and that of each upstream. A tool that names none is of the
+// first; an upstream that names none is left out.
+func (c *Config) OnWorker(classes []string) (all []string, of, ofUpstream map[string]string) {
 	if len(classes) == 0 {
 		for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
 			if class := c.Tools[name].Runs; class != "" && !slices.Contains(classes, class) {
 				classes = append(classes, class)
 			}
 		}
+		for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {
+			if class := c.Upstreams[name].Runs; class != "" && !slices.Contains(classes, class) {
+				classes = append(classes, class)
+			}
+		}
 	}
+	ofUpstream = map[string]string{}
+	servers := map[string]Upstream{}
+	for name, u := range c.Upstreams {
+		if slices.Contains(classes, u.Runs) {
+			ofUpstream[name] = u.Runs
+			u.Runs = ""
+			servers[name] = u
+		}
+	}
+	c.Upstreams = servers
 	own, of := map[string]Command{}, map[string]string{}
 	for name, tool := range c.Tools {
 		switch {
@@ -41,5 +57,5 @@ func (c *Config) OnWorker(classes []string) (all []string, of map[string]string)
 		own[name] = tool
 	}
 	c.Tools = own
-	return classes, of
+	return classes, of, ofUpstream
 }

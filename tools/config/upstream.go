@@ -12,6 +12,7 @@ type Upstream struct {
 	Deny      []string      `yaml:"deny"`
 	Restart   RestartPolicy `yaml:"restart"`
 	HungAfter *Duration     `yaml:"hungAfter"` // how long it may leave a ping unanswered; 0 = for ever
+	Runs      string        `yaml:"runs"`      // the class of the workers that run it; "" = it runs here
 }
 
 // RestartPolicy says when a server that has ended is started again: on-failure, always or never.

@@ -72,10 +72,8 @@ func isForm(method string, params json.RawMessage) bool {
 
 // run makes the call and returns the result as it came.
 func (c *call) run(ctx context.Context, tool string) (json.RawMessage, error) {
-	capabilities := remote.Capabilities(c.in.CanAsk())
-	if c.caller != nil {
-		capabilities.Roots, capabilities.Sampling = c.caller.Capabilities.Roots, c.caller.Capabilities.Sampling
-	}
+	capabilities, asks := remote.Capabilities(c.in.CanAsk()), c.in.Asks()
+	capabilities.Roots, capabilities.Sampling = asks.Roots, asks.Sampling
 	raw, err := c.remote.Run(ctx, c.client, &remote.Params{
 		Tool: tool, Arguments: c.in.Arguments, Task: c.task, Capabilities: &capabilities, LogLevel: logLevel,
 	})

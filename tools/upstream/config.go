@@ -78,6 +78,8 @@ func define(name string, conf config.Upstream, env config.Base, log zerolog.Logg
 		return nil, &config.Error{Key: "command[0]", Problem: "is empty", Allowed: "a program's name or path"}
 	case conf.Prefix != "" && tools.CheckName(conf.Prefix) != nil || len(conf.Prefix) > maxPrefix:
 		return nil, &config.Error{Key: "prefix", Problem: fmt.Sprintf("%q cannot stand in a tool's name", conf.Prefix), Allowed: fmt.Sprintf("up to %d letters, digits, _, - and .", maxPrefix)}
+	case conf.Runs != "" && !config.IsClass(conf.Runs):
+		return nil, &config.Error{Key: "runs", Problem: fmt.Sprintf("%q is no class of workers", conf.Runs), Allowed: "1 to 64 letters, digits, - and _"}
 	case conf.HungAfter != nil && *conf.HungAfter < 0:
 		return nil, &config.Error{Key: "hungAfter", Problem: conf.HungAfter.String() + " is negative", Allowed: "0 (for ever) or more"}
 	}

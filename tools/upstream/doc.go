@@ -29,4 +29,5 @@
 //	a server that ended is noticed   Server.serve (server.go)
 //	either is started again          Server.run (server.go)
 //	runnels in a circle              hops (hops.go), Set.Came (set.go)
+//	a worker's servers ask           Set.ServeOthers (set.go), link.asks (link.go)
 package upstream

@@ -153,7 +153,7 @@ func (l *link) request(ctx context.Context, method string, params json.RawMessag
 	case method == "elicitation/create", method == "sampling/createMessage", method == "roots/list":
 		c := l.only(params)
 		params = forwarded(params)
-		if c != nil && c.caller != nil {
+		if c != nil {
 			return c.in.Request(ctx, method, params)
 		}
 		return l.session.request(ctx, method, l.secrets.Set().JSON(params))
@@ -173,7 +173,7 @@ func (l *link) asks(params json.RawMessage) (*call, error) {
 	}
 	newest := calls[len(calls)-1]
 	for _, c := range calls {
-		if !bytes.Equal(c.caller.Head(), newest.caller.Head()) {
+		if c != newest && (c.caller == nil || newest.caller == nil || !bytes.Equal(c.caller.Head(), newest.caller.Head())) {
 			return nil, rpc.Errorf(mcp.CodeInternalError, "whose question is this? %d calls of several clients are under way, and it names no task", len(calls))
 		}
 	}

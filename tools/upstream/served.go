@@ -15,6 +15,14 @@ type servedTool struct {
 	spec mcp.Tool // as the server describes it
 }
 
+// ServerOf names the server that a tool is from, "" if it is from none.
+func ServerOf(t tools.Tool) string {
+	if served, ok := t.(*servedTool); ok {
+		return served.u.name
+	}
+	return ""
+}
+
 // Describe returns the server's own description, with the prefix; how the tool can be called is runnel's to say.
 func (t *servedTool) Describe() mcp.Tool {
 	spec := t.spec

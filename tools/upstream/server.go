@@ -69,7 +69,8 @@ func New(name string, conf config.Upstream, env config.Base, log zerolog.Logger)
 	return u, nil
 }
 
-// Servers makes the servers that a config describes, sorted by name. They run in the directory of the config file, whatever env says of that.
+// Servers makes the servers that a config describes, sorted by name, but for those that workers run. They run in the directory of the config
+// file, whatever env says of that.
 func Servers(c *config.Config, env config.Base, log zerolog.Logger) (list []*Server, err error) {
 	env.Dir = c.Dir()
 	var errs []error
@@ -79,7 +80,9 @@ func Servers(c *config.Config, env config.Base, log zerolog.Logger) (list []*Ser
 			errs = append(errs, c.Locate(config.Join("upstreams", name), err))
 			continue
 		}
-		list = append(list, u)
+		if u.config.Runs == "" {
+			list = append(list, u)
+		}
 	}
 	return list, config.JoinErrors(errs)
 }

@@ -23,6 +23,8 @@ type session struct {
 	open  atomic.Pointer[rpc.Caller] // the client of the handshake era; nil: there is none
 	level atomic.Value               // a string: servers shall send log messages from it on; nil: nobody has said
 	hops  hops
+
+	elsewhere bool // the clients are (Set.ServeOthers)
 }
 
 // meet takes note of who asks.
@@ -38,6 +40,11 @@ func (s *session) least() string {
 // that anew with each request, so that calls may ask for more than the first request allows.
 func (s *session) capabilities() mcp.ClientCapabilities {
 	c := s.first.Load()
+	if s.elsewhere {
+		caps := remote.Capabilities(true)
+		caps.Sampling = &mcp.SamplingCapability{}
+		return caps
+	}
 	if c == nil {
 		return remote.Capabilities(true)
 	}

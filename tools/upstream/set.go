@@ -56,6 +56,10 @@ func (s *Set) Add(u *Server) error {
 	return nil
 }
 
+// ServeOthers is instead of Serve where nobody is served, and calls are of clients elsewhere: servers are told that they may ask for all that
+// can be put to these.
+func (s *Set) ServeOthers() { s.session.elsewhere = true }
+
 // Close ends all servers and returns when nothing is left of them. Calls of theirs fail.
 func (s *Set) Close() {
 	s.mu.Lock()
