@@ -22,8 +22,8 @@
 // one that renews the lease and one that sweeps, since to end what is left may take longer than the lease holds, and what the engine starts
 // with Space.Go, all to Close.
 //
-// Locks: State.dial, held while the server is connected to, and line.look, held while the line is looked at; Keeping.mu, held across I/O;
-// then State.mu, Space.mu or line.mu, neither under another.
+// Locks: State.dial, held while the server is connected to; line.look, a channel, full while the line is looked at; Keeping.mu, held across
+// I/O; then State.mu, Space.mu or line.mu, neither under another.
 //
 // Where things stand:
 //

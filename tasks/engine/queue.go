@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -42,8 +43,10 @@ type Waiting struct {
 const (
 	// AckWait is how long a worker may take from the offer of a task until it has taken it.
 	AckWait = 30 * time.Second
-	// lineTime is how long it is believed what waits, where its number is only shown.
-	lineTime = 250 * time.Millisecond
+	// lineTime is how long it is believed what waits, where its number is only shown, and lineTimeEach how much longer for each task in line:
+	// to look costs as much as there is.
+	lineTime     = 250 * time.Millisecond
+	lineTimeEach = time.Millisecond
 )
 
 // Waits reports whether a task waits for a worker.
@@ -176,7 +179,7 @@ func (sp *Space) endUnkept(ctx context.Context, r *Record, status mcp.TaskStatus
 
 // line is what waits for workers, as it was looked at last.
 type line struct {
-	look  sync.Mutex // held while it is looked at: one looks for all
+	look  chan struct{} // capacity 1: full while it is looked at, since one looks for all
 	mu    sync.Mutex
 	known *lineUp
 }
@@ -191,11 +194,15 @@ type lineUp struct {
 // lineUp returns what waits, as it was a moment ago at most.
 func (sp *Space) lineUp(ctx context.Context, fresh bool) (*lineUp, error) {
 	began := time.Now()
-	if known := sp.line.recent(); known != nil && !fresh && began.Sub(known.at) < lineTime {
+	if known := sp.line.recent(); known != nil && !fresh && began.Sub(known.at) < lineTime+time.Duration(len(known.before))*lineTimeEach {
 		return known, nil
 	}
-	sp.line.look.Lock()
-	defer sp.line.look.Unlock()
+	select {
+	case sp.line.look <- struct{}{}:
+		defer func() { <-sp.line.look }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	if known := sp.line.recent(); known != nil && !known.at.Before(began) { // somebody has looked meanwhile
 		return known, nil
 	}
@@ -236,14 +243,37 @@ func (sp *Space) describe(ctx context.Context, r *Record) {
 	if sp.queue == nil || !r.Waits() {
 		return
 	}
+	line, _ := sp.lineUp(ctx, false) // nil if it is not known
+	r.StatusMessage = waitingMessage(r, line)
+}
+
+// shows reports whether workers can see a task.
+func (l *lineUp) shows(r *Record) bool {
+	_, ok := l.before[r.ID]
+	return ok
+}
+
+// waitingMessage says that a task waits, and for how many. Of many it says a round number: who follows is not told of each that is gone.
+func waitingMessage(r *Record, line *lineUp) string {
 	o := r.Stored.Offer
-	r.StatusMessage = "waiting for a worker of class " + o.Class
-	if line, err := sp.lineUp(ctx, false); err == nil {
-		if before, ok := line.before[r.ID]; ok {
-			r.StatusMessage += fmt.Sprintf(": %d before it", before)
-		}
+	message := "waiting for a worker of class " + o.Class
+	if line != nil && line.shows(r) {
+		message += ": " + roughly(line.before[r.ID]) + " before it"
 	}
 	if o.Attempt > 0 {
-		r.StatusMessage += fmt.Sprintf(" (attempt %d: its worker is gone)", o.Attempt+1)
+		message += fmt.Sprintf(" (attempt %d: its worker is gone)", o.Attempt+1)
 	}
+	return message
+}
+
+// roughly says how many there are, with one digit.
+func roughly(n int) string {
+	unit := 1
+	for n/unit >= 10 {
+		unit *= 10
+	}
+	if unit == 1 {
+		return strconv.Itoa(n)
+	}
+	return "about " + strconv.Itoa(n/unit*unit)
 }

@@ -83,8 +83,12 @@ func (s *State) Taken(ctx context.Context, id string) (bool, error) {
 	return true, nil
 }
 
-// lookInterval is how often a task of another process is looked at though nothing was heard of it.
-const lookInterval = time.Second
+const (
+	// lookInterval is how often a task of another process is looked at though nothing was heard of it.
+	lookInterval = time.Second
+	// waitingLooks is how often the record of one that waits is read: its place in line says most of what there is to know of it.
+	waitingLooks = 10
+)
 
 // Watch implements tasks.State.
 func (s *State) Watch(ctx context.Context, t *tasks.Task) error {
@@ -98,45 +102,60 @@ func (s *State) Watch(ctx context.Context, t *tasks.Task) error {
 	}
 	defer heard.Close()
 	for {
-		changed, err := sp.look(ctx, t)
+		r, changed, err := sp.look(ctx, t)
 		if err != nil && ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
 		if changed || err != nil {
 			return err
 		}
-		wait, cancel := context.WithTimeout(ctx, lookInterval)
-		err = heard.Wait(wait)
-		cancel()
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			return err
+		for looks := 1; ; looks++ {
+			wait, cancel := context.WithTimeout(ctx, lookInterval)
+			err = heard.Wait(wait)
+			silent := wait.Err() != nil
+			cancel()
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if err != nil && !silent {
+				return err
+			}
+			if !silent || looks == waitingLooks || !sp.waitsOn(ctx, r, t) {
+				break
+			}
 		}
 	}
 }
 
-// look brings a task of another process up to date.
-func (sp *Space) look(ctx context.Context, t *tasks.Task) (changed bool, err error) {
-	r, err := sp.Read(ctx, t.ID)
+// look brings a task of another process up to date. It returns its record, as it was read.
+func (sp *Space) look(ctx context.Context, t *tasks.Task) (r *Record, changed bool, err error) {
+	r, err = sp.Read(ctx, t.ID)
 	if err == nil && r.Expired(sp.Now()) {
 		err = tasks.ErrNotFound
 	}
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
-	if r.overdue(sp.Now()) {
-		if err := sp.endOverdue(ctx, r); err != nil {
-			return false, err
-		}
+	if over, err := sp.Expire(ctx, r); err != nil {
+		return nil, false, err
+	} else if over {
 		return sp.look(ctx, t)
 	}
 	sp.describe(ctx, r)
 	if err := sp.outcome(ctx, r); err != nil {
-		return false, err
+		return nil, false, err
 	}
-	return t.Update(ctx, tasks.Newer{Task: r.Task, Ending: r.Ending, End: r.End, Output: sp.output(r), Ends: func(ctx context.Context, n int, last int64) ([]int64, error) {
+	changed, err = t.Update(ctx, tasks.Newer{Task: r.Task, Ending: r.Ending, End: r.End, Output: sp.output(r), Ends: func(ctx context.Context, n int, last int64) ([]int64, error) {
 		return sp.Ends(ctx, r, n, last)
 	}})
+	return r, changed, err
+}
+
+// waitsOn reports whether a task still waits as a follower knows it, by its place in line alone.
+func (sp *Space) waitsOn(ctx context.Context, r *Record, t *tasks.Task) bool {
+	if !r.Waits() || r.overdue(sp.Now()) {
+		return false
+	}
+	line, err := sp.lineUp(ctx, false)
+	return err == nil && line.shows(r) && waitingMessage(r, line) == t.StatusMessage
 }

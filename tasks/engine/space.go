@@ -46,6 +46,7 @@ func (s *State) openSpace(ctx context.Context, owner string) (*Space, error) {
 	sp := &Space{
 		State: s, Owner: owner, Name: owner,
 		live: map[string]*Keeping{}, wanted: map[string]struct{}{}, fenced: map[string]struct{}{}, doubtful: map[string]struct{}{},
+		line: line{look: make(chan struct{}, 1)},
 	}
 	if !IsToken(owner) || strings.HasPrefix(owner, "_") {
 		sum := sha256.Sum256([]byte(owner))
