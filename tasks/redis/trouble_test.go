@@ -63,7 +63,7 @@ func TestPoisoned(t *testing.T) {
 	if got := statetest.Get(t, state, "good"); got.Status != mcp.TaskWorking {
 		t.Errorf("%+v", got)
 	}
-	if got := statetest.IDs(t, other, 10); len(got) != 2 {
+	if got := statetest.IDs(t, other, 10); len(got) != 3 {
 		t.Errorf("listed: %v", got)
 	}
 }
@@ -125,19 +125,19 @@ func TestDamagedOutput(t *testing.T) {
 	}
 }
 
-// A server whose memory is full says so at once; what is there can be read and deleted, which makes room.
+// A server whose memory is full says so at once, and takes ends all the same; what is there can be read and deleted, which makes room.
 func TestFull(t *testing.T) {
 	t.Parallel()
 	state := newState(t, startServer(t))
-	task := statetest.Working("a")
-	statetest.Put(t, state, task, statetest.Working("b"))
+	task := statetest.Working("c")
+	statetest.Put(t, state, statetest.Working("a"), statetest.Working("b"), task)
 	do(t, state, "CONFIG", "SET", "maxmemory", "1")
-	end := statetest.Ended(task, mcp.TaskCompleted, "done")
 	begun := time.Now()
-	if err := state.Put(t.Context(), end); err == nil || errors.Is(err, tasks.ErrBusy) || !strings.Contains(err.Error(), "full") || time.Since(begun) > writeTimeout/2 {
-		t.Errorf("an end: %v, after %v", err, time.Since(begun))
+	if err := state.Put(t.Context(), statetest.Working("d")); err == nil || errors.Is(err, tasks.ErrBusy) || !strings.Contains(err.Error(), "full") || time.Since(begun) > writeTimeout/2 {
+		t.Errorf("a new task: %v, after %v", err, time.Since(begun))
 	}
-	if got := statetest.Get(t, state, "a"); got.Status != mcp.TaskWorking {
+	statetest.Put(t, state, statetest.Ended(task, mcp.TaskCompleted, "done"))
+	if got := statetest.Get(t, state, "c"); got.Status != mcp.TaskCompleted || got.Result() == nil {
 		t.Errorf("%+v", got)
 	}
 	if err := spaceOf(t, state).Renew(t.Context()); err != nil { // else its tasks are ended as soon as there is room
@@ -145,7 +145,7 @@ func TestFull(t *testing.T) {
 	}
 	other := New(Options{Server: state.server.o.Server})
 	defer other.Close()
-	if got := statetest.IDs(t, other, 10); len(got) != 2 {
+	if got := statetest.IDs(t, other, 10); len(got) != 3 {
 		t.Errorf("who comes now finds %v", got)
 	}
 	if err := other.Ask(t.Context(), "local", "a"); err != nil {
@@ -158,7 +158,7 @@ func TestFull(t *testing.T) {
 		t.Errorf("to make room: %v", err)
 	}
 	do(t, state, "CONFIG", "SET", "maxmemory", "0")
-	statetest.Put(t, state, end)
+	statetest.Put(t, state, statetest.Working("d"))
 }
 
 // What was stored, though nobody was answered, is not stored twice: neither output nor an end.
