@@ -63,7 +63,7 @@ func TestPoisoned(t *testing.T) {
 	if got := statetest.Get(t, state, "good"); got.Status != mcp.TaskWorking {
 		t.Errorf("%+v", got)
 	}
-	if got := statetest.IDs(t, other, 10); len(got) != 3 {
+	if got := statetest.IDs(t, other, 10); len(got) != 2 {
 		t.Errorf("listed: %v", got)
 	}
 }
