@@ -40,7 +40,15 @@ func main() {
 	before := flag.String("before", "", "another runnel to measure in turn with it, such as one from before a change")
 	only := flag.String("only", "", "measure only what has this in its name")
 	alone := flag.Bool("alone", false, "measure only runnel and the floor")
+	side := flag.Bool("states", false, "measure states beside each other instead: SQLite, NATS, Redis, and a fleet of workers")
 	flag.Parse()
+	if *side {
+		if err := benchStates(*rounds, *only); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := bench(*runnel, *before, *rounds, *only, *alone); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)

@@ -177,8 +177,11 @@ func (c *session) settle() {
 }
 
 // cpu is the processor time that the server has used, in nanoseconds.
-func (c *session) cpu() float64 {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.cmd.Process.Pid))
+func (c *session) cpu() float64 { return cpuOf(c.cmd.Process.Pid) }
+
+// cpuOf is the processor time that a process has used, in nanoseconds.
+func cpuOf(pid int) float64 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
 	}
