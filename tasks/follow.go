@@ -73,7 +73,7 @@ func (v *View) follow() {
 // lookOn brings the view up to date, and announces each change of the status, until the task has ended. It returns the task as it is then,
 // or with the cause of the view's context as its error.
 func (v *View) lookOn(client Client) (Task, error) {
-	defer v.hear(nil, nobody{}) // its questions are over
+	defer func() { v.hear(nil, nobody{}) }() // its questions are over
 	for failed := false; ; {
 		t := v.Task()
 		before := t

@@ -26,10 +26,10 @@ func (o *Output) hideItem(chunks []partials.Chunk, item mcp.ContentBlock) []part
 		return append(chunks, partials.Chunk{Kind: partials.Item, Data: o.secrets.JSON(item)})
 	}
 	settled := string(w.secrets.Write([]byte(text)))
-	switch {
-	case settled == text:
+	switch settled {
+	case text:
 		item = o.secrets.JSON(item) // what else it says
-	case settled == "":
+	case "":
 		return chunks
 	default:
 		item = o.secrets.JSON(rawjson.WithMember(item, "text", settled))

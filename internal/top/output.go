@@ -52,7 +52,7 @@ func (o *output) add(b partials.Batch) {
 	for _, c := range b.Chunks() {
 		text := string(c.Data)
 		if c.Kind == partials.Item {
-			isText := true
+			var isText bool
 			if text, isText, _ = term.Item(c.Data); !isText {
 				o.open = false // a line about an item begins at the margin
 			}

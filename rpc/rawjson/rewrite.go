@@ -9,7 +9,7 @@ func Rewrite(value json.RawMessage, text func(name, text string) string) json.Ra
 	var changed []byte // nil: nothing has changed
 	copied, name := 0, ""
 	for i := 0; i < len(value); {
-		n := 1
+		var n int
 		switch c := value[i]; {
 		case c == '"':
 			n = stringLen(value[i:])

@@ -59,7 +59,7 @@ func (s *State) Offer(ctx context.Context, owner, id string, o tasks.Offer) erro
 	if err != nil {
 		return err
 	}
-	return sp.Space.Offer(ctx, id, o, func(t *tasks.Task) error {
+	return sp.Offer(ctx, id, o, func(t *tasks.Task) error {
 		_, err := sp.publish(ctx, &nats.Msg{Subject: sp.subject(id, "offer"), Header: rollup, Data: body}, sp.expiring(t))
 		return err
 	})

@@ -185,7 +185,7 @@ func program(t testing.TB) string {
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	part, err := os.MkdirTemp(root, "part-")
+	part, err := os.MkdirTemp(root, "part-") //nolint:usetesting // it is renamed, so it stands on the same file system
 	if err != nil {
 		t.Fatal(err)
 	}
