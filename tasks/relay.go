@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"runnel/rpc"
-	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // relay puts the questions of a task of the stateless era to a session's client that waits for its result: "When the
@@ -39,12 +39,12 @@ func (v *View) relay(ctx context.Context, c *rpc.Caller) (stop func()) {
 	}
 }
 
-// unsent are the open questions that no client has been sent; from now on they count as sent.
+// unsent are the open questions by form that no client has been sent; from now on they count as sent.
 func (v *View) unsent() (list []*Question) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, q := range v.open {
-		if !q.Sent && q.Request.Method == "elicitation/create" {
+		if !q.Sent && q.Request.Method == "elicitation/create" && rawjson.StringMember(q.Request.Params, "mode") != "url" {
 			q.Sent = true
 			list = append(list, q)
 		}
@@ -58,11 +58,7 @@ func (q *Question) send(waits context.Context, c *rpc.Caller) {
 	ctx, cancel := context.WithCancel(waits)
 	defer cancel()
 	defer context.AfterFunc(q.closed, cancel)()
-	var params mcp.ElicitParams
-	if err := json.Unmarshal(q.Request.Params, &params); err != nil {
-		panic("internal error: params of a question: " + err.Error())
-	}
-	params.Meta = Related(q.view.id)
+	params := rawjson.WithMember(q.Request.Params, "_meta", Related(q.view.id)) // a server's own, or a worker's: they may be anything
 	var response json.RawMessage
 	err := c.Request(ctx, q.Request.Method, params, &response)
 	if err == nil {
