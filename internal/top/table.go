@@ -1,11 +1,11 @@
 package top
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"runnel/internal/term"
@@ -164,18 +164,19 @@ func status(t *tasks.Task) (word string, color look) {
 	return string(t.Status), plain
 }
 
-// percentMark and countMark are how far a command is, as most programs write it.
+// percentMark and countMark are how far a command is, as most programs write it. They are made when they are first used: every start of a
+// server would pay for them.
 var (
-	percentMark = regexp.MustCompile(`\b(\d{1,3})(?:\.\d+)?\s?%`)
-	countMark   = regexp.MustCompile(`[\[(]\s*(\d{1,9})/(\d{1,9})[\])]`)
+	percentMark = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b(\d{1,3})(?:\.\d+)?\s?%`) })
+	countMark   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[\[(]\s*(\d{1,9})/(\d{1,9})[\])]`) })
 )
 
 // progress is how far the last line says that a task is, "" if it does not. The marks that a tool's config knows are those of its own runnel.
 func progress(line string) string {
-	if m := percentMark.FindStringSubmatch(line); m != nil && len(cmp.Or(m[1], "0")) <= 3 {
+	if m := percentMark().FindStringSubmatch(line); m != nil {
 		return m[1] + "%"
 	}
-	m := countMark.FindStringSubmatch(line)
+	m := countMark().FindStringSubmatch(line)
 	if m == nil {
 		return ""
 	}
