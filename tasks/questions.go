@@ -46,7 +46,7 @@ func (r *Run) Ask(q *Question) error {
 // Answered gives the answer, once: an encoded [mcp.ElicitResult].
 func (q *Question) Answered() <-chan json.RawMessage { return q.answer }
 
-// Refused gives why there is no answer, once, if who could have put the question says so.
+// Refused says, once, why there is no answer, if the one who could have put the question has said so.
 func (q *Question) Refused() <-chan error { return q.refused }
 
 // Closed is closed when nobody waits for the answer any more.

@@ -8,24 +8,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/nats-io/nats-server/v2/server"
 )
 
 // A front, and workers on what could be other machines: what waits says so, what runs streams through the front, is cancelled from it, goes on
 // at another worker when its own is killed, or fails once, and a worker that is told to end lets its task end.
 func TestFleet(t *testing.T) {
 	t.Parallel()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(watchdog) {
-		t.Fatal("the server is not ready")
-	}
-	program, env := builtNATS.program(t, "runnel-nats", "-tags", "nats"), append(environ(t), "RUNNEL_STATE="+s.ClientURL())
+	program, env := builtNATS.program(t, "runnel-nats", "-tags", "nats"), append(environ(t), "RUNNEL_STATE="+startNATS(t))
 	dir := t.TempDir()
 	config := writeConfig(t, `
 tools:

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
-
 	"runnel/rpc"
 )
 
@@ -20,16 +18,7 @@ var builtNATS buildOnce
 // Two runnels on one NATS server.
 func TestNATSState(t *testing.T) {
 	t.Parallel()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(watchdog) {
-		t.Fatal("the server is not ready")
-	}
-	shareState(t, builtNATS.program(t, "runnel-nats", "-tags", "nats"), append(environ(t), "RUNNEL_STATE="+s.ClientURL()))
+	shareState(t, builtNATS.program(t, "runnel-nats", "-tags", "nats"), append(environ(t), "RUNNEL_STATE="+startNATS(t)))
 }
 
 // shareState runs two runnels on one state: people and the other runnel see, follow and cancel a task, and one whose runnel was killed fails

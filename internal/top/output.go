@@ -72,7 +72,7 @@ func (o *output) text(text string) {
 			o.bytes += lineCost
 		}
 		last := &o.lines[len(o.lines)-1]
-		// What was drawn over with \r shows as it was last.
+		// A line that was drawn over with \r shows as it was last.
 		at := strings.LastIndexByte(line, '\r')
 		if at >= 0 || o.redraw && line != "" {
 			o.bytes -= len(*last)

@@ -19,7 +19,7 @@ const (
 	// writeTimeout is how long a write waits until it is taken, before it is refused with tasks.ErrBusy.
 	writeTimeout = 10 * time.Second
 	readTimeout  = 5 * time.Second
-	// What was throttled, was in another one's way or has had no answer is tried again, first after tryAgain and at last each tryMost.
+	// A request that was throttled, was in another one's way or has had no answer is tried again, first after tryAgain and at last each tryMost.
 	tryAgain = 10 * time.Millisecond
 	tryMost  = 500 * time.Millisecond
 )

@@ -6,7 +6,7 @@
 //	Read, List, Outcome, Load ◀─ consistent reads ─────────────────────── items of the owner
 //	Hear, Asked ◀─ looks, again and again: nothing tells of a change
 //
-// What this process does with it is package engine's. The table has a partition key pk and a sort key sk, both text, and no index: all reads
+// Package engine decides what this process does with it. The table has a partition key pk and a sort key sk, both text, and no index: all reads
 // are consistent ones. An owner has the partitions that begin with PREFIX:OWNER:, so that a policy of IAM can hold owners apart
 // (dynamodb:LeadingKeys). After that come
 //
@@ -36,7 +36,7 @@
 //
 // Locks: space.mu, under which nothing waits and no other lock is taken.
 //
-// What it costs, in units (a write of 1 KB, a consistent read of 4 KB; in a transaction each counts twice):
+// Its costs, in units (a write of 1 KB, a consistent read of 4 KB; in a transaction each counts twice):
 //
 //	a task            11 writes: 6 when it is made, 1 for its result, 4 for its end; 1 for each status between; 2 reads for its limits
 //	its output        2 writes for each KB, and at least 4 each time it is stored: pace (state.go)

@@ -11,7 +11,7 @@ import (
 	"runnel/tasks/engine"
 )
 
-// What cannot be stored or answered has a reason, and the errors here say it to people.
+// The errors here tell people why something cannot be stored or answered.
 
 // refused words what was refused for somebody who has to do something about it.
 func (sp *space) refused(err error) error {

@@ -21,7 +21,7 @@ type Engine interface {
 // Store is what an engine keeps of the tasks of one owner. Its errors are tasks.ErrBusy where the same may succeed when it is tried again,
 // tasks.ErrFenced where a write names a keeper, or a revision, that is not the one that is stored, and tasks.ErrRemoved.
 //
-// What is stored of a task is kept for Space.Left at least, and forgotten by the server or by DropExpired.
+// All that is stored of a task is kept for Space.Left at least, and forgotten by the server or by DropExpired.
 type Store interface {
 	// Lease stores that this process lives for LeaseTTL from now on. It must succeed where the server has no room for tasks.
 	Lease(ctx context.Context) error

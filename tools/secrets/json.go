@@ -11,7 +11,7 @@ import (
 const minBinary = 64
 
 // JSON returns an encoded JSON value with the secrets in its strings, its names and its numbers masked: the value itself if there are none.
-// What is not JSON is text.
+// A value that is not JSON is masked as text.
 func (s *Set) JSON(value json.RawMessage) json.RawMessage {
 	switch {
 	case s == nil || len(value) == 0:

@@ -12,7 +12,7 @@ import (
 const Mask = "***"
 
 const (
-	// MinValue is the least length of a value in bytes: a shorter one stands in much that is no secret, and the holes would give it away.
+	// MinValue is the least length of a value in bytes: a shorter one stands in much other text, and the holes would give it away.
 	MinValue = 6
 	// MaxValue is how long a value may be, in bytes: what may be one is held back, and its spellings take memory.
 	MaxValue = 16 << 10
