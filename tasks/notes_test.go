@@ -74,7 +74,8 @@ func TestQuestionsOfATakenTask(t *testing.T) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
-	for message, r := range map[string]*tasks.Runner{"here?": starter, "elsewhere?": third} {
+	for i, message := range []string{"here?", "elsewhere?"} { // in the order in which they are asked
+		r := []*tasks.Runner{starter, third}[i]
 		var d mcp.DetailedTask
 		statetest.Eventually(t, func() bool {
 			var err error
