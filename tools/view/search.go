@@ -58,8 +58,13 @@ func (v *view) search(ctx context.Context, _ *tools.Call, p searchParams) (any, 
 	most := cmp.Or(p.Max, defaultMatches)
 	searched := p.After // the lines before it
 	over, deadline := false, time.Now().Add(maxSearchTime)
+	full := func() bool {
+		over = over || len(answer.Matches) >= most || searched > p.After && time.Now().After(deadline)
+		return over
+	}
+	inItem := false // whose lines are found together: a search cannot go on between them
 	lines := text.Lines{Take: func(line []byte, at int64) {
-		if over = over || len(answer.Matches) == most || searched > p.After && time.Now().After(deadline); over {
+		if over || !inItem && full() {
 			return
 		}
 		searched = at + int64(len(line))
@@ -79,8 +84,12 @@ func (v *view) search(ctx context.Context, _ *tools.Call, p searchParams) (any, 
 				lines.Write(c.Data, at)
 			} else if said, ok := mcp.TextOf(c.Data); ok {
 				lines.End()
+				inItem = !full()
 				lines.Write([]byte(said), at)
 				lines.End()
+				if inItem {
+					inItem, searched = false, at+int64(len(c.Data)) // its text is shorter
+				}
 			}
 			at += int64(len(c.Data))
 		}
