@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"runnel/rpc"
+	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 )
 
@@ -44,12 +45,19 @@ func (v *View) unsent() (list []*Question) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, q := range v.open {
-		if !q.Sent && q.Request.Method == "elicitation/create" && rawjson.StringMember(q.Request.Params, "mode") != "url" {
+		if _, is := q.form(); is && !q.Sent {
 			q.Sent = true
 			list = append(list, q)
 		}
 	}
 	return list
+}
+
+// form returns the params of a question by form. They may be anything where a server or a worker made them.
+func (q *Question) form() (params mcp.ElicitParams, is bool) {
+	is = q.Request.Method == "elicitation/create" && rawjson.StringMember(q.Request.Params, "mode") != "url" &&
+		json.Unmarshal(q.Request.Params, &params) == nil
+	return params, is
 }
 
 // send sends the question and takes the answer, unless somebody else gives one first. A question that is not answered may be
@@ -58,7 +66,8 @@ func (q *Question) send(waits context.Context, c *rpc.Caller) {
 	ctx, cancel := context.WithCancel(waits)
 	defer cancel()
 	defer context.AfterFunc(q.closed, cancel)()
-	params := rawjson.WithMember(q.Request.Params, "_meta", Related(q.view.id)) // a server's own, or a worker's: they may be anything
+	params, _ := q.form()
+	params.Meta = Related(q.view.id)
 	var response json.RawMessage
 	err := c.Request(ctx, q.Request.Method, params, &response)
 	if err == nil {
