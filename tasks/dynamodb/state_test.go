@@ -109,10 +109,10 @@ func keyAt(partition, place string) item {
 	return item{"pk": text("runnel:local:" + partition), "sk": text(place)}
 }
 
-// set writes attributes of an item that is there, as a client written by hand does; nil takes one away.
+// set writes attributes of an item, as a client written by hand does; nil takes one away.
 func set(t testing.TB, s *dynatest.Server, partition, place string, attributes item) {
 	t.Helper()
-	i := with(itemAt(t, s, partition, place), attributes)
+	i := with(with(keyAt(partition, place), itemAt(t, s, partition, place)), attributes)
 	for name, value := range i {
 		if value == nil {
 			delete(i, name)

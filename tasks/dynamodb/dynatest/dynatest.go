@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"syscall"
 	"testing"
 	"time"
 
@@ -139,14 +138,6 @@ func (s *Server) Kill(t testing.TB) {
 	_ = s.cmd.Process.Kill()
 	if err := s.cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 		t.Error(err)
-	}
-}
-
-// Signal sends a signal to the server.
-func (s *Server) Signal(t testing.TB, signal syscall.Signal) {
-	t.Helper()
-	if err := s.cmd.Process.Signal(signal); err != nil {
-		t.Fatal(err)
 	}
 }
 
